@@ -9,15 +9,31 @@
 #include "collective/where.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static bool is_awaited(const gw_future *f) {
     return !future_result(f) && !list_is_empty(&f->waits);
 }
 
+// Passes take what their collectives give when it comes: their threads wait for all of it.
+static bool waits_for_a_pass(const agent *a) {
+    list_each(l, &a->waits) {
+        const waiter *w = list_entry(l, context_wait, link)->waiter;
+        if (!w->woken && w->what && strcmp(w->what, CONTEXT_WAIT_FOR_PASS) == 0) return true;
+    }
+    return false;
+}
+
+bool doing_waits_for(const run *r) {
+    const gw_future *f = r->future;
+    if (r->state != RUN_UNDER_WAY) return false;
+    return is_awaited(f) || (!list_is_empty(&f->nexts) && waits_for_a_pass(r->group->agent));
+}
+
 // ---- In collectives -----------------------------------------------------------------------------
 
-// Nobody waits in vain for members that have entered, and what is of one key alone is part of a pass,
-// whose threads wait for all of it.
+// Nobody waits in vain for members that have entered; of what is of one key alone nobody can tell any more who has
+// entered it.
 static void add_wait(const run *r, doing *out) {
     const gw_group *g = r->group;
     if (out->wait_count == DOING_WAITS_MAX || !r->enters_missing || key_is_once(r->sequence->key))
@@ -49,7 +65,7 @@ static bool find_runs(const agent *a, doing *out, sentence *t) {
     for (const gw_group *g; (g = groups_next_on_loop(a, &at));) {
         list_each(l, &g->runs) {
             const run *r = list_entry(l, run, link);
-            if (r->state != RUN_UNDER_WAY || !is_awaited(r->future)) continue;
+            if (!doing_waits_for(r)) continue;
             if (!found) put_run(r, t);
             found = true;
             add_wait(r, out);

@@ -28,6 +28,8 @@ typedef struct doing {
     doing_wait waits[DOING_WAITS_MAX];
 } doing;
 
+// Whether a thread waits for |r|, or for a pass that it is part of.
+bool doing_waits_for(const run *r);
 // Of this worker, when it is awaited in |about|.
 void doing_look_on_loop(const agent *a, const collective_id *about, doing *out);
 

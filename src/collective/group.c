@@ -300,6 +300,7 @@ gw_group *group_open_own(gw_scope *s, gw_group *of) {
     gw_group_open_options options = GW_OPTIONS(gw_group_open_options);
     if (of) options.backend = of->backend->name;
     if (of) options.any_order = of->any_order;
+    if (of) options.timeout_ms = of->timeout_ms;
     if (!of) return open_group(s, workers, count, options, "world", true);
     if (!check_members(s, of->agent, workers, count)) return &group_poison;
     gw_group *g = make_group(of->agent, workers, count, options, NULL);

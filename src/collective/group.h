@@ -177,8 +177,8 @@ bool group_header_read(reader *in, group_header *out);
 
 extern gw_group group_poison;
 
-// For a room above: a group of its own with the members of |of|, NULL: all that are there, so that its
-// collectives are never taken for the program's. As gw_group_of.
+// For a room above: a group of its own with the members, the backend and the deadlines of |of|, NULL: all that
+// are there, so that its collectives are never taken for the program's. As gw_group_of.
 gw_group *group_open_own(gw_scope *s, gw_group *of);
 // The generation that |d| names, of which this worker is a member: broken if another one is lost.
 gw_group *group_open_next(gw_scope *s, agent *a, const decision *d, bool has_name,

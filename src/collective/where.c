@@ -133,7 +133,7 @@ static int find_circle(const inquiry *q, int start, int out[QUESTIONS_MAX]) {
 static bool put_circle(inquiry *q, const run *r, sentence *t) {
     int circle[QUESTIONS_MAX], size = 0;
     const agent *a = q->agent;
-    check_own(q, !list_is_empty(&r->future->waits));
+    check_own(q, doing_waits_for(r));
     for (int rank = 0; rank < a->member_count && !size; rank++) size = find_circle(q, rank, circle);
     for (int i = size - 1; i >= 0; i--) {
         const question *x = &q->questions[circle[i]];

@@ -233,6 +233,33 @@ static void a_circle_is_named_by_all_deadlines_and_in_the_log(void **state) {
     assert_true(two.told >= 10 && three.told >= 10);  // by each seed
 }
 
+static gw_module *open_replica(gw_scope *s, gw_group *g) {
+    gw_module *m = gw_nn_linear(s, 2, 2);
+    gw_ddp_open(s, m, .group = g);
+    return m;
+}
+
+// Each differentiates through two models, of which the other one takes the other first.
+static void differentiate_in_a_circle(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s, .timeout_ms = 12000);
+    gw_module *models[] = { open_replica(s, g), open_replica(s, g) };
+    gw_scope *t = gw_scope_open(s);
+    gw_tensor *x = gw_ones(t, GW_F32, 1, 2);
+    for (int i = 0; i < 2; i++)
+        gw_backward(t, gw_sum(t, gw_module_call(t, models[(i + rank) % 2], x)));
+    expect(t, GW_TIMEOUT,
+           "in a circle, w0 waits in \"w0, w1 #1\" for w1, which waits in \"w0, w1 #2\" for w0");
+    gw_scope_close_up(t);
+    gw_barrier(s, g);
+    assert_true(gw_ok(s));
+}
+
+static void so_is_one_of_passes_through_two_models(void **state) {
+    (void)state;
+    run(2, differentiate_in_a_circle, NULL);
+}
+
 // Members call barriers of two groups each in an order that the seed decides, some of them without waiting, and
 // compute meanwhile. Whether they can end is known.
 enum { WALKERS = 4, WALK_GROUPS = 4, WALK_CALLS = 6 };
@@ -476,14 +503,12 @@ static void a_program_may_look_at_the_last_64(void **state) {
     run(2, look_back, NULL);
 }
 
-GW_TESTS_WITH_LIMIT(group_where_sim, 120, who_waits_for_long_is_told_that_others_compute,
-                    or_that_they_wait_for_a_call, or_that_they_wait_in_another_group,
-                    or_that_they_agree_elsewhere, or_that_they_do_not_answer,
-                    the_verdict_of_a_deadline_says_it_to_all,
-                    a_circle_is_named_by_all_deadlines_and_in_the_log,
-                    circles_are_told_where_there_are_some_and_nowhere_else,
-                    members_that_overlap_two_groups_are_in_no_circle,
-                    a_failure_is_printed_with_what_went_before,
-                    so_is_a_loss_by_the_lowest_that_is_left,
-                    what_ends_well_or_is_cancelled_prints_nothing,
-                    a_program_may_look_at_the_last_64);
+GW_TESTS_WITH_LIMIT(
+    group_where_sim, 120, who_waits_for_long_is_told_that_others_compute,
+    or_that_they_wait_for_a_call, or_that_they_wait_in_another_group, or_that_they_agree_elsewhere,
+    or_that_they_do_not_answer, the_verdict_of_a_deadline_says_it_to_all,
+    a_circle_is_named_by_all_deadlines_and_in_the_log, so_is_one_of_passes_through_two_models,
+    circles_are_told_where_there_are_some_and_nowhere_else,
+    members_that_overlap_two_groups_are_in_no_circle, a_failure_is_printed_with_what_went_before,
+    so_is_a_loss_by_the_lowest_that_is_left, what_ends_well_or_is_cancelled_prints_nothing,
+    a_program_may_look_at_the_last_64);
