@@ -61,6 +61,7 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_VERDICT_NOT_TOLD] = "verdict_not_told",
     [MUTATION_NUMBER_NOT_ADVANCED] = "number_not_advanced",
     [MUTATION_DECISION_NOT_STORED] = "decision_not_stored",
+    [MUTATION_CIRCLE_NOT_PROVEN] = "circle_not_proven",
     [MUTATION_OLD_VIEW_IN_REFORM] = "old_view_in_reform",
     [MUTATION_LIMIT_AFTER_ALLOCATION] = "limit_after_allocation",
 };

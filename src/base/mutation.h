@@ -95,6 +95,7 @@ typedef enum mutation {
     MUTATION_VERDICT_NOT_TOLD,        // the leader alone knows how a collective has ended
     MUTATION_NUMBER_NOT_ADVANCED,     // a member that has missed a collective counts on as before
     MUTATION_DECISION_NOT_STORED,     // what is decided is forgotten when its leader is lost
+    MUTATION_CIRCLE_NOT_PROVEN,       // one in a circle may have entered what it is awaited in
     MUTATION_OLD_VIEW_IN_REFORM,      // the next generation of a group has those that are lost
 
     // limits

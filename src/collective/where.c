@@ -2,6 +2,7 @@
 
 #include "base/log.h"
 #include "base/mem.h"
+#include "base/mutation.h"
 #include "collective/agree.h"
 #include "collective/doing.h"
 #include "collective/groups_state.h"
@@ -269,7 +270,7 @@ static void answer(agent *a, int to, uint64_t id, const collective_id *about) {
 // Who is awaited, and waits elsewhere, leads on to those that it waits for.
 static void take_answer(inquiry *q, question *x, doing *d) {
     x->answer = d;
-    x->holds = !d->has_entered;
+    x->holds = !d->has_entered || has_mutation(MUTATION_CIRCLE_NOT_PROVEN);
     int from = x->to;
     for (int i = 0; x->holds && i < d->wait_count; i++)
         for (int j = 0; j < d->waits[i].count; j++)

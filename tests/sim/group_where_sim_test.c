@@ -369,6 +369,52 @@ static void circles_are_told_where_there_are_some_and_nowhere_else(void **state)
     printf("%d of %d were stuck\n", stuck, CIRCLE_SEEDS);
 }
 
+// What w2 sends to w1 is on its way for a while.
+static void hold(sim *s, void *context) {
+    (void)context;
+    sim_partition(s, 2, 1, true, false);
+}
+
+static void let_go(sim *s, void *context) {
+    (void)context;
+    sim_heal(s);
+}
+
+static void plan_delay(sim *s, void *context) {
+    assert_true(sim_at(s, 12 * SIM_SECOND, hold, context));
+    assert_true(sim_at(s, 16 * SIM_SECOND, let_go, context));
+}
+
+// w0 waits for w1, which waits for what w2 has sent, which waits for w0.
+static void wait_for_a_message(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *world = gw_group_world(s);
+    gw_group *a = rank < 2 ? open_pair(s, world, 0, 1, "a") : NULL;
+    gw_group *b = rank > 0 ? open_pair(s, world, 1, 2, "b") : NULL;
+    gw_group *c = rank != 1 ? open_pair(s, world, 0, 2, "c") : NULL;
+    gw_barrier(s, world);
+    compute_ms(s, (rank ? 12500 : 4000) - env_now_ns(s->env) / 1000000);
+    if (b) gw_barrier(s, b);
+    if (rank == 2) gw_barrier(s, c);
+    if (a) gw_barrier(s, a);
+    if (rank == 0) gw_barrier(s, c);
+    assert_true(gw_ok(s));
+    if (rank == 0) expect_written("w1 waits in group \"b\" for w2");
+    assert_int_equal(count_written("circle"), 0);
+}
+
+static void wait_for_a_message_by_seed(uint64_t seed, void *context) {
+    listen();
+    cluster_run(seed, (cluster_options){ .world_size = 3, .direct = plan_delay },
+                wait_for_a_message, context);
+}
+
+static void a_message_on_its_way_closes_no_circle(void **state) {
+    (void)state;
+    testing_for_seeds(5, wait_for_a_message_by_seed, NULL);
+    log_hook = NULL;
+}
+
 // What is under way, and is not waited for, holds nobody up.
 static void overlap(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -508,7 +554,7 @@ GW_TESTS_WITH_LIMIT(
     or_that_they_wait_for_a_call, or_that_they_wait_in_another_group, or_that_they_agree_elsewhere,
     or_that_they_do_not_answer, the_verdict_of_a_deadline_says_it_to_all,
     a_circle_is_named_by_all_deadlines_and_in_the_log, so_is_one_of_passes_through_two_models,
-    circles_are_told_where_there_are_some_and_nowhere_else,
+    circles_are_told_where_there_are_some_and_nowhere_else, a_message_on_its_way_closes_no_circle,
     members_that_overlap_two_groups_are_in_no_circle, a_failure_is_printed_with_what_went_before,
     so_is_a_loss_by_the_lowest_that_is_left, what_ends_well_or_is_cancelled_prints_nothing,
     a_program_may_look_at_the_last_64);
