@@ -460,6 +460,13 @@ static void try_plans(gw_scope *s, int rank, void *context) {
     gw_list *items = gw_list_open(s);
     for (int i = 0; i < n; i++) gw_list_add(s, items, 10 * i);
     assert_int_equal(gw_int_of(s, gw_scatter_value_from(s, g, items, n - 1)), 10 * rank);
+    gw_list *each = gw_all_gather_list(s, g, gw_full(s, GW_I64, rank, rank + 1));
+    for (int i = 0; i < n; i++)
+        assert_int_equal(gw_numel(gw_tensor_of(s, gw_list_get(s, each, i))), i + 1);
+    gw_tensor *row = gw_full(s, GW_F32, rank + 1, 1, 2);
+    gw_tensor *rows = gw_rows(s, gw_full(s, GW_I64, rank % 3, 1), row, 3);
+    gw_tensor *both = gw_sum(s, gw_to_dense(s, gw_all_reduce(s, g, rows, GW_SUM)));
+    assert_int_equal(gw_item(s, both), n * (n + 1));
     gw_barrier(s, g);
     assert_true(gw_ok(s));
 }
