@@ -10,13 +10,13 @@
 #include "tensor/arena.h"
 #include "tensor/pool.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 
 enum {
     LEND_BYTES_MIN = 64 * 1024,  // below, sending is as fast
-    STRAYS_S = 1,                // until it is looked again whether a process has ended
+    STRAYS_S = 1,                // until it is looked again whether a process has ended,
+    STRAYS_MAX_S = 64,           // each time twice as long
 };
 
 // ---- Leases -------------------------------------------------------------------------------------
@@ -32,7 +32,7 @@ static void destroy_lease(gw_handle *h) {
     } else {
         block_release(x->block);
     }
-    place_unwatch(x->process);
+    process_watch_release(x->process);
     mem_give(x, sizeof *x);
 }
 
@@ -131,7 +131,7 @@ gw_status lender_answered_on_loop(agent *a, int from, reader *r, gw_error *error
     if (x.reasons.map[0]) memcpy(p->reasons.map, x.reasons.map, sizeof p->reasons.map);
     if (x.reasons.read[0]) memcpy(p->reasons.read, x.reasons.read, sizeof p->reasons.read);
     if (!is_first || !x.ways) return GW_OK;
-    p->process = place_watch_process(x.process);
+    p->process = process_watch_open(x.process);
     if (x.ways & 1u << WAY_LEND) use_arena(lending_of(a));
     return GW_OK;
 }
@@ -281,7 +281,7 @@ static void sweep_strays(lending *l) {
     list_init(&kept);
     for (list_node *n; (n = list_take(&l->strays));) {
         lease *x = list_entry(n, lease, link);
-        if (place_has_ended(x->process)) {
+        if (process_watch_has_ended(x->process)) {
             handle_release(x);
         } else {
             list_append(&kept, n);
@@ -290,13 +290,25 @@ static void sweep_strays(lending *l) {
     list_splice(&l->strays, &kept);
 }
 
-static void look_again(timer *t) {
-    sweep_strays(list_entry(t, lending, strays_timer));
+static void look_again(timer *t);
+
+static void look_in(lending *l, int seconds) {
+    if (list_is_empty(&l->strays) || l->stopped) return;
+    l->strays_wait_s = seconds < STRAYS_MAX_S ? seconds : STRAYS_MAX_S;
+    l->strays_timer.fire = look_again;
+    env *e = l->agent->env;
+    env_set_timer(e, &l->strays_timer, env_now_ns(e) + l->strays_wait_s * INT64_C(1000000000));
 }
 
-// The process is known by one descriptor for each, since they end one by one.
-static void make_stray(lending *l, lease *x, int process) {
-    if (process) x->process = fcntl(process - 1, F_DUPFD_CLOEXEC, 0) + 1;
+// One that was lost because it did not answer may go on for long.
+static void look_again(timer *t) {
+    lending *l = list_entry(t, lending, strays_timer);
+    sweep_strays(l);
+    look_in(l, 2 * l->strays_wait_s);
+}
+
+static void make_stray(lending *l, lease *x, process_watch *process) {
+    x->process = process_watch_retain(process);
     list_append(&l->strays, &x->link);
 }
 
@@ -308,13 +320,11 @@ void lender_lost_on_loop(agent *a, int rank) {
     map_fini(&p->leases);
     map_init(&p->leases);
     p->lent_bytes = 0;
-    place_unwatch(p->process);
-    p->process = 0;
+    process_watch_release(p->process);
+    p->process = NULL;
     decline(p, "it is gone");
     sweep_strays(l);
-    if (list_is_empty(&l->strays) || l->stopped) return;
-    l->strays_timer.fire = look_again;
-    env_set_timer(a->env, &l->strays_timer, env_now_ns(a->env) + STRAYS_S * INT64_C(1000000000));
+    look_in(l, STRAYS_S);
 }
 
 void lender_stop_on_loop(lending *l) {
@@ -325,7 +335,7 @@ void lender_stop_on_loop(lending *l) {
 
 // The agent is gone, and whoever has mapped something of it still may read it.
 static void abandon(lease *x) {
-    bool is_mapped_there = x->kind == LENT_PLACE && !place_has_ended(x->process);
+    bool is_mapped_there = x->kind == LENT_PLACE && !process_watch_has_ended(x->process);
     if (is_mapped_there) x->block->is_stray = true;
     handle_release(x);
 }
@@ -337,7 +347,7 @@ void lender_free(lending *l) {
         map_entry *e;
         for (size_t i = 0; (e = map_next(&p->leases, &i));) make_stray(l, e->value, p->process);
         map_fini(&p->leases);
-        place_unwatch(p->process);
+        process_watch_release(p->process);
     }
     if (l->is_owner) arena_dismiss(a->incarnation);
     badge_close(l->badge);  // before anything that is lent means something else (LEND-12)

@@ -41,18 +41,18 @@ typedef struct lend_reasons {
 typedef struct lend_peer {
     // as its lender
     offer_state state;
-    unsigned ways;         // that it has accepted, a bit for each
-    lend_reasons reasons;  // why it has not accepted the others
-    int process;           // a descriptor of its process, + 1; 0: none
+    unsigned ways;           // that it has accepted, a bit for each
+    lend_reasons reasons;    // why it has not accepted the others
+    process_watch *process;  // NULL: nothing is known of it
     uint64_t last_lease;
     map leases;  // by number
     uint64_t lent_bytes;
 
     // as its borrower
     bool was_offered;
-    mapping *mapping;  // NULL: not accepted
-    source *source;    // NULL: not accepted
-    map pulls;         // of pull, by lease: what is read of it for messages that are not opened yet
+    mapping *mapping;   // NULL: not accepted
+    source *source;     // NULL: not accepted, or
+    map pulls;  // of pull, by lease: what is read of it for messages that are not opened yet
     uint64_t pulls_bytes;
     uint32_t borrowed_count;
     list_node borrowed;  // of borrowed, by |link|
@@ -71,6 +71,7 @@ typedef struct lending {
     list_node strays;  // of lease: lent to a member that is lost, whose process may still read
     lend_counts counts;
     timer strays_timer;
+    int strays_wait_s;
     timer returns_timer;
     _Atomic bool returns_awaited;
     task keeping;  // copies what was borrowed from lost members
@@ -101,8 +102,8 @@ typedef struct lease {
     block *block;     // pinned; of a HOME, retained
     size_t offset, size;
     uint64_t at;
-    list_node link;  // among the strays
-    int process;     // of a stray: a descriptor, + 1
+    list_node link;          // among the strays
+    process_watch *process;  // of a stray: one count
 } lease;
 
 void lender_prepare(block *b);

@@ -172,16 +172,79 @@ bool mapping_keep(mapping *m, const uint8_t *at, size_t size) {
 
 // ---- Processes ----------------------------------------------------------------------------------
 
-int place_watch_process(uint32_t process) {
-    long descriptor = syscall(SYS_pidfd_open, (pid_t)process, 0);
-    return descriptor < 0 ? 0 : (int)descriptor + 1;
+// Its state and start time by /proc/<pid>/stat. False with errno.
+static bool read_stat(uint32_t process, char *out_state, long *out_threads, uint64_t *out_start) {
+    char path[32], text[1024];
+    snprintf(path, sizeof path, "/proc/%u/stat", process);
+    int fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) {
+        if (errno == ENOENT) errno = ESRCH;
+        return false;
+    }
+    ssize_t size = read(fd, text, sizeof text - 1);
+    int error = size < 0 ? errno : EINVAL;
+    close(fd);
+    errno = error;
+    if (size <= 0) return false;
+    text[size] = 0;
+    const char *behind_name = strrchr(text, ')');  // the name may have any characters in it
+    unsigned long long start;
+    if (!behind_name ||
+        sscanf(behind_name + 1,
+               " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+               "%ld %*s %llu",
+               out_state, out_threads, &start) != 3)
+        return false;
+    *out_start = start;
+    return true;
 }
 
-bool place_has_ended(int watched) {
-    struct pollfd p = { .fd = watched - 1, .events = POLLIN };
-    return watched && poll(&p, 1, 0) == 1 && (p.revents & POLLIN);
+// A first thread that has ended before others of its process is a zombie, too.
+static bool is_alive(char state, long threads) {
+    return (state != 'Z' && state != 'X') || threads > 1;
 }
 
-void place_unwatch(int watched) {
-    if (watched) close(watched - 1);
+process_watch *process_watch_open(uint32_t process) {
+    char state;
+    long threads;
+    process_watch *w = mem_alloc(sizeof *w);
+    if (!w) {
+        errno = ENOMEM;
+        return NULL;
+    }
+    *w = (process_watch){ .process = process };
+    atomic_init(&w->count, 1);
+    w->descriptor = (int)syscall(SYS_pidfd_open, (pid_t)process, 0);
+    if (w->descriptor >= 0) return w;
+    int error = errno;
+    bool is_there = error != ESRCH && read_stat(process, &state, &threads, &w->start_time);
+    if (is_there && is_alive(state, threads)) return w;
+    if (is_there || errno == ESRCH) error = ESRCH;
+    mem_free(w);
+    errno = error;
+    return NULL;
+}
+
+process_watch *process_watch_retain(process_watch *w) {
+    if (w) atomic_fetch_add_explicit(&w->count, 1, memory_order_relaxed);
+    return w;
+}
+
+void process_watch_release(process_watch *w) {
+    if (!w || atomic_fetch_sub_explicit(&w->count, 1, memory_order_acq_rel) != 1) return;
+    if (w->descriptor >= 0) close(w->descriptor);
+    mem_free(w);
+}
+
+bool process_watch_has_ended(const process_watch *w) {
+    if (!w) return false;
+    if (w->descriptor >= 0) {
+        struct pollfd p = { .fd = w->descriptor, .events = POLLIN };
+        return poll(&p, 1, 0) == 1 && (p.revents & POLLIN);
+    }
+    char state;
+    long threads;
+    uint64_t start_time;
+    if (!read_stat(w->process, &state, &threads, &start_time)) return errno == ESRCH;
+    return start_time != w->start_time || !is_alive(state, threads);
 }

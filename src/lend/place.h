@@ -54,9 +54,19 @@ void mapping_release(mapping *m);  // NULL is fine
 // without memory.
 bool mapping_keep(mapping *m, const uint8_t *at, size_t size);
 
-// A descriptor that tells when |process| has ended, + 1; 0: there is none.
-int place_watch_process(uint32_t process);
-bool place_has_ended(int watched);
-void place_unwatch(int watched);
+// A process that can be told from others that get its number later: by a descriptor (pidfd), or, where
+// the system gives none (kernels before 5.3, seccomp, no descriptors left), by when it was started.
+typedef struct process_watch {
+    _Atomic uint32_t count;
+    uint32_t process;
+    int descriptor;       // -1: none
+    uint64_t start_time;  // as /proc says it, if there is no descriptor
+} process_watch;
+
+// NULL with errno: ESRCH if there is no such process.
+process_watch *process_watch_open(uint32_t process);
+process_watch *process_watch_retain(process_watch *w);  // NULL is fine, here and below
+void process_watch_release(process_watch *w);
+bool process_watch_has_ended(const process_watch *w);  // false for NULL: nothing is known of it
 
 #endif

@@ -1,13 +1,16 @@
 #include "lend/place.h"
 
 #include "tensor/arena.h"
+#include "testing/runner.h"
 #include "testing/testing.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -91,23 +94,50 @@ static void it_declines_what_could_be_cut_off(void **state) {
     expect_refusal(&p, INCARNATION, "not its own");
 }
 
-static void it_knows_when_a_process_has_ended(void **state) {
-    (void)state;
+// Whether what is watched is seen to end when it is killed, and also while nobody has waited for it.
+static bool sees_an_end(void) {
     int child = fork();
     if (child == 0) {
         pause();
         _exit(0);
     }
-    int watched = place_watch_process((uint32_t)child);
-    assert_true(watched > 0);
-    assert_false(place_has_ended(watched));
+    siginfo_t ignored;
+    process_watch *w = process_watch_open((uint32_t)child);
+    bool was_alive = w && !process_watch_has_ended(w);
     kill(child, SIGKILL);
+    waitid(P_PID, (id_t)child, &ignored, WEXITED | WNOWAIT);
+    bool is_seen = was_alive && process_watch_has_ended(w);
+    process_watch *late = process_watch_open((uint32_t)child);
     waitpid(child, NULL, 0);
-    assert_true(place_has_ended(watched));
-    place_unwatch(watched);
-    assert_false(place_has_ended(0));
+    is_seen = is_seen && process_watch_has_ended(w) && (!late || process_watch_has_ended(late));
+    process_watch_release(w);
+    process_watch_release(late);
+    return is_seen && !process_watch_has_ended(NULL);
+}
+
+static void it_knows_when_a_process_has_ended(void **state) {
+    (void)state;
+    assert_true(sees_an_end());
+}
+
+static void also_where_the_system_gives_no_descriptor_of_it(void **state) {
+    (void)state;
+    int child = fork();
+    if (child == 0) {
+        if (!testing_forbid(SYS_pidfd_open, EPERM)) _exit(TESTING_EXIT_SKIPPED);
+        process_watch *w = process_watch_open((uint32_t)getpid());
+        bool is_told = w && w->descriptor < 0 && !process_watch_has_ended(w);
+        if (w) w->start_time++;  // as another process that was given its number
+        is_told = is_told && process_watch_has_ended(w);
+        process_watch_release(w);
+        _exit(is_told && sees_an_end() ? 0 : 1);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    if (WEXITSTATUS(status) == TESTING_EXIT_SKIPPED) testing_skip("seccomp is not allowed here");
+    assert_int_equal(status, 0);
 }
 
 GW_TESTS(lend_place, it_maps_an_arena_for_reading, it_keeps_a_copy_under_the_same_address,
          it_declines_what_is_no_arena, it_declines_what_could_be_cut_off,
-         it_knows_when_a_process_has_ended);
+         it_knows_when_a_process_has_ended, also_where_the_system_gives_no_descriptor_of_it);

@@ -73,12 +73,12 @@ static bool has_badge(const source *x) {
 }
 
 bool source_is_there(const source *x) {
-    return has_badge(x) && !place_has_ended(x->watched);
+    return has_badge(x) && !process_watch_has_ended(x->watch);
 }
 
 bool source_has_ended(const source *x) {
     char byte;
-    return place_has_ended(x->watched) ||
+    return process_watch_has_ended(x->watch) ||
            (!read_all(x->process, &byte, x->badge, sizeof byte) && errno == ESRCH);
 }
 
@@ -130,11 +130,11 @@ source *source_open(const place_host *there, uint64_t at, uint64_t incarnation, 
     if (!x) return place_refuse(reason, size, "no memory");
     *x = (source){ .process = there->process, .badge = at, .incarnation = incarnation };
     atomic_init(&x->count, 1);
-    // Before the badge is read: from then on this descriptor is that of the process with the badge.
-    x->watched = place_watch_process(there->process);
-    if (!x->watched && errno != ESRCH)
-        place_refuse(reason, size, "pidfd_open: %s", strerror(errno));
-    else if (x->watched && has_badge(x))
+    // Before the badge is read: what is watched is the process with the badge then.
+    x->watch = process_watch_open(there->process);
+    if (!x->watch && errno != ESRCH)
+        place_refuse(reason, size, "its process cannot be watched: %s", strerror(errno));
+    else if (x->watch && has_badge(x))
         return x;
     else
         explain(there->process, errno, reason, size);
@@ -149,7 +149,7 @@ source *source_retain(source *x) {
 
 void source_release(source *x) {
     if (!x || atomic_fetch_sub_explicit(&x->count, 1, memory_order_acq_rel) != 1) return;
-    place_unwatch(x->watched);
+    process_watch_release(x->watch);
     mem_free(x);
 }
 

@@ -21,7 +21,7 @@ void badge_close(uint64_t badge);  // 0 is fine
 typedef struct source {
     _Atomic uint32_t count;
     uint32_t process;
-    int watched;  // a descriptor of it, + 1
+    process_watch *watch;
     uint64_t badge, incarnation;
 } source;
 

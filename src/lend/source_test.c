@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -177,7 +178,7 @@ static void it_says_that_seccomp_forbids_it(void **state) {
     place_host host = here();
     int child = fork();
     if (child == 0) {
-        if (!testing_forbid_reading()) _exit(2);
+        if (!testing_forbid(SYS_process_vm_readv, EPERM)) _exit(2);
         const char *why = "seccomp: process_vm_readv: Operation not permitted";
         _exit(is_refused(&host, badge, why) ? 0 : 1);
     }

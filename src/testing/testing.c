@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <unistd.h>
 
 #include "testing/runner.h"
 
@@ -63,14 +64,14 @@ void testing_for_seeds(int count, void (*scenario)(uint64_t seed, void *context)
     }
 }
 
-bool testing_forbid_reading(void) {
+bool testing_forbid(long call, int error) {
     struct sock_filter rules[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_process_vm_readv, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)call, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)error),
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     struct sock_fprog program = { sizeof rules / sizeof *rules, rules };
     return !prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) &&
-           !prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program);
+           !syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program);
 }

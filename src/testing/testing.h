@@ -72,8 +72,8 @@ void testing_for_seeds(int count, void (*scenario)(uint64_t seed, void *context)
 // business.
 void testing_alloc_failure_loop(void (*scenario)(void *context), void *context);
 
-// From here on the kernel lets this process read no other's memory, as in a container. False: it
-// cannot be told to.
-bool testing_forbid_reading(void);
+// From here on the system call |call| (SYS_...) fails with |error| in all threads of this process, as
+// in a container. False: the kernel cannot be told to.
+bool testing_forbid(long call, int error);
 
 #endif

@@ -6,14 +6,10 @@
 
 #include <errno.h>
 #include <gradwire.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -71,18 +67,8 @@ typedef struct fault {
     bool tcp_alone;
 } fault;
 
-// In all threads of this process, from here on.
 static void let_fail(const fault *f) {
-    struct sock_filter rules[] = {
-        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)f->call->number, 0, 1),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)f->error),
-        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-    };
-    struct sock_fprog program = { sizeof rules / sizeof *rules, rules };
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) ||
-        syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &program))
-        _exit(TESTING_EXIT_SKIPPED);
+    if (!testing_forbid(f->call->number, f->error)) _exit(TESTING_EXIT_SKIPPED);
 }
 
 static void talk(gw_scope *root, int other) {

@@ -16,6 +16,7 @@
 #include <sys/mount.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -103,6 +104,14 @@ static int count_descriptors(void) {
         count += readlink(path, target, sizeof target) >= 0;
     }
     return count;
+}
+
+static bool forbid_reading(void) {
+    return testing_forbid(SYS_process_vm_readv, EPERM);
+}
+
+static bool forbid_descriptors_of_processes(void) {
+    return testing_forbid(SYS_pidfd_open, ENOSYS);
 }
 
 // ---- Results ------------------------------------------------------------------------------------
@@ -202,8 +211,7 @@ static void what_was_borrowed_outlives_its_lender(void **state) {
     }
 }
 
-static void leases_of_one_that_was_killed_come_back(void **state) {
-    (void)state;
+static void see_leases_come_back(void) {
     choose_url();
     int child = start_other();
     gw_scope *root = join(0);
@@ -220,10 +228,31 @@ static void leases_of_one_that_was_killed_come_back(void **state) {
     gw_rpc_sync(root, 1, "lend_echo", x);
     gw_scope_clear(root);
     assert_int_equal(counts_of(root).lent_now, 0);
+    // Nobody can read them any more, so that a write needs no copy.
+    const void *numbers = gw_data(x);
+    assert_ptr_equal(gw_data_for_write(root, x), numbers);
     gw_rpc_shutdown(root);
     gw_error error = gw_scope_close(root);
     (void)error;
     unlink(url + 7);
+}
+
+static void leases_of_one_that_was_killed_come_back(void **state) {
+    (void)state;
+    see_leases_come_back();
+}
+
+static void they_come_back_where_no_descriptor_tells_of_ends(void **state) {
+    (void)state;
+    int child = fork();
+    if (child == 0) {
+        if (!forbid_descriptors_of_processes()) _exit(TESTING_EXIT_SKIPPED);
+        see_leases_come_back();
+        _exit(0);
+    }
+    int end = end_of(child);
+    if (WEXITSTATUS(end) == TESTING_EXIT_SKIPPED) testing_skip("seccomp is not allowed here");
+    assert_int_equal(end, 0);
 }
 
 static void results_can_be_read_after_the_job(void **state) {
@@ -358,9 +387,10 @@ static const obstacle obstacles[] = {
     { NULL, "shm; large tensors: lent, or pulled where the program has them" },
     { turn_off, "shm; large tensors: sent: turned off there by GW_LEND=0" },
     { turn_off_by_transport, "tcp; large tensors: sent: turned off there by GW_TRANSPORT=tcp" },
-    { testing_forbid_reading,
-      "shm; large tensors: lent, or sent where the program has them: seccomp: "
-      "process_vm_readv: Operation not permitted" },
+    { forbid_descriptors_of_processes,
+      "shm; large tensors: lent, or pulled where the program has them" },
+    { forbid_reading, "shm; large tensors: lent, or sent where the program has them: seccomp: "
+                      "process_vm_readv: Operation not permitted" },
     { limit_address_space, "; large tensors: pulled, not lent: its memory of " },
     { enter_pid_namespace, "; large tensors: sent: another pid namespace" },
     { leave_proc, "tcp; large tensors: sent: there is no /proc" },
@@ -395,5 +425,6 @@ static void it_says_what_stands_in_the_way(void **state) {
 
 GW_TESTS(lend, results_are_the_same_bit_for_bit, an_echo_sends_no_numbers,
          what_was_borrowed_outlives_its_lender, leases_of_one_that_was_killed_come_back,
-         results_can_be_read_after_the_job, a_child_writes_to_memory_of_its_own,
-         what_is_pulled_is_right_or_an_error, it_says_what_stands_in_the_way);
+         they_come_back_where_no_descriptor_tells_of_ends, results_can_be_read_after_the_job,
+         a_child_writes_to_memory_of_its_own, what_is_pulled_is_right_or_an_error,
+         it_says_what_stands_in_the_way);
