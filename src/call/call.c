@@ -245,12 +245,11 @@ gw_status call_replied_on_loop(agent *a, int from, message *m, gw_error *error) 
     if (has_mutation(MUTATION_REPLY_NOT_DEDUPLICATED) && !f) f = oldest_call(a, from);
     if (!f || f->to != from) {
         calls_of(a)->replies_dropped++;
-        reply_drop_on_loop(a, from, m, fixed.attachments_at);
-        return GW_OK;
+        return reply_drop_on_loop(a, from, m, fixed.attachments_at, error);
     }
     f->honoured = fixed.forwarded;
-    reply_resolve_on_loop(a, from, m, &fixed, value_at, !f->once, resolve_call, handle_retain(f));
-    return GW_OK;
+    return reply_resolve_on_loop(a, from, m, &fixed, value_at, !f->once, resolve_call,
+                                 handle_retain(f), error);
 }
 
 // "ps: slow: " in front of why it is lost.

@@ -249,11 +249,14 @@ gw_status promise_received_on_loop(agent *a, int from, message *m, gw_error *err
         if (!status && !wanted) refuse_early(f, from);
     }
     if (!wanted) {
-        reply_drop_on_loop(a, from, m, fixed.attachments_at);
-        return status == GW_NO_MEMORY ? GW_OK : status;
+        if (status && status != GW_NO_MEMORY) {
+            reply_drop_on_loop(a, from, m, fixed.attachments_at, NULL);
+            return status;
+        }
+        return reply_drop_on_loop(a, from, m, fixed.attachments_at, error);
     }
-    reply_resolve_on_loop(a, from, m, &fixed, value_at, true, resolve_from, handle_retain(f));
-    return GW_OK;
+    return reply_resolve_on_loop(a, from, m, &fixed, value_at, true, resolve_from, handle_retain(f),
+                                 error);
 }
 
 static bool hangs_on(const gw_future *f, int rank) {

@@ -220,17 +220,18 @@ static bool await_arrival(agent *a, int from, incoming *p, arrival w) {
     return true;
 }
 
-void reply_resolve_on_loop(agent *a, int from, message *m, const reply_fixed *fixed,
-                           size_t value_at, bool pins, reply_resolve *resolve, void *user) {
-    gw_error error;
+gw_status reply_resolve_on_loop(agent *a, int from, message *m, const reply_fixed *fixed,
+                                size_t value_at, bool pins, reply_resolve *resolve, void *user,
+                                gw_error *error) {
     incoming *p;
-    if (incoming_open_on_loop(a, from, m, fixed->attachments_at, &p, &error)) {
-        resolve(user, result_of_error(&error));
-        return;
+    gw_status status = incoming_open_on_loop(a, from, m, fixed->attachments_at, &p, error);
+    if (status) {
+        resolve(user, result_of_error(error));
+        return status == GW_PROTOCOL ? status : GW_OK;
     }
     if (fixed->outcome == REPLY_ERROR) {
         resolve(user, read_error(a, p, value_at));
-        return;
+        return GW_OK;
     }
     arrival w = { { 0 }, a, p, value_at, pins, resolve, user };
     incoming_count_segments_on_loop(p);
@@ -238,16 +239,20 @@ void reply_resolve_on_loop(agent *a, int from, message *m, const reply_fixed *fi
         resolve(user, result_of_arrival(a, p, value_at, pins));
     } else if (!await_arrival(a, from, p, w)) {
         incoming_close_on_loop(a, p);
-        error_set(&error, GW_NO_MEMORY, "no memory for a result");
-        resolve(user, result_of_error(&error));
+        error_set(error, GW_NO_MEMORY, "no memory for a result");
+        resolve(user, result_of_error(error));
     }
+    return GW_OK;
 }
 
-void reply_drop_on_loop(agent *a, int from, message *m, uint32_t attachments_at) {
+gw_status reply_drop_on_loop(agent *a, int from, message *m, uint32_t attachments_at,
+                             gw_error *error) {
     incoming *p;
+    gw_status status = GW_OK;
     if (!attachments_at) {
         message_release(m);
-    } else if (!incoming_open_on_loop(a, from, m, attachments_at, &p, NULL)) {
+    } else if (!(status = incoming_open_on_loop(a, from, m, attachments_at, &p, error))) {
         incoming_close_on_loop(a, p);
     }
+    return status == GW_PROTOCOL ? status : GW_OK;
 }

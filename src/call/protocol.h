@@ -96,15 +96,18 @@ void reply_send_on_loop(outgoing *s, agent *a, int to, uint8_t kind, uint64_t id
 void reply_result(agent *a, int to, uint8_t kind, uint64_t id, result *r);
 
 // Resolves with what came, once the promises in it have; takes |m|. |pins| as for
-// result_of_incoming.
+// result_of_incoming. Fails, when it has resolved with the same error, if the table of attachments is
+// not as it has to be: the sender is to be lost.
 typedef void reply_resolve(void *user, result *r);  // takes |r|
-void reply_resolve_on_loop(agent *a, int from, message *m, const reply_fixed *fixed,
-                           size_t value_at, bool pins, reply_resolve *resolve, void *user);
+gw_status reply_resolve_on_loop(agent *a, int from, message *m, const reply_fixed *fixed,
+                                size_t value_at, bool pins, reply_resolve *resolve, void *user,
+                                gw_error *error);
 
 // |from| is lost: what has not come whole from it will not.
 void reply_lost_on_loop(agent *a, int from, const gw_error *why);
 
-// It is not wanted: releases the references in it. Takes |m|.
-void reply_drop_on_loop(agent *a, int from, message *m, uint32_t attachments_at);
+// It is not wanted: releases the references in it. Takes |m|. Fails as reply_resolve_on_loop does.
+gw_status reply_drop_on_loop(agent *a, int from, message *m, uint32_t attachments_at,
+                             gw_error *error);
 
 #endif

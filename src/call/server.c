@@ -321,13 +321,15 @@ gw_status served_call_requested_on_loop(agent *a, int from, message *m, gw_error
     if (status) {
         error.outcome = GW_NOT_DELIVERED;
         refuse_unserved_on_loop(a, from, &h.fixed, &error);
-        reply_drop_on_loop(a, from, m, h.fixed.attachments_at);
-        return GW_OK;
+        return reply_drop_on_loop(a, from, m, h.fixed.attachments_at, out_error);
     }
     // References are taken in first, whatever becomes of the call: so the ids of creating requests
     // come in order.
-    status = incoming_open_on_loop(a, from, m, h.fixed.attachments_at, &s->incoming, &error);
-    if (status) s->header.origin_size = 0;  // the message is gone
+    gw_status opened =
+        incoming_open_on_loop(a, from, m, h.fixed.attachments_at, &s->incoming, &error);
+    status = opened;
+    if (opened == GW_PROTOCOL) *out_error = error;  // CALL-18
+    if (status) s->header.origin_size = 0;          // the message is gone
     if (!status) incoming_await_segments_on_loop(s->incoming, call_queue_whole_on_loop);
     gw_status found = find_references(s, status ? NULL : &error);
     if (!status) status = found;
@@ -337,7 +339,7 @@ gw_status served_call_requested_on_loop(agent *a, int from, message *m, gw_error
     } else {
         served_call_await_on_loop(s);
     }
-    return GW_OK;
+    return opened == GW_PROTOCOL ? opened : GW_OK;
 }
 
 static void want(served_call *s, int consumer, uint64_t promise) {
@@ -378,7 +380,7 @@ gw_status served_call_withdrawn_on_loop(agent *a, int from, message *m, gw_error
     if (status) {
         message_release(m);
     } else {
-        reply_drop_on_loop(a, from, m, h.fixed.attachments_at);
+        status = reply_drop_on_loop(a, from, m, h.fixed.attachments_at, error);
     }
     return status;
 }

@@ -348,8 +348,8 @@ bool borrower_skip(const agent *a, reader *table) {
 static gw_status check_entry(const lent_entry *e, gw_error *error) {
     if (e->size == 0) return error_set(error, GW_PROTOCOL, "lent: segment %u is empty", e->index);
     if (e->size > LIMIT_TENSOR_BYTES)
-        return error_set(error, GW_LIMIT, "lent: segment %u of %llu bytes, at most 4 GiB", e->index,
-                         (unsigned long long)e->size);
+        return error_set(error, GW_PROTOCOL, "lent: segment %u of %llu bytes, at most 4 GiB",
+                         e->index, (unsigned long long)e->size);
     return GW_OK;
 }
 
@@ -407,12 +407,13 @@ static gw_status read_place(agent *a, int from, const lent_entry *e, segment *ou
                             gw_error *error) {
     lending *l = lending_of(a);
     lend_peer *p = lend_peer_of(a, from);
+    if (l->stopped) return error_set(error, GW_DISCONNECTED, "lent: %s has left", a->name);
     if (!p->mapping) return error_set(error, GW_PROTOCOL, "lent: nothing of it is mapped here");
     if (e->at < ARENA_HEADER_BYTES || !is_within(e->at, e->size, p->mapping->size))
         return error_set(error, GW_PROTOCOL, "lent: %llu bytes at %llu of an arena of %zu",
                          (unsigned long long)e->size, (unsigned long long)e->at, p->mapping->size);
     if (p->borrowed_count >= LIMIT_LEASES_PER_PEER)
-        return error_set(error, GW_LIMIT, "lent: more than %d tensors", LIMIT_LEASES_PER_PEER);
+        return error_set(error, GW_PROTOCOL, "lent: more than %d tensors", LIMIT_LEASES_PER_PEER);
     borrowed *x = borrower_note(a, from, e, p->mapping);
     if (!x) return no_memory(error);
     block *b = block_of_borrowed(x->at, x->size, block_is_gone, x);

@@ -52,6 +52,7 @@ typedef struct lend_peer {
     bool was_offered;
     mapping *mapping;   // NULL: not accepted
     source *source;     // NULL: not accepted, or
+    bool source_ended;  // accepted once, and nothing is read of it any more
     map pulls;  // of pull, by lease: what is read of it for messages that are not opened yet
     uint64_t pulls_bytes;
     uint32_t borrowed_count;

@@ -31,19 +31,21 @@ typedef struct pull {
 // ---- Opening and closing ------------------------------------------------------------------------
 
 static gw_status check(const lend_peer *p, const lent_entry *e, gw_error *error) {
+    if (p->source_ended)
+        return error_set(error, GW_SYSTEM, "lent: nothing of it can be read any more");  // LEND-14
     if (!p->source) return error_set(error, GW_PROTOCOL, "lent: nothing of it can be read here");
     if (e->size == 0) return error_set(error, GW_PROTOCOL, "lent: segment %u is empty", e->index);
     if (e->at > UINT64_MAX - e->size)
         return error_set(error, GW_PROTOCOL, "lent: %llu bytes at %llu of its memory",
                          (unsigned long long)e->size, (unsigned long long)e->at);
     if (e->size > LIMIT_TENSOR_BYTES)
-        return error_set(error, GW_LIMIT, "lent: segment %u of %llu bytes, at most 4 GiB", e->index,
-                         (unsigned long long)e->size);
+        return error_set(error, GW_PROTOCOL, "lent: segment %u of %llu bytes, at most 4 GiB",
+                         e->index, (unsigned long long)e->size);
     // Of one message at a time, so that nobody can make this worker take more than for one.
     if (e->size > LIMIT_MESSAGE_BYTES - p->pulls_bytes)
         return error_set(error, GW_LIMIT, "lent: more than 8 GiB to be read for one message");
     if (p->borrowed_count >= LIMIT_LEASES_PER_PEER)
-        return error_set(error, GW_LIMIT, "lent: more than %d tensors", LIMIT_LEASES_PER_PEER);
+        return error_set(error, GW_PROTOCOL, "lent: more than %d tensors", LIMIT_LEASES_PER_PEER);
     return GW_OK;
 }
 
@@ -121,14 +123,19 @@ static void judge(pull *x) {
     fail(x, has_ended ? GW_DISCONNECTED : GW_SYSTEM);
 }
 
+static void forget_source(lend_peer *p) {
+    p->source_ended = p->source_ended || p->source;
+    source_release(p->source);
+    p->source = NULL;
+}
+
 // If not even the badge can be read any more, nothing can: the lender hears of it (LEND-14).
 static void answer_again(pull *x) {
     lend_peer *p = lend_peer_of(x->agent, x->from);
     if (x->status != GW_SYSTEM || p->source != x->source || source_is_there(x->source)) return;
     lend_reasons why = { 0 };
     snprintf(why.read, sizeof why.read, "%s", x->reason);
-    source_release(p->source);
-    p->source = NULL;
+    forget_source(p);
     borrower_answer_on_loop(x->agent, x->from, &why);
 }
 
@@ -229,6 +236,5 @@ void puller_forget_on_loop(agent *a, int rank) {
     map_fini(&p->pulls);
     map_init(&p->pulls);
     p->pulls_bytes = 0;
-    source_release(p->source);
-    p->source = NULL;
+    forget_source(p);
 }

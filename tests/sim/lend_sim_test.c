@@ -3,6 +3,7 @@
 #include "agent/agent.h"
 #include "base/mem.h"
 #include "base/log.h"
+#include "call/protocol.h"
 #include "lend/lending.h"
 #include "testing/cluster.h"
 #include "testing/runner.h"
@@ -614,6 +615,91 @@ static void it_loses_who_says_what_cannot_be(void **state) {
     log_hook = NULL;
 }
 
+// ---- Lent segments that cannot be ----------------------------------------------------------------
+
+typedef enum carrier { BY_REQUEST, BY_REPLY } carrier;
+
+typedef struct false_segment {
+    const lie *lie;
+    carrier carrier;
+} false_segment;
+
+// A message that may be one, but for the lent segment in its table.
+static message *carry(const false_segment *x) {
+    message *m = message_open(x->carrier == BY_REQUEST ? KIND_REQUEST : KIND_REPLY);
+    request_fixed request = { .call = 1000, .depth = 1 };
+    reply_fixed reply = { .id = 1000 };  // of no call
+    if (x->carrier == BY_REQUEST) {
+        request_write(&m->head, &request, "lend_nothing", NULL, 0);
+    } else {
+        reply_write(&m->head, &reply);
+        bytes_put_u8(&m->head, GW_NONE);
+    }
+    uint32_t at = (uint32_t)m->head.size;
+    size_t field =
+        x->carrier == BY_REQUEST ? REQUEST_ATTACHMENTS_FIELD : (size_t)REPLY_ATTACHMENTS_FIELD;
+    memcpy(m->head.data + field, &at, sizeof at);
+    bytes_put_u32(&m->head, 1);
+    bytes_put_u8(&m->head, LEND_ATTACHMENT);
+    bytes_put_u32(&m->head, 0);
+    bytes_put_u8(&m->head, x->lie->kind);
+    bytes_put_u64(&m->head, x->lie->lease);
+    bytes_put_u64(&m->head, x->lie->at);
+    bytes_put_u64(&m->head, x->lie->size);
+    return m;
+}
+
+static void lend_what_cannot_be(gw_scope *root, int rank, void *context) {
+    if (rank != 0) return;
+    warm_up(root);
+    agent *a = agent_of(root);
+    env_enter(a->env);
+    agent_send_on_loop(a, 1, carry(context), true, NULL);
+    env_leave(a->env);
+    // It is lost, and so are its calls.
+    gw_rpc_sync(root, 1, "lend_nothing");
+    assert_int_equal(gw_scope_error(root)->status, GW_DISCONNECTED);
+}
+
+static void it_loses_who_lends_what_cannot_be(void **state) {
+    (void)state;
+    log_hook = keep_line;
+    for (size_t i = 0; i < 2 * sizeof lies / sizeof *lies; i++) {
+        false_segment x = { .lie = &lies[i / 2], .carrier = i % 2 ? BY_REPLY : BY_REQUEST };
+        char says[160];
+        snprintf(says, sizeof says, "w0 (rank 0) broke the protocol: %s", x.lie->says);
+        lines[0] = 0;
+        cluster_run(1, (cluster_options){ .world_size = 2, .fails = true }, lend_what_cannot_be,
+                    &x);
+        testing_note("%s: %s", says, lines);
+        assert_non_null(strstr(lines, says));
+    }
+    log_hook = NULL;
+}
+
+// The answer that takes the way back crosses what was sent by it.
+static void pull_after_the_end(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank != 0) return;
+    warm_up(root);
+    gw_tensor *x = large(root, 5);
+    badge_close(lending_at(root)->badge);
+    gw_future *calls[3];
+    for (int i = 0; i < 3; i++) calls[i] = gw_rpc_async(root, 1, "lend_add_one", x);
+    for (int i = 0; i < 3; i++) {
+        gw_wait(root, calls[i]);
+        assert_int_equal(gw_scope_error(root)->status, GW_SYSTEM);
+        gw_scope_clear(root);
+    }
+    assert_true(gw_equal(root, call(root, "lend_add_one", x), gw_add(root, x, 1.0)));
+    await_returns(root);
+}
+
+static void nobody_is_lost_for_memory_that_ended(void **state) {
+    (void)state;
+    run_pulling(pull_after_the_end);
+}
+
 GW_TESTS(lend_sim, what_comes_back_is_not_copied,
          what_is_older_than_the_offer_moves_under_its_address, it_can_be_turned_off,
          a_write_is_not_seen_by_the_other, nor_when_it_has_come_home,
@@ -624,4 +710,5 @@ GW_TESTS(lend_sim, what_comes_back_is_not_copied,
          calls_behind_a_pull_keep_their_order, what_is_read_without_a_badge_is_not_used,
          it_survives_connections_that_break, it_survives_workers_that_end_or_stop,
          what_was_borrowed_outlives_the_job, it_names_what_is_wrong_with_a_place,
-         it_loses_who_says_what_cannot_be);
+         it_loses_who_says_what_cannot_be, it_loses_who_lends_what_cannot_be,
+         nobody_is_lost_for_memory_that_ended);
