@@ -12,7 +12,6 @@
 
 enum {
     BACKLOG = 1024,
-    ACCEPT_MAX = 16,               // in one turn
     RETRY_NS = 100 * 1000 * 1000,  // while there are no descriptors at all
 };
 
@@ -50,21 +49,18 @@ static void retry_is_due(timer *t) {
     loop_change(a->env, a->fd, &a->source, EPOLLIN);
 }
 
+// One in each turn, so that what comes from members waits for no more; the epoll set tells of the next.
 static void ready(source *s, uint32_t events) {
     acceptor *a = (acceptor *)s;
     (void)events;
-    for (int i = 0; i < ACCEPT_MAX && a->fd >= 0; i++) {
-        int fd = accept4(a->fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-        if (fd >= 0) {
-            a->take(a, fd);
-        } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            refuse_one(a);
-            return;
-        } else if (errno == EAGAIN) {
-            return;
-        }
-        // Anything else is a connection that failed while it waited.
-    }
+    address peer = { .size = sizeof peer.bytes };
+    int fd =
+        accept4(a->fd, (struct sockaddr *)&peer.bytes, &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd >= 0)
+        a->take(a, fd, &peer);
+    else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+        refuse_one(a);
+    // Anything else is a connection that failed while it waited, or none.
 }
 
 void acceptor_close(listener *closed) {
@@ -84,8 +80,9 @@ static void abandon(source *s) {
 
 static const source_class polled = { .ready = ready, .abandon = abandon };
 
-gw_status acceptor_open(os_env *o, int fd, const char *text, void (*take)(acceptor *a, int fd),
-                        listener as, listener **out, gw_error *error) {
+gw_status acceptor_open(os_env *o, int fd, const char *text,
+                        void (*take)(acceptor *a, int fd, const address *peer), listener as,
+                        listener **out, gw_error *error) {
     gw_status status = GW_OK;
     acceptor *a = mem_alloc(sizeof *a);
     if (!a) {

@@ -4,6 +4,7 @@
 #ifndef NET_ACCEPTOR_H
 #define NET_ACCEPTOR_H
 
+#include "net/address.h"
 #include "net/loop.h"
 #include "net/transport.h"
 
@@ -14,13 +15,14 @@ struct acceptor {
     listener listener;
     os_env *env;
     int fd;
-    timer retry;                        // after there were no descriptors left
-    void (*take)(acceptor *a, int fd);  // a connection has come; owns |fd|
+    timer retry;                                             // after there were no descriptors left
+    void (*take)(acceptor *a, int fd, const address *peer);  // a connection has come; owns |fd|
 };
 
 // Listens on |fd|, which is bound; |text| is where, for messages. Takes |fd|, also on failure.
-gw_status acceptor_open(os_env *o, int fd, const char *text, void (*take)(acceptor *a, int fd),
-                        listener as, listener **out, gw_error *error);
+gw_status acceptor_open(os_env *o, int fd, const char *text,
+                        void (*take)(acceptor *a, int fd, const address *peer), listener as,
+                        listener **out, gw_error *error);
 void acceptor_close(listener *l);
 
 #endif

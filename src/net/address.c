@@ -99,6 +99,18 @@ bool address_is_link_local(const address *a) {
     return find_v4(a, &v4) ? v4 >> 16 == 0xA9FE : IN6_IS_ADDR_LINKLOCAL(find_v6(a));
 }
 
+bool address_bytes(const address *a, uint8_t out[16]) {
+    if (a->bytes.ss_family == AF_INET6) {
+        memcpy(out, find_v6(a), 16);
+        return true;
+    }
+    if (a->bytes.ss_family != AF_INET) return false;
+    memset(out, 0, 10);
+    memset(out + 10, 0xff, 2);
+    memcpy(out + 12, &((const struct sockaddr_in *)&a->bytes)->sin_addr, 4);
+    return true;
+}
+
 bool host_is_loopback(const char *host) {
     struct in_addr v4;
     if (!strcmp(host, "localhost") || !strcmp(host, "::1") || !strcmp(host, "[::1]")) return true;

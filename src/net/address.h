@@ -32,6 +32,9 @@ bool host_is_loopback(const char *host);
 // The other way round; numbers, never names.
 void address_format(const address *a, char out[ADDRESS_MAX]);
 
+// Its 16 bytes as an IPv6 address, an IPv4 one as ::ffff:a.b.c.d. False: it is neither.
+bool address_bytes(const address *a, uint8_t out[16]);
+
 int address_port(const address *a);
 void address_set_port(address *a, int port);
 bool address_equal(const address *a, const address *b);

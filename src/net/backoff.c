@@ -3,7 +3,9 @@
 #include <string.h>
 
 #define MS INT64_C(1000000)
-#define FREE_NS (BACKOFF_FREE * BACKOFF_EACH_MS * MS)
+#define EACH_NS (BACKOFF_EACH_MS * MS)
+#define FREE_NS (BACKOFF_FREE * EACH_NS)
+#define MAX_NS (BACKOFF_MAX_MS * MS)
 
 // IPv4 as ::ffff:a.b.c.d counts as a whole, IPv6 by its network.
 static backoff_address network_of(const backoff_address *a) {
@@ -13,23 +15,35 @@ static backoff_address network_of(const backoff_address *a) {
     return n;
 }
 
+// NULL: nothing is held against |address|.
+static const backoff_place *find_place(const backoff *b, const backoff_address *address,
+                                       int64_t now_ns) {
+    const backoff_address n = network_of(address);
+    for (const backoff_place *p = b->places; p < b->places + BACKOFF_PLACES; p++)
+        if (p->clear_ns > now_ns && memcmp(&p->address, &n, sizeof n) == 0) return p;
+    return NULL;
+}
+
 // Its own, or else the one that is forgotten first.
 static backoff_place *place_of(backoff *b, const backoff_address *address, int64_t now_ns) {
-    const backoff_address n = network_of(address);
+    const backoff_place *own = find_place(b, address, now_ns);
+    if (own) return &b->places[own - b->places];
     backoff_place *oldest = b->places;
-    for (int i = 0; i < BACKOFF_PLACES; i++) {
-        backoff_place *p = &b->places[i];
-        if (p->clear_ns > now_ns && memcmp(&p->address, &n, sizeof n) == 0) return p;
-        if (p->clear_ns < oldest->clear_ns) oldest = p;
-    }
-    *oldest = (backoff_place){ n, now_ns };
+    for (int i = 1; i < BACKOFF_PLACES; i++)
+        if (b->places[i].clear_ns < oldest->clear_ns) oldest = &b->places[i];
+    *oldest = (backoff_place){ network_of(address), now_ns };
     return oldest;
 }
 
+bool backoff_is_full(const backoff *b, const backoff_address *address, int64_t now_ns) {
+    const backoff_place *p = find_place(b, address, now_ns);
+    return p && p->clear_ns + EACH_NS > now_ns + FREE_NS + MAX_NS;
+}
+
 static void count(backoff_place *p, int64_t now_ns) {
-    int64_t most = now_ns + FREE_NS + BACKOFF_MAX_MS * MS;
+    int64_t most = now_ns + FREE_NS + MAX_NS;
     if (p->clear_ns < now_ns) p->clear_ns = now_ns;
-    p->clear_ns += BACKOFF_EACH_MS * MS;
+    p->clear_ns += EACH_NS;
     if (p->clear_ns > most) p->clear_ns = most;
 }
 

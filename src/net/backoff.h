@@ -30,6 +30,8 @@ typedef struct backoff {
 // time of its own, so that *out_counted is true and its failure is not counted again.
 int64_t backoff_begin(backoff *b, const backoff_address *address, int64_t now_ns,
                       bool *out_counted);
+// Whether one more that comes from |address| would have to wait longer than any does.
+bool backoff_is_full(const backoff *b, const backoff_address *address, int64_t now_ns);
 void backoff_fail(backoff *b, const backoff_address *address, int64_t now_ns);
 
 #endif

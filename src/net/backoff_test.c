@@ -46,6 +46,25 @@ static void nobody_waits_longer_than_the_limit(void **state) {
     assert_int_equal(delay_ms(&b, v4(1), 2000 * MS), 0);
 }
 
+static bool is_full(const backoff *b, backoff_address a, int64_t now_ns) {
+    return backoff_is_full(b, &a, now_ns);
+}
+
+// Of those that wait each has a time of its own, so that there are only so many.
+static void who_would_wait_longer_is_turned_away(void **state) {
+    (void)state;
+    backoff b = { 0 };
+    int waiting = 0;
+    assert_false(is_full(&b, v4(1), 0));
+    fail_times(&b, v4(1), BACKOFF_FREE, 0);
+    while (!is_full(&b, v4(1), 0)) fail_times(&b, v4(1), 1, 0), waiting++;
+    assert_int_equal(waiting, BACKOFF_MAX_MS / BACKOFF_EACH_MS);
+    assert_false(is_full(&b, v4(2), 0));
+    assert_true(is_full(&b, v4(1), (BACKOFF_EACH_MS - 1) * MS));
+    assert_false(is_full(&b, v4(1), BACKOFF_EACH_MS * MS));
+    assert_false(is_full(&b, v4(1), 5000 * MS));
+}
+
 static void others_do_not_wait(void **state) {
     (void)state;
     backoff b = { 0 };
@@ -67,4 +86,4 @@ static void it_remembers_only_so_many(void **state) {
 }
 
 GW_TESTS(net_backoff, a_few_failures_are_free, nobody_waits_longer_than_the_limit,
-         others_do_not_wait, it_remembers_only_so_many);
+         who_would_wait_longer_is_turned_away, others_do_not_wait, it_remembers_only_so_many);

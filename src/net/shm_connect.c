@@ -220,7 +220,8 @@ static gw_status shm_connect(env *e, const char *text, const stream_events *even
 
 // ---- Listening ----------------------------------------------------------------------------------
 
-static void take_connection(acceptor *a, int fd) {
+static void take_connection(acceptor *a, int fd, const address *unnamed) {
+    (void)unnamed;
     pid_t peer = trusted_peer(fd);
     if (!peer) log_line("refused a connection of another user's process");
     shm_stream *t = peer ? shm_stream_new(a->env, fd, SHM_ACCEPTED) : NULL;

@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 #include <limits.h>
-#include <netinet/in.h>
+#include <poll.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -172,18 +172,14 @@ static void close_stream(stream *s) {
 
 static bool peer_address(const stream *s, uint8_t out[16]) {
     const tcp_stream *t = list_entry(s, tcp_stream, stream);
-    struct sockaddr_storage a;
-    socklen_t size = sizeof a;
-    if (t->fd < 0 || getpeername(t->fd, (struct sockaddr *)&a, &size)) return false;
-    if (a.ss_family == AF_INET6) {
-        memcpy(out, &((const struct sockaddr_in6 *)&a)->sin6_addr, 16);
-        return true;
-    }
-    if (a.ss_family != AF_INET) return false;
-    memset(out, 0, 10);
-    memset(out + 10, 0xff, 2);
-    memcpy(out + 12, &((const struct sockaddr_in *)&a)->sin_addr, 4);
-    return true;
+    memcpy(out, t->peer, sizeof t->peer);
+    return t->has_peer;
+}
+
+static bool has_hung_up(const stream *s) {
+    const tcp_stream *t = list_entry(s, tcp_stream, stream);
+    struct pollfd p = { .fd = t->fd, .events = POLLRDHUP };
+    return poll(&p, 1, 0) > 0;
 }
 
 static void abandon(source *s) {
@@ -200,7 +196,8 @@ static const stream_class class = { .transport = &tcp_transport,
                                     .adopt = adopt,
                                     .send = send_all,
                                     .close = close_stream,
-                                    .peer_address = peer_address };
+                                    .peer_address = peer_address,
+                                    .has_hung_up = has_hung_up };
 
 tcp_stream *tcp_stream_new(os_env *o, int fd, tcp_state state) {
     tcp_stream *t = mem_alloc(sizeof *t);

@@ -41,6 +41,8 @@ typedef struct tcp_stream {
     tcp_state state;
     int fd;
     char name[ADDRESS_MAX];  // the peer's, for messages
+    uint8_t peer[16];        // of one that was accepted, as peer_address has it
+    bool has_peer;
 
     bool wants_writable;  // the last send took less than all
     bool polls_writable;  // and the kernel knows

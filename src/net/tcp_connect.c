@@ -1,5 +1,6 @@
 // Making connections: connecting and listening.
 #include "net/tcp.h"
+#include "net/tls.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -107,18 +108,25 @@ static gw_status tcp_connect(env *e, const char *text, const stream_events *even
 
 // ---- Listening ----------------------------------------------------------------------------------
 
-static void take_connection(acceptor *a, int fd) {
-    tcp_stream *t = tcp_stream_new(a->env, fd, TCP_ACCEPTED);
+// Before it costs anything (TLS-17).
+static bool is_admitted(const env *e, const uint8_t peer[16]) {
+    const protection *p = e->protection;
+    return !p || !p->tls || tls_admits(p->tls, peer);
+}
+
+static void take_connection(acceptor *a, int fd, const address *peer) {
+    uint8_t bytes[16];
+    bool has_peer = address_bytes(peer, bytes);
+    tcp_stream *t = NULL;
+    if (!has_peer || is_admitted(&a->env->base, bytes))
+        t = tcp_stream_new(a->env, fd, TCP_ACCEPTED);
     if (!t) {
         close(fd);  // the peer will try again
         return;
     }
-    address peer = { .size = sizeof peer.bytes };
-    if (getpeername(fd, (struct sockaddr *)&peer.bytes, &peer.size)) {
-        snprintf(t->name, sizeof t->name, "a peer that has gone");
-    } else {
-        address_format(&peer, t->name);
-    }
+    t->has_peer = has_peer;
+    memcpy(t->peer, bytes, sizeof t->peer);
+    address_format(peer, t->name);
     send_at_once(fd);
     a->listener.accepted(a->listener.user, &t->stream);
 }

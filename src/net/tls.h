@@ -32,6 +32,10 @@ void tls_close(tls *t);  // NULL is fine
 gw_status tls_connect(tls *t, const route *r, const party *server, const stream_events *events,
                       void *user, stream **out, gw_error *error);
 
+// Whether somebody at |address| may begin a handshake, soon or later: so many wait there that another
+// one is turned away (TLS-17).
+bool tls_admits(tls *t, const uint8_t address[16]);
+
 // Puts one around an accepted stream; NULL without memory, and |inner| is closed.
 stream *tls_accept(tls *t, stream *inner);
 

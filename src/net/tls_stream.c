@@ -371,8 +371,17 @@ static void close_stream(stream *s) {
     tls_apply(t, TLS_CLOSED_HERE);
 }
 
+// Nobody waits for the end of the handshake.
+static bool has_gone(const tls_stream *t) {
+    return t->inner->class->has_hung_up && t->inner->class->has_hung_up(t->inner);
+}
+
 static void timer_is_due(timer *due) {
     tls_stream *t = list_entry(due, tls_stream, timer);
+    if (t->waits && has_gone(t)) {
+        tls_end(t, GW_DISCONNECTED, "it did not wait");
+        return;
+    }
     if (t->waits) {
         tls_begin(t);
         return;
@@ -429,6 +438,12 @@ gw_status tls_connect(tls *shared, const route *r, const party *server, const st
         *out = &t->stream;
     }
     return status;
+}
+
+bool tls_admits(tls *t, const uint8_t bytes[16]) {
+    backoff_address a;
+    memcpy(a.bytes, bytes, sizeof a.bytes);
+    return !backoff_is_full(&t->backoff, &a, env_now_ns(t->env));
 }
 
 stream *tls_accept(tls *shared, stream *inner) {

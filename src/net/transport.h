@@ -52,6 +52,8 @@ typedef struct stream_class {
     void (*close)(stream *s);
     // The IPv6 address of the other end, or its IPv4 address as one; false: it has none. May be NULL.
     bool (*peer_address)(const stream *s, uint8_t out[16]);
+    bool (*has_hung_up)(
+        const stream *s);  // whether the peer will send no more; NULL: it cannot be told
 } stream_class;
 
 // The beginning of every stream.

@@ -11,6 +11,11 @@
 #include <malloc.h>
 #include <netinet/in.h>
 #include <pthread.h>
+#include <signal.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -297,6 +302,75 @@ static void do_nothing_with(const char *line) {
     (void)line;
 }
 
+// ---- Strangers that do not stop -----------------------------------------------------------------
+
+// From an address of their own, as those of another host.
+_Noreturn static void connect_in_a_row(_Atomic int *done) {
+    struct sockaddr_in from = loopback(0), to = loopback(port);
+    from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+    for (;; ++*done) {
+        int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+        if (bind(fd, (struct sockaddr *)&from, sizeof from) == 0 &&
+            connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
+            send(fd, said, sizeof said, MSG_NOSIGNAL);
+        close(fd);
+    }
+}
+
+static _Atomic int *stranger_count;
+
+// Until another one has come, whom strangers do not keep out.
+static void found_amid_strangers(gw_scope *root, int rank) {
+    if (rank != 0) {
+        add_there(root, rank);
+        return;
+    }
+    gw_watch *w = gw_watch_open(root);
+    while (gw_ok(root) && gw_rpc_world_size(root) < 2) gw_watch_next(root, w);
+    int before = *stranger_count;
+    add_there(root, rank);
+    // They are there all the while.
+    while (gw_ok(root) && *stranger_count < before + 100) add_there(root, rank);
+}
+
+static void a_member_joins_amid_strangers_that_do_not_stop(void **state) {
+    (void)state;
+    key_file k = new_key();
+    const char *url = new_url();
+    stranger_count = mmap(NULL, sizeof *stranger_count, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    member a = { .url = url,
+                 .key = k.path,
+                 .main = found_amid_strangers,
+                 .group = GW_GROUP_CREATE },
+           b = a;
+    a.rank = 0;
+    b.rank = 1;
+    b.group = GW_GROUP_JOIN;
+    log_hook = do_nothing_with;
+    pid_t stranger = fork();
+    if (stranger == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        connect_in_a_row(stranger_count);
+    }
+    assert_int_equal(pthread_create(&a.thread, NULL, run_member, &a), 0);
+    int fd;
+    while ((fd = connect_to()) < 0) sched_yield();  // it listens
+    close(fd);
+    for (int seen = *stranger_count; *stranger_count < seen + 500;) sched_yield();
+    assert_int_equal(pthread_create(&b.thread, NULL, run_member, &b), 0);
+    assert_int_equal(pthread_join(b.thread, NULL), 0);
+    assert_int_equal(pthread_join(a.thread, NULL), 0);
+    kill(stranger, SIGKILL);
+    waitpid(stranger, NULL, 0);
+    log_hook = NULL;
+    testing_note("%d strangers, \"%s\", \"%s\"", *stranger_count, a.error.text, b.error.text);
+    assert_string_equal(a.error.text, "");
+    assert_string_equal(b.error.text, "");
+    munmap((void *)stranger_count, sizeof *stranger_count);
+    unlink(k.path);
+}
+
 enum { AT_ONCE = 300, LINGERING_MAX = 256 };
 
 // Silent ones, some that speak plainly, some that stop in the middle of a handshake, some that
@@ -352,4 +426,5 @@ GW_TESTS(encrypted, workers_with_the_same_key_work_together, a_group_with_a_key_
          a_host_without_the_key_learns_nothing, insecure_is_a_line_at_each_start,
          workers_with_certificates_work_together, a_group_with_certificates_lets_others_in,
          a_worker_with_the_certificate_of_another_is_told,
+         a_member_joins_amid_strangers_that_do_not_stop,
          thousands_of_strangers_get_nothing_and_disturb_nobody);
