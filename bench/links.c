@@ -86,24 +86,33 @@ static void call(gw_scope *root, samples *out) {
     }
 }
 
-// There and back, as bench/bulk.c and bench/peers/torch_rpc.py do it.
-static void echo(gw_scope *root, samples *out, int floats) {
+// There and back, as bench/bulk.c and bench/peers/torch_rpc.py do it: ten calls behind one that warms.
+static void call_large(gw_scope *root, samples *out, const char *function, int floats, int count) {
     gw_tensor *x = gw_ones(root, GW_F32, floats);
-    for (int i = 0; i <= 2 * ROUNDS && gw_ok(root); i++) {
+    for (int i = 0; i <= count && gw_ok(root); i++) {
         gw_scope *s = gw_scope_open(root);
         double start = now_us();
-        gw_rpc_sync(s, "w1", "bench_identity", x);
+        gw_rpc_sync(s, "w1", function, x);
         if (i > 0) samples_add(out, now_us() - start);
         gw_scope_close_up(s);
     }
 }
 
 static void echo_4mb(gw_scope *root, samples *out) {
-    echo(root, out, 1 << 20);
+    call_large(root, out, "bench_identity", 1 << 20, 10);
 }
 
 static void echo_400mb(gw_scope *root, samples *out) {
-    echo(root, out, FLOATS);
+    call_large(root, out, "bench_identity", FLOATS, 10);
+}
+
+static void add_4mb(gw_scope *root, samples *out) {
+    call_large(root, out, "bench_ops200", 1 << 20, 10);
+}
+
+// A call takes seconds here, and minutes at a peer.
+static void add_400mb(gw_scope *root, samples *out) {
+    call_large(root, out, "bench_ops200", FLOATS, 1);
 }
 
 // From another scope, so that they are of another order.
@@ -153,6 +162,8 @@ const bench_case link_cases[] = {
     { "link.call_400MB", 2, call },
     { "rpc.identity_4MB", 2, echo_4mb },
     { "rpc.identity_400MB", 2, echo_400mb },
+    { "rpc.ops200_4MB", 2, add_4mb },
+    { "rpc.ops200_400MB", 2, add_400mb },
     { "link.small_call", 2, call_alone },
     { "link.small_beside_400MB", 2, call_beside_argument },
     { "link.small_beside_400MB_back", 2, call_beside_result },

@@ -2,7 +2,10 @@
 """Calls with large tensors over PyTorch RPC, as bench/bulk.c makes them: prints "case median_us min_us".
 
     python3 bench/peers/torch_rpc.py [--tuned] [--calls N] [case...]
+    python3 bench/peers/torch_rpc.py --rank R --at tcp://HOST:PORT --interface eth0 [--tuned] [--calls N] [case...]
 
+With --rank it is one of two processes on two hosts, which take what PyTorch itself takes there: sockets alone, several for large
+tensors. Hosts that are namespaces of one machine have its shared memory in common, and would not otherwise.
 --tuned keeps freed memory in the process and backs it by huge pages, which PyTorch does not do by itself.
 """
 import argparse
@@ -28,11 +31,12 @@ def ops200(x):
     return x
 
 
-def work(rank, file, cases, calls):
+def work(rank, meet, interface, cases, calls):
     import torch
     import torch.distributed.rpc as rpc
     torch.set_num_threads(1)
-    options = rpc.TensorPipeRpcBackendOptions(init_method=f"file://{file}", rpc_timeout=600)
+    by = {"_transports": ["uv"], "_channels": ["mpt_uv", "basic"]} if interface else {}
+    options = rpc.TensorPipeRpcBackendOptions(init_method=meet, rpc_timeout=600, **by)
     rpc.init_rpc(f"w{rank}", rank=rank, world_size=2, rpc_backend_options=options)
     if rank == 0:
         for case in cases:
@@ -51,13 +55,21 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--tuned", action="store_true")
     parser.add_argument("--calls", type=int, default=10)
+    parser.add_argument("--rank", type=int)
+    parser.add_argument("--at")
+    parser.add_argument("--interface")
     parser.add_argument("cases", nargs="*")
     options = parser.parse_args()
     if options.tuned and not all(os.environ.get(k) == v for k, v in TUNED.items()):
         os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, **TUNED})
+    cases = options.cases or list(CASES)
+    if options.rank is not None:
+        os.environ.update({"TP_SOCKET_IFNAME": options.interface, "GLOO_SOCKET_IFNAME": options.interface})
+        work(options.rank, options.at, options.interface, cases, options.calls)
+        return
     with tempfile.TemporaryDirectory() as folder:
         child = os.fork()
-        work(1 if child == 0 else 0, folder + "/store", options.cases or list(CASES), options.calls)
+        work(1 if child == 0 else 0, f"file://{folder}/store", None, cases, options.calls)
         if child == 0:
             os._exit(0)
         os.waitpid(child, 0)

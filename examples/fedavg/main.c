@@ -12,6 +12,12 @@
 //     fedavg --at file:///tmp/meet --shares 5 --await 5      and from another terminal:
 //     fedavg --join file:///tmp/meet --shares 5 --number 5
 //
+// Clients of several owners, on several hosts, each with a key of its own that no other can pass for it
+// with (gradwire key --ca):
+//
+//     GW_KEY_FILE=server.pem fedavg --at tcp://10.0.0.1:29500 --clients 0 --await 2
+//     GW_KEY_FILE=client1.pem fedavg --join tcp://10.0.0.1:29500 --shares 2 --number 1
+//
 // The lines that communicate: 6 of the client (join, its object, gw_named, enlist,
 // await_dismissal, leave) and 10 of the server (found, its object, the call of a round and the wait
 // for it, three for a promise that somebody arrives and two for one that a client is dismissed,

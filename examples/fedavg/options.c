@@ -22,15 +22,15 @@ static int check(options *o, bool has_rounds, bool has_lr) {
     if (!has_rounds) o->rounds = sgd ? 600 : 60;
     if (!has_lr) o->lr = o->parameters > 1000000 ? 0.1 : sgd ? 0.7 : 0.2;
     if (o->await < o->clients) o->await = o->clients;
-    if (!o->shares) o->shares = o->clients + (o->come > 0);
+    if (o->await < 1 + (o->leave > 0) + (o->kill > 0) || o->clients < (o->kill > 0))
+        return wrong("--clients: nobody would be left");
+    if (!o->shares) o->shares = (o->clients ? o->clients : o->await) + (o->come > 0);
     if (o->come > o->rounds || o->leave > o->rounds)
         return wrong("--come and --leave: expected a round before the last");
     if (o->kill >= o->rounds && o->kill)
         return wrong("--kill: expected a round before the last, or nobody would notice");
     if (o->number > o->shares)
         return wrong("--number: expected a share that there is, see --shares");
-    if (o->clients < 1 + (o->leave > 0) + (o->kill > 0))
-        return wrong("--clients: nobody would be left");
     return -1;
 }
 
@@ -48,7 +48,8 @@ int options_parse(int argc, char **argv, options *out) {
     const flag flags[] = {
         { "method", "avg|sgd", "clients send weights, or gradients", .text = &o.method,
           .words = methods },
-        { "clients", "N", "clients that are started", .integer = &o.clients, .min = 1, .max = 62 },
+        { "clients", "N", "clients that are started; 0: none, see --await", .integer = &o.clients,
+          .max = 62 },
         { "await", "N", "begin with so many clients; 0: those that are started",
           .integer = &o.await, .max = 63 },
         { "rounds", "N", "rounds; 0: 60 of avg, 600 of sgd", .integer = &o.rounds, .max = many },

@@ -68,6 +68,35 @@ static void others_join_it_by_hand(void **state) {
     assert_says(r, 0, "round   5  3 clients");
 }
 
+// A certificate authority in |folder|, and what it makes for the server and two clients.
+static void make_keys(const char *folder) {
+    assert_says(run("D=%s; ./gradwire ca > $D/ca.pem && for name in server client1 client2; do "
+                    "./gradwire key --ca $D/ca.pem $name > $D/$name.pem || exit 1; done; echo made",
+                    folder),
+                0, "made");
+}
+
+static void clients_have_keys_of_their_own(void **state) {
+    (void)state;
+    char path[] = "/tmp/fedavg-test-XXXXXX";
+    assert_non_null(mkdtemp(path));
+    make_keys(path);
+    result *r = run("export GW_TRANSPORT=tcp D=%s; for number in 1 2; do "
+                    "GW_KEY_FILE=$D/client$number.pem timeout 100 ./fedavg --join file://$D/meet "
+                    "--shares 2 --number $number & done; GW_KEY_FILE=$D/server.pem timeout 100 "
+                    "./fedavg --clients 0 --await 2 --at file://$D/meet --rounds 5; wait",
+                    path);
+    assert_says(r, 0, "round   5  2 clients");
+    // The owner of another client does not get in as this one.
+    r = run("export GW_TRANSPORT=tcp D=%s; rm -f $D/meet; GW_KEY_FILE=$D/server.pem ./fedavg "
+            "--clients 0 --await 1 --at file://$D/meet & server=$!; GW_KEY_FILE=$D/client1.pem "
+            "timeout 20 ./fedavg --join file://$D/meet --number 2 --shares 2; echo \"ended: $?\"; "
+            "kill $server; rm -r $D",
+            path);
+    assert_non_null(strstr(r->output, "client2"));
+    assert_says(r, 0, "ended: 1");
+}
+
 static void it_draws_the_accuracy(void **state) {
     (void)state;
     char path[] = "/tmp/fedavg-test-XXXXXX";
@@ -81,7 +110,8 @@ static void it_draws_the_accuracy(void **state) {
 static void it_refuses_wrong_options(void **state) {
     (void)state;
     assert_says(run("./fedavg --method max"), 2, "--method max: expected avg or sgd");
-    assert_says(run("./fedavg --clients 0"), 2, "--clients 0: expected a whole number, 1 to 62");
+    assert_says(run("./fedavg --clients 63"), 2, "--clients 63: expected a whole number, 0 to 62");
+    assert_says(run("./fedavg --clients 0"), 2, "nobody would be left");
     assert_says(run("./fedavg --clients 1 --kill 3"), 2, "nobody would be left");
     assert_says(run("./fedavg --rounds 5 --kill 5"), 2, "--kill: expected a round before the last");
     assert_says(run("./fedavg --lr x"), 2, "--lr x: expected 0 to 1000");
@@ -97,4 +127,5 @@ static void it_refuses_wrong_options(void **state) {
 GW_TESTS(example_fedavg, averaging_is_as_good_as_all_digits_in_one_place,
          gradients_are_as_good_as_all_digits_in_one_place,
          it_goes_on_when_clients_come_leave_and_die, it_counts_bytes_of_a_larger_model,
-         others_join_it_by_hand, it_draws_the_accuracy, it_refuses_wrong_options);
+         others_join_it_by_hand, clients_have_keys_of_their_own, it_draws_the_accuracy,
+         it_refuses_wrong_options);

@@ -1,8 +1,9 @@
 // Calls with large tensors over gRPC C++, as bench/bulk.c makes them: prints "case median_us min_us".
 //
 //     make -C bench/peers/grpc && build/grpc/bulk [--calls N] [case...]
+//     build/grpc/bulk --listen HOST:PORT, and on another host build/grpc/bulk --connect HOST:PORT [--calls N] [case...]
 //
-// Two processes and a Unix socket. Numbers travel as one field of bytes, copied in and out of messages once on each side;
+// Two processes and a Unix socket, or TCP. Numbers travel as one field of bytes, copied in and out of messages once on each side;
 // the server adds in place. Nothing limits the size of a message.
 #include "bulk.grpc.pb.h"
 
@@ -95,42 +96,60 @@ bool measure(bulk::Bulk::Stub &stub, const Case &c, int calls) {
     return true;
 }
 
-}  // namespace
-
-int main(int argc, char **argv) {
-    int calls = 10, first = 1;
-    if (argc > 2 && !strcmp(argv[1], "--calls")) {
-        calls = static_cast<int>(strtol(argv[2], nullptr, 10));
-        first = 3;
+bool call(const std::string &address, int calls, char **names, int count) {
+    grpc::ChannelArguments arguments;
+    arguments.SetMaxReceiveMessageSize(-1);
+    arguments.SetMaxSendMessageSize(-1);
+    auto channel =
+        grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
+    bool all_is_well =
+        channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    auto stub = bulk::Bulk::NewStub(channel);
+    for (const Case &c : cases) {
+        bool wanted = count == 0;
+        for (int i = 0; i < count; i++) wanted = wanted || !strcmp(names[i], c.name);
+        if (all_is_well && wanted) all_is_well = measure(*stub, c, calls);
     }
+    return all_is_well;
+}
+
+// The server in a process of its own.
+bool call_beside(int calls, char **names, int count) {
     char folder[] = "/tmp/bulk.XXXXXX";
-    if (!mkdtemp(folder)) return 1;
+    if (!mkdtemp(folder)) return false;
     std::string path = std::string(folder) + "/socket", address = "unix:" + path;
     pid_t server = fork();  // before gRPC has threads
     if (server == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
         serve(address);
-        return 0;
+        _exit(0);
     }
-    bool all_is_well = true;
-    {
-        grpc::ChannelArguments arguments;
-        arguments.SetMaxReceiveMessageSize(-1);
-        arguments.SetMaxSendMessageSize(-1);
-        auto channel =
-            grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-        all_is_well =
-            channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(20));
-        auto stub = bulk::Bulk::NewStub(channel);
-        for (const Case &c : cases) {
-            bool wanted = first == argc;
-            for (int i = first; i < argc; i++) wanted = wanted || !strcmp(argv[i], c.name);
-            if (all_is_well && wanted) all_is_well = measure(*stub, c, calls);
-        }
-    }
+    bool all_is_well = call(address, calls, names, count);
     kill(server, SIGKILL);
     waitpid(server, nullptr, 0);
     unlink(path.c_str());
     rmdir(folder);
+    return all_is_well;
+}
+
+}  // namespace
+
+int main(int argc, char **argv) {
+    int calls = 10, first = 1;
+    std::string listens, connects;
+    for (; first + 1 < argc && !strncmp(argv[first], "--", 2); first += 2) {
+        std::string name = argv[first], value = argv[first + 1];
+        if (name == "--calls") calls = static_cast<int>(strtol(value.c_str(), nullptr, 10));
+        if (name == "--listen") listens = value;
+        if (name == "--connect") connects = value;
+    }
+    char **names = argv + first;
+    int count = argc - first;
+    if (!listens.empty()) {
+        serve(listens);
+        return 0;
+    }
+    bool all_is_well =
+        connects.empty() ? call_beside(calls, names, count) : call(connects, calls, names, count);
     return all_is_well ? 0 : 1;
 }
