@@ -81,6 +81,25 @@ void row_update_compute(const gw_optimizer *o, parameter *p) {
     update_on_device(o->rule->update, &g->options, &u);
 }
 
+bool row_update_await(gw_scope *s, const gw_optimizer *o, parameter *p, gw_tensor *indices) {
+    int64_t sizes[GW_DIMS_MAX] = { 0 };
+    for (int d = 0; d < p->x->dims; d++) sizes[d] = d ? p->x->sizes[d] : indices->numel;
+    gw_tensor *values = tensor_new(s, (gw_dtype)p->x->dtype, p->x->dims, sizes);
+    p->grad = values ? rows_new(s, indices, values, p->x->sizes[0]) : NULL;
+    p->rows = p->grad ? mem_calloc(sizeof *p->rows) : NULL;
+    if (p->rows) p->rows->x = block_retain(values->storage->block);
+    handle_release(values);
+    if (gw_ok(s) && (!p->rows || !storage_make_writable(p->x->storage)))
+        scope_fail(s, GW_NO_MEMORY,
+                   "step of gw_%s: no memory for new rows of parameter %d; none has changed",
+                   o->rule->name, p->number);
+    return gw_ok(s);
+}
+
+block *row_update_block(const parameter *p) {
+    return p->rows->x;
+}
+
 void row_update_write(const parameter *p, block *to, size_t offset) {
     rows_scatter(to, offset, p->grad, p->rows->x);
 }

@@ -13,6 +13,9 @@ bool row_update_check(gw_scope *s, const gw_optimizer *o, const parameter *p, co
 bool row_update_reserve(gw_scope *s, const gw_optimizer *o, parameter *p);
 void row_update_compute(const gw_optimizer *o, parameter *p);
 void row_update_commit(parameter *p);
+// For rows that another worker computes: takes memory for those that |indices| name. False with |s| failed.
+bool row_update_await(gw_scope *s, const gw_optimizer *o, parameter *p, gw_tensor *indices);
+block *row_update_block(const parameter *p);  // the new rows, one behind the other
 // Writes the new rows to |to|, where values like those of the parameter begin at |offset|.
 void row_update_write(const parameter *p, block *to, size_t offset);
 void row_update_discard(parameter *p);

@@ -187,11 +187,22 @@ bool optimizer_reserve_values(gw_scope *s, gw_optimizer *o, int i) {
     return ok;
 }
 
+bool optimizer_reserve_rows(gw_scope *s, gw_optimizer *o, int i, gw_tensor *indices) {
+    parameter *p = &o->parameters[i];
+    if (!row_update_await(s, o, p, indices)) return false;
+    if (!take_spare(o, p))
+        scope_fail(s, GW_NO_MEMORY,
+                   "step of gw_%s: no memory for new rows of parameter %d; none has changed",
+                   o->rule->name, p->number);
+    return gw_ok(s);
+}
+
 void optimizer_stage(gw_optimizer *o, int i, int64_t first, const gw_tensor *values, int64_t at,
                      int64_t count) {
     parameter *p = &o->parameters[i];
     size_t size = gw_dtype_size((gw_dtype)p->x->dtype);
-    block_copy(p->new_x, (size_t)first * size, values->storage->block,
+    block *to = p->rows ? row_update_block(p) : p->new_x;
+    block_copy(to, (size_t)first * size, values->storage->block,
                tensor_offset(values) + (size_t)at * size, (size_t)count * size);
 }
 

@@ -137,11 +137,11 @@ static bool reserve_pieces(gw_scope *s, const gw_optimizer *o, shard *x) {
     size_t more = (size_t)(o->parameter_count - x->covered);
     if (x->is_flat) more += (size_t)gw_group_size(x->group) * GW_DTYPE_COUNT;
     piece *pieces = mem_realloc(x->pieces, ((size_t)x->piece_count + more + 1) * sizeof *pieces);
-    if (pieces)
-        x->pieces = pieces;
-    else
-        scope_fail(s, GW_NO_MEMORY, "gw_optimizer_shard: no memory");
-    return pieces;
+    if (pieces) x->pieces = pieces;
+    int64_t *rows = mem_realloc(x->rows, ((size_t)x->piece_count + more + 1) * sizeof *rows);
+    if (rows) x->rows = rows;
+    if (!pieces || !rows) scope_fail(s, GW_NO_MEMORY, "gw_optimizer_shard: no memory");
+    return pieces && rows;
 }
 
 // A piece with numbers of others has its state in an optimizer of this member's own.
@@ -241,6 +241,7 @@ void shard_close(remote_part *part) {
     handle_release(x->own);
     handle_release(x->group);
     mem_free(x->pieces);
+    mem_free(x->rows);
     mem_free(x->loads);
     mem_free(x);
 }

@@ -47,6 +47,8 @@ typedef struct shard {
     // done so.
     held_states held;
 
+    // By piece, in a step: how many rows of a table go around; -1: all numbers of it.
+    int64_t *rows;
     piece *pieces;  // in the order of parameters, then of numbers
     int piece_count;
     int covered;     // so many parameters have been shared out
@@ -86,6 +88,16 @@ void shard_step(gw_scope *s, gw_optimizer *o);
 bool shard_unscale(gw_scope *s, const gw_optimizer *o, double by, bool not_finite);
 void shard_commit(gw_optimizer *o, shard *x);
 void shard_abort(gw_optimizer *o, shard *x);
+
+// ---- Tables (shard_rows.c) ----------------------------------------------------------------------
+
+// Whether the gradients of some parameters are sparse by rows, of which all members know.
+bool shard_has_tables(const gw_optimizer *o, const shard *x);
+bool shard_is_table(const gw_optimizer *o, const shard *x, const piece *at);
+// Members tell each other which rows of tables they have computed, and take memory for those of others.
+// False if that has failed on all; else |s| may have failed here.
+bool shard_exchange_rows(gw_scope *s, gw_optimizer *o, shard *x);
+int64_t shard_numbers_of(const gw_optimizer *o, const shard *x, int piece);  // that go around
 
 // ---- Before the step (shard_early.c) ------------------------------------------------------------
 

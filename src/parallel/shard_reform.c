@@ -107,12 +107,14 @@ static void take(gw_optimizer *o, shard *next, loaded *l, held_states *fresh, he
     x->group = next->group;
     x->own = next->own;
     x->pieces = next->pieces;
+    x->rows = next->rows;
     x->piece_count = next->piece_count;
     x->covered = next->covered;
     x->loads = next->loads;
     next->group = old.group;
     next->own = old.own;
     next->pieces = old.pieces;
+    next->rows = old.rows;
     next->loads = old.loads;
     shard_note_elsewhere(o, x, 0);
     put_states(o, x, l, fresh);

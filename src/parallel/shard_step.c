@@ -49,12 +49,17 @@ static void prepare_own(gw_scope *s, const gw_optimizer *o, shard *x) {
 }
 
 static void prepare(gw_scope *s, gw_optimizer *o, shard *x) {
+    for (int i = 0; i < x->piece_count; i++) x->rows[i] = -1;
     if (x->own)
         prepare_own(s, o, x);
     else
         optimizer_prepare(s, o);
-    for (int i = 0; gw_ok(s) && i < o->parameter_count; i++)
-        if (o->parameters[i].elsewhere) optimizer_reserve_values(s, o, i);
+    for (int i = 0; gw_ok(s) && i < x->piece_count; i++) {
+        const piece *at = &x->pieces[i];
+        bool is_new = i == 0 || x->pieces[i - 1].parameter != at->parameter;
+        if (is_new && o->parameters[at->parameter].elsewhere && !shard_is_table(o, x, at))
+            optimizer_reserve_values(s, o, at->parameter);
+    }
 }
 
 // ---- What goes around ---------------------------------------------------------------------------
@@ -75,8 +80,9 @@ static bool find_round(const gw_optimizer *o, const shard *x, round *r) {
     for (r->from = r->end; r->end < x->piece_count; r->end++) {
         const piece *at = &x->pieces[r->end];
         if (!is_in(o, at, r->dtype)) continue;
-        if (any && at->count > room) break;
-        room -= at->count;
+        int64_t count = shard_numbers_of(o, x, r->end);
+        if (any && count > room) break;
+        room -= count;
         any = true;
     }
     return any;
@@ -86,8 +92,18 @@ static int64_t numbers_of(const gw_optimizer *o, const shard *x, const round *r,
     int64_t count = 0;
     for (int i = r->from; i < r->end; i++)
         if (x->pieces[i].owner == owner && is_in(o, &x->pieces[i], r->dtype))
-            count += x->pieces[i].count;
+            count += shard_numbers_of(o, x, i);
     return count;
+}
+
+static void put_rows(const parameter *p, block *to, size_t offset, size_t size) {
+    if (size) block_copy(to, offset, row_update_block(p), 0, size);
+}
+
+static void put_all(const parameter *p, block *to, size_t offset) {
+    const block *from = p->new_x ? p->new_x : p->x->storage->block;
+    block_copy(to, offset, from, p->new_x ? 0 : tensor_offset(p->x), tensor_size(p->x));
+    if (p->rows) row_update_write(p, to, offset);
 }
 
 // The new values of this member's pieces, behind each other.
@@ -100,11 +116,12 @@ static gw_tensor *join_own(gw_scope *s, const gw_optimizer *o, const shard *x, c
         if (!is_own(x, at)) continue;
         const parameter *p = x->own ? &x->own->parameters[k++] : &o->parameters[at->parameter];
         if (i < r->from || !is_in(o, at, r->dtype)) continue;
-        const block *from = p->new_x ? p->new_x : p->x->storage->block;
-        block_copy(out->storage->block, to, from, p->new_x ? 0 : tensor_offset(p->x),
-                   tensor_size(p->x));
-        if (p->rows) row_update_write(p, out->storage->block, to);
-        to += tensor_size(p->x);
+        size_t size = (size_t)shard_numbers_of(o, x, i) * gw_dtype_size(r->dtype);
+        if (x->rows[i] >= 0)
+            put_rows(p, out->storage->block, to, size);
+        else
+            put_all(p, out->storage->block, to);
+        to += size;
     }
     return out;
 }
@@ -115,9 +132,10 @@ static void stage(gw_optimizer *o, const shard *x, const round *r, int owner,
     for (int i = r->from; i < r->end; i++) {
         const piece *at = &x->pieces[i];
         if (at->owner != owner || !is_in(o, at, r->dtype)) continue;
-        if (o->parameters[at->parameter].elsewhere)
-            optimizer_stage(o, at->parameter, at->first, came, from, at->count);
-        from += at->count;
+        int64_t count = shard_numbers_of(o, x, i);
+        if (count && o->parameters[at->parameter].elsewhere)
+            optimizer_stage(o, at->parameter, at->first, came, from, count);
+        from += count;
     }
 }
 
@@ -175,6 +193,7 @@ static void step(gw_scope *s, gw_optimizer *o, shard *x) {
     if (x->is_in_doubt) shard_abort(o, x);
     if (gw_ok(s)) shard_settle(s, o);
     if (gw_ok(s) && shard_extend(s, o)) prepare(s, o, x);
+    if (shard_has_tables(o, x)) is_over = !shard_exchange_rows(s, o, x);
     bool is_prepared = gw_ok(s);
     for (int dtype = 0; dtype < GW_DTYPE_COUNT && !is_over; dtype++) {
         round r = { .dtype = (gw_dtype)dtype };

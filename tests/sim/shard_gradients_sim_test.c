@@ -169,6 +169,77 @@ static void rows_and_skipped_passes_are_shared_out(void **state) {
         cluster_run(seed, (cluster_options){ .world_size = 3 }, use_rows, NULL);
 }
 
+enum { TABLE_ROWS = 4000, TABLE_BYTES = TABLE_ROWS * 8 * 4 };
+
+typedef struct tables {
+    gw_module *modules[2];
+    gw_tensor *weights[2];
+    gw_optimizer *optimizer;
+} tables;
+
+static gw_optimizer *open_rule(gw_scope *s, int rule, gw_list *params) {
+    if (rule == 0) return gw_adagrad(s, params, .lr = 0.1);
+    if (rule == 1) return gw_sparse_adam(s, params, .lr = 0.1);
+    return gw_sgd(s, params, .lr = 0.1, .momentum = 0.5);  // changes all rows
+}
+
+// Two, so that members have one each.
+static void open_tables(gw_scope *root, tables *t, int rule, bool is_sharded, bool is_shared_out) {
+    gw_list *params = gw_list_open(root);
+    gw_scope *s = gw_scope_open(root);
+    gw_no_grad(s);
+    for (int i = 0; i < 2; i++) {
+        t->modules[i] = gw_nn_embedding(root, TABLE_ROWS, 8, .sparse = true);
+        t->weights[i] = gw_module_parameter_at(root, t->modules[i], 0);
+        gw_fill_(s, t->weights[i], i + 1);
+        gw_ddp_open(root, t->modules[i]);
+        gw_list_add(root, params, t->weights[i]);
+    }
+    gw_scope_close_up(s);
+    t->optimizer = open_rule(root, rule, params);
+    if (is_sharded)
+        gw_optimizer_shard(root, t->optimizer, .gradients = is_shared_out ? GW_SHARDED : GW_WHOLE);
+}
+
+// The bytes that this member has sent in the step. In one of them nobody uses the second table.
+static int64_t step_tables(gw_scope *root, const tables *t, int rank, int step) {
+    gw_scope *s = gw_scope_open(root);
+    int64_t rows[] = { rank, 7 + step, TABLE_ROWS - 1, 7 + step };
+    for (int i = 0; i < 2 - (step == 1); i++)
+        gw_backward(s, gw_sum(s, gw_module_call(s, t->modules[i], gw_from(s, rows, 4))));
+    gw_barrier(s, gw_group_world(s, .name = "steps"));
+    int64_t before = (int64_t)gw_rpc_get_stats(s).bytes_sent;
+    gw_optimizer_step(s, t->optimizer);
+    int64_t bytes = (int64_t)gw_rpc_get_stats(s).bytes_sent - before;
+    gw_scope_close_up(s);
+    return bytes;
+}
+
+static void share_tables(gw_scope *root, int rank, void *context) {
+    (void)context;
+    for (int kind = 0; kind < 6; kind++) {
+        tables plain, shared;
+        open_tables(root, &plain, kind % 3, false, false);
+        open_tables(root, &shared, kind % 3, true, kind >= 3);
+        for (int step = 0; step < STEPS && gw_ok(root); step++) {
+            step_tables(root, &plain, rank, step);
+            int64_t bytes = step_tables(root, &shared, rank, step);
+            if (kind % 3 != 2 && bytes > TABLE_BYTES / 10)
+                fail_msg("%lld bytes for a few rows", (long long)bytes);
+            for (int i = 0; i < 2; i++)
+                if (!gw_equal(root, plain.weights[i], shared.weights[i]))
+                    fail_msg("kind %d, step %d: table %d differs", kind, step, i);
+        }
+        if (!gw_ok(root)) fail_msg("kind %d: %s", kind, gw_scope_error(root)->text);
+    }
+}
+
+static void of_tables_only_rows_that_have_changed_go_around(void **state) {
+    (void)state;
+    for (int n = 1; n <= 3; n++)
+        cluster_run((uint64_t)n, (cluster_options){ .world_size = n }, share_tables, NULL);
+}
+
 // ---- What is refused ----------------------------------------------------------------------------
 
 static void refuse(gw_scope *root, int rank, void *context) {
@@ -332,6 +403,6 @@ static void replicas_skip_a_step_that_overflows_elsewhere_for_one(void **state) 
 }
 
 GW_TESTS(shard_gradients_sim, gradients_that_are_shared_out_give_the_same_weights,
-         rows_and_skipped_passes_are_shared_out, who_fails_before_clipping_is_heard_of,
-         what_could_not_be_told_apart_is_refused, all_members_skip_a_step_or_none,
-         replicas_skip_a_step_that_overflows_elsewhere_for_one);
+         rows_and_skipped_passes_are_shared_out, of_tables_only_rows_that_have_changed_go_around,
+         who_fails_before_clipping_is_heard_of, what_could_not_be_told_apart_is_refused,
+         all_members_skip_a_step_or_none, replicas_skip_a_step_that_overflows_elsewhere_for_one);
