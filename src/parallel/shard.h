@@ -115,7 +115,7 @@ void shard_forget_early(shard *x);
 void shard_write(gw_scope *s, const gw_optimizer *o, gw_map *map);
 void shard_load(gw_scope *s, gw_optimizer *o, gw_map *map);
 
-// ---- Another group (shard_reform.c, shard_move.c) -----------------------------------------------
+// ---- Another group (shard_reform.c, shard_held.c, shard_move.c) -----------------------------------------------
 
 // OWN-3, on all members of |g|. |saved| may be NULL.
 void shard_reform(gw_scope *s, gw_optimizer *o, gw_group *g, gw_map *saved,

@@ -1,230 +1,10 @@
-// The state of a sharded optimizer on its way to new owners. Each member says what it has, so that all
-// know alike who gives what to whom; the numbers go around once.
-#include "parallel/shard.h"
+// The state of a sharded optimizer on its way to new owners: the numbers go around once.
+#include "parallel/shard_held.h"
 
 #include "base/mem.h"
 #include "base/scope.h"
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
-
-#include <string.h>
-
-// ---- What a member has --------------------------------------------------------------------------
-
-void held_forget(held_states *all) {
-    for (int i = 0; i < all->count; i++)
-        for (int k = 0; k < OPTIM_STATES_MAX; k++) block_release(all->items[i].state[k]);
-    mem_free(all->items);
-    *all = (held_states){ 0 };
-}
-
-static void add(held_states *all, const held_state *from) {
-    held_state *to = &all->items[all->count++];
-    *to = *from;
-    for (int k = 0; k < OPTIM_STATES_MAX; k++)
-        if (to->state[k]) block_retain(to->state[k]);
-}
-
-bool held_collect(gw_scope *s, const gw_optimizer *o, held_states *out) {
-    const shard *x = shard_of(o);
-    *out = (held_states){ 0 };
-    out->items = mem_calloc((size_t)(x->piece_count + x->held.count + 1) * sizeof *out->items);
-    if (!out->items) {
-        scope_fail(s, GW_NO_MEMORY, "gw_optimizer_reform: no memory");
-        return false;
-    }
-    for (int i = 0, k = 0; i < x->piece_count; i++) {
-        const piece *at = &x->pieces[i];
-        if (at->owner != gw_group_rank(x->group)) continue;
-        const parameter *p = x->own ? &x->own->parameters[k++] : &o->parameters[at->parameter];
-        held_state own = { at->parameter, at->first, at->count, p->step_count, { NULL } };
-        memcpy(own.state, p->state, sizeof own.state);
-        add(out, &own);
-    }
-    for (int i = 0; i < x->held.count && x->held.at_step == o->step_count; i++)
-        add(out, &x->held.items[i]);
-    return true;
-}
-
-// ---- What all of them have ----------------------------------------------------------------------
-
-enum { COLUMNS = 6 };
-
-// One that some member has.
-typedef struct entry {
-    int member, place;  // of its rows
-    bool is_saved;
-    int parameter;
-    int64_t first, count, steps;
-    unsigned states;  // which of them, as bits
-    int next;         // of the same parameter; -1
-} entry;
-
-typedef struct directory {
-    entry *entries;
-    int count;
-    int *heads;  // by parameter
-} directory;
-
-static unsigned states_of(block *const *state) {
-    unsigned states = 0;
-    for (int k = 0; k < OPTIM_STATES_MAX; k++) states |= (unsigned)(state[k] != NULL) << k;
-    return states;
-}
-
-static int count_of(unsigned states) {
-    int count = 0;
-    for (; states; states &= states - 1) count++;
-    return count;
-}
-
-static gw_tensor *rows_of(gw_scope *s, const gw_optimizer *o, const held_states *own,
-                          const loaded *saved) {
-    int64_t count = own->count + (saved ? o->parameter_count : 0), sizes[] = { count, COLUMNS };
-    int64_t *rows = gw_alloc(s, ((size_t)count * COLUMNS + 1) * sizeof *rows), *at = rows;
-    for (int i = 0; rows && i < own->count; i++, at += COLUMNS) {
-        const held_state *h = &own->items[i];
-        int64_t row[] = { h->parameter, h->first, h->count, h->steps, states_of(h->state), false };
-        memcpy(at, row, sizeof row);
-    }
-    for (int i = 0; rows && saved && i < o->parameter_count; i++, at += COLUMNS) {
-        const parameter *p = &saved->parameters[i];
-        int64_t row[] = {
-            i, 0, o->parameters[i].x->numel, p->step_count, states_of(p->state), true
-        };
-        memcpy(at, row, sizeof row);
-    }
-    return rows ? gw_from_with(s, GW_I64, rows, (gw_shape){ 2, sizes }) : tensor_poison_of(s);
-}
-
-static bool is_possible(const gw_optimizer *o, const int64_t *row) {
-    if (row[0] < 0 || row[0] >= o->parameter_count) return false;
-    int64_t numel = o->parameters[row[0]].x->numel;
-    return row[1] >= 0 && row[2] >= 0 && row[1] <= numel && row[2] <= numel - row[1] &&
-           row[3] >= 0 && row[4] >= 0 && row[4] < 1 << OPTIM_STATES_MAX;
-}
-
-static void add_rows(gw_scope *s, const gw_optimizer *o, gw_group *g, int member,
-                     const gw_tensor *rows, directory *d) {
-    const int64_t *all = gw_data(rows);
-    for (int64_t i = rows->numel / COLUMNS - 1; gw_ok(s) && i >= 0; i--) {
-        const int64_t *at = all + i * COLUMNS;
-        if (!is_possible(o, at)) {
-            scope_fail(s, GW_MISMATCH, "gw_optimizer_reform: %s has state of other parameters",
-                       gw_group_worker(s, g, member).name);
-            return;
-        }
-        int p = (int)at[0];
-        d->entries[d->count] = (entry){ member, (int)i, at[5] != 0,      p,          at[1],
-                                        at[2],  at[3],  (unsigned)at[4], d->heads[p] };
-        d->heads[p] = d->count++;
-    }
-}
-
-static bool gather(gw_scope *s, const gw_optimizer *o, gw_group *g, gw_tensor *own,
-                   directory *out) {
-    gw_list *all = gw_all_gather_list(s, g, own);
-    int64_t count = 0;
-    for (int m = 0; gw_ok(s) && m < gw_list_count(all); m++) {
-        const gw_tensor *rows = gw_tensor_of(s, gw_list_get(s, all, m));
-        if (gw_ok(s) && rows->dtype != GW_I64)
-            scope_fail(s, GW_MISMATCH, "gw_optimizer_reform: %s does something else",
-                       gw_group_worker(s, g, m).name);
-        if (gw_ok(s)) count += rows->numel / COLUMNS;
-    }
-    *out = (directory){ .entries = gw_alloc(s, (size_t)(count + 1) * sizeof *out->entries),
-                        .heads = gw_alloc(s, (size_t)o->parameter_count * sizeof *out->heads) };
-    if (!out->entries || !out->heads) return false;
-    for (int i = 0; i < o->parameter_count; i++) out->heads[i] = -1;
-    // Backwards, so that the lists of parameters are in the order of ranks.
-    for (int m = gw_list_count(all) - 1; m >= 0 && gw_ok(s); m--)
-        add_rows(s, o, g, m, gw_tensor_of(s, gw_list_get(s, all, m)), out);
-    return gw_ok(s);
-}
-
-// ---- Who gives what -----------------------------------------------------------------------------
-
-// Numbers of a piece that one member gives to its owner.
-typedef struct segment {
-    int piece, entry;  // -1: nobody has them
-    int64_t first, count;
-} segment;
-
-typedef struct segments {
-    segment *items;
-    int count, room;
-} segments;
-
-static bool push(gw_scope *s, segments *all, segment x) {
-    if (all->count == all->room) {
-        int room = 2 * all->room + 64;
-        segment *more = gw_alloc(s, (size_t)room * sizeof *more);
-        if (!more) return false;
-        if (all->count) memcpy(more, all->items, (size_t)all->count * sizeof *more);
-        all->items = more;
-        all->room = room;
-    }
-    all->items[all->count++] = x;
-    return true;
-}
-
-static bool covers(const entry *e, int64_t at) {
-    return e->first <= at && at < e->first + e->count;
-}
-
-// Who has number |at|: best its new owner itself, last who has it from a map.
-static int find_entry(const directory *d, const piece *p, int64_t at) {
-    int best = -1, best_rank = 3;
-    for (int i = d->heads[p->parameter]; i >= 0; i = d->entries[i].next) {
-        const entry *e = &d->entries[i];
-        int rank = e->is_saved ? 2 : e->member != p->owner;
-        if (!covers(e, at) || rank >= best_rank) continue;
-        best = i;
-        best_rank = rank;
-    }
-    return best;
-}
-
-// Up to where it is so, from |at| on.
-static int64_t end_of(const directory *d, const piece *p, int found, int64_t at) {
-    const entry *e = found < 0 ? NULL : &d->entries[found];
-    int64_t end = p->first + p->count;
-    if (e && e->first + e->count < end) end = e->first + e->count;
-    for (int i = d->heads[p->parameter]; (!e || e->is_saved) && i >= 0; i = d->entries[i].next)
-        if (d->entries[i].first > at && d->entries[i].first < end) end = d->entries[i].first;
-    return end;
-}
-
-static bool plan(gw_scope *s, const shard *next, const directory *d, segments *out) {
-    *out = (segments){ 0 };
-    for (int i = 0; i < next->piece_count; i++) {
-        const piece *p = &next->pieces[i];
-        for (int64_t at = p->first, end; at < p->first + p->count; at = end) {
-            int found = find_entry(d, p, at);
-            end = end_of(d, p, found, at);
-            if (!push(s, out, (segment){ i, found, at, end - at })) return false;
-        }
-    }
-    return true;
-}
-
-static void count_all(const gw_optimizer *o, const shard *next, const directory *d,
-                      const segments *all, gw_optimizer_reformed *out) {
-    for (int i = 0; i < all->count; i++) {
-        const segment *x = &all->items[i];
-        const piece *p = &next->pieces[x->piece];
-        const entry *e = x->entry < 0 ? NULL : &d->entries[x->entry];
-        if (!rule_states(o->rule, &o->groups[o->parameters[p->parameter].group])) continue;
-        if (!e)
-            out->lost += x->count;
-        else if (e->is_saved)
-            out->restored += x->count;
-        else if (e->member != p->owner && e->states)
-            out->moved += x->count;
-    }
-}
-
-// ---- Moving -------------------------------------------------------------------------------------
 
 typedef struct move {
     const gw_optimizer *o;
@@ -264,6 +44,8 @@ static void write_to_fresh(const move *m, const segment *x, int k, const block *
     block_copy(m->fresh->items[m->fresh_of[x->piece]].state[k], (size_t)at * size, from,
                from_offset, (size_t)x->count * size);
 }
+
+// ---- What a member gets -------------------------------------------------------------------------
 
 // Of a parameter whose state some member has a part of.
 typedef struct known {
@@ -342,6 +124,14 @@ static bool open_pieces(gw_scope *s, move *m) {
     return ok;
 }
 
+// ---- What travels -------------------------------------------------------------------------------
+
+static int count_of(unsigned states) {
+    int count = 0;
+    for (; states; states &= states - 1) count++;
+    return count;
+}
+
 static bool travels(const move *m, const segment *x, gw_dtype dtype) {
     const entry *e = entry_of(m, x);
     return e && e->states && e->member != owner_of(m, x) && dtype_of(m, x) == dtype;
@@ -412,11 +202,11 @@ bool held_move(gw_scope *s, const gw_optimizer *o, const shard *next, gw_group *
                const held_states *own, const loaded *saved, held_states *out,
                gw_optimizer_reformed *counts) {
     move m = { .o = o, .next = next, .group = g, .own = own, .saved = saved, .fresh = out };
-    gw_tensor *rows = gw_ok(s) ? rows_of(s, o, own, saved) : tensor_poison_of(s);
-    if (!gather(s, o, g, rows, &m.directory) || !plan(s, next, &m.directory, &m.segments))
+    if (!held_gather(s, o, g, own, saved, &m.directory) ||
+        !held_plan(s, next, &m.directory, &m.segments))
         return false;
     m.self = gw_group_rank(g);
-    count_all(o, next, &m.directory, &m.segments, counts);
+    held_count(o, next, &m.directory, &m.segments, counts);
     if (open_pieces(s, &m))
         for (int dtype = 0; dtype < GW_DTYPE_COUNT; dtype++) exchange(s, &m, (gw_dtype)dtype);
     return gw_ok(s);
