@@ -69,6 +69,8 @@ typedef enum mutation {
     // optimizer steps
     MUTATION_STEP_NOT_ASKED,  // a step whose trainer is lost is aborted without asking other owners
     MUTATION_LATE_COMMIT,     // an owner commits behind telling another that it has not
+    MUTATION_DOUBT_DROPPED,   // what others may have stepped with is not kept
+    MUTATION_GIVEN_DROPPED,   // state that was given to a new owner is forgotten at once
 
     // lent memory
     MUTATION_LEASE_KEPT,     // what was lent and given back stays pinned

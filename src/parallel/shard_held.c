@@ -3,6 +3,7 @@
 #include "parallel/shard_held.h"
 
 #include "base/mem.h"
+#include "base/mutation.h"
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
 
@@ -40,8 +41,8 @@ bool held_collect(gw_scope *s, const gw_optimizer *o, held_states *out) {
         memcpy(own.state, p->state, sizeof own.state);
         add(out, &own);
     }
-    for (int i = 0; i < x->held.count && x->held.at_step == o->step_count; i++)
-        add(out, &x->held.items[i]);
+    bool is_held = x->held.at_step == o->step_count && !has_mutation(MUTATION_GIVEN_DROPPED);
+    for (int i = 0; is_held && i < x->held.count; i++) add(out, &x->held.items[i]);
     return true;
 }
 

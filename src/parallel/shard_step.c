@@ -2,6 +2,7 @@
 #include "parallel/shard.h"
 
 #include "autograd/grads.h"
+#include "base/mutation.h"
 #include "base/scope.h"
 #include "collective/group.h"
 #include "optim/row_update.h"
@@ -202,10 +203,10 @@ static void step(gw_scope *s, gw_optimizer *o, shard *x) {
             is_over = !gw_ok(s);
         }
     }
-    x->is_in_doubt = is_prepared && !gw_ok(s);
+    x->is_in_doubt = is_prepared && !gw_ok(s) && !has_mutation(MUTATION_DOUBT_DROPPED);
     if (gw_ok(s))
         shard_commit(o, x);
-    else if (!is_prepared)
+    else if (!x->is_in_doubt)
         shard_abort(o, x);
 }
 
