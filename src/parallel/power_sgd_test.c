@@ -72,19 +72,24 @@ static gw_power_sgd *begin(gw_scope *root, given_model *m, const job *j) {
 
 // ---- What it gives ------------------------------------------------------------------------------
 
+// Each leaves the mean, up to |off|.
+static void take_steps(gw_scope *root, given_model *m, int rank, int steps, double off) {
+    for (int step = 0; step < steps; step++) {
+        gw_scope *s = gw_scope_open(root);
+        walk(s, m, rank, step);
+        for (int i = 0; i < WEIGHTS; i++)
+            given_compare(s, "a mean", gw_grad(s, m->weights[i]), mean_brought(s, MEMBERS, step, i),
+                          off);
+        expect_equal(s, m);
+        gw_scope_close_up(s);
+    }
+}
+
 // The mean of two matrices of rank 1 has rank 2: nothing is left out.
 static void step_exactly(gw_scope *root, int rank, void *context) {
     given_model m;
     gw_power_sgd *p = begin(root, &m, context);
-    for (int step = 0; step < 5; step++) {
-        gw_scope *s = gw_scope_open(root);
-        walk(s, &m, rank, step);
-        for (int i = 0; i < WEIGHTS; i++)
-            given_compare(s, "a mean", gw_grad(s, m.weights[i]), mean_brought(s, MEMBERS, step, i),
-                          2e-4);
-        expect_equal(s, &m);
-        gw_scope_close_up(s);
-    }
+    take_steps(root, &m, rank, 5, 2e-4);
     gw_power_sgd_stats t = gw_power_sgd_get_stats(p);
     int64_t each = ROWS * COLUMNS + 9 * 20 + ROWS;
     int64_t sent = 2 * (ROWS + COLUMNS) + 2 * (9 + 20) + ROWS;
@@ -152,15 +157,7 @@ static void stay_equal_in_halves(gw_scope *root, int rank, void *context) {
     gw_ddp *d = gw_ddp_open(root, m.module);
     gw_hook_around around = { gw_hook_power_sgd, gw_power_sgd_open(root, .rank = 2, .start = 2) };
     gw_ddp_set_hook(root, d, gw_hook_f16_around, &around);
-    for (int step = 0; step < 4; step++) {
-        gw_scope *s = gw_scope_open(root);
-        walk(s, &m, rank, step);
-        for (int i = 0; i < WEIGHTS; i++)
-            given_compare(s, "a mean", gw_grad(s, m.weights[i]), mean_brought(s, MEMBERS, step, i),
-                          4e-3);
-        expect_equal(s, &m);
-        gw_scope_close_up(s);
-    }
+    take_steps(root, &m, rank, 4, 4e-3);
 }
 
 static void it_goes_in_halves_too(void **state) {
