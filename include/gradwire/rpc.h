@@ -308,7 +308,7 @@ typedef struct gw_rpc_stats {
 GW_API gw_rpc_stats gw_rpc_get_stats(gw_scope *s);
 
 // How a worker is reached, in words for people, which last as long as |s|: "shm; large tensors: lent, or pulled where the
-// program has them", "tcp, encrypted; large tensors: sent: ...", and why not better. Ways for tensors are found out when the
+// program has them", "tcp, encrypted; large tensors: sent: ...; not shm: ...: on another host", and why not better. Ways for tensors are found out when the
 // first large one is sent. Lent: the receiver reads them where they are; pulled: it copies them from there; sent: they go the
 // way of all messages.
 GW_API const char *gw_rpc_path(gw_scope *s, gw_worker to);

@@ -79,6 +79,7 @@ bool routes_init(routes *r, const env *e, const char *addresses) {
 
 void routes_fini(routes *r) {
     error_forget(&r->why);
+    error_forget(&r->before);
     free_list(&r->given, &r->given_count);
     free_list(&r->list, &r->count);
     mem_free(r->text);
@@ -176,7 +177,10 @@ bool routes_failed(routes *r, const gw_error *why) {
 
 void routes_worked(routes *r) {
     r->first = r->at;
-    error_forget(&r->why);
+    if (!r->why) return;
+    error_forget(&r->before);
+    r->before = r->why;
+    r->why = NULL;
 }
 
 // ---- Listeners ----------------------------------------------------------------------------------

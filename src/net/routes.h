@@ -31,7 +31,8 @@ typedef struct routes {
     int count;
     int first, at;  // the one that has worked last; the one this round is at
     int failed_count;
-    gw_error *why;  // of this round; kept
+    gw_error *why;     // of this round; kept
+    gw_error *before;  // why those in front of the one that works did not; kept
 } routes;
 
 // One address of a list such as "tcp://127.0.0.1:29500,[::1]:29500".

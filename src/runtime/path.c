@@ -26,9 +26,11 @@ const char *gw_rpc_path(gw_scope *s, gw_worker to) {
     const char *transport = a->peers ? peers_transport(a->peers, to.rank) : NULL;
     char lending[LEND_DESCRIPTION_BYTES];
     lend_describe_on_loop(a, to.rank, lending);
+    char reason[PEERS_REASON_BYTES] = "";
+    if (a->peers) peers_why_not_better(a->peers, to.rank, reason);
     const char *text =
-        gw_format(s, "%s%s; large tensors: %s", transport ? transport : "not connected now",
-                  how_protected(a, transport), lending);
+        gw_format(s, "%s%s; large tensors: %s%s%s", transport ? transport : "not connected now",
+                  how_protected(a, transport), lending, reason[0] ? "; not " : "", reason);
     env_leave(a->env);
     return text;
 }

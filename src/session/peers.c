@@ -6,6 +6,7 @@
 #include "session/peers_internal.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 gw_status peers_open(peers_options options, const char *listen_addresses, peers **out,
@@ -231,6 +232,27 @@ peers_stats peers_get_stats(const peers *p) {
 const char *peers_transport(const peers *p, int rank) {
     const peer *x = peer_find(p, (uint32_t)rank);
     return x && x->state == PEER_CONNECTED ? x->over->name : NULL;
+}
+
+static bool is_offered(const peer *x, const transport *t) {
+    for (int i = 0; i < x->routes.given_count; i++)
+        if (x->routes.given[i].transport == t) return true;
+    return false;
+}
+
+const char *peers_why_not_better(const peers *p, int rank, char out[PEERS_REASON_BYTES]) {
+    const peer *x = peer_find(p, (uint32_t)rank);
+    const transport *best = p->options.env->transports[0];
+    out[0] = '\0';
+    if (!x || x->state != PEER_CONNECTED || x->over == p->stats.over) return out;
+    if (!is_offered(x, best))
+        snprintf(out, PEERS_REASON_BYTES, "%s: turned off there, by GW_TRANSPORT or its addresses",
+                 best->name);
+    else
+        snprintf(out, PEERS_REASON_BYTES, "%s: %.280s", best->name,
+                 x->routes.before ? error_kept(x->routes.before)->text
+                                  : "it has connected from there, where it can be asked why");
+    return out;
 }
 
 void peers_serve_store(peers *p, void (*take)(void *user, connection *c), void *user) {

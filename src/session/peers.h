@@ -114,4 +114,10 @@ bool peers_agree(const peers *p, int rank, const char *key,
 peers_stats peers_get_stats(const peers *p);
 const char *peers_transport(const peers *p, int rank);  // of its connection; NULL: it has none now
 
+enum { PEERS_REASON_BYTES = 320 };
+
+// Why that is not the best transport that there is, "shm: another host", as far as this worker knows;
+// "" if it is, or without a connection. Returns |out|.
+const char *peers_why_not_better(const peers *p, int rank, char out[PEERS_REASON_BYTES]);
+
 #endif

@@ -117,8 +117,14 @@ static void print_system(void) {
         printf("this host               %s %s, %ld processors\n", u.sysname, u.release,
                sysconf(_SC_NPROCESSORS_ONLN));
     const char *transport = getenv("GW_TRANSPORT"), *lend = getenv("GW_LEND");
-    if (transport) printf("GW_TRANSPORT            %s\n", transport);
-    if (lend) printf("GW_LEND                 %s\n", lend);
+    if (transport)
+        printf("GW_TRANSPORT            %s%s\n", transport,
+               strcmp(transport, "tcp") == 0 ? "  (no memory is shared, lent or pulled)" : "");
+    if (lend)
+        printf("GW_LEND                 %s%s\n", lend,
+               strcmp(lend, "0") == 0      ? "  (large tensors are sent)"
+               : strcmp(lend, "pull") == 0 ? "  (large tensors are pulled, not lent)"
+                                           : "");
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
         printf("descriptors             %llu  (2 for each worker that is reached)\n",
                (unsigned long long)files.rlim_cur);
