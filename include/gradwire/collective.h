@@ -71,7 +71,7 @@ enum { GW_GROUP_TIMEOUT = -1 };  // that of the group
 
 typedef struct gw_collective_options {
     // Collectives of one key are matched among themselves, so that members may call different keys in
-    // different orders. 0: none. Below 2^63, and at most 65,536 of them in a group.
+    // different orders. 0: none. Below 2^62, and at most 65,536 of them in a group.
     uint64_t key GW_DEFAULT(0);
     int64_t timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);
     double factor

@@ -17,7 +17,7 @@ struct backend_run {
     // with the loop lock
     list_node link;  // among those that wait for their turn, by number
     run *run;
-    uint64_t verdicts;  // of its sequence when it entered
+    uint64_t verdicts;  // how many the member that knew most knew of when it entered
     bool has_queued, waits, has_ended;
     gw_error error;
 
@@ -362,8 +362,13 @@ static bool make_call(run *r) {
 }
 
 // ---- Turns --------------------------------------------------------------------------------------
-// A group has one collective at a time in its backend, in the order of their numbers, so that every
-// member starts the same calls in the same order.
+// A group has one collective at a time in its backend, in the order of their series and numbers, so that
+// every member starts the same calls in the same order.
+
+static bool is_before(const run *a, const run *b) {
+    uint64_t key_a = a->sequence->key, key_b = b->sequence->key;
+    return key_a != key_b ? key_a < key_b : a->number < b->number;
+}
 
 static void call_ended(backend_call *c, const gw_error *error) {
     struct backend_run *b =
@@ -390,8 +395,7 @@ static void start_on_loop(run *r) {
 static bool is_ahead(const run *r) {
     list_each(l, &r->group->runs) {
         const run *x = list_entry(l, run, link);
-        if (x->backend && x->sequence == r->sequence && x->state == RUN_UNDER_WAY &&
-            x->number < r->number && !x->backend->has_queued)
+        if (x->backend && x->state == RUN_UNDER_WAY && is_before(x, r) && !x->backend->has_queued)
             return true;
     }
     return false;
@@ -411,7 +415,7 @@ static void next_turn_on_loop(gw_group *g) {
 static void queue_on_loop(run *r) {
     list_node *before = &r->group->backend_queue;
     list_each(l, &r->group->backend_queue) {
-        if (list_entry(l, struct backend_run, link)->run->number < r->number) continue;
+        if (is_before(list_entry(l, struct backend_run, link)->run, r)) continue;
         before = l;
         break;
     }
@@ -442,7 +446,18 @@ static void end_turn(run *r) {
 }
 
 void backend_run_entered_on_loop(run *r) {
-    r->backend->verdicts = r->sequence->verdicts;
+    r->backend->verdicts = r->group->main.verdicts + r->group->series_ends;
+}
+
+gw_value backend_run_enter_value(const run *r) {
+    return gw_value_of_int((int64_t)r->backend->verdicts);
+}
+
+bool backend_run_take_enter(run *r, gw_value v) {
+    if (v.kind != GW_INT || v.as.integer < 0) return false;
+    if ((uint64_t)v.as.integer > r->backend->verdicts)
+        r->backend->verdicts = (uint64_t)v.as.integer;
+    return true;
 }
 
 bool backend_run_take_news_on_loop(run *r) {

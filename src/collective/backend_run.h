@@ -19,6 +19,9 @@ bool backend_run_continue(run *r);
 gw_value backend_run_result(run *r);
 
 void backend_run_entered_on_loop(run *r);
+// What goes with its enters: of how many verdicts this member knew. False: what has come is none.
+gw_value backend_run_enter_value(const run *r);
+bool backend_run_take_enter(run *r, gw_value v);
 // Whether something has ended that the worker has not seen, which it has then.
 bool backend_run_take_news_on_loop(run *r);
 // The run is over, before its time.

@@ -55,7 +55,7 @@ static void put_run(const run *r, sentence *out) {
                  missing[0] ? "waits in group \"%s\" for %s (collective %llu"
                             : "is in group \"%s\"%s (collective %llu",
                  r->group->name, missing, (unsigned long long)r->number);
-    if (r->sequence->key) sentence_put(out, " of key %llu", (unsigned long long)r->sequence->key);
+    series_put_key(r->group, r->sequence->key, out);
     sentence_put(out, ", %s)", what);
 }
 
@@ -121,7 +121,9 @@ static void put_last(const agent *a, const collective_id *about, sentence *t) {
     if (!g) {
         sentence_put(t, " (it has not opened the group)");
     } else if (last) {
-        sentence_put(t, " (its collective %llu ended ", (unsigned long long)last->number);
+        sentence_put(t, " (its collective %llu", (unsigned long long)last->number);
+        if (key_is_series(last->key)) series_put_key(g, last->key, t);
+        sentence_put(t, " ended ");
         sentence_put_time(t, env_now_ns(a->env) - last->ended_ns);
         sentence_put(t, " ago)");
     }
@@ -130,7 +132,7 @@ static void put_last(const agent *a, const collective_id *about, sentence *t) {
 static bool has_entered(const agent *a, const collective_id *about) {
     gw_group *g = group_find_on_loop(a, about->group);
     const sequence *t = g ? group_find_sequence_on_loop(g, about->key) : NULL;
-    return t && t->next > about->number;
+    return g && (series_is_over_on_loop(g, about->key) || (t && t->next > about->number));
 }
 
 void doing_look_on_loop(const agent *a, const collective_id *about, doing *out) {

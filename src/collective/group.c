@@ -24,6 +24,9 @@ static void free_group(gw_group *g) {
     map_fini(&g->sequences);
     backward_forget_unvisited(g);
     error_forget(&g->main.why);
+    for (uint32_t i = 0; g->verdicts && i < LIMIT_FINAL_VERDICTS; i++)
+        error_forget(&g->verdicts[i].error);
+    mem_free(g->verdicts);
     for (list_node *l; (l = list_take(&g->reports));) mem_free(list_entry(l, report, link));
     mem_free(g->testimonies);
     mem_free(g->history);
@@ -144,6 +147,7 @@ static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_gr
     map_init(&g->unvisited);
     list_init(&g->unvisited_nodes);
     g->main.next = 1;
+    g->series_name = "series";
     list_init(&g->runs);
     list_init(&g->backend_queue);
     g->backend = &backend_session;

@@ -7,6 +7,7 @@
 
 #include "agent/message_io.h"
 #include "base/map.h"
+#include "collective/sentence.h"
 #include "collective/signature.h"
 
 enum {
@@ -49,13 +50,16 @@ typedef struct sequence {
     bool cancelled_was_told;  // and it has waited for that
 
     // the last verdict
-    uint64_t verdicts;   // how many there were
-    uint64_t surprises;  // those that the program did not know of
+    uint64_t verdicts;  // how many there were
     uint64_t ended,
         next_then;    // it ended numbers from |ended| on; those below |next_then| are over
     bool missed;      // GRP-6: the next call fails with |why|
     uint32_t untold;  // futures that it has ended and the program has not looked at
-    gw_error *why;    // with a guard: of the last verdict
+    gw_error *why;
+
+    // of a final key
+    uint32_t run_count;  // that are not over
+    bool is_over;        // this member calls no more of it
 } sequence;
 
 // How the program hears of the end of a run: the state of its future's source. Counted by that
@@ -67,12 +71,28 @@ typedef struct notice {
     uint64_t number;   // of the run, once it has entered
 } notice;
 
-// Keys from here on are those of collectives that are the only ones of theirs, as a pass has them.
+// Keys from here on are final, GRP-21: those of series, and of collectives that are the only ones of
+// theirs, as a pass has them.
+#define GROUP_KEY_SERIES ((uint64_t)1 << 62)
 #define GROUP_KEY_ONCE ((uint64_t)1 << 63)
+
+static inline bool key_is_final(uint64_t key) {
+    return key >= GROUP_KEY_SERIES;
+}
 
 static inline bool key_is_once(uint64_t key) {
     return key & GROUP_KEY_ONCE;
 }
+
+static inline bool key_is_series(uint64_t key) {
+    return key_is_final(key) && !key_is_once(key);
+}
+
+// The last word about a final key.
+typedef struct final_verdict {
+    uint64_t key;
+    gw_error *error;
+} final_verdict;
 
 // A report that the leader has, GRP-4.
 typedef struct report {
@@ -121,14 +141,16 @@ struct gw_group {
     list_node backend_queue;  // of those that wait for it
     uint32_t run_count;
     list_node waiting;  // runs that have not entered
-    // Of a group that a room above has to itself: asked before each call without a key, whether what it belongs to
-    // has failed already. NULL: no call belongs to others.
-    gw_status (*guard)(void *context, gw_error *error);
-    // The same before a failure is reported: whether the others have ended that by now.
-    bool (*has_ended)(void *context);
-    void *guard_context;
-    list_node early;   // of early_message
-    history *history;  // NULL: there was no memory for it
+    // series.c: of a group that a room above has to itself
+    uint64_t series;          // of calls without a key, now; 0: none
+    uint64_t series_mark;     // what they have to have alike besides, part of their signatures
+    uint64_t series_begun;    // the last that has begun
+    uint64_t series_ends;     // verdicts about series
+    const char *series_name;  // of one, in sentences
+    final_verdict *verdicts;  // a ring of the last ones; NULL before the first
+    uint32_t verdict_count;   // of all
+    list_node early;          // of early_message
+    history *history;         // NULL: there was no memory for it
     // backward.c: nodes that were freed unvisited, by the keys of their collectives, and oldest first.
     map unvisited;
     list_node unvisited_nodes;
@@ -194,7 +216,6 @@ int group_index_of(const gw_group *g, int rank);  // of a rank in the job; -1
 const char *group_member_name(const gw_group *g, int index);
 sequence *group_sequence_on_loop(gw_group *g, uint64_t key);  // NULL without memory, or too many
 sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key);  // NULL: nothing was entered
-void group_forget_sequence_on_loop(gw_group *g, sequence *t);      // if its key is used once
 // A run of that number that is under way; NULL.
 run *group_find_run_on_loop(const gw_group *g, uint64_t key, uint64_t number);
 
@@ -215,6 +236,22 @@ void group_blame_on_loop(gw_group *g, int rank, const gw_error *error);
 bool group_has_told(const gw_group *g, const gw_error *error);
 bool sequence_has_told(const gw_group *g, const sequence *t, const gw_error *error);
 
+// ---- Series and final keys (series.c) -----------------------------------------------------------
+
+// From here on calls without a key are of that series; 0: of none. Series begin in their order.
+// |mark|: what all members are to have alike in them.
+void series_begin_on_loop(gw_group *g, uint64_t number, uint64_t mark);
+void series_end_on_loop(gw_group *g, uint64_t number);  // nothing more is called of it here
+// " of pass 2", " of key 2"; nothing without a key.
+void series_put_key(const gw_group *g, uint64_t key, sentence *out);
+// The verdict about a final key; NULL: there was none.
+const gw_error *series_find_verdict_on_loop(const gw_group *g, uint64_t key);
+bool series_is_over_on_loop(gw_group *g, uint64_t key);  // whether it is one that has ended here
+// GRP-21. What it ends may call others.
+void series_apply_verdict_on_loop(gw_group *g, uint64_t key, const gw_error *error);
+// A run of |t| is over.
+void series_leave_on_loop(gw_group *g, sequence *t);
+
 // verdict.c: that this worker has not opened the group.
 void verdict_answer_unknown_on_loop(agent *a, int to, const group_header *h);
 void verdict_send_break_on_loop(gw_group *g, int rank, const gw_error *error);
@@ -233,6 +270,7 @@ gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
 early_message *early_take_on_loop(const gw_group *g, uint64_t key, uint64_t number);
 // With what came, or without, which is the caller's then.
 void early_drop_on_loop(agent *a, early_message *x);
+void early_drop_below_on_loop(gw_group *g, uint64_t key, uint64_t next);
 incoming *early_open_on_loop(agent *a, early_message *x);
 
 extern const service group_service;

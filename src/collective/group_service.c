@@ -192,13 +192,6 @@ sequence *group_sequence_on_loop(gw_group *g, uint64_t key) {
     return NULL;
 }
 
-void group_forget_sequence_on_loop(gw_group *g, sequence *t) {
-    if (!key_is_once(t->key)) return;
-    map_take(&g->sequences, t->key);
-    error_forget(&t->why);
-    mem_free(t);
-}
-
 run *group_find_run_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
     list_each(l, &g->runs) {
         run *r = list_entry(l, run, link);
@@ -249,6 +242,13 @@ incoming *early_open_on_loop(agent *a, early_message *x) {
 
 void early_drop_on_loop(agent *a, early_message *x) {
     incoming_close_on_loop(a, early_open_on_loop(a, x));
+}
+
+void early_drop_below_on_loop(gw_group *g, uint64_t key, uint64_t next) {
+    list_each(l, &g->early) {
+        early_message *x = list_entry(l, early_message, link);
+        if (x->header.key == key && x->header.number < next) early_drop_on_loop(g->agent, x);
+    }
 }
 
 static void drop_all(agent *a, list_node *list) {
@@ -375,7 +375,8 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     const sequence *t = group_find_sequence_on_loop(g, h->key);
     run *r = group_find_run_on_loop(g, h->key, h->number);
     if (r) return run_received_on_loop(r, index, p, kind, error);
-    if (t && h->number < t->next) {  // it is over: GRP-6, or this member had no use for it
+    bool is_over = t && h->number < t->next;  // GRP-6, or this member had no use for it
+    if (is_over || series_is_over_on_loop(g, h->key) || series_find_verdict_on_loop(g, h->key)) {
         incoming_close_on_loop(a, p);
         return GW_OK;
     }

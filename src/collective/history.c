@@ -55,7 +55,8 @@ const history_record *history_last_ended_on_loop(const gw_group *g, uint64_t key
     const history_record *last = NULL;
     for (uint64_t i = h ? first_of(h) : 0; h && i < h->count; i++) {
         const history_record *x = record_at(h, i);
-        if (x->ended_ns && x->key == key && (!last || x->ended_ns >= last->ended_ns)) last = x;
+        bool is_like = x->key == key || (key_is_series(x->key) && key_is_series(key));
+        if (x->ended_ns && is_like && (!last || x->ended_ns >= last->ended_ns)) last = x;
     }
     return last;
 }
@@ -69,7 +70,7 @@ static void put_record(const gw_group *g, const history_record *x, sentence *out
     const run *r = x->ended_ns ? NULL : group_find_run_on_loop(g, x->key, x->number);
     signature_text(&x->signature, x->origin, what);
     sentence_put(out, "collective %llu", (unsigned long long)x->number);
-    if (x->key) sentence_put(out, " of key %llu", (unsigned long long)x->key);
+    series_put_key(g, x->key, out);
     sentence_put(out, ": %s: ", what);
     if (!x->ended_ns) {
         if (r) where_name_missing(r, missing, sizeof missing);

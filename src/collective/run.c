@@ -209,11 +209,27 @@ static bool may_enter(const gw_group *g) {
     return g->run_count < RUNS_MAX || has_mutation(MUTATION_ENTER_AHEAD);
 }
 
+static bool has_earlier_series(const list_node *list, const run *r) {
+    list_each(l, list) {
+        const run *x = list_entry(l, run, link);
+        uint64_t key = x->sequence->key;
+        if (x->backend && key_is_series(key) && key < r->sequence->key && x->state != RUN_DONE)
+            return true;
+    }
+    return false;
+}
+
+// GRP-21: with a backend one series is under way at a time.
+static bool awaits_series(const run *r) {
+    return r->backend && key_is_series(r->sequence->key) &&
+           (has_earlier_series(&r->group->runs, r) || has_earlier_series(&r->group->waiting, r));
+}
+
 void run_admit_on_loop(gw_group *g) {
     list_each(l, &g->waiting) {
         run *r = list_entry(l, run, link);
         if (!may_enter(g)) return;
-        if (r->sequence->frozen) continue;
+        if (r->sequence->frozen || awaits_series(r)) continue;
         enter(r);
         defer_work(r);
     }
@@ -223,17 +239,6 @@ void run_admit_on_loop(gw_group *g) {
 static void give_up(canceller *c) {
     run *r = list_entry(c, run, cancelled);
     if (r->state == RUN_UNDER_WAY) report_cancelled(r);  // else when it has its number
-}
-
-void run_end_on_loop(gw_future *f, const gw_error *why) {
-    if (!f->on_cancel || f->on_cancel->run != give_up) return;
-    run *r = list_entry(f->on_cancel, run, cancelled);
-    gw_error error = *why;
-    error_prefix(&error, group_member_name(r->group, r->group->self));
-    if (r->state != RUN_UNDER_WAY) return;
-    sequence *t = r->sequence;
-    t->frozen = t->knows = true;  // what is called next comes after the verdict
-    group_report_failed_on_loop(r->group, r->sequence->key, r->number, &error);
 }
 
 static gw_status check_enters(const gw_group *g, gw_error *error) {
@@ -263,18 +268,35 @@ bool run_knows_verdict_on_loop(const gw_group *g, const sequence *t) {
     return t->cancelled && (t->cancelled_was_told || (r && handle_is_sole(&r->future->handle)));
 }
 
-static gw_status start_on_loop(run *r, uint64_t key, gw_error *error) {
+// GRP-21: of a final key, what comes behind the verdict fails with that.
+static gw_status take_final(const gw_group *g, uint64_t key, gw_error *error) {
+    const gw_error *why = series_find_verdict_on_loop(g, key);
+    if (!why) return GW_OK;
+    *error = *why;
+    return error->status;
+}
+
+// A call without a key is one of the series that is under way.
+static uint64_t key_of(const gw_group *g, uint64_t key) {
+    return key || !g->series ? key : GROUP_KEY_SERIES + g->series;
+}
+
+static gw_status start_on_loop(run *r, uint64_t given, gw_error *error) {
     gw_group *g = r->group;
     gw_status status = check_enters(g, error);
-    if (status) return status;
+    uint64_t key = key_of(g, given);
+    if (status || (status = take_final(g, key, error))) return status;
+    if (!given) r->signature.shares ^= g->series_mark;
     r->sequence = group_sequence_on_loop(g, key);
     if (!r->sequence)
         return error_set(error, GW_LIMIT, "group \"%s\": more than %d keys, or no memory", g->name,
                          LIMIT_GROUP_KEYS);
     if ((status = take_missed(r->sequence, error))) return status;
-    if (!key && g->guard && (status = g->guard(g->guard_context, error))) return status;
-    if (!key_is_once(key)) r->notice->sequence = r->sequence;
-    r->behind = run_knows_verdict_on_loop(g, r->sequence);
+    if (!key_is_final(key)) {
+        r->notice->sequence = r->sequence;
+        r->behind = run_knows_verdict_on_loop(g, r->sequence);
+    }
+    r->sequence->run_count++;
     r->cancelled.run = give_up;
     r->future->on_cancel = &r->cancelled;
     r->future->makers = 1;
@@ -282,7 +304,7 @@ static gw_status start_on_loop(run *r, uint64_t key, gw_error *error) {
     list_append(&g->waiting, &r->link);
     r->timer.fire = fire;
     bool first = g->waiting.next == &r->link;
-    if (first && may_enter(g) && !r->sequence->frozen) {
+    if (first && may_enter(g) && !r->sequence->frozen && !awaits_series(r)) {
         r->works = true;
         enter(r);
     } else {
@@ -317,13 +339,27 @@ gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request) {
     return f ? f : &future_poison;
 }
 
+// The first of |t| that is under way, or the next: of a final key, a verdict about either is the same,
+// and who has not come to that one is named.
+static uint64_t number_to_report(const gw_group *g, const sequence *t) {
+    uint64_t number = t->next;
+    list_each(l, &g->runs) {
+        const run *r = list_entry(l, run, link);
+        if (r->sequence == t && key_is_final(t->key) && r->state == RUN_UNDER_WAY &&
+            r->number < number)
+            number = r->number;
+    }
+    return number;
+}
+
 void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key) {
     gw_error error = *s->error, ignored;
     env_enter(g->agent->env);
-    sequence *t = check_enters(g, &ignored) ? NULL : group_sequence_on_loop(g, key);
-    bool ended = !key && g->has_ended && g->has_ended(g->guard_context);
-    if (!t || ended || sequence_has_told(g, t, &error)) {  // everybody knows
-    } else if (t->missed) {  // it knows by now that something is wrong
+    key = key_of(g, key);
+    bool goes = !check_enters(g, &ignored) && !series_find_verdict_on_loop(g, key);
+    sequence *t = goes ? group_sequence_on_loop(g, key) : NULL;
+    if (!t || sequence_has_told(g, t, &error)) {  // everybody knows
+    } else if (t->missed) {                       // it knows by now that something is wrong
         t->missed = false;
         error_forget(&t->why);
     } else if (t->frozen) {  // the verdict that comes ends this, too
@@ -331,7 +367,7 @@ void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key) {
     } else {
         error_prefix(&error, group_member_name(g, g->self));
         t->knows = t->frozen = true;
-        group_report_failed_on_loop(g, key, t->next, &error);
+        group_report_failed_on_loop(g, key, number_to_report(g, t), &error);
     }
     env_leave(g->agent->env);
 }
@@ -449,7 +485,7 @@ gw_status run_received_on_loop(run *r, int from, incoming *p, uint8_t kind, gw_e
 static void leave_group(run *r) {
     r->state = RUN_OVER;
     list_remove(&r->link);
-    group_forget_sequence_on_loop(r->group, r->sequence);
+    series_leave_on_loop(r->group, r->sequence);
     release_on_loop(r);
 }
 
@@ -497,7 +533,7 @@ void run_fail_on_loop(run *r, const gw_error *error) {
     r->state = RUN_OVER;
     list_remove(&r->link);
     if (!is_done) complete(r, result_of_error(error));
-    group_forget_sequence_on_loop(r->group, r->sequence);
+    series_leave_on_loop(r->group, r->sequence);
     release_on_loop(r);
 }
 

@@ -133,8 +133,6 @@ typedef struct run_request {
 gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request);
 // The program's scope had failed before it called: the others get its error.
 void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key);
-// Ends the collective that completes |f| on all members, as a cancel does, but with |why|.
-void run_end_on_loop(gw_future *f, const gw_error *why);
 // The program waits no more for |f|, the future of a run.
 void run_told(gw_future *f);
 

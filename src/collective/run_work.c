@@ -49,7 +49,8 @@ static gw_value piece_of_own(run *r, int64_t i) {
 }
 
 gw_value run_own_value(run *r, uint64_t first, uint64_t count, int item) {
-    if (r->backend || r->signature.operation == OPERATION_BARRIER) return gw_none();
+    if (r->backend) return backend_run_enter_value(r);
+    if (r->signature.operation == OPERATION_BARRIER) return gw_none();
     if (r->signature.operation == OPERATION_BROADCAST && count)
         return piece_of_own(r, (int64_t)first);
     if (r->items) return item < 0 ? gw_none() : r->items[item];
@@ -314,9 +315,10 @@ static bool shape_fits(const run *r, const gw_tensor *t, const plan_step *x) {
     return true;
 }
 
-static bool value_fits(const run *r, gw_value v, const plan_step *x) {
+static bool value_fits(run *r, gw_value v, const plan_step *x) {
+    if (r->backend) return backend_run_take_enter(r, v);
     if (r->signature.operation == OPERATION_BROADCAST && x->first && v.kind == GW_NONE) return true;
-    if (r->backend || r->signature.operation == OPERATION_BARRIER) return v.kind == GW_NONE;
+    if (r->signature.operation == OPERATION_BARRIER) return v.kind == GW_NONE;
     if (r->signature.content == CONTENT_VALUES) return true;
     return v.kind == GW_TENSOR && shape_fits(r, v.as.tensor, x);
 }

@@ -36,7 +36,7 @@ static bool check(gw_scope *s, const several *m) {
     return gw_ok(s);
 }
 
-// Even, so that it is no hash of sizes.
+// With 2 for its last two bits, so that it is no hash of sizes.
 static uint64_t hash_shapes(const several *m, int dtype) {
     uint64_t hash = 2;
     for (int i = 0; i < m->count; i++) {

@@ -51,6 +51,14 @@ static const char *content_suffix(const collective_signature *x) {
     }
 }
 
+// See |shares|.
+static size_t put_shares(char *out, size_t size, uint64_t shares) {
+    if (shares & 3)
+        return (size_t)snprintf(out, size, "%s",
+                                shares & 1 ? ", sizes of its own" : ", of several tensors");
+    return (size_t)snprintf(out, size, ", marked %04x", (unsigned)(shares >> 2 & 0xffff));
+}
+
 void signature_text(const collective_signature *x, const char *origin, char *out) {
     size_t max = SIGNATURE_TEXT_MAX;
     bool sums = x->content == CONTENT_ROWS_SUMMED;
@@ -73,9 +81,7 @@ void signature_text(const collective_signature *x, const char *origin, char *out
             x->operation == OPERATION_REDUCE || x->operation == OPERATION_GATHER ? "to" : "from",
             x->root);
     if (x->factor != 1) at += (size_t)snprintf(out + at, max - at, ", factor %g", x->factor);
-    if (x->shares)
-        at += (size_t)snprintf(out + at, max - at, "%s",
-                               x->shares & 1 ? ", sizes of its own" : ", of several tensors");
+    if (x->shares) at += put_shares(out + at, max - at, x->shares);
     if (x->plan >= PLAN_BACKEND)
         at += (size_t)snprintf(out + at, max - at, ", by its backend%s",
                                x->plan == PLAN_BACKEND ? "" : " in any order");

@@ -24,8 +24,9 @@ typedef struct collective_signature {
     uint8_t operation, op, dtype, plan, content, dims;
     int32_t root;  // -1: without one
     double factor;
-    // An odd hash of |sizes| of reduce_scatter, or an even one of the shapes of tensors that are sent
-    // together; 0: neither.
+    // An odd hash of |sizes| of reduce_scatter, or one of the shapes of tensors that are sent together,
+    // with 2 for its last two bits; 0: neither. In a series, by XOR, what its room wants to be alike, a
+    // multiple of 4.
     uint64_t shares;
     int64_t sizes[LIMIT_DIMS];
 } collective_signature;

@@ -132,19 +132,6 @@ static void end_runs(list_node *list, sequence *t, uint64_t first, const gw_erro
     }
 }
 
-static void drop_early(gw_group *g, uint64_t key, uint64_t next) {
-    list_each(l, &g->early) {
-        early_message *x = list_entry(l, early_message, link);
-        if (x->header.key == key && x->header.number < next) early_drop_on_loop(g->agent, x);
-    }
-}
-
-// Its sequence goes with it.
-static void end_once(gw_group *g, uint64_t key, const gw_error *error) {
-    run *r = group_find_run_on_loop(g, key, 1);
-    if (r) run_fail_on_loop(r, error);
-}
-
 // The program hears of it by its next call, if it has not heard of it: GRP-6.
 static void miss(sequence *t, const gw_error *error) {
     t->missed = true;
@@ -154,11 +141,11 @@ static void miss(sequence *t, const gw_error *error) {
 
 // GRP-6.
 static void apply(gw_group *g, uint64_t key, uint64_t first, uint64_t next, const gw_error *error) {
-    drop_early(g, key, next);
-    if (key_is_once(key)) {
-        end_once(g, key, error);
+    if (key_is_final(key)) {
+        series_apply_verdict_on_loop(g, key, error);
         return;
     }
+    early_drop_below_on_loop(g, key, next);
     sequence *t = group_sequence_on_loop(g, key);
     if (!t) {
         gw_error none;
@@ -169,23 +156,17 @@ static void apply(gw_group *g, uint64_t key, uint64_t first, uint64_t next, cons
     }
     uint64_t before = t->next;
     bool ended = false, told = t->knows;
-    if (!run_knows_verdict_on_loop(g, t)) t->surprises++;
     t->verdicts++;
     t->untold = 0;
     t->ended = first;
     t->next_then = next;
     if (t->next < next && !has_mutation(MUTATION_NUMBER_NOT_ADVANCED)) t->next = next;
     end_runs(&g->runs, t, first, error, &ended, &told);
-    // What waits at one that has done all that lies before comes after the verdict; not in a group of a
-    // room's own, where it belongs to what others have ended.
-    if (ended || before < next || g->guard) end_runs(&g->waiting, t, first, error, &ended, &told);
+    // What waits at one that has done all that lies before comes after the verdict.
+    if (ended || before < next) end_runs(&g->waiting, t, first, error, &ended, &told);
     t->frozen = t->knows = t->missed = false;
     t->cancelled = 0;
     if (!told && (ended || before < next)) miss(t, error);
-    if (g->guard && !t->missed) {  // for the guard
-        error_forget(&t->why);
-        error_keep(&t->why, error);
-    }
     list_each(l, &g->waiting) {
         run *r = list_entry(l, run, link);
         if (r->sequence == t) r->behind = false;
@@ -196,8 +177,11 @@ static void apply(gw_group *g, uint64_t key, uint64_t first, uint64_t next, cons
 // ---- What members say ---------------------------------------------------------------------------
 
 static void testify(gw_group *g, uint64_t key, uint64_t number, testimony *out) {
-    sequence *t =
-        key_is_once(key) ? group_find_sequence_on_loop(g, key) : group_sequence_on_loop(g, key);
+    if (series_is_over_on_loop(g, key)) {
+        *out = (testimony){ .has_come = true, .next = number + 1, .attendance = IS_DONE };
+        return;
+    }
+    sequence *t = group_sequence_on_loop(g, key);
     const run *r = group_find_run_on_loop(g, key, number);
     *out = (testimony){ .has_come = true, .next = t ? t->next : 1 };
     if (t) t->frozen = true;
@@ -267,7 +251,7 @@ static void compose(const gw_group *g, const report *x, gw_error *out) {
     out->outcome = GW_OUTCOME_NONE;
     sentence t = { out->text, 0, sizeof out->text };
     sentence_put(&t, "%s%s%llu", g->title, about_collective, (unsigned long long)x->number);
-    if (x->key) sentence_put(&t, " of key %llu", (unsigned long long)x->key);
+    series_put_key(g, x->key, &t);
     sentence_put(&t, ": ");
     bool differs = x->error.status == GW_MISMATCH && !x->is_of_before;
     bool is_late = x->error.status == GW_TIMEOUT && !x->is_of_before;
@@ -284,7 +268,7 @@ static void ask_next(gw_group *g);
 static void drop_reports(gw_group *g, uint64_t key, uint64_t first) {
     list_each(l, &g->reports) {
         report *x = list_entry(l, report, link);
-        if (x->key != key || x->number < first) continue;
+        if (x->key != key || (x->number < first && !key_is_final(key))) continue;
         list_remove(l);
         mem_free(x);
     }
@@ -335,6 +319,7 @@ static void take_report(gw_group *g, uint64_t key, uint64_t number, bool is_of_b
                         const gw_error *error) {
     const sequence *t = group_find_sequence_on_loop(g, key);
     if (t && number >= t->ended && number < t->next_then) return;  // it has met the last verdict
+    if (series_find_verdict_on_loop(g, key)) return;
     report *x = mem_alloc(sizeof *x);
     if (!x) {
         gw_error none;

@@ -107,6 +107,7 @@ static bool take_group(gw_scope *s, gw_ddp *d) {
         return false;
     }
     d->group = g;
+    g->series_name = "pass";
     d->stats.world_size = gw_group_size(g);
     d->stats.rank = gw_group_rank(g);
     int shards = d->options.shards;
@@ -152,7 +153,6 @@ static bool make_buckets(gw_scope *s, gw_ddp *d) {
 static bool enter_model(gw_scope *s, gw_ddp *d) {
     if (!gate_set(s, &d->gate)) return false;
     d->gate.class = &ddp_gate_class;
-    ddp_guard_group(d);
     d->model_hook = gw_module_register_forward_pre_hook(s, d->model, before_forward, d);
     return gw_ok(s);
 }
@@ -349,7 +349,7 @@ static void exchange_nothing(gw_scope *s, gw_ddp *d) {
     if (gw_ok(s))
         take_results(s, r), buffers_put(s, r);
     else
-        ddp_pass_fail(r, gw_scope_error(s), false);
+        ddp_pass_fail(r, gw_scope_error(s));
     ddp_pass_release(r);
 }
 

@@ -25,6 +25,7 @@ typedef struct layout {
     int bucket_count;
     layout_bucket *buckets;
     int rider;       // the last bucket of f32 or f64 that is not of rows; -1
+    uint64_t hash;   // of which leaf is where
     int *bucket_of;  // by leaf
     int *leaves;     // of all buckets
 } layout;
@@ -82,8 +83,6 @@ struct gw_ddp {
     list_node passes;  // of ddp_pass, by |link|: those that have not launched all their buckets
     const struct ddp_pass *telling;  // that awaits rank 0's order: later ones have its layout
     bool launching;                  // a thread launches buckets
-    const struct ddp_pass *current;  // to which those belong
-    const struct ddp_pass *failing;  // that tells the others
     gw_ddp_stats stats;
     ddp_in_join join;
     ddp_first first;
@@ -148,7 +147,8 @@ typedef enum ddp_pass_event {
 typedef struct ddp_pass {
     _Atomic uint32_t count;
     gw_ddp *ddp;      // one count
-    gw_scope *scope;  // of its collectives: of the thread that launches
+    gw_group *group;  // one count; of its collectives, a series of |number|
+    gw_scope *scope;  // of these: of the thread that launches
     int divisor;      // of sums
     int buffer_root;
     bool is_shadow;
@@ -169,13 +169,11 @@ typedef struct ddp_pass {
     int launched, reduced;
     gw_future **futures;  // by bucket, counted, from launch to result
     gw_error error;
-    bool is_told;                      // of |error|: by the group, so that the other members know
     void (*done)(struct ddp_pass *r);  // without the loop lock; NULL once it was called
     void *context;
     int *order, order_count;  // leaves, as their gradients came
     bool tells_order;         // rank 0's order follows the last bucket
     int64_t begun_ns, collected_ns, launched_ns;
-    uint64_t surprises;  // verdicts of the group, when it launched
 } ddp_pass;
 
 extern const gate_class ddp_gate_class;
@@ -190,13 +188,13 @@ void ddp_pass_release(ddp_pass *r);
 void ddp_pass_bring(gw_scope *s, ddp_pass *r, int i, gw_tensor *gradient);
 void ddp_pass_leaf_is_ready(ddp_pass *r, int leaf);  // what it brings has been brought
 void ddp_pass_begin(ddp_pass *r);
-void ddp_pass_fail(ddp_pass *r, const gw_error *error, bool is_told);
+void ddp_pass_fail(ddp_pass *r, const gw_error *error);
+// The others get |error| as this member's, once, unless a verdict has ended the pass already.
+void ddp_pass_tell(ddp_pass *r, const gw_error *error);
 void ddp_pass_apply_on_loop(ddp_pass *r, ddp_pass_event event);
-// Launches all buckets of |d| that are ready, in order. All collectives of passes are calls of one
-// sequence, so that one verdict ends those of a pass and all members know where the next begins.
+// Launches all buckets of |d| that are ready, in order. The collectives of a pass are a series of the
+// group (GRP-21), so that a verdict ends those of one pass, on all members, and of no other.
 void launch_ready(gw_ddp *d);
-bool ddp_is_told(const gw_ddp *d, const gw_error *error);  // that error, by the group
-void ddp_guard_group(gw_ddp *d);
 // The numbers of bucket |b| have come, or |s| has failed.
 void ddp_pass_take(gw_scope *s, ddp_pass *r, int b, gw_future *f);
 

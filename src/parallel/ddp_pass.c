@@ -24,6 +24,13 @@ static bool take_arrays(ddp_pass *r, int leaf_count) {
     return true;
 }
 
+static void end_series(const ddp_pass *r) {
+    if (!r->number || agent_is_closed(r->ddp->agent)) return;
+    env_enter(r->ddp->agent->env);
+    series_end_on_loop(r->group, (uint64_t)r->number);
+    env_leave(r->ddp->agent->env);
+}
+
 static void free_reduction(ddp_pass *r) {
     gw_ddp *d = r->ddp;
     for (int i = 0; r->gradients && i < 2 * d->gate.leaf_count; i++)
@@ -38,6 +45,8 @@ static void free_reduction(ddp_pass *r) {
         gw_error ignored = gw_scope_close(r->scope);
         (void)ignored;
     }
+    end_series(r);
+    handle_release(r->group);
     mem_free(r);
     handle_release(d);
 }
@@ -47,6 +56,7 @@ ddp_pass *ddp_pass_open(gw_scope *s, gw_ddp *d, int64_t deadline_ns, const gw_er
     if (r) {
         atomic_init(&r->count, 1);
         r->ddp = handle_retain(d);
+        r->group = handle_retain(d->group);
         r->scope = agent_scope_open(d->agent, 0, 0, deadline_ns);
         gw_no_grad(r->scope);
         r->divisor = d->join.divisor ? d->join.divisor : d->stats.world_size;
@@ -92,9 +102,9 @@ typedef struct rule {
 // clang-format off
 static const rule rules[] = {
     { DDP_PASS_COLLECTING, DDP_PASS_LAUNCHED, DDP_PASS_REDUCING, "all gradients of this member are on their way" },
-    { DDP_PASS_COLLECTING, DDP_PASS_BROKE,    DDP_PASS_FAILED,   "its next bucket is entered as failed, unless the others have told it; no more set out" },
+    { DDP_PASS_COLLECTING, DDP_PASS_BROKE,    DDP_PASS_FAILED,   "its next bucket is entered as failed, unless a verdict has ended it; no more set out" },
     { DDP_PASS_REDUCING,   DDP_PASS_REDUCED,  DDP_PASS_DONE,     "the means are there" },
-    { DDP_PASS_REDUCING,   DDP_PASS_BROKE,    DDP_PASS_FAILED,   "what is under way is cancelled for all members" },
+    { DDP_PASS_REDUCING,   DDP_PASS_BROKE,    DDP_PASS_FAILED,   "what is under way ends for all members" },
     { DDP_PASS_DONE,       DDP_PASS_BROKE,    DDP_PASS_DONE,     "the others have their means already" },
     { DDP_PASS_FAILED,     DDP_PASS_BROKE,    DDP_PASS_FAILED,   "the first error counts" },
 };
@@ -119,7 +129,7 @@ static void tell(ddp_pass *r) {
     if (done) done(r);
 }
 
-// After a failure the buckets are those of the beginning, on all members.
+// The buckets are those of the beginning again: REPL-2.
 static layout *reset_layout_on_loop(gw_ddp *d, layout *first) {
     layout *old = d->layout;
     static_forget_on_loop(d);
@@ -130,45 +140,50 @@ static layout *reset_layout_on_loop(gw_ddp *d, layout *first) {
     return old;
 }
 
-// Those of a hook may stand for several collectives, which are cancelled.
-static void end_under_way(gw_ddp *d, gw_future **futures, int count, const gw_error *error) {
+// Those of a hook may stand for collectives of other keys, which are cancelled.
+static void cancel(gw_ddp *d, gw_future **futures, int count) {
     gw_scope *s = agent_scope_open(d->agent, 0, 0, ENV_NEVER);
     for (int i = 0; i < count; i++) {
-        env_enter(d->agent->env);
-        run_end_on_loop(futures[i], error);
-        env_leave(d->agent->env);
-        if (d->hook) gw_cancel(s, futures[i]);
+        gw_cancel(s, futures[i]);
         handle_release(futures[i]);
     }
     gw_error ignored = gw_scope_close(s);
     (void)ignored;
 }
 
-void ddp_pass_fail(ddp_pass *r, const gw_error *error, bool is_told) {
+// Whether what members have agreed on for later passes is to be agreed on anew: because others may
+// not know it, or do not have the same.
+static bool unsettles(const ddp_pass *r, const gw_error *error) {
+    bool agrees = r->tells_order || (r->ddp->options.static_graph && r->has_flags);
+    return r->state < DDP_PASS_DONE && (agrees || error->status == GW_MISMATCH);
+}
+
+static bool has_verdict_on_loop(const ddp_pass *r) {
+    return series_find_verdict_on_loop(r->group, GROUP_KEY_SERIES + (uint64_t)r->number);
+}
+
+void ddp_pass_fail(ddp_pass *r, const gw_error *error) {
     gw_ddp *d = r->ddp;
     layout *first = layout_open(d, NULL);
     gw_future **under_way = NULL;
     int count = 0, bucket_count = d->gate.leaf_count;
     env_enter(d->agent->env);
-    bool cancels = r->state == DDP_PASS_REDUCING && !is_told && !r->has_entered_failed;
-    bool is_news = r->state != DDP_PASS_FAILED;
-    if (!r->error.status && r->state != DDP_PASS_DONE) {
-        r->error = *error;
-        r->is_told = is_told;
-    }
+    bool cancels =
+        r->state == DDP_PASS_REDUCING && !has_verdict_on_loop(r) && !r->has_entered_failed;
+    bool resets = unsettles(r, error);
+    if (!r->error.status && r->state != DDP_PASS_DONE) r->error = *error;
     ddp_pass_apply_on_loop(r, DDP_PASS_BROKE);
     if (d->telling == r) d->telling = NULL;
     if (d->learning == r) d->learning = NULL;
     d->stats.error = error->status;
-    // Without memory the others find out at their deadline.
-    if (cancels) under_way = mem_alloc((size_t)bucket_count * sizeof *under_way);
+    if (cancels && d->hook) under_way = mem_alloc((size_t)bucket_count * sizeof *under_way);
     for (int b = 0; under_way && b < bucket_count; b++)
         if (r->futures[b]) under_way[count++] = handle_retain(r->futures[b]);
-    // What comes of it later must not undo what a pass behind it has been told.
-    if (is_news) first = reset_layout_on_loop(d, first);
+    if (resets) first = reset_layout_on_loop(d, first);
     env_leave(d->agent->env);
     layout_release(first);
-    if (count) end_under_way(d, under_way, count, error);
+    if (cancels) ddp_pass_tell(r, error);
+    if (count) cancel(d, under_way, count);
     mem_free(under_way);
     tell(r);
     launch_ready(d);
@@ -280,10 +295,8 @@ void ddp_pass_take(gw_scope *s, ddp_pass *r, int b, gw_future *f) {
     gw_scope_clear(s);
     env_enter(d->agent->env);
     r->reduced++;
-    // One that has failed stays for the guard, until the pass has.
-    bool is_kept = is_order || error.status;
-    gw_future *done_with = is_kept ? NULL : r->futures[b];
-    if (!is_kept) r->futures[b] = NULL;
+    gw_future *done_with = is_order ? NULL : r->futures[b];
+    if (!is_order) r->futures[b] = NULL;
     bool failed = error.status || r->state == DDP_PASS_FAILED;
     bool all = r->reduced == r->layout->bucket_count + r->tells_order;
     if (!failed && all && r->state == DDP_PASS_REDUCING) {
@@ -299,7 +312,7 @@ void ddp_pass_take(gw_scope *s, ddp_pass *r, int b, gw_future *f) {
     layout_release(failed ? next : old);
     handle_release(done_with);
     if (error.status)
-        ddp_pass_fail(r, &error, ddp_is_told(d, &error));
+        ddp_pass_fail(r, &error);
     else
         tell(r);
     if (told || learned) launch_ready(d);
@@ -325,12 +338,10 @@ static gw_tensor *plus_earlier(gate_pass *g, gw_scope *s, int i, gw_tensor *grad
 static void abandoned(gate *g, const gw_error *error) {
     gw_ddp *d = ddp_of(g);
     gw_scope *s = agent_scope_open(d->agent, 0, 0, ENV_NEVER);
-    layout *first = layout_open(d, NULL);
     env_enter(d->agent->env);
-    first = reset_layout_on_loop(d, first);
+    if (!d->first.tells_used) static_forget_on_loop(d);
     d->join.awaits_pass = false;
     env_leave(d->agent->env);
-    layout_release(first);
     ddp_pass *r = ddp_pass_open(s, d, ENV_NEVER, error);
     if (r) {
         ddp_pass_begin(r);
@@ -436,7 +447,7 @@ static void end(gate_pass *g, const gw_error *error) {
     r->done = NULL;
     env_leave(e);
     if (unanswered) late_release(g->answer);
-    if (error) ddp_pass_fail(r, error, false);
+    if (error) ddp_pass_fail(r, error);
     ddp_pass_release(r);
 }
 

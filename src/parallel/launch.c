@@ -1,12 +1,11 @@
 // Buckets set out: those of one pass in their order, those of several passes pass by pass, on
-// whichever thread comes first.
+// whichever thread comes first. What is called meanwhile without a key, by hooks too, is of the pass's
+// series, where nothing is entered behind a verdict.
 #include "base/mem.h"
 #include "base/mutation.h"
-#include "collective/group.h"
+#include "collective/run.h"
 #include "future/future.h"
 #include "parallel/ddp.h"
-
-#include <stdio.h>
 
 #define ORIGIN "gw_backward"
 
@@ -15,50 +14,6 @@ typedef struct launch {
     ddp_pass *pass;  // one count
     int bucket;
 } launch;
-
-bool ddp_is_told(const gw_ddp *d, const gw_error *error) {
-    env_enter(d->agent->env);
-    bool told = group_has_told(d->group, error);
-    env_leave(d->agent->env);
-    return told;
-}
-
-// A verdict may have ended a bucket of the pass that its program has not heard of: then no more of
-// them set out, since the group's next collective is one of the next pass.
-static gw_status guard(void *context, gw_error *error) {
-    const gw_ddp *d = context;
-    const ddp_pass *r = d->current;
-    const sequence *t = &d->group->main;
-    if (r && r->surprises != t->surprises && t->why) {  // a hook is between two of its calls
-        *error = *error_kept(t->why);
-        return error->status;
-    }
-    if (r && r->state == DDP_PASS_FAILED) {
-        *error = r->error;
-        return error->status;
-    }
-    for (int b = 0; r && b < r->layout->bucket_count; b++) {
-        const result *x = r->futures[b] ? future_result(r->futures[b]) : NULL;
-        if (!x || !result_error(x)) continue;
-        *error = *result_error(x);
-        return error->status;
-    }
-    return GW_OK;
-}
-
-static bool has_ended(void *context) {
-    const gw_ddp *d = context;
-    const sequence *t = &d->group->main;
-    return d->failing && d->failing->surprises != t->surprises && !t->missed;
-}
-
-void ddp_guard_group(gw_ddp *d) {
-    env_enter(d->agent->env);
-    d->group->guard = guard;
-    d->group->has_ended = has_ended;
-    d->group->guard_context = d;
-    env_leave(d->agent->env);
-}
 
 // The layout of a pass is chosen when it is the next to launch, so that all members know the same of
 // rank 0's order by then.
@@ -94,10 +49,7 @@ static bool find_next_on_loop(gw_ddp *d, launch *out) {
     int last = r->layout->bucket_count, b = failed ? last : first_due(r);
     if (!failed && (b < last ? r->missing[b] != 0 : r->launched < last)) return false;
     if (b < last) r->missing[b] = -1;
-    if (!r->launched) {
-        r->launched_ns = env_now_ns(d->agent->env);
-        r->surprises = d->group->main.surprises;
-    }
+    if (!r->launched) r->launched_ns = env_now_ns(d->agent->env);
     *out = (launch){ r, b };
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
     r->launched++;
@@ -106,6 +58,12 @@ static bool find_next_on_loop(gw_ddp *d, launch *out) {
     r->has_set_out = true;
     if (!failed) ddp_pass_apply_on_loop(r, DDP_PASS_LAUNCHED);
     return true;
+}
+
+// What members must have alike in a pass though shapes need not show it: where each leaf is.
+static uint64_t mark_of(const ddp_pass *r) {
+    uint64_t hash = hash_u64(r->layout->hash + r->has_flags);
+    return (hash_u64(hash + (uint64_t)r->divisor) & ~(uint64_t)3) | 4;
 }
 
 static gw_future *start_order(gw_scope *s, const ddp_pass *r) {
@@ -188,35 +146,26 @@ static void keep_own(launch at) {
     scope_release_from(s, 0);
 }
 
-// The others get |error| as this member's, once, unless they have told it themselves, or have ended the
-// pass by a verdict that came since it launched.
-static void tell_others(ddp_pass *r, gw_error error, bool is_told) {
-    char pass[32];
+void ddp_pass_tell(ddp_pass *r, const gw_error *error) {
     env *e = r->ddp->agent->env;
     env_enter(e);
-    bool tells = !is_told && !r->has_entered_failed && !is_alone(r);
-    if (tells) r->ddp->failing = r;
+    bool tells = !r->has_entered_failed && !is_alone(r);
     r->has_entered_failed = true;
     env_leave(e);
     if (!tells) return;
     gw_scope *s = agent_scope_open(r->ddp->agent, 0, 0, ENV_NEVER);
-    snprintf(pass, sizeof pass, "pass %lld", (long long)r->number);
-    error_prefix(&error, pass);  // so that it is told again if the next one fails with it
-    scope_fail_with(s, &error);
-    gw_barrier_async(s, r->ddp->group, .origin = ORIGIN);
-    error = gw_scope_close(s);
-    env_enter(e);
-    r->ddp->failing = NULL;
-    env_leave(e);
+    scope_fail_with(s, error);
+    run_enter_failed(s, r->group, GROUP_KEY_SERIES + (uint64_t)r->number);
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
 }
 
 static void enter_failed(launch at) {
     ddp_pass *r = at.pass;
     env_enter(r->ddp->agent->env);
     gw_error error = r->error;
-    bool is_told = r->is_told;
     env_leave(r->ddp->agent->env);
-    tell_others(r, error, is_told);
+    ddp_pass_tell(r, &error);
     ddp_pass_release(r);
 }
 
@@ -241,7 +190,7 @@ static void set_out(launch at) {
     launch *context = mem_take(sizeof *context);
     if (!context) scope_fail(s, GW_NO_MEMORY, "no memory for a bucket");
     gw_future *f = start(s, r, at.bucket);
-    if (!gw_ok(s)) tell_others(r, *gw_scope_error(s), ddp_is_told(r->ddp, gw_scope_error(s)));
+    if (!gw_ok(s)) ddp_pass_tell(r, gw_scope_error(s));
     if (gw_ok(s)) {
         *context = at;
         keep_future(r, at.bucket, f);
@@ -264,11 +213,11 @@ void launch_ready(gw_ddp *d) {
     while (launches && find_next_on_loop(d, &at)) {
         ddp_pass *r = at.pass;
         bool last = r->has_set_out;
-        d->current = r->state == DDP_PASS_FAILED ? NULL : r;
+        series_begin_on_loop(r->group, (uint64_t)r->number, mark_of(r));
         env_leave(e);
         set_out(at);
         env_enter(e);
-        d->current = NULL;
+        series_begin_on_loop(r->group, 0, 0);
         if (last) {
             env_leave(e);
             ddp_pass_release(r);  // that of the list

@@ -86,6 +86,10 @@ layout *layout_open(const gw_ddp *d, const int *order) {
         l->buckets[b].count++;
         l->buckets[b].numel += d->gate.leaves[leaf]->numel;
     }
+    for (int i = 0; i < leaf_count; i++) {
+        int leaf = order ? order[i] : leaf_count - 1 - i;
+        l->hash = hash_u64(hash_u64(l->hash + (uint64_t)leaf) + (uint64_t)l->bucket_of[leaf]);
+    }
     l->rider = -1;
     for (int b = 0; b < l->bucket_count; b++)
         if (l->buckets[b].dtype <= GW_F64 && !l->buckets[b].is_rows) l->rider = b;

@@ -56,8 +56,8 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g) {
         return false;
     }
     env_enter(d->agent->env);
-    d->group->guard = NULL;
     d->group = g;
+    g->series_name = "pass";
     layout *old = d->layout;
     d->layout = l;
     d->telling = NULL;
@@ -72,7 +72,6 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g) {
     env_leave(d->agent->env);
     layout_release(old);
     if (d->shards) shards_reset(d);
-    ddp_guard_group(d);
     return true;
 }
 

@@ -686,6 +686,31 @@ static void fail_behind(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(root));
 }
 
+// Member 2 comes to the backward of a collective when the others have given up: it hears what they have
+// heard, and does not wait for anybody.
+static void differentiate_late(gw_scope *root, int rank, void *context) {
+    (void)context;
+    gw_scope *s = gw_scope_open(root);
+    gw_group *g = gw_group_world(root);
+    gw_tensor *out = gw_all_reduce(s, g, leaf(s, 2), GW_SUM);
+    if (rank == 2) pause_s(s, 20);
+    gw_scope *t = gw_scope_open(s);
+    if (rank < 2) gw_scope_set_timeout(t, 2000);
+    gw_backward(t, gw_sum(t, out));
+    expect(t, GW_TIMEOUT, "; w2 has not come");
+    gw_scope_close_up(t);
+    gw_scope_close_up(s);
+    expect_sum(root, g);
+}
+
+static void who_is_late_to_a_backward_hears_what_the_others_have_heard(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        cluster_outcome x = cluster_run(seed, workers(3), differentiate_late, NULL);
+        assert_true(x.took_ns < 40 * SIM_SECOND);
+    }
+}
+
 static void a_pass_that_has_failed_fails_the_others(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
@@ -737,5 +762,6 @@ GW_TESTS(group_collectives_sim, every_operation_gives_what_it_says, sizes_do_not
          letters_are_matched_by_sender_and_tag_in_order, letters_pass_between_the_living,
          groups_are_split_and_tensors_sent_together, gradients_flow_back_through_collectives,
          who_uses_nothing_holds_others_up_no_longer_than_its_scope_lives,
+         who_is_late_to_a_backward_hears_what_the_others_have_heard,
          a_pass_that_has_failed_fails_the_others,
          wrong_arguments_are_refused_before_anything_is_sent);

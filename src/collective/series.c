@@ -1,0 +1,100 @@
+// Final keys, GRP-21: a verdict is the last word about one. Series are such keys with numbers, for what
+// fails as a whole: a room above begins and ends one after the other.
+#include "base/mem.h"
+#include "collective/run.h"
+#include "collective/sentence.h"
+
+const gw_error *series_find_verdict_on_loop(const gw_group *g, uint64_t key) {
+    if (!key_is_final(key)) return NULL;
+    for (uint32_t i = 0; g->verdicts && i < LIMIT_FINAL_VERDICTS; i++)
+        if (g->verdicts[i].key == key) return error_kept(g->verdicts[i].error);
+    return NULL;
+}
+
+void series_put_key(const gw_group *g, uint64_t key, sentence *out) {
+    if (key_is_series(key))
+        sentence_put(out, " of %s %llu", g->series_name,
+                     (unsigned long long)(key - GROUP_KEY_SERIES));
+    else if (key)
+        sentence_put(out, " of key %llu", (unsigned long long)key);
+}
+
+static bool keep_verdict(gw_group *g, uint64_t key, const gw_error *error) {
+    if (!g->verdicts) g->verdicts = mem_calloc(LIMIT_FINAL_VERDICTS * sizeof *g->verdicts);
+    if (!g->verdicts) return false;
+    final_verdict *x = &g->verdicts[g->verdict_count++ % LIMIT_FINAL_VERDICTS];
+    error_forget(&x->error);
+    x->key = key;
+    error_keep(&x->error, error);
+    return true;
+}
+
+bool series_is_over_on_loop(gw_group *g, uint64_t key) {
+    return key_is_series(key) && key - GROUP_KEY_SERIES <= g->series_begun &&
+           !group_find_sequence_on_loop(g, key);
+}
+
+// What awaits a verdict stays, so that nothing of it is entered before that.
+static void forget_if_unused(gw_group *g, sequence *t) {
+    uint64_t key = t->key;
+    bool is_used = t->run_count || t->frozen || (key_is_series(key) && !t->is_over);
+    if (!key_is_final(key) || is_used) return;
+    map_take(&g->sequences, key);
+    error_forget(&t->why);
+    mem_free(t);
+}
+
+void series_leave_on_loop(gw_group *g, sequence *t) {
+    t->run_count--;
+    forget_if_unused(g, t);
+}
+
+static void break_without_memory(gw_group *g) {
+    gw_error none;
+    error_set(&none, GW_NO_MEMORY, "%s has no memory for a collective",
+              group_member_name(g, g->self));
+    group_break_all_on_loop(g, &none);
+}
+
+void series_begin_on_loop(gw_group *g, uint64_t number, uint64_t mark) {
+    g->series = number;
+    g->series_mark = mark;
+    if (number > g->series_begun) g->series_begun = number;
+    if (!number || g->broken.status || group_sequence_on_loop(g, GROUP_KEY_SERIES + number)) return;
+    break_without_memory(g);  // the others would wait for it
+}
+
+void series_end_on_loop(gw_group *g, uint64_t number) {
+    uint64_t key = GROUP_KEY_SERIES + number;
+    early_drop_below_on_loop(g, key, UINT64_MAX);
+    sequence *t = group_find_sequence_on_loop(g, key);
+    if (!t) return;
+    t->is_over = true;
+    forget_if_unused(g, t);
+}
+
+static run *find_run(list_node *list, uint64_t key) {
+    list_each(l, list) {
+        run *r = list_entry(l, run, link);
+        if (r->sequence->key == key) return r;
+    }
+    return NULL;
+}
+
+void series_apply_verdict_on_loop(gw_group *g, uint64_t key, const gw_error *error) {
+    early_drop_below_on_loop(g, key, UINT64_MAX);
+    if (key_is_series(key)) g->series_ends++;
+    if (!keep_verdict(g, key, error)) {
+        break_without_memory(g);
+        return;
+    }
+    sequence *t = group_find_sequence_on_loop(g, key);
+    if (t) t->frozen = true;  // stays until all that it has is over
+    for (run *r; (r = find_run(&g->runs, key));) run_fail_on_loop(r, error);
+    for (run *r; (r = find_run(&g->waiting, key));) run_fail_on_loop(r, error);
+    if (t) {
+        t->frozen = false;
+        forget_if_unused(g, t);
+    }
+    run_admit_on_loop(g);
+}
