@@ -38,8 +38,7 @@ GW_API gw_future *gw_hook_bf16_around(gw_scope *s, gw_bucket *b, void *around);
 // become smaller by |min_rate|, such as biases, travels as it is.
 //
 // Of each bucket a member keeps what its M had and P Q did not, and adds it to the next one: as much
-// memory as gradients. After the first pass buckets change, and so they do after a pass that has failed; what
-// was kept of them is forgotten then.
+// memory as gradients. After the first pass buckets change; what was kept of them is forgotten then.
 typedef struct gw_power_sgd gw_power_sgd;
 
 typedef struct gw_power_sgd_options {

@@ -104,8 +104,8 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 // |opt| (NULL: none) from the lowest of those that are furthest ahead in its steps, or in passes; one that
 // is sharded goes on as by gw_optimizer_reform, and without it gradients come whole to all again. Where
 // members may be in different calls when they hear of the loss, they call gw_group_agree first, so
-// that all re-form at one place. State that hooks keep stays as it is. The count of passes begins
-// anew. A step that has failed is taken again behind it:
+// so that all re-form at one place. What a hook remembers goes along (gw_ddp_set_hook_state). The count
+// of passes begins anew, but that of hooks. A step that has failed is taken again behind it:
 //
 //     gw_group *g = gw_group_world(root);
 //     gw_ddp *ddp = gw_ddp_open(root, model, .group = g);
@@ -125,6 +125,13 @@ typedef gw_future *gw_comm_hook(gw_scope *s, gw_bucket *b, void *context);
 
 // Once, before the first pass, on all members: else WRONG_STATE. |context| lives as long as |ddp|.
 GW_API void gw_ddp_set_hook(gw_scope *s, gw_ddp *ddp, gw_comm_hook *hook, void *context);
+
+// What a hook remembers from pass to pass, for gw_ddp_reform: |save| gives it on the member that is
+// furthest ahead, and |load| gets that on all, |is_behind| on those that were not as far, or are new.
+// On all members; those of this library have theirs. WRONG_STATE without a hook.
+typedef gw_map *gw_hook_save(gw_scope *s, void *context);
+typedef void gw_hook_load(gw_scope *s, void *context, gw_map *state, bool is_behind);
+GW_API void gw_ddp_set_hook_state(gw_scope *s, gw_ddp *ddp, gw_hook_save *save, gw_hook_load *load);
 
 GW_API int gw_bucket_index(const gw_bucket *b);
 GW_API int gw_bucket_count(const gw_bucket *b);  // of the pass
@@ -154,11 +161,14 @@ typedef struct gw_ddp_stats {
     bool rebuilt;     // the buckets follow the order in which gradients were ready
     bool is_static;   // each pass so far has reached the same parameters on this member
     bool has_hook;
-    gw_status error;  // of the last pass that failed; GW_OK: none has
-    int unused;       // parameters that no member has reached in the last pass
-    // Microseconds, of the last pass: from the first forward behind the pass before it to its begin;
-    // from there to the last gradient; from the first bucket that set out to the last mean; and how
-    // much of that was behind the last gradient. What is left of it was beside the pass.
+    const char *backend;  // that carries its collectives: "session", "mpi"
+    gw_status error;      // of the last pass that failed; GW_OK: none has
+    int unused;           // parameters that no member has reached in the last pass
+    // Microseconds, of the last one of |passes| that was timed, which are the first 10 and then each
+    // 100th: from the first forward behind the pass before it to its begin; from there to the last
+    // gradient; from the first bucket that set out to the last mean; and how much of that was behind the
+    // last gradient. What is left of it was beside the pass.
+    int64_t timed_pass;  // which one; 0: none
     double forward_us, backward_us, communication_us, waited_us;
 } gw_ddp_stats;
 

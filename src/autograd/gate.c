@@ -77,18 +77,60 @@ static gate_pass *find_or_add(pass *p, gate *g) {
     return *last = at;
 }
 
+static gate *gate_of_target(const target *t, int *out_leaf) {
+    return t->is_leaf && t->needed ? gate_of(t->key, out_leaf) : NULL;
+}
+
+// A pass inside a hook of another.
+static bool note_inside(const pass *p) {
+    int leaf;
+    for (uint32_t i = 0; i < p->target_count; i++) {
+        gate *g = gate_of_target(&p->targets[i], &leaf);
+        if (!g) continue;
+        atomic_store_explicit(&g->has_inside, true, memory_order_relaxed);
+        if (!atomic_load_explicit(&g->overlaps, memory_order_relaxed)) continue;
+        scope_fail(p->scope, GW_INVALID,
+                   "static_graph: a pass inside a hook reaches a parameter, and none did in the "
+                   "first pass");
+        return false;
+    }
+    return true;
+}
+
+static bool has_hooks(const target *t) {
+    const grad_hook *h =
+        t->is_leaf ? ((const gw_tensor *)t->key)->hooks : ((const node *)t->key)->hooks;
+    while (h && !h->run) h = h->next;
+    return h;
+}
+
+// A hook may begin another pass, whichever leaves that reaches.
+static void hold_gradients(pass *p) {
+    bool overlaps = true, hooks = false;
+    for (const gate_pass *at = p->gates; at; at = at->next)
+        overlaps = overlaps && atomic_load_explicit(&at->gate->overlaps, memory_order_relaxed);
+    for (uint32_t i = 0; i < p->target_count && p->gates; i++) {
+        p->left += p->targets[i].needed;
+        hooks = hooks || (p->targets[i].needed && has_hooks(&p->targets[i]));
+    }
+    p->holds = hooks && !overlaps;
+    for (gate_pass *at = p->gates; at; at = at->next) at->holds = p->holds;
+}
+
 bool gates_find(pass *p) {
-    if (p->options.inputs || p->scope->not_synchronised || pass_is_inside()) return true;
+    if (p->options.inputs || p->scope->not_synchronised) return true;
+    if (pass_is_inside()) return note_inside(p);
     for (uint32_t i = 0; i < p->target_count; i++) {
         target *t = &p->targets[i];
         int leaf;
-        gate *g = t->is_leaf && t->needed ? gate_of(t->key, &leaf) : NULL;
+        gate *g = gate_of_target(t, &leaf);
         if (!g) continue;
         gate_pass *at = find_or_add(p, g);
         if (!at) return false;
         ((bool *)(at + 1))[leaf] = true;
         t->gated = true;
     }
+    hold_gradients(p);
     return true;
 }
 
@@ -121,6 +163,19 @@ bool gates_pass_gradient(pass *p, gw_tensor *leaf, gw_tensor *gradient) {
     if (!ok) scope_fail_with(p->scope, gw_scope_error(p->work));
     scope_release_from(p->work, 0);
     return ok;
+}
+
+bool gates_all_have_come(pass *p) {
+    for (gate_pass *at = p->gates; at; at = at->next) {
+        if (at->begun && at->gate->class->all_have_come)
+            at->gate->class->all_have_come(at, p->work);
+        if (!gw_ok(p->work)) {
+            scope_fail_with(p->scope, gw_scope_error(p->work));
+            return false;
+        }
+        scope_release_from(p->work, 0);
+    }
+    return true;
 }
 
 void gates_end(pass *p, const gw_error *error) {

@@ -7,7 +7,8 @@
 // what is there, and of leaves that the pass has not reached as well. The pass waits for it.
 //
 // A pass with inputs, one in a scope that is not synchronised, and one inside a hook of another is
-// not its gate's.
+// not its gate's. What one inside a hook leaves in the scope of the outer pass is to be there when the
+// gate hears of gradients: so a pass with hooks holds them until all else has run.
 //
 // Ownership: the gate holds its leaves, and is a handle, which a pass and a scope retain. Threads:
 // a leaf's gate changes while no pass runs; the functions of a class are called without the loop
@@ -25,6 +26,7 @@ typedef struct gate_pass {
     gate *gate;           // one count
     gw_scope *scope;      // that gets the gradients
     const bool *reached;  // by leaf
+    bool holds;           // gradients come when all else has run
     late *answer;         // with one tensor for each leaf; the gate's count is one
     void *state;          // the gate's
 
@@ -39,6 +41,9 @@ typedef struct gate_class {
     // Leaf |i|, which the pass reaches, has its gradient; NULL: none has come. Borrowed; its values
     // do not change. |s| owns what is made of it until the function returns.
     void (*gradient)(gate_pass *g, gw_scope *s, int i, gw_tensor *gradient);
+    // Of a pass that holds gradients: all have come, and no pass inside a hook comes any more. May be
+    // NULL.
+    void (*all_have_come)(gate_pass *g, gw_scope *s);
     // The pass has succeeded, or failed with |error|; then the answer is not awaited any more, and
     // what belongs to other workers is to be ended. The count on the answer stays the gate's.
     void (*end)(gate_pass *g, const gw_error *error);
@@ -54,8 +59,10 @@ struct gate {
     const gate_class *class;
     gw_tensor **leaves;
     int leaf_count;
-    const bool *gives_away;  // by leaf: another worker keeps its gradient, and the scope has none
-                             // behind the pass, of earlier ones neither. NULL: none
+    const bool *gives_away;   // by leaf: another worker keeps its gradient, and the scope has none
+                              // behind the pass, of earlier ones neither. NULL: none
+    _Atomic bool has_inside;  // a pass inside a hook has reached a leaf
+    _Atomic bool overlaps;    // no pass holds gradients; one inside a hook fails
 };
 
 // Sets the gate of its leaves: all or none. Fails |s| with DUPLICATE if one has a gate, or without
@@ -81,6 +88,7 @@ gate *gate_of(const gw_tensor *leaf, int *out_leaf);
 bool gates_find(struct pass *p);
 bool gates_begin(struct pass *p);
 bool gates_pass_gradient(struct pass *p, gw_tensor *leaf, gw_tensor *gradient);
+bool gates_all_have_come(struct pass *p);               // of a pass that holds them
 void gates_end(struct pass *p, const gw_error *error);  // NULL: it has succeeded
 void gates_close(struct pass *p);
 

@@ -21,6 +21,8 @@ void pass_open(pass *p, gw_scope *s, gw_backward_options options) {
     p->target_count = p->part_count = p->slot_count = p->ready_count = 0;
     index_init(&p->numbers);
     p->gates = NULL;
+    p->holds = false;
+    p->left = 0;
     p->late_count = 0;
     p->came = NULL;
     p->runner = NULL;
@@ -177,9 +179,19 @@ static bool pass_to_gate(pass *p, const target *t) {
 }
 
 static bool run_target(pass *p, target *t) {
+    p->left--;  // of a pass with gates
     if (!run_hooks(p, t)) return false;
-    if (t->gated) return pass_to_gate(p, t);
+    if (t->gated) return p->holds || pass_to_gate(p, t);
     return !t->runs || run_node(p, t);
+}
+
+// What was held, once nothing else is left that could run a hook.
+static bool pass_held(pass *p) {
+    if (!p->holds || p->left) return true;
+    p->holds = false;
+    for (uint32_t i = 0; i < p->target_count; i++)
+        if (p->targets[i].gated && !pass_to_gate(p, &p->targets[i])) return false;
+    return gates_all_have_come(p);
 }
 
 // ---- Answers that have come later ---------------------------------------------------------------
@@ -237,7 +249,7 @@ static bool run_ready(pass *p) {
     inside++;
     while (ok && p->ready_count) ok = run_target(p, &p->targets[p->ready[--p->ready_count]]);
     inside--;
-    return ok;
+    return ok && pass_held(p);
 }
 
 bool pass_run(pass *p) {

@@ -80,6 +80,8 @@ typedef struct pass {
 
     // answers that come later
     gate_pass *gates;
+    bool holds;                    // gates hear of gradients when nothing is |left|
+    uint32_t left;                 // with gates: needed targets that have not run
     uint32_t late_count;           // that have not come, or have not been taken
     list_node lates, arrived;      // of late, with the loop lock
     void (*came)(struct pass *p);  // with the loop lock, when an answer has come; may be NULL

@@ -4,6 +4,7 @@
 #include "autograd/grads.h"
 #include "base/mem.h"
 #include "base/value.h"
+#include "collective/backend.h"
 #include "collective/group.h"
 #include "parallel/join.h"
 #include "tensor/tensor.h"
@@ -67,7 +68,8 @@ static gw_tensor *before_forward(gw_scope *s, gw_module *m, gw_tensor *x, void *
     if (!gw_ok(s) || !s->grad_enabled || !m->training || !ddp_begin_iteration(s, d)) return NULL;
     if (s->not_synchronised) return NULL;
     gate_note(s, &d->gate);
-    if (!d->forward_ns) d->forward_ns = env_now_ns(d->agent->env);
+    if (!d->forward_ns && ddp_is_timed(d->stats.passes + 1))
+        d->forward_ns = env_now_ns(d->agent->env);
     prepare_pass(s, d);
     return NULL;
 }
@@ -108,6 +110,7 @@ static bool take_group(gw_scope *s, gw_ddp *d) {
     }
     d->group = g;
     g->series_name = "pass";
+    d->stats.backend = g->backend->name;
     d->stats.world_size = gw_group_size(g);
     d->stats.rank = gw_group_rank(g);
     int shards = d->options.shards;
@@ -293,8 +296,20 @@ void gw_ddp_set_hook(gw_scope *s, gw_ddp *d, gw_comm_hook *hook, void *context) 
                    "gw_ddp_set_hook: a hook is set once, before the first backward pass");
 }
 
+void gw_ddp_set_hook_state(gw_scope *s, gw_ddp *d, gw_hook_save *save, gw_hook_load *load) {
+    if (!ddp_is_usable(s, "gw_ddp_set_hook_state", d)) return;
+    if (!save || !load) {
+        scope_fail(s, GW_INVALID, "gw_ddp_set_hook_state: %s is NULL", save ? "load" : "save");
+    } else if (!d->hook) {
+        scope_fail(s, GW_WRONG_STATE, "gw_ddp_set_hook_state: there is no hook");
+    } else {
+        d->save_hook = save;
+        d->load_hook = load;
+    }
+}
+
 gw_ddp_stats gw_ddp_get_stats(const gw_ddp *d) {
-    if (!d || d == &ddp_poison) return (gw_ddp_stats){ 0 };
+    if (!d || d == &ddp_poison) return (gw_ddp_stats){ .backend = "" };
     env_enter(d->agent->env);
     gw_ddp_stats stats = d->stats;
     env_leave(d->agent->env);

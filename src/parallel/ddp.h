@@ -79,7 +79,10 @@ struct gw_ddp {
 
     gw_comm_hook *hook;  // NULL: the mean
     void *hook_context;
-    layout *layout;    // of the pass that launches next
+    gw_hook_save *save_hook;  // as the program says; NULL: it does not
+    gw_hook_load *load_hook;
+    int64_t earlier_passes;  // of hooks: those before the group was re-formed
+    layout *layout;          // of the pass that launches next
     list_node passes;  // of ddp_pass, by |link|: those that have not launched all their buckets
     const struct ddp_pass *telling;  // that awaits rank 0's order: later ones have its layout
     bool launching;                  // a thread launches buckets
@@ -95,6 +98,11 @@ struct gw_ddp {
 
 static inline gw_ddp *ddp_of(gate *g) {
     return (gw_ddp *)(void *)g;
+}
+
+// Whether times are taken of that pass.
+static inline bool ddp_is_timed(int64_t pass) {
+    return pass <= 10 || pass % 100 == 0;
 }
 
 static inline bool ddp_keeps(const gw_ddp *d, int leaf) {
@@ -173,7 +181,7 @@ typedef struct ddp_pass {
     void *context;
     int *order, order_count;  // leaves, as their gradients came
     bool tells_order;         // rank 0's order follows the last bucket
-    int64_t begun_ns, collected_ns, launched_ns;
+    int64_t forward_ns, begun_ns, collected_ns, launched_ns;  // of one that is timed
 } ddp_pass;
 
 extern const gate_class ddp_gate_class;
@@ -204,7 +212,7 @@ struct gw_bucket {
     gw_ddp *ddp;
     const layout *layout;
     int index;
-    int64_t pass;     // its number
+    int64_t pass;     // its number, behind |earlier_passes|
     gw_tensor *flat;  // with the flags behind them
 };
 
@@ -221,6 +229,17 @@ void bucket_keep(gw_scope *s, ddp_pass *r, int b);  // of a group of one
 gw_future *bucket_start_rows(gw_scope *s, const ddp_pass *r, int b);
 void bucket_unpack_rows(gw_scope *s, ddp_pass *r, int b, gw_value all);
 bool bucket_check_finite(gw_scope *s, const ddp_pass *r, int b);
+
+// ---- What hooks remember (reform.c) -------------------------------------------------------------
+
+typedef struct hook_state {
+    gw_hook_save *save;  // NULL: nothing
+    gw_hook_load *load;
+    void *context;
+} hook_state;
+
+// Of a hook of this library (comm_hook.c).
+hook_state hook_state_of(gw_comm_hook *hook, void *context);
 
 // ---- Buffers that travel with gradients (buffers.c) --------------------------------------------
 

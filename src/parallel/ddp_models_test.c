@@ -2,6 +2,8 @@
 // alone, with outputs that nobody uses, and forwards that nothing follows.
 #include "parallel/ddp.h"
 
+#include "autograd/node.h"
+#include "base/mem.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 #include <gradwire.h>
@@ -173,5 +175,193 @@ static void outputs_may_be_unused_in_any_way(void **state) {
     run(2, use_outputs);
 }
 
+// ---- Derivatives that give nothing ----------------------------------------------------------------
+// torch's test_undefined_grad_parity_unused_parameters: what a pass reaches and gives no gradient has
+// none, as without replicas, unless another member has one.
+
+typedef struct shy_node {
+    node base;
+    edge edge;
+} shy_node;
+
+static const char *name_shy(const node *n) {
+    (void)n;
+    return "shy";
+}
+
+static void give_nothing(node *n, node_run *r) {
+    (void)n, (void)r;
+}
+
+static bool forget_shy(node *n) {
+    (void)n;
+    return true;
+}
+
+static void destroy_shy(node *n) {
+    mem_give(n, sizeof(shy_node));
+}
+
+static const node_class shy_class = {
+    .name = name_shy, .run = give_nothing, .forget = forget_shy, .destroy = destroy_shy
+};
+
+// |x|, whose gradient does not come through here.
+static gw_tensor *shy(gw_scope *s, gw_tensor *x) {
+    shy_node *n = mem_take(sizeof *n);
+    *n = (shy_node){ .base = { .class = &shy_class, .output_count = 1, .edge_count = 1 } };
+    atomic_init(&n->base.count, 1);
+    n->edge = edge_retain(edge_to(x));
+    n->base.edges = &n->edge;
+    gw_no_grad(s);
+    gw_tensor *y = gw_mul(s, x, 1);
+    gw_enable_grad(s);
+    node_make(&n->base, 0, y);
+    node_release(&n->base);
+    return y;
+}
+
+static void reach_in_vain(gw_scope *root, int rank, void *context) {
+    (void)context;
+    leaves l, alone;
+    open_leaves(root, &l, NULL);
+    open_leaves(root, &alone, NULL);
+    gw_ddp *ddp = gw_ddp_open(root, l.m, .first_bucket_bytes = 1, .bucket_bytes = 1);
+    for (int step = 0; step < 3; step++) {
+        gw_scope *s = gw_scope_open(root);
+        leaves *both[] = { &l, &alone };
+        for (int i = 0; i < 2; i++) {
+            gw_tensor **x = both[i]->x;
+            gw_tensor *sum = gw_add(s, gw_mul(s, x[0], rank + 1), shy(s, x[1]));
+            sum = gw_add(s, sum, rank ? gw_mul(s, x[2], 4) : shy(s, x[2]));
+            gw_backward(s, gw_sum(s, sum));
+        }
+        assert_true(grad_of(s, l.x[0]) == 1.5 && grad_of(s, l.x[2]) == 2);
+        assert_true(!gw_grad_find(s, l.x[1]) && !gw_grad_find(s, alone.x[1]));
+        assert_true((gw_grad_find(s, alone.x[2]) != NULL) == (rank == 1));
+        assert_int_equal(gw_ddp_get_stats(ddp).unused, LEAVES - 2);
+        gw_scope_close_up(s);
+    }
+}
+
+static void what_gives_no_gradient_counts_as_unused(void **state) {
+    (void)state;
+    run(2, reach_in_vain);
+}
+
+// ---- Passes inside hooks --------------------------------------------------------------------------
+// torch's test_checkpointing_*: a part of the model is computed again in the pass, and walked there.
+
+typedef struct piece {
+    gw_scope *scope;  // of the pass
+    leaves *leaves;
+    double input;
+} piece;
+
+// x1, x2 and x3, of which the model uses x3 elsewhere, too.
+static gw_tensor *forward_segment(gw_scope *s, const piece *at) {
+    gw_tensor *y = gw_mul(s, at->leaves->x[1], at->input);
+    return gw_add(s, gw_mul(s, y, 2), gw_add(s, at->leaves->x[2], gw_mul(s, at->leaves->x[3], 4)));
+}
+
+static gw_tensor *walk_segment(gw_scope *s, gw_tensor *grad, void *context) {
+    const piece *at = context;
+    (void)s;
+    gw_backward(at->scope, forward_segment(at->scope, at), .gradient = grad);
+    return NULL;
+}
+
+static gw_tensor *checkpoint(gw_scope *s, piece *at) {
+    gw_no_grad(s);
+    gw_tensor *y = gw_clone(s, forward_segment(s, at));
+    gw_enable_grad(s);
+    gw_requires_grad(s, y);
+    gw_register_hook(s, y, walk_segment, at);
+    return y;
+}
+
+static void walk_in_segments(gw_scope *s, leaves *l, double input, bool is_checkpointed) {
+    piece at = { s, l, input };
+    gw_tensor *y = is_checkpointed ? checkpoint(s, &at) : forward_segment(s, &at);
+    gw_tensor *sum = gw_add(s, gw_mul(s, y, 3), gw_mul(s, l->x[0], input));
+    gw_backward(s, gw_sum(s, gw_add(s, sum, l->x[3])));
+}
+
+typedef struct segments {
+    bool is_static;
+    int64_t bytes;
+    int plain_steps;  // without passes inside
+} segments;
+
+// As without replicas and segments.
+static void expect_local_mean(gw_scope *s, const leaves *l, leaves *alone, int step) {
+    double mean[LEAVES] = { 0 };
+    for (int member = 0; member < 2; member++) {
+        gw_scope *t = gw_scope_open(s);
+        walk_in_segments(t, alone, member + step + 1, false);
+        for (int i = 0; i < LEAVES; i++) mean[i] += grad_of(t, alone->x[i]) / 2;
+        gw_scope_close_up(t);
+    }
+    for (int i = 0; i < LEAVES; i++)
+        if (grad_of(s, l->x[i]) != mean[i])
+            fail_msg("step %d, x%d: %g, not %g", step, i, grad_of(s, l->x[i]), mean[i]);
+}
+
+static void step_in_segments(gw_scope *root, int rank, void *context) {
+    const segments *how = context;
+    leaves l, alone;
+    open_leaves(root, &l, NULL);
+    open_leaves(root, &alone, NULL);
+    gw_ddp_open(root, l.m, .first_bucket_bytes = how->bytes, .bucket_bytes = how->bytes,
+                .static_graph = how->is_static);
+    for (int step = 0; step < 4; step++) {
+        gw_scope *s = gw_scope_open(root);
+        bool is_refused = how->is_static && how->plain_steps && step >= how->plain_steps;
+        walk_in_segments(s, &l, rank + step + 1, step >= how->plain_steps);
+        if (!is_refused)
+            expect_local_mean(s, &l, &alone, step);
+        else if (!strstr(gw_scope_error(s)->text, "static_graph: "))
+            fail_msg("%s", gw_scope_error(s)->text);
+        gw_scope_clear(s);
+        gw_scope_close_up(s);
+    }
+}
+
+static void what_passes_inside_hooks_leave_is_part_of_the_mean(void **state) {
+    (void)state;
+    for (int i = 0; i < 8; i++) {
+        segments how = { .is_static = i & 1, .bytes = i & 2 ? 1 : 1 << 20, .plain_steps = i & 4 };
+        if (how.plain_steps) how.plain_steps = 2;
+        cluster_run((uint64_t)i + 1, (cluster_options){ .world_size = 2 }, step_in_segments, &how);
+    }
+}
+
+// ---- Counting -----------------------------------------------------------------------------------
+
+static void count_passes(gw_scope *root, int rank, void *context) {
+    (void)context;
+    leaves l;
+    open_leaves(root, &l, NULL);
+    gw_ddp *ddp = gw_ddp_open(root, l.m);
+    assert_string_equal(gw_ddp_get_stats(ddp).backend, "session");
+    assert_int_equal(gw_ddp_get_stats(ddp).timed_pass, 0);
+    for (int pass = 1; pass <= 120; pass++) {
+        gw_scope *s = gw_scope_open(root);
+        gw_backward(s, weigh(s, &l, 0, rank + 1));
+        gw_ddp_stats stats = gw_ddp_get_stats(ddp);
+        if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+        gw_scope_close_up(s);
+        assert_int_equal(stats.timed_pass, pass <= 10 ? pass : pass < 100 ? 10 : 100);
+        assert_true(stats.communication_us > 0 && stats.waited_us > 0);
+    }
+}
+
+static void times_are_those_of_some_passes(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, count_passes, NULL);
+}
+
 GW_TESTS(parallel_ddp_models, buckets_are_of_one_dtype, ignored_parameters_stay_the_members_own,
-         a_forward_alone_needs_nobody, outputs_may_be_unused_in_any_way);
+         a_forward_alone_needs_nobody, outputs_may_be_unused_in_any_way,
+         what_gives_no_gradient_counts_as_unused,
+         what_passes_inside_hooks_leave_is_part_of_the_mean, times_are_those_of_some_passes);

@@ -204,7 +204,7 @@ void ddp_pass_leaf_is_ready(ddp_pass *r, int leaf) {
     r->is_ready[leaf] = true;
     int *missing = r->layout ? &r->missing[r->layout->bucket_of[leaf]] : NULL;
     bool is_due = !missing || (*missing > 0 && --*missing == 0);
-    r->collected_ns = env_now_ns(e);
+    if (ddp_is_timed(r->number)) r->collected_ns = env_now_ns(e);
     env_leave(e);
     if (is_due) launch_ready(r->ddp);
 }
@@ -212,11 +212,11 @@ void ddp_pass_leaf_is_ready(ddp_pass *r, int leaf) {
 void ddp_pass_begin(ddp_pass *r) {
     gw_ddp *d = r->ddp;
     env_enter(d->agent->env);
-    r->begun_ns = r->collected_ns = env_now_ns(d->agent->env);
     list_append(&d->passes, &r->link);
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
     r->number = ++d->stats.passes;
-    d->stats.forward_us = d->forward_ns ? (double)(r->begun_ns - d->forward_ns) / 1000 : 0;
+    if (ddp_is_timed(r->number)) r->begun_ns = r->collected_ns = env_now_ns(d->agent->env);
+    r->forward_ns = d->forward_ns ? r->begun_ns - d->forward_ns : 0;
     d->forward_ns = 0;
     env_leave(d->agent->env);
     launch_ready(d);
@@ -238,12 +238,15 @@ static void rebuild_on_loop(ddp_pass *r, layout *next, layout **old) {
 
 static void count_on_loop(ddp_pass *r) {
     gw_ddp_stats *s = &r->ddp->stats;
-    int64_t now_ns = env_now_ns(r->ddp->agent->env), last_ns = r->collected_ns;
     static_learn_on_loop(r);
     s->reduced++;
     s->unused = 0;
     for (int i = 0; i < r->ddp->gate.leaf_count; i++)
         s->unused += ddp_keeps(r->ddp, i) && !r->results[i];
+    if (!ddp_is_timed(r->number)) return;
+    int64_t now_ns = env_now_ns(r->ddp->agent->env), last_ns = r->collected_ns;
+    s->timed_pass = r->number;
+    s->forward_us = (double)r->forward_ns / 1000;
     s->backward_us = (double)(last_ns - r->begun_ns) / 1000;
     s->communication_us = (double)(now_ns - r->launched_ns) / 1000;
     s->waited_us = (double)(now_ns - last_ns) / 1000;
@@ -369,15 +372,16 @@ static void count_down(gate_pass *g, gw_scope *s) {
     if (none) late_answer(g->answer, none);
 }
 
+static void bring_unreached(gate_pass *g, gw_scope *s) {
+    for (int i = g->gate->leaf_count - 1; i >= 0; i--)
+        if (!g->reached[i]) bring(g, s, i, NULL);
+}
+
 static void begin_shard(gate_pass *g, gw_scope *s) {
     gw_ddp *d = ddp_of(g->gate);
     d->missing_of_shard = 0;
-    for (int i = 0; i < d->gate.leaf_count; i++) {
-        if (g->reached[i])
-            d->missing_of_shard++;
-        else
-            bring(g, s, i, NULL);
-    }
+    for (int i = 0; i < d->gate.leaf_count; i++) d->missing_of_shard += g->reached[i];
+    if (!g->holds) bring_unreached(g, s);
 }
 
 static void begin(gate_pass *g, gw_scope *s) {
@@ -396,8 +400,7 @@ static void begin(gate_pass *g, gw_scope *s) {
     r->done = answer;
     r->context = g->answer;
     g->state = r;
-    for (int i = d->gate.leaf_count - 1; i >= 0; i--)
-        if (!g->reached[i]) bring(g, s, i, NULL);
+    if (!g->holds) bring_unreached(g, s);
     ddp_pass_begin(r);
 }
 
@@ -451,6 +454,9 @@ static void end(gate_pass *g, const gw_error *error) {
     ddp_pass_release(r);
 }
 
-const gate_class ddp_gate_class = {
-    .begin = begin, .gradient = gradient, .end = end, .abandoned = abandoned, .sum = replicas_sum
-};
+const gate_class ddp_gate_class = { .begin = begin,
+                                    .gradient = gradient,
+                                    .all_have_come = bring_unreached,
+                                    .end = end,
+                                    .abandoned = abandoned,
+                                    .sum = replicas_sum };

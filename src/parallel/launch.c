@@ -49,7 +49,7 @@ static bool find_next_on_loop(gw_ddp *d, launch *out) {
     int last = r->layout->bucket_count, b = failed ? last : first_due(r);
     if (!failed && (b < last ? r->missing[b] != 0 : r->launched < last)) return false;
     if (b < last) r->missing[b] = -1;
-    if (!r->launched) r->launched_ns = env_now_ns(d->agent->env);
+    if (!r->launched && ddp_is_timed(r->number)) r->launched_ns = env_now_ns(d->agent->env);
     *out = (launch){ r, b };
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
     r->launched++;
@@ -85,7 +85,8 @@ static gw_future *start_flags(gw_scope *s, const ddp_pass *r, int b) {
 
 static gw_future *start_dense(gw_scope *s, ddp_pass *r, int index) {
     gw_ddp *d = r->ddp;
-    gw_bucket b = { .ddp = d, .layout = r->layout, .index = index, .pass = r->number };
+    gw_bucket b = { .ddp = d, .layout = r->layout, .index = index };
+    b.pass = d->earlier_passes + r->number;
     b.flat = bucket_pack(s, r, index);
     if (!gw_ok(s)) return NULL;
     if (!d->hook) return bucket_start_mean(s, r, index, b.flat);

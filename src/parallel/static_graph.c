@@ -1,5 +1,5 @@
-// What is the same in each pass over a model: the parameters that a pass reaches. With static_graph
-// nothing is said of them behind the first one.
+// What is the same in each pass over a model: the parameters that a pass reaches, and whether passes inside
+// hooks do. With static_graph nothing is said of them behind the first one, and nothing waits for hooks.
 #include "parallel/ddp.h"
 
 bool static_open(gw_ddp *d) {
@@ -52,8 +52,10 @@ void static_learn_on_loop(const ddp_pass *r) {
     if (!d->options.static_graph || d->first.tells_used) return;
     for (int i = 0; i < d->gate.leaf_count; i++) d->first.used[i] = r->results[i] != NULL;
     d->first.tells_used = true;
+    atomic_store_explicit(&d->gate.overlaps, !d->gate.has_inside, memory_order_relaxed);
 }
 
 void static_forget_on_loop(gw_ddp *d) {
     d->first.is_known = d->first.tells_used = false;
+    atomic_store_explicit(&d->gate.overlaps, false, memory_order_relaxed);
 }
