@@ -1,6 +1,6 @@
 // What the hooks of this library exchange for a bucket.
 #include "base/scope.h"
-#include "parallel/ddp.h"
+#include "parallel/power_sgd.h"
 #include "tensor/tensor.h"
 #include <gradwire/comm_hook.h>
 #include <gradwire/ops.h>
@@ -52,6 +52,15 @@ gw_future *gw_hook_f16_around(gw_scope *s, gw_bucket *b, void *around) {
 
 gw_future *gw_hook_bf16_around(gw_scope *s, gw_bucket *b, void *around) {
     return go_around(s, b, around, GW_BF16);
+}
+
+hook_state hook_state_of(gw_comm_hook *hook, void *context) {
+    if (hook == gw_hook_power_sgd || hook == gw_hook_batched_power_sgd)
+        return (hook_state){ power_sgd_save, power_sgd_load, context };
+    const gw_hook_around *around = context;
+    if ((hook == gw_hook_f16_around || hook == gw_hook_bf16_around) && around)
+        return hook_state_of(around->hook, around->context);
+    return (hook_state){ 0 };
 }
 
 gw_future *gw_hook_none(gw_scope *s, gw_bucket *b, void *context) {

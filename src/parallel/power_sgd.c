@@ -187,6 +187,16 @@ static bool read_key(const char *key, int *leaf, bool *is_error) {
            (*is_error || strcmp(end, ".q") == 0);
 }
 
+static void grow(gw_scope *s, gw_power_sgd *p, int count) {
+    power_sgd_memory *all = mem_realloc(p->memories, (size_t)count * sizeof *all);
+    if (!all) {
+        scope_fail(s, GW_NO_MEMORY, "no memory for PowerSGD");
+        return;
+    }
+    while (p->memory_count < count) all[p->memory_count++] = (power_sgd_memory){ 0 };
+    p->memories = all;
+}
+
 static bool load_item(gw_scope *s, gw_power_sgd *p, const char *key, gw_value v) {
     int leaf;
     bool is_error, is_known = read_key(key, &leaf, &is_error);
@@ -194,16 +204,11 @@ static bool load_item(gw_scope *s, gw_power_sgd *p, const char *key, gw_value v)
         scope_fail(s, GW_INVALID, "gw_power_sgd_load_state_dict: \"%s\" is none of its names", key);
         return false;
     }
-    int count = p->memory_count;
-    power_sgd_memory *all =
-        leaf < count ? p->memories : mem_realloc(p->memories, ((size_t)leaf + 1) * sizeof *all);
     gw_tensor *x = gw_contiguous(s, gw_clone(s, v.as.tensor));
-    if (all) p->memories = all;
-    if (!all) scope_fail(s, GW_NO_MEMORY, "gw_power_sgd_load_state_dict: no memory");
+    if (leaf >= p->memory_count) grow(s, p, leaf + 1);
     if (!gw_ok(s)) return false;
-    for (; count <= leaf; count++) all[count] = (power_sgd_memory){ 0 };
-    p->memory_count = count;
-    *(is_error ? &all[leaf].error : &all[leaf].q) = handle_retain(x);
+    power_sgd_memory *m = &p->memories[leaf];
+    *(is_error ? &m->error : &m->q) = handle_retain(x);
     return true;
 }
 
@@ -235,5 +240,54 @@ void gw_power_sgd_load_state_dict(gw_scope *s, gw_power_sgd *p, gw_map *state) {
         p->earlier = passes;
     else
         forget_all(p);
+    gw_scope_close_up(t);
+}
+
+// ---- After a loss -------------------------------------------------------------------------------
+
+gw_map *power_sgd_save(gw_scope *s, void *power_sgd) {
+    gw_power_sgd *p = power_sgd;
+    gw_map *map = gw_map_open(s);
+    if (!power_sgd_is_usable(s, "gw_ddp_reform", p)) return map;
+    gw_map_put(s, map, "earlier", p->earlier);
+    for (int i = 0; i < p->memory_count && gw_ok(s); i++) {
+        const power_sgd_memory *m = &p->memories[i];
+        if (!m->q) continue;
+        gw_map_put(s, map, gw_format(s, "%d.q", i), m->q);
+        gw_map_put(s, map, gw_format(s, "%d.leaves", i), (int64_t)m->leaves);
+    }
+    return map;
+}
+
+// What this member has is of other leaves, or of passes that the others have left out.
+static void load_memory(gw_scope *s, gw_power_sgd *p, gw_map *state, int leaf, bool is_behind) {
+    power_sgd_memory *m = &p->memories[leaf];
+    gw_value q = gw_map_find(state, gw_format(s, "%d.q", leaf));
+    gw_value leaves = gw_map_find(state, gw_format(s, "%d.leaves", leaf));
+    bool is_other = leaves.kind == GW_INT && m->leaves != (uint64_t)leaves.as.integer;
+    gw_tensor *own = q.kind == GW_TENSOR ? gw_contiguous(s, gw_clone(s, q.as.tensor)) : NULL;
+    if (!gw_ok(s)) return;
+    handle_release(m->q);
+    m->q = handle_retain(own);
+    if (is_behind || is_other) {
+        handle_release(m->error);
+        m->error = NULL;
+    }
+    if (leaves.kind == GW_INT) m->leaves = (uint64_t)leaves.as.integer;
+}
+
+void power_sgd_load(gw_scope *s, void *power_sgd, gw_map *state, bool is_behind) {
+    gw_power_sgd *p = power_sgd;
+    if (!power_sgd_is_usable(s, "gw_ddp_reform", p)) return;
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    p->earlier = gw_int_of(t, gw_map_get(t, state, "earlier"));
+    for (int i = 0; i < gw_map_count(state) && gw_ok(t); i++) {
+        int leaf;
+        bool is_error;
+        const char *key = gw_map_key(t, state, i);
+        if (read_key(key, &leaf, &is_error) && leaf >= p->memory_count) grow(t, p, leaf + 1);
+    }
+    for (int i = 0; i < p->memory_count && gw_ok(t); i++) load_memory(t, p, state, i, is_behind);
     gw_scope_close_up(t);
 }

@@ -31,6 +31,10 @@ struct gw_power_sgd {
 };
 
 bool power_sgd_is_usable(gw_scope *s, const char *function, const gw_power_sgd *p);
+// In the next generation of the group all have the last Q of one member; errors stay the members' own,
+// and who is behind has none: gw_hook_save, gw_hook_load.
+gw_map *power_sgd_save(gw_scope *s, void *power_sgd);
+void power_sgd_load(gw_scope *s, void *power_sgd, gw_map *state, bool is_behind);
 // Which of the program's passes |b| is of, from 0.
 int64_t power_sgd_pass_of(const gw_power_sgd *p, const gw_bucket *b);
 void power_sgd_count(gw_power_sgd *p, const gw_bucket *b, int64_t before, int64_t after);

@@ -171,5 +171,104 @@ static void members_that_have_not_begun_become_alike(void **state) {
     cluster_run(1, (cluster_options){ .world_size = TRAINERS }, meet_untrained, NULL);
 }
 
+// ---- What hooks remember ------------------------------------------------------------------------
+// Two members train; a third one comes.
+
+typedef struct counted {
+    int64_t calls;
+    bool was_behind;
+} counted;
+
+static gw_future *count_call(gw_scope *s, gw_bucket *b, void *context) {
+    ((counted *)context)->calls++;
+    return gw_hook_all_reduce(s, b, NULL);
+}
+
+static gw_map *save_count(gw_scope *s, void *context) {
+    gw_map *map = gw_map_open(s);
+    gw_map_put(s, map, "calls", ((counted *)context)->calls);
+    return map;
+}
+
+static void load_count(gw_scope *s, void *context, gw_map *state, bool is_behind) {
+    counted *c = context;
+    c->calls = gw_int_of(s, gw_map_get(s, state, "calls"));
+    c->was_behind = is_behind;
+}
+
+typedef struct hooked {
+    learner learner;
+    gw_ddp *ddp;
+    gw_power_sgd *low;  // NULL: |counted| is the hook's
+    counted counted;
+} hooked;
+
+// Each member has batches of its own.
+static void step_hooked(gw_scope *root, const hooked *h, int rank, int step) {
+    gw_scope *s = gw_scope_open(root);
+    float x[4] = { (float)(step % 3 + rank), 1, (float)-rank, (float)(step % 2) };
+    gw_tensor *out = gw_module_call(s, h->learner.model, gw_reshape(s, gw_from(s, x, 4), 1, 4));
+    float weights[2] = { 1, (float)(rank + 2) };
+    gw_tensor *by = gw_from(s, weights, 2);
+    gw_backward(s, gw_sum(s, gw_mul(s, gw_mul(s, out, out), by)));
+    gw_optimizer_step(s, h->learner.opt);
+    gw_scope_close_up(s);
+    if (!gw_ok(root)) fail_msg("w%d, step %d: %s", rank, step, gw_scope_error(root)->text);
+}
+
+static void expect_hook_state(gw_scope *s, const hooked *h, gw_group *g, gw_map *before,
+                              bool is_new) {
+    if (!h->low) {
+        assert_int_equal(h->counted.calls, 4);
+        assert_true(h->counted.was_behind == is_new);
+        return;
+    }
+    gw_map *now = gw_power_sgd_state_dict(s, h->low);
+    gw_value q = gw_map_find(now, "0.q"), error = gw_map_find(now, "0.error");
+    gw_value all = gw_value_of(gw_all_gather(s, g, gw_tensor_of(s, q)));
+    const float *numbers = gw_data(gw_tensor_of(s, all));
+    int64_t count = gw_numel(gw_tensor_of(s, q));
+    for (int64_t i = 0; gw_ok(s) && i < gw_numel(gw_tensor_of(s, all)); i++)
+        assert_true(numbers[i] == numbers[i % count]);
+    assert_true((error.kind == GW_NONE) == is_new);
+    if (is_new || !gw_ok(s)) return;
+    gw_tensor *old = gw_tensor_of(s, gw_map_get(s, before, "0.error"));
+    assert_memory_equal(gw_data(gw_tensor_of(s, error)), gw_data(old),
+                        (size_t)gw_numel(old) * sizeof(float));
+}
+
+static void train_hooked(gw_scope *root, int rank, void *context) {
+    bool is_new = rank == 2;
+    hooked h = { .learner = open_learner(root) };
+    gw_group *g = is_new ? open_trainers(root, 2, 1) : open_trainers(root, 0, 2);
+    h.ddp = gw_ddp_open(root, h.learner.model, .group = g);
+    if (*(const bool *)context) {
+        h.low = gw_power_sgd_open(root, .start = 2, .min_rate = 1);
+        gw_ddp_set_hook(root, h.ddp, gw_hook_power_sgd, h.low);
+    } else {
+        gw_ddp_set_hook(root, h.ddp, count_call, &h.counted);
+        gw_ddp_set_hook_state(root, h.ddp, save_count, load_count);
+    }
+    for (int step = 0; step < 4 && !is_new; step++) step_hooked(root, &h, rank, step);
+    gw_map *before = h.low ? gw_power_sgd_state_dict(root, h.low) : NULL;
+    if (!is_new) wait_for_knock(root, g);
+    g = is_new ? gw_group_knock(root, "trainers") : gw_group_reform(root, g, .min = 3);
+    gw_ddp_reform(root, h.ddp, h.learner.opt, g);
+    if (!gw_ok(root)) fail_msg("w%d: %s", rank, gw_scope_error(root)->text);
+    expect_hook_state(root, &h, g, before, is_new);
+    for (int step = 4; step < 7; step++) step_hooked(root, &h, rank, step);
+    gw_ddp_check(root, h.ddp);
+    if (!gw_ok(root)) fail_msg("w%d: %s", rank, gw_scope_error(root)->text);
+    if (h.low) assert_int_equal(gw_power_sgd_get_stats(h.low).passes, 7);
+}
+
+static void hooks_remember_what_the_furthest_member_does(void **state) {
+    (void)state;
+    for (int i = 0; i < 10; i++) {
+        bool is_low = i % 2;
+        cluster_run((uint64_t)i + 1, (cluster_options){ .world_size = 3 }, train_hooked, &is_low);
+    }
+}
+
 GW_TESTS(ddp_reform_sim, members_that_have_not_begun_become_alike,
-         they_go_on_with_a_newcomer_where_they_were);
+         hooks_remember_what_the_furthest_member_does, they_go_on_with_a_newcomer_where_they_were);
