@@ -86,8 +86,8 @@ GW_API gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *opt, int to);
 //     gw_map *saved = gw_optimizer_consolidate(root, opt, 0);         // now and then
 //     if (gw_scope_error(root)->status == GW_DISCONNECTED) {
 //         g = gw_group_reform(root, g);
-//         gw_ddp_reform(root, ddp, NULL, g);                          // the model
 //         gw_optimizer_reform(root, opt, g, .saved = saved);          // who steps what, and the state
+//         gw_ddp_reform(root, ddp, opt, g);                           // the model
 //     }
 //
 // All take parameters, rates and counts of the lowest of those that have taken most steps; a member that
@@ -99,7 +99,7 @@ GW_API gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *opt, int to);
 //
 // A call that fails has changed nothing but parameters of members that are behind, and is repeated in
 // the next generation. MISMATCH if optimizers differ, INVALID if it is not sharded or |saved| does not
-// fit, or for gradients that are shared out of models that are not replicated in |g|.
+// fit. Gradients that were shared out are so again behind gw_ddp_reform with |opt|.
 typedef struct gw_optimizer_reform_options {
     // A map of gw_optimizer_state_dict or gw_optimizer_consolidate, which one member or several have; that
     // of the lowest rank counts.

@@ -190,20 +190,6 @@ void shard_follow(gw_scope *s, gw_optimizer *o, gw_ddp *d, gw_group *g) {
 
 // ---- Of a program -------------------------------------------------------------------------------
 
-// The models whose gradients go where the state is are among the members of |g| by now.
-static bool check_models(gw_scope *s, const gw_optimizer *o, const gw_group *g) {
-    for (int i = 0, leaf; i < o->parameter_count && shard_of(o)->shares_gradients; i++) {
-        const gw_ddp *d = ddp_of_parameter(o->parameters[i].x, &leaf);
-        if (d && d->group->list == g->list && !d->keepers) continue;
-        scope_fail(s, GW_INVALID,
-                   "gw_optimizer_reform: gradients are shared out, and the model of parameter %d "
-                   "has not been re-formed in that group by gw_ddp_reform without an optimizer",
-                   i);
-        return false;
-    }
-    return true;
-}
-
 gw_optimizer_reformed gw_optimizer_reform_with(gw_scope *s, gw_optimizer *o, gw_group *g,
                                                gw_optimizer_reform_options options) {
     gw_optimizer_reformed counts = { 0 };
@@ -214,8 +200,6 @@ gw_optimizer_reformed gw_optimizer_reform_with(gw_scope *s, gw_optimizer *o, gw_
         scope_fail(s, GW_INVALID, "gw_optimizer_reform: the optimizer is not sharded");
         return counts;
     }
-    if (!check_models(s, o, g)) return counts;
     shard_reform(s, o, g, options.saved, &counts);
-    if (gw_ok(s) && shard_of(o)->shares_gradients) shard_share_gradients(s, o, NULL);
     return counts;
 }

@@ -136,6 +136,7 @@ static gw_group *go_on(gw_scope *s, int rank, const learner *l, gw_group *g, gw_
             *lost = r.lost;
             seen.lost += r.lost > 0;
             seen.restored += r.restored > 0;
+            now.bytes[rank] = gw_optimizer_state_bytes(l->opt);
             assert_true(!saved || !r.lost);
         }
     } while (!gw_ok(s) && !is_dead(rank) && gw_scope_error(s)->status == GW_DISCONNECTED);
@@ -406,8 +407,8 @@ static void train_replicas(gw_scope *s, int rank, void *context) {
                        .gradients = kind.is_shared_out ? GW_SHARDED : GW_WHOLE);
     if (is_new) {
         g = gw_group_knock(s, "trainers");
-        gw_ddp_reform(s, ddp, now.seed % 8 < 4 ? opt : NULL, g);
         if (now.seed % 8 >= 4) gw_optimizer_reform(s, opt, g);
+        gw_ddp_reform(s, ddp, opt, g);
     }
     while (gw_ok(s) && gw_optimizer_steps(opt) < REPLICA_STEPS && !is_dead(rank)) {
         if (gw_optimizer_steps(opt) == 3) plan_death(0, rank);
@@ -417,8 +418,8 @@ static void train_replicas(gw_scope *s, int rank, void *context) {
         do {
             gw_scope_clear(s);
             g = gw_group_reform(s, g, .min = MEMBERS - 1);
-            gw_ddp_reform(s, ddp, now.seed % 8 < 4 ? opt : NULL, g);
             if (now.seed % 8 >= 4) gw_optimizer_reform(s, opt, g);
+            gw_ddp_reform(s, ddp, opt, g);
         } while (!gw_ok(s) && !is_dead(rank) && gw_scope_error(s)->status == GW_DISCONNECTED);
     }
     if (is_dead(rank)) return;
