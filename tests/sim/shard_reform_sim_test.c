@@ -91,6 +91,7 @@ static struct scene {
     int victims[2];
     int64_t lost[GENERATIONS];  // as the members that have gone on say
     int64_t bytes[MEMBERS];     // of state, behind the last step
+    bool has_left[MEMBERS];     // with all steps taken, which another one may not know
     int finished;
 } now;
 
@@ -117,9 +118,9 @@ static void plan_death(int which, int rank) {
         assert_true(sim_at(now.sim, sim_now_ns(now.sim) + soon_ns, die, &now.victims[which]));
 }
 
-static int64_t bytes_of_dead(void) {
+static int64_t bytes_of_gone(void) {
     int64_t bytes = 0;
-    for (int i = 0; i < MEMBERS; i++) bytes += is_dead(i) ? now.bytes[i] : 0;
+    for (int i = 0; i < MEMBERS; i++) bytes += is_dead(i) || now.has_left[i] ? now.bytes[i] : 0;
     return bytes;
 }
 
@@ -132,11 +133,12 @@ static gw_group *go_on(gw_scope *s, int rank, const learner *l, gw_group *g, gw_
         if (gw_ok(s) && !is_dead(rank)) {
             int64_t *lost = &now.lost[gw_group_generation(g)];
             assert_true(!*lost || *lost == r.lost);
-            assert_true(r.lost * 2 * (int64_t)sizeof(float) <= bytes_of_dead());
+            assert_true(r.lost * 2 * (int64_t)sizeof(float) <= bytes_of_gone());
             *lost = r.lost;
             seen.lost += r.lost > 0;
             seen.restored += r.restored > 0;
-            now.bytes[rank] = gw_optimizer_state_bytes(l->opt);
+            int64_t bytes = gw_optimizer_state_bytes(l->opt);  // it holds what it had before, too
+            if (bytes > now.bytes[rank]) now.bytes[rank] = bytes;
             assert_true(!saved || !r.lost);
         }
     } while (!gw_ok(s) && !is_dead(rank) && gw_scope_error(s)->status == GW_DISCONNECTED);
@@ -190,6 +192,7 @@ static void train(gw_scope *s, int rank, void *context) {
         gw_scope_clear(s);
         return;
     }
+    now.has_left[rank] = true;
     while (gw_optimizer_steps(plain.opt) < STEPS) take_step(s, &plain);
     expect_same_weights(s, &l, &plain);
     assert_true(gw_ok(s));
@@ -303,6 +306,7 @@ static void let_one_in(gw_scope *s, int rank, void *context) {
         assert_true(compare(s, rank, &l, &plain));
     }
     if (is_dead(rank)) return;
+    now.has_left[rank] = true;
     while (gw_optimizer_steps(plain.opt) < STEPS) take_step(s, &plain);
     expect_same_weights(s, &l, &plain);
     if (!gw_ok(s)) fail_msg("w%d: %s", rank, gw_scope_error(s)->text);
