@@ -81,7 +81,7 @@ static message *read_raw(run *r) {
 static message *read_shaped(run *r) {
     uint8_t flags = reader_u8(&r->in);
     membership_message said = {
-        .kind = (uint8_t)(MEMBERSHIP_HEARTBEAT + reader_u8(&r->in) % 5),
+        .kind = (uint8_t)(MEMBERSHIP_HEARTBEAT + reader_u8(&r->in) % 6),
         .flags = flags & 3,
         .digest = flags & 64 ? membership_digest(r->ms) : flags,
         .number = flags % 4,

@@ -323,6 +323,26 @@ static void two_jobs_at_one_store_are_kept_apart(void **state) {
     remove_folder(folder);
 }
 
+// Without names they are told apart by ranks that are taken alone; the first goes on.
+static void jobs_without_a_name_at_one_store_are_told_what_is_taken(void **state) {
+    (void)state;
+    path folder = make_folder(), url = file_url(folder);
+    pid_t first = start(url.text, 0, 2, NULL);
+    await_in_file(in_folder(folder, "store").text, "rank/0");
+    for (int world_size = 2; world_size <= 3; world_size++) {  // of the second job
+        gw_scope *other = gw_scope_open(NULL);
+        gw_rpc_init(other, .rank = 0, .world_size = world_size, .init_method = url.text);
+        gw_error error = gw_scope_close(other);
+        testing_note("\"%s\"", error.text);
+        assert_int_equal(error.status, GW_DUPLICATE);
+        assert_non_null(strstr(error.text, "rank 0 is taken by \"worker0\""));
+    }
+    pid_t second = start(url.text, 1, 2, NULL);
+    assert_int_equal(end_of(second), 0);
+    assert_int_equal(end_of(first), 0);
+    remove_folder(folder);
+}
+
 // Whoever founds it leaves it with nobody in it.
 static void a_group_that_is_over_is_not_waited_for(void **state) {
     (void)state;
@@ -409,4 +429,5 @@ GW_TESTS(process_faults, a_group_at_an_address_outlives_its_founder,
          silent_strangers_do_not_disturb_members,
          a_duplicate_may_come_and_die_and_the_first_goes_on,
          the_file_of_a_dead_job_is_not_joined_again, two_jobs_at_one_store_are_kept_apart,
+         jobs_without_a_name_at_one_store_are_told_what_is_taken,
          a_group_that_is_over_is_not_waited_for);
