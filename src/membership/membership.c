@@ -64,11 +64,12 @@ static bool has_answered(const membership *ms, const member *x, int64_t within_n
     return member_is_self(ms, x) || (x->answered_ns && now_ns - x->answered_ns < within_ns);
 }
 
-// Those that have not answered since then.
+// Those that have not answered since then. Of whom is suspected no answer is needed, unless this worker is in doubt.
 static void ask(membership *ms, int64_t since_ns, int64_t now_ns) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
         if (!member_is_present(x) || member_is_self(ms, x) || x->answered_ns > since_ns) continue;
+        if (x->state == MEMBER_SUSPECTED && !ms->doubt_ns) continue;
         if (now_ns - x->asked_view_ns < MEMBERSHIP_TICK_NS) continue;
         x->asked_view_ns = now_ns;
         membership_ask(ms, x);
@@ -80,8 +81,9 @@ static void ask(membership *ms, int64_t since_ns, int64_t now_ns) {
 // answered: they may be heard, and hear nothing.
 static bool may_decide(const membership *ms, int64_t now_ns) {
     if (has_mutation(MUTATION_NO_MAJORITY)) return true;
-    return membership_is_quorum(ms, true, has_answered, MEMBERSHIP_SUSPECT_NS, now_ns) &&
-           membership_is_quorum(ms, false, has_answered, MEMBERSHIP_SUSPECT_NS, now_ns);
+    member_test *test = has_mutation(MUTATION_HEARD_ONLY) ? member_hears : has_answered;
+    return membership_is_quorum(ms, true, test, MEMBERSHIP_SUSPECT_NS, now_ns) &&
+           membership_is_quorum(ms, false, test, MEMBERSHIP_SUSPECT_NS, now_ns);
 }
 
 // MEM-14: whether all lower ranks are silent, so that this worker decides in the coordinator's
@@ -294,6 +296,11 @@ void membership_await(membership *ms, int rank, bool awaits) {
     if (x->awaits < 0) x->awaits = 0;
 }
 
+static bool is_answer(const membership_message *m) {
+    return m->kind == MEMBERSHIP_VIEW || m->kind == MEMBERSHIP_VIEW_ACK ||
+           m->kind == MEMBERSHIP_PROBE_REPLY;
+}
+
 gw_status membership_received(membership *ms, int from, const message *m, int64_t now_ns,
                               gw_error *error) {
     member *x = member_find(ms, from);
@@ -303,7 +310,7 @@ gw_status membership_received(membership *ms, int from, const message *m, int64_
     gw_status status = membership_decode(m, &said, error);
     if (status) return status;
     membership_heard(ms, from, now_ns);
-    if (said.kind != MEMBERSHIP_HEARTBEAT) x->answered_ns = now_ns;
+    if (is_answer(&said)) x->answered_ns = now_ns;
     switch (said.kind) {
     case MEMBERSHIP_VIEW: status = membership_merge(ms, x, &said, now_ns, error); break;
     case MEMBERSHIP_PROBE: membership_answer_probe(ms, x, &said, now_ns); break;
