@@ -104,7 +104,7 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 // |opt| (NULL: none) from the lowest of those that are furthest ahead in its steps, or in passes; one that
 // is sharded goes on as by gw_optimizer_reform, and without it gradients come whole to all again. Where
 // members may be in different calls when they hear of the loss, they call gw_group_agree first, so
-// so that all re-form at one place. What a hook remembers goes along (gw_ddp_set_hook_state). The count
+// that all re-form at one place. What a hook remembers goes along (gw_ddp_set_hook_state). The count
 // of passes begins anew, but that of hooks. A step that has failed is taken again behind it:
 //
 //     gw_group *g = gw_group_world(root);

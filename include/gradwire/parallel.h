@@ -85,6 +85,7 @@ GW_API gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *opt, int to);
 //     gw_optimizer_shard(root, opt, .group = g);
 //     gw_map *saved = gw_optimizer_consolidate(root, opt, 0);         // now and then
 //     if (gw_scope_error(root)->status == GW_DISCONNECTED) {
+//         gw_scope_clear(root);
 //         g = gw_group_reform(root, g);
 //         gw_optimizer_reform(root, opt, g, .saved = saved);          // who steps what, and the state
 //         gw_ddp_reform(root, ddp, opt, g);                           // the model
@@ -93,9 +94,9 @@ GW_API gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *opt, int to);
 // All take parameters, rates and counts of the lowest of those that have taken most steps; a member that
 // was in the middle of the last of these completes it. Parameters are shared out anew by the same rule,
 // and state goes to its new owners. What nobody is left to tell is taken from |saved|, else it begins anew,
-// as before the first step, and a line says so; of a range of a parameter only the numbers do, its count of
-// steps goes on. If none of those that are gone had state that the others
-// lack, all goes on as if nothing had happened.
+// as before the first step, and a line says so. A range of a parameter keeps its count of steps; only its
+// numbers begin anew. If none of those that are gone had state that the others lack, all goes on as if
+// nothing had happened.
 //
 // A call that fails has changed nothing but parameters of members that are behind, and is repeated in
 // the next generation. MISMATCH if optimizers differ, INVALID if it is not sharded or |saved| does not

@@ -17,11 +17,12 @@ struct backend_run {
     // with the loop lock
     list_node link;  // among those that wait for their turn, by number
     run *run;
-    uint64_t verdicts;  // how many the member that knew most knew of when it entered
     bool has_queued, waits, has_ended;
     gw_error error;
 
     // the worker's; those of a call under way belong to the backend
+    // How many the member that knew most knew of when it entered; settled before this run queues.
+    uint64_t verdicts;
     bool is_under_way;
     int phase;  // calls that have ended
     backend_call call;
@@ -454,9 +455,9 @@ gw_value backend_run_enter_value(const run *r) {
 }
 
 bool backend_run_take_enter(run *r, gw_value v) {
-    if (v.kind != GW_INT || v.as.integer < 0) return false;
-    if ((uint64_t)v.as.integer > r->backend->verdicts)
-        r->backend->verdicts = (uint64_t)v.as.integer;
+    uint64_t own = r->backend->verdicts, others = (uint64_t)v.as.integer;
+    if (v.kind != GW_INT || (others > own && others - own > LIMIT_VERDICTS_AHEAD)) return false;
+    if (others > own) r->backend->verdicts = others;
     return true;
 }
 

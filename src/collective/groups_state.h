@@ -18,8 +18,9 @@ typedef struct groups {
     map groups;       // by id
     map opened;       // by name and list: how many there were
     list_node early;  // of groups that are not open here
-    bool
-        has_dropped;  // a message, for want of memory: what comes behind it is not its sender's fault
+    // A message was dropped for want of memory: from then on, what seems out of place may only be behind it, and is
+    // dropped, too.
+    bool has_dropped;
     list_node knocks, knockings;  // knock.c: of others, and of this worker
     list_node inquiries;          // where.c
     uint64_t last_inquiry;

@@ -228,7 +228,7 @@ static void discount_delay(membership *ms, int64_t now_ns) {
         shift(&x->probe_ns, late_ns, now_ns);
         if (slept) continue;
         shift(&x->direct_ns, late_ns, now_ns);
-        shift(&x->answered_ns, late_ns, now_ns);
+        if (!ms->doubt_ns) shift(&x->answered_ns, late_ns, now_ns);  // of before it stays before
         shift(&x->heard_ns, late_ns, now_ns);
     }
     list_each(l, &ms->asked_probes)

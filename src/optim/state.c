@@ -130,15 +130,15 @@ void state_forget(loaded *l) {
     *l = (loaded){ 0 };
 }
 
-static bool read_map(gw_scope *s, const gw_optimizer *o, const gw_map *map, bool has_parameters,
-                     loaded *l) {
+// |what| is the function that was given the map.
+static bool read_map(gw_scope *s, const gw_optimizer *o, const char *what, const gw_map *map,
+                     bool has_parameters, loaded *l) {
     map_reading r;
     *l = (loaded){ 0 };
-    if (!map_reading_open(s, &r, "gw_optimizer_load_state_dict", map)) return false;
+    if (!map_reading_open(s, &r, what, map)) return false;
     l->groups = mem_calloc((size_t)o->group_count * sizeof *l->groups);
     l->parameters = mem_calloc((size_t)o->parameter_count * sizeof *l->parameters + 1);
-    if (!l->groups || !l->parameters)
-        scope_fail(s, GW_NO_MEMORY, "gw_optimizer_load_state_dict: no memory");
+    if (!l->groups || !l->parameters) scope_fail(s, GW_NO_MEMORY, "%s: no memory", what);
     if (l->parameters) l->parameter_count = o->parameter_count;
     map_reading_string(s, &r, "rule", o->rule->name);
     l->step_count = map_reading_count(s, &r, "steps");
@@ -153,12 +153,14 @@ static bool read_map(gw_scope *s, const gw_optimizer *o, const gw_map *map, bool
     return false;
 }
 
-bool state_read(gw_scope *s, const gw_optimizer *o, const gw_map *map, loaded *out) {
-    return read_map(s, o, map, true, out);
+bool state_read(gw_scope *s, const gw_optimizer *o, const char *what, const gw_map *map,
+                loaded *out) {
+    return read_map(s, o, what, map, true, out);
 }
 
-bool state_read_groups(gw_scope *s, const gw_optimizer *o, const gw_map *map, loaded *out) {
-    return read_map(s, o, map, false, out);
+bool state_read_groups(gw_scope *s, const gw_optimizer *o, const char *what, const gw_map *map,
+                       loaded *out) {
+    return read_map(s, o, what, map, false, out);
 }
 
 void state_take_over(gw_optimizer *o, loaded *l) {
@@ -186,7 +188,7 @@ void gw_optimizer_load_state_dict(gw_scope *s, gw_optimizer *o, gw_map *map) {
     loaded l;
     if (o->remote)
         o->remote->class->load(work, o, map);
-    else if (state_read(work, o, map, &l))
+    else if (state_read(work, o, "gw_optimizer_load_state_dict", map, &l))
         state_take_over(o, &l);
     gw_scope_close_up(work);
 }

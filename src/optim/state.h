@@ -13,10 +13,12 @@ typedef struct loaded {
     int64_t after_count;  // of what runs after steps
 } loaded;
 
-// False with |s| failed, and nothing to forget, if |map| does not fit |o|.
-bool state_read(gw_scope *s, const gw_optimizer *o, const gw_map *map, loaded *out);
+// False with |s| failed, and nothing to forget, if |map|, which the function |what| was given, does not fit |o|.
+bool state_read(gw_scope *s, const gw_optimizer *o, const char *what, const gw_map *map,
+                loaded *out);
 // The same of a map that state_write_groups has written: |out| has no states.
-bool state_read_groups(gw_scope *s, const gw_optimizer *o, const gw_map *map, loaded *out);
+bool state_read_groups(gw_scope *s, const gw_optimizer *o, const char *what, const gw_map *map,
+                       loaded *out);
 void state_take_over(gw_optimizer *o, loaded *l);  // cannot fail
 void state_forget(loaded *l);
 

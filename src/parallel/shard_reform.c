@@ -43,6 +43,9 @@ static void give_values(gw_scope *s, gw_optimizer *o, gw_group *g, int root, int
     for (int i = from; gw_ok(t) && i < end; i++) {
         const parameter *p = &o->parameters[i];
         const gw_tensor *x = gw_tensor_of(t, gw_list_get(t, came, i - from));
+        if (gw_ok(t) && (x->dtype != p->x->dtype || x->numel != p->x->numel))
+            scope_fail(t, GW_MISMATCH, "gw_optimizer_reform: %s has another parameter %d",
+                       gw_group_worker(t, g, root).name, i);
         if (gw_ok(t) && p->new_x && !p->grad) optimizer_stage(o, i, 0, x, 0, x->numel);
     }
     gw_scope_close_up(t);
@@ -131,7 +134,7 @@ static void read_groups(gw_scope *s, const gw_optimizer *o, gw_group *g, int roo
     if (leads) state_write_groups(s, o, own);
     gw_value given = gw_broadcast_value_with(s, g, leads ? gw_value_of(own) : gw_none(), root,
                                              GW_OPTIONS(gw_collective_options));
-    if (gw_ok(s)) state_read_groups(s, o, gw_map_of(s, given), out);
+    if (gw_ok(s)) state_read_groups(s, o, "gw_optimizer_reform", gw_map_of(s, given), out);
 }
 
 // Each member prepares its part, and takes it when all have.
@@ -142,7 +145,7 @@ static void share_anew(gw_scope *s, gw_optimizer *o, gw_group *g, int root, int6
     read_groups(s, o, g, root, &groups);
     shard *next = gw_ok(s) ? shard_open(s, o, g, shard_of(o)->is_flat) : NULL;
     if (gw_ok(s) && o->step_count == steps) held_collect(s, o, &own);
-    if (gw_ok(s) && saved) state_read(s, o, saved, &old);
+    if (gw_ok(s) && saved) state_read(s, o, "gw_optimizer_reform", saved, &old);
     held_move(s, o, next, g, &own, saved ? &old : NULL, &fresh, out);
     gw_barrier(s, g);
     if (gw_ok(s)) take(o, next, &groups, &fresh, &own);

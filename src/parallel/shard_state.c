@@ -144,7 +144,7 @@ static bool load_own(gw_scope *s, shard *x, const loaded *l) {
 void shard_load(gw_scope *s, gw_optimizer *o, gw_map *map) {
     shard *x = shard_of(o);
     loaded l;
-    if (!shard_extend(s, o) || !state_read(s, o, map, &l)) return;
+    if (!shard_extend(s, o) || !state_read(s, o, "gw_optimizer_load_state_dict", map, &l)) return;
     shard_begin(x);
     shard_abort(o, x);
     held_forget(&x->held);

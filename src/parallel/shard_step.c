@@ -147,7 +147,7 @@ static void exchange(gw_scope *s, gw_optimizer *o, shard *x, const round *r) {
     gw_list *all = gw_all_gather_list(t, x->group, own);
     for (int owner = 0; owner < gw_list_count(all) && gw_ok(t); owner++) {
         gw_tensor *came = gw_tensor_of(t, gw_list_get(t, all, owner));
-        if (gw_ok(t) && came->numel != numbers_of(o, x, r, owner))
+        if (gw_ok(t) && (came->dtype != r->dtype || came->numel != numbers_of(o, x, r, owner)))
             scope_fail(t, GW_MISMATCH, "a sharded step: %s shares out other parameters",
                        gw_group_worker(t, x->group, owner).name);
         if (gw_ok(t)) stage(o, x, r, owner, came);

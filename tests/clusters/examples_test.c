@@ -137,7 +137,7 @@ static void run_founder(const place *p, const example *x, const char *to, int ot
     of[0] =
         hosts_launch(p->net, 0,
                      "export GW_INTERFACE=eth0 GW_KEY_FILE=%s; f=/tmp/gradwire-%s-$$; rm -f $f; "
-                     "echo ready >&2; until test -e $f; do :; done; exec %s > %s/%s.0",
+                     "echo ready >&2; until test -e $f; do sleep 0.02; done; exec %s > %s/%s.0",
                      p->key.text, x->meets, x->command, p->folder.text, to);
     read_line(of[0].err_fd, "ready");
     of[1] = hosts_launch(p->net, other,

@@ -208,7 +208,7 @@ static void a_host_without_the_key_learns_nothing(void **state) {
     unlink(k.path);
 }
 
-static int warning_count;
+static _Atomic int warning_count;
 
 static void count_warnings(const char *line) {
     warning_count += strstr(line, "runs insecure") != NULL;

@@ -8,6 +8,7 @@
 
 #include <gradwire.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { LOG_BYTES = 1 << 16, CIRCLE_SEEDS = 120 };
@@ -366,7 +367,8 @@ static void circles_are_told_where_there_are_some_and_nowhere_else(void **state)
     int stuck = 0;
     testing_for_seeds(CIRCLE_SEEDS, walk_with_seed, &stuck);
     log_hook = NULL;
-    printf("%d of %d were stuck\n", stuck, CIRCLE_SEEDS);
+    printf("%d were stuck\n", stuck);
+    if (!getenv("SEED") && !getenv("FROM")) assert_true(stuck > 0);
 }
 
 // What w2 sends to w1 is on its way for a while.

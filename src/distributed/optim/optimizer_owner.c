@@ -230,7 +230,8 @@ static gw_value serve_check(gw_scope *s, void *object, const gw_args *a) {
     if (!gw_ok(s)) return gw_none();
     optimizers_lock(s);
     forget_load(self);
-    self->has_load = state_read(s, self->optimizer, map, &self->load);
+    self->has_load =
+        state_read(s, self->optimizer, "gw_optimizer_load_state_dict", map, &self->load);
     optimizers_unlock(s);
     return gw_none();
 }

@@ -43,7 +43,7 @@ void owners_load(gw_scope *s, gw_optimizer *o, gw_map *map) {
     owners *e = owners_of(o);
     loaded l;
     if (!calls_may_wait(s, "gw_optimizer_load_state_dict") ||
-        !state_read(s, o, map ? part_of(s, e, map, -1) : NULL, &l))
+        !state_read(s, o, "gw_optimizer_load_state_dict", map ? part_of(s, e, map, -1) : NULL, &l))
         return;
     gw_future **fs = gw_alloc(s, (size_t)e->count * sizeof(gw_future *));
     for (int i = 0; i < e->count && gw_ok(s); i++)
