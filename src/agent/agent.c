@@ -13,6 +13,7 @@
 #include "net/interfaces.h"
 
 #include <assert.h>
+#include <sched.h>
 #include <stdalign.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -260,6 +261,26 @@ static void run_left_jobs(agent *a) {
     }
 }
 
+bool agent_visit(agent *a) {
+    atomic_fetch_add(&a->visitor_count, 1);
+    if (is_process_fork(a->mark) || atomic_load(&a->closed)) {
+        atomic_fetch_sub(&a->visitor_count, 1);
+        return false;
+    }
+    env_enter(a->env);
+    return true;
+}
+
+void agent_visit_end(agent *a) {
+    env_leave(a->env);
+    atomic_fetch_sub(&a->visitor_count, 1);
+}
+
+// None comes any more, and what those do that are there is short.
+static void await_visitors(const agent *a) {
+    while (atomic_load(&a->visitor_count)) sched_yield();
+}
+
 static void close_agent(agent *a) {
     env_enter(a->env);
     agent_leave_on_loop(a);
@@ -271,11 +292,14 @@ static void close_agent(agent *a) {
     for (int i = 0; i < a->service_count; i++)
         if (a->services[i].service->close) a->services[i].service->close(a);
     run_left_jobs(a);
-    atomic_store_explicit(&a->closed, true, memory_order_release);
+    atomic_store(&a->closed, true);
     env_enter(a->env);
     connection_unprotect(a->env, &a->protection);
     env_leave(a->env);
-    if (a->owns_env) env_close(a->env);
+    if (a->owns_env) {
+        await_visitors(a);
+        env_close(a->env);
+    }
     protection_fini(&a->protection);
     agent_release(a);
 }

@@ -106,6 +106,7 @@ typedef struct deferred_messages {
 struct agent {
     _Atomic uint32_t count;
     _Atomic bool closed;
+    _Atomic int visitor_count;  // threads within agent_visit
 
     process_fork_mark mark;
 
@@ -224,6 +225,11 @@ gw_status agent_check_on_loop(agent *a, int rank, gw_error *error);
 
 // Why |what| is not possible for a worker that has left: WRONG_STATE, or FENCED.
 gw_status agent_left_error(const agent *a, const char *what, gw_error *error);
+
+// For threads that are neither the program's nor the agent's, such as a backend's. Takes the loop lock, and keeps the agent
+// from closing its env until agent_visit_end has given it back; false: the agent is closed.
+bool agent_visit(agent *a);
+void agent_visit_end(agent *a);
 
 // Also in a process that fork has made.
 static inline bool agent_is_closed(const agent *a) {

@@ -376,12 +376,11 @@ static void call_ended(backend_call *c, const gw_error *error) {
         (struct backend_run *)(void *)((char *)c - offsetof(struct backend_run, call));
     run *r = b->run;
     agent *a = r->group->agent;
-    if (agent_is_closed(a)) return;  // the run stays: its env is gone
-    env_enter(a->env);
+    if (!agent_visit(a)) return;  // the run stays: its env is gone
     b->has_ended = true;
     if (error) b->error = *error;
     run_look_again_on_loop(r);
-    env_leave(a->env);
+    agent_visit_end(a);
     run_release(r);
 }
 
