@@ -28,7 +28,7 @@ test:
 asan:
 	@scripts/setup test
 	@$(call build,asan,)
-	SCALE=10 ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:detect_stack_use_after_return=1 \
+	SCALE=10 ASAN_OPTIONS=detect_leaks=1:halt_on_error=1:detect_stack_use_after_return=1:allocator_may_return_null=1 \
 	    UBSAN_OPTIONS=halt_on_error=1:print_stacktrace=1 build-asan/bin/gradwire-tests $(T)
 
 tsan:

@@ -217,14 +217,19 @@ static void lose_by_seed(uint64_t seed, void *context) {
     seen.finished += now.finished;
 }
 
+// Few seeds need not bring about everything.
+static bool walks_all(void) {
+    return !getenv("SEED") && testing_scaled(SEEDS) == SEEDS;
+}
+
 static void whoever_is_lost_whenever_the_others_go_on_from_one_step(void **state) {
     (void)state;
     int saves;
     seen = (struct seen){ 0 };
     testing_for_seeds(SEEDS, lose_by_seed, NULL);
-    if (!getenv("SEED")) assert_true(seen.completed && seen.lost && !seen.restored);
+    if (walks_all()) assert_true(seen.completed && seen.lost && !seen.restored);
     testing_for_seeds(SEEDS, lose_by_seed, &saves);
-    if (!getenv("SEED")) assert_true(seen.restored && seen.finished > 2 * SEEDS * 2);
+    if (walks_all()) assert_true(seen.restored && seen.finished > 2 * SEEDS * 2);
     printf("%d finished, %d had to complete a step, %d times state was lost, %d times restored\n",
            seen.finished, seen.completed, seen.lost, seen.restored);
 }
@@ -330,7 +335,7 @@ static void who_is_lost_before_a_step_takes_nothing_away(void **state) {
     (void)state;
     seen = (struct seen){ 0 };
     testing_for_seeds(SEEDS, let_in_by_seed, NULL);
-    if (!getenv("SEED")) assert_true(seen.completed && seen.finished >= 3 * SEEDS);
+    if (walks_all()) assert_true(seen.completed && seen.finished >= 3 * SEEDS);
 }
 
 // ---- What is refused ----------------------------------------------------------------------------

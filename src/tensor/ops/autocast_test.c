@@ -16,13 +16,14 @@ static gw_dtype result_of(gw_scope *s, const char *name, gw_dtype from) {
     gw_tensor *x = gw_to_dtype(s, gw_full(s, GW_F32, 0.5, 2, 2), from);
     gw_tensor *y = gw_full(s, GW_F32, 0.25, 2, 2), *classes = gw_zeros(s, GW_I64, 2);
     gw_value second = gw_none();
+    const int64_t row[] = { 2 };
     int count = 1;
     if (!strcmp(name, "nll") || !strcmp(name, "cross_entropy"))
         second = gw_value_of(classes), count = 2;
     else if (!strcmp(name, "softmax") || !strcmp(name, "log_softmax") || !strcmp(name, "cumsum"))
         second = gw_value_of(1), count = 2;
     else if (!strcmp(name, "layer_norm"))
-        second = value_of_ints(GW_SHAPE(2)), count = 2;
+        second = value_of_ints((gw_shape){ 1, row }), count = 2;
     else if (strstr(op_find(name)->params, "target") || strstr(op_find(name)->params, " b:") ||
              !strcmp(name, "linear"))
         second = gw_value_of(y), count = 2;
