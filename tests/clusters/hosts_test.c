@@ -249,7 +249,6 @@ static void connections_that_open_one_way_are_enough(void **state) {
     }
     result r = finish(launch_command("cat %s", log.text));
     testing_note("\"%s\"", r.out);
-    assert_non_null(strstr(r.out, "worker2 has not heard worker1 (rank 1) for "));
     assert_non_null(strstr(r.out, "worker1 (rank 1) has not answered at "));
     assert_non_null(strstr(r.out, ", and has connected to this worker now: "));
     forget(r);
