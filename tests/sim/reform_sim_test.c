@@ -213,17 +213,24 @@ static void members_that_differ_are_told_what_each_asks(void **state) {
     for_seeds(SEEDS, workers(3), differ, NULL);
 }
 
-// A loss is seen by some while others are still well.
-static void differ_after_a_loss(gw_scope *s, int rank, void *context) {
-    const int *who = context;
+// The group of all, once it has lost |who|; NULL to the one that leaves.
+static gw_group *world_without(gw_scope *s, int rank, int who) {
     gw_group *g = gw_group_world(s, .timeout_ms = 20000);
-    if (rank == *who) {
+    if (rank == who) {
         gw_barrier(s, g);
         gw_rpc_leave(s);
-        return;
+        return NULL;
     }
     lose(s, g);
     expect(s, GW_DISCONNECTED, "w");
+    return g;
+}
+
+// A loss is seen by some while others are still well.
+static void differ_after_a_loss(gw_scope *s, int rank, void *context) {
+    const int *who = context;
+    gw_group *g = world_without(s, rank, *who);
+    if (!g) return;
     if (rank == 1 || rank == 3) {
         gw_agreement a = gw_group_agree(s, g, 1);
         assert_int_equal(a.flags, 0);
@@ -314,14 +321,8 @@ static void a_group_that_was_failed_ends_for_all_and_is_formed_again(void **stat
 
 static void reform_without(gw_scope *s, int rank, void *context) {
     const int *who = context;
-    gw_group *g = gw_group_world(s, .timeout_ms = 20000);
-    if (rank == *who) {
-        gw_barrier(s, g);
-        gw_rpc_leave(s);
-        return;
-    }
-    lose(s, g);
-    expect(s, GW_DISCONNECTED, "w");
+    gw_group *g = world_without(s, rank, *who);
+    if (!g) return;
     gw_group *next = gw_group_reform(s, g);
     expect_ok(s);
     assert_int_equal(gw_group_size(next), 3);
