@@ -12,6 +12,7 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_NO_MAJORITY] = "no_majority",
     [MUTATION_NO_PROBES] = "no_probes",
     [MUTATION_HEARD_ONLY] = "heard_only",
+    [MUTATION_ACTS_ALONE] = "acts_alone",
     [MUTATION_RESEND_LOST] = "resend_lost",
     [MUTATION_BULK_NOT_REWOUND] = "bulk_not_rewound",
     [MUTATION_BULK_OVERTAKEN] = "bulk_overtaken",

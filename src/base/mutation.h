@@ -22,6 +22,7 @@ typedef enum mutation {
     MUTATION_NO_MAJORITY,       // a worker without a quorum declares the others dead
     MUTATION_NO_PROBES,         // a member that one other does not hear is dead, without probes
     MUTATION_HEARD_ONLY,        // a worker that hears the others decides, though they do not answer
+    MUTATION_ACTS_ALONE,        // what a worker has decided is so for it before a quorum knows
     MUTATION_RESEND_LOST,       // what a broken connection had under way is not sent again
     MUTATION_DUPLICATE_FRAME,   // a frame that came before is received once more
     MUTATION_BULK_NOT_REWOUND,  // after a break bulk goes on where it had been sent to

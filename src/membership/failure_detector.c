@@ -22,7 +22,6 @@ static void note(membership *ms, member *x, int64_t now_ns) {
 
 static void note_gone(membership *ms, member *x, int64_t now_ns) {
     (void)ms, (void)now_ns;
-    x->must_tell_gone = true;
     x->heartbeat_is_out = false;
 }
 

@@ -435,6 +435,31 @@ static void it_says_for_how_long_it_was_cut_off(void **state) {
     quorum_close(&q);
 }
 
+// The third is answered by both, one after the other. What either decides it knows alone at first; and nobody acts on what
+// no quorum knows.
+static void change_sides(uint64_t seed, void *context) {
+    (void)context;
+    quorum q;
+    quorum_open(&q, seed, 3, 0);
+    int64_t begin_ns = at_s(40) + (int64_t)quorum_random(&q, QUORUM_SECOND);
+    quorum_run(&q, begin_ns);
+    quorum_part(&q, 0x2);
+    quorum_run(&q, begin_ns + (int64_t)quorum_random(&q, 6 * QUORUM_SECOND));
+    quorum_heal(&q, 1, 2);
+    quorum_cut(&q, 0, 2);
+    quorum_run(&q, begin_ns + at_s(40));
+    assert_false(q.nodes[0].gone[1] && q.nodes[1].gone[0]);
+    quorum_heal_all(&q);
+    quorum_run(&q, begin_ns + at_s(80));
+    quorum_check(&q);
+    quorum_close(&q);
+}
+
+static void it_acts_on_no_decision_that_it_knows_alone(void **state) {
+    (void)state;
+    testing_for_seeds(300, change_sides, NULL);
+}
+
 static void it_fences_all_when_there_is_no_quorum(void **state) {
     (void)state;
     quorum q;
@@ -476,5 +501,5 @@ GW_TESTS(membership_membership, it_suspects_nobody_on_a_good_network,
          it_goes_on_with_a_quorum_and_fences_the_others,
          it_goes_on_with_the_half_that_has_the_lowest,
          it_waits_for_members_that_have_never_been_there, it_says_why_it_is_fenced,
-         it_says_for_how_long_it_was_cut_off, it_fences_all_when_there_is_no_quorum,
-         it_does_not_accuse_others_of_its_own_sleep);
+         it_says_for_how_long_it_was_cut_off, it_acts_on_no_decision_that_it_knows_alone,
+         it_fences_all_when_there_is_no_quorum, it_does_not_accuse_others_of_its_own_sleep);

@@ -4,6 +4,7 @@
 
 #include "base/limits.h"
 #include "base/log.h"
+#include "base/mutation.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -44,6 +45,9 @@ bool member_advance(membership *ms, member *x, member_stage stage, bool left, co
     } else if (stage == MEMBER_REMOVED) {
         f->left = left;
     }
+    // MEM-24: what is not known to a quorum may not be so for the others.
+    if (stage == MEMBER_REMOVED && !has_mutation(MUTATION_ACTS_ALONE)) x->must_tell_gone = true;
+    if (stage == MEMBER_FAILED && has_mutation(MUTATION_ACTS_ALONE)) x->must_tell_gone = true;
     find_lowest(ms);
     return true;
 }
@@ -225,7 +229,7 @@ static bool tell_user(membership *ms) {
     for (member *x; !ms->is_fenced && (x = member_next(ms, &rank));) {
         if (x->must_tell_joined) {
             x->must_tell_joined = false;
-            x->is_met = !x->must_tell_gone;
+            x->is_met = x->fact.stage < MEMBER_FAILED;
             told = true;
             if (!member_is_self(ms, x)) ms->options.joined(ms->options.user, &x->fact);
         }

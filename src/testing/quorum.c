@@ -108,6 +108,8 @@ static void on_gone(void *user, int rank, bool left, const gw_error *why) {
     quorum *q = n->quorum;
     assert_false(n->gone[rank]);
     assert_false(n->is_fenced);
+    if (q->nodes[rank].gone[n->rank] && !q->nodes[rank].is_crashed)
+        fail_msg("w%d and w%d have both been told that the other is gone", n->rank, rank);
     n->gone[rank] = true;
     n->left[rank] = left;
     n->gone_ns[rank] = q->now_ns;
