@@ -14,206 +14,66 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "testing/stream_end.h"
 #include "testing/testing.h"
 
 #define SECOND_NS ((int64_t)1000 * 1000 * 1000)
 
-// One end of a stream that carries a pattern of bytes, each its place in the stream.
-typedef struct end {
-    env *env;
-    stream *stream;
-    bool opened, closed;
-    gw_error why;
-    waiter *waiter;
-    uint64_t to_send, sent, received;
-    char buffer[64 * 1024];
-} end;
-
-static char byte_at(uint64_t at) {
-    return (char)(at * 7 + at / 251);
-}
-
-static void tell(end *x) {
-    if (x->waiter && !x->waiter->woken) env_wake(x->env, x->waiter);
-}
-
-static void send_on(end *x) {
-    static char bytes[64 * 1024];
-    while (x->sent < x->to_send) {
-        uint64_t left = x->to_send - x->sent;
-        size_t size = left < sizeof bytes ? (size_t)left : sizeof bytes;
-        for (size_t i = 0; i < size; i++) bytes[i] = byte_at(x->sent + i);
-        size_t taken = stream_send(x->stream, &(struct iovec){ bytes, size }, 1);
-        x->sent += taken;
-        if (taken < size) return;
-    }
-}
-
-static void on_opened(void *user) {
-    end *x = user;
-    x->opened = true;
-    send_on(x);
-    tell(x);
-}
-
-static void on_buffer(void *user, void **into, size_t *size) {
-    end *x = user;
-    *into = x->buffer;
-    *size = sizeof x->buffer;
-}
-
-static void on_received(void *user, size_t count) {
-    end *x = user;
-    for (size_t i = 0; i < count; i++)
-        if (x->buffer[i] != byte_at(x->received + i))
-            fail_msg("byte %llu", (unsigned long long)(x->received + i));
-    x->received += count;
-    tell(x);
-}
-
-static void on_writable(void *user) {
-    send_on(user);
-}
-
-static void on_closed(void *user, const gw_error *why) {
-    end *x = user;
-    assert_false(x->closed);
-    x->closed = true;
-    x->why = *why;
-    tell(x);
-}
-
-static const stream_events end_events = { .opened = on_opened,
-                                          .buffer = on_buffer,
-                                          .received = on_received,
-                                          .writable = on_writable,
-                                          .closed = on_closed };
-
-static void on_accepted(void *user, stream *s) {
-    end *x = user;
-    x->stream = s;
-    x->opened = true;
-    stream_adopt(s, &end_events, x);
-    tell(x);
-}
-
-static bool is_open(const end *x) {
-    return x->opened;
-}
-static bool is_closed(const end *x) {
-    return x->closed;
-}
-static bool has_all(const end *x) {
-    return x->received == x->to_send;
-}
-
-// With the loop lock.
-static void wait_until(end *x, bool (*done)(const end *x)) {
-    int64_t until_ns = env_now_ns(x->env) + 30 * SECOND_NS;
-    while (!done(x)) {
-        waiter w = { .what = "what happens to a stream" };
-        x->waiter = &w;
-        bool woken = env_wait(x->env, &w, until_ns);
-        x->waiter = NULL;
-        assert_true(woken);
-    }
-}
-
-static void let_pass(env *e, int64_t ns) {
-    waiter w = { .what = "some time to pass" };
-    env_wait(e, &w, env_now_ns(e) + ns);
-}
-
-static env *open_env(void) {
+// Two ends in one environment. The loop lock is held afterwards.
+static stream_pair listen_here(void) {
     env *e = NULL;
     gw_error error;
     assert_int_equal(env_os_open(&e, &error), GW_OK);
-    return e;
+    env_enter(e);
+    return stream_pair_listen(e, &shm_transport, shm_transport.anywhere);
 }
 
-static end *new_end(env *e) {
-    end *x = mem_calloc(sizeof *x);
-    assert_non_null(x);
-    x->env = e;
-    return x;
+static stream_pair open_pair(void) {
+    stream_pair p = listen_here();
+    stream_pair_connect(&p);
+    return p;
 }
 
-// Two ends in one environment. The loop lock is held afterwards.
-typedef struct pair {
-    env *env;
-    listener *listener;
-    char address[ADDRESS_MAX];
-    end *client, *server;
-} pair;
-
-static void listen_here(pair *p) {
-    gw_error error;
-    *p = (pair){ .env = open_env() };
-    p->client = new_end(p->env);
-    p->server = new_end(p->env);
-    env_enter(p->env);
-    assert_int_equal(shm_transport.listen(p->env, shm_transport.anywhere, on_accepted, p->server,
-                                          &p->listener, p->address, &error),
-                     GW_OK);
-}
-
-static void connect_end(end *x, const char *address) {
-    gw_error error;
-    assert_int_equal(shm_transport.connect(x->env, address, &end_events, x, &x->stream, &error),
-                     GW_OK);
-}
-
-static void open_pair(pair *p) {
-    listen_here(p);
-    connect_end(p->client, p->address);
-    wait_until(p->client, is_open);
-    wait_until(p->server, is_open);
-}
-
-static void close_pair(pair *p) {
+static void close_pair(stream_pair *p) {
+    stream_pair_close(p);
     env_leave(p->env);
     env_close(p->env);
-    mem_free(p->client);
-    mem_free(p->server);
 }
 
-static shm_stream *inside(end *x) {
+static shm_stream *inside(const stream_end *x) {
     return list_entry(x->stream, shm_stream, stream);
 }
 
-static void send_more(end *x, end *to, uint64_t size) {
-    x->to_send += size;
-    to->to_send = x->to_send;  // what it is to have
-    to->sent = to->to_send;
-    send_on(x);
-    wait_until(to, has_all);
+static void send_and_wait(stream_end *x, stream_end *to, size_t size) {
+    stream_end_send(x, size);
+    stream_end_wait_for_bytes(to, x->to_send);
 }
 
 // ---- Memory -------------------------------------------------------------------------------------
 
-static uint64_t allocated_bytes(end *x) {
+static uint64_t allocated_bytes(const stream_end *x) {
     struct stat s;
     assert_int_equal(fstat(inside(x)->map.fd, &s), 0);
     return (uint64_t)s.st_blocks * 512;
 }
 
-static bool has_shrunk(const end *x) {
-    return allocated_bytes((end *)x) < 64 * 1024;
+static bool has_shrunk(const stream_end *x) {
+    return allocated_bytes((stream_end *)x) < 64 * 1024;
 }
 
 static void a_quiet_connection_is_small_and_a_busy_one_shrinks_back(void **state) {
     (void)state;
-    pair p;
-    open_pair(&p);
-    send_more(p.client, p.server, 10);
+    stream_pair p = open_pair();
+    send_and_wait(p.client, p.server, 10);
     assert_in_range(allocated_bytes(p.client), 1, SEGMENT_PAGE_BYTES + 2 * RING_SMALL_BYTES);
-    for (int i = 0; i < 1000; i++) send_more(p.client, p.server, 1000);
+    for (int i = 0; i < 1000; i++) send_and_wait(p.client, p.server, 1000);
     assert_in_range(allocated_bytes(p.client), 1, SEGMENT_PAGE_BYTES + 2 * RING_SMALL_BYTES);
-    send_more(p.client, p.server, 4 << 20);
+    send_and_wait(p.client, p.server, 4 << 20);
     assert_true(allocated_bytes(p.client) > RING_BYTES);
-    for (int i = 0; i < 100 && !has_shrunk(p.client); i++) let_pass(p.env, SECOND_NS / 10);
+    for (int i = 0; i < 100 && !has_shrunk(p.client); i++)
+        stream_end_let_pass(p.env, SECOND_NS / 10);
     assert_true(has_shrunk(p.client));
-    send_more(p.client, p.server, 4 << 20);
+    send_and_wait(p.client, p.server, 4 << 20);
     close_pair(&p);
 }
 
@@ -235,24 +95,22 @@ static int count_descriptors(void) {
 
 static void closed_streams_leave_nothing_behind(void **state) {
     (void)state;
-    pair p;
-    open_pair(&p);
+    stream_pair p = open_pair();
     int descriptors = count_descriptors();
     for (int i = 0; i < 50; i++) {
         if (i % 2) {
-            stream_close(p.client->stream);
-            wait_until(p.server, is_closed);
+            stream_end_let_go(p.client);
+            stream_end_wait(p.server, stream_end_is_closed);
         } else {
-            stream_close(p.server->stream);
-            wait_until(p.client, is_closed);
+            stream_end_let_go(p.server);
+            stream_end_wait(p.client, stream_end_is_closed);
         }
-        *p.client = *p.server = (end){ .env = p.env };
-        connect_end(p.client, p.address);
-        wait_until(p.client, is_open);
-        wait_until(p.server, is_open);
-        send_more(p.client, p.server, 100);
+        stream_end_reset(p.client);
+        stream_end_reset(p.server);
+        stream_pair_connect(&p);
+        send_and_wait(p.client, p.server, 100);
     }
-    let_pass(p.env, 0);
+    stream_end_let_pass(p.env, 0);
     assert_true(count_descriptors() <= descriptors + 4);  // those closed last may still be there
     assert_in_range(count_mappings(), 2, 4);
     close_pair(&p);
@@ -260,7 +118,7 @@ static void closed_streams_leave_nothing_behind(void **state) {
 
 // ---- Ends of processes --------------------------------------------------------------------------
 
-static bool has_something(const end *x) {
+static bool has_something(const stream_end *x) {
     return x->received > 0;
 }
 
@@ -278,22 +136,21 @@ static void the_end_of_a_killed_process_is_told_at_once(void **state) {
         if (child == 0) {
             close(gate[1]);
             if (read(gate[0], address, sizeof address) != (ssize_t)sizeof address) _exit(0);
-            end *x = mem_calloc(sizeof *x);
-            x->env = open_env();
-            env_enter(x->env);
-            if (shm_transport.connect(x->env, address, &end_events, x, &x->stream, &error))
-                _exit(1);
-            x->to_send = i % 3 ? UINT64_MAX / 2 : 100;
-            for (;;) let_pass(x->env, SECOND_NS);
+            env *e = NULL;
+            if (env_os_open(&e, &error)) _exit(1);
+            stream_end *x = stream_end_open(e);
+            env_enter(e);
+            if (stream_end_connect(x, &shm_transport, address, &error)) _exit(1);
+            x->to_send = i % 3 ? SIZE_MAX / 2 : 100;
+            for (;;) stream_end_let_pass(e, SECOND_NS);
         }
         close(gate[0]);
-        pair p;
-        listen_here(&p);
+        stream_pair p = listen_here();
         assert_int_equal(write(gate[1], p.address, sizeof p.address), sizeof p.address);
-        wait_until(p.server, has_something);
-        for (int k = 0; k < i % 5; k++) let_pass(p.env, 0);
+        stream_end_wait(p.server, has_something);
+        for (int k = 0; k < i % 5; k++) stream_end_let_pass(p.env, 0);
         assert_int_equal(kill(child, SIGKILL), 0);
-        wait_until(p.server, is_closed);
+        stream_end_wait(p.server, stream_end_is_closed);
         assert_int_equal(p.server->why.status, GW_DISCONNECTED);
         assert_non_null(strstr(p.server->why.text, "closed by the peer"));
         assert_int_equal(waitpid(child, NULL, 0), child);
@@ -353,14 +210,13 @@ static const hello right = { "GWRING01", SEGMENT_BYTES }, other = { "GWRING02", 
 
 static void refuses_memory(const void *bytes, size_t size, size_t memory_size, int seals,
                            size_t descriptor_count) {
-    pair p;
-    listen_here(&p);
+    stream_pair p = listen_here();
     int before = count_descriptors();
     int liar = connect_plain(p.address);
-    wait_until(p.server, is_open);
+    stream_end_wait(p.server, stream_end_is_open);
     int m = memory(memory_size, seals), passed[4] = { m, m, m, m };
     send_with_descriptors(liar, bytes, size, passed, descriptor_count);
-    wait_until(p.server, is_closed);
+    stream_end_wait(p.server, stream_end_is_closed);
     assert_non_null(strstr(p.server->why.text, "it has sent"));
     close(m);
     close(liar);
@@ -400,12 +256,11 @@ static void a_process_of_another_user_is_refused(void **state) {
         _exit(read(fd, &byte, 1) == 0 ? 0 : 1);  // it was closed
     }
     close(gate[0]);
-    pair p;
-    listen_here(&p);
+    stream_pair p = listen_here();
     assert_int_equal(write(gate[1], p.address, sizeof p.address), sizeof p.address);
     int status = -1;
     for (int i = 0; i < 3000 && waitpid(child, &status, WNOHANG) == 0; i++)
-        let_pass(p.env, SECOND_NS / 100);
+        stream_end_let_pass(p.env, SECOND_NS / 100);
     assert_int_equal(status, 0);
     assert_false(p.server->opened);
     close(gate[1]);
@@ -415,9 +270,8 @@ static void a_process_of_another_user_is_refused(void **state) {
 static void what_cannot_be_in_the_words_ends_the_stream(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
-        pair p;
-        open_pair(&p);
-        send_more(p.client, p.server, 100);
+        stream_pair p = open_pair();
+        send_and_wait(p.client, p.server, 100);
         shm_stream *liar = inside(p.client);
         if (i == 0) atomic_store(&liar->out.words->tail, 1 << 30);
         if (i == 1) atomic_store(&liar->out.words->tail, 3);
@@ -426,16 +280,11 @@ static void what_cannot_be_in_the_words_ends_the_stream(void **state) {
             atomic_store(&liar->out.words->skip, 100);
             atomic_store(&liar->out.words->tail, 200);
         }
-        send_on(p.server);
-        p.server->to_send = p.server->sent = 0;
-        if (i == 2) {
-            p.server->to_send = RING_BYTES;
-            send_on(p.server);
-        }
+        if (i == 2) stream_end_send(p.server, RING_BYTES);
         assert_int_equal(send(liar->fd, "", 1, 0), 1);
-        wait_until(p.server, is_closed);
+        stream_end_wait(p.server, stream_end_is_closed);
         assert_non_null(strstr(p.server->why.text, "cannot be"));
-        wait_until(p.client, is_closed);
+        stream_end_wait(p.client, stream_end_is_closed);
         close_pair(&p);
     }
 }
@@ -446,70 +295,39 @@ static void what_cannot_be_in_the_words_ends_the_stream(void **state) {
 // one.
 static void a_burst_wakes_the_other_end_once(void **state) {
     (void)state;
-    pair p;
-    open_pair(&p);
-    let_pass(p.env, SECOND_NS / 100);  // it sleeps meanwhile, and nobody looks
+    stream_pair p = open_pair();
+    stream_end_let_pass(p.env, SECOND_NS / 100);  // it sleeps meanwhile, and nobody looks
     uint64_t before = env_os_count(p.env).wakes;
-    p.server->to_send = p.server->sent = 100;
-    for (int i = 0; i < 100; i++) {
-        p.client->to_send++;
-        send_on(p.client);
-    }
+    for (int i = 0; i < 100; i++) stream_end_send(p.client, 1);
     assert_int_equal(env_os_count(p.env).wakes, before);
     env_leave(p.env);
     env_enter(p.env);
     assert_in_range(env_os_count(p.env).wakes - before, 0, 1);
-    wait_until(p.server, has_all);
+    stream_end_wait_for_bytes(p.server, 100);
     close_pair(&p);
 }
 
 static void a_test_can_cut_connections(void **state) {
     (void)state;
-    pair p;
-    open_pair(&p);
+    stream_pair p = open_pair();
     env_os_cut_every(p.env, 10);
     int sent = 0;
     while (!p.client->closed && sent < 1000) {
-        p.client->to_send += 4;
-        send_on(p.client);
+        stream_end_send(p.client, 4);
         sent++;
-        let_pass(p.env, 0);
+        stream_end_let_pass(p.env, 0);
     }
-    wait_until(p.client, is_closed);
-    wait_until(p.server, is_closed);
+    stream_end_wait(p.client, stream_end_is_closed);
+    stream_end_wait(p.server, stream_end_is_closed);
     assert_true(sent >= 5 && sent < 1000);
-    assert_true(p.server->received < (uint64_t)sent * 4);
+    assert_true(p.server->received < (size_t)sent * 4);
     assert_int_equal(p.client->why.status, GW_DISCONNECTED);
     close_pair(&p);
 }
 
 static void open_and_connect(void *context) {
     (void)context;
-    env *e = NULL;
-    gw_error error;
-    if (env_os_open(&e, &error)) return;
-    end *server = mem_calloc(sizeof *server), *client = mem_calloc(sizeof *client);
-    listener *l = NULL;
-    char address[ADDRESS_MAX];
-    env_enter(e);
-    if (!server || !client) goto close;
-    server->env = client->env = e;
-    client->to_send = 100;
-    server->to_send = server->sent = 100;
-    if (shm_transport.listen(e, shm_transport.anywhere, on_accepted, server, &l, address, &error))
-        goto close;
-    if (shm_transport.connect(e, address, &end_events, client, &client->stream, &error)) goto close;
-    while (!client->closed && !has_all(server)) {
-        waiter w = { .what = "bytes" };
-        client->waiter = server->waiter = &w;
-        assert_true(env_wait(e, &w, env_now_ns(e) + 30 * SECOND_NS));
-        client->waiter = server->waiter = NULL;
-    }
-close:
-    env_leave(e);
-    env_close(e);
-    mem_free(client);
-    mem_free(server);
+    stream_ends_try(&shm_transport, shm_transport.anywhere);
 }
 
 static void nothing_is_lost_without_memory(void **state) {

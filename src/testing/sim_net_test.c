@@ -4,161 +4,63 @@
 #include <string.h>
 
 #include "base/mem.h"
+#include "testing/stream_end.h"
 #include "testing/testing.h"
 
-enum { PIECE_MAX = 512 };
+static const char address[] = "server:29500";
 
-// One end of a stream that carries the numbers 0, 1, 2, ... as bytes, modulo 251.
-typedef struct end {
-    env *env;
-    const char *address;
-    listener *listener;
-    stream *stream;
-    bool opened, closed;
-    gw_error why;
-    waiter *waiter;
+// One end, and how many bytes it waits for.
+typedef struct side {
+    stream_end end;
+    size_t wanted;
+} side;
 
-    // sending
-    size_t to_send, sent;
-    int partial_count;
-
-    // receiving
-    char buffer[PIECE_MAX];
-    size_t buffer_size;
-    size_t wanted, received;
-    int piece_count;
-    int64_t first_ns, last_ns;
-    bool closes_when_received;
-} end;
-
-static void tell(end *x) {
-    if (x->waiter && !x->waiter->woken) env_wake(x->env, x->waiter);
-}
-
-static void send_on(end *x) {
-    while (x->sent < x->to_send) {
-        char bytes[PIECE_MAX];
-        size_t size = x->to_send - x->sent;
-        if (size > sizeof bytes) size = sizeof bytes;
-        for (size_t i = 0; i < size; i++) bytes[i] = (char)((x->sent + i) % 251);
-        // In two parts, as headers and bodies are.
-        struct iovec parts[2] = { { bytes, size / 3 }, { bytes + size / 3, size - size / 3 } };
-        size_t taken = stream_send(x->stream, parts, 2);
-        assert_true(taken <= size);
-        x->sent += taken;
-        if (taken < size) {
-            x->partial_count++;
-            return;
-        }
-    }
-}
-
-static void on_opened(void *user) {
-    end *x = user;
-    assert_true(env_held(x->env) && !x->opened);
-    x->opened = true;
-    x->first_ns = env_now_ns(x->env);
-    send_on(x);
-    tell(x);
-}
-
-static void on_buffer(void *user, void **into, size_t *size) {
-    end *x = user;
-    *into = x->buffer;
-    *size = x->buffer_size ? x->buffer_size : sizeof x->buffer;
-}
-
-static void on_received(void *user, size_t count) {
-    end *x = user;
-    assert_true(env_held(x->env) && !x->closed && count <= sizeof x->buffer);
-    for (size_t i = 0; i < count; i++)
-        assert_int_equal((unsigned char)x->buffer[i], (x->received + i) % 251);
-    x->received += count;
-    x->piece_count++;
-    x->last_ns = env_now_ns(x->env);
-    if (x->closes_when_received) {
-        stream_close(x->stream);
-        x->closed = true;
-    }
-    tell(x);
-}
-
-static void on_writable(void *user) {
-    send_on(user);
-    tell(user);
-}
-
-static void on_closed(void *user, const gw_error *why) {
-    end *x = user;
-    assert_false(x->closed);
-    x->closed = true;
-    x->why = *why;
-    tell(x);
-}
-
-static const stream_events end_events = { .opened = on_opened,
-                                          .buffer = on_buffer,
-                                          .received = on_received,
-                                          .writable = on_writable,
-                                          .closed = on_closed };
-
-static void on_accepted(void *user, stream *c) {
-    end *x = user;
-    x->stream = c;
-    stream_adopt(c, &end_events, x);
-    on_opened(x);
-}
-
-static bool is_done(const end *x) {
-    return x->closed || (x->opened && x->sent == x->to_send && x->received >= x->wanted);
-}
-
-static void wait_until_done(end *x) {
-    while (!is_done(x)) {
+static void wait_until_done(side *x) {
+    stream_end *e = &x->end;
+    while (!e->closed && !(e->opened && stream_end_has_sent(e) && e->received >= x->wanted)) {
         waiter w = { .what = "bytes" };
-        x->waiter = &w;
-        env_wait(x->env, &w, ENV_NEVER);
-        x->waiter = NULL;
+        e->waiter = &w;
+        env_wait(e->env, &w, ENV_NEVER);
+        e->waiter = NULL;
     }
 }
 
-static gw_status start_to_listen(end *x) {
+static gw_status start_to_listen(side *x) {
     char bound[ADDRESS_MAX];
     gw_error error;
-    env_enter(x->env);
+    listener *l;
+    env_enter(x->end.env);
     gw_status status =
-        sim_transport.listen(x->env, x->address, on_accepted, x, &x->listener, bound, &error);
-    env_leave(x->env);
+        sim_transport.listen(x->end.env, address, stream_end_accept, &x->end, &l, bound, &error);
+    env_leave(x->end.env);
     return status;
 }
 
 static void run_server(void *arg) {
-    end *x = arg;
-    env_enter(x->env);
+    side *x = arg;
+    env_enter(x->end.env);
     wait_until_done(x);
-    env_leave(x->env);
+    env_leave(x->end.env);
 }
 
 static void run_client(void *arg) {
-    end *x = arg;
+    side *x = arg;
     gw_error error;
-    env_enter(x->env);
-    if (sim_transport.connect(x->env, x->address, &end_events, x, &x->stream, &error) == GW_OK)
-        wait_until_done(x);
-    env_leave(x->env);
+    env_enter(x->end.env);
+    if (stream_end_connect(&x->end, &sim_transport, address, &error) == GW_OK) wait_until_done(x);
+    env_leave(x->end.env);
 }
 
 typedef struct transfer {
     sim *sim;
-    end server, client;
+    side server, client;
 } transfer;
 
 static void open_transfer(transfer *t, uint64_t seed, sim_options options) {
     t->sim = sim_open(seed, options);
     assert_non_null(t->sim);
-    t->server.env = sim_env(t->sim, 0);
-    t->client.env = sim_env(t->sim, 1);
-    t->server.address = t->client.address = "server:29500";
+    t->server.end.env = sim_env(t->sim, 0);
+    t->client.end.env = sim_env(t->sim, 1);
     // Before the run, or some seeds would have the client come too early.
     assert_int_equal(start_to_listen(&t->server), GW_OK);
     sim_spawn(t->sim, 0, run_server, &t->server);
@@ -167,12 +69,12 @@ static void open_transfer(transfer *t, uint64_t seed, sim_options options) {
 
 static void everything_arrives_in_order_both_ways(uint64_t seed, void *context) {
     (void)context;
-    transfer t = { .server = { .to_send = 20000, .wanted = 50000 },
-                   .client = { .to_send = 50000, .wanted = 20000, .buffer_size = 100 } };
+    transfer t = { .server = { .end.to_send = 20000, .wanted = 50000 },
+                   .client = { .end.to_send = 50000, .wanted = 20000, .end.bite = 100 } };
     open_transfer(&t, seed, sim_varied(seed, 0));
     assert_true(sim_run(t.sim, 10000 * SIM_SECOND));
-    assert_int_equal(t.server.received, 50000);
-    assert_int_equal(t.client.received, 20000);
+    assert_int_equal(t.server.end.received, 50000);
+    assert_int_equal(t.client.end.received, 20000);
     assert_int_equal(sim_count(t.sim).bytes, 70000);
     assert_int_equal(sim_count(t.sim).connections, 1);
     sim_close(t.sim);
@@ -187,11 +89,11 @@ static void pieces_are_cut_differently_by_each_seed(void **state) {
     (void)state;
     int counts[10], different = 0, partial_count = 0;
     for (int i = 0; i < 10; i++) {
-        transfer t = { .server = { .wanted = 20000 }, .client = { .to_send = 20000 } };
+        transfer t = { .server = { .wanted = 20000 }, .client = { .end.to_send = 20000 } };
         open_transfer(&t, (uint64_t)i, (sim_options){ .window_bytes = 1024 });
         assert_true(sim_run(t.sim, 100 * SIM_SECOND));
-        counts[i] = t.server.piece_count;
-        partial_count += t.client.partial_count;
+        counts[i] = t.server.end.piece_count;
+        partial_count += t.client.end.partial_count;
         different += i > 0 && counts[i] != counts[0];
         sim_close(t.sim);
     }
@@ -200,10 +102,10 @@ static void pieces_are_cut_differently_by_each_seed(void **state) {
 }
 
 static int64_t time_of_transfer(int delay_max_us) {
-    transfer t = { .server = { .wanted = 100000 }, .client = { .to_send = 100000 } };
+    transfer t = { .server = { .wanted = 100000 }, .client = { .end.to_send = 100000 } };
     open_transfer(&t, 1, (sim_options){ .delay_max_us = delay_max_us });
     assert_true(sim_run(t.sim, 10000 * SIM_SECOND));
-    int64_t took_ns = t.server.last_ns;
+    int64_t took_ns = t.server.end.last_ns;
     sim_close(t.sim);
     return took_ns;
 }
@@ -219,21 +121,21 @@ static void a_cut_loses_what_comes_after_some_byte(void **state) {
     size_t first = 0;
     for (uint64_t seed = 1; seed <= 40; seed++) {
         transfer t = { .server = { .wanted = 20000 },
-                       .client = { .to_send = 20000, .wanted = SIZE_MAX } };
+                       .client = { .end.to_send = 20000, .wanted = SIZE_MAX } };
         open_transfer(&t, seed, (sim_options){ .cut_per_million = 50000, .window_bytes = 1024 });
         t.server.wanted = SIZE_MAX;
         bool ended = sim_run(t.sim, 100 * SIM_SECOND);
         if (sim_count(t.sim).cuts > 0) {
-            // Both ends are told, after a prefix of the bytes; on_received has checked what they
+            // Both ends are told, after a prefix of the bytes; the end has checked what they
             // are.
             assert_true(ended);
-            assert_true(t.server.closed && t.client.closed);
-            assert_int_equal(t.server.why.status, GW_DISCONNECTED);
-            assert_non_null(strstr(t.client.why.text, "server:29500: "));
-            assert_true(t.server.received <= 20000);
+            assert_true(t.server.end.closed && t.client.end.closed);
+            assert_int_equal(t.server.end.why.status, GW_DISCONNECTED);
+            assert_non_null(strstr(t.client.end.why.text, "server:29500: "));
+            assert_true(t.server.end.received <= 20000);
             cut_count++;
-            if (first == 0) first = t.server.received;
-            different += t.server.received != first;
+            if (first == 0) first = t.server.end.received;
+            different += t.server.end.received != first;
         } else {
             whole_count++;
         }
@@ -248,11 +150,11 @@ static void a_cut_loses_bytes_under_way(void **state) {
     int lossy_count = 0;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         transfer t = { .server = { .wanted = SIZE_MAX },
-                       .client = { .to_send = 500, .wanted = SIZE_MAX } };
+                       .client = { .end.to_send = 500, .wanted = SIZE_MAX } };
         open_transfer(&t, seed, (sim_options){ .cut_per_million = 1000000 });
         assert_true(sim_run(t.sim, SIM_SECOND));
-        assert_int_equal(t.client.sent, 500);
-        lossy_count += t.server.received < 500;
+        assert_int_equal(t.client.end.sent, 500);
+        lossy_count += t.server.end.received < 500;
         sim_close(t.sim);
     }
     assert_true(lossy_count >= 15);
@@ -263,31 +165,32 @@ static void all_can_be_cut_at_once(void **state) {
     transfer t = { .server = { .wanted = SIZE_MAX }, .client = { .wanted = SIZE_MAX } };
     open_transfer(&t, 1, (sim_options){ .quiet = true });
     assert_false(sim_run(t.sim, SIM_SECOND));  // they wait for bytes that do not come
-    assert_true(t.server.opened && t.client.opened);
+    assert_true(t.server.end.opened && t.client.end.opened);
     sim_cut_all(t.sim);
     assert_true(sim_run(t.sim, 2 * SIM_SECOND));
-    assert_true(t.server.closed && t.client.closed);
+    assert_true(t.server.end.closed && t.client.end.closed);
     assert_int_equal(sim_count(t.sim).cuts, 1);
     sim_close(t.sim);
 }
 
 static void closing_an_env_closes_its_streams(void **state) {
     (void)state;
-    transfer t = { .server = { .wanted = 10 }, .client = { .to_send = 10, .wanted = SIZE_MAX } };
+    transfer t = { .server = { .wanted = 10 },
+                   .client = { .end.to_send = 10, .wanted = SIZE_MAX } };
     open_transfer(&t, 1, (sim_options){ .quiet = true });
     assert_false(sim_run(t.sim, SIM_SECOND));
-    env_close(t.server.env);
+    env_close(t.server.end.env);
     assert_true(sim_run(t.sim, 2 * SIM_SECOND));
-    assert_true(t.client.closed);
+    assert_true(t.client.end.closed);
     // The node comes back, at the same address.
-    end again = { .env = sim_env(t.sim, 0), .address = "server:29500", .wanted = 10 };
-    end client = { .env = t.client.env, .address = "server:29500", .to_send = 10 };
-    assert_ptr_not_equal(again.env, t.server.env);
+    side again = { .end.env = sim_env(t.sim, 0), .wanted = 10 };
+    side client = { .end.env = t.client.end.env, .end.to_send = 10 };
+    assert_ptr_not_equal(again.end.env, t.server.end.env);
     assert_int_equal(start_to_listen(&again), GW_OK);
     sim_spawn(t.sim, 0, run_server, &again);
     sim_spawn(t.sim, 1, run_client, &client);
     assert_true(sim_run(t.sim, 3 * SIM_SECOND));
-    assert_int_equal(again.received, 10);
+    assert_int_equal(again.end.received, 10);
     sim_close(t.sim);
 }
 
@@ -297,39 +200,39 @@ static void addresses_are_names_with_ports(void **state) {
     env *e = sim_env(s, 0);
     listener *l[4];
     char a[ADDRESS_MAX], b[ADDRESS_MAX];
-    end x = { .env = e };
+    stream_end x = { .env = e };
     gw_error error;
     env_enter(e);
-    assert_int_equal(sim_transport.listen(e, "host:0", on_accepted, &x, &l[0], a, &error), GW_OK);
-    assert_int_equal(sim_transport.listen(e, "host:0", on_accepted, &x, &l[1], b, &error), GW_OK);
-    assert_string_not_equal(a, b);
-    assert_int_equal(sim_transport.listen(e, a, on_accepted, &x, &l[2], b, &error),
-                     GW_ADDRESS_IN_USE);
-    assert_int_equal(sim_transport.listen(e, "localhost:1", on_accepted, &x, &l[2], b, &error),
+    assert_int_equal(sim_transport.listen(e, "host:0", stream_end_accept, &x, &l[0], a, &error),
                      GW_OK);
+    assert_int_equal(sim_transport.listen(e, "host:0", stream_end_accept, &x, &l[1], b, &error),
+                     GW_OK);
+    assert_string_not_equal(a, b);
+    assert_int_equal(sim_transport.listen(e, a, stream_end_accept, &x, &l[2], b, &error),
+                     GW_ADDRESS_IN_USE);
+    assert_int_equal(
+        sim_transport.listen(e, "localhost:1", stream_end_accept, &x, &l[2], b, &error), GW_OK);
     assert_string_equal(b, "127.0.0.1:1");
     listener_close(l[2]);
-    assert_int_equal(sim_transport.listen(e, "127.0.0.1:1", on_accepted, &x, &l[3], b, &error),
-                     GW_OK);
+    assert_int_equal(
+        sim_transport.listen(e, "127.0.0.1:1", stream_end_accept, &x, &l[3], b, &error), GW_OK);
     const char *wrong[] = { "", "host", "host:", ":1", "host:x", "host:70000" };
     for (int i = 0; i < 6; i++)
-        assert_int_equal(sim_transport.listen(e, wrong[i], on_accepted, &x, &l[2], b, &error),
+        assert_int_equal(sim_transport.listen(e, wrong[i], stream_end_accept, &x, &l[2], b, &error),
                          GW_INVALID);
-    assert_int_equal(sim_transport.connect(e, "host:0", &end_events, &x, &x.stream, &error),
-                     GW_INVALID);
+    assert_int_equal(stream_end_connect(&x, &sim_transport, "host:0", &error), GW_INVALID);
     env_leave(e);
     sim_close(s);
 }
 
 static void transfer_without_memory(void *context) {
     (void)context;
-    transfer t = { .server = { .wanted = 10 }, .client = { .to_send = 10 } };
+    transfer t = { .server = { .wanted = 10 }, .client = { .end.to_send = 10 } };
     t.sim = sim_open(1, (sim_options){ .quiet = true });
     if (!t.sim) return;
-    t.server.env = sim_env(t.sim, 0);
-    t.client.env = sim_env(t.sim, 1);
-    t.server.address = t.client.address = "server:29500";
-    if (t.server.env && t.client.env && !start_to_listen(&t.server) &&
+    t.server.end.env = sim_env(t.sim, 0);
+    t.client.end.env = sim_env(t.sim, 1);
+    if (t.server.end.env && t.client.end.env && !start_to_listen(&t.server) &&
         sim_spawn(t.sim, 0, run_server, &t.server) && sim_spawn(t.sim, 1, run_client, &t.client))
         (void)sim_run(t.sim, SIM_SECOND);
     sim_close(t.sim);

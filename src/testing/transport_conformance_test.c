@@ -6,6 +6,7 @@
 #include "net/tcp.h"
 #include "testing/encrypted.h"
 #include "testing/sim.h"
+#include "testing/stream_end.h"
 #include "testing/testing.h"
 
 #include <stdio.h>
@@ -13,7 +14,7 @@
 
 #include "base/mem.h"
 
-enum { BUFFER_SIZE = 16 * 1024, STREAMS = 40, BULK_OVER = 64 * 1024 };
+enum { STREAMS = 40, BULK_OVER = 64 * 1024 };
 
 // ---- Where it runs ------------------------------------------------------------------------------
 typedef struct place place;
@@ -135,226 +136,29 @@ static void over_all(void (*body)(field *f)) {
     }
 }
 
-// ---- Ends ---------------------------------------------------------------------------------------
-typedef enum moment { NEVER, WHEN_OPENED, WHEN_OFFERED, WHEN_RECEIVED, WHEN_WRITABLE } moment;
-
-// One end of a stream that carries a pattern of bytes, each its place in the stream.
-typedef struct end {
-    field *field;
-    stream *stream;
-    bool opened, closed;  // |closed|: by the event
-    bool gone;            // closed by us
-    gw_error why;
-    waiter *waiter;
-    moment closes;
-
-    size_t to_send, sent;
-    size_t received;
-    size_t bite;  // offered for one receipt; 0: all
-    int writable_count;
-    char buffer[BUFFER_SIZE];
-} end;
-
-static char byte_at(size_t at) {
-    return (char)(at * 7 + at / 251);
-}
-
-static void tell(end *x) {
-    if (x->waiter && !x->waiter->woken) env_wake(x->field->env, x->waiter);
-}
-
-static void let_go(end *x) {
-    stream_close(x->stream);
-    x->gone = true;
-    tell(x);
-}
-
-static void expect_alive(const end *x) {
-    assert_true(env_held(x->field->env));
-    assert_false(x->closed || x->gone);
-}
-
-// In two parts, as headers and bodies are.
-static void send_on(end *x) {
-    char bytes[BUFFER_SIZE];
-    while (x->sent < x->to_send) {
-        size_t size = x->to_send - x->sent;
-        if (size > sizeof bytes) size = sizeof bytes;
-        for (size_t i = 0; i < size; i++) bytes[i] = byte_at(x->sent + i);
-        struct iovec parts[2] = { { bytes, size / 3 }, { bytes + size / 3, size - size / 3 } };
-        size_t taken = stream_send(x->stream, parts, 2);
-        assert_true(taken <= size);
-        x->sent += taken;
-        if (taken < size) return;
-    }
-}
-
-static void on_opened(void *user) {
-    end *x = user;
-    expect_alive(x);
-    assert_false(x->opened);
-    x->opened = true;
-    send_on(x);
-    if (x->closes == WHEN_OPENED) let_go(x);
-    tell(x);
-}
-
-static void on_buffer(void *user, void **into, size_t *size) {
-    end *x = user;
-    expect_alive(x);
-    *into = x->buffer;
-    *size = x->bite ? x->bite : sizeof x->buffer;
-    if (x->closes == WHEN_OFFERED) let_go(x);
-}
-
-static void on_received(void *user, size_t count) {
-    end *x = user;
-    expect_alive(x);
-    assert_in_range(count, 1, x->bite ? x->bite : sizeof x->buffer);
-    for (size_t i = 0; i < count; i++)
-        if (x->buffer[i] != byte_at(x->received + i)) fail_msg("byte %zu", x->received + i);
-    x->received += count;
-    if (x->closes == WHEN_RECEIVED) let_go(x);
-    tell(x);
-}
-
-static void on_writable(void *user) {
-    end *x = user;
-    expect_alive(x);
-    x->writable_count++;
-    if (x->closes == WHEN_WRITABLE) {
-        let_go(x);
-    } else {
-        send_on(x);
-    }
-    tell(x);
-}
-
-static void on_closed(void *user, const gw_error *why) {
-    end *x = user;
-    expect_alive(x);
-    x->closed = true;
-    x->why = *why;
-    tell(x);
-}
-
-static const stream_events end_events = { .opened = on_opened,
-                                          .buffer = on_buffer,
-                                          .received = on_received,
-                                          .writable = on_writable,
-                                          .closed = on_closed };
-
-static end *new_end(field *f) {
-    end *x = mem_calloc(sizeof *x);
-    assert_non_null(x);
-    x->field = f;
-    return x;
-}
-
-static void wait_until(end *x, bool (*done)(const end *x)) {
-    env *e = x->field->env;
-    int64_t until_ns = env_now_ns(e) + 1000 * SIM_SECOND;
-    while (!done(x)) {
-        waiter w = { .what = "what happens to a stream" };
-        x->waiter = &w;
-        bool woken = env_wait(e, &w, until_ns);
-        x->waiter = NULL;
-        assert_true(woken);
-    }
-}
-
-static void pause_for(field *f, int64_t ns) {
-    waiter w = { .what = "some time to pass" };
-    env_wait(f->env, &w, env_now_ns(f->env) + ns);
-}
-
-static bool is_open(const end *x) {
-    return x->opened;
-}
-static bool is_closed(const end *x) {
-    return x->closed;
-}
-static bool is_gone(const end *x) {
-    return x->gone;
-}
-static bool has_sent(const end *x) {
-    return x->sent == x->to_send;
-}
-
 // ---- Pairs --------------------------------------------------------------------------------------
-typedef struct pair {
-    field *field;
-    listener *listener;
-    char address[ADDRESS_MAX];
-    end *client, *server;
-} pair;
-
-static void on_accepted(void *user, stream *s) {
-    end *x = user;
-    x->stream = s;
-    stream_adopt(s, &end_events, x);
-    on_opened(x);
+static stream_pair listen_for(field *f) {
+    return stream_pair_listen(f->env, f->transport, f->transport->anywhere);
 }
 
-static void listen_for(pair *p, field *f) {
+static void connect_to(stream_end *x, const field *f, const char *address) {
     gw_error error;
-    *p = (pair){ .field = f, .client = new_end(f), .server = new_end(f) };
-    assert_int_equal(f->transport->listen(f->env, f->transport->anywhere, on_accepted, p->server,
-                                          &p->listener, p->address, &error),
-                     GW_OK);
+    assert_int_equal(stream_end_connect(x, f->transport, address, &error), GW_OK);
 }
 
-static void connect_to(end *x, const char *address) {
-    gw_error error;
-    const field *f = x->field;
-    assert_int_equal(f->transport->connect(f->env, address, &end_events, x, &x->stream, &error),
-                     GW_OK);
-    assert_false(x->opened || x->closed);  // never from inside
-}
-
-static void open_pair(pair *p, field *f) {
-    listen_for(p, f);
-    connect_to(p->client, p->address);
-    wait_until(p->client, is_open);
-    wait_until(p->server, is_open);
-}
-
-static void free_end(end *x) {
-    if (x->stream && !x->closed && !x->gone) let_go(x);
-    mem_free(x);
-}
-
-static void close_pair(pair *p) {
-    if (p->listener) listener_close(p->listener);
-    free_end(p->client);
-    free_end(p->server);
-}
-
-static void send_more(end *x, size_t size) {
-    x->to_send += size;
-    send_on(x);
-}
-
-// Until |x| has all that the other has sent.
-static void wait_for_bytes(end *x, size_t size) {
-    while (x->received < size) {
-        waiter w = { .what = "bytes" };
-        x->waiter = &w;
-        bool woken = env_wait(x->field->env, &w, env_now_ns(x->field->env) + 1000 * SIM_SECOND);
-        x->waiter = NULL;
-        assert_true(woken);
-    }
-    assert_int_equal(x->received, size);
+static stream_pair open_pair(field *f) {
+    stream_pair p = listen_for(f);
+    stream_pair_connect(&p);
+    return p;
 }
 
 // ---- Connecting ---------------------------------------------------------------------------------
 static void connects(field *f) {
-    pair p;
     assert_int_equal(f->transport->check(f->transport->anywhere, NULL), GW_OK);
-    open_pair(&p, f);
+    stream_pair p = open_pair(f);
     assert_int_equal(f->transport->check(p.address, NULL), GW_OK);
     assert_false(p.client->closed || p.server->closed);
-    close_pair(&p);
+    stream_pair_close(&p);
 }
 
 static void it_connects_two_ends(void **state) {
@@ -363,21 +167,20 @@ static void it_connects_two_ends(void **state) {
 }
 
 static void finds_nobody(field *f) {
-    pair p;
-    open_pair(&p, f);
+    stream_pair p = open_pair(f);
     listener_close(p.listener);
     p.listener = NULL;
-    end *late = new_end(f);
-    connect_to(late, p.address);
-    wait_until(late, is_closed);
+    stream_end *late = stream_end_open(f->env);
+    connect_to(late, f, p.address);
+    stream_end_wait(late, stream_end_is_closed);
     assert_false(late->opened);
     assert_int_equal(late->why.status, GW_NOT_FOUND);
     char expected[ADDRESS_MAX + 32];
     snprintf(expected, sizeof expected, "%s: Connection refused", p.address);
     assert_string_equal(late->why.text, expected);
     assert_false(p.client->closed || p.server->closed);  // those that are there stay
-    free_end(late);
-    close_pair(&p);
+    stream_end_close(late);
+    stream_pair_close(&p);
 }
 
 static void it_says_by_name_that_nobody_listens(void **state) {
@@ -387,7 +190,7 @@ static void it_says_by_name_that_nobody_listens(void **state) {
 
 static void refuses_garbage(field *f) {
     const transport *t = f->transport;
-    end *x = new_end(f);
+    stream_end *x = stream_end_open(f->env);
     listener *l = NULL;
     char bound[ADDRESS_MAX], longer[400];
     gw_error error;
@@ -398,16 +201,18 @@ static void refuses_garbage(field *f) {
         const char *wrong = f->place->wrong[i];
         assert_int_equal(t->check(wrong, &error), GW_INVALID);
         assert_non_null(strstr(error.text, wrong));
-        assert_int_equal(t->listen(f->env, wrong, on_accepted, x, &l, bound, &error), GW_INVALID);
-        assert_int_equal(t->connect(f->env, wrong, &end_events, x, &x->stream, &error), GW_INVALID);
+        assert_int_equal(t->listen(f->env, wrong, stream_end_accept, x, &l, bound, &error),
+                         GW_INVALID);
+        assert_int_equal(t->connect(f->env, wrong, &stream_end_events, x, &x->stream, &error),
+                         GW_INVALID);
     }
     if (f->place->not_to_reach)
         assert_int_equal(
-            t->connect(f->env, f->place->not_to_reach, &end_events, x, &x->stream, &error),
+            t->connect(f->env, f->place->not_to_reach, &stream_end_events, x, &x->stream, &error),
             GW_INVALID);
     assert_null(l);
     assert_null(x->stream);
-    free_end(x);
+    stream_end_close(x);
 }
 
 static void it_refuses_what_is_no_address(void **state) {
@@ -416,24 +221,23 @@ static void it_refuses_what_is_no_address(void **state) {
 }
 
 static void finds_it_taken(field *f) {
-    pair p;
     char bound[ADDRESS_MAX], expected[64];
     listener *other = NULL;
     gw_error error;
-    listen_for(&p, f);
+    stream_pair p = listen_for(f);
     assert_int_equal(
-        f->transport->listen(f->env, p.address, on_accepted, p.server, &other, bound, &error),
+        f->transport->listen(f->env, p.address, stream_end_accept, p.server, &other, bound, &error),
         GW_ADDRESS_IN_USE);
     snprintf(expected, sizeof expected, "%s%s is in use", f->place->in_use,
              strrchr(p.address, ':') + 1);
     assert_non_null(strstr(error.text, expected));
     // And it is free again when its listener has closed.
     listener_close(p.listener);
-    assert_int_equal(
-        f->transport->listen(f->env, p.address, on_accepted, p.server, &p.listener, bound, &error),
-        GW_OK);
+    assert_int_equal(f->transport->listen(f->env, p.address, stream_end_accept, p.server,
+                                          &p.listener, bound, &error),
+                     GW_OK);
     assert_string_equal(bound, p.address);
-    close_pair(&p);
+    stream_pair_close(&p);
 }
 
 static void it_says_that_an_address_is_in_use(void **state) {
@@ -448,27 +252,26 @@ static void close_at_once(void *user, stream *s) {
 
 // With a listener there to accept it, and without one: nothing is heard of either.
 static void gives_up(field *f) {
-    pair p;
     listener *l;
     char address[ADDRESS_MAX];
     gw_error error;
     const transport *t = f->transport;
-    open_pair(&p, f);
+    stream_pair p = open_pair(f);
     assert_int_equal(t->listen(f->env, t->anywhere, close_at_once, NULL, &l, address, &error),
                      GW_OK);
-    end *late = new_end(f), *later = new_end(f);
-    connect_to(late, address);
-    connect_to(later, f->elsewhere);
-    let_go(late);
-    let_go(later);
-    send_more(p.client, 5);
-    wait_for_bytes(p.server, 5);
-    pause_for(f, SIM_SECOND / 100);
+    stream_end *late = stream_end_open(f->env), *later = stream_end_open(f->env);
+    connect_to(late, f, address);
+    connect_to(later, f, f->elsewhere);
+    stream_end_let_go(late);
+    stream_end_let_go(later);
+    stream_end_send(p.client, 5);
+    stream_end_wait_for_bytes(p.server, 5);
+    stream_end_let_pass(f->env, SIM_SECOND / 100);
     assert_false(late->opened || late->closed || later->opened || later->closed);
     mem_free(late);
     mem_free(later);
     listener_close(l);
-    close_pair(&p);
+    stream_pair_close(&p);
 }
 
 static void a_connection_can_be_given_up_before_it_is_there(void **state) {
@@ -478,16 +281,15 @@ static void a_connection_can_be_given_up_before_it_is_there(void **state) {
 
 // ---- Bytes --------------------------------------------------------------------------------------
 static void goes_both_ways(field *f) {
-    pair p;
-    open_pair(&p, f);
+    stream_pair p = open_pair(f);
     p.client->bite = 100;
-    send_more(p.client, 50000);
-    send_more(p.server, 20000);
-    wait_for_bytes(p.server, 50000);
-    wait_for_bytes(p.client, 20000);
-    send_more(p.server, 1);
-    wait_for_bytes(p.client, 20001);
-    close_pair(&p);
+    stream_end_send(p.client, 50000);
+    stream_end_send(p.server, 20000);
+    stream_end_wait_for_bytes(p.server, 50000);
+    stream_end_wait_for_bytes(p.client, 20000);
+    stream_end_send(p.server, 1);
+    stream_end_wait_for_bytes(p.client, 20001);
+    stream_pair_close(&p);
 }
 
 static void bytes_go_both_ways_in_order(void **state) {
@@ -495,16 +297,15 @@ static void bytes_go_both_ways_in_order(void **state) {
     over_all(goes_both_ways);
 }
 
-// What is sent at the first moment at which one may, on either side.
+// What is sent at the first end_moment at which one may, on either side.
 static void goes_at_once(field *f) {
-    pair p;
-    listen_for(&p, f);
+    stream_pair p = listen_for(f);
     p.client->to_send = p.server->to_send = 10;
-    connect_to(p.client, p.address);
-    wait_until(p.client, is_open);
-    wait_for_bytes(p.client, 10);
-    wait_for_bytes(p.server, 10);
-    close_pair(&p);
+    connect_to(p.client, f, p.address);
+    stream_end_wait(p.client, stream_end_is_open);
+    stream_end_wait_for_bytes(p.client, 10);
+    stream_end_wait_for_bytes(p.server, 10);
+    stream_pair_close(&p);
 }
 
 static void either_end_may_send_as_soon_as_it_is_open(void **state) {
@@ -514,21 +315,20 @@ static void either_end_may_send_as_soon_as_it_is_open(void **state) {
 
 // The reader takes small bites, so that the stream is full most of the time.
 static void holds_back(field *f) {
-    pair p;
-    open_pair(&p, f);
+    stream_pair p = open_pair(f);
     size_t size = f->place->bulk_bytes;
     p.server->bite = 1000;
-    send_more(p.client, size);
+    stream_end_send(p.client, size);
     assert_true(p.client->sent < size);
     assert_int_equal(p.client->writable_count, 0);  // it comes in a turn, if at all
-    wait_for_bytes(p.server, size);
+    stream_end_wait_for_bytes(p.server, size);
     assert_true(p.client->writable_count > 0);
-    wait_until(p.client, has_sent);
+    stream_end_wait(p.client, stream_end_has_sent);
     // Once everything was taken there is nothing to tell.
     int count = p.client->writable_count;
-    pause_for(f, SIM_SECOND / 100);
+    stream_end_let_pass(f->env, SIM_SECOND / 100);
     assert_int_equal(p.client->writable_count, count);
-    close_pair(&p);
+    stream_pair_close(&p);
 }
 
 static void a_slow_reader_holds_the_sender_back(void **state) {
@@ -539,23 +339,22 @@ static void a_slow_reader_holds_the_sender_back(void **state) {
 // More parts than one system call takes; empty ones among them.
 static void gathers(field *f) {
     enum { PARTS = 3000 };
-    pair p;
-    open_pair(&p, f);
+    stream_pair p = open_pair(f);
     static char bytes[2 * PARTS];
     static struct iovec parts[PARTS];
     size_t size = 0;
     for (int i = 0; i < PARTS; i++) {
         size_t part = (size_t)(i % 3);
         parts[i] = (struct iovec){ bytes + size, part };
-        for (size_t k = 0; k < part; k++, size++) bytes[size] = byte_at(size);
+        for (size_t k = 0; k < part; k++, size++) bytes[size] = stream_end_byte(size);
     }
     size_t taken = stream_send(p.client->stream, parts, PARTS);
     assert_in_range(taken, 1, size);
     p.client->sent = taken;
     p.client->to_send = size;
-    if (taken < size) wait_until(p.client, has_sent);
-    wait_for_bytes(p.server, size);
-    close_pair(&p);
+    if (taken < size) stream_end_wait(p.client, stream_end_has_sent);
+    stream_end_wait_for_bytes(p.server, size);
+    stream_pair_close(&p);
 }
 
 static void many_parts_go_in_order(void **state) {
@@ -566,19 +365,19 @@ static void many_parts_go_in_order(void **state) {
 // ---- Many ---------------------------------------------------------------------------------------
 typedef struct crowd {
     field *field;
-    end *servers[STREAMS];
+    stream_end *servers[STREAMS];
     int count;
 } crowd;
 
 static void on_another(void *user, stream *s) {
     crowd *c = user;
     assert_true(c->count < STREAMS);
-    on_accepted(c->servers[c->count++], s);
+    stream_end_accept(c->servers[c->count++], s);
 }
 
 static void serves_many(field *f) {
     crowd c = { .field = f };
-    end *clients[STREAMS];
+    stream_end *clients[STREAMS];
     listener *l;
     char address[ADDRESS_MAX];
     gw_error error;
@@ -586,24 +385,24 @@ static void serves_many(field *f) {
     assert_int_equal(t->listen(f->env, t->anywhere, on_another, &c, &l, address, &error), GW_OK);
     size_t total = 0, expected = 0;
     for (int i = 0; i < STREAMS; i++) {
-        c.servers[i] = new_end(f);
-        clients[i] = new_end(f);
+        c.servers[i] = stream_end_open(f->env);
+        clients[i] = stream_end_open(f->env);
         clients[i]->to_send = (size_t)(100 + i);
         expected += (size_t)(100 + i);
-        connect_to(clients[i], address);
+        connect_to(clients[i], f, address);
     }
-    for (int i = 0; i < STREAMS; i++) wait_until(clients[i], has_sent);
-    for (int i = 0; i < STREAMS; i++) wait_until(c.servers[i], is_open);
-    for (int i = 0; i < STREAMS; i++) let_go(clients[i]);
+    for (int i = 0; i < STREAMS; i++) stream_end_wait(clients[i], stream_end_has_sent);
+    for (int i = 0; i < STREAMS; i++) stream_end_wait(c.servers[i], stream_end_is_open);
+    for (int i = 0; i < STREAMS; i++) stream_end_let_go(clients[i]);
     for (int i = 0; i < STREAMS; i++) {
-        wait_until(c.servers[i], is_closed);
+        stream_end_wait(c.servers[i], stream_end_is_closed);
         total += c.servers[i]->received;
     }
     assert_int_equal(total, expected);
     listener_close(l);
     for (int i = 0; i < STREAMS; i++) {
-        free_end(clients[i]);
-        free_end(c.servers[i]);
+        stream_end_close(clients[i]);
+        stream_end_close(c.servers[i]);
     }
 }
 
@@ -614,18 +413,17 @@ static void one_listener_serves_many(void **state) {
 
 // ---- Ends ---------------------------------------------------------------------------------------
 static void ends_after_bytes(field *f) {
-    pair p;
-    open_pair(&p, f);
-    send_more(p.client, 5000);
-    wait_until(p.client, has_sent);
-    let_go(p.client);
-    wait_until(p.server, is_closed);
+    stream_pair p = open_pair(f);
+    stream_end_send(p.client, 5000);
+    stream_end_wait(p.client, stream_end_has_sent);
+    stream_end_let_go(p.client);
+    stream_end_wait(p.server, stream_end_is_closed);
     assert_int_equal(p.server->received, 5000);
     assert_int_equal(p.server->why.status, GW_DISCONNECTED);
     assert_non_null(strstr(p.server->why.text, f->place->peer_name));
     assert_non_null(strstr(p.server->why.text, "closed by the peer"));
     assert_false(p.client->closed);
-    close_pair(&p);
+    stream_pair_close(&p);
 }
 
 static void the_peer_sees_an_end_after_all_bytes(void **state) {
@@ -635,21 +433,20 @@ static void the_peer_sees_an_end_after_all_bytes(void **state) {
 
 // Bytes that an end does not read must not make a kernel throw away those under way to the peer.
 static void ends_with_bytes_unread(field *f) {
-    pair p;
-    open_pair(&p, f);
+    stream_pair p = open_pair(f);
     p.server->bite = 1;
-    p.server->closes = WHEN_RECEIVED;
-    send_more(p.server, f->place->bulk_bytes);  // more than a stream holds
+    p.server->closes = END_WHEN_RECEIVED;
+    stream_end_send(p.server, f->place->bulk_bytes);  // more than a stream holds
     size_t taken = p.server->sent;
     assert_true(taken < f->place->bulk_bytes);
     // The server reads one byte of these, and closes. The client has read nothing so far.
-    send_more(p.client, 10);
+    stream_end_send(p.client, 10);
     assert_true(p.client->sent > 0);
-    wait_until(p.server, is_gone);
-    wait_until(p.client, is_closed);
+    stream_end_wait(p.server, stream_end_is_gone);
+    stream_end_wait(p.client, stream_end_is_closed);
     assert_true(p.client->received >= taken);
     assert_int_equal(p.client->received, p.server->sent);
-    close_pair(&p);
+    stream_pair_close(&p);
 }
 
 static void what_was_sent_arrives_though_bytes_are_unread(void **state) {
@@ -658,25 +455,26 @@ static void what_was_sent_arrives_though_bytes_are_unread(void **state) {
 }
 
 static void closes_in_events(field *f) {
-    static const moment moments[] = { WHEN_OPENED, WHEN_OFFERED, WHEN_RECEIVED, WHEN_WRITABLE };
+    static const end_moment moments[] = { END_WHEN_OPENED, END_WHEN_OFFERED, END_WHEN_RECEIVED,
+                                          END_WHEN_WRITABLE };
     for (int i = 0; i < 8; i++) {
-        moment when = moments[i / 2];
-        if (i % 2 && when == WHEN_OPENED) continue;  // the end that accepts has no such event
-        pair p;
-        listen_for(&p, f);
-        end *closing = i % 2 ? p.server : p.client, *other = i % 2 ? p.client : p.server;
-        connect_to(p.client, p.address);
-        if (when != WHEN_OPENED) wait_until(p.client, is_open);
+        end_moment when = moments[i / 2];
+        if (i % 2 && when == END_WHEN_OPENED) continue;  // the end that accepts has no such event
+        stream_pair p = listen_for(f);
+        stream_end *closing = i % 2 ? p.server : p.client, *other = i % 2 ? p.client : p.server;
+        connect_to(p.client, f, p.address);
+        if (when != END_WHEN_OPENED) stream_end_wait(p.client, stream_end_is_open);
         closing->closes = when;
-        if (when != WHEN_OPENED) {
-            wait_until(p.server, is_open);
-            send_more(when == WHEN_WRITABLE ? closing : other, f->place->bulk_bytes);
+        if (when != END_WHEN_OPENED) {
+            stream_end_wait(p.server, stream_end_is_open);
+            stream_end_send(when == END_WHEN_WRITABLE ? closing : other, f->place->bulk_bytes);
         }
-        wait_until(closing, is_gone);
-        if (other->stream || when != WHEN_OPENED) wait_until(other, is_closed);
-        pause_for(f, SIM_SECOND / 100);  // expect_alive says that nothing comes any more
+        stream_end_wait(closing, stream_end_is_gone);
+        if (other->stream || when != END_WHEN_OPENED) stream_end_wait(other, stream_end_is_closed);
+        stream_end_let_pass(f->env,
+                            SIM_SECOND / 100);  // expect_alive says that nothing comes any more
         assert_false(closing->closed);
-        close_pair(&p);
+        stream_pair_close(&p);
     }
 }
 
@@ -701,15 +499,15 @@ static void closes_while_it_accepts(field *f) {
     closing_listener l = { 0 };
     char address[ADDRESS_MAX];
     gw_error error;
-    end *x[3];
+    stream_end *x[3];
     const transport *t = f->transport;
     assert_int_equal(t->listen(f->env, t->anywhere, close_both, &l, &l.listener, address, &error),
                      GW_OK);
     for (int i = 0; i < 3; i++) {
-        x[i] = new_end(f);
-        connect_to(x[i], address);
+        x[i] = stream_end_open(f->env);
+        connect_to(x[i], f, address);
     }
-    for (int i = 0; i < 3; i++) wait_until(x[i], is_closed);
+    for (int i = 0; i < 3; i++) stream_end_wait(x[i], stream_end_is_closed);
     assert_int_equal(l.accepted_count, 1);
     for (int i = 0; i < 3; i++) mem_free(x[i]);
 }
@@ -721,13 +519,12 @@ static void a_listener_may_be_closed_while_it_accepts(void **state) {
 
 // The test does not close them: the env does, as does a worker that gives up.
 static void leaves_open(field *f) {
-    pair p;
-    open_pair(&p, f);
-    send_more(p.client, 100);
+    stream_pair p = open_pair(f);
+    stream_end_send(p.client, 100);
     // What still comes while the env closes would be told to these, which are not to be freed
     // before.
     p.client->gone = p.server->gone = true;
-    static end *left[2];
+    static stream_end *left[2];
     mem_free(left[0]);
     mem_free(left[1]);
     left[0] = p.client;
