@@ -150,10 +150,8 @@ static bool check_naming(gw_scope *s, gw_rref *r, const char *name) {
 
 // What a waiter gets. One whose call has ended meanwhile needs nothing.
 static void resolve(gw_scope *s, gw_future *f, gw_rref *r) {
-    gw_scope *t = gw_scope_open(s);
-    gw_future_set(t, f, r);
-    gw_scope_clear(t);
-    gw_scope_close_up(t);
+    gw_future_set(s, f, r);
+    gw_scope_clear(s);
     handle_release(f);
 }
 
@@ -165,13 +163,16 @@ void gw_rref_set_name(gw_scope *s, gw_rref *r, const char *name) {
     gw_status status = put_on_loop(a, r, name, &error);
     env_leave(a->env);
     if (status) scope_fail_with(s, &error);
+    // Whether somebody waits or not, or random numbers drawn later would depend on who came first.
+    gw_scope *t = gw_scope_open(s);
     for (gw_future *f = NULL; !status;) {
         env_enter(a->env);
         f = take_waiter_on_loop(names_of(a), name);
         env_leave(a->env);
         if (!f) break;
-        resolve(s, f, r);
+        resolve(t, f, r);
     }
+    gw_scope_close_up(t);
 }
 
 // ---- The service --------------------------------------------------------------------------------

@@ -22,6 +22,17 @@ GW_FUNCTION(names_make, GW_POOL, "string, int") {
     return gw_none();
 }
 
+GW_FUNCTION(names_number, GW_INLINE, "") {
+    return gw_value_of(gw_item(s, gw_rand(s, GW_F32, 1)));
+}
+
+// A number that is drawn after something was named.
+GW_FUNCTION(names_make_and_draw, GW_POOL, "string") {
+    gw_seed(s, 1);
+    gw_rref_set_name(s, gw_remote(s, gw_rpc_self(s), "names_counter", 1), gw_arg_string(s, a, 0));
+    return gw_rpc_sync(gw_scope_open(s), gw_rpc_self(s), "names_number");
+}
+
 static void assert_failed(gw_scope *s, gw_status status, const char *words) {
     const gw_error *e = gw_scope_error(s);
     if (!e || e->status != status || !strstr(e->text, words)) fail_msg("%s", e ? e->text : "ok");
@@ -75,6 +86,24 @@ static void find_what_comes_later(gw_scope *s, int rank, void *context) {
 static void who_asks_early_waits(void **state) {
     (void)state;
     run(3, find_what_comes_later);
+}
+
+static void draw_awaited_or_not(gw_scope *s, int rank, void *context) {
+    (void)context;
+    if (rank == 0) gw_named(s, 2, "awaited");
+    if (rank != 1) return;
+    gw_scope_set_timeout(s, 1000);
+    gw_wait(s, gw_future_open(s));
+    assert_failed(s, GW_TIMEOUT, "");
+    gw_scope_set_timeout(s, GW_NO_TIMEOUT);
+    double awaited = gw_float_of(s, gw_rpc_sync(s, 2, "names_make_and_draw", "awaited"));
+    double alone = gw_float_of(s, gw_rpc_sync(s, 2, "names_make_and_draw", "alone"));
+    assert_true(awaited == alone && awaited > 0);
+}
+
+static void random_numbers_do_not_tell_whether_somebody_has_waited(void **state) {
+    (void)state;
+    run(3, draw_awaited_or_not);
 }
 
 static void ask_in_vain(gw_scope *root, int rank, void *context) {
@@ -146,5 +175,6 @@ static void who_gives_up_is_forgotten(void **state) {
 }
 
 GW_TESTS(reference_names, a_value_is_found_by_its_name, who_asks_early_waits,
+         random_numbers_do_not_tell_whether_somebody_has_waited,
          waiting_ends_with_the_deadline_or_the_worker, what_is_wrong_is_said,
          who_gives_up_is_forgotten);
