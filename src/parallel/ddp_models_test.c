@@ -352,7 +352,7 @@ static void count_passes(gw_scope *root, int rank, void *context) {
         if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
         gw_scope_close_up(s);
         assert_int_equal(stats.timed_pass, pass <= 10 ? pass : pass < 100 ? 10 : 100);
-        assert_true(stats.communication_us > 0 && stats.waited_us > 0);
+        assert_true(stats.communication_us >= stats.waited_us && stats.waited_us > 0);
     }
 }
 

@@ -249,7 +249,9 @@ static void count_on_loop(ddp_pass *r) {
     s->forward_us = (double)r->forward_ns / 1000;
     s->backward_us = (double)(last_ns - r->begun_ns) / 1000;
     s->communication_us = (double)(now_ns - r->launched_ns) / 1000;
-    s->waited_us = (double)(now_ns - last_ns) / 1000;
+    // A pass of one bucket sets out when the last gradient has come.
+    int64_t waited_from_ns = last_ns > r->launched_ns ? last_ns : r->launched_ns;
+    s->waited_us = (double)(now_ns - waited_from_ns) / 1000;
 }
 
 // Rank 0's order, in which gradients were ready, for the buckets of later passes.
