@@ -1,52 +1,19 @@
 // A step of examples/ddp_rpc: an embedding table on a server, replicas of a layer on two trainers,
 // one backward pass and one optimizer over both. The time of the slower trainer, without drawing the
 // batch.
+#include "../examples/ddp_rpc/step.h"
 #include "bench.h"
 
-enum {
-    EMBEDDINGS = 100,
-    FEATURES = 16,
-    CLASSES = 8,
-    TRAINERS = 2,
-    MASTER = 2,
-    SERVER = 3,
-    STEPS = 1000,
-    WARM = 50
-};
+enum { TRAINERS = 2, MASTER = 2, SERVER = 3, STEPS = 1000, WARM = 50 };
 
 static double times[STEPS];  // of the trainer that this process is
 static bool has_trained;
 
-typedef struct batch {
-    gw_tensor *indices, *offsets, *target;
-} batch;
-
-static int64_t draw(gw_scope *s, int64_t low, int64_t high) {
-    return gw_item_int(s, gw_randint(s, GW_I64, low, high, 1));
-}
-
-// 20 to 50 indices in bags of 1 to 10.
-static batch next_batch(gw_scope *s) {
-    int64_t indices[50], offsets[50], labels[50], bags = 0, end = 0, count = draw(s, 20, 51);
-    for (int64_t i = 0; i < count; i++) {
-        if (i == end) {
-            offsets[bags] = i;
-            labels[bags++] = draw(s, 0, CLASSES);
-            end += draw(s, 1, 11);
-        }
-        indices[i] = draw(s, 0, EMBEDDINGS);
-    }
-    return (batch){ gw_from(s, indices, count), gw_from(s, offsets, bags),
-                    gw_from(s, labels, bags) };
-}
-
-static double train_step(gw_scope *outer, gw_module *emb, gw_module *fc, gw_optimizer *opt) {
+static double time_step(gw_scope *outer, gw_module *emb, gw_module *fc, gw_optimizer *opt) {
     gw_scope *s = gw_scope_open(outer);
-    batch b = next_batch(s);
+    batch b = batch_draw(s, false);
     double start = now_us();
-    gw_tensor *rows = gw_nn_embedding_bag_call(s, emb, b.indices, .offsets = b.offsets);
-    gw_backward(s, gw_cross_entropy(s, gw_module_call(s, fc, rows), b.target));
-    gw_optimizer_step(s, opt);
+    train_step(s, emb, fc, opt, b);
     double us = now_us() - start;
     gw_scope_close_up(s);
     return us;
@@ -60,7 +27,7 @@ GW_FUNCTION(bench_train, GW_POOL, "rref") {
     gw_ddp_open(s, fc, .group = g);
     gw_optimizer *opt = gw_sgd(s, gw_parameters(s, emb, fc), .lr = 0.05, .concurrent = true);
     for (int i = -WARM; i < STEPS && gw_ok(s); i++) {
-        double us = train_step(s, emb, fc, opt);
+        double us = time_step(s, emb, fc, opt);
         if (i >= 0) times[i] = us;
     }
     const double *slowest = gw_data(gw_all_reduce(s, g, gw_from(s, times, STEPS), GW_MAX));

@@ -4,7 +4,16 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COLUMNS = 32, LEFT = 70, RIGHT = 680, TOP = 40, BOTTOM = 340, GRID_LINES = 5 };
+enum {
+    COLUMNS = 32,
+    LEFT = 70,
+    RIGHT = 680,
+    TOP = 40,
+    BOTTOM = 340,
+    GRID_LINES = 5,
+    LINE_MAX = 200,
+    SILENT_S = 5
+};
 
 double now_s(void) {
     struct timespec t;
@@ -13,13 +22,21 @@ double now_s(void) {
 }
 
 void curve_open(curve *c, FILE *out, curve_options options) {
-    *c = (curve){ .out = out, .live = isatty(fileno(out)), .options = options };
+    *c = (curve){
+        .options = options, .out = out, .live = out && isatty(fileno(out)), .said_s = now_s()
+    };
 }
 
 void curve_close(curve *c) {
     if (c->live) fputs("\r\033[K", c->out);
     free(c->values);
     *c = (curve){ 0 };
+}
+
+void curve_begin(curve *c, const char *name) {
+    if (c->part_count == CURVE_PARTS_MAX) return;
+    c->parts[c->part_count].name = name;
+    c->parts[c->part_count++].start = c->count;
 }
 
 // Without memory the curve ends early; the training does not.
@@ -33,6 +50,8 @@ static void remember(curve *c, double value) {
     }
     c->values[c->count++] = value;
 }
+
+// ---- Words --------------------------------------------------------------------------------------
 
 typedef struct range {
     double low, high;
@@ -56,14 +75,20 @@ static double height_of(range r, double value) {
     return height > 1 ? 1 : height > 0 ? height : 0;  // 0 also if it is no number
 }
 
-// The values so far, squeezed into a few columns of bars.
+// The first value of the part that is under way.
+static int part_start(const curve *c) {
+    return c->part_count ? c->parts[c->part_count - 1].start : 0;
+}
+
+// The values of this part so far, squeezed into a few columns of bars.
 static void show_bars(const curve *c) {
     static const char *const bars[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
     range r = range_of(c);
-    int columns = c->count < COLUMNS ? c->count : COLUMNS;
+    int start = part_start(c), count = c->count - start;
+    int columns = count < COLUMNS ? count : COLUMNS;
     for (int i = 0; i < columns; i++) {
-        int last = (int)((long long)(i + 1) * c->count / columns) - 1;
-        int bar = (int)(height_of(r, c->values[last]) * 8);
+        int last = (int)((long long)(i + 1) * count / columns) - 1;
+        int bar = (int)(height_of(r, c->values[start + last]) * 8);
         fputs(bars[bar > 7 ? 7 : bar], c->out);
     }
 }
@@ -79,9 +104,43 @@ void curve_add(curve *c, double value, const char *line) {
 }
 
 void curve_say(curve *c, const char *line) {
+    if (!c->out) return;
+    c->said_s = now_s();
     fprintf(c->out, "%s%s\n", c->live ? "\r\033[K" : "", line);
     fflush(c->out);
 }
+
+// "97.22 %", "0.1056", "800.8"
+static void say_value(const curve *c, double value, char *out, size_t size) {
+    if (c->options.percent)
+        snprintf(out, size, "%.2f %%", value * 100);
+    else
+        snprintf(out, size, value > -100 && value < 100 ? "%.4f" : "%.1f", value);
+}
+
+void curve_put(curve *c, double value) {
+    const curve_options *o = &c->options;
+    const char *part = c->part_count ? c->parts[c->part_count - 1].name : "";
+    char of[32] = "", words[32], line[LINE_MAX];
+    int number = c->count - part_start(c) + 1;
+    int64_t expected = o->of ? *o->of : 0, every = expected > 10 ? expected / 10 : 1;
+    if (expected) snprintf(of, sizeof of, " of %lld", (long long)expected);
+    say_value(c, value, words, sizeof words);
+    snprintf(line, sizeof line, "%s%s%s %d%s  %s %s", part, *part ? "  " : "", o->x_label, number,
+             of, o->title, words);
+    curve_add(c, value, line);
+    if (number % every == 0 || number == expected || now_s() - c->said_s > SILENT_S)
+        curve_say(c, line);
+}
+
+bool curve_has_reached(const curve *c) {
+    if (c->options.goal == 0) return true;
+    if (!c->count) return false;
+    double last = c->values[c->count - 1];
+    return c->options.falls ? last <= c->options.goal : last >= c->options.goal;
+}
+
+// ---- The picture --------------------------------------------------------------------------------
 
 static double y_of(range r, double value) {
     return BOTTOM - (BOTTOM - TOP) * height_of(r, value);
@@ -95,6 +154,44 @@ static void draw_grid(FILE *f, range r) {
         fprintf(f, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.3g</text>\n", LEFT - 8, y + 4,
                 value);
     }
+}
+
+// Values |start| to |end|, from left to right, as wide as |widest| values are.
+static void draw_part(FILE *f, const curve *c, range r, int start, int end, int widest,
+                      const char *colour) {
+    fprintf(f, "<polyline fill=\"none\" stroke=\"%s\" stroke-width=\"2\" points=\"", colour);
+    for (int i = start; i < end; i++)
+        fprintf(f, "%.1f,%.1f ",
+                LEFT + (RIGHT - LEFT) * (double)(i - start) / (widest > 1 ? widest - 1 : 1),
+                y_of(r, c->values[i]));
+    fputs("\"/>\n", f);
+}
+
+// Returns how many values the longest part has.
+static int draw_parts(FILE *f, const curve *c, range r) {
+    static const char *const colours[CURVE_PARTS_MAX] = { "#136", "#c40", "#293", "#818" };
+    int parts = c->part_count ? c->part_count : 1, ends[CURVE_PARTS_MAX], widest = 0;
+    for (int i = 0; i < parts; i++) {
+        int start = c->part_count ? c->parts[i].start : 0;
+        ends[i] = i + 1 < parts ? c->parts[i + 1].start : c->count;
+        if (ends[i] - start > widest) widest = ends[i] - start;
+    }
+    for (int i = 0; i < parts; i++) {
+        draw_part(f, c, r, c->part_count ? c->parts[i].start : 0, ends[i], widest, colours[i]);
+        if (c->part_count)
+            fprintf(f, "<text x=\"%d\" y=\"24\" text-anchor=\"end\" fill=\"%s\">%s</text>\n",
+                    RIGHT - 100 * (parts - 1 - i), colours[i], c->parts[i].name);
+    }
+    return widest;
+}
+
+bool curve_can_plot(const char *path) {
+    bool is_new = access(path, F_OK) != 0;
+    FILE *f = fopen(path, "a");
+    if (!f) return false;
+    fclose(f);
+    if (is_new) unlink(path);
+    return true;
 }
 
 bool curve_plot(const curve *c, const char *path) {
@@ -111,15 +208,10 @@ bool curve_plot(const curve *c, const char *path) {
                 "<line x1=\"%d\" x2=\"%d\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#2a2\" "
                 "stroke-dasharray=\"6 4\"/>\n",
                 LEFT, RIGHT, y_of(r, c->options.goal), y_of(r, c->options.goal));
-    fputs("<polyline fill=\"none\" stroke=\"#136\" stroke-width=\"2\" points=\"", f);
-    for (int i = 0; i < c->count; i++)
-        fprintf(f, "%.1f,%.1f ",
-                LEFT + (RIGHT - LEFT) * (double)i / (c->count > 1 ? c->count - 1 : 1),
-                y_of(r, c->values[i]));
     fprintf(f,
-            "\"/>\n<text x=\"%d\" y=\"362\">1</text><text x=\"%d\" y=\"362\" "
+            "<text x=\"%d\" y=\"362\">1</text><text x=\"%d\" y=\"362\" "
             "text-anchor=\"end\">%d</text>\n",
-            LEFT, RIGHT, c->count);
+            LEFT, RIGHT, draw_parts(f, c, r));
     fprintf(f, "<text x=\"370\" y=\"382\" text-anchor=\"middle\">%s</text>\n", c->options.x_label);
     fprintf(f, "<text x=\"%d\" y=\"24\">%s%s</text>\n</svg>\n", LEFT, c->options.title,
             c->options.goal != 0 ? ", goal (dashed)" : "");

@@ -1,41 +1,70 @@
 // What an example shows while it learns: a line now and then, a live line on a terminal, and in the
 // end curves as SVG.
 //
-//     curve c;
-//     curve_open(&c, stdout, (curve_options){ .title = "test accuracy", .x_label = "round", .max = 1, .goal = 0.97 });
-//     curve_add(&c, accuracy, "round 12  96.1 %");
-//     curve_plot(&c, "accuracy.svg");
-//     curve_close(&c);
+//     static int64_t epochs = 30;
+//     static curve progress = { .options = { .title = "test accuracy", .x_label = "epoch", .of = &epochs, .goal = 0.97 } };
+//
+//     curve_open(&progress, stdout, progress.options);
+//     curve_put(&progress, accuracy);                         // epoch 12 of 30  test accuracy 0.972
+//     curve_plot(&progress, "accuracy.svg");
+//     curve_close(&progress);
 #ifndef CURVE_H
 #define CURVE_H
 
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdio.h>
 
+enum { CURVE_PARTS_MAX = 4 };
+
 typedef struct curve_options {
-    const char *title;    // of the picture
+    const char *title;    // of the picture: what the values are
     const char *x_label;  // what is counted
+    const int64_t *of;    // how many values each part will have; NULL: nobody knows
     double min, max;      // of the picture's height; both 0: as the values are
-    double goal;          // a dashed line; 0: none
+    bool percent;         // values are parts of 1, and said in percent
+    double goal;          // what the last value is to reach, a dashed line; 0: none
+    bool falls;           // the goal is not to be exceeded
 } curve_options;
 
 typedef struct curve {
-    FILE *out;
-    bool live;  // |out| is a terminal
     curve_options options;
-    double shown_s;
-    double *values;
+    FILE *out;  // NULL: says nothing
+    bool live;  // |out| is a terminal
+    double shown_s, said_s;
+    double *values;  // of all parts
     int count, capacity;
+
+    // Those that have a name, one line of the picture each.
+    struct {
+        const char *name;
+        int start;  // its first value
+    } parts[CURVE_PARTS_MAX];
+    int part_count;
 } curve;
 
 void curve_open(curve *c, FILE *out, curve_options options);
 void curve_close(curve *c);
 
+// The values that come from here on are those of |name|, which lives as long as the curve.
+void curve_begin(curve *c, const char *name);
+
 // One more value. |line| says so in words: it is shown on a terminal until the next one.
 void curve_add(curve *c, double value, const char *line);
 
+// One more value, in words of the options; they stay for each tenth of the values that are
+// expected, and every few seconds.
+void curve_put(curve *c, double value);
+
 // Prints |line| to stay.
 void curve_say(curve *c, const char *line);
+
+// Whether the last value is as good as the goal, if there is one.
+bool curve_has_reached(const curve *c);
+
+// Whether |path| can be written, for before anything is learnt that could not be drawn; else errno. It
+// is left as it is.
+bool curve_can_plot(const char *path);
 
 // Draws the values. False, with errno, if the file could not be written.
 bool curve_plot(const curve *c, const char *path);

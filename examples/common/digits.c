@@ -59,6 +59,15 @@ gw_dataset *digits_dataset(gw_scope *s, digits d) {
     return gw_tensor_dataset(s, "digits", d.images, d.labels);
 }
 
+gw_data_loader *digits_loader(gw_scope *s, digits d, int64_t batch) {
+    return gw_data_loader_open(s, digits_dataset(s, d), .batch_size = batch, .shuffle = true,
+                               .drop_last = true, .seed = 1);
+}
+
+digits digits_own_share(gw_scope *s, digits batch) {
+    return digits_share(s, batch, gw_rpc_self(s).rank, gw_rpc_world_size(s));
+}
+
 digits digits_batch(gw_scope *s, gw_data_loader *loader) {
     gw_tensor *images = gw_data_loader_tensor(s, loader, 0);
     return (digits){ images, gw_data_loader_tensor(s, loader, 1), (int)gw_size(images, 0) };

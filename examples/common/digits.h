@@ -41,6 +41,10 @@ digits digits_batch(gw_scope *s, gw_data_loader *loader);
 gw_module *digits_model(gw_scope *s, int64_t width);
 int64_t digits_model_parameters(int64_t width);  // how many numbers that are
 
+// A loader of whole batches of |d|, in one order on all workers; and this worker's share of one.
+gw_data_loader *digits_loader(gw_scope *s, digits d, int64_t batch);
+digits digits_own_share(gw_scope *s, digits batch);
+
 gw_tensor *digits_loss(gw_scope *s, gw_module *model, digits d);  // mean cross-entropy
 
 // One pass over |d| in another order, a step of |opt| for each |batch| of them. Returns the mean

@@ -32,6 +32,17 @@ double weights_sum(gw_scope *s, gw_module *model) {
     return sum;
 }
 
+uint64_t weights_hash(gw_scope *s, gw_module *model) {
+    uint64_t hash = UINT64_C(14695981039346656037);
+    for (int i = 0; i < gw_module_parameter_count(model); i++) {
+        gw_tensor *w = gw_module_parameter_at(s, model, i);
+        const unsigned char *at = gw_data(w),
+                            *end = at + gw_numel(w) * gw_dtype_size(gw_dtype_of(w));
+        while (at < end) hash = (hash ^ *at++) * UINT64_C(1099511628211);
+    }
+    return hash;
+}
+
 void weights_load(gw_scope *s, gw_module *model, gw_list *weights) {
     if (!is_like(s, model, weights)) return;
     gw_scope *plain = gw_scope_open(s);

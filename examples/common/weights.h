@@ -11,6 +11,9 @@ gw_list *weights_of(gw_scope *s, gw_module *model);
 // The sum of all their numbers.
 double weights_sum(gw_scope *s, gw_module *model);
 
+// One number for all their bits (FNV-1a).
+uint64_t weights_hash(gw_scope *s, gw_module *model);
+
 // Copies |weights| into the parameters of |model|. INVALID if they are not as many, or of other
 // shapes.
 void weights_load(gw_scope *s, gw_module *model, gw_list *weights);

@@ -135,27 +135,3 @@ int workers_run(int world_size, int (*work)(const char *init_method, void *conte
     free(pids);
     return stop_signal ? 128 + stop_signal : failure;
 }
-
-typedef struct job {
-    int (*work)(gw_scope *root);
-} job;
-
-static int run_in_agent(const char *init_method, void *context) {
-    const job *j = context;
-    gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = "worker%d", .init_method = init_method);
-    int outcome = gw_ok(root) ? j->work(root) : 0;
-    gw_rpc_shutdown(root);
-    int failed = gw_exit_code(gw_scope_close(root));
-    return failed ? failed : outcome;
-}
-
-int workers_main(const char *program, const char *about, const flag *flags, int argc, char **argv,
-                 int64_t *world_size, int (*work)(gw_scope *root)) {
-    job j = { work };
-    int code = flags_parse(program, about, flags, argc, argv);
-    if (code >= 0) return code;
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    return gw_rpc_launched().rank >= 0 ? run_in_agent(NULL, &j)
-                                       : workers_run((int)*world_size, run_in_agent, &j);
-}

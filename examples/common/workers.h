@@ -2,8 +2,6 @@
 #ifndef WORKERS_H
 #define WORKERS_H
 
-#include "flags.h"
-
 #include <gradwire.h>
 
 // Runs |work| in |world_size| child processes, with the job's place in RANK, WORLD_SIZE and
@@ -11,11 +9,5 @@
 // declared it dead, which is a failure. Returns its exit code, 128 + signal if it
 // was killed, which is said, 0 if none failed.
 int workers_run(int world_size, int (*work)(const char *init_method, void *context), void *context);
-
-// The whole main of a program whose workers all do |work|: after flags_parse this process is one of
-// them if a launcher has started it, else it makes |world_size|. |work| gets a root scope with an
-// agent, worker0 and so on; its result is the exit code unless the scope has failed.
-int workers_main(const char *program, const char *about, const flag *flags, int argc, char **argv,
-                 int64_t *world_size, int (*work)(gw_scope *root));
 
 #endif

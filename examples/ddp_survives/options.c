@@ -1,8 +1,11 @@
 #include "options.h"
 
+#include "../common/curve.h"
 #include "../common/flags.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 static const char about[] =
     "Learns handwritten digits with replicas of a model, members of which are killed while they\n"
@@ -31,6 +34,10 @@ int options_parse(int argc, char **argv, options *out) {
     int code = flags_parse("ddp_survives", about, flags, argc, argv);
     *out = o;
     if (code >= 0) return code;
+    if (o.plot && !curve_can_plot(o.plot)) {
+        fprintf(stderr, "ddp_survives: --plot %s: %s\n", o.plot, strerror(errno));
+        return 2;
+    }
     if (o.losses && (o.patience + 1) * (o.losses + 1) > o.epochs)
         return wrong("--losses: expected at most one in --patience + 1 of the --epochs, and one "
                      "less, so that new members come in time");

@@ -2,6 +2,7 @@
 #include "trainer.h"
 
 #include "../common/digits.h"
+#include "../common/weights.h"
 
 #include <gradwire.h>
 
@@ -123,17 +124,6 @@ static void learn(gw_scope *root, trainer *t, gw_rref *board) {
     }
 }
 
-// One number for all bits of the weights.
-static int64_t hash_of(gw_scope *s, gw_module *model) {
-    uint64_t hash = 14695981039346656037ULL;
-    for (int i = 0; i < gw_module_parameter_count(model); i++) {
-        gw_tensor *w = gw_module_parameter_at(s, model, i);
-        const unsigned char *at = gw_data(w), *end = at + gw_numel(w) * 4;
-        while (at < end) hash = (hash ^ *at++) * 1099511628211ULL;
-    }
-    return (int64_t)hash;
-}
-
 int trainer_run(const options *o) {
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_init(root, .name = gw_format(root, "worker%d", (int)o->number), .group = GW_GROUP_JOIN,
@@ -146,7 +136,8 @@ int trainer_run(const options *o) {
     if (gw_ok(root)) learn(root, &t, board);
     // Answered when all have finished: none leaves while another still needs it.
     if (gw_ok(root))
-        gw_rpc_sync_with(root, gw_to(board), "finish", GW_ARGS(o->number, hash_of(root, t.model)),
+        gw_rpc_sync_with(root, gw_to(board), "finish",
+                         GW_ARGS(o->number, (int64_t)weights_hash(root, t.model)),
                          GW_OPTIONS(gw_call_options, .timeout_ms = GW_NO_TIMEOUT));
     gw_rpc_leave(root);
     return gw_exit_code(gw_scope_close(root));

@@ -6,15 +6,15 @@
 //     gradwire run -n 4 -- join_uneven
 //
 // The lines that a join takes: 3 (what takes part, opening, closing). The loop is as it would be alone.
-#include "../common/workers.h"
+#include "../common/program.h"
 
-#include <stdio.h>
-
-static int64_t world_size = 2, inputs = 5;
+static int64_t inputs = 5;
 static bool active;
+static curve progress = { .options = { .title = "weight", .x_label = "iteration", .of = &inputs } };
 
-static int work(gw_scope *root) {
+static void work(gw_scope *root) {
     gw_module *model = gw_nn_linear(root, 1, 1);
+    gw_tensor *weight = gw_module_parameter_get(root, model, "weight");
     gw_optimizer *opt = gw_adam(root, gw_parameters(root, model), .lr = 0.01);
     gw_optimizer_shard(root, opt);
     gw_joinable parts[] = { { .ddp = gw_ddp_open(root, model) }, { .optimizer = opt } };
@@ -24,23 +24,18 @@ static int work(gw_scope *root) {
         gw_scope *s = gw_scope_open(root);
         gw_backward(s, gw_sum(s, gw_module_call(s, model, gw_ones(s, GW_F32, 1, 1))));
         gw_optimizer_step(s, opt);
+        curve_put(&progress, gw_item(s, weight));
         gw_scope_close_up(s);
     }
     gw_join_close(root, join);
     printf("worker%d has used all of its %d inputs: weight %.9g after %d iterations\n", rank, used,
-           gw_item(root, gw_module_parameter_get(root, model, "weight")),
-           (int)gw_join_get_iteration(join).number);
-    return 0;
+           gw_item(root, weight), (int)gw_join_get_iteration(join).number);
 }
 
 int main(int argc, char **argv) {
-    const flag flags[] = {
-        { "world-size", "N", "processes", .integer = &world_size, .min = 1, .max = 1024 },
-        { "inputs", "N", "of the first process", .integer = &inputs, .max = 1e6 },
-        { "active", NULL, "divide by the number of those with inputs", .is_set = &active },
-        { 0 },
-    };
-    return workers_main("join_uneven",
-                        "Trains replicas with inputs for different numbers of steps.", flags, argc,
-                        argv, &world_size, work);
+    return program_main(
+        argc, argv, work, &progress,
+        .about = "Trains replicas with inputs for different numbers of steps.",
+        .flags = { { "inputs", "N", "of the first process", .integer = &inputs, .max = 1e6 },
+                   { "active", NULL, "divide by how many have inputs", .is_set = &active } });
 }

@@ -11,22 +11,19 @@
 // of all micro-batches but the last stay here; with the last one they become the mean over the
 // replicas of the stage, while the backward pass goes on.
 //
-// The lines that communicate: 8 (init, the group of all, the replicas, a letter out, one in, the wait
-// for those on their way, the weights of the other stage, shutdown).
-#include "../common/curve.h"
+// The lines that communicate: 6 (the group of all, the replicas, a letter out, one in, the wait for
+// those on their way, the weights of the other stage).
 #include "../common/digits.h"
-#include "../common/flags.h"
+#include "../common/program.h"
 #include "../common/weights.h"
-#include "../common/workers.h"
 
-#include <stdio.h>
-
-enum { STAGES = 2, REPLICAS = 2, WORKERS = 4, WIDTH = 64, MICRO_MAX = 64, NOT_LEARNED = 3 };
+enum { STAGES = 2, REPLICAS = 2, WORKERS = 4, WIDTH = 64, MICRO_MAX = 64 };
 
 // The command line, the same on all workers.
 static int64_t micro_batches = 8, size = 6, epochs = 12;
 static bool check;
-static const char *plot;
+
+static curve progress = { .options = { .title = "loss", .x_label = "epoch", .of = &epochs } };
 
 // ---- The model ----------------------------------------------------------------------------------
 
@@ -148,10 +145,8 @@ static void fetch(gw_scope *s, worker *w, unsplit *u) {
 
 // ---- Learning -----------------------------------------------------------------------------------
 
-static void learn(gw_scope *root, worker *w, unsplit *u, digits_split d, curve *c) {
-    gw_data_loader *loader = gw_data_loader_open(  // one order on all workers
-        root, digits_dataset(root, d.train), .batch_size = size * micro_batches * REPLICAS,
-        .shuffle = true, .drop_last = true, .seed = 1);
+static void learn(gw_scope *root, worker *w, unsplit *u, digits_split d) {
+    gw_data_loader *loader = digits_loader(root, d.train, size * micro_batches * REPLICAS);
     for (int64_t epoch = 1; epoch <= epochs && gw_ok(root); epoch++) {
         gw_scope *s = gw_scope_open(root);
         for (w->loss = 0; gw_data_loader_next(s, loader);) {
@@ -159,10 +154,7 @@ static void learn(gw_scope *root, worker *w, unsplit *u, digits_split d, curve *
             if (check && w->rank == 0) unsplit_step(s, u, digits_batch(s, loader));
         }
         w->loss /= (double)gw_data_loader_count(loader);
-        gw_tensor *loss = gw_all_reduce(s, w->all, gw_from(s, &w->loss, 1), GW_SUM);
-        if (gw_ok(s)) curve_add(c, gw_item(s, loss), "");
-        if (w->rank == 0 && epoch % 3 == 0)
-            printf("epoch %3lld  loss %.4f\n", (long long)epoch, gw_item(s, loss));
+        curve_put(&progress, gw_item(s, gw_all_reduce(s, w->all, gw_from(s, &w->loss, 1), GW_SUM)));
         gw_scope_close_up(s);
     }
 }
@@ -178,7 +170,8 @@ static void print_counts(gw_scope *s, worker *w, gw_ddp_stats t) {
             i, at[3], at[0], at[1], (i + REPLICAS) % WORKERS, at[2]);
 }
 
-static double run(gw_scope *root, int rank) {
+static void work(gw_scope *root) {
+    int rank = gw_rpc_self(root).rank;
     worker w = { .rank = rank, .stage = rank / REPLICAS, .replica = rank % REPLICAS };
     w.other = (rank + REPLICAS) % WORKERS;
     w.all = gw_group_world(root);
@@ -188,50 +181,27 @@ static double run(gw_scope *root, int rank) {
     unsplit u = { .stages = { open_stage(root, 0), open_stage(root, 1) } };
     u.model = gw_nn_sequential_with(root, u.stages, STAGES);
     u.optimizer = gw_sgd(root, gw_parameters(root, u.model), .lr = 0.1, .momentum = 0.9);
-    curve c;
-    curve_open(&c, stdout, (curve_options){ .title = "loss", .x_label = "epoch" });
     digits_split d = digits_load(root, NULL);
-    learn(root, &w, &u, d, &c);
+    learn(root, &w, &u, d);
     print_counts(root, &w, gw_ddp_get_stats(ddp));
     fetch(root, &w, &u);
-    double accuracy = digits_accuracy(root, u.model, d.test);
-    if (rank == 0 && gw_ok(root))
-        printf("bubble of the schedule: %.0f %%; %.2f %% of the test digits%s\n",
-               100.0 * (STAGES - 1) / (double)(micro_batches + STAGES - 1), accuracy * 100,
-               check ? "; the weights are those of the unsplit model" : "");
-    if (rank == 0 && plot && !curve_plot(&c, plot)) gw_fail(root, GW_SYSTEM, "%s", plot);
-    curve_close(&c);
-    return rank ? 1 : accuracy;
-}
-
-static int run_worker(const char *init_method, void *context) {
-    (void)context;
-    gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .init_method = init_method);
-    if (gw_ok(root) && gw_rpc_world_size(root) != WORKERS)
-        gw_fail(root, GW_INVALID, "two stages of two replicas: gradwire run -n 4 -- ...");
-    double accuracy = gw_ok(root) ? run(root, gw_rpc_self(root).rank) : 0;
-    gw_rpc_shutdown(root);
-    int failed = gw_exit_code(gw_scope_close(root));
-    return failed || accuracy >= 0.95 ? failed : NOT_LEARNED;
+    double accuracy = digits_accuracy(root, u.model, d.test) * 100;
+    if (rank || !gw_ok(root)) return;
+    printf("bubble of the schedule: %.0f %%; %.2f %% of the test digits%s\n",
+           100.0 * (STAGES - 1) / (double)(micro_batches + STAGES - 1), accuracy,
+           check ? "; the weights are those of the unsplit model" : "");
+    if (accuracy < 95) program_miss("95 %% of the test digits");
 }
 
 int main(int argc, char **argv) {
-    const flag flags[] = {
-        { "micro-batches", "N", "in a step", .integer = &micro_batches, .min = 1,
-          .max = MICRO_MAX },
-        { "size", "N", "digits in a micro-batch", .integer = &size, .min = 1, .max = 11 },
-        { "epochs", "N", "passes over the digits", .integer = &epochs, .min = 1, .max = 1e6 },
-        { "check", NULL, "also train the unsplit model, and compare", .is_set = &check },
-        { "plot", "FILE.svg", "draw the loss", .text = &plot },
-        { 0 },
-    };
-    static const char about[] =
-        "Learns handwritten digits with a model in two stages and two replicas of each stage.\n"
-        "Exit code: 0 if 95 % of the test digits are recognised, 3 if not, 1 after an error.";
-    int code = flags_parse("pipeline_ddp", about, flags, argc, argv);
-    if (code >= 0) return code;
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    return gw_rpc_launched().rank >= 0 ? run_worker(NULL, NULL)
-                                       : workers_run(WORKERS, run_worker, NULL);
+    return program_main(
+        argc, argv, work, &progress, .workers = WORKERS, .exactly = "two stages of two replicas",
+        .about =
+            "Learns handwritten digits with a model in two stages and two replicas of each stage.",
+        .flags = {
+            { "micro-batches", "N", "in a step", .integer = &micro_batches, .min = 1,
+              .max = MICRO_MAX },
+            { "size", "N", "digits in a micro-batch", .integer = &size, .min = 1, .max = 11 },
+            { "epochs", "N", "passes over the digits", .integer = &epochs, .min = 1, .max = 1e6 },
+            { "check", NULL, "also train the unsplit model, and compare", .is_set = &check } });
 }

@@ -2,9 +2,7 @@
 #include "example_run.h"
 #include "testing/testing.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 // ---- ddp_digits ---------------------------------------------------------------------------------
 
@@ -69,22 +67,32 @@ static void replicas_survive_losses_and_let_new_ones_in(void **state) {
     assert_says(run("timeout 100 ./ddp_survives --losses 0"), 0, "0 lost, 0 let in: 9");
 }
 
-static void survivors_draw_one_curve(void **state) {
+static void they_draw_curves(void **state) {
     (void)state;
-    char path[] = "/tmp/survives-test-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    assert_says(run("timeout 100 ./ddp_survives --plot %s; cat %s", path, path), 0, "</svg>");
-    unlink(path);
+    assert_draws("timeout 100 ./ddp_digits --epochs 2");
+    assert_draws("timeout 100 ./ddp_rpc --epochs 2");
+    assert_draws("timeout 100 ./join_uneven");
+    assert_draws("timeout 100 ./ddp_survives");
+}
+
+static void they_say_what_was_missed(void **state) {
+    (void)state;
+    assert_says(run("timeout 100 ./ddp_digits --epochs 1"), 3,
+                "not reached: test accuracy of at least 97 %\n");
+    assert_says(run("timeout 100 ./ddp_rpc --epochs 1"), 3, "not reached: loss of at most 0.7\n");
 }
 
 static void they_refuse_wrong_options(void **state) {
     (void)state;
-    assert_says(run("./ddp_digits --help"), 0, "--plot FILE.svg");
-    assert_says(run("./ddp_rpc --help"), 0, "--plot FILE.svg");
-    assert_says(run("./join_uneven --help"), 0, "--inputs N");
-    assert_says(run("./ddp_survives --help"), 0, "--plot FILE.svg");
+    static const char *const programs[] = { "ddp_digits",  "ddp_rpc",      "join_uneven",
+                                            "local_sgd",   "pipeline_ddp", "zero_memory",
+                                            "ddp_survives" };
+    for (int i = 0; i < 7; i++) {
+        assert_says(run("./%s --help", programs[i]), 0, "--plot FILE.svg");
+        assert_says(run("./%s --nothing", programs[i]), 2, "--nothing: no such option, see --help");
+        assert_says(run("./%s --plot /nowhere/x.svg", programs[i]), 2,
+                    "--plot /nowhere/x.svg: No such file or directory\n");
+    }
     assert_says(run("./ddp_survives --world-size 1"), 2, "expected a whole number, 2 to 32");
     assert_says(run("./ddp_survives --epochs 5"), 2, "so that new members come in time");
     assert_says(run("timeout 100 ./ddp_survives --losses 0 --epochs 1"), 3, "after 1 epochs");
@@ -98,5 +106,5 @@ static void they_refuse_wrong_options(void **state) {
 GW_TESTS(example_ddp, replicas_learn_digits,
          shards_give_one_set_of_weights_on_any_number_of_workers, replicas_run_under_the_launcher,
          four_roles_learn_planted_labels, replicas_survive_losses_and_let_new_ones_in,
-         survivors_draw_one_curve, replicas_with_uneven_inputs_end_alike,
+         replicas_with_uneven_inputs_end_alike, they_draw_curves, they_say_what_was_missed,
          they_refuse_wrong_options);

@@ -11,14 +11,23 @@ static void local_sgd_is_as_good_by_a_third_of_the_bytes(void **state) {
 
 static void it_says_when_too_much_is_sent(void **state) {
     (void)state;
-    assert_says(run("timeout 100 ./local_sgd --period 2 --epochs 5"), 3, "test accuracy");
+    assert_says(run("timeout 100 ./local_sgd --period 2 --epochs 5"), 3,
+                "not reached: local SGD by at most 30 % of the bytes of DDP\n");
+}
+
+static void it_draws_three_curves(void **state) {
+    (void)state;
+    assert_draws("timeout 100 ./local_sgd --epochs 2");
+    assert_says(run("timeout 100 ./local_sgd --epochs 1 --plot local.svg >/dev/null; "
+                    "grep -c '<polyline' local.svg; rm local.svg"),
+                0, "3\n");
 }
 
 static void it_refuses_wrong_options(void **state) {
     (void)state;
-    assert_says(run("./local_sgd --help"), 0, "--plot FILE.svg");
+    assert_says(run("./local_sgd --world-size 1"), 2, "--world-size 1: expected");
     assert_says(run("./local_sgd --period 0"), 2, "--period 0");
 }
 
 GW_TESTS(example_local, local_sgd_is_as_good_by_a_third_of_the_bytes, it_says_when_too_much_is_sent,
-         it_refuses_wrong_options);
+         it_draws_three_curves, it_refuses_wrong_options);

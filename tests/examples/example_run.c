@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 result *run(const char *format, ...) {
     char command[2048];
@@ -43,6 +44,18 @@ void assert_says(result *r, int exit_code, const char *text) {
     assert_int_equal(r->exit_code, exit_code);
     assert_non_null(strstr(r->output, text));
     test_free(r);
+}
+
+void assert_draws(const char *command) {
+    char path[] = "/tmp/example-test-XXXXXX";
+    int fd = mkstemp(path);
+    assert_true(fd >= 0);
+    close(fd);
+    result *r = run("%s --plot %s >/dev/null; cat %s", command, path, path);
+    const char *line = strstr(r->output, "points=\""), *second = line ? strchr(line, ' ') : NULL;
+    assert_true(second && second[1] >= '0' && second[1] <= '9');
+    assert_says(r, 0, "</svg>");
+    unlink(path);
 }
 
 void assert_same_output(result *a, result *b, int exit_code) {

@@ -21,4 +21,7 @@ void assert_was_cut(result *r);
 void assert_says(result *r, int exit_code, const char *text);
 void assert_same_output(result *a, result *b, int exit_code);
 
+// Runs |command|, however it ends, with --plot: there is a picture with at least two points.
+void assert_draws(const char *command);
+
 #endif

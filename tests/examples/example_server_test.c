@@ -3,18 +3,7 @@
 #include "example_run.h"
 #include "testing/testing.h"
 
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
-
-static void assert_draws(const char *command) {
-    char path[] = "/tmp/example-test-XXXXXX";
-    int fd = mkstemp(path);
-    assert_true(fd >= 0);
-    close(fd);
-    assert_says(run("%s --plot %s; cat %s", command, path, path), 0, "</svg>");
-    unlink(path);
-}
 
 // ---- Parameter server ---------------------------------------------------------------------------
 

@@ -62,6 +62,11 @@ static void limits_are_as_written(void **state) {
     run("limits");
 }
 
+static void programs_are_no_longer_than_said(void **state) {
+    (void)state;
+    run("lines");
+}
+
 static void an_installed_library_can_be_used(void **state) {
     (void)state;
     run("install");
@@ -82,5 +87,5 @@ GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
                     public_headers_stand_alone, options_are_written_by_name,
                     examples_in_headers_compile, links_in_pages_lead_somewhere,
                     labels_of_rules_are_unique, limits_are_as_written,
-                    an_installed_library_can_be_used, the_library_has_no_mutations,
-                    every_fault_has_a_test);
+                    programs_are_no_longer_than_said, an_installed_library_can_be_used,
+                    the_library_has_no_mutations, every_fault_has_a_test);

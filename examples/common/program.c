@@ -1,0 +1,81 @@
+#include "program.h"
+
+#include "workers.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const char *plot;  // file; NULL: none
+static bool has_missed;
+
+void program_miss(const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    printf("not reached: ");
+    vprintf(format, args);
+    putchar('\n');
+    va_end(args);
+    has_missed = true;
+}
+
+static void conclude(gw_scope *root, const program *p) {
+    if (plot && !curve_plot(p->progress, plot))
+        gw_fail(root, GW_SYSTEM, "--plot %s: %s", plot, strerror(errno));
+    const curve_options *o = &p->progress->options;
+    double scale = o->percent ? 100 : 1;
+    if (!curve_has_reached(p->progress))
+        program_miss("%s of %s %g%s", o->title, o->falls ? "at most" : "at least", o->goal * scale,
+                     o->percent ? " %" : "");
+}
+
+// The life of one worker. |init_method| is NULL under a launcher.
+static int run_worker(const char *init_method, void *context) {
+    const program *p = context;
+    int rank = gw_rpc_launched().rank;
+    gw_scope *root = gw_scope_open(NULL);
+    curve_open(p->progress, rank == p->reporter ? stdout : NULL, p->progress->options);
+    gw_rpc_init(root, .name = p->names ? p->names[rank % p->workers] : "worker%d",
+                .init_method = init_method);
+    if (gw_ok(root) && p->exactly && gw_rpc_world_size(root) != p->workers)
+        gw_fail(root, GW_INVALID, "%s: gradwire run -n %d -- %s", p->exactly, (int)p->workers,
+                program_invocation_short_name);
+    if (gw_ok(root)) p->work(root);
+    if (gw_ok(root) && rank == p->reporter) conclude(root, p);
+    curve_close(p->progress);
+    gw_rpc_shutdown(root);
+    int failed = gw_exit_code(gw_scope_close(root));
+    return failed ? failed : has_missed ? PROGRAM_MISSED : 0;
+}
+
+int program_run(int argc, char **argv, const program *p) {
+    int64_t world_size = p->workers ? p->workers : 2;
+    char about[1024];
+    snprintf(about, sizeof about,
+             "%s\nExit code: 0, or 3 if what it is to reach is missed, 1 after an error, 2 for a "
+             "wrong option.",
+             p->about);
+    flag all[PROGRAM_FLAGS_MAX + 3] = { 0 }, *end = all;
+    for (const flag *own = p->flags; end - all < PROGRAM_FLAGS_MAX && own->name;) *end++ = *own++;
+    if (!p->exactly)
+        *end++ = (flag){ "world-size",
+                         "N",
+                         "processes, if it makes them",
+                         .integer = &world_size,
+                         .min = p->workers_min ? (double)p->workers_min : 1,
+                         .max = 1024 };
+    *end = (flag){ "plot", "FILE.svg", "draw the curve", .text = &plot };
+    int code = flags_parse(program_invocation_short_name, about, all, argc, argv);
+    if (code >= 0) return code;
+    int rank = gw_rpc_launched().rank;
+    if (plot && (rank < 0 || rank == p->reporter) && !curve_can_plot(plot)) {
+        fprintf(stderr, "%s: --plot %s: %s\n", program_invocation_short_name, plot,
+                strerror(errno));
+        return 2;
+    }
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    program context = *p;
+    return rank >= 0 ? run_worker(NULL, &context)
+                     : workers_run((int)world_size, run_worker, &context);
+}
