@@ -328,7 +328,7 @@ static gw_status keep_unknown(agent *a, int from, uint8_t kind, const group_head
     return status == GW_NO_MEMORY ? GW_OK : status;
 }
 
-// GRP-8: nobody waits for a member that has closed the group. The leader is told, behind what it has
+// GRP-8: nobody waits for a member that has closed the group, nor for its verdict. The leader is told, behind what it has
 // been told before; if it was this member, there is none.
 void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_header *h) {
     gw_error error;
@@ -400,6 +400,11 @@ static gw_status unknown_received(agent *a, int from, message *m, const group_he
     incoming *p;
     uint8_t kind = m->kind;
     bool valid = true, keeps = kind != KIND_QUERY && kind != KIND_ANSWER;
+    const closed_group *was = groups_find_closed_on_loop(a, h->group);
+    if (kind == KIND_REPORT && was && was->leader == a->rank) {  // GRP-8
+        group_refuse_closed_on_loop(a, from, was->leader, h);
+        keeps = false;
+    }
     if (kind == KIND_QUERY) verdict_answer_unknown_on_loop(a, from, h);
     if (kind >= KIND_PROPOSE)
         valid = agree_unknown_received_on_loop(a, from, kind, h, after_header(m), &keeps);

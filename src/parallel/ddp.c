@@ -355,7 +355,10 @@ static void bring_nothing(gw_scope *s, ddp_pass *r) {
 static void exchange_nothing(gw_scope *s, gw_ddp *d) {
     gw_future *f = gw_future_open(s);
     ddp_pass *r = gw_ok(s) ? ddp_pass_open(s, d, context_deadline_ns(s), NULL) : NULL;
-    if (!r) return;
+    if (!r) {
+        d->gate.class->abandoned(&d->gate, gw_scope_error(s));
+        return;
+    }
     bring_nothing(s, r);
     r->done = settle;
     r->context = handle_retain(f);

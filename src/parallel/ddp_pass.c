@@ -339,6 +339,13 @@ static gw_tensor *plus_earlier(gate_pass *g, gw_scope *s, int i, gw_tensor *grad
     return gw_add(s, earlier, gradient);
 }
 
+// Without memory for a pass that fails this member is behind the others by one from here on.
+static void break_group(gw_ddp *d, const gw_error *error) {
+    env_enter(d->agent->env);
+    group_break_all_on_loop(d->group, error);
+    env_leave(d->agent->env);
+}
+
 // The others wait for a pass that does not come: they get the error of who called the model.
 static void abandoned(gate *g, const gw_error *error) {
     gw_ddp *d = ddp_of(g);
@@ -351,6 +358,8 @@ static void abandoned(gate *g, const gw_error *error) {
     if (r) {
         ddp_pass_begin(r);
         ddp_pass_release(r);
+    } else {
+        break_group(d, error);
     }
     gw_error ignored = gw_scope_close(s);
     (void)ignored;
@@ -398,7 +407,10 @@ static void begin(gate_pass *g, gw_scope *s) {
         return;
     }
     ddp_pass *r = ddp_pass_open(s, d, context_deadline_ns(g->scope), NULL);
-    if (!r) return;
+    if (!r) {
+        abandoned(g->gate, gw_scope_error(s));
+        return;
+    }
     r->done = answer;
     r->context = g->answer;
     g->state = r;

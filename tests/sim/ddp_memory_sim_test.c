@@ -140,4 +140,93 @@ static void all_come_to_an_end_when_memory_fails(void **state) {
     testing_for_seeds(SEEDS, fail_by_seed, NULL);
 }
 
-GW_TESTS_WITH_LIMIT(ddp_memory_sim, 120, all_come_to_an_end_when_memory_fails);
+// ---- One pass -----------------------------------------------------------------------------------
+
+// Allocations of a member's own thread in one backward pass, or while it says that it has none.
+typedef struct one_pass {
+    bool skips;
+    long fails_at, until, at;  // counted from 1; |until| 0: all later ones
+    bool has_failed;
+    gw_status ends[MEMBERS];
+} one_pass;
+
+static one_pass *pass_now;
+static _Thread_local bool in_pass;
+
+static int fail_in_pass(size_t size) {
+    (void)size;
+    one_pass *p = pass_now;
+    if (!in_pass) return 0;
+    long n = ++p->at;
+    bool fails = n >= p->fails_at && (!p->until || n < p->until);
+    p->has_failed |= fails;
+    return fails;
+}
+
+static void begin_pass(gw_scope *s, gw_ddp *ddp, gw_tensor *sum, bool skips) {
+    if (skips)
+        gw_ddp_skip(s, ddp);
+    else
+        gw_backward(s, sum);
+}
+
+// What was closed here would tell the others, too.
+static void stay(gw_scope *s) {
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, 100000);
+    gw_wait(t, gw_future_open(t));
+    gw_error ignored = gw_scope_close(t);
+    (void)ignored;
+}
+
+static void pass_once(gw_scope *root, int rank, void *context) {
+    one_pass *p = context;
+    gw_scope *s = gw_scope_open(root);
+    gw_module *m = gw_module_open(s, "model", same, NULL);
+    gw_tensor *x = gw_requires_grad(s, gw_full(s, GW_F32, 1, SIZE));
+    gw_module_register_parameter(s, m, "x", x);
+    gw_ddp *ddp = gw_ddp_open(s, m);
+    gw_barrier(s, gw_group_world(s));
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_set_timeout(t, 60000);
+    gw_tensor *sum = gw_sum(t, gw_module_call(t, m, x));
+    in_pass = rank == 1;
+    begin_pass(t, ddp, sum, rank == 1 && p->skips);
+    in_pass = false;
+    p->ends[rank] = gw_scope_error(t)->status;
+    gw_scope_clear(t);
+    gw_error ignored = gw_scope_close(t);
+    gw_scope_clear(s);
+    stay(s);
+    ignored = gw_scope_close(s);
+    (void)ignored;
+}
+
+static void fail_each(bool skips, bool all_later) {
+    one_pass p = { .skips = skips };
+    long n = 1;
+    do {
+        size_t live = mem_live_count();
+        testing_note("allocation %ld%s fails%s", n, all_later ? " and every later one" : "",
+                     skips ? ", of one that skips" : "");
+        p = (one_pass){ .skips = skips, .fails_at = n, .until = all_later ? 0 : n + 1 };
+        pass_now = &p;
+        mem_fail_hook = fail_in_pass;
+        cluster_run(1, (cluster_options){ .world_size = MEMBERS, .fails = true }, pass_once, &p);
+        mem_fail_hook = NULL;
+        assert_int_not_equal(p.ends[0],
+                             GW_TIMEOUT);  // of what fails behind its means it knows nothing
+        assert_int_not_equal(p.ends[1], GW_TIMEOUT);
+        assert_int_equal(mem_live_count(), live);
+        n++;
+    } while (p.has_failed);
+    assert_true(n > 10);
+}
+
+static void a_pass_without_memory_is_told_to_all(void **state) {
+    (void)state;
+    for (int way = 0; way < 4; way++) fail_each(way & 1, way & 2);
+}
+
+GW_TESTS_WITH_LIMIT(ddp_memory_sim, 120, all_come_to_an_end_when_memory_fails,
+                    a_pass_without_memory_is_told_to_all);
