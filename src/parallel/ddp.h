@@ -81,8 +81,10 @@ struct gw_ddp {
     void *hook_context;
     gw_hook_save *save_hook;  // as the program says; NULL: it does not
     gw_hook_load *load_hook;
-    int64_t earlier_passes;  // of hooks: those before the group was re-formed
-    layout *layout;          // of the pass that launches next
+    // of the furthest member, before the group was re-formed
+    int64_t earlier_passes;   // that hooks count
+    int64_t earlier_reduced;  // whose means had come
+    layout *layout;           // of the pass that launches next
     list_node passes;  // of ddp_pass, by |link|: those that have not launched all their buckets
     const struct ddp_pass *telling;  // that awaits rank 0's order: later ones have its layout
     bool launching;                  // a thread launches buckets
@@ -130,7 +132,11 @@ bool ddp_is_usable(gw_scope *s, const char *what, const gw_ddp *d);
 // Finds parameters and buffers of d->model. False with |s| failed.
 bool replicas_collect(gw_scope *s, gw_ddp *d);
 bool replicas_compare_models(gw_scope *s, gw_ddp *d);
-// Gives all members the numbers of |root|.
+// What |root| has of tensors |first| to |end|, of parameters with buffers behind them: NULL at |root|
+// itself, with |s| failed, and of a group of one. Put in place by replicas_put.
+gw_tensor **replicas_receive(gw_scope *s, gw_ddp *d, int first, int end, int root);
+void replicas_put(gw_scope *s, gw_ddp *d, int first, int end, gw_tensor **numbers);
+// Gives all members the numbers of |root|: all of them, or none if it fails.
 void replicas_broadcast(gw_scope *s, gw_ddp *d, bool parameters, bool buffers, int root);
 void replicas_compare_numbers(gw_scope *s, gw_ddp *d);
 void replicas_sum(gate *g, gw_scope *s, double *numbers, int count);  // of gate_class

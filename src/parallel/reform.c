@@ -50,21 +50,8 @@ static int find_first(gw_scope *s, gw_group *g, place own, place *out) {
     return root;
 }
 
-// What the hook remembers, of member |root|.
-static void share_hook_state(gw_scope *s, gw_ddp *d, int root, bool is_behind) {
-    hook_state h = { d->save_hook, d->load_hook, d->hook_context };
-    if (!h.save) h = hook_state_of(d->hook, d->hook_context);
-    if (!h.save) return;
-    bool leads = d->stats.rank == root && gw_ok(s);
-    gw_value state = leads ? gw_value_of(h.save(s, h.context)) : gw_none();
-    gw_value given =
-        gw_broadcast_value_with(s, d->group, state, root, GW_OPTIONS(gw_collective_options));
-    gw_map *map = gw_ok(s) ? gw_map_of(s, given) : NULL;
-    if (gw_ok(s)) h.load(s, h.context, map, is_behind);
-}
-
 // From here on passes are those of the new group, which begins like one that was opened now.
-static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g) {
+static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g, place own) {
     int *keepers = d->keepers;
     d->keepers = NULL;  // until the optimizer shares gradients out among the members of |g|
     layout *l = layout_open(d, NULL);
@@ -86,6 +73,8 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g) {
     static_forget_on_loop(d);
     d->stats.rebuilt = false;
     d->stats.passes = d->stats.reduced = 0;
+    d->earlier_reduced = own.passes;
+    d->earlier_passes = own.of_hooks;
     d->stats.buckets = l->bucket_count;
     d->stats.world_size = gw_group_size(g);
     d->stats.rank = gw_group_rank(g);
@@ -95,11 +84,67 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g) {
     return true;
 }
 
-static void give_state(gw_scope *s, gw_optimizer *opt, gw_group *g, int root) {
-    bool leads = gw_group_rank(g) == root;
-    gw_value state = leads ? gw_value_of(gw_optimizer_state_dict(s, opt)) : gw_none();
-    gw_value given = gw_broadcast_value_with(s, g, state, root, GW_OPTIONS(gw_collective_options));
-    if (gw_ok(s) && !leads) gw_optimizer_load_state_dict(s, opt, gw_map_of(s, given));
+// ---- Giving -------------------------------------------------------------------------------------
+
+// What member |root| gives, on its way: nothing of it is in place before all of it has come, so that a loss meanwhile
+// leaves nobody with a part. REPL-7.
+typedef struct gift {
+    int root;
+    hook_state hook;
+    gw_map *optimizer, *hook_remembers;  // NULL: there is none
+    gw_tensor **numbers;                 // NULL: those of this member
+} gift;
+
+static gw_map *receive_map(gw_scope *s, gw_ddp *d, gw_map *own, int root) {
+    gw_value mine = own && gw_ok(s) ? gw_value_of(own) : gw_none();
+    gw_value given =
+        gw_broadcast_value_with(s, d->group, mine, root, GW_OPTIONS(gw_collective_options));
+    return gw_ok(s) ? gw_map_of(s, given) : NULL;
+}
+
+static void receive(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gift *x) {
+    bool leads = d->stats.rank == x->root;
+    int end = d->gate.leaf_count + d->buffer_count;
+    if (opt) {
+        gw_map *own = leads ? gw_optimizer_state_dict(s, opt) : NULL;
+        gw_map *given = receive_map(s, d, own, x->root);
+        x->optimizer = leads ? NULL : given;
+    }
+    x->hook = (hook_state){ d->save_hook, d->load_hook, d->hook_context };
+    if (!x->hook.save) x->hook = hook_state_of(d->hook, d->hook_context);
+    if (x->hook.save) {
+        gw_map *own = leads && gw_ok(s) ? x->hook.save(s, x->hook.context) : NULL;
+        x->hook_remembers = receive_map(s, d, own, x->root);
+    }
+    x->numbers = replicas_receive(s, d, 0, end, x->root);
+}
+
+// The count of steps says where this member is: it comes last.
+static void put(gw_scope *s, gw_ddp *d, gw_optimizer *opt, const gift *x, bool is_behind) {
+    int end = d->gate.leaf_count + d->buffer_count;
+    if (gw_ok(s) && x->hook_remembers)
+        x->hook.load(s, x->hook.context, x->hook_remembers, is_behind);
+    replicas_put(s, d, 0, end, x->numbers);
+    if (gw_ok(s) && x->optimizer) gw_optimizer_load_state_dict(s, opt, x->optimizer);
+}
+
+// The others do not wait for one that fails here alone.
+static void break_group(gw_ddp *d, gw_group *g, const gw_error *error) {
+    env_enter(d->agent->env);
+    group_break_all_on_loop(g, error);
+    env_leave(d->agent->env);
+}
+
+// In |d->group|, whose members are those of |g|.
+static void catch_up(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g, gift *x, place own,
+                     place first) {
+    bool is_sharded = opt && shard_of(opt), is_behind = is_ahead(first, own);
+    receive(s, d, is_sharded ? NULL : opt, x);
+    if (gw_ok(s) && is_sharded) shard_follow(s, opt, d, g);
+    if (gw_ok(s)) put(s, d, opt, x, is_behind);
+    if (!gw_ok(s)) return;
+    d->earlier_passes = first.of_hooks;
+    d->earlier_reduced = first.passes;
 }
 
 void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
@@ -107,20 +152,19 @@ void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
         !check(s, d, g))
         return;
     gw_scope *t = gw_scope_open(s);
-    place own = { gw_optimizer_steps(opt), d->stats.reduced, d->earlier_passes + d->stats.passes };
+    gw_no_grad(t);
+    place own = { gw_optimizer_steps(opt), d->earlier_reduced + d->stats.reduced,
+                  d->earlier_passes + d->stats.passes };
     place first = own;
+    gift x = { 0 };
     gw_group *private = group_open_own(d->own, g);
     if (!gw_ok(d->own)) {
         scope_fail_with(t, gw_scope_error(d->own));
         gw_scope_clear(d->own);
     }
-    int root = gw_ok(t) ? find_first(t, private, own, &first) : 0;
-    bool ok = gw_ok(t) && enter_group(t, d, private) && replicas_compare_models(t, d);
-    bool is_sharded = opt && shard_of(opt);
-    if (ok && is_sharded) shard_follow(t, opt, d, g);
-    if (ok) replicas_broadcast(t, d, true, true, root);
-    if (ok && opt && !is_sharded) give_state(t, opt, private, root);
-    if (ok) d->earlier_passes = first.of_hooks;
-    if (ok) share_hook_state(t, d, root, is_ahead(first, own));
+    if (gw_ok(t)) x.root = find_first(t, private, own, &first);
+    if (gw_ok(t) && enter_group(t, d, private, own) && replicas_compare_models(t, d))
+        catch_up(t, d, opt, g, &x, own, first);
+    if (!gw_ok(t) && private != &group_poison) break_group(d, private, gw_scope_error(t));
     gw_scope_close_up(t);
 }

@@ -151,8 +151,9 @@ bool replicas_compare_models(gw_scope *s, gw_ddp *d) {
 
 // ---- Broadcasting -------------------------------------------------------------------------------
 
-// All tensors of one dtype travel in one.
-static void broadcast_dtype(gw_scope *s, gw_ddp *d, gw_dtype dtype, int first, int end, int root) {
+// All tensors of one dtype travel in one. |numbers[i - first]| is what is given of tensor |i|.
+static void receive_dtype(gw_scope *s, gw_ddp *d, gw_dtype dtype, int first, int end, int root,
+                          gw_tensor **numbers) {
     gw_tensor **parts = gw_alloc(s, ((size_t)(end - first) + 1) * sizeof *parts);
     int count = 0;
     for (int i = first; gw_ok(s) && i < end; i++) {
@@ -164,23 +165,33 @@ static void broadcast_dtype(gw_scope *s, gw_ddp *d, gw_dtype dtype, int first, i
     gw_tensor *given = gw_broadcast(s, d->group, flat, root, .key = KEY_BROADCAST);
     int64_t at = 0;
     for (int i = first; gw_ok(s) && i < end; i++) {
-        gw_tensor *x = tensor_at(d, i);
+        const gw_tensor *x = tensor_at(d, i);
         if (x->dtype != dtype) continue;
-        gw_copy_(s, x,
-                 gw_reshape_with(s, gw_slice(s, given, 0, at, at + x->numel, 1),
-                                 (gw_shape){ x->dims, x->sizes }));
+        numbers[i - first] = gw_reshape_with(s, gw_slice(s, given, 0, at, at + x->numel, 1),
+                                             (gw_shape){ x->dims, x->sizes });
         at += x->numel;
     }
+}
+
+gw_tensor **replicas_receive(gw_scope *s, gw_ddp *d, int first, int end, int root) {
+    if (d->stats.world_size == 1) return NULL;
+    gw_tensor **numbers = gw_alloc(s, ((size_t)(end - first) + 1) * sizeof *numbers);
+    for (gw_dtype dtype = 0; gw_ok(s) && dtype <= GW_BOOL8; dtype++)
+        receive_dtype(s, d, dtype, first, end, root, numbers);
+    return gw_ok(s) && d->stats.rank != root ? numbers : NULL;
+}
+
+void replicas_put(gw_scope *s, gw_ddp *d, int first, int end, gw_tensor **numbers) {
+    for (int i = first; numbers && gw_ok(s) && i < end; i++)
+        gw_copy_(s, tensor_at(d, i), numbers[i - first]);
 }
 
 void replicas_broadcast(gw_scope *s, gw_ddp *d, bool parameters, bool buffers, int root) {
     int first = parameters ? 0 : d->gate.leaf_count;
     int end = buffers ? tensor_count(d) : d->gate.leaf_count;
-    if (d->stats.world_size == 1) return;
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
-    for (gw_dtype dtype = 0; gw_ok(t) && dtype <= GW_BOOL8; dtype++)
-        broadcast_dtype(t, d, dtype, first, end, root);
+    replicas_put(t, d, first, end, replicas_receive(t, d, first, end, root));
     gw_scope_close_up(t);
 }
 

@@ -13,6 +13,7 @@ typedef struct scene {
     sim *sim;
     uint64_t seed;
     int victim;
+    int64_t after_ns;  // of what the test says
     int finished;
 } scene;
 
@@ -153,6 +154,84 @@ static void they_go_on_with_a_newcomer_where_they_were(void **state) {
     if (!getenv("SEED")) assert_true(finished > 0);
 }
 
+// ---- Losses while they re-form ------------------------------------------------------------------
+// Member 0 is a step ahead, and the first or the second is lost while it gives the others its state.
+
+static void go_ahead(gw_scope *outer, const learner *l, int step) {
+    gw_scope *s = gw_scope_open(outer);
+    gw_ddp_no_sync(s);
+    float x[4] = { (float)(step % 3), 1, -1, (float)(step % 2) };
+    gw_tensor *out = gw_module_call(s, l->model, gw_reshape(s, gw_from(s, x, 4), 1, 4));
+    gw_backward(s, gw_sum(s, gw_mul(s, out, out)));
+    gw_optimizer_step(s, l->opt);
+    gw_error e = gw_scope_close(s);
+    assert_string_equal(e.text, "");
+}
+
+// Until nobody is lost meanwhile.
+static void reform_all(gw_scope *s, const scene *c, const learner *l, int rank, gw_ddp *ddp,
+                       gw_group **at) {
+    int tries = 0;
+    gw_ddp_reform(s, ddp, l->opt, *at);
+    while (!gw_ok(s) && !is_dead(c, rank)) {
+        gw_error e = *gw_scope_error(s);
+        gw_scope_clear(s);
+        if (e.status != GW_DISCONNECTED || ++tries == 4) fail_msg("w%d: %s", rank, e.text);
+        *at = gw_group_reform(s, *at);
+        gw_ddp_reform(s, ddp, l->opt, *at);
+    }
+}
+
+static void lose_one_while_they_reform(gw_scope *s, int rank, void *context) {
+    scene *c = context;
+    gw_group *g = open_trainers(s, 0, TRAINERS);
+    learner l = open_learner(s);
+    gw_ddp *ddp = gw_ddp_open(s, l.model, .group = g);
+    for (int step = 0; step < 3; step++) assert_int_equal(take_step(s, &l, step).status, GW_OK);
+    if (rank == 0) go_ahead(s, &l, 3);
+    gw_barrier(s, g);
+    if (rank == 0) assert_true(sim_at(c->sim, sim_now_ns(c->sim) + c->after_ns, die, c));
+    reform_all(s, c, &l, rank, ddp, &g);
+    if (is_dead(c, rank)) {
+        gw_scope_clear(s);
+        return;
+    }
+    for (int step = steps_of(s, l.opt); step < STEPS && !is_dead(c, rank);) {
+        gw_error e = take_step(s, &l, step);
+        if (is_dead(c, rank)) break;
+        if (e.status) {
+            g = gw_group_reform(s, g);
+            reform_all(s, c, &l, rank, ddp, &g);
+        }
+        step = steps_of(s, l.opt);
+    }
+    if (!is_dead(c, rank) && gw_ok(s)) {
+        expect_same(s, &l);
+        c->finished++;
+    }
+    if (!is_dead(c, rank) && !gw_ok(s)) fail_msg("w%d: %s", rank, gw_scope_error(s)->text);
+    gw_scope_clear(s);
+}
+
+static void lose_at(uint64_t seed, void *context) {
+    int *finished = context;
+    for (int victim = 0; victim < TRAINERS; victim++) {
+        scene c = { .victim = victim, .after_ns = (int64_t)seed * 25000 };
+        cluster_run(seed,
+                    (cluster_options){ .world_size = TRAINERS, .fails = true, .direct = direct },
+                    lose_one_while_they_reform, &c);
+        assert_in_range(c.finished, TRAINERS - 1, TRAINERS);
+        *finished += c.finished;
+    }
+}
+
+static void a_loss_while_they_re_form_parts_no_state(void **state) {
+    (void)state;
+    int finished = 0;
+    testing_for_seeds(SEEDS, lose_at, &finished);
+    printf("%d members have finished\n", finished);
+}
+
 static void meet_untrained(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_worker self = gw_rpc_self(s);
@@ -271,4 +350,5 @@ static void hooks_remember_what_the_furthest_member_does(void **state) {
 }
 
 GW_TESTS(ddp_reform_sim, members_that_have_not_begun_become_alike,
-         hooks_remember_what_the_furthest_member_does, they_go_on_with_a_newcomer_where_they_were);
+         hooks_remember_what_the_furthest_member_does, they_go_on_with_a_newcomer_where_they_were,
+         a_loss_while_they_re_form_parts_no_state);
