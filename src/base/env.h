@@ -75,6 +75,7 @@ typedef struct env_class {
     waiter *(*turn)(env *e);
     void (*defer)(env *e, task *t);
     void (*set_timer)(env *e, timer *t, int64_t due_ns);
+    void (*expect)(env *e, int change);  // may be NULL
     gw_status (*spawn)(env *e, void (*main)(void *arg), void *arg, gw_error *error);
     void (*catch_signals)(env *e);  // may be NULL, both
     const char *(*release_signals)(env *e);
@@ -140,6 +141,12 @@ static inline void env_defer(env *e, task *t) {
 // Arms |t|, again if it was armed; ENV_NEVER disarms.
 static inline void env_set_timer(env *e, timer *t, int64_t due_ns) {
     e->class->set_timer(e, t, due_ns);
+}
+
+// One more thing, or one less, is under way that no thread waits for and that needs what is patient (net/transport.h):
+// while there are any, that wakes this worker as everything does.
+static inline void env_expect(env *e, int change) {
+    if (e->class->expect) e->class->expect(e, change);
 }
 
 // A thread of its own, joined by env_close; |main| must have been told to end by then.

@@ -185,6 +185,7 @@ gw_future *request_start(gw_scope *s, gw_group *g, const char *what, run_request
         !prepare_into(s, g, what, &r, rec))
         return &future_poison;
     if (rec && rec->shapes) r.signature.shares = rec->shapes;
+    r.is_awaited = r.is_awaited || rec;
     choose_plan(&r, g);
     return run_start(s, g, &r);
 }

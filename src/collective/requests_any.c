@@ -60,14 +60,19 @@ gw_tensor *gw_scatter_from_with(gw_scope *s, gw_group *g, const gw_list *list, i
 
 // ---- Barriers -----------------------------------------------------------------------------------
 
-gw_future *gw_barrier_async_with(gw_scope *s, gw_group *g, gw_collective_options options) {
+static gw_future *barrier(gw_scope *s, gw_group *g, gw_collective_options options, bool waits) {
     if (!request_is_usable(s, g, "gw_barrier", options.key)) return &future_poison;
-    return request_start(s, g, "gw_barrier",
-                         request_of(OPERATION_BARRIER, CONTENT_VALUES, -1, options), NULL);
+    run_request r = request_of(OPERATION_BARRIER, CONTENT_VALUES, -1, options);
+    r.is_awaited = waits;
+    return request_start(s, g, "gw_barrier", r, NULL);
+}
+
+gw_future *gw_barrier_async_with(gw_scope *s, gw_group *g, gw_collective_options options) {
+    return barrier(s, g, options, false);
 }
 
 void gw_barrier_with(gw_scope *s, gw_group *g, gw_collective_options options) {
-    if (request_may_wait(s, "gw_barrier")) request_wait(s, gw_barrier_async_with(s, g, options));
+    if (request_may_wait(s, "gw_barrier")) request_wait(s, barrier(s, g, options, true));
 }
 
 void gw_monitored_barrier_with(gw_scope *s, gw_group *g, gw_collective_options options) {
@@ -84,6 +89,7 @@ static gw_value collect_values(gw_scope *s, gw_group *g, const char *what, opera
     run_request r = request_of(o, CONTENT_VALUES, o == OPERATION_ALL_GATHER ? -1 : root, options);
     r.own_value = x;
     r.as_list = o != OPERATION_BROADCAST;
+    r.is_awaited = true;
     return request_wait(s, request_start(s, g, what, r, NULL));
 }
 

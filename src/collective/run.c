@@ -194,6 +194,7 @@ static void enter(run *r) {
     g->run_count++;
     r->state = RUN_UNDER_WAY;
     r->number = r->notice->number = r->sequence->next++;
+    if (!r->is_awaited) env_expect(g->agent->env, 1);
     if (r->backend) backend_run_entered_on_loop(r);
     if (r->out_place) *r->out_place = (run_place){ r->sequence->key, r->number };
     r->began_ns = env_now_ns(g->agent->env);
@@ -492,6 +493,7 @@ static void leave_group(run *r) {
 // Of one that is under way: from here on it does not wait.
 static void stop_waiting(run *r) {
     env_set_timer(r->group->agent->env, &r->timer, ENV_NEVER);
+    if (!r->is_awaited) env_expect(r->group->agent->env, -1);
     watch_partners(r, false);
     for (list_node *l; (l = list_take(&r->promised));) {
         arrival *x = list_entry(l, arrival, link);

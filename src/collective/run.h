@@ -70,6 +70,7 @@ struct run {
     int64_t deadline_ns;
     run_place *out_place;         // written when it enters; may be NULL
     bool with_rows;               // the result is a list: of it, and of the rows from each member
+    bool is_awaited;              // whoever started it waits for it at once
     bool as_list;                 // the result is a list: of tensors or values
     struct backend_run *backend;  // NULL: values go by |plan|
     int64_t *shares;  // rows for each member, of reduce_scatter and all_to_all; NULL: equal ones
@@ -125,6 +126,7 @@ typedef struct run_request {
     uint64_t elements;      // of a reduction's tensor
     const int64_t *shares;
     bool as_list;
+    bool is_awaited;       // the caller is going to wait for it at once
     run_place *out_place;  // of a caller that waits; may be NULL
     bool with_rows;        // the result is a list of it and of how many rows each member has in it
 } run_request;

@@ -220,6 +220,7 @@ run *run_open(gw_scope *s, gw_group *g, const run_request *x) {
     r->as_list = x->as_list;
     r->out_place = x->out_place;
     r->with_rows = x->with_rows;
+    r->is_awaited = x->is_awaited;
     const char *origin = origin_base(x->options.origin);
     memcpy(r->origin, origin, strnlen(origin, sizeof r->origin - 1));
     r->deadline_ns = deadline_of(s, g, x->options.timeout_ms);

@@ -116,6 +116,7 @@ static shipment *open_shipment(run *r, shipments *all, uint8_t kind, int to) {
         return NULL;
     }
     x->to = to;
+    x->message.message->is_patient = true;
     all->count++;
     group_header_write(&x->message.message->head, r->group, r->sequence->key, r->number);
     return x;

@@ -252,6 +252,10 @@ bool connection_protects(const connection *l) {
     return l->is_encrypted || l->transport->protects_bytes;
 }
 
+void connection_be_patient(connection *l, bool is_patient) {
+    if (l->stream) l->stream->is_patient = is_patient;
+}
+
 size_t connection_send(connection *l, const struct iovec *parts, int count) {
     if (!l->stream || l->out_done < l->out_size) return 0;
     return stream_send(l->stream, parts, count);

@@ -83,5 +83,6 @@ bool connection_protects(const connection *l);
 
 // As stream_send; takes nothing while a handshake is on its way out, and |writable| follows.
 size_t connection_send(connection *l, const struct iovec *parts, int count);
+void connection_be_patient(connection *l, bool is_patient);  // about what is sent next
 
 #endif

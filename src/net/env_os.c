@@ -116,6 +116,7 @@ static const env_class os_class = {
     .turn = loop_turn,
     .defer = loop_lock_defer,
     .set_timer = loop_set_timer,
+    .expect = loop_expect,
     .spawn = os_spawn,
     .catch_signals = os_catch_signals,
     .release_signals = os_release_signals,

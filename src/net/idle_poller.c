@@ -105,6 +105,7 @@ static void sleep_idle(os_env *o, slot *s, int64_t until_ns) {
     bool ready = false;
     atomic_store_explicit(&s->state, SLOT_ASLEEP, memory_order_relaxed);
     atomic_fetch_add_explicit(&o->idle_count, 1, memory_order_relaxed);
+    loop_lock_ring_late_bells(o);
     loop_lock_release(o);
     if (s->seat) {
         ready = sleep_in_seat(o, s, until_ns);

@@ -224,6 +224,7 @@ static int sleep_in_inner(os_env *o, int64_t until_ns) {
     loop_lock_take(o);
     bool sleeps = loop_nobody_looks(o, true);
     if (sleeps) idle_take_off_watch(o);
+    if (sleeps) loop_lock_ring_late_bells(o);
     loop_lock_release(o);
     if (!sleeps) return look_once(o);
     return loop_sleep(o, o->inner, o->events, LOOP_EVENTS_MAX, until_ns);
@@ -330,14 +331,27 @@ static void wake_inner(os_env *o) {
 }
 
 // The one on watch forgets what was looked at, since it sleeps for long; a poller that leaves will be back soon.
-void loop_hand_over(os_env *o, const slot *from) {
-    if (o->poller) return;
+// False: something has come to memory.
+static bool hand_over(os_env *o, const slot *from) {
+    if (o->poller) return true;
     if (!list_is_empty(&o->parked)) {
         loop_lock_kick(o, list_entry(o->parked.next, slot, link));
-        return;
+        return true;
     }
     if (!o->on_watch) idle_put_on_watch(o);
-    if (o->on_watch && !loop_nobody_looks(o, o->on_watch == from)) wake_inner(o);
+    return !o->on_watch || loop_nobody_looks(o, o->on_watch == from);
+}
+
+void loop_hand_over(os_env *o, const slot *from) {
+    if (!hand_over(o, from)) wake_inner(o);
+}
+
+// What was looked at may have been left to what is urgent.
+void loop_expect(env *e, int change) {
+    os_env *o = of(e);
+    assert(loop_lock_held(e));
+    o->expected += change;
+    if (change > 0) loop_hand_over(o, NULL);
 }
 
 static bool yields_role(const waiter *w) {
@@ -346,13 +360,23 @@ static bool yields_role(const waiter *w) {
 
 enum { TURNS_BEFORE_LEAVING = 4 };
 
-// What lies in memory when the poller leaves costs it less than another thread that is woken for it.
-static void take_what_is_there(os_env *o, slot *s) {
-    for (int i = 0; i < TURNS_BEFORE_LEAVING && list_is_empty(&o->parked); i++) {
-        int count = loop_look_in_memory(o, o->events, LOOP_EVENTS_MAX);
-        if (count == 0) return;
-        make_turn(o, s, count);
+static bool take_what_is_there(os_env *o, slot *s) {
+    int count = list_is_empty(&o->parked) ? loop_look_in_memory(o, o->events, LOOP_EVENTS_MAX) : 0;
+    if (count > 0) make_turn(o, s, count);
+    return count > 0;
+}
+
+// What lies in memory when the poller leaves, or comes while it does, costs it less than another thread that is woken for
+// it.
+static void leave(os_env *o, slot *s) {
+    for (int turns = 0; turns < TURNS_BEFORE_LEAVING; turns++) {
+        if (take_what_is_there(o, s)) continue;
+        o->poller = NULL;
+        if (hand_over(o, NULL)) return;
+        o->poller = s;
     }
+    o->poller = NULL;
+    loop_hand_over(o, NULL);
 }
 
 static void wait_for_something(os_env *o, slot *s, int64_t until_ns) {
@@ -369,12 +393,14 @@ static void wait_for_something(os_env *o, slot *s, int64_t until_ns) {
             poll_until_something(o, s, until_ns);
         }
     }
-    if (o->poller == s) {
-        if (!below) take_what_is_there(o, s);
+    if (o->poller != s) {
+        loop_hand_over(o, NULL);
+    } else if (below) {
         o->poller = below;
-        if (below) begin_absence(o);
+        begin_absence(o);
+    } else {
+        leave(o, s);
     }
-    loop_hand_over(o, NULL);
 }
 
 bool loop_wait(env *e, waiter *w, int64_t until_ns) {
@@ -420,6 +446,7 @@ gw_status loop_init(os_env *o, gw_error *error) {
     o->armed_ns = ENV_NEVER;
     list_init(&o->looked);
     list_init(&o->bells);
+    list_init(&o->late_bells);
     o->sleep_ns = SLEEP_USUAL_NS;
     o->wake_source.class = &waking;
     o->timer_source.class = &timing;

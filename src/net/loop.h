@@ -32,7 +32,8 @@ typedef struct source_class {
 
     // Of a source that a poller can look at in memory; see looks.c. All but |has_something| with the loop lock.
     bool (*has_something)(source *s);  // for |ready|. By the poller alone, without the loop lock
-    bool (*sleeps)(source *s);  // nobody looks: the epoll set is to tell. False: it has something
+    // Nobody looks: the epoll set is to tell; |is_away|: but of what is patient. False: it has something.
+    bool (*sleeps)(source *s, bool is_away);
     void (*awakes)(source *s);  // somebody looks again
     void (*ring)(source *s);    // wakes its peer
 } source_class;
@@ -41,7 +42,7 @@ struct source {
     const source_class *class;
     list_node link;    // in |sources| or |retired|
     list_node looked;  // in |looked|
-    list_node bell;    // in |bells|
+    list_node bell;    // in |bells| or |late_bells|
 };
 
 // Where an idle thread sleeps: an epoll set of its own, around |inner| and an eventfd to wake just
@@ -104,6 +105,9 @@ struct os_env {
     kick kicks[LOOP_KICKS_MAX];
     int kick_count;
     list_node bells;  // sources whose peers are to be woken when the loop lock is given back
+    list_node
+        late_bells;  // when a thread of this env falls asleep: of peers that look by themselves
+    int expected;    // see env_expect
 
     // who waits
     slot *poller;      // the one that looks for events, or runs the tasks of the last ones
@@ -164,8 +168,10 @@ void loop_lock_take(os_env *o);     // bare: no turn begins or ends
 void loop_lock_release(os_env *o);  // bare, but wakes whom this turn has woken
 void loop_lock_run_tasks(os_env *o);
 void loop_lock_leave_tasks_to(os_env *o, pthread_t thread);  // which is running tasks
-void loop_lock_kick(os_env *o, slot *s);    // makes |s| look at the state of things, soon
-void loop_lock_ring(os_env *o, source *s);  // wakes the peer of |s|, soon
+void loop_lock_kick(os_env *o, slot *s);          // makes |s| look at the state of things, soon
+void loop_lock_ring(os_env *o, source *s);        // wakes the peer of |s|, soon
+void loop_lock_ring_later(os_env *o, source *s);  // before a thread sleeps
+void loop_lock_ring_late_bells(os_env *o);        // one is going to
 
 // ---- loop.c -------------------------------------------------------------------------------------
 gw_status loop_init(os_env *o, gw_error *error);
@@ -174,6 +180,7 @@ bool loop_wait(env *e, waiter *w, int64_t until_ns);
 void loop_wake(env *e, waiter *w);
 waiter *loop_turn(env *e);
 void loop_set_timer(env *e, timer *t, int64_t due_ns);
+void loop_expect(env *e, int change);
 gw_status loop_add(os_env *o, int fd, source *s, uint32_t events, gw_error *error);
 void loop_change(os_env *o, int fd, source *s, uint32_t events);
 void loop_remove(os_env *o, int fd);  // before it is closed

@@ -44,7 +44,16 @@ static void ring_bells(os_env *o) {
 }
 
 void loop_lock_ring(os_env *o, source *s) {
-    if (!list_has(&s->bell)) list_append(&o->bells, &s->bell);
+    list_remove(&s->bell);  // it may have been late
+    list_append(&o->bells, &s->bell);
+}
+
+void loop_lock_ring_later(os_env *o, source *s) {
+    if (!list_has(&s->bell)) list_append(&o->late_bells, &s->bell);
+}
+
+void loop_lock_ring_late_bells(os_env *o) {
+    list_splice(&o->bells, &o->late_bells);
 }
 
 void loop_lock_release(os_env *o) {

@@ -442,7 +442,8 @@ static void take_bytes(source *s, uint32_t events) {
     m->taken_by = pthread_self();
 }
 
-static bool has_none(source *s) {
+static bool has_none(source *s, bool is_away) {
+    (void)is_away;
     return !has_bytes(s);
 }
 

@@ -110,6 +110,10 @@ bool ring_out_waits(const ring_out *r) {
     return atomic_load_explicit(&r->words->head, memory_order_seq_cst) != r->tail;
 }
 
+bool ring_out_is_away(const ring_out *r) {
+    return atomic_load_explicit(&r->words->armed, memory_order_relaxed) == RING_AWAY;
+}
+
 bool ring_out_sleeps(ring_out *r) {
     step();
     atomic_store_explicit(&r->words->wants_room, 1, memory_order_seq_cst);
@@ -171,10 +175,10 @@ bool ring_in_wakes(ring_in *r) {
     return atomic_exchange_explicit(&r->words->wants_room, 0, memory_order_acq_rel) != 0;
 }
 
-bool ring_in_sleeps(ring_in *r) {
+static bool arm(ring_in *r, uint32_t armed) {
     bool had_bytes = has_mutation(MUTATION_RING_WAKE_LOST) && ring_has_bytes(r);
     step();
-    atomic_store_explicit(&r->words->armed, 1, memory_order_seq_cst);
+    atomic_store_explicit(&r->words->armed, armed, memory_order_seq_cst);
     failpoint("ring_armed");
     step();
     if (has_mutation(MUTATION_RING_WAKE_LOST)) return !had_bytes;
@@ -182,6 +186,14 @@ bool ring_in_sleeps(ring_in *r) {
     return atomic_load_explicit(&r->words->tail, memory_order_seq_cst) == r->head;
 }
 
+bool ring_in_sleeps(ring_in *r) {
+    return arm(r, RING_SLEEPS);
+}
+
+bool ring_in_leaves(ring_in *r) {
+    return arm(r, RING_AWAY);
+}
+
 void ring_in_awake(ring_in *r) {
-    atomic_store_explicit(&r->words->armed, 0, memory_order_relaxed);
+    atomic_store_explicit(&r->words->armed, RING_LOOKS, memory_order_relaxed);
 }

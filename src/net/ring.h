@@ -1,5 +1,5 @@
 // A ring: bytes from one process to another through memory that both have mapped.
-// docs/protocol/rings.md is the specification (RING-6 to RING-11).
+// docs/protocol/rings.md is the specification (RING-6 to RING-11, RING-13).
 //
 // Only memory: no system call but those that allocate pages, no waiting. What tells the other end to look is the
 // caller's; ring_out_wakes and ring_in_wakes say when.
@@ -28,6 +28,9 @@ enum {
 extern void (*ring_between_steps)(void *context);
 extern void *ring_steps_context;
 #endif
+
+// What |armed| says of the consumer.
+enum { RING_LOOKS, RING_SLEEPS, RING_AWAY };
 
 // In the segment, zeros at first. While both ends are busy only |tail| goes from one to the other with each message: |head|
 // and |armed| have cache lines of their own.
@@ -69,6 +72,7 @@ bool ring_has_room(ring_out *r);   // more than none, enough to go on with
 bool ring_out_wakes(ring_out *r);  // after ring_put: the consumer sleeps, and is to be woken
 // Whether the consumer sleeps and has not seen all. It may come by itself: ring_out_wakes tells.
 bool ring_out_waits(const ring_out *r);
+bool ring_out_is_away(const ring_out *r);  // it has left (RING-13)
 bool ring_out_sleeps(ring_out *r);  // about to sleep until there is room; false: there is some
 // Gives the large pages back, if the ring is empty and has not used them since the last time. Returns whether they are gone.
 bool ring_shrink(ring_out *r);
@@ -82,6 +86,7 @@ static inline bool ring_has_bytes(const ring_in *r) {
 size_t ring_take(ring_in *r, void *into, size_t size);
 bool ring_in_wakes(ring_in *r);   // after ring_take: the producer sleeps, and is to be woken
 bool ring_in_sleeps(ring_in *r);  // about to sleep until there are bytes; false: there are some
+bool ring_in_leaves(ring_in *r);  // the same, but what is patient need not wake it
 void ring_in_awake(ring_in *r);
 
 #endif

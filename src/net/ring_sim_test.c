@@ -17,6 +17,7 @@ typedef struct side {
     uint8_t *bytes;  // of its out
 
     bool is_asleep;  // until something wakes it
+    bool is_away;    // and only for what is urgent; it looks by itself once
     bool is_rung;    // a byte is on its way to it, or there
     bool is_blocked;
     bool is_killed;
@@ -68,7 +69,8 @@ static void put(side *x) {
     struct iovec parts[2] = { { bytes, size / 3 }, { bytes + size / 3, size - size / 3 } };
     bool is_all;
     x->put += ring_put(&x->out, parts, 2, &is_all);
-    if (ring_out_wakes(&x->out)) wake(x);
+    bool is_patient = draw(w, 2), waits = is_patient && is_all && ring_out_is_away(&x->out);
+    if (!waits && ring_out_wakes(&x->out)) wake(x);
     if (!is_all) x->is_blocked = ring_out_sleeps(&x->out);
 }
 
@@ -89,13 +91,26 @@ static void fall_asleep(side *x) {
     while (ring_has_bytes(&x->in)) take(x);
     if (ring_in_wakes(&x->in)) wake(x);
     x->is_asleep = ring_in_sleeps(&x->in);
+    x->is_away = false;
+}
+
+static void leave(side *x) {
+    while (ring_has_bytes(&x->in)) take(x);
+    if (ring_in_wakes(&x->in)) wake(x);
+    x->is_asleep = x->is_away = ring_in_leaves(&x->in);
 }
 
 static void act(side *x) {
     world *w = x->world;
     if (x->is_killed) return;
+    if (x->is_asleep && x->is_away && draw(w, 4) == 0) {  // something is under way now
+        x->is_away = false;
+        x->is_asleep = ring_in_sleeps(&x->in);
+        return;
+    }
     if (x->is_asleep) {
-        if (!x->is_rung || draw(w, 3) == 0) return;
+        bool looks = x->is_rung || (x->is_away && draw(w, 4) == 0);
+        if (!looks || draw(w, 3) == 0) return;
         x->is_rung = x->is_asleep = false;
         ring_in_awake(&x->in);
         x->is_blocked = x->is_blocked && !ring_has_room(&x->out);
@@ -103,8 +118,9 @@ static void act(side *x) {
     }
     side *before = w->running;
     w->running = x;
-    switch (draw(w, 6)) {
+    switch (draw(w, 7)) {
     case 0: fall_asleep(x); break;
+    case 6: leave(x); break;
     case 1:
     case 2:
         if (!x->is_blocked && !w->is_over) put(x);
@@ -170,14 +186,14 @@ static void run(world *w, int steps) {
 }
 
 // Nobody starts anything any more: all that was put is taken, though each sleeps whenever it may, and is woken only if it
-// was rung.
+// was rung, or is away.
 static void settle(world *w) {
     w->is_over = true;
     for (int i = 0; i < 2000; i++)
         for (int k = 0; k < SIDES; k++) {
             side *x = &w->sides[k];
             x->is_rung = x->is_rung && x->is_asleep;
-            if (x->is_asleep && !x->is_rung) continue;
+            if (x->is_asleep && !x->is_rung && !x->is_away) continue;
             x->is_asleep = x->is_rung = false;
             ring_in_awake(&x->in);
             fall_asleep(x);

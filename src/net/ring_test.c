@@ -330,6 +330,27 @@ static void whatever_stands_in_its_words_nothing_else_is_touched(void **state) {
     assert_true(broken_count > testing_scaled(3000) / 2);  // and mostly it is noticed
 }
 
+// RING-13. It is for the caller of ring_put to say what is patient.
+static void a_consumer_that_has_left_says_so_until_it_sleeps_or_looks(void **state) {
+    (void)state;
+    pipe_ *p = open_pipe();
+    assert_false(ring_out_is_away(&p->out));
+    assert_true(ring_in_leaves(&p->in));
+    assert_true(ring_out_is_away(&p->out));
+    put(p, 10);
+    assert_true(ring_out_waits(&p->out));
+    assert_false(ring_in_sleeps(&p->in));  // there is something
+    assert_false(ring_out_is_away(&p->out));
+    take(p, 10);
+    assert_true(ring_in_leaves(&p->in));
+    put(p, 10);
+    assert_true(ring_out_wakes(&p->out));
+    assert_false(ring_in_leaves(&p->in));
+    ring_in_awake(&p->in);
+    assert_false(ring_out_is_away(&p->out) || ring_out_waits(&p->out));
+    close_pipe(p);
+}
+
 static void a_tail_out_of_reach_breaks_it(void **state) {
     (void)state;
     pipe_ *p = open_pipe();
@@ -358,6 +379,7 @@ GW_TESTS(net_ring, bytes_come_in_order_whatever_the_pieces, it_holds_as_much_as_
          a_sleeping_consumer_is_woken_once_for_a_burst,
          a_consumer_that_comes_by_itself_is_not_waited_for,
          a_sleeping_producer_is_woken_when_there_is_room,
+         a_consumer_that_has_left_says_so_until_it_sleeps_or_looks,
          nobody_sleeps_while_there_is_something_for_it,
          whatever_stands_in_its_words_nothing_else_is_touched, a_tail_out_of_reach_breaks_it,
          a_head_that_goes_back_breaks_it);

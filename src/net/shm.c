@@ -147,9 +147,10 @@ static bool has_something(source *s) {
     return ring_has_bytes(&of_source(s)->in);
 }
 
-static bool sleeps(source *s) {
+static bool sleeps(source *s, bool is_away) {
     shm_stream *t = of_source(s);
-    return t->state != SHM_OPEN || ring_in_sleeps(&t->in);
+    if (t->state != SHM_OPEN) return true;
+    return is_away ? ring_in_leaves(&t->in) : ring_in_sleeps(&t->in);
 }
 
 static void awakes(source *s) {
@@ -179,7 +180,12 @@ static size_t send_all(stream *s, const struct iovec *parts, int count) {
     bool is_all = false;
     size_t taken = ring_put(&t->out, parts, count, &is_all);
     failpoint("ring_published");
-    if (taken > 0 && ring_out_waits(&t->out)) loop_lock_ring(t->env, &t->source);
+    if (taken > 0 && ring_out_waits(&t->out)) {  // RING-13
+        if (s->is_patient && is_all && ring_out_is_away(&t->out))
+            loop_lock_ring_later(t->env, &t->source);
+        else
+            loop_lock_ring(t->env, &t->source);
+    }
     if (is_all) return taken;
     t->wants_writable = true;
     // A broken ring has its end told by the loop, and so has room that came meanwhile.

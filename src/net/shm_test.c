@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -307,6 +308,147 @@ static void a_burst_wakes_the_other_end_once(void **state) {
     close_pair(&p);
 }
 
+// ---- Patience -----------------------------------------------------------------------------------
+
+// Two workers; the server has a thread that waits for work.
+typedef struct workers {
+    env *client_env, *server_env;
+    end *client, *server;
+    waiter idle;
+} workers;
+
+static void wait_for_work(void *arg) {
+    workers *p = arg;
+    env_enter(p->server_env);
+    env_wait(p->server_env, &p->idle, ENV_NEVER);
+    env_leave(p->server_env);
+}
+
+static void open_workers(workers *p) {
+    gw_error error;
+    listener *l;
+    char address[ADDRESS_MAX];
+    *p = (workers){ .client_env = open_env(), .server_env = open_env(), .idle.idle = true };
+    p->client = new_end(p->client_env);
+    p->server = new_end(p->server_env);
+    assert_int_equal(env_spawn(p->server_env, wait_for_work, p, &error), GW_OK);
+    env_enter(p->server_env);
+    assert_int_equal(shm_transport.listen(p->server_env, shm_transport.anywhere, on_accepted,
+                                          p->server, &l, address, &error),
+                     GW_OK);
+    env_leave(p->server_env);
+    env_enter(p->client_env);
+    connect_end(p->client, address);
+    wait_until(p->client, is_open);
+    env_leave(p->client_env);
+    env_enter(p->server_env);
+    wait_until(p->server, is_open);
+    env_leave(p->server_env);
+}
+
+static void close_workers(workers *p) {
+    env_enter(p->server_env);
+    env_wake(p->server_env, &p->idle);
+    env_leave(p->server_env);
+    env_close(p->client_env);
+    env_close(p->server_env);
+    mem_free(p->client);
+    mem_free(p->server);
+}
+
+// Returns how often the server has been woken for it.
+static uint64_t send_to_server(workers *p, bool is_patient) {
+    uint64_t before = env_os_count(p->client_env).wakes;
+    env_enter(p->client_env);
+    p->client->stream->is_patient = is_patient;
+    p->client->to_send++;
+    send_on(p->client);
+    env_leave(p->client_env);
+    return env_os_count(p->client_env).wakes - before;
+}
+
+static void receive_all(workers *p) {
+    env_enter(p->server_env);
+    p->server->to_send = p->client->to_send;
+    wait_until(p->server, has_all);
+    env_leave(p->server_env);
+}
+
+// Its thread has left the loop, while the one that waits for work sleeps.
+static void let_server_leave(workers *p) {
+    do {
+        send_to_server(p, false);
+        receive_all(p);
+    } while (!ring_out_is_away(&inside(p->client)->out));
+}
+
+static void what_is_patient_wakes_nobody_who_looks_by_himself(void **state) {
+    (void)state;
+    workers p;
+    open_workers(&p);
+    let_server_leave(&p);
+    for (int i = 0; i < 10; i++) assert_int_equal(send_to_server(&p, true), 0);
+    receive_all(&p);
+    let_server_leave(&p);
+    assert_int_equal(send_to_server(&p, true), 0);
+    assert_int_equal(send_to_server(&p, false), 1);  // for both
+    receive_all(&p);
+    close_workers(&p);
+}
+
+static void what_is_patient_wakes_who_expects_something(void **state) {
+    (void)state;
+    workers p;
+    open_workers(&p);
+    let_server_leave(&p);
+    env_enter(p.server_env);
+    env_expect(p.server_env, 1);
+    env_leave(p.server_env);
+    assert_int_equal(send_to_server(&p, true), 1);
+    receive_all(&p);
+    assert_false(ring_out_is_away(&inside(p.client)->out));
+    env_enter(p.server_env);
+    env_expect(p.server_env, -1);
+    env_leave(p.server_env);
+    let_server_leave(&p);
+    close_workers(&p);
+}
+
+// Also what had come before: on the thread that waits for work.
+static void what_has_come_is_there_for_who_expects_something(void **state) {
+    (void)state;
+    workers p;
+    open_workers(&p);
+    let_server_leave(&p);
+    assert_int_equal(send_to_server(&p, true), 0);
+    env_enter(p.server_env);
+    p.server->to_send = p.client->to_send;
+    env_expect(p.server_env, 1);
+    for (bool all = false; !all; env_enter(p.server_env)) {
+        env_leave(p.server_env);
+        sched_yield();
+        env_enter(p.server_env);
+        all = has_all(p.server);
+        env_leave(p.server_env);
+    }
+    env_leave(p.server_env);
+    close_workers(&p);
+}
+
+static void who_falls_asleep_over_what_is_patient_wakes_for_it(void **state) {
+    (void)state;
+    workers p;
+    open_workers(&p);
+    let_server_leave(&p);
+    uint64_t before = env_os_count(p.client_env).wakes;
+    assert_int_equal(send_to_server(&p, true), 0);
+    env_enter(p.client_env);
+    while (env_os_count(p.client_env).wakes == before) let_pass(p.client_env, SECOND_NS / 100);
+    env_leave(p.client_env);
+    receive_all(&p);
+    close_workers(&p);
+}
+
 static void a_test_can_cut_connections(void **state) {
     (void)state;
     stream_pair p = open_pair();
@@ -339,4 +481,8 @@ GW_TESTS(net_shm, a_quiet_connection_is_small_and_a_busy_one_shrinks_back,
          closed_streams_leave_nothing_behind, the_end_of_a_killed_process_is_told_at_once,
          memory_that_cannot_be_trusted_is_not_mapped, a_process_of_another_user_is_refused,
          what_cannot_be_in_the_words_ends_the_stream, a_burst_wakes_the_other_end_once,
-         a_test_can_cut_connections, nothing_is_lost_without_memory);
+         what_is_patient_wakes_nobody_who_looks_by_himself,
+         what_is_patient_wakes_who_expects_something,
+         what_has_come_is_there_for_who_expects_something,
+         who_falls_asleep_over_what_is_patient_wakes_for_it, a_test_can_cut_connections,
+         nothing_is_lost_without_memory);

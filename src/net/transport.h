@@ -61,6 +61,9 @@ struct stream {
     const stream_class *class;
     const stream_events *events;
     void *user;
+    // What is sent next is patient: the peer needs it once it waits for it, or env_expect says so, and not before. Until
+    // then it need not be woken, but for a thread of this env that falls asleep over it.
+    bool is_patient;
 };
 
 // The beginning of every listener.

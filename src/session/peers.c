@@ -314,6 +314,7 @@ void peer_flush(peer *x) {
         size_t size = 0;
         for (int i = 0; i < count; i++) size += parts[i].iov_len;
         size -= send_half_of_reply(x, parts);
+        connection_be_patient(x->connection, !x->session.is_urgent);
         size_t taken = connection_send(x->connection, parts, count);
         x->over->bytes_sent += taken;
         session_sent(&x->session, taken);

@@ -60,6 +60,7 @@ typedef struct session {
     message *putting;  // NULL: none
     bool puts_bulk;
     size_t frame_left;  // of its body
+    bool is_urgent;     // something in the outbox is: not all of it belongs to patient messages
 
     // the next data frame
     message *next;  // whose; NULL: nobody's

@@ -214,6 +214,7 @@ static message_cursor *cursor_of(session *s) {
 
 static void put_header(session *s, frame f) {
     f.ack = s->received;
+    if (!frame_is_numbered(&f) || !s->putting->is_patient) s->is_urgent = true;
     if (!frame_is_numbered(&f)) f.number = s->outbox->last;  // so that a gap shows without data
     frame_encode(outbox_copy(s->outbox, FRAME_HEADER_BYTES), &f);
     s->owed_frames = s->owed_bytes = 0;
@@ -344,6 +345,7 @@ bool session_fill(session *s) {
     if (!outbox_is_empty(o)) return true;
     if (s->close_is_out) return false;
     outbox_clear(o);
+    s->is_urgent = s->putting != NULL;  // the rest of a frame
     fill_with_frames(s);
     fill_with_control(s);
     return !outbox_is_empty(o);

@@ -558,13 +558,48 @@ static void it_survives_without_memory(void **state) {
     testing_alloc_failure_loop(carry_without_memory, NULL);
 }
 
+static message *make_patient(uint32_t n) {
+    message *m = make(n, 10, 0);
+    m->is_patient = true;
+    return m;
+}
+
+// What goes out together is urgent if anything of it is.
+static bool goes_out_urgently(pair *p) {
+    assert_true(session_fill(&p->a.session));
+    bool is_urgent = p->a.session.is_urgent;
+    move_outbox(p);
+    assert_false(session_fill(&p->a.session));
+    return is_urgent;
+}
+
+static void only_patient_messages_are_not_urgent(void **state) {
+    (void)state;
+    pair p;
+    gw_error error;
+    open_pair(&p);
+    message *both[] = { make_patient(2), make(3, 10, 0), make_patient(4), make_patient(5) };
+    session_queue(&p.a.session, make(1, 10, 0), &error);
+    assert_true(goes_out_urgently(&p));
+    session_queue(&p.a.session, both[0], &error);
+    assert_false(goes_out_urgently(&p));
+    session_queue(&p.a.session, both[1], &error);
+    session_queue(&p.a.session, both[2], &error);
+    assert_true(goes_out_urgently(&p));
+    p.a.session.ping_wanted = true;
+    session_queue(&p.a.session, both[3], &error);
+    assert_true(goes_out_urgently(&p));
+    assert_int_equal(p.b.inbox_count, 5);
+    close_pair(&p);
+}
+
 GW_TESTS(session_session_send, a_small_message_does_not_wait_for_the_end_of_a_large_one,
          messages_are_announced_in_the_order_in_which_they_were_sent,
          a_small_bulk_waits_neither_for_a_large_one_nor_that_for_ever,
          bulk_does_not_wait_for_ever_for_small_messages,
          every_message_comes_once_over_connections_that_break, damaged_bytes_are_sent_again,
          a_peer_that_means_it_is_told, nothing_is_checked_where_nothing_is_damaged,
-         bulk_that_nobody_waits_for_takes_no_memory,
+         bulk_that_nobody_waits_for_takes_no_memory, only_patient_messages_are_not_urgent,
          a_message_that_is_withdrawn_travels_without_its_segments,
          it_knows_what_has_gone_out_after_the_end,
          a_sender_waits_with_more_bulk_than_the_peer_takes, a_peer_that_announces_too_much_is_lost,
