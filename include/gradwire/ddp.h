@@ -50,7 +50,7 @@ typedef enum gw_buffers {
 // that want a gradient, each once, in the order of gw_parameters. Those and all buffers take the
 // values of rank 0, and the model is asked for buffers before each gw_module_call.
 // MISMATCH with both sides if the models differ in names, shapes or dtypes; INVALID for a model
-// without such parameters; DUPLICATE if one of them is in another one. Source: Li et al. 2020.
+// without such parameters, and for options out of range; DUPLICATE if one of them is in another one. Source: Li et al. 2020.
 typedef struct gw_ddp_options {
     gw_group *group GW_DEFAULT(NULL);                // NULL: all workers that are there
     int64_t bucket_bytes GW_DEFAULT(25 << 20);       // a bucket is full with so many

@@ -103,7 +103,7 @@ GW_API gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *opt, int to);
 // fit. Gradients that were shared out are so again behind gw_ddp_reform with |opt|.
 typedef struct gw_optimizer_reform_options {
     // A map of gw_optimizer_state_dict or gw_optimizer_consolidate, which one member or several have; that
-    // of the lowest rank counts.
+    // of the lowest rank counts. An empty one, as most members get from gw_optimizer_consolidate, is none.
     gw_map *saved GW_DEFAULT(NULL);
 } gw_optimizer_reform_options;
 

@@ -88,7 +88,14 @@ void ddp_shadow(gw_scope *s, gw_ddp *d, bool synchronised) {
 
 // ---- Opening ------------------------------------------------------------------------------------
 
+static int find_missing_name(const gw_ddp_options *o) {
+    for (int i = 0; o->ignore && i < o->ignore_count; i++)
+        if (!o->ignore[i]) return i;
+    return -1;
+}
+
 static bool check_options(gw_scope *s, const gw_ddp_options *o) {
+    int missing = find_missing_name(o);
     if (o->bucket_bytes < 1 || o->first_bucket_bytes < 1)
         scope_fail(s, GW_INVALID, "gw_ddp_open: buckets of %lld and %lld bytes",
                    (long long)o->first_bucket_bytes, (long long)o->bucket_bytes);
@@ -97,6 +104,9 @@ static bool check_options(gw_scope *s, const gw_ddp_options *o) {
     else if (o->check_every < 0 || o->ignore_count < 0 || (o->ignore_count && !o->ignore))
         scope_fail(s, GW_INVALID, "gw_ddp_open: check_every %lld, ignore_count %d%s",
                    (long long)o->check_every, o->ignore_count, o->ignore ? "" : " at NULL");
+    else if (missing >= 0)
+        scope_fail(s, GW_INVALID, "gw_ddp_open: name %d of the %d in ignore is NULL", missing,
+                   o->ignore_count);
     else if ((unsigned)o->buffers > GW_BUFFERS_AVERAGE)
         scope_fail(s, GW_INVALID, "gw_ddp_open: %d is nothing to do with buffers", (int)o->buffers);
     return gw_ok(s);

@@ -396,6 +396,9 @@ static void open_differently(gw_scope *root, int rank, void *context) {
     expect_error(root, GW_INVALID, "no parameter that wants a gradient");
     gw_ddp_open(root, gw_nn_linear(root, IN, OUT), .shards = 3);
     expect_error(root, GW_INVALID, "3 shards, which is no power of two");
+    static const char *const ignored[] = { "bias", NULL };
+    gw_ddp_open(root, gw_nn_linear(root, IN, OUT), .ignore = ignored, .ignore_count = 2);
+    expect_error(root, GW_INVALID, "name 1 of the 2 in ignore is NULL");
     gw_module *once = gw_nn_linear(root, IN, OUT);
     gw_ddp_open(root, once);
     gw_ddp_open(root, once);

@@ -173,6 +173,7 @@ void shard_reform(gw_scope *s, gw_optimizer *o, gw_group *of, gw_map *saved,
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
     gw_group *g = group_open_own(t, of);
+    if (saved && !gw_map_count(saved)) saved = NULL;
     shard_begin(x);
     shard_forget_early(x);
     int64_t steps = 0;
