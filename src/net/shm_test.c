@@ -313,7 +313,7 @@ static void a_burst_wakes_the_other_end_once(void **state) {
 // Two workers; the server has a thread that waits for work.
 typedef struct workers {
     env *client_env, *server_env;
-    end *client, *server;
+    stream_end *client, *server;
     waiter idle;
 } workers;
 
@@ -328,32 +328,36 @@ static void open_workers(workers *p) {
     gw_error error;
     listener *l;
     char address[ADDRESS_MAX];
-    *p = (workers){ .client_env = open_env(), .server_env = open_env(), .idle.idle = true };
-    p->client = new_end(p->client_env);
-    p->server = new_end(p->server_env);
+    *p = (workers){ .idle.idle = true };
+    assert_int_equal(env_os_open(&p->client_env, &error), GW_OK);
+    assert_int_equal(env_os_open(&p->server_env, &error), GW_OK);
+    p->client = stream_end_open(p->client_env);
+    p->server = stream_end_open(p->server_env);
     assert_int_equal(env_spawn(p->server_env, wait_for_work, p, &error), GW_OK);
     env_enter(p->server_env);
-    assert_int_equal(shm_transport.listen(p->server_env, shm_transport.anywhere, on_accepted,
+    assert_int_equal(shm_transport.listen(p->server_env, shm_transport.anywhere, stream_end_accept,
                                           p->server, &l, address, &error),
                      GW_OK);
     env_leave(p->server_env);
     env_enter(p->client_env);
-    connect_end(p->client, address);
-    wait_until(p->client, is_open);
+    assert_int_equal(stream_end_connect(p->client, &shm_transport, address, &error), GW_OK);
+    stream_end_wait(p->client, stream_end_is_open);
     env_leave(p->client_env);
     env_enter(p->server_env);
-    wait_until(p->server, is_open);
+    stream_end_wait(p->server, stream_end_is_open);
     env_leave(p->server_env);
 }
 
 static void close_workers(workers *p) {
     env_enter(p->server_env);
     env_wake(p->server_env, &p->idle);
+    stream_end_close(p->server);
     env_leave(p->server_env);
+    env_enter(p->client_env);
+    stream_end_close(p->client);
+    env_leave(p->client_env);
     env_close(p->client_env);
     env_close(p->server_env);
-    mem_free(p->client);
-    mem_free(p->server);
 }
 
 // Returns how often the server has been woken for it.
@@ -361,16 +365,14 @@ static uint64_t send_to_server(workers *p, bool is_patient) {
     uint64_t before = env_os_count(p->client_env).wakes;
     env_enter(p->client_env);
     p->client->stream->is_patient = is_patient;
-    p->client->to_send++;
-    send_on(p->client);
+    stream_end_send(p->client, 1);
     env_leave(p->client_env);
     return env_os_count(p->client_env).wakes - before;
 }
 
 static void receive_all(workers *p) {
     env_enter(p->server_env);
-    p->server->to_send = p->client->to_send;
-    wait_until(p->server, has_all);
+    stream_end_wait_for_bytes(p->server, p->client->to_send);
     env_leave(p->server_env);
 }
 
@@ -422,13 +424,12 @@ static void what_has_come_is_there_for_who_expects_something(void **state) {
     let_server_leave(&p);
     assert_int_equal(send_to_server(&p, true), 0);
     env_enter(p.server_env);
-    p.server->to_send = p.client->to_send;
     env_expect(p.server_env, 1);
     for (bool all = false; !all; env_enter(p.server_env)) {
         env_leave(p.server_env);
         sched_yield();
         env_enter(p.server_env);
-        all = has_all(p.server);
+        all = p.server->received == p.client->to_send;
         env_leave(p.server_env);
     }
     env_leave(p.server_env);
@@ -443,7 +444,8 @@ static void who_falls_asleep_over_what_is_patient_wakes_for_it(void **state) {
     uint64_t before = env_os_count(p.client_env).wakes;
     assert_int_equal(send_to_server(&p, true), 0);
     env_enter(p.client_env);
-    while (env_os_count(p.client_env).wakes == before) let_pass(p.client_env, SECOND_NS / 100);
+    while (env_os_count(p.client_env).wakes == before)
+        stream_end_let_pass(p.client_env, SECOND_NS / 100);
     env_leave(p.client_env);
     receive_all(&p);
     close_workers(&p);
