@@ -87,7 +87,8 @@ GW_API int gw_group_rank(const gw_group *g);  // of this worker
 GW_API int gw_group_size(const gw_group *g);
 GW_API const char *gw_group_name(const gw_group *g);
 // The last 64 collectives that this member has entered, a line for each: number, operation, size, where it was
-// called, when and how it ended, or for whom it waits. As the log has them with a failure. Lives as long as |s|.
+// called, when and how it ended, or for whom it waits. The log has them with a failure, like ones in a row as one line. Lives
+// as long as |s|.
 GW_API const char *gw_group_history(gw_scope *s, gw_group *g);
 GW_API gw_worker gw_group_worker(gw_scope *s, const gw_group *g, int rank);  // INVALID
 

@@ -473,6 +473,61 @@ static void a_failure_is_printed_with_what_went_before(void **state) {
     run(3, differ, NULL);
 }
 
+static void differ_at_last(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    for (int i = 0; i < 40; i++) gw_barrier(s, g);
+    for (int i = 0; i < 5; i++) gw_all_reduce(s, g, gw_ones(s, GW_F32, i < 2 ? 2 : 4), GW_SUM);
+    if (rank == 1) compute_ms(s, 100);
+    if (rank == 1)
+        gw_all_gather(s, g, gw_ones(s, GW_F32, 3));
+    else
+        gw_all_reduce(s, g, gw_ones(s, GW_F32, 2, 2), GW_SUM);
+    expect(s, GW_MISMATCH, "all_gather f32 3");
+    gw_barrier(s, g);
+    if (rank != 0) return;
+    expect_written("    collectives 1 to 40: barrier (group_where_sim_test.c:");
+    expect_written("): 40 done, each in ");
+    expect_written("    collective 41: all_reduce sum f32 2 (group_where_sim_test.c:");
+    expect_written("    collective 42: all_reduce sum f32 2 (group_where_sim_test.c:");
+    expect_written("    collectives 43 to 45: all_reduce sum f32 4 (group_where_sim_test.c:");
+    expect_written("): 3 done, each in ");
+    assert_int_equal(count_written("\n    collective"), 5);
+    const char *all = gw_group_history(s, g);  // a line for each
+    int lines = 1;
+    for (; *all; all++) lines += *all == '\n';
+    assert_int_equal(lines, 47);
+}
+
+static void what_a_loop_has_done_is_one_line(void **state) {
+    (void)state;
+    run(3, differ_at_last, NULL);
+}
+
+static void fail_in_a_pass(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_module *model = gw_nn_linear(s, 2, 2);
+    gw_ddp_open(s, model, .group = g);
+    for (int i = 0; i < 20; i++) {
+        gw_scope *step = gw_scope_open(s);
+        gw_backward(step, gw_sum(step, gw_module_call(step, model, gw_ones(step, GW_F32, 1, 2))));
+        assert_int_equal(gw_scope_close(step).status, GW_OK);
+    }
+    gw_scope *step = gw_scope_open(s);
+    gw_module_call(step, model, gw_ones(step, GW_F32, 1, 2));
+    if (rank == 1) gw_fail(step, GW_INVALID, "no more digits");
+    gw_backward(step, gw_sum(step, gw_module_call(step, model, gw_ones(step, GW_F32, 1, 2))));
+    assert_int_equal(gw_scope_close(step).status, GW_INVALID);
+    gw_barrier(s, g);
+    if (rank == 0) expect_written("    collective 1 of pass 1 to 20: all_reduce avg f32 8");
+}
+
+static void so_is_what_passes_have_reduced(void **state) {
+    (void)state;
+    run(3, fail_in_a_pass, NULL);
+}
+
 static void lose_one(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
@@ -558,5 +613,6 @@ GW_TESTS_WITH_LIMIT(
     a_circle_is_named_by_all_deadlines_and_in_the_log, so_is_one_of_passes_through_two_models,
     circles_are_told_where_there_are_some_and_nowhere_else, a_message_on_its_way_closes_no_circle,
     members_that_overlap_two_groups_are_in_no_circle, a_failure_is_printed_with_what_went_before,
+    what_a_loop_has_done_is_one_line, so_is_what_passes_have_reduced,
     so_is_a_loss_by_the_lowest_that_is_left, what_ends_well_or_is_cancelled_prints_nothing,
     a_program_may_look_at_the_last_64);
