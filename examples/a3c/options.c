@@ -39,7 +39,7 @@ int options_parse(int argc, char **argv, options *out) {
         { "evaluate", "N", "episodes in the end, with the likeliest actions",
           .integer = &o.evaluate, .min = 1, .max = 100000 },
         { "stats", NULL, "print messages and bytes of an update", .is_set = &o.stats },
-        { "plot", "FILE.svg", "draw the scores", .text = &o.plot },
+        { "plot", "FILE.svg", "draw the scores", .file = &o.plot },
         { 0 },
     };
     int code = flags_parse("a3c", about, flags, argc, argv);

@@ -41,7 +41,7 @@ int options_parse(int argc, char **argv, options *out) {
         { "gamma", "G", "agent: how much to value future rewards", .real = &o.gamma, .max = 1 },
         { "seed", "N", "of weights, orders and starts", .integer = &o.seed, .max = 1e15 },
         { "data", "FILE", "server: digits instead of the repository's", .text = &o.data },
-        { "plot", "FILE.svg", "draw accuracy or reward", .text = &o.plot },
+        { "plot", "FILE.svg", "draw accuracy or reward", .file = &o.plot },
         { 0 },
     };
     int code = flags_parse("batch_rpc", about, flags, argc, argv);

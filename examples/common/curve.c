@@ -185,15 +185,6 @@ static int draw_parts(FILE *f, const curve *c, range r) {
     return widest;
 }
 
-bool curve_can_plot(const char *path) {
-    bool is_new = access(path, F_OK) != 0;
-    FILE *f = fopen(path, "a");
-    if (!f) return false;
-    fclose(f);
-    if (is_new) unlink(path);
-    return true;
-}
-
 bool curve_plot(const curve *c, const char *path) {
     FILE *f = fopen(path, "w");
     if (!f) return false;

@@ -62,10 +62,6 @@ void curve_say(curve *c, const char *line);
 // Whether the last value is as good as the goal, if there is one.
 bool curve_has_reached(const curve *c);
 
-// Whether |path| can be written, for before anything is learnt that could not be drawn; else errno. It
-// is left as it is.
-bool curve_can_plot(const char *path);
-
 // Draws the values. False, with errno, if the file could not be written.
 bool curve_plot(const curve *c, const char *path);
 

@@ -1,10 +1,13 @@
 #include "flags.h"
 
+#include <gradwire.h>
+
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static void print_words(FILE *out, const flag *f, const char *between) {
     for (int i = 0; f->words[i]; i++) fprintf(out, "%s%s", i ? between : "", f->words[i]);
@@ -39,6 +42,25 @@ static bool is_word(const flag *f, const char *given) {
     for (int i = 0; f->words && f->words[i]; i++)
         if (strcmp(f->words[i], given) == 0) return true;
     return !f->words;
+}
+
+// Leaves it as it is.
+static bool can_write(const char *path) {
+    bool is_new = access(path, F_OK) != 0;
+    FILE *f = fopen(path, "a");
+    if (!f) return false;
+    fclose(f);
+    if (is_new) unlink(path);
+    return true;
+}
+
+// Before anything is learnt that could not be kept. Other workers may be on other hosts.
+static int take_file(const char *program, const flag *f, const char *given) {
+    int rank = gw_rpc_launched().rank;
+    *f->file = given;
+    if ((rank >= 0 && rank != f->writer) || can_write(given)) return -1;
+    fprintf(stderr, "%s: --%s %s: %s\n", program, f->name, given, strerror(errno));
+    return 2;
 }
 
 static bool take(const flag *f, const char *given) {
@@ -94,7 +116,9 @@ int flags_parse(const char *program, const char *about, const flag *flags, int a
             fprintf(stderr, "%s: --%s: expected %s\n", program, f->name, f->argument);
             return 2;
         }
-        if (!take(f, given)) return wrong(program, f, given);
+        int code = f->file ? take_file(program, f, given) : -1;
+        if (code >= 0) return code;
+        if (!f->file && !take(f, given)) return wrong(program, f, given);
     }
     return -1;
 }

@@ -24,9 +24,11 @@ typedef struct flag {
     int64_t *integer;
     double *real;
     const char **text;
+    const char **file;  // to be written: refused where it cannot be
     bool *is_set;
 
     double min, max;           // of integer and real
+    int writer;                // of a file: the rank that writes it, if there is a launcher
     const char *const *words;  // text is one of these, up to a NULL; or NULL: any
 } flag;
 

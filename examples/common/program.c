@@ -65,17 +65,11 @@ int program_run(int argc, char **argv, const program *p) {
                          .integer = &world_size,
                          .min = p->workers_min ? (double)p->workers_min : 1,
                          .max = 1024 };
-    *end = (flag){ "plot", "FILE.svg", "draw the curve", .text = &plot };
+    *end = (flag){ "plot", "FILE.svg", "draw the curve", .file = &plot, .writer = p->reporter };
     int code = flags_parse(program_invocation_short_name, about, all, argc, argv);
     if (code >= 0) return code;
-    int rank = gw_rpc_launched().rank;
-    if (plot && (rank < 0 || rank == p->reporter) && !curve_can_plot(plot)) {
-        fprintf(stderr, "%s: --plot %s: %s\n", program_invocation_short_name, plot,
-                strerror(errno));
-        return 2;
-    }
     setvbuf(stdout, NULL, _IOLBF, 0);
     program context = *p;
-    return rank >= 0 ? run_worker(NULL, &context)
-                     : workers_run((int)world_size, run_worker, &context);
+    return gw_rpc_launched().rank >= 0 ? run_worker(NULL, &context)
+                                       : workers_run((int)world_size, run_worker, &context);
 }

@@ -1,11 +1,8 @@
 #include "options.h"
 
-#include "../common/curve.h"
 #include "../common/flags.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <string.h>
 
 static const char about[] =
     "Learns handwritten digits with replicas of a model, members of which are killed while they\n"
@@ -25,7 +22,7 @@ int options_parse(int argc, char **argv, options *out) {
         { "losses", "N", "members that are killed", .integer = &o.losses, .max = 64 },
         { "patience", "N", "every so many epochs, all that are lacking are waited for",
           .integer = &o.patience, .min = 1, .max = 1e6 },
-        { "plot", "FILE.svg", "draw the test accuracy", .text = &o.plot },
+        { "plot", "FILE.svg", "draw the test accuracy", .file = &o.plot },
         { "join", "URL", "be a member of the job there", .text = &o.join },
         { "number", "N", "of a member: which it is", .integer = &o.number, .min = 1,
           .max = WORKERS_MAX },
@@ -34,10 +31,6 @@ int options_parse(int argc, char **argv, options *out) {
     int code = flags_parse("ddp_survives", about, flags, argc, argv);
     *out = o;
     if (code >= 0) return code;
-    if (o.plot && !curve_can_plot(o.plot)) {
-        fprintf(stderr, "ddp_survives: --plot %s: %s\n", o.plot, strerror(errno));
-        return 2;
-    }
     if (o.losses && (o.patience + 1) * (o.losses + 1) > o.epochs)
         return wrong("--losses: expected at most one in --patience + 1 of the --epochs, and one "
                      "less, so that new members come in time");

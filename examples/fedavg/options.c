@@ -69,7 +69,7 @@ int options_parse(int argc, char **argv, options *out) {
           .min = 1, .max = 100000 },
         { "seed", "N", "of weights and orders", .integer = &o.seed, .max = 1e15 },
         { "data", "FILE", "digits instead of the repository's", .text = &o.data },
-        { "plot", "FILE.svg", "draw the test accuracy", .text = &o.plot },
+        { "plot", "FILE.svg", "draw the test accuracy", .file = &o.plot },
         { "at", "URL", "where clients meet, file:///path", .text = &o.at },
         { "join", "URL", "be a client of the server there", .text = &o.join },
         { "shares", "N", "the digits are dealt out in so many shares; 0: one for each client",

@@ -259,7 +259,7 @@ int main(int argc, char **argv) {
         { "momentum", "X", "of SGD", .real = &o.momentum, .max = 1 },
         { "seed", "N", "of weights and orders", .integer = &o.seed, .max = 1e15 },
         { "data", "FILE", "digits instead of the repository's", .text = &o.data },
-        { "plot", "FILE.svg", "draw the test accuracy", .text = &o.plot },
+        { "plot", "FILE.svg", "draw the test accuracy", .file = &o.plot },
         { 0 },
     };
     static const char about[] =

@@ -33,7 +33,7 @@ int options_parse(int argc, char **argv, options *out) {
           .is_set = &o.check },
         { "stats", NULL, "print what was in flight, and messages of a step", .is_set = &o.stats },
         { "data", "FILE", "digits instead of the repository's", .text = &o.data },
-        { "plot", "FILE.svg", "draw the loss", .text = &o.plot },
+        { "plot", "FILE.svg", "draw the loss", .file = &o.plot },
         { 0 },
     };
     int code = flags_parse("pipeline", about, flags, argc, argv);

@@ -66,7 +66,7 @@ static int run_worker(const char *init_method, void *context) {
     const options *o = context;
     bool is_agent = gw_rpc_launched().rank == 0;
     gw_scope *root = gw_scope_open(NULL);
-    gw_seed(root, o->seed);
+    gw_seed(root, (uint64_t)o->seed);
     gw_rpc_init(root, .name = is_agent ? "agent" : "observer%d", .init_method = init_method);
     int outcome = is_agent && gw_ok(root) ? run_agent(root, o) : 0;
     gw_rpc_shutdown(root);  // observers serve until the agent is done
@@ -79,5 +79,5 @@ int main(int argc, char **argv) {
     int code = options_parse(argc, argv, &o);
     if (code >= 0) return code;
     if (gw_rpc_launched().rank >= 0) return run_worker(NULL, &o);
-    return workers_run(o.world_size, run_worker, &o);
+    return workers_run((int)o.world_size, run_worker, &o);
 }

@@ -6,9 +6,8 @@
 #include <stdint.h>
 
 typedef struct options {
-    int world_size, log_interval, max_episodes;
+    int64_t world_size, log_interval, max_episodes, seed;
     double gamma;
-    uint64_t seed;
     bool stats;
     const char *plot;  // file, or NULL
 } options;

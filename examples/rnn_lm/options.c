@@ -77,10 +77,10 @@ int options_parse(int argc, char **argv, options *out) {
         { "seed", "N", "of weights and dropout", .integer = &o.seed, .max = 1e15 },
         { "tiny", NULL, "the tutorial's sizes and its made-up data, instead of a text",
           .is_set = &o.tiny },
-        { "save", "FILE", "write a checkpoint after each epoch", .text = &o.save },
+        { "save", "FILE", "write a checkpoint after each epoch", .file = &o.save },
         { "load", "FILE", "begin with the weights of a checkpoint", .text = &o.load },
         { "stats", NULL, "print messages and bytes of a step", .is_set = &o.stats },
-        { "plot", "FILE.svg", "draw the perplexity", .text = &o.plot },
+        { "plot", "FILE.svg", "draw the perplexity", .file = &o.plot },
         { 0 },
     };
     int code = flags_parse("rnn_lm", about, flags, argc, argv);

@@ -91,7 +91,7 @@ static void it_refuses_wrong_options(void **state) {
     assert_says(run("./a3c --steps -1"), 2, "--steps -1: expected");
     assert_says(run("./a3c --nothing"), 2, "--nothing: no such option");
     assert_says(run("./a3c --help"), 0, "--plot FILE.svg");
-    assert_says(run("timeout 100 ./a3c %s 1 --plot /nowhere/x.svg", short_run), 1,
+    assert_says(run("timeout 100 ./a3c %s 1 --plot /nowhere/x.svg", short_run), 2,
                 "/nowhere/x.svg: No such file");
 }
 

@@ -120,7 +120,7 @@ static void it_refuses_wrong_options(void **state) {
     assert_says(run("./fedavg --rounds"), 2, "--rounds: expected N");
     assert_says(run("./fedavg --help"), 0, "--model-parameters N");
     assert_says(run("timeout 100 ./fedavg --data /nowhere"), 1, "/nowhere: No such file");
-    assert_says(run("timeout 100 ./fedavg --rounds 1 --plot /nowhere/x.svg"), 1,
+    assert_says(run("timeout 100 ./fedavg --rounds 1 --plot /nowhere/x.svg"), 2,
                 "/nowhere/x.svg: No such file");
 }
 

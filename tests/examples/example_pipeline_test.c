@@ -97,7 +97,7 @@ static void it_refuses_wrong_options(void **state) {
     assert_says(run("./pipeline sideways"), 2, "sideways: takes no arguments");
     assert_says(run("./pipeline --help"), 0, "--plot FILE.svg");
     assert_says(run("timeout 100 ./pipeline --data /nowhere"), 1, "/nowhere: No such file");
-    assert_says(run("timeout 100 ./pipeline --epochs 1 --plot /nowhere/x.svg"), 1,
+    assert_says(run("timeout 100 ./pipeline --epochs 1 --plot /nowhere/x.svg"), 2,
                 "/nowhere/x.svg: No such file");
 }
 

@@ -102,13 +102,14 @@ static void cartpole_draws_its_learning_curve(void **state) {
 
 static void cartpole_refuses_wrong_options(void **state) {
     (void)state;
-    assert_says(run("./rl_cartpole --world-size 1"), 2, "--world-size 1: expected 2 to 1024");
+    assert_says(run("./rl_cartpole --world-size 1"), 2,
+                "--world-size 1: expected a whole number, 2 to 1024");
     assert_says(run("./rl_cartpole --gamma x"), 2, "--gamma x: expected 0 to 1");
     assert_says(run("./rl_cartpole --seed -3"), 2, "--seed -3: expected");
     assert_says(run("./rl_cartpole --nothing"), 2, "nothing");
     assert_says(run("./rl_cartpole sideways"), 2, "sideways: takes no arguments");
     assert_says(run("./rl_cartpole --help"), 0, "--plot FILE.svg");
-    assert_says(run("./rl_cartpole --max-episodes 1 --plot /nowhere/x.svg"), 1,
+    assert_says(run("./rl_cartpole --max-episodes 1 --plot /nowhere/x.svg"), 2,
                 "/nowhere/x.svg: No such file");
 }
 
