@@ -1,6 +1,6 @@
-// Members of a group that are killed or stopped amid collectives, passes of replicas and sharded
-// steps, between real processes: the others get an error that names them, nothing of theirs has
-// changed by what failed, and they go on together.
+// Members of a group that are killed or stopped amid collectives, passes of replicas, sharded steps,
+// agreements, re-forming and joins, between real processes: the others get an error that names them,
+// nothing of theirs has changed by what failed, and they go on together.
 #include "testing/testing.h"
 
 #include <gradwire.h>
@@ -34,6 +34,9 @@ typedef enum work {
     BARRIERS,
     REPLICAS,
     SHARED_STEPS,
+    AGREEMENTS,
+    RE_FORMING,
+    JOINS,  // who is to be hit has inputs left, the others have none
     WORKS
 } work;
 
@@ -63,7 +66,10 @@ static int64_t now_ns(void) {
 // ---- Members ------------------------------------------------------------------------------------
 
 typedef struct member {
+    bool is_victim;
+    gw_scope *root;
     gw_group *group;
+    gw_ddp *ddp;
     gw_module *model;
     gw_tensor *weight;
     gw_optimizer *opt;
@@ -72,31 +78,65 @@ typedef struct member {
 static void open_member(gw_scope *root, member *m, work what) {
     m->group = gw_group_world(root);
     m->model = gw_nn_linear(root, 64, 64);
-    if (what == REPLICAS) gw_ddp_open(root, m->model, .first_bucket_bytes = 1, .bucket_bytes = 1);
+    if (what == REPLICAS || what == JOINS)
+        m->ddp = gw_ddp_open(root, m->model, .first_bucket_bytes = 1, .bucket_bytes = 1);
     m->weight = gw_module_parameter_get(root, m->model, "weight");
     m->opt = gw_adam(root, gw_parameters(root, m->model), .lr = 0.01);
     if (what == SHARED_STEPS) gw_optimizer_shard(root, m->opt);
 }
 
-static void step(gw_scope *s, member *m, work what) {
+static void learn(gw_scope *s, member *m) {
+    gw_backward(s, gw_sum(s, gw_module_call(s, m->model, gw_ones(s, GW_F32, 2, 64))));
+    gw_optimizer_step(s, m->opt);
+}
+
+static void miss(gw_scope *s, int rank) {
+    gw_fail(s, GW_DISCONNECTED, "w%d is gone", rank);
+}
+
+static void agree(gw_scope *s, member *m) {
+    gw_agreement all = gw_group_agree(s, m->group, 1);
+    if (all.missing_count) miss(s, all.missing[0]);
+}
+
+static void re_form(gw_scope *s, member *m, int victim) {
+    gw_group *next = gw_group_reform(s, m->group);
+    if (!gw_ok(s)) return;
+    if (gw_group_size(next) < MEMBERS) miss(s, victim);
+    gw_set(m->root, &m->group, next);
+}
+
+static void join(gw_scope *s, member *m, atomic_int *steps) {
+    gw_join *j = gw_join_open(s, &(gw_joinable){ .ddp = m->ddp }, 1);
+    while (m->is_victim && gw_ok(s)) {
+        gw_scope *t = gw_scope_open(s);
+        learn(t, m);
+        gw_scope_close_up(t);
+        atomic_fetch_add(steps, 1);
+    }
+    gw_join_close(s, j);
+}
+
+static void step(gw_scope *s, member *m, work what, int victim, atomic_int *steps) {
     switch (what) {
     case SMALL_SUMS: gw_all_reduce(s, m->group, gw_ones(s, GW_F32, 8), GW_SUM); break;
     case LARGE_SUMS: gw_all_reduce(s, m->group, gw_ones(s, GW_F32, LARGE), GW_SUM); break;
     case BROADCASTS: gw_broadcast(s, m->group, gw_ones(s, GW_F32, LARGE), 1); break;
     case BARRIERS: gw_barrier(s, m->group); break;
-    default:
-        gw_backward(s, gw_sum(s, gw_module_call(s, m->model, gw_ones(s, GW_F32, 2, 64))));
-        gw_optimizer_step(s, m->opt);
+    case AGREEMENTS: agree(s, m); break;
+    case RE_FORMING: re_form(s, m, victim); break;
+    case JOINS: join(s, m, steps); break;
+    default: learn(s, m);
     }
 }
 
 // Steps until one fails, which must have changed nothing.
-static void run_steps(gw_scope *root, member *m, work what, report *r) {
+static void run_steps(gw_scope *root, member *m, const job *j, report *r) {
     while (!r->error.status && gw_ok(root)) {
         gw_scope *s = gw_scope_open(root), *t = gw_scope_open(s);
         gw_tensor *before = gw_clone(t, gw_detach(t, m->weight));
         gw_scope *own = gw_scope_open(s);
-        step(own, m, what);
+        step(own, m, j->work, j->victim, &r->steps);
         r->error = gw_scope_close(own);
         r->failed_ns = now_ns();
         if (r->error.status) r->has_changed = !gw_equal(t, before, gw_detach(t, m->weight));
@@ -106,26 +146,30 @@ static void run_steps(gw_scope *root, member *m, work what, report *r) {
     }
 }
 
-static void go_on(gw_scope *root, const member *m, int victim) {
-    gw_worker rest[MEMBERS];
-    int count = 0;
-    for (int i = 0; i < MEMBERS; i++)
-        if (i != victim) rest[count++] = gw_group_worker(root, m->group, i);
-    gw_group *g = gw_group_open(root, rest, count);
+static void expect_rest(gw_scope *root, gw_group *g) {
     double sum = gw_item(root, gw_all_reduce(root, g, gw_ones(root, GW_F32), GW_SUM));
-    if (gw_ok(root) && sum != count) gw_fail(root, GW_INVALID, "%g of %d", sum, count);
+    if (gw_ok(root) && sum != MEMBERS - 1) gw_fail(root, GW_INVALID, "%g of the rest", sum);
+}
+
+// In a group of their own, and in the old one without who is gone.
+static void go_on(gw_scope *root, const member *m) {
+    gw_group *g = gw_group_reform(root, m->group);
+    expect_rest(root, g);
+    gw_worker rest[MEMBERS];
+    for (int i = 0; i < MEMBERS - 1; i++) rest[i] = gw_group_worker(root, g, i);
+    expect_rest(root, gw_group_open(root, rest, MEMBERS - 1));
 }
 
 static void be_member(const job *j, int rank) {
     report *r = &j->reports[rank];
-    member m;
     gw_scope *root = gw_scope_open(NULL);
+    member m = { .is_victim = rank == j->victim, .root = root };
     gw_rpc_init(root, .name = gw_format(root, "w%d", rank), .rank = rank, .world_size = MEMBERS,
                 .init_method = j->url);
     open_member(root, &m, j->work);
-    run_steps(root, &m, j->work, r);
-    if (rank == j->victim) return;  // it was stopped, and the others have left
-    go_on(root, &m, j->victim);
+    run_steps(root, &m, j, r);
+    if (m.is_victim) return;  // it was stopped, and the others have left
+    go_on(root, &m);
     gw_rpc_shutdown(root);
     r->afterwards = gw_scope_close(root);
 }
@@ -205,7 +249,9 @@ static void all_learn_of_a_member_that_is_killed(void **state) {
 // Several jobs at once, because each waits until its victim is declared dead.
 static void all_learn_of_a_member_that_is_stopped(void **state) {
     (void)state;
-    static const work works[] = { SMALL_SUMS, LARGE_SUMS, REPLICAS, SHARED_STEPS };
+    static const work works[] = {
+        SMALL_SUMS, LARGE_SUMS, REPLICAS, SHARED_STEPS, RE_FORMING, JOINS
+    };
     enum { JOBS = sizeof works / sizeof *works };
     job jobs[JOBS];
     for (int i = 0; i < JOBS; i++) {
