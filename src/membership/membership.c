@@ -175,6 +175,27 @@ static bool is_in_contact(membership *ms, int64_t now_ns) {
     return true;
 }
 
+// MEM-21: nobody is left who could say what those that have ended had decided.
+static bool has_lost_all(const membership *ms) {
+    bool any_failed = false;
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        if (member_is_self(ms, x)) continue;
+        if (member_is_present(x)) return false;
+        any_failed = any_failed || x->fact.stage == MEMBER_FAILED;
+    }
+    return any_failed;
+}
+
+static void fence_alone(membership *ms) {
+    gw_error why;
+    error_set(&why, GW_FENCED,
+              "%s was stopped or cut off, and all others have ended before they could say whether "
+              "they went on without it; join anew",
+              ms->options.name);
+    membership_fence(ms, &why);
+}
+
 // MEM-20: a worker that was out of contact may have been declared dead. It decides nothing until it
 // is answered.
 static void check_contact(membership *ms, int64_t now_ns) {
@@ -187,6 +208,10 @@ static void check_contact(membership *ms, int64_t now_ns) {
     int64_t passed_ns = now_ns - ms->contact_ns;
     if (!ms->had_quorum) passed_ns -= MEMBERSHIP_GRACE_NS;
     if (ms->had_quorum && !ms->doubt_ns && passed_ns > 0) ms->doubt_ns = now_ns;
+    if (has_lost_all(ms)) {
+        fence_alone(ms);
+        return;
+    }
     if (ms->doubt_ns) ask(ms, ms->doubt_ns, now_ns);
     if (passed_ns < MEMBERSHIP_CUT_OFF_NS) return;
     if (ms->no_coordinator_ns && now_ns - ms->no_coordinator_ns < MEMBERSHIP_SUSPECT_NS) return;

@@ -460,6 +460,30 @@ static void it_acts_on_no_decision_that_it_knows_alone(void **state) {
     testing_for_seeds(300, change_sides, NULL);
 }
 
+// It was stopped while the others were still new to it, or knew each other well, and they end before it goes on.
+static void stop_one_and_end_the_others(uint64_t seed, void *context) {
+    (void)context;
+    quorum q;
+    int count = 2 + (int)(seed % 3), last = count - 1;
+    quorum_open(&q, seed, count, 0);
+    int64_t begin_ns = at_s(seed % 2 ? 0 : 30) + (int64_t)quorum_random(&q, QUORUM_SECOND);
+    quorum_run(&q, begin_ns);
+    quorum_stop(&q, last);
+    quorum_run(&q, begin_ns + at_s(20));
+    for (int i = 0; i < last; i++) quorum_crash(&q, i);
+    quorum_continue(&q, last);
+    int64_t continued_ns = q.now_ns;
+    quorum_run(&q, continued_ns + at_s(40));
+    assert_true(q.nodes[last].is_fenced);
+    assert_in_range(q.nodes[last].fenced_ns - continued_ns, 0, T_CLOSE);
+    quorum_close(&q);
+}
+
+static void it_is_fenced_at_once_when_nobody_is_left_to_answer(void **state) {
+    (void)state;
+    testing_for_seeds(100, stop_one_and_end_the_others, NULL);
+}
+
 static void it_fences_all_when_there_is_no_quorum(void **state) {
     (void)state;
     quorum q;
@@ -502,4 +526,5 @@ GW_TESTS(membership_membership, it_suspects_nobody_on_a_good_network,
          it_goes_on_with_the_half_that_has_the_lowest,
          it_waits_for_members_that_have_never_been_there, it_says_why_it_is_fenced,
          it_says_for_how_long_it_was_cut_off, it_acts_on_no_decision_that_it_knows_alone,
-         it_fences_all_when_there_is_no_quorum, it_does_not_accuse_others_of_its_own_sleep);
+         it_fences_all_when_there_is_no_quorum, it_is_fenced_at_once_when_nobody_is_left_to_answer,
+         it_does_not_accuse_others_of_its_own_sleep);
