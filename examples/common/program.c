@@ -30,21 +30,32 @@ static void conclude(gw_scope *root, const program *p) {
                      o->percent ? " %" : "");
 }
 
+static const char *name_of(const program *p, int rank) {
+    if (!p->names) return "worker%d";
+    const char *const *name = p->names;
+    while (rank-- > 0 && name[1]) name++;
+    return *name;
+}
+
+static void check_world_size(gw_scope *root, const program *p) {
+    int n = gw_rpc_world_size(root), least = (int)(p->exactly ? p->workers : p->workers_min);
+    if (gw_ok(root) && (n < least || (p->exactly && n > least)))
+        gw_fail(root, GW_INVALID, "%s: gradwire run -n %d -- %s",
+                p->who ? p->who : "too few workers", least, program_invocation_short_name);
+}
+
 // The life of one worker. |init_method| is NULL under a launcher.
 static int run_worker(const char *init_method, void *context) {
     const program *p = context;
     int rank = gw_rpc_launched().rank;
     gw_scope *root = gw_scope_open(NULL);
     curve_open(p->progress, rank == p->reporter ? stdout : NULL, p->progress->options);
-    gw_rpc_init(root, .name = p->names ? p->names[rank % p->workers] : "worker%d",
-                .init_method = init_method);
-    if (gw_ok(root) && p->exactly && gw_rpc_world_size(root) != p->workers)
-        gw_fail(root, GW_INVALID, "%s: gradwire run -n %d -- %s", p->exactly, (int)p->workers,
-                program_invocation_short_name);
+    gw_rpc_init(root, .name = name_of(p, rank), .init_method = init_method);
+    check_world_size(root, p);
     if (gw_ok(root)) p->work(root);
     if (gw_ok(root) && rank == p->reporter) conclude(root, p);
     curve_close(p->progress);
-    gw_rpc_shutdown(root);
+    gw_rpc_shutdown(root);  // serves until all others are done
     int failed = gw_exit_code(gw_scope_close(root));
     return failed ? failed : has_missed ? PROGRAM_MISSED : 0;
 }

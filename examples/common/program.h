@@ -30,8 +30,9 @@ typedef struct program {
 
     // How many workers to make, if no launcher has started this process as one of them.
     int64_t workers, workers_min;  // unless --world-size says otherwise: 2; at least: 1
-    const char *exactly;           // neither more nor less, being what this says
-    const char *const *names;      // NULL: worker0, worker1, ...
+    bool exactly;                  // neither more nor less
+    const char *who;               // they are, for who starts too few or too many
+    const char *const *names;      // up to a NULL, the last one for all further; NULL: worker%d
 } program;
 
 // program_main(argc, argv, work, progress, .about = "...", ...): the exit code, 0 once the goal is

@@ -16,7 +16,7 @@
 #include "../common/program.h"
 
 enum { BATCHES = 10, TRAINERS = 2, MASTER = 2 };
-static const char *const names[] = { "trainer0", "trainer1", "master", "ps" };
+static const char *const names[] = { "trainer0", "trainer1", "master", "ps", NULL };
 
 // The command line, the same on all workers.
 static int64_t epochs = 100;
@@ -74,7 +74,7 @@ int main(int argc, char **argv) {
     return program_main(
         argc, argv, work, &progress, MASTER,
         .about = "Trains an embedding table on a server and replicas of a layer on two trainers.",
-        .workers = 4, .exactly = "two trainers, a master and a server", .names = names,
+        .workers = 4, .exactly = true, .who = "two trainers, a master and a server", .names = names,
         .flags = { { "epochs", "N", "of 10 batches on each trainer", .integer = &epochs, .min = 1,
                      .max = 1e6 },
                    { "random", NULL, "labels without a rule, as in the tutorial",

@@ -1,6 +1,7 @@
 // Replicas that seldom talk: local SGD, which averages weights every few steps, and PowerSGD, which
 // exchanges gradients of low rank, beside DistributedDataParallel. After PyTorch's
-// algorithms.model_averaging and PowerSGD hook.
+// algorithms.model_averaging and PowerSGD hook, whose example is an excerpt: what this program is held
+// against is the one of PyTorch that trains replicas as DDP does here, with data, processes and all.
 //
 //     local_sgd                                   makes its own two processes
 //     local_sgd --world-size 4 --period 8

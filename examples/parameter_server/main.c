@@ -13,29 +13,29 @@
 // The lines that communicate: 2 in a trainer of the first form (forward, step; the backward pass
 // finds its way by itself), 3 in one of the second (pull, push, and a last pull behind the last
 // push), 3 in one of the third (the references, the weights behind them, and the count); and of the
-// whole 4: init, the server's object, "train" on all trainers, shutdown.
-#include "../common/curve.h"
+// whole 2: the server's object, "train" on all trainers.
 #include "../common/digits.h"
-#include "../common/flags.h"
+#include "../common/program.h"
 #include "../common/weights.h"
-#include "../common/workers.h"
 
 #include <gradwire.h>
 
-#include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { WIDTH = 128, NOT_LEARNED = 3, REPORTS = 20 };
-static const double goal = 0.95;
+enum { WIDTH = 128, REPORTS = 20 };
+static const char *const names[] = { "server", "trainer%d", NULL };
 
-typedef struct options {
-    const char *form;
-    int64_t world_size, epochs, batch, seed;
-    double lr, momentum;
-    const char *data, *plot;
-} options;
+// The command line, the same on all workers.
+static const char *form = "backward",
+                  *data, *const forms[] = { "backward", "push", "hogwild", NULL };
+static int64_t epochs = 20, size = 16, seed = 1;
+static double lr = 0.1, momentum;
+
+static curve progress = { .options = { .title = "test accuracy",
+                                       .x_label = "report",
+                                       .max = 1,
+                                       .percent = true,
+                                       .goal = 0.95 } };
 
 // ---- The server ---------------------------------------------------------------------------------
 
@@ -47,24 +47,15 @@ typedef struct server {
     int64_t step_count;
     int64_t behind;    // by how many steps all gradients together were late
     int64_t interval;  // gradients between two reports
-    curve progress;
 } server;
 
-GW_CLASS(server, server_open, server_close, NULL);  // lr, momentum, interval
+GW_CLASS(server, server_open);
 
 static void server_open(gw_scope *own, server *self, const gw_args *a) {
+    (void)a;
     self->own = own;
     self->model = digits_model(own, WIDTH);
-    self->optimizer = gw_sgd(own, gw_parameters(own, self->model), .lr = gw_arg_float(own, a, 0),
-                             .momentum = gw_arg_float(own, a, 1));
-    self->interval = gw_arg_int(own, a, 2);
-    curve_open(
-        &self->progress, stdout,
-        (curve_options){ .title = "test accuracy", .x_label = "report", .max = 1, .goal = goal });
-}
-
-static void server_close(server *self) {
-    curve_close(&self->progress);
+    self->optimizer = gw_sgd(own, gw_parameters(own, self->model), .lr = lr, .momentum = momentum);
 }
 
 // A step was taken.
@@ -78,8 +69,8 @@ static void count(gw_scope *s, server *self) {
                                     : "";
     const char *line =
         gw_format(s, "step %5lld  test accuracy %.1f %%%s", (long long)step, accuracy * 100, late);
-    curve_add(&self->progress, accuracy, line);
-    curve_say(&self->progress, line);
+    curve_add(&progress, accuracy, line);
+    curve_say(&progress, line);
 }
 
 // Called by trainers of the first form: through the model.
@@ -159,20 +150,16 @@ static void step_hogwild(gw_scope *s, gw_rref *ps, digits batch, gw_list *weight
     gw_rpc_notify(s, ps, "count");
 }
 
-// server, form, file of digits or none, epochs, digits in a batch, lr, momentum
-GW_FUNCTION(train, GW_POOL, "rref, string, any, int, int, float, float") {
+// Called on all trainers, with the server.
+GW_FUNCTION(train, GW_POOL, "rref") {
     gw_rref *ps = gw_arg_rref(s, a, 0);
-    bool apart = strcmp(gw_arg_string(s, a, 1), "push") == 0;
-    bool hogwild = strcmp(gw_arg_string(s, a, 1), "hogwild") == 0;
-    gw_value path = gw_arg(s, a, 2);
-    int64_t epochs = gw_arg_int(s, a, 3), size = gw_arg_int(s, a, 4);
-    digits all = digits_load(s, path.kind == GW_STRING ? path.as.string : NULL).train;
+    bool apart = strcmp(form, "push") == 0, hogwild = strcmp(form, "hogwild") == 0;
+    digits all = digits_load(s, data).train;
     digits mine = digits_share(s, all, gw_rpc_self(s).rank - 1, gw_rpc_world_size(s) - 1);
     gw_module *model = apart ? digits_model(s, WIDTH) : NULL;
     gw_list *weights = hogwild ? gw_list_of(s, gw_rpc_sync(s, ps, "weights")) : NULL;
-    gw_optimizer *opt = hogwild ? gw_sgd(s, weights, .lr = gw_arg_float(s, a, 5),
-                                         .momentum = gw_arg_float(s, a, 6), .concurrent = true)
-                                : NULL;
+    gw_optimizer *opt =
+        hogwild ? gw_sgd(s, weights, .lr = lr, .momentum = momentum, .concurrent = true) : NULL;
     gw_data_loader *loader =
         gw_data_loader_open(s, digits_dataset(s, mine), .batch_size = size, .shuffle = true);
     for (int64_t epoch = 0; epoch < epochs && gw_ok(s); epoch++) {
@@ -194,82 +181,54 @@ GW_FUNCTION(train, GW_POOL, "rref, string, any, int, int, float, float") {
 
 // ---- The program --------------------------------------------------------------------------------
 
-static int finish(gw_scope *s, gw_rref *ps, const options *o) {
+static void finish(gw_scope *s, gw_rref *ps) {
     server *self = gw_local(s, ps, server);
-    if (!self) return 1;
+    if (!self) return;
     double accuracy = digits_accuracy(s, self->model, self->test);
-    printf("%d trainers, %lld steps: %.2f %% of the test digits\n", gw_rpc_world_size(s) - 1,
-           (long long)self->step_count, accuracy * 100);
-    if (o->plot && !curve_plot(&self->progress, o->plot))
-        gw_fail(s, GW_SYSTEM, "%s: %s", o->plot, strerror(errno));
-    return accuracy >= goal ? 0 : NOT_LEARNED;
+    const char *line =
+        gw_format(s, "%d trainers, %lld steps: %.2f %% of the test digits",
+                  gw_rpc_world_size(s) - 1, (long long)self->step_count, accuracy * 100);
+    curve_add(&progress, accuracy, line);
+    curve_say(&progress, line);
 }
 
-static int run_server(gw_scope *root, const options *o) {
+static void run_server(gw_scope *root) {
     gw_scope *s = gw_scope_open(root);
-    digits_split d = digits_load(s, o->data);
-    int64_t steps = o->epochs * (d.train.count / o->batch + 1), interval = steps / REPORTS + 1;
-    gw_rref *ps = gw_remote(s, gw_rpc_self(s), "server", o->lr, o->momentum, interval);
+    digits_split d = digits_load(s, data);
+    gw_rref *ps = gw_remote(s, gw_rpc_self(s), "server");
     server *self = gw_local(s, ps, server);
     if (self) self->test = d.test;
-
+    if (self) self->interval = epochs * (d.train.count / size + 1) / REPORTS + 1;
     int count;
     const gw_worker *workers = gw_rpc_workers(s, &count);  // the first is this one
     gw_call_options call = GW_OPTIONS(gw_call_options, .timeout_ms = GW_NO_TIMEOUT);
     if (gw_ok(s))
-        gw_rpc_sync_all_with(
-            s, gw_to_workers(workers + 1, count - 1), "train",
-            GW_ARGS(ps, o->form, gw_value_of(o->data), o->epochs, o->batch, o->lr, o->momentum),
-            call);
-    int code = gw_ok(s) ? finish(s, ps, o) : 1;
+        gw_rpc_sync_all_with(s, gw_to_workers(workers + 1, count - 1), "train", GW_ARGS(ps), call);
+    if (gw_ok(s)) finish(s, ps);
     gw_scope_close_up(s);
-    return code;
 }
 
-// The life of one worker. |init_method| is NULL under a launcher.
-static int run_worker(const char *init_method, void *context) {
-    const options *o = context;
-    bool is_server = gw_rpc_launched().rank == 0;
-    gw_scope *root = gw_scope_open(NULL);
-    gw_seed(root, (uint64_t)o->seed);
-    gw_rpc_init(root, .name = is_server ? "server" : "trainer%d", .init_method = init_method);
-    if (gw_ok(root) && gw_rpc_world_size(root) < 2)
-        gw_fail(root, GW_INVALID, "a server and at least one trainer: gradwire run -n 2 -- ...");
-    int outcome = is_server && gw_ok(root) ? run_server(root, o) : 0;
-    gw_rpc_shutdown(root);  // trainers serve until the server is done
-    int failed = gw_exit_code(gw_scope_close(root));
-    return failed ? failed : outcome;
+static void work(gw_scope *root) {
+    gw_seed(root, (uint64_t)seed);
+    if (gw_rpc_self(root).rank == 0) run_server(root);  // trainers serve until it is done
 }
 
 int main(int argc, char **argv) {
-    static const char *const forms[] = { "backward", "push", "hogwild", NULL };
-    options o = {
-        .form = "backward", .world_size = 4, .epochs = 20, .batch = 16, .seed = 1, .lr = 0.1
-    };
-    const flag flags[] = {
-        { "form", "backward|push|hogwild",
-          "passes through the server, gradients sent to it, or steps of the trainers' own",
-          .text = &o.form, .words = forms },
-        { "world-size", "N", "processes, server included", .integer = &o.world_size, .min = 2,
-          .max = 1024 },
-        { "epochs", "N", "passes of each trainer over its digits", .integer = &o.epochs, .min = 1,
-          .max = 1e6 },
-        { "batch", "N", "digits in a gradient", .integer = &o.batch, .min = 1, .max = 1e6 },
-        { "lr", "X", "learning rate", .real = &o.lr, .max = 1000 },
-        { "momentum", "X", "of SGD", .real = &o.momentum, .max = 1 },
-        { "seed", "N", "of weights and orders", .integer = &o.seed, .max = 1e15 },
-        { "data", "FILE", "digits instead of the repository's", .text = &o.data },
-        { "plot", "FILE.svg", "draw the test accuracy", .file = &o.plot },
-        { 0 },
-    };
-    static const char about[] =
-        "Learns handwritten digits with one parameter server and trainers that have it take a\n"
-        "step whenever they have a gradient. Started alone it makes its own workers; under\n"
-        "`gradwire run -n N -- parameter_server` it is one of them. Exit code: 0 if at least 95 %\n"
-        "of the test digits are recognised, 3 if not, 1 after an error, 2 for a wrong option.";
-    int code = flags_parse("parameter_server", about, flags, argc, argv);
-    if (code >= 0) return code;
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    if (gw_rpc_launched().rank >= 0) return run_worker(NULL, &o);
-    return workers_run((int)o.world_size, run_worker, &o);
+    return program_main(
+        argc, argv, work, &progress, .workers = 4, .workers_min = 2, .names = names,
+        .who = "a server and at least one trainer",
+        .about =
+            "Learns handwritten digits with one parameter server and trainers that have it take a\n"
+            "step whenever they have a gradient.",
+        .flags = {
+            { "form", "backward|push|hogwild",
+              "passes through the server, gradients sent to it, or steps of the trainers' own",
+              .text = &form, .words = forms },
+            { "epochs", "N", "passes of each trainer over its digits", .integer = &epochs, .min = 1,
+              .max = 1e6 },
+            { "batch", "N", "digits in a gradient", .integer = &size, .min = 1, .max = 1e6 },
+            { "lr", "X", "learning rate", .real = &lr, .max = 1000 },
+            { "momentum", "X", "of SGD", .real = &momentum, .max = 1 },
+            { "seed", "N", "of weights and orders", .integer = &seed, .max = 1e15 },
+            { "data", "FILE", "digits instead of the repository's", .text = &data } });
 }

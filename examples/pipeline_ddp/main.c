@@ -195,7 +195,8 @@ static void work(gw_scope *root) {
 
 int main(int argc, char **argv) {
     return program_main(
-        argc, argv, work, &progress, .workers = WORKERS, .exactly = "two stages of two replicas",
+        argc, argv, work, &progress, .workers = WORKERS, .exactly = true,
+        .who = "two stages of two replicas",
         .about =
             "Learns handwritten digits with a model in two stages and two replicas of each stage.",
         .flags = {

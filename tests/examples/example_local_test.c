@@ -15,6 +15,12 @@ static void it_says_when_too_much_is_sent(void **state) {
                 "not reached: local SGD by at most 30 % of the bytes of DDP\n");
 }
 
+static void one_worker_has_nobody_to_talk_to(void **state) {
+    (void)state;
+    assert_says(run("timeout 100 ./gradwire run -n 1 --no-prefix -- ./local_sgd"), 1,
+                "too few workers: gradwire run -n 2 -- local_sgd");
+}
+
 static void it_draws_three_curves(void **state) {
     (void)state;
     assert_draws("timeout 100 ./local_sgd --epochs 2");
@@ -30,4 +36,4 @@ static void it_refuses_wrong_options(void **state) {
 }
 
 GW_TESTS(example_local, local_sgd_is_as_good_by_a_third_of_the_bytes, it_says_when_too_much_is_sent,
-         it_draws_three_curves, it_refuses_wrong_options);
+         one_worker_has_nobody_to_talk_to, it_draws_three_curves, it_refuses_wrong_options);

@@ -41,6 +41,8 @@ static void a_parameter_server_refuses_wrong_options(void **state) {
     assert_says(run("./parameter_server --lr -1"), 2, "--lr -1: expected 0 to 1000");
     assert_says(run("./parameter_server --world-size 1"), 2, "expected a whole number, 2 to 1024");
     assert_says(run("./parameter_server --help"), 0, "--plot FILE.svg");
+    assert_says(run("./parameter_server --plot /nowhere/x.svg"), 2,
+                "--plot /nowhere/x.svg: No such");
     assert_says(run("timeout 100 ./parameter_server --data /nowhere"), 1, "/nowhere: No such file");
     assert_says(run("timeout 100 ./parameter_server --data /tmp"), 1, "/tmp: Is a directory");
     assert_says(run("timeout 100 ./parameter_server --data /dev/null"), 1,
@@ -75,7 +77,7 @@ static void observers_are_answered_together(void **state) {
 static void a_batch_plays_the_same_for_the_same_seed(void **state) {
     (void)state;
     const char *command =
-        "timeout 100 ./batch_rpc --form agent --episodes 10 --world-size 4 --seed 3 "
+        "timeout 100 ./batch_rpc --form agent --episodes 10 --world-size 4 --seed 3 2>/dev/null "
         "| grep episode";
     assert_same_output(run("%s", command), run("%s", command), 0);
 }
