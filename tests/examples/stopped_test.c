@@ -43,16 +43,18 @@ static void with_keep_the_others_are_waited_for(void **state) {
     forget(r);
 }
 
-// Runs |program|, stops its third child when it has printed |line|, and returns what it says.
-static char *run_and_stop_one(const char *program, const char *line, int *out_status) {
+// Runs |program|, sends |signal| to its third child when it has printed |line|, and returns what it
+// says.
+static char *run_and_end_one(const char *program, const char *line, const char *signal,
+                             int *out_status) {
     static char output[1 << 16];
     char command[1024];
     snprintf(command, sizeof command,
              "cd %s/bin && f=$(mktemp) && { ./%s > $f 2>&1 & } && pid=$!; "
              "tail -n +1 -f --pid=$pid $f | grep -q -m1 '%s'; "
-             "set -- $(cat /proc/$pid/task/$pid/children); kill -STOP $3; "
+             "set -- $(cat /proc/$pid/task/$pid/children); kill -%s $3; "
              "wait $pid; status=$?; cat $f; rm $f; exit $status",
-             GW_BUILD_DIR, program, line);
+             GW_BUILD_DIR, program, line, signal);
     FILE *f = popen(command, "r");
     assert_non_null(f);
     size_t size = fread(output, 1, sizeof output - 1, f);
@@ -69,8 +71,21 @@ static void a_program_that_makes_its_own_workers_does_the_same(void **state) {
     static const char *const lines[] = { "^epoch", "^episode" };
     for (int i = 0; i < 2; i++) {
         int status;
-        char *said = run_and_stop_one(forms[i], lines[i], &status);
+        char *said = run_and_end_one(forms[i], lines[i], "STOP", &status);
         assert_non_null(strstr(said, "batch_rpc: worker 2 was killed by signal 9 (Killed)"));
+        assert_int_equal(status, 128 + 9);
+    }
+}
+
+static void a_replica_that_is_killed_is_named_and_ends_the_others(void **state) {
+    (void)state;
+    static const char *const programs[] = { "ddp_digits --world-size 4 --epochs 2000",
+                                            "ddp_rpc --epochs 20000",
+                                            "pipeline_ddp --epochs 2000" };
+    for (int i = 0; i < 3; i++) {
+        int status;
+        char *said = run_and_end_one(programs[i], "^epoch", "KILL", &status);
+        assert_non_null(strstr(said, ": worker 2 was killed by signal 9 (Killed)"));
         assert_int_equal(status, 128 + 9);
     }
 }
@@ -78,7 +93,7 @@ static void a_program_that_makes_its_own_workers_does_the_same(void **state) {
 static void federated_averaging_goes_on_without_a_stopped_client(void **state) {
     (void)state;
     int status;
-    char *said = run_and_stop_one("fedavg --rounds 200", "^round", &status);
+    char *said = run_and_end_one("fedavg --rounds 200", "^round", "STOP", &status);
     assert_non_null(strstr(said, " is lost: "));
     assert_non_null(strstr(said, " was silent to server for "));
     assert_int_equal(status, 0);
@@ -97,5 +112,6 @@ static void who_ends_without_joining_is_named(void **state) {
 GW_TESTS_WITH_LIMIT(examples_stopped, 50, the_launcher_ends_who_is_dead_to_the_others,
                     with_keep_the_others_are_waited_for,
                     a_program_that_makes_its_own_workers_does_the_same,
+                    a_replica_that_is_killed_is_named_and_ends_the_others,
                     federated_averaging_goes_on_without_a_stopped_client,
                     who_ends_without_joining_is_named);
