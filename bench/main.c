@@ -1,4 +1,4 @@
-// gw-bench [--list] [--counts] [--plans] [name...]: runs the cases whose names begin with one of the names, or
+// gw-bench [--list] [--counts] [--bind] [--plans] [name...]: runs the cases whose names begin with one of the names, or
 // all of them.
 #include "bench.h"
 
@@ -6,6 +6,7 @@
 #include "net/env_os.h"
 
 #include <errno.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -50,7 +51,7 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-static bool shows_counts;
+static bool shows_counts, binds;
 
 // What a sample has cost in this process, on average over all of them, the warming up and joining counted. At the other
 // end it is much the same.
@@ -97,9 +98,21 @@ static void join_job(gw_scope *root, int rank, int workers, const char *file) {
                 .init_method = gw_format(root, "file://%s", file), .timeout_ms = GW_NO_TIMEOUT);
 }
 
+// As mpirun binds its processes: one processor for each, in turns where there are fewer.
+static void bind_to_processor(int rank) {
+    cpu_set_t all, own;
+    sched_getaffinity(0, sizeof all, &all);
+    int left = rank % CPU_COUNT(&all);
+    CPU_ZERO(&own);
+    for (int i = 0; i < CPU_SETSIZE && !CPU_COUNT(&own); i++)
+        if (CPU_ISSET(i, &all) && left-- == 0) CPU_SET(i, &own);
+    sched_setaffinity(0, sizeof own, &own);
+}
+
 // One worker of a case's job; rank 0 reports.
 static int run_worker(const bench_case *c, int rank, const char *file) {
     samples s = { 0 };
+    if (binds) bind_to_processor(rank);
     gw_scope *root = gw_scope_open(NULL);
     gw_seed(root, 1);
     if (c->workers) join_job(root, rank, abs(c->workers), file);
@@ -186,12 +199,15 @@ int main(int argc, char **argv) {
     if (argc > 1 && strcmp(argv[1], "--plans") == 0) return bench_print_plans(argv + 2, argc - 2);
     if (argc > 2 && strcmp(argv[1], "--join") == 0) return join_case(argv[2]);
     shows_counts = argc > 1 && strcmp(argv[1], "--counts") == 0;
-    int first = list || shows_counts ? 2 : 1;
+    binds = argc > 1 && strcmp(argv[1], "--bind") == 0;
+    int first = list || shows_counts || binds ? 2 : 1;
     if (argc > 1 && argv[1][0] == '-' && first == 1) {
-        puts("usage: gw-bench [--list] [--counts] [--plans] [name...]\nPrints \"case median_us "
+        puts("usage: gw-bench [--list] [--counts] [--bind] [--plans] [name...]\nPrints \"case "
+             "median_us "
              "min_us\" for "
              "each case "
-             "that begins with a name; --plans prints what each plan of a collective takes, "
+             "that begins with a name; --bind gives each process a processor; --plans prints what "
+             "each plan of a collective takes, "
              "of those named or all.");
         return strcmp(argv[1], "--help") == 0 ? 0 : 2;
     }

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Collectives of PyTorch over gloo, as bench/collective.c makes them: prints "case median_us min_us".
 
-    python3 bench/peers/torch_collectives.py [case...]
+    python3 bench/peers/torch_collectives.py [--bind] [case...]
 
-A case is measured if its name begins with one of those given: collective.all_reduce_4KB_n2. A sample is the time that the
-slowest member takes from a barrier on; of a letter, there and back. Gloo has no reduce_scatter in PyTorch 1.13: there it is an all_reduce, of which each
-member keeps its rows.
+With --bind each process has a processor, in turns where there are fewer. A case is measured if its name begins with one of
+those given: collective.all_reduce_4KB_n2. A sample is the time that the slowest member takes from a barrier on; of a letter,
+there and back. Gloo has no reduce_scatter in PyTorch 1.13: there it is an all_reduce, of which each member keeps its rows.
 """
 import os
 import sys
@@ -78,7 +78,9 @@ def work(rank, members, file, wanted):
 
 
 def main():
-    wanted, failed = sys.argv[1:], 0
+    binds = sys.argv[1:2] == ["--bind"]
+    wanted, failed = sys.argv[1 + binds:], 0
+    processors = sorted(os.sched_getaffinity(0))
     for members in (2, 4):
         if wanted and not any(case[0].startswith(w) for w in wanted for case in cases(members)):
             continue
@@ -87,6 +89,8 @@ def main():
             for rank in range(members):
                 child = os.fork()
                 if child == 0:
+                    if binds:
+                        os.sched_setaffinity(0, [processors[rank % len(processors)]])
                     try:
                         work(rank, members, folder + "/store", wanted)
                         os._exit(0)

@@ -3,6 +3,7 @@
 
 #include <netinet/in.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -111,6 +112,84 @@ static void the_manual_names_every_option(void **state) {
     }
     assert_in_range(count, 14, 100);
     forget(help);
+}
+
+// The processors of this thread become |count| of those it had.
+static void keep_processors(int count) {
+    cpu_set_t had, kept;
+    assert_int_equal(sched_getaffinity(0, sizeof had, &had), 0);
+    CPU_ZERO(&kept);
+    for (int i = 0; i < CPU_SETSIZE && CPU_COUNT(&kept) < count; i++)
+        if (CPU_ISSET(i, &had)) CPU_SET(i, &kept);
+    assert_int_equal(sched_setaffinity(0, sizeof kept, &kept), 0);
+}
+
+// Masks of the ranks, which say themselves what they may use.
+static int find_masks(int count, bool binds, cpu_set_t *out) {
+    char n[8], line[64];
+    snprintf(n, sizeof n, "%d", count);
+    const char *script = "sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/self/status |"
+                         " tr , '\\n' | sed 's/^/cpu /'";
+    result r = binds ? RUN("run", "-n", n, "--bind", "sh", "-c", script)
+                     : RUN("run", "-n", n, "sh", "-c", script);
+    assert_int_equal(r.code, 0);
+    int found = 0;
+    for (int i = 0; i < count; i++) {
+        CPU_ZERO(&out[i]);
+        snprintf(line, sizeof line, "[%d] cpu ", i);
+        for (const char *at = r.out; (at = strstr(at, line)); found++) {
+            int first, last;
+            at += strlen(line);
+            if (sscanf(at, "%d-%d", &first, &last) < 2) last = first = (int)strtol(at, NULL, 10);
+            for (; first <= last; first++) CPU_SET(first, &out[i]);
+        }
+    }
+    forget(r);
+    return found;
+}
+
+static void ranks_are_bound_to_their_share_of_what_the_launcher_has(void **state) {
+    (void)state;
+    cpu_set_t had, masks[5], both;
+    assert_int_equal(sched_getaffinity(0, sizeof had, &had), 0);
+    int processors = CPU_COUNT(&had);
+    if (processors < 2) testing_skip("one processor");
+    find_masks(2, false, masks);
+    for (int i = 0; i < 2; i++) assert_true(CPU_EQUAL(&masks[i], &had));
+    // All of them, and none twice.
+    find_masks(2, true, masks);
+    CPU_AND(&both, &masks[0], &masks[1]);
+    assert_int_equal(CPU_COUNT(&both), 0);
+    CPU_OR(&both, &masks[0], &masks[1]);
+    assert_true(CPU_EQUAL(&both, &had));
+    assert_in_range(CPU_COUNT(&masks[0]), processors / 2, (processors + 1) / 2);
+    // More ranks than processors.
+    keep_processors(2);
+    find_masks(5, true, masks);
+    for (int i = 0; i < 5; i++) {
+        assert_int_equal(CPU_COUNT(&masks[i]), 1);
+        assert_true(CPU_EQUAL(&masks[i], &masks[i % 2]));
+    }
+    assert_false(CPU_EQUAL(&masks[0], &masks[1]));
+    keep_processors(1);
+    find_masks(2, true, masks);
+    assert_true(CPU_EQUAL(&masks[0], &masks[1]));
+    assert_int_equal(CPU_COUNT(&masks[0]), 1);
+}
+
+static void a_dry_run_says_which_processors(void **state) {
+    (void)state;
+    cpu_set_t had;
+    char place[64];
+    keep_processors(1);
+    assert_int_equal(sched_getaffinity(0, sizeof had, &had), 0);
+    int processor = 0;
+    while (!CPU_ISSET(processor, &had)) processor++;
+    result r = RUN("run", "-n", "2", "--bind", "--dry-run", "true");
+    assert_int_equal(r.code, 0);
+    snprintf(place, sizeof place, "rank 1 (local rank 1, processors %d):", processor);
+    assert_non_null(strstr(r.out, place));
+    forget(r);
 }
 
 static void a_dry_run_says_what_would_run(void **state) {
@@ -506,9 +585,10 @@ static void many_ranks_start(void **state) {
 GW_TESTS(run, help_and_version_are_printed, a_wrong_command_line_is_one_sentence,
          ranks_find_their_place_in_the_environment, a_free_port_is_kept_for_rank_0,
          rank_0_reads_the_input, ranks_have_what_the_launcher_was_given, lines_carry_their_rank,
-         a_log_is_kept_for_each_rank, a_dry_run_says_what_would_run, the_manual_names_every_option,
-         no_prefix_leaves_output_alone, a_last_line_without_end_gets_one,
-         a_line_in_pieces_is_printed_whole, a_long_line_is_cut,
+         a_log_is_kept_for_each_rank, a_dry_run_says_what_would_run,
+         a_dry_run_says_which_processors, ranks_are_bound_to_their_share_of_what_the_launcher_has,
+         the_manual_names_every_option, no_prefix_leaves_output_alone,
+         a_last_line_without_end_gets_one, a_line_in_pieces_is_printed_whole, a_long_line_is_cut,
          memory_is_bounded_whatever_is_printed, binary_passes,
          one_rank_that_floods_does_not_keep_others_waiting, a_reader_that_has_gone_is_a_broken_pipe,
          a_full_disk_is_told, both_outputs_may_be_one_file, a_program_that_cannot_run_is_named,

@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "binding.h"
 #include "environment.h"
 
 static const char plain[] =
@@ -23,6 +24,14 @@ static void print_quoted(const char *text) {
     putchar('\'');
 }
 
+static void print_place(const run_options *o, int index) {
+    char processors[256];
+    printf("host %d: rank %d (local rank %d", o->node_rank, run_rank(o, index), index);
+    binding_describe(index, o->rank_count, processors, sizeof processors);
+    if (o->bind) printf(", processors %s", processors);
+    printf("):");
+}
+
 void dry_run(const run_options *o) {
     for (int i = 0; i < o->rank_count; i++) {
         variables v;
@@ -33,7 +42,7 @@ void dry_run(const run_options *o) {
                                              .port = o->master_port,
                                              .key_fd = -1 },
                        &v);
-        printf("host %d: rank %d (local rank %d):", o->node_rank, run_rank(o, i), i);
+        print_place(o, i);
         for (int k = 0; k < v.count; k++) {
             printf(" %s=", v.list[k].name);
             print_quoted(v.list[k].value);

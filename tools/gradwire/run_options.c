@@ -27,6 +27,9 @@ static const char help[] =
     "  --on-failure=stop|keep    stop: the first failure stops all (default); keep: wait for all\n"
     "  --master-port=P           the MASTER_PORT of the job (default: a free port)\n"
     "  --grace=SECONDS           how long a rank may take to end before it is killed (default 10)\n"
+    "  --bind                    each rank runs on its share of the processors alone; where there "
+    "are\n"
+    "                            fewer than ranks, these take turns at them\n"
     "  --no-prefix               ranks write directly, not line by line with \"[rank] \" in front\n"
     "  --log-dir=FOLDER          what ranks print is also kept there, in a file for each\n"
     "  --dry-run                 say what would run, and run nothing\n"
@@ -164,6 +167,7 @@ static const struct option names[] = {
     { "on-failure", required_argument, NULL, 'f' },
     { "master-port", required_argument, NULL, 'p' },
     { "grace", required_argument, NULL, 'g' },
+    { "bind", no_argument, NULL, 'b' },
     { "no-prefix", no_argument, NULL, 'x' },
     { "log-dir", required_argument, NULL, 'l' },
     { "dry-run", no_argument, NULL, 'd' },
@@ -184,6 +188,7 @@ static bool take_option(int option, const char *text, run_options *out) {
     case 'f': return parse_on_failure(text, &out->keep);
     case 'p': return parse_int("--master-port", text, 0, 65535, &out->master_port);
     case 'g': return parse_seconds("--grace", text, &out->grace_ms);
+    case 'b': return out->bind = true;
     case 'x': return out->no_prefix = true;
     case 'l': out->log_dir = text; return true;
     case 'd': return out->dry_run = true;

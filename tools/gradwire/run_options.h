@@ -13,6 +13,7 @@ typedef struct run_options {
     int master_port;  // 0: a free one
     int64_t grace_ms;
     bool no_prefix;
+    bool bind;  // each rank to its processors
     bool dry_run;
     const char *log_dir;  // NULL: none
     char **program;       // its name and arguments, ended by NULL; points into argv

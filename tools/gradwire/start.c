@@ -12,6 +12,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "binding.h"
 #include "command.h"
 #include "environment.h"
 
@@ -103,7 +104,8 @@ _Noreturn static void become_rank(const start *s, int index, const int write_fds
     signals_restore(&j->signals);
 
     failure f = { .rank = index };
-    if (set_environment(j, index) && set_streams(s, index, write_fds) &&
+    bool is_bound = !j->options.bind || binding_set(index, j->options.rank_count);
+    if (is_bound && set_environment(j, index) && set_streams(s, index, write_fds) &&
         setrlimit(RLIMIT_NOFILE, &s->old_file_limit) == 0) {
         wait_at(g);
         execvp(j->options.program[0], j->options.program);
