@@ -6,7 +6,9 @@
 //     gw_ddp_set_hook(root, ddp, gw_hook_f16_around, &halves);         // on all members, before the first pass
 //
 // What a hook gives is the same on all members, bit for bit, however much it leaves out: replicas stay
-// equal. gw_hook_local_sgd is the exception, and has averages of weights to make up for it.
+// equal. gw_hook_local_sgd is the exception, and has averages of weights to make up for it. Where gradients
+// are shared out (gradwire/parallel.h), gw_hook_all_reduce and halves travel to their owners alone, and give
+// this member's part; other hooks give whole buckets, of which it keeps its part.
 // torch.distributed.algorithms.ddp_comm_hooks.
 //
 // Ownership: contexts live as long as the gw_ddp they are set for.

@@ -55,8 +55,7 @@ typedef struct gw_ddp_options {
     gw_group *group GW_DEFAULT(NULL);                // NULL: all workers that are there
     int64_t bucket_bytes GW_DEFAULT(25 << 20);       // a bucket is full with so many
     int64_t first_bucket_bytes GW_DEFAULT(1 << 20);  // the first of each dtype, to begin early
-    // To travel with gradients they need a parameter of f32 or f64, and neither hooks nor gradients that
-    // are shared out: else INVALID.
+    // To travel with gradients they need a parameter of f32 or f64, and no hook: else INVALID.
     gw_buffers buffers GW_DEFAULT(GW_BUFFERS_BROADCAST);
     // Each pass reaches the same parameters on this member as its first one: nothing need be said of that
     // any more. One that does not fails on all: "fc3.weight" was unused in the first pass and is used now.
@@ -67,7 +66,9 @@ typedef struct gw_ddp_options {
     bool check_finite GW_DEFAULT(false);
     // Cut each batch into so many, a power of two that the number of members divides; each member
     // makes |shards| / members passes a step, one for each of its shards in order, and the last of
-    // them gives the mean over all shards. The same weights, bit for bit, with 1, 2, 4, ... members.
+    // them gives the mean over all shards; with it counts what its scope has from passes that are not
+    // synchronised. The same weights, bit for bit, with 1, 2, 4, ... members. A scope that has had a step
+    // adds the mean of the next one, and only that: WRONG_STATE for passes there that are not synchronised.
     int shards GW_DEFAULT(0);
     int64_t check_every GW_DEFAULT(0);  // passes between comparisons as by gw_ddp_check; 0: never
     const char *const *ignore GW_DEFAULT(NULL);  // names of parameters and buffers to leave alone

@@ -62,10 +62,11 @@ typedef struct gw_shard_options {
     bool overlap GW_DEFAULT(false);
     // With GW_SHARDED, which is ZeRO-2, a backward pass leaves the mean of a gradient with the member
     // that has the state alone, and NOT_FOUND on all others, of earlier passes in that scope too; its
-    // buckets travel as reduce_scatter. gw_clip_grad_norm is a collective then, of the norm over all
-    // members. The parameters are those of models that gw_ddp_open has opened among the same members:
-    // else INVALID, as with |flat|; WRONG_STATE behind their first pass. A scope has one synchronised
-    // pass of each of these models: WRONG_STATE for more.
+    // buckets travel as reduce_scatter, and rows of tables to their owner. gw_clip_grad_norm is a
+    // collective then, of the norm over all members. The parameters are those of models that gw_ddp_open
+    // has opened among the same members: else INVALID, as with |flat|, and with the hooks of PowerSGD,
+    // which remembers all gradients everywhere, and local SGD; WRONG_STATE behind their first pass.
+    // Synchronised passes of one scope add up; behind one of them, others are WRONG_STATE there.
     gw_shard_gradients gradients GW_DEFAULT(GW_WHOLE);
 } gw_shard_options;
 

@@ -25,23 +25,13 @@ static gw_tensor *take_gradient(pass *p, slot *slot) {
     return own;
 }
 
-// What the gates have answered.
-static int collect_answers(const pass *p, gw_tensor_grad *pairs) {
+// What the gates have answered that is added to what the scope has, or else takes the place of that.
+static int collect_answers(const pass *p, gw_tensor_grad *pairs, bool adds) {
     int count = 0;
-    for (const gate_pass *at = p->gates; at; at = at->next) {
-        for (int i = 0; at->begun && i < at->gate->leaf_count; i++)
-            if (at->answered->tensors[i])
-                pairs[count++] = (gw_tensor_grad){ at->gate->leaves[i],
-                                                   handle_retain(at->answered->tensors[i]) };
-    }
-    return count;
-}
-
-// What earlier passes have left of gradients that other workers keep has gone to these.
-static void forget_given_away(const pass *p) {
     for (const gate_pass *at = p->gates; at; at = at->next)
-        for (int i = 0; at->begun && at->gate->gives_away && i < at->gate->leaf_count; i++)
-            if (at->gate->gives_away[i]) grads_forget(p->scope, at->gate->leaves[i]);
+        if (at->begun && at->adds == adds)
+            count += gate_list_answers(at->gate, at->answered->tensors, adds, pairs + count);
+    return count;
 }
 
 static uint32_t count_gated(const pass *p) {
@@ -88,9 +78,10 @@ bool pass_take(pass *p, gw_tensor_grad **out_pairs, int *out_count, int *out_rep
     }
     int count = collect(p, pairs);
     if (gw_ok(p->work)) {
+        count += collect_answers(p, pairs + count, true);
         *out_pairs = pairs;
         *out_replaces = count;
-        *out_count = count + collect_answers(p, pairs + count);
+        *out_count = count + collect_answers(p, pairs + count, false);
         gates_end(p, NULL);
         return true;
     }
@@ -111,13 +102,13 @@ bool pass_commit(pass *p) {
     int count = collect(p, pairs);
     bool ok = gw_ok(p->work);
     if (ok) {
-        int all = count + collect_answers(p, pairs + count);
+        count += collect_answers(p, pairs + count, true);
+        int all = count + collect_answers(p, pairs + count, false);
         ok = grads_add_and_replace(p->scope, p->work, pairs, all, count);
     } else {
         for (int i = 0; i < count; i++) handle_release(pairs[i].grad);
     }
     if (pairs != small) mem_free(pairs);
-    if (ok) forget_given_away(p);
     if (ok) gates_end(p, NULL);
     return ok || pass_fail_from_work(p, "adding gradients");
 }

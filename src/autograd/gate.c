@@ -53,6 +53,40 @@ gw_tensor *gate_earlier(const gate_pass *g, int i) {
     return grads_find(g->scope, g->gate->leaves[i]);
 }
 
+// ---- What they have answered --------------------------------------------------------------------
+
+bool gate_has_answered(gate *g, const gw_scope *s) {
+    if (!atomic_load_explicit(&g->answered_count, memory_order_relaxed) || !s->env) return false;
+    uint64_t id = gw_scope_id(s);
+    bool has = false;
+    env_enter(s->env);
+    for (int i = 0; i < GATE_SCOPES; i++) has = has || g->answered[i] == id;
+    env_leave(s->env);
+    return has;
+}
+
+void gate_note_answer(gate *g, const gw_scope *s) {
+    if (gate_has_answered(g, s)) return;
+    uint64_t id = gw_scope_id(s);
+    env_enter(s->env);
+    unsigned number = atomic_fetch_add_explicit(&g->answered_count, 1, memory_order_relaxed);
+    g->answered[number % GATE_SCOPES] = id;
+    env_leave(s->env);
+}
+
+void gate_forget_answers_on_loop(gate *g) {
+    memset(g->answered, 0, sizeof g->answered);
+    atomic_store_explicit(&g->answered_count, 0, memory_order_relaxed);
+}
+
+int gate_list_answers(const gate *g, gw_tensor *const *answers, bool adds, gw_tensor_grad *out) {
+    int count = 0;
+    for (int i = 0; i < g->leaf_count; i++)
+        if (answers[i] || !adds)
+            out[count++] = (gw_tensor_grad){ g->leaves[i], handle_retain(answers[i]) };
+    return count;
+}
+
 // ---- The gates of a pass ------------------------------------------------------------------------
 
 static gate_pass *find(const pass *p, const gate *g) {
@@ -79,6 +113,27 @@ static gate_pass *find_or_add(pass *p, gate *g) {
 
 static gate *gate_of_target(const target *t, int *out_leaf) {
     return t->is_leaf && t->needed ? gate_of(t->key, out_leaf) : NULL;
+}
+
+// A pass that is not the gate's, and leaves a gradient of |leaf|.
+static bool check_apart(const pass *p, const gw_tensor *leaf) {
+    int number;
+    gate *g = gate_of(leaf, &number);
+    if (!g || !gate_has_answered(g, p->scope)) return true;
+    scope_fail(
+        p->scope, GW_WRONG_STATE,
+        "backward: a pass of this worker alone, in a scope that has the mean over replicas: what "
+        "it leaves could not be told from that");
+    return false;
+}
+
+static bool check_all_apart(const pass *p) {
+    const gw_backward_options *o = &p->options;
+    bool ok = true;
+    for (int i = 0; i < o->input_count && ok; i++) ok = check_apart(p, o->inputs[i]);
+    for (uint32_t i = 0; i < p->target_count && ok && !o->inputs; i++)
+        if (p->targets[i].is_leaf && p->targets[i].needed) ok = check_apart(p, p->targets[i].key);
+    return ok;
 }
 
 // A pass inside a hook of another.
@@ -118,8 +173,11 @@ static void hold_gradients(pass *p) {
 }
 
 bool gates_find(pass *p) {
-    if (p->options.inputs || p->scope->not_synchronised) return true;
-    if (pass_is_inside()) return note_inside(p);
+    bool inside = pass_is_inside();
+    if (p->options.inputs || p->scope->not_synchronised || inside) {
+        if (!check_all_apart(p)) return false;
+        return p->options.inputs || p->scope->not_synchronised || note_inside(p);
+    }
     for (uint32_t i = 0; i < p->target_count; i++) {
         target *t = &p->targets[i];
         int leaf;
@@ -142,6 +200,7 @@ bool gates_begin(pass *p) {
         if (!l) return false;
         l->gate = at;
         at->answer = at->answered = l;
+        at->adds = gate_has_answered(at->gate, p->scope);
         forget_note(p->scope, at->gate);
         at->gate->class->begin(at, p->work);
         if (!gw_ok(p->work)) {

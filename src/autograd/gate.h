@@ -4,11 +4,16 @@
 // A gate hears of each pass that reaches one of its leaves: before anything runs which of them it
 // reaches, then each one's gradient behind the program's hooks, once, and that the pass is over. It
 // answers once, perhaps later, with the gradients that the pass leaves in its scope in place of
-// what is there, and of leaves that the pass has not reached as well. The pass waits for it.
+// what is there, and of leaves that the pass has not reached as well: of one without an answer there is
+// none. The pass waits for it.
 //
 // A pass with inputs, one in a scope that is not synchronised, and one inside a hook of another is
 // not its gate's. What one inside a hook leaves in the scope of the outer pass is to be there when the
 // gate hears of gradients: so a pass with hooks holds them until all else has run.
+//
+// What a gate has answered may be of use to it only apart from what this worker's passes leave, as the
+// mean of gradients that one worker keeps. Then later passes of that scope add what they are answered, and
+// passes that are not the gate's fail there.
 //
 // Ownership: the gate holds its leaves, and is a handle, which a pass and a scope retain. Threads:
 // a leaf's gate changes while no pass runs; the functions of a class are called without the loop
@@ -18,6 +23,7 @@
 
 #include "autograd/late.h"
 #include "base/handle.h"
+#include <gradwire/autograd.h>
 
 typedef struct gate gate;
 
@@ -27,6 +33,7 @@ typedef struct gate_pass {
     gw_scope *scope;      // that gets the gradients
     const bool *reached;  // by leaf
     bool holds;           // gradients come when all else has run
+    bool adds;            // what is answered is added to what the scope has
     late *answer;         // with one tensor for each leaf; the gate's count is one
     void *state;          // the gate's
 
@@ -54,15 +61,21 @@ typedef struct gate_class {
     void (*sum)(gate *g, gw_scope *s, double *numbers, int count);
 } gate_class;
 
+enum { GATE_SCOPES = 16 };
+
 struct gate {
     gw_handle handle;
     const gate_class *class;
     gw_tensor **leaves;
     int leaf_count;
-    const bool *gives_away;   // by leaf: another worker keeps its gradient, and the scope has none
-                              // behind the pass, of earlier ones neither. NULL: none
+    const bool *gives_away;   // by leaf: another worker keeps its gradient. NULL: none
     _Atomic bool has_inside;  // a pass inside a hook has reached a leaf
     _Atomic bool overlaps;    // no pass holds gradients; one inside a hook fails
+
+    // The ids of the last scopes that have an answer which is to stay apart, by their number modulo
+    // GATE_SCOPES; 0: none. With the loop lock.
+    uint64_t answered[GATE_SCOPES];
+    _Atomic unsigned answered_count;
 };
 
 // Sets the gate of its leaves: all or none. Fails |s| with DUPLICATE if one has a gate, or without
@@ -72,6 +85,16 @@ void gate_unset(gate *g);
 
 // The gradient of leaf |i| that the scope of the pass has from earlier passes; borrowed, or NULL.
 gw_tensor *gate_earlier(const gate_pass *g, int i);
+
+// From here on the gradients that |s| has of the leaves are to stay apart from what passes leave that are
+// not the gate's. No scope has them behind gate_forget_answers.
+void gate_note_answer(gate *g, const gw_scope *s);
+bool gate_has_answered(gate *g, const gw_scope *s);
+void gate_forget_answers_on_loop(gate *g);
+
+// The gradients that |answers|, one for each leaf, leave in a scope, or, with |adds|, add there: at most
+// as many as leaves, with one count each. Where NULL is one of them, the scope has none any more.
+int gate_list_answers(const gate *g, gw_tensor *const *answers, bool adds, gw_tensor_grad *out);
 
 // Notes that |g| is going to hear of a pass over what is computed in |s|: if |s| fails before, it is
 // told.

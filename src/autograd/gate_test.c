@@ -18,6 +18,7 @@ typedef struct test_gate {
     gw_tensor *leaves[LEAVES];
     gw_scope *own;
     int begun, gradients, ended, failed, abandoned;
+    bool adds;  // the last pass
     bool reached[LEAVES], refuses, fails;
     gw_tensor *answers[LEAVES];
     int missing;
@@ -41,6 +42,7 @@ static void begin(gate_pass *g, gw_scope *s) {
         return;
     }
     t->begun++;
+    t->adds = g->adds;
     t->missing = 0;
     for (int i = 0; i < LEAVES; i++) {
         t->reached[i] = g->reached[i];
@@ -149,6 +151,42 @@ static void accumulate(gw_scope *root) {
     assert_true(t.begun == 1 && grad_of(s, t.leaves[0]) == 42);
     gw_scope_close_up(s);
     gate_unset(&t.base);
+}
+
+// What is to stay apart: later answers are added to it, and no pass adds to it that is not the gate's.
+static void keep_apart(gw_scope *root) {
+    test_gate t;
+    open_gate(root, &t);
+    gw_tensor *only = t.leaves[1];
+    gw_scope *s = gw_scope_open(root), *other = gw_scope_open(root);
+    gw_backward(s, loss_of(s, &t));
+    gate_note_answer(&t.base, s);
+    assert_true(gate_has_answered(&t.base, s) && !gate_has_answered(&t.base, other));
+    gw_backward(s, loss_of(s, &t));
+    assert_true(t.begun == 2 && t.adds && grad_of(s, t.leaves[2]) == 14);
+    s->not_synchronised = true;
+    gw_backward(s, loss_of(s, &t));
+    assert_int_equal(gw_scope_error(s)->status, GW_WRONG_STATE);
+    gw_scope_clear(s);
+    s->not_synchronised = false;
+    gw_backward(s, loss_of(s, &t), .inputs = &only, .input_count = 1);
+    assert_int_equal(gw_scope_error(s)->status, GW_WRONG_STATE);
+    gw_scope_clear(s);
+    other->not_synchronised = true;
+    gw_backward(other, loss_of(other, &t));
+    assert_true(gw_ok(other) && t.begun == 2 && grad_of(other, t.leaves[0]) == 2);
+    env_enter(s->env);
+    gate_forget_answers_on_loop(&t.base);
+    env_leave(s->env);
+    assert_false(gate_has_answered(&t.base, s));
+    gw_scope_close_up(other);
+    gw_scope_close_up(s);
+    gate_unset(&t.base);
+}
+
+static void answers_may_be_kept_apart(void **state) {
+    (void)state;
+    play(keep_apart);
 }
 
 static void what_is_not_synchronised_is_added_before(void **state) {
@@ -271,5 +309,6 @@ static void it_hears_of_scopes_that_fail_before_their_pass(void **state) {
 }
 
 GW_TESTS(autograd_gate, it_gets_gradients_and_gives_those_that_stay,
-         what_is_not_synchronised_is_added_before, a_pass_inside_another_is_not_its,
-         failures_come_to_it_and_from_it, it_hears_of_scopes_that_fail_before_their_pass);
+         what_is_not_synchronised_is_added_before, answers_may_be_kept_apart,
+         a_pass_inside_another_is_not_its, failures_come_to_it_and_from_it,
+         it_hears_of_scopes_that_fail_before_their_pass);

@@ -1,5 +1,6 @@
 #include "autograd/grads.h"
 
+#include "autograd/gate.h"
 #include "autograd/index.h"
 #include "autograd/sum.h"
 #include "base/mem.h"
@@ -107,7 +108,9 @@ bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int c
 
     // ... then everything that cannot.
     for (int i = 0; i < count; i++) {
-        if (find(s, more[i].leaf))
+        if (!more[i].grad)
+            grads_forget(s, more[i].leaf);
+        else if (find(s, more[i].leaf))
             grads_replace(s, more[i].leaf, more[i].grad);
         else
             put(g, more[i].leaf, more[i].grad);
@@ -157,8 +160,13 @@ gw_tensor *gw_grad_find(gw_scope *s, const gw_tensor *x) {
 gw_tensor *gw_grad(gw_scope *s, const gw_tensor *x) {
     gw_tensor *grad = gw_grad_find(s, x);
     if (grad) return grad;
+    int leaf = 0;
+    const gate *g = gw_ok(s) && x ? gate_of(x, &leaf) : NULL;
     if (gw_ok(s))
-        scope_fail(s, GW_NOT_FOUND, "no backward pass in this scope has reached this tensor");
+        scope_fail(s, GW_NOT_FOUND,
+                   g && g->gives_away && g->gives_away[leaf]
+                       ? "another worker keeps the gradient of this tensor"
+                       : "no backward pass in this scope has reached this tensor");
     return tensor_poison_of(s);
 }
 

@@ -23,7 +23,8 @@ gw_tensor *grads_leaf(const gw_scope *s, int i);
 // what |s| has for each leaf; or none of them, and |work|, in which the sums are computed, is
 // failed. Takes one count on each grad in either case. No leaf comes twice.
 bool grads_add(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count);
-// The same, but those from |replaces| on take the place of what |s| has.
+// The same, but those from |replaces| on take the place of what |s| has: it has none any more where
+// that is NULL.
 bool grads_add_and_replace(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count,
                            int replaces);
 // The same for accumulated gradients of a caller's passes; they are not imported again.

@@ -108,7 +108,8 @@ bool pass_run(pass *p);
 bool pass_commit(pass *p);
 
 // Instead of pass_commit: gives the gradients to the caller, in an array to be freed by mem_free;
-// leaves are borrowed. Those from |out_replaces| on take the place of earlier ones.
+// leaves are borrowed. Those from |out_replaces| on take the place of earlier ones, as grads_add_and_replace
+// says.
 bool pass_take(pass *p, gw_tensor_grad **out_pairs, int *out_count, int *out_replaces);
 
 // Whether this thread is inside a hook or a derivative of some pass.

@@ -58,29 +58,38 @@ static bool gives_sums(const ddp_pass *r, int b) {
 gw_tensor *bucket_pack(gw_scope *s, const ddp_pass *r, int b) {
     const layout_bucket *at = &r->layout->buckets[b];
     int sections = section_count(r->ddp), count = 0;
-    gw_tensor **parts = gw_alloc(s, (size_t)(at->count + sections + 1) * sizeof *parts);
+    gw_tensor **parts = gw_alloc(s, (size_t)(at->count + 2 * sections) * sizeof *parts);
+    gw_tensor *buffers = rides(r, b) ? buffers_pack(s, r, at->dtype) : NULL;
     if (!parts) return tensor_poison_of(s);
     for (int m = 0; m < sections; m++) {
         section x = section_of(r->ddp, at, m);
         for (int i = x.first; i < x.first + x.count; i++)
             parts[count++] = numbers_of(s, r, at->leaves[i], at->dtype);
         if (x.count && r->has_flags && !r->ddp->hook) parts[count++] = flags_of(s, r, at, x);
+        if (buffers) parts[count++] = buffers;
     }
-    if (rides(r, b)) parts[count++] = buffers_pack(s, r, at->dtype);
     return gw_cat(s, parts, count, 0);
 }
 
-gw_future *bucket_start_mean(gw_scope *s, const ddp_pass *r, int b, gw_tensor *packed) {
-    const gw_ddp *d = r->ddp;
-    gw_reduce_op op = gives_sums(r, b) ? GW_SUM : GW_AVG;
-    if (!d->keepers) return gw_all_reduce_async(s, d->group, packed, op, .origin = "gw_backward");
+// Of |x|, which has of each section its numbers, one for each of its leaves if it |has_flags|, and |more|.
+static gw_future *exchange(gw_scope *s, const gw_ddp *d, const layout_bucket *at, gw_tensor *x,
+                           gw_reduce_op op, bool has_flags, int64_t more) {
+    if (!d->keepers) return gw_all_reduce_async(s, d->group, x, op, .origin = "gw_backward");
     int64_t *sizes = gw_alloc(s, (size_t)d->stats.world_size * sizeof *sizes);
     for (int m = 0; sizes && m < d->stats.world_size; m++) {
-        section x = section_of(d, &r->layout->buckets[b], m);
-        sizes[m] = x.numel + (r->has_flags ? x.count : 0);
+        section own = section_of(d, at, m);
+        sizes[m] = own.numel + (has_flags ? own.count : 0) + more;
     }
-    return gw_reduce_scatter_async(s, d->group, packed, op, .sizes = sizes,
-                                   .origin = "gw_backward");
+    return gw_reduce_scatter_async(s, d->group, x, op, .sizes = sizes, .origin = "gw_backward");
+}
+
+gw_future *bucket_start_mean(gw_scope *s, const ddp_pass *r, int b, gw_tensor *packed) {
+    return exchange(s, r->ddp, &r->layout->buckets[b], packed, gives_sums(r, b) ? GW_SUM : GW_AVG,
+                    r->has_flags, rides(r, b) ? buffers_count(r->ddp) : 0);
+}
+
+gw_future *bucket_start_part(gw_scope *s, const gw_bucket *b, gw_tensor *x) {
+    return exchange(s, b->ddp, &b->layout->buckets[b->index], x, GW_AVG, false, 0);
 }
 
 void bucket_forget(ddp_pass *r, int b) {
@@ -105,18 +114,20 @@ static gw_tensor *mean_of(gw_scope *s, const ddp_pass *r, int b, gw_tensor *x) {
     return mean_of_shards(s, r, x);
 }
 
-// The whole bucket that a hook has given goes away with the part that is not kept.
-static gw_tensor *part_of(gw_scope *s, const ddp_pass *r, gw_tensor *flat, int leaf, int64_t at) {
-    const gw_ddp *d = r->ddp;
+// A whole bucket, of which only a part is kept, goes away with the rest.
+static gw_tensor *part_of(gw_scope *s, const gw_ddp *d, gw_tensor *flat, int leaf, int64_t at,
+                          bool copies) {
     const gw_tensor *x = d->gate.leaves[leaf];
     gw_tensor *part = gw_reshape_with(s, gw_slice(s, flat, 0, at, at + x->numel, 1),
                                       (gw_shape){ x->dims, x->sizes });
-    return d->options.copy_gradients || (d->keepers && d->hook) ? gw_clone(s, part) : part;
+    return d->options.copy_gradients || copies ? gw_clone(s, part) : part;
 }
 
-static bool fits(gw_scope *s, const gw_tensor *mean, gw_dtype dtype, int64_t wanted) {
+// |wanted| numbers of the mean, or of a bucket with a hook all of it.
+static bool fits(gw_scope *s, const gw_tensor *mean, gw_dtype dtype, int64_t wanted, int64_t all) {
     if (!gw_ok(s)) return false;
-    if (gw_dtype_of(mean) == dtype && gw_numel(mean) == wanted) return true;
+    int64_t count = gw_numel(mean);
+    if (gw_dtype_of(mean) == dtype && (count == wanted || count == all)) return true;
     scope_fail(s, GW_INVALID,
                "the hook of a DistributedDataParallel gave %lld numbers of %s for %lld of %s",
                (long long)gw_numel(mean), gw_dtype_name(gw_dtype_of(mean)), (long long)wanted,
@@ -129,8 +140,8 @@ static bool is_used(const ddp_pass *r, int leaf, const float *flag) {
     return flag ? *flag != 0 : r->ddp->first.used[leaf];
 }
 
-// What a hook gives is of the whole bucket, as are its flags; else the flags are behind |mean|, and
-// behind these buffers.
+// What a hook gives is of the whole bucket, or of what is kept here, and its flags are of all leaves;
+// else the flags are behind |mean|, and behind these buffers.
 void bucket_unpack(gw_scope *s, ddp_pass *r, int b, gw_tensor *mean, gw_tensor *flags) {
     const gw_ddp *d = r->ddp;
     const layout_bucket *at = &r->layout->buckets[b];
@@ -138,18 +149,19 @@ void bucket_unpack(gw_scope *s, ddp_pass *r, int b, gw_tensor *mean, gw_tensor *
     int64_t offset = 0, first_flag = d->hook ? own.first : own.numel;
     int64_t flag_count = r->has_flags && !d->hook ? own.count : 0, end = own.numel + flag_count;
     int64_t riders = rides(r, b) ? buffers_count(d) : 0;
-    if (!fits(s, mean, at->dtype, d->hook ? at->numel : end + riders)) return;
+    if (!fits(s, mean, at->dtype, end + riders, d->hook ? at->numel : end + riders)) return;
+    bool is_whole = d->hook && gw_numel(mean) != own.numel;
     gw_no_grad(s);
     if (riders) r->buffers = handle_retain(gw_clone(s, gw_slice(s, mean, 0, end, end + riders, 1)));
     flags = gw_slice(s, flags ? flags : mean, 0, first_flag,
                      first_flag + (r->has_flags ? own.count : 0), 1);
-    for (int i = 0; d->hook && i < own.first; i++) offset += d->gate.leaves[at->leaves[i]]->numel;
+    for (int i = 0; is_whole && i < own.first; i++) offset += d->gate.leaves[at->leaves[i]]->numel;
     mean = mean_of(s, r, b, mean);
     const float *used = gw_data(gw_contiguous(s, gw_to_dtype(s, flags, GW_F32)));
     for (int i = 0; gw_ok(s) && i < own.count; i++) {
         int leaf = at->leaves[own.first + i];
         if (is_used(r, leaf, r->has_flags ? used + i : NULL))
-            r->results[leaf] = handle_retain(part_of(s, r, mean, leaf, offset));
+            r->results[leaf] = handle_retain(part_of(s, d, mean, leaf, offset, is_whole));
         offset += d->gate.leaves[leaf]->numel;
     }
 }
@@ -165,8 +177,8 @@ void bucket_keep(gw_scope *s, ddp_pass *r, int b) {
 }
 
 // ---- Sparse ones --------------------------------------------------------------------------------
-// Each member brings its indices, behind a number that says whether it has a gradient at all, and
-// its values. All add all rows, in the order of ranks.
+// Each member brings how many rows it has, -1: it has no gradient at all, and their indices, and their
+// values. Who keeps the mean adds all rows, in the order of ranks.
 
 static gw_tensor *as_rows(gw_scope *s, gw_tensor *x, const gw_tensor *leaf) {
     if (tensor_is_rows(x)) return gw_coalesce(s, x);
@@ -181,41 +193,57 @@ static gw_tensor *no_values(gw_scope *s, const gw_tensor *leaf) {
     return gw_zeros_with(s, (gw_dtype)leaf->dtype, (gw_shape){ leaf->dims, sizes });
 }
 
+static gw_future *gather(gw_scope *s, const gw_ddp *d, int leaf, gw_tensor *x) {
+    if (!d->keepers) return gw_all_gather_async(s, d->group, x, .origin = "gw_backward");
+    return gw_gather_to_async(s, d->group, x, d->keepers[leaf], .origin = "gw_backward");
+}
+
 gw_future *bucket_start_rows(gw_scope *s, const ddp_pass *r, int b) {
     int leaf = r->layout->buckets[b].leaves[0];
     const gw_tensor *x = r->ddp->gate.leaves[leaf];
     gw_tensor *rows = r->gradients[leaf] ? as_rows(s, r->gradients[leaf], x) : NULL;
-    int64_t one = 1, has = rows != NULL;
-    gw_tensor *indices = gw_from_with(s, GW_I64, &has, (gw_shape){ 1, &one });
+    int64_t one = 1, count = -1;
     gw_tensor *values = rows ? gw_rows_values(s, rows) : no_values(s, x);
+    if (rows && gw_ok(s)) count = values->sizes[0];
+    gw_tensor *indices = gw_from_with(s, GW_I64, &count, (gw_shape){ 1, &one });
     if (rows)
         indices = gw_cat(
             s, (gw_tensor *[]){ indices, gw_to_dtype(s, gw_rows_indices(s, rows), GW_I64) }, 2, 0);
     if (!gw_ok(s)) return NULL;
-    gw_future *both[] = {
-        gw_all_gather_list_async(s, r->ddp->group, indices, .origin = "gw_backward"),
-        gw_all_gather_list_async(s, r->ddp->group, values, .origin = "gw_backward")
-    };
+    gw_future *both[] = { gather(s, r->ddp, leaf, indices), gather(s, r->ddp, leaf, values) };
     return gw_collect_all(s, both, 2);
 }
 
-void bucket_unpack_rows(gw_scope *s, ddp_pass *r, int b, gw_value all) {
-    int leaf = r->layout->buckets[b].leaves[0], count = r->ddp->stats.world_size, used = 0;
-    if (!ddp_keeps(r->ddp, leaf)) return;
-    gw_list *both = gw_list_of(s, all);
-    gw_list *indices = gw_list_of(s, gw_list_get(s, both, 0));
-    gw_list *values = gw_list_of(s, gw_list_get(s, both, 1));
-    gw_tensor **parts = gw_alloc(s, 2 * (size_t)count * sizeof *parts);
-    for (int i = 0; gw_ok(s) && i < count; i++) {
-        gw_tensor *at = gw_tensor_of(s, gw_list_get(s, indices, i));
-        used += gw_item_int(s, gw_slice(s, at, 0, 0, 1, 1)) != 0;
-        parts[i] = gw_slice(s, at, 0, 1, gw_numel(at), 1);
-        parts[count + i] = gw_tensor_of(s, gw_list_get(s, values, i));
+// The indices of all members, without the counts. NULL if there is no gradient, or with |s| failed.
+static gw_tensor *indices_of(gw_scope *s, const gw_ddp *d, gw_tensor *came, int64_t row_count) {
+    const int64_t *from = gw_data(came);
+    int64_t *all = gw_alloc(s, ((size_t)row_count + 1) * sizeof *all), end = came->numel, at = 0;
+    int64_t found = 0;
+    bool is_used = false;
+    for (int m = 0; all && m < d->stats.world_size; m++) {
+        int64_t count = at < end ? from[at++] : -2;
+        if (count < -1 || count > end - at || count > row_count - found) {
+            scope_fail(s, GW_MISMATCH, "%s brings other rows than it has counted",
+                       gw_group_worker(s, d->group, m).name);
+            return NULL;
+        }
+        is_used = is_used || count >= 0;
+        for (; count > 0; count--) all[found++] = from[at++];
     }
-    if (!gw_ok(s) || !used) return;
-    gw_tensor *sum =
-        gw_coalesce(s, gw_rows(s, gw_cat(s, parts, count, 0), gw_cat(s, parts + count, count, 0),
-                               r->ddp->gate.leaves[leaf]->sizes[0]));
+    return is_used ? gw_from_with(s, GW_I64, all, (gw_shape){ 1, &found }) : NULL;
+}
+
+void bucket_unpack_rows(gw_scope *s, ddp_pass *r, int b, gw_value all) {
+    const gw_ddp *d = r->ddp;
+    int leaf = r->layout->buckets[b].leaves[0];
+    if (!ddp_keeps(d, leaf)) return;
+    gw_list *both = gw_list_of(s, all);
+    gw_tensor *came = gw_tensor_of(s, gw_list_get(s, both, 0));
+    gw_tensor *values = gw_tensor_of(s, gw_list_get(s, both, 1));
+    if (!gw_ok(s)) return;
+    gw_tensor *indices = indices_of(s, d, came, values->sizes[0]);
+    if (!gw_ok(s) || !indices) return;
+    gw_tensor *sum = gw_coalesce(s, gw_rows(s, indices, values, d->gate.leaves[leaf]->sizes[0]));
     sum = mean_of_shards(s, r, gw_div(s, sum, r->divisor));
     if (gw_ok(s)) r->results[leaf] = handle_retain(sum);
 }

@@ -7,8 +7,7 @@
 
 gw_future *gw_hook_all_reduce(gw_scope *s, gw_bucket *b, void *context) {
     (void)context;
-    return gw_all_reduce_async(s, b->ddp->group, gw_bucket_tensor(s, b), GW_AVG,
-                               .origin = "gw_backward");
+    return bucket_start_part(s, b, gw_bucket_tensor(s, b));
 }
 
 static gw_value widen_f32(gw_scope *s, gw_value v, void *context) {
@@ -52,6 +51,15 @@ gw_future *gw_hook_f16_around(gw_scope *s, gw_bucket *b, void *around) {
 
 gw_future *gw_hook_bf16_around(gw_scope *s, gw_bucket *b, void *around) {
     return go_around(s, b, around, GW_BF16);
+}
+
+const char *hook_keeps_whole(gw_comm_hook *hook, const void *context) {
+    const gw_hook_around *around = context;
+    if (hook == gw_hook_power_sgd || hook == gw_hook_batched_power_sgd)
+        return "PowerSGD remembers on each member what all gradients have lost";
+    if (hook == gw_hook_local_sgd) return "those of local SGD are each member's own";
+    bool is_around = hook == gw_hook_f16_around || hook == gw_hook_bf16_around;
+    return is_around && around ? hook_keeps_whole(around->hook, around->context) : NULL;
 }
 
 hook_state hook_state_of(gw_comm_hook *hook, void *context) {

@@ -216,13 +216,15 @@ static bool is_unused(gw_scope *s, gw_ddp *d) {
     return !is_used;
 }
 
+static bool check_hook(gw_scope *s, gw_comm_hook *hook, const void *context) {
+    const char *why = hook ? hook_keeps_whole(hook, context) : NULL;
+    if (why) scope_fail(s, GW_INVALID, "gradients are shared out, and %s", why);
+    return gw_ok(s);
+}
+
 bool ddp_share_means(gw_scope *s, gw_ddp *d, const int *keepers) {
     size_t count = (size_t)d->gate.leaf_count;
-    if (!is_unused(s, d)) return false;
-    if (buffers_ride(d)) {
-        scope_fail(s, GW_INVALID, "gradients are shared out with which buffers travel");
-        return false;
-    }
+    if (!is_unused(s, d) || !check_hook(s, d->hook, d->hook_context)) return false;
     int *own = gw_alloc(d->own, count * sizeof *own);
     bool *gives_away = gw_alloc(d->own, count * sizeof *gives_away);
     layout *l = NULL;
@@ -252,16 +254,8 @@ bool ddp_set_taker(gw_scope *s, gw_ddp *d, gw_handle *taker, mean_taker *mean_ca
     return true;
 }
 
-bool ddp_may_pass(gw_scope *s, const gw_ddp *d, const gw_scope *of) {
-    if (!d->keepers || d->has_means != gw_scope_id(of)) return true;
-    scope_fail(s, GW_WRONG_STATE,
-               "backward: a scope has one synchronised pass of a model whose gradients are shared "
-               "out; the ones before it are between gw_ddp_no_sync and gw_ddp_sync");
-    return false;
-}
-
 void ddp_note_means(gw_ddp *d, const gw_scope *of) {
-    if (d->keepers) d->has_means = gw_scope_id(of);
+    if (d->keepers || d->shards) gate_note_answer(&d->gate, of);
 }
 
 // ---- Asking -------------------------------------------------------------------------------------
@@ -293,6 +287,7 @@ void gw_ddp_set_hook(gw_scope *s, gw_ddp *d, gw_comm_hook *hook, void *context) 
                    "gw_ddp_set_hook: buffers travel with gradients, which hooks change");
         return;
     }
+    if (d->keepers && !check_hook(s, hook, context)) return;
     env_enter(d->agent->env);
     bool late = d->stats.passes || d->hook;
     if (!late) {
@@ -338,46 +333,64 @@ static void settle(ddp_pass *r) {
     handle_release(f);
 }
 
-static void take_results(gw_scope *s, const ddp_pass *r) {
-    const gate *g = &r->ddp->gate;
+static void take_results(gw_scope *s, gw_ddp *d, gw_tensor *const *results, bool adds) {
+    const gate *g = &d->gate;
     gw_tensor_grad *pairs = gw_alloc(s, (size_t)g->leaf_count * sizeof *pairs);
-    int count = 0;
-    for (int i = 0; pairs && i < g->leaf_count; i++)
-        if (r->results[i])
-            pairs[count++] = (gw_tensor_grad){ g->leaves[i], handle_retain(r->results[i]) };
-    if (count) grads_add_and_replace(s, s, pairs, count, 0);
-    for (int i = 0; g->gives_away && gw_ok(s) && i < g->leaf_count; i++)
-        if (g->gives_away[i]) grads_forget(s, g->leaves[i]);
-    if (gw_ok(s)) ddp_note_means(r->ddp, s);
+    int count = pairs ? gate_list_answers(g, results, adds, pairs) : 0;
+    if (count) grads_add_and_replace(s, s, pairs, count, adds ? count : 0);
 }
 
-static void bring_nothing(gw_scope *s, ddp_pass *r) {
+// One count.
+static gw_tensor *what_is_there(gw_scope *s, gw_ddp *d, int i, bool adds) {
+    gw_tensor *x = adds ? NULL : grads_find(s, d->gate.leaves[i]);
+    return d->shards ? shards_add(s, d, i, x) : handle_retain(x);
+}
+
+static void bring_what_is_there(gw_scope *s, ddp_pass *r, bool adds) {
     gw_ddp *d = r->ddp;
     for (int i = d->gate.leaf_count - 1; i >= 0; i--) {
-        gw_tensor *x = d->shards ? shards_add(s, d, i, NULL) : grads_find(s, d->gate.leaves[i]);
+        gw_tensor *x = what_is_there(s, d, i, adds);
         ddp_pass_bring(s, r, i, x);
-        if (d->shards) handle_release(x);
+        handle_release(x);
         ddp_pass_leaf_is_ready(r, i);
     }
     if (d->shards) shards_count_pass(d);
 }
 
-static void exchange_nothing(gw_scope *s, gw_ddp *d) {
+// A pass that is not the last of its step.
+static void skip_shard(gw_scope *s, gw_ddp *d, bool adds) {
+    gw_tensor **none = gw_alloc(s, (size_t)d->gate.leaf_count * sizeof(gw_tensor *));
+    for (int i = 0; none && i < d->gate.leaf_count; i++) {
+        none[i] = NULL;
+        handle_release(what_is_there(s, d, i, adds));
+    }
+    if (gw_ok(s)) take_results(s, d, none, adds);
+    if (gw_ok(s)) {
+        shards_count_pass(d);
+        return;
+    }
+    d->gate.class->abandoned(&d->gate, gw_scope_error(s));
+}
+
+static void exchange_nothing(gw_scope *s, gw_ddp *d, bool adds) {
     gw_future *f = gw_future_open(s);
     ddp_pass *r = gw_ok(s) ? ddp_pass_open(s, d, context_deadline_ns(s), NULL) : NULL;
     if (!r) {
         d->gate.class->abandoned(&d->gate, gw_scope_error(s));
         return;
     }
-    bring_nothing(s, r);
+    bring_what_is_there(s, r, adds);
     r->done = settle;
     r->context = handle_retain(f);
     ddp_pass_begin(r);
     gw_wait(s, f);
-    if (gw_ok(s))
-        take_results(s, r), buffers_put(s, r);
-    else
+    if (gw_ok(s)) {
+        take_results(s, d, r->results, adds);
+        if (gw_ok(s)) ddp_note_means(d, s);
+        buffers_put(s, r);
+    } else {
         ddp_pass_fail(r, gw_scope_error(s));
+    }
     ddp_pass_release(r);
 }
 
@@ -388,16 +401,14 @@ void gw_ddp_skip(gw_scope *s, gw_ddp *d) {
         return;
     }
     if (gw_ok(s) && context_check_wait(s, &error)) scope_fail_with(s, &error);
-    if (gw_ok(s)) ddp_may_pass(s, d, s);
     if (!gw_ok(s)) {
         gates_tell_failed(s);
         return;
     }
     if (!ddp_pass_is_awaited(s, d)) return;
-    if (shards_is_last(d)) {
-        exchange_nothing(s, d);
-        return;
-    }
-    for (int i = 0; i < d->gate.leaf_count; i++) shards_add(s, d, i, NULL);
-    shards_count_pass(d);
+    bool adds = gate_has_answered(&d->gate, s);
+    if (shards_is_last(d))
+        exchange_nothing(s, d, adds);
+    else
+        skip_shard(s, d, adds);
 }

@@ -95,7 +95,6 @@ struct gw_ddp {
     int64_t forward_ns;               // of the first forward behind the last pass; 0
     shard_sums *shards;    // with options.shards; of the thread that runs the pass, as the next
     int missing_of_shard;  // gradients that have not come
-    uint64_t has_means;    // the id of the scope of the last pass, with |keepers|
 };
 
 static inline gw_ddp *ddp_of(gate *g) {
@@ -119,11 +118,9 @@ bool ddp_share_means(gw_scope *s, gw_ddp *d, const int *keepers);
 // From here on |taker|, which is retained, is told of means; before the first pass. False with |s|
 // failed.
 bool ddp_set_taker(gw_scope *s, gw_ddp *d, gw_handle *taker, mean_taker *mean_came);
-// Whether the scope |of| may have a synchronised pass. If one member keeps each mean, a scope has one
-// of them: its mean could not be told from what passes that are not synchronised add. Else false with
-// |s| failed.
-bool ddp_may_pass(gw_scope *s, const gw_ddp *d, const gw_scope *of);
-void ddp_note_means(gw_ddp *d, const gw_scope *of);  // it has had one
+// The scope |of| has means, of a step. If one member keeps each, or they are of a step's shards, no
+// member has what would give them once more as its own part of the next mean.
+void ddp_note_means(gw_ddp *d, const gw_scope *of);
 // Whether there is one: else |s| has failed.
 bool ddp_is_usable(gw_scope *s, const char *what, const gw_ddp *d);
 
@@ -227,11 +224,14 @@ struct gw_bucket {
 gw_tensor *bucket_pack(gw_scope *s, const ddp_pass *r, int b);
 // A future of their mean, here of what this member keeps of it.
 gw_future *bucket_start_mean(gw_scope *s, const ddp_pass *r, int b, gw_tensor *packed);
+// The same of |x|, which is like the tensor of |b|, for hooks.
+gw_future *bucket_start_part(gw_scope *s, const gw_bucket *b, gw_tensor *x);
 void bucket_forget(ddp_pass *r, int b);  // what its leaves have brought, which is on its way
 // The parts of |mean|, into r->results. |flags|: those of a bucket with a hook; NULL: behind |mean|.
 void bucket_unpack(gw_scope *s, ddp_pass *r, int b, gw_tensor *mean, gw_tensor *flags);
 void bucket_keep(gw_scope *s, ddp_pass *r, int b);  // of a group of one
-// Futures of the mean of rows: their indices with a flag, and their values, of all members.
+// Futures of what the mean of rows is made of, where it is kept: their indices behind counts, and their
+// values, of all members.
 gw_future *bucket_start_rows(gw_scope *s, const ddp_pass *r, int b);
 void bucket_unpack_rows(gw_scope *s, ddp_pass *r, int b, gw_value all);
 bool bucket_check_finite(gw_scope *s, const ddp_pass *r, int b);
@@ -246,6 +246,8 @@ typedef struct hook_state {
 
 // Of a hook of this library (comm_hook.c).
 hook_state hook_state_of(gw_comm_hook *hook, void *context);
+// Why gradients cannot be shared out with it; NULL: they can.
+const char *hook_keeps_whole(gw_comm_hook *hook, const void *context);
 
 // ---- Buffers that travel with gradients (buffers.c) --------------------------------------------
 

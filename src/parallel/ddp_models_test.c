@@ -336,6 +336,68 @@ static void what_passes_inside_hooks_leave_is_part_of_the_mean(void **state) {
     }
 }
 
+// ---- Shards -------------------------------------------------------------------------------------
+// Each pass of a step brings what passes inside its hooks, and passes that are not synchronised, have left
+// before it; a second step in the same scope adds its mean.
+
+enum { SHARDS = 4 };
+
+// Of passes with segments, and of those that are skipped.
+static void walk_shard(gw_scope *s, gw_ddp *ddp, leaves *l, int shard, int step) {
+    if (step == 1) {
+        gw_ddp_no_sync(s);
+        walk_in_segments(s, l, shard + 7, true);
+        gw_ddp_sync(s);
+    }
+    if (step < 3 || shard != 2)
+        walk_in_segments(s, l, shard + step + 1, step != 2 && step != 4);
+    else
+        gw_ddp_skip(s, ddp);
+}
+
+static void expect_mean_of_shards(gw_scope *s, const leaves *l, leaves *alone, int step) {
+    double mean[LEAVES] = { 0 };
+    int rounds = step == 4 ? 2 : 1;
+    for (int shard = 0; shard < SHARDS; shard++) {
+        gw_scope *t = gw_scope_open(s);
+        if (step == 1) walk_in_segments(t, alone, shard + 7, false);
+        if (step < 3 || shard != 2) walk_in_segments(t, alone, shard + step + 1, false);
+        for (int i = 0; i < LEAVES; i++) mean[i] += rounds * grad_of(t, alone->x[i]) / SHARDS;
+        gw_scope_close_up(t);
+    }
+    for (int i = 0; i < LEAVES; i++)
+        if (grad_of(s, l->x[i]) != mean[i])
+            fail_msg("step %d, x%d: %g, not %g", step, i, grad_of(s, l->x[i]), mean[i]);
+}
+
+static void step_in_shards(gw_scope *root, int rank, void *context) {
+    (void)context;
+    int each = SHARDS / gw_rpc_world_size(root);
+    leaves l, alone;
+    open_leaves(root, &l, NULL);
+    open_leaves(root, &alone, NULL);
+    gw_ddp *ddp = gw_ddp_open(root, l.m, .shards = SHARDS, .first_bucket_bytes = 1);
+    for (int step = 0; step < 5; step++) {
+        gw_scope *s = gw_scope_open(root);
+        for (int rounds = step == 4 ? 2 : 1; rounds; rounds--)
+            for (int i = 0; i < each; i++) walk_shard(s, ddp, &l, rank * each + i, step);
+        expect_mean_of_shards(s, &l, &alone, step);
+        gw_ddp_no_sync(s);
+        walk_in_segments(s, &l, 1, false);
+        assert_int_equal(gw_scope_error(s)->status, GW_WRONG_STATE);
+        gw_scope_clear(s);
+        gw_scope_close_up(s);
+    }
+    assert_int_equal(gw_ddp_get_stats(ddp).passes, 6);
+}
+
+static void of_each_shard_all_that_its_passes_leave_counts(void **state) {
+    (void)state;
+    run(1, step_in_shards);
+    run(2, step_in_shards);
+    run(4, step_in_shards);
+}
+
 // ---- Counting -----------------------------------------------------------------------------------
 
 static void count_passes(gw_scope *root, int rank, void *context) {
@@ -364,4 +426,5 @@ static void times_are_those_of_some_passes(void **state) {
 GW_TESTS(parallel_ddp_models, buckets_are_of_one_dtype, ignored_parameters_stay_the_members_own,
          a_forward_alone_needs_nobody, outputs_may_be_unused_in_any_way,
          what_gives_no_gradient_counts_as_unused,
-         what_passes_inside_hooks_leave_is_part_of_the_mean, times_are_those_of_some_passes);
+         what_passes_inside_hooks_leave_is_part_of_the_mean,
+         of_each_shard_all_that_its_passes_leave_counts, times_are_those_of_some_passes);

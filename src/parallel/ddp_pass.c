@@ -334,7 +334,7 @@ static void answer(ddp_pass *r) {
 }
 
 static gw_tensor *plus_earlier(gate_pass *g, gw_scope *s, int i, gw_tensor *gradient) {
-    gw_tensor *earlier = ddp_of(g->gate)->options.shards ? NULL : gate_earlier(g, i);
+    gw_tensor *earlier = g->adds ? NULL : gate_earlier(g, i);
     if (!earlier || !gradient) return gradient ? gradient : earlier;
     return gw_add(s, earlier, gradient);
 }
@@ -346,9 +346,11 @@ static void break_group(gw_ddp *d, const gw_error *error) {
     env_leave(d->agent->env);
 }
 
-// The others wait for a pass that does not come: they get the error of who called the model.
+// The others wait for a pass that does not come: they get the error of who called the model. A step of
+// shards is over.
 static void abandoned(gate *g, const gw_error *error) {
     gw_ddp *d = ddp_of(g);
+    shards_reset(d);
     gw_scope *s = agent_scope_open(d->agent, 0, 0, ENV_NEVER);
     env_enter(d->agent->env);
     if (!d->first.tells_used) static_forget_on_loop(d);
@@ -368,9 +370,10 @@ static void abandoned(gate *g, const gw_error *error) {
 // What leaf |i| brings once its gradient has come, or is known not to come.
 static void bring(gate_pass *g, gw_scope *s, int i, gw_tensor *x) {
     gw_ddp *d = ddp_of(g->gate);
-    gw_tensor *sum = d->shards ? shards_add(s, d, i, x) : NULL;
-    if (g->state) ddp_pass_bring(s, g->state, i, d->shards ? sum : plus_earlier(g, s, i, x));
-    if (d->shards) handle_release(sum);
+    x = plus_earlier(g, s, i, x);
+    gw_tensor *sum = d->shards ? shards_add(s, d, i, x) : handle_retain(x);
+    if (g->state) ddp_pass_bring(s, g->state, i, sum);
+    handle_release(sum);
     if (g->state && gw_ok(s)) ddp_pass_leaf_is_ready(g->state, i);
 }
 
@@ -397,8 +400,7 @@ static void begin_shard(gate_pass *g, gw_scope *s) {
 
 static void begin(gate_pass *g, gw_scope *s) {
     gw_ddp *d = ddp_of(g->gate);
-    if (!ddp_pass_is_awaited(s, d) || !ddp_may_pass(s, d, g->scope) ||
-        !static_follow(s, d, g->reached)) {
+    if (!ddp_pass_is_awaited(s, d) || !static_follow(s, d, g->reached)) {
         abandoned(g->gate, gw_scope_error(s));
         return;
     }
@@ -430,7 +432,6 @@ static void end_shard(gate_pass *g, const gw_error *error) {
         return;
     }
     if (d->missing_of_shard) late_release(g->answer);
-    shards_reset(d);
     abandoned(g->gate, error);
 }
 

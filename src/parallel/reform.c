@@ -69,7 +69,7 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g, place own) {
     d->layout = l;
     d->telling = NULL;
     d->gate.gives_away = NULL;
-    d->has_means = 0;
+    gate_forget_answers_on_loop(&d->gate);
     static_forget_on_loop(d);
     d->stats.rebuilt = false;
     d->stats.passes = d->stats.reduced = 0;

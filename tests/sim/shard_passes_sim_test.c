@@ -1,0 +1,496 @@
+// Passes whose gradients are shared out, in the simulator: several of one scope, with hooks, of tables, and
+// begun by other workers.
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <string.h>
+
+enum { LEAVES = 5 };
+static const int64_t sizes[LEAVES] = { 3, 8, 1, 5, 2 };
+
+typedef struct leaves {
+    gw_tensor *x[LEAVES];
+    gw_module *m;
+    gw_optimizer *opt;
+    gw_group *counting;
+    gw_scope *scope;  // of the pass
+} leaves;
+
+static gw_tensor *same(gw_scope *s, gw_module *m, gw_tensor *x) {
+    (void)s, (void)m;
+    return x;
+}
+
+static void open_leaves(gw_scope *s, leaves *l) {
+    l->m = gw_module_open(s, "leaves", same, l);
+    for (int i = 0; i < LEAVES; i++) {
+        l->x[i] = gw_requires_grad(s, gw_full(s, GW_F32, i + 1, sizes[i]));
+        gw_module_register_parameter(s, l->m, gw_format(s, "x%d", i), l->x[i]);
+    }
+    l->opt = gw_sgd(s, gw_parameters(s, l->m), .lr = 0.5);
+    l->counting = gw_group_world(s);
+}
+
+static gw_tensor *weigh(gw_scope *s, const leaves *l, int from, double by) {
+    gw_tensor *sum = gw_sum(s, gw_mul(s, l->x[from], by));
+    for (int i = from + 1; i < LEAVES; i++)
+        sum = gw_add(s, sum, gw_sum(s, gw_mul(s, l->x[i], by * (i + 1))));
+    return sum;
+}
+
+static void expect_ok(gw_scope *s, const char *what) {
+    if (!gw_ok(s)) fail_msg("%s: %s", what, gw_scope_error(s)->text);
+}
+
+static void expect_error(gw_scope *s, gw_status status, const char *text) {
+    if (gw_scope_error(s)->status != status || !strstr(gw_scope_error(s)->text, text))
+        fail_msg("%s: %s", gw_status_name(gw_scope_error(s)->status), gw_scope_error(s)->text);
+    gw_scope_clear(s);
+}
+
+// ---- Several passes of one scope ----------------------------------------------------------------
+
+typedef struct way {
+    bool is_static, checks_finite, copies;
+} way;
+
+// Each gradient is with one member, and is |own| or a mean of small numbers there, so that there are no
+// others than the right bits.
+static void expect_kept_once(gw_scope *s, const leaves *l, int from, double mean) {
+    for (int i = 0; i < LEAVES; i++) {
+        gw_tensor *g = gw_grad_find(s, l->x[i]);
+        expect_ok(s, "a pass");
+        double want = mean * (i > from ? i + 1 : 1);
+        if (g && gw_item(s, gw_max(s, g)) != want)
+            fail_msg("x%d: %g, not %g", i, gw_item(s, gw_max(s, g)), want);
+        int64_t has = g != NULL;
+        gw_tensor *all = gw_all_reduce(s, l->counting, gw_from(s, &has, 1), GW_SUM);
+        assert_int_equal(gw_item_int(s, all), i >= from);
+        if (g) continue;
+        gw_grad(s, l->x[i]);
+        bool is_kept = strstr(gw_scope_error(s)->text, "another worker keeps the gradient");
+        assert_true(is_kept || i < from);
+        expect_error(s, GW_NOT_FOUND, "of this tensor");
+    }
+}
+
+static gw_tensor *walk_inside(gw_scope *s, gw_tensor *grad, void *context) {
+    const leaves *l = context;
+    (void)s;
+    gw_backward(l->scope, weigh(l->scope, l, 0, 4));
+    return grad;
+}
+
+// Passes that are not synchronised, one that is, with another inside a hook, and more of them.
+static void accumulate(gw_scope *root, int rank, void *context) {
+    const way *how = context;
+    int n = gw_rpc_world_size(root);
+    leaves l;
+    open_leaves(root, &l);
+    gw_ddp *ddp = gw_ddp_open(root, l.m, .first_bucket_bytes = 8, .bucket_bytes = 16,
+                              .static_graph = how->is_static, .check_finite = how->checks_finite,
+                              .copy_gradients = how->copies);
+    gw_optimizer_shard(root, l.opt, .gradients = GW_SHARDED);
+    double ranks = n * (n - 1) / 2.0 / n;
+    for (int step = 0; step < 4; step++) {
+        gw_scope *s = gw_scope_open(root);
+        bool has_inside = step >= 2 && !how->is_static;
+        gw_ddp_no_sync(s);
+        for (int i = 0; i < 2; i++) gw_backward(s, weigh(s, &l, 0, rank + i));
+        gw_ddp_sync(s);
+        gw_tensor *loss = weigh(s, &l, 0, rank * 2 + step);
+        l.scope = s;
+        if (has_inside) gw_register_hook(s, loss, walk_inside, &l);
+        gw_backward(s, loss);
+        double mean = 4 * ranks + 1 + step + (has_inside ? 4 : 0);
+        expect_kept_once(s, &l, 0, mean);
+        gw_backward(s, weigh(s, &l, 0, rank + 1));
+        expect_kept_once(s, &l, 0, mean + ranks + 1);
+        if (!how->is_static) gw_ddp_skip(s, ddp);
+        expect_kept_once(s, &l, 0, mean + ranks + 1);
+        gw_optimizer_step(s, l.opt);
+        gw_ddp_check(s, ddp);
+        expect_ok(s, "the step");
+        gw_scope_close_up(s);
+    }
+}
+
+static void what_comes_to_a_scope_adds_up(void **state) {
+    (void)state;
+    for (int n = 1; n <= 4; n *= 2)
+        for (int i = 0; i < 8; i++) {
+            way how = { .is_static = i & 1, .checks_finite = i & 2, .copies = i & 4 };
+            cluster_run((uint64_t)(n + i), (cluster_options){ .world_size = n }, accumulate, &how);
+        }
+}
+
+// Of leaves that no member has reached there is none anywhere; of those that one has, one mean.
+static void leave_unused(gw_scope *root, int rank, void *context) {
+    (void)context;
+    leaves l;
+    open_leaves(root, &l);
+    gw_ddp_open(root, l.m, .first_bucket_bytes = 8, .bucket_bytes = 16);
+    gw_optimizer_shard(root, l.opt, .gradients = GW_SHARDED);
+    for (int step = 0; step < 4; step++) {
+        gw_scope *s = gw_scope_open(root);
+        int from = step % LEAVES;
+        gw_backward(s, weigh(s, &l, rank ? LEAVES - 1 : from, 8));
+        gw_tensor *last = gw_grad_find(s, l.x[LEAVES - 1]);
+        for (int i = 0; i < LEAVES; i++) {
+            int64_t has = gw_grad_find(s, l.x[i]) != NULL;
+            gw_tensor *all = gw_all_reduce(s, l.counting, gw_from(s, &has, 1), GW_SUM);
+            assert_int_equal(gw_item_int(s, all), i >= from);
+        }
+        double first = from == LEAVES - 1 ? 8 : 8 * LEAVES;
+        if (last) assert_true(gw_item(s, gw_max(s, last)) == (first + 3 * 8) / 4);
+        gw_optimizer_step(s, l.opt);
+        expect_ok(s, "the step");
+        gw_scope_close_up(s);
+    }
+}
+
+static void of_what_nobody_uses_nobody_keeps_a_gradient(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 4 }, leave_unused, NULL);
+}
+
+// The numbers that one member brings are not finite: the name of the parameter comes to all.
+static void bring_nan(gw_scope *root, int rank, void *context) {
+    (void)context;
+    leaves l;
+    open_leaves(root, &l);
+    gw_ddp_open(root, l.m, .check_finite = true);
+    gw_optimizer_shard(root, l.opt, .gradients = GW_SHARDED);
+    gw_scope *s = gw_scope_open(root);
+    gw_backward(s, weigh(s, &l, 0, rank == 1 ? 3e38 : 1));
+    expect_error(s, GW_INVALID, "\"x1\"[0] is infinite");
+    gw_scope_close_up(s);
+    s = gw_scope_open(root);
+    gw_backward(s, weigh(s, &l, 0, 2));
+    expect_kept_once(s, &l, 0, 2);
+    gw_scope_close_up(s);
+}
+
+static void numbers_that_are_not_finite_are_named(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, bring_nan, NULL);
+}
+
+// ---- Tables -------------------------------------------------------------------------------------
+
+enum { ROWS = 4096, WIDTH = 16, USED = 64 };
+
+// What a member sends in a pass over a table that rank 0 keeps.
+static int64_t bytes_of_pass(gw_scope *root, int rank, bool is_shared_out) {
+    gw_module *m = gw_nn_embedding(root, ROWS, WIDTH, .sparse = true);
+    gw_ddp_open(root, m);
+    gw_optimizer *opt = gw_adagrad(root, gw_parameters(root, m));
+    if (is_shared_out) gw_optimizer_shard(root, opt, .gradients = GW_SHARDED);
+    gw_scope *s = gw_scope_open(root);
+    int64_t rows[USED];
+    for (int i = 0; i < USED; i++) rows[i] = rank * 7 + i;
+    gw_tensor *loss = gw_sum(s, gw_module_call(s, m, gw_from(s, rows, USED)));
+    gw_barrier(s, gw_group_world(s, .name = "before"));
+    int64_t before = (int64_t)gw_rpc_get_stats(s).bytes_sent;
+    gw_backward(s, loss);
+    int64_t bytes = (int64_t)gw_rpc_get_stats(s).bytes_sent - before;
+    gw_tensor *g = gw_grad_find(s, gw_module_parameter_at(s, m, 0));
+    expect_ok(s, "a pass");
+    assert_true((g != NULL) == (rank == 0 || !is_shared_out));
+    gw_barrier(s, gw_group_world(s, .name = "behind"));
+    gw_scope_close_up(s);
+    return bytes;
+}
+
+static void send_rows(gw_scope *root, int rank, void *context) {
+    (void)context;
+    const int64_t rows = USED * (WIDTH * 4 + 8);
+    int64_t whole = bytes_of_pass(root, rank, false), own = bytes_of_pass(root, rank, true);
+    assert_true(whole > 2 * rows);
+    if (own > (rank ? rows + rows / 2 : rows / 2))
+        fail_msg("w%d sends %lld bytes for %lld of rows", rank, (long long)own, (long long)rows);
+}
+
+static void rows_go_to_the_owner_of_the_table_alone(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 3 }, send_rows, NULL);
+}
+
+// ---- Hooks --------------------------------------------------------------------------------------
+
+// The mean of twice the numbers, of the whole bucket: a hook that knows nothing of sections.
+static gw_future *double_all(gw_scope *s, gw_bucket *b, void *context) {
+    (void)context;
+    gw_tensor *x = gw_mul(s, gw_bucket_tensor(s, b), 2);
+    return gw_all_reduce_async(s, gw_bucket_group(b), x, GW_AVG);
+}
+
+typedef struct hook {
+    gw_comm_hook *run;
+    void *context;
+    int64_t bytes;  // of buckets
+    bool is_second;
+} hook;
+
+static const gw_hook_around around_all = { double_all, NULL };
+
+static void step_with(gw_scope *root, leaves *l, int rank, int step) {
+    gw_scope *s = gw_scope_open(root);
+    gw_backward(s, weigh(s, l, 0, 0.1 + rank / 7.0 + step));
+    gw_optimizer_step(s, l->opt);
+    expect_ok(s, "a step with a hook");
+    gw_scope_close_up(s);
+}
+
+static void compare_hooks(gw_scope *root, int rank, void *context) {
+    const hook *h = context;
+    leaves plain, shared;
+    open_leaves(root, &plain);
+    open_leaves(root, &shared);
+    for (int i = 0; i < 2; i++) {
+        leaves *l = i ? &shared : &plain;
+        gw_ddp *ddp =
+            gw_ddp_open(root, l->m, .first_bucket_bytes = h->bytes, .bucket_bytes = h->bytes);
+        if (i && h->is_second) gw_optimizer_shard(root, l->opt, .gradients = GW_SHARDED);
+        gw_ddp_set_hook(root, ddp, h->run, h->context);
+        if (i && !h->is_second) gw_optimizer_shard(root, l->opt, .gradients = GW_SHARDED);
+    }
+    for (int step = 0; step < 3; step++) {
+        step_with(root, &plain, rank, step);
+        step_with(root, &shared, rank, step);
+        for (int i = 0; i < LEAVES; i++)
+            if (!gw_equal(root, plain.x[i], shared.x[i])) fail_msg("step %d, x%d", step, i);
+    }
+    expect_ok(root, "hooks");
+}
+
+static void hooks_give_what_they_give_without(void **state) {
+    (void)state;
+    static const hook hooks[] = { { .run = gw_hook_all_reduce },
+                                  { .run = gw_hook_f16 },
+                                  { .run = gw_hook_bf16 },
+                                  { .run = gw_hook_quantize_tensor },
+                                  { .run = gw_hook_f16_around, .context = (void *)&around_all },
+                                  { .run = double_all } };
+    for (int n = 1; n <= 3; n++)
+        for (size_t i = 0; i < sizeof hooks / sizeof *hooks * 4; i++) {
+            hook h = hooks[i / 4];
+            h.bytes = i & 1 ? 16 : 1 << 20;
+            h.is_second = i & 2;
+            cluster_run(i + 1, (cluster_options){ .world_size = n }, compare_hooks, &h);
+        }
+}
+
+// Halves travel to their owners alone.
+static int64_t bytes_with(gw_scope *root, gw_comm_hook *run, bool is_shared_out) {
+    gw_module *m = gw_nn_linear(root, 256, 256);
+    gw_ddp *ddp = gw_ddp_open(root, m, .first_bucket_bytes = 1 << 20);
+    if (run) gw_ddp_set_hook(root, ddp, run, NULL);
+    gw_optimizer *opt = gw_sgd(root, gw_parameters(root, m));
+    if (is_shared_out) gw_optimizer_shard(root, opt, .gradients = GW_SHARDED);
+    gw_scope *s = gw_scope_open(root);
+    gw_tensor *loss = gw_sum(s, gw_module_call(s, m, gw_ones(s, GW_F32, 1, 256)));
+    gw_barrier(s, gw_group_world(s, .name = "before"));
+    int64_t before = (int64_t)gw_rpc_get_stats(s).bytes_sent;
+    gw_backward(s, loss);
+    gw_barrier(s, gw_group_world(s, .name = "behind"));
+    int64_t bytes = (int64_t)gw_rpc_get_stats(s).bytes_sent - before;
+    expect_ok(s, "a pass");
+    gw_scope_close_up(s);
+    return bytes;
+}
+
+static void send_halves(gw_scope *root, int rank, void *context) {
+    (void)context;
+    int64_t whole = bytes_with(root, gw_hook_f16, false), own = bytes_with(root, gw_hook_f16, true);
+    if (own > (rank ? whole * 4 / 5 : whole / 10))
+        fail_msg("%lld bytes, and %lld where all get all", (long long)own, (long long)whole);
+}
+
+static void halves_go_to_owners_alone(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 3 }, send_halves, NULL);
+}
+
+static void refuse_hook(gw_scope *root, gw_comm_hook *run, void *context, const char *text) {
+    leaves l;
+    open_leaves(root, &l);
+    gw_ddp *ddp = gw_ddp_open(root, l.m);
+    gw_optimizer_shard(root, l.opt, .gradients = GW_SHARDED);
+    gw_ddp_set_hook(root, ddp, run, context);
+    expect_error(root, GW_INVALID, text);
+    open_leaves(root, &l);
+    ddp = gw_ddp_open(root, l.m);
+    gw_ddp_set_hook(root, ddp, run, context);
+    gw_optimizer_shard(root, l.opt, .gradients = GW_SHARDED);
+    expect_error(root, GW_INVALID, text);
+    gw_scope *s = gw_scope_open(root);  // it goes on, with the whole state everywhere
+    gw_backward(s, weigh(s, &l, 0, 1));
+    gw_optimizer_step(s, l.opt);
+    expect_ok(s, "a step");
+    gw_scope_close_up(s);
+}
+
+static void refuse_hooks(gw_scope *root, int rank, void *context) {
+    (void)rank, (void)context;
+    gw_power_sgd *low = gw_power_sgd_open(root, .start = 2), *square = gw_power_sgd_open(root);
+    gw_hook_around around = { gw_hook_power_sgd, gw_power_sgd_open(root) };
+    gw_local_sgd seldom = { .start = 2 };
+    refuse_hook(root, gw_hook_power_sgd, low, "PowerSGD remembers on each member");
+    refuse_hook(root, gw_hook_batched_power_sgd, square, "PowerSGD remembers on each member");
+    refuse_hook(root, gw_hook_bf16_around, &around, "PowerSGD remembers on each member");
+    refuse_hook(root, gw_hook_local_sgd, &seldom, "those of local SGD are each member's own");
+}
+
+static void hooks_that_need_all_everywhere_are_refused(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 2 }, refuse_hooks, NULL);
+}
+
+// ---- Stages -------------------------------------------------------------------------------------
+// Trainers w0 and w1 walk through a stage of which w2 and w3 have a replica each, with gradients that are
+// shared out between these.
+
+enum { TRAINERS = 2, SIZE = 4, STAGE_LEAVES = 2 };
+
+typedef struct shared_stage {
+    gw_scope *own;
+    gw_tensor *w[STAGE_LEAVES];
+    gw_module *m;
+    gw_optimizer *opt;
+} shared_stage;
+
+GW_CLASS(shared_stage, open_shared_stage);
+
+static gw_tensor *forward_stage(gw_scope *s, gw_module *m, gw_tensor *x) {
+    const shared_stage *st = gw_module_state(m);
+    return gw_add(s, gw_mul(s, x, st->w[0]), st->w[1]);
+}
+
+static void open_shared_stage(gw_scope *own, shared_stage *self, const gw_args *a) {
+    (void)a;
+    self->own = own;
+    self->m = gw_module_open(own, "stage", forward_stage, self);
+    for (int i = 0; i < STAGE_LEAVES; i++) {
+        self->w[i] = gw_requires_grad(own, gw_full(own, GW_F32, 3, SIZE));
+        gw_module_register_parameter(own, self->m, gw_format(own, "w%d", i), self->w[i]);
+    }
+}
+
+// On the pool, as the step: they wait for the other replica.
+GW_METHOD(shared_stage, share, GW_POOL, "") {
+    (void)a;
+    gw_worker members[] = { gw_rpc_worker(s, "w2"), gw_rpc_worker(s, "w3") };
+    gw_scope *own = self->own;
+    gw_group *g = gw_group_open(own, members, 2, .name = "stage");
+    gw_ddp_open(own, self->m, .group = g, .first_bucket_bytes = 1);
+    self->opt = gw_sgd(own, gw_parameters(own, self->m), .lr = 0.5);
+    gw_optimizer_shard(own, self->opt, .group = g, .gradients = GW_SHARDED);
+    if (!gw_ok(own)) gw_fail(s, GW_INVALID, "%s", gw_scope_error(own)->text);
+    return gw_none();
+}
+
+GW_METHOD(shared_stage, forward, GW_INLINE, "tensor") {
+    return gw_value_of(gw_module_call(s, self->m, gw_arg_tensor(s, a, 0)));
+}
+
+// Of parameter |i|; -1: there is none here.
+GW_METHOD(shared_stage, grad, GW_INLINE, "int") {
+    gw_tensor *g = gw_grad_find(s, self->w[gw_arg_int(s, a, 0)]);
+    return gw_value_of(g ? gw_item(s, gw_max(s, g)) : -1.0);
+}
+
+GW_METHOD(shared_stage, step, GW_POOL, "") {
+    (void)a;
+    gw_optimizer_step(s, self->opt);
+    return gw_none();
+}
+
+GW_METHOD(shared_stage, weight, GW_INLINE, "int") {
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    double w = gw_item(t, gw_max(t, self->w[gw_arg_int(s, a, 0)]));
+    gw_scope_close_up(t);
+    return gw_value_of(w);
+}
+
+static void enter_barrier(gw_scope *root, int count) {
+    int all;
+    const gw_worker *workers = gw_rpc_workers(root, &all);
+    gw_rpc_barrier(root, workers, count < all ? count : all);
+}
+
+static void walk_through(gw_scope *s, gw_rref *r, double x) {
+    gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, r, "forward", gw_full(s, GW_F32, x, SIZE)));
+    gw_backward(s, gw_sum(s, y));
+}
+
+// The stage of trainer 0 keeps parameter 0, that of trainer 1 parameter 1.
+static void expect_of_stage(gw_scope *s, gw_rref *r, int rank, double first, double second) {
+    double got[] = { gw_float_of(s, gw_rpc_sync(s, r, "grad", 0)),
+                     gw_float_of(s, gw_rpc_sync(s, r, "grad", 1)) };
+    expect_ok(s, "a pass through a stage");
+    if (got[rank] != (rank ? second : first) || got[!rank] != -1)
+        fail_msg("w%d: %g and %g, not %g and %g", rank, got[0], got[1], first, second);
+}
+
+static void train_stage(gw_scope *root, int rank) {
+    gw_rref *r = gw_remote(root, TRAINERS + rank, "shared_stage");
+    gw_rpc_sync(root, r, "share");
+    enter_barrier(root, TRAINERS);
+    double weights[STAGE_LEAVES] = { 3, 3 };
+    for (int step = 0; step < 4; step++) {
+        gw_scope *s = gw_scope_open(root);
+        double first = step + 1.5, second = 1;  // means of those of both trainers
+        if (step % 2) {
+            gw_ddp_no_sync(s);
+            walk_through(s, r, 2 * rank + 4);
+            gw_ddp_sync(s);
+            first += 5, second += 1;
+        }
+        walk_through(s, r, rank + step + 1);
+        expect_of_stage(s, r, rank, first, second);
+        if (step > 1) {
+            walk_through(s, r, 2 * rank + 6);
+            first += 7, second += 1;
+            expect_of_stage(s, r, rank, first, second);
+        }
+        gw_rpc_sync(s, r, "step");
+        expect_ok(s, "a step");
+        enter_barrier(root, TRAINERS);
+        weights[0] -= first / 2, weights[1] -= second / 2;
+        for (int i = 0; i < STAGE_LEAVES; i++) {
+            double w = gw_float_of(s, gw_rpc_sync(s, r, "weight", i));
+            if (w != weights[i]) fail_msg("step %d, w%d: %g, not %g", step, i, w, weights[i]);
+        }
+        gw_scope_close_up(s);
+    }
+}
+
+static void train_stages(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank < TRAINERS) train_stage(root, rank);
+    enter_barrier(root, 2 * TRAINERS);
+}
+
+static void train_by_seed(uint64_t seed, void *context) {
+    (void)context;
+    cluster_run(seed,
+                (cluster_options){
+                    .world_size = 2 * TRAINERS, .threads = 1, .network = sim_varied(seed, 0) },
+                train_stages, NULL);
+}
+
+static void so_are_those_of_passes_that_others_begin(void **state) {
+    (void)state;
+    testing_for_seeds(20, train_by_seed, NULL);
+}
+
+GW_TESTS(shard_passes_sim, what_comes_to_a_scope_adds_up,
+         of_what_nobody_uses_nobody_keeps_a_gradient, numbers_that_are_not_finite_are_named,
+         rows_go_to_the_owner_of_the_table_alone, hooks_give_what_they_give_without,
+         halves_go_to_owners_alone, hooks_that_need_all_everywhere_are_refused,
+         so_are_those_of_passes_that_others_begin);
