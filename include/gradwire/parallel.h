@@ -64,9 +64,11 @@ typedef struct gw_shard_options {
     // that has the state alone, and NOT_FOUND on all others, of earlier passes in that scope too; its
     // buckets travel as reduce_scatter, and rows of tables to their owner. gw_clip_grad_norm is a
     // collective then, of the norm over all members. The parameters are those of models that gw_ddp_open
-    // has opened among the same members: else INVALID, as with |flat|, and with the hooks of PowerSGD,
-    // which remembers all gradients everywhere, and local SGD; WRONG_STATE behind their first pass.
-    // Synchronised passes of one scope add up; behind one of them, others are WRONG_STATE there.
+    // has opened among the same members: else INVALID, as with the hooks of PowerSGD, which remembers all
+    // gradients everywhere, and local SGD; WRONG_STATE behind their first pass. Synchronised passes of one
+    // scope add up; behind one of them, others are WRONG_STATE there. With |flat|, a parameter of which
+    // this member has a range is NOT_FOUND, too: gw_grads_get has the range's gradient, as that of a view,
+    // and the norm that clips may differ from the plain one's in its last bits.
     gw_shard_gradients gradients GW_DEFAULT(GW_WHOLE);
 } gw_shard_options;
 

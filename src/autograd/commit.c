@@ -36,7 +36,8 @@ static int collect_answers(const pass *p, gw_tensor_grad *pairs, bool adds) {
 
 static uint32_t count_gated(const pass *p) {
     uint32_t count = 0;
-    for (const gate_pass *at = p->gates; at; at = at->next) count += (uint32_t)at->gate->leaf_count;
+    for (const gate_pass *at = p->gates; at; at = at->next)
+        count += 2 * (uint32_t)at->gate->leaf_count;
     return count;
 }
 

@@ -49,6 +49,44 @@ void gate_unset(gate *g) {
     unset_first(g, g->leaf_count);
 }
 
+static void release_range(gw_tensor *x) {
+    grad_hook *h = x->hooks;
+    x->hooks = h->next;
+    mem_give(h, sizeof *h);
+    handle_release(x);
+}
+
+static bool take_ranges(gate *g, gw_tensor **ranges) {
+    for (int i = 0; ranges && i < g->leaf_count; i++) {
+        grad_hook *h = ranges[i] ? mem_take(sizeof *h) : NULL;
+        if (!ranges[i]) continue;
+        if (!h) {
+            while (i--)
+                if (ranges[i]) release_range(ranges[i]);
+            return false;
+        }
+        handle_retain(ranges[i]);
+        *h = (grad_hook){ .next = ranges[i]->hooks, .context = g, .number = i };
+        ranges[i]->hooks = h;
+    }
+    return true;
+}
+
+bool gate_share(gate *g, const bool *gives_away, gw_tensor **ranges) {
+    if (!take_ranges(g, ranges)) return false;
+    for (int i = 0; g->ranges && i < g->leaf_count; i++)
+        if (g->ranges[i]) release_range(g->ranges[i]);
+    g->gives_away = gives_away;
+    g->ranges = ranges;
+    return true;
+}
+
+const gw_tensor *gate_kept_of(const gw_tensor *x) {
+    int leaf;
+    const gate *g = gate_of(x, &leaf);
+    return g && g->ranges && g->ranges[leaf] ? g->ranges[leaf] : x;
+}
+
 gw_tensor *gate_earlier(const gate_pass *g, int i) {
     return grads_find(g->scope, g->gate->leaves[i]);
 }
@@ -81,9 +119,13 @@ void gate_forget_answers_on_loop(gate *g) {
 
 int gate_list_answers(const gate *g, gw_tensor *const *answers, bool adds, gw_tensor_grad *out) {
     int count = 0;
-    for (int i = 0; i < g->leaf_count; i++)
+    for (int i = 0; i < g->leaf_count; i++) {
+        gw_tensor *range = g->ranges ? g->ranges[i] : NULL;
+        if (range && !adds) out[count++] = (gw_tensor_grad){ g->leaves[i], NULL };
         if (answers[i] || !adds)
-            out[count++] = (gw_tensor_grad){ g->leaves[i], handle_retain(answers[i]) };
+            out[count++] =
+                (gw_tensor_grad){ range ? range : g->leaves[i], handle_retain(answers[i]) };
+    }
     return count;
 }
 

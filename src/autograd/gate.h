@@ -68,7 +68,10 @@ struct gate {
     const gate_class *class;
     gw_tensor **leaves;
     int leaf_count;
-    const bool *gives_away;   // by leaf: another worker keeps its gradient. NULL: none
+    const bool *gives_away;  // by leaf: other workers keep its gradient. NULL: none
+    gw_tensor *
+        *ranges;  // by leaf, counted: of which this worker keeps the gradient, in place of the
+                  // leaf's; NULL: of the leaf. NULL: all
     _Atomic bool has_inside;  // a pass inside a hook has reached a leaf
     _Atomic bool overlaps;    // no pass holds gradients; one inside a hook fails
 
@@ -83,6 +86,11 @@ struct gate {
 bool gate_set(gw_scope *s, gate *g);
 void gate_unset(gate *g);
 
+// From here on other workers keep the gradients of the leaves that |gives_away| says, NULL: none, and of
+// those that have |ranges|, but of these ranges. Both are by leaf, and live as long as |g|. A range is a leaf of
+// that gate for gate_of. False without memory, with nothing changed; never with NULL.
+bool gate_share(gate *g, const bool *gives_away, gw_tensor **ranges);
+
 // The gradient of leaf |i| that the scope of the pass has from earlier passes; borrowed, or NULL.
 gw_tensor *gate_earlier(const gate_pass *g, int i);
 
@@ -93,7 +101,7 @@ bool gate_has_answered(gate *g, const gw_scope *s);
 void gate_forget_answers_on_loop(gate *g);
 
 // The gradients that |answers|, one for each leaf, leave in a scope, or, with |adds|, add there: at most
-// as many as leaves, with one count each. Where NULL is one of them, the scope has none any more.
+// twice as many as leaves, with one count each. Where NULL is one of them, the scope has none any more.
 int gate_list_answers(const gate *g, gw_tensor *const *answers, bool adds, gw_tensor_grad *out);
 
 // Notes that |g| is going to hear of a pass over what is computed in |s|: if |s| fails before, it is
@@ -101,6 +109,9 @@ int gate_list_answers(const gate *g, gw_tensor *const *answers, bool adds, gw_te
 void gate_note(gw_scope *s, gate *g);
 // Tells the gates that are noted in |failed| and in the scopes around it.
 void gates_tell_failed(gw_scope *failed);
+
+// The tensor of which a scope has the gradient of |x| that this worker keeps: a range of |x|, or |x|.
+const gw_tensor *gate_kept_of(const gw_tensor *x);
 
 // ---- For passes -----------------------------------------------------------------------------------
 

@@ -162,11 +162,12 @@ gw_tensor *gw_grad(gw_scope *s, const gw_tensor *x) {
     if (grad) return grad;
     int leaf = 0;
     const gate *g = gw_ok(s) && x ? gate_of(x, &leaf) : NULL;
-    if (gw_ok(s))
-        scope_fail(s, GW_NOT_FOUND,
-                   g && g->gives_away && g->gives_away[leaf]
-                       ? "another worker keeps the gradient of this tensor"
-                       : "no backward pass in this scope has reached this tensor");
+    const char *why = "no backward pass in this scope has reached this tensor";
+    if (g && g->gives_away && g->gives_away[leaf])
+        why = "other workers keep the gradient of this tensor";
+    else if (g && g->ranges && g->ranges[leaf] && g->ranges[leaf] != x)
+        why = "this worker keeps the gradient of a range of this tensor, and others the rest";
+    if (gw_ok(s)) scope_fail(s, GW_NOT_FOUND, "%s", why);
     return tensor_poison_of(s);
 }
 

@@ -12,7 +12,7 @@
 
 static gw_tensor *gradient_of(gw_scope *s, const gw_list *params, int i) {
     gw_value v = gw_list_get(s, params, i);
-    return v.kind == GW_TENSOR ? grads_find(s, v.as.tensor) : NULL;
+    return v.kind == GW_TENSOR ? grads_find(s, gate_kept_of(v.as.tensor)) : NULL;
 }
 
 // The numbers of a gradient. One that is sparse by rows has each row once, so the others are 0.
@@ -50,8 +50,8 @@ static bool is_first_of(const gw_list *params, int i, const gate *g) {
     return true;
 }
 
-// |squares|, by parameter, become those of the workers that keep the gradients of |g|; what these
-// are added to is 0, so that their bits stay.
+// |squares|, by parameter, become those of the workers that keep the gradients of |g|; of those that
+// one of them keeps, what these are added to is 0, so that their bits stay.
 static void exchange(gw_scope *s, const gw_list *params, gate *g, double *squares) {
     double *by_leaf = mem_calloc((size_t)g->leaf_count * sizeof *by_leaf);
     int leaf;
@@ -123,7 +123,8 @@ void clip_scale(gw_scope *s, const gw_list *params, double by) {
         if (!rooms[i]) continue;
         gw_tensor *g = gradient_of(s, params, i);
         tensor_scale_into(numbers_of(rooms[i]), numbers_of(g), by);
-        grads_replace(s, gw_list_get(s, params, i).as.tensor, handle_retain(rooms[i]));
+        grads_replace(s, gate_kept_of(gw_list_get(s, params, i).as.tensor),
+                      handle_retain(rooms[i]));
     }
     for (int i = 0; i < done; i++) handle_release(rooms[i]);
     mem_free(rooms);

@@ -8,7 +8,7 @@
 
 // ---- Dense ones ---------------------------------------------------------------------------------
 
-// Leaves of a bucket that one member keeps, next to each other; or all of them.
+// Parts of a bucket that one member keeps, next to each other; or all of them.
 typedef struct section {
     int first, count;
     int64_t numel;
@@ -16,18 +16,17 @@ typedef struct section {
 
 static section section_of(const gw_ddp *d, const layout_bucket *at, int member) {
     section x = { 0 };
-    for (int i = 0; i < at->count; i++) {
-        int leaf = at->leaves[i];
-        if (d->keepers && d->keepers[leaf] < member) x.first = i + 1;
-        if (d->keepers && d->keepers[leaf] != member) continue;
+    for (int i = 0; i < at->part_count; i++) {
+        if (d->sharing && at->parts[i].keeper < member) x.first = i + 1;
+        if (d->sharing && at->parts[i].keeper != member) continue;
         x.count++;
-        x.numel += d->gate.leaves[leaf]->numel;
+        x.numel += at->parts[i].count;
     }
     return x;
 }
 
 static int section_count(const gw_ddp *d) {
-    return d->keepers ? d->stats.world_size : 1;
+    return d->sharing ? d->stats.world_size : 1;
 }
 
 // The flags are numbers of the bucket's dtype: their mean is 0 where no member has a gradient.
@@ -35,15 +34,17 @@ static gw_tensor *flags_of(gw_scope *s, const ddp_pass *r, const layout_bucket *
     int64_t count = x.count;
     float *flags = gw_alloc(s, (size_t)count * sizeof *flags);
     for (int i = 0; flags && i < x.count; i++)
-        flags[i] = r->gradients[at->leaves[x.first + i]] != NULL;
+        flags[i] = r->gradients[at->parts[x.first + i].leaf] != NULL;
     gw_tensor *all = flags ? gw_from_with(s, GW_F32, flags, (gw_shape){ 1, &count }) : NULL;
     return all ? gw_to_dtype(s, all, at->dtype) : tensor_poison_of(s);
 }
 
-static gw_tensor *numbers_of(gw_scope *s, const ddp_pass *r, int leaf, gw_dtype dtype) {
-    gw_shape flat = { 1, &r->ddp->gate.leaves[leaf]->numel };
-    gw_tensor *x = r->gradients[leaf];
-    return x ? gw_reshape_with(s, x, flat) : gw_zeros_with(s, dtype, flat);
+static gw_tensor *numbers_of(gw_scope *s, const ddp_pass *r, kept_part p, gw_dtype dtype) {
+    gw_tensor *x = r->gradients[p.leaf];
+    if (!x) return gw_zeros_with(s, dtype, (gw_shape){ 1, &p.count });
+    int64_t all = x->numel;
+    x = gw_reshape_with(s, x, (gw_shape){ 1, &all });
+    return p.count == all ? x : gw_slice(s, x, 0, p.first, p.first + p.count, 1);
 }
 
 static bool rides(const ddp_pass *r, int b) {
@@ -58,23 +59,23 @@ static bool gives_sums(const ddp_pass *r, int b) {
 gw_tensor *bucket_pack(gw_scope *s, const ddp_pass *r, int b) {
     const layout_bucket *at = &r->layout->buckets[b];
     int sections = section_count(r->ddp), count = 0;
-    gw_tensor **parts = gw_alloc(s, (size_t)(at->count + 2 * sections) * sizeof *parts);
+    gw_tensor **parts = gw_alloc(s, (size_t)(at->part_count + 2 * sections) * sizeof *parts);
     gw_tensor *buffers = rides(r, b) ? buffers_pack(s, r, at->dtype) : NULL;
     if (!parts) return tensor_poison_of(s);
     for (int m = 0; m < sections; m++) {
         section x = section_of(r->ddp, at, m);
         for (int i = x.first; i < x.first + x.count; i++)
-            parts[count++] = numbers_of(s, r, at->leaves[i], at->dtype);
+            parts[count++] = numbers_of(s, r, at->parts[i], at->dtype);
         if (x.count && r->has_flags && !r->ddp->hook) parts[count++] = flags_of(s, r, at, x);
         if (buffers) parts[count++] = buffers;
     }
     return gw_cat(s, parts, count, 0);
 }
 
-// Of |x|, which has of each section its numbers, one for each of its leaves if it |has_flags|, and |more|.
+// Of |x|, which has of each section its numbers, one for each of its parts if it |has_flags|, and |more|.
 static gw_future *exchange(gw_scope *s, const gw_ddp *d, const layout_bucket *at, gw_tensor *x,
                            gw_reduce_op op, bool has_flags, int64_t more) {
-    if (!d->keepers) return gw_all_reduce_async(s, d->group, x, op, .origin = "gw_backward");
+    if (!d->sharing) return gw_all_reduce_async(s, d->group, x, op, .origin = "gw_backward");
     int64_t *sizes = gw_alloc(s, (size_t)d->stats.world_size * sizeof *sizes);
     for (int m = 0; sizes && m < d->stats.world_size; m++) {
         section own = section_of(d, at, m);
@@ -115,11 +116,11 @@ static gw_tensor *mean_of(gw_scope *s, const ddp_pass *r, int b, gw_tensor *x) {
 }
 
 // A whole bucket, of which only a part is kept, goes away with the rest.
-static gw_tensor *part_of(gw_scope *s, const gw_ddp *d, gw_tensor *flat, int leaf, int64_t at,
+static gw_tensor *part_of(gw_scope *s, const gw_ddp *d, gw_tensor *flat, kept_part p, int64_t at,
                           bool copies) {
-    const gw_tensor *x = d->gate.leaves[leaf];
-    gw_tensor *part = gw_reshape_with(s, gw_slice(s, flat, 0, at, at + x->numel, 1),
-                                      (gw_shape){ x->dims, x->sizes });
+    const gw_tensor *x = d->gate.leaves[p.leaf];
+    gw_tensor *part = gw_slice(s, flat, 0, at, at + p.count, 1);
+    if (p.count == x->numel) part = gw_reshape_with(s, part, (gw_shape){ x->dims, x->sizes });
     return d->options.copy_gradients || copies ? gw_clone(s, part) : part;
 }
 
@@ -155,14 +156,14 @@ void bucket_unpack(gw_scope *s, ddp_pass *r, int b, gw_tensor *mean, gw_tensor *
     if (riders) r->buffers = handle_retain(gw_clone(s, gw_slice(s, mean, 0, end, end + riders, 1)));
     flags = gw_slice(s, flags ? flags : mean, 0, first_flag,
                      first_flag + (r->has_flags ? own.count : 0), 1);
-    for (int i = 0; is_whole && i < own.first; i++) offset += d->gate.leaves[at->leaves[i]]->numel;
+    for (int i = 0; is_whole && i < own.first; i++) offset += at->parts[i].count;
     mean = mean_of(s, r, b, mean);
     const float *used = gw_data(gw_contiguous(s, gw_to_dtype(s, flags, GW_F32)));
     for (int i = 0; gw_ok(s) && i < own.count; i++) {
-        int leaf = at->leaves[own.first + i];
-        if (is_used(r, leaf, r->has_flags ? used + i : NULL))
-            r->results[leaf] = handle_retain(part_of(s, d, mean, leaf, offset, is_whole));
-        offset += d->gate.leaves[leaf]->numel;
+        kept_part p = at->parts[own.first + i];
+        if (is_used(r, p.leaf, r->has_flags ? used + i : NULL))
+            r->results[p.leaf] = handle_retain(part_of(s, d, mean, p, offset, is_whole));
+        offset += p.count;
     }
 }
 
@@ -194,8 +195,8 @@ static gw_tensor *no_values(gw_scope *s, const gw_tensor *leaf) {
 }
 
 static gw_future *gather(gw_scope *s, const gw_ddp *d, int leaf, gw_tensor *x) {
-    if (!d->keepers) return gw_all_gather_async(s, d->group, x, .origin = "gw_backward");
-    return gw_gather_to_async(s, d->group, x, d->keepers[leaf], .origin = "gw_backward");
+    if (!d->sharing) return gw_all_gather_async(s, d->group, x, .origin = "gw_backward");
+    return gw_gather_to_async(s, d->group, x, d->sharing->keepers[leaf], .origin = "gw_backward");
 }
 
 gw_future *bucket_start_rows(gw_scope *s, const ddp_pass *r, int b) {

@@ -17,6 +17,7 @@
 
 static void destroy(gw_handle *h) {
     gw_ddp *d = (gw_ddp *)(void *)h;
+    gate_share(&d->gate, NULL, NULL);
     if (d->gate.class) gate_unset(&d->gate);
     if (d->model_hook) gw_module_remove_hook(d->own, d->model, d->model_hook);
     layout_release(d->layout);
@@ -222,25 +223,47 @@ static bool check_hook(gw_scope *s, gw_comm_hook *hook, const void *context) {
     return gw_ok(s);
 }
 
-bool ddp_share_means(gw_scope *s, gw_ddp *d, const int *keepers) {
+// In memory of |d|. |parts| are in the order of the optimizer's parameters.
+static sharing *sharing_of(gw_ddp *d, const kept_part *parts, int count, uint64_t group) {
+    size_t leaves = (size_t)d->gate.leaf_count;
+    sharing *x = gw_alloc(d->own, sizeof *x);
+    kept_part *own = gw_alloc(d->own, (size_t)count * sizeof *own);
+    int *numbers = gw_alloc(d->own, 2 * leaves * sizeof *numbers), *here = numbers, placed = 0;
+    if (!x || !own || !numbers) return NULL;
+    int *keepers = numbers + leaves;
+    for (size_t i = 0; i < leaves; i++) here[i] = -1;
+    for (int m = 0; m < d->stats.world_size; m++)
+        for (int i = 0; i < count; i++) {
+            if (parts[i].keeper != m) continue;
+            if (m == d->stats.rank) here[parts[i].leaf] = placed;
+            if (!parts[i].first) keepers[parts[i].leaf] = m;
+            own[placed++] = parts[i];
+        }
+    *x = (sharing){ own, count, here, keepers, group };
+    return x;
+}
+
+bool ddp_share_means(gw_scope *s, gw_ddp *d, const kept_part *parts, int part_count,
+                     gw_tensor *const *views, uint64_t group) {
     size_t count = (size_t)d->gate.leaf_count;
     if (!is_unused(s, d) || !check_hook(s, d->hook, d->hook_context)) return false;
-    int *own = gw_alloc(d->own, count * sizeof *own);
     bool *gives_away = gw_alloc(d->own, count * sizeof *gives_away);
+    gw_tensor **ranges = gw_alloc(d->own, count * sizeof(gw_tensor *));
     layout *l = NULL;
-    if (own && gives_away) {
-        for (size_t i = 0; i < count; i++) gives_away[i] = keepers[i] != d->stats.rank;
-        d->keepers = memcpy(own, keepers, count * sizeof *own);
+    d->sharing = sharing_of(d, parts, part_count, group);
+    if (d->sharing && gives_away && ranges) {
+        for (size_t i = 0; i < count; i++) gives_away[i] = !ddp_keeps(d, (int)i);
+        memcpy(ranges, views, count * sizeof(gw_tensor *));
         l = layout_open(d, NULL);
     }
-    if (!l) {
-        d->keepers = NULL;
+    if (!l || !gate_share(&d->gate, gives_away, ranges)) {
+        layout_release(l);
+        d->sharing = NULL;
         scope_fail(s, GW_NO_MEMORY, "no memory for shared out gradients");
         return false;
     }
     layout_release(d->layout);
     d->layout = l;
-    d->gate.gives_away = gives_away;
     return true;
 }
 
@@ -255,7 +278,7 @@ bool ddp_set_taker(gw_scope *s, gw_ddp *d, gw_handle *taker, mean_taker *mean_ca
 }
 
 void ddp_note_means(gw_ddp *d, const gw_scope *of) {
-    if (d->keepers || d->shards) gate_note_answer(&d->gate, of);
+    if (d->sharing || d->shards) gate_note_answer(&d->gate, of);
 }
 
 // ---- Asking -------------------------------------------------------------------------------------
@@ -287,7 +310,7 @@ void gw_ddp_set_hook(gw_scope *s, gw_ddp *d, gw_comm_hook *hook, void *context) 
                    "gw_ddp_set_hook: buffers travel with gradients, which hooks change");
         return;
     }
-    if (d->keepers && !check_hook(s, hook, context)) return;
+    if (d->sharing && !check_hook(s, hook, context)) return;
     env_enter(d->agent->env);
     bool late = d->stats.passes || d->hook;
     if (!late) {
@@ -335,7 +358,7 @@ static void settle(ddp_pass *r) {
 
 static void take_results(gw_scope *s, gw_ddp *d, gw_tensor *const *results, bool adds) {
     const gate *g = &d->gate;
-    gw_tensor_grad *pairs = gw_alloc(s, (size_t)g->leaf_count * sizeof *pairs);
+    gw_tensor_grad *pairs = gw_alloc(s, 2 * (size_t)g->leaf_count * sizeof *pairs);
     int count = pairs ? gate_list_answers(g, results, adds, pairs) : 0;
     if (count) grads_add_and_replace(s, s, pairs, count, adds ? count : 0);
 }

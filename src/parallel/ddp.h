@@ -10,14 +10,22 @@
 #include "nn/module.h"
 #include <gradwire/ddp.h>
 
+// Numbers of a leaf whose mean one member keeps.
+typedef struct kept_part {
+    int leaf, keeper;
+    int64_t first, count;
+} kept_part;
+
 // A bucket of a layout: gradients that travel together.
 typedef struct layout_bucket {
-    int *leaves;  // in the layout's memory
+    int *leaves;  // in the layout's memory, as the next; the parts of one are behind each other
     int count;
+    kept_part *parts;  // those of one keeper are together
+    int part_count;
     gw_dtype dtype;
     bool is_rows;  // one leaf, whose gradient is sparse by rows
     int64_t numel;
-} layout_bucket;  // leaves of one keeper are together
+} layout_bucket;
 
 // Which leaves are in which bucket. Counted; immutable.
 typedef struct layout {
@@ -28,12 +36,24 @@ typedef struct layout {
     uint64_t hash;   // of which leaf is where
     int *bucket_of;  // by leaf
     int *leaves;     // of all buckets
+    kept_part *parts;
 } layout;
 
 // Buckets of the leaves of |d| in |order|; NULL: from the last one to the first. NULL without memory.
 layout *layout_open(const gw_ddp *d, const int *order);
 layout *layout_retain(layout *l);
 void layout_release(layout *l);
+
+// Who keeps which means. If leaves are cut into ranges, those of a leaf are of members in the order of
+// ranks, and leaves of one dtype come in one order in what each member has: so in a bucket the parts of a
+// leaf are behind each other.
+typedef struct sharing {
+    kept_part *parts;  // by keeper, then by leaves
+    int count;
+    const int *here;     // by leaf: which part is this member's; -1: none
+    const int *keepers;  // by leaf: of its first number
+    uint64_t group;      // of the optimizer that steps by them
+} sharing;
 
 typedef struct shard_sums shard_sums;
 
@@ -66,9 +86,9 @@ struct gw_ddp {
     gw_module *model;
     int model_hook;
     gw_ddp_options options;
-    const char **names;  // of leaves
-    bool *is_rows;       // of leaves
-    int *keepers;        // of leaves: the member that keeps the mean; NULL: all of them do
+    const char **names;             // of leaves
+    bool *is_rows;                  // of leaves
+    const struct sharing *sharing;  // of means; NULL: all members keep all
     gw_tensor **buffers;
     const char **buffer_names;
     int buffer_count;
@@ -107,14 +127,16 @@ static inline bool ddp_is_timed(int64_t pass) {
 }
 
 static inline bool ddp_keeps(const gw_ddp *d, int leaf) {
-    return !d->keepers || d->keepers[leaf] == d->stats.rank;
+    return !d->sharing || d->sharing->here[leaf] >= 0;
 }
 
 // The one whose parameter |x| is, and which leaf of it; NULL without.
 gw_ddp *ddp_of_parameter(const gw_tensor *x, int *out_leaf);
-// From here on the mean of each leaf stays with one member alone, by |keepers|; before the first
-// pass, on all members. False with |s| failed.
-bool ddp_share_means(gw_scope *s, gw_ddp *d, const int *keepers);
+// From here on each of |parts|, which are all numbers of all leaves, stays with one member alone; before
+// the first pass, on all members. A range that is kept here is the gradient of that of |views|, which is
+// by leaf. |group| is the optimizer's. False with |s| failed.
+bool ddp_share_means(gw_scope *s, gw_ddp *d, const kept_part *parts, int count,
+                     gw_tensor *const *views, uint64_t group);
 // From here on |taker|, which is retained, is told of means; before the first pass. False with |s|
 // failed.
 bool ddp_set_taker(gw_scope *s, gw_ddp *d, gw_handle *taker, mean_taker *mean_came);

@@ -76,9 +76,9 @@ static gw_future *start_order(gw_scope *s, const ddp_pass *r) {
 
 static gw_future *start_flags(gw_scope *s, const ddp_pass *r, int b) {
     const layout_bucket *at = &r->layout->buckets[b];
-    int64_t count = at->count;
-    uint8_t *used = gw_alloc(s, (size_t)at->count);
-    for (int i = 0; used && i < at->count; i++) used[i] = r->gradients[at->leaves[i]] != NULL;
+    int64_t count = at->part_count;
+    uint8_t *used = gw_alloc(s, (size_t)count);
+    for (int i = 0; used && i < count; i++) used[i] = r->gradients[at->parts[i].leaf] != NULL;
     gw_tensor *flags = used ? gw_from_with(s, GW_U8, used, (gw_shape){ 1, &count }) : NULL;
     return gw_all_reduce_async(s, r->ddp->group, flags, GW_BOR, .origin = ORIGIN);
 }

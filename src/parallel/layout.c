@@ -6,14 +6,16 @@
 
 enum { DTYPES = GW_BF16 + 1 };  // floating ones come first
 
-static layout *open_empty(int leaf_count) {
+static layout *open_empty(int leaf_count, int part_count) {
     size_t numbers = (size_t)leaf_count * sizeof(int);
     size_t buckets = (size_t)leaf_count * sizeof(layout_bucket);
-    layout *l = mem_calloc(sizeof *l + buckets + 2 * numbers);
+    size_t parts = (size_t)part_count * sizeof(kept_part);
+    layout *l = mem_calloc(sizeof *l + buckets + parts + 2 * numbers);
     if (!l) return NULL;
     atomic_init(&l->count, 1);
     l->buckets = (layout_bucket *)(void *)(l + 1);
-    l->bucket_of = (int *)(void *)((uint8_t *)l->buckets + buckets);
+    l->parts = (kept_part *)(void *)(l->buckets + leaf_count);
+    l->bucket_of = (int *)(void *)(l->parts + part_count);
     l->leaves = l->bucket_of + leaf_count;
     return l;
 }
@@ -63,20 +65,42 @@ static int choose(filling *f, int leaf) {
     return b;
 }
 
-// Puts the leaves that |member| keeps behind those that are there.
-static void put_leaves_of(const gw_ddp *d, layout *l, const int *order, int member) {
+// Behind those that are there.
+static void put_part(layout *l, kept_part x) {
+    layout_bucket *b = &l->buckets[l->bucket_of[x.leaf]];
+    b->parts[b->part_count++] = x;
+    if (!b->count || b->leaves[b->count - 1] != x.leaf) b->leaves[b->count++] = x.leaf;
+}
+
+// In each bucket in the order of leaves, or by keeper.
+static void put_parts(const gw_ddp *d, layout *l, const int *order) {
     int leaf_count = d->gate.leaf_count;
-    for (int i = 0; i < leaf_count; i++) {
+    for (int i = 0; d->sharing && i < d->sharing->count; i++) put_part(l, d->sharing->parts[i]);
+    for (int i = 0; !d->sharing && i < leaf_count; i++) {
         int leaf = order ? order[i] : leaf_count - 1 - i;
-        if (d->keepers && d->keepers[leaf] != member) continue;
-        layout_bucket *b = &l->buckets[l->bucket_of[leaf]];
-        b->leaves[b->count++] = leaf;
+        put_part(l, (kept_part){ leaf, 0, 0, d->gate.leaves[leaf]->numel });
+    }
+}
+
+// Takes memory for what has been counted.
+static void begin_buckets(const gw_ddp *d, layout *l) {
+    int *leaves = l->leaves;
+    kept_part *parts = l->parts;
+    for (int i = 0; d->sharing && i < d->sharing->count; i++)
+        l->buckets[l->bucket_of[d->sharing->parts[i].leaf]].part_count++;
+    for (int b = 0; b < l->bucket_count; b++) {
+        layout_bucket *x = &l->buckets[b];
+        x->leaves = leaves;
+        x->parts = parts;
+        leaves += x->count;
+        parts += d->sharing ? x->part_count : x->count;
+        x->count = x->part_count = 0;
     }
 }
 
 layout *layout_open(const gw_ddp *d, const int *order) {
     int leaf_count = d->gate.leaf_count;
-    layout *l = open_empty(leaf_count);
+    layout *l = open_empty(leaf_count, d->sharing ? d->sharing->count : leaf_count);
     if (!l) return NULL;
     filling f = { .ddp = d, .layout = l };
     for (int i = 0; i < DTYPES; i++) f.open[i] = -1;
@@ -93,12 +117,7 @@ layout *layout_open(const gw_ddp *d, const int *order) {
     l->rider = -1;
     for (int b = 0; b < l->bucket_count; b++)
         if (l->buckets[b].dtype <= GW_F64 && !l->buckets[b].is_rows) l->rider = b;
-    int *at = l->leaves;
-    for (int b = 0; b < l->bucket_count; b++) {
-        l->buckets[b].leaves = at;
-        at += l->buckets[b].count;
-        l->buckets[b].count = 0;
-    }
-    for (int m = 0; m < (d->keepers ? d->stats.world_size : 1); m++) put_leaves_of(d, l, order, m);
+    begin_buckets(d, l);
+    put_parts(d, l, order);
     return l;
 }

@@ -52,11 +52,11 @@ static int find_first(gw_scope *s, gw_group *g, place own, place *out) {
 
 // From here on passes are those of the new group, which begins like one that was opened now.
 static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g, place own) {
-    int *keepers = d->keepers;
-    d->keepers = NULL;  // until the optimizer shares gradients out among the members of |g|
+    const sharing *shared = d->sharing;
+    d->sharing = NULL;  // until the optimizer shares gradients out among the members of |g|
     layout *l = layout_open(d, NULL);
     if (!l) {
-        d->keepers = keepers;
+        d->sharing = shared;
         scope_fail(s, GW_NO_MEMORY, "gw_ddp_reform: no memory for its buckets");
         return false;
     }
@@ -68,7 +68,6 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g, place own) {
     layout *old = d->layout;
     d->layout = l;
     d->telling = NULL;
-    d->gate.gives_away = NULL;
     gate_forget_answers_on_loop(&d->gate);
     static_forget_on_loop(d);
     d->stats.rebuilt = false;
@@ -80,6 +79,7 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g, place own) {
     d->stats.rank = gw_group_rank(g);
     env_leave(d->agent->env);
     layout_release(old);
+    gate_share(&d->gate, NULL, NULL);
     if (d->shards) shards_reset(d);
     return true;
 }

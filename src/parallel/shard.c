@@ -181,28 +181,67 @@ bool shard_extend(gw_scope *s, gw_optimizer *o) {
 
 // ---- Gradients ----------------------------------------------------------------------------------
 
-static bool is_complete(gw_scope *s, const int *keepers, int count) {
-    for (int leaf = 0; leaf < count; leaf++)
-        if (keepers[leaf] < 0)
+// By leaf of |d|, which parameter it is.
+static bool find_leaves(gw_scope *s, const gw_optimizer *o, const shard *x, const gw_ddp *d,
+                        int *numbers) {
+    int count = d->gate.leaf_count, leaf;
+    for (int i = 0; i < count; i++) numbers[i] = -1;
+    for (int i = 0; i < o->parameter_count; i++)
+        if (ddp_of_parameter(o->parameters[i].x, &leaf) == d) numbers[leaf] = i;
+    for (int i = 0; i < count && gw_ok(s); i++) {
+        if (numbers[i] < 0)
             scope_fail(s, GW_INVALID,
                        "gw_optimizer_shard: gradients are shared out, but a parameter of the "
                        "replicated model is not the optimizer's");
+        else if (x->is_flat && d->is_rows[i])
+            scope_fail(
+                s, GW_INVALID,
+                "gw_optimizer_shard: gradients are shared out in ranges, and those of \"%s\" "
+                "are sparse by rows",
+                d->names[i]);
+    }
     return gw_ok(s);
 }
 
-// The gradients of the model to which parameter |i| belongs go where the state is.
+gw_tensor *shard_view_of(const shard *x, int i) {
+    int k = 0;
+    if (!x->own || x->pieces[i].owner != gw_group_rank(x->group)) return NULL;
+    for (int j = 0; j < i; j++) k += x->pieces[j].owner == x->pieces[i].owner;
+    return x->own->parameters[k].x;
+}
+
+// Parts as the state is: one for each piece, and for a parameter without numbers, which has none.
+static int list_parts(const gw_optimizer *o, const shard *x, const gw_ddp *d, const int *numbers,
+                      kept_part *parts, gw_tensor **views) {
+    int count = 0, leaf;
+    for (int i = 0; i < d->gate.leaf_count; i++)
+        if (x->is_flat && !o->parameters[numbers[i]].x->numel)
+            parts[count++] = (kept_part){ .leaf = i };
+    for (int i = 0; i < x->piece_count; i++) {
+        const piece *at = &x->pieces[i];
+        const gw_tensor *p = o->parameters[at->parameter].x;
+        if (ddp_of_parameter(p, &leaf) != d) continue;
+        parts[count++] = (kept_part){ leaf, at->owner, at->first, at->count };
+        gw_tensor *view = at->count < p->numel ? shard_view_of(x, i) : NULL;
+        if (view) views[leaf] = view;
+    }
+    return count;
+}
+
+// The gradients of |d| go where the state is.
 static bool share_gradients_of(gw_scope *s, const gw_optimizer *o, const shard *x, gw_ddp *d) {
-    int count = d->gate.leaf_count, leaf;
-    int *keepers = gw_alloc(s, (size_t)count * sizeof *keepers);
+    size_t leaves = (size_t)d->gate.leaf_count;
+    int *numbers = gw_alloc(s, leaves * sizeof *numbers);
+    kept_part *parts = gw_alloc(s, ((size_t)x->piece_count + leaves) * sizeof *parts);
+    gw_tensor **views = gw_alloc(s, leaves * sizeof(gw_tensor *));
     if (d->group->list != x->group->list)
         scope_fail(s, GW_INVALID,
                    "gw_optimizer_shard: gradients are shared out among the members of the model's "
                    "group, and the optimizer has others");
-    if (!gw_ok(s)) return false;
-    for (int i = 0; i < count; i++) keepers[i] = -1;
-    for (int i = 0; i < o->parameter_count; i++)
-        if (ddp_of_parameter(o->parameters[i].x, &leaf) == d) keepers[leaf] = x->pieces[i].owner;
-    return is_complete(s, keepers, count) && ddp_share_means(s, d, keepers);
+    if (!gw_ok(s) || !find_leaves(s, o, x, d, numbers)) return false;
+    memset(views, 0, leaves * sizeof(gw_tensor *));
+    int count = list_parts(o, x, d, numbers, parts, views);
+    return ddp_share_means(s, d, parts, count, views, x->group->id);
 }
 
 bool shard_share_gradients(gw_scope *s, const gw_optimizer *o, gw_ddp *of) {
@@ -215,7 +254,7 @@ bool shard_share_gradients(gw_scope *s, const gw_optimizer *o, gw_ddp *of) {
                        "gw_optimizer_shard: gradients are shared out of models that gw_ddp_open "
                        "has replicated, and parameter %d is of none",
                        i);
-        else if (!d->keepers && (!of || d == of))
+        else if (!d->sharing && (!of || d == of))
             share_gradients_of(s, o, x, d);
     }
     return gw_ok(s);
@@ -266,11 +305,6 @@ static bool check(gw_scope *s, const gw_optimizer *o, gw_shard_options options) 
     else if ((unsigned)options.gradients > GW_SHARDED)
         scope_fail(s, GW_INVALID, "gw_optimizer_shard: %d says nothing of gradients",
                    (int)options.gradients);
-    else if (options.flat && (options.gradients == GW_SHARDED || options.overlap))
-        scope_fail(
-            s, GW_INVALID,
-            "gw_optimizer_shard: gradients come whole, not in flat ranges: nothing of them is "
-            "shared out, or overlaps");
     return gw_ok(s);
 }
 

@@ -55,7 +55,7 @@ typedef struct shard {
     int64_t *loads;  // by member: its numbers
 
     // With |overlap|.
-    early *early;  // by parameter; NULL without
+    early *early;  // by parameter, of its piece that is this member's; NULL without
     int early_count;
     bool is_stepping, is_preparing;  // with the loop lock; each on one thread
     waiter *stepper;                 // waits for the end of |is_preparing|; NULL
@@ -77,6 +77,9 @@ bool shard_extend(gw_scope *s, gw_optimizer *o);
 shard *shard_open(gw_scope *s, const gw_optimizer *o, gw_group *g, bool is_flat);
 void shard_close(remote_part *part);
 bool shard_compare_parameters(gw_scope *s, const gw_group *g, const gw_optimizer *o);
+// What the optimizer of this member's own steps of piece |i|; NULL: another member does, or there are no
+// ranges.
+gw_tensor *shard_view_of(const shard *x, int i);
 // Where the state of each parameter is now.
 void shard_note_elsewhere(gw_optimizer *o, const shard *x, int from);
 // The gradients of |d|, NULL: of all models of |o|, go where the state is. False with |s| failed.
@@ -86,6 +89,10 @@ bool shard_share_gradients(gw_scope *s, const gw_optimizer *o, gw_ddp *d);
 
 void shard_step(gw_scope *s, gw_optimizer *o);
 bool shard_unscale(gw_scope *s, const gw_optimizer *o, double by, bool not_finite);
+// The part of |g|, the gradient of a parameter or of a piece of it, that is of |at|. |s| owns it.
+gw_tensor *shard_cut(gw_scope *s, const gw_optimizer *o, const piece *at, gw_tensor *g);
+// With ranges: the options are those of |o|, whose rates schedules change.
+void shard_take_options(const gw_optimizer *o, shard *x);
 void shard_commit(gw_optimizer *o, shard *x);
 void shard_abort(gw_optimizer *o, shard *x);
 

@@ -60,11 +60,45 @@ static void forget(early *e) {
     e->mean = NULL;
 }
 
+// Where this member steps its part of parameter |i|.
+typedef struct own_part {
+    gw_optimizer *optimizer;
+    int number;  // of the parameter there; -1: it has none
+    const piece *piece;
+} own_part;
+
+static own_part own_part_of(gw_optimizer *o, int i) {
+    shard *x = shard_of(o);
+    if (!x->own) return (own_part){ o, o->parameters[i].elsewhere ? -1 : i, &x->pieces[i] };
+    for (int j = 0, k = 0; j < x->piece_count && k < x->own->parameter_count; j++) {
+        if (x->pieces[j].owner != gw_group_rank(x->group)) continue;
+        if (x->pieces[j].parameter == i) return (own_part){ x->own, k, &x->pieces[j] };
+        k++;
+    }
+    return (own_part){ .number = -1 };
+}
+
+static bool prepare_part(gw_scope *s, gw_optimizer *o, own_part at, gw_tensor *mean) {
+    shard *x = shard_of(o);
+    if (x->own) {
+        shard_take_options(o, x);
+        mean = shard_cut(s, o, at.piece, mean);
+    }
+    return gw_ok(s) && optimizer_prepare_early(s, at.optimizer, at.number, mean);
+}
+
+// Means may be shared out as an optimizer was before it was re-formed.
+static bool fits(own_part at, const parameter *p, const gw_tensor *mean) {
+    return at.number >= 0 && (mean->numel == p->x->numel || mean->numel == at.piece->count);
+}
+
 static void prepare(gw_scope *s, gw_optimizer *o, int i, gw_tensor *mean) {
     early *e = &shard_of(o)->early[i];
     const parameter *p = &o->parameters[i];
+    own_part at = own_part_of(o, i);
     forget(e);
-    if (!optimizer_prepare_early(s, o, i, mean)) return;
+    if (!fits(at, p, mean)) return;
+    if (!prepare_part(s, o, at, mean)) return;
     e->mean = handle_retain(mean);
     e->mean_version = mean->storage->version;
     e->version = p->x->storage->version;
@@ -80,7 +114,7 @@ static void mean_came(gw_handle *taker, gw_scope *s, gw_tensor *leaf, gw_tensor 
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
     while (i < x->early_count && o->parameters[i].x != leaf) i++;
-    if (i < x->early_count && !o->parameters[i].elsewhere) prepare(t, o, i, mean);
+    if (i < x->early_count) prepare(t, o, i, mean);
     gw_error ignored = gw_scope_close(t);
     (void)ignored;
     end_early(x);
@@ -91,14 +125,17 @@ static void mean_came(gw_handle *taker, gw_scope *s, gw_tensor *leaf, gw_tensor 
 static bool is_as_it_was(const gw_scope *s, const gw_optimizer *o, int i) {
     const early *e = &shard_of(o)->early[i];
     const parameter *p = &o->parameters[i];
-    return e->mean && e->mean == grads_find(s, p->x) &&
+    return e->mean && e->mean == grads_find(s, gate_kept_of(p->x)) &&
            e->mean_version == e->mean->storage->version && e->version == p->x->storage->version &&
            memcmp(&e->options, &o->groups[p->group], sizeof e->options) == 0;
 }
 
 void shard_settle(const gw_scope *s, gw_optimizer *o) {
-    for (int i = 0; i < shard_of(o)->early_count; i++)
-        if (o->parameters[i].is_early && !is_as_it_was(s, o, i)) optimizer_discard(o, i);
+    for (int i = 0; i < shard_of(o)->early_count; i++) {
+        own_part at = own_part_of(o, i);
+        if (at.number < 0 || !at.optimizer->parameters[at.number].is_early) continue;
+        if (!is_as_it_was(s, o, i)) optimizer_discard(at.optimizer, at.number);
+    }
 }
 
 void shard_forget_early(shard *x) {

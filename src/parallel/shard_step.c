@@ -6,6 +6,7 @@
 #include "base/scope.h"
 #include "collective/group.h"
 #include "optim/row_update.h"
+#include "parallel/ddp.h"
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
 
@@ -18,32 +19,39 @@ static bool is_own(const shard *x, const piece *at) {
     return at->owner == gw_group_rank(x->group);
 }
 
-// With ranges: their gradients are parts of those of the parameters.
+gw_tensor *shard_cut(gw_scope *s, const gw_optimizer *o, const piece *at, gw_tensor *g) {
+    if (tensor_is_rows(g))
+        scope_fail(s, GW_INVALID,
+                   "step of gw_%s: the gradient of parameter %d is sparse by rows, which flat "
+                   "ranges do not cut",
+                   o->rule->name, o->parameters[at->parameter].number);
+    if (!gw_ok(s) || g->numel == at->count)
+        return gw_reshape_with(s, g, (gw_shape){ 1, &g->numel });
+    g = gw_reshape_with(s, g, (gw_shape){ 1, &g->numel });
+    return gw_slice(s, g, 0, at->first, at->first + at->count, 1);
+}
+
+// With ranges: their gradients are parts of those of the parameters, or all that is kept of these here.
 static void cut_gradients(gw_scope *s, const gw_scope *from, const gw_optimizer *o,
                           const shard *x) {
     for (int i = 0, k = 0; i < x->piece_count && gw_ok(s); i++) {
         const piece *at = &x->pieces[i];
         if (!is_own(x, at)) continue;
-        gw_tensor *view = x->own->parameters[k++].x;
-        gw_tensor *g = grads_find(from, o->parameters[at->parameter].x);
-        if (!g) continue;
-        if (tensor_is_rows(g)) {
-            scope_fail(s, GW_INVALID,
-                       "step of gw_%s: the gradient of parameter %d is sparse by rows, which flat "
-                       "ranges do not cut",
-                       o->rule->name, o->parameters[at->parameter].number);
-            return;
-        }
-        g = gw_reshape_with(s, g, (gw_shape){ 1, &g->numel });
-        gw_set_grad(s, view, gw_slice(s, g, 0, at->first, at->first + at->count, 1));
+        gw_tensor *view = x->own->parameters[k++].x, *g = grads_find(from, view);
+        if (!g) g = grads_find(from, o->parameters[at->parameter].x);
+        if (g) g = shard_cut(s, o, at, g);
+        if (g && gw_ok(s)) grads_add(s, s, &(gw_tensor_grad){ view, handle_retain(g) }, 1);
     }
 }
 
-// The options are those of |o|, whose rates schedules change.
+void shard_take_options(const gw_optimizer *o, shard *x) {
+    for (int g = 0; g < x->own->group_count; g++) x->own->groups[g] = o->groups[g];
+}
+
 static void prepare_own(gw_scope *s, const gw_optimizer *o, shard *x) {
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
-    for (int g = 0; g < o->group_count; g++) x->own->groups[g] = o->groups[g];
+    shard_take_options(o, x);
     cut_gradients(t, s, o, x);
     optimizer_prepare(t, x->own);
     gw_scope_close_up(t);
@@ -187,11 +195,26 @@ static bool is_broken(const gw_group *g) {
     return is;
 }
 
+// What is shared out by the owners of another group does not come to those of this one.
+static void check_sharing(gw_scope *s, const gw_optimizer *o, const shard *x) {
+    int leaf;
+    for (int i = 0; i < o->parameter_count && x->shares_gradients && gw_ok(s); i++) {
+        const gw_ddp *d = ddp_of_parameter(o->parameters[i].x, &leaf);
+        if (d && d->sharing && d->sharing->group != x->group->id)
+            scope_fail(
+                s, GW_WRONG_STATE,
+                "step of gw_%s: gradients are shared out as before gw_optimizer_reform, until "
+                "gw_ddp_reform is called with the optimizer",
+                o->rule->name);
+    }
+}
+
 // What fails here is told to the others by the collective that is entered all the same. Who is told of a
 // failure by that one does not know whether the others have what they need.
 static void step(gw_scope *s, gw_optimizer *o, shard *x) {
     bool is_over = false;
     if (x->is_in_doubt) shard_abort(o, x);
+    if (gw_ok(s)) check_sharing(s, o, x);
     if (gw_ok(s)) shard_settle(s, o);
     if (gw_ok(s) && shard_extend(s, o)) prepare(s, o, x);
     if (shard_has_tables(o, x)) is_over = !shard_exchange_rows(s, o, x);

@@ -1,6 +1,7 @@
 // Who has which part of a sharded optimizer, as PyTorch shares parameters out and by ranges.
 #include "parallel/shard.h"
 
+#include "tensor/tensor.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 #include <gradwire.h>
@@ -71,18 +72,27 @@ static void ranges_are_of_one_length(void **state) {
 // ---- Early ----------------------------------------------------------------------------------------
 
 // torch: test_zero_redundancy_optimizer.test_ddp_zero_overlap; from the first pass on
+typedef struct early_way {
+    bool is_shared_out, is_flat;
+} early_way;
+
+static void expect_early(const gw_optimizer *o, bool is_flat) {
+    const gw_optimizer *own = is_flat ? shard_of(o)->own : o;
+    for (int i = 0; i < own->parameter_count; i++)
+        assert_true(own->parameters[i].is_early != own->parameters[i].elsewhere);
+}
+
 static void step_early(gw_scope *root, int rank, void *context) {
-    const bool is_shared_out = context != NULL;
+    const early_way *way = context;
     gw_module *m = gw_nn_sequential(root, gw_nn_linear(root, 4, 6), gw_nn_linear(root, 6, 2));
     gw_ddp_open(root, m, .first_bucket_bytes = 1, .bucket_bytes = 1);
     gw_optimizer *o = gw_adam(root, gw_parameters(root, m));
-    gw_optimizer_shard(root, o, .overlap = true,
-                       .gradients = is_shared_out ? GW_SHARDED : GW_WHOLE);
+    gw_optimizer_shard(root, o, .overlap = true, .flat = way->is_flat,
+                       .gradients = way->is_shared_out ? GW_SHARDED : GW_WHOLE);
     for (int step = 0; step < 3; step++) {
         gw_scope *s = gw_scope_open(root);
         gw_backward(s, gw_sum(s, gw_module_call(s, m, gw_ones(s, GW_F32, 3, 4))));
-        for (int i = 0; i < o->parameter_count; i++)
-            assert_true(o->parameters[i].is_early != o->parameters[i].elsewhere);
+        expect_early(o, way->is_flat);
         gw_optimizer_step(s, o);
         for (int i = 0; i < o->parameter_count; i++) assert_false(o->parameters[i].is_early);
         gw_scope_close_up(s);
@@ -94,12 +104,66 @@ static void step_early(gw_scope *root, int rank, void *context) {
 
 static void owners_step_as_gradients_come(void **state) {
     (void)state;
-    int is_shared_out;
-    for (int n = 1; n <= 3; n++) {
-        cluster_run(1, (cluster_options){ .world_size = n }, step_early, NULL);
-        cluster_run(1, (cluster_options){ .world_size = n }, step_early, &is_shared_out);
+    for (int n = 1; n <= 3; n++)
+        for (int i = 0; i < 4; i++) {
+            early_way way = { .is_shared_out = i & 1, .is_flat = i & 2 };
+            cluster_run(1, (cluster_options){ .world_size = n }, step_early, &way);
+        }
+}
+
+// ---- Memory -------------------------------------------------------------------------------------
+
+enum { DEPTH = 8, WIDTH = 32 };
+
+typedef struct held {
+    bool is_flat;
+    gw_comm_hook *hook;
+} held;
+
+// The bytes of all blocks that gradients of |s| are in.
+static int64_t bytes_of_gradients(gw_scope *s) {
+    int64_t bytes = 0;
+    for (int i = 0; i < gw_grads_count(s); i++) {
+        const block *b = gw_grads_get(s, i).grad->storage->block;
+        bool is_new = true;
+        for (int k = 0; k < i; k++) is_new = is_new && gw_grads_get(s, k).grad->storage->block != b;
+        if (is_new) bytes += (int64_t)b->size;
+    }
+    return bytes;
+}
+
+// Of buckets of one layer each, behind which are flags.
+static void hold(gw_scope *root, int rank, void *context) {
+    const held *h = context;
+    const int64_t layer = (WIDTH + 1) * WIDTH * (int64_t)sizeof(float), n = gw_rpc_world_size(root);
+    (void)rank;
+    gw_module *layers[DEPTH];
+    for (int i = 0; i < DEPTH; i++) layers[i] = gw_nn_linear(root, WIDTH, WIDTH);
+    gw_module *m = gw_nn_sequential_with(root, layers, DEPTH);
+    gw_ddp *ddp = gw_ddp_open(root, m, .first_bucket_bytes = layer, .bucket_bytes = layer);
+    if (h->hook) gw_ddp_set_hook(root, ddp, h->hook, NULL);
+    gw_optimizer *o = gw_sgd(root, gw_parameters(root, m));
+    gw_optimizer_shard(root, o, .gradients = GW_SHARDED, .flat = h->is_flat);
+    for (int step = 0; step < 2; step++) {
+        gw_scope *s = gw_scope_open(root);
+        gw_backward(s, gw_sum(s, gw_module_call(s, m, gw_ones(s, GW_F32, 1, WIDTH))));
+        int64_t all = DEPTH * layer, most = all / n + (h->is_flat ? 0 : layer);
+        int64_t bytes = bytes_of_gradients(s), slack = DEPTH * 256;
+        if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+        if (bytes > most + slack) fail_msg("%lld of %lld bytes", (long long)bytes, (long long)all);
+        gw_scope_close_up(s);
     }
 }
 
-GW_TESTS(shard, owners_step_as_gradients_come, parameters_go_to_the_least_loaded_largest_first,
-         ranges_are_of_one_length);
+static void of_gradients_each_holds_its_part(void **state) {
+    (void)state;
+    static gw_comm_hook *const hooks[] = { NULL, gw_hook_bf16, gw_hook_none };
+    for (int n = 2; n <= 4; n++)
+        for (int i = 0; i < 6; i++) {
+            held h = { .is_flat = i & 1, .hook = hooks[i / 2] };
+            cluster_run(1, (cluster_options){ .world_size = n }, hold, &h);
+        }
+}
+
+GW_TESTS(shard, of_gradients_each_holds_its_part, owners_step_as_gradients_come,
+         parameters_go_to_the_least_loaded_largest_first, ranges_are_of_one_length);

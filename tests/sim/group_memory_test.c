@@ -108,6 +108,17 @@ static void share(gw_scope *s, gw_group *g) {
     gw_optimizer_step(s, opt);
 }
 
+// In ranges, computed as gradients come, that are clipped.
+static void share_gradients(gw_scope *s, gw_group *g) {
+    gw_module *m = gw_nn_linear(s, 2, 3);
+    gw_ddp_open(s, m, .group = g);
+    gw_optimizer *opt = gw_sgd(s, gw_parameters(s, m), .lr = 0.1, .momentum = 0.5);
+    gw_optimizer_shard(s, opt, .group = g, .gradients = GW_SHARDED, .flat = true, .overlap = true);
+    gw_backward(s, gw_sum(s, gw_module_call(s, m, gw_ones(s, GW_F32, 1, 2))));
+    gw_clip_grad_norm(s, gw_parameters(s, m), 0.5);
+    gw_optimizer_step(s, opt);
+}
+
 static void share_anew(gw_scope *s, gw_group *g) {
     gw_list *params = gw_list_open(s);
     for (int i = 0; i < 3; i++)
@@ -208,6 +219,11 @@ static void sharded_steps_survive_failing_allocations(void **state) {
     fail_each(share);
 }
 
+static void so_do_gradients_that_are_shared_out_in_ranges(void **state) {
+    (void)state;
+    fail_each(share_gradients);
+}
+
 static void so_does_what_is_shared_out_anew(void **state) {
     (void)state;
     fail_each(share_anew);
@@ -219,4 +235,4 @@ GW_TESTS_WITH_LIMIT(group_memory, 120, reductions_survive_failing_allocations,
                     knocks_survive_failing_allocations,
                     passes_through_collectives_survive_failing_allocations,
                     replicas_survive_failing_allocations, sharded_steps_survive_failing_allocations,
-                    so_does_what_is_shared_out_anew);
+                    so_do_gradients_that_are_shared_out_in_ranges, so_does_what_is_shared_out_anew);

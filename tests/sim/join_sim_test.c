@@ -270,7 +270,7 @@ static void expect_same_weights(gw_scope *s, gw_module *a, gw_module *b) {
 // A member that has closed keeps its part of the optimizer's state as if it had gone on.
 static void step_shards(gw_scope *root, int rank, void *context) {
     (void)context;
-    int kind = (int)draw(3, 0, 4);  // plain, ZeRO-1, in ranges, ZeRO-2
+    int kind = (int)draw(3, 0, 5);  // plain, ZeRO-1, in ranges, ZeRO-2, in ranges
     nets n = { .replica = gw_nn_linear(root, SIZE, 2), .whole = gw_nn_linear(root, SIZE, 2) };
     gw_ddp *ddp = gw_ddp_open(root, n.replica);
     gw_scope *t = gw_scope_open(root);
@@ -278,8 +278,9 @@ static void step_shards(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(t);
     n.opt = gw_adam(root, gw_parameters(root, n.replica), .lr = 0.05);
     n.reference = gw_adam(root, gw_parameters(root, n.whole), .lr = 0.05);
-    gw_shard_gradients gradients = kind == 3 ? GW_SHARDED : GW_WHOLE;
-    if (kind) gw_optimizer_shard(root, n.opt, .flat = kind == 2, .gradients = gradients);
+    gw_shard_gradients gradients = kind >= 3 ? GW_SHARDED : GW_WHOLE;
+    bool flat = kind == 2 || kind == 4;
+    if (kind) gw_optimizer_shard(root, n.opt, .flat = flat, .gradients = gradients);
     gw_joinable parts[] = { { .ddp = ddp }, { .optimizer = n.opt } };
     gw_join *join = gw_join_open(root, parts, 2);
     for (int step = 0; step < now.inputs[rank]; step++) {

@@ -52,7 +52,7 @@ static void expect_error(gw_scope *s, gw_status status, const char *text) {
 // ---- Several passes of one scope ----------------------------------------------------------------
 
 typedef struct way {
-    bool is_static, checks_finite, copies;
+    bool is_static, checks_finite, copies, is_flat, overlaps;
 } way;
 
 // Each gradient is with one member, and is |own| or a mean of small numbers there, so that there are no
@@ -69,10 +69,45 @@ static void expect_kept_once(gw_scope *s, const leaves *l, int from, double mean
         assert_int_equal(gw_item_int(s, all), i >= from);
         if (g) continue;
         gw_grad(s, l->x[i]);
-        bool is_kept = strstr(gw_scope_error(s)->text, "another worker keeps the gradient");
+        bool is_kept = strstr(gw_scope_error(s)->text, "other workers keep the gradient");
         assert_true(is_kept || i < from);
         expect_error(s, GW_NOT_FOUND, "of this tensor");
     }
+}
+
+// In ranges of one length, which are the gradients of views: each number is with one member.
+static void expect_ranges(gw_scope *s, const leaves *l) {
+    int64_t own = 0, all = 0, n = gw_rpc_world_size(s);
+    for (int i = 0; i < LEAVES; i++) all += sizes[i];
+    for (int i = 0; i < gw_grads_count(s); i++) own += gw_numel(gw_grads_get(s, i).grad);
+    assert_true(own <= (all + n - 1) / n);
+    gw_tensor *sum = gw_all_reduce(s, l->counting, gw_from(s, &own, 1), GW_SUM);
+    assert_int_equal(gw_item_int(s, sum), all);
+    for (int i = 0; i < LEAVES && n == 4; i++) {
+        if (gw_grad_find(s, l->x[i])) continue;
+        gw_grad(s, l->x[i]);
+        assert_true(strstr(gw_scope_error(s)->text, "other workers keep the gradient") ||
+                    strstr(gw_scope_error(s)->text, "keeps the gradient of a range"));
+        expect_error(s, GW_NOT_FOUND, "of this tensor");
+    }
+}
+
+static void expect_kept(gw_scope *s, const leaves *l, double mean, bool is_flat) {
+    if (is_flat)
+        expect_ranges(s, l);
+    else
+        expect_kept_once(s, l, 0, mean);
+}
+
+static void expect_weights(gw_scope *root, const leaves *l, double moved) {
+    gw_scope *s = gw_scope_open(root);
+    gw_no_grad(s);
+    for (int i = 0; i < LEAVES; i++) {
+        double want = i + 1 - 0.5 * moved * (i ? i + 1 : 1);
+        double low = gw_item(s, gw_min(s, l->x[i])), high = gw_item(s, gw_max(s, l->x[i]));
+        if (low != want || high != want) fail_msg("x%d: %g to %g, not %g", i, low, high, want);
+    }
+    gw_scope_close_up(s);
 }
 
 static gw_tensor *walk_inside(gw_scope *s, gw_tensor *grad, void *context) {
@@ -91,8 +126,9 @@ static void accumulate(gw_scope *root, int rank, void *context) {
     gw_ddp *ddp = gw_ddp_open(root, l.m, .first_bucket_bytes = 8, .bucket_bytes = 16,
                               .static_graph = how->is_static, .check_finite = how->checks_finite,
                               .copy_gradients = how->copies);
-    gw_optimizer_shard(root, l.opt, .gradients = GW_SHARDED);
-    double ranks = n * (n - 1) / 2.0 / n;
+    gw_optimizer_shard(root, l.opt, .gradients = GW_SHARDED, .flat = how->is_flat,
+                       .overlap = how->overlaps);
+    double ranks = n * (n - 1) / 2.0 / n, moved = 0;
     for (int step = 0; step < 4; step++) {
         gw_scope *s = gw_scope_open(root);
         bool has_inside = step >= 2 && !how->is_static;
@@ -104,14 +140,18 @@ static void accumulate(gw_scope *root, int rank, void *context) {
         if (has_inside) gw_register_hook(s, loss, walk_inside, &l);
         gw_backward(s, loss);
         double mean = 4 * ranks + 1 + step + (has_inside ? 4 : 0);
-        expect_kept_once(s, &l, 0, mean);
-        gw_backward(s, weigh(s, &l, 0, rank + 1));
-        expect_kept_once(s, &l, 0, mean + ranks + 1);
-        if (!how->is_static) gw_ddp_skip(s, ddp);
-        expect_kept_once(s, &l, 0, mean + ranks + 1);
+        expect_kept(s, &l, mean, how->is_flat);
+        if (step % 2) {
+            gw_backward(s, weigh(s, &l, 0, rank + 1));
+            mean += ranks + 1;
+            expect_kept(s, &l, mean, how->is_flat);
+            if (!how->is_static) gw_ddp_skip(s, ddp);
+            expect_kept(s, &l, mean, how->is_flat);
+        }
         gw_optimizer_step(s, l.opt);
         gw_ddp_check(s, ddp);
         expect_ok(s, "the step");
+        expect_weights(s, &l, moved += mean);
         gw_scope_close_up(s);
     }
 }
@@ -119,8 +159,12 @@ static void accumulate(gw_scope *root, int rank, void *context) {
 static void what_comes_to_a_scope_adds_up(void **state) {
     (void)state;
     for (int n = 1; n <= 4; n *= 2)
-        for (int i = 0; i < 8; i++) {
-            way how = { .is_static = i & 1, .checks_finite = i & 2, .copies = i & 4 };
+        for (int i = 0; i < 32; i++) {
+            way how = { .is_static = i & 1,
+                        .checks_finite = i & 2,
+                        .copies = i & 4,
+                        .is_flat = i & 8,
+                        .overlaps = i & 16 };
             cluster_run((uint64_t)(n + i), (cluster_options){ .world_size = n }, accumulate, &how);
         }
 }
@@ -179,6 +223,39 @@ static void numbers_that_are_not_finite_are_named(void **state) {
         cluster_run(seed, (cluster_options){ .world_size = 3 }, bring_nan, NULL);
 }
 
+// An optimizer that was re-formed alone has other parts than the gradients of its models.
+static void reform_alone(gw_scope *root, int rank, void *context) {
+    const bool flat = context != NULL;
+    gw_worker others[] = { gw_rpc_worker(root, 2), gw_rpc_worker(root, 0), gw_rpc_worker(root, 1) };
+    leaves l;
+    open_leaves(root, &l);
+    gw_ddp *ddp = gw_ddp_open(root, l.m);
+    gw_optimizer_shard(root, l.opt, .gradients = GW_SHARDED, .flat = flat);
+    gw_group *g = gw_group_open(root, others, 3);
+    gw_optimizer_reform(root, l.opt, g);
+    gw_scope *s = gw_scope_open(root);
+    gw_backward(s, weigh(s, &l, 0, rank + 1));
+    gw_optimizer_step(s, l.opt);
+    expect_error(s, GW_WRONG_STATE, "gradients are shared out as before gw_optimizer_reform");
+    gw_scope_close_up(s);
+    gw_ddp_reform(root, ddp, l.opt, g);
+    s = gw_scope_open(root);
+    gw_backward(s, weigh(s, &l, 0, rank + 1));
+    gw_optimizer_step(s, l.opt);
+    expect_ok(s, "behind both");
+    expect_weights(s, &l, 2);
+    gw_scope_close_up(s);
+}
+
+static void gradients_follow_state_that_is_shared_out_anew(void **state) {
+    (void)state;
+    int flat;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, reform_alone, NULL);
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, reform_alone, &flat);
+    }
+}
+
 // ---- Tables -------------------------------------------------------------------------------------
 
 enum { ROWS = 4096, WIDTH = 16, USED = 64 };
@@ -228,11 +305,31 @@ static gw_future *double_all(gw_scope *s, gw_bucket *b, void *context) {
     return gw_all_reduce_async(s, gw_bucket_group(b), x, GW_AVG);
 }
 
+static gw_value double_it(gw_scope *s, gw_value v, void *context) {
+    (void)context;
+    return gw_value_of_tensor(gw_mul(s, gw_tensor_of(s, v), 2));
+}
+
+// The same of whatever the library's gives. The gradients of a bucket are views, in the order of its tensor.
+static gw_future *double_each(gw_scope *s, gw_bucket *b, void *context) {
+    gw_tensor *parts[LEAVES];
+    int count = gw_bucket_parameter_count(b);
+    for (int i = 0; i < count; i++) {
+        gw_tensor *g = gw_bucket_gradient(s, b, i);
+        int64_t numel = gw_numel(g);
+        assert_true(gw_item(s, gw_max(s, g)) == gw_item(s, gw_min(s, g)));
+        parts[i] = gw_reshape_with(s, g, (gw_shape){ 1, &numel });
+    }
+    gw_tensor *all = gw_cat(s, parts, count, 0);
+    if (gw_ok(s)) assert_true(gw_equal(s, all, gw_bucket_tensor(s, b)));
+    return gw_then(s, gw_hook_all_reduce(s, b, context), double_it, NULL);
+}
+
 typedef struct hook {
     gw_comm_hook *run;
     void *context;
     int64_t bytes;  // of buckets
-    bool is_second;
+    bool is_second, is_flat;
 } hook;
 
 static const gw_hook_around around_all = { double_all, NULL };
@@ -254,9 +351,11 @@ static void compare_hooks(gw_scope *root, int rank, void *context) {
         leaves *l = i ? &shared : &plain;
         gw_ddp *ddp =
             gw_ddp_open(root, l->m, .first_bucket_bytes = h->bytes, .bucket_bytes = h->bytes);
-        if (i && h->is_second) gw_optimizer_shard(root, l->opt, .gradients = GW_SHARDED);
-        gw_ddp_set_hook(root, ddp, h->run, h->context);
-        if (i && !h->is_second) gw_optimizer_shard(root, l->opt, .gradients = GW_SHARDED);
+        for (int k = 0; k < 2; k++)
+            if (k == h->is_second)
+                gw_ddp_set_hook(root, ddp, h->run, h->context);
+            else if (i)
+                gw_optimizer_shard(root, l->opt, .gradients = GW_SHARDED, .flat = h->is_flat);
     }
     for (int step = 0; step < 3; step++) {
         step_with(root, &plain, rank, step);
@@ -274,12 +373,14 @@ static void hooks_give_what_they_give_without(void **state) {
                                   { .run = gw_hook_bf16 },
                                   { .run = gw_hook_quantize_tensor },
                                   { .run = gw_hook_f16_around, .context = (void *)&around_all },
+                                  { .run = double_each },
                                   { .run = double_all } };
     for (int n = 1; n <= 3; n++)
-        for (size_t i = 0; i < sizeof hooks / sizeof *hooks * 4; i++) {
-            hook h = hooks[i / 4];
+        for (size_t i = 0; i < sizeof hooks / sizeof *hooks * 8; i++) {
+            hook h = hooks[i / 8];
             h.bytes = i & 1 ? 16 : 1 << 20;
             h.is_second = i & 2;
+            h.is_flat = i & 4;
             cluster_run(i + 1, (cluster_options){ .world_size = n }, compare_hooks, &h);
         }
 }
@@ -356,6 +457,8 @@ static void hooks_that_need_all_everywhere_are_refused(void **state) {
 
 enum { TRAINERS = 2, SIZE = 4, STAGE_LEAVES = 2 };
 
+static bool stage_is_flat;  // with parameters of other sizes, so that one is cut
+
 typedef struct shared_stage {
     gw_scope *own;
     gw_tensor *w[STAGE_LEAVES];
@@ -375,7 +478,7 @@ static void open_shared_stage(gw_scope *own, shared_stage *self, const gw_args *
     self->own = own;
     self->m = gw_module_open(own, "stage", forward_stage, self);
     for (int i = 0; i < STAGE_LEAVES; i++) {
-        self->w[i] = gw_requires_grad(own, gw_full(own, GW_F32, 3, SIZE));
+        self->w[i] = gw_requires_grad(own, gw_full(own, GW_F32, 3, stage_is_flat && i ? 1 : SIZE));
         gw_module_register_parameter(own, self->m, gw_format(own, "w%d", i), self->w[i]);
     }
 }
@@ -388,7 +491,7 @@ GW_METHOD(shared_stage, share, GW_POOL, "") {
     gw_group *g = gw_group_open(own, members, 2, .name = "stage");
     gw_ddp_open(own, self->m, .group = g, .first_bucket_bytes = 1);
     self->opt = gw_sgd(own, gw_parameters(own, self->m), .lr = 0.5);
-    gw_optimizer_shard(own, self->opt, .group = g, .gradients = GW_SHARDED);
+    gw_optimizer_shard(own, self->opt, .group = g, .gradients = GW_SHARDED, .flat = stage_is_flat);
     if (!gw_ok(own)) gw_fail(s, GW_INVALID, "%s", gw_scope_error(own)->text);
     return gw_none();
 }
@@ -433,7 +536,9 @@ static void expect_of_stage(gw_scope *s, gw_rref *r, int rank, double first, dou
     double got[] = { gw_float_of(s, gw_rpc_sync(s, r, "grad", 0)),
                      gw_float_of(s, gw_rpc_sync(s, r, "grad", 1)) };
     expect_ok(s, "a pass through a stage");
-    if (got[rank] != (rank ? second : first) || got[!rank] != -1)
+    if (stage_is_flat)
+        assert_true(got[0] == -1 && (got[1] == -1 || (rank && got[1] == second)));
+    else if (got[rank] != (rank ? second : first) || got[!rank] != -1)
         fail_msg("w%d: %g and %g, not %g and %g", rank, got[0], got[1], first, second);
 }
 
@@ -444,18 +549,19 @@ static void train_stage(gw_scope *root, int rank) {
     double weights[STAGE_LEAVES] = { 3, 3 };
     for (int step = 0; step < 4; step++) {
         gw_scope *s = gw_scope_open(root);
-        double first = step + 1.5, second = 1;  // means of those of both trainers
+        // Means of those of both trainers; a weight of one number gets the sum of all.
+        double first = step + 1.5, one = stage_is_flat ? SIZE : 1, second = one;
         if (step % 2) {
             gw_ddp_no_sync(s);
             walk_through(s, r, 2 * rank + 4);
             gw_ddp_sync(s);
-            first += 5, second += 1;
+            first += 5, second += one;
         }
         walk_through(s, r, rank + step + 1);
         expect_of_stage(s, r, rank, first, second);
         if (step > 1) {
             walk_through(s, r, 2 * rank + 6);
-            first += 7, second += 1;
+            first += 7, second += one;
             expect_of_stage(s, r, rank, first, second);
         }
         gw_rpc_sync(s, r, "step");
@@ -477,7 +583,7 @@ static void train_stages(gw_scope *root, int rank, void *context) {
 }
 
 static void train_by_seed(uint64_t seed, void *context) {
-    (void)context;
+    stage_is_flat = context != NULL;
     cluster_run(seed,
                 (cluster_options){
                     .world_size = 2 * TRAINERS, .threads = 1, .network = sim_varied(seed, 0) },
@@ -487,10 +593,12 @@ static void train_by_seed(uint64_t seed, void *context) {
 static void so_are_those_of_passes_that_others_begin(void **state) {
     (void)state;
     testing_for_seeds(20, train_by_seed, NULL);
+    testing_for_seeds(20, train_by_seed, &stage_is_flat);
 }
 
 GW_TESTS(shard_passes_sim, what_comes_to_a_scope_adds_up,
-         of_what_nobody_uses_nobody_keeps_a_gradient, numbers_that_are_not_finite_are_named,
+         of_what_nobody_uses_nobody_keeps_a_gradient,
+         gradients_follow_state_that_is_shared_out_anew, numbers_that_are_not_finite_are_named,
          rows_go_to_the_owner_of_the_table_alone, hooks_give_what_they_give_without,
          halves_go_to_owners_alone, hooks_that_need_all_everywhere_are_refused,
          so_are_those_of_passes_that_others_begin);

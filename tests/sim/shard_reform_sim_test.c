@@ -446,7 +446,7 @@ static void train_replicas(gw_scope *s, int rank, void *context) {
 static void train_replicas_by_seed(uint64_t seed, void *context) {
     (void)context;
     now = (struct scene){ .seed = seed, .victims = { (int)(seed % (MEMBERS - 1)), -1 } };
-    kind = (struct variant){ .flat = seed % 4 == 0,
+    kind = (struct variant){ .flat = seed % 4 == 0 || seed % 3 == 0,
                              .overlaps = seed % 4 == 1 || seed % 4 == 2,
                              .is_shared_out = seed % 4 >= 2 };
     cluster_run(seed,
