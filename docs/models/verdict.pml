@@ -6,9 +6,13 @@
  * (FAILS), and run out of patience with any collective, once for each (LATES). It reports that to the leader, member
  * 0, which asks all where they are, and sends one verdict to all. When nothing else can move, deadlines pass.
  *
+ * With -DSENDS who does something else only sends, as the root of a broadcast: it has succeeded as soon as it has
+ * entered, and goes on. What another one enters of that number is not the same, also if it only sends.
+ *
  * Safety: who succeeds in a number has been met in it by all, who have done the same; nobody enters a number twice, nor
  * one below those that are over; a verdict ends something that was not over, and nothing behind it. If deadlines pass only when nothing else
- * moves, what is met in a number is the same call of all programs.
+ * moves, and nobody only sends, what is met in a number is the same call of all programs. When members do not do the
+ * same, the programs of all hear of it, by what it ends or by their next calls.
  * Liveness: when nothing can move any more all programs have made their calls, and all members are at the same number.
  *
  * Left out: losses, which break the group for all; keys, which are sequences of their own; several collectives of a
@@ -33,6 +37,7 @@
 #define NUMBERS 10
 #define LINK(from, to) link[(from) * MEMBERS + (to)]
 #define BIT(i) (1 << (i))
+#define DIFFERENCE 16               /* beside the number of a report: members do not do the same */
 #define AT(me, n) ((me) * NUMBERS + (n))
 
 mtype = { ENTER, REPORT, QUERY, ANSWER, VERDICT };
@@ -51,12 +56,12 @@ byte others[30];                    /* of those, who does something else than th
 byte differs, fails, lates;
 
 /* As leader */
-bit asks;
+bit asks, unlike;
 byte about, answers, least, most;
 
-/* What has been entered, for the assertions: 1 or 2, what it did */
+/* What has been entered: 1 or 2, what it did; 3: it has only sent, and nothing more is to be said of it */
 byte did[30];
-#if LATES == 0
+#if LATES == 0 && !defined SENDS
 byte call_of[NUMBERS];              /* which call of its program the first one has entered, from 1 */
 #endif
 
@@ -87,11 +92,18 @@ inline note_entered(who, sender, number, does) {
     fi
 }
 
+#ifdef SENDS
+#define HAS_SENT(me, n) (did[AT(me, n)] == 2)
+#else
+#define HAS_SENT(me, n) false
+#endif
+#define DIFFERS_FROM_SENT(me, n) (HAS_SENT(me, n) && met[AT(me, n)] != BIT(me))
+
 inline enter(me, what) {
     n = next[me];
     assert(n < NUMBERS && did[AT(me, n)] == 0 && n >= over[me]);
     did[AT(me, n)] = what;
-#if LATES == 0
+#if LATES == 0 && !defined SENDS
     if
     :: call_of[n] == 0 -> call_of[n] = calls[me] + 1
     :: else -> assert(call_of[n] == calls[me] + 1)
@@ -102,28 +114,34 @@ inline enter(me, what) {
     waits[me] = 0;
     note_entered(me, me, n, what);
     send_to_others(me, ENTER, n, what);
+#ifdef SENDS
+    if
+    :: what == 2 -> at[me] = 0; calls[me]++
+    :: else
+    fi;
+#endif
     n = 0
 }
 
 /* GRP-4, GRP-6: what is about numbers that a verdict has ended means nothing any more. */
-inline report(me, number) {
+inline report(me, number, difference) {
     if
-    :: me == 0 -> take_report(number)
-    :: else -> LINK(me, 0)!REPORT, number, 0
+    :: me == 0 -> take_report(number, difference)
+    :: else -> LINK(me, 0)!REPORT, number, difference
     fi
 }
 
-inline take_report(number) {
+inline take_report(number, difference) {
     if
 #ifndef NO_IGNORING
     :: number >= ended[0] && number < over[0]
 #endif
-    :: else -> reports!number
+    :: else -> reports!(number + difference)
     fi
 }
 
 /* GRP-6 */
-inline apply(me, begin, end_at) {
+inline apply(me, begin, end_at, of_difference) {
     behind = (next[me] < end_at);
     x = 0;
     if
@@ -149,6 +167,20 @@ inline apply(me, begin, end_at) {
     :: !knows[me] && !x && behind -> missed[me] = 1
     :: else -> missed[me] = 0
     fi;
+    assert(!of_difference || knows[me] || x || missed[me]);
+#endif
+#ifdef SENDS
+    j = begin;
+    do
+    :: j < end_at && j < NUMBERS ->
+        if
+        :: did[AT(me, j)] == 2 -> did[AT(me, j)] = 3
+        :: else
+        fi;
+        j++
+    :: else -> break
+    od;
+    j = 0;
 #endif
     frozen[me] = 0;
     knows[me] = 0;
@@ -165,7 +197,11 @@ inline conclude() {
     first = (least < about -> least : about);
     n = (most > about + 1 -> most : about + 1);
     assert(about >= over[0] || about < ended[0]);
-    asks = 0; about = 0; answers = 0; least = 0; most = 0;
+    behind = unlike;
+#ifndef NO_SKIPPING
+    n = n + unlike;
+#endif
+    asks = 0; unlike = 0; about = 0; answers = 0; least = 0; most = 0;
     /* Those that wait in line and are about what ends now. */
     x = len(reports);
     do
@@ -173,17 +209,18 @@ inline conclude() {
         reports?kept;
         if
 #ifndef NO_IGNORING
-        :: kept >= first
+        :: kept % DIFFERENCE >= first
 #endif
         :: else -> reports!kept
         fi;
         x--
     :: else -> break
     od;
-    kept = 0;
-    send_to_others(0, VERDICT, first, n);
-    apply(0, first, n);
-    first = 0; n = 0
+    kept = behind;
+    behind = 0;
+    send_to_others(0, VERDICT, first + kept * DIFFERENCE, n);
+    apply(0, first, n, kept);
+    kept = 0; first = 0; n = 0
 }
 
 inline take_answer(number) {
@@ -197,10 +234,10 @@ inline receive(me, from) {
     if
     :: kind == ENTER ->
         if
-        :: n < next[me] && at[me] != n   /* it is over */
+        :: n < next[me] && at[me] != n && !HAS_SENT(me, n)   /* it is over */
         :: else -> note_entered(me, from, n, x)
         fi
-    :: kind == REPORT -> take_report(n)
+    :: kind == REPORT -> take_report(n, x)
     :: kind == QUERY ->
 #ifndef NO_FREEZING
         frozen[me] = 1;
@@ -208,10 +245,11 @@ inline receive(me, from) {
         LINK(me, 0)!ANSWER, next[me], 0
     :: kind == ANSWER -> take_answer(n)
     :: kind == VERDICT ->
-        first = n;
+        first = n % DIFFERENCE;
         until = x;
-        apply(me, first, until);
-        first = 0; until = 0
+        kept = n / DIFFERENCE;
+        apply(me, first, until, kept);
+        first = 0; until = 0; kept = 0
     fi;
     kind = 0; n = 0; x = 0
 }
@@ -241,9 +279,24 @@ end:
             frozen[me] = 1;
             knows[me] = 1;
             n = next[me];
-            report(me, n);
+            report(me, n, 0);
             n = 0
     }
+#ifdef SENDS
+    :: d_step {
+        DIFFERS_FROM_SENT(me, 1) || DIFFERS_FROM_SENT(me, 2) || DIFFERS_FROM_SENT(me, 3) ||
+        DIFFERS_FROM_SENT(me, 4) || DIFFERS_FROM_SENT(me, 5) || DIFFERS_FROM_SENT(me, 6) ||
+        DIFFERS_FROM_SENT(me, 7) || DIFFERS_FROM_SENT(me, 8) || DIFFERS_FROM_SENT(me, 9) ->
+            n = 1;
+            do
+            :: DIFFERS_FROM_SENT(me, n) -> break
+            :: else -> n++
+            od;
+            did[AT(me, n)] = 3;
+            report(me, n, DIFFERENCE);
+            n = 0
+    }
+#endif
 
     /* All have come. GRP-2 */
     :: d_step {
@@ -258,16 +311,18 @@ end:
             assert(did[AT(0, at[me])] == did[AT(1, at[me])] && did[AT(1, at[me])] == did[AT(2, at[me])]);
             at[me] = 0; calls[me]++ }
 #else
-    :: d_step { MET(me) && !MATCHES(me) && PATIENT(me) -> reported[me] = 1; report(me, at[me]) }
+    :: d_step { MET(me) && !MATCHES(me) && PATIENT(me) -> reported[me] = 1; report(me, at[me], DIFFERENCE) }
 #endif
     /* A deadline, while others may come, or since nothing else moves. */
-    :: d_step { PATIENT(me) && lates < LATES -> lates++; reported[me] = 1; report(me, at[me]) }
-    :: d_step { timeout && PATIENT(me) -> reported[me] = 1; report(me, at[me]) }
+    :: d_step { PATIENT(me) && lates < LATES -> lates++; reported[me] = 1; report(me, at[me], 0) }
+    :: d_step { timeout && PATIENT(me) -> reported[me] = 1; report(me, at[me], 0) }
 
     /* The leader. GRP-4 */
     :: d_step {
         me == 0 && !asks && nempty(reports) ->
             reports?about;
+            unlike = about / DIFFERENCE;
+            about = about % DIFFERENCE;
             asks = 1;
             answers = 1;
             least = next[0];

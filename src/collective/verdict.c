@@ -246,6 +246,11 @@ static void put_missing(const gw_group *g, sentence *out) {
     }
 }
 
+// Members do not do the same there.
+static bool is_difference(const report *x) {
+    return x->error.status == GW_MISMATCH && !x->is_of_before;
+}
+
 static void compose(const gw_group *g, const report *x, gw_error *out) {
     *out = x->error;
     out->outcome = GW_OUTCOME_NONE;
@@ -253,7 +258,7 @@ static void compose(const gw_group *g, const report *x, gw_error *out) {
     sentence_put(&t, "%s%s%llu", g->title, about_collective, (unsigned long long)x->number);
     series_put_key(g, x->key, &t);
     sentence_put(&t, ": ");
-    bool differs = x->error.status == GW_MISMATCH && !x->is_of_before;
+    bool differs = is_difference(x);
     bool is_late = x->error.status == GW_TIMEOUT && !x->is_of_before;
     if (differs)
         put_doings(g, &t);
@@ -282,6 +287,8 @@ static void conclude(gw_group *g) {
         if (theirs > next) next = theirs;
         if (theirs < first) first = theirs;
     }
+    // Who only sends may have succeeded in what the others did not do: this is how it misses that.
+    if (is_difference(x)) next++;
     gw_error error;
     compose(g, x, &error);
     if (error.status != GW_CANCELLED) history_print_on_loop(g, &error);
