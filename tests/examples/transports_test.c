@@ -35,4 +35,30 @@ static void examples_compute_the_same_over_every_transport(void **state) {
                                programs[i].exit_code);
 }
 
-GW_TESTS_WITH_LIMIT(examples_transports, 120, examples_compute_the_same_over_every_transport);
+static const program replicas[] = {
+    { "ddp_digits --epochs 2 --world-size 3", "grep -o 'weights.*'", 3 },
+    { "ddp_rpc --random --epochs 5", "grep replicas", 0 },  // trainers step the table as they come
+    { "pipeline_ddp --check --epochs 2", "grep -e epoch -e unsplit", 3 },
+    { "join_uneven --world-size 3", "sort", 0 },
+    { "local_sgd --epochs 2", "grep epoch", 3 },
+};
+
+static void replicas_have_the_same_bits_over_every_transport_and_when_it_is_cut(void **state) {
+    (void)state;
+    static const char *const ways[] = { "GW_TRANSPORT=tcp", "GW_LEND=0", "GW_TEST_CUT_EVERY=50",
+                                        "GW_TRANSPORT=tcp GW_TEST_CUT_EVERY=50" };
+    for (size_t i = 0; i < sizeof replicas / sizeof replicas[0]; i++) {
+        result *usual = run_with("", &replicas[i]);
+        for (size_t k = 0; k < sizeof ways / sizeof ways[0]; k++) {
+            result *r = run_with(ways[k], &replicas[i]);
+            assert_int_equal(r->exit_code, replicas[i].exit_code);
+            assert_string_equal(r->output, usual->output);
+            test_free(r);
+        }
+        assert_int_equal(usual->exit_code, replicas[i].exit_code);
+        test_free(usual);
+    }
+}
+
+GW_TESTS_WITH_LIMIT(examples_transports, 120, examples_compute_the_same_over_every_transport,
+                    replicas_have_the_same_bits_over_every_transport_and_when_it_is_cut);
