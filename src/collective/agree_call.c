@@ -129,12 +129,13 @@ static int64_t time_left_ns(gw_scope *s, const gw_group *g, int64_t timeout_ms) 
 // A scope that has failed enters it as failed: nobody waits for its program.
 static void start_failed(gw_scope *s, agreement_call *c) {
     gw_error error = *s->error, ignored;
-    env_enter(c->group->agent->env);
+    env *e = c->group->agent->env;
+    env_enter(e);
     error_prefix(&error, group_member_name(c->group, c->group->self));
     error_keep(&c->own.error, &error);
     c->is_late = true;
     if (start_on_loop(c, RELEASE_NS, &ignored)) free_call(c);
-    env_leave(c->group->agent->env);
+    env_leave(e);  // |c| may be over, in a group of one
 }
 
 static decision *wait_for(gw_scope *s, agreement_call *c, int64_t timeout_ms) {
