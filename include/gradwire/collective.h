@@ -24,12 +24,16 @@
 //
 // How values go around follows from operation, number of members and size, by a table that `gw-bench
 // --plans` prints with what each way takes here. GW_COLLECTIVE=all_reduce:direct,broadcast:tree in the
-// environment of all members takes other ways: flat (to whom it is for, in one step), direct (each
-// member adds a slice), doubling, tree.
+// environment of all members takes other ways, where an operation has them: flat (to whom it is for, in one
+// step; all), direct (each member adds a slice; all_reduce, reduce), doubling (pairs exchange, then pairs of
+// pairs; all_reduce, barrier), halving (the same with half as much in each step, and back; all_reduce), tree
+// (reduce, broadcast, gather, scatter), chain (from one to the next, in pieces; broadcast, gather, scatter),
+// hosts (within each host first, where all have equally many neighbouring ranks, a power of two;
+// all_reduce, reduce, broadcast, all_gather, reduce_scatter).
 //
 // Each gw_x(s, g, ...) has gw_x_async, which gives a future of the same and does not wait; where
-// nothing may wait only these are called. Both take options by name: gw_all_reduce(s, g, x, GW_SUM,
-// .timeout_ms = 500).
+// nothing may wait, as in inline functions, only these are called. Both take options by name:
+// gw_all_reduce(s, g, x, GW_SUM, .timeout_ms = 500).
 //
 // Gradients: the forms that wait record what they do if their input needs a gradient; each backward
 // is a collective, too, which every member's pass enters, in any order. A member that does not use
@@ -69,13 +73,14 @@ typedef enum gw_reduce_op {
 
 enum { GW_GROUP_TIMEOUT = -1 };  // that of the group
 
+// An option that an operation has no use for is INVALID there, as .sizes of gw_all_reduce is.
 typedef struct gw_collective_options {
     // Collectives of one key are matched among themselves, so that members may call different keys in
     // different orders. 0: none. Below 2^62, and at most 65,536 of them in a group.
     uint64_t key GW_DEFAULT(0);
     int64_t timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);
-    double factor
-        GW_DEFAULT(1);  // of reductions: numbers are multiplied by it first; the same for all
+    // Of sums and means: numbers are multiplied by it first; the same for all. Finite, and whole for integers.
+    double factor GW_DEFAULT(1);
     // Rows for each member, as many as there are members, of reduce_scatter (the same for all) and
     // all_to_all (each its own). NULL: equal ones.
     const int64_t *sizes GW_DEFAULT(NULL);
@@ -152,6 +157,8 @@ GW_API gw_future *gw_barrier_async_with(gw_scope *s, gw_group *g, gw_collective_
 
 // As gw_barrier; its error names all who have not come: torch.distributed.monitored_barrier.
 GW_API void gw_monitored_barrier_with(gw_scope *s, gw_group *g, gw_collective_options options);
+GW_API gw_future *gw_monitored_barrier_async_with(gw_scope *s, gw_group *g,
+                                                  gw_collective_options options);
 
 // ---- Several at once ----------------------------------------------------------------------------
 // The same of |count| tensors, as a list in their order, by one collective for each dtype among them:
@@ -159,34 +166,54 @@ GW_API void gw_monitored_barrier_with(gw_scope *s, gw_group *g, gw_collective_op
 // MISMATCH. No .sizes and no .into (INVALID).
 GW_API gw_list *gw_all_reduce_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
                                        gw_reduce_op op, gw_collective_options options);
+GW_API gw_future *gw_all_reduce_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                               int count, gw_reduce_op op,
+                                               gw_collective_options options);
 // All bring tensors of the shapes and dtypes that |root| has.
 GW_API gw_list *gw_broadcast_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
                                       int root, gw_collective_options options);
+GW_API gw_future *gw_broadcast_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                              int count, int root, gw_collective_options options);
 // As gw_all_gather, gw_gather_to and gw_reduce_scatter of each.
 GW_API gw_list *gw_all_gather_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
                                        gw_collective_options options);
+GW_API gw_future *gw_all_gather_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                               int count, gw_collective_options options);
 GW_API gw_list *gw_gather_to_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
                                       int root, gw_collective_options options);
+GW_API gw_future *gw_gather_to_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                              int count, int root, gw_collective_options options);
 GW_API gw_list *gw_reduce_scatter_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
                                            int count, gw_reduce_op op,
                                            gw_collective_options options);
+GW_API gw_future *gw_reduce_scatter_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                                   int count, gw_reduce_op op,
+                                                   gw_collective_options options);
 
 // ---- Values -------------------------------------------------------------------------------------
 // The same for anything that a call can carry: torch.distributed.all_gather_object and its like.
-// References in them are held as those in calls are.
+// References in them are held as those in calls are. No gradient flows through tensors in them.
 
 // gw_all_gather_value(s, g, x): of all, in the order of ranks. gw_gather_value_to(s, g, x, root): on
 // |root| alone, elsewhere empty.
 GW_API gw_list *gw_all_gather_value_with(gw_scope *s, gw_group *g, gw_value x,
                                          gw_collective_options options);
+GW_API gw_future *gw_all_gather_value_async_with(gw_scope *s, gw_group *g, gw_value x,
+                                                 gw_collective_options options);
 GW_API gw_list *gw_gather_value_to_with(gw_scope *s, gw_group *g, gw_value x, int root,
                                         gw_collective_options options);
+GW_API gw_future *gw_gather_value_to_async_with(gw_scope *s, gw_group *g, gw_value x, int root,
+                                                gw_collective_options options);
 // gw_broadcast_value(s, g, x, root): what |root| brings; what the others bring is not looked at.
 GW_API gw_value gw_broadcast_value_with(gw_scope *s, gw_group *g, gw_value x, int root,
                                         gw_collective_options options);
+GW_API gw_future *gw_broadcast_value_async_with(gw_scope *s, gw_group *g, gw_value x, int root,
+                                                gw_collective_options options);
 // This member's item of the list that |root| brings; the others bring NULL.
 GW_API gw_value gw_scatter_value_from_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
                                            gw_collective_options options);
+GW_API gw_future *gw_scatter_value_from_async_with(gw_scope *s, gw_group *g, const gw_list *list,
+                                                   int root, gw_collective_options options);
 
 // ---- Letters ------------------------------------------------------------------------------------
 // What one member sends to another, matched by sender and tag, in order. They are not counted among
@@ -205,11 +232,13 @@ GW_API gw_future *gw_isend_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
                                 gw_letter_options options);
 
 // gw_recv(s, g, from, .tag = 3): the next letter of that member with that tag. gw_recv_any(s, g, &from)
-// of any member, of which it says the rank.
+// of any member, of which it says the rank. gw_irecv and gw_irecv_any give futures and do not wait; what
+// the second one gives is a list of the rank and the tensor.
 GW_API gw_tensor *gw_recv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options);
 GW_API gw_future *gw_irecv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options);
 GW_API gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from,
                                    gw_letter_options options);
+GW_API gw_future *gw_irecv_any_with(gw_scope *s, gw_group *g, gw_letter_options options);
 
 // Several at once: torch.distributed.batch_isend_irecv.
 //
@@ -226,7 +255,7 @@ typedef struct gw_letter {
 
 // All set out before any is waited for, so that members may name theirs in any order. As a list in their
 // order: the tensors that were received, none where one was sent. INVALID before anything is sent;
-// |options| counts for all, but its tag, which is 0.
+// |options| counts for all; each letter has a tag of its own, so |options| has none (INVALID).
 GW_API gw_list *gw_batch_with(gw_scope *s, gw_group *g, const gw_letter *letters, int count,
                               gw_letter_options options);
 GW_API gw_future *gw_batch_async_with(gw_scope *s, gw_group *g, const gw_letter *letters, int count,

@@ -34,6 +34,13 @@
 // failed in the end. UNSUPPORTED where gradwire was built without MPI, or finds no library of it;
 // WRONG_STATE outside mpirun.
 //
+// Errors: INVALID for arguments, before anything is sent: others are not told. Of what all members call
+// (gw_group_split, gw_group_agree, gw_group_reform) they wait for this one until their deadline, and of a
+// group that it could not open, from their first collective on.
+//
+// gw_group_split, gw_group_agree, gw_group_reform and gw_group_knock wait, and have no form that does not:
+// inline functions cannot call them (WOULD_BLOCK). The other ways to open a group send nothing.
+//
 // Ownership: a group belongs to the scope it was opened in; what is under way keeps it.
 // Threads: a group is used by any number of threads. Collectives without a key have the order in
 // which they are called, which has to be the same on all members.
@@ -62,7 +69,8 @@ typedef struct gw_group_open_options {
 // is there.
 GW_API gw_group *gw_group_world_with(gw_scope *s, gw_group_open_options options);
 
-// gw_group_open(s, workers, count, .name = ...): called by members only. INVALID if this worker is
+// gw_group_open(s, workers, count, .name = ...): called by members only. In C this is a macro, so a list that
+// is written in place stands in parentheses: gw_group_open(s, ((gw_worker[]){ a, b }), 2). INVALID if this worker is
 // not among |workers|, or one of them is twice; DISCONNECTED if one is gone. DUPLICATE if a group of
 // that name is open here.
 GW_API gw_group *gw_group_open_with(gw_scope *s, const gw_worker *workers, int count,

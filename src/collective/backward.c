@@ -57,7 +57,6 @@ static uint64_t key_of(const collective_node *n) {
 static gw_collective_options options_of(collective_node *n) {
     gw_collective_options o = GW_OPTIONS(gw_collective_options, .key = key_of(n));
     n->times++;
-    o.factor = n->factor;
     return o;
 }
 
@@ -85,7 +84,9 @@ static gw_future *begin(gw_scope *s, collective_node *n, gw_tensor *d) {
     gw_group *g = n->group;
     gw_reduce_op op = (gw_reduce_op)n->op;
     switch ((operation)n->operation) {
-    case OPERATION_ALL_REDUCE: return gw_all_reduce_async_with(s, g, d, op, o);
+    case OPERATION_ALL_REDUCE:
+        o.factor = n->factor;
+        return gw_all_reduce_async_with(s, g, d, op, o);
     case OPERATION_BROADCAST: return gw_reduce_async_with(s, g, d, GW_SUM, n->root, o);
     case OPERATION_REDUCE:
         return gw_broadcast_async_with(s, g, g->self == n->root ? d : NULL, n->root, o);

@@ -19,8 +19,10 @@ typedef struct letter {
     agent *agent;
     uint64_t group, list;
     int64_t tag;
-    int from;           // a rank in the job, or ANY_MEMBER of who waits
-    bool says_source;   // of who waits: the result is a list of source and tensor
+    int from;  // a rank in the job, or ANY_MEMBER of who waits
+    gw_group
+        *told_in;  // of who waits, one count: the result is a list of the sender's rank in it and
+                   // the tensor; NULL: the tensor
     gw_future *future;  // one count: of the call, or of who waits
     result *value;      // of a letter
 } letter;
@@ -51,6 +53,7 @@ static letter *find(list_node *list, const letter *other, bool other_is_sent) {
 
 static void free_letter(letter *x) {
     list_remove(&x->link);
+    if (x->told_in) group_release_on_loop(x->told_in);
     x->future->makers--;
     future_release_on_loop(x->future);
     if (x->value) result_release_on_loop(x->agent, x->value);
@@ -64,10 +67,10 @@ static void complete(letter *x, result *value) {
     free_letter(x);
 }
 
-static result *with_source(const letter *sent) {
+static result *with_source(const letter *sent, const gw_group *g) {
     gw_list *list = list_open();
-    bool full =
-        list && list_add(list, gw_value_of_int(sent->from)) && list_add(list, sent->value->value);
+    bool full = list && list_add(list, gw_value_of_int(group_index_of(g, sent->from))) &&
+                list_add(list, sent->value->value);
     result *r = full ? result_of_value(gw_value_of_list(list)) : NULL;
     handle_release(list);  // with the loop lock: what it held lives on in |sent|
     return r;
@@ -75,7 +78,8 @@ static result *with_source(const letter *sent) {
 
 static void meet(letter *sent, letter *awaited) {
     gw_error error;
-    result *value = awaited->says_source ? with_source(sent) : result_retain(sent->value);
+    result *value =
+        awaited->told_in ? with_source(sent, awaited->told_in) : result_retain(sent->value);
     if (!value) {
         error_set(&error, GW_NO_MEMORY, "no memory for a letter");
         value = result_of_error(&error);
@@ -175,8 +179,7 @@ static gw_status check_source(const gw_group *g, int from, gw_error *error) {
     return error->status;
 }
 
-static gw_future *receive(gw_scope *s, gw_group *g, int from, bool says_source,
-                          gw_letter_options options) {
+static gw_future *receive(gw_scope *s, gw_group *g, int from, gw_letter_options options) {
     agent *a = g->agent;
     gw_error error;
     letter *x = mem_calloc(sizeof *x);
@@ -191,7 +194,7 @@ static gw_future *receive(gw_scope *s, gw_group *g, int from, bool says_source,
                    .list = g->list,
                    .tag = options.tag,
                    .from = from,
-                   .says_source = says_source,
+                   .told_in = from == ANY_MEMBER ? handle_retain(g) : NULL,
                    .future = handle_retain(f) };
     env_enter(a->env);
     gw_status status = check_source(g, from, &error);
@@ -201,6 +204,7 @@ static gw_future *receive(gw_scope *s, gw_group *g, int from, bool says_source,
         future_release_on_loop(x->future);
     env_leave(a->env);
     if (!status) return f;
+    handle_release(x->told_in);
     mem_free(x);
     scope_fail_with(s, &error);
     return &future_poison;
@@ -208,7 +212,7 @@ static gw_future *receive(gw_scope *s, gw_group *g, int from, bool says_source,
 
 gw_future *gw_irecv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options) {
     if (!check_peer(s, "gw_recv", g, from)) return &future_poison;
-    return receive(s, g, g->members[from].rank, false, options);
+    return receive(s, g, g->members[from].rank, options);
 }
 
 // At most as long as the options say.
@@ -227,21 +231,29 @@ gw_tensor *gw_recv_with(gw_scope *s, gw_group *g, int from, gw_letter_options op
     return gw_tensor_of(s, wait_for(s, g, f, options));
 }
 
+gw_future *gw_irecv_any_with(gw_scope *s, gw_group *g, gw_letter_options options) {
+    if (!check_peer(s, "gw_recv_any", g, 0)) return &future_poison;
+    return receive(s, g, ANY_MEMBER, options);
+}
+
 gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from, gw_letter_options options) {
-    if (!check_peer(s, "gw_recv_any", g, 0)) return tensor_poison_of(s);
-    gw_future *f = receive(s, g, ANY_MEMBER, true, options);
+    gw_future *f = gw_irecv_any_with(s, g, options);
     const gw_list *both = gw_list_of(s, wait_for(s, g, f, options));
     if (s->error) return tensor_poison_of(s);
-    if (out_from) *out_from = group_index_of(g, (int)gw_int_of(s, gw_list_get(s, both, 0)));
+    if (out_from) *out_from = (int)gw_int_of(s, gw_list_get(s, both, 0));
     return gw_tensor_of(s, gw_list_get(s, both, 1));
 }
 
 // ---- Several ------------------------------------------------------------------------------------
 
-static bool check_batch(gw_scope *s, const gw_group *g, const gw_letter *letters, int count) {
+static bool check_batch(gw_scope *s, const gw_group *g, const gw_letter *letters, int count,
+                        gw_letter_options options) {
     const char *what = "gw_batch";
     if (!check_peer(s, what, g, 0)) return false;
-    if (count < 0 || (count && !letters))
+    if (options.tag)
+        scope_fail(s, GW_INVALID,
+                   "%s: .tag is of gw_send and gw_recv; here each letter has its own", what);
+    else if (count < 0 || (count && !letters))
         scope_fail(s, GW_INVALID, "%s: %d letters%s", what, count, letters ? "" : " at NULL");
     for (int i = 0; gw_ok(s) && i < count; i++)
         if (check_peer(s, what, g, letters[i].peer) && letters[i].send)
@@ -258,7 +270,7 @@ static gw_future *post_one(gw_scope *s, gw_group *g, const gw_letter *x,
 
 gw_future *gw_batch_async_with(gw_scope *s, gw_group *g, const gw_letter *letters, int count,
                                gw_letter_options options) {
-    if (!check_batch(s, g, letters, count)) return &future_poison;
+    if (!check_batch(s, g, letters, count, options)) return &future_poison;
     gw_future **all = gw_alloc(s, ((size_t)count + 1) * sizeof *all);
     for (int i = 0; all && i < count && gw_ok(s); i++)
         all[i] = post_one(s, g, &letters[i], options);

@@ -5,6 +5,7 @@
 
 #include "base/args.h"
 #include "base/value.h"
+#include "tensor/dtype.h"
 #include "tensor/ops/op.h"
 
 #include <gradwire/ops.h>
@@ -48,17 +49,53 @@ bool request_check_root(gw_scope *s, const char *what, const gw_group *g, int ro
     return false;
 }
 
-bool request_check_factor(gw_scope *s, const char *what, gw_reduce_op op, double factor) {
-    if (!isfinite(factor))
-        scope_fail(s, GW_INVALID, "%s: a factor of %g", what, factor);
+// Whole numbers are multiplied by whole ones, which doubles hold exactly up to 2^53.
+static bool is_whole(double factor) {
+    return factor == nearbyint(factor) && fabs(factor) <= 0x1p53;
+}
+
+bool request_check_factor(gw_scope *s, const char *what, gw_reduce_op op, gw_dtype dtype,
+                          double factor) {
+    if (isnan(factor))
+        scope_fail(s, GW_INVALID, "%s: .factor is not a number", what);
+    else if (isinf(factor))
+        scope_fail(s, GW_INVALID, "%s: .factor is infinite", what);
     else if (factor != 1 && op != GW_SUM && op != GW_AVG)
-        scope_fail(s, GW_INVALID, "%s: a factor is for sums and means", what);
+        scope_fail(s, GW_INVALID, "%s: .factor is for sums and means, not for %s", what,
+                   reduce_op_name(op));
+    else if (!dtype_is_float(dtype) && !is_whole(factor))
+        scope_fail(s, GW_INVALID,
+                   "%s: a .factor of %.17g for numbers of %s, which takes whole ones", what, factor,
+                   gw_dtype_name(dtype));
     return gw_ok(s);
 }
 
-static bool check_options(gw_scope *s, const char *what, gw_collective_options o) {
-    if (o.timeout_ms < GW_GROUP_TIMEOUT)
-        scope_fail(s, GW_INVALID, "%s: a timeout of %lld ms", what, (long long)o.timeout_ms);
+// What an operation takes beside .key, .timeout_ms and .origin, which are for all.
+enum { TAKES_FACTOR = 1, TAKES_SIZES = 2, TAKES_INTO = 4 };
+
+static const uint8_t options_taken[CONTENT_COUNT][OPERATION_COUNT] = {
+    [CONTENT_TENSOR] = { [OPERATION_ALL_REDUCE] = TAKES_FACTOR | TAKES_INTO,
+                         [OPERATION_REDUCE] = TAKES_FACTOR | TAKES_INTO,
+                         [OPERATION_BROADCAST] = TAKES_INTO,
+                         [OPERATION_ALL_GATHER] = TAKES_INTO,
+                         [OPERATION_GATHER] = TAKES_INTO,
+                         [OPERATION_REDUCE_SCATTER] = TAKES_FACTOR | TAKES_SIZES | TAKES_INTO,
+                         [OPERATION_ALL_TO_ALL] = TAKES_SIZES | TAKES_INTO },
+    [CONTENT_TENSORS] = { [OPERATION_SCATTER] = TAKES_INTO },
+    [CONTENT_ROWS_SUMMED] = { [OPERATION_ALL_GATHER] = TAKES_FACTOR },
+};
+
+bool request_check_options(gw_scope *s, const char *what, const run_request *r) {
+    const gw_collective_options *o = &r->options;
+    int taken = options_taken[r->signature.content][r->signature.operation];
+    if (o->timeout_ms < GW_GROUP_TIMEOUT)
+        scope_fail(s, GW_INVALID, "%s: a timeout of %lld ms", what, (long long)o->timeout_ms);
+    else if (o->factor != 1 && !(taken & TAKES_FACTOR))
+        scope_fail(s, GW_INVALID, "%s: .factor is for sums and means", what);
+    else if (o->sizes && !(taken & TAKES_SIZES))
+        scope_fail(s, GW_INVALID, "%s: .sizes is for gw_reduce_scatter and gw_all_to_all", what);
+    else if (o->into && !(taken & TAKES_INTO))
+        scope_fail(s, GW_INVALID, "%s: .into is for forms that wait and give one tensor", what);
     return gw_ok(s);
 }
 
@@ -144,14 +181,18 @@ static bool gives_rows(operation o) {
     return o == OPERATION_ALL_GATHER || o == OPERATION_GATHER || o == OPERATION_ALL_TO_ALL;
 }
 
+bool request_check_no_gradient(gw_scope *s, const char *what, const gw_tensor *x) {
+    if (!backward_is_recorded(s, x)) return true;
+    scope_fail(s, GW_INVALID, "%s_async: a tensor that needs a gradient: detach it", what);
+    return false;
+}
+
 static bool prepare_recording(gw_scope *s, gw_group *g, const char *what, run_request *r,
                               recording *rec) {
     if (!backward_is_recorded(s, r->own)) return true;
-    if (!rec || r->options.into) {
-        scope_fail(s, GW_INVALID,
-                   rec ? "%s: .into for a tensor that needs a gradient: detach it"
-                       : "%s_async: a tensor that needs a gradient: detach it",
-                   what);
+    if (!rec || rec->goes_on) return request_check_no_gradient(s, what, r->own);
+    if (r->options.into) {
+        scope_fail(s, GW_INVALID, "%s: .into for a tensor that needs a gradient: detach it", what);
         return false;
     }
     operation o = (operation)r->signature.operation;
@@ -181,11 +222,11 @@ static bool prepare_into(gw_scope *s, const gw_group *g, const char *what, const
 
 gw_future *request_start(gw_scope *s, gw_group *g, const char *what, run_request r,
                          recording *rec) {
-    if (!check_options(s, what, r.options) || !prepare_recording(s, g, what, &r, rec) ||
+    if (!request_check_options(s, what, &r) || !prepare_recording(s, g, what, &r, rec) ||
         !prepare_into(s, g, what, &r, rec))
         return &future_poison;
     if (rec && rec->shapes) r.signature.shares = rec->shapes;
-    r.is_awaited = r.is_awaited || rec;
+    r.is_awaited = r.is_awaited || (rec && !rec->goes_on);
     choose_plan(&r, g);
     return run_start(s, g, &r);
 }

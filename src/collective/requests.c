@@ -16,7 +16,7 @@ static bool check_op(gw_scope *s, const char *what, gw_reduce_op op, const gw_te
         scope_fail(s, GW_INVALID, "%s: numbers of %s are not combined by %s", what,
                    gw_dtype_name(dtype), reduce_op_name(op));
     else
-        request_check_factor(s, what, op, factor);
+        request_check_factor(s, what, op, dtype, factor);
     return gw_ok(s);
 }
 
@@ -225,4 +225,10 @@ gw_tensor *request_joined(gw_scope *s, gw_group *g, operation o, gw_tensor *x, i
     if (!request_may_wait(s, operation_name(o))) return tensor_poison_of(s);
     return request_take(s, operation_name(o), start_joined(s, g, o, x, argument, options, &rec),
                         &rec);
+}
+
+gw_future *request_joined_async(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
+                                uint64_t shapes, gw_collective_options options) {
+    recording rec = { .shapes = shapes, .goes_on = true };
+    return start_joined(s, g, o, x, argument, options, &rec);
 }

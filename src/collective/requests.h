@@ -13,7 +13,12 @@
 bool request_is_usable(gw_scope *s, gw_group *g, const char *what, uint64_t key);
 bool request_check_tensor(gw_scope *s, const char *what, gw_tensor *x);
 bool request_check_root(gw_scope *s, const char *what, const gw_group *g, int root);
-bool request_check_factor(gw_scope *s, const char *what, gw_reduce_op op, double factor);
+bool request_check_factor(gw_scope *s, const char *what, gw_reduce_op op, gw_dtype dtype,
+                          double factor);
+// Whether the operation takes the options that it was given.
+bool request_check_options(gw_scope *s, const char *what, const run_request *r);
+// Of what does not wait: nothing would be recorded of it.
+bool request_check_no_gradient(gw_scope *s, const char *what, const gw_tensor *x);
 bool request_may_wait(gw_scope *s, const char *what);
 // Whether |options.into| can take what |x|, as it is asked for, gives to this member.
 bool request_check_into(gw_scope *s, const char *what, const gw_group *g, const run_request *x);
@@ -24,6 +29,7 @@ bool request_check_into(gw_scope *s, const char *what, const gw_group *g, const 
 typedef struct recording {
     gw_tensor *into;  // NULL: the result is a new tensor
     uint64_t shapes;  // a hash of those that are sent together; 0: there is one
+    bool goes_on;     // it is of a form that does not wait
     bool is_on;       // it has a gradient
     backward_record_request request;
 } recording;
@@ -40,6 +46,9 @@ gw_tensor *request_take(gw_scope *s, const char *what, gw_future *f, recording *
 // |argument|: an operation to reduce by, or a root.
 gw_tensor *request_joined(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
                           uint64_t shapes, gw_collective_options options);
+// A future of it.
+gw_future *request_joined_async(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
+                                uint64_t shapes, gw_collective_options options);
 
 // requests_rows.c: sums, and gathering, of tensors that are sparse by rows.
 gw_future *request_rows(gw_scope *s, gw_group *g, const char *what, content c, gw_tensor *x,

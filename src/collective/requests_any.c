@@ -5,21 +5,31 @@
 
 // ---- Lists --------------------------------------------------------------------------------------
 
-gw_future *gw_all_gather_list_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
-                                         gw_collective_options options) {
+static gw_future *gather_list(gw_scope *s, gw_group *g, gw_tensor *x, gw_collective_options options,
+                              bool waits) {
     const char *what = "gw_all_gather_list";
     if (!request_is_usable(s, g, what, options.key) || !request_check_tensor(s, what, x))
         return &future_poison;
+    if (waits && backward_is_recorded(s, x)) {
+        scope_fail(s, GW_INVALID, "%s: no gradient flows through it: detach the tensor", what);
+        return &future_poison;
+    }
     run_request r = request_of(OPERATION_ALL_GATHER, CONTENT_TENSORS, -1, options);
     r.own = x;
     r.as_list = true;
+    r.is_awaited = waits;
     return request_start(s, g, what, r, NULL);
+}
+
+gw_future *gw_all_gather_list_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
+                                         gw_collective_options options) {
+    return gather_list(s, g, x, options, false);
 }
 
 gw_list *gw_all_gather_list_with(gw_scope *s, gw_group *g, gw_tensor *x,
                                  gw_collective_options options) {
     if (!request_may_wait(s, "gw_all_gather_list")) return gw_list_open(s);
-    return gw_list_of(s, request_wait(s, gw_all_gather_list_async_with(s, g, x, options)));
+    return gw_list_of(s, request_wait(s, gather_list(s, g, x, options, true)));
 }
 
 // One item for each member, from the root alone.
@@ -60,37 +70,51 @@ gw_tensor *gw_scatter_from_with(gw_scope *s, gw_group *g, const gw_list *list, i
 
 // ---- Barriers -----------------------------------------------------------------------------------
 
-static gw_future *barrier(gw_scope *s, gw_group *g, gw_collective_options options, bool waits) {
-    if (!request_is_usable(s, g, "gw_barrier", options.key)) return &future_poison;
+static gw_future *barrier(gw_scope *s, gw_group *g, const char *what, gw_collective_options options,
+                          bool waits) {
+    if (!request_is_usable(s, g, what, options.key)) return &future_poison;
     run_request r = request_of(OPERATION_BARRIER, CONTENT_VALUES, -1, options);
     r.is_awaited = waits;
-    return request_start(s, g, "gw_barrier", r, NULL);
+    return request_start(s, g, what, r, NULL);
 }
 
 gw_future *gw_barrier_async_with(gw_scope *s, gw_group *g, gw_collective_options options) {
-    return barrier(s, g, options, false);
+    return barrier(s, g, "gw_barrier", options, false);
 }
 
 void gw_barrier_with(gw_scope *s, gw_group *g, gw_collective_options options) {
-    if (request_may_wait(s, "gw_barrier")) request_wait(s, barrier(s, g, options, true));
+    if (request_may_wait(s, "gw_barrier"))
+        request_wait(s, barrier(s, g, "gw_barrier", options, true));
+}
+
+gw_future *gw_monitored_barrier_async_with(gw_scope *s, gw_group *g,
+                                           gw_collective_options options) {
+    return barrier(s, g, "gw_monitored_barrier", options, false);
 }
 
 void gw_monitored_barrier_with(gw_scope *s, gw_group *g, gw_collective_options options) {
-    gw_barrier_with(s, g, options);
+    const char *what = "gw_monitored_barrier";
+    if (request_may_wait(s, what)) request_wait(s, barrier(s, g, what, options, true));
 }
 
 // ---- Values -------------------------------------------------------------------------------------
 
-static gw_value collect_values(gw_scope *s, gw_group *g, const char *what, operation o, gw_value x,
-                               int root, gw_collective_options options) {
-    if (!request_may_wait(s, what) || !request_is_usable(s, g, what, options.key) ||
+static gw_future *start_values(gw_scope *s, gw_group *g, const char *what, operation o, gw_value x,
+                               int root, gw_collective_options options, bool waits) {
+    if (!request_is_usable(s, g, what, options.key) ||
         (o != OPERATION_ALL_GATHER && !request_check_root(s, what, g, root)))
-        return gw_none();
+        return &future_poison;
     run_request r = request_of(o, CONTENT_VALUES, o == OPERATION_ALL_GATHER ? -1 : root, options);
     r.own_value = x;
     r.as_list = o != OPERATION_BROADCAST;
-    r.is_awaited = true;
-    return request_wait(s, request_start(s, g, what, r, NULL));
+    r.is_awaited = waits;
+    return request_start(s, g, what, r, NULL);
+}
+
+static gw_value collect_values(gw_scope *s, gw_group *g, const char *what, operation o, gw_value x,
+                               int root, gw_collective_options options) {
+    if (!request_may_wait(s, what)) return gw_none();
+    return request_wait(s, start_values(s, g, what, o, x, root, options, true));
 }
 
 gw_list *gw_all_gather_value_with(gw_scope *s, gw_group *g, gw_value x,
@@ -99,10 +123,20 @@ gw_list *gw_all_gather_value_with(gw_scope *s, gw_group *g, gw_value x,
     return s->error ? gw_list_open(s) : gw_list_of(s, v);
 }
 
+gw_future *gw_all_gather_value_async_with(gw_scope *s, gw_group *g, gw_value x,
+                                          gw_collective_options options) {
+    return start_values(s, g, "gw_all_gather_value", OPERATION_ALL_GATHER, x, -1, options, false);
+}
+
 gw_list *gw_gather_value_to_with(gw_scope *s, gw_group *g, gw_value x, int root,
                                  gw_collective_options options) {
     gw_value v = collect_values(s, g, "gw_gather_value_to", OPERATION_GATHER, x, root, options);
     return s->error ? gw_list_open(s) : gw_list_of(s, v);
+}
+
+gw_future *gw_gather_value_to_async_with(gw_scope *s, gw_group *g, gw_value x, int root,
+                                         gw_collective_options options) {
+    return start_values(s, g, "gw_gather_value_to", OPERATION_GATHER, x, root, options, false);
 }
 
 gw_value gw_broadcast_value_with(gw_scope *s, gw_group *g, gw_value x, int root,
@@ -110,9 +144,19 @@ gw_value gw_broadcast_value_with(gw_scope *s, gw_group *g, gw_value x, int root,
     return collect_values(s, g, "gw_broadcast_value", OPERATION_BROADCAST, x, root, options);
 }
 
+gw_future *gw_broadcast_value_async_with(gw_scope *s, gw_group *g, gw_value x, int root,
+                                         gw_collective_options options) {
+    return start_values(s, g, "gw_broadcast_value", OPERATION_BROADCAST, x, root, options, false);
+}
+
 gw_value gw_scatter_value_from_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
                                     gw_collective_options options) {
     const char *what = "gw_scatter_value_from";
     if (!request_may_wait(s, what)) return gw_none();
     return request_wait(s, scatter(s, g, what, CONTENT_VALUES, list, root, options, NULL));
+}
+
+gw_future *gw_scatter_value_from_async_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
+                                            gw_collective_options options) {
+    return scatter(s, g, "gw_scatter_value_from", CONTENT_VALUES, list, root, options, NULL);
 }

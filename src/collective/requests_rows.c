@@ -16,7 +16,7 @@ static bool check_rows(gw_scope *s, const char *what, content c, gw_tensor *x, g
         scope_fail(s, GW_INVALID, "%s: tensors that are sparse by rows have sums and means only",
                    what);
     else if (sums)
-        request_check_factor(s, what, op, o.factor);
+        request_check_factor(s, what, op, (gw_dtype)x->dtype, o.factor);
     if (gw_ok(s) && o.into)
         scope_fail(s, GW_INVALID, "%s: .into for a tensor that is sparse by rows", what);
     return gw_ok(s);

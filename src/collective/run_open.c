@@ -135,7 +135,32 @@ static gw_status make_plan(run *r, const run_request *x, gw_error *error) {
     return status;
 }
 
-// What this member brings, as it is now: whatever is written to it later.
+enum { KEPT_DEPTH = 64 };  // of values in values; below, they are as they are
+
+// |v| as it is now: whatever is written to its tensors later, or put into its lists and maps.
+static gw_value kept(gw_scope *s, gw_value v, int depth) {
+    if (v.kind == GW_TENSOR && !tensor_is_rows(v.as.tensor) && !tensor_is_poison(v.as.tensor)) {
+        gw_tensor *saved = scope_own(s, tensor_saved(s, v.as.tensor));
+        return saved ? gw_value_of_tensor(saved) : gw_none();
+    }
+    if (v.kind == GW_LIST && depth) {
+        gw_list *list = gw_list_open(s);
+        for (int i = 0; i < gw_list_count(v.as.list) && gw_ok(s); i++)
+            gw_list_add_with(s, list, kept(s, gw_list_get(s, v.as.list, i), depth - 1));
+        return gw_value_of_list(list);
+    }
+    if (v.kind == GW_MAP && depth) {
+        gw_map *map = gw_map_open(s);
+        for (int i = 0; i < gw_map_count(v.as.map) && gw_ok(s); i++) {
+            const char *key = gw_map_key(s, v.as.map, i);
+            gw_map_put_with(s, map, key, kept(s, gw_map_get(s, v.as.map, key), depth - 1));
+        }
+        return gw_value_of_map(map);
+    }
+    return v;
+}
+
+// What this member brings, as it is now.
 static void keep_own(run *r, const run_request *x) {
     gw_scope *s = r->scope;
     s->grad_enabled = false;
@@ -144,17 +169,17 @@ static void keep_own(run *r, const run_request *x) {
     if (x->own && !forgets) r->own = gw_contiguous(s, scope_own(s, tensor_saved(s, x->own)));
     if (x->items) {
         r->items = gw_alloc(s, (size_t)r->group->count * sizeof *r->items);
-        gw_list *kept = gw_list_open(s);  // holds them
+        gw_list *all = gw_list_open(s);  // holds them
         for (int i = 0; r->items && i < r->group->count; i++) {
-            gw_list_add_with(s, kept, x->items[i]);
-            r->items[i] = gw_list_get(s, kept, i);
+            gw_list_add_with(s, all, kept(s, x->items[i], KEPT_DEPTH));
+            r->items[i] = gw_list_get(s, all, i);
         }
     }
     bool is_any = x->signature.content == CONTENT_VALUES || signature_is_rows(&x->signature);
     if (is_any && !x->items) {
-        gw_list *kept = gw_list_open(s);
-        gw_list_add_with(s, kept, x->own_value);
-        r->own_value = gw_list_get(s, kept, 0);
+        gw_list *all = gw_list_open(s);
+        gw_list_add_with(s, all, kept(s, x->own_value, KEPT_DEPTH));
+        r->own_value = gw_list_get(s, all, 0);
     }
 }
 

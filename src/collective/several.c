@@ -4,6 +4,7 @@
 #include "base/value.h"
 
 #include <gradwire/ops.h>
+#include <string.h>
 
 typedef struct several {
     const char *what;
@@ -31,6 +32,8 @@ static bool check(gw_scope *s, const several *m) {
     else if (m->options.sizes || m->options.into)
         scope_fail(s, GW_INVALID, "%s: no %s for several tensors", m->what,
                    m->options.into ? ".into" : ".sizes");
+    run_request r = request_of(m->operation, CONTENT_TENSOR, -1, m->options);
+    if (gw_ok(s)) request_check_options(s, m->what, &r);
     for (int i = 0; gw_ok(s) && i < m->count; i++)
         if (request_check_tensor(s, m->what, m->xs[i])) check_rows(s, m, m->xs[i]);
     return gw_ok(s);
@@ -67,8 +70,40 @@ static gw_tensor *join(gw_scope *s, const several *m, int dtype) {
     return flat && found ? gw_cat(s, flat, found, 0) : NULL;
 }
 
+// What comes is taken apart by what these say of it, when the tensors may be gone.
+typedef struct piece {
+    int32_t dtype, dims;
+    int64_t sizes[LIMIT_DIMS], numel;
+} piece;
+
+typedef struct layout {
+    int32_t operation, members, count;
+    int32_t is_elsewhere;  // at the root alone there are numbers, and this member is another
+    piece pieces[];
+} layout;
+
+static size_t layout_size(int count) {
+    return sizeof(layout) + (size_t)count * sizeof(piece);
+}
+
+static layout *make_layout(gw_scope *s, const several *m) {
+    layout *l = gw_alloc(s, layout_size(m->count));
+    if (!l) return NULL;
+    memset(l, 0, layout_size(m->count));
+    l->operation = (int32_t)m->operation;
+    l->members = m->group->count;
+    l->count = m->count;
+    l->is_elsewhere = m->operation == OPERATION_GATHER && m->argument != m->group->self;
+    for (int i = 0; i < m->count; i++) {
+        const gw_tensor *x = m->xs[i];
+        l->pieces[i] = (piece){ .dtype = x->dtype, .dims = x->dims, .numel = x->numel };
+        memcpy(l->pieces[i].sizes, x->sizes, (size_t)x->dims * sizeof *x->sizes);
+    }
+    return l;
+}
+
 // As |x|, with |rows| rows.
-static gw_tensor *shaped(gw_scope *s, gw_tensor *flat, const gw_tensor *x, int64_t rows) {
+static gw_tensor *shaped(gw_scope *s, gw_tensor *flat, const piece *x, int64_t rows) {
     int64_t sizes[LIMIT_DIMS] = { 0 };
     int dims = x->dims ? x->dims : 1;
     for (int d = 1; d < x->dims; d++) sizes[d] = x->sizes[d];
@@ -76,18 +111,18 @@ static gw_tensor *shaped(gw_scope *s, gw_tensor *flat, const gw_tensor *x, int64
     return gw_reshape_with(s, flat, (gw_shape){ dims, sizes });
 }
 
-static int64_t row_count(const gw_tensor *x) {
+static int64_t row_count(const piece *x) {
     return x->dims ? x->sizes[0] : 1;
 }
 
 // What |x| has become, whose numbers lie at |at| of each |length| numbers of |joined|.
-static gw_tensor *take(gw_scope *s, const several *m, gw_tensor *joined, const gw_tensor *x,
-                       int64_t at, int64_t length) {
-    int n = m->group->count;
-    if (m->operation == OPERATION_REDUCE_SCATTER)
+static gw_tensor *take(gw_scope *s, const layout *l, gw_tensor *joined, const piece *x, int64_t at,
+                       int64_t length) {
+    int n = l->members;
+    if (l->operation == OPERATION_REDUCE_SCATTER)
         return shaped(s, gw_slice(s, joined, 0, at / n, (at + x->numel) / n, 1), x,
                       row_count(x) / n);
-    if (m->operation != OPERATION_ALL_GATHER && m->operation != OPERATION_GATHER)
+    if (l->operation != OPERATION_ALL_GATHER && l->operation != OPERATION_GATHER)
         return gw_reshape_with(s, gw_slice(s, joined, 0, at, at + x->numel, 1),
                                (gw_shape){ x->dims, x->sizes });
     gw_tensor **all = gw_alloc(s, (size_t)n * sizeof *all);
@@ -96,24 +131,25 @@ static gw_tensor *take(gw_scope *s, const several *m, gw_tensor *joined, const g
     return all ? shaped(s, gw_cat(s, all, n, 0), x, n * row_count(x)) : tensor_poison_of(s);
 }
 
-static int64_t length_of(const several *m, int dtype) {
+static int64_t length_of(const layout *l, int dtype) {
     int64_t length = 0;
-    for (int i = 0; i < m->count; i++)
-        if (m->xs[i]->dtype == dtype) length += m->xs[i]->numel;
+    for (int i = 0; i < l->count; i++)
+        if (l->pieces[i].dtype == dtype) length += l->pieces[i].numel;
     return length;
 }
 
-static void take_apart(gw_scope *s, const several *m, gw_tensor *joined, int dtype,
+static void take_apart(gw_scope *s, const layout *l, gw_tensor *joined, int dtype,
                        gw_tensor **out) {
-    int64_t at = 0, length = length_of(m, dtype);
-    bool is_elsewhere = m->operation == OPERATION_GATHER && m->argument != m->group->self;
-    for (int i = 0; i < m->count && gw_ok(s); i++) {
-        const gw_tensor *x = m->xs[i];
+    int64_t at = 0, length = length_of(l, dtype);
+    for (int i = 0; i < l->count && gw_ok(s); i++) {
+        const piece *x = &l->pieces[i];
         if (x->dtype != dtype) continue;
-        out[i] = is_elsewhere ? joined : take(s, m, joined, x, at, length);
+        out[i] = l->is_elsewhere ? joined : take(s, l, joined, x, at, length);
         at += x->numel;
     }
 }
+
+// ---- Waiting ------------------------------------------------------------------------------------
 
 static gw_list *run_several(gw_scope *s, const several *m) {
     gw_list *list = gw_list_open(s);
@@ -121,17 +157,75 @@ static gw_list *run_several(gw_scope *s, const several *m) {
         !check(s, m))
         return list;
     gw_scope *t = gw_scope_open(s);
+    const layout *l = make_layout(t, m);
     gw_tensor **out = gw_alloc(t, ((size_t)m->count + 1) * sizeof *out);
-    for (int dtype = 0; out && dtype < GW_DTYPE_COUNT; dtype++) {
+    for (int dtype = 0; l && out && dtype < GW_DTYPE_COUNT; dtype++) {
         gw_tensor *joined = join(t, m, dtype);
         if (!joined) continue;
         joined = request_joined(t, m->group, m->operation, joined, m->argument,
                                 hash_shapes(m, dtype), m->options);
-        if (gw_ok(t)) take_apart(t, m, joined, dtype, out);
+        if (gw_ok(t)) take_apart(t, l, joined, dtype, out);
     }
     for (int i = 0; i < m->count && gw_ok(t); i++) gw_list_add(s, list, out[i]);
     gw_scope_close_up(t);
     return list;
+}
+
+// ---- Without waiting ----------------------------------------------------------------------------
+// A future of the layout, as bytes, goes with those of what each dtype has been joined to.
+
+static gw_value list_of_pieces(gw_scope *s, gw_value v, void *context) {
+    (void)context;
+    const gw_list *came = gw_list_of(s, v);
+    const layout *l = gw_data(gw_tensor_of(s, gw_list_get(s, came, 0)));
+    gw_list *list = gw_list_open(s);
+    gw_tensor **out = gw_ok(s) ? gw_alloc(s, ((size_t)l->count + 1) * sizeof *out) : NULL;
+    for (int dtype = 0, next = 1; out && dtype < GW_DTYPE_COUNT; dtype++) {
+        bool has = false;
+        for (int i = 0; i < l->count && !has; i++) has = l->pieces[i].dtype == dtype;
+        if (has) take_apart(s, l, gw_tensor_of(s, gw_list_get(s, came, next++)), dtype, out);
+    }
+    for (int i = 0; out && i < l->count && gw_ok(s); i++) gw_list_add(s, list, out[i]);
+    return gw_value_of_list(list);
+}
+
+static gw_future *future_of_layout(gw_scope *s, const several *m) {
+    gw_scope *t = gw_scope_open(s);
+    const layout *l = make_layout(t, m);
+    gw_future *f = gw_future_open(s);
+    if (l) gw_future_set(t, f, gw_from(t, (const uint8_t *)l, (int64_t)layout_size(m->count)));
+    gw_scope_close_up(t);
+    return f;
+}
+
+static gw_future *start_of_dtype(gw_scope *s, const several *m, int dtype) {
+    gw_scope *t = gw_scope_open(s);
+    gw_future *f = NULL;
+    gw_tensor *joined = join(t, m, dtype);
+    if (joined && gw_ok(t))
+        f = request_joined_async(s, m->group, m->operation, joined, m->argument,
+                                 hash_shapes(m, dtype), m->options);
+    gw_scope_close_up(t);
+    return f;
+}
+
+static gw_future *start_several(gw_scope *s, const several *m) {
+    if (!request_is_usable(s, m->group, m->what, m->options.key) || !check(s, m))
+        return &future_poison;
+    for (int i = 0; i < m->count; i++)
+        if (!request_check_no_gradient(s, m->what, m->xs[i])) return &future_poison;
+    gw_future *all[GW_DTYPE_COUNT + 1] = { future_of_layout(s, m) };
+    int count = 1;
+    for (int dtype = 0; dtype < GW_DTYPE_COUNT && gw_ok(s); dtype++) {
+        gw_future *f = start_of_dtype(s, m, dtype);
+        if (f) all[count++] = f;
+    }
+    if (s->error) return &future_poison;
+    gw_future *joined = gw_collect_all(s, all, count);
+    gw_future *out = gw_then(s, joined, list_of_pieces, NULL);
+    for (int i = 0; i < count; i++) gw_drop(s, all[i]);  // cancelled with |out|
+    gw_drop(s, joined);
+    return out;
 }
 
 // ---- Functions ----------------------------------------------------------------------------------
@@ -142,9 +236,21 @@ gw_list *gw_all_reduce_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, 
         s, &(several){ "gw_all_reduce_all", g, OPERATION_ALL_REDUCE, xs, count, (int)op, options });
 }
 
+gw_future *gw_all_reduce_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                        gw_reduce_op op, gw_collective_options options) {
+    return start_several(
+        s, &(several){ "gw_all_reduce_all", g, OPERATION_ALL_REDUCE, xs, count, (int)op, options });
+}
+
 gw_list *gw_broadcast_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count, int root,
                                gw_collective_options options) {
     return run_several(
+        s, &(several){ "gw_broadcast_all", g, OPERATION_BROADCAST, xs, count, root, options });
+}
+
+gw_future *gw_broadcast_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                       int root, gw_collective_options options) {
+    return start_several(
         s, &(several){ "gw_broadcast_all", g, OPERATION_BROADCAST, xs, count, root, options });
 }
 
@@ -154,9 +260,21 @@ gw_list *gw_all_gather_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, 
         s, &(several){ "gw_all_gather_all", g, OPERATION_ALL_GATHER, xs, count, 0, options });
 }
 
+gw_future *gw_all_gather_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                        gw_collective_options options) {
+    return start_several(
+        s, &(several){ "gw_all_gather_all", g, OPERATION_ALL_GATHER, xs, count, 0, options });
+}
+
 gw_list *gw_gather_to_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count, int root,
                                gw_collective_options options) {
     return run_several(
+        s, &(several){ "gw_gather_to_all", g, OPERATION_GATHER, xs, count, root, options });
+}
+
+gw_future *gw_gather_to_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                       int root, gw_collective_options options) {
+    return start_several(
         s, &(several){ "gw_gather_to_all", g, OPERATION_GATHER, xs, count, root, options });
 }
 
@@ -164,4 +282,11 @@ gw_list *gw_reduce_scatter_all_with(gw_scope *s, gw_group *g, gw_tensor *const *
                                     gw_reduce_op op, gw_collective_options options) {
     return run_several(s, &(several){ "gw_reduce_scatter_all", g, OPERATION_REDUCE_SCATTER, xs,
                                       count, (int)op, options });
+}
+
+gw_future *gw_reduce_scatter_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                            int count, gw_reduce_op op,
+                                            gw_collective_options options) {
+    return start_several(s, &(several){ "gw_reduce_scatter_all", g, OPERATION_REDUCE_SCATTER, xs,
+                                        count, (int)op, options });
 }

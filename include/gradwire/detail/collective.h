@@ -82,6 +82,21 @@ gw_list *gw_all_gather_value(gw_scope *s, gw_group *g, Type x, gw_collective_opt
     return gw_all_gather_value_with(s, g, gw_value_of(x), options);
 }
 template <class Type>
+gw_future *gw_all_gather_value_async(gw_scope *s, gw_group *g, Type x,
+                                     gw_collective_options options = {}) {
+    return gw_all_gather_value_async_with(s, g, gw_value_of(x), options);
+}
+template <class Type>
+gw_future *gw_gather_value_to_async(gw_scope *s, gw_group *g, Type x, int root,
+                                    gw_collective_options options = {}) {
+    return gw_gather_value_to_async_with(s, g, gw_value_of(x), root, options);
+}
+template <class Type>
+gw_future *gw_broadcast_value_async(gw_scope *s, gw_group *g, Type x, int root,
+                                    gw_collective_options options = {}) {
+    return gw_broadcast_value_async_with(s, g, gw_value_of(x), root, options);
+}
+template <class Type>
 gw_list *gw_gather_value_to(gw_scope *s, gw_group *g, Type x, int root,
                             gw_collective_options options = {}) {
     return gw_gather_value_to_with(s, g, gw_value_of(x), root, options);
@@ -95,9 +110,19 @@ GW_COLLECTIVE_FORM(gw_value, gw_scatter_value_from,
                    (gw_scope * s, gw_group *g, const gw_list *list, int root,
                     gw_collective_options options = {}),
                    s, g, list, root)
+GW_COLLECTIVE_FORM(gw_future *, gw_scatter_value_from_async,
+                   (gw_scope * s, gw_group *g, const gw_list *list, int root,
+                    gw_collective_options options = {}),
+                   s, g, list, root)
 GW_COLLECTIVE_FORM(void, gw_monitored_barrier,
                    (gw_scope * s, gw_group *g, gw_collective_options options = {}), s, g)
+GW_COLLECTIVE_FORM(gw_future *, gw_monitored_barrier_async,
+                   (gw_scope * s, gw_group *g, gw_collective_options options = {}), s, g)
 GW_COLLECTIVE_FORM(gw_list *, gw_all_reduce_all,
+                   (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, gw_reduce_op op,
+                    gw_collective_options options = {}),
+                   s, g, xs, count, op)
+GW_COLLECTIVE_FORM(gw_future *, gw_all_reduce_all_async,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, gw_reduce_op op,
                     gw_collective_options options = {}),
                    s, g, xs, count, op)
@@ -105,7 +130,15 @@ GW_COLLECTIVE_FORM(gw_list *, gw_broadcast_all,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, int root,
                     gw_collective_options options = {}),
                    s, g, xs, count, root)
+GW_COLLECTIVE_FORM(gw_future *, gw_broadcast_all_async,
+                   (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, int root,
+                    gw_collective_options options = {}),
+                   s, g, xs, count, root)
 GW_COLLECTIVE_FORM(gw_list *, gw_all_gather_all,
+                   (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count,
+                    gw_collective_options options = {}),
+                   s, g, xs, count)
+GW_COLLECTIVE_FORM(gw_future *, gw_all_gather_all_async,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count,
                     gw_collective_options options = {}),
                    s, g, xs, count)
@@ -113,7 +146,15 @@ GW_COLLECTIVE_FORM(gw_list *, gw_gather_to_all,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, int root,
                     gw_collective_options options = {}),
                    s, g, xs, count, root)
+GW_COLLECTIVE_FORM(gw_future *, gw_gather_to_all_async,
+                   (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, int root,
+                    gw_collective_options options = {}),
+                   s, g, xs, count, root)
 GW_COLLECTIVE_FORM(gw_list *, gw_reduce_scatter_all,
+                   (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, gw_reduce_op op,
+                    gw_collective_options options = {}),
+                   s, g, xs, count, op)
+GW_COLLECTIVE_FORM(gw_future *, gw_reduce_scatter_all_async,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, gw_reduce_op op,
                     gw_collective_options options = {}),
                    s, g, xs, count, op)
@@ -134,6 +175,8 @@ GW_COLLECTIVE_FORM(gw_future *, gw_irecv,
 GW_COLLECTIVE_FORM(gw_tensor *, gw_recv_any,
                    (gw_scope * s, gw_group *g, int *out_from, gw_letter_options options = {}), s, g,
                    out_from)
+GW_COLLECTIVE_FORM(gw_future *, gw_irecv_any,
+                   (gw_scope * s, gw_group *g, gw_letter_options options = {}), s, g)
 GW_COLLECTIVE_FORM(gw_list *, gw_batch,
                    (gw_scope * s, gw_group *g, const gw_letter *letters, int count,
                     gw_letter_options options = {}),
@@ -167,25 +210,36 @@ GW_COLLECTIVE_FORM(gw_future *, gw_batch_async,
 #define gw_barrier(...) GW_NAMED_2(gw_barrier_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_barrier_async(...) GW_NAMED_2(gw_barrier_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_scatter_value_from(...) GW_NAMED_4(gw_scatter_value_from_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_scatter_value_from_async(...) GW_NAMED_4(gw_scatter_value_from_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_all_gather_value(...) GW_COLLECTIVE_VALUE_3(gw_all_gather_value_with, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_all_gather_value_async(...) GW_COLLECTIVE_VALUE_3(gw_all_gather_value_async_with, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_gather_value_to(...) GW_COLLECTIVE_VALUE_4(gw_gather_value_to_with, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_gather_value_to_async(...) GW_COLLECTIVE_VALUE_4(gw_gather_value_to_async_with, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_broadcast_value(...) GW_COLLECTIVE_VALUE_4(gw_broadcast_value_with, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_broadcast_value_async(...) GW_COLLECTIVE_VALUE_4(gw_broadcast_value_async_with, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define GW_COLLECTIVE_VALUE_3(f, s, g, x, ...) \
     GW_NAMED_3(f, gw_collective_options, s, g, gw_value_of(x), __VA_ARGS__)
 #define GW_COLLECTIVE_VALUE_4(f, s, g, x, root, ...) \
     GW_NAMED_4(f, gw_collective_options, s, g, gw_value_of(x), root, __VA_ARGS__)
 #define gw_monitored_barrier(...) GW_NAMED_2(gw_monitored_barrier_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_monitored_barrier_async(...) GW_NAMED_2(gw_monitored_barrier_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_all_reduce_all(...) GW_NAMED_5(gw_all_reduce_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_all_reduce_all_async(...) GW_NAMED_5(gw_all_reduce_all_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_broadcast_all(...) GW_NAMED_5(gw_broadcast_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_broadcast_all_async(...) GW_NAMED_5(gw_broadcast_all_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_all_gather_all(...) GW_NAMED_4(gw_all_gather_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_all_gather_all_async(...) GW_NAMED_4(gw_all_gather_all_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_gather_to_all(...) GW_NAMED_5(gw_gather_to_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_gather_to_all_async(...) GW_NAMED_5(gw_gather_to_all_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_reduce_scatter_all(...) GW_NAMED_5(gw_reduce_scatter_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_reduce_scatter_all_async(...) GW_NAMED_5(gw_reduce_scatter_all_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_letter_options_defaults .tag = 0, .timeout_ms = GW_GROUP_TIMEOUT, .origin = NULL
 #define gw_send(...) GW_NAMED_4(gw_send_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_isend(...) GW_NAMED_4(gw_isend_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_recv(...) GW_NAMED_3(gw_recv_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_irecv(...) GW_NAMED_3(gw_irecv_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_recv_any(...) GW_NAMED_3(gw_recv_any_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_irecv_any(...) GW_NAMED_2(gw_irecv_any_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_batch(...) GW_NAMED_4(gw_batch_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_batch_async(...) GW_NAMED_4(gw_batch_async_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 // clang-format on

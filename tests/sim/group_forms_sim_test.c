@@ -1,0 +1,358 @@
+// The forms of collectives in the simulator: which options each takes, what the asynchronous ones give.
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <math.h>
+#include <string.h>
+
+static cluster_options workers(int count) {
+    return (cluster_options){ .world_size = count };
+}
+
+static void expect(gw_scope *s, gw_status status, const char *text) {
+    const gw_error *e = gw_scope_error(s);
+    if (!strstr(e->text, text)) fail_msg("\"%s\" instead of \"%s\"", e->text, text);
+    assert_int_equal(e->status, status);
+    gw_scope_clear(s);
+}
+
+// ---- Options ------------------------------------------------------------------------------------
+
+enum { MEMBERS = 2, FACTOR = 1, SIZES = 2, INTO = 4, OPTIONS_END = 8 };
+
+// What a call of a table below is made with: two rows, and the same as a list.
+typedef struct given {
+    gw_scope *s;
+    gw_group *g;
+    gw_tensor *x;
+    gw_tensor *rows;  // sparse
+    gw_list *list;    // at the root; NULL
+    gw_collective_options o;
+} given;
+
+typedef struct form {
+    const char *name;  // as sentences have it
+    int takes;
+    int rows;  // of the result, which |.into| is to have
+    void (*call)(given *x);
+} form;
+
+// clang-format off
+static void all_reduce(given *x) { gw_all_reduce_with(x->s, x->g, x->x, GW_SUM, x->o); }
+static void all_reduce_max(given *x) { gw_all_reduce_with(x->s, x->g, x->x, GW_MAX, x->o); }
+static void all_reduce_rows(given *x) { gw_all_reduce_with(x->s, x->g, x->rows, GW_AVG, x->o); }
+static void all_reduce_async(given *x) { gw_wait(x->s, gw_all_reduce_async_with(x->s, x->g, x->x, GW_AVG, x->o)); }
+static void reduce(given *x) { gw_reduce_with(x->s, x->g, x->x, GW_AVG, 1, x->o); }
+static void broadcast(given *x) { gw_broadcast_with(x->s, x->g, x->x, 0, x->o); }
+static void all_gather(given *x) { gw_all_gather_with(x->s, x->g, x->x, x->o); }
+static void all_gather_rows(given *x) { gw_all_gather_with(x->s, x->g, x->rows, x->o); }
+static void all_gather_list(given *x) { gw_all_gather_list_with(x->s, x->g, x->x, x->o); }
+static void gather_to(given *x) { gw_gather_to_with(x->s, x->g, x->x, 1, x->o); }
+static void scatter_from(given *x) { gw_scatter_from_with(x->s, x->g, x->list, 0, x->o); }
+static void reduce_scatter(given *x) { gw_reduce_scatter_with(x->s, x->g, x->x, GW_SUM, x->o); }
+static void all_to_all(given *x) { gw_all_to_all_with(x->s, x->g, x->x, x->o); }
+static void barrier(given *x) { gw_barrier_with(x->s, x->g, x->o); }
+static void monitored_barrier(given *x) { gw_monitored_barrier_with(x->s, x->g, x->o); }
+static void all_reduce_all(given *x) { gw_all_reduce_all_with(x->s, x->g, &x->x, 1, GW_SUM, x->o); }
+static void broadcast_all(given *x) { gw_broadcast_all_with(x->s, x->g, &x->x, 1, 1, x->o); }
+static void all_gather_all(given *x) { gw_all_gather_all_with(x->s, x->g, &x->x, 1, x->o); }
+static void gather_to_all(given *x) { gw_gather_to_all_with(x->s, x->g, &x->x, 1, 0, x->o); }
+static void reduce_scatter_all(given *x) { gw_reduce_scatter_all_with(x->s, x->g, &x->x, 1, GW_SUM, x->o); }
+static void all_gather_value(given *x) { gw_all_gather_value_with(x->s, x->g, gw_value_of(3), x->o); }
+static void gather_value_to(given *x) { gw_gather_value_to_with(x->s, x->g, gw_value_of(3), 0, x->o); }
+static void broadcast_value(given *x) { gw_broadcast_value_with(x->s, x->g, gw_value_of(3), 1, x->o); }
+static void scatter_value_from(given *x) { gw_scatter_value_from_with(x->s, x->g, x->list, 0, x->o); }
+// clang-format on
+
+static const form forms[] = {
+    { "gw_all_reduce: ", FACTOR | INTO, 2, all_reduce },
+    { "gw_all_reduce: ", INTO, 2, all_reduce_max },
+    { "gw_all_reduce: ", FACTOR, 0, all_reduce_rows },
+    { "gw_all_reduce: ", FACTOR, 0, all_reduce_async },
+    { "gw_reduce: ", FACTOR | INTO, 2, reduce },
+    { "gw_broadcast: ", INTO, 2, broadcast },
+    { "gw_all_gather: ", INTO, 4, all_gather },
+    { "gw_all_gather: ", 0, 0, all_gather_rows },
+    { "gw_all_gather_list: ", 0, 0, all_gather_list },
+    { "gw_gather_to: ", INTO, 4, gather_to },
+    { "gw_scatter_from: ", INTO, 2, scatter_from },
+    { "gw_reduce_scatter: ", FACTOR | SIZES | INTO, 1, reduce_scatter },
+    { "gw_all_to_all: ", SIZES | INTO, 2, all_to_all },
+    { "gw_barrier: ", 0, 0, barrier },
+    { "gw_monitored_barrier: ", 0, 0, monitored_barrier },
+    { "gw_all_reduce_all: ", FACTOR, 0, all_reduce_all },
+    { "gw_broadcast_all: ", 0, 0, broadcast_all },
+    { "gw_all_gather_all: ", 0, 0, all_gather_all },
+    { "gw_gather_to_all: ", 0, 0, gather_to_all },
+    { "gw_reduce_scatter_all: ", FACTOR, 0, reduce_scatter_all },
+    { "gw_all_gather_value: ", 0, 0, all_gather_value },
+    { "gw_gather_value_to: ", 0, 0, gather_value_to },
+    { "gw_broadcast_value: ", 0, 0, broadcast_value },
+    { "gw_scatter_value_from: ", 0, 0, scatter_value_from },
+};
+
+enum { FORMS = sizeof forms / sizeof *forms };
+
+static const int64_t halves[MEMBERS] = { 1, 1 };
+
+static void name_option(given *x, const form *f, int option) {
+    x->o = GW_OPTIONS(gw_collective_options);
+    if (option == FACTOR) x->o.factor = 2;
+    if (option == SIZES) x->o.sizes = halves;
+    if (option == INTO) x->o.into = gw_zeros(x->s, GW_F32, f->rows ? f->rows : 2);
+}
+
+static void name_each_option(gw_scope *s, int rank, void *context) {
+    (void)context;
+    given x = { .s = s, .g = gw_group_world(s), .x = gw_ones(s, GW_F32, 2) };
+    x.rows = gw_rows(s, gw_zeros(s, GW_I64, 1), gw_ones(s, GW_F32, 1, 2), 4);
+    x.list = rank ? NULL : gw_list_open(s);
+    for (int i = 0; x.list && i < MEMBERS; i++) gw_list_add(s, x.list, x.x);
+    static const char *const names[] = {
+        [FACTOR] = ".factor", [SIZES] = ".sizes", [INTO] = ".into"
+    };
+    for (int i = 0; i < FORMS; i++) {
+        for (int option = 1; option < OPTIONS_END; option *= 2) {
+            name_option(&x, &forms[i], option);
+            forms[i].call(&x);
+            bool takes = forms[i].takes & option;
+            if (takes && !gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+            if (takes) continue;
+            testing_note("%s%s", forms[i].name, names[option]);
+            expect(s, GW_INVALID, names[option]);
+            forms[i].call(&x);
+            expect(s, GW_INVALID, forms[i].name);
+            gw_barrier(s, x.g);  // nothing was sent
+            if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+        }
+        name_option(&x, &forms[i], 0);
+        forms[i].call(&x);
+        if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+        x.o.timeout_ms = -2;
+        forms[i].call(&x);
+        expect(s, GW_INVALID, "a timeout of -2 ms");
+    }
+    gw_letter one = { .peer = 1 - rank, .send = x.x };
+    gw_batch(s, x.g, &one, 1, .tag = 3);
+    expect(s, GW_INVALID, "gw_batch: .tag is of gw_send and gw_recv; here each letter has its own");
+}
+
+static void options_that_an_operation_has_no_use_for_are_refused(void **state) {
+    (void)state;
+    cluster_run(1, workers(MEMBERS), name_each_option, NULL);
+}
+
+// ---- Factors ------------------------------------------------------------------------------------
+
+static void multiply(gw_scope *s, int rank, void *context) {
+    (void)context, (void)rank;
+    gw_group *g = gw_group_world(s);
+    gw_tensor *x = gw_full(s, GW_F32, 1, 2), *whole = gw_full(s, GW_I64, 3, 2);
+    gw_all_reduce(s, g, whole, GW_SUM, .factor = 0.5);
+    expect(s, GW_INVALID,
+           "gw_all_reduce: a .factor of 0.5 for numbers of i64, which takes whole ones");
+    gw_all_reduce_async(s, g, gw_to_dtype(s, whole, GW_U8), GW_SUM, .factor = -1.5);
+    expect(s, GW_INVALID, "a .factor of -1.5 for numbers of u8");
+    gw_reduce_scatter(s, g, whole, GW_SUM, .factor = 1e300);
+    expect(s, GW_INVALID, "gw_reduce_scatter: a .factor of 1.0000000000000001e+300 for numbers");
+    gw_all_reduce_all(s, g, &whole, 1, GW_SUM, .factor = 0.5);
+    expect(s, GW_INVALID, "gw_all_reduce_all: a .factor of 0.5 for numbers of i64");
+    gw_all_reduce(s, g, x, GW_SUM, .factor = -(double)NAN);
+    expect(s, GW_INVALID, "gw_all_reduce: .factor is not a number");
+    gw_reduce(s, g, x, GW_AVG, 0, .factor = -(double)INFINITY);
+    expect(s, GW_INVALID, "gw_reduce: .factor is infinite");
+    gw_all_reduce(s, g, x, GW_PRODUCT, .factor = 2);
+    expect(s, GW_INVALID, "gw_all_reduce: .factor is for sums and means, not for product");
+    gw_tensor *sum = gw_all_reduce(s, g, whole, GW_SUM, .factor = -2);
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    assert_string_equal(gw_to_text(s, sum), "tensor([-12, -12])");
+}
+
+static void factors_are_finite_and_whole_for_integers(void **state) {
+    (void)state;
+    cluster_run(1, workers(MEMBERS), multiply, NULL);
+}
+
+// ---- Forms that do not wait ---------------------------------------------------------------------
+
+static void expect_same(gw_scope *s, gw_value x, gw_value y) {
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    gw_list *a = gw_list_of(s, x), *b = gw_list_of(s, y);
+    assert_int_equal(gw_list_count(a), gw_list_count(b));
+    for (int i = 0; i < gw_list_count(a); i++) {
+        const char *text = gw_to_text(s, gw_tensor_of(s, gw_list_get(s, b, i)));
+        assert_string_equal(gw_to_text(s, gw_tensor_of(s, gw_list_get(s, a, i))), text);
+    }
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+}
+
+static void start_several(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    int n = gw_group_size(g);
+    gw_tensor *xs[] = { gw_full(s, GW_F32, rank + 1, 2 * n, 3), gw_full(s, GW_I64, rank, n),
+                        gw_full(s, GW_F32, 10 * rank, n), gw_full(s, GW_F64, 0.5, n, 1) };
+    gw_future *fs[] = { gw_all_reduce_all_async(s, g, xs, 4, GW_SUM),
+                        gw_broadcast_all_async(s, g, xs, 4, n - 1),
+                        gw_all_gather_all_async(s, g, xs, 4),
+                        gw_gather_to_all_async(s, g, xs, 4, 0),
+                        gw_reduce_scatter_all_async(s, g, xs, 4, GW_MAX),
+                        gw_all_reduce_all_async(s, g, NULL, 0, GW_SUM) };
+    gw_list *waited[] = { gw_all_reduce_all(s, g, xs, 4, GW_SUM),
+                          gw_broadcast_all(s, g, xs, 4, n - 1),
+                          gw_all_gather_all(s, g, xs, 4),
+                          gw_gather_to_all(s, g, xs, 4, 0),
+                          gw_reduce_scatter_all(s, g, xs, 4, GW_MAX),
+                          gw_list_open(s) };
+    for (int i = 0; i < 6; i++) expect_same(s, gw_wait(s, fs[i]), gw_value_of(waited[i]));
+    gw_tensor *leaf = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
+    gw_all_reduce_all_async(s, g, ((gw_tensor *[]){ xs[1], leaf }), 2, GW_SUM);
+    expect(s, GW_INVALID, "gw_all_reduce_all_async: a tensor that needs a gradient: detach it");
+    gw_future *f = gw_all_reduce_all_async(s, g, xs, 4, rank == 1 ? GW_MIN : GW_SUM);
+    gw_wait(s, f);
+    if (n > 1) expect(s, GW_MISMATCH, "all_reduce min");
+    gw_barrier(s, g);
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+}
+
+static void several_start_together(void **state) {
+    (void)state;
+    for (int n = 1; n <= 3; n++)
+        for (uint64_t seed = 1; seed <= 10; seed++)
+            cluster_run(seed, workers(n), start_several, NULL);
+}
+
+// What is brought is what it was when it was called.
+static void start_values(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    int n = gw_group_size(g);
+    gw_tensor *x = gw_full(s, GW_F32, rank, 30000), *other = gw_full(s, GW_F32, -1, 30000);
+    gw_list *mine = gw_list_open(s), *items = gw_list_open(s), *tensors = gw_list_open(s);
+    gw_map *map = gw_map_open(s);
+    gw_list_add(s, mine, x);
+    gw_map_put(s, map, "x", x);
+    gw_list_add(s, mine, map);
+    for (int i = 0; i < n; i++) gw_list_add(s, items, 7 * i);
+    for (int i = 0; i < n; i++) gw_list_add(s, tensors, x);
+    gw_future *all = gw_all_gather_value_async(s, g, mine);
+    gw_future *there = gw_gather_value_to_async(s, g, x, n - 1);
+    gw_future *from = gw_broadcast_value_async(s, g, rank == 0 ? "hello" : "no", 0);
+    gw_future *part = gw_scatter_value_from_async(s, g, rank == 0 ? items : NULL, 0);
+    gw_future *row = gw_scatter_from_async(s, g, rank == 0 ? tensors : NULL, 0);
+    gw_future *end = gw_monitored_barrier_async(s, g);
+    gw_copy_(s, x, other);
+    gw_list_add(s, mine, 5);
+    gw_map_put(s, map, "y", 5);
+    gw_wait(s, end);
+    gw_list *came = gw_list_of(s, gw_wait(s, all)), *last = gw_list_of(s, gw_wait(s, there));
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    assert_int_equal(gw_list_count(came), n);
+    assert_int_equal(gw_list_count(last), rank == n - 1 ? n : 0);
+    for (int i = 0; i < n; i++) {
+        gw_list *theirs = gw_list_of(s, gw_list_get(s, came, i));
+        assert_int_equal(gw_list_count(theirs), 2);
+        gw_tensor *first = gw_tensor_of(s, gw_list_get(s, theirs, 0));
+        assert_int_equal((int)gw_item(s, gw_min(s, first)), i);
+        gw_map *second = gw_map_of(s, gw_list_get(s, theirs, 1));
+        assert_int_equal(gw_map_count(second), 1);
+        assert_int_equal((int)gw_item(s, gw_min(s, gw_tensor_of(s, gw_map_get(s, second, "x")))),
+                         i);
+        if (rank == n - 1)
+            assert_int_equal((int)gw_item(s, gw_min(s, gw_tensor_of(s, gw_list_get(s, last, i)))),
+                             i);
+    }
+    assert_string_equal(gw_string_of(s, gw_wait(s, from)), "hello");
+    assert_int_equal(gw_int_of(s, gw_wait(s, part)), 7 * rank);
+    assert_int_equal((int)gw_item(s, gw_max(s, gw_tensor_of(s, gw_wait(s, row)))), 0);
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+}
+
+static void values_start_together_as_they_are(void **state) {
+    (void)state;
+    for (int n = 1; n <= 3; n++)
+        for (uint64_t seed = 1; seed <= 10; seed++)
+            cluster_run(seed, workers(n), start_values, NULL);
+}
+
+static void receive_any(gw_scope *s, int rank, void *context) {
+    (void)context;
+    int ranks[] = { 3, 1, 0 };  // a member's rank is not that in the job
+    gw_group *all = gw_group_world(s), *g = rank == 2 ? NULL : gw_group_of(s, all, ranks, 3);
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    if (!g) return;
+    int me = gw_group_rank(g);
+    if (me == 0) {
+        gw_future *fs[] = { gw_irecv_any(s, g, .tag = 4), gw_irecv_any(s, g, .tag = 4) };
+        bool seen[3] = { false };
+        for (int i = 0; i < 2; i++) {
+            gw_list *both = gw_list_of(s, gw_wait(s, fs[i]));
+            int from = (int)gw_int_of(s, gw_list_get(s, both, 0));
+            if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+            assert_true(from > 0 && from < 3 && !seen[from]);
+            seen[from] = true;
+            assert_int_equal(gw_item_int(s, gw_tensor_of(s, gw_list_get(s, both, 1))), 100 + from);
+        }
+        gw_drop(s, gw_irecv_any(s, g));
+    } else {
+        gw_send(s, g, gw_full(s, GW_I64, 100 + me, 1), 0, .tag = 4);
+    }
+    gw_barrier(s, g);
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+}
+
+static void letters_of_anybody_are_awaited_by_futures(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) cluster_run(seed, workers(4), receive_any, NULL);
+}
+
+// Inline functions call all forms that do not wait, and none that does.
+static gw_group *the_group;
+
+GW_FUNCTION(group_forms_start, GW_INLINE, "int") {
+    int which = (int)gw_arg_int(s, a, 0);
+    gw_tensor *x = gw_ones(s, GW_F32, 2);
+    gw_group *g = the_group;
+    switch (which) {
+    case 0: return gw_value_of(gw_all_reduce_all_async(s, g, &x, 1, GW_SUM));
+    case 1: return gw_value_of(gw_all_gather_value_async(s, g, 3));
+    case 2: return gw_value_of(gw_monitored_barrier_async(s, g));
+    case 3: return gw_value_of(gw_irecv_any(s, g));
+    case 4: gw_monitored_barrier(s, g); break;
+    case 5: gw_all_reduce_all(s, g, &x, 1, GW_SUM); break;
+    case 6: gw_group_split(s, g, 0, 0); break;
+    case 7: gw_group_agree(s, g, 1); break;
+    case 8: gw_group_reform(s, g); break;
+    default: gw_group_knock(s, "nobody's"); break;
+    }
+    return gw_none();
+}
+
+static void call_inline(gw_scope *s, int rank, void *context) {
+    (void)context, (void)rank;
+    gw_group *g = the_group = gw_group_world(s);
+    for (int which = 0; which < 10; which++) {
+        if (which == 3) gw_isend(s, g, gw_ones(s, GW_F32, 2), 0);
+        gw_value v = gw_rpc_sync(s, "w0", "group_forms_start", which);
+        if (which < 4 && !gw_ok(s)) fail_msg("%d: %s", which, gw_scope_error(s)->text);
+        if (which == 0) {
+            gw_tensor *x = gw_tensor_of(s, gw_list_get(s, gw_list_of(s, v), 0));
+            assert_int_equal((int)gw_item(s, gw_max(s, x)), 1);
+        }
+        if (which < 4) continue;
+        if (!strstr(gw_scope_error(s)->text, "a wait inside"))
+            fail_msg("%d: %s", which, gw_scope_error(s)->text);
+        gw_scope_clear(s);
+    }
+}
+
+static void inline_functions_start_what_they_may_not_wait_for(void **state) {
+    (void)state;
+    cluster_run(1, workers(1), call_inline, NULL);
+}
+
+GW_TESTS(group_forms_sim, options_that_an_operation_has_no_use_for_are_refused,
+         factors_are_finite_and_whole_for_integers, several_start_together,
+         values_start_together_as_they_are, letters_of_anybody_are_awaited_by_futures,
+         inline_functions_start_what_they_may_not_wait_for);
