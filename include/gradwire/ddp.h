@@ -49,8 +49,11 @@ typedef enum gw_buffers {
 // gw_ddp_open(s, model, .group = g, ...): all members call it. Its parameters are those of |model|
 // that want a gradient, each once, in the order of gw_parameters. Those and all buffers take the
 // values of rank 0, and the model is asked for buffers before each gw_module_call.
-// MISMATCH with both sides if the models differ in names, shapes or dtypes; INVALID for a model
-// without such parameters, and for options out of range; DUPLICATE if one of them is in another one. Source: Li et al. 2020.
+// MISMATCH with both sides if the models differ in names, shapes or dtypes, or members in options,
+// but |check_finite|, |copy_gradients| and |ignore|; TIMEOUT with those that have not come: who opens alone
+// is told so, and the next opening is well. What fails here on one member fails on all. INVALID for a model
+// without such parameters, and for options out of range; DUPLICATE if one of them is in another one.
+// Source: Li et al. 2020.
 typedef struct gw_ddp_options {
     gw_group *group GW_DEFAULT(NULL);                // NULL: all workers that are there
     int64_t bucket_bytes GW_DEFAULT(25 << 20);       // a bucket is full with so many

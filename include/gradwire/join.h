@@ -65,7 +65,8 @@ typedef struct gw_joinable {
 // gw_join_open(s, joinables, count, ...): all members call it, with as many in the same order.
 // Shadows share a scope: what a gw_ddp's shadow leaves in it as gradients, those behind it find.
 // INVALID if the joinables' groups have different members, or an optimizer has parameters of other
-// workers; WRONG_STATE for a gw_ddp that is in another join.
+// workers; WRONG_STATE for a gw_ddp that is in another join; DUPLICATE for one that is there twice;
+// MISMATCH if members have other joinables, or differ in |active_divisor| or |off|.
 typedef struct gw_join_options {
     // Gradients are sums divided by the number of active members; else by that of all, so that a
     // member without input counts as one with gradients of zero.

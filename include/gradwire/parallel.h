@@ -43,7 +43,7 @@ extern "C" {
 // skip a step, or none.
 //
 // INVALID if it has parameters of other workers; WRONG_STATE if it has stepped, or is sharded already;
-// MISMATCH if the members' parameters differ.
+// MISMATCH if the members' parameters or options differ.
 typedef enum gw_shard_gradients {
     GW_WHOLE,   // each member has all of them
     GW_SHARDED  // each has those of its part

@@ -171,8 +171,10 @@ static gw_status find_hosts_on_loop(gw_group *g, gw_error *error) {
     return GW_OK;
 }
 
-// Gives it its id, unless it has one, and hands it to |s|.
-static gw_group *add_group(gw_scope *s, agent *a, gw_group *g) {
+typedef gw_status adding(gw_group *g, gw_error *error);
+
+// By |add|, with the loop lock, and hands it to |s|.
+static gw_group *add_group_by(gw_scope *s, agent *a, gw_group *g, adding *add) {
     gw_error error = { 0 };
     if (!g) {
         scope_fail(s, GW_NO_MEMORY, "no memory for a group");
@@ -182,7 +184,7 @@ static gw_group *add_group(gw_scope *s, agent *a, gw_group *g) {
     g->wanted_backend = NULL;
     env_enter(a->env);
     if (!status) status = find_hosts_on_loop(g, &error);
-    if (!status) status = groups_add_on_loop(g, &error);
+    if (!status) status = add(g, &error);
     env_leave(a->env);
     if (status) {
         scope_fail_with(s, &error);
@@ -193,13 +195,15 @@ static gw_group *add_group(gw_scope *s, agent *a, gw_group *g) {
     return g ? g : &group_poison;
 }
 
+static gw_group *add_group(gw_scope *s, agent *a, gw_group *g) {
+    return add_group_by(s, a, g, groups_add_on_loop);
+}
+
 static gw_group *open_group(gw_scope *s, const gw_worker *workers, int count,
-                            gw_group_open_options o, const char *title, bool is_own) {
+                            gw_group_open_options o, const char *title) {
     agent *a = s->error ? NULL : agent_of(s);
     if (!a || !check_members(s, a, workers, count) || !check_options(s, o)) return &group_poison;
-    gw_group *g = make_group(a, workers, count, o, title);
-    if (g) g->is_own = is_own;
-    return add_group(s, a, g);
+    return add_group(s, a, make_group(a, workers, count, o, title));
 }
 
 gw_group *group_open_next(gw_scope *s, agent *a, const decision *d, bool has_name,
@@ -224,13 +228,13 @@ gw_group *group_open_next(gw_scope *s, agent *a, const decision *d, bool has_nam
 
 gw_group *gw_group_open_with(gw_scope *s, const gw_worker *workers, int count,
                              gw_group_open_options options) {
-    return open_group(s, workers, count, options, NULL, false);
+    return open_group(s, workers, count, options, NULL);
 }
 
 gw_group *gw_group_world_with(gw_scope *s, gw_group_open_options options) {
     int count;
     const gw_worker *workers = gw_rpc_workers(s, &count);
-    return s->error ? &group_poison : open_group(s, workers, count, options, "world", false);
+    return s->error ? &group_poison : open_group(s, workers, count, options, "world");
 }
 
 bool group_is_given(gw_scope *s, const gw_group *g, const char *what) {
@@ -276,7 +280,7 @@ gw_group *gw_group_of_with(gw_scope *s, gw_group *g, const int *ranks, int count
         }
         workers[i] = worker_of(g, ranks[i]);
     }
-    return workers ? open_group(s, workers, count, options, NULL, false) : &group_poison;
+    return workers ? open_group(s, workers, count, options, NULL) : &group_poison;
 }
 
 gw_group *gw_group_blocks_with(gw_scope *s, gw_group *g, int size, gw_group_open_options options) {
@@ -291,25 +295,27 @@ gw_group *gw_group_blocks_with(gw_scope *s, gw_group *g, int size, gw_group_open
     return ranks ? gw_group_of_with(s, g, ranks, size, options) : &group_poison;
 }
 
-// Its id follows from that of |of|, which is another one in each generation: newcomers have opened
-// less than the others.
-gw_group *group_open_own(gw_scope *s, gw_group *of) {
-    int count = of ? of->count : 0;
-    if (of && !is_usable(s, of)) return &group_poison;
-    const gw_worker *all = of ? NULL : gw_rpc_workers(s, &count);
-    gw_worker *workers = gw_alloc(s, (size_t)(count + 1) * sizeof *workers);
-    for (int i = 0; workers && gw_ok(s) && i < count; i++)
-        workers[i] = of ? worker_of(of, i) : all[i];
-    if (!gw_ok(s)) return &group_poison;
-    gw_group_open_options options = GW_OPTIONS(gw_group_open_options);
-    if (of) options.backend = of->backend->name;
-    if (of) options.any_order = of->any_order;
-    if (of) options.timeout_ms = of->timeout_ms;
-    if (!of) return open_group(s, workers, count, options, "world", true);
-    if (!check_members(s, of->agent, workers, count)) return &group_poison;
-    gw_group *g = make_group(of->agent, workers, count, options, NULL);
-    if (g) group_name_child(g, of);
+// ---- For rooms above ----------------------------------------------------------------------------
+
+// Its id follows from that of |of|, which is another one in each generation, and from a number that all
+// members know.
+gw_group *group_open_child(gw_scope *s, gw_group *of, uint64_t number) {
+    gw_worker *workers = gw_alloc(s, (size_t)of->count * sizeof *workers);
+    for (int i = 0; workers && i < of->count; i++) workers[i] = worker_of(of, i);
+    if (!workers) return &group_poison;
+    gw_group_open_options options =
+        GW_OPTIONS(gw_group_open_options, .timeout_ms = of->timeout_ms,
+                   .backend = of->backend->name, .any_order = of->any_order);
+    gw_group *g = make_group(of->agent, workers, of->count, options, NULL);
+    if (g) group_name_child(g, of, number);
     return add_group(s, of->agent, g);
+}
+
+gw_group *group_open_world(gw_scope *s, agent *a, const gw_worker *workers, int count) {
+    if (!check_members(s, a, workers, count)) return &group_poison;
+    gw_group_open_options options = GW_OPTIONS(gw_group_open_options);
+    gw_group *g = make_group(a, workers, count, options, NULL);
+    return add_group_by(s, a, g, groups_add_world_on_loop);
 }
 
 // ---- Looking ------------------------------------------------------------------------------------

@@ -74,6 +74,9 @@ typedef struct notice {
 // Keys from here on are final, GRP-21: those of series, and of collectives that are the only ones of
 // theirs, as a pass has them.
 #define GROUP_KEY_SERIES ((uint64_t)1 << 62)
+// Of the collectives by which members open groups of the library's own, GRP-22.
+#define GROUP_KEY_OPENING (GROUP_KEY_SERIES - 1)
+#define GROUP_OPENINGS " of openings"  // in sentences
 #define GROUP_KEY_ONCE ((uint64_t)1 << 63)
 
 static inline bool key_is_final(uint64_t key) {
@@ -165,7 +168,6 @@ struct gw_group {
     agreements *agreements;  // NULL before the first one
     bool is_absent;          // GRP-18: this member
     bool is_over;            // there is a next generation
-    uint32_t children;       // groups that were opened by group_open_own
 
     // the leader's
     list_node reports;
@@ -199,9 +201,26 @@ bool group_header_read(reader *in, group_header *out);
 
 extern gw_group group_poison;
 
-// For a room above: a group of its own with the members, the backend and the deadlines of |of|, NULL: all that
-// are there, so that its collectives are never taken for the program's. As gw_group_of.
-gw_group *group_open_own(gw_scope *s, gw_group *of);
+// ---- For rooms above (opening.c) ----------------------------------------------------------------
+// Groups of their own, so that their collectives are never taken for the program's.
+
+typedef struct opening {
+    const char *function;  // that the program has called
+    const char *of;        // what it is to open, for people; NULL: nothing is said
+    gw_list *options;      // a text for each that members have to have alike; NULL: none
+    gw_value own;          // what this member says besides
+
+    gw_list *told;  // what each member has said besides, by rank; belongs to the scope of the call
+} opening;
+
+// One with the members, the backend and the deadlines of |of|, NULL: all that are there, which |keeper| holds. A
+// collective of |of|: fails |s| on all members if one does not come, or opens something else, MISMATCH.
+gw_group *group_open_own(gw_scope *s, gw_scope *keeper, gw_group *of, opening *o);
+// This member has failed with |s| before it could do so: the others hear of that.
+void group_open_own_failed(gw_scope *s, gw_group *of);
+// group.c: the child of that number; and the parent of groups that have no other one.
+gw_group *group_open_child(gw_scope *s, gw_group *of, uint64_t number);
+gw_group *group_open_world(gw_scope *s, agent *a, const gw_worker *workers, int count);
 // The generation that |d| names, of which this worker is a member: broken if another one is lost.
 gw_group *group_open_next(gw_scope *s, agent *a, const decision *d, bool has_name,
                           int64_t timeout_ms);

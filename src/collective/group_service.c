@@ -70,16 +70,15 @@ static bool is_open(const groups *x, const char *name) {
     return false;
 }
 
-// What is said of it names no other one of the same members.
-void group_name_child(gw_group *g, gw_group *of) {
-    env_enter(of->agent->env);
-    uint32_t number = ++of->children;
-    env_leave(of->agent->env);
+// What is said of it names no other one: it has the title of its parent.
+void group_name_child(gw_group *g, const gw_group *of, uint64_t number) {
+    enum { ROOM_FOR_NUMBER = 24 };
     g->id = hash_u64(of->id ^ hash_u64(number ^ UINT64_C(0x6368696c64)));
     g->is_own = true;
-    size_t at = strlen(g->name);
-    snprintf(g->name + at, sizeof g->name - at, of->generation ? " #%u.%u" : " #%u", number,
-             of->generation);
+    size_t size = 0;
+    for (const char *at = strchr(of->title, '"'); at && *at; at++)
+        if (*at != '"' && size < sizeof g->name - ROOM_FOR_NUMBER) g->name[size++] = *at;
+    snprintf(g->name + size, sizeof g->name - size, " #%llu", (unsigned long long)number);
 }
 
 // |before|: groups of that name and list that were opened here.
@@ -89,7 +88,7 @@ static void give_title(gw_group *g, uint64_t before) {
     size_t left = sizeof g->title - (size_t)size;
     if (g->generation)
         snprintf(end, left, " (generation %u)", g->generation);
-    else if (before && !g->is_own)
+    else if (before)
         snprintf(end, left, " #%llu", (unsigned long long)before + 1);
 }
 
@@ -98,9 +97,6 @@ static gw_status draw_id(groups *x, gw_group *g, gw_error *error) {
     uint64_t same = hash_u64(g->list ^ name);
     uintptr_t before = (uintptr_t)map_find(&x->opened, same);
     g->id = hash_u64((g->has_name ? name : g->list) ^ before);
-    size_t at = strlen(g->name);
-    if (g->is_own)  // what is said of it names no other one of the same members
-        snprintf(g->name + at, sizeof g->name - at, " #%llu", (unsigned long long)before + 1);
     if (map_find(&x->groups, g->id) || (g->has_name && is_open(x, g->name)))
         return error_set(error, GW_DUPLICATE, "a group \"%s\" is open here already", g->name);
     if (!map_put(&x->opened, same, (void *)(before + 1)))
@@ -145,6 +141,28 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
     if (lost.status) lost.status = GW_DISCONNECTED;
     if (lost.status) group_break_on_loop(g, &lost);
     return GW_OK;
+}
+
+// Its name ends with how many there were before of its members, unless it is the first.
+gw_status groups_add_world_on_loop(gw_group *g, gw_error *error) {
+    groups *x = groups_of(g->agent);
+    uint64_t same = hash_u64(g->list ^ UINT64_C(0x776f726c64));
+    uintptr_t before = (uintptr_t)map_find(&x->opened, same);
+    size_t at = strlen(g->name);
+    snprintf(g->name + at, sizeof g->name - at, before ? " (all %llu)" : " (all)",
+             (unsigned long long)before + 1);
+    g->id = hash_u64(same ^ before);
+    g->is_own = true;
+    if (map_find(&x->groups, g->id))
+        return error_set(error, GW_WRONG_STATE, "another thread opens a group of all workers");
+    if (!map_put(&x->opened, same, (void *)(before + 1)) || !map_put(&x->worlds, g->list, g))
+        return error_set(error, GW_NO_MEMORY, "no memory for a group");
+    gw_status status = groups_add_on_loop(g, error);
+    if (status)
+        map_take(&x->worlds, g->list);
+    else
+        handle_retain(g);
+    return status;
 }
 
 void groups_remember_closed_on_loop(const agent *a, uint64_t id, uint64_t released, int leader) {
@@ -587,6 +605,7 @@ static void free_state(void *state) {
     groups *x = state;
     map_fini(&x->groups);
     map_fini(&x->opened);
+    map_fini(&x->worlds);
     knock_free(x);
     mem_free(x->closed);
     mem_free(x);
@@ -607,5 +626,6 @@ const service group_service = {
     .lost = lost,
     .pending = list_pending,
     .stop = stop,
+    .close = openings_close,
     .free = free_state,
 };

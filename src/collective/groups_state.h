@@ -17,6 +17,7 @@ typedef struct closed_group {
 typedef struct groups {
     map groups;       // by id
     map opened;       // by name and list: how many there were
+    map worlds;       // opening.c: by list, with one count
     list_node early;  // of groups that are not open here
     // A message was dropped for want of memory: from then on, what seems out of place may only be behind it, and is
     // dropped, too.
@@ -30,7 +31,8 @@ typedef struct groups {
 
 groups *groups_of(const agent *a);
 void knock_free(groups *x);
-void group_name_child(gw_group *g, gw_group *of);  // gives one more its id; without the loop lock
+void group_name_child(gw_group *g, const gw_group *of, uint64_t number);  // and gives it its id
+void openings_close(agent *a);
 // What comes for it later is answered as by one that has closed it.
 void groups_remember_closed_on_loop(const agent *a, uint64_t id, uint64_t released, int leader);
 const closed_group *groups_find_closed_on_loop(const agent *a, uint64_t id);  // NULL
@@ -38,6 +40,8 @@ const closed_group *groups_find_closed_on_loop(const agent *a, uint64_t id);  //
 // Gives |g| its id, and takes in what came for it early. DUPLICATE, LIMIT, NO_MEMORY, DISCONNECTED,
 // WRONG_STATE.
 gw_status groups_add_on_loop(gw_group *g, gw_error *error);
+// The same of one that is the parent of groups which have no other one.
+gw_status groups_add_world_on_loop(gw_group *g, gw_error *error);
 void groups_remove_on_loop(gw_group *g);
 // The next one behind |*at|, which begins with 0; NULL at the end.
 gw_group *groups_next_on_loop(const agent *a, size_t *at);

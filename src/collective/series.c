@@ -15,6 +15,8 @@ void series_put_key(const gw_group *g, uint64_t key, sentence *out) {
     if (key_is_series(key))
         sentence_put(out, " of %s %llu", g->series_name,
                      (unsigned long long)(key - GROUP_KEY_SERIES));
+    else if (key == GROUP_KEY_OPENING)
+        sentence_put(out, "%s", GROUP_OPENINGS);
     else if (key)
         sentence_put(out, " of key %llu", (unsigned long long)key);
 }

@@ -41,7 +41,10 @@ bool sequence_has_told(const gw_group *g, const sequence *t, const gw_error *err
     const char *at = error->text, *place;
     while ((place = next_verdict(g, &at))) {
         unsigned long long number = 0, key = 0;
-        if (sscanf(place, "%llu of key %llu", &number, &key) < 1) continue;
+        int end = 0;
+        if (sscanf(place, "%llu%n of key %llu", &number, &end, &key) < 1) continue;
+        if (strncmp(place + end, GROUP_OPENINGS, strlen(GROUP_OPENINGS)) == 0)
+            key = GROUP_KEY_OPENING;
         if (key == t->key && number < t->next_then) return true;
     }
     return false;
@@ -162,11 +165,14 @@ static void apply(gw_group *g, uint64_t key, uint64_t first, uint64_t next, cons
     t->next_then = next;
     if (t->next < next && !has_mutation(MUTATION_NUMBER_NOT_ADVANCED)) t->next = next;
     end_runs(&g->runs, t, first, error, &ended, &told);
-    // What waits at one that has done all that lies before comes after the verdict.
-    if (ended || before < next) end_runs(&g->waiting, t, first, error, &ended, &told);
+    // What waits at one that has done all that lies before comes after the verdict. GRP-22: so does that of one that
+    // has not meant to come.
+    bool awaits_next = key == GROUP_KEY_OPENING && error->status == GW_TIMEOUT;
+    bool misses = before < next && !awaits_next;
+    if (ended || misses) end_runs(&g->waiting, t, first, error, &ended, &told);
     t->frozen = t->knows = t->missed = false;
     t->cancelled = 0;
-    if (!told && (ended || before < next)) miss(t, error);
+    if (!told && (ended || misses)) miss(t, error);
     list_each(l, &g->waiting) {
         run *r = list_entry(l, run, link);
         if (r->sequence == t) r->behind = false;

@@ -113,10 +113,33 @@ static bool check_options(gw_scope *s, const gw_ddp_options *o) {
     return gw_ok(s);
 }
 
+static const char *buffers_name(gw_buffers b) {
+    static const char *const names[] = { "GW_BUFFERS_BROADCAST", "GW_BUFFERS_LEFT",
+                                         "GW_BUFFERS_WITH_GRADIENTS", "GW_BUFFERS_AVERAGE" };
+    return names[b];
+}
+
+// Those that members have to have alike. What is looked at, and where means lie, is a member's own.
+static gw_list *describe_options(gw_scope *s, const gw_ddp_options *o) {
+    gw_list *all = gw_list_open(s);
+    gw_list_add(s, all, gw_format(s, ".shards = %d", o->shards));
+    gw_list_add(s, all, gw_format(s, ".bucket_bytes = %lld", (long long)o->bucket_bytes));
+    gw_list_add(s, all,
+                gw_format(s, ".first_bucket_bytes = %lld", (long long)o->first_bucket_bytes));
+    gw_list_add(s, all, gw_format(s, ".buffers = %s", buffers_name(o->buffers)));
+    gw_list_add(s, all, gw_format(s, ".static_graph = %s", o->static_graph ? "true" : "false"));
+    gw_list_add(s, all, gw_format(s, ".check_every = %lld", (long long)o->check_every));
+    return all;
+}
+
 static bool take_group(gw_scope *s, gw_ddp *d) {
-    gw_group *g = group_open_own(d->own, d->options.group);
-    if (!gw_ok(d->own)) {
-        scope_fail_with(s, gw_scope_error(d->own));
+    gw_scope *t = gw_scope_open(s);
+    opening o = { .function = "gw_ddp_open", .of = gw_module_name(d->model) };
+    o.options = describe_options(t, &d->options);
+    o.own = gw_value_of(replicas_describe(t, d));
+    gw_group *g = gw_ok(t) ? group_open_own(t, d->own, d->options.group, &o) : &group_poison;
+    if (!gw_ok(t)) {
+        gw_scope_close_up(t);
         return false;
     }
     d->group = g;
@@ -124,10 +147,12 @@ static bool take_group(gw_scope *s, gw_ddp *d) {
     d->stats.backend = g->backend->name;
     d->stats.world_size = gw_group_size(g);
     d->stats.rank = gw_group_rank(g);
+    replicas_compare_models(t, d, o.told);
     int shards = d->options.shards;
-    if (shards && shards % d->stats.world_size)
-        scope_fail(s, GW_INVALID, "gw_ddp_open: %d shards for %d members, who cannot share them",
+    if (gw_ok(t) && shards && shards % d->stats.world_size)
+        scope_fail(t, GW_INVALID, "gw_ddp_open: %d shards for %d members, who cannot share them",
                    shards, d->stats.world_size);
+    gw_scope_close_up(t);
     return gw_ok(s);
 }
 
@@ -188,11 +213,15 @@ static gw_ddp *take(gw_scope *s, agent *a, gw_module *model, gw_ddp_options opti
 
 gw_ddp *gw_ddp_open_with(gw_scope *s, gw_module *model, gw_ddp_options options) {
     agent *a = gw_ok(s) ? agent_of(s) : NULL;
-    if (!a || !module_is_usable(s, "gw_ddp_open", model) || !check_options(s, &options))
+    gw_ddp *d = NULL;
+    if (a && module_is_usable(s, "gw_ddp_open", model) && check_options(s, &options))
+        d = take(s, a, model, options);
+    if (!d || !replicas_collect(s, d)) {
+        group_open_own_failed(s, options.group);
+        if (d) handle_release(d);
         return &ddp_poison;
-    gw_ddp *d = take(s, a, model, options);
-    if (!d) return &ddp_poison;
-    bool ok = take_group(s, d) && replicas_collect(s, d) && replicas_compare_models(s, d);
+    }
+    bool ok = take_group(s, d);
     if (ok) replicas_broadcast(s, d, true, true, 0);
     ok = ok && gw_ok(s) && make_buckets(s, d) && enter_model(s, d);
     if (ok) return (d = scope_own(s, d)) ? d : &ddp_poison;

@@ -150,7 +150,9 @@ bool ddp_is_usable(gw_scope *s, const char *what, const gw_ddp *d);
 
 // Finds parameters and buffers of d->model. False with |s| failed.
 bool replicas_collect(gw_scope *s, gw_ddp *d);
-bool replicas_compare_models(gw_scope *s, gw_ddp *d);
+// What each member tells the others of the model's parameters and buffers; whether they have told the same.
+gw_list *replicas_describe(gw_scope *s, const gw_ddp *d);
+bool replicas_compare_models(gw_scope *s, const gw_ddp *d, const gw_list *told);
 // What |root| has of tensors |first| to |end|, of parameters with buffers behind them: NULL at |root|
 // itself, with |s| failed, and of a group of one. Put in place by replicas_put.
 gw_tensor **replicas_receive(gw_scope *s, gw_ddp *d, int first, int end, int root);

@@ -44,18 +44,36 @@ static bool check_part(gw_scope *s, const gw_joinable *p, int i) {
     return gw_ok(s);
 }
 
+static void check_once(gw_scope *s, const gw_joinable *parts, int count) {
+    for (int i = 0; i < count; i++)
+        for (int k = 0; k < i && gw_ok(s); k++) {
+            bool same = (parts[i].ddp && parts[i].ddp == parts[k].ddp) ||
+                        (parts[i].optimizer && parts[i].optimizer == parts[k].optimizer);
+            if (same)
+                scope_fail(s, GW_DUPLICATE, "gw_join_open: joinables %d and %d are one %s", k, i,
+                           parts[i].ddp ? "gw_ddp" : "optimizer");
+        }
+}
+
+static gw_group *group_of_part(const gw_joinable *p) {
+    gw_group *g = joinable_group(p);
+    return g == &group_poison ? NULL : g;
+}
+
 // The group whose members all of them have; NULL for that of all workers.
-static bool find_group(gw_scope *s, const gw_joinable *parts, int count, gw_group **out) {
-    *out = NULL;
+static gw_group *first_group(const gw_joinable *parts, int count) {
+    gw_group *g = NULL;
+    for (int i = 0; i < count && !g; i++) g = group_of_part(&parts[i]);
+    return g;
+}
+
+static void check_groups(gw_scope *s, const gw_joinable *parts, int count, const gw_group *first) {
     for (int i = 0; i < count; i++) {
-        gw_group *g = joinable_group(&parts[i]);
-        if (!g || g == &group_poison) continue;
-        if (*out && (*out)->list != g->list)
+        const gw_group *g = group_of_part(&parts[i]);
+        if (g && g->list != first->list)
             scope_fail(s, GW_INVALID, "gw_join_open: joinable %d is of a group with other members",
                        i);
-        if (!*out) *out = g;
     }
-    return gw_ok(s);
 }
 
 // ---- Life ---------------------------------------------------------------------------------------
@@ -100,12 +118,29 @@ static gw_join *take(gw_scope *s, agent *a, const gw_joinable *parts, int count,
     return j;
 }
 
-static bool open_group(gw_scope *s, gw_join *j, gw_group *of) {
-    gw_group *g = group_open_own(j->own, of);
-    if (!gw_ok(j->own)) {
-        scope_fail_with(s, gw_scope_error(j->own));
-        return false;
-    }
+static const char *kind_of(gw_scope *s, const gw_joinable *p) {
+    if (p->ddp) return gw_format(s, "a gw_ddp of %s", gw_module_name(p->ddp->model));
+    if (!p->optimizer) return "functions";
+    return shard_of(p->optimizer) ? "a sharded optimizer" : "an optimizer";
+}
+
+// Each member may end the join early for all: |fail_early| is its own.
+static gw_list *describe(gw_scope *s, const gw_join *j, int count) {
+    gw_list *all = gw_list_open(s);
+    const gw_join_options *o = &j->options;
+    gw_list_add(s, all, gw_format(s, ".off = %s", o->off ? "true" : "false"));
+    gw_list_add(s, all, gw_format(s, ".active_divisor = %s", o->active_divisor ? "true" : "false"));
+    for (int i = 0; i < count; i++)
+        gw_list_add(s, all, gw_format(s, "joinable %d = %s", i, kind_of(s, &j->parts[i])));
+    return all;
+}
+
+static bool open_group(gw_scope *s, gw_join *j, gw_group *of, int count) {
+    gw_scope *t = gw_scope_open(s);
+    opening how = { .function = "gw_join_open", .options = describe(t, j, count) };
+    gw_group *g = group_open_own(t, j->own, of, &how);
+    gw_scope_close_up(t);
+    if (!gw_ok(s)) return false;
     j->group = g;
     j->at.members = j->at.active = gw_group_size(g);
     j->at.last = j->at.members - 1;
@@ -120,10 +155,15 @@ gw_join *gw_join_open_with(gw_scope *s, const gw_joinable *joinables, int count,
         scope_fail(s, GW_INVALID, "gw_join_open: %d joinables%s", count,
                    joinables ? "" : " at NULL");
     for (int i = 0; a && gw_ok(s) && i < count; i++) check_part(s, &joinables[i], i);
-    if (!a || !gw_ok(s) || !find_group(s, joinables, count, &of)) return &join_poison;
-    gw_join *j = take(s, a, joinables, count, options);
-    if (!j) return &join_poison;
-    if (!open_group(s, j, of) || !(j = scope_own(s, j))) {
+    if (a && gw_ok(s)) check_once(s, joinables, count);
+    of = joinables && count > 0 ? first_group(joinables, count) : NULL;
+    if (a && gw_ok(s)) check_groups(s, joinables, count, of);
+    gw_join *j = a && gw_ok(s) ? take(s, a, joinables, count, options) : NULL;
+    if (!j) {
+        if (a) group_open_own_failed(s, of);
+        return &join_poison;
+    }
+    if (!open_group(s, j, of, count) || !(j = scope_own(s, j))) {
         if (j) handle_release(j);
         return &join_poison;
     }

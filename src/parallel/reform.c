@@ -149,21 +149,22 @@ static void catch_up(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g, gif
 
 void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
     if (!ddp_is_usable(s, "gw_ddp_reform", d) || !group_is_given(s, g, "gw_ddp_reform") ||
-        !check(s, d, g))
+        !check(s, d, g)) {
+        if (g) group_open_own_failed(s, g);
         return;
+    }
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
     place own = { gw_optimizer_steps(opt), d->earlier_reduced + d->stats.reduced,
                   d->earlier_passes + d->stats.passes };
     place first = own;
     gift x = { 0 };
-    gw_group *private = group_open_own(d->own, g);
-    if (!gw_ok(d->own)) {
-        scope_fail_with(t, gw_scope_error(d->own));
-        gw_scope_clear(d->own);
-    }
+    opening o = { .function = "gw_ddp_reform",
+                  .of = gw_module_name(d->model),
+                  .own = gw_value_of(replicas_describe(t, d)) };
+    gw_group *private = group_open_own(t, d->own, g, &o);
     if (gw_ok(t)) x.root = find_first(t, private, own, &first);
-    if (gw_ok(t) && enter_group(t, d, private, own) && replicas_compare_models(t, d))
+    if (gw_ok(t) && enter_group(t, d, private, own) && replicas_compare_models(t, d, o.told))
         catch_up(t, d, opt, g, &x, own, first);
     if (!gw_ok(t) && private != &group_poison) break_group(d, private, gw_scope_error(t));
     gw_scope_close_up(t);

@@ -113,7 +113,7 @@ static const char *member_name(gw_scope *s, const gw_ddp *d, int rank) {
 
 // ---- Comparing models ---------------------------------------------------------------------------
 
-static gw_list *describe(gw_scope *s, const gw_ddp *d) {
+gw_list *replicas_describe(gw_scope *s, const gw_ddp *d) {
     gw_list *all = gw_list_open(s);
     for (int i = 0; i < tensor_count(d); i++) {
         const gw_tensor *x = tensor_at(d, i);
@@ -142,10 +142,9 @@ static void compare_with_first(gw_scope *s, const gw_ddp *d, const gw_list *all,
     }
 }
 
-bool replicas_compare_models(gw_scope *s, gw_ddp *d) {
-    gw_list *all = gw_all_gather_value(s, d->group, describe(s, d), .key = KEY_COMPARE);
+bool replicas_compare_models(gw_scope *s, const gw_ddp *d, const gw_list *told) {
     for (int rank = 1; gw_ok(s) && rank < d->stats.world_size; rank++)
-        compare_with_first(s, d, all, rank);
+        compare_with_first(s, d, told, rank);
     return gw_ok(s);
 }
 

@@ -335,10 +335,26 @@ static void take_back(gw_optimizer *o) {
     o->remote = NULL;
 }
 
+static gw_list *describe_options(gw_scope *s, const gw_shard_options *o) {
+    gw_list *all = gw_list_open(s);
+    gw_list_add(s, all, gw_format(s, ".flat = %s", o->flat ? "true" : "false"));
+    gw_list_add(s, all, gw_format(s, ".overlap = %s", o->overlap ? "true" : "false"));
+    gw_list_add(
+        s, all,
+        gw_format(s, ".gradients = %s", o->gradients == GW_SHARDED ? "GW_SHARDED" : "GW_WHOLE"));
+    return all;
+}
+
 void gw_optimizer_shard_with(gw_scope *s, gw_optimizer *o, gw_shard_options options) {
-    if (!check(s, o, options)) return;
+    if (!check(s, o, options)) {
+        group_open_own_failed(s, options.group);
+        return;
+    }
     gw_scope *t = gw_scope_open(s);
-    gw_group *g = group_open_own(t, options.group);
+    opening how = { .function = "gw_optimizer_shard",
+                    .of = o->rule->name,
+                    .options = describe_options(t, &options) };
+    gw_group *g = group_open_own(t, t, options.group, &how);
     shard *x = take(t, o, g, options.flat);
     if (x) {
         o->remote = &x->part;

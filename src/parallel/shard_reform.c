@@ -172,7 +172,8 @@ void shard_reform(gw_scope *s, gw_optimizer *o, gw_group *of, gw_map *saved,
     gw_optimizer_reformed counts = { 0 };
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
-    gw_group *g = group_open_own(t, of);
+    opening how = { .function = "gw_optimizer_reform", .of = o->rule->name };
+    gw_group *g = group_open_own(t, t, of, &how);
     if (saved && !gw_map_count(saved)) saved = NULL;
     shard_begin(x);
     shard_forget_early(x);
@@ -197,11 +198,12 @@ void shard_follow(gw_scope *s, gw_optimizer *o, gw_ddp *d, gw_group *g) {
 gw_optimizer_reformed gw_optimizer_reform_with(gw_scope *s, gw_optimizer *o, gw_group *g,
                                                gw_optimizer_reform_options options) {
     gw_optimizer_reformed counts = { 0 };
-    if (!optimizer_check(s, o, "gw_optimizer_reform") ||
-        !group_is_given(s, g, "gw_optimizer_reform"))
-        return counts;
-    if (!shard_of(o)) {
+    bool ok =
+        optimizer_check(s, o, "gw_optimizer_reform") && group_is_given(s, g, "gw_optimizer_reform");
+    if (ok && !shard_of(o))
         scope_fail(s, GW_INVALID, "gw_optimizer_reform: the optimizer is not sharded");
+    if (!ok || !gw_ok(s)) {
+        if (g) group_open_own_failed(s, g);
         return counts;
     }
     shard_reform(s, o, g, options.saved, &counts);
