@@ -61,7 +61,7 @@ typedef struct gate_class {
     void (*sum)(gate *g, gw_scope *s, double *numbers, int count);
 } gate_class;
 
-enum { GATE_SCOPES = 16 };
+enum { GATE_SCOPES = 64 };
 
 struct gate {
     gw_handle handle;

@@ -1,4 +1,5 @@
 // Who has which part of a sharded optimizer, as PyTorch shares parameters out and by ranges.
+#include "parallel/ddp.h"
 #include "parallel/shard.h"
 
 #include "tensor/tensor.h"
@@ -120,6 +121,22 @@ typedef struct held {
     gw_comm_hook *hook;
 } held;
 
+static const int64_t layer_bytes = (WIDTH + 1) * WIDTH * (int64_t)sizeof(float);
+
+// As a bucket sets out, gradients are held of it and of what is in none that has, and the means of those
+// before it that are kept here.
+static gw_future *watch(gw_scope *s, gw_bucket *b, void *context) {
+    const gw_ddp *d = b->ddp;
+    int64_t bytes = 0, n = d->stats.world_size;
+    const ddp_pass *r = list_entry(d->passes.next, ddp_pass, link);
+    for (int i = 0; i < d->gate.leaf_count && !gw_bucket_is_last(b); i++) {
+        if (r->gradients[i]) bytes += r->gradients[i]->numel * (int64_t)sizeof(float);
+        if (r->results[i]) bytes += r->results[i]->numel * (int64_t)sizeof(float);
+    }
+    if (bytes > DEPTH * layer_bytes / n + 2 * layer_bytes) fail_msg("%lld bytes", (long long)bytes);
+    return gw_hook_all_reduce(s, b, context);
+}
+
 // The bytes of all blocks that gradients of |s| are in.
 static int64_t bytes_of_gradients(gw_scope *s) {
     int64_t bytes = 0;
@@ -135,7 +152,7 @@ static int64_t bytes_of_gradients(gw_scope *s) {
 // Of buckets of one layer each, behind which are flags.
 static void hold(gw_scope *root, int rank, void *context) {
     const held *h = context;
-    const int64_t layer = (WIDTH + 1) * WIDTH * (int64_t)sizeof(float), n = gw_rpc_world_size(root);
+    const int64_t layer = layer_bytes, n = gw_rpc_world_size(root);
     (void)rank;
     gw_module *layers[DEPTH];
     for (int i = 0; i < DEPTH; i++) layers[i] = gw_nn_linear(root, WIDTH, WIDTH);
@@ -157,9 +174,9 @@ static void hold(gw_scope *root, int rank, void *context) {
 
 static void of_gradients_each_holds_its_part(void **state) {
     (void)state;
-    static gw_comm_hook *const hooks[] = { NULL, gw_hook_bf16, gw_hook_none };
+    static gw_comm_hook *const hooks[] = { NULL, gw_hook_bf16, gw_hook_none, watch };
     for (int n = 2; n <= 4; n++)
-        for (int i = 0; i < 6; i++) {
+        for (int i = 0; i < 8; i++) {
             held h = { .is_flat = i & 1, .hook = hooks[i / 2] };
             cluster_run(1, (cluster_options){ .world_size = n }, hold, &h);
         }
