@@ -27,12 +27,16 @@
 // A backend carries the values of a group's collectives. The default, "session", is made of the
 // connections that workers have anyhow. "mpi" is Open MPI, for programs started by its mpirun: sums
 // keep their order and bits unless |any_order| lets MPI make them. It carries what has one tensor of
-// each member and no key; the rest, and who enters what, goes over sessions as ever. All processes
-// that mpirun has started open such groups, those of one process in one order, and none of them ends
-// before all do. What MPI has not: a lost member ends the job, since mpirun then ends all processes;
-// a collective that is ended while MPI carries it keeps its memory, and mpirun counts its process as
-// failed in the end. UNSUPPORTED where gradwire was built without MPI, or finds no library of it;
-// WRONG_STATE outside mpirun.
+// each member and no key, several side by side; the rest, and who enters what, goes over sessions as
+// ever. All processes that mpirun has started open such groups, those of one process in one order, and
+// none of them ends before all do. What differs, comes late or has failed on a member is told before
+// MPI hears of it. What is ended later, by a deadline, gw_cancel or gw_group_fail, goes on in MPI
+// without its result, and the group goes on as any other. What MPI has not: a lost member ends the job,
+// since mpirun then ends all processes; and what fails inside MPI on one member, or for want of memory
+// there, breaks the group for all, with its sentence: MPI may then keep what the others have begun,
+// and mpirun counts such processes as failed in the end. The next generation of a group has sessions.
+// UNSUPPORTED where gradwire was built without MPI, or finds no library of it; WRONG_STATE outside
+// mpirun; DISCONNECTED where a worker of the job is lost.
 //
 // Errors: INVALID for arguments, before anything is sent: others are not told. Of what all members call
 // (gw_group_split, gw_group_agree, gw_group_reform) they wait for this one until their deadline, and of a

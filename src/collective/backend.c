@@ -2,6 +2,7 @@
 #include "collective/backend.h"
 
 #include "base/status.h"
+#include "collective/run.h"
 
 #include <string.h>
 
@@ -11,8 +12,10 @@ const backend backend_session = {
     .operations = (1u << OPERATION_COUNT) - 1,
     .ops = (1u << (COMBINE_BXOR + 1)) - 1,
     .dtypes = (1u << GW_DTYPE_COUNT) - 1,
+    .bytes_max = UINT64_MAX,
     .devices = 1u << GW_CPU,
     .guarantees = BACKEND_BITS | BACKEND_SURVIVES_LOSS | BACKEND_CANCELS | BACKEND_KEYS,
+    .lanes = RUNS_MAX,
 };
 
 const backend *backend_of_tests;

@@ -6,12 +6,11 @@
 // of what it has (backend_run.c), or goes over the sessions, which carry everything by plans: values,
 // lists, sparse tensors, and what has a key unless the backend takes keys.
 //
-// A verdict may end a collective that has begun in the backend. Then every member calls |abort| once
-// for each verdict before it starts another: what was started before may never end, and what is
-// started behind it is matched among itself.
+// What one member starts all do, also when a verdict has ended the collective meanwhile
+// (backend_turn.c). |abort| is for a group that is broken: nothing is started behind it.
 //
 // The table is fit for MPI, and for NCCL and UCC: a communicator from a list of ranks, calls that end
-// later, abort.
+// later, abort. Lanes are communicators side by side, of MPI_Comm_dup or ncclCommSplit, or tags of UCC.
 //
 // Threads: |start| and |abort| are called with the loop lock held and only put down what is to be
 // done; |done| is called without it, on any thread.
@@ -23,10 +22,16 @@
 #include "tensor/combine.h"
 
 typedef enum backend_guarantee {
-    BACKEND_BITS = 1,  // sums in the order of tensor/combine.h; without it they are made here
-    BACKEND_SURVIVES_LOSS = 2,  // of a member: others go on
-    BACKEND_CANCELS = 4,        // what was started can be ended
-    BACKEND_KEYS = 8,           // calls may be started in different orders
+    // all_reduce adds in the order of tensor/combine.h. Without it sums are made here, unless the
+    // program allows any order.
+    BACKEND_BITS = 1,
+    // Groups may be opened after a member of the job is lost.
+    BACKEND_SURVIVES_LOSS = 2,
+    // |abort| ends what was started. Without it that may never end, and keeps its memory.
+    BACKEND_CANCELS = 4,
+    // Calls are matched by |key|, |number| and |part|, and may be started in different orders: there are
+    // no turns, and what has a key goes through the backend.
+    BACKEND_KEYS = 8,
 } backend_guarantee;
 
 // One call of one communicator. Members' bytes lie behind each other, in the order of ranks.
@@ -39,11 +44,12 @@ typedef struct backend_call {
     void *to;                               // the same as |from| of broadcast
     uint64_t size;                          // bytes of |from|; all_to_all: see |sizes_from|
     const uint64_t *sizes_from, *sizes_to;  // bytes for, and from, each member; NULL where not used
+    int lane;                               // below |lanes|
+    uint64_t key, number;                   // of the collective
+    int part;                               // its calls are counted from 0
     // Called once, unless the call never ends; |error|: NULL if it went well.
     void (*done)(struct backend_call *c, const gw_error *error);
-    // the backend's
-    list_node link;
-    uint64_t generation;
+    list_node link;  // the backend's
 } backend_call;
 
 typedef struct backend_members {
@@ -57,12 +63,16 @@ typedef struct backend {
     uint32_t operations;  // bits of |operation|
     uint32_t ops;         // bits of combine_op, for all_reduce
     uint32_t dtypes;      // bits of gw_dtype, for all_reduce; all are moved
-    uint32_t devices;     // bits of gw_device
+    uint64_t bytes_max;  // of what one call has of all members; a larger sum goes over the sessions
+    uint32_t devices;    // bits of gw_device; what lies on none of them goes over the sessions
     uint32_t guarantees;
+    // How many collectives it carries side by side, at least 2: one is under way in each lane, and all
+    // members start those of a lane in one order. Half of them are for series.
+    int lanes;
     // A communicator. All members open theirs in one order. It may still be on its way when this returns.
     gw_status (*open)(const backend_members *m, void **out, gw_error *error);
     void (*start)(void *communicator, backend_call *c);
-    void (*abort)(void *communicator);
+    void (*abort)(void *communicator);  // once; calls that have not begun end as CANCELLED
     void (*close)(void *communicator);  // what is under way may never end
 } backend;
 

@@ -2,6 +2,7 @@
 // those that start and end it.
 #include "collective/backend.h"
 
+#include "base/log.h"
 #include "base/status.h"
 
 #ifndef GW_OPEN_MPI
@@ -20,12 +21,15 @@ const backend backend_mpi = { .name = "mpi", .open = open_group };
 #include "collective/mpi_communicator.h"
 #include "collective/mpi_library.h"
 
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { LAST_LOOKS = 2500 };  // some two seconds
 
 static gw_error why_not;  // there is no MPI
 static bool is_ours;      // to be ended
@@ -50,21 +54,35 @@ static void begin_mpi(void) {
 
 // Others need the processor while nothing comes: it yields, and then sleeps ever longer.
 static void rest(int idle) {
-    struct timespec t = { .tv_nsec = idle < 200 ? 20000 : 200000 };
+    struct timespec t = { .tv_nsec = idle < 200 ? 20000 : idle < 2000 ? 200000 : 2000000 };
     if (idle < 50)
         sched_yield();
     else
         nanosleep(&t, NULL);
 }
 
+// Of a group that was broken, what all members have begun still ends.
+static void await_last(void) {
+    for (int idle = 0; mpi_count_flights() && idle < LAST_LOOKS; idle++) {
+        mpi_progress(&why_not);
+        rest(idle);
+    }
+}
+
 static void *serve(void *argument) {
     begin_mpi();
     for (int idle = 0; mpi_await(); idle++) {
         if (mpi_progress(&why_not)) idle = 0;
-        if (mpi_is_busy()) rest(idle);
+        if (mpi_count_flights()) rest(idle);
     }
+    await_last();
     // Ending MPI with calls that never end crashes in it.
-    if (is_ours && !why_not.status && !mpi_is_busy()) mpi.Finalize();
+    if (mpi_count_flights())
+        log_error("mpi: %d calls of groups that were broken never ended, so that this process does "
+                  "not end MPI: mpirun takes it for failed",
+                  mpi_count_flights());
+    else if (is_ours && !why_not.status)
+        mpi.Finalize();
     return argument;
 }
 
@@ -128,7 +146,9 @@ const backend backend_mpi = {
     .ops = BIT(COMBINE_BXOR + 1) - 1,
     // Sums of narrow integers do not wrap around in Open MPI 4.1, where the processor can saturate them.
     .dtypes = BIT(GW_F32) | BIT(GW_F64) | BIT(GW_I32) | BIT(GW_I64),
+    .bytes_max = INT_MAX,
     .devices = BIT(GW_CPU),
+    .lanes = MPI_LANES,
     .open = open_group,
     .start = start,
     .abort = abort_group,

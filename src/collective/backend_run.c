@@ -11,36 +11,15 @@
 #include <gradwire/ops.h>
 #include <string.h>
 
-enum { HEAD_FIELDS = 2 + LIMIT_DIMS };  // of broadcast: dtype, dims, sizes
-
-struct backend_run {
-    // with the loop lock
-    list_node link;  // among those that wait for their turn, by number
-    run *run;
-    bool has_queued, waits, has_ended;
-    gw_error error;
-
-    // the worker's; those of a call under way belong to the backend
-    // How many the member that knew most knew of when it entered; settled before this run queues.
-    uint64_t verdicts;
-    bool is_under_way;
-    int phase;  // calls that have ended
-    backend_call call;
-    gw_tensor *pieces, *sums;  // of all for this member, and what it has made of them
-    gw_tensor *result;
-    uint64_t head[HEAD_FIELDS];
-    uint64_t *sizes_from, *sizes_to, *rows, *own_rows;  // of each member
-    uint64_t arrays[];
-};
-
 // ---- Which --------------------------------------------------------------------------------------
 
 static bool adds(const backend *b, const collective_signature *x) {
     bool is_float =
         x->dtype == GW_F32 || x->dtype == GW_F64 || x->dtype == GW_F16 || x->dtype == GW_BF16;
     bool hands_on_nan = is_float && (x->op == GW_MIN || x->op == GW_MAX);
+    combine_op op = x->op == GW_AVG ? COMBINE_SUM : (combine_op)x->op;  // which is divided here
     return x->operation == OPERATION_ALL_REDUCE && backend_has(b, OPERATION_ALL_REDUCE) &&
-           b->ops & 1u << x->op && b->dtypes & 1u << x->dtype && !hands_on_nan;
+           b->ops & 1u << op && b->dtypes & 1u << x->dtype && !hands_on_nan;
 }
 
 static bool moves(const backend *b, operation o) {
@@ -59,16 +38,36 @@ static bool moves(const backend *b, operation o) {
     }
 }
 
+// A factor, and the division of a mean, would be rounded apart from the sum.
+static bool may_add(const gw_group *g, const collective_signature *s) {
+    bool keeps_bits = g->backend->guarantees & BACKEND_BITS && s->op != GW_AVG && s->factor == 1;
+    return (g->any_order || keeps_bits) && adds(g->backend, s);
+}
+
+// Of which all members have as much. Slices of all members come to the one that adds them.
+static uint64_t bytes_of_sum(const gw_group *g, const run_request *x) {
+    uint64_t bytes = tensor_size(x->own), most = bytes;
+    for (int i = 0; x->shares && i < g->count; i++) {
+        uint64_t rows = (uint64_t)x->shares[i] * (uint64_t)g->count, own;
+        uint64_t row = bytes / (uint64_t)(x->own->sizes[0] ? x->own->sizes[0] : 1);
+        if (__builtin_mul_overflow(rows, row, &own)) return UINT64_MAX;
+        if (own > most) most = own;
+    }
+    return most;
+}
+
 bool backend_takes(const gw_group *g, const run_request *x) {
     const backend *b = g->backend;
     const collective_signature *s = &x->signature;
     if (b == &backend_session || g->count == 1 || s->content != CONTENT_TENSOR) return false;
+    if (!(b->devices & 1u << GW_CPU)) return false;  // where all tensors of collectives are
+    if (signature_is_reduction(s) && bytes_of_sum(g, x) > b->bytes_max) return false;
     if (x->options.key && !(b->guarantees & BACKEND_KEYS)) return false;
-    return moves(b, (operation)s->operation);
+    return may_add(g, s) || moves(b, (operation)s->operation);
 }
 
 plan_kind backend_plan(const gw_group *g, const run_request *x) {
-    return g->any_order && adds(g->backend, &x->signature) ? PLAN_BACKEND_ANY_ORDER : PLAN_BACKEND;
+    return may_add(g, &x->signature) ? PLAN_BACKEND_ADDS : PLAN_BACKEND;
 }
 
 // ---- Memory -------------------------------------------------------------------------------------
@@ -78,6 +77,7 @@ bool backend_run_open(run *r) {
     struct backend_run *b = mem_calloc(sizeof *b + 4 * n * sizeof b->arrays[0]);
     if (!b) return false;
     b->run = r;
+    b->lane = -1;
     b->sizes_from = b->arrays;
     b->sizes_to = b->arrays + n;
     b->rows = b->arrays + 2 * n;
@@ -237,7 +237,7 @@ static bool reduce_scatter(run *r) {
     return false;
 }
 
-static bool reduce_in_any_order(run *r) {
+static bool reduce_there(run *r) {
     struct backend_run *b = r->backend;
     gw_tensor *x = r->own;
     const void *from = bytes_of(x), *sum;
@@ -351,7 +351,7 @@ static bool exchange_rows(run *r) {
 
 // Makes the next call, or fails the scope. False: there is none, and the result is there.
 static bool make_call(run *r) {
-    if (r->signature.plan == PLAN_BACKEND_ANY_ORDER) return reduce_in_any_order(r);
+    if (r->signature.plan == PLAN_BACKEND_ADDS) return reduce_there(r);
     switch ((operation)r->signature.operation) {
     case OPERATION_ALL_REDUCE: return reduce(r, OPERATION_ALL_GATHER);
     case OPERATION_REDUCE: return reduce(r, OPERATION_GATHER);
@@ -362,120 +362,7 @@ static bool make_call(run *r) {
     }
 }
 
-// ---- Turns --------------------------------------------------------------------------------------
-// A group has one collective at a time in its backend, in the order of their series and numbers, so that
-// every member starts the same calls in the same order.
-
-static bool is_before(const run *a, const run *b) {
-    uint64_t key_a = a->sequence->key, key_b = b->sequence->key;
-    return key_a != key_b ? key_a < key_b : a->number < b->number;
-}
-
-static void call_ended(backend_call *c, const gw_error *error) {
-    struct backend_run *b =
-        (struct backend_run *)(void *)((char *)c - offsetof(struct backend_run, call));
-    run *r = b->run;
-    agent *a = r->group->agent;
-    if (!agent_visit(a)) return;  // the run stays: its env is gone
-    b->has_ended = true;
-    if (error) b->error = *error;
-    run_look_again_on_loop(r);
-    agent_visit_end(a);
-    run_release(r);
-}
-
-static void start_on_loop(run *r) {
-    gw_group *g = r->group;
-    r->backend->call.done = call_ended;
-    run_retain(r);
-    g->backend->start(g->communicator, &r->backend->call);
-}
-
-// Whether one that comes before |r| has not come so far.
-static bool is_ahead(const run *r) {
-    list_each(l, &r->group->runs) {
-        const run *x = list_entry(l, run, link);
-        if (x->backend && x->state == RUN_UNDER_WAY && is_before(x, r) && !x->backend->has_queued)
-            return true;
-    }
-    return false;
-}
-
-static void next_turn_on_loop(gw_group *g) {
-    if (g->backend_turn || list_is_empty(&g->backend_queue)) return;
-    run *r = list_entry(g->backend_queue.next, struct backend_run, link)->run;
-    if (is_ahead(r)) return;
-    list_remove(&r->backend->link);
-    r->backend->waits = false;
-    g->backend_turn = r;
-    for (; g->aborts < r->backend->verdicts; g->aborts++) g->backend->abort(g->communicator);
-    start_on_loop(r);
-}
-
-static void queue_on_loop(run *r) {
-    list_node *before = &r->group->backend_queue;
-    list_each(l, &r->group->backend_queue) {
-        if (is_before(list_entry(l, struct backend_run, link)->run, r)) continue;
-        before = l;
-        break;
-    }
-    list_append(before, &r->backend->link);
-    r->backend->has_queued = r->backend->waits = true;
-    next_turn_on_loop(r->group);
-}
-
-static void start_call(run *r) {
-    env *e = r->group->agent->env;
-    r->backend->is_under_way = true;
-    env_enter(e);
-    if (r->state == RUN_UNDER_WAY && r->backend->phase == 0)
-        queue_on_loop(r);
-    else if (r->group->backend_turn == r)
-        start_on_loop(r);
-    env_leave(e);
-}
-
-static void end_turn(run *r) {
-    env *e = r->group->agent->env;
-    env_enter(e);
-    if (r->group->backend_turn == r) {
-        r->group->backend_turn = NULL;
-        next_turn_on_loop(r->group);
-    }
-    env_leave(e);
-}
-
-void backend_run_entered_on_loop(run *r) {
-    r->backend->verdicts = r->group->main.verdicts + r->group->series_ends;
-}
-
-gw_value backend_run_enter_value(const run *r) {
-    return gw_value_of_int((int64_t)r->backend->verdicts);
-}
-
-bool backend_run_take_enter(run *r, gw_value v) {
-    uint64_t own = r->backend->verdicts, others = (uint64_t)v.as.integer;
-    if (v.kind != GW_INT || (others > own && others - own > LIMIT_VERDICTS_AHEAD)) return false;
-    if (others > own) r->backend->verdicts = others;
-    return true;
-}
-
-bool backend_run_take_news_on_loop(run *r) {
-    struct backend_run *b = r->backend;
-    if (!b || !b->has_ended) return false;
-    b->has_ended = b->is_under_way = false;
-    b->phase++;
-    return true;
-}
-
-void backend_run_forget_on_loop(run *r) {
-    struct backend_run *b = r->backend;
-    if (!b) return;
-    if (r->group->backend_turn == r)
-        r->group->backend_turn = NULL;
-    else if (b->waits)
-        list_remove(&b->link);
-}
+// ---- Going on -----------------------------------------------------------------------------------
 
 bool backend_run_continue(run *r) {
     struct backend_run *b = r->backend;
@@ -485,11 +372,11 @@ bool backend_run_continue(run *r) {
         return true;
     }
     bool more = make_call(r);
-    if (!gw_ok(r->scope)) return true;  // a verdict ends it, and the turn with it
+    if (!gw_ok(r->scope)) return true;  // which breaks the group
     if (more)
-        start_call(r);
+        backend_start_call(r);
     else
-        end_turn(r);
+        backend_end_turn(r);
     return !more;
 }
 
@@ -504,23 +391,4 @@ gw_value backend_run_result(run *r) {
     gw_list_add(s, list, b->result);
     if (rows) gw_list_add(s, list, gw_from(s, rows, r->group->count));
     return gw_value_of_list(list);
-}
-
-// ---- Groups -------------------------------------------------------------------------------------
-
-gw_status backend_group_open(gw_group *g, const char *name, gw_error *error) {
-    gw_status status = backend_find(name, &g->backend, error);
-    if (status || !g->backend->open || g->count == 1) return status;
-    int *ranks = mem_alloc((size_t)g->count * sizeof *ranks);
-    if (!ranks) return error_set(error, GW_NO_MEMORY, "no memory for a group");
-    for (int i = 0; i < g->count; i++) ranks[i] = g->members[i].rank;
-    status = g->backend->open(
-        &(backend_members){ .ranks = ranks, .count = g->count, .self = g->self, .name = g->name },
-        &g->communicator, error);
-    mem_free(ranks);
-    return status;
-}
-
-void backend_group_close(gw_group *g) {
-    if (g->communicator) g->backend->close(g->communicator);
 }

@@ -149,7 +149,7 @@ static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_gr
     g->main.next = 1;
     g->series_name = "series";
     list_init(&g->runs);
-    list_init(&g->backend_queue);
+    list_init(&g->draining);
     g->backend = &backend_session;
     g->any_order = o.any_order;
     g->wanted_backend = o.backend;

@@ -31,6 +31,12 @@ enum {
 };
 
 typedef struct run run;
+
+// Which collective of its group it is.
+typedef struct run_place {
+    uint64_t key, number;
+} run_place;
+
 typedef struct agreements agreements;
 typedef struct decision decision;
 typedef struct history history;
@@ -139,16 +145,17 @@ struct gw_group {
     const char *wanted_backend;  // while it is opened
     void *communicator;          // NULL: |backend| needs none
     bool any_order;
-    uint64_t aborts;          // of |communicator|
-    run *backend_turn;        // whose values it carries now
-    list_node backend_queue;  // of those that wait for it
+    struct backend_lane *lanes;  // backend_turn.c; NULL as |communicator|
+    list_node draining;          // runs that have ended, by |link|
+    uint32_t draining_count;
+    bool backend_is_down;  // nothing is begun in it any more
     uint32_t run_count;
     list_node waiting;  // runs that have not entered
     // series.c: of a group that a room above has to itself
-    uint64_t series;          // of calls without a key, now; 0: none
-    uint64_t series_mark;     // what they have to have alike besides, part of their signatures
-    uint64_t series_begun;    // the last that has begun
-    uint64_t series_ends;     // verdicts about series
+    uint64_t series;        // of calls without a key, now; 0: none
+    uint64_t series_mark;   // what they have to have alike besides, part of their signatures
+    uint64_t series_begun;  // the last that has begun
+    run_place series_last;  // of the last one that is over and had any: the number behind its last
     const char *series_name;  // of one, in sentences
     final_verdict *verdicts;  // a ring of the last ones; NULL before the first
     uint32_t verdict_count;   // of all
@@ -266,8 +273,10 @@ void series_put_key(const gw_group *g, uint64_t key, sentence *out);
 // The verdict about a final key; NULL: there was none.
 const gw_error *series_find_verdict_on_loop(const gw_group *g, uint64_t key);
 bool series_is_over_on_loop(gw_group *g, uint64_t key);  // whether it is one that has ended here
-// GRP-21. What it ends may call others.
-void series_apply_verdict_on_loop(gw_group *g, uint64_t key, const gw_error *error);
+// The first number of one that is over here which this member has not entered.
+uint64_t series_next_on_loop(const gw_group *g, run_place reported);
+// GRP-21. All members have entered what is below |all|. What it ends may call others.
+void series_apply_verdict_on_loop(gw_group *g, uint64_t key, uint64_t all, const gw_error *error);
 // A run of |t| is over.
 void series_leave_on_loop(gw_group *g, sequence *t);
 

@@ -6,7 +6,7 @@
 #include "collective/backward.h"
 #include "collective/collective.h"
 #include "collective/groups_state.h"
-#include "collective/run.h"
+#include "collective/backend_run.h"
 #include "collective/where.h"
 #include "wire/codec.h"
 
@@ -382,6 +382,8 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     }
     if (!g) return keep_unknown(a, from, kind, h, p, error);
     int index = g->list == h->list ? group_index_of(g, from) : -1;
+    run *r = backend_find_draining_on_loop(g, h->key, h->number);
+    if (r && index >= 0) return run_received_on_loop(r, index, p, kind, error);
     if (index < 0 || g->broken.status) {
         incoming_close_on_loop(a, p);
         if (index < 0)
@@ -391,7 +393,7 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
         return GW_OK;
     }
     const sequence *t = group_find_sequence_on_loop(g, h->key);
-    run *r = group_find_run_on_loop(g, h->key, h->number);
+    r = group_find_run_on_loop(g, h->key, h->number);
     if (r) return run_received_on_loop(r, index, p, kind, error);
     bool is_over = t && h->number < t->next;  // GRP-6, or this member had no use for it
     if (is_over || series_is_over_on_loop(g, h->key) || series_find_verdict_on_loop(g, h->key)) {
@@ -531,8 +533,18 @@ static gw_group *find_agreeing(const agent *a, int rank) {
     return NULL;
 }
 
+// |rank| -1: any.
+static void take_backends_down(const agent *a, int rank) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
+        gw_group *g = e->value;
+        if (rank < 0 || group_index_of(g, rank) >= 0) backend_group_down_on_loop(g);
+    }
+}
+
 static void lost(agent *a, int rank) {
     groups *x = groups_of(a);
+    take_backends_down(a, rank);
     list_each(l, &x->early) {
         early_message *m = list_entry(l, early_message, link);
         if (m->from == rank) early_drop_on_loop(a, m);
@@ -551,6 +563,7 @@ static void lost(agent *a, int rank) {
 static void stop(agent *a, const gw_error *why) {
     drop_all(a, &groups_of(a)->early);
     where_stop_on_loop(a);
+    take_backends_down(a, -1);
     for (gw_group *g; (g = find_with(a, -1));) group_break_on_loop(g, why);
     map_entry *e;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));)
@@ -577,13 +590,16 @@ static void tell_excuses(agent *a) {
 
 static void list_pending(const agent *a, pending *out) {
     map_entry *e;
-    size_t count = 0, agreements = 0;
+    size_t count = 0, draining = 0, agreements = 0;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
         const gw_group *g = e->value;
         list_each(l, &g->runs) count += list_entry(l, run, link)->state == RUN_UNDER_WAY;
+        draining += backend_count_draining_on_loop(g);
         agreements += g->agreements && !list_is_empty(&g->agreements->calls);
     }
     pending_add(out, "awaits", count, "collective", "collectives");
+    pending_add(out, "has", draining, "ended collective in its backend",
+                "ended collectives in their backends");
     pending_add(out, "awaits", agreements, "agreement", "agreements");
 }
 

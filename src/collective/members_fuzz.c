@@ -103,6 +103,7 @@ static void put_fields(bytes *head, uint8_t kind, fuzz_input *in) {
         break;
     case KIND_VERDICT:
         bytes_put_u64(head, draw_number(in));
+        bytes_put_u64(head, draw_number(in));
         put_error(head, in);
         break;
     case KIND_REPORT: bytes_put_u8(head, (uint8_t)fuzz_take(in, 3));  // fall through

@@ -19,25 +19,22 @@ struct mpi_communicator {
     int count, self;
 
     // with the lock
-    list_node calls;      // of backend_call, in their order
-    uint64_t generation;  // how often it was aborted
-    bool is_closed;
+    list_node calls;  // of backend_call, in their order, that have not begun
+    bool is_aborted, is_closed;
 
     // the thread's
-    MPI_Comm base, current;
-    uint64_t made;          // duplicates of |base|
-    struct flight *flight;  // what is under way in it; NULL
-    gw_error error;         // it could not be made
+    MPI_Comm lanes[MPI_LANES];
+    int flight_count;
+    gw_error error;  // it could not be made
 };
 
-// A request, and what it reads while it is under way.
+// A call that is under way, and what MPI reads meanwhile.
 typedef struct flight {
-    list_node link;
-    mpi_communicator *of;  // NULL: it was aborted
-    MPI_Request request;
-    MPI_Comm duplicate;
-    backend_call *call;  // NULL: it duplicates
-    int numbers[];       // sizes and offsets of what goes and comes, four for each member
+    mpi_communicator *of;
+    backend_call *call;
+    bool has_ended;
+    int code;       // then
+    int numbers[];  // sizes and offsets of what goes and comes, four for each member
 } flight;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -45,7 +42,15 @@ static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 static list_node opened;  // communicators that are to be made
 static bool is_stopping;
 
-static list_node all, flights;  // the thread's
+// The thread's. MPI looks at all requests at once, so they lie in one array, as has what belongs to each.
+static list_node all;
+static struct {
+    int count, room;
+    MPI_Request *requests;
+    flight **flights;
+    int *ended;  // of |room|, as the next
+    MPI_Status *statuses;
+} air;
 
 // ---- Calls --------------------------------------------------------------------------------------
 
@@ -61,68 +66,114 @@ static bool lay_out(const uint64_t *sizes, int count, int *out_sizes, int *out_o
     return true;
 }
 
-static gw_status begin(mpi_communicator *c, flight *f, gw_error *error) {
+static gw_status begin(flight *f, MPI_Request *request, gw_error *error) {
+    const mpi_communicator *c = f->of;
     const backend_call *x = f->call;
     int n = c->count, *out = f->numbers, *out_at = out + n, *in = out + 2 * n, *in_at = in + n;
     if (x->size > INT_MAX || !lay_out(x->sizes_from, n, out, out_at) ||
         !lay_out(x->sizes_to, n, in, in_at))
         return error_set(error, GW_LIMIT, "mpi: more than 2 GiB in one call");
+    MPI_Comm comm = c->lanes[x->lane];
     int size = (int)x->size, code;
     switch (x->operation) {
     case OPERATION_ALL_TO_ALL:
-        code = mpi.Ialltoallv(x->from, out, out_at, mpi.byte, x->to, in, in_at, mpi.byte,
-                              c->current, &f->request);
+        code = mpi.Ialltoallv(x->from, out, out_at, mpi.byte, x->to, in, in_at, mpi.byte, comm,
+                              request);
         break;
     case OPERATION_ALL_GATHER:
-        code = mpi.Iallgatherv(x->from, size, mpi.byte, x->to, in, in_at, mpi.byte, c->current,
-                               &f->request);
+        code = mpi.Iallgatherv(x->from, size, mpi.byte, x->to, in, in_at, mpi.byte, comm, request);
         break;
     case OPERATION_GATHER:
-        code = mpi.Igatherv(x->from, size, mpi.byte, x->to, in, in_at, mpi.byte, x->root,
-                            c->current, &f->request);
+        code = mpi.Igatherv(x->from, size, mpi.byte, x->to, in, in_at, mpi.byte, x->root, comm,
+                            request);
         break;
     case OPERATION_BROADCAST:
-        code = mpi.Ibcast(x->to, size, mpi.byte, x->root, c->current, &f->request);
+        code = mpi.Ibcast(x->to, size, mpi.byte, x->root, comm, request);
         break;
     default:
         code = mpi.Iallreduce(x->from, x->to, size / (int)gw_dtype_size(x->dtype),
-                              mpi_datatype_of(x->dtype), mpi_op_of(x->op), c->current, &f->request);
+                              mpi_datatype_of(x->dtype), mpi_op_of(x->op), comm, request);
     }
     return mpi_check(code, operation_name(x->operation), error);
 }
 
-static flight *open_flight(mpi_communicator *c, backend_call *call) {
-    flight *f = mem_calloc(sizeof *f + 4 * (size_t)c->count * sizeof f->numbers[0]);
-    if (!f) return NULL;
+static bool grow(void) {
+    if (air.count < air.room) return true;
+    size_t room = air.room ? (size_t)air.room * 2 : 16;
+    MPI_Request *requests = mem_realloc(air.requests, room * sizeof *requests);
+    if (requests) air.requests = requests;
+    flight **flights = mem_realloc(air.flights, room * sizeof *flights);
+    if (flights) air.flights = flights;
+    int *ended = mem_realloc(air.ended, room * sizeof *ended);
+    if (ended) air.ended = ended;
+    MPI_Status *statuses = mem_realloc(air.statuses, room * sizeof *statuses);
+    if (statuses) air.statuses = statuses;
+    bool grown = requests && flights && ended && statuses;
+    if (grown) air.room = (int)room;
+    return grown;
+}
+
+static gw_status launch(mpi_communicator *c, backend_call *call, gw_error *error) {
+    size_t numbers = 4 * (size_t)c->count;
+    flight *f = grow() ? mem_calloc(sizeof *f + numbers * sizeof f->numbers[0]) : NULL;
+    if (!f) return error_set(error, GW_NO_MEMORY, "mpi: no memory for a call");
     f->of = c;
     f->call = call;
-    list_append(&flights, &f->link);
-    c->flight = f;
-    return f;
-}
-
-static void close_flight(flight *f) {
-    if (f->of) f->of->flight = NULL;
-    list_remove(&f->link);
-    mem_free(f);
-}
-
-static void launch(mpi_communicator *c, backend_call *call) {
-    gw_error error = c->error;
-    flight *f = error.status ? NULL : open_flight(c, call);
-    if (!f && !error.status) error_set(&error, GW_NO_MEMORY, "mpi: no memory for a call");
-    if (f && begin(c, f, &error)) close_flight(f);
-    if (error.status) call->done(call, &error);
-}
-
-static void duplicate(mpi_communicator *c) {
-    flight *f = open_flight(c, NULL);
-    if (!f) {
-        error_set(&c->error, GW_NO_MEMORY, "mpi: no memory for a communicator");
-        return;
+    gw_status status = begin(f, &air.requests[air.count], error);
+    if (status) {
+        mem_free(f);
+        return status;
     }
-    if (mpi_check(mpi.Comm_idup(c->base, &f->duplicate, &f->request), "MPI_Comm_idup", &c->error))
-        close_flight(f);
+    air.flights[air.count++] = f;
+    c->flight_count++;
+    return GW_OK;
+}
+
+// The last one takes its place.
+static void land(int at) {
+    flight *f = air.flights[at];
+    backend_call *call = f->call;
+    gw_error error = { 0 };
+    mpi_check(f->code, operation_name(call->operation), &error);
+    air.count--;
+    air.flights[at] = air.flights[air.count];
+    air.requests[at] = air.requests[air.count];
+    f->of->flight_count--;
+    mem_free(f);
+    call->done(call, error.status ? &error : NULL);
+}
+
+static void mark_ended(int count, bool has_codes) {
+    for (int i = 0; i < count; i++) {
+        flight *f = air.flights[air.ended[i]];
+        f->has_ended = true;
+        f->code = has_codes ? air.statuses[i].MPI_ERROR : MPI_SUCCESS;
+    }
+}
+
+static void mark_all_ended(int code) {
+    for (int i = 0; i < air.count; i++) {
+        air.flights[i]->has_ended = true;
+        air.flights[i]->code = code;
+    }
+}
+
+// Whether any has ended.
+static bool look_at_all(void) {
+    int count = 0;
+    if (!air.count) return false;
+    int code = mpi.Testsome(air.count, air.requests, &count, air.ended, air.statuses);
+    if (code == MPI_SUCCESS || code == MPI_ERR_IN_STATUS)
+        mark_ended(count, code != MPI_SUCCESS);
+    else
+        mark_all_ended(code);
+    bool any = false;
+    for (int i = air.count; i-- > 0;) {
+        if (!air.flights[i]->has_ended) continue;
+        land(i);
+        any = true;
+    }
+    return any;
 }
 
 // ---- Communicators ------------------------------------------------------------------------------
@@ -147,13 +198,18 @@ static gw_status make(mpi_communicator *c, const gw_error *why_not) {
     if (mpi_check(mpi.Comm_group(mpi.world, &world), "MPI_Comm_group", &c->error) ||
         mpi_check(mpi.Group_incl(world, c->count, c->ranks, &members), "MPI_Group_incl",
                   &c->error) ||
-        mpi_check(mpi.Comm_create_group(mpi.world, members, 0, &c->base), "MPI_Comm_create_group",
-                  &c->error))
+        mpi_check(mpi.Comm_create_group(mpi.world, members, 0, &c->lanes[0]),
+                  "MPI_Comm_create_group", &c->error))
         return c->error.status;
     mpi.Group_free(&world);
     mpi.Group_free(&members);
-    return mpi_check(mpi.Comm_set_errhandler(c->base, mpi.returns_errors),
-                     "MPI_Comm_set_errhandler", &c->error);
+    for (int i = 0; i < MPI_LANES && !c->error.status; i++) {
+        if (i && mpi_check(mpi.Comm_dup(c->lanes[0], &c->lanes[i]), "MPI_Comm_dup", &c->error))
+            break;
+        mpi_check(mpi.Comm_set_errhandler(c->lanes[i], mpi.returns_errors),
+                  "MPI_Comm_set_errhandler", &c->error);
+    }
+    return c->error.status;
 }
 
 static void free_communicator(mpi_communicator *c) {
@@ -162,73 +218,31 @@ static void free_communicator(mpi_communicator *c) {
     mem_free(c);
 }
 
-// What was started before the last abort, and has not begun, never will.
-static backend_call *next_call(mpi_communicator *c, bool *out_is_over) {
+static backend_call *next_call(mpi_communicator *c, bool *out_is_aborted) {
     pthread_mutex_lock(&lock);
-    list_node *l = list_is_empty(&c->calls) ? NULL : c->calls.next;
-    backend_call *call = l ? list_entry(l, backend_call, link) : NULL;
-    *out_is_over = call && call->generation < c->generation;
-    bool goes = call && (*out_is_over || c->error.status || c->made == call->generation + 1);
-    if (goes) list_remove(l);
+    list_node *l = list_take(&c->calls);
+    *out_is_aborted = c->is_aborted;
     pthread_mutex_unlock(&lock);
-    return goes ? call : NULL;
+    return l ? list_entry(l, backend_call, link) : NULL;
 }
 
-static bool is_wanted(mpi_communicator *c, bool *out_is_closed) {
+static bool has_closed(mpi_communicator *c) {
     pthread_mutex_lock(&lock);
-    bool wants = !list_is_empty(&c->calls) && !c->error.status && c->made <= c->generation;
-    *out_is_closed = c->is_closed;
+    bool is_over = c->is_closed && list_is_empty(&c->calls) && !c->flight_count;
     pthread_mutex_unlock(&lock);
-    return wants;
+    return is_over;
 }
 
-// False: it has ended.
+// Whether anything has begun or ended.
 static bool go_on(mpi_communicator *c) {
-    bool is_over, is_closed;
-    if (c->flight && c->flight->call) {
-        pthread_mutex_lock(&lock);
-        bool was_aborted = c->flight->call->generation < c->generation;
-        pthread_mutex_unlock(&lock);
-        if (!was_aborted) return true;
-        c->flight->of = NULL;
-        c->flight = NULL;
+    bool any = false, is_aborted;
+    for (backend_call *x; (x = next_call(c, &is_aborted)); any = true) {
+        gw_error error = c->error;
+        if (is_aborted) error_set(&error, GW_CANCELLED, "mpi: aborted");
+        if (error.status || launch(c, x, &error)) x->done(x, &error);
     }
-    if (c->flight) return true;
-    for (backend_call *x; !c->flight && (x = next_call(c, &is_over));) {
-        gw_error error;
-        error_set(&error, GW_CANCELLED, "mpi: aborted");
-        if (is_over)
-            x->done(x, &error);
-        else
-            launch(c, x);
-    }
-    if (!c->flight && is_wanted(c, &is_closed)) {
-        duplicate(c);
-    } else if (!c->flight && is_closed) {
-        free_communicator(c);
-        return false;
-    }
-    return true;
-}
-
-// Whether |f| has ended.
-static bool look(flight *f) {
-    int done = 0;
-    gw_error error = { 0 };
-    gw_status status =
-        mpi_check(mpi.Test(&f->request, &done, MPI_STATUS_IGNORE), "MPI_Test", &error);
-    if (!done && !status) return false;
-    backend_call *call = f->call;
-    mpi_communicator *c = f->of;
-    if (!call && c && !status) {
-        c->current = f->duplicate;
-        c->made++;
-        mpi.Comm_set_errhandler(c->current, mpi.returns_errors);
-    } else if (!call && c) {
-        c->error = error;
-    }
-    close_flight(f);
-    if (call) call->done(call, status ? &error : NULL);
+    if (!has_closed(c)) return any;
+    free_communicator(c);
     return true;
 }
 
@@ -237,7 +251,6 @@ static bool look(flight *f) {
 void mpi_communicators_init(void) {
     list_init(&opened);
     list_init(&all);
-    list_init(&flights);
 }
 
 static bool make_opened(const gw_error *why_not) {
@@ -251,9 +264,8 @@ static bool make_opened(const gw_error *why_not) {
 }
 
 static bool go_on_with_all(void) {
-    bool any = false;
-    list_each(l, &flights) any = look(list_entry(l, flight, link)) || any;
-    list_each(l, &all) any = !go_on(list_entry(l, mpi_communicator, link)) || any;
+    bool any = look_at_all();
+    list_each(l, &all) any = go_on(list_entry(l, mpi_communicator, link)) || any;
     return any;
 }
 
@@ -261,22 +273,21 @@ bool mpi_progress(const gw_error *why_not) {
     return make_opened(why_not) || go_on_with_all();
 }
 
-bool mpi_is_busy(void) {
-    return !list_is_empty(&flights);
+int mpi_count_flights(void) {
+    return air.count;
 }
 
 static bool has_calls(void) {
     list_each(l, &all) {
         const mpi_communicator *c = list_entry(l, mpi_communicator, link);
-        if (!list_is_empty(&c->calls) && !c->flight) return true;
-        if (c->is_closed && !c->flight) return true;
+        if (!list_is_empty(&c->calls) || (c->is_closed && !c->flight_count)) return true;
     }
     return false;
 }
 
 bool mpi_await(void) {
     pthread_mutex_lock(&lock);
-    while (!is_stopping && list_is_empty(&opened) && list_is_empty(&flights) && !has_calls())
+    while (!is_stopping && list_is_empty(&opened) && !air.count && !has_calls())
         pthread_cond_wait(&news, &lock);
     bool stops = is_stopping;
     pthread_mutex_unlock(&lock);
@@ -315,7 +326,6 @@ gw_status mpi_communicator_open(const backend_members *m, mpi_communicator **out
 
 void mpi_communicator_start(mpi_communicator *c, backend_call *call) {
     pthread_mutex_lock(&lock);
-    call->generation = c->generation;
     list_append(&c->calls, &call->link);
     pthread_cond_signal(&news);
     pthread_mutex_unlock(&lock);
@@ -323,7 +333,8 @@ void mpi_communicator_start(mpi_communicator *c, backend_call *call) {
 
 void mpi_communicator_abort(mpi_communicator *c) {
     pthread_mutex_lock(&lock);
-    c->generation++;
+    c->is_aborted = true;
+    pthread_cond_signal(&news);
     pthread_mutex_unlock(&lock);
 }
 

@@ -1,8 +1,6 @@
-// Communicators of MPI, and the calls that are under way in them: in each one call after the other, in
-// the order in which they were started. A communicator has a base, made by the members when they open
-// their group and used for nothing but to be duplicated: for the first calls, and once more for each
-// abort, because a call that one member has begun and another one never will would be taken for the
-// next one.
+// Communicators of MPI, and the calls that are under way in them. One has a communicator of MPI for
+// each lane, all made when the members open their group; a call begins when it is started, since the
+// one before it in its lane has ended.
 //
 // Ownership: a communicator frees itself when it is closed and nothing is under way in it. Threads:
 // the first part any thread; the second the one that makes all calls of MPI.
@@ -10,6 +8,8 @@
 #define COLLECTIVE_MPI_COMMUNICATOR_H
 
 #include "collective/backend.h"
+
+enum { MPI_LANES = 8 };
 
 typedef struct mpi_communicator mpi_communicator;
 
@@ -27,9 +27,9 @@ void mpi_communicators_init(void);  // before any other
 
 // Sleeps while there is nothing to do. False: it was stopped.
 bool mpi_await(void);
-// Makes what was opened, unless there is no MPI: |why_not|; begins what can begin, and ends what has
+// Makes what was opened, unless there is no MPI: |why_not|; begins what was started, and ends what has
 // ended. Whether anything has.
 bool mpi_progress(const gw_error *why_not);
-bool mpi_is_busy(void);  // something is under way
+int mpi_count_flights(void);  // calls that are under way
 
 #endif

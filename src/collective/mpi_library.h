@@ -22,10 +22,10 @@
     X(Group_incl)                                                                                  \
     X(Group_free)                                                                                  \
     X(Comm_create_group)                                                                           \
-    X(Comm_idup)                                                                                   \
+    X(Comm_dup)                                                                                    \
     X(Comm_set_errhandler)                                                                         \
     X(Error_string)                                                                                \
-    X(Test)                                                                                        \
+    X(Testsome)                                                                                    \
     X(Ialltoallv)                                                                                  \
     X(Iallgatherv)                                                                                 \
     X(Igatherv)                                                                                    \

@@ -17,7 +17,7 @@ const char *operation_name(operation o) {
 const char *plan_kind_name(plan_kind kind) {
     static const char *const names[PLAN_KIND_COUNT] = {
         "auto",  "flat",    "direct", "doubling", "tree",
-        "chain", "halving", "hosts",  "backend",  "backend_any_order",
+        "chain", "halving", "hosts",  "backend",  "backend_adds",
     };
     return kind < PLAN_KIND_COUNT ? names[kind] : "unknown plan";
 }
@@ -151,7 +151,7 @@ gw_status plan_init(plan *p, const plan_request *request, gw_error *error) {
     if (kind == PLAN_AUTO)
         kind = plan_choose(request->operation, request->member_count,
                            request->elements * request->element_bytes, request->host_size);
-    bool meets = kind == PLAN_BACKEND || kind == PLAN_BACKEND_ANY_ORDER;
+    bool meets = kind == PLAN_BACKEND || kind == PLAN_BACKEND_ADDS;
     assert(meets || plan_exists(request->operation, kind));
     assert(request->rank >= 0 && request->rank < request->member_count);
     assert(request->root >= 0 && request->root < request->member_count);
@@ -165,7 +165,7 @@ gw_status plan_init(plan *p, const plan_request *request, gw_error *error) {
     case PLAN_HALVING: plan_halving(&b); break;
     case PLAN_HOSTS: plan_hosts(&b); break;
     case PLAN_BACKEND:
-    case PLAN_BACKEND_ANY_ORDER: plan_meet(&b); break;
+    case PLAN_BACKEND_ADDS: plan_meet(&b); break;
     default: plan_flat(&b);
     }
     if (!b.is_out_of_memory) return GW_OK;

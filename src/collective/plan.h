@@ -41,7 +41,7 @@ typedef enum plan_kind {
     PLAN_HOSTS,     // inside each host, then between hosts, then inside each host
     // Members meet, and then the backend of the group carries the values: see collective/backend.h.
     PLAN_BACKEND,
-    PLAN_BACKEND_ANY_ORDER,  // and adds them
+    PLAN_BACKEND_ADDS,  // and adds them
     PLAN_KIND_COUNT
 } plan_kind;
 

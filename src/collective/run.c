@@ -143,7 +143,7 @@ static void work_later(task *t) {
     env *e = r->group->agent->env;
     env_enter(e);
     r->deferred = false;
-    bool goes = !r->works && r->state == RUN_UNDER_WAY;
+    bool goes = !r->works && run_is_at_work(r);
     if (goes) r->works = true;
     env_leave(e);
     if (goes) run_work(r);
@@ -159,7 +159,7 @@ static void defer_work(run *r) {
 }
 
 void run_look_again_on_loop(run *r) {
-    if (r->state == RUN_UNDER_WAY) defer_work(r);
+    if (run_is_at_work(r)) defer_work(r);
 }
 
 static void take_early(run *r) {
@@ -288,6 +288,7 @@ static gw_status start_on_loop(run *r, uint64_t given, gw_error *error) {
     uint64_t key = key_of(g, given);
     if (status || (status = take_final(g, key, error))) return status;
     if (!given) r->signature.shares ^= g->series_mark;
+    r->key = key;
     r->sequence = group_sequence_on_loop(g, key);
     if (!r->sequence)
         return error_set(error, GW_LIMIT, "group \"%s\": more than %d keys, or no memory", g->name,
@@ -379,7 +380,10 @@ static void report_mismatch(run *r, int from) {
     gw_error error;
     error_set(&error, GW_MISMATCH, "%s and %s do not do the same",
               group_member_name(r->group, r->group->self), group_member_name(r->group, from));
-    group_report_on_loop(r->group, r->sequence->key, r->number, &error);
+    if (r->state == RUN_DRAINING)  // GRP-23: nobody begins it
+        run_drained_on_loop(r);
+    else
+        group_report_on_loop(r->group, r->key, r->number, &error);
 }
 
 static void arrived(incoming *p) {
@@ -387,7 +391,7 @@ static void arrived(incoming *p) {
     run *r = x->run;
     list_remove(&x->link);
     list_append(&r->arrivals, &x->link);
-    if (r->state == RUN_UNDER_WAY) defer_work(r);
+    run_look_again_on_loop(r);
 }
 
 // GRP-1: what is a piece of the result is received where it lies in it.
@@ -407,7 +411,12 @@ static gw_status take_value(run *r, run_partner *m, incoming *p, const reader *i
         if (!expected) return error_set(error, GW_PROTOCOL, "collective: a value that no plan has");
         error_set(error, GW_NO_MEMORY, "no memory for a collective");
         groups_of(r->group->agent)->has_dropped = true;
-        group_report_on_loop(r->group, r->sequence->key, r->number, error);
+        if (r->state == RUN_DRAINING) {
+            backend_group_down_on_loop(r->group);
+            group_break_all_on_loop(r->group, error);
+        } else {
+            group_report_on_loop(r->group, r->key, r->number, error);
+        }
         return GW_OK;
     }
     *x = (arrival){ .run = r,
@@ -453,7 +462,7 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
         status = take_value(r, m, p, in, error);
     else
         incoming_close_on_loop(r->group->agent, p);
-    if (r->state == RUN_UNDER_WAY) defer_work(r);
+    run_look_again_on_loop(r);
     over_if_all_have_entered(r);
     return status;
 }
@@ -524,9 +533,45 @@ void run_done_on_loop(run *r, result *value) {
     over_if_all_have_entered(r);
 }
 
+void run_drained_on_loop(run *r) {
+    if (r->state != RUN_DRAINING) return;
+    r->state = RUN_OVER;
+    list_remove(&r->link);
+    r->group->draining_count--;
+    backend_run_forget_on_loop(r);
+    release_on_loop(r);
+}
+
+// GRP-23. One more that does not end is too much.
+static void drain(run *r, const gw_error *error) {
+    gw_group *g = r->group;
+    gw_error full;
+    history_end_on_loop(r, error->status);
+    stop_waiting(r);
+    r->state = RUN_DRAINING;
+    list_remove(&r->link);
+    list_append(&g->draining, &r->link);
+    g->run_count--;
+    g->draining_count++;
+    complete(r, result_of_error(error));
+    series_leave_on_loop(g, r->sequence);
+    r->sequence = NULL;
+    if (g->draining_count <= RUNS_MAX) return;
+    error_set(&full, GW_TIMEOUT, "backend \"%s\" has not ended %d collectives that verdicts have",
+              g->backend->name, RUNS_MAX);
+    backend_group_down_on_loop(g);
+    group_break_all_on_loop(g, &full);
+}
+
+void run_fail_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error) {
+    if (backend_run_drains_on_loop(r, all))
+        drain(r, error);
+    else
+        run_fail_on_loop(r, error);
+}
+
 void run_fail_on_loop(run *r, const gw_error *error) {
     if (r->state == RUN_OVER) return;
-    backend_run_forget_on_loop(r);
     history_end_on_loop(r, error->status);
     if (r->state == RUN_UNDER_WAY) stop_waiting(r);
     if (r->state == RUN_WAITING) env_set_timer(r->group->agent->env, &r->timer, ENV_NEVER);
@@ -534,6 +579,7 @@ void run_fail_on_loop(run *r, const gw_error *error) {
     bool is_done = r->state == RUN_DONE;
     r->state = RUN_OVER;
     list_remove(&r->link);
+    backend_run_forget_on_loop(r);
     if (!is_done) complete(r, result_of_error(error));
     series_leave_on_loop(r->group, r->sequence);
     release_on_loop(r);
@@ -543,7 +589,8 @@ static bool is_told(const run *r) {
     return handle_is_sole(&r->future->handle) || !list_is_empty(&r->future->nexts);
 }
 
-void run_end_by_verdict_on_loop(run *r, const gw_error *error, bool *ended, bool *told) {
+void run_end_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error, bool *ended,
+                                bool *told) {
     const result *before = future_result(r->future);
     sequence *t = r->sequence;
     if (!before || result_error(before)) {
@@ -554,5 +601,5 @@ void run_end_by_verdict_on_loop(run *r, const gw_error *error, bool *ended, bool
         if (!knows) r->notice->verdict = t->verdicts;
         t->untold += !knows;
     }
-    run_fail_on_loop(r, error);
+    run_fail_by_verdict_on_loop(r, all, error);
 }

@@ -20,6 +20,7 @@ typedef enum run_state {
     RUN_WAITING,    // has no number yet
     RUN_UNDER_WAY,  // has entered
     RUN_DONE,       // has its result; some partners have not entered
+    RUN_DRAINING,   // has ended with an error, and goes on in the backend
     RUN_OVER
 } run_state;
 
@@ -51,17 +52,12 @@ typedef struct run_value {
     bool is_brief;  // one count on |tensor|, which is let go once it is added
 } run_value;
 
-// Which collective of its group it is.
-typedef struct run_place {
-    uint64_t key, number;
-} run_place;
-
 struct run {
     _Atomic uint32_t count;
     list_node link;
     gw_group *group;  // one count
     sequence *sequence;
-    uint64_t number;
+    uint64_t key, number;
 
     // constant
     collective_signature signature;
@@ -138,6 +134,10 @@ void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key);
 // The program waits no more for |f|, the future of a run.
 void run_told(gw_future *f);
 
+static inline bool run_is_at_work(const run *r) {
+    return r->state == RUN_UNDER_WAY || r->state == RUN_DRAINING;
+}
+
 run *run_retain(run *r);
 void run_release(run *r);  // without the loop lock
 // Something has come for it: a worker looks at it.
@@ -154,9 +154,14 @@ extern const future_source run_future_source;
 // Ends it with |value|, which it takes, or with |error|.
 void run_done_on_loop(run *r, result *value);
 void run_fail_on_loop(run *r, const gw_error *error);
-// The same by a verdict, unless it has succeeded: then |*ended|. |*told|: the program knows, or does not
-// want to; else it is told by its next call if it does not look before.
-void run_end_by_verdict_on_loop(run *r, const gw_error *error, bool *ended, bool *told);
+// The same by a verdict; all members have entered what is below |all|.
+void run_fail_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error);
+// The same of one without a final key, unless it has succeeded: then |*ended|. |*told|: the program
+// knows, or does not want to; else it is told by its next call if it does not look before.
+void run_end_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error, bool *ended,
+                                bool *told);
+// It was draining, and has nothing more to do.
+void run_drained_on_loop(run *r);
 // Whether the program knows of the verdict that |t| waits for: what it calls then comes behind that.
 bool run_knows_verdict_on_loop(const gw_group *g, const sequence *t);
 // Runs of |g| that wait enter, as far as they may.

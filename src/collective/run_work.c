@@ -49,8 +49,7 @@ static gw_value piece_of_own(run *r, int64_t i) {
 }
 
 gw_value run_own_value(run *r, uint64_t first, uint64_t count, int item) {
-    if (r->backend) return backend_run_enter_value(r);
-    if (r->signature.operation == OPERATION_BARRIER) return gw_none();
+    if (r->backend || r->signature.operation == OPERATION_BARRIER) return gw_none();
     if (r->signature.operation == OPERATION_BROADCAST && count)
         return piece_of_own(r, (int64_t)first);
     if (r->items) return item < 0 ? gw_none() : r->items[item];
@@ -118,7 +117,7 @@ static shipment *open_shipment(run *r, shipments *all, uint8_t kind, int to) {
     x->to = to;
     x->message.message->is_patient = true;
     all->count++;
-    group_header_write(&x->message.message->head, r->group, r->sequence->key, r->number);
+    group_header_write(&x->message.message->head, r->group, r->key, r->number);
     return x;
 }
 
@@ -317,7 +316,7 @@ static bool shape_fits(const run *r, const gw_tensor *t, const plan_step *x) {
 }
 
 static bool value_fits(run *r, gw_value v, const plan_step *x) {
-    if (r->backend) return backend_run_take_enter(r, v);
+    if (r->backend) return v.kind == GW_NONE;
     if (r->signature.operation == OPERATION_BROADCAST && x->first && v.kind == GW_NONE) return true;
     if (r->signature.operation == OPERATION_BARRIER) return v.kind == GW_NONE;
     if (r->signature.content == CONTENT_VALUES) return true;
@@ -429,7 +428,7 @@ static bool take_news(run *r, list_node *came) {
         news = news || (may_be_large && !m->may_be_large && m->next_send >= 0);
         m->may_be_large = may_be_large;
     }
-    bool goes_on = r->state == RUN_UNDER_WAY && !r->has_failed && (news || r->steps_left == 0);
+    bool goes_on = run_is_at_work(r) && !r->has_failed && (news || r->steps_left == 0);
     if (!goes_on) r->works = false;
     env_leave(e);
     return goes_on;
@@ -437,7 +436,8 @@ static bool take_news(run *r, list_node *came) {
 
 static void finish(run *r) {
     env *e = r->group->agent->env;
-    gw_value v = run_make_result(r);
+    bool drains = r->state == RUN_DRAINING;
+    gw_value v = drains ? gw_none() : run_make_result(r);
     result *value = gw_ok(r->scope) ? result_of_value(v) : NULL;
     if (!value && gw_ok(r->scope))
         scope_fail(r->scope, GW_NO_MEMORY, "no memory for the result of a collective");
@@ -447,17 +447,23 @@ static void finish(run *r) {
     else if (value)
         result_release_on_loop(r->group->agent, value);
     r->works = !value;
+    if (value) run_drained_on_loop(r);
     env_leave(e);
 }
 
-// What has failed here fails for all.
+// What has failed here fails for all: the group, where a backend carries it.
 static void tell_failure(run *r) {
     gw_group *g = r->group;
     gw_error error = *r->scope->error;
     error_prefix(&error, group_member_name(g, g->self));
     env_enter(g->agent->env);
     r->has_failed = true;
-    if (r->state == RUN_UNDER_WAY) group_report_on_loop(g, r->sequence->key, r->number, &error);
+    if (r->backend && run_is_at_work(r)) {  // others may have begun it
+        backend_group_down_on_loop(g);
+        group_break_all_on_loop(g, &error);
+    } else if (r->state == RUN_UNDER_WAY) {
+        group_report_on_loop(g, r->key, r->number, &error);
+    }
     r->works = false;
     env_leave(g->agent->env);
 }

@@ -36,11 +36,18 @@ bool series_is_over_on_loop(gw_group *g, uint64_t key) {
            !group_find_sequence_on_loop(g, key);
 }
 
+// Older ones have ended everywhere, or this one would not have; later ones had nothing.
+uint64_t series_next_on_loop(const gw_group *g, run_place reported) {
+    if (reported.key == g->series_last.key) return g->series_last.number;
+    return reported.key < g->series_last.key ? reported.number + 1 : 1;
+}
+
 // What awaits a verdict stays, so that nothing of it is entered before that.
 static void forget_if_unused(gw_group *g, sequence *t) {
     uint64_t key = t->key;
     bool is_used = t->run_count || t->frozen || (key_is_series(key) && !t->is_over);
     if (!key_is_final(key) || is_used) return;
+    if (key_is_series(key) && t->next > 1) g->series_last = (run_place){ key, t->next };
     map_take(&g->sequences, key);
     error_forget(&t->why);
     mem_free(t);
@@ -83,16 +90,15 @@ static run *find_run(list_node *list, uint64_t key) {
     return NULL;
 }
 
-void series_apply_verdict_on_loop(gw_group *g, uint64_t key, const gw_error *error) {
+void series_apply_verdict_on_loop(gw_group *g, uint64_t key, uint64_t all, const gw_error *error) {
     early_drop_below_on_loop(g, key, UINT64_MAX);
-    if (key_is_series(key)) g->series_ends++;
     if (!keep_verdict(g, key, error)) {
         break_without_memory(g);
         return;
     }
     sequence *t = group_find_sequence_on_loop(g, key);
     if (t) t->frozen = true;  // stays until all that it has is over
-    for (run *r; (r = find_run(&g->runs, key));) run_fail_on_loop(r, error);
+    for (run *r; (r = find_run(&g->runs, key));) run_fail_by_verdict_on_loop(r, all, error);
     for (run *r; (r = find_run(&g->waiting, key));) run_fail_on_loop(r, error);
     if (t) {
         t->frozen = false;

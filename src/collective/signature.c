@@ -83,8 +83,8 @@ void signature_text(const collective_signature *x, const char *origin, char *out
     if (x->factor != 1) at += (size_t)snprintf(out + at, max - at, ", factor %g", x->factor);
     if (x->shares) at += put_shares(out + at, max - at, x->shares);
     if (x->plan >= PLAN_BACKEND)
-        at += (size_t)snprintf(out + at, max - at, ", by its backend%s",
-                               x->plan == PLAN_BACKEND ? "" : " in any order");
+        at += (size_t)snprintf(out + at, max - at, "%s by its backend",
+                               x->plan == PLAN_BACKEND ? "," : ", added");
     if (origin[0]) snprintf(out + at, max - at, " (%.*s)", LIMIT_ORIGIN_BYTES, origin);
 }
 

@@ -1,5 +1,7 @@
 // How a collective that cannot end well ends for all: reports to the leader, its queries, and
 // verdicts. GRP-4 to GRP-7.
+#include "collective/backend_run.h"
+
 #include "agent/dispatch.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -13,6 +15,13 @@
 #include <string.h>
 
 enum { LEADER = 0, TOLD_MAX = 4 };
+
+// GRP-6.
+typedef struct verdict {
+    uint64_t key, number, next;
+    uint64_t all;  // all members have entered what is below it
+    gw_error error;
+} verdict;
 
 void group_blame_on_loop(gw_group *g, int rank, const gw_error *error) {
     dispatch_protocol_error_on_loop(g->agent, rank, error);
@@ -71,16 +80,22 @@ static void send(gw_group *g, int rank, message *m) {
                   agent_member(g->agent, rank)->name);
 }
 
-static void send_to_others(gw_group *g, uint8_t kind, uint64_t key, uint64_t number, uint64_t next,
+// |v|: of a verdict; |error|: of all but a query.
+static void send_to_others(gw_group *g, uint8_t kind, run_place about, const verdict *v,
                            const gw_error *error) {
     for (int i = 0; i < g->count; i++) {
         int rank = g->members[i].rank;
         if (i == g->self || agent_member(g->agent, rank)->lost) continue;
-        message *m = open_message(g, kind, key, number);
-        if (m && kind == KIND_VERDICT) bytes_put_u64(&m->head, next);
+        message *m = open_message(g, kind, about.key, about.number);
+        if (m && v) bytes_put_u64(&m->head, v->next);
+        if (m && v) bytes_put_u64(&m->head, v->all);
         if (m && error) encode_error(&m->head, error);
         send(g, rank, m);
     }
+}
+
+static void send_verdict(gw_group *g, const verdict *v) {
+    send_to_others(g, KIND_VERDICT, (run_place){ v->key, v->number }, v, &v->error);
 }
 
 // ---- Breaking -----------------------------------------------------------------------------------
@@ -95,7 +110,7 @@ void group_break_on_loop(gw_group *g, const gw_error *error) {
     bool fails = !list_is_empty(&g->runs) || !list_is_empty(&g->waiting);
     if (fails && g->agent->phase != AGENT_LEFT) history_print_on_loop(g, &g->broken);
     while (!list_is_empty(&g->runs))
-        run_fail_on_loop(list_entry(g->runs.next, run, link), &g->broken);
+        run_fail_by_verdict_on_loop(list_entry(g->runs.next, run, link), UINT64_MAX, &g->broken);
     while (!list_is_empty(&g->waiting))
         run_fail_on_loop(list_entry(g->waiting.next, run, link), &g->broken);
     while (!list_is_empty(&g->early))
@@ -108,27 +123,26 @@ void group_break_on_loop(gw_group *g, const gw_error *error) {
 
 void group_break_all_on_loop(gw_group *g, const gw_error *error) {
     if (g->broken.status) return;
-    send_to_others(g, KIND_BREAK, 0, 0, 0, error);
+    send_to_others(g, KIND_BREAK, (run_place){ .key = g->backend_is_down }, NULL, error);
     group_break_on_loop(g, error);
 }
 
 void verdict_send_break_on_loop(gw_group *g, int rank, const gw_error *error) {
-    message *m = open_message(g, KIND_BREAK, 0, 0);
+    message *m = open_message(g, KIND_BREAK, g->backend_is_down, 0);
     if (m) encode_error(&m->head, error);
     send(g, rank, m);
 }
 
 // ---- Verdicts -----------------------------------------------------------------------------------
 
-static void end_runs(list_node *list, sequence *t, uint64_t first, const gw_error *error,
-                     bool *ended, bool *told) {
+static void end_runs(list_node *list, sequence *t, const verdict *v, bool *ended, bool *told) {
     for (bool again = true; again;) {  // what ends may call others
         again = false;
         list_each(l, list) {
             run *r = list_entry(l, run, link);
             if (r->sequence != t || r->behind) continue;
-            if (r->state != RUN_WAITING && r->number < first) continue;
-            run_end_by_verdict_on_loop(r, error, ended, told);
+            if (r->state != RUN_WAITING && r->number < v->number) continue;
+            run_end_by_verdict_on_loop(r, v->all, &v->error, ended, told);
             again = true;
             break;
         }
@@ -143,13 +157,14 @@ static void miss(sequence *t, const gw_error *error) {
 }
 
 // GRP-6.
-static void apply(gw_group *g, uint64_t key, uint64_t first, uint64_t next, const gw_error *error) {
-    if (key_is_final(key)) {
-        series_apply_verdict_on_loop(g, key, error);
+static void apply(gw_group *g, const verdict *v) {
+    uint64_t next = v->next;
+    if (key_is_final(v->key)) {
+        series_apply_verdict_on_loop(g, v->key, v->all, &v->error);
         return;
     }
-    early_drop_below_on_loop(g, key, next);
-    sequence *t = group_sequence_on_loop(g, key);
+    early_drop_below_on_loop(g, v->key, next);
+    sequence *t = group_sequence_on_loop(g, v->key);
     if (!t) {
         gw_error none;
         error_set(&none, GW_NO_MEMORY, "%s has no memory for a verdict",
@@ -161,18 +176,18 @@ static void apply(gw_group *g, uint64_t key, uint64_t first, uint64_t next, cons
     bool ended = false, told = t->knows;
     t->verdicts++;
     t->untold = 0;
-    t->ended = first;
+    t->ended = v->number;
     t->next_then = next;
     if (t->next < next && !has_mutation(MUTATION_NUMBER_NOT_ADVANCED)) t->next = next;
-    end_runs(&g->runs, t, first, error, &ended, &told);
+    end_runs(&g->runs, t, v, &ended, &told);
     // What waits at one that has done all that lies before comes after the verdict. GRP-22: so does that of one that
     // has not meant to come.
-    bool awaits_next = key == GROUP_KEY_OPENING && error->status == GW_TIMEOUT;
+    bool awaits_next = v->key == GROUP_KEY_OPENING && v->error.status == GW_TIMEOUT;
     bool misses = before < next && !awaits_next;
-    if (ended || misses) end_runs(&g->waiting, t, first, error, &ended, &told);
+    if (ended || misses) end_runs(&g->waiting, t, v, &ended, &told);
     t->frozen = t->knows = t->missed = false;
     t->cancelled = 0;
-    if (!told && (ended || misses)) miss(t, error);
+    if (!told && (ended || misses)) miss(t, &v->error);
     list_each(l, &g->waiting) {
         run *r = list_entry(l, run, link);
         if (r->sequence == t) r->behind = false;
@@ -184,7 +199,9 @@ static void apply(gw_group *g, uint64_t key, uint64_t first, uint64_t next, cons
 
 static void testify(gw_group *g, uint64_t key, uint64_t number, testimony *out) {
     if (series_is_over_on_loop(g, key)) {
-        *out = (testimony){ .has_come = true, .next = number + 1, .attendance = IS_DONE };
+        *out = (testimony){ .has_come = true,
+                            .next = series_next_on_loop(g, (run_place){ key, number }),
+                            .attendance = IS_DONE };
         return;
     }
     sequence *t = group_sequence_on_loop(g, key);
@@ -287,26 +304,24 @@ static void drop_reports(gw_group *g, uint64_t key, uint64_t first) {
 
 static void conclude(gw_group *g) {
     report *x = list_entry(list_take(&g->reports), report, link);
-    uint64_t first = x->number, next = x->number + 1;
+    verdict v = { .key = x->key, .next = x->number + 1, .all = UINT64_MAX };
     for (int i = 0; i < g->count; i++) {
         uint64_t theirs = g->testimonies[i].next;
-        if (theirs > next) next = theirs;
-        if (theirs < first) first = theirs;
+        if (theirs > v.next) v.next = theirs;
+        if (theirs < v.all) v.all = theirs;
     }
     // Who only sends may have succeeded in what the others did not do: this is how it misses that.
-    if (is_difference(x)) next++;
-    gw_error error;
-    compose(g, x, &error);
-    if (error.status != GW_CANCELLED) history_print_on_loop(g, &error);
+    if (is_difference(x)) v.next++;
+    v.number = x->number < v.all ? x->number : v.all;
+    compose(g, x, &v.error);
+    if (v.error.status != GW_CANCELLED) history_print_on_loop(g, &v.error);
     mem_free(g->testimonies);
     g->testimonies = NULL;
-    uint64_t key = x->key;
     mem_free(x);
-    drop_reports(g, key, first);
-    if (!has_mutation(MUTATION_VERDICT_NOT_TOLD))
-        send_to_others(g, KIND_VERDICT, key, first, next, &error);
+    drop_reports(g, v.key, v.number);
+    if (!has_mutation(MUTATION_VERDICT_NOT_TOLD)) send_verdict(g, &v);
     handle_retain(g);
-    apply(g, key, first, next, &error);
+    apply(g, &v);
     if (!g->broken.status) ask_next(g);
     group_release_on_loop(g);
 }
@@ -324,7 +339,7 @@ static void ask_next(gw_group *g) {
     }
     testify(g, x->key, x->number, &g->testimonies[g->self]);
     g->missing = g->count - 1;
-    send_to_others(g, KIND_QUERY, x->key, x->number, 0, NULL);
+    send_to_others(g, KIND_QUERY, (run_place){ x->key, x->number }, NULL, NULL);
     if (!g->missing) conclude(g);
 }
 
@@ -396,8 +411,9 @@ static bool read_error(reader *in, gw_error *out) {
 bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h,
                               reader *in) {
     gw_error error;
-    uint64_t next;
+    verdict v;
     uint8_t is_of_before;
+    if (kind == KIND_BREAK && h->key) backend_group_down_on_loop(g);
     if (g->broken.status) {
         answer_for_broken(g, from, kind);
         return true;
@@ -414,10 +430,13 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
         return true;
     case KIND_ANSWER: return g->self == LEADER && take_answer(g, from, h, in);
     case KIND_VERDICT:
-        next = reader_u64(in);
-        if (from != LEADER || next <= h->number || !read_error(in, &error)) return false;
+        v = (verdict){ .key = h->key, .number = h->number, .next = reader_u64(in) };
+        v.all = reader_u64(in);
+        if (from != LEADER || v.next <= v.number || v.all < v.number || v.all > v.next ||
+            !read_error(in, &v.error))
+            return false;
         handle_retain(g);
-        apply(g, h->key, h->number, next, &error);
+        apply(g, &v);
         group_release_on_loop(g);
         return true;
     case KIND_BREAK:

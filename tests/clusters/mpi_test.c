@@ -125,6 +125,36 @@ static void members_that_differ_go_on_over_the_backend(void **state) {
     forget(r);
 }
 
+// Also MPI ends, or mpirun would give no 0.
+static void what_a_verdict_ends_midway_ends_in_the_backend(void **state) {
+    (void)state;
+    result r = run_backend(3, "midway");
+    assert_int_equal(r.code, 0);
+    forget(r);
+}
+
+static void replicas_learn_the_same_over_the_backend(void **state) {
+    (void)state;
+    for (int ranks = 1; ranks <= 4; ranks++) {
+        result r = run_backend(ranks, "replicas");
+        assert_int_equal(r.code, 0);
+        forget(r);
+    }
+}
+
+// What is under way in MPI then may end or not; the processes do.
+static void a_group_that_is_broken_midway_holds_nobody_up(void **state) {
+    (void)state;
+    result r = run_backend(3, "fail");
+    const char *told = r.out;
+    for (int i = 0; i < 3; i++) {
+        told = strstr(told, "the same");
+        assert_non_null(told);
+        told++;
+    }
+    forget(r);
+}
+
 static void a_loss_ends_the_job_of_the_backend(void **state) {
     (void)state;
     result r = run_backend(3, "lost");
@@ -162,4 +192,6 @@ GW_TESTS(clusters_mpi, open_mpi_compute_the_same, open_mpi_all_end_with_one,
          mpich_compute_the_same, mpich_all_end_with_one, mpich_jobs_do_not_mix, mpich_meet_over_tcp,
          mpich_a_wrapper_is_no_matter, the_backend_gives_the_bits_of_sessions,
          the_backend_may_add_in_any_order, members_that_differ_go_on_over_the_backend,
-         a_loss_ends_the_job_of_the_backend, the_backend_is_for_mpirun);
+         what_a_verdict_ends_midway_ends_in_the_backend, replicas_learn_the_same_over_the_backend,
+         a_group_that_is_broken_midway_holds_nobody_up, a_loss_ends_the_job_of_the_backend,
+         the_backend_is_for_mpirun);

@@ -1,8 +1,10 @@
-// gradwire-mpi-worker [any_order | desync | lost]
+// gradwire-mpi-worker [any_order | desync | midway | replicas | fail | lost]
 //
 // Started by mpirun. Does every collective in a group of backend "mpi" and in one of sessions, and ends
-// with 0 if both have given the same bits; "any_order": lets MPI add; "desync": members that differ, and
-// one that is late; "lost": the last rank kills itself while the others wait for it.
+// with 0 if both have given the same bits; "any_order": lets MPI add; "desync": members that differ, one
+// that is late, one that has failed; "midway": deadlines and cancelling while MPI works; "replicas": the
+// same training over both; "fail": one breaks the group while MPI works; "lost": the last rank kills
+// itself while the others wait for it.
 #include <gradwire.h>
 #include <math.h>
 #include <signal.h>
@@ -110,16 +112,100 @@ static void expect_error(gw_scope *s, gw_status status, const char *text) {
 // The group goes on after verdicts.
 static void differ(gw_scope *s, gw_group *m, gw_group *g) {
     int rank = gw_group_rank(g), n = gw_group_size(g);
-    for (int i = 0; i < 5; i++) {
+    for (int i = 0; i < 6; i++) {
         gw_tensor *x = numbers(s, rank, NUMBERS + (i == 2 ? rank : 0), GW_F32);
         if (i == 3 && rank == n - 1) gw_recv(s, g, 0);  // which comes when the others have given up
+        if (i == 4 && rank == 0) gw_fail(s, GW_INVALID, "no more data");
         gw_all_reduce(s, m, x, GW_SUM, .timeout_ms = 1000);
         if (i == 2) expect_error(s, GW_MISMATCH, "by its backend");
         if (i == 3) expect_error(s, GW_TIMEOUT, "has not come");
+        if (i == 4) expect_error(s, GW_INVALID, "no more data");
         if (i == 3 && rank == 0) gw_send(s, g, gw_ones(s, GW_F32, 1), n - 1);
         gw_barrier(s, g);
     }
     if (gw_ok(s)) try_all(s, m, g, true);
+}
+
+// Whether |m| has given all members a sum: a verdict may come late, about what has ended.
+static bool settles(gw_scope *s, gw_group *m, gw_group *g) {
+    gw_tensor *sum = gw_all_reduce(s, m, gw_ones(s, GW_I64, 10), GW_SUM);
+    int64_t ok = gw_ok(s) && ((const int64_t *)gw_data(sum))[9] == gw_group_size(m);
+    gw_scope_clear(s);
+    return gw_item_int(s, gw_all_reduce(s, g, gw_from(s, &ok, 1), GW_MIN));
+}
+
+// What a verdict ends while MPI carries it ends there, too, and the group goes on.
+static void end_midway(gw_scope *root, gw_group *m, gw_group *g) {
+    enum { ROUNDS = 30, LARGE = 1 << 20 };
+    for (int i = 0; i < ROUNDS && gw_ok(root); i++) {
+        gw_scope *s = gw_scope_open(root);
+        bool cancels = i % 2 && gw_group_rank(g) == i / 2 % gw_group_size(g);
+        gw_future *f = gw_all_reduce_async(s, m, gw_ones(s, GW_F32, LARGE), GW_SUM,
+                                           .timeout_ms = i % 2 ? 60000 : 1);
+        gw_future *behind = gw_all_reduce_async(s, m, gw_ones(s, GW_F32, LARGE), GW_SUM);
+        if (cancels) gw_cancel(s, f);
+        gw_wait(s, f);
+        gw_wait(s, behind);
+        gw_status status = gw_scope_error(s)->status;
+        gw_scope_clear(s);
+        if (status && status != GW_TIMEOUT && status != GW_CANCELLED)
+            gw_fail(s, GW_MISMATCH, "%s in round %d", gw_status_name(status), i);
+        int tries = 0;
+        while (gw_ok(s) && !settles(s, m, g)) {
+            if (++tries == 20) gw_fail(s, GW_MISMATCH, "the group does not go on");
+        }
+        gw_scope_close_up(s);
+    }
+    if (gw_ok(root)) try_all(root, m, g, true);
+}
+
+static gw_tensor *no_forward(gw_scope *s, gw_module *m, gw_tensor *x) {
+    (void)s, (void)m;
+    return x;
+}
+
+enum { LEAVES = 8, LEAF_NUMBERS = 40000 };
+
+// Each leaf is a bucket.
+static void train(gw_scope *s, gw_group *g, int rank, gw_tensor *out[LEAVES]) {
+    gw_module *model = gw_module_open(s, "leaves", no_forward, NULL);
+    for (int i = 0; i < LEAVES; i++) {
+        out[i] = gw_requires_grad(s, gw_full(s, GW_F32, i + 1, LEAF_NUMBERS));
+        gw_module_register_parameter(s, model, gw_format(s, "x%d", i), out[i]);
+    }
+    gw_ddp_open(s, model, .group = g, .first_bucket_bytes = 1, .bucket_bytes = 1);
+    gw_optimizer *o = gw_sgd(s, gw_parameters(s, model), .lr = 0.1);
+    for (int step = 0; step < 10 && gw_ok(s); step++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_tensor *loss = gw_zeros(t, GW_F32, LEAF_NUMBERS);
+        for (int i = 0; i < LEAVES; i++) {
+            gw_tensor *by = numbers(t, rank + i + step, LEAF_NUMBERS, GW_F32);
+            loss = gw_add(t, loss, gw_mul(t, gw_mul(t, out[i], out[i]), by));
+        }
+        gw_backward(t, gw_mean(t, loss));
+        gw_optimizer_step(t, o);
+        gw_scope_close_up(t);
+    }
+}
+
+static void train_both(gw_scope *s, gw_group *m, gw_group *g) {
+    gw_tensor *a[LEAVES], *b[LEAVES];
+    train(s, m, gw_group_rank(g), a);
+    train(s, g, gw_group_rank(g), b);
+    for (int i = 0; i < LEAVES; i++) expect_same(s, "a weight", a[i], b[i], true);
+}
+
+static void break_midway(gw_scope *s, gw_group *m, gw_group *g) {
+    enum { MANY = 40 };
+    gw_future *fs[MANY];
+    for (int i = 0; i < MANY; i++)
+        fs[i] = gw_all_reduce_async(s, m, gw_ones(s, GW_F32, 1 << 18), GW_SUM);
+    gw_wait(s, fs[3]);
+    if (gw_group_rank(g) == 1) gw_group_fail(s, m, GW_REMOTE, "the disk is full");
+    gw_wait(s, fs[MANY - 1]);
+    gw_scope_clear(s);
+    gw_all_reduce(s, m, gw_ones(s, GW_F32, 10), GW_SUM);
+    expect_error(s, GW_REMOTE, "worker1: the disk is full");
 }
 
 int main(int argc, char **argv) {
@@ -135,6 +221,12 @@ int main(int argc, char **argv) {
         gw_all_reduce(root, m, gw_ones(root, GW_F32, 1000), GW_SUM);
     } else if (gw_ok(root) && strcmp(how, "desync") == 0) {
         differ(root, m, g);
+    } else if (gw_ok(root) && strcmp(how, "midway") == 0) {
+        end_midway(root, m, g);
+    } else if (gw_ok(root) && strcmp(how, "replicas") == 0) {
+        train_both(root, m, g);
+    } else if (gw_ok(root) && strcmp(how, "fail") == 0) {
+        break_midway(root, m, g);
     } else if (gw_ok(root)) {
         try_all(root, m, g, !any_order);
     }

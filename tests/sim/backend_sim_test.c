@@ -1,170 +1,30 @@
-// Collectives that a backend carries, in the simulator: a backend made of memory, which knows nothing but
-// the order in which each member starts its calls, and takes its time.
-#include "base/env.h"
-#include "base/mem.h"
-#include "collective/backend.h"
+// Collectives that a backend carries, in the simulator: what it lacks, how many are under way in it, and how
+// they end (src/testing/memory_backend.h).
 #include "testing/cluster.h"
+#include "testing/memory_backend.h"
 #include "testing/testing.h"
 
-#include "agent/agent.h"
 #include <gradwire.h>
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { MEMBERS_MAX = 4, SLOTS_MAX = 4096 };
+enum { MEMBERS_MAX = 4 };
 
-// ---- The backend --------------------------------------------------------------------------------
-
-// What the members start as their n-th call of a generation.
-typedef struct slot {
-    uint64_t generation, number;
-    int came;
-    backend_call *calls[MEMBERS_MAX];
-} slot;
-
-typedef struct communicator {
-    int count, self, rank;
-    uint64_t generation, number;
-} communicator;
-
-typedef struct wait_for_all {
-    timer timer;
-    task task;
-    env *env;
-    slot *slot;
-    communicator *communicator;
-    int self, count;
-} wait_for_all;
-
-static slot slots[SLOTS_MAX];
-static int slot_count, begun;
-static env *envs[MEMBERS_MAX];
-
-static gw_status open(const backend_members *m, void **out, gw_error *error) {
-    (void)error;
-    communicator *c = mem_calloc(sizeof *c);
-    *c = (communicator){ .count = m->count, .self = m->self, .rank = m->ranks[m->self] };
-    *out = c;
-    return GW_OK;
+static cluster_outcome run(uint64_t seed, int count, cluster_main *body, void *context) {
+    cluster_outcome o = cluster_run(seed, (cluster_options){ .world_size = count }, body, context);
+    assert_int_equal(memory_backend_counts.under_way, 0);  // nothing stays in it
+    return o;
 }
-
-static slot *find_slot(const communicator *c) {
-    for (int i = 0; i < slot_count; i++)
-        if (slots[i].generation == c->generation && slots[i].number == c->number) return &slots[i];
-    assert_true(slot_count < SLOTS_MAX);
-    slots[slot_count] = (slot){ .generation = c->generation, .number = c->number };
-    return &slots[slot_count++];
-}
-
-static uint64_t sum_before(const uint64_t *sizes, int i) {
-    uint64_t at = 0;
-    for (int k = 0; k < i; k++) at += sizes[k];
-    return at;
-}
-
-static void add_in_turn(const slot *x, int count) {
-    const backend_call *first = x->calls[0];
-    uint64_t n = first->size / sizeof(float);
-    for (uint64_t i = 0; first->dtype == GW_F32 && i < n; i++) {
-        float sum = 0;
-        for (int k = 0; k < count; k++) sum += ((const float *)x->calls[k]->from)[i];
-        for (int k = 0; k < count; k++) ((float *)x->calls[k]->to)[i] = sum;
-    }
-}
-
-static void move(const slot *x, int count) {
-    for (int i = 0; i < count; i++) {
-        const backend_call *a = x->calls[i];
-        assert_int_equal(a->operation, x->calls[0]->operation);  // they start the same
-        assert_int_equal(a->root, x->calls[0]->root);
-        for (int k = 0; k < count; k++) {
-            const backend_call *b = x->calls[k];
-            if (a->operation == OPERATION_ALL_TO_ALL) {
-                assert_int_equal(a->sizes_from[k], b->sizes_to[i]);
-                memcpy((uint8_t *)b->to + sum_before(b->sizes_to, i),
-                       (const uint8_t *)a->from + sum_before(a->sizes_from, k), a->sizes_from[k]);
-            } else if (a->operation == OPERATION_ALL_GATHER ||
-                       (a->operation == OPERATION_GATHER && k == a->root)) {
-                assert_int_equal(a->size, b->sizes_to[i]);
-                memcpy((uint8_t *)b->to + sum_before(b->sizes_to, i), a->from, a->size);
-            } else if (a->operation == OPERATION_BROADCAST && i == a->root && i != k) {
-                assert_int_equal(a->size, b->size);
-                memcpy(b->to, a->from, a->size);
-            }
-        }
-    }
-    if (x->calls[0]->operation == OPERATION_ALL_REDUCE) add_in_turn(x, count);
-}
-
-static void end(task *t) {
-    wait_for_all *w = list_entry(t, wait_for_all, task);
-    backend_call *call = w->slot->calls[w->self];
-    gw_error error = { .status = GW_CANCELLED, .text = "aborted" };
-    call->done(call, w->slot->came < w->count ? &error : NULL);
-    mem_free(w);
-}
-
-static void look(timer *t) {
-    wait_for_all *w = list_entry(t, wait_for_all, timer);
-    bool goes_on = w->slot->generation == w->communicator->generation;
-    if (w->slot->came < w->count && goes_on) {
-        env_set_timer(w->env, t, env_now_ns(w->env) + SIM_SECOND / 1000);
-        return;
-    }
-    w->task.run = end;
-    env_defer(w->env, &w->task);
-}
-
-static void start(void *to, backend_call *call) {
-    communicator *c = to;
-    wait_for_all *w = mem_calloc(sizeof *w);
-    slot *x = find_slot(c);
-    c->number++;
-    begun++;
-    assert_null(x->calls[c->self]);
-    x->calls[c->self] = call;
-    if (++x->came == c->count) move(x, c->count);
-    *w = (wait_for_all){
-        .env = envs[c->rank], .slot = x, .communicator = c, .self = c->self, .count = c->count
-    };
-    w->timer.fire = look;
-    env_set_timer(w->env, &w->timer, env_now_ns(w->env) + SIM_SECOND / 100);
-}
-
-static void abort_calls(void *of) {
-    communicator *c = of;
-    c->generation++;
-    c->number = 0;
-}
-
-static void close_communicator(void *of) {
-    mem_free(of);
-}
-
-static const backend memory = {
-    .name = "memory",
-    .operations = 1u << OPERATION_ALL_TO_ALL | 1u << OPERATION_ALL_GATHER | 1u << OPERATION_GATHER |
-                  1u << OPERATION_BROADCAST | 1u << OPERATION_ALL_REDUCE,
-    .ops = 1u << COMBINE_SUM | 1u << COMBINE_AVG,
-    .dtypes = 1u << GW_F32,
-    .devices = 1u << GW_CPU,
-    .open = open,
-    .start = start,
-    .abort = abort_calls,
-    .close = close_communicator,
-};
 
 static cluster_outcome run_over_memory(uint64_t seed, int count, cluster_main *body,
                                        void *context) {
-    slot_count = begun = 0;
-    memset(slots, 0, sizeof slots);
-    backend_of_tests = &memory;
-    return cluster_run(seed, (cluster_options){ .world_size = count }, body, context);
+    memory_backend_reset();
+    return run(seed, count, body, context);
 }
 
-static gw_group *open_over_memory(gw_scope *s, int rank, bool any_order) {
-    envs[rank] = ((agent *)s->agent)->env;
-    return gw_group_world(s, .name = "m", .backend = "memory", .any_order = any_order);
+static gw_group *open_over_memory(gw_scope *s, bool any_order) {
+    return gw_group_world(s, .name = "m", .backend = memory_backend_at(s), .any_order = any_order);
 }
 
 // ---- What it gives ------------------------------------------------------------------------------
@@ -210,7 +70,7 @@ static void try_dtype(gw_scope *s, gw_group *m, gw_group *g, gw_dtype dtype) {
 
 static void try_all(gw_scope *s, int rank, void *context) {
     (void)context;
-    gw_group *g = gw_group_world(s), *m = open_over_memory(s, rank, false);
+    gw_group *g = gw_group_world(s), *m = open_over_memory(s, false);
     static const gw_dtype dtypes[] = { GW_F32, GW_BF16, GW_I64 };
     for (int i = 0; i < 3; i++) try_dtype(s, m, g, dtypes[i]);
     int n = gw_group_size(g);
@@ -229,13 +89,13 @@ static void a_backend_gives_the_bits_of_sessions(void **state) {
     (void)state;
     for (int n = 1; n <= MEMBERS_MAX; n++) {
         for (uint64_t seed = 1; seed <= 5; seed++) run_over_memory(seed, n, try_all, NULL);
-        assert_int_equal(begun > 0, n > 1);
+        assert_int_equal(memory_backend_counts.begun > 0, n > 1);
     }
 }
 
 static void add_in_any_order(gw_scope *s, int rank, void *context) {
     (void)context;
-    gw_group *m = open_over_memory(s, rank, true);
+    gw_group *m = open_over_memory(s, true);
     gw_tensor *sum = gw_all_reduce(s, m, gw_full(s, GW_F32, rank + 1, 5), GW_AVG, .factor = 2);
     assert_int_equal((int)gw_item(s, gw_max(s, sum)), 4);
     gw_tensor *whole = gw_all_reduce(s, m, gw_full(s, GW_I64, rank + 1, 5), GW_SUM);
@@ -246,7 +106,97 @@ static void a_backend_may_add_in_its_own_order(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         run_over_memory(seed, 3, add_in_any_order, NULL);
-        assert_int_equal(begun, 3 + 3 * 2);  // what it does not add, it moves
+        assert_int_equal(memory_backend_counts.begun, 3 + 3 * 2);  // what it does not add, it moves
+    }
+}
+
+static void add_with_bits(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *m = open_over_memory(s, false), *g = gw_group_world(s);
+    gw_tensor *x = numbers(s, rank, 301, GW_F32);
+    expect_same(s, gw_all_reduce(s, m, x, GW_SUM), gw_all_reduce(s, g, x, GW_SUM));
+    expect_same(s, gw_all_reduce(s, m, x, GW_AVG), gw_all_reduce(s, g, x, GW_AVG));
+}
+
+static void a_backend_with_the_bits_of_sums_makes_them(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        memory_backend_reset();
+        memory_backend.guarantees |= BACKEND_BITS;
+        run(seed, 3, add_with_bits, NULL);
+        assert_int_equal(memory_backend_counts.begun, 3 + 3 * 2);  // a mean is made here
+    }
+}
+
+// ---- What it lacks ------------------------------------------------------------------------------
+
+static void what_a_backend_lacks_is_composed_or_goes_over_sessions(void **state) {
+    (void)state;
+    static const operation all[] = { OPERATION_ALL_TO_ALL, OPERATION_ALL_GATHER, OPERATION_GATHER,
+                                     OPERATION_BROADCAST, OPERATION_ALL_REDUCE };
+    enum { COUNT = sizeof all / sizeof *all };
+    for (unsigned subset = 0; subset < 1u << COUNT; subset++) {
+        memory_backend_reset();
+        memory_backend.operations = 0;
+        for (int i = 0; i < COUNT; i++)
+            if (subset & 1u << i) memory_backend.operations |= 1u << all[i];
+        run(subset, 3, try_all, NULL);  // the backend asserts that it has what it is asked for
+        bool can = subset & 1 || subset & 2 || subset & 8;  // alone, a gather has no sizes
+        assert_int_equal(memory_backend_counts.begun > 0, can);
+    }
+}
+
+static void what_lies_on_no_device_of_a_backend_goes_over_sessions(void **state) {
+    (void)state;
+    memory_backend_reset();
+    memory_backend.devices = 1u << (GW_CPU + 1);
+    run(1, 3, try_all, NULL);
+    assert_int_equal(memory_backend_counts.begun, 0);
+}
+
+static void add_what_it_cannot(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *m = open_over_memory(s, true), *g = gw_group_world(s);
+    for (int i = 0; i < 2; i++) {
+        gw_tensor *x = numbers(s, rank, 30, i ? GW_F64 : GW_F32);
+        gw_reduce_op op = i ? GW_SUM : GW_PRODUCT;
+        expect_same(s, gw_all_reduce(s, m, x, op), gw_all_reduce(s, g, x, op));
+    }
+}
+
+static void types_and_sums_that_a_backend_lacks_are_made_here(void **state) {
+    (void)state;
+    run_over_memory(1, 3, add_what_it_cannot, NULL);
+    assert_int_equal(memory_backend_counts.begun, 2 * 3 * 2);
+}
+
+// Members start what has a key in orders of their own.
+static void start_by_key(gw_scope *s, int rank, void *context) {
+    (void)context;
+    enum { MANY = 20 };
+    gw_future *fs[MANY];
+    gw_group *m = open_over_memory(s, false);
+    for (int k = 0; k < MANY; k++) {
+        int i = (k * 7 + rank * 5) % MANY;
+        fs[i] = gw_all_reduce_async(s, m, gw_full(s, GW_I64, rank + i, 3), GW_SUM,
+                                    .key = (uint64_t)(1 + i));
+    }
+    for (int i = 0; i < MANY; i++) {
+        gw_tensor *out = gw_tensor_of(s, gw_wait(s, fs[i]));
+        if (!gw_ok(s)) fail_msg("%d: %s", i, gw_scope_error(s)->text);
+        assert_int_equal(((const int64_t *)gw_data(out))[2], 3 * i + 3);
+    }
+}
+
+static void a_backend_with_keys_needs_no_order(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        memory_backend_reset();
+        memory_backend.guarantees |= BACKEND_KEYS;
+        run(seed, 3, start_by_key, NULL);
+        assert_int_equal(memory_backend_counts.begun, 20 * 2 * 3);
+        run_over_memory(seed, 3, start_by_key, NULL);
+        assert_int_equal(memory_backend_counts.begun, 0);
     }
 }
 
@@ -256,7 +206,7 @@ static void start_many(gw_scope *s, int rank, void *context) {
     (void)context;
     enum { MANY = 90 };
     gw_future *fs[MANY];
-    gw_group *m = open_over_memory(s, rank, false);
+    gw_group *m = open_over_memory(s, false);
     for (int i = 0; i < MANY; i++) {
         gw_tensor *x = gw_full(s, GW_I64, rank + i, 3);
         fs[i] = i % 5 == 2
@@ -277,6 +227,77 @@ static void start_many(gw_scope *s, int rank, void *context) {
 static void calls_are_started_in_one_order(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) run_over_memory(seed, 3, start_many, NULL);
+}
+
+// ---- Side by side -------------------------------------------------------------------------------
+
+// The first call ends when the next one is under way, or never.
+static void start_two(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *m = open_over_memory(s, false);
+    gw_future *fs[2];
+    for (int i = 0; i < 2; i++)
+        fs[i] = gw_all_gather_async(s, m, gw_full(s, GW_F32, rank + i, 2), .timeout_ms = 20000);
+    for (int i = 0; i < 2; i++) gw_wait(s, fs[i]);
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+}
+
+static void two_collectives_are_under_way_at_once(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        memory_backend_reset();
+        memory_backend_faults.held = 0;
+        run(seed, 3, start_two, NULL);
+        assert_true(memory_backend_counts.side_by_side >= 2);
+    }
+}
+
+enum { LEAVES = 4 };
+
+static gw_tensor *no_forward(gw_scope *s, gw_module *m, gw_tensor *x) {
+    (void)s, (void)m;
+    return x;
+}
+
+// Each leaf is a bucket.
+static void train(gw_scope *s, gw_group *g, int rank, gw_tensor *out[LEAVES]) {
+    gw_module *m = gw_module_open(s, "leaves", no_forward, NULL);
+    for (int i = 0; i < LEAVES; i++) {
+        out[i] = gw_requires_grad(s, gw_full(s, GW_F32, i + 1, 5));
+        gw_module_register_parameter(s, m, gw_format(s, "x%d", i), out[i]);
+    }
+    gw_ddp_open(s, m, .group = g, .first_bucket_bytes = 1, .bucket_bytes = 1);
+    for (int step = 0; step < 3; step++) {
+        gw_tensor *loss = gw_zeros(s, GW_F32, 5);
+        for (int i = 0; i < LEAVES; i++)
+            loss =
+                gw_add(s, loss, gw_mul(s, out[i], gw_full(s, GW_F32, 0.1 * (rank + i + step), 5)));
+        gw_backward(s, gw_sum(s, loss));
+        if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    }
+}
+
+static void train_over_both(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_tensor *a[LEAVES], *b[LEAVES];
+    gw_scope *t = gw_scope_open(s), *u = gw_scope_open(s);
+    train(t, open_over_memory(t, false), rank, a);
+    train(u, gw_group_world(u), rank, b);
+    for (int i = 0; i < LEAVES; i++)
+        assert_memory_equal(gw_data(gw_grad(t, a[i])), gw_data(gw_grad(u, b[i])),
+                            5 * sizeof(float));
+    gw_scope_close_up(u);
+    gw_scope_close_up(t);
+}
+
+static void buckets_are_under_way_side_by_side(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        memory_backend_reset();
+        memory_backend_faults.held = 0;
+        run(seed, 3, train_over_both, NULL);
+        assert_true(memory_backend_counts.side_by_side >= 2);
+    }
 }
 
 // ---- Ends ---------------------------------------------------------------------------------------
@@ -300,7 +321,7 @@ static void wait_ms(gw_scope *s, int ms) {
 // or when it is done.
 static void cancel_midway(gw_scope *s, int rank, void *context) {
     const uint64_t *seed = context;
-    gw_group *m = open_over_memory(s, rank, false), *g = gw_group_world(s);
+    gw_group *m = open_over_memory(s, false), *g = gw_group_world(s);
     for (int i = 0; i < 4; i++) {
         gw_future *f = gw_all_gather_async(s, m, gw_full(s, GW_F32, rank, 2));
         if (rank == 1) {
@@ -323,7 +344,7 @@ static void what_was_begun_is_not_taken_for_what_comes_later(void **state) {
 
 static void differ(gw_scope *s, int rank, void *context) {
     (void)context;
-    gw_group *m = open_over_memory(s, rank, false);
+    gw_group *m = open_over_memory(s, false);
     expect_sum(s, m);
     gw_all_reduce(s, m, gw_ones(s, GW_F32, rank == 1 ? 3 : 4), GW_SUM);
     assert_int_equal(gw_scope_error(s)->status, GW_MISMATCH);
@@ -344,7 +365,7 @@ static void verdicts_are_those_of_any_group(void **state) {
 
 static void go_away(gw_scope *s, int rank, void *context) {
     (void)context;
-    gw_group *m = open_over_memory(s, rank, false);
+    gw_group *m = open_over_memory(s, false);
     expect_sum(s, m);
     gw_barrier(s, m);
     if (rank == 1) {
@@ -359,6 +380,143 @@ static void go_away(gw_scope *s, int rank, void *context) {
 static void who_leaves_breaks_the_group(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) run_over_memory(seed, 3, go_away, NULL);
+}
+
+// One that has failed before it calls: nobody begins what it does not enter.
+static void fail_before(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *m = open_over_memory(s, false);
+    for (int i = 0; i < 3; i++) {
+        int begun = memory_backend_counts.begun;
+        if (rank == i % 3) gw_fail(s, GW_INVALID, "no data");
+        gw_all_gather(s, m, gw_full(s, GW_F32, rank, 2));
+        assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
+        assert_non_null(strstr(gw_scope_error(s)->text, "no data"));
+        assert_int_equal(memory_backend_counts.begun, begun);
+        gw_scope_clear(s);
+        gw_barrier(s, m);
+        expect_sum(s, m);
+        gw_barrier(s, m);
+    }
+}
+
+static void a_scope_that_has_failed_begins_nothing(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        run_over_memory(seed, 3, fail_before, NULL);
+        assert_int_equal(memory_backend_counts.aborted, 0);
+    }
+}
+
+// The backend does not end the first call for longer than anybody waits. In other lanes the group goes on,
+// and in this one when the call has ended.
+static void wait_too_short(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *m = open_over_memory(s, false);
+    gw_all_gather(s, m, gw_full(s, GW_F32, rank, 2), .timeout_ms = 1000);
+    assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
+    gw_scope_clear(s);
+    gw_barrier(s, m);
+    for (int i = 0; i < 6; i++) expect_sum(s, m);
+}
+
+static void a_deadline_holds_while_the_backend_works(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        memory_backend_reset();
+        memory_backend_faults.late = 0;
+        memory_backend_faults.late_ms = 5000;
+        run(seed, 3, wait_too_short, NULL);
+        assert_int_equal(memory_backend_counts.aborted, 0);
+    }
+}
+
+// What ends nothing is waited for by shutdown, so that no member leaves others in the backend.
+static void leave_it_to_shutdown(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *m = open_over_memory(s, false);
+    gw_all_gather(s, m, gw_full(s, GW_F32, rank, 2), .timeout_ms = 1000);
+    assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
+    gw_scope_clear(s);
+}
+
+static void shutdown_waits_for_what_drains(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 8; seed++) {
+        memory_backend_reset();
+        memory_backend_faults.late = 0;
+        memory_backend_faults.late_ms = 8000;
+        run(seed, 3, leave_it_to_shutdown, NULL);
+        assert_int_equal(memory_backend_counts.aborted, 0);
+    }
+}
+
+// What fails in the backend of one member has been begun by others: the group is broken.
+static void meet_a_fault(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *m = open_over_memory(s, false), *g = gw_group_world(s);
+    expect_sum(s, m);
+    gw_all_gather(s, m, gw_full(s, GW_F32, rank, 2));
+    gw_scope_clear(s);
+    gw_barrier(s, g);
+    for (int i = 0; i < 2; i++) {
+        gw_all_gather(s, m, gw_full(s, GW_F32, rank, 2));
+        assert_int_equal(gw_scope_error(s)->status, GW_REMOTE);
+        assert_non_null(strstr(gw_scope_error(s)->text, "w1: memory: a fault"));
+        gw_scope_clear(s);
+        wait_ms(s, 100);
+    }
+}
+
+static void a_fault_of_the_backend_breaks_the_group(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        memory_backend_reset();
+        memory_backend_faults.failing = 2;
+        memory_backend_faults.failing_at = 1;
+        run(seed, 3, meet_a_fault, NULL);
+    }
+}
+
+static void crash_last(sim *s, void *context) {
+    (void)context;
+    sim_crash(s, 2);
+}
+
+static void plan_crash(sim *s, void *context) {
+    (void)context;
+    assert_true(sim_at(s, 20 * SIM_SECOND, crash_last, NULL));
+}
+
+static void open_after_a_loss(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *m = open_over_memory(s, false);
+    expect_sum(s, m);
+    if (rank == 2) {
+        wait_ms(s, 60000);  // it has ended before that
+        return;
+    }
+    gw_all_reduce(s, m, gw_ones(s, GW_F32, 4), GW_SUM);
+    assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
+    gw_scope_clear(s);
+    const int left[] = { 0, 1 };
+    gw_group_of(s, m, left, 2, .name = "n", .backend = memory_backend_at(s));
+    bool survives = memory_backend.guarantees & BACKEND_SURVIVES_LOSS;
+    assert_int_equal(gw_scope_error(s)->status, survives ? GW_OK : GW_DISCONNECTED);
+    if (!survives)
+        assert_string_equal(gw_scope_error(s)->text,
+                            "backend \"memory\" does not go on without w2");
+    gw_scope_clear(s);
+}
+
+static void a_backend_that_survives_no_loss_opens_nothing_after_one(void **state) {
+    (void)state;
+    for (int survives = 0; survives < 2; survives++) {
+        memory_backend_reset();
+        if (survives) memory_backend.guarantees |= BACKEND_SURVIVES_LOSS;
+        cluster_options o = { .world_size = 3, .fails = true, .direct = plan_crash };
+        cluster_run(1, o, open_after_a_loss, NULL);
+    }
 }
 
 static void refuse(gw_scope *s, int rank, void *context) {
@@ -383,6 +541,13 @@ static void unknown_backends_are_refused(void **state) {
 }
 
 GW_TESTS(backend_sim, a_backend_gives_the_bits_of_sessions, a_backend_may_add_in_its_own_order,
-         calls_are_started_in_one_order, what_was_begun_is_not_taken_for_what_comes_later,
+         a_backend_with_the_bits_of_sums_makes_them,
+         what_a_backend_lacks_is_composed_or_goes_over_sessions,
+         what_lies_on_no_device_of_a_backend_goes_over_sessions,
+         types_and_sums_that_a_backend_lacks_are_made_here, a_backend_with_keys_needs_no_order,
+         calls_are_started_in_one_order, two_collectives_are_under_way_at_once,
+         buckets_are_under_way_side_by_side, what_was_begun_is_not_taken_for_what_comes_later,
          verdicts_are_those_of_any_group, who_leaves_breaks_the_group,
-         unknown_backends_are_refused);
+         a_scope_that_has_failed_begins_nothing, a_deadline_holds_while_the_backend_works,
+         shutdown_waits_for_what_drains, a_fault_of_the_backend_breaks_the_group,
+         a_backend_that_survives_no_loss_opens_nothing_after_one, unknown_backends_are_refused);

@@ -1,0 +1,220 @@
+// Turns: which collectives are in the backend of their group, and what becomes of these when they end
+// before their time. A lane has one at a time, in the order of series and of numbers, so that every
+// member starts the same calls in the same order. Lanes know nothing of each other.
+#include "collective/backend_run.h"
+
+#include "agent/agent.h"
+#include "base/mem.h"
+#include "base/status.h"
+
+typedef struct backend_lane {
+    list_node queue;  // of those that wait for it, by their order
+    run *turn;        // whose values it carries now; NULL
+} backend_lane;
+
+// ---- Lanes --------------------------------------------------------------------------------------
+
+// Collectives without a key and those of series may be called by different threads: which comes first is
+// not the same on all members.
+static int choose_lane(const run *r) {
+    int each = r->group->backend->lanes / 2;
+    return (key_is_series(r->key) ? each : 0) + (int)(r->number % (uint64_t)each);
+}
+
+static backend_lane *lane_of(const run *r) {
+    return &r->group->lanes[r->backend->lane];
+}
+
+static bool is_before(const run *a, const run *b) {
+    return a->key != b->key ? a->key < b->key : a->number < b->number;
+}
+
+static bool has_one_ahead(const list_node *list, const run *r) {
+    list_each(l, list) {
+        const run *x = list_entry(l, run, link);
+        if (x->backend && run_is_at_work(x) && x->backend->lane == r->backend->lane &&
+            !x->backend->has_queued && is_before(x, r))
+            return true;
+    }
+    return false;
+}
+
+// ---- Calls --------------------------------------------------------------------------------------
+
+static void call_ended(backend_call *c, const gw_error *error) {
+    struct backend_run *b =
+        (struct backend_run *)(void *)((char *)c - offsetof(struct backend_run, call));
+    run *r = b->run;
+    agent *a = r->group->agent;
+    if (!agent_visit(a)) return;  // the run stays: its env is gone
+    b->has_ended = true;
+    if (error) b->error = *error;
+    run_look_again_on_loop(r);
+    agent_visit_end(a);
+    run_release(r);
+}
+
+static void start_on_loop(run *r) {
+    gw_group *g = r->group;
+    backend_call *c = &r->backend->call;
+    c->done = call_ended;
+    c->lane = r->backend->lane;
+    c->key = r->key;
+    c->number = r->number;
+    c->part = r->backend->phase;
+    run_retain(r);
+    g->backend->start(g->communicator, c);
+}
+
+// One that comes before it may not have come so far.
+static void next_turn_on_loop(gw_group *g, backend_lane *lane) {
+    if (lane->turn || list_is_empty(&lane->queue)) return;
+    run *r = list_entry(lane->queue.next, struct backend_run, link)->run;
+    if (has_one_ahead(&g->runs, r) || has_one_ahead(&g->draining, r)) return;
+    list_remove(&r->backend->link);
+    r->backend->waits = false;
+    lane->turn = r;
+    start_on_loop(r);
+}
+
+static void queue_on_loop(run *r) {
+    backend_lane *lane = lane_of(r);
+    list_node *before = &lane->queue;
+    list_each(l, &lane->queue) {
+        if (is_before(list_entry(l, struct backend_run, link)->run, r)) continue;
+        before = l;
+        break;
+    }
+    list_append(before, &r->backend->link);
+    r->backend->has_queued = r->backend->waits = true;
+    next_turn_on_loop(r->group, lane);
+}
+
+void backend_start_call(run *r) {
+    gw_group *g = r->group;
+    env_enter(g->agent->env);
+    r->backend->is_under_way = true;
+    if (!run_is_at_work(r)) {
+    } else if (g->backend->guarantees & BACKEND_KEYS) {
+        r->backend->has_queued = true;
+        start_on_loop(r);
+    } else if (r->backend->phase == 0) {
+        queue_on_loop(r);
+    } else {
+        start_on_loop(r);
+    }
+    env_leave(g->agent->env);
+}
+
+static void end_turn_on_loop(run *r) {
+    backend_lane *lane = lane_of(r);
+    if (lane->turn != r) return;
+    lane->turn = NULL;
+    next_turn_on_loop(r->group, lane);
+}
+
+void backend_end_turn(run *r) {
+    env *e = r->group->agent->env;
+    env_enter(e);
+    end_turn_on_loop(r);
+    env_leave(e);
+}
+
+// ---- Runs ---------------------------------------------------------------------------------------
+
+void backend_run_entered_on_loop(run *r) {
+    r->backend->lane = choose_lane(r);
+}
+
+bool backend_run_take_news_on_loop(run *r) {
+    struct backend_run *b = r->backend;
+    if (!b || !b->has_ended) return false;
+    b->has_ended = b->is_under_way = false;
+    b->phase++;
+    return true;
+}
+
+void backend_run_forget_on_loop(run *r) {
+    struct backend_run *b = r->backend;
+    if (!b || b->lane < 0) return;
+    if (b->waits) list_remove(&b->link);
+    b->waits = false;
+    if (r->group->backend_is_down) return;
+    end_turn_on_loop(r);
+    next_turn_on_loop(r->group, lane_of(r));
+}
+
+// What members do not have alike is begun by none, and told to be so by the enters of all.
+bool backend_run_drains_on_loop(const run *r, uint64_t all) {
+    if (!r->backend || r->state != RUN_UNDER_WAY || r->group->backend_is_down) return false;
+    for (int i = 0; i < r->group->count; i++)
+        if (r->partners[i].differs) return false;
+    return r->number < all;
+}
+
+run *backend_find_draining_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
+    list_each(l, &g->draining) {
+        run *r = list_entry(l, run, link);
+        if (r->key == key && r->number == number) return r;
+    }
+    return NULL;
+}
+
+// ---- Groups -------------------------------------------------------------------------------------
+
+static gw_status check_losses_on_loop(const gw_group *g, gw_error *error) {
+    for (int i = 0; i < g->agent->member_count; i++) {
+        const member *m = agent_member(g->agent, i);
+        if (!m->known || !m->lost || m->left) continue;
+        return error_set(error, GW_DISCONNECTED, "backend \"%s\" does not go on without %s",
+                         g->backend->name, m->name);
+    }
+    return GW_OK;
+}
+
+static gw_status check_losses(const gw_group *g, gw_error *error) {
+    env *e = g->agent->env;
+    if (g->backend->guarantees & BACKEND_SURVIVES_LOSS) return GW_OK;
+    env_enter(e);
+    gw_status status = check_losses_on_loop(g, error);
+    env_leave(e);
+    return status;
+}
+
+gw_status backend_group_open(gw_group *g, const char *name, gw_error *error) {
+    gw_status status = backend_find(name, &g->backend, error);
+    if (status || !g->backend->open || g->count == 1) return status;
+    if ((status = check_losses(g, error))) return status;
+    int *ranks = mem_alloc((size_t)g->count * sizeof *ranks);
+    g->lanes = mem_calloc((size_t)g->backend->lanes * sizeof *g->lanes);
+    if (!ranks || !g->lanes) {
+        mem_free(ranks);
+        return error_set(error, GW_NO_MEMORY, "no memory for a group");
+    }
+    for (int i = 0; i < g->backend->lanes; i++) list_init(&g->lanes[i].queue);
+    for (int i = 0; i < g->count; i++) ranks[i] = g->members[i].rank;
+    status = g->backend->open(
+        &(backend_members){ .ranks = ranks, .count = g->count, .self = g->self, .name = g->name },
+        &g->communicator, error);
+    mem_free(ranks);
+    return status;
+}
+
+uint32_t backend_count_draining_on_loop(const gw_group *g) {
+    uint32_t count = 0;
+    list_each(l, &g->draining) count += !list_entry(l, run, link)->enters_missing;
+    return count;
+}
+
+void backend_group_down_on_loop(gw_group *g) {
+    if (g->backend_is_down) return;
+    g->backend_is_down = true;
+    while (!list_is_empty(&g->draining))
+        run_drained_on_loop(list_entry(g->draining.next, run, link));
+    if (g->communicator) g->backend->abort(g->communicator);
+}
+
+void backend_group_close(gw_group *g) {
+    if (g->communicator) g->backend->close(g->communicator);
+    mem_free(g->lanes);
+}
