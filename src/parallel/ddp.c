@@ -208,7 +208,10 @@ static gw_ddp *take(gw_scope *s, agent *a, gw_module *model, gw_ddp_options opti
     d->own = agent_scope_open(a, 0, 0, ENV_NEVER);
     d->options = options;
     d->model = scope_own(d->own, handle_retain(model));
-    return d;
+    if (d->model) return d;
+    scope_fail_with(s, gw_scope_error(d->own));
+    handle_release(d);
+    return NULL;
 }
 
 gw_ddp *gw_ddp_open_with(gw_scope *s, gw_module *model, gw_ddp_options options) {
