@@ -109,13 +109,31 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 // is sharded goes on as by gw_optimizer_reform, and without it gradients come whole to all again. Where
 // members may be in different calls when they hear of the loss, they call gw_group_agree first, so
 // that all re-form at one place. What a hook remembers goes along (gw_ddp_set_hook_state). The count
-// of passes begins anew, but that of hooks. A step that has failed is taken again behind it:
+// of passes begins anew, but that of hooks.
+//
+// Of a step amid which a member is lost some members may have heard as done, and some as failed. Behind the
+// call all have taken it, or none: so what counts steps is gw_optimizer_steps, the same on all members
+// then, and no variable of the loop; without an optimizer it is gw_ddp_stats.completed.
 //
 //     gw_group *g = gw_group_world(root);
 //     gw_ddp *ddp = gw_ddp_open(root, model, .group = g);
-//     if (gw_scope_error(s)->status == GW_DISCONNECTED) {
-//         gw_ddp_reform(root, ddp, opt, gw_group_reform(root, g));
+//     while (gw_ok(root) && gw_optimizer_steps(opt) < steps) {
+//         gw_scope *s = gw_scope_open(root);
+//         gw_backward(s, gw_cross_entropy(s, gw_module_call(s, model, images), labels));
+//         gw_optimizer_step(s, opt);
+//         gw_scope_close_up(s);
+//         if (gw_scope_error(root)->status != GW_DISCONNECTED) continue;
+//         gw_scope_clear(root);
+//         g = gw_group_reform(root, g);
+//         gw_ddp_reform(root, ddp, opt, g);
 //     }
+//
+// |g| may be the group as it is, too, that nobody has left: that repairs replicas of which one has left out a
+// pass. Members pair passes by their counts, so that one which is behind stays behind: passes then fail with
+// TIMEOUT and "w1 is at pass 6, 2 behind", and without a deadline in between they pair different steps.
+// All members meet (gw_group_agree) and call gw_ddp_reform(s, ddp, opt, g).
+//
+// `gradwire run` ends all workers with the first one that fails, unless it is given --on-failure=keep.
 GW_API void gw_ddp_reform(gw_scope *s, gw_ddp *ddp, gw_optimizer *opt, gw_group *g);
 
 // ---- Hooks --------------------------------------------------------------------------------------
@@ -162,8 +180,10 @@ typedef struct gw_ddp_stats {
     char dtypes[40];  // of parameters: "f32, bf16"
     int64_t passes;   // synchronised ones, this worker's parts among them
     int64_t reduced;  // of these, those whose means have come
-    bool rebuilt;     // the buckets follow the order in which gradients were ready
-    bool is_static;   // each pass so far has reached the same parameters on this member
+    // The same with those of earlier generations of the group: behind gw_ddp_reform the same on all members.
+    int64_t completed;
+    bool rebuilt;    // the buckets follow the order in which gradients were ready
+    bool is_static;  // each pass so far has reached the same parameters on this member
     bool has_hook;
     const char *backend;  // that carries its collectives: "session", "mpi"
     gw_status error;      // of the last pass that failed; GW_OK: none has

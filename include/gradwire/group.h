@@ -137,6 +137,8 @@ typedef struct gw_reform_options {
     int64_t timeout_ms GW_DEFAULT(0);  // 0: that of the group, which the new one keeps
 } gw_reform_options;
 
+// `gradwire run` ends all workers with the first one that fails: those that are to go on need its
+// --on-failure=keep.
 GW_API gw_group *gw_group_reform_with(gw_scope *s, gw_group *g, gw_reform_options options);
 
 // gw_group_knock(s, name): for a worker that has joined the job: waits until the members of the group

@@ -86,14 +86,22 @@ GW_API gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *opt, int to);
 //     gw_group *g = gw_group_world(root);
 //     gw_ddp *ddp = gw_ddp_open(root, model, .group = g);
 //     gw_optimizer_shard(root, opt, .group = g);
-//     gw_map *saved = gw_optimizer_consolidate(root, opt, 0);         // now and then
-//     if (gw_scope_error(root)->status == GW_DISCONNECTED) {
+//     gw_map *saved = NULL;
+//     while (gw_ok(root) && gw_optimizer_steps(opt) < steps) {
+//         gw_scope *s = gw_scope_open(root);
+//         gw_backward(s, gw_cross_entropy(s, gw_module_call(s, model, images), labels));
+//         gw_optimizer_step(s, opt);
+//         gw_scope_close_up(s);
+//         if (gw_ok(root) && gw_optimizer_steps(opt) % 100 == 0)
+//             saved = gw_optimizer_consolidate(root, opt, 0);
+//         if (gw_scope_error(root)->status != GW_DISCONNECTED) continue;
 //         gw_scope_clear(root);
 //         g = gw_group_reform(root, g);
 //         gw_optimizer_reform(root, opt, g, .saved = saved);          // who steps what, and the state
 //         gw_ddp_reform(root, ddp, opt, g);                           // the model
 //     }
 //
+// gw_optimizer_steps is the same on all members behind that, which a variable of the loop need not be.
 // All take parameters, rates and counts of the lowest of those that have taken most steps; a member that
 // was in the middle of the last of these completes it. Parameters are shared out anew by the same rule,
 // and state goes to its new owners. What nobody is left to tell is taken from |saved|, else it begins anew,

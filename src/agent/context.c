@@ -52,9 +52,10 @@ gw_status context_check_wait(gw_scope *s, gw_error *error) {
     context *c = context_of(s);
     if (c ? c->may_wait : s->may_wait) return GW_OK;
     if (!c)
-        return error_set(
-            error, GW_WOULD_BLOCK,
-            "a wait where threads must not, as in a gradient's hook of another worker's pass");
+        return error_set(error, GW_WOULD_BLOCK,
+                         "a wait where threads must not, as in a gradient's hook of another "
+                         "worker's pass, or in the "
+                         "hook of a gw_ddp");
     return error_set(error, GW_WOULD_BLOCK, "a wait inside %s; GW_POOL functions may wait",
                      name_of_body(c).text);
 }

@@ -197,6 +197,14 @@ static void apply(gw_group *g, const verdict *v) {
 
 // ---- What members say ---------------------------------------------------------------------------
 
+// Who has left one out is behind for good: so it says how far it is.
+static void put_place(const gw_group *g, uint64_t series, sentence *out) {
+    if (g->series_begun >= series) return;
+    sentence_put(out, "is at %s %llu, %llu behind, and ", g->series_name,
+                 (unsigned long long)g->series_begun,
+                 (unsigned long long)(series - g->series_begun));
+}
+
 static void testify(gw_group *g, uint64_t key, uint64_t number, testimony *out) {
     if (series_is_over_on_loop(g, key)) {
         *out = (testimony){ .has_come = true,
@@ -216,7 +224,9 @@ static void testify(gw_group *g, uint64_t key, uint64_t number, testimony *out) 
     } else {
         doing own;
         doing_look_on_loop(g->agent, &(collective_id){ g->id, key, number }, &own);
-        memcpy(out->text, own.text, sizeof out->text);
+        sentence says = { out->text, 0, sizeof out->text };
+        if (key_is_series(key)) put_place(g, key - GROUP_KEY_SERIES, &says);
+        sentence_put(&says, "%s", own.text);
     }
 }
 

@@ -74,23 +74,31 @@ gw_tensor *bucket_pack(gw_scope *s, const ddp_pass *r, int b) {
 
 // Of |x|, which has of each section its numbers, one for each of its parts if it |has_flags|, and |more|.
 static gw_future *exchange(gw_scope *s, const gw_ddp *d, const layout_bucket *at, gw_tensor *x,
-                           gw_reduce_op op, bool has_flags, int64_t more) {
-    if (!d->sharing) return gw_all_reduce_async(s, d->group, x, op, .origin = "gw_backward");
+                           gw_reduce_op op, bool has_flags, int64_t more, const char *origin) {
+    gw_collective_options options = GW_OPTIONS(gw_collective_options, .origin = origin);
+    if (!d->sharing) return gw_all_reduce_async_with(s, d->group, x, op, options);
     int64_t *sizes = gw_alloc(s, (size_t)d->stats.world_size * sizeof *sizes);
     for (int m = 0; sizes && m < d->stats.world_size; m++) {
         section own = section_of(d, at, m);
         sizes[m] = own.numel + (has_flags ? own.count : 0) + more;
     }
-    return gw_reduce_scatter_async(s, d->group, x, op, .sizes = sizes, .origin = "gw_backward");
+    options.sizes = sizes;
+    return gw_reduce_scatter_async_with(s, d->group, x, op, options);
+}
+
+// What the mark of the pass's series stands for, in words (REPL-2).
+static const char *origin_of(gw_scope *s, const ddp_pass *r) {
+    return gw_format(s, "gw_backward, buckets: %d, %s flags, mean of %d", r->layout->bucket_count,
+                     r->has_flags ? "with" : "no", r->divisor);
 }
 
 gw_future *bucket_start_mean(gw_scope *s, const ddp_pass *r, int b, gw_tensor *packed) {
     return exchange(s, r->ddp, &r->layout->buckets[b], packed, gives_sums(r, b) ? GW_SUM : GW_AVG,
-                    r->has_flags, rides(r, b) ? buffers_count(r->ddp) : 0);
+                    r->has_flags, rides(r, b) ? buffers_count(r->ddp) : 0, origin_of(s, r));
 }
 
 gw_future *bucket_start_part(gw_scope *s, const gw_bucket *b, gw_tensor *x) {
-    return exchange(s, b->ddp, &b->layout->buckets[b->index], x, GW_AVG, false, 0);
+    return exchange(s, b->ddp, &b->layout->buckets[b->index], x, GW_AVG, false, 0, "gw_backward");
 }
 
 void bucket_forget(ddp_pass *r, int b) {

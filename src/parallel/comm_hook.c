@@ -62,6 +62,15 @@ const char *hook_keeps_whole(gw_comm_hook *hook, const void *context) {
     return is_around && around ? hook_keeps_whole(around->hook, around->context) : NULL;
 }
 
+bool hook_claim(gw_comm_hook *hook, void *context, const gw_ddp *d) {
+    gw_hook_around *around = context;
+    if (!context) return true;
+    if (hook == gw_hook_power_sgd || hook == gw_hook_batched_power_sgd)
+        return power_sgd_claim(context, d);
+    bool is_around = hook == gw_hook_f16_around || hook == gw_hook_bf16_around;
+    return !is_around || hook_claim(around->hook, around->context, d);
+}
+
 hook_state hook_state_of(gw_comm_hook *hook, void *context) {
     if (hook == gw_hook_power_sgd || hook == gw_hook_batched_power_sgd)
         return (hook_state){ power_sgd_save, power_sgd_load, context };

@@ -343,6 +343,11 @@ void gw_ddp_set_hook(gw_scope *s, gw_ddp *d, gw_comm_hook *hook, void *context) 
         return;
     }
     if (d->sharing && !check_hook(s, hook, context)) return;
+    if (!d->hook && !hook_claim(hook, context, d)) {
+        scope_fail(s, GW_WRONG_STATE,
+                   "gw_ddp_set_hook: the gw_power_sgd remembers for another gw_ddp");
+        return;
+    }
     env_enter(d->agent->env);
     bool late = d->stats.passes || d->hook;
     if (!late) {
@@ -372,6 +377,7 @@ gw_ddp_stats gw_ddp_get_stats(const gw_ddp *d) {
     if (!d || d == &ddp_poison) return (gw_ddp_stats){ .backend = "" };
     env_enter(d->agent->env);
     gw_ddp_stats stats = d->stats;
+    stats.completed = d->earlier_reduced + stats.reduced;
     env_leave(d->agent->env);
     return stats;
 }

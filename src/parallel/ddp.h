@@ -270,6 +270,8 @@ typedef struct hook_state {
 
 // Of a hook of this library (comm_hook.c).
 hook_state hook_state_of(gw_comm_hook *hook, void *context);
+// Whether |context| is |d|'s from here on: not if it remembers for another one.
+bool hook_claim(gw_comm_hook *hook, void *context, const gw_ddp *d);
 // Why gradients cannot be shared out with it; NULL: they can.
 const char *hook_keeps_whole(gw_comm_hook *hook, const void *context);
 

@@ -271,6 +271,23 @@ static void round_halves(gw_scope *root, int rank, void *context) {
     }
 }
 
+static gw_future *wait_inside(gw_scope *s, gw_bucket *b, void *context) {
+    (void)context;
+    gw_barrier(s, gw_bucket_group(b));
+    return gw_hook_all_reduce(s, b, NULL);
+}
+
+static void hook_and_wait(gw_scope *root, int rank, void *context) {
+    (void)context, (void)rank;
+    choice c;
+    gw_ddp *ddp = gw_ddp_open(root, open_choice(root, &c));
+    gw_ddp_set_hook(root, ddp, wait_inside, NULL);
+    gw_scope *s = gw_scope_open(root);
+    gw_backward(s, use(s, &c, 0, 1));
+    expect_error(s, GW_WOULD_BLOCK, "gw_barrier: a wait where threads must not");
+    gw_scope_close_up(s);
+}
+
 static void hook_badly(gw_scope *root, int rank, void *context) {
     (void)context, (void)rank;
     choice c;
@@ -288,6 +305,7 @@ static void what_a_hook_gives_takes_the_place(void **state) {
     run(2, hook, NULL);
     run(2, round_halves, NULL);
     run(2, hook_badly, NULL);
+    run(2, hook_and_wait, NULL);
 }
 
 // ---- Sparse gradients ---------------------------------------------------------------------------
@@ -402,7 +420,8 @@ static void open_differently(gw_scope *root, int rank, void *context) {
     gw_module *once = gw_nn_linear(root, IN, OUT);
     gw_ddp_open(root, once);
     gw_ddp_open(root, once);
-    expect_error(root, GW_DUPLICATE, "one gate");
+    expect_error(root, GW_DUPLICATE,
+                 "gw_ddp_open: \"weight\" is a parameter of a model that is open already");
 }
 
 static void models_that_differ_are_named(void **state) {

@@ -83,6 +83,15 @@ static gw_future *start_flags(gw_scope *s, const ddp_pass *r, int b) {
     return gw_all_reduce_async(s, r->ddp->group, flags, GW_BOR, .origin = ORIGIN);
 }
 
+// A thread that has received something may be the one that calls it: nothing would come while it waits.
+static gw_future *call_hook(gw_scope *s, gw_bucket *b) {
+    bool may_wait = s->may_wait;
+    s->may_wait = false;
+    gw_future *f = b->ddp->hook(s, b, b->ddp->hook_context);
+    s->may_wait = may_wait;
+    return f;
+}
+
 static gw_future *start_dense(gw_scope *s, ddp_pass *r, int index) {
     gw_ddp *d = r->ddp;
     gw_bucket b = { .ddp = d, .layout = r->layout, .index = index };
@@ -90,7 +99,7 @@ static gw_future *start_dense(gw_scope *s, ddp_pass *r, int index) {
     b.flat = bucket_pack(s, r, index);
     if (!gw_ok(s)) return NULL;
     if (!d->hook) return bucket_start_mean(s, r, index, b.flat);
-    gw_future *both[] = { d->hook(s, &b, d->hook_context), NULL };
+    gw_future *both[] = { call_hook(s, &b), NULL };
     if (gw_ok(s) && r->has_flags) both[1] = start_flags(s, r, index);
     if (gw_ok(s) && !both[0])
         scope_fail(s, GW_INVALID, "the hook of a DistributedDataParallel gave no future");

@@ -108,6 +108,14 @@ static bool fits(const power_sgd_memory *m, uint64_t leaves, const low_rank *x) 
            has_numbers(m->q, x->dtype, x->rank * x->columns);
 }
 
+bool power_sgd_claim(gw_power_sgd *p, const gw_ddp *d) {
+    env_enter(d->agent->env);
+    if (!p->set_for) p->set_for = d;
+    bool is_own = p->set_for == d;
+    env_leave(d->agent->env);
+    return is_own;
+}
+
 // Once for each leaf: exchanges under way point into it.
 static gw_status reserve(gw_power_sgd *p, const gw_ddp *d, gw_error *error) {
     int count = d->gate.leaf_count;

@@ -23,13 +23,16 @@ struct gw_power_sgd {
     gw_tensor *(*draw)(gw_scope *s, const gw_power_sgd *p, int64_t pass, int bucket, gw_dtype dtype,
                        int64_t count);
 
-    const gw_ddp *ddp;  // whose context it is, once a pass has come
-    int64_t earlier;    // passes before those of this job
+    const gw_ddp *set_for;  // whose hook it is the context of
+    const gw_ddp *ddp;      // the same once a pass has come
+    int64_t earlier;        // passes before those of this job
     gw_power_sgd_stats stats;
     power_sgd_memory *memories;  // by leaf
     int memory_count;
 };
 
+// Whether it is |d|'s context from here on: not if it is another one's.
+bool power_sgd_claim(gw_power_sgd *p, const gw_ddp *d);
 bool power_sgd_is_usable(gw_scope *s, const char *function, const gw_power_sgd *p);
 // In the next generation of the group all have the last Q of one member; errors stay the members' own,
 // and who is behind has none: gw_hook_save, gw_hook_load.

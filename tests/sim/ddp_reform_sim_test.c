@@ -6,6 +6,7 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { STEPS = 8, TRAINERS = 3, SEEDS = 120 };
 
@@ -349,6 +350,43 @@ static void hooks_remember_what_the_furthest_member_does(void **state) {
     }
 }
 
-GW_TESTS(ddp_reform_sim, members_that_have_not_begun_become_alike,
-         hooks_remember_what_the_furthest_member_does, they_go_on_with_a_newcomer_where_they_were,
-         a_loss_while_they_re_form_parts_no_state);
+// ---- A pass that one member has left out --------------------------------------------------------
+
+// It stays behind, until all go on from one place in the group as it is.
+static void leave_out(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s, .timeout_ms = 2000);
+    gw_group *meeting = gw_group_world(s, .name = "meeting");
+    learner l = open_learner(s);
+    gw_ddp *ddp = gw_ddp_open(s, l.model, .group = g);
+    for (int step = 0; step < 3; step++) {
+        gw_error e = { 0 };
+        if (step != 1 || rank != 1) e = take_step(s, &l, step);
+        gw_scope *t =
+            gw_scope_open(s);  // all wait here for those whose pass is to fail by its deadline
+        gw_scope_set_timeout(t, 60000);
+        gw_group_agree(t, meeting, 0);
+        gw_scope_close_up(t);
+        if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+        if (step == 0 || (step == 1 && rank == 1)) assert_int_equal(e.status, GW_OK);
+        if (step == 0 || (step == 1 && rank == 1)) continue;
+        assert_int_equal(e.status, GW_TIMEOUT);
+        if (!strstr(e.text, ", 1 behind")) fail_msg("%s", e.text);
+    }
+    gw_ddp_reform(s, ddp, NULL, g);
+    gw_error e = take_step(s, &l, 3);
+    if (e.status || !gw_ok(s)) fail_msg("%s", e.status ? e.text : gw_scope_error(s)->text);
+    gw_ddp_check(s, ddp);
+    assert_true(gw_ok(s));
+    assert_int_equal(gw_ddp_get_stats(ddp).completed, 2);
+}
+
+static void who_has_left_out_a_pass_is_in_step_again(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(4); seed++)
+        cluster_run(seed, (cluster_options){ .world_size = TRAINERS }, leave_out, NULL);
+}
+
+GW_TESTS(ddp_reform_sim, who_has_left_out_a_pass_is_in_step_again,
+         members_that_have_not_begun_become_alike, hooks_remember_what_the_furthest_member_does,
+         they_go_on_with_a_newcomer_where_they_were, a_loss_while_they_re_form_parts_no_state);
