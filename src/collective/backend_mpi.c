@@ -26,10 +26,11 @@ const backend backend_mpi = { .name = "mpi", .open = open_group };
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { LAST_LOOKS = 2500 };  // some two seconds
+enum { LAST_LOOKS = 4500 };  // some two seconds
 
 static gw_error why_not;  // there is no MPI
 static bool is_ours;      // to be ended
@@ -54,7 +55,7 @@ static void begin_mpi(void) {
 
 // Others need the processor while nothing comes: it yields, and then sleeps ever longer.
 static void rest(int idle) {
-    struct timespec t = { .tv_nsec = idle < 200 ? 20000 : idle < 2000 ? 200000 : 2000000 };
+    struct timespec t = { .tv_nsec = idle < 2000 ? 20000 : idle < 4000 ? 200000 : 2000000 };
     if (idle < 50)
         sched_yield();
     else
@@ -71,6 +72,7 @@ static void await_last(void) {
 
 static void *serve(void *argument) {
     begin_mpi();
+    prctl(PR_SET_TIMERSLACK, 1000UL);  // it sleeps for less than is usual
     for (int idle = 0; mpi_await(); idle++) {
         if (mpi_progress(&why_not)) idle = 0;
         if (mpi_count_flights()) rest(idle);

@@ -1,15 +1,17 @@
-// gradwire-mpi-worker [any_order | desync | midway | replicas | fail | lost]
+// gradwire-mpi-worker [any_order | desync | midway | replicas | time | fail | lost]
 //
 // Started by mpirun. Does every collective in a group of backend "mpi" and in one of sessions, and ends
 // with 0 if both have given the same bits; "any_order": lets MPI add; "desync": members that differ, one
 // that is late, one that has failed; "midway": deadlines and cancelling while MPI works; "replicas": the
-// same training over both; "fail": one breaks the group while MPI works; "lost": the last rank kills
+// same training over both; "time": what a step of it takes over each; "fail": one breaks the group while MPI works; "lost": the last rank kills
 // itself while the others wait for it.
 #include <gradwire.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { NUMBERS = 3001 };
@@ -195,6 +197,41 @@ static void train_both(gw_scope *s, gw_group *m, gw_group *g) {
     for (int i = 0; i < LEAVES; i++) expect_same(s, "a weight", a[i], b[i], true);
 }
 
+static int compare(const void *a, const void *b) {
+    const double *x = a, *y = b;
+    return *x < *y ? -1 : *x > *y;
+}
+
+// 4 layers of 512 x 512, batch 8, in turns; rank 0's times, from a barrier on.
+static void time_both(gw_scope *s, gw_group *m, gw_group *g) {
+    enum { WIDTH = 512, BATCH = 8, STEPS = 60 };
+    gw_group *groups[] = { g, m };
+    gw_module *models[2];
+    gw_tensor *x = gw_rand(s, GW_F32, BATCH, WIDTH);
+    double times[2][STEPS];
+    for (int k = 0; k < 2; k++) {
+        models[k] =
+            gw_nn_sequential(s, gw_nn_linear(s, WIDTH, WIDTH), gw_nn_linear(s, WIDTH, WIDTH),
+                             gw_nn_linear(s, WIDTH, WIDTH), gw_nn_linear(s, WIDTH, WIDTH));
+        gw_ddp_open(s, models[k], .group = groups[k]);
+    }
+    for (int i = 0; i < 2 * STEPS && gw_ok(s); i++) {
+        gw_scope *t = gw_scope_open(s);
+        struct timespec from, to;
+        gw_barrier(t, g);
+        clock_gettime(CLOCK_MONOTONIC, &from);
+        gw_backward(t, gw_mean(t, gw_module_call(t, models[i % 2], x)));
+        clock_gettime(CLOCK_MONOTONIC, &to);
+        times[i % 2][i / 2] =
+            (double)(to.tv_sec - from.tv_sec) * 1e6 + (double)(to.tv_nsec - from.tv_nsec) * 1e-3;
+        gw_scope_close_up(t);
+    }
+    for (int k = 0; k < 2 && gw_ok(s) && gw_group_rank(g) == 0; k++) {
+        qsort(times[k], STEPS, sizeof times[k][0], compare);
+        printf("%s %.0f %.0f\n", k ? "mpi" : "session", times[k][STEPS / 2], times[k][0]);
+    }
+}
+
 static void break_midway(gw_scope *s, gw_group *m, gw_group *g) {
     enum { MANY = 40 };
     gw_future *fs[MANY];
@@ -225,6 +262,8 @@ int main(int argc, char **argv) {
         end_midway(root, m, g);
     } else if (gw_ok(root) && strcmp(how, "replicas") == 0) {
         train_both(root, m, g);
+    } else if (gw_ok(root) && strcmp(how, "time") == 0) {
+        time_both(root, m, g);
     } else if (gw_ok(root) && strcmp(how, "fail") == 0) {
         break_midway(root, m, g);
     } else if (gw_ok(root)) {
