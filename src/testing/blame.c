@@ -16,6 +16,7 @@ static const struct {
     { " was silent to ", BLAME_SILENT },
     { " did not answer at ", BLAME_SILENT },
     { " was cut off from most of the others", BLAME_CUT_OFF },
+    { " was stopped or cut off, and all others have ended", BLAME_ALONE },
     { " is leaving the job", BLAME_LEFT },
     { " has left", BLAME_LEFT },
 };
@@ -89,6 +90,7 @@ static bool is_true(const blame *b, const blame_facts *f) {
     case BLAME_ENDED: return blame_may_be_gone(f, b->node);
     case BLAME_SILENT: return is_away(f, b->node, MEMBERSHIP_SUSPECT_NS);
     case BLAME_CUT_OFF: return is_away(f, b->node, CUT_OFF_NS);
+    case BLAME_ALONE: return is_away(f, b->node, MEMBERSHIP_LATE_NS);
     case BLAME_LEFT: return f->ended >> b->node & 1;
     }
     return false;
