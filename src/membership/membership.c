@@ -190,8 +190,8 @@ static bool has_lost_all(const membership *ms) {
 static void fence_alone(membership *ms) {
     gw_error why;
     error_set(&why, GW_FENCED,
-              "%s was stopped or cut off, and all others have ended before they could say whether "
-              "they went on without it; join anew",
+              "%s has lost all others before they could say whether they went on without it; join "
+              "anew",
               ms->options.name);
     membership_fence(ms, &why);
 }

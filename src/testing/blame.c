@@ -16,7 +16,7 @@ static const struct {
     { " was silent to ", BLAME_SILENT },
     { " did not answer at ", BLAME_SILENT },
     { " was cut off from most of the others", BLAME_CUT_OFF },
-    { " was stopped or cut off, and all others have ended", BLAME_ALONE },
+    { " has lost all others", BLAME_ALONE },
     { " is leaving the job", BLAME_LEFT },
     { " has left", BLAME_LEFT },
 };
@@ -82,6 +82,12 @@ static bool has_lost_most(const blame_facts *f) {
     return f->lost_most || (any_is_away && 2 * gone >= f->count);
 }
 
+static bool is_last(const blame_facts *f, int node) {
+    bool is_last = true;
+    for (int i = 0; i < f->count; i++) is_last &= i == node || blame_may_be_gone(f, i);
+    return is_last;
+}
+
 static bool is_true(const blame *b, const blame_facts *f) {
     if (b->node < 0 || b->node >= f->count) return false;
     if (has_lost_most(f)) return true;
@@ -90,7 +96,7 @@ static bool is_true(const blame *b, const blame_facts *f) {
     case BLAME_ENDED: return blame_may_be_gone(f, b->node);
     case BLAME_SILENT: return is_away(f, b->node, MEMBERSHIP_SUSPECT_NS);
     case BLAME_CUT_OFF: return is_away(f, b->node, CUT_OFF_NS);
-    case BLAME_ALONE: return is_away(f, b->node, MEMBERSHIP_LATE_NS);
+    case BLAME_ALONE: return is_away(f, b->node, MEMBERSHIP_LATE_NS) || is_last(f, b->node);
     case BLAME_LEFT: return f->ended >> b->node & 1;
     }
     return false;

@@ -16,7 +16,7 @@ typedef enum blame_reason {
     BLAME_ENDED,    // its process has ended
     BLAME_SILENT,   // it was silent, or did not answer
     BLAME_CUT_OFF,  // it heard too few others
-    BLAME_ALONE,    // it was stopped or cut off, and nobody is left to answer
+    BLAME_ALONE,    // all others had ended when it asked them
     BLAME_LEFT,     // it leaves, or has left
 } blame_reason;
 

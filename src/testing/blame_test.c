@@ -16,6 +16,7 @@ static void it_reads_who_is_gone_and_why(void **state) {
     expect("w1: f: w12 (rank 0) was silent to w0 for 6.2 s", BLAME_SILENT, 12);
     expect("w3, who owned what the reference names, is gone: w3 (rank 1) has left", BLAME_LEFT, 3);
     expect("w4: f: w0 was cut off from most of the others for 7.5 s", BLAME_CUT_OFF, 0);
+    expect("group \"a\": w0: w3 has lost all others before they could say", BLAME_ALONE, 3);
     expect("w4 is leaving the job", BLAME_LEFT, 4);
     expect("w1: f: no reply within 5 ms", BLAME_NONE, -1);
     expect("somebody has left", BLAME_NONE, -1);
