@@ -36,13 +36,16 @@
 // gw_all_reduce(s, g, x, GW_SUM, .timeout_ms = 500).
 //
 // Gradients: the forms that wait record what they do if their input needs a gradient; each backward
-// is a collective, too, which every member's pass enters, in any order. A member that does not use
-// what it was given brings zeros once the last scope that holds it has closed. gw_all_reduce and gw_reduce
-// of sums and means, gw_broadcast, gw_all_gather, gw_gather_to, gw_reduce_scatter, gw_all_to_all; other
-// sums are UNSUPPORTED in a backward pass. A future's input needs none (INVALID).
+// is a collective, too, which every member's pass enters, in any order. So the input needs a gradient on
+// all members, or on none; of gw_scatter_from the root's decides, and the others know by what they get. A
+// member that does not use what it was given brings zeros once the last scope that holds it has closed.
+// gw_all_reduce and gw_reduce of sums and means, gw_broadcast (where the others bring tensors that need a
+// gradient, too), gw_all_gather, gw_gather_to, gw_scatter_from, gw_reduce_scatter, gw_all_to_all; other
+// sums are UNSUPPORTED in a backward pass, and gw_all_gather_list takes nothing that needs a gradient
+// (INVALID). A future's input needs none (INVALID).
 //
 // Errors: INVALID for arguments, before anything is sent: others are not told, and wait until this
-// worker calls again. MISMATCH, TIMEOUT, CANCELLED, DISCONNECTED, and the error of the scope of a
+// worker calls again. LIMIT, in the same way, with 1,024 of a group under way. MISMATCH, TIMEOUT, CANCELLED, DISCONNECTED, and the error of the scope of a
 // member that entered as failed.
 // Ownership: results belong to the scope that called, or that waits. Arguments are borrowed until
 // the call returns and may be written then: what is brought is what they held.

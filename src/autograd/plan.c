@@ -122,6 +122,12 @@ static void came(pass *p, part to) {
     if (--p->targets[number].missing == 0) p->ready[p->ready_count++] = number;
 }
 
+// A node that leads to nothing here, and tells others what comes to it.
+static bool tells_others(const target *t) {
+    const node *n = t->key;
+    return !t->is_leaf && (node_is_remote(n) || (n->class->start && !n->edge_count));
+}
+
 // Keeps only what leads to one of the wanted inputs. Here p->ready is a queue that is never
 // emptied, so that it ends up holding all targets, makers of inputs behind those that use them.
 static void prune(pass *p) {
@@ -140,7 +146,7 @@ static void prune(pass *p) {
         target *t = &p->targets[p->ready[i]];
         uint32_t slot_count = t->is_leaf ? 1 : ((const node *)t->key)->output_count;
         // The graphs of other workers may lead back to one of the inputs.
-        t->needed = !t->is_leaf && node_is_remote(t->key);
+        t->needed = tells_others(t);
         for (uint32_t k = 0; k < slot_count; k++) t->needed |= p->slots[t->first_slot + k].wanted;
         for (uint32_t k = 0; k < edge_count_of(t); k++)
             t->needed |= taker_of(p, p->parts[t->first_part + k]) != NULL;
@@ -162,7 +168,7 @@ static bool number_parts(pass *p) {
     ready_first(p);
     while (p->ready_count) {
         target *t = &p->targets[p->ready[--p->ready_count]];
-        t->runs = !t->is_leaf && node_is_remote(t->key);
+        t->runs = tells_others(t);
         for (uint32_t k = 0; k < edge_count_of(t); k++) {
             part *to = &p->parts[t->first_part + k];
             if (!taker_of(p, *to)) {

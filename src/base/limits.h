@@ -50,7 +50,9 @@ enum {
     LIMIT_COLLECTIVE_GROUPS = 4096,  // different groups of workers that one agent meets with
     LIMIT_GROUPS = 4096,             // that are open on one agent
     LIMIT_GROUP_KEYS = 65536,        // of collectives of one group
-    LIMIT_FINAL_VERDICTS = 256,      // about final keys of one group that are remembered
+    LIMIT_GROUP_COLLECTIVES =
+        1024,                    // of one member in one group, those that wait to enter included
+    LIMIT_FINAL_VERDICTS = 256,  // about final keys of one group that are remembered
     LIMIT_GROUP_UNVISITED =
         4096,              // derivatives of one group that are remembered as freed unvisited
     LIMIT_KNOCKS = 64,     // of one worker, for different groups

@@ -52,7 +52,7 @@ static bool can_answer(gw_scope *s, const gw_group *g, const collective_signatur
     bool is_open =
         x->dims == SIGNATURE_OPEN && (sums || (x->content == CONTENT_TENSOR && x->root < 0));
     char what[SIGNATURE_TEXT_MAX];
-    signature_text(x, "", what);
+    signature_text(x, NULL, "", what);
     if (is_root || unknown || is_open)
         scope_fail(s, GW_INVALID, "it has no more input, and nothing to bring to %s", what);
     return gw_ok(s);
@@ -145,6 +145,7 @@ static bool answer(gw_group *g, const question *q) {
     run_request r = { .signature = q->signature };
     r.options = GW_OPTIONS(gw_collective_options, .key = q->key, .factor = q->signature.factor);
     r.options.timeout_ms = 0;
+    r.takes_gradient = true;
     r.as_list = q->signature.content == CONTENT_TENSORS || q->signature.content == CONTENT_VALUES;
     if (can_answer(s, g, &q->signature)) bring(s, g, &r);
     if (gw_ok(s)) {

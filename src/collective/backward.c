@@ -12,9 +12,14 @@
 #include <gradwire/ops.h>
 #include <string.h>
 
+// Of a tensor that was scattered, whose gradient comes from another member.
+typedef struct item_shape {
+    uint8_t dtype, dims;
+    int64_t sizes[LIMIT_DIMS];
+} item_shape;
+
 typedef struct collective_node {
     node base;
-    edge inputs[1];
     gw_group *group;  // one count
     run_place place;
     uint32_t times;  // that it has run
@@ -28,7 +33,8 @@ typedef struct collective_node {
     uint8_t dtype, dims;
     int64_t sizes[LIMIT_DIMS];
     bool input_is_scalar;
-    int64_t rows[];  // for each member; of gathering, scattering and exchange
+    item_shape *items;  // for each member; of scattering, at the root
+    int64_t rows[];     // for each member; of gathering and exchange. Then edges, and items
 } collective_node;
 
 static const char *name_of(const node *n) {
@@ -95,6 +101,8 @@ static gw_future *begin(gw_scope *s, collective_node *n, gw_tensor *d) {
         return gw_reduce_scatter_async_with(s, g, d, GW_SUM, o);
     case OPERATION_REDUCE_SCATTER: return gw_all_gather_async_with(s, g, d, o);
     case OPERATION_GATHER: return scatter_rows(s, n, d, o);
+    case OPERATION_SCATTER:
+        return gw_gather_value_to_async_with(s, g, gw_value_of_tensor(d), n->root, o);
     case OPERATION_ALL_TO_ALL: o.sizes = n->rows; return gw_all_to_all_async_with(s, g, d, o);
     default: scope_fail(s, GW_UNSUPPORTED, "%s has no derivative", name_of(&n->base));
     }
@@ -111,6 +119,31 @@ static gw_tensor *finish(gw_scope *s, const collective_node *n, gw_tensor *d) {
     return n->input_is_scalar ? gw_reshape(s, d) : d;
 }
 
+// What comes from a member that has no part of its own in it is none: no gradient.
+static gw_tensor *gradient_of_item(gw_scope *s, const collective_node *n, const gw_list *came,
+                                   int i) {
+    gw_value v = gw_list_get(s, came, i);
+    if (n->base.edges[i].kind == EDGE_NONE || v.kind == GW_NONE) return NULL;
+    gw_tensor *d = gw_tensor_of(s, v);
+    const item_shape *x = &n->items[i];
+    bool fits = gw_ok(s) && !tensor_is_rows(d) && d->dtype == x->dtype && d->dims == x->dims &&
+                memcmp(d->sizes, x->sizes, x->dims * sizeof *x->sizes) == 0;
+    if (!fits)
+        scope_fail(s, GW_PROTOCOL, "what %s sent is no gradient of what it was given",
+                   group_member_name(n->group, i));
+    return d;
+}
+
+// For each edge; NULL where there is none, or with |s| failed.
+static gw_tensor **gradients_of_items(gw_scope *s, const collective_node *n, gw_value v) {
+    const gw_list *came = gw_list_of(s, v);
+    if (!n->base.edge_count) return NULL;
+    gw_tensor **all = gw_alloc(s, n->base.edge_count * sizeof *all);
+    for (int i = 0; all && i < (int)n->base.edge_count; i++)
+        all[i] = gw_ok(s) ? gradient_of_item(s, n, came, i) : NULL;
+    return all;
+}
+
 typedef struct answer {
     late *late;
     collective_node *node;  // one count
@@ -118,10 +151,15 @@ typedef struct answer {
 
 static void answer_with(gw_scope *s, gw_future *f, void *context) {
     answer *a = context;
-    gw_tensor *d = gw_tensor_of(s, gw_future_value(s, f));
-    if (gw_ok(s)) d = finish(s, a->node, d);
+    gw_value v = gw_future_value(s, f);
+    gw_tensor *d = NULL, **all = &d;
+    if (a->node->operation == OPERATION_SCATTER)
+        all = gradients_of_items(s, a->node, v);
+    else
+        d = gw_tensor_of(s, v);
+    if (gw_ok(s) && d) d = finish(s, a->node, d);
     if (gw_ok(s)) {
-        late_answer(a->late, &d);
+        late_answer(a->late, all);
     } else {
         late_fail(a->late, s->error);
         gw_scope_clear(s);
@@ -250,28 +288,46 @@ bool backward_is_recorded(const gw_scope *s, const gw_tensor *x) {
     return gw_ok(s) && s->grad_enabled && x && tensor_needs_grad(x);
 }
 
-void backward_record(gw_scope *s, const backward_record_request *r, gw_tensor *out) {
+static void add_edge(collective_node *n, gw_tensor *x) {
+    n->base.edges[n->base.edge_count++] = edge_retain(edge_to(x));
+}
+
+static void add_items(collective_node *n, const gw_value *items) {
+    n->items = (item_shape *)(n->base.edges + n->group->count);
+    for (int i = 0; i < n->group->count; i++) {
+        const gw_tensor *x = items[i].as.tensor;
+        n->items[i].dtype = x->dtype;
+        n->items[i].dims = x->dims;
+        memcpy(n->items[i].sizes, x->sizes, x->dims * sizeof *x->sizes);
+        add_edge(n, items[i].as.tensor);
+    }
+}
+
+// With one count; NULL with |s| failed.
+static collective_node *open_node(gw_scope *s, const backward_record_request *r,
+                                  const gw_tensor *out) {
     const gw_tensor *in = r->in;
     bool reduces = r->operation == OPERATION_ALL_REDUCE || r->operation == OPERATION_REDUCE ||
                    r->operation == OPERATION_REDUCE_SCATTER;
     if (reduces && !is_sum(r->op)) {
         scope_fail(s, GW_UNSUPPORTED, "%s: there are gradients of sums and means only: detach it",
                    operation_name(r->operation));
-        return;
+        return NULL;
     }
-    size_t rows = (size_t)r->group->count * sizeof(int64_t);
-    collective_node *n = mem_calloc(sizeof *n + rows);
+    size_t count = (size_t)r->group->count, rows = count * sizeof(int64_t);
+    size_t edges = r->items ? count * (sizeof(edge) + sizeof(item_shape)) : sizeof(edge);
+    collective_node *n = mem_calloc(sizeof *n + rows + edges);
     if (!n) {
         scope_fail(s, GW_NO_MEMORY, "no memory for a gradient");
-        return;
+        return NULL;
     }
     n->base.class = &collective_node_class;
     atomic_init(&n->base.count, 1);
     n->base.output_count = 1;
-    n->base.edges = n->inputs;
-    n->base.edge_count = 1;
-    n->inputs[0] = edge_retain(edge_to(r->in));
+    n->base.edges = (edge *)(n->rows + count);
     n->group = handle_retain(r->group);
+    if (r->in) add_edge(n, r->in);
+    if (r->items) add_items(n, r->items);
     n->place = r->place;
     n->operation = (uint8_t)r->operation;
     n->op = (uint8_t)r->op;
@@ -280,8 +336,22 @@ void backward_record(gw_scope *s, const backward_record_request *r, gw_tensor *o
     n->dtype = out->dtype;
     n->dims = out->dims;
     memcpy(n->sizes, out->sizes, out->dims * sizeof *out->sizes);
-    n->input_is_scalar = in->dims == 0 && out->dims == 1;
+    n->input_is_scalar = in && in->dims == 0 && out->dims == 1;
     if (r->rows) memcpy(n->rows, r->rows, rows);
+    return n;
+}
+
+void backward_record(gw_scope *s, const backward_record_request *r, gw_tensor *out) {
+    collective_node *n = open_node(s, r, out);
+    if (!n) return;
     node_make(&n->base, 0, out);
+    node_release(&n->base);
+}
+
+void backward_record_unused(gw_scope *s, const backward_record_request *r, const gw_tensor *out,
+                            bool has_failed) {
+    collective_node *n = open_node(s, r, out);
+    if (!n) return;
+    n->base.planned = has_failed;
     node_release(&n->base);
 }

@@ -10,6 +10,7 @@ typedef struct backward_record_request {
     gw_group *group;
     operation operation;
     gw_tensor *in;
+    const gw_value *items;  // of scattering, at the root: a tensor for each member, instead of |in|
     run_place place;
     gw_reduce_op op;
     int root;
@@ -22,6 +23,9 @@ typedef struct backward_record_request {
 bool backward_is_recorded(const gw_scope *s, const gw_tensor *x);
 // Makes |out|, which the collective has given, the output of one. May fail |s|.
 void backward_record(gw_scope *s, const backward_record_request *r, gw_tensor *out);
+// Of an |out| that this member gives to nobody: it brings zeros, or, if it |has_failed|, fails the others' passes.
+void backward_record_unused(gw_scope *s, const backward_record_request *r, const gw_tensor *out,
+                            bool has_failed);
 
 // Others have entered the backward of |key|, a key of one collective, which this member may have freed
 // unvisited: then it brings zeros.

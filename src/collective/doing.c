@@ -49,7 +49,7 @@ static void add_wait(const run *r, doing *out) {
 // "waits in group "b" for w0 (collective 7, all_reduce sum f32 10 (train.c:40))".
 static void put_run(const run *r, sentence *out) {
     char what[SIGNATURE_TEXT_MAX], missing[256];
-    signature_text(&r->signature, r->origin, what);
+    signature_text(&r->signature, r->detail, r->origin, what);
     where_name_missing(r, missing, sizeof missing);
     sentence_put(out,
                  missing[0] ? "waits in group \"%s\" for %s (collective %llu"

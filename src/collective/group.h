@@ -151,6 +151,7 @@ struct gw_group {
     bool backend_is_down;  // nothing is begun in it any more
     uint32_t run_count;
     list_node waiting;  // runs that have not entered
+    uint32_t waiting_count;
     // series.c: of a group that a room above has to itself
     uint64_t series;        // of calls without a key, now; 0: none
     uint64_t series_mark;   // what they have to have alike besides, part of their signatures

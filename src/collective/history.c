@@ -68,7 +68,7 @@ static void put_record(const gw_group *g, const history_record *x, sentence *out
     char what[SIGNATURE_TEXT_MAX], missing[256] = "";
     int64_t now_ns = env_now_ns(g->agent->env);
     const run *r = x->ended_ns ? NULL : group_find_run_on_loop(g, x->key, x->number);
-    signature_text(&x->signature, x->origin, what);
+    signature_text(&x->signature, r ? r->detail : NULL, x->origin, what);
     sentence_put(out, "collective %llu", (unsigned long long)x->number);
     series_put_key(g, x->key, out);
     sentence_put(out, ": %s: ", what);
@@ -96,8 +96,8 @@ static bool goes_on(const history_record *a, const history_record *b) {
                        ? b->number == a->number + 1
                        : key_is_series(a->key) && b->key == a->key + 1 && b->number == a->number;
     if (!is_next || !a->ended_ns || a->status || !b->ended_ns || b->status) return false;
-    signature_text(&a->signature, a->origin, what[0]);
-    signature_text(&b->signature, b->origin, what[1]);
+    signature_text(&a->signature, NULL, a->origin, what[0]);
+    signature_text(&b->signature, NULL, b->origin, what[1]);
     return strcmp(what[0], what[1]) == 0;
 }
 
@@ -124,7 +124,7 @@ static void put_alike(const gw_group *g, uint64_t i, uint64_t n, sentence *out) 
         if (ns > longest_ns) longest_ns = ns;
     }
     char what[SIGNATURE_TEXT_MAX];
-    signature_text(&first->signature, first->origin, what);
+    signature_text(&first->signature, NULL, first->origin, what);
     bool is_series = first->key != last->key;
     sentence_put(out, is_series ? "collective %llu" : "collectives %llu",
                  (unsigned long long)first->number);

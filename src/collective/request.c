@@ -187,8 +187,42 @@ bool request_check_no_gradient(gw_scope *s, const char *what, const gw_tensor *x
     return false;
 }
 
+// Of scattering: whether a gradient flows back the root says with what it brings.
+static bool prepare_items(gw_scope *s, gw_group *g, const char *what, run_request *r,
+                          recording *rec) {
+    bool needs = false;
+    for (int i = 0; r->items && i < g->count; i++)
+        needs = needs || backward_is_recorded(s, r->items[i].as.tensor);
+    if (needs && !rec)
+        scope_fail(s, GW_INVALID, "%s_async: a tensor that needs a gradient: detach it", what);
+    else if (needs && r->options.into)
+        scope_fail(s, GW_INVALID, "%s: .into for a tensor that needs a gradient: detach it", what);
+    if (!rec || s->error) return gw_ok(s);
+    rec->request = (backward_record_request){
+        .group = g, .operation = OPERATION_SCATTER, .root = r->signature.root, .factor = 1
+    };
+    r->out_place = &rec->request.place;
+    r->takes_gradient = true;
+    if (!needs) return true;
+    rec->request.items = r->items;
+    gw_list *marked = gw_list_open(s);
+    for (int i = 0; i < g->count; i++) {
+        gw_list *both = gw_list_open(s);
+        gw_list_add_with(s, both, r->items[i]);
+        gw_list_add(s, both, (bool)true);
+        gw_list_add_with(s, marked, gw_value_of_list(both));
+    }
+    r->items = marked->items;
+    return gw_ok(s);
+}
+
+static bool scatters_tensors(const run_request *r) {
+    return r->signature.operation == OPERATION_SCATTER && r->signature.content == CONTENT_TENSORS;
+}
+
 static bool prepare_recording(gw_scope *s, gw_group *g, const char *what, run_request *r,
                               recording *rec) {
+    if (scatters_tensors(r)) return prepare_items(s, g, what, r, rec);
     if (!backward_is_recorded(s, r->own)) return true;
     if (!rec || rec->goes_on) return request_check_no_gradient(s, what, r->own);
     if (r->options.into) {
@@ -225,7 +259,10 @@ gw_future *request_start(gw_scope *s, gw_group *g, const char *what, run_request
     if (!request_check_options(s, what, &r) || !prepare_recording(s, g, what, &r, rec) ||
         !prepare_into(s, g, what, &r, rec))
         return &future_poison;
-    if (rec && rec->shapes) r.signature.shares = rec->shapes;
+    if (rec && rec->shapes) {
+        r.signature.shares = rec->shapes;
+        r.detail = rec->detail;
+    }
     r.is_awaited = r.is_awaited || (rec && !rec->goes_on);
     choose_plan(&r, g);
     return run_start(s, g, &r);
@@ -269,8 +306,25 @@ static gw_tensor *write_into(gw_scope *s, const char *what, gw_tensor *into, gw_
     return tensor_poison_of(s);
 }
 
+// An item whose gradient flows back to the root, also if this member does not want to differentiate.
+static gw_tensor *take_item(gw_scope *s, const char *what, const gw_list *both, recording *rec) {
+    gw_tensor *out = gw_tensor_of(s, gw_list_get(s, both, 0));
+    if (!gw_ok(s)) return tensor_poison_of(s);
+    if (rec->into) {
+        backward_record_unused(s, &rec->request, out, true);
+        scope_fail(s, GW_INVALID, "%s: .into for a tensor that needs a gradient: detach it", what);
+    } else if (s->grad_enabled) {
+        backward_record(s, &rec->request, out);
+    } else {
+        backward_record_unused(s, &rec->request, out, false);
+    }
+    return s->error ? tensor_poison_of(s) : out;
+}
+
 gw_tensor *request_take(gw_scope *s, const char *what, gw_future *f, recording *rec) {
     gw_value v = request_wait(s, f);
+    if (gw_ok(s) && rec->request.operation == OPERATION_SCATTER && v.kind == GW_LIST)
+        return take_item(s, what, gw_list_of(s, v), rec);
     if (gw_ok(s) && rec->into) return write_into(s, what, rec->into, gw_tensor_of(s, v));
     if (s->error || !rec->is_on) return gw_tensor_of(s, v);
     bool with_rows = gives_rows(rec->request.operation);

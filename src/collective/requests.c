@@ -72,6 +72,19 @@ static bool is_given_rows(const gw_tensor *x) {
     return x && !tensor_is_poison(x) && tensor_is_rows(x);
 }
 
+enum { DETAIL_ENOUGH = 120 };
+
+// "sizes 1+2+1"; of many the first ones, and what tells the others apart.
+static void put_sizes(char *out, const int64_t *sizes, int count) {
+    sentence t = { out, 0, SIGNATURE_DETAIL_MAX };
+    int i = 0;
+    for (; i < count && t.at < DETAIL_ENOUGH; i++)
+        sentence_put(&t, "%s%lld", i ? "+" : "sizes ", (long long)sizes[i]);
+    if (i < count)
+        sentence_put(&t, "+... (%08x)",
+                     (unsigned)hash_bytes(sizes + i, (size_t)(count - i) * sizeof *sizes));
+}
+
 static gw_future *reduce(gw_scope *s, gw_group *g, const char *what, operation o, gw_tensor *x,
                          gw_reduce_op op, int root, gw_collective_options options, recording *rec) {
     if (!request_is_usable(s, g, what, options.key)) return &future_poison;
@@ -84,7 +97,10 @@ static gw_future *reduce(gw_scope *s, gw_group *g, const char *what, operation o
     run_request r = request_of(o, CONTENT_TENSOR, o == OPERATION_REDUCE ? root : -1, options);
     bring(&r, x);
     reduce_by(&r, op);
+    char detail[SIGNATURE_DETAIL_MAX];
     if (o == OPERATION_REDUCE_SCATTER && options.sizes) {
+        put_sizes(detail, options.sizes, g->count);
+        r.detail = detail;
         r.shares = options.sizes;
         r.signature.shares =
             hash_bytes(options.sizes, (size_t)g->count * sizeof *options.sizes) | 1;
@@ -220,15 +236,16 @@ static gw_future *start_joined(gw_scope *s, gw_group *g, operation o, gw_tensor 
 }
 
 gw_tensor *request_joined(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
-                          uint64_t shapes, gw_collective_options options) {
-    recording rec = { .shapes = shapes };
+                          uint64_t shapes, const char *detail, gw_collective_options options) {
+    recording rec = { .shapes = shapes, .detail = detail };
     if (!request_may_wait(s, operation_name(o))) return tensor_poison_of(s);
     return request_take(s, operation_name(o), start_joined(s, g, o, x, argument, options, &rec),
                         &rec);
 }
 
 gw_future *request_joined_async(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
-                                uint64_t shapes, gw_collective_options options) {
-    recording rec = { .shapes = shapes, .goes_on = true };
+                                uint64_t shapes, const char *detail,
+                                gw_collective_options options) {
+    recording rec = { .shapes = shapes, .detail = detail, .goes_on = true };
     return start_joined(s, g, o, x, argument, options, &rec);
 }

@@ -27,10 +27,11 @@ bool request_check_into(gw_scope *s, const char *what, const gw_group *g, const 
 
 // What a form that waits, and gives one tensor, does with that.
 typedef struct recording {
-    gw_tensor *into;  // NULL: the result is a new tensor
-    uint64_t shapes;  // a hash of those that are sent together; 0: there is one
-    bool goes_on;     // it is of a form that does not wait
-    bool is_on;       // it has a gradient
+    gw_tensor *into;     // NULL: the result is a new tensor
+    uint64_t shapes;     // a hash of those that are sent together; 0: there is one
+    const char *detail;  // these, for sentences
+    bool goes_on;        // it is of a form that does not wait
+    bool is_on;          // it has a gradient
     backward_record_request request;
 } recording;
 
@@ -45,10 +46,10 @@ gw_tensor *request_take(gw_scope *s, const char *what, gw_future *f, recording *
 // The collective |o| of what several tensors have been joined to, whose shapes are hashed to |shapes|.
 // |argument|: an operation to reduce by, or a root.
 gw_tensor *request_joined(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
-                          uint64_t shapes, gw_collective_options options);
+                          uint64_t shapes, const char *detail, gw_collective_options options);
 // A future of it.
 gw_future *request_joined_async(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
-                                uint64_t shapes, gw_collective_options options);
+                                uint64_t shapes, const char *detail, gw_collective_options options);
 
 // requests_rows.c: sums, and gathering, of tensors that are sparse by rows.
 gw_future *request_rows(gw_scope *s, gw_group *g, const char *what, content c, gw_tensor *x,

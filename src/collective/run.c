@@ -191,6 +191,7 @@ static void enter(run *r) {
     gw_group *g = r->group;
     list_remove(&r->link);
     list_append(&g->runs, &r->link);
+    g->waiting_count--;
     g->run_count++;
     r->state = RUN_UNDER_WAY;
     r->number = r->notice->number = r->sequence->next++;
@@ -282,11 +283,19 @@ static uint64_t key_of(const gw_group *g, uint64_t key) {
     return key || !g->series ? key : GROUP_KEY_SERIES + g->series;
 }
 
+static gw_status check_count(const gw_group *g, gw_error *error) {
+    if (g->run_count + g->waiting_count < LIMIT_GROUP_COLLECTIVES) return GW_OK;
+    return error_set(error, GW_LIMIT,
+                     "group \"%s\": %d collectives are under way here: wait for some of them",
+                     g->name, LIMIT_GROUP_COLLECTIVES);
+}
+
 static gw_status start_on_loop(run *r, uint64_t given, gw_error *error) {
     gw_group *g = r->group;
     gw_status status = check_enters(g, error);
     uint64_t key = key_of(g, given);
-    if (status || (status = take_final(g, key, error))) return status;
+    if (status || (status = take_final(g, key, error)) || (status = check_count(g, error)))
+        return status;
     if (!given) r->signature.shares ^= g->series_mark;
     r->key = key;
     r->sequence = group_sequence_on_loop(g, key);
@@ -304,6 +313,7 @@ static gw_status start_on_loop(run *r, uint64_t given, gw_error *error) {
     r->future->makers = 1;
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);  // the group's
     list_append(&g->waiting, &r->link);
+    g->waiting_count++;
     r->timer.fire = fire;
     bool first = g->waiting.next == &r->link;
     if (first && may_enter(g) && !r->sequence->frozen && !awaits_series(r)) {
@@ -575,7 +585,10 @@ void run_fail_on_loop(run *r, const gw_error *error) {
     history_end_on_loop(r, error->status);
     if (r->state == RUN_UNDER_WAY) stop_waiting(r);
     if (r->state == RUN_WAITING) env_set_timer(r->group->agent->env, &r->timer, ENV_NEVER);
-    if (r->state != RUN_WAITING) r->group->run_count--;
+    if (r->state != RUN_WAITING)
+        r->group->run_count--;
+    else
+        r->group->waiting_count--;
     bool is_done = r->state == RUN_DONE;
     r->state = RUN_OVER;
     list_remove(&r->link);

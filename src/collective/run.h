@@ -62,12 +62,14 @@ struct run {
     // constant
     collective_signature signature;
     char origin[LIMIT_ORIGIN_BYTES + 1];
+    char *detail;  // what is behind |signature.shares|, for sentences; NULL
     plan plan;
     int64_t deadline_ns;
     run_place *out_place;         // written when it enters; may be NULL
     bool with_rows;               // the result is a list: of it, and of the rows from each member
     bool is_awaited;              // whoever started it waits for it at once
     bool as_list;                 // the result is a list: of tensors or values
+    bool takes_gradient;          // of scattering: see run_request
     struct backend_run *backend;  // NULL: values go by |plan|
     int64_t *shares;  // rows for each member, of reduce_scatter and all_to_all; NULL: equal ones
 
@@ -121,7 +123,11 @@ typedef struct run_request {
     gw_value own_value;     // of CONTENT_VALUES
     uint64_t elements;      // of a reduction's tensor
     const int64_t *shares;
+    const char *detail;  // "sizes 1+2+1": what |signature.shares| is a hash of; NULL
     bool as_list;
+    // Of scattering tensors: an item whose gradient flows back is a list of it and true, which the caller
+    // knows what to do with; else it is INVALID.
+    bool takes_gradient;
     bool is_awaited;       // the caller is going to wait for it at once
     run_place *out_place;  // of a caller that waits; may be NULL
     bool with_rows;        // the result is a list of it and of how many rows each member has in it

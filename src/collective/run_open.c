@@ -27,6 +27,7 @@ void run_free(run *r) {
     for (int i = 0; r->values && i < r->plan_steps; i++) incoming_close(r->values[i].incoming);
     mem_give(r->tables, r->tables_size);
     mem_free(r->shares);
+    mem_free(r->detail);
     backend_run_free(r);
     handle_release(r->future);
     handle_release(r->group);
@@ -106,6 +107,14 @@ static bool keep_shares(run *r, const int64_t *shares) {
     r->shares = mem_alloc(size);
     if (r->shares) memcpy(r->shares, shares, size);
     return r->shares;
+}
+
+static bool keep_detail(run *r, const char *detail) {
+    if (!detail) return true;
+    size_t size = strlen(detail) + 1;
+    r->detail = mem_alloc(size);
+    if (r->detail) memcpy(r->detail, detail, size);
+    return r->detail;
 }
 
 static gw_status make_plan(run *r, const run_request *x, gw_error *error) {
@@ -200,7 +209,8 @@ static gw_status fill_run(run *r, gw_scope *s, const run_request *x, gw_error *e
     if (status) return status;
     agent *a = r->group->agent;
     r->future = future_open(a, operation_name((operation)x->signature.operation));
-    if (!r->future || !open_notice(r) || !make_tables(r) || !keep_shares(r, x->shares))
+    if (!r->future || !open_notice(r) || !make_tables(r) || !keep_shares(r, x->shares) ||
+        !keep_detail(r, x->detail))
         return error_set(error, GW_NO_MEMORY, "no memory for a collective");
     r->scope = agent_scope_open(a, 0, gw_scope_id(s), ENV_NEVER);
     if (!r->scope->error) keep_own(r, x);
@@ -243,6 +253,7 @@ run *run_open(gw_scope *s, gw_group *g, const run_request *x) {
     list_init(&r->promised);
     r->signature = x->signature;
     r->as_list = x->as_list;
+    r->takes_gradient = x->takes_gradient;
     r->out_place = x->out_place;
     r->with_rows = x->with_rows;
     r->is_awaited = x->is_awaited;

@@ -315,11 +315,19 @@ static bool shape_fits(const run *r, const gw_tensor *t, const plan_step *x) {
     return true;
 }
 
+// What run_request says of |takes_gradient|.
+static bool is_item_with_gradient(const run *r, gw_value v) {
+    if (r->signature.operation != OPERATION_SCATTER || v.kind != GW_LIST) return false;
+    const gw_list *both = v.as.list;
+    return both->count == 2 && both->items[0].kind == GW_TENSOR &&
+           !tensor_is_rows(both->items[0].as.tensor) && both->items[1].kind == GW_BOOL;
+}
+
 static bool value_fits(run *r, gw_value v, const plan_step *x) {
     if (r->backend) return v.kind == GW_NONE;
     if (r->signature.operation == OPERATION_BROADCAST && x->first && v.kind == GW_NONE) return true;
     if (r->signature.operation == OPERATION_BARRIER) return v.kind == GW_NONE;
-    if (r->signature.content == CONTENT_VALUES) return true;
+    if (r->signature.content == CONTENT_VALUES || is_item_with_gradient(r, v)) return true;
     return v.kind == GW_TENSOR && shape_fits(r, v.as.tensor, x);
 }
 

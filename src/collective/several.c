@@ -2,6 +2,7 @@
 #include "collective/requests.h"
 
 #include "base/value.h"
+#include "tensor/ops/op.h"
 
 #include <gradwire/ops.h>
 #include <string.h>
@@ -49,6 +50,22 @@ static uint64_t hash_shapes(const several *m, int dtype) {
         for (int d = 0; d < x->dims; d++) hash = hash_u64(hash + (uint64_t)x->sizes[d]);
     }
     return (hash & ~(uint64_t)1) | 2;
+}
+
+enum { DETAIL_ENOUGH = 120 };
+
+// "tensors 2x3, 4", of |dtype|; of many the first ones, and what tells the others apart.
+static const char *put_shapes(char *out, const several *m, int dtype) {
+    sentence t = { out, 0, SIGNATURE_DETAIL_MAX };
+    int said = 0, found = 0;
+    for (int i = 0; i < m->count; i++) {
+        const gw_tensor *x = m->xs[i];
+        if (x->dtype != dtype || (++found && t.at >= DETAIL_ENOUGH)) continue;
+        sentence_put(&t, "%s%s", said++ ? ", " : "tensors ", shape_text(x).text);
+    }
+    if (said < found)
+        sentence_put(&t, ", ... (%d, %08x)", found, (unsigned)(hash_shapes(m, dtype) >> 2));
+    return out;
 }
 
 // ---- There and back -----------------------------------------------------------------------------
@@ -159,11 +176,12 @@ static gw_list *run_several(gw_scope *s, const several *m) {
     gw_scope *t = gw_scope_open(s);
     const layout *l = make_layout(t, m);
     gw_tensor **out = gw_alloc(t, ((size_t)m->count + 1) * sizeof *out);
+    char detail[SIGNATURE_DETAIL_MAX];
     for (int dtype = 0; l && out && dtype < GW_DTYPE_COUNT; dtype++) {
         gw_tensor *joined = join(t, m, dtype);
         if (!joined) continue;
         joined = request_joined(t, m->group, m->operation, joined, m->argument,
-                                hash_shapes(m, dtype), m->options);
+                                hash_shapes(m, dtype), put_shapes(detail, m, dtype), m->options);
         if (gw_ok(t)) take_apart(t, l, joined, dtype, out);
     }
     for (int i = 0; i < m->count && gw_ok(t); i++) gw_list_add(s, list, out[i]);
@@ -201,10 +219,11 @@ static gw_future *future_of_layout(gw_scope *s, const several *m) {
 static gw_future *start_of_dtype(gw_scope *s, const several *m, int dtype) {
     gw_scope *t = gw_scope_open(s);
     gw_future *f = NULL;
+    char detail[SIGNATURE_DETAIL_MAX];
     gw_tensor *joined = join(t, m, dtype);
     if (joined && gw_ok(t))
         f = request_joined_async(s, m->group, m->operation, joined, m->argument,
-                                 hash_shapes(m, dtype), m->options);
+                                 hash_shapes(m, dtype), put_shapes(detail, m, dtype), m->options);
     gw_scope_close_up(t);
     return f;
 }

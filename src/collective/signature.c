@@ -52,14 +52,16 @@ static const char *content_suffix(const collective_signature *x) {
 }
 
 // See |shares|.
-static size_t put_shares(char *out, size_t size, uint64_t shares) {
+static size_t put_shares(char *out, size_t size, uint64_t shares, const char *detail) {
+    if (shares & 3 && detail) return (size_t)snprintf(out, size, ", %s", detail);
     if (shares & 3)
         return (size_t)snprintf(out, size, "%s",
                                 shares & 1 ? ", sizes of its own" : ", of several tensors");
     return (size_t)snprintf(out, size, ", marked %04x", (unsigned)(shares >> 2 & 0xffff));
 }
 
-void signature_text(const collective_signature *x, const char *origin, char *out) {
+void signature_text(const collective_signature *x, const char *detail, const char *origin,
+                    char *out) {
     size_t max = SIGNATURE_TEXT_MAX;
     bool sums = x->content == CONTENT_ROWS_SUMMED;
     size_t at = (size_t)snprintf(
@@ -81,7 +83,7 @@ void signature_text(const collective_signature *x, const char *origin, char *out
             x->operation == OPERATION_REDUCE || x->operation == OPERATION_GATHER ? "to" : "from",
             x->root);
     if (x->factor != 1) at += (size_t)snprintf(out + at, max - at, ", factor %g", x->factor);
-    if (x->shares) at += put_shares(out + at, max - at, x->shares);
+    if (x->shares) at += put_shares(out + at, max - at, x->shares, detail);
     if (x->plan >= PLAN_BACKEND)
         at += (size_t)snprintf(out + at, max - at, "%s by its backend",
                                x->plan == PLAN_BACKEND ? "," : ", added");

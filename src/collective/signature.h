@@ -31,7 +31,7 @@ typedef struct collective_signature {
     int64_t sizes[LIMIT_DIMS];
 } collective_signature;
 
-enum { SIGNATURE_TEXT_MAX = 512 };
+enum { SIGNATURE_TEXT_MAX = 512, SIGNATURE_DETAIL_MAX = 192 };
 
 // Whether numbers of all are combined: all_reduce, reduce, reduce_scatter.
 bool signature_is_reduction(const collective_signature *x);
@@ -42,8 +42,10 @@ bool signature_is_rows(const collective_signature *x);
 // What two members say of one collective fits together.
 bool signature_matches(const collective_signature *a, const collective_signature *b);
 
-// "all_reduce sum f32 10x20 (train.c:40)", into SIGNATURE_TEXT_MAX bytes. |origin| may be "".
-void signature_text(const collective_signature *x, const char *origin, char *out);
+// "all_reduce sum f32 10x20 (train.c:40)", into SIGNATURE_TEXT_MAX bytes. |origin| may be "". |detail|: what
+// |shares| is a hash of, "sizes 1+2+1", SIGNATURE_DETAIL_MAX bytes at most; NULL: it is not known.
+void signature_text(const collective_signature *x, const char *detail, const char *origin,
+                    char *out);
 
 // As in docs/protocol/groups.md, without what is in front of it and behind it. |holds| goes with it.
 void signature_write(bytes *head, const collective_signature *x, bool holds);

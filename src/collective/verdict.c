@@ -218,7 +218,7 @@ static void testify(gw_group *g, uint64_t key, uint64_t number, testimony *out) 
     if (t) t->frozen = true;
     if (r) {
         out->attendance = r->state == RUN_DONE ? IS_DONE : HAS_ENTERED;
-        signature_text(&r->signature, r->origin, out->text);
+        signature_text(&r->signature, r->detail, r->origin, out->text);
     } else if (number < out->next) {
         out->attendance = IS_DONE;
     } else {

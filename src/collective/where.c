@@ -130,8 +130,8 @@ static int find_circle(const inquiry *q, int start, int out[QUESTIONS_MAX]) {
     return 0;
 }
 
-// "w0 waits in "a" for w1, which waits in "b" for w0".
-static bool put_circle(inquiry *q, const run *r, sentence *t) {
+// "w0 waits in "a" for w1, which waits in "b" for w0"; |verb|: "waits".
+static bool put_circle(inquiry *q, const run *r, const char *verb, sentence *t) {
     int circle[QUESTIONS_MAX], size = 0;
     const agent *a = q->agent;
     check_own(q, doing_waits_for(r));
@@ -139,8 +139,8 @@ static bool put_circle(inquiry *q, const run *r, sentence *t) {
     for (int i = size - 1; i >= 0; i--) {
         const question *x = &q->questions[circle[i]];
         if (i == size - 1) sentence_put(t, "%s", agent_member(a, x->from)->name);
-        sentence_put(t, "%s waits in \"%s\" for %s", i < size - 1 ? ", which" : "", x->group_name,
-                     agent_member(a, x->to)->name);
+        sentence_put(t, "%s %s in \"%s\" for %s", i < size - 1 ? ", which" : "", verb,
+                     x->group_name, agent_member(a, x->to)->name);
     }
     return size;
 }
@@ -166,7 +166,7 @@ static void put_answers(const inquiry *q, sentence *t) {
 static void tell(inquiry *q, const run *r) {
     char what[SIGNATURE_TEXT_MAX], missing[256], line[1024];
     sentence t = { line, 0, sizeof line };
-    signature_text(&r->signature, r->origin, what);
+    signature_text(&r->signature, r->detail, r->origin, what);
     where_name_missing(r, missing, sizeof missing);
     sentence_put(&t, "group \"%s\": %s has waited ", r->group->name, what);
     sentence_put_time(&t, env_now_ns(q->agent->env) - r->began_ns);
@@ -174,7 +174,7 @@ static void tell(inquiry *q, const run *r) {
     put_answers(q, &t);
     size_t at = t.at;
     sentence_put(&t, "; in a circle: ");
-    if (!put_circle(q, r, &t) && at < sizeof line) line[at] = '\0';
+    if (!put_circle(q, r, "waits", &t) && at < sizeof line) line[at] = '\0';
     log_line("%s", line);
 }
 
@@ -183,9 +183,10 @@ static void report_late(inquiry *q, run *r) {
     gw_error error;
     char circle[GW_ERROR_TEXT_MAX / 2] = "";
     sentence t = { circle, 0, sizeof circle };
-    if (q) put_circle(q, r, &t);
+    // Of then: what the verdict says members do may be what they do since it has ended elsewhere.
+    if (q) put_circle(q, r, "waited", &t);
     error_set(&error, GW_TIMEOUT, "the deadline of %s has passed%s%s",
-              group_member_name(g, g->self), circle[0] ? "; in a circle, " : "", circle);
+              group_member_name(g, g->self), circle[0] ? "; in a circle then, " : "", circle);
     group_report_on_loop(g, r->sequence->key, r->number, &error);
 }
 

@@ -222,7 +222,9 @@ static void differ_in_shapes(gw_scope *s, int rank, void *context) {
     gw_tensor *xs[] = { gw_ones(s, GW_F32, 2, 3), gw_ones(s, GW_F32, rank ? 4 : 3),
                         gw_ones(s, GW_F32, rank ? 3 : 4) };  // as many numbers in all
     gw_all_reduce_all(s, g, xs, 3, GW_SUM);
-    expect(s, GW_MISMATCH, "all_reduce sum f32 13, of several tensors");
+    expect(s, GW_MISMATCH,
+           rank ? "w1 does all_reduce sum f32 13, tensors 2x3, 4, 3 ("
+                : "w0 does all_reduce sum f32 13, tensors 2x3, 3, 4 (");
     gw_reduce_scatter_all(s, g, ((gw_tensor *[]){ xs[0], gw_ones(s, GW_F32, 3) }), 2, GW_SUM);
     expect(s, GW_INVALID, "gw_reduce_scatter_all: 3 rows for 2 members");
     gw_all_gather_all(s, g, xs, 2, .into = xs[0]);

@@ -357,7 +357,7 @@ static void who_leaves_is_not_waited_for(void **state) {
 
 // ---- Many at once -------------------------------------------------------------------------------
 
-enum { MANY = 300 };
+enum { MANY = 1000 };
 
 static void start_many(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -375,6 +375,31 @@ static void start_many(gw_scope *s, int rank, void *context) {
 static void more_than_may_be_under_way_wait_in_order(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++) cluster_run(seed, workers(3), start_many, NULL);
+}
+
+// One more than may be under way, of which nobody has heard.
+static void start_too_many(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_future *fs[LIMIT_GROUP_COLLECTIVES];
+    if (rank) gw_recv(s, g, 0);
+    for (int i = 0; i < LIMIT_GROUP_COLLECTIVES; i++) {
+        fs[i] = gw_barrier_async(s, g);
+        if (!gw_ok(s)) fail_msg("%d: %s", i, gw_scope_error(s)->text);
+    }
+    if (rank == 0) {
+        gw_barrier_async(s, g);
+        expect(s, GW_LIMIT,
+               "group \"world\": 1024 collectives are under way here: wait for some of them");
+        gw_send(s, g, gw_ones(s, GW_F32, 1), 1);
+    }
+    gw_wait_all(s, fs, LIMIT_GROUP_COLLECTIVES);
+    expect_sum(s, g);
+}
+
+static void too_many_are_refused(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 3; seed++) cluster_run(seed, workers(2), start_too_many, NULL);
 }
 
 static void use_keys(gw_scope *s, int rank, void *context) {
@@ -759,7 +784,7 @@ GW_TESTS(group_collectives_sim, every_operation_gives_what_it_says, sizes_do_not
          who_is_late_fails_with_the_others_and_they_go_on,
          a_scope_that_has_failed_fails_the_others_once, who_cancels_ends_it_for_all,
          who_leaves_is_not_waited_for, more_than_may_be_under_way_wait_in_order,
-         keys_may_come_in_different_orders, every_plan_gives_the_same_bits,
+         too_many_are_refused, keys_may_come_in_different_orders, every_plan_gives_the_same_bits,
          letters_are_matched_by_sender_and_tag_in_order, letters_pass_between_the_living,
          groups_are_split_and_tensors_sent_together, gradients_flow_back_through_collectives,
          who_uses_nothing_holds_others_up_no_longer_than_its_scope_lives,

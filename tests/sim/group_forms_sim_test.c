@@ -1,4 +1,5 @@
 // The forms of collectives in the simulator: which options each takes, what the asynchronous ones give.
+#include "collective/plan.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -172,6 +173,216 @@ static void multiply(gw_scope *s, int rank, void *context) {
 static void factors_are_finite_and_whole_for_integers(void **state) {
     (void)state;
     cluster_run(1, workers(MEMBERS), multiply, NULL);
+}
+
+// ---- What differs -------------------------------------------------------------------------------
+
+static void differ_in_sizes(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    static const int64_t sizes[2][3] = { { 1, 2, 1 }, { 2, 0, 2 } };
+    gw_reduce_scatter(s, g, gw_ones(s, GW_F32, 4), GW_SUM, .sizes = sizes[rank == 1]);
+    const char *text = gw_scope_error(s)->text;
+    if (!strstr(text, "reduce_scatter sum f32 4, sizes 1+2+1 (") ||
+        !strstr(text, "w1 does reduce_scatter sum f32 4, sizes 2+0+2 ("))
+        fail_msg("%s", text);
+    gw_scope_clear(s);
+    enum { COUNT = 80 };
+    gw_tensor *xs[COUNT];  // all of one shape but the last two
+    for (int i = 0; i < COUNT; i++) xs[i] = gw_ones(s, GW_F32, 10, 10);
+    xs[COUNT - 1] = gw_ones(s, GW_F32, rank == 1 ? 3 : 4);
+    xs[COUNT - 2] = gw_ones(s, GW_F32, rank == 1 ? 4 : 3);
+    gw_all_reduce_all(s, g, xs, COUNT, GW_SUM);
+    text = gw_scope_error(s)->text;
+    if (!strstr(text, "w1 does all_reduce sum f32 7807, tensors 10x10, 10x10, ") ||
+        !strstr(text, ", ... (80, "))
+        fail_msg("%s", text);
+    gw_scope_clear(s);
+    gw_barrier(s, g);
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+}
+
+static void verdicts_show_the_sizes_that_differ(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        cluster_run(seed, workers(3), differ_in_sizes, NULL);
+}
+
+// ---- Gradients of what is scattered -------------------------------------------------------------
+
+enum { ROOT = 1, SCATTERED = 3 };
+
+static gw_tensor *leaf_of(gw_scope *s, int item) {
+    gw_tensor *x = gw_full(s, GW_F64, 0.3 * item + 0.1, item + 1, 2);
+    return gw_requires_grad(s, x);
+}
+
+// What member |rank| makes of its item.
+static gw_tensor *loss_of(gw_scope *s, int rank, gw_tensor *item) {
+    return gw_mul(s, gw_sum(s, gw_sin(s, item)), rank + 1);
+}
+
+static gw_list *list_of(gw_scope *s, gw_tensor *const *xs) {
+    gw_list *list = gw_list_open(s);
+    for (int i = 0; i < SCATTERED; i++) gw_list_add(s, list, xs[i]);
+    return list;
+}
+
+// The sum of all losses with |xs| at the root.
+static double total(gw_scope *root, gw_group *g, gw_tensor *const *xs) {
+    gw_scope *s = gw_scope_open(root);
+    gw_no_grad(s);
+    int rank = gw_group_rank(g);
+    gw_tensor *mine = gw_scatter_from(s, g, rank == ROOT ? list_of(s, xs) : NULL, ROOT);
+    double sum = gw_item(s, gw_all_reduce(s, g, loss_of(s, rank, mine), GW_SUM));
+    gw_scope_close_up(s);
+    return sum;
+}
+
+// By central differences, one number after the other.
+static void check_gradient(gw_scope *s, gw_group *g, gw_tensor **xs, int which, gw_tensor *d) {
+    const double step = 1e-6;
+    for (int64_t i = 0; i < (which + 1) * 2; i++) {
+        double sums[2];
+        for (int sign = 0; sign < 2; sign++) {
+            gw_tensor *moved[SCATTERED];
+            for (int k = 0; k < SCATTERED; k++) moved[k] = gw_clone(s, gw_detach(s, xs[k]));
+            double *at = gw_data_for_write(s, moved[which]);
+            at[i] += sign ? step : -step;
+            sums[sign] = total(s, g, moved);
+        }
+        if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+        double expected = (sums[1] - sums[0]) / (2 * step);
+        if (gw_group_rank(g) != ROOT) continue;
+        double got = ((const double *)gw_data(d))[i];
+        if (fabs(got - expected) > 1e-7) fail_msg("%d: %g instead of %g", which, got, expected);
+    }
+}
+
+static void differentiate_scattered(gw_scope *root, int rank, void *context) {
+    (void)context;
+    gw_scope *s = gw_scope_open(root);
+    gw_group *g = gw_group_world(root);
+    gw_tensor *xs[SCATTERED];
+    for (int i = 0; i < SCATTERED; i++) xs[i] = leaf_of(s, i);
+    gw_tensor *mine = gw_scatter_from(s, g, rank == ROOT ? list_of(s, xs) : NULL, ROOT);
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    assert_int_equal(gw_size(mine, 0), rank + 1);
+    gw_backward(s, loss_of(s, rank, mine));
+    for (int i = 0; i < SCATTERED; i++) {
+        gw_tensor *d = rank == ROOT ? gw_grad(s, xs[i]) : NULL;
+        if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+        check_gradient(s, g, xs, i, d);
+    }
+    gw_error failed = gw_scope_close(s);
+    if (failed.status) fail_msg("%s", failed.text);
+}
+
+static void gradients_of_scattered_tensors_come_back_to_the_root(void **state) {
+    (void)state;
+    static const plan_kind kinds[] = { PLAN_FLAT, PLAN_TREE, PLAN_CHAIN, PLAN_AUTO };
+    for (int i = 0; i < 4; i++) {
+        plan_prefer(OPERATION_SCATTER, kinds[i]);
+        for (uint64_t seed = 1; seed <= 5; seed++)
+            cluster_run(seed, workers(SCATTERED), differentiate_scattered, NULL);
+    }
+}
+
+// One tensor for all, of which member 0 uses nothing and member 2 wants no gradient.
+static void use_some(gw_scope *root, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(root);
+    gw_scope *s = gw_scope_open(root);
+    gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2)), *plain = gw_ones(s, GW_F32, 2);
+    gw_tensor *xs[] = { x, x, x }, *others[] = { plain, x, x };
+    if (rank == 2) gw_no_grad(s);
+    gw_tensor *mine = gw_scatter_from(s, g, rank == ROOT ? list_of(s, xs) : NULL, ROOT);
+    gw_tensor *again = gw_scatter_from(s, g, rank == ROOT ? list_of(s, others) : NULL, ROOT);
+    if (rank == ROOT) {
+        gw_backward(s, gw_sum(s, gw_add(s, mine, again)));
+        if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+        assert_string_equal(gw_to_text(s, gw_grad(s, x)), "tensor([2., 2.])");
+    }
+    gw_scope_close_up(s);
+    s = gw_scope_open(root);
+    x = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
+    xs[0] = xs[1] = xs[2] = x;
+    mine = gw_scatter_from(s, g, rank == ROOT ? list_of(s, xs) : NULL, ROOT);
+    gw_backward(s, gw_sum(s, mine));
+    if (rank == ROOT) assert_string_equal(gw_to_text(s, gw_grad(s, x)), "tensor([3., 3.])");
+    gw_scope_close_up(s);
+    gw_barrier(root, g);
+    if (!gw_ok(root)) fail_msg("%s", gw_scope_error(root)->text);
+}
+
+static void who_does_not_use_its_item_brings_zeros(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++) {
+        cluster_outcome x = cluster_run(seed, workers(SCATTERED), use_some, NULL);
+        assert_true(x.took_ns < 10 * SIM_SECOND);
+    }
+}
+
+// Items without a gradient leave nothing behind: the root's pass needs nobody.
+static void scatter_plain(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_tensor *plain = gw_ones(s, GW_F32, 2), *w = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
+    gw_tensor *xs[] = { plain, plain, plain };
+    gw_tensor *mine = gw_scatter_from(s, g, rank == ROOT ? list_of(s, xs) : NULL, ROOT);
+    if (rank != ROOT) return;
+    gw_backward(s, gw_sum(s, gw_mul(s, mine, w)));
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    assert_string_equal(gw_to_text(s, gw_grad(s, w)), "tensor([1., 1.])");
+}
+
+static void plain_items_leave_nothing_behind(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 5; seed++) {
+        cluster_outcome x = cluster_run(seed, workers(SCATTERED), scatter_plain, NULL);
+        assert_true(x.took_ns < 30 * SIM_SECOND);
+    }
+}
+
+static void refuse_scattered(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2)), *into = gw_zeros(s, GW_F32, 2);
+    gw_tensor *xs[] = { x, x, x };
+    gw_list *list = rank == ROOT ? list_of(s, xs) : NULL;
+    if (rank == ROOT) {
+        gw_scatter_from_async(s, g, list, ROOT);
+        expect(s, GW_INVALID, "gw_scatter_from_async: a tensor that needs a gradient: detach it");
+        gw_scatter_from(s, g, list, ROOT, .into = into);
+        expect(s, GW_INVALID, "gw_scatter_from: .into for a tensor that needs a gradient");
+    }
+    gw_barrier(s, g);  // nothing was sent
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    // Who gives its item to nobody fails the root's pass.
+    gw_tensor *mine = rank == 0 ? gw_scatter_from(s, g, NULL, ROOT, .into = into)
+                                : gw_scatter_from(s, g, list, ROOT);
+    if (rank == 0)
+        expect(s, GW_INVALID, "gw_scatter_from: .into for a tensor that needs a gradient");
+    if (rank) gw_backward(s, gw_sum(s, mine));
+    if (rank == ROOT) expect(s, GW_REMOTE, "a backward pass of w0 has failed before it came here");
+    gw_scope_clear(s);
+    gw_all_gather_list(s, g, x);
+    expect(s, GW_INVALID, "gw_all_gather_list: no gradient flows through it: detach the tensor");
+    gw_barrier(s, g);
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    // A form that does not wait cannot take what has a gradient.
+    if (rank == 2)
+        gw_wait(s, gw_scatter_from_async(s, g, NULL, ROOT));
+    else
+        gw_scatter_from(s, g, list, ROOT);
+    if (rank == 2) expect(s, GW_INVALID, "gw_scatter_from_async: a tensor that needs a gradient");
+    gw_scope_clear(s);  // who has its item already may not have heard
+}
+
+static void gradients_that_cannot_come_back_are_refused(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        cluster_run(seed, workers(SCATTERED), refuse_scattered, NULL);
 }
 
 // ---- Forms that do not wait ---------------------------------------------------------------------
@@ -353,6 +564,9 @@ static void inline_functions_start_what_they_may_not_wait_for(void **state) {
 }
 
 GW_TESTS(group_forms_sim, options_that_an_operation_has_no_use_for_are_refused,
-         factors_are_finite_and_whole_for_integers, several_start_together,
+         factors_are_finite_and_whole_for_integers, verdicts_show_the_sizes_that_differ,
+         gradients_of_scattered_tensors_come_back_to_the_root,
+         who_does_not_use_its_item_brings_zeros, plain_items_leave_nothing_behind,
+         gradients_that_cannot_come_back_are_refused, several_start_together,
          values_start_together_as_they_are, letters_of_anybody_are_awaited_by_futures,
          inline_functions_start_what_they_may_not_wait_for);
