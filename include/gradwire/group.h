@@ -60,7 +60,7 @@ extern "C" {
 typedef struct gw_group gw_group;
 
 typedef struct gw_group_open_options {
-    // NULL: the list is its name, and a second group of the same list is another one if every member
+    // UTF-8 without control characters and %, at most 127 bytes, else INVALID. NULL: the list is its name, and a second group of the same list is another one if every member
     // opens these in one order.
     const char *name GW_DEFAULT(NULL);
     int64_t timeout_ms GW_DEFAULT(300000);  // of each collective; GW_NO_TIMEOUT: only the scope's
@@ -110,7 +110,8 @@ GW_API gw_worker gw_group_worker(gw_scope *s, const gw_group *g, int rank);  // 
 // on all with the same: TIMEOUT with the names of those that have not come.
 
 // Ends what is under way in |g|, and makes later collectives fail, on all members, with |status| and
-// this sentence: for a member that cannot go on. MPI's revoke.
+// this sentence: for a member that cannot go on. Acts also when |s| has failed. INVALID for a status that is none of an
+// error, or without a group. MPI's revoke.
 GW_API void gw_group_fail(gw_scope *s, gw_group *g, gw_status status, const char *format, ...)
     GW_PRINTF(4, 5);
 

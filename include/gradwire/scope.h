@@ -53,7 +53,7 @@ GW_API bool gw_ok(const gw_scope *s);
 GW_API const gw_error *gw_scope_error(const gw_scope *s);
 
 // Fails |s| with a sentence of the caller's own, without a full stop. In a handler, this is how a
-// function fails.
+// function fails. GW_OK stands for GW_REMOTE; what is no status at all becomes GW_INVALID.
 GW_API void gw_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
 
 // Forgets the error of |s|, after it has been dealt with.
@@ -92,7 +92,8 @@ GW_API void *gw_alloc(gw_scope *s, size_t size_bytes);
 // * gw_drop(s, h) gives back the count |s| holds on |h| now, not at close: for long loops.
 //
 // They take gw_tensor*, gw_module*, gw_optimizer*, gw_scheduler*, gw_dataset*, gw_sampler*,
-// gw_data_loader*, gw_scaler*, gw_rref*, gw_future*, gw_list* and gw_map*.
+// gw_data_loader*, gw_scaler*, gw_rref*, gw_future*, gw_list*, gw_map*, gw_group*, gw_ddp*, gw_join*
+// and gw_power_sgd*.
 typedef struct gw_handle gw_handle;
 
 GW_API gw_handle *gw_keep_handle(gw_scope *s, gw_handle *h);

@@ -201,8 +201,10 @@ void scope_fail(gw_scope *s, gw_status status, const char *format, ...) {
 void gw_fail(gw_scope *s, gw_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    failv(s, status == GW_OK ? GW_REMOTE : status, format, args);
+    gw_error error;
+    error_set_by_programv(&error, status, format, args);
     va_end(args);
+    scope_fail_with(s, &error);
 }
 
 void gw_scope_label(gw_scope *s, const char *format, ...) {

@@ -75,6 +75,18 @@ gw_status error_setv(gw_error *error, gw_status status, const char *format, va_l
     return status;
 }
 
+bool status_is_of_error(gw_status status) {
+    return status > GW_OK && status < GW_STATUS_COUNT;
+}
+
+void error_set_by_programv(gw_error *error, gw_status status, const char *format, va_list args) {
+    bool is_known = status == GW_OK || status_is_of_error(status);
+    error_setv(error, status == GW_OK ? GW_REMOTE : is_known ? status : GW_INVALID, format, args);
+    char prefix[64];
+    snprintf(prefix, sizeof prefix, "%d is no status of an error", (int)status);
+    if (!is_known) error_prefix(error, prefix);
+}
+
 gw_status error_set(gw_error *error, gw_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);

@@ -9,6 +9,10 @@
 //     return error_set(error, GW_INVALID, "rank %d of %d", rank, world_size);
 gw_status error_set(gw_error *error, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
 gw_status error_setv(gw_error *error, gw_status status, const char *format, va_list args);
+// With a status that a program has chosen: GW_OK is its own way to fail, REMOTE, and what is no status
+// is INVALID, since no peer would take it.
+void error_set_by_programv(gw_error *error, gw_status status, const char *format, va_list args);
+bool status_is_of_error(gw_status status);
 
 // Puts "prefix: " before the text, cutting the end if it grows too long.
 void error_prefix(gw_error *error, const char *prefix);

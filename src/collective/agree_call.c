@@ -206,11 +206,13 @@ gw_agreement gw_group_agree(gw_scope *s, gw_group *g, uint64_t flags) {
     const proposal own = { .what = AGREE_FLAGS, .flags = flags };
     decision *d = agree_call(s, g, "gw_group_agree", &own, g->timeout_ms);
     if (!d) return out;
-    int *missing = gw_alloc(s, ((size_t)g->count + 1) * sizeof *missing);
+    int count = 0;
+    for (int i = 0; i < d->size; i++) count += !d->here[i];
+    int *missing = count ? gw_alloc(s, (size_t)count * sizeof *missing) : NULL;
     for (int i = 0; missing && i < d->size; i++)
         if (!d->here[i]) missing[out.missing_count++] = i;
     out.missing = missing;
-    out.flags = missing ? d->flags : 0;
+    out.flags = gw_ok(s) ? d->flags : 0;
     agree_release(g, d);
     return out;
 }

@@ -1,6 +1,8 @@
 // Groups as handles: opening, and what a program asks of them.
 #include "collective/agree.h"
 
+#include "base/check.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/value.h"
 #include "collective/backend_run.h"
@@ -33,7 +35,15 @@ static void free_group(gw_group *g) {
     agree_free(g);
     backend_group_close(g);
     agent_release(g->agent);
-    mem_free(g);
+    if (check_enabled)
+        check_lay_aside(g, mem_free);
+    else
+        mem_free(g);
+}
+
+void group_check_live(const gw_group *g) {
+    if (check_enabled && g && check_is_aside(g))
+        check_die("a group was dropped, or the scope that held it is closed");
 }
 
 // What is under way holds a count, so nothing is.
@@ -96,11 +106,19 @@ static bool check_members(gw_scope *s, agent *a, const gw_worker *workers, int c
     return self;
 }
 
-static bool check_options(gw_scope *s, gw_group_open_options o) {
-    size_t size = o.name ? strlen(o.name) : 1;
+bool group_check_name(gw_scope *s, const char *name) {
+    size_t size = name ? strlen(name) : 0;
     if (size == 0 || size > LIMIT_NAME_BYTES)
         scope_fail(s, GW_INVALID, "the name of a group has 1 to %d bytes", LIMIT_NAME_BYTES);
-    else if (o.timeout_ms < 0)
+    else if (!sentence_may_quote(name))
+        scope_fail(s, GW_INVALID,
+                   "the name of a group has control characters, a %%, or is not UTF-8");
+    return gw_ok(s);
+}
+
+static bool check_options(gw_scope *s, gw_group_open_options o) {
+    if (o.name && !group_check_name(s, o.name)) return false;
+    if (o.timeout_ms < 0)
         scope_fail(s, GW_INVALID, "a timeout of %lld ms", (long long)o.timeout_ms);
     return gw_ok(s);
 }
@@ -238,6 +256,7 @@ gw_group *gw_group_world_with(gw_scope *s, gw_group_open_options options) {
 }
 
 bool group_is_given(gw_scope *s, const gw_group *g, const char *what) {
+    group_check_live(g);
     if (!g || g == &group_poison) {
         if (gw_ok(s))
             scope_fail(s, GW_INVALID, "%s: %s", what,
@@ -253,6 +272,7 @@ bool group_is_given(gw_scope *s, const gw_group *g, const char *what) {
 }
 
 static bool is_usable(gw_scope *s, const gw_group *g) {
+    group_check_live(g);
     if (s->error) return false;
     if (!g || g == &group_poison)
         scope_fail(s, GW_INVALID, g ? "a group that could not be opened" : "the group is NULL");
@@ -339,13 +359,28 @@ gw_worker gw_group_worker(gw_scope *s, const gw_group *g, int rank) {
     return (gw_worker){ .name = "", .rank = -1 };
 }
 
+// Also when |s| has failed: then a mistake is a line of log.
+static bool may_fail(gw_scope *s, const gw_group *g, gw_status status) {
+    gw_error error;
+    group_check_live(g);
+    if (!g || g == &group_poison)
+        error_set(&error, GW_INVALID, "gw_group_fail: %s",
+                  g ? "a group that could not be opened" : "the group is NULL");
+    else if (!status_is_of_error(status))
+        error_set(&error, GW_INVALID, "gw_group_fail: %d is no status of an error", (int)status);
+    else
+        return true;
+    if (s->error) log_error("%s", error.text);
+    scope_fail_with(s, &error);
+    return false;
+}
+
 void gw_group_fail(gw_scope *s, gw_group *g, gw_status status, const char *format, ...) {
     gw_error error;
-    if (!g || g == &group_poison) return;
-    (void)s;  // acts also when it has failed
+    if (!may_fail(s, g, status)) return;
     va_list args;
     va_start(args, format);
-    error_setv(&error, status == GW_OK ? GW_REMOTE : status, format, args);
+    error_setv(&error, status, format, args);
     va_end(args);
     error_prefix(&error, g->agent->name);
     env_enter(g->agent->env);

@@ -234,6 +234,10 @@ gw_group *group_open_next(gw_scope *s, agent *a, const decision *d, bool has_nam
                           int64_t timeout_ms);
 // Whether a call of the scope's may be about |g|; else |s| has failed.
 bool group_is_given(gw_scope *s, const gw_group *g, const char *what);
+// INVALID if |name| is none for a group: it goes into sentences and logs of all members.
+bool group_check_name(gw_scope *s, const char *name);
+// In the checked mode: dies if |g| is no more.
+void group_check_live(const gw_group *g);
 uint64_t group_list_of(const group_peer *members, int count);
 
 // ---- Looking ------------------------------------------------------------------------------------

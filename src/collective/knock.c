@@ -217,6 +217,10 @@ static bool check(gw_scope *s, const char *name, gw_knock_options o) {
     if (size == 0 || size > LIMIT_NAME_BYTES)
         scope_fail(s, GW_INVALID, "gw_group_knock: the name of a group has 1 to %d bytes",
                    LIMIT_NAME_BYTES);
+    else if (!sentence_may_quote(name))
+        scope_fail(s, GW_INVALID,
+                   "gw_group_knock: no group has a name of control characters, a %%, or "
+                   "what is not UTF-8");
     else if (o.timeout_ms < 0 || o.collective_timeout_ms < 0)
         scope_fail(s, GW_INVALID, "gw_group_knock: a timeout below 0");
     else if (context_check_wait(s, &error)) {

@@ -136,6 +136,7 @@ static gw_value letter_body(gw_scope *s, const gw_args *args) {
 }
 
 static bool check_peer(gw_scope *s, const char *what, const gw_group *g, int rank) {
+    group_check_live(g);
     if (s->error) return false;
     if (!g || g == &group_poison)
         scope_fail(s, GW_INVALID, "%s: %s", what,
@@ -156,16 +157,21 @@ gw_future *gw_isend_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
                          gw_letter_options options) {
     if (!check_peer(s, "gw_send", g, to) || !tensor_is_given(s, "gw_send", x))
         return &future_poison;
+    gw_tensor *brought = gw_detach(s, x);
     const gw_value args[] = { gw_value_of_int((int64_t)g->id), gw_value_of_int((int64_t)g->list),
-                              gw_value_of_int(options.tag), gw_value_of_tensor(gw_detach(s, x)) };
+                              gw_value_of_int(options.tag), gw_value_of_tensor(brought) };
     gw_call_options how = { .timeout_ms = timeout_of(g, options), .origin = options.origin };
-    return gw_rpc_async_with(s, gw_to_rank(g->members[to].rank), "gw.send", (gw_values){ 4, args },
-                             how);
+    gw_future *f = gw_rpc_async_with(s, gw_to_rank(g->members[to].rank), "gw.send",
+                                     (gw_values){ 4, args }, how);
+    gw_drop(s, brought);
+    return f;
 }
 
 void gw_send_with(gw_scope *s, gw_group *g, gw_tensor *x, int to, gw_letter_options options) {
     gw_future *f = gw_isend_with(s, g, x, to, options);
-    if (f != &future_poison) gw_wait(s, f);
+    if (f == &future_poison) return;
+    gw_wait(s, f);
+    gw_drop(s, f);
 }
 
 // ---- Receiving ----------------------------------------------------------------------------------
@@ -223,7 +229,9 @@ static gw_value wait_for(gw_scope *s, const gw_group *g, gw_future *f, gw_letter
     gw_value v = gw_wait(t, f);
     if (!gw_ok(t)) gw_cancel(t, f);
     gw_scope_close_up(t);
-    return s->error ? gw_none() : v.kind == GW_NONE ? v : gw_future_value(s, f);
+    if (gw_ok(s) && v.kind != GW_NONE) v = gw_future_value(s, f);
+    gw_drop(s, f);
+    return s->error ? gw_none() : v;
 }
 
 gw_tensor *gw_recv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options) {
@@ -241,7 +249,9 @@ gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from, gw_letter_o
     const gw_list *both = gw_list_of(s, wait_for(s, g, f, options));
     if (s->error) return tensor_poison_of(s);
     if (out_from) *out_from = (int)gw_int_of(s, gw_list_get(s, both, 0));
-    return gw_tensor_of(s, gw_list_get(s, both, 1));
+    gw_tensor *out = gw_keep(s, gw_tensor_of(s, gw_list_get(s, both, 1)));
+    gw_drop(s, both);
+    return out;
 }
 
 // ---- Several ------------------------------------------------------------------------------------

@@ -17,6 +17,7 @@
 // ---- Checks -------------------------------------------------------------------------------------
 
 bool request_is_usable(gw_scope *s, gw_group *g, const char *what, uint64_t key) {
+    group_check_live(g);
     if (!g || g == &group_poison) {
         scope_fail(s, GW_INVALID, "%s: %s", what,
                    g ? "a group that could not be opened" : "the group is NULL");
@@ -285,6 +286,7 @@ gw_value request_wait(gw_scope *s, gw_future *f) {
     else
         scope_fail(s, GW_TIMEOUT, "%s: nothing was heard within the scope's deadline", f->function);
     if (!done) run_told(f);
+    gw_drop(s, f);
     return v;
 }
 
@@ -308,8 +310,9 @@ static gw_tensor *write_into(gw_scope *s, const char *what, gw_tensor *into, gw_
 
 // An item whose gradient flows back to the root, also if this member does not want to differentiate.
 static gw_tensor *take_item(gw_scope *s, const char *what, const gw_list *both, recording *rec) {
-    gw_tensor *out = gw_tensor_of(s, gw_list_get(s, both, 0));
+    gw_tensor *out = gw_keep(s, gw_tensor_of(s, gw_list_get(s, both, 0)));
     if (!gw_ok(s)) return tensor_poison_of(s);
+    gw_drop(s, both);
     if (rec->into) {
         backward_record_unused(s, &rec->request, out, true);
         scope_fail(s, GW_INVALID, "%s: .into for a tensor that needs a gradient: detach it", what);
@@ -325,12 +328,19 @@ gw_tensor *request_take(gw_scope *s, const char *what, gw_future *f, recording *
     gw_value v = request_wait(s, f);
     if (gw_ok(s) && rec->request.operation == OPERATION_SCATTER && v.kind == GW_LIST)
         return take_item(s, what, gw_list_of(s, v), rec);
-    if (gw_ok(s) && rec->into) return write_into(s, what, rec->into, gw_tensor_of(s, v));
+    if (gw_ok(s) && rec->into) {
+        gw_tensor *result = gw_tensor_of(s, v);
+        gw_tensor *into = write_into(s, what, rec->into, result);
+        gw_drop(s, result);
+        return into;
+    }
     if (s->error || !rec->is_on) return gw_tensor_of(s, v);
     bool with_rows = gives_rows(rec->request.operation);
     const gw_list *both = with_rows ? gw_list_of(s, v) : NULL;
     gw_tensor *out = gw_tensor_of(s, both ? gw_list_get(s, both, 0) : v);
     if (both) rec->request.rows = gw_data(gw_tensor_of(s, gw_list_get(s, both, 1)));
     if (gw_ok(s)) backward_record(s, &rec->request, out);
+    if (gw_ok(s) && both) gw_keep(s, out);
+    if (gw_ok(s)) gw_drop(s, both);
     return s->error ? tensor_poison_of(s) : out;
 }

@@ -5,6 +5,7 @@
 #define COLLECTIVE_SENTENCE_H
 
 #include <gradwire/status.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -15,5 +16,7 @@ typedef struct sentence {
 
 void sentence_put(sentence *t, const char *format, ...) GW_PRINTF(2, 3);
 void sentence_put_time(sentence *t, int64_t ns);  // "312 us", "4.1 ms", "61 s"
+// Whether a name of a program's may stand in sentences: UTF-8 without control characters and %.
+bool sentence_may_quote(const char *name);
 
 #endif

@@ -116,7 +116,7 @@ void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *for
     gw_error error;
     va_list args;
     va_start(args, format);
-    error_setv(&error, status == GW_OK ? GW_REMOTE : status, format, args);
+    error_set_by_programv(&error, status, format, args);
     va_end(args);
     complete(s, f, result_of_error(&error));
 }

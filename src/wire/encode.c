@@ -89,6 +89,15 @@ static gw_status encode_tracked(encoder *e, gw_tensor *x, gw_error *error) {
     return own.status ? own.status : GW_NO_MEMORY;
 }
 
+// What a program has filled in: others would take it for a breach of the protocol.
+static gw_status encode_error_value(bytes *head, const gw_error *x, gw_error *error) {
+    if (!x || !status_is_of_error(x->status) || (unsigned)x->outcome > GW_RAN_AND_FAILED)
+        return error_set(error, GW_INVALID, "value: an error of status %d and outcome %d",
+                         x ? (int)x->status : 0, x ? (int)x->outcome : 0);
+    encode_error(head, x);
+    return GW_OK;
+}
+
 gw_status encode_value(encoder *e, gw_value v, gw_error *error) {
     bytes *head = &e->message->head;
     if (e->count++ >= LIMIT_VALUES)
@@ -107,7 +116,7 @@ gw_status encode_value(encoder *e, gw_value v, gw_error *error) {
     case GW_LIST:
     case GW_MAP: return encode_container(e, v, error);
     case GW_WORKER: return encode_worker(head, v, error);
-    case GW_ERROR: encode_error(head, v.as.error); return GW_OK;
+    case GW_ERROR: return encode_error_value(head, v.as.error, error);
     case GW_RREF:
     case GW_FUTURE: {
         if (!e->attachment)

@@ -1,9 +1,15 @@
 // What members of a group are told, in the simulator: everyone of what has gone wrong, and in time.
+#include "base/check.h"
+#include "base/mem.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
 #include <gradwire.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 // ---- What differs -------------------------------------------------------------------------------
 
@@ -60,4 +66,218 @@ static void who_only_sends_hears_of_others_that_do_something_else(void **state) 
     testing_for_seeds(120, differ_with_seed, NULL);
 }
 
-GW_TESTS(group_told_sim, who_only_sends_hears_of_others_that_do_something_else);
+// ---- What programs say --------------------------------------------------------------------------
+
+static void expect(gw_scope *s, gw_status status, const char *part) {
+    const gw_error *e = gw_scope_error(s);
+    if (e->status != status || !strstr(e->text, part))
+        fail_msg("\"%s\" (%d) instead of \"%s\"", e->text, e->status, part);
+    gw_scope_clear(s);
+}
+
+GW_FUNCTION(told_fail_oddly, GW_INLINE) {
+    (void)a;
+    gw_fail(s, (gw_status)12345, "odd");
+    return gw_none();
+}
+
+GW_FUNCTION(told_fail_later, GW_INLINE) {
+    (void)a;
+    gw_future *f = gw_future_open(s);
+    gw_future_fail(s, f, (gw_status)-3, "odd");
+    return gw_value_of(f);
+}
+
+static const char odd[] = "12345 is no status of an error: odd";
+
+static void say_odd_things(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    if (!rank) gw_fail(s, (gw_status)12345, "odd");
+    gw_barrier(s, g);
+    expect(s, GW_INVALID, odd);
+    gw_rpc_sync(s, rank ? "w0" : "w1", "told_fail_oddly");
+    expect(s, GW_INVALID, odd);
+    gw_rpc_sync(s, rank ? "w0" : "w1", "told_fail_later");
+    expect(s, GW_INVALID, "-3 is no status of an error: odd");
+    gw_error none = { 0 }, wrong = { .status = GW_STATUS_COUNT };
+    gw_rpc_sync(s, rank ? "w0" : "w1", "told_fail_later", &none);
+    expect(s, GW_INVALID, "an error of status 0");
+    gw_all_gather_value(s, g, gw_value_of(&wrong));
+    expect(s, GW_INVALID, "an error of status ");
+    gw_group_fail(s, g, (gw_status)12345, "odd");
+    expect(s, GW_INVALID, "gw_group_fail: 12345 is no status of an error");
+    gw_group_fail(s, g, GW_OK, "odd");
+    expect(s, GW_INVALID, "gw_group_fail: 0 is no status of an error");
+    gw_group_fail(s, NULL, GW_INVALID, "odd");
+    expect(s, GW_INVALID, "gw_group_fail: the group is NULL");
+    gw_barrier(s, gw_group_world(s));
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+}
+
+static void odd_statuses_cost_no_worker_its_life(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 2 }, say_odd_things, NULL);
+}
+
+static void name_oddly(gw_scope *s, int rank, void *context) {
+    (void)context, (void)rank;
+    static const char *const names[] = { "",         "a\nb",         "100%",
+                                         "\x7f",     "\xff\xfe",     "\xc3",
+                                         "\xc0\x80", "\xed\xa0\x80", "\xf4\x90\x80\x80",
+                                         "\xc2\x85" };
+    gw_worker self = gw_rpc_self(s);
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        gw_group_open(s, &self, 1, .name = names[i]);
+        expect(s, GW_INVALID, "the name of a group has ");
+        gw_group_world(s, .name = names[i]);
+        expect(s, GW_INVALID, "the name of a group has ");
+        gw_group_knock(s, names[i]);
+        expect(s, GW_INVALID, "gw_group_knock: ");
+    }
+    gw_barrier(s,
+               gw_group_open(s, &self, 1, .name = "stage 1, \xc3\xa4\xe2\x82\xac\xf0\x9f\x8e\x89"));
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+}
+
+static void names_that_would_spoil_a_sentence_are_refused(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 1 }, name_oddly, NULL);
+}
+
+// ---- What is left behind ------------------------------------------------------------------------
+
+enum { OFTEN = 1000, FEW = 60 };
+
+typedef void form(gw_scope *s, gw_group *g, gw_tensor *x);
+
+static void reduce_and_drop(gw_scope *s, gw_group *g, gw_tensor *x) {
+    gw_drop(s, gw_all_reduce(s, g, x, GW_SUM));
+}
+
+static void reduce_into(gw_scope *s, gw_group *g, gw_tensor *x) {
+    gw_all_reduce(s, g, x, GW_MAX, .into = x);
+}
+
+static void share_and_drop(gw_scope *s, gw_group *g, gw_tensor *x) {
+    gw_drop(s, gw_broadcast(s, g, x, 0));
+    gw_drop(s, gw_all_gather(s, g, x));
+    gw_drop(s, gw_all_gather_list(s, g, x));
+    gw_drop(s, gw_all_gather_value(s, g, 1));
+    gw_broadcast_value(s, g, 1.5, 0);
+    gw_drop(s, gw_all_reduce_all(s, g, &x, 1, GW_SUM));
+}
+
+static void write_letters(gw_scope *s, gw_group *g, gw_tensor *x) {
+    int other = 1 - gw_group_rank(g);
+    gw_future *sent = gw_isend(s, g, x, other);
+    gw_drop(s, gw_recv(s, g, other));
+    gw_wait(s, sent);
+    gw_drop(s, sent);
+    if (other) gw_send(s, g, x, other);
+    if (!other) gw_drop(s, gw_recv_any(s, g, NULL));
+}
+
+static void agree(gw_scope *s, gw_group *g, gw_tensor *x) {
+    (void)x;
+    gw_group_agree(s, g, 1);
+}
+
+static void wait_at_barrier(gw_scope *s, gw_group *g, gw_tensor *x) {
+    (void)x;
+    gw_barrier(s, g);
+}
+
+static size_t after_all(gw_scope *s, gw_group *g) {
+    for (int i = 0; i < 3; i++) gw_barrier(s, g);
+    cluster_pause_ms(s, 2000);
+    size_t count = mem_live_count();
+    cluster_pause_ms(s, 2000);
+    gw_barrier(s, g);
+    return count;
+}
+
+static void repeat(gw_scope *s, int rank, void *context) {
+    form *once = *(form **)context;
+    (void)rank;
+    gw_group *g = gw_group_world(s);
+    gw_tensor *x = gw_ones(s, GW_F32, 100);
+    for (int i = 0; i < FEW; i++) once(s, g, x);
+    size_t before = after_all(s, g);
+    for (int i = 0; i < OFTEN; i++) once(s, g, x);
+    size_t after = after_all(s, g);
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+    if (after > before + FEW)
+        fail_msg("%zu allocations are left of %d times", after - before, OFTEN);
+}
+
+static void one_long_scope_keeps_nothing_of_what_has_been_dropped(void **state) {
+    (void)state;
+    static form *const forms[] = { reduce_and_drop, reduce_into,     share_and_drop,
+                                   write_letters,   wait_at_barrier, agree };
+    mem_account();
+    for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
+        form *once = forms[i];
+        testing_note("form %zu", i);
+        sim_options calm = { .interleave_per_million = -1 };
+        cluster_run(1, (cluster_options){ .world_size = 2, .network = calm }, repeat, &once);
+    }
+}
+
+static void open_again(gw_scope *s, int rank, void *context) {
+    (void)context, (void)rank;
+    for (int i = 0; i < 5; i++) {
+        gw_group *g = gw_group_world(s, .name = "again");
+        gw_barrier(s, g);
+        gw_drop(s, gw_all_reduce(s, g, gw_ones(s, GW_F32, 4), GW_SUM));
+        cluster_pause_ms(s, 1000);  // until all have come through it
+        gw_drop(s, g);
+    }
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+}
+
+static void a_group_that_is_dropped_is_closed(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, open_again, NULL);
+}
+
+static void use_a_closed_group(gw_scope *s, int rank, void *context) {
+    (void)rank, (void)context;
+    gw_scope *inner = gw_scope_open(s);
+    gw_group *g = gw_group_world(inner);
+    gw_scope_close_up(inner);
+    gw_barrier(s, g);
+}
+
+static void a_closed_group_is_seen_in_the_checked_mode(void **state) {
+    (void)state;
+    char text[2048];
+    int ends[2], status;
+    assert_int_equal(pipe(ends), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        setrlimit(RLIMIT_CORE, &(struct rlimit){ 0, 0 });
+        signal(SIGABRT, SIG_DFL);
+        dup2(ends[1], STDERR_FILENO);
+        check_enabled = true;
+        cluster_run(1, (cluster_options){ .world_size = 1 }, use_a_closed_group, NULL);
+        _exit(0);
+    }
+    close(ends[1]);
+    size_t at = 0;
+    for (ssize_t size; (size = read(ends[0], text + at, sizeof text - 1 - at)) > 0;)
+        at += (size_t)size;
+    text[at] = '\0';
+    close(ends[0]);
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
+    assert_non_null(
+        strstr(text, "GW_CHECK: a group was dropped, or the scope that held it is closed"));
+}
+
+GW_TESTS(group_told_sim, who_only_sends_hears_of_others_that_do_something_else,
+         odd_statuses_cost_no_worker_its_life, names_that_would_spoil_a_sentence_are_refused,
+         one_long_scope_keeps_nothing_of_what_has_been_dropped, a_group_that_is_dropped_is_closed,
+         a_closed_group_is_seen_in_the_checked_mode);
