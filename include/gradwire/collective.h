@@ -79,7 +79,7 @@ enum { GW_GROUP_TIMEOUT = -1 };  // that of the group
 // An option that an operation has no use for is INVALID there, as .sizes of gw_all_reduce is.
 typedef struct gw_collective_options {
     // Collectives of one key are matched among themselves, so that members may call different keys in
-    // different orders. 0: none. Below 2^62 - 1, and at most 65,536 of them in a group.
+    // different orders. 0: none. Below 2^62 - 1, else INVALID, and at most 65,536 of them in a group.
     uint64_t key GW_DEFAULT(0);
     int64_t timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);
     // Of sums and means: numbers are multiplied by it first; the same for all. Finite, and whole for integers.

@@ -49,7 +49,8 @@ struct gw_scope {
     bool grad_enabled;
     bool not_synchronised;  // gradients of its passes stay on this worker (autograd/gate.h)
     bool may_wait;          // false inside GW_INLINE handlers
-    bool is_lent;           // to a body, which runs: it is closed for it
+    bool has_own_keys;  // the library calls: keys of collectives may be its own (GRP-21, GRP-22)
+    bool is_lent;       // to a body, which runs: it is closed for it
     uint64_t
         tensor_bytes_max;  // of one new tensor; 0: none. For scopes that act on behalf of a peer
 

@@ -85,7 +85,7 @@ static gw_future *scatter_rows(gw_scope *s, collective_node *n, gw_tensor *d,
     return gw_scatter_from_async_with(s, n->group, list, n->root, o);
 }
 
-static gw_future *begin(gw_scope *s, collective_node *n, gw_tensor *d) {
+static gw_future *begin_backward(gw_scope *s, collective_node *n, gw_tensor *d) {
     gw_collective_options o = options_of(n);
     gw_group *g = n->group;
     gw_reduce_op op = (gw_reduce_op)n->op;
@@ -107,6 +107,13 @@ static gw_future *begin(gw_scope *s, collective_node *n, gw_tensor *d) {
     default: scope_fail(s, GW_UNSUPPORTED, "%s has no derivative", name_of(&n->base));
     }
     return &future_poison;
+}
+
+static gw_future *begin(gw_scope *s, collective_node *n, gw_tensor *d) {
+    s->has_own_keys = true;
+    gw_future *f = begin_backward(s, n, d);
+    s->has_own_keys = false;
+    return f;
 }
 
 // What the other factor of the sum leaves: the gather of sums knows nothing of it.

@@ -104,8 +104,10 @@ static gw_list *gather(gw_scope *s, gw_group *of, const opening *o, uint64_t *ou
     r.own_value = gw_ok(s) ? description_of(s, o) : gw_none();
     r.as_list = true;
     r.out_place = &place;
-    if (!request_may_wait(s, what) || !request_is_usable(s, of, what, GROUP_KEY_OPENING))
-        return NULL;
+    s->has_own_keys = true;
+    bool is_usable = request_may_wait(s, what) && request_is_usable(s, of, what, GROUP_KEY_OPENING);
+    s->has_own_keys = false;
+    if (!is_usable) return NULL;
     gw_value v = request_wait(s, request_start(s, of, what, r, NULL));
     *out_number = place.number;
     return gw_ok(s) ? gw_list_of(s, v) : NULL;

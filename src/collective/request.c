@@ -16,8 +16,18 @@
 
 // ---- Checks -------------------------------------------------------------------------------------
 
+// The others are the library's: a verdict is the last word about a final one (GRP-21), and members open groups by one.
+static bool check_key(gw_scope *s, const char *what, uint64_t key) {
+    if (key < GROUP_KEY_OPENING || s->has_own_keys) return true;
+    if (gw_ok(s))
+        scope_fail(s, GW_INVALID, "%s: key %llu, and keys are below 2^62 - 1", what,
+                   (unsigned long long)key);
+    return false;
+}
+
 bool request_is_usable(gw_scope *s, gw_group *g, const char *what, uint64_t key) {
     group_check_live(g);
+    if (!check_key(s, what, key)) return false;
     if (!g || g == &group_poison) {
         scope_fail(s, GW_INVALID, "%s: %s", what,
                    g ? "a group that could not be opened" : "the group is NULL");

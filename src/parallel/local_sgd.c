@@ -24,7 +24,9 @@ static gw_future *average_near(gw_scope *s, gw_bucket *b, gw_group *near) {
     gw_collective_options options =
         GW_OPTIONS(gw_collective_options, .key = GROUP_KEY_ONCE | key, .origin = "gw_backward");
     gw_tensor *x = gw_bucket_tensor(s, b);
+    s->has_own_keys = true;
     gw_future *f = gw_all_reduce_async_with(s, near, x, GW_AVG, options);
+    s->has_own_keys = false;
     gw_future *barrier = gw_barrier_async(s, b->ddp->group, .origin = "gw_backward");
     if (!gw_ok(s)) return f;
     gw_on_done(s, barrier, end_with, handle_retain(f));

@@ -275,7 +275,9 @@ static void take_p(gw_scope *s, gw_future *f, void *context) {
     gw_tensor *q = gw_ok(s) ? second_round(s, e, means) : NULL;
     gw_collective_options options =
         GW_OPTIONS(gw_collective_options, .key = e->key, .origin = "gw_backward");
+    s->has_own_keys = true;
     gw_future *next = gw_all_reduce_async_with(s, e->ddp->group, q, GW_AVG, options);
+    s->has_own_keys = false;
     if (gw_ok(s)) gw_on_done(s, next, take_q, e);
     if (!gw_ok(s)) end_exchange(s, e, NULL);
 }

@@ -109,6 +109,44 @@ static void refuse_given(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID, "gw_all_gather: the result is f32 4, which does not fit into f32 5");
 }
 
+// Of each kind of call, also in a scope that has failed: the others wait for none of them.
+static void refuse_keys(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s);
+    gw_tensor *x = gw_ones(s, GW_F32, 2), *xs[] = { x };
+    const uint64_t key = (uint64_t)1 << 62, once = UINT64_MAX;
+    gw_all_reduce(s, g, x, GW_SUM, .key = key);
+    expect(s, GW_INVALID, "gw_all_reduce: key 4611686018427387904, and keys are below 2^62");
+    gw_all_reduce_async(s, g, x, GW_SUM, .key = once);
+    expect(s, GW_INVALID, "gw_all_reduce: key 18446744073709551615, and keys are below 2^62");
+    gw_broadcast(s, g, x, 0, .key = key);
+    expect(s, GW_INVALID, "gw_broadcast: key");
+    gw_all_gather(s, g, x, .key = key);
+    expect(s, GW_INVALID, "gw_all_gather: key");
+    gw_all_to_all(s, g, x, .key = key);
+    expect(s, GW_INVALID, "gw_all_to_all: key");
+    gw_all_reduce_all(s, g, xs, 1, GW_SUM, .key = key);
+    expect(s, GW_INVALID, "gw_all_reduce_all: key");
+    gw_all_gather_value(s, g, rank, .key = key);
+    expect(s, GW_INVALID, "gw_all_gather_value: key");
+    gw_barrier(s, g, .key = key);
+    expect(s, GW_INVALID, "gw_barrier: key");
+    gw_scope *t = gw_scope_open(s);
+    gw_fail(t, GW_CANCELLED, "this scope has failed");
+    gw_barrier(t, g, .key = key);
+    expect(t, GW_CANCELLED, "this scope has failed");
+    gw_scope_close_up(t);
+    gw_barrier(s, g, .key = key - 1);
+    expect(s, GW_INVALID, "gw_barrier: key");
+    x = gw_all_reduce(s, g, x, GW_SUM, .key = key - 2);
+    expect_numbers(s, x, "tensor([2., 2.])");
+}
+
+static void keys_of_the_librarys_own_are_refused(void **state) {
+    (void)state;
+    cluster_run(1, workers(2), refuse_keys, NULL);
+}
+
 static void what_does_not_fit_is_refused_before_anything_is_sent(void **state) {
     (void)state;
     cluster_run(1, workers(2), refuse_given, NULL);
@@ -293,7 +331,7 @@ static void a_batch_goes_in_any_order(void **state) {
 }
 
 GW_TESTS(group_api_sim, results_go_into_given_tensors, what_fails_has_changed_nothing,
-         what_does_not_fit_is_refused_before_anything_is_sent,
+         what_does_not_fit_is_refused_before_anything_is_sent, keys_of_the_librarys_own_are_refused,
          sparse_tensors_add_up_to_the_bits_of_dense_ones, sparse_and_dense_do_not_mix,
          several_give_what_each_would, several_of_other_shapes_are_told,
          gradients_flow_back_through_several, a_batch_goes_in_any_order);
