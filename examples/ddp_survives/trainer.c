@@ -98,10 +98,10 @@ static bool regroup(gw_scope *root, trainer *t, bool is_well) {
 }
 
 // The first one founds the group that all others knock for. Those of the beginning open their
-// replicas together; who comes later opens its own alone, and is brought up to date.
+// replicas together; who comes later is brought up to date.
 static void enter(gw_scope *root, trainer *t) {
-    gw_worker self = gw_rpc_self(root);
     if (t->o->number == 1) {
+        gw_worker self = gw_rpc_self(root);
         gw_group *founded = gw_group_open(root, &self, 1, .name = "trainers");
         int min = (int)t->o->world_size;
         t->group = gw_group_reform(root, founded, .min = min, .grow = true);
@@ -109,8 +109,7 @@ static void enter(gw_scope *root, trainer *t) {
         t->group = gw_group_knock(root, "trainers");
     }
     bool is_newcomer = gw_ok(root) && gw_group_generation(t->group) > 1;
-    gw_group *own = is_newcomer ? gw_group_open(root, &self, 1, .name = self.name) : t->group;
-    t->ddp = gw_ddp_open(root, t->model, .group = own);
+    t->ddp = gw_ddp_open(root, t->model, .group = t->group, .newcomer = is_newcomer);
     if (is_newcomer && !go_on_in(root, t, t->group)) regroup(root, t, false);
 }
 

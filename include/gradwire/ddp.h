@@ -76,6 +76,9 @@ typedef struct gw_ddp_options {
     int64_t check_every GW_DEFAULT(0);  // passes between comparisons as by gw_ddp_check; 0: never
     const char *const *ignore GW_DEFAULT(NULL);  // names of parameters and buffers to leave alone
     int ignore_count GW_DEFAULT(0);
+    // The others have theirs already, since this member has knocked for |group|: nothing is exchanged before
+    // gw_ddp_reform, which is called next, and gives it what they have.
+    bool newcomer GW_DEFAULT(false);
 } gw_ddp_options;
 
 GW_API gw_ddp *gw_ddp_open_with(gw_scope *s, gw_module *model, gw_ddp_options options);
@@ -103,8 +106,8 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 
 // ---- After a loss -------------------------------------------------------------------------------
 
-// Goes on in |g|, the next generation of the group that |ddp| was opened in, on all its members; a
-// newcomer has opened its own in a group of itself alone. All take parameters, buffers and the state of
+// Goes on in |g|, the next generation of the group that |ddp| was opened in, on all its members; that of
+// a newcomer was opened with |newcomer|. All take parameters, buffers and the state of
 // |opt| (NULL: none) from the lowest of those that are furthest ahead in its steps, or in passes; one that
 // is sharded goes on as by gw_optimizer_reform, and without it gradients come whole to all again. Where
 // members may be in different calls when they hear of the loss, they call gw_group_agree first, so
@@ -115,7 +118,7 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 // call all have taken it, or none: so what counts steps is gw_optimizer_steps, the same on all members
 // then, and no variable of the loop; without an optimizer it is gw_ddp_stats.completed.
 //
-//     gw_group *g = gw_group_world(root);
+//     gw_group *g = gw_group_world(root, .name = "trainers");
 //     gw_ddp *ddp = gw_ddp_open(root, model, .group = g);
 //     while (gw_ok(root) && gw_optimizer_steps(opt) < steps) {
 //         gw_scope *s = gw_scope_open(root);
@@ -124,9 +127,15 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 //         gw_scope_close_up(s);
 //         if (gw_scope_error(root)->status != GW_DISCONNECTED) continue;
 //         gw_scope_clear(root);
-//         g = gw_group_reform(root, g);
+//         g = gw_group_reform(root, g, .grow = true);  // and lets in who knocks
 //         gw_ddp_reform(root, ddp, opt, g);
 //     }
+//
+// and on a newcomer, before its first step:
+//
+//     gw_group *g = gw_group_knock(root, "trainers");
+//     gw_ddp *ddp = gw_ddp_open(root, model, .group = g, .newcomer = true);
+//     gw_ddp_reform(root, ddp, opt, g);
 //
 // |g| may be the group as it is, too, that nobody has left: that repairs replicas of which one has left out a
 // pass. Members pair passes by their counts, so that one which is behind stays behind: passes then fail with

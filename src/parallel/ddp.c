@@ -108,6 +108,8 @@ static bool check_options(gw_scope *s, const gw_ddp_options *o) {
     else if (missing >= 0)
         scope_fail(s, GW_INVALID, "gw_ddp_open: name %d of the %d in ignore is NULL", missing,
                    o->ignore_count);
+    else if (o->newcomer && !o->group)
+        scope_fail(s, GW_INVALID, "gw_ddp_open: a newcomer of no group");
     else if ((unsigned)o->buffers > GW_BUFFERS_AVERAGE)
         scope_fail(s, GW_INVALID, "gw_ddp_open: %d is nothing to do with buffers", (int)o->buffers);
     return gw_ok(s);
@@ -132,12 +134,20 @@ static gw_list *describe_options(gw_scope *s, const gw_ddp_options *o) {
     return all;
 }
 
+// Alone until it hears what the others have.
+static gw_group *open_alone(gw_scope *s, gw_group *g) {
+    int self = gw_group_rank(g);
+    return gw_group_of(s, g, &self, 1);
+}
+
 static bool take_group(gw_scope *s, gw_ddp *d) {
     gw_scope *t = gw_scope_open(s);
     opening o = { .function = "gw_ddp_open", .of = gw_module_name(d->model) };
     o.options = describe_options(t, &d->options);
     o.own = gw_value_of(replicas_describe(t, d));
-    gw_group *g = gw_ok(t) ? group_open_own(t, d->own, d->options.group, &o) : &group_poison;
+    gw_group *of = d->options.group;
+    if (d->options.newcomer) of = open_alone(t, of);
+    gw_group *g = gw_ok(t) ? group_open_own(t, d->own, of, &o) : &group_poison;
     if (!gw_ok(t)) {
         gw_scope_close_up(t);
         return false;

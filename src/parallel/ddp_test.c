@@ -417,6 +417,8 @@ static void open_differently(gw_scope *root, int rank, void *context) {
     static const char *const ignored[] = { "bias", NULL };
     gw_ddp_open(root, gw_nn_linear(root, IN, OUT), .ignore = ignored, .ignore_count = 2);
     expect_error(root, GW_INVALID, "name 1 of the 2 in ignore is NULL");
+    gw_ddp_open(root, m, .newcomer = true);
+    expect_error(root, GW_INVALID, "gw_ddp_open: a newcomer of no group");
     gw_module *once = gw_nn_linear(root, IN, OUT);
     gw_ddp_open(root, once);
     gw_ddp_open(root, once);

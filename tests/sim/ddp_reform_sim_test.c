@@ -98,15 +98,14 @@ static void die(sim *s, void *context) {
 static void train(gw_scope *s, int rank, void *context) {
     scene *c = context;
     bool is_new = rank == TRAINERS;
-    gw_group *g = is_new ? open_trainers(s, rank, 1) : open_trainers(s, 0, TRAINERS);
+    gw_group *g = is_new ? gw_group_knock(s, "trainers") : open_trainers(s, 0, TRAINERS);
     learner l = open_learner(s);
     if (is_new) fill(s, l.model, 9);
-    gw_ddp *ddp = gw_ddp_open(s, l.model, .group = g);
-    if (!is_new) wait_for_knock(s, g);
-    if (is_new) {
-        g = gw_group_knock(s, "trainers");
+    gw_ddp *ddp = gw_ddp_open(s, l.model, .group = g, .newcomer = is_new);
+    if (is_new)
         gw_ddp_reform(s, ddp, l.opt, g);
-    }
+    else
+        wait_for_knock(s, g);
     if (!is_dead(c, rank) && !gw_ok(s)) fail_msg("w%d: %s", rank, gw_scope_error(s)->text);
     for (int step = steps_of(s, l.opt); step < STEPS && !is_dead(c, rank);) {
         int64_t soon_ns = sim_now_ns(c->sim) + (int64_t)(c->seed * 7919 % 400000);
