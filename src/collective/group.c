@@ -32,6 +32,7 @@ static void free_group(gw_group *g) {
     for (list_node *l; (l = list_take(&g->reports));) mem_free(list_entry(l, report, link));
     mem_free(g->testimonies);
     mem_free(g->history);
+    mem_free(g->asked_ns);
     agree_free(g);
     backend_group_close(g);
     agent_release(g->agent);

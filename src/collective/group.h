@@ -55,6 +55,10 @@ typedef struct sequence {
     uint64_t cancelled;       // the number of a run that the program has cancelled; 0
     bool cancelled_was_told;  // and it has waited for that
 
+    // A value was dropped for want of memory, and reported: until the verdict on that, what seems out of place may only
+    // be behind it, and is dropped, too.
+    bool has_dropped;
+
     // the last verdict
     uint64_t verdicts;  // how many there were
     uint64_t ended,
@@ -162,6 +166,7 @@ struct gw_group {
     uint32_t verdict_count;   // of all
     list_node early;          // of early_message
     history *history;         // NULL: there was no memory for it
+    int64_t *asked_ns;  // where.c: when members were last asked where they are; NULL: none was
     // backward.c: nodes that were freed unvisited, by the keys of their collectives, and oldest first.
     map unvisited;
     list_node unvisited_nodes;
@@ -256,6 +261,8 @@ run *group_find_run_on_loop(const gw_group *g, uint64_t key, uint64_t number);
 void group_break_on_loop(gw_group *g, const gw_error *error);
 // Tells the others, too.
 void group_break_all_on_loop(gw_group *g, const gw_error *error);
+// A value of it has been dropped: reports |error|, or breaks the group if there is no memory to remember that.
+void group_dropped_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error);
 // Tells the leader why the collective cannot end well: GRP-4.
 void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error);
 // The same of |error|, for which the program does not enter it.

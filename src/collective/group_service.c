@@ -117,6 +117,7 @@ static gw_status check_members(const gw_group *g, gw_error *error) {
 }
 
 static void take_early(groups *x, gw_group *g);
+static void break_if_dropped(groups *x, gw_group *g);
 
 // A group that has its id is the next of one, or a child: it is broken if a member is lost already,
 // as it is on those that have opened it before.
@@ -138,6 +139,7 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
     if (!map_put(&x->groups, g->id, g))
         return error_set(error, GW_NO_MEMORY, "no memory for a group");
     take_early(x, g);
+    break_if_dropped(x, g);
     if (lost.status) lost.status = GW_DISCONNECTED;
     if (lost.status) group_break_on_loop(g, &lost);
     return GW_OK;
@@ -331,18 +333,33 @@ static void excuse(gw_group *g, uint64_t key, uint64_t number) {
     group_report_on_loop(g, key, number, &error);
 }
 
-// |g| may be NULL: then the others wait until their deadlines.
-static void drop_for_want_of_memory(agent *a, gw_group *g, const group_header *h,
+// |g| may be NULL: then the others hear of it when it is opened here.
+static void drop_for_want_of_memory(agent *a, int from, gw_group *g, const group_header *h,
                                     const gw_error *error) {
-    groups_of(a)->has_dropped = true;
-    if (g) group_report_on_loop(g, h->key, h->number, error);
+    groups *x = groups_of(a);
+    bool is_member = g && g->list == h->list && group_index_of(g, from) >= 0;
+    if (!g)
+        x->dropped[x->dropped_count++ % DROPPED_GROUPS] = h->group;
+    else if (is_member && !g->broken.status)
+        group_dropped_on_loop(g, h->key, h->number, error);
+}
+
+static void break_if_dropped(groups *x, gw_group *g) {
+    gw_error error;
+    for (int i = 0; i < DROPPED_GROUPS; i++) {
+        if (x->dropped[i] != g->id) continue;
+        x->dropped[i] = 0;
+        error_set(&error, GW_NO_MEMORY, "%s had no memory for what came before it opened the group",
+                  g->agent->name);
+        group_break_all_on_loop(g, &error);
+    }
 }
 
 // Of a group that is not open here: kept until it is.
 static gw_status keep_unknown(agent *a, int from, uint8_t kind, const group_header *h, incoming *p,
                               gw_error *error) {
     gw_status status = early_keep_on_loop(a, &groups_of(a)->early, from, kind, h, p, error);
-    if (status == GW_NO_MEMORY) drop_for_want_of_memory(a, NULL, h, error);
+    if (status == GW_NO_MEMORY) drop_for_want_of_memory(a, from, NULL, h, error);
     return status == GW_NO_MEMORY ? GW_OK : status;
 }
 
@@ -370,7 +387,7 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     gw_group *g = group_find_on_loop(a, h->group);
     if (status == GW_PROTOCOL) return status;
     if (status) {  // what was lent cannot be read, or there is no memory for it
-        drop_for_want_of_memory(a, g, h, error);
+        drop_for_want_of_memory(a, from, g, h, error);
         return GW_OK;
     }
     const closed_group *was = g ? NULL : groups_find_closed_on_loop(a, h->group);
@@ -401,7 +418,7 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
         return GW_OK;
     }
     status = early_keep_on_loop(a, &g->early, from, kind, h, p, error);
-    if (status == GW_NO_MEMORY) drop_for_want_of_memory(a, g, h, error);
+    if (status == GW_NO_MEMORY) drop_for_want_of_memory(a, from, g, h, error);
     if (status) return status == GW_NO_MEMORY ? GW_OK : status;
     excuse(g, h->key, h->number);
     if (key_is_once(h->key)) backward_awaited_on_loop(g, h->key);
@@ -434,7 +451,7 @@ static gw_status unknown_received(agent *a, int from, message *m, const group_he
                      : error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
     }
     gw_status status = incoming_open_on_loop(a, from, m, 0, &p, error);
-    if (status == GW_NO_MEMORY) drop_for_want_of_memory(a, NULL, h, error);
+    if (status == GW_NO_MEMORY) drop_for_want_of_memory(a, from, NULL, h, error);
     if (status) return status == GW_NO_MEMORY ? GW_OK : status;
     return keep_unknown(a, from, kind, h, p, error);
 }

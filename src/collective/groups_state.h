@@ -6,7 +6,7 @@
 
 #include "collective/group.h"
 
-enum { CLOSED_GROUPS = 4096 };
+enum { CLOSED_GROUPS = 4096, DROPPED_GROUPS = 16 };
 
 // A group that was open here, and the last of its agreements that was over.
 typedef struct closed_group {
@@ -19,9 +19,9 @@ typedef struct groups {
     map opened;       // by name and list: how many there were
     map worlds;       // opening.c: by list, with one count
     list_node early;  // of groups that are not open here
-    // A message was dropped for want of memory: from then on, what seems out of place may only be behind it, and is
-    // dropped, too.
-    bool has_dropped;
+    // Of which groups that are not open here a message was dropped for want of memory: a ring of the last ones.
+    uint64_t dropped[DROPPED_GROUPS];
+    uint32_t dropped_count;       // of all
     list_node knocks, knockings;  // knock.c: of others, and of this worker
     list_node inquiries;          // where.c
     uint64_t last_inquiry;

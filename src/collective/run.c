@@ -420,12 +420,11 @@ static gw_status take_value(run *r, run_partner *m, incoming *p, const reader *i
         incoming_close_on_loop(r->group->agent, p);
         if (!expected) return error_set(error, GW_PROTOCOL, "collective: a value that no plan has");
         error_set(error, GW_NO_MEMORY, "no memory for a collective");
-        groups_of(r->group->agent)->has_dropped = true;
         if (r->state == RUN_DRAINING) {
             backend_group_down_on_loop(r->group);
             group_break_all_on_loop(r->group, error);
         } else {
-            group_report_on_loop(r->group, r->key, r->number, error);
+            group_dropped_on_loop(r->group, r->key, r->number, error);
         }
         return GW_OK;
     }
@@ -477,11 +476,17 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
     return status;
 }
 
+// What lies behind a value that was dropped, until the verdict.
+static bool has_dropped(const run *r) {
+    const sequence *t = group_find_sequence_on_loop(r->group, r->key);
+    return t && t->has_dropped;
+}
+
 static gw_status part_received(run *r, int from, incoming *p, reader *in, gw_error *error) {
     run_partner *m = &r->partners[from];
     uint32_t index = reader_u32(in);
     bool is_behind = !m->entered || index > m->received;
-    if (m->differs || (is_behind && groups_of(r->group->agent)->has_dropped)) {
+    if (m->differs || (is_behind && has_dropped(r))) {
         incoming_close_on_loop(r->group->agent, p);
         return GW_OK;
     }

@@ -77,7 +77,8 @@ struct run {
     run_state state;
     bool works, deferred, has_failed;
     bool behind;        // called when the program knew of the verdict to come: GRP-5
-    bool has_reported;  // its deadline
+    bool has_reported;  // its deadline, or waits to ask before that:
+    bool asks_later;    // when another one of its sequence has
     bool has_places;    // run_find_place may be asked
     notice *notice;
     uint64_t record;  // history.c: its place in the group's history, from 1; 0: none

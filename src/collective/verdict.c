@@ -133,6 +133,16 @@ void verdict_send_break_on_loop(gw_group *g, int rank, const gw_error *error) {
     send(g, rank, m);
 }
 
+void group_dropped_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error) {
+    sequence *t = group_sequence_on_loop(g, key);
+    if (!t) {
+        group_break_all_on_loop(g, error);
+        return;
+    }
+    t->has_dropped = true;
+    group_report_on_loop(g, key, number, error);
+}
+
 // ---- Verdicts -----------------------------------------------------------------------------------
 
 static void end_runs(list_node *list, sequence *t, const verdict *v, bool *ended, bool *told) {
@@ -185,7 +195,7 @@ static void apply(gw_group *g, const verdict *v) {
     bool awaits_next = v->key == GROUP_KEY_OPENING && v->error.status == GW_TIMEOUT;
     bool misses = before < next && !awaits_next;
     if (ended || misses) end_runs(&g->waiting, t, v, &ended, &told);
-    t->frozen = t->knows = t->missed = false;
+    t->frozen = t->knows = t->missed = t->has_dropped = false;
     t->cancelled = 0;
     if (!told && (ended || misses)) miss(t, &v->error);
     list_each(l, &g->waiting) {

@@ -14,6 +14,7 @@
 // GRP-19.
 #define TELLS_WITHIN_NS INT64_C(3000000000)
 #define REPORTS_WITHIN_NS INT64_C(500000000)
+#define AGAIN_NS INT64_C(9000000000)  // until the same member is asked again for a line in the log
 enum { QUESTIONS_MAX = 64, TOLD_MAX = 4 };
 
 // |from| waits in a collective for |to|, which is asked about that.
@@ -81,11 +82,29 @@ static void ask(inquiry *q, int from, int to, const collective_id *about, const 
     q->open += agree_send_on_loop(a, to, out);
 }
 
+static bool is_missing(const run *r, int i) {
+    const run_partner *m = &r->partners[i];
+    return m->is_partner && !(r->enters_missing ? m->entered : m->next_receive < 0);
+}
+
+// What a member does is in the log for all of the group that wait for it: it is asked once.
+static bool is_told(const gw_group *g, int i) {
+    int64_t now_ns = env_now_ns(g->agent->env);
+    return g->asked_ns && g->asked_ns[i] && now_ns - g->asked_ns[i] < AGAIN_NS;
+}
+
+static bool has_something_to_tell(const run *r) {
+    for (int i = 0; i < r->group->count; i++)
+        if (is_missing(r, i) && !is_told(r->group, i)) return true;
+    return false;
+}
+
 static void ask_missing(inquiry *q, const run *r) {
-    const gw_group *g = r->group;
+    gw_group *g = r->group;
+    if (!g->asked_ns) g->asked_ns = mem_calloc((size_t)g->count * sizeof *g->asked_ns);
     for (int i = 0; i < g->count; i++) {
-        const run_partner *m = &r->partners[i];
-        if (!m->is_partner || (r->enters_missing ? m->entered : m->next_receive < 0)) continue;
+        if (!is_missing(r, i) || (!q->reports && is_told(g, i))) continue;
+        if (g->asked_ns) g->asked_ns[i] = q->began_ns;
         ask(q, q->agent->rank, g->members[i].rank, &q->about, g->name);
     }
 }
@@ -197,16 +216,35 @@ static void drop(inquiry *q) {
     mem_free(q);
 }
 
+// Of one sequence one asks at a time before it reports its deadline: the verdict on that ends those behind it, too. The
+// first of the others asks if there is none, or it lies before.
+static void ask_next(gw_group *g, uint64_t key, uint64_t reported) {
+    run *next = NULL;
+    list_each(l, &g->runs) {
+        run *r = list_entry(l, run, link);
+        if (r->sequence->key != key || !r->asks_later || r->state != RUN_UNDER_WAY) continue;
+        if (r->number > reported) r->asks_later = false;
+        if (r->asks_later && (!next || r->number < next->number)) next = r;
+    }
+    if (!next) return;
+    next->asks_later = false;
+    where_report_late_on_loop(next);
+}
+
 // Nothing is told of what has ended meanwhile.
 static void conclude(inquiry *q) {
     gw_group *g = group_find_on_loop(q->agent, q->about.group);
     run *r = g ? group_find_run_on_loop(g, q->about.key, q->about.number) : NULL;
-    bool waits = r && r->state == RUN_UNDER_WAY;
-    if (waits && q->reports)
+    bool waits = r && r->state == RUN_UNDER_WAY, reports = q->reports;
+    uint64_t key = q->about.key, reported = waits ? q->about.number : UINT64_MAX;
+    if (g) handle_retain(g);
+    if (waits && reports)
         report_late(q, r);
     else if (waits)
         tell(q, r);
     drop(q);
+    if (g && reports) ask_next(g, key, reported);
+    if (g) group_release_on_loop(g);
 }
 
 static void fire(timer *t) {
@@ -241,12 +279,22 @@ static void inquire(run *r, bool reports) {
         conclude(q);
 }
 
+static bool is_asking(const agent *a, const run *r) {
+    list_each(l, &groups_of(a)->inquiries) {
+        const inquiry *q = list_entry(l, inquiry, link);
+        if (q->reports && q->about.group == r->group->id && q->about.key == r->sequence->key)
+            return true;
+    }
+    return false;
+}
+
 void where_tell_on_loop(run *r) {
-    inquire(r, false);
+    if (has_something_to_tell(r)) inquire(r, false);
 }
 
 void where_report_late_on_loop(run *r) {
-    inquire(r, true);
+    r->asks_later = is_asking(r->group->agent, r);
+    if (!r->asks_later) inquire(r, true);
 }
 
 void where_stop_on_loop(agent *a) {

@@ -1,4 +1,5 @@
 // Collectives into given tensors, of sparse ones and of several at once, and batches of letters, in the simulator.
+#include "collective/groups_state.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -107,6 +108,36 @@ static void refuse_given(gw_scope *s, int rank, void *context) {
     expect_numbers(s, gw_all_reduce(s, g, x, GW_SUM), "tensor([2., 2.])");  // nothing was sent
     gw_all_gather(s, g, x, .into = gw_ones(s, GW_F32, 5));  // as many as come are not known before
     expect(s, GW_INVALID, "gw_all_gather: the result is f32 4, which does not fit into f32 5");
+}
+
+enum { AT_ONCE = 20 };
+
+// How many of them ask where the other one is, and what they end with.
+static void wait_at_once(gw_scope *s, int rank, void *context) {
+    int64_t timeout_ms = *(const int64_t *)context;
+    bool is_late = timeout_ms < 25000;
+    gw_group *g = gw_group_world(s);
+    gw_future *all[AT_ONCE];
+    gw_barrier(s, g);
+    if (rank == 1) cluster_pause_ms(s, 25000);
+    for (int i = 0; i < AT_ONCE; i++)
+        all[i] = gw_all_reduce_async(s, g, gw_ones(s, GW_F32, 1), GW_SUM,
+                                     .timeout_ms = rank ? 60000 : timeout_ms);
+    for (int i = 0; i < AT_ONCE; i++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_wait(t, all[i]);
+        if (rank == 0) assert_int_equal(gw_scope_error(t)->status, is_late ? GW_TIMEOUT : GW_OK);
+        gw_scope_clear(t);
+        gw_scope_close_up(t);
+    }
+    gw_scope_clear(s);
+    if (rank == 0) assert_int_equal(groups_of(s->agent)->last_inquiry, is_late ? 1 : 2);
+}
+
+static void one_asks_for_all_that_wait(void **state) {
+    (void)state;
+    for (int64_t timeout_ms = 5000; timeout_ms <= 60000; timeout_ms += 55000)
+        cluster_run(1, workers(2), wait_at_once, &timeout_ms);
 }
 
 // Of each kind of call, also in a scope that has failed: the others wait for none of them.
@@ -332,6 +363,7 @@ static void a_batch_goes_in_any_order(void **state) {
 
 GW_TESTS(group_api_sim, results_go_into_given_tensors, what_fails_has_changed_nothing,
          what_does_not_fit_is_refused_before_anything_is_sent, keys_of_the_librarys_own_are_refused,
-         sparse_tensors_add_up_to_the_bits_of_dense_ones, sparse_and_dense_do_not_mix,
-         several_give_what_each_would, several_of_other_shapes_are_told,
-         gradients_flow_back_through_several, a_batch_goes_in_any_order);
+         one_asks_for_all_that_wait, sparse_tensors_add_up_to_the_bits_of_dense_ones,
+         sparse_and_dense_do_not_mix, several_give_what_each_would,
+         several_of_other_shapes_are_told, gradients_flow_back_through_several,
+         a_batch_goes_in_any_order);
