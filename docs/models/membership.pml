@@ -13,6 +13,11 @@
  * asserted with -DJOINS: too few may be voters yet); if all faults are crashes, no survivor fences itself; no rank is given twice among those that go on.
  * Agreement: REST rounds after the last fault, all that go on know the same, and none of them is dead to another.
  *
+ * A worker acts on the end of a member that is removed (MEM-24). Of two that both run no more than one ever does.
+ *
+ * Deciding takes answers (MEM-13), which take both ways of a link. With -DONE_WAY each way is cut by itself. With -DPARTS a fault is that
+ * one worker has no links but the others have; the next one may be another's.
+ *
  * A rule is removed by -DNO_...; each such variant must fail. `make model` runs them all.
  */
 #ifndef WORKERS
@@ -35,7 +40,7 @@
 #define AT(x, y) ((x) * WORKERS + (y))
 byte stage[WORKERS * WORKERS];
 byte silent[WORKERS * WORKERS];  /* rounds */
-bit fresh[WORKERS * WORKERS];    /* x has heard y itself, since it last went on */
+bit fresh[WORKERS * WORKERS];    /* y has answered x, since it last went on */
 byte lonely[WORKERS];            /* rounds without a quorum */
 bit fenced[WORKERS];
 bit agrees[WORKERS * WORKERS];   /* y has had x's view since x is coordinator */
@@ -48,16 +53,46 @@ byte rank_of[WORKERS];           /* which worker, as x knows, gave the next rank
 #define CRASHED 2
 byte body[WORKERS];
 bit stopped_once[WORKERS];
-byte link[WORKERS * WORKERS];    /* of x < y. 0: up, 1: cut, 2: up again */
+byte link[WORKERS * WORKERS];    /* of x < y, with ONE_WAY from x to y. 0: up, 1: cut, 2: up again */
+#ifdef ONE_WAY
+#define LINK(x, y) link[AT(x, y)]
+#else
 #define LINK(x, y) link[((x) < (y) -> AT(x, y) : AT(y, x))]
+#endif
 #define UP(x, y) (LINK(x, y) != 1)
+#define UP_BOTH(x, y) (UP(x, y) && UP(y, x))
+#define ALWAYS_UP(x, y) (LINK(x, y) == 0 && LINK(y, x) == 0)
 byte faults;
 bit only_crashes = 1;
 bit ticked[WORKERS];
 byte calm;                       /* rounds since the last fault */
 
 #define GOES_ON(x) (body[x] == RUNS && !fenced[x])
-#define REACHES(x, y) (UP(x, y) && GOES_ON(y))
+#define REACHES(x, y) (UP(y, x) && GOES_ON(y))   /* what y says arrives */
+#define MEETS(x, y) (UP_BOTH(x, y) && GOES_ON(y))
+
+/* MEM-24 */
+bit acted[WORKERS * WORKERS];    /* x has, on the end of y */
+#ifdef NO_WAITING
+#define ACTS_ON(x, y) (stage[AT(x, y)] >= FAILED)
+#else
+#define ACTS_ON(x, y) (stage[AT(x, y)] == REMOVED)
+#endif
+
+inline act(x) {
+    y = 0;
+    do
+    :: y < WORKERS ->
+        if
+        :: y != x && ACTS_ON(x, y) && !acted[AT(x, y)] ->
+            acted[AT(x, y)] = 1;
+            assert(!acted[AT(y, x)] || body[y] == CRASHED)
+        :: else
+        fi;
+        y++
+    :: else -> break
+    od
+}
 
 /* Whether a quorum of all workers has always been able to hear y. */
 inline look_whether_steady(y) {
@@ -65,7 +100,7 @@ inline look_whether_steady(y) {
     do
     :: z < WORKERS ->
         if
-        :: z == y || (body[z] == RUNS && !stopped_once[z] && LINK(z, y) == 0) -> count++
+        :: z == y || (body[z] == RUNS && !stopped_once[z] && ALWAYS_UP(z, y)) -> count++
         :: else
         fi;
         z++
@@ -88,6 +123,12 @@ inline fence(x) {
 }
 
 /* ---- Quorums ---- */
+byte unanswered[WORKERS * WORKERS];  /* rounds */
+#ifndef NO_ANSWERS
+#define ANSWERS(x, z) ((x) == (z) || unanswered[AT(x, z)] < SUSPECTED)
+#else
+#define ANSWERS(x, z) HEARS(x, z)
+#endif
 #define HEARS(x, z) ((x) == (z) || silent[AT(x, z)] < SUSPECTED)
 #define KNOWS(x, z) ((x) == (z) || (REACHES(x, z) && same[z]))
 #define IS_VOTER(x, z) (stage[AT(x, z)] == ACTIVE || stage[AT(x, z)] == FAILED)
@@ -157,21 +198,24 @@ inline hear(x) {
     do
     :: y < WORKERS && !fenced[x] ->
         if
-        :: y != x && IS_PRESENT(x, y) && REACHES(x, y) && !IS_PRESENT(y, x) ->
+        :: y != x && IS_PRESENT(x, y) && MEETS(x, y) && acted[AT(y, x)] ->
 #ifndef NO_FENCING
             fence(x)
 #endif
-        :: y != x && IS_PRESENT(x, y) && REACHES(x, y) && IS_PRESENT(y, x) ->
-            merge(x, y);
+        :: y != x && IS_PRESENT(x, y) && REACHES(x, y) && !acted[AT(y, x)] ->
+            if
+            :: IS_PRESENT(y, x) -> merge(x, y)
+            :: else
+            fi;
             silent[AT(x, y)] = 0;
-            fresh[AT(x, y)] = 1
+            fresh[AT(x, y)] = fresh[AT(x, y)] || (IS_PRESENT(y, x) && UP(x, y))
 #ifndef NO_CERTAINTY
-        :: y != x && IS_PRESENT(x, y) && UP(x, y) && (body[y] == CRASHED || fenced[y]) ->
+        :: y != x && IS_PRESENT(x, y) && UP_BOTH(x, y) && (body[y] == CRASHED || fenced[y]) ->
 #ifdef NO_DOUBT
             stage[AT(x, y)] = REMOVED
 #else
             look_for_failed(x);
-            stage[AT(x, y)] = (fresh[AT(x, y)] && silent[AT(x, y)] < SUSPECTED && !pending -> REMOVED : FAILED)
+            stage[AT(x, y)] = (fresh[AT(x, y)] && unanswered[AT(x, y)] < SUSPECTED && !pending -> REMOVED : FAILED)
 #endif
 #endif
         :: else
@@ -187,13 +231,13 @@ inline ask_others(x) {
     do
     :: y < WORKERS ->
         if
-        :: y != x && IS_PRESENT(x, y) && !(REACHES(x, y) && IS_PRESENT(y, x)) ->
+        :: y != x && IS_PRESENT(x, y) && !(REACHES(x, y) && !acted[AT(y, x)]) ->
             yes = 0;
             z = 0;
             do
             :: z < WORKERS ->
                 if
-                :: z != x && z != y && IS_PRESENT(x, z) && REACHES(x, z) && IS_PRESENT(z, x) && IS_PRESENT(z, y) && REACHES(z, y) && IS_PRESENT(y, z) -> yes = 1
+                :: z != x && z != y && IS_PRESENT(x, z) && MEETS(x, z) && IS_PRESENT(z, x) && IS_PRESENT(z, y) && REACHES(z, y) && !acted[AT(y, z)] -> yes = 1
                 :: else
                 fi;
                 z++
@@ -208,6 +252,23 @@ inline ask_others(x) {
             :: else
             fi
         :: else
+        fi;
+        y++
+    :: else -> break
+    od
+}
+
+inline note_answers(x) {
+    y = 0;
+    do
+    :: y < WORKERS ->
+        if
+        :: y != x && MEETS(x, y) && IS_PRESENT(y, x) -> unanswered[AT(x, y)] = 0
+        :: else ->
+            if
+            :: y != x && unanswered[AT(x, y)] < SUSPECTED -> unanswered[AT(x, y)]++
+            :: else
+            fi
         fi;
         y++
     :: else -> break
@@ -247,9 +308,9 @@ inline look_whether_candidate(x) {
 
 inline decide(x) {
     look_whether_candidate(x);
-    LOOK_FOR_QUORUM(x, IS_VOTER, HEARS);
+    LOOK_FOR_QUORUM(x, IS_VOTER, ANSWERS);
     may = quorum;
-    LOOK_FOR_QUORUM(x, IS_PRESENT, HEARS);
+    LOOK_FOR_QUORUM(x, IS_PRESENT, ANSWERS);
     may = may && quorum;
 #ifdef NO_QUORUM
     may = 1;
@@ -350,7 +411,10 @@ inline tick(x) {
     fi;
 #endif
     if
-    :: !fenced[x] -> ask_others(x); find_coordinator(x); decide(x); find_coordinator(x)
+    :: !fenced[x] ->
+        ask_others(x);
+        note_answers(x);
+        find_coordinator(x); decide(x); find_coordinator(x)
     :: else
     fi;
     if
@@ -367,7 +431,7 @@ inline tick(x) {
     :: else
     fi;
     if
-    :: !fenced[x] -> stay(x)
+    :: !fenced[x] -> act(x); stay(x)
     :: else
     fi
 }
@@ -376,7 +440,9 @@ inline tick(x) {
 inline forget(x) {
     y = 0;
     do
-    :: y < WORKERS -> silent[AT(x, y)] = 0; stage[AT(x, y)] = 0; agrees[AT(x, y)] = 0; fresh[AT(x, y)] = 0; y++
+    :: y < WORKERS ->
+        unanswered[AT(x, y)] = 0;
+        silent[AT(x, y)] = 0; stage[AT(x, y)] = 0; agrees[AT(x, y)] = 0; fresh[AT(x, y)] = 0; y++
     :: else -> break
     od;
     lonely[x] = 0; coordinator[x] = 0; rank_of[x] = 0; ticked[x] = 0
@@ -405,7 +471,7 @@ proctype worker(byte x) {
         fi;
         tidy()
     }
-#ifndef JOINS
+#if !defined(JOINS) && !defined(PARTS) && !defined(ONE_WAY)
     :: d_step { /* the same, with a worker that wants to join */
         GOES_ON(x) && !ticked[x] && !rank_of[x] -> newcomer = 1; tick(x); ticked[x] = 1;
         if
@@ -415,6 +481,7 @@ proctype worker(byte x) {
         tidy()
     }
 #endif
+#ifndef PARTS
     :: d_step {
         body[x] == RUNS && faults < FAULTS ->
         body[x] = CRASHED; faults++; calm = 0; forget(x); tidy()
@@ -426,13 +493,44 @@ proctype worker(byte x) {
     :: d_step { /* what it has not heard it was not there to hear */
         body[x] == STOPPED -> body[x] = RUNS; calm = 0;
         do
-        :: y < WORKERS -> silent[AT(x, y)] = 0; fresh[AT(x, y)] = 0; y++
+        :: y < WORKERS -> silent[AT(x, y)] = 0; fresh[AT(x, y)] = 0; unanswered[AT(x, y)] = SUSPECTED; y++
         :: else -> break
         od;
         lonely[x] = 0; tidy()
     }
+#endif
     od
 }
+
+#ifdef PARTS
+/* Every link of one worker is cut, and of the others none. */
+inline part(x) {
+    y = 0;
+    do
+    :: y < WORKERS ->
+        z = y + 1;
+        do
+        :: z < WORKERS ->
+            link[AT(y, z)] = (y == x || z == x -> 1 : (link[AT(y, z)] -> 2 : 0));
+            z++
+        :: else -> break
+        od;
+        y++
+    :: else -> break
+    od;
+    only_crashes = 0; calm = 0; y = 0; z = 0
+}
+
+proctype net() {
+    byte y, z;
+    do
+    :: d_step { faults < FAULTS -> part(0); faults++ }
+    :: d_step { faults < FAULTS -> part(1); faults++ }
+    :: d_step { faults < FAULTS -> part(2); faults++ }
+    :: d_step { faults > 0 -> part(WORKERS) }
+    od
+}
+#endif
 
 proctype cable(byte x, y) {
     do
@@ -464,6 +562,14 @@ proctype time() {
         :: else
         fi;
         x = 0;
+#ifdef ONE_WAY  /* What is said may arrive nowhere as long as a link is cut. */
+        do
+        :: x < WORKERS * WORKERS && link[x] != 1 -> x++
+        :: x < WORKERS * WORKERS && link[x] == 1 -> calm = 0; x = WORKERS * WORKERS
+        :: x == WORKERS * WORKERS -> break
+        od;
+        x = 0;
+#endif
         do
         :: calm == REST && x < WORKERS ->
             y = 0;
@@ -509,14 +615,24 @@ init {
                 y++
             :: else -> break
             od;
+#ifndef PARTS
+#ifdef ONE_WAY
+            y = 0;
+#else
             y = x + 1;
+#endif
             do
-            :: y < WORKERS -> run cable(x, y); y++
+            :: y < WORKERS && y != x -> run cable(x, y); y++
+            :: y == x -> y++
             :: else -> break
             od;
+#endif
             x++
         :: else -> break
         od;
+#ifdef PARTS
+        run net();
+#endif
         run time();
         x = 0; y = 0
     }
