@@ -376,6 +376,14 @@ static void receive_all(workers *p) {
     env_leave(p->server_env);
 }
 
+// Looks without waiting, which would take what there is.
+static bool has_all(workers *p) {
+    env_enter(p->server_env);
+    bool all = p->server->received == p->client->to_send;
+    env_leave(p->server_env);
+    return all;
+}
+
 // Its thread has left the loop, while the one that waits for work sleeps.
 static void let_server_leave(workers *p) {
     do {
@@ -425,14 +433,8 @@ static void what_has_come_is_there_for_who_expects_something(void **state) {
     assert_int_equal(send_to_server(&p, true), 0);
     env_enter(p.server_env);
     env_expect(p.server_env, 1);
-    for (bool all = false; !all; env_enter(p.server_env)) {
-        env_leave(p.server_env);
-        sched_yield();
-        env_enter(p.server_env);
-        all = p.server->received == p.client->to_send;
-        env_leave(p.server_env);
-    }
     env_leave(p.server_env);
+    while (!has_all(&p)) sched_yield();
     close_workers(&p);
 }
 
@@ -441,13 +443,12 @@ static void who_falls_asleep_over_what_is_patient_wakes_for_it(void **state) {
     workers p;
     open_workers(&p);
     let_server_leave(&p);
-    uint64_t before = env_os_count(p.client_env).wakes;
     assert_int_equal(send_to_server(&p, true), 0);
-    env_enter(p.client_env);
-    while (env_os_count(p.client_env).wakes == before)
+    while (!has_all(&p)) {
+        env_enter(p.client_env);
         stream_end_let_pass(p.client_env, SECOND_NS / 100);
-    env_leave(p.client_env);
-    receive_all(&p);
+        env_leave(p.client_env);
+    }
     close_workers(&p);
 }
 
