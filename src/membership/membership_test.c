@@ -258,6 +258,7 @@ static void mute(uint64_t seed, void *context) {
         for (int k = 0; k < *count; k++) {
             bool may_be_gone = k >= first && k < first + mutes;  // also to another that hears of it
             assert_true(may_be_gone ? is_mute || q.nodes[i].gone[k] : !q.nodes[i].gone[k]);
+            assert_false(is_mute && membership_has_declared(q.nodes[i].machine, k));
         }
     }
     quorum_close(&q);
