@@ -153,6 +153,18 @@ static int64_t timeout_of(const gw_group *g, gw_letter_options options) {
     return options.timeout_ms == GW_GROUP_TIMEOUT ? g->timeout_ms : options.timeout_ms;
 }
 
+// Says whom |s| has awaited in vain, which a call or a future does not know. |member| -1: anybody.
+static void name_who_is_late(gw_scope *s, const gw_group *g, const char *what, int member,
+                             int64_t tag) {
+    const gw_error *e = gw_scope_error(s);
+    if (!e || e->status != GW_TIMEOUT) return;
+    const char *name =
+        member < 0 ? "any member" : agent_member(g->agent, (int)g->members[member].rank)->name;
+    gw_scope_clear(s);
+    scope_fail(s, GW_TIMEOUT, "%s %s of group \"%s\", tag %lld: it has not come in time", what,
+               name, g->name, (long long)tag);
+}
+
 gw_future *gw_isend_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
                          gw_letter_options options) {
     if (!check_peer(s, "gw_send", g, to) || !tensor_is_given(s, "gw_send", x))
@@ -171,6 +183,7 @@ void gw_send_with(gw_scope *s, gw_group *g, gw_tensor *x, int to, gw_letter_opti
     gw_future *f = gw_isend_with(s, g, x, to, options);
     if (f == &future_poison) return;
     gw_wait(s, f);
+    name_who_is_late(s, g, "gw_send to", to, options.tag);
     gw_drop(s, f);
 }
 
@@ -221,13 +234,15 @@ gw_future *gw_irecv_with(gw_scope *s, gw_group *g, int from, gw_letter_options o
     return receive(s, g, g->members[from].rank, options);
 }
 
-// At most as long as the options say.
-static gw_value wait_for(gw_scope *s, const gw_group *g, gw_future *f, gw_letter_options options) {
+// At most as long as the options say. |what| NULL: for several, of which it is not known who is late.
+static gw_value wait_for(gw_scope *s, const gw_group *g, gw_future *f, gw_letter_options options,
+                         const char *what, int from) {
     if (f == &future_poison) return gw_none();
     gw_scope *t = gw_scope_open(s);
     if (timeout_of(g, options)) gw_scope_set_timeout(t, timeout_of(g, options));
     gw_value v = gw_wait(t, f);
     if (!gw_ok(t)) gw_cancel(t, f);
+    if (what) name_who_is_late(t, g, what, from, options.tag);
     gw_scope_close_up(t);
     if (gw_ok(s) && v.kind != GW_NONE) v = gw_future_value(s, f);
     gw_drop(s, f);
@@ -236,7 +251,7 @@ static gw_value wait_for(gw_scope *s, const gw_group *g, gw_future *f, gw_letter
 
 gw_tensor *gw_recv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options) {
     gw_future *f = gw_irecv_with(s, g, from, options);
-    return gw_tensor_of(s, wait_for(s, g, f, options));
+    return gw_tensor_of(s, wait_for(s, g, f, options, "gw_recv from", from));
 }
 
 gw_future *gw_irecv_any_with(gw_scope *s, gw_group *g, gw_letter_options options) {
@@ -246,7 +261,7 @@ gw_future *gw_irecv_any_with(gw_scope *s, gw_group *g, gw_letter_options options
 
 gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from, gw_letter_options options) {
     gw_future *f = gw_irecv_any_with(s, g, options);
-    const gw_list *both = gw_list_of(s, wait_for(s, g, f, options));
+    const gw_list *both = gw_list_of(s, wait_for(s, g, f, options, "gw_recv_any from", -1));
     if (s->error) return tensor_poison_of(s);
     if (out_from) *out_from = (int)gw_int_of(s, gw_list_get(s, both, 0));
     gw_tensor *out = gw_keep(s, gw_tensor_of(s, gw_list_get(s, both, 1)));
@@ -293,7 +308,7 @@ gw_future *gw_batch_async_with(gw_scope *s, gw_group *g, const gw_letter *letter
 gw_list *gw_batch_with(gw_scope *s, gw_group *g, const gw_letter *letters, int count,
                        gw_letter_options options) {
     gw_future *f = gw_batch_async_with(s, g, letters, count, options);
-    gw_value v = wait_for(s, g, f, options);
+    gw_value v = wait_for(s, g, f, options, NULL, -1);
     return s->error ? gw_list_open(s) : gw_list_of(s, v);
 }
 

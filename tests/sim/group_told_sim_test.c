@@ -121,6 +121,27 @@ static void odd_statuses_cost_no_worker_its_life(void **state) {
         cluster_run(seed, (cluster_options){ .world_size = 2 }, say_odd_things, NULL);
 }
 
+static void write_in_vain(gw_scope *s, int rank, void *context) {
+    (void)context;
+    gw_group *g = gw_group_world(s, .name = "pair");
+    if (rank == 0) {
+        gw_recv(s, g, 1, .tag = 7, .timeout_ms = 100);
+        expect(s, GW_TIMEOUT, "gw_recv from w1 of group \"pair\", tag 7: it has not come in time");
+        gw_recv_any(s, g, NULL, .timeout_ms = 100);
+        expect(s, GW_TIMEOUT, "gw_recv_any from any member of group \"pair\", tag 0");
+        gw_send(s, g, gw_ones(s, GW_F32), 1, .timeout_ms = 100);
+        expect(s, GW_TIMEOUT, "gw_send to w1 of group \"pair\", tag 0");
+    }
+    gw_barrier(s, g);
+    if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
+}
+
+static void letters_say_who_was_awaited_in_vain(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 2 }, write_in_vain, NULL);
+}
+
 static void name_oddly(gw_scope *s, int rank, void *context) {
     (void)context, (void)rank;
     static const char *const names[] = { "",         "a\nb",         "100%",
@@ -278,6 +299,7 @@ static void a_closed_group_is_seen_in_the_checked_mode(void **state) {
 }
 
 GW_TESTS(group_told_sim, who_only_sends_hears_of_others_that_do_something_else,
-         odd_statuses_cost_no_worker_its_life, names_that_would_spoil_a_sentence_are_refused,
+         odd_statuses_cost_no_worker_its_life, letters_say_who_was_awaited_in_vain,
+         names_that_would_spoil_a_sentence_are_refused,
          one_long_scope_keeps_nothing_of_what_has_been_dropped, a_group_that_is_dropped_is_closed,
          a_closed_group_is_seen_in_the_checked_mode);
