@@ -3,8 +3,8 @@
 // Started by mpirun. Does every collective in a group of backend "mpi" and in one of sessions, and ends
 // with 0 if both have given the same bits; "any_order": lets MPI add; "desync": members that differ, one
 // that is late, one that has failed; "midway": deadlines and cancelling while MPI works; "replicas": the
-// same training over both; "time": what a step of it takes over each; "fail": one breaks the group while MPI works; "lost": the last rank kills
-// itself while the others wait for it.
+// same training over both; "time": what a step of it takes over each; "fail": one breaks the group while
+// MPI works; "lost": the last rank kills itself while the others wait for it.
 #include <gradwire.h>
 #include <math.h>
 #include <signal.h>
