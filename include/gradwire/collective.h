@@ -45,8 +45,8 @@
 // (INVALID). A future's input needs none (INVALID).
 //
 // Errors: INVALID for arguments, before anything is sent: others are not told, and wait until this
-// worker calls again. LIMIT, in the same way, with 1,024 of a group under way. MISMATCH, TIMEOUT, CANCELLED, DISCONNECTED, and the error of the scope of a
-// member that entered as failed.
+// worker calls again. LIMIT, in the same way, with 1,024 of a group under way. MISMATCH, TIMEOUT, CANCELLED,
+// DISCONNECTED, and the error of the scope of a member that entered as failed.
 // Ownership: results belong to the scope that called, or that waits. Arguments are borrowed until
 // the call returns and may be written then: what is brought is what they held.
 // Threads: as groups.
@@ -95,8 +95,9 @@ typedef struct gw_collective_options {
     const char *origin GW_DEFAULT(NULL);  // "train.c:12", which the short forms of C say
 } gw_collective_options;
 
-// The sum, mean, ... over all members, in the shape of |x|, which is the same for all as is its dtype. Of tensors that are
-// sparse by rows (gw_rows) SUM and AVG, sparse and coalesced, with the bits of the same sum of dense ones.
+// The sum, mean, ... over all members, in the shape of |x|, which is the same for all as is its dtype. Of
+// tensors that are sparse by rows (gw_rows) SUM and AVG, sparse and coalesced, with the bits of the same sum of
+// dense ones.
 GW_API gw_tensor *gw_all_reduce_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
                                      gw_collective_options options);
 GW_API gw_future *gw_all_reduce_async_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,

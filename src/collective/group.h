@@ -301,7 +301,9 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
 // Of a collective that |from| has entered, of a group that was closed here.
 void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_header *h);
 
-// ---- Early messages -----------------------------------------------------------------------------
+void group_refuse_list_on_loop(gw_group *g, int from);  // |from| has another list of members: GRP-9
+
+// ---- Early messages: early.c ---------------------------------------------------------------------
 
 // Takes |p|, also on failure. LIMIT if that is too much of one sender; NO_MEMORY.
 gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
@@ -312,6 +314,13 @@ early_message *early_take_on_loop(const gw_group *g, uint64_t key, uint64_t numb
 void early_drop_on_loop(agent *a, early_message *x);
 void early_drop_below_on_loop(gw_group *g, uint64_t key, uint64_t next);
 incoming *early_open_on_loop(agent *a, early_message *x);
+void early_drop_all_on_loop(agent *a);
+// A message of |from| was dropped for want of memory. |g| NULL: of a group that is not open here; the
+// others hear of it when it is.
+void early_dropped_on_loop(agent *a, int from, gw_group *g, const group_header *h,
+                           const gw_error *error);
+// |g| has just been opened: it gets what came before, or ends by it.
+void early_hand_over_on_loop(gw_group *g);
 
 extern const service group_service;
 

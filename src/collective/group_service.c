@@ -13,11 +13,6 @@
 #include <stdio.h>
 #include <string.h>
 
-// Of each member: what it has sent that waits here.
-typedef struct early_part {
-    uint64_t bytes;
-} early_part;
-
 groups *groups_of(const agent *a) {
     return agent_state(a, &group_service);
 }
@@ -116,9 +111,6 @@ static gw_status check_members(const gw_group *g, gw_error *error) {
     return GW_OK;
 }
 
-static void take_early(groups *x, gw_group *g);
-static void break_if_dropped(groups *x, gw_group *g);
-
 // A group that has its id is the next of one, or a child: it is broken if a member is lost already,
 // as it is on those that have opened it before.
 gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
@@ -138,8 +130,7 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
     if (status) return status;
     if (!map_put(&x->groups, g->id, g))
         return error_set(error, GW_NO_MEMORY, "no memory for a group");
-    take_early(x, g);
-    break_if_dropped(x, g);
+    early_hand_over_on_loop(g);
     if (lost.status) lost.status = GW_DISCONNECTED;
     if (lost.status) group_break_on_loop(g, &lost);
     return GW_OK;
@@ -220,110 +211,16 @@ run *group_find_run_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
     return NULL;
 }
 
-// ---- Early messages -----------------------------------------------------------------------------
-
-gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
-                             const group_header *h, incoming *p, gw_error *error) {
-    early_part *part = agent_member_part(a, from, &group_service);
-    uint64_t size = sizeof(early_message) + message_size(p->message) + p->message->fetched_bytes;
-    early_message *x = mem_alloc(sizeof *x);
-    if (!x || size > LIMIT_EARLY_COLLECTIVE_BYTES - part->bytes) {
-        gw_status status = x ? GW_LIMIT : GW_NO_MEMORY;
-        mem_free(x);
-        incoming_close_on_loop(a, p);
-        return error_set(error, status,
-                         status == GW_LIMIT ? "too much of collectives that were not entered here"
-                                            : "no memory for a collective");
-    }
-    part->bytes += size;
-    *x = (early_message){ .header = *h, .kind = kind, .from = from, .size = size, .incoming = p };
-    list_append(list, &x->link);
-    return GW_OK;
-}
-
-early_message *early_take_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
-    list_each(l, &g->early) {
-        early_message *x = list_entry(l, early_message, link);
-        if (x->header.key != key || x->header.number != number) continue;
-        list_remove(l);
-        return x;
-    }
-    return NULL;
-}
-
-incoming *early_open_on_loop(agent *a, early_message *x) {
-    early_part *part = agent_member_part(a, x->from, &group_service);
-    incoming *p = x->incoming;
-    part->bytes -= x->size;
-    list_remove(&x->link);
-    mem_free(x);
-    return p;
-}
-
-void early_drop_on_loop(agent *a, early_message *x) {
-    incoming_close_on_loop(a, early_open_on_loop(a, x));
-}
-
-void early_drop_below_on_loop(gw_group *g, uint64_t key, uint64_t next) {
-    list_each(l, &g->early) {
-        early_message *x = list_entry(l, early_message, link);
-        if (x->header.key == key && x->header.number < next) early_drop_on_loop(g->agent, x);
-    }
-}
-
-static void drop_all(agent *a, list_node *list) {
-    while (!list_is_empty(list)) early_drop_on_loop(a, list_entry(list->next, early_message, link));
-}
+// ---- Messages -----------------------------------------------------------------------------------
 
 // GRP-9.
-static void refuse_list(gw_group *g, int from) {
+void group_refuse_list_on_loop(gw_group *g, int from) {
     gw_error error;
     error_set(&error, GW_MISMATCH, "group \"%s\" has other members on %s than on %s", g->name,
               agent_member(g->agent, from)->name, g->agent->name);
     verdict_send_break_on_loop(g, from, &error);
     group_break_on_loop(g, &error);
 }
-
-// A report, verdict or break that came before the group was opened.
-static void take_early_verdict(gw_group *g, early_message *x) {
-    int from = x->from;
-    group_header h = x->header;
-    uint8_t kind = x->kind;
-    incoming *p = early_open_on_loop(g->agent, x);
-    const bytes *head = &p->message->head;
-    reader in = reader_of(head->data + GROUP_HEADER_BYTES, head->size - GROUP_HEADER_BYTES);
-    int index = h.list == g->list ? group_index_of(g, from) : -1;
-    if (index >= 0 && !(kind >= KIND_PROPOSE ? agree_received_on_loop
-                                             : verdict_received_on_loop)(g, index, kind, &h, &in)) {
-        gw_error error;
-        error_set(&error, GW_PROTOCOL, "collective: fields that mean nothing");
-        group_blame_on_loop(g, from, &error);
-    }
-    incoming_close_on_loop(g->agent, p);
-}
-
-// What came before the group was opened.
-static void take_early(groups *x, gw_group *g) {
-    list_each(l, &x->early) {
-        early_message *m = list_entry(l, early_message, link);
-        if (m->header.group != g->id) continue;
-        int from = m->from;
-        if (m->kind != KIND_ENTER && m->kind != KIND_PART) {
-            take_early_verdict(g, m);
-        } else if (m->header.list != g->list || group_index_of(g, from) < 0) {
-            early_drop_on_loop(g->agent, m);
-            refuse_list(g, from);
-        } else if (g->broken.status) {  // by what came before
-            early_drop_on_loop(g->agent, m);
-            verdict_send_break_on_loop(g, from, &g->broken);
-        } else {
-            list_remove(l);
-            list_append(&g->early, l);
-        }
-    }
-}
-
-// ---- Messages -----------------------------------------------------------------------------------
 
 // GRP-8: if this worker's program has asked to leave.
 static void excuse(gw_group *g, uint64_t key, uint64_t number) {
@@ -333,33 +230,11 @@ static void excuse(gw_group *g, uint64_t key, uint64_t number) {
     group_report_on_loop(g, key, number, &error);
 }
 
-// |g| may be NULL: then the others hear of it when it is opened here.
-static void drop_for_want_of_memory(agent *a, int from, gw_group *g, const group_header *h,
-                                    const gw_error *error) {
-    groups *x = groups_of(a);
-    bool is_member = g && g->list == h->list && group_index_of(g, from) >= 0;
-    if (!g)
-        x->dropped[x->dropped_count++ % DROPPED_GROUPS] = h->group;
-    else if (is_member && !g->broken.status)
-        group_dropped_on_loop(g, h->key, h->number, error);
-}
-
-static void break_if_dropped(groups *x, gw_group *g) {
-    gw_error error;
-    for (int i = 0; i < DROPPED_GROUPS; i++) {
-        if (x->dropped[i] != g->id) continue;
-        x->dropped[i] = 0;
-        error_set(&error, GW_NO_MEMORY, "%s had no memory for what came before it opened the group",
-                  g->agent->name);
-        group_break_all_on_loop(g, &error);
-    }
-}
-
 // Of a group that is not open here: kept until it is.
 static gw_status keep_unknown(agent *a, int from, uint8_t kind, const group_header *h, incoming *p,
                               gw_error *error) {
     gw_status status = early_keep_on_loop(a, &groups_of(a)->early, from, kind, h, p, error);
-    if (status == GW_NO_MEMORY) drop_for_want_of_memory(a, from, NULL, h, error);
+    if (status == GW_NO_MEMORY) early_dropped_on_loop(a, from, NULL, h, error);
     return status == GW_NO_MEMORY ? GW_OK : status;
 }
 
@@ -387,7 +262,7 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     gw_group *g = group_find_on_loop(a, h->group);
     if (status == GW_PROTOCOL) return status;
     if (status) {  // what was lent cannot be read, or there is no memory for it
-        drop_for_want_of_memory(a, from, g, h, error);
+        early_dropped_on_loop(a, from, g, h, error);
         return GW_OK;
     }
     const closed_group *was = g ? NULL : groups_find_closed_on_loop(a, h->group);
@@ -404,7 +279,7 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     if (index < 0 || g->broken.status) {
         incoming_close_on_loop(a, p);
         if (index < 0)
-            refuse_list(g, from);
+            group_refuse_list_on_loop(g, from);
         else if (kind == KIND_ENTER)  // GRP-10
             verdict_send_break_on_loop(g, from, &g->broken);
         return GW_OK;
@@ -418,7 +293,7 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
         return GW_OK;
     }
     status = early_keep_on_loop(a, &g->early, from, kind, h, p, error);
-    if (status == GW_NO_MEMORY) drop_for_want_of_memory(a, from, g, h, error);
+    if (status == GW_NO_MEMORY) early_dropped_on_loop(a, from, g, h, error);
     if (status) return status == GW_NO_MEMORY ? GW_OK : status;
     excuse(g, h->key, h->number);
     if (key_is_once(h->key)) backward_awaited_on_loop(g, h->key);
@@ -451,7 +326,7 @@ static gw_status unknown_received(agent *a, int from, message *m, const group_he
                      : error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
     }
     gw_status status = incoming_open_on_loop(a, from, m, 0, &p, error);
-    if (status == GW_NO_MEMORY) drop_for_want_of_memory(a, from, NULL, h, error);
+    if (status == GW_NO_MEMORY) early_dropped_on_loop(a, from, NULL, h, error);
     if (status) return status == GW_NO_MEMORY ? GW_OK : status;
     return keep_unknown(a, from, kind, h, p, error);
 }
@@ -462,7 +337,7 @@ static void other_list_received(gw_group *g, int from, uint8_t kind, reader *in)
     if (kind == KIND_BREAK && !decode_error(in, &error, &ignored) && error.status)
         group_break_on_loop(g, &error);
     else if (kind == KIND_QUERY || kind == KIND_REPORT)
-        refuse_list(g, from);
+        group_refuse_list_on_loop(g, from);
 }
 
 static gw_status about_verdict(agent *a, int from, message *m, const group_header *h, reader *in,
@@ -578,7 +453,7 @@ static void lost(agent *a, int rank) {
 }
 
 static void stop(agent *a, const gw_error *why) {
-    drop_all(a, &groups_of(a)->early);
+    early_drop_all_on_loop(a);
     where_stop_on_loop(a);
     take_backends_down(a, -1);
     for (gw_group *g; (g = find_with(a, -1));) group_break_on_loop(g, why);

@@ -8,6 +8,11 @@
 
 enum { CLOSED_GROUPS = 4096, DROPPED_GROUPS = 16 };
 
+// Of each member: what it has sent that waits here (early.c).
+typedef struct early_part {
+    uint64_t bytes;
+} early_part;
+
 // A group that was open here, and the last of its agreements that was over.
 typedef struct closed_group {
     uint64_t id, released;

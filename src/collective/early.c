@@ -1,0 +1,129 @@
+// What comes of a collective before this member has entered it, or has opened its group, waits here.
+#include "base/mem.h"
+#include "collective/agree.h"
+#include "collective/groups_state.h"
+
+// ---- What waits ---------------------------------------------------------------------------------
+
+gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
+                             const group_header *h, incoming *p, gw_error *error) {
+    early_part *part = agent_member_part(a, from, &group_service);
+    uint64_t size = sizeof(early_message) + message_size(p->message) + p->message->fetched_bytes;
+    early_message *x = mem_alloc(sizeof *x);
+    if (!x || size > LIMIT_EARLY_COLLECTIVE_BYTES - part->bytes) {
+        gw_status status = x ? GW_LIMIT : GW_NO_MEMORY;
+        mem_free(x);
+        incoming_close_on_loop(a, p);
+        return error_set(error, status,
+                         status == GW_LIMIT ? "too much of collectives that were not entered here"
+                                            : "no memory for a collective");
+    }
+    part->bytes += size;
+    *x = (early_message){ .header = *h, .kind = kind, .from = from, .size = size, .incoming = p };
+    list_append(list, &x->link);
+    return GW_OK;
+}
+
+early_message *early_take_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
+    list_each(l, &g->early) {
+        early_message *x = list_entry(l, early_message, link);
+        if (x->header.key != key || x->header.number != number) continue;
+        list_remove(l);
+        return x;
+    }
+    return NULL;
+}
+
+incoming *early_open_on_loop(agent *a, early_message *x) {
+    early_part *part = agent_member_part(a, x->from, &group_service);
+    incoming *p = x->incoming;
+    part->bytes -= x->size;
+    list_remove(&x->link);
+    mem_free(x);
+    return p;
+}
+
+void early_drop_on_loop(agent *a, early_message *x) {
+    incoming_close_on_loop(a, early_open_on_loop(a, x));
+}
+
+void early_drop_below_on_loop(gw_group *g, uint64_t key, uint64_t next) {
+    list_each(l, &g->early) {
+        early_message *x = list_entry(l, early_message, link);
+        if (x->header.key == key && x->header.number < next) early_drop_on_loop(g->agent, x);
+    }
+}
+
+void early_drop_all_on_loop(agent *a) {
+    list_node *all = &groups_of(a)->early;
+    while (!list_is_empty(all)) early_drop_on_loop(a, list_entry(all->next, early_message, link));
+}
+
+// ---- What is lost for want of memory ------------------------------------------------------------
+
+void early_dropped_on_loop(agent *a, int from, gw_group *g, const group_header *h,
+                           const gw_error *error) {
+    groups *x = groups_of(a);
+    bool is_member = g && g->list == h->list && group_index_of(g, from) >= 0;
+    if (!g)
+        x->dropped[x->dropped_count++ % DROPPED_GROUPS] = h->group;
+    else if (is_member && !g->broken.status)
+        group_dropped_on_loop(g, h->key, h->number, error);
+}
+
+static void break_if_dropped(groups *x, gw_group *g) {
+    gw_error error;
+    for (int i = 0; i < DROPPED_GROUPS; i++) {
+        if (x->dropped[i] != g->id) continue;
+        x->dropped[i] = 0;
+        error_set(&error, GW_NO_MEMORY, "%s had no memory for what came before it opened the group",
+                  g->agent->name);
+        group_break_all_on_loop(g, &error);
+    }
+}
+
+// ---- Opening a group ----------------------------------------------------------------------------
+
+// A report, verdict or break that came before the group was opened.
+static void take_early_verdict(gw_group *g, early_message *x) {
+    int from = x->from;
+    group_header h = x->header;
+    uint8_t kind = x->kind;
+    incoming *p = early_open_on_loop(g->agent, x);
+    const bytes *head = &p->message->head;
+    reader in = reader_of(head->data + GROUP_HEADER_BYTES, head->size - GROUP_HEADER_BYTES);
+    int index = h.list == g->list ? group_index_of(g, from) : -1;
+    if (index >= 0 && !(kind >= KIND_PROPOSE ? agree_received_on_loop
+                                             : verdict_received_on_loop)(g, index, kind, &h, &in)) {
+        gw_error error;
+        error_set(&error, GW_PROTOCOL, "collective: fields that mean nothing");
+        group_blame_on_loop(g, from, &error);
+    }
+    incoming_close_on_loop(g->agent, p);
+}
+
+static void hand_over(groups *x, gw_group *g) {
+    list_each(l, &x->early) {
+        early_message *m = list_entry(l, early_message, link);
+        if (m->header.group != g->id) continue;
+        int from = m->from;
+        if (m->kind != KIND_ENTER && m->kind != KIND_PART) {
+            take_early_verdict(g, m);
+        } else if (m->header.list != g->list || group_index_of(g, from) < 0) {
+            early_drop_on_loop(g->agent, m);
+            group_refuse_list_on_loop(g, from);
+        } else if (g->broken.status) {  // by what came before
+            early_drop_on_loop(g->agent, m);
+            verdict_send_break_on_loop(g, from, &g->broken);
+        } else {
+            list_remove(l);
+            list_append(&g->early, l);
+        }
+    }
+}
+
+void early_hand_over_on_loop(gw_group *g) {
+    groups *x = groups_of(g->agent);
+    hand_over(x, g);
+    break_if_dropped(x, g);
+}
