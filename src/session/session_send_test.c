@@ -5,117 +5,21 @@
 #include "base/limits.h"
 #include "base/mem.h"
 #include "session/outbox.h"
+#include "testing/session_pair.h"
 #include "testing/testing.h"
 
 #include <string.h>
 
-enum { INBOX_MAX = 2048, FRAME = LIMIT_FRAME_BYTES };
-
-typedef struct end {
-    session session;
-    message *inbox[INBOX_MAX];
-    int inbox_count;
-    int whole[INBOX_MAX];  // indexes of the inbox, in the order in which they became whole
-    int whole_count;
-    bool keeps;
-} end;
-
-static void note_whole(end *x, const message *m) {
-    for (int i = 0; i < x->inbox_count; i++)
-        if (x->inbox[i] == m) x->whole[x->whole_count++] = i;
-}
-
-static void completed(message *m) {
-    note_whole(m->completed_user, m);
-}
-
-static void keep_message(void *user, message *m) {
-    end *x = user;
-    assert_true(x->inbox_count < INBOX_MAX);
-    if (!x->keeps) {
-        message_release(m);
-        return;
-    }
-    x->inbox[x->inbox_count++] = m;
-    m->completed = completed;
-    m->completed_user = x;
-    if (!m->incomplete) note_whole(x, m);
-}
-
-typedef struct pair {
-    end a, b;
-} pair;
-
-static void join(pair *p) {
-    gw_error error;
-    assert_int_equal(session_resume(&p->a.session, p->b.session.received, &error), GW_OK);
-    assert_int_equal(session_resume(&p->b.session, p->a.session.received, &error), GW_OK);
-}
-
-static void part(pair *p) {
-    session_detach(&p->a.session);
-    session_detach(&p->b.session);
-}
-
-static void open_pair(pair *p) {
-    *p = (pair){ .a.keeps = true, .b.keeps = true };
-    session_init(&p->a.session, keep_message, &p->a);
-    session_init(&p->b.session, keep_message, &p->b);
-    p->a.session.checks_bodies = p->b.session.checks_bodies = true;
-    join(p);
-}
-
-static void close_end(end *x) {
-    session_fini(&x->session);
-    for (int i = 0; i < x->inbox_count; i++) message_release(x->inbox[i]);
-}
-
-static void close_pair(pair *p) {
-    close_end(&p->a);
-    close_end(&p->b);
-}
-
-// Moves at most |most| bytes to the other end, as a stream would. Returns how many.
-static size_t move(end *from, end *to, size_t most, size_t piece) {
-    size_t moved = 0;
-    gw_error error;
-    while (moved < most && session_fill(&from->session)) {
-        int count;
-        const struct iovec *parts = session_parts(&from->session, &count);
-        uint8_t staging[4096];
-        void *into = staging;
-        size_t size = sizeof staging;
-        session_buffer(&to->session, &into, &size);
-        if (size > piece) size = piece;
-        if (size > most - moved) size = most - moved;
-        if (size > parts[0].iov_len) size = parts[0].iov_len;
-        memcpy(into, parts[0].iov_base, size);
-        session_sent(&from->session, size);
-        moved += size;
-        assert_int_equal(session_feed(&to->session, into, size, &error), GW_OK);
-    }
-    return moved;
-}
+enum { FRAME = LIMIT_FRAME_BYTES };
 
 // What the outbox holds, and nothing more.
-static void move_outbox(pair *p) {
+static void move_outbox(session_pair *p) {
     int count;
     size_t size = 0;
     if (!session_fill(&p->a.session)) return;
     const struct iovec *parts = session_parts(&p->a.session, &count);
     for (int i = 0; i < count; i++) size += parts[i].iov_len;
-    move(&p->a, &p->b, size, SIZE_MAX);
-}
-
-static void settle(pair *p, size_t piece) {
-    for (;;) {
-        size_t moved = move(&p->a, &p->b, SIZE_MAX, piece);
-        moved += move(&p->b, &p->a, SIZE_MAX, piece);
-        if (moved > 0) continue;
-        if (!p->a.session.owed_frames && !p->b.session.owed_frames) return;
-        p->a.session.ack_wanted = p->a.session.owed_frames > 0;
-        p->b.session.ack_wanted = p->b.session.owed_frames > 0;
-    }
+    session_end_move(&p->a, &p->b, size, SIZE_MAX, NULL);
 }
 
 // ---- Messages -----------------------------------------------------------------------------------
@@ -140,7 +44,7 @@ static message *make(uint32_t n, size_t head, size_t bulk) {
     return m;
 }
 
-static uint64_t send(end *x, uint32_t n, size_t head, size_t bulk) {
+static uint64_t send(session_end *x, uint32_t n, size_t head, size_t bulk) {
     gw_error error;
     assert_int_equal(session_queue(&x->session, make(n, head, bulk), &error), GW_OK);
     return x->session.last_id;
@@ -170,8 +74,8 @@ static void expect(const message *m, uint32_t n, size_t head, size_t bulk) {
 
 static void a_small_message_does_not_wait_for_the_end_of_a_large_one(void **state) {
     (void)state;
-    pair p;
-    open_pair(&p);
+    session_pair p;
+    session_pair_open(&p, true);
     send(&p.a, 0, 10, 20 * FRAME);
     move_outbox(&p);
     send(&p.a, 1, 10, 0);
@@ -180,22 +84,22 @@ static void a_small_message_does_not_wait_for_the_end_of_a_large_one(void **stat
     assert_int_equal(p.b.inbox_count, 3);
     assert_int_equal(p.b.whole_count, 2);
     assert_true(p.b.inbox[0]->incomplete);
-    settle(&p, SIZE_MAX);
+    session_pair_settle(&p, SIZE_MAX);
     assert_int_equal(p.b.whole_count, 3);
     assert_int_equal(p.b.whole[2], 0);
     expect(p.b.inbox[0], 0, 10, 20 * FRAME);
     expect(p.b.inbox[1], 1, 10, 0);
     expect(p.b.inbox[2], 2, 10, 1000);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 // SES-11
 static void messages_are_announced_in_the_order_in_which_they_were_sent(void **state) {
     (void)state;
-    pair p;
-    open_pair(&p);
+    session_pair p;
+    session_pair_open(&p, true);
     for (uint32_t n = 0; n < 30; n++) send(&p.a, n, n * 500, n % 3 ? 0 : (n + 1) * 100000);
-    settle(&p, 5000);
+    session_pair_settle(&p, 5000);
     assert_int_equal(p.b.inbox_count, 30);
     for (uint32_t n = 0; n < 30; n++)
         expect(p.b.inbox[n], n, n * 500, n % 3 ? 0 : (n + 1) * 100000);
@@ -203,14 +107,14 @@ static void messages_are_announced_in_the_order_in_which_they_were_sent(void **s
     assert_int_equal(p.a.session.bulk_count, 0);
     assert_int_equal(p.b.session.bulk_in_count, 0);
     assert_true(p.b.session.bulk_in_bytes == 0);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 // SES-13
 static void a_small_bulk_waits_neither_for_a_large_one_nor_that_for_ever(void **state) {
     (void)state;
-    pair p;
-    open_pair(&p);
+    session_pair p;
+    session_pair_open(&p, true);
     send(&p.a, 0, 0, 40 * FRAME);
     for (uint32_t n = 1; n < 10; n++) send(&p.a, n, 0, 2 * FRAME);
     while (p.b.whole_count == 0) move_outbox(&p);
@@ -221,14 +125,14 @@ static void a_small_bulk_waits_neither_for_a_large_one_nor_that_for_ever(void **
         move_outbox(&p);
     }
     assert_false(p.b.inbox[0]->incomplete);
-    settle(&p, SIZE_MAX);
-    close_pair(&p);
+    session_pair_settle(&p, SIZE_MAX);
+    session_pair_close(&p);
 }
 
 static void bulk_does_not_wait_for_ever_for_small_messages(void **state) {
     (void)state;
-    pair p;
-    open_pair(&p);
+    session_pair p;
+    session_pair_open(&p, true);
     send(&p.a, 0, 0, 4 * FRAME);
     for (uint32_t n = 1; n < 100 && (p.b.inbox_count == 0 || p.b.inbox[0]->incomplete); n++) {
         for (int i = 0; i < 4; i++) send(&p.a, n, FRAME, 0);
@@ -236,8 +140,8 @@ static void bulk_does_not_wait_for_ever_for_small_messages(void **state) {
     }
     assert_false(p.b.inbox[0]->incomplete);
     assert_true(list_has(&p.a.session.unacked));
-    settle(&p, SIZE_MAX);
-    close_pair(&p);
+    session_pair_settle(&p, SIZE_MAX);
+    session_pair_close(&p);
 }
 
 // ---- Cuts ---------------------------------------------------------------------------------------
@@ -259,19 +163,19 @@ static size_t segment_of(uint64_t seed, uint32_t n) {
 static void break_and_go_on(uint64_t seed, void *context) {
     (void)context;
     uint64_t random = seed;
-    pair p;
+    session_pair p;
     uint32_t n = 0;
-    open_pair(&p);
+    session_pair_open(&p, true);
     while (n < MESSAGES || p.b.whole_count < MESSAGES) {
         for (uint64_t i = draw(&random, 4); i > 0 && n < MESSAGES; i--, n++)
             send(&p.a, n, draw(&random, 3) * 70000, segment_of(seed, n));
-        move(&p.a, &p.b, draw(&random, 600000), 1 + draw(&random, 9000));
+        session_end_move(&p.a, &p.b, draw(&random, 600000), 1 + draw(&random, 9000), NULL);
         if (draw(&random, 2)) p.b.session.ack_wanted = true;
-        move(&p.b, &p.a, draw(&random, 100), 33);
-        part(&p);
-        join(&p);
+        session_end_move(&p.b, &p.a, draw(&random, 100), 33, NULL);
+        session_pair_part(&p);
+        assert_int_equal(session_pair_join(&p), GW_OK);
     }
-    settle(&p, SIZE_MAX);
+    session_pair_settle(&p, SIZE_MAX);
     assert_int_equal(p.b.inbox_count, MESSAGES);
     assert_int_equal(p.b.whole_count, MESSAGES);
     for (uint32_t i = 0; i < MESSAGES; i++) {
@@ -281,7 +185,7 @@ static void break_and_go_on(uint64_t seed, void *context) {
     }
     assert_true(list_is_empty(&p.a.session.unacked) && p.a.session.unacked_bytes == 0);
     assert_true(p.a.session.unacked_bulk_bytes == 0 && p.b.session.bulk_in_bytes == 0);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void every_message_comes_once_over_connections_that_break(void **state) {
@@ -292,7 +196,7 @@ static void every_message_comes_once_over_connections_that_break(void **state) {
 // ---- Damage -------------------------------------------------------------------------------------
 
 // All that the outbox has, in one piece.
-static size_t take_outbox(end *from, uint8_t *out) {
+static size_t take_outbox(session_end *from, uint8_t *out) {
     int count;
     size_t size = 0;
     if (!session_fill(&from->session)) return 0;
@@ -312,31 +216,31 @@ static void damaged_bytes_are_sent_again(void **state) {
     static uint8_t bytes[2 * SEGMENT];
     size_t size = 1;
     for (size_t at = 0; at < size; at += at < 200 || at + 200 > size ? 1 : 4999) {
-        pair p;
+        session_pair p;
         gw_error error;
-        open_pair(&p);
+        session_pair_open(&p, true);
         send(&p.a, 0, 20, SEGMENT);
         send(&p.a, 1, 20, 50);
         size = 0;
         for (size_t more; (more = take_outbox(&p.a, bytes + size)) > 0;) size += more;
         bytes[at] ^= (uint8_t)(1 << at % 8);
         assert_int_equal(session_feed(&p.b.session, bytes, size, &error), GW_DISCONNECTED);
-        part(&p);
-        join(&p);
-        settle(&p, SIZE_MAX);
+        session_pair_part(&p);
+        assert_int_equal(session_pair_join(&p), GW_OK);
+        session_pair_settle(&p, SIZE_MAX);
         assert_int_equal(p.b.inbox_count, 2);
         expect(p.b.inbox[0], 0, 20, SEGMENT);
         expect(p.b.inbox[1], 1, 20, 50);
-        close_pair(&p);
+        session_pair_close(&p);
     }
 }
 
 // What is wrong and undamaged is the peer's own.
 static void a_peer_that_means_it_is_told(void **state) {
     (void)state;
-    pair p;
+    session_pair p;
     gw_error error;
-    open_pair(&p);
+    session_pair_open(&p, true);
     uint8_t raw[FRAME_HEADER_BYTES + 8] = { 0 };  // a segment of no bytes
     frame f = { .type = FRAME_DATA,
                 .first = true,
@@ -349,13 +253,13 @@ static void a_peer_that_means_it_is_told(void **state) {
     assert_int_equal(session_feed(&p.b.session, raw, sizeof raw, &error), GW_OK);
     assert_int_equal(session_feed(&p.b.session, "", 1, &error), GW_PROTOCOL);
     assert_string_equal(error.text, "message: segment 0 is empty");
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void nothing_is_checked_where_nothing_is_damaged(void **state) {
     (void)state;
-    pair p;
-    open_pair(&p);
+    session_pair p;
+    session_pair_open(&p, true);
     p.a.session.checks_bodies = p.b.session.checks_bodies = false;
     send(&p.a, 0, 20, 400000);
     assert_true(session_fill(&p.a.session));
@@ -363,9 +267,9 @@ static void nothing_is_checked_where_nothing_is_damaged(void **state) {
     frame f;
     assert_int_equal(frame_decode(session_parts(&p.a.session, &count)->iov_base, &f, NULL), GW_OK);
     assert_true(f.number == 1 && f.body_check == 0);
-    settle(&p, SIZE_MAX);
+    session_pair_settle(&p, SIZE_MAX);
     expect(p.b.inbox[0], 0, 20, 400000);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 // ---- What nobody wants --------------------------------------------------------------------------
@@ -373,29 +277,29 @@ static void nothing_is_checked_where_nothing_is_damaged(void **state) {
 // SES-15
 static void bulk_that_nobody_waits_for_takes_no_memory(void **state) {
     (void)state;
-    pair p;
-    open_pair(&p);
-    p.b.keeps = false;
+    session_pair p;
+    session_pair_open(&p, true);
+    p.b.drops = true;
     send(&p.a, 0, 10, 10 * FRAME);
     for (int i = 0; i < 5; i++) move_outbox(&p);
     size_t live = mem_live_count();
-    part(&p);
-    join(&p);
-    p.b.keeps = true;
+    session_pair_part(&p);
+    assert_int_equal(session_pair_join(&p), GW_OK);
+    p.b.drops = false;
     send(&p.a, 1, 10, 0);
-    settle(&p, SIZE_MAX);
+    session_pair_settle(&p, SIZE_MAX);
     assert_true(mem_live_count() <= live + 4);
     assert_int_equal(p.b.inbox_count, 1);
     assert_int_equal(p.b.session.bulk_in_count, 0);
     assert_true(list_is_empty(&p.a.session.unacked));
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void a_message_that_is_withdrawn_travels_without_its_segments(void **state) {
     (void)state;
-    pair p;
+    session_pair p;
     gw_error error;
-    open_pair(&p);
+    session_pair_open(&p, true);
     block *b = block_take(4 * FRAME);
     message *m = make(1, 10, 0);
     message_add_segment(m, b, 0, 4 * FRAME);
@@ -403,23 +307,23 @@ static void a_message_that_is_withdrawn_travels_without_its_segments(void **stat
     assert_int_equal(session_queue(&p.a.session, m, &error), GW_OK);
     assert_true(session_withdraw(&p.a.session, p.a.session.last_id, 6));
     assert_int_equal(b->pins, 0);
-    settle(&p, SIZE_MAX);
+    session_pair_settle(&p, SIZE_MAX);
     assert_int_equal(p.b.inbox_count, 2);
     assert_int_equal(p.b.inbox[1]->kind, 6);
     expect(p.b.inbox[1], 1, 10, 0);
     // Once anything of it has gone out it is what it is.
     uint64_t id = send(&p.a, 2, 10, FRAME);
-    move(&p.a, &p.b, 1, 1);
+    session_end_move(&p.a, &p.b, 1, 1, NULL);
     assert_false(session_withdraw(&p.a.session, id, 6));
     assert_true(p.a.session.unacked_bytes > FRAME);
     block_release(b);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void it_knows_what_has_gone_out_after_the_end(void **state) {
     (void)state;
-    pair p;
-    open_pair(&p);
+    session_pair p;
+    session_pair_open(&p, true);
     uint64_t large = send(&p.a, 0, 10, 10 * FRAME), small = send(&p.a, 1, 10, 0);
     uint64_t middle = send(&p.a, 2, 10, FRAME);
     while (p.b.whole_count < 2) move_outbox(&p);
@@ -431,7 +335,7 @@ static void it_knows_what_has_gone_out_after_the_end(void **state) {
         assert_false(session_has_sent(&p.a.session, never));
         session_stop(&p.a.session);
     }
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 // ---- Limits -------------------------------------------------------------------------------------
@@ -445,9 +349,9 @@ static message *make_large_of(block *b) {
 // SES-14
 static void a_sender_waits_with_more_bulk_than_the_peer_takes(void **state) {
     (void)state;
-    pair p;
+    session_pair p;
     gw_error error;
-    open_pair(&p);
+    session_pair_open(&p, true);
     block *b = block_take(FRAME);
     for (int i = 0; i < LIMIT_BULKS + 5; i++)
         assert_int_equal(session_queue(&p.a.session, make_large_of(b), &error), GW_OK);
@@ -455,14 +359,14 @@ static void a_sender_waits_with_more_bulk_than_the_peer_takes(void **state) {
     while (p.b.whole_count < LIMIT_BULKS + 5) {
         move_outbox(&p);
         if ((int)p.b.session.bulk_in_count > most) most = (int)p.b.session.bulk_in_count;
-        move(&p.b, &p.a, SIZE_MAX, SIZE_MAX);
+        session_end_move(&p.b, &p.a, SIZE_MAX, SIZE_MAX, NULL);
     }
     assert_in_range(most, LIMIT_BULKS - 5, LIMIT_BULKS);
     block_release(b);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
-static void feed_frame(end *x, frame f, gw_status want, const char *text) {
+static void feed_frame(session_end *x, frame f, gw_status want, const char *text) {
     uint8_t raw[FRAME_HEADER_BYTES + 16] = { 0 };
     gw_error error = { 0 };
     uint64_t size = f.segment_count ? FRAME : 0;
@@ -486,40 +390,39 @@ static frame announcement(uint64_t number) {
 
 static void a_peer_that_announces_too_much_is_lost(void **state) {
     (void)state;
-    pair p;
-    open_pair(&p);
+    session_pair p;
+    session_pair_open(&p, true);
     for (uint64_t n = 1; n <= LIMIT_BULKS; n++) feed_frame(&p.b, announcement(n), GW_OK, "");
     feed_frame(&p.b, announcement(LIMIT_BULKS + 1), GW_LIMIT,
                "frame 1025: 1024 messages have not come whole");
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void a_peer_that_sends_bulk_of_nothing_is_lost(void **state) {
     (void)state;
     frame bulk = { .type = FRAME_BULK, .number = 2, .distance = 1, .body_size = 16 };
-    pair p;
-    open_pair(&p);
+    session_pair p;
+    session_pair_open(&p, true);
     feed_frame(&p.b, (frame){ .type = FRAME_DATA, .first = true, .number = 1, .kind = 1 }, GW_OK,
                "");
     feed_frame(&p.b, bulk, GW_PROTOCOL, "frame 2: bulk of no message that awaits it");
-    close_pair(&p);
-    open_pair(&p);
+    session_pair_close(&p);
+    session_pair_open(&p, true);
     feed_frame(&p.b, announcement(1), GW_OK, "");
     for (bulk.number = 2; bulk.number < 2 + FRAME / 16; bulk.number++, bulk.distance++)
         feed_frame(&p.b, bulk, GW_OK, "");
     assert_int_equal(p.b.whole_count, 1);
     feed_frame(&p.b, bulk, GW_PROTOCOL, "frame 16386: bulk of no message that awaits it");
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 // ---- Without memory -----------------------------------------------------------------------------
 
 static void carry_without_memory(void *context) {
     (void)context;
-    pair p = { .b.keeps = true };
+    session_pair p;
     gw_error error;
-    session_init(&p.a.session, keep_message, &p.a);
-    session_init(&p.b.session, keep_message, &p.b);
+    session_pair_init(&p, false);
     int queued = 0;
     for (uint32_t n = 0; n < 3; n++) {
         message *m = message_open(1);
@@ -531,7 +434,7 @@ static void carry_without_memory(void *context) {
         message_release(m);
     }
     for (int i = 0; i < 60 && p.b.whole_count < queued; i++) {
-        part(&p);
+        session_pair_part(&p);
         if (session_resume(&p.a.session, p.b.session.received, &error)) continue;
         if (session_resume(&p.b.session, p.a.session.received, &error)) continue;
         uint8_t bytes[3000];
@@ -550,7 +453,7 @@ static void carry_without_memory(void *context) {
         const uint8_t *bytes = p.b.inbox[p.b.whole[i]]->segments[0].block->bytes;
         assert_true(bytes[0] > 0 && bytes[0] == bytes[399999]);
     }
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void it_survives_without_memory(void **state) {
@@ -565,7 +468,7 @@ static message *make_patient(uint32_t n) {
 }
 
 // What goes out together is urgent if anything of it is.
-static bool goes_out_urgently(pair *p) {
+static bool goes_out_urgently(session_pair *p) {
     assert_true(session_fill(&p->a.session));
     bool is_urgent = p->a.session.is_urgent;
     move_outbox(p);
@@ -575,9 +478,9 @@ static bool goes_out_urgently(pair *p) {
 
 static void only_patient_messages_are_not_urgent(void **state) {
     (void)state;
-    pair p;
+    session_pair p;
     gw_error error;
-    open_pair(&p);
+    session_pair_open(&p, true);
     message *both[] = { make_patient(2), make(3, 10, 0), make_patient(4), make_patient(5) };
     session_queue(&p.a.session, make(1, 10, 0), &error);
     assert_true(goes_out_urgently(&p));
@@ -590,7 +493,7 @@ static void only_patient_messages_are_not_urgent(void **state) {
     session_queue(&p.a.session, both[3], &error);
     assert_true(goes_out_urgently(&p));
     assert_int_equal(p.b.inbox_count, 5);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 GW_TESTS(session_session_send, a_small_message_does_not_wait_for_the_end_of_a_large_one,

@@ -3,94 +3,10 @@
 
 #include "base/limits.h"
 #include "base/mem.h"
+#include "testing/session_pair.h"
 #include "testing/testing.h"
 
 #include <string.h>
-
-enum { INBOX_MAX = 256 };
-
-typedef struct end {
-    session session;
-    message *inbox[INBOX_MAX];
-    int inbox_count;
-} end;
-
-static void keep_message(void *user, message *m) {
-    end *x = user;
-    assert_true(x->inbox_count < INBOX_MAX);
-    x->inbox[x->inbox_count++] = m;
-}
-
-typedef struct pair {
-    end a, b;
-} pair;
-
-static gw_status join(pair *p) {
-    gw_error error;
-    gw_status status = session_resume(&p->a.session, p->b.session.received, &error);
-    return status ? status : session_resume(&p->b.session, p->a.session.received, &error);
-}
-
-static void part(pair *p) {
-    session_detach(&p->a.session);
-    session_detach(&p->b.session);
-}
-
-static void open_pair(pair *p) {
-    *p = (pair){ 0 };
-    session_init(&p->a.session, keep_message, &p->a);
-    session_init(&p->b.session, keep_message, &p->b);
-    assert_int_equal(join(p), GW_OK);
-}
-
-static void close_end(end *x) {
-    session_fini(&x->session);
-    for (int i = 0; i < x->inbox_count; i++) message_release(x->inbox[i]);
-}
-
-static void close_pair(pair *p) {
-    close_end(&p->a);
-    close_end(&p->b);
-}
-
-// Moves at most |most| bytes from one end to the other, in pieces as the receiver wishes, but at
-// most |piece|. Returns how many.
-static size_t move(end *from, end *to, size_t most, size_t piece, gw_status *status) {
-    size_t moved = 0;
-    gw_error error;
-    *status = GW_OK;
-    while (moved < most && session_fill(&from->session)) {
-        int count;
-        const struct iovec *parts = session_parts(&from->session, &count);
-        uint8_t staging[4096];
-        void *into = staging;
-        size_t size = sizeof staging;
-        session_buffer(&to->session, &into, &size);
-        if (size > piece) size = piece;
-        if (size > most - moved) size = most - moved;
-        if (size > parts[0].iov_len) size = parts[0].iov_len;
-        memcpy(into, parts[0].iov_base, size);
-        session_sent(&from->session, size);
-        moved += size;
-        if ((*status = session_feed(&to->session, into, size, &error))) return moved;
-    }
-    return moved;
-}
-
-// Both ways until nothing moves; what is owed is acknowledged.
-static void settle(pair *p, size_t piece) {
-    for (;;) {
-        gw_status status;
-        size_t moved = move(&p->a, &p->b, SIZE_MAX, piece, &status);
-        assert_int_equal(status, GW_OK);
-        moved += move(&p->b, &p->a, SIZE_MAX, piece, &status);
-        assert_int_equal(status, GW_OK);
-        if (moved > 0) continue;
-        if (!p->a.session.owed_frames && !p->b.session.owed_frames) return;
-        p->a.session.ack_wanted = p->a.session.owed_frames > 0;
-        p->b.session.ack_wanted = p->b.session.owed_frames > 0;
-    }
-}
 
 // ---- Messages -----------------------------------------------------------------------------------
 // Bytes whose every piece is another.
@@ -115,12 +31,12 @@ static message *make(uint32_t n, size_t head, size_t segment) {
     return m;
 }
 
-static void send(end *x, uint32_t n, size_t head, size_t segment) {
+static void send(session_end *x, uint32_t n, size_t head, size_t segment) {
     gw_error error;
     assert_int_equal(session_queue(&x->session, make(n, head, segment), &error), GW_OK);
 }
 
-static void expect(const end *x, int index, size_t head, size_t segment) {
+static void expect(const session_end *x, int index, size_t head, size_t segment) {
     assert_true(index < x->inbox_count);
     message *want = make((uint32_t)index, head, segment), *m = x->inbox[index];
     assert_int_equal(m->head.size, want->head.size);
@@ -138,31 +54,31 @@ static void it_carries_messages_of_every_size(void **state) {
                                        1000000 };
     static const size_t pieces[] = { 1 << 20, 4096, 97 };
     for (int k = 0; k < 3; k++) {
-        pair p;
-        open_pair(&p);
+        session_pair p;
+        session_pair_open(&p, false);
         int n = 0;
         for (int h = 0; h < 5; h++)
             for (int s = 0; s < 6; s++) send(&p.a, (uint32_t)n++, heads[h], segments[s]);
-        settle(&p, pieces[k]);
+        session_pair_settle(&p, pieces[k]);
         assert_int_equal(p.b.inbox_count, n);
         for (int i = 0; i < n; i++) expect(&p.b, i, heads[i / 6], segments[i % 6]);
         assert_true(list_is_empty(&p.a.session.unacked));
-        close_pair(&p);
+        session_pair_close(&p);
     }
 }
 
 static void it_carries_a_message_without_bytes(void **state) {
     (void)state;
-    pair p;
+    session_pair p;
     gw_error error;
-    open_pair(&p);
+    session_pair_open(&p, false);
     for (int i = 0; i < 3; i++)
         assert_int_equal(session_queue(&p.a.session, message_open(5), &error), GW_OK);
-    settle(&p, 7);
+    session_pair_settle(&p, 7);
     assert_int_equal(p.b.inbox_count, 3);
     assert_int_equal(p.b.inbox[2]->kind, 5);
     assert_int_equal(p.b.inbox[2]->head.size, 0);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 // ---- Cuts ---------------------------------------------------------------------------------------
@@ -176,123 +92,123 @@ static void it_survives_a_cut_at_every_byte(void **state) {
     // of the acks that went the other way some come and some do not.
     size_t stride = 10 / (size_t)testing_scaled(10);
     for (size_t cut = 0; cut < 345000; cut += cut < 3000 || cut > 344000 ? stride : 997 * stride) {
-        pair p;
+        session_pair p;
         gw_status status;
-        open_pair(&p);
+        session_pair_open(&p, false);
         for (uint32_t n = 0; n < CUT_MESSAGES; n++) send(&p.a, n, cut_heads[n], cut_segments[n]);
-        move(&p.a, &p.b, cut, 5000, &status);
+        session_end_move(&p.a, &p.b, cut, 5000, &status);
         if (cut % 3 == 0) p.b.session.ack_wanted = true;
-        move(&p.b, &p.a, cut % 80, 33, &status);
-        part(&p);
-        assert_int_equal(join(&p), GW_OK);
-        move(&p.a, &p.b, cut % 7001, 5000, &status);
+        session_end_move(&p.b, &p.a, cut % 80, 33, &status);
+        session_pair_part(&p);
+        assert_int_equal(session_pair_join(&p), GW_OK);
+        session_end_move(&p.a, &p.b, cut % 7001, 5000, &status);
         assert_int_equal(status, GW_OK);
-        part(&p);
-        assert_int_equal(join(&p), GW_OK);
-        settle(&p, 5000);
+        session_pair_part(&p);
+        assert_int_equal(session_pair_join(&p), GW_OK);
+        session_pair_settle(&p, 5000);
         assert_int_equal(p.b.inbox_count, CUT_MESSAGES);
         for (int n = 0; n < CUT_MESSAGES; n++) expect(&p.b, n, cut_heads[n], cut_segments[n]);
         assert_true(list_is_empty(&p.a.session.unacked));
         assert_true(p.a.session.unacked_bytes == 0);
-        close_pair(&p);
+        session_pair_close(&p);
     }
 }
 
 // ---- Acks ---------------------------------------------------------------------------------------
 static void it_keeps_what_it_sends_pinned_until_it_is_acknowledged(void **state) {
     (void)state;
-    pair p;
+    session_pair p;
     gw_status status;
     gw_error error;
-    open_pair(&p);
+    session_pair_open(&p, false);
     block *b = block_take(5000);
     message *m = message_open(1);
     message_add_segment(m, b, 0, 5000);
     assert_int_equal(session_queue(&p.a.session, m, &error), GW_OK);
-    move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+    session_end_move(&p.a, &p.b, SIZE_MAX, 4096, &status);
     assert_int_equal(p.b.inbox_count, 1);
     assert_int_equal(b->pins, 1);
     p.b.session.ack_wanted = true;
-    move(&p.b, &p.a, SIZE_MAX, 4096, &status);
+    session_end_move(&p.b, &p.a, SIZE_MAX, 4096, &status);
     assert_int_equal(b->pins, 0);
     block_release(b);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void it_acknowledges_with_what_it_has_to_say(void **state) {
     (void)state;
-    pair p;
+    session_pair p;
     gw_status status;
-    open_pair(&p);
+    session_pair_open(&p, false);
     send(&p.a, 0, 10, 0);
-    move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+    session_end_move(&p.a, &p.b, SIZE_MAX, 4096, &status);
     assert_int_equal(p.b.session.owed_frames, 1);
     assert_false(session_owes_ack_now(&p.b.session));
     assert_false(session_fill(&p.b.session));
     send(&p.b, 0, 10, 0);
-    move(&p.b, &p.a, SIZE_MAX, 4096, &status);
+    session_end_move(&p.b, &p.a, SIZE_MAX, 4096, &status);
     assert_int_equal(p.b.session.owed_frames, 0);
     assert_true(list_is_empty(&p.a.session.unacked));
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void it_owes_an_ack_after_some_frames_or_bytes(void **state) {
     (void)state;
-    pair p;
+    session_pair p;
     gw_status status;
-    open_pair(&p);
+    session_pair_open(&p, false);
     for (uint32_t n = 0; n < SESSION_ACK_FRAMES; n++) {
         assert_false(session_owes_ack_now(&p.b.session));
         send(&p.a, n, 0, 0);
-        move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+        session_end_move(&p.a, &p.b, SIZE_MAX, 4096, &status);
     }
     assert_true(session_owes_ack_now(&p.b.session));
-    settle(&p, 4096);
+    session_pair_settle(&p, 4096);
     assert_true(list_is_empty(&p.a.session.unacked));
     send(&p.a, SESSION_ACK_FRAMES, 0, SESSION_ACK_BYTES);
-    move(&p.a, &p.b, SIZE_MAX, 1 << 20, &status);
+    session_end_move(&p.a, &p.b, SIZE_MAX, 1 << 20, &status);
     assert_true(session_owes_ack_now(&p.b.session));
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void it_answers_a_ping_with_an_ack(void **state) {
     (void)state;
-    pair p;
+    session_pair p;
     gw_status status;
-    open_pair(&p);
+    session_pair_open(&p, false);
     send(&p.a, 0, 0, 0);
     p.a.session.ping_wanted = true;
-    move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+    session_end_move(&p.a, &p.b, SIZE_MAX, 4096, &status);
     assert_true(session_owes_ack_now(&p.b.session));
-    move(&p.b, &p.a, SIZE_MAX, 4096, &status);
+    session_end_move(&p.b, &p.a, SIZE_MAX, 4096, &status);
     assert_true(list_is_empty(&p.a.session.unacked));
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void it_says_goodbye_behind_everything_else(void **state) {
     (void)state;
-    pair p;
+    session_pair p;
     gw_status status;
-    open_pair(&p);
+    session_pair_open(&p, false);
     p.a.session.close_wanted = true;
     send(&p.a, 0, 5, 400000);
-    move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+    session_end_move(&p.a, &p.b, SIZE_MAX, 4096, &status);
     assert_int_equal(p.b.inbox_count, 1);
     assert_true(p.b.session.has_close);
     // Nothing is seen after it.
     send(&p.a, 1, 5, 0);
-    move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+    session_end_move(&p.a, &p.b, SIZE_MAX, 4096, &status);
     assert_int_equal(p.b.inbox_count, 1);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 // A peer that acknowledges what lies in the outbox still must not free it from under the
 // connection.
 static void it_keeps_what_its_outbox_refers_to(void **state) {
     (void)state;
-    pair p;
+    session_pair p;
     gw_error error;
-    open_pair(&p);
+    session_pair_open(&p, false);
     block *b = block_take(50000);
     message *m = message_open(1);
     message_add_segment(m, b, 0, 50000);
@@ -310,11 +226,11 @@ static void it_keeps_what_its_outbox_refers_to(void **state) {
     session_sent(&p.a.session, left);
     assert_int_equal(b->pins, 0);
     block_release(b);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 // ---- What no peer may do ------------------------------------------------------------------------
-static void feed_frame(end *x, frame f, gw_status want, const char *text) {
+static void feed_frame(session_end *x, frame f, gw_status want, const char *text) {
     uint8_t raw[FRAME_HEADER_BYTES + 8] = { 0 };
     gw_error error = { 0 };
     frame_encode(raw, &f);
@@ -363,57 +279,57 @@ static void it_ends_with_a_peer_that_breaks_the_rules(void **state) {
         { { 0 }, { .type = FRAME_ACK, .ack = 1 }, "frame 1 acknowledged, 0 sent" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        pair p;
-        open_pair(&p);
+        session_pair p;
+        session_pair_open(&p, false);
         if (cases[i].before.type) feed_frame(&p.b, cases[i].before, GW_OK, "");
         feed_frame(&p.b, cases[i].f, GW_PROTOCOL, cases[i].text);
         assert_int_equal(p.b.inbox_count, 0);
-        close_pair(&p);
+        session_pair_close(&p);
     }
 }
 
 static void it_takes_a_gap_for_damage(void **state) {
     (void)state;
-    pair p;
-    open_pair(&p);
+    session_pair p;
+    session_pair_open(&p, false);
     feed_frame(&p.b, data(2, true, 0, 0), GW_DISCONNECTED, "frame 2 came after frame 0");
     assert_int_equal(p.b.inbox_count, 0);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void it_ends_with_a_peer_that_takes_an_ack_back(void **state) {
     (void)state;
-    pair p;
+    session_pair p;
     gw_status status;
-    open_pair(&p);
+    session_pair_open(&p, false);
     for (uint32_t n = 0; n < 3; n++) send(&p.a, n, 0, 0);
-    move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+    session_end_move(&p.a, &p.b, SIZE_MAX, 4096, &status);
     feed_frame(&p.a, (frame){ .type = FRAME_ACK, .ack = 2 }, GW_OK, "");
     feed_frame(&p.a, (frame){ .type = FRAME_ACK, .ack = 1 }, GW_PROTOCOL,
                "frame 2 was acknowledged before, now only 1");
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void it_cannot_resume_what_never_was(void **state) {
     (void)state;
-    pair p;
+    session_pair p;
     gw_status status;
     gw_error error;
-    open_pair(&p);
+    session_pair_open(&p, false);
     for (uint32_t n = 0; n < 3; n++) send(&p.a, n, 0, 0);
-    move(&p.a, &p.b, SIZE_MAX, 4096, &status);
+    session_end_move(&p.a, &p.b, SIZE_MAX, 4096, &status);
     feed_frame(&p.a, (frame){ .type = FRAME_ACK, .ack = 2 }, GW_OK, "");
-    part(&p);
+    session_pair_part(&p);
     assert_int_equal(session_resume(&p.a.session, 4, &error), GW_PROTOCOL);
     assert_int_equal(session_resume(&p.a.session, 1, &error), GW_PROTOCOL);
     assert_int_equal(session_resume(&p.a.session, 3, &error), GW_OK);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void it_drops_what_it_has_seen(void **state) {
     (void)state;
-    pair p;
-    open_pair(&p);
+    session_pair p;
+    session_pair_open(&p, false);
     feed_frame(&p.b, data(1, true, 4, 4), GW_OK, "");
     feed_frame(&p.b, data(1, true, 4, 4), GW_OK, "");
     feed_frame(&p.b, data(2, true, 4, 8), GW_OK, "");
@@ -422,37 +338,37 @@ static void it_drops_what_it_has_seen(void **state) {
     feed_frame(&p.b, data(3, false, 4, 0), GW_OK, "");
     assert_int_equal(p.b.inbox_count, 2);
     assert_int_equal(p.b.inbox[1]->head.size, 8);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void it_skips_frames_of_later_versions(void **state) {
     (void)state;
-    pair p;
-    open_pair(&p);
+    session_pair p;
+    session_pair_open(&p, false);
     feed_frame(&p.b, (frame){ .type = 77, .body_size = 5 }, GW_OK, "");
     feed_frame(&p.b, data(1, true, 4, 4), GW_OK, "");
     assert_int_equal(p.b.inbox_count, 1);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void it_asks_for_another_connection_when_bytes_were_damaged(void **state) {
     (void)state;
-    pair p;
+    session_pair p;
     gw_error error;
-    open_pair(&p);
+    session_pair_open(&p, false);
     uint8_t raw[FRAME_HEADER_BYTES];
     frame_encode(raw, &(frame){ .type = FRAME_ACK });
     raw[20] ^= 1;
     assert_int_equal(session_feed(&p.b.session, raw, sizeof raw, &error), GW_DISCONNECTED);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void it_survives_random_bytes(void **state) {
     (void)state;
     uint64_t random = 7;
     for (int round = 0; round < testing_scaled(3000); round++) {
-        pair p;
-        open_pair(&p);
+        session_pair p;
+        session_pair_open(&p, false);
         // Headers that are right in themselves and mean anything, with bodies of any length.
         for (int i = 0; i < 8; i++) {
             uint8_t raw[FRAME_HEADER_BYTES + 64] = { 0 };
@@ -477,15 +393,15 @@ static void it_survives_random_bytes(void **state) {
             gw_error error;
             if (session_feed(&p.b.session, raw, FRAME_HEADER_BYTES + f.body_size, &error)) break;
         }
-        close_pair(&p);
+        session_pair_close(&p);
     }
 }
 
 static void it_refuses_more_than_its_limit(void **state) {
     (void)state;
-    pair p;
+    session_pair p;
     gw_error error;
-    open_pair(&p);
+    session_pair_open(&p, false);
     block *b = block_take(64);
     for (int i = 0; i < 3; i++) {
         // As if it were large: nothing of it is sent here.
@@ -498,7 +414,7 @@ static void it_refuses_more_than_its_limit(void **state) {
     session_fini(&p.a.session);
     assert_int_equal(b->pins, 0);
     block_release(b);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 // ---- Without memory -----------------------------------------------------------------------------
@@ -506,9 +422,8 @@ static void it_refuses_more_than_its_limit(void **state) {
 // comes.
 static void carry_without_memory(void *context) {
     (void)context;
-    pair p = { 0 };
-    session_init(&p.a.session, keep_message, &p.a);
-    session_init(&p.b.session, keep_message, &p.b);
+    session_pair p;
+    session_pair_init(&p, false);
     gw_error error;
     gw_status status = GW_OK;
     int queued = 0;
@@ -526,13 +441,13 @@ static void carry_without_memory(void *context) {
     }
     block_release(b);
     for (int i = 0; i < 50 && p.b.inbox_count < queued; i++) {
-        part(&p);
-        if (join(&p)) continue;
-        move(&p.a, &p.b, SIZE_MAX, 65536, &status);
+        session_pair_part(&p);
+        if (session_pair_join(&p)) continue;
+        session_end_move(&p.a, &p.b, SIZE_MAX, 65536, &status);
         assert_true(status == GW_OK || status == GW_NO_MEMORY);
     }
     for (int i = 0; i < p.b.inbox_count; i++) assert_int_equal(p.b.inbox[i]->head.data[0], i);
-    close_pair(&p);
+    session_pair_close(&p);
 }
 
 static void it_survives_without_memory(void **state) {
