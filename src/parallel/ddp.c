@@ -21,6 +21,7 @@ static void destroy(gw_handle *h) {
     if (d->gate.class) gate_unset(&d->gate);
     if (d->model_hook) gw_module_remove_hook(d->own, d->model, d->model_hook);
     layout_release(d->layout);
+    layout_release(d->agreed.ordered);
     handle_release(d->taker);
     shards_free(d->shards);
     gw_error ignored = gw_scope_close(d->own);
@@ -181,7 +182,7 @@ static void name_dtypes(gw_ddp *d) {
 static bool make_buckets(gw_scope *s, gw_ddp *d) {
     d->layout = layout_open(d, NULL);
     if (d->options.shards) d->shards = shards_open(d);
-    if (!d->layout || (d->options.shards && !d->shards) || !static_open(d)) {
+    if (!d->layout || (d->options.shards && !d->shards) || !static_open(d) || !settle_open(d)) {
         scope_fail(s, GW_NO_MEMORY, "gw_ddp_open: no memory for its buckets");
         return false;
     }

@@ -61,8 +61,18 @@ typedef struct shard_sums shard_sums;
 typedef struct ddp_first {
     bool is_known, tells_used;
     bool *reached;  // here
-    bool *used;     // by some member
+    bool *used;     // by some member, in the last pass that was to tell
 } ddp_first;
+
+// What the first passes agree on, REPL-2: in which order buckets are filled, and with static_graph who is
+// used. Nothing of it is in use before the passes are settled.
+typedef struct ddp_agreed {
+    bool is_settled;
+    bool is_known;    // a pass that told it has succeeded here
+    layout *ordered;  // by rank 0's order; NULL: as it was
+    int *order;       // of rank 0, which tells the same again in each of them
+    bool has_order;
+} ddp_agreed;
 
 // What a join has said of the iteration that is under way.
 typedef struct ddp_in_join {
@@ -104,15 +114,15 @@ struct gw_ddp {
     // of the furthest member, before the group was re-formed
     int64_t earlier_passes;   // that hooks count
     int64_t earlier_reduced;  // whose means had come
-    layout *layout;           // of the pass that launches next
+    layout *layout;           // of the first passes
+    ddp_agreed agreed;
     list_node passes;  // of ddp_pass, by |link|: those that have not launched all their buckets
-    const struct ddp_pass *telling;  // that awaits rank 0's order: later ones have its layout
-    bool launching;                  // a thread launches buckets
+    const struct ddp_pass *settling;  // that is not settled, and under way: later ones wait for it
+    bool launching;                   // a thread launches buckets
     gw_ddp_stats stats;
     ddp_in_join join;
     ddp_first first;
-    const struct ddp_pass *learning;  // with static_graph: the first one, which later ones wait for
-    int64_t forward_ns;               // of the first forward behind the last pass; 0
+    int64_t forward_ns;    // of the first forward behind the last pass; 0
     shard_sums *shards;    // with options.shards; of the thread that runs the pass, as the next
     int missing_of_shard;  // gradients that have not come
 };
@@ -207,7 +217,11 @@ typedef struct ddp_pass {
     void (*done)(struct ddp_pass *r);  // without the loop lock; NULL once it was called
     void *context;
     int *order, order_count;  // leaves, as their gradients came
-    bool tells_order;         // rank 0's order follows the last bucket
+    bool settles;             // it is one of those that agree
+    bool tells;               // by a collective behind the last bucket
+    bool knew;                // this member did, before it
+    bool all_knew;            // as they have told
+    layout *ordered;          // told; one count
     int64_t forward_ns, begun_ns, collected_ns, launched_ns;  // of one that is timed
 } ddp_pass;
 
@@ -282,6 +296,21 @@ int64_t buffers_count(const gw_ddp *d);  // numbers of a bucket
 gw_tensor *buffers_pack(gw_scope *s, const ddp_pass *r, gw_dtype dtype);
 void buffers_put(gw_scope *s, ddp_pass *r);  // those of r->buffers, in their place
 
+// ---- What the first passes agree on (settle.c) --------------------------------------------------
+
+bool settle_open(gw_ddp *d);                     // false without memory
+layout *settle_layout_on_loop(const gw_ddp *d);  // of the pass that launches next; without a count
+// |r| launches next: whether it is one of those that agree.
+void settle_begin_on_loop(ddp_pass *r);
+// What this member tells in |r|, and what members have told: whether all knew before it. |*out_ordered|: by
+// the order that rank 0 has told; NULL: there is no memory for it, or none was told.
+gw_future *settle_start(gw_scope *s, const ddp_pass *r);
+bool settle_read(gw_scope *s, const ddp_pass *r, gw_value told, layout **out_ordered);
+// |r| has succeeded.
+void settle_done_on_loop(ddp_pass *r);
+void settle_failed_on_loop(ddp_pass *r, const gw_error *error);  // or has failed
+void settle_reset_on_loop(gw_ddp *d);
+
 // ---- The first pass (static_graph.c) ------------------------------------------------------------
 
 bool static_open(gw_ddp *d);  // false without memory
@@ -289,6 +318,7 @@ bool static_open(gw_ddp *d);  // false without memory
 bool static_follow(gw_scope *s, gw_ddp *d, const bool *reached);
 bool static_check_gradient(gw_scope *s, const ddp_pass *r, int i, const gw_tensor *gradient);
 void static_learn_on_loop(const ddp_pass *r);  // its means are there
+void static_settle_on_loop(gw_ddp *d);         // later passes say nothing of what has been learnt
 void static_forget_on_loop(gw_ddp *d);         // a pass has failed
 
 // ---- Shards (batch_shards.c) --------------------------------------------------------------------------

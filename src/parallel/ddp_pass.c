@@ -41,6 +41,7 @@ static void free_reduction(ddp_pass *r) {
     mem_free(r->futures);
     mem_free(r->missing);
     layout_release(r->layout);
+    layout_release(r->ordered);
     if (r->scope) {
         gw_error ignored = gw_scope_close(r->scope);
         (void)ignored;
@@ -129,17 +130,6 @@ static void tell(ddp_pass *r) {
     if (done) done(r);
 }
 
-// The buckets are those of the beginning again: REPL-2.
-static layout *reset_layout_on_loop(gw_ddp *d, layout *first) {
-    layout *old = d->layout;
-    static_forget_on_loop(d);
-    if (!d->stats.rebuilt || !first) return first;
-    d->layout = first;
-    d->stats.rebuilt = false;
-    d->stats.buckets = first->bucket_count;
-    return old;
-}
-
 // Those of a hook may stand for collectives of other keys, which are cancelled.
 static void cancel(gw_ddp *d, gw_future **futures, int count) {
     gw_scope *s = agent_scope_open(d->agent, 0, 0, ENV_NEVER);
@@ -151,37 +141,26 @@ static void cancel(gw_ddp *d, gw_future **futures, int count) {
     (void)ignored;
 }
 
-// Whether what members have agreed on for later passes is to be agreed on anew: because others may
-// not know it, or do not have the same.
-static bool unsettles(const ddp_pass *r, const gw_error *error) {
-    bool agrees = r->tells_order || (r->ddp->options.static_graph && r->has_flags);
-    return r->state < DDP_PASS_DONE && (agrees || error->status == GW_MISMATCH);
-}
-
 static bool has_verdict_on_loop(const ddp_pass *r) {
     return series_find_verdict_on_loop(r->group, GROUP_KEY_SERIES + (uint64_t)r->number);
 }
 
 void ddp_pass_fail(ddp_pass *r, const gw_error *error) {
     gw_ddp *d = r->ddp;
-    layout *first = layout_open(d, NULL);
     gw_future **under_way = NULL;
     int count = 0, bucket_count = d->gate.leaf_count;
     env_enter(d->agent->env);
     bool cancels =
         r->state == DDP_PASS_REDUCING && !has_verdict_on_loop(r) && !r->has_entered_failed;
-    bool resets = unsettles(r, error);
+    if (r->state < DDP_PASS_DONE) settle_failed_on_loop(r, error);
     if (!r->error.status && r->state != DDP_PASS_DONE) r->error = *error;
     ddp_pass_apply_on_loop(r, DDP_PASS_BROKE);
-    if (d->telling == r) d->telling = NULL;
-    if (d->learning == r) d->learning = NULL;
+    if (d->settling == r) d->settling = NULL;
     d->stats.error = error->status;
     if (cancels && d->hook) under_way = mem_alloc((size_t)bucket_count * sizeof *under_way);
     for (int b = 0; under_way && b < bucket_count; b++)
         if (r->futures[b]) under_way[count++] = handle_retain(r->futures[b]);
-    if (resets) first = reset_layout_on_loop(d, first);
     env_leave(d->agent->env);
-    layout_release(first);
     if (cancels) ddp_pass_tell(r, error);
     if (count) cancel(d, under_way, count);
     mem_free(under_way);
@@ -224,21 +203,9 @@ void ddp_pass_begin(ddp_pass *r) {
 
 // ---- Results ------------------------------------------------------------------------------------
 
-static void rebuild_on_loop(ddp_pass *r, layout *next, layout **old) {
-    gw_ddp *d = r->ddp;
-    if (!next || d->stats.rebuilt) {
-        *old = next;
-        return;
-    }
-    *old = d->layout;
-    d->layout = next;
-    d->stats.rebuilt = true;
-    d->stats.buckets = next->bucket_count;
-}
-
 static void count_on_loop(ddp_pass *r) {
     gw_ddp_stats *s = &r->ddp->stats;
-    static_learn_on_loop(r);
+    settle_done_on_loop(r);
     s->reduced++;
     s->unused = 0;
     for (int i = 0; i < r->ddp->gate.leaf_count; i++)
@@ -252,20 +219,6 @@ static void count_on_loop(ddp_pass *r) {
     // A pass of one bucket sets out when the last gradient has come.
     int64_t waited_from_ns = last_ns > r->launched_ns ? last_ns : r->launched_ns;
     s->waited_us = (double)(now_ns - waited_from_ns) / 1000;
-}
-
-// Rank 0's order, in which gradients were ready, for the buckets of later passes.
-static layout *layout_of_order(gw_scope *s, const gw_ddp *d, gw_value v) {
-    gw_tensor *order = gw_tensor_of(s, v);
-    int count = d->gate.leaf_count;
-    int *numbers = gw_alloc(s, 2 * (size_t)count * sizeof *numbers);
-    if (!gw_ok(s) || gw_dtype_of(order) != GW_I32 || gw_numel(order) != count) return NULL;
-    int *seen = numbers + count;
-    memcpy(numbers, gw_data(order), (size_t)count * sizeof *numbers);
-    memset(seen, 0, (size_t)count * sizeof *seen);
-    for (int i = 0; i < count; i++)
-        if (numbers[i] < 0 || numbers[i] >= count || seen[numbers[i]]++) return NULL;
-    return layout_open(d, numbers);
 }
 
 static void unpack(gw_scope *s, ddp_pass *r, int b, gw_value v) {
@@ -292,35 +245,36 @@ static void tell_taker(gw_scope *s, const ddp_pass *r, int b) {
 void ddp_pass_take(gw_scope *s, ddp_pass *r, int b, gw_future *f) {
     gw_ddp *d = r->ddp;
     gw_value v = f ? gw_future_value(s, f) : gw_none();
-    bool is_order = b == r->layout->bucket_count;
-    if (gw_ok(s) && f && !is_order) unpack(s, r, b, v);
-    if (gw_ok(s) && !is_order) tell_taker(s, r, b);
-    layout *next = is_order && gw_ok(s) ? layout_of_order(s, d, v) : NULL, *old = NULL;
+    bool is_told = b == r->layout->bucket_count, all_knew = false;
+    if (gw_ok(s) && f && !is_told) unpack(s, r, b, v);
+    if (gw_ok(s) && !is_told) tell_taker(s, r, b);
+    layout *ordered = NULL;
+    if (is_told) all_knew = settle_read(s, r, v, &ordered);
     gw_error error = *gw_scope_error(s);
     gw_scope_clear(s);
     env_enter(d->agent->env);
     r->reduced++;
-    gw_future *done_with = is_order ? NULL : r->futures[b];
-    if (!is_order) r->futures[b] = NULL;
+    gw_future *done_with = is_told ? NULL : r->futures[b];
+    if (!is_told) r->futures[b] = NULL;
+    if (is_told) {
+        r->all_knew = all_knew;
+        r->ordered = ordered;
+    }
     bool failed = error.status || r->state == DDP_PASS_FAILED;
-    bool all = r->reduced == r->layout->bucket_count + r->tells_order;
+    bool all = r->reduced == r->layout->bucket_count + r->tells;
     if (!failed && all && r->state == DDP_PASS_REDUCING) {
         ddp_pass_apply_on_loop(r, DDP_PASS_REDUCED);
         count_on_loop(r);
     }
-    if (!failed) rebuild_on_loop(r, next, &old);
-    bool told = is_order && d->telling == r;
-    if (told) d->telling = NULL;
-    bool learned = d->learning == r && r->state >= DDP_PASS_DONE;
-    if (learned) d->learning = NULL;
+    bool has_settled = d->settling == r && r->state >= DDP_PASS_DONE;
+    if (has_settled) d->settling = NULL;
     env_leave(d->agent->env);
-    layout_release(failed ? next : old);
     handle_release(done_with);
     if (error.status)
         ddp_pass_fail(r, &error);
     else
         tell(r);
-    if (told || learned) launch_ready(d);
+    if (has_settled) launch_ready(d);
 }
 
 // ---- The gate -----------------------------------------------------------------------------------
@@ -353,7 +307,7 @@ static void abandoned(gate *g, const gw_error *error) {
     shards_reset(d);
     gw_scope *s = agent_scope_open(d->agent, 0, 0, ENV_NEVER);
     env_enter(d->agent->env);
-    if (!d->first.tells_used) static_forget_on_loop(d);
+    if (!d->agreed.is_known) static_forget_on_loop(d);
     d->join.awaits_pass = false;
     env_leave(d->agent->env);
     ddp_pass *r = ddp_pass_open(s, d, ENV_NEVER, error);

@@ -9,25 +9,25 @@
 
 #define ORIGIN "gw_backward"
 
-// What the launching thread needs of one bucket, or of rank 0's order behind the last one.
+// What the launching thread needs of one bucket, or of what is told behind the last one.
 typedef struct launch {
     ddp_pass *pass;  // one count
     int bucket;
 } launch;
 
-// The layout of a pass is chosen when it is the next to launch, so that all members know the same of
-// rank 0's order by then.
+// The layout of a pass is chosen when it is the next to launch: what members agree on is known by then.
 static void choose_layout_on_loop(ddp_pass *r) {
     gw_ddp *d = r->ddp;
-    r->layout = layout_retain(d->layout);
+    r->layout = layout_retain(settle_layout_on_loop(d));
     bool has_failed = r->state == DDP_PASS_FAILED;
     for (int i = 0; i < d->gate.leaf_count && !has_failed; i++)
         r->missing[r->layout->bucket_of[i]] += !r->is_ready[i];
-    r->tells_order =
-        !has_failed && !d->stats.rebuilt && r->layout->bucket_count > 1 && d->stats.world_size > 1;
-    if (r->tells_order) d->telling = r;
     r->has_flags = !d->first.tells_used;
-    if (d->options.static_graph && r->has_flags && !has_failed) d->learning = r;
+    settle_begin_on_loop(r);
+    if (has_failed)
+        settle_failed_on_loop(r, &r->error);
+    else if (r->settles)
+        d->settling = r;
 }
 
 static int first_due(const ddp_pass *r) {
@@ -44,7 +44,7 @@ static bool find_next_on_loop(gw_ddp *d, launch *out) {
     if (list_is_empty(&d->passes)) return false;
     ddp_pass *r = list_entry(d->passes.next, ddp_pass, link);
     bool failed = r->state == DDP_PASS_FAILED;
-    if (!r->layout && (d->telling || d->learning) && !failed) return false;
+    if (!r->layout && d->settling && !failed) return false;
     if (!r->layout) choose_layout_on_loop(r);
     int last = r->layout->bucket_count, b = failed ? last : first_due(r);
     if (!failed && (b < last ? r->missing[b] != 0 : r->launched < last)) return false;
@@ -53,7 +53,7 @@ static bool find_next_on_loop(gw_ddp *d, launch *out) {
     *out = (launch){ r, b };
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
     r->launched++;
-    if (!failed && r->launched < last + r->tells_order) return true;
+    if (!failed && r->launched < last + r->tells) return true;
     list_remove(&r->link);
     r->has_set_out = true;
     if (!failed) ddp_pass_apply_on_loop(r, DDP_PASS_LAUNCHED);
@@ -62,16 +62,8 @@ static bool find_next_on_loop(gw_ddp *d, launch *out) {
 
 // What members must have alike in a pass though shapes need not show it: where each leaf is.
 static uint64_t mark_of(const ddp_pass *r) {
-    uint64_t hash = hash_u64(r->layout->hash + r->has_flags);
+    uint64_t hash = hash_u64(r->layout->hash + r->has_flags + 2 * (uint64_t)r->tells);
     return (hash_u64(hash + (uint64_t)r->divisor) & ~(uint64_t)3) | 4;
-}
-
-static gw_future *start_order(gw_scope *s, const ddp_pass *r) {
-    const gw_ddp *d = r->ddp;
-    int64_t count = d->gate.leaf_count;
-    gw_tensor *order =
-        d->stats.rank ? NULL : gw_from_with(s, GW_I32, r->order, (gw_shape){ 1, &count });
-    return gw_ok(s) ? gw_broadcast_async(s, d->group, order, 0, .origin = ORIGIN) : NULL;
 }
 
 static gw_future *start_flags(gw_scope *s, const ddp_pass *r, int b) {
@@ -112,7 +104,7 @@ static bool is_alone(const ddp_pass *r) {
 }
 
 static gw_future *start(gw_scope *s, ddp_pass *r, int b) {
-    if (b == r->layout->bucket_count) return start_order(s, r);
+    if (b == r->layout->bucket_count) return settle_start(s, r);
     if (gw_ok(s) && r->ddp->options.check_finite) bucket_check_finite(s, r, b);
     if (!gw_ok(s)) return NULL;  // what fails here is told to the others once
     gw_future *f =

@@ -67,14 +67,12 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g, place own) {
     d->stats.timed_pass = 0;
     layout *old = d->layout;
     d->layout = l;
-    d->telling = NULL;
+    d->settling = NULL;
     gate_forget_answers_on_loop(&d->gate);
-    static_forget_on_loop(d);
-    d->stats.rebuilt = false;
     d->stats.passes = d->stats.reduced = 0;
     d->earlier_reduced = own.passes;
     d->earlier_passes = own.of_hooks;
-    d->stats.buckets = l->bucket_count;
+    settle_reset_on_loop(d);
     d->stats.world_size = gw_group_size(g);
     d->stats.rank = gw_group_rank(g);
     env_leave(d->agent->env);

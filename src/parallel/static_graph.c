@@ -49,8 +49,11 @@ bool static_check_gradient(gw_scope *s, const ddp_pass *r, int i, const gw_tenso
 
 void static_learn_on_loop(const ddp_pass *r) {
     gw_ddp *d = r->ddp;
-    if (!d->options.static_graph || d->first.tells_used) return;
     for (int i = 0; i < d->gate.leaf_count; i++) d->first.used[i] = r->results[i] != NULL;
+}
+
+void static_settle_on_loop(gw_ddp *d) {
+    if (!d->options.static_graph) return;
     d->first.tells_used = true;
     atomic_store_explicit(&d->gate.overlaps, !d->gate.has_inside, memory_order_relaxed);
 }

@@ -149,6 +149,14 @@ static void walk(gw_scope *s, gw_module *m, leaves *l, int rank) {
     gw_backward(s, gw_sum(s, sum));
 }
 
+// The first leaf's gradient is the first one that is ready, so that buckets come to another order; those of
+// walk are in theirs from the beginning.
+static void walk_upwards(gw_scope *s, gw_module *m, leaves *l, int rank) {
+    gw_tensor *x = gw_module_call(s, m, gw_ones(s, GW_F32, SIZE)), *sum = x;
+    for (int i = LEAVES - 1; i >= 0; i--) sum = gw_add(s, sum, gw_mul(s, l->x[i], rank + 1));
+    gw_backward(s, gw_sum(s, sum));
+}
+
 static void expect_mean(gw_scope *s, const leaves *l) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
     for (int i = 0; i < LEAVES; i++)
@@ -219,8 +227,7 @@ static void pause_for(gw_scope *s, int64_t ns) {
 }
 
 // Each second step has a deadline that comes while members pause between gradients: some have their
-// means then, some have not, and some have not begun. The steps behind these are well on all. In the
-// first step members agree on buckets: where only some have come so far, they begin anew (REPL-2).
+// means then, some have not, and some have not begun. The steps behind these are well on all.
 enum { TIMED_STEPS = 10, DEADLINE_MS = 300 };
 
 static struct timed { int well, failed; } timed;
@@ -242,7 +249,7 @@ static void step_in_time(gw_scope *root, int rank, void *context) {
     for (int step = 0; step < TIMED_STEPS; step++) {
         gw_scope *s = gw_scope_open(root);
         uint64_t key = (uint64_t)(rank * TIMED_STEPS + step) + 1000;
-        bool is_timed = step && step % 2 == (int)(now.seed / 2 % 2);
+        bool is_timed = step % 2 == (int)(now.seed / 2 % 2);
         int hooks[LEAVES];
         if (is_timed) gw_scope_set_timeout(s, DEADLINE_MS);
         if (is_timed && draw(key, 5, 4) == 0)
@@ -266,6 +273,71 @@ static void a_deadline_ends_one_step_alone(void **state) {
     timed = (struct timed){ 0 };
     run_seeds(60, step_in_time);
     assert_true(getenv("SEED") || (timed.well && timed.failed));
+}
+
+// Member 1 fails once its means have come, in one of the first steps, in which members agree on buckets:
+// others may have theirs by then, and hear nothing of it. The step behind that is well on all (REPL-2).
+enum { ALONE_STEPS = 5 };
+
+static struct alone { int with_all, with_some; } alone;
+
+static gw_value fail_behind(gw_scope *s, gw_value v, void *context) {
+    if (*(const bool *)context) gw_fail(s, GW_INVALID, "no use for its means");
+    return v;
+}
+
+static gw_future *mean_and_fail(gw_scope *s, gw_bucket *b, void *context) {
+    return gw_then(s, gw_hook_all_reduce(s, b, NULL), fail_behind, context);
+}
+
+static void fail_alone(gw_scope *root, int rank, void *context) {
+    int *failed = context;
+    leaves l;
+    bool fails = false;
+    int64_t small = now.seed % 4 ? 1 : 1 << 20;
+    gw_module *m = open_leaves(root, &l);
+    gw_ddp *ddp = gw_ddp_open(root, m, .static_graph = now.seed % 3 == 0,
+                              .first_bucket_bytes = small, .bucket_bytes = small);
+    gw_ddp_set_hook(root, ddp, mean_and_fail, &fails);
+    for (int step = 0; step < ALONE_STEPS; step++) {
+        gw_scope *s = gw_scope_open(root);
+        bool is_odd = step == (int)(now.seed / 2 % 3);
+        fails = is_odd && rank == 1;
+        gw_scope_set_timeout(s, 60000);
+        if (now.seed % 2)
+            walk(s, m, &l, rank);
+        else
+            walk_upwards(s, m, &l, rank);
+        if (!is_odd || gw_ok(s))
+            expect_mean(s, &l);
+        else if (!strstr(gw_scope_error(s)->text, "no use for its means"))
+            fail_msg("%d: %s", rank, gw_scope_error(s)->text);
+        if (fails) assert_false(gw_ok(s));
+        *failed += !gw_ok(s);
+        gw_scope_clear(s);
+        gw_scope_close_up(s);
+    }
+    bool agrees = small == 1 && gw_ddp_get_stats(ddp).world_size > 1;
+    assert_true(gw_ddp_get_stats(ddp).rebuilt == agrees);
+}
+
+static void fail_alone_by_seed(uint64_t seed, void *context) {
+    (void)context;
+    int failed = 0;
+    memset(&now, 0, sizeof now);
+    now.seed = seed;
+    cluster_run(seed, (cluster_options){ .world_size = MEMBERS, .network = sim_varied(seed, 0) },
+                fail_alone, &failed);
+    assert_in_range(failed, 1, MEMBERS);
+    ++*(failed == MEMBERS ? &alone.with_all : &alone.with_some);
+}
+
+static void who_fails_alone_costs_the_others_no_step(void **state) {
+    (void)state;
+    alone = (struct alone){ 0 };
+    testing_for_seeds(120, fail_alone_by_seed, NULL);
+    printf("%d have failed with all, %d with some\n", alone.with_all, alone.with_some);
+    assert_true(getenv("SEED") || (alone.with_all && alone.with_some));
 }
 
 // Member 2 comes too late to the second step, which has ended by then. Over the slowest networks its
@@ -457,4 +529,5 @@ static void a_stage_may_be_replicated(void **state) {
 
 GW_TESTS(ddp_sim, members_may_use_different_leaves_in_any_order,
          a_failure_is_everybodys_and_the_next_step_is_well, a_deadline_ends_one_step_alone,
-         who_does_not_come_is_named, a_lost_member_is_named_by_all, a_stage_may_be_replicated);
+         who_fails_alone_costs_the_others_no_step, who_does_not_come_is_named,
+         a_lost_member_is_named_by_all, a_stage_may_be_replicated);
