@@ -40,7 +40,8 @@
 //
 // Errors: INVALID for arguments, before anything is sent: others are not told. Of what all members call
 // (gw_group_split, gw_group_agree, gw_group_reform) they wait for this one until their deadline, and of a
-// group that it could not open, from their first collective on.
+// group that it could not open, from their first collective on. Then they are told that it has not opened the
+// group; if it does so later, its next call fails with what it has missed, and all go on together.
 //
 // gw_group_split, gw_group_agree, gw_group_reform and gw_group_knock wait, and have no form that does not:
 // inline functions cannot call them (WOULD_BLOCK). The other ways to open a group send nothing.

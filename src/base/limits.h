@@ -49,6 +49,7 @@ enum {
     LIMIT_FORKS_PER_PEER = 1000000,  // references that one worker holds to values of another
     LIMIT_COLLECTIVE_GROUPS = 4096,  // different groups of workers that one agent meets with
     LIMIT_GROUPS = 4096,             // that are open on one agent
+    LIMIT_GROUPS_UNOPENED = 256,     // that one agent leads and has not opened
     LIMIT_GROUP_KEYS = 65536,        // of collectives of one group
     LIMIT_GROUP_COLLECTIVES =
         1024,                    // of one member in one group, those that wait to enter included

@@ -115,12 +115,9 @@ static bool find_wait(const agent *a, sentence *t) {
 }
 
 // " (its collective 40 ended 61 s ago)".
-static void put_last(const agent *a, const collective_id *about, sentence *t) {
-    const gw_group *g = group_find_on_loop(a, about->group);
-    const history_record *last = g ? history_last_ended_on_loop(g, about->key) : NULL;
-    if (!g) {
-        sentence_put(t, " (it has not opened the group)");
-    } else if (last) {
+static void put_last(const gw_group *g, const agent *a, const collective_id *about, sentence *t) {
+    const history_record *last = history_last_ended_on_loop(g, about->key);
+    if (last) {
         sentence_put(t, " (its collective %llu", (unsigned long long)last->number);
         if (key_is_series(last->key)) series_put_key(g, last->key, t);
         sentence_put(t, " ended ");
@@ -138,10 +135,14 @@ static bool has_entered(const agent *a, const collective_id *about) {
 void doing_look_on_loop(const agent *a, const collective_id *about, doing *out) {
     *out = (doing){ .has_entered = has_entered(a, about) };
     sentence t = { out->text, 0, sizeof out->text };
-    if (find_runs(a, out, &t)) return;
-    if (!find_agreement(a, &t) && !find_call(a, &t) && !find_wait(a, &t))
+    const gw_group *g = group_find_on_loop(a, about->group);
+    bool waits = find_runs(a, out, &t);
+    if (!waits && !find_agreement(a, &t) && !find_call(a, &t) && !find_wait(a, &t))
         sentence_put(&t, "computes");
-    put_last(a, about, &t);
+    if (!g)
+        sentence_put(&t, " (it has not opened the group)");
+    else if (!waits)
+        put_last(g, a, about, &t);
 }
 
 // ---- Bytes --------------------------------------------------------------------------------------

@@ -47,10 +47,17 @@ void early_drop_on_loop(agent *a, early_message *x) {
     incoming_close_on_loop(a, early_open_on_loop(a, x));
 }
 
+static bool is_value(const early_message *x) {
+    return x->kind == KIND_ENTER || x->kind == KIND_PART;
+}
+
 void early_drop_below_on_loop(gw_group *g, uint64_t key, uint64_t next) {
-    list_each(l, &g->early) {
+    list_node *all = g->is_unopened ? &groups_of(g->agent)->early : &g->early;
+    list_each(l, all) {
         early_message *x = list_entry(l, early_message, link);
-        if (x->header.key == key && x->header.number < next) early_drop_on_loop(g->agent, x);
+        bool is_of = x->header.group == g->id && x->header.list == g->list && is_value(x);
+        if (is_of && x->header.key == key && x->header.number < next)
+            early_drop_on_loop(g->agent, x);
     }
 }
 
@@ -107,7 +114,7 @@ static void hand_over(groups *x, gw_group *g) {
         early_message *m = list_entry(l, early_message, link);
         if (m->header.group != g->id) continue;
         int from = m->from;
-        if (m->kind != KIND_ENTER && m->kind != KIND_PART) {
+        if (!is_value(m)) {
             take_early_verdict(g, m);
         } else if (m->header.list != g->list || group_index_of(g, from) < 0) {
             early_drop_on_loop(g->agent, m);
@@ -124,6 +131,7 @@ static void hand_over(groups *x, gw_group *g) {
 
 void early_hand_over_on_loop(gw_group *g) {
     groups *x = groups_of(g->agent);
+    unopened_hand_over_on_loop(g);
     hand_over(x, g);
     break_if_dropped(x, g);
 }

@@ -179,6 +179,21 @@ static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_gr
     return g;
 }
 
+// Its name is what the title has in quotes.
+gw_group *group_make_unopened(agent *a, const gw_worker *workers, int count, uint64_t id,
+                              const char *title) {
+    gw_group *g =
+        make_group(a, workers, count, GW_OPTIONS(gw_group_open_options, .name = title), NULL);
+    if (!g) return NULL;
+    g->id = id;
+    g->is_unopened = true;
+    snprintf(g->title, sizeof g->title, "%s", title);
+    const char *from = strchr(title, '"'), *to = strrchr(title, '"');
+    size_t size = from && to > from ? (size_t)(to - from - 1) : 0;
+    snprintf(g->name, sizeof g->name, "%.*s", (int)size, size ? from + 1 : "");
+    return g;
+}
+
 // Without memory they are not known, which no other member could know: so it is an error.
 static gw_status find_hosts_on_loop(gw_group *g, gw_error *error) {
     const char **addresses = mem_alloc((size_t)g->count * sizeof *addresses);

@@ -181,6 +181,7 @@ struct gw_group {
     agreements *agreements;  // NULL before the first one
     bool is_absent;          // GRP-18: this member
     bool is_over;            // there is a next generation
+    bool is_unopened;        // unopened.c: the program has not opened it
 
     // the leader's
     list_node reports;
@@ -302,6 +303,27 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
 void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_header *h);
 
 void group_refuse_list_on_loop(gw_group *g, int from);  // |from| has another list of members: GRP-9
+
+// ---- Groups that are led before they are opened: unopened.c -------------------------------------
+
+// group.c: one that only its leader's verdicts know. NULL without memory.
+gw_group *group_make_unopened(agent *a, const gw_worker *workers, int count, uint64_t id,
+                              const char *title);
+// What a report says of its group, for a leader that has not opened it; of who has closed it: nothing.
+void unopened_put_group(bytes *out, const gw_group *g);
+void unopened_put_none(bytes *out);
+bool unopened_skip_group(reader *in);
+bool unopened_names_unknown(const agent *a, const message *m);
+// That of |h|, if |from| is a member; NULL.
+gw_group *unopened_find_on_loop(const agent *a, int from, const group_header *h);
+// The same for a report, which begins it. NULL: what has come waits until the group is opened.
+gw_group *unopened_lead_on_loop(agent *a, int from, const group_header *h, const message *m);
+// Whether an enter or part means nothing any more, by a verdict or break: then |from| is told, if need be.
+bool unopened_is_over_on_loop(const agent *a, int from, uint8_t kind, const group_header *h);
+// |g| has just been opened: it goes on from where this worker has led it to.
+void unopened_hand_over_on_loop(gw_group *g);
+void unopened_lost_on_loop(agent *a, int rank);
+void unopened_close(agent *a);
 
 // ---- Early messages: early.c ---------------------------------------------------------------------
 

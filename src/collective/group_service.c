@@ -250,6 +250,7 @@ void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_hea
     if (!m) return;
     group_header_put(&m->head, &about);
     if (!leads) bytes_put_u8(&m->head, 0);
+    if (!leads) unopened_put_none(&m->head);
     encode_error(&m->head, &error);
     agree_send_on_loop(a, leads ? from : leader, m);
 }
@@ -270,6 +271,10 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
         incoming_close_on_loop(a, p);
         if (kind == KIND_ENTER && was->leader >= 0)
             group_refuse_closed_on_loop(a, from, was->leader, h);
+        return GW_OK;
+    }
+    if (!g && unopened_is_over_on_loop(a, from, kind, h)) {
+        incoming_close_on_loop(a, p);
         return GW_OK;
     }
     if (!g) return keep_unknown(a, from, kind, h, p, error);
@@ -305,14 +310,32 @@ static reader after_header(const message *m) {
     return reader_of(m->head.data + GROUP_HEADER_BYTES, m->head.size - GROUP_HEADER_BYTES);
 }
 
+static gw_status end_with(message *m, bool valid, gw_error *error) {
+    message_release(m);
+    return valid ? GW_OK : error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
+}
+
+// GRP-8: about a group that is not open here, and that this worker leads.
+static gw_group *find_led(agent *a, int from, const message *m, const group_header *h) {
+    if (m->kind >= KIND_PROPOSE || groups_find_closed_on_loop(a, h->group)) return NULL;
+    return m->kind == KIND_REPORT ? unopened_lead_on_loop(a, from, h, m)
+                                  : unopened_find_on_loop(a, from, h);
+}
+
 // About a group that is not open here. Who has not opened it answers queries all the same, since its
-// leader waits for all; the rest is kept until it is.
+// leader waits for all, and leads it; the rest is kept until it is.
 static gw_status unknown_received(agent *a, int from, message *m, const group_header *h,
                                   gw_error *error) {
     incoming *p;
     uint8_t kind = m->kind;
     bool valid = true, keeps = kind != KIND_QUERY && kind != KIND_ANSWER;
     const closed_group *was = groups_find_closed_on_loop(a, h->group);
+    gw_group *led = find_led(a, from, m, h);
+    if (led) {
+        reader in = after_header(m);
+        valid = verdict_received_on_loop(led, group_index_of(led, from), kind, h, &in);
+        return end_with(m, valid, error);
+    }
     if (kind == KIND_REPORT && was && was->leader == a->rank) {  // GRP-8
         group_refuse_closed_on_loop(a, from, was->leader, h);
         keeps = false;
@@ -320,11 +343,7 @@ static gw_status unknown_received(agent *a, int from, message *m, const group_he
     if (kind == KIND_QUERY) verdict_answer_unknown_on_loop(a, from, h);
     if (kind >= KIND_PROPOSE)
         valid = agree_unknown_received_on_loop(a, from, kind, h, after_header(m), &keeps);
-    if (!valid || !keeps) {
-        message_release(m);
-        return valid ? GW_OK
-                     : error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
-    }
+    if (!valid || !keeps) return end_with(m, valid, error);
     gw_status status = incoming_open_on_loop(a, from, m, 0, &p, error);
     if (status == GW_NO_MEMORY) early_dropped_on_loop(a, from, NULL, h, error);
     if (status) return status == GW_NO_MEMORY ? GW_OK : status;
@@ -359,32 +378,21 @@ static gw_status about_verdict(agent *a, int from, message *m, const group_heade
         valid = agree_received_on_loop(g, index, m->kind, h, in);
     else
         valid = verdict_received_on_loop(g, index, m->kind, h, in);
-    message_release(m);
-    return valid ? GW_OK : error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
+    return end_with(m, valid, error);
 }
 
 static gw_status received(agent *a, int from, message *m, gw_error *error) {
     reader in = reader_of(m->head.data, m->head.size);
     group_header h;
-    if (m->kind == KIND_KNOCK) {
-        bool known = knock_received_on_loop(a, from, &in);
-        message_release(m);
-        return known ? GW_OK
-                     : error_set(error, GW_PROTOCOL, "collective: a knock that means nothing");
-    }
-    if (m->kind == KIND_WHERE || m->kind == KIND_HERE) {
-        bool known = where_received_on_loop(a, from, m->kind, &in);
-        message_release(m);
-        return known ? GW_OK
-                     : error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
-    }
+    if (m->kind == KIND_KNOCK) return end_with(m, knock_received_on_loop(a, from, &in), error);
+    if (m->kind == KIND_WHERE || m->kind == KIND_HERE)
+        return end_with(m, where_received_on_loop(a, from, m->kind, &in), error);
     bool has_number = m->kind != KIND_BREAK && m->kind != KIND_ABSENT;
     bool valid = group_header_read(&in, &h) && (h.number > 0) == has_number;
     if (valid && (m->kind == KIND_ENTER || m->kind == KIND_PART))
         return value_received(a, from, m, &h, error);
     if (valid && !h.attachments_at) return about_verdict(a, from, m, &h, &in, error);
-    message_release(m);
-    return error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
+    return end_with(m, false, error);
 }
 
 // GRP-1
@@ -399,7 +407,8 @@ static size_t find_table(const message *m) {
 }
 
 static bool names_unknown(const agent *a, const message *m) {
-    return deferred_table_names_unknown(a, m, find_table(m)) || agree_names_unknown(a, m);
+    return deferred_table_names_unknown(a, m, find_table(m)) || agree_names_unknown(a, m) ||
+           unopened_names_unknown(a, m);
 }
 
 // ---- Ends ---------------------------------------------------------------------------------------
@@ -441,6 +450,7 @@ static void lost(agent *a, int rank) {
         early_message *m = list_entry(l, early_message, link);
         if (m->from == rank) early_drop_on_loop(a, m);
     }
+    unopened_lost_on_loop(a, rank);
     for (gw_group *g; (g = find_with(a, rank));) {
         gw_error error = *agent_member(a, rank)->why;
         error.status = GW_DISCONNECTED;
@@ -509,11 +519,17 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
     return GW_OK;
 }
 
+static void close_groups(agent *a) {
+    openings_close(a);
+    unopened_close(a);
+}
+
 static void free_state(void *state) {
     groups *x = state;
     map_fini(&x->groups);
     map_fini(&x->opened);
     map_fini(&x->worlds);
+    map_fini(&x->unopened);
     knock_free(x);
     mem_free(x->closed);
     mem_free(x);
@@ -534,6 +550,6 @@ const service group_service = {
     .lost = lost,
     .pending = list_pending,
     .stop = stop,
-    .close = openings_close,
+    .close = close_groups,
     .free = free_state,
 };

@@ -20,9 +20,10 @@ typedef struct closed_group {
 } closed_group;
 
 typedef struct groups {
-    map groups;       // by id
-    map opened;       // by name and list: how many there were
-    map worlds;       // opening.c: by list, with one count
+    map groups;    // by id
+    map opened;    // by name and list: how many there were
+    map worlds;    // opening.c: by list, with one count
+    map unopened;  // unopened.c: by id, groups that this worker leads all the same, with one count
     list_node early;  // of groups that are not open here
     // Of which groups that are not open here a message was dropped for want of memory: a ring of the last ones.
     uint64_t dropped[DROPPED_GROUPS];

@@ -92,7 +92,25 @@ static void put_signature(bytes *head, fuzz_input *in) {
     bytes_put_text(head, "here");
 }
 
-static void put_fields(bytes *head, uint8_t kind, fuzz_input *in) {
+// What a report says of its group: at times nothing, or what is not so.
+static void put_roster(bytes *head, const gw_group *g, fuzz_input *in) {
+    unsigned odd = fuzz_take(in, 16);
+    if (odd == 0) {
+        unopened_put_none(head);
+    } else if (odd > 3) {
+        unopened_put_group(head, g);
+    } else {
+        bytes_put_text(head, odd == 1 ? "group \"\n\"" : g->title);
+        bytes_put_u32(head, (uint32_t)g->count);
+        for (int i = 0; i < g->count; i++) {
+            unsigned which = fuzz_take(in, 8);
+            bytes_put_u32(head, which == 1 ? (uint32_t)draw_number(in) : (uint32_t)i);
+            bytes_put_u64(head, which == 2 ? draw_number(in) : g->members[i].incarnation);
+        }
+    }
+}
+
+static void put_fields(bytes *head, const gw_group *g, uint8_t kind, fuzz_input *in) {
     switch (kind) {
     case KIND_ENTER: put_signature(head, in); break;
     case KIND_PART: bytes_put_u32(head, (uint32_t)draw_number(in)); break;
@@ -106,7 +124,9 @@ static void put_fields(bytes *head, uint8_t kind, fuzz_input *in) {
         bytes_put_u64(head, draw_number(in));
         put_error(head, in);
         break;
-    case KIND_REPORT: bytes_put_u8(head, (uint8_t)fuzz_take(in, 3));  // fall through
+    case KIND_REPORT:
+        bytes_put_u8(head, (uint8_t)fuzz_take(in, 3));
+        put_roster(head, g, in);  // fall through
     case KIND_BREAK: put_error(head, in); break;
     default: break;
     }
@@ -170,7 +190,7 @@ static void say(gw_scope *s, gw_group *g, fuzz_input *in) {
         put_inquiry(head, g, kind, in);
     } else {
         put_header(head, g, kind, odd, in);
-        put_fields(head, kind, in);
+        put_fields(head, g, kind, in);
     }
     if (kind == KIND_ENTER || kind == KIND_PART) outgoing_put(&x, draw_value(s, in), &error);
     if (odd == 4 && head->size > GROUP_HEADER_BYTES) head->size -= fuzz_take(in, 16);

@@ -209,7 +209,7 @@ static void apply(gw_group *g, const verdict *v) {
 
 // Who has left one out is behind for good: so it says how far it is.
 static void put_place(const gw_group *g, uint64_t series, sentence *out) {
-    if (g->series_begun >= series) return;
+    if (g->series_begun >= series || g->is_unopened) return;
     sentence_put(out, "is at %s %llu, %llu behind, and ", g->series_name,
                  (unsigned long long)g->series_begun,
                  (unsigned long long)(series - g->series_begun));
@@ -389,6 +389,7 @@ static void tell_leader(gw_group *g, uint64_t key, uint64_t number, bool is_of_b
     }
     message *m = open_message(g, KIND_REPORT, key, number);
     if (m) bytes_put_u8(&m->head, is_of_before);
+    if (m) unopened_put_group(&m->head, g);
     if (m) encode_error(&m->head, error);
     send(g, g->members[LEADER].rank, m);
 }
@@ -441,7 +442,9 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
     switch (kind) {
     case KIND_REPORT:
         is_of_before = reader_u8(in);
-        if (g->self != LEADER || is_of_before > 1 || !read_error(in, &error)) return false;
+        if (g->self != LEADER || is_of_before > 1 || !unopened_skip_group(in) ||
+            !read_error(in, &error))
+            return false;
         take_report(g, h->key, h->number, is_of_before, &error);
         return true;
     case KIND_QUERY:
@@ -471,12 +474,14 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
 }
 
 void verdict_answer_unknown_on_loop(agent *a, int to, const group_header *h) {
+    doing own;
     message *m = agent_message_on_loop(a, KIND_ANSWER);
     if (!m) return;
     group_header_put(&m->head, h);
     bytes_put_u64(&m->head, 1);
     bytes_put_u8(&m->head, NOT_COME);
-    bytes_put_text(&m->head, "");
+    doing_look_on_loop(a, &(collective_id){ h->group, h->key, h->number }, &own);
+    bytes_put_text(&m->head, own.text);
     if (m->head.failed)
         message_release(m);
     else

@@ -67,6 +67,18 @@ static void disagree(gw_scope *s, gw_group *g) {
     gw_barrier(s, g);
 }
 
+// The leader opens the group when the others have given up, and all go on.
+static void open_late(gw_scope *s, gw_group *g) {
+    if (!gw_group_rank(g)) cluster_pause_ms(s, 500);
+    gw_scope_clear(s);
+    gw_worker all[2];
+    for (int i = 0; i < 2; i++) all[i] = gw_group_worker(s, g, i);
+    gw_group *late = gw_group_open(s, all, 2, .name = "late", .timeout_ms = TIMEOUT_MS);
+    gw_barrier(s, late, .timeout_ms = 50);  // of which the leader hears later
+    gw_scope_clear(s);
+    gw_barrier(s, late);
+}
+
 // They agree in a group that is well, and in one that is broken, and go on as the next generation.
 static void agree(gw_scope *s, gw_group *g) {
     gw_group_agree(s, g, 3);
@@ -194,6 +206,11 @@ static void verdicts_survive_failing_allocations(void **state) {
     fail_each(disagree);
 }
 
+static void groups_that_are_opened_late_survive_failing_allocations(void **state) {
+    (void)state;
+    fail_each(open_late);
+}
+
 static void agreements_survive_failing_allocations(void **state) {
     (void)state;
     fail_each(agree);
@@ -231,8 +248,9 @@ static void so_does_what_is_shared_out_anew(void **state) {
 
 GW_TESTS_WITH_LIMIT(group_memory, 120, reductions_survive_failing_allocations,
                     gatherings_survive_failing_allocations, letters_survive_failing_allocations,
-                    verdicts_survive_failing_allocations, agreements_survive_failing_allocations,
-                    knocks_survive_failing_allocations,
+                    verdicts_survive_failing_allocations,
+                    groups_that_are_opened_late_survive_failing_allocations,
+                    agreements_survive_failing_allocations, knocks_survive_failing_allocations,
                     passes_through_collectives_survive_failing_allocations,
                     replicas_survive_failing_allocations, sharded_steps_survive_failing_allocations,
                     so_do_gradients_that_are_shared_out_in_ranges, so_does_what_is_shared_out_anew);

@@ -1,0 +1,186 @@
+// Groups that this worker leads and its program has not opened, while others have: what ends for them ends by its
+// verdicts, so it leads without its program. Once that opens the group it goes on from there. GRP-8.
+#include "agent/deferred.h"
+#include "base/mem.h"
+#include "collective/groups_state.h"
+
+#include <string.h>
+
+enum { MEMBER_BYTES = 12 };
+
+static const char title_begins[] = "group \"";
+
+// ---- What a report says of its group ------------------------------------------------------------
+
+typedef struct roster {
+    char title[sizeof((gw_group *)0)->title];
+    uint32_t count;
+    const uint8_t *members;
+} roster;
+
+void unopened_put_group(bytes *out, const gw_group *g) {
+    bytes_put_text(out, g->title);
+    bytes_put_u32(out, (uint32_t)g->count);
+    for (int i = 0; i < g->count; i++) {
+        bytes_put_u32(out, (uint32_t)g->members[i].rank);
+        bytes_put_u64(out, g->members[i].incarnation);
+    }
+}
+
+void unopened_put_none(bytes *out) {
+    bytes_put_text(out, "");
+    bytes_put_u32(out, 0);
+}
+
+static bool read_roster(reader *in, roster *out) {
+    if (!reader_text(in, out->title, sizeof out->title)) return false;
+    out->count = reader_u32(in);
+    if (in->failed || out->count > LIMIT_WORKERS) return false;
+    out->members = reader_take(in, (size_t)out->count * MEMBER_BYTES);
+    return !in->failed;
+}
+
+bool unopened_skip_group(reader *in) {
+    roster ignored;
+    return read_roster(in, &ignored);
+}
+
+static group_peer member_at(const roster *x, uint32_t i) {
+    reader in = reader_of(x->members + (size_t)i * MEMBER_BYTES, MEMBER_BYTES);
+    group_peer p = { .rank = (int)(reader_u32(&in) & INT32_MAX) };
+    p.incarnation = reader_u64(&in);
+    return p;
+}
+
+static bool find_roster(const message *m, roster *out) {
+    if (m->kind != KIND_REPORT || m->head.size < GROUP_HEADER_BYTES) return false;
+    reader in = reader_of(m->head.data + GROUP_HEADER_BYTES, m->head.size - GROUP_HEADER_BYTES);
+    reader_u8(&in);
+    return read_roster(&in, out);
+}
+
+bool unopened_names_unknown(const agent *a, const message *m) {
+    roster x;
+    if (!find_roster(m, &x)) return false;
+    for (uint32_t i = 0; i < x.count; i++)
+        if (deferred_is_unknown(a, (uint64_t)member_at(&x, i).rank)) return true;
+    return false;
+}
+
+// ---- Leading ------------------------------------------------------------------------------------
+
+gw_group *unopened_find_on_loop(const agent *a, int from, const group_header *h) {
+    gw_group *g = map_find(&groups_of(a)->unopened, h->group);
+    return g && g->list == h->list && group_index_of(g, from) >= 0 ? g : NULL;
+}
+
+// Of members that all live: with one that is lost the group is broken on the others.
+static bool find_worker(const agent *a, group_peer p, gw_worker *out) {
+    const member *m = p.rank < a->member_count ? agent_member(a, p.rank) : NULL;
+    if (!m || !m->known || m->lost || m->worker.incarnation != p.incarnation) return false;
+    *out = m->worker;
+    return true;
+}
+
+// The members' hash is that of their list, and this worker leads them.
+static bool find_workers(const agent *a, int from, uint64_t list, const roster *x,
+                         group_peer *peers, gw_worker *out) {
+    bool seen[LIMIT_WORKERS] = { false };
+    for (uint32_t i = 0; i < x->count; i++) {
+        peers[i] = member_at(x, i);
+        if (!find_worker(a, peers[i], &out[i]) || seen[peers[i].rank]) return false;
+        seen[peers[i].rank] = true;
+    }
+    return x->count && peers[0].rank == a->rank && seen[from] &&
+           group_list_of(peers, (int)x->count) == list;
+}
+
+static gw_group *make(agent *a, int from, const group_header *h, const roster *x) {
+    group_peer *peers = mem_alloc((x->count + 1) * sizeof *peers);
+    gw_worker *workers = mem_alloc((x->count + 1) * sizeof *workers);
+    gw_group *g = NULL;
+    if (peers && workers && find_workers(a, from, h->list, x, peers, workers))
+        g = group_make_unopened(a, workers, (int)x->count, h->group, x->title);
+    mem_free(peers);
+    mem_free(workers);
+    return g;
+}
+
+gw_group *unopened_lead_on_loop(agent *a, int from, const group_header *h, const message *m) {
+    groups *all = groups_of(a);
+    roster x;
+    gw_group *g = unopened_find_on_loop(a, from, h);
+    if (g || map_find(&all->unopened, h->group)) return g;
+    if (all->unopened.count >= LIMIT_GROUPS_UNOPENED || a->phase == AGENT_LEFT) return NULL;
+    if (!find_roster(m, &x) || strncmp(x.title, title_begins, strlen(title_begins)) != 0 ||
+        !sentence_may_quote(x.title))
+        return NULL;
+    g = make(a, from, h, &x);
+    if (!g || map_put(&all->unopened, h->group, g)) return g;
+    group_release_on_loop(g);
+    return NULL;
+}
+
+bool unopened_is_over_on_loop(const agent *a, int from, uint8_t kind, const group_header *h) {
+    gw_group *g = unopened_find_on_loop(a, from, h);
+    if (!g) return false;
+    if (g->broken.status && kind == KIND_ENTER) verdict_send_break_on_loop(g, from, &g->broken);
+    const sequence *t = group_find_sequence_on_loop(g, h->key);
+    return g->broken.status || (t && h->number < t->next) || series_find_verdict_on_loop(g, h->key);
+}
+
+// ---- The end of it ------------------------------------------------------------------------------
+
+static void refuse_list(gw_group *g, const gw_group *other) {
+    for (int i = 0; i < other->count; i++)
+        if (i != other->self) group_refuse_list_on_loop(g, other->members[i].rank);
+}
+
+// All that verdicts have said, and those that are still to come.
+static void give_all(gw_group *from, gw_group *to) {
+    to->broken = from->broken;
+    to->backend_is_down = from->backend_is_down;
+    to->main = from->main;
+    from->main.why = NULL;
+    map sequences = to->sequences;
+    to->sequences = from->sequences;
+    from->sequences = sequences;
+    to->verdicts = from->verdicts;
+    to->verdict_count = from->verdict_count;
+    from->verdicts = NULL;
+    for (list_node *l; (l = list_take(&from->reports));) list_append(&to->reports, l);
+    to->testimonies = from->testimonies;
+    to->missing = from->missing;
+    from->testimonies = NULL;
+}
+
+void unopened_hand_over_on_loop(gw_group *g) {
+    gw_group *was = map_take(&groups_of(g->agent)->unopened, g->id);
+    if (!was) return;
+    if (was->list == g->list)
+        give_all(was, g);
+    else
+        refuse_list(g, was);
+    group_release_on_loop(was);
+}
+
+static gw_group *find_with(const agent *a, int rank) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&groups_of(a)->unopened, &i));)
+        if (group_index_of(e->value, rank) >= 0) return e->value;
+    return NULL;
+}
+
+void unopened_lost_on_loop(agent *a, int rank) {
+    for (gw_group *g; (g = find_with(a, rank));) {
+        map_take(&groups_of(a)->unopened, g->id);
+        group_release_on_loop(g);
+    }
+}
+
+void unopened_close(agent *a) {
+    groups *x = groups_of(a);
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&x->unopened, &i)); i = 0)
+        handle_release(map_take(&x->unopened, e->key));
+}
