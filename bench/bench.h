@@ -13,6 +13,10 @@ typedef struct samples {
 
 void samples_add(samples *out, double us);
 
+// Members of |g| that all give as many |times|: those of the slowest become rank 0's samples.
+void samples_add_slowest(gw_scope *root, samples *out, gw_group *g, const double *times,
+                         int64_t count);
+
 double now_us(void);  // monotonic
 
 typedef struct bench_case {
@@ -33,7 +37,7 @@ int bench_print_plans(char **names, int count);
 // Each file's cases end with a nameless one.
 extern const bench_case floor_cases[], op_cases[], rpc_cases[], bulk_cases[], start_cases[],
     dist_cases[], rl_cases[], tls_cases[], strangers_cases[], collective_cases[], ddp_cases[],
-    ddp_rpc_cases[], loss_cases[];
+    ddp_rpc_cases[], zero_cases[], loss_cases[];
 extern const bench_case link_cases[];  // between hosts: bench/links runs them
 void ddp_overlap_compute(gw_scope *root, samples *out),
     ddp_overlap_exchange(gw_scope *root, samples *out),

@@ -1,4 +1,4 @@
-// gw-bench [--list] [--counts] [--bind] [--plans] [name...]: runs the cases whose names begin with one of the names, or
+// gw-bench [--list] [--counts] [--bind] [--tcp] [name...]: runs the cases whose names begin with one of the names, or
 // all of them.
 #include "bench.h"
 
@@ -17,11 +17,11 @@
 #include <time.h>
 #include <unistd.h>
 
-static const bench_case *const all_cases[] = { floor_cases, op_cases,      start_cases,
-                                               rpc_cases,   bulk_cases,    dist_cases,
-                                               rl_cases,    tls_cases,     collective_cases,
-                                               ddp_cases,   ddp_rpc_cases, strangers_cases,
-                                               loss_cases };
+static const bench_case *const all_cases[] = { floor_cases,     op_cases,      start_cases,
+                                               rpc_cases,       bulk_cases,    dist_cases,
+                                               rl_cases,        tls_cases,     collective_cases,
+                                               ddp_cases,       ddp_rpc_cases, zero_cases,
+                                               strangers_cases, loss_cases };
 
 typedef struct job_counts {
     uint64_t messages;
@@ -44,6 +44,13 @@ void samples_add(samples *out, double us) {
         out->capacity = capacity;
     }
     out->us[out->count++] = us;
+}
+
+void samples_add_slowest(gw_scope *root, samples *out, gw_group *g, const double *times,
+                         int64_t count) {
+    gw_tensor *slowest = gw_all_reduce(root, g, gw_from(root, times, count), GW_MAX);
+    const double *us = gw_data(slowest);
+    for (int i = 0; i < count && gw_ok(root) && gw_group_rank(g) == 0; i++) samples_add(out, us[i]);
 }
 
 static int by_size(const void *a, const void *b) {
@@ -194,29 +201,45 @@ static bool is_wanted(const char *name, char **wanted, int count) {
     return count == 0;
 }
 
+static const char usage[] = "usage: gw-bench [--list] [--counts] [--bind] [--tcp] [name...]\n"
+                            "       gw-bench --plans [operation...]\n"
+                            "Prints \"case median_us min_us\" for each case that begins with a "
+                            "name. --list lists them; --counts\n"
+                            "adds what a sample has cost; --bind gives each process a processor; "
+                            "--tcp has processes speak TCP,\n"
+                            "and lend nothing, on one host, too. --plans prints what each plan of "
+                            "a collective takes, of those\n"
+                            "named or all.";
+
+static bool lists;
+
+static bool take_flag(const char *text) {
+    if (strcmp(text, "--list") == 0)
+        lists = true;
+    else if (strcmp(text, "--counts") == 0)
+        shows_counts = true;
+    else if (strcmp(text, "--bind") == 0)
+        binds = true;
+    else
+        return strcmp(text, "--tcp") == 0 && setenv("GW_TRANSPORT", "tcp", 1) == 0;
+    return true;
+}
+
 int main(int argc, char **argv) {
-    bool list = argc > 1 && strcmp(argv[1], "--list") == 0;
     if (argc > 1 && strcmp(argv[1], "--plans") == 0) return bench_print_plans(argv + 2, argc - 2);
     if (argc > 2 && strcmp(argv[1], "--join") == 0) return join_case(argv[2]);
-    shows_counts = argc > 1 && strcmp(argv[1], "--counts") == 0;
-    binds = argc > 1 && strcmp(argv[1], "--bind") == 0;
-    int first = list || shows_counts || binds ? 2 : 1;
-    if (argc > 1 && argv[1][0] == '-' && first == 1) {
-        puts("usage: gw-bench [--list] [--counts] [--bind] [--plans] [name...]\nPrints \"case "
-             "median_us "
-             "min_us\" for "
-             "each case "
-             "that begins with a name; --bind gives each process a processor; --plans prints what "
-             "each plan of a collective takes, "
-             "of those named or all.");
-        return strcmp(argv[1], "--help") == 0 ? 0 : 2;
+    int first = 1;
+    while (first < argc && take_flag(argv[first])) first++;
+    if (first < argc && argv[first][0] == '-') {
+        puts(usage);
+        return strcmp(argv[first], "--help") == 0 ? 0 : 2;
     }
     int failed = 0, found = 0;
     for (size_t i = 0; i < sizeof all_cases / sizeof *all_cases; i++) {
         for (const bench_case *c = all_cases[i]; c->name; c++) {
             if (!is_wanted(c->name, argv + first, argc - first)) continue;
             found++;
-            if (list)
+            if (lists)
                 puts(c->name);
             else
                 failed |= bench_run(c);

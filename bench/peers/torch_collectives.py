@@ -24,8 +24,7 @@ def cases(members):
         yield "collective.letter_8B_n2", "letter", 2, 1000
     for operation in OPERATIONS:
         for size, (numbers, samples) in SIZES.items():
-            if operation == "all_reduce" or size != "100MB":
-                yield f"collective.{operation}_{size}_n{members}", operation, numbers, samples
+            yield f"collective.{operation}_{size}_n{members}", operation, numbers, samples
 
 
 def echo(dist, x):

@@ -5,7 +5,8 @@ bench/ddp_rpc.c make them: prints "case median_us min_us".
     python3 bench/peers/torch_ddp.py [case...]
 
 A case is measured if its name begins with one of those given: ddp.step_tiny_n2. A sample is the time that the slowest member takes
-from a barrier on. PyTorch computes with one thread.
+from a barrier on. PyTorch computes with one thread. zero.train_* prints as zero.resident_* how many MB the fullest process holds behind
+a step beyond what it held before it had a model.
 """
 import os
 import random
@@ -16,7 +17,7 @@ import traceback
 
 # Layers, width, batch, samples.
 CHAINS = {"ddp.step_tiny": (2, 16, 8, 400), "ddp.step_4MB": (4, 512, 8, 60), "ddp.step_100MB": (25, 1024, 8, 10),
-          "zero.step_100MB": (25, 1024, 1, 10)}
+          "zero.step_100MB": (25, 1024, 1, 10), "zero.train_plain_100MB": (25, 1024, 8, 10), "zero.train_1_100MB": (25, 1024, 8, 10)}
 WARM = 5
 DDP_RPC = "app.ddp_rpc.step"
 EMBEDDINGS, FEATURES, CLASSES, STEPS = 100, 16, 8, 300
@@ -36,29 +37,40 @@ def print_slowest(torch, dist, case, times, group=None):
         print(f"{case} {slowest.median().item():.2f} {slowest.min().item():.2f}", flush=True)
 
 
+def resident_mb():
+    with open("/proc/self/statm") as f:
+        return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE") / 1e6
+
+
 def time_steps(torch, dist, name):
     layers, width, batch, samples = CHAINS[name]
+    before = resident_mb()
     model = chain(torch, layers, width)
     x, y, times = torch.rand(batch, width), torch.rand(batch, width), []
-    is_sharded = name.startswith("zero")
-    if is_sharded:
+    is_alone = name.startswith("zero.step")  # the optimizer, without the passes
+    if not is_alone:
+        model = torch.nn.parallel.DistributedDataParallel(model)
+    if name.startswith(("zero.step", "zero.train_1")):
         from torch.distributed.optim import ZeroRedundancyOptimizer
         opt = ZeroRedundancyOptimizer(model.parameters(), torch.optim.Adam, lr=1e-3)
+    elif name.startswith("zero"):
+        opt = torch.optim.Adam(model.parameters(), lr=1e-3)
     else:
-        model = torch.nn.parallel.DistributedDataParallel(model)
         opt = torch.optim.SGD(model.parameters(), lr=0.01)
     for i in range(samples + WARM):
         opt.zero_grad()
-        if not is_sharded:
+        if not is_alone:
             dist.barrier()
             start = time.perf_counter()
         torch.nn.functional.mse_loss(model(x), y).backward()
-        if is_sharded:
+        if is_alone:
             dist.barrier()
             start = time.perf_counter()
         opt.step()
         if i >= WARM:
             times.append((time.perf_counter() - start) * 1e6)
+    if name.startswith("zero.train"):
+        print_slowest(torch, dist, f"{name.replace('train', 'resident')}_n{dist.get_world_size()}", [resident_mb() - before])
     print_slowest(torch, dist, f"{name}_n{dist.get_world_size()}", times)
 
 
@@ -147,9 +159,9 @@ def run(body, members, cases):
 def main():
     wanted, failed = sys.argv[1:], False
     for members in (2, 4):
-        cases = [name for name in CHAINS if not wanted or any(f"{name}_n{members}".startswith(w) for w in wanted)]
-        if cases:
-            failed |= run(work, members, cases)
+        for name in CHAINS:  # each in processes of its own
+            if not wanted or any(f"{name}_n{members}".startswith(w) for w in wanted):
+                failed |= run(work, members, [name])
     if not wanted or any(DDP_RPC.startswith(w) for w in wanted):
         failed |= run(work_ddp_rpc, 4, [])
     return 1 if failed else 0

@@ -106,7 +106,7 @@ int main(int argc, char **argv) {
     MPI_Comm_size(MPI_COMM_WORLD, &members);
     if (members == 2 && is_wanted("collective.letter_8B_n2", argv + 1)) measure_letters(rank);
     for (int o = 0; o < OPERATIONS; o++) {
-        for (int i = 0; i < (o == BARRIER ? 1 : o == ALL_REDUCE ? SIZES : SIZES - 1); i++) {
+        for (int i = 0; i < (o == BARRIER ? 1 : SIZES); i++) {
             char name[64];
             snprintf(name, sizeof name, "collective.%s%s%s_n%d", operations[o],
                      o == BARRIER ? "" : "_", o == BARRIER ? "" : sizes[i].name, members);
