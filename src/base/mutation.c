@@ -67,6 +67,14 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_DECISION_NOT_STORED] = "decision_not_stored",
     [MUTATION_CIRCLE_NOT_PROVEN] = "circle_not_proven",
     [MUTATION_OLD_VIEW_IN_REFORM] = "old_view_in_reform",
+    [MUTATION_LANE_THAT_IS_FREE] = "lane_that_is_free",
+    [MUTATION_LANE_OVERTAKEN] = "lane_overtaken",
+    [MUTATION_NOT_DRAINED] = "not_drained",
+    [MUTATION_DRAINED_UNMET] = "drained_unmet",
+    [MUTATION_EARLY_REVERSED] = "early_reversed",
+    [MUTATION_EARLY_BREAK_FORGOTTEN] = "early_break_forgotten",
+    [MUTATION_EARLY_STEP_KEPT] = "early_step_kept",
+    [MUTATION_RANGE_FROM_ZERO] = "range_from_zero",
     [MUTATION_LIMIT_AFTER_ALLOCATION] = "limit_after_allocation",
 };
 

@@ -102,6 +102,20 @@ typedef enum mutation {
     MUTATION_CIRCLE_NOT_PROVEN,       // one in a circle may have entered what it is awaited in
     MUTATION_OLD_VIEW_IN_REFORM,      // the next generation of a group has those that are lost
 
+    // backends
+    MUTATION_LANE_THAT_IS_FREE,  // a collective takes the lane that is free on this member
+    MUTATION_LANE_OVERTAKEN,     // what has been entered by all begins, whatever comes before it
+    MUTATION_NOT_DRAINED,        // what a verdict has ended is begun no more by who has not
+    MUTATION_DRAINED_UNMET,      // what a verdict has ended goes on, also if some never enter it
+
+    // what comes before a member has entered, or opened the group
+    MUTATION_EARLY_REVERSED,         // is handed over in another order
+    MUTATION_EARLY_BREAK_FORGOTTEN,  // if it is no value, it is not handed over
+
+    // sharded optimizers
+    MUTATION_EARLY_STEP_KEPT,  // what was prepared stays, though the gradient was changed since
+    MUTATION_RANGE_FROM_ZERO,  // the ranges of a gradient all begin with its first number
+
     // limits
     MUTATION_LIMIT_AFTER_ALLOCATION,  // memory is taken before its size is checked
 

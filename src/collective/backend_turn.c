@@ -5,6 +5,7 @@
 
 #include "agent/agent.h"
 #include "base/mem.h"
+#include "base/mutation.h"
 #include "base/status.h"
 
 typedef struct backend_lane {
@@ -17,8 +18,10 @@ typedef struct backend_lane {
 // Collectives without a key and those of series may be called by different threads: which comes first is
 // not the same on all members.
 static int choose_lane(const run *r) {
-    int each = r->group->backend->lanes / 2;
-    return (key_is_series(r->key) ? each : 0) + (int)(r->number % (uint64_t)each);
+    int each = r->group->backend->lanes / 2, first = key_is_series(r->key) ? each : 0;
+    for (int i = 0; has_mutation(MUTATION_LANE_THAT_IS_FREE) && i < each; i++)
+        if (!r->group->lanes[first + i].turn) return first + i;
+    return first + (int)(r->number % (uint64_t)each);
 }
 
 static backend_lane *lane_of(const run *r) {
@@ -30,6 +33,7 @@ static bool is_before(const run *a, const run *b) {
 }
 
 static bool has_one_ahead(const list_node *list, const run *r) {
+    if (has_mutation(MUTATION_LANE_OVERTAKEN)) return false;
     list_each(l, list) {
         const run *x = list_entry(l, run, link);
         if (x->backend && run_is_at_work(x) && x->backend->lane == r->backend->lane &&
@@ -147,9 +151,10 @@ void backend_run_forget_on_loop(run *r) {
 // What members do not have alike is begun by none, and told to be so by the enters of all.
 bool backend_run_drains_on_loop(const run *r, uint64_t all) {
     if (!r->backend || r->state != RUN_UNDER_WAY || r->group->backend_is_down) return false;
+    if (has_mutation(MUTATION_NOT_DRAINED) && !r->backend->has_queued) return false;
     for (int i = 0; i < r->group->count; i++)
         if (r->partners[i].differs) return false;
-    return r->number < all;
+    return r->number < all || has_mutation(MUTATION_DRAINED_UNMET);
 }
 
 run *backend_find_draining_on_loop(const gw_group *g, uint64_t key, uint64_t number) {

@@ -1,5 +1,6 @@
 // What comes of a collective before this member has entered it, or has opened its group, waits here.
 #include "base/mem.h"
+#include "base/mutation.h"
 #include "collective/agree.h"
 #include "collective/groups_state.h"
 
@@ -115,7 +116,7 @@ static void hand_over(groups *x, gw_group *g) {
         if (m->header.group != g->id) continue;
         int from = m->from;
         if (!is_value(m)) {
-            take_early_verdict(g, m);
+            if (!has_mutation(MUTATION_EARLY_BREAK_FORGOTTEN)) take_early_verdict(g, m);
         } else if (m->header.list != g->list || group_index_of(g, from) < 0) {
             early_drop_on_loop(g->agent, m);
             group_refuse_list_on_loop(g, from);
@@ -124,7 +125,10 @@ static void hand_over(groups *x, gw_group *g) {
             verdict_send_break_on_loop(g, from, &g->broken);
         } else {
             list_remove(l);
-            list_append(&g->early, l);
+            if (has_mutation(MUTATION_EARLY_REVERSED))
+                list_prepend(&g->early, l);
+            else
+                list_append(&g->early, l);
         }
     }
 }

@@ -44,7 +44,8 @@ static gw_tensor *numbers_of(gw_scope *s, const ddp_pass *r, kept_part p, gw_dty
     if (!x) return gw_zeros_with(s, dtype, (gw_shape){ 1, &p.count });
     int64_t all = x->numel;
     x = gw_reshape_with(s, x, (gw_shape){ 1, &all });
-    return p.count == all ? x : gw_slice(s, x, 0, p.first, p.first + p.count, 1);
+    int64_t first = has_mutation(MUTATION_RANGE_FROM_ZERO) ? 0 : p.first;
+    return p.count == all ? x : gw_slice(s, x, 0, first, first + p.count, 1);
 }
 
 static bool rides(const ddp_pass *r, int b) {

@@ -1,5 +1,6 @@
 // Collectives that a backend carries, in the simulator: what it lacks, how many are under way in it, and how
 // they end (src/testing/memory_backend.h).
+#include "base/map.h"
 #include "testing/cluster.h"
 #include "testing/memory_backend.h"
 #include "testing/testing.h"
@@ -224,9 +225,13 @@ static void start_many(gw_scope *s, int rank, void *context) {
     }
 }
 
+static void start_many_by_seed(uint64_t seed, void *context) {
+    run_over_memory(seed, 3, start_many, context);
+}
+
 static void calls_are_started_in_one_order(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 10; seed++) run_over_memory(seed, 3, start_many, NULL);
+    testing_for_seeds(10, start_many_by_seed, NULL);
 }
 
 // ---- Side by side -------------------------------------------------------------------------------
@@ -337,9 +342,87 @@ static void cancel_midway(gw_scope *s, int rank, void *context) {
     }
 }
 
+static void cancel_midway_by_seed(uint64_t seed, void *context) {
+    (void)context;
+    run_over_memory(seed, 3, cancel_midway, &seed);
+}
+
 static void what_was_begun_is_not_taken_for_what_comes_later(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 200; seed++) run_over_memory(seed, 3, cancel_midway, &seed);
+    testing_for_seeds(200, cancel_midway_by_seed, NULL);
+}
+
+// Members begin several, one comes late to some of them, and one cancels one at any time. What has succeeded
+// is the same call on all.
+enum { ROUNDS = 4, AT_ONCE = 6 };
+
+static int choose(uint64_t seed, int what, int below) {
+    return (int)(hash_u64(seed * 1000 + (uint64_t)what) % (uint64_t)below);
+}
+
+static void expect_cancelled(gw_scope *s) {
+    if (gw_scope_error(s)->status != GW_CANCELLED) fail_msg("%s", gw_scope_error(s)->text);
+    gw_scope_clear(s);
+}
+
+// As many as it has begun: a call that fails with the verdict is the last.
+static int begin_some(gw_scope *s, gw_group *m, int rank, uint64_t x, gw_future *fs[AT_ONCE]) {
+    int late = choose(x, 1, 4), late_at = choose(x, 2, AT_ONCE), i = 0;
+    for (; i < AT_ONCE; i++) {
+        if (rank == late && i == late_at) wait_ms(s, 1 + choose(x, 3, 60));
+        gw_tensor *own = gw_full(s, GW_I64, 100 * rank + i, 2);
+        fs[i] = choose(x, 10 + i, 3) ? gw_all_gather_async(s, m, own)
+                                     : gw_all_reduce_async(s, m, own, GW_SUM);
+        if (gw_ok(s)) continue;
+        expect_cancelled(s);
+        break;
+    }
+    return i;
+}
+
+static void expect_result(gw_scope *s, gw_value v, uint64_t x, int i) {
+    if (!gw_ok(s)) {
+        expect_cancelled(s);
+        return;
+    }
+    const int64_t *at = gw_data(gw_tensor_of(s, v));
+    bool gathers = choose(x, 10 + i, 3) != 0;
+    for (int k = 0; gathers && k < 3; k++) assert_int_equal(at[(ptrdiff_t)2 * k + 1], 100 * k + i);
+    if (!gathers) assert_int_equal(at[1], 300 + 3 * i);
+}
+
+static void end_some(gw_scope *root, int rank, void *context) {
+    const uint64_t *seed = context;
+    gw_group *m = open_over_memory(root, false), *g = gw_group_world(root);
+    for (int round = 0; round < ROUNDS; round++) {
+        uint64_t x = *seed * ROUNDS + (uint64_t)round;
+        gw_future *fs[AT_ONCE];
+        gw_scope *s = gw_scope_open(root);
+        int begun = begin_some(s, m, rank, x, fs);
+        if (begun && rank == choose(x, 4, 3)) {
+            wait_ms(s, 1 + choose(x, 5, 60));
+            gw_cancel(s, fs[choose(x, 6, begun)]);
+        }
+        for (int i = 0; i < begun; i++) expect_result(s, gw_wait(s, fs[i]), x, i);
+        gw_scope_close_up(s);
+        wait_ms(root, 3000);  // a verdict ends what is called before it comes
+        gw_barrier(root, g);
+        for (int i = 0; i < 4; i++) expect_sum(root, m);
+    }
+}
+
+static void end_some_by_seed(uint64_t seed, void *context) {
+    (void)context;
+    cluster_options o = { .world_size = 3, .network = sim_varied(seed, 0) };
+    if (o.network.delay_max_us > 20000) o.network.delay_max_us = 20000;
+    memory_backend_reset();
+    cluster_run(seed, o, end_some, &seed);
+    assert_int_equal(memory_backend_counts.under_way, 0);
+}
+
+static void all_begin_the_same_wherever_it_ends(void **state) {
+    (void)state;
+    testing_for_seeds(100, end_some_by_seed, NULL);
 }
 
 static void differ(gw_scope *s, int rank, void *context) {
@@ -400,12 +483,14 @@ static void fail_before(gw_scope *s, int rank, void *context) {
     }
 }
 
+static void fail_before_by_seed(uint64_t seed, void *context) {
+    run_over_memory(seed, 3, fail_before, context);
+    assert_int_equal(memory_backend_counts.aborted, 0);
+}
+
 static void a_scope_that_has_failed_begins_nothing(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 30; seed++) {
-        run_over_memory(seed, 3, fail_before, NULL);
-        assert_int_equal(memory_backend_counts.aborted, 0);
-    }
+    testing_for_seeds(30, fail_before_by_seed, NULL);
 }
 
 // The backend does not end the first call for longer than anybody waits. In other lanes the group goes on,
@@ -547,7 +632,8 @@ GW_TESTS(backend_sim, a_backend_gives_the_bits_of_sessions, a_backend_may_add_in
          types_and_sums_that_a_backend_lacks_are_made_here, a_backend_with_keys_needs_no_order,
          calls_are_started_in_one_order, two_collectives_are_under_way_at_once,
          buckets_are_under_way_side_by_side, what_was_begun_is_not_taken_for_what_comes_later,
-         verdicts_are_those_of_any_group, who_leaves_breaks_the_group,
-         a_scope_that_has_failed_begins_nothing, a_deadline_holds_while_the_backend_works,
-         shutdown_waits_for_what_drains, a_fault_of_the_backend_breaks_the_group,
+         all_begin_the_same_wherever_it_ends, verdicts_are_those_of_any_group,
+         who_leaves_breaks_the_group, a_scope_that_has_failed_begins_nothing,
+         a_deadline_holds_while_the_backend_works, shutdown_waits_for_what_drains,
+         a_fault_of_the_backend_breaks_the_group,
          a_backend_that_survives_no_loss_opens_nothing_after_one, unknown_backends_are_refused);
