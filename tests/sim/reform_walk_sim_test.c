@@ -48,6 +48,7 @@ typedef struct walk {
     int members;  // at first; the others knock
     int count;
     uint64_t begun, ended, left;  // nodes, as bits: that take no more steps
+    uint64_t shut_out;            // of these, that could not open the group: one was lost before
     int leaver, leaves_at;
     fact facts[TABLE];
     int fact_count;
@@ -83,11 +84,23 @@ static bool remember(walk *w, const char *what, uint64_t place, uint64_t content
     return true;
 }
 
+// Who has no group proposes nothing, and lives: the others wait for it until their deadline.
+static bool names_one_shut_out(const walk *w, const gw_error *e) {
+    char name[32];
+    bool is = false;
+    for (int i = 0; i < w->members && !is; i++) {
+        snprintf(name, sizeof name, "; w%d has not come", i);
+        is = w->shut_out >> i & 1 && strstr(e->text, name);
+    }
+    return is && e->status == GW_TIMEOUT;
+}
+
 static bool is_explained(const walk *w, const gw_error *e) {
     blame_facts facts = { .sim = w->sim,
                           .count = w->count,
                           .ended = w->ended | ~w->begun,
                           .lost_most = w->kind >= WALK_STOPS };
+    if (names_one_shut_out(w, e)) return true;
     if (strstr(e->text, "knocks no more") || strstr(e->text, "has given up")) return true;
     if (e->status == GW_MISMATCH && strstr(e->text, "re-forms it")) return w->kind != WALK_CALM;
     if (e->status != GW_DISCONNECTED && e->status != GW_FENCED) return false;
@@ -252,6 +265,10 @@ static void run_member(gw_scope *root, int rank, void *context) {
     if (gw_ok(life)) {
         enter(&p, g);
         go(&p);
+    } else if (rank < w->members && !is_ghost(root)) {
+        if (!is_explained(w, gw_scope_error(life)))
+            fail_msg("w%d, opening: nothing explains \"%s\"", rank, gw_scope_error(life)->text);
+        w->shut_out |= UINT64_C(1) << rank;
     }
     w->left |= UINT64_C(1) << rank;
     gw_scope_clear(life);
