@@ -63,8 +63,10 @@ typedef struct backend {
     uint32_t operations;  // bits of |operation|
     uint32_t ops;         // bits of combine_op, for all_reduce
     uint32_t dtypes;      // bits of gw_dtype, for all_reduce; all are moved
-    uint64_t bytes_max;  // of what one call has of all members; a larger sum goes over the sessions
-    uint32_t devices;    // bits of gw_device; what lies on none of them goes over the sessions
+    // Of what one call has of all members, at least LIMIT_WORKERS * 8. A larger sum goes over the sessions, and what is
+    // larger of broadcasts and gatherings goes in several calls; of all_to_all it breaks the group.
+    uint64_t bytes_max;
+    uint32_t devices;  // bits of gw_device; what lies on none of them goes over the sessions
     uint32_t guarantees;
     // How many collectives it carries side by side, at least 2: one is under way in each lane, and all
     // members start those of a lane in one order. Half of them are for series.

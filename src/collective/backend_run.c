@@ -279,6 +279,15 @@ static gw_tensor *open_from_head(run *r) {
     return NULL;
 }
 
+// False: there is none.
+static bool broadcast_piece(run *r, uint64_t at) {
+    struct backend_run *b = r->backend;
+    uint64_t size = tensor_size(b->result), max = r->group->backend->bytes_max;
+    if (at && at >= size) return false;
+    broadcast(b, bytes_of(b->result) + at, size - at < max ? size - at : max);
+    return true;
+}
+
 static bool broadcast_from_root(run *r) {
     struct backend_run *b = r->backend;
     bool is_root = r->signature.root == r->group->self;
@@ -289,9 +298,9 @@ static bool broadcast_from_root(run *r) {
         return true;
     case 1:
         b->result = is_root ? gw_clone(r->scope, r->own) : open_from_head(r);
-        if (gw_ok(r->scope)) broadcast(b, bytes_of(b->result), tensor_size(b->result));
+        if (gw_ok(r->scope)) broadcast_piece(r, 0);
         return true;
-    default: return false;
+    default: return broadcast_piece(r, (uint64_t)(b->phase - 1) * r->group->backend->bytes_max);
     }
 }
 
@@ -313,8 +322,37 @@ static bool open_result(run *r, bool has) {
     return b->result;
 }
 
+// What one call cannot carry comes in pieces, each of one member: all members know how much each of them has.
+static bool fits_one_call(const run *r) {
+    uint64_t total = 0;
+    for (int i = 0; i < r->group->count; i++)
+        if (__builtin_add_overflow(total, r->backend->member_bytes[i], &total)) return false;
+    return total <= r->group->backend->bytes_max;
+}
+
+// The next one. False: there is none.
+static bool gather_piece(run *r, operation o) {
+    struct backend_run *b = r->backend;
+    uint64_t max = r->group->backend->bytes_max, index = (uint64_t)(b->phase - 1), to = 0;
+    int self = r->group->self, from = 0;
+    for (; from < r->group->count; to += b->member_bytes[from++]) {
+        uint64_t own = b->member_bytes[from], pieces = own / max + (own % max > 0);
+        if (index < pieces) break;
+        index -= pieces;
+    }
+    if (from == r->group->count) return false;
+    uint64_t at = index * max, left = b->member_bytes[from] - at, size = left < max ? left : max;
+    bool has = tensor_size(b->result) > 0;
+    memset(b->sizes_to, 0, (size_t)r->group->count * sizeof *b->sizes_to);
+    b->sizes_to[from] = size;
+    gather(b, o, bytes_of(r->own) + (from == self ? at : 0), from == self ? size : 0,
+           bytes_of(b->result) + (has ? to + at : 0));
+    return true;
+}
+
 static bool gather_rows(run *r, operation o) {
     struct backend_run *b = r->backend;
+    bool has = o == OPERATION_ALL_GATHER || r->signature.root == r->group->self;
     switch (b->phase) {
     case 0:
         b->own_rows[0] = row_count(r->own);
@@ -322,10 +360,14 @@ static bool gather_rows(run *r, operation o) {
         gather(b, OPERATION_ALL_GATHER, b->own_rows, sizeof *b->own_rows, b->rows);
         return true;
     case 1:
-        if (open_result(r, o == OPERATION_ALL_GATHER || r->signature.root == r->group->self))
-            gather(b, o, bytes_of(r->own), tensor_size(r->own), bytes_of(b->result));
+        if (!open_result(r, has)) return true;
+        b->member_bytes = b->own_rows;  // which have been sent
+        memcpy(b->member_bytes, b->sizes_to, (size_t)r->group->count * sizeof *b->sizes_to);
+        b->in_pieces = !fits_one_call(r);
+        if (b->in_pieces) return gather_piece(r, o);
+        gather(b, o, bytes_of(r->own), tensor_size(r->own), bytes_of(b->result));
         return true;
-    default: return false;
+    default: return b->in_pieces && gather_piece(r, o);
     }
 }
 

@@ -31,6 +31,9 @@ struct backend_run {
     gw_tensor *result;
     uint64_t head[BACKEND_HEAD_FIELDS];
     uint64_t *sizes_from, *sizes_to, *rows, *own_rows;  // of each member
+    // Of gatherings: what each member has, and whether that is more than one call can carry.
+    uint64_t *member_bytes;
+    bool in_pieces;
     uint64_t arrays[];
 };
 

@@ -88,12 +88,20 @@ static void add(const slot *x, int count) {
     }
 }
 
+static void check_size(const backend_call *a, int i, int count) {
+    bool gathers =
+        a->operation == OPERATION_ALL_GATHER || (a->operation == OPERATION_GATHER && i == a->root);
+    assert_true(a->operation == OPERATION_ALL_TO_ALL || a->size <= memory_backend.bytes_max);
+    if (gathers) assert_true(sum_before(a->sizes_to, count) <= memory_backend.bytes_max);
+}
+
 static void move(const slot *x, int count) {
     for (int i = 0; i < count; i++) {
         const backend_call *a = x->calls[i];
         assert_int_equal(a->operation, x->calls[0]->operation);  // they start the same
         assert_int_equal(a->root, x->calls[0]->root);
         assert_true(memory_backend.operations & 1u << a->operation);
+        check_size(a, i, count);
         for (int k = 0; k < count; k++) move_between(a, i, x->calls[k], k);
     }
     if (x->calls[0]->operation == OPERATION_ALL_REDUCE) add(x, count);

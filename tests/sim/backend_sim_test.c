@@ -1,5 +1,6 @@
 // Collectives that a backend carries, in the simulator: what it lacks, how many are under way in it, and how
 // they end (src/testing/memory_backend.h).
+#include "base/limits.h"
 #include "base/map.h"
 #include "testing/cluster.h"
 #include "testing/memory_backend.h"
@@ -10,7 +11,12 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MEMBERS_MAX = 4 };
+enum {
+    MEMBERS_MAX = 4,
+    NUMBERS = 7,  // of a row
+    ROW_BYTES = NUMBERS * 4,
+    SHAPE_BYTES = (2 + LIMIT_DIMS) * 8
+};
 
 static cluster_outcome run(uint64_t seed, int count, cluster_main *body, void *context) {
     cluster_outcome o = cluster_run(seed, (cluster_options){ .world_size = count }, body, context);
@@ -91,6 +97,47 @@ static void a_backend_gives_the_bits_of_sessions(void **state) {
     for (int n = 1; n <= MEMBERS_MAX; n++) {
         for (uint64_t seed = 1; seed <= 5; seed++) run_over_memory(seed, n, try_all, NULL);
         assert_int_equal(memory_backend_counts.begun > 0, n > 1);
+    }
+}
+
+// Of no more bytes than the shape of a tensor has, which goes before a broadcast.
+static void what_one_call_cannot_carry_goes_in_several(void **state) {
+    (void)state;
+    for (int n = 2; n <= MEMBERS_MAX; n++) {
+        memory_backend_reset();
+        memory_backend.bytes_max = SHAPE_BYTES;
+        run((uint64_t)n, n, try_all, NULL);
+        assert_true(memory_backend_counts.begun > 0);
+    }
+}
+
+static void gather_large(gw_scope *s, int rank, void *context) {
+    const int64_t *rows = context;
+    gw_group *g = gw_group_world(s), *m = open_over_memory(s, false);
+    int before = memory_backend_counts.begun;
+    for (int root = 0; root < 3; root++) {
+        gw_tensor *mine = numbers(s, rank, rows[rank] * NUMBERS, GW_F32);
+        mine = gw_reshape(s, mine, rows[rank], NUMBERS);
+        gw_tensor *all = gw_all_gather(s, g, mine);
+        expect_same(s, gw_all_gather(s, m, mine), all);
+        gw_tensor *here = gw_gather_to(s, m, mine, root);
+        expect_same(s, here, gw_gather_to(s, g, mine, root));
+        gw_tensor *given = rank == root ? all : NULL;
+        expect_same(s, gw_broadcast(s, m, given, root), all);
+    }
+    gw_barrier(s, g);
+    assert_true(memory_backend_counts.begun > before);
+}
+
+// Of members with nothing, with just as much as a call carries, and with many times that.
+static void so_do_pieces_of_any_size(void **state) {
+    (void)state;
+    static const int64_t rows[][3] = { { 10, 0, 0 },  { 0, 10, 10 },  { 100, 1, 0 },
+                                       { 0, 0, 101 }, { 20, 20, 20 }, { 0, 0, 0 } };
+    for (uint64_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        memory_backend_reset();
+        memory_backend.bytes_max = 10 * ROW_BYTES;
+        run(i + 1, 3, gather_large, (void *)rows[i]);
     }
 }
 
@@ -625,8 +672,9 @@ static void unknown_backends_are_refused(void **state) {
     run_over_memory(1, 2, refuse, NULL);
 }
 
-GW_TESTS(backend_sim, a_backend_gives_the_bits_of_sessions, a_backend_may_add_in_its_own_order,
-         a_backend_with_the_bits_of_sums_makes_them,
+GW_TESTS(backend_sim, a_backend_gives_the_bits_of_sessions,
+         what_one_call_cannot_carry_goes_in_several, so_do_pieces_of_any_size,
+         a_backend_may_add_in_its_own_order, a_backend_with_the_bits_of_sums_makes_them,
          what_a_backend_lacks_is_composed_or_goes_over_sessions,
          what_lies_on_no_device_of_a_backend_goes_over_sessions,
          types_and_sums_that_a_backend_lacks_are_made_here, a_backend_with_keys_needs_no_order,
