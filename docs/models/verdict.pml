@@ -1,5 +1,5 @@
-/* How the collectives of a group end for all, well or by a verdict, as GRP-2 and GRP-4 to GRP-6 of
- * docs/protocol/groups.md have it.
+/* How the collectives of a group end for all, well or by a verdict, as GRP-2, GRP-4 to GRP-6 and
+ * GRP-21 of docs/protocol/groups.md have it.
  *
  * The programs of three members make the same number of calls (CALLS), one after the other, each of which all have to
  * enter. A member may do something else than the others (DIFFERS in all), find its scope failed before it calls
@@ -9,11 +9,15 @@
  * With -DSENDS who does something else only sends, as the root of a broadcast: it has succeeded as soon as it has
  * entered, and goes on. What another one enters of that number is not the same, also if it only sends.
  *
+ * With -DFINAL the key is a final one: a verdict is the last word about it.
+ *
  * Safety: who succeeds in a number has been met in it by all, who have done the same; nobody enters a number twice, nor
  * one below those that are over; a verdict ends something that was not over, and nothing behind it. If deadlines pass only when nothing else
  * moves, and nobody only sends, what is met in a number is the same call of all programs. When members do not do the
- * same, the programs of all hear of it, by what it ends or by their next calls.
- * Liveness: when nothing can move any more all programs have made their calls, and all members are at the same number.
+ * same, the programs of all hear of it, by what it ends or by their next calls. Of a final key there is one verdict, and
+ * nobody enters anything behind it.
+ * Liveness: when nothing can move any more all programs have made their calls, and all members are at the same number, or
+ * all have the last word.
  *
  * Left out: losses, which break the group for all; keys, which are sequences of their own; several collectives of a
  * member under way at once; cancelling, which reports like a deadline.
@@ -54,6 +58,17 @@ byte ended[MEMBERS], over[MEMBERS]; /* the last verdict: from, up to */
 byte met[30];                       /* by member and number: who has entered, as bits */
 byte others[30];                    /* of those, who does something else than the first that came */
 byte differs, fails, lates;
+#ifdef FINAL
+bit final[MEMBERS];                 /* it has the last word */
+#define IS_FINAL(me) final[me]
+#else
+#define IS_FINAL(me) false
+#endif
+#ifdef NO_FAILING_AT_ONCE
+#define FAILS_AT_ONCE(me) false
+#else
+#define FAILS_AT_ONCE(me) IS_FINAL(me)
+#endif
 
 /* As leader */
 bit asks, unlike;
@@ -102,6 +117,9 @@ inline note_entered(who, sender, number, does) {
 inline enter(me, what) {
     n = next[me];
     assert(n < NUMBERS && did[AT(me, n)] == 0 && n >= over[me]);
+#ifndef NO_FAILING_AT_ONCE
+    assert(!IS_FINAL(me));
+#endif
     did[AT(me, n)] = what;
 #if LATES == 0 && !defined SENDS
     if
@@ -134,11 +152,37 @@ inline report(me, number, difference) {
 inline take_report(number, difference) {
     if
 #ifndef NO_IGNORING
-    :: number >= ended[0] && number < over[0]
+    :: IS_FINAL(0) || (number >= ended[0] && number < over[0])
 #endif
     :: else -> reports!(number + difference)
     fi
 }
+
+/* GRP-21 */
+#ifdef FINAL
+inline apply(me, begin, end_at, of_difference) {
+    assert(!final[me]);
+    final[me] = 1;
+    if
+#ifdef NO_ENDING_ALL
+    :: at[me] != 0 && at[me] >= begin -> at[me] = 0; calls[me]++
+#else
+    :: at[me] != 0 -> at[me] = 0; calls[me]++
+#endif
+    :: else
+    fi;
+    if
+    :: waits[me] -> waits[me] = 0; calls[me]++
+    :: else
+    fi;
+    frozen[me] = 0;
+    knows[me] = 0;
+    if
+    :: at[me] == 0 -> reported[me] = 0
+    :: else
+    fi
+}
+#else
 
 /* GRP-6 */
 inline apply(me, begin, end_at, of_difference) {
@@ -192,6 +236,7 @@ inline apply(me, begin, end_at, of_difference) {
     over[me] = end_at;
     behind = 0; x = 0
 }
+#endif
 
 inline conclude() {
     first = (least < about -> least : about);
@@ -209,7 +254,11 @@ inline conclude() {
         reports?kept;
         if
 #ifndef NO_IGNORING
+#ifdef FINAL
+        :: true
+#else
         :: kept % DIFFERENCE >= first
+#endif
 #endif
         :: else -> reports!kept
         fi;
@@ -234,7 +283,7 @@ inline receive(me, from) {
     if
     :: kind == ENTER ->
         if
-        :: n < next[me] && at[me] != n && !HAS_SENT(me, n)   /* it is over */
+        :: IS_FINAL(me) || (n < next[me] && at[me] != n && !HAS_SENT(me, n))   /* it is over */
         :: else -> note_entered(me, from, n, x)
         fi
     :: kind == REPORT -> take_report(n, x)
@@ -267,13 +316,15 @@ end:
     :: d_step { nempty(LINK(1, me)) -> receive(me, 1) }
     :: d_step { nempty(LINK(2, me)) -> receive(me, 2) }
 
-    /* The program calls. GRP-5, GRP-6 */
+    /* The program calls. GRP-5, GRP-6, GRP-21 */
+    :: d_step { calls[me] < CALLS && at[me] == 0 && !waits[me] && FAILS_AT_ONCE(me) -> calls[me]++ }
     :: d_step { calls[me] < CALLS && at[me] == 0 && !waits[me] && missed[me] -> missed[me] = 0; calls[me]++ }
-    :: d_step { calls[me] < CALLS && at[me] == 0 && !waits[me] && !missed[me] -> waits[me] = 1 }
+    :: d_step { calls[me] < CALLS && at[me] == 0 && !waits[me] && !missed[me] && !FAILS_AT_ONCE(me) -> waits[me] = 1 }
     :: d_step { waits[me] && !frozen[me] -> enter(me, 1) }
     :: d_step { waits[me] && !frozen[me] && differs < DIFFERS -> differs++; enter(me, 2) }
     :: d_step {
-        calls[me] < CALLS && at[me] == 0 && !waits[me] && !missed[me] && !frozen[me] && fails < FAILS ->
+        calls[me] < CALLS && at[me] == 0 && !waits[me] && !missed[me] && !frozen[me] && !IS_FINAL(me) &&
+            fails < FAILS ->
             fails++;
             calls[me]++;
             frozen[me] = 1;
@@ -343,5 +394,9 @@ init {
     atomic { run member(0); run member(1); run member(2) }
     timeout && !PATIENT(0) && !PATIENT(1) && !PATIENT(2);
     assert(calls[0] == CALLS && calls[1] == CALLS && calls[2] == CALLS);
+#ifdef FINAL
+    assert(final[0] == final[1] && final[1] == final[2])
+#else
     assert(next[0] == next[1] && next[1] == next[2])
+#endif
 }
