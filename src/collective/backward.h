@@ -27,6 +27,9 @@ void backward_record(gw_scope *s, const backward_record_request *r, gw_tensor *o
 void backward_record_unused(gw_scope *s, const backward_record_request *r, const gw_tensor *out,
                             bool has_failed);
 
+// Of the first backward of what is, or would have been, done there.
+uint64_t backward_key(run_place forward);
+
 // Others have entered the backward of |key|, a key of one collective, which this member may have freed
 // unvisited: then it brings zeros.
 void backward_awaited_on_loop(gw_group *g, uint64_t key);

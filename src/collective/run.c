@@ -270,11 +270,22 @@ bool run_knows_verdict_on_loop(const gw_group *g, const sequence *t) {
     return t->cancelled && (t->cancelled_was_told || (r && handle_is_sole(&r->future->handle)));
 }
 
+// GRP-6: the verdict about a collective, which this member may not have heard of, by its backward.
+static void hear(const gw_group *g, sequence *t, const gw_error *why) {
+    if (!t->missed || !sequence_has_told(g, t, why)) return;
+    t->missed = false;
+    error_forget(&t->why);
+}
+
 // GRP-21: of a final key, what comes behind the verdict fails with that.
-static gw_status take_final(const gw_group *g, uint64_t key, gw_error *error) {
+static gw_status take_final(gw_group *g, uint64_t key, gw_error *error) {
     const gw_error *why = series_find_verdict_on_loop(g, key);
     if (!why) return GW_OK;
     *error = *why;
+    if (!key_is_once(key)) return error->status;
+    map_entry *e;
+    hear(g, &g->main, error);
+    for (size_t i = 0; (e = map_next(&g->sequences, &i));) hear(g, e->value, error);
     return error->status;
 }
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mutation.h"
+#include "collective/backward.h"
 #include "collective/doing.h"
 #include "collective/history.h"
 #include "collective/sentence.h"
@@ -166,6 +167,27 @@ static void miss(sequence *t, const gw_error *error) {
     error_keep(&t->why, error);
 }
 
+// GRP-6: of what has surely failed on some member, from *|n| on, the key of the first backward; 0: no more, or no more
+// that would be remembered. With a backend none has succeeded on another.
+static uint64_t next_backward(const gw_group *g, const verdict *v, uint64_t *n) {
+    if (*n > v->number && *n < v->all) *n = v->all;
+    bool is_far = *n > v->number && *n - v->all >= LIMIT_FINAL_VERDICTS;
+    if (g->backend != &backend_session || *n >= v->next || is_far) return 0;
+    return backward_key((run_place){ v->key, (*n)++ });
+}
+
+static bool is_under_way_backward(gw_group *g, const verdict *v) {
+    bool any = false;
+    for (uint64_t n = v->number, key; (key = next_backward(g, v, &n));)
+        any = any || group_find_sequence_on_loop(g, key);
+    return any;
+}
+
+static void end_backwards(gw_group *g, const verdict *v) {
+    for (uint64_t n = v->number, key; !g->broken.status && (key = next_backward(g, v, &n));)
+        series_apply_verdict_on_loop(g, key, 1, &v->error);
+}
+
 // GRP-6.
 static void apply(gw_group *g, const verdict *v) {
     uint64_t next = v->next;
@@ -197,11 +219,13 @@ static void apply(gw_group *g, const verdict *v) {
     if (ended || misses) end_runs(&g->waiting, t, v, &ended, &told);
     t->frozen = t->knows = t->missed = t->has_dropped = false;
     t->cancelled = 0;
+    told = told || is_under_way_backward(g, v);  // a pass of the program hears it
     if (!told && (ended || misses)) miss(t, &v->error);
     list_each(l, &g->waiting) {
         run *r = list_entry(l, run, link);
         if (r->sequence == t) r->behind = false;
     }
+    end_backwards(g, v);
     run_admit_on_loop(g);
 }
 
