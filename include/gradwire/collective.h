@@ -6,12 +6,12 @@
 //     gw_future *f    = gw_all_reduce_async(s, g, x, GW_SUM);           // goes on meanwhile
 //     gw_tensor *sum  = gw_tensor_of(s, gw_wait(s, f));
 //
-// Every member calls the same collectives in the same order, those without a key; and those of one
-// key among themselves. What differs where it must not (operation, shape, dtype, root), a member that
-// does not come before a deadline, one that gives up, one whose scope has failed before it called:
-// each ends that collective on all members, with one sentence that names who did what, and nothing
-// hangs. The group goes on with the next one. A member whose program has not looked
-// at the error by then gets it from its next call.
+// Every member calls the same collectives in the same order, those without a key; and those of one key
+// among themselves. What differs where it must not (operation, shape, dtype, root, whether a gradient is
+// needed), a member that does not come before a deadline, one that gives up, one whose scope has failed
+// before it called: each ends that collective on all members, with one sentence that names who did what,
+// and nothing hangs. The group goes on with the next one. A member whose program has not looked at the
+// error by then gets it from its next call.
 //
 // Of a member that has not come, that sentence says what its program does. Members that wait for each other
 // in several groups are named: w0 waits in "a" for w1, which waits in "b" for w0. After 10 s of waiting, and
@@ -35,14 +35,15 @@
 // nothing may wait, as in inline functions, only these are called. Both take options by name:
 // gw_all_reduce(s, g, x, GW_SUM, .timeout_ms = 500).
 //
-// Gradients: the forms that wait record what they do if their input needs a gradient; each backward
-// is a collective, too, which every member's pass enters, in any order. So the input needs a gradient on
-// all members, or on none; of gw_scatter_from the root's decides, and the others know by what they get. A
-// member that does not use what it was given brings zeros once the last scope that holds it has closed.
-// gw_all_reduce and gw_reduce of sums and means, gw_broadcast (where the others bring tensors that need a
-// gradient, too), gw_all_gather, gw_gather_to, gw_scatter_from, gw_reduce_scatter, gw_all_to_all; other
-// sums are UNSUPPORTED in a backward pass, and gw_all_gather_list takes nothing that needs a gradient
-// (INVALID). A future's input needs none (INVALID).
+// Gradients: the forms that wait record what they do if their input needs a gradient; each backward is a
+// collective, too, which every member's pass enters, in any order. So the input needs a gradient on all
+// members, or on none (MISMATCH: nobody would enter the others' backward where nothing was recorded); of
+// gw_scatter_from the root's decides, and the others know by what they get. A member that does not use what
+// it was given brings zeros once the last scope that holds it has closed. gw_all_reduce and gw_reduce of
+// sums and means, gw_broadcast (where the others bring tensors that need a gradient, too, and not NULL),
+// gw_all_gather, gw_gather_to, gw_scatter_from, gw_reduce_scatter, gw_all_to_all; other sums are
+// UNSUPPORTED in a backward pass, and gw_all_gather_list takes nothing that needs a gradient (INVALID). A
+// future's input needs none (INVALID).
 //
 // Errors: INVALID for arguments, before anything is sent: others are not told, and wait until this
 // worker calls again. LIMIT, in the same way, with 1,024 of a group under way. MISMATCH, TIMEOUT, CANCELLED,

@@ -299,6 +299,12 @@ static bool is_sum(int op) {
     return op == GW_SUM || op == GW_AVG;
 }
 
+bool backward_is_known(operation o, int op) {
+    bool reduces =
+        o == OPERATION_ALL_REDUCE || o == OPERATION_REDUCE || o == OPERATION_REDUCE_SCATTER;
+    return !reduces || is_sum(op);
+}
+
 bool backward_is_recorded(const gw_scope *s, const gw_tensor *x) {
     return gw_ok(s) && s->grad_enabled && x && tensor_needs_grad(x);
 }
@@ -322,9 +328,7 @@ static void add_items(collective_node *n, const gw_value *items) {
 static collective_node *open_node(gw_scope *s, const backward_record_request *r,
                                   const gw_tensor *out) {
     const gw_tensor *in = r->in;
-    bool reduces = r->operation == OPERATION_ALL_REDUCE || r->operation == OPERATION_REDUCE ||
-                   r->operation == OPERATION_REDUCE_SCATTER;
-    if (reduces && !is_sum(r->op)) {
+    if (!backward_is_known(r->operation, r->op)) {
         scope_fail(s, GW_UNSUPPORTED, "%s: there are gradients of sums and means only: detach it",
                    operation_name(r->operation));
         return NULL;

@@ -19,6 +19,8 @@ typedef struct backward_record_request {
                           // exchange: where each came from; NULL
 } backward_record_request;
 
+// Whether there is a derivative of |o|, of a reduction by |op|.
+bool backward_is_known(operation o, int op);
 // Whether a collective of |x| in |s| leaves a node.
 bool backward_is_recorded(const gw_scope *s, const gw_tensor *x);
 // Makes |out|, which the collective has given, the output of one. May fail |s|.

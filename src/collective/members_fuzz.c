@@ -88,7 +88,9 @@ static void put_signature(bytes *head, fuzz_input *in) {
         unsigned which = fuzz_take(in, 8);
         x.sizes[i] = which < 6 ? likely[which] : fuzz_take_int(in);
     }
-    signature_write(head, &x, fuzz_take(in, 2));
+    unsigned last = fuzz_take(in, 2 * (GRADIENT_NEED_COUNT + 1));
+    x.gradient = (uint8_t)(last / 2);
+    signature_write(head, &x, last % 2);
     bytes_put_text(head, "here");
 }
 

@@ -231,9 +231,18 @@ static bool scatters_tensors(const run_request *r) {
     return r->signature.operation == OPERATION_SCATTER && r->signature.content == CONTENT_TENSORS;
 }
 
+// The pass of a member that leaves a node would wait for the others' in vain.
+static gradient_need need_of(const gw_scope *s, const run_request *r) {
+    const collective_signature *x = &r->signature;
+    if (x->content != CONTENT_TENSOR || !backward_is_known((operation)x->operation, x->op))
+        return GRADIENT_UNSAID;
+    return backward_is_recorded(s, r->own) ? GRADIENT_NEEDED : GRADIENT_NONE;
+}
+
 static bool prepare_recording(gw_scope *s, gw_group *g, const char *what, run_request *r,
                               recording *rec) {
     if (scatters_tensors(r)) return prepare_items(s, g, what, r, rec);
+    r->signature.gradient = (uint8_t)need_of(s, r);
     if (!backward_is_recorded(s, r->own)) return true;
     if (!rec || rec->goes_on) return request_check_no_gradient(s, what, r->own);
     if (r->options.into) {

@@ -34,11 +34,16 @@ static bool shapes_match(const collective_signature *a, const collective_signatu
     return true;
 }
 
+static bool gradients_match(const collective_signature *a, const collective_signature *b) {
+    return a->gradient == b->gradient || a->gradient == GRADIENT_UNSAID ||
+           b->gradient == GRADIENT_UNSAID;
+}
+
 bool signature_matches(const collective_signature *a, const collective_signature *b) {
     return a->operation == b->operation && a->op == b->op && a->plan == b->plan &&
            a->content == b->content && a->root == b->root &&
            memcmp(&a->factor, &b->factor, sizeof a->factor) == 0 && a->shares == b->shares &&
-           shapes_match(a, b);
+           gradients_match(a, b) && shapes_match(a, b);
 }
 
 // ---- Text ---------------------------------------------------------------------------------------
@@ -87,15 +92,16 @@ void signature_text(const collective_signature *x, const char *detail, const cha
     if (x->plan >= PLAN_BACKEND)
         at += (size_t)snprintf(out + at, max - at, "%s by its backend",
                                x->plan == PLAN_BACKEND ? "," : ", added");
+    if (x->gradient == GRADIENT_NEEDED)
+        at += (size_t)snprintf(out + at, max - at, ", which needs a gradient");
     if (origin[0]) snprintf(out + at, max - at, " (%.*s)", LIMIT_ORIGIN_BYTES, origin);
 }
 
 // ---- The wire -----------------------------------------------------------------------------------
 
 void signature_write(bytes *head, const collective_signature *x, bool holds) {
-    const uint8_t fields[] = {
-        x->operation, x->op, x->dtype, x->plan, x->content, x->dims, holds, 0
-    };
+    const uint8_t fields[] = { x->operation, x->op,   x->dtype, x->plan,
+                               x->content,   x->dims, holds,    x->gradient };
     bytes_put(head, fields, sizeof fields);
     bytes_put_u32(head, (uint32_t)x->root);
     bytes_put_f64(head, x->factor);
@@ -111,7 +117,8 @@ static bool needs_root(const collective_signature *x) {
 
 static bool means_something(const collective_signature *x, int member_count) {
     if (x->operation >= OPERATION_COUNT || x->op >= GW_REDUCE_OP_COUNT ||
-        x->plan >= PLAN_KIND_COUNT || x->content >= CONTENT_COUNT)
+        x->plan >= PLAN_KIND_COUNT || x->content >= CONTENT_COUNT ||
+        x->gradient >= GRADIENT_NEED_COUNT)
         return false;
     if (x->dims != SIGNATURE_OPEN && (x->dims > LIMIT_DIMS || x->dtype >= GW_DTYPE_COUNT))
         return false;
@@ -125,12 +132,13 @@ bool signature_read(reader *in, int member_count, collective_signature *out, boo
     out->plan = reader_u8(in);
     out->content = reader_u8(in);
     out->dims = reader_u8(in);
-    uint8_t holds = reader_u8(in), zero = reader_u8(in);
+    uint8_t holds = reader_u8(in);
     *out_holds = holds == 1;
+    out->gradient = reader_u8(in);
     out->root = (int32_t)reader_u32(in);
     out->factor = reader_f64(in);
     out->shares = reader_u64(in);
-    if (holds > 1 || zero || !means_something(out, member_count)) return false;
+    if (holds > 1 || !means_something(out, member_count)) return false;
     for (int i = 0; out->dims != SIGNATURE_OPEN && i < out->dims; i++)
         if ((out->sizes[i] = (int64_t)reader_u64(in)) < 0) return false;
     return !in->failed;

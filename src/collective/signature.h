@@ -18,10 +18,18 @@ typedef enum content {
     CONTENT_COUNT
 } content;
 
+// Of what this member brings, where the operation has a derivative: whether it will enter its backward.
+typedef enum gradient_need {
+    GRADIENT_UNSAID,
+    GRADIENT_NONE,
+    GRADIENT_NEEDED,
+    GRADIENT_NEED_COUNT
+} gradient_need;
+
 enum { SIGNATURE_OPEN = 255 };  // dims, where the member does not say shape and dtype
 
 typedef struct collective_signature {
-    uint8_t operation, op, dtype, plan, content, dims;
+    uint8_t operation, op, dtype, plan, content, dims, gradient;
     int32_t root;  // -1: without one
     double factor;
     // An odd hash of |sizes| of reduce_scatter, or one of the shapes of tensors that are sent together,
