@@ -1,5 +1,8 @@
 #include "trainer.h"
 
+#include "autograd/node.h"
+#include "base/mem.h"
+
 #include <time.h>
 
 // Computes for so much processor time: the same work on a busy machine as on a quiet one.
@@ -14,19 +17,61 @@ static void spin(double us) {
     } while (true);
 }
 
-static gw_tensor *spin_in_backward(gw_scope *s, gw_tensor *grad, void *context) {
-    (void)s, (void)grad;
-    const chain *c = context;
-    spin(c->spin_us * 2 / 3);
-    return NULL;
+// ---- What computes in the backward pass ---------------------------------------------------------
+// A node, not a hook: replicas hold their gradients back while hooks run, as these may begin passes.
+
+typedef struct spin_node {
+    node base;
+    edge edge;
+    double us;
+} spin_node;
+
+static const char *name_spin(const node *n) {
+    (void)n;
+    return "spin";
 }
 
+static void run_spin(node *n, node_run *r) {
+    spin(((const spin_node *)n)->us);
+    r->d_inputs[0] = r->d_outputs[0];
+}
+
+static bool forget_spin(node *n) {
+    (void)n;
+    return true;
+}
+
+static void destroy_spin(node *n) {
+    mem_give(n, sizeof(spin_node));
+}
+
+static const node_class spin_class = {
+    .name = name_spin, .run = run_spin, .forget = forget_spin, .destroy = destroy_spin
+};
+
+static gw_tensor *spin_in_backward(gw_scope *s, gw_tensor *x, double us) {
+    spin_node *n = mem_take(sizeof *n);
+    if (!n) return x;
+    *n = (spin_node){ .base = { .class = &spin_class, .output_count = 1, .edge_count = 1 },
+                      .edge = edge_retain(edge_to(x)),
+                      .us = us };
+    atomic_init(&n->base.count, 1);
+    n->base.edges = &n->edge;
+    gw_no_grad(s);
+    gw_tensor *y = gw_mul(s, x, 1);
+    gw_enable_grad(s);
+    node_make(&n->base, 0, y);
+    node_release(&n->base);
+    return y;
+}
+
+// ---- The model ----------------------------------------------------------------------------------
 static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
     chain *c = gw_module_state(m);
     for (int i = 0; i < c->layers; i++) {
         if (c->spin_us > 0) spin(c->spin_us / 3);
         x = gw_module_call(s, c->linear[i], x);
-        if (c->spin_us > 0) gw_register_hook(s, x, spin_in_backward, c);
+        if (c->spin_us > 0) x = spin_in_backward(s, x, c->spin_us * 2 / 3);
         if (i + 1 < c->layers) x = gw_relu(s, x);
     }
     return x;

@@ -62,6 +62,8 @@ typedef struct gw_ddp_options {
     gw_buffers buffers GW_DEFAULT(GW_BUFFERS_BROADCAST);
     // Each pass reaches the same parameters on this member as its first one: nothing need be said of that
     // any more. One that does not fails on all: "fc3.weight" was unused in the first pass and is used now.
+    // Without it, buckets of a pass that runs hooks of tensors (gw_register_hook) set out when all of it has
+    // run, as hooks may begin passes; with it only if the first pass had one inside it.
     bool static_graph GW_DEFAULT(false);
     bool
         copy_gradients GW_DEFAULT(false);  // each has memory of its own, not a part of its bucket's
