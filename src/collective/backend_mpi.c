@@ -31,6 +31,7 @@ const backend backend_mpi = { .name = "mpi", .open = open_group };
 #include <unistd.h>
 
 enum { LAST_LOOKS = 4500 };  // some two seconds
+enum { BROKEN_S = 3 };
 
 static gw_error why_not;  // there is no MPI
 static bool is_ours;      // to be ended
@@ -88,11 +89,20 @@ static void *serve(void *argument) {
     return argument;
 }
 
-// MPI has to be ended by who has begun it, before the process ends.
+// MPI has to be ended by who has begun it, before the process ends; but where a group was broken, it may never
+// begin, nor end: both wait for all ranks, and one that was lost is told to nobody.
 static void stop(void) {
     if (getpid() != process) return;
-    mpi_communicators_stop();
-    pthread_join(thread, NULL);
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += BROKEN_S;
+    if (!mpi_communicators_stop())
+        pthread_join(thread, NULL);
+    else if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until))
+        log_error(
+            "mpi: it has not ended within %d s after a group was broken, and this process ends "
+            "without it",
+            BROKEN_S);
 }
 
 static void begin_once(void) {

@@ -40,7 +40,7 @@ typedef struct flight {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 static list_node opened;  // communicators that are to be made
-static bool is_stopping;
+static bool is_stopping, was_aborted;
 
 // The thread's. MPI looks at all requests at once, so they lie in one array, as has what belongs to each.
 static list_node all;
@@ -296,11 +296,13 @@ bool mpi_await(void) {
 
 // ---- Any thread -----------------------------------------------------------------------------------
 
-void mpi_communicators_stop(void) {
+bool mpi_communicators_stop(void) {
     pthread_mutex_lock(&lock);
     is_stopping = true;
+    bool any = was_aborted;
     pthread_cond_signal(&news);
     pthread_mutex_unlock(&lock);
+    return any;
 }
 
 gw_status mpi_communicator_open(const backend_members *m, mpi_communicator **out, gw_error *error) {
@@ -333,7 +335,7 @@ void mpi_communicator_start(mpi_communicator *c, backend_call *call) {
 
 void mpi_communicator_abort(mpi_communicator *c) {
     pthread_mutex_lock(&lock);
-    c->is_aborted = true;
+    c->is_aborted = was_aborted = true;
     pthread_cond_signal(&news);
     pthread_mutex_unlock(&lock);
 }

@@ -19,7 +19,8 @@ gw_status mpi_communicator_open(const backend_members *m, mpi_communicator **out
 void mpi_communicator_start(mpi_communicator *c, backend_call *call);
 void mpi_communicator_abort(mpi_communicator *c);
 void mpi_communicator_close(mpi_communicator *c);
-void mpi_communicators_stop(void);  // mpi_await gives false from here on
+// mpi_await gives false from here on. Whether any communicator was aborted.
+bool mpi_communicators_stop(void);
 
 // ---- The thread of MPI --------------------------------------------------------------------------
 

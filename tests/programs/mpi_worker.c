@@ -1,10 +1,11 @@
-// gradwire-mpi-worker [any_order | desync | midway | replicas | time | fail | lost]
+// gradwire-mpi-worker [any_order | desync | midway | replicas | time | fail | lost | lost_early]
 //
 // Started by mpirun. Does every collective in a group of backend "mpi" and in one of sessions, and ends
 // with 0 if both have given the same bits; "any_order": lets MPI add; "desync": members that differ, one
 // that is late, one that has failed; "midway": deadlines and cancelling while MPI works; "replicas": the
 // same training over both; "time": what a step of it takes over each; "fail": one breaks the group while
-// MPI works; "lost": the last rank kills itself while the others wait for it.
+// MPI works; "lost": the last rank kills itself while the others wait for it; "lost_early": and before
+// MPI has begun in all.
 #include <gradwire.h>
 #include <math.h>
 #include <signal.h>
@@ -245,6 +246,12 @@ static void break_midway(gw_scope *s, gw_group *m, gw_group *g) {
     expect_error(s, GW_REMOTE, "worker1: the disk is full");
 }
 
+static void lose_last(gw_scope *s, gw_group *m) {
+    gw_barrier(s, m);
+    if (gw_group_rank(m) == gw_group_size(m) - 1) kill(getpid(), SIGKILL);
+    gw_all_reduce(s, m, gw_ones(s, GW_F32, 1000), GW_SUM);
+}
+
 int main(int argc, char **argv) {
     const char *how = argc > 1 ? argv[1] : "";
     gw_scope *root = gw_scope_open(NULL);
@@ -253,9 +260,10 @@ int main(int argc, char **argv) {
     bool any_order = strcmp(how, "any_order") == 0;
     gw_group *m = gw_group_world(root, .backend = "mpi", .any_order = any_order);
     if (gw_ok(root) && strcmp(how, "lost") == 0) {
-        gw_barrier(root, m);
-        if (gw_group_rank(g) == gw_group_size(g) - 1) kill(getpid(), SIGKILL);
         gw_all_reduce(root, m, gw_ones(root, GW_F32, 1000), GW_SUM);
+        lose_last(root, m);
+    } else if (gw_ok(root) && strcmp(how, "lost_early") == 0) {
+        lose_last(root, m);
     } else if (gw_ok(root) && strcmp(how, "desync") == 0) {
         differ(root, m, g);
     } else if (gw_ok(root) && strcmp(how, "midway") == 0) {
