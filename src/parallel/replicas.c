@@ -67,8 +67,7 @@ static bool count_one(void *context, const module_path *at, gw_tensor *x) {
 static collecting collect(gw_ddp *d, module_tensors kind) {
     gw_scope *own = d->own;
     int max = 0;
-    // Without memory for its count, there is no model.
-    if (gw_ok(own)) module_each_tensor(d->model, kind, NULL, count_one, &max);
+    module_each_tensor(d->model, kind, NULL, count_one, &max);
     collecting c = { .scope = own, .ddp = d, .kind = kind };
     c.tensors = gw_alloc(own, ((size_t)max + 1) * sizeof *c.tensors);
     c.names = gw_alloc(own, ((size_t)max + 1) * sizeof *c.names);
