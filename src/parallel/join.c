@@ -115,7 +115,10 @@ static gw_join *take(gw_scope *s, agent *a, const gw_joinable *parts, int count,
         if (parts[i].ddp) scope_own(j->own, handle_retain(parts[i].ddp));
         if (parts[i].optimizer) scope_own(j->own, handle_retain(parts[i].optimizer));
     }
-    return j;
+    if (gw_ok(j->own)) return j;
+    scope_fail_with(s, gw_scope_error(j->own));
+    handle_release(j);
+    return NULL;
 }
 
 static const char *kind_of(gw_scope *s, const gw_joinable *p) {
