@@ -156,7 +156,9 @@ GW_API void gw_ddp_reform(gw_scope *s, gw_ddp *ddp, gw_optimizer *opt, gw_group 
 // is there until the hook returns. gradwire/comm_hook.h has more of the library's.
 typedef gw_future *gw_comm_hook(gw_scope *s, gw_bucket *b, void *context);
 
-// Once, before the first pass, on all members: else WRONG_STATE. |context| lives as long as |ddp|.
+// Once, before the first pass, on all members, on a newcomer before gw_ddp_reform: else WRONG_STATE. |context|
+// lives as long as |ddp|. The first pass is MISMATCH with both sides if members have different hooks, or options
+// of one of the library's; so is gw_ddp_reform.
 GW_API void gw_ddp_set_hook(gw_scope *s, gw_ddp *ddp, gw_comm_hook *hook, void *context);
 
 // What a hook remembers from pass to pass, for gw_ddp_reform: |save| gives it on the member that is

@@ -29,6 +29,7 @@ static void free_group(gw_group *g) {
     for (uint32_t i = 0; g->verdicts && i < LIMIT_FINAL_VERDICTS; i++)
         error_forget(&g->verdicts[i].error);
     mem_free(g->verdicts);
+    mem_free(g->series_note);
     for (list_node *l; (l = list_take(&g->reports));) mem_free(list_entry(l, report, link));
     mem_free(g->testimonies);
     mem_free(g->history);

@@ -162,6 +162,7 @@ struct gw_group {
     uint64_t series_begun;  // the last that has begun
     run_place series_last;  // of the last one that is over and had any: the number behind its last
     const char *series_name;  // of one, in sentences
+    char *series_note;        // what |series_mark| stands for besides, in sentences; NULL: nothing
     final_verdict *verdicts;  // a ring of the last ones; NULL before the first
     uint32_t verdict_count;   // of all
     list_node early;          // of early_message
@@ -281,6 +282,9 @@ bool sequence_has_told(const gw_group *g, const sequence *t, const gw_error *err
 // |mark|: what all members are to have alike in them.
 void series_begin_on_loop(gw_group *g, uint64_t number, uint64_t mark);
 void series_end_on_loop(gw_group *g, uint64_t number);  // nothing more is called of it here
+// What this member has that all are to have alike: "gw_hook_f16". Nothing without memory.
+void series_note_on_loop(gw_group *g, const char *text);
+void series_put_note(const gw_group *g, uint64_t key, sentence *out);  // ", with gw_hook_f16"
 // " of pass 2", " of key 2"; nothing without a key.
 void series_put_key(const gw_group *g, uint64_t key, sentence *out);
 // The verdict about a final key; NULL: there was none.

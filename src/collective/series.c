@@ -21,6 +21,15 @@ void series_put_key(const gw_group *g, uint64_t key, sentence *out) {
         sentence_put(out, " of key %llu", (unsigned long long)key);
 }
 
+void series_note_on_loop(gw_group *g, const char *text) {
+    mem_free(g->series_note);
+    g->series_note = mem_strdup(text);
+}
+
+void series_put_note(const gw_group *g, uint64_t key, sentence *out) {
+    if (key_is_series(key) && g->series_note) sentence_put(out, ", with %s", g->series_note);
+}
+
 static bool keep_verdict(gw_group *g, uint64_t key, const gw_error *error) {
     if (!g->verdicts) g->verdicts = mem_calloc(LIMIT_FINAL_VERDICTS * sizeof *g->verdicts);
     if (!g->verdicts) return false;

@@ -253,6 +253,8 @@ static void testify(gw_group *g, uint64_t key, uint64_t number, testimony *out) 
     if (r) {
         out->attendance = r->state == RUN_DONE ? IS_DONE : HAS_ENTERED;
         signature_text(&r->signature, r->detail, r->origin, out->text);
+        sentence says = { out->text, strlen(out->text), sizeof out->text };
+        series_put_note(g, key, &says);
     } else if (number < out->next) {
         out->attendance = IS_DONE;
     } else {

@@ -1,4 +1,4 @@
-// Hooks around hooks. What others give is in ddp_test.c and beside each.
+// Hooks around hooks, and hooks that differ. What others give is in ddp_test.c and beside each.
 #include "testing/cluster.h"
 #include "testing/given_gradients.h"
 #include "testing/testing.h"
@@ -82,5 +82,85 @@ static void there_is_a_hook_to_go_around(void **state) {
     run(go_around_none, NULL);
 }
 
-GW_TESTS(parallel_comm_hook, the_mean_in_halves_is_that_of_the_hook_of_halves,
-         a_programs_hook_sees_halves, there_is_a_hook_to_go_around);
+// ---- Members that differ ------------------------------------------------------------------------
+
+typedef struct other_job {
+    gw_comm_hook *hooks[MEMBERS];  // NULL: none
+    void *contexts[MEMBERS];
+    gw_power_sgd_options low[MEMBERS];
+    const char *texts[MEMBERS];
+} other_job;
+
+static gw_future *own_mean(gw_scope *s, gw_bucket *b, void *context) {
+    (void)context;
+    return gw_all_reduce_async(s, gw_bucket_group(b), gw_bucket_tensor(s, b), GW_AVG);
+}
+
+static bool is_low(gw_comm_hook *hook) {
+    return hook == gw_hook_power_sgd || hook == gw_hook_batched_power_sgd;
+}
+
+static void expect_both(gw_scope *s, const other_job *j, const char *between) {
+    const char *text = gw_scope_error(s)->text;
+    bool has_names = strstr(text, "w0") && strstr(text, "w1");
+    const char *first = strstr(text, j->texts[0]);
+    const char *second = first ? strstr(first + strlen(j->texts[0]), j->texts[1]) : NULL;
+    if (gw_scope_error(s)->status != GW_MISMATCH || !has_names || !second || !strstr(text, between))
+        fail_msg("%s, not %s and %s", text, j->texts[0], j->texts[1]);
+    gw_scope_clear(s);
+}
+
+static void step_with_others(gw_scope *root, int rank, void *context) {
+    const other_job *j = context;
+    given_model m;
+    given_open(root, &m, 1, &shape);
+    gw_ddp *d = gw_ddp_open(root, m.module);
+    void *own = j->contexts[rank];
+    if (is_low(j->hooks[rank])) own = gw_power_sgd_open_with(root, j->low[rank]);
+    if (j->hooks[rank]) gw_ddp_set_hook(root, d, j->hooks[rank], own);
+    gw_tensor *numbers = given_numbers(root, shape, (uint64_t)rank);
+    gw_scope *s = gw_scope_open(root);
+    gw_backward(s, given_loss(s, &m, &numbers));
+    expect_both(s, j, "of pass 1: ");
+    gw_scope_close_up(s);
+    // The replicas go on in a group of their own: members say what they have before that is made.
+    gw_ddp_reform(root, d, NULL, gw_group_world(root));
+    expect_both(root, j, " on w1");
+}
+
+static void hooks_that_differ_are_named_with_their_options(void **state) {
+    (void)state;
+    gw_quantize_options narrow = { .channel = 16 };
+    gw_local_sgd late = { .start = 9 }, alone = { .start = 3 };
+    gw_hook_around one = { gw_hook_all_reduce, NULL }, two = { gw_hook_quantize_tensor, NULL };
+    gw_power_sgd_options low = GW_OPTIONS(gw_power_sgd_options), other = low;
+    other.seed = 5;
+    const other_job jobs[] = {
+        { { NULL, gw_hook_all_reduce }, .texts = { "no hook", "gw_hook_all_reduce" } },
+        { { gw_hook_none, NULL }, .texts = { "gw_hook_none", "no hook" } },
+        { { gw_hook_f16, gw_hook_bf16 }, .texts = { "gw_hook_f16", "gw_hook_bf16" } },
+        { { gw_hook_all_reduce, own_mean },
+          .texts = { "gw_hook_all_reduce", "a hook of its own" } },
+        { { gw_hook_quantize_channel, gw_hook_quantize_channel },
+          .contexts = { NULL, &narrow },
+          .texts = { ".channel = 512", ".channel = 16" } },
+        { { gw_hook_local_sgd, gw_hook_local_sgd },
+          .contexts = { &late, &alone },
+          .texts = { ".start = 9", ".start = 3" } },
+        { { gw_hook_f16_around, gw_hook_f16_around },
+          .contexts = { &one, &two },
+          .texts = { "gw_hook_f16_around gw_hook_all_reduce",
+                     "gw_hook_f16_around gw_hook_quantize_tensor" } },
+        { { gw_hook_power_sgd, gw_hook_power_sgd },
+          .low = { low, other },
+          .texts = { ".seed = 0", ".seed = 5" } },
+    };
+    for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
+        other_job j = jobs[i];
+        run(step_with_others, &j);
+    }
+}
+
+GW_TESTS(parallel_comm_hook, hooks_that_differ_are_named_with_their_options,
+         the_mean_in_halves_is_that_of_the_hook_of_halves, a_programs_hook_sees_halves,
+         there_is_a_hook_to_go_around);

@@ -122,9 +122,14 @@ static const char *buffers_name(gw_buffers b) {
     return names[b];
 }
 
-// Those that members have to have alike. What is looked at, and where means lie, is a member's own.
-static gw_list *describe_options(gw_scope *s, const gw_ddp_options *o) {
+// What is looked at, and where means lie, is a member's own.
+gw_list *ddp_describe(gw_scope *s, const gw_ddp *d, bool with_hook) {
+    const gw_ddp_options *o = &d->options;
     gw_list *all = gw_list_open(s);
+    if (with_hook)
+        gw_list_add(
+            s, all,
+            gw_format(s, "%s%s", d->hook_text, d->save_hook ? ", whose state is saved" : ""));
     gw_list_add(s, all, gw_format(s, ".shards = %d", o->shards));
     gw_list_add(s, all, gw_format(s, ".bucket_bytes = %lld", (long long)o->bucket_bytes));
     gw_list_add(s, all,
@@ -144,7 +149,7 @@ static gw_group *open_alone(gw_scope *s, gw_group *g) {
 static bool take_group(gw_scope *s, gw_ddp *d) {
     gw_scope *t = gw_scope_open(s);
     opening o = { .function = "gw_ddp_open", .of = gw_module_name(d->model) };
-    o.options = describe_options(t, &d->options);
+    o.options = ddp_describe(t, d, false);
     o.own = gw_value_of(replicas_describe(t, d));
     gw_group *of = d->options.group;
     if (d->options.newcomer) of = open_alone(t, of);
@@ -155,6 +160,7 @@ static bool take_group(gw_scope *s, gw_ddp *d) {
     }
     d->group = g;
     g->series_name = "pass";
+    hook_note(d);
     d->stats.backend = g->backend->name;
     d->stats.world_size = gw_group_size(g);
     d->stats.rank = gw_group_rank(g);
@@ -218,6 +224,7 @@ static gw_ddp *take(gw_scope *s, agent *a, gw_module *model, gw_ddp_options opti
     d->agent = agent_retain(a);
     d->own = agent_scope_open(a, 0, 0, ENV_NEVER);
     d->options = options;
+    d->hook_text = "no hook";
     d->model = scope_own(d->own, handle_retain(model));
     if (d->model) return d;
     scope_fail_with(s, gw_scope_error(d->own));
@@ -260,12 +267,6 @@ static bool is_unused(gw_scope *s, gw_ddp *d) {
     return !is_used;
 }
 
-static bool check_hook(gw_scope *s, gw_comm_hook *hook, const void *context) {
-    const char *why = hook ? hook_keeps_whole(hook, context) : NULL;
-    if (why) scope_fail(s, GW_INVALID, "gradients are shared out, and %s", why);
-    return gw_ok(s);
-}
-
 // In memory of |d|. |parts| are in the order of the optimizer's parameters.
 static sharing *sharing_of(gw_ddp *d, const kept_part *parts, int count, uint64_t group) {
     size_t leaves = (size_t)d->gate.leaf_count;
@@ -289,7 +290,7 @@ static sharing *sharing_of(gw_ddp *d, const kept_part *parts, int count, uint64_
 bool ddp_share_means(gw_scope *s, gw_ddp *d, const kept_part *parts, int part_count,
                      gw_tensor *const *views, uint64_t group) {
     size_t count = (size_t)d->gate.leaf_count;
-    if (!is_unused(s, d) || !check_hook(s, d->hook, d->hook_context)) return false;
+    if (!is_unused(s, d) || !hook_may_share(s, d->hook, d->hook_context)) return false;
     bool *gives_away = gw_alloc(d->own, count * sizeof *gives_away);
     gw_tensor **ranges = gw_alloc(d->own, count * sizeof(gw_tensor *));
     layout *l = NULL;
@@ -340,48 +341,6 @@ void gw_ddp_check(gw_scope *s, gw_ddp *d) {
 
 void gw_ddp_broadcast(gw_scope *s, gw_ddp *d) {
     if (ddp_is_usable(s, "gw_ddp_broadcast", d)) replicas_broadcast(s, d, true, true, 0);
-}
-
-void gw_ddp_set_hook(gw_scope *s, gw_ddp *d, gw_comm_hook *hook, void *context) {
-    if (!ddp_is_usable(s, "gw_ddp_set_hook", d)) return;
-    if (!hook) {
-        scope_fail(s, GW_INVALID, "gw_ddp_set_hook: a hook is a function");
-        return;
-    }
-    if (buffers_ride(d)) {
-        scope_fail(s, GW_INVALID,
-                   "gw_ddp_set_hook: buffers travel with gradients, which hooks change");
-        return;
-    }
-    if (d->sharing && !check_hook(s, hook, context)) return;
-    if (!d->hook && !hook_claim(hook, context, d)) {
-        scope_fail(s, GW_WRONG_STATE,
-                   "gw_ddp_set_hook: the gw_power_sgd remembers for another gw_ddp");
-        return;
-    }
-    env_enter(d->agent->env);
-    bool late = d->stats.passes || d->hook;
-    if (!late) {
-        d->stats.has_hook = true;
-        d->hook = hook;
-        d->hook_context = context;
-    }
-    env_leave(d->agent->env);
-    if (late)
-        scope_fail(s, GW_WRONG_STATE,
-                   "gw_ddp_set_hook: a hook is set once, before the first backward pass");
-}
-
-void gw_ddp_set_hook_state(gw_scope *s, gw_ddp *d, gw_hook_save *save, gw_hook_load *load) {
-    if (!ddp_is_usable(s, "gw_ddp_set_hook_state", d)) return;
-    if (!save || !load) {
-        scope_fail(s, GW_INVALID, "gw_ddp_set_hook_state: %s is NULL", save ? "load" : "save");
-    } else if (!d->hook) {
-        scope_fail(s, GW_WRONG_STATE, "gw_ddp_set_hook_state: there is no hook");
-    } else {
-        d->save_hook = save;
-        d->load_hook = load;
-    }
 }
 
 gw_ddp_stats gw_ddp_get_stats(const gw_ddp *d) {

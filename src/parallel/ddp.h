@@ -109,6 +109,7 @@ struct gw_ddp {
 
     gw_comm_hook *hook;  // NULL: the mean
     void *hook_context;
+    const char *hook_text;    // which one, and its options: the same on all members
     gw_hook_save *save_hook;  // as the program says; NULL: it does not
     gw_hook_load *load_hook;
     // of the furthest member, before the group was re-formed
@@ -153,6 +154,9 @@ bool ddp_set_taker(gw_scope *s, gw_ddp *d, gw_handle *taker, mean_taker *mean_ca
 // The scope |of| has means, of a step. If one member keeps each, or they are of a step's shards, no
 // member has what would give them once more as its own part of the next mean.
 void ddp_note_means(gw_ddp *d, const gw_scope *of);
+// What members have to have alike, a text for each: options that are not a member's own, and with
+// |with_hook| what is said of it.
+gw_list *ddp_describe(gw_scope *s, const gw_ddp *d, bool with_hook);
 // Whether there is one: else |s| has failed.
 bool ddp_is_usable(gw_scope *s, const char *what, const gw_ddp *d);
 
@@ -274,13 +278,20 @@ gw_future *bucket_start_rows(gw_scope *s, const ddp_pass *r, int b);
 void bucket_unpack_rows(gw_scope *s, ddp_pass *r, int b, gw_value all);
 bool bucket_check_finite(gw_scope *s, const ddp_pass *r, int b);
 
-// ---- What hooks remember (reform.c) -------------------------------------------------------------
+// ---- Hooks, and what they remember ---------------------------------------------------------------
 
 typedef struct hook_state {
     gw_hook_save *save;  // NULL: nothing
     gw_hook_load *load;
     void *context;
 } hook_state;
+
+// hooks.c: "gw_hook_quantize_channel .channel = 512". Of a hook of the program's there is no more to say than
+// that it is one. It is |s|'s.
+const char *hook_describe(gw_scope *s, gw_comm_hook *hook, const void *context);
+void hook_note(gw_ddp *d);  // for sentences about d->group, if members differ in it
+// Whether gradients can be shared out with it. False with |s| failed.
+bool hook_may_share(gw_scope *s, gw_comm_hook *hook, const void *context);
 
 // Of a hook of this library (comm_hook.c).
 hook_state hook_state_of(gw_comm_hook *hook, void *context);

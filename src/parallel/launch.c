@@ -7,6 +7,8 @@
 #include "future/future.h"
 #include "parallel/ddp.h"
 
+#include <string.h>
+
 #define ORIGIN "gw_backward"
 
 // What the launching thread needs of one bucket, or of what is told behind the last one.
@@ -60,10 +62,12 @@ static bool find_next_on_loop(gw_ddp *d, launch *out) {
     return true;
 }
 
-// What members must have alike in a pass though shapes need not show it: where each leaf is.
+// What members must have alike in a pass though shapes need not show it: where each leaf is, and the hook.
 static uint64_t mark_of(const ddp_pass *r) {
     uint64_t hash = hash_u64(r->layout->hash + r->has_flags + 2 * (uint64_t)r->tells);
-    return (hash_u64(hash + (uint64_t)r->divisor) & ~(uint64_t)3) | 4;
+    hash = hash_u64(hash + (uint64_t)r->divisor);
+    const char *hook = r->ddp->hook_text;
+    return (hash_u64(hash + hash_bytes(hook, strlen(hook))) & ~(uint64_t)3) | 4;
 }
 
 static gw_future *start_flags(gw_scope *s, const ddp_pass *r, int b) {

@@ -63,6 +63,7 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g, place own) {
     env_enter(d->agent->env);
     d->group = g;
     g->series_name = "pass";
+    series_note_on_loop(g, d->hook_text);
     d->stats.backend = g->backend->name;
     d->stats.timed_pass = 0;
     layout *old = d->layout;
@@ -159,6 +160,7 @@ void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
     gift x = { 0 };
     opening o = { .function = "gw_ddp_reform",
                   .of = gw_module_name(d->model),
+                  .options = ddp_describe(t, d, true),
                   .own = gw_value_of(replicas_describe(t, d)) };
     gw_group *private = group_open_own(t, d->own, g, &o);
     if (gw_ok(t)) x.root = find_first(t, private, own, &first);
