@@ -81,6 +81,8 @@ typedef struct gw_ddp_options {
     // The others have theirs already, since this member has knocked for |group|: nothing is exchanged before
     // gw_ddp_reform, which is called next, and gives it what they have.
     bool newcomer GW_DEFAULT(false);
+    // "train.c:12", which the short form of C says: errors of passes name it.
+    const char *origin GW_DEFAULT(NULL);
 } gw_ddp_options;
 
 GW_API gw_ddp *gw_ddp_open_with(gw_scope *s, gw_module *model, gw_ddp_options options);

@@ -89,8 +89,8 @@ static gw_future *exchange(gw_scope *s, const gw_ddp *d, const layout_bucket *at
 
 // What the mark of the pass's series stands for, in words (REPL-2).
 static const char *origin_of(gw_scope *s, const ddp_pass *r) {
-    return gw_format(s, "gw_backward, buckets: %d, %s flags, mean of %d", r->layout->bucket_count,
-                     r->has_flags ? "with" : "no", r->divisor);
+    return gw_format(s, "%s, buckets: %d, %s flags, mean of %d", r->ddp->origin,
+                     r->layout->bucket_count, r->has_flags ? "with" : "no", r->divisor);
 }
 
 gw_future *bucket_start_mean(gw_scope *s, const ddp_pass *r, int b, gw_tensor *packed) {
@@ -99,7 +99,7 @@ gw_future *bucket_start_mean(gw_scope *s, const ddp_pass *r, int b, gw_tensor *p
 }
 
 gw_future *bucket_start_part(gw_scope *s, const gw_bucket *b, gw_tensor *x) {
-    return exchange(s, b->ddp, &b->layout->buckets[b->index], x, GW_AVG, false, 0, "gw_backward");
+    return exchange(s, b->ddp, &b->layout->buckets[b->index], x, GW_AVG, false, 0, b->ddp->origin);
 }
 
 void bucket_forget(ddp_pass *r, int b) {
@@ -204,8 +204,9 @@ static gw_tensor *no_values(gw_scope *s, const gw_tensor *leaf) {
 }
 
 static gw_future *gather(gw_scope *s, const gw_ddp *d, int leaf, gw_tensor *x) {
-    if (!d->sharing) return gw_all_gather_async(s, d->group, x, .origin = "gw_backward");
-    return gw_gather_to_async(s, d->group, x, d->sharing->keepers[leaf], .origin = "gw_backward");
+    gw_collective_options options = ddp_options_of(d);
+    if (!d->sharing) return gw_all_gather_async_with(s, d->group, x, options);
+    return gw_gather_to_async_with(s, d->group, x, d->sharing->keepers[leaf], options);
 }
 
 gw_future *bucket_start_rows(gw_scope *s, const ddp_pass *r, int b) {

@@ -4,6 +4,7 @@
 #include "autograd/grads.h"
 #include "base/mem.h"
 #include "base/value.h"
+#include "call/protocol.h"
 #include "collective/backend.h"
 #include "collective/group.h"
 #include "parallel/join.h"
@@ -148,7 +149,8 @@ static gw_group *open_alone(gw_scope *s, gw_group *g) {
 
 static bool take_group(gw_scope *s, gw_ddp *d) {
     gw_scope *t = gw_scope_open(s);
-    opening o = { .function = "gw_ddp_open", .of = gw_module_name(d->model) };
+    opening o = { .function = "gw_ddp_open" };
+    o.of = gw_format(t, "%s (%s)", gw_module_name(d->model), d->origin);
     o.options = ddp_describe(t, d, false);
     o.own = gw_value_of(replicas_describe(t, d));
     gw_group *of = d->options.group;
@@ -226,7 +228,9 @@ static gw_ddp *take(gw_scope *s, agent *a, gw_module *model, gw_ddp_options opti
     d->options = options;
     d->hook_text = "no hook";
     d->model = scope_own(d->own, handle_retain(model));
-    if (d->model) return d;
+    const char *origin = origin_base(options.origin);
+    d->origin = gw_format(d->own, "%s", origin[0] ? origin : "gw_backward");
+    if (gw_ok(d->own)) return d;
     scope_fail_with(s, gw_scope_error(d->own));
     handle_release(d);
     return NULL;

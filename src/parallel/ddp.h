@@ -96,6 +96,7 @@ struct gw_ddp {
     gw_module *model;
     int model_hook;
     gw_ddp_options options;
+    const char *origin;             // where the program opened it: its collectives are told by that
     const char **names;             // of leaves
     bool *is_rows;                  // of leaves
     const struct sharing *sharing;  // of means; NULL: all members keep all
@@ -135,6 +136,11 @@ static inline gw_ddp *ddp_of(gate *g) {
 // Whether times are taken of that pass.
 static inline bool ddp_is_timed(int64_t pass) {
     return pass <= 10 || pass % 100 == 0;
+}
+
+// Of its collectives. The short forms of C would say the library's line.
+static inline gw_collective_options ddp_options_of(const gw_ddp *d) {
+    return GW_OPTIONS(gw_collective_options, .origin = d->origin);
 }
 
 static inline bool ddp_keeps(const gw_ddp *d, int leaf) {

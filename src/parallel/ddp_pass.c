@@ -7,6 +7,7 @@
 #include <gradwire/ops.h>
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 
 // ---- Opening and ending -------------------------------------------------------------------------
@@ -145,6 +146,16 @@ static bool has_verdict_on_loop(const ddp_pass *r) {
     return series_find_verdict_on_loop(r->group, GROUP_KEY_SERIES + (uint64_t)r->number);
 }
 
+// With where the replicas were opened, unless a member has that in it already: sentences of verdicts about
+// deadlines, and of lost members, do not say which of the program's passes they end.
+static void set_error(ddp_pass *r, const gw_error *error) {
+    const char *origin = r->ddp->origin;
+    r->error = *error;
+    size_t size = strlen(r->error.text);
+    if (!strstr(r->error.text, origin))
+        snprintf(r->error.text + size, sizeof r->error.text - size, " (%s)", origin);
+}
+
 void ddp_pass_fail(ddp_pass *r, const gw_error *error) {
     gw_ddp *d = r->ddp;
     gw_future **under_way = NULL;
@@ -153,7 +164,7 @@ void ddp_pass_fail(ddp_pass *r, const gw_error *error) {
     bool cancels =
         r->state == DDP_PASS_REDUCING && !has_verdict_on_loop(r) && !r->has_entered_failed;
     if (r->state < DDP_PASS_DONE) settle_failed_on_loop(r, error);
-    if (!r->error.status && r->state != DDP_PASS_DONE) r->error = *error;
+    if (!r->error.status && r->state != DDP_PASS_DONE) set_error(r, error);
     ddp_pass_apply_on_loop(r, DDP_PASS_BROKE);
     if (d->settling == r) d->settling = NULL;
     d->stats.error = error->status;

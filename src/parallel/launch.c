@@ -9,8 +9,6 @@
 
 #include <string.h>
 
-#define ORIGIN "gw_backward"
-
 // What the launching thread needs of one bucket, or of what is told behind the last one.
 typedef struct launch {
     ddp_pass *pass;  // one count
@@ -76,7 +74,7 @@ static gw_future *start_flags(gw_scope *s, const ddp_pass *r, int b) {
     uint8_t *used = gw_alloc(s, (size_t)count);
     for (int i = 0; used && i < count; i++) used[i] = r->gradients[at->parts[i].leaf] != NULL;
     gw_tensor *flags = used ? gw_from_with(s, GW_U8, used, (gw_shape){ 1, &count }) : NULL;
-    return gw_all_reduce_async(s, r->ddp->group, flags, GW_BOR, .origin = ORIGIN);
+    return gw_all_reduce_async_with(s, r->ddp->group, flags, GW_BOR, ddp_options_of(r->ddp));
 }
 
 // A thread that has received something may be the one that calls it: nothing would come while it waits.

@@ -21,13 +21,13 @@ static gw_value second_of(gw_scope *s, gw_value both, void *context) {
 // See Note [Later rounds of a hook]: the group is another one, in which passes have no place.
 static gw_future *average_near(gw_scope *s, gw_bucket *b, gw_group *near) {
     uint64_t key = hash_u64(hash_u64(b->ddp->group->id + (uint64_t)b->pass) + (uint64_t)b->index);
-    gw_collective_options options =
-        GW_OPTIONS(gw_collective_options, .key = GROUP_KEY_ONCE | key, .origin = "gw_backward");
+    gw_collective_options options = ddp_options_of(b->ddp);
+    options.key = GROUP_KEY_ONCE | key;
     gw_tensor *x = gw_bucket_tensor(s, b);
     s->has_own_keys = true;
     gw_future *f = gw_all_reduce_async_with(s, near, x, GW_AVG, options);
     s->has_own_keys = false;
-    gw_future *barrier = gw_barrier_async(s, b->ddp->group, .origin = "gw_backward");
+    gw_future *barrier = gw_barrier_async_with(s, b->ddp->group, ddp_options_of(b->ddp));
     if (!gw_ok(s)) return f;
     gw_on_done(s, barrier, end_with, handle_retain(f));
     if (!gw_ok(s)) handle_release(f);

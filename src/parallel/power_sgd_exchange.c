@@ -273,8 +273,8 @@ static void take_p(gw_scope *s, gw_future *f, void *context) {
     gw_tensor *means = gw_tensor_of(s, gw_future_value(s, f));
     if (gw_ok(s) && gw_future_done(e->out)) scope_fail(s, GW_CANCELLED, "the pass has ended");
     gw_tensor *q = gw_ok(s) ? second_round(s, e, means) : NULL;
-    gw_collective_options options =
-        GW_OPTIONS(gw_collective_options, .key = e->key, .origin = "gw_backward");
+    gw_collective_options options = ddp_options_of(e->ddp);
+    options.key = e->key;
     s->has_own_keys = true;
     gw_future *next = gw_all_reduce_async_with(s, e->ddp->group, q, GW_AVG, options);
     s->has_own_keys = false;
@@ -288,7 +288,7 @@ static gw_future *enter(gw_scope *s, exchange *e, gw_bucket *b) {
     gw_tensor *q = gw_ok(s) ? first_q(s, e, b) : NULL;
     gw_tensor *p = gw_ok(s) ? first_round(s, e, q) : NULL;
     gw_future *out = gw_future_open(s);
-    gw_future *f = gw_all_reduce_async(s, e->ddp->group, p, GW_AVG, .origin = "gw_backward");
+    gw_future *f = gw_all_reduce_async_with(s, e->ddp->group, p, GW_AVG, ddp_options_of(e->ddp));
     if (gw_ok(s)) {
         e->out = handle_retain(out);
         gw_on_done(s, f, take_p, e);

@@ -96,9 +96,9 @@ static gw_future *exchange_bytes(gw_scope *s, gw_bucket *b, int64_t channel) {
     int64_t how[LAYOUT_FIELDS] = { gw_group_size(b->ddp->group), channel, gw_dtype_of(flat) };
     gw_future *layout = gw_future_open(s);
     gw_future_set(s, layout, gw_from(s, how, LAYOUT_FIELDS));
-    gw_future *all[] = { gw_all_gather_async(s, b->ddp->group, own.bounds, .origin = "gw_backward"),
-                         gw_all_gather_async(s, b->ddp->group, own.bytes, .origin = "gw_backward"),
-                         layout };
+    gw_collective_options options = ddp_options_of(b->ddp);
+    gw_future *all[] = { gw_all_gather_async_with(s, b->ddp->group, own.bounds, options),
+                         gw_all_gather_async_with(s, b->ddp->group, own.bytes, options), layout };
     return gw_then(s, gw_collect_all(s, all, 3), mean_of, NULL);
 }
 

@@ -166,7 +166,9 @@ static void receive_dtype(gw_scope *s, gw_ddp *d, gw_dtype dtype, int first, int
     }
     if (gw_ok(s) && !count) return;
     gw_tensor *flat = gw_ok(s) ? gw_cat(s, parts, count, 0) : tensor_poison_of(s);
-    gw_tensor *given = gw_broadcast(s, d->group, flat, root, .key = KEY_BROADCAST);
+    gw_collective_options options = ddp_options_of(d);
+    options.key = KEY_BROADCAST;
+    gw_tensor *given = gw_broadcast_with(s, d->group, flat, root, options);
     int64_t at = 0;
     for (int i = first; gw_ok(s) && i < end; i++) {
         const gw_tensor *x = tensor_at(d, i);
@@ -224,7 +226,9 @@ void replicas_compare_numbers(gw_scope *s, gw_ddp *d) {
     int64_t *own = gw_alloc(t, (size_t)count * sizeof *own);
     for (int i = 0; own && i < count; i++) own[i] = hash_of(t, tensor_at(d, i));
     gw_tensor *mine = own ? gw_from_with(t, GW_I64, own, (gw_shape){ 2, sizes }) : NULL;
-    gw_tensor *all = gw_all_gather(t, d->group, mine, .key = KEY_COMPARE);
+    gw_collective_options options = ddp_options_of(d);
+    options.key = KEY_COMPARE;
+    gw_tensor *all = gw_all_gather_with(t, d->group, mine, options);
     if (gw_ok(t)) compare_hashes(t, d, gw_data(all), count);
     gw_scope_close_up(t);
 }
@@ -236,7 +240,9 @@ void replicas_sum(gate *g, gw_scope *s, double *numbers, int count) {
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
     gw_tensor *mine = gw_from(t, numbers, count);
-    gw_tensor *all = gw_all_reduce(t, d->group, mine, GW_SUM, .key = KEY_SUM);
+    gw_collective_options options = ddp_options_of(d);
+    options.key = KEY_SUM;
+    gw_tensor *all = gw_all_reduce_with(t, d->group, mine, GW_SUM, options);
     if (gw_ok(t)) memcpy(numbers, gw_data(all), (size_t)count * sizeof *numbers);
     gw_scope_close_up(t);
 }
