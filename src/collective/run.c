@@ -347,11 +347,10 @@ gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request) {
     gw_future *f = handle_retain(r->future);
     env_enter(g->agent->env);
     gw_status status = start_on_loop(r, request->options.key, &error);
+    bool works = !status && r->works;  // any thread that has the loop may from here on
     env_leave(g->agent->env);
-    if (status)
-        scope_fail_with(s, &error);
-    else if (r->works)
-        run_work(r);
+    if (status) scope_fail_with(s, &error);
+    if (works) run_work(r);
     run_release(r);
     if (status) {  // nothing will complete it, also not when the scope closes behind its agent
         handle_release(f);
