@@ -20,13 +20,27 @@ const backend backend_session = {
 
 const backend *backend_of_tests;
 
+enum { BACKENDS = 3 };
+
+static const backend *backend_at(int i) {
+    const backend *const all[BACKENDS] = { &backend_session, &backend_mpi, backend_of_tests };
+    return all[i];
+}
+
 gw_status backend_find(const char *name, const backend **out, gw_error *error) {
-    const backend *const all[] = { &backend_session, &backend_mpi, backend_of_tests };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (!all[i] || (name && strcmp(name, all[i]->name) != 0)) continue;
-        *out = all[i];
+    for (int i = 0; i < BACKENDS; i++) {
+        const backend *b = backend_at(i);
+        if (!b || (name && strcmp(name, b->name) != 0)) continue;
+        *out = b;
         return GW_OK;
     }
     return error_set(error, GW_INVALID, "there is no backend \"%.64s\"; there are session and mpi",
                      name);
+}
+
+void backends_lose(void) {
+    for (int i = 0; i < BACKENDS; i++) {
+        const backend *b = backend_at(i);
+        if (b && b->lose) b->lose();
+    }
 }

@@ -76,10 +76,13 @@ typedef struct backend {
     void (*start)(void *communicator, backend_call *c);
     void (*abort)(void *communicator);  // once; calls that have not begun end as CANCELLED
     void (*close)(void *communicator);  // what is under way may never end
+    // A worker was lost, so that what waits for all of the job, in a group or not, may never end. NULL: nothing does.
+    void (*lose)(void);
 } backend;
 
 // NULL is "session". INVALID, with the names that there are.
 gw_status backend_find(const char *name, const backend **out, gw_error *error);
+void backends_lose(void);  // tells all
 extern const backend backend_session, backend_mpi;
 extern const backend *backend_of_tests;  // one more
 

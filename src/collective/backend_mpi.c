@@ -25,18 +25,20 @@ const backend backend_mpi = { .name = "mpi", .open = open_group };
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { LAST_LOOKS = 4500 };  // some two seconds
-enum { BROKEN_S = 3 };
+enum { LOST_S = 3 };
 
 static gw_error why_not;  // there is no MPI
 static bool is_ours;      // to be ended
 static pthread_t thread;
 static pid_t process;
+static atomic_bool has_loss;
 
 // ---- The thread ---------------------------------------------------------------------------------
 
@@ -89,20 +91,21 @@ static void *serve(void *argument) {
     return argument;
 }
 
-// MPI has to be ended by who has begun it, before the process ends; but where a group was broken, it may never
-// begin, nor end: both wait for all ranks, and one that was lost is told to nobody.
+// MPI has to be ended by who has begun it, before the process ends; but where a worker was lost, it may never
+// begin, nor end: both wait for all ranks, and mpirun may have been told to go on.
 static void stop(void) {
     if (getpid() != process) return;
     struct timespec until;
-    clock_gettime(CLOCK_MONOTONIC, &until);
-    until.tv_sec += BROKEN_S;
-    if (!mpi_communicators_stop())
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LOST_S;
+    mpi_communicators_stop();
+    if (!atomic_load(&has_loss))
         pthread_join(thread, NULL);
-    else if (pthread_clockjoin_np(thread, NULL, CLOCK_MONOTONIC, &until))
+    else if (pthread_timedjoin_np(thread, NULL, &until))
         log_error(
-            "mpi: it has not ended within %d s after a group was broken, and this process ends "
+            "mpi: it has not ended within %d s after a worker was lost, and this process ends "
             "without it",
-            BROKEN_S);
+            LOST_S);
 }
 
 static void begin_once(void) {
@@ -149,6 +152,10 @@ static void close_group(void *of) {
     mpi_communicator_close(of);
 }
 
+static void lose(void) {
+    atomic_store(&has_loss, true);
+}
+
 #define BIT(x) (1u << (x))
 
 const backend backend_mpi = {
@@ -165,6 +172,7 @@ const backend backend_mpi = {
     .start = start,
     .abort = abort_group,
     .close = close_group,
+    .lose = lose,
 };
 
 #endif

@@ -446,6 +446,7 @@ static void take_backends_down(const agent *a, int rank) {
 static void lost(agent *a, int rank) {
     groups *x = groups_of(a);
     take_backends_down(a, rank);
+    if (!agent_member(a, rank)->left) backends_lose();
     list_each(l, &x->early) {
         early_message *m = list_entry(l, early_message, link);
         if (m->from == rank) early_drop_on_loop(a, m);

@@ -40,7 +40,7 @@ typedef struct flight {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
 static list_node opened;  // communicators that are to be made
-static bool is_stopping, was_aborted;
+static bool is_stopping;
 
 // The thread's. MPI looks at all requests at once, so they lie in one array, as has what belongs to each.
 static list_node all;
@@ -296,13 +296,11 @@ bool mpi_await(void) {
 
 // ---- Any thread -----------------------------------------------------------------------------------
 
-bool mpi_communicators_stop(void) {
+void mpi_communicators_stop(void) {
     pthread_mutex_lock(&lock);
     is_stopping = true;
-    bool any = was_aborted;
     pthread_cond_signal(&news);
     pthread_mutex_unlock(&lock);
-    return any;
 }
 
 gw_status mpi_communicator_open(const backend_members *m, mpi_communicator **out, gw_error *error) {
@@ -335,7 +333,7 @@ void mpi_communicator_start(mpi_communicator *c, backend_call *call) {
 
 void mpi_communicator_abort(mpi_communicator *c) {
     pthread_mutex_lock(&lock);
-    c->is_aborted = was_aborted = true;
+    c->is_aborted = true;
     pthread_cond_signal(&news);
     pthread_mutex_unlock(&lock);
 }

@@ -19,8 +19,7 @@ gw_status mpi_communicator_open(const backend_members *m, mpi_communicator **out
 void mpi_communicator_start(mpi_communicator *c, backend_call *call);
 void mpi_communicator_abort(mpi_communicator *c);
 void mpi_communicator_close(mpi_communicator *c);
-// mpi_await gives false from here on. Whether any communicator was aborted.
-bool mpi_communicators_stop(void);
+void mpi_communicators_stop(void);  // mpi_await gives false from here on
 
 // ---- The thread of MPI --------------------------------------------------------------------------
 
