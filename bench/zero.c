@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SAMPLES = 10, WARM = 5 };
+enum { SAMPLES = 10, WARM = 5, WEIGHED = 60 };
 
 // 100 MB of parameters.
 static const chain model = { .layers = 25, .width = 1024, .batch = 8 };
@@ -61,27 +61,21 @@ static void state(gw_scope *root, samples *out) {
 
 typedef enum sharing { PLAIN, STATE, GRADIENTS } sharing;  // nothing, ZeRO-1, ZeRO-2
 
-// Of the last step, where its gradients are still there, beyond what there was before the model.
+// Behind the last step, where its gradients are still there, beyond what there was before the model. What processes
+// share is divided among them.
 typedef struct memory {
-    double held;      // without what waits for reuse; what processes share is divided among them
-    double resident;  // with it, and all of what they share
+    double resident, held;  // with what waits for reuse, and without
 } memory;
 
-// Of this process, in MB: a line of the kernel's, such as "VmRSS:", in one of its files.
-static double memory_mb(const char *file, const char *line) {
+static memory memory_now(void) {
     char text[256];
     double kb = 0;
-    FILE *f = fopen(file, "r");
+    FILE *f = fopen("/proc/self/smaps_rollup", "r");
     while (f && fgets(text, sizeof text, f))
-        if (strncmp(text, line, strlen(line)) == 0) kb = strtod(text + strlen(line), NULL);
+        if (strncmp(text, "Pss:", 4) == 0) kb = strtod(text + 4, NULL);
     if (f) fclose(f);
-    return kb * 1024 / 1e6;
-}
-
-static memory memory_now(void) {
-    return (memory){ .held = memory_mb("/proc/self/smaps_rollup", "Pss:") -
-                             (double)pool_idle_bytes() / 1e6,
-                     .resident = memory_mb("/proc/self/status", "VmRSS:") };
+    double mb = kb * 1024 / 1e6;
+    return (memory){ mb, mb - (double)pool_idle_bytes() / 1e6 };
 }
 
 static void train_step(gw_scope *root, trainer *t, gw_group *g, double *us, memory *m) {
@@ -97,8 +91,8 @@ static void train_step(gw_scope *root, trainer *t, gw_group *g, double *us, memo
     gw_scope_close_up(s);
 }
 
-// Replicas trained by Adam.
-static memory train(gw_scope *root, gw_group *g, sharing shared, double *times) {
+// Replicas trained by Adam, for |steps|.
+static memory train(gw_scope *root, gw_group *g, sharing shared, double *times, int steps) {
     trainer t = { .chain = model };
     memory before = memory_now(), m = before;
     trainer_open(root, &t);
@@ -106,25 +100,28 @@ static memory train(gw_scope *root, gw_group *g, sharing shared, double *times) 
     t.opt = gw_adam(root, gw_parameters(root, t.model), .lr = 1e-3);
     if (shared != PLAIN)
         gw_optimizer_shard(root, t.opt, .gradients = shared == STATE ? GW_WHOLE : GW_SHARDED);
-    for (int i = -WARM; i < SAMPLES && gw_ok(root); i++)
+    for (int i = -WARM; i < steps && gw_ok(root); i++)
         train_step(root, &t, g, i < 0 ? NULL : &times[i], NULL);
     train_step(root, &t, g, NULL, &m);
-    return (memory){ m.held - before.held, m.resident - before.resident };
+    return (memory){ m.resident - before.resident, m.held - before.held };
 }
 
 static void train_and_time(gw_scope *root, samples *out, sharing shared) {
     gw_group *g = gw_group_world(root);
     double times[SAMPLES];
-    train(root, g, shared, times);
+    train(root, g, shared, times, SAMPLES);
     samples_add_slowest(root, out, g, times, SAMPLES);
 }
 
-// No time: MB, of the member that has most.
+// No time: MB of a member, on average, once what only the first steps needed has been given back. Who maps what
+// another one lends changes from step to step.
 static void train_and_weigh(gw_scope *root, samples *out, sharing shared, bool resident) {
     gw_group *g = gw_group_world(root);
-    double times[SAMPLES];
-    memory m = train(root, g, shared, times);
-    samples_add_slowest(root, out, g, resident ? &m.resident : &m.held, 1);
+    double times[WEIGHED];
+    memory m = train(root, g, shared, times, WEIGHED);
+    gw_tensor *mean =
+        gw_all_reduce(root, g, gw_from(root, resident ? &m.resident : &m.held, 1), GW_AVG);
+    if (gw_ok(root) && gw_group_rank(g) == 0) samples_add(out, gw_item(root, mean));
 }
 
 #define CASES(name, shared)                                                                        \

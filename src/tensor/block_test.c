@@ -72,6 +72,27 @@ static void what_waits_can_be_given_to_the_system(void **state) {
 #endif
 }
 
+static void what_waits_in_vain_goes_to_the_system(void **state) {
+    (void)state;
+#if MEM_CACHED
+    enum { COUNT = 8 };
+    block *never[COUNT], *often = block_take(3 << 20);
+    pool_trim();
+    for (int i = 0; i < COUNT; i++) never[i] = block_take(8 << 20);
+    for (int i = 0; i < COUNT; i++) block_release(never[i]);
+    block_release(often);
+    assert_true(pool_idle_bytes() >= COUNT * (8 << 20));
+    // As if the time had come: each block given back makes one go.
+    pool_keep_for(0);
+    for (int i = 0; i < COUNT; i++) {
+        often = block_take(3 << 20);
+        block_release(often);
+    }
+    pool_keep_for(4000);
+    assert_int_equal(pool_idle_bytes(), often->capacity);
+#endif
+}
+
 static void it_is_counted_while_in_use(void **state) {
     (void)state;
     size_t before = mem_live_count();
@@ -179,5 +200,6 @@ static void more_than_the_machine_has_is_refused(void **state) {
 
 GW_TESTS(tensor_block, more_than_the_machine_has_is_refused, its_bytes_are_aligned_and_usable,
          no_size_class_is_too_small, what_is_given_back_is_taken_again,
-         what_waits_can_be_given_to_the_system, it_is_counted_while_in_use, tests_can_make_it_fail,
-         an_external_block_tells_its_owner_once, a_pin_is_a_count, blocks_move_between_threads);
+         what_waits_can_be_given_to_the_system, what_waits_in_vain_goes_to_the_system,
+         it_is_counted_while_in_use, tests_can_make_it_fail, an_external_block_tells_its_owner_once,
+         a_pin_is_a_count, blocks_move_between_threads);

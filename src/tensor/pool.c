@@ -13,7 +13,9 @@
 //   - below 1 MiB in size classes, four to a doubling, header and bytes in one piece. Each thread keeps some of the
 //     classes up to 8 KiB for itself, without a lock; the rest waits in lists of the process;
 //   - from 1 MiB on in mappings of whole huge pages, of which the process keeps as many as the cap allows. While peers
-//     can map the arena, they are extents of it.
+//     can map the arena, they are extents of it. What has waited for some seconds while others were given back is
+//     no longer needed, as what a program needs in each step is taken again: it goes back to the system, one
+//     at a time, so that nobody waits for long.
 // Under sanitizers every block is an allocation of its own.
 
 enum { HEADER_BYTES = 64, ALIGNMENT = 64 };
@@ -46,6 +48,7 @@ static block *fresh_in_arena(size_t size) {
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 
 #define MIB ((size_t)1 << 20)
@@ -65,13 +68,19 @@ typedef struct idle_list {
     size_t count;
 } idle_list;
 
+typedef struct idle_large {
+    block *block;
+    int64_t since_ms;
+} idle_large;
+
 static struct {
     pthread_mutex_t lock;
     idle_list classes[CLASS_COUNT];
     size_t classes_bytes;
-    block *large[LARGE_IDLE_MAX];  // oldest first
+    idle_large large[LARGE_IDLE_MAX];  // oldest first
     size_t large_count, large_bytes, large_bytes_max;
-} pool = { .lock = PTHREAD_MUTEX_INITIALIZER };
+    int64_t large_ms_max;
+} pool = { .lock = PTHREAD_MUTEX_INITIALIZER, .large_ms_max = 4000 };
 
 typedef struct thread_cache {
     idle_list classes[THREAD_CLASS_COUNT];
@@ -219,10 +228,18 @@ static size_t idle_bytes_max(void) {
     return most < 2048 * MIB ? (size_t)most : 2048 * MIB;
 }
 
-static void remove_large(size_t i) {
-    pool.large_bytes -= pool.large[i]->capacity;
+static int64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static block *remove_large(size_t i) {
+    block *b = pool.large[i].block;
+    pool.large_bytes -= b->capacity;
     for (size_t k = i + 1; k < pool.large_count; k++) pool.large[k - 1] = pool.large[k];
     pool.large_count--;
+    return b;
 }
 
 // The smallest that waits and fits without wasting over a quarter.
@@ -231,7 +248,7 @@ static block *reuse_large(size_t capacity, bool in_arena) {
     pthread_mutex_lock(&pool.lock);
     size_t at = 0;
     for (size_t i = pool.large_count; i-- > 0;) {
-        block *b = pool.large[i];
+        block *b = pool.large[i].block;
         if (b->capacity < capacity || b->capacity - capacity > capacity / 4) continue;
         if (in_arena && !b->place) continue;
         if (best && best->capacity <= b->capacity) continue;
@@ -290,21 +307,28 @@ bool pool_move_to_arena(block *b) {
 static void give_large(block *b) {
     block *surplus[LARGE_IDLE_MAX + 1];
     size_t surplus_count = 0;
+    int64_t now = now_ms();
     pthread_mutex_lock(&pool.lock);
     if (!pool.large_bytes_max) pool.large_bytes_max = idle_bytes_max();
+    if (pool.large_count && now - pool.large[0].since_ms >= pool.large_ms_max)
+        surplus[surplus_count++] = remove_large(0);
     if (b->capacity > pool.large_bytes_max || b->is_stray) {
         surplus[surplus_count++] = b;
     } else {
         while (pool.large_count == LARGE_IDLE_MAX ||
-               pool.large_bytes + b->capacity > pool.large_bytes_max) {
-            surplus[surplus_count++] = pool.large[0];
-            remove_large(0);
-        }
-        pool.large[pool.large_count++] = b;
+               pool.large_bytes + b->capacity > pool.large_bytes_max)
+            surplus[surplus_count++] = remove_large(0);
+        pool.large[pool.large_count++] = (idle_large){ b, now };
         pool.large_bytes += b->capacity;
     }
     pthread_mutex_unlock(&pool.lock);
     while (surplus_count) free_large(surplus[--surplus_count]);
+}
+
+void pool_keep_for(int64_t ms) {
+    pthread_mutex_lock(&pool.lock);
+    pool.large_ms_max = ms;
+    pthread_mutex_unlock(&pool.lock);
 }
 
 // ---- All ----------------------------------------------------------------------------------------
@@ -320,7 +344,7 @@ void pool_trim(void) {
     }
     pool.classes_bytes = 0;
     size_t large_count = pool.large_count;
-    for (size_t i = 0; i < large_count; i++) large[i] = pool.large[i];
+    for (size_t i = 0; i < large_count; i++) large[i] = pool.large[i].block;
     pool.large_count = pool.large_bytes = 0;
     pthread_mutex_unlock(&pool.lock);
     free_all(blocks);
@@ -380,6 +404,9 @@ void pool_give(block *b) {
     mem_unreserve(b);
 }
 void pool_trim(void) {}
+void pool_keep_for(int64_t ms) {
+    (void)ms;
+}
 bool pool_move_to_arena(block *b) {
     return b->place != 0;
 }

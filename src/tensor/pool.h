@@ -14,6 +14,10 @@ void pool_give(block *b);
 // stays.
 void pool_trim(void);
 
+// How long large blocks wait for reuse, at least: 4 s, unless told. Then giving back others gives them to
+// the system.
+void pool_keep_for(int64_t ms);
+
 // Moves a block, which nobody writes to, into the arena, if it is large and not there; its address
 // stays. Whether it is there.
 bool pool_move_to_arena(block *b);
