@@ -423,8 +423,8 @@ static void progress(run *r, list_node *came) {
 }
 
 // Takes over what is new. False: nothing is, or the run has ended; then this thread does not work any
-// more.
-static bool take_news(run *r, list_node *came) {
+// more. |out_drains|: nobody here wants the result.
+static bool take_news(run *r, list_node *came, bool *out_drains) {
     env *e = r->group->agent->env;
     env_enter(e);
     bool news = !r->has_entered || !list_is_empty(&r->arrivals);
@@ -438,13 +438,13 @@ static bool take_news(run *r, list_node *came) {
     }
     bool goes_on = run_is_at_work(r) && !r->has_failed && (news || r->steps_left == 0);
     if (!goes_on) r->works = false;
+    *out_drains = r->state == RUN_DRAINING;
     env_leave(e);
     return goes_on;
 }
 
-static void finish(run *r) {
+static void finish(run *r, bool drains) {
     env *e = r->group->agent->env;
-    bool drains = r->state == RUN_DRAINING;
     gw_value v = drains ? gw_none() : run_make_result(r);
     result *value = gw_ok(r->scope) ? result_of_value(v) : NULL;
     if (!value && gw_ok(r->scope))
@@ -478,10 +478,11 @@ static void tell_failure(run *r) {
 
 void run_work(run *r) {
     list_node came;
+    bool drains;
     list_init(&came);
-    while (take_news(r, &came)) {
+    while (take_news(r, &came, &drains)) {
         progress(r, &came);
-        if (gw_ok(r->scope) && r->steps_left == 0) finish(r);
+        if (gw_ok(r->scope) && r->steps_left == 0) finish(r, drains);
         if (!gw_ok(r->scope)) {
             tell_failure(r);
             break;
