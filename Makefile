@@ -34,7 +34,7 @@ asan:
 tsan:
 	@scripts/setup test
 	@$(call build,tsan,)
-	SCALE=10 TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1 build-tsan/bin/gradwire-tests $(T)
+	SCALE=10 TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1:allocator_may_return_null=1 build-tsan/bin/gradwire-tests $(T)
 
 bench:
 	@$(call build,release,--target gw-bench)

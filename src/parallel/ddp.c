@@ -99,14 +99,17 @@ static int find_missing_name(const gw_ddp_options *o) {
 
 static bool check_options(gw_scope *s, const gw_ddp_options *o) {
     int missing = find_missing_name(o);
-    if (o->bucket_bytes < 1 || o->first_bucket_bytes < 1)
-        scope_fail(s, GW_INVALID, "gw_ddp_open: buckets of %lld and %lld bytes",
-                   (long long)o->first_bucket_bytes, (long long)o->bucket_bytes);
+    int64_t bucket = o->bucket_bytes < 1 ? o->bucket_bytes : o->first_bucket_bytes;
+    if (bucket < 1)
+        scope_fail(s, GW_INVALID, "gw_ddp_open: buckets of %lld bytes", (long long)bucket);
     else if (o->shards < 0 || (o->shards & (o->shards - 1)))
         scope_fail(s, GW_INVALID, "gw_ddp_open: %d shards, which is no power of two", o->shards);
-    else if (o->check_every < 0 || o->ignore_count < 0 || (o->ignore_count && !o->ignore))
-        scope_fail(s, GW_INVALID, "gw_ddp_open: check_every %lld, ignore_count %d%s",
-                   (long long)o->check_every, o->ignore_count, o->ignore ? "" : " at NULL");
+    else if (o->check_every < 0)
+        scope_fail(s, GW_INVALID, "gw_ddp_open: a check every %lld passes",
+                   (long long)o->check_every);
+    else if (o->ignore_count < 0 || (o->ignore_count && !o->ignore))
+        scope_fail(s, GW_INVALID, "gw_ddp_open: %d names to ignore%s", o->ignore_count,
+                   o->ignore ? "" : " at NULL");
     else if (missing >= 0)
         scope_fail(s, GW_INVALID, "gw_ddp_open: name %d of the %d in ignore is NULL", missing,
                    o->ignore_count);
