@@ -137,8 +137,21 @@ static void step_together(gw_scope *s, const member *m) {
     assert_int_equal(gw_map_count(gw_module_state_dict(s, there)), 2);
 }
 
+// Those of a key are entered one after the other, by whichever thread sees the one before entered.
+static void enter_many(gw_scope *s, const member *m, uint64_t key) {
+    enum { COUNT = 16 };
+    gw_future *fs[COUNT];
+    for (int i = 0; i < COUNT; i++)
+        fs[i] = gw_all_reduce_async(s, m->group, gw_full(s, GW_F32, i + m->other, 3000), GW_SUM,
+                                    .key = key);
+    for (int i = COUNT; i-- > 0;)
+        assert_true(
+            gw_equal(s, gw_tensor_of(s, gw_wait(s, fs[i])), gw_full(s, GW_F32, 2 * i + 1, 3000)));
+}
+
 static void enter_collectives(gw_scope *s, const member *m) {
     uint64_t key = 1 + (uint64_t)m->number;
+    enter_many(s, m, key);
     gw_tensor *x = gw_full(s, GW_F32, 1 + m->other, 100);
     gw_tensor *sum = gw_all_reduce(s, m->group, x, GW_SUM, .key = key);
     assert_true(gw_equal(s, sum, gw_full(s, GW_F32, 3, 100)));
