@@ -76,7 +76,8 @@ typedef struct gw_ddp_options {
     // adds the mean of the next one, and only that: WRONG_STATE for passes there that are not synchronised.
     int shards GW_DEFAULT(0);
     int64_t check_every GW_DEFAULT(0);  // passes between comparisons as by gw_ddp_check; 0: never
-    const char *const *ignore GW_DEFAULT(NULL);  // names of parameters and buffers to leave alone
+    // Names of parameters and buffers of the model to leave alone: INVALID if it has none of a name.
+    const char *const *ignore GW_DEFAULT(NULL);
     int ignore_count GW_DEFAULT(0);
     // The others have theirs already, since this member has knocked for |group|: nothing is exchanged before
     // gw_ddp_reform, which is called next, and gives it what they have.

@@ -91,14 +91,18 @@ void ddp_shadow(gw_scope *s, gw_ddp *d, bool synchronised) {
 
 // ---- Opening ------------------------------------------------------------------------------------
 
-static int find_missing_name(const gw_ddp_options *o) {
-    for (int i = 0; o->ignore && i < o->ignore_count; i++)
-        if (!o->ignore[i]) return i;
-    return -1;
+static void check_ignored(gw_scope *s, const gw_module *model, const gw_ddp_options *o) {
+    for (int i = 0; i < o->ignore_count && gw_ok(s); i++) {
+        const char *name = o->ignore[i];
+        if (!name)
+            scope_fail(s, GW_INVALID, "gw_ddp_open: name %d of the %d in ignore is NULL", i,
+                       o->ignore_count);
+        else if (!gw_module_parameter_find(model, name) && !gw_module_buffer_find(model, name))
+            scope_fail(s, GW_INVALID, "gw_ddp_open: no parameter or buffer \"%s\" to ignore", name);
+    }
 }
 
-static bool check_options(gw_scope *s, const gw_ddp_options *o) {
-    int missing = find_missing_name(o);
+static bool check_options(gw_scope *s, const gw_module *model, const gw_ddp_options *o) {
     int64_t bucket = o->bucket_bytes < 1 ? o->bucket_bytes : o->first_bucket_bytes;
     if (bucket < 1)
         scope_fail(s, GW_INVALID, "gw_ddp_open: buckets of %lld bytes", (long long)bucket);
@@ -110,13 +114,12 @@ static bool check_options(gw_scope *s, const gw_ddp_options *o) {
     else if (o->ignore_count < 0 || (o->ignore_count && !o->ignore))
         scope_fail(s, GW_INVALID, "gw_ddp_open: %d names to ignore%s", o->ignore_count,
                    o->ignore ? "" : " at NULL");
-    else if (missing >= 0)
-        scope_fail(s, GW_INVALID, "gw_ddp_open: name %d of the %d in ignore is NULL", missing,
-                   o->ignore_count);
     else if (o->newcomer && !o->group)
         scope_fail(s, GW_INVALID, "gw_ddp_open: a newcomer of no group");
     else if ((unsigned)o->buffers > GW_BUFFERS_AVERAGE)
         scope_fail(s, GW_INVALID, "gw_ddp_open: %d is nothing to do with buffers", (int)o->buffers);
+    else
+        check_ignored(s, model, o);
     return gw_ok(s);
 }
 
@@ -242,7 +245,7 @@ static gw_ddp *take(gw_scope *s, agent *a, gw_module *model, gw_ddp_options opti
 gw_ddp *gw_ddp_open_with(gw_scope *s, gw_module *model, gw_ddp_options options) {
     agent *a = gw_ok(s) ? agent_of(s) : NULL;
     gw_ddp *d = NULL;
-    if (a && module_is_usable(s, "gw_ddp_open", model) && check_options(s, &options))
+    if (a && module_is_usable(s, "gw_ddp_open", model) && check_options(s, model, &options))
         d = take(s, a, model, options);
     if (!d || !replicas_collect(s, d)) {
         group_open_own_failed(s, options.group);

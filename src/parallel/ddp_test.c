@@ -417,6 +417,9 @@ static void open_differently(gw_scope *root, int rank, void *context) {
     static const char *const ignored[] = { "bias", NULL };
     gw_ddp_open(root, gw_nn_linear(root, IN, OUT), .ignore = ignored, .ignore_count = 2);
     expect_error(root, GW_INVALID, "name 1 of the 2 in ignore is NULL");
+    gw_ddp_open(root, gw_nn_linear(root, IN, OUT), .ignore = &(const char *){ "bais" },
+                .ignore_count = 1);
+    expect_error(root, GW_INVALID, "gw_ddp_open: no parameter or buffer \"bais\" to ignore");
     gw_ddp_open(root, m, .ignore_count = 2);
     expect_error(root, GW_INVALID, "gw_ddp_open: 2 names to ignore at NULL");
     gw_ddp_open(root, m, .check_every = -3);
