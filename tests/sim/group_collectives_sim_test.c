@@ -525,6 +525,11 @@ static void write_letters(gw_scope *s, int rank, void *context) {
     gw_wait_all(s, (gw_future *[]){ first, second, other }, 3);
     assert_true(gw_ok(s));
     gw_barrier(s, g);
+    gw_future *mine = gw_irecv(s, g, rank, .tag = 2);
+    gw_send(s, g, gw_full(s, GW_I64, rank, 1), rank, .tag = 2);
+    assert_int_equal(gw_item_int(s, gw_tensor_of(s, gw_wait(s, mine))), rank);
+    gw_isend(s, g, gw_full(s, GW_I64, -rank, 1), rank, .tag = 2);
+    assert_int_equal(gw_item_int(s, gw_recv(s, g, rank, .tag = 2)), -rank);
     gw_recv(s, g, next, .tag = 7, .timeout_ms = 100);
     assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
     gw_scope_clear(s);
