@@ -134,7 +134,7 @@ typedef struct run_request {
     bool with_rows;        // the result is a list of it and of how many rows each member has in it
 } run_request;
 
-// Enters, or waits to do so. The future, owned by |s|; poison with |s| failed.
+// run_start.c: enters, or waits to do so. The future, owned by |s|; poison with |s| failed.
 gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request);
 // The program's scope had failed before it called: the others get its error.
 void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key);
@@ -169,12 +169,16 @@ void run_end_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error, boo
                                 bool *told);
 // It was draining, and has nothing more to do.
 void run_drained_on_loop(run *r);
-// Whether the program knows of the verdict that |t| waits for: what it calls then comes behind that.
+// An enter or part of the member of index |from|; takes |p|. PROTOCOL.
+gw_status run_received_on_loop(run *r, int from, incoming *p, uint8_t kind, gw_error *error);
+// Its partners are, or are no longer, waited for.
+void run_await_partners_on_loop(const run *r, bool awaits);
+
+// run_start.c: whether the program knows of the verdict that |t| waits for: what it calls then comes
+// behind that.
 bool run_knows_verdict_on_loop(const gw_group *g, const sequence *t);
 // Runs of |g| that wait enter, as far as they may.
 void run_admit_on_loop(gw_group *g);
-// An enter or part of the member of index |from|; takes |p|. PROTOCOL.
-gw_status run_received_on_loop(run *r, int from, incoming *p, uint8_t kind, gw_error *error);
 
 // run_work.c: goes on as far as it can. Without the loop lock; |works| is set for this thread.
 void run_work(run *r);

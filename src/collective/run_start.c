@@ -1,0 +1,305 @@
+// The way of a run into its group: what its caller is told at once, the number it gets, its deadline.
+#include "collective/backend_run.h"
+
+#include "agent/context.h"
+#include "base/mutation.h"
+#include "collective/answer.h"
+#include "collective/collective.h"
+#include "collective/groups_state.h"
+#include "collective/history.h"
+#include "collective/where.h"
+
+#define PATIENCE_NS INT64_C(10000000000)
+#define VERDICT_NS INT64_C(30000000000)  // GRP-10
+
+// ---- Time ---------------------------------------------------------------------------------------
+
+static void arm(run *r) {
+    env *e = r->group->agent->env;
+    int64_t next_ns = env_now_ns(e) + PATIENCE_NS;
+    env_set_timer(e, &r->timer, next_ns < r->deadline_ns ? next_ns : r->deadline_ns);
+}
+
+// GRP-10.
+static void give_up_the_leader(run *r) {
+    gw_group *g = r->group;
+    gw_error error;
+    uint64_t number = r->number ? r->number : r->sequence->next;
+    error_set(&error, GW_TIMEOUT, "%s does not answer to %s: collective %llu has not ended",
+              group_member_name(g, 0), group_member_name(g, g->self), (unsigned long long)number);
+    group_break_all_on_loop(g, &error);
+}
+
+// A run that has not entered has no say in verdicts, but it does not wait for ever for one that does
+// not come: GRP-10.
+static void arm_waiting(run *r) {
+    env *e = r->group->agent->env;
+    int64_t due_ns = r->deadline_ns, later_ns = env_now_ns(e) + VERDICT_NS;
+    if (due_ns > ENV_NEVER - VERDICT_NS) return;
+    due_ns += VERDICT_NS;
+    env_set_timer(e, &r->timer, due_ns > later_ns ? due_ns : later_ns);
+}
+
+static void fire_waiting(run *r) {
+    if (r->sequence->frozen)
+        give_up_the_leader(r);
+    else
+        arm_waiting(r);
+}
+
+static void fire(timer *t) {
+    run *r = list_entry(t, run, timer);
+    if (r->state == RUN_WAITING) fire_waiting(r);
+    if (r->state != RUN_UNDER_WAY) return;
+    if (env_now_ns(r->group->agent->env) < r->deadline_ns) {
+        where_tell_on_loop(r);
+        arm(r);
+        return;
+    }
+    if (r->has_reported) {
+        give_up_the_leader(r);
+        return;
+    }
+    r->has_reported = true;
+    env *e = r->group->agent->env;
+    env_set_timer(e, &r->timer, env_now_ns(e) + VERDICT_NS);
+    where_report_late_on_loop(r);
+}
+
+// ---- Entering -----------------------------------------------------------------------------------
+
+static void take_early(run *r) {
+    gw_group *g = r->group;
+    for (early_message *x;
+         r->state == RUN_UNDER_WAY && (x = early_take_on_loop(g, r->sequence->key, r->number));) {
+        gw_error error;
+        uint8_t kind = x->kind;
+        int from = x->from;
+        incoming *p = early_open_on_loop(g->agent, x);
+        if (run_received_on_loop(r, group_index_of(g, from), p, kind, &error))
+            group_blame_on_loop(g, from, &error);
+    }
+}
+
+// GRP-5.
+static void report_cancelled(run *r) {
+    gw_error error;
+    sequence *t = r->sequence;
+    error_set(&error, GW_CANCELLED, "%s has cancelled it",
+              group_member_name(r->group, r->group->self));
+    t->cancelled = r->number;
+    t->cancelled_was_told = false;
+    t->frozen = true;
+    group_report_on_loop(r->group, t->key, r->number, &error);
+}
+
+static void enter(run *r) {
+    gw_group *g = r->group;
+    list_remove(&r->link);
+    list_append(&g->runs, &r->link);
+    g->waiting_count--;
+    g->run_count++;
+    r->state = RUN_UNDER_WAY;
+    r->number = r->notice->number = r->sequence->next++;
+    if (!r->is_awaited) env_expect(g->agent->env, 1);
+    if (r->backend) backend_run_entered_on_loop(r);
+    if (r->out_place) *r->out_place = (run_place){ r->sequence->key, r->number };
+    r->began_ns = env_now_ns(g->agent->env);
+    history_begin_on_loop(r);
+    arm(r);
+    run_await_partners_on_loop(r, true);
+    if (future_result(r->future)) report_cancelled(r);
+    take_early(r);
+}
+
+// GRP-3.
+static bool may_enter(const gw_group *g) {
+    return g->run_count < RUNS_MAX || has_mutation(MUTATION_ENTER_AHEAD);
+}
+
+static bool has_earlier_series(const list_node *list, const run *r) {
+    list_each(l, list) {
+        const run *x = list_entry(l, run, link);
+        uint64_t key = x->sequence->key;
+        if (x->backend && key_is_series(key) && key < r->sequence->key && x->state != RUN_DONE)
+            return true;
+    }
+    return false;
+}
+
+// GRP-21: with a backend one series is under way at a time.
+static bool awaits_series(const run *r) {
+    return r->backend && key_is_series(r->sequence->key) &&
+           (has_earlier_series(&r->group->runs, r) || has_earlier_series(&r->group->waiting, r));
+}
+
+void run_admit_on_loop(gw_group *g) {
+    list_each(l, &g->waiting) {
+        run *r = list_entry(l, run, link);
+        if (!may_enter(g)) return;
+        if (r->sequence->frozen || awaits_series(r)) continue;
+        enter(r);
+        run_look_again_on_loop(r);
+    }
+    answer_enters_on_loop(g);
+}
+
+static void give_up(canceller *c) {
+    run *r = list_entry(c, run, cancelled);
+    if (r->state == RUN_UNDER_WAY) report_cancelled(r);  // else when it has its number
+}
+
+// ---- What is told at once -----------------------------------------------------------------------
+
+static gw_status check_enters(const gw_group *g, gw_error *error) {
+    const agent *a = g->agent;
+    if (g->broken.status) {
+        *error = g->broken;
+        return error->status;
+    }
+    if (a->phase == AGENT_LEFT) return agent_left_error(a, "a collective", error);
+    return collective_check_enters(a, error);
+}
+
+// GRP-6: what this member did not come to, or does not know of, has ended with an error.
+static gw_status take_missed(sequence *t, gw_error *error) {
+    if (!t->missed) return GW_OK;
+    t->missed = false;
+    *error = *error_kept(t->why);
+    error_forget(&t->why);
+    return error->status;
+}
+
+// It has waited for what it has cancelled, or has let go of it.
+bool run_knows_verdict_on_loop(const gw_group *g, const sequence *t) {
+    if (!t->frozen) return false;
+    if (t->knows) return true;
+    const run *r = t->cancelled ? group_find_run_on_loop(g, t->key, t->cancelled) : NULL;
+    return t->cancelled && (t->cancelled_was_told || (r && handle_is_sole(&r->future->handle)));
+}
+
+// GRP-6: the verdict about a collective, which this member may not have heard of, by its backward.
+static void hear(const gw_group *g, sequence *t, const gw_error *why) {
+    if (!t->missed || !sequence_has_told(g, t, why)) return;
+    t->missed = false;
+    error_forget(&t->why);
+}
+
+// GRP-21: of a final key, what comes behind the verdict fails with that.
+static gw_status take_final(gw_group *g, uint64_t key, gw_error *error) {
+    const gw_error *why = series_find_verdict_on_loop(g, key);
+    if (!why) return GW_OK;
+    *error = *why;
+    if (!key_is_once(key)) return error->status;
+    map_entry *e;
+    hear(g, &g->main, error);
+    for (size_t i = 0; (e = map_next(&g->sequences, &i));) hear(g, e->value, error);
+    return error->status;
+}
+
+// A call without a key is one of the series that is under way.
+static uint64_t key_of(const gw_group *g, uint64_t key) {
+    return key || !g->series ? key : GROUP_KEY_SERIES + g->series;
+}
+
+static gw_status check_count(const gw_group *g, gw_error *error) {
+    if (g->run_count + g->waiting_count < LIMIT_GROUP_COLLECTIVES) return GW_OK;
+    return error_set(error, GW_LIMIT,
+                     "group \"%s\": %d collectives are under way here: wait for some of them",
+                     g->name, LIMIT_GROUP_COLLECTIVES);
+}
+
+// ---- Starting -----------------------------------------------------------------------------------
+
+static gw_status start_on_loop(run *r, uint64_t given, gw_error *error) {
+    gw_group *g = r->group;
+    gw_status status = check_enters(g, error);
+    uint64_t key = key_of(g, given);
+    if (status || (status = take_final(g, key, error)) || (status = check_count(g, error)))
+        return status;
+    if (!given) r->signature.shares ^= g->series_mark;
+    r->key = key;
+    r->sequence = group_sequence_on_loop(g, key);
+    if (!r->sequence)
+        return error_set(error, GW_LIMIT, "group \"%s\": more than %d keys, or no memory", g->name,
+                         LIMIT_GROUP_KEYS);
+    if ((status = take_missed(r->sequence, error))) return status;
+    if (!key_is_final(key)) {
+        r->notice->sequence = r->sequence;
+        r->behind = run_knows_verdict_on_loop(g, r->sequence);
+    }
+    r->sequence->run_count++;
+    r->cancelled.run = give_up;
+    r->future->on_cancel = &r->cancelled;
+    r->future->makers = 1;
+    atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);  // the group's
+    list_append(&g->waiting, &r->link);
+    g->waiting_count++;
+    r->timer.fire = fire;
+    bool first = g->waiting.next == &r->link;
+    if (first && may_enter(g) && !r->sequence->frozen && !awaits_series(r)) {
+        r->works = true;
+        enter(r);
+    } else {
+        arm_waiting(r);
+        run_admit_on_loop(g);
+    }
+    return GW_OK;
+}
+
+gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request) {
+    gw_error error;
+    run *r = run_open(s, g, request);
+    if (!r) {  // all others can bring theirs
+        if (s->error->status == GW_NO_MEMORY) run_enter_failed(s, g, request->options.key);
+        return &future_poison;
+    }
+    gw_future *f = handle_retain(r->future);
+    env_enter(g->agent->env);
+    gw_status status = start_on_loop(r, request->options.key, &error);
+    bool works = !status && r->works;  // any thread that has the loop may from here on
+    env_leave(g->agent->env);
+    if (status) scope_fail_with(s, &error);
+    if (works) run_work(r);
+    run_release(r);
+    if (status) {  // nothing will complete it, also not when the scope closes behind its agent
+        handle_release(f);
+        return &future_poison;
+    }
+    f->called_at = request->options.origin;
+    f = scope_own(s, f);
+    return f ? f : &future_poison;
+}
+
+// The first of |t| that is under way, or the next: of a final key, a verdict about either is the same,
+// and who has not come to that one is named.
+static uint64_t number_to_report(const gw_group *g, const sequence *t) {
+    uint64_t number = t->next;
+    list_each(l, &g->runs) {
+        const run *r = list_entry(l, run, link);
+        if (r->sequence == t && key_is_final(t->key) && r->state == RUN_UNDER_WAY &&
+            r->number < number)
+            number = r->number;
+    }
+    return number;
+}
+
+void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key) {
+    gw_error error = *s->error, ignored;
+    env_enter(g->agent->env);
+    key = key_of(g, key);
+    bool goes = !check_enters(g, &ignored) && !series_find_verdict_on_loop(g, key);
+    sequence *t = goes ? group_sequence_on_loop(g, key) : NULL;
+    if (!t || sequence_has_told(g, t, &error)) {  // everybody knows
+    } else if (t->missed) {                       // it knows by now that something is wrong
+        t->missed = false;
+        error_forget(&t->why);
+    } else if (t->frozen) {  // the verdict that comes ends this, too
+        t->knows = true;
+    } else {
+        error_prefix(&error, group_member_name(g, g->self));
+        t->knows = t->frozen = true;
+        group_report_failed_on_loop(g, key, number_to_report(g, t), &error);
+    }
+    env_leave(g->agent->env);
+}
