@@ -1,0 +1,184 @@
+// The groups that a worker is in, by id, name and list of members; a group's sequences.
+#include "base/mem.h"
+#include "collective/agree.h"
+#include "collective/collective.h"
+#include "collective/groups_state.h"
+#include "collective/run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+groups *groups_of(const agent *a) {
+    return agent_state(a, &group_service);
+}
+
+// ---- The table ----------------------------------------------------------------------------------
+
+gw_group *group_find_on_loop(const agent *a, uint64_t id) {
+    return map_find(&groups_of(a)->groups, id);
+}
+
+int group_index_of(const gw_group *g, int rank) {
+    for (int i = 0; i < g->count; i++)
+        if (g->members[i].rank == rank) return i;
+    return -1;
+}
+
+const char *group_member_name(const gw_group *g, int index) {
+    return agent_member(g->agent, g->members[index].rank)->name;
+}
+
+static bool is_open(const groups *x, const char *name) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&x->groups, &i));) {
+        const gw_group *g = e->value;
+        if (g->has_name && !g->is_over && strcmp(g->name, name) == 0) return true;
+    }
+    return false;
+}
+
+// What is said of it names no other one: it has the title of its parent.
+void group_name_child(gw_group *g, const gw_group *of, uint64_t number) {
+    enum { ROOM_FOR_NUMBER = 24 };
+    g->id = hash_u64(of->id ^ hash_u64(number ^ UINT64_C(0x6368696c64)));
+    g->is_own = true;
+    size_t size = 0;
+    for (const char *at = strchr(of->title, '"'); at && *at; at++)
+        if (*at != '"' && size < sizeof g->name - ROOM_FOR_NUMBER) g->name[size++] = *at;
+    snprintf(g->name + size, sizeof g->name - size, " #%llu", (unsigned long long)number);
+}
+
+// |before|: groups of that name and list that were opened here.
+static void give_title(gw_group *g, uint64_t before) {
+    int size = snprintf(g->title, sizeof g->title, "group \"%s\"", g->name);
+    char *end = g->title + size;
+    size_t left = sizeof g->title - (size_t)size;
+    if (g->generation)
+        snprintf(end, left, " (generation %u)", g->generation);
+    else if (before)
+        snprintf(end, left, " #%llu", (unsigned long long)before + 1);
+}
+
+static gw_status draw_id(groups *x, gw_group *g, gw_error *error) {
+    uint64_t name = g->has_name ? hash_bytes(g->name, strlen(g->name)) : 0;
+    uint64_t same = hash_u64(g->list ^ name);
+    uintptr_t before = (uintptr_t)map_find(&x->opened, same);
+    g->id = hash_u64((g->has_name ? name : g->list) ^ before);
+    if (map_find(&x->groups, g->id) || (g->has_name && is_open(x, g->name)))
+        return error_set(error, GW_DUPLICATE, "a group \"%s\" is open here already", g->name);
+    if (!map_put(&x->opened, same, (void *)(before + 1)))
+        return error_set(error, GW_NO_MEMORY, "no memory for a group");
+    give_title(g, before);
+    return GW_OK;
+}
+
+static gw_status check_members(const gw_group *g, gw_error *error) {
+    for (int i = 0; i < g->count; i++) {
+        const member *m = agent_member(g->agent, g->members[i].rank);
+        if (!m->lost) continue;
+        *error = *m->why;
+        error_prefix(error, m->name);
+        return error->status;
+    }
+    return GW_OK;
+}
+
+// A group that has its id is the next of one, or a child: it is broken if a member is lost already,
+// as it is on those that have opened it before.
+gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
+    agent *a = g->agent;
+    gw_error lost = { 0 };
+    give_title(g, 0);
+    if (a->phase == AGENT_LEFT) return agent_left_error(a, "a group", error);
+    groups *x = groups_of(a);
+    gw_status status = check_members(g, &lost);
+    if (g->id)
+        status = GW_OK;
+    else if (status)
+        *error = lost;
+    if (!status && x->groups.count >= LIMIT_GROUPS)
+        status = error_set(error, GW_LIMIT, "more than %d groups", LIMIT_GROUPS);
+    if (!status && !g->id) status = draw_id(x, g, error);
+    if (status) return status;
+    if (!map_put(&x->groups, g->id, g))
+        return error_set(error, GW_NO_MEMORY, "no memory for a group");
+    early_hand_over_on_loop(g);
+    if (lost.status) lost.status = GW_DISCONNECTED;
+    if (lost.status) group_break_on_loop(g, &lost);
+    return GW_OK;
+}
+
+// Its name ends with how many there were before of its members, unless it is the first.
+gw_status groups_add_world_on_loop(gw_group *g, gw_error *error) {
+    groups *x = groups_of(g->agent);
+    uint64_t same = hash_u64(g->list ^ UINT64_C(0x776f726c64));
+    uintptr_t before = (uintptr_t)map_find(&x->opened, same);
+    size_t at = strlen(g->name);
+    snprintf(g->name + at, sizeof g->name - at, before ? " (all %llu)" : " (all)",
+             (unsigned long long)before + 1);
+    g->id = hash_u64(same ^ before);
+    g->is_own = true;
+    if (map_find(&x->groups, g->id))
+        return error_set(error, GW_WRONG_STATE, "another thread opens a group of all workers");
+    if (!map_put(&x->opened, same, (void *)(before + 1)) || !map_put(&x->worlds, g->list, g))
+        return error_set(error, GW_NO_MEMORY, "no memory for a group");
+    gw_status status = groups_add_on_loop(g, error);
+    if (status)
+        map_take(&x->worlds, g->list);
+    else
+        handle_retain(g);
+    return status;
+}
+
+void groups_remember_closed_on_loop(const agent *a, uint64_t id, uint64_t released, int leader) {
+    groups *x = groups_of(a);
+    if (!x->closed) x->closed = mem_calloc(CLOSED_GROUPS * sizeof *x->closed);
+    if (x->closed)
+        x->closed[x->closed_count++ % CLOSED_GROUPS] = (closed_group){ id, released, leader };
+}
+
+const closed_group *groups_find_closed_on_loop(const agent *a, uint64_t id) {
+    const groups *x = groups_of(a);
+    for (uint32_t i = 0; x->closed && i < CLOSED_GROUPS && i < x->closed_count; i++)
+        if (x->closed[i].id == id) return &x->closed[i];
+    return NULL;
+}
+
+void groups_remove_on_loop(gw_group *g) {
+    groups *x = groups_of(g->agent);
+    if (map_find(&x->groups, g->id) != g) return;
+    map_take(&x->groups, g->id);
+    groups_remember_closed_on_loop(g->agent, g->id, g->agreements ? g->agreements->released : 0,
+                                   g->members[0].rank);
+}
+
+gw_group *groups_next_on_loop(const agent *a, size_t *at) {
+    map_entry *e = map_next(&groups_of(a)->groups, at);
+    return e ? e->value : NULL;
+}
+
+// ---- Sequences ----------------------------------------------------------------------------------
+
+sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key) {
+    return key ? map_find(&g->sequences, key) : &g->main;
+}
+
+sequence *group_sequence_on_loop(gw_group *g, uint64_t key) {
+    sequence *t = group_find_sequence_on_loop(g, key);
+    if (t || g->sequences.count >= LIMIT_GROUP_KEYS) return t;
+    t = mem_calloc(sizeof *t);
+    if (!t) return NULL;
+    t->key = key;
+    t->next = 1;
+    if (map_put(&g->sequences, key, t)) return t;
+    mem_free(t);
+    return NULL;
+}
+
+run *group_find_run_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
+    list_each(l, &g->runs) {
+        run *r = list_entry(l, run, link);
+        if (r->number == number && r->sequence->key == key) return r;
+    }
+    return NULL;
+}
