@@ -1,0 +1,328 @@
+// The host of a store: what callers are told without an answer, clients that misbehave, its limits.
+#include "store/store_test.h"
+
+#include "base/log.h"
+#include "testing/sim.h"
+#include "testing/testing.h"
+
+#include <stdio.h>
+#include <string.h>
+
+// ---- What callers are told ----------------------------------------------------------------------
+typedef struct tale {
+    env *env;
+    const char *address;
+    gw_error error;
+    gw_status status;
+    bool stop;
+} tale;
+
+static void open_too_early(void *arg) {
+    tale *t = arg;
+    store *st = NULL;
+    env_enter(t->env);
+    t->status =
+        store_open_client(t->env, t->address, env_now_ns(t->env) + 3 * SIM_SECOND, &st, &t->error);
+    env_leave(t->env);
+}
+
+static void it_says_that_no_host_is_there(void **state) {
+    (void)state;
+    sim *s = sim_open(1, (sim_options){ 0 });
+    tale t = { .env = sim_env(s, 0), .address = "127.0.0.1:29500" };
+    sim_spawn(s, 0, open_too_early, &t);
+    assert_true(sim_run(s, 10 * SIM_SECOND));
+    assert_int_equal(t.status, GW_TIMEOUT);
+    assert_string_equal(t.error.text,
+                        "no store at 127.0.0.1:29500: 127.0.0.1:29500: Connection refused");
+    env_close(t.env);
+    sim_close(s);
+}
+
+static void it_refuses_an_address_that_cannot_be(void **state) {
+    (void)state;
+    sim *s = sim_open(1, (sim_options){ 0 });
+    tale t = { .env = sim_env(s, 0), .address = "nonsense" };
+    sim_spawn(s, 0, open_too_early, &t);
+    assert_true(sim_run(s, 10 * SIM_SECOND));
+    assert_int_equal(t.status, GW_INVALID);
+    env_close(t.env);
+    sim_close(s);
+}
+
+static void host_for_a_second(void *arg) {
+    tale *t = arg;
+    gw_error error;
+    peers *p = NULL;
+    store *st = NULL;
+    char bound[ADDRESSES_MAX];
+    env_enter(t->env);
+    assert_int_equal(peers_open(quiet_peers(t->env), t->address, &p, bound, &error), GW_OK);
+    assert_int_equal(open_host(t->env, p, &st, &error), GW_OK);
+    waiter w = { .what = "a second to pass" };
+    env_wait(t->env, &w, env_now_ns(t->env) + SIM_SECOND);
+    close_host(p, st);
+    env_leave(t->env);
+}
+
+static void wait_for_nothing(void *arg) {
+    tale *t = arg;
+    store *st = NULL;
+    bytes value = { 0 };
+    env_enter(t->env);
+    t->status =
+        store_open_client(t->env, t->address, env_now_ns(t->env) + SIM_SECOND / 2, &st, &t->error);
+    assert_int_equal(t->status, GW_OK);
+    t->status = store_wait(st, "never", env_now_ns(t->env) + SIM_SECOND / 4, &value, &t->error);
+    assert_int_equal(t->status, GW_TIMEOUT);
+    assert_string_equal(t->error.text, "store: no worker has set never");
+    t->status = store_wait(st, "never", env_now_ns(t->env) + 60 * SIM_SECOND, &value, &t->error);
+    store_close(st);
+    env_leave(t->env);
+}
+
+static void host_goes(uint64_t seed, void *context) {
+    (void)context;
+    sim *s = sim_open(seed, (sim_options){ 0 });
+    tale host = { .env = sim_env(s, 0), .address = "127.0.0.1:29500" };
+    tale client = { .env = sim_env(s, 1), .address = "127.0.0.1:29500" };
+    sim_spawn(s, 0, host_for_a_second, &host);
+    sim_spawn(s, 1, wait_for_nothing, &client);
+    assert_true(sim_run(s, 20 * SIM_SECOND));
+    assert_int_equal(client.status, GW_DISCONNECTED);
+    assert_string_equal(
+        client.error.text,
+        "the store at 127.0.0.1:29500 is gone: 127.0.0.1:29500: Connection refused");
+    env_close(host.env);
+    env_close(client.env);
+    sim_close(s);
+}
+
+static void it_says_that_the_host_is_gone(void **state) {
+    (void)state;
+    testing_for_seeds(50, host_goes, NULL);
+}
+
+// ---- Clients that misbehave, and a host that runs out -------------------------------------------
+static void fill_up(void *arg) {
+    tale *t = arg;
+    store *st = NULL;
+    bool is_set;
+    static const uint8_t value[LIMIT_STORE_VALUE_BYTES];
+    env_enter(t->env);
+    int64_t until_ns = env_now_ns(t->env) + 900 * SIM_SECOND;
+    assert_int_equal(store_open_client(t->env, t->address, until_ns, &st, &t->error), GW_OK);
+    for (int i = 0; !t->status; i++) {
+        char key[32];
+        snprintf(key, sizeof key, "key/%d", i);
+        assert_true(i < 1024);
+        t->status =
+            store_set_if_absent(st, key, value, sizeof value, until_ns, &is_set, NULL, &t->error);
+    }
+    // What is there is there, and can be read.
+    bytes found = { 0 };
+    assert_int_equal(store_wait(st, "key/7", until_ns, &found, NULL), GW_OK);
+    assert_int_equal(found.size, sizeof value);
+    bytes_fini(&found);
+    store_close(st);
+    t->stop = true;
+    env_leave(t->env);
+}
+
+typedef struct hosting {
+    tale tale;
+    tale *client;
+} hosting;
+
+static void host_until_told(void *arg) {
+    hosting *h = arg;
+    gw_error error;
+    peers *p = NULL;
+    store *st = NULL;
+    char bound[ADDRESSES_MAX];
+    env_enter(h->tale.env);
+    assert_int_equal(peers_open(quiet_peers(h->tale.env), h->tale.address, &p, bound, &error), 0);
+    assert_int_equal(open_host(h->tale.env, p, &st, &error), GW_OK);
+    while (!h->client->stop) {
+        waiter w = { .what = "the client" };
+        env_wait(h->tale.env, &w, env_now_ns(h->tale.env) + SIM_SECOND / 100);
+    }
+    close_host(p, st);
+    env_leave(h->tale.env);
+}
+
+static void host_for(void (*client_main)(void *arg), tale *client) {
+    sim *s = sim_open(1, (sim_options){ 0 });
+    client->address = "127.0.0.1:29500";
+    client->env = sim_env(s, 1);
+    hosting h = { .tale = { .env = sim_env(s, 0), .address = client->address }, .client = client };
+    assert_true(sim_spawn(s, 0, host_until_told, &h) && sim_spawn(s, 1, client_main, client));
+    assert_true(sim_run(s, 1000 * SIM_SECOND));
+    env_close(h.tale.env);
+    env_close(client->env);
+    sim_close(s);
+}
+
+static void it_holds_only_so_much(void **state) {
+    (void)state;
+    tale client = { 0 };
+    host_for(fill_up, &client);
+    assert_int_equal(client.status, GW_LIMIT);
+    assert_string_equal(client.error.text, "store: more than 67108864 bytes of keys and values");
+}
+
+static int logged;
+static char logged_line[1024];
+
+static void keep_connection(const char *connection) {
+    logged++;
+    snprintf(logged_line, sizeof logged_line, "%s", connection);
+}
+
+// What a client says behind its handshake, and the connection that it gets for it.
+static const struct {
+    uint8_t says[32];
+    size_t size;
+    const char *connection;
+} misdeeds[] = {
+    { { 0, 0, 0, 0 },
+      4,
+      "closed a connection to the store: store: a record of kind 0 that means nothing" },
+    { { 10, 0, 0, 0, 3, 1, 0, 0, 0, 0, 0, 0, 0, 0 },
+      14,
+      "closed a connection to the store: store: a reply to no request" },
+    { { 10, 0, 0, 0, 3, 1, 0, 0, 0, 0, 0, 0, 0, 9 },
+      14,
+      "closed a connection to the store: store: outcome 9 of a reply" },
+    { { 13, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0 },
+      17,
+      "closed a connection to the store: store: an empty key" },
+    { { 15, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 'k', 'x' },
+      19,
+      "closed a connection to the store: store: 1 bytes too many in a wait" },
+    { { 255, 255, 255, 255 },
+      4,
+      "closed a connection to the store: store: a record of 4294967295 bytes, at most 66560" },
+};
+
+typedef struct raw_client {
+    env *env;
+    stream *stream;
+    bool is_closed;
+    waiter *waiter;
+    uint8_t says[64];
+    size_t size, done;
+    uint8_t heard[256];
+} raw_client;
+
+static void raw_send(void *user) {
+    raw_client *r = user;
+    struct iovec part = { r->says + r->done, r->size - r->done };
+    if (part.iov_len) r->done += stream_send(r->stream, &part, 1);
+}
+
+static void raw_buffer(void *user, void **into, size_t *size) {
+    raw_client *r = user;
+    *into = r->heard;
+    *size = sizeof r->heard;
+}
+
+static void raw_received(void *user, size_t count) {
+    (void)user, (void)count;
+}
+
+static void raw_closed(void *user, const gw_error *why) {
+    raw_client *r = user;
+    (void)why;
+    r->is_closed = true;
+    env_wake(r->env, r->waiter);
+}
+
+static const stream_events raw_events = {
+    .opened = raw_send,
+    .buffer = raw_buffer,
+    .received = raw_received,
+    .writable = raw_send,
+    .closed = raw_closed,
+};
+
+static void misbehave(void *arg) {
+    tale *t = arg;
+    env_enter(t->env);
+    waiter pause = { .what = "the host" };
+    env_wait(t->env, &pause, env_now_ns(t->env) + SIM_SECOND / 100);
+    for (size_t i = 0; i < sizeof misdeeds / sizeof misdeeds[0]; i++) {
+        waiter w = { .what = "being sent away" };
+        raw_client r = { .env = t->env, .waiter = &w };
+        static const uint8_t handshake[20] = {
+            'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2, 0, 4
+        };
+        memcpy(r.says, handshake, sizeof handshake);
+        memcpy(r.says + sizeof handshake, misdeeds[i].says, misdeeds[i].size);
+        r.size = sizeof handshake + misdeeds[i].size;
+        assert_int_equal(
+            sim_transport.connect(t->env, t->address, &raw_events, &r, &r.stream, &t->error), 0);
+        env_wait(t->env, &w, ENV_NEVER);
+        assert_true(r.is_closed);
+        assert_int_equal(logged, i + 1);
+        assert_string_equal(logged_line, misdeeds[i].connection);
+    }
+    t->stop = true;
+    env_leave(t->env);
+}
+
+static void it_sends_away_who_misbehaves(void **state) {
+    (void)state;
+    tale client = { 0 };
+    log_hook = keep_connection;
+    host_for(misbehave, &client);
+}
+
+// Parks more waits than one client may have.
+enum { WAITERS = LIMIT_STORE_WAITS + 1 };
+
+static void wait_too_often(void *arg) {
+    tale *t = arg;
+    env_enter(t->env);
+    waiter pause = { .what = "the host" };
+    env_wait(t->env, &pause, env_now_ns(t->env) + SIM_SECOND / 100);
+    bytes says = { 0 };
+    static const uint8_t handshake[20] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2, 0, 4 };
+    bytes_put(&says, handshake, sizeof handshake);
+    for (uint64_t i = 0; i < WAITERS; i++)
+        store_record_encode(&says, &(store_record){ .kind = STORE_WAIT, .request = i, .key = "k" });
+    waiter w = { .what = "the refusal" };
+    raw_client r = { .env = t->env, .waiter = &w };
+    size_t done = 0;
+    assert_int_equal(
+        sim_transport.connect(t->env, t->address, &raw_events, &r, &r.stream, &t->error), GW_OK);
+    while (done < says.size) {
+        struct iovec part = { says.data + done, says.size - done };
+        done += stream_send(r.stream, &part, 1);
+        waiter next = { .what = "room" };
+        env_wait(t->env, &next, env_now_ns(t->env) + SIM_SECOND / 1000);
+    }
+    waiter last = { .what = "the refusal" };
+    env_wait(t->env, &last, env_now_ns(t->env) + SIM_SECOND);
+    bytes_fini(&says);
+    // One welcome and one reply.
+    store_record reply;
+    size_t taken;
+    assert_int_equal(store_record_decode(r.heard, sizeof r.heard, &reply, &taken, &t->error), 0);
+    assert_int_equal(reply.outcome, STORE_REFUSED);
+    assert_int_equal(reply.request, WAITERS - 1);
+    assert_memory_equal(reply.value, "store: more than 4096 waits of one worker", reply.size);
+    stream_close(r.stream);
+    t->stop = true;
+    env_leave(t->env);
+}
+
+static void it_lets_one_client_wait_only_so_often(void **state) {
+    (void)state;
+    tale client = { 0 };
+    host_for(wait_too_often, &client);
+}
+
+GW_TESTS(store_server, it_says_that_no_host_is_there, it_refuses_an_address_that_cannot_be,
+         it_says_that_the_host_is_gone, it_holds_only_so_much, it_sends_away_who_misbehaves,
+         it_lets_one_client_wait_only_so_often);
