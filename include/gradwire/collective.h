@@ -231,7 +231,7 @@ typedef struct gw_letter_options {
 } gw_letter_options;
 
 // gw_send(s, g, x, to, .tag = 3) returns when the receiver has taken it. gw_isend gives a future of
-// that, and does not wait. For a letter to oneself, gw_irecv comes first.
+// that, and does not wait. Before gw_send to oneself comes a gw_irecv: nobody else would receive.
 GW_API void gw_send_with(gw_scope *s, gw_group *g, gw_tensor *x, int to, gw_letter_options options);
 GW_API gw_future *gw_isend_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
                                 gw_letter_options options);

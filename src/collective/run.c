@@ -86,8 +86,7 @@ static void work_later(task *t) {
 }
 
 void run_look_again_on_loop(run *r) {
-    if (!run_is_at_work(r)) return;
-    if (r->deferred || r->works) return;  // who works looks again before it stops
+    if (!run_is_at_work(r) || r->deferred || r->works) return;  // who works looks again at its end
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
     r->deferred = true;
     r->task.run = work_later;

@@ -134,12 +134,13 @@ typedef struct run_request {
     bool with_rows;        // the result is a list of it and of how many rows each member has in it
 } run_request;
 
+// The program waits no more for |f|, the future of a run.
+void run_told(gw_future *f);
+
 // run_start.c: enters, or waits to do so. The future, owned by |s|; poison with |s| failed.
 gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request);
 // The program's scope had failed before it called: the others get its error.
 void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key);
-// The program waits no more for |f|, the future of a run.
-void run_told(gw_future *f);
 
 static inline bool run_is_at_work(const run *r) {
     return r->state == RUN_UNDER_WAY || r->state == RUN_DRAINING;
