@@ -8,7 +8,7 @@ endif()
 
 file(GLOB testing_sources CONFIGURE_DEPENDS src/testing/*.c)
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS src/*_test.c tests/*.c)
-list(FILTER test_sources EXCLUDE REGEX "/tests/programs/")
+list(FILTER test_sources EXCLUDE REGEX "/tests/(programs|cases)/")
 list(FILTER testing_sources EXCLUDE REGEX "_test\\.c$")
 if(GW_SANITIZE STREQUAL "fuzz")
     list(FILTER testing_sources EXCLUDE REGEX "/main\\.c$")  # libFuzzer has its own
@@ -38,5 +38,15 @@ target_compile_definitions(gradwire-tests PRIVATE
 gradwire_program(gradwire-testing-fixture gradwire-testing-fixture src/testing/fixture/failures.c)
 target_link_libraries(gradwire-testing-fixture PRIVATE gradwire-testing)
 add_dependencies(gradwire-tests gradwire-testing-fixture)
+
+# Small programs that must end right, one per file of tests/cases/. They see what users see, only include/; tests start each
+# of them as build/bin/case-NAME.
+file(GLOB cases CONFIGURE_DEPENDS tests/cases/*.c)
+foreach(file IN LISTS cases)
+    cmake_path(GET file STEM name)
+    add_executable(case-${name} ${file})
+    target_link_libraries(case-${name} PRIVATE gradwire-static gradwire-flags)
+    add_dependencies(gradwire-tests case-${name})
+endforeach()
 
 include(cmake/fuzz.cmake)
