@@ -50,7 +50,6 @@ int main(int argc, char **argv) {
     options o;
     int code = options_parse(argc, argv, &o);
     if (code >= 0) return code;
-    setvbuf(stdout, NULL, _IOLBF, 0);
     if (gw_rpc_launched().rank >= 0) return run_worker(NULL, &o);
     return workers_run((int)o.world_size, run_worker, &o);
 }

@@ -79,7 +79,6 @@ int program_run(int argc, char **argv, const program *p) {
     *end = (flag){ "plot", "FILE.svg", "draw the curve", .file = &plot, .writer = p->reporter };
     int code = flags_parse(program_invocation_short_name, about, all, argc, argv);
     if (code >= 0) return code;
-    setvbuf(stdout, NULL, _IOLBF, 0);
     program context = *p;
     return gw_rpc_launched().rank >= 0 ? run_worker(NULL, &context)
                                        : workers_run((int)world_size, run_worker, &context);

@@ -89,7 +89,8 @@ int workers_run(int world_size, int (*work)(const char *init_method, void *conte
     sigaddset(&events, SIGINT);
     sigaddset(&events, SIGTERM);
     sigprocmask(SIG_BLOCK, &events, &open_mask);
-    fflush(NULL);  // or every child would print what is buffered
+    fflush(NULL);                      // or every child would print what is buffered
+    setvbuf(stdout, NULL, _IOLBF, 0);  // as the library does in what a launcher has started
     for (; started < world_size; started++) {
         pids[started] = fork();
         if (pids[started] == 0) {

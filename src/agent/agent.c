@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 // ---- Memory -------------------------------------------------------------------------------------
 
@@ -385,6 +386,17 @@ void agent_tell_launcher(agent *a, const char *what, uint64_t incarnation, const
     env_tell_launcher(a->env, line);
 }
 
+// A job of known size joins whole or not at all, so one rank that has ended is enough (LAUN-9).
+static void heard_from_launcher(void *user, const char *line) {
+    agent *a = user;
+    int rank, world_size, at = 0;
+    if (sscanf(line, "ended %d %d %n", &rank, &world_size, &at) != 2 || !at) return;
+    if (a->group || world_size != a->world_size || rank == a->rank) return;
+    error_set(&a->absence, GW_DISCONNECTED, "rank %d of %d cannot join: %s", rank, world_size,
+              line + at);
+    env_interrupt(a->env);
+}
+
 void agent_say_who_on_loop(agent *a) {
     party *self = &a->protection.self;
     *self = (party){ .rank = a->rank < 0 ? PARTY_RANK_UNKNOWN : (uint32_t)a->rank,
@@ -406,7 +418,11 @@ static gw_status protect(agent *a, gw_error *error) {
 static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error) {
     do a->incarnation = env_random_u64(a->env);
     while (!a->incarnation);
-    agent_tell_launcher(a, "joins", a->incarnation, "");
+    // Ranks that options give are not those of the launcher.
+    if (o->is_launched) env_hear_launcher(a->env, heard_from_launcher, a);
+    char group[16];
+    snprintf(group, sizeof group, "%d", (int)getpgrp());
+    agent_tell_launcher(a, "joins", a->incarnation, group);
     if (!a->name[0])
         snprintf(a->name, sizeof a->name, "worker-%016llx", (unsigned long long)a->incarnation);
     gw_status status = protect(a, error);
@@ -414,6 +430,7 @@ static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error)
     if (!status) status = find_others(a, o, error);
     if (!status) status = pool_start_on_loop(&a->pool, error);
     if (!status) a->phase = AGENT_SERVING;
+    env_hear_launcher(a->env, NULL, NULL);
     agent_tell_launcher(a, status ? "refused" : "joined", a->incarnation, "");
     return status;
 }
@@ -428,6 +445,7 @@ static gw_status start(agent *a, const join_options *o, const gw_rpc_options *op
     status = start_on_loop(a, o, error);
     const char *caught = env_release_signals(a->env);
     env_leave(a->env);
+    if (status && a->absence.status) return *error = a->absence, a->absence.status;
     if (status && caught) error_set(error, GW_CANCELLED, "joining was interrupted by %s", caught);
     return status;
 }

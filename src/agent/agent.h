@@ -147,6 +147,7 @@ struct agent {
     gw_error fence;     // its status is GW_FENCED once the others go on without this worker
     task cutting;       // after that: its sessions
     waiter *joining;    // until the member table is complete
+    gw_error absence;   // while it joins: a rank that cannot join any more, as the launcher says
     list_node watches;  // of gw_watch
     deferred_messages deferred;
     store *store;                          // that it hosts, or in a file that it may be asked at

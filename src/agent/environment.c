@@ -387,3 +387,12 @@ gw_launch environment_launch(environment_lookup variable) {
                         .world_size = number_of(variable, size_name),
                         .local_rank = number_of(variable, r->local_rank) };
 }
+
+// ---- Output -------------------------------------------------------------------------------------
+
+// A launcher reads what its ranks print from pipes, for which C collects whole buffers: lines would be
+// seen late, and lost if the rank is killed. So standard output is line buffered, from before main on,
+// unless the program chooses otherwise.
+__attribute__((constructor)) static void buffer_lines(void) {
+    if (environment_launch(getenv).rank >= 0) setvbuf(stdout, NULL, _IOLBF, 0);
+}

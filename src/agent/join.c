@@ -355,6 +355,12 @@ static void explain_absence(joining *j, gw_error *error) {
               (long long)(j->options->join_timeout_ms + 999) / 1000, last);
 }
 
+// Rank 0 may have ended since another rank cannot join, which the launcher is telling this one, too.
+static void await_reason(agent *a) {
+    waiter w = { .what = "the launcher" };
+    if (!a->absence.status) env_wait(a->env, &w, env_now_ns(a->env) + GRACE_NS);
+}
+
 gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     joining j = join_begin(a, options);
     bool is_client = a->rank != 0 && !options->path[0];
@@ -379,8 +385,10 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     bytes_fini(&found);
     failpoint("join_published");
     if (!status) status = wait_for_all(&j, error);
-    if (status == GW_DISCONNECTED && is_client)
+    if (status == GW_DISCONNECTED && is_client) {
         error_prefix(error, "rank 0 has ended before all had joined");
+        if (options->is_launched) await_reason(a);
+    }
     if (!status) status = know_all(a, error);
     // The host serves those that are still reading; a file is attended.
     if (!status && (a->rank == 0 || options->path[0])) {

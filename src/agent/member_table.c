@@ -111,8 +111,9 @@ static void gone(void *user, int rank, bool left, const gw_error *why) {
     if (a->fence.status || !member_table_has_heard_of(a, (uint32_t)rank)) return;
     if (agent_member(a, rank)->lost) return;
     member_table_lose_on_loop(a, rank, left, why);
-    if (members_has_declared(a->membership, rank))
-        agent_tell_launcher(a, "dead", agent_member(a, rank)->worker.incarnation, why->text);
+    if (!left)
+        agent_tell_launcher(a, members_has_declared(a->membership, rank) ? "dead" : "lost",
+                            agent_member(a, rank)->worker.incarnation, why->text);
     leaving_lost_on_loop(a, rank);
     watches_tell_on_loop(a, left ? GW_MEMBER_LEFT : GW_MEMBER_DIED, rank);
     if (a->joining) env_wake(a->env, a->joining);

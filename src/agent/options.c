@@ -305,6 +305,7 @@ static gw_status find_place(const gw_rpc_options *given, char *(*variable)(const
     bool is_launched = rank == UNSET && world_size == UNSET;
     gw_status status = environment_place(variable, &rank, &world_size, error);
     if (status) return status;
+    out->is_launched = is_launched;
     if (is_launched) environment_job(variable, rank, world_size, out->launch);
     if (world_size < 1 || world_size > LIMIT_WORKERS)
         return error_set(error, GW_INVALID, "a world size of %d, not 1 to %d", world_size,

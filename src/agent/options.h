@@ -13,6 +13,7 @@ typedef struct join_options {
     char name[LIMIT_NAME_BYTES + 1];
     gw_group_kind group;
     int rank, world_size;                    // of a group 0 or -1, and 0
+    bool is_launched;                        // both are of the environment alone
     char master[LIMIT_ADDRESSES_BYTES + 1];  // "host:port", of a group a list; empty: a file
     char launch[JOB_ID_MAX];      // the launcher's mark of the job; empty: options say the place
     char path[OPTIONS_PATH_MAX];  // of a file, or "redis://..."; empty: they meet at |master|

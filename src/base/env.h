@@ -79,7 +79,9 @@ typedef struct env_class {
     gw_status (*spawn)(env *e, void (*main)(void *arg), void *arg, gw_error *error);
     void (*catch_signals)(env *e);  // may be NULL, both
     const char *(*release_signals)(env *e);
+    void (*interrupt)(env *e);  // may be NULL
     void (*tell_launcher)(env *e, const char *line);
+    void (*hear_launcher)(env *e, void (*heard)(void *user, const char *line), void *user);
     void (*close)(env *e);
 } env_class;
 
@@ -157,7 +159,7 @@ static inline gw_status env_spawn(env *e, void (*main)(void *arg), void *arg, gw
 // From here on, until they are released, a signal with a handler that interrupts system calls ends
 // the waits of this thread, one thread at a time, as if their time had come. Such waits are not
 // repeated: env_release_signals gives the name of the signal, NULL for none, and lets the
-// handler run.
+// handler run. env_interrupt ends the waits of that thread in the same way, with the name "".
 static inline void env_catch_signals(env *e) {
     if (e->class->catch_signals) e->class->catch_signals(e);
 }
@@ -165,9 +167,19 @@ static inline const char *env_release_signals(env *e) {
     return e->class->release_signals ? e->class->release_signals(e) : NULL;
 }
 
-// Tells who has started this process a line, if it listens: see docs/protocol/launcher.md.
+static inline void env_interrupt(env *e) {
+    if (e->class->interrupt) e->class->interrupt(e);
+}
+
+// Reports a line to the launcher that has started this process, if there is one that listens: see
+// docs/protocol/launcher.md. With the loop lock held.
 static inline void env_tell_launcher(env *e, const char *line) {
     e->class->tell_launcher(e, line);
+}
+// From now on |heard| gets each line that the launcher sends, in a turn of the loop. NULL: nobody does.
+static inline void env_hear_launcher(env *e, void (*heard)(void *user, const char *line),
+                                     void *user) {
+    e->class->hear_launcher(e, heard, user);
 }
 
 // Ends the environment: joins spawned threads, closes what is open. Not called with the loop lock

@@ -97,6 +97,7 @@ static void os_close(env *e) {
     join_threads(o);
     keeper_close(o);
     loop_abandon_all(o);
+    launcher_fini(o);
     acceptor_fini(o);
     loop_fini(o);
     pthread_mutex_destroy(&o->loop_lock);
@@ -120,7 +121,9 @@ static const env_class os_class = {
     .spawn = os_spawn,
     .catch_signals = os_catch_signals,
     .release_signals = os_release_signals,
+    .interrupt = os_interrupt,
     .tell_launcher = os_tell_launcher,
+    .hear_launcher = os_hear_launcher,
     .close = os_close,
 };
 

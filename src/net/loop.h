@@ -3,6 +3,7 @@
 #ifndef NET_LOOP_H
 #define NET_LOOP_H
 
+#include "base/bytes.h"
 #include "base/env.h"
 #include "net/env_os.h"
 #include "net/timers.h"
@@ -52,16 +53,30 @@ typedef struct seat {
     int outer, event_fd;
 } seat;
 
-// One thread whose waits signals interrupt. |caught| is set from a signal's coming until it is
-// released.
+// One thread whose waits signals interrupt, and env_interrupt. |caught| is set from then on until it
+// is released.
 typedef struct signal_catcher {
-    bool catches;
+    bool is_active;
+    bool catches;  // signals; else there is none that could interrupt
     pthread_t catcher;
     sigset_t set;
     int fd;
-    const char *caught;  // "SIGTERM"
+    const char *caught;  // "SIGTERM"; "": env_interrupt
     source source;
 } signal_catcher;
+
+// The connection to the launcher that has started this process; see launcher.c.
+typedef struct launcher_connection {
+    bool was_tried, is_open;
+    int fd;
+    bytes out;  // reports that the launcher has not taken, from |out_done| on
+    size_t out_done;
+    char in[1024];  // the beginning of a line
+    size_t in_size;
+    void (*heard)(void *user, const char *line);
+    void *user;
+    source source;
+} launcher_connection;
 
 typedef enum slot_state {
     SLOT_AWAKE,
@@ -147,6 +162,7 @@ struct os_env {
     int64_t armed_ns;  // what |timer_fd| is set to
     struct epoll_event events[LOOP_EVENTS_MAX];
     signal_catcher signals;
+    launcher_connection launcher;
 
     // what transports poll
     list_node sources, retired;
@@ -237,9 +253,12 @@ void keeper_close(os_env *o);
 // ---- signals.c ----------------------------------------------------------------------------------
 void os_catch_signals(env *e);
 const char *os_release_signals(env *e);
+void os_interrupt(env *e);
 
 // ---- launcher.c ---------------------------------------------------------------------------------
 void os_tell_launcher(env *e, const char *line);
+void os_hear_launcher(env *e, void (*heard)(void *user, const char *line), void *user);
+void launcher_fini(os_env *o);
 
 // ---- acceptor.c ---------------------------------------------------------------------------------
 void acceptor_init(os_env *o);

@@ -52,7 +52,8 @@ static void signal_came(source *s, uint32_t events) {
     os_env *o = (os_env *)(void *)((char *)s - offsetof(os_env, signals.source));
     sigset_t pending;
     (void)events;
-    if (!o->signals.catches) return;  // released in the same turn
+    if (!o->signals.catches || o->signals.caught)
+        return;  // released, or interrupted, in the same turn
     sigpending(&pending);
     for (int i = 0; i < ENDING_COUNT && !o->signals.caught; i++)
         if (sigismember(&pending, endings[i].number) &&
@@ -68,7 +69,7 @@ static const source_class polled = { .ready = signal_came };
 void os_catch_signals(env *e) {
     os_env *o = (os_env *)e;
     signal_catcher *c = &o->signals;
-    *c = (signal_catcher){ .source.class = &polled, .catcher = pthread_self() };
+    *c = (signal_catcher){ .is_active = true, .source.class = &polled, .catcher = pthread_self() };
     if (!find_interrupting(&c->set)) return;
     c->fd = signalfd(-1, &c->set, SFD_CLOEXEC | SFD_NONBLOCK);
     if (c->fd < 0) return;  // without descriptors joining will say more
@@ -83,12 +84,21 @@ void os_catch_signals(env *e) {
 const char *os_release_signals(env *e) {
     os_env *o = (os_env *)e;
     signal_catcher *c = &o->signals;
-    if (!c->catches) return NULL;
     const char *caught = c->caught;
+    c->is_active = false;
+    c->caught = NULL;
+    if (!c->catches) return caught;
+    // One that was caught is out of the epoll set already.
     loop_remove(o, c->fd);
     close(c->fd);
     c->catches = false;
-    c->caught = NULL;
     pthread_sigmask(SIG_UNBLOCK, &c->set, NULL);
     return caught;
+}
+
+void os_interrupt(env *e) {
+    os_env *o = (os_env *)e;
+    if (!o->signals.is_active || o->signals.caught) return;
+    o->signals.caught = "";
+    kick_catcher(o);
 }

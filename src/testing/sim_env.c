@@ -253,6 +253,10 @@ static void tell_launcher(env *e, const char *line) {
     (void)e, (void)line;
 }
 
+static void hear_launcher(env *e, void (*heard)(void *user, const char *line), void *user) {
+    (void)e, (void)heard, (void)user;
+}
+
 static const env_class sim_class = {
     .name = "sim",
     .now_ns = now_ns,
@@ -268,6 +272,7 @@ static const env_class sim_class = {
     .set_timer = set_timer,
     .spawn = spawn,
     .tell_launcher = tell_launcher,
+    .hear_launcher = hear_launcher,
     .close = sim_env_close,
 };
 

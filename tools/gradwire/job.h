@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "channels.h"
 #include "guard.h"
 #include "input.h"
 #include "nodes.h"
@@ -24,10 +25,18 @@ enum { OUTPUTS = 2, JOB_ID_SIZE = 33 };  // standard output and error; 128 bits 
 typedef struct rank {
     pid_t pid;  // also the number of its process group; 0: not started
     bool is_running;
-    int status;       // how it ended, as waitpid says it
-    bool has_joined;  // or a process that it started: or has begun to
-    bool is_told_absent;
-    bool is_dead;  // to the other members, and killed for that
+    int status;  // how it ended, as waitpid says it
+    int64_t ended_ms;
+    bool is_judged;       // what its end means for the job is decided
+    bool has_begun;       // to join, or a process that it started has
+    bool has_joined;      // the same
+    bool is_absent;       // it cannot join any more, and other workers have been told so
+    bool is_told_absent;  // and we have said so
+    bool is_dead;         // to the other members, and killed for that
+    // The first that it has lost: a member, or a rank that cannot join.
+    uint64_t lost_member;      // 0: none
+    struct rank *lost_absent;  // NULL: none of this host
+    char lost_why[512];        // "": nothing
     output outputs[OUTPUTS];
     tail last;
     log_file log;
@@ -37,6 +46,7 @@ typedef struct rank {
 typedef struct job_member {
     uint64_t incarnation;
     proc process;
+    rank *rank;       // which it is, or was started by; NULL: none of this host
     bool is_joining;  // waits for others
 } job_member;
 
@@ -49,8 +59,8 @@ typedef struct job {
     char id[JOB_ID_SIZE];
     signals signals;
     guard guard;
-    int news_fd;  // -1: workers cannot tell of themselves
-    int port_fd;  // keeps the port; -1: the user has chosen it
+    channels channels;  // on which workers report
+    int port_fd;        // keeps the port; -1: the user has chosen it
     int port;
     nodes nodes;
     input input;
@@ -67,8 +77,13 @@ typedef struct job {
     int running_count;
     job_member *members;
     int member_count, member_capacity;
+    // For workers that join: a rank that cannot join any more, the first one; "": none.
+    char absence[LINK_TEXT_SIZE];
+    rank *absent;          // which it is; NULL: of another host
+    bool absence_is_told;  // to all that joined then
     uint64_t line_count;
-    rank *cause;                   // the rank that failed first; NULL: none
+    int64_t judge_ms;  // when a rank that has ended is judged at last; INT64_MAX: none waits
+    rank *cause;       // the rank that failed first; NULL: none
     char refusal[LINK_TEXT_SIZE];  // why not all ranks could be started
     int exit_code;
     bool has_exit_code;  // what came later does not change it

@@ -39,9 +39,13 @@ static void tell_launcher(link_kind kind, int node, int number, const char *text
 
 // ---- How the job ends ---------------------------------------------------------------------------
 
+static bool ends_job(link_kind kind) {
+    return kind != LINK_DEAD && kind != LINK_ABSENT;
+}
+
 static void take_verdict(link_kind kind, int node, int number, const char *text) {
     pthread_mutex_lock(&here.lock);
-    here.is_over |= kind != LINK_DEAD;
+    here.is_over |= ends_job(kind);
     pthread_cond_broadcast(&here.changed);
     pthread_mutex_unlock(&here.lock);
     tell_launcher(kind, node, number, text);
@@ -73,7 +77,7 @@ static void tell_all(gw_scope *s, const link_message *m) {
 // Host 0 decides, so that all say the same: the first failure that comes to it, or that all are
 // done. A signal may come again, since who asks twice does not want to wait.
 static bool decide(link_message *m) {
-    if (m->kind == LINK_DEAD) return true;
+    if (!ends_job(m->kind)) return true;
     pthread_mutex_lock(&here.lock);
     bool tells = m->kind == LINK_SIGNAL || !here.is_decided;
     if (m->kind == LINK_DONE && tells) {

@@ -21,6 +21,7 @@ typedef enum link_kind {
     LINK_SIGNAL,  // a user's signal |number| ends the job
     LINK_DONE,  // all ranks of a host have ended, the exit code is |number|; to the launcher: of all
     LINK_DEAD,  // a member is dead to the others, and may be of any host: its incarnation, and why
+    LINK_ABSENT,  // a rank of a host has ended without having joined: |text| is the line for those that join
     LINK_LOST,  // to the launcher: |node| is gone; its own, that it is cut off itself
 } link_kind;
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "news.h"
 #include "report.h"
 
 static rank *find_rank(job *j, pid_t group) {
@@ -23,25 +24,51 @@ static job_member *find_member(job *j, uint64_t incarnation) {
 
 static bool is_running(const job_member *m) {
     proc p;
-    return proc_read(m->process.pid, &p) && p.start_time == m->process.start_time &&
-           !proc_is_zombie(&p);
+    return m->process.pid && proc_read(m->process.pid, &p) &&
+           p.start_time == m->process.start_time && !proc_is_zombie(&p);
 }
 
 // Who is not noted for want of memory is not ended when it is declared dead.
-static void add_member(job *j, const news *n) {
+static job_member *add_member(job *j, const news *n) {
     proc p;
-    if (!proc_read(n->from, &p)) return;
+    // A process that has ended since, below its rank, has said of which group it was.
+    if (!proc_read(n->from->pid, &p)) p = (proc){ .group = (pid_t)strtol(n->why, NULL, 10) };
     if (j->member_count == j->member_capacity) {
         int more = j->member_capacity ? 2 * j->member_capacity : 64;
         job_member *larger = realloc(j->members, (size_t)more * sizeof *larger);
-        if (!larger) return;
+        if (!larger) return NULL;
         j->members = larger;
         j->member_capacity = more;
     }
-    j->members[j->member_count++] =
-        (job_member){ .incarnation = n->incarnation, .process = p, .is_joining = true };
-    rank *r = find_rank(j, p.group);
-    if (r) r->has_joined = true;
+    job_member *m = &j->members[j->member_count++];
+    *m = (job_member){ .incarnation = n->incarnation, .process = p, .rank = find_rank(j, p.group) };
+    return m;
+}
+
+// ---- Who has lost whom --------------------------------------------------------------------------
+
+// What a rank loses first is why it fails, if it fails; the rest may be the same loss, seen again.
+static bool is_first_loss(rank *r, const char *why) {
+    if (!r || r->lost_why[0]) return false;
+    snprintf(r->lost_why, sizeof r->lost_why, "%s", why);
+    return true;
+}
+
+static void note_lost(job *j, const news *n) {
+    const job_member *m = find_member(j, n->from->incarnation);
+    if (m && is_first_loss(m->rank, n->why)) m->rank->lost_member = n->incarnation;
+}
+
+static void note_absent(const job_member *m, rank *absent, const char *how) {
+    if (m && m->rank != absent && is_first_loss(m->rank, how)) m->rank->lost_absent = absent;
+}
+
+// What is lost may be known later than that it is: reports of different workers have no order.
+rank *members_lost_by(const job *j, const rank *r) {
+    if (r->lost_absent) return r->lost_absent;
+    for (int i = 0; r->lost_member && i < j->member_count; i++)
+        if (j->members[i].incarnation == r->lost_member) return j->members[i].rank;
+    return NULL;
 }
 
 // The others go on without it, so it can only hold up the job.
@@ -60,6 +87,13 @@ static void tell_others(job *j, const news *n) {
     nodes_tell(&j->nodes, LINK_DEAD, 0, text);
 }
 
+static void end_dead(job *j, const job_member *m, const news *n) {
+    if (m)
+        end_member(j, m, n->why);
+    else
+        tell_others(j, n);
+}
+
 void members_end(job *j, const char *text) {
     uint64_t incarnation;
     int at = 0;
@@ -68,14 +102,62 @@ void members_end(job *j, const char *text) {
     if (m) end_member(j, m, text + at);
 }
 
+// ---- Who joins, and who cannot any more -----------------------------------------------------------
+
+// How a rank has ended, of the line about it.
+static const char *how_it_ended(const char *line) {
+    int at = 0;
+    sscanf(line, "ended %*d %*d %n", &at);
+    return line + at;
+}
+
+static void begin_joining(job *j, const news *n) {
+    job_member *m = find_member(j, n->incarnation);
+    if (!m) m = add_member(j, n);
+    if (m) m->is_joining = true;
+    if (m && m->rank) m->rank->has_begun = true;
+    if (!j->absence[0]) return;
+    channel_send(n->from, j->absence);
+    note_absent(m, j->absent, how_it_ended(j->absence));
+}
+
+static void end_joining(job *j, const news *n) {
+    job_member *m = find_member(j, n->incarnation);
+    if (!m) return;
+    m->is_joining = false;
+    if (m->rank && n->kind == NEWS_JOINED) m->rank->has_joined = true;
+}
+
 void members_take_news(job *j) {
-    for (news n; news_take(j->news_fd, &n);) {
-        job_member *m = find_member(j, n.incarnation);
-        if (n.kind == NEWS_JOINS && !m) add_member(j, &n);
-        if ((n.kind == NEWS_JOINED || n.kind == NEWS_REFUSED) && m) m->is_joining = false;
-        if (n.kind == NEWS_DEAD && m) end_member(j, m, n.why);
-        if (n.kind == NEWS_DEAD && !m) tell_others(j, &n);
+    for (news n; news_take(&j->channels, &n);) {
+        switch (n.kind) {
+        case NEWS_JOINS: begin_joining(j, &n); break;
+        case NEWS_JOINED:
+        case NEWS_REFUSED: end_joining(j, &n); break;
+        case NEWS_DEAD:
+        case NEWS_LOST:
+            note_lost(j, &n);
+            if (n.kind == NEWS_DEAD) end_dead(j, find_member(j, n.incarnation), &n);
+            break;
+        }
     }
+}
+
+static void tell_joining(job *j, rank *absent, const char *line) {
+    for (int i = 0; i < j->channels.count; i++) {
+        const channel *to = j->channels.list[i];
+        const job_member *m = find_member(j, to->incarnation);
+        if (!m || !m->is_joining) continue;
+        channel_send(to, line);
+        note_absent(m, absent, how_it_ended(line));
+    }
+}
+
+// One is enough for those that begin to join later.
+static void keep_absence(job *j, rank *absent, const char *line) {
+    if (j->absence[0]) return;
+    j->absent = absent;
+    snprintf(j->absence, sizeof j->absence, "%s", line);
 }
 
 static int count_joining(const job *j) {
@@ -85,14 +167,45 @@ static int count_joining(const job *j) {
     return count;
 }
 
-void members_name_absent(job *j) {
-    int joining_count = -1;
+// Of the group of a rank that has ended there may be more processes, which may join.
+static bool is_absent(const rank *r) {
+    return r->pid && !r->is_running && kill(-r->pid, 0) != 0;
+}
+
+// One absence is enough for all that wait now. A rank that has joined before it ended is only missed
+// by those that begin later.
+static void tell_absent(job *j, rank *r) {
+    char how[160], line[LINK_TEXT_SIZE];
+    int number = run_rank(&j->options, (int)(r - j->ranks));
+    report_describe(j, r, how, sizeof how);
+    snprintf(line, sizeof line, "ended %d %d %s", number, run_world_size(&j->options), how);
+    keep_absence(j, r, line);
+    if (r->has_joined || j->absence_is_told) return;
+    j->absence_is_told = true;
+    tell_joining(j, r, line);
+    nodes_tell(&j->nodes, LINK_ABSENT, 0, line);
+}
+
+void members_hear_absent(job *j, const char *text) {
+    keep_absence(j, NULL, text);
+    tell_joining(j, NULL, text);
+}
+
+// Who has ended with another code has been named for that.
+static void say_absent(job *j, rank *r) {
+    if (r->status || r->has_begun || r->is_told_absent) return;
+    int joining_count = count_joining(j);
+    r->is_told_absent = joining_count > 0;
+    if (r->is_told_absent) report_absent(j, r, joining_count);
+}
+
+void members_find_absent(job *j) {
+    if (j->policy.stage != AWAITING_RANKS) return;  // all are asked to end
     for (int i = 0; i < j->options.rank_count; i++) {
         rank *r = &j->ranks[i];
-        if (!r->pid || r->is_running || r->status || r->has_joined || r->is_told_absent) continue;
-        if (joining_count < 0) joining_count = count_joining(j);
-        if (!joining_count) return;
-        r->is_told_absent = true;
-        report_absent(j, r, joining_count);
+        if (!r->is_absent && !is_absent(r)) continue;
+        say_absent(j, r);
+        if (!r->is_absent) tell_absent(j, r);
+        r->is_absent = true;
     }
 }

@@ -37,6 +37,7 @@ static int code_of(const link_message *m) {
     case LINK_SIGNAL: return EXIT_SIGNAL + m->number;
     case LINK_LOST:
     case LINK_DEAD:
+    case LINK_ABSENT:
     case LINK_READY:
     case LINK_CANNOT: break;
     }
@@ -57,10 +58,13 @@ static void decided(job *j, const link_message *m) {
 
 void others_take(job *j) {
     for (link_message m; nodes_take(&j->nodes, &m);) {
-        if (m.kind == LINK_DEAD)
-            members_end(j, m.text);
-        else
-            decided(j, &m);
+        switch (m.kind) {
+        case LINK_DEAD: members_end(j, m.text); break;
+        case LINK_ABSENT:
+            if (m.node != j->options.node_rank) members_hear_absent(j, m.text);
+            break;
+        default: decided(j, &m); break;
+        }
     }
 }
 

@@ -32,6 +32,20 @@ void report_describe(const job *j, const rank *r, char *out, size_t size) {
     }
 }
 
+void report_describe_failure(const job *j, const rank *r, const rank *cause, char *out,
+                             size_t size) {
+    char failed[160], first[160];
+    report_describe(j, r, failed, sizeof failed);
+    if (cause != r && !cause->is_running && !cause->status) {
+        report_describe(j, cause, first, sizeof first);
+        snprintf(out, size, "%s before the job was over, so %s", first, failed);
+    } else if (cause->is_running || (cause == r && r->lost_why[0])) {
+        snprintf(out, size, "%s, after it had lost another worker: %s", failed, r->lost_why);
+    } else {
+        snprintf(out, size, "%s", failed);
+    }
+}
+
 static const char *name_of(const job *j, int node, char out[64]) {
     if (node < 0 || node == j->options.node_rank)
         snprintf(out, 64, "this host");
@@ -58,6 +72,7 @@ void report_node(job *j, const link_message *m) {
     case LINK_CANNOT: sink_say(j->say, "the hosts of the job did not meet: %s", m->text); break;
     case LINK_READY:
     case LINK_DEAD:
+    case LINK_ABSENT:
     case LINK_DONE: break;
     }
 }

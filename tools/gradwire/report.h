@@ -6,6 +6,9 @@
 
 void report_node(job *j, const link_message *m);  // what decides how a job over several hosts ends
 void report_describe(const job *j, const rank *r, char *out, size_t size);  // how |r| has failed
+// The same, and because of whom: |cause| is the rank that was lost before, or |r| itself.
+void report_describe_failure(const job *j, const rank *r, const rank *cause, char *out,
+                             size_t size);
 void report_dead(job *j, const rank *r, pid_t pid, const char *why);  // |r| NULL: none of the ranks
 void report_absent(job *j, const rank *r, int joining_count);
 void report_signal(job *j, int signal_number);  // that ends the job

@@ -11,7 +11,6 @@
 #include "dry_run.h"
 #include "job.h"
 #include "log.h"
-#include "news.h"
 #include "others.h"
 #include "port.h"
 #include "start.h"
@@ -66,7 +65,7 @@ static void close_job(job *j) {
     guard_close(&j->guard);
     input_close(&j->input);
     if (j->port_fd >= 0) close(j->port_fd);
-    if (j->news_fd >= 0) close(j->news_fd);
+    channels_close(&j->channels);
     if (j->signals.fd >= 0) signals_close(&j->signals);
     for (int i = 0; j->ranks && i < j->options.rank_count; i++) {
         for (int k = 0; k < OUTPUTS; k++) output_finish(&j->ranks[i].outputs[k]);
@@ -97,18 +96,19 @@ static const char *open_job(job *j) {
     if (!make_id(j->id)) return "getrandom";
     if (!open_port(j)) return "no free port";
     if (!signals_open(&j->signals)) return "signalfd";
-    j->news_fd = news_open(j->id);
+    channels_open(&j->channels, j->id);
     if (!guard_open(&j->guard, j->id)) return "fork";
     if (j->options.node_count > 1 && !nodes_open(&j->nodes, &j->options, j->port, job_id(j)))
         return "fork";
     policy_init(&j->policy, j->options.grace_ms);
+    j->judge_ms = INT64_MAX;
     return NULL;
 }
 
 int run_command(int argc, char **argv) {
     int code;
     job j = { .port_fd = -1,
-              .news_fd = -1,
+              .channels = { .poll_fd = -1, .listen_fd = -1 },
               .signals.fd = -1,
               .nodes.fd = -1,
               .input = { .terminal_fd = -1, .pipe_fd = -1 } };

@@ -118,11 +118,11 @@ _Noreturn static void become_rank(const start *s, int index, const int write_fds
 
 // ---- In the launcher ----------------------------------------------------------------------------
 
-// Two pipes and a log for each rank are more than the usual soft limit allows. Ranks get the old limit.
+// Two pipes, a log and a channel for each rank are more than the usual soft limit allows. Ranks get the old limit.
 static void raise_file_limit(start *s) {
     getrlimit(RLIMIT_NOFILE, &s->old_file_limit);
     struct rlimit limit = s->old_file_limit;
-    rlim_t wanted = (rlim_t)s->job->options.rank_count * (OUTPUTS + 1) + 64;
+    rlim_t wanted = (rlim_t)s->job->options.rank_count * (OUTPUTS + 2) + 64;
     if (limit.rlim_cur >= wanted) return;
     limit.rlim_cur = wanted < limit.rlim_max ? wanted : limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);

@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "causes.h"
 #include "clock.h"
 #include "command.h"
 #include "ending.h"
@@ -73,10 +74,6 @@ static void take_signals(job *j) {
 
 // ---- Ends of processes --------------------------------------------------------------------------
 
-static bool has_failed(const rank *r) {
-    return r->pid && !r->is_running && r->status != 0;
-}
-
 static rank *find_rank(job *j, pid_t pid) {
     for (int i = 0; i < j->options.rank_count; i++) {
         if (j->ranks[i].is_running && j->ranks[i].pid == pid) return &j->ranks[i];
@@ -84,52 +81,31 @@ static rank *find_rank(job *j, pid_t pid) {
     return NULL;
 }
 
-static void rank_failed(job *j, rank *r) {
-    bool by_itself = j->policy.stage == AWAITING_RANKS;
-    bool is_alone = !nodes_are_there(&j->nodes);
-    int code = WIFSIGNALED(r->status) ? EXIT_SIGNAL + WTERMSIG(r->status) : WEXITSTATUS(r->status);
-    char why[LINK_TEXT_SIZE];
-    report_describe(j, r, why, sizeof why);
-    if (by_itself && !j->cause) j->cause = r;
-    if (is_alone && by_itself && !r->is_dead) sink_say(j->say, "%s", why);
-    if (is_alone)
-        ending_set_code(j, code);
-    else if (by_itself && j->options.keep)
-        others_keep_failure(j, code, why);
-    else if (by_itself)
-        others_part_failed(j, code, why);
-    if (!j->options.keep || !by_itself) ending_happened(j, RANK_FAILED, SIGTERM);
+static void rank_ended(job *j, rank *r, int status) {
+    r->is_running = false;
+    r->status = status;
+    r->ended_ms = clock_now_ms();
+    j->running_count--;
+    for (int k = 0; k < OUTPUTS; k++) output_drain(&r->outputs[k]);
 }
 
-// Ends that are noticed together have no known order. Who was killed is the likelier cause: the
-// others may have exited because of it.
-static void judge(job *j, rank *const *ended, int count) {
-    for (int i = 0; i < count; i++) {
-        for (int k = 0; k < OUTPUTS; k++) output_drain(&ended[i]->outputs[k]);
-    }
-    for (int i = 0; i < count; i++) {
-        if (has_failed(ended[i]) && WIFSIGNALED(ended[i]->status)) rank_failed(j, ended[i]);
-    }
-    for (int i = 0; i < count; i++) {
-        if (has_failed(ended[i]) && !WIFSIGNALED(ended[i]->status)) rank_failed(j, ended[i]);
-    }
-}
-
+// Before a process is waited for, everything that it has reported is read: after that nobody knows
+// which process it was.
 static void reap(job *j) {
-    rank *ended[RANK_COUNT_MAX];
-    int count = 0, status;
-    for (pid_t pid; (pid = waitpid(-1, &status, WNOHANG)) > 0;) {
-        j->tree_has_changed = true;
-        if (pid == j->guard.pid) j->guard.pid = 0;
-        if (pid == j->nodes.pid) j->nodes.pid = 0;
-        rank *r = find_rank(j, pid);
-        if (!r) continue;
-        r->is_running = false;
-        r->status = status;
-        j->running_count--;
-        ended[count++] = r;
+    bool any = false;
+    for (siginfo_t ended = { 0 }; waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0;
+         ended.si_pid = 0) {
+        int status;
+        if (!ended.si_pid) break;
+        members_take_news(j);
+        if (waitpid(ended.si_pid, &status, 0) != ended.si_pid) continue;
+        j->tree_has_changed = any = true;
+        if (ended.si_pid == j->guard.pid) j->guard.pid = 0;
+        if (ended.si_pid == j->nodes.pid) j->nodes.pid = 0;
+        rank *r = find_rank(j, ended.si_pid);
+        if (r) rank_ended(j, r, status);
     }
-    judge(j, ended, count);
+    if (any || clock_now_ms() >= j->judge_ms) causes_judge(j);
 }
 
 // Once no rank runs: what have they left behind? The guard is a child, too, and the last to go.
@@ -164,6 +140,7 @@ static int64_t deadline_ms(const job *j) {
 static int time_to_wait_ms(const job *j) {
     if (j->tree_has_changed && j->running_count == 0 && !j->is_alone) return LOOK_AGAIN_MS;
     int64_t until_ms = deadline_ms(j);
+    if (j->judge_ms < until_ms) until_ms = j->judge_ms;
     if (until_ms == INT64_MAX) return -1;
     int64_t left_ms = until_ms - clock_now_ms();
     if (left_ms < 0) return 0;
@@ -173,7 +150,7 @@ static int time_to_wait_ms(const job *j) {
 
 static void wait_for_something(job *j) {
     j->polls[POLL_SIGNALS] = (struct pollfd){ .fd = j->signals.fd, .events = POLLIN };
-    j->polls[POLL_NEWS] = (struct pollfd){ .fd = j->news_fd, .events = POLLIN };
+    j->polls[POLL_NEWS] = (struct pollfd){ .fd = j->channels.poll_fd, .events = POLLIN };
     j->polls[POLL_NODES] = (struct pollfd){ .fd = nodes_poll_fd(&j->nodes), .events = POLLIN };
     input_poll(&j->input, j->polls + POLL_INPUT);
     flow_poll(j, j->polls + POLL_FLOW);
@@ -184,10 +161,10 @@ static void wait_for_something(job *j) {
 static void turn(job *j) {
     wait_for_something(j);
     take_signals(j);
-    members_take_news(j);  // before the end of a process that has told of itself
+    members_take_news(j);
     reap(j);
     others_take(j);
-    members_name_absent(j);
+    members_find_absent(j);
     flow_read(j, j->polls + POLL_FLOW);
     input_relay(&j->input, j->polls + POLL_INPUT);
     look_for_leftovers(j);

@@ -1,0 +1,125 @@
+// gradwire run: what its workers report of joining and of each other, and what it makes of that.
+#include "testing/testing.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../support/launched.h"
+
+// ---- A launcher that is late ----------------------------------------------------------------------
+
+// A launcher that is stopped by its last rank before any rank joins, until every rank has printed |last|
+// to its file in |folder|.
+static launched start_late(path folder, int count, const char *program, const char *last) {
+    char n[16], script[1024], file[16];
+    snprintf(n, sizeof n, "%d", count);
+    snprintf(script, sizeof script,
+             "cd %s; test $RANK = %d && kill -STOP $PPID && touch go;"
+             " until test -e go; do sleep 0.01; done;"
+             " " GW_BUILD_DIR "/bin/%s > $RANK; code=$?; echo ended >> $RANK; exit $code",
+             folder.text, count - 1, program);
+    launched l = LAUNCH("run", "-n", n, "sh", "-c", script);
+    for (int i = 0; i < count; i++) {
+        snprintf(file, sizeof file, "%d", i);
+        await_in_file(in_folder(folder, file).text, last);
+    }
+    return l;
+}
+
+static void a_late_launcher_loses_no_report(void **state) {
+    (void)state;
+    path folder = make_folder();
+    launched l = start_late(folder, 30, "case-launcher_late", "all fine");
+    kill(l.pid, SIGCONT);
+    result r = finish(l);
+    assert_string_equal(r.err, "");
+    assert_int_equal(r.code, 0);
+    forget(r);
+    remove_folder(folder);
+}
+
+// ---- Ranks that end before they have joined -------------------------------------------------------
+
+// The others would wait for it until join_timeout, which is longer than this test may take.
+static void who_cannot_join_any_more_is_told_to_the_others(void **state) {
+    (void)state;
+    static const char *const ends[][2] = { { "kill", "was killed by signal 9 (Killed)" },
+                                           { "0", "exited with code 0" },
+                                           { "3", "exited with code 3" } };
+    for (int i = 0; i < 3; i++) {
+        for (int rank = 0; rank < 3; rank++) {
+            char number[8], expected[64];
+            snprintf(number, sizeof number, "%d", rank);
+            testing_note("rank %d, %s", rank, ends[i][0]);
+            result r = RUN("run", "-n", "3", "--on-failure=keep",
+                           GW_BUILD_DIR "/bin/case-early_exit", number, ends[i][0]);
+            assert_true(r.code > 0);
+            for (int other = 0; other < 3; other++) {
+                if (other == rank) continue;
+                snprintf(expected, sizeof expected,
+                         "[%d] init: disconnected: rank %d of 3 cannot join: ", other, rank);
+                const char *line = strstr(r.out, expected);
+                testing_note("%s%s", r.out, r.err);
+                assert_non_null(line);
+                assert_non_null(strstr(line, ends[i][1]));
+            }
+            forget(r);
+        }
+    }
+}
+
+// ---- First causes -----------------------------------------------------------------------------------
+
+static const char *last_line(const char *text) {
+    const char *line = text;
+    for (const char *end; (end = strchr(line, '\n')) && end[1];) line = end + 1;
+    return line;
+}
+
+static void who_ends_well_in_the_middle_is_the_cause(void **state) {
+    (void)state;
+    result r = RUN("run", "-n", "3", GW_BUILD_DIR "/bin/case-first_cause", "0");
+    testing_note("%s", r.err);
+    assert_int_equal(r.code, 1);
+    assert_int_equal(strncmp(last_line(r.err), "gradwire: rank 1 (pid ", 22), 0);
+    assert_non_null(
+        strstr(last_line(r.err), " exited with code 0 before the job was over, so rank "));
+    forget(r);
+}
+
+// The launcher notices all ends at once, and then knows their order from what ranks have reported.
+static void of_ends_that_are_noticed_together_the_first_is_named(void **state) {
+    (void)state;
+    path folder = make_folder();
+    launched l = start_late(folder, 3, "case-first_cause 7", "ended");
+    kill(l.pid, SIGCONT);
+    result r = finish(l);
+    testing_note("%s", r.err);
+    assert_int_equal(r.code, 7);
+    assert_int_equal(strncmp(last_line(r.err), "gradwire: rank 1 (pid ", 22), 0);
+    assert_non_null(strstr(last_line(r.err), " exited with code 7\n"));
+    forget(r);
+    remove_folder(folder);
+}
+
+// ---- Output -----------------------------------------------------------------------------------------
+
+static void what_a_killed_rank_has_printed_is_shown(void **state) {
+    (void)state;
+    result r = RUN("run", "-n", "2", GW_BUILD_DIR "/bin/case-lost_output");
+    assert_int_equal(r.code, 128 + SIGKILL);
+    static const char *const lines[] = { "before joining", "step 0", "step 1", "step 2", "step 3" };
+    for (int i = 0; i < 5; i++) {
+        char line[64];
+        snprintf(line, sizeof line, "[1] %s\n", lines[i]);
+        assert_non_null(strstr(r.out, line));
+    }
+    forget(r);
+}
+
+GW_TESTS(run_workers, a_late_launcher_loses_no_report,
+         who_cannot_join_any_more_is_told_to_the_others, who_ends_well_in_the_middle_is_the_cause,
+         of_ends_that_are_noticed_together_the_first_is_named,
+         what_a_killed_rank_has_printed_is_shown);
