@@ -62,6 +62,8 @@ enum {
     LIMIT_STORE_VALUE_BYTES = 64 * 1024,
     LIMIT_STORE_BYTES = 64 * 1024 * 1024,       // keys and values of one store
     LIMIT_STORE_WAITS = 4096,                   // requests that one client waits for
+    LIMIT_STORE_NEW_CLIENTS = 256,              // that have set nothing yet
+    LIMIT_STORE_CLIENT_MS = 5000,               // for a client to set something, or to wait
     LIMIT_OPERATOR_BYTES_INLINE = 1 << 20,      // an operator with more input runs on the pool
     LIMIT_LEASES_PER_PEER = 65536,              // tensors that one worker has lent to another
     LIMIT_LOADER_THREADS = 256,                 // of one data loader

@@ -10,8 +10,11 @@
 typedef struct host {
     store store;
     store_table table;
-    list_node clients;
-    int client_count;
+    list_node clients;  // the oldest first
+    int client_count, new_count;
+    // what is said of those that were sent away
+    int64_t next_line_ns;
+    int unsaid_count;
 } host;
 
 typedef struct client {
@@ -22,6 +25,9 @@ typedef struct client {
     size_t out_done;
     list_node parked;  // of type parked, by |of_client|
     int parked_count;
+    // STORE-7: whether it may be one that only holds a connection
+    bool has_set;
+    timer deadline;  // armed unless it has set something and waits
 } client;
 
 // A client's wait.
@@ -33,23 +39,66 @@ typedef struct parked {
 } parked;
 
 enum { UNSENT_MAX = 4 * 1024 * 1024 };  // to a client that does not read
+#define MS INT64_C(1000000)
+#define LINE_NS INT64_C(10000000000)
 
 // ---- Clients ------------------------------------------------------------------------------------
+static void set_deadline(client *c) {
+    env *e = c->host->store.env;
+    bool is_served = c->has_set && c->parked_count > 0;
+    env_set_timer(e, &c->deadline,
+                  is_served ? ENV_NEVER : env_now_ns(e) + LIMIT_STORE_CLIENT_MS * MS);
+}
+
 static void free_parked(parked *w) {
+    client *c = w->client;
     list_remove(&w->wait.link);
     list_remove(&w->of_client);
-    w->client->parked_count--;
+    c->parked_count--;
     mem_free(w);
+    if (!c->parked_count) set_deadline(c);
 }
 
 static void drop_client(client *c) {
     while (!list_is_empty(&c->parked)) free_parked(list_entry(c->parked.next, parked, of_client));
+    env_set_timer(c->host->store.env, &c->deadline, ENV_NEVER);
     list_remove(&c->link);
     c->host->client_count--;
+    c->host->new_count -= !c->has_set;
     connection_close(c->connection);
     bytes_fini(&c->in);
     bytes_fini(&c->out);
     mem_free(c);
+}
+
+// One line for many, since whoever opens a thousand connections is to fill no log.
+static void send_away(client *c) {
+    host *h = c->host;
+    int64_t now_ns = env_now_ns(h->store.env);
+    drop_client(c);
+    h->unsaid_count++;
+    if (now_ns < h->next_line_ns) return;
+    log_line("closed %d connection%s to the store that ask%s for nothing: at most %d clients that "
+             "have set no key, and %d s for each",
+             h->unsaid_count, h->unsaid_count == 1 ? "" : "s", h->unsaid_count == 1 ? "s" : "",
+             LIMIT_STORE_NEW_CLIENTS, LIMIT_STORE_CLIENT_MS / 1000);
+    h->unsaid_count = 0;
+    h->next_line_ns = now_ns + LINE_NS;
+}
+
+// A client that is merely slow connects again, and repeats what it has asked for (STORE-3).
+static void deadline_is_over(timer *t) {
+    send_away(list_entry(t, client, deadline));
+}
+
+static void make_room(host *h) {
+    if (h->new_count < LIMIT_STORE_NEW_CLIENTS) return;
+    list_each(l, &h->clients) {
+        client *c = list_entry(l, client, link);
+        if (c->has_set) continue;
+        send_away(c);
+        return;
+    }
 }
 
 static void send_replies(client *c) {
@@ -89,6 +138,9 @@ static void found_for_client(store_wait_entry *w, const bytes *value) {
 
 static void serve_set(client *c, const store_record *r) {
     store_table *t = &c->host->table;
+    c->host->new_count -= !c->has_set;
+    c->has_set = true;
+    set_deadline(c);
     const store_entry *entry = store_table_find(t, r->key);
     if (entry && entry->token != r->token) {
         put_reply(c, r->request, STORE_FOUND, entry->value.data, entry->value.size);
@@ -128,7 +180,7 @@ static void serve_wait(client *c, const store_record *r) {
     w->client = c;
     w->request = r->request;
     list_append(&c->parked, &w->of_client);
-    c->parked_count++;
+    if (c->parked_count++ == 0) set_deadline(c);
 }
 
 // Serves the records that have come whole.
@@ -186,6 +238,7 @@ static const connection_events client_events = {
 
 void store_host_take(void *user, connection *l) {
     host *h = user;
+    make_room(h);
     client *c = h->client_count < LIMIT_WORKERS ? mem_calloc(sizeof *c) : NULL;
     if (!c) {
         connection_close(l);
@@ -194,8 +247,11 @@ void store_host_take(void *user, connection *l) {
     c->host = h;
     c->connection = l;
     list_init(&c->parked);
+    c->deadline.fire = deadline_is_over;
     list_append(&h->clients, &c->link);
     h->client_count++;
+    h->new_count++;
+    set_deadline(c);
     connection_stream(l, &client_events, c);
     connection_say(l, &(handshake){ .kind = HANDSHAKE_WELCOME });
 }

@@ -323,6 +323,48 @@ static void it_lets_one_client_wait_only_so_often(void **state) {
     host_for(wait_too_often, &client);
 }
 
-GW_TESTS(store_server, it_says_that_no_host_is_there, it_refuses_an_address_that_cannot_be,
-         it_says_that_the_host_is_gone, it_holds_only_so_much, it_sends_away_who_misbehaves,
-         it_lets_one_client_wait_only_so_often);
+// STORE-7: clients that say who they are, and nothing more, are closed: the oldest when one more is too
+// many, the others when their time is over. One line says so.
+enum { SILENT = LIMIT_STORE_NEW_CLIENTS + 10 };
+
+static void stay_silent(void *arg) {
+    tale *t = arg;
+    static raw_client clients[SILENT];
+    waiter w = { .what = "being sent away" };
+    env_enter(t->env);
+    waiter pause = { .what = "the host" };
+    env_wait(t->env, &pause, env_now_ns(t->env) + SIM_SECOND / 100);
+    static const uint8_t handshake[20] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2, 0, 4 };
+    for (int i = 0; i < SILENT; i++) {
+        raw_client *r = &clients[i];
+        *r = (raw_client){ .env = t->env, .waiter = &w, .size = sizeof handshake };
+        memcpy(r->says, handshake, sizeof handshake);
+        assert_int_equal(
+            sim_transport.connect(t->env, t->address, &raw_events, r, &r->stream, &t->error), 0);
+        waiter next = { .what = "the next" };
+        env_wait(t->env, &next, env_now_ns(t->env) + SIM_SECOND / 1000);
+    }
+    waiter first = { .what = "those that are too many" };
+    env_wait(t->env, &first, env_now_ns(t->env) + SIM_SECOND);
+    for (int i = 0; i < SILENT; i++) assert_int_equal(clients[i].is_closed, i < 10);
+    assert_int_equal(logged, 1);
+    assert_non_null(
+        strstr(logged_line, "at most 256 clients that have set no key, and 5 s for each"));
+    waiter all = { .what = "the rest" };
+    env_wait(t->env, &all, env_now_ns(t->env) + 6 * SIM_SECOND);
+    for (int i = 0; i < SILENT; i++) assert_true(clients[i].is_closed);
+    assert_int_equal(logged, 1);
+    t->stop = true;
+    env_leave(t->env);
+}
+
+static void it_keeps_few_that_ask_for_nothing(void **state) {
+    (void)state;
+    tale client = { 0 };
+    log_hook = keep_connection;
+    host_for(stay_silent, &client);
+}
+
+GW_TESTS(store_server, it_keeps_few_that_ask_for_nothing, it_says_that_no_host_is_there,
+         it_refuses_an_address_that_cannot_be, it_says_that_the_host_is_gone, it_holds_only_so_much,
+         it_sends_away_who_misbehaves, it_lets_one_client_wait_only_so_often);
