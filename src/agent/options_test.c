@@ -121,6 +121,8 @@ static void it_refuses_a_wrong_address(void **state) {
     refuse(o, GW_INVALID, "MASTER_PORT is \"70000\", not a number from 0 to 65535");
     set_environment("MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500", NULL, NULL);
     refuse(o, GW_UNSUPPORTED, "MASTER_ADDR is \"10.0.0.1\", which is not this machine");
+    set_environment("MASTER_ADDR=no.such.invalid", "MASTER_PORT=29500", NULL, NULL);
+    refuse(o, GW_NOT_FOUND, "MASTER_ADDR is \"no.such.invalid\", a name without an address: ");
     o.init_method = "tcp://localhost";
     refuse(o, GW_INVALID, "\"tcp://localhost\" is not of the form tcp://host:port");
     o.init_method = "tcp://localhost:http";

@@ -152,6 +152,19 @@ static gw_status look_up(const char *text, const char *host, address *out, int l
     return error_set(error, GW_NOT_FOUND, "%s: it has no address", text);
 }
 
+gw_status host_check(const char *what, const char *host, gw_error *error) {
+    char bare[HOST_MAX];
+    size_t size = strlen(host);
+    bool has_brackets = size > 2 && host[0] == '[' && host[size - 1] == ']';
+    snprintf(bare, sizeof bare, "%.*s", (int)(size - 2 * has_brackets), host + has_brackets);
+    struct addrinfo hints = { .ai_socktype = SOCK_STREAM }, *found;
+    int failed = getaddrinfo(bare, NULL, &hints, &found);
+    if (!failed) freeaddrinfo(found);
+    if (!failed || failed == EAI_MEMORY) return GW_OK;
+    return error_set(error, GW_NOT_FOUND, "%s is \"%s\", a name without an address: %s", what, host,
+                     gai_strerror(failed));
+}
+
 gw_status address_check(const char *text, gw_error *error) {
     char host[HOST_MAX];
     int port;

@@ -29,6 +29,10 @@ bool address_is_link_local(const address *a);  // which mean something on one li
 // The same of a host in text, by its form alone: a name is none, but for "localhost".
 bool host_is_loopback(const char *host);
 
+// NOT_FOUND for a name that no address is found for: "|what| is ..., a name without an address".
+// Asks the system's resolver, which may take seconds.
+gw_status host_check(const char *what, const char *host, gw_error *error);
+
 // The other way round; numbers, never names.
 void address_format(const address *a, char out[ADDRESS_MAX]);
 

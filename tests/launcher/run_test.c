@@ -63,6 +63,7 @@ static void a_wrong_command_line_is_one_sentence(void **state) {
         { "gradwire", "run", "-n", "2", "--grace=soon", "true" },
         { "gradwire", "run", "-n", "2", "--no-prefix=1", "true" },
         { "gradwire", "run", "-n", "2", "--%s%n", "true" },
+        { "gradwire", "run", "-n", "2", "--nproc_per_nodes=2", "true" },
         { "gradwire", "run", "-n", "2", "--nnodes=2", "true" },
         { "gradwire", "run", "-n", "2", "--nnodes=0", "true" },
         { "gradwire", "run", "-n", "2", "--nnodes=2", "--node-rank=0", "true" },
@@ -88,6 +89,28 @@ static void a_wrong_command_line_is_one_sentence(void **state) {
         assert_int_equal(strncmp(r.err, "gradwire", 8), 0);
         forget(r);
     }
+}
+
+// As torchrun writes its options, too. Of values and of the program nothing changes.
+static void options_may_have_underscores(void **state) {
+    (void)state;
+    result r = RUN("run", "--nproc_per_node=1", "--master_port", "29512", "--on_failure=keep",
+                   "--rdzv_id=a_b", "--no_prefix", "printf", "%s", "--a_b");
+    assert_int_equal(r.code, 0);
+    assert_string_equal(r.out, "--a_b");
+    forget(r);
+}
+
+static void a_host_without_an_address_is_told(void **state) {
+    (void)state;
+    result r = RUN("run", "--nnodes=2", "--node-rank=0", "-n1",
+                   "--rdzv-endpoint=no.such.invalid:29500", "true");
+    assert_int_equal(r.code, 2);
+    testing_note("%s", r.err);
+    assert_non_null(strstr(r.err,
+                           "the host of --rdzv-endpoint is \"no.such.invalid\", a name without "
+                           "an address: "));
+    forget(r);
 }
 
 // Every option that --help names has its place on the page of the manual.
@@ -583,6 +606,7 @@ static void many_ranks_start(void **state) {
 }
 
 GW_TESTS(run, help_and_version_are_printed, a_wrong_command_line_is_one_sentence,
+         options_may_have_underscores, a_host_without_an_address_is_told,
          ranks_find_their_place_in_the_environment, a_free_port_is_kept_for_rank_0,
          rank_0_reads_the_input, ranks_have_what_the_launcher_was_given, lines_carry_their_rank,
          a_log_is_kept_for_each_rank, a_dry_run_says_what_would_run,

@@ -132,7 +132,9 @@ static bool check_protection(run_options *o) {
     if (o->key && o->insecure) return complain("--key and --insecure: it is one or the other");
     if (o->key && secret_open_file(o->key, &s, &error)) return complain("--key: %s", error.text);
     secret_close(s);
-    if (!o->rdzv_endpoint || o->key || host_is_loopback(o->rdzv_host)) return true;
+    if (!o->rdzv_endpoint || o->key || o->insecure || host_is_loopback(o->rdzv_host)) return true;
+    if (host_check("the host of --rdzv-endpoint", o->rdzv_host, &error))
+        return complain("%s", error.text);
     if (!protection_allows_beyond(&(protection){ .insecure = o->insecure }, "--rdzv-endpoint",
                                   o->rdzv_endpoint, &error))
         return true;
@@ -210,6 +212,13 @@ static bool check(run_options *out, bool has_node_rank) {
            complain("--no-prefix leaves ranks their own output, of which --log-dir sees nothing");
 }
 
+// torchrun has both forms of its options, "--nproc_per_node" and "--nproc-per-node".
+static void replace_underscores(char *option) {
+    if (strncmp(option, "--", 2) != 0) return;
+    for (char *c = option; *c && *c != '='; c++)
+        if (*c == '_') *c = '-';
+}
+
 bool run_options_parse(int argc, char **argv, run_options *out, int *out_code) {
     *out = (run_options){
         .grace_ms = 10000, .node_count = 1, .rdzv_id = "", .rdzv_timeout_ms = 300000
@@ -218,6 +227,7 @@ bool run_options_parse(int argc, char **argv, run_options *out, int *out_code) {
     bool has_node_rank = false;
     opterr = 0;  // our sentences, not getopt's
     for (;;) {
+        if (optind < argc) replace_underscores(argv[optind]);
         const char *given = optind < argc ? argv[optind] : "";
         int option = getopt_long(argc, argv, "+:n:h", names, NULL);
         if (option == -1) break;
