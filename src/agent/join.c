@@ -189,7 +189,9 @@ static gw_status read_member(const bytes *value, member *out, gw_error *error) {
     reader_text(&r, out->name, sizeof out->name);
     if (!r.failed && !out->name[0]) {
         char why[GW_ERROR_TEXT_MAX];
-        if (reader_text(&r, why, sizeof why))
+        bool is_whole = reader_text(&r, why, sizeof why);
+        if (is_whole && !reader_u64(&r)) return error_set(error, GW_DISCONNECTED, "%s", why);
+        if (is_whole)
             return error_set(error, GW_MISMATCH, "rank %d could not join: %s", out->worker.rank,
                              why);
     }
@@ -274,21 +276,38 @@ static gw_status take_name(joining *j, gw_error *error) {
     return status;
 }
 
-// Tells the others where this worker is; or, marked by an empty name, why it cannot join, or they
-// would wait in vain.
-static gw_status publish(joining *j, const gw_error *refusal, gw_error *error) {
-    agent *a = j->agent;
+// The empty name is for a worker that does not come, and |incarnation| 0 for one that says so of another.
+static gw_status publish_as(joining *j, int rank, const char *name, const char *text,
+                            uint64_t incarnation, gw_error *error) {
     char key[32];
-    snprintf(key, sizeof key, "worker/%d", a->rank);
+    snprintf(key, sizeof key, "worker/%d", rank);
     bytes value;
     bytes_init(&value);
-    bytes_put_text(&value, refusal ? "" : a->name);
-    bytes_put_text(&value, refusal ? refusal->text : a->addresses);
-    bytes_put_u64(&value, a->incarnation);
+    bytes_put_text(&value, name);
+    bytes_put_text(&value, text);
+    bytes_put_u64(&value, incarnation);
     bool set;
     gw_status status = join_set(j, key, &value, &set, NULL, error);
     bytes_fini(&value);
     return status;
+}
+
+// Tells the others where this worker is; or why it cannot join, or they would wait in vain.
+static gw_status publish(joining *j, const gw_error *refusal, gw_error *error) {
+    const agent *a = j->agent;
+    return publish_as(j, a->rank, refusal ? "" : a->name, refusal ? refusal->text : a->addresses,
+                      a->incarnation, error);
+}
+
+// A worker that has published where it is, and leaves before all have joined, would be missed only once
+// the rank comes that all wait for. So it says so in the place of that rank (JOIN-8).
+static void give_up(joining *j, int awaited) {
+    const agent *a = j->agent;
+    gw_error why = a->absence;
+    if (!why.status)
+        error_set(&why, GW_CANCELLED, "%s (rank %d) has stopped waiting for rank %d of %d", a->name,
+                  a->rank, awaited, a->world_size);
+    publish_as(j, awaited, "", why.text, 0, NULL);
 }
 
 // ---- What is read -------------------------------------------------------------------------------
@@ -299,7 +318,10 @@ static gw_status wait_for_member(joining *j, int rank, int64_t until_ns, gw_erro
     bytes value;
     bytes_init(&value);
     gw_status status = store_wait(j->store, key, until_ns, &value, error);
-    if (!status) status = read_member(&value, agent_member(j->agent, rank), error);
+    if (!status) {
+        status = read_member(&value, agent_member(j->agent, rank), error);
+        j->is_told = status != GW_OK;
+    }
     bytes_fini(&value);
     return status;
 }
@@ -321,9 +343,10 @@ static gw_status name_missing(joining *j, int from, gw_error *error) {
                      (long long)(j->options->join_timeout_ms + 999) / 1000);
 }
 
-static gw_status wait_for_all(joining *j, gw_error *error) {
+static gw_status wait_for_all(joining *j, int *out_awaited, gw_error *error) {
     const agent *a = j->agent;
     for (int rank = 0; rank < a->member_count; rank++) {
+        *out_awaited = rank;
         gw_status status;
         while (join_is_line_due(j, status = wait_for_member(j, rank, piece_end(j), error)))
             log_info("%s waits for rank %d of %d to join", a->name, rank, a->world_size);
@@ -384,8 +407,12 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     }
     bytes_fini(&found);
     failpoint("join_published");
-    if (!status) status = wait_for_all(&j, error);
-    if (status == GW_DISCONNECTED && is_client) {
+    if (!status) {
+        int awaited;
+        status = wait_for_all(&j, &awaited, error);
+        if (status) give_up(&j, awaited);
+    }
+    if (status == GW_DISCONNECTED && is_client && !j.is_told) {
         error_prefix(error, "rank 0 has ended before all had joined");
         if (options->is_launched) await_reason(a);
     }

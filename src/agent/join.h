@@ -12,6 +12,7 @@ typedef struct joining {
     store *store;
     int64_t until_ns;
     int64_t line_ns;  // when it is said next for what this worker waits
+    bool is_told;     // by another worker that it need not wait
 } joining;
 
 joining join_begin(agent *a, const join_options *options);

@@ -100,6 +100,21 @@ static void a_host_that_is_cut_off_ends_and_so_do_the_others(void **state) {
     forget_all(&j);
 }
 
+// Its launcher has nothing to wait for but the others.
+static void a_host_that_is_cut_off_when_its_ranks_have_ended_is_lost(void **state) {
+    (void)state;
+    hosts *net = hosts_open((hosts_options){ .count = 2 });
+    job j = start(net, 2, "--insecure",
+                  "sh -c 'echo ready; test $GROUP_RANK = 1 && exit 0; exec sleep 1000'");
+    wait_until_ready(&j);
+    hosts_cut(net, 1, HOSTS_BOTH);
+    finish_all(&j, 125);
+    assert_non_null(strstr(j.ended[0].err, "host 1 is lost: "));
+    assert_true(strstr(j.ended[1].err, "this host is cut off from the others: ") ||
+                strstr(j.ended[1].err, "host 0 is lost: "));
+    forget_all(&j);
+}
+
 static void without_host_0_all_end(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 2 });
@@ -162,7 +177,8 @@ static void nobody_there_is_told_with_what_each_address_answered(void **state) {
 
 GW_TESTS(clusters_run, ranks_of_three_hosts_are_one_job, over_ipv6_alone_they_are,
          with_a_key_they_are, a_failure_on_one_is_said_by_all,
-         a_host_that_is_cut_off_ends_and_so_do_the_others, without_host_0_all_end,
+         a_host_that_is_cut_off_ends_and_so_do_the_others,
+         a_host_that_is_cut_off_when_its_ranks_have_ended_is_lost, without_host_0_all_end,
          a_cut_of_a_second_is_not_noticed, a_signal_to_one_ends_all,
          an_endpoint_that_is_not_on_host_0_is_told,
          nobody_there_is_told_with_what_each_address_answered);

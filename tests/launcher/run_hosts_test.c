@@ -293,7 +293,6 @@ static void a_host_that_is_cut_off_ends_itself(void **state) {
     testing_note("host 0: %d, \"%s\"", first.code, first.err);
     assert_int_equal(first.code, 125);
     assert_non_null(strstr(first.err, "host 1 is lost: "));
-    kill(link, SIGCONT);
     result second = finish(l[1]);
     testing_note("host 1: %d, \"%s\"", second.code, second.err);
     assert_int_equal(second.code, 125);
@@ -322,6 +321,18 @@ static void who_is_dead_to_the_others_is_ended_on_its_host(void **state) {
     assert_non_null(strstr(b.of[1].err, expected));
     assert_true(b.of[0].code > 0);
     assert_int_equal(b.of[1].code, b.of[0].code);
+    forget_both(b);
+}
+
+// The launcher of its host tells those of the others (LAUN-9).
+static void who_cannot_join_any_more_is_told_to_workers_of_other_hosts(void **state) {
+    (void)state;
+    choose_endpoint();
+    const char *program = GW_BUILD_DIR "/bin/case-early_exit";
+    both b = finish_both(HOST(0, "-n1", "--on-failure=keep", program, "1", "kill"),
+                         HOST(1, "-n1", "--on-failure=keep", program, "1", "kill"));
+    assert_non_null(strstr(b.of[0].out, "[0] init: disconnected: rank 1 of 2 cannot join: rank 1 "
+                                        "(host 1, pid "));
     forget_both(b);
 }
 
@@ -410,5 +421,6 @@ GW_TESTS(run_hosts, ranks_are_counted_over_all_hosts, workers_of_two_hosts_are_o
          keep_lets_the_others_end_by_themselves, a_signal_to_any_host_ends_all,
          a_host_whose_launcher_is_killed_is_lost_to_the_others, a_host_that_is_cut_off_ends_itself,
          who_is_dead_to_the_others_is_ended_on_its_host,
+         who_cannot_join_any_more_is_told_to_workers_of_other_hosts,
          ranks_are_given_the_key_by_a_descriptor_alone, launchers_meet_with_certificates,
          beyond_loopback_a_key_is_wanted);

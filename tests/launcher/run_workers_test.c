@@ -72,10 +72,12 @@ static void who_cannot_join_any_more_is_told_to_the_others(void **state) {
 
 // ---- First causes -----------------------------------------------------------------------------------
 
-static const char *last_line(const char *text) {
-    const char *line = text;
-    for (const char *end; (end = strchr(line, '\n')) && end[1];) line = end + 1;
-    return line;
+// What the launcher says of failures: one line, among those of ranks.
+static const char *find_verdict(const char *text) {
+    const char *line = strstr(text, "\ngradwire: rank ");
+    assert_non_null(line);
+    assert_null(strstr(line + 1, "\ngradwire: rank "));
+    return line + 1;
 }
 
 static void who_ends_well_in_the_middle_is_the_cause(void **state) {
@@ -83,9 +85,9 @@ static void who_ends_well_in_the_middle_is_the_cause(void **state) {
     result r = RUN("run", "-n", "3", GW_BUILD_DIR "/bin/case-first_cause", "0");
     testing_note("%s", r.err);
     assert_int_equal(r.code, 1);
-    assert_int_equal(strncmp(last_line(r.err), "gradwire: rank 1 (pid ", 22), 0);
+    assert_int_equal(strncmp(find_verdict(r.err), "gradwire: rank 1 (pid ", 22), 0);
     assert_non_null(
-        strstr(last_line(r.err), " exited with code 0 before the job was over, so rank "));
+        strstr(find_verdict(r.err), " exited with code 0 before the job was over, so rank "));
     forget(r);
 }
 
@@ -98,8 +100,8 @@ static void of_ends_that_are_noticed_together_the_first_is_named(void **state) {
     result r = finish(l);
     testing_note("%s", r.err);
     assert_int_equal(r.code, 7);
-    assert_int_equal(strncmp(last_line(r.err), "gradwire: rank 1 (pid ", 22), 0);
-    assert_non_null(strstr(last_line(r.err), " exited with code 7\n"));
+    assert_int_equal(strncmp(find_verdict(r.err), "gradwire: rank 1 (pid ", 22), 0);
+    assert_non_null(strstr(find_verdict(r.err), " exited with code 7\n"));
     forget(r);
     remove_folder(folder);
 }

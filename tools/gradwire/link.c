@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +17,9 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LAUNCHER_FD = 3, TELL_MS = 5000, LEFT_MS = 3000, PLAN_VERSION = 1 };
+#include "clock.h"
+
+enum { LAUNCHER_FD = 3, TELL_MS = 5000, LEFT_MS = 3000, REVIVAL_MS = 3000, PLAN_VERSION = 1 };
 
 // What functions that are called here need; of this one process.
 static struct {
@@ -27,6 +30,8 @@ static struct {
     bool is_over;     // this host has been told
     int done_count;   // host 0: hosts whose ranks have ended well
     int done_code;    // the first that is not 0
+
+    _Atomic(gw_scope *) meets;  // of the thread that watches the launcher; NULL: hosts have not met
 } here = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 static void tell_launcher(link_kind kind, int node, int number, const char *text) {
@@ -138,6 +143,37 @@ static void *watch_members(void *scope) {
     return NULL;
 }
 
+// ---- Whether the launcher runs --------------------------------------------------------------------
+
+static void pause_beat(void) {
+    nanosleep(&(struct timespec){ .tv_nsec = BEAT_MS * INT64_C(1000000) }, NULL);
+}
+
+// The others would wait for ranks that nobody watches over any more.
+static void lose_host(void) {
+    gw_scope *s = atomic_load(&here.meets);
+    if (!s) _exit(0);
+    link_message m = { .kind = LINK_LOST, .node = here.run->node_rank };
+    snprintf(m.text, sizeof m.text, "its launcher has not run for %d s", SILENT_MS / 1000);
+    report(s, &m);
+}
+
+// A launcher that does not run cannot end its ranks; killing it does (LAUN-12).
+static void *watch_launcher(void *options) {
+    const link_options *o = options;
+    pulse p = { 0 };
+    int64_t lost_ms = 0;
+    for (;; pause_beat()) {
+        atomic_fetch_add(&o->beats->link, 1);
+        if (!pulse_is_silent(&p, atomic_load(&o->beats->launcher), clock_now_ms())) continue;
+        if (lost_ms && clock_now_ms() - lost_ms > REVIVAL_MS) kill(o->launcher, SIGKILL);
+        if (lost_ms) continue;
+        lose_host();
+        lost_ms = clock_now_ms();
+    }
+    return NULL;
+}
+
 // ---- Meeting ------------------------------------------------------------------------------------
 
 static void join(gw_scope *root, const link_options *o) {
@@ -196,6 +232,20 @@ static void agree(gw_scope *s, const link_options *o) {
 
 // ---- The process --------------------------------------------------------------------------------
 
+static void do_nothing(int signal_number) {
+    (void)signal_number;
+}
+
+// Ends the wait for the others, by SIGTERM. The thread that watches the launcher leaves it to this one.
+static void let_launcher_interrupt(void) {
+    struct sigaction action = { .sa_handler = do_nothing };
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, SIGTERM);
+    sigaction(SIGTERM, &action, NULL);
+    sigprocmask(SIG_UNBLOCK, &one, NULL);
+}
+
 // Of the launcher's it keeps standard error, for what the library says.
 static void let_go_of_the_rest(int fd, pid_t launcher) {
     setsid();  // a terminal's signals and its closing do not come here
@@ -217,6 +267,7 @@ static void serve(gw_scope *root) {
         tell_launcher(LINK_LOST, here.run->node_rank, 0, "no thread could be made");
         return;
     }
+    atomic_store(&here.meets, gw_scope_open(root));
     link_message m;
     for (;;) {
         ssize_t n = recv(LAUNCHER_FD, &m, sizeof m, 0);
@@ -233,6 +284,9 @@ static void serve(gw_scope *root) {
 _Noreturn void link_main(int fd, const link_options *o) {
     let_go_of_the_rest(fd, o->launcher);
     here.run = o->run;
+    pthread_t watching;
+    if (pthread_create(&watching, NULL, watch_launcher, (void *)(uintptr_t)o)) _exit(1);
+    let_launcher_interrupt();
     gw_scope *root = gw_scope_open(NULL);
     join(root, o);
     if (gw_ok(root)) agree(root, o);

@@ -10,6 +10,7 @@
 
 #include <sys/types.h>
 
+#include "beats.h"
 #include "run_options.h"
 
 enum { LINK_TEXT_SIZE = 768, LINK_JOB_ID_SIZE = 48 };
@@ -37,6 +38,7 @@ typedef struct link_options {
     int port;            // of host 0
     const char *job_id;  // of host 0
     pid_t launcher;
+    beats *beats;
 } link_options;
 
 // Runs in a process of its own until the launcher closes the other end of |fd|.

@@ -113,7 +113,8 @@ bool others_meet(job *j, int *out_code) {
         struct pollfd ready[2] = { { .fd = j->signals.fd, .events = POLLIN },
                                    { .fd = j->nodes.fd, .events = POLLIN } };
         int signal_number;
-        poll(ready, 2, -1);
+        nodes_beat(&j->nodes);
+        poll(ready, 2, BEAT_MS);
         if (has_met(j, out_code)) return true;
         for (signal_duty duty; (duty = signals_take(&j->signals, &signal_number)) != DUTY_NONE;) {
             if (duty != DUTY_END) continue;

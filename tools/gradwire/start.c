@@ -207,6 +207,7 @@ static start_result open_gate(start *s, gate *g, int count, int *out_code) {
         return refuse(s->job, out_code, "write", errno);
     struct pollfd result = { .fd = g->result[0], .events = POLLIN };
     while (poll(&result, 1, LOOK_FOR_SIGNALS_MS) <= 0) {
+        nodes_beat(&s->job->nodes);
         if (signals_end_waits()) return START_INTERRUPTED;
     }
     failure f;

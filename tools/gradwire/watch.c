@@ -141,6 +141,7 @@ static int time_to_wait_ms(const job *j) {
     if (j->tree_has_changed && j->running_count == 0 && !j->is_alone) return LOOK_AGAIN_MS;
     int64_t until_ms = deadline_ms(j);
     if (j->judge_ms < until_ms) until_ms = j->judge_ms;
+    if (nodes_deadline_ms(&j->nodes) < until_ms) until_ms = nodes_deadline_ms(&j->nodes);
     if (until_ms == INT64_MAX) return -1;
     int64_t left_ms = until_ms - clock_now_ms();
     if (left_ms < 0) return 0;
@@ -160,6 +161,7 @@ static void wait_for_something(job *j) {
 
 static void turn(job *j) {
     wait_for_something(j);
+    nodes_beat(&j->nodes);
     take_signals(j);
     members_take_news(j);
     reap(j);
