@@ -19,27 +19,62 @@
 
 #include "clock.h"
 
-enum { LAUNCHER_FD = 3, TELL_MS = 5000, LEFT_MS = 3000, REVIVAL_MS = 3000, PLAN_VERSION = 1 };
+enum {
+    LAUNCHER_FD = 3,
+    TELL_MS = 5000,
+    LEFT_MS = 3000,
+    REVIVAL_MS = 3000,
+    PLAN_VERSION = 1,
+    EARLY_MAX = 8
+};
 
 // What functions that are called here need; of this one process.
 static struct {
     const run_options *run;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool is_decided;  // host 0: how the job ends
-    bool is_over;     // this host has been told
-    int done_count;   // host 0: hosts whose ranks have ended well
-    int done_code;    // the first that is not 0
+    bool is_decided;                // host 0: how the job ends
+    bool is_over;                   // this host has been told
+    bool is_ready;                  // its launcher knows that all have met
+    link_message early[EARLY_MAX];  // what it is told then
+    int early_count;
+    int done_count;  // host 0: hosts whose ranks have ended well
+    int done_code;   // the first that is not 0
 
     _Atomic(gw_scope *) meets;  // of the thread that watches the launcher; NULL: hosts have not met
 } here = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
+static void send_to_launcher(const link_message *m) {
+    // If it has ended, so will this process.
+    ssize_t sent = send(LAUNCHER_FD, m, sizeof *m, MSG_NOSIGNAL);
+    (void)sent;
+}
+
 static void tell_launcher(link_kind kind, int node, int number, const char *text) {
     link_message m = { .kind = kind, .node = node, .number = number };
     snprintf(m.text, sizeof m.text, "%s", text);
-    // If it has ended, so will this process.
-    ssize_t sent = send(LAUNCHER_FD, &m, sizeof m, MSG_NOSIGNAL);
-    (void)sent;
+    send_to_launcher(&m);
+}
+
+// Another host may have met all, started its ranks and failed before this one knows that all have met.
+static void tell_ready(int port, const char *job_id) {
+    tell_launcher(LINK_READY, 0, port, job_id);
+    pthread_mutex_lock(&here.lock);
+    here.is_ready = true;
+    for (int i = 0; i < here.early_count; i++) send_to_launcher(&here.early[i]);
+    pthread_mutex_unlock(&here.lock);
+}
+
+static void tell_verdict(link_kind kind, int node, int number, const char *text) {
+    pthread_mutex_lock(&here.lock);
+    bool is_ready = here.is_ready;
+    if (!is_ready && here.early_count < EARLY_MAX) {
+        link_message *m = &here.early[here.early_count++];
+        *m = (link_message){ .kind = kind, .node = node, .number = number };
+        snprintf(m->text, sizeof m->text, "%s", text);
+    }
+    pthread_mutex_unlock(&here.lock);
+    if (is_ready) tell_launcher(kind, node, number, text);
 }
 
 // ---- How the job ends ---------------------------------------------------------------------------
@@ -53,7 +88,7 @@ static void take_verdict(link_kind kind, int node, int number, const char *text)
     here.is_over |= ends_job(kind);
     pthread_cond_broadcast(&here.changed);
     pthread_mutex_unlock(&here.lock);
-    tell_launcher(kind, node, number, text);
+    tell_verdict(kind, node, number, text);
 }
 
 GW_FUNCTION(launcher_verdict, GW_INLINE, "int, int, int, string") {
@@ -227,7 +262,7 @@ static void agree(gw_scope *s, const link_options *o) {
         compare(s, first, gw_map_of(s, gw_list_get(s, plans, node)), node);
     const char *job_id = gw_string_of(s, gw_map_get(s, first, "job"));
     int port = number_in(s, first, "port");
-    if (gw_ok(s)) tell_launcher(LINK_READY, 0, port, job_id);
+    if (gw_ok(s)) tell_ready(port, job_id);
 }
 
 // ---- The process --------------------------------------------------------------------------------
