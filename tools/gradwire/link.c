@@ -1,6 +1,5 @@
 #include "link.h"
 
-#include <gradwire.h>
 #include <gradwire/membership.h>
 
 #include <errno.h>
@@ -18,15 +17,9 @@
 #include <unistd.h>
 
 #include "clock.h"
+#include "link_meet.h"
 
-enum {
-    LAUNCHER_FD = 3,
-    TELL_MS = 5000,
-    LEFT_MS = 3000,
-    REVIVAL_MS = 3000,
-    PLAN_VERSION = 1,
-    EARLY_MAX = 8
-};
+enum { LAUNCHER_FD = 3, TELL_MS = 5000, LEFT_MS = 3000, REVIVAL_MS = 3000, EARLY_MAX = 8 };
 
 // What functions that are called here need; of this one process.
 static struct {
@@ -57,8 +50,8 @@ static void tell_launcher(link_kind kind, int node, int number, const char *text
 }
 
 // Another host may have met all, started its ranks and failed before this one knows that all have met.
-static void tell_ready(int port, const char *job_id) {
-    tell_launcher(LINK_READY, 0, port, job_id);
+static void tell_ready(const link_plan *plan) {
+    tell_launcher(LINK_READY, 0, plan->port, plan->job_id);
     pthread_mutex_lock(&here.lock);
     here.is_ready = true;
     for (int i = 0; i < here.early_count; i++) send_to_launcher(&here.early[i]);
@@ -209,62 +202,6 @@ static void *watch_launcher(void *options) {
     return NULL;
 }
 
-// ---- Meeting ------------------------------------------------------------------------------------
-
-static void join(gw_scope *root, const link_options *o) {
-    const run_options *run = o->run;
-    // Launchers are another job than their ranks, of the same key.
-    setenv("GW_JOB_ID", gw_format(root, "launchers/%s", run->rdzv_id), 1);
-    unsetenv("GRADWIRE_JOB");
-    gw_rpc_init(root, .name = gw_format(root, "host%d", run->node_rank), .rank = run->node_rank,
-                .world_size = run->node_count,
-                .init_method = gw_format(root, "tcp://%s", run->rdzv_endpoint),
-                .join_timeout_ms = run->rdzv_timeout_ms, .key = run->key,
-                .insecure = run->insecure);
-}
-
-static gw_map *make_plan(gw_scope *s, const link_options *o) {
-    gw_map *m = gw_map_open(s);
-    gw_map_put(s, m, "version", PLAN_VERSION);
-    gw_map_put(s, m, "ranks", o->run->rank_count);
-    gw_map_put(s, m, "keep", (int)o->run->keep);
-    gw_map_put(s, m, "port", o->port);
-    gw_map_put(s, m, "job", o->job_id);
-    return m;
-}
-
-static int number_in(gw_scope *s, const gw_map *plan, const char *name) {
-    return (int)gw_int_of(s, gw_map_get(s, plan, name));
-}
-
-static void compare(gw_scope *s, const gw_map *first, const gw_map *plan, int node) {
-    int version = number_in(s, first, "version"), other_version = number_in(s, plan, "version");
-    int ranks = number_in(s, first, "ranks"), other_ranks = number_in(s, plan, "ranks");
-    if (version != other_version)
-        gw_fail(s, GW_MISMATCH, "gradwire of host 0 plans by version %d, that of host %d by %d",
-                version, node, other_version);
-    if (ranks != other_ranks)
-        gw_fail(s, GW_MISMATCH, "host 0 was started with -n %d, host %d with -n %d", ranks, node,
-                other_ranks);
-    if (number_in(s, first, "keep") != number_in(s, plan, "keep"))
-        gw_fail(s, GW_MISMATCH, "host 0 and host %d were started with different --on-failure",
-                node);
-}
-
-// All tell all what they were started with, and take from host 0 what only it can know.
-static void agree(gw_scope *s, const link_options *o) {
-    int count;
-    const gw_worker *all = gw_rpc_workers(s, &count);
-    gw_list *plans = gw_rpc_all_gather(s, all, count, make_plan(s, o));
-    if (!gw_ok(s)) return;
-    const gw_map *first = gw_map_of(s, gw_list_get(s, plans, 0));
-    for (int node = 1; node < count && gw_ok(s); node++)
-        compare(s, first, gw_map_of(s, gw_list_get(s, plans, node)), node);
-    const char *job_id = gw_string_of(s, gw_map_get(s, first, "job"));
-    int port = number_in(s, first, "port");
-    if (gw_ok(s)) tell_ready(port, job_id);
-}
-
 // ---- The process --------------------------------------------------------------------------------
 
 static void do_nothing(int signal_number) {
@@ -323,9 +260,10 @@ _Noreturn void link_main(int fd, const link_options *o) {
     if (pthread_create(&watching, NULL, watch_launcher, (void *)(uintptr_t)o)) _exit(1);
     let_launcher_interrupt();
     gw_scope *root = gw_scope_open(NULL);
-    join(root, o);
-    if (gw_ok(root)) agree(root, o);
+    link_plan plan;
+    link_meet(root, o, &plan);
     if (gw_ok(root)) {
+        tell_ready(&plan);
         serve(root);
     } else {
         tell_launcher(LINK_CANNOT, here.run->node_rank, 0, gw_scope_error(root)->text);
