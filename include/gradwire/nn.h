@@ -93,7 +93,9 @@ typedef struct GW_BY_NAME gw_nn_flatten_options {
 
 GW_API gw_module *gw_nn_flatten_with(gw_scope *s, gw_nn_flatten_options options);
 
-// gw_nn_sequential(s, module, ...) calls one after the other; their names are "0", "1", ...
+// gw_nn_sequential(s, module, ...) calls one after the other; their names are "0", "1", ... The
+// arguments are evaluated from left to right, so that a seed gives the same initial values with
+// every compiler.
 GW_API gw_module *gw_nn_sequential_with(gw_scope *s, gw_module *const *modules, int count);
 
 // ---- Normalisation ------------------------------------------------------------------------------
