@@ -59,7 +59,7 @@ GW_API gw_dtype gw_autocast_dtype(const gw_scope *s);
 // gw_scaler_unscale or gw_scaler_step alike.
 typedef struct gw_scaler gw_scaler;
 
-typedef struct gw_scaler_options {
+typedef struct GW_BY_NAME gw_scaler_options {
     double init_scale GW_DEFAULT(65536);
     double growth_factor GW_DEFAULT(2);
     double backoff_factor GW_DEFAULT(0.5);

@@ -49,7 +49,7 @@ GW_API void gw_enable_grad(gw_scope *s);
 // gw_backward(s, loss, .retain_graph = true, ...) adds the gradients of |loss| to those of |s| and
 // gives up what the graph had saved, so that a second pass over the same graph is WRONG_STATE.
 // INVALID if |loss| needs no gradient, or has several elements. A pass that fails adds nothing.
-typedef struct gw_backward_options {
+typedef struct GW_BY_NAME gw_backward_options {
     // The gradient of |loss|, in its shape. NULL is 1; then |loss| must have one element.
     gw_tensor *gradient GW_DEFAULT(NULL);
 

@@ -78,7 +78,7 @@ typedef enum gw_reduce_op {
 enum { GW_GROUP_TIMEOUT = -1 };  // that of the group
 
 // An option that an operation has no use for is INVALID there, as .sizes of gw_all_reduce is.
-typedef struct gw_collective_options {
+typedef struct GW_BY_NAME gw_collective_options {
     // Collectives of one key are matched among themselves, so that members may call different keys in
     // different orders. 0: none. Below 2^62 - 1, else INVALID, and at most 65,536 of them in a group.
     uint64_t key GW_DEFAULT(0);
@@ -224,7 +224,7 @@ GW_API gw_future *gw_scatter_value_from_async_with(gw_scope *s, gw_group *g, con
 // What one member sends to another, matched by sender and tag, in order. They are not counted among
 // the collectives, and pass between the living of a broken group. The receiver need not know shape
 // or dtype. No gradient flows through them.
-typedef struct gw_letter_options {
+typedef struct GW_BY_NAME gw_letter_options {
     int64_t tag GW_DEFAULT(0);
     int64_t timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);
     const char *origin GW_DEFAULT(NULL);  // as of collectives

@@ -43,7 +43,7 @@ GW_API gw_future *gw_hook_bf16_around(gw_scope *s, gw_bucket *b, void *around);
 // memory as gradients. After the first pass buckets change; what was kept of them is forgotten then.
 typedef struct gw_power_sgd gw_power_sgd;
 
-typedef struct gw_power_sgd_options {
+typedef struct GW_BY_NAME gw_power_sgd_options {
     int rank GW_DEFAULT(1);            // at least 1
     int64_t start GW_DEFAULT(1000);    // passes before that take the mean; at least 2
     double min_rate GW_DEFAULT(2);     // (rows + columns) rank min_rate < rows columns, or as it is
@@ -80,7 +80,7 @@ GW_API void gw_power_sgd_load_state_dict(gw_scope *s, gw_power_sgd *p, gw_map *s
 // |channel| numbers of it; all gather all, and add them in the order of ranks:
 // quantization_pertensor_hook, quantization_perchannel_hook. A quarter of the bytes of each member,
 // which go to all others. A NaN or an infinity makes NaN of all that shares its bounds.
-typedef struct gw_quantize_options {
+typedef struct GW_BY_NAME gw_quantize_options {
     int64_t channel GW_DEFAULT(512);  // numbers that have bounds of their own
 } gw_quantize_options;
 

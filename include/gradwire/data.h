@@ -91,7 +91,7 @@ GW_API gw_sampler *gw_random_sampler(gw_scope *s, gw_dataset *d, uint64_t seed);
 // torch's DistributedSampler: of an order that is the same on all replicas, replica |rank| has every
 // |num_replicas|th item from its rank on. So that all have as many, the order is filled up with
 // items from its beginning, or cut short with |drop_last|.
-typedef struct gw_distributed_sampler_options {
+typedef struct GW_BY_NAME gw_distributed_sampler_options {
     int64_t num_replicas GW_DEFAULT(GW_NOT_GIVEN);  // to be given
     int64_t rank GW_DEFAULT(GW_NOT_GIVEN);          // to be given
     bool shuffle GW_DEFAULT(true);
@@ -121,7 +121,7 @@ typedef gw_value gw_collate(gw_scope *s, void *state, gw_list *items);
 // of different kinds or sizes, and for what has no such form.
 GW_API gw_value gw_default_collate(gw_scope *s, void *unused, gw_list *items);
 
-typedef struct gw_data_loader_options {
+typedef struct GW_BY_NAME gw_data_loader_options {
     int64_t batch_size GW_DEFAULT(1);  // 0: each item as it is, torch's None
     bool shuffle GW_DEFAULT(false);    // not together with |sampler|
     gw_sampler *sampler GW_DEFAULT(NULL);

@@ -54,7 +54,7 @@ typedef enum gw_buffers {
 // is told so, and the next opening is well. What fails here on one member fails on all. INVALID for a model
 // without such parameters, and for options out of range; DUPLICATE if one of them is in another one.
 // Source: Li et al. 2020.
-typedef struct gw_ddp_options {
+typedef struct GW_BY_NAME gw_ddp_options {
     gw_group *group GW_DEFAULT(NULL);                // NULL: all workers that are there
     int64_t bucket_bytes GW_DEFAULT(25 << 20);       // a bucket is full with so many
     int64_t first_bucket_bytes GW_DEFAULT(1 << 20);  // the first of each dtype, to begin early

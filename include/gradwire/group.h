@@ -60,7 +60,7 @@ extern "C" {
 
 typedef struct gw_group gw_group;
 
-typedef struct gw_group_open_options {
+typedef struct GW_BY_NAME gw_group_open_options {
     // UTF-8 without control characters and %, at most 127 bytes, else INVALID. NULL: the list is its name, and a second group of the same list is another one if every member
     // opens these in one order.
     const char *name GW_DEFAULT(NULL);
@@ -133,7 +133,7 @@ GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *g, uint64_t flags);
 // name of |g|, which ends, and begins anew: members that were out of step in |g| are not in it. If
 // one of its members is lost before it is there, it is broken from the start: re-form that one.
 // TIMEOUT with fewer than |min|.
-typedef struct gw_reform_options {
+typedef struct GW_BY_NAME gw_reform_options {
     int min GW_DEFAULT(1);             // waits until there are as many; lets in those who lack
     bool grow GW_DEFAULT(false);       // lets in all who knock
     int64_t timeout_ms GW_DEFAULT(0);  // 0: that of the group, which the new one keeps
@@ -145,7 +145,7 @@ GW_API gw_group *gw_group_reform_with(gw_scope *s, gw_group *g, gw_reform_option
 
 // gw_group_knock(s, name): for a worker that has joined the job: waits until the members of the group
 // of that name re-form it, and gives the new group. TIMEOUT if they have not by then.
-typedef struct gw_knock_options {
+typedef struct GW_BY_NAME gw_knock_options {
     int64_t timeout_ms GW_DEFAULT(300000);             // to wait; GW_NO_TIMEOUT: only the scope's
     int64_t collective_timeout_ms GW_DEFAULT(300000);  // of the new group
 } gw_knock_options;

@@ -67,7 +67,7 @@ typedef struct gw_joinable {
 // INVALID if the joinables' groups have different members, or an optimizer has parameters of other
 // workers; WRONG_STATE for a gw_ddp that is in another join; DUPLICATE for one that is there twice;
 // MISMATCH if members have other joinables, or differ in |active_divisor| or |off|.
-typedef struct gw_join_options {
+typedef struct GW_BY_NAME gw_join_options {
     // Gradients are sums divided by the number of active members; else by that of all, so that a
     // member without input counts as one with gradients of zero.
     bool active_divisor GW_DEFAULT(false);

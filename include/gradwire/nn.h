@@ -63,7 +63,7 @@ GW_API gw_value gw_module_call_value_with(gw_scope *s, gw_module *m, gw_values i
 // ---- Layers -------------------------------------------------------------------------------------
 // A layer whose function ends in _with takes options by name: gw_nn_linear(s, 4, 2, .bias = false).
 
-typedef struct gw_nn_linear_options {
+typedef struct GW_BY_NAME gw_nn_linear_options {
     bool bias GW_DEFAULT(true);
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_linear_options;
@@ -87,18 +87,20 @@ GW_API gw_module *gw_nn_softmax(gw_scope *s, int dim);
 
 // gw_nn_flatten(s, .start_dim = 0, ...): joins dimensions |start_dim| to |end_dim| into one:
 // torch.nn.Flatten.
-typedef struct gw_nn_flatten_options {
+typedef struct GW_BY_NAME gw_nn_flatten_options {
     int start_dim GW_DEFAULT(1), end_dim GW_DEFAULT(-1);
 } gw_nn_flatten_options;
 
 GW_API gw_module *gw_nn_flatten_with(gw_scope *s, gw_nn_flatten_options options);
 
-// gw_nn_sequential(s, module, ...) calls one after the other; their names are "0", "1", ...
+// gw_nn_sequential(s, module, ...) calls one after the other; their names are "0", "1", ... The
+// arguments are evaluated from left to right, so that a seed gives the same initial values with
+// every compiler.
 GW_API gw_module *gw_nn_sequential_with(gw_scope *s, gw_module *const *modules, int count);
 
 // ---- Normalisation ------------------------------------------------------------------------------
 
-typedef struct gw_nn_layer_norm_options {
+typedef struct GW_BY_NAME gw_nn_layer_norm_options {
     double eps GW_DEFAULT(1e-5);
     bool elementwise_affine GW_DEFAULT(true);  // weight, and bias
     bool bias GW_DEFAULT(true);
@@ -110,7 +112,7 @@ typedef struct gw_nn_layer_norm_options {
 GW_API gw_module *gw_nn_layer_norm_with(gw_scope *s, gw_shape normalized,
                                         gw_nn_layer_norm_options options);
 
-typedef struct gw_nn_batch_norm_options {
+typedef struct GW_BY_NAME gw_nn_batch_norm_options {
     double momentum GW_DEFAULT(0.1);
     double eps GW_DEFAULT(1e-5);
     bool cumulative
@@ -140,7 +142,7 @@ typedef enum gw_padding_mode {
     GW_PAD_CIRCULAR
 } gw_padding_mode;
 
-typedef struct gw_nn_conv_options {
+typedef struct GW_BY_NAME gw_nn_conv_options {
     int64_t kernel[2] GW_DEFAULT({ 0, 0 });  // to be given
     int64_t stride[2] GW_DEFAULT({ 1, 1 });
     int64_t padding[2] GW_DEFAULT({ 0, 0 });
@@ -169,7 +171,7 @@ GW_API gw_module *gw_nn_adaptive_avg_pool2d(gw_scope *s, int64_t height, int64_t
 // ---- Attention ----------------------------------------------------------------------------------
 // N batch, T length of the query, S length of keys and values, E features.
 
-typedef struct gw_nn_attention_options {
+typedef struct GW_BY_NAME gw_nn_attention_options {
     double dropout GW_DEFAULT(0);  // of the weights
     bool bias GW_DEFAULT(true);
     bool batch_first GW_DEFAULT(false);  // N T E in place of T N E
@@ -189,7 +191,7 @@ GW_API gw_module *gw_nn_multihead_attention_with(gw_scope *s, int64_t features, 
                                                  gw_nn_attention_options options);
 
 // Masks: of bool, where true is not seen, or of floats, which are added.
-typedef struct gw_attention_options {
+typedef struct GW_BY_NAME gw_attention_options {
     gw_tensor *key_padding_mask GW_DEFAULT(NULL);  // N S
     gw_tensor *attn_mask GW_DEFAULT(NULL);         // T S, or N*heads T S
     bool need_weights GW_DEFAULT(true);            // or only the output
@@ -210,7 +212,7 @@ GW_API gw_attention_result gw_nn_multihead_attention_call_with(gw_scope *s, gw_m
                                                                gw_tensor *value,
                                                                gw_attention_options options);
 
-typedef struct gw_nn_encoder_layer_options {
+typedef struct GW_BY_NAME gw_nn_encoder_layer_options {
     int64_t feedforward GW_DEFAULT(2048);
     double dropout GW_DEFAULT(0.1);
     double layer_norm_eps GW_DEFAULT(1e-5);
@@ -228,7 +230,7 @@ GW_API gw_tensor *gw_nn_transformer_encoder_layer_call_with(gw_scope *s, gw_modu
                                                             gw_attention_options options);
 
 // ---- Embeddings ---------------------------------------------------------------------------------
-typedef struct gw_nn_embedding_options {
+typedef struct GW_BY_NAME gw_nn_embedding_options {
     bool sparse
         GW_DEFAULT(false);  // gradients are sparse by rows, and cost what is used of the table
     int64_t padding_idx GW_DEFAULT(
@@ -251,7 +253,7 @@ typedef enum gw_embedding_bag_mode {
     GW_BAG_MAX
 } gw_embedding_bag_mode;
 
-typedef struct gw_nn_embedding_bag_options {
+typedef struct GW_BY_NAME gw_nn_embedding_bag_options {
     gw_embedding_bag_mode mode GW_DEFAULT(GW_BAG_MEAN);
     bool sparse GW_DEFAULT(false);
     bool include_last_offset GW_DEFAULT(false);    // offsets end with where the last bag ends
@@ -264,7 +266,7 @@ typedef struct gw_nn_embedding_bag_options {
 GW_API gw_module *gw_nn_embedding_bag_with(gw_scope *s, int64_t count, int64_t features,
                                            gw_nn_embedding_bag_options options);
 
-typedef struct gw_embedding_bag_call_options {
+typedef struct GW_BY_NAME gw_embedding_bag_call_options {
     gw_tensor *offsets GW_DEFAULT(NULL);             // B: where each bag begins
     gw_tensor *per_sample_weights GW_DEFAULT(NULL);  // in the shape of the indices, for sums only
 } gw_embedding_bag_call_options;
@@ -278,7 +280,7 @@ GW_API gw_tensor *gw_nn_embedding_bag_call_with(gw_scope *s, gw_module *m, gw_te
 // |hidden|, for D directions (or N T ..., T ...). States, given and returned: L D by N by |hidden|
 // for L layers (or without N). Parameters are weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0,
 // weight_ih_l0_reverse and so on, uniform in +-1/sqrt(hidden) at the start.
-typedef struct gw_nn_recurrent_options {
+typedef struct GW_BY_NAME gw_nn_recurrent_options {
     int layers GW_DEFAULT(1);
     bool bidirectional GW_DEFAULT(false);
     bool batch_first GW_DEFAULT(false);
@@ -308,12 +310,12 @@ typedef struct gw_rnn_result {
 // Sequences of several lengths are padded to T, in any order: torch's pack_padded_sequence. What is
 // behind an end is not looked at, the output there is 0, and h and c are those at each one's own
 // end.
-typedef struct gw_rnn_call_options {
+typedef struct GW_BY_NAME gw_rnn_call_options {
     gw_tensor *h0 GW_DEFAULT(NULL);       // to start from; else 0
     gw_tensor *lengths GW_DEFAULT(NULL);  // N, i64, each from 1 to T
 } gw_rnn_call_options;
 
-typedef struct gw_lstm_call_options {
+typedef struct GW_BY_NAME gw_lstm_call_options {
     gw_tensor *h0 GW_DEFAULT(NULL), *c0 GW_DEFAULT(NULL);
     gw_tensor *lengths GW_DEFAULT(NULL);
 } gw_lstm_call_options;
@@ -454,7 +456,7 @@ GW_API gw_map *gw_module_state_dict(gw_scope *s, gw_module *m);
 // Gives |m| the values in |state|, which has a tensor of the same shape and dtype for each name,
 // and no other: torch's load_state_dict. INVALID names what is missing, unexpected or different;
 // then nothing has changed.
-typedef struct gw_module_load_state_dict_options {
+typedef struct GW_BY_NAME gw_module_load_state_dict_options {
     bool strict GW_DEFAULT(true);  // or names may be missing, or be of nothing here
 } gw_module_load_state_dict_options;
 

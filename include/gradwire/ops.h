@@ -141,13 +141,13 @@ GW_API gw_tensor *gw_triu(gw_scope *s, gw_tensor *x, int64_t diagonal);
 // dimension, which goes away, or stays as size 1 with .keepdim; or over several, .dims = GW_SHAPE(0,
 // -1), none of them twice. A negative dimension counts from the end. Numbers are always added in the
 // same order: the same tensor gives the same bits.
-typedef struct gw_dims_options {
+typedef struct GW_BY_NAME gw_dims_options {
     int64_t dim GW_DEFAULT(GW_NOT_GIVEN);  // or
     gw_shape dims GW_DEFAULT({});          // none: everything
     bool keepdim GW_DEFAULT(false);
 } gw_dims_options;
 
-typedef struct gw_dim_options {
+typedef struct GW_BY_NAME gw_dim_options {
     int64_t dim GW_DEFAULT(GW_NOT_GIVEN);  // then everything
     bool keepdim GW_DEFAULT(false);
 } gw_dim_options;
@@ -200,7 +200,7 @@ typedef enum gw_reduction {
     GW_BATCH_MEAN  // kl_div: the sum over the size of dimension 0
 } gw_reduction;
 
-typedef struct gw_loss_options {
+typedef struct GW_BY_NAME gw_loss_options {
     gw_reduction reduction GW_DEFAULT(GW_MEAN);
     int64_t ignore_index GW_DEFAULT(-100);  // nll, cross_entropy: a target that counts for nothing
     double label_smoothing GW_DEFAULT(0);   // cross_entropy: in [0, 1]
@@ -243,14 +243,14 @@ GW_API gw_tensor *gw_kl_div_with(gw_scope *s, gw_tensor *x, gw_tensor *target,
 
 // gw_dropout(s, x, .p = 0.1, ...): in training, sets numbers to 0 with probability |p| and divides
 // the others by 1 - p (Srivastava et al. 2014); else a view of x.
-typedef struct gw_dropout_options {
+typedef struct GW_BY_NAME gw_dropout_options {
     double p GW_DEFAULT(0.5);
     bool training GW_DEFAULT(true);
 } gw_dropout_options;
 
 GW_API gw_tensor *gw_dropout_with(gw_scope *s, gw_tensor *x, gw_dropout_options options);
 
-typedef struct gw_embedding_options {
+typedef struct GW_BY_NAME gw_embedding_options {
     bool sparse GW_DEFAULT(
         false);  // the gradient of the table is sparse by rows (gradwire/tensor.h), so costs what is used
     int64_t padding_idx
@@ -271,7 +271,7 @@ GW_API gw_tensor *gw_layer_norm(gw_scope *s, gw_tensor *x, gw_shape normalized, 
 // (Ioffe, Szegedy 2015). In training by the mean and variance of x, which the running ones follow:
 // running = (1 - momentum) running + momentum value, the variance unbiased; else by the running
 // ones. weight, bias, running_mean, running_var: C, or NULL. The running ones have no derivative.
-typedef struct gw_batch_norm_options {
+typedef struct GW_BY_NAME gw_batch_norm_options {
     gw_tensor *running_mean GW_DEFAULT(NULL), *running_var GW_DEFAULT(NULL);
     bool training GW_DEFAULT(false);
     double momentum GW_DEFAULT(0.1);
@@ -287,7 +287,7 @@ GW_API gw_tensor *gw_one_hot(gw_scope *s, gw_tensor *indices, int64_t classes);
 // ---- Convolutions, pools ------------------------------------------------------------------------
 // Of pairs the first number is for height, the second for width; in one dimension only the first
 // counts.
-typedef struct gw_conv_options {
+typedef struct GW_BY_NAME gw_conv_options {
     int64_t stride[2] GW_DEFAULT({ 1, 1 });
     int64_t padding[2] GW_DEFAULT({ 0, 0 });   // zeros around the input
     int64_t dilation[2] GW_DEFAULT({ 1, 1 });  // how far apart the window's numbers are
@@ -301,7 +301,7 @@ GW_API gw_tensor *gw_conv1d_with(gw_scope *s, gw_tensor *x, gw_tensor *weight, g
 GW_API gw_tensor *gw_conv2d_with(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
                                  gw_conv_options options);
 
-typedef struct gw_pool_options {
+typedef struct GW_BY_NAME gw_pool_options {
     int64_t kernel[2] GW_DEFAULT({ 0, 0 });                        // to be given
     int64_t stride[2] GW_DEFAULT({ GW_NOT_GIVEN, GW_NOT_GIVEN });  // then the kernel
     int64_t padding[2] GW_DEFAULT({ 0, 0 });                       // at most half of the kernel
@@ -334,7 +334,7 @@ typedef struct gw_recurrent_weights {
     gw_tensor *bias_ih, *bias_hh;  // G H, or NULL
 } gw_recurrent_weights;
 
-typedef struct gw_recurrent_options {
+typedef struct GW_BY_NAME gw_recurrent_options {
     // N (i64), at which time each ends, NULL if none does before T: from there on its state stays
     // what it was.
     gw_tensor *lengths GW_DEFAULT(NULL);
@@ -387,7 +387,7 @@ typedef struct gw_sorted {
     gw_tensor *values, *indices;
 } gw_sorted;
 
-typedef struct gw_sort_options {
+typedef struct GW_BY_NAME gw_sort_options {
     int dim GW_DEFAULT(-1);
     bool descending GW_DEFAULT(false);
 } gw_sort_options;
@@ -396,7 +396,7 @@ GW_API gw_sorted gw_sort_with(gw_scope *s, gw_tensor *x, gw_sort_options options
 
 // gw_topk(s, x, k, .largest = false, ...): the first |k| of them only, in order: the largest, or the
 // smallest. INVALID if there are fewer.
-typedef struct gw_topk_options {
+typedef struct GW_BY_NAME gw_topk_options {
     int dim GW_DEFAULT(-1);
     bool largest GW_DEFAULT(true);
 } gw_topk_options;
@@ -406,7 +406,7 @@ GW_API gw_sorted gw_topk_with(gw_scope *s, gw_tensor *x, int64_t k, gw_topk_opti
 // gw_multinomial(s, p, samples, .replacement = true): draws classes by their weights. p: C or N C, none negative, infinite or NaN, not all 0; result:
 // i64, |samples| for each row. Without replacement no class comes twice, so there must be as many
 // with a weight above 0.
-typedef struct gw_multinomial_options {
+typedef struct GW_BY_NAME gw_multinomial_options {
     bool replacement GW_DEFAULT(false);
 } gw_multinomial_options;
 
@@ -453,7 +453,7 @@ GW_API bool gw_equal(gw_scope *s, gw_tensor *a, gw_tensor *b);
 
 // gw_allclose(s, a, b, .rtol = 1e-3, ...): whether |a - b| <= atol + rtol |b| everywhere, after
 // broadcasting.
-typedef struct gw_allclose_options {
+typedef struct GW_BY_NAME gw_allclose_options {
     double rtol GW_DEFAULT(1e-5), atol GW_DEFAULT(1e-8);
 } gw_allclose_options;
 

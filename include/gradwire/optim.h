@@ -41,7 +41,7 @@ typedef struct gw_optimizer gw_optimizer;
 // |maximize| goes up instead of down.
 
 // Stochastic gradient descent (Sutskever et al. 2013 for Nesterov's form): torch.optim.SGD.
-typedef struct gw_sgd_options {
+typedef struct GW_BY_NAME gw_sgd_options {
     double lr GW_DEFAULT(1e-3);
     double momentum GW_DEFAULT(0);
     double dampening GW_DEFAULT(0);
@@ -54,7 +54,7 @@ typedef struct gw_sgd_options {
 GW_API gw_optimizer *gw_sgd_with(gw_scope *s, gw_list *params, gw_sgd_options options);
 
 // Adam (Kingma, Ba 2014): torch.optim.Adam. |amsgrad|: Reddi et al. 2018.
-typedef struct gw_adam_options {
+typedef struct GW_BY_NAME gw_adam_options {
     double lr GW_DEFAULT(1e-3);
     double beta1 GW_DEFAULT(0.9), beta2 GW_DEFAULT(0.999);
     double eps GW_DEFAULT(1e-8);
@@ -67,7 +67,7 @@ typedef struct gw_adam_options {
 GW_API gw_optimizer *gw_adam_with(gw_scope *s, gw_list *params, gw_adam_options options);
 
 // Adam with decoupled weight decay (Loshchilov, Hutter 2017): torch.optim.AdamW.
-typedef struct gw_adamw_options {
+typedef struct GW_BY_NAME gw_adamw_options {
     double lr GW_DEFAULT(1e-3);
     double beta1 GW_DEFAULT(0.9), beta2 GW_DEFAULT(0.999);
     double eps GW_DEFAULT(1e-8);
@@ -81,7 +81,7 @@ GW_API gw_optimizer *gw_adamw_with(gw_scope *s, gw_list *params, gw_adamw_option
 
 // Adam for gradients that are sparse by rows: rows that the gradient does not name stay, and so do
 // their moments. INVALID for dense gradients. torch.optim.SparseAdam.
-typedef struct gw_sparse_adam_options {
+typedef struct GW_BY_NAME gw_sparse_adam_options {
     double lr GW_DEFAULT(1e-3);
     double beta1 GW_DEFAULT(0.9), beta2 GW_DEFAULT(0.999);
     double eps GW_DEFAULT(1e-8);
@@ -93,7 +93,7 @@ GW_API gw_optimizer *gw_sparse_adam_with(gw_scope *s, gw_list *params,
                                          gw_sparse_adam_options options);
 
 // Adam with the largest gradient in the place of squares (Kingma, Ba 2014): torch.optim.Adamax.
-typedef struct gw_adamax_options {
+typedef struct GW_BY_NAME gw_adamax_options {
     double lr GW_DEFAULT(2e-3);
     double beta1 GW_DEFAULT(0.9), beta2 GW_DEFAULT(0.999);
     double eps GW_DEFAULT(1e-8);
@@ -105,7 +105,7 @@ typedef struct gw_adamax_options {
 GW_API gw_optimizer *gw_adamax_with(gw_scope *s, gw_list *params, gw_adamax_options options);
 
 // Rates by the sum of squares (Duchi et al. 2011): torch.optim.Adagrad.
-typedef struct gw_adagrad_options {
+typedef struct GW_BY_NAME gw_adagrad_options {
     double lr GW_DEFAULT(1e-2);
     double lr_decay GW_DEFAULT(0);
     double weight_decay GW_DEFAULT(0);
@@ -118,7 +118,7 @@ typedef struct gw_adagrad_options {
 GW_API gw_optimizer *gw_adagrad_with(gw_scope *s, gw_list *params, gw_adagrad_options options);
 
 // Steps as long as those before (Zeiler 2012): torch.optim.Adadelta.
-typedef struct gw_adadelta_options {
+typedef struct GW_BY_NAME gw_adadelta_options {
     double lr GW_DEFAULT(1.0);
     double rho GW_DEFAULT(0.9);  // at most 1
     double eps GW_DEFAULT(1e-6);
@@ -130,7 +130,7 @@ typedef struct gw_adadelta_options {
 GW_API gw_optimizer *gw_adadelta_with(gw_scope *s, gw_list *params, gw_adadelta_options options);
 
 // Rates by the mean of squares (Hinton 2012; |centered|: Graves 2013): torch.optim.RMSprop.
-typedef struct gw_rmsprop_options {
+typedef struct GW_BY_NAME gw_rmsprop_options {
     double lr GW_DEFAULT(1e-2);
     double alpha GW_DEFAULT(0.99);
     double eps GW_DEFAULT(1e-8);
@@ -144,7 +144,7 @@ typedef struct gw_rmsprop_options {
 GW_API gw_optimizer *gw_rmsprop_with(gw_scope *s, gw_list *params, gw_rmsprop_options options);
 
 // Steps by the signs of gradients (Riedmiller, Braun 1993): torch.optim.Rprop.
-typedef struct gw_rprop_options {
+typedef struct GW_BY_NAME gw_rprop_options {
     double lr GW_DEFAULT(1e-2);                                  // the length of the first step
     double eta_minus GW_DEFAULT(0.5), eta_plus GW_DEFAULT(1.2);  // 0 < eta_minus < 1 < eta_plus
     double step_size_min GW_DEFAULT(1e-6), step_size_max GW_DEFAULT(50);
@@ -233,7 +233,7 @@ typedef struct gw_rule_option {
 
 // A parameter of f32 is read and written as doubles. Numbers that are not finite are for |step| to
 // look after; it runs on any thread, and cannot fail.
-typedef struct gw_rule {
+typedef struct GW_BY_NAME gw_rule {
     const char *name;
     void (*step)(const gw_rule_step *u);
     gw_rule_option options[GW_RULE_OPTIONS_MAX];  // the first is lr, which schedules change
@@ -259,7 +259,7 @@ GW_API gw_optimizer *gw_optimizer_open(gw_scope *s, const char *rule, gw_list *p
 #define GW_AS_FIRST (-1.7976931348623157e308)
 
 // The options of all rules; flags are 0 or 1.
-typedef struct gw_group_options {
+typedef struct GW_BY_NAME gw_group_options {
     double lr GW_DEFAULT(GW_AS_FIRST);
     double weight_decay GW_DEFAULT(GW_AS_FIRST);
     double momentum GW_DEFAULT(GW_AS_FIRST), dampening GW_DEFAULT(GW_AS_FIRST);
@@ -317,7 +317,7 @@ typedef struct gw_scheduler gw_scheduler;
 GW_API void gw_scheduler_step(gw_scope *s, gw_scheduler *scheduler);
 
 // |gamma| times the rate every |step_size| steps: torch.optim.lr_scheduler.StepLR.
-typedef struct gw_step_lr_options {
+typedef struct GW_BY_NAME gw_step_lr_options {
     int64_t step_size GW_DEFAULT(0);  // at least 1: to be given
     double gamma GW_DEFAULT(0.1);
 } gw_step_lr_options;
@@ -325,7 +325,7 @@ typedef struct gw_step_lr_options {
 GW_API gw_scheduler *gw_step_lr_with(gw_scope *s, gw_optimizer *opt, gw_step_lr_options options);
 
 // |gamma| times the rate at each of the |milestones|, which are copied: MultiStepLR.
-typedef struct gw_multi_step_lr_options {
+typedef struct GW_BY_NAME gw_multi_step_lr_options {
     const int64_t *milestones GW_DEFAULT(NULL);
     int milestone_count GW_DEFAULT(0);
     double gamma GW_DEFAULT(0.1);
@@ -335,7 +335,7 @@ GW_API gw_scheduler *gw_multi_step_lr_with(gw_scope *s, gw_optimizer *opt,
                                            gw_multi_step_lr_options options);
 
 // |gamma| times the rate each step: ExponentialLR.
-typedef struct gw_exponential_lr_options {
+typedef struct GW_BY_NAME gw_exponential_lr_options {
     double gamma GW_DEFAULT(0);  // above 0: to be given
 } gw_exponential_lr_options;
 
@@ -344,7 +344,7 @@ GW_API gw_scheduler *gw_exponential_lr_with(gw_scope *s, gw_optimizer *opt,
 
 // Half a cosine down to |eta_min| in |t_max| steps, and up again after them (Loshchilov, Hutter
 // 2016, without restarts): CosineAnnealingLR.
-typedef struct gw_cosine_annealing_lr_options {
+typedef struct GW_BY_NAME gw_cosine_annealing_lr_options {
     int64_t t_max GW_DEFAULT(0);  // at least 1: to be given
     double eta_min GW_DEFAULT(0);
 } gw_cosine_annealing_lr_options;
@@ -354,7 +354,7 @@ GW_API gw_scheduler *gw_cosine_annealing_lr_with(gw_scope *s, gw_optimizer *opt,
 
 // Warm-up: from |start_factor| times the rate to |end_factor| times in |total_iters| steps:
 // LinearLR.
-typedef struct gw_linear_lr_options {
+typedef struct GW_BY_NAME gw_linear_lr_options {
     double start_factor GW_DEFAULT(1.0 / 3);  // above 0, at most 1
     double end_factor GW_DEFAULT(1.0);        // at most 1
     int64_t total_iters GW_DEFAULT(5);
@@ -366,7 +366,7 @@ GW_API gw_scheduler *gw_linear_lr_with(gw_scope *s, gw_optimizer *opt,
 // Up to |max_lr| and down to almost nothing, in |total_steps| steps, after which it is WRONG_STATE;
 // the momentum of gw_sgd and gw_rmsprop, or beta1, goes the other way (Smith, Topin 2017):
 // OneCycleLR. It knows nothing of other schedules.
-typedef struct gw_one_cycle_lr_options {
+typedef struct GW_BY_NAME gw_one_cycle_lr_options {
     double max_lr GW_DEFAULT(0);           // above 0: to be given
     int64_t total_steps GW_DEFAULT(0);     // at least 1: to be given
     double pct_start GW_DEFAULT(0.3);      // the part of it that goes up
@@ -383,7 +383,7 @@ GW_API gw_scheduler *gw_one_cycle_lr_with(gw_scope *s, gw_optimizer *opt,
 
 // |factor| times the rate when a metric has not become better for more than |patience| steps:
 // ReduceLROnPlateau. It moves on by gw_plateau_step.
-typedef struct gw_reduce_lr_on_plateau_options {
+typedef struct GW_BY_NAME gw_reduce_lr_on_plateau_options {
     bool max GW_DEFAULT(false);     // better is more
     double factor GW_DEFAULT(0.1);  // below 1
     int64_t patience GW_DEFAULT(10);

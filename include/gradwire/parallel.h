@@ -49,7 +49,7 @@ typedef enum gw_shard_gradients {
     GW_SHARDED  // each has those of its part
 } gw_shard_gradients;
 
-typedef struct gw_shard_options {
+typedef struct GW_BY_NAME gw_shard_options {
     gw_group *group GW_DEFAULT(NULL);  // NULL: all workers that are there
     // Of all numbers of a dtype, behind each other, each member has an equal range instead, which may
     // begin inside a parameter: for few large ones. Gradients that are sparse by rows are INVALID then.
@@ -112,7 +112,7 @@ GW_API gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *opt, int to);
 // A call that fails has changed nothing but parameters of members that are behind, and is repeated in
 // the next generation. MISMATCH if optimizers differ, INVALID if it is not sharded or |saved| does not
 // fit. Gradients that were shared out are so again behind gw_ddp_reform with |opt|.
-typedef struct gw_optimizer_reform_options {
+typedef struct GW_BY_NAME gw_optimizer_reform_options {
     // A map of gw_optimizer_state_dict or gw_optimizer_consolidate, which one member or several have; that
     // of the lowest rank counts. An empty one, as most members get from gw_optimizer_consolidate, is none.
     gw_map *saved GW_DEFAULT(NULL);

@@ -59,7 +59,7 @@ typedef enum gw_group_kind {
 // A timeout of 0 is none, everywhere.
 #define GW_NO_TIMEOUT 0
 
-typedef struct gw_rpc_options {
+typedef struct GW_BY_NAME gw_rpc_options {
     const char *
         name GW_DEFAULT(NULL);  // of this worker, [A-Za-z0-9_:.-], 1 to 127; NULL: "worker%d"
     gw_group_kind group GW_DEFAULT(GW_GROUP_NONE);  // without rank and world size
@@ -161,7 +161,7 @@ GW_API int gw_rpc_world_size(gw_scope *s);  // of a group: how many are there no
 //     gw_rpc_sync_with(s, gw_to("ps"), "scale", GW_ARGS(x, 2.5), GW_OPTIONS(gw_call_options, .timeout_ms = 500));
 #define GW_AGENT_TIMEOUT (-1)  // that of gw_rpc_init
 
-typedef struct gw_call_options {
+typedef struct GW_BY_NAME gw_call_options {
     int64_t timeout_ms GW_DEFAULT(GW_AGENT_TIMEOUT);  // GW_NO_TIMEOUT: only the scope's
     const char *origin GW_DEFAULT(
         NULL);  // "src/train.c:12", which the short forms of C say: for gw_references and

@@ -77,6 +77,18 @@ GW_API uint64_t gw_scope_id(const gw_scope *s);
 // gives the same numbers on every machine (Philox 4x32-10, Salmon et al. 2011). Functions called
 // draw other numbers for each call, which follow from the seed too. Without a seed each worker draws
 // the numbers of its rank, the same in each run.
+//
+// Numbers are drawn, and calls are numbered, in the order in which the program does so. C and C++
+// leave to the compiler in which order the arguments of one call are evaluated, and gcc and clang
+// differ: at most one of them may draw.
+//
+//     gw_tensor *a = gw_rand(s, GW_F32, 3);
+//     gw_tensor *b = gw_rand(s, GW_F32, 3);             // not gw_sub(s, gw_rand(...), gw_rand(...))
+//     gw_tensor *c = gw_sub(s, a, b);
+//
+// gw_nn_sequential evaluates its modules from left to right. Of other calls gcc warns with -Wall,
+// and clang by default: "gw_draws_in_unspecified_order". They look at what makes random tensors and
+// layers, not into functions that draw inside, such as gw_module_call with a dropout.
 GW_API void gw_seed(gw_scope *s, uint64_t seed);
 
 // Text that lives as long as |s|.

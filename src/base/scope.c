@@ -262,6 +262,8 @@ static void start_generator(gw_scope *s, uint64_t key) {
     s->opened = s->calls = 0;
 }
 
+int gw_draws_in_unspecified_order;
+
 void gw_seed(gw_scope *s, uint64_t seed) {
     check_open(s, "gw_seed");
     if (s == &no_memory_scope) return;

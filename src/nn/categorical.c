@@ -36,7 +36,7 @@ static gw_tensor *logits_of(gw_scope *s, gw_categorical c) {
     return gw_log(s, gw_clamp(s, probs_of(s, c), eps, 1 - eps));
 }
 
-gw_tensor *gw_categorical_sample(gw_scope *s, gw_categorical c) {
+gw_tensor *(gw_categorical_sample)(gw_scope *s, gw_categorical c) {
     if (!gw_ok(s)) return tensor_poison_of(s);
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);

@@ -94,13 +94,13 @@ gw_tensor *gw_init_dirac(gw_scope *s, gw_tensor *x, int64_t groups) {
 }
 
 // ---- Random numbers -----------------------------------------------------------------------------
-gw_tensor *gw_init_uniform(gw_scope *s, gw_tensor *x, double low, double high) {
+gw_tensor *(gw_init_uniform)(gw_scope *s, gw_tensor *x, double low, double high) {
     if (!may_begin(s, x, "gw_init_uniform", 0)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     return finish(s, t, x, uniform(t, x, low, high));
 }
 
-gw_tensor *gw_init_normal(gw_scope *s, gw_tensor *x, double mean, double std) {
+gw_tensor *(gw_init_normal)(gw_scope *s, gw_tensor *x, double mean, double std) {
     if (!may_begin(s, x, "gw_init_normal", 0)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     return finish(s, t, x, normal(t, x, mean, std));
@@ -150,8 +150,8 @@ static gw_tensor *truncated(gw_scope *t, const gw_tensor *x, double mean, double
     return values;
 }
 
-gw_tensor *gw_init_trunc_normal(gw_scope *s, gw_tensor *x, double mean, double std, double a,
-                                double b) {
+gw_tensor *(gw_init_trunc_normal)(gw_scope *s, gw_tensor *x, double mean, double std, double a,
+                                  double b) {
     if (!may_begin(s, x, "gw_init_trunc_normal", 0)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     if (!(std > 0 && a < b))
@@ -182,7 +182,7 @@ static fans fans_of(const gw_tensor *x) {
     return (fans){ (double)x->sizes[1] * window, (double)x->sizes[0] * window };
 }
 
-gw_tensor *gw_init_xavier_uniform(gw_scope *s, gw_tensor *x, double gain) {
+gw_tensor *(gw_init_xavier_uniform)(gw_scope *s, gw_tensor *x, double gain) {
     if (!may_begin(s, x, "gw_init_xavier_uniform", 2)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     fans f = fans_of(x);
@@ -190,7 +190,7 @@ gw_tensor *gw_init_xavier_uniform(gw_scope *s, gw_tensor *x, double gain) {
     return finish(s, t, x, uniform(t, x, -bound, bound));
 }
 
-gw_tensor *gw_init_xavier_normal(gw_scope *s, gw_tensor *x, double gain) {
+gw_tensor *(gw_init_xavier_normal)(gw_scope *s, gw_tensor *x, double gain) {
     if (!may_begin(s, x, "gw_init_xavier_normal", 2)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     fans f = fans_of(x);
@@ -201,8 +201,8 @@ static double kaiming_std(fans f, double a, gw_fan_mode mode, gw_nonlinearity no
     return gw_calculate_gain(nonlinearity, a) / sqrt(mode == GW_FAN_OUT ? f.out : f.in);
 }
 
-gw_tensor *gw_init_kaiming_uniform(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
-                                   gw_nonlinearity nonlinearity) {
+gw_tensor *(gw_init_kaiming_uniform)(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
+                                     gw_nonlinearity nonlinearity) {
     if (!may_begin(s, x, "gw_init_kaiming_uniform", 2)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     fans f = fans_of(x);
@@ -210,8 +210,8 @@ gw_tensor *gw_init_kaiming_uniform(gw_scope *s, gw_tensor *x, double a, gw_fan_m
     return finish(s, t, x, uniform(t, x, -bound, bound));
 }
 
-gw_tensor *gw_init_kaiming_normal(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
-                                  gw_nonlinearity nonlinearity) {
+gw_tensor *(gw_init_kaiming_normal)(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
+                                    gw_nonlinearity nonlinearity) {
     if (!may_begin(s, x, "gw_init_kaiming_normal", 2)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     fans f = fans_of(x);
@@ -239,7 +239,7 @@ static gw_tensor *orthogonal(gw_scope *t, int64_t rows, int64_t columns) {
     return rows > columns ? q : gw_transpose(t, q, 0, 1);
 }
 
-gw_tensor *gw_init_orthogonal(gw_scope *s, gw_tensor *x, double gain) {
+gw_tensor *(gw_init_orthogonal)(gw_scope *s, gw_tensor *x, double gain) {
     if (!may_begin(s, x, "gw_init_orthogonal", 2)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     if (x->numel == 0) return finish(s, t, x, gw_zeros(t, GW_F32));
@@ -248,7 +248,7 @@ gw_tensor *gw_init_orthogonal(gw_scope *s, gw_tensor *x, double gain) {
     return finish(s, t, x, gw_reshape_with(t, q, shape_of(x)));
 }
 
-gw_tensor *gw_init_sparse(gw_scope *s, gw_tensor *x, double sparsity, double std) {
+gw_tensor *(gw_init_sparse)(gw_scope *s, gw_tensor *x, double sparsity, double std) {
     if (!may_begin(s, x, "gw_init_sparse", 2)) return tensor_poison_of(s);
     gw_scope *t = begin(s);
     if (x->dims != 2)

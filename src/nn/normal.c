@@ -47,12 +47,12 @@ static gw_tensor *draw(gw_scope *s, gw_normal n) {
     return gw_ok(s) ? noise : tensor_poison_of(s);
 }
 
-gw_tensor *gw_normal_rsample(gw_scope *s, gw_normal n) {
+gw_tensor *(gw_normal_rsample)(gw_scope *s, gw_normal n) {
     if (!gw_ok(s)) return tensor_poison_of(s);
     return gw_add(s, n.loc, gw_mul(s, n.scale, draw(s, n)));
 }
 
-gw_tensor *gw_normal_sample(gw_scope *s, gw_normal n) {
+gw_tensor *(gw_normal_sample)(gw_scope *s, gw_normal n) {
     if (!gw_ok(s)) return tensor_poison_of(s);
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);

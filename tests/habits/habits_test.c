@@ -42,6 +42,11 @@ static void options_are_written_by_name(void **state) {
     run("options");
 }
 
+static void a_seed_gives_the_same_numbers_with_every_compiler(void **state) {
+    (void)state;
+    run("draws");
+}
+
 static void examples_in_headers_compile(void **state) {
     (void)state;
     run("examples");
@@ -85,7 +90,8 @@ static void every_fault_has_a_test(void **state) {
 GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
                     banned_calls_are_not_made, sources_compile_without_warnings,
                     public_headers_stand_alone, options_are_written_by_name,
-                    examples_in_headers_compile, links_in_pages_lead_somewhere,
-                    labels_of_rules_are_unique, limits_are_as_written,
-                    programs_are_no_longer_than_said, an_installed_library_can_be_used,
-                    the_library_has_no_mutations, every_fault_has_a_test);
+                    a_seed_gives_the_same_numbers_with_every_compiler, examples_in_headers_compile,
+                    links_in_pages_lead_somewhere, labels_of_rules_are_unique,
+                    limits_are_as_written, programs_are_no_longer_than_said,
+                    an_installed_library_can_be_used, the_library_has_no_mutations,
+                    every_fault_has_a_test);

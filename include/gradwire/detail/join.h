@@ -11,7 +11,7 @@ inline gw_join *gw_join_open(gw_scope *s, const gw_joinable *joinables, int coun
 }
 #else
 #define gw_join_open(...) GW_NAMED_3(gw_join_open_with, gw_join_options, __VA_ARGS__, )
-#define gw_join_options_defaults .active_divisor = false
+#define gw_join_options_defaults .active_divisor = false, .off = false
 #endif
 
 #endif

@@ -5,10 +5,13 @@
 #include <gradwire/nn.h>
 
 #ifdef __cplusplus
-template <class... M> gw_module *gw_nn_sequential(gw_scope *s, M... modules) {
-    gw_module *const all[] = { modules... };
-    return gw_nn_sequential_with(s, all, static_cast<int>(sizeof...(M)));
+#include <initializer_list>
+
+// A list in braces, which is evaluated from left to right.
+inline gw_module *gw_nn_sequential_of(gw_scope *s, std::initializer_list<gw_module *> modules) {
+    return gw_nn_sequential_with(s, modules.begin(), static_cast<int>(modules.size()));
 }
+#define gw_nn_sequential(s, ...) (GW_DRAWS, gw_nn_sequential_of((s), { __VA_ARGS__ }))
 template <class... M> gw_list *gw_parameters(gw_scope *s, M... modules) {
     gw_module *const all[] = { modules... };
     return gw_parameters_with(s, all, static_cast<int>(sizeof...(M)));
@@ -83,27 +86,57 @@ inline void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
                                       gw_module_load_state_dict_options options = {}) {
     gw_module_load_state_dict_with(s, m, state, options);
 }
+#define gw_nn_linear(...) (GW_DRAWS, gw_nn_linear(__VA_ARGS__))
+#define gw_nn_embedding(...) (GW_DRAWS, gw_nn_embedding(__VA_ARGS__))
+#define gw_nn_embedding_bag(...) (GW_DRAWS, gw_nn_embedding_bag(__VA_ARGS__))
+#define gw_nn_lstm(...) (GW_DRAWS, gw_nn_lstm(__VA_ARGS__))
+#define gw_nn_gru(...) (GW_DRAWS, gw_nn_gru(__VA_ARGS__))
+#define gw_nn_rnn(...) (GW_DRAWS, gw_nn_rnn(__VA_ARGS__))
+#define gw_nn_conv1d(...) (GW_DRAWS, gw_nn_conv1d(__VA_ARGS__))
+#define gw_nn_conv2d(...) (GW_DRAWS, gw_nn_conv2d(__VA_ARGS__))
+#define gw_nn_multihead_attention(...) (GW_DRAWS, gw_nn_multihead_attention(__VA_ARGS__))
+#define gw_nn_transformer_encoder_layer(...)                                                       \
+    (GW_DRAWS, gw_nn_transformer_encoder_layer(__VA_ARGS__))
 #else
 #define GW_MODULES(...) ((gw_module *const[]){ __VA_ARGS__ })
 #define GW_MODULES_COUNT(...) ((int)(sizeof GW_MODULES(__VA_ARGS__) / sizeof(gw_module *)))
+// gcc and clang evaluate the elements of an array from left to right, though C does not say so.
 #define gw_nn_sequential(s, ...)                                                                   \
-    gw_nn_sequential_with((s), GW_MODULES(__VA_ARGS__), GW_MODULES_COUNT(__VA_ARGS__))
+    (GW_DRAWS, GW_FROM_LEFT(gw_nn_sequential_with((s), GW_MODULES(__VA_ARGS__),                    \
+                                                  GW_MODULES_COUNT(__VA_ARGS__))))
+#ifdef __clang__
+#define GW_FROM_LEFT(...)                                                                          \
+    __extension__({                                                                                \
+        _Pragma("GCC diagnostic push") _Pragma("GCC diagnostic ignored \"-Wunsequenced\"")         \
+            __VA_ARGS__;                                                                           \
+        _Pragma("GCC diagnostic pop")                                                              \
+    })
+#else
+#define GW_FROM_LEFT(...) __VA_ARGS__
+#endif
 #define gw_parameters(s, ...)                                                                      \
     gw_parameters_with((s), GW_MODULES(__VA_ARGS__), GW_MODULES_COUNT(__VA_ARGS__))
-#define gw_nn_linear(...) GW_NAMED_3(gw_nn_linear_with, gw_nn_linear_options, __VA_ARGS__, )
+#define gw_nn_linear(...)                                                                          \
+    (GW_DRAWS, GW_NAMED_3(gw_nn_linear_with, gw_nn_linear_options, __VA_ARGS__, ))
 #define gw_nn_embedding(...)                                                                       \
-    GW_NAMED_3(gw_nn_embedding_with, gw_nn_embedding_options, __VA_ARGS__, )
+    (GW_DRAWS, GW_NAMED_3(gw_nn_embedding_with, gw_nn_embedding_options, __VA_ARGS__, ))
 #define gw_nn_embedding_bag(...)                                                                   \
-    GW_NAMED_3(gw_nn_embedding_bag_with, gw_nn_embedding_bag_options, __VA_ARGS__, )
-#define gw_nn_lstm(...) GW_NAMED_3(gw_nn_lstm_with, gw_nn_recurrent_options, __VA_ARGS__, )
-#define gw_nn_gru(...) GW_NAMED_3(gw_nn_gru_with, gw_nn_recurrent_options, __VA_ARGS__, )
-#define gw_nn_rnn(...) GW_NAMED_3(gw_nn_rnn_with, gw_nn_recurrent_options, __VA_ARGS__, )
-#define gw_nn_conv1d(...) GW_NAMED_3(gw_nn_conv1d_with, gw_nn_conv_options, __VA_ARGS__, )
-#define gw_nn_conv2d(...) GW_NAMED_3(gw_nn_conv2d_with, gw_nn_conv_options, __VA_ARGS__, )
+    (GW_DRAWS, GW_NAMED_3(gw_nn_embedding_bag_with, gw_nn_embedding_bag_options, __VA_ARGS__, ))
+#define gw_nn_lstm(...)                                                                            \
+    (GW_DRAWS, GW_NAMED_3(gw_nn_lstm_with, gw_nn_recurrent_options, __VA_ARGS__, ))
+#define gw_nn_gru(...)                                                                             \
+    (GW_DRAWS, GW_NAMED_3(gw_nn_gru_with, gw_nn_recurrent_options, __VA_ARGS__, ))
+#define gw_nn_rnn(...)                                                                             \
+    (GW_DRAWS, GW_NAMED_3(gw_nn_rnn_with, gw_nn_recurrent_options, __VA_ARGS__, ))
+#define gw_nn_conv1d(...)                                                                          \
+    (GW_DRAWS, GW_NAMED_3(gw_nn_conv1d_with, gw_nn_conv_options, __VA_ARGS__, ))
+#define gw_nn_conv2d(...)                                                                          \
+    (GW_DRAWS, GW_NAMED_3(gw_nn_conv2d_with, gw_nn_conv_options, __VA_ARGS__, ))
 #define gw_nn_multihead_attention(...)                                                             \
-    GW_NAMED_3(gw_nn_multihead_attention_with, gw_nn_attention_options, __VA_ARGS__, )
+    (GW_DRAWS, GW_NAMED_3(gw_nn_multihead_attention_with, gw_nn_attention_options, __VA_ARGS__, ))
 #define gw_nn_transformer_encoder_layer(...)                                                       \
-    GW_NAMED_3(gw_nn_transformer_encoder_layer_with, gw_nn_encoder_layer_options, __VA_ARGS__, )
+    (GW_DRAWS,                                                                                     \
+     GW_NAMED_3(gw_nn_transformer_encoder_layer_with, gw_nn_encoder_layer_options, __VA_ARGS__, ))
 #define gw_nn_batch_norm1d(...)                                                                    \
     GW_NAMED_2(gw_nn_batch_norm1d_with, gw_nn_batch_norm_options, __VA_ARGS__, )
 #define gw_nn_batch_norm2d(...)                                                                    \
@@ -158,5 +191,20 @@ inline void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
 #define gw_rnn_call_options_defaults .lengths = NULL
 #define gw_module_load_state_dict_options_defaults .strict = true
 #endif
+#define gw_init_uniform(s, x, low, high) (GW_DRAWS, gw_init_uniform((s), (x), (low), (high)))
+#define gw_init_normal(s, x, mean, std) (GW_DRAWS, gw_init_normal((s), (x), (mean), (std)))
+#define gw_init_trunc_normal(s, x, mean, std, a, b)                                                \
+    (GW_DRAWS, gw_init_trunc_normal((s), (x), (mean), (std), (a), (b)))
+#define gw_init_xavier_uniform(s, x, gain) (GW_DRAWS, gw_init_xavier_uniform((s), (x), (gain)))
+#define gw_init_xavier_normal(s, x, gain) (GW_DRAWS, gw_init_xavier_normal((s), (x), (gain)))
+#define gw_init_kaiming_uniform(s, x, a, mode, nonlinearity)                                       \
+    (GW_DRAWS, gw_init_kaiming_uniform((s), (x), (a), (mode), (nonlinearity)))
+#define gw_init_kaiming_normal(s, x, a, mode, nonlinearity)                                        \
+    (GW_DRAWS, gw_init_kaiming_normal((s), (x), (a), (mode), (nonlinearity)))
+#define gw_init_orthogonal(s, x, gain) (GW_DRAWS, gw_init_orthogonal((s), (x), (gain)))
+#define gw_init_sparse(s, x, sparsity, std) (GW_DRAWS, gw_init_sparse((s), (x), (sparsity), (std)))
+#define gw_categorical_sample(s, c) (GW_DRAWS, gw_categorical_sample((s), (c)))
+#define gw_normal_sample(s, n) (GW_DRAWS, gw_normal_sample((s), (n)))
+#define gw_normal_rsample(s, n) (GW_DRAWS, gw_normal_rsample((s), (n)))
 
 #endif

@@ -152,6 +152,8 @@ GW_POOL_FORM(max_pool2d)
 GW_POOL_FORM(avg_pool1d)
 GW_POOL_FORM(avg_pool2d)
 #undef GW_POOL_FORM
+#define gw_dropout(...) (GW_DRAWS, gw_dropout(__VA_ARGS__))
+#define gw_multinomial(...) (GW_DRAWS, gw_multinomial(__VA_ARGS__))
 #else
 #define gw_add(s, a, b) gw_add_with((s), gw_value_of(a), gw_value_of(b))
 #define gw_sub(s, a, b) gw_sub_with((s), gw_value_of(a), gw_value_of(b))
@@ -202,10 +204,11 @@ GW_POOL_FORM(avg_pool2d)
 #define gw_argmax(...) GW_NAMED_2(gw_argmax_with, gw_dim_options, __VA_ARGS__, )
 #define gw_argmin(...) GW_NAMED_2(gw_argmin_with, gw_dim_options, __VA_ARGS__, )
 #define gw_norm(...) GW_NAMED_3(gw_norm_with, gw_dims_options, __VA_ARGS__, )
-#define gw_dropout(...) GW_NAMED_2(gw_dropout_with, gw_dropout_options, __VA_ARGS__, )
+#define gw_dropout(...) (GW_DRAWS, GW_NAMED_2(gw_dropout_with, gw_dropout_options, __VA_ARGS__, ))
 #define gw_sort(...) GW_NAMED_2(gw_sort_with, gw_sort_options, __VA_ARGS__, )
 #define gw_topk(...) GW_NAMED_3(gw_topk_with, gw_topk_options, __VA_ARGS__, )
-#define gw_multinomial(...) GW_NAMED_3(gw_multinomial_with, gw_multinomial_options, __VA_ARGS__, )
+#define gw_multinomial(...)                                                                        \
+    (GW_DRAWS, GW_NAMED_3(gw_multinomial_with, gw_multinomial_options, __VA_ARGS__, ))
 #define gw_lstm(...) GW_NAMED_5(gw_lstm_with, gw_recurrent_options, __VA_ARGS__, )
 #define gw_gru(...) GW_NAMED_4(gw_gru_with, gw_recurrent_options, __VA_ARGS__, )
 #define gw_rnn(...) GW_NAMED_4(gw_rnn_with, gw_recurrent_options, __VA_ARGS__, )
@@ -241,5 +244,10 @@ GW_POOL_FORM(avg_pool2d)
     .stride = { GW_NOT_GIVEN, GW_NOT_GIVEN }, .dilation = { 1, 1 }, .count_include_pad = true,     \
     .divisor_override = GW_NOT_GIVEN
 #endif
+#define gw_bernoulli(s, p) (GW_DRAWS, gw_bernoulli((s), (p)))
+#define gw_random_(s, x, from, to) (GW_DRAWS, gw_random_((s), (x), (from), (to)))
+#define gw_uniform_(s, x, from, to) (GW_DRAWS, gw_uniform_((s), (x), (from), (to)))
+#define gw_normal_(s, x, mean, std) (GW_DRAWS, gw_normal_((s), (x), (mean), (std)))
+#define gw_bernoulli_(s, x, p) (GW_DRAWS, gw_bernoulli_((s), (x), (p)))
 
 #endif

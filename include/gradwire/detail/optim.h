@@ -97,8 +97,9 @@ inline void gw_optimizer_add_group(gw_scope *s, gw_optimizer *opt, gw_list *para
 #endif
 #define GW_RULE(id, ...)                                                                           \
     static void __attribute__((constructor)) gw_rule_##id##_register(void) {                       \
-        static gw_rule r = { .name = #id, __VA_ARGS__ };                                           \
-        gw_rule_register(&r);                                                                      \
+        _Pragma("GCC diagnostic push")                                                             \
+            GW_ONLY_NAMES static gw_rule r = { .name = #id, __VA_ARGS__ };                         \
+        _Pragma("GCC diagnostic pop") gw_rule_register(&r);                                        \
     }                                                                                              \
     typedef gw_rule gw_rule_of_##id
 

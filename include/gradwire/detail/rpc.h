@@ -77,10 +77,11 @@ static inline gw_target gw_to_target(gw_target x) { return x; }
     GW_CALL(gw_rpc_async_all_with, s, gw_to_workers(workers, count), GW_ORIGIN, __VA_ARGS__, )
 #define gw_future_set(s, f, x) gw_future_set_with((s), (f), gw_value_of(x))
 
-// GW_CALL(f, s, target, origin, function, args..., ): 0 to 12 arguments, and an empty one behind
+// GW_CALL(f, s, target, place, function, args..., ): 0 to 12 arguments, and an empty one behind
 // them.
-#define GW_CALL(f, s, target, origin, function, ...)                                                                   \
-    f((s), target, (function), GW_VALUES(__VA_ARGS__), (gw_call_options){ GW_AGENT_TIMEOUT, origin })
+#define GW_CALL(f, s, target, place, function, ...)                                                                    \
+    f((s), target, (function), GW_VALUES(__VA_ARGS__),                                                                 \
+      (gw_call_options){ .timeout_ms = GW_AGENT_TIMEOUT, .origin = place })
 // clang-format on
 #endif
 

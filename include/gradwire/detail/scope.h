@@ -1,8 +1,20 @@
-// gw_keep, gw_set and gw_drop for handles of any type.
+// gw_keep, gw_set and gw_drop for handles of any type, and what marks a draw.
 #ifndef GRADWIRE_DETAIL_SCOPE_H
 #define GRADWIRE_DETAIL_SCOPE_H
 
 #include <gradwire/scope.h>
+
+// The compiler chooses the order of two draws in the arguments of one call, so that they give other
+// numbers with another compiler. GW_DRAWS stands before what draws, and compilers warn, as they see
+// one variable that may be written twice in no order. It is always 0, and never written.
+#ifdef __cplusplus
+extern "C" {
+#endif
+GW_API extern int gw_draws_in_unspecified_order;
+#ifdef __cplusplus
+}
+#endif
+#define GW_DRAWS (void)(gw_draws_in_unspecified_order && (gw_draws_in_unspecified_order = 1))
 
 #ifdef __cplusplus
 template <class Handle> Handle *gw_keep(gw_scope *s, Handle *h) {

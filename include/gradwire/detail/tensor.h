@@ -63,6 +63,9 @@ gw_tensor *gw_from(gw_scope *s, const Number *data, Sizes... sizes) {
     return gw_from_with(s, gw_dtype_of_c(data), data,
                         gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
 }
+#define gw_rand(...) (GW_DRAWS, gw_rand(__VA_ARGS__))
+#define gw_randn(...) (GW_DRAWS, gw_randn(__VA_ARGS__))
+#define gw_randint(...) (GW_DRAWS, gw_randint(__VA_ARGS__))
 #else
 // In C enumerators are ints. These have the type of a dtype, so that GW_DTYPE takes them, but no size
 // and no kind in a dtype's place: gw_ones(s, 3, 4) does not compile.
@@ -93,10 +96,10 @@ gw_tensor *gw_from(gw_scope *s, const Number *data, Sizes... sizes) {
 #define gw_zeros(...) GW_SIZED_2(gw_zeros_with, __VA_ARGS__, )
 #define gw_ones(...) GW_SIZED_2(gw_ones_with, __VA_ARGS__, )
 #define gw_empty(...) GW_SIZED_2(gw_zeros_with, __VA_ARGS__, )
-#define gw_rand(...) GW_SIZED_2(gw_rand_with, __VA_ARGS__, )
-#define gw_randn(...) GW_SIZED_2(gw_randn_with, __VA_ARGS__, )
+#define gw_rand(...) (GW_DRAWS, GW_SIZED_2(gw_rand_with, __VA_ARGS__, ))
+#define gw_randn(...) (GW_DRAWS, GW_SIZED_2(gw_randn_with, __VA_ARGS__, ))
 #define gw_full(...) GW_SIZED_3(gw_full_with, __VA_ARGS__, )
-#define gw_randint(...) GW_SIZED_4(gw_randint_with, __VA_ARGS__, )
+#define gw_randint(...) (GW_DRAWS, GW_SIZED_4(gw_randint_with, __VA_ARGS__, ))
 #define gw_full_like(s, x, value) gw_full_like_with((s), (x), gw_value_of(value))
 #define gw_from(...) GW_SIZED_FROM(__VA_ARGS__, )
 // clang-format off
@@ -109,5 +112,8 @@ gw_tensor *gw_from(gw_scope *s, const Number *data, Sizes... sizes) {
         (data), GW_SHAPE(__VA_ARGS__))
 // clang-format on
 #endif
+#define gw_randperm(s, n) (GW_DRAWS, gw_randperm((s), (n)))
+#define gw_rand_like(s, x) (GW_DRAWS, gw_rand_like((s), (x)))
+#define gw_randn_like(s, x) (GW_DRAWS, gw_randn_like((s), (x)))
 
 #endif

@@ -227,7 +227,7 @@ gw_tensor *gw_zero_(gw_scope *s, gw_tensor *x) {
 }
 
 // ---- Random numbers -----------------------------------------------------------------------------
-gw_tensor *gw_random_(gw_scope *s, gw_tensor *x, int64_t from, int64_t to) {
+gw_tensor *(gw_random_)(gw_scope *s, gw_tensor *x, int64_t from, int64_t to) {
     if (!may_write(s, "random_", x)) return tensor_poison_of(s);
     gw_shape shape = { x->dims, x->sizes };
     return put(s, "random_", x, gw_randint_with(s, (gw_dtype)x->dtype, from, to, shape));
@@ -244,7 +244,7 @@ static gw_tensor *put_scaled(gw_scope *s, const char *name, gw_tensor *x, gw_ten
     return result == drawn ? put(s, name, x, drawn) : tensor_poison_of(s);
 }
 
-gw_tensor *gw_uniform_(gw_scope *s, gw_tensor *x, double from, double to) {
+gw_tensor *(gw_uniform_)(gw_scope *s, gw_tensor *x, double from, double to) {
     if (!may_write(s, "uniform_", x)) return tensor_poison_of(s);
     if (!(from <= to && to - from < __builtin_inf())) {
         scope_fail(s, GW_INVALID, "gw.uniform_: no numbers from %g to %g", from, to);
@@ -253,7 +253,7 @@ gw_tensor *gw_uniform_(gw_scope *s, gw_tensor *x, double from, double to) {
     return put_scaled(s, "uniform_", x, gw_rand_like(s, x), to - from, from);
 }
 
-gw_tensor *gw_normal_(gw_scope *s, gw_tensor *x, double mean, double std) {
+gw_tensor *(gw_normal_)(gw_scope *s, gw_tensor *x, double mean, double std) {
     if (!may_write(s, "normal_", x)) return tensor_poison_of(s);
     if (!(std >= 0)) {
         scope_fail(s, GW_INVALID, "gw.normal_: a standard deviation of %g", std);
@@ -262,7 +262,7 @@ gw_tensor *gw_normal_(gw_scope *s, gw_tensor *x, double mean, double std) {
     return put_scaled(s, "normal_", x, gw_randn_like(s, x), std, mean);
 }
 
-gw_tensor *gw_bernoulli_(gw_scope *s, gw_tensor *x, double p) {
+gw_tensor *(gw_bernoulli_)(gw_scope *s, gw_tensor *x, double p) {
     if (!may_write(s, "bernoulli_", x)) return tensor_poison_of(s);
     gw_tensor *chances = gw_full_with(s, GW_F64, gw_value_of(p), (gw_shape){ x->dims, x->sizes });
     gw_tensor *drawn = gw_bernoulli(s, chances);

@@ -19,10 +19,10 @@ gw_tensor *gw_ones_like(gw_scope *s, const gw_tensor *x) {
 gw_tensor *gw_empty_like(gw_scope *s, const gw_tensor *x) {
     return run(s, &op_zeros, "gw.empty_like", x);
 }
-gw_tensor *gw_rand_like(gw_scope *s, const gw_tensor *x) {
+gw_tensor *(gw_rand_like)(gw_scope *s, const gw_tensor *x) {
     return run(s, &op_rand, "gw.rand_like", x);
 }
-gw_tensor *gw_randn_like(gw_scope *s, const gw_tensor *x) {
+gw_tensor *(gw_randn_like)(gw_scope *s, const gw_tensor *x) {
     return run(s, &op_randn, "gw.randn_like", x);
 }
 

@@ -111,6 +111,6 @@ const op op_randperm = {
     .samples = samples_randperm,
 };
 
-gw_tensor *gw_randperm(gw_scope *s, int64_t n) {
+gw_tensor *(gw_randperm)(gw_scope *s, int64_t n) {
     return op_run(s, &op_randperm, (const gw_value[]){ gw_value_of(n) }, 1, NULL);
 }

@@ -81,7 +81,7 @@ const op op_bernoulli = {
     .samples = samples_bernoulli,
 };
 
-gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p) {
+gw_tensor *(gw_bernoulli)(gw_scope *s, gw_tensor *p) {
     return op_run(s, &op_bernoulli, (const gw_value[]){ gw_value_of(p) }, 1, NULL);
 }
 
