@@ -76,8 +76,8 @@ GW_API gw_group *gw_group_world_with(gw_scope *s, gw_group_open_options options)
 
 // gw_group_open(s, workers, count, .name = ...): called by members only. In C this is a macro, so a list that
 // is written in place stands in parentheses: gw_group_open(s, ((gw_worker[]){ a, b }), 2). INVALID if this worker is
-// not among |workers|, or one of them is twice; DISCONNECTED if one is gone. DUPLICATE if a group of
-// that name is open here.
+// not among |workers|, or one of them is twice; DISCONNECTED if one is gone. DUPLICATE if a scope holds a group of
+// that name here. LIMIT if 4,096 groups are open.
 GW_API gw_group *gw_group_open_with(gw_scope *s, const gw_worker *workers, int count,
                                     gw_group_open_options options);
 
@@ -101,7 +101,7 @@ GW_API int gw_group_size(const gw_group *g);
 GW_API const char *gw_group_name(const gw_group *g);
 // The last 64 collectives that this member has entered, a line for each: number, operation, size, where it was
 // called, when and how it ended, or for whom it waits. The log has them with a failure, like ones in a row as one line. Lives
-// as long as |s|.
+// as long as |s|. "" of a group that was re-formed.
 GW_API const char *gw_group_history(gw_scope *s, gw_group *g);
 GW_API gw_worker gw_group_worker(gw_scope *s, const gw_group *g, int rank);  // INVALID
 
@@ -130,7 +130,9 @@ GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *g, uint64_t flags);
 
 // gw_group_reform(s, g, .min = ..., .grow = ...): a new group of those who are left, in their old
 // order, then of workers that knock, by rank. All give the same options, else MISMATCH. It has the
-// name of |g|, which ends, and begins anew: members that were out of step in |g| are not in it. If
+// name of |g|, which ends, and begins anew: members that were out of step in |g| are not in it. |s| gives |g| back, if
+// it holds it, so that a loop in one scope keeps one group: |g| stays as a handle whose collectives are WRONG_STATE
+// until the new group is re-formed in turn, and is not to be used after that. If
 // one of its members is lost before it is there, it is broken from the start: re-form that one.
 // TIMEOUT with fewer than |min|.
 typedef struct GW_BY_NAME gw_reform_options {

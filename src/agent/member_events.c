@@ -34,7 +34,7 @@ static void destroy_watch(gw_handle *h) {
     mem_free(w);
 }
 
-static const handle_class watch_class = { "watch", destroy_watch };
+static const handle_class watch_class = { .name = "watch", .destroy = destroy_watch };
 
 static gw_watch watch_poison = { .handle = { &watch_class, HANDLE_IMMORTAL } };
 

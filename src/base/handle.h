@@ -12,6 +12,9 @@
 typedef struct handle_class {
     const char *name;
     void (*destroy)(gw_handle *h);
+    // A scope has got a count, |by| is 1, or gives one back, -1: of classes for which it matters that the program
+    // has a handle, and not only what it has started. NULL: of none.
+    void (*held_by_scope)(gw_handle *h, int by);
 } handle_class;
 
 struct gw_handle {

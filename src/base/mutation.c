@@ -67,6 +67,7 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_DECISION_NOT_STORED] = "decision_not_stored",
     [MUTATION_CIRCLE_NOT_PROVEN] = "circle_not_proven",
     [MUTATION_OLD_VIEW_IN_REFORM] = "old_view_in_reform",
+    [MUTATION_GENERATION_FORGOTTEN] = "generation_forgotten",
     [MUTATION_LANE_THAT_IS_FREE] = "lane_that_is_free",
     [MUTATION_LANE_OVERTAKEN] = "lane_overtaken",
     [MUTATION_NOT_DRAINED] = "not_drained",

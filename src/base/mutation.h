@@ -101,6 +101,7 @@ typedef enum mutation {
     MUTATION_DECISION_NOT_STORED,     // what is decided is forgotten when its leader is lost
     MUTATION_CIRCLE_NOT_PROVEN,       // one in a circle may have entered what it is awaited in
     MUTATION_OLD_VIEW_IN_REFORM,      // the next generation of a group has those that are lost
+    MUTATION_GENERATION_FORGOTTEN,  // one that has ended is taken for a group that is still to be opened
 
     // backends
     MUTATION_LANE_THAT_IS_FREE,  // a collective takes the lane that is free on this member

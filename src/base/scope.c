@@ -106,12 +106,17 @@ static void free_error(gw_error *e) {
     if (e != &last_error) mem_free(e);
 }
 
+static void let_go(gw_handle *h) {
+    if (h->class->held_by_scope) h->class->held_by_scope(h, -1);
+    handle_release(h);
+}
+
 static void free_scope(gw_scope *s) {
     while (!list_is_empty(&s->children))
         free_scope(list_entry(s->children.previous, gw_scope, sibling));
     for (int i = SCOPE_SLOT_COUNT - 1; i >= 0; i--)
         if (s->slots[i].fini) s->slots[i].fini(s, s->slots[i].data);
-    for (uint32_t i = s->handle_count; i-- > 0;) handle_release(s->handles[i]);
+    for (uint32_t i = s->handle_count; i-- > 0;) let_go(s->handles[i]);
     mem_free(s->handles);
     while (s->chunks) {
         scope_chunk *c = s->chunks;
@@ -334,11 +339,12 @@ void *scope_own(gw_scope *s, void *handle) {
         s->handle_capacity = capacity;
     }
     s->handles[s->handle_count++] = h;
+    if (h->class->held_by_scope) h->class->held_by_scope(h, 1);
     return h;
 }
 
 void scope_release_from(gw_scope *s, uint32_t count) {
-    while (s->handle_count > count) handle_release(s->handles[--s->handle_count]);
+    while (s->handle_count > count) let_go(s->handles[--s->handle_count]);
 }
 
 // A handle for which there is no memory is not kept, but the caller's pointer stays valid as long
@@ -358,7 +364,7 @@ void gw_drop_handle(gw_scope *s, gw_handle *h) {
         memmove(&s->handles[i], &s->handles[i + 1],
                 (s->handle_count - i - 1) * sizeof(gw_handle *));
         s->handle_count--;
-        handle_release(h);
+        let_go(h);
         return;
     }
 }

@@ -19,7 +19,7 @@ static void destroy_thing(gw_handle *h) {
     mem_give(t, sizeof *t);
 }
 
-static const handle_class thing_class = { "thing", destroy_thing };
+static const handle_class thing_class = { .name = "thing", .destroy = destroy_thing };
 
 static thing *thing_open(gw_scope *s, int *gone) {
     thing *t = mem_take(sizeof *t);

@@ -204,7 +204,7 @@ static void destroy_list(gw_handle *h) {
     destroy_items(list);
 }
 
-const handle_class list_class = { "list", destroy_list };
+const handle_class list_class = { .name = "list", .destroy = destroy_list };
 
 gw_list *list_open(void) {
     gw_list *list = mem_take(sizeof *list);
@@ -319,7 +319,7 @@ static void destroy_map(gw_handle *h) {
     destroy_items(&m->values);
 }
 
-const handle_class map_class = { "map", destroy_map };
+const handle_class map_class = { .name = "map", .destroy = destroy_map };
 
 gw_map *map_open(void) {
     gw_map *m = mem_take(sizeof *m);

@@ -140,7 +140,7 @@ static void destroy_registry(gw_handle *h) {
     mem_free(r);
 }
 
-static const handle_class registry_class = { "registry", destroy_registry };
+static const handle_class registry_class = { .name = "registry", .destroy = destroy_registry };
 
 // What a failed gw_registry_open returns: frozen and empty.
 static gw_registry poison = { .handle = { &registry_class, HANDLE_IMMORTAL }, .frozen = true };

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "base/status.h"
+#include "collective/groups_state.h"
 
 // ---- What a group has ---------------------------------------------------------------------------
 
@@ -47,6 +48,7 @@ agreements *agree_of_on_loop(gw_group *g) {
 
 void agree_free(gw_group *g) {
     if (g->agreements) free_agreements(g->agreements, g->count);
+    g->agreements = NULL;
 }
 
 int agree_leader_on_loop(const gw_group *g) {
@@ -98,8 +100,9 @@ static void end_group(gw_group *g, const decision *d) {
     g->is_over = true;
     error_set(&error, GW_WRONG_STATE, "group \"%s\" was re-formed as generation %u", d->name,
               d->generation);
-    group_break_on_loop(g, &error);
     agree_fail_calls_on_loop(g->agreements, &error);
+    group_break_on_loop(g, &error);
+    group_end_on_loop(g);
 }
 
 // GRP-15: those that took this member for the leader, and the one before has not told them.

@@ -193,7 +193,7 @@ static bool unknown_decided(agent *a, int from, const group_header *h, reader *i
 
 bool agree_unknown_received_on_loop(agent *a, int from, uint8_t kind, const group_header *h,
                                     reader in, bool *out_keeps) {
-    const closed_group *was = groups_find_closed_on_loop(a, h->group);
+    const closed_group *was = groups_find_closed_on_loop(a, h);
     *out_keeps = false;
     switch (kind) {
     case KIND_PROPOSE:

@@ -17,6 +17,25 @@
 
 // ---- Handles ------------------------------------------------------------------------------------
 
+// What has been done in it, and agreed.
+static void free_record(gw_group *g) {
+    for (uint32_t i = 0; g->verdicts && i < LIMIT_FINAL_VERDICTS; i++)
+        error_forget(&g->verdicts[i].error);
+    mem_free(g->verdicts);
+    mem_free(g->history);
+    mem_free(g->asked_ns);
+    g->verdicts = NULL;
+    g->history = NULL;
+    g->asked_ns = NULL;
+    agree_free(g);
+}
+
+void group_end_on_loop(gw_group *g) {
+    if (!list_is_empty(&g->draining)) return;  // its messages are still for it: called again then
+    groups_remove_on_loop(g);
+    free_record(g);
+}
+
 static void free_group(gw_group *g) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&g->sequences, &i));) {
@@ -26,16 +45,12 @@ static void free_group(gw_group *g) {
     map_fini(&g->sequences);
     backward_forget_unvisited(g);
     error_forget(&g->main.why);
-    for (uint32_t i = 0; g->verdicts && i < LIMIT_FINAL_VERDICTS; i++)
-        error_forget(&g->verdicts[i].error);
-    mem_free(g->verdicts);
     mem_free(g->series_note);
     for (list_node *l; (l = list_take(&g->reports));) mem_free(list_entry(l, report, link));
     mem_free(g->testimonies);
-    mem_free(g->history);
-    mem_free(g->asked_ns);
-    agree_free(g);
+    free_record(g);
     backend_group_close(g);
+    handle_release(g->before);
     agent_release(g->agent);
     if (check_enabled)
         check_lay_aside(g, mem_free);
@@ -77,7 +92,14 @@ void group_release_on_loop(gw_group *g) {
     env_defer(g->agent->env, &g->deferred_free);
 }
 
-static const handle_class group_class = { "group", destroy_group };
+static void held_by_scope(gw_handle *h, int by) {
+    gw_group *g = (gw_group *)h;
+    atomic_fetch_add_explicit(&g->owners, by, memory_order_acq_rel);
+}
+
+static const handle_class group_class = { .name = "group",
+                                          .destroy = destroy_group,
+                                          .held_by_scope = held_by_scope };
 
 gw_group group_poison = { .handle = { &group_class, HANDLE_IMMORTAL } };
 
@@ -150,6 +172,7 @@ static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_gr
     gw_group *g = mem_calloc(sizeof *g + (size_t)count * sizeof g->members[0]);
     if (!g) return NULL;
     handle_init(&g->handle, &group_class);
+    atomic_init(&g->owners, 1);  // the call that opens it
     g->agent = agent_retain(a);
     g->count = count;
     g->timeout_ms = o.timeout_ms;
@@ -227,6 +250,7 @@ static gw_group *add_group_by(gw_scope *s, agent *a, gw_group *g, adding *add) {
         return &group_poison;
     }
     g = scope_own(s, g);
+    if (g) held_by_scope(&g->handle, -1);
     return g ? g : &group_poison;
 }
 
@@ -337,13 +361,13 @@ gw_group *gw_group_blocks_with(gw_scope *s, gw_group *g, int size, gw_group_open
 // Its id follows from that of |of|, which is another one in each generation, and from a number that all
 // members know.
 gw_group *group_open_child(gw_scope *s, gw_group *of, uint64_t number) {
-    gw_worker *workers = gw_alloc(s, (size_t)of->count * sizeof *workers);
+    gw_worker *workers = mem_alloc((size_t)of->count * sizeof *workers);
     for (int i = 0; workers && i < of->count; i++) workers[i] = worker_of(of, i);
-    if (!workers) return &group_poison;
     gw_group_open_options options =
         GW_OPTIONS(gw_group_open_options, .timeout_ms = of->timeout_ms,
                    .backend = of->backend->name, .any_order = of->any_order);
-    gw_group *g = make_group(of->agent, workers, of->count, options, NULL);
+    gw_group *g = workers ? make_group(of->agent, workers, of->count, options, NULL) : NULL;
+    mem_free(workers);
     if (g) group_name_child(g, of, number);
     return add_group(s, of->agent, g);
 }

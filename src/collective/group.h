@@ -129,6 +129,9 @@ struct gw_group {
     gw_handle handle;
     agent *agent;  // one count
 
+    // Scopes that hold it, and a call that opens it. Without any, what is under way alone has counts on it.
+    _Atomic int owners;
+
     // constant
     uint64_t id, list;
     uint32_t generation;  // how often it was re-formed before
@@ -182,7 +185,9 @@ struct gw_group {
     agreements *agreements;  // NULL before the first one
     bool is_absent;          // GRP-18: this member
     bool is_over;            // there is a next generation
-    bool is_unopened;        // unopened.c: the program has not opened it
+    gw_group
+        *before;  // one count: the generation before this one, as a handle whose use is an error
+    bool is_unopened;  // unopened.c: the program has not opened it
 
     // the leader's
     list_node reports;

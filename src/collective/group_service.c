@@ -77,6 +77,29 @@ void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_hea
     agree_send_on_loop(a, leads ? from : leader, m);
 }
 
+// GRP-16: what comes of a generation that has ended here is answered as by one that has it still.
+static void answer_for_ended(agent *a, int to, uint32_t next, const group_header *h) {
+    gw_error error;
+    message *m = agent_message_on_loop(a, KIND_BREAK);
+    if (!m) return;
+    error_set(&error, GW_WRONG_STATE, "the group was re-formed as generation %u", next);
+    group_header_put(&m->head, &(group_header){ .group = h->group, .list = h->list });
+    encode_error(&m->head, &error);
+    agree_send_on_loop(a, to, m);
+}
+
+static void answer_for_closed(agent *a, int from, uint8_t kind, const closed_group *was,
+                              const group_header *h) {
+    bool reports = kind == KIND_REPORT, enters = kind == KIND_ENTER;
+    if (was->leader < 0) return;  // it has been broken for all
+    if (was->next_generation) {
+        if (enters || reports || kind == KIND_QUERY)
+            answer_for_ended(a, from, was->next_generation, h);
+    } else if (enters || (reports && was->leader == a->rank)) {
+        group_refuse_closed_on_loop(a, from, was->leader, h);
+    }
+}
+
 static gw_status value_received(agent *a, int from, message *m, const group_header *h,
                                 gw_error *error) {
     incoming *p;
@@ -88,11 +111,10 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
         early_dropped_on_loop(a, from, g, h, error);
         return GW_OK;
     }
-    const closed_group *was = g ? NULL : groups_find_closed_on_loop(a, h->group);
+    const closed_group *was = g ? NULL : groups_find_closed_on_loop(a, h);
     if (was) {
         incoming_close_on_loop(a, p);
-        if (kind == KIND_ENTER && was->leader >= 0)
-            group_refuse_closed_on_loop(a, from, was->leader, h);
+        answer_for_closed(a, from, kind, was, h);
         return GW_OK;
     }
     if (!g && unopened_is_over_on_loop(a, from, kind, h)) {
@@ -139,7 +161,7 @@ static gw_status end_with(message *m, bool valid, gw_error *error) {
 
 // GRP-8: about a group that is not open here, and that this worker leads.
 static gw_group *find_led(agent *a, int from, const message *m, const group_header *h) {
-    if (m->kind >= KIND_PROPOSE || groups_find_closed_on_loop(a, h->group)) return NULL;
+    if (m->kind >= KIND_PROPOSE || groups_find_closed_on_loop(a, h)) return NULL;
     return m->kind == KIND_REPORT ? unopened_lead_on_loop(a, from, h, m)
                                   : unopened_find_on_loop(a, from, h);
 }
@@ -150,19 +172,17 @@ static gw_status unknown_received(agent *a, int from, message *m, const group_he
                                   gw_error *error) {
     incoming *p;
     uint8_t kind = m->kind;
-    bool valid = true, keeps = kind != KIND_QUERY && kind != KIND_ANSWER;
-    const closed_group *was = groups_find_closed_on_loop(a, h->group);
+    const closed_group *was = groups_find_closed_on_loop(a, h);
+    bool valid = true, keeps = !was && kind != KIND_QUERY && kind != KIND_ANSWER;
     gw_group *led = find_led(a, from, m, h);
     if (led) {
         reader in = after_header(m);
         valid = verdict_received_on_loop(led, group_index_of(led, from), kind, h, &in);
         return end_with(m, valid, error);
     }
-    if (kind == KIND_REPORT && was && was->leader == a->rank) {  // GRP-8
-        group_refuse_closed_on_loop(a, from, was->leader, h);
-        keeps = false;
-    }
-    if (kind == KIND_QUERY) verdict_answer_unknown_on_loop(a, from, h);
+    if (was) answer_for_closed(a, from, kind, was, h);
+    if (kind == KIND_QUERY && !(was && was->next_generation))
+        verdict_answer_unknown_on_loop(a, from, h);
     if (kind >= KIND_PROPOSE)
         valid = agree_unknown_received_on_loop(a, from, kind, h, after_header(m), &keeps);
     if (!valid || !keeps) return end_with(m, valid, error);

@@ -1,5 +1,6 @@
 // The groups that a worker is in, by id, name and list of members; a group's sequences.
 #include "base/mem.h"
+#include "base/mutation.h"
 #include "collective/agree.h"
 #include "collective/collective.h"
 #include "collective/groups_state.h"
@@ -32,7 +33,7 @@ static bool is_open(const groups *x, const char *name) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&x->groups, &i));) {
         const gw_group *g = e->value;
-        if (g->has_name && !g->is_over && strcmp(g->name, name) == 0) return true;
+        if (g->has_name && !g->is_over && g->owners && strcmp(g->name, name) == 0) return true;
     }
     return false;
 }
@@ -130,26 +131,38 @@ gw_status groups_add_world_on_loop(gw_group *g, gw_error *error) {
     return status;
 }
 
-void groups_remember_closed_on_loop(const agent *a, uint64_t id, uint64_t released, int leader) {
+void groups_remember_closed_on_loop(const agent *a, closed_group was) {
     groups *x = groups_of(a);
+    if (was.next_generation && has_mutation(MUTATION_GENERATION_FORGOTTEN)) return;
     if (!x->closed) x->closed = mem_calloc(CLOSED_GROUPS * sizeof *x->closed);
-    if (x->closed)
-        x->closed[x->closed_count++ % CLOSED_GROUPS] = (closed_group){ id, released, leader };
+    if (x->closed) x->closed[x->closed_count++ % CLOSED_GROUPS] = was;
 }
 
-const closed_group *groups_find_closed_on_loop(const agent *a, uint64_t id) {
-    const groups *x = groups_of(a);
+static const closed_group *find_closed(const groups *x, uint64_t id, const uint64_t *list) {
     for (uint32_t i = 0; x->closed && i < CLOSED_GROUPS && i < x->closed_count; i++)
-        if (x->closed[i].id == id) return &x->closed[i];
+        if (x->closed[i].id == id && (!list || x->closed[i].list == *list)) return &x->closed[i];
     return NULL;
+}
+
+// Another list under the name of a group that was closed is another group, which has its id.
+const closed_group *groups_find_closed_on_loop(const agent *a, const group_header *h) {
+    return find_closed(groups_of(a), h->group, &h->list);
+}
+
+bool groups_has_met_on_loop(const agent *a, uint64_t id) {
+    return group_find_on_loop(a, id) || find_closed(groups_of(a), id, NULL);
 }
 
 void groups_remove_on_loop(gw_group *g) {
     groups *x = groups_of(g->agent);
     if (map_find(&x->groups, g->id) != g) return;
     map_take(&x->groups, g->id);
-    groups_remember_closed_on_loop(g->agent, g->id, g->agreements ? g->agreements->released : 0,
-                                   g->members[0].rank);
+    closed_group was = { .id = g->id,
+                         .list = g->list,
+                         .released = g->agreements ? g->agreements->released : 0,
+                         .next_generation = g->is_over ? g->generation + 1 : 0,
+                         .leader = g->members[0].rank };
+    groups_remember_closed_on_loop(g->agent, was);
 }
 
 gw_group *groups_next_on_loop(const agent *a, size_t *at) {

@@ -13,10 +13,12 @@ typedef struct early_part {
     uint64_t bytes;
 } early_part;
 
-// A group that was open here, and the last of its agreements that was over.
+// What is left of a group that was open here: closed by its program, or ended since it was re-formed.
 typedef struct closed_group {
-    uint64_t id, released;
-    int leader;  // the rank of its first member; -1: this worker has never been in it
+    uint64_t id, list;
+    uint64_t released;         // the last of its agreements that was over
+    uint32_t next_generation;  // 0: it was closed
+    int leader;                // the rank of its first member; -1: this worker has never been in it
 } closed_group;
 
 typedef struct groups {
@@ -39,9 +41,12 @@ groups *groups_of(const agent *a);
 void knock_free(groups *x);
 void group_name_child(gw_group *g, const gw_group *of, uint64_t number);  // and gives it its id
 void openings_close(agent *a);
-// What comes for it later is answered as by one that has closed it.
-void groups_remember_closed_on_loop(const agent *a, uint64_t id, uint64_t released, int leader);
-const closed_group *groups_find_closed_on_loop(const agent *a, uint64_t id);  // NULL
+// What comes for it later is answered as by one that has closed it, or in whose generation it has ended.
+void groups_remember_closed_on_loop(const agent *a, closed_group was);
+// That of the header; NULL.
+const closed_group *groups_find_closed_on_loop(const agent *a, const group_header *h);
+// Whether this worker is, or was, in the generation of that id.
+bool groups_has_met_on_loop(const agent *a, uint64_t id);
 
 // Gives |g| its id, and takes in what came for it early. DUPLICATE, LIMIT, NO_MEMORY, DISCONNECTED,
 // WRONG_STATE.
@@ -49,6 +54,9 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *error);
 // The same of one that is the parent of groups which have no other one.
 gw_status groups_add_world_on_loop(gw_group *g, gw_error *error);
 void groups_remove_on_loop(gw_group *g);
+// group.c: |g| was re-formed. It leaves the table and gives back its memory, but that of the handle, once nothing of
+// it goes on in a backend.
+void group_end_on_loop(gw_group *g);
 // The next one behind |*at|, which begins with 0; NULL at the end.
 gw_group *groups_next_on_loop(const agent *a, size_t *at);
 

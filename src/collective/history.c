@@ -35,7 +35,7 @@ void history_begin_on_loop(run *r) {
 
 void history_end_on_loop(const run *r, gw_status status) {
     history *h = r->group->history;
-    if (!r->record || h->count - r->record >= HISTORY_SIZE) return;
+    if (!h || !r->record || h->count - r->record >= HISTORY_SIZE) return;
     history_record *x = &h->records[(r->record - 1) % HISTORY_SIZE];
     if (x->ended_ns) return;
     x->ended_ns = env_now_ns(r->group->agent->env);

@@ -67,12 +67,15 @@ int knock_count_on_loop(const gw_group *g) {
     return count;
 }
 
+// One that ends leaves the table, so the search begins again: considering one twice changes nothing.
 static void consider_all(const agent *a) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
         gw_group *g = e->value;
+        bool was_over = g->is_over;
         handle_retain(g);
         agree_consider_on_loop(g);
+        if (g->is_over && !was_over) i = 0;
         group_release_on_loop(g);
     }
 }
@@ -149,7 +152,7 @@ static knocking *find_own(const agent *a, const char *name) {
 // GRP-17.
 static void refuse(agent *a, const decision *d) {
     gw_error error;
-    if (group_find_on_loop(a, d->id) || groups_find_closed_on_loop(a, d->id)) return;
+    if (groups_has_met_on_loop(a, d->id)) return;
     error_set(&error, GW_CANCELLED, "%s knocks no more", a->name);
     reform_break_next_on_loop(a, d, &error);
 }
@@ -182,8 +185,7 @@ void knock_decided_on_loop(agent *a, const group_header *h, decision *d) {
 }
 
 void knock_asked_on_loop(agent *a, int from, const group_header *h) {
-    bool is_released = group_find_on_loop(a, h->key) || groups_find_closed_on_loop(a, h->key);
-    if (is_released) agree_answer_on_loop(a, from, KIND_RELEASED, h);
+    if (groups_has_met_on_loop(a, h->key)) agree_answer_on_loop(a, from, KIND_RELEASED, h);
 }
 
 bool knock_released_on_loop(agent *a, const group_header *h) {

@@ -58,7 +58,8 @@ decision *reform_choose_on_loop(gw_group *g, uint32_t min, bool grow, bool *out_
 
 void reform_break_next_on_loop(agent *a, const decision *d, const gw_error *error) {
     group_header broken = { .group = d->id, .list = group_list_of(d->members, d->member_count) };
-    groups_remember_closed_on_loop(a, d->id, 0, -1);
+    groups_remember_closed_on_loop(
+        a, (closed_group){ .id = d->id, .list = broken.list, .leader = -1 });
     for (int i = 0; i < d->member_count; i++) {
         int rank = d->members[i].rank;
         if (rank == a->rank || agent_member(a, rank)->lost) continue;
@@ -68,6 +69,16 @@ void reform_break_next_on_loop(agent *a, const decision *d, const gw_error *erro
         encode_error(&m->head, error);
         agree_send_on_loop(a, rank, m);
     }
+}
+
+// A loop that re-forms its group in one scope would keep a handle of each generation: the scope gives |g| back. The next
+// generation keeps it, so that whoever still uses it gets an error, and only that of one generation.
+static void take_place(gw_scope *s, gw_group *g, gw_group *next) {
+    gw_group *before = g->before;
+    g->before = NULL;
+    next->before = handle_retain(g);
+    gw_drop(s, g);
+    handle_release(before);
 }
 
 gw_group *gw_group_reform_with(gw_scope *s, gw_group *g, gw_reform_options options) {
@@ -85,6 +96,7 @@ gw_group *gw_group_reform_with(gw_scope *s, gw_group *g, gw_reform_options optio
     if (!d) return &group_poison;
     gw_group *next = group_open_next(s, g->agent, d, g->has_name, g->timeout_ms);
     agree_release(g, d);
+    if (next != &group_poison) take_place(s, g, next);
     return next;
 }
 

@@ -263,6 +263,7 @@ void run_drained_on_loop(run *r) {
     list_remove(&r->link);
     r->group->draining_count--;
     backend_run_forget_on_loop(r);
+    if (r->group->is_over) group_end_on_loop(r->group);
     release_on_loop(r);
 }
 

@@ -17,7 +17,7 @@ static void destroy(gw_handle *h) {
     mem_give(d, sizeof *d);
 }
 
-static const handle_class dataset_class = { "dataset", destroy };
+static const handle_class dataset_class = { .name = "dataset", .destroy = destroy };
 
 gw_dataset dataset_poison = { .handle = { &dataset_class, HANDLE_IMMORTAL },
                               .name = (char[]){ 0 } };

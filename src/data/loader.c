@@ -34,7 +34,7 @@ static void destroy(gw_handle *h) {
     mem_give(l, sizeof *l);
 }
 
-static const handle_class loader_class = { "data_loader", destroy };
+static const handle_class loader_class = { .name = "data_loader", .destroy = destroy };
 
 static gw_data_loader loader_poison = { .handle = { &loader_class, HANDLE_IMMORTAL } };
 

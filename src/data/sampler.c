@@ -10,7 +10,7 @@ static void destroy(gw_handle *h) {
     mem_give(h, sizeof(gw_sampler));
 }
 
-static const handle_class sampler_class = { "sampler", destroy };
+static const handle_class sampler_class = { .name = "sampler", .destroy = destroy };
 
 gw_sampler sampler_poison = { .handle = { &sampler_class, HANDLE_IMMORTAL }, .num_replicas = 1 };
 

@@ -55,7 +55,7 @@ static void destroy_future(gw_handle *h) {
     if (was_last_await(f)) free_future(f);
 }
 
-static const handle_class future_class = { "future", destroy_future };
+static const handle_class future_class = { .name = "future", .destroy = destroy_future };
 
 gw_future future_poison = { .handle = { &future_class, HANDLE_IMMORTAL } };
 

@@ -327,7 +327,7 @@ static void destroy_arrival(gw_handle *h) {
     mem_give(x, sizeof *x);
 }
 
-static const handle_class arrival_class = { "lent segment", destroy_arrival };
+static const handle_class arrival_class = { .name = "lent segment", .destroy = destroy_arrival };
 
 bool lent_entry_take(reader *r, lent_entry *out) {
     out->index = reader_u32(r);

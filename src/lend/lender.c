@@ -36,7 +36,7 @@ static void destroy_lease(gw_handle *h) {
     mem_give(x, sizeof *x);
 }
 
-static const handle_class lease_class = { "lease", destroy_lease };
+static const handle_class lease_class = { .name = "lease", .destroy = destroy_lease };
 
 static lease *open_lease(agent *a, lent_kind kind, uint32_t index, const segment *g) {
     lease *x = mem_take(sizeof *x);

@@ -28,7 +28,7 @@ static void destroy(gw_handle *h) {
     mem_give(m, sizeof *m);
 }
 
-static const handle_class module_class = { "module", destroy };
+static const handle_class module_class = { .name = "module", .destroy = destroy };
 
 gw_module module_poison = {
     .handle = { &module_class, HANDLE_IMMORTAL },

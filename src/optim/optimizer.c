@@ -22,7 +22,7 @@ static void destroy(gw_handle *h) {
     mem_give(o, sizeof *o);
 }
 
-static const handle_class optimizer_class = { "optimizer", destroy };
+static const handle_class optimizer_class = { .name = "optimizer", .destroy = destroy };
 
 gw_optimizer optimizer_poison = { .handle = { &optimizer_class, HANDLE_IMMORTAL } };
 

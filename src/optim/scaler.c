@@ -44,7 +44,7 @@ static void destroy(gw_handle *h) {
     mem_give(c, sizeof *c);
 }
 
-static const handle_class scaler_class = { "scaler", destroy };
+static const handle_class scaler_class = { .name = "scaler", .destroy = destroy };
 
 static gw_scaler scaler_poison = { .handle = { &scaler_class, HANDLE_IMMORTAL } };
 

@@ -14,7 +14,7 @@ static void destroy(gw_handle *h) {
     mem_give(c, sizeof *c);
 }
 
-static const handle_class scheduler_class = { "scheduler", destroy };
+static const handle_class scheduler_class = { .name = "scheduler", .destroy = destroy };
 
 gw_scheduler scheduler_poison = { .handle = { &scheduler_class, HANDLE_IMMORTAL } };
 

@@ -28,7 +28,7 @@ static void destroy(gw_handle *h) {
     mem_give(p, sizeof *p);
 }
 
-static const handle_class power_sgd_class = { "power_sgd", destroy };
+static const handle_class power_sgd_class = { .name = "power_sgd", .destroy = destroy };
 static gw_power_sgd power_sgd_poison = { .handle = { &power_sgd_class, HANDLE_IMMORTAL } };
 
 // The same on all members, without a word between them.

@@ -162,10 +162,11 @@ void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
                   .of = gw_module_name(d->model),
                   .options = ddp_describe(t, d, true),
                   .own = gw_value_of(replicas_describe(t, d)) };
-    gw_group *private = group_open_own(t, d->own, g, &o);
+    gw_group *before = d->group, *private = group_open_own(t, d->own, g, &o);
     if (gw_ok(t)) x.root = find_first(t, private, own, &first);
     if (gw_ok(t) && enter_group(t, d, private, own) && replicas_compare_models(t, d, o.told))
         catch_up(t, d, opt, g, &x, own, first);
     if (!gw_ok(t) && private != &group_poison) break_group(d, private, gw_scope_error(t));
+    gw_drop(d->own, d->group == private ? before : private);
     gw_scope_close_up(t);
 }

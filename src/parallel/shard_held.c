@@ -18,43 +18,77 @@ void held_forget(held_states *all) {
     *all = (held_states){ 0 };
 }
 
-static void add(held_states *all, const held_state *from) {
-    held_state *to = &all->items[all->count++];
+static unsigned states_of(block *const *state) {
+    unsigned states = 0;
+    for (int k = 0; k < OPTIM_STATES_MAX; k++) states |= (unsigned)(state[k] != NULL) << k;
+    return states;
+}
+
+// Those of one parameter in a list: |heads| by parameter, |next| by item; -1.
+typedef struct chains {
+    int *heads, *next;
+} chains;
+
+static bool open_chains(gw_scope *t, const gw_optimizer *o, int count, chains *out) {
+    out->heads = gw_alloc(t, (size_t)o->parameter_count * sizeof *out->heads);
+    out->next = gw_alloc(t, (size_t)count * sizeof *out->next);
+    for (int i = 0; gw_ok(t) && i < o->parameter_count; i++) out->heads[i] = -1;
+    return gw_ok(t);
+}
+
+static void add(held_states *all, chains *c, const held_state *from) {
+    int i = all->count++;
+    held_state *to = &all->items[i];
     *to = *from;
     for (int k = 0; k < OPTIM_STATES_MAX; k++)
         if (to->state[k]) block_retain(to->state[k]);
+    c->next[i] = c->heads[to->parameter];
+    c->heads[to->parameter] = i;
 }
 
-bool held_collect(gw_scope *s, const gw_optimizer *o, held_states *out) {
+static bool covers_held(const held_state *a, const held_state *b) {
+    return a->first <= b->first && b->first + b->count <= a->first + a->count &&
+           a->steps == b->steps && states_of(a->state) == states_of(b->state);
+}
+
+// What one of |all| has, too, would be there once more behind each re-forming at one step.
+static bool is_covered(const held_states *all, const chains *c, const held_state *x) {
+    for (int i = c->heads[x->parameter]; i >= 0; i = c->next[i])
+        if (covers_held(&all->items[i], x)) return true;
+    return false;
+}
+
+static void collect(const gw_optimizer *o, chains *c, held_states *out) {
     const shard *x = shard_of(o);
-    *out = (held_states){ 0 };
-    out->items = mem_calloc((size_t)(x->piece_count + x->held.count + 1) * sizeof *out->items);
-    if (!out->items) {
-        scope_fail(s, GW_NO_MEMORY, "gw_optimizer_reform: no memory");
-        return false;
-    }
     for (int i = 0, k = 0; i < x->piece_count; i++) {
         const piece *at = &x->pieces[i];
         if (at->owner != gw_group_rank(x->group)) continue;
         const parameter *p = x->own ? &x->own->parameters[k++] : &o->parameters[at->parameter];
         held_state own = { at->parameter, at->first, at->count, p->step_count, { NULL } };
         memcpy(own.state, p->state, sizeof own.state);
-        add(out, &own);
+        add(out, c, &own);
     }
     bool is_held = x->held.at_step == o->step_count && !has_mutation(MUTATION_GIVEN_DROPPED);
-    for (int i = 0; is_held && i < x->held.count; i++) add(out, &x->held.items[i]);
-    return true;
+    for (int i = 0; is_held && i < x->held.count; i++)
+        if (!is_covered(out, c, &x->held.items[i])) add(out, c, &x->held.items[i]);
+}
+
+bool held_collect(gw_scope *s, const gw_optimizer *o, held_states *out) {
+    const shard *x = shard_of(o);
+    int most = x->piece_count + x->held.count + 1;
+    chains c;
+    *out = (held_states){ 0 };
+    out->items = mem_calloc((size_t)most * sizeof *out->items);
+    if (!out->items) scope_fail(s, GW_NO_MEMORY, "gw_optimizer_reform: no memory");
+    gw_scope *t = gw_scope_open(s);
+    if (open_chains(t, o, most, &c)) collect(o, &c, out);
+    gw_scope_close_up(t);
+    return gw_ok(s);
 }
 
 // ---- What all of them have ----------------------------------------------------------------------
 
 enum { COLUMNS = 6 };
-
-static unsigned states_of(block *const *state) {
-    unsigned states = 0;
-    for (int k = 0; k < OPTIM_STATES_MAX; k++) states |= (unsigned)(state[k] != NULL) << k;
-    return states;
-}
 
 static gw_tensor *rows_of(gw_scope *s, const gw_optimizer *o, const held_states *own,
                           const loaded *saved) {

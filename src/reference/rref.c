@@ -35,7 +35,7 @@ static void destroy_rref(gw_handle *h) {
     if (gone) free_rref(r);
 }
 
-static const handle_class rref_class = { "reference", destroy_rref };
+static const handle_class rref_class = { .name = "reference", .destroy = destroy_rref };
 
 gw_rref rref_poison = { .handle = { &rref_class, HANDLE_IMMORTAL }, .owner = -1, .parent = -1 };
 

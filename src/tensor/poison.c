@@ -22,7 +22,7 @@ static void destroy(gw_handle *h) {
     mem_give(x, sizeof *x + sizeof *why + why->size);
 }
 
-const handle_class tensor_poison_class = { "tensor", destroy };
+const handle_class tensor_poison_class = { .name = "tensor", .destroy = destroy };
 
 static uint64_t poison_bytes[8];
 static block poison_block = {

@@ -21,7 +21,7 @@ static void destroy(gw_handle *h) {
     mem_give(x, sizeof *x + 2 * x->dims * sizeof(int64_t));
 }
 
-static const handle_class tensor_class = { "tensor", destroy };
+static const handle_class tensor_class = { .name = "tensor", .destroy = destroy };
 
 // Fails |s| on behalf of the operator |op|, if it is one that wants the tensor.
 static void fail(gw_scope *s, const char *op, gw_status status, const char *format, ...)

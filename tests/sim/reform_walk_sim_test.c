@@ -130,6 +130,7 @@ typedef struct participant {
     int rank, step;
     uint64_t agreements;  // in this generation
     gw_group *group;
+    gw_future *late;  // of the generation before: one that the others do not enter; NULL
 } participant;
 
 static void pause_ms(gw_scope *s, int64_t ms) {
@@ -140,8 +141,30 @@ static void pause_ms(gw_scope *s, int64_t ms) {
     (void)late;
 }
 
+// Now and then one member goes on in a generation that is about to end: that ends with it, also where it has ended first.
+static void enter_alone(participant *p, gw_scope *s) {
+    bool is_alone = gw_group_size(p->group) == 1;
+    if (p->late || is_alone || choose(p->walk, 400 + p->step, 4) != (uint64_t)p->rank) return;
+    p->late = gw_all_reduce_async(s, p->group, gw_ones(s, GW_F32, 1), GW_SUM, .key = 7,
+                                  .timeout_ms = GW_NO_TIMEOUT);
+    if (!gw_ok(s)) p->late = NULL;
+}
+
+static void expect_late_to_end(participant *p) {
+    gw_scope *s = gw_scope_open(p->life);
+    gw_future *late = p->late;
+    p->late = NULL;
+    if (late) gw_wait(s, late);
+    gw_error e = gw_scope_close(s);
+    if (!late || is_ghost(p->root)) return;
+    bool is_over = e.status == GW_WRONG_STATE && strstr(e.text, "was re-formed as generation");
+    if (!is_over && !is_explained(p->walk, &e))
+        fail_msg("w%d, step %d: nothing explains \"%s\" (%d)", p->rank, p->step, e.text, e.status);
+}
+
 static void enter(participant *p, gw_group *g) {
     p->group = g;
+    expect_late_to_end(p);
     p->agreements = 0;
     if (gw_ok(p->life) && !is_ghost(p->root)) note_generation(p->walk, p->life, g, p->rank);
 }
@@ -173,6 +196,7 @@ static void agree_on_something(participant *p, gw_scope *s) {
 static void look_outside(participant *p, gw_scope *s) {
     gw_agreement a;
     if (!agree(p, s, gw_group_knocking(p->group) ? 0 : 1, &a) || a.flags) return;
+    enter_alone(p, p->life);
     gw_group *next = gw_group_reform(p->life, p->group, .grow = true);
     if (!gw_ok(p->life)) return;
     p->walk->let_in += gw_group_size(next) > gw_group_size(p->group);

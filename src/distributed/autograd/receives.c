@@ -158,7 +158,7 @@ static void destroy_handle(gw_handle *h) {
     node_release(&((receive *)h)->node);
 }
 
-static const handle_class handle = { "receive", destroy_handle };
+static const handle_class handle = { .name = "receive", .destroy = destroy_handle };
 
 // ---- Reading ------------------------------------------------------------------------------------
 

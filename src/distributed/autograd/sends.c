@@ -21,7 +21,7 @@ static void destroy_sent(gw_handle *h) {
     mem_give(t, sizeof *t);
 }
 
-static const handle_class sent_class = { "graph", destroy_sent };
+static const handle_class sent_class = { .name = "graph", .destroy = destroy_sent };
 
 static gw_handle *track(agent *a, uint64_t scope) {
     sent *t = mem_take(sizeof *t);
