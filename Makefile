@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 build  = cmake --preset $(1) -Wno-dev --log-level=NOTICE >/dev/null && cmake --build --preset $(1) -j $(JOBS) $(2)
 SOURCES = $(shell tests/habits/sources)
 
-.PHONY: all demo test asan tsan bench sim mutations kill clusters fuzz compare model coverage format install clean
+.PHONY: all demo test busy asan tsan bench sim mutations kill clusters fuzz compare model coverage format install clean
 
 all:
 	@$(call build,release,)
@@ -23,6 +23,12 @@ test:
 	@$(call build,release,)
 	GW_TEST_RAN=build/tests-passed build/bin/gradwire-tests $(T)
 	$(if $(T),,tests/habits/faults build build/tests-passed)
+
+# Tests hold on a machine that others use: all of them three times (TIMES), beside eight processes that compute (LOAD).
+busy:
+	@scripts/setup busy
+	@$(call build,release,)
+	scripts/busy $(or $(LOAD),8) $(or $(TIMES),3) build/bin/gradwire-tests $(T)
 
 # Sanitizers slow everything down, so that repetitions are divided by SCALE. They halt on the first error.
 asan:

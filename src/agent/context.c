@@ -5,8 +5,10 @@
 
 #include <assert.h>
 #include <stdio.h>
+#include <time.h>
 
 #define LONG_NS INT64_C(100000000)  // for what runs where nothing else can meanwhile
+#define RECENT_NS INT64_C(10000000)
 
 void context_attach(context *c) {
     assert(!c->scope->slots[SCOPE_TURN].data);
@@ -41,10 +43,34 @@ static body_name name_of_body(const context *c) {
     return out;
 }
 
-void context_tell_if_long(const context *c, int64_t began_ns) {
-    int64_t took_ns = env_now_ns(c->agent->env) - began_ns;
-    if (c->may_wait || took_ns < LONG_NS) return;
-    log_line("%s: %s took %lld ms, and other calls waited for it; GW_POOL functions may take long",
+// What this thread has computed, by the system's clock.
+static int64_t cpu_now_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
+}
+
+// The same as it was at |now_ns| or up to RECENT_NS before: the system's clock costs more than a short body.
+static int64_t cpu_recently_ns(int64_t now_ns) {
+    static _Thread_local struct { int64_t now_ns, cpu_ns; } last;
+    if (!last.cpu_ns || now_ns < last.now_ns || now_ns - last.now_ns > RECENT_NS) {
+        last.now_ns = now_ns;
+        last.cpu_ns = cpu_now_ns();
+    }
+    return last.cpu_ns;
+}
+
+body_start context_body_starts(const context *c) {
+    int64_t now_ns = env_now_ns(c->agent->env);
+    return (body_start){ now_ns, c->may_wait ? 0 : cpu_recently_ns(now_ns) };
+}
+
+void context_tell_if_long(const context *c, body_start began) {
+    if (c->may_wait || env_now_ns(c->agent->env) - began.now_ns < LONG_NS) return;
+    int64_t took_ns = cpu_now_ns() - began.cpu_ns;
+    if (took_ns < LONG_NS) return;
+    log_line("%s: %s computed for %lld ms, and other calls waited for it; GW_POOL functions may "
+             "take long",
              c->agent->name, name_of_body(c).text, (long long)(took_ns / 1000000));
 }
 

@@ -48,8 +48,15 @@ void context_cancel_on_loop(context *c, cancel_reason reason);
 // CANCELLED with a sentence, if the call that |s| is part of has been cancelled.
 gw_status context_check_cancelled(gw_scope *s, gw_error *error);
 
-// A line for the user, if a body that may not wait has taken long since |began_ns|.
-void context_tell_if_long(const context *c, int64_t began_ns);
+// When a body began: on the clock of |c|'s env, and what its thread had computed until then.
+typedef struct body_start {
+    int64_t now_ns, cpu_ns;
+} body_start;
+
+body_start context_body_starts(const context *c);
+// A line for the user, if a body that may not wait has computed for long since |began|. A thread that was only late, as on
+// a busy machine, is not named.
+void context_tell_if_long(const context *c, body_start began);
 
 // Whether a thread may wait in |s|; else fails |error| with WOULD_BLOCK.
 gw_status context_check_wait(gw_scope *s, gw_error *error);

@@ -93,8 +93,8 @@ static gw_value run_body(served_call *s, object **out_made) {
     gw_error error;
     gw_value on_stack[ARGS_ON_STACK], *values = on_stack;
     uint32_t count = s->header.arg_count;
-    int64_t began_ns = env_now_ns(s->agent->env);
-    if (began_ns >= s->deadline_ns) {
+    body_start began = context_body_starts(&s->context);
+    if (began.now_ns >= s->deadline_ns) {
         error_set(&error, GW_TIMEOUT, "its deadline passed before it could start");
         fail_before(s, &error);
         return gw_none();
@@ -117,7 +117,7 @@ static gw_value run_body(served_call *s, object **out_made) {
     s->ran = true;
     failpoint("running");
     gw_value v = call_body(s, &args, out_made);
-    if (!s->context.may_wait) context_tell_if_long(&s->context, began_ns);
+    context_tell_if_long(&s->context, began);
     return v;
 }
 

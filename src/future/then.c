@@ -232,13 +232,13 @@ static void run_body(then *t, gw_scope *s) {
     context_attach(&c);
     s->grad_enabled = t->grad_enabled;
     s->may_wait = false;
-    int64_t began_ns = env_now_ns(c.agent->env);
+    body_start began = context_body_starts(&c);
     if (t->done) {
         run_done(t, s);
     } else {
         settle_body(t, s);
     }
-    context_tell_if_long(&c, began_ns);
+    context_tell_if_long(&c, began);
     close_scope(s);
 }
 

@@ -3,6 +3,7 @@
 // Runs every registered test whose "group.test" contains one of the filters, each in a process and
 // process group of its own. This process has one thread and never runs code of a test, so that
 // nothing a test does can stop it.
+#include "testing/pace.h"
 #include "testing/runner.h"
 
 #include <errno.h>
@@ -35,7 +36,8 @@ typedef struct job {
     const test *test;  // NULL: free
     pid_t pid;
     int output_fd;
-    int64_t start_ms, deadline_ms;
+    int64_t start_ms;
+    int64_t deadline_ms;  // by the clock of pace.h
     bool expired;
     char *note;
 } job;
@@ -59,6 +61,8 @@ typedef struct runner {
     reason reasons[REASONS_MAX];
     int reason_count;
 } runner;
+
+#define BUSY 1.5  // slower than that is worth a word
 
 static test tests[TEST_COUNT_MAX];
 static int test_count;
@@ -149,7 +153,7 @@ static void start_test(runner *r, const test *t) {
     }
     setpgid(j->pid, j->pid);  // on both sides: either may come first
     j->start_ms = now_ms();
-    j->deadline_ms = j->start_ms + (int64_t)t->limit_s * 1000;
+    j->deadline_ms = pace_now_ms() + (int64_t)t->limit_s * 1000;
     r->running_count++;
 }
 
@@ -164,7 +168,11 @@ static void print_output(const job *j) {
 
 static void print_end(const job *j, int status) {
     if (j->expired) {
-        printf("FAILED %s: ran longer than %u s\n", j->test->name, j->test->limit_s);
+        printf("FAILED %s: ran longer than %u s", j->test->name, j->test->limit_s);
+        if (pace_slowness_max() >= BUSY)
+            printf(" of a machine that has nothing else to do, and for %.0f s of this one",
+                   (double)(now_ms() - j->start_ms) / 1000);
+        printf("\n");
     } else if (WIFSIGNALED(status)) {
         printf("FAILED %s: %s\n", j->test->name, strsignal(WTERMSIG(status)));
     } else {
@@ -225,7 +233,7 @@ static void reap(runner *r) {
 static void expire(runner *r) {
     for (int i = 0; i < r->job_count; i++) {
         job *j = &r->jobs[i];
-        if (!j->test || j->expired || now_ms() < j->deadline_ms) continue;
+        if (!j->test || j->expired || pace_now_ms() < j->deadline_ms) continue;
         j->expired = true;
         testing_print_stacks_of_group(j->pid, j->output_fd);
         kill(-j->pid, SIGKILL);
@@ -239,7 +247,7 @@ static void wait_for_something(runner *r) {
         const job *j = &r->jobs[i];
         if (j->test && !j->expired && j->deadline_ms < next_ms) next_ms = j->deadline_ms;
     }
-    int64_t wait_ms = next_ms == INT64_MAX ? 1000 : next_ms - now_ms();
+    int64_t wait_ms = next_ms == INT64_MAX ? 1000 : next_ms - pace_now_ms();  // or more
     if (wait_ms < 0) wait_ms = 0;
     struct timespec t = { .tv_sec = wait_ms / 1000, .tv_nsec = wait_ms % 1000 * 1000000 };
     int signal_number = sigtimedwait(&r->signals, NULL, &t);
@@ -306,11 +314,14 @@ int main(int argc, char **argv) {
         return 0;
     }
     if (test_count == 0) fprintf(stderr, "no test has such a name; --list shows them\n");
+    pace_open();
     open_runner(&r);
     run_all(&r);
     if (r.ran && fclose(r.ran)) die("GW_TEST_RAN");
     for (int k = 0; k < r.reason_count; k++)
         printf("%d skipped: %s\n", r.reasons[k].test_count, r.reasons[k].text);
+    if (pace_slowness_max() >= BUSY)
+        printf("the machine was up to %.0f times slower than it can be\n", pace_slowness_max());
     printf("%d passed, %d failed, %d skipped\n", r.passed_count, r.failed_count, r.skipped_count);
     return r.failed_count > 0 || test_count == 0;
 }

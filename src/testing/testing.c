@@ -11,6 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "testing/pace.h"
 #include "testing/runner.h"
 
 char *testing_note_text;
@@ -36,6 +37,10 @@ int testing_environment_int(const char *name, int otherwise) {
 int testing_scaled(int count) {
     int scaled = count / testing_environment_int("SCALE", 1);
     return scaled > 0 ? scaled : 1;
+}
+
+int testing_patient_ms(int ms) {
+    return (int)(ms * pace_slowness_max());
 }
 
 void testing_note(const char *format, ...) {

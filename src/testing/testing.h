@@ -1,4 +1,5 @@
 // The test harness: cmocka's assertions, one process per test, a hard limit on each.
+// Limits are counted on a clock that goes slower while the machine is busy (pace.h).
 //
 //     static void it_adds(void **state) {
 //         (void)state;
@@ -54,6 +55,10 @@ void testing_register(testing_group *group);
 // Returns |count| divided by the environment variable SCALE, at least 1: repetitions where a
 // sanitizer makes them slow.
 int testing_scaled(int count);
+
+// Returns |ms| as long as it may take on this machine, on which other programs run: times how much slower it was at worst than
+// it can be since the tests began. For each limit that a test sets on what it waits for.
+int testing_patient_ms(int ms);
 
 // Sets the sentence that is printed if this test fails from here on, however it fails: "seed 17".
 void testing_note(const char *format, ...) __attribute__((format(printf, 1, 2)));

@@ -59,8 +59,9 @@ static void it_counts_an_exit_as_a_failure(void **state) {
 
 static void it_counts_a_skipped_test_apart(void **state) {
     (void)state;
-    assert_says(run_fixture("it_skips"), "skipped: fixture.it_skips\n1 skipped: there is no moon\n"
-                                         "0 passed, 0 failed, 1 skipped\n");
+    const char *output = run_fixture("it_skips");
+    assert_says(output, "skipped: fixture.it_skips\n1 skipped: there is no moon\n");
+    assert_says(output, "\n0 passed, 0 failed, 1 skipped\n");
 }
 
 static void it_prints_all_stacks_of_a_hang(void **state) {

@@ -296,9 +296,10 @@ static void pods_meet_with_a_key(void **state) {
     hosts_close(net);
 }
 
-GW_TESTS(clusters_hosts, two_hosts_reach_each_other, ipv6_alone_is_enough, packets_may_be_small,
-         a_link_that_is_down_for_a_second_loses_nothing,
-         who_is_cut_off_is_fenced_and_the_others_go_on,
-         of_two_halves_the_one_with_the_lowest_rank_goes_on, a_host_without_power_is_found_out,
-         what_one_host_sends_may_be_lost_alone, connections_that_open_one_way_are_enough,
-         two_jobs_on_one_network_do_not_mix, pods_meet_with_a_key);
+GW_TESTS_WITH_LIMIT(clusters_hosts, 120, two_hosts_reach_each_other, ipv6_alone_is_enough,
+                    packets_may_be_small, a_link_that_is_down_for_a_second_loses_nothing,
+                    who_is_cut_off_is_fenced_and_the_others_go_on,
+                    of_two_halves_the_one_with_the_lowest_rank_goes_on,
+                    a_host_without_power_is_found_out, what_one_host_sends_may_be_lost_alone,
+                    connections_that_open_one_way_are_enough, two_jobs_on_one_network_do_not_mix,
+                    pods_meet_with_a_key);

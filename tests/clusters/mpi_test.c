@@ -107,11 +107,12 @@ static void a_wrapper_is_no_matter(const engine *e) {
 #define OVER_MPI                                                                                   \
     "exec env ASAN_OPTIONS=detect_leaks=0 TSAN_OPTIONS=ignore_noninstrumented_modules=1 "
 
+// mpirun may be on the path of a machine whose gradwire was built without MPI.
 static void need_backend(void) {
+#ifndef GW_OPEN_MPI
+    testing_skip("this build has no Open MPI (libopenmpi-dev, and configure again)");
+#endif
     need(&open_mpi);
-    result r = finish(launch_command("./gradwire run -n 1 -- ./gradwire-mpi-worker"));
-    if (strstr(r.err, "was built without MPI")) testing_skip("this build has no Open MPI");
-    forget(r);
 }
 
 static result run_backend(int ranks, const char *how) {

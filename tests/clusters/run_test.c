@@ -165,8 +165,8 @@ static void nobody_there_is_told_with_what_each_address_answered(void **state) {
     hosts *net = hosts_open((hosts_options){ .count = 2 });
     result r = finish(hosts_launch(net, 1,
                                    "exec ./gradwire run --nnodes=2 --node-rank=1 -n 1 --insecure "
-                                   "--rdzv-endpoint=%s:29500 --rdzv-timeout=0.5 true",
-                                   hosts_address(net, 0)));
+                                   "--rdzv-endpoint=%s:29500 --rdzv-timeout=%g true",
+                                   hosts_address(net, 0), testing_patient_ms(500) / 1000.0));
     assert_int_equal(r.code, 125);
     char wanted[128];
     snprintf(wanted, sizeof wanted, "%s:29500: Connection refused", hosts_address(net, 0));

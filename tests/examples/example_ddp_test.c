@@ -9,44 +9,43 @@
 static void replicas_learn_digits(void **state) {
     (void)state;
     for (int n = 1; n <= 4; n *= 2)
-        assert_says(run("timeout 100 ./ddp_digits --world-size %d", n), 0, " % of the test digits");
-    assert_says(run("timeout 100 ./ddp_digits --hook bf16"), 0, "2 members");
-    assert_says(run("timeout 100 ./ddp_digits --amp"), 0, "2 members");
+        assert_says(run("./ddp_digits --world-size %d", n), 0, " % of the test digits");
+    assert_says(run("./ddp_digits --hook bf16"), 0, "2 members");
+    assert_says(run("./ddp_digits --amp"), 0, "2 members");
 }
 
 static void shards_give_one_set_of_weights_on_any_number_of_workers(void **state) {
     (void)state;
     static const char command[] =
-        "timeout 100 ./ddp_digits --epochs 2 --shards 4 --world-size %d | grep -o 'weights.*'";
+        "./ddp_digits --epochs 2 --shards 4 --world-size %d | grep -o 'weights.*'";
     assert_same_output(run(command, 1), run(command, 2), 0);
     assert_same_output(run(command, 1), run(command, 4), 0);
 }
 
 static void replicas_run_under_the_launcher(void **state) {
     (void)state;
-    assert_says(run("timeout 100 ./gradwire run -n 3 --no-prefix -- ./ddp_digits"), 0, "3 members");
+    assert_says(run("./gradwire run -n 3 --no-prefix -- ./ddp_digits"), 0, "3 members");
 }
 
 // ---- ddp_rpc ------------------------------------------------------------------------------------
 
 static void four_roles_learn_planted_labels(void **state) {
     (void)state;
-    assert_says(run("timeout 100 ./ddp_rpc"), 0, "the replicas have the same bits");
-    assert_says(run("timeout 100 ./ddp_rpc --random --epochs 3"), 0,
-                "the replicas have the same bits");
-    assert_says(run("timeout 100 ./gradwire run -n 4 --no-prefix -- ./ddp_rpc"), 0, "same bits");
+    assert_says(run("./ddp_rpc"), 0, "the replicas have the same bits");
+    assert_says(run("./ddp_rpc --random --epochs 3"), 0, "the replicas have the same bits");
+    assert_says(run("./gradwire run -n 4 --no-prefix -- ./ddp_rpc"), 0, "same bits");
 }
 
 // ---- join_uneven --------------------------------------------------------------------------------
 
 static void replicas_with_uneven_inputs_end_alike(void **state) {
     (void)state;
-    assert_says(run("timeout 100 ./join_uneven"), 0, "worker1 has used all of its 6 inputs");
-    static const char kinds[] = "timeout 100 ./join_uneven --world-size 4 --inputs %d | "
+    assert_says(run("./join_uneven"), 0, "worker1 has used all of its 6 inputs");
+    static const char kinds[] = "./join_uneven --world-size 4 --inputs %d | "
                                 "grep -o 'weight.*after %d' | sort -u | wc -l";
     assert_says(run(kinds, 5, 8), 0, "1");
     assert_says(run(kinds, 0, 3), 0, "1");
-    assert_says(run("timeout 100 ./gradwire run -n 3 --no-prefix -- ./join_uneven --active"), 0,
+    assert_says(run("./gradwire run -n 3 --no-prefix -- ./join_uneven --active"), 0,
                 "worker2 has used all of its 7 inputs");
 }
 
@@ -56,30 +55,28 @@ static void replicas_with_uneven_inputs_end_alike(void **state) {
 // unless each epoch is in the curve, and 97 % of the test digits are recognised.
 static void replicas_survive_losses_and_let_new_ones_in(void **state) {
     (void)state;
-    result *r = run("timeout 100 ./ddp_survives");
+    result *r = run("./ddp_survives");
     assert_non_null(strstr(r->output, "worker1 is lost after epoch 1"));
     assert_non_null(strstr(r->output, "worker4 is let in: 3 members"));
     assert_non_null(strstr(r->output, "2 lost, 2 let in: 9"));
     assert_non_null(strstr(r->output, "after 30 epochs"));
     assert_says(r, 0, "3 members have the same weights");
-    assert_says(run("timeout 100 ./ddp_survives --world-size 2 --losses 4"), 0,
-                "4 lost, 4 let in: 9");
-    assert_says(run("timeout 100 ./ddp_survives --losses 0"), 0, "0 lost, 0 let in: 9");
+    assert_says(run("./ddp_survives --world-size 2 --losses 4"), 0, "4 lost, 4 let in: 9");
+    assert_says(run("./ddp_survives --losses 0"), 0, "0 lost, 0 let in: 9");
 }
 
 static void they_draw_curves(void **state) {
     (void)state;
-    assert_draws("timeout 100 ./ddp_digits --epochs 2");
-    assert_draws("timeout 100 ./ddp_rpc --epochs 2");
-    assert_draws("timeout 100 ./join_uneven");
-    assert_draws("timeout 100 ./ddp_survives");
+    assert_draws("./ddp_digits --epochs 2");
+    assert_draws("./ddp_rpc --epochs 2");
+    assert_draws("./join_uneven");
+    assert_draws("./ddp_survives");
 }
 
 static void they_say_what_was_missed(void **state) {
     (void)state;
-    assert_says(run("timeout 100 ./ddp_digits --epochs 1"), 3,
-                "not reached: test accuracy of at least 97 %\n");
-    assert_says(run("timeout 100 ./ddp_rpc --epochs 1"), 3, "not reached: loss of at most 0.7\n");
+    assert_says(run("./ddp_digits --epochs 1"), 3, "not reached: test accuracy of at least 97 %\n");
+    assert_says(run("./ddp_rpc --epochs 1"), 3, "not reached: loss of at most 0.7\n");
 }
 
 static void they_refuse_wrong_options(void **state) {
@@ -95,11 +92,10 @@ static void they_refuse_wrong_options(void **state) {
     }
     assert_says(run("./ddp_survives --world-size 1"), 2, "expected a whole number, 2 to 32");
     assert_says(run("./ddp_survives --epochs 5"), 2, "so that new members come in time");
-    assert_says(run("timeout 100 ./ddp_survives --losses 0 --epochs 1"), 3, "after 1 epochs");
+    assert_says(run("./ddp_survives --losses 0 --epochs 1"), 3, "after 1 epochs");
     assert_says(run("./ddp_digits --hook f8"), 2, "expected none or f16 or bf16");
-    assert_says(run("timeout 100 ./ddp_digits --shards 3"), 1,
-                "3 shards, which is no power of two");
-    assert_says(run("timeout 100 ./gradwire run -n 2 --no-prefix -- ./ddp_rpc"), 1,
+    assert_says(run("./ddp_digits --shards 3"), 1, "3 shards, which is no power of two");
+    assert_says(run("./gradwire run -n 2 --no-prefix -- ./ddp_rpc"), 1,
                 "two trainers, a master and a server");
 }
 

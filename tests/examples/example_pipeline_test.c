@@ -15,7 +15,7 @@ static void it_learns_what_the_unsplit_model_learns(void **state) {
     static const char *const schedules[] = { "1f1b", "fill-drain" };
     for (int i = 0; i < 2; i++)
         for (int micro_batches = 1; micro_batches <= 16; micro_batches *= 4)
-            assert_says(run("timeout 100 ./pipeline --check --epochs 2 --schedule %s "
+            assert_says(run("./pipeline --check --epochs 2 --schedule %s "
                             "--micro-batches %d",
                             schedules[i], micro_batches),
                         0, same);
@@ -24,11 +24,11 @@ static void it_learns_what_the_unsplit_model_learns(void **state) {
 static void autograd_and_one_optimizer_learn_the_same(void **state) {
     (void)state;
     for (int micro_batches = 1; micro_batches <= 16; micro_batches *= 4)
-        assert_says(run("timeout 100 ./pipeline --check --epochs 2 --schedule autograd "
+        assert_says(run("./pipeline --check --epochs 2 --schedule autograd "
                         "--micro-batches %d",
                         micro_batches),
                     0, "weights and losses are those of the unsplit model, up to rounding");
-    result *broken = run("GW_TEST_CUT_EVERY=200 timeout 100 ./pipeline --check --epochs 1 --stats "
+    result *broken = run("GW_TEST_CUT_EVERY=200 ./pipeline --check --epochs 1 --stats "
                          "--schedule autograd");
     assert_was_cut(broken);
     assert_says(broken, 0, "up to rounding");
@@ -36,7 +36,7 @@ static void autograd_and_one_optimizer_learn_the_same(void **state) {
 
 static void it_learns_to_read_digits(void **state) {
     (void)state;
-    result *r = run("timeout 100 ./pipeline --epochs 15");
+    result *r = run("./pipeline --epochs 15");
     double accuracy = 0;
     const char *line = strstr(r->output, "test accuracy: ");
     assert_non_null(line);
@@ -47,31 +47,28 @@ static void it_learns_to_read_digits(void **state) {
 
 static void turns_hold_no_more_micro_batches_than_there_are_stages(void **state) {
     (void)state;
-    assert_says(run("timeout 100 ./pipeline --epochs 1 --stats"), 0,
-                "most micro-batches in flight: 3 2 1;");
-    assert_says(run("timeout 100 ./pipeline --epochs 1 --stats --schedule fill-drain"), 0,
+    assert_says(run("./pipeline --epochs 1 --stats"), 0, "most micro-batches in flight: 3 2 1;");
+    assert_says(run("./pipeline --epochs 1 --stats --schedule fill-drain"), 0,
                 "most micro-batches in flight: 8 8 8;");
 }
 
 static void schedules_give_the_same_losses(void **state) {
     (void)state;
-    assert_same_output(run("timeout 100 ./pipeline --epochs 3 | grep epoch"),
-                       run("timeout 100 ./pipeline --epochs 3 --schedule fill-drain | grep epoch"),
-                       0);
+    assert_same_output(run("./pipeline --epochs 3 | grep epoch"),
+                       run("./pipeline --epochs 3 --schedule fill-drain | grep epoch"), 0);
 }
 
 static void it_learns_the_same_when_connections_are_cut(void **state) {
     (void)state;
-    result *broken = run("GW_TEST_CUT_EVERY=200 timeout 100 ./pipeline --check --epochs 1 --stats");
+    result *broken = run("GW_TEST_CUT_EVERY=200 ./pipeline --check --epochs 1 --stats");
     assert_was_cut(broken);
     assert_says(broken, 0, same);
 }
 
 static void it_runs_under_the_launcher(void **state) {
     (void)state;
-    assert_says(run("timeout 100 ./gradwire run -n 3 --no-prefix -- ./pipeline --check --epochs 1"),
-                0, same);
-    assert_says(run("timeout 100 ./gradwire run -n 2 --no-prefix -- ./pipeline --epochs 1"), 1,
+    assert_says(run("./gradwire run -n 3 --no-prefix -- ./pipeline --check --epochs 1"), 0, same);
+    assert_says(run("./gradwire run -n 2 --no-prefix -- ./pipeline --epochs 1"), 1,
                 "this program is for 3 workers");
 }
 
@@ -81,8 +78,7 @@ static void it_draws_the_loss(void **state) {
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
-    assert_says(run("timeout 100 ./pipeline --epochs 2 --plot %s; cat %s", path, path), 0,
-                "</svg>");
+    assert_says(run("./pipeline --epochs 2 --plot %s; cat %s", path, path), 0, "</svg>");
     unlink(path);
 }
 
@@ -96,8 +92,8 @@ static void it_refuses_wrong_options(void **state) {
     assert_says(run("./pipeline --lr x"), 2, "--lr x: expected 0 to 1000");
     assert_says(run("./pipeline sideways"), 2, "sideways: takes no arguments");
     assert_says(run("./pipeline --help"), 0, "--plot FILE.svg");
-    assert_says(run("timeout 100 ./pipeline --data /nowhere"), 1, "/nowhere: No such file");
-    assert_says(run("timeout 100 ./pipeline --epochs 1 --plot /nowhere/x.svg"), 2,
+    assert_says(run("./pipeline --data /nowhere"), 1, "/nowhere: No such file");
+    assert_says(run("./pipeline --epochs 1 --plot /nowhere/x.svg"), 2,
                 "/nowhere/x.svg: No such file");
 }
 

@@ -23,7 +23,7 @@ static char *new_file(char *path) {
 static void it_knows_more_than_pairs_of_words(void **state) {
     (void)state;
     double reached = 0, bigram = 0;
-    result *r = run("timeout 200 ./rnn_lm --vocabulary 500 --features 128 --hidden 128 "
+    result *r = run("./rnn_lm --vocabulary 500 --features 128 --hidden 128 "
                     "--dropout 0.5 --epochs 8");
     assert_int_equal(r->exit_code, 0);
     const char *line = strstr(r->output, "held-out perplexity: ");
@@ -37,9 +37,9 @@ static void it_knows_more_than_pairs_of_words(void **state) {
 
 static void it_trains_the_model_of_the_tutorial(void **state) {
     (void)state;
-    assert_says(run("timeout 100 ./rnn_lm --tiny"), 0,
+    assert_says(run("./rnn_lm --tiny"), 0,
                 "Training epoch 0\nTraining epoch 1\nTraining epoch 2\nTraining epoch 3\n");
-    result *r = run("timeout 100 ./gradwire run -n 2 --no-prefix -- ./rnn_lm --tiny --stats");
+    result *r = run("./gradwire run -n 2 --no-prefix -- ./rnn_lm --tiny --stats");
     const char *step = strstr(r->output, "Training epoch 9\na step: ");
     assert_int_equal(r->exit_code, 0);
     assert_non_null(step);
@@ -53,14 +53,13 @@ static void the_model_of_the_tutorial_is_saved_and_loaded(void **state) {
     (void)state;
     char path[] = "/tmp/rnn_lm-test-XXXXXX";
     new_file(path);
-    result *r = run("timeout 100 ./rnn_lm --tiny --epochs 2 --save %s", path);
+    result *r = run("./rnn_lm --tiny --epochs 2 --save %s", path);
     assert_null(strstr(r->output, "Training epoch 2"));
     assert_says(r, 0, "Training epoch 0\nTraining epoch 1\n");
-    assert_says(run("timeout 100 ./rnn_lm --tiny --epochs 1 --load %s", path), 0,
-                "Training epoch 0\n");
-    assert_says(run("timeout 100 ./rnn_lm %s --load %s", one, path), 1, "emb");
+    assert_says(run("./rnn_lm --tiny --epochs 1 --load %s", path), 0, "Training epoch 0\n");
+    assert_says(run("./rnn_lm %s --load %s", one, path), 1, "emb");
     unlink(path);
-    assert_says(run("timeout 100 ./rnn_lm --tiny --load %s", path), 1, path);
+    assert_says(run("./rnn_lm --tiny --load %s", path), 1, path);
     assert_says(run("./rnn_lm --tiny --hidden 5"), 2, "rnn_lm: --hidden means nothing with --tiny");
     assert_says(run("./rnn_lm --tiny --plot x.svg"), 2, "rnn_lm: --plot means nothing with --tiny");
 }
@@ -75,10 +74,10 @@ static void a_killed_worker_is_named(void **state) {
 
 static void it_learns_the_same_for_the_same_seed(void **state) {
     (void)state;
-    result *broken = run("GW_TEST_CUT_EVERY=300 timeout 100 ./rnn_lm %s --epochs 1 --stats %s", one,
-                         without_times);
+    result *broken =
+        run("GW_TEST_CUT_EVERY=300 ./rnn_lm %s --epochs 1 --stats %s", one, without_times);
     assert_was_cut(broken);
-    assert_same_output(run("timeout 100 ./rnn_lm %s --epochs 1 %s", one, without_times), broken, 0);
+    assert_same_output(run("./rnn_lm %s --epochs 1 %s", one, without_times), broken, 0);
 }
 
 static void it_goes_on_from_a_checkpoint(void **state) {
@@ -86,22 +85,19 @@ static void it_goes_on_from_a_checkpoint(void **state) {
     char path[] = "/tmp/rnn_lm-test-XXXXXX";
     new_file(path);
     const char *last = "| tail -n 1";
-    result *saved = run("timeout 100 ./rnn_lm %s --epochs 1 --save %s %s", one, path, last);
-    result *loaded =
-        run("timeout 100 ./rnn_lm %s --epochs 1 --load %s --lr 1e-9 %s", one, path, last);
+    result *saved = run("./rnn_lm %s --epochs 1 --save %s %s", one, path, last);
+    result *loaded = run("./rnn_lm %s --epochs 1 --load %s --lr 1e-9 %s", one, path, last);
     assert_same_output(saved, loaded, 0);
-    assert_says(run("timeout 100 ./rnn_lm %s --epochs 1 --load %s --layers 2", one, path), 1,
-                "weight_ih_l1");
+    assert_says(run("./rnn_lm %s --epochs 1 --load %s --layers 2", one, path), 1, "weight_ih_l1");
     unlink(path);
-    assert_says(run("timeout 100 ./rnn_lm %s --epochs 1 --load %s", one, path), 1, path);
+    assert_says(run("./rnn_lm %s --epochs 1 --load %s", one, path), 1, path);
 }
 
 static void it_draws_the_perplexity(void **state) {
     (void)state;
     char path[] = "/tmp/rnn_lm-test-XXXXXX";
     new_file(path);
-    assert_says(run("timeout 100 ./rnn_lm %s --epochs 2 --plot %s; cat %s", one, path, path), 0,
-                "</svg>");
+    assert_says(run("./rnn_lm %s --epochs 2 --plot %s; cat %s", one, path, path), 0, "</svg>");
     unlink(path);
 }
 
@@ -111,14 +107,14 @@ static void it_refuses_wrong_options_and_texts(void **state) {
     assert_says(run("./rnn_lm --dropout 1"), 2, "--dropout 1: expected 0 to 0.99");
     assert_says(run("./rnn_lm --nothing"), 2, "--nothing: no such option");
     assert_says(run("./rnn_lm --help"), 0, "--plot FILE.svg");
-    assert_says(run("timeout 100 ./rnn_lm --text /nowhere"), 1, "/nowhere: No such file");
-    assert_says(run("timeout 100 ./rnn_lm --text /tmp"), 1, "/tmp: Is a directory");
-    assert_says(run("timeout 100 ./rnn_lm --text /usr/share/common-licenses/BSD"), 1,
+    assert_says(run("./rnn_lm --text /nowhere"), 1, "/nowhere: No such file");
+    assert_says(run("./rnn_lm --text /tmp"), 1, "/tmp: Is a directory");
+    assert_says(run("./rnn_lm --text /usr/share/common-licenses/BSD"), 1,
                 "words in 1 file without passages that come again, of 2000 that it takes");
-    assert_says(run("timeout 100 ./rnn_lm %s --batch 100000", one), 1, "the text is too short");
-    assert_says(run("timeout 100 ./rnn_lm %s --epochs 1 --plot /nowhere/x.svg", one), 2,
+    assert_says(run("./rnn_lm %s --batch 100000", one), 1, "the text is too short");
+    assert_says(run("./rnn_lm %s --epochs 1 --plot /nowhere/x.svg", one), 2,
                 "/nowhere/x.svg: No such file");
-    assert_says(run("timeout 100 ./gradwire run -n 1 --no-prefix -- ./rnn_lm"), 1,
+    assert_says(run("./gradwire run -n 1 --no-prefix -- ./rnn_lm"), 1,
                 "this program is for two workers");
 }
 

@@ -6,12 +6,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 result *run(const char *format, ...) {
+    int log_fd = memfd_create("log", MFD_CLOEXEC);
+    assert_true(log_fd >= 0);
     char command[2048];
-    int at = snprintf(command, sizeof command, "cd %s/bin && exec 2>&1; ", GW_BUILD_DIR);
+    int at = snprintf(command, sizeof command, "cd %s/bin && exec 2>>/proc/%d/fd/%d; ",
+                      GW_BUILD_DIR, (int)getpid(), log_fd);
     va_list args;
     va_start(args, format);
     vsnprintf(command + at, sizeof command - (size_t)at, format, args);
@@ -23,8 +27,15 @@ result *run(const char *format, ...) {
     r->output[size] = '\0';
     int status = pclose(f);
     r->exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-    testing_note("%s\n%s", command, r->output);
+    ssize_t log_size = pread(log_fd, r->log, OUTPUT_MAX - 1, 0);
+    r->log[log_size > 0 ? log_size : 0] = '\0';
+    close(log_fd);
+    testing_note("%s\n%s%s", command + at, r->output, r->log);
     return r;
+}
+
+bool says(const result *r, const char *text) {
+    return strstr(r->output, text) || strstr(r->log, text);
 }
 
 void assert_was_cut(result *r) {
@@ -42,7 +53,7 @@ void assert_was_cut(result *r) {
 
 void assert_says(result *r, int exit_code, const char *text) {
     assert_int_equal(r->exit_code, exit_code);
-    assert_non_null(strstr(r->output, text));
+    assert_true(says(r, text));
     test_free(r);
 }
 

@@ -84,8 +84,8 @@ static void be_worker(const fault *f, int rank, const char *url, int output) {
     if (f->tcp_alone) setenv("GW_TRANSPORT", "tcp", 1);
     if (is_hit && f->from_start) let_fail(f);
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .rank = rank, .world_size = 2, .init_method = url, .join_timeout_ms = 400,
-                .timeout_ms = 300);
+    gw_rpc_init(root, .rank = rank, .world_size = 2, .init_method = url,
+                .join_timeout_ms = testing_patient_ms(400), .timeout_ms = testing_patient_ms(300));
     if (is_hit && !f->from_start && gw_ok(root)) let_fail(f);
     if (gw_ok(root)) talk(root, 1 - rank);
     const gw_error *e = gw_scope_error(root);

@@ -209,7 +209,8 @@ static void check_member(const job *j, int rank) {
     int64_t took_ms = (r->failed_ns - j->hit_ns) / 1000000;
     if (r->error.status != GW_DISCONNECTED || !strstr(r->error.text, name))
         fail_msg("work %d, w%d: %s", j->work, rank, r->error.text);
-    assert_in_range(took_ms, 0, SLACK * (j->signal == SIGKILL ? T_CLOSE_MS : T_DEAD_MS));
+    int bound_ms = j->signal == SIGKILL ? T_CLOSE_MS : T_DEAD_MS;
+    assert_in_range(took_ms, 0, testing_patient_ms(SLACK * bound_ms));
     assert_false(r->has_changed);
     assert_string_equal(r->afterwards.text, "");
 }

@@ -89,9 +89,9 @@ static void workers_that_disagree_about_the_job_are_told_both(void **state) {
 static void the_second_of_a_rank_is_refused(void **state) {
     (void)state;
     joiner a = { .options = GW_OPTIONS(gw_rpc_options, .name = "a", .rank = 0, .world_size = 2,
-                                       .join_timeout_ms = 300) };
+                                       .join_timeout_ms = testing_patient_ms(300)) };
     joiner b = { .options = GW_OPTIONS(gw_rpc_options, .name = "b", .rank = 0, .world_size = 2,
-                                       .join_timeout_ms = 300) };
+                                       .join_timeout_ms = testing_patient_ms(300)) };
     join_two(&a, &b);
     assert_one_of_each(&a, &b, "rank 0 is taken by", "rank 1 of 2 did not come within");
 }
@@ -217,9 +217,9 @@ static void workers_meet_over_ipv6(void **state) {
 static void where_nobody_is_met_is_told_with_what_it_answered(void **state) {
     (void)state;
     char url[128];
-    joiner j = { .options =
-                     GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 2, .join_timeout_ms = 300,
-                                .init_method = free_url("127.0.0.3", url)) };
+    joiner j = { .options = GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 2,
+                                       .join_timeout_ms = testing_patient_ms(300),
+                                       .init_method = free_url("127.0.0.3", url)) };
     join_and_leave(&j);
     assert_int_equal(j.error.status, GW_TIMEOUT);
     assert_non_null(strstr(j.error.text, url + strlen("tcp://")));

@@ -61,7 +61,8 @@ static void kill_many(int count, int signal) {
                      c.victim, c.world_size, c.tcp ? " over tcp" : "");
         int64_t latency_ms = kill_run(&c) / 1000000;
         bool waits_for_the_bound = !strcmp(c.point, "join");
-        if (!waits_for_the_bound) assert_in_range(latency_ms, 0, SLACK * T_CLOSE_MS);
+        if (!waits_for_the_bound)
+            assert_in_range(latency_ms, 0, testing_patient_ms(SLACK * T_CLOSE_MS));
     }
     assert_int_equal(count_entries("/proc/self/fd"), descriptors);
     assert_int_equal(count_entries("/dev/shm"), shared);
@@ -81,7 +82,7 @@ static void all_learn_of_a_worker_that_is_ended(void **state) {
 static void *stop_one(void *arg) {
     kill_case *c = arg;
     int64_t latency_ms = kill_run(c) / 1000000;
-    assert_in_range(latency_ms, 0, SLACK * T_DEAD_MS);
+    assert_in_range(latency_ms, 0, testing_patient_ms(SLACK * T_DEAD_MS));
     return NULL;
 }
 
@@ -141,7 +142,7 @@ static void all_learn_of_a_worker_that_is_killed_while_they_train(void **state) 
         kill_case c = training_case(i, SIGKILL);
         testing_note("kill %d at %s:%d of worker%d of %d", i, c.point, c.pass, c.victim,
                      c.world_size);
-        assert_in_range(kill_run(&c) / 1000000, 0, SLACK * T_CLOSE_MS);
+        assert_in_range(kill_run(&c) / 1000000, 0, testing_patient_ms(SLACK * T_CLOSE_MS));
     }
     assert_int_equal(count_entries("/proc/self/fd"), descriptors);
 }
@@ -209,7 +210,7 @@ static void kill_in_memory(int i, int pause_ms) {
     c.pause_ms = pause_ms;
     testing_note("%s %d at %s:%d of worker%d of %d", pause_ms ? "stop" : "kill", i, c.point, c.pass,
                  c.victim, c.world_size);
-    assert_in_range(kill_run(&c) / 1000000, 0, SLACK * T_CLOSE_MS);
+    assert_in_range(kill_run(&c) / 1000000, 0, testing_patient_ms(SLACK * T_CLOSE_MS));
 }
 
 static void nothing_is_left_of_a_worker_killed_between_two_steps(void **state) {

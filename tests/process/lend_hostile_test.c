@@ -94,7 +94,8 @@ static char url[64];
 
 static gw_scope *join(int rank) {
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .rank = rank, .world_size = 2, .init_method = url, .timeout_ms = 20000);
+    gw_rpc_init(root, .rank = rank, .world_size = 2, .init_method = url,
+                .timeout_ms = testing_patient_ms(20000));
     return root;
 }
 

@@ -291,7 +291,8 @@ static void the_file_of_a_dead_job_is_not_joined_again(void **state) {
         end_of(pids[i]);
     }
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .rank = 0, .world_size = 2, .init_method = url.text, .join_timeout_ms = 500);
+    gw_rpc_init(root, .rank = 0, .world_size = 2, .init_method = url.text,
+                .join_timeout_ms = testing_patient_ms(500));
     gw_error error = gw_scope_close(root);
     testing_note("\"%s\"", error.text);
     assert_int_equal(error.status, GW_DUPLICATE);

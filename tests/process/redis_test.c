@@ -32,8 +32,7 @@ static void call_the_other(gw_scope *root, int rank) {
 static void *run_member(void *arg) {
     member *m = arg;
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .init_method = m->url, .group = m->group,
-                                  .join_timeout_ms = 20000);
+    gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .init_method = m->url, .group = m->group);
     if (m->group) {
         o.name = m->rank ? "joined%d" : "founder";
     } else {

@@ -3,6 +3,7 @@
 #include "testing/testing.h"
 
 #include <gradwire.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,16 +174,25 @@ static void keep_line(const char *line) {
     snprintf(said, sizeof said, "%s", line);
 }
 
-static void compute_for_ms(int ms) {
+static int64_t computed_ms(void) {
     struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    int64_t until_ms = t.tv_sec * 1000 + t.tv_nsec / 1000000 + ms + 1;
-    do clock_gettime(CLOCK_MONOTONIC, &t);
-    while (t.tv_sec * 1000 + t.tv_nsec / 1000000 < until_ms);
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+static void compute_for_ms(int ms) {
+    int64_t until_ms = computed_ms() + ms + 1;
+    while (computed_ms() < until_ms) continue;
 }
 
 GW_FUNCTION(turn_compute, GW_INLINE, "int") {
     compute_for_ms((int)gw_arg_int(s, a, 0));
+    return gw_none();
+}
+
+// The thread does not run for so long, as when others have its processor.
+GW_FUNCTION(turn_pause, GW_INLINE, "int") {
+    poll(NULL, 0, (int)gw_arg_int(s, a, 0));
     return gw_none();
 }
 
@@ -197,12 +207,22 @@ static void an_inline_body_that_takes_long_is_named_once(void **state) {
     log_hook = keep_line;
     job j = open_job();
     gw_rpc_sync(j.root, 0, "turn_compute", 100);
-    assert_non_null(strstr(said, "worker0: the GW_INLINE function turn_compute took 1"));
+    assert_non_null(strstr(said, "worker0: the GW_INLINE function turn_compute computed for 1"));
     gw_future *f = gw_future_open(j.root);
     gw_future *after = gw_then(j.root, f, compute_after, NULL);
     gw_future_set(j.root, f, 7);
     gw_wait(j.root, after);
-    assert_non_null(strstr(said, "worker0: a function that runs after a future took 1"));
+    assert_non_null(strstr(said, "worker0: a function that runs after a future computed for 1"));
+    assert_int_equal(close_job(&j).status, GW_OK);
+}
+
+static void an_inline_body_whose_thread_is_late_is_not_named(void **state) {
+    (void)state;
+    log_hook = keep_line;
+    job j = open_job();
+    gw_rpc_sync(j.root, 0, "turn_compute", 20);
+    gw_rpc_sync(j.root, 0, "turn_pause", 150);
+    assert_null(strstr(said, "turn_pause"));
     assert_int_equal(close_job(&j).status, GW_OK);
 }
 
@@ -211,4 +231,5 @@ GW_TESTS_WITH_LIMIT(turn, 25, a_then_body_leaves_the_object_it_entered,
                     entering_waits_no_longer_than_the_deadline, an_object_is_entered_as_what_it_is,
                     no_future_is_opened_after_shutdown, a_reference_needs_a_scope_of_its_agent,
                     futures_that_never_resolve_do_not_hold_up_shutdown,
-                    an_inline_body_that_takes_long_is_named_once);
+                    an_inline_body_that_takes_long_is_named_once,
+                    an_inline_body_whose_thread_is_late_is_not_named);
