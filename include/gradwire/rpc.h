@@ -118,15 +118,26 @@ typedef struct gw_launch {
 
 GW_API gw_launch gw_rpc_launched(void);
 
-// Serves until every worker has asked for shutdown, gives back this worker's references, lets what
+// Serves until every worker has called it, gives back this worker's references, lets what
 // is running finish (at most 30 s, else TIMEOUT naming who was still doing what) and leaves. Acts
 // also when |root| has failed; a failed worker's shutdown lets the others leave too. Afterwards
 // calls and references are WRONG_STATE; a second one does nothing.
-// It waits without limit for whoever is there and has not asked; a line in the log names them, every
-// 10 s. Closing |root| without it leaves at once: to the others this worker is then gone. Those who have
-// died, or left, count as having asked; a line in the log names the dead. FENCED if it is this
-// worker that the others go on without.
-GW_API void gw_rpc_shutdown(gw_scope *root);
+// Blocks until every live worker has called it, or until |timeout_ms| has passed: then TIMEOUT names the
+// workers that have not, and this worker leaves as by gw_rpc_leave. The scope's timeout does not count.
+// While it blocks, this worker serves calls, and functions that it serves use groups and collectives as
+// before. Its own program does nothing more, so that every wait of another program for it ends at once,
+// with DISCONNECTED; if |root| has failed, with that error: "worker0 has failed: train.csv: no such file".
+// A worker that serves no calls logs one line after 10 s, which names those that it waits for.
+// Closing |root| without it leaves at once: to the others this worker is then gone. Workers that have
+// died, or left, count as having called it. FENCED if it is this worker that the others go on without.
+//
+//     gw_rpc_shutdown(root);
+//     gw_rpc_shutdown(root, .timeout_ms = 60000);
+typedef struct gw_rpc_shutdown_options {
+    int64_t timeout_ms GW_DEFAULT(0);  // GW_NO_TIMEOUT
+} gw_rpc_shutdown_options;
+
+GW_API void gw_rpc_shutdown_with(gw_scope *root, gw_rpc_shutdown_options options);
 
 // Leaves, while the others go on: gives back this worker's references, refuses new calls, lets
 // those that run finish (at most 30 s, else TIMEOUT saying what did not) and says goodbye. What
@@ -272,8 +283,8 @@ GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const ch
 // other.
 // If one of them is lost, gives up, is in another kind of meeting, or does not come before somebody's
 // deadline, all fail, with its name; who comes later, too. Then the next is a new one. After a deadline it takes at most a
-// second to learn who is missing. Who has called gw_rpc_shutdown or gw_rpc_leave enters none any more, in functions
-// that it serves neither (WRONG_STATE there); the others, which wait for it, fail with DISCONNECTED and its name.
+// second to learn who is missing. After gw_rpc_shutdown or gw_rpc_leave only functions that a worker serves enter one
+// (else WRONG_STATE). Those that wait for it then fail with DISCONNECTED and its name, once no call can make it enter.
 // gw_rpc_all_gather(s, workers, count, x): the values of all, in the order of |workers|.
 GW_API gw_list *gw_rpc_all_gather_with(gw_scope *s, const gw_worker *workers, int count,
                                        gw_value v);

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "agent/admission.h"
 #include "agent/context.h"
+#include "agent/awaits.h"
 #include "agent/deferred.h"
 #include "agent/dispatch.h"
 #include "agent/environment.h"
@@ -51,6 +52,7 @@ void agent_release(agent *a) {
     for (int i = 0; i < a->service_count; i++)
         if (a->services[i].service->free) a->services[i].service->free(a->services[i].state);
     message_release(a->spare);
+    error_forget(&a->awaits.failure);
     map_fini(&a->ranks);
     pthread_mutex_destroy(&a->names);
     process_fork_mark_close(a->mark);
@@ -124,6 +126,8 @@ static agent *make_agent(const join_options *o, const service *const *services, 
     list_init(&a->loopback);
     list_init(&a->watches);
     list_init(&a->waits);
+    list_init(&a->awaits.open);
+    list_init(&a->awaits.questions);
     return a;
 }
 
@@ -190,6 +194,7 @@ static void stop_on_loop(agent *a, const gw_error *why) {
     for (int i = 0; i < a->service_count; i++)
         if (a->services[i].service->stop) a->services[i].service->stop(a, why);
     watches_close_on_loop(a);
+    awaits_stop_on_loop(a);
     admission_end_on_loop(a);
     pool_end_on_loop(&a->pool);
 }

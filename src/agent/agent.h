@@ -43,6 +43,7 @@ typedef struct member {
     bool lost;
     bool left;                // valid when lost: by its own will
     const gw_error *why;      // it is lost, or not known here
+    bool was_idle;            // it has been once (awaits.c)
     bool asked, answered;     // the coordinator's: to leave; the wave
     char missing[96];         // the coordinator's: what it has told last
     uint32_t owed;            // kinds of messages about leaving that there was no memory for
@@ -75,6 +76,10 @@ typedef struct leaving {
     gw_error error;   // its status is GW_OK if all is well
     waiter *waiting;  // of the thread in gw_rpc_shutdown
     timer bound;
+    timer reminder;   // of who has not asked
+    bool has_served;  // calls, since this worker has asked
+    bool asks_missing, reminds;
+    char unasked[512];  // who has not asked, as the coordinator has said; "": it has not
 
     bool coordinates;
     uint32_t sent_wave;
@@ -83,8 +88,7 @@ typedef struct leaving {
     bool before_was_quiet;     // all were idle and agreed
     leaving_sums sums, before;
     int64_t wave_start_ns;
-    timer reminder;  // of who has not asked
-    timer pause;     // between waves
+    timer pause;  // between waves
     int64_t pause_ns;
 
     uint32_t owed_wave;  // to be answered once idle, or after PATIENCE_S
@@ -94,6 +98,17 @@ typedef struct leaving {
     timer again;         // for messages that there was no memory for
     int64_t failing_ns;  // since when; 0: not
 } leaving;
+
+// awaits.c.
+typedef struct agent_awaits {
+    list_node open;       // waits of this worker, and those that it leads
+    list_node questions;  // of others, without an answer yet
+    uint32_t question_count;
+    uint64_t last_question;
+    timer timer;
+    bool knows_idle;    // a member has been idle
+    gw_error *failure;  // of the scope that this agent was opened on; NULL: none that is known
+} agent_awaits;
 
 // Messages that have to wait until this worker has heard of those that they name.
 typedef struct deferred_messages {
@@ -150,6 +165,7 @@ struct agent {
     gw_error absence;   // while it joins: a rank that cannot join any more, as the launcher says
     list_node watches;  // of gw_watch
     deferred_messages deferred;
+    agent_awaits awaits;
     store *store;                          // that it hosts, or in a file that it may be asked at
     char door[LIMIT_ADDRESSES_BYTES + 1];  // where a group is met; empty: in a file
     bool hosts_store;

@@ -30,6 +30,12 @@ context *context_of(gw_scope *s) {
     return context_next(&s);
 }
 
+int context_caller(gw_scope *s) {
+    for (context *c; (c = context_next(&s));)
+        if (c->serves) return c->caller;
+    return -1;
+}
+
 // "the GW_INLINE function scale".
 typedef struct body_name {
     char text[LIMIT_NAME_BYTES + 32];

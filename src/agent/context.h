@@ -36,6 +36,9 @@ void context_attach(context *c);
 // The nearest one above |s|, or NULL.
 context *context_of(gw_scope *s);
 
+// The rank of the worker whose call leads to what runs in |s|; -1: none does.
+int context_caller(gw_scope *s);
+
 // The context at or above |*at|, which moves on behind it: from an object to the context that has
 // its turn, and from there upward.
 context *context_next(gw_scope **at);

@@ -1,5 +1,6 @@
 #include "agent/dispatch.h"
 
+#include "agent/awaits.h"
 #include "agent/deferred.h"
 #include "agent/leave.h"
 
@@ -31,6 +32,7 @@ message *agent_message_on_loop(agent *a, uint8_t kind) {
 
 static gw_status dispatch(agent *a, int from, message *m, gw_error *error) {
     if (leaving_is_kind(m->kind)) return leaving_received_on_loop(a, from, m, error);
+    if (await_is_kind(m->kind)) return awaits_received_on_loop(a, from, m, error);
     const service *s = agent_service_of_kind(a, m->kind);
     if (s) return s->received(a, from, m, error);
     gw_status status = error_set(error, GW_PROTOCOL, "a message of kind %d", m->kind);
@@ -43,7 +45,7 @@ static bool is_about_members(const message *m) {
 }
 
 static bool is_counted(const message *m) {
-    return !leaving_is_kind(m->kind);
+    return !leaving_is_kind(m->kind) && !await_is_kind(m->kind);
 }
 
 // A peer that cannot be understood is lost, since what it meant can no longer be known.

@@ -1,6 +1,7 @@
 // What workers tell each other when they leave. docs/protocol/shutdown.md.
 #include "agent/leave.h"
 
+#include "agent/awaits.h"
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "agent/member_table.h"
@@ -96,6 +97,15 @@ static void write_missing(agent *a, bytes *body) {
     bytes_put_text(body, text);
 }
 
+// The coordinator's, or a question to it.
+static void write_unasked(agent *a, bytes *body) {
+    char names[LEAVE_TEXT_MAX];
+    bool answers = !a->leaving.asks_missing;
+    if (answers) coordinator_name_missing(a, names, sizeof names);
+    bytes_put_u8(body, answers);
+    bytes_put_text(body, answers ? names : "");
+}
+
 static void write_body(agent *a, leaving_kind kind, bytes *body) {
     leaving *l = &a->leaving;
     switch (kind) {
@@ -106,6 +116,7 @@ static void write_body(agent *a, leaving_kind kind, bytes *body) {
         bytes_put_u8(body, l->clean);
         write_missing(a, body);
         break;
+    case KIND_MISSING: write_unasked(a, body); break;
     default: break;
     }
 }
@@ -160,7 +171,7 @@ static void tell_again(timer *t) {
     for (int rank = 0; rank < a->member_count; rank++) {
         uint32_t owed = agent_member(a, rank)->owed;
         agent_member(a, rank)->owed = 0;
-        for (leaving_kind kind = KIND_ASK_LEAVE; owed && kind <= KIND_LEAVE; kind++)
+        for (leaving_kind kind = KIND_ASK_LEAVE; owed && kind <= KIND_MISSING; kind++)
             if ((owed & bit_of(kind)) && !agent_member(a, rank)->lost)
                 leaving_tell_on_loop(a, rank, kind);
     }
@@ -180,6 +191,7 @@ static void out_of_patience(timer *t) {
 
 void leaving_check_on_loop(agent *a) {
     leaving *l = &a->leaving;
+    awaits_check_on_loop(a);
     if (!(l->patience.armed || l->alone) || !leaving_is_idle(a)) return;
     if (l->alone) {
         leaving_finish_on_loop(a, NULL);
@@ -208,22 +220,6 @@ static void out_of_own_time(timer *t) {
     leaving_finish_on_loop(a, &error);
 }
 
-// Dead members count as having asked. A line names each, unless a member of the same name has
-// joined since.
-static void name_dead(const agent *a) {
-    for (int rank = 0; rank < a->member_count; rank++) {
-        const member *m = agent_member(a, rank);
-        if (!m->known || !m->lost || m->left || member_table_find((agent *)a, m->name) != rank)
-            continue;
-        log_line("%s leaves without %s: %s", a->name, m->name, m->why->text);
-    }
-}
-
-static void tell_services(agent *a) {
-    for (int i = 0; i < a->service_count; i++)
-        if (a->services[i].service->leaving) a->services[i].service->leaving(a);
-}
-
 static void release_all(agent *a) {
     for (int i = 0; i < a->service_count; i++)
         if (a->services[i].service->release) a->services[i].service->release(a);
@@ -239,7 +235,6 @@ static void all_asked(agent *a, int from) {
     for (int rank = 0; rank < a->member_count; rank++) peers_expect_loss(a->peers, rank);
     if (!l->coordinates) leaving_set_timer(a, &l->bound, out_of_own_time, OWN_BOUND_S);
     failpoint("draining");
-    name_dead(a);
     release_all(a);
 }
 
@@ -268,12 +263,48 @@ static void leave_came(agent *a, int from, reader *r) {
     leaving_finish_on_loop(a, clean ? NULL : &error);
 }
 
+// ---- Who is missing -----------------------------------------------------------------------------
+
+void leaving_ask_missing_on_loop(agent *a) {
+    a->leaving.asks_missing = true;
+    leaving_tell_on_loop(a, member_table_coordinator(a), KIND_MISSING);
+    a->leaving.asks_missing = false;
+}
+
+static void missing_came(agent *a, int from, reader *r) {
+    leaving *l = &a->leaving;
+    char names[LEAVE_TEXT_MAX];
+    bool answers = reader_u8(r);
+    reader_text(r, names, sizeof names);
+    if (r->failed) return;
+    if (!answers) {
+        leaving_tell_on_loop(a, from, KIND_MISSING);
+        return;
+    }
+    if (a->phase != AGENT_ASKED || !names[0]) return;
+    snprintf(l->unasked, sizeof l->unasked, "%s", names);
+    if (l->reminds)
+        log_info("%s waits in gw_rpc_shutdown for %s, which %s not called it", a->name, names,
+                 strstr(names, ", ") ? "have" : "has");
+    l->reminds = false;
+    if (l->waiting) env_wake(a->env, l->waiting);
+}
+
+// SHUT-1. Who serves calls waits because it is called.
+static void remind(timer *t) {
+    agent *a = list_entry(t, agent, leaving.reminder);
+    if (a->phase != AGENT_ASKED || a->leaving.has_served) return;
+    a->leaving.reminds = true;
+    leaving_ask_missing_on_loop(a);
+}
+
 void leaving_told_on_loop(agent *a, int from, leaving_kind kind, reader *r) {
     switch (kind) {
     case KIND_ASK_LEAVE: coordinator_asked_on_loop(a, from, r); break;
     case KIND_ALL_ASKED: all_asked(a, from); break;
     case KIND_WAVE: wave_came(a, from, r); break;
     case KIND_STATE: coordinator_state_came_on_loop(a, from, r); break;
+    case KIND_MISSING: missing_came(a, from, r); break;
     default: leave_came(a, from, r); break;
     }
 }
@@ -290,7 +321,8 @@ gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *err
 
 void leaving_ask_on_loop(agent *a) {
     a->phase = AGENT_ASKED;
-    tell_services(a);
+    leaving_set_timer(a, &a->leaving.reminder, remind, REMINDER_S);
+    awaits_check_on_loop(a);
     leaving_tell_on_loop(a, member_table_coordinator(a), KIND_ASK_LEAVE);
 }
 
@@ -307,7 +339,6 @@ void leaving_ask_alone_on_loop(agent *a) {
     a->leaving.alone = true;
     a->phase = AGENT_DRAINING;
     leaving_set_timer(a, &a->leaving.bound, out_of_time_alone, BOUND_S);
-    tell_services(a);
     release_all(a);
     leaving_check_on_loop(a);
 }

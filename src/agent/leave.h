@@ -14,11 +14,12 @@ typedef enum leaving_kind {
     KIND_ALL_ASKED,
     KIND_WAVE,
     KIND_STATE,
-    KIND_LEAVE
+    KIND_LEAVE,
+    KIND_MISSING
 } leaving_kind;
 
 static inline bool leaving_is_kind(uint8_t kind) {
-    return kind >= KIND_ASK_LEAVE && kind <= KIND_LEAVE;
+    return kind >= KIND_ASK_LEAVE && kind <= KIND_MISSING;
 }
 
 #define SECOND INT64_C(1000000000)
@@ -28,7 +29,9 @@ enum {
     PATIENCE_S = 1,  // until a worker says that it is not idle
     BOUND_S = 30,    // the coordinator's, from the moment all have asked; of one that leaves alone
     OWN_BOUND_S = 35,  // the others', in case they do not hear from it
-    GOODBYE_S = 1      // for the last messages
+    GOODBYE_S = 1,     // for the last messages
+    ANSWER_S = 1,      // for the names of those that are missing
+    REMINDER_S = 10    // until a line says who is missing
 };
 
 void leaving_set_timer(agent *a, timer *t, void (*fire)(timer *t), int64_t seconds);
@@ -46,6 +49,9 @@ bool leaving_together(const agent *a);  // it has asked for shutdown
 void leaving_ask_on_loop(agent *a);
 void leaving_ask_alone_on_loop(agent *a);
 
+// Asks the coordinator who has not called gw_rpc_shutdown: SHUT-10. The thread in it is woken by the answer.
+void leaving_ask_missing_on_loop(agent *a);
+
 // Tells |to| what there is to tell; again later if there is no memory for it. The coordinator tells
 // itself at once.
 void leaving_tell_on_loop(agent *a, int to, leaving_kind kind);
@@ -58,5 +64,7 @@ void coordinator_asked_on_loop(agent *a, int from, reader *r);
 void coordinator_check_asked_on_loop(agent *a);
 void coordinator_check_answered_on_loop(agent *a);
 void coordinator_state_came_on_loop(agent *a, int from, reader *r);
+// "w1, w2": those that are there and have not asked, as far as this worker has heard.
+void coordinator_name_missing(const agent *a, char *out, size_t size);
 
 #endif

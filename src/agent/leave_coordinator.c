@@ -1,13 +1,12 @@
 // The coordinator's part in leaving together. docs/protocol/shutdown.md.
 #include "agent/leave.h"
 
-#include "base/log.h"
 #include "agent/member_table.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { PAUSE_FIRST_MS = 5, PAUSE_MAX_MS = 500, REMINDER_S = 10 };
+enum { PAUSE_FIRST_MS = 5, PAUSE_MAX_MS = 500 };
 
 static bool is_there(const member *m) {
     return m->known && !m->lost;
@@ -108,20 +107,14 @@ void coordinator_state_came_on_loop(agent *a, int from, reader *r) {
     coordinator_check_answered_on_loop(a);
 }
 
-// Shutdown waits without limit for who is there and has not asked: it may be computing.
-static void remind(timer *t) {
-    agent *a = list_entry(t, agent, leaving.reminder);
-    char names[512] = "";
+void coordinator_name_missing(const agent *a, char *out, size_t size) {
     size_t at = 0;
-    for (int rank = 0; rank < a->member_count && at < sizeof names; rank++) {
+    out[0] = '\0';
+    for (int rank = 0; rank < a->member_count && at < size; rank++) {
         const member *m = agent_member(a, rank);
         if (!is_there(m) || m->asked) continue;
-        at += (size_t)snprintf(names + at, sizeof names - at, "%s%s", at ? ", " : "", m->name);
+        at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", m->name);
     }
-    if (a->leaving.coordinates || a->leaving.over || !at) return;
-    log_line("shutdown waits for %s, which %s not asked for it", names,
-             strstr(names, ", ") ? "have" : "has");
-    leaving_set_timer(a, &a->leaving.reminder, remind, REMINDER_S);
 }
 
 void coordinator_asked_on_loop(agent *a, int from, reader *r) {
@@ -133,8 +126,6 @@ void coordinator_asked_on_loop(agent *a, int from, reader *r) {
     agent_member(a, from)->asked = true;
     if (!l->coordinates) {
         coordinator_check_asked_on_loop(a);
-        if (!l->coordinates && !l->reminder.armed)
-            leaving_set_timer(a, &l->reminder, remind, REMINDER_S);
     } else {
         // It has ignored what it was told before it asked.
         leaving_tell_on_loop(a, from, KIND_ALL_ASKED);

@@ -1,6 +1,7 @@
 #include "agent/member_table.h"
 
 #include "agent/admission.h"
+#include "agent/awaits.h"
 #include "agent/deferred.h"
 #include "agent/member_events.h"
 #include "base/log.h"
@@ -102,6 +103,7 @@ void member_table_lose_on_loop(agent *a, int rank, bool left, const gw_error *wh
     m->left = left;
     a->there_count--;
     deferred_drop_on_loop(a, rank);
+    awaits_lost_on_loop(a, rank);
     for (int i = 0; i < a->service_count; i++)
         if (a->services[i].service->lost) a->services[i].service->lost(a, rank);
 }

@@ -123,9 +123,14 @@ typedef struct service {
     void (*joined)(agent *a, int rank);    // it may be sent to from now on
     void (*lost)(agent *a, int rank);      // what waits for it fails with member.why
     void (*writable)(agent *a, int rank);  // less is queued for it, after peers_await_writable
-    void (*leaving)(agent *a);             // the program has asked to leave
     void (*release)(agent *a);  // this worker is leaving: releases what it holds of others
     void (*pending)(const agent *a, pending *out);  // what keeps this worker from leaving
+    // docs/protocol/waits.md.
+    bool (*acts)(const agent *a);       // something runs here that may do what others wait for
+    int (*serves_for)(const agent *a);  // the rank of a worker for which a function runs here; -1
+    // A function runs, or is to run, at |rank| that this worker has called.
+    bool (*has_called)(const agent *a, int rank);
+    bool (*has_unread)(const agent *a, int rank);  // its messages have not done their work yet
     void (*report)(agent *a);  // it leaves; says in the log what others still hold
     void (*stop)(agent *a,
                  const gw_error *why);  // it has left, or is fenced: all that is under way ends

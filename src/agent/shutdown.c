@@ -1,7 +1,19 @@
 // gw_rpc_shutdown and gw_rpc_leave.
+#include "agent/awaits.h"
 #include "agent/leave.h"
 
 #include "base/failpoint.h"
+
+#include <string.h>
+
+#define MS INT64_C(1000000)
+
+// How the program leaves.
+typedef struct way {
+    const char *function;
+    void (*ask)(agent *a);
+    const char *what;  // it waits for
+} way;
 
 // The coordinator's last message must arrive, and so must the last messages of a worker that leaves
 // alone.
@@ -21,26 +33,54 @@ static void see_off(agent *a) {
     wait_until_drained(a, "goodbye to go out");
 }
 
-static void wait_until_over(agent *a, gw_scope *root, void (*ask)(agent *a), const char *what) {
+// SHUT-10: the others have not all called it in time. It leaves as by gw_rpc_leave.
+static void stop_waiting_for_others(agent *a, gw_scope *root, waiter *w, int64_t timeout_ms,
+                                    gw_error *out) {
     leaving *l = &a->leaving;
-    waiter w = { .what = what };
+    int64_t until_ns = env_now_ns(a->env) + ANSWER_S * SECOND;
+    leaving_ask_missing_on_loop(a);
+    while (!l->unasked[0] && !l->over && a->phase == AGENT_ASKED) {
+        w->woken = false;
+        if (!context_wait_on_loop(a, root, w, until_ns)) break;
+    }
+    if (l->over || a->phase != AGENT_ASKED) return;
+    bool is_one = l->unasked[0] && !strstr(l->unasked, ", ");
+    error_set(out, GW_TIMEOUT, "gw_rpc_shutdown: %s %s not called it within %lld ms",
+              l->unasked[0] ? l->unasked : "other workers", is_one ? "has" : "have",
+              (long long)timeout_ms);
+    leaving_stop_on_loop(a);
+    leaving_ask_alone_on_loop(a);
+}
+
+static void wait_until_over(agent *a, gw_scope *root, const way *way, int64_t timeout_ms) {
+    leaving *l = &a->leaving;
+    waiter w = { .what = way->what };
+    gw_error late = { 0 };
+    int64_t until_ns = ENV_NEVER, now_ns = env_now_ns(a->env);
+    if (timeout_ms && timeout_ms < (ENV_NEVER - now_ns) / MS) until_ns = now_ns + timeout_ms * MS;
     l->waiting = &w;
-    ask(a);
+    way->ask(a);
     failpoint("shutdown");
     while (!l->over) {
         w.woken = false;
         w.patient = a->phase == AGENT_ASKED;
-        context_wait_on_loop(a, root, &w, ENV_NEVER);
+        bool is_bound = a->phase == AGENT_ASKED && !l->alone;
+        bool woken = context_wait_on_loop(a, root, &w, is_bound ? until_ns : ENV_NEVER);
+        if (!woken && is_bound && a->phase == AGENT_ASKED && !l->over)
+            stop_waiting_for_others(a, root, &w, timeout_ms, &late);
     }
     l->waiting = NULL;
     see_off(a);
     agent_leave_on_loop(a);
+    if (late.status) scope_fail_with(root, &late);
     if (l->error.status) scope_fail_with(root, &l->error);
 }
 
-static void leave(gw_scope *root, const char *function, void (*ask)(agent *a), const char *what) {
+static void leave(gw_scope *root, const way *way, int64_t timeout_ms) {
+    const char *function = way->function;
     agent *a = root->slots[SCOPE_AGENT].data;
     gw_error error;
+    awaits_note_root(root);
     if (!a) {
         scope_enter(root);  // another thread may be joining
         scope_leave(root);
@@ -66,15 +106,22 @@ static void leave(gw_scope *root, const char *function, void (*ask)(agent *a), c
     } else if (context_check_wait(root, &error)) {
         scope_fail_with(root, &error);
     } else {
-        wait_until_over(a, root, ask, what);
+        wait_until_over(a, root, way, timeout_ms);
     }
     env_leave(a->env);
 }
 
-void gw_rpc_shutdown(gw_scope *root) {
-    leave(root, "gw_rpc_shutdown", leaving_ask_on_loop, "the others to ask for shutdown");
+void gw_rpc_shutdown_with(gw_scope *root, gw_rpc_shutdown_options options) {
+    static const way together = { "gw_rpc_shutdown", leaving_ask_on_loop,
+                                  "the others to call gw_rpc_shutdown" };
+    int64_t timeout_ms = options.timeout_ms > 0 ? options.timeout_ms : GW_NO_TIMEOUT;
+    if (options.timeout_ms < 0)  // it leaves all the same
+        scope_fail(root, GW_INVALID, "gw_rpc_shutdown: a timeout of %lld ms",
+                   (long long)options.timeout_ms);
+    leave(root, &together, timeout_ms);
 }
 
 void gw_rpc_leave(gw_scope *root) {
-    leave(root, "gw_rpc_leave", leaving_ask_alone_on_loop, "what runs to end");
+    static const way alone = { "gw_rpc_leave", leaving_ask_alone_on_loop, "what runs to end" };
+    leave(root, &alone, GW_NO_TIMEOUT);
 }

@@ -37,6 +37,7 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_FAILED_SETTLED] = "failed_settled",
     [MUTATION_ABORT_FORGOTTEN] = "abort_forgotten",
     [MUTATION_DONE_WHILE_REDUCING] = "done_while_reducing",
+    [MUTATION_CALLER_NOT_ASKED] = "caller_not_asked",
     [MUTATION_PART_TWICE] = "part_twice",
     [MUTATION_ENTER_AHEAD] = "enter_ahead",
     [MUTATION_BLOCK_WRITTEN] = "block_written",

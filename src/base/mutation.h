@@ -56,6 +56,9 @@ typedef enum mutation {
     MUTATION_ABORT_FORGOTTEN,      // late gradients of a pass that was aborted begin it again
     MUTATION_DONE_WHILE_REDUCING,  // a part says done before what is late on its worker has come
 
+    // waits
+    MUTATION_CALLER_NOT_ASKED,  // who waits for an idle member does not ask who may still call it
+
     // collectives
     MUTATION_PART_TWICE,     // a large value is added twice, as if it had come again behind a break
     MUTATION_ENTER_AHEAD,    // a member enters more collectives than may be under way

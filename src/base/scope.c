@@ -94,6 +94,9 @@ static void take_on(gw_scope *s, const gw_error *error) {
         if (s->label) error_prefix(e, s->label);
     }
     s->error = e ? e : &last_error;
+    // The scope that has joined a job: the others hear of it, and so does whoever reads the log, even if this
+    // program does not come to the scope's end.
+    if (s->slots[SCOPE_AGENT].data && s->worker) log_error("%s: %s", s->worker, s->error->text);
 }
 
 gw_scope *gw_scope_open(gw_scope *parent) {

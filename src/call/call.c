@@ -85,6 +85,7 @@ static gw_status expect(call *c) {
 // The future is not out any more: its reply came, or will not be known.
 static void forget(gw_future *f) {
     agent *a = f->agent;
+    call_close_await_on_loop(f);
     map_take(&calls_of(a)->out, f->call);
     f->call = 0;
     f->makers = 0;
@@ -176,14 +177,12 @@ static void tell_callee(const gw_future *f) {
     }
 }
 
-bool call_cancel_on_loop(gw_future *f) {
-    gw_error error;
+bool call_end_on_loop(gw_future *f, gw_error error) {
     agent *a = f->agent;
     if (!f->call) return false;
     list_remove(&f->made.link);
     bool withdrawn = f->message && !f->fetches && a->peers &&
                      peers_withdraw(a->peers, f->to, f->message, KIND_WITHDRAWN);
-    error_set(&error, GW_CANCELLED, "cancelled");
     error.outcome = withdrawn ? GW_NOT_DELIVERED : GW_MAY_HAVE_RUN;
     if (withdrawn) {
         forget(f);  // no reply will come
@@ -192,6 +191,12 @@ bool call_cancel_on_loop(gw_future *f) {
     }
     give_up(f, &error);
     return true;
+}
+
+bool call_cancel_on_loop(gw_future *f) {
+    gw_error error;
+    error_set(&error, GW_CANCELLED, "cancelled");
+    return call_end_on_loop(f, error);
 }
 
 static int producer(const gw_future *f) {

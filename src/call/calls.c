@@ -9,6 +9,7 @@
 #include "call/server.h"
 
 #include <stddef.h>
+#include <string.h>
 
 // ---- Life ---------------------------------------------------------------------------------------
 
@@ -140,6 +141,47 @@ static void list_pending(const agent *a, pending *out) {
     pending_add(out, "awaits", count_promises(a), "promise", "promises");
 }
 
+// The library's own functions do nothing that others wait for: they only wait for it themselves.
+static bool is_own(const char *function) {
+    return strncmp(function, "gw.", 3) == 0;
+}
+
+// What its body has returned is completed by something else.
+static const served_call *find_acting(const agent *a) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&calls_of(a)->served, &i));) {
+        const served_call *s = e->value;
+        if (s->state < SERVED_RESULT && !is_own(s->header.function)) return s;
+    }
+    return NULL;
+}
+
+static bool acts(const agent *a) {
+    return find_acting(a);
+}
+
+static int serves_for(const agent *a) {
+    const served_call *s = find_acting(a);
+    return s ? s->caller : -1;
+}
+
+static bool has_called(const agent *a, int rank) {
+    if (rank < 0 || rank >= a->member_count) return false;
+    list_each(l, &call_peer_of(a, rank)->calls) {
+        const gw_future *f = list_entry(l, gw_future, sibling);
+        if (!f->fetches && !is_own(f->function)) return true;
+    }
+    return false;
+}
+
+static bool has_unread(const agent *a, int rank) {
+    list_each(l, &call_peer_of(a, rank)->served) {
+        const served_call *s = list_entry(l, served_call, sibling);
+        if (s->state < SERVED_RUNNING && is_own(s->header.function)) return true;
+    }
+    return false;
+}
+
 const service call_service = {
     .name = "call",
     .kind_first = KIND_REQUEST,
@@ -155,6 +197,10 @@ const service call_service = {
     .lost = lost,
     .writable = flow_resume_on_loop,
     .pending = list_pending,
+    .acts = acts,
+    .serves_for = serves_for,
+    .has_called = has_called,
+    .has_unread = has_unread,
     .stop = stop,
     .free = free_calls,
 };

@@ -6,6 +6,7 @@
 #ifndef COLLECTIVE_AGREE_H
 #define COLLECTIVE_AGREE_H
 
+#include "agent/awaits.h"
 #include "collective/decision.h"
 
 typedef enum agreement_kind { AGREE_NOT_COME, AGREE_FLAGS, AGREE_REFORM } agreement_kind;
@@ -24,6 +25,7 @@ typedef struct proposal {
 typedef struct agreement_call {
     list_node link;
     gw_group *group;  // one count
+    await await;      // of the other members
     proposal own;
     timer deadline;
     bool is_late;
@@ -97,7 +99,7 @@ bool agree_unknown_received_on_loop(agent *a, int from, uint8_t kind, const grou
                                     reader in, bool *out_keeps);
 bool agree_names_unknown(const agent *a, const message *m);
 void agree_lost_on_loop(gw_group *g, int index);
-void agree_leaving_on_loop(gw_group *g);  // the program has asked to leave, or closes |g|
+void agree_leaving_on_loop(gw_group *g);  // its program will not agree, or closes |g|
 void agree_stop_on_loop(gw_group *g, const gw_error *why);
 void agree_free(gw_group *g);
 

@@ -4,7 +4,6 @@
 #include "base/status.h"
 #include "base/value.h"
 #include "collective/agree.h"
-#include "collective/collective.h"
 
 #define RELEASE_NS INT64_C(30000000000)  // GRP-18
 
@@ -19,6 +18,7 @@ static void free_call(agreement_call *c) {
 void agree_finish_call_on_loop(agreement_call *c, decision *d, const gw_error *error) {
     gw_group *g = c->group;
     env_set_timer(g->agent->env, &c->deadline, ENV_NEVER);
+    awaits_close_on_loop(&c->await);
     list_remove(&c->link);
     if (error) c->error = *error;
     c->result = d ? decision_retain(d) : NULL;
@@ -76,7 +76,7 @@ static void fire_deadline(timer *t) {
 static gw_status check_agrees(gw_group *g, agreement_kind what, gw_error *error) {
     const agent *a = g->agent;
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "an agreement", error);
-    if (collective_check_enters(a, error)) return error->status;
+    if (awaits_check_acts_on_loop(a, error)) return error->status;
     if (g->is_over)
         return error_set(error, GW_WRONG_STATE, "group \"%s\" was re-formed: use the new one",
                          g->name);
@@ -95,14 +95,34 @@ static gw_status check_agrees(gw_group *g, agreement_kind what, gw_error *error)
     return spares ? GW_OK : error->status;
 }
 
-static gw_status start_on_loop(agreement_call *c, int64_t after_ns, gw_error *error) {
+// Those that have not proposed, and those that have: their programs wait, so that they are not idle.
+static int next_member(const await *w, int *at) {
+    const gw_group *g = list_entry(w, const agreement_call, await)->group;
+    for (; *at < g->count; ++*at)
+        if (*at != g->self && !g->agreements->is_out[*at]) return g->members[(*at)++].rank;
+    return -1;
+}
+
+// GRP-18: it says itself to all that it is absent, unless it has proposed meanwhile.
+static void dismiss(await *w, int rank, const gw_error *why) {
+    gw_group *g = list_entry(w, agreement_call, await)->group;
+    (void)why;
+    agree_send_on_loop(g->agent, rank,
+                       agree_message_on_loop(g, KIND_DISMISS, agree_number(g->agreements)));
+}
+
+static const await_class await_of_members = { .next = next_member, .end = dismiss };
+
+static gw_status start_on_loop(agreement_call *c, gw_scope *s, int64_t after_ns, gw_error *error) {
     gw_group *g = c->group;
+    agent *a = g->agent;
     gw_status status = check_agrees(g, (agreement_kind)c->own.what, error);
     if (status) return status;
     handle_retain(g);
     c->deadline.fire = fire_deadline;
     arm(c, after_ns);
     list_append(&g->agreements->calls, &c->link);
+    awaits_open_on_loop(a, &c->await, &await_of_members, a->rank, awaits_caller_on_loop(a, s));
     propose_if_first(c);
     return GW_OK;
 }
@@ -134,7 +154,7 @@ static void start_failed(gw_scope *s, agreement_call *c) {
     error_prefix(&error, group_member_name(c->group, c->group->self));
     error_keep(&c->own.error, &error);
     c->is_late = true;
-    if (start_on_loop(c, RELEASE_NS, &ignored)) free_call(c);
+    if (start_on_loop(c, s, RELEASE_NS, &ignored)) free_call(c);
     env_leave(e);  // |c| may be over, in a group of one
 }
 
@@ -144,7 +164,7 @@ static decision *wait_for(gw_scope *s, agreement_call *c, int64_t timeout_ms) {
     waiter w = { .what = "an agreement", .patient = true };
     c->waiting = &w;
     env_enter(g->agent->env);
-    gw_status status = start_on_loop(c, time_left_ns(s, g, timeout_ms), &error);
+    gw_status status = start_on_loop(c, s, time_left_ns(s, g, timeout_ms), &error);
     bool is_done = !status && (c->is_done || context_wait_on_loop(g->agent, s, &w, ENV_NEVER));
     if (!status && !is_done && !c->is_done) {
         if (!context_check_cancelled(s, &error))
@@ -166,6 +186,7 @@ decision *agree_call(gw_scope *s, gw_group *g, const char *what, const proposal 
                      int64_t timeout_ms) {
     gw_error error;
     bool failed = s->error;
+    awaits_note_root(s);
     if (!failed && context_check_wait(s, &error)) {
         error_prefix(&error, what);
         scope_fail_with(s, &error);

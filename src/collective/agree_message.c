@@ -125,18 +125,20 @@ static void take_question(gw_group *g, int from, const group_header *h) {
 static void answer_absent(gw_group *g, int from, uint8_t kind, const group_header *h) {
     bool is_over = g->agreements && h->number <= g->agreements->released;
     uint8_t answer = kind == KIND_DECIDED ? KIND_STORED : is_over ? KIND_RELEASED : KIND_ABSENT;
-    if (kind == KIND_PROPOSE || kind == KIND_ASK || kind == KIND_DECIDED)
+    if (kind == KIND_PROPOSE || kind == KIND_ASK || kind == KIND_DECIDED || kind == KIND_DISMISS)
         agree_answer_on_loop(g->agent, g->members[from].rank, answer, h);
 }
 
-static bool has_left(gw_group *g) {
-    bool has_calls = g->agreements && !list_is_empty(&g->agreements->calls);
-    return g->is_absent || (g->agent->phase > AGENT_SERVING && !has_calls);
+// Somebody waits for this member, of which nothing comes any more: GRP-18.
+static void take_dismissal(gw_group *g, const group_header *h) {
+    agreements *x = g->agreements;
+    if (h->number != agree_number(x) || !awaits_is_idle_on_loop(g->agent)) return;
+    agree_leaving_on_loop(g);
 }
 
 bool agree_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h,
                             reader *in) {
-    if (has_left(g) && kind != KIND_ABSENT) {
+    if (g->is_absent && kind != KIND_ABSENT) {
         answer_absent(g, from, kind, h);
         return true;
     }
@@ -159,6 +161,7 @@ bool agree_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
         }
         break;
     case KIND_RELEASED: valid = take_release(g, h, in); break;
+    case KIND_DISMISS: take_dismissal(g, h); break;
     default: agree_is_out_on_loop(g, from);
     }
     group_release_on_loop(g);
@@ -200,12 +203,15 @@ bool agree_unknown_received_on_loop(agent *a, int from, uint8_t kind, const grou
     case KIND_ASK:
         if (was && h->number <= was->released)
             agree_answer_on_loop(a, from, KIND_RELEASED, h);
-        else if (was || a->phase > AGENT_SERVING)
+        else if (was)
             agree_answer_on_loop(a, from, KIND_ABSENT, h);
         else if (kind == KIND_ASK)
             answer_not_come(a, from, h);
         else
             *out_keeps = true;
+        return true;
+    case KIND_DISMISS:
+        if (awaits_is_idle_on_loop(a)) agree_answer_on_loop(a, from, KIND_ABSENT, h);
         return true;
     case KIND_DECIDED: return unknown_decided(a, from, h, &in, was, out_keeps);
     case KIND_RELEASED: *out_keeps = !was && !knock_released_on_loop(a, h); return true;

@@ -260,6 +260,7 @@ static gw_group *add_group(gw_scope *s, agent *a, gw_group *g) {
 
 static gw_group *open_group(gw_scope *s, const gw_worker *workers, int count,
                             gw_group_open_options o, const char *title) {
+    awaits_note_root(s);
     agent *a = s->error ? NULL : agent_of(s);
     if (!a || !check_members(s, a, workers, count) || !check_options(s, o)) return &group_poison;
     return add_group(s, a, make_group(a, workers, count, o, title));

@@ -27,7 +27,8 @@ enum {
     KIND_KNOCK,
     KIND_WHERE,
     KIND_HERE,
-    GROUP_KIND_LAST = KIND_HERE
+    KIND_DISMISS,
+    GROUP_KIND_LAST = KIND_DISMISS
 };
 
 typedef struct run run;

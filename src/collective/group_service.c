@@ -4,7 +4,6 @@
 #include "collective/agree.h"
 #include "collective/answer.h"
 #include "collective/backward.h"
-#include "collective/collective.h"
 #include "collective/groups_state.h"
 #include "collective/backend_run.h"
 #include "collective/where.h"
@@ -42,14 +41,6 @@ void group_refuse_list_on_loop(gw_group *g, int from) {
               agent_member(g->agent, from)->name, g->agent->name);
     verdict_send_break_on_loop(g, from, &error);
     group_break_on_loop(g, &error);
-}
-
-// GRP-8: if this worker's program has asked to leave.
-static void excuse(gw_group *g, uint64_t key, uint64_t number) {
-    gw_error error;
-    if (!collective_check_enters(g->agent, &error)) return;
-    error.status = GW_DISCONNECTED;
-    group_report_on_loop(g, key, number, &error);
 }
 
 // Of a group that is not open here: kept until it is.
@@ -144,7 +135,6 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     status = early_keep_on_loop(a, &g->early, from, kind, h, p, error);
     if (status == GW_NO_MEMORY) early_dropped_on_loop(a, from, g, h, error);
     if (status) return status == GW_NO_MEMORY ? GW_OK : status;
-    excuse(g, h->key, h->number);
     if (key_is_once(h->key)) backward_awaited_on_loop(g, h->key);
     answer_enters_on_loop(g);
     return GW_OK;
@@ -320,17 +310,12 @@ static void joined(agent *a, int rank) {
     knock_joined_on_loop(a, rank);
 }
 
-static void tell_excuses(agent *a) {
+// What waits to enter will do so.
+static bool acts(const agent *a) {
     map_entry *e;
-    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
-        gw_group *g = e->value;
-        list_each(l, &g->early) {
-            const early_message *m = list_entry(l, early_message, link);
-            excuse(g, m->header.key, m->header.number);
-            if (g->broken.status) break;  // for want of memory: the list is gone
-        }
-        agree_leaving_on_loop(g);
-    }
+    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));)
+        if (((const gw_group *)e->value)->waiting_count) return true;
+    return false;
 }
 
 static void list_pending(const agent *a, pending *out) {
@@ -388,10 +373,10 @@ const service group_service = {
     .find_table = find_table,
     .names_unknown = names_unknown,
     .takes_incomplete = takes_incomplete,
-    .leaving = tell_excuses,
     .joined = joined,
     .lost = lost,
     .pending = list_pending,
+    .acts = acts,
     .stop = stop,
     .close = close_groups,
     .free = free_state,

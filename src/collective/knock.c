@@ -26,6 +26,7 @@ typedef struct knocking {
     group_header about;  // the group and number that it is of
     timer again;
     bool is_released;
+    await await;  // of any other worker
     gw_error error;
 } knocking;
 
@@ -248,9 +249,28 @@ static int64_t until_ns(gw_scope *s, const agent *a, int64_t timeout_ms) {
     return end_ns;
 }
 
-static gw_status begin_on_loop(agent *a, knocking *k, gw_error *error) {
+static int next_other(const await *w, int *at) {
+    const agent *a = w->agent;
+    if (*at == a->rank) ++*at;
+    return *at < a->member_count ? (*at)++ : -1;
+}
+
+static void end_await(await *w, int rank, const gw_error *why) {
+    knocking *k = list_entry(w, knocking, await);
+    (void)rank;
+    error_set(&k->error, GW_DISCONNECTED,
+              "gw_group_knock: nobody can let %s into group \"%s\" any more: %s", k->agent->name,
+              k->name, why->text);
+    awaits_close_on_loop(w);
+    if (!k->waiter.woken) env_wake(k->agent->env, &k->waiter);
+}
+
+static const await_class await_of_others = { .any = true, .next = next_other, .end = end_await };
+
+static gw_status begin_on_loop(gw_scope *s, agent *a, knocking *k, gw_error *error) {
     gw_status status = check_on_loop(a, k->name, error);
     if (status) return status;
+    awaits_open_on_loop(a, &k->await, &await_of_others, a->rank, awaits_caller_on_loop(a, s));
     list_append(&groups_of(a)->knockings, &k->link);
     tell_all(a, k->name, true);
     return GW_OK;
@@ -271,6 +291,7 @@ static gw_status wait_on_loop(gw_scope *s, agent *a, knocking *k, int64_t timeou
 
 static void end_on_loop(agent *a, knocking *k) {
     list_remove(&k->link);
+    awaits_close_on_loop(&k->await);
     env_set_timer(a->env, &k->again, ENV_NEVER);
     tell_all(a, k->name, false);
     decision_release(k->stored);
@@ -287,7 +308,7 @@ gw_group *gw_group_knock_with(gw_scope *s, const char *name, gw_knock_options op
                    .again.fire = ask_again,
                    .waiter = { .what = "being let in", .patient = true } };
     env_enter(a->env);
-    gw_status status = begin_on_loop(a, &k, &error);
+    gw_status status = begin_on_loop(s, a, &k, &error);
     if (!status) {
         status = wait_on_loop(s, a, &k, options.timeout_ms, &error);
         if (status && k.stored) refuse(a, k.stored);

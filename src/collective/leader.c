@@ -1,6 +1,7 @@
 // The leader's side of collectives: rounds, and the participants that have come to them.
 #include "collective/collective.h"
 
+#include "agent/awaits.h"
 #include "base/args.h"
 #include "base/log.h"
 #include "base/mem.h"
@@ -10,16 +11,13 @@
 #include <stdio.h>
 #include <string.h>
 
-// COL-6.
-#define EXPECT_NS INT64_C(500000000)
-#define EXPECT_AGAIN_NS INT64_C(10000000000)
-
 // A participant of a round.
 typedef struct participant {
     canceller gave_up;
     struct round *round;
     gw_future *future;  // one count; NULL: has not come
     result *value;      // one count
+    await await;        // of those that have not come
 } participant;
 
 struct round {
@@ -27,7 +25,6 @@ struct round {
     collective_kind kind;
     int missing;
     timer timer;
-    timer expecting;
     participant participants[];  // in the order of the group's ranks
 };
 
@@ -35,7 +32,7 @@ static const char *const names[] = { "gw.all_gather", "gw.barrier" };
 
 // ---- Rounds -------------------------------------------------------------------------------------
 
-bool collective_has_come(const round *r, int index) {
+static bool has_come(const round *r, int index) {
     return r->participants[index].future != NULL;
 }
 
@@ -45,9 +42,10 @@ static round *take_round(collective_group *m) {
     m->current = NULL;
     m->over++;
     if (r->timer.armed) env_set_timer(e, &r->timer, ENV_NEVER);
-    if (r->expecting.armed) env_set_timer(e, &r->expecting, ENV_NEVER);
-    for (int i = 0; i < m->count; i++)
+    for (int i = 0; i < m->count; i++) {
+        awaits_close_on_loop(&r->participants[i].await);
         if (r->participants[i].future) r->participants[i].future->on_cancel = NULL;
+    }
     return r;
 }
 
@@ -70,14 +68,6 @@ static void fail_round(collective_group *m, const gw_error *error) {
     end_round(take_round(m), result_of_error(error));
 }
 
-void collective_fail_excused_on_loop(collective_group *m) {
-    int index = m->current ? collective_find_excused(m) : -1;
-    gw_error error;
-    if (index < 0) return;
-    collective_excused_error(m, index, &error);
-    fail_round(m, &error);
-}
-
 // "w3, w5 and 2 more".
 static void name_missing(const round *r, char *out, size_t size) {
     const collective_group *m = r->group;
@@ -85,7 +75,7 @@ static void name_missing(const round *r, char *out, size_t size) {
     int left = r->missing;
     out[0] = '\0';
     for (int i = 0; i < m->count; i++) {
-        if (collective_has_come(r, i)) continue;
+        if (has_come(r, i)) continue;
         const char *name = collective_name_of(m, i);
         if (at + strlen(name) + 32 > size) break;
         at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", name);
@@ -103,12 +93,25 @@ static void time_out(timer *t) {
     fail_round(r->group, &error);
 }
 
-static void expect(timer *t) {
-    const round *r = list_entry(t, round, expecting);
-    collective_expect_on_loop(r->group);
-    env *e = r->group->agent->env;
-    env_set_timer(e, t, env_now_ns(e) + EXPECT_AGAIN_NS);
+// COL-6.
+static int next_missing(const await *w, int *at) {
+    const round *r = list_entry(w, const participant, await)->round;
+    while (*at < r->group->count && has_come(r, *at)) ++*at;
+    return *at < r->group->count ? (int)r->group->members[(*at)++].rank : -1;
 }
+
+// Those that come to it later hear the same.
+static void end_await(await *w, int rank, const gw_error *why) {
+    collective_group *m = list_entry(w, participant, await)->round->group;
+    gw_error error = *why;
+    (void)rank;
+    if (!m->why || m->why_last != m->over) m->why_first = m->over + 1;
+    m->why_last = m->over + 1;
+    error_keep(&m->why, why);
+    fail_round(m, &error);
+}
+
+static const await_class await_of_missing = { .next = next_missing, .end = end_await };
 
 static void gave_up(canceller *c) {
     participant *x = list_entry(c, participant, gave_up);
@@ -130,14 +133,13 @@ static gw_status check_members(const collective_group *m, gw_error *error) {
     return GW_OK;
 }
 
-static gw_status check_excused(const collective_group *m, gw_error *error) {
-    int excused = collective_find_excused(m);
-    return excused < 0 ? GW_OK : collective_excused_error(m, excused, error);
-}
-
 // Finds or opens the round |number|, and ends the rounds before it.
 static gw_status find_round(collective_group *m, collective_kind kind, uint64_t number, int index,
                             round **out, gw_error *error) {
+    if (m->why && number >= m->why_first && number <= m->why_last) {
+        *error = *error_kept(m->why);
+        return error->status;
+    }
     if (number <= m->over)
         return error_set(error, GW_TIMEOUT, "the others have gone on without %s",
                          collective_name_of(m, index));
@@ -155,8 +157,6 @@ static gw_status find_round(collective_group *m, collective_kind kind, uint64_t 
         m->current->kind = kind;
         m->current->missing = m->count;
         m->current->timer.fire = time_out;
-        m->current->expecting.fire = expect;
-        env_set_timer(m->agent->env, &m->current->expecting, env_now_ns(m->agent->env) + EXPECT_NS);
     }
     *out = m->current;
     if ((*out)->participants[index].future)
@@ -169,7 +169,8 @@ static gw_status find_round(collective_group *m, collective_kind kind, uint64_t 
     return GW_MISMATCH;
 }
 
-static void add_participant(round *r, int index, gw_future *f, result *value, int64_t timeout_ns) {
+static void add_participant(round *r, int index, gw_future *f, result *value,
+                            const collective_request *request) {
     agent *a = r->group->agent;
     participant *x = &r->participants[index];
     *x = (participant){
@@ -178,7 +179,8 @@ static void add_participant(round *r, int index, gw_future *f, result *value, in
     f->makers = 1;
     f->on_cancel = &x->gave_up;
     r->missing--;
-    int64_t due_ns;
+    awaits_open_on_loop(a, &x->await, &await_of_missing, request->caller, request->called_by);
+    int64_t due_ns, timeout_ns = request->timeout_ns;
     if (timeout_ns < 0 || __builtin_add_overflow(env_now_ns(a->env), timeout_ns, &due_ns)) return;
     if (!r->timer.armed || due_ns < r->timer.due_ns) env_set_timer(a->env, &r->timer, due_ns);
 }
@@ -194,10 +196,9 @@ static gw_status enter(agent *a, const collective_request *x, gw_future *f, resu
                          LIMIT_COLLECTIVE_GROUPS);
     int index = collective_index_of(m, x->caller);
     gw_status status = check_members(m, error);
-    if (!status) status = check_excused(m, error);
     if (!status) status = find_round(m, x->kind, x->number, index, &r, error);
     if (status) return status;
-    add_participant(r, index, f, value, x->timeout_ns);
+    add_participant(r, index, f, value, x);
     if (r->missing == 0) *out_full = take_round(m);
     return GW_OK;
 }
@@ -210,6 +211,8 @@ static gw_status read_request(agent *a, gw_scope *s, const gw_args *args, collec
     out->number = (uint64_t)gw_arg_int(s, args, 1);
     out->timeout_ns = gw_arg_int(s, args, 2);
     out->caller = args->caller.rank;
+    int64_t called_by = gw_arg_int(s, args, 4);
+    out->called_by = called_by >= 0 && called_by < LIMIT_WORKERS ? (int)called_by : -1;
     if (s->error) {
         *error = *s->error;
         return error->status;
@@ -271,7 +274,7 @@ static gw_value barrier(gw_scope *s, const gw_args *a) {
     return run_collective(s, a, COLLECTIVE_BARRIER);
 }
 
-#define TAKES_COLLECTIVE TAKES(1 << GW_BYTES, 1 << GW_INT, 1 << GW_INT, TAKES_ANY)
+#define TAKES_COLLECTIVE TAKES(1 << GW_BYTES, 1 << GW_INT, 1 << GW_INT, TAKES_ANY, 1 << GW_INT)
 static const function collective_functions[] = {
     { .name = (char *)"gw.all_gather",
       .where = GW_INLINE,
@@ -309,6 +312,14 @@ static void stop(agent *a, const gw_error *why) {
     for (collective_group *m; (m = find_open(a, -1));) fail_round(m, why);
 }
 
+// A thread of this worker is inside, and may have sent what has not come.
+static bool acts(const agent *a) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(collective_groups_of(a), &i));)
+        if (((const collective_group *)e->value)->inside) return true;
+    return false;
+}
+
 // ---- The service --------------------------------------------------------------------------------
 
 static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
@@ -320,7 +331,10 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
 static void free_groups(void *state) {
     map *groups = state;
     map_entry *e;
-    for (size_t i = 0; (e = map_next(groups, &i));) mem_free(e->value);
+    for (size_t i = 0; (e = map_next(groups, &i));) {
+        error_forget(&((collective_group *)e->value)->why);
+        mem_free(e->value);
+    }
     map_fini(groups);
     mem_free(groups);
 }
@@ -329,12 +343,9 @@ static const function *const functions[] = { collective_functions, NULL };
 
 const service collective_service = {
     .name = "collective",
-    .kind_first = KIND_EXPECT,
-    .kind_last = KIND_EXCUSE,
     .functions = functions,
     .open = open,
-    .received = collective_received,
-    .leaving = collective_leaving,
+    .acts = acts,
     .lost = lost,
     .stop = stop,
     .free = free_groups,

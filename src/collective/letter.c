@@ -1,5 +1,6 @@
 // Letters: what one member of a group sends to another, matched by sender and tag. A letter is a call
 // that returns once the receiver has taken it, so that bounds, deadlines and losses are those of calls.
+#include "agent/awaits.h"
 #include "base/args.h"
 #include "base/mem.h"
 #include "base/value.h"
@@ -15,6 +16,7 @@ enum { ANY_MEMBER = -1 };
 // A letter that nobody has asked for yet, or a member that waits for one.
 typedef struct letter {
     list_node link;
+    await await;  // of who waits
     canceller gave_up;
     agent *agent;
     uint64_t group, list;
@@ -53,6 +55,7 @@ static letter *find(list_node *list, const letter *other, bool other_is_sent) {
 
 static void free_letter(letter *x) {
     list_remove(&x->link);
+    awaits_close_on_loop(&x->await);
     if (x->told_in) group_release_on_loop(x->told_in);
     x->future->makers--;
     future_release_on_loop(x->future);
@@ -97,6 +100,30 @@ static void gave_up(canceller *c) {
     free_letter(list_entry(c, letter, gave_up));
 }
 
+// ---- Waiting for a program ----------------------------------------------------------------------
+
+static int next_sender(const await *w, int *at) {
+    const letter *x = list_entry(w, const letter, await);
+    return (*at)++ ? -1 : x->from;
+}
+
+static int next_of_any(const await *w, int *at) {
+    const gw_group *g = list_entry(w, const letter, await)->told_in;
+    if (*at == g->self) ++*at;  // a letter to oneself is sent by whoever waits, or has been
+    return *at < g->count ? g->members[(*at)++].rank : -1;
+}
+
+static void end_await(await *w, int rank, const gw_error *why) {
+    gw_error error = *why;
+    (void)rank;
+    error_prefix(&error,
+                 list_entry(w, letter, await)->from == ANY_MEMBER ? "gw_recv_any" : "gw_recv");
+    complete(list_entry(w, letter, await), result_of_error(&error));
+}
+
+static const await_class await_of_one = { .next = next_sender, .end = end_await };
+static const await_class await_of_any = { .any = true, .next = next_of_any, .end = end_await };
+
 // Takes |x|, whose future is new.
 static void post(letter *x, bool is_sent) {
     letters *all = letters_of(x->agent);
@@ -137,6 +164,7 @@ static gw_value letter_body(gw_scope *s, const gw_args *args) {
 
 static bool check_peer(gw_scope *s, const char *what, const gw_group *g, int rank) {
     group_check_live(g);
+    awaits_note_root(s);
     if (s->error) return false;
     if (!g || g == &group_poison)
         scope_fail(s, GW_INVALID, "%s: %s", what,
@@ -176,6 +204,7 @@ gw_future *gw_isend_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
     gw_future *f = gw_rpc_async_with(s, gw_to_rank(g->members[to].rank), "gw.send",
                                      (gw_values){ 4, args }, how);
     gw_drop(s, brought);
+    call_needs_program(s, f);
     return f;
 }
 
@@ -217,9 +246,11 @@ static gw_future *receive(gw_scope *s, gw_group *g, int from, gw_letter_options 
                    .future = handle_retain(f) };
     env_enter(a->env);
     gw_status status = check_source(g, from, &error);
-    if (!status)
+    if (!status) {
+        awaits_open_on_loop(a, &x->await, from == ANY_MEMBER ? &await_of_any : &await_of_one,
+                            a->rank, awaits_caller_on_loop(a, s));
         post(x, false);
-    else
+    } else
         future_release_on_loop(x->future);
     env_leave(a->env);
     if (!status) return f;

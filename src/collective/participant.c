@@ -1,4 +1,5 @@
 // The participant's side of collectives: gw_rpc_all_gather and gw_rpc_barrier.
+#include "agent/awaits.h"
 #include "call/call.h"
 #include "collective/collective.h"
 
@@ -39,11 +40,11 @@ static bool sort_ranks(gw_scope *s, agent *a, const gw_worker *workers, int coun
 
 // This thread is inside from here on. NULL with |s| failed.
 static collective_group *enter_group(gw_scope *s, agent *a, const uint32_t *ranks, int count,
-                                     uint64_t *out_number) {
+                                     uint64_t *out_number, int *out_called_by) {
     gw_error error;
     collective_group *m = NULL;
     env_enter(a->env);
-    gw_status status = collective_check_enters(a, &error);
+    gw_status status = awaits_check_acts_on_loop(a, &error);
     if (!status && !(m = collective_group_of_on_loop(a, ranks, count)))
         error_set(&error, GW_LIMIT,
                   "no memory for a collective, or collectives of more than %d groups",
@@ -51,6 +52,7 @@ static collective_group *enter_group(gw_scope *s, agent *a, const uint32_t *rank
     if (m) {
         m->inside++;
         *out_number = ++m->entered;
+        *out_called_by = awaits_caller_on_loop(a, s);
     }
     env_leave(a->env);
     if (!m) scope_fail_with(s, &error);
@@ -59,7 +61,7 @@ static collective_group *enter_group(gw_scope *s, agent *a, const uint32_t *rank
 
 static void leave_group(agent *a, collective_group *m) {
     env_enter(a->env);
-    if (--m->inside == 0) collective_left_on_loop(m);
+    if (--m->inside == 0) awaits_check_on_loop(a);
     env_leave(a->env);
 }
 
@@ -70,13 +72,15 @@ static void extend(call *c) {
 static gw_list *enter(gw_scope *s, agent *a, const char *function, const uint32_t *ranks, int count,
                       gw_value v) {
     uint64_t number = 0;
-    collective_group *m = enter_group(s, a, ranks, count, &number);
+    int called_by = -1;
+    collective_group *m = enter_group(s, a, ranks, count, &number, &called_by);
     if (!m) return gw_list_open(s);
     call c;
     int64_t timeout_ns = call_time_left_ns(s, GW_OPTIONS(gw_call_options));
     const gw_value args[] = { gw_value_of_bytes(ranks, (size_t)count * sizeof *ranks),
-                              gw_value_of_int((int64_t)number), gw_value_of_int(timeout_ns), v };
-    call_init(&c, s, GW_OPTIONS(gw_call_options), gw_to_rank(ranks[0]), function, 4, args, true);
+                              gw_value_of_int((int64_t)number), gw_value_of_int(timeout_ns), v,
+                              gw_value_of_int(called_by) };
+    call_init(&c, s, GW_OPTIONS(gw_call_options), gw_to_rank(ranks[0]), function, 5, args, true);
     extend(&c);
     gw_value all = call_sync(&c, s);
     call_fini(&c);
@@ -93,6 +97,7 @@ static int index_of(const uint32_t *ranks, int rank) {
 static gw_list *run_collective(gw_scope *s, const char *function, const gw_worker *workers,
                                int count, gw_value v) {
     gw_error error;
+    awaits_note_root(s);
     agent *a = s->error ? NULL : agent_of(s);
     if (!a) return gw_list_open(s);
     if (context_check_wait(s, &error)) {

@@ -27,6 +27,7 @@ static bool check_key(gw_scope *s, const char *what, uint64_t key) {
 
 bool request_is_usable(gw_scope *s, gw_group *g, const char *what, uint64_t key) {
     group_check_live(g);
+    awaits_note_root(s);
     if (!check_key(s, what, key)) return false;
     if (!g || g == &group_poison) {
         scope_fail(s, GW_INVALID, "%s: %s", what,

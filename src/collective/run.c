@@ -174,7 +174,7 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
         return GW_OK;
     }
     m->entered = true;
-    r->enters_missing--;
+    if (--r->enters_missing == 0) awaits_close_on_loop(&r->await);
     gw_status status = GW_OK;
     if (holds)
         status = take_value(r, m, p, in, error);
@@ -217,6 +217,7 @@ gw_status run_received_on_loop(run *r, int from, incoming *p, uint8_t kind, gw_e
 // ---- The end ------------------------------------------------------------------------------------
 
 static void leave_group(run *r) {
+    awaits_close_on_loop(&r->await);
     r->state = RUN_OVER;
     list_remove(&r->link);
     series_leave_on_loop(r->group, r->sequence);
@@ -273,6 +274,7 @@ static void drain(run *r, const gw_error *error) {
     gw_error full;
     history_end_on_loop(r, error->status);
     stop_waiting(r);
+    awaits_close_on_loop(&r->await);
     r->state = RUN_DRAINING;
     list_remove(&r->link);
     list_append(&g->draining, &r->link);
@@ -304,6 +306,7 @@ void run_fail_on_loop(run *r, const gw_error *error) {
         r->group->run_count--;
     else
         r->group->waiting_count--;
+    awaits_close_on_loop(&r->await);
     bool is_done = r->state == RUN_DONE;
     r->state = RUN_OVER;
     list_remove(&r->link);

@@ -8,6 +8,7 @@
 #ifndef COLLECTIVE_RUN_H
 #define COLLECTIVE_RUN_H
 
+#include "agent/awaits.h"
 #include "collective/group.h"
 #include "future/future.h"
 
@@ -86,6 +87,8 @@ struct run {
     list_node promised;  // arrivals with futures in them that have not resolved
     int enters_missing;
     int64_t began_ns;
+    int caller;   // for whom it was called; -1
+    await await;  // of the partners that have not entered
     timer timer;
     gw_future *future;  // one count
     canceller cancelled;
@@ -174,6 +177,7 @@ void run_drained_on_loop(run *r);
 gw_status run_received_on_loop(run *r, int from, incoming *p, uint8_t kind, gw_error *error);
 // Its partners are, or are no longer, waited for.
 void run_await_partners_on_loop(const run *r, bool awaits);
+void run_await_programs_on_loop(run *r);  // run_await.c: of those that have not entered
 
 // run_start.c: whether the program knows of the verdict that |t| waits for: what it calls then comes
 // behind that.

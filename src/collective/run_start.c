@@ -4,7 +4,6 @@
 #include "agent/context.h"
 #include "base/mutation.h"
 #include "collective/answer.h"
-#include "collective/collective.h"
 #include "collective/groups_state.h"
 #include "collective/history.h"
 #include "collective/where.h"
@@ -108,6 +107,7 @@ static void enter(run *r) {
     history_begin_on_loop(r);
     arm(r);
     run_await_partners_on_loop(r, true);
+    run_await_programs_on_loop(r);
     if (future_result(r->future)) report_cancelled(r);
     take_early(r);
 }
@@ -158,7 +158,7 @@ static gw_status check_enters(const gw_group *g, gw_error *error) {
         return error->status;
     }
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a collective", error);
-    return collective_check_enters(a, error);
+    return awaits_check_acts_on_loop(a, error);
 }
 
 // GRP-6: what this member did not come to, or does not know of, has ended with an error.
@@ -256,6 +256,7 @@ gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request) {
     }
     gw_future *f = handle_retain(r->future);
     env_enter(g->agent->env);
+    r->caller = awaits_caller_on_loop(g->agent, s);
     gw_status status = start_on_loop(r, request->options.key, &error);
     bool works = !status && r->works;  // any thread that has the loop may from here on
     env_leave(g->agent->env);

@@ -251,7 +251,19 @@ gw_status future_follow_on_loop(gw_future *out, gw_future *in, gw_error *error) 
 typedef struct futures {
     list_node unresolved;  // of gw_future, by |sibling|
     list_node lost;        // the same, of lost.c
+    uint32_t then_count;   // functions that are to run after a future
 } futures;
+
+void futures_count_then_on_loop(agent *a, int more) {
+    futures *x = agent_state(a, &future_service);
+    x->then_count += (uint32_t)more;
+    if (more < 0) leaving_check_on_loop(a);
+}
+
+static bool acts(const agent *a) {
+    const futures *x = agent_state(a, &future_service);
+    return x->then_count;
+}
 
 list_node *futures_unresolved(const agent *a) {
     futures *x = agent_state(a, &future_service);
@@ -266,7 +278,7 @@ list_node *futures_lost(const agent *a) {
 static gw_status open_futures(agent *a, const gw_rpc_options *options, void **state,
                               gw_error *error) {
     (void)a, (void)options;
-    futures *x = mem_alloc(sizeof *x);
+    futures *x = mem_calloc(sizeof *x);
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for futures");
     list_init(&x->unresolved);
     list_init(&x->lost);
@@ -291,6 +303,7 @@ static void free_futures(void *state) {
 const service future_service = { .name = "future",
                                  .open = open_futures,
                                  .lost = futures_lost_on_loop,
+                                 .acts = acts,
                                  .stop = stop_futures,
                                  .free = free_futures };
 

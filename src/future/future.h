@@ -96,11 +96,12 @@ struct gw_future {
     uint64_t call;  // 0: none
     int to;
     timer deadline;
-    int64_t length_ms;  // from the call to its deadline
-    bool fetches;       // a value, by a fetch instead of a request
-    bool once;          // the result is read once, by the thread that called
-    work_item made;     // of the work that it is part of
-    uint64_t message;   // its request, as peers know it
+    int64_t length_ms;         // from the call to its deadline
+    bool fetches;              // a value, by a fetch instead of a request
+    bool once;                 // the result is read once, by the thread that called
+    work_item made;            // of the work that it is part of
+    struct call_await *await;  // its reply needs the callee's program; NULL: it does not
+    uint64_t message;          // its request, as peers know it
 
     // the consumers to which the value is promised
     list_node forwards;          // of forward, in the order of sending
@@ -144,6 +145,8 @@ void future_abandon_on_loop(gw_future *f);
 // The service of futures that the program completes.
 extern const service future_service;
 list_node *futures_unresolved(const agent *a);
+// |more| functions are to run after a future: less than 0, these are over.
+void futures_count_then_on_loop(agent *a, int more);
 
 // lost.c: the futures of gw_member_lost, and that |rank| is lost.
 list_node *futures_lost(const agent *a);

@@ -136,11 +136,13 @@ typedef struct then {
     uint64_t key, id;
     int64_t deadline_ns;
     uint8_t depth;
+    int caller;  // for whom it runs; -1
     bool grad_enabled;
     work *work;  // one count, or NULL
 } then;
 
 static void release_parts_on_loop(then *t) {
+    futures_count_then_on_loop(t->in->agent, -1);
     if (t->out) t->out->makers--;
     work_release_on_loop(t->work);
 }
@@ -227,6 +229,7 @@ static void run_body(then *t, gw_scope *s) {
                   .depth = t->depth,
                   .deadline_ns = t->deadline_ns,
                   .serves = t->work != NULL,
+                  .caller = t->caller,
                   .caller_scope = t->id,
                   .work = t->work };
     context_attach(&c);
@@ -286,12 +289,14 @@ static then *open_then(gw_scope *s, gw_future *f, bool has_out) {
     t->id = gw_scope_id(s);
     t->deadline_ns = context_deadline_ns(s);
     t->depth = c ? c->depth : 0;
+    t->caller = context_caller(s);
     t->grad_enabled = s->grad_enabled;
     return t;
 }
 
 // False if |in| has resolved. What the body calls is part of the work of |s|.
 static bool await_on_loop(then *t, gw_scope *s) {
+    futures_count_then_on_loop(t->in->agent, 1);
     context *c = context_of(s);
     if (c && c->serves && c->agent == t->in->agent)
         t->work = work_retain_on_loop(context_work_on_loop(c));

@@ -1,10 +1,12 @@
 // Values of this worker under names, and who waits for one to be named.
 #include "reference/names.h"
 
+#include "agent/awaits.h"
 #include "agent/options.h"
 #include "base/args.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "call/call.h"
 #include "call/registry.h"
 #include "future/future.h"
 #include "reference/references.h"
@@ -119,8 +121,14 @@ static const function name_functions[] = {
 
 gw_rref *gw_named_with(gw_scope *s, gw_target to, const char *name) {
     gw_value args[] = { gw_value_of(name) };
-    gw_value v =
-        gw_rpc_sync_with(s, to, "gw.named", (gw_values){ 1, args }, GW_OPTIONS(gw_call_options));
+    gw_error error;
+    awaits_note_root(s);
+    if (gw_ok(s) && context_check_wait(s, &error)) scope_fail_with(s, &error);
+    gw_future *f =
+        gw_rpc_async_with(s, to, "gw.named", (gw_values){ 1, args }, GW_OPTIONS(gw_call_options));
+    call_needs_program(s, f);
+    gw_value v = gw_wait(s, f);
+    gw_drop(s, f);
     return gw_rref_of(s, v);
 }
 

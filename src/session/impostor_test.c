@@ -217,7 +217,7 @@ static void it_takes_a_refusal_at_its_word(void **state) {
         const char *text;
     } cases[] = {
         { REFUSED_UNKNOWN, GW_FENCED, "the others have declared this worker dead: so; join anew" },
-        { REFUSED_ANOTHER, GW_DISCONNECTED, "p1 (rank 1) is gone: its process has ended (so)" },
+        { REFUSED_ANOTHER, GW_DISCONNECTED, "p1 (rank 1) is gone: its process has ended" },
         { REFUSED_LOST, GW_FENCED, "the others have declared this worker dead: so; join anew" },
         { REFUSED_VERSION, GW_MISMATCH, "p1 (rank 1) refused us: so" },
         { REFUSED_NO_STORE, GW_DISCONNECTED, "p1 (rank 1) refused us: so" },

@@ -57,10 +57,7 @@ static void retry_now(peer *x) {
 static void end_round(peer *x) {
     error_keep(&x->why, error_kept(x->routes.why));
     switch (error_kept(x->why)->status) {
-    case GW_NOT_FOUND:
-        peer_fail(x, GW_DISCONNECTED, "is gone: its process has ended (%s)",
-                  error_kept(x->routes.why)->text);
-        return;
+    case GW_NOT_FOUND: peer_fail(x, GW_DISCONNECTED, "is gone: its process has ended"); return;
     case GW_INVALID: peer_apply(x, PEER_DEAD); return;
     case GW_PROTOCOL:
     case GW_MISMATCH:

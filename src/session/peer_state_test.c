@@ -134,9 +134,7 @@ static void it_loses_a_peer_whose_address_refuses(void **state) {
     log_hook = quiet_line;
     run(1, (sim_options){ 0 }, 1, (void (*[])(node *)){ call_nobody }, nodes);
     assert_int_equal(nodes[0].why.status, GW_DISCONNECTED);
-    assert_string_equal(
-        nodes[0].why.text,
-        "p1 (rank 1) is gone: its process has ended (127.0.0.1:1001: Connection refused)");
+    assert_string_equal(nodes[0].why.text, "p1 (rank 1) is gone: its process has ended");
 }
 
 static void call_nonsense(node *n) {
@@ -181,9 +179,7 @@ static void it_loses_a_peer_that_is_another_incarnation(void **state) {
     run(1, (sim_options){ 0 }, 2, (void (*[])(node *)){ call_the_old_one, serve_as_another },
         nodes);
     assert_int_equal(nodes[0].why.status, GW_DISCONNECTED);
-    assert_string_equal(
-        nodes[0].why.text,
-        "p1 (rank 1) is gone: its process has ended (this is another process, rank 1)");
+    assert_string_equal(nodes[0].why.text, "p1 (rank 1) is gone: its process has ended");
 }
 
 // Talks for a second, and then goes in one way or another.
@@ -242,9 +238,7 @@ static void die_with_seed(uint64_t seed, void *context) {
     log_hook = quiet_line;
     run(seed, (sim_options){ 0 }, 2, (void (*[])(node *)){ until_it_is_lost, talk_and_die }, nodes);
     assert_int_equal(nodes[0].why.status, GW_DISCONNECTED);
-    assert_string_equal(
-        nodes[0].why.text,
-        "p1 (rank 1) is gone: its process has ended (127.0.0.1:1001: Connection refused)");
+    assert_string_equal(nodes[0].why.text, "p1 (rank 1) is gone: its process has ended");
 }
 
 static void it_loses_a_peer_that_dies_within_a_second(void **state) {

@@ -198,7 +198,7 @@ static void a_group_that_is_broken_midway_holds_nobody_up(void **state) {
 
 static void lose_one(const char *when) {
     result r = leave_alone(when);
-    assert_int_equal(count_of(r.out, "leaves without worker2"), RANKS - 1);
+    assert_int_equal(count_of(r.out, "worker2 (rank 2) is gone"), RANKS - 1);
     forget(r);
 }
 

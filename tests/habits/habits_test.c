@@ -87,6 +87,11 @@ static void every_fault_has_a_test(void **state) {
     run("faults");
 }
 
+static void every_wait_for_another_program_is_tested(void **state) {
+    (void)state;
+    run("waits");
+}
+
 GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
                     banned_calls_are_not_made, sources_compile_without_warnings,
                     public_headers_stand_alone, options_are_written_by_name,
@@ -94,4 +99,4 @@ GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
                     links_in_pages_lead_somewhere, labels_of_rules_are_unique,
                     limits_are_as_written, programs_are_no_longer_than_said,
                     an_installed_library_can_be_used, the_library_has_no_mutations,
-                    every_fault_has_a_test);
+                    every_fault_has_a_test, every_wait_for_another_program_is_tested);

@@ -510,7 +510,9 @@ static void train_stage(gw_scope *root, int rank) {
 static void train_stages(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank < TRAINERS) train_stage(root, rank);
-    enter_barrier(root, 2 * TRAINERS);  // who has asked for shutdown enters no collectives
+    enter_barrier(
+        root,
+        2 * TRAINERS);  // who has called gw_rpc_shutdown enters collectives only in what it serves
 }
 
 static void train_by_seed(uint64_t seed, void *context) {

@@ -137,7 +137,7 @@ static bool losses_explain(const walk *w, const gw_error *e) {
         .sim = w->sim, .count = w->count, .ended = ended, .lost_most = w->kind >= GROUP_WALK_STOPS
     };
     if (e->status != GW_DISCONNECTED && e->status != GW_FENCED) return false;
-    if (strstr(e->text, "enters no collectives any more")) return w->ended != 0;
+    if (strstr(e->text, "has called gw_rpc_")) return w->ended != 0;
     return blame_explains(e, &facts, BLAME_EVERYBODY);
 }
 

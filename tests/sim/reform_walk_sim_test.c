@@ -105,8 +105,7 @@ static bool is_explained(const walk *w, const gw_error *e) {
     if (e->status == GW_MISMATCH && strstr(e->text, "re-forms it")) return w->kind != WALK_CALM;
     if (e->status != GW_DISCONNECTED && e->status != GW_FENCED) return false;
     if (strstr(e->text, "is gone, and w")) return w->kind != WALK_CALM;
-    if (strstr(e->text, "enters no collectives any more") ||
-        strstr(e->text, "has closed the group"))
+    if (strstr(e->text, "has called gw_rpc_") || strstr(e->text, "has closed the group"))
         return w->left != 0;
     return blame_explains(e, &facts, BLAME_EVERYBODY);
 }

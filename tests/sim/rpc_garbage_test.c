@@ -1,9 +1,10 @@
 // A member of the job that sends invalid messages: no worker crashes, the others go on, and the
 // member is lost with a reason.
 #include "base/log.h"
+#include "agent/awaits.h"
 #include "agent/leave.h"
 #include "call/protocol.h"
-#include "collective/collective.h"
+#include "collective/group.h"
 #include "lend/lending.h"
 #include "distributed/autograd/graphs.h"
 #include "reference/references.h"
@@ -69,7 +70,7 @@ static void send_nonsense(agent *a, int to, const scene *c) {
     uint64_t state = c->seed;
     for (int i = 0; i < 20; i++) {
         uint8_t data[256];
-        uint8_t kind = (uint8_t)(draw(&state) % (KIND_EXCUSE + 1 + 2));
+        uint8_t kind = (uint8_t)(draw(&state) % (GROUP_KIND_LAST + 1 + 2));
         size_t size = draw(&state) % sizeof data;
         for (size_t k = 0; k < sizeof data; k++)
             data[k] = (uint8_t)(draw(&state) % 3 ? draw(&state) % 3 : draw(&state));
@@ -142,8 +143,8 @@ static void it_loses_a_member_that_sends_invalid_messages(void **state) {
                                      KIND_FORK_REQUEST,
                                      KIND_WAVE,
                                      KIND_LEAVE,
-                                     KIND_EXPECT,
-                                     KIND_EXCUSE,
+                                     KIND_AWAIT,
+                                     KIND_IDLE,
                                      100 };
     log_hook = keep_line;
     for (size_t i = 0; i < sizeof kinds; i++) {

@@ -28,6 +28,10 @@ inline void gw_rpc_init(gw_scope *root, gw_rpc_options options = {}) {
     gw_rpc_init_with(root, options);
 }
 
+inline void gw_rpc_shutdown(gw_scope *root, gw_rpc_shutdown_options options = {}) {
+    gw_rpc_shutdown_with(root, options);
+}
+
 #define GW_CALL_FORM(form, result)                                                                 \
     template <class Target, class... Args>                                                         \
     result form(gw_scope *s, Target to, const char *function, Args... args) {                      \
@@ -55,6 +59,7 @@ template <class Type> void gw_future_set(gw_scope *s, gw_future *f, Type x) {
 #define gw_rpc_options_defaults                                                                    \
     .rank = -1, .world_size = -1, .timeout_ms = 60000, .join_timeout_ms = 300000, .threads = 4,    \
     .registry = NULL, .key = NULL, .insecure = false
+#define gw_rpc_shutdown_options_defaults .timeout_ms = GW_NO_TIMEOUT
 #define gw_call_options_defaults .timeout_ms = GW_AGENT_TIMEOUT, .origin = NULL
 // clang-format off
 #define gw_to(x)                                                                                                       \
@@ -67,6 +72,7 @@ template <class Type> void gw_future_set(gw_scope *s, gw_future *f, Type x) {
 static inline gw_target gw_to_target(gw_target x) { return x; }
 
 #define gw_rpc_init(...)                     GW_NAMED_1(gw_rpc_init_with, gw_rpc_options, __VA_ARGS__, )
+#define gw_rpc_shutdown(...)                 GW_NAMED_1(gw_rpc_shutdown_with, gw_rpc_shutdown_options, __VA_ARGS__, )
 #define gw_rpc_sync(s, to, ...)              GW_CALL(gw_rpc_sync_with, s, gw_to(to), GW_ORIGIN, __VA_ARGS__, )
 #define gw_rpc_async(s, to, ...)             GW_CALL(gw_rpc_async_with, s, gw_to(to), GW_ORIGIN, __VA_ARGS__, )
 #define gw_remote(s, to, ...)                GW_CALL(gw_remote_with, s, gw_to(to), GW_ORIGIN, __VA_ARGS__, )

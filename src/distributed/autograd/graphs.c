@@ -97,6 +97,12 @@ static void list_pending(const agent *a, pending *out) {
     pending_add(out, "has no memory for", passes_unsaid_count(a), "message", "messages");
 }
 
+static bool acts(const agent *a) {
+    pending p = { 0 };
+    list_pending(a, &p);
+    return p.count;
+}
+
 static bool names_unknown(const agent *a, const message *m) {
     return m->kind == KIND_GRADIENT && gradient_names_unknown(a, m);
 }
@@ -114,6 +120,7 @@ const service pass_service = {
     .names_unknown = names_unknown,
     .lost = lost,
     .pending = list_pending,
+    .acts = acts,
     .stop = stop,
     .close = close,
     .free = free_graphs,

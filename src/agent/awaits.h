@@ -1,0 +1,64 @@
+// Waits that only the programs of other members can end, as a receive is ended by a send: one list of
+// them, whatever they are, and one rule for when such a wait is over. docs/protocol/waits.md.
+//
+// A service embeds an await in what waits, opens it with the wait, and closes it when that ends.
+//
+// Threads: with the loop lock.
+#ifndef AGENT_AWAITS_H
+#define AGENT_AWAITS_H
+
+#include "agent/context.h"
+
+typedef struct await await;
+
+typedef struct await_class {
+    bool any;  // what one of the members does is enough; else each of them has to do something
+    // The ranks of the members whose programs it waits for, one after the other, |*at| from 0; then -1.
+    int (*next)(const await *w, int *at);
+    // Member |rank| will not do it, since |why|; -1 if |any|: none of them will. May close |w|, which
+    // is asked about again after a while if it does not.
+    void (*end)(await *w, int rank, const gw_error *why);
+} await_class;
+
+struct await {
+    list_node link;
+    agent *agent;
+    const await_class *class;
+    int waiter;         // the rank of the worker that waits
+    int caller;         // of whom a function runs that waits; -1: the waiter's program waits
+    uint64_t question;  // answers to this one and to later ones count; 0: none was asked
+    int64_t due_ns;     // when it is asked next
+    // of |any|
+    int at, candidate;  // who is asked about now; -1: no one yet
+    gw_error *why;      // why the one before will not do it; NULL
+};
+
+typedef enum await_kind { KIND_AWAIT = 24, KIND_IDLE } await_kind;
+
+static inline bool await_is_kind(uint8_t kind) {
+    return kind == KIND_AWAIT || kind == KIND_IDLE;
+}
+
+void awaits_open_on_loop(agent *a, await *w, const await_class *class, int waiter, int caller);
+void awaits_close_on_loop(await *w);  // one that was never opened is all zeros
+
+// The rank of the worker for whom what runs in |s| was called, or -1: the program has called it.
+int awaits_caller_on_loop(const agent *a, gw_scope *s);
+
+// Nothing of this worker's program will do anything any more, unless another worker calls it.
+bool awaits_is_idle_on_loop(const agent *a);
+// WRONG_STATE if the program has called gw_rpc_shutdown or gw_rpc_leave, and nothing that it serves runs.
+gw_status awaits_check_acts_on_loop(const agent *a, gw_error *error);
+
+// The program goes on in |s|: if that is the scope that the agent was opened on, and has failed, the
+// program has failed.
+void awaits_note_root(gw_scope *s);
+
+// ---- What happens -------------------------------------------------------------------------------
+
+gw_status awaits_received_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|
+void awaits_check_on_loop(agent *a);  // something has ended: perhaps this worker is idle now
+void awaits_lost_on_loop(agent *a, int rank);
+void awaits_stop_on_loop(agent *a);
+
+#endif

@@ -1,0 +1,91 @@
+// Waits for a worker whose program does nothing more, in real processes: docs/protocol/waits.md. No wait has a
+// timeout, so that the limit of the test finds one that does not end.
+#include "../support/launched.h"
+#include "testing/testing.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static result run_case(int workers, const char *name, const char *what) {
+    char program[512], count[8];
+    const char *build = launched_path();
+    snprintf(program, sizeof program, "%.*s/case-%s", (int)(strrchr(build, '/') - build), build,
+             name);
+    snprintf(count, sizeof count, "%d", workers);
+    return RUN("run", "-n", count, "--on-failure=keep", "--", program, what);
+}
+
+static void expect_text(const char *out, const char *text) {
+    if (!strstr(out, text)) fail_msg("\"%s\" is not in:\n%s", text, out);
+}
+
+static int count_lines(const char *out, const char *text) {
+    int count = 0;
+    for (const char *at = out; (at = strstr(at, text)); at++) count++;
+    return count;
+}
+
+static void expect_cause(const char *name, const char *what, const char *cause) {
+    char text[256];
+    testing_note("%s %s", name, what);
+    result r = run_case(2, name, what);
+    testing_note("%s", r.err);
+    assert_int_not_equal(r.code, 0);
+    // The first line of the job is the cause, with the name of the worker.
+    snprintf(text, sizeof text, "worker0: %s", cause);
+    const char *first = strstr(r.err, text), *end = strchr(r.err, '\n');
+    if (!first || first > end) fail_msg("the first line is not \"%s\":\n%s", text, r.err);
+    snprintf(text, sizeof text, "worker0 has failed: %s", cause);
+    expect_text(r.err, text);
+    assert_null(strstr(r.err, "waits in gw_rpc_shutdown"));
+    forget(r);
+}
+
+static void a_program_that_fails_before_it_opens_a_group_ends_all_waits_for_it(void **state) {
+    (void)state;
+    static const char *const waits[] = { "opened", "ddp",  "ddpopened", "world",     "split",
+                                         "shard",  "recv", "named",     "rpcbarrier" };
+    expect_cause("failed_before_group", "", "train.csv: no such file");
+    for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++)
+        if (strcmp(waits[i], "opened") != 0 && strcmp(waits[i], "ddpopened") != 0)
+            expect_cause("failed_before_group_matrix", waits[i], "missing.safetensors");
+}
+
+static void a_worker_in_shutdown_ends_all_waits_for_it(void **state) {
+    (void)state;
+    static const char *const waits[] = { "recv", "recv_any", "send", "batch", "barrier" };
+    for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++) {
+        char text[64];
+        result r = run_case(2, "recv_shutdown", waits[i]);
+        snprintf(text, sizeof text, "%s: disconnected: ", waits[i]);
+        testing_note("%s", r.err);
+        expect_text(r.out, text);
+        expect_text(r.out, "worker1 has called gw_rpc_shutdown");
+        assert_int_equal(r.code, 0);
+        forget(r);
+    }
+    result r = run_case(2, "recv_shutdown", "agree");
+    expect_text(r.out, "agree: ok: , without 1");
+    assert_int_equal(r.code, 0);
+    forget(r);
+}
+
+static void trainers_in_shutdown_train_for_a_master(void **state) {
+    (void)state;
+    result r = run_case(4, "tutorial_ddp_rpc", "");
+    testing_note("%s", r.err);
+    assert_int_equal(r.code, 0);
+    char first[64] = "", second[64] = "";
+    const char *a = strstr(r.out, "trainer 0: "), *b = strstr(r.out, "trainer 1: ");
+    assert_non_null(a);
+    assert_non_null(b);
+    sscanf(a, "trainer 0: %63s", first);
+    sscanf(b, "trainer 1: %63s", second);
+    assert_string_equal(first, second);
+    assert_int_equal(count_lines(r.err, "gw_rpc_shutdown"), 0);
+    forget(r);
+}
+
+GW_TESTS(waits, a_program_that_fails_before_it_opens_a_group_ends_all_waits_for_it,
+         a_worker_in_shutdown_ends_all_waits_for_it, trainers_in_shutdown_train_for_a_master);
