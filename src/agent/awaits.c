@@ -10,7 +10,7 @@
 // WAIT-2, WAIT-5.
 #define PATIENCE_NS INT64_C(200000000)
 #define AGAIN_NS INT64_C(10000000000)
-enum { QUESTIONS_MAX = 4096 };
+enum { QUESTIONS_MAX = 4096, ALL_ANSWERED = LIMIT_WORKERS };
 
 // Who is asked: as the member that is awaited, as the caller of the function that waits, or as the
 // worker whose program waits.
@@ -143,6 +143,7 @@ static bool send(agent *a, int to, uint8_t kind, const question *q) {
     if (!m) return false;
     put(&m->head, q);
     if (kind == KIND_IDLE && q->role == ROLE_MEMBER) {
+        bytes_put_u8(&m->head, a->awaits.failure != NULL);
         reason(a, &why);
         encode_error(&m->head, &why);
     }
@@ -199,11 +200,55 @@ static void ask_next(await *w) {
     ask_about(w, w->candidate);
 }
 
+static void ask_member(const await *w, int rank) {
+    question q = { .role = ROLE_MEMBER,
+                   .id = w->question,
+                   .about = (uint32_t)rank,
+                   .waiter = (uint32_t)w->waiter,
+                   .caller = w->caller };
+    if (is_there(w->agent, rank)) send(w->agent, rank, KIND_AWAIT, &q);
+}
+
+static int only_member(const await *w) {
+    int at = 0;
+    return w->class->next(w, &at);
+}
+
+// Of |by_all|: one worker after the other, and then the member.
+static void ask_next_caller(await *w) {
+    agent *a = w->agent;
+    int rank = only_member(w);
+    while (w->at < a->member_count && (!is_there(a, w->at) || w->at == rank)) w->at++;
+    if (w->at == a->member_count) {
+        w->candidate = ALL_ANSWERED;
+        ask_member(w, rank);
+        return;
+    }
+    w->candidate = w->at++;
+    question q = { .role = w->candidate == w->waiter && w->caller < 0 ? ROLE_PROGRAM : ROLE_CALLER,
+                   .id = w->question,
+                   .about = (uint32_t)rank,
+                   .waiter = (uint32_t)w->waiter,
+                   .caller = w->caller };
+    send(a, w->candidate, KIND_AWAIT, &q);
+}
+
+// The member that has failed says so at once.
+static void ask_all(await *w) {
+    w->at = 0;
+    ask_member(w, only_member(w));
+    ask_next_caller(w);
+}
+
 static void ask(await *w) {
     w->question = w->agent->awaits.last_question;
     w->due_ns = env_now_ns(w->agent->env) + AGAIN_NS;
     if (w->class->any) {
         ask_next(w);
+        return;
+    }
+    if (w->class->by_all) {
+        ask_all(w);
         return;
     }
     int at = 0;
@@ -266,30 +311,34 @@ void awaits_close_on_loop(await *w) {
 
 // ---- Answers ------------------------------------------------------------------------------------
 
-static bool needs(const await *w, int rank) {
+static bool needs(const await *w, int rank, bool has_failed) {
     int at = 0;
     if (w->class->any) return w->candidate == rank;
+    if (w->class->by_all && !has_failed && w->candidate != ALL_ANSWERED) return false;
     for (int r; (r = w->class->next(w, &at)) >= 0;)
         if (r == rank) return true;
     return false;
 }
 
-static await *find_met(const agent *a, const question *q) {
+static bool is_about(const await *w, const question *q) {
+    return w->question && w->question <= q->id && w->waiter == (int)q->waiter &&
+           w->caller == q->caller;
+}
+
+static await *find_met(const agent *a, const question *q, bool has_failed) {
     list_each(l, &a->awaits.open) {
         await *w = list_entry(l, await, link);
-        if (w->question && w->question <= q->id && w->waiter == (int)q->waiter &&
-            w->caller == q->caller && needs(w, (int)q->about))
-            return w;
+        if (is_about(w, q) && needs(w, (int)q->about, has_failed)) return w;
     }
     return NULL;
 }
 
 // WAIT-4. What ends may close others, so each search begins again.
-static void member_is_idle(agent *a, const question *q, const gw_error *why) {
+static void member_is_idle(agent *a, const question *q, bool has_failed, const gw_error *why) {
     int rank = (int)q->about;
     bool waits = has_unread(a, rank);
     agent_member(a, rank)->was_idle = a->awaits.knows_idle = true;
-    for (await *w; (w = find_met(a, q));) {
+    for (await *w; (w = find_met(a, q, has_failed));) {
         w->question = 0;
         if (waits) {
             set_due(w, env_now_ns(a->env) + PATIENCE_NS);
@@ -303,20 +352,31 @@ static void member_is_idle(agent *a, const question *q, const gw_error *why) {
     }
 }
 
+static void caller_is_idle(agent *a, int from, const question *q) {
+    list_each(l, &a->awaits.open) {
+        await *w = list_entry(l, await, link);
+        if (w->class->by_all && is_about(w, q) && w->candidate == from &&
+            only_member(w) == (int)q->about)
+            ask_next_caller(w);
+    }
+}
+
 // Who could make the member do it does not: now the member is asked.
 static gw_status answered(agent *a, int from, reader *in, gw_error *error) {
     question q;
     gw_error why;
     if (!take(in, &q)) return error_set(error, GW_PROTOCOL, "idle: fields that mean nothing");
     if (q.role != ROLE_MEMBER) {
+        caller_is_idle(a, from, &q);
         q.role = ROLE_MEMBER;
         if (is_there(a, q.about)) send(a, (int)q.about, KIND_AWAIT, &q);
         return GW_OK;
     }
+    uint8_t has_failed = reader_u8(in);
     if (decode_error(in, &why, error)) return error->status;
     if (!why.status || q.about != (uint32_t)from)
         return error_set(error, GW_PROTOCOL, "idle: fields that mean nothing");
-    member_is_idle(a, &q, &why);
+    member_is_idle(a, &q, has_failed, &why);
     return GW_OK;
 }
 
@@ -388,8 +448,7 @@ void awaits_lost_on_loop(agent *a, int rank) {
     }
     list_each(l, &a->awaits.open) {
         await *w = list_entry(l, await, link);
-        if (w->caller == rank || (w->class->any && w->candidate == rank))
-            set_due(w, env_now_ns(a->env));
+        if (w->caller == rank || w->candidate == rank) set_due(w, env_now_ns(a->env));
     }
 }
 

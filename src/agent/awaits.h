@@ -12,7 +12,8 @@
 typedef struct await await;
 
 typedef struct await_class {
-    bool any;  // what one of the members does is enough; else each of them has to do something
+    bool any;     // what one of the members does is enough; else each of them has to do something
+    bool by_all;  // of one member: any worker may call it to do that
     // The ranks of the members whose programs it waits for, one after the other, |*at| from 0; then -1.
     int (*next)(const await *w, int *at);
     // Member |rank| will not do it, since |why|; -1 if |any|: none of them will. May close |w|, which
@@ -28,9 +29,9 @@ struct await {
     int caller;         // of whom a function runs that waits; -1: the waiter's program waits
     uint64_t question;  // answers to this one and to later ones count; 0: none was asked
     int64_t due_ns;     // when it is asked next
-    // of |any|
-    int at, candidate;  // who is asked about now; -1: no one yet
-    gw_error *why;      // why the one before will not do it; NULL
+    // of |any|: who is asked about now; of |by_all|: who is asked now; -1: no one yet
+    int at, candidate;
+    gw_error *why;  // of |any|: why the one before will not do it; NULL
 };
 
 typedef enum await_kind { KIND_AWAIT = 24, KIND_IDLE } await_kind;

@@ -171,7 +171,7 @@ static void tell_again(timer *t) {
     for (int rank = 0; rank < a->member_count; rank++) {
         uint32_t owed = agent_member(a, rank)->owed;
         agent_member(a, rank)->owed = 0;
-        for (leaving_kind kind = KIND_ASK_LEAVE; owed && kind <= KIND_MISSING; kind++)
+        for (leaving_kind kind = KIND_ASK_LEAVE; owed && kind <= KIND_LEAVE; kind++)
             if ((owed & bit_of(kind)) && !agent_member(a, rank)->lost)
                 leaving_tell_on_loop(a, rank, kind);
     }
@@ -265,22 +265,8 @@ static void leave_came(agent *a, int from, reader *r) {
 
 // ---- Who is missing -----------------------------------------------------------------------------
 
-void leaving_ask_missing_on_loop(agent *a) {
-    a->leaving.asks_missing = true;
-    leaving_tell_on_loop(a, member_table_coordinator(a), KIND_MISSING);
-    a->leaving.asks_missing = false;
-}
-
-static void missing_came(agent *a, int from, reader *r) {
+static void take_names(agent *a, const char *names) {
     leaving *l = &a->leaving;
-    char names[LEAVE_TEXT_MAX];
-    bool answers = reader_u8(r);
-    reader_text(r, names, sizeof names);
-    if (r->failed) return;
-    if (!answers) {
-        leaving_tell_on_loop(a, from, KIND_MISSING);
-        return;
-    }
     if (a->phase != AGENT_ASKED || !names[0]) return;
     snprintf(l->unasked, sizeof l->unasked, "%s", names);
     if (l->reminds)
@@ -288,6 +274,31 @@ static void missing_came(agent *a, int from, reader *r) {
                  strstr(names, ", ") ? "have" : "has");
     l->reminds = false;
     if (l->waiting) env_wake(a->env, l->waiting);
+}
+
+// What there is no memory for is not asked again: the names are for people.
+void leaving_ask_missing_on_loop(agent *a) {
+    int to = member_table_coordinator(a);
+    char names[LEAVE_TEXT_MAX];
+    if (to == a->rank) {
+        coordinator_name_missing(a, names, sizeof names);
+        take_names(a, names);
+        return;
+    }
+    a->leaving.asks_missing = true;
+    send(a, to, KIND_MISSING);
+    a->leaving.asks_missing = false;
+}
+
+static void missing_came(agent *a, int from, reader *r) {
+    char names[LEAVE_TEXT_MAX];
+    bool answers = reader_u8(r);
+    reader_text(r, names, sizeof names);
+    if (r->failed) return;
+    if (answers)
+        take_names(a, names);
+    else
+        send(a, from, KIND_MISSING);
 }
 
 // SHUT-1. Who serves calls waits because it is called.

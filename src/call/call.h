@@ -56,8 +56,8 @@ gw_status call_replied_on_loop(agent *a, int from, message *m, gw_error *error);
 bool call_cancel_on_loop(
     gw_future *f);  // tells the callee, or sees to it that the request never arrives; true
 bool call_end_on_loop(gw_future *f, gw_error error);  // the same, with another reason
-// call_await.c: the reply to |f| needs the program of the callee.
-void call_needs_program(gw_scope *s, gw_future *f);
+// call_await.c: the reply to |f| needs the program of the callee; |by_all|: or a function that any worker calls there.
+void call_needs_program(gw_scope *s, gw_future *f, bool by_all);
 void call_close_await_on_loop(gw_future *f);
 void calls_lost_on_loop(agent *a, int rank);
 void calls_close_on_loop(agent *a, const gw_error *why);

@@ -22,9 +22,10 @@ static void end(await *w, int rank, const gw_error *why) {
 }
 
 static const await_class reply_await = { .next = next, .end = end };
+static const await_class reply_by_all_await = { .by_all = true, .next = next, .end = end };
 
 // Without memory it waits until its deadline.
-void call_needs_program(gw_scope *s, gw_future *f) {
+void call_needs_program(gw_scope *s, gw_future *f, bool by_all) {
     if (f == &future_poison) return;
     agent *a = f->agent;
     env_enter(a->env);
@@ -32,7 +33,8 @@ void call_needs_program(gw_scope *s, gw_future *f) {
     if (x) {
         x->future = f;
         f->await = x;
-        awaits_open_on_loop(a, &x->await, &reply_await, a->rank, awaits_caller_on_loop(a, s));
+        awaits_open_on_loop(a, &x->await, by_all ? &reply_by_all_await : &reply_await, a->rank,
+                            awaits_caller_on_loop(a, s));
     }
     env_leave(a->env);
 }

@@ -204,7 +204,7 @@ gw_future *gw_isend_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
     gw_future *f = gw_rpc_async_with(s, gw_to_rank(g->members[to].rank), "gw.send",
                                      (gw_values){ 4, args }, how);
     gw_drop(s, brought);
-    call_needs_program(s, f);
+    call_needs_program(s, f, false);
     return f;
 }
 

@@ -126,7 +126,7 @@ gw_rref *gw_named_with(gw_scope *s, gw_target to, const char *name) {
     if (gw_ok(s) && context_check_wait(s, &error)) scope_fail_with(s, &error);
     gw_future *f =
         gw_rpc_async_with(s, to, "gw.named", (gw_values){ 1, args }, GW_OPTIONS(gw_call_options));
-    call_needs_program(s, f);
+    call_needs_program(s, f, true);
     gw_value v = gw_wait(s, f);
     gw_drop(s, f);
     return gw_rref_of(s, v);

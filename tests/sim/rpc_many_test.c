@@ -580,9 +580,9 @@ static void enter_wrongly(gw_scope *s, int rank, void *context) {
         gw_rpc_barrier(s, workers, 0);
         expect(s, GW_INVALID, "a collective of 0 workers");
         gw_rpc_sync(s, 1, "gw.barrier", 1);
-        expect(s, GW_INVALID, "w1: gw.barrier: takes 4 arguments, not 1");
+        expect(s, GW_INVALID, "w1: gw.barrier: takes 5 arguments, not 1");
         uint32_t ranks[] = { 1, 2 };
-        gw_rpc_sync(s, 1, "gw.barrier", gw_value_of_bytes(ranks, sizeof ranks), 1, 1, 1);
+        gw_rpc_sync(s, 1, "gw.barrier", gw_value_of_bytes(ranks, sizeof ranks), 1, 1, 1, -1);
         expect(s, GW_INVALID, "w1: gw.barrier: participants or a round that cannot be");
         gw_list *alone = gw_rpc_all_gather(s, workers, 1, 5);
         assert_int_equal(gw_int_of(s, gw_list_get(s, alone, 0)), 5);
