@@ -587,7 +587,8 @@ static void reform_until_death(gw_scope *s, int rank, void *context) {
            count_there(s) == 4)
         pause_ms(s, 5);
     // One that dies early lets the others go on before they have heard of who knocks.
-    bool is_left_out = rank == 3 && gw_scope_error(s)->status == GW_TIMEOUT;
+    bool is_left_out = rank == 3 && (gw_scope_error(s)->status == GW_TIMEOUT ||
+                                     gw_scope_error(s)->status == GW_DISCONNECTED);
     for (int tries = 0; !is_left_out; tries++) {
         if (is_dead(d, rank)) break;
         if (rank < 3 || tries) g = gw_group_reform(s, g, .grow = true);
