@@ -133,7 +133,7 @@ GW_API gw_launch gw_rpc_launched(void);
 //
 //     gw_rpc_shutdown(root);
 //     gw_rpc_shutdown(root, .timeout_ms = 60000);
-typedef struct gw_rpc_shutdown_options {
+typedef struct GW_BY_NAME gw_rpc_shutdown_options {
     int64_t timeout_ms GW_DEFAULT(0);  // GW_NO_TIMEOUT
 } gw_rpc_shutdown_options;
 
