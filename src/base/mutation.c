@@ -8,6 +8,7 @@
 
 static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_NO_FENCING] = "no_fencing",
+    [MUTATION_GIVES_UP_UNTOLD] = "gives_up_untold",
     [MUTATION_WALL_CLOCK] = "wall_clock",
     [MUTATION_NO_MAJORITY] = "no_majority",
     [MUTATION_NO_PROBES] = "no_probes",

@@ -29,6 +29,9 @@ typedef enum mutation {
     MUTATION_BULK_OVERTAKEN,    // a call starts before one of its order whose bulk has not come
     MUTATION_BODY_UNCHECKED,    // a damaged body is taken
 
+    // joining
+    MUTATION_GIVES_UP_UNTOLD,  // who stops waiting for a rank does not say so in the store
+
     // calls
     MUTATION_REPLY_NOT_DEDUPLICATED,  // a second reply completes a call again
     MUTATION_CANCEL_IGNORED,          // what a cancelled call has called goes on

@@ -86,6 +86,17 @@ static void wait_until_ready(job *j) {
 
 static const char *const ready = "sh -c 'echo ready; exec sleep 1000'";
 
+static void hosts_that_are_cut_off_do_not_meet(void **state) {
+    (void)state;
+    hosts *net = hosts_open((hosts_options){ .count = 2 });
+    hosts_cut(net, 1, HOSTS_BOTH);
+    job j = start(net, 2, "--insecure --rdzv-timeout=3", ready);
+    finish_all(&j, 125);
+    for (int i = 0; i < 2; i++)
+        assert_non_null(strstr(j.ended[i].err, "the hosts of the job did not meet: "));
+    forget_all(&j);
+}
+
 // Nobody is told of the cut: not even by a reset.
 static void a_host_that_is_cut_off_ends_and_so_do_the_others(void **state) {
     (void)state;
@@ -176,7 +187,7 @@ static void nobody_there_is_told_with_what_each_address_answered(void **state) {
 }
 
 GW_TESTS(clusters_run, ranks_of_three_hosts_are_one_job, over_ipv6_alone_they_are,
-         with_a_key_they_are, a_failure_on_one_is_said_by_all,
+         with_a_key_they_are, a_failure_on_one_is_said_by_all, hosts_that_are_cut_off_do_not_meet,
          a_host_that_is_cut_off_ends_and_so_do_the_others,
          a_host_that_is_cut_off_when_its_ranks_have_ended_is_lost, without_host_0_all_end,
          a_cut_of_a_second_is_not_noticed, a_signal_to_one_ends_all,

@@ -52,8 +52,10 @@ static void start_host(row *r, int host) {
     snprintf(script, sizeof script,
              "echo ready $$; cd %s; until test -e all || test -e $RANK; do sleep 0.1; done",
              r->folder.text);
-    r->of[host] = LAUNCH("run", "--nnodes=2", node, r->endpoint, "--rdzv-timeout=15", "-n1",
-                         "--grace=1", "sh", "-c", script);
+    // Who waits for a host that does not come ends by its own time.
+    const char *timeout = r->when == BEFORE_MEETING ? "--rdzv-timeout=15" : "--rdzv-timeout=300";
+    r->of[host] = LAUNCH("run", "--nnodes=2", node, r->endpoint, timeout, "-n1", "--grace=1", "sh",
+                         "-c", script);
 }
 
 static void let_ranks_end(const row *r, const char *which) {

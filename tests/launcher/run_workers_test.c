@@ -34,7 +34,8 @@ static void a_late_launcher_loses_no_report(void **state) {
     launched l = start_late(folder, 30, "case-launcher_late", "all fine");
     kill(l.pid, SIGCONT);
     result r = finish(l);
-    assert_string_equal(r.err, "");
+    testing_note("%s", r.err);
+    assert_null(strstr(r.err, "gradwire: rank "));
     assert_int_equal(r.code, 0);
     forget(r);
     remove_folder(folder);
@@ -87,7 +88,7 @@ static void who_ends_well_in_the_middle_is_the_cause(void **state) {
     assert_int_equal(r.code, 1);
     assert_int_equal(strncmp(find_verdict(r.err), "gradwire: rank 1 (pid ", 22), 0);
     assert_non_null(
-        strstr(find_verdict(r.err), " exited with code 0 before the job was over, so rank "));
+        strstr(find_verdict(r.err), " exited with code 0 before the job was over, and then rank "));
     forget(r);
 }
 

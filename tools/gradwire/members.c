@@ -54,7 +54,9 @@ static bool is_first_loss(rank *r, const char *why) {
     return true;
 }
 
+// Once all are asked to end, all lose all.
 static void note_lost(job *j, const news *n) {
+    if (j->policy.stage != AWAITING_RANKS) return;
     const job_member *m = find_member(j, n->from->incarnation);
     if (m && is_first_loss(m->rank, n->why)) m->rank->lost_member = n->incarnation;
 }

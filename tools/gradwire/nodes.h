@@ -23,6 +23,7 @@ typedef struct nodes {
     bool has_ended;   // the link, or it is taken for ended
     bool is_decided;  // how the job ends
     bool has_told;    // that this host's part has failed, or has ended well
+    bool has_said;    // that the others are waited for
     int failed_code;  // what this host's part has failed with, until all agree; 0: it has not
     char failed_why[LINK_TEXT_SIZE];
 } nodes;

@@ -11,7 +11,7 @@
 #include "report.h"
 
 // Hosts agree how a job ends within the time that it takes to notice that one of them is gone.
-enum { VERDICT_MS = 12000 };
+enum { VERDICT_MS = 12000, SILENCE_MS = 10000 };
 
 void others_part_failed(job *j, int code, const char *why) {
     nodes *n = &j->nodes;
@@ -81,6 +81,10 @@ bool others_are_awaited(job *j) {
     nodes *n = &j->nodes;
     if (!nodes_are_there(n) || n->is_decided) return false;
     if (!awaits_verdict(j)) nodes_tell(n, LINK_DONE, n->failed_code, "");
+    if (!n->has_said && clock_now_ms() >= j->alone_ms + SILENCE_MS) {
+        n->has_said = true;
+        sink_say(j->say, "all ranks of this host have ended; waits for the other hosts");
+    }
     if (clock_now_ms() < others_deadline_ms(j)) return true;
     link_message own = { .kind = LINK_FAILED,
                          .node = j->options.node_rank,

@@ -38,7 +38,7 @@ void report_describe_failure(const job *j, const rank *r, const rank *cause, cha
     report_describe(j, r, failed, sizeof failed);
     if (cause != r && !cause->is_running && !cause->status) {
         report_describe(j, cause, first, sizeof first);
-        snprintf(out, size, "%s before the job was over, so %s", first, failed);
+        snprintf(out, size, "%s before the job was over, and then %s", first, failed);
     } else if (cause->is_running || (cause == r && r->lost_why[0])) {
         snprintf(out, size, "%s, after it had lost another worker: %s", failed, r->lost_why);
     } else {
