@@ -1,5 +1,5 @@
 // Environment variables with values that mean nothing, as a user's program meets them.
-#include "support/launched.h"
+#include "../support/launched.h"
 #include "testing/testing.h"
 
 #include <string.h>
