@@ -7,7 +7,7 @@ function(gradwire_program target name)
     add_executable(${target} ${ARGN})
     set_target_properties(${target} PROPERTIES OUTPUT_NAME ${name})
     target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src)
-    target_link_libraries(${target} PRIVATE gradwire-static gradwire-flags)
+    target_link_libraries(${target} PRIVATE gradwire-internal gradwire-flags)
 endfunction()
 
 # gradwire_examples(<folder>): one program per file, or per folder of files; what lies in common/ is in all of them. Examples

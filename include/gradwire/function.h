@@ -42,6 +42,11 @@
 // and the object goes on. |close| runs on the pool once no reference to the object is left; if
 // |open| fails, every use of the reference gets its error, and |close| does not run.
 //
+// A registration runs before main if its object is part of the program. Of a static library the
+// linker takes only the objects that something else refers to, which a registration is not: link it
+// as -Wl,--whole-archive libmine.a -Wl,--no-whole-archive, or name one of its functions by -Wl,-u,name.
+// Callers hear otherwise: "w1 has no function my_add; is its object linked?"
+//
 // Ownership: arguments are borrowed until the body returns; keep what shall stay
 // (gw_keep(self_scope, x)). An object's fields made in its own scope |own| live as long as the
 // object; |self| starts zeroed. Methods that replace such a field keep |own| in the struct, and use

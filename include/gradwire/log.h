@@ -20,6 +20,10 @@
 // held, a second close, two threads in one scope at once, and writing through a pointer of
 // gw_data_for_write after the next operation. A checked program is a few per cent slower.
 //
+// Values that mean nothing, such as GW_LOG=loud or GW_LEND=off, and names that are almost one of the
+// library's, such as GW_LOGS, are a warning when the program opens its first root scope, or where they
+// are first looked at.
+//
 // Threads: both functions are called before gw_rpc_init. A sink is called on any thread, also on
 // several at once.
 #ifndef GRADWIRE_LOG_H

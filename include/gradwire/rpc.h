@@ -68,8 +68,8 @@ typedef struct GW_BY_NAME gw_rpc_options {
     // of MPI, Slurm and Kubernetes set (docs/LAUNCHERS.md).
     int rank GW_DEFAULT(-1), world_size GW_DEFAULT(-1);
 
-    // NULL: "env://" (MASTER_ADDR, MASTER_PORT, or where the launcher's ranks meet); or
-    // "tcp://host:port" of rank 0, or of a group, which may have several, "tcp://host:port,host:port";
+    // NULL: "env://" (MASTER_ADDR, MASTER_PORT, or where the launcher's ranks meet; a world of one needs
+    // neither); or "tcp://host:port" of rank 0, or of a group, which may have several, "tcp://host:port,host:port";
     // or "file:///path" of a file that is not there yet; or "redis://host:port/database" of a Redis server, where
     // GW_JOB_ID tells jobs apart, and GW_REDIS_PASSWORD_FILE has the password. They take "?rank=0&world_size=2". If
     // the host is beyond loopback, this worker listens at addresses of its machine that others reach.

@@ -50,7 +50,8 @@ GW_API size_t gw_dtype_size(gw_dtype dtype);       // in bytes
 // ---- Making -------------------------------------------------------------------------------------
 // gw_zeros(s, dtype, sizes...), gw_ones, gw_empty (zeroed too), gw_rand (uniform in [0, 1)),
 // gw_randn (normal). gw_full(s, dtype, value, sizes...). gw_from(s, data, sizes...) copies a C
-// array of float, double, int64_t, int32_t, int16_t, int8_t, uint8_t or bool.
+// array of float, double, int64_t, int32_t, int16_t, int8_t, uint8_t or bool: a variable, or in C a
+// literal, gw_from(s, (float[]){ 1, 2 }, 2). What begins with a parenthesis has the type in it.
 GW_API gw_tensor *gw_zeros_with(gw_scope *s, gw_dtype dtype, gw_shape shape);
 GW_API gw_tensor *gw_ones_with(gw_scope *s, gw_dtype dtype, gw_shape shape);
 GW_API gw_tensor *gw_rand_with(gw_scope *s, gw_dtype dtype, gw_shape shape);

@@ -354,6 +354,9 @@ gw_status environment_master_of(environment_lookup variable, int rank, int world
         snprintf(out->host, sizeof out->host, "%s", host);
     } else if (is_marked && is_one_host(variable, engine, world_size)) {
         status = set_here(variable, mark, port, out);
+    } else if (world_size == 1) {
+        snprintf(out->host, sizeof out->host, "127.0.0.1");  // nobody else looks for it
+        if (!port) port = "0";
     } else if (engine && engine->hosts[0]) {
         status = set_first_host(variable, engine, out, error);
     } else {

@@ -16,6 +16,7 @@
 //   GW_TRANSPORT=tcp it is 127.0.0.1 and a port.
 // * RANK and WORLD_SIZE must not contradict another row, since then nobody knows which of them is meant. They may when their
 //   launcher runs inside another one (GRADWIRE_JOB, TORCHELASTIC_RUN_ID), or when that other one has started one process alone.
+// * A world of one needs no MASTER_ADDR: 127.0.0.1, and a port that the kernel chooses.
 // * SLURM_PROCID without SLURM_STEP_ID is a batch script's, which srun has not started.
 #ifndef AGENT_ENVIRONMENT_H
 #define AGENT_ENVIRONMENT_H

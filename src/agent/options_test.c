@@ -110,9 +110,22 @@ static void it_takes_a_redis_server(void **state) {
     refuse(o, GW_UNSUPPORTED, "rediss:// is not there");
 }
 
+static void a_world_of_one_needs_no_address(void **state) {
+    (void)state;
+    set_environment(NULL, NULL, NULL, NULL);
+    assert_string_equal(resolve(GW_OPTIONS(gw_rpc_options, .world_size = 1)).master, "127.0.0.1:0");
+    set_environment("RANK=0", "WORLD_SIZE=1", NULL, NULL);
+    assert_string_equal(resolve(GW_OPTIONS(gw_rpc_options)).master, "127.0.0.1:0");
+    set_environment("RANK=0", "WORLD_SIZE=1", "MASTER_PORT=29500", NULL);
+    assert_string_equal(resolve(GW_OPTIONS(gw_rpc_options)).master, "127.0.0.1:29500");
+    // Without a word about the world, what is missing is named.
+    set_environment(NULL, NULL, NULL, NULL);
+    refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "RANK is not set and no rank was given");
+}
+
 static void it_refuses_a_wrong_address(void **state) {
     (void)state;
-    gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .world_size = 1);
+    gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2);
     set_environment("MASTER_PORT=29500", NULL, NULL, NULL);
     refuse(o, GW_INVALID, "MASTER_ADDR is not set");
     set_environment("MASTER_ADDR=localhost", NULL, NULL, NULL);
@@ -384,7 +397,7 @@ GW_TESTS(agent_options, it_names_three_ways_beyond_this_machine,
          it_takes_a_group_instead_of_a_place, a_group_may_have_several_addresses,
          it_takes_everything_from_the_environment,
          it_takes_rank_and_world_size_from_options_or_the_url, it_refuses_a_wrong_place_in_the_job,
-         it_refuses_a_wrong_address, it_takes_a_redis_server,
+         a_world_of_one_needs_no_address, it_refuses_a_wrong_address, it_takes_a_redis_server,
          it_goes_beyond_this_machine_if_that_was_said, it_listens_where_it_is_told_to,
          options_say_where_it_listens_before_the_environment, it_refuses_a_wrong_name,
          it_puts_the_rank_into_a_name, it_refuses_wrong_times_and_threads);

@@ -81,8 +81,12 @@ static void print(const char *line) {
     (void)written;  // no other place is left to say it
 }
 
-static bool is_wanted(gw_log_level level) {
+void log_read_environment(void) {
     pthread_once(&environment_once, read_environment);
+}
+
+static bool is_wanted(gw_log_level level) {
+    log_read_environment();
     return level <= settings.level;
 }
 

@@ -16,6 +16,9 @@ void log_info(const char *format, ...) GW_PRINTF(1, 2);
 // A warning of at most 128 lines, to a file in one piece. Writes into |text|.
 void log_block(char *text);
 
+// Reads GW_LOG, which the first line does else, so that what is wrong with it is told at once.
+void log_read_environment(void);
+
 // Tests: gets the lines instead.
 extern void (*log_hook)(const char *line);
 

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/mem.h"
+#include "base/variables.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -100,6 +101,7 @@ static void take_on(gw_scope *s, const gw_error *error) {
 }
 
 gw_scope *gw_scope_open(gw_scope *parent) {
+    if (!parent) variables_check();
     gw_scope *s = scope_open_regardless(parent);
     if (parent && parent->error && s != &no_memory_scope) take_on(s, parent->error);
     return s;

@@ -217,10 +217,13 @@ static void refuse_unserved_on_loop(agent *a, int from, const request_fixed *f,
     }
 }
 
+// A linker drops what a static library registers, as nothing refers to it.
 static gw_status no_function(served_call *s, gw_error *error) {
-    return error_set(error, GW_NOT_FOUND, "%s has no %s %s",
+    bool is_ours = strncmp(s->header.function, "gw.", 3) == 0;
+    return error_set(error, GW_NOT_FOUND, "%s has no %s %s%s",
                      agent_member(s->agent, s->agent->rank)->name,
-                     s->result_entry ? "function or class" : "function", s->header.function);
+                     s->result_entry ? "function or class" : "function", s->header.function,
+                     is_ours ? "" : "; is its object linked? (gradwire/function.h)");
 }
 
 static gw_status find_function(served_call *s, gw_error *error) {

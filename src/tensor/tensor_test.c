@@ -235,10 +235,30 @@ static void an_argument_that_is_a_tensor_may_be_left_out(void **state) {
     assert_string_equal(gw_scope_close(s).text, "f: argument 2 is int, not tensor");
 }
 
-GW_TESTS(tensor_tensor, null_is_no_tensor, a_new_one_is_contiguous, a_size_must_make_sense,
-         what_a_peer_asks_for_has_a_limit, an_item_is_the_only_one, a_view_shares_the_values,
-         a_saved_one_cannot_change, one_without_values_has_a_shape,
-         external_memory_is_used_in_place_and_given_back_once,
+static void literals_and_pointers_have_a_dtype(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    float numbers[] = { 5, 6 };
+    const void *anything = numbers;
+    int64_t two = 2;
+    assert_true(gw_item(s, gw_sum(s, gw_from(s, (float[]){ 1, 2 }, 2))) == 3);
+    assert_true(gw_item(s, gw_sum(s, gw_from(s, ((float[]){ 1, 2 }), two))) == 3);
+    assert_true(gw_item(s, gw_sum(s, gw_from(s, (const float *)anything, 2))) == 11);
+    assert_true(gw_item(s, gw_sum(s, gw_from(s, (numbers), 2))) == 11);
+    assert_true(gw_item(s, gw_from(s, (double[]){ 7 })) == 7);
+    assert_true(gw_dtype_of(gw_from(s, (bool[]){ true, false }, 2)) == GW_BOOL8);
+    gw_tensor *x = gw_from(s, (const int64_t[]){ 1, 2, 3, 4 }, 1, two, 2);
+    assert_true(gw_dtype_of(x) == GW_I64 && gw_dims(x) == 3 && gw_size(x, 1) == 2);
+    assert_true(gw_size(gw_from(s, (float[]){ 1 }, 0), 0) == 0);
+    assert_true(gw_ok(s));
+    gw_from(s, (float[]){ 1 }, -1);
+    assert_int_equal(gw_scope_close(s).status, GW_INVALID);
+}
+
+GW_TESTS(tensor_tensor, literals_and_pointers_have_a_dtype, null_is_no_tensor,
+         a_new_one_is_contiguous, a_size_must_make_sense, what_a_peer_asks_for_has_a_limit,
+         an_item_is_the_only_one, a_view_shares_the_values, a_saved_one_cannot_change,
+         one_without_values_has_a_shape, external_memory_is_used_in_place_and_given_back_once,
          external_memory_is_given_back_also_when_it_fails, a_block_that_is_too_small_is_refused,
          a_value_that_is_no_tensor_gives_poison, an_argument_that_is_a_tensor_may_be_left_out,
          it_survives_without_memory);

@@ -215,10 +215,13 @@ static void ask_both(gw_scope *root, int rank) {
     assert_string_equal(gw_string_of(root, gw_rpc_sync(root, "a", "say")), "left");
     assert_string_equal(gw_string_of(root, gw_rpc_sync(root, "b", "say")), "right");
     gw_rpc_sync(root, "a", "only_right");
-    assert_string_equal(gw_scope_error(root)->text, "a has no function only_right");
+    assert_string_equal(
+        gw_scope_error(root)->text,
+        "a has no function only_right; is its object linked? (gradwire/function.h)");
     gw_scope_clear(root);
     gw_rpc_sync(root, "b", "tcp_echo", 1);
-    assert_string_equal(gw_scope_error(root)->text, "b has no function tcp_echo");
+    assert_string_equal(gw_scope_error(root)->text,
+                        "b has no function tcp_echo; is its object linked? (gradwire/function.h)");
     gw_scope_clear(root);
     assert_true(gw_item(root, gw_tensor_of(root, gw_rpc_sync(root, "b", "gw.sum",
                                                              gw_ones(root, GW_F32, 4)))) == 4);

@@ -108,7 +108,8 @@ static void share(gw_scope *root, int rank, void *context) {
     gw_rpc_async(s, 2, "ref_own", 10.0);
     gw_rpc_sync(s, 2, "ref_ignore", on_1, mine, new);
     gw_rpc_sync(s, 1, "nothing_of_that_name", on_1, mine, new);
-    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w1 has no function nothing_of_that_name");
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED,
+           "w1 has no function nothing_of_that_name; is its object linked? (gradwire/function.h)");
     assert_true(gw_ok(s));
     gw_scope_close_up(s);
 }
@@ -163,7 +164,8 @@ static void fail_to_make(gw_scope *root, int rank, void *context) {
     gw_scope_clear(s);
     r = gw_remote(s, 1, "ref_nothing");
     gw_to_here(s, r);
-    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w1 has no function or class ref_nothing");
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED,
+           "w1 has no function or class ref_nothing; is its object linked? (gradwire/function.h)");
     r = gw_remote(s, "w9", "ref_make", 1);
     assert_true(gw_ok(s));
     gw_to_here(s, r);

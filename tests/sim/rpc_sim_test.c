@@ -182,7 +182,8 @@ static void make_mistakes(gw_scope *s, int rank, void *context) {
     gw_rpc_sync(s, 7, "sim_echo", 1);
     expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 knows no worker of rank 7; there are 2");
     gw_rpc_sync(s, "w1", "my_ad", 1);
-    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w1 has no function my_ad");
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED,
+           "w1 has no function my_ad; is its object linked? (gradwire/function.h)");
     gw_rpc_sync(s, "w1", "gw.ad", 1);
     expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w1 has no function gw.ad");
     gw_rpc_sync(s, "w1", "", 1);

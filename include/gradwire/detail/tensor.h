@@ -3,6 +3,7 @@
 #define GRADWIRE_DETAIL_TENSOR_H
 
 #include <gradwire/tensor.h>
+#include <string.h>
 
 #ifdef __cplusplus
 
@@ -101,16 +102,47 @@ gw_tensor *gw_from(gw_scope *s, const Number *data, Sizes... sizes) {
 #define gw_full(...) GW_SIZED_3(gw_full_with, __VA_ARGS__, )
 #define gw_randint(...) (GW_DRAWS, GW_SIZED_4(gw_randint_with, __VA_ARGS__, ))
 #define gw_full_like(s, x, value) gw_full_like_with((s), (x), gw_value_of(value))
+// Data that begins with a parenthesis may be a literal, (float[]){ 1, 2 }, which commas cut: what stands
+// in the first parentheses has its type, and the literal and the sizes become whole again in a list
+// in braces.
 #define gw_from(...) GW_SIZED_FROM(__VA_ARGS__, )
+#define GW_SIZED_FROM(s, x, ...) GW_FROM_FORM(GW_PARENTHESIS x, 0, )(s, x, __VA_ARGS__)
+#define GW_PARENTHESIS(...) ~, 1,
+#define GW_FROM_FORM(...) GW_FROM_FORM_OF(__VA_ARGS__)
+#define GW_FROM_FORM_OF(first, form, ...) GW_FROM_##form
 // clang-format off
-#define GW_SIZED_FROM(s, data, ...)                                                                                     \
-    gw_from_with((s), _Generic((data),                                                                               \
+#define GW_DTYPE_OF_C(pointer)                                                                                         \
+    _Generic((pointer),                                                                                                \
         float *: GW_F32, const float *: GW_F32, double *: GW_F64, const double *: GW_F64,                              \
         int64_t *: GW_I64, const int64_t *: GW_I64, int32_t *: GW_I32, const int32_t *: GW_I32,                        \
         int16_t *: GW_I16, const int16_t *: GW_I16, int8_t *: GW_I8, const int8_t *: GW_I8,                            \
-        uint8_t *: GW_U8, const uint8_t *: GW_U8, bool *: GW_BOOL8, const bool *: GW_BOOL8),                           \
-        (data), GW_SHAPE(__VA_ARGS__))
+        uint8_t *: GW_U8, const uint8_t *: GW_U8, bool *: GW_BOOL8, const bool *: GW_BOOL8)
+#define GW_FROM_0(s, x, ...) gw_from_with((s), GW_DTYPE_OF_C(x), (x), GW_SHAPE(__VA_ARGS__))
+#define GW_FROM_1(s, x, ...)                                                                                           \
+    GW_QUIET(gw_from_literal((s), GW_DTYPE_OF_C(&(*(GW_FIRST(GW_TYPE_IN x, ) *)0)[0]),                                 \
+                             (gw_literal){ GW_LITERAL_EMPTY, .data = x, __VA_ARGS__ }))
+#define GW_TYPE_IN(...) __typeof__(__VA_ARGS__),
+#define GW_FIRST(...) GW_FIRST_OF(__VA_ARGS__)
+#define GW_FIRST_OF(first, ...) first
 // clang-format on
+// Data, and sizes one by one, since gcc warns of a list without braces of its own. INT64_MIN is behind
+// the last size.
+#define GW_LITERAL_EMPTY NULL, GW_NO_SIZES, GW_NO_SIZES, GW_NO_SIZES, GW_NO_SIZES, INT64_MIN
+#define GW_NO_SIZES                                                                                \
+    INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN, INT64_MIN
+typedef struct gw_literal {
+    const void *data;
+    int64_t a0, a1, a2, a3, a4, a5, a6, a7, b0, b1, b2, b3, b4, b5, b6, b7;
+    int64_t c0, c1, c2, c3, c4, c5, c6, c7, d0, d1, d2, d3, d4, d5, d6, d7, end;
+} gw_literal;
+static inline gw_tensor *gw_from_literal(gw_scope *s, gw_dtype dtype, gw_literal from) {
+    int64_t sizes[GW_DIMS_MAX + 1];
+    _Static_assert(sizeof from == offsetof(gw_literal, a0) + sizeof sizes, "a size per dimension");
+    memcpy(sizes, (const char *)&from + offsetof(gw_literal, a0), sizeof sizes);
+    int count = 0;
+    while (count <= GW_DIMS_MAX && sizes[count] != INT64_MIN) count++;
+    return gw_from_with(s, dtype, from.data, (gw_shape){ .count = count, .sizes = sizes });
+}
 #endif
 #define gw_randperm(s, n) (GW_DRAWS, gw_randperm((s), (n)))
 #define gw_rand_like(s, x) (GW_DRAWS, gw_rand_like((s), (x)))

@@ -1,5 +1,7 @@
 #include "tensor/kernels/blas.h"
 
+#include "base/log.h"
+
 #include <dlfcn.h>
 #include <limits.h>
 #include <pthread.h>
@@ -68,6 +70,15 @@ static int threads_wanted(void) {
     return count >= 1 && count <= 1024 ? (int)count : 0;
 }
 
+// Without a wish plain loops are what there is, and nothing is wrong.
+static void tell_unusable(const char *wanted, const char *reason) {
+    if (!wanted || !*wanted) return;
+    log_line(
+        "GW_BLAS=%.200s cannot be used: %.300s. Matrices are multiplied by plain loops, which are "
+        "slow. It is \"plain\", or the name of a CBLAS library such as libopenblas.so.0",
+        wanted, reason ? reason : "it is not there");
+}
+
 static void load(void) {
     const char *wanted = getenv("GW_BLAS");
     if (wanted && strcmp(wanted, "plain") == 0) return;
@@ -82,11 +93,15 @@ static void load(void) {
     if (!handle) handle = open_library(wanted, 0);
     if (threads_set) unsetenv("OPENBLAS_NUM_THREADS");
     if (core_set) unsetenv("OPENBLAS_CORETYPE");
-    if (!handle) return;
+    if (!handle) {
+        tell_unusable(wanted, dlerror());
+        return;
+    }
 
     sgemm_function *sgemm = (sgemm_function *)dlsym(handle, "cblas_sgemm");
     dgemm_function *dgemm = (dgemm_function *)dlsym(handle, "cblas_dgemm");
     if (!sgemm || !dgemm) {
+        tell_unusable(wanted, "it has no cblas_sgemm");
         dlclose(handle);
         return;
     }

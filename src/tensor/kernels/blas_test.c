@@ -2,9 +2,11 @@
 
 #include <math.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "base/mem.h"
 #include "base/random.h"
 #include "tensor/kernels/blas.h"
@@ -115,10 +117,18 @@ static void it_leaves_the_library_out_when_asked(void **state) {
     check(blas_multiply, GW_F32, 5, 7, 3, 0, 1, false);
 }
 
-static void it_does_without_a_library_that_is_not_there(void **state) {
+static char said[256];
+
+static void keep(const char *line) {
+    snprintf(said, sizeof said, "%s", line);
+}
+
+static void it_does_without_a_library_that_is_not_there_and_says_so(void **state) {
     (void)state;
+    log_hook = keep;
     setenv("GW_BLAS", "libno-such-blas.so.7", 1);
     assert_string_equal(blas_description(), "plain");
+    assert_non_null(strstr(said, "GW_BLAS=libno-such-blas.so.7 cannot be used"));
     check(blas_multiply, GW_F64, 5, 7, 3, 1, 0, false);
 }
 
@@ -178,7 +188,8 @@ static void it_says_which_matrices_are_fast_as_they_lie(void **state) {
 }
 
 GW_TESTS(tensor_blas, it_multiplies_matrices_however_they_lie, it_does_so_without_a_library,
-         it_leaves_the_library_out_when_asked, it_does_without_a_library_that_is_not_there,
+         it_leaves_the_library_out_when_asked,
+         it_does_without_a_library_that_is_not_there_and_says_so,
          it_leaves_the_environment_as_it_was, it_picks_the_kernels_that_suit_the_cpu,
          it_wraps_integers_around, it_may_be_used_by_many_threads_at_once,
          it_says_which_matrices_are_fast_as_they_lie);

@@ -1,5 +1,7 @@
 #include "tensor/kernels/kernels.h"
 
+#include "base/log.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,12 +33,21 @@ static const kernels *choose(void) {
     return all[i];
 }
 
+// A name that there is not is told by base/variables.h.
+static void tell_other(const kernels *k) {
+    const char *wanted = getenv("GW_KERNELS");
+    if (wanted && strcmp(wanted, k->name) && (!strcmp(wanted, "avx2") || !strcmp(wanted, "avx512")))
+        log_line("GW_KERNELS=%s: this CPU has no such instructions, \"%s\" is used", wanted,
+                 k->name);
+}
+
 const kernels *kernels_get(void) {
     static const kernels *_Atomic chosen;  // a race chooses the same
     const kernels *k = atomic_load_explicit(&chosen, memory_order_relaxed);
     if (!k) {
+        const kernels *before = NULL;
         k = choose();
-        atomic_store_explicit(&chosen, k, memory_order_relaxed);
+        if (atomic_compare_exchange_strong(&chosen, &before, k)) tell_other(k);
     }
     return k;
 }

@@ -1,0 +1,123 @@
+#include "base/variables.h"
+
+#include "base/log.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// |words| are what a variable may be, one after the other; NULL: who reads it checks it. Or numbers
+// from 1 to |number_max|.
+typedef struct variable {
+    const char *name, *words;
+    long number_max;
+    const char *otherwise;  // what another value does
+} variable;
+
+static const char changes_nothing[] = "changes nothing", counts_as_1[] = "counts as 1";
+
+static const variable variables[] = {
+    { "GW_ABORT_ON_ERROR", "0 1", 0, counts_as_1 },
+    { "GW_ADDRESS", NULL, 0, NULL },
+    { "GW_BLAS", NULL, 0, NULL },
+    { "GW_BLAS_THREADS", NULL, 1024, changes_nothing },
+    { "GW_CHECK", "0 1", 0, counts_as_1 },
+    { "GW_COLLECTIVE", NULL, 0, NULL },
+    { "GW_GROUP", NULL, 0, NULL },
+    { "GW_INSECURE", NULL, 0, NULL },
+    { "GW_INTERFACE", NULL, 0, NULL },
+    { "GW_JOB_ID", NULL, 0, NULL },
+    { "GW_KERNELS", "any avx2 avx512", 0, changes_nothing },
+    { "GW_KEY_FD", NULL, 0, NULL },
+    { "GW_KEY_FILE", NULL, 0, NULL },
+    { "GW_LEND", "0 1 pull", 0, changes_nothing },
+    { "GW_LOG", NULL, 0, NULL },
+    { "GW_REDIS_PASSWORD_FILE", NULL, 0, NULL },
+    { "GW_TRACE_ERRORS", "0 1", 0, counts_as_1 },
+    { "GW_TRANSPORT", NULL, 0, NULL },
+};
+
+enum { VARIABLES = sizeof variables / sizeof *variables, NAME_MAX_BYTES = 32 };
+
+// ---- Values -------------------------------------------------------------------------------------
+static bool is_among(const char *words, const char *text) {
+    size_t size = strlen(text);
+    for (const char *word = words; *word; word += strspn(word, " ")) {
+        size_t length = strcspn(word, " ");
+        if (length == size && memcmp(word, text, size) == 0) return true;
+        word += length;
+    }
+    return false;
+}
+
+static bool is_number(const char *text, long max) {
+    char *end;
+    long number = strtol(text, &end, 10);
+    return end != text && !*end && number >= 1 && number <= max;
+}
+
+static void check_value(const variable *v, const char *text) {
+    if (!*text) return;
+    if (v->words && !is_among(v->words, text))
+        log_line("%s=%.100s %s: it is one of %s", v->name, text, v->otherwise, v->words);
+    if (v->number_max && !is_number(text, v->number_max))
+        log_line("%s=%.100s %s: it is a number from 1 to %ld", v->name, text, v->otherwise,
+                 v->number_max);
+}
+
+// ---- Names --------------------------------------------------------------------------------------
+// How many letters of |a| are to be changed, added or left out for |b| (Levenshtein 1966).
+static int distance(const char *a, size_t a_size, const char *b) {
+    int row[NAME_MAX_BYTES + 1];
+    size_t b_size = strlen(b);
+    for (size_t j = 0; j <= b_size; j++) row[j] = (int)j;
+    for (size_t i = 1; i <= a_size; i++) {
+        int diagonal = row[0];
+        row[0] = (int)i;
+        for (size_t j = 1; j <= b_size; j++) {
+            int changed = diagonal + (a[i - 1] != b[j - 1]);
+            int least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
+            diagonal = row[j];
+            row[j] = changed < least ? changed : least;
+        }
+    }
+    return row[b_size];
+}
+
+// A variable of the program's own may begin with GW_, too: only what is almost one of ours is told.
+static void check_name(const char *name, size_t size) {
+    int most = size < sizeof "GW_ABCDE" - 1 ? 1 : 2;
+    for (int i = 0; i < VARIABLES; i++) {
+        if (distance(name, size, variables[i].name) > most) continue;
+        log_line("%.*s is not read: did you mean %s?", (int)size, name, variables[i].name);
+        return;
+    }
+}
+
+static void check(const char *entry) {
+    size_t size = strcspn(entry, "=");
+    if (strncmp(entry, "GW_", 3) || !entry[size] || size > NAME_MAX_BYTES) return;
+    for (int i = 0; i < VARIABLES; i++) {
+        const char *name = variables[i].name;
+        if (strlen(name) != size || memcmp(name, entry, size)) continue;
+        check_value(&variables[i], entry + size + 1);
+        return;
+    }
+    check_name(entry, size);
+}
+
+void variables_check_all(char *const *environment) {
+    for (; *environment; environment++) check(*environment);
+}
+
+static void check_once(void) {
+    log_read_environment();
+    variables_check_all(environ);
+}
+
+void variables_check(void) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, check_once);
+}

@@ -1,0 +1,66 @@
+#include "base/variables.h"
+
+#include "base/log.h"
+#include "testing/testing.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static char said[1024];
+
+static void keep(const char *line) {
+    snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", line);
+}
+
+static const char *check(char *entry) {
+    char *const environment[] = { "HOME=/", entry, NULL };
+    said[0] = '\0';
+    log_hook = keep;
+    variables_check_all(environment);
+    log_hook = NULL;
+    return said;
+}
+
+static void values_that_mean_nothing_are_told(void **state) {
+    (void)state;
+    assert_string_equal(check("GW_LEND=off"),
+                        "GW_LEND=off changes nothing: it is one of 0 1 pull\n");
+    assert_string_equal(check("GW_CHECK=no"), "GW_CHECK=no counts as 1: it is one of 0 1\n");
+    assert_string_equal(check("GW_KERNELS=avx"),
+                        "GW_KERNELS=avx changes nothing: it is one of any avx2 avx512\n");
+    const char *number = "GW_BLAS_THREADS=0 changes nothing: it is a number from 1 to 1024\n";
+    assert_string_equal(check("GW_BLAS_THREADS=0"), number);
+    assert_non_null(strstr(check("GW_BLAS_THREADS=two"), "it is a number"));
+}
+
+static void values_that_mean_something_are_not(void **state) {
+    (void)state;
+    char *const good[] = { "GW_LEND=pull", "GW_LEND=",           "GW_CHECK=1",
+                           "GW_CHECK=0",   "GW_BLAS_THREADS=16", "GW_KERNELS=any",
+                           "GW_BLAS=/lib", "GW_ADDRESS=::1",     "GW_LOG=none" };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) assert_string_equal(check(good[i]), "");
+}
+
+static void names_that_are_almost_one_are_told(void **state) {
+    (void)state;
+    assert_string_equal(check("GW_LOGS=info"), "GW_LOGS is not read: did you mean GW_LOG?\n");
+    assert_string_equal(check("GW_TRACE_ERROR=1"),
+                        "GW_TRACE_ERROR is not read: did you mean GW_TRACE_ERRORS?\n");
+    assert_string_equal(check("GW_KEYFILE=k"),
+                        "GW_KEYFILE is not read: did you mean GW_KEY_FILE?\n");
+}
+
+static void other_names_are_the_programs_own(void **state) {
+    (void)state;
+    char *const other[] = { "GW_HOME=/",
+                            "GW_=1",
+                            "GWLOG=1",
+                            "GW_TEST_LIMIT_S=3",
+                            "GW_A_NAME_THAT_IS_LONGER_THAN_ANY_OF_OURS=1",
+                            "GW_CLUSTERS=1" };
+    for (size_t i = 0; i < sizeof other / sizeof *other; i++)
+        assert_string_equal(check(other[i]), "");
+}
+
+GW_TESTS(base_variables, values_that_mean_nothing_are_told, values_that_mean_something_are_not,
+         names_that_are_almost_one_are_told, other_names_are_the_programs_own);

@@ -1,0 +1,27 @@
+// Environment variables with values that mean nothing, as a user's program meets them.
+#include "../support/launched.h"
+#include "testing/testing.h"
+
+#include <string.h>
+
+static void expect_once(const char *text, const char *words) {
+    const char *at = strstr(text, words);
+    testing_note("\"%s\" should be once in: %s", words, text);
+    assert_true(at && !strstr(at + 1, words));
+}
+
+static void what_means_nothing_is_told_once(void **state) {
+    (void)state;
+    result r =
+        finish(launch_command("GW_LOG=loud GW_LEND=off GW_CHECK=no GW_TRANSPORTS=tcp GW_HOME=/ "
+                              "./case-argument_order"));
+    assert_int_equal(r.code, 0);
+    expect_once(r.err, "GW_LOG=loud: a level is none, error, warning or info");
+    expect_once(r.err, "GW_LEND=off changes nothing: it is one of 0 1 pull");
+    expect_once(r.err, "GW_CHECK=no counts as 1: it is one of 0 1");
+    expect_once(r.err, "GW_TRANSPORTS is not read: did you mean GW_TRANSPORT?");
+    assert_null(strstr(r.err, "GW_HOME"));
+    forget(r);
+}
+
+GW_TESTS(process_variables, what_means_nothing_is_told_once);
