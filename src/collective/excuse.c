@@ -1,5 +1,6 @@
 // Who enters no more, because its program has asked to leave: its own refusal, and how leaders hear
 // of it. COL-5 and COL-6.
+#include "base/mem.h"
 #include "collective/collective.h"
 
 static bool is_leaving(const agent *a) {
@@ -111,9 +112,8 @@ static bool read_ranks(reader *r, uint32_t *out, int *out_count) {
 }
 
 // Of a group that this worker and |from| are in, one of them as its leader; NULL without memory.
-static gw_status read_group(agent *a, reader *r, int leader, int other, collective_group **out,
-                            gw_error *error) {
-    uint32_t ranks[LIMIT_WORKERS];
+static gw_status find_group(agent *a, reader *r, uint32_t *ranks, int leader, int other,
+                            collective_group **out, gw_error *error) {
     int count = 0;
     bool inside = false;
     if (!read_ranks(r, ranks, &count)) return error_set(error, GW_PROTOCOL, "no participants");
@@ -122,6 +122,15 @@ static gw_status read_group(agent *a, reader *r, int leader, int other, collecti
         return error_set(error, GW_PROTOCOL, "participants that cannot be");
     *out = collective_group_of_on_loop(a, ranks, count);
     return GW_OK;
+}
+
+// Without memory there is no group, and the message is lost: the leader expects this worker again.
+static gw_status read_group(agent *a, reader *r, int leader, int other, collective_group **out,
+                            gw_error *error) {
+    uint32_t *ranks = mem_alloc(LIMIT_WORKERS * sizeof *ranks);
+    gw_status status = ranks ? find_group(a, r, ranks, leader, other, out, error) : GW_OK;
+    mem_free(ranks);
+    return status;
 }
 
 static gw_status expected(agent *a, int from, reader *r, gw_error *error) {

@@ -87,6 +87,11 @@ static void every_fault_has_a_test(void **state) {
     run("faults");
 }
 
+static void calls_of_themselves_are_bounded(void **state) {
+    (void)state;
+    run("recursion");
+}
+
 GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
                     banned_calls_are_not_made, sources_compile_without_warnings,
                     public_headers_stand_alone, options_are_written_by_name,
