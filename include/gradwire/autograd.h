@@ -79,9 +79,31 @@ GW_API void gw_backward_roots_with(gw_scope *s, gw_tensor *const *roots, int cou
 // is used further: of a leaf, before it is added to what its scope has. What it returns takes its
 // place; NULL or |grad| itself leaves it. On other workers, too, on the thread that walks there;
 // |s| is the pass's, and nothing is recorded in it.
-// A hook may call gw_backward itself: with |s|, what comes of that goes with the pass; with a scope
-// of its own, it stays. But in a pass that another worker began nothing may wait (WOULD_BLOCK), so
-// that passes inside it stay on their worker.
+//
+// A hook may call gw_backward itself. That inner pass leaves its gradients in the scope that it is
+// given, like any other. |s| is closed at the end of the outer pass, and the gradients in it are lost
+// then: give the inner pass |s| only for gradients that the hook reads itself, and name those in
+// |inputs|. For gradients that an optimizer shall use, give it the scope that the step is called in,
+// which |context| brings. With GW_CHECK=1 an outer pass that ends with gradients in |s| that nobody
+// has read ends the program with a sentence. Gradient checkpointing by hand:
+//
+//     typedef struct segment { gw_scope *step; gw_tensor *x; } segment;
+//     static gw_tensor *f(gw_scope *s, gw_tensor *x) { return gw_module_call(s, encoder, x); }
+//     static gw_tensor *recompute(gw_scope *s, gw_tensor *dy, void *context) {
+//         segment *c = context;
+//         gw_scope *t = gw_scope_open(s);
+//         gw_enable_grad(t);
+//         gw_backward(c->step, f(t, c->x), .gradient = dy);  // of f's weights, and of what x came from
+//         gw_scope_close_up(t);
+//         return NULL;
+//     }
+//     gw_scope *t = gw_scope_open(s);                        // |s| is the scope of the step
+//     gw_no_grad(t);
+//     gw_tensor *y = gw_requires_grad(s, gw_keep(s, f(t, x)));   // nothing is saved for backward
+//     gw_register_hook(s, y, recompute, &(segment){ s, x });
+//
+// In a pass that another worker began nothing may wait (WOULD_BLOCK), so that passes inside it stay on
+// their worker.
 typedef gw_tensor *gw_grad_hook(gw_scope *s, gw_tensor *grad, void *context);
 
 // The number by which the hook is removed. |context| must live as long as the graph. INVALID if |x|

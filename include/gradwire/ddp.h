@@ -19,7 +19,9 @@
 // on any (NOT_FOUND). Nothing is to be said about that beforehand. Members pair their passes by their
 // count of them: each runs as many, in one order. A pass with |inputs|, and one that reaches no
 // parameter of the model, is none; a member with nothing to walk says gw_ddp_skip. One that fails,
-// or whose scope fails after the model was called in it, fails the others' pass with its error.
+// or whose scope fails after the model was called in it, fails the others' pass with its error. A scope
+// that is closed with means that no step, gw_clip_grad_norm, gw_grad or the like has used is a mistake,
+// most often a step in another scope: a warning says so, once.
 //
 // Ownership: it belongs to the scope it was opened in, and keeps the model. Closing it ends nothing
 // on other members.

@@ -18,7 +18,8 @@
 // GW_CHECK=1 is the checked mode: what is silently wrong otherwise ends the process with one sentence
 // (and a core). Seen are the use of a scope after it was closed, and of a tensor that a closed scope
 // held, a second close, two threads in one scope at once, and writing through a pointer of
-// gw_data_for_write after the next operation. A checked program is a few per cent slower.
+// gw_data_for_write after the next operation, and gradients that an inner pass leaves in the scope of a
+// hook (gradwire/autograd.h). A checked program is a few per cent slower.
 //
 // Values that mean nothing, such as GW_LOG=loud or GW_LEND=off, and names that are almost one of the
 // library's, such as GW_LOGS, are a warning when the program opens its first root scope, or where they

@@ -346,7 +346,8 @@ GW_API gw_module *gw_module_open_values(gw_scope *s, const char *name,
 GW_API void *gw_module_state(const gw_module *m);
 GW_API const char *gw_module_name(const gw_module *m);
 
-// Adds a part under |name|, which has no '.'. DUPLICATE if the name is taken.
+// Adds a part under |name|, which has no '.'. DUPLICATE if the name is taken; LIMIT for modules that
+// are more than 128 inside each other.
 GW_API void gw_module_register_module(gw_scope *s, gw_module *m, const char *name,
                                       gw_module *child);
 

@@ -156,7 +156,11 @@ GW_API gw_optimizer *gw_rprop_with(gw_scope *s, gw_list *params, gw_rprop_option
 
 // ---- Steps --------------------------------------------------------------------------------------
 
-// Changes the parameters by their gradients in |s|. Those without gradient stay.
+// Changes the parameters by their gradients in |s|. Those without gradient stay. WRONG_STATE if no
+// backward pass was made in |s| (and gw_set_grad not called): "no backward pass was made in this scope,
+// and scope "step 12" has gradients of these parameters". In a function that another worker calls, the
+// passes of the caller's scope count, too. So with gw_clip_grad_norm, gw_scaler_step and
+// gw_scaler_unscale.
 //
 // Gradients that are sparse by rows (gw_rows) change only the rows they name with gw_adagrad,
 // gw_sparse_adam and gw_sgd; all rows with gw_sgd that has momentum, whose other rows move on. With

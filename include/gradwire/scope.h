@@ -37,8 +37,9 @@ typedef struct gw_scope gw_scope;
 GW_API gw_scope *gw_scope_open(gw_scope *parent);
 
 // Closes |s|: waits for nothing, gives back every handle, returns the first error. The parent stays
-// clean. Children still open are closed first. The scope that a body is given is closed for it:
-// then WRONG_STATE, and it stays.
+// clean. Children still open are closed first: an error of theirs that the program has not asked for
+// (gw_scope_error) is logged, and becomes that of |s| if it has none. So when a body returns. The scope
+// that a body is given is closed for it: then WRONG_STATE, and it stays.
 GW_API GW_MUST_CHECK gw_error gw_scope_close(gw_scope *s);
 
 // Closes |s| and hands its error, if any, to the parent, which becomes failed (if it was not). A

@@ -125,6 +125,8 @@ static agent *make_agent(const join_options *o, const service *const *services, 
     a->mark = process_fork_mark_open();
     list_init(&a->loopback);
     list_init(&a->watches);
+    list_init(&a->continuations);
+    list_init(&a->let_go);
     list_init(&a->waits);
     list_init(&a->awaits.open);
     list_init(&a->awaits.questions);

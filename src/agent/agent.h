@@ -175,6 +175,12 @@ struct agent {
 
     message *spare;  // for a small message, when there is no memory
 
+    // Futures that resolve inside the resolving of others, and that are let go inside that of others,
+    // wait for their turn: chains of them have any length (future/future.h).
+    list_node continuations;  // of continuation, by |link|
+    list_node let_go;         // of gw_future
+    bool continues, lets_go;
+
     // messages to oneself
     list_node loopback;  // of message, by |link|
     task loopback_task;

@@ -7,6 +7,11 @@
 
 #include <string.h>
 
+uint64_t gates_begin_visit(void) {
+    static _Atomic uint64_t last;
+    return 1 + atomic_fetch_add_explicit(&last, 1, memory_order_relaxed);
+}
+
 // ---- Leaves -------------------------------------------------------------------------------------
 
 // The first hook of a leaf that has a gate stands for that, and is no function.
@@ -247,7 +252,7 @@ bool gates_begin(pass *p) {
         at->gate->class->begin(at, p->work);
         if (!gw_ok(p->work)) {
             late_release(l);
-            scope_fail_with(p->scope, gw_scope_error(p->work));
+            scope_fail_with(p->scope, scope_error(p->work));
             return false;
         }
         at->begun = true;
@@ -261,7 +266,7 @@ bool gates_pass_gradient(pass *p, gw_tensor *leaf, gw_tensor *gradient) {
     gate_pass *at = find(p, gate_of(leaf, &i));
     at->gate->class->gradient(at, p->work, i, gradient);
     bool ok = gw_ok(p->work);
-    if (!ok) scope_fail_with(p->scope, gw_scope_error(p->work));
+    if (!ok) scope_fail_with(p->scope, scope_error(p->work));
     scope_release_from(p->work, 0);
     return ok;
 }
@@ -271,7 +276,7 @@ bool gates_all_have_come(pass *p) {
         if (at->begun && at->gate->class->all_have_come)
             at->gate->class->all_have_come(at, p->work);
         if (!gw_ok(p->work)) {
-            scope_fail_with(p->scope, gw_scope_error(p->work));
+            scope_fail_with(p->scope, scope_error(p->work));
             return false;
         }
         scope_release_from(p->work, 0);
@@ -314,7 +319,7 @@ static void free_note(note *n) {
 
 // What is computed in a scope may be used in the one around it, when it has gone well.
 static void close_notes(gw_scope *s, void *data) {
-    if (!gw_ok(s)) tell(data, gw_scope_error(s));
+    if (!gw_ok(s)) tell(data, scope_error(s));
     for (note *n = data, *next; n; n = next) {
         next = n->next;
         if (gw_ok(s) && s->parent) gate_note(s->parent, n->gate);
@@ -351,7 +356,7 @@ static void forget_note(gw_scope *s, const gate *g) {
 
 void gates_tell_failed(gw_scope *failed) {
     for (gw_scope *s = failed; s; s = s->parent) {
-        tell(s->slots[SCOPE_GATES].data, gw_scope_error(failed));
+        tell(s->slots[SCOPE_GATES].data, scope_error(failed));
         note *first = s->slots[SCOPE_GATES].data;
         scope_set_slot(s, SCOPE_GATES, NULL, NULL);
         for (note *next; first; first = next) {

@@ -43,6 +43,7 @@ typedef struct gate_pass {
 } gate_pass;
 
 typedef struct gate_class {
+    const char *name;  // of what it belongs to, for lines of log
     // The pass is planned. A gate that refuses it fails |s|, and has nothing to end or to answer.
     void (*begin)(gate_pass *g, gw_scope *s);
     // Leaf |i|, which the pass reaches, has its gradient; NULL: none has come. Borrowed; its values
@@ -73,6 +74,8 @@ struct gate {
         *ranges;  // by leaf, counted: of which this worker keeps the gradient, in place of the
                   // leaf's; NULL: of the leaf. NULL: all
     _Atomic bool has_inside;  // a pass inside a hook has reached a leaf
+    uint64_t visit;           // the last one that has come by here
+    _Atomic bool has_warned;  // that nobody uses what it answers
     _Atomic bool overlaps;    // no pass holds gradients; one inside a hook fails
 
     // The ids of the last scopes that have an answer which is to stay apart, by their number modulo
@@ -112,6 +115,15 @@ void gates_tell_failed(gw_scope *failed);
 
 // The tensor of which a scope has the gradient of |x| that this worker keeps: a range of |x|, or |x|.
 const gw_tensor *gate_kept_of(const gw_tensor *x);
+
+// For walks over leaves that do something once for each gate: whether |visit| comes by for the first
+// time. One thread at a time visits a gate, as with steps.
+uint64_t gates_begin_visit(void);
+static inline bool gate_visit(gate *g, uint64_t visit) {
+    bool is_first = g->visit != visit;
+    g->visit = visit;
+    return is_first;
+}
 
 // ---- For passes -----------------------------------------------------------------------------------
 

@@ -2,16 +2,26 @@
 
 #include "autograd/gate.h"
 #include "autograd/index.h"
+#include "autograd/left.h"
 #include "autograd/sum.h"
+#include "base/check.h"
+#include "base/log.h"
 #include "base/mem.h"
 #include "tensor/copy.h"
 #include "tensor/dtype.h"
 #include "tensor/ops/op.h"
 
+typedef struct grads_item {
+    gw_tensor_grad pair;  // both counted
+    bool is_read;         // since a pass has left it
+} grads_item;
+
 typedef struct grads {
-    gw_tensor_grad *pairs;  // both counted
+    grads_item *items;
     uint32_t count, capacity;
-    pointer_index numbers;  // of leaves, in |pairs|
+    pointer_index numbers;  // of leaves, in |items|
+    uint32_t left;          // see autograd/left.h
+    gate *unread;           // counted: whose answers nobody has read. NULL: none
 } grads;
 
 // Imports the accumulated gradients of a caller's passes before the gradients of |s| are used.
@@ -20,23 +30,40 @@ static grads *grads_of(const gw_scope *s) {
     return s->slots[SCOPE_GRADS].data;
 }
 
+static uint32_t count_unread(const grads *g) {
+    uint32_t count = 0;
+    for (uint32_t i = 0; i < g->count; i++) count += !g->items[i].is_read;
+    return count;
+}
+
+// The mean of replicas cost an exchange: one that nobody uses is a mistake, most often a step in
+// another scope.
+static void warn_of_unread(const gw_scope *s, grads *g) {
+    if (!g->unread || s->error || !g->count || count_unread(g) < g->count) return;
+    if (!atomic_exchange(&g->unread->has_warned, true))
+        log_line("the mean gradients of %s were never used: a scope was closed in which no step, "
+                 "gw_clip_grad_norm or gw_grad was called (said once)",
+                 g->unread->class->name);
+}
+
 static void close_grads(gw_scope *s, void *data) {
-    (void)s;
     grads *g = data;
+    warn_of_unread(s, g);
+    handle_release(g->unread);
     for (uint32_t i = 0; i < g->count; i++) {
-        handle_release(g->pairs[i].leaf);
-        handle_release(g->pairs[i].grad);
+        handle_release(g->items[i].pair.leaf);
+        handle_release(g->items[i].pair.grad);
     }
+    left_close(g->left);
     index_fini(&g->numbers);
-    mem_free(g->pairs);
+    mem_free(g->items);
     mem_give(g, sizeof *g);
 }
 
 static grads *open_grads(gw_scope *s) {
     grads *g = mem_take(sizeof *g);
     if (!g) return NULL;
-    g->pairs = NULL;
-    g->count = g->capacity = 0;
+    *g = (grads){ .left = left_open(s) };
     index_init(&g->numbers);
     scope_set_slot(s, SCOPE_GRADS, g, close_grads);
     return g;
@@ -48,39 +75,104 @@ static bool reserve(grads *g, uint32_t more) {
     if (g->count + more <= g->capacity) return true;
     uint32_t capacity = g->capacity ? g->capacity * 2 : 4;
     if (capacity < g->count + more) capacity = g->count + more;
-    gw_tensor_grad *pairs = mem_realloc(g->pairs, capacity * sizeof *pairs);
-    if (!pairs) return false;
-    g->pairs = pairs;
+    grads_item *items = mem_realloc(g->items, capacity * sizeof *items);
+    if (!items) return false;
+    g->items = items;
     g->capacity = capacity;
     return true;
 }
 
-static gw_tensor_grad *find(const gw_scope *s, const gw_tensor *x) {
+static grads_item *find(const gw_scope *s, const gw_tensor *x) {
     grads *g = grads_of(s);
     if (!g) return NULL;
     uint32_t number = index_find(&g->numbers, x);
-    return number == INDEX_NONE ? NULL : &g->pairs[number];
+    return number == INDEX_NONE ? NULL : &g->items[number];
 }
 
 gw_tensor *grads_find(const gw_scope *s, const gw_tensor *x) {
-    gw_tensor_grad *pair = find(s, x);
-    return pair ? pair->grad : NULL;
+    grads_item *item = find(s, x);
+    if (item) item->is_read = true;
+    return item ? item->pair.grad : NULL;
 }
 
 gw_tensor *grads_leaf(const gw_scope *s, int i) {
     const grads *g = s->slots[SCOPE_GRADS].data;
-    return g && (uint32_t)i < g->count ? g->pairs[i].leaf : NULL;
+    return g && (uint32_t)i < g->count ? g->items[i].pair.leaf : NULL;
+}
+
+bool grads_note_pass(gw_scope *s) {
+    return grads_of(s) || open_grads(s);
+}
+
+void grads_expect_reader(gw_scope *s, gate *of) {
+    grads *g = s->slots[SCOPE_GRADS].data;
+    if (!g || g->unread == of) return;
+    handle_release(g->unread);
+    g->unread = handle_retain(of);
+}
+
+// In the scope of a call the caller's passes count, and which these are its worker knows.
+static bool may_have_passes_elsewhere(const gw_scope *s) {
+    return s->remote && s->remote->grads->is_call(s);
+}
+
+bool grads_check_pass(gw_scope *s, const char *function, uint32_t left) {
+    grads *g = gw_ok(s) ? grads_of(s) : NULL;
+    if (g) {
+        handle_release(g->unread);
+        g->unread = NULL;
+    }
+    if (!gw_ok(s) || g || may_have_passes_elsewhere(s)) return gw_ok(s);
+    if (left)
+        scope_fail(s, GW_WRONG_STATE,
+                   "%s: no backward pass was made in this scope, and %s: call it in the scope that "
+                   "gw_backward was given",
+                   function, left_say(left).text);
+    else
+        scope_fail(s, GW_WRONG_STATE,
+                   "%s: no backward pass was made in this scope, so it has no gradients", function);
+    return false;
+}
+
+// Note [Gradients of a pass inside a hook]
+//
+// A hook is given the scope of the pass that runs it, which is closed at the end of that pass. A pass
+// inside the hook that is given the same scope leaves its gradients there. Those that the hook has
+// not read by then reach nobody.
+void grads_check_all_read(const gw_scope *s) {
+    const grads *g = s->slots[SCOPE_GRADS].data;
+    uint32_t unread = g && gw_ok(s) ? count_unread(g) : 0;
+    if (unread)
+        check_die("a pass inside a hook left %u gradients in the scope of the outer pass that "
+                  "nobody has read, and they go with it: give that pass the scope that shall have "
+                  "them, or name what it is for in .inputs",
+                  unread);
 }
 
 static void put(grads *g, gw_tensor *leaf, gw_tensor *grad) {
     index_put(&g->numbers, leaf, g->count);
-    g->pairs[g->count++] = (gw_tensor_grad){ handle_retain(leaf), grad };
+    g->items[g->count++] = (grads_item){ .pair = { handle_retain(leaf), grad } };
+}
+
+// What a pass leaves for one leaf; it cannot fail.
+static void leave(gw_scope *s, grads *g, const gw_tensor_grad *more) {
+    if (!more->grad) {
+        grads_forget(s, more->leaf);
+        return;
+    }
+    left_note(more->leaf, g->left);
+    if (!find(s, more->leaf)) {
+        put(g, more->leaf, more->grad);
+        return;
+    }
+    grads_replace(s, more->leaf, more->grad);
+    find(s, more->leaf)->is_read = false;
 }
 
 bool grads_add_and_replace(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count,
                            int replaces) {
     grads_of(s);
-    if (!gw_ok(s)) scope_fail_with(work, gw_scope_error(s));
+    if (!gw_ok(s)) scope_fail_with(work, scope_error(s));
     return grads_add_imported(s, work, more, count, replaces);
 }
 
@@ -98,8 +190,8 @@ bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int c
 
     // First everything that can fail ...
     for (int i = 0; i < replaces && ok; i++) {
-        gw_tensor *old = grads_find(s, more[i].leaf);
-        if (old) ok = (more[i].grad = grad_plus(work, more[i].grad, old)) != NULL;
+        const grads_item *old = find(s, more[i].leaf);
+        if (old) ok = (more[i].grad = grad_plus(work, more[i].grad, old->pair.grad)) != NULL;
     }
     if (!ok) {
         for (int i = 0; i < count; i++) handle_release(more[i].grad);
@@ -107,33 +199,26 @@ bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int c
     }
 
     // ... then everything that cannot.
-    for (int i = 0; i < count; i++) {
-        if (!more[i].grad)
-            grads_forget(s, more[i].leaf);
-        else if (find(s, more[i].leaf))
-            grads_replace(s, more[i].leaf, more[i].grad);
-        else
-            put(g, more[i].leaf, more[i].grad);
-    }
+    for (int i = 0; i < count; i++) leave(s, g, &more[i]);
     return true;
 }
 
 void grads_replace(gw_scope *s, const gw_tensor *leaf, gw_tensor *grad) {
-    gw_tensor_grad *pair = find(s, leaf);
-    handle_release(pair->grad);
-    pair->grad = grad;
+    grads_item *item = find(s, leaf);
+    handle_release(item->pair.grad);
+    item->pair.grad = grad;
 }
 
 void grads_forget(gw_scope *s, gw_tensor *leaf) {
-    gw_tensor_grad *pair = find(s, leaf);
-    if (!pair) return;
+    grads_item *item = find(s, leaf);
+    if (!item) return;
     grads *g = s->slots[SCOPE_GRADS].data;
-    gw_tensor_grad old = *pair, last = g->pairs[--g->count];
-    *pair = last;
-    index_put(&g->numbers, last.leaf, (uint32_t)(pair - g->pairs));
+    grads_item old = *item, last = g->items[--g->count];
+    *item = last;
+    index_put(&g->numbers, last.pair.leaf, (uint32_t)(item - g->items));
     index_put(&g->numbers, leaf, INDEX_NONE);
-    handle_release(old.grad);
-    handle_release(old.leaf);
+    handle_release(old.pair.grad);
+    handle_release(old.pair.leaf);
 }
 
 int gw_grads_count(const gw_scope *s) {
@@ -145,7 +230,9 @@ gw_tensor_grad gw_grads_get(gw_scope *s, int index) {
     if (gw_ok(s) && (index < 0 || index >= gw_grads_count(s)))
         scope_fail(s, GW_INVALID, "gradient %d of %d", index, gw_grads_count(s));
     if (gw_ok(s)) {
-        gw_tensor_grad pair = grads_of(s)->pairs[index];
+        grads_item *item = &grads_of(s)->items[index];
+        item->is_read = true;
+        gw_tensor_grad pair = item->pair;
         if (scope_own(s, handle_retain(pair.leaf)) && scope_own(s, handle_retain(pair.grad)))
             return pair;
     }

@@ -5,11 +5,15 @@
 #include "tensor/tensor.h"
 #include <gradwire/autograd.h>
 
+struct gate;
+
 // The table through which a scope imports the accumulated gradients of another worker's passes.
 typedef struct remote_grads {
     // Gives |s|, the scope of a body, the gradients that passes of its caller have left on this
     // worker, by grads_add_imported; nothing if there are none, or |s| is no such scope.
     void (*import)(gw_scope *s);
+    // Whether |s| is the scope of a call, so that passes of its caller count.
+    bool (*is_call)(const gw_scope *s);
 } remote_grads;
 
 // The gradient of |x| in |s|, borrowed until the next pass or change; NULL if there is none.
@@ -29,6 +33,16 @@ bool grads_add_and_replace(gw_scope *s, gw_scope *work, gw_tensor_grad *more, in
                            int replaces);
 // The same for accumulated gradients of a caller's passes; they are not imported again.
 bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count, int replaces);
+
+// From here on a pass counts as made in |s|, also if it has left nothing. False without memory.
+bool grads_note_pass(gw_scope *s);
+// Who closes |s| without reading what |of| has answered is warned, once for each gate.
+void grads_expect_reader(gw_scope *s, struct gate *of);
+// For functions that use gradients of |s|: fails |s| unless a pass was made there. |left| is
+// left_latest of the parameters, see autograd/left.h.
+bool grads_check_pass(gw_scope *s, const char *function, uint32_t left);
+// In the checked mode, at the end of a pass whose scope is |s|.
+void grads_check_all_read(const gw_scope *s);
 
 // Replaces the gradient of |leaf| by |grad|. Takes the caller's count; cannot fail.
 void grads_replace(gw_scope *s, const gw_tensor *leaf, gw_tensor *grad);

@@ -81,5 +81,43 @@ static void one_of_another_shape_fails_the_pass(void **state) {
     assert_non_null(strstr(gw_scope_close(s).text, "without a function"));
 }
 
+// ---- Passes inside a hook -----------------------------------------------------------------------
+// Gradient checkpointing by hand, as gradwire/autograd.h writes it.
+typedef struct segment {
+    gw_scope *step;
+    gw_tensor *w, *x;
+} segment;
+
+static gw_tensor *f(gw_scope *s, const segment *c) {
+    return gw_tanh(s, gw_mul(s, c->w, c->x));
+}
+
+static gw_tensor *recompute(gw_scope *s, gw_tensor *dy, void *context) {
+    segment *c = context;
+    gw_scope *t = gw_scope_open(s);
+    gw_enable_grad(t);
+    gw_backward(c->step, f(t, c), .gradient = dy);
+    gw_scope_close_up(t);
+    return NULL;
+}
+
+static void an_inner_pass_leaves_its_gradients_in_the_scope_it_is_given(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL), *plain = gw_scope_open(s), *t = gw_scope_open(s);
+    gw_tensor *w = gw_requires_grad(s, gw_from(s, ((float[]){ 1, 2 }), 2));
+    gw_tensor *v = gw_requires_grad(s, gw_from(s, ((float[]){ 3, 0.5f }), 2));
+    segment c = { s, w, gw_mul(s, v, 2.0) };
+    gw_no_grad(t);
+    gw_tensor *y = gw_requires_grad(s, f(t, &c));
+    gw_register_hook(s, y, recompute, &c);
+    gw_backward(s, gw_sum(s, gw_mul(s, y, y)));
+    gw_tensor *whole = f(plain, &(segment){ plain, w, gw_mul(plain, v, 2.0) });
+    gw_backward(plain, gw_sum(plain, gw_mul(plain, whole, whole)));
+    assert_true(gw_equal(s, gw_grad(s, w), gw_grad(plain, w)));
+    assert_true(gw_equal(s, gw_grad(s, v), gw_grad(plain, v)));
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
 GW_TESTS(autograd_hook, it_is_called_once_with_the_sum, what_it_returns_takes_the_place,
-         one_of_another_shape_fails_the_pass);
+         one_of_another_shape_fails_the_pass,
+         an_inner_pass_leaves_its_gradients_in_the_scope_it_is_given);

@@ -1,5 +1,6 @@
 #include "autograd/pass.h"
 
+#include "autograd/grads.h"
 #include "autograd/hook.h"
 #include "base/mem.h"
 #include "tensor/rows.h"
@@ -49,7 +50,7 @@ static void close_lates(pass *p) {
 
 void pass_close(pass *p) {
     if (p->gates) {
-        gw_error error = *gw_scope_error(p->scope);
+        gw_error error = *scope_error(p->scope);
         if (!error.status) error_set(&error, GW_CANCELLED, "the backward pass was given up");
         gates_end(p, &error);
     }
@@ -61,11 +62,13 @@ void pass_close(pass *p) {
     if (p->slots != p->small_slots) mem_free(p->slots);
     if (p->ready != p->small_ready) mem_free(p->ready);
     index_fini(&p->numbers);
+    if (check_enabled)
+        grads_check_all_read(p->work);  // See Note [Gradients of a pass inside a hook]
     gw_scope_close_up(p->work);
 }
 
 bool pass_fail_from_work(pass *p, const char *what) {
-    gw_error error = *gw_scope_error(p->work);
+    gw_error error = *scope_error(p->work);
     error_prefix(&error, what);
     error_prefix(&error, "backward");
     scope_fail_with(p->scope, &error);

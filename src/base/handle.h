@@ -44,9 +44,18 @@ static inline bool handle_let_go(gw_handle *h) {
     return count == 1 || atomic_fetch_sub_explicit(&h->count, 1, memory_order_acq_rel) == 1;
 }
 
+// Note [Handles inside handles]
+//
+// Destroying a handle releases those that it holds, which may be the last count of those, and so on: a
+// program may build chains of any length, and destroying them must not take a stack of that length.
+// So handles that are let go deep inside the destruction of others wait in a list of their thread,
+// until the outermost one is destroyed.
+void handle_destroy(gw_handle *h);
+extern int handle_depth_max;  // tests: how deep destructions are nested
+
 static inline void handle_release(void *handle) {
     gw_handle *h = handle;
-    if (h && handle_let_go(h)) h->class->destroy(h);
+    if (h && handle_let_go(h)) handle_destroy(h);
 }
 
 // Whether the caller's count is the only one.

@@ -103,7 +103,10 @@ static void take_on(gw_scope *s, const gw_error *error) {
 gw_scope *gw_scope_open(gw_scope *parent) {
     if (!parent) variables_check();
     gw_scope *s = scope_open_regardless(parent);
-    if (parent && parent->error && s != &no_memory_scope) take_on(s, parent->error);
+    if (parent && parent->error && s != &no_memory_scope) {
+        take_on(s, parent->error);
+        s->is_error_known = true;
+    }
     return s;
 }
 
@@ -111,18 +114,11 @@ static void free_error(gw_error *e) {
     if (e != &last_error) mem_free(e);
 }
 
-static void let_go(gw_handle *h) {
-    if (h->class->held_by_scope) h->class->held_by_scope(h, -1);
-    handle_release(h);
-}
-
-static void free_scope(gw_scope *s) {
-    while (!list_is_empty(&s->children))
-        free_scope(list_entry(s->children.previous, gw_scope, sibling));
+// Without scopes inside.
+static void free_one(gw_scope *s) {
     for (int i = SCOPE_SLOT_COUNT - 1; i >= 0; i--)
         if (s->slots[i].fini) s->slots[i].fini(s, s->slots[i].data);
-    for (uint32_t i = s->handle_count; i-- > 0;) let_go(s->handles[i]);
-    mem_free(s->handles);
+    handles_fini(&s->handles);
     while (s->chunks) {
         scope_chunk *c = s->chunks;
         s->chunks = c->next;
@@ -132,6 +128,55 @@ static void free_scope(gw_scope *s) {
     mem_free(s->label);
     list_remove(&s->sibling);
     mem_give(s, sizeof *s);
+}
+
+static gw_scope *last_child(const gw_scope *s) {
+    return list_entry(s->children.previous, gw_scope, sibling);
+}
+
+// With all scopes inside, the innermost first, however deep they are.
+static void free_scope(gw_scope *s) {
+    bool is_over = false;
+    for (gw_scope *at = s; !is_over;) {
+        while (!list_is_empty(&at->children)) at = last_child(at);
+        gw_scope *around = at->parent;
+        is_over = at == s;
+        free_one(at);
+        at = around;
+    }
+}
+
+static gw_scope *first_child(const gw_scope *s) {
+    return list_entry(s->children.next, gw_scope, sibling);
+}
+
+// The scope behind |at|, in the order of opening, of those inside |s|; NULL behind the last one.
+static gw_scope *next_inside(const gw_scope *s, const gw_scope *at) {
+    if (!list_is_empty(&at->children)) return first_child(at);
+    for (; at != s; at = at->parent)
+        if (at->sibling.next != &at->parent->children)
+            return list_entry(at->sibling.next, gw_scope, sibling);
+    return NULL;
+}
+
+// A scope that is left open takes its error along: it is logged, and fails |s|.
+static void take_errors_inside(gw_scope *s) {
+    for (gw_scope *at = next_inside(s, s); at; at = next_inside(s, at)) {
+        if (!at->error || at->is_error_known) continue;
+        log_error("%s (in a scope that was left open, and that nobody had asked for its error)",
+                  at->error->text);
+        at->is_error_known = true;
+        if (!s->error) take_on(s, at->error);
+    }
+}
+
+void scope_lend(gw_scope *s) {
+    s->is_lent = true;
+}
+
+void scope_take_back(gw_scope *s) {
+    s->is_lent = false;
+    take_errors_inside(s);
 }
 
 // A body that closed its scope would pull it away from under its own call.
@@ -153,6 +198,7 @@ gw_error gw_scope_close(gw_scope *s) {
     gw_error error;
     check_open(s, "gw_scope_close");
     if (is_lent(s)) return *s->error;
+    if (s != &no_memory_scope) take_errors_inside(s);
     if (s->error) {
         error = error_outside(s);
     } else {
@@ -167,6 +213,7 @@ gw_error gw_scope_close(gw_scope *s) {
 void gw_scope_close_up(gw_scope *s) {
     check_open(s, "gw_scope_close_up");
     if (is_lent(s)) return;
+    if (s != &no_memory_scope) take_errors_inside(s);
     if (s->error && s->parent) {
         if (!s->parent->error) take_on(s->parent, s->error);
     } else if (s->error) {
@@ -183,8 +230,8 @@ bool gw_ok(const gw_scope *s) {
 
 const gw_error *gw_scope_error(const gw_scope *s) {
     check_open(s, "gw_scope_error");
-    static const gw_error none;
-    return s->error ? s->error : &none;
+    if (s->error && s != &no_memory_scope) ((gw_scope *)s)->is_error_known = true;
+    return scope_error(s);
 }
 
 void scope_fail_with(gw_scope *s, const gw_error *error) {
@@ -331,25 +378,14 @@ const char *gw_format(gw_scope *s, const char *format, ...) {
 void *scope_own(gw_scope *s, void *handle) {
     gw_handle *h = handle;
     if (!h || atomic_load_explicit(&h->count, memory_order_relaxed) >= HANDLE_IMMORTAL) return h;
-    if (s->handle_count == s->handle_capacity) {
-        uint32_t capacity = s->handle_capacity ? s->handle_capacity * 2 : 16;
-        gw_handle **more =
-            s == &no_memory_scope ? NULL : mem_realloc(s->handles, capacity * sizeof(gw_handle *));
-        if (!more) {
-            handle_release(h);
-            scope_fail(s, GW_NO_MEMORY, "no memory for a handle");
-            return NULL;
-        }
-        s->handles = more;
-        s->handle_capacity = capacity;
-    }
-    s->handles[s->handle_count++] = h;
-    if (h->class->held_by_scope) h->class->held_by_scope(h, 1);
-    return h;
+    if (s != &no_memory_scope && handles_add(&s->handles, h)) return h;
+    handle_release(h);
+    scope_fail(s, GW_NO_MEMORY, "no memory for a handle");
+    return NULL;
 }
 
 void scope_release_from(gw_scope *s, uint32_t count) {
-    while (s->handle_count > count) let_go(s->handles[--s->handle_count]);
+    handles_release_from(&s->handles, count);
 }
 
 // A handle for which there is no memory is not kept, but the caller's pointer stays valid as long
@@ -362,16 +398,7 @@ gw_handle *gw_keep_handle(gw_scope *s, gw_handle *h) {
 
 void gw_drop_handle(gw_scope *s, gw_handle *h) {
     check_open(s, "gw_drop");
-    if (!h) return;
-    // Recent handles are dropped most often.
-    for (uint32_t i = s->handle_count; i-- > 0;) {
-        if (s->handles[i] != h) continue;
-        memmove(&s->handles[i], &s->handles[i + 1],
-                (s->handle_count - i - 1) * sizeof(gw_handle *));
-        s->handle_count--;
-        let_go(h);
-        return;
-    }
+    if (h && handles_take(&s->handles, h)) handle_release(h);
 }
 
 gw_handle *gw_set_handle(gw_scope *s, gw_handle *old, gw_handle *h) {
@@ -395,4 +422,5 @@ void gw_scope_clear(gw_scope *s) {
     if (s == &no_memory_scope) return;
     free_error(s->error);
     s->error = NULL;
+    s->is_error_known = false;
 }

@@ -6,6 +6,7 @@
 #include "base/env.h"
 #include "base/handle.h"
 #include "base/random.h"
+#include "base/scope_handles.h"
 #include "base/status.h"
 
 // What upper rooms keep on a scope. |fini| runs at close, before the handles are released; slots in
@@ -42,7 +43,8 @@ struct gw_scope {
     list_node children;  // of type gw_scope, by |sibling|
     list_node sibling;
 
-    gw_error *error;  // NULL while nothing has failed; never replaced
+    gw_error *error;      // NULL while nothing has failed; never replaced
+    bool is_error_known;  // to the program: it has read it, or it is that of a scope around it
     char *label;
     uint64_t id;          // 0 until asked for
     int64_t deadline_ns;  // on the env's clock; ENV_NEVER
@@ -72,8 +74,7 @@ struct gw_scope {
     generator own_random;
     uint64_t opened, calls;  // scopes and calls so far, since it was seeded
     bool is_seeded;          // by the program
-    gw_handle **handles;
-    uint32_t handle_count, handle_capacity;
+    scope_handles handles;
     struct scope_chunk *chunks;  // memory of gw_alloc
     struct {
         void *data;
@@ -84,6 +85,17 @@ struct gw_scope {
 // As gw_scope_open, but what is opened in a failed scope has not failed: for what must be done all
 // the same.
 gw_scope *scope_open_regardless(gw_scope *parent);
+
+// The error of |s|, for the library's own use: gw_scope_error notes that the program has read it.
+static inline const gw_error *scope_error(const gw_scope *s) {
+    static const gw_error none;
+    return s->error ? s->error : &none;
+}
+
+// |s| belongs to a body while that runs. Behind it, an error of a scope that the body has left open is
+// the body's.
+void scope_lend(gw_scope *s);
+void scope_take_back(gw_scope *s);
 
 // Gives the count the caller has on |handle| to |s| and returns it. If |s| has no memory for it,
 // releases it, fails |s| and returns NULL.

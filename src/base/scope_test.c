@@ -139,6 +139,64 @@ static void a_failed_root_that_is_closed_up_says_so(void **state) {
     assert_string_equal(logged, "trainer: a shape of 3");
 }
 
+// ---- Errors of scopes that are left open --------------------------------------------------------
+static gw_scope *fail_inside(gw_scope *s, int depth) {
+    for (int i = 0; i < depth; i++) s = gw_scope_open(s);
+    gw_fail(s, GW_NOT_FOUND, "no data");
+    return s;
+}
+
+static void an_error_of_a_scope_left_open_becomes_that_of_its_parent(void **state) {
+    (void)state;
+    for (int depth = 1; depth <= 3; depth++) {
+        for (int is_own = 0; is_own <= 1; is_own++) {
+            log_hook = keep_line;
+            gw_scope *s = gw_scope_open(NULL);
+            fail_inside(s, depth);
+            gw_scope_open(s);
+            if (is_own) gw_fail(s, GW_INVALID, "its own");
+            gw_error e = gw_scope_close(s);
+            assert_string_equal(e.text, is_own ? "its own" : "no data");
+            assert_int_equal(strncmp(logged, "no data (in a scope that was left open", 38), 0);
+            log_hook = NULL;
+            logged[0] = '\0';
+        }
+    }
+}
+
+static void an_error_that_the_program_has_asked_for_is_its_own_affair(void **state) {
+    (void)state;
+    log_hook = keep_line;
+    gw_scope *s = gw_scope_open(NULL), *inner = fail_inside(s, 2);
+    assert_int_equal(gw_scope_error(inner)->status, GW_NOT_FOUND);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+    s = gw_scope_open(NULL);
+    gw_scope_clear(fail_inside(s, 1));
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+    // One that was opened in a failed scope has the error of that.
+    s = gw_scope_open(NULL);
+    gw_fail(s, GW_INVALID, "known");
+    gw_scope_open(s);
+    gw_scope_clear(s);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+    assert_string_equal(logged, "");
+    log_hook = NULL;
+}
+
+static void an_error_in_a_scope_that_a_body_leaves_open_is_the_bodys(void **state) {
+    (void)state;
+    log_hook = keep_line;
+    gw_scope *s = gw_scope_open(NULL);
+    scope_lend(s);
+    fail_inside(s, 1);
+    assert_true(gw_ok(s));
+    scope_take_back(s);
+    assert_string_equal(gw_scope_error(s)->text, "no data");
+    assert_int_equal(gw_scope_close(s).status, GW_NOT_FOUND);
+    log_hook = NULL;
+    logged[0] = '\0';
+}
+
 static void closing_leaves_the_parent_clean_and_merging_does_not(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL), *a = gw_scope_open(s), *b = gw_scope_open(s);
@@ -253,7 +311,7 @@ static void a_seed_is_shared_with_scopes_inside(void **state) {
 }
 
 static void note_slot(gw_scope *s, void *data) {
-    assert_true(s->handle_count > 0);  // before the handles go
+    assert_true(s->handles.count > 0);  // before the handles go
     ++*(int *)data;
 }
 
@@ -347,6 +405,9 @@ static void calls_draw_from_streams_of_their_own(void **state) {
 GW_TESTS(base_scope, closing_gives_back_every_handle, what_is_kept_outlives_its_scope,
          dropping_gives_back_one_count, setting_a_slot_swaps_what_it_holds, the_first_error_stays,
          closing_leaves_the_parent_clean_and_merging_does_not,
+         an_error_of_a_scope_left_open_becomes_that_of_its_parent,
+         an_error_that_the_program_has_asked_for_is_its_own_affair,
+         an_error_in_a_scope_that_a_body_leaves_open_is_the_bodys,
          a_scope_inside_a_failed_one_has_failed, a_failed_root_that_is_closed_up_says_so,
          a_fault_of_the_users_own_is_remote, labels_make_the_trail, children_are_closed_first,
          the_earlier_deadline_counts, ids_are_unique_and_never_0, memory_lives_as_long_as_the_scope,

@@ -1,6 +1,7 @@
 #include "base/value.h"
 
 #include "base/mem.h"
+#include "base/steps.h"
 #include "base/scope.h"
 
 #include <stddef.h>
@@ -241,17 +242,38 @@ gw_list *gw_list_open(gw_scope *s) {
     return list ? list : &list_poison;
 }
 
-enum { WALK_DEPTH = 1000 };
+// A walk over containers in containers, each once, however deep they are.
+typedef struct walk {
+    map seen;
+    const gw_list **todo;
+    int count, capacity;
+    bool has_failed;  // without memory
+} walk;
 
-// A container inside itself could never be released. What is nested deeper than that is taken for
-// one.
-static bool contains(gw_value v, const void *container, int depth) {
+static void walk_to(walk *w, gw_value v) {
     const gw_list *list = items_of(v);
-    if (!list) return false;
-    if (v.as.bytes == container || depth == 0) return true;
-    for (int i = 0; i < list->count; i++)
-        if (contains(list->items[i], container, depth - 1)) return true;
-    return false;
+    if (!list || w->has_failed || map_find(&w->seen, (uintptr_t)list)) return;
+    w->has_failed =
+        !map_put(&w->seen, (uintptr_t)list, (void *)list) ||
+        (w->count == w->capacity && !grow((void **)&w->todo, &w->capacity, sizeof *w->todo));
+    if (!w->has_failed) w->todo[w->count++] = list;
+}
+
+// Whether |v| is |container|, or has it inside: then that could never be released. True without memory.
+static bool contains(gw_value v, gw_value container, bool *out_failed) {
+    walk w = { .count = 0 };
+    map_init(&w.seen);
+    walk_to(&w, v);
+    bool found = false;
+    while (w.count && !found) {
+        const gw_list *list = w.todo[--w.count];
+        found = list == items_of(container);
+        for (int i = 0; i < list->count; i++, steps_taken++) walk_to(&w, list->items[i]);
+    }
+    map_fini(&w.seen);
+    mem_free(w.todo);
+    *out_failed = w.has_failed && !found;
+    return found || w.has_failed;
 }
 
 static bool may_hold(gw_scope *s, gw_value container, gw_value v) {
@@ -260,8 +282,12 @@ static bool may_hold(gw_scope *s, gw_value container, gw_value v) {
     // Only what is inside something can be inside |v|: nothing is walked through where values are
     // built inside out.
     bool walk = items && (v.as.bytes == container.as.bytes || items_of(container)->inside);
-    if (!walk || !contains(v, container.as.bytes, WALK_DEPTH)) return true;
-    scope_fail(s, GW_INVALID, "a %s cannot be put into itself", gw_kind_name(v.kind));
+    bool has_failed;
+    if (!walk || !contains(v, container, &has_failed)) return true;
+    if (has_failed)
+        scope_fail(s, GW_NO_MEMORY, "no memory to look through a %s", gw_kind_name(v.kind));
+    else
+        scope_fail(s, GW_INVALID, "a %s cannot be put into itself", gw_kind_name(v.kind));
     return false;
 }
 

@@ -47,9 +47,9 @@ static void run_function(void *context) {
 
 static gw_value call_function(served_call *s, const gw_args *args) {
     body_run r = { s, args, gw_none() };
-    s->scope->is_lent = true;
+    scope_lend(s->scope);
     scope_run(s->scope, run_function, &r);
-    s->scope->is_lent = false;
+    scope_take_back(s->scope);
     return r.result;
 }
 

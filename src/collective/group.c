@@ -281,7 +281,7 @@ gw_group *group_open_next(gw_scope *s, agent *a, const decision *d, bool has_nam
     g = add_group(s, a, g);
     if (g != &group_poison || agent_is_closed(a)) return g;
     env_enter(a->env);
-    reform_break_next_on_loop(a, d, gw_scope_error(s));
+    reform_break_next_on_loop(a, d, scope_error(s));
     env_leave(a->env);
     return g;
 }

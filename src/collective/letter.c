@@ -184,7 +184,7 @@ static int64_t timeout_of(const gw_group *g, gw_letter_options options) {
 // Says whom |s| has awaited in vain, which a call or a future does not know. |member| -1: anybody.
 static void name_who_is_late(gw_scope *s, const gw_group *g, const char *what, int member,
                              int64_t tag) {
-    const gw_error *e = gw_scope_error(s);
+    const gw_error *e = scope_error(s);
     if (!e || e->status != GW_TIMEOUT) return;
     const char *name =
         member < 0 ? "any member" : agent_member(g->agent, (int)g->members[member].rank)->name;

@@ -170,7 +170,7 @@ gw_group *group_open_own(gw_scope *s, gw_scope *keeper, gw_group *of, opening *o
     gw_list *told = all ? compare(t, parent, all) : NULL;
     if (gw_ok(t)) g = group_open_child(keeper, parent, number);
     if (gw_ok(t) && !gw_ok(keeper)) {
-        scope_fail_with(t, gw_scope_error(keeper));
+        scope_fail_with(t, scope_error(keeper));
         gw_scope_clear(keeper);
     }
     if (gw_ok(t)) o->told = gw_keep(s, told);
@@ -187,7 +187,7 @@ void group_open_own_failed(gw_scope *s, gw_group *of) {
     gw_scope *t = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
     gw_group *parent = of ? of : world_of(t);
     if (gw_ok(t) && parent != &group_poison && parent->agent == s->agent) {
-        gw_error error = *gw_scope_error(s);
+        gw_error error = *scope_error(s);
         if (error.status == GW_TIMEOUT) error.status = GW_CANCELLED;  // not that of this collective
         scope_fail_with(t, &error);
         run_enter_failed(t, parent, GROUP_KEY_OPENING);

@@ -2,9 +2,10 @@
 #include <gradwire/data.h>
 
 #include "base/scope.h"
+#include "base/limits.h"
 #include "tensor/tensor.h"
 
-static gw_value put_together(gw_scope *s, gw_list *items);
+static gw_value put_together(gw_scope *s, gw_list *items, int depth);
 
 static gw_value stack(gw_scope *s, gw_list *items) {
     int count = gw_list_count(items);
@@ -31,14 +32,14 @@ static gw_value number_row(gw_scope *s, gw_list *items, gw_kind kind) {
 }
 
 // The elements |index| of all lists, put together.
-static gw_value list_column(gw_scope *s, gw_list *items, int index) {
+static gw_value list_column(gw_scope *s, gw_list *items, int index, int depth) {
     gw_list *column = gw_list_open(s);
     for (int i = 0; i < gw_list_count(items); i++)
         gw_list_add(s, column, gw_list_get(s, gw_list_get(s, items, i).as.list, index));
-    return put_together(s, column);
+    return put_together(s, column, depth - 1);
 }
 
-static gw_value join_lists(gw_scope *s, gw_list *items) {
+static gw_value join_lists(gw_scope *s, gw_list *items, int depth) {
     int size = gw_list_count(gw_list_get(s, items, 0).as.list);
     for (int i = 1; i < gw_list_count(items); i++) {
         int other = gw_list_count(gw_list_get(s, items, i).as.list);
@@ -48,22 +49,23 @@ static gw_value join_lists(gw_scope *s, gw_list *items) {
         return gw_none();
     }
     gw_list *joined = gw_list_open(s);
-    for (int k = 0; k < size && gw_ok(s); k++) gw_list_add(s, joined, list_column(s, items, k));
+    for (int k = 0; k < size && gw_ok(s); k++)
+        gw_list_add(s, joined, list_column(s, items, k, depth));
     return gw_value_of(joined);
 }
 
-static gw_value map_column(gw_scope *s, gw_list *items, const char *key) {
+static gw_value map_column(gw_scope *s, gw_list *items, const char *key, int depth) {
     gw_list *column = gw_list_open(s);
     for (int i = 0; i < gw_list_count(items); i++)
         gw_list_add(s, column, gw_map_get(s, gw_list_get(s, items, i).as.map, key));
-    return put_together(s, column);
+    return put_together(s, column, depth - 1);
 }
 
-static gw_value join_maps(gw_scope *s, gw_list *items) {
+static gw_value join_maps(gw_scope *s, gw_list *items, int depth) {
     gw_map *first = gw_list_get(s, items, 0).as.map, *joined = gw_map_open(s);
     for (int k = 0; k < gw_map_count(first) && gw_ok(s); k++) {
         const char *key = gw_map_key(s, first, k);
-        gw_map_put(s, joined, key, map_column(s, items, key));
+        gw_map_put(s, joined, key, map_column(s, items, key, depth));
     }
     return gw_value_of(joined);
 }
@@ -79,7 +81,10 @@ static bool check_kinds(gw_scope *s, gw_list *items) {
     return gw_ok(s);
 }
 
-static gw_value put_together(gw_scope *s, gw_list *items) {
+static gw_value put_together(gw_scope *s, gw_list *items, int depth) {
+    if (gw_ok(s) && !depth)
+        scope_fail(s, GW_LIMIT, "gw_default_collate: lists and maps nested deeper than %d",
+                   LIMIT_NESTING);
     if (!gw_ok(s) || !check_kinds(s, items)) return gw_none();
     gw_kind kind = gw_list_get(s, items, 0).kind;
     switch (kind) {
@@ -89,8 +94,8 @@ static gw_value put_together(gw_scope *s, gw_list *items) {
     case GW_BOOL: return number_row(s, items, kind);
     case GW_STRING:
     case GW_BYTES: return gw_value_of(items);
-    case GW_LIST: return join_lists(s, items);
-    case GW_MAP: return join_maps(s, items);
+    case GW_LIST: return join_lists(s, items, depth);
+    case GW_MAP: return join_maps(s, items, depth);
     default:
         scope_fail(s, GW_INVALID, "gw_default_collate: items of kind %s", gw_kind_name(kind));
         return gw_none();
@@ -100,5 +105,5 @@ static gw_value put_together(gw_scope *s, gw_list *items) {
 gw_value gw_default_collate(gw_scope *s, void *unused, gw_list *items) {
     (void)unused;
     if (gw_ok(s) && !items) scope_fail(s, GW_INVALID, "gw_default_collate: no list");
-    return put_together(s, items);
+    return put_together(s, items, LIMIT_NESTING);
 }

@@ -20,6 +20,25 @@ void future_abandon_on_loop(gw_future *f) {
     if (others == f->makers && !f->promise) future_cancel_on_loop(f);
 }
 
+static void let_go_all_on_loop(gw_future *f) {
+    list_remove(&f->let_go);
+    while (f->let_go_count) {  // it is freed in a task at the earliest
+        f->let_go_count--;
+        future_abandon_on_loop(f);
+        future_await_release_on_loop(f);
+    }
+}
+
+void future_let_go_on_loop(gw_future *f) {
+    agent *a = f->agent;
+    if (!f->let_go_count++) list_append(&a->let_go, &f->let_go);
+    if (a->lets_go) return;
+    a->lets_go = true;
+    while (!list_is_empty(&a->let_go))
+        let_go_all_on_loop(list_entry(a->let_go.next, gw_future, let_go));
+    a->lets_go = false;
+}
+
 void gw_cancel(gw_scope *s, gw_future *f) {
     (void)s;  // cancelling acts in a failed scope, too
     if (!f || f == &future_poison || agent_is_closed(f->agent)) return;

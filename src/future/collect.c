@@ -8,7 +8,7 @@
 typedef struct collected {
     continuation next;
     struct collect *of;
-    gw_future *in;  // one count of those that wait
+    gw_future *in;  // one count of those that wait; NULL once it is let go
 } collected;
 
 typedef struct collect {
@@ -22,7 +22,8 @@ typedef struct collect {
 
 // Without the loop lock, because the results may run a user's destructors.
 static void free_collect(collect *c) {
-    for (int i = 0; i < c->count; i++) future_await_release(c->items[i].in);
+    for (int i = 0; i < c->count; i++)
+        if (c->items[i].in) future_await_release(c->items[i].in);
     handle_release(c->out);
     mem_free(c);
 }
@@ -99,7 +100,11 @@ static void came(continuation *next) {
 static void stop(canceller *x) {
     collect *c = list_entry(x, collect, stop);
     end_on_loop(c);
-    for (int i = 0; i < c->count; i++) future_abandon_on_loop(c->items[i].in);
+    for (int i = 0; i < c->count; i++) {
+        gw_future *in = c->items[i].in;
+        c->items[i].in = NULL;
+        future_let_go_on_loop(in);
+    }
 }
 
 static gw_future *in_of(const canceller *x, int i) {

@@ -119,6 +119,18 @@ bool future_is_sole(const gw_future *f) {
     return handle_is_sole(&f->handle) && count_awaits(f) == 1;
 }
 
+// Runs what waits for futures that have resolved; inside itself nothing, so that a chain of futures
+// has any length.
+static void continue_on_loop(agent *a) {
+    if (a->continues) return;
+    a->continues = true;
+    for (list_node *l; (l = list_take(&a->continuations));) {
+        continuation *c = list_entry(l, continuation, link);
+        c->run(c);
+    }
+    a->continues = false;
+}
+
 void future_complete_on_loop(gw_future *f, result *r) {
     assert(env_held(f->agent->env));
     if (future_result(f)) {
@@ -133,11 +145,10 @@ void future_complete_on_loop(gw_future *f, result *r) {
         if (has_mutation(MUTATION_LOST_WAKE_UP) && !w->parked) continue;
         env_wake(f->agent->env, w);
     }
-    for (list_node *l; (l = list_take(&f->nexts));) {
-        continuation *c = list_entry(l, continuation, link);
-        c->run(c);
-    }
+    list_splice(&f->agent->continuations, &f->nexts);
+    list_init(&f->nexts);
     if (f->keep) f->keep(f);
+    continue_on_loop(f->agent);
 }
 
 void future_fail_on_loop(gw_future *f, const gw_error *error) {
@@ -173,10 +184,10 @@ typedef struct follow {
     gw_future *out, *in;
 } follow;
 
+// The count on |in| is the caller's.
 static void free_follow(follow *w) {
     w->out->makers--;
     future_release_on_loop(w->out);
-    future_await_release_on_loop(w->in);
     mem_free(w);
 }
 
@@ -184,13 +195,14 @@ static void followed(continuation *c) {
     follow *w = (follow *)(void *)c;
     w->out->on_cancel = NULL;
     future_complete_on_loop(w->out, result_retain(future_result(w->in)));
+    future_await_release_on_loop(w->in);
     free_follow(w);
 }
 
 static void stop_following(canceller *c) {
     follow *w = list_entry(c, follow, stop);
     continuation_cancel_on_loop(&w->next);
-    future_abandon_on_loop(w->in);
+    future_let_go_on_loop(w->in);
     free_follow(w);
 }
 

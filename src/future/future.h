@@ -82,6 +82,8 @@ struct gw_future {
     list_node waits;           // of threads
     list_node nexts;           // of continuation
     task deferred_free;
+    list_node let_go;  // while it waits to be let go so many times
+    uint32_t let_go_count;
     bool opened;              // by gw_future_open: whoever has a handle may complete it
     _Atomic uint32_t awaits;  // of such a one: 1 for all handles, and the counts of those that wait
 
@@ -141,6 +143,9 @@ void future_fail_on_loop(gw_future *f, const gw_error *error);
 void future_cancel_on_loop(gw_future *f);
 // Called before the caller releases its count on |f|: cancels |f| if only its makers hold it then.
 void future_abandon_on_loop(gw_future *f);
+// The same, and then releases the count, one of those that wait. Inside another call of it that
+// happens later, so that chains of futures have any length.
+void future_let_go_on_loop(gw_future *f);
 
 // The service of futures that the program completes.
 extern const service future_service;

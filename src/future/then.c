@@ -169,8 +169,7 @@ static void stop(canceller *c) {
     then *t = list_entry(c, then, stop);
     continuation_cancel_on_loop(&t->next);
     release_parts_on_loop(t);
-    future_abandon_on_loop(t->in);
-    future_await_release_on_loop(t->in);
+    future_let_go_on_loop(t->in);
     future_release_on_loop(t->out);
     mem_free(t);
 }
@@ -209,17 +208,17 @@ static void settle_body(then *t, gw_scope *s) {
     gw_value v = result_give(future_result(t->in), s);
     if (!s->error && context_check_cancelled(s, &error)) scope_fail_with(s, &error);
     body_run r = { t, s, v };
-    s->is_lent = true;
+    scope_lend(s);
     if (!s->error) scope_run(s, call_body, &r);
-    s->is_lent = false;
+    scope_take_back(s);
     settle(s, t->out, s->error ? gw_none() : r.value);
 }
 
 static void run_done(then *t, gw_scope *s) {
     body_run r = { .then = t, .scope = s };
-    s->is_lent = true;
+    scope_lend(s);
     scope_run(s, call_done, &r);
-    s->is_lent = false;
+    scope_take_back(s);
     if (s->error) log_error("after a future: %s", s->error->text);
 }
 

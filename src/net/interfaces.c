@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/mem.h"
 #include "base/status.h"
 
 // ---- Text ---------------------------------------------------------------------------------------
@@ -320,9 +321,12 @@ static bool find_source_of(const char *toward, address *out) {
 }
 
 gw_status places_choose(const places *p, char out[ADDRESSES_MAX], gw_error *error) {
-    interface_address all[INTERFACES_MAX];
+    interface_address *all = mem_alloc(INTERFACES_MAX * sizeof *all);
+    if (!all) return error_set(error, GW_NO_MEMORY, "no memory for the addresses of this machine");
     address source;
     int count = list_interfaces(all, INTERFACES_MAX);
     bool has_source = find_source_of(p->toward, &source);
-    return places_choose_among(p, all, count, has_source ? &source : NULL, out, error);
+    gw_status status = places_choose_among(p, all, count, has_source ? &source : NULL, out, error);
+    mem_free(all);
+    return status;
 }

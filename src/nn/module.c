@@ -1,6 +1,7 @@
 #include "nn/module.h"
 
 #include "base/mem.h"
+#include "base/steps.h"
 #include "tensor/tensor.h"
 #include <gradwire/autograd.h>
 
@@ -13,6 +14,7 @@ static void free_parts(module_parts *parts) {
         handle_release(parts->items[i].is.handle);
     }
     mem_free(parts->items);
+    map_fini(&parts->places);
 }
 
 static void destroy(gw_handle *h) {
@@ -137,19 +139,61 @@ gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x) {
 }
 
 // ---- Parts --------------------------------------------------------------------------------------
-static module_part *find_part(const module_parts *parts, const char *name, size_t size) {
+enum { PARTS_FEW = 16 };  // so many are looked up one by one
+
+module_part *module_find_part(const module_parts *parts, const char *name, size_t size) {
+    if (parts->places.count) {
+        char whole[GW_NAME_MAX + 1];
+        if (size > GW_NAME_MAX) return NULL;
+        memcpy(whole, name, size);
+        whole[size] = '\0';
+        intptr_t place = (intptr_t)map_find_name(&parts->places, whole);
+        return place ? &parts->items[place - 1] : NULL;
+    }
     for (int i = 0; i < parts->count; i++) {
         module_part *p = &parts->items[i];
+        steps_taken++;
         if (strncmp(p->name, name, size) == 0 && !p->name[size]) return p;
     }
     return NULL;
 }
 
+static bool put_place(module_parts *parts, const char *name, int place) {
+    return map_put_name(&parts->places, name, (void *)(intptr_t)(place + 1));
+}
+
+// Brings the names of all parts, and then |name| of the next one, into the map, if they are many.
+static bool note_place(module_parts *parts, const char *name) {
+    bool ok = true;
+    if (parts->count < PARTS_FEW) return true;
+    for (int i = (int)parts->places.count; ok && i < parts->count; i++)
+        ok = put_place(parts, parts->items[i].name, i);
+    return ok && put_place(parts, name, parts->count);
+}
+
 static bool contains(const gw_module *m, const gw_module *part) {
+    steps_taken++;
     if (m == part) return true;
-    for (int i = 0; i < m->children.count; i++)
+    for (int i = 0; part->depth && i < m->children.count; i++)
         if (contains(m->children.items[i].is.child, part)) return true;
     return false;
+}
+
+static int height_of(const gw_module *m) {
+    int height = 0;
+    steps_taken++;
+    for (int i = 0; i < m->children.count; i++) {
+        int below = height_of(m->children.items[i].is.child);
+        if (height < below) height = below;
+    }
+    return height + 1;
+}
+
+static void put_at_depth(gw_module *m, int depth) {
+    if (m->depth >= depth) return;
+    m->depth = depth;
+    for (int i = 0; i < m->children.count; i++)
+        put_at_depth(m->children.items[i].is.child, depth + 1);
 }
 
 static bool check_name(gw_scope *s, const gw_module *m, const char *name) {
@@ -164,15 +208,15 @@ static bool check_name(gw_scope *s, const gw_module *m, const char *name) {
         return false;
     }
     size_t size = strlen(name);
-    if (find_part(&m->children, name, size) || find_part(&m->parameters, name, size) ||
-        find_part(&m->buffers, name, size)) {
+    if (module_find_part(&m->children, name, size) ||
+        module_find_part(&m->parameters, name, size) || module_find_part(&m->buffers, name, size)) {
         scope_fail(s, GW_DUPLICATE, "%s has a part \"%s\" already", m->name, name);
         return false;
     }
     return true;
 }
 
-static void add_part(gw_scope *s, const gw_module *m, module_parts *parts, const char *name,
+static bool add_part(gw_scope *s, const gw_module *m, module_parts *parts, const char *name,
                      void *handle) {
     char *copy = mem_strdup(name);
     if (!copy) goto no_memory;
@@ -183,13 +227,15 @@ static void add_part(gw_scope *s, const gw_module *m, module_parts *parts, const
         parts->items = items;
         parts->capacity = capacity;
     }
+    if (!note_place(parts, name)) goto free_copy;
     parts->items[parts->count++] = (module_part){ copy, { handle_retain(handle) } };
-    return;
+    return true;
 
 free_copy:
     mem_free(copy);
 no_memory:
     scope_fail(s, GW_NO_MEMORY, "%s: no memory for the part \"%s\"", m->name, name);
+    return false;
 }
 
 void gw_module_register_module(gw_scope *s, gw_module *m, const char *name, gw_module *child) {
@@ -203,7 +249,12 @@ void gw_module_register_module(gw_scope *s, gw_module *m, const char *name, gw_m
                    m->name, name);
         return;
     }
-    add_part(s, m, &m->children, name, child);
+    if (m->depth + 1 + height_of(child) > MODULE_DEPTH_MAX) {
+        scope_fail(s, GW_LIMIT, "%s: \"%s\": modules are at most %d inside each other", m->name,
+                   name, MODULE_DEPTH_MAX);
+        return;
+    }
+    if (add_part(s, m, &m->children, name, child)) put_at_depth(child, m->depth + 1);
 }
 
 static bool check_tensor(gw_scope *s, const gw_module *m, const char *kind, const char *name,
@@ -244,7 +295,7 @@ gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name) {
     const gw_module *inner = m;
     for (const char *at = name ? name : "";;) {
         size_t size = strcspn(at, ".");
-        module_part *p = find_part(&inner->children, at, size);
+        module_part *p = module_find_part(&inner->children, at, size);
         if (!p) break;
         if (!at[size]) return p->is.child;
         inner = p->is.child;

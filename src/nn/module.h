@@ -4,6 +4,7 @@
 
 #include "base/args.h"
 #include "base/handle.h"
+#include "base/map.h"
 #include "base/scope.h"
 #include <gradwire/nn.h>
 
@@ -21,6 +22,7 @@ typedef struct module_part {
 typedef struct module_parts {
     module_part *items;
     int count, capacity;
+    map places;  // by name: place + 1; of more than a few
 } module_parts;
 
 // A layer that takes or gives several values, and its short form: gw_nn_lstm_call and so on.
@@ -82,6 +84,7 @@ struct gw_module {
     void *settings;   // a layer's, if it has more of them: freed with the module
     gw_handle *kept;  // one count, given back with the module: what |settings| refer to
     bool training;
+    int depth;  // of modules around it, along the longest way
     module_parts parameters, buffers, children;  // one count on each
 };
 
@@ -92,6 +95,12 @@ typedef gw_tensor *batch_normalize(gw_scope *s, gw_tensor *x, gw_tensor *weight,
 bool batch_norm_set_normalize(gw_module *m, batch_normalize *normalize, gw_handle *context);
 
 extern gw_module module_poison;  // what failed constructors return
+
+// Modules inside each other, so that walks over them take little stack.
+enum { MODULE_DEPTH_MAX = 128 };
+
+// The part whose name is the first |size| characters of |name|; NULL if there is none.
+module_part *module_find_part(const module_parts *parts, const char *name, size_t size);
 
 // Fails |s| for NULL and for the poison of a failed constructor, which may have failed another
 // scope.

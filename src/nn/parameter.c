@@ -128,10 +128,7 @@ static gw_tensor *find_named(const gw_module *m, module_tensors kind, const char
         const module_parts *parts = name[size]               ? &m->children
                                     : kind == MODULE_BUFFERS ? &m->buffers
                                                              : &m->parameters;
-        const module_part *found = NULL;
-        for (int i = 0; i < parts->count && !found; i++)
-            if (strncmp(parts->items[i].name, name, size) == 0 && !parts->items[i].name[size])
-                found = &parts->items[i];
+        const module_part *found = module_find_part(parts, name, size);
         if (!found) return NULL;
         if (!name[size]) return found->is.parameter;
         m = found->is.child;

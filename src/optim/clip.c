@@ -1,6 +1,7 @@
 // Clipping by the norm of all gradients together (Pascanu et al. 2012).
 #include "autograd/gate.h"
 #include "autograd/grads.h"
+#include "autograd/left.h"
 #include "autograd/sum.h"
 #include "base/mem.h"
 #include "base/value.h"
@@ -43,13 +44,6 @@ static gate *giver_of(const gw_list *params, int i, int *out_leaf) {
     return g && g->gives_away ? g : NULL;
 }
 
-static bool is_first_of(const gw_list *params, int i, const gate *g) {
-    int leaf;
-    for (int k = 0; k < i; k++)
-        if (giver_of(params, k, &leaf) == g) return false;
-    return true;
-}
-
 // |squares|, by parameter, become those of the workers that keep the gradients of |g|; of those that
 // one of them keeps, what these are added to is 0, so that their bits stay.
 static void exchange(gw_scope *s, const gw_list *params, gate *g, double *squares) {
@@ -67,12 +61,13 @@ static void exchange(gw_scope *s, const gw_list *params, gate *g, double *square
 // As clip_squares, but of all workers that keep a gradient; the bits are those of one that has all.
 static double squares_of_all(gw_scope *s, const gw_list *params) {
     int count = gw_list_count(params), leaf;
+    uint64_t visit = gates_begin_visit();
     double sum = 0, *squares = mem_calloc(((size_t)count + 1) * sizeof *squares);
     if (!squares) scope_fail(s, GW_NO_MEMORY, "gw_clip_grad_norm: no memory");
     for (int i = 0; squares && gw_ok(s) && i < count; i++) squares[i] = squares_of(s, params, i);
     for (int i = 0; i < count; i++) {
         gate *g = giver_of(params, i, &leaf);
-        if (g && is_first_of(params, i, g)) exchange(s, params, g, squares);
+        if (g && gate_visit(g, visit)) exchange(s, params, g, squares);
     }
     for (int i = 0; squares && i < count; i++) sum += squares[i];
     mem_free(squares);
@@ -82,12 +77,11 @@ static double squares_of_all(gw_scope *s, const gw_list *params) {
 // In a scope that has failed: others may wait for this worker's squares. Its list of parameters is
 // empty, most often, since that was made in the scope, but the gradients are there.
 static void tell_failed(gw_scope *s) {
+    uint64_t visit = gates_begin_visit();
     gw_tensor *x;
     for (int i = 0, leaf; (x = grads_leaf(s, i)); i++) {
         gate *g = gate_of(x, &leaf);
-        bool is_new = g && g->gives_away;
-        for (int k = 0; is_new && k < i; k++) is_new = gate_of(grads_leaf(s, k), &leaf) != g;
-        if (is_new) g->class->sum(g, s, NULL, 0);
+        if (g && g->gives_away && gate_visit(g, visit)) g->class->sum(g, s, NULL, 0);
     }
 }
 
@@ -149,6 +143,19 @@ static gw_list *local_part(gw_scope *w, gw_list *params, const remote_part_class
     return list;
 }
 
+// Of values that are no tensors, such as references, it is not known where their gradients were left.
+// Others that keep gradients hear of a failure.
+static bool check_pass(gw_scope *s, const gw_list *params) {
+    uint32_t left = 0;
+    for (int i = 0; i < gw_list_count(params); i++) {
+        gw_value v = params->items[i];
+        if (v.kind == GW_TENSOR && v.as.tensor) left = left_latest(left, v.as.tensor);
+    }
+    if (!gw_list_count(params) || grads_check_pass(s, "gw_clip_grad_norm", left)) return true;
+    squares_of_all(s, params);
+    return false;
+}
+
 double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm) {
     if (gw_ok(s) && !params)
         scope_fail(s, GW_INVALID, "gw_clip_grad_norm: no list");
@@ -158,6 +165,7 @@ double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm) {
         tell_failed(s);
         return 0;
     }
+    if (!check_pass(s, params)) return 0;
     const remote_part_class *remote = NULL;
     gw_scope *w = gw_scope_open(s);
     gw_list *here = local_part(w, params, &remote);

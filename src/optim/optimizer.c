@@ -17,6 +17,7 @@ static void destroy(gw_handle *h) {
     if (o->remote) o->remote->class->close(o->remote);
     if (o->after) o->after->close(o->after);
     for (int i = 0; i < o->parameter_count; i++) free_parameter(&o->parameters[i]);
+    index_fini(&o->places);
     mem_free(o->parameters);
     mem_free(o->groups);
     mem_give(o, sizeof *o);
@@ -27,6 +28,11 @@ static const handle_class optimizer_class = { .name = "optimizer", .destroy = de
 gw_optimizer optimizer_poison = { .handle = { &optimizer_class, HANDLE_IMMORTAL } };
 
 // ---- Groups -------------------------------------------------------------------------------------
+bool optimizer_has(const gw_optimizer *o, int count, const gw_tensor *x) {
+    uint32_t place = index_find(&o->places, x);
+    return place < (uint32_t)count && o->parameters[place].x == x;
+}
+
 static bool check_parameter(gw_scope *s, const gw_optimizer *o, int count, int number, gw_value v) {
     const char *problem = NULL;
     const gw_tensor *x = v.as.tensor;
@@ -40,27 +46,36 @@ static bool check_parameter(gw_scope *s, const gw_optimizer *o, int count, int n
         problem = "is not contiguous";
     else if (!tensor_needs_grad(x))
         problem = "does not require a gradient";
-    for (int k = 0; k < count && !problem; k++)
-        if (o->parameters[k].x == x) problem = "is there twice";
+    if (!problem && optimizer_has(o, count, x)) problem = "is there twice";
     if (problem)
         scope_fail(s, GW_INVALID, "gw_%s: parameter %d %s", o->rule->name, number, problem);
     return !problem;
 }
 
+static bool reserve_array(void **items, int *capacity, int count, size_t size) {
+    if (count <= *capacity) return true;
+    int enough = count > 2 * *capacity ? count : 2 * *capacity;
+    void *bigger = mem_realloc(*items, (size_t)enough * size);
+    if (!bigger) return false;
+    *items = bigger;
+    *capacity = enough;
+    return true;
+}
+
 static bool reserve(gw_scope *s, gw_optimizer *o, int more) {
-    size_t groups = (size_t)o->group_count + 1;
-    size_t parameters = (size_t)o->parameter_count + (size_t)more;
-    void *a = mem_realloc(o->groups, groups * sizeof(optimizer_group));
-    if (a) o->groups = a;
-    void *b = mem_realloc(o->parameters, (parameters + 1) * sizeof(parameter));
-    if (b) o->parameters = b;
-    if (!a || !b) scope_fail(s, GW_NO_MEMORY, "gw_%s: no memory", o->rule->name);
-    return a && b;
+    bool ok = reserve_array((void **)&o->groups, &o->group_capacity, o->group_count + 1,
+                            sizeof(optimizer_group)) &&
+              reserve_array((void **)&o->parameters, &o->parameter_capacity,
+                            o->parameter_count + more + 1, sizeof(parameter)) &&
+              index_reserve(&o->places, (uint32_t)more);
+    if (!ok) scope_fail(s, GW_NO_MEMORY, "gw_%s: no memory", o->rule->name);
+    return ok;
 }
 
 // Stores parameters behind the last one, without counting them in yet.
 static bool put_parameter(gw_scope *s, gw_optimizer *o, int *count, int number, gw_value v) {
     if (!check_parameter(s, o, *count, number, v)) return false;
+    index_put(&o->places, v.as.tensor, (uint32_t)*count);
     o->parameters[(*count)++] =
         (parameter){ .x = v.as.tensor, .number = number, .group = o->group_count };
     return true;
@@ -146,6 +161,7 @@ gw_optimizer *optimizer_open(gw_scope *s, const rule *r) {
         return NULL;
     }
     memset(o, 0, sizeof *o);
+    index_init(&o->places);
     handle_init(&o->handle, &optimizer_class);
     o->rule = r;
     return o;

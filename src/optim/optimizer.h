@@ -7,6 +7,7 @@
 #ifndef OPTIM_OPTIMIZER_H
 #define OPTIM_OPTIMIZER_H
 
+#include "autograd/index.h"
 #include "tensor/update.h"
 #include <gradwire/optim.h>
 
@@ -113,6 +114,8 @@ struct gw_optimizer {
     parameter *parameters;  // of this worker
     int parameter_count;
     int number_count;     // of all parameters
+    int group_capacity, parameter_capacity;
+    pointer_index places;  // of tensors in |parameters|; also of some that are no longer there
     remote_part *remote;  // NULL: all are here
     after_step *after;    // NULL: nothing
     int64_t step_count;
@@ -127,6 +130,10 @@ gw_optimizer *optimizer_make(gw_scope *s, const rule *r, gw_list *params,
 
 // Whether there is something to do for |function|; fails |s| if there is no optimizer at all.
 bool optimizer_check(gw_scope *s, const gw_optimizer *o, const char *function);
+// Whether |x| is one of the first |count| parameters.
+bool optimizer_has(const gw_optimizer *o, int count, const gw_tensor *x);
+// Whether a pass was made in |s|, whose gradients |function| uses; fails |s| if not.
+bool optimizer_check_pass(gw_scope *s, const gw_optimizer *o, const char *function);
 bool optimizer_add_group(gw_scope *s, gw_optimizer *o, gw_list *params,
                          const optimizer_group *options);
 // The same for the owner side of an optimizer of another worker: |params| are tensors and have the

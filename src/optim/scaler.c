@@ -125,19 +125,13 @@ static bool has_elsewhere(const gw_optimizer *o) {
     return o->parameter_count < o->number_count;
 }
 
-static bool is_first_of(const gw_optimizer *o, int i, const gate *g) {
-    int leaf;
-    for (int k = 0; k < i; k++)
-        if (gate_of(o->parameters[k].x, &leaf) == g) return false;
-    return true;
-}
-
 // |not_finite|, of any worker that has a replica of the local parameters.
 static bool of_any_replica(gw_scope *s, const gw_optimizer *o, bool not_finite) {
+    uint64_t visit = gates_begin_visit();
     double count = not_finite;
     for (int i = 0, leaf; i < o->parameter_count; i++) {
         gate *g = gate_of(o->parameters[i].x, &leaf);
-        if (g && g->class->sum && is_first_of(o, i, g)) g->class->sum(g, s, &count, 1);
+        if (g && g->class->sum && gate_visit(g, visit)) g->class->sum(g, s, &count, 1);
     }
     return count != 0;
 }
@@ -163,6 +157,14 @@ static void tell_failed(gw_scope *s, const gw_scaler *c, gw_optimizer *o) {
         o->remote->class->refused(s, o);
 }
 
+// Others hear of it, too, if there is nothing that |function| can do.
+static bool begin(gw_scope *s, const gw_scaler *c, gw_optimizer *o, const char *function) {
+    bool ok = check(s, c, function) && optimizer_check(s, o, function) &&
+              (!c->options.enabled || optimizer_check_pass(s, o, function));
+    if (!ok) tell_failed(s, c, o);
+    return ok;
+}
+
 static bool check_stage(gw_scope *s, const scaling *k, scaling_stage before, const char *function) {
     if (k->stage >= before)
         scope_fail(s, GW_WRONG_STATE, "%s: the optimizer was %s already since gw_scaler_update",
@@ -172,8 +174,7 @@ static bool check_stage(gw_scope *s, const scaling *k, scaling_stage before, con
 
 void gw_scaler_unscale(gw_scope *s, gw_scaler *c, gw_optimizer *o) {
     const char *function = "gw_scaler_unscale";
-    if (!gw_ok(s)) tell_failed(s, c, o);
-    if (!check(s, c, function) || !optimizer_check(s, o, function) || !c->options.enabled) return;
+    if (!begin(s, c, o, function) || !c->options.enabled) return;
     scaling *k = scaling_of(s, c, o);
     if (k && check_stage(s, k, UNSCALED, function)) unscale(s, c, k);
 }
@@ -181,8 +182,7 @@ void gw_scaler_unscale(gw_scope *s, gw_scaler *c, gw_optimizer *o) {
 // ---- Steps --------------------------------------------------------------------------------------
 bool gw_scaler_step(gw_scope *s, gw_scaler *c, gw_optimizer *o) {
     const char *function = "gw_scaler_step";
-    if (!gw_ok(s)) tell_failed(s, c, o);
-    if (!check(s, c, function) || !optimizer_check(s, o, function)) return false;
+    if (!begin(s, c, o, function)) return false;
     if (!c->options.enabled) {
         gw_optimizer_step(s, o);
         return gw_ok(s);

@@ -1,5 +1,6 @@
 // A step in two phases: prepare, then commit or abort.
 #include "autograd/grads.h"
+#include "autograd/left.h"
 #include "optim/row_update.h"
 #include "optim/remote_part.h"
 #include "tensor/device.h"
@@ -79,11 +80,15 @@ static bool take_blocks(const gw_optimizer *o, parameter *p, bool beside) {
 
 // A block may be pinned between prepare and commit; then the commit needs a spare one. Of
 // parameters that share a storage, the first has the spare.
-static bool take_spare(const gw_optimizer *o, parameter *p) {
+static bool take_spare(gw_optimizer *o, parameter *p) {
+    const storage *st = p->x->storage;
     if (!p->rows && is_whole(p->x)) return true;
-    for (const parameter *q = o->parameters; q < p; q++)
-        if (q->spare && q->x->storage == p->x->storage) return true;
-    return (p->spare = block_take_on(p->x->device, p->x->storage->block->size)) != NULL;
+    uint32_t own = (uint32_t)(p - o->parameters), first = index_find(&o->places, st);
+    if (first < own && o->parameters[first].spare && o->parameters[first].x->storage == st)
+        return true;
+    p->spare = block_take_on(p->x->device, st->block->size);
+    if (p->spare && index_reserve(&o->places, 1)) index_put(&o->places, st, own);
+    return p->spare != NULL;
 }
 
 static bool check_device(gw_scope *s, const gw_optimizer *o, const parameter *p,
@@ -267,8 +272,16 @@ bool optimizer_step(gw_scope *s, gw_optimizer *o) {
     return true;
 }
 
+bool optimizer_check_pass(gw_scope *s, const gw_optimizer *o, const char *function) {
+    uint32_t left = 0;
+    if (!gw_ok(s) || !o->number_count) return gw_ok(s);
+    for (int i = 0; i < o->parameter_count; i++) left = left_latest(left, o->parameters[i].x);
+    return grads_check_pass(s, function, left);
+}
+
 void gw_optimizer_step(gw_scope *s, gw_optimizer *o) {
-    if (optimizer_check(s, o, "gw_optimizer_step")) {
+    const char *function = "gw_optimizer_step";
+    if (optimizer_check(s, o, function) && optimizer_check_pass(s, o, function)) {
         if (o->remote)
             o->remote->class->step(s, o);
         else

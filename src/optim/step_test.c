@@ -44,7 +44,9 @@ static void a_step_uses_the_gradients_of_its_scope_only(void **state) {
     gw_backward(root, gw_sum(root, a));
     gw_scope *s = gw_scope_open(root);
     gw_optimizer_step(s, opt);
-    gw_scope_close_up(s);
+    assert_int_equal(gw_scope_error(s)->status, GW_WRONG_STATE);
+    gw_error e = gw_scope_close(s);
+    assert_non_null(strstr(e.text, "another scope has gradients of these parameters"));
     assert_values(a, 1, 2);
     assert_int_equal(gw_scope_close(root).status, GW_OK);
 }

@@ -85,7 +85,7 @@ void ddp_shadow(gw_scope *s, gw_ddp *d, bool synchronised) {
     if (gw_ok(s))
         gw_ddp_skip(s, d);
     else
-        d->gate.class->abandoned(&d->gate, gw_scope_error(s));
+        d->gate.class->abandoned(&d->gate, scope_error(s));
     d->join.shadows = false;
 }
 
@@ -237,7 +237,7 @@ static gw_ddp *take(gw_scope *s, agent *a, gw_module *model, gw_ddp_options opti
     const char *origin = origin_base(options.origin);
     d->origin = gw_format(d->own, "%s", origin[0] ? origin : "gw_backward");
     if (gw_ok(d->own)) return d;
-    scope_fail_with(s, gw_scope_error(d->own));
+    scope_fail_with(s, scope_error(d->own));
     handle_release(d);
     return NULL;
 }
@@ -331,7 +331,8 @@ bool ddp_set_taker(gw_scope *s, gw_ddp *d, gw_handle *taker, mean_taker *mean_ca
     return true;
 }
 
-void ddp_note_means(gw_ddp *d, const gw_scope *of) {
+void ddp_note_means(gw_ddp *d, gw_scope *of) {
+    grads_expect_reader(of, &d->gate);
     if (d->sharing || d->shards) gate_note_answer(&d->gate, of);
 }
 
@@ -378,7 +379,7 @@ static void take_results(gw_scope *s, gw_ddp *d, gw_tensor *const *results, bool
     const gate *g = &d->gate;
     gw_tensor_grad *pairs = gw_alloc(s, 2 * (size_t)g->leaf_count * sizeof *pairs);
     int count = pairs ? gate_list_answers(g, results, adds, pairs) : 0;
-    if (count) grads_add_and_replace(s, s, pairs, count, adds ? count : 0);
+    if (pairs) grads_add_and_replace(s, s, pairs, count, adds ? count : 0);
 }
 
 // One count.
@@ -410,14 +411,14 @@ static void skip_shard(gw_scope *s, gw_ddp *d, bool adds) {
         shards_count_pass(d);
         return;
     }
-    d->gate.class->abandoned(&d->gate, gw_scope_error(s));
+    d->gate.class->abandoned(&d->gate, scope_error(s));
 }
 
 static void exchange_nothing(gw_scope *s, gw_ddp *d, bool adds) {
     gw_future *f = gw_future_open(s);
     ddp_pass *r = gw_ok(s) ? ddp_pass_open(s, d, context_deadline_ns(s), NULL) : NULL;
     if (!r) {
-        d->gate.class->abandoned(&d->gate, gw_scope_error(s));
+        d->gate.class->abandoned(&d->gate, scope_error(s));
         return;
     }
     bring_what_is_there(s, r, adds);
@@ -430,7 +431,7 @@ static void exchange_nothing(gw_scope *s, gw_ddp *d, bool adds) {
         if (gw_ok(s)) ddp_note_means(d, s);
         buffers_put(s, r);
     } else {
-        ddp_pass_fail(r, gw_scope_error(s));
+        ddp_pass_fail(r, scope_error(s));
     }
     ddp_pass_release(r);
 }

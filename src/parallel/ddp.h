@@ -159,7 +159,7 @@ bool ddp_share_means(gw_scope *s, gw_ddp *d, const kept_part *parts, int count,
 bool ddp_set_taker(gw_scope *s, gw_ddp *d, gw_handle *taker, mean_taker *mean_came);
 // The scope |of| has means, of a step. If one member keeps each, or they are of a step's shards, no
 // member has what would give them once more as its own part of the next mean.
-void ddp_note_means(gw_ddp *d, const gw_scope *of);
+void ddp_note_means(gw_ddp *d, gw_scope *of);
 // What members have to have alike, a text for each: options that are not a member's own, and with
 // |with_hook| what is said of it.
 gw_list *ddp_describe(gw_scope *s, const gw_ddp *d, bool with_hook);

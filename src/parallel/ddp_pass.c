@@ -261,7 +261,7 @@ void ddp_pass_take(gw_scope *s, ddp_pass *r, int b, gw_future *f) {
     if (gw_ok(s) && !is_told) tell_taker(s, r, b);
     layout *ordered = NULL;
     if (is_told) all_knew = settle_read(s, r, v, &ordered);
-    gw_error error = *gw_scope_error(s);
+    gw_error error = *scope_error(s);
     gw_scope_clear(s);
     env_enter(d->agent->env);
     r->reduced++;
@@ -366,7 +366,7 @@ static void begin_shard(gate_pass *g, gw_scope *s) {
 static void begin(gate_pass *g, gw_scope *s) {
     gw_ddp *d = ddp_of(g->gate);
     if (!ddp_pass_is_awaited(s, d) || !static_follow(s, d, g->reached)) {
-        abandoned(g->gate, gw_scope_error(s));
+        abandoned(g->gate, scope_error(s));
         return;
     }
     if (!shards_is_last(d)) {
@@ -375,7 +375,7 @@ static void begin(gate_pass *g, gw_scope *s) {
     }
     ddp_pass *r = ddp_pass_open(s, d, context_deadline_ns(g->scope), NULL);
     if (!r) {
-        abandoned(g->gate, gw_scope_error(s));
+        abandoned(g->gate, scope_error(s));
         return;
     }
     r->done = answer;
@@ -434,7 +434,8 @@ static void end(gate_pass *g, const gw_error *error) {
     ddp_pass_release(r);
 }
 
-const gate_class ddp_gate_class = { .begin = begin,
+const gate_class ddp_gate_class = { .name = "DistributedDataParallel",
+                                    .begin = begin,
                                     .gradient = gradient,
                                     .all_have_come = bring_unreached,
                                     .end = end,

@@ -76,7 +76,7 @@ void gw_ddp_set_hook(gw_scope *s, gw_ddp *d, gw_comm_hook *hook, void *context) 
     if (!ddp_is_usable(s, "gw_ddp_set_hook", d) || !may_set(s, d, hook, context)) return;
     const char *text = hook_describe(d->own, hook, context);
     if (!gw_ok(d->own)) {
-        scope_fail_with(s, gw_scope_error(d->own));
+        scope_fail_with(s, scope_error(d->own));
         gw_scope_clear(d->own);
         return;
     }

@@ -116,7 +116,7 @@ static gw_join *take(gw_scope *s, agent *a, const gw_joinable *parts, int count,
         if (parts[i].optimizer) scope_own(j->own, handle_retain(parts[i].optimizer));
     }
     if (gw_ok(j->own)) return j;
-    scope_fail_with(s, gw_scope_error(j->own));
+    scope_fail_with(s, scope_error(j->own));
     handle_release(j);
     return NULL;
 }

@@ -1,4 +1,5 @@
 // The iterations of a join: how one begins, what who has closed does in it, and the end.
+#include "autograd/grads.h"
 #include "base/log.h"
 #include "base/mutation.h"
 #include "collective/answer.h"
@@ -34,7 +35,7 @@ static census count(const uint8_t *all, int members) {
 // UNEVEN-6. What the group has told, all know.
 void join_fail(gw_scope *s, gw_join *j) {
     j->is_over = true;
-    j->error = *gw_scope_error(s);
+    j->error = *scope_error(s);
     env_enter(j->agent->env);
     bool told = group_has_told(j->group, &j->error);
     env_leave(j->agent->env);
@@ -85,7 +86,7 @@ static int meet(gw_scope *s, gw_join *j, uint8_t own) {
     bool told = gw_ok(t) && !check_census(t, j, &c);
     if (told) j->is_over = true;
     gw_scope_close_up(t);
-    if (told) j->error = *gw_scope_error(s);
+    if (told) j->error = *scope_error(s);
     if (!gw_ok(s) && !told) join_fail(s, j);
     if (!gw_ok(s) || !c.active) return 0;
     j->at = (gw_join_iteration){ .number = j->at.number + 1,
@@ -150,8 +151,9 @@ static bool is_told(const gw_join *j, const gw_error *error) {
 
 static void shadow_all(gw_scope *s, gw_join *j) {
     gw_scope *t = gw_scope_open(s);
+    grads_note_pass(t);  // a shadow steps by the passes of the others
     for (int i = 0; i < j->count; i++) shadow(t, j, &j->parts[i]);
-    if (!gw_ok(t) && is_told(j, gw_scope_error(t))) gw_scope_clear(t);
+    if (!gw_ok(t) && is_told(j, scope_error(t))) gw_scope_clear(t);
     gw_scope_close_up(t);
 }
 

@@ -146,7 +146,7 @@ static void keep_own(launch at) {
     gw_scope *s = r->scope;
     if (gw_ok(s) && r->ddp->options.check_finite) bucket_check_finite(s, r, at.bucket);
     if (gw_ok(s)) bucket_keep(s, r, at.bucket);
-    end_with(at, gw_scope_error(s));
+    end_with(at, scope_error(s));
     scope_release_from(s, 0);
 }
 
@@ -194,7 +194,7 @@ static void set_out(launch at) {
     launch *context = mem_take(sizeof *context);
     if (!context) scope_fail(s, GW_NO_MEMORY, "no memory for a bucket");
     gw_future *f = start(s, r, at.bucket);
-    if (!gw_ok(s)) ddp_pass_tell(r, gw_scope_error(s));
+    if (!gw_ok(s)) ddp_pass_tell(r, scope_error(s));
     if (gw_ok(s)) {
         *context = at;
         keep_future(r, at.bucket, f);
@@ -202,7 +202,7 @@ static void set_out(launch at) {
     }
     if (!gw_ok(s)) {
         if (context) mem_give(context, sizeof *context);
-        end_with(at, gw_scope_error(s));
+        end_with(at, scope_error(s));
     }
     scope_release_from(s, 0);
 }

@@ -166,7 +166,7 @@ void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
     if (gw_ok(t)) x.root = find_first(t, private, own, &first);
     if (gw_ok(t) && enter_group(t, d, private, own) && replicas_compare_models(t, d, o.told))
         catch_up(t, d, opt, g, &x, own, first);
-    if (!gw_ok(t) && private != &group_poison) break_group(d, private, gw_scope_error(t));
+    if (!gw_ok(t) && private != &group_poison) break_group(d, private, scope_error(t));
     gw_drop(d->own, d->group == private ? before : private);
     gw_scope_close_up(t);
 }

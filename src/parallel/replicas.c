@@ -80,7 +80,7 @@ static collecting collect(gw_ddp *d, module_tensors kind) {
 bool replicas_collect(gw_scope *s, gw_ddp *d) {
     collecting p = collect(d, MODULE_PARAMETERS), b = collect(d, MODULE_BUFFERS);
     if (!gw_ok(d->own)) {
-        scope_fail_with(s, gw_scope_error(d->own));
+        scope_fail_with(s, scope_error(d->own));
         return false;
     }
     d->gate.leaves = p.tensors;

@@ -38,6 +38,7 @@ static void share_out_whole(gw_scope *root, int rank, void *context) {
                 shard_of(o)->loads[2] == 12);
     // A group that is added goes on with what they have: 9 to rank 2, 7 to rank 1, 3 to rank 0.
     gw_optimizer_add_group(root, o, make(root, GW_F32, more, 3), .lr = 0.5);
+    gw_backward(root, gw_requires_grad(root, gw_ones(root, GW_F32)));  // of something else
     gw_optimizer_step(root, o);
     assert_true(gw_ok(root));
     expect_owners(o, (int[]){ 1, 2, 2, 1, 1, 0, 0, 2, 1 }, PARAMETERS + 3);

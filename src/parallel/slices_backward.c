@@ -114,7 +114,7 @@ static void answer(way_back *w) {
     if (gw_ok(t))
         late_answer(w->late, sums);
     else
-        late_fail(w->late, gw_scope_error(t));
+        late_fail(w->late, scope_error(t));
     gw_scope_clear(t);
     gw_error ignored = gw_scope_close(t);
     (void)ignored;

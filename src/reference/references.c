@@ -46,8 +46,9 @@ static gw_status received(agent *a, int from, message *m, gw_error *error) {
 static void leave_to_object(const entry *e) {
     const object *o = e->object;
     if (!o || o->own->slots[SCOPE_TURN].data || e->count) return;
-    for (uint32_t i = 0; i < o->own->handle_count; i++) {
-        gw_rref *r = rref_of_handle(o->own->handles[i]);
+    const scope_handles *handles = &o->own->handles;
+    for (uint32_t i = 0; i < handles->count; i++) {
+        gw_rref *r = handles->items[i] ? rref_of_handle(handles->items[i]) : NULL;
         if (r) r->of_object = true;
     }
 }

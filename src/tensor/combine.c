@@ -1,6 +1,7 @@
 #include "tensor/combine.h"
 
 #include "base/limits.h"
+#include "base/mem.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/loops.h"
 
@@ -8,8 +9,9 @@
 #include <string.h>
 
 // A block of all vectors is combined before the next one, so that what lies between two additions
-// stays in the first cache.
-enum { BLOCK_BYTES = 4096, LEVELS = 14 };
+// stays in the first cache. Blocks that are as large are not on the stack, which may be small; those
+// of few numbers are, and all of them where there is no memory. The bits are the same.
+enum { BLOCK_BYTES = 4096, BLOCK_BYTES_SMALL = 256, LEVELS = 14 };
 
 _Static_assert(1 << (LEVELS - 1) >= LIMIT_WORKERS,
                "a tree over a vector of each worker is too high");
@@ -25,9 +27,9 @@ typedef struct tree {
     uint64_t first;  // the block
     int64_t count;
 
-    _Alignas(64) uint8_t leaves[2][BLOCK_BYTES];
-    uint8_t wide[BLOCK_BYTES];
-    uint8_t nodes[LEVELS][2][BLOCK_BYTES];
+    // Room for a block each.
+    uint8_t *leaves[2], *wide;
+    uint8_t *nodes[LEVELS][2];
 } tree;
 
 static loop loop_of(combine_op op) {
@@ -114,10 +116,53 @@ static void run_block(tree *t, int levels, void *out, bool is_apart) {
     if (value != out) dtype_convert(t->to, out, 1, t->as, value, 1, t->count);
 }
 
+static int count_rooms(int levels) {
+    return 3 + 2 * (levels + 1);
+}
+
+static void share_out(tree *t, int levels, uint8_t *room, size_t block_bytes) {
+    uint8_t **places[] = { &t->leaves[0], &t->leaves[1], &t->wide };
+    for (size_t i = 0; i < sizeof places / sizeof *places; i++, room += block_bytes)
+        *places[i] = room;
+    for (int level = 0; level <= levels; level++)
+        for (int k = 0; k < 2; k++, room += block_bytes) t->nodes[level][k] = room;
+}
+
+static void run_blocks(tree *t, int levels, size_t block_bytes) {
+    const combine_request *c = t->request;
+    bool is_apart = true;
+    for (int i = 0; i < c->count; i++) is_apart = is_apart && c->out != c->from[i];
+    uint64_t step = block_bytes / gw_dtype_size(t->as);
+    for (t->first = 0; t->first < c->numbers; t->first += step) {
+        uint64_t left = c->numbers - t->first;
+        t->count = (int64_t)(left < step ? left : step);
+        uint8_t *out = (uint8_t *)c->out + t->first * gw_dtype_size(t->to);
+        run_block(t, levels, out, is_apart);
+    }
+}
+
+// On the stack.
+static void run_small(tree *t, int levels) {
+    _Alignas(64) uint8_t room[(3 + 2 * LEVELS) * BLOCK_BYTES_SMALL];
+    share_out(t, levels, room, BLOCK_BYTES_SMALL);
+    run_blocks(t, levels, BLOCK_BYTES_SMALL);
+}
+
+static bool run_large(tree *t, int levels) {
+    enum { ALIGNMENT = 64 };
+    uint8_t *room = mem_alloc((size_t)count_rooms(levels) * BLOCK_BYTES + ALIGNMENT);
+    if (!room) return false;
+    size_t past = (uintptr_t)room % ALIGNMENT;
+    share_out(t, levels, room + (ALIGNMENT - past) % ALIGNMENT, BLOCK_BYTES);
+    run_blocks(t, levels, BLOCK_BYTES);
+    mem_free(room);
+    return true;
+}
+
 static void run(const combine_request *c, gw_dtype from, gw_dtype to, double factor,
                 double divisor) {
     assert(c->count >= 1 && c->count <= 2 * LIMIT_WORKERS - 1 && combine_is_known(c->op, c->dtype));
-    tree t;  // most of it is never touched
+    tree t;
     t.request = c;
     t.from = from;
     t.as = ew_dtype(c->dtype);
@@ -129,14 +174,8 @@ static void run(const combine_request *c, gw_dtype from, gw_dtype to, double fac
     while (2 << levels <= c->count) levels++;
     t.paired = 1 << levels;
 
-    bool is_apart = true;
-    for (int i = 0; i < c->count; i++) is_apart = is_apart && c->out != c->from[i];
-    uint64_t step = BLOCK_BYTES / gw_dtype_size(t.as);
-    for (t.first = 0; t.first < c->numbers; t.first += step) {
-        uint64_t left = c->numbers - t.first;
-        t.count = (int64_t)(left < step ? left : step);
-        run_block(&t, levels, (uint8_t *)c->out + t.first * gw_dtype_size(to), is_apart);
-    }
+    bool is_small = c->numbers * gw_dtype_size(t.as) <= BLOCK_BYTES_SMALL;
+    if (is_small || !run_large(&t, levels)) run_small(&t, levels);
 }
 
 static double factor_of(const combine_request *c) {

@@ -51,7 +51,7 @@ static void forget(gw_scope *s, void *data) {
 
 gw_tensor *tensor_poison_of(gw_scope *s) {
     gw_tensor *earlier = s->slots[SCOPE_POISON].data;
-    const char *text = gw_scope_error(s)->text;
+    const char *text = scope_error(s)->text;
     if (!*text) return &tensor_poison;
     if (earlier && strcmp(tensor_poison_reason(earlier), text) == 0) return earlier;
     size_t size = strlen(text) + 1;

@@ -70,7 +70,7 @@ gw_tensor *rows_to_dense(gw_scope *s, gw_tensor *x) {
 }
 
 // ---- Each index once ----------------------------------------------------------------------------
-enum { DIGIT_BITS = 11, DIGITS = 1 << DIGIT_BITS };
+enum { DIGIT_BITS = 10, DIGITS = 1 << DIGIT_BITS };
 
 // One pass of a radix sort: places by one digit of their index, those with the same digit in the
 // order they had.

@@ -13,8 +13,8 @@ static gw_status ends_early(gw_error *error, const char *what) {
 
 // A handle could not be made: says why with the scope's own words.
 static gw_status scope_has_failed(const gw_scope *s, gw_error *error) {
-    if (error) *error = *gw_scope_error(s);
-    return gw_scope_error(s)->status;
+    if (error) *error = *scope_error(s);
+    return scope_error(s)->status;
 }
 
 static gw_status take_text(reader *r, const char *what, const uint8_t **out, uint32_t *out_size,
@@ -345,8 +345,8 @@ static gw_status read_segment(decoder *d, tensor_header *h, segment *out, gw_err
 }
 
 static gw_status error_of_scope(decoder *d, gw_error *error) {
-    if (error) *error = *gw_scope_error(d->scope);
-    return gw_scope_error(d->scope)->status;
+    if (error) *error = *scope_error(d->scope);
+    return scope_error(d->scope)->status;
 }
 
 // The numbers behind |h|. |out| gets one count, or NULL if nothing is to be made.

@@ -378,6 +378,7 @@ static void scale(gw_scope *root, int rank, void *context) {
     assert_true(gw_scaler_get_scale(scaler) == 512);
     // One that has failed does not leave the others waiting.
     gw_scope *s = gw_scope_open(root);
+    gw_backward(s, gw_requires_grad(s, gw_ones(s, GW_F32)));
     if (rank == 2) gw_fail(s, GW_INVALID, "no batch");
     gw_scaler_step(s, scaler, opt);
     expect_error(s, GW_INVALID, "no batch");

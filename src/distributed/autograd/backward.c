@@ -182,7 +182,7 @@ static bool run(distributed_pass *x, gw_scope *s) {
 
 static void abort_all(distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
-    gw_error error = gw_ok(s) ? x->error : *gw_scope_error(s);
+    gw_error error = gw_ok(s) ? x->error : *scope_error(s);
     worker_set told = { { 0 } };
     env_enter(a->env);
     distributed_pass_note_failed_on_loop(x);

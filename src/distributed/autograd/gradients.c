@@ -35,7 +35,11 @@ static void import(gw_scope *s) {
     accumulated_import(accumulated_of(c), s);
 }
 
-const remote_grads gradients_remote = { import };
+static bool is_call(const gw_scope *s) {
+    return call_of((gw_scope *)s) != NULL;
+}
+
+const remote_grads gradients_remote = { .import = import, .is_call = is_call };
 
 void gradients_keep(gw_scope *s) {
     const context *c = call_of(s);
@@ -51,7 +55,7 @@ void gradients_keep(gw_scope *s) {
 static gw_value serve_grad(gw_scope *s, const gw_args *args) {
     gw_value v = gw_rref_local_value(s, gw_arg_rref(s, args, 0));
     // A value that is not made yet has no gradient.
-    if (gw_scope_error(s)->status == GW_WOULD_BLOCK) {
+    if (scope_error(s)->status == GW_WOULD_BLOCK) {
         gw_scope_clear(s);
         v = gw_value_of_tensor(gw_zeros(s, GW_F32));
     }

@@ -83,9 +83,9 @@ static bool add_answer(gw_scope *s, answers *to, const answers *one) {
 
 // Asks each sender of |asked|, which is sorted, for the marks upstream of its slots.
 static bool ask(agent *a, gw_scope *s, const marks *asked, answers *all) {
-    gw_future *futures[LIMIT_WORKERS];
+    gw_future **futures = gw_alloc(s, asked->count * sizeof(gw_future *));
     int count = 0;
-    for (uint32_t i = 0; i < asked->count;) {
+    for (uint32_t i = 0; futures && i < asked->count;) {
         uint32_t first = i, rank = asked->items[i].rank;
         while (i < asked->count && asked->items[i].rank == rank) i++;
         gw_value v = gw_value_of_bytes(&asked->items[first], (i - first) * sizeof(mark));

@@ -27,7 +27,7 @@ void distributed_pass_fail_part_on_loop(distributed_pass *x, const gw_error *why
 
 static void fail(distributed_pass *x) {
     agent *a = x->agent;
-    gw_error error = *gw_scope_error(x->root);
+    gw_error error = *scope_error(x->root);
     error_add_trace(&error, a->name, "backward");
     env_enter(a->env);
     distributed_pass_fail_part_on_loop(x, &error);

@@ -41,7 +41,7 @@ void checkpoint_keep_checks(checkpoint *c) {
 json_t *checkpoint_read_checks(checkpoint *c) {
     const char *text = json_string_value(json_object_get(c->texts, checks_name));
     json_error_t error;
-    json_t *out = text ? json_loads(text, JSON_REJECT_DUPLICATES, &error) : NULL;
+    json_t *out = text ? checkpoint_parse(text, strlen(text), &error) : NULL;
     if (text && !json_is_object(out))
         scope_fail(c->scope, GW_INVALID, "its checks are no JSON object: %.200s",
                    out ? "something else" : error.text);

@@ -7,6 +7,7 @@
 #include "tensor/ops/op.h"
 #include "tensor/tensor.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -217,9 +218,31 @@ static void check_places(checkpoint *c, uint64_t data_size) {
     mem_free(order);
 }
 
+enum { JSON_DEPTH_MAX = 3 * LIMIT_NESTING };
+
+static bool is_too_deep(const char *text, size_t size) {
+    int depth = 0;
+    bool is_quoted = false;
+    for (size_t i = 0; i < size && depth <= JSON_DEPTH_MAX; i++) {
+        if (text[i] == '"')
+            is_quoted = !is_quoted;
+        else if (is_quoted && text[i] == '\\')
+            i++;
+        else if (!is_quoted)
+            depth += (text[i] == '{' || text[i] == '[') - (text[i] == '}' || text[i] == ']');
+    }
+    return depth > JSON_DEPTH_MAX;
+}
+
+json_t *checkpoint_parse(const char *text, size_t size, json_error_t *error) {
+    if (!is_too_deep(text, size)) return json_loadb(text, size, JSON_REJECT_DUPLICATES, error);
+    snprintf(error->text, sizeof error->text, "nested deeper than %d levels", JSON_DEPTH_MAX);
+    return NULL;
+}
+
 void checkpoint_read_header(checkpoint *c, const char *text, size_t size, uint64_t data_size) {
     json_error_t error;
-    json_t *header = json_loadb(text, size, JSON_REJECT_DUPLICATES, &error);
+    json_t *header = checkpoint_parse(text, size, &error);
     if (!json_is_object(header))
         scope_fail(c->scope, GW_INVALID, "its header is no JSON object: %.200s",
                    header ? "it is something else" : error.text);

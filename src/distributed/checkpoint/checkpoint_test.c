@@ -228,7 +228,11 @@ typedef struct bad {
     "\"" name "\":{\"dtype\":\"" dtype "\",\"shape\":" shape ",\"data_offsets\":[" begin "," end   \
     "]}"
 
+#define TEN "[[[[[[[[[["
+#define HUNDRED TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+
 static const bad bads[] = {
+    { "{\"a\":" HUNDRED, 0, "nested deeper than 96 levels" },
     { "", 0, "its header is no JSON object" },
     { "[]", 0, "its header is no JSON object: it is something else" },
     { "{} x", 0, "its header is no JSON object: end of file expected" },

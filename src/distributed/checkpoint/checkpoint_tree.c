@@ -253,7 +253,7 @@ gw_map *checkpoint_nest(checkpoint *c, gw_scope *out) {
     const char *text = json_string_value(json_object_get(c->texts, tree_name));
     if (!text) return flat_map(c, out, NULL);
     json_error_t error;
-    json_t *tree = json_loads(text, JSON_REJECT_DUPLICATES, &error);
+    json_t *tree = checkpoint_parse(text, strlen(text), &error);
     gw_map *values = NULL;
     if (!json_is_object(tree)) {
         scope_fail(c->scope, GW_INVALID, "its nesting is no JSON object: %s",

@@ -122,11 +122,11 @@ static void open_owned(gw_scope *own, void *object, const gw_args *a) {
 // answer stays true.
 static bool has_been_committed(const gw_scope *own, const owned_optimizer *self) {
     agent *a = own->agent;
-    gw_future *replies[LIMIT_WORKERS];
-    int count = 0;
+    int count = 0, members = a->member_count;
     bool any = false;
     gw_scope *s = agent_scope_open(a, 0, 0, ENV_NEVER);
-    for (int rank = 0; rank < LIMIT_WORKERS && rank < a->member_count && gw_ok(s); rank++)
+    gw_future **replies = gw_alloc(s, (size_t)members * sizeof(gw_future *));
+    for (int rank = 0; rank < members && gw_ok(s); rank++)
         if (rank != a->rank && worker_set_has(&self->owners, rank))
             replies[count++] = gw_rpc_async(s, rank, "gw.optimizer_outcome", (int64_t)self->id);
     for (int i = 0; i < count; i++) {

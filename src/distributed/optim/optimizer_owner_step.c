@@ -6,8 +6,7 @@
 
 static bool shares_parameter(const gw_optimizer *a, const gw_optimizer *b) {
     for (int i = 0; i < a->parameter_count; i++)
-        for (int k = 0; k < b->parameter_count; k++)
-            if (a->parameters[i].x == b->parameters[k].x) return true;
+        if (optimizer_has(b, b->parameter_count, a->parameters[i].x)) return true;
     return false;
 }
 

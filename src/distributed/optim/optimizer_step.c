@@ -90,7 +90,7 @@ static void step_one(gw_scope *s, gw_scope *w, gw_optimizer *o) {
         return;
     }
     optimizer_abort(o);
-    const gw_error *why = gw_scope_error(w);
+    const gw_error *why = scope_error(w);
     char sentence[256];
     if (has_changed_nothing(s, at, why))
         snprintf(sentence, sizeof sentence, "gw_optimizer_step: nothing has changed");
@@ -190,7 +190,7 @@ static void step_all(gw_scope *s, gw_scope *w, gw_optimizer *o) {
     if (!wait_for_all(w, fs, e->count)) {
         optimizer_abort(o);
         abort_all(s, e);
-        fail_behind(s, gw_scope_error(w), "gw_optimizer_step: nothing has changed");
+        fail_behind(s, scope_error(w), "gw_optimizer_step: nothing has changed");
         return;
     }
     e->told_count = options_count(o);
@@ -209,7 +209,7 @@ static void step_each(gw_scope *s, gw_scope *w, gw_optimizer *o) {
     if (wait_for_all(w, fs, e->count))
         e->told_count = options_count(o);
     else
-        fail_behind(s, gw_scope_error(w), "gw_optimizer_step: of several steps at once");
+        fail_behind(s, scope_error(w), "gw_optimizer_step: of several steps at once");
 }
 
 static void try_step(gw_scope *s, gw_optimizer *o) {
@@ -239,7 +239,7 @@ void owners_step(gw_scope *s, gw_optimizer *o) {
     for (int try = 0;; try++) {
         try_step(s, o);
         // OPT-3: another trainer's step of the same parameters is prepared; nothing has changed.
-        bool again = gw_scope_error(s)->status == GW_OVERLOADED && !o->groups[0].concurrent;
+        bool again = scope_error(s)->status == GW_OVERLOADED && !o->groups[0].concurrent;
         if (!again || try == TRIES_MAX) return;
         gw_scope_clear(s);
         pause(s, try);

@@ -3,7 +3,7 @@
 #include "tensor/copy.h"
 
 enum {
-    CHUNK = 1024,      // elements that are converted at a time: they stay in the first cache
+    CHUNK = 256,       // elements that are converted at a time, on the stack
     PACK_MIN = 16384,  // elements of an input that is worth packing
 };
 

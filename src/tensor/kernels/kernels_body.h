@@ -13,10 +13,11 @@
 enum {
     TILE_ROWS = 4,      // of a product, whose sums are in registers at a time
     BLOCK_ROWS = 128,   // of a product, that use a packed strip of b
-    BLOCK_DEPTH = 256,  // a strip has 128 bytes for each of these: 32 KiB
+    STRIP_BYTES = 12288,  // of a packed strip of b
+    BLOCK_DEPTH = 256,    // rows of a strip, at most
     LEAF = 1024,        // numbers of a row, 16 to each of 64 lanes
     LEAF_ROWS = 128,    // numbers of a column
-    CASCADE_LEVELS = 64,
+    CASCADE_LEVELS = 48,  // no memory has more leaves
 };
 
 static inline int64_t least(int64_t a, int64_t b) {

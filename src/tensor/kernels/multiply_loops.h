@@ -1,7 +1,11 @@
 // Products of matrices for one type of number. Included once for each, with ELEMENT, VECTOR (64
 // bytes of them) and NAMED(name) defined; undefines them.
 
-enum { NAMED(strip_width) = 2 * sizeof(VECTOR) / sizeof(ELEMENT) };
+enum {
+    NAMED(strip_width) = 2 * sizeof(VECTOR) / sizeof(ELEMENT),
+    NAMED(fitting) = STRIP_BYTES / (2 * sizeof(VECTOR)),
+    NAMED(depth) = NAMED(fitting) < BLOCK_DEPTH ? NAMED(fitting) : BLOCK_DEPTH
+};
 
 // Some rows of a, some of their columns; as many rows of b, a strip wide; and where their product
 // goes.
@@ -82,10 +86,10 @@ LANES_INLINE void NAMED(pack)(NAMED(part) * x, int64_t b_column, ELEMENT *packed
 static void NAMED(multiply)(int64_t m, int64_t n, int64_t k, matrix a, matrix b, void *out,
                             int64_t c_stride, bool add) {
     ELEMENT *c = out;
-    ELEMENT packed[BLOCK_DEPTH * NAMED(strip_width)];
+    ELEMENT packed[NAMED(depth) * NAMED(strip_width)];
     const ELEMENT *a_values = a.values, *b_values = b.values;
     for (int64_t i = 0; i < m; i += BLOCK_ROWS) {
-        for (int64_t p = 0; p < k; p += BLOCK_DEPTH) {
+        for (int64_t p = 0; p < k; p += NAMED(depth)) {
             for (int64_t j = 0; j < n; j += NAMED(strip_width)) {
                 NAMED(part)
                 x = {
@@ -97,7 +101,7 @@ static void NAMED(multiply)(int64_t m, int64_t n, int64_t k, matrix a, matrix b,
                     .b_row = b.row_stride,
                     .c_row = c_stride,
                     .rows = least(m - i, BLOCK_ROWS),
-                    .depth = least(k - p, BLOCK_DEPTH),
+                    .depth = least(k - p, NAMED(depth)),
                     .width = least(n - j, NAMED(strip_width)),
                     .add = add || p > 0,
                 };

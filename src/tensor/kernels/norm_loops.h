@@ -35,14 +35,13 @@ static void NAMED(norm_back_rows)(const void *dys, const void *values, int64_t r
         ELEMENT mean = (ELEMENT)m.mean, scale = NAMED(scale_of)(m, n, eps);
         NAMED(cascade) sum = { .count = 0 }, sum_z = { .count = 0 };
         for (int64_t first = 0; first < n; first += LEAF) {
-            ELEMENT a[LEAF], az[LEAF];
+            ELEMENT a[LEAF];  // and then a z
             int64_t count = least(n - first, LEAF);
-            for (int64_t i = 0; i < count; i++) {
+            for (int64_t i = 0; i < count; i++)
                 a[i] = weight ? dy[first + i] * weight[first + i] : dy[first + i];
-                az[i] = a[i] * ((x[first + i] - mean) * scale);
-            }
             NAMED(cascade_add)(&sum, NAMED(sum_leaf)(a, count));
-            NAMED(cascade_add)(&sum_z, NAMED(sum_leaf)(az, count));
+            for (int64_t i = 0; i < count; i++) a[i] *= (x[first + i] - mean) * scale;
+            NAMED(cascade_add)(&sum_z, NAMED(sum_leaf)(a, count));
         }
         ELEMENT mean_a = NAMED(cascade_total)(&sum) / (ELEMENT)n;
         ELEMENT mean_z = NAMED(cascade_total)(&sum_z) / (ELEMENT)n;

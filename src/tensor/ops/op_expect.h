@@ -13,20 +13,20 @@
 
 // Shape and values, as gw_print writes them, and the dtype.
 static inline void expect_text(gw_scope *s, gw_tensor *x, gw_dtype dtype, const char *text) {
-    assert_string_equal(gw_scope_error(s)->text, "");
+    assert_string_equal(scope_error(s)->text, "");
     assert_string_equal(gw_to_text(s, x), text);
     assert_string_equal(gw_dtype_name(gw_dtype_of(x)), gw_dtype_name(dtype));
 }
 
 static inline void expect_shape(gw_scope *s, const gw_tensor *x, const char *shape) {
-    assert_string_equal(gw_scope_error(s)->text, "");
+    assert_string_equal(scope_error(s)->text, "");
     assert_string_equal(shape_text(x).text, shape);
 }
 
 // Fails with this sentence; the scope is fine again afterwards.
 static inline void expect_fails(gw_scope *s, const char *text) {
-    assert_string_equal(gw_scope_error(s)->text, text);
-    assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
+    assert_string_equal(scope_error(s)->text, text);
+    assert_int_equal(scope_error(s)->status, GW_INVALID);
     gw_scope_clear(s);
 }
 
@@ -49,7 +49,7 @@ static inline void expect_near(double x, double expected, double tolerance) {
 
 static inline void expect_values(gw_scope *s, const gw_tensor *x, const double *values,
                                  double tolerance) {
-    assert_string_equal(gw_scope_error(s)->text, "");
+    assert_string_equal(scope_error(s)->text, "");
     for (int64_t i = 0; i < x->numel; i++) expect_near(element(x, i), values[i], tolerance);
 }
 

@@ -1,0 +1,68 @@
+#include "autograd/left.h"
+
+#include <pthread.h>
+#include <stdio.h>
+
+enum { SCOPES_KEPT = 256, NAME_MAX = 64 };
+
+typedef struct left_scope {
+    uint32_t number;
+    bool is_closed;
+    bool is_inside;  // |name| is that of a scope around it
+    char name[NAME_MAX];
+} left_scope;
+
+static struct {
+    pthread_mutex_t lock;
+    uint32_t last;
+    left_scope scopes[SCOPES_KEPT];  // by number modulo SCOPES_KEPT
+} table = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
+// With the lock.
+static left_scope *place_of(uint32_t number) {
+    return &table.scopes[number % SCOPES_KEPT];
+}
+
+uint32_t left_open(const gw_scope *s) {
+    const gw_scope *named = s;
+    while (named && !named->label) named = named->parent;
+    pthread_mutex_lock(&table.lock);
+    if (!++table.last) ++table.last;
+    left_scope *at = place_of(table.last);
+    *at = (left_scope){ .number = table.last, .is_inside = named != s };
+    if (named) snprintf(at->name, sizeof at->name, "%s", named->label);
+    uint32_t number = at->number;
+    pthread_mutex_unlock(&table.lock);
+    return number;
+}
+
+void left_close(uint32_t number) {
+    pthread_mutex_lock(&table.lock);
+    if (place_of(number)->number == number) place_of(number)->is_closed = true;
+    pthread_mutex_unlock(&table.lock);
+}
+
+uint32_t left_latest(uint32_t number, const gw_tensor *leaf) {
+    uint32_t other = atomic_load_explicit(&((gw_tensor *)leaf)->left_in, memory_order_relaxed);
+    if (!number || !other) return number ? number : other;
+    return (int32_t)(other - number) > 0 ? other : number;
+}
+
+left_text left_say(uint32_t number) {
+    left_text out = { "" };
+    pthread_mutex_lock(&table.lock);
+    left_scope at = *place_of(number);
+    pthread_mutex_unlock(&table.lock);
+    if (!number) return out;
+    char name[NAME_MAX + 32] = "another scope";
+    bool is_known = at.number == number;
+    if (is_known && at.name[0])
+        snprintf(name, sizeof name, "%sscope \"%s\"", at.is_inside ? "a scope inside " : "",
+                 at.name);
+    bool is_closed = !is_known || at.is_closed;
+    snprintf(out.text, sizeof out.text,
+             is_closed ? "gradients of these parameters were left in %s, which is closed"
+                       : "%s has gradients of these parameters",
+             name);
+    return out;
+}

@@ -1,0 +1,46 @@
+#include "base/handle.h"
+
+#include <assert.h>
+#include <stddef.h>
+#include <string.h>
+
+int handle_depth_max = 8;
+
+// See Note [Handles inside handles].
+static _Thread_local struct {
+    int depth;
+    gw_handle *waiting;
+} destroying;
+
+// Of a handle whose count is of no use any more: the next one, in its place.
+static_assert(sizeof(gw_handle) - offsetof(gw_handle, count) >= sizeof(gw_handle *), "no place");
+
+static void set_next(gw_handle *h, gw_handle *next) {
+    memcpy((char *)h + offsetof(gw_handle, count), &next, sizeof next);
+}
+
+static gw_handle *next_of(const gw_handle *h) {
+    gw_handle *next;
+    memcpy(&next, (const char *)h + offsetof(gw_handle, count), sizeof next);
+    return next;
+}
+
+static void destroy(gw_handle *h) {
+    destroying.depth++;
+    h->class->destroy(h);
+    destroying.depth--;
+}
+
+void handle_destroy(gw_handle *h) {
+    if (destroying.depth >= handle_depth_max) {
+        set_next(h, destroying.waiting);
+        destroying.waiting = h;
+        return;
+    }
+    destroy(h);
+    while (!destroying.depth && destroying.waiting) {
+        gw_handle *next = destroying.waiting;
+        destroying.waiting = next_of(next);
+        destroy(next);
+    }
+}

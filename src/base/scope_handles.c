@@ -1,0 +1,156 @@
+#include "base/scope_handles.h"
+
+#include "base/map.h"
+#include "base/mem.h"
+#include "base/steps.h"
+
+#include <string.h>
+
+enum { RECENT = 64 };  // so many are looked up one by one
+
+// Of the first |count| handles: where each was added last, and, of one that is there several times,
+// where it was added before that. Both are places + 1; 0: none.
+typedef struct handle_index {
+    map last;
+    uint32_t *before;
+    uint32_t count, capacity;
+} handle_index;
+
+// ---- The index ----------------------------------------------------------------------------------
+static void forget_index(scope_handles *a) {
+    if (!a->index) return;
+    map_fini(&a->index->last);
+    mem_free(a->index->before);
+    mem_free(a->index);
+    a->index = NULL;
+}
+
+static uint32_t last_of(const handle_index *x, const gw_handle *h) {
+    return (uint32_t)(uintptr_t)map_find(&x->last, (uintptr_t)h);
+}
+
+static bool set_last(handle_index *x, const gw_handle *h, uint32_t number) {
+    return map_put(&x->last, (uintptr_t)h, (void *)(uintptr_t)number);
+}
+
+// It needs no memory: the key is there.
+static void forget_last(handle_index *x, const gw_handle *h) {
+    uint32_t before = x->before[last_of(x, h) - 1];
+    if (before)
+        set_last(x, h, before);
+    else
+        map_take(&x->last, (uintptr_t)h);
+}
+
+static bool reserve(handle_index *x, uint32_t count) {
+    if (count <= x->capacity) return true;
+    uint32_t capacity = count > 2 * x->capacity ? count : 2 * x->capacity;
+    uint32_t *before = mem_realloc(x->before, capacity * sizeof *before);
+    if (!before) return false;
+    x->before = before;
+    x->capacity = capacity;
+    return true;
+}
+
+// Brings all handles into the index; without memory there is none.
+static bool index_all(scope_handles *a) {
+    if (!a->index && !(a->index = mem_calloc(sizeof *a->index))) return false;
+    handle_index *x = a->index;
+    bool ok = reserve(x, a->count);
+    for (; ok && x->count < a->count; x->count++) {
+        const gw_handle *h = a->items[x->count];
+        x->before[x->count] = h ? last_of(x, h) : 0;
+        ok = !h || set_last(x, h, x->count + 1);
+        if (!ok) break;
+    }
+    if (!ok) forget_index(a);
+    return ok;
+}
+
+// Classes may want to know how many scopes hold a handle.
+static void tell_class(gw_handle *h, int change) {
+    if (h->class->held_by_scope) h->class->held_by_scope(h, change);
+}
+
+// ---- Taking out ---------------------------------------------------------------------------------
+// Closes the holes once they are more than half of it.
+static void leave_hole(scope_handles *a, uint32_t i) {
+    a->items[i] = NULL;
+    if (++a->holes <= RECENT || a->holes <= a->count / 2) return;
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < a->count; k++)
+        if (a->items[k]) a->items[count++] = a->items[k];
+    a->count = count;
+    a->holes = 0;
+    forget_index(a);
+}
+
+// Finds the last |h| from |first| on; false if there is none.
+static bool find(const scope_handles *a, const gw_handle *h, uint32_t first, uint32_t *out) {
+    for (uint32_t i = a->count; i-- > first;) {
+        steps_taken++;
+        *out = i;
+        if (a->items[i] == h) return true;
+    }
+    return false;
+}
+
+static bool take(scope_handles *a, const gw_handle *h) {
+    uint32_t indexed = a->index ? a->index->count : 0, i;
+    uint32_t recent = a->count > RECENT ? a->count - RECENT : 0;
+    if (find(a, h, recent > indexed ? recent : indexed, &i)) {
+        memmove(&a->items[i], &a->items[i + 1], (a->count - i - 1) * sizeof(gw_handle *));
+        a->count--;
+        return true;
+    }
+    if (!recent && !indexed) return false;
+    if (index_all(a)) {
+        uint32_t number = last_of(a->index, h);
+        if (!number) return false;
+        forget_last(a->index, h);
+        leave_hole(a, number - 1);
+        return true;
+    }
+    if (!find(a, h, 0, &i)) return false;
+    leave_hole(a, i);
+    return true;
+}
+
+bool handles_take(scope_handles *a, gw_handle *h) {
+    if (!take(a, h)) return false;
+    tell_class(h, -1);
+    return true;
+}
+
+bool handles_add(scope_handles *a, gw_handle *h) {
+    if (a->count == a->capacity) {
+        uint32_t capacity = a->capacity ? a->capacity * 2 : 16;
+        gw_handle **items = mem_realloc(a->items, capacity * sizeof *items);
+        if (!items) return false;
+        a->items = items;
+        a->capacity = capacity;
+    }
+    a->items[a->count++] = h;
+    tell_class(h, 1);
+    return true;
+}
+
+void handles_release_from(scope_handles *a, uint32_t count) {
+    while (a->count > count) {
+        gw_handle *h = a->items[--a->count];
+        a->holes -= !h;
+        if (a->index && a->index->count > a->count) {
+            if (h) forget_last(a->index, h);
+            a->index->count = a->count;
+        }
+        if (!h) continue;
+        tell_class(h, -1);
+        handle_release(h);
+    }
+}
+
+void handles_fini(scope_handles *a) {
+    forget_index(a);
+    handles_release_from(a, 0);
+    mem_free(a->items);
+}

@@ -1,0 +1,41 @@
+// Structures of a program's own of any depth, and threads with small stacks.
+#include "testing/testing.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../support/launched.h"
+
+static void expect_fine(result r, const char *what) {
+    const char *first = strstr(r.out, "all fine"),
+               *second = first ? strstr(first + 1, "all fine") : NULL;
+    if (r.code || !second) fail_msg("%s: code %d\n%s%s", what, r.code, r.out, r.err);
+    forget(r);
+}
+
+static path program(const char *name) {
+    path p;
+    snprintf(p.text, sizeof p.text, "%s/bin/case-%s", GW_BUILD_DIR, name);
+    return p;
+}
+
+// Of a call each: an attempt that begins the next one, as a loop that asks again does.
+static void a_loop_of_continuations_has_any_length(void **state) {
+    (void)state;
+    expect_fine(RUN("run", "-n", "2", "--", program("deep_structures").text, "retry", "20000"),
+                "retry");
+}
+
+static void structures_are_as_deep_as_a_program_likes(void **state) {
+    (void)state;
+    expect_fine(RUN("run", "-n", "2", "--", program("deep_structures").text, "all", "20000"),
+                "all");
+}
+
+static void a_stack_of_64_kib_is_enough(void **state) {
+    (void)state;
+    expect_fine(RUN("run", "-n", "2", "--", program("small_stack").text, "64"), "small stack");
+}
+
+GW_TESTS(deep, a_loop_of_continuations_has_any_length, structures_are_as_deep_as_a_program_likes,
+         a_stack_of_64_kib_is_enough);

@@ -1,0 +1,236 @@
+// Steps that would learn nothing: in a scope in which no backward pass was made, whatever function uses
+// gradients, and wherever the parameters and their state are.
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include "base/log.h"
+#include <gradwire.h>
+
+#include <string.h>
+
+enum { SIZE = 4, WORKERS = 2 };
+
+GW_FUNCTION(learning_weight, GW_INLINE) {
+    (void)a;
+    return gw_value_of(gw_requires_grad(s, gw_ones(s, GW_F32, SIZE)));
+}
+
+GW_FUNCTION(learning_times, GW_INLINE, "rref, tensor") {
+    gw_tensor *w = gw_tensor_of(s, gw_rref_local_value(s, gw_arg_rref(s, a, 0)));
+    return gw_value_of(gw_mul(s, w, gw_arg_tensor(s, a, 1)));
+}
+
+// ---- Where parameters and state are -------------------------------------------------------------
+typedef struct setup {
+    gw_tensor *here;
+    gw_rref *there;  // or NULL
+    gw_list *params;
+    gw_optimizer *opt;
+    gw_scaler *scaler, *off;
+} setup;
+
+typedef enum place { HERE, SHARDED, THERE, BOTH, PLACES } place;
+
+static setup open_setup(gw_scope *s, place p) {
+    setup u = { .params = gw_list_open(s),
+                .scaler = gw_scaler_open(s),
+                .off = gw_scaler_open(s, .enabled = false) };
+    if (p != THERE) {
+        u.here = gw_requires_grad(s, gw_ones(s, GW_F32, SIZE));
+        gw_list_add(s, u.params, u.here);
+    }
+    if (p == THERE || p == BOTH) {
+        u.there = gw_remote(s, 1, "learning_weight");
+        gw_list_add(s, u.params, u.there);
+    }
+    u.opt = gw_sgd(s, u.params, .lr = 0.5);
+    if (p == SHARDED) gw_optimizer_shard(s, u.opt);
+    return u;
+}
+
+static void backward(gw_scope *s, const setup *u) {
+    gw_tensor *x = gw_ones(s, GW_F32, SIZE);
+    if (u->here) x = gw_mul(s, x, u->here);
+    if (u->there) x = gw_tensor_of(s, gw_rpc_sync(s, 1, "learning_times", u->there, x));
+    gw_backward(s, gw_sum(s, x));
+}
+
+// ---- What uses gradients ------------------------------------------------------------------------
+typedef struct user {
+    const char *name;
+    void (*use)(gw_scope *s, setup *u);
+} user;
+
+static void step(gw_scope *s, setup *u) {
+    gw_optimizer_step(s, u->opt);
+}
+static void scaler_step(gw_scope *s, setup *u) {
+    gw_scaler_step(s, u->scaler, u->opt);
+    if (gw_ok(s)) gw_scaler_update(s, u->scaler);
+}
+static void scaler_off_step(gw_scope *s, setup *u) {
+    gw_scaler_step(s, u->off, u->opt);
+}
+static void unscale(gw_scope *s, setup *u) {
+    gw_scaler_unscale(s, u->scaler, u->opt);
+    if (gw_ok(s)) gw_scaler_update(s, u->scaler);
+}
+static void clip(gw_scope *s, setup *u) {
+    gw_clip_grad_norm(s, u->params, 1.0);
+}
+
+static const user users[] = {
+    { "gw_optimizer_step", step },
+    { "gw_scaler_step", scaler_step },
+    { "gw_optimizer_step", scaler_off_step },
+    { "gw_scaler_unscale", unscale },
+    { "gw_clip_grad_norm", clip },
+};
+
+// ---- The rule -----------------------------------------------------------------------------------
+static void expect_refusal(gw_scope *root, setup *u, const user *by, const char *where) {
+    gw_scope *s = gw_scope_open(root);
+    by->use(s, u);
+    gw_error e = gw_scope_close(s);
+    if (e.status != GW_WRONG_STATE || !strstr(e.text, by->name) ||
+        !strstr(e.text, "no backward pass was made in this scope") || !strstr(e.text, where))
+        fail_msg("%s: %s", gw_status_name(e.status), e.text);
+}
+
+static void expect_use(gw_scope *s, setup *u, const user *by) {
+    by->use(s, u);
+    if (!gw_ok(s)) fail_msg("%s: %s", by->name, gw_scope_error(s)->text);
+}
+
+static void use_everywhere(gw_scope *root, place p, const user *by) {
+    setup u = open_setup(root, p);
+    bool is_known = u.here != NULL;  // of gradients elsewhere their owner knows
+    expect_refusal(root, &u, by, "so it has no gradients");
+    gw_scope *s = gw_scope_open(root);
+    gw_scope_label(s, "step 12");
+    backward(s, &u);
+    expect_refusal(root, &u, by,
+                   is_known ? "scope \"step 12\" has gradients of these parameters" : "");
+    expect_refusal(s, &u, by, is_known ? "scope \"step 12\" has gradients" : "");
+    assert_int_equal(gw_optimizer_steps(u.opt), 0);
+    expect_use(s, &u, by);
+    gw_scope_close_up(s);
+    expect_refusal(root, &u, by, is_known ? "left in scope \"step 12\", which is closed" : "");
+    assert_true(gw_ok(root));
+}
+
+static void use_all(gw_scope *root, int rank, void *context) {
+    const user *by = context;
+    for (int p = 0; p < PLACES; p++)
+        if (rank == 0 || p == SHARDED) use_everywhere(root, p, by);
+}
+
+static void what_uses_gradients_needs_a_pass_in_its_scope(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof users / sizeof *users; i++)
+        cluster_run(i + 1, (cluster_options){ .world_size = WORKERS }, use_all, (void *)&users[i]);
+}
+
+// Others wait for the step of a member whose gradients are in another scope: they hear of it.
+static void step_in_another_scope_on_one(gw_scope *root, int rank, void *context) {
+    (void)context;
+    setup u = open_setup(root, SHARDED);
+    gw_scope *s = gw_scope_open(root), *t = gw_scope_open(root);
+    backward(s, &u);
+    gw_optimizer_step(rank ? t : s, u.opt);
+    const gw_error *e = gw_scope_error(rank ? t : s);
+    if (!strstr(e->text, "no backward pass was made")) fail_msg("%s", e->text);
+    assert_int_equal(gw_optimizer_steps(u.opt), 0);
+    gw_error ignored = gw_scope_close(s);
+    ignored = gw_scope_close(t);
+    (void)ignored;
+}
+
+static void a_member_that_steps_in_another_scope_fails_the_step_of_all(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = WORKERS }, step_in_another_scope_on_one, NULL);
+}
+
+// ---- What is right ------------------------------------------------------------------------------
+static void use_what_is_right(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank) return;
+    for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
+        setup u = open_setup(root, HERE);
+        gw_scope *s = gw_scope_open(root);
+        // A pass that does not reach the parameters: they stay, as in PyTorch.
+        gw_backward(s, gw_sum(s, gw_requires_grad(s, gw_ones(s, GW_F32, 2))));
+        expect_use(s, &u, &users[i]);
+        gw_scope_close_up(s);
+        s = gw_scope_open(root);
+        gw_set_grad(s, u.here, gw_ones(s, GW_F32, SIZE));
+        expect_use(s, &u, &users[i]);
+        gw_scope_close_up(s);
+    }
+    assert_true(gw_ok(root));
+}
+
+static void a_pass_that_reaches_no_parameter_is_a_pass(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 1 }, use_what_is_right, NULL);
+}
+
+// ---- Means that nobody uses ---------------------------------------------------------------------
+static int warnings;
+
+static void count_warnings(const char *line) {
+    warnings += strstr(line, "mean gradients of DistributedDataParallel were never used") != NULL;
+}
+
+typedef struct replica {
+    gw_module *model;
+    gw_ddp *ddp;
+    gw_optimizer *opt;
+} replica;
+
+static replica open_replica(gw_scope *s) {
+    replica r = { .model = gw_nn_linear(s, 3, 2) };
+    r.ddp = gw_ddp_open(s, r.model);
+    r.opt = gw_sgd(s, gw_parameters(s, r.model), .lr = 0.1);
+    return r;
+}
+
+static void pass_over(gw_scope *s, const replica *r) {
+    gw_backward(s, gw_sum(s, gw_module_call(s, r->model, gw_ones(s, GW_F32, 4, 3))));
+}
+
+static void leave_means(gw_scope *root, int rank, void *context) {
+    const bool is_read = context != NULL;
+    replica r = open_replica(root);
+    for (int pass = 0; pass < 3; pass++) {
+        gw_scope *s = gw_scope_open(root), *t = gw_scope_open(root);
+        pass_over(s, &r);
+        if (is_read && pass == 0) gw_optimizer_step(s, r.opt);
+        if (is_read && pass == 1) gw_clip_grad_norm(s, gw_parameters(s, r.model), 1);
+        if (is_read && pass == 2) gw_grad(s, gw_module_parameter_get(s, r.model, "bias"));
+        gw_optimizer_step(t, r.opt);
+        gw_error e = gw_scope_close(t);
+        assert_int_equal(e.status, GW_WRONG_STATE);
+        gw_scope_close_up(s);
+    }
+    assert_true(gw_ok(root));
+    (void)rank;
+}
+
+static int warnings_of(void *context) {
+    warnings = 0;
+    log_hook = count_warnings;
+    cluster_run(1, (cluster_options){ .world_size = WORKERS }, leave_means, context);
+    log_hook = NULL;
+    return warnings;
+}
+
+static void means_that_nobody_uses_are_told_once(void **state) {
+    (void)state;
+    assert_int_equal(warnings_of(NULL), WORKERS);
+    assert_int_equal(warnings_of(&warnings), 0);
+}
+
+GW_TESTS(learning_sim, what_uses_gradients_needs_a_pass_in_its_scope,
+         a_member_that_steps_in_another_scope_fails_the_step_of_all,
+         a_pass_that_reaches_no_parameter_is_a_pass, means_that_nobody_uses_are_told_once);
