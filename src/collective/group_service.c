@@ -38,7 +38,7 @@ bool group_header_read(reader *in, group_header *out) {
 // GRP-9.
 void group_refuse_list_on_loop(gw_group *g, int from) {
     gw_error error;
-    error_set(&error, GW_MISMATCH, "group \"%s\" has other members on %s than on %s", g->name,
+    error_set(&error, GW_MISMATCH, "it has other members on %s than on %s",
               agent_member(g->agent, from)->name, g->agent->name);
     verdict_send_break_on_loop(g, from, &error);
     group_break_on_loop(g, &error);

@@ -28,36 +28,46 @@ void group_blame_on_loop(gw_group *g, int rank, const gw_error *error) {
     dispatch_protocol_error_on_loop(g->agent, rank, error);
 }
 
-static const char about_collective[] = ": collective ";
-
-// The sentence of a verdict begins with the group's title, number and key, behind the places that it has passed:
-// no other has these. A sentence comes back from calls and passes of other workers, too. What follows the
-// title of |*at|, which moves on; NULL.
-static const char *next_verdict(const gw_group *g, const char **at) {
-    size_t size = strlen(g->title), middle = sizeof about_collective - 1;
-    while ((*at = strstr(*at, g->title))) {
-        *at += size;
-        if (strncmp(*at, about_collective, middle) == 0) return *at + middle;
-    }
-    return NULL;
+// GRP-5. The list tells apart groups of one name that this worker has opened one after the other.
+static uint64_t group_identity(const gw_group *g) {
+    uint64_t both = hash_u64(g->id + g->list);
+    return both ? both : 1;
 }
 
+// The number of what is about the group as a whole, and names it.
+enum { NUMBER_OF_GROUP = 0 };
+
 bool group_has_told(const gw_group *g, const gw_error *error) {
-    const char *at = error->text;
-    return next_verdict(g, &at);
+    uint64_t own = group_identity(g);
+    int count = error_abort_count(error);
+    for (int i = 0; i < count; i++)
+        if (error->aborts[i].group == own && error->aborts[i].number != NUMBER_OF_GROUP)
+            return true;
+    return false;
 }
 
 bool sequence_has_told(const gw_group *g, const sequence *t, const gw_error *error) {
-    const char *at = error->text, *place;
-    while ((place = next_verdict(g, &at))) {
-        unsigned long long number = 0, key = 0;
-        int end = 0;
-        if (sscanf(place, "%llu%n of key %llu", &number, &end, &key) < 1) continue;
-        if (strncmp(place + end, GROUP_OPENINGS, strlen(GROUP_OPENINGS)) == 0)
-            key = GROUP_KEY_OPENING;
-        if (key == t->key && number < t->next_then) return true;
+    uint64_t own = group_identity(g);
+    int count = error_abort_count(error);
+    for (int i = 0; i < count; i++) {
+        const gw_abort *x = &error->aborts[i];
+        if (x->group == own && x->key == t->key && x->number != NUMBER_OF_GROUP &&
+            x->number < t->next_then)
+            return true;
     }
     return false;
+}
+
+// Once: members send each other what has broken the group.
+static void name_group(const gw_group *g, gw_error *error) {
+    uint64_t own = group_identity(g);
+    int count = error_abort_count(error);
+    for (int i = 0; i < count; i++)
+        if (error->aborts[i].group == own && error->aborts[i].number == NUMBER_OF_GROUP) return;
+    char title[LIMIT_NAME_BYTES + 16];
+    snprintf(title, sizeof title, "group \"%s\"", g->name);
+    error_prefix(error, title);
+    error_add_abort(error, (gw_abort){ .group = own, .number = NUMBER_OF_GROUP });
 }
 
 // ---- Messages -----------------------------------------------------------------------------------
@@ -105,9 +115,7 @@ void group_break_on_loop(gw_group *g, const gw_error *error) {
     if (g->broken.status) return;
     handle_retain(g);
     g->broken = *error;
-    char title[LIMIT_NAME_BYTES + 16];
-    snprintf(title, sizeof title, "group \"%s\"", g->name);
-    if (strncmp(error->text, title, strlen(title)) != 0) error_prefix(&g->broken, title);
+    name_group(g, &g->broken);
     bool fails = !list_is_empty(&g->runs) || !list_is_empty(&g->waiting);
     if (fails && g->agent->phase != AGENT_LEFT) history_print_on_loop(g, &g->broken);
     while (!list_is_empty(&g->runs))
@@ -324,7 +332,7 @@ static void compose(const gw_group *g, const report *x, gw_error *out) {
     *out = x->error;
     out->outcome = GW_OUTCOME_NONE;
     sentence t = { out->text, 0, sizeof out->text };
-    sentence_put(&t, "%s%s%llu", g->title, about_collective, (unsigned long long)x->number);
+    sentence_put(&t, "%s: collective %llu", g->title, (unsigned long long)x->number);
     series_put_key(g, x->key, &t);
     sentence_put(&t, ": ");
     bool differs = is_difference(x);
@@ -334,6 +342,7 @@ static void compose(const gw_group *g, const report *x, gw_error *out) {
     else
         sentence_put(&t, "%s", x->error.text);
     if (differs || is_late) put_missing(g, &t);
+    error_add_abort(out, (gw_abort){ group_identity(g), x->key, x->number });
 }
 
 static void ask_next(gw_group *g);
