@@ -126,6 +126,8 @@ typedef struct service {
     void (*leaving)(agent *a);             // the program has asked to leave
     void (*release)(agent *a);  // this worker is leaving: releases what it holds of others
     void (*pending)(const agent *a, pending *out);  // what keeps this worker from leaving
+    // Nothing is under way any more: the first error that no call of the program has returned yet.
+    bool (*unheard)(const agent *a, gw_error *out);
     void (*report)(agent *a);  // it leaves; says in the log what others still hold
     void (*stop)(agent *a,
                  const gw_error *why);  // it has left, or is fenced: all that is under way ends

@@ -21,6 +21,15 @@ static void see_off(agent *a) {
     wait_until_drained(a, "goodbye to go out");
 }
 
+// What the program would have heard by its next call: there is none.
+static void tell_unheard(const agent *a, gw_scope *root) {
+    gw_error error;
+    for (int i = 0; i < a->service_count; i++) {
+        const service *x = a->services[i].service;
+        if (x->unheard && x->unheard(a, &error)) scope_fail_with(root, &error);
+    }
+}
+
 static void wait_until_over(agent *a, gw_scope *root, void (*ask)(agent *a), const char *what) {
     leaving *l = &a->leaving;
     waiter w = { .what = what };
@@ -33,6 +42,7 @@ static void wait_until_over(agent *a, gw_scope *root, void (*ask)(agent *a), con
         context_wait_on_loop(a, root, &w, ENV_NEVER);
     }
     l->waiting = NULL;
+    tell_unheard(a, root);
     see_off(a);
     agent_leave_on_loop(a);
     if (l->error.status) scope_fail_with(root, &l->error);
