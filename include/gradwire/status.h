@@ -67,7 +67,15 @@ typedef enum gw_outcome {
     GW_RAN_AND_FAILED,    // it ran, and this is its error
 } gw_outcome;
 
-enum { GW_ERROR_TEXT_MAX = 768, GW_NAME_MAX = 127 };
+// The identity of a collective that has ended with an error on all members of its group. Two errors
+// of one identity report the same end. The library sets and compares it: it is equal on all members
+// of the group in this job, is sent with the error, and means nothing else.
+typedef struct gw_abort {
+    uint64_t group;  // and its generation; 0: none
+    uint64_t key, number;
+} gw_abort;
+
+enum { GW_ERROR_TEXT_MAX = 768, GW_NAME_MAX = 127, GW_ERROR_ABORTS_MAX = 4 };
 
 typedef struct gw_error {
     gw_status status;
@@ -75,6 +83,9 @@ typedef struct gw_error {
     char worker[GW_NAME_MAX + 1];    // where it was first decided, "" if here
     char function[GW_NAME_MAX + 1];  // the called function, "" if none
     char text[GW_ERROR_TEXT_MAX];    // one sentence with its trace, "ps: gw.matmul: 6x5 times 4x8"
+    // The ended collectives that this error reports, the last one first: one may have ended because
+    // another one had. Errors of gw_fail have none, whatever their text quotes.
+    gw_abort aborts[GW_ERROR_ABORTS_MAX];
 } gw_error;
 
 // The name of |status| in words, "timeout".

@@ -76,9 +76,6 @@ bool context_has_turn(gw_scope *s, const turn *t);
 // NULL without one.
 turn *context_turn_on_loop(gw_scope *s);
 
-// What threads that run a backward pass wait for.
-#define CONTEXT_WAIT_FOR_PASS "the others of a backward pass"
-
 // A thread that waits in context_wait_on_loop, on its stack: one of the agent's |waits|.
 typedef struct context_wait {
     list_node link;

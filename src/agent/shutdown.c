@@ -33,6 +33,15 @@ static void see_off(agent *a) {
     wait_until_drained(a, "goodbye to go out");
 }
 
+// What the program would have heard by its next call: there is none.
+static void tell_unheard(const agent *a, gw_scope *root) {
+    gw_error error;
+    for (int i = 0; i < a->service_count; i++) {
+        const service *x = a->services[i].service;
+        if (x->unheard && x->unheard(a, &error)) scope_fail_with(root, &error);
+    }
+}
+
 // SHUT-10: the others have not all called it in time. It leaves as by gw_rpc_leave.
 static void stop_waiting_for_others(agent *a, gw_scope *root, waiter *w, int64_t timeout_ms,
                                     gw_error *out) {
@@ -70,6 +79,7 @@ static void wait_until_over(agent *a, gw_scope *root, const way *way, int64_t ti
             stop_waiting_for_others(a, root, &w, timeout_ms, &late);
     }
     l->waiting = NULL;
+    tell_unheard(a, root);
     see_off(a);
     agent_leave_on_loop(a);
     if (late.status) scope_fail_with(root, &late);

@@ -38,6 +38,7 @@ typedef struct waiter {
     bool
         idle;  // has nothing to wait for but work: looks shortly after some, lets others poll first
     bool patient;      // waits for long: threads that wait for work may poll first
+    bool runs_pass;    // of a thread that runs a backward pass, for its other workers
     const char *what;  // for reports of who waits for what, "the reply of ps"; may be NULL
     bool woken;
     void *parked;  // for the env

@@ -102,11 +102,14 @@ typedef enum mutation {
 
     // groups
     MUTATION_SIGNATURE_NOT_COMPARED,  // members may do different things in one collective
-    MUTATION_VERDICT_NOT_TOLD,        // the leader alone knows how a collective has ended
-    MUTATION_NUMBER_NOT_ADVANCED,     // a member that has missed a collective counts on as before
-    MUTATION_DECISION_NOT_STORED,     // what is decided is forgotten when its leader is lost
-    MUTATION_CIRCLE_NOT_PROVEN,       // one in a circle may have entered what it is awaited in
-    MUTATION_OLD_VIEW_IN_REFORM,      // the next generation of a group has those that are lost
+    MUTATION_REFUSED_ALONE,           // who refuses a call of a collective does not tell the others
+    MUTATION_PAST_NOT_COMPARED,       // what members have called before may differ
+    MUTATION_DONE_UNSETTLED,       // what is done does not wait for those before it to be settled
+    MUTATION_VERDICT_NOT_TOLD,     // the leader alone knows how a collective has ended
+    MUTATION_NUMBER_NOT_ADVANCED,  // a member that has missed a collective counts on as before
+    MUTATION_DECISION_NOT_STORED,  // what is decided is forgotten when its leader is lost
+    MUTATION_CIRCLE_NOT_PROVEN,    // one in a circle may have entered what it is awaited in
+    MUTATION_OLD_VIEW_IN_REFORM,   // the next generation of a group has those that are lost
     MUTATION_GENERATION_FORGOTTEN,  // one that has ended is taken for a group that is still to be opened
 
     // backends

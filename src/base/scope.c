@@ -205,6 +205,7 @@ gw_error gw_scope_close(gw_scope *s) {
         error.status = GW_OK;
         error.outcome = GW_OUTCOME_NONE;
         error.worker[0] = error.function[0] = error.text[0] = '\0';
+        memset(error.aborts, 0, sizeof error.aborts);
     }
     if (s != &no_memory_scope) free_scope(s);
     return error;

@@ -70,6 +70,7 @@ gw_status error_setv(gw_error *error, gw_status status, const char *format, va_l
     e->outcome = GW_OUTCOME_NONE;
     e->worker[0] = '\0';
     e->function[0] = '\0';
+    memset(e->aborts, 0, sizeof e->aborts);
     vsnprintf(e->text, sizeof e->text, format ? format : "", args);
     hide_control_characters(e->text);
     return status;
@@ -101,6 +102,17 @@ void error_prefix(gw_error *error, const char *prefix) {
     if (size < 0) return;
     if ((size_t)size >= sizeof text) memcpy(text + sizeof text - 4, "...", 4);
     memcpy(error->text, text, sizeof text);
+}
+
+void error_add_abort(gw_error *error, gw_abort abort) {
+    memmove(&error->aborts[1], &error->aborts[0], sizeof error->aborts - sizeof abort);
+    error->aborts[0] = abort;
+}
+
+int error_abort_count(const gw_error *error) {
+    int count = 0;
+    while (count < GW_ERROR_ABORTS_MAX && error->aborts[count].group) count++;
+    return count;
 }
 
 // ---- Errors that are kept -----------------------------------------------------------------------

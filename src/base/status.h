@@ -17,6 +17,11 @@ bool status_is_of_error(gw_status status);
 // Puts "prefix: " before the text, cutting the end if it grows too long.
 void error_prefix(gw_error *error, const char *prefix);
 
+// |error| reports the end of that collective, because of those that it reported before: of these the
+// first one is forgotten if there are too many.
+void error_add_abort(gw_error *error, gw_abort abort);
+int error_abort_count(const gw_error *error);
+
 // The funnel: a breakpoint here sees the first error of each scope. GW_TRACE_ERRORS=1 makes it a
 // line of log, GW_ABORT_ON_ERROR=1 an abort. What plumbing decides and deals with does not come
 // here.

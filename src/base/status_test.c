@@ -58,6 +58,25 @@ static void what_is_too_long_is_cut_and_says_so(void **state) {
     assert_string_equal(e.text + GW_ERROR_TEXT_MAX - 5, "x...");
 }
 
+// Whatever becomes of its text.
+static void an_error_names_the_collectives_that_ended_with_it(void **state) {
+    (void)state;
+    gw_error e;
+    char prefix[GW_ERROR_TEXT_MAX];
+    memset(prefix, 'x', sizeof prefix);
+    prefix[sizeof prefix - 1] = '\0';
+    error_set(&e, GW_MISMATCH, "members differ");
+    assert_int_equal(error_abort_count(&e), 0);
+    for (uint64_t i = 1; i <= GW_ERROR_ABORTS_MAX + 1; i++)
+        error_add_abort(&e, (gw_abort){ .group = i, .key = 7, .number = 10 * i });
+    error_prefix(&e, prefix);
+    assert_int_equal(error_abort_count(&e), GW_ERROR_ABORTS_MAX);
+    assert_int_equal(e.aborts[0].group, GW_ERROR_ABORTS_MAX + 1);
+    assert_int_equal(e.aborts[GW_ERROR_ABORTS_MAX - 1].number, 20);
+    error_set(&e, GW_INVALID, "another one");
+    assert_int_equal(error_abort_count(&e), 0);
+}
+
 static void a_program_ends_with_its_error(void **state) {
     (void)state;
     gw_error e = { .status = GW_OK };
@@ -132,4 +151,5 @@ GW_TESTS(base_status, an_error_is_kept_until_it_is_forgotten,
          without_memory_it_is_kept_without_words,
          the_first_error_of_a_scope_is_traced_where_it_is_wanted, every_status_has_words,
          setting_an_error_fills_all_of_it, a_trail_grows_in_front,
-         what_is_too_long_is_cut_and_says_so, a_program_ends_with_its_error);
+         what_is_too_long_is_cut_and_says_so, an_error_names_the_collectives_that_ended_with_it,
+         a_program_ends_with_its_error);

@@ -101,6 +101,7 @@ static void end_group(gw_group *g, const decision *d) {
     error_set(&error, GW_WRONG_STATE, "group \"%s\" was re-formed as generation %u", d->name,
               d->generation);
     agree_fail_calls_on_loop(g->agreements, &error);
+    error_set(&error, GW_WRONG_STATE, "it was re-formed as generation %u", d->generation);
     group_break_on_loop(g, &error);
     group_end_on_loop(g);
 }

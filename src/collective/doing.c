@@ -19,7 +19,7 @@ static bool is_awaited(const gw_future *f) {
 static bool waits_for_a_pass(const agent *a) {
     list_each(l, &a->waits) {
         const waiter *w = list_entry(l, context_wait, link)->waiter;
-        if (!w->woken && w->what && strcmp(w->what, CONTEXT_WAIT_FOR_PASS) == 0) return true;
+        if (!w->woken && w->runs_pass) return true;
     }
     return false;
 }

@@ -51,8 +51,11 @@ typedef struct group_peer {
 typedef struct sequence {
     uint64_t key;
     uint64_t next;            // the number of the next one that it enters
+    uint64_t past;            // GRP-24: a hash of what was entered since the last verdict
+    bool in_doubt;            // GRP-24: members differ, and the verdict on that is to come
     bool frozen;              // GRP-5
     bool knows;               // GRP-5: the program knows what the verdict to come will say
+    bool has_refusal;         // one of its runs that wait has a refusal behind it
     uint64_t cancelled;       // the number of a run that the program has cancelled; 0
     bool cancelled_was_told;  // and it has waited for that
 
@@ -108,11 +111,18 @@ typedef struct final_verdict {
     gw_error *error;
 } final_verdict;
 
+typedef enum report_cause {
+    REPORT_COLLECTIVE,  // the collective itself
+    REPORT_BEFORE,      // what the program had failed with before
+    REPORT_PAST,        // GRP-24: what members have called before differs
+    REPORT_CAUSE_COUNT
+} report_cause;
+
 // A report that the leader has, GRP-4.
 typedef struct report {
     list_node link;
     uint64_t key, number;
-    bool is_of_before;  // what has failed there before, and not the collective
+    report_cause cause;
     gw_error error;
 } report;
 
@@ -258,6 +268,8 @@ uint64_t group_list_of(const group_peer *members, int count);
 gw_group *group_find_on_loop(const agent *a, uint64_t id);
 int group_index_of(const gw_group *g, int rank);  // of a rank in the job; -1
 const char *group_member_name(const gw_group *g, int index);
+// GRP-6: the error that the program's next call of a collective would return; NULL.
+const gw_error *group_unheard_on_loop(const gw_group *g);
 sequence *group_sequence_on_loop(gw_group *g, uint64_t key);  // NULL without memory, or too many
 sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key);  // NULL: nothing was entered
 // A run of that number that is under way; NULL.
@@ -273,6 +285,8 @@ void group_break_all_on_loop(gw_group *g, const gw_error *error);
 void group_dropped_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error);
 // Tells the leader why the collective cannot end well: GRP-4.
 void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error);
+// GRP-24: what this member and |from| have called before it differs.
+void group_report_past_on_loop(gw_group *g, int from, uint64_t key, uint64_t number);
 // The same of |error|, for which the program does not enter it.
 void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error);
 void group_release_on_loop(gw_group *g);

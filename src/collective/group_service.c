@@ -37,7 +37,7 @@ bool group_header_read(reader *in, group_header *out) {
 // GRP-9.
 void group_refuse_list_on_loop(gw_group *g, int from) {
     gw_error error;
-    error_set(&error, GW_MISMATCH, "group \"%s\" has other members on %s than on %s", g->name,
+    error_set(&error, GW_MISMATCH, "it has other members on %s than on %s",
               agent_member(g->agent, from)->name, g->agent->name);
     verdict_send_break_on_loop(g, from, &error);
     group_break_on_loop(g, &error);
@@ -129,6 +129,7 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     if (r) return run_received_on_loop(r, index, p, kind, error);
     bool is_over = t && h->number < t->next;  // GRP-6, or this member had no use for it
     if (is_over || series_is_over_on_loop(g, h->key) || series_find_verdict_on_loop(g, h->key)) {
+        if (is_over && kind == KIND_ENTER) run_over_received_on_loop(g, index, h, p);
         incoming_close_on_loop(a, p);
         return GW_OK;
     }
@@ -323,7 +324,7 @@ static void list_pending(const agent *a, pending *out) {
     size_t count = 0, draining = 0, agreements = 0;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
         const gw_group *g = e->value;
-        list_each(l, &g->runs) count += list_entry(l, run, link)->state == RUN_UNDER_WAY;
+        list_each(l, &g->runs) count += list_entry(l, run, link)->state != RUN_OVER;
         draining += backend_count_draining_on_loop(g);
         agreements += g->agreements && !list_is_empty(&g->agreements->calls);
     }
@@ -331,6 +332,17 @@ static void list_pending(const agent *a, pending *out) {
     pending_add(out, "has", draining, "ended collective in its backend",
                 "ended collectives in their backends");
     pending_add(out, "awaits", agreements, "agreement", "agreements");
+}
+
+// GRP-24.
+static bool find_unheard(const agent *a, gw_error *out) {
+    const groups *x = groups_of(a);
+    const gw_error *why = x->unheard;
+    map_entry *e;
+    for (size_t i = 0; !why && (e = map_next(&x->groups, &i));)
+        why = group_unheard_on_loop(e->value);
+    if (why) *out = *why;
+    return why;
 }
 
 // ---- The service --------------------------------------------------------------------------------
@@ -360,6 +372,7 @@ static void free_state(void *state) {
     map_fini(&x->unopened);
     knock_free(x);
     mem_free(x->closed);
+    error_forget(&x->unheard);
     mem_free(x);
 }
 
@@ -377,6 +390,7 @@ const service group_service = {
     .lost = lost,
     .pending = list_pending,
     .acts = acts,
+    .unheard = find_unheard,
     .stop = stop,
     .close = close_groups,
     .free = free_state,

@@ -157,6 +157,8 @@ void groups_remove_on_loop(gw_group *g) {
     groups *x = groups_of(g->agent);
     if (map_find(&x->groups, g->id) != g) return;
     map_take(&x->groups, g->id);
+    const gw_error *unheard = group_unheard_on_loop(g);
+    if (unheard && !x->unheard) error_keep(&x->unheard, unheard);
     closed_group was = { .id = g->id,
                          .list = g->list,
                          .released = g->agreements ? g->agreements->released : 0,
@@ -174,6 +176,17 @@ gw_group *groups_next_on_loop(const agent *a, size_t *at) {
 
 sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key) {
     return key ? map_find(&g->sequences, key) : &g->main;
+}
+
+const gw_error *group_unheard_on_loop(const gw_group *g) {
+    map_entry *e;
+    if (g->broken.status) return NULL;  // that is told, or the group was re-formed
+    if (g->main.missed) return error_kept(g->main.why);
+    for (size_t i = 0; (e = map_next(&g->sequences, &i));) {
+        const sequence *t = e->value;
+        if (t->missed) return error_kept(t->why);
+    }
+    return NULL;
 }
 
 sequence *group_sequence_on_loop(gw_group *g, uint64_t key) {

@@ -35,6 +35,7 @@ typedef struct groups {
     uint64_t last_inquiry;
     closed_group *closed;   // a ring of the last ones; NULL before the first
     uint32_t closed_count;  // of all
+    gw_error *unheard;      // GRP-24: of a group that the program has closed; NULL
 } groups;
 
 groups *groups_of(const agent *a);

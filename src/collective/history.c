@@ -61,6 +61,25 @@ const history_record *history_last_ended_on_loop(const gw_group *g, uint64_t key
     return last;
 }
 
+const history_record *history_find_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
+    history *h = g->history;
+    uint64_t first = h && h->count > HISTORY_SIZE ? h->count - HISTORY_SIZE : 0;
+    for (uint64_t i = h ? h->count : 0; i > first; i--) {
+        const history_record *x = record_at(h, i - 1);
+        if (x->key == key && x->number == number) return x;
+    }
+    return NULL;
+}
+
+void history_put_last(const gw_group *g, uint64_t key, uint64_t number, sentence *out) {
+    const history_record *x = number > 1 ? history_find_on_loop(g, key, number - 1) : NULL;
+    char what[SIGNATURE_TEXT_MAX];
+    if (!x) return;
+    signature_text(&x->signature, NULL, x->origin, what);
+    sentence_put(out, "; collective %llu of %s was %s", (unsigned long long)x->number,
+                 group_member_name(g, g->self), what);
+}
+
 // ---- Telling ------------------------------------------------------------------------------------
 
 // "collective 41: all_reduce sum f32 1000 (train.c:40): under way for 10 s, waits for w1".

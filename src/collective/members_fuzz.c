@@ -91,6 +91,7 @@ static void put_signature(bytes *head, fuzz_input *in) {
     unsigned last = fuzz_take(in, 2 * (GRADIENT_NEED_COUNT + 1));
     x.gradient = (uint8_t)(last / 2);
     signature_write(head, &x, last % 2);
+    bytes_put_u64(head, fuzz_take(in, 4));
     bytes_put_text(head, "here");
 }
 

@@ -105,7 +105,8 @@ static gw_list *gather(gw_scope *s, gw_group *of, const opening *o, uint64_t *ou
     r.as_list = true;
     r.out_place = &place;
     s->has_own_keys = true;
-    bool is_usable = request_may_wait(s, what) && request_is_usable(s, of, what, GROUP_KEY_OPENING);
+    bool is_usable = request_may_wait(s, of, what, GROUP_KEY_OPENING) &&
+                     request_is_usable(s, of, what, GROUP_KEY_OPENING);
     s->has_own_keys = false;
     if (!is_usable) return NULL;
     gw_value v = request_wait(s, request_start(s, of, what, r, NULL));

@@ -4,6 +4,7 @@
 #include "collective/backend_run.h"
 
 #include "base/args.h"
+#include "base/mutation.h"
 #include "base/value.h"
 #include "tensor/dtype.h"
 #include "tensor/ops/op.h"
@@ -43,6 +44,11 @@ bool request_is_usable(gw_scope *s, gw_group *g, const char *what, uint64_t key)
     else if (s->agent != g->agent)
         scope_fail(s, GW_INVALID, "%s: the group is of another agent than the scope", what);
     return gw_ok(s);
+}
+
+gw_future *request_refuse(gw_scope *s, gw_group *g, uint64_t key) {
+    if (!has_mutation(MUTATION_REFUSED_ALONE)) run_enter_failed(s, g, key);
+    return &future_poison;
 }
 
 bool request_check_tensor(gw_scope *s, const char *what, gw_tensor *x) {
@@ -279,7 +285,7 @@ gw_future *request_start(gw_scope *s, gw_group *g, const char *what, run_request
                          recording *rec) {
     if (!request_check_options(s, what, &r) || !prepare_recording(s, g, what, &r, rec) ||
         !prepare_into(s, g, what, &r, rec))
-        return &future_poison;
+        return request_refuse(s, g, r.options.key);
     if (rec && rec->shapes) {
         r.signature.shares = rec->shapes;
         r.detail = rec->detail;
@@ -310,11 +316,13 @@ gw_value request_wait(gw_scope *s, gw_future *f) {
     return v;
 }
 
-bool request_may_wait(gw_scope *s, const char *what) {
+bool request_may_wait(gw_scope *s, gw_group *g, const char *what, uint64_t key) {
     gw_error error;
     if (s->error || !context_check_wait(s, &error)) return true;
     error_prefix(&error, what);
+    bool is_usable = request_is_usable(s, g, what, key);
     scope_fail_with(s, &error);
+    if (is_usable) request_refuse(s, g, key);
     return false;
 }
 

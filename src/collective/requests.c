@@ -63,8 +63,8 @@ static void reduce_by(run_request *r, gw_reduce_op op) {
 // The form that waits, of each: |...| starts it with |rec|.
 #define WAIT_FOR_TENSOR(what, ...)                                                                 \
     recording rec = { 0 };                                                                         \
-    return request_may_wait(s, what) ? request_take(s, what, __VA_ARGS__, &rec)                    \
-                                     : tensor_poison_of(s)
+    return request_may_wait(s, g, what, options.key) ? request_take(s, what, __VA_ARGS__, &rec)    \
+                                                     : tensor_poison_of(s)
 
 // ---- Sums ---------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ static gw_future *reduce(gw_scope *s, gw_group *g, const char *what, operation o
     if (!request_check_tensor(s, what, x) || !check_op(s, what, op, x, options.factor) ||
         (o == OPERATION_REDUCE && !request_check_root(s, what, g, root)) ||
         (o == OPERATION_REDUCE_SCATTER && !check_rows(s, what, g, x, options.sizes)))
-        return &future_poison;
+        return request_refuse(s, g, options.key);
     run_request r = request_of(o, CONTENT_TENSOR, o == OPERATION_REDUCE ? root : -1, options);
     bring(&r, x);
     reduce_by(&r, op);
@@ -145,9 +145,10 @@ gw_tensor *gw_reduce_scatter_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_red
 
 static gw_future *broadcast(gw_scope *s, gw_group *g, const char *what, gw_tensor *x, int root,
                             gw_collective_options options, recording *rec) {
-    if (!request_is_usable(s, g, what, options.key) || !request_check_root(s, what, g, root) ||
+    if (!request_is_usable(s, g, what, options.key)) return &future_poison;
+    if (!request_check_root(s, what, g, root) ||
         ((x || g->self == root) && !request_check_tensor(s, what, x)))
-        return &future_poison;
+        return request_refuse(s, g, options.key);
     run_request r = request_of(OPERATION_BROADCAST, CONTENT_TENSOR, root, options);
     if (x) bring(&r, x);
     return request_start(s, g, what, r, rec);
@@ -170,7 +171,7 @@ static gw_future *gather(gw_scope *s, gw_group *g, const char *what, operation o
         return request_rows(s, g, what, CONTENT_ROWS, x, GW_SUM, options, rec);
     if (!request_check_tensor(s, what, x) ||
         (o == OPERATION_GATHER && !request_check_root(s, what, g, root)))
-        return &future_poison;
+        return request_refuse(s, g, options.key);
     run_request r = request_of(o, CONTENT_TENSOR, root, options);
     bring(&r, x);
     return request_start(s, g, what, r, rec);
@@ -201,9 +202,9 @@ gw_tensor *gw_gather_to_with(gw_scope *s, gw_group *g, gw_tensor *x, int root,
 static gw_future *exchange(gw_scope *s, gw_group *g, gw_tensor *x, gw_collective_options options,
                            recording *rec) {
     const char *what = "gw_all_to_all";
-    if (!request_is_usable(s, g, what, options.key) || !request_check_tensor(s, what, x) ||
-        !check_rows(s, what, g, x, options.sizes))
-        return &future_poison;
+    if (!request_is_usable(s, g, what, options.key)) return &future_poison;
+    if (!request_check_tensor(s, what, x) || !check_rows(s, what, g, x, options.sizes))
+        return request_refuse(s, g, options.key);
     run_request r = request_of(OPERATION_ALL_TO_ALL, CONTENT_TENSOR, -1, options);
     bring(&r, x);
     r.shares = options.sizes;
@@ -238,7 +239,7 @@ static gw_future *start_joined(gw_scope *s, gw_group *g, operation o, gw_tensor 
 gw_tensor *request_joined(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
                           uint64_t shapes, const char *detail, gw_collective_options options) {
     recording rec = { .shapes = shapes, .detail = detail };
-    if (!request_may_wait(s, operation_name(o))) return tensor_poison_of(s);
+    if (!request_may_wait(s, g, operation_name(o), options.key)) return tensor_poison_of(s);
     return request_take(s, operation_name(o), start_joined(s, g, o, x, argument, options, &rec),
                         &rec);
 }

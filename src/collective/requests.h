@@ -19,7 +19,11 @@ bool request_check_factor(gw_scope *s, const char *what, gw_reduce_op op, gw_dty
 bool request_check_options(gw_scope *s, const char *what, const run_request *r);
 // Of what does not wait: nothing would be recorded of it.
 bool request_check_no_gradient(gw_scope *s, const char *what, const gw_tensor *x);
-bool request_may_wait(gw_scope *s, const char *what);
+bool request_may_wait(gw_scope *s, gw_group *g, const char *what, uint64_t key);
+// The one way out of a function of gradwire/collective.h that finds after request_is_usable that it cannot do
+// what it was asked for: |s| has failed, and this member enters the collective as failed, so that all others
+// get that error in the same step. Returns the poison.
+gw_future *request_refuse(gw_scope *s, gw_group *g, uint64_t key);
 // Whether |options.into| can take what |x|, as it is asked for, gives to this member.
 bool request_check_into(gw_scope *s, const char *what, const gw_group *g, const run_request *x);
 

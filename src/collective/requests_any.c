@@ -8,12 +8,10 @@
 static gw_future *gather_list(gw_scope *s, gw_group *g, gw_tensor *x, gw_collective_options options,
                               bool waits) {
     const char *what = "gw_all_gather_list";
-    if (!request_is_usable(s, g, what, options.key) || !request_check_tensor(s, what, x))
-        return &future_poison;
-    if (waits && backward_is_recorded(s, x)) {
+    if (!request_is_usable(s, g, what, options.key)) return &future_poison;
+    if (request_check_tensor(s, what, x) && waits && backward_is_recorded(s, x))
         scope_fail(s, GW_INVALID, "%s: no gradient flows through it: detach the tensor", what);
-        return &future_poison;
-    }
+    if (!gw_ok(s)) return request_refuse(s, g, options.key);
     run_request r = request_of(OPERATION_ALL_GATHER, CONTENT_TENSORS, -1, options);
     r.own = x;
     r.as_list = true;
@@ -28,7 +26,7 @@ gw_future *gw_all_gather_list_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
 
 gw_list *gw_all_gather_list_with(gw_scope *s, gw_group *g, gw_tensor *x,
                                  gw_collective_options options) {
-    if (!request_may_wait(s, "gw_all_gather_list")) return gw_list_open(s);
+    if (!request_may_wait(s, g, "gw_all_gather_list", options.key)) return gw_list_open(s);
     return gw_list_of(s, request_wait(s, gather_list(s, g, x, options, true)));
 }
 
@@ -45,12 +43,13 @@ static bool check_items(gw_scope *s, const char *what, const gw_group *g, const 
 static gw_future *scatter(gw_scope *s, gw_group *g, const char *what, content c,
                           const gw_list *list, int root, gw_collective_options options,
                           recording *rec) {
-    if (!request_is_usable(s, g, what, options.key) || !check_items(s, what, g, list, root))
-        return &future_poison;
+    if (!request_is_usable(s, g, what, options.key)) return &future_poison;
+    if (!check_items(s, what, g, list, root)) return request_refuse(s, g, options.key);
     run_request r = request_of(OPERATION_SCATTER, c, root, options);
     if (g->self == root) r.items = list->items;
     for (int i = 0; r.items && c == CONTENT_TENSORS && i < g->count; i++)
-        if (!request_check_tensor(s, what, gw_tensor_of(s, r.items[i]))) return &future_poison;
+        if (!request_check_tensor(s, what, gw_tensor_of(s, r.items[i])))
+            return request_refuse(s, g, options.key);
     return request_start(s, g, what, r, rec);
 }
 
@@ -63,7 +62,7 @@ gw_tensor *gw_scatter_from_with(gw_scope *s, gw_group *g, const gw_list *list, i
                                 gw_collective_options options) {
     const char *what = "gw_scatter_from";
     recording rec = { 0 };
-    if (!request_may_wait(s, what)) return tensor_poison_of(s);
+    if (!request_may_wait(s, g, what, options.key)) return tensor_poison_of(s);
     return request_take(s, what, scatter(s, g, what, CONTENT_TENSORS, list, root, options, &rec),
                         &rec);
 }
@@ -83,7 +82,7 @@ gw_future *gw_barrier_async_with(gw_scope *s, gw_group *g, gw_collective_options
 }
 
 void gw_barrier_with(gw_scope *s, gw_group *g, gw_collective_options options) {
-    if (request_may_wait(s, "gw_barrier"))
+    if (request_may_wait(s, g, "gw_barrier", options.key))
         request_wait(s, barrier(s, g, "gw_barrier", options, true));
 }
 
@@ -94,16 +93,17 @@ gw_future *gw_monitored_barrier_async_with(gw_scope *s, gw_group *g,
 
 void gw_monitored_barrier_with(gw_scope *s, gw_group *g, gw_collective_options options) {
     const char *what = "gw_monitored_barrier";
-    if (request_may_wait(s, what)) request_wait(s, barrier(s, g, what, options, true));
+    if (request_may_wait(s, g, what, options.key))
+        request_wait(s, barrier(s, g, what, options, true));
 }
 
 // ---- Values -------------------------------------------------------------------------------------
 
 static gw_future *start_values(gw_scope *s, gw_group *g, const char *what, operation o, gw_value x,
                                int root, gw_collective_options options, bool waits) {
-    if (!request_is_usable(s, g, what, options.key) ||
-        (o != OPERATION_ALL_GATHER && !request_check_root(s, what, g, root)))
-        return &future_poison;
+    if (!request_is_usable(s, g, what, options.key)) return &future_poison;
+    if (o != OPERATION_ALL_GATHER && !request_check_root(s, what, g, root))
+        return request_refuse(s, g, options.key);
     run_request r = request_of(o, CONTENT_VALUES, o == OPERATION_ALL_GATHER ? -1 : root, options);
     r.own_value = x;
     r.as_list = o != OPERATION_BROADCAST;
@@ -113,7 +113,7 @@ static gw_future *start_values(gw_scope *s, gw_group *g, const char *what, opera
 
 static gw_value collect_values(gw_scope *s, gw_group *g, const char *what, operation o, gw_value x,
                                int root, gw_collective_options options) {
-    if (!request_may_wait(s, what)) return gw_none();
+    if (!request_may_wait(s, g, what, options.key)) return gw_none();
     return request_wait(s, start_values(s, g, what, o, x, root, options, true));
 }
 
@@ -152,7 +152,7 @@ gw_future *gw_broadcast_value_async_with(gw_scope *s, gw_group *g, gw_value x, i
 gw_value gw_scatter_value_from_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
                                     gw_collective_options options) {
     const char *what = "gw_scatter_value_from";
-    if (!request_may_wait(s, what)) return gw_none();
+    if (!request_may_wait(s, g, what, options.key)) return gw_none();
     return request_wait(s, scatter(s, g, what, CONTENT_VALUES, list, root, options, NULL));
 }
 

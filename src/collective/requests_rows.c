@@ -25,7 +25,7 @@ static bool check_rows(gw_scope *s, const char *what, content c, gw_tensor *x, g
 // What each brings goes to all, each row once; sums are made there.
 gw_future *request_rows(gw_scope *s, gw_group *g, const char *what, content c, gw_tensor *x,
                         gw_reduce_op op, gw_collective_options options, recording *rec) {
-    if (!check_rows(s, what, c, x, op, options)) return &future_poison;
+    if (!check_rows(s, what, c, x, op, options)) return request_refuse(s, g, options.key);
     run_request r = request_of(OPERATION_ALL_GATHER, c, -1, options);
     r.own_value = gw_value_of_tensor(gw_coalesce(s, x));
     r.signature.dtype = x->dtype;
@@ -35,5 +35,5 @@ gw_future *request_rows(gw_scope *s, gw_group *g, const char *what, content c, g
         r.signature.op = (uint8_t)op;
         r.signature.factor = options.factor;
     }
-    return gw_ok(s) ? request_start(s, g, what, r, rec) : &future_poison;
+    return gw_ok(s) ? request_start(s, g, what, r, rec) : request_refuse(s, g, options.key);
 }

@@ -95,12 +95,16 @@ void run_look_again_on_loop(run *r) {
 
 // ---- What comes ---------------------------------------------------------------------------------
 
-static void report_mismatch(run *r, int from) {
+// GRP-24: |is_past|: they do the same here, and have not before.
+static void report_mismatch(run *r, int from, bool is_past) {
     gw_error error;
+    if (r->state != RUN_DRAINING) r->sequence->in_doubt = true;
     error_set(&error, GW_MISMATCH, "%s and %s do not do the same",
               group_member_name(r->group, r->group->self), group_member_name(r->group, from));
     if (r->state == RUN_DRAINING)  // GRP-23: nobody begins it
         run_drained_on_loop(r);
+    else if (is_past)
+        group_report_past_on_loop(r->group, from, r->key, r->number);
     else
         group_report_on_loop(r->group, r->key, r->number, &error);
 }
@@ -160,17 +164,20 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
     collective_signature theirs;
     bool holds;
     char origin[LIMIT_ORIGIN_BYTES + 1];
+    uint64_t past;
     if (m->entered || m->differs || !signature_read(in, r->group->count, &theirs, &holds) ||
-        !reader_text(in, origin, sizeof origin)) {
+        (past = reader_u64(in), false) || !reader_text(in, origin, sizeof origin)) {
         incoming_close_on_loop(r->group->agent, p);
         return error_set(error, GW_PROTOCOL, "collective: an enter that means nothing");
     }
     bool matches =
         signature_matches(&r->signature, &theirs) || has_mutation(MUTATION_SIGNATURE_NOT_COMPARED);
-    if (!matches || !m->is_partner) {
+    bool is_past =
+        matches && m->is_partner && past != r->past && !has_mutation(MUTATION_PAST_NOT_COMPARED);
+    if (!matches || !m->is_partner || is_past) {
         m->differs = true;
         incoming_close_on_loop(r->group->agent, p);
-        report_mismatch(r, from);
+        report_mismatch(r, from, is_past);
         return GW_OK;
     }
     m->entered = true;
@@ -207,6 +214,25 @@ static gw_status part_received(run *r, int from, incoming *p, reader *in, gw_err
     return take_value(r, m, p, in, error);
 }
 
+void run_over_received_on_loop(gw_group *g, int from, const group_header *h, const incoming *p) {
+    const bytes *head = &p->message->head;
+    reader in = reader_of(head->data + GROUP_HEADER_BYTES, head->size - GROUP_HEADER_BYTES);
+    const history_record *own = history_find_on_loop(g, h->key, h->number);
+    sequence *t = group_find_sequence_on_loop(g, h->key);
+    collective_signature theirs;
+    bool holds;
+    gw_error error;
+    bool has_met_verdict = t && h->number >= t->ended && h->number < t->next_then;
+    if (!t || has_met_verdict || !own || own->status ||
+        !signature_read(&in, g->count, &theirs, &holds))
+        return;
+    if (signature_matches(&own->signature, &theirs)) return;
+    t->in_doubt = true;
+    error_set(&error, GW_MISMATCH, "%s and %s do not do the same", group_member_name(g, g->self),
+              group_member_name(g, from));
+    group_report_on_loop(g, h->key, h->number, &error);
+}
+
 gw_status run_received_on_loop(run *r, int from, incoming *p, uint8_t kind, gw_error *error) {
     const bytes *head = &p->message->head;
     reader in = reader_of(head->data + GROUP_HEADER_BYTES, head->size - GROUP_HEADER_BYTES);
@@ -236,11 +262,43 @@ static void stop_waiting(run *r) {
     }
 }
 
+// GRP-24: whether the program can be told that |r| is done.
+static bool is_settled_before(const run *r) {
+    if (has_mutation(MUTATION_DONE_UNSETTLED)) return true;
+    if (r->sequence->in_doubt) return false;
+    list_each(l, &r->group->runs) {
+        const run *x = list_entry(l, run, link);
+        if (x == r) break;
+        if (x->sequence == r->sequence && (x->state == RUN_DONE || x->held)) return false;
+    }
+    return true;
+}
+
+static run *find_held(const gw_group *g) {
+    list_each(l, &g->runs) {
+        run *r = list_entry(l, run, link);
+        if (r->held && is_settled_before(r)) return r;
+    }
+    return NULL;
+}
+
+static void end_done(run *r, result *value);
+
+// What ends may call others, so each search begins again.
+static void end_held(gw_group *g) {
+    for (run *r; (r = find_held(g));) {
+        result *value = r->held;
+        r->held = NULL;
+        end_done(r, value);
+    }
+}
+
 static void over_if_all_have_entered(run *r) {
     gw_group *g = r->group;
     if (r->state != RUN_DONE || r->enters_missing) return;
     g->run_count--;
     leave_group(r);
+    end_held(g);
     run_admit_on_loop(g);
 }
 
@@ -251,6 +309,13 @@ static void complete(run *r, result *value) {
 }
 
 void run_done_on_loop(run *r, result *value) {
+    if (is_settled_before(r))
+        end_done(r, value);
+    else
+        r->held = value;
+}
+
+static void end_done(run *r, result *value) {
     stop_waiting(r);
     history_end_on_loop(r, GW_OK);
     r->state = RUN_DONE;
@@ -291,7 +356,7 @@ static void drain(run *r, const gw_error *error) {
 }
 
 void run_fail_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error) {
-    if (backend_run_drains_on_loop(r, all))
+    if (!r->held && backend_run_drains_on_loop(r, all))
         drain(r, error);
     else
         run_fail_on_loop(r, error);
@@ -302,6 +367,7 @@ void run_fail_on_loop(run *r, const gw_error *error) {
     history_end_on_loop(r, error->status);
     if (r->state == RUN_UNDER_WAY) stop_waiting(r);
     if (r->state == RUN_WAITING) env_set_timer(r->group->agent->env, &r->timer, ENV_NEVER);
+    run_drop_refusal_on_loop(r);
     if (r->state != RUN_WAITING)
         r->group->run_count--;
     else
@@ -311,6 +377,8 @@ void run_fail_on_loop(run *r, const gw_error *error) {
     r->state = RUN_OVER;
     list_remove(&r->link);
     backend_run_forget_on_loop(r);
+    if (r->held) result_release_on_loop(r->group->agent, r->held);
+    r->held = NULL;
     if (!is_done) complete(r, result_of_error(error));
     series_leave_on_loop(r->group, r->sequence);
     release_on_loop(r);
@@ -325,8 +393,8 @@ void run_end_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error, boo
     const result *before = future_result(r->future);
     sequence *t = r->sequence;
     if (!before || result_error(before)) {
-        bool knows =
-            is_told(r) || (t->cancelled && t->cancelled == r->number && t->cancelled_was_told);
+        bool knows = r->refusal || is_told(r) ||
+                     (t->cancelled && t->cancelled == r->number && t->cancelled_was_told);
         *ended = true;
         *told = *told || knows;
         if (!knows) r->notice->verdict = t->verdicts;

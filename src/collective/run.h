@@ -59,6 +59,7 @@ struct run {
     gw_group *group;  // one count
     sequence *sequence;
     uint64_t key, number;
+    uint64_t past;  // GRP-24: of its sequence, when it was entered
 
     // constant
     collective_signature signature;
@@ -81,11 +82,14 @@ struct run {
     bool has_reported;  // its deadline, or waits to ask before that:
     bool asks_later;    // when another one of its sequence has
     bool has_places;    // run_find_place may be asked
+    gw_error
+        *refusal;  // has no number yet, and what the program called next was refused here; NULL
     notice *notice;
     uint64_t record;  // history.c: its place in the group's history, from 1; 0: none
     list_node arrivals;
     list_node promised;  // arrivals with futures in them that have not resolved
     int enters_missing;
+    result *held;  // GRP-24: it is done, and waits for those before it to be settled; NULL
     int64_t began_ns;
     int caller;   // for whom it was called; -1
     await await;  // of the partners that have not entered
@@ -175,6 +179,8 @@ void run_end_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error, boo
 void run_drained_on_loop(run *r);
 // An enter or part of the member of index |from|; takes |p|. PROTOCOL.
 gw_status run_received_on_loop(run *r, int from, incoming *p, uint8_t kind, gw_error *error);
+// GRP-24: an enter of one that is over here.
+void run_over_received_on_loop(gw_group *g, int from, const group_header *h, const incoming *p);
 // Its partners are, or are no longer, waited for.
 void run_await_partners_on_loop(const run *r, bool awaits);
 void run_await_programs_on_loop(run *r);  // run_await.c: of those that have not entered
@@ -182,6 +188,9 @@ void run_await_programs_on_loop(run *r);  // run_await.c: of those that have not
 // run_start.c: whether the program knows of the verdict that |t| waits for: what it calls then comes
 // behind that.
 bool run_knows_verdict_on_loop(const gw_group *g, const sequence *t);
+// |r| has no number yet: this member enters what comes behind it as failed, with |error|.
+void run_put_refusal_on_loop(run *r, const gw_error *error);
+void run_drop_refusal_on_loop(run *r);
 // Runs of |g| that wait enter, as far as they may.
 void run_admit_on_loop(gw_group *g);
 

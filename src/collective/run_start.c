@@ -92,6 +92,28 @@ static void report_cancelled(run *r) {
     group_report_on_loop(r->group, t->key, r->number, &error);
 }
 
+// What the program has called next was refused here.
+static void enter_refused(run *r) {
+    sequence *t = r->sequence;
+    gw_error error = *error_kept(r->refusal);
+    bool reports = !t->frozen;
+    run_drop_refusal_on_loop(r);
+    t->knows = t->frozen = true;
+    if (reports) group_report_failed_on_loop(r->group, t->key, t->next, &error);
+}
+
+void run_put_refusal_on_loop(run *r, const gw_error *error) {
+    if (r->refusal) return;
+    error_keep(&r->refusal, error);
+    r->sequence->has_refusal = true;
+}
+
+void run_drop_refusal_on_loop(run *r) {
+    if (!r->refusal) return;
+    error_forget(&r->refusal);
+    r->sequence->has_refusal = false;
+}
+
 static void enter(run *r) {
     gw_group *g = r->group;
     list_remove(&r->link);
@@ -100,6 +122,8 @@ static void enter(run *r) {
     g->run_count++;
     r->state = RUN_UNDER_WAY;
     r->number = r->notice->number = r->sequence->next++;
+    r->past = r->sequence->past;
+    r->sequence->past = signature_add(r->past, &r->signature);
     if (!r->is_awaited) env_expect(g->agent->env, 1);
     if (r->backend) backend_run_entered_on_loop(r);
     if (r->out_place) *r->out_place = (run_place){ r->sequence->key, r->number };
@@ -109,6 +133,7 @@ static void enter(run *r) {
     run_await_partners_on_loop(r, true);
     run_await_programs_on_loop(r);
     if (future_result(r->future)) report_cancelled(r);
+    if (r->refusal) enter_refused(r);
     take_early(r);
 }
 
@@ -209,24 +234,92 @@ static gw_status check_count(const gw_group *g, gw_error *error) {
                      g->name, LIMIT_GROUP_COLLECTIVES);
 }
 
+static gw_status without_sequence(const gw_group *g, gw_error *error) {
+    if (g->sequences.count >= LIMIT_GROUP_KEYS)
+        return error_set(error, GW_LIMIT, "group \"%s\": more than %d keys", g->name,
+                         LIMIT_GROUP_KEYS);
+    return error_set(error, GW_NO_MEMORY, "group \"%s\": no memory for a collective", g->name);
+}
+
+// ---- Entering as failed -------------------------------------------------------------------------
+
+// The first of |t| that is under way, or the next: of a final key, a verdict about either is the same,
+// and who has not come to that one is named.
+static uint64_t number_to_report(const gw_group *g, const sequence *t) {
+    uint64_t number = t->next;
+    list_each(l, &g->runs) {
+        const run *r = list_entry(l, run, link);
+        if (r->sequence == t && key_is_final(t->key) && r->state == RUN_UNDER_WAY &&
+            r->number < number)
+            number = r->number;
+    }
+    return number;
+}
+
+// The last of |t| that has no number yet, and comes before what the program calls now; NULL.
+static run *find_last_waiting(const gw_group *g, const sequence *t) {
+    run *last = NULL;
+    list_each(l, &g->waiting) {
+        run *r = list_entry(l, run, link);
+        if (r->sequence == t && !r->behind && !key_is_final(t->key)) last = r;
+    }
+    return last;
+}
+
+// There is no sequence: |key| is one too many, or there is no memory for it.
+static void fail_unknown_on_loop(gw_group *g, uint64_t key, const gw_error *error) {
+    if (g->sequences.count >= LIMIT_GROUP_KEYS)
+        group_report_failed_on_loop(g, key, 1, error);
+    else
+        group_break_all_on_loop(g, error);
+}
+
+static void enter_failed_on_loop(gw_group *g, uint64_t key, const gw_error *why) {
+    gw_error error = *why, ignored;
+    if (check_enters(g, &ignored) || series_find_verdict_on_loop(g, key)) return;
+    sequence *t = group_sequence_on_loop(g, key);
+    if (t && sequence_has_told(g, t, &error)) return;  // everybody knows
+    error_prefix(&error, group_member_name(g, g->self));
+    if (!t) {
+        fail_unknown_on_loop(g, key, &error);
+    } else if (t->missed) {  // it knows by now that something is wrong
+        t->missed = false;
+        error_forget(&t->why);
+    } else if (t->frozen) {  // the verdict that comes ends this, too
+        t->knows = true;
+    } else if (find_last_waiting(g, t)) {
+        run_put_refusal_on_loop(find_last_waiting(g, t), &error);
+    } else {
+        t->knows = t->frozen = true;
+        group_report_failed_on_loop(g, key, number_to_report(g, t), &error);
+    }
+}
+
+void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key) {
+    env_enter(g->agent->env);
+    enter_failed_on_loop(g, key_of(g, key), s->error);
+    env_leave(g->agent->env);
+}
+
 // ---- Starting -----------------------------------------------------------------------------------
 
 static gw_status start_on_loop(run *r, uint64_t given, gw_error *error) {
     gw_group *g = r->group;
     gw_status status = check_enters(g, error);
     uint64_t key = key_of(g, given);
-    if (status || (status = take_final(g, key, error)) || (status = check_count(g, error)))
+    if (status || (status = take_final(g, key, error))) return status;
+    r->sequence = group_sequence_on_loop(g, key);
+    if (r->sequence && (status = take_missed(r->sequence, error))) return status;
+    status = r->sequence ? check_count(g, error) : without_sequence(g, error);
+    if (status) {
+        enter_failed_on_loop(g, key, error);
         return status;
+    }
     if (!given) r->signature.shares ^= g->series_mark;
     r->key = key;
-    r->sequence = group_sequence_on_loop(g, key);
-    if (!r->sequence)
-        return error_set(error, GW_LIMIT, "group \"%s\": more than %d keys, or no memory", g->name,
-                         LIMIT_GROUP_KEYS);
-    if ((status = take_missed(r->sequence, error))) return status;
     if (!key_is_final(key)) {
         r->notice->sequence = r->sequence;
-        r->behind = run_knows_verdict_on_loop(g, r->sequence);
+        r->behind = r->sequence->has_refusal || run_knows_verdict_on_loop(g, r->sequence);
     }
     r->sequence->run_count++;
     r->cancelled.run = give_up;
@@ -250,8 +343,8 @@ static gw_status start_on_loop(run *r, uint64_t given, gw_error *error) {
 gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request) {
     gw_error error;
     run *r = run_open(s, g, request);
-    if (!r) {  // all others can bring theirs
-        if (s->error->status == GW_NO_MEMORY) run_enter_failed(s, g, request->options.key);
+    if (!r) {
+        run_enter_failed(s, g, request->options.key);
         return &future_poison;
     }
     gw_future *f = handle_retain(r->future);
@@ -270,37 +363,4 @@ gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request) {
     f->called_at = request->options.origin;
     f = scope_own(s, f);
     return f ? f : &future_poison;
-}
-
-// The first of |t| that is under way, or the next: of a final key, a verdict about either is the same,
-// and who has not come to that one is named.
-static uint64_t number_to_report(const gw_group *g, const sequence *t) {
-    uint64_t number = t->next;
-    list_each(l, &g->runs) {
-        const run *r = list_entry(l, run, link);
-        if (r->sequence == t && key_is_final(t->key) && r->state == RUN_UNDER_WAY &&
-            r->number < number)
-            number = r->number;
-    }
-    return number;
-}
-
-void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key) {
-    gw_error error = *s->error, ignored;
-    env_enter(g->agent->env);
-    key = key_of(g, key);
-    bool goes = !check_enters(g, &ignored) && !series_find_verdict_on_loop(g, key);
-    sequence *t = goes ? group_sequence_on_loop(g, key) : NULL;
-    if (!t || sequence_has_told(g, t, &error)) {  // everybody knows
-    } else if (t->missed) {                       // it knows by now that something is wrong
-        t->missed = false;
-        error_forget(&t->why);
-    } else if (t->frozen) {  // the verdict that comes ends this, too
-        t->knows = true;
-    } else {
-        error_prefix(&error, group_member_name(g, g->self));
-        t->knows = t->frozen = true;
-        group_report_failed_on_loop(g, key, number_to_report(g, t), &error);
-    }
-    env_leave(g->agent->env);
 }

@@ -148,6 +148,7 @@ static void fill_enter(run *r, shipments *all, int to) {
     bool holds = can_send(r, m, false, &v);
     bytes *head = &x->message.message->head;
     signature_write(head, &r->signature, holds);
+    bytes_put_u64(head, r->past);
     bytes_put_text(head, r->origin);
     if (!holds) return;
     put_value(r, x, v);
@@ -436,7 +437,7 @@ static bool take_news(run *r, list_node *came, bool *out_drains) {
         news = news || (may_be_large && !m->may_be_large && m->next_send >= 0);
         m->may_be_large = may_be_large;
     }
-    bool goes_on = run_is_at_work(r) && !r->has_failed && (news || r->steps_left == 0);
+    bool goes_on = run_is_at_work(r) && !r->has_failed && !r->held && (news || r->steps_left == 0);
     if (!goes_on) r->works = false;
     *out_drains = r->state == RUN_DRAINING;
     env_leave(e);

@@ -170,16 +170,21 @@ static void take_apart(gw_scope *s, const layout *l, gw_tensor *joined, int dtyp
 
 static gw_list *run_several(gw_scope *s, const several *m) {
     gw_list *list = gw_list_open(s);
-    if (!request_is_usable(s, m->group, m->what, m->options.key) || !request_may_wait(s, m->what) ||
-        !check(s, m))
+    if (!request_may_wait(s, m->group, m->what, m->options.key) ||
+        !request_is_usable(s, m->group, m->what, m->options.key))
         return list;
+    if (!check(s, m)) {
+        request_refuse(s, m->group, m->options.key);
+        return list;
+    }
     gw_scope *t = gw_scope_open(s);
     const layout *l = make_layout(t, m);
     gw_tensor **out = gw_alloc(t, ((size_t)m->count + 1) * sizeof *out);
+    if (!gw_ok(t) && m->count) request_refuse(t, m->group, m->options.key);
     char detail[SIGNATURE_DETAIL_MAX];
     for (int dtype = 0; l && out && dtype < GW_DTYPE_COUNT; dtype++) {
         gw_tensor *joined = join(t, m, dtype);
-        if (!joined) continue;
+        if (!joined && gw_ok(t)) continue;  // what has failed is entered as failed
         joined = request_joined(t, m->group, m->operation, joined, m->argument,
                                 hash_shapes(m, dtype), put_shapes(detail, m, dtype), m->options);
         if (gw_ok(t)) take_apart(t, l, joined, dtype, out);
@@ -221,7 +226,7 @@ static gw_future *start_of_dtype(gw_scope *s, const several *m, int dtype) {
     gw_future *f = NULL;
     char detail[SIGNATURE_DETAIL_MAX];
     gw_tensor *joined = join(t, m, dtype);
-    if (joined && gw_ok(t))
+    if (joined || !gw_ok(t))
         f = request_joined_async(s, m->group, m->operation, joined, m->argument,
                                  hash_shapes(m, dtype), put_shapes(detail, m, dtype), m->options);
     gw_scope_close_up(t);
@@ -229,11 +234,11 @@ static gw_future *start_of_dtype(gw_scope *s, const several *m, int dtype) {
 }
 
 static gw_future *start_several(gw_scope *s, const several *m) {
-    if (!request_is_usable(s, m->group, m->what, m->options.key) || !check(s, m))
-        return &future_poison;
-    for (int i = 0; i < m->count; i++)
-        if (!request_check_no_gradient(s, m->what, m->xs[i])) return &future_poison;
-    gw_future *all[GW_DTYPE_COUNT + 1] = { future_of_layout(s, m) };
+    if (!request_is_usable(s, m->group, m->what, m->options.key)) return &future_poison;
+    check(s, m);
+    for (int i = 0; gw_ok(s) && i < m->count; i++) request_check_no_gradient(s, m->what, m->xs[i]);
+    gw_future *all[GW_DTYPE_COUNT + 1] = { gw_ok(s) ? future_of_layout(s, m) : NULL };
+    if (!gw_ok(s)) return request_refuse(s, m->group, m->options.key);
     int count = 1;
     for (int dtype = 0; dtype < GW_DTYPE_COUNT && gw_ok(s); dtype++) {
         gw_future *f = start_of_dtype(s, m, dtype);

@@ -1,5 +1,7 @@
 #include "collective/signature.h"
 
+#include "base/map.h"
+
 #include <stdio.h>
 #include <string.h>
 
@@ -44,6 +46,18 @@ bool signature_matches(const collective_signature *a, const collective_signature
            a->content == b->content && a->root == b->root &&
            memcmp(&a->factor, &b->factor, sizeof a->factor) == 0 && a->shares == b->shares &&
            gradients_match(a, b) && shapes_match(a, b);
+}
+
+// Shapes are left out: some members may not say them, or bring other rows, and who has an own one compares it with all
+// whose values it takes.
+uint64_t signature_add(uint64_t past, const collective_signature *x) {
+    uint64_t factor, what = (uint64_t)x->operation << 32 | (uint64_t)x->op << 24 |
+                            (uint64_t)x->plan << 16 | (uint64_t)x->content << 8;
+    memcpy(&factor, &x->factor, sizeof factor);
+    uint64_t hash = hash_u64(past + what);
+    hash = hash_u64(hash + (uint64_t)(x->root + 1));
+    hash = hash_u64(hash + factor);
+    return hash_u64(hash + x->shares);
 }
 
 // ---- Text ---------------------------------------------------------------------------------------

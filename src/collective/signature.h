@@ -50,6 +50,9 @@ bool signature_is_rows(const collective_signature *x);
 // What two members say of one collective fits together.
 bool signature_matches(const collective_signature *a, const collective_signature *b);
 
+// |past|, a hash of what a member has called before, with |x| behind it: equal for signatures that match.
+uint64_t signature_add(uint64_t past, const collective_signature *x);
+
 // "all_reduce sum f32 10x20 (train.c:40)", into SIGNATURE_TEXT_MAX bytes. |origin| may be "". |detail|: what
 // |shares| is a hash of, "sizes 1+2+1", SIGNATURE_DETAIL_MAX bytes at most; NULL: it is not known.
 void signature_text(const collective_signature *x, const char *detail, const char *origin,

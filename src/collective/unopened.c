@@ -4,11 +4,7 @@
 #include "base/mem.h"
 #include "collective/groups_state.h"
 
-#include <string.h>
-
 enum { MEMBER_BYTES = 12 };
-
-static const char title_begins[] = "group \"";
 
 // ---- What a report says of its group ------------------------------------------------------------
 
@@ -112,9 +108,7 @@ gw_group *unopened_lead_on_loop(agent *a, int from, const group_header *h, const
     gw_group *g = unopened_find_on_loop(a, from, h);
     if (g || map_find(&all->unopened, h->group)) return g;
     if (all->unopened.count >= LIMIT_GROUPS_UNOPENED || a->phase == AGENT_LEFT) return NULL;
-    if (!find_roster(m, &x) || strncmp(x.title, title_begins, strlen(title_begins)) != 0 ||
-        !sentence_may_quote(x.title))
-        return NULL;
+    if (!find_roster(m, &x) || !sentence_may_quote(x.title)) return NULL;
     g = make(a, from, h, &x);
     if (!g || map_put(&all->unopened, h->group, g)) return g;
     group_release_on_loop(g);

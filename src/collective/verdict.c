@@ -28,36 +28,46 @@ void group_blame_on_loop(gw_group *g, int rank, const gw_error *error) {
     dispatch_protocol_error_on_loop(g->agent, rank, error);
 }
 
-static const char about_collective[] = ": collective ";
-
-// The sentence of a verdict begins with the group's title, number and key, behind the places that it has passed:
-// no other has these. A sentence comes back from calls and passes of other workers, too. What follows the
-// title of |*at|, which moves on; NULL.
-static const char *next_verdict(const gw_group *g, const char **at) {
-    size_t size = strlen(g->title), middle = sizeof about_collective - 1;
-    while ((*at = strstr(*at, g->title))) {
-        *at += size;
-        if (strncmp(*at, about_collective, middle) == 0) return *at + middle;
-    }
-    return NULL;
+// GRP-5. The list tells apart groups of one name that this worker has opened one after the other.
+static uint64_t group_identity(const gw_group *g) {
+    uint64_t both = hash_u64(g->id + g->list);
+    return both ? both : 1;
 }
 
+// The number of what is about the group as a whole, and names it.
+enum { NUMBER_OF_GROUP = 0 };
+
 bool group_has_told(const gw_group *g, const gw_error *error) {
-    const char *at = error->text;
-    return next_verdict(g, &at);
+    uint64_t own = group_identity(g);
+    int count = error_abort_count(error);
+    for (int i = 0; i < count; i++)
+        if (error->aborts[i].group == own && error->aborts[i].number != NUMBER_OF_GROUP)
+            return true;
+    return false;
 }
 
 bool sequence_has_told(const gw_group *g, const sequence *t, const gw_error *error) {
-    const char *at = error->text, *place;
-    while ((place = next_verdict(g, &at))) {
-        unsigned long long number = 0, key = 0;
-        int end = 0;
-        if (sscanf(place, "%llu%n of key %llu", &number, &end, &key) < 1) continue;
-        if (strncmp(place + end, GROUP_OPENINGS, strlen(GROUP_OPENINGS)) == 0)
-            key = GROUP_KEY_OPENING;
-        if (key == t->key && number < t->next_then) return true;
+    uint64_t own = group_identity(g);
+    int count = error_abort_count(error);
+    for (int i = 0; i < count; i++) {
+        const gw_abort *x = &error->aborts[i];
+        if (x->group == own && x->key == t->key && x->number != NUMBER_OF_GROUP &&
+            x->number < t->next_then)
+            return true;
     }
     return false;
+}
+
+// Once: members send each other what has broken the group.
+static void name_group(const gw_group *g, gw_error *error) {
+    uint64_t own = group_identity(g);
+    int count = error_abort_count(error);
+    for (int i = 0; i < count; i++)
+        if (error->aborts[i].group == own && error->aborts[i].number == NUMBER_OF_GROUP) return;
+    char title[LIMIT_NAME_BYTES + 16];
+    snprintf(title, sizeof title, "group \"%s\"", g->name);
+    error_prefix(error, title);
+    error_add_abort(error, (gw_abort){ .group = own, .number = NUMBER_OF_GROUP });
 }
 
 // ---- Messages -----------------------------------------------------------------------------------
@@ -105,9 +115,7 @@ void group_break_on_loop(gw_group *g, const gw_error *error) {
     if (g->broken.status) return;
     handle_retain(g);
     g->broken = *error;
-    char title[LIMIT_NAME_BYTES + 16];
-    snprintf(title, sizeof title, "group \"%s\"", g->name);
-    if (strncmp(error->text, title, strlen(title)) != 0) error_prefix(&g->broken, title);
+    name_group(g, &g->broken);
     bool fails = !list_is_empty(&g->runs) || !list_is_empty(&g->waiting);
     if (fails && g->agent->phase != AGENT_LEFT) history_print_on_loop(g, &g->broken);
     while (!list_is_empty(&g->runs))
@@ -197,6 +205,7 @@ static void apply(gw_group *g, const verdict *v) {
     }
     early_drop_below_on_loop(g, v->key, next);
     sequence *t = group_sequence_on_loop(g, v->key);
+    if (!t && g->sequences.count >= LIMIT_GROUP_KEYS) return;  // nothing of it can be called here
     if (!t) {
         gw_error none;
         error_set(&none, GW_NO_MEMORY, "%s has no memory for a verdict",
@@ -210,6 +219,8 @@ static void apply(gw_group *g, const verdict *v) {
     t->untold = 0;
     t->ended = v->number;
     t->next_then = next;
+    t->past = next;
+    t->in_doubt = false;
     if (t->next < next && !has_mutation(MUTATION_NUMBER_NOT_ADVANCED)) t->next = next;
     end_runs(&g->runs, t, v, &ended, &told);
     // What waits at one that has done all that lies before comes after the verdict. GRP-22: so does that of one that
@@ -317,23 +328,24 @@ static void put_missing(const gw_group *g, sentence *out) {
 
 // Members do not do the same there.
 static bool is_difference(const report *x) {
-    return x->error.status == GW_MISMATCH && !x->is_of_before;
+    return x->error.status == GW_MISMATCH && x->cause == REPORT_COLLECTIVE;
 }
 
 static void compose(const gw_group *g, const report *x, gw_error *out) {
     *out = x->error;
     out->outcome = GW_OUTCOME_NONE;
     sentence t = { out->text, 0, sizeof out->text };
-    sentence_put(&t, "%s%s%llu", g->title, about_collective, (unsigned long long)x->number);
+    sentence_put(&t, "%s: collective %llu", g->title, (unsigned long long)x->number);
     series_put_key(g, x->key, &t);
     sentence_put(&t, ": ");
     bool differs = is_difference(x);
-    bool is_late = x->error.status == GW_TIMEOUT && !x->is_of_before;
+    bool is_late = x->error.status == GW_TIMEOUT && x->cause != REPORT_BEFORE;
     if (differs)
         put_doings(g, &t);
     else
         sentence_put(&t, "%s", x->error.text);
     if (differs || is_late) put_missing(g, &t);
+    error_add_abort(out, (gw_abort){ group_identity(g), x->key, x->number });
 }
 
 static void ask_next(gw_group *g);
@@ -357,7 +369,7 @@ static void conclude(gw_group *g) {
         if (theirs < v.all) v.all = theirs;
     }
     // Who only sends may have succeeded in what the others did not do: this is how it misses that.
-    if (is_difference(x)) v.next++;
+    if (is_difference(x) || x->cause == REPORT_PAST) v.next++;
     v.number = x->number < v.all ? x->number : v.all;
     compose(g, x, &v.error);
     if (v.error.status != GW_CANCELLED) history_print_on_loop(g, &v.error);
@@ -389,7 +401,7 @@ static void ask_next(gw_group *g) {
     if (!g->missing) conclude(g);
 }
 
-static void take_report(gw_group *g, uint64_t key, uint64_t number, bool is_of_before,
+static void take_report(gw_group *g, uint64_t key, uint64_t number, report_cause cause,
                         const gw_error *error) {
     const sequence *t = group_find_sequence_on_loop(g, key);
     if (t && number >= t->ended && number < t->next_then) return;  // it has met the last verdict
@@ -401,32 +413,42 @@ static void take_report(gw_group *g, uint64_t key, uint64_t number, bool is_of_b
         group_break_all_on_loop(g, &none);
         return;
     }
-    *x = (report){ .key = key, .number = number, .is_of_before = is_of_before, .error = *error };
+    *x = (report){ .key = key, .number = number, .cause = cause, .error = *error };
     list_append(&g->reports, &x->link);
     ask_next(g);
 }
 
-static void tell_leader(gw_group *g, uint64_t key, uint64_t number, bool is_of_before,
+static void tell_leader(gw_group *g, uint64_t key, uint64_t number, report_cause cause,
                         const gw_error *error) {
     if (g->broken.status) return;
     if (g->self == LEADER) {
-        take_report(g, key, number, is_of_before, error);
+        take_report(g, key, number, cause, error);
         return;
     }
     message *m = open_message(g, KIND_REPORT, key, number);
-    if (m) bytes_put_u8(&m->head, is_of_before);
+    if (m) bytes_put_u8(&m->head, (uint8_t)cause);
     if (m) unopened_put_group(&m->head, g);
     if (m) encode_error(&m->head, error);
     send(g, g->members[LEADER].rank, m);
 }
 
 void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error) {
-    tell_leader(g, key, number, false, error);
+    tell_leader(g, key, number, REPORT_COLLECTIVE, error);
 }
 
 void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number,
                                  const gw_error *error) {
-    tell_leader(g, key, number, true, error);
+    tell_leader(g, key, number, REPORT_BEFORE, error);
+}
+
+void group_report_past_on_loop(gw_group *g, int from, uint64_t key, uint64_t number) {
+    gw_error error;
+    sentence t = { error.text, 0, sizeof error.text };
+    error_set(&error, GW_MISMATCH, "%s", "");
+    sentence_put(&t, "%s and %s have not called the same before", group_member_name(g, g->self),
+                 group_member_name(g, from));
+    history_put_last(g, key, number, &t);
+    tell_leader(g, key, number, REPORT_PAST, &error);
 }
 
 static bool take_answer(gw_group *g, int from, const group_header *h, reader *in) {
@@ -459,7 +481,7 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
                               reader *in) {
     gw_error error;
     verdict v;
-    uint8_t is_of_before;
+    uint8_t cause;
     if (kind == KIND_BREAK && h->key) backend_group_down_on_loop(g);
     if (g->broken.status) {
         answer_for_broken(g, from, kind);
@@ -467,11 +489,11 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
     }
     switch (kind) {
     case KIND_REPORT:
-        is_of_before = reader_u8(in);
-        if (g->self != LEADER || is_of_before > 1 || !unopened_skip_group(in) ||
+        cause = reader_u8(in);
+        if (g->self != LEADER || cause >= REPORT_CAUSE_COUNT || !unopened_skip_group(in) ||
             !read_error(in, &error))
             return false;
-        take_report(g, h->key, h->number, is_of_before, &error);
+        take_report(g, h->key, h->number, (report_cause)cause, &error);
         return true;
     case KIND_QUERY:
         if (from != LEADER) return false;

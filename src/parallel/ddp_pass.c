@@ -146,14 +146,14 @@ static bool has_verdict_on_loop(const ddp_pass *r) {
     return series_find_verdict_on_loop(r->group, GROUP_KEY_SERIES + (uint64_t)r->number);
 }
 
-// With where the replicas were opened, unless a member has that in it already: sentences of verdicts about
-// deadlines, and of lost members, do not say which of the program's passes they end.
+// With where the replicas were opened. A verdict on members that differ says where each was: those about deadlines, and
+// of lost members, do not say which of the program's passes they end.
 static void set_error(ddp_pass *r, const gw_error *error) {
     const char *origin = r->ddp->origin;
     r->error = *error;
     size_t size = strlen(r->error.text);
-    if (!strstr(r->error.text, origin))
-        snprintf(r->error.text + size, sizeof r->error.text - size, " (%s)", origin);
+    bool says_where = error->status == GW_MISMATCH && group_has_told(r->group, error);
+    if (!says_where) snprintf(r->error.text + size, sizeof r->error.text - size, " (%s)", origin);
 }
 
 void ddp_pass_fail(ddp_pass *r, const gw_error *error) {

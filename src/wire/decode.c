@@ -26,13 +26,26 @@ static gw_status take_text(reader *r, const char *what, const uint8_t **out, uin
     return GW_OK;
 }
 
+static bool read_aborts(reader *r, gw_error *out) {
+    int count = reader_u8(r);
+    if (count > GW_ERROR_ABORTS_MAX) return false;
+    for (int i = 0; i < count; i++) {
+        out->aborts[i].group = reader_u64(r);
+        out->aborts[i].key = reader_u64(r);
+        out->aborts[i].number = reader_u64(r);
+    }
+    return error_abort_count(out) == count || r->failed;
+}
+
 gw_status decode_error(reader *r, gw_error *out, gw_error *error) {
     uint8_t status = reader_u8(r), outcome = reader_u8(r);
     *out = (gw_error){ 0 };
     reader_text(r, out->worker, sizeof out->worker);
     reader_text(r, out->function, sizeof out->function);
     reader_text(r, out->text, sizeof out->text);
+    bool has_aborts = read_aborts(r, out);
     if (r->failed) return ends_early(error, "error");
+    if (!has_aborts) return error_set(error, GW_PROTOCOL, "error: collectives that mean nothing");
     if (status == GW_OK || status >= GW_STATUS_COUNT)
         return error_set(error, GW_PROTOCOL, "error: status %u", status);
     if (outcome > GW_RAN_AND_FAILED)

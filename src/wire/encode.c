@@ -18,6 +18,13 @@ void encode_error(bytes *b, const gw_error *e) {
     put_text_cut(b, e->worker, sizeof e->worker);
     put_text_cut(b, e->function, sizeof e->function);
     put_text_cut(b, e->text, sizeof e->text);
+    int count = error_abort_count(e);
+    bytes_put_u8(b, (uint8_t)count);
+    for (int i = 0; i < count; i++) {
+        bytes_put_u64(b, e->aborts[i].group);
+        bytes_put_u64(b, e->aborts[i].key);
+        bytes_put_u64(b, e->aborts[i].number);
+    }
 }
 
 static gw_status encode_string(bytes *head, gw_value v, gw_error *error) {

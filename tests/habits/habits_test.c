@@ -62,6 +62,11 @@ static void labels_of_rules_are_unique(void **state) {
     run("labels");
 }
 
+static void nothing_depends_on_the_text_of_an_error(void **state) {
+    (void)state;
+    run("error_texts");
+}
+
 static void limits_are_as_written(void **state) {
     (void)state;
     run("limits");
@@ -107,7 +112,8 @@ GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
                     public_headers_stand_alone, options_are_written_by_name,
                     a_seed_gives_the_same_numbers_with_every_compiler, examples_in_headers_compile,
                     links_in_pages_lead_somewhere, labels_of_rules_are_unique,
-                    limits_are_as_written, programs_are_no_longer_than_said,
-                    an_installed_library_can_be_used, the_static_library_shows_its_own_names_only,
-                    the_library_has_no_mutations, every_fault_has_a_test,
-                    every_wait_for_another_program_is_tested, calls_of_themselves_are_bounded);
+                    nothing_depends_on_the_text_of_an_error, limits_are_as_written,
+                    programs_are_no_longer_than_said, an_installed_library_can_be_used,
+                    the_static_library_shows_its_own_names_only, the_library_has_no_mutations,
+                    every_fault_has_a_test, every_wait_for_another_program_is_tested,
+                    calls_of_themselves_are_bounded);

@@ -339,7 +339,7 @@ static void reform_without(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_group_generation(third), 2);
     expect_sum(s, third);
     gw_barrier(s, next);
-    expect(s, GW_WRONG_STATE, "group \"world\" was re-formed as generation 2");
+    expect(s, GW_WRONG_STATE, "group \"world\": it was re-formed as generation 2");
 }
 
 static void survivors_go_on_as_the_next_generation(void **state) {

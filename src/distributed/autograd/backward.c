@@ -139,7 +139,7 @@ static void wait_for_more(distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     gw_error error;
     while (!is_over(x) && list_is_empty(&x->inbox) && !x->answered) {
-        waiter w = { .what = CONTEXT_WAIT_FOR_PASS };
+        waiter w = { .what = "the others of a backward pass", .runs_pass = true };
         x->waiting = &w;
         bool only_late = !x->missing && !x->undone_count;
         int64_t until_ns = only_late ? distributed_late_until_ns(a, s) : context_until_ns(a, s);

@@ -25,7 +25,7 @@ static void wake(pass *p) {
 // not come.
 static void wait_on_loop(pass *p, agent *a, gw_error *error) {
     gw_scope *s = p->scope;
-    waiter w = { .what = CONTEXT_WAIT_FOR_PASS };
+    waiter w = { .what = "the others of a backward pass", .runs_pass = true };
     p->came = wake;
     p->runner = &w;
     bool woken = context_wait_on_loop(a, s, &w, distributed_late_until_ns(a, s));

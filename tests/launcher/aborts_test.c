@@ -1,0 +1,75 @@
+// Collectives that end with an error on all members, in jobs of processes: tests/cases/{roots,quoted_verdict,refused_locally}.
+#include "testing/testing.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "../support/launched.h"
+
+static void expect_lines(const result *r, const char *const *lines) {
+    for (; *lines; lines++)
+        if (!strstr(r->out, *lines)) fail_msg("no \"%s\" in\n%s%s", *lines, r->out, r->err);
+}
+
+// ---- Roots --------------------------------------------------------------------------------------
+
+enum { RUNS_OF_ROOTS = 3 };
+
+// By the first barrier, or by shutdown where there is none; then there is no later call.
+static void find_roots(const char *operation, int barriers) {
+    result r = finish(launch_command("./gradwire run -n 2 --on-failure=keep -- ./case-roots %s %d",
+                                     operation, barriers));
+    if (!r.code || strstr(r.out, "call 2"))
+        fail_msg("%s, %d barriers: code %d\n%s%s", operation, barriers, r.code, r.out, r.err);
+    for (int rank = 0; rank < 2; rank++) {
+        char heard[3][64];
+        snprintf(heard[0], sizeof heard[0], "rank %d call 0: mismatch", rank);
+        snprintf(heard[1], sizeof heard[1], "rank %d call 1: mismatch", rank);
+        snprintf(heard[2], sizeof heard[2], "rank %d shutdown: mismatch", rank);
+        if (!strstr(r.out, heard[0]) && !strstr(r.out, heard[barriers ? 1 : 2]))
+            fail_msg("%s, %d barriers:\n%s%s", operation, barriers, r.out, r.err);
+    }
+    forget(r);
+}
+
+static void different_roots_are_found_by_the_next_call(void **state) {
+    (void)state;
+    static const char *const operations[] = { "broadcast", "scatter", "reduce", "gather" };
+    for (int i = 0; i < RUNS_OF_ROOTS; i++)
+        for (int o = 0; o < 4; o++)
+            for (int barriers = 0; barriers <= 2; barriers++) find_roots(operations[o], barriers);
+}
+
+// ---- Steps --------------------------------------------------------------------------------------
+
+static void expect_steps(const char *command, const char *const *lines) {
+    result r = finish(launch_command("./gradwire run -n 2 -- %s", command));
+    assert_int_equal(r.code, 0);
+    expect_lines(&r, lines);
+    forget(r);
+}
+
+static void an_error_that_quotes_another_one_is_not_taken_for_it(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "rank 0 step 1: mismatch", "rank 1 step 1: mismatch", "rank 0 step 2: invalid",
+        "rank 1 step 2: invalid",  "rank 0 step 3: sum 61",   "rank 1 step 3: sum 61",
+        "rank 0 step 4: sum 81",   "rank 1 step 4: sum 81",   NULL
+    };
+    expect_steps("./case-quoted_verdict", lines);
+    expect_steps("./case-quoted_verdict quote", lines);
+}
+
+static void a_refused_call_fails_that_step_on_all(void **state) {
+    (void)state;
+    static const char *const lines[] = {
+        "rank 0 step 1: sum 21",  "rank 1 step 1: sum 21", "rank 0 step 2: invalid",
+        "rank 1 step 2: invalid", "rank 0 step 3: sum 61", "rank 1 step 3: sum 61",
+        "rank 0 step 4: sum 81",  "rank 1 step 4: sum 81", NULL
+    };
+    expect_steps("./case-refused_locally", lines);
+}
+
+GW_TESTS(aborts, different_roots_are_found_by_the_next_call,
+         an_error_that_quotes_another_one_is_not_taken_for_it,
+         a_refused_call_fails_that_step_on_all);
