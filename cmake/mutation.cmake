@@ -4,7 +4,7 @@
 file(GLOB mutation_sources CONFIGURE_DEPENDS src/wire/*.c src/net/ring.c src/net/shm*.c src/net/handshake.c src/net/connection.c src/net/secret*.c
     src/net/certificate*.c src/net/tls*.c src/session/*.c src/store/*.c
     src/membership/*.c src/agent/*.c src/future/*.c src/lend/*.c src/call/*.c src/collective/*.c src/reference/*.c
-    src/distributed/*/*.c src/parallel/*.c src/runtime/*.c)
+    src/distributed/*/*.c src/parallel/*.c src/runtime/*.c src/tensor/arena.c src/tensor/pool.c)
 list(FILTER mutation_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 list(APPEND mutation_sources src/base/mutation.c src/base/failpoint.c)
 
@@ -16,6 +16,9 @@ target_compile_definitions(gradwire-mutation-objects PRIVATE GW_MUTATIONS)
 # A worker that halts where it is told to, for tests to kill it there.
 gradwire_program(gradwire-kill-worker gradwire-kill-worker tests/programs/kill_worker.c
     tests/programs/kill_trains.c
+    $<TARGET_OBJECTS:gradwire-mutation-objects>)
+# A case of tests/cases that can have the bugs of LEND-16.
+gradwire_program(gradwire-two-threads-worker gradwire-two-threads-worker tests/cases/all_reduce_two_threads.c
     $<TARGET_OBJECTS:gradwire-mutation-objects>)
 # A worker that does nothing, of which there are many.
 gradwire_program(gradwire-scale-worker gradwire-scale-worker tests/programs/scale_worker.c)
@@ -32,5 +35,5 @@ target_link_libraries(gradwire-mutations PRIVATE gradwire-testing)
 target_compile_definitions(gradwire-mutations PRIVATE GW_MUTATIONS
     GW_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GW_BUILD_DIR="${PROJECT_BINARY_DIR}")
 
-add_dependencies(gradwire-tests gradwire-mutations gradwire-kill-worker gradwire-scale-worker
-    gradwire-mpi-worker)
+add_dependencies(gradwire-tests gradwire-mutations gradwire-kill-worker gradwire-two-threads-worker
+    gradwire-scale-worker gradwire-mpi-worker)

@@ -81,6 +81,8 @@ GW_API gw_tensor *gw_arange(gw_scope *s, gw_dtype dtype, double start, double en
 // A view of the caller's memory, contiguous, without a copy. |deleter| (may be NULL) is called once
 // with |context| when no tensor, graph or message needs the bytes any more, on any thread, which holds
 // no lock of the library's. Also called if making the tensor fails.
+// What the caller writes to |bytes| itself is not seen by the library: a message or a backward pass that
+// relies on the old values may get the new ones.
 GW_API gw_tensor *gw_from_blob(gw_scope *s, gw_dtype dtype, void *bytes, gw_shape shape,
                                void (*deleter)(void *context), void *context);
 

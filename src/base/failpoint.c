@@ -30,9 +30,12 @@ __attribute__((constructor)) static void choose(void) {
     chosen.in_fd = descriptor("GW_FAILPOINT_IN");
 }
 
+bool failpoint_is_chosen(const char *name) {
+    return chosen.name[0] && strcmp(chosen.name, name) == 0;
+}
+
 bool failpoint_comes(const char *name) {
-    return chosen.name[0] && strcmp(chosen.name, name) == 0 &&
-           atomic_fetch_sub(&chosen.left, 1) == 1;
+    return failpoint_is_chosen(name) && atomic_fetch_sub(&chosen.left, 1) == 1;
 }
 
 void failpoint_halt(void) {

@@ -81,9 +81,11 @@ typedef enum mutation {
     MUTATION_GIVEN_DROPPED,   // state that was given to a new owner is forgotten at once
 
     // lent memory
-    MUTATION_LEASE_KEPT,     // what was lent and given back stays pinned
-    MUTATION_LENT_REUSED,    // the block of a lease is not pinned
-    MUTATION_PULL_BELIEVED,  // what was read is used without a look at whose memory it was
+    MUTATION_LEASE_KEPT,           // what was lent and given back stays pinned
+    MUTATION_LENT_REUSED,          // the block of a lease is not pinned
+    MUTATION_PULL_BELIEVED,        // what was read is used without a look at whose memory it was
+    MUTATION_WRITTEN_BLOCK_MOVES,  // what may be written to is moved as well
+    MUTATION_WRITE_LOST,           // the same, and its pages can be written to meanwhile
 
     // encryption
     MUTATION_KEY_WITHOUT_ROLE,    // the key of a pair is the same whoever connects

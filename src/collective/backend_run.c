@@ -90,14 +90,16 @@ void backend_run_free(run *r) {
     mem_free(r->backend);
 }
 
-static uint8_t *bytes_of(const gw_tensor *t) {
+static const uint8_t *bytes_of(const gw_tensor *t) {
     return block_lend(t->storage->block, tensor_offset(t));
 }
 
+static uint8_t *place_of(const gw_tensor *t) {
+    return block_place(t->storage->block, tensor_offset(t));
+}
+
 static gw_tensor *open_tensor(run *r, gw_dtype dtype, int dims, const int64_t *sizes) {
-    return scope_own(r->scope,
-                     tensor_new_for(r->scope, operation_name((operation)r->signature.operation),
-                                    GW_CPU, dtype, dims, sizes));
+    return run_open_places(r, dtype, dims, sizes);
 }
 
 static gw_tensor *open_numbers(run *r, uint64_t count) {
@@ -176,7 +178,7 @@ static void send_slices(run *r) {
         b->sizes_from[i] = share_of(r, i) * size;
         b->sizes_to[i] = own * size;
     }
-    all_to_all(b, bytes_of(r->own), bytes_of(b->pieces));
+    all_to_all(b, bytes_of(r->own), place_of(b->pieces));
 }
 
 static void combine_into(run *r, gw_tensor *out, const void *const *from, int count, combine_op op,
@@ -185,7 +187,7 @@ static void combine_into(run *r, gw_tensor *out, const void *const *from, int co
                                 .dtype = (gw_dtype)r->signature.dtype,
                                 .count = count,
                                 .from = from,
-                                .out = bytes_of(out),
+                                .out = place_of(out),
                                 .numbers = (uint64_t)out->numel,
                                 .factor = factor,
                                 .divisor = r->group->count });
@@ -213,7 +215,7 @@ static void gather_sums(run *r, operation o) {
     if (!b->result) return;
     for (int i = 0; i < r->group->count; i++)
         b->sizes_to[i] = share_of(r, i) * gw_dtype_size((gw_dtype)r->own->dtype);
-    gather(b, o, bytes_of(b->sums), tensor_size(b->sums), bytes_of(b->result));
+    gather(b, o, bytes_of(b->sums), tensor_size(b->sums), place_of(b->result));
 }
 
 // False: it is done.
@@ -251,7 +253,7 @@ static bool reduce_there(run *r) {
                                   .op = divides ? COMBINE_SUM : (combine_op)r->signature.op,
                                   .dtype = (gw_dtype)x->dtype,
                                   .from = bytes_of(b->pieces),
-                                  .to = bytes_of(b->result),
+                                  .to = place_of(b->result),
                                   .size = tensor_size(x) };
         return true;
     }
@@ -284,7 +286,7 @@ static bool broadcast_piece(run *r, uint64_t at) {
     struct backend_run *b = r->backend;
     uint64_t size = tensor_size(b->result), max = r->group->backend->bytes_max;
     if (at && at >= size) return false;
-    broadcast(b, bytes_of(b->result) + at, size - at < max ? size - at : max);
+    broadcast(b, place_of(b->result) + at, size - at < max ? size - at : max);
     return true;
 }
 
@@ -346,7 +348,7 @@ static bool gather_piece(run *r, operation o) {
     memset(b->sizes_to, 0, (size_t)r->group->count * sizeof *b->sizes_to);
     b->sizes_to[from] = size;
     gather(b, o, bytes_of(r->own) + (from == self ? at : 0), from == self ? size : 0,
-           bytes_of(b->result) + (has ? to + at : 0));
+           place_of(b->result) + (has ? to + at : 0));
     return true;
 }
 
@@ -365,7 +367,7 @@ static bool gather_rows(run *r, operation o) {
         memcpy(b->member_bytes, b->sizes_to, (size_t)r->group->count * sizeof *b->sizes_to);
         b->in_pieces = !fits_one_call(r);
         if (b->in_pieces) return gather_piece(r, o);
-        gather(b, o, bytes_of(r->own), tensor_size(r->own), bytes_of(b->result));
+        gather(b, o, bytes_of(r->own), tensor_size(r->own), place_of(b->result));
         return true;
     default: return b->in_pieces && gather_piece(r, o);
     }
@@ -385,7 +387,7 @@ static bool exchange_rows(run *r) {
     case 1:
         if (!open_result(r, true)) return true;
         for (int i = 0; i < n; i++) b->sizes_from[i] = b->own_rows[i] * row_bytes(r->own);
-        all_to_all(b, bytes_of(r->own), bytes_of(b->result));
+        all_to_all(b, bytes_of(r->own), place_of(b->result));
         return true;
     default: return false;
     }

@@ -206,8 +206,13 @@ gw_value run_make_result(run *r);
 gw_value run_output_value(run *r, const plan_output *o);
 // Where the numbers of |step| go, with one count of nobody's, if they are a piece of the result.
 bool run_find_place(const run *r, int step, segment *out);
-// Numbers of a contiguous tensor on the CPU; puts those of |t| at |to|, unless they lie there.
-uint8_t *run_numbers_at(const gw_tensor *t, int64_t first);
+// A tensor of which pieces are received and computed while others are sent: its memory stays where it is
+// (LEND-16). NULL with the run's scope failed.
+gw_tensor *run_open_places(run *r, gw_dtype dtype, int dims, const int64_t *sizes);
+// Numbers of a contiguous tensor on the CPU, to read or to write; puts those of |t| at |to|, unless they
+// lie there.
+const uint8_t *run_numbers_at(const gw_tensor *t, int64_t first);
+uint8_t *run_place_at(const gw_tensor *t, int64_t first);
 void run_put_numbers(uint8_t *to, const gw_tensor *t);
 // run_rows.c: of tensors that are sparse by rows.
 gw_value run_join_sparse(run *r);

@@ -7,6 +7,13 @@
 
 #include <string.h>
 
+gw_tensor *run_open_places(run *r, gw_dtype dtype, int dims, const int64_t *sizes) {
+    const char *name = operation_name((operation)r->signature.operation);
+    gw_tensor *x = tensor_new_for(r->scope, name, GW_CPU, dtype, dims, sizes);
+    if (x) block_mark_as(x->storage->block, BLOCK_STAYS);
+    return scope_own(r->scope, x);
+}
+
 // ---- Sums ---------------------------------------------------------------------------------------
 
 // Of the shape of what this member brought, with the rows that it gets.
@@ -22,14 +29,19 @@ static gw_tensor *open_sum(run *r, int64_t elements) {
         dims = 1;
         sizes[0] = 0;
     }
-    return scope_own(r->scope,
-                     tensor_new_for(r->scope, operation_name((operation)r->signature.operation),
-                                    GW_CPU, (gw_dtype)x->dtype, dims, sizes));
+    return run_open_places(r, (gw_dtype)x->dtype, dims, sizes);
 }
 
-uint8_t *run_numbers_at(const gw_tensor *t, int64_t first) {
-    size_t size = gw_dtype_size((gw_dtype)t->dtype);
-    return block_lend(t->storage->block, tensor_offset(t) + (size_t)first * size);
+static size_t offset_of(const gw_tensor *t, int64_t first) {
+    return tensor_offset(t) + (size_t)first * gw_dtype_size((gw_dtype)t->dtype);
+}
+
+const uint8_t *run_numbers_at(const gw_tensor *t, int64_t first) {
+    return block_lend(t->storage->block, offset_of(t, first));
+}
+
+uint8_t *run_place_at(const gw_tensor *t, int64_t first) {
+    return block_place(t->storage->block, offset_of(t, first));
 }
 
 void run_put_numbers(uint8_t *to, const gw_tensor *t) {
@@ -100,9 +112,7 @@ static gw_tensor *open_rows(run *r, const gw_tensor *x, int64_t count) {
     int64_t sizes[LIMIT_DIMS] = { 0 };
     if (x->dims) memcpy(sizes, x->sizes, (size_t)x->dims * sizeof *sizes);
     sizes[0] = count;
-    return scope_own(r->scope,
-                     tensor_new_for(r->scope, operation_name((operation)r->signature.operation),
-                                    GW_CPU, (gw_dtype)x->dtype, x->dims ? x->dims : 1, sizes));
+    return run_open_places(r, (gw_dtype)x->dtype, x->dims ? x->dims : 1, sizes);
 }
 
 // Of rows from each member, as far as this one can know: all bring as many as it does.
@@ -148,7 +158,7 @@ static gw_tensor *open_rows_for_all(run *r, const gw_tensor *like) {
 static gw_value join_rows(run *r, const gw_tensor *like) {
     gw_tensor *out = is_as_guessed(r) ? r->rows : open_rows_for_all(r, like);
     if (!out) return gw_none();
-    uint8_t *at = block_lend(out->storage->block, 0);
+    uint8_t *at = run_place_at(out, 0);
     for (int i = 0; i < r->plan.output_count; i++) {
         gw_value v = run_output_value(r, &r->plan.outputs[i]);
         if (!gw_ok(r->scope)) return gw_none();

@@ -286,7 +286,7 @@ static void add(run *r, int step) {
                           .dtype = (gw_dtype)r->signature.dtype,
                           .count = count,
                           .from = from,
-                          .out = run_numbers_at(out, 0),
+                          .out = run_place_at(out, 0),
                           .numbers = x->count,
                           .factor = r->signature.factor,
                           .divisor = r->group->count };
@@ -336,7 +336,7 @@ static bool value_fits(run *r, gw_value v, const plan_step *x) {
 static void place(run *r, int step) {
     const gw_tensor *t = r->values[step].tensor;
     if (!r->result || r->output_at[step] < 0 || !t) return;
-    run_put_numbers(run_numbers_at(r->result, r->output_at[step]), t);
+    run_put_numbers(run_place_at(r->result, r->output_at[step]), t);
 }
 
 void run_let_go(run *r, int step) {

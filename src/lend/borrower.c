@@ -172,8 +172,10 @@ static void keep(lending *l, lend_peer *p, uint64_t last) {
 }
 
 void borrower_keep_on_loop(agent *a, int rank, uint64_t last) {
-    if (!lend_peer_of(a, rank)->borrowed_count) return;
-    keep(lending_of(a), lend_peer_of(a, rank), last);
+    lend_peer *p = lend_peer_of(a, rank);
+    if (!p->borrowed_count) return;
+    p->has_kept = true;
+    keep(lending_of(a), p, last);
     borrower_give_back_on_loop(a, rank);
 }
 
@@ -403,6 +405,32 @@ static gw_status no_memory(gw_error *error) {
     return error_set(error, GW_NO_MEMORY, "no memory for a tensor that was lent");
 }
 
+// LEND-17. The lender may have written other numbers to pages that were kept.
+static bool renew_mapping(lend_peer *p) {
+    if (!p->has_kept) return true;
+    mapping *again = mapping_again(p->mapping);
+    if (!again) return false;
+    mapping_release(p->mapping);
+    p->mapping = again;
+    p->has_kept = false;
+    return true;
+}
+
+// Who leaves gives back at once what still comes.
+static gw_status copy_place(agent *a, int from, const lent_entry *e, segment *out,
+                            gw_error *error) {
+    block *b = block_take((size_t)e->size);
+    borrowed *x = b ? borrower_note(a, from, e, NULL) : NULL;
+    if (!x) {
+        block_release(b);
+        return no_memory(error);
+    }
+    block_write(b, 0, lend_peer_of(a, from)->mapping->base + e->at, (size_t)e->size);
+    borrower_end(x);
+    *out = (segment){ .block = b, .size = (size_t)e->size };
+    return GW_OK;
+}
+
 static gw_status read_place(agent *a, int from, const lent_entry *e, segment *out,
                             gw_error *error) {
     lending *l = lending_of(a);
@@ -414,6 +442,8 @@ static gw_status read_place(agent *a, int from, const lent_entry *e, segment *ou
                          (unsigned long long)e->size, (unsigned long long)e->at, p->mapping->size);
     if (p->borrowed_count >= LIMIT_LEASES_PER_PEER)
         return error_set(error, GW_PROTOCOL, "lent: more than %d tensors", LIMIT_LEASES_PER_PEER);
+    if (!renew_mapping(p)) return no_memory(error);
+    if (l->is_leaving) return copy_place(a, from, e, out, error);
     borrowed *x = borrower_note(a, from, e, p->mapping);
     if (!x) return no_memory(error);
     block *b = block_of_borrowed(x->at, x->size, block_is_gone, x);
@@ -426,10 +456,6 @@ static gw_status read_place(agent *a, int from, const lent_entry *e, segment *ou
     pthread_mutex_unlock(&l->lock);
     *out = (segment){ .block = b, .size = x->size };
     failpoint("lend_borrowed");
-    if (l->is_leaving) {
-        keep(l, p, UINT64_MAX);
-        await_returns(l);
-    }
     return GW_OK;
 }
 

@@ -336,7 +336,7 @@ void lender_stop_on_loop(lending *l) {
 // The agent is gone, and whoever has mapped something of it still may read it.
 static void abandon(lease *x) {
     bool is_mapped_there = x->kind == LENT_PLACE && !process_watch_has_ended(x->process);
-    if (is_mapped_there) x->block->is_stray = true;
+    if (is_mapped_there) block_mark_as(x->block, BLOCK_STRAY);
     handle_release(x);
 }
 

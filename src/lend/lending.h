@@ -51,6 +51,7 @@ typedef struct lend_peer {
     // as its borrower
     bool was_offered;
     mapping *mapping;   // NULL: not accepted
+    bool has_kept;      // some of its pages are copies: nothing new is read through it (LEND-17)
     source *source;     // NULL: not accepted, or
     bool source_ended;  // accepted once, and nothing is read of it any more
     map pulls;  // of pull, by lease: what is read of it for messages that are not opened yet

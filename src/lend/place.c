@@ -153,6 +153,22 @@ void mapping_release(mapping *m) {
     mem_free(m);
 }
 
+// Its first page is the header, which nobody keeps: it is shared still, and with a size of 0 the system
+// maps the same memory once more.
+mapping *mapping_again(const mapping *m) {
+    mapping *again = mem_alloc(sizeof *again);
+    if (!again) return NULL;
+    uint8_t *base = mremap(m->base, 0, m->size, MREMAP_MAYMOVE);
+    if (base == MAP_FAILED) {
+        mem_free(again);
+        return NULL;
+    }
+    madvise(base, m->size, MADV_DONTDUMP);
+    *again = (mapping){ .base = base, .size = m->size };
+    atomic_init(&again->count, 1);
+    return again;
+}
+
 bool mapping_keep(mapping *m, const uint8_t *at, size_t size) {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t begin = (size_t)(at - m->base) & ~(page - 1);

@@ -50,8 +50,12 @@ mapping *mapping_open(const place *p, uint64_t incarnation, char *reason, size_t
 mapping *mapping_retain(mapping *m);
 void mapping_release(mapping *m);  // NULL is fine
 
-// Gives the pages of |size| bytes at |at| in it copies of their own, under the same addresses. False
-// without memory.
+// Another mapping of the same memory. NULL without memory.
+mapping *mapping_again(const mapping *m);
+
+// Gives the pages of |size| bytes at |at| in it copies of their own, under the same addresses. Whatever
+// the lender writes to these pages afterwards is seen through another mapping only. False without
+// memory.
 bool mapping_keep(mapping *m, const uint8_t *at, size_t size);
 
 // A process that can be told from others that get its number later: by a descriptor (pidfd), or, where

@@ -94,6 +94,27 @@ static void it_declines_what_could_be_cut_off(void **state) {
     expect_refusal(&p, INCARNATION, "not its own");
 }
 
+static void what_was_kept_hides_nothing_from_another_mapping(void **state) {
+    (void)state;
+    place p = own_arena();
+    char reason[128];
+    uint64_t at = arena_take(UNIT);
+    arena_at(at)[100] = 1;
+    mapping *m = mapping_open(&p, INCARNATION, reason, sizeof reason);
+    assert_non_null(m);
+    assert_true(mapping_keep(m, m->base + at, 200));
+    arena_at(at)[100] = 2;
+    mapping *again = mapping_again(m);
+    assert_non_null(again);
+    assert_int_equal(m->base[at + 100], 1);
+    assert_int_equal(again->base[at + 100], 2);
+    assert_int_equal(again->base[0], 'G');
+    mapping_release(m);
+    assert_int_equal(again->base[at + 100], 2);
+    mapping_release(again);
+    arena_give(at, UNIT);
+}
+
 // Whether what is watched is seen to end when it is killed, and also while nobody has waited for it.
 static bool sees_an_end(void) {
     int child = fork();
@@ -139,5 +160,6 @@ static void also_where_the_system_gives_no_descriptor_of_it(void **state) {
 }
 
 GW_TESTS(lend_place, it_maps_an_arena_for_reading, it_keeps_a_copy_under_the_same_address,
-         it_declines_what_is_no_arena, it_declines_what_could_be_cut_off,
-         it_knows_when_a_process_has_ended, also_where_the_system_gives_no_descriptor_of_it);
+         what_was_kept_hides_nothing_from_another_mapping, it_declines_what_is_no_arena,
+         it_declines_what_could_be_cut_off, it_knows_when_a_process_has_ended,
+         also_where_the_system_gives_no_descriptor_of_it);

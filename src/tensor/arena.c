@@ -1,5 +1,8 @@
 #include "tensor/arena.h"
 
+#include "base/failpoint.h"
+#include "base/mutation.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -7,6 +10,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -251,18 +255,52 @@ static void forget_moved(const uint8_t *bytes) {
     pthread_mutex_unlock(&arena.lock);
 }
 
+// What is written behind the copy would be lost when the copy takes its place.
+static bool protect(uint8_t *bytes, size_t size) {
+    return has_mutation(MUTATION_WRITE_LOST) || !mprotect(bytes, size, PROT_READ);
+}
+
+#ifdef GW_MUTATIONS
+
+static int64_t now_ms(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+}
+
+// Holds the window open until a write is lost in it; a moment if there is no bug, and so no write.
+static void hold_open(const moved *m) {
+    if (!failpoint_is_chosen("arena_moving")) return;
+    int64_t end_ms = now_ms() + (mutation_now ? 30000 : 300);
+    while (now_ms() < end_ms && !memcmp(m->bytes, arena.base + m->offset, m->size))
+        nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+}
+
+#else
+#define hold_open(m) ((void)0)
+#endif
+
+// The same address shows the copy afterwards, or it is as it was.
+static bool exchange(const moved *m) {
+    if (!protect(m->bytes, m->size)) return false;
+    memcpy(arena.base + m->offset, m->bytes, m->size);
+    hold_open(m);
+    if (note_moved(*m)) {
+        void *p = mmap(m->bytes, m->size, PROT_READ | PROT_WRITE,
+                       MAP_SHARED | MAP_NORESERVE | MAP_FIXED, arena.descriptor, (off_t)m->offset);
+        if (p != MAP_FAILED) return true;
+        forget_moved(m->bytes);
+    }
+    mprotect(m->bytes, m->size, PROT_READ | PROT_WRITE);
+    return false;
+}
+
 uint64_t arena_move(uint8_t *bytes, size_t size) {
     uint64_t offset = arena_take(size);
     if (!offset) return 0;
-    memcpy(arena.base + offset, bytes, size);
-    // Together, so that a child is made before or after both.
+    // Together, so that a child is made before or after all of it.
     pthread_mutex_lock(&arena.moving);
-    bool done = note_moved((moved){ bytes, size, offset });
-    if (done && mmap(bytes, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_NORESERVE | MAP_FIXED,
-                     arena.descriptor, (off_t)offset) == MAP_FAILED) {
-        forget_moved(bytes);
-        done = false;
-    }
+    bool done = exchange(&(moved){ bytes, size, offset });
     pthread_mutex_unlock(&arena.moving);
     if (done) {
         madvise(bytes, size, MADV_HUGEPAGE);

@@ -48,8 +48,8 @@ void arena_give(uint64_t offset, size_t size);
 uint8_t *arena_at(uint64_t offset);
 
 // Moves |size| bytes at |bytes|, a mapping of whole units, into the arena: afterwards the same
-// address shows the extent that it returns; 0 without memory, and then nothing has changed. Nobody
-// may write to them meanwhile.
+// address shows the extent that it returns; 0 without memory, and then nothing has changed. No
+// thread writes to them meanwhile (LEND-16): one that does gets SIGSEGV, or EFAULT from a system call.
 uint64_t arena_move(uint8_t *bytes, size_t size);
 void arena_unmove(uint8_t *bytes, size_t size);  // unmaps them; the extent stays
 

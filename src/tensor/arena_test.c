@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "tensor/pool.h"
+#include "tensor/tensor.h"
 #include "testing/testing.h"
 
 #include <fcntl.h>
@@ -85,14 +86,53 @@ static void blocks_come_from_it_while_it_is_used(void **state) {
     assert_true(b->place > 0);
     assert_ptr_equal(b->bytes, arena_at(b->place));
     assert_int_equal(claimed->place, 0);
+    block_pin(before);
     assert_int_equal(pool_move_to_arena(before), MEM_CACHED);
     if (MEM_CACHED) assert_true(before->place > 0);
     arena_use(-1);
+    block_unpin(before);
     block_release(before);
     block_release(b);
     block_release(claimed);
     pool_trim();
     assert_int_equal(arena_taken_bytes(), UNIT);  // its header's
+}
+
+static void it_does_not_get_what_may_be_written(void **state) {
+    (void)state;
+    open_it();
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_empty(s, GW_F32, 1 << 20);
+    block *handed_out = x->storage->block, *stays = block_take(3 << 20);
+    uint8_t *p = gw_data_for_write(s, x);
+    block_mark_as(stays, BLOCK_STAYS);
+    block_pin(handed_out);
+    block_pin(stays);
+    assert_false(pool_move_to_arena(handed_out));
+    assert_false(pool_move_to_arena(stays));
+    p[7] = 7;
+    block_place(stays, 0)[5] = 5;
+    assert_int_equal(handed_out->bytes[7], 7);
+    assert_int_equal(stays->bytes[5], 5);
+    block_unpin(handed_out);
+    block_unpin(stays);
+    block_release(stays);
+    gw_scope_close_up(s);
+}
+
+static void a_stray_block_is_not_written(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_tensor *x = gw_full(s, GW_U8, 3, 1 << 20);
+    block *lent = block_retain(x->storage->block);
+    block_mark_as(lent, BLOCK_STRAY);
+    uint8_t *p = gw_data_for_write(s, x);
+    assert_int_equal(p[9], 3);
+    p[9] = 4;
+    assert_int_equal(block_lend(lent, 0)[9], 3);
+    gw_scope_close_up(s);
+    atomic_store(&lent->marks, 0);  // no process has it
+    block_release(lent);
 }
 
 static void a_stray_block_is_not_used_again(void **state) {
@@ -102,7 +142,7 @@ static void a_stray_block_is_not_used_again(void **state) {
     block *b = block_take(1 << 20);
     uint64_t place = b->place;
     memset(b->bytes, 9, 1 << 20);
-    b->is_stray = true;
+    block_mark_as(b, BLOCK_STRAY);
     block_release(b);
     b = block_take(1 << 20);
     assert_true(b->place != place);
@@ -145,4 +185,5 @@ static void it_respects_the_limit_of_files(void **state) {
 
 GW_TESTS(tensor_arena, it_is_sealed_and_begins_with_a_header, it_gives_extents_out_once,
          it_moves_memory_under_its_address, blocks_come_from_it_while_it_is_used,
+         it_does_not_get_what_may_be_written, a_stray_block_is_not_written,
          a_stray_block_is_not_used_again, a_child_has_a_copy, it_respects_the_limit_of_files);

@@ -19,7 +19,7 @@ static block *take(size_t size, block *(*from)(size_t size)) {
     atomic_init(&b->count, 1);
     atomic_init(&b->pins, 0);
     b->size = size;
-    b->handed_out = false;
+    atomic_init(&b->marks, 0);
     b->deleter = NULL;
     return b;
 }
@@ -117,7 +117,7 @@ void block_release(block *b) {
 
 // See Note [What the checked mode sees].
 static bool is_checked(const block *b) {
-    return check_enabled && b->handed_out && b->device == GW_CPU;
+    return check_enabled && block_has(b, BLOCK_HANDED_OUT) && b->device == GW_CPU;
 }
 
 void block_add_pin(block *b) {
@@ -157,6 +157,7 @@ static void copy_between(block *to, size_t to_offset, const block *from, size_t 
 }
 
 void block_copy(block *to, size_t to_offset, const block *from, size_t from_offset, size_t size) {
+    assert(block_may_be_written(to));
     if (from->device == to->device) {
         const device *d = device_get(to->device);
         if (size) d->copy_within(to->bytes + to_offset, from->bytes + from_offset, size);
@@ -170,6 +171,7 @@ void block_copy(block *to, size_t to_offset, const block *from, size_t from_offs
 }
 
 void block_write(block *to, size_t offset, const void *from, size_t size) {
+    assert(block_may_be_written(to));
     if (size) device_get(to->device)->copy_in(to->bytes + offset, from, size);
 }
 
@@ -179,6 +181,7 @@ void block_read(void *to, const block *from, size_t offset, size_t size) {
 
 void block_fill(block *b, gw_dtype dtype, int64_t count, gw_value number) {
     _Alignas(8) uint8_t one[8];
+    assert(block_may_be_written(b));
     dtype_write_value(dtype, one, number);
     device_get(b->device)->fill(b->bytes, one, gw_dtype_size(dtype), (size_t)count);
 }

@@ -2,6 +2,7 @@
 
 #include "base/mem.h"
 #include "base/memory_limit.h"
+#include "base/mutation.h"
 #include "tensor/arena.h"
 
 #include <stdbool.h>
@@ -27,7 +28,7 @@ enum { LARGE = 255 };  // the class of large blocks
 // An extent that another process may still read is given back by the end of this one.
 static void give_extent(block *b) {
     if (b->bytes != arena_at(b->place)) arena_unmove(b->bytes, b->capacity);
-    if (!b->is_stray) arena_give(b->place, b->capacity);
+    if (!block_has(b, BLOCK_STRAY)) arena_give(b->place, b->capacity);
 }
 
 static block *fresh_in_arena(size_t size) {
@@ -295,9 +296,19 @@ static block *take_large(size_t size, bool populated) {
     return NULL;
 }
 
+// LEND-16. A mark cannot be added while it moves: a block with a pin is not handed out, and one that
+// stays is marked before its first pin.
+static bool may_move(const block *b) {
+    if (has_mutation(MUTATION_WRITTEN_BLOCK_MOVES) || has_mutation(MUTATION_WRITE_LOST))
+        return true;
+    return !block_has(b, BLOCK_STAYS) && !block_has(b, BLOCK_HANDED_OUT);
+}
+
 bool pool_move_to_arena(block *b) {
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
+    assert(atomic_load_explicit(&b->pins, memory_order_relaxed));
     if (b->class != LARGE || b->external || b->device) return false;
+    if (!b->place && !may_move(b)) return false;
     pthread_mutex_lock(&one_at_a_time);
     if (!b->place) atomic_store(&b->place, arena_move(b->bytes, b->capacity));
     pthread_mutex_unlock(&one_at_a_time);
@@ -312,7 +323,7 @@ static void give_large(block *b) {
     if (!pool.large_bytes_max) pool.large_bytes_max = idle_bytes_max();
     if (pool.large_count && now - pool.large[0].since_ms >= pool.large_ms_max)
         surplus[surplus_count++] = remove_large(0);
-    if (b->capacity > pool.large_bytes_max || b->is_stray) {
+    if (b->capacity > pool.large_bytes_max || block_has(b, BLOCK_STRAY)) {
         surplus[surplus_count++] = b;
     } else {
         while (pool.large_count == LARGE_IDLE_MAX ||

@@ -18,8 +18,8 @@ void pool_trim(void);
 // the system.
 void pool_keep_for(int64_t ms);
 
-// Moves a block, which nobody writes to, into the arena, if it is large and not there; its address
-// stays. Whether it is there.
+// Moves a block, which has a pin, into the arena, if it is large and not there, and if nobody may write
+// to it (LEND-16); its address stays. Whether it is there.
 bool pool_move_to_arena(block *b);
 
 // Bytes that wait for reuse in the process's lists.

@@ -85,6 +85,7 @@ void rows_gather(block *compact, const gw_tensor *x, const block *table, size_t 
 }
 
 void rows_scatter(block *table, size_t offset, const gw_tensor *x, const block *compact) {
+    assert(block_may_be_written(table));
     const int64_t *index = rows_index(x);
     size_t size = row_bytes(x);
     for (int64_t i = 0; i < rows_count(x); i++)

@@ -319,7 +319,7 @@ void *gw_data_for_write(gw_scope *s, gw_tensor *x) {
         no_memory(s, (gw_dtype)x->dtype, x->dims, x->sizes);
         return NULL;
     }
-    if (check_enabled) x->storage->block->handed_out = true;
+    block_mark_as(x->storage->block, BLOCK_HANDED_OUT);
     return bytes + tensor_offset(x);
 }
 

@@ -8,8 +8,27 @@
 
 #include <assert.h>
 
+// Note [Who may write to a block]
+//
+//   1. No thread writes to a block with a pin, except to one that stays (BLOCK_STAYS): a collective
+//      receives one piece of its result while it sends another one. Each byte has one writer then, and
+//      no reader until it is written.
+//   2. A pointer to write to comes from block_take, whose caller is alone with the block; from
+//      storage_writable, which swaps in a copy of a block with a pin; or from block_place, which
+//      asserts rule 1.
+//   3. The pages of a block are exchanged (pool_move_to_arena) only while it has a pin, and never if it
+//      stays, or was handed out to the program (BLOCK_HANDED_OUT). So no thread writes to them
+//      meanwhile. They are write-protected meanwhile, so that a write against this rule is a fault, and
+//      is not lost.
+
 // Counted bytes. A pin is a count held by somebody who relies on the values staying as they are: an
 // unsent frame, a tensor saved for backward.
+typedef enum block_mark {
+    BLOCK_STAYS = 1,       // parts of it are written while others are sent
+    BLOCK_HANDED_OUT = 2,  // a pointer of gw_data_for_write
+    BLOCK_STRAY = 4,       // another process may still read it: not written to, and not used again
+} block_mark;
+
 typedef struct block {
     _Atomic uint32_t count;
     _Atomic uint32_t pins;  // <= count
@@ -22,10 +41,9 @@ typedef struct block {
     uint8_t device;          // see tensor/device.h
     bool
         external : 1;  // the bytes are somebody else's, who is told through |deleter| (may be NULL)
-    bool borrowed : 1;  // another process may change them at any time (LEND-8); pinned for ever
-    bool is_stray : 1;  // another process may still read them: not to be used again
-    bool handed_out;    // to the program, for writing; in the checked mode
-    uint32_t hash;      // of what is handed out, since it was pinned first
+    bool borrowed : 1;      // another process may change them at any time (LEND-8); pinned for ever
+    _Atomic uint8_t marks;  // of block_mark
+    uint32_t hash;          // of what is handed out, since it was pinned first; in the checked mode
     void (*deleter)(void *context);
     void *context;
 } block;
@@ -46,9 +64,29 @@ void block_release(block *b);  // NULL is fine
 block *block_pin(block *b);    // retains, and asks writers to copy first
 void block_unpin(block *b);
 
-// Where bytes of a block of the CPU are, to send them from there or receive them into it.
-static inline uint8_t *block_lend(const block *b, size_t offset) {
+static inline bool block_has(const block *b, block_mark mark) {
+    return atomic_load_explicit(&b->marks, memory_order_relaxed) & mark;
+}
+static inline void block_mark_as(block *b, block_mark mark) {
+    if (!block_has(b, mark)) atomic_fetch_or_explicit(&b->marks, mark, memory_order_relaxed);
+}
+
+// See Note [Who may write to a block]. A pin that is the only count is the writer's own.
+static inline bool block_may_be_written(const block *b) {
+    uint32_t pins = atomic_load_explicit(&b->pins, memory_order_acquire);
+    return pins == 0 || block_has(b, BLOCK_STAYS) ||
+           (pins == 1 && atomic_load_explicit(&b->count, memory_order_acquire) == 1);
+}
+
+// Where bytes of a block of the CPU are, to send them from there, or to read them.
+static inline const uint8_t *block_lend(const block *b, size_t offset) {
     assert(b->device == GW_CPU);
+    return b->bytes + offset;
+}
+
+// Where bytes of a block of the CPU are to be received, or computed.
+static inline uint8_t *block_place(block *b, size_t offset) {
+    assert(b->device == GW_CPU && block_may_be_written(b));
     return b->bytes + offset;
 }
 
