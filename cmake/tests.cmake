@@ -8,14 +8,14 @@ endif()
 
 file(GLOB testing_sources CONFIGURE_DEPENDS src/testing/*.c)
 file(GLOB_RECURSE test_sources CONFIGURE_DEPENDS src/*_test.c tests/*.c)
-list(FILTER test_sources EXCLUDE REGEX "/tests/(programs|cases)/")
+list(FILTER test_sources EXCLUDE REGEX "/tests/(programs|cases|growth)/")
 list(FILTER testing_sources EXCLUDE REGEX "_test\\.c$")
 if(GW_SANITIZE STREQUAL "fuzz")
     list(FILTER testing_sources EXCLUDE REGEX "/main\\.c$")  # libFuzzer has its own
 endif()
 if(GW_SANITIZE)
-    # Habits look at the sources and are the same in every build.
-    list(FILTER test_sources EXCLUDE REGEX "/habits_test\\.c$")
+    # Habits look at the sources and are the same in every build; steps are counted in a build of their own.
+    list(FILTER test_sources EXCLUDE REGEX "/(habits|growth)_test\\.c$")
 endif()
 
 add_library(gradwire-testing OBJECT ${testing_sources})

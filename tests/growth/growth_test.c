@@ -1,0 +1,368 @@
+// Work grows with the count of things, not with its square: twice as many of whatever a program can have
+// many of take about twice the steps. Steps are counted, time is not looked at.
+#include "steps.h"
+#include "testing/cluster.h"
+#include "testing/testing.h"
+
+#include <gradwire.h>
+#include <stdio.h>
+
+// n log n grows by 2.2 from 1,000 to 2,000, the square by 4.
+#define RATIO_MAX 2.6
+
+enum { MANY = 1000 };
+
+typedef void work(gw_scope *s, int count);
+
+typedef struct subject {
+    const char *name;
+    work *work;
+} subject;
+
+// ---- Without a job ------------------------------------------------------------------------------
+
+static gw_tensor *identity(gw_scope *s, gw_module *m, gw_tensor *x) {
+    (void)s, (void)m;
+    return x;
+}
+
+static const char *name_of(gw_scope *s, int i) {
+    return gw_format(s, "p%d", i);
+}
+
+static gw_module *module_of(gw_scope *s, int count) {
+    gw_module *m = gw_module_open(s, "many", identity, NULL);
+    for (int i = 0; i < count; i++)
+        gw_module_register_parameter(s, m, name_of(s, i), gw_zeros(s, GW_F32, 3));
+    return m;
+}
+
+static void register_parameters(gw_scope *s, int count) {
+    gw_module *m = module_of(s, count);
+    for (int i = 0; i < count; i++) gw_module_parameter_get(s, m, name_of(s, i));
+}
+
+static void register_modules(gw_scope *s, int count) {
+    gw_module *m = gw_module_open(s, "many", identity, NULL);
+    for (int i = 0; i < count; i++) gw_module_register_module(s, m, name_of(s, i), gw_nn_relu(s));
+    for (int i = 0; i < count; i++) gw_module_child(s, m, name_of(s, i));
+    gw_module_eval(s, m);
+}
+
+static void list_parameters(gw_scope *s, int count) {
+    gw_module *m = module_of(s, count);
+    gw_parameters(s, m, m);
+    gw_module_named_parameters(s, m);
+}
+
+static void load_states(gw_scope *s, int count) {
+    gw_module *m = module_of(s, count);
+    gw_module_load_state_dict(s, m, gw_module_state_dict(s, m));
+    gw_optimizer *o = gw_adam(s, gw_parameters(s, m));
+    gw_optimizer_load_state_dict(s, o, gw_optimizer_state_dict(s, o));
+}
+
+static void open_parameter_groups(gw_scope *s, int count) {
+    gw_module *m = module_of(s, count);
+    gw_list *all = gw_parameters(s, m);
+    gw_optimizer *o = NULL;
+    for (int i = 0; i < count; i++) {
+        gw_list *one = gw_list_open(s);
+        gw_list_add(s, one, gw_list_get(s, all, i));
+        if (o)
+            gw_optimizer_add_group(s, o, one, .lr = 0.1);
+        else
+            o = gw_sgd(s, one, .lr = 0.1);
+    }
+    for (int i = 0; i < gw_optimizer_group_count(o); i++) gw_optimizer_set_group_lr(s, o, i, 0.2);
+}
+
+static void train_once(gw_scope *s, int count) {
+    gw_module *m = module_of(s, count);
+    gw_list *all = gw_parameters(s, m);
+    gw_optimizer *o = gw_sgd(s, all, .lr = 0.1);
+    gw_tensor *sum = gw_zeros(s, GW_F32, 3);
+    for (int i = 0; i < count; i++)
+        sum = gw_add(s, sum, gw_mul(s, gw_tensor_of(s, gw_list_get(s, all, i)), 2.0));
+    gw_backward(s, gw_sum(s, sum));
+    gw_clip_grad_norm(s, all, 1.0);
+    gw_optimizer_step(s, o);
+    for (int i = 0; i < gw_grads_count(s); i++) gw_grads_get(s, i);
+    for (int i = 0; i < count; i++) gw_grad(s, gw_tensor_of(s, gw_list_get(s, all, i)));
+}
+
+static gw_tensor *hook(gw_scope *s, gw_tensor *grad, void *context) {
+    (void)s, (void)context;
+    return grad;
+}
+
+static void hook_tensors(gw_scope *s, int count) {
+    gw_tensor *x = gw_requires_grad(s, gw_zeros(s, GW_F32, 3));
+    int *ids = gw_alloc(s, (size_t)count * sizeof *ids);
+    for (int i = 0; i < count; i++) ids[i] = gw_register_hook(s, x, hook, NULL);
+    for (int i = count; i-- > 0;) gw_remove_hook(s, x, ids[i]);
+}
+
+static void open_scopes_beside_each_other(gw_scope *s, int count) {
+    gw_scope **all = gw_alloc(s, (size_t)count * sizeof(gw_scope *));
+    for (int i = 0; i < count; i++) all[i] = gw_scope_open(s);
+    for (int i = 0; i < count; i++) gw_scope_close_up(all[i]);
+}
+
+static void open_scopes_in_each_other(gw_scope *s, int count) {
+    for (int i = 0; i < count; i++) s = gw_scope_open(s);
+    gw_zeros(s, GW_F32, 3);
+}
+
+static void drop_handles(gw_scope *s, int count, int step) {
+    gw_tensor **all = gw_alloc(s, (size_t)count * sizeof(gw_tensor *));
+    for (int i = 0; i < count; i++) all[i] = gw_zeros(s, GW_F32, 3);
+    for (int i = 0; i < count; i++) gw_drop(s, all[(int64_t)i * step % count]);
+}
+
+static void drop_handles_in_order(gw_scope *s, int count) {
+    drop_handles(s, count, 1);
+}
+
+static void drop_handles_in_reverse(gw_scope *s, int count) {
+    drop_handles(s, count, count - 1);
+}
+
+static void drop_handles_in_any_order(gw_scope *s, int count) {
+    drop_handles(s, count, 7);
+}
+
+static void keep_the_last(gw_scope *s, int count) {
+    gw_tensor *last = NULL;
+    for (int i = 0; i < count; i++) gw_set(s, &last, gw_zeros(s, GW_F32, 3));
+}
+
+static void keep_what_inner_scopes_made(gw_scope *s, int count) {
+    for (int i = 0; i < count; i++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_keep(s, gw_zeros(t, GW_F32, 3));
+        gw_scope_close_up(t);
+    }
+}
+
+static void fill_lists_and_maps(gw_scope *s, int count) {
+    gw_list *list = gw_list_open(s);
+    gw_map *map = gw_map_open(s);
+    for (int i = 0; i < count; i++) {
+        gw_list_add(s, list, i);
+        gw_map_put(s, map, name_of(s, i), i);
+    }
+    for (int i = 0; i < count; i++) {
+        gw_list_get(s, list, i);
+        gw_map_get(s, map, name_of(s, i));
+        gw_map_put(s, map, name_of(s, i), i + 1);
+    }
+}
+
+static void format_texts(gw_scope *s, int count) {
+    for (int i = 0; i < count; i++) gw_scope_label(s, "step %d", i);
+    for (int i = 0; i < count; i++) gw_format(s, "%d", i);
+}
+
+// ---- In a job -----------------------------------------------------------------------------------
+
+GW_FUNCTION(growth_echo, GW_INLINE, "any") {
+    return gw_arg(s, a, 0);
+}
+
+typedef struct counter {
+    int64_t count;
+} counter;
+
+static void counter_open(gw_scope *own, counter *self, const gw_args *a) {
+    self->count = gw_arg_int(own, a, 0);
+}
+
+GW_CLASS(counter, counter_open, "int");
+
+GW_METHOD(counter, add, GW_INLINE, "int") {
+    self->count += gw_arg_int(s, a, 0);
+    return gw_value_of(self->count);
+}
+
+static gw_future **start_calls(gw_scope *s, int count) {
+    gw_future **all = gw_alloc(s, (size_t)count * sizeof(gw_future *));
+    for (int i = 0; all && i < count; i++) all[i] = gw_rpc_async(s, 1, "growth_echo", i);
+    return all;
+}
+
+static void wait_in_order(gw_scope *s, int count) {
+    gw_future **all = start_calls(s, count);
+    for (int i = 0; all && i < count; i++) gw_wait(s, all[i]);
+}
+
+static void wait_in_reverse(gw_scope *s, int count) {
+    gw_future **all = start_calls(s, count);
+    for (int i = count; all && i-- > 0;) gw_wait(s, all[i]);
+}
+
+static void wait_for_all(gw_scope *s, int count) {
+    gw_future **all = start_calls(s, count);
+    if (all) gw_wait_all(s, all, count);
+}
+
+static gw_value next(gw_scope *s, gw_value v, void *context) {
+    (void)s, (void)context;
+    return v;
+}
+
+static void chain_futures(gw_scope *s, int count) {
+    gw_future *f = gw_rpc_async(s, 1, "growth_echo", 1);
+    for (int i = 0; i < count; i++) f = gw_then(s, f, next, NULL);
+    gw_wait(s, f);
+}
+
+static void follow_one_future(gw_scope *s, int count) {
+    gw_future *f = gw_rpc_async(s, 1, "growth_echo", 1), *last = f;
+    for (int i = 0; i < count; i++) last = gw_then(s, f, next, NULL);
+    gw_wait(s, last);
+}
+
+static void refer_to_values(gw_scope *s, int count) {
+    gw_rref **all = gw_alloc(s, (size_t)count * sizeof(gw_rref *));
+    for (int i = 0; all && i < count; i++) all[i] = gw_remote(s, 1, "growth_echo", i);
+    for (int i = 0; all && i < count; i++) gw_to_here_value(s, all[i]);
+    for (int i = count; all && i-- > 0;) gw_drop(s, all[i]);
+}
+
+static void open_objects(gw_scope *s, int count) {
+    gw_rref **all = gw_alloc(s, (size_t)count * sizeof(gw_rref *));
+    for (int i = 0; all && i < count; i++) all[i] = gw_remote(s, 1, "counter", i);
+    for (int i = 0; all && i < count; i++) gw_rpc_sync(s, all[i], "add", 1);
+}
+
+static void name_references(gw_scope *s, int count) {
+    // A name stays with its value, which outlives this scope.
+    for (int i = 0; i < count; i++)
+        gw_rref_set_name(s, gw_rref_open(s, i), gw_format(s, "n%d.%d", count, i));
+    for (int i = 0; i < count; i++) gw_named(s, 0, gw_format(s, "n%d.%d", count, i));
+}
+
+static void open_watches(gw_scope *s, int count) {
+    for (int i = 0; i < count; i++) gw_watch_open(s);
+}
+
+static void open_groups(gw_scope *s, int count) {
+    gw_worker self = gw_rpc_self(s);
+    for (int i = 0; i < count; i++) gw_barrier(s, gw_group_open(s, &self, 1));
+}
+
+static void open_deadlines(gw_scope *s, int count) {
+    for (int i = 0; i < count; i++) {
+        gw_scope *t = gw_scope_open(s);
+        gw_scope_set_timeout(t, 100000 + i * 7919 % count);
+        gw_rpc_async(t, 1, "growth_echo", i);
+    }
+}
+
+static void backward_through_calls(gw_scope *s, int count) {
+    gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2)), *sum = x;
+    for (int i = 0; i < count; i++)
+        sum = gw_add(s, sum, gw_tensor_of(s, gw_rpc_sync(s, 1, "gw.mul", x, 2.0)));
+    gw_backward(s, gw_sum(s, sum));
+    gw_grad(s, x);
+}
+
+// ---- Looking ------------------------------------------------------------------------------------
+
+static const subject alone[] = {
+    { "parameters of a module", register_parameters },
+    { "modules of a module", register_modules },
+    { "parameters in a list", list_parameters },
+    { "parameters with a state", load_states },
+    { "groups of parameters", open_parameter_groups },
+    { "parameters of a step", train_once },
+    { "hooks of a tensor", hook_tensors },
+    { "scopes beside each other", open_scopes_beside_each_other },
+    { "scopes in each other", open_scopes_in_each_other },
+    { "handles dropped in order", drop_handles_in_order },
+    { "handles dropped in reverse", drop_handles_in_reverse },
+    { "handles dropped in any order", drop_handles_in_any_order },
+    { "handles in one slot", keep_the_last },
+    { "handles kept outside", keep_what_inner_scopes_made },
+    { "elements of lists and maps", fill_lists_and_maps },
+    { "texts", format_texts },
+};
+
+static const subject in_job[] = {
+    { "calls awaited in order", wait_in_order },
+    { "calls awaited in reverse", wait_in_reverse },
+    { "calls awaited together", wait_for_all },
+    { "futures of futures", chain_futures },
+    { "futures of one future", follow_one_future },
+    { "references", refer_to_values },
+    { "objects", open_objects },
+    { "names", name_references },
+    { "watches", open_watches },
+    { "groups", open_groups },
+    { "deadlines", open_deadlines },
+    { "calls of a backward pass", backward_through_calls },
+};
+
+// With the end of the scope, which gives everything back.
+static uint64_t steps_of(const subject *x, gw_scope *parent, int count) {
+    uint64_t before = steps_so_far();
+    gw_scope *s = gw_scope_open(parent);
+    x->work(s, count);
+    gw_error e = gw_scope_close(s);
+    if (e.status) fail_msg("%s: %s", x->name, e.text);
+    return steps_so_far() - before;
+}
+
+static bool grows_slowly(const subject *x, uint64_t once, uint64_t twice) {
+    bool slowly = (double)twice < RATIO_MAX * (double)once;
+    if (!slowly)
+        print_message("%s: %llu steps for %d, %llu for %d\n", x->name, (unsigned long long)once,
+                      MANY, (unsigned long long)twice, 2 * MANY);
+    return slowly;
+}
+
+static void twice_as_many_take_twice_the_steps(void **state) {
+    (void)state;
+    bool all = true;
+    for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) {
+        steps_of(&alone[i], NULL, 10);  // what is made once
+        uint64_t once = steps_of(&alone[i], NULL, MANY);
+        all = grows_slowly(&alone[i], once, steps_of(&alone[i], NULL, 2 * MANY)) && all;
+    }
+    assert_true(all);
+}
+
+typedef struct measured {
+    const subject *subject;
+    uint64_t once, twice;
+} measured;
+
+static void measure(gw_scope *root, int rank, void *context) {
+    measured *m = context;
+    if (rank) return;
+    steps_of(m->subject, root, 10);
+    m->once = steps_of(m->subject, root, MANY);
+    m->twice = steps_of(m->subject, root, 2 * MANY);
+}
+
+static void twice_as_many_take_twice_the_steps_in_a_job(void **state) {
+    (void)state;
+    bool all = true;
+    for (size_t i = 0; i < sizeof in_job / sizeof *in_job; i++) {
+        measured m = { .subject = &in_job[i] };
+        testing_note("%s", m.subject->name);
+        cluster_run(1, (cluster_options){ .world_size = 2 }, measure, &m);
+        all = grows_slowly(m.subject, m.once, m.twice) && all;
+    }
+    assert_true(all);
+}
+
+static void the_square_is_found(void **state) {
+    (void)state;
+    const subject square = { "the square", NULL };
+    assert_false(grows_slowly(&square, 1000000, 4000000));
+}
+
+GW_TESTS(growth, twice_as_many_take_twice_the_steps, twice_as_many_take_twice_the_steps_in_a_job,
+         the_square_is_found);
