@@ -66,6 +66,7 @@ static const char *const names[MUTATION_BUG_COUNT] = {
     [MUTATION_SERVER_UNNAMED] = "server_unnamed",
     [MUTATION_MEMBER_UNNAMED] = "member_unnamed",
     [MUTATION_SIGNATURE_NOT_COMPARED] = "signature_not_compared",
+    [MUTATION_FAILURE_ENDS_LOWER] = "failure_ends_lower",
     [MUTATION_REFUSED_ALONE] = "refused_alone",
     [MUTATION_PAST_NOT_COMPARED] = "past_not_compared",
     [MUTATION_DONE_UNSETTLED] = "done_unsettled",

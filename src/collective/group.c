@@ -39,12 +39,12 @@ void group_end_on_loop(gw_group *g) {
 static void free_group(gw_group *g) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&g->sequences, &i));) {
-        error_forget(&((sequence *)e->value)->why);
+        sequence_fini(e->value);
         mem_free(e->value);
     }
     map_fini(&g->sequences);
     backward_forget_unvisited(g);
-    error_forget(&g->main.why);
+    sequence_fini(&g->main);
     mem_free(g->series_note);
     for (list_node *l; (l = list_take(&g->reports));) mem_free(list_entry(l, report, link));
     mem_free(g->testimonies);

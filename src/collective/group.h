@@ -55,7 +55,6 @@ typedef struct sequence {
     bool in_doubt;            // GRP-24: members differ, and the verdict on that is to come
     bool frozen;              // GRP-5
     bool knows;               // GRP-5: the program knows what the verdict to come will say
-    bool has_refusal;         // one of its runs that wait has a refusal behind it
     uint64_t cancelled;       // the number of a run that the program has cancelled; 0
     bool cancelled_was_told;  // and it has waited for that
 
@@ -70,6 +69,8 @@ typedef struct sequence {
     bool missed;      // GRP-6: the next call fails with |why|
     uint32_t untold;  // futures that it has ended and the program has not looked at
     gw_error *why;
+    struct later_verdict
+        *later;  // GRP-6: verdicts that end what this member has not come to, by number
 
     // of a final key
     uint32_t run_count;  // that are not over
@@ -320,6 +321,12 @@ void series_leave_on_loop(gw_group *g, sequence *t);
 // verdict.c: that this worker has not opened the group.
 void verdict_answer_unknown_on_loop(agent *a, int to, const group_header *h);
 void verdict_send_break_on_loop(gw_group *g, int rank, const gw_error *error);
+// GRP-6: a verdict of |t| ends what this member calls next.
+bool verdict_is_due_on_loop(const sequence *t);
+void verdict_apply_due_on_loop(gw_group *g, sequence *t);
+void sequence_fini(sequence *t);
+// GRP-5: |error| was reported here for |t|: a scope that has it reports it no more.
+void sequence_note_report(const gw_group *g, const sequence *t, gw_error *error);
 bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h,
                               reader *in);
 

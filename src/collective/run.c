@@ -367,7 +367,6 @@ void run_fail_on_loop(run *r, const gw_error *error) {
     history_end_on_loop(r, error->status);
     if (r->state == RUN_UNDER_WAY) stop_waiting(r);
     if (r->state == RUN_WAITING) env_set_timer(r->group->agent->env, &r->timer, ENV_NEVER);
-    run_drop_refusal_on_loop(r);
     if (r->state != RUN_WAITING)
         r->group->run_count--;
     else
@@ -393,7 +392,7 @@ void run_end_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error, boo
     const result *before = future_result(r->future);
     sequence *t = r->sequence;
     if (!before || result_error(before)) {
-        bool knows = r->refusal || is_told(r) ||
+        bool knows = r->failure || is_told(r) ||
                      (t->cancelled && t->cancelled == r->number && t->cancelled_was_told);
         *ended = true;
         *told = *told || knows;

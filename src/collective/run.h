@@ -82,8 +82,7 @@ struct run {
     bool has_reported;  // its deadline, or waits to ask before that:
     bool asks_later;    // when another one of its sequence has
     bool has_places;    // run_find_place may be asked
-    gw_error
-        *refusal;  // has no number yet, and what the program called next was refused here; NULL
+    gw_error *failure;  // GRP-5: a call that failed here: it has a place and nothing else; NULL
     notice *notice;
     uint64_t record;  // history.c: its place in the group's history, from 1; 0: none
     list_node arrivals;
@@ -161,6 +160,7 @@ void run_look_again_on_loop(run *r);
 // run_open.c: one that has not entered, with one count; NULL with |s| failed. Without the loop lock,
 // as freeing it.
 run *run_open(gw_scope *s, gw_group *g, const run_request *request);
+run *run_open_failed(gw_group *g, const gw_error *error);  // NULL without memory
 void run_free(run *r);
 extern const future_source run_future_source;
 
@@ -188,9 +188,6 @@ void run_await_programs_on_loop(run *r);  // run_await.c: of those that have not
 // run_start.c: whether the program knows of the verdict that |t| waits for: what it calls then comes
 // behind that.
 bool run_knows_verdict_on_loop(const gw_group *g, const sequence *t);
-// |r| has no number yet: this member enters what comes behind it as failed, with |error|.
-void run_put_refusal_on_loop(run *r, const gw_error *error);
-void run_drop_refusal_on_loop(run *r);
 // Runs of |g| that wait enter, as far as they may.
 void run_admit_on_loop(gw_group *g);
 

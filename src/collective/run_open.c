@@ -28,6 +28,7 @@ void run_free(run *r) {
     mem_give(r->tables, r->tables_size);
     mem_free(r->shares);
     mem_free(r->detail);
+    error_forget(&r->failure);
     backend_run_free(r);
     handle_release(r->future);
     handle_release(r->group);
@@ -240,17 +241,34 @@ static int64_t deadline_of(gw_scope *s, const gw_group *g, int64_t timeout_ms) {
     return own < outer ? own : outer;
 }
 
-run *run_open(gw_scope *s, gw_group *g, const run_request *x) {
+static run *open_empty(gw_group *g) {
     run *r = mem_calloc(sizeof *r);
+    if (!r) return NULL;
+    atomic_init(&r->count, 1);
+    r->group = handle_retain(g);
+    list_init(&r->arrivals);
+    list_init(&r->promised);
+    return r;
+}
+
+run *run_open_failed(gw_group *g, const gw_error *error) {
+    run *r = open_empty(g);
+    if (!r) return NULL;
+    error_keep(&r->failure, error);
+    r->deadline_ns = ENV_NEVER;
+    r->future = future_open(g->agent, "");
+    if (r->future && open_notice(r)) return r;
+    run_free(r);
+    return NULL;
+}
+
+run *run_open(gw_scope *s, gw_group *g, const run_request *x) {
+    run *r = open_empty(g);
     gw_error error;
     if (!r) {
         scope_fail(s, GW_NO_MEMORY, "no memory for a collective");
         return NULL;
     }
-    atomic_init(&r->count, 1);
-    r->group = handle_retain(g);
-    list_init(&r->arrivals);
-    list_init(&r->promised);
     r->signature = x->signature;
     r->as_list = x->as_list;
     r->takes_gradient = x->takes_gradient;

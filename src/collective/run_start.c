@@ -92,28 +92,6 @@ static void report_cancelled(run *r) {
     group_report_on_loop(r->group, t->key, r->number, &error);
 }
 
-// What the program has called next was refused here.
-static void enter_refused(run *r) {
-    sequence *t = r->sequence;
-    gw_error error = *error_kept(r->refusal);
-    bool reports = !t->frozen;
-    run_drop_refusal_on_loop(r);
-    t->knows = t->frozen = true;
-    if (reports) group_report_failed_on_loop(r->group, t->key, t->next, &error);
-}
-
-void run_put_refusal_on_loop(run *r, const gw_error *error) {
-    if (r->refusal) return;
-    error_keep(&r->refusal, error);
-    r->sequence->has_refusal = true;
-}
-
-void run_drop_refusal_on_loop(run *r) {
-    if (!r->refusal) return;
-    error_forget(&r->refusal);
-    r->sequence->has_refusal = false;
-}
-
 static void enter(run *r) {
     gw_group *g = r->group;
     list_remove(&r->link);
@@ -133,7 +111,6 @@ static void enter(run *r) {
     run_await_partners_on_loop(r, true);
     run_await_programs_on_loop(r);
     if (future_result(r->future)) report_cancelled(r);
-    if (r->refusal) enter_refused(r);
     take_early(r);
 }
 
@@ -158,13 +135,39 @@ static bool awaits_series(const run *r) {
            (has_earlier_series(&r->group->runs, r) || has_earlier_series(&r->group->waiting, r));
 }
 
-void run_admit_on_loop(gw_group *g) {
+// GRP-5: what waits behind it was called by a program that knew of the failure.
+static void fail_in_its_place(run *r) {
+    gw_group *g = r->group;
+    sequence *t = r->sequence;
+    gw_error error = *error_kept(r->failure);
+    list_each(l, &g->waiting) {
+        run *x = list_entry(l, run, link);
+        if (x->sequence == t) x->behind = true;
+    }
+    t->knows = t->frozen = true;
+    run_fail_on_loop(r, &error);
+    group_report_failed_on_loop(g, t->key, t->next, &error);
+}
+
+static run *next_to_admit(const gw_group *g) {
     list_each(l, &g->waiting) {
         run *r = list_entry(l, run, link);
-        if (!may_enter(g)) return;
         if (r->sequence->frozen || awaits_series(r)) continue;
-        enter(r);
-        run_look_again_on_loop(r);
+        return r->failure || verdict_is_due_on_loop(r->sequence) || may_enter(g) ? r : NULL;
+    }
+    return NULL;
+}
+
+void run_admit_on_loop(gw_group *g) {
+    for (run *r; (r = next_to_admit(g));) {
+        if (verdict_is_due_on_loop(r->sequence)) {
+            verdict_apply_due_on_loop(g, r->sequence);
+        } else if (r->failure) {
+            fail_in_its_place(r);
+        } else {
+            enter(r);
+            run_look_again_on_loop(r);
+        }
     }
     answer_enters_on_loop(g);
 }
@@ -256,16 +259,6 @@ static uint64_t number_to_report(const gw_group *g, const sequence *t) {
     return number;
 }
 
-// The last of |t| that has no number yet, and comes before what the program calls now; NULL.
-static run *find_last_waiting(const gw_group *g, const sequence *t) {
-    run *last = NULL;
-    list_each(l, &g->waiting) {
-        run *r = list_entry(l, run, link);
-        if (r->sequence == t && !r->behind && !key_is_final(t->key)) last = r;
-    }
-    return last;
-}
-
 // There is no sequence: |key| is one too many, or there is no memory for it.
 static void fail_unknown_on_loop(gw_group *g, uint64_t key, const gw_error *error) {
     if (g->sequences.count >= LIMIT_GROUP_KEYS)
@@ -274,63 +267,93 @@ static void fail_unknown_on_loop(gw_group *g, uint64_t key, const gw_error *erro
         group_break_all_on_loop(g, error);
 }
 
-static void enter_failed_on_loop(gw_group *g, uint64_t key, const gw_error *why) {
-    gw_error error = *why, ignored;
-    if (check_enters(g, &ignored) || series_find_verdict_on_loop(g, key)) return;
-    sequence *t = group_sequence_on_loop(g, key);
-    if (t && sequence_has_told(g, t, &error)) return;  // everybody knows
-    error_prefix(&error, group_member_name(g, g->self));
-    if (!t) {
-        fail_unknown_on_loop(g, key, &error);
-    } else if (t->missed) {  // it knows by now that something is wrong
-        t->missed = false;
-        error_forget(&t->why);
-    } else if (t->frozen) {  // the verdict that comes ends this, too
-        t->knows = true;
-    } else if (find_last_waiting(g, t)) {
-        run_put_refusal_on_loop(find_last_waiting(g, t), &error);
-    } else {
-        t->knows = t->frozen = true;
-        group_report_failed_on_loop(g, key, number_to_report(g, t), &error);
-    }
+// Of a final key one failure is the last word. If there is one on its way, that ends this, too.
+static void fail_final_on_loop(gw_group *g, sequence *t, const gw_error *error) {
+    bool reports = !t->frozen;
+    t->knows = t->frozen = true;
+    if (reports) group_report_failed_on_loop(g, t->key, number_to_report(g, t), error);
 }
 
-void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key) {
-    env_enter(g->agent->env);
-    enter_failed_on_loop(g, key_of(g, key), s->error);
-    env_leave(g->agent->env);
-}
-
-// ---- Starting -----------------------------------------------------------------------------------
-
-static gw_status start_on_loop(run *r, uint64_t given, gw_error *error) {
+static void wait_for_turn(run *r, sequence *t) {
     gw_group *g = r->group;
-    gw_status status = check_enters(g, error);
-    uint64_t key = key_of(g, given);
-    if (status || (status = take_final(g, key, error))) return status;
-    r->sequence = group_sequence_on_loop(g, key);
-    if (r->sequence && (status = take_missed(r->sequence, error))) return status;
-    status = r->sequence ? check_count(g, error) : without_sequence(g, error);
-    if (status) {
-        enter_failed_on_loop(g, key, error);
-        return status;
+    r->key = t->key;
+    r->sequence = t;
+    if (!key_is_final(t->key)) {
+        r->notice->sequence = t;
+        r->behind = run_knows_verdict_on_loop(g, t);
     }
-    if (!given) r->signature.shares ^= g->series_mark;
-    r->key = key;
-    if (!key_is_final(key)) {
-        r->notice->sequence = r->sequence;
-        r->behind = r->sequence->has_refusal || run_knows_verdict_on_loop(g, r->sequence);
-    }
-    r->sequence->run_count++;
-    r->cancelled.run = give_up;
-    r->future->on_cancel = &r->cancelled;
+    t->run_count++;
     r->future->makers = 1;
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);  // the group's
     list_append(&g->waiting, &r->link);
     g->waiting_count++;
     r->timer.fire = fire;
+}
+
+enum { FAILURES_MAX = LIMIT_GROUP_COLLECTIVES };  // that wait in a group beside as many calls
+
+// GRP-5. |r| takes the place of the call in its sequence; NULL without memory for it.
+static void enter_failed_on_loop(gw_group *g, uint64_t key, run *r, const gw_error *error) {
+    gw_error ignored;
+    if (check_enters(g, &ignored) || series_find_verdict_on_loop(g, key)) return;
+    sequence *t = group_sequence_on_loop(g, key);
+    if (t) verdict_apply_due_on_loop(g, t);
+    if (!t) {
+        fail_unknown_on_loop(g, key, error);
+    } else if (t->missed) {  // it knows by now that something is wrong
+        t->missed = false;
+        error_forget(&t->why);
+    } else if (key_is_final(key)) {
+        fail_final_on_loop(g, t, error);
+    } else if (!r || g->waiting_count >= LIMIT_GROUP_COLLECTIVES + FAILURES_MAX) {
+        group_break_all_on_loop(g, error);
+    } else {
+        wait_for_turn(r, t);
+        t->knows = t->knows || t->frozen;  // what the program calls next comes behind
+        run_admit_on_loop(g);
+    }
+}
+
+// A scope that has failed reports that once in each sequence.
+static bool is_reported_on_loop(gw_group *g, uint64_t key, gw_scope *s) {
+    const sequence *t = group_find_sequence_on_loop(g, key);
+    if (t && sequence_has_told(g, t, s->error)) return true;
+    sequence of_key = { .key = key };
+    sequence_note_report(g, t ? t : &of_key, s->error);
+    return false;
+}
+
+void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key) {
+    gw_error error = *s->error;
+    error_prefix(&error, group_member_name(g, g->self));
+    run *r = run_open_failed(g, &error);
+    env_enter(g->agent->env);
+    key = key_of(g, key);
+    if (!is_reported_on_loop(g, key, s)) enter_failed_on_loop(g, key, r, &error);
+    env_leave(g->agent->env);
+    if (r) run_release(r);
+}
+
+// ---- Starting -----------------------------------------------------------------------------------
+
+// |*out_refused|: the others do not know of the error.
+static gw_status start_on_loop(run *r, uint64_t given, bool *out_refused, gw_error *error) {
+    gw_group *g = r->group;
+    gw_status status = check_enters(g, error);
+    uint64_t key = key_of(g, given);
+    if (status || (status = take_final(g, key, error))) return status;
+    sequence *t = group_sequence_on_loop(g, key);
+    if (t) verdict_apply_due_on_loop(g, t);
+    if (t && (status = take_missed(t, error))) return status;
+    status = t ? check_count(g, error) : without_sequence(g, error);
+    *out_refused = status;
+    if (status) return status;
+    if (!given) r->signature.shares ^= g->series_mark;
+    wait_for_turn(r, t);
+    r->cancelled.run = give_up;
+    r->future->on_cancel = &r->cancelled;
     bool first = g->waiting.next == &r->link;
-    if (first && may_enter(g) && !r->sequence->frozen && !awaits_series(r)) {
+    if (first && may_enter(g) && !t->frozen && !awaits_series(r)) {
         r->works = true;
         enter(r);
     } else {
@@ -350,10 +373,12 @@ gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request) {
     gw_future *f = handle_retain(r->future);
     env_enter(g->agent->env);
     r->caller = awaits_caller_on_loop(g->agent, s);
-    gw_status status = start_on_loop(r, request->options.key, &error);
+    bool refused = false;
+    gw_status status = start_on_loop(r, request->options.key, &refused, &error);
     bool works = !status && r->works;  // any thread that has the loop may from here on
     env_leave(g->agent->env);
     if (status) scope_fail_with(s, &error);
+    if (refused) run_enter_failed(s, g, request->options.key);
     if (works) run_work(r);
     run_release(r);
     if (status) {  // nothing will complete it, also not when the scope closes behind its agent

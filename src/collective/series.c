@@ -58,7 +58,7 @@ static void forget_if_unused(gw_group *g, sequence *t) {
     if (!key_is_final(key) || is_used) return;
     if (key_is_series(key) && t->next > 1) g->series_last = (run_place){ key, t->next };
     map_take(&g->sequences, key);
-    error_forget(&t->why);
+    sequence_fini(t);
     mem_free(t);
 }
 

@@ -36,6 +36,8 @@ static uint64_t group_identity(const gw_group *g) {
 
 // The number of what is about the group as a whole, and names it.
 enum { NUMBER_OF_GROUP = 0 };
+// The number of what a member has reported, and whose own number it does not know yet.
+#define NUMBER_OF_REPORT UINT64_MAX
 
 bool group_has_told(const gw_group *g, const gw_error *error) {
     uint64_t own = group_identity(g);
@@ -51,11 +53,14 @@ bool sequence_has_told(const gw_group *g, const sequence *t, const gw_error *err
     int count = error_abort_count(error);
     for (int i = 0; i < count; i++) {
         const gw_abort *x = &error->aborts[i];
-        if (x->group == own && x->key == t->key && x->number != NUMBER_OF_GROUP &&
-            x->number < t->next_then)
-            return true;
+        if (x->group != own || x->key != t->key || x->number == NUMBER_OF_GROUP) continue;
+        if (x->number < t->next_then || x->number == NUMBER_OF_REPORT) return true;
     }
     return false;
+}
+
+void sequence_note_report(const gw_group *g, const sequence *t, gw_error *error) {
+    error_add_abort(error, (gw_abort){ group_identity(g), t->key, NUMBER_OF_REPORT });
 }
 
 // Once: members send each other what has broken the group.
@@ -196,24 +201,92 @@ static void end_backwards(gw_group *g, const verdict *v) {
         series_apply_verdict_on_loop(g, key, 1, &v->error);
 }
 
+// GRP-6: of what comes behind all that this member has called.
+typedef struct later_verdict {
+    struct later_verdict *next;
+    verdict v;
+} later_verdict;
+
+static void drop_first_later(sequence *t) {
+    later_verdict *x = t->later;
+    t->later = x->next;
+    mem_free(x);
+}
+
+void sequence_fini(sequence *t) {
+    while (t->later) drop_first_later(t);
+    error_forget(&t->why);
+}
+
+static void break_without_memory(gw_group *g) {
+    gw_error none;
+    error_set(&none, GW_NO_MEMORY, "%s has no memory for a verdict", group_member_name(g, g->self));
+    group_break_all_on_loop(g, &none);
+}
+
+static void call_what_is_behind(const gw_group *g, const sequence *t) {
+    list_each(l, &g->waiting) {
+        run *r = list_entry(l, run, link);
+        if (r->sequence == t) r->behind = false;
+    }
+}
+
+// Until then the program goes on, unless another verdict, on what it has reported itself, is to come.
+static void keep_for_later(gw_group *g, sequence *t, const verdict *v) {
+    later_verdict *x = mem_alloc(sizeof *x), **last = &t->later;
+    if (!x) {
+        break_without_memory(g);
+        return;
+    }
+    *x = (later_verdict){ .v = *v };
+    while (*last) last = &(*last)->next;
+    *last = x;
+    if (t->knows || t->cancelled) return;
+    t->frozen = false;
+    call_what_is_behind(g, t);
+    run_admit_on_loop(g);
+}
+
+static bool meets_later(const sequence *t, uint64_t number) {
+    for (const later_verdict *x = t->later; x; x = x->next)
+        if (number >= x->v.number && number < x->v.next) return true;
+    return false;
+}
+
+static void apply_to(gw_group *g, sequence *t, const verdict *v);
+
 // GRP-6.
 static void apply(gw_group *g, const verdict *v) {
-    uint64_t next = v->next;
     if (key_is_final(v->key)) {
         series_apply_verdict_on_loop(g, v->key, v->all, &v->error);
         return;
     }
-    early_drop_below_on_loop(g, v->key, next);
     sequence *t = group_sequence_on_loop(g, v->key);
     if (!t && g->sequences.count >= LIMIT_GROUP_KEYS) return;  // nothing of it can be called here
-    if (!t) {
-        gw_error none;
-        error_set(&none, GW_NO_MEMORY, "%s has no memory for a verdict",
-                  group_member_name(g, g->self));
-        group_break_all_on_loop(g, &none);
-        return;
+    if (!t)
+        break_without_memory(g);
+    else if (t->next < v->number)
+        keep_for_later(g, t, v);
+    else
+        apply_to(g, t, v);
+}
+
+bool verdict_is_due_on_loop(const sequence *t) {
+    return t->later && t->next >= t->later->v.number;
+}
+
+void verdict_apply_due_on_loop(gw_group *g, sequence *t) {
+    while (!t->frozen && verdict_is_due_on_loop(t)) {
+        verdict v = t->later->v;
+        drop_first_later(t);
+        apply_to(g, t, &v);
     }
-    uint64_t before = t->next;
+}
+
+static void apply_to(gw_group *g, sequence *t, const verdict *v) {
+    uint64_t next = v->next, before = t->next;
+    while (t->later && t->later->v.number < next) drop_first_later(t);
+    early_drop_below_on_loop(g, v->key, next);
     bool ended = false, told = t->knows;
     t->verdicts++;
     t->untold = 0;
@@ -232,10 +305,7 @@ static void apply(gw_group *g, const verdict *v) {
     t->cancelled = 0;
     told = told || is_under_way_backward(g, v);  // a pass of the program hears it
     if (!told && (ended || misses)) miss(t, &v->error);
-    list_each(l, &g->waiting) {
-        run *r = list_entry(l, run, link);
-        if (r->sequence == t) r->behind = false;
-    }
+    call_what_is_behind(g, t);
     end_backwards(g, v);
     run_admit_on_loop(g);
 }
@@ -360,6 +430,13 @@ static void drop_reports(gw_group *g, uint64_t key, uint64_t first) {
     }
 }
 
+// Whether what some member has not entered is ended below the reported number, too. Not for a call that has failed on a
+// member which is ahead of others: these go on to the same call.
+static bool ends_lower(const report *x) {
+    return x->cause != REPORT_BEFORE || key_is_final(x->key) ||
+           has_mutation(MUTATION_FAILURE_ENDS_LOWER);
+}
+
 static void conclude(gw_group *g) {
     report *x = list_entry(list_take(&g->reports), report, link);
     verdict v = { .key = x->key, .next = x->number + 1, .all = UINT64_MAX };
@@ -370,7 +447,7 @@ static void conclude(gw_group *g) {
     }
     // Who only sends may have succeeded in what the others did not do: this is how it misses that.
     if (is_difference(x) || x->cause == REPORT_PAST) v.next++;
-    v.number = x->number < v.all ? x->number : v.all;
+    v.number = ends_lower(x) && v.all < x->number ? v.all : x->number;
     compose(g, x, &v.error);
     if (v.error.status != GW_CANCELLED) history_print_on_loop(g, &v.error);
     mem_free(g->testimonies);
@@ -405,6 +482,7 @@ static void take_report(gw_group *g, uint64_t key, uint64_t number, report_cause
                         const gw_error *error) {
     const sequence *t = group_find_sequence_on_loop(g, key);
     if (t && number >= t->ended && number < t->next_then) return;  // it has met the last verdict
+    if (t && meets_later(t, number)) return;
     if (series_find_verdict_on_loop(g, key)) return;
     report *x = mem_alloc(sizeof *x);
     if (!x) {
@@ -503,8 +581,7 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
     case KIND_VERDICT:
         v = (verdict){ .key = h->key, .number = h->number, .next = reader_u64(in) };
         v.all = reader_u64(in);
-        if (from != LEADER || v.next <= v.number || v.all < v.number || v.all > v.next ||
-            !read_error(in, &v.error))
+        if (from != LEADER || v.next <= v.number || v.all > v.next || !read_error(in, &v.error))
             return false;
         handle_retain(g);
         apply(g, &v);
