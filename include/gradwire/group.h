@@ -97,6 +97,7 @@ GW_API gw_group *gw_group_split_with(gw_scope *s, gw_group *g, int color, int ke
                                      gw_group_open_options options);
 
 GW_API int gw_group_rank(const gw_group *g);  // of this worker
+// How many members. 1 for what is no group, as of a scope that has failed: programs divide by it.
 GW_API int gw_group_size(const gw_group *g);
 GW_API const char *gw_group_name(const gw_group *g);
 // The last 64 collectives that this member has entered, a line for each: number, operation, size, where it was

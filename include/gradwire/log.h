@@ -11,7 +11,8 @@
 // GW_LOG=,job.log or GW_LOG=none. What the program sets counts more.
 //
 // GW_TRACE_ERRORS=1 makes the first error of each scope a line as well, as it happens, with the file
-// and line of the remote call that brought it; GW_ABORT_ON_ERROR=1 ends the process there, for a
+// and line of the program that brought it: of the remote call, or, by addr2line in a program that was built with -g, of the
+// operation. GW_ABORT_ON_ERROR=1 ends the process there, for a
 // debugger or a core. Both are for looking at one program: some errors that they meet are expected,
 // and dealt with.
 //

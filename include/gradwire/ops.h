@@ -10,7 +10,7 @@
 // the result does.
 //
 // Operands written |a|, |b| may be tensors or numbers. Errors are INVALID with the operator, the
-// operands and the rule.
+// operands and the rule: "gw.matmul: 6x5 times 4x8: the 5 columns of a must be the 4 rows of b".
 // Ownership: results belong to |s|. Views share their operand's storage.
 // Threads: as the scope.
 #ifndef GRADWIRE_OPS_H

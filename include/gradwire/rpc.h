@@ -147,7 +147,8 @@ GW_API void gw_rpc_leave(gw_scope *root);
 
 // Who is who. gw_rpc_worker(s, to), |to| as in calls; NOT_FOUND names both workers.
 GW_API gw_worker gw_rpc_self(gw_scope *s);
-GW_API int gw_rpc_world_size(gw_scope *s);  // of a group: how many are there now
+// How many workers; of a group: how many are there now. 1 in a scope that has failed or joined no job: programs divide by it.
+GW_API int gw_rpc_world_size(gw_scope *s);
 
 // ---- Calling ------------------------------------------------------------------------------------
 // * gw_rpc_sync(s, to, function, args...): the result.

@@ -87,7 +87,8 @@ GW_API gw_tensor *gw_from_blob(gw_scope *s, gw_dtype dtype, void *bytes, gw_shap
                                void (*deleter)(void *context), void *context);
 
 // ---- Looking ------------------------------------------------------------------------------------
-// These look at NULL as at a scalar.
+// These look at NULL as at a scalar. What an operator returns in a scope that has failed has no elements and no bytes: a
+// program that divides by a size asks gw_ok first.
 GW_API gw_dtype gw_dtype_of(const gw_tensor *x);
 GW_API gw_device gw_device_of(const gw_tensor *x);
 GW_API gw_layout gw_layout_of(const gw_tensor *x);

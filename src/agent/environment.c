@@ -173,7 +173,7 @@ static gw_status no_rank(environment_lookup variable, gw_error *error) {
     return error_set(error, GW_INVALID,
                      "RANK is not set and no rank was given, nor is there a rank of another "
                      "launcher (OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID, "
-                     "JOB_COMPLETION_INDEX)");
+                     "JOB_COMPLETION_INDEX); start it with: gradwire run -n 2 -- ./program");
 }
 
 static gw_status check_place(const said *rank, const said *world_size, gw_error *error) {

@@ -25,6 +25,13 @@ int member_table_find(agent *a, const char *name) {
     return found - 1;
 }
 
+void member_table_offer(agent *a, nearest *n) {
+    map_entry *e;
+    pthread_mutex_lock(&a->names);
+    for (size_t i = 0; (e = map_next(&a->ranks, &i));) nearest_offer(n, e->name);
+    pthread_mutex_unlock(&a->names);
+}
+
 bool member_table_has_heard_of(const agent *a, uint32_t rank) {
     return rank < (uint32_t)a->member_count && a->members[rank]->known;
 }

@@ -6,6 +6,7 @@
 #define AGENT_MEMBER_TABLE_H
 
 #include "agent/agent.h"
+#include "base/nearest.h"
 
 // Opens it for this worker, whose rank and addresses are known.
 gw_status member_table_open_on_loop(agent *a, bool joins, gw_error *error);
@@ -25,6 +26,8 @@ void member_table_lose_on_loop(agent *a, int rank, bool left, const gw_error *wh
 
 // Of the last member with that name; -1. From any thread.
 int member_table_find(agent *a, const char *name);
+// Offers all names that it finds. From any thread.
+void member_table_offer(agent *a, nearest *n);
 int member_table_coordinator(const agent *a);
 bool member_table_has_heard_of(const agent *a, uint32_t rank);
 

@@ -242,6 +242,10 @@ void scope_fail_with(gw_scope *s, const gw_error *error) {
     error_reached_scope(s->error);
 }
 
+void scope_explain_error(gw_scope *s, const char *what) {
+    if (s->error && s->error != &last_error) error_prefix(s->error, what);
+}
+
 static void failv(gw_scope *s, gw_status status, const char *format, va_list args) {
     if (s->error) return;
     gw_error error;

@@ -110,6 +110,9 @@ void scope_fail_with(
     gw_scope *s,
     const gw_error *error);  // an error that was decided before, perhaps by another worker
 
+// Puts "|what|: " before the text of the error that |s| has got just now, for a function that knows more about it than what it called.
+void scope_explain_error(gw_scope *s, const char *what);
+
 // The key of the random stream of the next call that |s| makes. It follows from the generator's seed
 // and from the scopes between the seeded one and |s|, and only |s| changes: two threads may call at
 // once. See docs/decisions/0002-random-streams.md.

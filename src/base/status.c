@@ -1,5 +1,6 @@
 #include "base/status.h"
 
+#include "base/error_place.h"
 #include "base/log.h"
 #include "base/mem.h"
 
@@ -51,9 +52,11 @@ static bool is_set(const char *variable) {
 void error_reached_scope(const gw_error *error) {
     bool aborts = is_set("GW_ABORT_ON_ERROR");
     if (!aborts && !is_set("GW_TRACE_ERRORS")) return;
+    char place[256];
+    const char *at = error_origin ? error_origin : error_place(place, sizeof place) ? place : NULL;
     log_error("%s: %s: %s%s%s%s", aborts ? "aborting at the first error, as asked" : "error",
-              gw_status_name(error->status), error->text, error_origin ? " (" : "",
-              error_origin ? error_origin : "", error_origin ? ")" : "");
+              gw_status_name(error->status), error->text, at ? " (" : "", at ? at : "",
+              at ? ")" : "");
     if (aborts) abort();
 }
 

@@ -6,6 +6,8 @@
 
 #include "testing/testing.h"
 
+#include <gradwire/value.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,6 +115,21 @@ static void the_first_error_of_a_scope_is_traced_where_it_is_wanted(void **state
     assert_int_equal(gw_scope_close(s).status, GW_TIMEOUT);
 }
 
+static void an_error_of_this_worker_is_traced_with_its_line(void **state) {
+    (void)state;
+    if (system("command -v addr2line >/dev/null")) testing_skip("addr2line is not installed");
+    log_hook = keep_trace;
+    setenv("GW_TRACE_ERRORS", "1", 1);
+    gw_scope *s = gw_scope_open(NULL);
+    gw_value not_an_int = gw_value_of(1.5);
+    char expected[256];
+    snprintf(expected, sizeof expected,
+             "error: invalid: gw_int_of: expected int, got float (status_test.c:%d)", __LINE__ + 1);
+    gw_int_of(s, not_an_int);
+    assert_string_equal(traced, expected);
+    assert_int_equal(gw_scope_close(s).status, GW_INVALID);
+}
+
 static void an_error_is_kept_until_it_is_forgotten(void **state) {
     (void)state;
     gw_error *kept = NULL, error;
@@ -149,7 +166,8 @@ static void without_memory_it_is_kept_without_words(void **state) {
 
 GW_TESTS(base_status, an_error_is_kept_until_it_is_forgotten,
          without_memory_it_is_kept_without_words,
-         the_first_error_of_a_scope_is_traced_where_it_is_wanted, every_status_has_words,
+         the_first_error_of_a_scope_is_traced_where_it_is_wanted,
+         an_error_of_this_worker_is_traced_with_its_line, every_status_has_words,
          setting_an_error_fills_all_of_it, a_trail_grows_in_front,
          what_is_too_long_is_cut_and_says_so, an_error_names_the_collectives_that_ended_with_it,
          a_program_ends_with_its_error);

@@ -1,6 +1,7 @@
 #include "base/value.h"
 
 #include "base/mem.h"
+#include "base/nearest.h"
 #include "base/steps.h"
 #include "base/scope.h"
 
@@ -73,29 +74,31 @@ gw_value gw_value_of_error(const gw_error *x) {
 }
 
 // ---- Back to C ----------------------------------------------------------------------------------
-static bool is(gw_scope *s, gw_value v, gw_kind kind) {
+// |function| as the program wrote it.
+static bool is(gw_scope *s, const char *function, gw_value v, gw_kind kind) {
     if (s->error) return false;
     if (v.kind == kind) return true;
-    scope_fail(s, GW_INVALID, "expected %s, got %s", gw_kind_name(kind), gw_kind_name(v.kind));
+    scope_fail(s, GW_INVALID, "%s: expected %s, got %s", function, gw_kind_name(kind),
+               gw_kind_name(v.kind));
     return false;
 }
 
 bool gw_bool_of(gw_scope *s, gw_value v) {
     if (v.kind == GW_INT && (v.as.integer | 1) == 1 && !s->error) return v.as.integer;
-    return is(s, v, GW_BOOL) && v.as.boolean;
+    return is(s, __func__, v, GW_BOOL) && v.as.boolean;
 }
 
 int64_t gw_int_of(gw_scope *s, gw_value v) {
-    return is(s, v, GW_INT) ? v.as.integer : 0;
+    return is(s, __func__, v, GW_INT) ? v.as.integer : 0;
 }
 
 double gw_float_of(gw_scope *s, gw_value v) {
     if (v.kind == GW_INT && !s->error) return (double)v.as.integer;
-    return is(s, v, GW_FLOAT) ? v.as.real : 0;
+    return is(s, __func__, v, GW_FLOAT) ? v.as.real : 0;
 }
 
 const char *gw_string_of(gw_scope *s, gw_value v) {
-    return is(s, v, GW_STRING) ? v.as.string : "";
+    return is(s, __func__, v, GW_STRING) ? v.as.string : "";
 }
 
 // What is returned in place of a list or map that is not there: empty, and never written to.
@@ -106,15 +109,15 @@ gw_map map_poison = {
 };
 
 gw_list *gw_list_of(gw_scope *s, gw_value v) {
-    return is(s, v, GW_LIST) ? v.as.list : &list_poison;
+    return is(s, __func__, v, GW_LIST) ? v.as.list : &list_poison;
 }
 
 gw_map *gw_map_of(gw_scope *s, gw_value v) {
-    return is(s, v, GW_MAP) ? v.as.map : &map_poison;
+    return is(s, __func__, v, GW_MAP) ? v.as.map : &map_poison;
 }
 
 gw_worker gw_worker_of(gw_scope *s, gw_value v) {
-    if (!is(s, v, GW_WORKER)) return (gw_worker){ .name = "", .rank = -1 };
+    if (!is(s, __func__, v, GW_WORKER)) return (gw_worker){ .name = "", .rank = -1 };
     return (gw_worker){ .name = v.as.worker, .rank = v.rank, .incarnation = v.incarnation };
 }
 
@@ -425,6 +428,8 @@ gw_value gw_map_get(gw_scope *s, const gw_map *map, const char *key) {
     if (!check_map(s, map) || !check_key(s, key)) return gw_none();
     int place = place_of(map, key);
     if (place >= 0) return map->values.items[place];
-    scope_fail(s, GW_NOT_FOUND, "no \"%s\" in the map", key);
+    nearest n = nearest_to(key);
+    for (int i = 0; i < map->values.count; i++) nearest_offer(&n, map->keys[i]);
+    scope_fail(s, GW_NOT_FOUND, "gw_map_get: no \"%s\" in the map%s", key, nearest_words(&n));
     return gw_none();
 }

@@ -57,21 +57,21 @@ static void another_kind_fails_the_scope(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     assert_int_equal(gw_int_of(s, gw_value_of("3")), 0);
     assert_int_equal(gw_int_of(s, gw_none()), 0);  // already failed: the first error stays
-    assert_failed(s, GW_INVALID, "expected int, got string");
+    assert_failed(s, GW_INVALID, "gw_int_of: expected int, got string");
     assert_int_equal(gw_int_of(s, gw_value_of(3.0)), 0);
-    assert_failed(s, GW_INVALID, "expected int, got float");
+    assert_failed(s, GW_INVALID, "gw_int_of: expected int, got float");
     assert_false(gw_bool_of(s, gw_value_of(2)));
-    assert_failed(s, GW_INVALID, "expected bool, got int");
+    assert_failed(s, GW_INVALID, "gw_bool_of: expected bool, got int");
     assert_true(gw_float_of(s, gw_none()) == 0);
-    assert_failed(s, GW_INVALID, "expected float, got none");
+    assert_failed(s, GW_INVALID, "gw_float_of: expected float, got none");
     assert_string_equal(gw_string_of(s, gw_value_of(1)), "");
-    assert_failed(s, GW_INVALID, "expected string, got int");
+    assert_failed(s, GW_INVALID, "gw_string_of: expected string, got int");
     assert_string_equal(gw_worker_of(s, gw_value_of(1)).name, "");
-    assert_failed(s, GW_INVALID, "expected worker, got int");
+    assert_failed(s, GW_INVALID, "gw_worker_of: expected worker, got int");
     assert_int_equal(gw_list_count(gw_list_of(s, gw_value_of(1))), 0);
-    assert_failed(s, GW_INVALID, "expected list, got int");
+    assert_failed(s, GW_INVALID, "gw_list_of: expected list, got int");
     assert_int_equal(gw_map_count(gw_map_of(s, gw_value_of(1))), 0);
-    assert_failed(s, GW_INVALID, "expected map, got int");
+    assert_failed(s, GW_INVALID, "gw_map_of: expected map, got int");
     gw_scope_close_up(s);
 }
 
@@ -184,7 +184,7 @@ static void a_map_is_ordered_by_insertion(void **state) {
     assert_int_equal(gw_int_of(s, gw_map_get(s, map, "key 0")), 99);
     assert_int_equal(gw_map_find(map, "nobody").kind, GW_NONE);
     assert_int_equal(gw_map_get(s, map, "nobody").kind, GW_NONE);
-    assert_failed(s, GW_NOT_FOUND, "no \"nobody\" in the map");
+    assert_failed(s, GW_NOT_FOUND, "gw_map_get: no \"nobody\" in the map");
     assert_string_equal(gw_map_key(s, map, 100), "");
     assert_failed(s, GW_INVALID, "key 100 of a map of 100");
     gw_scope_close_up(s);

@@ -104,9 +104,14 @@ static gw_status add_method(gw_registry *r, const char *class_name, const char *
                             gw_placement where, const char *signature_text, gw_method_body body,
                             gw_error *error) {
     const function *f = map_find_name(&r->functions, class_name ? class_name : "");
-    if (!f || !f->class)
-        return error_set(error, GW_NOT_FOUND, "method %.127s: no class %.127s is registered", name,
-                         class_name ? class_name : "");
+    if (!f || !f->class) {
+        nearest n = nearest_to(class_name);
+        map_entry *e;
+        for (size_t i = 0; (e = map_next(&r->functions, &i));)
+            if (((function *)e->value)->class) nearest_offer(&n, e->name);
+        return error_set(error, GW_NOT_FOUND, "method %.127s: no class %.127s is registered%s",
+                         name, class_name ? class_name : "", nearest_words(&n));
+    }
     char owner[LIMIT_NAME_BYTES + 2];
     snprintf(owner, sizeof owner, "%s.", f->name);
     return add(&f->class->methods, owner, (function){ .where = where, .method = body }, name,
@@ -115,9 +120,13 @@ static gw_status add_method(gw_registry *r, const char *class_name, const char *
 
 static gw_status allow(gw_registry *r, const char *name, const char *callers, gw_error *error) {
     function *f = map_find_name(&r->functions, name ? name : "");
-    if (!f)
-        return error_set(error, GW_NOT_FOUND, "callers of %.127s: no such function is registered",
-                         name ? name : "");
+    if (!f) {
+        nearest n = nearest_to(name);
+        map_entry *e;
+        for (size_t i = 0; (e = map_next(&r->functions, &i));) nearest_offer(&n, e->name);
+        return error_set(error, GW_NOT_FOUND, "callers of %.127s: no such function is registered%s",
+                         name ? name : "", nearest_words(&n));
+    }
     if (!callers || !options_is_pattern(callers))
         return error_set(error, GW_INVALID, "callers of %.127s: \"%.140s\" is not a name", name,
                          callers ? callers : "");
@@ -258,6 +267,31 @@ const function *library_find(const service *const *services, const char *name) {
                 if (!strcmp(f->name, name)) return f;
     }
     return NULL;
+}
+
+void registry_offer(const gw_registry *r, const service *const *services, bool classes,
+                    nearest *n) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&r->functions, &i));)
+        if (classes || !((function *)e->value)->class) nearest_offer(n, e->name);
+    if (strncmp(n->wanted, "gw.", 3)) return;
+    for (; *services; services++) {
+        const function *const *tables = (*services)->functions;
+        for (; tables && *tables; tables++)
+            for (const function *f = *tables; f->name; f++)
+                if (classes || !f->class) nearest_offer(n, f->name);
+    }
+    for (const op *const *o = op_table; *o; o++) {
+        char name[LIMIT_NAME_BYTES + 1];
+        snprintf(name, sizeof name, "gw.%s", (*o)->name);
+        nearest_offer(n, name);
+    }
+}
+
+void class_offer_methods(const class *c, nearest *n) {
+    map_entry *e;
+    for (int i = 0; i < c->fixed_count; i++) nearest_offer(n, c->fixed_methods[i].name);
+    for (size_t i = 0; (e = map_next(&c->methods, &i));) nearest_offer(n, e->name);
 }
 
 const op *registry_find_operator(const char *name) {

@@ -8,6 +8,7 @@
 #include "agent/service.h"
 #include "base/handle.h"
 #include "base/map.h"
+#include "base/nearest.h"
 #include "tensor/ops/op.h"
 #include <gradwire/function.h>
 
@@ -68,6 +69,10 @@ const function *class_find_method(const class *c, const char *name);
 // What every worker serves by itself, without being registered: names with "gw." in the tables of
 // |services|, which ends with NULL.
 const function *library_find(const service *const *services, const char *name);
+
+// Offers what a worker serves: functions, and classes if |classes| are asked for; the methods of a class.
+void registry_offer(const gw_registry *r, const service *const *services, bool classes, nearest *n);
+void class_offer_methods(const class *c, nearest *n);
 
 // The operator behind "gw.<name>"; NULL if |name| is none.
 const op *registry_find_operator(const char *name);

@@ -102,9 +102,11 @@ static gw_status find_method(served_call *s, gw_error *error) {
     if (s->result_entry) target->set_turn(s->result_entry, s->object->turn);
     s->function = class_find_method(s->class, s->header.function);
     if (s->function) return GW_OK;
-    return error_set(error, GW_NOT_FOUND, "%s has no method %s.%s",
+    nearest n = nearest_to(s->header.function);
+    class_offer_methods(s->class, &n);
+    return error_set(error, GW_NOT_FOUND, "%s has no method %s.%s%s",
                      agent_member(s->agent, s->agent->rank)->name, s->class->name,
-                     s->header.function);
+                     s->header.function, nearest_words(&n));
 }
 
 // ---- Arguments ----------------------------------------------------------------------------------
@@ -219,11 +221,14 @@ static void refuse_unserved_on_loop(agent *a, int from, const request_fixed *f,
 
 // A linker drops what a static library registers, as nothing refers to it.
 static gw_status no_function(served_call *s, gw_error *error) {
-    bool is_ours = strncmp(s->header.function, "gw.", 3) == 0;
+    bool is_ours = strncmp(s->header.function, "gw.", 3) == 0, may_be_class = s->result_entry;
+    nearest n = nearest_to(s->header.function);
+    registry_offer(calls_of(s->agent)->registry, s->agent->service_table, may_be_class, &n);
+    const char *near = nearest_words(&n);
+    if (!*near && !is_ours) near = "; is its object linked? (gradwire/function.h)";
     return error_set(error, GW_NOT_FOUND, "%s has no %s %s%s",
                      agent_member(s->agent, s->agent->rank)->name,
-                     s->result_entry ? "function or class" : "function", s->header.function,
-                     is_ours ? "" : "; is its object linked? (gradwire/function.h)");
+                     may_be_class ? "function or class" : "function", s->header.function, near);
 }
 
 static gw_status find_function(served_call *s, gw_error *error) {

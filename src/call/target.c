@@ -31,10 +31,11 @@ gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *
     }
     if (to.name) {
         *out_rank = member_table_find((agent *)a, to.name);
-        if (*out_rank < 0)
-            return error_set(error, GW_NOT_FOUND, "%s knows no worker named \"%.140s\"", self,
-                             to.name);
-        return GW_OK;
+        if (*out_rank >= 0) return GW_OK;
+        nearest n = nearest_to(to.name);
+        member_table_offer((agent *)a, &n);
+        return error_set(error, GW_NOT_FOUND, "%s knows no worker named \"%.140s\"%s", self,
+                         to.name, nearest_words(&n));
     }
     if (to.workers) return error_set(error, GW_INVALID, "several workers, where one is called");
     if (to.rank == NO_RANK)
@@ -68,7 +69,7 @@ gw_worker gw_rpc_self(gw_scope *s) {
 
 int gw_rpc_world_size(gw_scope *s) {
     agent *a = agent_of(s);
-    if (!a) return 0;
+    if (!a) return 1;
     return a->group ? a->there_count : a->world_size;
 }
 

@@ -387,7 +387,7 @@ int gw_group_rank(const gw_group *g) {
 }
 
 int gw_group_size(const gw_group *g) {
-    return g ? g->count : 0;
+    return g && g != &group_poison ? g->count : 1;
 }
 
 const char *gw_group_name(const gw_group *g) {

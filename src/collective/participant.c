@@ -4,6 +4,7 @@
 #include "collective/collective.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 // How much longer than its deadline a participant waits for the leader's answer, which names the
 // participants that have not come: COL-2.
@@ -105,7 +106,9 @@ static gw_list *run_collective(gw_scope *s, const char *function, const gw_worke
         return gw_list_open(s);
     }
     if (count < 1 || count > LIMIT_WORKERS || !workers) {
-        scope_fail(s, GW_INVALID, "a collective of %d workers", count);
+        scope_fail(s, GW_INVALID, "%s: a list of %d workers%s, but it takes 1 to %d",
+                   strcmp(function, "gw.barrier") ? "gw_rpc_all_gather" : "gw_rpc_barrier", count,
+                   workers ? "" : " at NULL", LIMIT_WORKERS);
         return gw_list_open(s);
     }
     uint32_t *ranks = gw_alloc(s, (size_t)count * sizeof *ranks);

@@ -134,7 +134,8 @@ static void convolutions_that_cannot_be_are_refused(void **state) {
                    "gw_nn_conv2d: a kernel of -1");
     assert_refused(4, 6, GW_OPTIONS(gw_nn_conv_options, .kernel = { 3, 3 }, .groups = 4),
                    "gw_nn_conv2d: from 4 to 6 channels in 4 groups");
-    assert_refused(3, 2, three, "gw.conv2d: input of 1 channels, the weight wants 3");
+    assert_refused(3, 2, three,
+                   "gw.conv2d: input of 1 channels, the weight wants 3: they must be equal");
 }
 
 static void convolve_once(void *context) {

@@ -1,6 +1,7 @@
 #include "nn/module.h"
 
 #include "base/mem.h"
+#include "base/nearest.h"
 #include "base/steps.h"
 #include "tensor/tensor.h"
 #include <gradwire/autograd.h>
@@ -301,7 +302,12 @@ gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name) {
         inner = p->is.child;
         at += size + 1;
     }
-    scope_fail(s, GW_NOT_FOUND, "%s has no part \"%s\"", m->name, name ? name : "");
+    const char *dot = name ? strrchr(name, '.') : NULL;
+    nearest n = nearest_to(dot ? dot + 1 : name);
+    for (int i = 0; i < inner->children.count; i++)
+        nearest_offer(&n, inner->children.items[i].name);
+    scope_fail(s, GW_NOT_FOUND, "%s has no part \"%s\"%s", m->name, name ? name : "",
+               nearest_words(&n));
     return &module_poison;
 }
 

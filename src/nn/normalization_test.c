@@ -43,7 +43,7 @@ static void layer_norm_wants_sizes(void **state) {
     assert_fails(s, GW_INVALID, "gw_nn_layer_norm: wants the sizes of one dimension or more");
     s = gw_scope_open(NULL);
     gw_module_call(s, gw_nn_layer_norm(s, 4), gw_ones(s, GW_F32, 3));
-    assert_fails(s, GW_INVALID, "gw.layer_norm: 3 does not end in 4");
+    assert_fails(s, GW_INVALID, "gw.layer_norm: 3 does not end in 4, as it must");
 }
 
 GW_TESTS(nn_normalization, layer_norm_starts_with_ones_and_zeros, layer_norm_may_do_without_either,

@@ -1,6 +1,7 @@
 // Parameters and buffers of modules by number and by name, and lists of parameters.
 #include "nn/module.h"
 
+#include "base/nearest.h"
 #include "tensor/tensor.h"
 
 #include <string.h>
@@ -136,6 +137,11 @@ static gw_tensor *find_named(const gw_module *m, module_tensors kind, const char
     }
 }
 
+static void offer_tensors(const gw_module *m, module_tensors kind, nearest *n) {
+    const module_parts *own = kind == MODULE_BUFFERS ? &m->buffers : &m->parameters;
+    for (int i = 0; i < own->count; i++) nearest_offer(n, own->items[i].name);
+}
+
 static gw_tensor *get_named(gw_scope *s, const gw_module *m, module_tensors kind,
                             const char *name) {
     if (!gw_ok(s)) return tensor_poison_of(s);
@@ -148,8 +154,10 @@ static gw_tensor *get_named(gw_scope *s, const gw_module *m, module_tensors kind
                    kind_name(kind), m->name);
         return tensor_poison_of(s);
     }
-    scope_fail(s, GW_NOT_FOUND, "%s has no %s \"%s\"", m ? m->name : "what is no module",
-               kind_name(kind), name ? name : "");
+    nearest n = nearest_to(name);
+    if (m) offer_tensors(m, kind, &n);
+    scope_fail(s, GW_NOT_FOUND, "%s has no %s \"%s\"%s", m ? m->name : "what is no module",
+               kind_name(kind), name ? name : "", nearest_words(&n));
     return tensor_poison_of(s);
 }
 

@@ -108,7 +108,7 @@ static void it_says_what_does_not_fit(void **state) {
     gw_nn_lstm_call(s, m, x, .c0 = gw_zeros(s, GW_F64, 1, 2, 4));
     expect_fails(s, "gw.lstm: c0 is 2x4 of f64, but must be 2x4 of f32");
     gw_nn_lstm_call(s, m, x, .lengths = gw_from(s, ((int64_t[]){ 5, 6 }), 2));
-    expect_fails(s, "gw.lstm: length 6 of a sequence that has 5 steps");
+    expect_fails(s, "gw.lstm: length 6 of a sequence that has 5 steps: it must be 1 to that");
     gw_nn_lstm_call(s, m, x, .lengths = gw_from(s, ((int64_t[]){ 5 }), 1));
     expect_fails(s, "gw.lstm: lengths are 1 of i64, but must be 2 of i64");
     gw_nn_gru_call(s, m, x);

@@ -11,6 +11,7 @@
 #include "future/future.h"
 #include "reference/references.h"
 
+#include <stdio.h>
 #include <string.h>
 
 // A call of gw.named whose name is not there yet; its reply is the future.
@@ -119,16 +120,24 @@ static const function name_functions[] = {
     { 0 },
 };
 
+static void say_what_is_awaited(gw_scope *s, const char *name) {
+    char what[GW_NAME_MAX + 64];
+    snprintf(what, sizeof what, "gw_named: nothing has been named \"%.*s\"", GW_NAME_MAX, name);
+    scope_explain_error(s, what);
+}
+
 gw_rref *gw_named_with(gw_scope *s, gw_target to, const char *name) {
     gw_value args[] = { gw_value_of(name) };
     gw_error error;
     awaits_note_root(s);
-    if (gw_ok(s) && context_check_wait(s, &error)) scope_fail_with(s, &error);
+    bool was_ok = gw_ok(s);
+    if (was_ok && context_check_wait(s, &error)) scope_fail_with(s, &error);
     gw_future *f =
         gw_rpc_async_with(s, to, "gw.named", (gw_values){ 1, args }, GW_OPTIONS(gw_call_options));
     call_needs_program(s, f, true);
     gw_value v = gw_wait(s, f);
     gw_drop(s, f);
+    if (was_ok && s->error && s->error->status == GW_TIMEOUT) say_what_is_awaited(s, name);
     return gw_rref_of(s, v);
 }
 

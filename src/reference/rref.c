@@ -137,7 +137,7 @@ gw_status reference_check_on_loop(const gw_rref *r, uint64_t *out_id, uint64_t *
 gw_rref *gw_rref_of(gw_scope *s, gw_value v) {
     if (s->error) return &rref_poison;
     if (v.kind == GW_RREF) return v.as.rref;
-    scope_fail(s, GW_INVALID, "expected reference, got %s", gw_kind_name(v.kind));
+    scope_fail(s, GW_INVALID, "gw_rref_of: expected reference, got %s", gw_kind_name(v.kind));
     return &rref_poison;
 }
 

@@ -1,5 +1,6 @@
 #include "runtime/runtime.h"
 
+#include "base/log.h"
 #include "call/calls.h"
 #include "collective/collective.h"
 #include "collective/group.h"
@@ -46,4 +47,6 @@ void gw_rpc_init_with(gw_scope *root, gw_rpc_options options) {
         runtime_open_on(root, e, true, options);
         scope_leave(root);
     }
+    // At once: a program may do a lot before it looks at its scope, or be ended by its launcher.
+    if (root->error) log_error("gw_rpc_init: %s", root->error->text);
 }

@@ -6,7 +6,8 @@
 #include <gradwire/ops.h>
 #include <string.h>
 
-static const char mismatch[] = "gw.matmul: 2x3 times 2x3";
+static const char mismatch[] =
+    "gw.matmul: 2x3 times 2x3: the 3 columns of a must be the 2 rows of b";
 
 static gw_tensor *mismatch_in(gw_scope *s) {
     gw_tensor *x = gw_ones(s, GW_F32, 2, 3);

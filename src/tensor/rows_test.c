@@ -148,15 +148,22 @@ static void other_operators_refuse_it(void **state) {
     gw_add(s, x, 1);
     expect_fails(s, "gw.add: a number and what is sparse by rows; gw_to_dense makes it dense");
     gw_add(s, x, gw_zeros(s, GW_F32, 2));
-    expect_fails(s, "gw.add: 5x2 and 2, but what is sparse by rows does not broadcast");
+    expect_fails(s, "gw.add: 5x2 and 2, but what is sparse by rows does not broadcast: the shapes "
+                    "must be equal");
     gw_add(s, x, gw_zeros(s, GW_F64, 5, 2));
-    expect_fails(s, "gw.add: f32 and f64, but what is sparse by rows is not promoted");
+    expect_fails(s, "gw.add: f32 and f64, but what is sparse by rows is not promoted: the dtypes "
+                    "must be equal");
     gw_mul(s, x, dense);
-    expect_fails(s, "gw.mul: a is sparse by rows, which goes with a number only");
+    expect_fails(
+        s,
+        "gw.mul: a is sparse by rows, which goes with a number only; gw_to_dense makes it dense");
     gw_div(s, 1, x);
-    expect_fails(s, "gw.div: b is sparse by rows, which goes with a number only");
+    expect_fails(
+        s,
+        "gw.div: b is sparse by rows, which goes with a number only; gw_to_dense makes it dense");
     gw_add(s, x, gw_requires_grad(s, dense));
-    expect_fails(s, "gw.add: no gradient flows through a tensor that is sparse by rows");
+    expect_fails(s, "gw.add: no gradient flows through a tensor that is sparse by rows; "
+                    "gw_to_dense makes it dense");
     gw_requires_grad(s, x);
     expect_fails(s, "requires_grad: x is sparse by rows; gw_to_dense makes it dense");
     gw_copy_(s, gw_zeros(s, GW_F32, 5, 2), x);

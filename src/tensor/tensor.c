@@ -81,8 +81,8 @@ static bool is_shape(gw_scope *s, const char *op, int dims, const int64_t *sizes
     }
     for (int i = 0; i < dims; i++) {
         if (sizes[i] >= 0) continue;
-        fail(s, op, GW_INVALID, "a size of %lld in the shape %s", (long long)sizes[i],
-             shape_text_of(dims, sizes).text);
+        fail(s, op, GW_INVALID, "a size of %lld in the shape %s, but all must be 0 or more",
+             (long long)sizes[i], shape_text_of(dims, sizes).text);
         return false;
     }
     return true;
@@ -354,7 +354,7 @@ int64_t gw_item_int(gw_scope *s, const gw_tensor *x) {
 gw_tensor *gw_tensor_of(gw_scope *s, gw_value v) {
     if (s->error) return tensor_poison_of(s);
     if (v.kind == GW_TENSOR) return v.as.tensor;
-    scope_fail(s, GW_INVALID, "expected tensor, got %s", gw_kind_name(v.kind));
+    scope_fail(s, GW_INVALID, "gw_tensor_of: expected tensor, got %s", gw_kind_name(v.kind));
     return tensor_poison_of(s);
 }
 

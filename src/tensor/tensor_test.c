@@ -41,7 +41,8 @@ static void a_size_must_make_sense(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     assert_true(tensor_is_poison(gw_zeros(s, GW_F32, 2, -1)));
-    close_failed(s, GW_INVALID, "gw.zeros: a size of -1 in the shape 2x-1");
+    close_failed(s, GW_INVALID,
+                 "gw.zeros: a size of -1 in the shape 2x-1, but all must be 0 or more");
     s = gw_scope_open(NULL);
     gw_zeros(s, GW_F32, INT64_MAX, 2);
     assert_int_equal(gw_scope_error(s)->status, GW_NO_MEMORY);
@@ -147,7 +148,7 @@ static void external_memory_is_given_back_also_when_it_fails(void **state) {
     assert_false(gw_ok(s));
     gw_from_blob(s, GW_F32, values, GW_SHAPE(2), count_call, &calls);
     assert_int_equal(calls, 2);
-    close_failed(s, GW_INVALID, "a size of -3 in the shape 2x-3");
+    close_failed(s, GW_INVALID, "a size of -3 in the shape 2x-3, but all must be 0 or more");
 }
 
 static void a_block_that_is_too_small_is_refused(void **state) {
@@ -163,7 +164,7 @@ static void a_value_that_is_no_tensor_gives_poison(void **state) {
     gw_tensor *x = gw_zeros(s, GW_F32, 1);
     assert_ptr_equal(gw_tensor_of(s, gw_value_of(x)), x);
     assert_true(tensor_is_poison(gw_tensor_of(s, gw_value_of(3))));
-    close_failed(s, GW_INVALID, "expected tensor, got int");
+    close_failed(s, GW_INVALID, "gw_tensor_of: expected tensor, got int");
 }
 
 static void use_everything(void *context) {

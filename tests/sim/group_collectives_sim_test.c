@@ -299,7 +299,9 @@ static void fail_before(gw_scope *s, int rank, void *context) {
         if (step == 1 && rank == 1)
             gw_matmul(t, gw_ones(t, GW_F32, 2, 3), gw_ones(t, GW_F32, 2, 3));
         for (int i = 0; i < 4; i++) gw_all_reduce(t, g, gw_ones(t, GW_F32, 1), GW_SUM);
-        if (step == 1) expect(t, GW_INVALID, "gw.matmul: 2x3 times 2x3");
+        if (step == 1)
+            expect(t, GW_INVALID,
+                   "gw.matmul: 2x3 times 2x3: the 3 columns of a must be the 2 rows of b");
         gw_error e = gw_scope_close(t);
         if (e.status) fail_msg("w%d, step %d: %s", rank, step, e.text);
     }

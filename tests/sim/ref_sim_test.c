@@ -366,7 +366,9 @@ static void use_objects(gw_scope *root, int rank, void *context) {
     gw_rpc_sync(s, box, "add", "x");
     expect(s, GW_INVALID, GW_NOT_DELIVERED, "w1: ref_box.add: argument 0 is string, not float");
     gw_rpc_sync(s, box, "spoil");
-    expect(s, GW_INVALID, GW_RAN_AND_FAILED, "w1: ref_box.spoil: gw.add: 2 and 3 do not broadcast");
+    expect(s, GW_INVALID, GW_RAN_AND_FAILED,
+           "w1: ref_box.spoil: gw.add: 2 and 3 do not broadcast: from the last dimension backward, "
+           "sizes must be equal or 1");
     assert_true(gw_float_of(s, gw_rpc_sync(s, box, "total_of")) == 6);
     gw_rref *kept = gw_remote(s, box, "add", 1.0);
     assert_true(gw_item(s, gw_to_here(s, kept)) == 7);

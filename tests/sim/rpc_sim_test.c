@@ -184,8 +184,11 @@ static void make_mistakes(gw_scope *s, int rank, void *context) {
     gw_rpc_sync(s, "w1", "my_ad", 1);
     expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED,
            "w1 has no function my_ad; is its object linked? (gradwire/function.h)");
+    gw_rpc_sync(s, "w1", "sim_ecko", 1);
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED,
+           "w1 has no function sim_ecko; did you mean \"sim_echo\"?");
     gw_rpc_sync(s, "w1", "gw.ad", 1);
-    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w1 has no function gw.ad");
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w1 has no function gw.ad; did you mean \"gw.add\"?");
     gw_rpc_sync(s, "w1", "", 1);
     expect(s, GW_INVALID, GW_NOT_DELIVERED, "\"\" is not the name of a function");
     gw_rpc_sync(s, "w1", "sim_echo");
@@ -205,7 +208,8 @@ static void make_mistakes(gw_scope *s, int rank, void *context) {
     gw_rpc_sync(s, "w1", "sim_fail", "no more memory");
     expect(s, GW_REMOTE, GW_RAN_AND_FAILED, "w1: sim_fail: no more memory");
     gw_rpc_sync(s, "w1", "gw.matmul", gw_ones(s, GW_F32, 6, 5), gw_ones(s, GW_F32, 4, 8));
-    expect(s, GW_INVALID, GW_RAN_AND_FAILED, "w1: gw.matmul: 6x5 times 4x8");
+    expect(s, GW_INVALID, GW_RAN_AND_FAILED,
+           "w1: gw.matmul: 6x5 times 4x8: the 5 columns of a must be the 4 rows of b");
     gw_rpc_sync(s, "w1", "sim_wait_inline");
     expect(s, GW_WOULD_BLOCK, GW_RAN_AND_FAILED,
            "w1: sim_wait_inline: a wait inside the GW_INLINE function sim_wait_inline; GW_POOL "

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/nearest.h"
 #include "command.h"
 
 #ifndef GW_VERSION
@@ -61,7 +62,10 @@ int main(int argc, char **argv) {
     if (argc < 2) {
         fprintf(stderr, "gradwire: a subcommand is missing; see gradwire --help\n");
     } else {
-        fprintf(stderr, "gradwire: there is no subcommand \"%s\"; see gradwire --help\n", name);
+        nearest n = nearest_to(name);
+        for (int i = 0; i < COMMAND_COUNT; i++) nearest_offer(&n, commands[i].name);
+        fprintf(stderr, "gradwire: there is no subcommand \"%s\"; see gradwire --help%s\n", name,
+                nearest_words(&n));
     }
     return EXIT_USAGE;
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "base/limits.h"
+#include "base/nearest.h"
 #include "command.h"
 #include "net/address.h"
 #include "net/protection.h"
@@ -237,8 +238,15 @@ bool run_options_parse(int argc, char **argv, run_options *out, int *out_code) {
             return false;
         }
         if (option == ':') return complain("%s needs a value; see gradwire run --help", given);
-        if (option == '?')
-            return complain("\"%s\" is not an option; see gradwire run --help", given);
+        if (option == '?') {
+            char name[64];
+            const char *bare = given + strspn(given, "-");
+            snprintf(name, sizeof name, "%.*s", (int)strcspn(bare, "="), bare);
+            nearest n = nearest_to(name);
+            for (const struct option *o = names; o->name; o++) nearest_offer(&n, o->name);
+            return complain("\"%s\" is not an option; see gradwire run --help%s", given,
+                            nearest_words(&n));
+        }
         if (!take_option(option, optarg, out)) return false;
         has_node_rank |= option == 'R';
     }

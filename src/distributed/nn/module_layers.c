@@ -4,6 +4,7 @@
 #include "distributed/nn/module_object.h"
 
 #include "base/limits.h"
+#include "base/nearest.h"
 #include "base/scope.h"
 #include "nn/module.h"
 
@@ -239,8 +240,12 @@ static gw_module *open_listed(gw_scope *s, const gw_args *a, const gw_list *list
     for (int i = 0; values && i < inner.count; i++) values[i] = gw_list_get(s, list, i + 1);
     inner.values = values;
     const layer *found = find(name);
-    if (gw_ok(s) && !found)
-        scope_fail(s, GW_NOT_FOUND, "%s: there is no layer \"%.100s\"", a->label, name);
+    if (gw_ok(s) && !found) {
+        nearest n = nearest_to(name);
+        for (const layer *l = layer_table; l->name; l++) nearest_offer(&n, l->name);
+        scope_fail(s, GW_NOT_FOUND, "%s: there is no layer \"%.100s\"%s", a->label, name,
+                   nearest_words(&n));
+    }
     return gw_ok(s) ? found->open(s, &inner) : &module_poison;
 }
 

@@ -248,11 +248,11 @@ static void there_is_no_such_distribution(void **state) {
     gw_normal_(s, x, 0, -1);
     expect_fails(s, "gw.normal_: a standard deviation of -1");
     gw_bernoulli_(s, x, 1.5);
-    expect_fails(s, "gw.bernoulli: probability 1.5 is not between 0 and 1");
+    expect_fails(s, "gw.bernoulli: probability 1.5 is not between 0 and 1, as it must be");
     gw_random_(s, gw_zeros(s, GW_U8, 2), 0, 1000);
-    expect_fails(s, "gw.randint: u8 does not hold every integer from 0 to below 1000");
+    expect_fails(s, "gw.randint: u8 does not hold every integer from 0 to below 1000, as it must");
     gw_uniform_(s, gw_zeros(s, GW_I64, 2), 0, 1);
-    expect_fails(s, "gw.rand: for floats, not i64");
+    expect_fails(s, "gw.rand: for floats, not i64: gw_to_dtype makes floats");
     gw_scope_close_up(s);
 }
 

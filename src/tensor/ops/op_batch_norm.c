@@ -39,11 +39,13 @@ static bool check_parameter(op_call *c, int i, const char *name) {
 static void infer(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, ARG_X);
     if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float", gw_dtype_name((gw_dtype)x->dtype));
+        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
+                gw_dtype_name((gw_dtype)x->dtype));
         return;
     }
     if (x->dims < 2) {
-        op_fail(c, GW_INVALID, "input %s has no channels", shape_text(x).text);
+        op_fail(c, GW_INVALID, "input %s has no channels: it must be N C or N C ...",
+                shape_text(x).text);
         return;
     }
     if (!check_parameter(c, ARG_WEIGHT, "weight") || !check_parameter(c, ARG_BIAS, "bias") ||
@@ -52,11 +54,13 @@ static void infer(op_call *c) {
         return;
     bool training = is_training(c->args, ARG_TRAINING);
     if (training && x->numel == x->sizes[1]) {
-        op_fail(c, GW_INVALID, "one number for each channel in %s has no variance to train with",
-                shape_text(x).text);
+        op_fail(
+            c, GW_INVALID,
+            "one number for each channel in %s has no variance to train with: there must be more",
+            shape_text(x).text);
     } else if (!training &&
                (!arg_tensor(c->args, ARG_MEAN) || !arg_tensor(c->args, ARG_VARIANCE))) {
-        op_fail(c, GW_INVALID, "out of training it wants running_mean and running_var");
+        op_fail(c, GW_INVALID, "out of training running_mean and running_var must be given");
     } else if (op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes)) {
         int64_t sizes[] = { 2, x->sizes[1] };
         op_output(c, dtype_compute((gw_dtype)x->dtype), 2, sizes);

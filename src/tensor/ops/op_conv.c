@@ -19,8 +19,10 @@ static bool check_bias(op_call *c) {
     const gw_tensor *bias = arg_tensor(c->args, 2);
     if (!bias || (bias->dtype == x->dtype && bias->dims == 1 && bias->sizes[0] == w->sizes[0]))
         return true;
-    op_fail(c, GW_INVALID, "bias %s of %s for %lld outputs of %s", shape_text(bias).text,
-            gw_dtype_name(bias->dtype), (long long)w->sizes[0], gw_dtype_name(x->dtype));
+    op_fail(c, GW_INVALID,
+            "bias %s of %s for %lld outputs of %s: it must have a number of that dtype for each",
+            shape_text(bias).text, gw_dtype_name(bias->dtype), (long long)w->sizes[0],
+            gw_dtype_name(x->dtype));
     return false;
 }
 

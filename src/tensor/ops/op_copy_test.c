@@ -58,9 +58,10 @@ static void cat_joins_and_promotes(void **state) {
     gw_tensor *y = gw_cat(s, (gw_tensor *[]){ none, a, b }, 3, -1);
     assert_string_equal(gw_to_text(s, y), "tensor([[1.0000, 3.5000],\n        [2.0000, 4.0000]])");
     gw_cat(s, (gw_tensor *[]){ a, gw_zeros(s, GW_I32, 3, 1) }, 2, 1);
-    assert_fails(s, "gw.cat: 2x1 and 3x1 do not fit along dimension 1");
+    assert_fails(s,
+                 "gw.cat: 2x1 and 3x1 do not fit along dimension 1: all other sizes must be equal");
     gw_cat(s, NULL, 0, 0);
-    assert_fails(s, "gw.cat: no tensors");
+    assert_fails(s, "gw.cat: no tensors: there must be one or more");
     gw_tensor *scalar = gw_ones(s, GW_F32);
     gw_cat(s, (gw_tensor *[]){ scalar }, 1, 0);
     assert_fails(s, "gw.cat: scalars cannot be joined; gw_stack makes a vector of them");
@@ -78,9 +79,10 @@ static void stack_adds_a_dimension(void **state) {
     assert_string_equal(gw_to_text(s, gw_stack(s, (gw_tensor *[]){ a, b }, 2, -1)),
                         "tensor([[1., 3.],\n        [2., 4.]])");
     gw_stack(s, (gw_tensor *[]){ a, gw_ones(s, GW_F32, 3) }, 2, 0);
-    assert_fails(s, "gw.stack: 2 and 3 are not the same shape");
+    assert_fails(s, "gw.stack: 2 and 3 are not the same shape, as they must be");
     gw_stack(s, (gw_tensor *[]){ a, b }, 2, 3);
-    assert_fails(s, "gw.stack: no dimension 3 can be added to 2");
+    assert_fails(s, "gw.stack: no dimension 3 can be added to 2: it must be one of its dimensions, "
+                    "or one more");
     gw_scope_close_up(s);
 }
 

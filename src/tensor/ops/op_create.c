@@ -100,12 +100,15 @@ static void infer_arange(op_call *c) {
     double start = arg_number(c->args, 1), end = arg_number(c->args, 2),
            step = arg_number(c->args, 3);
     if (arg_dtype(c->args, 0) == GW_BOOL8) {
-        op_fail(c, GW_INVALID, "not for bool");
+        op_fail(c, GW_INVALID, "not for bool: the operands must be numbers");
         return;
     }
     double steps = (end - start) / step;  // NaN where a bound or the step makes no sense
     if (!(steps >= 0 && steps < 0x1p62)) {
-        op_fail(c, GW_INVALID, "no way from %g to %g in steps of %g", start, end, step);
+        op_fail(c, GW_INVALID,
+                "no way from %g to %g in steps of %g: a step must not be 0, and must lead towards "
+                "the end",
+                start, end, step);
         return;
     }
     int64_t n = (int64_t)ceil(steps);
@@ -149,7 +152,8 @@ static void infer_random(op_call *c) {
     if (dtype_is_float(dtype)) {
         infer_shape(c, 1);
     } else {
-        op_fail(c, GW_INVALID, "for floats, not %s", gw_dtype_name(dtype));
+        op_fail(c, GW_INVALID, "for floats, not %s: gw_to_dtype makes floats",
+                gw_dtype_name(dtype));
     }
 }
 
@@ -209,7 +213,7 @@ static bool can_be_read(gw_scope *s, const char *what, gw_dtype dtype, const voi
                         gw_shape shape) {
     if (s->error) return false;
     if ((unsigned)dtype >= GW_DTYPE_COUNT)
-        scope_fail(s, GW_INVALID, "%s: %d is no dtype", what, (int)dtype);
+        scope_fail(s, GW_INVALID, "%s: %d is no dtype, which it must be", what, (int)dtype);
     else if (!data && bytes_of(dtype, shape) > 0)
         scope_fail(s, GW_INVALID, "%s: no numbers to read", what);
     return !s->error;

@@ -187,15 +187,17 @@ static int64_t count_classes(op_call *c, const int64_t *index, int64_t n, int64_
         if (index[i] < 0 || index[i] >= (classes >= 0 ? classes : INT64_MAX)) {
             op_fail(c, GW_INVALID,
                     classes >= 0   ? "index %lld out of range for %lld classes"
-                    : index[i] < 0 ? "index %lld is negative"
-                                   : "index %lld is no number of a class",
+                    : index[i] < 0 ? "index %lld is negative, as none must be"
+                                   : "index %lld is no number of a class, which must fit",
                     (long long)index[i], (long long)classes);
             return -1;
         }
         if (index[i] >= needed) needed = index[i] + 1;
     }
     if (classes >= 0) return classes;
-    if (n == 0) op_fail(c, GW_INVALID, "the number of classes cannot be told from no indices");
+    if (n == 0)
+        op_fail(c, GW_INVALID,
+                "the number of classes cannot be told from no indices: it must be given");
     return n == 0 ? -1 : needed;
 }
 
@@ -206,7 +208,8 @@ static void infer_one_hot(op_call *c) {
     int64_t classes = arg_int(c->args, 1);
     if (!check_index_dtype(c, x)) return;
     if (classes < -1 || classes == 0 || x->dims == GW_DIMS_MAX) {
-        op_fail(c, GW_INVALID, "%lld classes for %s", (long long)classes, shape_text(x).text);
+        op_fail(c, GW_INVALID, "%lld classes for %s, but there must be 1 or more",
+                (long long)classes, shape_text(x).text);
         return;
     }
     dense index;

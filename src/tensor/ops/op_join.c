@@ -14,7 +14,7 @@ static const gw_tensor *item(const op_call *c, int i) {
 static int common_dtype(op_call *c) {
     int count = c->args[0].as.list->count;
     if (count == 0) {
-        op_fail(c, GW_INVALID, "no tensors");
+        op_fail(c, GW_INVALID, "no tensors: there must be one or more");
         return -1;
     }
     promotion p = promotion_start();
@@ -50,7 +50,8 @@ static void infer_cat(op_call *c) {
         const gw_tensor *x = item(c, i);
         if (is_nothing(x)) continue;
         if (!fits(first, x, dim)) {
-            op_fail(c, GW_INVALID, "%s and %s do not fit along dimension %d",
+            op_fail(c, GW_INVALID,
+                    "%s and %s do not fit along dimension %d: all other sizes must be equal",
                     shape_text(first).text, shape_text(x).text, dim);
             return;
         }
@@ -69,14 +70,16 @@ static void infer_stack(op_call *c) {
     int64_t dim = arg_int(c->args, 1);
     if (dim < 0) dim += first->dims + 1;
     if (dim < 0 || dim > first->dims || first->dims == GW_DIMS_MAX) {
-        op_fail(c, GW_INVALID, "no dimension %lld can be added to %s",
-                (long long)arg_int(c->args, 1), shape_text(first).text);
+        op_fail(
+            c, GW_INVALID,
+            "no dimension %lld can be added to %s: it must be one of its dimensions, or one more",
+            (long long)arg_int(c->args, 1), shape_text(first).text);
         return;
     }
     for (int i = 1; i < count; i++) {
         if (fits(first, item(c, i), -1)) continue;
-        op_fail(c, GW_INVALID, "%s and %s are not the same shape", shape_text(first).text,
-                shape_text(item(c, i)).text);
+        op_fail(c, GW_INVALID, "%s and %s are not the same shape, as they must be",
+                shape_text(first).text, shape_text(item(c, i)).text);
         return;
     }
     int64_t sizes[GW_DIMS_MAX];

@@ -23,7 +23,7 @@ static void it_refuses_other_reductions(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2);
     gw_kl_div(s, x, x, .reduction = (gw_reduction)4);
-    expect_fails(s, "gw.kl_div: reduction 4, but there are 0 (mean), 1 (sum) and 2 (none)");
+    expect_fails(s, "gw.kl_div: reduction 4, but it must be 0 (mean), 1 (sum) or 2 (none)");
     gw_scope_close_up(s);
 }
 

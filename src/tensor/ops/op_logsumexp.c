@@ -13,7 +13,8 @@ static void infer(op_call *c) {
     if (dtype_is_float(d))
         reduction_infer(c, d);
     else
-        op_fail(c, GW_INVALID, "%s is not a float", gw_dtype_name(d));
+        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
+                gw_dtype_name(d));
 }
 
 // An infinite largest number is the result: others add nothing to it.

@@ -15,7 +15,7 @@ gw_reduction loss_reduction(const gw_value *args, int i) {
 bool loss_reduction_check(op_call *c, int i) {
     int64_t r = loss_reduction(c->args, i);
     if (r >= GW_MEAN && r <= GW_NO_REDUCTION) return true;
-    op_fail(c, GW_INVALID, "reduction %lld, but there are 0 (mean), 1 (sum) and 2 (none)",
+    op_fail(c, GW_INVALID, "reduction %lld, but it must be 0 (mean), 1 (sum) or 2 (none)",
             (long long)r);
     return false;
 }
@@ -181,8 +181,8 @@ static void infer_bce(op_call *c) {
     if (x->dims == target->dims && memcmp(x->sizes, target->sizes, x->dims * sizeof(int64_t)) == 0)
         infer(c);
     else
-        op_fail(c, GW_INVALID, "logits %s and target %s", shape_text(x).text,
-                shape_text(target).text);
+        op_fail(c, GW_INVALID, "logits %s and target %s, but the shapes must be equal",
+                shape_text(x).text, shape_text(target).text);
 }
 
 static void compute_bce(op_call *c) {

@@ -38,12 +38,14 @@ void class_infer(op_call *c, int weight) {
     const gw_tensor *weights = arg_tensor(c->args, weight);
     if (!loss_reduction_check(c, 2)) return;
     if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float", gw_dtype_name(x->dtype));
+        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
+                gw_dtype_name(x->dtype));
     } else if (!is_index(target)) {
-        op_fail(c, GW_INVALID, "target is %s, but indices of classes are i64 or i32",
+        op_fail(c, GW_INVALID, "target is %s, but indices of classes must be i64 or i32",
                 gw_dtype_name(target->dtype));
     } else if (!shapes_fit(x, target)) {
-        op_fail(c, GW_INVALID, "%s with target %s", shape_text(x).text, shape_text(target).text);
+        op_fail(c, GW_INVALID, "%s with target %s, which must be the shape without its classes",
+                shape_text(x).text, shape_text(target).text);
     } else if (!weights_fit(weights, x)) {
         op_fail(c, GW_INVALID, "weight is %s %s, but must be a float for each of %lld classes",
                 gw_dtype_name(weights->dtype), shape_text(weights).text,

@@ -68,9 +68,10 @@ static void targets_broadcast_and_dtypes_are_promoted(void **state) {
     gw_tensor *t = gw_from(s, ((double[]){ 0, 4, 1 }), 3);
     expect_text(s, gw_mse(s, x, t), GW_F64, "tensor(3.1667, dtype=f64)");
     gw_mse(s, gw_zeros(s, GW_F32, 2, 3), gw_zeros(s, GW_F32, 2));
-    expect_fails(s, "gw.mse: 2x3 and 2 do not broadcast");
+    expect_fails(s, "gw.mse: 2x3 and 2 do not broadcast: from the last dimension backward, sizes "
+                    "must be equal or 1");
     gw_bce_with_logits(s, x, gw_zeros(s, GW_F32, 2));
-    expect_fails(s, "gw.bce_with_logits: logits 2x1 and target 2");
+    expect_fails(s, "gw.bce_with_logits: logits 2x1 and target 2, but the shapes must be equal");
     gw_scope_close_up(s);
 }
 
@@ -81,7 +82,7 @@ static void it_refuses_what_has_no_meaning(void **state) {
     gw_mse(s, x, gw_zeros(s, GW_I64, 2));
     expect_fails(s, "gw.mse: f32 and i64, but both must be floats");
     gw_mse(s, x, x, .reduction = (gw_reduction)3);
-    expect_fails(s, "gw.mse: reduction 3, but there are 0 (mean), 1 (sum) and 2 (none)");
+    expect_fails(s, "gw.mse: reduction 3, but it must be 0 (mean), 1 (sum) or 2 (none)");
     gw_smooth_l1(s, x, x, .beta = -1);
     expect_fails(s, "gw.smooth_l1: beta is -1, but must be above 0");
     gw_scope_close_up(s);

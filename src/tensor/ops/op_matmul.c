@@ -19,7 +19,8 @@ static bool check_dtypes(op_call *c, const gw_tensor *a, const gw_tensor *b) {
         return false;
     }
     if (a->dtype == b->dtype) return true;
-    op_fail(c, GW_INVALID, "%s times %s", gw_dtype_name(a->dtype), gw_dtype_name(b->dtype));
+    op_fail(c, GW_INVALID, "%s times %s, but both must be of one dtype; gw_to_dtype changes one",
+            gw_dtype_name(a->dtype), gw_dtype_name(b->dtype));
     return false;
 }
 
@@ -97,8 +98,15 @@ static void infer_matmul(op_call *c) {
         operand_shape(&left, a, true);
         operand_shape(&right, b, false);
     }
-    if (!a->dims || !b->dims || left.columns != right.rows) {
-        op_fail(c, GW_INVALID, "%s times %s", shape_text(a).text, shape_text(b).text);
+    if (!a->dims || !b->dims) {
+        op_fail(c, GW_INVALID, "%s times %s, but both must have a dimension", shape_text(a).text,
+                shape_text(b).text);
+        return;
+    }
+    if (left.columns != right.rows) {
+        op_fail(c, GW_INVALID, "%s times %s: the %lld columns of a must be the %lld rows of b",
+                shape_text(a).text, shape_text(b).text, (long long)left.columns,
+                (long long)right.rows);
         return;
     }
     int dims = left.batch_dims > right.batch_dims ? left.batch_dims : right.batch_dims;
@@ -106,7 +114,9 @@ static void infer_matmul(op_call *c) {
         int ia = i - (dims - left.batch_dims), ib = i - (dims - right.batch_dims);
         int64_t of_a = ia < 0 ? 1 : left.sizes[ia], of_b = ib < 0 ? 1 : right.sizes[ib];
         if (of_a != of_b && of_a != 1 && of_b != 1) {
-            op_fail(c, GW_INVALID, "%s times %s", shape_text(a).text, shape_text(b).text);
+            op_fail(c, GW_INVALID,
+                    "%s times %s: the dimensions before the matrices must be equal or 1",
+                    shape_text(a).text, shape_text(b).text);
             return;
         }
         sizes[i] = of_a == 1 ? of_b : of_a;
@@ -236,12 +246,16 @@ static void infer_linear(op_call *c) {
     const gw_tensor *bias = arg_tensor(c->args, 2);
     if (!check_dtypes(c, x, w)) return;
     if (x->dims == 0 || w->dims != 2 || x->sizes[x->dims - 1] != w->sizes[1]) {
-        op_fail(c, GW_INVALID, "%s through weight %s", shape_text(x).text, shape_text(w).text);
+        op_fail(c, GW_INVALID, "%s through weight %s, but x must be ... F and the weight O F",
+                shape_text(x).text, shape_text(w).text);
         return;
     }
     if (bias && (bias->dtype != x->dtype || bias->dims != 1 || bias->sizes[0] != w->sizes[0])) {
-        op_fail(c, GW_INVALID, "bias %s of %s for weight %s of %s", shape_text(bias).text,
-                gw_dtype_name(bias->dtype), shape_text(w).text, gw_dtype_name(w->dtype));
+        op_fail(c, GW_INVALID,
+                "bias %s of %s for weight %s of %s, but it must be O of the same dtype for a "
+                "weight O F",
+                shape_text(bias).text, gw_dtype_name(bias->dtype), shape_text(w).text,
+                gw_dtype_name(w->dtype));
         return;
     }
     int64_t sizes[GW_DIMS_MAX];

@@ -121,9 +121,10 @@ static void fail_ints(op_call *c, int name_size, const char *name, gw_value v) {
 
 static void fail_dtype(op_call *c, gw_value v) {
     if (v.kind == GW_STRING)
-        op_fail(c, GW_INVALID, "\"%.40s\" is no dtype", v.as.string);
+        op_fail(c, GW_INVALID, "\"%.40s\" is no dtype, which it must be, such as \"f32\"",
+                v.as.string);
     else
-        op_fail(c, GW_INVALID, "%lld is no dtype", (long long)v.as.integer);
+        op_fail(c, GW_INVALID, "%lld is no dtype, which it must be", (long long)v.as.integer);
 }
 
 static void fail_misfit(op_call *c, int i, const char *name, const char *kind) {

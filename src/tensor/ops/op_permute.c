@@ -24,7 +24,8 @@ static void infer_permute(op_call *c) {
         seen |= (uint32_t)1 << dim;
     }
     if (count != x->dims || __builtin_popcount(seen) != count) {
-        op_fail(c, GW_INVALID, "%s is no order of the %d dimensions of %s",
+        op_fail(c, GW_INVALID,
+                "%s is no order of the %d dimensions of %s, of which each must be there once",
                 shape_text_of(count, order).text, x->dims, shape_text(x).text);
         return;
     }

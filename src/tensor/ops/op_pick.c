@@ -44,8 +44,10 @@ static void infer_gather(op_call *c) {
     int dim = op_dim(c, x, arg_int(c->args, 1));
     if (dim < 0 || !pick_check_dtype(c, index)) return;
     if (index->numel > 0 && !pick_index_fits(index, x, dim)) {
-        op_fail(c, GW_INVALID, "index %s along dimension %d of %s", shape_text(index).text, dim,
-                shape_text(x).text);
+        op_fail(c, GW_INVALID,
+                "index %s along dimension %d of %s, but it must have as many dimensions, and be no "
+                "larger but along that one",
+                shape_text(index).text, dim, shape_text(x).text);
         return;
     }
     op_output(c, (gw_dtype)x->dtype, index->dims, index->sizes);

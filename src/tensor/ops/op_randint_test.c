@@ -63,13 +63,13 @@ static void it_refuses_what_the_dtype_does_not_hold(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_randint(s, GW_U8, 0, 257, 2);
-    expect_fails(s, "gw.randint: u8 does not hold every integer from 0 to below 257");
+    expect_fails(s, "gw.randint: u8 does not hold every integer from 0 to below 257, as it must");
     gw_randint(s, GW_F16, 0, 2050, 2);
-    expect_fails(s, "gw.randint: f16 does not hold every integer from 0 to below 2050");
+    expect_fails(s, "gw.randint: f16 does not hold every integer from 0 to below 2050, as it must");
     gw_randint(s, GW_I64, 3, 3, 2);
-    expect_fails(s, "gw.randint: no integer from 3 to below 3");
+    expect_fails(s, "gw.randint: no integer from 3 to below 3: high must be above low");
     gw_randperm(s, -1);
-    expect_fails(s, "gw.randperm: no order of -1 numbers");
+    expect_fails(s, "gw.randperm: no order of -1 numbers: n must be 0 or more");
     gw_scope_close_up(s);
 }
 

@@ -34,11 +34,11 @@ static void bernoulli_refuses_what_is_no_probability(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_bernoulli(s, gw_full(s, GW_F32, 1.5, 2));
-    expect_fails(s, "gw.bernoulli: probability 1.5 is not between 0 and 1");
+    expect_fails(s, "gw.bernoulli: probability 1.5 is not between 0 and 1, as it must be");
     gw_bernoulli(s, gw_full(s, GW_F32, NAN, 2));
-    expect_fails(s, "gw.bernoulli: probability nan is not between 0 and 1");
+    expect_fails(s, "gw.bernoulli: probability nan is not between 0 and 1, as it must be");
     gw_bernoulli(s, gw_ones(s, GW_I64, 2));
-    expect_fails(s, "gw.bernoulli: i64 is not a float");
+    expect_fails(s, "gw.bernoulli: i64 is not a float, which it must be; gw_to_dtype makes floats");
     gw_scope_close_up(s);
 }
 
@@ -121,24 +121,28 @@ static void multinomial_refuses_what_cannot_be_drawn(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *p = gw_from(s, ((float[]){ 0.5f, 0.5f, 0 }), 3);
     gw_multinomial(s, gw_neg(s, p), 1, .replacement = true);
-    expect_fails(s, "gw.multinomial: probability -0.5 is negative, infinite or NaN");
-    gw_multinomial(s, gw_full(s, GW_F32, INFINITY, 2), 1, .replacement = true);
-    expect_fails(s, "gw.multinomial: probability inf is negative, infinite or NaN");
-    gw_multinomial(s, gw_full(s, GW_F32, NAN, 2), 1, .replacement = true);
-    expect_fails(s, "gw.multinomial: probability nan is negative, infinite or NaN");
-    gw_multinomial(s, gw_zeros(s, GW_F32, 2), 1);
-    expect_fails(s, "gw.multinomial: the probabilities add up to 0");
-    gw_multinomial(s, p, 4);
-    expect_fails(s, "gw.multinomial: 4 samples of 3 without replacement");
-    gw_multinomial(s, p, 3);
     expect_fails(s,
-                 "gw.multinomial: 3 samples of 2 with a probability above 0, without replacement");
+                 "gw.multinomial: probability -0.5 is negative, infinite or NaN, as none must be");
+    gw_multinomial(s, gw_full(s, GW_F32, INFINITY, 2), 1, .replacement = true);
+    expect_fails(s,
+                 "gw.multinomial: probability inf is negative, infinite or NaN, as none must be");
+    gw_multinomial(s, gw_full(s, GW_F32, NAN, 2), 1, .replacement = true);
+    expect_fails(s,
+                 "gw.multinomial: probability nan is negative, infinite or NaN, as none must be");
+    gw_multinomial(s, gw_zeros(s, GW_F32, 2), 1);
+    expect_fails(s, "gw.multinomial: the probabilities add up to 0, but it must be more than 0");
+    gw_multinomial(s, p, 4);
+    expect_fails(
+        s, "gw.multinomial: 4 samples of 3 without replacement, of which there must be as many");
+    gw_multinomial(s, p, 3);
+    expect_fails(s, "gw.multinomial: 3 samples of 2 with a probability above 0, without "
+                    "replacement, of which there must be as many");
     gw_multinomial(s, p, 0, .replacement = true);
-    expect_fails(s, "gw.multinomial: 0 samples");
+    expect_fails(s, "gw.multinomial: 0 samples, but there must be 1 or more");
     gw_multinomial(s, gw_ones(s, GW_F32, 2, 2, 2), 1, .replacement = true);
     expect_fails(s, "gw.multinomial: probabilities are 2x2x2, but must have 1 or 2 dimensions");
     gw_multinomial(s, gw_zeros(s, GW_F32, 0), 1, .replacement = true);
-    expect_fails(s, "gw.multinomial: the probabilities add up to 0");
+    expect_fails(s, "gw.multinomial: the probabilities add up to 0, but it must be more than 0");
     gw_scope_close_up(s);
 }
 

@@ -7,7 +7,7 @@
 static void infer(op_call *c) {
     gw_dtype dtype = operands_dtype(c, 0, 1);
     if (dtype == GW_BOOL8) {
-        op_fail(c, GW_INVALID, "not for bool");
+        op_fail(c, GW_INVALID, "not for bool: the operands must be numbers");
         return;
     }
     c->plan.ints[0] = operands_work_dtype(c, dtype);
@@ -36,7 +36,7 @@ static void compute(op_call *c) {
     operand_input_cast(&e.in[0], c, 0, as);
     operand_input_cast(&e.in[1], c, 1, as);
     if (!dtype_is_float(as) && c->outputs[0]->numel && has_zero(c, &e.in[1])) {
-        op_fail(c, GW_INVALID, "an integer divided by 0");
+        op_fail(c, GW_INVALID, "an integer divided by 0, which b must not be");
         return;
     }
     if (!c->scope->error) elementwise_run(&e);

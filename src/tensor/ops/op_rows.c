@@ -8,10 +8,13 @@
 
 static bool same_kind(op_call *c, const gw_tensor *a, const gw_tensor *b) {
     if (a->dims != b->dims || memcmp(a->sizes, b->sizes, a->dims * sizeof(int64_t)) != 0) {
-        op_fail(c, GW_INVALID, "%s and %s, but what is sparse by rows does not broadcast",
-                shape_text(a).text, shape_text(b).text);
+        op_fail(
+            c, GW_INVALID,
+            "%s and %s, but what is sparse by rows does not broadcast: the shapes must be equal",
+            shape_text(a).text, shape_text(b).text);
     } else if (a->dtype != b->dtype) {
-        op_fail(c, GW_INVALID, "%s and %s, but what is sparse by rows is not promoted",
+        op_fail(c, GW_INVALID,
+                "%s and %s, but what is sparse by rows is not promoted: the dtypes must be equal",
                 gw_dtype_name((gw_dtype)a->dtype), gw_dtype_name((gw_dtype)b->dtype));
     }
     return gw_ok(c->scope);
@@ -45,7 +48,8 @@ void rows_scale(op_call *c) {
     gw_tensor *x = of_a ? a.as.tensor : b.as.tensor;
     bool is_div = strcmp(c->op->name, "div") == 0;
     if (!is_one_number(of_a ? b : a) || (is_div && !of_a))
-        op_fail(c, GW_INVALID, "%s is sparse by rows, which goes with a number only",
+        op_fail(c, GW_INVALID,
+                "%s is sparse by rows, which goes with a number only; gw_to_dense makes it dense",
                 of_a ? "a" : "b");
     else
         scale(c, x, gw_value_of(x->values), of_a ? b : a);

@@ -32,7 +32,9 @@ static void infer(op_call *c) {
     }
     if (index->numel > 0 &&
         (!pick_index_fits(index, x, dim) || (source && !source_fits(source, index)))) {
-        op_fail(c, GW_INVALID, "index %s with source %s along dimension %d of %s",
+        op_fail(c, GW_INVALID,
+                "index %s with source %s along dimension %d of %s, but the index must have as many "
+                "dimensions, and be no larger than source, nor than x but along that dimension",
                 shape_text(index).text, source ? shape_text(source).text : "a number", dim,
                 shape_text(x).text);
         return;

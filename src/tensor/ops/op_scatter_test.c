@@ -46,9 +46,14 @@ static void it_says_what_does_not_fit(void **state) {
     gw_scatter(s, x, 1, gw_full(s, GW_I64, 3, 1, 1), 0);
     expect_fails(s, "gw.scatter: index 3 out of range for dimension 1 of size 3");
     gw_scatter(s, x, 1, gw_zeros(s, GW_I64, 3, 1), 0);
-    expect_fails(s, "gw.scatter: index 3x1 with source a number along dimension 1 of 2x3");
+    expect_fails(s, "gw.scatter: index 3x1 with source a number along dimension 1 of 2x3, but the "
+                    "index must have as many dimensions, and be no larger than source, nor than x "
+                    "but along that dimension");
     gw_scatter(s, x, 1, index, gw_zeros(s, GW_F32, 2, 2));
-    expect_fails(s, "gw.scatter: index 2x3 with source 2x2 along dimension 1 of 2x3");
+    expect_fails(
+        s,
+        "gw.scatter: index 2x3 with source 2x2 along dimension 1 of 2x3, but the index must have "
+        "as many dimensions, and be no larger than source, nor than x but along that dimension");
     gw_scatter(s, x, 1, index, gw_zeros(s, GW_F64, 2, 3));
     expect_fails(s, "gw.scatter: source is f64, but must be f32");
     gw_scatter(s, x, 1, x, 0);

@@ -10,7 +10,8 @@ static void infer(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     gw_dtype d = (gw_dtype)x->dtype;
     if (!dtype_is_float(d)) {
-        op_fail(c, GW_INVALID, "%s is not a float", gw_dtype_name(d));
+        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
+                gw_dtype_name(d));
         return;
     }
     if (op_dim(c, x, arg_int(c->args, c->arg_count - 1)) >= 0) op_output(c, d, x->dims, x->sizes);

@@ -212,8 +212,8 @@ static void infer_topk(op_call *c) {
     if (dim < 0) return;
     int64_t n = x->dims ? x->sizes[dim] : 1;
     if (k < 0 || k > n)
-        op_fail(c, GW_INVALID, "%lld of %lld along dimension %d of %s", (long long)k, (long long)n,
-                dim, shape_text(x).text);
+        op_fail(c, GW_INVALID, "%lld of %lld along dimension %d of %s: k must be 0 to that size",
+                (long long)k, (long long)n, dim, shape_text(x).text);
     else
         infer(c, dim, k);
 }

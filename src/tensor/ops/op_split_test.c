@@ -61,7 +61,7 @@ static void there_may_be_many(void **state) {
     gw_backward(s, loss);
     assert_true(gw_equal(s, gw_grad(s, x), gw_arange(s, GW_F32, 0, MANY, 1)));
     gw_split(s, gw_zeros(s, GW_U8, 65536), 1, 0);
-    expect_fails(s, "gw.split: 65536 results, but at most 65535");
+    expect_fails(s, "gw.split: 65536 results, but there must be at most 65535");
     gw_scope_close_up(s);
 }
 
@@ -70,19 +70,21 @@ static void it_says_what_cannot_be_cut(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 4, 3);
     gw_split(s, gw_zeros(s, GW_F32), 1, 0);
-    expect_fails(s, "gw.split: a scalar has no parts");
+    expect_fails(s, "gw.split: a scalar has no parts: x must have a dimension");
     gw_split(s, x, 0, 0);
-    expect_fails(s, "gw.split: parts of size 0");
+    expect_fails(s, "gw.split: parts of size 0, which must be 1 or more");
     gw_split(s, x, 1, 2);
-    expect_fails(s, "gw.split: dimension 2 of 4x3");
+    expect_fails(s, "gw.split: dimension 2 of 4x3, but it must be -2 to 1");
     gw_split_with_sizes(s, x, GW_SHAPE(1, 2), 0);
-    expect_fails(s, "gw.split_with_sizes: parts of 1x2 do not make up dimension 0 of 4x3");
+    expect_fails(
+        s, "gw.split_with_sizes: parts of 1x2 do not make up dimension 0 of 4x3, as they must");
     gw_split_with_sizes(s, x, GW_SHAPE(5, -1), 0);
-    expect_fails(s, "gw.split_with_sizes: parts of 5x-1 do not make up dimension 0 of 4x3");
+    expect_fails(
+        s, "gw.split_with_sizes: parts of 5x-1 do not make up dimension 0 of 4x3, as they must");
     gw_list *none = gw_chunk(s, x, 0, 0);
     assert_int_equal(gw_list_count(none), 0);
     assert_true(tensor_is_poison(gw_tensor_of(s, gw_list_get(s, none, 0))));
-    expect_fails(s, "gw.chunk: 0 chunks");
+    expect_fails(s, "gw.chunk: 0 chunks, but there must be 1 or more");
     gw_scope_close_up(s);
 }
 

@@ -11,7 +11,7 @@
 void unary_infer_same(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (x->dtype == GW_BOOL8) {
-        op_fail(c, GW_INVALID, "not for bool");
+        op_fail(c, GW_INVALID, "not for bool: the operands must be numbers");
         return;
     }
     op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
@@ -26,7 +26,8 @@ void unary_infer_promoted(op_call *c) {
 static void infer_float(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "for floats, not %s", gw_dtype_name((gw_dtype)x->dtype));
+        op_fail(c, GW_INVALID, "for floats, not %s: gw_to_dtype makes floats",
+                gw_dtype_name((gw_dtype)x->dtype));
         return;
     }
     op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
@@ -40,7 +41,7 @@ static bool is_whole(gw_value v) {
 static void infer_clamp(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (x->dtype == GW_BOOL8) {
-        op_fail(c, GW_INVALID, "not for bool");
+        op_fail(c, GW_INVALID, "not for bool: the operands must be numbers");
         return;
     }
     bool whole = is_whole(c->args[1]) && is_whole(c->args[2]);

@@ -13,14 +13,17 @@ enum { DIMS_AT = 2 };
 static void infer(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float", gw_dtype_name((gw_dtype)x->dtype));
+        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
+                gw_dtype_name((gw_dtype)x->dtype));
         return;
     }
     if (!reduction_infer_at(c, (gw_dtype)x->dtype, DIMS_AT)) return;
     double p = arg_number(c->args, 1);
     bool empty = reduction_of_at(c->args, DIMS_AT).n == 0 && c->outputs[0]->numel > 0;
     if (isnan(p) || (empty && (isinf(p) || p < 0)))
-        op_fail(c, GW_INVALID, "no norm %g of %s", p, shape_text(x).text);
+        op_fail(c, GW_INVALID,
+                "no norm %g of %s: there must be an element where p is infinite or below 0", p,
+                shape_text(x).text);
 }
 
 // Sums are taken in f64.

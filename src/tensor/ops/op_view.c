@@ -33,8 +33,8 @@ static bool complete(op_call *c, const gw_tensor *x, int dims, int64_t *sizes) {
     }
     if (known == x->numel) return true;
 misfit:
-    op_fail(c, GW_INVALID, "%s does not fit the shape %s", shape_text(x).text,
-            shape_text_of(dims, sizes).text);
+    op_fail(c, GW_INVALID, "%s does not fit the shape %s, which must have as many elements",
+            shape_text(x).text, shape_text_of(dims, sizes).text);
     return false;
 }
 
@@ -155,8 +155,9 @@ static void infer_expand(op_call *c) {
         fits = sizes[i] >= 0 && (keeps || own < 0 || x->sizes[own] == 1);
     }
     if (!fits) {
-        op_fail(c, GW_INVALID, "%s does not expand to %s", shape_text(x).text,
-                shape_text_of(dims, sizes).text);
+        op_fail(c, GW_INVALID,
+                "%s does not expand to %s: only dimensions of size 1 expand, all others must stay",
+                shape_text(x).text, shape_text_of(dims, sizes).text);
         return;
     }
     op_output_view(c, x, dims, sizes, strides, x->offset);
@@ -221,8 +222,10 @@ static void infer_unsqueeze(op_call *c) {
     int64_t dim = arg_int(c->args, 1), sizes[GW_DIMS_MAX], strides[GW_DIMS_MAX];
     if (dim < 0) dim += x->dims + 1;
     if (dim < 0 || dim > x->dims || x->dims == GW_DIMS_MAX) {
-        op_fail(c, GW_INVALID, "no dimension %lld can be added to %s",
-                (long long)arg_int(c->args, 1), shape_text(x).text);
+        op_fail(
+            c, GW_INVALID,
+            "no dimension %lld can be added to %s: it must be one of its dimensions, or one more",
+            (long long)arg_int(c->args, 1), shape_text(x).text);
         return;
     }
     for (int i = 0, from = 0; i <= x->dims; i++) {

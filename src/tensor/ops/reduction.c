@@ -21,7 +21,8 @@ static bool check_dims(op_call *c, int dims_at) {
         int dim = op_dim(c, x, given[i]);
         if (dim < 0) return false;
         if (is_in(seen, dim)) {
-            op_fail(c, GW_INVALID, "dimension %lld is given twice", (long long)given[i]);
+            op_fail(c, GW_INVALID, "dimension %lld is given twice, but each must be given once",
+                    (long long)given[i]);
             return false;
         }
         seen |= UINT32_C(1) << dim;

@@ -1,0 +1,25 @@
+// "Did you mean": of names that are offered one by one, the one that is nearest to a name which does not exist.
+//
+//     nearest n = nearest_to("worker01");
+//     for each worker: nearest_offer(&n, name);
+//     error_set(error, GW_NOT_FOUND, "no worker \"%s\"%s", wanted, nearest_words(&n));
+#ifndef BASE_NEAREST_H
+#define BASE_NEAREST_H
+
+#include <gradwire/status.h>
+
+typedef struct nearest {
+    const char *wanted;
+    int distance;  // of |name|: letters to add, leave out, change, or exchange with a neighbour
+    char name[GW_NAME_MAX + 1];
+    char words[GW_NAME_MAX + 32];
+} nearest;
+
+nearest nearest_to(const char *wanted);
+void nearest_offer(nearest *n, const char *name);
+
+// "; did you mean "worker1"?", or "" if no name is near: more than a third of the letters differ. Of equally near ones it is the
+// first of the alphabet, in whatever order they were offered. Lives in |n|.
+const char *nearest_words(nearest *n);
+
+#endif

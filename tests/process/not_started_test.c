@@ -1,0 +1,34 @@
+// A program that joins a job that it cannot join hears of it at once, with the remedy.
+#include "../support/launched.h"
+#include "testing/testing.h"
+
+#include <string.h>
+
+static void who_is_not_started_by_a_launcher_is_told_how_at_once(void **state) {
+    (void)state;
+    result r = finish(launch_command("exec env -i ./case-not_started"));
+    testing_note("%d: %s%s", r.code, r.out, r.err);
+    const char *told = strstr(r.err, "gw_rpc_init: "),
+               *later = strstr(r.err, "the program goes on");
+    assert_int_equal(r.code, 1);
+    assert_non_null(told);
+    assert_non_null(strstr(told, "start it with: gradwire run -n 2 -- ./program"));
+    assert_true(later && told < later);
+    forget(r);
+}
+
+static void a_name_that_nobody_has_is_followed_by_the_nearest(void **state) {
+    (void)state;
+    result r = RUN("run", "-n", "2", "--gracee=3", "true");
+    assert_int_equal(r.code, 2);
+    assert_non_null(strstr(r.err, "did you mean \"grace\"?"));
+    forget(r);
+    r = RUN("rum");
+    assert_int_equal(r.code, 2);
+    assert_non_null(strstr(
+        r.err, "there is no subcommand \"rum\"; see gradwire --help; did you mean \"run\"?"));
+    forget(r);
+}
+
+GW_TESTS(not_started, who_is_not_started_by_a_launcher_is_told_how_at_once,
+         a_name_that_nobody_has_is_followed_by_the_nearest);
