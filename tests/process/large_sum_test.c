@@ -5,7 +5,7 @@
 // What they take is bounded by the result, in one piece and in memory that is used again.
 static void a_large_sum_takes_little_beside_its_result(void **state) {
     (void)state;
-    result r = finish(launch_command("./gradwire run -n 2 -- ./case-large_sum 512"));
+    result r = finish(launch_command("./gradwire run -n 2 -- ./case-large_sum 256"));
     if (r.code != 0) fail_msg("%s%s", r.out, r.err);
     forget(r);
 }
