@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 build  = cmake --preset $(1) -Wno-dev --log-level=NOTICE >/dev/null && cmake --build --preset $(1) -j $(JOBS) $(2)
 SOURCES = $(shell tests/habits/sources)
 
-.PHONY: all demo test busy asan tsan bench sim mutations kill clusters fuzz compare model coverage format install clean
+.PHONY: all demo test busy asan tsan bench sim mutations limits kill clusters fuzz compare model coverage format install clean
 
 all:
 	@$(call build,release,)
@@ -67,6 +67,11 @@ coverage:
 	@$(call build,coverage,)
 	-SCALE=10 build-coverage/bin/gradwire-tests $(T)
 	scripts/coverage build-coverage
+
+# The examples under each limit of the system, every value: tests/examples/limits_test.c.
+limits:
+	@$(call build,release)
+	GW_LIMITS=all build/bin/gradwire-tests limits
 
 # For each mutation of tests/sim/mutation_seeds.txt (or each of BUG="name ..."), the first seed that finds it.
 mutations:

@@ -103,7 +103,10 @@ typedef struct GW_BY_NAME gw_collective_options {
     const char *origin GW_DEFAULT(NULL);  // "train.c:12", which the short forms of C say
 } gw_collective_options;
 
-// The sum, mean, ... over all members, in the shape of |x|, which is the same for all as is its dtype. Of
+// The sum, mean, ... over all members, in the shape of |x|, which is the same for all as is its dtype. What is larger
+// than 128 MiB, needs no gradient and has no factor is summed in pieces of 16 MiB, each a collective of its own: beside
+// the result that takes some 200 MiB for each process, at any size. gw_all_reduce_async sums in one, and takes up to 1.6
+// times its size beside the result. Of
 // tensors that are sparse by rows (gw_rows) SUM and AVG, sparse and coalesced, with the bits of the same sum of
 // dense ones.
 GW_API gw_tensor *gw_all_reduce_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,

@@ -55,6 +55,15 @@ gw_tensor *request_joined(gw_scope *s, gw_group *g, operation o, gw_tensor *x, i
 gw_future *request_joined_async(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
                                 uint64_t shapes, const char *detail, gw_collective_options options);
 
+// large_sum.c: whether all_reduce of |x| goes in pieces, which all members find alike; and that. |s| is well.
+bool large_sum_is_one(gw_scope *s, const gw_group *g, gw_tensor *x, gw_reduce_op op,
+                      const gw_collective_options *o);
+gw_tensor *large_sum(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
+                     gw_collective_options options);
+
+// For tests, before collectives are under way, alike on all members: what is more than 8 of these goes in pieces.
+void large_sum_set_piece(int64_t bytes);
+
 // requests_rows.c: sums, and gathering, of tensors that are sparse by rows.
 gw_future *request_rows(gw_scope *s, gw_group *g, const char *what, content c, gw_tensor *x,
                         gw_reduce_op op, gw_collective_options options, recording *rec);

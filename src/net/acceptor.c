@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "net/exhausted.h"
 
 enum {
     BACKLOG = 1024,
@@ -30,8 +31,9 @@ void acceptor_fini(os_env *o) {
 // Without a descriptor the connection would stay where it is and be reported for ever. The spare
 // one makes room to take it and close it, which tells the peer; if even that is gone the listener
 // rests for a while.
-static void refuse_one(acceptor *a) {
+static void refuse_one(acceptor *a, int lack) {
     os_env *o = a->env;
+    exhausted_say("a connection is refused", lack);
     if (o->spare_fd >= 0) {
         close(o->spare_fd);
         int fd = accept4(a->fd, NULL, NULL, SOCK_CLOEXEC);
@@ -58,8 +60,8 @@ static void ready(source *s, uint32_t events) {
         accept4(a->fd, (struct sockaddr *)&peer.bytes, &peer.size, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd >= 0)
         a->take(a, fd, &peer);
-    else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
-        refuse_one(a);
+    else if (exhausted_is(errno))
+        refuse_one(a, errno);
     // Anything else is a connection that failed while it waited, or none.
 }
 

@@ -1,4 +1,5 @@
 // Making streams through shared memory: connecting and listening at abstract Unix sockets.
+#include "net/exhausted.h"
 #include "net/shm.h"
 
 #include <assert.h>
@@ -86,7 +87,9 @@ static socklen_t socket_name(const shm_address *a, struct sockaddr_un *out) {
 static gw_status open_socket(const char *text, int *out, gw_error *error) {
     *out = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (*out >= 0) return GW_OK;
-    return error_set(error, GW_SYSTEM, "%s: socket: %s", text, strerror(errno));
+    int why = errno;
+    exhausted_say("a connection cannot be made", why);
+    return error_set(error, GW_SYSTEM, "%s: socket: %s", text, strerror(why));
 }
 
 // RING-2. Returns the process at the other end of |fd|, or 0 if it is another user's.
@@ -154,6 +157,7 @@ void shm_receive_segment(shm_stream *t) {
     ssize_t n = recvmsg(t->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     int fd = n > 0 ? descriptor_in(&m) : -1;
+    if (m.msg_flags & MSG_CTRUNC) exhausted_say("memory to share is not taken", EMFILE);
     if (n != (ssize_t)sizeof said || memcmp(&said, &our_offer, sizeof said) != 0 || fd < 0) {
         if (fd >= 0) close(fd);
         shm_end(t, n == 0 ? "closed by the peer" : "it has sent no memory to share");

@@ -1,4 +1,5 @@
 // Making connections: connecting and listening.
+#include "net/exhausted.h"
 #include "net/tcp.h"
 #include "net/tls.h"
 
@@ -31,7 +32,9 @@ static void send_at_once(int fd) {
 static gw_status open_socket(const address *a, const char *text, int *out, gw_error *error) {
     *out = socket(a->bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (*out >= 0) return GW_OK;
-    return error_set(error, GW_SYSTEM, "%s: socket: %s", text, strerror(errno));
+    int why = errno;
+    exhausted_say("a connection cannot be made", why);
+    return error_set(error, GW_SYSTEM, "%s: socket: %s", text, strerror(why));
 }
 
 // ---- Connecting ---------------------------------------------------------------------------------

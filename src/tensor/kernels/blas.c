@@ -6,7 +6,12 @@
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/log.h"
 
 // CBLAS's enumerations, which are part of its interface.
 enum { ROW_MAJOR = 101, NOT_TRANSPOSED = 111, TRANSPOSED = 112 };
@@ -79,9 +84,34 @@ static void tell_unusable(const char *wanted, const char *reason) {
         wanted, reason ? reason : "it is not there");
 }
 
+static uint64_t address_space_left(void) {
+    unsigned long long pages = 0;
+    struct rlimit space;
+    FILE *f = fopen("/proc/self/statm", "r");
+    bool is_known = f && fscanf(f, "%llu", &pages) == 1;
+    if (f) fclose(f);
+    if (!is_known || getrlimit(RLIMIT_AS, &space) || space.rlim_cur == RLIM_INFINITY)
+        return UINT64_MAX;
+    uint64_t used = pages * (uint64_t)sysconf(_SC_PAGESIZE);
+    return space.rlim_cur > used ? space.rlim_cur - used : 0;
+}
+
+// OpenBLAS maps 128 MiB for each thread that multiplies, and tries again for ever where that fails.
+static bool has_room(void) {
+    static const uint64_t wanted = (uint64_t)1 << 30;
+    uint64_t left = address_space_left();
+    if (left >= wanted) return true;
+    log_line("OpenBLAS is left out, and products are slower: there are %llu MiB of address space "
+             "for it, and it "
+             "may ask for %llu (ulimit -v)",
+             (unsigned long long)(left >> 20), (unsigned long long)(wanted >> 20));
+    return false;
+}
+
 static void load(void) {
     const char *wanted = getenv("GW_BLAS");
     if (wanted && strcmp(wanted, "plain") == 0) return;
+    if (!has_room()) return;
 
     // Somebody else in this process may use it already, and with more threads.
     void *handle = open_library(wanted, RTLD_NOLOAD);
