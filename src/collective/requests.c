@@ -115,7 +115,8 @@ gw_future *gw_all_reduce_async_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_r
 
 gw_tensor *gw_all_reduce_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
                               gw_collective_options options) {
-    if (large_sum_is_one(s, g, x, op, &options) && request_may_wait(s, "gw_all_reduce"))
+    if (large_sum_is_one(s, g, x, op, &options) &&
+        request_may_wait(s, g, "gw_all_reduce", options.key))
         return large_sum(s, g, x, op, options);
     WAIT_FOR_TENSOR("gw_all_reduce",
                     reduce(s, g, "gw_all_reduce", OPERATION_ALL_REDUCE, x, op, -1, options, &rec));
