@@ -84,7 +84,7 @@ struct gw_module {
     void *settings;   // a layer's, if it has more of them: freed with the module
     gw_handle *kept;  // one count, given back with the module: what |settings| refer to
     bool training;
-    int depth;  // of modules around it, along the longest way
+    int depth;                                   // of modules around it, along the longest way
     module_parts parameters, buffers, children;  // one count on each
 };
 

@@ -113,11 +113,11 @@ struct gw_optimizer {
     // state
     parameter *parameters;  // of this worker
     int parameter_count;
-    int number_count;     // of all parameters
+    int number_count;  // of all parameters
     int group_capacity, parameter_capacity;
     pointer_index places;  // of tensors in |parameters|; also of some that are no longer there
-    remote_part *remote;  // NULL: all are here
-    after_step *after;    // NULL: nothing
+    remote_part *remote;   // NULL: all are here
+    after_step *after;     // NULL: nothing
     int64_t step_count;
 };
 

@@ -133,7 +133,8 @@ struct gw_tensor {
     const struct tape *tape;  // NULL: it needs no gradient
     struct node *node;
     struct grad_hook *hooks;  // of a leaf
-    _Atomic uint32_t left_in;  // where a pass has left its last gradient (autograd/left.h); 0: nowhere
+    _Atomic uint32_t
+        left_in;  // where a pass has left its last gradient (autograd/left.h); 0: nowhere
 
     // Of layout GW_ROWS, else NULL: counted, contiguous, pinned, storages of their own. Every index
     // is a row.

@@ -11,12 +11,12 @@
 // added in pairs, then pairs of pairs, are off by log2(n) of them. A cascade does that in one pass,
 // like a binary counter: level i holds the sum of 2^i leaves while bit i of the count is set.
 enum {
-    TILE_ROWS = 4,      // of a product, whose sums are in registers at a time
-    BLOCK_ROWS = 128,   // of a product, that use a packed strip of b
+    TILE_ROWS = 4,        // of a product, whose sums are in registers at a time
+    BLOCK_ROWS = 128,     // of a product, that use a packed strip of b
     STRIP_BYTES = 12288,  // of a packed strip of b
     BLOCK_DEPTH = 256,    // rows of a strip, at most
-    LEAF = 1024,        // numbers of a row, 16 to each of 64 lanes
-    LEAF_ROWS = 128,    // numbers of a column
+    LEAF = 1024,          // numbers of a row, 16 to each of 64 lanes
+    LEAF_ROWS = 128,      // numbers of a column
     CASCADE_LEVELS = 48,  // no memory has more leaves
 };
 
