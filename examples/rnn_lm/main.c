@@ -185,8 +185,8 @@ static void learn_tiny(gw_scope *root, const options *o) {
     rnn_model m =
         model_open(root, "ps", (model_options){ WORDS, FEATURES, HIDDEN, LAYERS, .dropout = 0.5 });
     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, m.emb, m.rnn, m.dec), .lr = 0.05);
-    hidden state = { gw_randn(root, GW_F32, LAYERS, INDICES, HIDDEN),
-                     gw_randn(root, GW_F32, LAYERS, INDICES, HIDDEN) };
+    hidden state = { .h = gw_randn(root, GW_F32, LAYERS, INDICES, HIDDEN) };
+    state.c = gw_randn(root, GW_F32, LAYERS, INDICES, HIDDEN);
     if (o->load) load(root, o->load, m);
     for (int epoch = 0; epoch < o->epochs && gw_ok(root); epoch++) {
         for (int step = 0; step < 5 && gw_ok(root); step++) {

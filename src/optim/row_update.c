@@ -85,6 +85,8 @@ bool row_update_await(gw_scope *s, const gw_optimizer *o, parameter *p, gw_tenso
     int64_t sizes[GW_DIMS_MAX] = { 0 };
     for (int d = 0; d < p->x->dims; d++) sizes[d] = d ? p->x->sizes[d] : indices->numel;
     gw_tensor *values = tensor_new(s, (gw_dtype)p->x->dtype, p->x->dims, sizes);
+    // Staged to, while the rows that have them as values pin them.
+    if (values) block_mark_as(values->storage->block, BLOCK_STAYS);
     p->grad = values ? rows_new(s, indices, values, p->x->sizes[0]) : NULL;
     p->rows = p->grad ? mem_calloc(sizeof *p->rows) : NULL;
     if (p->rows) p->rows->x = block_retain(values->storage->block);
