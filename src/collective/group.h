@@ -50,12 +50,14 @@ typedef struct group_peer {
 // The collectives of one key, in the order in which this member calls them.
 typedef struct sequence {
     uint64_t key;
-    uint64_t next;            // the number of the next one that it enters
-    uint64_t past;            // GRP-24: a hash of what was entered since the last verdict
-    bool in_doubt;            // GRP-24: members differ, and the verdict on that is to come
-    bool frozen;              // GRP-5
-    bool knows;               // GRP-5: the program knows what the verdict to come will say
-    uint64_t cancelled;       // the number of a run that the program has cancelled; 0
+    uint64_t next;       // the number of the next one that it enters
+    uint64_t past;       // GRP-24: a hash of what was entered since the last verdict,
+    uint64_t past_from;  // from this number on
+    bool in_doubt;       // GRP-24: members differ, and the verdict on that is to come
+    bool frozen;         // GRP-5
+    bool knows;          // GRP-5: the program knows what the verdict to come will say
+    uint64_t reported;   // the number of a call that has failed here, until the verdict on it; 0
+    uint64_t cancelled;  // the number of a run that the program has cancelled; 0
     bool cancelled_was_told;  // and it has waited for that
 
     // A value was dropped for want of memory, and reported: until the verdict on that, what seems out of place may only
@@ -67,6 +69,7 @@ typedef struct sequence {
     uint64_t ended,
         next_then;    // it ended numbers from |ended| on; those below |next_then| are over
     bool missed;      // GRP-6: the next call fails with |why|
+    bool is_of_own;   // |why| is about something that this member has called
     uint32_t untold;  // futures that it has ended and the program has not looked at
     gw_error *why;
     struct later_verdict
@@ -133,6 +136,8 @@ typedef enum attendance { NOT_COME, HAS_ENTERED, IS_DONE } attendance;
 typedef struct testimony {
     bool has_come;
     uint64_t next;
+    uint64_t
+        last;  // that was called in the scope of the number that is asked about, without a gap; or that number
     uint8_t attendance;
     char text[SIGNATURE_TEXT_MAX];
 } testimony;

@@ -181,10 +181,10 @@ sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key) {
 const gw_error *group_unheard_on_loop(const gw_group *g) {
     map_entry *e;
     if (g->broken.status) return NULL;  // that is told, or the group was re-formed
-    if (g->main.missed) return error_kept(g->main.why);
+    if (g->main.missed && g->main.is_of_own) return error_kept(g->main.why);
     for (size_t i = 0; (e = map_next(&g->sequences, &i));) {
         const sequence *t = e->value;
-        if (t->missed) return error_kept(t->why);
+        if (t->missed && t->is_of_own) return error_kept(t->why);
     }
     return NULL;
 }

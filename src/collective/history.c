@@ -25,6 +25,7 @@ void history_begin_on_loop(run *r) {
     r->record = ++h->count;
     x->key = r->sequence->key;
     x->number = r->number;
+    x->scope = r->called_in;
     x->began_ns = r->began_ns;
     x->ended_ns = 0;
     x->status = GW_OK;

@@ -12,6 +12,7 @@ enum { HISTORY_SIZE = 64 };
 
 typedef struct history_record {
     uint64_t key, number;
+    uint64_t scope;              // the id of the scope that it was called in
     int64_t began_ns, ended_ns;  // 0: it has not ended
     gw_status status;
     bool is_printed;

@@ -158,6 +158,7 @@ static gw_status take_value(run *r, run_partner *m, incoming *p, const reader *i
 }
 
 static void over_if_all_have_entered(run *r);
+static void end_held(gw_group *g);
 
 static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_error *error) {
     run_partner *m = &r->partners[from];
@@ -172,8 +173,9 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
     }
     bool matches =
         signature_matches(&r->signature, &theirs) || has_mutation(MUTATION_SIGNATURE_NOT_COMPARED);
-    bool is_past =
-        matches && m->is_partner && past != r->past && !has_mutation(MUTATION_PAST_NOT_COMPARED);
+    bool is_compared = past && r->past && r->number >= r->sequence->past_from;
+    bool is_past = matches && m->is_partner && is_compared && past != r->past &&
+                   !has_mutation(MUTATION_PAST_NOT_COMPARED);
     if (!matches || !m->is_partner || is_past) {
         m->differs = true;
         incoming_close_on_loop(r->group->agent, p);
@@ -188,7 +190,10 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
     else
         incoming_close_on_loop(r->group->agent, p);
     run_look_again_on_loop(r);
+    gw_group *g = r->group;
+    bool is_held = r->held;
     over_if_all_have_entered(r);
+    if (is_held) end_held(g);
     return status;
 }
 
@@ -262,14 +267,14 @@ static void stop_waiting(run *r) {
     }
 }
 
-// GRP-24: whether the program can be told that |r| is done.
-static bool is_settled_before(const run *r) {
+// GRP-24: whether |r|, which has its value, can succeed.
+static bool is_settled(const run *r) {
     if (has_mutation(MUTATION_DONE_UNSETTLED)) return true;
-    if (r->sequence->in_doubt) return false;
+    if (r->enters_missing || r->sequence->in_doubt) return false;
     list_each(l, &r->group->runs) {
         const run *x = list_entry(l, run, link);
         if (x == r) break;
-        if (x->sequence == r->sequence && (x->state == RUN_DONE || x->held)) return false;
+        if (x->sequence == r->sequence && x->held) return false;
     }
     return true;
 }
@@ -277,7 +282,7 @@ static bool is_settled_before(const run *r) {
 static run *find_held(const gw_group *g) {
     list_each(l, &g->runs) {
         run *r = list_entry(l, run, link);
-        if (r->held && is_settled_before(r)) return r;
+        if (r->held && is_settled(r)) return r;
     }
     return NULL;
 }
@@ -309,7 +314,7 @@ static void complete(run *r, result *value) {
 }
 
 void run_done_on_loop(run *r, result *value) {
-    if (is_settled_before(r))
+    if (is_settled(r))
         end_done(r, value);
     else
         r->held = value;

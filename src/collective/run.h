@@ -59,7 +59,7 @@ struct run {
     gw_group *group;  // one count
     sequence *sequence;
     uint64_t key, number;
-    uint64_t past;  // GRP-24: of its sequence, when it was entered
+    uint64_t past;  // GRP-24: of its sequence, when it was entered; 0: that is not compared
 
     // constant
     collective_signature signature;
@@ -67,6 +67,7 @@ struct run {
     char *detail;  // what is behind |signature.shares|, for sentences; NULL
     plan plan;
     int64_t deadline_ns;
+    uint64_t called_in;           // the id of a scope
     run_place *out_place;         // written when it enters; may be NULL
     bool with_rows;               // the result is a list: of it, and of the rows from each member
     bool is_awaited;              // whoever started it waits for it at once

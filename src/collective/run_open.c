@@ -275,6 +275,7 @@ run *run_open(gw_scope *s, gw_group *g, const run_request *x) {
     r->out_place = x->out_place;
     r->with_rows = x->with_rows;
     r->is_awaited = x->is_awaited;
+    r->called_in = gw_scope_id(s);
     const char *origin = origin_base(x->options.origin);
     memcpy(r->origin, origin, strnlen(origin, sizeof r->origin - 1));
     r->deadline_ns = deadline_of(s, g, x->options.timeout_ms);

@@ -100,8 +100,10 @@ static void enter(run *r) {
     g->run_count++;
     r->state = RUN_UNDER_WAY;
     r->number = r->notice->number = r->sequence->next++;
-    r->past = r->sequence->past;
-    r->sequence->past = signature_add(r->past, &r->signature);
+    if (r->number >= r->sequence->past_from) {
+        r->past = r->sequence->past;
+        r->sequence->past = signature_add(r->past, &r->signature);
+    }
     if (!r->is_awaited) env_expect(g->agent->env, 1);
     if (r->backend) backend_run_entered_on_loop(r);
     if (r->out_place) *r->out_place = (run_place){ r->sequence->key, r->number };
@@ -145,6 +147,7 @@ static void fail_in_its_place(run *r) {
         if (x->sequence == t) x->behind = true;
     }
     t->knows = t->frozen = true;
+    t->reported = t->next;
     run_fail_on_loop(r, &error);
     group_report_failed_on_loop(g, t->key, t->next, &error);
 }

@@ -20,7 +20,9 @@ enum { LEADER = 0, TOLD_MAX = 4 };
 // GRP-6.
 typedef struct verdict {
     uint64_t key, number, next;
-    uint64_t all;  // all members have entered what is below it
+    uint64_t all;    // all members have entered what is below it
+    uint64_t ahead;  // no member has entered this number
+    bool ends_few;   // what is from |next| on goes on at members that have entered it
     gw_error error;
 } verdict;
 
@@ -105,6 +107,8 @@ static void send_to_others(gw_group *g, uint8_t kind, run_place about, const ver
         message *m = open_message(g, kind, about.key, about.number);
         if (m && v) bytes_put_u64(&m->head, v->next);
         if (m && v) bytes_put_u64(&m->head, v->all);
+        if (m && v) bytes_put_u64(&m->head, v->ahead);
+        if (m && v) bytes_put_u8(&m->head, v->ends_few);
         if (m && error) encode_error(&m->head, error);
         send(g, rank, m);
     }
@@ -165,7 +169,8 @@ static void end_runs(list_node *list, sequence *t, const verdict *v, bool *ended
         list_each(l, list) {
             run *r = list_entry(l, run, link);
             if (r->sequence != t || r->behind) continue;
-            if (r->state != RUN_WAITING && r->number < v->number) continue;
+            bool is_between = r->number >= v->number && r->number < v->next;
+            if (r->state != RUN_WAITING && !is_between) continue;
             run_end_by_verdict_on_loop(r, v->all, &v->error, ended, told);
             again = true;
             break;
@@ -283,16 +288,24 @@ void verdict_apply_due_on_loop(gw_group *g, sequence *t) {
     }
 }
 
+// Of a key that is not final: a report of |number| is answered by a verdict of its own.
+static bool is_left(const verdict *v, uint64_t number) {
+    return number < v->number || (v->ends_few && number >= v->next);
+}
+
 static void apply_to(gw_group *g, sequence *t, const verdict *v) {
     uint64_t next = v->next, before = t->next;
     while (t->later && t->later->v.number < next) drop_first_later(t);
     early_drop_below_on_loop(g, v->key, next);
-    bool ended = false, told = t->knows;
+    // What this member has reported itself may be left for another verdict: it still waits for that.
+    bool waits = (t->reported && is_left(v, t->reported)) ||
+                 (t->cancelled && v->ends_few && is_left(v, t->cancelled));
+    bool ended = false, told = t->knows && !waits;
     t->verdicts++;
     t->untold = 0;
     t->ended = v->number;
     t->next_then = next;
-    t->past = next;
+    t->past = t->past_from = v->ahead;
     t->in_doubt = false;
     if (t->next < next && !has_mutation(MUTATION_NUMBER_NOT_ADVANCED)) t->next = next;
     end_runs(&g->runs, t, v, &ended, &told);
@@ -301,11 +314,15 @@ static void apply_to(gw_group *g, sequence *t, const verdict *v) {
     bool awaits_next = v->key == GROUP_KEY_OPENING && v->error.status == GW_TIMEOUT;
     bool misses = before < next && !awaits_next;
     if (ended || misses) end_runs(&g->waiting, t, v, &ended, &told);
-    t->frozen = t->knows = t->missed = t->has_dropped = false;
-    t->cancelled = 0;
+    t->missed = t->has_dropped = false;
+    if (!waits) {
+        t->frozen = t->knows = false;
+        t->cancelled = t->reported = 0;
+    }
     told = told || is_under_way_backward(g, v);  // a pass of the program hears it
+    t->is_of_own = before > v->number;
     if (!told && (ended || misses)) miss(t, &v->error);
-    call_what_is_behind(g, t);
+    if (!waits) call_what_is_behind(g, t);
     end_backwards(g, v);
     run_admit_on_loop(g);
 }
@@ -320,7 +337,22 @@ static void put_place(const gw_group *g, uint64_t series, sentence *out) {
                  (unsigned long long)(series - g->series_begun));
 }
 
+// A scope that has failed enters what it calls behind that nowhere: so what it has called already ends, too.
+static uint64_t last_of_scope(const gw_group *g, uint64_t key, uint64_t number) {
+    const history_record *x = history_find_on_loop(g, key, number), *first = x;
+    uint64_t last = number;
+    while (x && (x = history_find_on_loop(g, key, last + 1)) && x->scope == first->scope) last++;
+    return last;
+}
+
+static void testify_what(gw_group *g, uint64_t key, uint64_t number, testimony *out);
+
 static void testify(gw_group *g, uint64_t key, uint64_t number, testimony *out) {
+    testify_what(g, key, number, out);
+    out->last = last_of_scope(g, key, number);
+}
+
+static void testify_what(gw_group *g, uint64_t key, uint64_t number, testimony *out) {
     if (series_is_over_on_loop(g, key)) {
         *out = (testimony){ .has_come = true,
                             .next = series_next_on_loop(g, (run_place){ key, number }),
@@ -353,6 +385,7 @@ static void send_answer(gw_group *g, uint64_t key, uint64_t number) {
     message *m = open_message(g, KIND_ANSWER, key, number);
     if (m) {
         bytes_put_u64(&m->head, own.next);
+        bytes_put_u64(&m->head, own.last);
         bytes_put_u8(&m->head, own.attendance);
         bytes_put_text(&m->head, own.text);
     }
@@ -421,39 +454,43 @@ static void compose(const gw_group *g, const report *x, gw_error *out) {
 static void ask_next(gw_group *g);
 
 // What is about numbers that the verdict ends means nothing any more.
-static void drop_reports(gw_group *g, uint64_t key, uint64_t first) {
+static void drop_reports(gw_group *g, const verdict *v) {
     list_each(l, &g->reports) {
         report *x = list_entry(l, report, link);
-        if (x->key != key || (x->number < first && !key_is_final(key))) continue;
+        if (x->key != v->key || (is_left(v, x->number) && !key_is_final(v->key))) continue;
         list_remove(l);
         mem_free(x);
     }
 }
 
-// Whether what some member has not entered is ended below the reported number, too. Not for a call that has failed on a
-// member which is ahead of others: these go on to the same call.
-static bool ends_lower(const report *x) {
-    return x->cause != REPORT_BEFORE || key_is_final(x->key) ||
-           has_mutation(MUTATION_FAILURE_ENDS_LOWER);
+// Whether what is ended are the reported number and what members have called in one scope with it: a call has failed on a
+// member. Those that are behind that one go on to the same call, and what others have called in later scopes goes on.
+static bool ends_few(const report *x) {
+    return x->cause == REPORT_BEFORE && !key_is_final(x->key) &&
+           !has_mutation(MUTATION_FAILURE_ENDS_LOWER);
 }
 
 static void conclude(gw_group *g) {
     report *x = list_entry(list_take(&g->reports), report, link);
-    verdict v = { .key = x->key, .next = x->number + 1, .all = UINT64_MAX };
+    uint64_t after = x->number + 1;
+    verdict v = { .key = x->key, .number = x->number, .all = UINT64_MAX, .ahead = after };
     for (int i = 0; i < g->count; i++) {
         uint64_t theirs = g->testimonies[i].next;
-        if (theirs > v.next) v.next = theirs;
+        if (theirs > v.ahead) v.ahead = theirs;
         if (theirs < v.all) v.all = theirs;
+        if (g->testimonies[i].last >= after) after = g->testimonies[i].last + 1;
     }
     // Who only sends may have succeeded in what the others did not do: this is how it misses that.
-    if (is_difference(x) || x->cause == REPORT_PAST) v.next++;
-    v.number = ends_lower(x) && v.all < x->number ? v.all : x->number;
+    if (is_difference(x) || x->cause == REPORT_PAST) v.ahead++;
+    v.ends_few = ends_few(x);
+    v.next = v.ends_few ? after : v.ahead;
+    if (!v.ends_few && v.all < v.number) v.number = v.all;
     compose(g, x, &v.error);
     if (v.error.status != GW_CANCELLED) history_print_on_loop(g, &v.error);
     mem_free(g->testimonies);
     g->testimonies = NULL;
     mem_free(x);
-    drop_reports(g, v.key, v.number);
+    drop_reports(g, &v);
     if (!has_mutation(MUTATION_VERDICT_NOT_TOLD)) send_verdict(g, &v);
     handle_retain(g);
     apply(g, &v);
@@ -532,6 +569,7 @@ void group_report_past_on_loop(gw_group *g, int from, uint64_t key, uint64_t num
 static bool take_answer(gw_group *g, int from, const group_header *h, reader *in) {
     const report *x = list_is_empty(&g->reports) ? NULL : list_entry(g->reports.next, report, link);
     testimony t = { .has_come = true, .next = reader_u64(in) };
+    t.last = reader_u64(in);
     t.attendance = reader_u8(in);
     if (!reader_text(in, t.text, sizeof t.text) || t.attendance > IS_DONE || !t.next) return false;
     if (!g->testimonies || !x || x->key != h->key || x->number != h->number ||
@@ -581,7 +619,10 @@ bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_h
     case KIND_VERDICT:
         v = (verdict){ .key = h->key, .number = h->number, .next = reader_u64(in) };
         v.all = reader_u64(in);
-        if (from != LEADER || v.next <= v.number || v.all > v.next || !read_error(in, &v.error))
+        v.ahead = reader_u64(in);
+        v.ends_few = reader_u8(in);
+        if (from != LEADER || v.next <= v.number || v.all > v.next || v.ahead < v.next ||
+            !read_error(in, &v.error))
             return false;
         handle_retain(g);
         apply(g, &v);
@@ -604,6 +645,7 @@ void verdict_answer_unknown_on_loop(agent *a, int to, const group_header *h) {
     if (!m) return;
     group_header_put(&m->head, h);
     bytes_put_u64(&m->head, 1);
+    bytes_put_u64(&m->head, h->number);
     bytes_put_u8(&m->head, NOT_COME);
     doing_look_on_loop(a, &(collective_id){ h->group, h->key, h->number }, &own);
     bytes_put_text(&m->head, own.text);

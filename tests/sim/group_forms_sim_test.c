@@ -355,8 +355,13 @@ static void refuse_scattered(gw_scope *s, int rank, void *context) {
         expect(s, GW_INVALID, "gw_scatter_from_async: a tensor that needs a gradient: detach it");
         gw_scatter_from(s, g, list, ROOT, .into = into);
         expect(s, GW_INVALID, "gw_scatter_from: .into for a tensor that needs a gradient");
+    } else {
+        gw_scatter_from(s, g, NULL, ROOT);
+        expect(s, GW_INVALID, "gw_scatter_from_async: a tensor that needs a gradient: detach it");
+        gw_scatter_from(s, g, NULL, ROOT);
+        expect(s, GW_INVALID, "gw_scatter_from: .into for a tensor that needs a gradient");
     }
-    gw_barrier(s, g);  // nothing was sent
+    gw_barrier(s, g);
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
     // Who gives its item to nobody fails the root's pass.
     gw_tensor *mine = rank == 0 ? gw_scatter_from(s, g, NULL, ROOT, .into = into)
