@@ -72,6 +72,9 @@ typedef struct sequence {
     bool is_of_own;   // |why| is about something that this member has called
     uint32_t untold;  // futures that it has ended and the program has not looked at
     gw_error *why;
+    // GRP-6: the scope of a call that has succeeded here and failed on others: what is called in it next fails, too. 0: none
+    uint64_t failed_scope;
+    gw_error *failed_why;
     struct later_verdict
         *later;  // GRP-6: verdicts that end what this member has not come to, by number
 

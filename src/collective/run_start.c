@@ -201,6 +201,18 @@ static gw_status take_missed(sequence *t, gw_error *error) {
     return error->status;
 }
 
+// GRP-6: what is called in a scope that has failed on others, and not here.
+static gw_status take_failed_scope(sequence *t, uint64_t scope, gw_error *error) {
+    if (!t->failed_scope) return GW_OK;
+    if (t->failed_scope == scope) {
+        *error = *error_kept(t->failed_why);
+        return error->status;
+    }
+    t->failed_scope = 0;
+    error_forget(&t->failed_why);
+    return GW_OK;
+}
+
 // It has waited for what it has cancelled, or has let go of it.
 bool run_knows_verdict_on_loop(const gw_group *g, const sequence *t) {
     if (!t->frozen) return false;
@@ -306,6 +318,7 @@ static void enter_failed_on_loop(gw_group *g, uint64_t key, run *r, const gw_err
     } else if (t->missed) {  // it knows by now that something is wrong
         t->missed = false;
         error_forget(&t->why);
+    } else if (r && take_failed_scope(t, r->called_in, &ignored)) {  // they do not wait for this
     } else if (key_is_final(key)) {
         fail_final_on_loop(g, t, error);
     } else if (!r || g->waiting_count >= LIMIT_GROUP_COLLECTIVES + FAILURES_MAX) {
@@ -330,6 +343,7 @@ void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key) {
     gw_error error = *s->error;
     error_prefix(&error, group_member_name(g, g->self));
     run *r = run_open_failed(g, &error);
+    if (r) r->called_in = gw_scope_id(s);
     env_enter(g->agent->env);
     key = key_of(g, key);
     if (!is_reported_on_loop(g, key, s)) enter_failed_on_loop(g, key, r, &error);
@@ -348,6 +362,7 @@ static gw_status start_on_loop(run *r, uint64_t given, bool *out_refused, gw_err
     sequence *t = group_sequence_on_loop(g, key);
     if (t) verdict_apply_due_on_loop(g, t);
     if (t && (status = take_missed(t, error))) return status;
+    if (t && (status = take_failed_scope(t, r->called_in, error))) return status;
     status = t ? check_count(g, error) : without_sequence(g, error);
     *out_refused = status;
     if (status) return status;

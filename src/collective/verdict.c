@@ -170,7 +170,8 @@ static void end_runs(list_node *list, sequence *t, const verdict *v, bool *ended
             run *r = list_entry(l, run, link);
             if (r->sequence != t || r->behind) continue;
             bool is_between = r->number >= v->number && r->number < v->next;
-            if (r->state != RUN_WAITING && !is_between) continue;
+            bool goes_on = v->ends_few && t->failed_scope && r->called_in != t->failed_scope;
+            if (r->state == RUN_WAITING ? goes_on : !is_between) continue;
             run_end_by_verdict_on_loop(r, v->all, &v->error, ended, told);
             again = true;
             break;
@@ -221,6 +222,7 @@ static void drop_first_later(sequence *t) {
 void sequence_fini(sequence *t) {
     while (t->later) drop_first_later(t);
     error_forget(&t->why);
+    error_forget(&t->failed_why);
 }
 
 static void break_without_memory(gw_group *g) {
@@ -293,6 +295,15 @@ static bool is_left(const verdict *v, uint64_t number) {
     return number < v->number || (v->ends_few && number >= v->next);
 }
 
+// The others' scopes have failed by what has succeeded here: they call nothing more in these.
+static void fail_scope_of(gw_group *g, sequence *t, const verdict *v) {
+    const history_record *x = history_find_on_loop(g, v->key, v->number);
+    if (!v->ends_few || !x || !x->ended_ns || x->status) return;
+    t->failed_scope = x->scope;
+    error_forget(&t->failed_why);
+    error_keep(&t->failed_why, &v->error);
+}
+
 static void apply_to(gw_group *g, sequence *t, const verdict *v) {
     uint64_t next = v->next, before = t->next;
     while (t->later && t->later->v.number < next) drop_first_later(t);
@@ -313,7 +324,8 @@ static void apply_to(gw_group *g, sequence *t, const verdict *v) {
     // has not meant to come.
     bool awaits_next = v->key == GROUP_KEY_OPENING && v->error.status == GW_TIMEOUT;
     bool misses = before < next && !awaits_next;
-    if (ended || misses) end_runs(&g->waiting, t, v, &ended, &told);
+    fail_scope_of(g, t, v);
+    if (ended || misses || t->failed_scope) end_runs(&g->waiting, t, v, &ended, &told);
     t->missed = t->has_dropped = false;
     if (!waits) {
         t->frozen = t->knows = false;

@@ -182,7 +182,9 @@ static void refuse(gw_scope *root, gw_group *g, int rank, int who, const collect
     if (rank == who) spoil(s, &a, how, no_sizes);
     c->calls[form](s, g, &a);
     gw_error e = gw_scope_close(s);
-    bool succeeds = e.status == GW_OK && rank != who && may_succeed(c, rank, who);
+    bool is_late = how == BAD_INTO &&
+                   c->takes & LIST;  // the result does not fit, which is known when it is there
+    bool succeeds = e.status == GW_OK && rank != who && (is_late || may_succeed(c, rank, who));
     if (e.status != GW_INVALID && !succeeds)
         fail_msg("w%d: %s, form %d, refusal %d by w%d: %s", rank, c->name, form, how, who, e.text);
 }
@@ -203,7 +205,8 @@ static void refuse_each(gw_scope *root, int rank, void *context) {
     for (int form = 0; form < 2; form++)
         for (int how = 0; how < REFUSALS; how++) {
             if (needed[how] & ~c->takes) continue;
-            bool is_of_root = how == BAD_ITEMS || (how == BAD_TENSOR && c->takes & ROOT);
+            bool is_of_root =
+                how == BAD_ITEMS || (c->takes & ROOT && (how == BAD_TENSOR || how == BAD_INTO));
             int who = is_of_root ? 0 : (int)((seed / COLLECTIVES + (uint64_t)how) % MEMBERS);
             refuse(root, g, rank, who, c, form, (refusal)how);
             add(root, g, rank, ++step);

@@ -147,6 +147,8 @@ static void check_error(participant *p, int step, const gw_error *e) {
     if (is_ghost(p)) return;
     check_told(w, e->text);
     if (has_mistakes(w) && mistakes_explain(e->status)) return;
+    // Who has called less often is in shutdown while another one still waits.
+    if (has_mistakes(w) && strstr(e->text, "has called gw_rpc_shutdown")) return;
     if (has_losses(w) && losses_explain(w, e)) return;
     fail_msg("w%d, step %d: nothing explains \"%s\" (%d)", p->rank, step, e->text, e->status);
 }
