@@ -235,6 +235,11 @@ const gw_error *gw_scope_error(const gw_scope *s) {
     return scope_error(s);
 }
 
+gw_error *scope_own_error(const gw_scope *s) {
+    bool is_shared = s->error == &last_error || s->error == &no_memory_error;
+    return is_shared ? NULL : s->error;
+}
+
 void scope_fail_with(gw_scope *s, const gw_error *error) {
     check_open(s, "an operation");
     if (s->error) return;
@@ -243,7 +248,8 @@ void scope_fail_with(gw_scope *s, const gw_error *error) {
 }
 
 void scope_explain_error(gw_scope *s, const char *what) {
-    if (s->error && s->error != &last_error) error_prefix(s->error, what);
+    gw_error *own = scope_own_error(s);
+    if (own) error_prefix(own, what);
 }
 
 static void failv(gw_scope *s, gw_status status, const char *format, va_list args) {

@@ -92,6 +92,9 @@ static inline const gw_error *scope_error(const gw_scope *s) {
     return s->error ? s->error : &none;
 }
 
+// The same to write to: NULL if there is none, or one that scopes share which had no memory for theirs.
+gw_error *scope_own_error(const gw_scope *s);
+
 // |s| belongs to a body while that runs. Behind it, an error of a scope that the body has left open is
 // the body's.
 void scope_lend(gw_scope *s);

@@ -305,9 +305,19 @@ static void wait_for_turn(run *r, sequence *t) {
     r->timer.fire = fire;
 }
 
+// Nothing of |t| comes before a call that fails now.
+static bool is_next(const gw_group *g, const sequence *t) {
+    if (t->frozen) return false;
+    list_each(l, &g->waiting) {
+        if (list_entry(l, run, link)->sequence == t) return false;
+    }
+    return true;
+}
+
 enum { FAILURES_MAX = LIMIT_GROUP_COLLECTIVES };  // that wait in a group beside as many calls
 
-// GRP-5. |r| takes the place of the call in its sequence; NULL without memory for it.
+// GRP-5. |r| takes the place of the call in its sequence; NULL without memory for it,
+// which only a call that is not the next needs.
 static void enter_failed_on_loop(gw_group *g, uint64_t key, run *r, const gw_error *error) {
     gw_error ignored;
     if (check_enters(g, &ignored) || series_find_verdict_on_loop(g, key)) return;
@@ -321,6 +331,9 @@ static void enter_failed_on_loop(gw_group *g, uint64_t key, run *r, const gw_err
     } else if (r && take_failed_scope(t, r->called_in, &ignored)) {  // they do not wait for this
     } else if (key_is_final(key)) {
         fail_final_on_loop(g, t, error);
+    } else if (!r && is_next(g, t)) {
+        t->knows = t->frozen = true;
+        group_report_failed_on_loop(g, key, t->next, error);
     } else if (!r || g->waiting_count >= LIMIT_GROUP_COLLECTIVES + FAILURES_MAX) {
         group_break_all_on_loop(g, error);
     } else {
@@ -330,12 +343,15 @@ static void enter_failed_on_loop(gw_group *g, uint64_t key, run *r, const gw_err
     }
 }
 
-// A scope that has failed reports that once in each sequence.
+// A scope that has failed reports that once in each sequence. An error that scopes share cannot say in which: each of its
+// calls is reported.
 static bool is_reported_on_loop(gw_group *g, uint64_t key, gw_scope *s) {
     const sequence *t = group_find_sequence_on_loop(g, key);
-    if (t && sequence_has_told(g, t, s->error)) return true;
+    gw_error *own = scope_own_error(s);
+    if (!own) return false;
+    if (t && sequence_has_told(g, t, own)) return true;
     sequence of_key = { .key = key };
-    sequence_note_report(g, t ? t : &of_key, s->error);
+    sequence_note_report(g, t ? t : &of_key, own);
     return false;
 }
 

@@ -179,21 +179,24 @@ typedef struct lister {
     gw_scope *scope;
     gw_list *list;  // or
     gw_map *map;
+    map listed;  // by handle
 } lister;
 
-// One parameter has one reference, which is one handle.
-static bool is_listed(const lister *l, gw_value v) {
-    for (int i = 0; i < gw_list_count(l->list); i++)
-        if (gw_list_get(l->scope, l->list, i).as.tensor == v.as.tensor) return true;
-    return false;
+// A parameter of several modules is listed once: it, or a reference to it, is one handle.
+static void list_once(lister *l, gw_value v) {
+    uint64_t key = (uintptr_t)v.as.tensor;
+    if (map_find(&l->listed, key)) return;
+    if (map_put(&l->listed, key, v.as.tensor))
+        gw_list_add(l->scope, l->list, v);
+    else
+        scope_fail(l->scope, GW_NO_MEMORY, "no memory for a list of parameters");
 }
 
 static void list_value(lister *l, const module_path *at, gw_value v) {
-    if (l->map) {
+    if (l->map)
         gw_map_put(l->scope, l->map, module_path_text(l->scope, at), v);
-    } else if (!is_listed(l, v)) {
-        gw_list_add(l->scope, l->list, v);
-    }
+    else
+        list_once(l, v);
 }
 
 static bool list_parameters(void *context, const module_path *where, gw_module *m) {
@@ -214,6 +217,7 @@ gw_list *gw_parameters_with(gw_scope *s, gw_module *const *modules, int count) {
     lister l = { .scope = s, .list = gw_list_open(s) };
     for (int i = 0; modules && i < count && module_is_usable(s, "gw_parameters", modules[i]); i++)
         module_each(modules[i], NULL, list_parameters, &l);
+    map_fini(&l.listed);
     return l.list;
 }
 

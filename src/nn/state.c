@@ -182,24 +182,32 @@ static void check(gw_scope *s, const gw_module *m, const state_slots *all, const
 }
 
 // ---- Loading ------------------------------------------------------------------------------------
-static bool is_in(const state_slots *all, const storage *st) {
-    for (int i = 0; i < all->count; i++)
-        if (all->items[i].here && all->items[i].here->storage == st) return true;
-    return false;
+static void note_storages(gw_scope *s, const state_slots *all, map *out) {
+    for (int i = 0; i < all->count && gw_ok(s); i++) {
+        gw_tensor *x = all->items[i].here;
+        if (x && !map_put(out, (uintptr_t)x->storage, x->storage))
+            scope_fail(s, GW_NO_MEMORY, "no memory to load \"%s\"; nothing has changed",
+                       all->items[i].name);
+    }
 }
 
 // Finds the new value of each slot of this worker, in memory that no commit writes to, and makes
 // the slots writable: after this, committing needs no memory.
 static void prepare(gw_scope *s, const state_slots *all, const gw_map *state, gw_tensor **sources) {
+    map written;
+    map_init(&written);
+    note_storages(s, all, &written);
     for (int i = 0; i < all->count && gw_ok(s); i++) {
         const state_slot *slot = &all->items[i];
         gw_value v = slot->here ? gw_map_find(state, slot->name) : gw_none();
         if (v.kind != GW_TENSOR) continue;
-        sources[i] = is_in(all, v.as.tensor->storage) ? gw_clone(s, v.as.tensor) : v.as.tensor;
+        bool is_written = map_find(&written, (uintptr_t)v.as.tensor->storage);
+        sources[i] = is_written ? gw_clone(s, v.as.tensor) : v.as.tensor;
         if (!storage_make_writable(slot->here->storage))
             scope_fail(s, GW_NO_MEMORY, "no memory to load \"%s\"; nothing has changed",
                        slot->name);
     }
+    map_fini(&written);
 }
 
 static void commit(const state_slots *all, gw_tensor *const *sources) {

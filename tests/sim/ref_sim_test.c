@@ -162,10 +162,11 @@ static void fail_to_make(gw_scope *root, int rank, void *context) {
     gw_rpc_sync(s, 2, "ref_first_of", r);
     assert_int_equal(gw_scope_error(s)->status, GW_REMOTE);
     gw_scope_clear(s);
-    r = gw_remote(s, 1, "ref_nothing");
+    r = gw_remote(s, 1, "nothing_of_that_name");
     gw_to_here(s, r);
     expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED,
-           "w1 has no function or class ref_nothing; is its object linked? (gradwire/function.h)");
+           "w1 has no function or class nothing_of_that_name; is its object linked? "
+           "(gradwire/function.h)");
     r = gw_remote(s, "w9", "ref_make", 1);
     assert_true(gw_ok(s));
     gw_to_here(s, r);

@@ -273,11 +273,12 @@ static int64_t bytes_of_pass(gw_scope *root, int rank, bool is_shared_out) {
     gw_barrier(s, gw_group_world(s, .name = "before"));
     int64_t before = (int64_t)gw_rpc_get_stats(s).bytes_sent;
     gw_backward(s, loss);
-    int64_t bytes = (int64_t)gw_rpc_get_stats(s).bytes_sent - before;
     gw_tensor *g = gw_grad_find(s, gw_module_parameter_at(s, m, 0));
     expect_ok(s, "a pass");
     assert_true((g != NULL) == (rank == 0 || !is_shared_out));
+    // a pass may return before its last message to others has left
     gw_barrier(s, gw_group_world(s, .name = "behind"));
+    int64_t bytes = (int64_t)gw_rpc_get_stats(s).bytes_sent - before;
     gw_scope_close_up(s);
     return bytes;
 }
