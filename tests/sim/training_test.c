@@ -55,11 +55,12 @@ static model open_model(gw_scope *s, split where, int rule) {
     gw_seed(s, 7);
     for (int again = 0; again < 2; again++) {
         const int *at = again ? where.at : whole.at;
-        gw_module *parts[] = { open_embedding(s, at[EMBEDDING], rule),
-                               at[LSTM] ? gw_module_remote(s, at[LSTM], "gw.nn.lstm", E, H)
-                                        : gw_nn_lstm(s, E, H),
-                               at[LINEAR] ? gw_module_remote(s, at[LINEAR], "gw.nn.linear", H, V)
-                                          : gw_nn_linear(s, H, V) };
+        gw_module *parts[PARTS];
+        parts[EMBEDDING] = open_embedding(s, at[EMBEDDING], rule);
+        parts[LSTM] =
+            at[LSTM] ? gw_module_remote(s, at[LSTM], "gw.nn.lstm", E, H) : gw_nn_lstm(s, E, H);
+        parts[LINEAR] = at[LINEAR] ? gw_module_remote(s, at[LINEAR], "gw.nn.linear", H, V)
+                                   : gw_nn_linear(s, H, V);
         for (int i = 0; i < PARTS; i++) {
             if (again) gw_module_load_state_dict(s, parts[i], gw_module_state_dict(s, m.parts[i]));
             m.parts[i] = parts[i];

@@ -319,6 +319,11 @@ static void compare_layers(gw_scope *s, int rank, void *context) {
     gw_nn_conv_options conv =
         GW_OPTIONS(gw_nn_conv_options, .kernel = { 3, 2 }, .stride = { 2, 2 });
     gw_pool_options pool = GW_OPTIONS(gw_pool_options, .kernel = { 3, 2 }, .stride = { 2, 2 });
+    // The values are drawn before: the order of what an initializer draws is unspecified.
+    gw_module *embedding = gw_nn_embedding(s, 9, 3);
+    gw_module *lstm = gw_nn_lstm(s, 4, 3);
+    gw_module *gru = gw_nn_gru(s, 4, 3);
+    gw_module *attention = gw_nn_multihead_attention(s, 4, 2);
     const struct {
         gw_module *here, *there;
         gw_tensor *x;
@@ -329,14 +334,13 @@ static void compare_layers(gw_scope *s, int rank, void *context) {
         { gw_nn_adaptive_avg_pool2d(s, 2, 3),
           gw_module_remote(s, 1, "gw.nn.adaptive_avg_pool2d", 2, 3), image },
         { gw_nn_batch_norm2d(s, 4), gw_module_remote(s, 1, "gw.nn.batch_norm2d", 4), image },
-        { gw_nn_embedding(s, 9, 3), gw_module_remote(s, 1, "gw.nn.embedding", 9, 3),
+        { embedding, gw_module_remote(s, 1, "gw.nn.embedding", 9, 3),
           gw_from(s, ((int64_t[]){ 8, 0, 3, 3 }), 2, 2) },
-        { gw_nn_lstm(s, 4, 3), gw_module_remote(s, 1, "gw.nn.lstm", 4, 3), line },
-        { gw_nn_gru(s, 4, 3), gw_module_remote(s, 1, "gw.nn.gru", 4, 3), line },
+        { lstm, gw_module_remote(s, 1, "gw.nn.lstm", 4, 3), line },
+        { gru, gw_module_remote(s, 1, "gw.nn.gru", 4, 3), line },
         { gw_nn_layer_norm(s, 4), gw_module_remote(s, 1, "gw.nn.layer_norm", 4), line },
         { gw_nn_flatten(s), gw_module_remote(s, 1, "gw.nn.flatten"), image },
-        { gw_nn_multihead_attention(s, 4, 2),
-          gw_module_remote(s, 1, "gw.nn.multihead_attention", 4, 2), line },
+        { attention, gw_module_remote(s, 1, "gw.nn.multihead_attention", 4, 2), line },
         { gw_nn_transformer_encoder_layer(s, 4, 2, .feedforward = 8),
           gw_module_remote(s, 1, "gw.nn.transformer_encoder_layer", 4, 2, feedforward), line },
     };

@@ -4,8 +4,9 @@ static void they_have_the_shape_and_dtype_of_another(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_transpose(s, gw_ones(s, GW_F16, 2, 3), 0, 1);
-    gw_tensor *made[] = { gw_zeros_like(s, x), gw_ones_like(s, x),  gw_empty_like(s, x),
-                          gw_rand_like(s, x),  gw_randn_like(s, x), gw_full_like(s, x, 2.5) };
+    gw_tensor *drawn = gw_rand_like(s, x);
+    gw_tensor *made[] = { gw_zeros_like(s, x), gw_ones_like(s, x),     gw_empty_like(s, x), drawn,
+                          gw_randn_like(s, x), gw_full_like(s, x, 2.5) };
     for (int i = 0; i < 6; i++) {
         expect_shape(s, made[i], "3x2");
         assert_int_equal(gw_dtype_of(made[i]), GW_F16);
