@@ -20,7 +20,7 @@ static int pick(draw *d, int count) {
 }
 
 static gw_tensor *pick_tensor(gw_scope *s, draw *d) {
-    gw_dtype dtype = (gw_dtype[]){ GW_F32, GW_F32, GW_I64, GW_BOOL }[pick(d, 4)];
+    gw_dtype dtype = (gw_dtype[]){ GW_F32, GW_F32, GW_I64, GW_BOOL8 }[pick(d, 4)];
     switch (pick(d, 7)) {
     case 0: return gw_ones(s, dtype);
     case 1: return gw_ones(s, dtype, 3);
