@@ -1,7 +1,6 @@
 #include "base/map.h"
 
 #include "base/mem.h"
-#include "base/steps.h"
 
 #include <string.h>
 
@@ -42,10 +41,8 @@ static size_t home_of(const map *m, uint64_t key) {
 // The slot of the key, or the free slot where it would go.
 static map_entry *slot_of(const map *m, uint64_t key, const char *name) {
     size_t i = home_of(m, key);
-    while (m->entries[i].value && !is_key(&m->entries[i], key, name)) {
+    while (m->entries[i].value && !is_key(&m->entries[i], key, name))
         i = (i + 1) & (m->capacity - 1);
-        steps_taken++;
-    }
     return &m->entries[i];
 }
 

@@ -2,7 +2,6 @@
 
 #include "base/map.h"
 #include "base/mem.h"
-#include "base/steps.h"
 
 #include <string.h>
 
@@ -88,7 +87,6 @@ static void leave_hole(scope_handles *a, uint32_t i) {
 // Finds the last |h| from |first| on; false if there is none.
 static bool find(const scope_handles *a, const gw_handle *h, uint32_t first, uint32_t *out) {
     for (uint32_t i = a->count; i-- > first;) {
-        steps_taken++;
         *out = i;
         if (a->items[i] == h) return true;
     }

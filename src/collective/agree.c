@@ -98,10 +98,9 @@ static bool has_something_to_say(const agreements *x) {
 static void end_group(gw_group *g, const decision *d) {
     gw_error error;
     g->is_over = true;
-    error_set(&error, GW_WRONG_STATE, "group \"%s\" was re-formed as generation %u", d->name,
-              d->generation);
+    error_set(&error, GW_WRONG_STATE, "group \"%s\" was re-formed: use the new one", d->name);
     agree_fail_calls_on_loop(g->agreements, &error);
-    error_set(&error, GW_WRONG_STATE, "it was re-formed as generation %u", d->generation);
+    error_set(&error, GW_WRONG_STATE, "it was re-formed: use the new one");
     group_break_on_loop(g, &error);
     group_end_on_loop(g);
 }

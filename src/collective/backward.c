@@ -68,8 +68,21 @@ static uint64_t key_of(const collective_node *n) {
     return key_of_time(n->place, n->times);
 }
 
+// In sentences where calls of the program have their place.
+static const char *const origins[OPERATION_COUNT] = {
+    [OPERATION_ALL_REDUCE] = "backward of all_reduce",
+    [OPERATION_BROADCAST] = "backward of broadcast",
+    [OPERATION_REDUCE] = "backward of reduce",
+    [OPERATION_ALL_GATHER] = "backward of all_gather",
+    [OPERATION_REDUCE_SCATTER] = "backward of reduce_scatter",
+    [OPERATION_GATHER] = "backward of gather",
+    [OPERATION_SCATTER] = "backward of scatter",
+    [OPERATION_ALL_TO_ALL] = "backward of all_to_all",
+};
+
 static gw_collective_options options_of(collective_node *n) {
-    gw_collective_options o = GW_OPTIONS(gw_collective_options, .key = key_of(n));
+    gw_collective_options o =
+        GW_OPTIONS(gw_collective_options, .key = key_of(n), .origin = origins[n->operation]);
     n->times++;
     return o;
 }

@@ -51,11 +51,9 @@ static void put_run(const run *r, sentence *out) {
     char what[SIGNATURE_TEXT_MAX], missing[256];
     signature_text(&r->signature, r->detail, r->origin, what);
     where_name_missing(r, missing, sizeof missing);
-    sentence_put(out,
-                 missing[0] ? "waits in group \"%s\" for %s (collective %llu"
-                            : "is in group \"%s\"%s (collective %llu",
-                 r->group->name, missing, (unsigned long long)r->number);
-    series_put_key(r->group, r->sequence->key, out);
+    sentence_put(out, missing[0] ? "waits in group \"%s\" for %s (" : "is in group \"%s\"%s (",
+                 r->group->name, missing);
+    series_put_collective(r->group, (run_place){ r->sequence->key, r->number }, out);
     sentence_put(out, ", %s)", what);
 }
 

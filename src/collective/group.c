@@ -361,7 +361,7 @@ gw_group *gw_group_blocks_with(gw_scope *s, gw_group *g, int size, gw_group_open
 
 // Its id follows from that of |of|, which is another one in each generation, and from a number that all
 // members know.
-gw_group *group_open_child(gw_scope *s, gw_group *of, uint64_t number) {
+gw_group *group_open_child(gw_scope *s, gw_group *of, uint64_t number, const char *what) {
     gw_worker *workers = mem_alloc((size_t)of->count * sizeof *workers);
     for (int i = 0; workers && i < of->count; i++) workers[i] = worker_of(of, i);
     gw_group_open_options options =
@@ -369,7 +369,7 @@ gw_group *group_open_child(gw_scope *s, gw_group *of, uint64_t number) {
                    .backend = of->backend->name, .any_order = of->any_order);
     gw_group *g = workers ? make_group(of->agent, workers, of->count, options, NULL) : NULL;
     mem_free(workers);
-    if (g) group_name_child(g, of, number);
+    if (g) group_name_child(g, of, number, what);
     return add_group(s, of->agent, g);
 }
 

@@ -160,7 +160,7 @@ struct gw_group {
     int host_size;  // hosts.h
     bool has_name;  // of the program's; else |name| is made of the members
     char name[LIMIT_NAME_BYTES + 1];
-    // What its verdicts call it, and those of no other group that this worker is or was in: group "a" #2.
+    // What its verdicts call it, and often which of that name it is: group "a" (opened 2 times).
     char title[LIMIT_NAME_BYTES + 64];
 
     gw_error broken;  // GW_OK: it is well
@@ -258,8 +258,8 @@ typedef struct opening {
 gw_group *group_open_own(gw_scope *s, gw_scope *keeper, gw_group *of, opening *o);
 // This member has failed with |s| before it could do so: the others hear of that.
 void group_open_own_failed(gw_scope *s, gw_group *of);
-// group.c: the child of that number; and the parent of groups that have no other one.
-gw_group *group_open_child(gw_scope *s, gw_group *of, uint64_t number);
+// group.c: the child of that number, opened by the function |what|; and the parent of groups that have no other one.
+gw_group *group_open_child(gw_scope *s, gw_group *of, uint64_t number, const char *what);
 gw_group *group_open_world(gw_scope *s, agent *a, const gw_worker *workers, int count);
 // The generation that |d| names, of which this worker is a member: broken if another one is lost.
 gw_group *group_open_next(gw_scope *s, agent *a, const decision *d, bool has_name,
@@ -314,8 +314,10 @@ void series_end_on_loop(gw_group *g, uint64_t number);  // nothing more is calle
 // What this member has that all are to have alike: "gw_hook_f16". Nothing without memory.
 void series_note_on_loop(gw_group *g, const char *text);
 void series_put_note(const gw_group *g, uint64_t key, sentence *out);  // ", with gw_hook_f16"
-// " of pass 2", " of key 2"; nothing without a key.
+// " of DDP pass 2", " with .key = 2"; nothing without a key.
 void series_put_key(const gw_group *g, uint64_t key, sentence *out);
+// "collective 7 with .key = 2". Of keys that are hashes, words.
+void series_put_collective(const gw_group *g, run_place at, sentence *out);
 // The verdict about a final key; NULL: there was none.
 const gw_error *series_find_verdict_on_loop(const gw_group *g, uint64_t key);
 bool series_is_over_on_loop(gw_group *g, uint64_t key);  // whether it is one that has ended here

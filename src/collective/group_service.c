@@ -69,11 +69,11 @@ void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_hea
 }
 
 // GRP-16: what comes of a generation that has ended here is answered as by one that has it still.
-static void answer_for_ended(agent *a, int to, uint32_t next, const group_header *h) {
+static void answer_for_ended(agent *a, int to, const group_header *h) {
     gw_error error;
     message *m = agent_message_on_loop(a, KIND_BREAK);
     if (!m) return;
-    error_set(&error, GW_WRONG_STATE, "the group was re-formed as generation %u", next);
+    error_set(&error, GW_WRONG_STATE, "the group was re-formed: use the new one");
     group_header_put(&m->head, &(group_header){ .group = h->group, .list = h->list });
     encode_error(&m->head, &error);
     agree_send_on_loop(a, to, m);
@@ -84,8 +84,7 @@ static void answer_for_closed(agent *a, int from, uint8_t kind, const closed_gro
     bool reports = kind == KIND_REPORT, enters = kind == KIND_ENTER;
     if (was->leader < 0) return;  // it has been broken for all
     if (was->next_generation) {
-        if (enters || reports || kind == KIND_QUERY)
-            answer_for_ended(a, from, was->next_generation, h);
+        if (enters || reports || kind == KIND_QUERY) answer_for_ended(a, from, h);
     } else if (enters || (reports && was->leader == a->rank)) {
         group_refuse_closed_on_loop(a, from, was->leader, h);
     }

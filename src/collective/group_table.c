@@ -38,15 +38,15 @@ static bool is_open(const groups *x, const char *name) {
     return false;
 }
 
-// What is said of it names no other one: it has the title of its parent.
-void group_name_child(gw_group *g, const gw_group *of, uint64_t number) {
-    enum { ROOM_FOR_NUMBER = 24 };
+// "world, of gw_ddp_open": named after its parent's title, and the function.
+void group_name_child(gw_group *g, const gw_group *of, uint64_t number, const char *what) {
+    enum { ROOM_FOR_FUNCTION = 40 };
     g->id = hash_u64(of->id ^ hash_u64(number ^ UINT64_C(0x6368696c64)));
     g->is_own = true;
     size_t size = 0;
     for (const char *at = strchr(of->title, '"'); at && *at; at++)
-        if (*at != '"' && size < sizeof g->name - ROOM_FOR_NUMBER) g->name[size++] = *at;
-    snprintf(g->name + size, sizeof g->name - size, " #%llu", (unsigned long long)number);
+        if (*at != '"' && size < sizeof g->name - ROOM_FOR_FUNCTION) g->name[size++] = *at;
+    snprintf(g->name + size, sizeof g->name - size, ", of %s", what);
 }
 
 // |before|: groups of that name and list that were opened here.
@@ -54,10 +54,12 @@ static void give_title(gw_group *g, uint64_t before) {
     int size = snprintf(g->title, sizeof g->title, "group \"%s\"", g->name);
     char *end = g->title + size;
     size_t left = sizeof g->title - (size_t)size;
-    if (g->generation)
-        snprintf(end, left, " (generation %u)", g->generation);
+    if (g->generation == 1)
+        snprintf(end, left, " (re-formed once)");
+    else if (g->generation)
+        snprintf(end, left, " (re-formed %u times)", g->generation);
     else if (before)
-        snprintf(end, left, " #%llu", (unsigned long long)before + 1);
+        snprintf(end, left, " (opened %llu times)", (unsigned long long)before + 1);
 }
 
 static gw_status draw_id(groups *x, gw_group *g, gw_error *error) {

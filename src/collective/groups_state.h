@@ -40,7 +40,8 @@ typedef struct groups {
 
 groups *groups_of(const agent *a);
 void knock_free(groups *x);
-void group_name_child(gw_group *g, const gw_group *of, uint64_t number);  // and gives it its id
+// |what|: the function that opens it. Gives it its id, too.
+void group_name_child(gw_group *g, const gw_group *of, uint64_t number, const char *what);
 void openings_close(agent *a);
 // What comes for it later is answered as by one that has closed it, or in whose generation it has ended.
 void groups_remember_closed_on_loop(const agent *a, closed_group was);

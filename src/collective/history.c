@@ -89,8 +89,7 @@ static void put_record(const gw_group *g, const history_record *x, sentence *out
     int64_t now_ns = env_now_ns(g->agent->env);
     const run *r = x->ended_ns ? NULL : group_find_run_on_loop(g, x->key, x->number);
     signature_text(&x->signature, r ? r->detail : NULL, x->origin, what);
-    sentence_put(out, "collective %llu", (unsigned long long)x->number);
-    series_put_key(g, x->key, out);
+    series_put_collective(g, (run_place){ x->key, x->number }, out);
     sentence_put(out, ": %s: ", what);
     if (!x->ended_ns) {
         if (r) where_name_missing(r, missing, sizeof missing);
@@ -146,12 +145,14 @@ static void put_alike(const gw_group *g, uint64_t i, uint64_t n, sentence *out) 
     char what[SIGNATURE_TEXT_MAX];
     signature_text(&first->signature, NULL, first->origin, what);
     bool is_series = first->key != last->key;
-    sentence_put(out, is_series ? "collective %llu" : "collectives %llu",
-                 (unsigned long long)first->number);
-    if (!is_series) sentence_put(out, " to %llu", (unsigned long long)last->number);
-    series_put_key(g, first->key, out);
-    if (is_series)
+    if (is_series) {
+        series_put_collective(g, (run_place){ first->key, first->number }, out);
         sentence_put(out, " to %llu", (unsigned long long)(last->key - GROUP_KEY_SERIES));
+    } else {
+        sentence_put(out, "collectives %llu to %llu", (unsigned long long)first->number,
+                     (unsigned long long)last->number);
+        series_put_key(g, first->key, out);
+    }
     sentence_put(out, ": %s: %llu done, each in ", what, (unsigned long long)n);
     sentence_put_time(out, shortest_ns);
     sentence_put(out, " to ");

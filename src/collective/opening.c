@@ -169,7 +169,7 @@ gw_group *group_open_own(gw_scope *s, gw_scope *keeper, gw_group *of, opening *o
     gw_group *parent = of ? of : world_of(t), *g = &group_poison;
     gw_list *all = gw_ok(t) ? gather(t, parent, o, &number) : NULL;
     gw_list *told = all ? compare(t, parent, all) : NULL;
-    if (gw_ok(t)) g = group_open_child(keeper, parent, number);
+    if (gw_ok(t)) g = group_open_child(keeper, parent, number, o->function);
     if (gw_ok(t) && !gw_ok(keeper)) {
         scope_fail_with(t, scope_error(keeper));
         gw_scope_clear(keeper);

@@ -74,15 +74,17 @@ static bool is_given_rows(const gw_tensor *x) {
 
 enum { DETAIL_ENOUGH = 120 };
 
-// "sizes 1+2+1"; of many the first ones, and what tells the others apart.
+// "sizes 1+2+1"; of many the first ones and the last one, and what they are together.
 static void put_sizes(char *out, const int64_t *sizes, int count) {
     sentence t = { out, 0, SIGNATURE_DETAIL_MAX };
-    int i = 0;
-    for (; i < count && t.at < DETAIL_ENOUGH; i++)
-        sentence_put(&t, "%s%lld", i ? "+" : "sizes ", (long long)sizes[i]);
-    if (i < count)
-        sentence_put(&t, "+... (%08x)",
-                     (unsigned)hash_bytes(sizes + i, (size_t)(count - i) * sizeof *sizes));
+    int said = 0;
+    for (; said < count && t.at < DETAIL_ENOUGH; said++)
+        sentence_put(&t, "%s%lld", said ? "+" : "sizes ", (long long)sizes[said]);
+    uint64_t sum = 0;
+    for (int i = 0; i < count; i++) sum += (uint64_t)sizes[i];
+    if (said < count)
+        sentence_put(&t, "+...+%lld: %d sizes, %llu together", (long long)sizes[count - 1], count,
+                     (unsigned long long)sum);
 }
 
 static gw_future *reduce(gw_scope *s, gw_group *g, const char *what, operation o, gw_tensor *x,

@@ -18,7 +18,16 @@ void series_put_key(const gw_group *g, uint64_t key, sentence *out) {
     else if (key == GROUP_KEY_OPENING)
         sentence_put(out, "%s", GROUP_OPENINGS);
     else if (key)
-        sentence_put(out, " of key %llu", (unsigned long long)key);
+        sentence_put(out, " with .key = %llu", (unsigned long long)key);
+}
+
+void series_put_collective(const gw_group *g, run_place at, sentence *out) {
+    if (key_is_once(at.key)) {
+        sentence_put(out, "a collective of a backward pass");
+        return;
+    }
+    sentence_put(out, "collective %llu", (unsigned long long)at.number);
+    series_put_key(g, at.key, out);
 }
 
 void series_note_on_loop(gw_group *g, const char *text) {

@@ -54,17 +54,20 @@ static uint64_t hash_shapes(const several *m, int dtype) {
 
 enum { DETAIL_ENOUGH = 120 };
 
-// "tensors 2x3, 4", of |dtype|; of many the first ones, and what tells the others apart.
+// "tensors 2x3, 4", of |dtype|; of many the first ones and the last one, and how many there are.
 static const char *put_shapes(char *out, const several *m, int dtype) {
     sentence t = { out, 0, SIGNATURE_DETAIL_MAX };
     int said = 0, found = 0;
+    const gw_tensor *last = NULL;
     for (int i = 0; i < m->count; i++) {
         const gw_tensor *x = m->xs[i];
-        if (x->dtype != dtype || (++found && t.at >= DETAIL_ENOUGH)) continue;
+        if (x->dtype != dtype) continue;
+        last = x;
+        found++;
+        if (t.at >= DETAIL_ENOUGH) continue;
         sentence_put(&t, "%s%s", said++ ? ", " : "tensors ", shape_text(x).text);
     }
-    if (said < found)
-        sentence_put(&t, ", ... (%d, %08x)", found, (unsigned)(hash_shapes(m, dtype) >> 2));
+    if (said < found) sentence_put(&t, ", ..., %s: %d tensors", shape_text(last).text, found);
     return out;
 }
 

@@ -4,6 +4,9 @@
 
 #include <stdlib.h>
 
+#undef GW_ORIGIN
+#define GW_ORIGIN "gw_group_split"  // of what is called here, in errors
+
 // ---- Groups by color ----------------------------------------------------------------------------
 
 typedef struct choice {

@@ -406,10 +406,11 @@ static void send_answer(gw_group *g, uint64_t key, uint64_t number) {
 
 // ---- The leader ---------------------------------------------------------------------------------
 
-// "w0, w2 do all_reduce sum f32 10 (train.c:40); w1 does broadcast f32 10 from 0 (train.c:52)".
-static void put_doings(const gw_group *g, sentence *out) {
+// "w0, w2 do all_reduce sum f32 10 (train.c:40); w1 does broadcast f32 10 from 0 (train.c:52)". What is cut short may
+// be the same: then it is said what is not.
+static void put_doings(const gw_group *g, uint64_t key, sentence *out) {
     const testimony *all = g->testimonies;
-    bool any = false;
+    int said = 0;
     for (int i = 0; i < g->count; i++) {
         bool seen = all[i].attendance == NOT_COME || !all[i].text[0];
         for (int j = 0; j < i && !seen; j++) seen = strcmp(all[j].text, all[i].text) == 0;
@@ -417,12 +418,15 @@ static void put_doings(const gw_group *g, sentence *out) {
         int count = 0;
         for (int j = i; j < g->count; j++) {
             if (all[j].attendance == NOT_COME || strcmp(all[j].text, all[i].text) != 0) continue;
-            sentence_put(out, "%s%s", count ? ", " : any ? "; " : "", group_member_name(g, j));
+            sentence_put(out, "%s%s", count ? ", " : said ? "; " : "", group_member_name(g, j));
             count++;
         }
         sentence_put(out, count > 1 ? " do %s" : " does %s", all[i].text);
-        any = true;
+        said++;
     }
+    if (said == 1)
+        sentence_put(out, key_is_series(key) ? ", with gradients laid out differently"
+                                             : ", of different sizes");
 }
 
 // "; w3 has not come: w3 computes (its collective 40 ended 61 s ago)".
@@ -450,13 +454,13 @@ static void compose(const gw_group *g, const report *x, gw_error *out) {
     *out = x->error;
     out->outcome = GW_OUTCOME_NONE;
     sentence t = { out->text, 0, sizeof out->text };
-    sentence_put(&t, "%s: collective %llu", g->title, (unsigned long long)x->number);
-    series_put_key(g, x->key, &t);
+    sentence_put(&t, "%s: ", g->title);
+    series_put_collective(g, (run_place){ x->key, x->number }, &t);
     sentence_put(&t, ": ");
     bool differs = is_difference(x);
     bool is_late = x->error.status == GW_TIMEOUT && x->cause != REPORT_BEFORE;
     if (differs)
-        put_doings(g, &t);
+        put_doings(g, x->key, &t);
     else
         sentence_put(&t, "%s", x->error.text);
     if (differs || is_late) put_missing(g, &t);

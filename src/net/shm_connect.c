@@ -261,8 +261,7 @@ static gw_status shm_listen(env *e, const char *text, void (*accepted)(void *use
     socklen_t size = socket_name(&a, &name);
     if (bind(fd, (struct sockaddr *)&name, size)) {
         status = errno == EADDRINUSE
-                     ? error_set(error, GW_ADDRESS_IN_USE, "name %016llx is in use (%s)",
-                                 (unsigned long long)a.name, text)
+                     ? error_set(error, GW_ADDRESS_IN_USE, "%s is in use", text)
                      : error_set(error, GW_SYSTEM, "%s: bind: %s", text, strerror(errno));
         close(fd);
         return status;

@@ -2,7 +2,6 @@
 
 #include "base/mem.h"
 #include "base/nearest.h"
-#include "base/steps.h"
 #include "tensor/tensor.h"
 #include <gradwire/autograd.h>
 
@@ -153,7 +152,6 @@ module_part *module_find_part(const module_parts *parts, const char *name, size_
     }
     for (int i = 0; i < parts->count; i++) {
         module_part *p = &parts->items[i];
-        steps_taken++;
         if (strncmp(p->name, name, size) == 0 && !p->name[size]) return p;
     }
     return NULL;
@@ -173,7 +171,6 @@ static bool note_place(module_parts *parts, const char *name) {
 }
 
 static bool contains(const gw_module *m, const gw_module *part) {
-    steps_taken++;
     if (m == part) return true;
     for (int i = 0; part->depth && i < m->children.count; i++)
         if (contains(m->children.items[i].is.child, part)) return true;
@@ -182,7 +179,6 @@ static bool contains(const gw_module *m, const gw_module *part) {
 
 static int height_of(const gw_module *m) {
     int height = 0;
-    steps_taken++;
     for (int i = 0; i < m->children.count; i++) {
         int below = height_of(m->children.items[i].is.child);
         if (height < below) height = below;

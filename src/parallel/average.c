@@ -8,6 +8,9 @@
 #include <gradwire/ops.h>
 #include <gradwire/parallel.h>
 
+#undef GW_ORIGIN
+#define GW_ORIGIN "gw_average_parameters"  // of what is called here, in errors
+
 void gw_average_parameters(gw_scope *s, gw_group *g, gw_list *params) {
     int count = params ? gw_list_count(params) : 0;
     gw_scope *t = gw_scope_open(s);

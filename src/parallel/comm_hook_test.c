@@ -123,7 +123,7 @@ static void step_with_others(gw_scope *root, int rank, void *context) {
     gw_backward(s, given_loss(s, &m, &numbers));
     if (!strstr(gw_scope_error(s)->text, "(comm_hook_test.c:"))
         fail_msg("%s", gw_scope_error(s)->text);
-    expect_both(s, j, "of pass 1: ");
+    expect_both(s, j, "of DDP pass 1: ");
     gw_scope_close_up(s);
     // The replicas go on in a group of their own: members say what they have before that is made.
     gw_ddp_reform(root, d, NULL, gw_group_world(root));

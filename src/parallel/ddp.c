@@ -167,7 +167,7 @@ static bool take_group(gw_scope *s, gw_ddp *d) {
         return false;
     }
     d->group = g;
-    g->series_name = "pass";
+    g->series_name = "DDP pass";
     hook_note(d);
     d->stats.backend = g->backend->name;
     d->stats.world_size = gw_group_size(g);

@@ -1,6 +1,7 @@
 // The functions of gradwire/join.h: opening and closing one, and what it takes.
 #include "parallel/join.h"
 
+#include "base/map.h"
 #include "base/mem.h"
 #include "base/value.h"
 #include "collective/group.h"
@@ -45,14 +46,18 @@ static bool check_part(gw_scope *s, const gw_joinable *p, int i) {
 }
 
 static void check_once(gw_scope *s, const gw_joinable *parts, int count) {
-    for (int i = 0; i < count; i++)
-        for (int k = 0; k < i && gw_ok(s); k++) {
-            bool same = (parts[i].ddp && parts[i].ddp == parts[k].ddp) ||
-                        (parts[i].optimizer && parts[i].optimizer == parts[k].optimizer);
-            if (same)
-                scope_fail(s, GW_DUPLICATE, "gw_join_open: joinables %d and %d are one %s", k, i,
-                           parts[i].ddp ? "gw_ddp" : "optimizer");
-        }
+    map seen;  // by its address, the number of the joinable behind it
+    map_init(&seen);
+    for (int i = 0; gw_ok(s) && i < count; i++) {
+        const void *is = parts[i].ddp ? (const void *)parts[i].ddp : parts[i].optimizer;
+        intptr_t before = is ? (intptr_t)map_find(&seen, (uintptr_t)is) : 0;
+        if (before)
+            scope_fail(s, GW_DUPLICATE, "gw_join_open: joinables %d and %d are one %s",
+                       (int)before - 1, i, parts[i].ddp ? "gw_ddp" : "optimizer");
+        else if (is && !map_put(&seen, (uintptr_t)is, (void *)((intptr_t)i + 1)))
+            scope_fail(s, GW_NO_MEMORY, "gw_join_open: no memory for %d joinables", count);
+    }
+    map_fini(&seen);
 }
 
 static gw_group *group_of_part(const gw_joinable *p) {

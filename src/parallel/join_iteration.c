@@ -7,7 +7,8 @@
 
 #include <string.h>
 
-#define ORIGIN "gw_join"
+#undef GW_ORIGIN
+#define GW_ORIGIN "gw_join"  // of what is called here, in errors
 
 // What a member says of itself: UNEVEN-1.
 enum { ACTIVE = 1, SYNCHRONISED = 2, STOPS = 4 };
@@ -80,7 +81,7 @@ static int meet(gw_scope *s, gw_join *j, uint8_t own) {
         all[gw_group_rank(j->group)] = own;
     }
     gw_tensor *mine = all ? gw_from_with(t, GW_U8, all, (gw_shape){ 1, &members }) : NULL;
-    gw_tensor *met = gw_all_reduce(t, j->group, mine, GW_BOR, .origin = ORIGIN);
+    gw_tensor *met = gw_all_reduce(t, j->group, mine, GW_BOR);
     census c = { 0 };
     if (gw_ok(t)) c = count(gw_data(met), (int)members);
     bool told = gw_ok(t) && !check_census(t, j, &c);
@@ -164,7 +165,7 @@ static void await_all(gw_scope *s, gw_join *j) {
     gw_scope *t = gw_scope_open(s);
     int64_t members = j->at.members;
     gw_tensor *bytes = gw_zeros_with(t, GW_U8, (gw_shape){ 1, &members });
-    gw_all_to_all(t, j->group, bytes, .origin = ORIGIN);
+    gw_all_to_all(t, j->group, bytes);
     gw_scope_close_up(t);
 }
 
@@ -204,7 +205,7 @@ void join_shadow_others(gw_scope *s, gw_join *j) {
     }
     if (gw_ok(s)) await_all(s, j);
     answers_end(j->agent, list);
-    gw_barrier(s, j->group, .origin = ORIGIN);  // behind which the others may call what is theirs
+    gw_barrier(s, j->group);  // behind which the others may call what is theirs
     if (gw_ok(s)) finish(s, j);
     if (gw_ok(s)) j->is_over = true;
 }

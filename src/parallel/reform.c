@@ -5,6 +5,9 @@
 #include "parallel/ddp.h"
 #include "parallel/shard.h"
 
+#undef GW_ORIGIN
+#define GW_ORIGIN "gw_ddp_reform"  // of what is called here, in errors
+
 typedef struct place {
     int64_t steps, passes;
     int64_t of_hooks;  // passes that hooks count
@@ -62,7 +65,7 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g, place own) {
     }
     env_enter(d->agent->env);
     d->group = g;
-    g->series_name = "pass";
+    g->series_name = "DDP pass";
     series_note_on_loop(g, d->hook_text);
     d->stats.backend = g->backend->name;
     d->stats.timed_pass = 0;
@@ -96,8 +99,8 @@ typedef struct gift {
 
 static gw_map *receive_map(gw_scope *s, gw_ddp *d, gw_map *own, int root) {
     gw_value mine = own && gw_ok(s) ? gw_value_of(own) : gw_none();
-    gw_value given =
-        gw_broadcast_value_with(s, d->group, mine, root, GW_OPTIONS(gw_collective_options));
+    gw_value given = gw_broadcast_value_with(
+        s, d->group, mine, root, GW_OPTIONS(gw_collective_options, .origin = GW_ORIGIN));
     return gw_ok(s) ? gw_map_of(s, given) : NULL;
 }
 

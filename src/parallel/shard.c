@@ -11,6 +11,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#undef GW_ORIGIN
+#define GW_ORIGIN "gw_optimizer_shard"  // of what is called here, in errors
+
 // ---- Whole parameters ---------------------------------------------------------------------------
 
 typedef struct candidate {

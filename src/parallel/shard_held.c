@@ -9,6 +9,9 @@
 
 #include <string.h>
 
+#undef GW_ORIGIN
+#define GW_ORIGIN "gw_optimizer_reform"  // of what is called here, in errors
+
 // ---- What a member has --------------------------------------------------------------------------
 
 void held_forget(held_states *all) {

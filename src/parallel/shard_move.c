@@ -6,6 +6,9 @@
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
 
+#undef GW_ORIGIN
+#define GW_ORIGIN "gw_optimizer_reform"  // of what is called here, in errors
+
 typedef struct move {
     const gw_optimizer *o;
     const shard *next;

@@ -9,6 +9,9 @@
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
 
+#undef GW_ORIGIN
+#define GW_ORIGIN "gw_optimizer_reform"  // of what is called here, in errors
+
 // What goes around at once.
 enum { ROUND_BYTES = 25 << 20 };
 
@@ -132,8 +135,9 @@ static void read_groups(gw_scope *s, const gw_optimizer *o, gw_group *g, int roo
     gw_map *own = gw_map_open(s);
     bool leads = gw_group_rank(g) == root;
     if (leads) state_write_groups(s, o, own);
-    gw_value given = gw_broadcast_value_with(s, g, leads ? gw_value_of(own) : gw_none(), root,
-                                             GW_OPTIONS(gw_collective_options));
+    gw_value given =
+        gw_broadcast_value_with(s, g, leads ? gw_value_of(own) : gw_none(), root,
+                                GW_OPTIONS(gw_collective_options, .origin = GW_ORIGIN));
     if (gw_ok(s)) state_read_groups(s, o, "gw_optimizer_reform", gw_map_of(s, given), out);
 }
 

@@ -8,6 +8,9 @@
 #include "tensor/rows.h"
 #include <gradwire/ops.h>
 
+#undef GW_ORIGIN
+#define GW_ORIGIN "gw_optimizer_step"  // of what is called here, in errors
+
 // All members have opened the same models, and so know the same of their parameters.
 bool shard_is_table(const gw_optimizer *o, const shard *x, const piece *at) {
     int leaf;

@@ -10,6 +10,9 @@
 
 #include <stdlib.h>
 
+#undef GW_ORIGIN
+#define GW_ORIGIN "state of a sharded optimizer"  // of what is called here, in errors
+
 // ---- Writing ------------------------------------------------------------------------------------
 
 static gw_map *own_part(gw_scope *s, const gw_optimizer *o) {

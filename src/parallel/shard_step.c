@@ -10,6 +10,9 @@
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
 
+#undef GW_ORIGIN
+#define GW_ORIGIN "gw_optimizer_step"  // of what is called here, in errors
+
 // What goes around at once, so that it need not all be there beside the new values.
 enum { ROUND_BYTES = 25 << 20 };
 

@@ -7,6 +7,9 @@
 #include <gradwire/ops.h>
 #include <gradwire/parallel.h>
 
+#undef GW_ORIGIN
+#define GW_ORIGIN "sync batch norm"  // of what is called here, in errors
+
 // In the shape of a feature's numbers beside x: 1 C 1 ...
 static gw_tensor *beside(gw_scope *s, const gw_tensor *x, gw_tensor *features) {
     int64_t sizes[GW_DIMS_MAX];

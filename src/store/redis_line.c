@@ -42,9 +42,10 @@ gw_status redis_place_of(const char *url, redis_place *out, gw_error *error) {
     }
     if (colon && !parse_number(colon + 1, 65535, &out->port)) return wrong_place(url, error);
     if (colon && !is_v6) *colon = '\0';
-    if (!*host || strlen(host) >= sizeof out->host || (!is_v6 && strchr(host, ':')))
+    size_t host_size = strlen(host);
+    if (!host_size || host_size >= sizeof out->host || (!is_v6 && strchr(host, ':')))
         return wrong_place(url, error);
-    snprintf(out->host, sizeof out->host, "%s", host);
+    memcpy(out->host, host, host_size + 1);
     return GW_OK;
 }
 

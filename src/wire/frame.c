@@ -110,8 +110,7 @@ gw_status frame_decode(const uint8_t in[FRAME_HEADER_BYTES], frame *out, gw_erro
     uint64_t words[WORDS];
     memcpy(words, in, sizeof words);
     if ((uint16_t)words[0] != FRAME_MAGIC)
-        return error_set(error, GW_DISCONNECTED, "frame: damaged, it begins with 0x%04x",
-                         (uint16_t)words[0]);
+        return error_set(error, GW_DISCONNECTED, "frame: damaged, it does not begin as frames do");
     if (check_of(words) != words[WORDS - 1] >> 32)
         return error_set(error, GW_DISCONNECTED, "frame: damaged, its check is wrong");
     if ((words[0] >> 24 & 0xff) > 1 || (words[3] >> 8 & 0xff) > 1)

@@ -40,13 +40,18 @@ static gw_module *module_of(gw_scope *s, int count) {
 static void register_parameters(gw_scope *s, int count) {
     gw_module *m = module_of(s, count);
     for (int i = 0; i < count; i++) gw_module_parameter_get(s, m, name_of(s, i));
+    for (int i = 0; i < count; i++) gw_module_parameter_find(m, name_of(s, i));
 }
 
 static void register_modules(gw_scope *s, int count) {
     gw_module *m = gw_module_open(s, "many", identity, NULL);
-    for (int i = 0; i < count; i++) gw_module_register_module(s, m, name_of(s, i), gw_nn_relu(s));
+    for (int i = 0; i < count; i++) {
+        gw_module *child = i % 2 ? gw_nn_relu(s) : module_of(s, 1);
+        gw_module_register_module(s, m, name_of(s, i), child);
+    }
     for (int i = 0; i < count; i++) gw_module_child(s, m, name_of(s, i));
     gw_module_eval(s, m);
+    gw_module_load_state_dict(s, m, gw_module_state_dict(s, m));
 }
 
 static void list_parameters(gw_scope *s, int count) {
@@ -137,6 +142,19 @@ static void keep_the_last(gw_scope *s, int count) {
     for (int i = 0; i < count; i++) gw_set(s, &last, gw_zeros(s, GW_F32, 3));
 }
 
+// A window that moves on, beside many that stay.
+static void move_a_window(gw_scope *s, int count) {
+    gw_tensor *window[100] = { NULL };
+    for (int i = 0; i < count; i++) gw_ones(s, GW_F32);
+    for (int i = 0; i < count; i++) gw_set(s, &window[i % 100], gw_ones(s, GW_F32));
+}
+
+static void keep_one_handle_often(gw_scope *s, int count) {
+    gw_tensor *x = gw_ones(s, GW_F32), *y = gw_ones(s, GW_F32);
+    for (int i = 0; i < count; i++) gw_keep(s, i % 2 ? x : y);
+    for (int i = 0; i < count; i++) gw_drop(s, i % 3 ? x : y);
+}
+
 static void keep_what_inner_scopes_made(gw_scope *s, int count) {
     for (int i = 0; i < count; i++) {
         gw_scope *t = gw_scope_open(s);
@@ -156,6 +174,44 @@ static void fill_lists_and_maps(gw_scope *s, int count) {
         gw_list_get(s, list, i);
         gw_map_get(s, map, name_of(s, i));
         gw_map_put(s, map, name_of(s, i), i + 1);
+    }
+}
+
+// Lists that are in others are looked through for what is put into them.
+static void put_lists_into_lists(gw_scope *s, int count) {
+    gw_list *list = gw_list_open(s), *holder = gw_list_open(s);
+    gw_list_add(s, holder, list);
+    for (int i = 0; i < count; i++) {
+        gw_list *inner = gw_list_open(s);
+        gw_list_add(s, list, inner);
+        if (i % 2) list = inner;
+    }
+}
+
+// Each is in the next one twice: there are 2^count ways to the innermost.
+static void put_lists_twice_into_lists(gw_scope *s, int count) {
+    gw_list *list = gw_list_open(s);
+    for (int i = 0; i < count / 32; i++) {
+        gw_list *outer = gw_list_open(s);
+        gw_list_add(s, outer, list);
+        gw_list_add(s, outer, list);
+        list = outer;
+    }
+    gw_list *holder = gw_list_open(s), *other = gw_list_open(s);
+    gw_list_add(s, other, holder);
+    gw_list_add(s, holder, list);
+}
+
+static gw_value answer(gw_scope *s, const gw_args *a) {
+    (void)s, (void)a;
+    return gw_none();
+}
+
+static void register_functions(gw_scope *s, int count) {
+    gw_registry *r = gw_registry_open(s);
+    for (int i = 0; i < count; i++) {
+        gw_registry_add_function(s, r, name_of(s, i), GW_INLINE, "int, tensor?", answer);
+        gw_registry_allow(s, r, name_of(s, i), "trainer%d");
     }
 }
 
@@ -252,6 +308,17 @@ static void open_groups(gw_scope *s, int count) {
     for (int i = 0; i < count; i++) gw_barrier(s, gw_group_open(s, &self, 1));
 }
 
+static void join_many(gw_scope *s, int count) {
+    gw_worker self = gw_rpc_self(s);
+    gw_group *g = gw_group_open(s, &self, 1);
+    gw_joinable *parts = gw_alloc(s, (size_t)(count + 1) * sizeof *parts);
+    gw_module *m = module_of(s, 1);
+    for (int i = 0; parts && i < count; i++)
+        parts[i] = (gw_joinable){ .optimizer = gw_sgd(s, gw_parameters(s, m), .lr = 0.1) };
+    if (parts) parts[count] = (gw_joinable){ .group = g };
+    gw_join_close(s, gw_join_open(s, parts, count + 1));
+}
+
 static void open_deadlines(gw_scope *s, int count) {
     for (int i = 0; i < count; i++) {
         gw_scope *t = gw_scope_open(s);
@@ -284,8 +351,13 @@ static const subject alone[] = {
     { "handles dropped in reverse", drop_handles_in_reverse },
     { "handles dropped in any order", drop_handles_in_any_order },
     { "handles in one slot", keep_the_last },
+    { "handles of a window", move_a_window },
+    { "one handle kept often", keep_one_handle_often },
     { "handles kept outside", keep_what_inner_scopes_made },
     { "elements of lists and maps", fill_lists_and_maps },
+    { "lists in lists", put_lists_into_lists },
+    { "lists twice in lists", put_lists_twice_into_lists },
+    { "functions", register_functions },
     { "texts", format_texts },
 };
 
@@ -300,6 +372,7 @@ static const subject in_job[] = {
     { "names", name_references },
     { "watches", open_watches },
     { "groups", open_groups },
+    { "joinables", join_many },
     { "deadlines", open_deadlines },
     { "calls of a backward pass", backward_through_calls },
 };

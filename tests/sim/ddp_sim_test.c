@@ -358,7 +358,7 @@ static void stay_away(gw_scope *root, int rank, void *context) {
             expect_mean(s, &l);
         else if (gw_scope_error(s)->status != GW_TIMEOUT ||
                  !(now.seed > SURE ||
-                   (strstr(gw_scope_error(s)->text, "w2 is at pass 1, 1 behind") &&
+                   (strstr(gw_scope_error(s)->text, "w2 is at DDP pass 1, 1 behind") &&
                     strstr(gw_scope_error(s)->text, "(ddp_sim_test.c:"))))
             fail_msg("%d: %s", rank, gw_scope_error(s)->text);
         gw_scope_clear(s);

@@ -458,13 +458,13 @@ static void differ(gw_scope *s, int rank, void *context) {
     expect_written("w1 does all_gather f32 3 (group_where_sim_test.c:");
     expect_written("; the last collectives of group \"world\" on w0:\n"
                    "    collective 1: all_reduce sum f32 3 (group_where_sim_test.c:");
-    expect_written("    collective 2 of key 7: barrier (group_where_sim_test.c:");
+    expect_written("    collective 2 with .key = 7: barrier (group_where_sim_test.c:");
     expect_written("    collective 2: all_reduce sum f32 2x2 (group_where_sim_test.c:");
     expect_written("): under way for ");
     // Once for a failure, by one member, and what has ended once.
     assert_int_equal(count_written("the last collectives"), 2);
     assert_int_equal(count_written("    collective 1: "), 1);
-    assert_int_equal(count_written("    collective 2 of key 7: "), 1);
+    assert_int_equal(count_written("    collective 2 with .key = 7: "), 1);
     assert_int_equal(count_written("    collective 2: "), 2);  // under way, and failed later
     expect_written("): failed (mismatch) after ");
 }
@@ -521,7 +521,7 @@ static void fail_in_a_pass(gw_scope *s, int rank, void *context) {
     gw_backward(step, gw_sum(step, gw_module_call(step, model, gw_ones(step, GW_F32, 1, 2))));
     assert_int_equal(gw_scope_close(step).status, GW_INVALID);
     gw_barrier(s, g);
-    if (rank == 0) expect_written("    collective 1 of pass 1 to 20: all_reduce avg f32 8");
+    if (rank == 0) expect_written("    collective 1 of DDP pass 1 to 20: all_reduce avg f32 8");
 }
 
 static void so_is_what_passes_have_reduced(void **state) {

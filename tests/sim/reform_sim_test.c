@@ -282,8 +282,8 @@ static void take_an_error_along(gw_scope *s, int rank, void *context) {
         for (int k = 0; k < 3; k++) {  // so that its numbers are further on
             gw_all_reduce(s, other, gw_ones(s, GW_F32, rank == 1 ? 2 : 3), GW_SUM);
             expect(s, GW_MISMATCH,
-                   i ? "group \"world\" (generation 1): collective"
-                     : "group \"world\" #2: collective");
+                   i ? "group \"world\" (re-formed once): collective"
+                     : "group \"world\" (opened 2 times): collective");
         }
         gw_barrier(rank == 2 ? t : s, other);
         if (rank != 2) expect(s, GW_MISMATCH, "w2: group \"world\": collective 1: ");
@@ -339,7 +339,7 @@ static void reform_without(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_group_generation(third), 2);
     expect_sum(s, third);
     gw_barrier(s, next);
-    expect(s, GW_WRONG_STATE, "group \"world\": it was re-formed as generation 2");
+    expect(s, GW_WRONG_STATE, "group \"world\": it was re-formed: use the new one");
 }
 
 static void survivors_go_on_as_the_next_generation(void **state) {

@@ -156,7 +156,7 @@ static void expect_late_to_end(participant *p) {
     if (late) gw_wait(s, late);
     gw_error e = gw_scope_close(s);
     if (!late || is_ghost(p->root)) return;
-    bool is_over = e.status == GW_WRONG_STATE && strstr(e.text, "was re-formed as generation");
+    bool is_over = e.status == GW_WRONG_STATE && strstr(e.text, "was re-formed");
     if (!is_over && !is_explained(p->walk, &e))
         fail_msg("w%d, step %d: nothing explains \"%s\" (%d)", p->rank, p->step, e.text, e.status);
 }

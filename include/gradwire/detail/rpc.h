@@ -4,11 +4,11 @@
 
 #include <gradwire/rpc.h>
 
-// The place in the program where it stands, "src/train.c:12".
+#ifndef GW_ORIGIN  // the place in the program where it stands, "src/train.c:12"; NULL in the library
 #define GW_ORIGIN GW_ORIGIN_OF(__FILE__, __LINE__)
+#endif
 #define GW_ORIGIN_OF(file, line) GW_ORIGIN_TEXT(file, line)
 #define GW_ORIGIN_TEXT(file, line) file ":" #line
-
 #define gw_rpc_worker(s, to) gw_rpc_worker_with((s), gw_to(to))
 #define gw_rpc_all_gather(s, workers, count, x)                                                    \
     gw_rpc_all_gather_with((s), (workers), (count), gw_value_of(x))

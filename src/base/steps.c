@@ -1,3 +1,0 @@
-#include "base/steps.h"
-
-_Thread_local uint64_t steps_taken;
