@@ -20,6 +20,10 @@
 
 enum { NOT_LEARNED = 3 };
 
+// The trainers that run: the ends of their processes, and their numbers.
+static gw_future *ends[WORKERS_MAX];
+static int numbers[WORKERS_MAX], running;
+
 static void start_trainer(gw_scope *root, board *b, const char *url) {
     if (b->started == WORKERS_MAX) {
         gw_fail(root, GW_LIMIT, "%d trainers have been started: too many are lost", b->started);
@@ -28,20 +32,16 @@ static void start_trainer(gw_scope *root, board *b, const char *url) {
     const options *o = b->o;
     int number = ++b->started;
     const char *name = gw_format(root, "worker%d", number);
-    const char *const arguments[] = { "--join",
-                                      url,
-                                      "--number",
-                                      name + strlen("worker"),
-                                      "--world-size",
-                                      gw_format(root, "%d", (int)o->world_size),
-                                      "--epochs",
-                                      gw_format(root, "%d", (int)o->epochs),
-                                      "--patience",
-                                      gw_format(root, "%d", (int)o->patience),
-                                      "--losses",
-                                      "0",
-                                      NULL };
+    const char *size = gw_format(root, "%d", (int)o->world_size);
+    const char *epochs = gw_format(root, "%d", (int)o->epochs);
+    const char *patience = gw_format(root, "%d", (int)o->patience);
+    // clang-format off
+    const char *const arguments[] = { "--join", url, "--number", name + strlen("worker"), "--world-size", size,
+                                      "--epochs", epochs, "--patience", patience, "--losses", "0", NULL };
+    // clang-format on
     b->workers[number].process = gw_process_start(root, name, arguments);
+    ends[running] = gw_process_ended(b->workers[number].process);
+    numbers[running++] = number;
 }
 
 static void start_all(gw_scope *root, gw_rref *me, const options *o, const char *url) {
@@ -50,20 +50,6 @@ static void start_all(gw_scope *root, gw_rref *me, const options *o, const char 
     if (b) b->o = o;
     for (int i = 0; i < o->world_size && gw_ok(s) && gw_ok(root); i++) start_trainer(root, b, url);
     gw_scope_close_up(s);
-}
-
-// Those that run: the ends of their processes, and their numbers.
-static int list_running(gw_scope *root, gw_rref *me, gw_future **ends, int *numbers) {
-    gw_scope *s = gw_scope_open(root);
-    board *b = gw_local(s, me, board);
-    int count = 0;
-    for (int number = 1; b && number <= b->started; number++) {
-        if (!b->workers[number].process) continue;
-        ends[count] = gw_process_ended(b->workers[number].process);
-        numbers[count++] = number;
-    }
-    gw_scope_close_up(s);
-    return count;
 }
 
 // A trainer has ended; if it was killed before the end, another one comes.
@@ -85,11 +71,14 @@ static void take_end(gw_scope *root, gw_rref *me, int number, int64_t code, cons
 }
 
 static void supervise(gw_scope *root, gw_rref *me, const char *url) {
-    gw_future *ends[WORKERS_MAX];
-    int numbers[WORKERS_MAX];
-    for (int count; (count = list_running(root, me, ends, numbers)) && gw_ok(root);) {
-        int i = gw_wait_any(root, ends, count);
-        if (i >= 0) take_end(root, me, numbers[i], gw_int_of(root, gw_wait(root, ends[i])), url);
+    while (running && gw_ok(root)) {
+        int i = gw_wait_any(root, ends, running);
+        if (i < 0) return;
+        int64_t code = gw_int_of(root, gw_wait(root, ends[i]));
+        int number = numbers[i];
+        ends[i] = ends[--running];
+        numbers[i] = numbers[running];
+        take_end(root, me, number, code, url);
     }
 }
 
