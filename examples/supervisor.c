@@ -5,9 +5,7 @@
 // worker was doing when it died is given to another.
 #include <gradwire.h>
 
-#include <signal.h>
 #include <stdio.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { WORKERS = 3, TASKS = 40 };
@@ -25,34 +23,51 @@ static int be_worker(const char *url, const char *name) {
     return gw_exit_code(gw_scope_close(root));
 }
 
-static pid_t pids[WORKERS];  // of worker1, worker2, ...
+// A place for a worker, which has one process after the other.
+typedef struct place {
+    const char *name;
+    gw_process *process;
+    bool has_joined;
+} place;
 
-static void start_worker(const char *url, int number) {
-    char name[16];
-    snprintf(name, sizeof name, "worker%d", number);
-    pid_t pid = fork();
-    if (pid == 0) {
-        execl("/proc/self/exe", "supervisor", url, name, (char *)NULL);
-        _exit(127);
-    }
-    pids[number - 1] = pid;
+static void start_worker(gw_scope *root, place *p, const char *url) {
+    const char *const arguments[] = { url, p->name, NULL };
+    p->process = gw_process_start(root, p->name, arguments);
+    p->has_joined = false;
 }
 
-// It may be dead to the others and hang.
-static void replace_worker(const char *url, const char *name) {
-    int number = 0;
-    if (sscanf(name, "worker%d", &number) != 1 || number < 1 || number > WORKERS) return;
-    kill(pids[number - 1], SIGKILL);
-    start_worker(url, number);
+// What has happened there. Who has died gets a successor of the same name.
+static void look(gw_scope *root, place *p, const char *url) {
+    if (!p->has_joined && gw_future_done(gw_process_joined(p->process)) &&
+        !gw_future_error(gw_process_joined(p->process))) {
+        printf("%s joined\n", p->name);
+        p->has_joined = true;
+    }
+    if (!gw_future_done(gw_process_ended(p->process))) return;
+    printf("%s died\n", p->name);
+    // One that was killed; who fails by itself would fail again.
+    int64_t code = gw_int_of(root, gw_wait(root, gw_process_ended(p->process)));
+    if (code < 128) gw_fail(root, GW_REMOTE, "%s exited with code %d", p->name, (int)code);
+    gw_drop(root, p->process);
+    start_worker(root, p, url);
 }
 
-// Waits until all workers are there. Whoever has died gets a successor of the same name.
-static void gather(gw_scope *s, gw_watch *watch, const char *url) {
-    while (gw_ok(s) && (gw_watch_ready(watch) || gw_rpc_world_size(s) < 1 + WORKERS)) {
-        gw_member_event e = gw_watch_next(s, watch);
-        if (gw_ok(s)) printf("%s %s\n", e.worker.name, gw_member_event_name(e.kind));
-        if (e.kind == GW_MEMBER_DIED) replace_worker(url, e.worker.name);
+// Waits until all workers are there, for 30 s.
+static void gather(gw_scope *root, place places[WORKERS], const char *url) {
+    gw_scope *s = gw_scope_open(root);
+    gw_scope_set_timeout(s, 30000);
+    while (gw_ok(s) && gw_ok(root)) {
+        gw_future *news[2 * WORKERS];
+        int count = 0;
+        for (int i = 0; i < WORKERS; i++) {
+            look(root, &places[i], url);
+            news[count++] = gw_process_ended(places[i].process);
+            if (!places[i].has_joined) news[count++] = gw_process_joined(places[i].process);
+        }
+        if (gw_rpc_world_size(s) > WORKERS) break;
+        gw_wait_any(s, news, count);
     }
+    gw_scope_close_up(s);
 }
 
 typedef struct task {
@@ -92,19 +107,18 @@ int main(int argc, char **argv) {
 
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_init(root, .name = "parent", .group = GW_GROUP_CREATE, .init_method = url);
-    gw_watch *watch = gw_watch_open(root);
-    for (int number = 1; number <= WORKERS; number++) start_worker(url, number);
-    pid_t victim = pids[1];
+    place places[WORKERS] = { { .name = "worker1" }, { .name = "worker2" }, { .name = "worker3" } };
+    for (int i = 0; i < WORKERS; i++) start_worker(root, &places[i], url);
 
     task tasks[TASKS] = { 0 };
+    bool is_killed = false;
     for (int left = TASKS; left > 0 && gw_ok(root);) {
+        gather(root, places, url);
         gw_scope *s = gw_scope_open(root);
-        gw_scope_set_timeout(s, 30000);
-        gather(s, watch, url);
         give(s, tasks);
-        if (victim > 0 && left <= TASKS / 2) {
-            kill(victim, SIGKILL);
-            victim = 0;
+        if (!is_killed && left <= TASKS / 2) {
+            gw_process_kill(places[1].process);
+            is_killed = true;
         }
         left = take(s, tasks);
         gw_scope_close_up(s);
@@ -114,6 +128,6 @@ int main(int argc, char **argv) {
     if (gw_ok(root)) printf("the sum of %d squares is %lld\n", TASKS, (long long)sum);
     gw_rpc_shutdown(root);
     unlink(path);
-    while (wait(NULL) > 0) continue;
+    for (int i = 0; i < WORKERS; i++) gw_wait(root, gw_process_ended(places[i].process));
     return gw_exit_code(gw_scope_close(root));
 }

@@ -23,6 +23,7 @@
 #include <gradwire/module_remote.h>
 #include <gradwire/dist.h>
 #include <gradwire/membership.h>
+#include <gradwire/process.h>
 #include <gradwire/group.h>
 #include <gradwire/collective.h>
 #include <gradwire/ddp.h>

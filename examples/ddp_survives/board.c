@@ -1,6 +1,5 @@
 #include "board.h"
 
-#include <signal.h>
 #include <stdio.h>
 
 GW_CLASS(board, board_open, board_close, NULL);
@@ -31,10 +30,10 @@ static bool is_number(const board *self, int64_t number) {
 // The first one is the founder of the group.
 static void kill_oldest(board *self) {
     int number = 1;
-    while (number < self->started && !self->workers[number].pid) number++;
-    if (!self->workers[number].pid) return;
+    while (number < self->started && !self->workers[number].process) number++;
+    if (!self->workers[number].process) return;
     printf("worker%d is killed\n", number);
-    kill(self->workers[number].pid, SIGKILL);
+    gw_process_kill(self->workers[number].process);
     self->killed++;
 }
 
@@ -44,17 +43,17 @@ static bool is_kill_due(const board *self) {
            self->epoch >= (self->killed + 1) * o->epochs / (o->losses + 1);
 }
 
-// Called by all trainers after each epoch: number, epoch, members, test accuracy. The first one
+// Called by all trainers when they have a group, and after each epoch: number, epoch, members, test accuracy. The first one
 // counts.
 GW_METHOD(board, report, GW_INLINE, "int, int, int, float") {
     int64_t number = gw_arg_int(s, a, 0), epoch = gw_arg_int(s, a, 1), size = gw_arg_int(s, a, 2);
     if (!gw_ok(s) || !is_number(self, number)) return gw_none();
     worker *w = &self->workers[number];
-    if (!w->has_reported && number > self->o->world_size) {
+    if (!w->has_reported) {
         printf("worker%d is let in: %d members\n", (int)number, (int)size);
-        self->let_in++;
+        self->let_in += number > self->o->world_size;
     }
-    w->has_reported = true;
+    w->has_reported = self->has_group = true;
     if (epoch <= self->epoch) return gw_none();
     self->epoch = epoch;
     self->size = size;
@@ -80,7 +79,7 @@ GW_METHOD(board, finish, GW_INLINE, "int, int") {
 void board_consider(gw_scope *s, board *self) {
     int finished = 0;
     for (int i = 1; i <= self->started; i++) {
-        if (self->workers[i].pid && !self->workers[i].has_finished) return;
+        if (self->workers[i].process && !self->workers[i].has_finished) return;
         finished += self->workers[i].has_finished;
     }
     if (finished && !gw_future_done(self->end)) gw_future_set(s, self->end, true);

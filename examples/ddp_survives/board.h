@@ -8,10 +8,9 @@
 #include <gradwire.h>
 
 #include <stdbool.h>
-#include <sys/types.h>
 
 typedef struct worker {
-    pid_t pid;  // 0: it has ended
+    gw_process *process;  // NULL: it has ended
     bool has_reported, has_finished;
     int64_t hash;  // of its weights in the end
 } worker;
@@ -21,6 +20,7 @@ typedef struct board {
     const options *o;
     worker workers[WORKERS_MAX + 1];  // by number
     int started;
+    bool has_group;  // of trainers, which goes on without those that are lost
     int killed;
     int lost;    // killed, by this program or by others
     int let_in;  // beyond those of the beginning

@@ -14,71 +14,72 @@
 #include "trainer.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum { NOT_LEARNED = 3 };
 
-static void be_trainer(const options *o, const char *url, int number) {
-    char texts[4][24];
-    const int64_t values[] = { number, o->world_size, o->epochs, o->patience };
-    for (int i = 0; i < 4; i++) snprintf(texts[i], sizeof texts[i], "%lld", (long long)values[i]);
-    execl("/proc/self/exe", "ddp_survives", "--join", url, "--number", texts[0], "--world-size",
-          texts[1], "--epochs", texts[2], "--patience", texts[3], "--losses", "0", (char *)NULL);
-}
+// The trainers that run: the ends of their processes, and their numbers.
+static gw_future *ends[WORKERS_MAX];
+static int numbers[WORKERS_MAX], running;
 
-static void start_trainer(gw_scope *s, board *b, const char *url) {
+static void start_trainer(gw_scope *root, board *b, const char *url) {
     if (b->started == WORKERS_MAX) {
-        gw_fail(s, GW_LIMIT, "%d trainers have been started: too many are lost", b->started);
+        gw_fail(root, GW_LIMIT, "%d trainers have been started: too many are lost", b->started);
         return;
     }
-    int number = b->started + 1;
-    fflush(NULL);
-    pid_t parent = getpid(), pid = fork();
-    if (pid < 0) gw_fail(s, GW_SYSTEM, "fork: %s", strerror(errno));
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody stays behind if this program is killed
-        if (getppid() == parent) be_trainer(b->o, url, number);
-        _exit(127);
-    }
-    if (pid > 0) b->workers[b->started = number].pid = pid;
+    const options *o = b->o;
+    int number = ++b->started;
+    const char *name = gw_format(root, "worker%d", number);
+    const char *size = gw_format(root, "%d", (int)o->world_size);
+    const char *epochs = gw_format(root, "%d", (int)o->epochs);
+    const char *patience = gw_format(root, "%d", (int)o->patience);
+    // clang-format off
+    const char *const arguments[] = { "--join", url, "--number", name + strlen("worker"), "--world-size", size,
+                                      "--epochs", epochs, "--patience", patience, "--losses", "0", NULL };
+    // clang-format on
+    b->workers[number].process = gw_process_start(root, name, arguments);
+    ends[running] = gw_process_ended(b->workers[number].process);
+    numbers[running++] = number;
 }
 
 static void start_all(gw_scope *root, gw_rref *me, const options *o, const char *url) {
     gw_scope *s = gw_scope_open(root);
     board *b = gw_local(s, me, board);
     if (b) b->o = o;
-    for (int i = 0; i < o->world_size && gw_ok(s); i++) start_trainer(s, b, url);
+    for (int i = 0; i < o->world_size && gw_ok(s) && gw_ok(root); i++) start_trainer(root, b, url);
     gw_scope_close_up(s);
 }
 
 // A trainer has ended; if it was killed before the end, another one comes.
-static void reap(gw_scope *root, gw_rref *me, pid_t pid, const char *url) {
+static void take_end(gw_scope *root, gw_rref *me, int number, int64_t code, const char *url) {
     gw_scope *s = gw_scope_open(root);
     board *b = gw_local(s, me, board);
-    int status, number = 1;
-    while (b && number <= b->started && b->workers[number].pid != pid) number++;
-    // Only now, in the board's turn, may the pid be another process's.
-    if (b && number <= b->started && waitpid(pid, &status, 0) == pid) {
-        b->workers[number].pid = 0;
-        if (WIFSIGNALED(status)) {
-            printf("worker%d is lost after epoch %d\n", number, (int)b->epoch);
-            b->lost++;
-            // Before there is a group to go on in, and anything learnt.
-            if (!b->epoch)
-                gw_fail(s, GW_DISCONNECTED, "worker%d is lost before the first epoch is over",
-                        number);
-            if (gw_ok(s) && !b->workers[number].has_finished) start_trainer(s, b, url);
-            if (gw_ok(s)) board_consider(s, b);
-        } else if (WEXITSTATUS(status)) {
-            gw_fail(s, GW_REMOTE, "worker%d ended with exit code %d", number, WEXITSTATUS(status));
-        }
+    if (b) b->workers[number].process = NULL;
+    if (b && code > 128) {
+        printf("worker%d is lost after epoch %d\n", number, (int)b->epoch);
+        b->lost++;
+        if (number == 1 && !b->has_group)
+            gw_fail(s, GW_DISCONNECTED, "worker1 is lost before it has founded the group");
+        if (gw_ok(s) && !b->workers[number].has_finished) start_trainer(root, b, url);
+        if (gw_ok(s)) board_consider(s, b);
+    } else if (b && code) {
+        gw_fail(s, GW_REMOTE, "worker%d ended with exit code %d", number, (int)code);
     }
     gw_scope_close_up(s);
+}
+
+static void supervise(gw_scope *root, gw_rref *me, const char *url) {
+    while (running && gw_ok(root)) {
+        int i = gw_wait_any(root, ends, running);
+        if (i < 0) return;
+        int64_t code = gw_int_of(root, gw_wait(root, ends[i]));
+        int number = numbers[i];
+        ends[i] = ends[--running];
+        numbers[i] = numbers[running];
+        take_end(root, me, number, code, url);
+    }
 }
 
 static double conclude(gw_scope *root, gw_rref *me, const options *o) {
@@ -106,9 +107,7 @@ int main(int argc, char **argv) {
     gw_rpc_init(root, .name = "board", .group = GW_GROUP_CREATE, .init_method = url);
     gw_rref *me = board_start(root);
     if (gw_ok(root)) start_all(root, me, &o, url);
-    siginfo_t ended;
-    while (gw_ok(root) && waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT) == 0)
-        reap(root, me, ended.si_pid, url);
+    if (gw_ok(root)) supervise(root, me, url);
     double accuracy = gw_ok(root) ? conclude(root, me, &o) : 0;
     if (gw_ok(root)) gw_rpc_shutdown(root);
     unlink(path);

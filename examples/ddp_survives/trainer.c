@@ -97,20 +97,21 @@ static bool regroup(gw_scope *root, trainer *t, bool is_well) {
     return false;
 }
 
-// The first one founds the group that all others knock for. Those of the beginning open their
-// replicas together; who comes later is brought up to date.
-static void enter(gw_scope *root, trainer *t) {
+// The first one founds the group that all others knock for. Each opens its replica alone, so that no loss ends that;
+// gw_ddp_reform gives all of them what the one has that is furthest.
+static void enter(gw_scope *root, trainer *t, gw_rref *board) {
+    gw_worker self = gw_rpc_self(root);
+    const char *name = t->o->number == 1 ? "trainers" : NULL;
+    gw_group *alone = gw_group_open(root, &self, 1, .name = name);
+    t->ddp = gw_ddp_open(root, t->model, .group = alone, .newcomer = true);
     if (t->o->number == 1) {
-        gw_worker self = gw_rpc_self(root);
-        gw_group *founded = gw_group_open(root, &self, 1, .name = "trainers");
         int min = (int)t->o->world_size;
-        t->group = gw_group_reform(root, founded, .min = min, .grow = true);
+        t->group = gw_group_reform(root, alone, .min = min, .grow = true);
     } else {
         t->group = gw_group_knock(root, "trainers");
     }
-    bool is_newcomer = gw_ok(root) && gw_group_generation(t->group) > 1;
-    t->ddp = gw_ddp_open(root, t->model, .group = t->group, .newcomer = is_newcomer);
-    if (is_newcomer && !go_on_in(root, t, t->group)) regroup(root, t, false);
+    if (gw_ok(root)) report(root, t, board);
+    if (gw_ok(root) && !go_on_in(root, t, t->group)) regroup(root, t, false);
 }
 
 static void learn(gw_scope *root, trainer *t, gw_rref *board) {
@@ -131,7 +132,7 @@ int trainer_run(const options *o) {
     trainer t = { .o = o, .data = digits_load(root, NULL), .model = digits_model(root, WIDTH) };
     t.order = gw_random_sampler(root, digits_dataset(root, t.data.train), 1);  // one for all
     t.opt = gw_sgd(root, gw_parameters(root, t.model), .lr = 0.05, .momentum = 0.9);
-    if (gw_ok(root)) enter(root, &t);
+    if (gw_ok(root)) enter(root, &t, board);
     if (gw_ok(root)) learn(root, &t, board);
     // Answered when all have finished: none leaves while another still needs it.
     if (gw_ok(root))

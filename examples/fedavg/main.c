@@ -28,62 +28,59 @@
 #include "../common/curve.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 // ---- The clients' processes ---------------------------------------------------------------------
 
 typedef struct processes {
+    gw_scope *root;
     const char *url;
     const options *o;
-    pid_t pids[MEMBERS_MAX];  // by number; 0: not started, or killed
+    gw_process *all[MEMBERS_MAX];  // by number; NULL: not started here
 } processes;
 
-static void start_client(gw_scope *s, processes *p, int64_t number) {
-    char shares[24], text[24];
-    snprintf(shares, sizeof shares, "%lld", (long long)p->o->shares);
-    snprintf(text, sizeof text, "%lld", (long long)number);
-    fflush(NULL);
-    pid_t parent = getpid(), pid = fork();
-    if (pid < 0) gw_fail(s, GW_SYSTEM, "fork: %s", strerror(errno));
-    if (pid == 0) {
-        prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody stays behind if the server is killed
-        if (getppid() == parent)
-            execl("/proc/self/exe", "fedavg", "--join", p->url, "--number", text, "--shares",
-                  shares, p->o->data ? "--data" : NULL, p->o->data, (char *)NULL);
-        _exit(127);
-    }
-    if (pid > 0) p->pids[number] = pid;
+static void start_client(processes *p, int64_t number) {
+    const char *name = gw_format(p->root, "client%d", (int)number);
+    const char *shares = gw_format(p->root, "%d", (int)p->o->shares);
+    const char *const arguments[] = { "--join",
+                                      p->url,
+                                      "--number",
+                                      name + strlen("client"),
+                                      "--shares",
+                                      shares,
+                                      p->o->data ? "--data" : NULL,
+                                      p->o->data,
+                                      NULL };
+    p->all[number] = gw_process_start(p->root, name, arguments);
 }
 
 static void kill_last_started(void *context) {
     processes *p = context;
     int64_t number = p->o->clients;
     printf("client%d is killed\n", (int)number);
-    kill(p->pids[number], SIGKILL);
+    gw_process_kill(p->all[number]);
 }
 
-// They may be dead to the others and hang.
+// They may go on with a round that is over for the others.
 static void end_lost(const processes *p, const round_report *r) {
     for (int i = 0; i < r->lost_count; i++) {
         int64_t number = r->lost[i];
-        if (number > 0 && number < MEMBERS_MAX && p->pids[number] > 0)
-            kill(p->pids[number], SIGKILL);
+        if (number > 0 && number < MEMBERS_MAX) gw_process_kill(p->all[number]);
     }
 }
 
+// Those that were killed have not failed.
 static int await_clients(const processes *p) {
+    gw_scope *s = gw_scope_open(p->root);
+    gw_scope_set_timeout(s, p->o->timeout_s * 1000);
     int failed = 0;
-    for (int i = 0; i < MEMBERS_MAX; i++) {
-        int status;
-        if (p->pids[i] <= 0 || waitpid(p->pids[i], &status, 0) < 0) continue;
-        if (WIFEXITED(status) && WEXITSTATUS(status)) failed = WEXITSTATUS(status);
+    for (int i = 0; i < MEMBERS_MAX && gw_ok(s); i++) {
+        int64_t code = p->all[i] ? gw_int_of(s, gw_wait(s, gw_process_ended(p->all[i]))) : 0;
+        if (code && code < 128) failed = (int)code;
     }
+    gw_scope_close_up(s);
     return failed;
 }
 
@@ -115,13 +112,13 @@ static double bytes_so_far(gw_scope *s) {
 // Who is to come before this round comes, who is to leave leaves.
 static void change_members(gw_scope *s, server *self, int round, processes *p) {
     const options *o = p->o;
-    for (int64_t number = 1; round == 1 && number <= o->await; number++) {
-        if (number <= o->clients) start_client(s, p, number);
-        server_await(s, self, number, o->timeout_s);
+    for (int64_t number = 1; round == 1 && number <= o->await && gw_ok(s); number++) {
+        if (number <= o->clients) start_client(p, number);
+        server_await(s, self, number, p->all[number], o->timeout_s);
     }
     if (round == o->come) {
-        start_client(s, p, o->clients + 1);
-        server_await(s, self, o->clients + 1, o->timeout_s);
+        start_client(p, o->clients + 1);
+        server_await(s, self, o->clients + 1, p->all[o->clients + 1], o->timeout_s);
     }
     if (round == o->leave && self->member_count > 0) {
         printf("%s is let go\n", self->members[0].name);
@@ -208,14 +205,14 @@ int main(int argc, char **argv) {
     char path[64], url[80];
     snprintf(path, sizeof path, "/tmp/gradwire-fedavg-%d", (int)getpid());
     snprintf(url, sizeof url, "file://%s", path);
-    processes p = { .url = o.at ? o.at : url, .o = &o };
     gw_scope *root = gw_scope_open(NULL);
+    processes p = { .root = root, .url = o.at ? o.at : url, .o = &o };
     gw_seed(root, (uint64_t)o.seed);
     gw_rpc_init(root, .name = "server", .group = GW_GROUP_CREATE, .init_method = p.url);
     if (gw_ok(root)) learn(root, &o, &p);
     if (gw_ok(root)) gw_rpc_shutdown(root);  // else clients find the server gone
     if (!o.at) unlink(path);
-    int failed = gw_exit_code(gw_scope_close(root));
     int client_failed = await_clients(&p);
+    int failed = gw_exit_code(gw_scope_close(root));  // ends clients that are left
     return failed ? failed : client_failed;
 }

@@ -56,13 +56,20 @@ static bool is_there(const server *self, int64_t number) {
     return false;
 }
 
-void server_await(gw_scope *s, server *self, int64_t number, int64_t timeout_s) {
+void server_await(gw_scope *s, server *self, int64_t number, gw_process *process,
+                  int64_t timeout_s) {
     gw_scope *wait = gw_scope_open(s);
     gw_scope_label(wait, "waiting for client%d", (int)number);
     gw_scope_set_timeout(wait, timeout_s * 1000);
     while (!is_there(self, number) && gw_ok(wait)) {
         gw_set(self->own, &self->arrival, gw_future_open(self->own));
-        gw_wait(wait, self->arrival);  // meanwhile clients have their turns
+        gw_future *either[] = { self->arrival, gw_process_ended(process) };
+        // Meanwhile clients have their turns.
+        if (gw_wait_any(wait, either, process ? 2 : 1) != 1 || is_there(self, number)) continue;
+        int code = (int)gw_int_of(wait, gw_wait(wait, either[1]));
+        if (code < 128) gw_fail(wait, GW_REMOTE, "client%d exited with code %d", (int)number, code);
+        if (gw_ok(wait)) printf("client%d is lost: killed by signal %d\n", (int)number, code - 128);
+        break;
     }
     gw_scope_close_up(wait);
 }
@@ -132,6 +139,7 @@ round_report server_round(gw_scope *s, server *self, const options *o,
                           void (*in_flight)(void *context), void *context) {
     round_report report = { 0 };
     int count = self->member_count;  // who enlists meanwhile is there in the next round
+    if (!count) gw_fail(s, GW_DISCONNECTED, "no client is left");
     gw_future *answers[MEMBERS_MAX];
     gw_error errors[MEMBERS_MAX];
     gw_call_options call = GW_OPTIONS(gw_call_options, .timeout_ms = o->timeout_s * 1000);

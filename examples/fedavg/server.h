@@ -39,8 +39,10 @@ typedef struct round_report {
 // Makes the server's object, which clients then find.
 gw_rref *server_start(gw_scope *root, const options *o);
 
-// Waits until the client of this number is there.
-void server_await(gw_scope *s, server *self, int64_t number, int64_t timeout_s);
+// Waits until the client of this number is there, or |process| (NULL: not started here) was killed, which is said. Fails
+// if it has failed.
+void server_await(gw_scope *s, server *self, int64_t number, gw_process *process,
+                  int64_t timeout_s);
 
 // One round: all clients compute from the same weights, and their answers are averaged. |in_flight|
 // (may be NULL) is called when all have been asked. Whoever is lost is removed, with a line that

@@ -151,6 +151,12 @@ void member_table_peer_lost(void *user, int rank, const gw_error *why) {
     if (a->membership) members_lost(a->membership, rank, why);
 }
 
+void member_table_process_ended_on_loop(agent *a, int rank, const gw_error *why) {
+    if (a->phase == AGENT_LEFT || agent_member(a, rank)->lost) return;
+    // MEM-12: what it has sent counts first, if it ever sent anything.
+    if (!peers_heard_count(a->peers, rank)) peers_lose(a->peers, rank, why);
+}
+
 // ---- Life ---------------------------------------------------------------------------------------
 
 gw_status member_table_open_on_loop(agent *a, bool joins, gw_error *error) {

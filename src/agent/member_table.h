@@ -21,6 +21,10 @@ gw_status member_table_add_on_loop(agent *a, const gw_worker *w, const char *add
 // What the sessions tell; |user| is the agent.
 void member_table_peer_lost(void *user, int rank, const gw_error *why);
 
+// The process of that worker, which this program had started, has ended. If nothing was ever heard of it, it is dead
+// at once; else what it has sent is read first, and its connections show the end.
+void member_table_process_ended_on_loop(agent *a, int rank, const gw_error *why);
+
 // All that is under way with it ends with |why|.
 void member_table_lose_on_loop(agent *a, int rank, bool left, const gw_error *why);
 

@@ -263,6 +263,7 @@ gw_status future_follow_on_loop(gw_future *out, gw_future *in, gw_error *error) 
 typedef struct futures {
     list_node unresolved;  // of gw_future, by |sibling|
     list_node lost;        // the same, of lost.c
+    list_node processes;   // of gw_process
     uint32_t then_count;   // functions that are to run after a future
 } futures;
 
@@ -287,6 +288,11 @@ list_node *futures_lost(const agent *a) {
     return &x->lost;
 }
 
+list_node *futures_processes(const agent *a) {
+    futures *x = agent_state(a, &future_service);
+    return &x->processes;
+}
+
 static gw_status open_futures(agent *a, const gw_rpc_options *options, void **state,
                               gw_error *error) {
     (void)a, (void)options;
@@ -294,6 +300,7 @@ static gw_status open_futures(agent *a, const gw_rpc_options *options, void **st
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for futures");
     list_init(&x->unresolved);
     list_init(&x->lost);
+    list_init(&x->processes);
     *state = x;
     return GW_OK;
 }
@@ -306,6 +313,12 @@ static void fail_all(list_node *list, const gw_error *why) {
 static void stop_futures(agent *a, const gw_error *why) {
     fail_all(futures_unresolved(a), why);
     fail_all(futures_lost(a), why);
+    processes_stop_on_loop(a, why);
+}
+
+static void lost(agent *a, int rank) {
+    futures_lost_on_loop(a, rank);
+    processes_lost_on_loop(a, rank);
 }
 
 static void free_futures(void *state) {
@@ -314,9 +327,11 @@ static void free_futures(void *state) {
 
 const service future_service = { .name = "future",
                                  .open = open_futures,
-                                 .lost = futures_lost_on_loop,
+                                 .joined = processes_joined_on_loop,
+                                 .lost = lost,
                                  .acts = acts,
                                  .stop = stop_futures,
+                                 .close = processes_close,
                                  .free = free_futures };
 
 // ---- Results ------------------------------------------------------------------------------------

@@ -157,6 +157,13 @@ void futures_count_then_on_loop(agent *a, int more);
 list_node *futures_lost(const agent *a);
 void futures_lost_on_loop(agent *a, int rank);
 
+// process.c: worker processes of this program, and what the agent says of their workers.
+list_node *futures_processes(const agent *a);
+void processes_joined_on_loop(agent *a, int rank);
+void processes_lost_on_loop(agent *a, int rank);
+void processes_stop_on_loop(agent *a, const gw_error *why);
+void processes_close(agent *a);  // ends them. Without the loop lock
+
 // Runs |c| when |f| resolves; false if it has.
 bool future_await_on_loop(gw_future *f, continuation *c);
 

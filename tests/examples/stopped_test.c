@@ -52,7 +52,7 @@ static char *run_and_end_one(const char *program, const char *line, const char *
     snprintf(command, sizeof command,
              "cd %s/bin && f=$(mktemp) && { ./%s > $f 2>&1 & } && pid=$!; "
              "tail -n +1 -f --pid=$pid $f | grep -q -m1 '%s'; "
-             "set -- $(cat /proc/$pid/task/$pid/children); kill -%s $3; "
+             "set -- $(cat /proc/$pid/task/*/children); kill -%s $3; "
              "wait $pid; status=$?; cat $f; rm $f; exit $status",
              GW_BUILD_DIR, program, line, signal);
     FILE *f = popen(command, "r");
@@ -100,6 +100,86 @@ static void federated_averaging_goes_on_without_a_stopped_client(void **state) {
     assert_int_equal(status, 0);
 }
 
+static void replicas_go_on_without_a_stopped_trainer(void **state) {
+    (void)state;
+    int status;
+    char *said = run_and_end_one("ddp_survives --losses 0 --epochs 200", "^epoch", "STOP", &status);
+    assert_non_null(strstr(said, "worker3 is lost after epoch "));
+    assert_non_null(strstr(said, "1 lost, 1 let in"));
+    assert_int_equal(status, 0);
+}
+
+// The first line comes before a replica is open.
+static void replicas_go_on_without_a_trainer_that_is_lost_while_all_open(void **state) {
+    (void)state;
+    int status;
+    char *said = run_and_end_one("ddp_survives --losses 0", " is let in", "KILL", &status);
+    assert_non_null(strstr(said, "worker3 is lost after epoch "));
+    assert_int_equal(status, 0);
+}
+
+// Whatever it is doing when it is killed: starting, joining, or serving already.
+static void workers_that_are_killed_while_they_join_are_replaced(void **state) {
+    (void)state;
+    result r = finish(launch_command(
+        "./supervisor & pid=$!; for i in 1 2 3; do until set -- $(cat /proc/$pid/task/*/children) "
+        "&& "
+        "test \"$3\"; do :; done; kill -9 $3; while test -e /proc/$3 && kill -0 $pid; do :; done; "
+        "done 2>/dev/null; wait $pid"));
+    testing_note("%s%s", r.out, r.err);
+    assert_non_null(strstr(r.out, " died\n"));
+    assert_non_null(strstr(r.out, "the sum of 40 squares is 22140\n"));
+    assert_int_equal(r.code, 0);
+    forget(r);
+}
+
+static void a_client_that_is_killed_while_it_joins_is_not_waited_for(void **state) {
+    (void)state;
+    result r = finish(launch_command(
+        "./fedavg --rounds 3 & pid=$!; until set -- $(cat /proc/$pid/task/*/children) && "
+        "test \"$2\"; do :; done 2>/dev/null; kill -9 $2; wait $pid"));
+    testing_note("%s%s", r.out, r.err);
+    assert_non_null(strstr(r.out, "client2 is lost: "));
+    assert_non_null(strstr(r.out, "round   3  3 clients"));
+    assert_int_equal(r.code, 0);
+    forget(r);
+}
+
+// Its clients go on without it, and say so; it starts no more of them.
+static void a_server_that_was_stopped_in_the_first_round_ends(void **state) {
+    (void)state;
+    launched l = launch_command("exec ./fedavg --rounds 2");
+    read_line(l.out_fd, "client3 comes");
+    kill(l.pid, SIGSTOP);
+    read_line(l.err_fd, "gradwire: client1: ");
+    kill(l.pid, SIGCONT);
+    result r = finish(l);
+    testing_note("%s%s", r.out, r.err);
+    assert_non_null(strstr(r.err, "gradwire: server"));
+    assert_int_equal(r.code, 1);
+    forget(r);
+}
+
+static void clients_of_a_server_that_is_killed_end_with_it(void **state) {
+    (void)state;
+    launched l = launch_command("exec ./fedavg --rounds 2");
+    read_line(l.out_fd, "client1 comes");
+    kill(l.pid, SIGKILL);
+    result r = finish(l);  // when nobody has its streams any more
+    testing_note("%s%s", r.out, r.err);
+    assert_int_equal(r.code, 128 + 9);
+    forget(r);
+}
+
+static void few_descriptors_are_named_and_end_a_server(void **state) {
+    (void)state;
+    result r = finish(launch_command("ulimit -n 20; exec ./fedavg --rounds 2"));
+    testing_note("%s%s", r.out, r.err);
+    if (r.code) assert_non_null(strstr(r.err, "Too many open files"));
+    assert_true(r.code <= 1);
+    forget(r);
+}
+
 static void who_ends_without_joining_is_named(void **state) {
     (void)state;
     launched l = LAUNCH("run", "-n", "3", "sh", "-c",
@@ -115,4 +195,10 @@ GW_TESTS_WITH_LIMIT(examples_stopped, 50, the_launcher_ends_who_is_dead_to_the_o
                     a_program_that_makes_its_own_workers_does_the_same,
                     a_replica_that_is_killed_is_named_and_ends_the_others,
                     federated_averaging_goes_on_without_a_stopped_client,
-                    who_ends_without_joining_is_named);
+                    replicas_go_on_without_a_stopped_trainer,
+                    replicas_go_on_without_a_trainer_that_is_lost_while_all_open,
+                    workers_that_are_killed_while_they_join_are_replaced,
+                    a_client_that_is_killed_while_it_joins_is_not_waited_for,
+                    a_server_that_was_stopped_in_the_first_round_ends,
+                    clients_of_a_server_that_is_killed_end_with_it,
+                    few_descriptors_are_named_and_end_a_server, who_ends_without_joining_is_named);
