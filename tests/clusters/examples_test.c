@@ -63,7 +63,7 @@ static const example examples[] = {
       .meets = "fedavg", .joins = "./fedavg --shares 3 --number 3 --join $URL",
       .says = "round   3  3 clients", .same = "sed -n 's/  [0-9.]* MB.*//p'" },
     { "supervisor", "./supervisor", .meets = "supervisor", .joins = "./supervisor $URL worker4",
-      .says = "worker4 joined" },
+      .says = "the sum of 40 squares is 22140" },
     { "ddp_survives", "./ddp_survives --losses 0 --world-size 2", .meets = "survives",
       .joins = "./ddp_survives --losses 0 --world-size 2 --number 31 --join $URL",
       .says = "  3 members  test accuracy" },

@@ -96,18 +96,6 @@ static void train_once(gw_scope *s, int count) {
     for (int i = 0; i < count; i++) gw_grad(s, gw_tensor_of(s, gw_list_get(s, all, i)));
 }
 
-static gw_tensor *hook(gw_scope *s, gw_tensor *grad, void *context) {
-    (void)s, (void)context;
-    return grad;
-}
-
-static void hook_tensors(gw_scope *s, int count) {
-    gw_tensor *x = gw_requires_grad(s, gw_zeros(s, GW_F32, 3));
-    int *ids = gw_alloc(s, (size_t)count * sizeof *ids);
-    for (int i = 0; i < count; i++) ids[i] = gw_register_hook(s, x, hook, NULL);
-    for (int i = count; i-- > 0;) gw_remove_hook(s, x, ids[i]);
-}
-
 static void open_scopes_beside_each_other(gw_scope *s, int count) {
     gw_scope **all = gw_alloc(s, (size_t)count * sizeof(gw_scope *));
     for (int i = 0; i < count; i++) all[i] = gw_scope_open(s);
@@ -344,7 +332,6 @@ static const subject alone[] = {
     { "parameters with a state", load_states },
     { "groups of parameters", open_parameter_groups },
     { "parameters of a step", train_once },
-    { "hooks of a tensor", hook_tensors },
     { "scopes beside each other", open_scopes_beside_each_other },
     { "scopes in each other", open_scopes_in_each_other },
     { "handles dropped in order", drop_handles_in_order },
