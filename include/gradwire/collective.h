@@ -9,14 +9,13 @@
 // Every member calls the same collectives in the same order, those without a key; and those of one key
 // among themselves. What differs where it must not (operation, shape, dtype, root, whether a gradient is
 // needed), a member that does not come before a deadline, one that gives up, one whose scope has failed
-// before it called, one whose call is refused: each ends that collective on all members, with one sentence that names who did what,
-// and nothing hangs. The group goes on with the next one. A member whose program has not looked at the
+// before it called, one whose call is refused: each ends that collective on all members, with one sentence
+// that names who did what, and nothing hangs. The group goes on with the next one. A member whose program has not looked at the
 // error by then gets it from its next call, or from gw_rpc_shutdown.
 //
-// Some members may return before all others have called: the root of gw_broadcast and gw_scatter_from, the
-// others of gw_reduce and gw_gather_to. Whether all members agree on what they did, the next collective of
-// that key finds out before it returns, or gw_rpc_shutdown. So that call may wait until all have made the one
-// before it.
+// A call succeeds on a member once all members that it exchanges values with have made the same call: the root
+// of gw_broadcast waits for those that it sends to. What members do not exchange there is compared by the next
+// collective of that key, or by gw_rpc_shutdown, whose error it is then.
 //
 // Of a member that has not come, that sentence says what its program does. Members that wait for each other
 // in several groups are named: w0 waits in "a" for w1, which waits in "b" for w0. After 10 s of waiting, and
@@ -50,10 +49,10 @@
 // UNSUPPORTED in a backward pass, and gw_all_gather_list takes nothing that needs a gradient (INVALID). A
 // future's input needs none (INVALID).
 //
-// Errors: INVALID for arguments, and LIMIT with 1,024 of a group under way. A refused call counts: all other
-// members get its error in that same step, as that of a failed scope, and the next calls of all belong
-// together. (A key above its limit belongs to no step: there the others' deadlines decide. So do they of a
-// gw_send whose arguments are refused, for the gw_recv that waits for it: letters are not counted.) MISMATCH, TIMEOUT, CANCELLED,
+// Errors: INVALID for arguments, and LIMIT with 1,024 of a group under way. A refused call takes its place in
+// the order of calls: it fails with that error on each member that needs this one's part, and the next calls of
+// all members belong together. (A key above its limit has no place: the others' deadlines end their calls. So
+// they do for the gw_recv of a gw_send whose arguments are refused.) MISMATCH, TIMEOUT, CANCELLED,
 // DISCONNECTED, and the error of the scope of a member that entered as failed.
 // Ownership: results belong to the scope that called, or that waits. Arguments are borrowed until
 // the call returns and may be written then: what is brought is what they held.
