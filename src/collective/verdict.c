@@ -44,9 +44,11 @@ enum { NUMBER_OF_GROUP = 0 };
 bool group_has_told(const gw_group *g, const gw_error *error) {
     uint64_t own = group_identity(g);
     int count = error_abort_count(error);
-    for (int i = 0; i < count; i++)
-        if (error->aborts[i].group == own && error->aborts[i].number != NUMBER_OF_GROUP)
+    for (int i = 0; i < count; i++) {
+        const gw_abort *x = &error->aborts[i];
+        if (x->group == own && x->number != NUMBER_OF_GROUP && x->number != NUMBER_OF_REPORT)
             return true;
+    }
     return false;
 }
 

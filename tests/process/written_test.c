@@ -8,7 +8,7 @@
 
 #include "../support/launched.h"
 
-enum { JOBS = 3 };
+enum { JOBS = 3, TRIES = 5 };  // a thread that only receives may come late
 
 static void check_right(int size, const char *choice, const char *program) {
     result r = finish(launch_command("%s ./gradwire run -n %d -- ./%s", choice, size, program));
@@ -50,18 +50,25 @@ static void a_block_that_may_be_written_stays(void **state) {
 
 static void if_it_moved_a_write_would_be_lost(void **state) {
     (void)state;
-    result r = run_with_bug("write_lost");
-    if (!r.code || !strstr(r.out, "rank 0: ") || !strstr(r.out, "numbers are wrong"))
-        fail_msg("the bug is not found: %s%s", r.out, r.err);
-    forget(r);
+    bool found = false;
+    for (int i = 0; i < TRIES && !found; i++) {
+        result r = run_with_bug("write_lost");
+        found = r.code && strstr(r.out, "rank 0: ") && strstr(r.out, "numbers are wrong");
+        forget(r);
+    }
+    assert_true(found);
 }
 
 static void if_it_moved_alone_the_writer_would_be_stopped(void **state) {
     (void)state;
-    result r = run_with_bug("written_block_moves");
-    if (!r.code || strstr(r.out, "numbers are wrong") || !strstr(r.err, "signal 11"))
-        fail_msg("the write is not stopped: %s%s", r.out, r.err);
-    forget(r);
+    bool stopped = false;
+    for (int i = 0; i < TRIES && !stopped; i++) {
+        result r = run_with_bug("written_block_moves");
+        if (strstr(r.out, "numbers are wrong")) fail_msg("the write is lost: %s%s", r.out, r.err);
+        stopped = r.code && strstr(r.err, "signal 11");
+        forget(r);
+    }
+    assert_true(stopped);
 }
 
 GW_TESTS_WITH_LIMIT(written, 240, the_first_sum_of_a_job_is_right,
