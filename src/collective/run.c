@@ -173,7 +173,8 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
     }
     bool matches =
         signature_matches(&r->signature, &theirs) || has_mutation(MUTATION_SIGNATURE_NOT_COMPARED);
-    bool is_compared = past && r->past && r->number >= r->sequence->past_from;
+    // One that drains has no sequence any more.
+    bool is_compared = past && r->past && r->sequence && r->number >= r->sequence->past_from;
     bool is_past = matches && m->is_partner && is_compared && past != r->past &&
                    !has_mutation(MUTATION_PAST_NOT_COMPARED);
     if (!matches || !m->is_partner || is_past) {
