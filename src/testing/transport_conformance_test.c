@@ -119,7 +119,7 @@ static const place places[] = {
       .run = run_in_process,
       .bulk_bytes = (size_t)64 << 20,
       .peer_name = "process ",
-      .in_use = "name ",
+      .in_use = "",
       .wrong = { "", "here", "here:", "0123456789abcdef", "0123456789abcdef:0123456789abcde",
                  "0123456789abcdef:0123456789abcdef0", "0123456789abcdeF:0123456789abcdef" },
       .not_to_reach = "here:any" },
