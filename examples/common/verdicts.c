@@ -1,23 +1,30 @@
 #include "verdicts.h"
 
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/random.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { KNOWN_MAX = 1024 };
+enum { WORKERS_MAX = 1024 };
 
-// Who has told of joining.
-static struct {
-    uint64_t incarnation;
+// A worker that has connected, and what it has sent of its next line.
+typedef struct channel {
+    int fd;
     pid_t pid;
-} known[KNOWN_MAX];
-static int known_count;
+    uint64_t incarnation;  // once it has joined
+    char in[2048];
+    size_t size;
+} channel;
+
+static channel *channels[WORKERS_MAX];
+static int channel_count, listen_fd = -1;
 
 // Adds a mark of our own to the job's, for the children to find us by.
 static int make_mark(char *out, size_t size) {
@@ -30,53 +37,99 @@ static int make_mark(char *out, size_t size) {
     return n < (int)sizeof marks ? setenv("GRADWIRE_JOB", marks, 1) : -1;
 }
 
+static int watch(int set, int fd, channel *of) {
+    struct epoll_event event = { .events = EPOLLIN, .data.ptr = of };
+    return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
+}
+
 int verdicts_open(void) {
     char mark[32];
     struct sockaddr_un at = { .sun_family = AF_UNIX };
-    int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0), on = 1;
-    if (fd < 0 || make_mark(mark, sizeof mark) != 0) return -1;
-    int size = snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "gradwire/%s", mark);
-    socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size);
-    if (setsockopt(fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) == 0 &&
-        bind(fd, (struct sockaddr *)&at, length) == 0)
-        return fd;
-    close(fd);
+    int set = epoll_create1(EPOLL_CLOEXEC);
+    listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (set >= 0 && listen_fd >= 0 && make_mark(mark, sizeof mark) == 0) {
+        int size = snprintf(at.sun_path + 1, sizeof at.sun_path - 1, "gradwire/%s", mark);
+        socklen_t length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)size);
+        if (bind(listen_fd, (struct sockaddr *)&at, length) == 0 &&
+            listen(listen_fd, WORKERS_MAX) == 0 && watch(set, listen_fd, NULL) == 0)
+            return set;
+    }
+    if (set >= 0) close(set);
     return -1;
 }
 
-static pid_t find_sender(struct msghdr *m) {
+static void accept_one(int set) {
     struct ucred who;
-    struct cmsghdr *c = CMSG_FIRSTHDR(m);
-    if (!c || c->cmsg_type != SCM_CREDENTIALS) return 0;
-    memcpy(&who, CMSG_DATA(c), sizeof who);
-    return who.uid == geteuid() ? who.pid : 0;
+    socklen_t size = sizeof who;
+    int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+    if (fd < 0) return;
+    bool is_ours = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
+                   who.uid == geteuid() && channel_count < WORKERS_MAX;
+    channel *c = is_ours ? calloc(1, sizeof *c) : NULL;
+    if (!c || watch(set, fd, c)) {
+        free(c);
+        close(fd);
+        return;
+    }
+    c->fd = fd;
+    c->pid = who.pid;
+    channels[channel_count++] = c;
+}
+
+// Its worker has ended, or does not report any more. The others may still declare it dead.
+static void close_channel(channel *c) {
+    close(c->fd);
+    c->fd = -1;
 }
 
 static pid_t find_process(uint64_t incarnation) {
-    for (int i = 0; i < known_count; i++)
-        if (known[i].incarnation == incarnation) return known[i].pid;
+    for (int i = 0; i < channel_count; i++)
+        if (channels[i]->incarnation == incarnation) return channels[i]->pid;
     return 0;
 }
 
-pid_t verdicts_take(int fd) {
-    for (;;) {
-        char line[512], word[16];
-        _Alignas(struct cmsghdr) char control[CMSG_SPACE(sizeof(struct ucred))];
-        struct iovec part = { line, sizeof line - 1 };
-        struct msghdr m = { .msg_iov = &part,
-                            .msg_iovlen = 1,
-                            .msg_control = control,
-                            .msg_controllen = sizeof control };
-        ssize_t size = fd < 0 ? -1 : recvmsg(fd, &m, 0);
-        if (size < 0) return 0;
-        line[size] = '\0';
-        uint64_t incarnation;
-        pid_t from = find_sender(&m), dead;
-        if (!from || sscanf(line, "%15s %16" SCNx64, word, &incarnation) != 2) continue;
-        if (strcmp(word, "joins") == 0 && known_count < KNOWN_MAX) {
-            known[known_count].incarnation = incarnation;
-            known[known_count++].pid = from;
+// What the next line of |c| says; 0: nobody is dead by that.
+static pid_t read_line(channel *c, char *end) {
+    char word[16];
+    uint64_t incarnation;
+    *end = '\0';
+    bool is_known = sscanf(c->in, "%15s %16" SCNx64, word, &incarnation) == 2;
+    size_t taken = (size_t)(end + 1 - c->in);
+    memmove(c->in, end + 1, c->size - taken);
+    c->size -= taken;
+    if (is_known && strcmp(word, "joins") == 0) c->incarnation = incarnation;
+    return is_known && strcmp(word, "dead") == 0 ? find_process(incarnation) : 0;
+}
+
+static pid_t read_lines(void) {
+    for (int i = 0; i < channel_count; i++) {
+        channel *c = channels[i];
+        for (char *end; (end = memchr(c->in, '\n', c->size));) {
+            pid_t dead = read_line(c, end);
+            if (dead) return dead;
         }
-        if (strcmp(word, "dead") == 0 && (dead = find_process(incarnation))) return dead;
     }
+    return 0;
+}
+
+static void receive(channel *c) {
+    if (c->size == sizeof c->in) c->size = 0;  // a line that is too long has no meaning
+    ssize_t n = recv(c->fd, c->in + c->size, sizeof c->in - c->size, 0);
+    if (n > 0)
+        c->size += (size_t)n;
+    else if (n == 0)
+        close_channel(c);
+}
+
+pid_t verdicts_take(int set) {
+    struct epoll_event ready;
+    pid_t dead = read_lines();
+    while (!dead && set >= 0 && epoll_wait(set, &ready, 1, 0) == 1) {
+        if (ready.data.ptr)
+            receive(ready.data.ptr);
+        else
+            accept_one(set);
+        dead = read_lines();
+    }
+    return dead;
 }
