@@ -80,7 +80,7 @@ static void it_names_the_first_thing_that_is_wrong(void **state) {
            0, 1, 0, 0, 0, 0, 0, 0, 0);
     EXPECT(GW_PROTOCOL, "error: status 0", 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     EXPECT(GW_PROTOCOL, "error: status 99", 12, 99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    EXPECT(GW_PROTOCOL, "error: outcome 4", 12, 1, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    EXPECT(GW_PROTOCOL, "error: outcome 4", 12, 1, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
 }
 
 #define SIZE(x) x, 0, 0, 0, 0, 0, 0, 0
