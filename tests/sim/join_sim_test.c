@@ -271,7 +271,8 @@ static void expect_same_weights(gw_scope *s, gw_module *a, gw_module *b) {
 static void step_shards(gw_scope *root, int rank, void *context) {
     (void)context;
     int kind = (int)draw(3, 0, 5);  // plain, ZeRO-1, in ranges, ZeRO-2, in ranges
-    nets n = { .replica = gw_nn_linear(root, SIZE, 2), .whole = gw_nn_linear(root, SIZE, 2) };
+    nets n = { .replica = gw_nn_linear(root, SIZE, 2) };
+    n.whole = gw_nn_linear(root, SIZE, 2);
     gw_ddp *ddp = gw_ddp_open(root, n.replica);
     gw_scope *t = gw_scope_open(root);
     gw_module_load_state_dict(t, n.whole, gw_module_state_dict(t, n.replica));
