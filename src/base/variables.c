@@ -1,6 +1,7 @@
 #include "base/variables.h"
 
 #include "base/log.h"
+#include "base/nearest.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -68,32 +69,15 @@ static void check_value(const variable *v, const char *text) {
 }
 
 // ---- Names --------------------------------------------------------------------------------------
-// How many letters of |a| are to be changed, added or left out for |b| (Levenshtein 1966).
-static int distance(const char *a, size_t a_size, const char *b) {
-    int row[NAME_MAX_BYTES + 1];
-    size_t b_size = strlen(b);
-    for (size_t j = 0; j <= b_size; j++) row[j] = (int)j;
-    for (size_t i = 1; i <= a_size; i++) {
-        int diagonal = row[0];
-        row[0] = (int)i;
-        for (size_t j = 1; j <= b_size; j++) {
-            int changed = diagonal + (a[i - 1] != b[j - 1]);
-            int least = row[j] < row[j - 1] ? row[j] + 1 : row[j - 1] + 1;
-            diagonal = row[j];
-            row[j] = changed < least ? changed : least;
-        }
-    }
-    return row[b_size];
-}
-
-// A variable of the program's own may begin with GW_, too: only what is almost one of ours is told.
-static void check_name(const char *name, size_t size) {
+// A variable of the program's own may begin with GW_, too: only what is almost one of ours is reported.
+static void check_name(const char *entry, size_t size) {
+    char name[NAME_MAX_BYTES + 1];
     int most = size < sizeof "GW_ABCDE" - 1 ? 1 : 2;
-    for (int i = 0; i < VARIABLES; i++) {
-        if (distance(name, size, variables[i].name) > most) continue;
-        log_line("%.*s is not read: did you mean %s?", (int)size, name, variables[i].name);
-        return;
-    }
+    memcpy(name, entry, size);
+    name[size] = '\0';
+    nearest n = nearest_to(name);
+    for (int i = 0; i < VARIABLES; i++) nearest_offer(&n, variables[i].name);
+    if (n.name[0] && n.distance <= most) log_line("%s is not read: did you mean %s?", name, n.name);
 }
 
 static void check(const char *entry) {
