@@ -69,34 +69,9 @@ static void await_rank(row *r, int host) {
         open_process(read_line(r->of[host].out_fd, host ? "[1] ready " : "[0] ready "));
 }
 
-// The process beside a launcher that talks to the other hosts; 0: it is not there.
-static pid_t look_for_link(pid_t launcher) {
-    DIR *processes = opendir("/proc");
-    assert_non_null(processes);
-    pid_t found = 0;
-    for (struct dirent *e; !found && (e = readdir(processes));) {
-        char file[300], name[32] = "";
-        int parent = 0;
-        snprintf(file, sizeof file, "/proc/%s/stat", e->d_name);
-        FILE *f = fopen(file, "re");
-        if (!f) continue;
-        if (fscanf(f, "%*d (%31[^)]) %*c %d", name, &parent) == 2 && parent == launcher &&
-            strcmp(name, "gradwire-link") == 0)
-            found = (pid_t)strtol(e->d_name, NULL, 10);
-        fclose(f);
-    }
-    closedir(processes);
-    return found;
-}
-
 static void hit(const row *r) {
     pid_t pid = r->of[r->host].pid;
-    if (r->is_link) {
-        pid_t link;
-        do link = look_for_link(pid);
-        while (!link);
-        pid = link;
-    }
+    if (r->is_link) pid = find_link(pid);
     assert_int_equal(kill(pid, r->signal), 0);
 }
 

@@ -74,33 +74,6 @@ static int count(const char *text, const char *part) {
     return n;
 }
 
-// The process beside a launcher that talks to the other hosts; 0: it is not there.
-static pid_t look_for_link(pid_t launcher) {
-    DIR *processes = opendir("/proc");
-    assert_non_null(processes);
-    pid_t found = 0;
-    for (struct dirent *e; !found && (e = readdir(processes));) {
-        char path[300], name[32] = "";
-        int parent = 0;
-        snprintf(path, sizeof path, "/proc/%s/stat", e->d_name);
-        FILE *f = fopen(path, "re");
-        if (!f) continue;
-        if (fscanf(f, "%*d (%31[^)]) %*c %d", name, &parent) == 2 && parent == launcher &&
-            strcmp(name, "gradwire-link") == 0)
-            found = (pid_t)strtol(e->d_name, NULL, 10);
-        fclose(f);
-    }
-    closedir(processes);
-    return found;
-}
-
-static pid_t find_link(pid_t launcher) {
-    pid_t link;
-    do link = look_for_link(launcher);
-    while (!link);
-    return link;
-}
-
 // ---- Ranks --------------------------------------------------------------------------------------
 
 static void ranks_are_counted_over_all_hosts(void **state) {

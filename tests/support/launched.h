@@ -58,6 +58,9 @@ int open_process(const char *number);
 bool has_ended(int process_fd);
 void wait_for_end(int process_fd);  // and closes it
 
+// The process beside a launcher that exchanges messages with the other hosts; waits until it is there.
+pid_t find_link(pid_t launcher);
+
 // A folder of the test's own, removed when the test has passed.
 path make_folder(void);
 path in_folder(path folder, const char *name);
