@@ -1,5 +1,5 @@
-// Structures of a program's own that are as deep as it likes, on a thread of 64 KiB:
-//     gradwire run -n 2 -- case-deep_structures WHAT COUNT
+// Structures of a program's own that are as deep as it likes, on a thread with a stack of KIB:
+//     gradwire run -n 2 -- case-deep_structures WHAT COUNT KIB
 // Each is built, used and given back; "all fine" on both, exit 0. Where there is a limit, its error is
 // what is right.
 #include <gradwire.h>
@@ -7,8 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { STACK_BYTES = 64 << 10 };
 
 static gw_scope *root;
 static int64_t count;
@@ -288,7 +286,7 @@ static void *run(void *name) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 3) return 2;
+    if (argc < 4) return 2;
     count = strtoll(argv[2], NULL, 10);
     root = gw_scope_open(NULL);
     gw_rpc_init(root);
@@ -296,7 +294,7 @@ int main(int argc, char **argv) {
         pthread_attr_t small;
         pthread_t thread;
         pthread_attr_init(&small);
-        pthread_attr_setstacksize(&small, STACK_BYTES);
+        if (pthread_attr_setstacksize(&small, (size_t)strtol(argv[3], NULL, 10) << 10)) return 2;
         if (pthread_create(&thread, &small, run, argv[1])) return 2;
         pthread_join(thread, NULL);
         pthread_attr_destroy(&small);

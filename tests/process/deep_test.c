@@ -4,7 +4,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/mem.h"
+
 #include "../support/launched.h"
+
+// Of a thread, in KiB. Frames that a sanitizer has instrumented are several times as large.
+#define STACK (MEM_CACHED ? "64" : "512")
 
 static void expect_fine(result r, const char *what) {
     const char *first = strstr(r.out, "all fine"),
@@ -22,19 +27,20 @@ static path program(const char *name) {
 // Of a call each: an attempt that begins the next one, as a loop that asks again does.
 static void a_loop_of_continuations_has_any_length(void **state) {
     (void)state;
-    expect_fine(RUN("run", "-n", "2", "--", program("deep_structures").text, "retry", "20000"),
-                "retry");
+    expect_fine(
+        RUN("run", "-n", "2", "--", program("deep_structures").text, "retry", "20000", STACK),
+        "retry");
 }
 
 static void structures_are_as_deep_as_a_program_likes(void **state) {
     (void)state;
-    expect_fine(RUN("run", "-n", "2", "--", program("deep_structures").text, "all", "20000"),
+    expect_fine(RUN("run", "-n", "2", "--", program("deep_structures").text, "all", "20000", STACK),
                 "all");
 }
 
 static void a_stack_of_64_kib_is_enough(void **state) {
     (void)state;
-    expect_fine(RUN("run", "-n", "2", "--", program("small_stack").text, "64"), "small stack");
+    expect_fine(RUN("run", "-n", "2", "--", program("small_stack").text, STACK), "small stack");
 }
 
 GW_TESTS(deep, a_loop_of_continuations_has_any_length, structures_are_as_deep_as_a_program_likes,
