@@ -120,12 +120,13 @@ GW_API void gw_group_fail(gw_scope *s, gw_group *g, gw_status status, const char
 // What all members that are left have heard alike.
 typedef struct gw_agreement {
     uint64_t flags;      // the bits that all of them have given; 0 if |s| has failed
-    int missing_count;   // members that have not been asked, since they are gone
+    int missing_count;   // members that take no part any more: lost, or in gw_rpc_shutdown
     const int *missing;  // their ranks in the group; lives as long as |s|
 } gw_agreement;
 
 // Ends when all that are left have called it: what one of them gets, all get that live, however many
-// are lost meanwhile. It tells whether all have finished what some could not. MPI's agree. DISCONNECTED where others
+// are lost meanwhile. It tells whether all have finished what some could not. MPI's agree. A member whose program can
+// call nothing more, since it is in gw_rpc_shutdown or has failed, is missing, as a lost one is: no error. DISCONNECTED where others
 // re-form the group instead, since one is gone that this member may not have missed yet: they wait until it does so, too.
 GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *g, uint64_t flags);
 

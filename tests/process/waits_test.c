@@ -26,7 +26,8 @@ static int count_lines(const char *out, const char *text) {
     return count;
 }
 
-static void expect_cause(const char *name, const char *what, const char *cause) {
+// |other|: what the error of worker1 says before the cause.
+static void expect_cause(const char *name, const char *what, const char *other, const char *cause) {
     char text[256];
     testing_note("%s %s", name, what);
     result r = run_case(2, name, what);
@@ -36,7 +37,7 @@ static void expect_cause(const char *name, const char *what, const char *cause) 
     snprintf(text, sizeof text, "worker0: %s", cause);
     const char *first = strstr(r.err, text), *end = strchr(r.err, '\n');
     if (!first || first > end) fail_msg("the first line is not \"%s\":\n%s", text, r.err);
-    snprintf(text, sizeof text, "worker0 has failed: %s", cause);
+    snprintf(text, sizeof text, "%s%s", other, cause);
     expect_text(r.err, text);
     assert_null(strstr(r.err, "waits in gw_rpc_shutdown"));
     forget(r);
@@ -44,12 +45,21 @@ static void expect_cause(const char *name, const char *what, const char *cause) 
 
 static void a_program_that_fails_before_it_opens_a_group_ends_all_waits_for_it(void **state) {
     (void)state;
-    static const char *const waits[] = { "opened", "ddp",  "ddpopened", "world",     "split",
-                                         "shard",  "recv", "named",     "rpcbarrier" };
-    expect_cause("failed_before_group", "", "train.csv: no such file");
+    static const char *const waits[] = { "ddp",  "world", "split",     "shard",
+                                         "recv", "named", "rpcbarrier" };
+    expect_cause("failed_before_group", "", "worker0 has failed: ", "train.csv: no such file");
     for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++)
-        if (strcmp(waits[i], "opened") != 0 && strcmp(waits[i], "ddpopened") != 0)
-            expect_cause("failed_before_group_matrix", waits[i], "missing.safetensors");
+        expect_cause("failed_before_group_matrix", waits[i],
+                     "worker0 has failed: ", "missing.safetensors");
+}
+
+// In a group that it has opened its program enters the collective as failed.
+static void a_program_that_fails_after_it_has_opened_a_group_fails_what_it_enters(void **state) {
+    (void)state;
+    expect_cause("failed_before_group_matrix", "opened",
+                 "worker1: group \"world\": collective 1: worker0: ", "missing.safetensors");
+    expect_cause("failed_before_group_matrix", "ddpopened",
+                 "group \"world\": collective 1 of openings: worker0: ", "missing.safetensors");
 }
 
 static void a_worker_in_shutdown_ends_all_waits_for_it(void **state) {
@@ -65,8 +75,14 @@ static void a_worker_in_shutdown_ends_all_waits_for_it(void **state) {
         assert_int_equal(r.code, 0);
         forget(r);
     }
+}
+
+// An agreement is that of those that are left, as after a loss.
+static void a_worker_in_shutdown_is_missing_in_agreements(void **state) {
+    (void)state;
     result r = run_case(2, "recv_shutdown", "agree");
-    expect_text(r.out, "agree: ok: , without 1");
+    testing_note("%s", r.err);
+    expect_text(r.out, "agree: ok: , without worker1");
     assert_int_equal(r.code, 0);
     forget(r);
 }
@@ -88,4 +104,6 @@ static void trainers_in_shutdown_train_for_a_master(void **state) {
 }
 
 GW_TESTS(waits, a_program_that_fails_before_it_opens_a_group_ends_all_waits_for_it,
-         a_worker_in_shutdown_ends_all_waits_for_it, trainers_in_shutdown_train_for_a_master);
+         a_program_that_fails_after_it_has_opened_a_group_fails_what_it_enters,
+         a_worker_in_shutdown_ends_all_waits_for_it, a_worker_in_shutdown_is_missing_in_agreements,
+         trainers_in_shutdown_train_for_a_master);
