@@ -1,26 +1,33 @@
-# The only entry point: everything below drives CMake, see CMakePresets.json for the flavours.
+# The only entry point: everything below drives CMake, see CMakePresets.json for the flavours. `make T=name` is `make test T=name`.
 JOBS   ?= $(shell nproc)
 PREFIX ?= /usr/local
 MAKEFLAGS += --no-print-directory
+.DEFAULT_GOAL := $(if $(T),test,all)
 
-# Configuring again costs a second and notices packages that came or went since the last time.
-build  = cmake --preset $(1) -Wno-dev --log-level=NOTICE >/dev/null && cmake --build --preset $(1) -j $(JOBS) $(2)
+build  = scripts/configure $(1) && cmake --build --preset $(1) -j $(JOBS) $(2)
 SOURCES = $(shell tests/habits/sources)
 
-.PHONY: all demo test busy asan tsan bench sim mutations limits kill clusters fuzz compare model coverage format install clean
+.PHONY: all lib examples demo test busy asan tsan bench sim mutations limits kill clusters fuzz compare model coverage format install clean
 
 all:
 	@$(call build,release,)
+
+# The library and the gradwire command: what `make install` installs.
+lib:
+	@$(call build,release,--target gradwire-installed)
+
+examples:
+	@$(call build,release,--target gradwire-examples)
 
 demo:
 	@scripts/setup build
 	@$(call build,release,--target example-rl_cartpole gradwire-tool)
 	build/bin/rl_cartpole
 
-# T="name ..." runs only the tests whose names contain one of them.
+# T="name ..." builds and runs only the tests whose names contain one of them.
 test:
 	@scripts/setup test
-	@$(call build,release,)
+	@$(if $(T),JOBS=$(JOBS) scripts/build-tests $(T),$(call build,release,))
 	GW_TEST_RAN=build/tests-passed build/bin/gradwire-tests $(T)
 	$(if $(T),,tests/habits/faults build build/tests-passed)
 
@@ -46,13 +53,14 @@ bench:
 	@$(call build,release,--target gw-bench)
 	build/bin/gw-bench
 
+simulated = $(or $(F),$(if $(SEED)$(SEEDS),jobs_sim,sim session))
 # SEED=7 repeats one mixed workload and says what was done to it, SEEDS=20000 walks through many; F=name picks other tests.
 sim:
 	@scripts/setup test
-	@$(call build,release,--target gradwire-tests)
+	@JOBS=$(JOBS) scripts/build-tests $(simulated)
 	@rm -f build/sim.log
 	$(if $(SEED),SEED=$(SEED)) $(if $(SEEDS),SEEDS=$(SEEDS) GW_TEST_LIMIT_S=36000) \
-	    JOBS_LOG=$(CURDIR)/build/sim.log build/bin/gradwire-tests $(or $(F),$(if $(SEED)$(SEEDS),jobs_sim,sim session))
+	    JOBS_LOG=$(CURDIR)/build/sim.log build/bin/gradwire-tests $(simulated)
 	@if [ -f build/sim.log ]; then cat build/sim.log; fi
 
 # F=codec picks a target (scripts/fuzz lists them), T=60 how long; `scripts/fuzz keep codec` keeps what was learnt.
@@ -107,8 +115,9 @@ model:
 format:
 	@clang-format -i $(SOURCES)
 
-install: all
-	cmake --install build --prefix $(PREFIX)
+# PREFIX=/usr DESTDIR=folder for a package.
+install: lib
+	DESTDIR="$(DESTDIR)" cmake --install build --prefix "$(PREFIX)"
 
 clean:
-	rm -rf build build-asan build-tsan build-fuzz build-coverage
+	rm -rf build build-asan build-tsan build-fuzz build-coverage compile_commands.json

@@ -19,6 +19,12 @@ write_basic_package_version_file(gradwire-config-version.cmake COMPATIBILITY Sam
 install(FILES ${PROJECT_BINARY_DIR}/gradwire-config.cmake ${PROJECT_BINARY_DIR}/gradwire-config-version.cmake
         DESTINATION ${package_dir})
 
+# What is installed: `make lib`.
+add_custom_target(gradwire-installed DEPENDS gradwire-shared gradwire-static)
+if(TARGET gradwire-tool)
+    add_dependencies(gradwire-installed gradwire-tool)
+endif()
+
 # gradwire.pc finds its prefix from its own place.
 file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/gradwire.pc.in gradwire.pc @ONLY)

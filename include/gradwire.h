@@ -4,6 +4,7 @@
 #ifndef GRADWIRE_H
 #define GRADWIRE_H
 
+#include <gradwire/version.h>
 #include <gradwire/status.h>
 #include <gradwire/log.h>
 #include <gradwire/scope.h>

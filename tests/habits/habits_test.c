@@ -82,6 +82,16 @@ static void an_installed_library_can_be_used(void **state) {
     run("install");
 }
 
+static void a_moved_tree_builds_and_make_install_builds_no_more_than_it_installs(void **state) {
+    (void)state;
+    run("copy");
+}
+
+static void all_versions_are_the_same(void **state) {
+    (void)state;
+    run("abi");
+}
+
 static void the_static_library_shows_its_own_names_only(void **state) {
     (void)state;
     run("symbols");
@@ -114,6 +124,8 @@ GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
                     links_in_pages_lead_somewhere, labels_of_rules_are_unique,
                     nothing_depends_on_the_text_of_an_error, limits_are_as_written,
                     programs_are_no_longer_than_said, an_installed_library_can_be_used,
+                    all_versions_are_the_same,
+                    a_moved_tree_builds_and_make_install_builds_no_more_than_it_installs,
                     the_static_library_shows_its_own_names_only, the_library_has_no_mutations,
                     every_fault_has_a_test, every_wait_for_another_program_is_tested,
                     calls_of_themselves_are_bounded);

@@ -6,12 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <gradwire/version.h>
+
 #include "base/nearest.h"
 #include "command.h"
-
-#ifndef GW_VERSION
-#define GW_VERSION "unknown"
-#endif
 
 static const command commands[] = {
     { "ca", "make the CA of a job, for gradwire key --ca", ca_command },
@@ -56,7 +54,7 @@ int main(int argc, char **argv) {
         return exit_code_after_printing(0);
     }
     if (strcmp(name, "--version") == 0) {
-        printf("gradwire %s\n", GW_VERSION);
+        printf("gradwire %s\n", gw_version());
         return exit_code_after_printing(0);
     }
     if (argc < 2) {

@@ -1,0 +1,44 @@
+// The version of the library.
+//
+// GW_VERSION is the version of the headers that a program was compiled with, gw_version() that of
+// the library it runs with:
+//
+//     printf("compiled with gradwire %s, running with %s\n", GW_VERSION, gw_version());
+//
+// The preprocessor compares numbers:
+//
+//     #if GW_VERSION_NUMBER < 100
+//     #error "gradwire 0.1.0 or later is needed"
+//     #endif
+//
+// Two versions with the same major and minor number have the same ABI: a program runs with each of
+// them as it is. With any other version it is compiled again (docs/ABI.md).
+#ifndef GRADWIRE_VERSION_H
+#define GRADWIRE_VERSION_H
+
+#include <gradwire/status.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+// CMake reads these three lines; the library's file name, its SONAME, the CMake package and
+// pkg-config follow.
+#define GW_VERSION_MAJOR 0
+#define GW_VERSION_MINOR 1
+#define GW_VERSION_PATCH 0
+
+// The version as one number, and as a string: 100 and "0.1.0" for 0.1.0.
+#define GW_VERSION_NUMBER (GW_VERSION_MAJOR * 10000 + GW_VERSION_MINOR * 100 + GW_VERSION_PATCH)
+#define GW_VERSION GW_VERSION_STRING_(GW_VERSION_MAJOR, GW_VERSION_MINOR, GW_VERSION_PATCH)
+#define GW_VERSION_STRING_(major, minor, patch) GW_VERSION_JOINED_(major, minor, patch)
+#define GW_VERSION_JOINED_(major, minor, patch) #major "." #minor "." #patch
+
+// The version of the library that the program runs with, as GW_VERSION. Valid until the process
+// ends; may be called on any thread, at any time.
+GW_API const char *gw_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
