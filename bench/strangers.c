@@ -3,8 +3,8 @@
 // connections to a socket of nobody's, which cost the machine the same, and the members nothing but the processor.
 #include "bench.h"
 
-#include "net/secret.h"
-#include "net/tls_identity.h"
+#include "net/tls/secret.h"
+#include "net/tls/tls_identity.h"
 
 #include <netinet/in.h>
 #include <openssl/ssl.h>

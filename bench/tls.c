@@ -5,8 +5,8 @@
 
 #include "net/connection.h"
 #include "net/env_os.h"
-#include "net/tcp.h"
-#include "net/tls.h"
+#include "net/tcp/tcp.h"
+#include "net/tls/tls.h"
 
 #include <netinet/in.h>
 #include <signal.h>

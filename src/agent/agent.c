@@ -11,7 +11,7 @@
 #include "agent/leave.h"
 #include "agent/member_events.h"
 #include "agent/member_table.h"
-#include "net/interfaces.h"
+#include "net/transport/interfaces.h"
 
 #include <assert.h>
 #include <sched.h>

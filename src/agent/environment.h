@@ -22,7 +22,7 @@
 #define AGENT_ENVIRONMENT_H
 
 #include "base/limits.h"
-#include "net/protection.h"
+#include "net/tls/protection.h"
 #include <gradwire/rpc.h>
 
 // Looks a variable up: getenv, or a test's.

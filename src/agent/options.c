@@ -2,7 +2,7 @@
 
 #include "agent/environment.h"
 #include "base/status.h"
-#include "net/interfaces.h"
+#include "net/transport/interfaces.h"
 #include "store/store_redis.h"
 
 #include <ctype.h>

@@ -4,7 +4,7 @@
 
 #include "base/env.h"
 #include "base/limits.h"
-#include "net/protection.h"
+#include "net/tls/protection.h"
 #include <gradwire/rpc.h>
 
 enum { OPTIONS_PATH_MAX = 1024 };

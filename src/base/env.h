@@ -1,6 +1,6 @@
 // The environment: what protocol code may know of the world outside it: clock, randomness, waiting
 // and threads. The kernel (net/env_os.c) and the simulator (testing/sim.c) are two implementations
-// of this one table. How bytes get to other workers is another table, net/transport.h; an env comes
+// of this one table. How bytes get to other workers is another table, net/transport/transport.h; an env comes
 // with a list of those that work with it.
 //
 // the loop lock. Protocol state of an agent is touched only by the thread that holds the loop lock
@@ -146,7 +146,7 @@ static inline void env_set_timer(env *e, timer *t, int64_t due_ns) {
     e->class->set_timer(e, t, due_ns);
 }
 
-// One more thing, or one less, is under way that no thread waits for and that needs what is patient (net/transport.h):
+// One more thing, or one less, is under way that no thread waits for and that needs what is patient (net/transport/transport.h):
 // while there are any, that wakes this worker as everything does.
 static inline void env_expect(env *e, int change) {
     if (e->class->expect) e->class->expect(e, change);

@@ -1,7 +1,7 @@
 #include "lend/lending.h"
 
 #include "base/mem.h"
-#include "net/transport.h"
+#include "net/transport/transport.h"
 
 #include <stdarg.h>
 #include <stdio.h>

@@ -4,8 +4,8 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "base/status.h"
-#include "net/certificate.h"
-#include "net/tls.h"
+#include "net/tls/certificate.h"
+#include "net/tls/tls.h"
 
 #include <assert.h>
 #include <stdio.h>

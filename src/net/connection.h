@@ -7,8 +7,8 @@
 #define NET_CONNECTION_H
 
 #include "net/handshake.h"
-#include "net/protection.h"
-#include "net/routes.h"
+#include "net/tls/protection.h"
+#include "net/transport/routes.h"
 
 typedef struct connection connection;
 

@@ -1,9 +1,7 @@
-// The table of the kernel's environment: clock, randomness, threads; the rest is in the files
-// beside.
+// The table of the kernel's environment: its transports, wall clock, randomness and threads. loop/ has the rest.
 #include "net/env_os.h"
 
 #include <errno.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -12,9 +10,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "net/loop.h"
-#include "net/shm.h"
-#include "net/tcp.h"
+#include "net/loop/loop.h"
+#include "net/shm/shm.h"
+#include "net/tcp/tcp.h"
 
 typedef struct thread {
     list_node link;
@@ -25,13 +23,6 @@ typedef struct thread {
 
 static os_env *of(env *e) {
     return (os_env *)e;
-}
-
-int64_t os_now_ns(env *e) {
-    (void)e;
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
 static int64_t os_wall_ns(env *e) {
@@ -55,16 +46,6 @@ static void *run_thread(void *arg) {
     thread *t = arg;
     t->main(t->arg);
     return NULL;
-}
-
-// Signals are the program's own; its handlers do not run on our threads.
-int os_create_thread(pthread_t *out, void *(*run)(void *), void *arg) {
-    sigset_t all, before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    int failed = pthread_create(out, NULL, run, arg);
-    pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return failed;
 }
 
 static gw_status os_spawn(env *e, void (*main)(void *arg), void *arg, gw_error *error) {

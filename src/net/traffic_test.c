@@ -1,8 +1,8 @@
 // Everything at once: two environments whose threads call each other, with workers that are idle
 // until they are called.
 #include "net/env_os.h"
-#include "net/shm.h"
-#include "net/tcp.h"
+#include "net/shm/shm.h"
+#include "net/tcp/tcp.h"
 
 #include <string.h>
 

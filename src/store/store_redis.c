@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
-#include "net/protection.h"
+#include "net/tls/protection.h"
 #include "store/store_internal.h"
 
 #include <pthread.h>

@@ -1,7 +1,7 @@
 #include "testing/doors.h"
 
 #include "net/env_os.h"
-#include "net/tcp.h"
+#include "net/tcp/tcp.h"
 #include "testing/testing.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #include "testing/encrypted.h"
 
 #include "base/mem.h"
-#include "net/certificate_make.h"
+#include "net/tls/certificate_make.h"
 #include "testing/testing.h"
 
 #include <stdio.h>

@@ -1,11 +1,11 @@
-// A transport for tests whose streams are encrypted ones of another transport: what net/tls.h makes,
+// A transport for tests whose streams are encrypted ones of another transport: what net/tls/tls.h makes,
 // with the same key at both ends.
 //
 // Ownership, threads: one in a process at a time, opened and closed with the loop lock of its env.
 #ifndef TESTING_ENCRYPTED_H
 #define TESTING_ENCRYPTED_H
 
-#include "net/tls.h"
+#include "net/tls/tls.h"
 
 extern const transport encrypted_transport;
 

@@ -30,12 +30,12 @@
 #ifndef TESTING_SIM_H
 #define TESTING_SIM_H
 
-#include "net/transport.h"
+#include "net/transport/transport.h"
 
 typedef struct sim sim;
 
 extern const transport sim_transport;        // of its envs
-extern const transport sim_rings_transport;  // whose streams go through the rings of net/ring.h
+extern const transport sim_rings_transport;  // whose streams go through the rings of net/shm/ring.h
 
 #define SIM_SECOND ((int64_t)1000000000)
 

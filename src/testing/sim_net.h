@@ -2,7 +2,7 @@
 #ifndef TESTING_SIM_NET_H
 #define TESTING_SIM_NET_H
 
-#include "net/transport.h"
+#include "net/transport/transport.h"
 #include "testing/sim_parts.h"
 
 typedef enum stream_state {

@@ -9,7 +9,7 @@
 #include <stdatomic.h>
 #include <stdint.h>
 
-#include "net/timers.h"
+#include "net/loop/timers.h"
 
 enum { SIM_REPORT_MAX = 4096, SIM_LABEL_MAX = 48, SIM_PLAN_MAX = 4096 };
 
@@ -60,7 +60,7 @@ struct sim_thread {
     jmp_buf start;
 };
 
-// As in net/loop.h.
+// As in net/loop/loop.h.
 typedef struct sim_drain {
     sim_thread *thread;
     list_node link, tasks;

@@ -1,4 +1,4 @@
-// Streams through the rings of net/ring.h, in memory that both ends have. A bell takes a while, comes together with others
+// Streams through the rings of net/shm/ring.h, in memory that both ends have. A bell takes a while, comes together with others
 // or for nothing; who is awake looks again by itself. In place of a cut, an end may find that nonsense stands in the words.
 #include "testing/sim_rings.h"
 

@@ -2,7 +2,7 @@
 #ifndef TESTING_SIM_RINGS_H
 #define TESTING_SIM_RINGS_H
 
-#include "net/ring.h"
+#include "net/shm/ring.h"
 #include "testing/sim_net.h"
 
 bool sim_rings_open(sim_stream *client, sim_stream *server);  // false without memory

@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 #include "base/env.h"
-#include "net/transport.h"
+#include "net/transport/transport.h"
 
 typedef enum end_moment {
     END_NEVER,

@@ -2,8 +2,8 @@
 // is tested by being listed.
 // What is a transport's own is tested in its room.
 #include "net/env_os.h"
-#include "net/shm.h"
-#include "net/tcp.h"
+#include "net/shm/shm.h"
+#include "net/tcp/tcp.h"
 #include "testing/encrypted.h"
 #include "testing/sim.h"
 #include "testing/stream_end.h"

@@ -46,7 +46,7 @@ typedef struct message_cursor {
 struct message {
     _Atomic uint32_t count;
     uint8_t kind;     // of the rooms above: rpc/protocol.h lists them; not 0
-    bool is_patient;  // see net/transport.h
+    bool is_patient;  // see net/transport/transport.h
     bool received;
     bool incomplete;  // received: its segments have sizes and no blocks yet. With the loop lock
     // Once it is complete: whoever waits for that, if anybody does. With the loop lock.

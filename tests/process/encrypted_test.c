@@ -1,8 +1,8 @@
 // Jobs with a key over TCP: who has it works as before, who has not is told so.
 #include "base/limits.h"
 #include "base/log.h"
-#include "net/certificate_make.h"
-#include "net/secret.h"
+#include "net/tls/certificate_make.h"
+#include "net/tls/secret.h"
 #include "testing/testing.h"
 
 #include <dirent.h>

@@ -1,7 +1,7 @@
 // What collectives send wakes nobody who is going to look by himself (docs/protocol/rings.md, RING-13): between real
 // processes whose programs do not wait when something comes.
 #include "agent/agent.h"
-#include "net/loop.h"
+#include "net/loop/loop.h"
 #include "testing/testing.h"
 
 #include <gradwire.h>

@@ -1,6 +1,6 @@
 // Jobs with a key in the simulator: what every connection carries is encrypted, and all else is as it
 // was.
-#include "net/certificate_make.h"
+#include "net/tls/certificate_make.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 

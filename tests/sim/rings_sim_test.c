@@ -1,4 +1,4 @@
-// Jobs whose workers talk through rings: the code of net/ring.h over simulated memory, with bells that are late or for
+// Jobs whose workers talk through rings: the code of net/shm/ring.h over simulated memory, with bells that are late or for
 // nothing, connections that break, words that cannot be, workers that crash or stop; then sessions go on, over other
 // rings or the next address.
 #include "jobs.h"

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "net/certificate_make.h"
+#include "net/tls/certificate_make.h"
 #include "secret_output.h"
 
 enum { CA_DAYS = 3650 };

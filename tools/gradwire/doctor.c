@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "command.h"
-#include "net/interfaces.h"
+#include "net/transport/interfaces.h"
 
 enum { CALLS = 500, TENSORS = 20, FLOATS = 1 << 20 };
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "command.h"
-#include "net/certificate_make.h"
+#include "net/tls/certificate_make.h"
 #include "secret_output.h"
 
 enum { NAMES_MAX = 32, DAYS = 365 };

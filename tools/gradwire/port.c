@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "net/address.h"
+#include "net/transport/address.h"
 
 // Of a host that is not this machine's, or that is not known yet, any will do.
 static void find(const char *host, address *out) {

@@ -10,8 +10,8 @@
 #include "base/limits.h"
 #include "base/nearest.h"
 #include "command.h"
-#include "net/address.h"
-#include "net/protection.h"
+#include "net/transport/address.h"
+#include "net/tls/protection.h"
 
 enum { RDZV_ID_MAX = 40 };
 

@@ -1,0 +1,68 @@
+// The memory of a connection. "Want of memory is an error and not a signal": its pages are allocated before they are used,
+// and a memfd that could shrink is not mapped.
+#include "net/shm/shm.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
+
+bool segment_allocate(const segment_map *m, size_t offset, size_t size) {
+    int failed;
+    do {
+        failed = fallocate(m->fd, 0, (off_t)offset, (off_t)size);
+    } while (failed && errno == EINTR);
+    return !failed;
+}
+
+void segment_give_back(const segment_map *m, size_t offset, size_t size) {
+    fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
+}
+
+// A child that is forked has no part in the connection.
+static bool map(segment_map *m) {
+    if (!segment_allocate(m, 0, SEGMENT_PAGE_BYTES + RING_SMALL_BYTES) ||
+        !segment_allocate(m, SEGMENT_PAGE_BYTES + RING_BYTES, RING_SMALL_BYTES))
+        return false;
+    void *base = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, m->fd, 0);
+    if (base == MAP_FAILED) return false;
+    madvise(base, SEGMENT_BYTES, MADV_DONTFORK);
+    m->base = base;
+    return true;
+}
+
+gw_status segment_make(segment_map *out, gw_error *error) {
+    *out = (segment_map){ .fd = memfd_create("gradwire-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING) };
+    if (out->fd >= 0 && ftruncate(out->fd, SEGMENT_BYTES) == 0 &&
+        fcntl(out->fd, F_ADD_SEALS, SEALS) == 0 && map(out))
+        return GW_OK;
+    gw_status status =
+        error_set(error, GW_SYSTEM, "no shared memory for a connection: %s", strerror(errno));
+    segment_close(out);
+    return status;
+}
+
+gw_status segment_map_peers(int fd, segment_map *out, gw_error *error) {
+    *out = (segment_map){ .fd = fd };
+    struct stat s;
+    gw_status status = GW_OK;
+    if (fstat(fd, &s) || s.st_size != SEGMENT_BYTES || fcntl(fd, F_GET_SEALS) != SEALS)
+        status = error_set(error, GW_PROTOCOL,
+                           "it has sent memory that is not sealed, or not %d bytes", SEGMENT_BYTES);
+    else if (!map(out))
+        status = error_set(error, GW_SYSTEM, "the memory of a connection: %s", strerror(errno));
+    if (status) segment_close(out);
+    return status;
+}
+
+void segment_close(segment_map *m) {
+    if (m->base) munmap(m->base, SEGMENT_BYTES);
+    if (m->fd >= 0) close(m->fd);
+    *m = (segment_map){ .fd = -1 };
+}

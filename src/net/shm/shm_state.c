@@ -1,0 +1,124 @@
+// The life of a stream through shared memory, as a table.
+#include "net/shm/shm.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+// ---- Actions ------------------------------------------------------------------------------------
+
+static void begin(shm_stream *t) {
+    loop_change(t->env, t->fd, &t->source, EPOLLIN);
+    t->stream.events->opened(t->stream.user);
+}
+
+static void watch(shm_stream *t) {
+    if (loop_add(t->env, t->fd, &t->source, EPOLLIN, NULL)) shm_end_soon(t, ENOMEM);
+}
+
+static void go_on(shm_stream *t) {
+    if (!t->wants_writable) return;
+    t->wants_writable = false;
+    t->stream.events->writable(t->stream.user);
+}
+
+static void shut_both_ways(shm_stream *t) {
+    shutdown(t->fd, SHUT_RDWR);  // it becomes ready
+}
+
+// The memory stays until the loop frees the stream: a poller may be looking at it. A child that was forked may hold the
+// socket, too, so that closing it here is not its end.
+static void let_go(shm_stream *t) {
+    loop_set_timer(&t->env->base, &t->timer, ENV_NEVER);
+    loop_set_timer(&t->env->base, &t->shrink, ENV_NEVER);
+    loop_remove(t->env, t->fd);
+    shutdown(t->fd, SHUT_RDWR);
+    close(t->fd);
+    t->fd = -1;
+    loop_retire(t->env, &t->source);
+}
+
+static void tell(shm_stream *t, gw_status status) {
+    gw_error error;
+    error_set(&error, status, "%s: %s", t->name, t->why);
+    let_go(t);
+    t->stream.events->closed(t->stream.user, &error);
+}
+
+static void tell_unreached(shm_stream *t) {
+    tell(t, t->error == ECONNREFUSED ? GW_NOT_FOUND : GW_DISCONNECTED);
+}
+
+static void tell_end(shm_stream *t) {
+    tell(t, GW_DISCONNECTED);
+}
+
+static void nothing(shm_stream *t) {
+    (void)t;
+}
+
+// ---- The table ----------------------------------------------------------------------------------
+
+typedef struct rule {
+    shm_state from;
+    shm_event event;
+    shm_state to;
+    void (*action)(shm_stream *t);
+    const char *why;
+} rule;
+
+// clang-format off
+static const rule rules[] = {
+    { SHM_CONNECTING,       SHM_CONNECTED,   SHM_OPEN,             begin,          "the peer has our memory, or will have it when it looks" },
+    { SHM_CONNECTING,       SHM_ENDED,       SHM_CLOSED,           tell_unreached, "nobody listens there" },
+    { SHM_CONNECTING,       SHM_CLOSED_HERE, SHM_CLOSED,           let_go,         "given up before it was there" },
+    { SHM_CONNECTING,       SHM_ABANDONED,   SHM_CLOSED,           let_go,         "its env closes" },
+
+    { SHM_ACCEPTED,         SHM_ADOPTED,     SHM_AWAITING_SEGMENT, watch,          "somebody reads from now on" },
+    { SHM_ACCEPTED,         SHM_CLOSED_HERE, SHM_CLOSED,           let_go,         "nobody wants it" },
+    { SHM_ACCEPTED,         SHM_ABANDONED,   SHM_CLOSED,           let_go,         "its env closes" },
+
+    { SHM_AWAITING_SEGMENT, SHM_MAPPED,      SHM_OPEN,             go_on,          "the memory is there, and can be trusted not to go" },
+    { SHM_AWAITING_SEGMENT, SHM_ENDED,       SHM_CLOSED,           tell_end,       "it sent none, or none that can be used" },
+    { SHM_AWAITING_SEGMENT, SHM_CLOSED_HERE, SHM_CLOSED,           let_go,         "its time is over" },
+    { SHM_AWAITING_SEGMENT, SHM_ABANDONED,   SHM_CLOSED,           let_go,         "its env closes" },
+
+    { SHM_OPEN,             SHM_TEST_CUTS,   SHM_CUT,              shut_both_ways, "the loop tells, in a turn of its own" },
+    { SHM_OPEN,             SHM_ENDED,       SHM_CLOSED,           tell_end,       "the peer has closed, and what it had put in is read" },
+    { SHM_OPEN,             SHM_CLOSED_HERE, SHM_CLOSED,           let_go,         "what was put in stays in the peer's mapping" },
+    { SHM_OPEN,             SHM_ABANDONED,   SHM_CLOSED,           let_go,         "its env closes" },
+
+    { SHM_CUT,              SHM_ENDED,       SHM_CLOSED,           tell_end,       "what was on its way is lost, as when a network fails" },
+    { SHM_CUT,              SHM_CLOSED_HERE, SHM_CLOSED,           let_go,         "nothing of ours is on its way any more" },
+    { SHM_CUT,              SHM_ABANDONED,   SHM_CLOSED,           let_go,         "its env closes" },
+
+    { SHM_CLOSED,           SHM_CLOSED_HERE, SHM_CLOSED,           nothing,        "closed already, in one of its own events" },
+};
+// clang-format on
+
+static const rule *rule_for(shm_state from, shm_event event) {
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (rules[i].from == from && rules[i].event == event) return &rules[i];
+    return NULL;
+}
+
+void shm_apply(shm_stream *t, shm_event event) {
+    const rule *r = rule_for(t->state, event);
+    assert(r);  // all events are local: no byte of a peer is one
+    t->state = r->to;
+    r->action(t);
+}
+
+void shm_end(shm_stream *t, const char *why) {
+    t->why = why;
+    shm_apply(t, SHM_ENDED);
+}
+
+void shm_end_soon(shm_stream *t, int errno_code) {
+    t->error = errno_code;
+    loop_set_timer(&t->env->base, &t->timer, os_now_ns(&t->env->base));
+}

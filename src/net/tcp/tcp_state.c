@@ -1,0 +1,158 @@
+// The life of a TCP stream, as a table.
+#include "net/tcp/tcp.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/status.h"
+
+#define LINGER_NS INT64_C(1000000000)
+
+enum { LINGERING_MAX = 256 };  // of one env
+
+// ---- Actions ------------------------------------------------------------------------------------
+
+void tcp_poll_writable(tcp_stream *t, bool writable) {
+    if (t->polls_writable == writable) return;
+    t->polls_writable = writable;
+    loop_change(t->env, t->fd, &t->source, writable ? EPOLLIN | EPOLLOUT : EPOLLIN);
+}
+
+static void begin(tcp_stream *t) {
+    t->polls_writable = t->wants_writable;
+    loop_change(t->env, t->fd, &t->source, t->wants_writable ? EPOLLIN | EPOLLOUT : EPOLLIN);
+    t->stream.events->opened(t->stream.user);
+}
+
+static void watch(tcp_stream *t) {
+    if (loop_add(t->env, t->fd, &t->source, EPOLLIN, NULL)) tcp_end_soon(t, ENOMEM);
+}
+
+// The stream becomes ready: what has come is read before the end is told.
+static void shut_both_ways(tcp_stream *t) {
+    shutdown(t->fd, SHUT_RDWR);
+}
+
+static void linger_no_more(tcp_stream *t) {
+    if (!list_has(&t->lingering)) return;
+    list_remove(&t->lingering);
+    t->env->lingering_count--;
+}
+
+// A descriptor closed with bytes unread would make the kernel throw away what it has still to send.
+// So the connection is closed in one direction, and read until the peer has closed too or some time
+// is over, or so many do that strangers may be behind it.
+static void linger(tcp_stream *t) {
+    if (shutdown(t->fd, SHUT_WR)) {
+        tcp_apply(t, TCP_ENDED);
+        return;
+    }
+    tcp_poll_writable(t, false);
+    loop_set_timer(&t->env->base, &t->timer, os_now_ns(&t->env->base) + LINGER_NS);
+    list_append(&t->env->lingering, &t->lingering);
+    if (++t->env->lingering_count > LINGERING_MAX)
+        tcp_apply(list_entry(t->env->lingering.next, tcp_stream, lingering), TCP_ENDED);
+}
+
+static void let_go(tcp_stream *t) {
+    linger_no_more(t);
+    loop_set_timer(&t->env->base, &t->timer, ENV_NEVER);
+    loop_remove(t->env, t->fd);
+    close(t->fd);
+    t->fd = -1;
+    loop_retire(t->env, &t->source);
+}
+
+static void tell(tcp_stream *t, gw_status status) {
+    gw_error error;
+    error_set(&error, status, "%s: %s", t->name, t->why);
+    let_go(t);
+    t->stream.events->closed(t->stream.user, &error);
+}
+
+static void tell_unreached(tcp_stream *t) {
+    tell(t, t->error == ECONNREFUSED ? GW_NOT_FOUND : GW_DISCONNECTED);
+}
+
+static void tell_end(tcp_stream *t) {
+    tell(t, GW_DISCONNECTED);
+}
+
+// As if the network had failed: what is under way in either direction is lost.
+static void tell_cut(tcp_stream *t) {
+    struct linger at_once = { .l_onoff = 1 };
+    setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+    tell(t, GW_DISCONNECTED);
+}
+
+static void nothing(tcp_stream *t) {
+    (void)t;
+}
+
+// ---- The table ----------------------------------------------------------------------------------
+
+typedef struct rule {
+    tcp_state from;
+    tcp_event event;
+    tcp_state to;
+    void (*action)(tcp_stream *t);
+    const char *why;
+} rule;
+
+// clang-format off
+static const rule rules[] = {
+    { TCP_CONNECTING, TCP_CONNECTED,   TCP_OPEN,      begin,          "the kernel has connected us" },
+    { TCP_CONNECTING, TCP_ENDED,       TCP_CLOSED,    tell_unreached, "nobody listens there, or no way leads there" },
+    { TCP_CONNECTING, TCP_CLOSED_HERE, TCP_CLOSED,    let_go,         "given up before it was there" },
+    { TCP_CONNECTING, TCP_ABANDONED,   TCP_CLOSED,    let_go,         "its env closes" },
+
+    { TCP_ACCEPTED,   TCP_ADOPTED,     TCP_OPEN,      watch,          "somebody reads from now on" },
+    { TCP_ACCEPTED,   TCP_CLOSED_HERE, TCP_CLOSED,    let_go,         "nobody wants it" },
+    { TCP_ACCEPTED,   TCP_ABANDONED,   TCP_CLOSED,    let_go,         "its env closes" },
+
+    { TCP_OPEN,       TCP_SEND_FAILED, TCP_BREAKING,  shut_both_ways, "what has come is read before the end is told" },
+    { TCP_OPEN,       TCP_TEST_CUTS,   TCP_CUT,       shut_both_ways, "the loop tells, in a turn of its own" },
+    { TCP_OPEN,       TCP_ENDED,       TCP_CLOSED,    tell_end,       "the peer has closed, or the network failed" },
+    { TCP_OPEN,       TCP_CLOSED_HERE, TCP_LINGERING, linger,         "what was sent must not be lost to bytes that nobody reads" },
+    { TCP_OPEN,       TCP_ABANDONED,   TCP_CLOSED,    let_go,         "its env closes" },
+
+    { TCP_BREAKING,   TCP_ENDED,       TCP_CLOSED,    tell_end,       "everything that came before is read" },
+    { TCP_BREAKING,   TCP_CLOSED_HERE, TCP_CLOSED,    let_go,         "nothing of ours is on its way any more" },
+    { TCP_BREAKING,   TCP_ABANDONED,   TCP_CLOSED,    let_go,         "its env closes" },
+
+    { TCP_CUT,        TCP_ENDED,       TCP_CLOSED,    tell_cut,       "what is on its way is lost, as when a network fails" },
+    { TCP_CUT,        TCP_CLOSED_HERE, TCP_CLOSED,    let_go,         "nothing of ours is on its way any more" },
+    { TCP_CUT,        TCP_ABANDONED,   TCP_CLOSED,    let_go,         "its env closes" },
+
+    { TCP_LINGERING,  TCP_ENDED,       TCP_CLOSED,    let_go,         "the peer has closed too, or the time is over" },
+    { TCP_LINGERING,  TCP_CLOSED_HERE, TCP_LINGERING, nothing,        "closed already, in one of its own events" },
+    { TCP_LINGERING,  TCP_ABANDONED,   TCP_CLOSED,    let_go,         "its env closes" },
+
+    { TCP_CLOSED,     TCP_CLOSED_HERE, TCP_CLOSED,    nothing,        "closed already, in one of its own events" },
+};
+// clang-format on
+
+static const rule *rule_for(tcp_state from, tcp_event event) {
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (rules[i].from == from && rules[i].event == event) return &rules[i];
+    return NULL;
+}
+
+void tcp_apply(tcp_stream *t, tcp_event event) {
+    const rule *r = rule_for(t->state, event);
+    assert(r);  // all events are local: no byte of a peer is one
+    t->state = r->to;
+    r->action(t);
+}
+
+void tcp_end(tcp_stream *t, const char *why) {
+    t->why = why;
+    tcp_apply(t, TCP_ENDED);
+}
+
+void tcp_end_soon(tcp_stream *t, int errno_code) {
+    t->error = errno_code;
+    loop_set_timer(&t->env->base, &t->timer, os_now_ns(&t->env->base));
+}

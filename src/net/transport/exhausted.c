@@ -1,0 +1,34 @@
+#include "net/transport/exhausted.h"
+
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <time.h>
+
+enum { AGAIN_S = 10 };
+
+bool exhausted_is(int error) {
+    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
+}
+
+static bool is_due(void) {
+    static _Atomic int64_t next_s;
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC_COARSE, &t);
+    int64_t due = next_s;
+    return t.tv_sec >= due && atomic_compare_exchange_strong(&next_s, &due, t.tv_sec + AGAIN_S);
+}
+
+void exhausted_say(const char *what, int error) {
+    struct rlimit most;
+    if (!exhausted_is(error) || !is_due()) return;
+    if (error == EMFILE && !getrlimit(RLIMIT_NOFILE, &most))
+        log_error("%s: %s (ulimit -n is %llu)", what, strerror(error),
+                  (unsigned long long)most.rlim_cur);
+    else
+        log_error("%s: %s", what, strerror(error));
+}
