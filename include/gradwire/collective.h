@@ -233,47 +233,48 @@ GW_API gw_future *gw_scatter_value_from_async_with(gw_scope *s, gw_group *g, con
 // What one member sends to another, matched by sender and tag, in order. They are not counted among
 // the collectives, and pass between the living of a broken group. The receiver need not know shape
 // or dtype. No gradient flows through them.
-typedef struct GW_BY_NAME gw_letter_options {
+typedef struct GW_BY_NAME gw_message_options {
     int64_t tag GW_DEFAULT(0);
     int64_t timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);
     const char *origin GW_DEFAULT(NULL);  // as of collectives
-} gw_letter_options;
+} gw_message_options;
 
 // gw_send(s, g, x, to, .tag = 3) returns when the receiver has taken it. gw_isend gives a future of
 // that, and does not wait. Before gw_send to oneself comes a gw_irecv: nobody else would receive.
-GW_API void gw_send_with(gw_scope *s, gw_group *g, gw_tensor *x, int to, gw_letter_options options);
+GW_API void gw_send_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
+                         gw_message_options options);
 GW_API gw_future *gw_isend_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
-                                gw_letter_options options);
+                                gw_message_options options);
 
 // gw_recv(s, g, from, .tag = 3): the next letter of that member with that tag. gw_recv_any(s, g, &from)
 // of any member, of which it says the rank. gw_irecv and gw_irecv_any give futures and do not wait; what
 // the second one gives is a list of the rank and the tensor.
-GW_API gw_tensor *gw_recv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options);
-GW_API gw_future *gw_irecv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options);
+GW_API gw_tensor *gw_recv_with(gw_scope *s, gw_group *g, int from, gw_message_options options);
+GW_API gw_future *gw_irecv_with(gw_scope *s, gw_group *g, int from, gw_message_options options);
 GW_API gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from,
-                                   gw_letter_options options);
-GW_API gw_future *gw_irecv_any_with(gw_scope *s, gw_group *g, gw_letter_options options);
+                                   gw_message_options options);
+GW_API gw_future *gw_irecv_any_with(gw_scope *s, gw_group *g, gw_message_options options);
 
 // Several at once: torch.distributed.batch_isend_irecv.
 //
 //     gw_group *g = gw_group_world(root);
 //     int n = gw_group_size(g), me = gw_group_rank(g);
-//     gw_letter ring[] = { { .peer = (me + 1) % n, .send = x }, { .peer = (me + n - 1) % n } };
+//     gw_message ring[] = { { .peer = (me + 1) % n, .send = x }, { .peer = (me + n - 1) % n } };
 //     gw_list *came = gw_batch(s, g, ring, 2);
 //     gw_tensor *theirs = gw_tensor_of(s, gw_list_get(s, came, 1));
-typedef struct gw_letter {
+typedef struct gw_message {
     int peer;         // a rank in the group
     gw_tensor *send;  // to |peer|; NULL: one is received from there
     int64_t tag;
-} gw_letter;
+} gw_message;
 
 // All set out before any is waited for, so that members may name theirs in any order. As a list in their
 // order: the tensors that were received, none where one was sent. INVALID before anything is sent;
 // |options| counts for all; each letter has a tag of its own, so |options| has none (INVALID).
-GW_API gw_list *gw_batch_with(gw_scope *s, gw_group *g, const gw_letter *letters, int count,
-                              gw_letter_options options);
-GW_API gw_future *gw_batch_async_with(gw_scope *s, gw_group *g, const gw_letter *letters, int count,
-                                      gw_letter_options options);
+GW_API gw_list *gw_batch_with(gw_scope *s, gw_group *g, const gw_message *letters, int count,
+                              gw_message_options options);
+GW_API gw_future *gw_batch_async_with(gw_scope *s, gw_group *g, const gw_message *letters,
+                                      int count, gw_message_options options);
 
 #ifdef __cplusplus
 }

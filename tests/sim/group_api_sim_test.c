@@ -332,10 +332,10 @@ static void pass_on(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     int n = gw_group_size(g), next = (rank + 1) % n, before = (rank + n - 1) % n;
-    gw_letter ring[] = { { .peer = before, .tag = 2 },
-                         { .peer = next, .send = gw_full(s, GW_F32, rank, 2), .tag = 2 },
-                         { .peer = before },
-                         { .peer = next, .send = gw_full(s, GW_I64, rank, 1) } };
+    gw_message ring[] = { { .peer = before, .tag = 2 },
+                          { .peer = next, .send = gw_full(s, GW_F32, rank, 2), .tag = 2 },
+                          { .peer = before },
+                          { .peer = next, .send = gw_full(s, GW_I64, rank, 1) } };
     gw_list *came = gw_batch(s, g, ring, 4);
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
     assert_int_equal(gw_list_count(came), 4);
@@ -343,7 +343,7 @@ static void pass_on(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_item_int(s, item(s, came, 2)), before);
     assert_int_equal(gw_list_get(s, came, 1).kind, GW_NONE);
     assert_int_equal(gw_list_count(gw_batch(s, g, NULL, 0)), 0);
-    gw_letter wrong[] = { ring[1], { .peer = n } };
+    gw_message wrong[] = { ring[1], { .peer = n } };
     gw_batch(s, g, wrong, 2);
     expect(s, GW_INVALID, "gw_batch: rank 3 of group \"world\", which has 3");
     gw_barrier(s, g);

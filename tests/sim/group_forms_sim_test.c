@@ -134,7 +134,7 @@ static void name_each_option(gw_scope *s, int rank, void *context) {
         forms[i].call(&x);
         expect(s, GW_INVALID, "a timeout of -2 ms");
     }
-    gw_letter one = { .peer = 1 - rank, .send = x.x };
+    gw_message one = { .peer = 1 - rank, .send = x.x };
     gw_batch(s, x.g, &one, 1, .tag = 3);
     expect(s, GW_INVALID, "gw_batch: .tag is of gw_send and gw_recv; here each letter has its own");
 }

@@ -83,11 +83,11 @@ ASYNC(gw_irecv, gw_irecv(s, at->g, at->peer))
 WAIT(gw_recv_any, gw_recv_any(s, at->g, NULL))
 ASYNC(gw_irecv_any, gw_irecv_any(s, at->g))
 static void wait_gw_batch(gw_scope *s, const place *at) {
-    gw_letter both[] = { { .peer = at->peer, .send = at->x }, { .peer = at->peer } };
+    gw_message both[] = { { .peer = at->peer, .send = at->x }, { .peer = at->peer } };
     gw_batch(s, at->g, both, 2);
 }
 static void wait_gw_batch_async(gw_scope *s, const place *at) {
-    gw_letter both[] = { { .peer = at->peer, .send = at->x }, { .peer = at->peer } };
+    gw_message both[] = { { .peer = at->peer, .send = at->x }, { .peer = at->peer } };
     gw_wait(s, gw_batch_async(s, at->g, both, 2));
 }
 WAIT(gw_group_split, gw_group_split(s, at->g, 0, 0))

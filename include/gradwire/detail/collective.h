@@ -160,30 +160,30 @@ GW_COLLECTIVE_FORM(gw_future *, gw_reduce_scatter_all_async,
                    s, g, xs, count, op)
 GW_COLLECTIVE_FORM(void, gw_send,
                    (gw_scope * s, gw_group *g, gw_tensor *x, int to,
-                    gw_letter_options options = {}),
+                    gw_message_options options = {}),
                    s, g, x, to)
 GW_COLLECTIVE_FORM(gw_future *, gw_isend,
                    (gw_scope * s, gw_group *g, gw_tensor *x, int to,
-                    gw_letter_options options = {}),
+                    gw_message_options options = {}),
                    s, g, x, to)
 GW_COLLECTIVE_FORM(gw_tensor *, gw_recv,
-                   (gw_scope * s, gw_group *g, int from, gw_letter_options options = {}), s, g,
+                   (gw_scope * s, gw_group *g, int from, gw_message_options options = {}), s, g,
                    from)
 GW_COLLECTIVE_FORM(gw_future *, gw_irecv,
-                   (gw_scope * s, gw_group *g, int from, gw_letter_options options = {}), s, g,
+                   (gw_scope * s, gw_group *g, int from, gw_message_options options = {}), s, g,
                    from)
 GW_COLLECTIVE_FORM(gw_tensor *, gw_recv_any,
-                   (gw_scope * s, gw_group *g, int *out_from, gw_letter_options options = {}), s, g,
-                   out_from)
+                   (gw_scope * s, gw_group *g, int *out_from, gw_message_options options = {}), s,
+                   g, out_from)
 GW_COLLECTIVE_FORM(gw_future *, gw_irecv_any,
-                   (gw_scope * s, gw_group *g, gw_letter_options options = {}), s, g)
+                   (gw_scope * s, gw_group *g, gw_message_options options = {}), s, g)
 GW_COLLECTIVE_FORM(gw_list *, gw_batch,
-                   (gw_scope * s, gw_group *g, const gw_letter *letters, int count,
-                    gw_letter_options options = {}),
+                   (gw_scope * s, gw_group *g, const gw_message *letters, int count,
+                    gw_message_options options = {}),
                    s, g, letters, count)
 GW_COLLECTIVE_FORM(gw_future *, gw_batch_async,
-                   (gw_scope * s, gw_group *g, const gw_letter *letters, int count,
-                    gw_letter_options options = {}),
+                   (gw_scope * s, gw_group *g, const gw_message *letters, int count,
+                    gw_message_options options = {}),
                    s, g, letters, count)
 #undef GW_COLLECTIVE_FORM
 #else
@@ -233,15 +233,15 @@ GW_COLLECTIVE_FORM(gw_future *, gw_batch_async,
 #define gw_gather_to_all_async(...) GW_NAMED_5(gw_gather_to_all_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_reduce_scatter_all(...) GW_NAMED_5(gw_reduce_scatter_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_reduce_scatter_all_async(...) GW_NAMED_5(gw_reduce_scatter_all_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_letter_options_defaults .tag = 0, .timeout_ms = GW_GROUP_TIMEOUT, .origin = NULL
-#define gw_send(...) GW_NAMED_4(gw_send_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_isend(...) GW_NAMED_4(gw_isend_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_recv(...) GW_NAMED_3(gw_recv_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_irecv(...) GW_NAMED_3(gw_irecv_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_recv_any(...) GW_NAMED_3(gw_recv_any_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_irecv_any(...) GW_NAMED_2(gw_irecv_any_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_batch(...) GW_NAMED_4(gw_batch_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_batch_async(...) GW_NAMED_4(gw_batch_async_with, gw_letter_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_message_options_defaults .tag = 0, .timeout_ms = GW_GROUP_TIMEOUT, .origin = NULL
+#define gw_send(...) GW_NAMED_4(gw_send_with, gw_message_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_isend(...) GW_NAMED_4(gw_isend_with, gw_message_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_recv(...) GW_NAMED_3(gw_recv_with, gw_message_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_irecv(...) GW_NAMED_3(gw_irecv_with, gw_message_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_recv_any(...) GW_NAMED_3(gw_recv_any_with, gw_message_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_irecv_any(...) GW_NAMED_2(gw_irecv_any_with, gw_message_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_batch(...) GW_NAMED_4(gw_batch_with, gw_message_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_batch_async(...) GW_NAMED_4(gw_batch_async_with, gw_message_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 // clang-format on
 #endif
 
