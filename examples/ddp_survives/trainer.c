@@ -84,7 +84,7 @@ static bool go_on_in(gw_scope *root, trainer *t, gw_group *g) {
 // Returns whether there is a new group.
 static bool regroup(gw_scope *root, trainer *t, bool is_well) {
     for (bool is_new = false; gw_ok(root); is_new = true) {
-        uint64_t nobody = gw_group_knocking(t->group) ? 0 : NOBODY_KNOCKS;
+        uint64_t nobody = gw_group_pending(t->group) ? 0 : NOBODY_KNOCKS;
         gw_agreement all = gw_group_agree(root, t->group, is_well ? WELL | nobody : 0);
         if (!gw_ok(root)) break;
         bool all_well = (all.flags & WELL) && !all.missing_count, waiting = all_well && waits(t);
@@ -108,7 +108,7 @@ static void enter(gw_scope *root, trainer *t, gw_rref *board) {
         int min = (int)t->o->world_size;
         t->group = gw_group_reform(root, alone, .min = min, .grow = true);
     } else {
-        t->group = gw_group_knock(root, "trainers");
+        t->group = gw_group_join(root, "trainers");
     }
     if (gw_ok(root)) report(root, t, board);
     if (gw_ok(root) && !go_on_in(root, t, t->group)) regroup(root, t, false);

@@ -140,7 +140,7 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 //
 // and on a newcomer, before its first step:
 //
-//     gw_group *g = gw_group_knock(root, "trainers");
+//     gw_group *g = gw_group_join(root, "trainers");
 //     gw_ddp *ddp = gw_ddp_open(root, model, .group = g, .newcomer = true);
 //     gw_ddp_reform(root, ddp, opt, g);
 //

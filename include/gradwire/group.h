@@ -17,7 +17,7 @@
 // Who is left agrees on what has been done, or goes on as a new group, with others in the place of
 // those that are gone:
 //
-//     gw_group *trainers = gw_group_knock(root, "trainers");   // a new worker: waits until it is let in
+//     gw_group *trainers = gw_group_join(root, "trainers");   // a new worker: waits until it is let in
 //     gw_barrier(s, trainers);
 //     if (gw_scope_error(s)->status == GW_DISCONNECTED) {      // on every survivor
 //         gw_scope_clear(s);
@@ -43,7 +43,7 @@
 // group that it could not open, from their first collective on. Then they are told that it has not opened the
 // group; if it does so later, its next call fails with what it has missed, and all go on together.
 //
-// gw_group_split, gw_group_agree, gw_group_reform and gw_group_knock wait, and have no form that does not:
+// gw_group_split, gw_group_agree, gw_group_reform and gw_group_join wait, and have no form that does not:
 // inline functions cannot call them (WOULD_BLOCK). The other ways to open a group send nothing.
 //
 // Ownership: a group belongs to the scope it was opened in; what is under way keeps it.
@@ -147,17 +147,17 @@ typedef struct GW_BY_NAME gw_reform_options {
 // --on-failure=keep.
 GW_API gw_group *gw_group_reform_with(gw_scope *s, gw_group *g, gw_reform_options options);
 
-// gw_group_knock(s, name): for a worker that has joined the job: waits until the members of the group
+// gw_group_join(s, name): for a worker that has joined the job: waits until the members of the group
 // of that name re-form it, and gives the new group. TIMEOUT if they have not by then.
-typedef struct GW_BY_NAME gw_knock_options {
+typedef struct GW_BY_NAME gw_group_join_options {
     int64_t timeout_ms GW_DEFAULT(300000);             // to wait; GW_NO_TIMEOUT: only the scope's
     int64_t collective_timeout_ms GW_DEFAULT(300000);  // of the new group
-} gw_knock_options;
+} gw_group_join_options;
 
-GW_API gw_group *gw_group_knock_with(gw_scope *s, const char *name, gw_knock_options options);
+GW_API gw_group *gw_group_join_with(gw_scope *s, const char *name, gw_group_join_options options);
 
 // How many workers knock for |g|, as far as this member has heard; others may have heard of more.
-GW_API int gw_group_knocking(const gw_group *g);
+GW_API int gw_group_pending(const gw_group *g);
 // How often the group was re-formed before it became |g|.
 GW_API int gw_group_generation(const gw_group *g);
 

@@ -540,7 +540,7 @@ GW_FUNCTION(group_forms_start, GW_INLINE, "int") {
     case 6: gw_group_split(s, g, 0, 0); break;
     case 7: gw_group_agree(s, g, 1); break;
     case 8: gw_group_reform(s, g); break;
-    default: gw_group_knock(s, "nobody's"); break;
+    default: gw_group_join(s, "nobody's"); break;
     }
     return gw_none();
 }

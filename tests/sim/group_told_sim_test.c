@@ -154,8 +154,8 @@ static void name_oddly(gw_scope *s, int rank, void *context) {
         expect(s, GW_INVALID, "the name of a group has ");
         gw_group_world(s, .name = names[i]);
         expect(s, GW_INVALID, "the name of a group has ");
-        gw_group_knock(s, names[i]);
-        expect(s, GW_INVALID, "gw_group_knock: ");
+        gw_group_join(s, names[i]);
+        expect(s, GW_INVALID, "gw_group_join: ");
     }
     gw_barrier(s,
                gw_group_open(s, &self, 1, .name = "stage 1, \xc3\xa4\xe2\x82\xac\xf0\x9f\x8e\x89"));

@@ -269,7 +269,7 @@ static void every_wait_ends_that_cannot_be_met_any_more(void **state) {
 static void knock(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 1) return;
-    gw_group_knock(root, "nobody", .timeout_ms = GW_NO_TIMEOUT);
+    gw_group_join(root, "nobody", .timeout_ms = GW_NO_TIMEOUT);
     assert_int_equal(gw_scope_error(root)->status, GW_DISCONNECTED);
     assert_non_null(strstr(gw_scope_error(root)->text, "has called gw_rpc_shutdown"));
     gw_scope_clear(root);

@@ -27,13 +27,13 @@ inline gw_group *gw_group_split(gw_scope *s, gw_group *g, int color, int key,
 inline gw_group *gw_group_reform(gw_scope *s, gw_group *g, gw_reform_options options = {}) {
     return gw_group_reform_with(s, g, options);
 }
-inline gw_group *gw_group_knock(gw_scope *s, const char *name, gw_knock_options options = {}) {
-    return gw_group_knock_with(s, name, options);
+inline gw_group *gw_group_join(gw_scope *s, const char *name, gw_group_join_options options = {}) {
+    return gw_group_join_with(s, name, options);
 }
 #else
 // clang-format off
 #define gw_reform_options_defaults .min = 1, .grow = false, .timeout_ms = 0
-#define gw_knock_options_defaults .timeout_ms = 300000, .collective_timeout_ms = 300000
+#define gw_group_join_options_defaults .timeout_ms = 300000, .collective_timeout_ms = 300000
 
 #define gw_group_open_options_defaults .name = NULL, .timeout_ms = 300000, .backend = NULL, .any_order = false
 #define gw_group_world(...)  GW_NAMED_1(gw_group_world_with, gw_group_open_options, __VA_ARGS__, )
@@ -42,7 +42,7 @@ inline gw_group *gw_group_knock(gw_scope *s, const char *name, gw_knock_options 
 #define gw_group_blocks(...) GW_NAMED_3(gw_group_blocks_with, gw_group_open_options, __VA_ARGS__, )
 #define gw_group_split(...)  GW_NAMED_4(gw_group_split_with, gw_group_open_options, __VA_ARGS__, )
 #define gw_group_reform(...) GW_NAMED_2(gw_group_reform_with, gw_reform_options, __VA_ARGS__, )
-#define gw_group_knock(...)  GW_NAMED_2(gw_group_knock_with, gw_knock_options, __VA_ARGS__, )
+#define gw_group_join(...)  GW_NAMED_2(gw_group_join_with, gw_group_join_options, __VA_ARGS__, )
 // clang-format on
 #endif
 
