@@ -178,31 +178,35 @@ GW_API gw_future *gw_monitored_barrier_async_with(gw_scope *s, gw_group *g,
 // The same of |count| tensors, as a list in their order, by one collective for each dtype among them:
 // torch.distributed.all_reduce_coalesced and its like. Shapes and dtypes are the same on all members, else
 // MISMATCH. No .sizes and no .into (INVALID).
-GW_API gw_list *gw_all_reduce_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
-                                       gw_reduce_op op, gw_collective_options options);
-GW_API gw_future *gw_all_reduce_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
-                                               int count, gw_reduce_op op,
-                                               gw_collective_options options);
+GW_API gw_list *gw_all_reduce_coalesced_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                             int count, gw_reduce_op op,
+                                             gw_collective_options options);
+GW_API gw_future *gw_all_reduce_coalesced_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                                     int count, gw_reduce_op op,
+                                                     gw_collective_options options);
 // All bring tensors of the shapes and dtypes that |root| has.
-GW_API gw_list *gw_broadcast_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
-                                      int root, gw_collective_options options);
-GW_API gw_future *gw_broadcast_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
-                                              int count, int root, gw_collective_options options);
+GW_API gw_list *gw_broadcast_coalesced_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                            int count, int root, gw_collective_options options);
+GW_API gw_future *gw_broadcast_coalesced_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                                    int count, int root,
+                                                    gw_collective_options options);
 // As gw_all_gather, gw_gather_to and gw_reduce_scatter of each.
-GW_API gw_list *gw_all_gather_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
-                                       gw_collective_options options);
-GW_API gw_future *gw_all_gather_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
-                                               int count, gw_collective_options options);
-GW_API gw_list *gw_gather_to_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
-                                      int root, gw_collective_options options);
-GW_API gw_future *gw_gather_to_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
-                                              int count, int root, gw_collective_options options);
-GW_API gw_list *gw_reduce_scatter_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
-                                           int count, gw_reduce_op op,
-                                           gw_collective_options options);
-GW_API gw_future *gw_reduce_scatter_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
-                                                   int count, gw_reduce_op op,
-                                                   gw_collective_options options);
+GW_API gw_list *gw_all_gather_coalesced_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                             int count, gw_collective_options options);
+GW_API gw_future *gw_all_gather_coalesced_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                                     int count, gw_collective_options options);
+GW_API gw_list *gw_gather_to_coalesced_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                            int count, int root, gw_collective_options options);
+GW_API gw_future *gw_gather_to_coalesced_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                                    int count, int root,
+                                                    gw_collective_options options);
+GW_API gw_list *gw_reduce_scatter_coalesced_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                                 int count, gw_reduce_op op,
+                                                 gw_collective_options options);
+GW_API gw_future *gw_reduce_scatter_coalesced_async_with(gw_scope *s, gw_group *g,
+                                                         gw_tensor *const *xs, int count,
+                                                         gw_reduce_op op,
+                                                         gw_collective_options options);
 
 // ---- Values -------------------------------------------------------------------------------------
 // The same for anything that a call can carry: torch.distributed.all_gather_object and its like.

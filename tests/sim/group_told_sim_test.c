@@ -187,7 +187,7 @@ static void share_and_drop(gw_scope *s, gw_group *g, gw_tensor *x) {
     gw_drop(s, gw_all_gather_list(s, g, x));
     gw_drop(s, gw_all_gather_value(s, g, 1));
     gw_broadcast_value(s, g, 1.5, 0);
-    gw_drop(s, gw_all_reduce_all(s, g, &x, 1, GW_SUM));
+    gw_drop(s, gw_all_reduce_coalesced(s, g, &x, 1, GW_SUM));
 }
 
 static void write_letters(gw_scope *s, gw_group *g, gw_tensor *x) {

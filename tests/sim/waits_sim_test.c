@@ -58,16 +58,17 @@ WAIT(gw_barrier, gw_barrier(s, at->g))
 ASYNC(gw_barrier_async, gw_barrier_async(s, at->g))
 WAIT(gw_monitored_barrier, gw_monitored_barrier(s, at->g))
 ASYNC(gw_monitored_barrier_async, gw_monitored_barrier_async(s, at->g))
-WAIT(gw_all_reduce_all, gw_all_reduce_all(s, at->g, &at->x, 1, GW_SUM))
-ASYNC(gw_all_reduce_all_async, gw_all_reduce_all_async(s, at->g, &at->x, 1, GW_SUM))
-WAIT(gw_broadcast_all, gw_broadcast_all(s, at->g, &at->x, 1, at->peer))
-ASYNC(gw_broadcast_all_async, gw_broadcast_all_async(s, at->g, &at->x, 1, at->peer))
-WAIT(gw_all_gather_all, gw_all_gather_all(s, at->g, &at->x, 1))
-ASYNC(gw_all_gather_all_async, gw_all_gather_all_async(s, at->g, &at->x, 1))
-WAIT(gw_gather_to_all, gw_gather_to_all(s, at->g, &at->x, 1, at->self))
-ASYNC(gw_gather_to_all_async, gw_gather_to_all_async(s, at->g, &at->x, 1, at->self))
-WAIT(gw_reduce_scatter_all, gw_reduce_scatter_all(s, at->g, &at->x, 1, GW_SUM))
-ASYNC(gw_reduce_scatter_all_async, gw_reduce_scatter_all_async(s, at->g, &at->x, 1, GW_SUM))
+WAIT(gw_all_reduce_coalesced, gw_all_reduce_coalesced(s, at->g, &at->x, 1, GW_SUM))
+ASYNC(gw_all_reduce_coalesced_async, gw_all_reduce_coalesced_async(s, at->g, &at->x, 1, GW_SUM))
+WAIT(gw_broadcast_coalesced, gw_broadcast_coalesced(s, at->g, &at->x, 1, at->peer))
+ASYNC(gw_broadcast_coalesced_async, gw_broadcast_coalesced_async(s, at->g, &at->x, 1, at->peer))
+WAIT(gw_all_gather_coalesced, gw_all_gather_coalesced(s, at->g, &at->x, 1))
+ASYNC(gw_all_gather_coalesced_async, gw_all_gather_coalesced_async(s, at->g, &at->x, 1))
+WAIT(gw_gather_to_coalesced, gw_gather_to_coalesced(s, at->g, &at->x, 1, at->self))
+ASYNC(gw_gather_to_coalesced_async, gw_gather_to_coalesced_async(s, at->g, &at->x, 1, at->self))
+WAIT(gw_reduce_scatter_coalesced, gw_reduce_scatter_coalesced(s, at->g, &at->x, 1, GW_SUM))
+ASYNC(gw_reduce_scatter_coalesced_async,
+      gw_reduce_scatter_coalesced_async(s, at->g, &at->x, 1, GW_SUM))
 WAIT(gw_all_gather_value, gw_all_gather_value(s, at->g, 1))
 ASYNC(gw_all_gather_value_async, gw_all_gather_value_async(s, at->g, 1))
 WAIT(gw_gather_value_to, gw_gather_value_to(s, at->g, 1, at->self))
@@ -128,16 +129,16 @@ static const wait waits[] = {
     ROW(gw_barrier_async),
     ROW(gw_monitored_barrier),
     ROW(gw_monitored_barrier_async),
-    ROW(gw_all_reduce_all),
-    ROW(gw_all_reduce_all_async),
-    ROW(gw_broadcast_all),
-    ROW(gw_broadcast_all_async),
-    ROW(gw_all_gather_all),
-    ROW(gw_all_gather_all_async),
-    ROW(gw_gather_to_all),
-    ROW(gw_gather_to_all_async),
-    ROW(gw_reduce_scatter_all),
-    ROW(gw_reduce_scatter_all_async),
+    ROW(gw_all_reduce_coalesced),
+    ROW(gw_all_reduce_coalesced_async),
+    ROW(gw_broadcast_coalesced),
+    ROW(gw_broadcast_coalesced_async),
+    ROW(gw_all_gather_coalesced),
+    ROW(gw_all_gather_coalesced_async),
+    ROW(gw_gather_to_coalesced),
+    ROW(gw_gather_to_coalesced_async),
+    ROW(gw_reduce_scatter_coalesced),
+    ROW(gw_reduce_scatter_coalesced_async),
     ROW(gw_all_gather_value),
     ROW(gw_all_gather_value_async),
     ROW(gw_gather_value_to),

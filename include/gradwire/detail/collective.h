@@ -118,43 +118,43 @@ GW_COLLECTIVE_FORM(void, gw_monitored_barrier,
                    (gw_scope * s, gw_group *g, gw_collective_options options = {}), s, g)
 GW_COLLECTIVE_FORM(gw_future *, gw_monitored_barrier_async,
                    (gw_scope * s, gw_group *g, gw_collective_options options = {}), s, g)
-GW_COLLECTIVE_FORM(gw_list *, gw_all_reduce_all,
+GW_COLLECTIVE_FORM(gw_list *, gw_all_reduce_coalesced,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, gw_reduce_op op,
                     gw_collective_options options = {}),
                    s, g, xs, count, op)
-GW_COLLECTIVE_FORM(gw_future *, gw_all_reduce_all_async,
+GW_COLLECTIVE_FORM(gw_future *, gw_all_reduce_coalesced_async,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, gw_reduce_op op,
                     gw_collective_options options = {}),
                    s, g, xs, count, op)
-GW_COLLECTIVE_FORM(gw_list *, gw_broadcast_all,
+GW_COLLECTIVE_FORM(gw_list *, gw_broadcast_coalesced,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, int root,
                     gw_collective_options options = {}),
                    s, g, xs, count, root)
-GW_COLLECTIVE_FORM(gw_future *, gw_broadcast_all_async,
+GW_COLLECTIVE_FORM(gw_future *, gw_broadcast_coalesced_async,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, int root,
                     gw_collective_options options = {}),
                    s, g, xs, count, root)
-GW_COLLECTIVE_FORM(gw_list *, gw_all_gather_all,
+GW_COLLECTIVE_FORM(gw_list *, gw_all_gather_coalesced,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count,
                     gw_collective_options options = {}),
                    s, g, xs, count)
-GW_COLLECTIVE_FORM(gw_future *, gw_all_gather_all_async,
+GW_COLLECTIVE_FORM(gw_future *, gw_all_gather_coalesced_async,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count,
                     gw_collective_options options = {}),
                    s, g, xs, count)
-GW_COLLECTIVE_FORM(gw_list *, gw_gather_to_all,
+GW_COLLECTIVE_FORM(gw_list *, gw_gather_to_coalesced,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, int root,
                     gw_collective_options options = {}),
                    s, g, xs, count, root)
-GW_COLLECTIVE_FORM(gw_future *, gw_gather_to_all_async,
+GW_COLLECTIVE_FORM(gw_future *, gw_gather_to_coalesced_async,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, int root,
                     gw_collective_options options = {}),
                    s, g, xs, count, root)
-GW_COLLECTIVE_FORM(gw_list *, gw_reduce_scatter_all,
+GW_COLLECTIVE_FORM(gw_list *, gw_reduce_scatter_coalesced,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, gw_reduce_op op,
                     gw_collective_options options = {}),
                    s, g, xs, count, op)
-GW_COLLECTIVE_FORM(gw_future *, gw_reduce_scatter_all_async,
+GW_COLLECTIVE_FORM(gw_future *, gw_reduce_scatter_coalesced_async,
                    (gw_scope * s, gw_group *g, gw_tensor *const *xs, int count, gw_reduce_op op,
                     gw_collective_options options = {}),
                    s, g, xs, count, op)
@@ -223,16 +223,16 @@ GW_COLLECTIVE_FORM(gw_future *, gw_batch_async,
     GW_NAMED_4(f, gw_collective_options, s, g, gw_value_of(x), root, __VA_ARGS__)
 #define gw_monitored_barrier(...) GW_NAMED_2(gw_monitored_barrier_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_monitored_barrier_async(...) GW_NAMED_2(gw_monitored_barrier_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_all_reduce_all(...) GW_NAMED_5(gw_all_reduce_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_all_reduce_all_async(...) GW_NAMED_5(gw_all_reduce_all_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_broadcast_all(...) GW_NAMED_5(gw_broadcast_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_broadcast_all_async(...) GW_NAMED_5(gw_broadcast_all_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_all_gather_all(...) GW_NAMED_4(gw_all_gather_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_all_gather_all_async(...) GW_NAMED_4(gw_all_gather_all_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_gather_to_all(...) GW_NAMED_5(gw_gather_to_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_gather_to_all_async(...) GW_NAMED_5(gw_gather_to_all_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_reduce_scatter_all(...) GW_NAMED_5(gw_reduce_scatter_all_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
-#define gw_reduce_scatter_all_async(...) GW_NAMED_5(gw_reduce_scatter_all_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_all_reduce_coalesced(...) GW_NAMED_5(gw_all_reduce_coalesced_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_all_reduce_coalesced_async(...) GW_NAMED_5(gw_all_reduce_coalesced_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_broadcast_coalesced(...) GW_NAMED_5(gw_broadcast_coalesced_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_broadcast_coalesced_async(...) GW_NAMED_5(gw_broadcast_coalesced_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_all_gather_coalesced(...) GW_NAMED_4(gw_all_gather_coalesced_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_all_gather_coalesced_async(...) GW_NAMED_4(gw_all_gather_coalesced_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_gather_to_coalesced(...) GW_NAMED_5(gw_gather_to_coalesced_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_gather_to_coalesced_async(...) GW_NAMED_5(gw_gather_to_coalesced_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_reduce_scatter_coalesced(...) GW_NAMED_5(gw_reduce_scatter_coalesced_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define gw_reduce_scatter_coalesced_async(...) GW_NAMED_5(gw_reduce_scatter_coalesced_async_with, gw_collective_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_message_options_defaults .tag = 0, .timeout_ms = GW_GROUP_TIMEOUT, .origin = NULL
 #define gw_send(...) GW_NAMED_4(gw_send_with, gw_message_options, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define gw_isend(...) GW_NAMED_4(gw_isend_with, gw_message_options, __VA_ARGS__, .origin = GW_ORIGIN, )
