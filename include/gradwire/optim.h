@@ -259,11 +259,11 @@ GW_API gw_optimizer *gw_optimizer_open(gw_scope *s, const char *rule, gw_list *p
 // options that the rule of |opt| has not.
 //
 //     gw_optimizer *opt = gw_adamw(root, weights, .lr = 3e-4);
-//     gw_optimizer_add_group(root, opt, biases, .weight_decay = 0);
+//     gw_optimizer_add_parameter_group(root, opt, biases, .weight_decay = 0);
 #define GW_AS_FIRST (-1.7976931348623157e308)
 
 // The options of all rules; flags are 0 or 1.
-typedef struct GW_BY_NAME gw_group_options {
+typedef struct GW_BY_NAME gw_parameter_group_options {
     double lr GW_DEFAULT(GW_AS_FIRST);
     double weight_decay GW_DEFAULT(GW_AS_FIRST);
     double momentum GW_DEFAULT(GW_AS_FIRST), dampening GW_DEFAULT(GW_AS_FIRST);
@@ -278,20 +278,21 @@ typedef struct GW_BY_NAME gw_group_options {
     double eta_minus GW_DEFAULT(GW_AS_FIRST), eta_plus GW_DEFAULT(GW_AS_FIRST);
     double step_size_min GW_DEFAULT(GW_AS_FIRST), step_size_max GW_DEFAULT(GW_AS_FIRST);
     double maximize GW_DEFAULT(GW_AS_FIRST);
-} gw_group_options;
+} gw_parameter_group_options;
 
-GW_API void gw_optimizer_add_group_with(gw_scope *s, gw_optimizer *opt, gw_list *params,
-                                        gw_group_options options);
+GW_API void gw_optimizer_add_parameter_group_with(gw_scope *s, gw_optimizer *opt, gw_list *params,
+                                                  gw_parameter_group_options options);
 
-GW_API int gw_optimizer_group_count(const gw_optimizer *opt);
+GW_API int gw_optimizer_parameter_group_count(const gw_optimizer *opt);
 
 // The rate of the first group, and of a group by its number: NaN if there is no such group. Setting
 // counts from the next step on; INVALID if negative. gw_optimizer_set_lr is for all
 // groups.
 GW_API double gw_optimizer_lr(const gw_optimizer *opt);
-GW_API double gw_optimizer_group_lr(const gw_optimizer *opt, int group);
+GW_API double gw_optimizer_parameter_group_lr(const gw_optimizer *opt, int group);
 GW_API void gw_optimizer_set_lr(gw_scope *s, gw_optimizer *opt, double lr);
-GW_API void gw_optimizer_set_group_lr(gw_scope *s, gw_optimizer *opt, int group, double lr);
+GW_API void gw_optimizer_set_parameter_group_lr(gw_scope *s, gw_optimizer *opt, int group,
+                                                double lr);
 
 // ---- Saving -------------------------------------------------------------------------------------
 

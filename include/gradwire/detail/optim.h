@@ -33,9 +33,9 @@ GW_SCHEDULE(linear_lr)
 GW_SCHEDULE(one_cycle_lr)
 GW_SCHEDULE(reduce_lr_on_plateau)
 #undef GW_SCHEDULE
-inline void gw_optimizer_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
-                                   gw_group_options options = {}) {
-    gw_optimizer_add_group_with(s, opt, params, options);
+inline void gw_optimizer_add_parameter_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
+                                             gw_parameter_group_options options = {}) {
+    gw_optimizer_add_parameter_group_with(s, opt, params, options);
 }
 #else
 #define gw_sgd(...) GW_NAMED_2(gw_sgd_with, gw_sgd_options, __VA_ARGS__, )
@@ -59,8 +59,8 @@ inline void gw_optimizer_add_group(gw_scope *s, gw_optimizer *opt, gw_list *para
     GW_NAMED_2(gw_one_cycle_lr_with, gw_one_cycle_lr_options, __VA_ARGS__, )
 #define gw_reduce_lr_on_plateau(...)                                                               \
     GW_NAMED_2(gw_reduce_lr_on_plateau_with, gw_reduce_lr_on_plateau_options, __VA_ARGS__, )
-#define gw_optimizer_add_group(...)                                                                \
-    GW_NAMED_3(gw_optimizer_add_group_with, gw_group_options, __VA_ARGS__, )
+#define gw_optimizer_add_parameter_group(...)                                                      \
+    GW_NAMED_3(gw_optimizer_add_parameter_group_with, gw_parameter_group_options, __VA_ARGS__, )
 
 #define gw_sgd_options_defaults .lr = 1e-3, .concurrent = false
 #define gw_adam_options_defaults                                                                   \
@@ -87,7 +87,7 @@ inline void gw_optimizer_add_group(gw_scope *s, gw_optimizer *opt, gw_list *para
     .div_factor = 25, .final_div_factor = 1e4, .three_phase = false
 #define gw_reduce_lr_on_plateau_options_defaults                                                   \
     .factor = 0.1, .patience = 10, .threshold = 1e-4, .eps = 1e-8
-#define gw_group_options_defaults                                                                  \
+#define gw_parameter_group_options_defaults                                                        \
     .lr = GW_AS_FIRST, .weight_decay = GW_AS_FIRST, .momentum = GW_AS_FIRST,                       \
     .dampening = GW_AS_FIRST, .nesterov = GW_AS_FIRST, .beta1 = GW_AS_FIRST, .beta2 = GW_AS_FIRST, \
     .eps = GW_AS_FIRST, .amsgrad = GW_AS_FIRST, .lr_decay = GW_AS_FIRST,                           \
