@@ -103,7 +103,7 @@ static void enter(gw_scope *root, trainer *t, gw_rref *board) {
     gw_worker self = gw_rpc_self(root);
     const char *name = t->o->number == 1 ? "trainers" : NULL;
     gw_group *alone = gw_group_open(root, &self, 1, .name = name);
-    t->ddp = gw_ddp_open(root, t->model, .group = alone, .newcomer = true);
+    t->ddp = gw_ddp_open(root, t->model, .group = alone, .joining = true);
     if (t->o->number == 1) {
         int min = (int)t->o->world_size;
         t->group = gw_group_reform(root, alone, .min = min, .grow = true);

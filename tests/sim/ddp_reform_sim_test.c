@@ -101,7 +101,7 @@ static void train(gw_scope *s, int rank, void *context) {
     gw_group *g = is_new ? gw_group_join(s, "trainers") : open_trainers(s, 0, TRAINERS);
     learner l = open_learner(s);
     if (is_new) fill(s, l.model, 9);
-    gw_ddp *ddp = gw_ddp_open(s, l.model, .group = g, .newcomer = is_new);
+    gw_ddp *ddp = gw_ddp_open(s, l.model, .group = g, .joining = is_new);
     if (is_new)
         gw_ddp_reform(s, ddp, l.opt, g);
     else
