@@ -104,7 +104,7 @@ int main(int argc, char **argv) {
     snprintf(path, sizeof path, "/tmp/gradwire-survives-%d", (int)getpid());
     snprintf(url, sizeof url, "file://%s", path);
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = "board", .group = GW_GROUP_CREATE, .init_method = url);
+    gw_rpc_init(root, .name = "board", .job = GW_JOB_CREATE, .init_method = url);
     gw_rref *me = board_start(root);
     if (gw_ok(root)) start_all(root, me, &o, url);
     if (gw_ok(root)) supervise(root, me, url);

@@ -126,7 +126,7 @@ static void learn(gw_scope *root, trainer *t, gw_rref *board) {
 
 int trainer_run(const options *o) {
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = gw_format(root, "worker%d", (int)o->number), .group = GW_GROUP_JOIN,
+    gw_rpc_init(root, .name = gw_format(root, "worker%d", (int)o->number), .job = GW_JOB_JOIN,
                 .init_method = o->join);
     gw_rref *board = gw_named(root, "board", "board");
     trainer t = { .o = o, .data = digits_load(root, NULL), .model = digits_model(root, WIDTH) };

@@ -49,12 +49,12 @@ extern "C" {
 // A job has a world size that all know when it begins; or it is a group, which one worker founds
 // and others join and leave while it runs (gradwire/membership.h). Ranks of a group are given out
 // in order, from 0, and never again.
-typedef enum gw_group_kind {
-    GW_GROUP_NONE =
-        0,  // a job of a world size; if none is given either, GW_GROUP ("create", "join") may say otherwise
-    GW_GROUP_CREATE,  // opens a group; others meet it at the master's address, or in the file
-    GW_GROUP_JOIN,    // joins a group, once it is there
-} gw_group_kind;
+typedef enum gw_job_kind {
+    GW_JOB_NONE =
+        0,  // a job of a world size; if none is given either, GW_JOB ("create", "join") may say otherwise
+    GW_JOB_CREATE,  // opens a group; others meet it at the master's address, or in the file
+    GW_JOB_JOIN,    // joins a group, once it is there
+} gw_job_kind;
 
 // A timeout of 0 is none, everywhere.
 #define GW_NO_TIMEOUT 0
@@ -62,7 +62,7 @@ typedef enum gw_group_kind {
 typedef struct GW_BY_NAME gw_rpc_options {
     const char *
         name GW_DEFAULT(NULL);  // of this worker, [A-Za-z0-9_:.-], 1 to 127; NULL: "worker%d"
-    gw_group_kind group GW_DEFAULT(GW_GROUP_NONE);  // without rank and world size
+    gw_job_kind job GW_DEFAULT(GW_JOB_NONE);  // without rank and world size
 
     // Given together; left out, they come from the URL, or from the environment: RANK and WORLD_SIZE, or what the launchers
     // of MPI, Slurm and Kubernetes set (docs/LAUNCHERS.md).

@@ -115,7 +115,7 @@ static bool check_options(gw_scope *s, const gw_module *model, const gw_ddp_opti
         scope_fail(s, GW_INVALID, "gw_ddp_open: %d names to ignore%s", o->ignore_count,
                    o->ignore ? "" : " at NULL");
     else if (o->joining && !o->group)
-        scope_fail(s, GW_INVALID, "gw_ddp_open: a newcomer of no group");
+        scope_fail(s, GW_INVALID, "gw_ddp_open: a joining member without a group");
     else if ((unsigned)o->buffers > GW_BUFFERS_AVERAGE)
         scope_fail(s, GW_INVALID, "gw_ddp_open: %d is nothing to do with buffers", (int)o->buffers);
     else

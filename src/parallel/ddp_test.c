@@ -427,7 +427,7 @@ static void open_differently(gw_scope *root, int rank, void *context) {
     gw_ddp_open(root, m, .bucket_bytes = -1);
     expect_error(root, GW_INVALID, "gw_ddp_open: buckets of -1 bytes");
     gw_ddp_open(root, m, .joining = true);
-    expect_error(root, GW_INVALID, "gw_ddp_open: a newcomer of no group");
+    expect_error(root, GW_INVALID, "gw_ddp_open: a joining member without a group");
     gw_module *once = gw_nn_linear(root, IN, OUT);
     gw_ddp_open(root, once);
     gw_ddp_open(root, once);

@@ -42,7 +42,7 @@ static void be_worker(const job *j, int rank, int world_size, worker_main *main)
                     .init_method = j->url);
     else
         gw_rpc_init(root, .name = name, .init_method = j->url,
-                    .group = rank == 0 ? GW_GROUP_CREATE : GW_GROUP_JOIN);
+                    .job = rank == 0 ? GW_JOB_CREATE : GW_JOB_JOIN);
     if (gw_ok(root)) main(root, rank, j->reports);
     if (gw_ok(root)) j->reports->reconnects[rank] = gw_rpc_get_stats(root).reconnects;
     if (gw_ok(root)) gw_rpc_shutdown(root);

@@ -652,7 +652,7 @@ static void run_joiner(void *arg) {
     snprintf(name, sizeof name, "w%d", w->node);
     runtime_open_on(root, w->env, true,
                     GW_OPTIONS(gw_rpc_options, .name = name,
-                               .group = w->node ? GW_GROUP_JOIN : GW_GROUP_CREATE, .rank = -1,
+                               .job = w->node ? GW_JOB_JOIN : GW_JOB_CREATE, .rank = -1,
                                .world_size = -1, .init_method = "tcp://127.0.0.1:29500"));
     if (gw_ok(root)) play_joiner(w, root);
     w->ended = gw_scope_close(root);
