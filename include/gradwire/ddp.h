@@ -88,7 +88,10 @@ typedef struct GW_BY_NAME gw_ddp_options {
     const char *origin GW_DEFAULT(NULL);
 } gw_ddp_options;
 
-GW_API gw_ddp *gw_ddp_open_with(gw_scope *s, gw_module *model, gw_ddp_options options);
+GW_API gw_ddp *gw_ddp_open(gw_scope *s, gw_module *model, gw_ddp_options options GW_DEFAULT({}))
+    GW_CALLS(gw_ddp_open_with);
+#define gw_ddp_open(...) GW_FORM_AT_2(gw_ddp_open, gw_ddp_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_ddp_open) gw_ddp_open_with;
 
 // ---- Accumulating -------------------------------------------------------------------------------
 
