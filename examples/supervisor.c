@@ -18,7 +18,7 @@ GW_FUNCTION(square, GW_POOL, "int") {
 
 static int be_worker(const char *url, const char *name) {
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = name, .group = GW_GROUP_JOIN, .init_method = url);
+    gw_rpc_init(root, .name = name, .job = GW_JOB_JOIN, .init_method = url);
     gw_rpc_shutdown(root);  // serves until the parent is done
     return gw_exit_code(gw_scope_close(root));
 }
@@ -106,7 +106,7 @@ int main(int argc, char **argv) {
     snprintf(url, sizeof url, "file://%s", path);
 
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = "parent", .group = GW_GROUP_CREATE, .init_method = url);
+    gw_rpc_init(root, .name = "parent", .job = GW_JOB_CREATE, .init_method = url);
     place places[WORKERS] = { { .name = "worker1" }, { .name = "worker2" }, { .name = "worker3" } };
     for (int i = 0; i < WORKERS; i++) start_worker(root, &places[i], url);
 

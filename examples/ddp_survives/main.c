@@ -8,7 +8,7 @@
 // This program founds a job, starts its trainers (this program, started again), kills some of them,
 // and starts others in the place of those that die. It learns nothing itself: it has a board that
 // trainers report to. What a loss asks of a trainer: agree, reform and gw_ddp_reform, behind a step
-// that has failed; of a new one: gw_group_knock and gw_ddp_reform.
+// that has failed; of a new one: gw_group_join and gw_ddp_reform.
 // Under `gradwire run` workers that are to go on need its --on-failure=keep: the first failure ends all otherwise.
 #include "board.h"
 #include "trainer.h"
@@ -104,7 +104,7 @@ int main(int argc, char **argv) {
     snprintf(path, sizeof path, "/tmp/gradwire-survives-%d", (int)getpid());
     snprintf(url, sizeof url, "file://%s", path);
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = "board", .group = GW_GROUP_CREATE, .init_method = url);
+    gw_rpc_init(root, .name = "board", .job = GW_JOB_CREATE, .init_method = url);
     gw_rref *me = board_start(root);
     if (gw_ok(root)) start_all(root, me, &o, url);
     if (gw_ok(root)) supervise(root, me, url);

@@ -84,7 +84,7 @@ static bool go_on_in(gw_scope *root, trainer *t, gw_group *g) {
 // Returns whether there is a new group.
 static bool regroup(gw_scope *root, trainer *t, bool is_well) {
     for (bool is_new = false; gw_ok(root); is_new = true) {
-        uint64_t nobody = gw_group_knocking(t->group) ? 0 : NOBODY_KNOCKS;
+        uint64_t nobody = gw_group_pending(t->group) ? 0 : NOBODY_KNOCKS;
         gw_agreement all = gw_group_agree(root, t->group, is_well ? WELL | nobody : 0);
         if (!gw_ok(root)) break;
         bool all_well = (all.flags & WELL) && !all.missing_count, waiting = all_well && waits(t);
@@ -103,12 +103,12 @@ static void enter(gw_scope *root, trainer *t, gw_rref *board) {
     gw_worker self = gw_rpc_self(root);
     const char *name = t->o->number == 1 ? "trainers" : NULL;
     gw_group *alone = gw_group_open(root, &self, 1, .name = name);
-    t->ddp = gw_ddp_open(root, t->model, .group = alone, .newcomer = true);
+    t->ddp = gw_ddp_open(root, t->model, .group = alone, .joining = true);
     if (t->o->number == 1) {
         int min = (int)t->o->world_size;
         t->group = gw_group_reform(root, alone, .min = min, .grow = true);
     } else {
-        t->group = gw_group_knock(root, "trainers");
+        t->group = gw_group_join(root, "trainers");
     }
     if (gw_ok(root)) report(root, t, board);
     if (gw_ok(root) && !go_on_in(root, t, t->group)) regroup(root, t, false);
@@ -126,7 +126,7 @@ static void learn(gw_scope *root, trainer *t, gw_rref *board) {
 
 int trainer_run(const options *o) {
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = gw_format(root, "worker%d", (int)o->number), .group = GW_GROUP_JOIN,
+    gw_rpc_init(root, .name = gw_format(root, "worker%d", (int)o->number), .job = GW_JOB_JOIN,
                 .init_method = o->join);
     gw_rref *board = gw_named(root, "board", "board");
     trainer t = { .o = o, .data = digits_load(root, NULL), .model = digits_model(root, WIDTH) };

@@ -60,7 +60,7 @@ GW_METHOD(client, sgd, GW_POOL, "list, int, int, float") {  // weights; the othe
 
 int client_run(const options *o) {
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = gw_format(root, "client%d", (int)o->number), .group = GW_GROUP_JOIN,
+    gw_rpc_init(root, .name = gw_format(root, "client%d", (int)o->number), .job = GW_JOB_JOIN,
                 .init_method = o->join);
     gw_value path = gw_value_of(o->data);
     gw_rref *me = gw_remote(root, gw_rpc_self(root), "client", path, o->number - 1, o->shares);

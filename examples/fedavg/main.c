@@ -208,7 +208,7 @@ int main(int argc, char **argv) {
     gw_scope *root = gw_scope_open(NULL);
     processes p = { .root = root, .url = o.at ? o.at : url, .o = &o };
     gw_seed(root, (uint64_t)o.seed);
-    gw_rpc_init(root, .name = "server", .group = GW_GROUP_CREATE, .init_method = p.url);
+    gw_rpc_init(root, .name = "server", .job = GW_JOB_CREATE, .init_method = p.url);
     if (gw_ok(root)) learn(root, &o, &p);
     if (gw_ok(root)) gw_rpc_shutdown(root);  // else clients find the server gone
     if (!o.at) unlink(path);

@@ -67,7 +67,10 @@ typedef struct GW_BY_NAME gw_scaler_options {
     bool enabled GW_DEFAULT(true);             // or nothing is scaled, and each step is taken
 } gw_scaler_options;
 
-GW_API gw_scaler *gw_scaler_open_with(gw_scope *s, gw_scaler_options options);
+GW_API gw_scaler *gw_scaler_open(gw_scope *s, gw_scaler_options options GW_DEFAULT({}))
+    GW_CALLS(gw_scaler_open_with);
+#define gw_scaler_open(...) GW_FORM_1(gw_scaler_open, gw_scaler_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_scaler_open) gw_scaler_open_with;
 
 // |x| times the scale; for each loss of a step.
 GW_API gw_tensor *gw_scaler_scale(gw_scope *s, gw_scaler *scaler, gw_tensor *x);

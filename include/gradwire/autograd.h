@@ -67,12 +67,18 @@ typedef struct GW_BY_NAME gw_backward_options {
     bool fast GW_DEFAULT(false);
 } gw_backward_options;
 
-GW_API void gw_backward_with(gw_scope *s, gw_tensor *loss, gw_backward_options options);
+GW_API void gw_backward(gw_scope *s, gw_tensor *loss, gw_backward_options options GW_DEFAULT({}))
+    GW_CALLS(gw_backward_with);
+#define gw_backward(...) GW_FORM_2(gw_backward, gw_backward_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_backward) gw_backward_with;
 
 // gw_backward_roots(s, roots, count, .retain_graph = true, ...): one pass from several losses, of
 // one element each; those of other workers as gw_to_here gives them.
-GW_API void gw_backward_roots_with(gw_scope *s, gw_tensor *const *roots, int count,
-                                   gw_backward_options options);
+GW_API void gw_backward_roots(gw_scope *s, gw_tensor *const *roots, int count,
+                              gw_backward_options options GW_DEFAULT({}))
+    GW_CALLS(gw_backward_roots_with);
+#define gw_backward_roots(...) GW_FORM_3(gw_backward_roots, gw_backward_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_backward_roots) gw_backward_roots_with;
 
 // ---- Hooks --------------------------------------------------------------------------------------
 // Called in each pass with the gradient of a tensor, once all parts of it have come and before it

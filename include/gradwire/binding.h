@@ -71,20 +71,13 @@ GW_API gw_value gw_operator_call(gw_scope *s, const gw_operator *o, const gw_val
 //
 // They take every handle that gw_keep takes, and NULL. gw_keep(s, h) hands a retained handle to a
 // scope again.
+#define gw_retain(h) GW_RETAIN(h)
+#define gw_release(h) GW_RELEASE(h)
 GW_API gw_handle *gw_retain_handle(gw_handle *h);
 GW_API void gw_release_handle(gw_handle *h);
 
 #ifdef __cplusplus
 }
-template <class Handle> Handle *gw_retain(Handle *h) {
-    return reinterpret_cast<Handle *>(gw_retain_handle(reinterpret_cast<gw_handle *>(h)));
-}
-template <class Handle> void gw_release(Handle *h) {
-    gw_release_handle(reinterpret_cast<gw_handle *>(h));
-}
-#else
-#define gw_retain(h) ((__typeof__(h))gw_retain_handle((gw_handle *)(h)))
-#define gw_release(h) gw_release_handle((gw_handle *)(h))
 #endif
-
+#include <gradwire/detail/binding.h>
 #endif

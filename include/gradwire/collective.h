@@ -1,61 +1,45 @@
-// Collectives: one operation that all members of a group do together.
+// Collectives: operations that all members of a group enter together.
 //
 //     gw_group  *g    = gw_group_world(root);
 //     gw_tensor *mean = gw_all_reduce(s, g, x, GW_AVG);                 // the same bits on every member
 //     gw_tensor *w    = gw_broadcast(s, g, gw_group_rank(g) == 0 ? x : NULL, 0);
-//     gw_future *f    = gw_all_reduce_async(s, g, x, GW_SUM);           // goes on meanwhile
+//     gw_future *f    = gw_all_reduce_async(s, g, x, GW_SUM);           // does not block
 //     gw_tensor *sum  = gw_tensor_of(s, gw_wait(s, f));
 //
-// Every member calls the same collectives in the same order, those without a key; and those of one key
-// among themselves. What differs where it must not (operation, shape, dtype, root, whether a gradient is
-// needed), a member that does not come before a deadline, one that gives up, one whose scope has failed
-// before it called, one whose call is refused: each ends that collective on all members, with one sentence
-// that names who did what, and nothing hangs. The group goes on with the next one. A member whose program has not looked at the
-// error by then gets it from its next call, or from gw_rpc_shutdown.
+// Order: all members call the collectives of a group that have no key in the same order, and those of one key in the
+// same order among themselves.
+// Failures: a collective ends on all members with one error, and the group continues with the next one, if members
+// differ in what must agree (operation, shape, dtype, root, whether a gradient is needed), if a member does not enter
+// it before a deadline, cancels it, enters it with a failed scope, or makes a call that is refused. The text names who
+// did what: "mismatched collectives: ...". A member whose program has not read the error by then gets it from its next
+// call, or from gw_rpc_shutdown. A call succeeds on a member once all members that it exchanges values with have made
+// the same call; what it does not exchange is compared by the next collective of that key, or by gw_rpc_shutdown.
+// Stalls: the error names the members that did not arrive and what their programs do, also where members of several
+// groups wait for each other. A line in the log says so after 10 s and every 10 s. gw_group_history lists the last
+// collectives.
 //
-// A call succeeds on a member once all members that it exchanges values with have made the same call: the root
-// of gw_broadcast waits for those that it sends to. What members do not exchange there is compared by the next
-// collective of that key, or by gw_rpc_shutdown, whose error it is then.
+// Results are new tensors: a collective that fails changes nothing. Sums are added in one order, which follows from the
+// number of members alone: the same inputs give the same bits on every member, at every size, over every transport.
+// f16 and bf16 are added in f32 and rounded once.
 //
-// Of a member that has not come, that sentence says what its program does. Members that wait for each other
-// in several groups are named: w0 waits in "a" for w1, which waits in "b" for w0. After 10 s of waiting, and
-// every 10 s, a line in the log says the same; and with each failure the log has the last collectives of the
-// group, which gw_group_history gives at any time.
+// The algorithm follows from operation, number of members and size, by a table that `gw-bench --plans` prints.
+// GW_COLLECTIVE=all_reduce:direct,broadcast:tree in the environment of all members overrides it: flat, direct,
+// doubling, halving, tree, chain, hosts.
 //
-// Results are new tensors: a collective that fails has changed nothing. Sums are added in one order,
-// which the number of members alone decides: the same inputs give the same bits on every member, at
-// every size and over every transport. Halves are added in f32 and rounded once.
+// Gradients: the forms that block record what they do if their input needs a gradient. Each backward is a collective,
+// too, which the pass of every member enters, in any order. So the input needs a gradient on all members or on none,
+// else MISMATCH; of gw_scatter_from the root decides. A member that does not use its result contributes zeros, once the
+// last scope that holds the result has closed. The input of a form that gives a future needs no gradient, else INVALID.
 //
-// How values go around follows from operation, number of members and size, by a table that `gw-bench
-// --plans` prints with what each way takes here. GW_COLLECTIVE=all_reduce:direct,broadcast:tree in the
-// environment of all members takes other ways, where an operation has them: flat (to whom it is for, in one
-// step; all), direct (each member adds a slice; all_reduce, reduce), doubling (pairs exchange, then pairs of
-// pairs; all_reduce, barrier), halving (the same with half as much in each step, and back; all_reduce), tree
-// (reduce, broadcast, gather, scatter), chain (from one to the next, in pieces; broadcast, gather, scatter),
-// hosts (within each host first, where all have equally many neighbouring ranks, a power of two;
-// all_reduce, reduce, broadcast, all_gather, reduce_scatter).
+// CPU only: tensors of other devices are UNSUPPORTED.
 //
-// Each gw_x(s, g, ...) has gw_x_async, which gives a future of the same and does not wait; where
-// nothing may wait, as in inline functions, only these are called. Both take options by name:
-// gw_all_reduce(s, g, x, GW_SUM, .timeout_ms = 500).
-//
-// Gradients: the forms that wait record what they do if their input needs a gradient; each backward is a
-// collective, too, which every member's pass enters, in any order. So the input needs a gradient on all
-// members, or on none (MISMATCH: nobody would enter the others' backward where nothing was recorded); of
-// gw_scatter_from the root's decides, and the others know by what they get. A member that does not use what
-// it was given brings zeros once the last scope that holds it has closed. gw_all_reduce and gw_reduce of
-// sums and means, gw_broadcast (where the others bring tensors that need a gradient, too, and not NULL),
-// gw_all_gather, gw_gather_to, gw_scatter_from, gw_reduce_scatter, gw_all_to_all; other sums are
-// UNSUPPORTED in a backward pass, and gw_all_gather_list takes nothing that needs a gradient (INVALID). A
-// future's input needs none (INVALID).
-//
-// Errors: INVALID for arguments, and LIMIT with 1,024 of a group under way. A refused call takes its place in
-// the order of calls: it fails with that error on each member that needs this one's part, and the next calls of
-// all members belong together. (A key above its limit has no place: the others' deadlines end their calls. So
-// they do for the gw_recv of a gw_send whose arguments are refused.) MISMATCH, TIMEOUT, CANCELLED,
-// DISCONNECTED, and the error of the scope of a member that entered as failed.
-// Ownership: results belong to the scope that called, or that waits. Arguments are borrowed until
-// the call returns and may be written then: what is brought is what they held.
+// Errors, of all of them: INVALID for arguments; LIMIT with 1,024 collectives of a group under way; MISMATCH, TIMEOUT,
+// CANCELLED, DISCONNECTED, and the error of a member that entered with a failed scope. A refused call keeps its place
+// in the order of calls: it fails with that error on each member that needs this member's part. A key above its limit
+// has no place: the deadlines of the other members end their calls.
+// Blocking: gw_x(s, g, ...) blocks; gw_x_async gives a future and does not block, so inline functions call it.
+// Ownership: results belong to the scope that called, or that waits for the future. Arguments are borrowed until the
+// call returns and may be written then.
 // Threads: as groups.
 #ifndef GRADWIRE_COLLECTIVE_H
 #define GRADWIRE_COLLECTIVE_H
@@ -67,213 +51,588 @@
 extern "C" {
 #endif
 
-// Bools are combined by BAND, BOR, BXOR, MIN and MAX only; AVG takes floating numbers only, bit
-// operations take none. Sums of integers wrap around, MIN and MAX hand on NaN, AVG divides the sum.
+/// What combines the elements of all members. Bools take BAND, BOR, BXOR, MIN and MAX only; AVG takes floating dtypes
+/// only, bit operations take none. Sums of integers wrap around, MIN and MAX give NaN if one element is NaN.
 typedef enum gw_reduce_op {
     GW_SUM,
-    GW_AVG,
+    GW_AVG,  ///< the sum divided by the number of members
     GW_PRODUCT,
     GW_MIN,
     GW_MAX,
-    GW_BAND,
+    GW_BAND,  ///< bitwise and
     GW_BOR,
     GW_BXOR,
     GW_REDUCE_OP_COUNT
 } gw_reduce_op;
 
-enum { GW_GROUP_TIMEOUT = -1 };  // that of the group
+/// The timeout of the group, as a timeout in milliseconds.
+enum { GW_GROUP_TIMEOUT = -1 };
 
-// An option that an operation has no use for is INVALID there, as .sizes of gw_all_reduce is.
+/// Options of collectives. One that the operation does not use is INVALID.
 typedef struct GW_BY_NAME gw_collective_options {
-    // Collectives of one key are matched among themselves, so that members may call different keys in
-    // different orders. 0: none. Below 2^62 - 1, else INVALID, and at most 65,536 of them in a group.
+    /// Collectives of one key are matched among themselves, so that members may call different keys in different
+    /// orders. 0: no key. Below 2^62 - 1; at most 65,536 keys in a group.
     uint64_t key GW_DEFAULT(0);
-    int64_t timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);
-    // Of sums and means: numbers are multiplied by it first; the same for all. Finite, and whole for integers.
+    int64_t
+        timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: only the scope's
+    /// Of sums and means: elements are multiplied by it first. The same on all members, finite, whole for integers.
     double factor GW_DEFAULT(1);
-    // Rows for each member, as many as there are members, of reduce_scatter (the same for all) and
-    // all_to_all (each its own). NULL: equal ones.
+    /// Rows for each member, as many as there are members, of gw_reduce_scatter (the same on all members) and
+    /// gw_all_to_all (each member its own). NULL: equal ones.
     const int64_t *sizes GW_DEFAULT(NULL);
-    // Of the forms that wait and give one dense tensor: takes the result, and is returned. It has the
-    // result's shape and dtype, needs no gradient, and may be what is brought: gw_all_reduce(s, g, x, GW_SUM,
-    // .into = x). Written once the collective has succeeded; where a member gets nothing (gw_reduce
-    // elsewhere than on the root), never.
+    /// Of the forms that block and return one dense tensor: receives the result, and is returned. It has the shape and
+    /// dtype of the result, needs no gradient, and may be the input. Written only on success; never where a member
+    /// gets no result (gw_reduce elsewhere than on the root).
     gw_tensor *into GW_DEFAULT(NULL);
-    const char *origin GW_DEFAULT(NULL);  // "train.c:12", which the short forms of C say
+    const char *origin GW_DEFAULT(NULL);  ///< "train.c:12"; set by the short forms of C
 } gw_collective_options;
 
-// The sum, mean, ... over all members, in the shape of |x|, which is the same for all as is its dtype. What is larger
-// than 128 MiB, needs no gradient and has no factor is summed in pieces of 16 MiB, each a collective of its own: beside
-// the result that takes some 200 MiB for each process, at any size. gw_all_reduce_async sums in one, and takes up to 1.6
-// times its size beside the result. Of
-// tensors that are sparse by rows (gw_rows) SUM and AVG, sparse and coalesced, with the bits of the same sum of
-// dense ones.
-GW_API gw_tensor *gw_all_reduce_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
-                                     gw_collective_options options);
-GW_API gw_future *gw_all_reduce_async_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
-                                           gw_collective_options options);
+// ---- One tensor ---------------------------------------------------------------------------------
 
-// The same on member |root| alone; elsewhere a tensor without numbers.
-GW_API gw_tensor *gw_reduce_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op, int root,
-                                 gw_collective_options options);
-GW_API gw_future *gw_reduce_async_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
-                                       int root, gw_collective_options options);
+/// Combines |x| of all members by |op|: every member gets the same bits.
+///
+/// x: any shape; the same shape and dtype on all members. May be sparse by rows (gw_rows) for GW_SUM and GW_AVG.
+/// Returns: a tensor of the shape and dtype of |x|; sparse and coalesced if |x| is sparse.
+/// Gradient: of GW_SUM and GW_AVG, the all_reduce of the members' gradients by the same |op| and factor; of others
+/// UNSUPPORTED in the backward pass.
+/// Memory: an input above 128 MiB without gradient and factor is summed in pieces of 16 MiB, with some 200 MiB beside
+/// the result at any size. gw_all_reduce_async sums at once and takes up to 1.6 times the size.
+/// Source: torch.distributed.all_reduce.
+GW_API gw_tensor *gw_all_reduce(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op,
+                                gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_all_reduce_with);
+#define gw_all_reduce(...) GW_FORM_AT_4(gw_all_reduce, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_all_reduce) gw_all_reduce_with;
 
-// What |root| brings. The others bring NULL, or a tensor of the shape and dtype they expect.
-GW_API gw_tensor *gw_broadcast_with(gw_scope *s, gw_group *g, gw_tensor *x, int root,
-                                    gw_collective_options options);
-GW_API gw_future *gw_broadcast_async_with(gw_scope *s, gw_group *g, gw_tensor *x, int root,
-                                          gw_collective_options options);
+/// Starts gw_all_reduce and does not block.
+/// Returns: a future of the tensor.
+GW_API gw_future *gw_all_reduce_async(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op,
+                                      gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_all_reduce_async_with);
+#define gw_all_reduce_async(...)                                                                   \
+    GW_FORM_AT_4(gw_all_reduce_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_all_reduce_async) gw_all_reduce_async_with;
 
-// The rows of all, in the order of ranks. The number of rows may differ, the other sizes and the
-// dtype are the same; a scalar counts as one row of one number. Tensors that are sparse by rows give one that is.
-GW_API gw_tensor *gw_all_gather_with(gw_scope *s, gw_group *g, gw_tensor *x,
-                                     gw_collective_options options);
-GW_API gw_future *gw_all_gather_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
-                                           gw_collective_options options);
+/// Combines |x| of all members by |op| on member |root| alone.
+///
+/// x: any shape; the same shape and dtype on all members.
+/// root: a rank in the group, the same on all members.
+/// Returns: on the root a tensor like |x|; elsewhere a tensor without elements.
+/// Gradient: of GW_SUM and GW_AVG, the root's gradient on every member (divided by their number for GW_AVG); of others
+/// UNSUPPORTED in the backward pass.
+/// Source: torch.distributed.reduce.
+GW_API gw_tensor *gw_reduce(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op, int root,
+                            gw_collective_options options GW_DEFAULT({})) GW_CALLS(gw_reduce_with);
+#define gw_reduce(...) GW_FORM_AT_5(gw_reduce, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_reduce) gw_reduce_with;
 
-// The tensors of all, of any shapes and dtypes, as a list in the order of ranks.
-GW_API gw_list *gw_all_gather_list_with(gw_scope *s, gw_group *g, gw_tensor *x,
-                                        gw_collective_options options);
-GW_API gw_future *gw_all_gather_list_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
-                                                gw_collective_options options);
+/// Starts gw_reduce and does not block.
+/// Returns: a future of the tensor.
+GW_API gw_future *gw_reduce_async(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op,
+                                  int root, gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_reduce_async_with);
+#define gw_reduce_async(...) GW_FORM_AT_5(gw_reduce_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_reduce_async) gw_reduce_async_with;
 
-// As gw_all_gather, on |root| alone; elsewhere a tensor without numbers.
-GW_API gw_tensor *gw_gather_to_with(gw_scope *s, gw_group *g, gw_tensor *x, int root,
-                                    gw_collective_options options);
-GW_API gw_future *gw_gather_to_async_with(gw_scope *s, gw_group *g, gw_tensor *x, int root,
-                                          gw_collective_options options);
+/// Copies |x| of member |root| to all members.
+///
+/// x: on the root any shape; elsewhere NULL, or a tensor of the shape and dtype that this member expects.
+/// root: a rank in the group, the same on all members.
+/// Returns: a tensor like the root's |x|.
+/// Gradient: to the root the sum of the members' gradients; elsewhere zeros. Needs a tensor, not NULL, on all members.
+/// Source: torch.distributed.broadcast.
+GW_API gw_tensor *gw_broadcast(gw_scope *s, gw_group *group, gw_tensor *x, int root,
+                               gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_broadcast_with);
+#define gw_broadcast(...) GW_FORM_AT_4(gw_broadcast, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_broadcast) gw_broadcast_with;
 
-// This member's tensor of those that |root| brings, one for each member, of any shapes. The others
-// bring NULL.
-GW_API gw_tensor *gw_scatter_from_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
-                                       gw_collective_options options);
-GW_API gw_future *gw_scatter_from_async_with(gw_scope *s, gw_group *g, const gw_list *list,
-                                             int root, gw_collective_options options);
+/// Starts gw_broadcast and does not block.
+/// Returns: a future of the tensor.
+GW_API gw_future *gw_broadcast_async(gw_scope *s, gw_group *group, gw_tensor *x, int root,
+                                     gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_broadcast_async_with);
+#define gw_broadcast_async(...) GW_FORM_AT_4(gw_broadcast_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_broadcast_async) gw_broadcast_async_with;
 
-// This member's rows of the sum: the number of rows is a multiple of that of members, or |sizes|
-// says how many each gets.
-GW_API gw_tensor *gw_reduce_scatter_with(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
-                                         gw_collective_options options);
-GW_API gw_future *gw_reduce_scatter_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
-                                               gw_reduce_op op, gw_collective_options options);
+/// Joins |x| of all members along dimension 0, in the order of ranks.
+///
+/// x: N F...; the number of rows N may differ, the other sizes and the dtype are the same on all members. A scalar
+/// counts as one row of one element. Sparse by rows (gw_rows) on all members or on none.
+/// Returns: a tensor of all rows; sparse if |x| is.
+/// Gradient: the sum over the members' gradients of this member's rows (a reduce_scatter).
+/// Source: torch.distributed.all_gather_into_tensor.
+GW_API gw_tensor *gw_all_gather(gw_scope *s, gw_group *group, gw_tensor *x,
+                                gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_all_gather_with);
+#define gw_all_gather(...) GW_FORM_AT_3(gw_all_gather, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_all_gather) gw_all_gather_with;
 
-// Rows of |x| go to each member, equally many or as |sizes| says; gives those that came, in the order
-// of ranks.
-GW_API gw_tensor *gw_all_to_all_with(gw_scope *s, gw_group *g, gw_tensor *x,
-                                     gw_collective_options options);
-GW_API gw_future *gw_all_to_all_async_with(gw_scope *s, gw_group *g, gw_tensor *x,
-                                           gw_collective_options options);
+/// Starts gw_all_gather and does not block.
+/// Returns: a future of the tensor.
+GW_API gw_future *gw_all_gather_async(gw_scope *s, gw_group *group, gw_tensor *x,
+                                      gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_all_gather_async_with);
+#define gw_all_gather_async(...)                                                                   \
+    GW_FORM_AT_3(gw_all_gather_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_all_gather_async) gw_all_gather_async_with;
 
-// Returns when all have called it.
-GW_API void gw_barrier_with(gw_scope *s, gw_group *g, gw_collective_options options);
-GW_API gw_future *gw_barrier_async_with(gw_scope *s, gw_group *g, gw_collective_options options);
+/// Gathers |x| of all members, of any shapes and dtypes.
+///
+/// x: any shape and dtype, also different ones; without a gradient (INVALID).
+/// Returns: a list of tensors in the order of ranks.
+/// Source: torch.distributed.all_gather.
+GW_API gw_list *gw_all_gather_list(gw_scope *s, gw_group *group, gw_tensor *x,
+                                   gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_all_gather_list_with);
+#define gw_all_gather_list(...) GW_FORM_AT_3(gw_all_gather_list, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_all_gather_list) gw_all_gather_list_with;
 
-// As gw_barrier; its error names all who have not come: torch.distributed.monitored_barrier.
-GW_API void gw_monitored_barrier_with(gw_scope *s, gw_group *g, gw_collective_options options);
-GW_API gw_future *gw_monitored_barrier_async_with(gw_scope *s, gw_group *g,
-                                                  gw_collective_options options);
+/// Starts gw_all_gather_list and does not block.
+/// Returns: a future of the list.
+GW_API gw_future *gw_all_gather_list_async(gw_scope *s, gw_group *group, gw_tensor *x,
+                                           gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_all_gather_list_async_with);
+#define gw_all_gather_list_async(...)                                                              \
+    GW_FORM_AT_3(gw_all_gather_list_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_all_gather_list_async) gw_all_gather_list_async_with;
 
-// ---- Several at once ----------------------------------------------------------------------------
-// The same of |count| tensors, as a list in their order, by one collective for each dtype among them:
-// torch.distributed.all_reduce_coalesced and its like. Shapes and dtypes are the same on all members, else
-// MISMATCH. No .sizes and no .into (INVALID).
-GW_API gw_list *gw_all_reduce_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
-                                       gw_reduce_op op, gw_collective_options options);
-GW_API gw_future *gw_all_reduce_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
-                                               int count, gw_reduce_op op,
-                                               gw_collective_options options);
-// All bring tensors of the shapes and dtypes that |root| has.
-GW_API gw_list *gw_broadcast_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
-                                      int root, gw_collective_options options);
-GW_API gw_future *gw_broadcast_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
-                                              int count, int root, gw_collective_options options);
-// As gw_all_gather, gw_gather_to and gw_reduce_scatter of each.
-GW_API gw_list *gw_all_gather_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
-                                       gw_collective_options options);
-GW_API gw_future *gw_all_gather_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
-                                               int count, gw_collective_options options);
-GW_API gw_list *gw_gather_to_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
-                                      int root, gw_collective_options options);
-GW_API gw_future *gw_gather_to_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
-                                              int count, int root, gw_collective_options options);
-GW_API gw_list *gw_reduce_scatter_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
-                                           int count, gw_reduce_op op,
-                                           gw_collective_options options);
-GW_API gw_future *gw_reduce_scatter_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
-                                                   int count, gw_reduce_op op,
-                                                   gw_collective_options options);
+/// Joins |x| of all members along dimension 0 on member |root| alone.
+///
+/// x: as of gw_all_gather.
+/// root: a rank in the group, the same on all members.
+/// Returns: on the root all rows in the order of ranks; elsewhere a tensor without elements.
+/// Gradient: this member's rows of the root's gradient (a scatter).
+/// Source: torch.distributed.gather.
+GW_API gw_tensor *gw_gather_to(gw_scope *s, gw_group *group, gw_tensor *x, int root,
+                               gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_gather_to_with);
+#define gw_gather_to(...) GW_FORM_AT_4(gw_gather_to, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_gather_to) gw_gather_to_with;
+
+/// Starts gw_gather_to and does not block.
+/// Returns: a future of the tensor.
+GW_API gw_future *gw_gather_to_async(gw_scope *s, gw_group *group, gw_tensor *x, int root,
+                                     gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_gather_to_async_with);
+#define gw_gather_to_async(...) GW_FORM_AT_4(gw_gather_to_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_gather_to_async) gw_gather_to_async_with;
+
+/// Sends one tensor of the root's |list| to each member.
+///
+/// list: on the root a list of as many tensors as members, of any shapes; elsewhere NULL.
+/// root: a rank in the group, the same on all members.
+/// Returns: the tensor at this member's rank.
+/// Gradient: to each tensor of the root's list the gradient of its member (a gather).
+/// Errors: INVALID for a list of another length.
+/// Source: torch.distributed.scatter.
+GW_API gw_tensor *gw_scatter_from(gw_scope *s, gw_group *group, const gw_list *list, int root,
+                                  gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_scatter_from_with);
+#define gw_scatter_from(...) GW_FORM_AT_4(gw_scatter_from, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_scatter_from) gw_scatter_from_with;
+
+/// Starts gw_scatter_from and does not block.
+/// Returns: a future of the tensor.
+GW_API gw_future *gw_scatter_from_async(gw_scope *s, gw_group *group, const gw_list *list, int root,
+                                        gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_scatter_from_async_with);
+#define gw_scatter_from_async(...)                                                                 \
+    GW_FORM_AT_4(gw_scatter_from_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_scatter_from_async) gw_scatter_from_async_with;
+
+/// Combines |x| of all members by |op| and gives each member its rows of the result.
+///
+/// x: N F..., the same shape and dtype on all members; N is a multiple of the number of members, or .sizes has the
+/// rows of each member.
+/// Returns: this member's rows.
+/// Gradient: of GW_SUM and GW_AVG, the rows of all members' gradients (an all_gather), divided by the number of
+/// members for GW_AVG; of others UNSUPPORTED in the backward pass.
+/// Errors: INVALID for a scalar, for rows that do not divide, and for .sizes of another sum.
+/// Source: torch.distributed.reduce_scatter_tensor.
+GW_API gw_tensor *gw_reduce_scatter(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op,
+                                    gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_reduce_scatter_with);
+#define gw_reduce_scatter(...) GW_FORM_AT_4(gw_reduce_scatter, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_reduce_scatter) gw_reduce_scatter_with;
+
+/// Starts gw_reduce_scatter and does not block.
+/// Returns: a future of the tensor.
+GW_API gw_future *gw_reduce_scatter_async(gw_scope *s, gw_group *group, gw_tensor *x,
+                                          gw_reduce_op op,
+                                          gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_reduce_scatter_async_with);
+#define gw_reduce_scatter_async(...)                                                               \
+    GW_FORM_AT_4(gw_reduce_scatter_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_reduce_scatter_async) gw_reduce_scatter_async_with;
+
+/// Sends rows of |x| to each member.
+///
+/// x: N F...; member i gets the i-th of equal parts, or as many rows as .sizes[i].
+/// Returns: the rows that this member received, in the order of ranks.
+/// Gradient: the rows of the gradient return to the members that sent them (an all_to_all).
+/// Errors: INVALID for a scalar, for rows that do not divide, and for .sizes of another sum.
+/// Source: torch.distributed.all_to_all_single.
+GW_API gw_tensor *gw_all_to_all(gw_scope *s, gw_group *group, gw_tensor *x,
+                                gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_all_to_all_with);
+#define gw_all_to_all(...) GW_FORM_AT_3(gw_all_to_all, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_all_to_all) gw_all_to_all_with;
+
+/// Starts gw_all_to_all and does not block.
+/// Returns: a future of the tensor.
+GW_API gw_future *gw_all_to_all_async(gw_scope *s, gw_group *group, gw_tensor *x,
+                                      gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_all_to_all_async_with);
+#define gw_all_to_all_async(...)                                                                   \
+    GW_FORM_AT_3(gw_all_to_all_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_all_to_all_async) gw_all_to_all_async_with;
+
+/// Blocks until all members have called it.
+/// Source: torch.distributed.barrier.
+GW_API void gw_barrier(gw_scope *s, gw_group *group, gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_barrier_with);
+#define gw_barrier(...) GW_FORM_AT_2(gw_barrier, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_barrier) gw_barrier_with;
+
+/// Starts gw_barrier and does not block.
+/// Returns: a future of none.
+GW_API gw_future *gw_barrier_async(gw_scope *s, gw_group *group,
+                                   gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_barrier_async_with);
+#define gw_barrier_async(...) GW_FORM_AT_2(gw_barrier_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_barrier_async) gw_barrier_async_with;
+
+/// Blocks until all members have called it; its error names every member that did not arrive.
+/// Source: torch.distributed.monitored_barrier.
+GW_API void gw_monitored_barrier(gw_scope *s, gw_group *group,
+                                 gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_monitored_barrier_with);
+#define gw_monitored_barrier(...)                                                                  \
+    GW_FORM_AT_2(gw_monitored_barrier, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_monitored_barrier) gw_monitored_barrier_with;
+
+/// Starts gw_monitored_barrier and does not block.
+/// Returns: a future of none.
+GW_API gw_future *gw_monitored_barrier_async(gw_scope *s, gw_group *group,
+                                             gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_monitored_barrier_async_with);
+#define gw_monitored_barrier_async(...)                                                            \
+    GW_FORM_AT_2(gw_monitored_barrier_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_monitored_barrier_async) gw_monitored_barrier_async_with;
+
+// ---- Coalesced ----------------------------------------------------------------------------------
+// One operation on |count| tensors, by one collective for each dtype among them. |count|, shapes and dtypes are the
+// same on all members, else MISMATCH. .sizes and .into are INVALID.
+
+/// Combines each of |xs| as gw_all_reduce does.
+///
+/// xs: |count| tensors.
+/// Returns: a list of the results in the order of |xs|.
+/// Gradient: as gw_all_reduce.
+/// Source: torch.distributed.all_reduce_coalesced.
+GW_API gw_list *gw_all_reduce_coalesced(gw_scope *s, gw_group *group, gw_tensor *const *xs,
+                                        int count, gw_reduce_op op,
+                                        gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_all_reduce_coalesced_with);
+#define gw_all_reduce_coalesced(...)                                                               \
+    GW_FORM_AT_5(gw_all_reduce_coalesced, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_all_reduce_coalesced) gw_all_reduce_coalesced_with;
+
+/// Starts gw_all_reduce_coalesced and does not block.
+/// Returns: a future of the list.
+GW_API gw_future *gw_all_reduce_coalesced_async(gw_scope *s, gw_group *group, gw_tensor *const *xs,
+                                                int count, gw_reduce_op op,
+                                                gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_all_reduce_coalesced_async_with);
+#define gw_all_reduce_coalesced_async(...)                                                         \
+    GW_FORM_AT_5(gw_all_reduce_coalesced_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_all_reduce_coalesced_async) gw_all_reduce_coalesced_async_with;
+
+/// Copies |xs| of member |root| to all members.
+///
+/// xs: |count| tensors, on all members of the root's shapes and dtypes.
+/// root: a rank in the group, the same on all members.
+/// Returns: a list of copies in the order of |xs|.
+/// Gradient: as gw_broadcast.
+/// Source: torch.distributed._broadcast_coalesced.
+GW_API gw_list *gw_broadcast_coalesced(gw_scope *s, gw_group *group, gw_tensor *const *xs,
+                                       int count, int root,
+                                       gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_broadcast_coalesced_with);
+#define gw_broadcast_coalesced(...)                                                                \
+    GW_FORM_AT_5(gw_broadcast_coalesced, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_broadcast_coalesced) gw_broadcast_coalesced_with;
+
+/// Starts gw_broadcast_coalesced and does not block.
+/// Returns: a future of the list.
+GW_API gw_future *gw_broadcast_coalesced_async(gw_scope *s, gw_group *group, gw_tensor *const *xs,
+                                               int count, int root,
+                                               gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_broadcast_coalesced_async_with);
+#define gw_broadcast_coalesced_async(...)                                                          \
+    GW_FORM_AT_5(gw_broadcast_coalesced_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_broadcast_coalesced_async) gw_broadcast_coalesced_async_with;
+
+/// Joins each of |xs| over all members as gw_all_gather does.
+///
+/// xs: |count| tensors.
+/// Returns: a list of the results in the order of |xs|.
+/// Gradient: as gw_all_gather.
+/// Source: torch.distributed.all_gather_coalesced.
+GW_API gw_list *gw_all_gather_coalesced(gw_scope *s, gw_group *group, gw_tensor *const *xs,
+                                        int count, gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_all_gather_coalesced_with);
+#define gw_all_gather_coalesced(...)                                                               \
+    GW_FORM_AT_4(gw_all_gather_coalesced, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_all_gather_coalesced) gw_all_gather_coalesced_with;
+
+/// Starts gw_all_gather_coalesced and does not block.
+/// Returns: a future of the list.
+GW_API gw_future *gw_all_gather_coalesced_async(gw_scope *s, gw_group *group, gw_tensor *const *xs,
+                                                int count,
+                                                gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_all_gather_coalesced_async_with);
+#define gw_all_gather_coalesced_async(...)                                                         \
+    GW_FORM_AT_4(gw_all_gather_coalesced_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_all_gather_coalesced_async) gw_all_gather_coalesced_async_with;
+
+/// Joins each of |xs| on member |root| as gw_gather_to does.
+///
+/// xs: |count| tensors.
+/// root: a rank in the group, the same on all members.
+/// Returns: a list of the results in the order of |xs|; elsewhere than on the root of tensors without elements.
+/// Gradient: as gw_gather_to.
+GW_API gw_list *gw_gather_to_coalesced(gw_scope *s, gw_group *group, gw_tensor *const *xs,
+                                       int count, int root,
+                                       gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_gather_to_coalesced_with);
+#define gw_gather_to_coalesced(...)                                                                \
+    GW_FORM_AT_5(gw_gather_to_coalesced, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_gather_to_coalesced) gw_gather_to_coalesced_with;
+
+/// Starts gw_gather_to_coalesced and does not block.
+/// Returns: a future of the list.
+GW_API gw_future *gw_gather_to_coalesced_async(gw_scope *s, gw_group *group, gw_tensor *const *xs,
+                                               int count, int root,
+                                               gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_gather_to_coalesced_async_with);
+#define gw_gather_to_coalesced_async(...)                                                          \
+    GW_FORM_AT_5(gw_gather_to_coalesced_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_gather_to_coalesced_async) gw_gather_to_coalesced_async_with;
+
+/// Combines each of |xs| and gives each member its rows, as gw_reduce_scatter does.
+///
+/// xs: |count| tensors.
+/// Returns: a list of this member's rows in the order of |xs|.
+/// Gradient: as gw_reduce_scatter.
+/// Source: torch.distributed.reduce_scatter_tensor_coalesced.
+GW_API gw_list *gw_reduce_scatter_coalesced(gw_scope *s, gw_group *group, gw_tensor *const *xs,
+                                            int count, gw_reduce_op op,
+                                            gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_reduce_scatter_coalesced_with);
+#define gw_reduce_scatter_coalesced(...)                                                           \
+    GW_FORM_AT_5(gw_reduce_scatter_coalesced, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_reduce_scatter_coalesced) gw_reduce_scatter_coalesced_with;
+
+/// Starts gw_reduce_scatter_coalesced and does not block.
+/// Returns: a future of the list.
+GW_API gw_future *
+gw_reduce_scatter_coalesced_async(gw_scope *s, gw_group *group, gw_tensor *const *xs, int count,
+                                  gw_reduce_op op, gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_reduce_scatter_coalesced_async_with);
+#define gw_reduce_scatter_coalesced_async(...)                                                     \
+    GW_FORM_AT_5(gw_reduce_scatter_coalesced_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_reduce_scatter_coalesced_async) gw_reduce_scatter_coalesced_async_with;
 
 // ---- Values -------------------------------------------------------------------------------------
-// The same for anything that a call can carry: torch.distributed.all_gather_object and its like.
-// References in them are held as those in calls are. No gradient flows through tensors in them.
+// Collectives of anything that a call can carry. References in a value are held as those in calls are. No gradient
+// flows through tensors in a value.
 
-// gw_all_gather_value(s, g, x): of all, in the order of ranks. gw_gather_value_to(s, g, x, root): on
-// |root| alone, elsewhere empty.
-GW_API gw_list *gw_all_gather_value_with(gw_scope *s, gw_group *g, gw_value x,
-                                         gw_collective_options options);
-GW_API gw_future *gw_all_gather_value_async_with(gw_scope *s, gw_group *g, gw_value x,
-                                                 gw_collective_options options);
-GW_API gw_list *gw_gather_value_to_with(gw_scope *s, gw_group *g, gw_value x, int root,
-                                        gw_collective_options options);
-GW_API gw_future *gw_gather_value_to_async_with(gw_scope *s, gw_group *g, gw_value x, int root,
-                                                gw_collective_options options);
-// gw_broadcast_value(s, g, x, root): what |root| brings; what the others bring is not looked at.
-GW_API gw_value gw_broadcast_value_with(gw_scope *s, gw_group *g, gw_value x, int root,
-                                        gw_collective_options options);
-GW_API gw_future *gw_broadcast_value_async_with(gw_scope *s, gw_group *g, gw_value x, int root,
-                                                gw_collective_options options);
-// This member's item of the list that |root| brings; the others bring NULL.
-GW_API gw_value gw_scatter_value_from_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
-                                           gw_collective_options options);
-GW_API gw_future *gw_scatter_value_from_async_with(gw_scope *s, gw_group *g, const gw_list *list,
-                                                   int root, gw_collective_options options);
+/// Gathers |x| of all members.
+///
+/// x: any value.
+/// Returns: a list of the values in the order of ranks.
+/// Source: torch.distributed.all_gather_object.
+GW_API gw_list *gw_all_gather_value(gw_scope *s, gw_group *group, gw_value x,
+                                    gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_all_gather_value_with);
+#define gw_all_gather_value(...) GW_FORM_AT_VALUE_3(gw_all_gather_value, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_all_gather_value) gw_all_gather_value_with;
 
-// ---- Letters ------------------------------------------------------------------------------------
-// What one member sends to another, matched by sender and tag, in order. They are not counted among
-// the collectives, and pass between the living of a broken group. The receiver need not know shape
-// or dtype. No gradient flows through them.
-typedef struct GW_BY_NAME gw_letter_options {
+/// Starts gw_all_gather_value and does not block.
+/// Returns: a future of the list.
+GW_API gw_future *gw_all_gather_value_async(gw_scope *s, gw_group *group, gw_value x,
+                                            gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_all_gather_value_async_with);
+#define gw_all_gather_value_async(...) GW_FORM_AT_VALUE_3(gw_all_gather_value_async, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_all_gather_value_async) gw_all_gather_value_async_with;
+
+/// Gathers |x| of all members on member |root| alone.
+///
+/// x: any value.
+/// root: a rank in the group, the same on all members.
+/// Returns: on the root a list of the values in the order of ranks; elsewhere an empty list.
+/// Source: torch.distributed.gather_object.
+GW_API gw_list *gw_gather_value_to(gw_scope *s, gw_group *group, gw_value x, int root,
+                                   gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_gather_value_to_with);
+#define gw_gather_value_to(...) GW_FORM_AT_VALUE_4(gw_gather_value_to, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_gather_value_to) gw_gather_value_to_with;
+
+/// Starts gw_gather_value_to and does not block.
+/// Returns: a future of the list.
+GW_API gw_future *gw_gather_value_to_async(gw_scope *s, gw_group *group, gw_value x, int root,
+                                           gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_gather_value_to_async_with);
+#define gw_gather_value_to_async(...) GW_FORM_AT_VALUE_4(gw_gather_value_to_async, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_gather_value_to_async) gw_gather_value_to_async_with;
+
+/// Copies |x| of member |root| to all members.
+///
+/// x: on the root any value; ignored elsewhere.
+/// root: a rank in the group, the same on all members.
+/// Returns: the root's value.
+/// Source: torch.distributed.broadcast_object_list.
+GW_API gw_value gw_broadcast_value(gw_scope *s, gw_group *group, gw_value x, int root,
+                                   gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_broadcast_value_with);
+#define gw_broadcast_value(...) GW_FORM_AT_VALUE_4(gw_broadcast_value, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_broadcast_value) gw_broadcast_value_with;
+
+/// Starts gw_broadcast_value and does not block.
+/// Returns: a future of the value.
+GW_API gw_future *gw_broadcast_value_async(gw_scope *s, gw_group *group, gw_value x, int root,
+                                           gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_broadcast_value_async_with);
+#define gw_broadcast_value_async(...) GW_FORM_AT_VALUE_4(gw_broadcast_value_async, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_broadcast_value_async) gw_broadcast_value_async_with;
+
+/// Sends one item of the root's |list| to each member.
+///
+/// list: on the root a list of as many items as members; elsewhere NULL.
+/// root: a rank in the group, the same on all members.
+/// Returns: the item at this member's rank.
+/// Errors: INVALID for a list of another length.
+/// Source: torch.distributed.scatter_object_list.
+GW_API gw_value gw_scatter_value_from(gw_scope *s, gw_group *group, const gw_list *list, int root,
+                                      gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_scatter_value_from_with);
+#define gw_scatter_value_from(...)                                                                 \
+    GW_FORM_AT_4(gw_scatter_value_from, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_scatter_value_from) gw_scatter_value_from_with;
+
+/// Starts gw_scatter_value_from and does not block.
+/// Returns: a future of the value.
+GW_API gw_future *gw_scatter_value_from_async(gw_scope *s, gw_group *group, const gw_list *list,
+                                              int root,
+                                              gw_collective_options options GW_DEFAULT({}))
+    GW_CALLS(gw_scatter_value_from_async_with);
+#define gw_scatter_value_from_async(...)                                                           \
+    GW_FORM_AT_4(gw_scatter_value_from_async, gw_collective_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_scatter_value_from_async) gw_scatter_value_from_async_with;
+
+// ---- Messages -----------------------------------------------------------------------------------
+// One member sends a tensor to another one; messages are matched by sender and tag, in order. They are not counted
+// among the collectives, and pass between live members of a broken group. The receiver need not know shape or dtype.
+// No gradient flows through them. If the arguments of a gw_send are refused, the deadline of its gw_recv ends that.
+
+/// Options of messages.
+typedef struct GW_BY_NAME gw_message_options {
     int64_t tag GW_DEFAULT(0);
-    int64_t timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);
-    const char *origin GW_DEFAULT(NULL);  // as of collectives
-} gw_letter_options;
+    int64_t
+        timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: only the scope's
+    const char *origin GW_DEFAULT(NULL);          ///< "train.c:12"; set by the short forms of C
+} gw_message_options;
 
-// gw_send(s, g, x, to, .tag = 3) returns when the receiver has taken it. gw_isend gives a future of
-// that, and does not wait. Before gw_send to oneself comes a gw_irecv: nobody else would receive.
-GW_API void gw_send_with(gw_scope *s, gw_group *g, gw_tensor *x, int to, gw_letter_options options);
-GW_API gw_future *gw_isend_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
-                                gw_letter_options options);
+/// Sends |x| to member |to| and blocks until it has received it.
+///
+/// x: any shape and dtype.
+/// to: a rank in the group. A gw_send to this member itself follows a gw_irecv.
+/// Source: torch.distributed.send.
+GW_API void gw_send(gw_scope *s, gw_group *group, gw_tensor *x, int to,
+                    gw_message_options options GW_DEFAULT({})) GW_CALLS(gw_send_with);
+#define gw_send(...) GW_FORM_AT_4(gw_send, gw_message_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_send) gw_send_with;
 
-// gw_recv(s, g, from, .tag = 3): the next letter of that member with that tag. gw_recv_any(s, g, &from)
-// of any member, of which it says the rank. gw_irecv and gw_irecv_any give futures and do not wait; what
-// the second one gives is a list of the rank and the tensor.
-GW_API gw_tensor *gw_recv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options);
-GW_API gw_future *gw_irecv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options);
-GW_API gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from,
-                                   gw_letter_options options);
-GW_API gw_future *gw_irecv_any_with(gw_scope *s, gw_group *g, gw_letter_options options);
+/// Sends |x| to member |to| and does not block.
+///
+/// Returns: a future of none, done when the member has received it.
+/// Source: torch.distributed.isend.
+GW_API gw_future *gw_isend(gw_scope *s, gw_group *group, gw_tensor *x, int to,
+                           gw_message_options options GW_DEFAULT({})) GW_CALLS(gw_isend_with);
+#define gw_isend(...) GW_FORM_AT_4(gw_isend, gw_message_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_isend) gw_isend_with;
 
-// Several at once: torch.distributed.batch_isend_irecv.
-//
-//     gw_group *g = gw_group_world(root);
-//     int n = gw_group_size(g), me = gw_group_rank(g);
-//     gw_letter ring[] = { { .peer = (me + 1) % n, .send = x }, { .peer = (me + n - 1) % n } };
-//     gw_list *came = gw_batch(s, g, ring, 2);
-//     gw_tensor *theirs = gw_tensor_of(s, gw_list_get(s, came, 1));
-typedef struct gw_letter {
-    int peer;         // a rank in the group
-    gw_tensor *send;  // to |peer|; NULL: one is received from there
+/// Blocks until the next message of member |from| with the tag .tag arrives.
+///
+/// from: a rank in the group.
+/// Returns: its tensor.
+/// Source: torch.distributed.recv.
+GW_API gw_tensor *gw_recv(gw_scope *s, gw_group *group, int from,
+                          gw_message_options options GW_DEFAULT({})) GW_CALLS(gw_recv_with);
+#define gw_recv(...) GW_FORM_AT_3(gw_recv, gw_message_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_recv) gw_recv_with;
+
+/// Receives the next message of member |from| with the tag .tag and does not block.
+///
+/// Returns: a future of its tensor.
+/// Source: torch.distributed.irecv.
+GW_API gw_future *gw_irecv(gw_scope *s, gw_group *group, int from,
+                           gw_message_options options GW_DEFAULT({})) GW_CALLS(gw_irecv_with);
+#define gw_irecv(...) GW_FORM_AT_3(gw_irecv, gw_message_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_irecv) gw_irecv_with;
+
+/// Blocks until a message of any member with the tag .tag arrives.
+///
+/// out_from: receives the rank of the sender.
+/// Returns: its tensor.
+/// Source: torch.distributed.recv without src.
+GW_API gw_tensor *gw_recv_any(gw_scope *s, gw_group *group, int *out_from,
+                              gw_message_options options GW_DEFAULT({})) GW_CALLS(gw_recv_any_with);
+#define gw_recv_any(...) GW_FORM_AT_3(gw_recv_any, gw_message_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_recv_any) gw_recv_any_with;
+
+/// Receives a message of any member with the tag .tag and does not block.
+///
+/// Returns: a future of a list of the sender's rank and the tensor.
+GW_API gw_future *gw_irecv_any(gw_scope *s, gw_group *group,
+                               gw_message_options options GW_DEFAULT({}))
+    GW_CALLS(gw_irecv_any_with);
+#define gw_irecv_any(...) GW_FORM_AT_2(gw_irecv_any, gw_message_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_irecv_any) gw_irecv_any_with;
+
+/// One message of a batch: it is sent, or received.
+typedef struct gw_message {
+    int peer;         ///< a rank in the group
+    gw_tensor *send;  ///< what is sent to |peer|; NULL: a message is received from there
     int64_t tag;
-} gw_letter;
+} gw_message;
 
-// All set out before any is waited for, so that members may name theirs in any order. As a list in their
-// order: the tensors that were received, none where one was sent. INVALID before anything is sent;
-// |options| counts for all; each letter has a tag of its own, so |options| has none (INVALID).
-GW_API gw_list *gw_batch_with(gw_scope *s, gw_group *g, const gw_letter *letters, int count,
-                              gw_letter_options options);
-GW_API gw_future *gw_batch_async_with(gw_scope *s, gw_group *g, const gw_letter *letters, int count,
-                                      gw_letter_options options);
+/// Starts all |messages|, then blocks until all are done, so that members may name theirs in any order.
+///
+///     gw_group *g = gw_group_world(root);
+///     int n = gw_group_size(g), me = gw_group_rank(g);
+///     gw_message ring[] = { { .peer = (me + 1) % n, .send = x }, { .peer = (me + n - 1) % n } };
+///     gw_list *received = gw_batch(s, g, ring, 2);
+///     gw_tensor *theirs = gw_tensor_of(s, gw_list_get(s, received, 1));
+///
+/// messages: |count| of them, each with a tag of its own.
+/// Returns: a list in their order: the tensor of a received message, none for a sent one.
+/// Errors: INVALID, before anything is sent, for options with a tag.
+/// Source: torch.distributed.batch_isend_irecv.
+GW_API gw_list *gw_batch(gw_scope *s, gw_group *group, const gw_message *messages, int count,
+                         gw_message_options options GW_DEFAULT({})) GW_CALLS(gw_batch_with);
+#define gw_batch(...) GW_FORM_AT_4(gw_batch, gw_message_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_batch) gw_batch_with;
+
+/// Starts gw_batch and does not block.
+/// Returns: a future of the list.
+GW_API gw_future *gw_batch_async(gw_scope *s, gw_group *group, const gw_message *messages,
+                                 int count, gw_message_options options GW_DEFAULT({}))
+    GW_CALLS(gw_batch_async_with);
+#define gw_batch_async(...) GW_FORM_AT_4(gw_batch_async, gw_message_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_batch_async) gw_batch_async_with;
 
 #ifdef __cplusplus
 }

@@ -54,7 +54,10 @@ typedef struct GW_BY_NAME gw_power_sgd_options {
 } gw_power_sgd_options;
 
 // gw_power_sgd_open(s, .rank = 2, ...): the context of the two hooks. INVALID for options out of range.
-GW_API gw_power_sgd *gw_power_sgd_open_with(gw_scope *s, gw_power_sgd_options options);
+GW_API gw_power_sgd *gw_power_sgd_open(gw_scope *s, gw_power_sgd_options options GW_DEFAULT({}))
+    GW_CALLS(gw_power_sgd_open_with);
+#define gw_power_sgd_open(...) GW_FORM_1(gw_power_sgd_open, gw_power_sgd_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_power_sgd_open) gw_power_sgd_open_with;
 
 // powerSGD_hook. batched_powerSGD_hook: a bucket is one square matrix, with zeros behind it; faster, and
 // coarser.
@@ -103,14 +106,6 @@ GW_API gw_future *gw_hook_local_sgd(gw_scope *s, gw_bucket *b, void *local_sgd);
 
 #ifdef __cplusplus
 }
-inline gw_power_sgd *gw_power_sgd_open(gw_scope *s, gw_power_sgd_options options = {}) {
-    return gw_power_sgd_open_with(s, options);
-}
-#else
-#define gw_power_sgd_options_defaults                                                              \
-    .rank = 1, .start = 1000, .min_rate = 2, .feedback = true, .warm_start = true, .seed = 0
-#define gw_quantize_options_defaults .channel = 512
-#define gw_power_sgd_open(...)                                                                     \
-    GW_NAMED_1(gw_power_sgd_open_with, gw_power_sgd_options, __VA_ARGS__, )
 #endif
+#include <gradwire/detail/comm_hook.h>
 #endif

@@ -66,8 +66,10 @@ GW_API gw_dataset *gw_dataset_open(gw_scope *s, const char *name, int64_t count,
 
 // gw_tensor_dataset(s, name, x, ...): item i is a list of row i of each tensor, which all have as
 // many rows: torch's TensorDataset. They must not be written to while a loader reads ahead.
-GW_API gw_dataset *gw_tensor_dataset_with(gw_scope *s, const char *name, gw_tensor *const *tensors,
-                                          int count);
+GW_API gw_dataset *gw_tensor_dataset(gw_scope *s, const char *name, gw_tensor *const *tensors,
+                                     int count) GW_CALLS(gw_tensor_dataset_with);
+#define gw_tensor_dataset(s, name, ...) GW_TENSOR_DATASET(s, name, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_tensor_dataset) gw_tensor_dataset_with;
 
 // The items of |d| at |indices| (N, i64): torch's Subset. INVALID if one is out of range.
 GW_API gw_dataset *gw_subset(gw_scope *s, gw_dataset *d, const gw_tensor *indices);
@@ -99,8 +101,12 @@ typedef struct GW_BY_NAME gw_distributed_sampler_options {
     uint64_t seed GW_DEFAULT(0);  // the same on all replicas
 } gw_distributed_sampler_options;
 
-GW_API gw_sampler *gw_distributed_sampler_with(gw_scope *s, gw_dataset *d,
-                                               gw_distributed_sampler_options options);
+GW_API gw_sampler *gw_distributed_sampler(gw_scope *s, gw_dataset *d,
+                                          gw_distributed_sampler_options options GW_DEFAULT({}))
+    GW_CALLS(gw_distributed_sampler_with);
+#define gw_distributed_sampler(...)                                                                \
+    GW_FORM_2(gw_distributed_sampler, gw_distributed_sampler_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_distributed_sampler) gw_distributed_sampler_with;
 
 // The epoch that is read next, 0 at first; a loader counts it on. torch's set_epoch.
 GW_API void gw_sampler_set_epoch(gw_scope *s, gw_sampler *sampler, int64_t epoch);
@@ -138,8 +144,11 @@ typedef struct GW_BY_NAME gw_data_loader_options {
     int64_t seed GW_DEFAULT(GW_NOT_GIVEN);
 } gw_data_loader_options;
 
-GW_API gw_data_loader *gw_data_loader_open_with(gw_scope *s, gw_dataset *d,
-                                                gw_data_loader_options options);
+GW_API gw_data_loader *gw_data_loader_open(gw_scope *s, gw_dataset *d,
+                                           gw_data_loader_options options GW_DEFAULT({}))
+    GW_CALLS(gw_data_loader_open_with);
+#define gw_data_loader_open(...) GW_FORM_2(gw_data_loader_open, gw_data_loader_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_data_loader_open) gw_data_loader_open_with;
 
 // Moves on to the next batch, and waits for it. False at the end of an epoch, and the next call
 // begins the next epoch; false, too, if |s| fails. The batch that failed is then read again by the

@@ -83,12 +83,15 @@ typedef struct GW_BY_NAME gw_ddp_options {
     int ignore_count GW_DEFAULT(0);
     // The others have theirs already, since this member has knocked for |group|: nothing is exchanged before
     // gw_ddp_reform, which is called next, and gives it what they have.
-    bool newcomer GW_DEFAULT(false);
+    bool joining GW_DEFAULT(false);
     // "train.c:12", which the short form of C says: errors of passes name it.
     const char *origin GW_DEFAULT(NULL);
 } gw_ddp_options;
 
-GW_API gw_ddp *gw_ddp_open_with(gw_scope *s, gw_module *model, gw_ddp_options options);
+GW_API gw_ddp *gw_ddp_open(gw_scope *s, gw_module *model, gw_ddp_options options GW_DEFAULT({}))
+    GW_CALLS(gw_ddp_open_with);
+#define gw_ddp_open(...) GW_FORM_AT_2(gw_ddp_open, gw_ddp_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_ddp_open) gw_ddp_open_with;
 
 // ---- Accumulating -------------------------------------------------------------------------------
 
@@ -114,7 +117,7 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 // ---- After a loss -------------------------------------------------------------------------------
 
 // Goes on in |g|, the next generation of the group that |ddp| was opened in, on all its members; that of
-// a newcomer was opened with |newcomer|. All take parameters, buffers and the state of
+// a newcomer was opened with |joining|. All take parameters, buffers and the state of
 // |opt| (NULL: none) from the lowest of those that are furthest ahead in its steps, or in passes; one that
 // is sharded goes on as by gw_optimizer_reform, and without it gradients come whole to all again. Where
 // members may be in different calls when they hear of the loss, they call gw_group_agree first, so
@@ -140,8 +143,8 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 //
 // and on a newcomer, before its first step:
 //
-//     gw_group *g = gw_group_knock(root, "trainers");
-//     gw_ddp *ddp = gw_ddp_open(root, model, .group = g, .newcomer = true);
+//     gw_group *g = gw_group_join(root, "trainers");
+//     gw_ddp *ddp = gw_ddp_open(root, model, .group = g, .joining = true);
 //     gw_ddp_reform(root, ddp, opt, g);
 //
 // |g| may be the group as it is, too, that nobody has left: that repairs replicas of which one has left out a

@@ -109,6 +109,11 @@ GW_API void gw_registry_allow(gw_scope *s, gw_registry *r, const char *name, con
 // GW_CALLERS(name, "trainer%d"), and a semicolon: who may call the function or class, as
 // gw_registry_allow says. gw_rpc_init fails with its errors.
 
+#define GW_FUNCTION(...) GW_FUNCTION_FORM(__VA_ARGS__)
+#define GW_CLASS(...) GW_CLASS_FORM(__VA_ARGS__)
+#define GW_METHOD(...) GW_METHOD_FORM(__VA_ARGS__)
+#define GW_CALLERS(id, names) GW_CALLERS_FORM(id, names)
+
 #ifdef __cplusplus
 }
 #endif

@@ -17,7 +17,7 @@
 // Who is left agrees on what has been done, or goes on as a new group, with others in the place of
 // those that are gone:
 //
-//     gw_group *trainers = gw_group_knock(root, "trainers");   // a new worker: waits until it is let in
+//     gw_group *trainers = gw_group_join(root, "trainers");   // a new worker: waits until it is let in
 //     gw_barrier(s, trainers);
 //     if (gw_scope_error(s)->status == GW_DISCONNECTED) {      // on every survivor
 //         gw_scope_clear(s);
@@ -43,7 +43,7 @@
 // group that it could not open, from their first collective on. Then they are told that it has not opened the
 // group; if it does so later, its next call fails with what it has missed, and all go on together.
 //
-// gw_group_split, gw_group_agree, gw_group_reform and gw_group_knock wait, and have no form that does not:
+// gw_group_split, gw_group_agree, gw_group_reform and gw_group_join wait, and have no form that does not:
 // inline functions cannot call them (WOULD_BLOCK). The other ways to open a group send nothing.
 //
 // Ownership: a group belongs to the scope it was opened in; what is under way keeps it.
@@ -72,29 +72,44 @@ typedef struct GW_BY_NAME gw_group_open_options {
 // gw_group_world(s, .timeout_ms = ...): all workers that are there now, by rank. In a job of a world
 // size these are the same for all; in a job that workers join and leave, open it when all know who
 // is there.
-GW_API gw_group *gw_group_world_with(gw_scope *s, gw_group_open_options options);
+GW_API gw_group *gw_group_world(gw_scope *s, gw_group_open_options options GW_DEFAULT({}))
+    GW_CALLS(gw_group_world_with);
+#define gw_group_world(...) GW_FORM_1(gw_group_world, gw_group_open_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_group_world) gw_group_world_with;
 
 // gw_group_open(s, workers, count, .name = ...): called by members only. In C this is a macro, so a list that
 // is written in place stands in parentheses: gw_group_open(s, ((gw_worker[]){ a, b }), 2). INVALID if this worker is
 // not among |workers|, or one of them is twice; DISCONNECTED if one is gone. DUPLICATE if a scope holds a group of
 // that name here. LIMIT if 4,096 groups are open.
-GW_API gw_group *gw_group_open_with(gw_scope *s, const gw_worker *workers, int count,
-                                    gw_group_open_options options);
+GW_API gw_group *gw_group_open(gw_scope *s, const gw_worker *workers, int count,
+                               gw_group_open_options options GW_DEFAULT({}))
+    GW_CALLS(gw_group_open_with);
+#define gw_group_open(...) GW_FORM_3(gw_group_open, gw_group_open_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_group_open) gw_group_open_with;
 
 // gw_group_of(s, g, ranks, count, ...): of members of |g|, by their ranks in it.
-GW_API gw_group *gw_group_of_with(gw_scope *s, gw_group *g, const int *ranks, int count,
-                                  gw_group_open_options options);
+GW_API gw_group *gw_group_of(gw_scope *s, gw_group *g, const int *ranks, int count,
+                             gw_group_open_options options GW_DEFAULT({}))
+    GW_CALLS(gw_group_of_with);
+#define gw_group_of(...) GW_FORM_4(gw_group_of, gw_group_open_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_group_of) gw_group_of_with;
 
 // gw_group_blocks(s, g, size, ...): the ranks of |g| in blocks of |size| neighbours; gives this
 // worker's. INVALID unless |size| divides the size of |g|. For groups of one host:
 // torch.distributed.new_subgroups.
-GW_API gw_group *gw_group_blocks_with(gw_scope *s, gw_group *g, int size,
-                                      gw_group_open_options options);
+GW_API gw_group *gw_group_blocks(gw_scope *s, gw_group *g, int size,
+                                 gw_group_open_options options GW_DEFAULT({}))
+    GW_CALLS(gw_group_blocks_with);
+#define gw_group_blocks(...) GW_FORM_3(gw_group_blocks, gw_group_open_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_group_blocks) gw_group_blocks_with;
 
 // gw_group_split(s, g, color, key, ...): the members of one color, in the order of their keys, and of
 // their ranks where these are equal. A collective of |g|. NULL for a color below 0: MPI_Comm_split.
-GW_API gw_group *gw_group_split_with(gw_scope *s, gw_group *g, int color, int key,
-                                     gw_group_open_options options);
+GW_API gw_group *gw_group_split(gw_scope *s, gw_group *g, int color, int key,
+                                gw_group_open_options options GW_DEFAULT({}))
+    GW_CALLS(gw_group_split_with);
+#define gw_group_split(...) GW_FORM_4(gw_group_split, gw_group_open_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_group_split) gw_group_split_with;
 
 GW_API int gw_group_rank(const gw_group *g);  // of this worker
 // How many members. 1 for what is no group, as of a scope that has failed: programs divide by it.
@@ -145,19 +160,26 @@ typedef struct GW_BY_NAME gw_reform_options {
 
 // `gradwire run` ends all workers with the first one that fails: those that are to go on need its
 // --on-failure=keep.
-GW_API gw_group *gw_group_reform_with(gw_scope *s, gw_group *g, gw_reform_options options);
+GW_API gw_group *gw_group_reform(gw_scope *s, gw_group *g, gw_reform_options options GW_DEFAULT({}))
+    GW_CALLS(gw_group_reform_with);
+#define gw_group_reform(...) GW_FORM_2(gw_group_reform, gw_reform_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_group_reform) gw_group_reform_with;
 
-// gw_group_knock(s, name): for a worker that has joined the job: waits until the members of the group
+// gw_group_join(s, name): for a worker that has joined the job: waits until the members of the group
 // of that name re-form it, and gives the new group. TIMEOUT if they have not by then.
-typedef struct GW_BY_NAME gw_knock_options {
+typedef struct GW_BY_NAME gw_group_join_options {
     int64_t timeout_ms GW_DEFAULT(300000);             // to wait; GW_NO_TIMEOUT: only the scope's
     int64_t collective_timeout_ms GW_DEFAULT(300000);  // of the new group
-} gw_knock_options;
+} gw_group_join_options;
 
-GW_API gw_group *gw_group_knock_with(gw_scope *s, const char *name, gw_knock_options options);
+GW_API gw_group *gw_group_join(gw_scope *s, const char *name,
+                               gw_group_join_options options GW_DEFAULT({}))
+    GW_CALLS(gw_group_join_with);
+#define gw_group_join(...) GW_FORM_2(gw_group_join, gw_group_join_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_group_join) gw_group_join_with;
 
 // How many workers knock for |g|, as far as this member has heard; others may have heard of more.
-GW_API int gw_group_knocking(const gw_group *g);
+GW_API int gw_group_pending(const gw_group *g);
 // How often the group was re-formed before it became |g|.
 GW_API int gw_group_generation(const gw_group *g);
 

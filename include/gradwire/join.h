@@ -76,8 +76,10 @@ typedef struct GW_BY_NAME gw_join_options {
     bool off GW_DEFAULT(false);  // nothing happens: for inputs that are even
 } gw_join_options;
 
-GW_API gw_join *gw_join_open_with(gw_scope *s, const gw_joinable *joinables, int count,
-                                  gw_join_options options);
+GW_API gw_join *gw_join_open(gw_scope *s, const gw_joinable *joinables, int count,
+                             gw_join_options options GW_DEFAULT({})) GW_CALLS(gw_join_open_with);
+#define gw_join_open(...) GW_FORM_3(gw_join_open, gw_join_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_join_open) gw_join_open_with;
 
 // This member has no more input: shadows the others' iterations, and returns on all at the end. Acts
 // also in a scope that has failed. Warns once if it has missed 1,000 iterations.

@@ -3,7 +3,7 @@
 // A group is founded by one worker and joined by others, at any time; a worker may leave it, or
 // die, and the others go on:
 //
-//     gw_rpc_init(root, .name = "boss", .group = GW_GROUP_CREATE);      // the others: GW_GROUP_JOIN
+//     gw_rpc_init(root, .name = "boss", .job = GW_JOB_CREATE);      // the others: GW_JOB_JOIN
 //     gw_watch *w = gw_watch_open(root);
 //     while (gw_ok(root)) {
 //         gw_member_event e = gw_watch_next(root, w);                         // waits; gw_watch_ready would not

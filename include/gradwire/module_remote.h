@@ -57,8 +57,11 @@ extern "C" {
 // ---- Making and sharing -------------------------------------------------------------------------
 // gw_module_remote(s, to, class, args...) makes a module of a class that |to| has registered;
 // returns at once.
-GW_API gw_module *gw_module_remote_with(gw_scope *s, gw_target to, const char *class_name,
-                                        gw_values args, gw_call_options options);
+GW_API gw_module *gw_module_remote(gw_scope *s, gw_target to, const char *class_name,
+                                   gw_values args, gw_call_options options GW_DEFAULT({}))
+    GW_CALLS(gw_module_remote_with);
+#define gw_module_remote(s, to, ...) GW_CALL(gw_module_remote, s, gw_to(to), __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_module_remote) gw_module_remote_with;
 
 // The module behind a reference that gw_module_rref gave, here or on another worker: several
 // workers use one module.
@@ -74,7 +77,11 @@ GW_API gw_rref *gw_module_rref(gw_scope *s, const gw_module *m);
 GW_API gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x);
 
 // gw_module_call_value_async(s, m, x, ...): the same of gw_module_call_value.
-GW_API gw_future *gw_module_call_value_async_with(gw_scope *s, gw_module *m, gw_values in);
+GW_API gw_future *gw_module_call_value_async(gw_scope *s, gw_module *m, gw_values in)
+    GW_CALLS(gw_module_call_value_async_with);
+#define gw_module_call_value_async(s, ...)                                                         \
+    GW_MODULE_VALUES(gw_module_call_value_async, s, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_module_call_value_async) gw_module_call_value_async_with;
 
 // ---- Classes ------------------------------------------------------------------------------------
 // What methods of a class of modules find in |self|.
@@ -91,6 +98,8 @@ typedef struct gw_module_object {
 // GW_MODULE(name, open) or GW_MODULE(name, open, signature): registers the class |name|, whose
 // objects are modules, and makes the type |name| for GW_METHOD. |open| is gw_module *open(gw_scope
 // *own, const gw_args *a).
+
+#define GW_MODULE(...) GW_MODULE_FORM(__VA_ARGS__)
 
 // The same class for a registry of one's own.
 GW_API void gw_registry_add_module(gw_scope *s, gw_registry *r, const char *name,

@@ -58,7 +58,10 @@ GW_API gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x);
 //
 //     gw_value v = gw_module_call_value(s, lstm, x, h0, c0);
 //     gw_tensor *h = gw_tensor_of(s, gw_list_get(s, gw_list_of(s, v), 1));
-GW_API gw_value gw_module_call_value_with(gw_scope *s, gw_module *m, gw_values in);
+GW_API gw_value gw_module_call_value(gw_scope *s, gw_module *m, gw_values in)
+    GW_CALLS(gw_module_call_value_with);
+#define gw_module_call_value(s, ...) GW_MODULE_VALUES(gw_module_call_value, s, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_module_call_value) gw_module_call_value_with;
 
 // ---- Layers -------------------------------------------------------------------------------------
 // A layer whose function ends in _with takes options by name: gw_nn_linear(s, 4, 2, .bias = false).
@@ -71,8 +74,11 @@ typedef struct GW_BY_NAME gw_nn_linear_options {
 // x W^T + b. x: ... |in|, weight: |out| |in|, bias: |out|, output: ... |out|. Both start uniform in
 // +-1/sqrt(in), as in torch.nn.Linear (He et al. 2015, with a = sqrt 5), from the scope's
 // generator.
-GW_API gw_module *gw_nn_linear_with(gw_scope *s, int64_t in, int64_t out,
-                                    gw_nn_linear_options options);
+GW_API gw_module *gw_nn_linear(gw_scope *s, int64_t in, int64_t out,
+                               gw_nn_linear_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_linear_with);
+#define gw_nn_linear(...) (GW_DRAWS, GW_FORM_3(gw_nn_linear, gw_nn_linear_options, __VA_ARGS__))
+GW_API GW_TYPE_OF(gw_nn_linear) gw_nn_linear_with;
 
 // In training each number becomes 0 with probability |p|, and the others grow by 1/(1-p).
 GW_API gw_module *gw_nn_dropout(gw_scope *s, double p);
@@ -91,12 +97,18 @@ typedef struct GW_BY_NAME gw_nn_flatten_options {
     int start_dim GW_DEFAULT(1), end_dim GW_DEFAULT(-1);
 } gw_nn_flatten_options;
 
-GW_API gw_module *gw_nn_flatten_with(gw_scope *s, gw_nn_flatten_options options);
+GW_API gw_module *gw_nn_flatten(gw_scope *s, gw_nn_flatten_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_flatten_with);
+#define gw_nn_flatten(...) GW_FORM_1(gw_nn_flatten, gw_nn_flatten_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_nn_flatten) gw_nn_flatten_with;
 
 // gw_nn_sequential(s, module, ...) calls one after the other; their names are "0", "1", ... The
 // arguments are evaluated from left to right, so that a seed gives the same initial values with
 // every compiler.
-GW_API gw_module *gw_nn_sequential_with(gw_scope *s, gw_module *const *modules, int count);
+GW_API gw_module *gw_nn_sequential(gw_scope *s, gw_module *const *modules, int count)
+    GW_CALLS(gw_nn_sequential_with);
+#define gw_nn_sequential(s, ...) GW_SEQUENTIAL(s, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_nn_sequential) gw_nn_sequential_with;
 
 // ---- Normalisation ------------------------------------------------------------------------------
 
@@ -109,8 +121,11 @@ typedef struct GW_BY_NAME gw_nn_layer_norm_options {
 
 // Over the last dimension, of |features| numbers, or over the last ones, of sizes |normalized|
 // (torch.nn.LayerNorm). weight (ones), bias (zeros): those sizes.
-GW_API gw_module *gw_nn_layer_norm_with(gw_scope *s, gw_shape normalized,
-                                        gw_nn_layer_norm_options options);
+GW_API gw_module *gw_nn_layer_norm(gw_scope *s, gw_shape normalized,
+                                   gw_nn_layer_norm_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_layer_norm_with);
+#define gw_nn_layer_norm(...) GW_LAYER_NORM(__VA_ARGS__)
+GW_API GW_TYPE_OF(gw_nn_layer_norm) gw_nn_layer_norm_with;
 
 typedef struct GW_BY_NAME gw_nn_batch_norm_options {
     double momentum GW_DEFAULT(0.1);
@@ -125,10 +140,16 @@ typedef struct GW_BY_NAME gw_nn_batch_norm_options {
 // torch.nn.BatchNorm1d (x: N |features|, or N |features| L) and BatchNorm2d (N |features| H W): see
 // gw_batch_norm. weight (ones), bias (zeros): |features|; buffers running_mean (zeros), running_var
 // (ones): |features|, num_batches_tracked: a scalar.
-GW_API gw_module *gw_nn_batch_norm1d_with(gw_scope *s, int64_t features,
-                                          gw_nn_batch_norm_options options);
-GW_API gw_module *gw_nn_batch_norm2d_with(gw_scope *s, int64_t features,
-                                          gw_nn_batch_norm_options options);
+GW_API gw_module *gw_nn_batch_norm1d(gw_scope *s, int64_t features,
+                                     gw_nn_batch_norm_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_batch_norm1d_with);
+#define gw_nn_batch_norm1d(...) GW_FORM_2(gw_nn_batch_norm1d, gw_nn_batch_norm_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_nn_batch_norm1d) gw_nn_batch_norm1d_with;
+GW_API gw_module *gw_nn_batch_norm2d(gw_scope *s, int64_t features,
+                                     gw_nn_batch_norm_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_batch_norm2d_with);
+#define gw_nn_batch_norm2d(...) GW_FORM_2(gw_nn_batch_norm2d, gw_nn_batch_norm_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_nn_batch_norm2d) gw_nn_batch_norm2d_with;
 
 // ---- Convolutions, pools ------------------------------------------------------------------------
 // Pairs are for height and width; in one dimension only the first counts.
@@ -155,16 +176,34 @@ typedef struct GW_BY_NAME gw_nn_conv_options {
 
 // torch.nn.Conv1d and Conv2d from |in| to |out| channels: see gw_conv2d. weight: |out| |in|/groups
 // kernel, bias: |out|; both start uniform in +-1/sqrt(|in|/groups * the kernel's size).
-GW_API gw_module *gw_nn_conv1d_with(gw_scope *s, int64_t in, int64_t out,
-                                    gw_nn_conv_options options);
-GW_API gw_module *gw_nn_conv2d_with(gw_scope *s, int64_t in, int64_t out,
-                                    gw_nn_conv_options options);
+GW_API gw_module *gw_nn_conv1d(gw_scope *s, int64_t in, int64_t out,
+                               gw_nn_conv_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_conv1d_with);
+#define gw_nn_conv1d(...) (GW_DRAWS, GW_FORM_3(gw_nn_conv1d, gw_nn_conv_options, __VA_ARGS__))
+GW_API GW_TYPE_OF(gw_nn_conv1d) gw_nn_conv1d_with;
+GW_API gw_module *gw_nn_conv2d(gw_scope *s, int64_t in, int64_t out,
+                               gw_nn_conv_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_conv2d_with);
+#define gw_nn_conv2d(...) (GW_DRAWS, GW_FORM_3(gw_nn_conv2d, gw_nn_conv_options, __VA_ARGS__))
+GW_API GW_TYPE_OF(gw_nn_conv2d) gw_nn_conv2d_with;
 
 // See gw_max_pool1d and so on.
-GW_API gw_module *gw_nn_max_pool1d_with(gw_scope *s, gw_pool_options options);
-GW_API gw_module *gw_nn_max_pool2d_with(gw_scope *s, gw_pool_options options);
-GW_API gw_module *gw_nn_avg_pool1d_with(gw_scope *s, gw_pool_options options);
-GW_API gw_module *gw_nn_avg_pool2d_with(gw_scope *s, gw_pool_options options);
+GW_API gw_module *gw_nn_max_pool1d(gw_scope *s, gw_pool_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_max_pool1d_with);
+#define gw_nn_max_pool1d(...) GW_FORM_1(gw_nn_max_pool1d, gw_pool_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_nn_max_pool1d) gw_nn_max_pool1d_with;
+GW_API gw_module *gw_nn_max_pool2d(gw_scope *s, gw_pool_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_max_pool2d_with);
+#define gw_nn_max_pool2d(...) GW_FORM_1(gw_nn_max_pool2d, gw_pool_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_nn_max_pool2d) gw_nn_max_pool2d_with;
+GW_API gw_module *gw_nn_avg_pool1d(gw_scope *s, gw_pool_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_avg_pool1d_with);
+#define gw_nn_avg_pool1d(...) GW_FORM_1(gw_nn_avg_pool1d, gw_pool_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_nn_avg_pool1d) gw_nn_avg_pool1d_with;
+GW_API gw_module *gw_nn_avg_pool2d(gw_scope *s, gw_pool_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_avg_pool2d_with);
+#define gw_nn_avg_pool2d(...) GW_FORM_1(gw_nn_avg_pool2d, gw_pool_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_nn_avg_pool2d) gw_nn_avg_pool2d_with;
 GW_API gw_module *gw_nn_adaptive_avg_pool1d(gw_scope *s, int64_t length);
 GW_API gw_module *gw_nn_adaptive_avg_pool2d(gw_scope *s, int64_t height, int64_t width);
 
@@ -187,8 +226,12 @@ typedef struct GW_BY_NAME gw_nn_attention_options {
 // q_proj_weight, k_proj_weight, v_proj_weight), in_proj_bias: 3E, zeros, bias_k, bias_v: 1 1 E,
 // normal with a deviation of 1/sqrt(E), out_proj: a linear layer whose bias starts at 0.
 // gw_module_call attends to the input itself.
-GW_API gw_module *gw_nn_multihead_attention_with(gw_scope *s, int64_t features, int64_t heads,
-                                                 gw_nn_attention_options options);
+GW_API gw_module *gw_nn_multihead_attention(gw_scope *s, int64_t features, int64_t heads,
+                                            gw_nn_attention_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_multihead_attention_with);
+#define gw_nn_multihead_attention(...)                                                             \
+    (GW_DRAWS, GW_FORM_3(gw_nn_multihead_attention, gw_nn_attention_options, __VA_ARGS__))
+GW_API GW_TYPE_OF(gw_nn_multihead_attention) gw_nn_multihead_attention_with;
 
 // Masks: of bool, where true is not seen, or of floats, which are added.
 typedef struct GW_BY_NAME gw_attention_options {
@@ -207,10 +250,12 @@ typedef struct gw_attention_result {
 // |query|: T N E, |key|, |value|: S N E (N first if so opened), or each without N. By value: query,
 // key, value, key_padding_mask, attn_mask, need_weights, average_attn_weights; given is a list of
 // output and weights.
-GW_API gw_attention_result gw_nn_multihead_attention_call_with(gw_scope *s, gw_module *m,
-                                                               gw_tensor *query, gw_tensor *key,
-                                                               gw_tensor *value,
-                                                               gw_attention_options options);
+GW_API gw_attention_result gw_nn_multihead_attention_call(
+    gw_scope *s, gw_module *m, gw_tensor *query, gw_tensor *key, gw_tensor *value,
+    gw_attention_options options GW_DEFAULT({})) GW_CALLS(gw_nn_multihead_attention_call_with);
+#define gw_nn_multihead_attention_call(...)                                                        \
+    GW_FORM_5(gw_nn_multihead_attention_call, gw_attention_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_nn_multihead_attention_call) gw_nn_multihead_attention_call_with;
 
 typedef struct GW_BY_NAME gw_nn_encoder_layer_options {
     int64_t feedforward GW_DEFAULT(2048);
@@ -224,10 +269,19 @@ typedef struct GW_BY_NAME gw_nn_encoder_layer_options {
 // torch.nn.TransformerEncoderLayer: self_attn, linear1, dropout, linear2, norm1, norm2, dropout1,
 // dropout2. Called with masks, or without by gw_module_call. By value: x, key_padding_mask,
 // attn_mask.
-GW_API gw_module *gw_nn_transformer_encoder_layer_with(gw_scope *s, int64_t features, int64_t heads,
-                                                       gw_nn_encoder_layer_options options);
-GW_API gw_tensor *gw_nn_transformer_encoder_layer_call_with(gw_scope *s, gw_module *m, gw_tensor *x,
-                                                            gw_attention_options options);
+GW_API gw_module *
+gw_nn_transformer_encoder_layer(gw_scope *s, int64_t features, int64_t heads,
+                                gw_nn_encoder_layer_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_transformer_encoder_layer_with);
+#define gw_nn_transformer_encoder_layer(...)                                                       \
+    (GW_DRAWS, GW_FORM_3(gw_nn_transformer_encoder_layer, gw_nn_encoder_layer_options, __VA_ARGS__))
+GW_API GW_TYPE_OF(gw_nn_transformer_encoder_layer) gw_nn_transformer_encoder_layer_with;
+GW_API gw_tensor *gw_nn_transformer_encoder_layer_call(gw_scope *s, gw_module *m, gw_tensor *x,
+                                                       gw_attention_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_transformer_encoder_layer_call_with);
+#define gw_nn_transformer_encoder_layer_call(...)                                                  \
+    GW_FORM_3(gw_nn_transformer_encoder_layer_call, gw_attention_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_nn_transformer_encoder_layer_call) gw_nn_transformer_encoder_layer_call_with;
 
 // ---- Embeddings ---------------------------------------------------------------------------------
 typedef struct GW_BY_NAME gw_nn_embedding_options {
@@ -244,8 +298,12 @@ typedef struct GW_BY_NAME gw_nn_embedding_options {
 
 // A table of |count| rows, which start normal (torch.nn.Embedding). indices: any shape, output:
 // that shape and |features|; weight: |count| |features|.
-GW_API gw_module *gw_nn_embedding_with(gw_scope *s, int64_t count, int64_t features,
-                                       gw_nn_embedding_options options);
+GW_API gw_module *gw_nn_embedding(gw_scope *s, int64_t count, int64_t features,
+                                  gw_nn_embedding_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_embedding_with);
+#define gw_nn_embedding(...)                                                                       \
+    (GW_DRAWS, GW_FORM_3(gw_nn_embedding, gw_nn_embedding_options, __VA_ARGS__))
+GW_API GW_TYPE_OF(gw_nn_embedding) gw_nn_embedding_with;
 
 typedef enum gw_embedding_bag_mode {
     GW_BAG_MEAN = 0,
@@ -263,8 +321,12 @@ typedef struct GW_BY_NAME gw_nn_embedding_bag_options {
 
 // Bags of rows, each taken together (torch.nn.EmbeddingBag): their mean, sum or maximum, or 0 of an
 // empty one. output: B |features| for B bags.
-GW_API gw_module *gw_nn_embedding_bag_with(gw_scope *s, int64_t count, int64_t features,
-                                           gw_nn_embedding_bag_options options);
+GW_API gw_module *gw_nn_embedding_bag(gw_scope *s, int64_t count, int64_t features,
+                                      gw_nn_embedding_bag_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_embedding_bag_with);
+#define gw_nn_embedding_bag(...)                                                                   \
+    (GW_DRAWS, GW_FORM_3(gw_nn_embedding_bag, gw_nn_embedding_bag_options, __VA_ARGS__))
+GW_API GW_TYPE_OF(gw_nn_embedding_bag) gw_nn_embedding_bag_with;
 
 typedef struct GW_BY_NAME gw_embedding_bag_call_options {
     gw_tensor *offsets GW_DEFAULT(NULL);             // B: where each bag begins
@@ -272,8 +334,12 @@ typedef struct GW_BY_NAME gw_embedding_bag_call_options {
 } gw_embedding_bag_call_options;
 
 // indices: B L, or N with offsets. By value: indices, offsets, per_sample_weights.
-GW_API gw_tensor *gw_nn_embedding_bag_call_with(gw_scope *s, gw_module *m, gw_tensor *indices,
-                                                gw_embedding_bag_call_options options);
+GW_API gw_tensor *gw_nn_embedding_bag_call(gw_scope *s, gw_module *m, gw_tensor *indices,
+                                           gw_embedding_bag_call_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_embedding_bag_call_with);
+#define gw_nn_embedding_bag_call(...)                                                              \
+    GW_FORM_3(gw_nn_embedding_bag_call, gw_embedding_bag_call_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_nn_embedding_bag_call) gw_nn_embedding_bag_call_with;
 
 // ---- Recurrent layers ---------------------------------------------------------------------------
 // torch.nn.LSTM, GRU and RNN. x: T N |in| (or N T |in|, if |batch_first|; or T |in|), output: T N D
@@ -290,12 +356,21 @@ typedef struct GW_BY_NAME gw_nn_recurrent_options {
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_recurrent_options;
 
-GW_API gw_module *gw_nn_lstm_with(gw_scope *s, int64_t in, int64_t hidden,
-                                  gw_nn_recurrent_options options);
-GW_API gw_module *gw_nn_gru_with(gw_scope *s, int64_t in, int64_t hidden,
-                                 gw_nn_recurrent_options options);
-GW_API gw_module *gw_nn_rnn_with(gw_scope *s, int64_t in, int64_t hidden,
-                                 gw_nn_recurrent_options options);
+GW_API gw_module *gw_nn_lstm(gw_scope *s, int64_t in, int64_t hidden,
+                             gw_nn_recurrent_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_lstm_with);
+#define gw_nn_lstm(...) (GW_DRAWS, GW_FORM_3(gw_nn_lstm, gw_nn_recurrent_options, __VA_ARGS__))
+GW_API GW_TYPE_OF(gw_nn_lstm) gw_nn_lstm_with;
+GW_API gw_module *gw_nn_gru(gw_scope *s, int64_t in, int64_t hidden,
+                            gw_nn_recurrent_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_gru_with);
+#define gw_nn_gru(...) (GW_DRAWS, GW_FORM_3(gw_nn_gru, gw_nn_recurrent_options, __VA_ARGS__))
+GW_API GW_TYPE_OF(gw_nn_gru) gw_nn_gru_with;
+GW_API gw_module *gw_nn_rnn(gw_scope *s, int64_t in, int64_t hidden,
+                            gw_nn_recurrent_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_rnn_with);
+#define gw_nn_rnn(...) (GW_DRAWS, GW_FORM_3(gw_nn_rnn, gw_nn_recurrent_options, __VA_ARGS__))
+GW_API GW_TYPE_OF(gw_nn_rnn) gw_nn_rnn_with;
 
 typedef struct gw_lstm_result {
     gw_tensor *output;
@@ -323,12 +398,21 @@ typedef struct GW_BY_NAME gw_lstm_call_options {
 // gw_module_call gives the output, from states of 0; gw_nn_lstm_call(s, m, x, .h0 = h, .c0 = c)
 // takes and gives states. By value: x, h0, c0, lengths (h0, lengths without c0); given is a list of
 // output, h and c.
-GW_API gw_lstm_result gw_nn_lstm_call_with(gw_scope *s, gw_module *m, gw_tensor *x,
-                                           gw_lstm_call_options options);
-GW_API gw_rnn_result gw_nn_gru_call_with(gw_scope *s, gw_module *m, gw_tensor *x,
-                                         gw_rnn_call_options options);
-GW_API gw_rnn_result gw_nn_rnn_call_with(gw_scope *s, gw_module *m, gw_tensor *x,
-                                         gw_rnn_call_options options);
+GW_API gw_lstm_result gw_nn_lstm_call(gw_scope *s, gw_module *m, gw_tensor *x,
+                                      gw_lstm_call_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_lstm_call_with);
+#define gw_nn_lstm_call(...) GW_FORM_3(gw_nn_lstm_call, gw_lstm_call_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_nn_lstm_call) gw_nn_lstm_call_with;
+GW_API gw_rnn_result gw_nn_gru_call(gw_scope *s, gw_module *m, gw_tensor *x,
+                                    gw_rnn_call_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_gru_call_with);
+#define gw_nn_gru_call(...) GW_FORM_3(gw_nn_gru_call, gw_rnn_call_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_nn_gru_call) gw_nn_gru_call_with;
+GW_API gw_rnn_result gw_nn_rnn_call(gw_scope *s, gw_module *m, gw_tensor *x,
+                                    gw_rnn_call_options options GW_DEFAULT({}))
+    GW_CALLS(gw_nn_rnn_call_with);
+#define gw_nn_rnn_call(...) GW_FORM_3(gw_nn_rnn_call, gw_rnn_call_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_nn_rnn_call) gw_nn_rnn_call_with;
 
 // ---- Modules of one's own -----------------------------------------------------------------------
 
@@ -339,6 +423,7 @@ typedef gw_value gw_module_forward_values(gw_scope *s, gw_module *m, const gw_ar
 
 // gw_module_open(s, name, forward, state): a module that computes |forward|, of either kind.
 // |state| (may be NULL) is what gw_module_state returns; it must live as long as the module.
+#define gw_module_open(s, name, forward, state) GW_MODULE_OPEN(s, name, forward, state)
 GW_API gw_module *gw_module_open_tensor(gw_scope *s, const char *name, gw_module_forward *forward,
                                         void *state);
 GW_API gw_module *gw_module_open_values(gw_scope *s, const char *name,
@@ -368,7 +453,10 @@ GW_API bool gw_module_is_training(const gw_module *m);
 
 // gw_parameters(s, module, ...): the parameters of all of them in the order in which they were
 // added, a module's own before those of its parts; each once.
-GW_API gw_list *gw_parameters_with(gw_scope *s, gw_module *const *modules, int count);
+GW_API gw_list *gw_parameters(gw_scope *s, gw_module *const *modules, int count)
+    GW_CALLS(gw_parameters_with);
+#define gw_parameters(s, ...) GW_PARAMETERS(s, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_parameters) gw_parameters_with;
 
 // The same of |m| by name, as gw_module_parameter_name says it; a shared one has all its names.
 GW_API gw_map *gw_module_named_parameters(gw_scope *s, gw_module *m);
@@ -461,8 +549,12 @@ typedef struct GW_BY_NAME gw_module_load_state_dict_options {
     bool strict GW_DEFAULT(true);  // or names may be missing, or be of nothing here
 } gw_module_load_state_dict_options;
 
-GW_API void gw_module_load_state_dict_with(gw_scope *s, gw_module *m, gw_map *state,
-                                           gw_module_load_state_dict_options options);
+GW_API void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
+                                      gw_module_load_state_dict_options options GW_DEFAULT({}))
+    GW_CALLS(gw_module_load_state_dict_with);
+#define gw_module_load_state_dict(...)                                                             \
+    GW_FORM_3(gw_module_load_state_dict, gw_module_load_state_dict_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_module_load_state_dict) gw_module_load_state_dict_with;
 
 // ---- Hooks --------------------------------------------------------------------------------------
 // Run by each call of |m|, in the order in which they were added: some before its forward, given

@@ -51,7 +51,10 @@ typedef struct GW_BY_NAME gw_sgd_options {
     bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_sgd_options;
 
-GW_API gw_optimizer *gw_sgd_with(gw_scope *s, gw_list *params, gw_sgd_options options);
+GW_API gw_optimizer *gw_sgd(gw_scope *s, gw_list *params, gw_sgd_options options GW_DEFAULT({}))
+    GW_CALLS(gw_sgd_with);
+#define gw_sgd(...) GW_FORM_2(gw_sgd, gw_sgd_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_sgd) gw_sgd_with;
 
 // Adam (Kingma, Ba 2014): torch.optim.Adam. |amsgrad|: Reddi et al. 2018.
 typedef struct GW_BY_NAME gw_adam_options {
@@ -64,7 +67,10 @@ typedef struct GW_BY_NAME gw_adam_options {
     bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_adam_options;
 
-GW_API gw_optimizer *gw_adam_with(gw_scope *s, gw_list *params, gw_adam_options options);
+GW_API gw_optimizer *gw_adam(gw_scope *s, gw_list *params, gw_adam_options options GW_DEFAULT({}))
+    GW_CALLS(gw_adam_with);
+#define gw_adam(...) GW_FORM_2(gw_adam, gw_adam_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_adam) gw_adam_with;
 
 // Adam with decoupled weight decay (Loshchilov, Hutter 2017): torch.optim.AdamW.
 typedef struct GW_BY_NAME gw_adamw_options {
@@ -77,7 +83,10 @@ typedef struct GW_BY_NAME gw_adamw_options {
     bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_adamw_options;
 
-GW_API gw_optimizer *gw_adamw_with(gw_scope *s, gw_list *params, gw_adamw_options options);
+GW_API gw_optimizer *gw_adamw(gw_scope *s, gw_list *params, gw_adamw_options options GW_DEFAULT({}))
+    GW_CALLS(gw_adamw_with);
+#define gw_adamw(...) GW_FORM_2(gw_adamw, gw_adamw_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_adamw) gw_adamw_with;
 
 // Adam for gradients that are sparse by rows: rows that the gradient does not name stay, and so do
 // their moments. INVALID for dense gradients. torch.optim.SparseAdam.
@@ -89,8 +98,11 @@ typedef struct GW_BY_NAME gw_sparse_adam_options {
     bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_sparse_adam_options;
 
-GW_API gw_optimizer *gw_sparse_adam_with(gw_scope *s, gw_list *params,
-                                         gw_sparse_adam_options options);
+GW_API gw_optimizer *gw_sparse_adam(gw_scope *s, gw_list *params,
+                                    gw_sparse_adam_options options GW_DEFAULT({}))
+    GW_CALLS(gw_sparse_adam_with);
+#define gw_sparse_adam(...) GW_FORM_2(gw_sparse_adam, gw_sparse_adam_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_sparse_adam) gw_sparse_adam_with;
 
 // Adam with the largest gradient in the place of squares (Kingma, Ba 2014): torch.optim.Adamax.
 typedef struct GW_BY_NAME gw_adamax_options {
@@ -102,7 +114,10 @@ typedef struct GW_BY_NAME gw_adamax_options {
     bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_adamax_options;
 
-GW_API gw_optimizer *gw_adamax_with(gw_scope *s, gw_list *params, gw_adamax_options options);
+GW_API gw_optimizer *gw_adamax(gw_scope *s, gw_list *params,
+                               gw_adamax_options options GW_DEFAULT({})) GW_CALLS(gw_adamax_with);
+#define gw_adamax(...) GW_FORM_2(gw_adamax, gw_adamax_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_adamax) gw_adamax_with;
 
 // Rates by the sum of squares (Duchi et al. 2011): torch.optim.Adagrad.
 typedef struct GW_BY_NAME gw_adagrad_options {
@@ -115,7 +130,11 @@ typedef struct GW_BY_NAME gw_adagrad_options {
     bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_adagrad_options;
 
-GW_API gw_optimizer *gw_adagrad_with(gw_scope *s, gw_list *params, gw_adagrad_options options);
+GW_API gw_optimizer *gw_adagrad(gw_scope *s, gw_list *params,
+                                gw_adagrad_options options GW_DEFAULT({}))
+    GW_CALLS(gw_adagrad_with);
+#define gw_adagrad(...) GW_FORM_2(gw_adagrad, gw_adagrad_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_adagrad) gw_adagrad_with;
 
 // Steps as long as those before (Zeiler 2012): torch.optim.Adadelta.
 typedef struct GW_BY_NAME gw_adadelta_options {
@@ -127,7 +146,11 @@ typedef struct GW_BY_NAME gw_adadelta_options {
     bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_adadelta_options;
 
-GW_API gw_optimizer *gw_adadelta_with(gw_scope *s, gw_list *params, gw_adadelta_options options);
+GW_API gw_optimizer *gw_adadelta(gw_scope *s, gw_list *params,
+                                 gw_adadelta_options options GW_DEFAULT({}))
+    GW_CALLS(gw_adadelta_with);
+#define gw_adadelta(...) GW_FORM_2(gw_adadelta, gw_adadelta_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_adadelta) gw_adadelta_with;
 
 // Rates by the mean of squares (Hinton 2012; |centered|: Graves 2013): torch.optim.RMSprop.
 typedef struct GW_BY_NAME gw_rmsprop_options {
@@ -141,7 +164,11 @@ typedef struct GW_BY_NAME gw_rmsprop_options {
     bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_rmsprop_options;
 
-GW_API gw_optimizer *gw_rmsprop_with(gw_scope *s, gw_list *params, gw_rmsprop_options options);
+GW_API gw_optimizer *gw_rmsprop(gw_scope *s, gw_list *params,
+                                gw_rmsprop_options options GW_DEFAULT({}))
+    GW_CALLS(gw_rmsprop_with);
+#define gw_rmsprop(...) GW_FORM_2(gw_rmsprop, gw_rmsprop_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_rmsprop) gw_rmsprop_with;
 
 // Steps by the signs of gradients (Riedmiller, Braun 1993): torch.optim.Rprop.
 typedef struct GW_BY_NAME gw_rprop_options {
@@ -152,7 +179,10 @@ typedef struct GW_BY_NAME gw_rprop_options {
     bool concurrent GW_DEFAULT(false);  // see Other workers
 } gw_rprop_options;
 
-GW_API gw_optimizer *gw_rprop_with(gw_scope *s, gw_list *params, gw_rprop_options options);
+GW_API gw_optimizer *gw_rprop(gw_scope *s, gw_list *params, gw_rprop_options options GW_DEFAULT({}))
+    GW_CALLS(gw_rprop_with);
+#define gw_rprop(...) GW_FORM_2(gw_rprop, gw_rprop_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_rprop) gw_rprop_with;
 
 // ---- Steps --------------------------------------------------------------------------------------
 
@@ -246,6 +276,7 @@ typedef struct GW_BY_NAME gw_rule {
 } gw_rule;
 
 // GW_RULE(name, .step = ..., ...) and a semicolon registers a rule before main.
+#define GW_RULE(id, ...) GW_RULE_FORM(id, __VA_ARGS__)
 GW_API void gw_rule_register(gw_rule *r);  // |r| is static
 
 // An optimizer of a registered rule. |options|, numbers by name, may be NULL. INVALID if there is no
@@ -259,11 +290,11 @@ GW_API gw_optimizer *gw_optimizer_open(gw_scope *s, const char *rule, gw_list *p
 // options that the rule of |opt| has not.
 //
 //     gw_optimizer *opt = gw_adamw(root, weights, .lr = 3e-4);
-//     gw_optimizer_add_group(root, opt, biases, .weight_decay = 0);
+//     gw_optimizer_add_parameter_group(root, opt, biases, .weight_decay = 0);
 #define GW_AS_FIRST (-1.7976931348623157e308)
 
 // The options of all rules; flags are 0 or 1.
-typedef struct GW_BY_NAME gw_group_options {
+typedef struct GW_BY_NAME gw_parameter_group_options {
     double lr GW_DEFAULT(GW_AS_FIRST);
     double weight_decay GW_DEFAULT(GW_AS_FIRST);
     double momentum GW_DEFAULT(GW_AS_FIRST), dampening GW_DEFAULT(GW_AS_FIRST);
@@ -278,20 +309,25 @@ typedef struct GW_BY_NAME gw_group_options {
     double eta_minus GW_DEFAULT(GW_AS_FIRST), eta_plus GW_DEFAULT(GW_AS_FIRST);
     double step_size_min GW_DEFAULT(GW_AS_FIRST), step_size_max GW_DEFAULT(GW_AS_FIRST);
     double maximize GW_DEFAULT(GW_AS_FIRST);
-} gw_group_options;
+} gw_parameter_group_options;
 
-GW_API void gw_optimizer_add_group_with(gw_scope *s, gw_optimizer *opt, gw_list *params,
-                                        gw_group_options options);
+GW_API void gw_optimizer_add_parameter_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
+                                             gw_parameter_group_options options GW_DEFAULT({}))
+    GW_CALLS(gw_optimizer_add_parameter_group_with);
+#define gw_optimizer_add_parameter_group(...)                                                      \
+    GW_FORM_3(gw_optimizer_add_parameter_group, gw_parameter_group_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_optimizer_add_parameter_group) gw_optimizer_add_parameter_group_with;
 
-GW_API int gw_optimizer_group_count(const gw_optimizer *opt);
+GW_API int gw_optimizer_parameter_group_count(const gw_optimizer *opt);
 
 // The rate of the first group, and of a group by its number: NaN if there is no such group. Setting
 // counts from the next step on; INVALID if negative. gw_optimizer_set_lr is for all
 // groups.
 GW_API double gw_optimizer_lr(const gw_optimizer *opt);
-GW_API double gw_optimizer_group_lr(const gw_optimizer *opt, int group);
+GW_API double gw_optimizer_parameter_group_lr(const gw_optimizer *opt, int group);
 GW_API void gw_optimizer_set_lr(gw_scope *s, gw_optimizer *opt, double lr);
-GW_API void gw_optimizer_set_group_lr(gw_scope *s, gw_optimizer *opt, int group, double lr);
+GW_API void gw_optimizer_set_parameter_group_lr(gw_scope *s, gw_optimizer *opt, int group,
+                                                double lr);
 
 // ---- Saving -------------------------------------------------------------------------------------
 
@@ -326,7 +362,11 @@ typedef struct GW_BY_NAME gw_step_lr_options {
     double gamma GW_DEFAULT(0.1);
 } gw_step_lr_options;
 
-GW_API gw_scheduler *gw_step_lr_with(gw_scope *s, gw_optimizer *opt, gw_step_lr_options options);
+GW_API gw_scheduler *gw_step_lr(gw_scope *s, gw_optimizer *opt,
+                                gw_step_lr_options options GW_DEFAULT({}))
+    GW_CALLS(gw_step_lr_with);
+#define gw_step_lr(...) GW_FORM_2(gw_step_lr, gw_step_lr_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_step_lr) gw_step_lr_with;
 
 // |gamma| times the rate at each of the |milestones|, which are copied: MultiStepLR.
 typedef struct GW_BY_NAME gw_multi_step_lr_options {
@@ -335,16 +375,22 @@ typedef struct GW_BY_NAME gw_multi_step_lr_options {
     double gamma GW_DEFAULT(0.1);
 } gw_multi_step_lr_options;
 
-GW_API gw_scheduler *gw_multi_step_lr_with(gw_scope *s, gw_optimizer *opt,
-                                           gw_multi_step_lr_options options);
+GW_API gw_scheduler *gw_multi_step_lr(gw_scope *s, gw_optimizer *opt,
+                                      gw_multi_step_lr_options options GW_DEFAULT({}))
+    GW_CALLS(gw_multi_step_lr_with);
+#define gw_multi_step_lr(...) GW_FORM_2(gw_multi_step_lr, gw_multi_step_lr_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_multi_step_lr) gw_multi_step_lr_with;
 
 // |gamma| times the rate each step: ExponentialLR.
 typedef struct GW_BY_NAME gw_exponential_lr_options {
     double gamma GW_DEFAULT(0);  // above 0: to be given
 } gw_exponential_lr_options;
 
-GW_API gw_scheduler *gw_exponential_lr_with(gw_scope *s, gw_optimizer *opt,
-                                            gw_exponential_lr_options options);
+GW_API gw_scheduler *gw_exponential_lr(gw_scope *s, gw_optimizer *opt,
+                                       gw_exponential_lr_options options GW_DEFAULT({}))
+    GW_CALLS(gw_exponential_lr_with);
+#define gw_exponential_lr(...) GW_FORM_2(gw_exponential_lr, gw_exponential_lr_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_exponential_lr) gw_exponential_lr_with;
 
 // Half a cosine down to |eta_min| in |t_max| steps, and up again after them (Loshchilov, Hutter
 // 2016, without restarts): CosineAnnealingLR.
@@ -353,8 +399,12 @@ typedef struct GW_BY_NAME gw_cosine_annealing_lr_options {
     double eta_min GW_DEFAULT(0);
 } gw_cosine_annealing_lr_options;
 
-GW_API gw_scheduler *gw_cosine_annealing_lr_with(gw_scope *s, gw_optimizer *opt,
-                                                 gw_cosine_annealing_lr_options options);
+GW_API gw_scheduler *gw_cosine_annealing_lr(gw_scope *s, gw_optimizer *opt,
+                                            gw_cosine_annealing_lr_options options GW_DEFAULT({}))
+    GW_CALLS(gw_cosine_annealing_lr_with);
+#define gw_cosine_annealing_lr(...)                                                                \
+    GW_FORM_2(gw_cosine_annealing_lr, gw_cosine_annealing_lr_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_cosine_annealing_lr) gw_cosine_annealing_lr_with;
 
 // Warm-up: from |start_factor| times the rate to |end_factor| times in |total_iters| steps:
 // LinearLR.
@@ -364,8 +414,11 @@ typedef struct GW_BY_NAME gw_linear_lr_options {
     int64_t total_iters GW_DEFAULT(5);
 } gw_linear_lr_options;
 
-GW_API gw_scheduler *gw_linear_lr_with(gw_scope *s, gw_optimizer *opt,
-                                       gw_linear_lr_options options);
+GW_API gw_scheduler *gw_linear_lr(gw_scope *s, gw_optimizer *opt,
+                                  gw_linear_lr_options options GW_DEFAULT({}))
+    GW_CALLS(gw_linear_lr_with);
+#define gw_linear_lr(...) GW_FORM_2(gw_linear_lr, gw_linear_lr_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_linear_lr) gw_linear_lr_with;
 
 // Up to |max_lr| and down to almost nothing, in |total_steps| steps, after which it is WRONG_STATE;
 // the momentum of gw_sgd and gw_rmsprop, or beta1, goes the other way (Smith, Topin 2017):
@@ -382,8 +435,11 @@ typedef struct GW_BY_NAME gw_one_cycle_lr_options {
     bool three_phase GW_DEFAULT(false);       // down as fast as up, then to nothing
 } gw_one_cycle_lr_options;
 
-GW_API gw_scheduler *gw_one_cycle_lr_with(gw_scope *s, gw_optimizer *opt,
-                                          gw_one_cycle_lr_options options);
+GW_API gw_scheduler *gw_one_cycle_lr(gw_scope *s, gw_optimizer *opt,
+                                     gw_one_cycle_lr_options options GW_DEFAULT({}))
+    GW_CALLS(gw_one_cycle_lr_with);
+#define gw_one_cycle_lr(...) GW_FORM_2(gw_one_cycle_lr, gw_one_cycle_lr_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_one_cycle_lr) gw_one_cycle_lr_with;
 
 // |factor| times the rate when a metric has not become better for more than |patience| steps:
 // ReduceLROnPlateau. It moves on by gw_plateau_step.
@@ -398,8 +454,12 @@ typedef struct GW_BY_NAME gw_reduce_lr_on_plateau_options {
     double eps GW_DEFAULT(1e-8);  // changes less than this are not made
 } gw_reduce_lr_on_plateau_options;
 
-GW_API gw_scheduler *gw_reduce_lr_on_plateau_with(gw_scope *s, gw_optimizer *opt,
-                                                  gw_reduce_lr_on_plateau_options options);
+GW_API gw_scheduler *gw_reduce_lr_on_plateau(gw_scope *s, gw_optimizer *opt,
+                                             gw_reduce_lr_on_plateau_options options GW_DEFAULT({}))
+    GW_CALLS(gw_reduce_lr_on_plateau_with);
+#define gw_reduce_lr_on_plateau(...)                                                               \
+    GW_FORM_2(gw_reduce_lr_on_plateau, gw_reduce_lr_on_plateau_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_reduce_lr_on_plateau) gw_reduce_lr_on_plateau_with;
 GW_API void gw_plateau_step(gw_scope *s, gw_scheduler *scheduler, double metric);
 
 // Where a scheduler stands; the rates are in its optimizer's map. Loading is checked as above.

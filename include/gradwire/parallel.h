@@ -72,7 +72,11 @@ typedef struct GW_BY_NAME gw_shard_options {
     gw_shard_gradients gradients GW_DEFAULT(GW_WHOLE);
 } gw_shard_options;
 
-GW_API void gw_optimizer_shard_with(gw_scope *s, gw_optimizer *opt, gw_shard_options options);
+GW_API void gw_optimizer_shard(gw_scope *s, gw_optimizer *opt,
+                               gw_shard_options options GW_DEFAULT({}))
+    GW_CALLS(gw_optimizer_shard_with);
+#define gw_optimizer_shard(...) GW_FORM_2(gw_optimizer_shard, gw_shard_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_optimizer_shard) gw_optimizer_shard_with;
 
 // As gw_optimizer_state_dict of a sharded optimizer, on the member of rank |to| alone; elsewhere an
 // empty map. ZeroRedundancyOptimizer.consolidate_state_dict. INVALID if it is not sharded.
@@ -124,8 +128,12 @@ typedef struct gw_optimizer_reformed {
     int64_t moved, restored, lost;
 } gw_optimizer_reformed;
 
-GW_API gw_optimizer_reformed gw_optimizer_reform_with(gw_scope *s, gw_optimizer *opt, gw_group *g,
-                                                      gw_optimizer_reform_options options);
+GW_API gw_optimizer_reformed gw_optimizer_reform(gw_scope *s, gw_optimizer *opt, gw_group *g,
+                                                 gw_optimizer_reform_options options GW_DEFAULT({}))
+    GW_CALLS(gw_optimizer_reform_with);
+#define gw_optimizer_reform(...)                                                                   \
+    GW_FORM_3(gw_optimizer_reform, gw_optimizer_reform_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_optimizer_reform) gw_optimizer_reform_with;
 
 // The bytes of state that this member keeps.
 GW_API int64_t gw_optimizer_state_bytes(const gw_optimizer *opt);
@@ -189,18 +197,6 @@ GW_API void gw_optimizer_average(gw_scope *s, gw_optimizer *opt, gw_averager *av
 
 #ifdef __cplusplus
 }
-inline void gw_optimizer_shard(gw_scope *s, gw_optimizer *opt, gw_shard_options options = {}) {
-    gw_optimizer_shard_with(s, opt, options);
-}
-inline gw_optimizer_reformed gw_optimizer_reform(gw_scope *s, gw_optimizer *opt, gw_group *g,
-                                                 gw_optimizer_reform_options options = {}) {
-    return gw_optimizer_reform_with(s, opt, g, options);
-}
-#else
-#define gw_shard_options_defaults .group = NULL, .gradients = GW_WHOLE
-#define gw_optimizer_shard(...) GW_NAMED_2(gw_optimizer_shard_with, gw_shard_options, __VA_ARGS__, )
-#define gw_optimizer_reform_options_defaults .saved = NULL
-#define gw_optimizer_reform(...)                                                                   \
-    GW_NAMED_3(gw_optimizer_reform_with, gw_optimizer_reform_options, __VA_ARGS__, )
 #endif
+#include <gradwire/detail/parallel.h>
 #endif

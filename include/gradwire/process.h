@@ -6,7 +6,7 @@
 //
 //     static int be_worker(const char *url, const char *name) {
 //         gw_scope *root = gw_scope_open(NULL);
-//         gw_rpc_init(root, .name = name, .group = GW_GROUP_JOIN, .init_method = url);
+//         gw_rpc_init(root, .name = name, .job = GW_JOB_JOIN, .init_method = url);
 //         gw_rpc_shutdown(root);                                           // serves calls
 //         return gw_exit_code(gw_scope_close(root));
 //     }
@@ -14,7 +14,7 @@
 //     int main(int argc, char **argv) {
 //         if (argc == 3) return be_worker(argv[1], argv[2]);
 //         gw_scope *root = gw_scope_open(NULL);
-//         gw_rpc_init(root, .name = "parent", .group = GW_GROUP_CREATE, .init_method = "file:///tmp/meet");
+//         gw_rpc_init(root, .name = "parent", .job = GW_JOB_CREATE, .init_method = "file:///tmp/meet");
 //         const char *const arguments[] = { "file:///tmp/meet", "worker1", NULL };
 //         gw_process *p = gw_process_start(root, "worker1", arguments);
 //         gw_wait(root, gw_process_joined(p));                             // or why it never will

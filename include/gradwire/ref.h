@@ -59,6 +59,7 @@ GW_API gw_future *gw_to_here_async(gw_scope *s, gw_rref *ref);
 GW_API gw_future *gw_by_value(gw_scope *s, gw_rref *ref);
 
 // gw_rref_open(s, x): a reference to a value of this worker. Costs nothing until it is sent away.
+#define gw_rref_open(s, x) gw_rref_open_with((s), gw_value_of(x), GW_ORIGIN)
 GW_API gw_rref *gw_rref_open_with(gw_scope *s, gw_value v, const char *origin);
 
 // On the owner only (else INVALID naming both workers). gw_local(s, ref, type) enters the object
@@ -66,6 +67,7 @@ GW_API gw_rref *gw_rref_open_with(gw_scope *s, gw_value v, const char *origin);
 // closes; while a call or wait of |s| or of a scope inside it waits, other turns may run. NULL with
 // |s| failed: INVALID if the object is of another class or |s| outlives the call it is used in,
 // TIMEOUT if its turn did not come.
+#define gw_local(s, ref, type) ((type *)gw_local_with((s), (ref), #type))
 GW_API void *gw_local_with(gw_scope *s, gw_rref *ref, const char *class_name);
 // The value itself, not a copy; waits until it is made.
 GW_API gw_value gw_rref_local_value(gw_scope *s, gw_rref *ref);
@@ -84,7 +86,9 @@ GW_API void gw_rref_set_name(gw_scope *s, gw_rref *ref, const char *name);
 // gw_named(s, to, name): a reference to what |to| has named so; |to| as in calls. Waits until it
 // has, at most until the deadline of a call. Fails with TIMEOUT, or NOT_FOUND if |to| leaves without
 // having named it.
-GW_API gw_rref *gw_named_with(gw_scope *s, gw_target to, const char *name);
+GW_API gw_rref *gw_named(gw_scope *s, gw_target to, const char *name) GW_CALLS(gw_named_with);
+#define gw_named(s, to, name) gw_named_with((s), gw_to(to), (name))
+GW_API GW_TYPE_OF(gw_named) gw_named_with;
 
 // ---- About a reference --------------------------------------------------------------------------
 GW_API gw_worker gw_rref_owner(gw_scope *s, const gw_rref *ref);
@@ -120,7 +124,4 @@ GW_API int gw_references(gw_scope *s, gw_reference_info *out, int max);
 }
 #endif
 
-#define gw_rref_open(s, x) gw_rref_open_with((s), gw_value_of(x), GW_ORIGIN)
-#define gw_named(s, to, name) gw_named_with((s), gw_to(to), (name))
-#define gw_local(s, ref, type) ((type *)gw_local_with((s), (ref), #type))
 #endif

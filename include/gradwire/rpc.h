@@ -49,12 +49,12 @@ extern "C" {
 // A job has a world size that all know when it begins; or it is a group, which one worker founds
 // and others join and leave while it runs (gradwire/membership.h). Ranks of a group are given out
 // in order, from 0, and never again.
-typedef enum gw_group_kind {
-    GW_GROUP_NONE =
-        0,  // a job of a world size; if none is given either, GW_GROUP ("create", "join") may say otherwise
-    GW_GROUP_CREATE,  // opens a group; others meet it at the master's address, or in the file
-    GW_GROUP_JOIN,    // joins a group, once it is there
-} gw_group_kind;
+typedef enum gw_job_kind {
+    GW_JOB_NONE =
+        0,  // a job of a world size; if none is given either, GW_JOB ("create", "join") may say otherwise
+    GW_JOB_CREATE,  // opens a group; others meet it at the master's address, or in the file
+    GW_JOB_JOIN,    // joins a group, once it is there
+} gw_job_kind;
 
 // A timeout of 0 is none, everywhere.
 #define GW_NO_TIMEOUT 0
@@ -62,7 +62,7 @@ typedef enum gw_group_kind {
 typedef struct GW_BY_NAME gw_rpc_options {
     const char *
         name GW_DEFAULT(NULL);  // of this worker, [A-Za-z0-9_:.-], 1 to 127; NULL: "worker%d"
-    gw_group_kind group GW_DEFAULT(GW_GROUP_NONE);  // without rank and world size
+    gw_job_kind job GW_DEFAULT(GW_JOB_NONE);  // without rank and world size
 
     // Given together; left out, they come from the URL, or from the environment: RANK and WORLD_SIZE, or what the launchers
     // of MPI, Slurm and Kubernetes set (docs/LAUNCHERS.md).
@@ -107,7 +107,11 @@ typedef struct GW_BY_NAME gw_rpc_options {
 // for as long as any member is there, by the file, or at its address: when whoever lets others in ends,
 // another member does, if its host has the address. Several addresses, told to all workers in the same
 // order, let that be members on other hosts: "tcp://10.0.0.1:29500,10.0.0.2:29500".
-GW_API void gw_rpc_init_with(gw_scope *root, gw_rpc_options options);
+GW_API void gw_rpc_init(gw_scope *root, gw_rpc_options options GW_DEFAULT({}))
+    GW_CALLS(gw_rpc_init_with);
+#define gw_rpc_init(...)                                                                           \
+    (GW_CATCH_EXCEPTIONS(), GW_FORM_1(gw_rpc_init, gw_rpc_options, __VA_ARGS__))
+GW_API GW_TYPE_OF(gw_rpc_init) gw_rpc_init_with;
 
 // What a launcher has told this process: `gradwire run`, torchrun, mpirun, srun, an indexed job of Kubernetes. For programs
 // that start workers of their own if nobody did, and choose roles or devices before they join. -1: it has not said.
@@ -137,7 +141,10 @@ typedef struct GW_BY_NAME gw_rpc_shutdown_options {
     int64_t timeout_ms GW_DEFAULT(0);  // GW_NO_TIMEOUT
 } gw_rpc_shutdown_options;
 
-GW_API void gw_rpc_shutdown_with(gw_scope *root, gw_rpc_shutdown_options options);
+GW_API void gw_rpc_shutdown(gw_scope *root, gw_rpc_shutdown_options options GW_DEFAULT({}))
+    GW_CALLS(gw_rpc_shutdown_with);
+#define gw_rpc_shutdown(...) GW_FORM_1(gw_rpc_shutdown, gw_rpc_shutdown_options, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_rpc_shutdown) gw_rpc_shutdown_with;
 
 // Leaves, while the others go on: gives back this worker's references, refuses new calls, lets
 // those that run finish (at most 30 s, else TIMEOUT saying what did not) and says goodbye. What
@@ -192,25 +199,44 @@ typedef struct gw_target {
     int worker_count;
 } gw_target;
 
+#define gw_to(x) GW_TO(x)
 GW_API gw_target gw_to_name(const char *name);
 GW_API gw_target gw_to_rank(int64_t rank);
 GW_API gw_target gw_to_worker(gw_worker worker);
 GW_API gw_target gw_to_rref(const gw_rref *rref);
 GW_API gw_target gw_to_workers(const gw_worker *workers, int count);
 
-GW_API gw_value gw_rpc_sync_with(gw_scope *s, gw_target to, const char *function, gw_values args,
-                                 gw_call_options options);
-GW_API gw_future *gw_rpc_async_with(gw_scope *s, gw_target to, const char *function, gw_values args,
-                                    gw_call_options options);
-GW_API gw_rref *gw_remote_with(gw_scope *s, gw_target to, const char *function, gw_values args,
-                               gw_call_options options);
-GW_API void gw_rpc_notify_with(gw_scope *s, gw_target to, const char *function, gw_values args,
-                               gw_call_options options);
-GW_API gw_list *gw_rpc_sync_all_with(gw_scope *s, gw_target to, const char *function,
-                                     gw_values args, gw_call_options options);
-GW_API gw_future *gw_rpc_async_all_with(gw_scope *s, gw_target to, const char *function,
-                                        gw_values args, gw_call_options options);
-GW_API gw_worker gw_rpc_worker_with(gw_scope *s, gw_target to);
+GW_API gw_value gw_rpc_sync(gw_scope *s, gw_target to, const char *function, gw_values args,
+                            gw_call_options options GW_DEFAULT({})) GW_CALLS(gw_rpc_sync_with);
+#define gw_rpc_sync(s, to, ...) GW_CALL(gw_rpc_sync, s, gw_to(to), __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_rpc_sync) gw_rpc_sync_with;
+GW_API gw_future *gw_rpc_async(gw_scope *s, gw_target to, const char *function, gw_values args,
+                               gw_call_options options GW_DEFAULT({})) GW_CALLS(gw_rpc_async_with);
+#define gw_rpc_async(s, to, ...) GW_CALL(gw_rpc_async, s, gw_to(to), __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_rpc_async) gw_rpc_async_with;
+GW_API gw_rref *gw_remote(gw_scope *s, gw_target to, const char *function, gw_values args,
+                          gw_call_options options GW_DEFAULT({})) GW_CALLS(gw_remote_with);
+#define gw_remote(s, to, ...) GW_CALL(gw_remote, s, gw_to(to), __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_remote) gw_remote_with;
+GW_API void gw_rpc_notify(gw_scope *s, gw_target to, const char *function, gw_values args,
+                          gw_call_options options GW_DEFAULT({})) GW_CALLS(gw_rpc_notify_with);
+#define gw_rpc_notify(s, to, ...) GW_CALL(gw_rpc_notify, s, gw_to(to), __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_rpc_notify) gw_rpc_notify_with;
+GW_API gw_list *gw_rpc_sync_all(gw_scope *s, gw_target to, const char *function, gw_values args,
+                                gw_call_options options GW_DEFAULT({}))
+    GW_CALLS(gw_rpc_sync_all_with);
+#define gw_rpc_sync_all(s, workers, count, ...)                                                    \
+    GW_CALL(gw_rpc_sync_all, s, gw_to_workers(workers, count), __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_rpc_sync_all) gw_rpc_sync_all_with;
+GW_API gw_future *gw_rpc_async_all(gw_scope *s, gw_target to, const char *function, gw_values args,
+                                   gw_call_options options GW_DEFAULT({}))
+    GW_CALLS(gw_rpc_async_all_with);
+#define gw_rpc_async_all(s, workers, count, ...)                                                   \
+    GW_CALL(gw_rpc_async_all, s, gw_to_workers(workers, count), __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_rpc_async_all) gw_rpc_async_all_with;
+GW_API gw_worker gw_rpc_worker(gw_scope *s, gw_target to) GW_CALLS(gw_rpc_worker_with);
+#define gw_rpc_worker(s, to) gw_rpc_worker_with((s), gw_to(to))
+GW_API GW_TYPE_OF(gw_rpc_worker) gw_rpc_worker_with;
 
 // ---- Futures ------------------------------------------------------------------------------------
 // Waits for the result. May be called again, and from any scope on this worker. A failed call fails
@@ -274,7 +300,9 @@ GW_API gw_future *gw_collect_first(gw_scope *s, gw_future *const *fs, int count)
 // all that still waits for it fails with WRONG_STATE. gw_future_set(s, f, x) takes any C value; that of another future becomes the value of
 // |f| once it has come, but |f| is INVALID if that one waits for |f| itself.
 GW_API gw_future *gw_future_open(gw_scope *s);
-GW_API void gw_future_set_with(gw_scope *s, gw_future *f, gw_value v);
+GW_API void gw_future_set(gw_scope *s, gw_future *f, gw_value v) GW_CALLS(gw_future_set_with);
+#define gw_future_set(s, f, v) gw_future_set_with((s), (f), gw_value_of(v))
+GW_API GW_TYPE_OF(gw_future_set) gw_future_set_with;
 GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *format, ...)
     GW_PRINTF(4, 5);
 
@@ -287,8 +315,11 @@ GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const ch
 // second to learn who is missing. After gw_rpc_shutdown or gw_rpc_leave only functions that a worker serves enter one
 // (else WRONG_STATE). Those that wait for it then fail with DISCONNECTED and its name, once no call can make it enter.
 // gw_rpc_all_gather(s, workers, count, x): the values of all, in the order of |workers|.
-GW_API gw_list *gw_rpc_all_gather_with(gw_scope *s, const gw_worker *workers, int count,
-                                       gw_value v);
+GW_API gw_list *gw_rpc_all_gather(gw_scope *s, const gw_worker *workers, int count, gw_value v)
+    GW_CALLS(gw_rpc_all_gather_with);
+#define gw_rpc_all_gather(s, workers, count, v)                                                    \
+    gw_rpc_all_gather_with((s), (workers), (count), gw_value_of(v))
+GW_API GW_TYPE_OF(gw_rpc_all_gather) gw_rpc_all_gather_with;
 GW_API void gw_rpc_barrier(gw_scope *s, const gw_worker *workers, int count);
 
 // ---- Counting -----------------------------------------------------------------------------------

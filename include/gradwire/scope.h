@@ -109,6 +109,9 @@ GW_API void *gw_alloc(gw_scope *s, size_t size_bytes);
 // and gw_power_sgd*.
 typedef struct gw_handle gw_handle;
 
+#define gw_keep(s, h) GW_KEEP(s, h)
+#define gw_set(s, slot, h) GW_SET(s, slot, h)
+#define gw_drop(s, h) GW_DROP(s, h)
 GW_API gw_handle *gw_keep_handle(gw_scope *s, gw_handle *h);
 GW_API gw_handle *gw_set_handle(gw_scope *s, gw_handle *old, gw_handle *h);
 GW_API void gw_drop_handle(gw_scope *s, gw_handle *h);

@@ -44,6 +44,8 @@ typedef struct gw_shape {
     const int64_t *sizes;
 } gw_shape;
 
+#define GW_SHAPE(...) GW_SHAPE_OF(__VA_ARGS__)
+
 GW_API const char *gw_dtype_name(gw_dtype dtype);  // "f32"
 GW_API size_t gw_dtype_size(gw_dtype dtype);       // in bytes
 
@@ -52,25 +54,44 @@ GW_API size_t gw_dtype_size(gw_dtype dtype);       // in bytes
 // gw_randn (normal). gw_full(s, dtype, value, sizes...). gw_from(s, data, sizes...) copies a C
 // array of float, double, int64_t, int32_t, int16_t, int8_t, uint8_t or bool: a variable, or in C a
 // literal, gw_from(s, (float[]){ 1, 2 }, 2). What begins with a parenthesis has the type in it.
-GW_API gw_tensor *gw_zeros_with(gw_scope *s, gw_dtype dtype, gw_shape shape);
-GW_API gw_tensor *gw_ones_with(gw_scope *s, gw_dtype dtype, gw_shape shape);
-GW_API gw_tensor *gw_rand_with(gw_scope *s, gw_dtype dtype, gw_shape shape);
-GW_API gw_tensor *gw_randn_with(gw_scope *s, gw_dtype dtype, gw_shape shape);
-GW_API gw_tensor *gw_full_with(gw_scope *s, gw_dtype dtype, gw_value value, gw_shape shape);
+GW_API gw_tensor *gw_zeros(gw_scope *s, gw_dtype dtype, gw_shape shape) GW_CALLS(gw_zeros_with);
+#define gw_zeros(...) GW_SIZED_2(gw_zeros, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_zeros) gw_zeros_with;
+GW_API gw_tensor *gw_ones(gw_scope *s, gw_dtype dtype, gw_shape shape) GW_CALLS(gw_ones_with);
+#define gw_ones(...) GW_SIZED_2(gw_ones, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_ones) gw_ones_with;
+GW_API gw_tensor *gw_rand(gw_scope *s, gw_dtype dtype, gw_shape shape) GW_CALLS(gw_rand_with);
+#define gw_rand(...) (GW_DRAWS, GW_SIZED_2(gw_rand, __VA_ARGS__))
+GW_API GW_TYPE_OF(gw_rand) gw_rand_with;
+GW_API gw_tensor *gw_randn(gw_scope *s, gw_dtype dtype, gw_shape shape) GW_CALLS(gw_randn_with);
+#define gw_randn(...) (GW_DRAWS, GW_SIZED_2(gw_randn, __VA_ARGS__))
+GW_API GW_TYPE_OF(gw_randn) gw_randn_with;
+GW_API gw_tensor *gw_full(gw_scope *s, gw_dtype dtype, gw_value value, gw_shape shape)
+    GW_CALLS(gw_full_with);
+#define gw_full(...) GW_SIZED_3(gw_full, __VA_ARGS__)
+GW_API GW_TYPE_OF(gw_full) gw_full_with;
+GW_API gw_tensor *gw_empty(gw_scope *s, gw_dtype dtype, gw_shape shape) GW_CALLS(gw_zeros_with);
+#define gw_empty(...) GW_SIZED_2(gw_zeros, __VA_ARGS__)
+#define gw_from(...) GW_FROM(__VA_ARGS__)
 GW_API gw_tensor *gw_from_with(gw_scope *s, gw_dtype dtype, const void *data, gw_shape shape);
 
 // Random integers from |low| to below |high|, all of which the dtype must hold: gw_randint(s,
 // dtype, low, high, sizes...).
 // The numbers from 0 to below |n| in random order, i64.
-GW_API gw_tensor *gw_randint_with(gw_scope *s, gw_dtype dtype, int64_t low, int64_t high,
-                                  gw_shape shape);
+GW_API gw_tensor *gw_randint(gw_scope *s, gw_dtype dtype, int64_t low, int64_t high, gw_shape shape)
+    GW_CALLS(gw_randint_with);
+#define gw_randint(...) (GW_DRAWS, GW_SIZED_4(gw_randint, __VA_ARGS__))
+GW_API GW_TYPE_OF(gw_randint) gw_randint_with;
 GW_API gw_tensor *gw_randperm(gw_scope *s, int64_t n);
 
 // In the shape and dtype of |x|. gw_full_like(s, x, value). gw_empty_like is zeroed too.
 GW_API gw_tensor *gw_zeros_like(gw_scope *s, const gw_tensor *x);
 GW_API gw_tensor *gw_ones_like(gw_scope *s, const gw_tensor *x);
 GW_API gw_tensor *gw_empty_like(gw_scope *s, const gw_tensor *x);
-GW_API gw_tensor *gw_full_like_with(gw_scope *s, const gw_tensor *x, gw_value value);
+GW_API gw_tensor *gw_full_like(gw_scope *s, const gw_tensor *x, gw_value value)
+    GW_CALLS(gw_full_like_with);
+#define gw_full_like(s, x, value) gw_full_like_with((s), (x), gw_value_of(value))
+GW_API GW_TYPE_OF(gw_full_like) gw_full_like_with;
 GW_API gw_tensor *gw_rand_like(gw_scope *s, const gw_tensor *x);
 GW_API gw_tensor *gw_randn_like(gw_scope *s, const gw_tensor *x);
 

@@ -13,6 +13,7 @@
 #ifndef GRADWIRE_VALUE_H
 #define GRADWIRE_VALUE_H
 
+#include <gradwire/detail/options.h>
 #include <gradwire/scope.h>
 
 #ifdef __cplusplus
@@ -84,6 +85,12 @@ typedef struct gw_values {
 GW_API const char *gw_kind_name(gw_kind kind);
 
 // gw_value_of(x) makes a value of any C type that a call can carry; it is one of these:
+#define gw_value_of(x) GW_VALUE_OF(x)
+#define GW_ARGS(...) GW_ARGS_OF(__VA_ARGS__)
+#define GW_NO_ARGS GW_NO_VALUES
+#ifndef __cplusplus
+#define GW_OPTIONS(...) GW_OPTIONS_OF(__VA_ARGS__, )
+#endif
 GW_API gw_value gw_none(void);
 GW_API gw_value gw_value_of_bool(bool x);
 GW_API gw_value gw_value_of_int(int64_t x);
@@ -116,13 +123,18 @@ GW_API gw_worker gw_worker_of(gw_scope *s, gw_value v);
 // filled; a map is ordered by insertion, its keys are strings. gw_list_add(s, list, x) and
 // gw_map_put(s, map, key, x) take any C value.
 GW_API gw_list *gw_list_open(gw_scope *s);
-GW_API void gw_list_add_with(gw_scope *s, gw_list *list, gw_value v);
+GW_API void gw_list_add(gw_scope *s, gw_list *list, gw_value v) GW_CALLS(gw_list_add_with);
+#define gw_list_add(s, list, v) gw_list_add_with((s), (list), gw_value_of(v))
+GW_API GW_TYPE_OF(gw_list_add) gw_list_add_with;
 GW_API int gw_list_count(const gw_list *list);
 GW_API gw_value gw_list_get(gw_scope *s, const gw_list *list,
                             int index);  // fails |s| when out of range
 
 GW_API gw_map *gw_map_open(gw_scope *s);
-GW_API void gw_map_put_with(gw_scope *s, gw_map *map, const char *key, gw_value v);
+GW_API void gw_map_put(gw_scope *s, gw_map *map, const char *key, gw_value v)
+    GW_CALLS(gw_map_put_with);
+#define gw_map_put(s, map, key, v) gw_map_put_with((s), (map), (key), gw_value_of(v))
+GW_API GW_TYPE_OF(gw_map_put) gw_map_put_with;
 GW_API int gw_map_count(const gw_map *map);
 GW_API const char *gw_map_key(gw_scope *s, const gw_map *map, int index);
 GW_API gw_value gw_map_get(gw_scope *s, const gw_map *map,

@@ -188,7 +188,7 @@ static void admission_main(void *arg) {
 
 void admission_check_on_loop(agent *a) {
     bool has_door = a->store || a->door[0];
-    if (a->admission || !a->group || !has_door || member_table_coordinator(a) != a->rank) return;
+    if (a->admission || !a->job || !has_door || member_table_coordinator(a) != a->rank) return;
     admission *d = mem_calloc(sizeof *d);
     gw_error error;
     if (!d) {

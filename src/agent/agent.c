@@ -116,7 +116,7 @@ static agent *make_agent(const join_options *o, const service *const *services, 
     atomic_init(&a->count, 1);
     pthread_mutex_init(&a->names, NULL);
     snprintf(a->name, sizeof a->name, "%s", o->name);
-    a->group = o->group;
+    a->job = o->job;
     a->rank = o->rank;
     a->world_size = o->world_size;
     a->timeout_ms = o->timeout_ms;
@@ -338,7 +338,7 @@ static gw_status open_services(agent *a, const gw_rpc_options *options, gw_error
 // On this host alone, or where other hosts can come to.
 static gw_status choose_places(const agent *a, const join_options *o, char out[ADDRESSES_MAX],
                                gw_error *error) {
-    bool hosts = o->master[0] && !o->group && a->rank == 0;  // a group has a door
+    bool hosts = o->master[0] && !o->job && a->rank == 0;  // a group has a door
     snprintf(out, ADDRESSES_MAX, "%s", hosts ? o->master : "");
     bool is_chosen = o->listen_addresses[0] || o->listen_interfaces[0];
     bool is_tcp = !strstr(o->master, "://");
@@ -379,10 +379,10 @@ static gw_status open_peers(agent *a, const join_options *o, gw_error *error) {
 }
 
 static gw_status find_others(agent *a, const join_options *o, gw_error *error) {
-    switch (o->group) {
-    case GW_GROUP_CREATE: return group_found_on_loop(a, o, error);
-    case GW_GROUP_JOIN: return group_join_on_loop(a, o, error);
-    case GW_GROUP_NONE: break;
+    switch (o->job) {
+    case GW_JOB_CREATE: return group_found_on_loop(a, o, error);
+    case GW_JOB_JOIN: return group_join_on_loop(a, o, error);
+    case GW_JOB_NONE: break;
     }
     return join_on_loop(a, o, error);
 }
@@ -398,7 +398,7 @@ static void heard_from_launcher(void *user, const char *line) {
     agent *a = user;
     int rank, world_size, at = 0;
     if (sscanf(line, "ended %d %d %n", &rank, &world_size, &at) != 2 || !at) return;
-    if (a->group || world_size != a->world_size || rank == a->rank) return;
+    if (a->job || world_size != a->world_size || rank == a->rank) return;
     error_set(&a->absence, GW_DISCONNECTED, "rank %d of %d cannot join: %s", rank, world_size,
               line + at);
     env_interrupt(a->env);
@@ -414,7 +414,7 @@ void agent_say_who_on_loop(agent *a) {
 static gw_status protect(agent *a, gw_error *error) {
     const protection *p = &a->protection;
     agent_say_who_on_loop(a);
-    a->protection.meets_at_rank_0 = a->group == GW_GROUP_NONE;
+    a->protection.meets_at_rank_0 = a->job == GW_JOB_NONE;
     if (p->insecure)
         log_line("%s runs insecure: what its connections carry beyond this host, everybody on the "
                  "way may read and change",

@@ -131,7 +131,7 @@ struct agent {
     protection protection;  // of the env's connections
     gw_scope *root;
     char name[LIMIT_NAME_BYTES + 1], addresses[LIMIT_ADDRESSES_BYTES + 1];
-    gw_group_kind group;
+    gw_job_kind job;
     int rank;        // -1 until a group has let this worker in
     int world_size;  // of a job whose workers were known when it began; else 0
     uint64_t incarnation;

@@ -37,7 +37,7 @@ uint64_t deferred_u64_at(const message *m, size_t at) {
 
 static bool names_unknown(const agent *a, const message *m) {
     const service *s = agent_service_of_kind(a, m->kind);
-    return a->group && s && s->names_unknown && s->names_unknown(a, m);
+    return a->job && s && s->names_unknown && s->names_unknown(a, m);
 }
 
 // ---- What is to be fetched ----------------------------------------------------------------------
@@ -83,7 +83,7 @@ static void blame_all(timer *t) {
 // as it takes.
 static void set_limit(agent *a) {
     bool any = false;
-    for (int rank = 0; rank < a->member_count && a->group && a->deferred.count && !any; rank++)
+    for (int rank = 0; rank < a->member_count && a->job && a->deferred.count && !any; rank++)
         any = is_blamed(a, agent_member(a, rank));
     if (any == a->deferred.limit.armed) return;
     a->deferred.limit.fire = blame_all;

@@ -115,7 +115,7 @@ static gw_status add_master(join_options *out, const char *host, const char *por
         out->goes_beyond = true;
     }
     if (status) return status;
-    if (!number && (out->group || out->world_size > 1))
+    if (!number && (out->job || out->world_size > 1))
         return error_set(error, GW_INVALID, "%s is 0, which the other workers cannot find",
                          port_what);
     // "localhost" may mean two addresses, and everybody has to choose the same one.
@@ -127,7 +127,7 @@ static gw_status add_master(join_options *out, const char *host, const char *por
     if (address_check(text, &why))
         return error_set(error, GW_INVALID, "%s is \"%.100s\", which is no host", host_what, host);
     size_t size = strlen(out->master);
-    if (size && !out->group)
+    if (size && !out->job)
         return error_set(error, GW_INVALID,
                          "%s has several addresses, which only groups have: "
                          "the workers of a job meet at rank 0",
@@ -327,21 +327,20 @@ static gw_status find_place(const gw_rpc_options *given, char *(*variable)(const
 // The environment is asked only where nothing is given.
 static gw_status find_group(const gw_rpc_options *given, char *(*variable)(const char *name),
                             bool place_is_given, join_options *out, gw_error *error) {
-    const char *text = variable("GW_GROUP");
-    out->group = given->group;
-    if ((unsigned)given->group > GW_GROUP_JOIN)
-        return error_set(error, GW_INVALID, "group is %d, not one of gw_group_kind",
-                         (int)given->group);
-    if (given->group && place_is_given)
+    const char *text = variable("GW_JOB");
+    out->job = given->job;
+    if ((unsigned)given->job > GW_JOB_JOIN)
+        return error_set(error, GW_INVALID, "job is %d, not one of gw_job_kind", (int)given->job);
+    if (given->job && place_is_given)
         return error_set(error, GW_INVALID,
                          "a group gives out ranks itself: rank and world size are not given");
-    if (given->group || place_is_given || !text || !*text) return GW_OK;
+    if (given->job || place_is_given || !text || !*text) return GW_OK;
     if (!strcmp(text, "create")) {
-        out->group = GW_GROUP_CREATE;
+        out->job = GW_JOB_CREATE;
     } else if (!strcmp(text, "join")) {
-        out->group = GW_GROUP_JOIN;
+        out->job = GW_JOB_JOIN;
     } else {
-        return error_set(error, GW_INVALID, "GW_GROUP is \"%.100s\", not create or join", text);
+        return error_set(error, GW_INVALID, "GW_JOB is \"%.100s\", not create or join", text);
     }
     return GW_OK;
 }
@@ -353,8 +352,8 @@ static gw_status find_group_or_place(const gw_rpc_options *given,
         given->rank != UNSET || given->world_size != UNSET || rank != UNSET || world_size != UNSET;
     gw_status status = find_group(given, variable, place_is_given, out, error);
     if (status) return status;
-    if (!out->group) return find_place(given, variable, rank, world_size, out, error);
-    out->rank = out->group == GW_GROUP_CREATE ? 0 : -1;
+    if (!out->job) return find_place(given, variable, rank, world_size, out, error);
+    out->rank = out->job == GW_JOB_CREATE ? 0 : -1;
     return GW_OK;
 }
 
@@ -373,7 +372,7 @@ static gw_status set_ranked_name(const char *given, join_options *out, gw_error 
 static gw_status set_name(const char *given, join_options *out, gw_error *error) {
     if (given && strstr(given, "%d")) return set_ranked_name(given, out, error);
     // Who joins does not know its rank yet.
-    if (!given && out->group == GW_GROUP_JOIN) return GW_OK;
+    if (!given && out->job == GW_JOB_JOIN) return GW_OK;
     if (!given) {
         snprintf(out->name, sizeof out->name, "worker%d", out->rank);
         return GW_OK;

@@ -11,7 +11,7 @@ enum { OPTIONS_PATH_MAX = 1024 };
 
 typedef struct join_options {
     char name[LIMIT_NAME_BYTES + 1];
-    gw_group_kind group;
+    gw_job_kind job;
     int rank, world_size;                    // of a group 0 or -1, and 0
     bool is_launched;                        // both are of the environment alone
     char master[LIMIT_ADDRESSES_BYTES + 1];  // "host:port", of a group a list; empty: a file

@@ -246,7 +246,7 @@ static void it_puts_the_rank_into_a_name(void **state) {
     refuse(o, GW_INVALID, "is not a name with a rank");
     set_environment(NULL, NULL, NULL, NULL);
     o.name = "trainer%d";
-    o.group = GW_GROUP_JOIN;
+    o.job = GW_JOB_JOIN;
     assert_string_equal(resolve(o).name, "trainer%d");  // until it is let in
 }
 
@@ -272,37 +272,37 @@ static void it_refuses_wrong_times_and_threads(void **state) {
 static void it_takes_a_group_instead_of_a_place(void **state) {
     (void)state;
     const gw_rpc_options none = GW_OPTIONS(gw_rpc_options, .init_method = "file:///tmp/x");
-    set_environment("GW_GROUP=join", "RANK=3", "WORLD_SIZE=4", NULL);
+    set_environment("GW_JOB=join", "RANK=3", "WORLD_SIZE=4", NULL);
     join_options o = resolve(none);
-    assert_int_equal(o.group, GW_GROUP_JOIN);
+    assert_int_equal(o.job, GW_JOB_JOIN);
     assert_int_equal(o.rank, -1);
     assert_int_equal(o.world_size, 0);
     assert_string_equal(o.name, "");  // its incarnation's, later
-    set_environment("GW_GROUP=create", NULL, NULL, NULL);
+    set_environment("GW_JOB=create", NULL, NULL, NULL);
     o = resolve(none);
-    assert_int_equal(o.group, GW_GROUP_CREATE);
+    assert_int_equal(o.job, GW_JOB_CREATE);
     assert_int_equal(o.rank, 0);
     assert_string_equal(o.name, "worker0");
     // What is given comes before the environment.
     o = resolve(
         GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2, .init_method = "file:///tmp/x"));
-    assert_int_equal(o.group, GW_GROUP_NONE);
-    o = resolve(GW_OPTIONS(gw_rpc_options, .group = GW_GROUP_JOIN, .init_method = "file:///tmp/x"));
-    assert_int_equal(o.group, GW_GROUP_JOIN);
-    set_environment("GW_GROUP=enter", NULL, NULL, NULL);
-    refuse(none, GW_INVALID, "GW_GROUP is \"enter\", not create or join");
-    const gw_rpc_options both = GW_OPTIONS(gw_rpc_options, .group = GW_GROUP_JOIN, .world_size = 2,
+    assert_int_equal(o.job, GW_JOB_NONE);
+    o = resolve(GW_OPTIONS(gw_rpc_options, .job = GW_JOB_JOIN, .init_method = "file:///tmp/x"));
+    assert_int_equal(o.job, GW_JOB_JOIN);
+    set_environment("GW_JOB=enter", NULL, NULL, NULL);
+    refuse(none, GW_INVALID, "GW_JOB is \"enter\", not create or join");
+    const gw_rpc_options both = GW_OPTIONS(gw_rpc_options, .job = GW_JOB_JOIN, .world_size = 2,
                                            .init_method = "file:///tmp/x");
     refuse(both, GW_INVALID, "a group gives out ranks itself");
     const gw_rpc_options portless =
-        GW_OPTIONS(gw_rpc_options, .group = GW_GROUP_CREATE, .init_method = "tcp://localhost:0");
+        GW_OPTIONS(gw_rpc_options, .job = GW_JOB_CREATE, .init_method = "tcp://localhost:0");
     refuse(portless, GW_INVALID, "is 0, which the other workers cannot find");
 }
 
 static void a_group_may_have_several_addresses(void **state) {
     (void)state;
     set_environment(NULL, NULL, NULL, NULL);
-    gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .group = GW_GROUP_JOIN,
+    gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .job = GW_JOB_JOIN,
                                   .init_method = "tcp://localhost:1,[::1]:2,127.0.0.3:3");
     assert_string_equal(resolve(o).master, "127.0.0.1:1,[::1]:2,127.0.0.3:3");
     o.init_method = "tcp://localhost:1,:2";

@@ -26,7 +26,7 @@ static const variable variables[] = {
     { "GW_BLAS_THREADS", NULL, 1024, changes_nothing },
     { "GW_CHECK", "0 1", 0, counts_as_1 },
     { "GW_COLLECTIVE", NULL, 0, NULL },
-    { "GW_GROUP", NULL, 0, NULL },
+    { "GW_JOB", NULL, 0, NULL },
     { "GW_INSECURE", NULL, 0, NULL },
     { "GW_INTERFACE", NULL, 0, NULL },
     { "GW_JOB_ID", NULL, 0, NULL },

@@ -111,7 +111,7 @@ void knock_lost_on_loop(agent *a, int rank) {
     consider_all(a);
 }
 
-int gw_group_knocking(const gw_group *g) {
+int gw_group_pending(const gw_group *g) {
     if (!g || g == &group_poison || agent_is_closed(g->agent)) return 0;
     env_enter(g->agent->env);
     int count = knock_count_on_loop(g);
@@ -214,20 +214,20 @@ void knock_free(groups *x) {
     for (list_node *l; (l = list_take(&x->knocks));) mem_free(list_entry(l, knock, link));
 }
 
-static bool check(gw_scope *s, const char *name, gw_knock_options o) {
+static bool check(gw_scope *s, const char *name, gw_group_join_options o) {
     size_t size = name ? strlen(name) : 0;
     gw_error error;
     if (size == 0 || size > LIMIT_NAME_BYTES)
-        scope_fail(s, GW_INVALID, "gw_group_knock: the name of a group has 1 to %d bytes",
+        scope_fail(s, GW_INVALID, "gw_group_join: the name of a group has 1 to %d bytes",
                    LIMIT_NAME_BYTES);
     else if (!sentence_may_quote(name))
         scope_fail(s, GW_INVALID,
-                   "gw_group_knock: no group has a name of control characters, a %%, or "
+                   "gw_group_join: no group has a name of control characters, a %%, or "
                    "what is not UTF-8");
     else if (o.timeout_ms < 0 || o.collective_timeout_ms < 0)
-        scope_fail(s, GW_INVALID, "gw_group_knock: a timeout below 0");
+        scope_fail(s, GW_INVALID, "gw_group_join: a timeout below 0");
     else if (context_check_wait(s, &error)) {
-        error_prefix(&error, "gw_group_knock");
+        error_prefix(&error, "gw_group_join");
         scope_fail_with(s, &error);
     }
     return gw_ok(s);
@@ -236,7 +236,7 @@ static bool check(gw_scope *s, const char *name, gw_knock_options o) {
 static gw_status check_on_loop(const agent *a, const char *name, gw_error *error) {
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a group", error);
     if (find_own(a, name))
-        return error_set(error, GW_DUPLICATE, "gw_group_knock: %s knocks for \"%s\" already",
+        return error_set(error, GW_DUPLICATE, "gw_group_join: %s knocks for \"%s\" already",
                          a->name, name);
     return GW_OK;
 }
@@ -259,7 +259,7 @@ static void end_await(await *w, int rank, const gw_error *why) {
     knocking *k = list_entry(w, knocking, await);
     (void)rank;
     error_set(&k->error, GW_DISCONNECTED,
-              "gw_group_knock: nobody can let %s into group \"%s\" any more: %s", k->agent->name,
+              "gw_group_join: nobody can let %s into group \"%s\" any more: %s", k->agent->name,
               k->name, why->text);
     awaits_close_on_loop(w);
     if (!k->waiter.woken) env_wake(k->agent->env, &k->waiter);
@@ -284,7 +284,7 @@ static gw_status wait_on_loop(gw_scope *s, agent *a, knocking *k, int64_t timeou
     if (k->error.status)
         *error = k->error;
     else if (!context_check_cancelled(s, error))
-        error_set(error, GW_TIMEOUT, "gw_group_knock: nobody has let %s into group \"%s\"", a->name,
+        error_set(error, GW_TIMEOUT, "gw_group_join: nobody has let %s into group \"%s\"", a->name,
                   k->name);
     return error->status;
 }
@@ -299,7 +299,7 @@ static void end_on_loop(agent *a, knocking *k) {
 
 // In one pair it ends without success: what is decided later is refused. After success it ends when
 // the group is open.
-gw_group *gw_group_knock_with(gw_scope *s, const char *name, gw_knock_options options) {
+gw_group *gw_group_join_with(gw_scope *s, const char *name, gw_group_join_options options) {
     agent *a = s->error ? NULL : agent_of(s);
     gw_error error;
     if (!a || !check(s, name, options)) return &group_poison;

@@ -177,7 +177,7 @@ static bool check_peer(gw_scope *s, const char *what, const gw_group *g, int ran
     return gw_ok(s);
 }
 
-static int64_t timeout_of(const gw_group *g, gw_letter_options options) {
+static int64_t timeout_of(const gw_group *g, gw_message_options options) {
     return options.timeout_ms == GW_GROUP_TIMEOUT ? g->timeout_ms : options.timeout_ms;
 }
 
@@ -194,7 +194,7 @@ static void name_who_is_late(gw_scope *s, const gw_group *g, const char *what, i
 }
 
 gw_future *gw_isend_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
-                         gw_letter_options options) {
+                         gw_message_options options) {
     if (!check_peer(s, "gw_send", g, to) || !tensor_is_given(s, "gw_send", x))
         return &future_poison;
     gw_tensor *brought = gw_detach(s, x);
@@ -208,7 +208,7 @@ gw_future *gw_isend_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
     return f;
 }
 
-void gw_send_with(gw_scope *s, gw_group *g, gw_tensor *x, int to, gw_letter_options options) {
+void gw_send_with(gw_scope *s, gw_group *g, gw_tensor *x, int to, gw_message_options options) {
     gw_future *f = gw_isend_with(s, g, x, to, options);
     if (f == &future_poison) return;
     gw_wait(s, f);
@@ -227,7 +227,7 @@ static gw_status check_source(const gw_group *g, int from, gw_error *error) {
     return error->status;
 }
 
-static gw_future *receive(gw_scope *s, gw_group *g, int from, gw_letter_options options) {
+static gw_future *receive(gw_scope *s, gw_group *g, int from, gw_message_options options) {
     agent *a = g->agent;
     gw_error error;
     letter *x = mem_calloc(sizeof *x);
@@ -260,13 +260,13 @@ static gw_future *receive(gw_scope *s, gw_group *g, int from, gw_letter_options 
     return &future_poison;
 }
 
-gw_future *gw_irecv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options) {
+gw_future *gw_irecv_with(gw_scope *s, gw_group *g, int from, gw_message_options options) {
     if (!check_peer(s, "gw_recv", g, from)) return &future_poison;
     return receive(s, g, g->members[from].rank, options);
 }
 
 // At most as long as the options say. |what| NULL: for several, of which it is not known who is late.
-static gw_value wait_for(gw_scope *s, const gw_group *g, gw_future *f, gw_letter_options options,
+static gw_value wait_for(gw_scope *s, const gw_group *g, gw_future *f, gw_message_options options,
                          const char *what, int from) {
     if (f == &future_poison) return gw_none();
     gw_scope *t = gw_scope_open(s);
@@ -280,17 +280,17 @@ static gw_value wait_for(gw_scope *s, const gw_group *g, gw_future *f, gw_letter
     return s->error ? gw_none() : v;
 }
 
-gw_tensor *gw_recv_with(gw_scope *s, gw_group *g, int from, gw_letter_options options) {
+gw_tensor *gw_recv_with(gw_scope *s, gw_group *g, int from, gw_message_options options) {
     gw_future *f = gw_irecv_with(s, g, from, options);
     return gw_tensor_of(s, wait_for(s, g, f, options, "gw_recv from", from));
 }
 
-gw_future *gw_irecv_any_with(gw_scope *s, gw_group *g, gw_letter_options options) {
+gw_future *gw_irecv_any_with(gw_scope *s, gw_group *g, gw_message_options options) {
     if (!check_peer(s, "gw_recv_any", g, 0)) return &future_poison;
     return receive(s, g, ANY_MEMBER, options);
 }
 
-gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from, gw_letter_options options) {
+gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from, gw_message_options options) {
     gw_future *f = gw_irecv_any_with(s, g, options);
     const gw_list *both = gw_list_of(s, wait_for(s, g, f, options, "gw_recv_any from", -1));
     if (s->error) return tensor_poison_of(s);
@@ -302,8 +302,8 @@ gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from, gw_letter_o
 
 // ---- Several ------------------------------------------------------------------------------------
 
-static bool check_batch(gw_scope *s, const gw_group *g, const gw_letter *letters, int count,
-                        gw_letter_options options) {
+static bool check_batch(gw_scope *s, const gw_group *g, const gw_message *letters, int count,
+                        gw_message_options options) {
     const char *what = "gw_batch";
     if (!check_peer(s, what, g, 0)) return false;
     if (options.tag)
@@ -317,15 +317,15 @@ static bool check_batch(gw_scope *s, const gw_group *g, const gw_letter *letters
     return gw_ok(s);
 }
 
-static gw_future *post_one(gw_scope *s, gw_group *g, const gw_letter *x,
-                           gw_letter_options options) {
+static gw_future *post_one(gw_scope *s, gw_group *g, const gw_message *x,
+                           gw_message_options options) {
     options.tag = x->tag;
     return x->send ? gw_isend_with(s, g, x->send, x->peer, options)
                    : gw_irecv_with(s, g, x->peer, options);
 }
 
-gw_future *gw_batch_async_with(gw_scope *s, gw_group *g, const gw_letter *letters, int count,
-                               gw_letter_options options) {
+gw_future *gw_batch_async_with(gw_scope *s, gw_group *g, const gw_message *letters, int count,
+                               gw_message_options options) {
     if (!check_batch(s, g, letters, count, options)) return &future_poison;
     gw_future **all = gw_alloc(s, ((size_t)count + 1) * sizeof *all);
     for (int i = 0; all && i < count && gw_ok(s); i++)
@@ -336,8 +336,8 @@ gw_future *gw_batch_async_with(gw_scope *s, gw_group *g, const gw_letter *letter
     return out;
 }
 
-gw_list *gw_batch_with(gw_scope *s, gw_group *g, const gw_letter *letters, int count,
-                       gw_letter_options options) {
+gw_list *gw_batch_with(gw_scope *s, gw_group *g, const gw_message *letters, int count,
+                       gw_message_options options) {
     gw_future *f = gw_batch_async_with(s, g, letters, count, options);
     gw_value v = wait_for(s, g, f, options, NULL, -1);
     return s->error ? gw_list_open(s) : gw_list_of(s, v);

@@ -232,12 +232,15 @@ static gw_future *start_joined(gw_scope *s, gw_group *g, operation o, gw_tensor 
                                gw_collective_options options, recording *rec) {
     gw_reduce_op op = (gw_reduce_op)argument;
     switch (o) {
-    case OPERATION_ALL_REDUCE: return reduce(s, g, "gw_all_reduce_all", o, x, op, -1, options, rec);
+    case OPERATION_ALL_REDUCE:
+        return reduce(s, g, "gw_all_reduce_coalesced", o, x, op, -1, options, rec);
     case OPERATION_REDUCE_SCATTER:
-        return reduce(s, g, "gw_reduce_scatter_all", o, x, op, -1, options, rec);
-    case OPERATION_ALL_GATHER: return gather(s, g, "gw_all_gather_all", o, x, -1, options, rec);
-    case OPERATION_GATHER: return gather(s, g, "gw_gather_to_all", o, x, argument, options, rec);
-    default: return broadcast(s, g, "gw_broadcast_all", x, argument, options, rec);
+        return reduce(s, g, "gw_reduce_scatter_coalesced", o, x, op, -1, options, rec);
+    case OPERATION_ALL_GATHER:
+        return gather(s, g, "gw_all_gather_coalesced", o, x, -1, options, rec);
+    case OPERATION_GATHER:
+        return gather(s, g, "gw_gather_to_coalesced", o, x, argument, options, rec);
+    default: return broadcast(s, g, "gw_broadcast_coalesced", x, argument, options, rec);
     }
 }
 

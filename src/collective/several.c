@@ -257,63 +257,64 @@ static gw_future *start_several(gw_scope *s, const several *m) {
 
 // ---- Functions ----------------------------------------------------------------------------------
 
-gw_list *gw_all_reduce_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
-                                gw_reduce_op op, gw_collective_options options) {
-    return run_several(
-        s, &(several){ "gw_all_reduce_all", g, OPERATION_ALL_REDUCE, xs, count, (int)op, options });
+gw_list *gw_all_reduce_coalesced_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                      gw_reduce_op op, gw_collective_options options) {
+    return run_several(s, &(several){ "gw_all_reduce_coalesced", g, OPERATION_ALL_REDUCE, xs, count,
+                                      (int)op, options });
 }
 
-gw_future *gw_all_reduce_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
-                                        gw_reduce_op op, gw_collective_options options) {
-    return start_several(
-        s, &(several){ "gw_all_reduce_all", g, OPERATION_ALL_REDUCE, xs, count, (int)op, options });
-}
-
-gw_list *gw_broadcast_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count, int root,
-                               gw_collective_options options) {
-    return run_several(
-        s, &(several){ "gw_broadcast_all", g, OPERATION_BROADCAST, xs, count, root, options });
-}
-
-gw_future *gw_broadcast_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
-                                       int root, gw_collective_options options) {
-    return start_several(
-        s, &(several){ "gw_broadcast_all", g, OPERATION_BROADCAST, xs, count, root, options });
-}
-
-gw_list *gw_all_gather_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
-                                gw_collective_options options) {
-    return run_several(
-        s, &(several){ "gw_all_gather_all", g, OPERATION_ALL_GATHER, xs, count, 0, options });
-}
-
-gw_future *gw_all_gather_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
-                                        gw_collective_options options) {
-    return start_several(
-        s, &(several){ "gw_all_gather_all", g, OPERATION_ALL_GATHER, xs, count, 0, options });
-}
-
-gw_list *gw_gather_to_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count, int root,
-                               gw_collective_options options) {
-    return run_several(
-        s, &(several){ "gw_gather_to_all", g, OPERATION_GATHER, xs, count, root, options });
-}
-
-gw_future *gw_gather_to_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
-                                       int root, gw_collective_options options) {
-    return start_several(
-        s, &(several){ "gw_gather_to_all", g, OPERATION_GATHER, xs, count, root, options });
-}
-
-gw_list *gw_reduce_scatter_all_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
-                                    gw_reduce_op op, gw_collective_options options) {
-    return run_several(s, &(several){ "gw_reduce_scatter_all", g, OPERATION_REDUCE_SCATTER, xs,
-                                      count, (int)op, options });
-}
-
-gw_future *gw_reduce_scatter_all_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
-                                            int count, gw_reduce_op op,
-                                            gw_collective_options options) {
-    return start_several(s, &(several){ "gw_reduce_scatter_all", g, OPERATION_REDUCE_SCATTER, xs,
+gw_future *gw_all_reduce_coalesced_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                              int count, gw_reduce_op op,
+                                              gw_collective_options options) {
+    return start_several(s, &(several){ "gw_all_reduce_coalesced", g, OPERATION_ALL_REDUCE, xs,
                                         count, (int)op, options });
+}
+
+gw_list *gw_broadcast_coalesced_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                     int root, gw_collective_options options) {
+    return run_several(s, &(several){ "gw_broadcast_coalesced", g, OPERATION_BROADCAST, xs, count,
+                                      root, options });
+}
+
+gw_future *gw_broadcast_coalesced_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                             int count, int root, gw_collective_options options) {
+    return start_several(s, &(several){ "gw_broadcast_coalesced", g, OPERATION_BROADCAST, xs, count,
+                                        root, options });
+}
+
+gw_list *gw_all_gather_coalesced_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                      gw_collective_options options) {
+    return run_several(
+        s, &(several){ "gw_all_gather_coalesced", g, OPERATION_ALL_GATHER, xs, count, 0, options });
+}
+
+gw_future *gw_all_gather_coalesced_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                              int count, gw_collective_options options) {
+    return start_several(
+        s, &(several){ "gw_all_gather_coalesced", g, OPERATION_ALL_GATHER, xs, count, 0, options });
+}
+
+gw_list *gw_gather_to_coalesced_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                     int root, gw_collective_options options) {
+    return run_several(
+        s, &(several){ "gw_gather_to_coalesced", g, OPERATION_GATHER, xs, count, root, options });
+}
+
+gw_future *gw_gather_to_coalesced_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                             int count, int root, gw_collective_options options) {
+    return start_several(
+        s, &(several){ "gw_gather_to_coalesced", g, OPERATION_GATHER, xs, count, root, options });
+}
+
+gw_list *gw_reduce_scatter_coalesced_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
+                                          gw_reduce_op op, gw_collective_options options) {
+    return run_several(s, &(several){ "gw_reduce_scatter_coalesced", g, OPERATION_REDUCE_SCATTER,
+                                      xs, count, (int)op, options });
+}
+
+gw_future *gw_reduce_scatter_coalesced_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
+                                                  int count, gw_reduce_op op,
+                                                  gw_collective_options options) {
+    return start_several(s, &(several){ "gw_reduce_scatter_coalesced", g, OPERATION_REDUCE_SCATTER,
+                                        xs, count, (int)op, options });
 }

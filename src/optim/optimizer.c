@@ -175,16 +175,17 @@ bool optimizer_check(gw_scope *s, const gw_optimizer *o, const char *function) {
 }
 
 // ---- Looking ------------------------------------------------------------------------------------
-int gw_optimizer_group_count(const gw_optimizer *o) {
+int gw_optimizer_parameter_group_count(const gw_optimizer *o) {
     return o ? o->group_count : 0;
 }
 
-double gw_optimizer_group_lr(const gw_optimizer *o, int group) {
-    return group >= 0 && group < gw_optimizer_group_count(o) ? o->groups[group].options.lr : NAN;
+double gw_optimizer_parameter_group_lr(const gw_optimizer *o, int group) {
+    return group >= 0 && group < gw_optimizer_parameter_group_count(o) ? o->groups[group].options.lr
+                                                                       : NAN;
 }
 
 double gw_optimizer_lr(const gw_optimizer *o) {
-    return gw_optimizer_group_lr(o, 0);
+    return gw_optimizer_parameter_group_lr(o, 0);
 }
 
 int64_t gw_optimizer_steps(const gw_optimizer *o) {
@@ -203,12 +204,12 @@ void gw_optimizer_set_lr(gw_scope *s, gw_optimizer *o, double lr) {
     for (int i = 0; i < o->group_count; i++) o->groups[i].options.lr = lr;
 }
 
-void gw_optimizer_set_group_lr(gw_scope *s, gw_optimizer *o, int group, double lr) {
-    if (!optimizer_check(s, o, "gw_optimizer_set_group_lr")) return;
-    if (!is_rate(s, "gw_optimizer_set_group_lr", lr)) return;
+void gw_optimizer_set_parameter_group_lr(gw_scope *s, gw_optimizer *o, int group, double lr) {
+    if (!optimizer_check(s, o, "gw_optimizer_set_parameter_group_lr")) return;
+    if (!is_rate(s, "gw_optimizer_set_parameter_group_lr", lr)) return;
     if (group >= 0 && group < o->group_count)
         o->groups[group].options.lr = lr;
     else
-        scope_fail(s, GW_INVALID, "gw_optimizer_set_group_lr: group %d of %d", group,
+        scope_fail(s, GW_INVALID, "gw_optimizer_set_parameter_group_lr: group %d of %d", group,
                    o->group_count);
 }

@@ -104,29 +104,29 @@ static void groups_have_options_of_their_own(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s), *b = leaf(s), *c = leaf(s);
     gw_optimizer *opt = gw_sgd(s, list_of(s, a), .lr = 0.5, .weight_decay = 0.25);
-    gw_optimizer_add_group(s, opt, list_of(s, b), .lr = 0.125);
-    gw_optimizer_add_group(s, opt, list_of(s, c), .weight_decay = 0);
-    assert_int_equal(gw_optimizer_group_count(opt), 3);
-    assert_float_equal(gw_optimizer_group_lr(opt, 1), 0.125, 0);
-    assert_float_equal(gw_optimizer_group_lr(opt, 2), 0.5, 0);
-    assert_true(isnan(gw_optimizer_group_lr(opt, 3)));
+    gw_optimizer_add_parameter_group(s, opt, list_of(s, b), .lr = 0.125);
+    gw_optimizer_add_parameter_group(s, opt, list_of(s, c), .weight_decay = 0);
+    assert_int_equal(gw_optimizer_parameter_group_count(opt), 3);
+    assert_float_equal(gw_optimizer_parameter_group_lr(opt, 1), 0.125, 0);
+    assert_float_equal(gw_optimizer_parameter_group_lr(opt, 2), 0.5, 0);
+    assert_true(isnan(gw_optimizer_parameter_group_lr(opt, 3)));
     gw_backward(s, gw_sum(s, gw_add(s, a, gw_add(s, b, c))));
     gw_optimizer_step(s, opt);
     assert_float_equal(first_of(a), 1 - 0.5 * 1.25, 0);
     assert_float_equal(first_of(b), 1 - 0.125 * 1.25, 0);
     assert_float_equal(first_of(c), 1 - 0.5, 0);
-    gw_optimizer_set_group_lr(s, opt, 1, 0);
-    assert_float_equal(gw_optimizer_group_lr(opt, 1), 0, 0);
+    gw_optimizer_set_parameter_group_lr(s, opt, 1, 0);
+    assert_float_equal(gw_optimizer_parameter_group_lr(opt, 1), 0, 0);
     gw_optimizer_set_lr(s, opt, 2);
-    assert_float_equal(gw_optimizer_group_lr(opt, 1), 2, 0);
-    gw_optimizer_set_group_lr(s, opt, 7, 1);
+    assert_float_equal(gw_optimizer_parameter_group_lr(opt, 1), 2, 0);
+    gw_optimizer_set_parameter_group_lr(s, opt, 7, 1);
     assert_int_equal(gw_scope_close(s).status, GW_INVALID);
 }
 
 static void assert_group_refused(gw_scope *s, gw_optimizer *opt, const char *words) {
     assert_non_null(strstr(gw_scope_error(s)->text, words));
     gw_scope_clear(s);
-    assert_int_equal(gw_optimizer_group_count(opt), 1);
+    assert_int_equal(gw_optimizer_parameter_group_count(opt), 1);
 }
 
 static void a_group_that_is_refused_changes_nothing(void **state) {
@@ -134,17 +134,17 @@ static void a_group_that_is_refused_changes_nothing(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s), *b = leaf(s);
     gw_optimizer *opt = gw_sgd(s, list_of(s, a), .lr = 0.5);
-    gw_optimizer_add_group(s, opt, list_of(s, b), .beta1 = 0.5);
-    assert_group_refused(s, opt, "gw_optimizer_add_group: gw_sgd has no beta1");
-    gw_optimizer_add_group(s, opt, list_of(s, b), .lr = NAN);
+    gw_optimizer_add_parameter_group(s, opt, list_of(s, b), .beta1 = 0.5);
+    assert_group_refused(s, opt, "gw_optimizer_add_parameter_group: gw_sgd has no beta1");
+    gw_optimizer_add_parameter_group(s, opt, list_of(s, b), .lr = NAN);
     assert_group_refused(s, opt, "gw_sgd: lr is nan");
-    gw_optimizer_add_group(s, opt, list_of(s, b), .momentum = -3);
+    gw_optimizer_add_parameter_group(s, opt, list_of(s, b), .momentum = -3);
     assert_group_refused(s, opt, "gw_sgd: momentum is -3");
     gw_list *both = list_of(s, b);
     gw_list_add(s, both, a);
-    gw_optimizer_add_group(s, opt, both);
+    gw_optimizer_add_parameter_group(s, opt, both);
     assert_group_refused(s, opt, "gw_sgd: parameter 2 is there twice");
-    gw_optimizer_add_group(s, opt, gw_list_open(s));
+    gw_optimizer_add_parameter_group(s, opt, gw_list_open(s));
     assert_group_refused(s, opt, "gw_sgd: no parameters");
     gw_backward(s, gw_sum(s, gw_add(s, a, b)));
     gw_optimizer_step(s, opt);
@@ -164,17 +164,17 @@ static void what_is_no_optimizer_is_said(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_optimizer_step(s, NULL);
     assert_missed(s, "gw_optimizer_step: no optimizer");
-    gw_optimizer_add_group(s, NULL, NULL);
-    assert_missed(s, "gw_optimizer_add_group: no optimizer");
+    gw_optimizer_add_parameter_group(s, NULL, NULL);
+    assert_missed(s, "gw_optimizer_add_parameter_group: no optimizer");
     gw_optimizer_set_lr(s, NULL, 1);
     assert_missed(s, "gw_optimizer_set_lr: no optimizer");
-    gw_optimizer_set_group_lr(s, NULL, 0, 1);
-    assert_missed(s, "gw_optimizer_set_group_lr: no optimizer");
+    gw_optimizer_set_parameter_group_lr(s, NULL, 0, 1);
+    assert_missed(s, "gw_optimizer_set_parameter_group_lr: no optimizer");
     gw_optimizer_state_dict(s, NULL);
     assert_missed(s, "gw_optimizer_state_dict: no optimizer");
     gw_optimizer_load_state_dict(s, NULL, gw_map_open(s));
     assert_missed(s, "gw_optimizer_load_state_dict: no optimizer");
-    assert_int_equal(gw_optimizer_steps(NULL) + gw_optimizer_group_count(NULL), 0);
+    assert_int_equal(gw_optimizer_steps(NULL) + gw_optimizer_parameter_group_count(NULL), 0);
     assert_true(isnan(gw_optimizer_lr(NULL)));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
@@ -188,8 +188,8 @@ static void what_could_not_be_made_is_said(void **state) {
     gw_scope_clear(s);
     gw_optimizer_step(s, opt);
     assert_missed(s, "gw_optimizer_step: an optimizer that could not be made");
-    gw_optimizer_add_group(s, opt, gw_list_open(s));
-    assert_missed(s, "gw_optimizer_add_group: an optimizer that could not be made");
+    gw_optimizer_add_parameter_group(s, opt, gw_list_open(s));
+    assert_missed(s, "gw_optimizer_add_parameter_group: an optimizer that could not be made");
     gw_optimizer_set_lr(s, opt, 1);
     assert_missed(s, "gw_optimizer_set_lr: an optimizer that could not be made");
     gw_optimizer_load_state_dict(s, opt, gw_map_open(s));

@@ -279,7 +279,7 @@ RULE(rprop, RPROP)
 
 // ---- Groups with options of their own -----------------------------------------------------------
 #define OVERRIDE(member)                                                                           \
-    { #member, offsetof(gw_group_options, member) }
+    { #member, offsetof(gw_parameter_group_options, member) }
 static const struct override {
     const char *name;
     size_t offset;
@@ -304,17 +304,18 @@ static const struct override {
     OVERRIDE(step_size_max),
     OVERRIDE(maximize),
 };
-_Static_assert(sizeof overrides / sizeof *overrides == sizeof(gw_group_options) / sizeof(double),
+_Static_assert(sizeof overrides / sizeof *overrides ==
+                   sizeof(gw_parameter_group_options) / sizeof(double),
                "every option of a group can be given");
 
-static bool override_options(gw_scope *s, const rule *r, const gw_group_options *given,
+static bool override_options(gw_scope *s, const rule *r, const gw_parameter_group_options *given,
                              optimizer_group *g) {
     for (size_t i = 0; i < sizeof overrides / sizeof *overrides; i++) {
         double value = *(const double *)(const void *)((const char *)given + overrides[i].offset);
         if (value == GW_AS_FIRST) continue;
         const option *o = rule_option(r, overrides[i].name);
         if (!o) {
-            scope_fail(s, GW_INVALID, "gw_optimizer_add_group: gw_%s has no %s", r->name,
+            scope_fail(s, GW_INVALID, "gw_optimizer_add_parameter_group: gw_%s has no %s", r->name,
                        overrides[i].name);
             return false;
         }
@@ -323,9 +324,9 @@ static bool override_options(gw_scope *s, const rule *r, const gw_group_options 
     return true;
 }
 
-void gw_optimizer_add_group_with(gw_scope *s, gw_optimizer *o, gw_list *params,
-                                 gw_group_options options) {
-    if (!optimizer_check(s, o, "gw_optimizer_add_group")) return;
+void gw_optimizer_add_parameter_group_with(gw_scope *s, gw_optimizer *o, gw_list *params,
+                                           gw_parameter_group_options options) {
+    if (!optimizer_check(s, o, "gw_optimizer_add_parameter_group")) return;
     optimizer_group g = o->groups[0];
     if (override_options(s, o->rule, &options, &g)) optimizer_add_group(s, o, params, &g);
 }

@@ -161,7 +161,7 @@ static void compare(recording *r, const gw_optimizer *opt, int step) {
 static void run_case(recording *r, int number) {
     gw_scope *s = gw_scope_open(NULL);
     gw_optimizer *opt = gw_sgd(s, one_parameter(s), .lr = 0.5, .momentum = 0.75);
-    gw_optimizer_add_group(s, opt, one_parameter(s), .lr = 0.125);
+    gw_optimizer_add_parameter_group(s, opt, one_parameter(s), .lr = 0.125);
     gw_scheduler *schedulers[SCHEDULES_MAX];
     int count = 0;
     while (recording_takes(r, "schedule")) {

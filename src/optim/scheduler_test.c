@@ -137,12 +137,12 @@ static void a_group_that_comes_later_has_its_own_rate(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_optimizer *opt = open_sgd(s);
     gw_scheduler *c = gw_cosine_annealing_lr(s, opt, .t_max = 2, .eta_min = 0.1);
-    gw_optimizer_add_group(s, opt, one_parameter(s), .lr = 0.9);
+    gw_optimizer_add_parameter_group(s, opt, one_parameter(s), .lr = 0.9);
     gw_scheduler_step(s, c);
     gw_scheduler_step(s, c);
-    assert_float_equal(gw_optimizer_group_lr(opt, 1), 0.1, 1e-12);
+    assert_float_equal(gw_optimizer_parameter_group_lr(opt, 1), 0.1, 1e-12);
     gw_scheduler_step(s, c);
-    assert_float_equal(gw_optimizer_group_lr(opt, 1), 0.5, 1e-12);
+    assert_float_equal(gw_optimizer_parameter_group_lr(opt, 1), 0.5, 1e-12);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

@@ -17,7 +17,7 @@ void gw_average_parameters(gw_scope *s, gw_group *g, gw_list *params) {
     gw_no_grad(t);
     gw_tensor **xs = gw_alloc(t, (size_t)(count + 1) * sizeof *xs);
     for (int i = 0; i < count && gw_ok(t); i++) xs[i] = gw_tensor_of(t, gw_list_get(t, params, i));
-    gw_list *means = gw_all_reduce_all(t, g, xs, count, GW_AVG);
+    gw_list *means = gw_all_reduce_coalesced(t, g, xs, count, GW_AVG);
     for (int i = 0; i < count && gw_ok(t); i++)
         gw_copy_(t, xs[i], gw_tensor_of(t, gw_list_get(t, means, i)));
     gw_scope_close_up(t);

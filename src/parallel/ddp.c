@@ -114,8 +114,8 @@ static bool check_options(gw_scope *s, const gw_module *model, const gw_ddp_opti
     else if (o->ignore_count < 0 || (o->ignore_count && !o->ignore))
         scope_fail(s, GW_INVALID, "gw_ddp_open: %d names to ignore%s", o->ignore_count,
                    o->ignore ? "" : " at NULL");
-    else if (o->newcomer && !o->group)
-        scope_fail(s, GW_INVALID, "gw_ddp_open: a newcomer of no group");
+    else if (o->joining && !o->group)
+        scope_fail(s, GW_INVALID, "gw_ddp_open: a joining member without a group");
     else if ((unsigned)o->buffers > GW_BUFFERS_AVERAGE)
         scope_fail(s, GW_INVALID, "gw_ddp_open: %d is nothing to do with buffers", (int)o->buffers);
     else
@@ -160,7 +160,7 @@ static bool take_group(gw_scope *s, gw_ddp *d) {
     o.options = ddp_describe(t, d, false);
     o.own = gw_value_of(replicas_describe(t, d));
     gw_group *of = d->options.group;
-    if (d->options.newcomer) of = open_alone(t, of);
+    if (d->options.joining) of = open_alone(t, of);
     gw_group *g = gw_ok(t) ? group_open_own(t, d->own, of, &o) : &group_poison;
     if (!gw_ok(t)) {
         gw_scope_close_up(t);

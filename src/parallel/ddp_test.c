@@ -426,8 +426,8 @@ static void open_differently(gw_scope *root, int rank, void *context) {
     expect_error(root, GW_INVALID, "gw_ddp_open: a check every -3 passes");
     gw_ddp_open(root, m, .bucket_bytes = -1);
     expect_error(root, GW_INVALID, "gw_ddp_open: buckets of -1 bytes");
-    gw_ddp_open(root, m, .newcomer = true);
-    expect_error(root, GW_INVALID, "gw_ddp_open: a newcomer of no group");
+    gw_ddp_open(root, m, .joining = true);
+    expect_error(root, GW_INVALID, "gw_ddp_open: a joining member without a group");
     gw_module *once = gw_nn_linear(root, IN, OUT);
     gw_ddp_open(root, once);
     gw_ddp_open(root, once);

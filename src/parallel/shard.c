@@ -269,9 +269,9 @@ static bool add_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g, co
                       const int *numbers, int count) {
     (void)o, (void)g, (void)refs, (void)numbers;
     if (count)
-        scope_fail(
-            s, GW_INVALID,
-            "gw_optimizer_add_group: a sharded optimizer has no parameters of other workers");
+        scope_fail(s, GW_INVALID,
+                   "gw_optimizer_add_parameter_group: a sharded optimizer has no parameters of "
+                   "other workers");
     return gw_ok(s);
 }
 

@@ -42,7 +42,7 @@ static void give_values(gw_scope *s, gw_optimizer *o, gw_group *g, int root, int
     gw_no_grad(t);
     gw_tensor **all = gw_alloc(t, (size_t)(end - from) * sizeof *all);
     for (int i = from; all && i < end; i++) all[i - from] = gw_detach(t, o->parameters[i].x);
-    gw_list *came = gw_broadcast_all(t, g, all, end - from, root);
+    gw_list *came = gw_broadcast_coalesced(t, g, all, end - from, root);
     for (int i = from; gw_ok(t) && i < end; i++) {
         const parameter *p = &o->parameters[i];
         const gw_tensor *x = gw_tensor_of(t, gw_list_get(t, came, i - from));

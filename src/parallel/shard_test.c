@@ -37,7 +37,7 @@ static void share_out_whole(gw_scope *root, int rank, void *context) {
     assert_true(shard_of(o)->loads[0] == 20 && shard_of(o)->loads[1] == 15 &&
                 shard_of(o)->loads[2] == 12);
     // A group that is added goes on with what they have: 9 to rank 2, 7 to rank 1, 3 to rank 0.
-    gw_optimizer_add_group(root, o, make(root, GW_F32, more, 3), .lr = 0.5);
+    gw_optimizer_add_parameter_group(root, o, make(root, GW_F32, more, 3), .lr = 0.5);
     gw_backward(root, gw_requires_grad(root, gw_ones(root, GW_F32)));  // of something else
     gw_optimizer_step(root, o);
     assert_true(gw_ok(root));
@@ -54,7 +54,7 @@ static void share_out_ranges(gw_scope *root, int rank, void *context) {
     (void)context;
     const int64_t sizes[] = { 4, 1, 5 }, wide[] = { 2 };
     gw_optimizer *o = gw_adam(root, make(root, GW_F32, sizes, 3), .lr = 0.1);
-    gw_optimizer_add_group(root, o, make(root, GW_F64, wide, 1), .lr = 0.5);
+    gw_optimizer_add_parameter_group(root, o, make(root, GW_F64, wide, 1), .lr = 0.5);
     gw_optimizer_shard(root, o, .flat = true);
     // 10 numbers of f32: 4, 4 and 2 of them; 2 of f64: one, one and none.
     const piece expected[] = { { 0, 0, 0, 4 }, { 1, 1, 0, 1 }, { 2, 1, 0, 3 },

@@ -6,7 +6,7 @@
 #include <string.h>
 
 static void wait_for_1(gw_scope *s, gw_group *g, const char *what) {
-    gw_letter letters[] = { { .peer = 1 } };
+    gw_message letters[] = { { .peer = 1 } };
     gw_agreement made = { 0 };
     if (strcmp(what, "recv") == 0) gw_recv(s, g, 1);
     if (strcmp(what, "recv_any") == 0) gw_recv_any(s, g, NULL);

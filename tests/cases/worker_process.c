@@ -24,7 +24,7 @@ GW_FUNCTION(stop, GW_POOL, "") {
 static int be_worker(const char *url, const char *name, const char *how) {
     if (strcmp(how, "exits") == 0) return 3;
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = name, .group = GW_GROUP_JOIN, .init_method = url);
+    gw_rpc_init(root, .name = name, .job = GW_JOB_JOIN, .init_method = url);
     gw_rpc_shutdown(root);
     return gw_exit_code(gw_scope_close(root));
 }
@@ -51,7 +51,7 @@ int main(int argc, char **argv) {
     snprintf(path, sizeof path, "/tmp/gradwire-case-%d", (int)getpid());
     snprintf(url, sizeof url, "file://%s", path);
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = "parent", .group = GW_GROUP_CREATE, .init_method = url);
+    gw_rpc_init(root, .name = "parent", .job = GW_JOB_CREATE, .init_method = url);
 
     gw_process *exits = start(root, url, "exits", "exits");
     say(root, "exits joins", gw_process_joined(exits));

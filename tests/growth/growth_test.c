@@ -75,11 +75,12 @@ static void open_parameter_groups(gw_scope *s, int count) {
         gw_list *one = gw_list_open(s);
         gw_list_add(s, one, gw_list_get(s, all, i));
         if (o)
-            gw_optimizer_add_group(s, o, one, .lr = 0.1);
+            gw_optimizer_add_parameter_group(s, o, one, .lr = 0.1);
         else
             o = gw_sgd(s, one, .lr = 0.1);
     }
-    for (int i = 0; i < gw_optimizer_group_count(o); i++) gw_optimizer_set_group_lr(s, o, i, 0.2);
+    for (int i = 0; i < gw_optimizer_parameter_group_count(o); i++)
+        gw_optimizer_set_parameter_group_lr(s, o, i, 0.2);
 }
 
 static void train_once(gw_scope *s, int count) {

@@ -29,7 +29,7 @@ GW_FUNCTION(encrypted_add, GW_POOL, "any, float") {
 // ---- Workers, one thread each -------------------------------------------------------------------
 typedef struct member {
     int rank;
-    gw_group_kind group;
+    gw_job_kind job;
     const char *url, *key;
     bool insecure;
     void (*main)(gw_scope *root, int rank);
@@ -42,8 +42,8 @@ static void *run_member(void *arg) {
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_options o =
         GW_OPTIONS(gw_rpc_options, .init_method = m->url, .key = m->key, .insecure = m->insecure,
-                   .group = m->group, .join_timeout_ms = m->rank ? 2000 : 4000);
-    if (m->group) {
+                   .job = m->job, .join_timeout_ms = m->rank ? 2000 : 4000);
+    if (m->job) {
         o.name = m->rank ? "joined%d" : "founder";
     } else {
         o.rank = m->rank;
@@ -157,9 +157,8 @@ static void a_group_with_a_key_lets_others_in(void **state) {
     (void)state;
     key_file k = new_key();
     const char *url = new_url();
-    member a = { .url = url, .key = k.path, .main = wait_for_both, .group = GW_GROUP_CREATE },
-           b = a;
-    b.group = GW_GROUP_JOIN;
+    member a = { .url = url, .key = k.path, .main = wait_for_both, .job = GW_JOB_CREATE }, b = a;
+    b.job = GW_JOB_JOIN;
     run_two(&a, &b);
     assert_string_equal(a.error.text, "");
     assert_string_equal(b.error.text, "");
@@ -245,9 +244,9 @@ static void a_group_with_certificates_lets_others_in(void **state) {
     (void)state;
     key_file first = new_certificate("founder=0"), second = new_certificate("joined%d");
     const char *url = new_url();
-    member a = { .url = url, .key = first.path, .main = wait_for_both, .group = GW_GROUP_CREATE },
+    member a = { .url = url, .key = first.path, .main = wait_for_both, .job = GW_JOB_CREATE },
            b = a;
-    b.group = GW_GROUP_JOIN;
+    b.job = GW_JOB_JOIN;
     b.key = second.path;
     run_two(&a, &b);
     assert_string_equal(a.error.text, "");
@@ -339,14 +338,11 @@ static void a_member_joins_amid_strangers_that_do_not_stop(void **state) {
     const char *url = new_url();
     stranger_count = mmap(NULL, sizeof *stranger_count, PROT_READ | PROT_WRITE,
                           MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    member a = { .url = url,
-                 .key = k.path,
-                 .main = found_amid_strangers,
-                 .group = GW_GROUP_CREATE },
+    member a = { .url = url, .key = k.path, .main = found_amid_strangers, .job = GW_JOB_CREATE },
            b = a;
     a.rank = 0;
     b.rank = 1;
-    b.group = GW_GROUP_JOIN;
+    b.job = GW_JOB_JOIN;
     log_hook = do_nothing_with;
     pid_t stranger = fork();
     if (stranger == 0) {

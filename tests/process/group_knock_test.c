@@ -42,7 +42,7 @@ static void be_worker(const job *j, int rank, int world_size, worker_main *main)
                     .init_method = j->url);
     else
         gw_rpc_init(root, .name = name, .init_method = j->url,
-                    .group = rank == 0 ? GW_GROUP_CREATE : GW_GROUP_JOIN);
+                    .job = rank == 0 ? GW_JOB_CREATE : GW_JOB_JOIN);
     if (gw_ok(root)) main(root, rank, j->reports);
     if (gw_ok(root)) j->reports->reconnects[rank] = gw_rpc_get_stats(root).reconnects;
     if (gw_ok(root)) gw_rpc_shutdown(root);
@@ -88,7 +88,7 @@ static void close_job(job *j) {
 
 static gw_group *found(gw_scope *root, int rank) {
     gw_worker self = gw_rpc_self(root);
-    if (rank > 0) return gw_group_knock(root, "team");
+    if (rank > 0) return gw_group_join(root, "team");
     gw_group *alone = gw_group_open(root, &self, 1, .name = "team");
     return gw_group_reform(root, alone, .min = FOUNDERS, .grow = true);
 }
@@ -118,7 +118,7 @@ static void meet_a_dying_newcomer(gw_scope *root, int rank, reports *r) {
     gw_group *g = found(root, rank);
     while (rank == 2 && gw_ok(root)) wait_a_moment(root);  // if it is let in
     atomic_store(&r->is_founded, true);
-    while (rank == 0 && gw_ok(root) && !gw_group_knocking(g)) wait_a_moment(root);
+    while (rank == 0 && gw_ok(root) && !gw_group_pending(g)) wait_a_moment(root);
     if (rank == 0) atomic_store(&r->is_heard, true);
     while (gw_ok(root) && !atomic_load(&r->goes_on)) wait_a_moment(root);
     re_form_with_who_knocks(root, g);

@@ -170,9 +170,8 @@ static void who_joins_a_group_says_it_as_its_members_do(void **state) {
     const char *const places[] = { url, free_url("127.0.0.1", port) };
     for (int i = 0; i < 4; i++) {
         gw_scope *founder = gw_scope_open(NULL);
-        gw_rpc_init(founder, .group = GW_GROUP_CREATE, .init_method = places[i / 2],
-                    .insecure = i % 2);
-        joiner j = { .options = GW_OPTIONS(gw_rpc_options, .group = GW_GROUP_JOIN,
+        gw_rpc_init(founder, .job = GW_JOB_CREATE, .init_method = places[i / 2], .insecure = i % 2);
+        joiner j = { .options = GW_OPTIONS(gw_rpc_options, .job = GW_JOB_JOIN,
                                            .init_method = places[i / 2], .insecure = !(i % 2)) };
         join_and_leave(&j);
         expect_insecure_differs(&j.error);
@@ -274,8 +273,8 @@ static void a_signal_interrupts_it_wherever_it_waits(void **state) {
     interrupt(GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2), url);
     interrupt(GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2), free_port);
     interrupt(GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 2), free_port);
-    interrupt(GW_OPTIONS(gw_rpc_options, .group = GW_GROUP_JOIN), free_port);
-    interrupt(GW_OPTIONS(gw_rpc_options, .group = GW_GROUP_JOIN), unfounded);
+    interrupt(GW_OPTIONS(gw_rpc_options, .job = GW_JOB_JOIN), free_port);
+    interrupt(GW_OPTIONS(gw_rpc_options, .job = GW_JOB_JOIN), unfounded);
     unlink(path);
     snprintf(path, sizeof path, "%s/unfounded", folder);
     unlink(path);

@@ -349,16 +349,16 @@ static void a_group_that_is_over_is_not_waited_for(void **state) {
     (void)state;
     path folder = make_folder(), url = file_url(folder);
     gw_scope *founder = gw_scope_open(NULL);
-    gw_rpc_init(founder, .group = GW_GROUP_CREATE, .init_method = url.text);
+    gw_rpc_init(founder, .job = GW_JOB_CREATE, .init_method = url.text);
     leave(founder);
     gw_scope *late = gw_scope_open(NULL);
-    gw_rpc_init(late, .group = GW_GROUP_JOIN, .init_method = url.text);
+    gw_rpc_init(late, .job = GW_JOB_JOIN, .init_method = url.text);
     gw_error error = gw_scope_close(late);
     testing_note("\"%s\"", error.text);
     assert_int_equal(error.status, GW_DISCONNECTED);
     assert_non_null(strstr(error.text, " is over: nobody is there"));
     gw_scope *again = gw_scope_open(NULL);
-    gw_rpc_init(again, .group = GW_GROUP_CREATE, .init_method = url.text);
+    gw_rpc_init(again, .job = GW_JOB_CREATE, .init_method = url.text);
     assert_non_null(strstr(gw_scope_close(again).text, " already, and is over: remove the file"));
     remove_folder(folder);
 }
@@ -383,7 +383,7 @@ static pid_t start_member(const char *url, const char *name, bool calls) {
     gw_scope *root = gw_scope_open(NULL);
     bool founds = !strcmp(name, "founder");
     gw_rpc_init(root, .name = name, .init_method = url,
-                .group = founds ? GW_GROUP_CREATE : GW_GROUP_JOIN);
+                .job = founds ? GW_JOB_CREATE : GW_JOB_JOIN);
     gw_watch *watch = gw_watch_open(root);
     const char *other = !strcmp(name, "one") ? "two" : "one";
     if (calls) meet(root, watch, other);
@@ -408,7 +408,7 @@ static void lose_founder(bool calls) {
     kill(founder, SIGKILL);
     end_of(founder);
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_init(root, .name = "late", .group = GW_GROUP_JOIN, .init_method = url);
+    gw_rpc_init(root, .name = "late", .job = GW_JOB_JOIN, .init_method = url);
     assert_string_equal(gw_scope_error(root)->text, "");
     assert_int_equal(gw_int_of(root, gw_rpc_sync(root, "two", "fault_echo", 7)), 7);
     leave(root);

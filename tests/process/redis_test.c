@@ -16,7 +16,7 @@ GW_FUNCTION(redis_double, GW_POOL, "float") {
 
 typedef struct member {
     int rank;
-    gw_group_kind group;
+    gw_job_kind job;
     const char *url;
     gw_error error;
     pthread_t thread;
@@ -32,8 +32,8 @@ static void call_the_other(gw_scope *root, int rank) {
 static void *run_member(void *arg) {
     member *m = arg;
     gw_scope *root = gw_scope_open(NULL);
-    gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .init_method = m->url, .group = m->group);
-    if (m->group) {
+    gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .init_method = m->url, .job = m->job);
+    if (m->job) {
         o.name = m->rank ? "joined%d" : "founder";
     } else {
         o.rank = m->rank;
@@ -72,8 +72,8 @@ static void a_job_meets_there(void **state) {
 static void a_group_meets_there(void **state) {
     (void)state;
     redis_server r = redis_server_start(NULL);
-    member a = { .url = r.url, .group = GW_GROUP_CREATE }, b = a;
-    b.group = GW_GROUP_JOIN;
+    member a = { .url = r.url, .job = GW_JOB_CREATE }, b = a;
+    b.job = GW_JOB_JOIN;
     run_two(&a, &b);
     assert_string_equal(a.error.text, "");
     assert_string_equal(b.error.text, "");

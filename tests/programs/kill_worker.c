@@ -253,14 +253,14 @@ static bool has_heard_of_all(const job *j) {
     return gw_scope_close(s).status == GW_OK;
 }
 
-static void join(job *j, gw_group_kind group) {
+static void join(job *j, gw_job_kind kind) {
     name self = name_of(j->rank);
     j->root = gw_scope_open(NULL);
     gw_watch *w = NULL;
-    gw_rpc_init(j->root, .name = self.text, .group = group, .rank = group ? -1 : j->rank,
-                .world_size = group ? -1 : j->world_size, .init_method = j->url,
+    gw_rpc_init(j->root, .name = self.text, .job = kind, .rank = kind ? -1 : j->rank,
+                .world_size = kind ? -1 : j->world_size, .init_method = j->url,
                 .join_timeout_ms = j->is_short ? 1500 : 300000, .threads = 2);
-    if (group) w = gw_watch_open(j->root);
+    if (kind) w = gw_watch_open(j->root);
     // All may never be there at once: one may be killed before another has heard of the third.
     bool is_over = false;
     while (gw_ok(j->root) && !is_over && gw_rpc_world_size(j->root) < j->world_size &&
@@ -275,7 +275,7 @@ static void join(job *j, gw_group_kind group) {
 
 // It was declared dead, and is another member now, of the same name.
 static void join_again(job *j) {
-    join(j, GW_GROUP_JOIN);
+    join(j, GW_JOB_JOIN);
     int other = j->rank ? 0 : 1;
     if (gw_int_of(j->root, gw_rpc_sync(j->root, name_of(other).text, "kill_work", 1)) != 2)
         gw_fail(j->root, GW_REMOTE, "a wrong number");
@@ -287,7 +287,7 @@ static void join_again(job *j) {
 
 static void run(job *j) {
     int before = count_descriptors();
-    join(j, !j->is_group ? GW_GROUP_NONE : j->rank ? GW_GROUP_JOIN : GW_GROUP_CREATE);
+    join(j, !j->is_group ? GW_JOB_NONE : j->rank ? GW_JOB_JOIN : GW_JOB_CREATE);
     if (gw_ok(j->root)) {
         fprintf(j->report, "ready\n");
         if (j->trains)

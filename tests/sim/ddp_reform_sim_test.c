@@ -82,7 +82,7 @@ static gw_group *open_trainers(gw_scope *s, int first, int count) {
 
 // Until the newcomer knocks.
 static void wait_for_knock(gw_scope *s, const gw_group *g) {
-    while (!gw_group_knocking(g) && gw_ok(s)) {
+    while (!gw_group_pending(g) && gw_ok(s)) {
         gw_scope *t = gw_scope_open(s);
         gw_scope_set_timeout(t, 5);
         gw_wait(t, gw_future_open(t));
@@ -98,10 +98,10 @@ static void die(sim *s, void *context) {
 static void train(gw_scope *s, int rank, void *context) {
     scene *c = context;
     bool is_new = rank == TRAINERS;
-    gw_group *g = is_new ? gw_group_knock(s, "trainers") : open_trainers(s, 0, TRAINERS);
+    gw_group *g = is_new ? gw_group_join(s, "trainers") : open_trainers(s, 0, TRAINERS);
     learner l = open_learner(s);
     if (is_new) fill(s, l.model, 9);
-    gw_ddp *ddp = gw_ddp_open(s, l.model, .group = g, .newcomer = is_new);
+    gw_ddp *ddp = gw_ddp_open(s, l.model, .group = g, .joining = is_new);
     if (is_new)
         gw_ddp_reform(s, ddp, l.opt, g);
     else
@@ -331,7 +331,7 @@ static void train_hooked(gw_scope *root, int rank, void *context) {
     for (int step = 0; step < 4 && !is_new; step++) step_hooked(root, &h, rank, step);
     gw_map *before = h.low ? gw_power_sgd_state_dict(root, h.low) : NULL;
     if (!is_new) wait_for_knock(root, g);
-    g = is_new ? gw_group_knock(root, "trainers") : gw_group_reform(root, g, .min = 3);
+    g = is_new ? gw_group_join(root, "trainers") : gw_group_reform(root, g, .min = 3);
     gw_ddp_reform(root, h.ddp, h.learner.opt, g);
     if (!gw_ok(root)) fail_msg("w%d: %s", rank, gw_scope_error(root)->text);
     expect_hook_state(root, &h, g, before, is_new);

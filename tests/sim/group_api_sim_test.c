@@ -156,8 +156,8 @@ static void refuse_keys(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID, "gw_all_gather: key");
     gw_all_to_all(s, g, x, .key = key);
     expect(s, GW_INVALID, "gw_all_to_all: key");
-    gw_all_reduce_all(s, g, xs, 1, GW_SUM, .key = key);
-    expect(s, GW_INVALID, "gw_all_reduce_all: key");
+    gw_all_reduce_coalesced(s, g, xs, 1, GW_SUM, .key = key);
+    expect(s, GW_INVALID, "gw_all_reduce_coalesced: key");
     gw_all_gather_value(s, g, rank, .key = key);
     expect(s, GW_INVALID, "gw_all_gather_value: key");
     gw_barrier(s, g, .key = key);
@@ -266,9 +266,9 @@ static void join_several(gw_scope *s, int rank, void *context) {
     gw_tensor *xs[] = { gw_from(s, ((float[]){ r, 1, r, 2, r, 3 }), 3, 2),
                         gw_full(s, GW_I64, rank, 3),
                         gw_from(s, ((float[]){ 10 * r, 20 * r, 30 * r }), 3) };
-    gw_list *all = gw_all_gather_all(s, g, xs, 3);
-    gw_list *sums = gw_reduce_scatter_all(s, g, xs, 3, GW_SUM);
-    gw_list *there = gw_gather_to_all(s, g, xs, 3, 1);
+    gw_list *all = gw_all_gather_coalesced(s, g, xs, 3);
+    gw_list *sums = gw_reduce_scatter_coalesced(s, g, xs, 3, GW_SUM);
+    gw_list *there = gw_gather_to_coalesced(s, g, xs, 3, 1);
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
     for (int i = 0; i < 3; i++) {
         expect_numbers(s, item(s, all, i), gw_to_text(s, gw_all_gather(s, g, xs[i])));
@@ -276,7 +276,7 @@ static void join_several(gw_scope *s, int rank, void *context) {
         if (rank == 1) expect_numbers(s, item(s, there, i), gw_to_text(s, item(s, all, i)));
         if (rank != 1) assert_int_equal(gw_numel(item(s, there, i)), 0);
     }
-    assert_int_equal(gw_list_count(gw_all_gather_all(s, g, NULL, 0)), 0);
+    assert_int_equal(gw_list_count(gw_all_gather_coalesced(s, g, NULL, 0)), 0);
     assert_true(gw_ok(s));
 }
 
@@ -290,16 +290,16 @@ static void differ_in_shapes(gw_scope *s, int rank, void *context) {
     gw_group *g = gw_group_world(s);
     gw_tensor *xs[] = { gw_ones(s, GW_F32, 2, 3), gw_ones(s, GW_F32, rank ? 4 : 3),
                         gw_ones(s, GW_F32, rank ? 3 : 4) };  // as many numbers in all
-    gw_all_reduce_all(s, g, xs, 3, GW_SUM);
+    gw_all_reduce_coalesced(s, g, xs, 3, GW_SUM);
     expect(s, GW_MISMATCH,
            rank ? "w1 does all_reduce sum f32 13, tensors 2x3, 4, 3 ("
                 : "w0 does all_reduce sum f32 13, tensors 2x3, 3, 4 (");
-    gw_reduce_scatter_all(s, g, ((gw_tensor *[]){ xs[0], gw_ones(s, GW_F32, 3) }), 2, GW_SUM);
-    expect(s, GW_INVALID, "gw_reduce_scatter_all: 3 rows for 2 members");
-    gw_all_gather_all(s, g, xs, 2, .into = xs[0]);
-    expect(s, GW_INVALID, "gw_all_gather_all: no .into for several tensors");
-    gw_all_gather_all(s, g, NULL, 2);
-    expect(s, GW_INVALID, "gw_all_gather_all: 2 tensors at NULL");
+    gw_reduce_scatter_coalesced(s, g, ((gw_tensor *[]){ xs[0], gw_ones(s, GW_F32, 3) }), 2, GW_SUM);
+    expect(s, GW_INVALID, "gw_reduce_scatter_coalesced: 3 rows for 2 members");
+    gw_all_gather_coalesced(s, g, xs, 2, .into = xs[0]);
+    expect(s, GW_INVALID, "gw_all_gather_coalesced: no .into for several tensors");
+    gw_all_gather_coalesced(s, g, NULL, 2);
+    expect(s, GW_INVALID, "gw_all_gather_coalesced: 2 tensors at NULL");
 }
 
 static void several_of_other_shapes_are_told(void **state) {
@@ -313,7 +313,7 @@ static void differentiate_several(gw_scope *s, int rank, void *context) {
     gw_group *g = gw_group_world(s);
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2, 2));
     gw_tensor *y = gw_requires_grad(s, gw_ones(s, GW_F32, 3));
-    gw_list *all = gw_all_gather_all(s, g, ((gw_tensor *[]){ x, y }), 2);
+    gw_list *all = gw_all_gather_coalesced(s, g, ((gw_tensor *[]){ x, y }), 2);
     gw_tensor *loss = gw_add(s, gw_sum(s, item(s, all, 0)), gw_sum(s, item(s, all, 1)));
     gw_backward(s, gw_mul(s, loss, rank + 1));
     expect_numbers(s, gw_grad(s, y), "tensor([3., 3., 3.])");
@@ -332,10 +332,10 @@ static void pass_on(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     int n = gw_group_size(g), next = (rank + 1) % n, before = (rank + n - 1) % n;
-    gw_letter ring[] = { { .peer = before, .tag = 2 },
-                         { .peer = next, .send = gw_full(s, GW_F32, rank, 2), .tag = 2 },
-                         { .peer = before },
-                         { .peer = next, .send = gw_full(s, GW_I64, rank, 1) } };
+    gw_message ring[] = { { .peer = before, .tag = 2 },
+                          { .peer = next, .send = gw_full(s, GW_F32, rank, 2), .tag = 2 },
+                          { .peer = before },
+                          { .peer = next, .send = gw_full(s, GW_I64, rank, 1) } };
     gw_list *came = gw_batch(s, g, ring, 4);
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
     assert_int_equal(gw_list_count(came), 4);
@@ -343,7 +343,7 @@ static void pass_on(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_item_int(s, item(s, came, 2)), before);
     assert_int_equal(gw_list_get(s, came, 1).kind, GW_NONE);
     assert_int_equal(gw_list_count(gw_batch(s, g, NULL, 0)), 0);
-    gw_letter wrong[] = { ring[1], { .peer = n } };
+    gw_message wrong[] = { ring[1], { .peer = n } };
     gw_batch(s, g, wrong, 2);
     expect(s, GW_INVALID, "gw_batch: rank 3 of group \"world\", which has 3");
     gw_barrier(s, g);

@@ -589,12 +589,12 @@ static void split_up(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_group_worker(s, pair, 0).rank, rank / 2 * 2);
     gw_tensor *xs[] = { gw_full(s, GW_F32, rank, 2, 2), gw_full(s, GW_I64, 1, 3),
                         gw_full(s, GW_F32, 1, 1) };
-    gw_list *sums = gw_all_reduce_all(s, all, xs, 3, GW_SUM);
+    gw_list *sums = gw_all_reduce_coalesced(s, all, xs, 3, GW_SUM);
     assert_int_equal(gw_list_count(sums), 3);
     gw_tensor *first = gw_tensor_of(s, gw_list_get(s, sums, 0));
     assert_int_equal(gw_dims(first), 2);
     assert_int_equal((int)gw_item(s, gw_sum(s, first)), 24);
-    gw_list *from_two = gw_broadcast_all(s, all, xs, 3, 2);
+    gw_list *from_two = gw_broadcast_coalesced(s, all, xs, 3, 2);
     assert_int_equal((int)gw_item(s, gw_max(s, gw_tensor_of(s, gw_list_get(s, from_two, 0)))), 2);
     assert_true(gw_ok(s));
 }

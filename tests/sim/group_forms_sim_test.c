@@ -55,11 +55,11 @@ static void reduce_scatter(given *x) { gw_reduce_scatter_with(x->s, x->g, x->x, 
 static void all_to_all(given *x) { gw_all_to_all_with(x->s, x->g, x->x, x->o); }
 static void barrier(given *x) { gw_barrier_with(x->s, x->g, x->o); }
 static void monitored_barrier(given *x) { gw_monitored_barrier_with(x->s, x->g, x->o); }
-static void all_reduce_all(given *x) { gw_all_reduce_all_with(x->s, x->g, &x->x, 1, GW_SUM, x->o); }
-static void broadcast_all(given *x) { gw_broadcast_all_with(x->s, x->g, &x->x, 1, 1, x->o); }
-static void all_gather_all(given *x) { gw_all_gather_all_with(x->s, x->g, &x->x, 1, x->o); }
-static void gather_to_all(given *x) { gw_gather_to_all_with(x->s, x->g, &x->x, 1, 0, x->o); }
-static void reduce_scatter_all(given *x) { gw_reduce_scatter_all_with(x->s, x->g, &x->x, 1, GW_SUM, x->o); }
+static void all_reduce_all(given *x) { gw_all_reduce_coalesced_with(x->s, x->g, &x->x, 1, GW_SUM, x->o); }
+static void broadcast_all(given *x) { gw_broadcast_coalesced_with(x->s, x->g, &x->x, 1, 1, x->o); }
+static void all_gather_all(given *x) { gw_all_gather_coalesced_with(x->s, x->g, &x->x, 1, x->o); }
+static void gather_to_all(given *x) { gw_gather_to_coalesced_with(x->s, x->g, &x->x, 1, 0, x->o); }
+static void reduce_scatter_all(given *x) { gw_reduce_scatter_coalesced_with(x->s, x->g, &x->x, 1, GW_SUM, x->o); }
 static void all_gather_value(given *x) { gw_all_gather_value_with(x->s, x->g, gw_value_of(3), x->o); }
 static void gather_value_to(given *x) { gw_gather_value_to_with(x->s, x->g, gw_value_of(3), 0, x->o); }
 static void broadcast_value(given *x) { gw_broadcast_value_with(x->s, x->g, gw_value_of(3), 1, x->o); }
@@ -82,11 +82,11 @@ static const form forms[] = {
     { "gw_all_to_all: ", SIZES | INTO, 2, all_to_all },
     { "gw_barrier: ", 0, 0, barrier },
     { "gw_monitored_barrier: ", 0, 0, monitored_barrier },
-    { "gw_all_reduce_all: ", FACTOR, 0, all_reduce_all },
-    { "gw_broadcast_all: ", 0, 0, broadcast_all },
-    { "gw_all_gather_all: ", 0, 0, all_gather_all },
-    { "gw_gather_to_all: ", 0, 0, gather_to_all },
-    { "gw_reduce_scatter_all: ", FACTOR, 0, reduce_scatter_all },
+    { "gw_all_reduce_coalesced: ", FACTOR, 0, all_reduce_all },
+    { "gw_broadcast_coalesced: ", 0, 0, broadcast_all },
+    { "gw_all_gather_coalesced: ", 0, 0, all_gather_all },
+    { "gw_gather_to_coalesced: ", 0, 0, gather_to_all },
+    { "gw_reduce_scatter_coalesced: ", FACTOR, 0, reduce_scatter_all },
     { "gw_all_gather_value: ", 0, 0, all_gather_value },
     { "gw_gather_value_to: ", 0, 0, gather_value_to },
     { "gw_broadcast_value: ", 0, 0, broadcast_value },
@@ -134,7 +134,7 @@ static void name_each_option(gw_scope *s, int rank, void *context) {
         forms[i].call(&x);
         expect(s, GW_INVALID, "a timeout of -2 ms");
     }
-    gw_letter one = { .peer = 1 - rank, .send = x.x };
+    gw_message one = { .peer = 1 - rank, .send = x.x };
     gw_batch(s, x.g, &one, 1, .tag = 3);
     expect(s, GW_INVALID, "gw_batch: .tag is of gw_send and gw_recv; here each letter has its own");
 }
@@ -157,8 +157,8 @@ static void multiply(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID, "a .factor of -1.5 for numbers of u8");
     gw_reduce_scatter(s, g, whole, GW_SUM, .factor = 1e300);
     expect(s, GW_INVALID, "gw_reduce_scatter: a .factor of 1.0000000000000001e+300 for numbers");
-    gw_all_reduce_all(s, g, &whole, 1, GW_SUM, .factor = 0.5);
-    expect(s, GW_INVALID, "gw_all_reduce_all: a .factor of 0.5 for numbers of i64");
+    gw_all_reduce_coalesced(s, g, &whole, 1, GW_SUM, .factor = 0.5);
+    expect(s, GW_INVALID, "gw_all_reduce_coalesced: a .factor of 0.5 for numbers of i64");
     gw_all_reduce(s, g, x, GW_SUM, .factor = -(double)NAN);
     expect(s, GW_INVALID, "gw_all_reduce: .factor is not a number");
     gw_reduce(s, g, x, GW_AVG, 0, .factor = -(double)INFINITY);
@@ -192,7 +192,7 @@ static void differ_in_sizes(gw_scope *s, int rank, void *context) {
     for (int i = 0; i < COUNT; i++) xs[i] = gw_ones(s, GW_F32, 10, 10);
     xs[COUNT - 1] = gw_ones(s, GW_F32, rank == 1 ? 3 : 4);
     xs[COUNT - 2] = gw_ones(s, GW_F32, rank == 1 ? 4 : 3);
-    gw_all_reduce_all(s, g, xs, COUNT, GW_SUM);
+    gw_all_reduce_coalesced(s, g, xs, COUNT, GW_SUM);
     text = gw_scope_error(s)->text;
     if (!strstr(text, "w1 does all_reduce sum f32 7807, tensors 10x10, 10x10, ") ||
         !strstr(text, ", ..., 3: 80 tensors"))
@@ -409,23 +409,24 @@ static void start_several(gw_scope *s, int rank, void *context) {
     int n = gw_group_size(g);
     gw_tensor *xs[] = { gw_full(s, GW_F32, rank + 1, 2 * n, 3), gw_full(s, GW_I64, rank, n),
                         gw_full(s, GW_F32, 10 * rank, n), gw_full(s, GW_F64, 0.5, n, 1) };
-    gw_future *fs[] = { gw_all_reduce_all_async(s, g, xs, 4, GW_SUM),
-                        gw_broadcast_all_async(s, g, xs, 4, n - 1),
-                        gw_all_gather_all_async(s, g, xs, 4),
-                        gw_gather_to_all_async(s, g, xs, 4, 0),
-                        gw_reduce_scatter_all_async(s, g, xs, 4, GW_MAX),
-                        gw_all_reduce_all_async(s, g, NULL, 0, GW_SUM) };
-    gw_list *waited[] = { gw_all_reduce_all(s, g, xs, 4, GW_SUM),
-                          gw_broadcast_all(s, g, xs, 4, n - 1),
-                          gw_all_gather_all(s, g, xs, 4),
-                          gw_gather_to_all(s, g, xs, 4, 0),
-                          gw_reduce_scatter_all(s, g, xs, 4, GW_MAX),
+    gw_future *fs[] = { gw_all_reduce_coalesced_async(s, g, xs, 4, GW_SUM),
+                        gw_broadcast_coalesced_async(s, g, xs, 4, n - 1),
+                        gw_all_gather_coalesced_async(s, g, xs, 4),
+                        gw_gather_to_coalesced_async(s, g, xs, 4, 0),
+                        gw_reduce_scatter_coalesced_async(s, g, xs, 4, GW_MAX),
+                        gw_all_reduce_coalesced_async(s, g, NULL, 0, GW_SUM) };
+    gw_list *waited[] = { gw_all_reduce_coalesced(s, g, xs, 4, GW_SUM),
+                          gw_broadcast_coalesced(s, g, xs, 4, n - 1),
+                          gw_all_gather_coalesced(s, g, xs, 4),
+                          gw_gather_to_coalesced(s, g, xs, 4, 0),
+                          gw_reduce_scatter_coalesced(s, g, xs, 4, GW_MAX),
                           gw_list_open(s) };
     for (int i = 0; i < 6; i++) expect_same(s, gw_wait(s, fs[i]), gw_value_of(waited[i]));
     gw_tensor *leaf = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
-    gw_all_reduce_all_async(s, g, ((gw_tensor *[]){ xs[1], leaf }), 2, GW_SUM);
-    expect(s, GW_INVALID, "gw_all_reduce_all_async: a tensor that needs a gradient: detach it");
-    gw_future *f = gw_all_reduce_all_async(s, g, xs, 4, rank == 1 ? GW_MIN : GW_SUM);
+    gw_all_reduce_coalesced_async(s, g, ((gw_tensor *[]){ xs[1], leaf }), 2, GW_SUM);
+    expect(s, GW_INVALID,
+           "gw_all_reduce_coalesced_async: a tensor that needs a gradient: detach it");
+    gw_future *f = gw_all_reduce_coalesced_async(s, g, xs, 4, rank == 1 ? GW_MIN : GW_SUM);
     gw_wait(s, f);
     if (n > 1) expect(s, GW_MISMATCH, "all_reduce min");
     gw_barrier(s, g);
@@ -531,16 +532,16 @@ GW_FUNCTION(group_forms_start, GW_INLINE, "int") {
     gw_tensor *x = gw_ones(s, GW_F32, 2);
     gw_group *g = the_group;
     switch (which) {
-    case 0: return gw_value_of(gw_all_reduce_all_async(s, g, &x, 1, GW_SUM));
+    case 0: return gw_value_of(gw_all_reduce_coalesced_async(s, g, &x, 1, GW_SUM));
     case 1: return gw_value_of(gw_all_gather_value_async(s, g, 3));
     case 2: return gw_value_of(gw_monitored_barrier_async(s, g));
     case 3: return gw_value_of(gw_irecv_any(s, g));
     case 4: gw_monitored_barrier(s, g); break;
-    case 5: gw_all_reduce_all(s, g, &x, 1, GW_SUM); break;
+    case 5: gw_all_reduce_coalesced(s, g, &x, 1, GW_SUM); break;
     case 6: gw_group_split(s, g, 0, 0); break;
     case 7: gw_group_agree(s, g, 1); break;
     case 8: gw_group_reform(s, g); break;
-    default: gw_group_knock(s, "nobody's"); break;
+    default: gw_group_join(s, "nobody's"); break;
     }
     return gw_none();
 }

@@ -93,7 +93,7 @@ static void agree(gw_scope *s, gw_group *g) {
 
 static void let_in(gw_scope *s, gw_group *g) {
     if (gw_group_rank(g) == 1) {
-        gw_barrier(s, gw_group_knock(s, "own", .timeout_ms = TIMEOUT_MS));
+        gw_barrier(s, gw_group_join(s, "own", .timeout_ms = TIMEOUT_MS));
         return;
     }
     gw_worker self = gw_group_worker(s, g, 0);

@@ -26,11 +26,11 @@ static gw_tensor *only(gw_scope *s, const gw_list *list) {
 }
 
 static gw_tensor *sum_all(gw_scope *s, gw_group *g, gw_tensor *x) {
-    return only(s, gw_all_reduce_all(s, g, &x, 1, GW_SUM));
+    return only(s, gw_all_reduce_coalesced(s, g, &x, 1, GW_SUM));
 }
 
 static gw_tensor *broadcast_all(gw_scope *s, gw_group *g, gw_tensor *x) {
-    return only(s, gw_broadcast_all(s, g, &x, 1, 1));
+    return only(s, gw_broadcast_coalesced(s, g, &x, 1, 1));
 }
 
 static const struct {

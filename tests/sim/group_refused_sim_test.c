@@ -41,11 +41,11 @@ COLLECTIVE(reduce_scatter, a->x, a->op, a->o)
 COLLECTIVE(all_to_all, a->x, a->o)
 COLLECTIVE(barrier, a->o)
 COLLECTIVE(monitored_barrier, a->o)
-COLLECTIVE(all_reduce_all, a->xs, a->count, a->op, a->o)
-COLLECTIVE(broadcast_all, a->xs, a->count, a->root, a->o)
-COLLECTIVE(all_gather_all, a->xs, a->count, a->o)
-COLLECTIVE(gather_to_all, a->xs, a->count, a->root, a->o)
-COLLECTIVE(reduce_scatter_all, a->xs, a->count, a->op, a->o)
+COLLECTIVE(all_reduce_coalesced, a->xs, a->count, a->op, a->o)
+COLLECTIVE(broadcast_coalesced, a->xs, a->count, a->root, a->o)
+COLLECTIVE(all_gather_coalesced, a->xs, a->count, a->o)
+COLLECTIVE(gather_to_coalesced, a->xs, a->count, a->root, a->o)
+COLLECTIVE(reduce_scatter_coalesced, a->xs, a->count, a->op, a->o)
 COLLECTIVE(all_gather_value, gw_value_of(3), a->o)
 COLLECTIVE(gather_value_to, gw_value_of(3), a->root, a->o)
 COLLECTIVE(broadcast_value, gw_value_of(3), a->root, a->o)
@@ -79,11 +79,11 @@ static const collective collectives[] = {
     ROW(all_to_all, ONE),
     ROW(barrier, 0),
     ROW(monitored_barrier, 0),
-    ROW(all_reduce_all, MANY | OP),
-    ROW(broadcast_all, MANY | ROOT),
-    ROW(all_gather_all, MANY),
-    ROW(gather_to_all, MANY | ROOT),
-    ROW(reduce_scatter_all, MANY | OP),
+    ROW(all_reduce_coalesced, MANY | OP),
+    ROW(broadcast_coalesced, MANY | ROOT),
+    ROW(all_gather_coalesced, MANY),
+    ROW(gather_to_coalesced, MANY | ROOT),
+    ROW(reduce_scatter_coalesced, MANY | OP),
     ROW(all_gather_value, 0),
     ROW(gather_value_to, ROOT),
     ROW(broadcast_value, ROOT),

@@ -23,7 +23,7 @@ struct worker {
     env *env;
     int node;
     const char *name;
-    gw_group_kind group;
+    gw_job_kind job;
     int world_size;  // of a job that is no group; its rank is the node
     int64_t start_ms;
     const char *url;  // NULL: rank 0's address
@@ -54,7 +54,7 @@ static void run_worker(void *arg) {
     gw_scope *root = gw_scope_open(NULL);
     sleep_on(w->env, w->start_ms);
     runtime_open_on(root, w->env, true,
-                    GW_OPTIONS(gw_rpc_options, .name = w->name, .group = w->group,
+                    GW_OPTIONS(gw_rpc_options, .name = w->name, .job = w->job,
                                .rank = w->world_size ? w->node : -1,
                                .world_size = w->world_size ? w->world_size : -1,
                                .init_method = w->url ? w->url : "tcp://127.0.0.1:29500"));
@@ -146,7 +146,7 @@ static void join_with_seed(uint64_t seed, void *context) {
     sim *s = open_sim(seed);
     for (int i = 0; i < NODES - 1; i++) {
         ws[i] = (worker){ .name = names[i],
-                          .group = i ? GW_GROUP_JOIN : GW_GROUP_CREATE,
+                          .job = i ? GW_JOB_JOIN : GW_JOB_CREATE,
                           .start_ms = (int64_t)(hash_u64(seed * 8 + (uint64_t)i) % 3000),
                           .play = know_all };
         add(s, i, &ws[i]);
@@ -168,11 +168,9 @@ static void stay_a_while(worker *w, gw_scope *root) {
 
 static void a_name_that_a_member_has_is_refused(void **state) {
     (void)state;
-    worker ws[] = {
-        { .name = "boss", .group = GW_GROUP_CREATE, .play = stay_a_while },
-        { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
-        { .name = "w", .group = GW_GROUP_JOIN, .start_ms = 1000, .play = just_shut_down }
-    };
+    worker ws[] = { { .name = "boss", .job = GW_JOB_CREATE, .play = stay_a_while },
+                    { .name = "w", .job = GW_JOB_JOIN, .play = just_shut_down },
+                    { .name = "w", .job = GW_JOB_JOIN, .start_ms = 1000, .play = just_shut_down } };
     sim *s = open_sim(1);
     for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
     run(s, 400);
@@ -186,7 +184,7 @@ static void a_name_that_a_member_has_is_refused(void **state) {
 static void look_around(worker *w, gw_scope *root) {
     char name[16];
     pause_ms(root, 40000);  // over the slowest network joining takes some seconds
-    snprintf(name, sizeof name, w->group == GW_GROUP_CREATE ? "boss%d" : "trainer%d",
+    snprintf(name, sizeof name, w->job == GW_JOB_CREATE ? "boss%d" : "trainer%d",
              gw_rpc_self(root).rank);
     assert_string_equal(gw_rpc_self(root).name, name);
     int count;
@@ -209,10 +207,10 @@ static void look_in(worker *w, gw_scope *root) {
 static void join_by_pattern(uint64_t seed, void *context) {
     (void)context;
     worker ws[] = {
-        { .name = "boss%d", .group = GW_GROUP_CREATE, .play = look_around },
-        { .name = "trainer%d", .group = GW_GROUP_JOIN, .play = look_in },
-        { .name = "trainer%d", .group = GW_GROUP_JOIN, .start_ms = 20000, .play = look_around },
-        { .name = "trainer%d", .group = GW_GROUP_JOIN, .start_ms = 20000, .play = look_around },
+        { .name = "boss%d", .job = GW_JOB_CREATE, .play = look_around },
+        { .name = "trainer%d", .job = GW_JOB_JOIN, .play = look_in },
+        { .name = "trainer%d", .job = GW_JOB_JOIN, .start_ms = 20000, .play = look_around },
+        { .name = "trainer%d", .job = GW_JOB_JOIN, .start_ms = 20000, .play = look_around },
     };
     sim *s = open_sim(seed);
     for (int i = 0; i < 4; i++) add(s, i, &ws[i]);
@@ -228,9 +226,9 @@ static void a_pattern_names_who_joins_by_its_rank(void **state) {
 static void a_name_that_a_pattern_would_make_twice_is_refused(void **state) {
     (void)state;
     worker ws[] = {
-        { .name = "boss", .group = GW_GROUP_CREATE, .play = stay_a_while },
-        { .name = "w2", .group = GW_GROUP_JOIN, .play = just_shut_down },
-        { .name = "w%d", .group = GW_GROUP_JOIN, .start_ms = 1000, .play = just_shut_down }
+        { .name = "boss", .job = GW_JOB_CREATE, .play = stay_a_while },
+        { .name = "w2", .job = GW_JOB_JOIN, .play = just_shut_down },
+        { .name = "w%d", .job = GW_JOB_JOIN, .start_ms = 1000, .play = just_shut_down }
     };
     sim *s = open_sim(1);
     for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
@@ -242,11 +240,9 @@ static void a_name_that_a_pattern_would_make_twice_is_refused(void **state) {
 
 static void a_job_of_known_size_is_closed(void **state) {
     (void)state;
-    worker ws[] = {
-        { .name = "a", .world_size = 2, .play = just_shut_down },
-        { .name = "b", .world_size = 2, .start_ms = 3000, .play = just_shut_down },
-        { .name = "c", .group = GW_GROUP_JOIN, .start_ms = 1000, .play = just_shut_down }
-    };
+    worker ws[] = { { .name = "a", .world_size = 2, .play = just_shut_down },
+                    { .name = "b", .world_size = 2, .start_ms = 3000, .play = just_shut_down },
+                    { .name = "c", .job = GW_JOB_JOIN, .start_ms = 1000, .play = just_shut_down } };
     sim *s = open_sim(2);
     for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
     run(s, 100);
@@ -301,7 +297,7 @@ static void walk_with_seed(uint64_t seed, void *context) {
     sim *s = open_sim(seed);
     for (int i = 0; i < 4; i++) {
         ws[i] = (worker){ .name = names[i],
-                          .group = i ? GW_GROUP_JOIN : GW_GROUP_CREATE,
+                          .job = i ? GW_JOB_JOIN : GW_JOB_CREATE,
                           .start_ms = i == 3 ? 4000 : i * 800,
                           .play = i == 2 ? walk_through_newcomer : stay_a_while };
         ws[i].seen[0] = (int)(seed % 2);
@@ -359,11 +355,11 @@ static void start_again(sim *s, void *arg) {
 static void come_again_with_seed(uint64_t seed, void *context) {
     (void)context;
     worker ws[] = {
-        { .name = "boss", .group = GW_GROUP_CREATE, .play = see_it_come_again },
-        { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
-        { .name = "phoenix", .group = GW_GROUP_JOIN, .start_ms = 1000, .play = just_shut_down }
+        { .name = "boss", .job = GW_JOB_CREATE, .play = see_it_come_again },
+        { .name = "w", .job = GW_JOB_JOIN, .play = just_shut_down },
+        { .name = "phoenix", .job = GW_JOB_JOIN, .start_ms = 1000, .play = just_shut_down }
     };
-    worker again = { .name = "phoenix", .group = GW_GROUP_JOIN, .play = just_shut_down };
+    worker again = { .name = "phoenix", .job = GW_JOB_JOIN, .play = just_shut_down };
     sim *s = open_sim(seed);
     for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
     sim_at(s, 5 * SIM_SECOND, crash_node, (void *)(intptr_t)2);
@@ -404,10 +400,10 @@ static void wait_a_while(worker *w, gw_scope *root) {
 static void die_joining_with_seed(uint64_t seed, void *context) {
     (void)context;
     worker ws[] = {
-        { .name = "boss", .group = GW_GROUP_CREATE, .play = wait_a_while },
-        { .name = "w", .group = GW_GROUP_JOIN, .play = wait_a_while },
-        { .name = "half", .group = GW_GROUP_JOIN, .start_ms = 0, .play = just_shut_down },
-        { .name = "late", .group = GW_GROUP_JOIN, .start_ms = 3000, .play = wait_a_while }
+        { .name = "boss", .job = GW_JOB_CREATE, .play = wait_a_while },
+        { .name = "w", .job = GW_JOB_JOIN, .play = wait_a_while },
+        { .name = "half", .job = GW_JOB_JOIN, .start_ms = 0, .play = just_shut_down },
+        { .name = "late", .job = GW_JOB_JOIN, .start_ms = 3000, .play = wait_a_while }
     };
     sim *s = open_sim(seed);
     for (int i = 0; i < 4; i++) add(s, i, &ws[i]);
@@ -470,9 +466,9 @@ static void expect_clear(const worker *w) {
 static void lose_founder_with_seed(uint64_t seed, void *context) {
     (void)context;
     worker ws[] = {
-        { .name = "boss", .group = GW_GROUP_CREATE, .play = just_shut_down },
-        { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
-        { .name = "x", .group = GW_GROUP_JOIN, .start_ms = 1, .play = just_shut_down },
+        { .name = "boss", .job = GW_JOB_CREATE, .play = just_shut_down },
+        { .name = "w", .job = GW_JOB_JOIN, .play = just_shut_down },
+        { .name = "x", .job = GW_JOB_JOIN, .start_ms = 1, .play = just_shut_down },
     };
     sim *s = open_sim(seed);
     for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
@@ -524,8 +520,8 @@ static void who_waits_for_others_to_come_says_so_again_and_again(void **state) {
     snprintf(url, sizeof url, "file://%s", path);
 #define REFUSED "no store at 127.0.0.1:29500: 127.0.0.1:29500: Connection refused"
     worker group[] = {
-        { .name = "boss", .group = GW_GROUP_CREATE, .start_ms = 27000, .play = stay_and_shut_down },
-        { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
+        { .name = "boss", .job = GW_JOB_CREATE, .start_ms = 27000, .play = stay_and_shut_down },
+        { .name = "w", .job = GW_JOB_JOIN, .play = just_shut_down },
     };
     expect_waits(group, NULL,
                  "w waits for the founder of a group: " REFUSED "\n"
@@ -554,8 +550,8 @@ static void lose_founder_of_file_with_seed(uint64_t seed, void *context) {
     assert_true(fd >= 0);
     close(fd);
     snprintf(url, sizeof url, "file://%s", path);
-    worker ws[] = { { .name = "boss", .group = GW_GROUP_CREATE, .play = stay_and_shut_down },
-                    { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down } };
+    worker ws[] = { { .name = "boss", .job = GW_JOB_CREATE, .play = stay_and_shut_down },
+                    { .name = "w", .job = GW_JOB_JOIN, .play = just_shut_down } };
     sim *s = sim_open(seed, (sim_options){ .delay_max_us = 20000 });
     assert_non_null(s);
     for (int i = 0; i < 2; i++) {
@@ -582,13 +578,13 @@ static void a_worker_that_joins_through_a_coordinator_that_dies_says_so(void **s
 
 static void join_the_end_with_seed(uint64_t seed, void *context) {
     (void)context;
-    worker ws[NODES] = { { .name = "boss", .group = GW_GROUP_CREATE, .play = just_shut_down } };
+    worker ws[NODES] = { { .name = "boss", .job = GW_JOB_CREATE, .play = just_shut_down } };
     static const char *const names[] = { "boss", "v", "w", "x", "y", "z" };
     sim *s = open_sim(seed);
     for (int i = 0; i < NODES; i++) {
         if (i)
             ws[i] = (worker){ .name = names[i],
-                              .group = GW_GROUP_JOIN,
+                              .job = GW_JOB_JOIN,
                               .start_ms = (int64_t)(hash_u64(seed * 8 + (uint64_t)i) % 100),
                               .play = just_shut_down };
         add(s, i, &ws[i]);
@@ -628,10 +624,10 @@ static void a_group_in_a_file_outlives_its_founder(void **state) {
     close(fd);
     snprintf(url, sizeof url, "file://%s", path);
     worker ws[] = {
-        { .name = "boss", .group = GW_GROUP_CREATE, .play = leave_after_a_while },
-        { .name = "heir", .group = GW_GROUP_JOIN, .play = stay_a_while },
-        { .name = "late", .group = GW_GROUP_JOIN, .start_ms = 5000, .play = be_let_in_by_another },
-        { .name = "second", .group = GW_GROUP_CREATE, .start_ms = 100 }
+        { .name = "boss", .job = GW_JOB_CREATE, .play = leave_after_a_while },
+        { .name = "heir", .job = GW_JOB_JOIN, .play = stay_a_while },
+        { .name = "late", .job = GW_JOB_JOIN, .start_ms = 5000, .play = be_let_in_by_another },
+        { .name = "second", .job = GW_JOB_CREATE, .start_ms = 100 }
     };
     sim *s = open_sim(4);
     for (int i = 0; i < 4; i++) {
@@ -655,10 +651,10 @@ static void be_let_in_by_heir(worker *w, gw_scope *root) {
 static void move_door_with_seed(uint64_t seed, void *context) {
     (void)context;
     worker ws[] = {
-        { .name = "boss", .group = GW_GROUP_CREATE, .play = stay_a_while },
-        { .name = "heir", .group = GW_GROUP_JOIN, .play = stay_a_while },
-        { .name = "third", .group = GW_GROUP_JOIN, .play = stay_a_while },
-        { .name = "late", .group = GW_GROUP_JOIN, .start_ms = 14000, .play = be_let_in_by_heir },
+        { .name = "boss", .job = GW_JOB_CREATE, .play = stay_a_while },
+        { .name = "heir", .job = GW_JOB_JOIN, .play = stay_a_while },
+        { .name = "third", .job = GW_JOB_JOIN, .play = stay_a_while },
+        { .name = "late", .job = GW_JOB_JOIN, .start_ms = 14000, .play = be_let_in_by_heir },
     };
     sim *s = open_sim(seed);
     for (int i = 0; i < 4; i++) {
@@ -707,10 +703,10 @@ static void call_each_other(worker *w, gw_scope *root) {
 static void lose_founder_of_all_with_seed(uint64_t seed, void *context) {
     (void)context;
     worker ws[] = {
-        { .name = "boss", .group = GW_GROUP_CREATE, .play = stay_a_while },
-        { .name = "heir", .group = GW_GROUP_JOIN, .play = call_each_other },
-        { .name = "third", .group = GW_GROUP_JOIN, .play = call_each_other },
-        { .name = "late", .group = GW_GROUP_JOIN, .start_ms = 5000, .play = be_let_in_by_heir },
+        { .name = "boss", .job = GW_JOB_CREATE, .play = stay_a_while },
+        { .name = "heir", .job = GW_JOB_JOIN, .play = call_each_other },
+        { .name = "third", .job = GW_JOB_JOIN, .play = call_each_other },
+        { .name = "late", .job = GW_JOB_JOIN, .start_ms = 5000, .play = be_let_in_by_heir },
     };
     founding f = { .ws = ws, .patience = (int)(hash_u64(seed) % 40) };
     sim *s = open_sim(seed);
@@ -735,10 +731,10 @@ static void leave_and_be_found(worker *w, gw_scope *root) {
 static void a_group_at_addresses_is_founded_once(void **state) {
     (void)state;
     const char *url = "tcp://127.0.0.1:29500,127.0.0.1:29501";
-    worker ws[] = { { .name = "boss", .group = GW_GROUP_CREATE, .play = leave_after_a_while },
-                    { .name = "heir", .group = GW_GROUP_JOIN, .play = leave_and_be_found },
-                    { .name = "second", .group = GW_GROUP_CREATE, .start_ms = 2000 },
-                    { .name = "third", .group = GW_GROUP_CREATE, .start_ms = 7000 } };
+    worker ws[] = { { .name = "boss", .job = GW_JOB_CREATE, .play = leave_after_a_while },
+                    { .name = "heir", .job = GW_JOB_JOIN, .play = leave_and_be_found },
+                    { .name = "second", .job = GW_JOB_CREATE, .start_ms = 2000 },
+                    { .name = "third", .job = GW_JOB_CREATE, .start_ms = 7000 } };
     sim *s = sim_open(6, (sim_options){ .delay_max_us = 2000 });
     assert_non_null(s);
     for (int i = 0; i < 4; i++) {
@@ -777,7 +773,7 @@ static void tell_many(worker *w, gw_scope *root) {
 
 static void a_watch_counts_what_it_drops(void **state) {
     (void)state;
-    worker w = { .name = "alone", .group = GW_GROUP_CREATE, .play = tell_many };
+    worker w = { .name = "alone", .job = GW_JOB_CREATE, .play = tell_many };
     sim *s = open_sim(5);
     add(s, 0, &w);
     run(s, 100);
@@ -829,7 +825,7 @@ static void leave_with_seed(uint64_t seed, void *context) {
         ws[i] = (worker){ .name = name,
                           .world_size = world_size,
                           .play = i == leaver ? leave_soon : see_it_leave };
-        if (!world_size) ws[i].group = i ? GW_GROUP_JOIN : GW_GROUP_CREATE;
+        if (!world_size) ws[i].job = i ? GW_JOB_JOIN : GW_JOB_CREATE;
         add(s, i, &ws[i]);
     }
     run(s, 100);
@@ -877,7 +873,7 @@ static void find_itself_fenced(worker *w, gw_scope *root) {
     assert_int_equal(gw_scope_error(root)->status, GW_FENCED);
     // It joins again, with the state that its program has.
     worker *again = test_calloc(1, sizeof *again);
-    *again = (worker){ .name = w->name, .group = GW_GROUP_JOIN, .play = just_shut_down };
+    *again = (worker){ .name = w->name, .job = GW_JOB_JOIN, .play = just_shut_down };
     again->env = sim_env(w->sim, NODES - 1);
     run_worker(again);
     assert_string_equal(again->ended.text, "");
@@ -894,9 +890,9 @@ static void see_it_fall_and_rise(worker *w, gw_scope *root) {
 
 static void stop_with_seed(uint64_t seed, void *context) {
     (void)context;
-    worker ws[] = { { .name = "boss", .group = GW_GROUP_CREATE, .play = see_it_fall_and_rise },
-                    { .name = "w", .group = GW_GROUP_JOIN, .play = just_shut_down },
-                    { .name = "sleeper", .group = GW_GROUP_JOIN, .play = find_itself_fenced } };
+    worker ws[] = { { .name = "boss", .job = GW_JOB_CREATE, .play = see_it_fall_and_rise },
+                    { .name = "w", .job = GW_JOB_JOIN, .play = just_shut_down },
+                    { .name = "sleeper", .job = GW_JOB_JOIN, .play = find_itself_fenced } };
     sim *s = open_sim(seed);
     for (int i = 0; i < 3; i++) add(s, i, &ws[i]);
     sim_at(s, 5 * SIM_SECOND, stop_node, (void *)(intptr_t)2);

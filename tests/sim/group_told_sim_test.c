@@ -154,8 +154,8 @@ static void name_oddly(gw_scope *s, int rank, void *context) {
         expect(s, GW_INVALID, "the name of a group has ");
         gw_group_world(s, .name = names[i]);
         expect(s, GW_INVALID, "the name of a group has ");
-        gw_group_knock(s, names[i]);
-        expect(s, GW_INVALID, "gw_group_knock: ");
+        gw_group_join(s, names[i]);
+        expect(s, GW_INVALID, "gw_group_join: ");
     }
     gw_barrier(s,
                gw_group_open(s, &self, 1, .name = "stage 1, \xc3\xa4\xe2\x82\xac\xf0\x9f\x8e\x89"));
@@ -187,7 +187,7 @@ static void share_and_drop(gw_scope *s, gw_group *g, gw_tensor *x) {
     gw_drop(s, gw_all_gather_list(s, g, x));
     gw_drop(s, gw_all_gather_value(s, g, 1));
     gw_broadcast_value(s, g, 1.5, 0);
-    gw_drop(s, gw_all_reduce_all(s, g, &x, 1, GW_SUM));
+    gw_drop(s, gw_all_reduce_coalesced(s, g, &x, 1, GW_SUM));
 }
 
 static void write_letters(gw_scope *s, gw_group *g, gw_tensor *x) {

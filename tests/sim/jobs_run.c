@@ -164,7 +164,7 @@ static void run_worker(void *arg) {
         GW_OPTIONS(gw_rpc_options, .name = name, .init_method = "tcp://127.0.0.1:29500",
                    .timeout_ms = GW_NO_TIMEOUT, .join_timeout_ms = 60000, .threads = j->threads);
     if (is_group) {
-        o.group = w->node == 0 ? GW_GROUP_CREATE : GW_GROUP_JOIN;
+        o.job = w->node == 0 ? GW_JOB_CREATE : GW_JOB_JOIN;
     } else {
         o.rank = w->node;
         o.world_size = j->worker_count;

@@ -376,10 +376,10 @@ static void let_in(gw_scope *s, int rank, void *context) {
     gw_group *g;
     if (rank < 3) {
         gw_group *old = open_first(t, 3, "trainers", 20000);
-        while (gw_group_knocking(old) < 2 && gw_ok(t)) pause_ms(t, 10);
+        while (gw_group_pending(old) < 2 && gw_ok(t)) pause_ms(t, 10);
         g = gw_group_reform_with(s, old, *how);
     } else {
-        g = gw_group_knock(s, "trainers", .timeout_ms = 60000);
+        g = gw_group_join(s, "trainers", .timeout_ms = 60000);
     }
     expect_ok(s);
     assert_string_equal(gw_group_name(g), "trainers");
@@ -390,7 +390,7 @@ static void let_in(gw_scope *s, int rank, void *context) {
     gw_agreement a = gw_group_agree(s, g, 1);
     assert_int_equal(a.missing_count, 0);
     expect_ok(s);
-    assert_int_equal(gw_group_knocking(g), 0);
+    assert_int_equal(gw_group_pending(g), 0);
 }
 
 static void workers_that_knock_are_let_in(void **state) {
@@ -414,7 +414,7 @@ static void fill_up(gw_scope *s, int rank, void *context) {
         g = gw_group_reform(s, old, .min = 3);
     } else {
         pause_ms(s, 3000);
-        g = gw_group_knock(s, "trainers");
+        g = gw_group_join(s, "trainers");
     }
     expect_ok(s);
     assert_int_equal(gw_group_size(g), 3);
@@ -445,9 +445,9 @@ static void with_too_few_all_hear_so_and_may_try_again(void **state) {
 static void knock_in_vain(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank == 2) {
-        gw_group_knock(s, "trainers", .timeout_ms = 1000);
+        gw_group_join(s, "trainers", .timeout_ms = 1000);
         expect(s, GW_TIMEOUT, "nobody has let w2 into group \"trainers\"");
-        gw_group_knock(s, "");
+        gw_group_join(s, "");
         expect(s, GW_INVALID, "the name of a group has 1 to 127 bytes");
         return;
     }
@@ -469,7 +469,7 @@ static void who_gives_up_knocking_is_not_let_in(void **state) {
 static void knock_shortly(gw_scope *s, int rank, void *context) {
     const uint64_t *seed = context;
     if (rank == 3) {
-        gw_group *g = gw_group_knock(s, "trainers", .timeout_ms = 400 + (int64_t)(*seed % 40));
+        gw_group *g = gw_group_join(s, "trainers", .timeout_ms = 400 + (int64_t)(*seed % 40));
         if (gw_ok(s)) gw_barrier(s, g);
         gw_scope_clear(s);
         return;
@@ -578,12 +578,12 @@ static int count_there(gw_scope *s) {
 static void reform_until_death(gw_scope *s, int rank, void *context) {
     death *d = context;
     gw_group *g = rank < 3 ? open_first(s, 3, "three", 20000)
-                           : gw_group_knock(s, "three", .timeout_ms = 30000);
+                           : gw_group_join(s, "three", .timeout_ms = 30000);
     if (rank < 3 && !gw_ok(s)) {  // one was lost before it was opened
         gw_scope_clear(s);
         return;
     }
-    while (rank < 3 && !gw_group_knocking(g) && !is_dead(d, 3) && !is_dead(d, rank) &&
+    while (rank < 3 && !gw_group_pending(g) && !is_dead(d, 3) && !is_dead(d, rank) &&
            count_there(s) == 4)
         pause_ms(s, 5);
     // One that dies early lets the others go on before they have heard of who knocks.
@@ -633,7 +633,7 @@ static void play_joiner(joiner *w, gw_scope *s) {
         gw_group *old = open_first(s, 2, "trainers", 60000);
         g = gw_group_reform(s, old, .min = 3);
     } else {
-        g = gw_group_knock(s, "trainers");
+        g = gw_group_join(s, "trainers");
     }
     expect_ok(s);
     assert_int_equal(gw_group_size(g), 3);
@@ -652,7 +652,7 @@ static void run_joiner(void *arg) {
     snprintf(name, sizeof name, "w%d", w->node);
     runtime_open_on(root, w->env, true,
                     GW_OPTIONS(gw_rpc_options, .name = name,
-                               .group = w->node ? GW_GROUP_JOIN : GW_GROUP_CREATE, .rank = -1,
+                               .job = w->node ? GW_JOB_JOIN : GW_JOB_CREATE, .rank = -1,
                                .world_size = -1, .init_method = "tcp://127.0.0.1:29500"));
     if (gw_ok(root)) play_joiner(w, root);
     w->ended = gw_scope_close(root);
@@ -684,12 +684,12 @@ static void give_wrong_arguments(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID, "gw_group_agree: the group is NULL");
     gw_group_reform(s, NULL);
     expect(s, GW_INVALID, "gw_group_reform: the group is NULL");
-    gw_group_knock(s, NULL);
-    expect(s, GW_INVALID, "gw_group_knock: the name of a group has 1 to 127 bytes");
-    gw_group_knock(s, "x", .timeout_ms = -1);
-    expect(s, GW_INVALID, "gw_group_knock: a timeout below 0");
+    gw_group_join(s, NULL);
+    expect(s, GW_INVALID, "gw_group_join: the name of a group has 1 to 127 bytes");
+    gw_group_join(s, "x", .timeout_ms = -1);
+    expect(s, GW_INVALID, "gw_group_join: a timeout below 0");
     expect_sum(s, g);
-    assert_int_equal(gw_group_knocking(NULL), 0);
+    assert_int_equal(gw_group_pending(NULL), 0);
     assert_int_equal(gw_group_generation(g), 0);
 }
 

@@ -194,7 +194,7 @@ static void agree_on_something(participant *p, gw_scope *s) {
 // All let in who knocks if one has heard of it.
 static void look_outside(participant *p, gw_scope *s) {
     gw_agreement a;
-    if (!agree(p, s, gw_group_knocking(p->group) ? 0 : 1, &a) || a.flags) return;
+    if (!agree(p, s, gw_group_pending(p->group) ? 0 : 1, &a) || a.flags) return;
     enter_alone(p, p->life);
     gw_group *next = gw_group_reform(p->life, p->group, .grow = true);
     if (!gw_ok(p->life)) return;
@@ -282,8 +282,8 @@ static void run_member(gw_scope *root, int rank, void *context) {
         g = open_at_first(life, w->members);
     } else {
         pause_ms(root, 1 + (int64_t)choose(w, 300 + rank, 60));
-        g = gw_group_knock(life, "walkers", .timeout_ms = 1 + (int64_t)choose(w, rank, 400),
-                           .collective_timeout_ms = 60000);
+        g = gw_group_join(life, "walkers", .timeout_ms = 1 + (int64_t)choose(w, rank, 400),
+                          .collective_timeout_ms = 60000);
     }
     if (gw_ok(life)) {
         enter(&p, g);

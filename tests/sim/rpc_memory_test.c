@@ -158,7 +158,7 @@ static gw_rpc_options options_of(const worker *w) {
     gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .join_timeout_ms = 20000, .timeout_ms = 5000,
                                   .threads = 1, .init_method = "tcp://127.0.0.1:29500");
     if (w->kind == GROUP) {
-        o.group = w->rank == 0 ? GW_GROUP_CREATE : GW_GROUP_JOIN;
+        o.job = w->rank == 0 ? GW_JOB_CREATE : GW_JOB_JOIN;
     } else {
         o.rank = w->rank;
         o.world_size = w->world_size;

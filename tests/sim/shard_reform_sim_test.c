@@ -288,7 +288,7 @@ static void let_one_in(gw_scope *s, int rank, void *context) {
         is_new ? open_group(s, rank, 1, "alone") : open_group(s, 0, MEMBERS - 1, "trainers");
     gw_optimizer_shard(s, l.opt, .group = g, .flat = now.flat);
     for (int i = 0; i < 4 && !is_new; i++) assert_int_equal(take_step(s, &l).status, GW_OK);
-    g = is_new ? gw_group_knock(s, "trainers") : gw_group_reform(s, g, .min = MEMBERS);
+    g = is_new ? gw_group_join(s, "trainers") : gw_group_reform(s, g, .min = MEMBERS);
     plan_death(1, rank);
     gw_optimizer_reformed r = gw_optimizer_reform(s, l.opt, g);
     now.bytes[rank] = gw_optimizer_state_bytes(l.opt);
@@ -415,7 +415,7 @@ static void train_replicas(gw_scope *s, int rank, void *context) {
     gw_optimizer_shard(s, opt, .group = g, .flat = kind.flat, .overlap = kind.overlaps,
                        .gradients = kind.is_shared_out ? GW_SHARDED : GW_WHOLE);
     if (is_new) {
-        g = gw_group_knock(s, "trainers");
+        g = gw_group_join(s, "trainers");
         if (now.seed % 8 >= 4) gw_optimizer_reform(s, opt, g);
         gw_ddp_reform(s, ddp, opt, g);
     }

@@ -123,7 +123,7 @@ typedef struct side {
 
 static void open_side(gw_scope *root, side *x, int rule, bool is_sharded, bool flat) {
     x->optimizer = open_rule(root, rule, make_weights(root, x->first));
-    gw_optimizer_add_group(root, x->optimizer, make_weights(root, x->second), .lr = 0.03);
+    gw_optimizer_add_parameter_group(root, x->optimizer, make_weights(root, x->second), .lr = 0.03);
     if (is_sharded) gw_optimizer_shard(root, x->optimizer, .flat = flat);
     x->schedule = gw_step_lr(root, x->optimizer, .step_size = 2, .gamma = 0.5);
 }
@@ -147,8 +147,10 @@ static void step_by_rules(gw_scope *root, int rank, void *context) {
         open_side(root, &b, rule, true, flat);
         for (int step = 0; step < STEPS; step++) {
             if (step == 3) {  // a group of its own comes later
-                gw_optimizer_add_group(root, a.optimizer, make_weights(root, a.third), .lr = 0.2);
-                gw_optimizer_add_group(root, b.optimizer, make_weights(root, b.third), .lr = 0.2);
+                gw_optimizer_add_parameter_group(root, a.optimizer, make_weights(root, a.third),
+                                                 .lr = 0.2);
+                gw_optimizer_add_parameter_group(root, b.optimizer, make_weights(root, b.third),
+                                                 .lr = 0.2);
             }
             step_side(root, &a, step);
             step_side(root, &b, step);
@@ -196,7 +198,7 @@ static void fail_on_one(gw_scope *root, int rank, void *context) {
     other = gw_sgd(root, rank ? make_weights(root, weights) : make_weights(root, before));
     gw_list *one = gw_list_open(root);
     gw_list_add(root, one, gw_requires_grad(root, gw_ones(root, GW_F32, 2 + rank)));
-    gw_optimizer_add_group(root, other, one, .lr = 0.5);
+    gw_optimizer_add_parameter_group(root, other, one, .lr = 0.5);
     gw_optimizer_shard(root, other);
     assert_int_equal(gw_scope_error(root)->status, GW_MISMATCH);
     gw_scope_clear(root);

@@ -250,7 +250,8 @@ static grouped open_grouped(gw_scope *s, bool far) {
 }
 
 static void add_group(gw_scope *s, grouped *g, int i) {
-    gw_optimizer_add_group(s, g->opt, group_of(s, g->weights[i], OWNERS), .lr = 0.1 / (i + 1));
+    gw_optimizer_add_parameter_group(s, g->opt, group_of(s, g->weights[i], OWNERS),
+                                     .lr = 0.1 / (i + 1));
 }
 
 // A step whose loss uses all weights, of which the optimizer may have only some.
@@ -290,7 +291,7 @@ static void expect_refusal(gw_scope *root, grouped *g, int frozen) {
         gw_value w = open_weight(s, true, k, 1, !(frozen >> k & 1));
         gw_list_add_with(s, list, w);
     }
-    gw_optimizer_add_group(s, g->opt, list);
+    gw_optimizer_add_parameter_group(s, g->opt, list);
     gw_error e = gw_scope_close(s);
     if (e.status != GW_INVALID || !strstr(e.text, "does not require a gradient"))
         fail_msg("\"%s\"", e.text);
@@ -307,7 +308,7 @@ static void add_and_refuse(gw_scope *root, int rank, void *context) {
         for (int frozen = 1; frozen < 1 << (OWNERS + 1); frozen++) {
             testing_note("%d groups, %x frozen", i + 1, (unsigned)frozen);
             expect_refusal(root, &far, frozen);
-            assert_int_equal(gw_optimizer_group_count(far.opt), i + 1);
+            assert_int_equal(gw_optimizer_parameter_group_count(far.opt), i + 1);
             step_both(root, &far, &here);
         }
     }

@@ -58,16 +58,17 @@ WAIT(gw_barrier, gw_barrier(s, at->g))
 ASYNC(gw_barrier_async, gw_barrier_async(s, at->g))
 WAIT(gw_monitored_barrier, gw_monitored_barrier(s, at->g))
 ASYNC(gw_monitored_barrier_async, gw_monitored_barrier_async(s, at->g))
-WAIT(gw_all_reduce_all, gw_all_reduce_all(s, at->g, &at->x, 1, GW_SUM))
-ASYNC(gw_all_reduce_all_async, gw_all_reduce_all_async(s, at->g, &at->x, 1, GW_SUM))
-WAIT(gw_broadcast_all, gw_broadcast_all(s, at->g, &at->x, 1, at->peer))
-ASYNC(gw_broadcast_all_async, gw_broadcast_all_async(s, at->g, &at->x, 1, at->peer))
-WAIT(gw_all_gather_all, gw_all_gather_all(s, at->g, &at->x, 1))
-ASYNC(gw_all_gather_all_async, gw_all_gather_all_async(s, at->g, &at->x, 1))
-WAIT(gw_gather_to_all, gw_gather_to_all(s, at->g, &at->x, 1, at->self))
-ASYNC(gw_gather_to_all_async, gw_gather_to_all_async(s, at->g, &at->x, 1, at->self))
-WAIT(gw_reduce_scatter_all, gw_reduce_scatter_all(s, at->g, &at->x, 1, GW_SUM))
-ASYNC(gw_reduce_scatter_all_async, gw_reduce_scatter_all_async(s, at->g, &at->x, 1, GW_SUM))
+WAIT(gw_all_reduce_coalesced, gw_all_reduce_coalesced(s, at->g, &at->x, 1, GW_SUM))
+ASYNC(gw_all_reduce_coalesced_async, gw_all_reduce_coalesced_async(s, at->g, &at->x, 1, GW_SUM))
+WAIT(gw_broadcast_coalesced, gw_broadcast_coalesced(s, at->g, &at->x, 1, at->peer))
+ASYNC(gw_broadcast_coalesced_async, gw_broadcast_coalesced_async(s, at->g, &at->x, 1, at->peer))
+WAIT(gw_all_gather_coalesced, gw_all_gather_coalesced(s, at->g, &at->x, 1))
+ASYNC(gw_all_gather_coalesced_async, gw_all_gather_coalesced_async(s, at->g, &at->x, 1))
+WAIT(gw_gather_to_coalesced, gw_gather_to_coalesced(s, at->g, &at->x, 1, at->self))
+ASYNC(gw_gather_to_coalesced_async, gw_gather_to_coalesced_async(s, at->g, &at->x, 1, at->self))
+WAIT(gw_reduce_scatter_coalesced, gw_reduce_scatter_coalesced(s, at->g, &at->x, 1, GW_SUM))
+ASYNC(gw_reduce_scatter_coalesced_async,
+      gw_reduce_scatter_coalesced_async(s, at->g, &at->x, 1, GW_SUM))
 WAIT(gw_all_gather_value, gw_all_gather_value(s, at->g, 1))
 ASYNC(gw_all_gather_value_async, gw_all_gather_value_async(s, at->g, 1))
 WAIT(gw_gather_value_to, gw_gather_value_to(s, at->g, 1, at->self))
@@ -83,11 +84,11 @@ ASYNC(gw_irecv, gw_irecv(s, at->g, at->peer))
 WAIT(gw_recv_any, gw_recv_any(s, at->g, NULL))
 ASYNC(gw_irecv_any, gw_irecv_any(s, at->g))
 static void wait_gw_batch(gw_scope *s, const place *at) {
-    gw_letter both[] = { { .peer = at->peer, .send = at->x }, { .peer = at->peer } };
+    gw_message both[] = { { .peer = at->peer, .send = at->x }, { .peer = at->peer } };
     gw_batch(s, at->g, both, 2);
 }
 static void wait_gw_batch_async(gw_scope *s, const place *at) {
-    gw_letter both[] = { { .peer = at->peer, .send = at->x }, { .peer = at->peer } };
+    gw_message both[] = { { .peer = at->peer, .send = at->x }, { .peer = at->peer } };
     gw_wait(s, gw_batch_async(s, at->g, both, 2));
 }
 WAIT(gw_group_split, gw_group_split(s, at->g, 0, 0))
@@ -128,16 +129,16 @@ static const wait waits[] = {
     ROW(gw_barrier_async),
     ROW(gw_monitored_barrier),
     ROW(gw_monitored_barrier_async),
-    ROW(gw_all_reduce_all),
-    ROW(gw_all_reduce_all_async),
-    ROW(gw_broadcast_all),
-    ROW(gw_broadcast_all_async),
-    ROW(gw_all_gather_all),
-    ROW(gw_all_gather_all_async),
-    ROW(gw_gather_to_all),
-    ROW(gw_gather_to_all_async),
-    ROW(gw_reduce_scatter_all),
-    ROW(gw_reduce_scatter_all_async),
+    ROW(gw_all_reduce_coalesced),
+    ROW(gw_all_reduce_coalesced_async),
+    ROW(gw_broadcast_coalesced),
+    ROW(gw_broadcast_coalesced_async),
+    ROW(gw_all_gather_coalesced),
+    ROW(gw_all_gather_coalesced_async),
+    ROW(gw_gather_to_coalesced),
+    ROW(gw_gather_to_coalesced_async),
+    ROW(gw_reduce_scatter_coalesced),
+    ROW(gw_reduce_scatter_coalesced_async),
     ROW(gw_all_gather_value),
     ROW(gw_all_gather_value_async),
     ROW(gw_gather_value_to),
@@ -269,7 +270,7 @@ static void every_wait_ends_that_cannot_be_met_any_more(void **state) {
 static void knock(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 1) return;
-    gw_group_knock(root, "nobody", .timeout_ms = GW_NO_TIMEOUT);
+    gw_group_join(root, "nobody", .timeout_ms = GW_NO_TIMEOUT);
     assert_int_equal(gw_scope_error(root)->status, GW_DISCONNECTED);
     assert_non_null(strstr(gw_scope_error(root)->text, "has called gw_rpc_shutdown"));
     gw_scope_clear(root);

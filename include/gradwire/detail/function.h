@@ -1,4 +1,4 @@
-// What GW_FUNCTION, GW_CLASS and GW_METHOD make.
+// The machinery of gradwire/function.h: what GW_FUNCTION, GW_CLASS and GW_METHOD make.
 #ifndef GRADWIRE_DETAIL_FUNCTION_H
 #define GRADWIRE_DETAIL_FUNCTION_H
 
@@ -40,7 +40,7 @@ GW_API void gw_set_catcher(gw_catcher *catcher);
         gw_register(&r);                                                                           \
     }
 
-#define GW_FUNCTION(...) GW_PICK_4(__VA_ARGS__, GW_FUNCTION_3, GW_FUNCTION_2, 0)(__VA_ARGS__)
+#define GW_FUNCTION_FORM(...) GW_PICK_4(__VA_ARGS__, GW_FUNCTION_3, GW_FUNCTION_2, 0)(__VA_ARGS__)
 #define GW_FUNCTION_2(id, where) GW_FUNCTION_3(id, where, NULL)
 #define GW_FUNCTION_3(id, where, signature)                                                        \
     static gw_value id##_function(gw_scope *s, const gw_args *a);                                  \
@@ -49,7 +49,8 @@ GW_API void gw_set_catcher(gw_catcher *catcher);
     static gw_value id##_function(gw_scope *s GW_UNUSED, const gw_args *a GW_UNUSED)
 
 #define GW_PICK_5(a, b, c, d, e, ...) e
-#define GW_CLASS(...) GW_PICK_5(__VA_ARGS__, GW_CLASS_4, GW_CLASS_3, GW_CLASS_2, 0)(__VA_ARGS__)
+#define GW_CLASS_FORM(...)                                                                         \
+    GW_PICK_5(__VA_ARGS__, GW_CLASS_4, GW_CLASS_3, GW_CLASS_2, 0)(__VA_ARGS__)
 #define GW_CLASS_2(type, open) GW_CLASS_3(type, open, NULL)
 #define GW_CLASS_3(type, open, signature)                                                          \
     static void open(gw_scope *own, type *self, const gw_args *a);                                 \
@@ -74,7 +75,7 @@ GW_API void gw_set_catcher(gw_catcher *catcher);
                            NULL)                                                                   \
     static void open(gw_scope *own, type *self, const gw_args *a)
 
-#define GW_METHOD(...) GW_PICK_5(__VA_ARGS__, GW_METHOD_4, GW_METHOD_3, 0, 0)(__VA_ARGS__)
+#define GW_METHOD_FORM(...) GW_PICK_5(__VA_ARGS__, GW_METHOD_4, GW_METHOD_3, 0, 0)(__VA_ARGS__)
 #define GW_METHOD_3(type, id, where) GW_METHOD_4(type, id, where, NULL)
 #define GW_METHOD_4(type, id, where, signature)                                                    \
     static gw_value type##_##id##_method(gw_scope *s, type *self, const gw_args *a);               \
@@ -86,7 +87,7 @@ GW_API void gw_set_catcher(gw_catcher *catcher);
     static gw_value type##_##id##_method(gw_scope *s GW_UNUSED, type *self GW_UNUSED,              \
                                          const gw_args *a GW_UNUSED)
 
-#define GW_CALLERS(id, names)                                                                      \
+#define GW_CALLERS_FORM(id, names)                                                                 \
     GW_STATIC_REGISTRATION(gw_callers_##id, NULL, #id, NULL, GW_POOL, NULL, NULL,                  \
                            { 0, NULL, NULL, NULL }, names, NULL)                                   \
     struct gw_registration

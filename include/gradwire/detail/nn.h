@@ -1,4 +1,4 @@
-// The short forms of gradwire/nn.h.
+// The machinery of gradwire/nn.h.
 #ifndef GRADWIRE_DETAIL_NN_H
 #define GRADWIRE_DETAIL_NN_H
 
@@ -8,100 +8,40 @@
 #include <initializer_list>
 
 // A list in braces, which is evaluated from left to right.
-inline gw_module *gw_nn_sequential_of(gw_scope *s, std::initializer_list<gw_module *> modules) {
+inline gw_module *gw_sequential_of(gw_scope *s, std::initializer_list<gw_module *> modules) {
     return gw_nn_sequential_with(s, modules.begin(), static_cast<int>(modules.size()));
 }
-#define gw_nn_sequential(s, ...) (GW_DRAWS, gw_nn_sequential_of((s), { __VA_ARGS__ }))
-template <class... M> gw_list *gw_parameters(gw_scope *s, M... modules) {
+#define GW_SEQUENTIAL(s, ...) (GW_DRAWS, gw_sequential_of((s), { __VA_ARGS__ }))
+template <class... M> gw_list *gw_parameters_of(gw_scope *s, M... modules) {
     gw_module *const all[] = { modules... };
     return gw_parameters_with(s, all, static_cast<int>(sizeof...(M)));
 }
-#define GW_LAYER(name, options_name)                                                               \
-    inline gw_module *gw_nn_##name(gw_scope *s, int64_t a, int64_t b,                              \
-                                   gw_nn_##options_name##_options options = {}) {                  \
-        return gw_nn_##name##_with(s, a, b, options);                                              \
-    }
-GW_LAYER(linear, linear)
-GW_LAYER(embedding, embedding)
-GW_LAYER(embedding_bag, embedding_bag)
-GW_LAYER(lstm, recurrent)
-GW_LAYER(gru, recurrent)
-GW_LAYER(rnn, recurrent)
-GW_LAYER(conv1d, conv)
-GW_LAYER(conv2d, conv)
-GW_LAYER(multihead_attention, attention)
-GW_LAYER(transformer_encoder_layer, encoder_layer)
-#undef GW_LAYER
-#define GW_LAYER(name, options_type)                                                               \
-    inline gw_module *gw_nn_##name(gw_scope *s, options_type options = {}) {                       \
-        return gw_nn_##name##_with(s, options);                                                    \
-    }
-GW_LAYER(flatten, gw_nn_flatten_options)
-GW_LAYER(max_pool1d, gw_pool_options)
-GW_LAYER(max_pool2d, gw_pool_options)
-GW_LAYER(avg_pool1d, gw_pool_options)
-GW_LAYER(avg_pool2d, gw_pool_options)
-#undef GW_LAYER
-inline gw_module *gw_nn_batch_norm1d(gw_scope *s, int64_t features,
-                                     gw_nn_batch_norm_options options = {}) {
-    return gw_nn_batch_norm1d_with(s, features, options);
-}
-inline gw_module *gw_nn_batch_norm2d(gw_scope *s, int64_t features,
-                                     gw_nn_batch_norm_options options = {}) {
-    return gw_nn_batch_norm2d_with(s, features, options);
-}
-inline gw_module *gw_nn_layer_norm(gw_scope *s, int64_t features,
+#define GW_PARAMETERS(s, ...) gw_parameters_of((s), __VA_ARGS__)
+inline gw_module *gw_layer_norm_of(gw_scope *s, int64_t features,
                                    gw_nn_layer_norm_options options = {}) {
     return gw_nn_layer_norm_with(s, gw_shape{ 1, &features }, options);
 }
-inline gw_attention_result gw_nn_multihead_attention_call(gw_scope *s, gw_module *m,
-                                                          gw_tensor *query, gw_tensor *key,
-                                                          gw_tensor *value,
-                                                          gw_attention_options options = {}) {
-    return gw_nn_multihead_attention_call_with(s, m, query, key, value, options);
-}
-#define GW_CALLED(name, options_name)                                                              \
-    inline auto gw_nn_##name##_call(gw_scope *s, gw_module *m, gw_tensor *x,                       \
-                                    options_name options = {}) {                                   \
-        return gw_nn_##name##_call_with(s, m, x, options);                                         \
-    }
-GW_CALLED(embedding_bag, gw_embedding_bag_call_options)
-GW_CALLED(lstm, gw_lstm_call_options)
-GW_CALLED(gru, gw_rnn_call_options)
-GW_CALLED(rnn, gw_rnn_call_options)
-GW_CALLED(transformer_encoder_layer, gw_attention_options)
-#undef GW_CALLED
-inline gw_module *gw_module_open(gw_scope *s, const char *name, gw_module_forward *forward,
-                                 void *state) {
+#define GW_LAYER_NORM(...) gw_layer_norm_of(__VA_ARGS__)
+inline gw_module *gw_module_open_of(gw_scope *s, const char *name, gw_module_forward *forward,
+                                    void *state) {
     return gw_module_open_tensor(s, name, forward, state);
 }
-inline gw_module *gw_module_open(gw_scope *s, const char *name, gw_module_forward_values *forward,
-                                 void *state) {
+inline gw_module *gw_module_open_of(gw_scope *s, const char *name,
+                                    gw_module_forward_values *forward, void *state) {
     return gw_module_open_values(s, name, forward, state);
 }
-template <class... Values> gw_value gw_module_call_value(gw_scope *s, gw_module *m, Values... in) {
-    return gw_module_call_value_with(s, m, GW_ARGS(in...));
+#define GW_MODULE_OPEN(s, name, forward, state) gw_module_open_of((s), (name), (forward), (state))
+template <class Result, class... Values>
+Result gw_module_values(Result (*f)(gw_scope *, gw_module *, gw_values), gw_scope *s, gw_module *m,
+                        Values... in) {
+    return f(s, m, gw_args_from(in...));
 }
-inline void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
-                                      gw_module_load_state_dict_options options = {}) {
-    gw_module_load_state_dict_with(s, m, state, options);
-}
-#define gw_nn_linear(...) (GW_DRAWS, gw_nn_linear(__VA_ARGS__))
-#define gw_nn_embedding(...) (GW_DRAWS, gw_nn_embedding(__VA_ARGS__))
-#define gw_nn_embedding_bag(...) (GW_DRAWS, gw_nn_embedding_bag(__VA_ARGS__))
-#define gw_nn_lstm(...) (GW_DRAWS, gw_nn_lstm(__VA_ARGS__))
-#define gw_nn_gru(...) (GW_DRAWS, gw_nn_gru(__VA_ARGS__))
-#define gw_nn_rnn(...) (GW_DRAWS, gw_nn_rnn(__VA_ARGS__))
-#define gw_nn_conv1d(...) (GW_DRAWS, gw_nn_conv1d(__VA_ARGS__))
-#define gw_nn_conv2d(...) (GW_DRAWS, gw_nn_conv2d(__VA_ARGS__))
-#define gw_nn_multihead_attention(...) (GW_DRAWS, gw_nn_multihead_attention(__VA_ARGS__))
-#define gw_nn_transformer_encoder_layer(...)                                                       \
-    (GW_DRAWS, gw_nn_transformer_encoder_layer(__VA_ARGS__))
+#define GW_MODULE_VALUES(name, s, ...) gw_module_values(name##_with, (s), __VA_ARGS__)
 #else
 #define GW_MODULES(...) ((gw_module *const[]){ __VA_ARGS__ })
 #define GW_MODULES_COUNT(...) ((int)(sizeof GW_MODULES(__VA_ARGS__) / sizeof(gw_module *)))
 // gcc and clang evaluate the elements of an array from left to right, though C does not say so.
-#define gw_nn_sequential(s, ...)                                                                   \
+#define GW_SEQUENTIAL(s, ...)                                                                      \
     (GW_DRAWS, GW_FROM_LEFT(gw_nn_sequential_with((s), GW_MODULES(__VA_ARGS__),                    \
                                                   GW_MODULES_COUNT(__VA_ARGS__))))
 #ifdef __clang__
@@ -114,60 +54,19 @@ inline void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
 #else
 #define GW_FROM_LEFT(...) __VA_ARGS__
 #endif
-#define gw_parameters(s, ...)                                                                      \
+#define GW_PARAMETERS(s, ...)                                                                      \
     gw_parameters_with((s), GW_MODULES(__VA_ARGS__), GW_MODULES_COUNT(__VA_ARGS__))
-#define gw_nn_linear(...)                                                                          \
-    (GW_DRAWS, GW_NAMED_3(gw_nn_linear_with, gw_nn_linear_options, __VA_ARGS__, ))
-#define gw_nn_embedding(...)                                                                       \
-    (GW_DRAWS, GW_NAMED_3(gw_nn_embedding_with, gw_nn_embedding_options, __VA_ARGS__, ))
-#define gw_nn_embedding_bag(...)                                                                   \
-    (GW_DRAWS, GW_NAMED_3(gw_nn_embedding_bag_with, gw_nn_embedding_bag_options, __VA_ARGS__, ))
-#define gw_nn_lstm(...)                                                                            \
-    (GW_DRAWS, GW_NAMED_3(gw_nn_lstm_with, gw_nn_recurrent_options, __VA_ARGS__, ))
-#define gw_nn_gru(...)                                                                             \
-    (GW_DRAWS, GW_NAMED_3(gw_nn_gru_with, gw_nn_recurrent_options, __VA_ARGS__, ))
-#define gw_nn_rnn(...)                                                                             \
-    (GW_DRAWS, GW_NAMED_3(gw_nn_rnn_with, gw_nn_recurrent_options, __VA_ARGS__, ))
-#define gw_nn_conv1d(...)                                                                          \
-    (GW_DRAWS, GW_NAMED_3(gw_nn_conv1d_with, gw_nn_conv_options, __VA_ARGS__, ))
-#define gw_nn_conv2d(...)                                                                          \
-    (GW_DRAWS, GW_NAMED_3(gw_nn_conv2d_with, gw_nn_conv_options, __VA_ARGS__, ))
-#define gw_nn_multihead_attention(...)                                                             \
-    (GW_DRAWS, GW_NAMED_3(gw_nn_multihead_attention_with, gw_nn_attention_options, __VA_ARGS__, ))
-#define gw_nn_transformer_encoder_layer(...)                                                       \
-    (GW_DRAWS,                                                                                     \
-     GW_NAMED_3(gw_nn_transformer_encoder_layer_with, gw_nn_encoder_layer_options, __VA_ARGS__, ))
-#define gw_nn_batch_norm1d(...)                                                                    \
-    GW_NAMED_2(gw_nn_batch_norm1d_with, gw_nn_batch_norm_options, __VA_ARGS__, )
-#define gw_nn_batch_norm2d(...)                                                                    \
-    GW_NAMED_2(gw_nn_batch_norm2d_with, gw_nn_batch_norm_options, __VA_ARGS__, )
-#define gw_nn_flatten(...) GW_NAMED_1(gw_nn_flatten_with, gw_nn_flatten_options, __VA_ARGS__, )
-#define gw_nn_max_pool1d(...) GW_NAMED_1(gw_nn_max_pool1d_with, gw_pool_options, __VA_ARGS__, )
-#define gw_nn_max_pool2d(...) GW_NAMED_1(gw_nn_max_pool2d_with, gw_pool_options, __VA_ARGS__, )
-#define gw_nn_avg_pool1d(...) GW_NAMED_1(gw_nn_avg_pool1d_with, gw_pool_options, __VA_ARGS__, )
-#define gw_nn_avg_pool2d(...) GW_NAMED_1(gw_nn_avg_pool2d_with, gw_pool_options, __VA_ARGS__, )
-#define gw_nn_layer_norm(...) GW_NN_LAYER_NORM(__VA_ARGS__, )
-#define GW_NN_LAYER_NORM(s, features, ...)                                                         \
+#define GW_LAYER_NORM(...) GW_LAYER_NORM_OF(__VA_ARGS__, )
+#define GW_LAYER_NORM_OF(s, features, ...)                                                         \
     GW_QUIET(gw_nn_layer_norm_with(                                                                \
         (s), GW_SHAPE(features),                                                                   \
         (gw_nn_layer_norm_options){ gw_nn_layer_norm_options_defaults, __VA_ARGS__ }))
-#define gw_nn_multihead_attention_call(...)                                                        \
-    GW_NAMED_5(gw_nn_multihead_attention_call_with, gw_attention_options, __VA_ARGS__, )
-#define gw_nn_transformer_encoder_layer_call(...)                                                  \
-    GW_NAMED_3(gw_nn_transformer_encoder_layer_call_with, gw_attention_options, __VA_ARGS__, )
-#define gw_nn_embedding_bag_call(...)                                                              \
-    GW_NAMED_3(gw_nn_embedding_bag_call_with, gw_embedding_bag_call_options, __VA_ARGS__, )
-#define gw_nn_lstm_call(...) GW_NAMED_3(gw_nn_lstm_call_with, gw_lstm_call_options, __VA_ARGS__, )
-#define gw_nn_gru_call(...) GW_NAMED_3(gw_nn_gru_call_with, gw_rnn_call_options, __VA_ARGS__, )
-#define gw_nn_rnn_call(...) GW_NAMED_3(gw_nn_rnn_call_with, gw_rnn_call_options, __VA_ARGS__, )
-#define gw_module_open(s, name, forward, state)                                                    \
+#define GW_MODULE_OPEN(s, name, forward, state)                                                    \
     _Generic((forward), gw_module_forward *                                                        \
              : gw_module_open_tensor, gw_module_forward_values *                                   \
              : gw_module_open_values)((s), (name), (forward), (state))
-#define gw_module_call_value(s, ...) GW_MODULE_VALUES(gw_module_call_value_with, s, __VA_ARGS__, )
-#define GW_MODULE_VALUES(f, s, m, ...) f((s), (m), GW_VALUES(__VA_ARGS__))
-#define gw_module_load_state_dict(...)                                                             \
-    GW_NAMED_3(gw_module_load_state_dict_with, gw_module_load_state_dict_options, __VA_ARGS__, )
+#define GW_MODULE_VALUES(name, s, ...) GW_MODULE_VALUES_OF(name##_with, s, __VA_ARGS__, )
+#define GW_MODULE_VALUES_OF(f, s, m, ...) f((s), (m), GW_VALUES(__VA_ARGS__))
 
 #define gw_nn_linear_options_defaults .bias = true, .dtype = GW_F32
 #define gw_nn_flatten_options_defaults .start_dim = 1, .end_dim = -1

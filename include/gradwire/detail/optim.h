@@ -1,67 +1,10 @@
-// The short forms of gradwire/optim.h.
+// The machinery of gradwire/optim.h.
 #ifndef GRADWIRE_DETAIL_OPTIM_H
 #define GRADWIRE_DETAIL_OPTIM_H
 
 #include <gradwire/optim.h>
 
-#ifdef __cplusplus
-#define GW_RULE(name)                                                                              \
-    inline gw_optimizer *gw_##name(gw_scope *s, gw_list *params,                                   \
-                                   gw_##name##_options options = {}) {                             \
-        return gw_##name##_with(s, params, options);                                               \
-    }
-GW_RULE(sgd)
-GW_RULE(adam)
-GW_RULE(adamw)
-GW_RULE(sparse_adam)
-GW_RULE(adamax)
-GW_RULE(adagrad)
-GW_RULE(adadelta)
-GW_RULE(rmsprop)
-GW_RULE(rprop)
-#undef GW_RULE
-#define GW_SCHEDULE(name)                                                                          \
-    inline gw_scheduler *gw_##name(gw_scope *s, gw_optimizer *opt,                                 \
-                                   gw_##name##_options options = {}) {                             \
-        return gw_##name##_with(s, opt, options);                                                  \
-    }
-GW_SCHEDULE(step_lr)
-GW_SCHEDULE(multi_step_lr)
-GW_SCHEDULE(exponential_lr)
-GW_SCHEDULE(cosine_annealing_lr)
-GW_SCHEDULE(linear_lr)
-GW_SCHEDULE(one_cycle_lr)
-GW_SCHEDULE(reduce_lr_on_plateau)
-#undef GW_SCHEDULE
-inline void gw_optimizer_add_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
-                                   gw_group_options options = {}) {
-    gw_optimizer_add_group_with(s, opt, params, options);
-}
-#else
-#define gw_sgd(...) GW_NAMED_2(gw_sgd_with, gw_sgd_options, __VA_ARGS__, )
-#define gw_adam(...) GW_NAMED_2(gw_adam_with, gw_adam_options, __VA_ARGS__, )
-#define gw_adamw(...) GW_NAMED_2(gw_adamw_with, gw_adamw_options, __VA_ARGS__, )
-#define gw_sparse_adam(...) GW_NAMED_2(gw_sparse_adam_with, gw_sparse_adam_options, __VA_ARGS__, )
-#define gw_adamax(...) GW_NAMED_2(gw_adamax_with, gw_adamax_options, __VA_ARGS__, )
-#define gw_adagrad(...) GW_NAMED_2(gw_adagrad_with, gw_adagrad_options, __VA_ARGS__, )
-#define gw_adadelta(...) GW_NAMED_2(gw_adadelta_with, gw_adadelta_options, __VA_ARGS__, )
-#define gw_rmsprop(...) GW_NAMED_2(gw_rmsprop_with, gw_rmsprop_options, __VA_ARGS__, )
-#define gw_rprop(...) GW_NAMED_2(gw_rprop_with, gw_rprop_options, __VA_ARGS__, )
-#define gw_step_lr(...) GW_NAMED_2(gw_step_lr_with, gw_step_lr_options, __VA_ARGS__, )
-#define gw_multi_step_lr(...)                                                                      \
-    GW_NAMED_2(gw_multi_step_lr_with, gw_multi_step_lr_options, __VA_ARGS__, )
-#define gw_exponential_lr(...)                                                                     \
-    GW_NAMED_2(gw_exponential_lr_with, gw_exponential_lr_options, __VA_ARGS__, )
-#define gw_cosine_annealing_lr(...)                                                                \
-    GW_NAMED_2(gw_cosine_annealing_lr_with, gw_cosine_annealing_lr_options, __VA_ARGS__, )
-#define gw_linear_lr(...) GW_NAMED_2(gw_linear_lr_with, gw_linear_lr_options, __VA_ARGS__, )
-#define gw_one_cycle_lr(...)                                                                       \
-    GW_NAMED_2(gw_one_cycle_lr_with, gw_one_cycle_lr_options, __VA_ARGS__, )
-#define gw_reduce_lr_on_plateau(...)                                                               \
-    GW_NAMED_2(gw_reduce_lr_on_plateau_with, gw_reduce_lr_on_plateau_options, __VA_ARGS__, )
-#define gw_optimizer_add_group(...)                                                                \
-    GW_NAMED_3(gw_optimizer_add_group_with, gw_group_options, __VA_ARGS__, )
-
+#ifndef __cplusplus
 #define gw_sgd_options_defaults .lr = 1e-3, .concurrent = false
 #define gw_adam_options_defaults                                                                   \
     .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.999, .eps = 1e-8, .concurrent = false
@@ -87,7 +30,7 @@ inline void gw_optimizer_add_group(gw_scope *s, gw_optimizer *opt, gw_list *para
     .div_factor = 25, .final_div_factor = 1e4, .three_phase = false
 #define gw_reduce_lr_on_plateau_options_defaults                                                   \
     .factor = 0.1, .patience = 10, .threshold = 1e-4, .eps = 1e-8
-#define gw_group_options_defaults                                                                  \
+#define gw_parameter_group_options_defaults                                                        \
     .lr = GW_AS_FIRST, .weight_decay = GW_AS_FIRST, .momentum = GW_AS_FIRST,                       \
     .dampening = GW_AS_FIRST, .nesterov = GW_AS_FIRST, .beta1 = GW_AS_FIRST, .beta2 = GW_AS_FIRST, \
     .eps = GW_AS_FIRST, .amsgrad = GW_AS_FIRST, .lr_decay = GW_AS_FIRST,                           \
@@ -95,7 +38,7 @@ inline void gw_optimizer_add_group(gw_scope *s, gw_optimizer *opt, gw_list *para
     .centered = GW_AS_FIRST, .eta_minus = GW_AS_FIRST, .eta_plus = GW_AS_FIRST,                    \
     .step_size_min = GW_AS_FIRST, .step_size_max = GW_AS_FIRST, .maximize = GW_AS_FIRST
 #endif
-#define GW_RULE(id, ...)                                                                           \
+#define GW_RULE_FORM(id, ...)                                                                      \
     static void __attribute__((constructor)) gw_rule_##id##_register(void) {                       \
         _Pragma("GCC diagnostic push")                                                             \
             GW_ONLY_NAMES static gw_rule r = { .name = #id, __VA_ARGS__ };                         \

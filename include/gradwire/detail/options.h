@@ -1,5 +1,5 @@
 // How options are written: by name, and what is left out has its default. See
-// docs/decisions/0012-options.md.
+// docs/decisions/0012-options.md, and docs/decisions/0039-reference.md for the forms below.
 //
 // In C a function with options is called through a macro, which puts the defaults before what the
 // caller names, as initialisers of one struct. For just this struct the warning that a name
@@ -9,11 +9,35 @@
 
 #include <stddef.h>
 
+// A short form, as the public headers have it:
+//
+//     gw_x *gw_f(gw_scope *s, gw_f_options options GW_DEFAULT({})) GW_CALLS(gw_f_with);
+//     #define gw_f(...) GW_FORM_1(gw_f, gw_f_options, __VA_ARGS__)
+//     GW_TYPE_OF(gw_f) gw_f_with;
+//
+// The prototype is that of gw_f_with under the name that users write. GW_FORM_n has n arguments before
+// the options; GW_FORM_AT_n says the place of the call in .origin, in C.
+#define GW_CALLS(function) __asm__(#function)
+#define GW_TYPE_OF(function) __typeof__(function)
+
 #ifdef __cplusplus
 // Behind each member of a struct of options.
 #define GW_DEFAULT(...) = __VA_ARGS__
 #define GW_BY_NAME
 #define GW_ONLY_NAMES
+
+// The compiler knows the defaults, and the name that stands in its own macro is a function's.
+// clang-format off
+#define GW_FORM_1(name, type, ...)    name(__VA_ARGS__)
+#define GW_FORM_2(name, type, ...)    name(__VA_ARGS__)
+#define GW_FORM_3(name, type, ...)    name(__VA_ARGS__)
+#define GW_FORM_4(name, type, ...)    name(__VA_ARGS__)
+#define GW_FORM_5(name, type, ...)    name(__VA_ARGS__)
+#define GW_FORM_AT_2(name, type, ...) name(__VA_ARGS__)
+#define GW_FORM_AT_3(name, type, ...) name(__VA_ARGS__)
+#define GW_FORM_AT_4(name, type, ...) name(__VA_ARGS__)
+#define GW_FORM_AT_5(name, type, ...) name(__VA_ARGS__)
+// clang-format on
 #else
 #define GW_DEFAULT(...)
 
@@ -27,15 +51,20 @@
 #define GW_ONLY_NAMES _Pragma("GCC diagnostic error \"-Wdesignated-init\"")
 #endif
 
-// Options made before the call that takes them: gw_sgd_options o = GW_OPTIONS(gw_sgd_options, .lr =
-// 0.1);
-#define GW_OPTIONS(...) GW_OPTIONS_OF(__VA_ARGS__, )
-
-// GW_NAMED_2(f, type, a, b, .name = value, ..., ) is f(a, b, options). The caller passes
-// __VA_ARGS__ and an empty argument behind them, so that there may be no name at all. Each |type|
-// is a struct GW_BY_NAME with a macro of its defaults, which ends with the last member: what is
-// given without a name is then one initialiser too many.
+// GW_NAMED_2(f, type, a, b, .name = value, ..., ) is f(a, b, options). A form passes __VA_ARGS__ and
+// an empty argument behind them, so that there may be no name at all. Each |type| is a struct
+// GW_BY_NAME with a macro of its defaults, which ends with the last member: what is given without a
+// name is then one initialiser too many.
 // clang-format off
+#define GW_FORM_1(name, type, ...)         GW_NAMED_1(name##_with, type, __VA_ARGS__, )
+#define GW_FORM_2(name, type, ...)         GW_NAMED_2(name##_with, type, __VA_ARGS__, )
+#define GW_FORM_3(name, type, ...)         GW_NAMED_3(name##_with, type, __VA_ARGS__, )
+#define GW_FORM_4(name, type, ...)         GW_NAMED_4(name##_with, type, __VA_ARGS__, )
+#define GW_FORM_5(name, type, ...)         GW_NAMED_5(name##_with, type, __VA_ARGS__, )
+#define GW_FORM_AT_2(name, type, ...)      GW_NAMED_2(name##_with, type, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define GW_FORM_AT_3(name, type, ...)      GW_NAMED_3(name##_with, type, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define GW_FORM_AT_4(name, type, ...)      GW_NAMED_4(name##_with, type, __VA_ARGS__, .origin = GW_ORIGIN, )
+#define GW_FORM_AT_5(name, type, ...)      GW_NAMED_5(name##_with, type, __VA_ARGS__, .origin = GW_ORIGIN, )
 #define GW_OPTIONS_OF(type, ...)           GW_QUIET((type){ type##_defaults, __VA_ARGS__ })
 #define GW_NAMED_1(f, type, a, ...)        GW_QUIET(f((a), (type){ type##_defaults, __VA_ARGS__ }))
 #define GW_NAMED_2(f, type, a, b, ...)     GW_QUIET(f((a), (b), (type){ type##_defaults, __VA_ARGS__ }))

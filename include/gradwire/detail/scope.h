@@ -1,4 +1,4 @@
-// gw_keep, gw_set and gw_drop for handles of any type, and what marks a draw.
+// The machinery of gradwire/scope.h: handles of any type, and what marks a draw.
 #ifndef GRADWIRE_DETAIL_SCOPE_H
 #define GRADWIRE_DETAIL_SCOPE_H
 
@@ -17,26 +17,29 @@ GW_API extern int gw_draws_in_unspecified_order;
 #define GW_DRAWS (void)(gw_draws_in_unspecified_order && (gw_draws_in_unspecified_order = 1))
 
 #ifdef __cplusplus
-template <class Handle> Handle *gw_keep(gw_scope *s, Handle *h) {
+template <class Handle> Handle *gw_keep_of(gw_scope *s, Handle *h) {
     return reinterpret_cast<Handle *>(gw_keep_handle(s, reinterpret_cast<gw_handle *>(h)));
 }
-template <class Handle> void gw_set(gw_scope *s, Handle **slot, Handle *h) {
+template <class Handle> void gw_set_of(gw_scope *s, Handle **slot, Handle *h) {
     *slot = reinterpret_cast<Handle *>(
         gw_set_handle(s, reinterpret_cast<gw_handle *>(*slot), reinterpret_cast<gw_handle *>(h)));
 }
-template <class Handle> void gw_drop(gw_scope *s, Handle *h) {
+template <class Handle> void gw_drop_of(gw_scope *s, Handle *h) {
     gw_drop_handle(s, reinterpret_cast<gw_handle *>(h));
 }
 // The empty handle: gw_set(s, &slot, nullptr).
-template <class Handle> void gw_set(gw_scope *s, Handle **slot, decltype(nullptr)) {
-    gw_set(s, slot, static_cast<Handle *>(nullptr));
+template <class Handle> void gw_set_of(gw_scope *s, Handle **slot, decltype(nullptr)) {
+    gw_set_of(s, slot, static_cast<Handle *>(nullptr));
 }
+#define GW_KEEP(s, h) gw_keep_of((s), (h))
+#define GW_SET(s, slot, h) gw_set_of((s), (slot), (h))
+#define GW_DROP(s, h) gw_drop_of((s), (h))
 #else
-#define gw_keep(s, h) ((__typeof__(h))gw_keep_handle((s), (gw_handle *)(h)))
-#define gw_set(s, slot, h)                                                                         \
+#define GW_KEEP(s, h) ((__typeof__(h))gw_keep_handle((s), (gw_handle *)(h)))
+#define GW_SET(s, slot, h)                                                                         \
     (*(slot) = (__typeof__(*(slot)))gw_set_handle((s), (gw_handle *)*(slot),                       \
                                                   (gw_handle *)(1 ? (h) : *(slot))))
-#define gw_drop(s, h) gw_drop_handle((s), (gw_handle *)(h))
+#define GW_DROP(s, h) gw_drop_handle((s), (gw_handle *)(h))
 #endif
 
 #endif

@@ -1,4 +1,4 @@
-// Shapes written as numbers, and what gradwire/tensor.h makes of C values, in C and in C++.
+// The machinery of gradwire/tensor.h: shapes written as numbers, and arrays of C, in C and in C++.
 #ifndef GRADWIRE_DETAIL_TENSOR_H
 #define GRADWIRE_DETAIL_TENSOR_H
 
@@ -15,41 +15,27 @@ template <int count> struct gw_sizes {
 template <class... Sizes> gw_sizes<static_cast<int>(sizeof...(Sizes))> gw_sizes_of(Sizes... sizes) {
     return { { static_cast<int64_t>(sizes)..., 0 } };
 }
-#define GW_SHAPE(...) gw_sizes_of(__VA_ARGS__)
+#define GW_SHAPE_OF(...) gw_sizes_of(__VA_ARGS__)
 
-template <class... Sizes> gw_tensor *gw_zeros(gw_scope *s, gw_dtype d, Sizes... sizes) {
-    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_zeros_with(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
-}
-template <class... Sizes> gw_tensor *gw_empty(gw_scope *s, gw_dtype d, Sizes... sizes) {
-    return gw_zeros(s, d, sizes...);
-}
-template <class... Sizes> gw_tensor *gw_ones(gw_scope *s, gw_dtype d, Sizes... sizes) {
-    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_ones_with(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
-}
-template <class... Sizes> gw_tensor *gw_rand(gw_scope *s, gw_dtype d, Sizes... sizes) {
-    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_rand_with(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
-}
-template <class... Sizes> gw_tensor *gw_randn(gw_scope *s, gw_dtype d, Sizes... sizes) {
-    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_randn_with(s, d, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
-}
 template <class... Sizes>
-gw_tensor *gw_randint(gw_scope *s, gw_dtype d, int64_t low, int64_t high, Sizes... sizes) {
-    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_randint_with(s, d, low, high, gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+gw_tensor *gw_sized(gw_tensor *(*f)(gw_scope *, gw_dtype, gw_shape), gw_scope *s, gw_dtype d,
+                    Sizes... sizes) {
+    return f(s, d, gw_sizes_of(sizes...));
 }
 template <class Value, class... Sizes>
-gw_tensor *gw_full(gw_scope *s, gw_dtype d, Value value, Sizes... sizes) {
-    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_full_with(s, d, gw_value_of(value),
-                        gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+gw_tensor *gw_sized_value(gw_tensor *(*f)(gw_scope *, gw_dtype, gw_value, gw_shape), gw_scope *s,
+                          gw_dtype d, Value value, Sizes... sizes) {
+    return f(s, d, gw_value_of(value), gw_sizes_of(sizes...));
 }
-template <class Value> gw_tensor *gw_full_like(gw_scope *s, const gw_tensor *x, Value value) {
-    return gw_full_like_with(s, x, gw_value_of(value));
+template <class... Sizes>
+gw_tensor *gw_sized_range(gw_tensor *(*f)(gw_scope *, gw_dtype, int64_t, int64_t, gw_shape),
+                          gw_scope *s, gw_dtype d, int64_t low, int64_t high, Sizes... sizes) {
+    return f(s, d, low, high, gw_sizes_of(sizes...));
 }
+#define GW_SIZED_2(name, ...) gw_sized(name##_with, __VA_ARGS__)
+#define GW_SIZED_3(name, ...) gw_sized_value(name##_with, __VA_ARGS__)
+#define GW_SIZED_4(name, ...) gw_sized_range(name##_with, __VA_ARGS__)
+
 inline gw_dtype gw_dtype_of_c(const float *) { return GW_F32; }
 inline gw_dtype gw_dtype_of_c(const double *) { return GW_F64; }
 inline gw_dtype gw_dtype_of_c(const int64_t *) { return GW_I64; }
@@ -59,14 +45,10 @@ inline gw_dtype gw_dtype_of_c(const int8_t *) { return GW_I8; }
 inline gw_dtype gw_dtype_of_c(const uint8_t *) { return GW_U8; }
 inline gw_dtype gw_dtype_of_c(const bool *) { return GW_BOOL8; }
 template <class Number, class... Sizes>
-gw_tensor *gw_from(gw_scope *s, const Number *data, Sizes... sizes) {
-    const int64_t a[] = { static_cast<int64_t>(sizes)..., 0 };
-    return gw_from_with(s, gw_dtype_of_c(data), data,
-                        gw_shape{ static_cast<int>(sizeof...(Sizes)), a });
+gw_tensor *gw_from_array(gw_scope *s, const Number *data, Sizes... sizes) {
+    return gw_from_with(s, gw_dtype_of_c(data), data, gw_sizes_of(sizes...));
 }
-#define gw_rand(...) (GW_DRAWS, gw_rand(__VA_ARGS__))
-#define gw_randn(...) (GW_DRAWS, gw_randn(__VA_ARGS__))
-#define gw_randint(...) (GW_DRAWS, gw_randint(__VA_ARGS__))
+#define GW_FROM(...) gw_from_array(__VA_ARGS__)
 #else
 // In C enumerators are ints. These have the type of a dtype, so that GW_DTYPE takes them, but no size
 // and no kind in a dtype's place: gw_ones(s, 3, 4) does not compile.
@@ -83,29 +65,23 @@ gw_tensor *gw_from(gw_scope *s, const Number *data, Sizes... sizes) {
 #define GW_DTYPE(dtype) _Generic((dtype), gw_dtype : (dtype))
 
 // The leading 0 lets a shape be empty, and the comma behind it is the last then.
-#define GW_SHAPE(...)                                                                              \
+#define GW_SHAPE_OF(...)                                                                           \
     ((gw_shape){ .count = (int)(sizeof((int64_t[]){ 0, __VA_ARGS__ }) / sizeof(int64_t)) - 1,      \
                  .sizes = (const int64_t[]){ 0, __VA_ARGS__ } + 1 })
 
-// Who uses the forms with a number passes __VA_ARGS__ and an empty argument behind them, so that
-// there may be no sizes at all.
-#define GW_SIZED_2(f, s, dtype, ...) f((s), GW_DTYPE(dtype), GW_SHAPE(__VA_ARGS__))
-#define GW_SIZED_3(f, s, dtype, value, ...)                                                        \
+// A form passes __VA_ARGS__ and an empty argument behind them, so that there may be no sizes at all.
+#define GW_SIZED_2(name, ...) GW_WITH_SIZES_2(name##_with, __VA_ARGS__, )
+#define GW_SIZED_3(name, ...) GW_WITH_SIZES_3(name##_with, __VA_ARGS__, )
+#define GW_SIZED_4(name, ...) GW_WITH_SIZES_4(name##_with, __VA_ARGS__, )
+#define GW_WITH_SIZES_2(f, s, dtype, ...) f((s), GW_DTYPE(dtype), GW_SHAPE(__VA_ARGS__))
+#define GW_WITH_SIZES_3(f, s, dtype, value, ...)                                                   \
     f((s), GW_DTYPE(dtype), gw_value_of(value), GW_SHAPE(__VA_ARGS__))
-#define GW_SIZED_4(f, s, dtype, low, high, ...)                                                    \
+#define GW_WITH_SIZES_4(f, s, dtype, low, high, ...)                                               \
     f((s), GW_DTYPE(dtype), (low), (high), GW_SHAPE(__VA_ARGS__))
-#define gw_zeros(...) GW_SIZED_2(gw_zeros_with, __VA_ARGS__, )
-#define gw_ones(...) GW_SIZED_2(gw_ones_with, __VA_ARGS__, )
-#define gw_empty(...) GW_SIZED_2(gw_zeros_with, __VA_ARGS__, )
-#define gw_rand(...) (GW_DRAWS, GW_SIZED_2(gw_rand_with, __VA_ARGS__, ))
-#define gw_randn(...) (GW_DRAWS, GW_SIZED_2(gw_randn_with, __VA_ARGS__, ))
-#define gw_full(...) GW_SIZED_3(gw_full_with, __VA_ARGS__, )
-#define gw_randint(...) (GW_DRAWS, GW_SIZED_4(gw_randint_with, __VA_ARGS__, ))
-#define gw_full_like(s, x, value) gw_full_like_with((s), (x), gw_value_of(value))
 // Data that begins with a parenthesis may be a literal, (float[]){ 1, 2 }, which commas cut: what stands
 // in the first parentheses has its type, and the literal and the sizes become whole again in a list
 // in braces.
-#define gw_from(...) GW_SIZED_FROM(__VA_ARGS__, )
+#define GW_FROM(...) GW_SIZED_FROM(__VA_ARGS__, )
 #define GW_SIZED_FROM(s, x, ...) GW_FROM_FORM(GW_PARENTHESIS x, 0, )(s, x, __VA_ARGS__)
 #define GW_PARENTHESIS(...) ~, 1,
 #define GW_FROM_FORM(...) GW_FROM_FORM_OF(__VA_ARGS__)

@@ -1,42 +1,37 @@
-// What gradwire/value.h makes of C values, in C and in C++.
+// The machinery of gradwire/value.h: what it makes of C values, in C and in C++.
 #ifndef GRADWIRE_DETAIL_VALUE_H
 #define GRADWIRE_DETAIL_VALUE_H
 
 #include <gradwire/value.h>
 
 #ifdef __cplusplus
-inline gw_value gw_value_of(gw_value v) { return v; }
-inline gw_value gw_value_of(bool x) { return gw_value_of_bool(x); }
-inline gw_value gw_value_of(char x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(signed char x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(unsigned char x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(short x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(unsigned short x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(int x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(unsigned x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(long x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(unsigned long x) { return gw_value_of_int(static_cast<int64_t>(x)); }
-inline gw_value gw_value_of(long long x) { return gw_value_of_int(x); }
-inline gw_value gw_value_of(unsigned long long x) {
+inline gw_value gw_value_from(gw_value v) { return v; }
+inline gw_value gw_value_from(bool x) { return gw_value_of_bool(x); }
+inline gw_value gw_value_from(char x) { return gw_value_of_int(x); }
+inline gw_value gw_value_from(signed char x) { return gw_value_of_int(x); }
+inline gw_value gw_value_from(unsigned char x) { return gw_value_of_int(x); }
+inline gw_value gw_value_from(short x) { return gw_value_of_int(x); }
+inline gw_value gw_value_from(unsigned short x) { return gw_value_of_int(x); }
+inline gw_value gw_value_from(int x) { return gw_value_of_int(x); }
+inline gw_value gw_value_from(unsigned x) { return gw_value_of_int(x); }
+inline gw_value gw_value_from(long x) { return gw_value_of_int(x); }
+inline gw_value gw_value_from(unsigned long x) { return gw_value_of_int(static_cast<int64_t>(x)); }
+inline gw_value gw_value_from(long long x) { return gw_value_of_int(x); }
+inline gw_value gw_value_from(unsigned long long x) {
     return gw_value_of_int(static_cast<int64_t>(x));
 }
-inline gw_value gw_value_of(float x) { return gw_value_of_float(static_cast<double>(x)); }
-inline gw_value gw_value_of(double x) { return gw_value_of_float(x); }
-inline gw_value gw_value_of(const char *x) { return gw_value_of_string(x); }
-inline gw_value gw_value_of(const gw_tensor *x) { return gw_value_of_tensor(x); }
-inline gw_value gw_value_of(const gw_list *x) { return gw_value_of_list(x); }
-inline gw_value gw_value_of(const gw_map *x) { return gw_value_of_map(x); }
-inline gw_value gw_value_of(const gw_rref *x) { return gw_value_of_rref(x); }
-inline gw_value gw_value_of(const gw_future *x) { return gw_value_of_future(x); }
-inline gw_value gw_value_of(gw_worker x) { return gw_value_of_worker(x); }
-inline gw_value gw_value_of(const gw_worker *x) { return x ? gw_value_of_worker(*x) : gw_none(); }
-inline gw_value gw_value_of(const gw_error *x) { return gw_value_of_error(x); }
-template <class Type> void gw_list_add(gw_scope *s, gw_list *list, Type x) {
-    gw_list_add_with(s, list, gw_value_of(x));
-}
-template <class Type> void gw_map_put(gw_scope *s, gw_map *map, const char *key, Type x) {
-    gw_map_put_with(s, map, key, gw_value_of(x));
-}
+inline gw_value gw_value_from(float x) { return gw_value_of_float(static_cast<double>(x)); }
+inline gw_value gw_value_from(double x) { return gw_value_of_float(x); }
+inline gw_value gw_value_from(const char *x) { return gw_value_of_string(x); }
+inline gw_value gw_value_from(const gw_tensor *x) { return gw_value_of_tensor(x); }
+inline gw_value gw_value_from(const gw_list *x) { return gw_value_of_list(x); }
+inline gw_value gw_value_from(const gw_map *x) { return gw_value_of_map(x); }
+inline gw_value gw_value_from(const gw_rref *x) { return gw_value_of_rref(x); }
+inline gw_value gw_value_from(const gw_future *x) { return gw_value_of_future(x); }
+inline gw_value gw_value_from(gw_worker x) { return gw_value_of_worker(x); }
+inline gw_value gw_value_from(const gw_worker *x) { return x ? gw_value_of_worker(*x) : gw_none(); }
+inline gw_value gw_value_from(const gw_error *x) { return gw_value_of_error(x); }
+#define GW_VALUE_OF(x) gw_value_from(x)
 
 // The values lie in the temporary, which lives until the call that takes them has returned.
 template <int count> struct gw_args_of {
@@ -46,8 +41,8 @@ template <int count> struct gw_args_of {
 template <class... Args> gw_args_of<static_cast<int>(sizeof...(Args))> gw_args_from(Args... args) {
     return { { gw_value_of(args)..., gw_none() } };
 }
-#define GW_ARGS(...) gw_args_from(__VA_ARGS__)
-#define GW_NO_ARGS gw_args_from()
+#define GW_ARGS_OF(...) gw_args_from(__VA_ARGS__)
+#define GW_NO_VALUES gw_args_from()
 #else
 static inline gw_value gw_value_of_value(gw_value v) { return v; }
 static inline gw_value gw_value_of_worker_at(const gw_worker *x) {
@@ -55,7 +50,7 @@ static inline gw_value gw_value_of_worker_at(const gw_worker *x) {
 }
 // A value of any C type a call can carry.
 // clang-format off
-#define gw_value_of(x)                                                                                                 \
+#define GW_VALUE_OF(x)                                                                                                 \
     _Generic((x),                                                                                                      \
         gw_value: gw_value_of_value,                                                                                   \
         bool: gw_value_of_bool,                                                                                        \
@@ -75,11 +70,9 @@ static inline gw_value gw_value_of_worker_at(const gw_worker *x) {
         gw_worker *: gw_value_of_worker_at, const gw_worker *: gw_value_of_worker_at,                                  \
         gw_error *: gw_value_of_error, const gw_error *: gw_value_of_error)(x)
 // clang-format on
-#define gw_list_add(s, list, x) gw_list_add_with((s), (list), gw_value_of(x))
-#define gw_map_put(s, map, key, x) gw_map_put_with((s), (map), (key), gw_value_of(x))
 
-#define GW_NO_ARGS ((gw_values){ 0, (const gw_value *)0 })
-#define GW_ARGS(...) GW_VALUES(__VA_ARGS__, )
+#define GW_ARGS_OF(...) GW_VALUES(__VA_ARGS__, )
+#define GW_NO_VALUES ((gw_values){ 0, (const gw_value *)0 })
 
 // GW_VALUES(a, b, ): of 0 to 12, and an empty one behind them. Of 13 to 24 the compiler says that
 // they are too many.
@@ -94,7 +87,7 @@ static inline gw_value gw_value_of_worker_at(const gw_worker *x) {
     ((gw_values){ sizeof(struct { _Static_assert(0, "at most 12 arguments: put more into a gw_list"); int i; }), NULL })
 #define GW_VALUES_OF(count, ...) ((gw_values){ count, (const gw_value[]){ __VA_ARGS__ } })
 #define GW_V(x) gw_value_of(x)
-#define GW_VALUES_0(z) GW_NO_ARGS
+#define GW_VALUES_0(z) GW_NO_VALUES
 #define GW_VALUES_1(a, z) GW_VALUES_OF(1, GW_V(a))
 #define GW_VALUES_2(a, b, z) GW_VALUES_OF(2, GW_V(a), GW_V(b))
 #define GW_VALUES_3(a, b, c, z) GW_VALUES_OF(3, GW_V(a), GW_V(b), GW_V(c))

@@ -197,7 +197,7 @@ static gw_value serve_add_group(gw_scope *s, void *object, const gw_args *a) {
 
 static gw_value serve_group_count(gw_scope *s, void *object, const gw_args *a) {
     (void)s, (void)a;
-    return gw_value_of(gw_optimizer_group_count(((owned_optimizer *)object)->optimizer));
+    return gw_value_of(gw_optimizer_parameter_group_count(((owned_optimizer *)object)->optimizer));
 }
 
 static gw_value serve_keep_groups(gw_scope *s, void *object, const gw_args *a) {

@@ -156,12 +156,13 @@ static void group_and_clip(gw_scope *root, int rank, void *context) {
     for (int i = 0; i < 2; i++) {
         gw_list *params = models[i].params;
         gw_optimizer *opt = gw_adamw(root, list_of(root, gw_list_get(root, params, 2)), .lr = 0.1);
-        gw_optimizer_add_group(root, opt, list_of(root, gw_list_get(root, params, 0)),
-                               .weight_decay = 0);
-        gw_optimizer_add_group(root, opt, list_of(root, gw_list_get(root, params, 1)), .lr = 0.2);
-        assert_int_equal(gw_optimizer_group_count(opt), 3);
+        gw_optimizer_add_parameter_group(root, opt, list_of(root, gw_list_get(root, params, 0)),
+                                         .weight_decay = 0);
+        gw_optimizer_add_parameter_group(root, opt, list_of(root, gw_list_get(root, params, 1)),
+                                         .lr = 0.2);
+        assert_int_equal(gw_optimizer_parameter_group_count(opt), 3);
         step(root, &models[i], opt, 0.5);
-        gw_optimizer_set_group_lr(root, opt, 1, 0.5);
+        gw_optimizer_set_parameter_group_lr(root, opt, 1, 0.5);
         step(root, &models[i], opt, 0.5);
     }
     assert_equal(root, &models[0], &models[1]);
@@ -290,10 +291,10 @@ static void refuse(gw_scope *root, int rank, void *context) {
         assert_says(s, bad[i].status, bad[i].words);
         // Refused as a second group, it leaves the optimizer as it was.
         opt = gw_sgd(s, m.params, .lr = 0.1);
-        gw_optimizer_add_group(s, opt, params, .lr = 0.3);
+        gw_optimizer_add_parameter_group(s, opt, params, .lr = 0.3);
         assert_false(gw_ok(s));
         gw_scope_clear(s);
-        assert_int_equal(gw_optimizer_group_count(opt), 1);
+        assert_int_equal(gw_optimizer_parameter_group_count(opt), 1);
         step(s, &m, opt, 0);
         assert_int_equal(gw_optimizer_steps(opt), 1);
         gw_scope_close_up(s);
