@@ -3,6 +3,7 @@
 #include <semaphore.h>
 #include <string.h>
 
+#include "net/env_os.h"
 #include "testing/testing.h"
 
 enum { MS = 1000 * 1000 };

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "net/env_os.h"
 #include "testing/testing.h"
 
 enum { MS = 1000 * 1000, THREAD_COUNT = 24 };

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "base/mem.h"
+#include "net/env_os.h"
 #include "testing/stream_end.h"
 #include "testing/testing.h"
 
