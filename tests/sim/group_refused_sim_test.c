@@ -112,13 +112,13 @@ static void the_table_has_all_collectives(void **state) {
     fclose(in);
     int found = 0;
     for (char *at = text; (at = strstr(at, "GW_API ")); at++) {
-        char *end = strchr(at, ';'), *name = strstr(at, "gw_"), *with = strstr(at, "_with(");
-        if (!end || !with || with > end) continue;
-        for (char *next; (next = strstr(name + 1, "gw_")) && next < with;) name = next;
+        char *end = strchr(at, ';'), *name = strstr(at, "GW_CALLS(gw_"), *with;
+        if (!end || !name || name > end) continue;
         *end = '\0';
-        if (strstr(at, "gw_collective_options options")) {
-            if (!is_listed(name + 3, (size_t)(with - name) - 3))
-                fail_msg("%.*s", (int)(with - name), name);
+        name += sizeof "GW_CALLS(gw_" - 1;
+        with = strstr(name, "_with)");
+        if (with && strstr(at, "gw_collective_options options")) {
+            if (!is_listed(name, (size_t)(with - name))) fail_msg("%.*s", (int)(with - name), name);
             found++;
         }
         *end = ';';
