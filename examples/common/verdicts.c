@@ -88,7 +88,7 @@ static pid_t find_process(uint64_t incarnation) {
     return 0;
 }
 
-// What the next line of |c| says; 0: nobody is dead by that.
+// Takes one line from |c|. Returns the process that it declares dead, or 0.
 static pid_t read_line(channel *c, char *end) {
     char word[16];
     uint64_t incarnation;

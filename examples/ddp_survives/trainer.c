@@ -57,7 +57,7 @@ static void report(gw_scope *root, const trainer *t, gw_rref *board) {
 
 // ---- Going on -----------------------------------------------------------------------------------
 
-enum { WELL = 1, NOBODY_KNOCKS = 2 };  // what members agree on
+enum { WELL = 1, NONE_PENDING = 2 };  // what members agree on
 
 static bool is_over(const trainer *t) {
     return gw_optimizer_steps(t->opt) == t->o->epochs * steps_of_epoch(t);
@@ -84,11 +84,11 @@ static bool go_on_in(gw_scope *root, trainer *t, gw_group *g) {
 // Returns whether there is a new group.
 static bool regroup(gw_scope *root, trainer *t, bool is_well) {
     for (bool is_new = false; gw_ok(root); is_new = true) {
-        uint64_t nobody = gw_group_pending(t->group) ? 0 : NOBODY_KNOCKS;
-        gw_agreement all = gw_group_agree(root, t->group, is_well ? WELL | nobody : 0);
+        uint64_t none = gw_group_pending(t->group) ? 0 : NONE_PENDING;
+        gw_agreement all = gw_group_agree(root, t->group, is_well ? WELL | none : 0);
         if (!gw_ok(root)) break;
         bool all_well = (all.flags & WELL) && !all.missing_count, waiting = all_well && waits(t);
-        if (all_well && !waiting && (all.flags & NOBODY_KNOCKS)) return is_new;
+        if (all_well && !waiting && (all.flags & NONE_PENDING)) return is_new;
         int min = waiting ? (int)t->o->world_size : 1;
         if (go_on_in(root, t, gw_group_reform(root, t->group, .min = min, .grow = true)))
             return true;

@@ -14,6 +14,9 @@
 // did what: "mismatched collectives: ...". A member whose program has not read the error by then gets it from its next
 // call, or from gw_rpc_shutdown. A call succeeds on a member once all members that it exchanges values with have made
 // the same call; what it does not exchange is compared by the next collective of that key, or by gw_rpc_shutdown.
+// Known fault: with several asynchronous calls under way, a call that is cancelled, that differs, or that was refused in
+// a scope which gw_scope_clear makes usable again may leave members one step apart: later calls then combine values of
+// different steps, with status OK. A program that waits for each call before the next one is not affected.
 // Stalls: the error names the members that did not arrive and what their programs do, also where members of several
 // groups wait for each other. A line in the log says so after 10 s and every 10 s. gw_group_history lists the last
 // collectives.

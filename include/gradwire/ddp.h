@@ -81,8 +81,8 @@ typedef struct GW_BY_NAME gw_ddp_options {
     // Names of parameters and buffers of the model to leave alone: INVALID if it has none of a name.
     const char *const *ignore GW_DEFAULT(NULL);
     int ignore_count GW_DEFAULT(0);
-    // The others have theirs already, since this member has knocked for |group|: nothing is exchanged before
-    // gw_ddp_reform, which is called next, and gives it what they have.
+    // Set on a member that joins an existing group (gw_group_join): skips the first broadcast. gw_ddp_reform is
+    // called next and gives it parameters and buffers of the others.
     bool joining GW_DEFAULT(false);
     // "train.c:12", which the short form of C says: errors of passes name it.
     const char *origin GW_DEFAULT(NULL);
@@ -137,11 +137,11 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 //         gw_scope_close_up(s);
 //         if (gw_scope_error(root)->status != GW_DISCONNECTED) continue;
 //         gw_scope_clear(root);
-//         g = gw_group_reform(root, g, .grow = true);  // and lets in who knocks
+//         g = gw_group_reform(root, g, .grow = true);  // and admits workers that are joining
 //         gw_ddp_reform(root, ddp, opt, g);
 //     }
 //
-// and on a newcomer, before its first step:
+// and on a joining member, before its first step:
 //
 //     gw_group *g = gw_group_join(root, "trainers");
 //     gw_ddp *ddp = gw_ddp_open(root, model, .group = g, .joining = true);

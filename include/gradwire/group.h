@@ -17,7 +17,7 @@
 // Who is left agrees on what has been done, or goes on as a new group, with others in the place of
 // those that are gone:
 //
-//     gw_group *trainers = gw_group_join(root, "trainers");   // a new worker: waits until it is let in
+//     gw_group *trainers = gw_group_join(root, "trainers");   // a new worker: blocks until it is admitted
 //     gw_barrier(s, trainers);
 //     if (gw_scope_error(s)->status == GW_DISCONNECTED) {      // on every survivor
 //         gw_scope_clear(s);
@@ -146,15 +146,15 @@ typedef struct gw_agreement {
 GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *g, uint64_t flags);
 
 // gw_group_reform(s, g, .min = ..., .grow = ...): a new group of those who are left, in their old
-// order, then of workers that knock, by rank. All give the same options, else MISMATCH. It has the
+// order, then of joining workers, by rank. All give the same options, else MISMATCH. It has the
 // name of |g|, which ends, and begins anew: members that were out of step in |g| are not in it. |s| gives |g| back, if
 // it holds it, so that a loop in one scope keeps one group: |g| stays as a handle whose collectives are WRONG_STATE
 // until the new group is re-formed in turn, and is not to be used after that. If
 // one of its members is lost before it is there, it is broken from the start: re-form that one.
 // TIMEOUT with fewer than |min|.
 typedef struct GW_BY_NAME gw_reform_options {
-    int min GW_DEFAULT(1);             // waits until there are as many; lets in those who lack
-    bool grow GW_DEFAULT(false);       // lets in all who knock
+    int min GW_DEFAULT(1);  // blocks until there are as many, and admits joining workers up to it
+    bool grow GW_DEFAULT(false);       // admits all workers that are joining
     int64_t timeout_ms GW_DEFAULT(0);  // 0: that of the group, which the new one keeps
 } gw_reform_options;
 
@@ -178,7 +178,7 @@ GW_API gw_group *gw_group_join(gw_scope *s, const char *name,
 #define gw_group_join(...) GW_FORM_2(gw_group_join, gw_group_join_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_join) gw_group_join_with;
 
-// How many workers knock for |g|, as far as this member has heard; others may have heard of more.
+// Workers in gw_group_join for |g|, as far as this member has received their requests; other members may have received more.
 GW_API int gw_group_pending(const gw_group *g);
 // How often the group was re-formed before it became |g|.
 GW_API int gw_group_generation(const gw_group *g);

@@ -15,7 +15,7 @@
 // gradient remembers across a call what it was made of: see gradwire/dist.h.
 //
 // Every operator is callable as "gw.<name>" with the arguments of its C function in the same order,
-// shapes and dims as one list of ints, and the ..._along forms by the plain name with dim and keep
+// shapes and dims as one list of ints, and the options .dim and .keepdim of reductions as arguments
 // behind: "gw.sum"(x), "gw.sum"(x, 0, true).
 // Losses take the options they know behind, in the order of gw_loss_options.
 //
@@ -84,7 +84,7 @@ typedef struct GW_BY_NAME gw_rpc_options {
     const gw_registry *registry GW_DEFAULT(NULL);  // what this worker serves; NULL: the process's
 
     // The path of the job's key, a file that `gradwire key` has made and that nobody else may read:
-    // connections are encrypted with it, and only who has it is let in. NULL: what the launcher
+    // connections are encrypted with it, and workers without it are refused. NULL: what the launcher
     // hands on (GW_KEY_FD, a descriptor), or the file that GW_KEY_FILE names, or none. Or of this
     // worker's certificate (gradwire key --ca): then no other member can pass for it either.
     const char *key GW_DEFAULT(NULL);

@@ -236,7 +236,7 @@ static bool check(gw_scope *s, const char *name, gw_group_join_options o) {
 static gw_status check_on_loop(const agent *a, const char *name, gw_error *error) {
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a group", error);
     if (find_own(a, name))
-        return error_set(error, GW_DUPLICATE, "gw_group_join: %s knocks for \"%s\" already",
+        return error_set(error, GW_DUPLICATE, "gw_group_join: %s is already joining \"%s\"",
                          a->name, name);
     return GW_OK;
 }
@@ -259,7 +259,7 @@ static void end_await(await *w, int rank, const gw_error *why) {
     knocking *k = list_entry(w, knocking, await);
     (void)rank;
     error_set(&k->error, GW_DISCONNECTED,
-              "gw_group_join: nobody can let %s into group \"%s\" any more: %s", k->agent->name,
+              "gw_group_join: no member is left to admit %s to group \"%s\": %s", k->agent->name,
               k->name, why->text);
     awaits_close_on_loop(w);
     if (!k->waiter.woken) env_wake(k->agent->env, &k->waiter);
@@ -276,7 +276,7 @@ static gw_status begin_on_loop(gw_scope *s, agent *a, knocking *k, gw_error *err
     return GW_OK;
 }
 
-// GW_OK: it has been let in.
+// GW_OK: it is admitted.
 static gw_status wait_on_loop(gw_scope *s, agent *a, knocking *k, int64_t timeout_ms,
                               gw_error *error) {
     context_wait_on_loop(a, s, &k->waiter, until_ns(s, a, timeout_ms));
@@ -284,8 +284,8 @@ static gw_status wait_on_loop(gw_scope *s, agent *a, knocking *k, int64_t timeou
     if (k->error.status)
         *error = k->error;
     else if (!context_check_cancelled(s, error))
-        error_set(error, GW_TIMEOUT, "gw_group_join: nobody has let %s into group \"%s\"", a->name,
-                  k->name);
+        error_set(error, GW_TIMEOUT, "gw_group_join: no member has admitted %s to group \"%s\"",
+                  a->name, k->name);
     return error->status;
 }
 

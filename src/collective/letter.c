@@ -84,13 +84,13 @@ static void meet(letter *sent, letter *awaited) {
     result *value =
         awaited->told_in ? with_source(sent, awaited->told_in) : result_retain(sent->value);
     if (!value) {
-        error_set(&error, GW_NO_MEMORY, "no memory for a letter");
+        error_set(&error, GW_NO_MEMORY, "no memory for a message");
         value = result_of_error(&error);
     }
     complete(awaited, value);
     result *taken = result_of_value(gw_none());
     if (!taken) {
-        error_set(&error, GW_NO_MEMORY, "no memory for a letter");
+        error_set(&error, GW_NO_MEMORY, "no memory for a message");
         taken = result_of_error(&error);
     }
     complete(sent, taken);
@@ -152,7 +152,7 @@ static gw_value letter_body(gw_scope *s, const gw_args *args) {
     if (!x || !f || !x->value || s->error) {
         if (x && x->value) result_release(x->value);
         mem_free(x);
-        if (gw_ok(s)) scope_fail(s, GW_NO_MEMORY, "no memory for a letter");
+        if (gw_ok(s)) scope_fail(s, GW_NO_MEMORY, "no memory for a message");
         return gw_none();
     }
     x->future = handle_retain(f);
@@ -220,7 +220,7 @@ void gw_send_with(gw_scope *s, gw_group *g, gw_tensor *x, int to, gw_message_opt
 
 static gw_status check_source(const gw_group *g, int from, gw_error *error) {
     const agent *a = g->agent;
-    if (a->phase == AGENT_LEFT) return agent_left_error(a, "a letter", error);
+    if (a->phase == AGENT_LEFT) return agent_left_error(a, "a message", error);
     if (from == ANY_MEMBER || !agent_member(a, from)->lost) return GW_OK;
     *error = *agent_member(a, from)->why;
     error_prefix(error, agent_member(a, from)->name);
@@ -234,7 +234,7 @@ static gw_future *receive(gw_scope *s, gw_group *g, int from, gw_message_options
     gw_future *f = x ? scope_own(s, future_open(a, "gw_recv")) : NULL;
     if (!f) {
         mem_free(x);
-        if (gw_ok(s)) scope_fail(s, GW_NO_MEMORY, "no memory for a letter");
+        if (gw_ok(s)) scope_fail(s, GW_NO_MEMORY, "no memory for a message");
         return &future_poison;
     }
     *x = (letter){ .agent = a,
@@ -302,18 +302,18 @@ gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from, gw_message_
 
 // ---- Several ------------------------------------------------------------------------------------
 
-static bool check_batch(gw_scope *s, const gw_group *g, const gw_message *letters, int count,
+static bool check_batch(gw_scope *s, const gw_group *g, const gw_message *messages, int count,
                         gw_message_options options) {
     const char *what = "gw_batch";
     if (!check_peer(s, what, g, 0)) return false;
     if (options.tag)
         scope_fail(s, GW_INVALID,
-                   "%s: .tag is of gw_send and gw_recv; here each letter has its own", what);
-    else if (count < 0 || (count && !letters))
-        scope_fail(s, GW_INVALID, "%s: %d letters%s", what, count, letters ? "" : " at NULL");
+                   "%s: .tag is of gw_send and gw_recv; here each message has its own", what);
+    else if (count < 0 || (count && !messages))
+        scope_fail(s, GW_INVALID, "%s: %d messages%s", what, count, messages ? "" : " at NULL");
     for (int i = 0; gw_ok(s) && i < count; i++)
-        if (check_peer(s, what, g, letters[i].peer) && letters[i].send)
-            tensor_is_given(s, what, letters[i].send);
+        if (check_peer(s, what, g, messages[i].peer) && messages[i].send)
+            tensor_is_given(s, what, messages[i].send);
     return gw_ok(s);
 }
 
@@ -324,21 +324,21 @@ static gw_future *post_one(gw_scope *s, gw_group *g, const gw_message *x,
                    : gw_irecv_with(s, g, x->peer, options);
 }
 
-gw_future *gw_batch_async_with(gw_scope *s, gw_group *g, const gw_message *letters, int count,
+gw_future *gw_batch_async_with(gw_scope *s, gw_group *g, const gw_message *messages, int count,
                                gw_message_options options) {
-    if (!check_batch(s, g, letters, count, options)) return &future_poison;
+    if (!check_batch(s, g, messages, count, options)) return &future_poison;
     gw_future **all = gw_alloc(s, ((size_t)count + 1) * sizeof *all);
     for (int i = 0; all && i < count && gw_ok(s); i++)
-        all[i] = post_one(s, g, &letters[i], options);
+        all[i] = post_one(s, g, &messages[i], options);
     if (s->error) return &future_poison;
     gw_future *out = gw_collect_all(s, all, count);
     for (int i = 0; i < count; i++) gw_drop(s, all[i]);  // cancelled with |out|
     return out;
 }
 
-gw_list *gw_batch_with(gw_scope *s, gw_group *g, const gw_message *letters, int count,
+gw_list *gw_batch_with(gw_scope *s, gw_group *g, const gw_message *messages, int count,
                        gw_message_options options) {
-    gw_future *f = gw_batch_async_with(s, g, letters, count, options);
+    gw_future *f = gw_batch_async_with(s, g, messages, count, options);
     gw_value v = wait_for(s, g, f, options, NULL, -1);
     return s->error ? gw_list_open(s) : gw_list_of(s, v);
 }

@@ -136,7 +136,8 @@ static void name_each_option(gw_scope *s, int rank, void *context) {
     }
     gw_message one = { .peer = 1 - rank, .send = x.x };
     gw_batch(s, x.g, &one, 1, .tag = 3);
-    expect(s, GW_INVALID, "gw_batch: .tag is of gw_send and gw_recv; here each letter has its own");
+    expect(s, GW_INVALID,
+           "gw_batch: .tag is of gw_send and gw_recv; here each message has its own");
 }
 
 static void options_that_an_operation_has_no_use_for_are_refused(void **state) {

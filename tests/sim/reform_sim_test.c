@@ -446,7 +446,7 @@ static void knock_in_vain(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank == 2) {
         gw_group_join(s, "trainers", .timeout_ms = 1000);
-        expect(s, GW_TIMEOUT, "nobody has let w2 into group \"trainers\"");
+        expect(s, GW_TIMEOUT, "no member has admitted w2 to group \"trainers\"");
         gw_group_join(s, "");
         expect(s, GW_INVALID, "the name of a group has 1 to 127 bytes");
         return;

@@ -1,5 +1,5 @@
 // How options are written: by name, and what is left out has its default. See
-// docs/decisions/0012-options.md, and docs/decisions/0039-reference.md for the forms below.
+// docs/decisions/0012-options.md.
 //
 // In C a function with options is called through a macro, which puts the defaults before what the
 // caller names, as initialisers of one struct. For just this struct the warning that a name
