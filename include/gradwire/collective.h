@@ -11,7 +11,7 @@
 // Failures: a collective ends on all members with one error, and the group continues with the next one, if members
 // differ in what must agree (operation, shape, dtype, root, whether a gradient is needed), if a member does not enter
 // it before a deadline, cancels it, enters it with a failed scope, or makes a call that is refused. The text names who
-// did what: "mismatched collectives: ...". A member whose program has not read the error by then gets it from its next
+// did what. A member whose program has not read the error by then gets it from its next
 // call, or from gw_rpc_shutdown. A call succeeds on a member once all members that it exchanges values with have made
 // the same call; what it does not exchange is compared by the next collective of that key, or by gw_rpc_shutdown.
 // Known fault: with several asynchronous calls under way, a call that is cancelled, that differs, or that was refused in
@@ -26,8 +26,10 @@
 // f16 and bf16 are added in f32 and rounded once.
 //
 // The algorithm follows from operation, number of members and size, by a table that `gw-bench --plans` prints.
-// GW_COLLECTIVE=all_reduce:direct,broadcast:tree in the environment of all members overrides it: flat, direct,
-// doubling, halving, tree, chain, hosts.
+// GW_COLLECTIVE=all_reduce:direct,broadcast:tree in the environment of all members overrides it: flat (all operations),
+// direct (all_reduce, reduce), doubling (all_reduce, barrier), halving (all_reduce), tree (reduce, broadcast, gather,
+// scatter), chain (broadcast, gather, scatter), hosts (within each host first, where all hosts have equally many
+// neighbouring ranks, a power of two: all_reduce, reduce, broadcast, all_gather, reduce_scatter).
 //
 // Gradients: the forms that block record what they do if their input needs a gradient. Each backward is a collective,
 // too, which the pass of every member enters, in any order. So the input needs a gradient on all members or on none,
