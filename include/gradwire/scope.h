@@ -1,24 +1,22 @@
 // Scopes: where a piece of work lives.
 //
-// A scope owns the handles made through it, keeps the first error, carries the deadline and the
-// random generator, and has an id that names the gradients of its backward passes. Opening and
-// closing one is the life of a step.
+// A scope owns the handles made through it, keeps the first error, has the deadline and the random generator, and an id
+// that names the gradients of its backward passes. A step of training opens one and closes it.
 //
 //     gw_scope *root = gw_scope_open(NULL);
 //     for (int step = 0; step < 100 && gw_ok(root); step++) {
 //         gw_scope *s = gw_scope_open(root);
-//         gw_tensor *y = gw_exp(s, gw_add(s, x, 1.0));      // no checks in the middle: the first error sticks
-//         gw_set(root, &best, gw_sum(s, y));                // what shall outlive the step moves outward
-//         gw_scope_close_up(s);                                // frees the rest, hands an error to root
+//         gw_tensor *y = gw_exp(s, gw_add(s, x, 1.0));      // no checks in between: the first error sticks
+//         gw_set(root, &best, gw_sum(s, y));                // root keeps what outlives the step
+//         gw_scope_close_up(s);                                // releases the rest, hands an error to root
 //     }
 //     return gw_exit_code(gw_scope_close(root));
 //
-// Errors: the first one wins and stays; later operations on a failed scope do nothing and return
-// poison, a handle that is safe to pass on. Accessors of numbers then return 0, gw_data gives NULL,
-// and a tensor has no elements, so loops test gw_ok. In a scope that is well, poison is INVALID
-// with the sentence of the error that it comes from; so it is when it is sent to another worker.
-// Ownership: a scope holds one count on each handle made through it; gw_keep gives a second one to
-// another scope.
+// Errors: the first one stays; later operations on a failed scope do nothing and return poison, a handle that is safe
+// to pass on. Accessors of numbers then return 0, gw_data NULL, and a tensor has no elements, so loops call gw_ok. In a
+// scope without error, poison is INVALID with the text of the error that made it; so it is when it is sent to another
+// worker.
+// Ownership: a scope holds one count on each handle made through it; gw_keep gives another scope a second one.
 // Threads: a scope is used by one thread at a time.
 #ifndef GRADWIRE_SCOPE_H
 #define GRADWIRE_SCOPE_H
@@ -29,91 +27,108 @@
 extern "C" {
 #endif
 
+/// A scope.
 typedef struct gw_scope gw_scope;
 
-// Opens a scope inside |parent|, or a root scope if |parent| is NULL. It inherits deadline,
-// generator and agent, and the error of a parent that has failed.
-// Never NULL: without memory it is a failed scope.
+/// Opens a scope inside |parent|, or a root scope if |parent| is NULL. It inherits deadline, generator and agent, and
+/// the error of a parent that has failed.
+///
+/// Returns: the scope, never NULL: without memory it is a failed scope.
 GW_API gw_scope *gw_scope_open(gw_scope *parent);
 
-// Closes |s|: waits for nothing, gives back every handle, returns the first error. The parent stays
-// clean. Children still open are closed first: an error of theirs that the program has not asked for
-// (gw_scope_error) is logged, and becomes that of |s| if it has none. So when a body returns. The scope
-// that a body is given is closed for it: then WRONG_STATE, and it stays.
+/// Closes |s| and releases every handle. Does not block. The parent gets no error.
+///
+/// Children that are open are closed first: an error of theirs that the program has not read (gw_scope_error) is
+/// logged, and becomes that of |s| if it has none. The library closes the scopes that bodies open and leave open.
+/// Returns: the first error of |s|.
+/// Errors: WRONG_STATE for the scope that a body was given, which stays open.
 GW_API GW_MUST_CHECK gw_error gw_scope_close(gw_scope *s);
 
-// Closes |s| and hands its error, if any, to the parent, which becomes failed (if it was not). A
-// root scope has no parent: its error becomes a line of log, and gw_scope_close is what gives a
-// program its exit code.
+/// Closes |s| and hands its error, if any, to the parent, which fails if it had not. The error of a root scope is a
+/// line in the log; gw_scope_close gives a program its exit code.
+/// Errors: as gw_scope_close.
 GW_API void gw_scope_close_up(gw_scope *s);
 
-// Whether nothing has failed so far.
+/// Returns whether |s| has no error.
 GW_API bool gw_ok(const gw_scope *s);
 
-// The first error of |s|; its status is GW_OK if there is none. Valid until the scope closes.
+/// Returns the first error of |s|; its status is GW_OK if there is none. Valid until the scope closes.
 GW_API const gw_error *gw_scope_error(const gw_scope *s);
 
-// Fails |s| with a sentence of the caller's own, without a full stop. In a handler, this is how a
-// function fails. GW_OK stands for GW_REMOTE; what is no status at all becomes GW_INVALID.
+/// Fails |s| with a text of the caller's own, without a full stop. A body fails by this.
+///
+/// status: GW_OK stands for GW_REMOTE; what is no status becomes GW_INVALID.
 GW_API void gw_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
 
-// Forgets the error of |s|, after it has been dealt with.
+/// Clears the error of |s|, once the program has handled it.
 GW_API void gw_scope_clear(gw_scope *s);
 
-// Puts "step 12" into the trace of every later error of |s|.
+/// Adds a text, "step 12", to the trace of every later error of |s|.
 GW_API void gw_scope_label(gw_scope *s, const char *format, ...) GW_PRINTF(2, 3);
 
-// Everything in |s| and below must be done in |timeout_ms| from now; an earlier deadline of the
-// parent stays. 0: no deadline of its own. INVALID if negative.
+/// Sets the deadline of |s| and of scopes inside it. An earlier deadline of the parent stays.
+///
+/// timeout_ms: milliseconds from now; 0: no deadline of its own.
+/// Errors: INVALID if it is negative.
 GW_API void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms);
 
-// Milliseconds left, at least 0, or INT64_MAX without deadline.
+/// Returns the milliseconds until the deadline, at least 0; INT64_MAX without one.
 GW_API int64_t gw_scope_time_left_ms(const gw_scope *s);
 
-// The id that follows this scope's calls to other workers and names its gradients; unique in the
-// job, never 0.
+/// Returns the id of |s|, which is sent with its calls and names its gradients; unique in the job, never 0.
 GW_API uint64_t gw_scope_id(const gw_scope *s);
 
-// Starts a random generator of |s|, shared with the scopes opened inside it later. The same seed
-// gives the same numbers on every machine (Philox 4x32-10, Salmon et al. 2011). Functions called
-// draw other numbers for each call, which follow from the seed too. Without a seed each worker draws
-// the numbers of its rank, the same in each run.
-//
-// Numbers are drawn, and calls are numbered, in the order in which the program does so. C and C++
-// leave to the compiler in which order the arguments of one call are evaluated, and gcc and clang
-// differ: at most one of them may draw.
-//
-//     gw_tensor *a = gw_rand(s, GW_F32, 3);
-//     gw_tensor *b = gw_rand(s, GW_F32, 3);             // not gw_sub(s, gw_rand(...), gw_rand(...))
-//     gw_tensor *c = gw_sub(s, a, b);
-//
-// gw_nn_sequential evaluates its modules from left to right. Of other calls gcc warns with -Wall,
-// and clang by default: "gw_draws_in_unspecified_order". They look at what makes random tensors and
-// layers, not into functions that draw inside, such as gw_module_call with a dropout.
+/// Starts a random generator of |s|, shared with the scopes opened inside it later. The same seed gives the same
+/// numbers on every machine. Functions that |s| calls on other workers draw different numbers for each call, which
+/// follow from the seed, too. Without a seed each worker draws the numbers of its rank, the same in each run.
+///
+/// Numbers are drawn, and calls are numbered, in the order of the program. C and C++ do not define the order in which
+/// the arguments of one call are evaluated, and gcc and clang differ: at most one of them may draw.
+///
+///     gw_tensor *a = gw_rand(s, GW_F32, 3);
+///     gw_tensor *b = gw_rand(s, GW_F32, 3);             // not gw_sub(s, gw_rand(...), gw_rand(...))
+///     gw_tensor *c = gw_sub(s, a, b);
+///
+/// gw_nn_sequential evaluates its modules from left to right. For other calls gcc warns with -Wall, and clang by
+/// default: "gw_draws_in_unspecified_order". They check what makes random tensors and layers, not functions that draw
+/// inside, such as gw_module_call with a dropout.
+/// Errors: none.
+/// Source: Philox 4x32-10, Salmon et al. 2011.
 GW_API void gw_seed(gw_scope *s, uint64_t seed);
 
-// Text that lives as long as |s|.
+/// Formats a text as printf does.
+///
+/// Returns: text that lives as long as |s|.
 GW_API const char *gw_format(gw_scope *s, const char *format, ...) GW_PRINTF(2, 3);
 
-// Bytes that live as long as |s|, zeroed; NULL if |s| has failed.
+/// Allocates |size_bytes| zeroed bytes that live as long as |s|.
+///
+/// Returns: the memory; NULL if |s| has failed.
+/// Errors: NO_MEMORY.
 GW_API void *gw_alloc(gw_scope *s, size_t size_bytes);
 
 // ---- Handles of any type ------------------------------------------------------------------------
-// * gw_keep(outer, h) gives |outer| a count of its own on |h|; returns |h|.
-// * gw_set(scope, &slot, h) keeps |h| in |scope|, drops what |slot| held before, assigns. |h| may be
-//   NULL.
-// * gw_drop(s, h) gives back the count |s| holds on |h| now, not at close: for long loops.
-//
-// They take gw_tensor*, gw_module*, gw_optimizer*, gw_scheduler*, gw_dataset*, gw_sampler*,
-// gw_data_loader*, gw_scaler*, gw_rref*, gw_future*, gw_list*, gw_map*, gw_group*, gw_ddp*, gw_join*
-// and gw_power_sgd*.
+
+/// A handle of any type: gw_tensor, gw_module, gw_optimizer, gw_scheduler, gw_dataset, gw_sampler, gw_data_loader,
+/// gw_scaler, gw_rref, gw_future, gw_list, gw_map, gw_group, gw_ddp, gw_join, gw_power_sgd.
 typedef struct gw_handle gw_handle;
 
+/// Gives |s| a count of its own on |h|, which then lives at least as long as |s|:
+/// `Handle *gw_keep(gw_scope *s, Handle *h)`.
+///
+/// Returns: |h|, with its type.
 #define gw_keep(s, h) GW_KEEP(s, h)
-#define gw_set(s, slot, h) GW_SET(s, slot, h)
-#define gw_drop(s, h) GW_DROP(s, h)
 GW_API gw_handle *gw_keep_handle(gw_scope *s, gw_handle *h);
+
+/// Keeps |h| in |s|, drops what |slot| held, and assigns |h| to it: `void gw_set(gw_scope *s, Handle **slot, Handle *h)`.
+///
+/// h: may be NULL.
+#define gw_set(s, slot, h) GW_SET(s, slot, h)
 GW_API gw_handle *gw_set_handle(gw_scope *s, gw_handle *old, gw_handle *h);
+
+/// Releases the count that |s| holds on |h| now, not when it closes: `void gw_drop(gw_scope *s, Handle *h)`. For long
+/// loops in one scope.
+#define gw_drop(s, h) GW_DROP(s, h)
 GW_API void gw_drop_handle(gw_scope *s, gw_handle *h);
 
 #ifdef __cplusplus

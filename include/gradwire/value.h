@@ -1,15 +1,16 @@
 // Values: what a call can carry.
 //
-// A closed set, so that no code and no foreign type ever travels: none, bool, int, float, string,
-// bytes, tensor, list, map, reference, future, worker, error.
+// A closed set, so that no code and no foreign type is ever sent: none, bool, int, float, string, bytes, tensor, list,
+// map, reference, future, worker, error.
 //
-//     gw_rpc_sync(s, "ps", "scale", x, 2.5, "fast");            // C values become gw_values by themselves
-//     gw_value v = gw_value_of(3);                              // or by hand
+//     gw_rpc_sync(s, "ps", "scale", x, 2.5, "fast");            // values of C become gw_values
+//     gw_value v = gw_value_of(3);                              // or explicitly
 //     int64_t n = gw_int_of(s, v);                              // and back, checked
 //
-// Ownership: a value is small and copied freely; what it points to belongs to the scope it came
-// from.
-// Threads: as the scope it came from.
+// A function with a gw_value parameter takes any C value in its short form, one with gw_values takes several.
+//
+// Ownership: a value is small and copied freely; what it points to belongs to the scope that made it.
+// Threads: as the scope that made it.
 #ifndef GRADWIRE_VALUE_H
 #define GRADWIRE_VALUE_H
 
@@ -20,12 +21,18 @@
 extern "C" {
 #endif
 
+/// A tensor: gradwire/tensor.h.
 typedef struct gw_tensor gw_tensor;
+/// A list of values.
 typedef struct gw_list gw_list;
+/// A map of values by name, in the order of insertion.
 typedef struct gw_map gw_map;
+/// A reference to a value of a worker: gradwire/ref.h.
 typedef struct gw_rref gw_rref;
+/// A value that is not known yet: gradwire/rpc.h.
 typedef struct gw_future gw_future;
 
+/// What a value is.
 typedef enum gw_kind {
     GW_NONE = 0,
     GW_BOOL,
@@ -37,109 +44,186 @@ typedef enum gw_kind {
     GW_LIST,
     GW_MAP,
     GW_RREF,
-    GW_FUTURE,  // travels as a promise: the callee starts when it has resolved
+    GW_FUTURE,  ///< sent as a promise: the callee starts when it has resolved
     GW_WORKER,
     GW_ERROR,
     GW_KIND_COUNT
 } gw_kind;
 
-// A named member of the job. |rank| and |incarnation| are what its name meant when it was looked
-// up.
+/// A worker of the job. |rank| and |incarnation| are what its name meant when it was looked up.
 typedef struct gw_worker {
-    const char *name;  // lives as long as the agent
+    const char *name;  ///< lives as long as the agent
     int rank;
     uint64_t incarnation;
 } gw_worker;
 
+/// A value; made by gw_value_of.
 typedef struct gw_value {
     gw_kind kind;
-    int rank;  // of a worker
+    int rank;  ///< of a worker
     union {
         bool boolean;
         int64_t integer;
         double real;
-        const char *string;  // |size| bytes and a NUL behind them
-        const void *bytes;   // |size| bytes
+        const char *string;  ///< |size| bytes and a NUL behind them
+        const void *bytes;   ///< |size| bytes
         gw_tensor *tensor;
         gw_list *list;
         gw_map *map;
         gw_rref *rref;
         gw_future *future;
-        const char *worker;  // its name
+        const char *worker;  ///< its name
         const gw_error *error;
     } as;
     union {
         size_t size;
-        uint64_t incarnation;  // of a worker
+        uint64_t incarnation;  ///< of a worker
     };
 } gw_value;
 
-// Several, as the arguments of a call: GW_ARGS(x, 2.5, "fast"), or GW_NO_ARGS. They live as long as
-// the block they stand in.
+/// Several values, such as the arguments of a call; made by GW_ARGS.
 typedef struct gw_values {
     int count;
     const gw_value *items;
 } gw_values;
 
-// The name of |kind|, "tensor".
-GW_API const char *gw_kind_name(gw_kind kind);
-
-// gw_value_of(x) makes a value of any C type that a call can carry; it is one of these:
-#define gw_value_of(x) GW_VALUE_OF(x)
+/// Makes values of C values: `gw_values GW_ARGS(args...)`, 1 to 12 of them. They live as long as the block they stand
+/// in.
+///
+/// Returns: the values.
 #define GW_ARGS(...) GW_ARGS_OF(__VA_ARGS__)
+/// No values.
 #define GW_NO_ARGS GW_NO_VALUES
+
 #ifndef __cplusplus
+/// Makes a struct of options before the call that takes it: `type GW_OPTIONS(type, .name = value, ...)`. What is left
+/// out has its default. C only; in C++ a struct of options has its defaults by itself.
+///
+///     gw_call_options patient = GW_OPTIONS(gw_call_options, .timeout_ms = 500000);
+///
+/// Returns: the struct.
 #define GW_OPTIONS(...) GW_OPTIONS_OF(__VA_ARGS__, )
 #endif
+
+/// Returns the name of |kind|, "tensor".
+GW_API const char *gw_kind_name(gw_kind kind);
+
+/// Makes a value of a C value: `gw_value gw_value_of(x)`. It is one of the functions below, by the type of |x|: bool,
+/// the integer types, float, double, char *, the handles named above, gw_worker, gw_worker *, gw_error * and gw_value.
+///
+/// Returns: the value.
+#define gw_value_of(x) GW_VALUE_OF(x)
+/// Returns the value none.
 GW_API gw_value gw_none(void);
+/// Returns a bool.
 GW_API gw_value gw_value_of_bool(bool x);
+/// Returns an int.
 GW_API gw_value gw_value_of_int(int64_t x);
+/// Returns a float.
 GW_API gw_value gw_value_of_float(double x);
-GW_API gw_value gw_value_of_string(const char *x);                  // borrowed; NULL is none
-GW_API gw_value gw_value_of_bytes(const void *bytes, size_t size);  // NULL with a size is none
+/// Returns a string, which borrows |x|; none for NULL.
+GW_API gw_value gw_value_of_string(const char *x);
+/// Returns bytes, which borrow |bytes|; none for NULL with a size.
+GW_API gw_value gw_value_of_bytes(const void *bytes, size_t size);
+/// Returns a tensor; none for NULL.
 GW_API gw_value gw_value_of_tensor(const gw_tensor *x);
+/// Returns a list; none for NULL.
 GW_API gw_value gw_value_of_list(const gw_list *x);
+/// Returns a map; none for NULL.
 GW_API gw_value gw_value_of_map(const gw_map *x);
+/// Returns a reference; none for NULL.
 GW_API gw_value gw_value_of_rref(const gw_rref *x);
+/// Returns a future; none for NULL.
 GW_API gw_value gw_value_of_future(const gw_future *x);
-GW_API gw_value gw_value_of_worker(gw_worker x);  // gw_value_of takes a gw_worker *, too
+/// Returns a worker.
+GW_API gw_value gw_value_of_worker(gw_worker x);
+/// Returns an error, which borrows |x|; none for NULL.
 GW_API gw_value gw_value_of_error(const gw_error *x);
 
-// Back to C. Each fails |s| with INVALID naming both kinds if |v| is something else; then returns
-// 0, "" or poison.
-// An int is accepted where a float is wanted, and 0 or 1 where a bool is: C's false and true are
-// ints.
+// ---- Back to C ----------------------------------------------------------------------------------
+// Each is INVALID, naming both kinds, if |v| is of another kind, and then returns 0, "" or poison. An int is accepted
+// where a float is expected, and 0 or 1 where a bool is: false and true of C are ints.
+
+/// Returns the bool |v|.
+/// Errors: INVALID for another kind.
 GW_API bool gw_bool_of(gw_scope *s, gw_value v);
+/// Returns the int |v|.
+/// Errors: INVALID for another kind.
 GW_API int64_t gw_int_of(gw_scope *s, gw_value v);
+/// Returns the float |v|.
+/// Errors: INVALID for another kind.
 GW_API double gw_float_of(gw_scope *s, gw_value v);
+/// Returns the string |v|.
+/// Errors: INVALID for another kind.
 GW_API const char *gw_string_of(gw_scope *s, gw_value v);
+/// Returns the tensor |v|.
+/// Errors: INVALID for another kind.
 GW_API gw_tensor *gw_tensor_of(gw_scope *s, gw_value v);
+/// Returns the list |v|.
+/// Errors: INVALID for another kind.
 GW_API gw_list *gw_list_of(gw_scope *s, gw_value v);
+/// Returns the map |v|.
+/// Errors: INVALID for another kind.
 GW_API gw_map *gw_map_of(gw_scope *s, gw_value v);
+/// Returns the reference |v|.
+/// Errors: INVALID for another kind.
 GW_API gw_rref *gw_rref_of(gw_scope *s, gw_value v);
+/// Returns the worker |v|.
+/// Errors: INVALID for another kind.
 GW_API gw_worker gw_worker_of(gw_scope *s, gw_value v);
 
-// Lists and maps hold values and a count on what these point to. Both are made empty and then
-// filled; a map is ordered by insertion, its keys are strings. gw_list_add(s, list, x) and
-// gw_map_put(s, map, key, x) take any C value.
+// ---- Lists and maps -----------------------------------------------------------------------------
+// They hold values and a count on what these point to.
+
+/// Opens an empty list.
+///
+/// Returns: the list.
+/// Errors: NO_MEMORY.
 GW_API gw_list *gw_list_open(gw_scope *s);
+
+/// Adds |v| at the end of |list|.
+///
+/// v: any value.
+/// Errors: INVALID if |v| is the list itself or holds it; LIMIT for lists that are too deep; NO_MEMORY.
 GW_API void gw_list_add(gw_scope *s, gw_list *list, gw_value v) GW_CALLS(gw_list_add_with);
 #define gw_list_add(s, list, v) gw_list_add_with((s), (list), gw_value_of(v))
 GW_API GW_TYPE_OF(gw_list_add) gw_list_add_with;
-GW_API int gw_list_count(const gw_list *list);
-GW_API gw_value gw_list_get(gw_scope *s, const gw_list *list,
-                            int index);  // fails |s| when out of range
 
+/// Returns the number of items of |list|.
+GW_API int gw_list_count(const gw_list *list);
+
+/// Returns item |index| of |list|.
+/// Errors: INVALID when out of range.
+GW_API gw_value gw_list_get(gw_scope *s, const gw_list *list, int index);
+
+/// Opens an empty map.
+///
+/// Returns: the map.
+/// Errors: NO_MEMORY.
 GW_API gw_map *gw_map_open(gw_scope *s);
+
+/// Puts |v| under |key|, in the place of a value of that key.
+///
+/// v: any value.
+/// Errors: INVALID if |v| is the map itself or holds it; LIMIT for maps that are too deep; NO_MEMORY.
 GW_API void gw_map_put(gw_scope *s, gw_map *map, const char *key, gw_value v)
     GW_CALLS(gw_map_put_with);
 #define gw_map_put(s, map, key, v) gw_map_put_with((s), (map), (key), gw_value_of(v))
 GW_API GW_TYPE_OF(gw_map_put) gw_map_put_with;
+
+/// Returns the number of keys of |map|.
 GW_API int gw_map_count(const gw_map *map);
+
+/// Returns key |index| of |map|, in the order of insertion.
+/// Errors: INVALID when out of range.
 GW_API const char *gw_map_key(gw_scope *s, const gw_map *map, int index);
-GW_API gw_value gw_map_get(gw_scope *s, const gw_map *map,
-                           const char *key);                      // fails |s| when absent
-GW_API gw_value gw_map_find(const gw_map *map, const char *key);  // none when absent
+
+/// Returns the value of |key|.
+/// Errors: NOT_FOUND when absent.
+GW_API gw_value gw_map_get(gw_scope *s, const gw_map *map, const char *key);
+
+/// Returns the value of |key|; none when absent.
+GW_API gw_value gw_map_find(const gw_map *map, const char *key);
 
 #ifdef __cplusplus
 }
