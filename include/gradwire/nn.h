@@ -1,14 +1,14 @@
 // Modules: parameters with a forward.
 //
-// A module owns parameters and other modules under names, and knows how to make an output from an
-// input. PyTorch's layers have PyTorch's shapes and initial values.
+// A module owns parameters and other modules under names, and computes an output from an input. The layers have the
+// shapes, the options and the initial values of torch.nn.
 //
 //     gw_module *policy = gw_nn_sequential(root, gw_nn_linear(root, 4, 128), gw_nn_dropout(root, 0.6),
 //                                          gw_nn_relu(root), gw_nn_linear(root, 128, 2));
 //     gw_optimizer *opt = gw_adam(root, gw_parameters(root, policy), .lr = 1e-2);
 //     gw_tensor *scores = gw_module_call(s, policy, state);          // state: N 4, scores: N 2
 //
-// A module of one's own is a function and the parts it uses:
+// A module of a program is a function and the parts it uses:
 //
 //     static gw_tensor *policy_forward(gw_scope *s, gw_module *m, gw_tensor *x) {
 //         x = gw_module_call(s, gw_module_child(s, m, "affine1"), x);
@@ -21,8 +21,7 @@
 //     gw_module_register_module(root, policy, "affine2", gw_nn_linear(root, 128, 2));
 //     gw_print(root, gw_module_parameter_get(root, policy, "affine1.weight"));
 //
-// Its forward may also take and give several values, as the body of a function does, and
-// gw_module_call_value calls it:
+// Its forward may take and give several values instead, and gw_module_call_value calls it:
 //
 //     static gw_value tagger_forward(gw_scope *s, gw_module *m, const gw_args *a) {
 //         gw_tensor *indices = gw_arg_tensor(s, a, 0), *offsets = gw_arg_tensor_or_null(s, a, 1);
@@ -33,6 +32,11 @@
 //     gw_module *tagger = gw_module_open(root, "tagger", tagger_forward, NULL);
 //     gw_value scores = gw_module_call_value(s, tagger, indices, offsets);
 //
+// Random initial values are drawn from the generator of the scope. Gradients flow through every layer to its input and
+// its parameters.
+//
+// Errors, of all of them: INVALID for sizes and options out of range, and for a module whose constructor failed in
+// another scope; of a call the errors of its operators, with the names of the modules; NO_MEMORY.
 // Ownership: a module belongs to the scope that made it, and holds a count on its parts.
 // Threads: as the scope; one call at a time.
 #ifndef GRADWIRE_NN_H
@@ -45,66 +49,93 @@
 extern "C" {
 #endif
 
+/// A module.
 typedef struct gw_module gw_module;
 
-// The output of |m| for |x|; the first one, if |m| gives a list of them. INVALID if its forward
-// gives none, or if |m| is what a constructor returned that failed in another scope: so does
-// everything that takes such a module.
+/// Computes the output of |m| for |x|.
+///
+/// Returns: the output; the first one, if |m| gives a list.
+/// Gradient: to |x| and the parameters of |m|.
+/// Errors: INVALID if the forward gives no tensor.
 GW_API gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x);
 
-// gw_module_call_value(s, m, x, ...): what |m| gives for one value or several, a tensor or a list.
-// Layers that take or give several tensors say below in which order; what is left out at the end,
-// or is gw_none(), is not given.
-//
-//     gw_value v = gw_module_call_value(s, lstm, x, h0, c0);
-//     gw_tensor *h = gw_tensor_of(s, gw_list_get(s, gw_list_of(s, v), 1));
+/// Computes the output of |m| for one value or several: gw_module_call_value(s, m, x, ...).
+///
+///     gw_value v = gw_module_call_value(s, lstm, x, h0, c0);
+///     gw_tensor *h = gw_tensor_of(s, gw_list_get(s, gw_list_of(s, v), 1));
+///
+/// in: in the order that the layer's entry says under "by value"; left out at the end, or gw_none(): not given.
+/// Returns: a tensor or a list.
+/// Gradient: to the tensors of |in| and the parameters of |m|.
 GW_API gw_value gw_module_call_value(gw_scope *s, gw_module *m, gw_values in)
     GW_CALLS(gw_module_call_value_with);
 #define gw_module_call_value(s, ...) GW_MODULE_VALUES(gw_module_call_value, s, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_module_call_value) gw_module_call_value_with;
 
 // ---- Layers -------------------------------------------------------------------------------------
-// A layer whose function ends in _with takes options by name: gw_nn_linear(s, 4, 2, .bias = false).
 
+/// Options of gw_nn_linear.
 typedef struct GW_BY_NAME gw_nn_linear_options {
     bool bias GW_DEFAULT(true);
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_linear_options;
 
-// x W^T + b. x: ... |in|, weight: |out| |in|, bias: |out|, output: ... |out|. Both start uniform in
-// +-1/sqrt(in), as in torch.nn.Linear (He et al. 2015, with a = sqrt 5), from the scope's
-// generator.
+/// Makes a linear layer x W^T + b; x: ... |in|, output: ... |out|.
+///
+/// Returns: a module with weight: |out| |in| and bias: |out|, both uniform in +-1/sqrt(in).
+/// Source: torch.nn.Linear; He et al. 2015, with a = sqrt 5.
 GW_API gw_module *gw_nn_linear(gw_scope *s, int64_t in, int64_t out,
                                gw_nn_linear_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_linear_with);
 #define gw_nn_linear(...) (GW_DRAWS, GW_FORM_3(gw_nn_linear, gw_nn_linear_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_linear) gw_nn_linear_with;
 
-// In training each number becomes 0 with probability |p|, and the others grow by 1/(1-p).
+/// Makes a layer that, in training, sets elements to 0 with probability |p| and divides the others by 1 - p.
+/// Returns: a module without parameters.
+/// Source: torch.nn.Dropout.
 GW_API gw_module *gw_nn_dropout(gw_scope *s, double p);
 
+/// Makes a layer of gw_relu.
+/// Returns: a module without parameters.
 GW_API gw_module *gw_nn_relu(gw_scope *s);
+/// Makes a layer of gw_leaky_relu.
+/// Returns: a module without parameters.
 GW_API gw_module *gw_nn_leaky_relu(gw_scope *s, double negative_slope);
+/// Makes a layer of gw_tanh.
+/// Returns: a module without parameters.
 GW_API gw_module *gw_nn_tanh(gw_scope *s);
+/// Makes a layer of gw_sigmoid.
+/// Returns: a module without parameters.
 GW_API gw_module *gw_nn_sigmoid(gw_scope *s);
+/// Makes a layer of gw_gelu.
+/// Returns: a module without parameters.
 GW_API gw_module *gw_nn_gelu(gw_scope *s);
+/// Makes a layer of gw_silu.
+/// Returns: a module without parameters.
 GW_API gw_module *gw_nn_silu(gw_scope *s);
+/// Makes a layer of gw_softmax along |dim|.
+/// Returns: a module without parameters.
 GW_API gw_module *gw_nn_softmax(gw_scope *s, int dim);
 
-// gw_nn_flatten(s, .start_dim = 0, ...): joins dimensions |start_dim| to |end_dim| into one:
-// torch.nn.Flatten.
+/// Options of gw_nn_flatten.
 typedef struct GW_BY_NAME gw_nn_flatten_options {
     int start_dim GW_DEFAULT(1), end_dim GW_DEFAULT(-1);
 } gw_nn_flatten_options;
 
+/// Makes a layer that joins dimensions .start_dim to .end_dim into one.
+/// Returns: a module without parameters.
+/// Source: torch.nn.Flatten.
 GW_API gw_module *gw_nn_flatten(gw_scope *s, gw_nn_flatten_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_flatten_with);
 #define gw_nn_flatten(...) GW_FORM_1(gw_nn_flatten, gw_nn_flatten_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_nn_flatten) gw_nn_flatten_with;
 
-// gw_nn_sequential(s, module, ...) calls one after the other; their names are "0", "1", ... The
-// arguments are evaluated from left to right, so that a seed gives the same initial values with
-// every compiler.
+/// Makes a module that calls modules one after the other: gw_nn_sequential(s, module, ...). The arguments are
+/// evaluated from left to right, so that a seed gives the same initial values with every compiler.
+///
+/// modules: written one by one in the short form.
+/// Returns: a module with the parts "0", "1", ....
+/// Source: torch.nn.Sequential.
 GW_API gw_module *gw_nn_sequential(gw_scope *s, gw_module *const *modules, int count)
     GW_CALLS(gw_nn_sequential_with);
 #define gw_nn_sequential(s, ...) GW_SEQUENTIAL(s, __VA_ARGS__)
@@ -112,39 +143,51 @@ GW_API GW_TYPE_OF(gw_nn_sequential) gw_nn_sequential_with;
 
 // ---- Normalisation ------------------------------------------------------------------------------
 
+/// Options of gw_nn_layer_norm.
 typedef struct GW_BY_NAME gw_nn_layer_norm_options {
     double eps GW_DEFAULT(1e-5);
-    bool elementwise_affine GW_DEFAULT(true);  // weight, and bias
+    bool elementwise_affine GW_DEFAULT(true);  ///< has weight and bias
     bool bias GW_DEFAULT(true);
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_layer_norm_options;
 
-// Over the last dimension, of |features| numbers, or over the last ones, of sizes |normalized|
-// (torch.nn.LayerNorm). weight (ones), bias (zeros): those sizes.
+/// Makes a layer of gw_layer_norm: gw_nn_layer_norm(s, features) over the last dimension.
+///
+/// normalized: the sizes of the last dimensions; one number in the short form.
+/// Returns: a module with weight (ones) and bias (zeros) of these sizes.
+/// Source: torch.nn.LayerNorm.
 GW_API gw_module *gw_nn_layer_norm(gw_scope *s, gw_shape normalized,
                                    gw_nn_layer_norm_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_layer_norm_with);
 #define gw_nn_layer_norm(...) GW_LAYER_NORM(__VA_ARGS__)
 GW_API GW_TYPE_OF(gw_nn_layer_norm) gw_nn_layer_norm_with;
 
+/// Options of gw_nn_batch_norm1d and gw_nn_batch_norm2d.
 typedef struct GW_BY_NAME gw_nn_batch_norm_options {
     double momentum GW_DEFAULT(0.1);
     double eps GW_DEFAULT(1e-5);
     bool cumulative
-        GW_DEFAULT(false);  // running statistics are the mean of all batches: momentum = None
-    bool affine GW_DEFAULT(true);               // weight and bias
-    bool track_running_stats GW_DEFAULT(true);  // or those of the batch, also in evaluation
+        GW_DEFAULT(false);  ///< running statistics are the mean of all batches: momentum = None
+    bool affine GW_DEFAULT(true);               ///< has weight and bias
+    bool track_running_stats GW_DEFAULT(true);  ///< or uses those of the batch, also in evaluation
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_batch_norm_options;
 
-// torch.nn.BatchNorm1d (x: N |features|, or N |features| L) and BatchNorm2d (N |features| H W): see
-// gw_batch_norm. weight (ones), bias (zeros): |features|; buffers running_mean (zeros), running_var
-// (ones): |features|, num_batches_tracked: a scalar.
+/// Makes a layer of gw_batch_norm; x: N |features|, or N |features| L.
+///
+/// Returns: a module with weight (ones) and bias (zeros): |features|; buffers running_mean (zeros) and running_var
+/// (ones): |features|, num_batches_tracked: a scalar.
+/// Source: torch.nn.BatchNorm1d.
 GW_API gw_module *gw_nn_batch_norm1d(gw_scope *s, int64_t features,
                                      gw_nn_batch_norm_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_batch_norm1d_with);
 #define gw_nn_batch_norm1d(...) GW_FORM_2(gw_nn_batch_norm1d, gw_nn_batch_norm_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_nn_batch_norm1d) gw_nn_batch_norm1d_with;
+
+/// Makes a layer of gw_batch_norm; x: N |features| H W.
+///
+/// Returns: a module as of gw_nn_batch_norm1d.
+/// Source: torch.nn.BatchNorm2d.
 GW_API gw_module *gw_nn_batch_norm2d(gw_scope *s, int64_t features,
                                      gw_nn_batch_norm_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_batch_norm2d_with);
@@ -154,17 +197,17 @@ GW_API GW_TYPE_OF(gw_nn_batch_norm2d) gw_nn_batch_norm2d_with;
 // ---- Convolutions, pools ------------------------------------------------------------------------
 // Pairs are for height and width; in one dimension only the first counts.
 
-// What stands beyond the edges: zeros, or the numbers inside mirrored at the edge (which itself is
-// not repeated), the edge's again and again, or those of the other end.
+/// What stands beyond the edges of an input.
 typedef enum gw_padding_mode {
     GW_PAD_ZEROS = 0,
-    GW_PAD_REFLECT,
-    GW_PAD_REPLICATE,
-    GW_PAD_CIRCULAR
+    GW_PAD_REFLECT,    ///< the elements inside, mirrored at the edge, which is not repeated
+    GW_PAD_REPLICATE,  ///< the element at the edge
+    GW_PAD_CIRCULAR    ///< the elements of the other end
 } gw_padding_mode;
 
+/// Options of gw_nn_conv1d and gw_nn_conv2d.
 typedef struct GW_BY_NAME gw_nn_conv_options {
-    int64_t kernel[2] GW_DEFAULT({ 0, 0 });  // to be given
+    int64_t kernel[2] GW_DEFAULT({ 0, 0 });  ///< required
     int64_t stride[2] GW_DEFAULT({ 1, 1 });
     int64_t padding[2] GW_DEFAULT({ 0, 0 });
     gw_padding_mode padding_mode GW_DEFAULT(GW_PAD_ZEROS);
@@ -174,58 +217,79 @@ typedef struct GW_BY_NAME gw_nn_conv_options {
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_conv_options;
 
-// torch.nn.Conv1d and Conv2d from |in| to |out| channels: see gw_conv2d. weight: |out| |in|/groups
-// kernel, bias: |out|; both start uniform in +-1/sqrt(|in|/groups * the kernel's size).
+/// Makes a layer of gw_conv1d from |in| to |out| channels.
+///
+/// Returns: a module with weight: |out| |in|/groups kernel and bias: |out|, both uniform in +-1/sqrt(|in|/groups
+/// kernel).
+/// Source: torch.nn.Conv1d.
 GW_API gw_module *gw_nn_conv1d(gw_scope *s, int64_t in, int64_t out,
                                gw_nn_conv_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_conv1d_with);
 #define gw_nn_conv1d(...) (GW_DRAWS, GW_FORM_3(gw_nn_conv1d, gw_nn_conv_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_conv1d) gw_nn_conv1d_with;
+
+/// Makes a layer of gw_conv2d from |in| to |out| channels.
+///
+/// Returns: a module as of gw_nn_conv1d, with a kernel of height by width.
+/// Source: torch.nn.Conv2d.
 GW_API gw_module *gw_nn_conv2d(gw_scope *s, int64_t in, int64_t out,
                                gw_nn_conv_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_conv2d_with);
 #define gw_nn_conv2d(...) (GW_DRAWS, GW_FORM_3(gw_nn_conv2d, gw_nn_conv_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_conv2d) gw_nn_conv2d_with;
 
-// See gw_max_pool1d and so on.
+/// Makes a layer of gw_max_pool1d.
+/// Returns: a module without parameters.
 GW_API gw_module *gw_nn_max_pool1d(gw_scope *s, gw_pool_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_max_pool1d_with);
 #define gw_nn_max_pool1d(...) GW_FORM_1(gw_nn_max_pool1d, gw_pool_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_nn_max_pool1d) gw_nn_max_pool1d_with;
+/// Makes a layer of gw_max_pool2d.
+/// Returns: a module without parameters.
 GW_API gw_module *gw_nn_max_pool2d(gw_scope *s, gw_pool_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_max_pool2d_with);
 #define gw_nn_max_pool2d(...) GW_FORM_1(gw_nn_max_pool2d, gw_pool_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_nn_max_pool2d) gw_nn_max_pool2d_with;
+/// Makes a layer of gw_avg_pool1d.
+/// Returns: a module without parameters.
 GW_API gw_module *gw_nn_avg_pool1d(gw_scope *s, gw_pool_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_avg_pool1d_with);
 #define gw_nn_avg_pool1d(...) GW_FORM_1(gw_nn_avg_pool1d, gw_pool_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_nn_avg_pool1d) gw_nn_avg_pool1d_with;
+/// Makes a layer of gw_avg_pool2d.
+/// Returns: a module without parameters.
 GW_API gw_module *gw_nn_avg_pool2d(gw_scope *s, gw_pool_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_avg_pool2d_with);
 #define gw_nn_avg_pool2d(...) GW_FORM_1(gw_nn_avg_pool2d, gw_pool_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_nn_avg_pool2d) gw_nn_avg_pool2d_with;
+/// Makes a layer of gw_adaptive_avg_pool1d.
+/// Returns: a module without parameters.
 GW_API gw_module *gw_nn_adaptive_avg_pool1d(gw_scope *s, int64_t length);
+/// Makes a layer of gw_adaptive_avg_pool2d.
+/// Returns: a module without parameters.
 GW_API gw_module *gw_nn_adaptive_avg_pool2d(gw_scope *s, int64_t height, int64_t width);
 
 // ---- Attention ----------------------------------------------------------------------------------
 // N batch, T length of the query, S length of keys and values, E features.
 
+/// Options of gw_nn_multihead_attention.
 typedef struct GW_BY_NAME gw_nn_attention_options {
-    double dropout GW_DEFAULT(0);  // of the weights
+    double dropout GW_DEFAULT(0);  ///< of the weights
     bool bias GW_DEFAULT(true);
-    bool batch_first GW_DEFAULT(false);  // N T E in place of T N E
-    int64_t kdim GW_DEFAULT(GW_NOT_GIVEN), vdim GW_DEFAULT(GW_NOT_GIVEN);  // then E
-    // One more key and value behind those given, learnt (bias_k and bias_v) or 0; with both, the
-    // one of zeros stands last. Masks leave them visible.
+    bool batch_first GW_DEFAULT(false);  ///< N T E in place of T N E
+    int64_t kdim GW_DEFAULT(GW_NOT_GIVEN), vdim GW_DEFAULT(GW_NOT_GIVEN);  ///< not given: E
+    /// One more key and value behind those given, learnt (bias_k and bias_v) or 0; with both, the one of zeros is last.
+    /// Masks do not hide them.
     bool add_bias_kv GW_DEFAULT(false), add_zero_attn GW_DEFAULT(false);
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_attention_options;
 
-// Multi-head attention (Vaswani et al. 2017): torch.nn.MultiheadAttention of |features| in |heads|.
-// in_proj_weight: 3E E, uniform in +-sqrt(6/4E) (or, with other features of keys or values,
-// q_proj_weight, k_proj_weight, v_proj_weight), in_proj_bias: 3E, zeros, bias_k, bias_v: 1 1 E,
-// normal with a deviation of 1/sqrt(E), out_proj: a linear layer whose bias starts at 0.
-// gw_module_call attends to the input itself.
+/// Makes a multi-head attention of E = |features| in |heads|. gw_module_call attends to the input itself.
+///
+/// Returns: a module with in_proj_weight: 3E E, uniform in +-sqrt(6/4E) (or, with .kdim or .vdim, q_proj_weight,
+/// k_proj_weight, v_proj_weight), in_proj_bias: 3E, zeros, bias_k and bias_v: 1 1 E, normal with deviation 1/sqrt(E),
+/// out_proj: a linear layer with a bias of zeros.
+/// Source: torch.nn.MultiheadAttention; Vaswani et al. 2017.
 GW_API gw_module *gw_nn_multihead_attention(gw_scope *s, int64_t features, int64_t heads,
                                             gw_nn_attention_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_multihead_attention_with);
@@ -233,23 +297,27 @@ GW_API gw_module *gw_nn_multihead_attention(gw_scope *s, int64_t features, int64
     (GW_DRAWS, GW_FORM_3(gw_nn_multihead_attention, gw_nn_attention_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_multihead_attention) gw_nn_multihead_attention_with;
 
-// Masks: of bool, where true is not seen, or of floats, which are added.
+/// Options of a call of attention. Masks are of bool, where true is hidden, or of floats, which are added.
 typedef struct GW_BY_NAME gw_attention_options {
-    gw_tensor *key_padding_mask GW_DEFAULT(NULL);  // N S
-    gw_tensor *attn_mask GW_DEFAULT(NULL);         // T S, or N*heads T S
-    bool need_weights GW_DEFAULT(true);            // or only the output
-    bool average_attn_weights GW_DEFAULT(true);    // over heads
+    gw_tensor *key_padding_mask GW_DEFAULT(NULL);  ///< N S
+    gw_tensor *attn_mask GW_DEFAULT(NULL);         ///< T S, or N*heads T S
+    bool need_weights GW_DEFAULT(true);            ///< or only the output
+    bool average_attn_weights GW_DEFAULT(true);    ///< over heads
 } gw_attention_options;
 
+/// What a call of attention gives.
 typedef struct gw_attention_result {
-    gw_tensor *output;  // like the query
-    // N T S, or N heads T S; NULL if not wanted. S counts the layer's own keys, too.
-    gw_tensor *weights;
+    gw_tensor *output;  ///< in the shape of the query
+    gw_tensor *
+        weights;  ///< N T S, or N heads T S; NULL if not needed. S counts the layer's own keys, too.
 } gw_attention_result;
 
-// |query|: T N E, |key|, |value|: S N E (N first if so opened), or each without N. By value: query,
-// key, value, key_padding_mask, attn_mask, need_weights, average_attn_weights; given is a list of
-// output and weights.
+/// Calls a module of gw_nn_multihead_attention.
+///
+/// query: T N E (or N first with .batch_first; or without N).
+/// key, value: S N E, likewise.
+/// Returns: output and weights. By value: query, key, value, key_padding_mask, attn_mask, need_weights,
+/// average_attn_weights; gives a list of output and weights.
 GW_API gw_attention_result gw_nn_multihead_attention_call(
     gw_scope *s, gw_module *m, gw_tensor *query, gw_tensor *key, gw_tensor *value,
     gw_attention_options options GW_DEFAULT({})) GW_CALLS(gw_nn_multihead_attention_call_with);
@@ -257,18 +325,20 @@ GW_API gw_attention_result gw_nn_multihead_attention_call(
     GW_FORM_5(gw_nn_multihead_attention_call, gw_attention_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_nn_multihead_attention_call) gw_nn_multihead_attention_call_with;
 
+/// Options of gw_nn_transformer_encoder_layer.
 typedef struct GW_BY_NAME gw_nn_encoder_layer_options {
     int64_t feedforward GW_DEFAULT(2048);
     double dropout GW_DEFAULT(0.1);
     double layer_norm_eps GW_DEFAULT(1e-5);
-    bool gelu GW_DEFAULT(false);  // between linear1 and linear2, in place of relu
+    bool gelu GW_DEFAULT(false);  ///< between linear1 and linear2, in place of relu
     bool batch_first GW_DEFAULT(false), norm_first GW_DEFAULT(false);
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_encoder_layer_options;
 
-// torch.nn.TransformerEncoderLayer: self_attn, linear1, dropout, linear2, norm1, norm2, dropout1,
-// dropout2. Called with masks, or without by gw_module_call. By value: x, key_padding_mask,
-// attn_mask.
+/// Makes a layer of a transformer's encoder.
+///
+/// Returns: a module with the parts self_attn, linear1, dropout, linear2, norm1, norm2, dropout1, dropout2.
+/// Source: torch.nn.TransformerEncoderLayer.
 GW_API gw_module *
 gw_nn_transformer_encoder_layer(gw_scope *s, int64_t features, int64_t heads,
                                 gw_nn_encoder_layer_options options GW_DEFAULT({}))
@@ -276,6 +346,11 @@ gw_nn_transformer_encoder_layer(gw_scope *s, int64_t features, int64_t heads,
 #define gw_nn_transformer_encoder_layer(...)                                                       \
     (GW_DRAWS, GW_FORM_3(gw_nn_transformer_encoder_layer, gw_nn_encoder_layer_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_transformer_encoder_layer) gw_nn_transformer_encoder_layer_with;
+
+/// Calls a module of gw_nn_transformer_encoder_layer with masks; without them gw_module_call does.
+///
+/// x: T N E (or N first with .batch_first).
+/// Returns: a tensor like x. By value: x, key_padding_mask, attn_mask.
 GW_API gw_tensor *gw_nn_transformer_encoder_layer_call(gw_scope *s, gw_module *m, gw_tensor *x,
                                                        gw_attention_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_transformer_encoder_layer_call_with);
@@ -284,20 +359,23 @@ GW_API gw_tensor *gw_nn_transformer_encoder_layer_call(gw_scope *s, gw_module *m
 GW_API GW_TYPE_OF(gw_nn_transformer_encoder_layer_call) gw_nn_transformer_encoder_layer_call_with;
 
 // ---- Embeddings ---------------------------------------------------------------------------------
+
+/// Options of gw_nn_embedding.
 typedef struct GW_BY_NAME gw_nn_embedding_options {
-    bool sparse
-        GW_DEFAULT(false);  // gradients are sparse by rows, and cost what is used of the table
-    int64_t padding_idx GW_DEFAULT(
-        GW_NOT_GIVEN);  // a row that starts as 0 and gets no gradient; from the end if negative
-    // Rows that are looked up are shortened to this norm first, in place and without a history, if
-    // they are longer; 0: they are not. INVALID for dtypes other than f32 and f64.
+    bool sparse GW_DEFAULT(false);  ///< gradients are sparse by rows (gw_rows)
+    int64_t padding_idx
+        GW_DEFAULT(GW_NOT_GIVEN);  ///< a row of zeros without gradient; from the end if negative
+    /// Rows that are looked up are shortened to this norm first, in place and without a history; 0: they are not. Of
+    /// f32 and f64 only.
     double max_norm GW_DEFAULT(0);
     double norm_type GW_DEFAULT(2);
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_embedding_options;
 
-// A table of |count| rows, which start normal (torch.nn.Embedding). indices: any shape, output:
-// that shape and |features|; weight: |count| |features|.
+/// Makes a table of |count| rows; indices: any shape, output: that shape and |features|.
+///
+/// Returns: a module with weight: |count| |features|, normal.
+/// Source: torch.nn.Embedding.
 GW_API gw_module *gw_nn_embedding(gw_scope *s, int64_t count, int64_t features,
                                   gw_nn_embedding_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_embedding_with);
@@ -305,22 +383,26 @@ GW_API gw_module *gw_nn_embedding(gw_scope *s, int64_t count, int64_t features,
     (GW_DRAWS, GW_FORM_3(gw_nn_embedding, gw_nn_embedding_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_embedding) gw_nn_embedding_with;
 
+/// What a bag makes of its rows.
 typedef enum gw_embedding_bag_mode {
     GW_BAG_MEAN = 0,
     GW_BAG_SUM,
     GW_BAG_MAX
 } gw_embedding_bag_mode;
 
+/// Options of gw_nn_embedding_bag.
 typedef struct GW_BY_NAME gw_nn_embedding_bag_options {
     gw_embedding_bag_mode mode GW_DEFAULT(GW_BAG_MEAN);
-    bool sparse GW_DEFAULT(false);
-    bool include_last_offset GW_DEFAULT(false);    // offsets end with where the last bag ends
-    int64_t padding_idx GW_DEFAULT(GW_NOT_GIVEN);  // indices that are this one count for nothing
+    bool sparse GW_DEFAULT(false);                 ///< gradients are sparse by rows (gw_rows)
+    bool include_last_offset GW_DEFAULT(false);    ///< offsets end with the end of the last bag
+    int64_t padding_idx GW_DEFAULT(GW_NOT_GIVEN);  ///< indices that are left out
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_embedding_bag_options;
 
-// Bags of rows, each taken together (torch.nn.EmbeddingBag): their mean, sum or maximum, or 0 of an
-// empty one. output: B |features| for B bags.
+/// Makes a table whose rows are looked up in bags; output: B |features| for B bags, 0 for an empty one.
+///
+/// Returns: a module with weight: |count| |features|, normal.
+/// Source: torch.nn.EmbeddingBag.
 GW_API gw_module *gw_nn_embedding_bag(gw_scope *s, int64_t count, int64_t features,
                                       gw_nn_embedding_bag_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_embedding_bag_with);
@@ -328,12 +410,17 @@ GW_API gw_module *gw_nn_embedding_bag(gw_scope *s, int64_t count, int64_t featur
     (GW_DRAWS, GW_FORM_3(gw_nn_embedding_bag, gw_nn_embedding_bag_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_embedding_bag) gw_nn_embedding_bag_with;
 
+/// Options of gw_nn_embedding_bag_call.
 typedef struct GW_BY_NAME gw_embedding_bag_call_options {
-    gw_tensor *offsets GW_DEFAULT(NULL);             // B: where each bag begins
-    gw_tensor *per_sample_weights GW_DEFAULT(NULL);  // in the shape of the indices, for sums only
+    gw_tensor *offsets GW_DEFAULT(NULL);  ///< B: where each bag begins
+    gw_tensor *
+        per_sample_weights GW_DEFAULT(NULL);  ///< in the shape of the indices, for GW_BAG_SUM
 } gw_embedding_bag_call_options;
 
-// indices: B L, or N with offsets. By value: indices, offsets, per_sample_weights.
+/// Calls a module of gw_nn_embedding_bag.
+///
+/// indices: B L, or N with .offsets.
+/// Returns: B |features|. By value: indices, offsets, per_sample_weights.
 GW_API gw_tensor *gw_nn_embedding_bag_call(gw_scope *s, gw_module *m, gw_tensor *indices,
                                            gw_embedding_bag_call_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_embedding_bag_call_with);
@@ -342,213 +429,304 @@ GW_API gw_tensor *gw_nn_embedding_bag_call(gw_scope *s, gw_module *m, gw_tensor 
 GW_API GW_TYPE_OF(gw_nn_embedding_bag_call) gw_nn_embedding_bag_call_with;
 
 // ---- Recurrent layers ---------------------------------------------------------------------------
-// torch.nn.LSTM, GRU and RNN. x: T N |in| (or N T |in|, if |batch_first|; or T |in|), output: T N D
-// |hidden|, for D directions (or N T ..., T ...). States, given and returned: L D by N by |hidden|
-// for L layers (or without N). Parameters are weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0,
-// weight_ih_l0_reverse and so on, uniform in +-1/sqrt(hidden) at the start.
+// x: T N |in| (or N T |in| with .batch_first, or T |in|), output: T N D |hidden| for D directions (or N T ..., T ...).
+// States: L D by N by |hidden| for L layers (or without N). Parameters are weight_ih_l0, weight_hh_l0, bias_ih_l0,
+// bias_hh_l0, weight_ih_l0_reverse and so on, uniform in +-1/sqrt(hidden). gw_module_call starts from states of 0.
+
+/// Options of recurrent layers.
 typedef struct GW_BY_NAME gw_nn_recurrent_options {
     int layers GW_DEFAULT(1);
     bool bidirectional GW_DEFAULT(false);
     bool batch_first GW_DEFAULT(false);
     bool bias GW_DEFAULT(true);
-    bool relu GW_DEFAULT(false);   // gw_nn_rnn: instead of tanh
-    double dropout GW_DEFAULT(0);  // between layers, in training
+    bool relu GW_DEFAULT(false);   ///< of gw_nn_rnn, in place of tanh
+    double dropout GW_DEFAULT(0);  ///< between layers, in training
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_recurrent_options;
 
+/// Makes layers of long short-term memories.
+/// Returns: a module with the parameters above.
+/// Source: torch.nn.LSTM.
 GW_API gw_module *gw_nn_lstm(gw_scope *s, int64_t in, int64_t hidden,
                              gw_nn_recurrent_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_lstm_with);
 #define gw_nn_lstm(...) (GW_DRAWS, GW_FORM_3(gw_nn_lstm, gw_nn_recurrent_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_lstm) gw_nn_lstm_with;
+
+/// Makes layers of gated recurrent units.
+/// Returns: a module with the parameters above.
+/// Source: torch.nn.GRU.
 GW_API gw_module *gw_nn_gru(gw_scope *s, int64_t in, int64_t hidden,
                             gw_nn_recurrent_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_gru_with);
 #define gw_nn_gru(...) (GW_DRAWS, GW_FORM_3(gw_nn_gru, gw_nn_recurrent_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_gru) gw_nn_gru_with;
+
+/// Makes layers of recurrent networks of tanh, or relu.
+/// Returns: a module with the parameters above.
+/// Source: torch.nn.RNN.
 GW_API gw_module *gw_nn_rnn(gw_scope *s, int64_t in, int64_t hidden,
                             gw_nn_recurrent_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_rnn_with);
 #define gw_nn_rnn(...) (GW_DRAWS, GW_FORM_3(gw_nn_rnn, gw_nn_recurrent_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_rnn) gw_nn_rnn_with;
 
+/// What a call of an LSTM gives.
 typedef struct gw_lstm_result {
     gw_tensor *output;
-    gw_tensor *h, *c;  // after the last step
+    gw_tensor *h, *c;  ///< the states after the last step
 } gw_lstm_result;
 
+/// What a call of a GRU or an RNN gives.
 typedef struct gw_rnn_result {
     gw_tensor *output;
-    gw_tensor *h;
+    gw_tensor *h;  ///< the state after the last step
 } gw_rnn_result;
 
-// Sequences of several lengths are padded to T, in any order: torch's pack_padded_sequence. What is
-// behind an end is not looked at, the output there is 0, and h and c are those at each one's own
-// end.
+/// Options of gw_nn_gru_call and gw_nn_rnn_call.
 typedef struct GW_BY_NAME gw_rnn_call_options {
-    gw_tensor *h0 GW_DEFAULT(NULL);       // to start from; else 0
-    gw_tensor *lengths GW_DEFAULT(NULL);  // N, i64, each from 1 to T
+    gw_tensor *h0 GW_DEFAULT(NULL);  ///< the first state; NULL: 0
+    /// N, i64, each from 1 to T: the lengths of sequences that are padded to T, in any order, as by
+    /// torch.nn.utils.rnn.pack_padded_sequence. Beyond its length a sequence is not read and its output is 0; its state
+    /// is that at its own end. NULL: all have T.
+    gw_tensor *lengths GW_DEFAULT(NULL);
 } gw_rnn_call_options;
 
+/// Options of gw_nn_lstm_call.
 typedef struct GW_BY_NAME gw_lstm_call_options {
-    gw_tensor *h0 GW_DEFAULT(NULL), *c0 GW_DEFAULT(NULL);
-    gw_tensor *lengths GW_DEFAULT(NULL);
+    gw_tensor *h0 GW_DEFAULT(NULL), *c0 GW_DEFAULT(NULL);  ///< the first states; NULL: 0
+    gw_tensor *lengths GW_DEFAULT(NULL);                   ///< as in gw_rnn_call_options
 } gw_lstm_call_options;
 
-// gw_module_call gives the output, from states of 0; gw_nn_lstm_call(s, m, x, .h0 = h, .c0 = c)
-// takes and gives states. By value: x, h0, c0, lengths (h0, lengths without c0); given is a list of
-// output, h and c.
+/// Calls a module of gw_nn_lstm with states: gw_nn_lstm_call(s, m, x, .h0 = h, .c0 = c).
+/// Returns: output and states. By value: x, h0, c0, lengths; gives a list of output, h and c.
 GW_API gw_lstm_result gw_nn_lstm_call(gw_scope *s, gw_module *m, gw_tensor *x,
                                       gw_lstm_call_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_lstm_call_with);
 #define gw_nn_lstm_call(...) GW_FORM_3(gw_nn_lstm_call, gw_lstm_call_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_nn_lstm_call) gw_nn_lstm_call_with;
+
+/// Calls a module of gw_nn_gru with a state.
+/// Returns: output and state. By value: x, h0, lengths; gives a list of output and h.
 GW_API gw_rnn_result gw_nn_gru_call(gw_scope *s, gw_module *m, gw_tensor *x,
                                     gw_rnn_call_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_gru_call_with);
 #define gw_nn_gru_call(...) GW_FORM_3(gw_nn_gru_call, gw_rnn_call_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_nn_gru_call) gw_nn_gru_call_with;
+
+/// Calls a module of gw_nn_rnn with a state.
+/// Returns: output and state. By value: x, h0, lengths; gives a list of output and h.
 GW_API gw_rnn_result gw_nn_rnn_call(gw_scope *s, gw_module *m, gw_tensor *x,
                                     gw_rnn_call_options options GW_DEFAULT({}))
     GW_CALLS(gw_nn_rnn_call_with);
 #define gw_nn_rnn_call(...) GW_FORM_3(gw_nn_rnn_call, gw_rnn_call_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_nn_rnn_call) gw_nn_rnn_call_with;
 
-// ---- Modules of one's own -----------------------------------------------------------------------
+// ---- Modules of a program -----------------------------------------------------------------------
 
-// The two kinds of forward: one tensor to one, or any values to a tensor or a list. The accessors of
-// gradwire/args.h check what they read.
+/// A forward of one tensor to one.
 typedef gw_tensor *gw_module_forward(gw_scope *s, gw_module *m, gw_tensor *x);
+/// A forward of any values to a tensor or a list. The accessors of gradwire/args.h check what they read.
 typedef gw_value gw_module_forward_values(gw_scope *s, gw_module *m, const gw_args *a);
 
-// gw_module_open(s, name, forward, state): a module that computes |forward|, of either kind.
-// |state| (may be NULL) is what gw_module_state returns; it must live as long as the module.
+/// Makes a module that computes |forward|, of either kind:
+/// `gw_module *gw_module_open(gw_scope *s, const char *name, forward, void *state)`.
+///
+/// state: what gw_module_state returns, may be NULL; lives as long as the module.
+/// Returns: a module without parts.
 #define gw_module_open(s, name, forward, state) GW_MODULE_OPEN(s, name, forward, state)
+/// Makes a module of a forward of one tensor.
+/// Returns: a module without parts.
 GW_API gw_module *gw_module_open_tensor(gw_scope *s, const char *name, gw_module_forward *forward,
                                         void *state);
+/// Makes a module of a forward of values.
+/// Returns: a module without parts.
 GW_API gw_module *gw_module_open_values(gw_scope *s, const char *name,
                                         gw_module_forward_values *forward, void *state);
+/// Returns the |state| that |m| was opened with.
 GW_API void *gw_module_state(const gw_module *m);
+/// Returns the name of |m|.
 GW_API const char *gw_module_name(const gw_module *m);
 
-// Adds a part under |name|, which has no '.'. DUPLICATE if the name is taken; LIMIT for modules that
-// are more than 128 inside each other.
+/// Adds |child| to |m| as a part.
+///
+/// name: without '.'.
+/// Errors: DUPLICATE if the name is taken; INVALID if |m| is inside |child|; LIMIT for modules more than 128 deep.
+/// Source: torch.nn.Module.register_module.
 GW_API void gw_module_register_module(gw_scope *s, gw_module *m, const char *name,
                                       gw_module *child);
 
-// Adds |x|, a leaf, which from now on requires a gradient.
+/// Adds |x| to |m| as a parameter, which needs a gradient from now on.
+///
+/// x: a leaf.
+/// Errors: DUPLICATE if the name is taken; INVALID for a result of operators.
+/// Source: torch.nn.Module.register_parameter.
 GW_API void gw_module_register_parameter(gw_scope *s, gw_module *m, const char *name, gw_tensor *x);
 
-// Adds |x|, which is state but no parameter: a running mean, a count. It wants no gradient.
+/// Adds |x| to |m| as a buffer: state without gradient, such as a running mean.
+/// Errors: DUPLICATE if the name is taken.
+/// Source: torch.nn.Module.register_buffer.
 GW_API void gw_module_register_buffer(gw_scope *s, gw_module *m, const char *name, gw_tensor *x);
 
 // ---- Training and evaluation --------------------------------------------------------------------
 
-// Says so to |m| and all its parts. A module starts in training.
+/// Sets |m| and all its parts to training, which is how they begin.
 GW_API void gw_module_train(gw_scope *s, gw_module *m);
+/// Sets |m| and all its parts to evaluation.
 GW_API void gw_module_eval(gw_scope *s, gw_module *m);
+/// Returns whether |m| is in training.
 GW_API bool gw_module_is_training(const gw_module *m);
 
 // ---- Parts --------------------------------------------------------------------------------------
 
-// gw_parameters(s, module, ...): the parameters of all of them in the order in which they were
-// added, a module's own before those of its parts; each once.
+/// Lists the parameters of several modules: gw_parameters(s, module, ...).
+///
+/// modules: written one by one in the short form.
+/// Returns: a list in the order of registration, a module's own before those of its parts, each once; references for a
+/// remote module (gradwire/module_remote.h).
+/// Source: torch.nn.Module.parameters.
 GW_API gw_list *gw_parameters(gw_scope *s, gw_module *const *modules, int count)
     GW_CALLS(gw_parameters_with);
 #define gw_parameters(s, ...) GW_PARAMETERS(s, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_parameters) gw_parameters_with;
 
-// The same of |m| by name, as gw_module_parameter_name says it; a shared one has all its names.
+/// Lists the parameters of |m| by name; a shared one under all its names.
+/// Returns: a map of the parameters.
 GW_API gw_map *gw_module_named_parameters(gw_scope *s, gw_module *m);
 
-// Parameters of |m| and its parts by number and by name, "affine1.weight". They are borrowed from
-// |m|.
+/// Returns the number of parameters of |m| and its parts.
 GW_API int gw_module_parameter_count(const gw_module *m);
+/// Returns the name of parameter |index|, "affine1.weight".
+/// Errors: INVALID when out of range.
 GW_API const char *gw_module_parameter_name(gw_scope *s, const gw_module *m, int index);
+/// Returns parameter |index|, borrowed from |m|.
+/// Errors: INVALID when out of range.
 GW_API gw_tensor *gw_module_parameter_at(gw_scope *s, const gw_module *m, int index);
+/// Returns the parameter |name|, borrowed from |m|.
+/// Errors: NOT_FOUND.
 GW_API gw_tensor *gw_module_parameter_get(gw_scope *s, const gw_module *m, const char *name);
-GW_API gw_tensor *gw_module_parameter_find(const gw_module *m, const char *name);  // may be NULL
+/// Returns the parameter |name|, borrowed from |m|; NULL if there is none.
+GW_API gw_tensor *gw_module_parameter_find(const gw_module *m, const char *name);
 
-// Buffers of |m| and its parts, in the same manner: "1.running_mean".
+/// Returns the number of buffers of |m| and its parts.
 GW_API int gw_module_buffer_count(const gw_module *m);
+/// Returns the name of buffer |index|, "1.running_mean".
+/// Errors: INVALID when out of range.
 GW_API const char *gw_module_buffer_name(gw_scope *s, const gw_module *m, int index);
+/// Returns buffer |index|, borrowed from |m|.
+/// Errors: INVALID when out of range.
 GW_API gw_tensor *gw_module_buffer_at(gw_scope *s, const gw_module *m, int index);
+/// Returns the buffer |name|, borrowed from |m|.
+/// Errors: NOT_FOUND.
 GW_API gw_tensor *gw_module_buffer_get(gw_scope *s, const gw_module *m, const char *name);
-GW_API gw_tensor *gw_module_buffer_find(const gw_module *m, const char *name);  // may be NULL
+/// Returns the buffer |name|, borrowed from |m|; NULL if there is none.
+GW_API gw_tensor *gw_module_buffer_find(const gw_module *m, const char *name);
 
-// The part called |name|, borrowed from |m|; "encoder.0" is a part of a part. NOT_FOUND if there is
-// none.
+/// Returns the part |name| of |m|, borrowed from it; "encoder.0" is a part of a part.
+/// Errors: NOT_FOUND.
 GW_API gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name);
 
 // ---- Initial values -----------------------------------------------------------------------------
-// torch.nn.init: each gives |x|, which may be a parameter, new values in place, records nothing,
-// and returns |x|. Random numbers come from the scope's generator. INVALID if |x| is not of floats.
+// torch.nn.init: each writes |x|, which may be a parameter, in place, and records nothing. INVALID if |x| is not
+// floating. Fan in is the number of inputs of an output, fan out the number of outputs of an input; x: out in window....
 //
 //     gw_init_kaiming_normal(s, gw_module_parameter_get(s, m, "weight"), 0, GW_FAN_OUT, GW_GAIN_RELU);
-GW_API gw_tensor *gw_init_uniform(gw_scope *s, gw_tensor *x, double low, double high);
-GW_API gw_tensor *gw_init_normal(gw_scope *s, gw_tensor *x, double mean, double std);
-GW_API gw_tensor *gw_init_constant(gw_scope *s, gw_tensor *x, double value);
-GW_API gw_tensor *gw_init_zeros(gw_scope *s, gw_tensor *x);
-GW_API gw_tensor *gw_init_ones(gw_scope *s, gw_tensor *x);
 
-// Normal as if numbers below |a| or above |b| were drawn again.
+/// Draws uniform numbers from |low| to |high|.
+/// Returns: x.
+GW_API gw_tensor *gw_init_uniform(gw_scope *s, gw_tensor *x, double low, double high);
+/// Draws normal numbers.
+/// Returns: x.
+GW_API gw_tensor *gw_init_normal(gw_scope *s, gw_tensor *x, double mean, double std);
+/// Sets all elements to |value|.
+/// Returns: x.
+GW_API gw_tensor *gw_init_constant(gw_scope *s, gw_tensor *x, double value);
+/// Sets all elements to 0.
+/// Returns: x.
+GW_API gw_tensor *gw_init_zeros(gw_scope *s, gw_tensor *x);
+/// Sets all elements to 1.
+/// Returns: x.
+GW_API gw_tensor *gw_init_ones(gw_scope *s, gw_tensor *x);
+/// Draws normal numbers between |a| and |b|, as if others were drawn again.
+/// Returns: x.
 GW_API gw_tensor *gw_init_trunc_normal(gw_scope *s, gw_tensor *x, double mean, double std, double a,
                                        double b);
 
-// What a nonlinearity shrinks numbers by, as a factor that makes good for it:
-// torch.nn.init.calculate_gain. |param| is the slope of a leaky relu.
+/// A nonlinearity, for the gain that compensates it.
 typedef enum gw_nonlinearity {
     GW_GAIN_LEAKY_RELU = 0,
     GW_GAIN_RELU,
     GW_GAIN_TANH,
     GW_GAIN_SIGMOID,
     GW_GAIN_SELU,
-    GW_GAIN_LINEAR  // convolutions, too
+    GW_GAIN_LINEAR  ///< also of convolutions
 } gw_nonlinearity;
 
+/// Returns the factor that compensates |nonlinearity|; |param| is the slope of a leaky relu.
+/// Source: torch.nn.init.calculate_gain.
 GW_API double gw_calculate_gain(gw_nonlinearity nonlinearity, double param);
 
-// By how many numbers make one output (fan in), and how many outputs a number goes into (fan out).
-// x: out in window...
+/// Which fan counts.
 typedef enum gw_fan_mode { GW_FAN_IN = 0, GW_FAN_OUT } gw_fan_mode;
 
-// Uniform in +-gain sqrt(6 / (fan in + fan out)); normal with deviation gain sqrt(2 / (fan in + fan
-// out)) (Glorot, Bengio 2010).
+/// Draws numbers uniform in +-gain sqrt(6 / (fan in + fan out)).
+/// Returns: x.
+/// Source: Glorot, Bengio 2010.
 GW_API gw_tensor *gw_init_xavier_uniform(gw_scope *s, gw_tensor *x, double gain);
+/// Draws normal numbers of deviation gain sqrt(2 / (fan in + fan out)).
+/// Returns: x.
+/// Source: Glorot, Bengio 2010.
 GW_API gw_tensor *gw_init_xavier_normal(gw_scope *s, gw_tensor *x, double gain);
-
-// Uniform in +-gain sqrt(3 / fan); normal with deviation gain / sqrt(fan); the gain is that of the
-// nonlinearity, with slope |a| (He et al. 2015).
+/// Draws numbers uniform in +-gain sqrt(3 / fan), by the gain of |nonlinearity| with slope |a|.
+/// Returns: x.
+/// Source: He et al. 2015.
 GW_API gw_tensor *gw_init_kaiming_uniform(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
                                           gw_nonlinearity nonlinearity);
+/// Draws normal numbers of deviation gain / sqrt(fan), by the gain of |nonlinearity| with slope |a|.
+/// Returns: x.
+/// Source: He et al. 2015.
 GW_API gw_tensor *gw_init_kaiming_normal(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
                                          gw_nonlinearity nonlinearity);
-
-// Rows, or columns if there are fewer, that are at right angles and |gain| long (Saxe et al. 2013).
-// x: M N..., a matrix of M rows.
+/// Draws rows, or columns if there are fewer, that are orthogonal and |gain| long.
+///
+/// x: M N..., a matrix of M rows.
+/// Returns: x.
+/// Source: Saxe et al. 2013.
 GW_API gw_tensor *gw_init_orthogonal(gw_scope *s, gw_tensor *x, double gain);
-
-// Ones on the diagonal of a matrix; and in the middle of a convolution's window from each channel
-// to itself, in each of |groups|, so that it keeps its input. x: O I K, or K K, or K K K.
+/// Sets the diagonal of a matrix to 1, the rest to 0.
+/// Returns: x.
 GW_API gw_tensor *gw_init_eye(gw_scope *s, gw_tensor *x);
+/// Sets the middle of a convolution's window from each channel to itself to 1, in each of |groups|, so that it keeps
+/// its input.
+///
+/// x: O I K, or O I K K, or O I K K K.
+/// Returns: x.
 GW_API gw_tensor *gw_init_dirac(gw_scope *s, gw_tensor *x, int64_t groups);
-
-// Normal with mean 0, but |sparsity| of each column, rounded up, is 0 (Martens 2010). x: a matrix.
+/// Draws normal numbers of mean 0, and sets a part |sparsity| of each column, rounded up, to 0.
+///
+/// x: a matrix.
+/// Returns: x.
+/// Source: Martens 2010.
 GW_API gw_tensor *gw_init_sparse(gw_scope *s, gw_tensor *x, double sparsity, double std);
 
 // ---- State --------------------------------------------------------------------------------------
 
-// Parameters and buffers of |m| and its parts, by name: torch's state_dict. They share their memory
-// with the module's; gw_clone what shall stay as it is.
+/// Lists parameters and buffers of |m| and its parts by name.
+///
+/// Returns: a map of tensors that share their memory with the module's; gw_clone copies. Of a remote module, copies.
+/// Source: torch.nn.Module.state_dict.
 GW_API gw_map *gw_module_state_dict(gw_scope *s, gw_module *m);
 
-// Gives |m| the values in |state|, which has a tensor of the same shape and dtype for each name,
-// and no other: torch's load_state_dict. INVALID names what is missing, unexpected or different;
-// then nothing has changed.
+/// Options of gw_module_load_state_dict.
 typedef struct GW_BY_NAME gw_module_load_state_dict_options {
-    bool strict GW_DEFAULT(true);  // or names may be missing, or be of nothing here
+    bool strict GW_DEFAULT(true);  ///< or names may be missing or unknown
 } gw_module_load_state_dict_options;
 
+/// Copies the tensors of |state| into |m|.
+///
+/// state: a tensor of the same shape and dtype for each name, and no other names.
+/// Errors: INVALID, naming what is missing, unexpected or different; then nothing has changed.
+/// Source: torch.nn.Module.load_state_dict.
 GW_API void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
                                       gw_module_load_state_dict_options options GW_DEFAULT({}))
     GW_CALLS(gw_module_load_state_dict_with);
@@ -557,61 +735,106 @@ GW_API void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
 GW_API GW_TYPE_OF(gw_module_load_state_dict) gw_module_load_state_dict_with;
 
 // ---- Hooks --------------------------------------------------------------------------------------
-// Run by each call of |m|, in the order in which they were added: some before its forward, given
-// the input |x|, others after it, given |x| and the output |y|. What a hook returns takes the place
-// of |x|, or |y|; NULL leaves it. Of a call that takes and gives several values, |x| is the first
-// input and |y| the first output; INVALID if that is no tensor.
+// Each call of |m| runs them in the order of registration. Of a call of several values |x| is the first input and |y|
+// the first output; INVALID if that is no tensor.
+
+/// Runs before the forward.
+/// Returns: the input that replaces |x|; NULL keeps it.
 typedef gw_tensor *gw_module_forward_pre_hook(gw_scope *s, gw_module *m, gw_tensor *x,
                                               void *context);
+/// Runs after the forward.
+/// Returns: the output that replaces |y|; NULL keeps it.
 typedef gw_tensor *gw_module_forward_hook(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y,
                                           void *context);
 
-// The number by which the hook is removed. |context| must live as long.
+/// Registers a hook that runs before the forward of |m|.
+///
+/// context: lives as long as the module.
+/// Returns: the number by which the hook is removed.
+/// Source: torch.nn.Module.register_forward_pre_hook.
 GW_API int gw_module_register_forward_pre_hook(gw_scope *s, gw_module *m,
                                                gw_module_forward_pre_hook *hook, void *context);
+/// Registers a hook that runs after the forward of |m|.
+///
+/// context: lives as long as the module.
+/// Returns: the number by which the hook is removed.
+/// Source: torch.nn.Module.register_forward_hook.
 GW_API int gw_module_register_forward_hook(gw_scope *s, gw_module *m, gw_module_forward_hook *hook,
                                            void *context);
-GW_API void gw_module_remove_hook(gw_scope *s, gw_module *m, int hook);  // NOT_FOUND
+/// Removes a hook of |m| by its number.
+/// Errors: NOT_FOUND.
+GW_API void gw_module_remove_hook(gw_scope *s, gw_module *m, int hook);
 
 // ---- Categorical distributions ------------------------------------------------------------------
-// A choice among C classes, as torch.distributions.Categorical; a plain value:
-//
-//     gw_categorical choice = gw_categorical_from_probs(s, p);        // p: N C, or C
-//     gw_tensor *action = gw_categorical_sample(s, choice);         // N
-//     gw_tensor *loss = gw_neg(s, gw_mul(s, gw_categorical_log_prob(s, choice, action), reward));
+
+/// A choice among C classes, a plain value.
+///
+///     gw_categorical choice = gw_categorical_from_probs(s, p);        // p: N C, or C
+///     gw_tensor *action = gw_categorical_sample(s, choice);         // N
+///     gw_tensor *loss = gw_neg(s, gw_mul(s, gw_categorical_log_prob(s, choice, action), reward));
 typedef struct gw_categorical {
-    gw_tensor *probs;   // as given; need not sum to 1
-    gw_tensor *logits;  // the other way to say it
+    gw_tensor *probs;   ///< as given; need not sum to 1
+    gw_tensor *logits;  ///< their logarithms
 } gw_categorical;
 
-// |probs|, |logits|: ... C. Probabilities are not negative, and not all 0.
+/// Makes a distribution of probabilities.
+///
+/// probs: ... C, not negative, not all 0.
+/// Returns: the distribution.
+/// Source: torch.distributions.Categorical.
 GW_API gw_categorical gw_categorical_from_probs(gw_scope *s, gw_tensor *probs);
+/// Makes a distribution of unnormalised logarithms of probabilities.
+///
+/// logits: ... C.
+/// Returns: the distribution.
+/// Source: torch.distributions.Categorical.
 GW_API gw_categorical gw_categorical_from_logits(gw_scope *s, gw_tensor *logits);
-
-GW_API gw_tensor *gw_categorical_sample(gw_scope *s,
-                                        gw_categorical c);  // i64, without the last dim
+/// Draws a class for each distribution from the generator of |s|.
+/// Returns: the shape without C; i64.
+GW_API gw_tensor *gw_categorical_sample(gw_scope *s, gw_categorical c);
+/// Computes the logarithm of the probability of classes.
+///
+/// value: classes, i64, in the shape without C.
+/// Returns: the shape of |value|.
+/// Gradient: to the probabilities or logits.
 GW_API gw_tensor *gw_categorical_log_prob(gw_scope *s, gw_categorical c, gw_tensor *value);
+/// Computes the entropy of each distribution.
+/// Returns: the shape without C.
+/// Gradient: to the probabilities or logits.
 GW_API gw_tensor *gw_categorical_entropy(gw_scope *s, gw_categorical c);
 
 // ---- Normal distributions -----------------------------------------------------------------------
-// As torch.distributions.Normal, of each number on its own; a plain value:
-//
-//     gw_normal noise = gw_normal_from(s, mean, std);               // which broadcast
-//     gw_tensor *action = gw_normal_rsample(s, noise);
-//     gw_tensor *logp = gw_normal_log_prob(s, noise, action);
+
+/// A normal distribution of each element, a plain value.
+///
+///     gw_normal noise = gw_normal_from(s, mean, std);               // which broadcast
+///     gw_tensor *action = gw_normal_rsample(s, noise);
+///     gw_tensor *logp = gw_normal_log_prob(s, noise, action);
 typedef struct gw_normal {
-    gw_tensor *loc, *scale;  // means and standard deviations
+    gw_tensor *loc, *scale;  ///< means and standard deviations
 } gw_normal;
 
-// INVALID unless both are floats and every |scale| is above 0.
+/// Makes a distribution of means and standard deviations, which broadcast.
+///
+/// Returns: the distribution.
+/// Errors: INVALID unless both are floating and every |scale| is above 0.
+/// Source: torch.distributions.Normal.
 GW_API gw_normal gw_normal_from(gw_scope *s, gw_tensor *loc, gw_tensor *scale);
-
-// Numbers in the shape that both broadcast to; without a history, or as loc + scale * noise,
-// through which gradients flow to both (Kingma, Welling 2014).
+/// Draws numbers from the generator of |s|, without history.
+/// Returns: the shape that both broadcast to.
 GW_API gw_tensor *gw_normal_sample(gw_scope *s, gw_normal n);
+/// Draws numbers loc + scale noise.
+/// Returns: the shape that both broadcast to.
+/// Gradient: to loc and scale.
+/// Source: Kingma, Welling 2014.
 GW_API gw_tensor *gw_normal_rsample(gw_scope *s, gw_normal n);
-
+/// Computes the logarithm of the density at |value|.
+/// Returns: the shape that all broadcast to.
+/// Gradient: to loc, scale and |value|.
 GW_API gw_tensor *gw_normal_log_prob(gw_scope *s, gw_normal n, gw_tensor *value);
+/// Computes the entropy of each distribution.
+/// Returns: the shape that both broadcast to.
+/// Gradient: to scale.
 GW_API gw_tensor *gw_normal_entropy(gw_scope *s, gw_normal n);
 
 #ifdef __cplusplus

@@ -481,7 +481,7 @@ GW_API GW_TYPE_OF(gw_std) gw_std_with;
 
 /// Finds the largest element.
 /// Returns: the maxima; NaN if one element is NaN.
-/// Gradient: dy to the first largest element.
+/// Gradient: dy to the first largest element; over all dimensions shared equally by the largest ones.
 /// Errors: INVALID for no elements.
 GW_API gw_tensor *gw_max(gw_scope *s, gw_tensor *x, gw_dim_options options GW_DEFAULT({}))
     GW_CALLS(gw_max_with);
@@ -490,7 +490,7 @@ GW_API GW_TYPE_OF(gw_max) gw_max_with;
 
 /// Finds the smallest element.
 /// Returns: the minima; NaN if one element is NaN.
-/// Gradient: dy to the first smallest element.
+/// Gradient: dy to the first smallest element; over all dimensions shared equally by the smallest ones.
 /// Errors: INVALID for no elements.
 GW_API gw_tensor *gw_min(gw_scope *s, gw_tensor *x, gw_dim_options options GW_DEFAULT({}))
     GW_CALLS(gw_min_with);
