@@ -1,54 +1,44 @@
-// Groups: workers that do something together, each as one of several.
+// Groups: workers that run collectives together.
 //
-//     gw_group *all = gw_group_world(root);                             // every worker that is there
+//     gw_group *all = gw_group_world(root);                             // every worker of the job now
 //     gw_tensor *sum = gw_all_reduce(s, all, x, GW_SUM);                // gradwire/collective.h
 //
 //     gw_worker stage[] = { gw_rpc_worker(root, "w2"), gw_rpc_worker(root, "w3") };
 //     gw_group *g = gw_group_open(root, stage, 2, .name = "stage 1");   // on w2 and w3 alone
 //
-// A group is a fixed list of members; each has a rank in it, which is its place in the list. Opening
-// one sends nothing: members find each other by the group's name, its generation and its list, which
-// all of them give. A worker that joins the job later is in none of them.
+// A group is a fixed list of members; the rank of a member is its place in the list. Opening one sends nothing, but for
+// gw_group_split and gw_group_join: members find each other by the group's name, its generation and its list, which all
+// of them give. A worker that joins the job later is in no group.
 //
-// A member that is lost, or leaves, breaks its groups: what is under way in them and what is tried
-// later fails on all the others at once, with DISCONNECTED and its name. Everything else that goes
-// wrong in a collective ends that collective for all, with one error, and the group goes on.
-//
-// Who is left agrees on what has been done, or goes on as a new group, with others in the place of
-// those that are gone:
+// A member that is lost or leaves breaks its groups: collectives under way and later ones fail on all other members at
+// once, with DISCONNECTED and its name. Every other failure ends one collective for all members, with one error, and
+// the group continues. The remaining members agree on what has been done, or continue as a new group, with joining
+// members in it:
 //
 //     gw_group *trainers = gw_group_join(root, "trainers");   // a new worker: blocks until it is admitted
 //     gw_barrier(s, trainers);
-//     if (gw_scope_error(s)->status == GW_DISCONNECTED) {      // on every survivor
+//     if (gw_scope_error(s)->status == GW_DISCONNECTED) {      // on every remaining member
 //         gw_scope_clear(s);
 //         trainers = gw_group_reform(root, trainers, .min = 3);
 //     }
 //
-// A backend carries the values of a group's collectives. The default, "session", is made of the
-// connections that workers have anyhow. "mpi" is Open MPI, for programs started by its mpirun: sums
-// keep their order and bits unless |any_order| lets MPI make them. It carries what has one tensor of
-// each member and no key, several side by side; the rest, and who enters what, goes over sessions as
-// ever. All processes that mpirun has started open such groups, those of one process in one order, and
-// none of them ends before all do. What differs, comes late or has failed on a member is told before
-// MPI hears of it. What is ended later, by a deadline, gw_cancel or gw_group_fail, goes on in MPI
-// without its result, and the group goes on as any other. What MPI has not: a lost member ends the job,
-// since mpirun then ends all processes; and what fails inside MPI on one member, or for want of memory
-// there, breaks the group for all, with its sentence: MPI may then keep what the others have begun,
-// and mpirun counts such processes as failed in the end. The next generation of a group has sessions.
-// UNSUPPORTED where gradwire was built without MPI, or finds no library of it; WRONG_STATE outside
-// mpirun; DISCONNECTED where a worker of the job is lost.
+// Backends: "session", the default, uses the connections of calls. "mpi" is Open MPI, for programs started by its
+// mpirun, and experimental: sums keep their order and bits unless .any_order lets MPI choose. It carries the
+// collectives of one tensor of each member without a key; the rest, and the order of calls, use sessions. All processes
+// of mpirun open such groups, those of one process in one order, and none of them ends before all do. A mismatch, a
+// late member or a failure is reported before MPI is called. What ends later, by a deadline, gw_cancel or
+// gw_group_fail, continues in MPI without its result. MPI cannot continue after a loss: mpirun then ends all processes;
+// and an error inside MPI on one member breaks the group for all. The next generation of a group has sessions.
 //
-// Errors: INVALID for arguments, before anything is sent: others are not told. Of what all members call
-// (gw_group_split, gw_group_agree, gw_group_reform) they wait for this one until their deadline, and of a
-// group that it could not open, from their first collective on. Then they are told that it has not opened the
-// group; if it does so later, its next call fails with what it has missed, and all go on together.
-//
-// gw_group_split, gw_group_agree, gw_group_reform and gw_group_join wait, and have no form that does not:
-// inline functions cannot call them (WOULD_BLOCK). The other ways to open a group send nothing.
-//
-// Ownership: a group belongs to the scope it was opened in; what is under way keeps it.
-// Threads: a group is used by any number of threads. Collectives without a key have the order in
-// which they are called, which has to be the same on all members.
+// Errors, of all of them: INVALID for arguments, before anything is sent, so that other members get no error; of
+// functions that all members call (gw_group_split, gw_group_agree, gw_group_reform) they block until their deadline,
+// and of a group that this member could not open, from their first collective on, which then fails with that. If this
+// member opens the group later, its next call fails with what it has missed, and all continue together.
+// Blocking: gw_group_split, gw_group_agree, gw_group_reform and gw_group_join block, and are WOULD_BLOCK in inline
+// functions. The others do not block.
+// Ownership: a group belongs to the scope that it was opened in; collectives under way hold a count.
+// Threads: any number of threads use a group. Collectives without a key have the order in which they are called, which
+// is the same on all members.
 #ifndef GRADWIRE_GROUP_H
 #define GRADWIRE_GROUP_H
 
@@ -58,130 +48,185 @@
 extern "C" {
 #endif
 
+/// A group.
 typedef struct gw_group gw_group;
 
+/// Options of opening a group.
 typedef struct GW_BY_NAME gw_group_open_options {
-    // UTF-8 without control characters and %, at most 127 bytes, else INVALID. NULL: the list is its name, and a second group of the same list is another one if every member
-    // opens these in one order.
+    /// UTF-8 without control characters and %, at most 127 bytes. NULL: the list is its name; several groups of one
+    /// list then need one order of opening on every member.
     const char *name GW_DEFAULT(NULL);
-    int64_t timeout_ms GW_DEFAULT(300000);  // of each collective; GW_NO_TIMEOUT: only the scope's
-    const char *backend GW_DEFAULT(NULL);   // "mpi"; NULL: "session"
-    bool any_order GW_DEFAULT(false);       // the backend may add in its own: bits are not promised
+    int64_t timeout_ms
+        GW_DEFAULT(300000);  ///< milliseconds, of each collective; GW_NO_TIMEOUT: only the scope's
+    const char *backend GW_DEFAULT(NULL);  ///< "mpi"; NULL: "session"
+    bool any_order
+        GW_DEFAULT(false);  ///< the backend may add in its own order: bits are not promised
 } gw_group_open_options;
 
-// gw_group_world(s, .timeout_ms = ...): all workers that are there now, by rank. In a job of a world
-// size these are the same for all; in a job that workers join and leave, open it when all know who
-// is there.
+/// Opens the group of all workers of the job, by rank. In a job of a world size these are the same for all; in an
+/// elastic job open it when all workers know of each other.
+///
+/// Returns: the group.
+/// Errors: as gw_group_open.
+/// Source: torch.distributed.group.WORLD.
 GW_API gw_group *gw_group_world(gw_scope *s, gw_group_open_options options GW_DEFAULT({}))
     GW_CALLS(gw_group_world_with);
 #define gw_group_world(...) GW_FORM_1(gw_group_world, gw_group_open_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_world) gw_group_world_with;
 
-// gw_group_open(s, workers, count, .name = ...): called by members only. In C this is a macro, so a list that
-// is written in place stands in parentheses: gw_group_open(s, ((gw_worker[]){ a, b }), 2). INVALID if this worker is
-// not among |workers|, or one of them is twice; DISCONNECTED if one is gone. DUPLICATE if a scope holds a group of
-// that name here. LIMIT if 4,096 groups are open.
+/// Opens a group of |count| workers; only its members call it. In C this is a macro, so that a list in place stands in
+/// parentheses: gw_group_open(s, ((gw_worker[]){ a, b }), 2).
+///
+/// workers: this worker among them, each once, in the order of ranks.
+/// Returns: the group.
+/// Errors: INVALID for another list or name; DISCONNECTED if a worker is gone; DUPLICATE if a scope of this worker
+/// holds a group of that name; LIMIT with 4,096 groups open; UNSUPPORTED if gradwire was built without MPI, or finds no
+/// library of it; WRONG_STATE for "mpi" outside mpirun.
+/// Source: torch.distributed.new_group.
 GW_API gw_group *gw_group_open(gw_scope *s, const gw_worker *workers, int count,
                                gw_group_open_options options GW_DEFAULT({}))
     GW_CALLS(gw_group_open_with);
 #define gw_group_open(...) GW_FORM_3(gw_group_open, gw_group_open_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_open) gw_group_open_with;
 
-// gw_group_of(s, g, ranks, count, ...): of members of |g|, by their ranks in it.
-GW_API gw_group *gw_group_of(gw_scope *s, gw_group *g, const int *ranks, int count,
+/// Opens a group of members of |group|.
+///
+/// ranks: |count| ranks in |group|, this member's among them.
+/// Returns: the group.
+/// Errors: as gw_group_open.
+/// Source: torch.distributed.new_group.
+GW_API gw_group *gw_group_of(gw_scope *s, gw_group *group, const int *ranks, int count,
                              gw_group_open_options options GW_DEFAULT({}))
     GW_CALLS(gw_group_of_with);
 #define gw_group_of(...) GW_FORM_4(gw_group_of, gw_group_open_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_of) gw_group_of_with;
 
-// gw_group_blocks(s, g, size, ...): the ranks of |g| in blocks of |size| neighbours; gives this
-// worker's. INVALID unless |size| divides the size of |g|. For groups of one host:
-// torch.distributed.new_subgroups.
-GW_API gw_group *gw_group_blocks(gw_scope *s, gw_group *g, int size,
+/// Opens a group of |size| neighbouring ranks of |group|: the block of this member. For groups of one host.
+///
+/// Returns: the group.
+/// Errors: as gw_group_open; INVALID unless |size| divides the size of |group|.
+/// Source: torch.distributed.new_subgroups.
+GW_API gw_group *gw_group_blocks(gw_scope *s, gw_group *group, int size,
                                  gw_group_open_options options GW_DEFAULT({}))
     GW_CALLS(gw_group_blocks_with);
 #define gw_group_blocks(...) GW_FORM_3(gw_group_blocks, gw_group_open_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_blocks) gw_group_blocks_with;
 
-// gw_group_split(s, g, color, key, ...): the members of one color, in the order of their keys, and of
-// their ranks where these are equal. A collective of |g|. NULL for a color below 0: MPI_Comm_split.
-GW_API gw_group *gw_group_split(gw_scope *s, gw_group *g, int color, int key,
+/// Splits |group|: members of one color become a group, in the order of their keys, and of their ranks for equal keys.
+/// A collective of |group|.
+///
+/// color: below 0: no group.
+/// Returns: the group of this member's color; NULL for a color below 0.
+/// Errors: as gw_group_open, and as collectives of |group|.
+/// Source: MPI_Comm_split.
+GW_API gw_group *gw_group_split(gw_scope *s, gw_group *group, int color, int key,
                                 gw_group_open_options options GW_DEFAULT({}))
     GW_CALLS(gw_group_split_with);
 #define gw_group_split(...) GW_FORM_4(gw_group_split, gw_group_open_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_split) gw_group_split_with;
 
-GW_API int gw_group_rank(const gw_group *g);  // of this worker
-// How many members. 1 for what is no group, as of a scope that has failed: programs divide by it.
-GW_API int gw_group_size(const gw_group *g);
-GW_API const char *gw_group_name(const gw_group *g);
-// The last 64 collectives that this member has entered, a line for each: number, operation, size, where it was
-// called, when and how it ended, or for whom it waits. The log has them with a failure, like ones in a row as one line. Lives
-// as long as |s|. "" of a group that was re-formed.
-GW_API const char *gw_group_history(gw_scope *s, gw_group *g);
-GW_API gw_worker gw_group_worker(gw_scope *s, const gw_group *g, int rank);  // INVALID
+/// Returns the rank of this worker in |group|.
+GW_API int gw_group_rank(const gw_group *group);
+
+/// Returns the number of members; 1 for poison, since programs divide by it.
+GW_API int gw_group_size(const gw_group *group);
+
+/// Returns the name of |group|.
+GW_API const char *gw_group_name(const gw_group *group);
+
+/// Lists the last 64 collectives that this member has entered, a line for each: number, operation, size, place of the
+/// call, when and how it ended, or which members it waits for. The log has them with a failure.
+///
+/// Returns: text that lives as long as |s|; "" for a group that was re-formed.
+GW_API const char *gw_group_history(gw_scope *s, gw_group *group);
+
+/// Returns the member of rank |rank|.
+/// Errors: INVALID when out of range.
+GW_API gw_worker gw_group_worker(gw_scope *s, const gw_group *group, int rank);
 
 // ---- After a loss -------------------------------------------------------------------------------
-// Called by all members that are left, in one order; they work in a group that is broken, too. Each
-// ends by the deadline of the group or of the scope that comes first, whoever is lost meanwhile, and
-// on all with the same: TIMEOUT with the names of those that have not come.
+// All remaining members call these, in one order, also in a broken group. Each ends by the deadline of the group or of
+// the scope, whichever is first, with the same result on all members, also if more members are lost meanwhile: TIMEOUT
+// names the members that did not arrive.
 
-// Ends what is under way in |g|, and makes later collectives fail, on all members, with |status| and
-// this sentence: for a member that cannot go on. Acts also when |s| has failed. INVALID for a status that is none of an
-// error, or without a group. MPI's revoke.
-GW_API void gw_group_fail(gw_scope *s, gw_group *g, gw_status status, const char *format, ...)
+/// Ends the collectives of |group| that are under way, and lets later ones fail, on all members: for a member that
+/// cannot continue. Runs also when |s| has failed. Does not block.
+///
+/// status: of an error.
+/// format: as of printf; the text of the error on all members.
+/// Errors: INVALID for a status that is no error, or without a group.
+/// Source: MPIX_Comm_revoke.
+GW_API void gw_group_fail(gw_scope *s, gw_group *group, gw_status status, const char *format, ...)
     GW_PRINTF(4, 5);
 
-// What all members that are left have heard alike.
+/// What the members agree on.
 typedef struct gw_agreement {
-    uint64_t flags;      // the bits that all of them have given; 0 if |s| has failed
-    int missing_count;   // members that take no part any more: lost, or in gw_rpc_shutdown
-    const int *missing;  // their ranks in the group; lives as long as |s|
+    uint64_t flags;      ///< the bits that all of them have given; 0 if |s| has failed
+    int missing_count;   ///< members that take part no more: lost, or in gw_rpc_shutdown
+    const int *missing;  ///< their ranks in the group; lives as long as |s|
 } gw_agreement;
 
-// Ends when all that are left have called it: what one of them gets, all get that live, however many
-// are lost meanwhile. It tells whether all have finished what some could not. MPI's agree. A member whose program can
-// call nothing more, since it is in gw_rpc_shutdown or has failed, is missing, as a lost one is: no error. DISCONNECTED where others
-// re-form the group instead, since one is gone that this member may not have missed yet: they wait until it does so, too.
-GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *g, uint64_t flags);
+/// Agrees with all remaining members, for example on whether all have finished what some could not. If one of them gets
+/// the result, all that live do.
+///
+/// Blocks: until all remaining members have called it. A member that is in gw_rpc_shutdown, or has failed, is missing
+/// like a lost one; that is no error.
+/// flags: the bits of this member.
+/// Returns: the bits that all have given, and the missing members.
+/// Errors: TIMEOUT; DISCONNECTED where others re-form the group instead, because of a loss that this member may not
+/// have seen yet: they wait until it does so, too.
+/// Source: MPIX_Comm_agree.
+GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *group, uint64_t flags);
 
-// gw_group_reform(s, g, .min = ..., .grow = ...): a new group of those who are left, in their old
-// order, then of joining workers, by rank. All give the same options, else MISMATCH. It has the
-// name of |g|, which ends, and begins anew: members that were out of step in |g| are not in it. |s| gives |g| back, if
-// it holds it, so that a loop in one scope keeps one group: |g| stays as a handle whose collectives are WRONG_STATE
-// until the new group is re-formed in turn, and is not to be used after that. If
-// one of its members is lost before it is there, it is broken from the start: re-form that one.
-// TIMEOUT with fewer than |min|.
+/// Options of gw_group_reform; the same on all members.
 typedef struct GW_BY_NAME gw_reform_options {
-    int min GW_DEFAULT(1);  // blocks until there are as many, and admits joining workers up to it
-    bool grow GW_DEFAULT(false);       // admits all workers that are joining
-    int64_t timeout_ms GW_DEFAULT(0);  // 0: that of the group, which the new one keeps
+    int min
+        GW_DEFAULT(1);  ///< blocks until there are so many members; admits joining ones up to it
+    bool grow GW_DEFAULT(false);  ///< admits all pending joiners
+    int64_t
+        timeout_ms GW_DEFAULT(0);  ///< milliseconds; 0: that of the group, which the new one keeps
 } gw_reform_options;
 
-// `gradwire run` ends all workers with the first one that fails: those that are to go on need its
-// --on-failure=keep.
-GW_API gw_group *gw_group_reform(gw_scope *s, gw_group *g, gw_reform_options options GW_DEFAULT({}))
+/// Opens the next generation of |group|: the remaining members in their old order, then joining members by rank. It has
+/// the name of |group|, which ends, and new numbers of collectives. `gradwire run` ends all workers with the first one
+/// that fails, unless it has --on-failure=keep.
+///
+/// |s| releases |group|, if it holds it, so that a loop in one scope keeps one group: |group| remains as a handle whose
+/// collectives are WRONG_STATE until the new group is re-formed in turn.
+/// Returns: the new group; broken from the start if a member of it was lost meanwhile: re-form that one.
+/// Errors: TIMEOUT with fewer than .min members; MISMATCH for different options.
+/// Source: MPIX_Comm_shrink.
+GW_API gw_group *gw_group_reform(gw_scope *s, gw_group *group,
+                                 gw_reform_options options GW_DEFAULT({}))
     GW_CALLS(gw_group_reform_with);
 #define gw_group_reform(...) GW_FORM_2(gw_group_reform, gw_reform_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_reform) gw_group_reform_with;
 
-// gw_group_join(s, name): for a worker that has joined the job: waits until the members of the group
-// of that name re-form it, and gives the new group. TIMEOUT if they have not by then.
+/// Options of gw_group_join.
 typedef struct GW_BY_NAME gw_group_join_options {
-    int64_t timeout_ms GW_DEFAULT(300000);             // to wait; GW_NO_TIMEOUT: only the scope's
-    int64_t collective_timeout_ms GW_DEFAULT(300000);  // of the new group
+    int64_t timeout_ms
+        GW_DEFAULT(300000);  ///< milliseconds, of this call; GW_NO_TIMEOUT: only the scope's
+    int64_t collective_timeout_ms
+        GW_DEFAULT(300000);  ///< milliseconds, of each collective of the new group
 } gw_group_join_options;
 
+/// Joins the group |name|, as a worker that has joined the job.
+///
+/// Blocks: until the members of the group re-form it and admit this worker.
+/// Returns: the new group.
+/// Errors: TIMEOUT; INVALID for a malformed name; DUPLICATE if this worker joins it already; DISCONNECTED if no member
+/// of it is left.
 GW_API gw_group *gw_group_join(gw_scope *s, const char *name,
                                gw_group_join_options options GW_DEFAULT({}))
     GW_CALLS(gw_group_join_with);
 #define gw_group_join(...) GW_FORM_2(gw_group_join, gw_group_join_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_join) gw_group_join_with;
 
-// Workers in gw_group_join for |g|, as far as this member has received their requests; other members may have received more.
-GW_API int gw_group_pending(const gw_group *g);
-// How often the group was re-formed before it became |g|.
-GW_API int gw_group_generation(const gw_group *g);
+/// Returns the number of pending joiners of |group| that this member knows of; others may know of more.
+GW_API int gw_group_pending(const gw_group *group);
+
+/// Returns how often the group was re-formed before it became |group|.
+GW_API int gw_group_generation(const gw_group *group);
 
 #ifdef __cplusplus
 }
