@@ -5,6 +5,7 @@
 //         return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 0), by));
 //     }
 //
+// Errors, of all accessors: INVALID, naming the body and the argument, if it is missing or of another kind.
 // Ownership: arguments are borrowed until the body returns.
 // Threads: as the body's scope.
 #ifndef GRADWIRE_ARGS_H
@@ -16,26 +17,34 @@
 extern "C" {
 #endif
 
+/// Arguments.
 typedef struct gw_args gw_args;
 
+/// Returns the number of arguments.
 GW_API int gw_arg_count(const gw_args *a);
 
-// Each fails |s| with INVALID, naming the body and the argument, if it is missing or of another
-// kind.
+/// Returns argument |index|, of any kind.
 GW_API gw_value gw_arg(gw_scope *s, const gw_args *a, int index);
+/// Returns argument |index|, a bool, or the int 0 or 1.
 GW_API bool gw_arg_bool(gw_scope *s, const gw_args *a, int index);
+/// Returns argument |index|, an int.
 GW_API int64_t gw_arg_int(gw_scope *s, const gw_args *a, int index);
+/// Returns argument |index|, a float or an int.
 GW_API double gw_arg_float(gw_scope *s, const gw_args *a, int index);
+/// Returns argument |index|, a string.
 GW_API const char *gw_arg_string(gw_scope *s, const gw_args *a, int index);
+/// Returns argument |index|, a tensor.
 GW_API gw_tensor *gw_arg_tensor(gw_scope *s, const gw_args *a, int index);
+/// Returns argument |index|, a list.
 GW_API gw_list *gw_arg_list(gw_scope *s, const gw_args *a, int index);
+/// Returns argument |index|, a map.
 GW_API gw_map *gw_arg_map(gw_scope *s, const gw_args *a, int index);
+/// Returns argument |index|, a reference.
 GW_API gw_rref *gw_arg_rref(gw_scope *s, const gw_args *a, int index);
-
-// NULL if it is left out, or none; else a tensor.
+/// Returns argument |index|, a tensor; NULL if it is left out, or none.
 GW_API gw_tensor *gw_arg_tensor_or_null(gw_scope *s, const gw_args *a, int index);
 
-// Who called. The forward of a module has no caller: its name is "", its rank -1.
+/// Returns the caller. The forward of a module has none: its name is "", its rank -1.
 GW_API gw_worker gw_arg_caller(const gw_args *a);
 
 #ifdef __cplusplus

@@ -1,7 +1,7 @@
 // Statuses and errors.
 //
-// A status says what its receiver can *do*; an error adds what happened, where, and what is known
-// about its effect.
+// A status says what its receiver can do; an error adds what happened, where, and what is known about the effect of a
+// call.
 //
 //     gw_error e = gw_scope_close(root);
 //     if (e.status == GW_DISCONNECTED) reconnect_later();
@@ -24,75 +24,78 @@ extern "C" {
 #define GW_PRINTF(text, first) __attribute__((format(printf, text, first)))
 #define GW_MUST_CHECK __attribute__((warn_unused_result))
 
+/// What the receiver of an error can do.
 typedef enum gw_status {
     GW_OK = 0,
 
-    // Mend the request; repeating it unchanged fails again.
-    GW_INVALID,      // an argument, shape, dtype or name is wrong
-    GW_NOT_FOUND,    // no worker, function, class, method or key of this name
-    GW_DUPLICATE,    // the name or rank is taken
-    GW_MISMATCH,     // two workers disagree: world size, protocol version, types
-    GW_WRONG_STATE,  // not now: before init, after shutdown, a second completion
-    GW_WOULD_BLOCK,  // a wait inside a GW_INLINE handler, or a gradient's hook of another worker's pass
-    GW_UNSUPPORTED,  // known, but not on this worker, by this caller, or of this dtype
-    GW_LIMIT,        // a stated limit is reached; the message names it
+    // Correct the request; repeating it unchanged fails again.
+    GW_INVALID,      ///< an argument, shape, dtype or name is wrong
+    GW_NOT_FOUND,    ///< no worker, function, class, method or key of this name
+    GW_DUPLICATE,    ///< the name or rank is taken
+    GW_MISMATCH,     ///< two workers disagree: world size, protocol version, types, a collective
+    GW_WRONG_STATE,  ///< not now: before init, after shutdown, a second completion
+    GW_WOULD_BLOCK,  ///< a wait inside a GW_INLINE function, or inside a gradient's hook of another worker's pass
+    GW_UNSUPPORTED,  ///< known, but not on this worker, by this caller, or of this dtype or device
+    GW_LIMIT,        ///< a stated limit is reached; the text names it
 
     // Try again later, or elsewhere.
-    GW_TIMEOUT,       // the deadline passed first
-    GW_CANCELLED,     // the caller, or who waits for the result, asked for it
-    GW_OVERLOADED,    // too much in flight to this worker
-    GW_DISCONNECTED,  // the worker is gone
-    GW_REF_LOST,      // the owner of the reference is gone, or it was deleted
-    GW_FENCED,        // the others go on without this worker; it may join anew
+    GW_TIMEOUT,       ///< the deadline passed first
+    GW_CANCELLED,     ///< the caller, or a thread that waits for the result, cancelled it
+    GW_OVERLOADED,    ///< too many requests to this worker under way
+    GW_DISCONNECTED,  ///< the worker is gone
+    GW_REF_LOST,      ///< the owner of the reference is gone, or it was deleted
+    GW_FENCED,        ///< the other workers continue without this one; it may join anew
 
     // Look at the other side.
-    GW_REMOTE,    // the function ran there and failed in its own way (see gw_fail)
-    GW_PROTOCOL,  // the peer sent bytes that mean nothing
+    GW_REMOTE,    ///< the function ran there and failed in its own way (gw_fail)
+    GW_PROTOCOL,  ///< the peer sent malformed bytes
 
     // Look at the machine.
     GW_NO_MEMORY,
     GW_ADDRESS_IN_USE,
-    GW_SYSTEM,  // an operating system call failed; the message names it
+    GW_SYSTEM,  ///< an operating system call failed; the text names it
 
     GW_STATUS_COUNT
 } gw_status;
 
-// What is known about the effect of the call that failed, as it was made here. If what failed was
-// an argument of it (a future, a reference being made), that call itself was not delivered,
-// whatever |function| of the error did before.
+/// What is known about the effect of the call that failed, as it was made here. If an argument of it failed (a future, a
+/// reference being made), the call itself was not delivered, whatever |function| of the error did before.
 typedef enum gw_outcome {
-    GW_OUTCOME_NONE = 0,  // not a call
-    GW_NOT_DELIVERED,     // the function did not run: safe to repeat
-    GW_MAY_HAVE_RUN,      // this worker cannot tell
-    GW_RAN_AND_FAILED,    // it ran, and this is its error
+    GW_OUTCOME_NONE = 0,  ///< not a call
+    GW_NOT_DELIVERED,     ///< the function did not run: safe to repeat
+    GW_MAY_HAVE_RUN,      ///< this worker does not know
+    GW_RAN_AND_FAILED,    ///< it ran, and this is its error
 } gw_outcome;
 
-// The identity of a collective that has ended with an error on all members of its group. Two errors
-// of one identity report the same end. The library sets and compares it: it is equal on all members
-// of the group in this job, is sent with the error, and means nothing else.
+/// The identity of a collective that has ended with an error on all members of its group. Two errors of one identity
+/// report the same end. The library sets and compares it: it is equal on all members of the group in this job, and is
+/// sent with the error.
 typedef struct gw_abort {
-    uint64_t group;  // and its generation; 0: none
+    uint64_t group;  ///< and its generation; 0: none
     uint64_t key, number;
 } gw_abort;
 
+/// Sizes in gw_error, in bytes and items; GW_NAME_MAX is also the longest name of a worker.
 enum { GW_ERROR_TEXT_MAX = 768, GW_NAME_MAX = 127, GW_ERROR_ABORTS_MAX = 4 };
 
+/// An error. Programs decide by status, outcome and aborts; |text| is for people.
 typedef struct gw_error {
     gw_status status;
     gw_outcome outcome;
-    char worker[GW_NAME_MAX + 1];    // where it was first decided, "" if here
-    char function[GW_NAME_MAX + 1];  // the called function, "" if none
-    char text[GW_ERROR_TEXT_MAX];    // one sentence with its trace, "ps: gw.matmul: 6x5 times 4x8"
-    // The ended collectives that this error reports, the last one first: one may have ended because
-    // another one had. Errors of gw_fail have none, whatever their text quotes.
+    char worker[GW_NAME_MAX + 1];    ///< where it was first decided, "" if here
+    char function[GW_NAME_MAX + 1];  ///< the called function, "" if none
+    char text[GW_ERROR_TEXT_MAX];  ///< one sentence with its trace, "ps: gw.matmul: 6x5 times 4x8"
+    /// The ended collectives that this error reports, the last one first: one may have ended because another one had.
+    /// Errors of gw_fail have none.
     gw_abort aborts[GW_ERROR_ABORTS_MAX];
 } gw_error;
 
-// The name of |status| in words, "timeout".
+/// Returns the name of |status| in words, "timeout".
 GW_API const char *gw_status_name(gw_status status);
 
-// Prints the error, if it is one, as one line to stderr. Returns the exit code for main: 0 for
-// GW_OK, else 1.
+/// Prints |error|, if it is one, as one line to stderr.
+///
+/// Returns: the exit code for main: 0 for GW_OK, else 1.
 GW_API int gw_exit_code(gw_error error);
 
 #ifdef __cplusplus

@@ -24,18 +24,22 @@ extern "C" {
 
 // CMake reads these three lines; the library's file name, its SONAME, the CMake package and
 // pkg-config follow.
+
+/// The parts of the version.
 #define GW_VERSION_MAJOR 0
 #define GW_VERSION_MINOR 1
 #define GW_VERSION_PATCH 0
 
-// The version as one number, and as a string: 100 and "0.1.0" for 0.1.0.
+/// The version as one number: 100 for 0.1.0.
 #define GW_VERSION_NUMBER (GW_VERSION_MAJOR * 10000 + GW_VERSION_MINOR * 100 + GW_VERSION_PATCH)
+/// The version as a string: "0.1.0".
 #define GW_VERSION GW_VERSION_STRING_(GW_VERSION_MAJOR, GW_VERSION_MINOR, GW_VERSION_PATCH)
 #define GW_VERSION_STRING_(major, minor, patch) GW_VERSION_JOINED_(major, minor, patch)
 #define GW_VERSION_JOINED_(major, minor, patch) #major "." #minor "." #patch
 
-// The version of the library that the program runs with, as GW_VERSION. Valid until the process
-// ends; may be called on any thread, at any time.
+/// Returns the version of the library that the program runs with, as GW_VERSION. Valid until the process ends.
+///
+/// Threads: any, at any time.
 GW_API const char *gw_version(void);
 
 #ifdef __cplusplus
