@@ -1,5 +1,5 @@
-// Automatic mixed precision: operators in f16 or bf16 where that loses little, and a scaler that keeps
-// small gradients from becoming 0.
+// Automatic mixed precision: operators in f16 or bf16 where that loses little, and a scaler that keeps small gradients
+// from becoming 0.
 //
 //     gw_scaler *scaler = gw_scaler_open(root);
 //     for (int step = 0; step < 100 && gw_ok(root); step++) {
@@ -12,8 +12,8 @@
 //         gw_scope_close_up(s);
 //     }
 //
-// Parameters stay in f32, and so do their gradients. With GW_BF16, whose range is that of f32, no
-// scaler is needed. On a CPU without arithmetic of these types it saves bytes, not time.
+// Parameters stay in f32, and so do their gradients. With GW_BF16, whose range is that of f32, no scaler is needed. On a
+// CPU without arithmetic of these types it saves bytes, not time.
 //
 // Ownership: a scaler belongs to the scope that made it.
 // Threads: as the scope.
@@ -26,72 +26,89 @@
 extern "C" {
 #endif
 
-// From here on operators in |s|, and in scopes opened inside it later, convert those of their
-// tensors that are of f32, f16 or bf16. Functions of other workers do not, nor do backward passes,
-// which compute in the types that the operators had. INVALID unless |dtype| is GW_F16 or GW_BF16.
-//
-// * To |dtype|: gw_matmul, gw_linear, gw_conv1d and gw_conv2d, and the recurrent layers.
-// * To f32: gw_prod, and the losses gw_nll, gw_cross_entropy, gw_mse, gw_bce_with_logits,
-//   gw_smooth_l1, gw_l1, gw_kl_div; with GW_F16 also gw_exp, gw_log, gw_pow, gw_rsqrt, gw_softmax,
-//   gw_log_softmax, gw_sum, gw_logsumexp, gw_norm, gw_cumsum, gw_layer_norm.
-// * All others take what they are given, by the rules of promotion: gw_cat and gw_stack the widest.
-//
-// These are the lists of torch.autocast for the CPU (bf16) and for CUDA (f16), cut to the operators
-// that there are, but that recurrent layers compute in |dtype| throughout. A parameter is converted
-// once for each new value of it, and that is kept as long as the outermost such scope.
+/// Turns conversion on in |s|, and in scopes opened inside it later: operators convert their tensors of f32, f16 and
+/// bf16. Functions of other workers do not, nor do backward passes, which use the types of the operators.
+///
+/// * To |dtype|: gw_matmul, gw_linear, gw_conv1d and gw_conv2d, and the recurrent layers.
+/// * To f32: gw_prod, and the losses gw_nll, gw_cross_entropy, gw_mse, gw_bce_with_logits, gw_smooth_l1, gw_l1,
+///   gw_kl_div; with GW_F16 also gw_exp, gw_log, gw_pow, gw_rsqrt, gw_softmax, gw_log_softmax, gw_sum, gw_logsumexp,
+///   gw_norm, gw_cumsum, gw_layer_norm.
+/// * All others take what they are given, by the rules of promotion: gw_cat and gw_stack the widest.
+///
+/// A parameter is converted once for each new value of it, and the result is kept as long as the outermost such scope.
+/// dtype: GW_F16 or GW_BF16.
+/// Errors: INVALID for another dtype.
+/// Source: torch.autocast for the CPU (bf16) and for CUDA (f16); recurrent layers compute in |dtype| throughout.
 GW_API void gw_autocast(gw_scope *s, gw_dtype dtype);
 
-// No longer, in |s| and in scopes opened inside it later: torch.autocast(enabled=False).
+/// Turns conversion off in |s|, and in scopes opened inside it later.
+/// Errors: none.
+/// Source: torch.autocast(enabled=False).
 GW_API void gw_autocast_off(gw_scope *s);
 
-// To which dtype operators in |s| convert; GW_F32 if to none.
+/// Returns the dtype to which operators in |s| convert; GW_F32 for none.
 GW_API gw_dtype gw_autocast_dtype(const gw_scope *s);
 
 // ---- Scaling ------------------------------------------------------------------------------------
-// torch.cuda.amp.GradScaler: the loss is multiplied by a scale before the pass, and the gradients
-// by its inverse, which is computed in f64, before the step. A step whose gradients are not all
-// finite is skipped, and the scale becomes smaller; after many good ones it becomes larger. Numbers
-// and rules are PyTorch's.
+// The loss is multiplied by a scale before the pass, and the gradients by its inverse, computed in f64, before the step.
+// A step whose gradients are not all finite is skipped, and the scale becomes smaller; after many good ones it becomes
+// larger. Numbers and rules are PyTorch's.
 //
-// With parameters of other workers their owners unscale what they have; if one of them has a
-// gradient that is not finite, all skip the step. So do all members of a sharded optimizer, and, with
-// parameters of other workers, all replicas of the local ones (gw_ddp_open): they call
-// gw_scaler_unscale or gw_scaler_step alike.
+// With parameters of other workers their owners unscale their gradients; if one of these is not finite, all skip the
+// step. So do all members of a sharded optimizer, and, with parameters of other workers, all replicas of the local ones
+// (gw_ddp_open): they call gw_scaler_unscale or gw_scaler_step alike.
+
+/// A scaler.
 typedef struct gw_scaler gw_scaler;
 
+/// Options of gw_scaler_open.
 typedef struct GW_BY_NAME gw_scaler_options {
     double init_scale GW_DEFAULT(65536);
     double growth_factor GW_DEFAULT(2);
     double backoff_factor GW_DEFAULT(0.5);
-    int64_t growth_interval GW_DEFAULT(2000);  // good updates, one after the other
-    bool enabled GW_DEFAULT(true);             // or nothing is scaled, and each step is taken
+    int64_t growth_interval GW_DEFAULT(2000);  ///< good updates, one after the other
+    bool enabled GW_DEFAULT(true);             ///< or nothing is scaled, and each step is taken
 } gw_scaler_options;
 
+/// Makes a scaler.
+/// Returns: the scaler.
+/// Errors: INVALID for options out of range.
+/// Source: torch.cuda.amp.GradScaler.
 GW_API gw_scaler *gw_scaler_open(gw_scope *s, gw_scaler_options options GW_DEFAULT({}))
     GW_CALLS(gw_scaler_open_with);
 #define gw_scaler_open(...) GW_FORM_1(gw_scaler_open, gw_scaler_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_scaler_open) gw_scaler_open_with;
 
-// |x| times the scale; for each loss of a step.
+/// Multiplies each loss of a step by the scale.
+/// Returns: |x| times the scale.
+/// Gradient: dy times the scale.
+/// Errors: INVALID for a scaler whose constructor failed.
 GW_API gw_tensor *gw_scaler_scale(gw_scope *s, gw_scaler *scaler, gw_tensor *x);
 
-// Unscales the gradients that |s| has of the parameters of |opt|, for clipping or a look at them.
-// WRONG_STATE if that was done, or the step taken, since the last update. If an owner fails, some
-// gradients may be unscaled and others not.
+/// Unscales the gradients that |s| has of the parameters of |opt|, before they are clipped or read.
+/// Errors: WRONG_STATE if it was done, or the step taken, since the last update. If an owner fails, some gradients may
+/// be unscaled and others not.
 GW_API void gw_scaler_unscale(gw_scope *s, gw_scaler *scaler, gw_optimizer *opt);
 
-// Unscales if it has not been done, and steps if all gradients are finite. Returns whether the step
-// was taken. WRONG_STATE for a second one since the last update.
+/// Unscales if it has not been done, and steps if all gradients are finite.
+/// Returns: whether the step was taken.
+/// Errors: WRONG_STATE for a second one since the last update; as gw_optimizer_step.
 GW_API bool gw_scaler_step(gw_scope *s, gw_scaler *scaler, gw_optimizer *opt);
 
-// Once behind the steps of all optimizers: changes the scale. WRONG_STATE if nothing was stepped or
-// unscaled.
+/// Changes the scale, once after the steps of all optimizers.
+/// Errors: WRONG_STATE if nothing was stepped or unscaled.
 GW_API void gw_scaler_update(gw_scope *s, gw_scaler *scaler);
 
-GW_API double gw_scaler_get_scale(const gw_scaler *scaler);  // 1 if it is not enabled
+/// Returns the scale; 1 if it is not enabled.
+GW_API double gw_scaler_get_scale(const gw_scaler *scaler);
 
-// Under PyTorch's names; loading is checked, and changes nothing if it fails.
+/// Lists the state of a scaler under PyTorch's names.
+/// Returns: a map of numbers.
+/// Errors: NO_MEMORY.
 GW_API gw_map *gw_scaler_state_dict(gw_scope *s, gw_scaler *scaler);
+
+/// Copies such a map into |scaler|.
+/// Errors: INVALID for a map that does not fit; then nothing has changed.
 GW_API void gw_scaler_load_state_dict(gw_scope *s, gw_scaler *scaler, gw_map *state);
 
 #ifdef __cplusplus

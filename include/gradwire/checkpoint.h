@@ -1,7 +1,7 @@
 // Checkpoints: values in a file.
 //
 //     gw_map *all = gw_map_open(s);
-//     gw_map_put(s, all, "model", gw_module_state_dict(s, model));       // also of modules elsewhere
+//     gw_map_put(s, all, "model", gw_module_state_dict(s, model));       // also of remote modules
 //     gw_map_put(s, all, "optimizer", gw_optimizer_state_dict(s, opt));
 //     gw_map_put(s, all, "step", step);
 //     gw_checkpoint_save(s, "run.safetensors", all);
@@ -10,12 +10,11 @@
 //     gw_module_load_state_dict(s, model, gw_map_of(s, gw_map_get(s, saved, "model")));
 //     step = gw_int_of(s, gw_map_get(s, saved, "step"));
 //
-// The file is a safetensors file (https://github.com/huggingface/safetensors), for which other
-// programs have readers: eight bytes with the size of a JSON header, the header, the numbers.
-// Tensors in maps and lists have their names joined by dots, "model.0.weight"; numbers are tensors
-// without dimensions; texts stand in __metadata__. How they are nested stands there too, under
-// "gradwire", so that what is loaded is what was saved, and under "gradwire.crc32c" a check of each
-// tensor's numbers. Files of other programs, without them, give a map of tensors by name.
+// The file is a safetensors file (https://github.com/huggingface/safetensors), for which other programs have readers:
+// eight bytes with the size of a JSON header, the header, the numbers. Tensors in maps and lists have their names joined
+// by dots, "model.0.weight"; numbers are tensors without dimensions; strings are in __metadata__. Their nesting is there,
+// too, under "gradwire", so that what is loaded is what was saved, and under "gradwire.crc32c" a checksum of each
+// tensor. Files of other programs, without them, give a map of tensors by name.
 //
 // Ownership: what is loaded belongs to the scope.
 // Threads: as the scope.
@@ -28,16 +27,19 @@
 extern "C" {
 #endif
 
-// Writes |values| to |path|, which afterwards holds all of them, or, if this fails, what it held
-// before: also when the machine stops meanwhile. Only when the folder cannot be synced it fails
-// with the new file in place, which may not outlive a stop of the machine. What references name is
-// fetched. INVALID for workers, errors and futures, for names that are no UTF-8 text, and where two
-// names become one by joining; SYSTEM if the file cannot be written.
+/// Writes |values| to |path|. The file holds all of them afterwards, or, if this fails, what it held before: also when
+/// the machine stops meanwhile. Values of references are fetched.
+///
+/// Errors: INVALID for workers, errors and futures, for names that are no UTF-8 text, and where two names become one by
+/// joining; SYSTEM if the file cannot be written, or if the folder cannot be synced: then the new file is in place, but
+/// a stop of the machine may lose it.
 GW_API void gw_checkpoint_save(gw_scope *s, const char *path, gw_map *values);
 
-// Reads it back. NOT_FOUND if there is no such file; INVALID if it is cut off, if a number in it has
-// another bit than was saved, or if it is wrong in any other way, which is said; UNSUPPORTED for a
-// dtype that gw_dtype has not.
+/// Reads the file |path|.
+///
+/// Returns: what was saved.
+/// Errors: NOT_FOUND if there is no such file; INVALID, with the reason, if it is truncated, if a checksum differs, or
+/// if it is malformed; UNSUPPORTED for a dtype that gw_dtype does not have.
 GW_API gw_map *gw_checkpoint_load(gw_scope *s, const char *path);
 
 #ifdef __cplusplus

@@ -1,13 +1,13 @@
 // Data: datasets, samplers, and loaders that give batches.
 //
-// A dataset is a count and a function that gives an item; a sampler says in which order items are
-// read, and by whom; a loader reads them, puts batches together, and may do so ahead of the program,
-// on threads of its own. Names and defaults are those of torch.utils.data.
+// A dataset is a count and a function that gives an item; a sampler decides which items an epoch reads, and in which
+// order; a loader reads them and puts batches together, on request or ahead of it, on threads of its own. Names and
+// defaults are those of torch.utils.data.
 //
 //     gw_dataset *train = gw_tensor_dataset(root, "digits", images, labels);      // rows are items
 //     gw_data_loader *loader = gw_data_loader_open(root, train, .batch_size = 32, .shuffle = true);
 //     for (int epoch = 0; epoch < 10 && gw_ok(root); epoch++) {
-//         while (gw_data_loader_next(root, loader)) {                             // false: the epoch is over
+//         while (gw_data_loader_next(root, loader)) {                             // false: the epoch has ended
 //             gw_scope *s = gw_scope_open(root);
 //             gw_tensor *x = gw_data_loader_tensor(s, loader, 0), *y = gw_data_loader_tensor(s, loader, 1);
 //             gw_backward(s, gw_cross_entropy(s, gw_module_call(s, model, x), y));
@@ -16,7 +16,7 @@
 //         }
 //     }
 //
-// Items of one's own:
+// Items of a program:
 //
 //     typedef struct frame {
 //         float pixels[3 * 64 * 64];
@@ -35,16 +35,16 @@
 //     gw_dataset *frames = gw_dataset_open(root, "frames", 5000, frame_of, footage);
 //     gw_data_loader *ahead = gw_data_loader_open(root, frames, .batch_size = 64, .num_workers = 2);
 //
-// The batches of an epoch follow from the dataset, the seed, the epoch and the options: not from
-// how many threads read them, nor from the machine.
+// The batches of an epoch follow from the dataset, the seed, the epoch and the options, not from the number of threads
+// nor from the machine.
 //
-// Ownership: datasets, samplers and loaders belong to the scope that made them; a loader holds a
-// count on its dataset, a dataset one on its tensors.
-// Threads: as the scope. With |num_workers| a dataset's function runs on several threads at once.
+// Errors, of all of them: INVALID for arguments out of range; NO_MEMORY.
+// Ownership: datasets, samplers and loaders belong to the scope that made them; a loader holds a count on its dataset, a
+// dataset on its tensors.
+// Threads: as the scope. With .num_workers a dataset's function runs on several threads at once.
 #ifndef GRADWIRE_DATA_H
 #define GRADWIRE_DATA_H
 
-#include <gradwire/detail/options.h>
 #include <gradwire/ops.h>
 
 #ifdef __cplusplus
@@ -52,55 +52,83 @@ extern "C" {
 #endif
 
 // ---- Datasets -----------------------------------------------------------------------------------
+
+/// A dataset.
 typedef struct gw_dataset gw_dataset;
 
-// Gives item |index|: a tensor, a number, a string, or a list or map of such. It draws its random
-// numbers from |s|: they follow from the loader's seed, the epoch and the index. Nothing is recorded
-// for backward. An error of |s| becomes the loader's, as "frames[17]: ...".
+/// Gives item |index|: a tensor, a number, a string, or a list or map of such. It draws random numbers from |s|, which
+/// follow from the loader's seed, the epoch and the index. Nothing is recorded for backward. An error of |s| becomes the
+/// loader's, as "frames[17]: ...".
+///
+/// Returns: the item.
 typedef gw_value gw_dataset_item(gw_scope *s, void *state, int64_t index);
 
-// A dataset of |count| items. |name| is for errors; |state| must live as long as the dataset, and be
-// such that several threads may read it if a loader has several.
+/// Makes a dataset of |count| items.
+///
+/// name: for errors.
+/// state: lives as long as the dataset; several threads read it if a loader has several.
+/// Returns: the dataset.
+/// Source: torch.utils.data.Dataset.
 GW_API gw_dataset *gw_dataset_open(gw_scope *s, const char *name, int64_t count,
                                    gw_dataset_item *item, void *state);
 
-// gw_tensor_dataset(s, name, x, ...): item i is a list of row i of each tensor, which all have as
-// many rows: torch's TensorDataset. They must not be written to while a loader reads ahead.
+/// Makes a dataset of the rows of tensors: gw_tensor_dataset(s, name, x, ...). Item i is a list of row i of each.
+///
+/// tensors: written one by one in the short form; all have as many rows, and are not written while a loader reads
+/// ahead.
+/// Returns: the dataset.
+/// Source: torch.utils.data.TensorDataset.
 GW_API gw_dataset *gw_tensor_dataset(gw_scope *s, const char *name, gw_tensor *const *tensors,
                                      int count) GW_CALLS(gw_tensor_dataset_with);
 #define gw_tensor_dataset(s, name, ...) GW_TENSOR_DATASET(s, name, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_tensor_dataset) gw_tensor_dataset_with;
 
-// The items of |d| at |indices| (N, i64): torch's Subset. INVALID if one is out of range.
+/// Makes a dataset of the items of |d| at |indices|.
+///
+/// indices: N, i64.
+/// Returns: the dataset.
+/// Errors: INVALID if an index is out of range.
+/// Source: torch.utils.data.Subset.
 GW_API gw_dataset *gw_subset(gw_scope *s, gw_dataset *d, const gw_tensor *indices);
 
+/// Returns the number of items.
 GW_API int64_t gw_dataset_count(const gw_dataset *d);
+/// Returns the name of |d|.
 GW_API const char *gw_dataset_name(const gw_dataset *d);
-
-// One item; INVALID when out of range.
+/// Returns item |index|.
+/// Errors: INVALID when out of range; the error of the item's function.
 GW_API gw_value gw_dataset_get(gw_scope *s, gw_dataset *d, int64_t index);
 
 // ---- Samplers -----------------------------------------------------------------------------------
-// Which items an epoch reads, and in which order. A loader makes its own unless it is given one.
+// Which items an epoch reads, and in which order. A loader without .sampler makes its own.
+
+/// A sampler.
 typedef struct gw_sampler gw_sampler;
 
-// 0, 1, 2, ...: torch's SequentialSampler.
+/// Makes a sampler of 0, 1, 2, ....
+/// Returns: the sampler.
+/// Source: torch.utils.data.SequentialSampler.
 GW_API gw_sampler *gw_sequential_sampler(gw_scope *s, gw_dataset *d);
 
-// All items in an order that follows from seed and epoch: torch's RandomSampler, with other numbers.
+/// Makes a sampler of all items in an order that follows from seed and epoch; other numbers than PyTorch's.
+/// Returns: the sampler.
+/// Source: torch.utils.data.RandomSampler.
 GW_API gw_sampler *gw_random_sampler(gw_scope *s, gw_dataset *d, uint64_t seed);
 
-// torch's DistributedSampler: of an order that is the same on all replicas, replica |rank| has every
-// |num_replicas|th item from its rank on. So that all have as many, the order is filled up with
-// items from its beginning, or cut short with |drop_last|.
+/// Options of gw_distributed_sampler.
 typedef struct GW_BY_NAME gw_distributed_sampler_options {
-    int64_t num_replicas GW_DEFAULT(GW_NOT_GIVEN);  // to be given
-    int64_t rank GW_DEFAULT(GW_NOT_GIVEN);          // to be given
+    int64_t num_replicas GW_DEFAULT(GW_NOT_GIVEN);  ///< required
+    int64_t rank GW_DEFAULT(GW_NOT_GIVEN);          ///< required
     bool shuffle GW_DEFAULT(true);
-    bool drop_last GW_DEFAULT(false);
-    uint64_t seed GW_DEFAULT(0);  // the same on all replicas
+    bool drop_last
+        GW_DEFAULT(false);  ///< cut the order short, else fill it up with items from its beginning
+    uint64_t seed GW_DEFAULT(0);  ///< the same on all replicas
 } gw_distributed_sampler_options;
 
+/// Makes a sampler for one of several replicas: of an order that is the same on all, replica .rank has every
+/// .num_replicas-th item from its rank on; all have as many.
+/// Returns: the sampler.
+/// Source: torch.utils.data.DistributedSampler.
 GW_API gw_sampler *gw_distributed_sampler(gw_scope *s, gw_dataset *d,
                                           gw_distributed_sampler_options options GW_DEFAULT({}))
     GW_CALLS(gw_distributed_sampler_with);
@@ -108,72 +136,80 @@ GW_API gw_sampler *gw_distributed_sampler(gw_scope *s, gw_dataset *d,
     GW_FORM_2(gw_distributed_sampler, gw_distributed_sampler_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_distributed_sampler) gw_distributed_sampler_with;
 
-// The epoch that is read next, 0 at first; a loader counts it on. torch's set_epoch.
+/// Sets the epoch that is read next, 0 at first; a loader increments it.
+/// Source: torch.utils.data.DistributedSampler.set_epoch.
 GW_API void gw_sampler_set_epoch(gw_scope *s, gw_sampler *sampler, int64_t epoch);
+/// Returns the epoch that is read next.
 GW_API int64_t gw_sampler_epoch(const gw_sampler *sampler);
-
-GW_API int64_t gw_sampler_count(const gw_sampler *sampler);              // items in an epoch
-GW_API gw_tensor *gw_sampler_indices(gw_scope *s, gw_sampler *sampler);  // of this epoch: N, i64
+/// Returns the number of items in an epoch.
+GW_API int64_t gw_sampler_count(const gw_sampler *sampler);
+/// Returns the indices of this epoch: N, i64.
+GW_API gw_tensor *gw_sampler_indices(gw_scope *s, gw_sampler *sampler);
 
 // ---- Loaders ------------------------------------------------------------------------------------
+
+/// A loader.
 typedef struct gw_data_loader gw_data_loader;
 
-// Puts the items of a batch together. May run on the loader's threads, as a dataset's function.
+/// Puts the items of a batch together. May run on the loader's threads, as a dataset's function.
+/// Returns: the batch.
 typedef gw_value gw_collate(gw_scope *s, void *state, gw_list *items);
 
-// How it is done unless a loader is told otherwise: tensors are stacked in a new first dimension;
-// ints, floats and bools become tensors of i64, f64 and bool; lists and maps are put together
-// element by element; strings and bytes become lists. torch's default_collate. INVALID for items
-// of different kinds or sizes, and for what has no such form.
+/// Puts items together by default: tensors are stacked in a new first dimension; ints, floats and bools become tensors
+/// of i64, f64 and bool; lists and maps are put together element by element; strings and bytes become lists.
+///
+/// Returns: the batch.
+/// Errors: INVALID for items of different kinds or sizes, and for other kinds.
+/// Source: torch.utils.data.default_collate.
 GW_API gw_value gw_default_collate(gw_scope *s, void *unused, gw_list *items);
 
+/// Options of gw_data_loader_open.
 typedef struct GW_BY_NAME gw_data_loader_options {
-    int64_t batch_size GW_DEFAULT(1);  // 0: each item as it is, torch's None
-    bool shuffle GW_DEFAULT(false);    // not together with |sampler|
-    gw_sampler *sampler GW_DEFAULT(NULL);
-
-    // Threads that read ahead, each |prefetch_factor| batches; 0: gw_data_loader_next reads.
-    int num_workers GW_DEFAULT(0);
-    int prefetch_factor GW_DEFAULT(2);
-
-    gw_collate *collate_fn GW_DEFAULT(NULL);  // gw_default_collate
-    void *collate_state GW_DEFAULT(NULL);     // lives as long as the loader
-    bool drop_last GW_DEFAULT(false);         // leave out a last batch that is not full
-
-    // Of the order and of items' random numbers; else drawn from the scope's generator.
+    int64_t batch_size GW_DEFAULT(1);      ///< items; 0: each item as it is, torch's None
+    bool shuffle GW_DEFAULT(false);        ///< not together with |sampler|
+    gw_sampler *sampler GW_DEFAULT(NULL);  ///< NULL: all items, in order or shuffled
+    int num_workers GW_DEFAULT(0);      ///< threads that read ahead; 0: gw_data_loader_next reads
+    int prefetch_factor GW_DEFAULT(2);  ///< batches that each thread reads ahead
+    gw_collate *collate_fn GW_DEFAULT(NULL);  ///< NULL: gw_default_collate
+    void *collate_state GW_DEFAULT(NULL);     ///< lives as long as the loader
+    bool drop_last GW_DEFAULT(false);         ///< leave out a last batch that is not full
+    /// Of the order and of items' random numbers; not given: drawn from the scope's generator.
     int64_t seed GW_DEFAULT(GW_NOT_GIVEN);
 } gw_data_loader_options;
 
+/// Makes a loader of |d|.
+/// Returns: the loader.
+/// Source: torch.utils.data.DataLoader.
 GW_API gw_data_loader *gw_data_loader_open(gw_scope *s, gw_dataset *d,
                                            gw_data_loader_options options GW_DEFAULT({}))
     GW_CALLS(gw_data_loader_open_with);
 #define gw_data_loader_open(...) GW_FORM_2(gw_data_loader_open, gw_data_loader_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_data_loader_open) gw_data_loader_open_with;
 
-// Moves on to the next batch, and waits for it. False at the end of an epoch, and the next call
-// begins the next epoch; false, too, if |s| fails. The batch that failed is then read again by the
-// next call. Fails with the error of an item, TIMEOUT by the deadline of |s|, and with threads
-// WOULD_BLOCK in a GW_INLINE function.
-// A dataset's function runs in a scope inside |s|, and may make calls. On threads it runs in a scope
-// that has neither agent nor deadline.
+/// Moves to the next batch. Blocks until it is read. A batch that failed is read again by the next call.
+///
+/// Returns: false at the end of an epoch, after which the next call begins the next epoch; false with |s| failed.
+/// Errors: of the dataset's function and of .collate_fn, as "frames[17]: ...".
 GW_API bool gw_data_loader_next(gw_scope *s, gw_data_loader *loader);
 
-// Of the batch that gw_data_loader_next has moved to: its tensor |index|, if it is a list, or the
-// tensor that it is, index 0; or all of it. Strings live until the loader moves on. WRONG_STATE if
-// there is none.
+/// Returns tensor |index| of the current batch, if it is a list; of a batch that is a tensor, the tensor, index 0.
+/// Errors: WRONG_STATE if there is no batch.
 GW_API gw_tensor *gw_data_loader_tensor(gw_scope *s, gw_data_loader *loader, int index);
+/// Returns the current batch. Strings live until the loader moves.
+/// Errors: WRONG_STATE if there is no batch.
 GW_API gw_value gw_data_loader_batch(gw_scope *s, gw_data_loader *loader);
-
-GW_API int64_t gw_data_loader_count(const gw_data_loader *loader);  // batches in an epoch
-
-// The epoch of the next batch, and the start of another one, wherever the loader is.
+/// Returns the number of batches in an epoch.
+GW_API int64_t gw_data_loader_count(const gw_data_loader *loader);
+/// Returns the epoch of the next batch.
 GW_API int64_t gw_data_loader_epoch(const gw_data_loader *loader);
+/// Starts epoch |epoch|, wherever the loader is.
 GW_API void gw_data_loader_set_epoch(gw_scope *s, gw_data_loader *loader, int64_t epoch);
 
-// Where the loader is, as a map of numbers: what was read ahead and not given counts as unread. A
-// loader over a dataset and a sampler of the same counts that loads it goes on with the same items;
-// INVALID for others, and then nothing has changed.
+/// Lists where the loader is: what was read ahead and not given counts as unread.
+/// Returns: a map of numbers.
 GW_API gw_map *gw_data_loader_state_dict(gw_scope *s, gw_data_loader *loader);
+/// Continues where |state| was, over a dataset and a sampler of the same counts: with the same items.
+/// Errors: INVALID for another dataset or sampler; then nothing has changed.
 GW_API void gw_data_loader_load_state_dict(gw_scope *s, gw_data_loader *loader, gw_map *state);
 
 #ifdef __cplusplus
