@@ -1,6 +1,30 @@
-// gradwire: remote calls, references, backward and optimizers over many workers, in C.
+// gradwire: remote calls, references, backward, collectives and optimizers over many workers, in C.
 //
-// The headers in reading order are the manual.
+// Linux only, C11 and C++17 with gcc or clang, tensors on the CPU only. Experimental: gradwire/comm_hook.h and the
+// backend "mpi" of groups.
+//
+// The headers in reading order are the manual: each begins with a chapter, which says what holds for all of its
+// functions (errors, blocking, ownership, threads), and has one entry for each function, which says the rest:
+//
+//     /// Makes the numbers start, start + step, ... before |end|.       what it does; |end| is a parameter
+//     ///
+//     /// step: not 0.                                                   what a parameter is, where its type does not say
+//     /// Returns: a tensor of one dimension.
+//     /// Gradient: ...                                                  of operators and collectives that have one
+//     /// Errors: INVALID if |step| is 0 or leads away from |end|.       by status, beyond those of the chapter
+//     /// Source: torch.arange.                                          of the definition
+//
+// Everywhere: pointer arguments are borrowed until the function returns; results belong to the scope; out_ arguments are
+// written only on success; nothing is safe for several threads unless its header says so. Letters of shapes: N batch, T
+// time, C channels, F features, V vocabulary.
+//
+// A function with a macro of its name below it has a short form, in which
+// * options are written by name, and what is left out has its default: gw_sum(s, x, .dim = -1). In C++17
+//   gw_dims_options o; o.dim = -1; gw_sum(s, x, o), in C++20 gw_sum(s, x, { .dim = -1 });
+// * a gw_value is any C value, and gw_values are several: gw_add(s, x, 2.5), gw_rpc_sync(s, "ps", "f", x, 2.5);
+// * a gw_target is a name, a rank, a gw_worker or a reference;
+// * a gw_shape is numbers: gw_zeros(s, GW_F32, 2, 3).
+// The function behind it ends in _with and takes the same arguments, each as one value.
 #ifndef GRADWIRE_H
 #define GRADWIRE_H
 

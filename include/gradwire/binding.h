@@ -1,8 +1,8 @@
 // For bindings of other languages: the operators as data, and counts of handles.
 //
-// A binding walks the table once and makes a function of its own language of each row, so that it
-// keeps no list by hand; and it holds handles for as long as its own objects live, whatever scope
-// made them.
+// A binding reads the table once and makes a function of its own language of each row; and it holds handles as long as
+// its own objects live, whatever scope made them. It calls the functions whose names end in _with
+// (docs/decisions/0013-names.md).
 //
 //     for (int i = 0; i < gw_operator_count(); i++) define_function(gw_operator_at(i));     // the binding's own
 //
@@ -12,8 +12,8 @@
 //
 //     gw_release(object->tensor);                              // when the object is collected
 //
-// Ownership: the table lives for ever. Results belong to the scope, as everywhere; a count of
-// gw_retain belongs to its caller, who gives it back by gw_release.
+// Ownership: the table is static. Results belong to the scope, as everywhere; a count of gw_retain belongs to its
+// caller, until gw_release.
 // Threads: the table is read, and handles are retained and released, on any thread.
 #ifndef GRADWIRE_BINDING_H
 #define GRADWIRE_BINDING_H
@@ -24,56 +24,65 @@
 extern "C" {
 #endif
 
-// What an operator takes in one place.
+/// What an operator takes in one place.
 typedef enum gw_argument_kind {
     GW_ARGUMENT_TENSOR = 0,
-    GW_ARGUMENT_OPERAND,  // a tensor or a number
-    GW_ARGUMENT_NUMBER,   // a float, an int or a bool
+    GW_ARGUMENT_OPERAND,  ///< a tensor or a number
+    GW_ARGUMENT_NUMBER,   ///< a float, an int or a bool
     GW_ARGUMENT_INT,
-    GW_ARGUMENT_FLOAT,  // or an int
-    GW_ARGUMENT_BOOL,   // or the int 0 or 1
-    GW_ARGUMENT_INTS,  // sizes or dimensions: a list of ints, one int, or an array of int64_t as bytes
-    GW_ARGUMENT_TENSORS,  // a list of tensors
-    GW_ARGUMENT_DTYPE,    // its name, "f32", or a gw_dtype as an int
+    GW_ARGUMENT_FLOAT,  ///< or an int
+    GW_ARGUMENT_BOOL,   ///< or the int 0 or 1
+    GW_ARGUMENT_INTS,  ///< sizes or dimensions: a list of ints, one int, or an array of int64_t as bytes
+    GW_ARGUMENT_TENSORS,  ///< a list of tensors
+    GW_ARGUMENT_DTYPE,    ///< its name, "f32", or a gw_dtype as an int
     GW_ARGUMENT_KIND_COUNT
 } gw_argument_kind;
 
+/// An argument of an operator.
 typedef struct gw_operator_argument {
     const char *name;
     gw_argument_kind kind;
-    bool optional;       // may be none, or be left out at the end
-    gw_value otherwise;  // what it is then; none: the operator does without
+    bool optional;       ///< may be none, or be left out at the end
+    gw_value otherwise;  ///< its default; none: the operator does without
 } gw_operator_argument;
 
+/// The most arguments of an operator, and the count of results that follows from the arguments.
 enum { GW_OPERATOR_ARGUMENTS_MAX = 8, GW_OPERATOR_LIST = -1 };
 
+/// An operator.
 typedef struct gw_operator {
-    const char *name;  // "matmul"; every worker serves it as "gw.matmul"
+    const char *name;  ///< "matmul"; every worker serves it as "gw.matmul"
     int argument_count;
     gw_operator_argument arguments[GW_OPERATOR_ARGUMENTS_MAX];
-    int result_count;   // GW_OPERATOR_LIST: as many as the arguments say
-    bool has_gradient;  // a result's gradient reaches the arguments
+    int result_count;   ///< GW_OPERATOR_LIST: as many as the arguments say
+    bool has_gradient;  ///< a result's gradient reaches the arguments
 } gw_operator;
 
-// All operators, in the order of gradwire/ops.h. NULL if there is none such.
+/// Returns the number of operators.
 GW_API int gw_operator_count(void);
+/// Returns operator |index|, in the order of gradwire/ops.h; NULL when out of range.
 GW_API const gw_operator *gw_operator_at(int index);
-GW_API const gw_operator *gw_operator_find(const char *name);  // "matmul" or "gw.matmul"
+/// Returns the operator |name|, "matmul" or "gw.matmul"; NULL if there is none.
+GW_API const gw_operator *gw_operator_find(const char *name);
 
-// What |o| makes of |args|: a tensor if it has one result, else a list of tensors. Fails as the
-// operator itself does.
+/// Calls |o| with |count| arguments.
+///
+/// Returns: a tensor if |o| has one result, else a list of tensors.
+/// Errors: those of the operator; INVALID for arguments of another kind or number.
 GW_API gw_value gw_operator_call(gw_scope *s, const gw_operator *o, const gw_value *args,
                                  int count);
 
 // ---- Counts of handles --------------------------------------------------------------------------
-// gw_retain(h)   takes a count on |h|, which keeps it alive beyond its scope; returns |h|.
-// gw_release(h)  gives such a count back.
-//
-// They take every handle that gw_keep takes, and NULL. gw_keep(s, h) hands a retained handle to a
-// scope again.
+// They take every handle that gw_keep takes, and NULL. gw_keep(s, h) gives a scope a count on a retained handle.
+
+/// Takes a count on |h|, which keeps it alive beyond its scope: `Handle *gw_retain(Handle *h)`.
+///
+/// Returns: |h|, with its type.
 #define gw_retain(h) GW_RETAIN(h)
-#define gw_release(h) GW_RELEASE(h)
 GW_API gw_handle *gw_retain_handle(gw_handle *h);
+
+/// Releases a count of gw_retain: `void gw_release(Handle *h)`.
+#define gw_release(h) GW_RELEASE(h)
 GW_API void gw_release_handle(gw_handle *h);
 
 #ifdef __cplusplus

@@ -1,28 +1,27 @@
 // Remote modules: layers and models that live on another worker.
 //
-// A remote module is a gw_module, and is used like one that is here:
+// A remote module is a gw_module, and is used like a local one:
 //
 //     gw_module *emb  = gw_module_remote(root, "ps", "gw.nn.linear", 512, 64);      // any layer of gradwire/nn.h
-//     gw_module *dec  = gw_module_remote(root, "ps", "decoder", 64, 512);           // a class of the program's own, see below
+//     gw_module *dec  = gw_module_remote(root, "ps", "decoder", 64, 512);           // a class of the program, see below
 //     gw_module *lstm = gw_nn_lstm(root, 64, 64);        // here
 //     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, emb, lstm, dec), .lr = 0.1);
 //     gw_tensor *y = gw_module_call(s, dec, gw_module_call(s, emb, x));             // two calls to ps
 //     gw_module_eval(s, dec);
 //     gw_checkpoint_save(s, "dec.safetensors", gw_module_state_dict(s, dec));
 //
-// Calls that take and give several values do so there, too: gw_module_call_value, gw_nn_lstm_call
-// with its states and so on, of a class of the program as well if its module is such a layer.
-// Gradients flow through all that is given and returned.
+// Calls of several values work there, too: gw_module_call_value, gw_nn_lstm_call with its states and so on, also of a
+// class of the program if its module is such a layer. Gradients flow through all arguments and results.
 //
 //     gw_lstm_result r = gw_nn_lstm_call(s, there, x, .h0 = h0, .c0 = c0);
 //
-// gw_parameters and gw_module_named_parameters give references to its parameters, one for each;
-// state_dict copies its values to here and gw_module_load_state_dict sends others; hooks run here,
-// around the call. It may be a part of a module that is here, such as a gw_nn_sequential. What is
-// on the other worker is not found here: gw_module_child and gw_module_parameter_get say so.
+// gw_parameters and gw_module_named_parameters give a reference to each of its parameters; gw_module_state_dict copies
+// its values to this worker and gw_module_load_state_dict sends others; hooks run here, around the call. It may be a
+// part of a local module, such as a gw_nn_sequential. gw_module_child and gw_module_parameter_get do not find what is on
+// the other worker, and say so.
 //
-// A class of the program's own is a function that makes a module of its arguments; methods may be
-// added to it, which are called through gw_module_rref:
+// A class of the program is a function that makes a module of its arguments; it may have methods, which are called
+// through gw_module_rref:
 //
 //     static gw_module *decoder_open(gw_scope *own, const gw_args *a) {
 //         return gw_nn_sequential(own, gw_nn_dropout(own, 0.5), gw_nn_linear(own, gw_arg_int(own, a, 0), gw_arg_int(own, a, 1)));
@@ -33,17 +32,15 @@
 //         return gw_value_of(gw_argmax(s, gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)), .dim = -1));
 //     }
 //
-// Layers are called "gw.nn.linear" and so on, with the arguments of gw_nn_linear; behind them a map
-// may have options under their names in C, {"bias": false, "dtype": "f64"}; the mode of
-// "gw.nn.embedding_bag" is "mean", "sum" or "max". "gw.nn.sequential" takes a list for each layer,
-// ["linear", 4, 3].
+// Layers are called "gw.nn.linear" and so on, with the arguments of gw_nn_linear; a map of options under their names in
+// C may follow, {"bias": false, "dtype": "f64"}; the mode of "gw.nn.embedding_bag" is "mean", "sum" or "max".
+// "gw.nn.sequential" takes a list for each layer, ["linear", 4, 3].
 //
-// Errors name the worker, the class and what failed there: "ps: decoder.forward: gw.linear: ...".
-// That a module could not be made is the error of its first use.
-// Ownership: a module belongs to the scope that made it; the object on the other worker stays as
-// long as any reference to it.
-// Threads: as the scope, one call at a time. The object has turns: several workers may use it, one
-// call runs at a time.
+// Errors: name the worker, the class and what failed there: "ps: decoder.forward: gw.linear: ..."; otherwise as of calls
+// (gradwire/rpc.h). The error of making a module is reported by its first use.
+// Ownership: a module belongs to the scope that made it; the object on the other worker lives as long as any reference
+// to it.
+// Threads: as the scope, one call at a time. The object has turns: several workers may use it, one call runs at a time.
 #ifndef GRADWIRE_MODULE_REMOTE_H
 #define GRADWIRE_MODULE_REMOTE_H
 
@@ -55,28 +52,36 @@ extern "C" {
 #endif
 
 // ---- Making and sharing -------------------------------------------------------------------------
-// gw_module_remote(s, to, class, args...) makes a module of a class that |to| has registered;
-// returns at once.
+
+/// Makes a module of a class that |to| has registered: gw_module_remote(s, to, class, args...). Does not block.
+///
+/// to: a name, a rank, or a gw_worker.
+/// class_name: "gw.nn.linear", or a class of GW_MODULE.
+/// Returns: the module.
+/// Source: torch.distributed.nn.RemoteModule.
 GW_API gw_module *gw_module_remote(gw_scope *s, gw_target to, const char *class_name,
                                    gw_values args, gw_call_options options GW_DEFAULT({}))
     GW_CALLS(gw_module_remote_with);
 #define gw_module_remote(s, to, ...) GW_CALL(gw_module_remote, s, gw_to(to), __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_module_remote) gw_module_remote_with;
 
-// The module behind a reference that gw_module_rref gave, here or on another worker: several
-// workers use one module.
+/// Makes a module of a reference of gw_module_rref, on this worker or another: several workers use one module.
+/// Returns: the module.
 GW_API gw_module *gw_module_from_rref(gw_scope *s, gw_rref *rref);
 
-// The reference to a remote module, borrowed from |m|; INVALID for one that is here.
+/// Returns the reference of a remote module, borrowed from |m|.
+/// Errors: INVALID for a local module.
 GW_API gw_rref *gw_module_rref(gw_scope *s, const gw_module *m);
 
 // ---- Calling ------------------------------------------------------------------------------------
-// gw_module_call without waiting: a future of the output. A module that is here computes before
-// this returns. Hooks for the output run when it has come: in a scope of their own, on any thread,
-// and may not wait.
+
+/// Starts gw_module_call and does not block. A local module computes before this returns. Hooks of the output run when
+/// it has arrived: in a scope of their own, on any thread, and do not block.
+/// Returns: a future of the output.
 GW_API gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x);
 
-// gw_module_call_value_async(s, m, x, ...): the same of gw_module_call_value.
+/// Starts gw_module_call_value and does not block: gw_module_call_value_async(s, m, x, ...).
+/// Returns: a future of the output.
 GW_API gw_future *gw_module_call_value_async(gw_scope *s, gw_module *m, gw_values in)
     GW_CALLS(gw_module_call_value_async_with);
 #define gw_module_call_value_async(s, ...)                                                         \
@@ -84,7 +89,8 @@ GW_API gw_future *gw_module_call_value_async(gw_scope *s, gw_module *m, gw_value
 GW_API GW_TYPE_OF(gw_module_call_value_async) gw_module_call_value_async_with;
 
 // ---- Classes ------------------------------------------------------------------------------------
-// What methods of a class of modules find in |self|.
+
+/// What |self| is in methods of a class of GW_MODULE.
 typedef struct gw_module_object {
     gw_scope *own;
     gw_module *module;
@@ -95,13 +101,14 @@ typedef struct gw_module_object {
     uint64_t parameter_bytes;
 } gw_module_object;
 
-// GW_MODULE(name, open) or GW_MODULE(name, open, signature): registers the class |name|, whose
-// objects are modules, and makes the type |name| for GW_METHOD. |open| is gw_module *open(gw_scope
-// *own, const gw_args *a).
-
+/// Registers the class |name|, whose objects are modules, and makes the type |name| for GW_METHOD, with a semicolon:
+/// GW_MODULE(name, open) or GW_MODULE(name, open, signature).
+///
+/// open: gw_module *open(gw_scope *own, const gw_args *a).
 #define GW_MODULE(...) GW_MODULE_FORM(__VA_ARGS__)
 
-// The same class for a registry of one's own.
+/// Adds such a class to a registry.
+/// Errors: as gw_registry_add_class.
 GW_API void gw_registry_add_module(gw_scope *s, gw_registry *r, const char *name,
                                    const char *signature,
                                    void (*open)(gw_scope *own, void *self, const gw_args *a));

@@ -1,8 +1,8 @@
-// Worker processes: workers of a job that this program starts, and what becomes of them.
+// Worker processes: workers of a job that this program starts.
 //
-// A worker process is this program, started again with arguments of its own; it joins the group that this worker has
-// founded or joined. Two futures say when it has joined and when it has ended, so that gw_wait_any waits for
-// processes, members and calls at once, and no program calls fork, waitpid or kill:
+// A worker process is this program, started again with other arguments; it joins the elastic job of this worker. Two
+// futures resolve when it has joined and when it has ended, so that gw_wait_any waits for processes, members and calls
+// together, and no program calls fork, waitpid or kill. Linux only.
 //
 //     static int be_worker(const char *url, const char *name) {
 //         gw_scope *root = gw_scope_open(NULL);
@@ -17,20 +17,20 @@
 //         gw_rpc_init(root, .name = "parent", .job = GW_JOB_CREATE, .init_method = "file:///tmp/meet");
 //         const char *const arguments[] = { "file:///tmp/meet", "worker1", NULL };
 //         gw_process *p = gw_process_start(root, "worker1", arguments);
-//         gw_wait(root, gw_process_joined(p));                             // or why it never will
+//         gw_wait(root, gw_process_joined(p));                             // or its error
 //         gw_rpc_sync(root, "worker1", "work", 7);
 //         gw_rpc_shutdown(root);
 //         printf("worker1: %d\n", (int)gw_int_of(root, gw_wait(root, gw_process_ended(p))));
 //         return gw_exit_code(gw_scope_close(root));
 //     }
 //
-// A process that ends after it was admitted and before it was connected is a dead member at once: no call waits for
-// it. A process whose worker this one learns to be dead, such as a stopped one after 7 s (gradwire/membership.h), is
-// killed, so that waiting for its end ends.
+// A process that ends after it was admitted and before it was connected is a dead member at once: no call waits for it.
+// A process whose worker is declared dead, such as a stopped one after 7 s (gradwire/membership.h), is killed, so that
+// gw_process_ended resolves.
 //
 // Ownership: a process belongs to the scope that started it. Closing that scope, or the root, kills it if it has not
-// ended: wait for gw_process_ended first, also after gw_rpc_shutdown. It is also killed when this program ends.
-// Its futures live as long as it does.
+// ended: wait for gw_process_ended first, also after gw_rpc_shutdown. It is also killed when this program ends. Its
+// futures live as long as it does.
 // Threads: as the scope. Each process has a thread of the library, which waits for its end; a program that calls
 // wait(NULL) or waitpid(-1) itself takes the exit codes away.
 #ifndef GRADWIRE_PROCESS_H
@@ -42,25 +42,32 @@
 extern "C" {
 #endif
 
+/// A worker process.
 typedef struct gw_process gw_process;
 
-// Starts this program again with |arguments|, which end with NULL, argv[0] not among them. |worker| is the name under
-// which it joins. It has the environment, the streams and the folder of this process. INVALID for what is no name,
-// WRONG_STATE without a job, SYSTEM if the system has no process or thread left.
+/// Starts this program again, with the environment, the streams and the folder of this process.
+///
+/// worker: the name under which it joins.
+/// arguments: end with NULL; without argv[0].
+/// Returns: the process.
+/// Errors: INVALID for a malformed name; WRONG_STATE without a job; SYSTEM if the system has no process or thread left.
 GW_API gw_process *gw_process_start(gw_scope *s, const char *worker, const char *const *arguments);
 
-// Resolves to the rank of the worker, an int, when this worker has heard that it has joined. Fails with DISCONNECTED if
-// it ends before: "worker1 (pid 4711) was killed by signal 9 (Killed) before it had joined".
+/// Returns a future of the rank of the worker, an int, which resolves when it has joined. It fails with DISCONNECTED if
+/// the process ends before: "worker1 (pid 4711) was killed by signal 9 (Killed) before it had joined".
 GW_API gw_future *gw_process_joined(gw_process *p);
 
-// Resolves to the exit code, an int, when the process has ended and its worker is no member any more, so that another
-// one may have its name; 128 + n: it was killed by signal n. Never fails while this worker is in the job.
+/// Returns a future of the exit code, an int, which resolves when the process has ended and its worker is no member any
+/// more, so that another one may have its name; 128 + n: it was killed by signal n. It does not fail while this worker
+/// is in the job.
 GW_API gw_future *gw_process_ended(gw_process *p);
 
-// Kills it, by SIGKILL; does nothing to one that has ended. On any thread.
+/// Kills the process by SIGKILL; does nothing to one that has ended.
+///
+/// Threads: any.
 GW_API void gw_process_kill(gw_process *p);
 
-// Its number in the system, also when it has ended. 0: it was never started.
+/// Returns the process id, also when it has ended; 0: it was never started.
 GW_API int gw_process_id(const gw_process *p);
 
 #ifdef __cplusplus
