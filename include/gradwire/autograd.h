@@ -101,8 +101,8 @@ GW_API GW_TYPE_OF(gw_backward_roots) gw_backward_roots_with;
 /// Returns: the gradient that replaces |grad|; NULL or |grad| itself keeps it.
 ///
 /// |s| is the scope of the pass, in which nothing is recorded, and closes at the end of it. A hook may call
-/// gw_backward: with |s| only for gradients that the hook reads itself, named in .inputs, since they are released with
-/// |s|; for gradients that an optimizer uses, with the scope in which the step is called, handed over by |context|.
+/// gw_backward with |s| only for gradients that the hook reads itself, named in .inputs, since they are released with
+/// |s|; for gradients that an optimizer uses it calls gw_backward with the scope of the step, which |context| holds.
 /// GW_CHECK=1 ends a program whose outer pass ends with unread gradients in |s|. In a pass that another worker began a
 /// hook does not block (WOULD_BLOCK), so that passes inside it stay on their worker. Gradient checkpointing:
 ///

@@ -74,8 +74,8 @@ GW_API gw_group *gw_group_world(gw_scope *s, gw_group_open_options options GW_DE
 #define gw_group_world(...) GW_FORM_1(gw_group_world, gw_group_open_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_world) gw_group_world_with;
 
-/// Opens a group of |count| workers; only its members call it. In C this is a macro, so that a list in place stands in
-/// parentheses: gw_group_open(s, ((gw_worker[]){ a, b }), 2).
+/// Opens a group of |count| workers; only its members call it. In C this is a macro: a list in place is
+/// written in parentheses, gw_group_open(s, ((gw_worker[]){ a, b }), 2).
 ///
 /// workers: this worker among them, each once, in the order of ranks.
 /// Returns: the group.

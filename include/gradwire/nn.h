@@ -287,8 +287,8 @@ typedef struct GW_BY_NAME gw_nn_attention_options {
 /// Makes a multi-head attention of E = |features| in |heads|. gw_module_call attends to the input itself.
 ///
 /// Returns: a module with in_proj_weight: 3E E, uniform in +-sqrt(6/4E) (or, with .kdim or .vdim, q_proj_weight,
-/// k_proj_weight, v_proj_weight), in_proj_bias: 3E, zeros, bias_k and bias_v: 1 1 E, normal with deviation 1/sqrt(E),
-/// out_proj: a linear layer with a bias of zeros.
+/// k_proj_weight, v_proj_weight), in_proj_bias: 3E, zeros, bias_k and bias_v: 1 1 E, normal with deviation 1/sqrt(E), and
+/// out_proj, a linear layer with a bias of zeros.
 /// Source: torch.nn.MultiheadAttention; Vaswani et al. 2017.
 GW_API gw_module *gw_nn_multihead_attention(gw_scope *s, int64_t features, int64_t heads,
                                             gw_nn_attention_options options GW_DEFAULT({}))
@@ -524,9 +524,11 @@ GW_API GW_TYPE_OF(gw_nn_rnn_call) gw_nn_rnn_call_with;
 
 // ---- Modules of a program -----------------------------------------------------------------------
 
-/// A forward of one tensor to one.
+/// A forward of one tensor.
+/// Returns: the output.
 typedef gw_tensor *gw_module_forward(gw_scope *s, gw_module *m, gw_tensor *x);
-/// A forward of any values to a tensor or a list. The accessors of gradwire/args.h check what they read.
+/// A forward of any values. The accessors of gradwire/args.h check what they read.
+/// Returns: a tensor or a list.
 typedef gw_value gw_module_forward_values(gw_scope *s, gw_module *m, const gw_args *a);
 
 /// Makes a module that computes |forward|, of either kind:

@@ -1012,8 +1012,11 @@ GW_API gw_tensor *gw_multinomial(gw_scope *s, gw_tensor *p, int64_t samples,
     (GW_DRAWS, GW_FORM_3(gw_multinomial, gw_multinomial_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_multinomial) gw_multinomial_with;
 
-/// Draws 1 with probability p, else 0, from the generator of |s|.
-/// Returns: in the shape and dtype of p.
+/// Draws 1 with probability |p|, else 0, from the generator of |s|.
+///
+/// p: floating, from 0 to 1.
+/// Returns: a tensor of the shape and dtype of |p|.
+/// Gradient: 0.
 GW_API gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p);
 
 // ---- In place -----------------------------------------------------------------------------------

@@ -89,8 +89,8 @@ GW_API uint64_t gw_scope_id(const gw_scope *s);
 ///     gw_tensor *b = gw_rand(s, GW_F32, 3);             // not gw_sub(s, gw_rand(...), gw_rand(...))
 ///     gw_tensor *c = gw_sub(s, a, b);
 ///
-/// gw_nn_sequential evaluates its modules from left to right. For other calls gcc warns with -Wall, and clang by
-/// default: "gw_draws_in_unspecified_order". They check what makes random tensors and layers, not functions that draw
+/// gw_nn_sequential evaluates its modules from left to right. For other calls gcc (with -Wall) and clang warn:
+/// "gw_draws_in_unspecified_order". They check what makes random tensors and layers, not functions that draw
 /// inside, such as gw_module_call with a dropout.
 /// Errors: none.
 /// Source: Philox 4x32-10, Salmon et al. 2011.
