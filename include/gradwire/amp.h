@@ -67,7 +67,7 @@ typedef struct GW_BY_NAME gw_scaler_options {
     double growth_factor GW_DEFAULT(2);
     double backoff_factor GW_DEFAULT(0.5);
     int64_t growth_interval GW_DEFAULT(2000);  ///< good updates, one after the other
-    bool enabled GW_DEFAULT(true);             ///< or nothing is scaled, and each step is taken
+    bool enabled GW_DEFAULT(true);             ///< false: nothing is scaled, and each step is taken
 } gw_scaler_options;
 
 /// Makes a scaler.

@@ -10,10 +10,10 @@
 // same order among themselves.
 // Failures: a collective ends on all members with one error, and the group continues with the next one, if members
 // differ in what must agree (operation, shape, dtype, root, whether a gradient is needed), if a member does not enter
-// it before a deadline, cancels it, enters it with a failed scope, or makes a call that is refused. The text names who
-// did what. A member whose program has not read the error by then gets it from its next
-// call, or from gw_rpc_shutdown. A call succeeds on a member once all members that it exchanges values with have made
-// the same call; what it does not exchange is compared by the next collective of that key, or by gw_rpc_shutdown.
+// it before a deadline, cancels it, enters it with a failed scope, or makes a call that is refused. The text names what
+// each member did. A member whose program has not read the error by then gets it from its next call, or from
+// gw_rpc_shutdown. A call succeeds on a member once all members that it exchanges values with have made the same call;
+// what it does not exchange is compared by the next collective of that key, or by gw_rpc_shutdown.
 // Known fault: with several asynchronous calls under way, a call that is cancelled, that differs, or that was refused in
 // a scope which gw_scope_clear makes usable again may leave members one step apart: later calls then combine values of
 // different steps, with status OK. A program that waits for each call before the next one is not affected.
@@ -98,10 +98,10 @@ typedef struct GW_BY_NAME gw_collective_options {
 ///
 /// x: any shape; the same shape and dtype on all members. May be sparse by rows (gw_rows) for GW_SUM and GW_AVG.
 /// Returns: a tensor of the shape and dtype of |x|; sparse and coalesced if |x| is sparse.
-/// Gradient: of GW_SUM and GW_AVG, the all_reduce of the members' gradients by the same |op| and factor; of others
-/// UNSUPPORTED in the backward pass.
-/// Memory: an input above 128 MiB without gradient and factor is summed in pieces of 16 MiB, with some 200 MiB beside
-/// the result at any size. gw_all_reduce_async sums at once and takes up to 1.6 times the size.
+/// Gradient: of GW_SUM and GW_AVG, the all_reduce of the members' gradients by the same |op| and .factor. Another |op|
+/// is UNSUPPORTED for an |x| that needs a gradient.
+/// Memory: an input above 128 MiB without gradient and factor is summed in pieces of 16 MiB, with some 200 MiB in
+/// addition to the result at any size. gw_all_reduce_async sums at once and takes up to 1.6 times the size.
 /// Source: torch.distributed.all_reduce.
 GW_API gw_tensor *gw_all_reduce(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op,
                                 gw_collective_options options GW_DEFAULT({}))
@@ -123,8 +123,8 @@ GW_API GW_TYPE_OF(gw_all_reduce_async) gw_all_reduce_async_with;
 /// x: any shape; the same shape and dtype on all members.
 /// root: a rank in the group, the same on all members.
 /// Returns: on the root a tensor like |x|; elsewhere a tensor without elements.
-/// Gradient: of GW_SUM and GW_AVG, the root's gradient on every member (divided by their number for GW_AVG); of others
-/// UNSUPPORTED in the backward pass.
+/// Gradient: of GW_SUM and GW_AVG, the root's gradient times .factor on every member (divided by their number for
+/// GW_AVG). Another |op| is UNSUPPORTED for an |x| that needs a gradient.
 /// Source: torch.distributed.reduce.
 GW_API gw_tensor *gw_reduce(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op, int root,
                             gw_collective_options options GW_DEFAULT({})) GW_CALLS(gw_reduce_with);
@@ -251,8 +251,8 @@ GW_API GW_TYPE_OF(gw_scatter_from_async) gw_scatter_from_async_with;
 /// x: N F..., the same shape and dtype on all members; N is a multiple of the number of members, or .sizes has the
 /// rows of each member.
 /// Returns: this member's rows.
-/// Gradient: of GW_SUM and GW_AVG, the rows of all members' gradients (an all_gather), divided by the number of
-/// members for GW_AVG; of others UNSUPPORTED in the backward pass.
+/// Gradient: of GW_SUM and GW_AVG, the rows of all members' gradients (an all_gather) times .factor, divided by the
+/// number of members for GW_AVG. Another |op| is UNSUPPORTED for an |x| that needs a gradient.
 /// Errors: INVALID for a scalar, for rows that do not divide, and for .sizes of another sum.
 /// Source: torch.distributed.reduce_scatter_tensor.
 GW_API gw_tensor *gw_reduce_scatter(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op,

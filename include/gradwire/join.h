@@ -88,7 +88,7 @@ GW_API GW_TYPE_OF(gw_join_open) gw_join_open_with;
 ///
 /// Blocks: until no member has inputs; shadows the iterations of the others meanwhile. Warns once after 1,000
 /// iterations.
-/// Errors: as above.
+/// Errors: those of all functions of this header.
 GW_API void gw_join_close(gw_scope *s, gw_join *join);
 
 /// Begins an iteration of a join whose first joinable is no gw_ddp. Its pass is synchronised if |s| is.

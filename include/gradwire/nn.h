@@ -169,7 +169,7 @@ typedef struct GW_BY_NAME gw_nn_batch_norm_options {
     bool cumulative
         GW_DEFAULT(false);  ///< running statistics are the mean of all batches: momentum = None
     bool affine GW_DEFAULT(true);               ///< has weight and bias
-    bool track_running_stats GW_DEFAULT(true);  ///< or uses those of the batch, also in evaluation
+    bool track_running_stats GW_DEFAULT(true);  ///< false: evaluation uses those of the batch, too
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_batch_norm_options;
 
@@ -287,8 +287,8 @@ typedef struct GW_BY_NAME gw_nn_attention_options {
 /// Makes a multi-head attention of E = |features| in |heads|. gw_module_call attends to the input itself.
 ///
 /// Returns: a module with in_proj_weight: 3E E, uniform in +-sqrt(6/4E) (or, with .kdim or .vdim, q_proj_weight,
-/// k_proj_weight, v_proj_weight), in_proj_bias: 3E, zeros, bias_k and bias_v: 1 1 E, normal with deviation 1/sqrt(E), and
-/// out_proj, a linear layer with a bias of zeros.
+/// k_proj_weight, v_proj_weight), in_proj_bias: 3E, zeros, bias_k and bias_v: 1 1 E, normal with deviation
+/// 1/sqrt(E), and out_proj, a linear layer with a bias of zeros.
 /// Source: torch.nn.MultiheadAttention; Vaswani et al. 2017.
 GW_API gw_module *gw_nn_multihead_attention(gw_scope *s, int64_t features, int64_t heads,
                                             gw_nn_attention_options options GW_DEFAULT({}))
@@ -301,7 +301,7 @@ GW_API GW_TYPE_OF(gw_nn_multihead_attention) gw_nn_multihead_attention_with;
 typedef struct GW_BY_NAME gw_attention_options {
     gw_tensor *key_padding_mask GW_DEFAULT(NULL);  ///< N S
     gw_tensor *attn_mask GW_DEFAULT(NULL);         ///< T S, or N*heads T S
-    bool need_weights GW_DEFAULT(true);            ///< or only the output
+    bool need_weights GW_DEFAULT(true);            ///< false: only the output
     bool average_attn_weights GW_DEFAULT(true);    ///< over heads
 } gw_attention_options;
 
@@ -445,7 +445,7 @@ typedef struct GW_BY_NAME gw_nn_recurrent_options {
 } gw_nn_recurrent_options;
 
 /// Makes layers of long short-term memories.
-/// Returns: a module with the parameters above.
+/// Returns: a module with the parameters weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0 and so on.
 /// Source: torch.nn.LSTM.
 GW_API gw_module *gw_nn_lstm(gw_scope *s, int64_t in, int64_t hidden,
                              gw_nn_recurrent_options options GW_DEFAULT({}))
@@ -454,7 +454,7 @@ GW_API gw_module *gw_nn_lstm(gw_scope *s, int64_t in, int64_t hidden,
 GW_API GW_TYPE_OF(gw_nn_lstm) gw_nn_lstm_with;
 
 /// Makes layers of gated recurrent units.
-/// Returns: a module with the parameters above.
+/// Returns: a module with the parameters weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0 and so on.
 /// Source: torch.nn.GRU.
 GW_API gw_module *gw_nn_gru(gw_scope *s, int64_t in, int64_t hidden,
                             gw_nn_recurrent_options options GW_DEFAULT({}))
@@ -463,7 +463,7 @@ GW_API gw_module *gw_nn_gru(gw_scope *s, int64_t in, int64_t hidden,
 GW_API GW_TYPE_OF(gw_nn_gru) gw_nn_gru_with;
 
 /// Makes layers of recurrent networks of tanh, or relu.
-/// Returns: a module with the parameters above.
+/// Returns: a module with the parameters weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0 and so on.
 /// Source: torch.nn.RNN.
 GW_API gw_module *gw_nn_rnn(gw_scope *s, int64_t in, int64_t hidden,
                             gw_nn_recurrent_options options GW_DEFAULT({}))
@@ -506,7 +506,7 @@ GW_API gw_lstm_result gw_nn_lstm_call(gw_scope *s, gw_module *m, gw_tensor *x,
 #define gw_nn_lstm_call(...) GW_FORM_3(gw_nn_lstm_call, gw_lstm_call_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_nn_lstm_call) gw_nn_lstm_call_with;
 
-/// Calls a module of gw_nn_gru with a state.
+/// Calls a module of gw_nn_gru with a state: gw_nn_gru_call(s, m, x, .h0 = h).
 /// Returns: output and state. By value: x, h0, lengths; gives a list of output and h.
 GW_API gw_rnn_result gw_nn_gru_call(gw_scope *s, gw_module *m, gw_tensor *x,
                                     gw_rnn_call_options options GW_DEFAULT({}))
@@ -514,7 +514,7 @@ GW_API gw_rnn_result gw_nn_gru_call(gw_scope *s, gw_module *m, gw_tensor *x,
 #define gw_nn_gru_call(...) GW_FORM_3(gw_nn_gru_call, gw_rnn_call_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_nn_gru_call) gw_nn_gru_call_with;
 
-/// Calls a module of gw_nn_rnn with a state.
+/// Calls a module of gw_nn_rnn with a state: gw_nn_rnn_call(s, m, x, .h0 = h).
 /// Returns: output and state. By value: x, h0, lengths; gives a list of output and h.
 GW_API gw_rnn_result gw_nn_rnn_call(gw_scope *s, gw_module *m, gw_tensor *x,
                                     gw_rnn_call_options options GW_DEFAULT({}))
@@ -635,22 +635,22 @@ GW_API gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *n
 //     gw_init_kaiming_normal(s, gw_module_parameter_get(s, m, "weight"), 0, GW_FAN_OUT, GW_GAIN_RELU);
 
 /// Draws uniform numbers from |low| to |high|.
-/// Returns: x.
+/// Returns: |x|.
 GW_API gw_tensor *gw_init_uniform(gw_scope *s, gw_tensor *x, double low, double high);
 /// Draws normal numbers.
-/// Returns: x.
+/// Returns: |x|.
 GW_API gw_tensor *gw_init_normal(gw_scope *s, gw_tensor *x, double mean, double std);
 /// Sets all elements to |value|.
-/// Returns: x.
+/// Returns: |x|.
 GW_API gw_tensor *gw_init_constant(gw_scope *s, gw_tensor *x, double value);
 /// Sets all elements to 0.
-/// Returns: x.
+/// Returns: |x|.
 GW_API gw_tensor *gw_init_zeros(gw_scope *s, gw_tensor *x);
 /// Sets all elements to 1.
-/// Returns: x.
+/// Returns: |x|.
 GW_API gw_tensor *gw_init_ones(gw_scope *s, gw_tensor *x);
 /// Draws normal numbers between |a| and |b|, as if others were drawn again.
-/// Returns: x.
+/// Returns: |x|.
 GW_API gw_tensor *gw_init_trunc_normal(gw_scope *s, gw_tensor *x, double mean, double std, double a,
                                        double b);
 
@@ -672,42 +672,42 @@ GW_API double gw_calculate_gain(gw_nonlinearity nonlinearity, double param);
 typedef enum gw_fan_mode { GW_FAN_IN = 0, GW_FAN_OUT } gw_fan_mode;
 
 /// Draws numbers uniform in +-gain sqrt(6 / (fan in + fan out)).
-/// Returns: x.
+/// Returns: |x|.
 /// Source: Glorot, Bengio 2010.
 GW_API gw_tensor *gw_init_xavier_uniform(gw_scope *s, gw_tensor *x, double gain);
 /// Draws normal numbers of deviation gain sqrt(2 / (fan in + fan out)).
-/// Returns: x.
+/// Returns: |x|.
 /// Source: Glorot, Bengio 2010.
 GW_API gw_tensor *gw_init_xavier_normal(gw_scope *s, gw_tensor *x, double gain);
 /// Draws numbers uniform in +-gain sqrt(3 / fan), by the gain of |nonlinearity| with slope |a|.
-/// Returns: x.
+/// Returns: |x|.
 /// Source: He et al. 2015.
 GW_API gw_tensor *gw_init_kaiming_uniform(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
                                           gw_nonlinearity nonlinearity);
 /// Draws normal numbers of deviation gain / sqrt(fan), by the gain of |nonlinearity| with slope |a|.
-/// Returns: x.
+/// Returns: |x|.
 /// Source: He et al. 2015.
 GW_API gw_tensor *gw_init_kaiming_normal(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
                                          gw_nonlinearity nonlinearity);
 /// Draws rows, or columns if there are fewer, that are orthogonal and |gain| long.
 ///
 /// x: M N..., a matrix of M rows.
-/// Returns: x.
+/// Returns: |x|.
 /// Source: Saxe et al. 2013.
 GW_API gw_tensor *gw_init_orthogonal(gw_scope *s, gw_tensor *x, double gain);
 /// Sets the diagonal of a matrix to 1, the rest to 0.
-/// Returns: x.
+/// Returns: |x|.
 GW_API gw_tensor *gw_init_eye(gw_scope *s, gw_tensor *x);
 /// Sets the middle of a convolution's window from each channel to itself to 1, in each of |groups|, so that it keeps
 /// its input.
 ///
 /// x: O I K, or O I K K, or O I K K K.
-/// Returns: x.
+/// Returns: |x|.
 GW_API gw_tensor *gw_init_dirac(gw_scope *s, gw_tensor *x, int64_t groups);
 /// Draws normal numbers of mean 0, and sets a part |sparsity| of each column, rounded up, to 0.
 ///
 /// x: a matrix.
-/// Returns: x.
+/// Returns: |x|.
 /// Source: Martens 2010.
 GW_API gw_tensor *gw_init_sparse(gw_scope *s, gw_tensor *x, double sparsity, double std);
 
@@ -721,7 +721,7 @@ GW_API gw_map *gw_module_state_dict(gw_scope *s, gw_module *m);
 
 /// Options of gw_module_load_state_dict.
 typedef struct GW_BY_NAME gw_module_load_state_dict_options {
-    bool strict GW_DEFAULT(true);  ///< or names may be missing or unknown
+    bool strict GW_DEFAULT(true);  ///< false: names may be missing or unknown
 } gw_module_load_state_dict_options;
 
 /// Copies the tensors of |state| into |m|.

@@ -244,7 +244,7 @@ GW_API GW_TYPE_OF(gw_where) gw_where_with;
 /// Replaces elements of |x| by |value|.
 ///
 /// mask: bool; broadcasts with x.
-/// value: a number, or a scalar's tensor.
+/// value: a number, or a tensor without dimensions.
 /// Returns: |value| where |mask| is true, x elsewhere, in the dtype of x.
 /// Gradient: dy to x where |mask| is false; its sum elsewhere to |value|.
 /// Source: torch.Tensor.masked_fill.
@@ -310,7 +310,7 @@ GW_API gw_tensor *gw_bitwise_not(gw_scope *s, gw_tensor *x);
 /// Gradient: -dy.
 GW_API gw_tensor *gw_neg(gw_scope *s, gw_tensor *x);
 /// Takes the absolute value of |x|.
-/// Returns: |x|.
+/// Returns: x, or -x below 0.
 /// Gradient: dy sign(x), 0 at 0.
 GW_API gw_tensor *gw_abs(gw_scope *s, gw_tensor *x);
 /// Computes the exponential of |x|.
@@ -552,9 +552,9 @@ GW_API GW_TYPE_OF(gw_logsumexp) gw_logsumexp_with;
 /// Computes the p-norm: gw_norm(s, x, 2, .dim = -1).
 ///
 /// x: floating.
-/// p: infinite: the largest |x|, minus infinite: the smallest; 0: the number of elements that are not 0.
-/// Returns: (sum of |x|^p)^(1/p).
-/// Gradient: dy sign(x) |x|^(p-1) / y^(p-1); shared by the largest elements for an infinite p; 0 for p 0.
+/// p: infinite: the largest absolute value, minus infinite: the smallest; 0: the number of elements that are not 0.
+/// Returns: (sum of abs(x)^p)^(1/p).
+/// Gradient: dy sign(x) abs(x)^(p-1) / y^(p-1); shared by the largest elements for an infinite p; 0 for p 0.
 /// Source: torch.linalg.vector_norm.
 GW_API gw_tensor *gw_norm(gw_scope *s, gw_tensor *x, double p,
                           gw_dims_options options GW_DEFAULT({})) GW_CALLS(gw_norm_with);
@@ -659,7 +659,7 @@ GW_API gw_tensor *gw_bce_with_logits(gw_scope *s, gw_tensor *x, gw_tensor *targe
 GW_API GW_TYPE_OF(gw_bce_with_logits) gw_bce_with_logits_with;
 
 /// Computes errors that are squared near 0 and absolute beyond .beta; |x| and |target| broadcast.
-/// Returns: d^2 / (2 beta) for |d| < beta, else |d| - beta / 2, with d = x - target.
+/// Returns: d^2 / (2 beta) for abs(d) < beta, else abs(d) - beta / 2, with d = x - target.
 /// Gradient: dy d / beta or dy sign(d) to x, the negative to |target|, by reduction.
 GW_API gw_tensor *gw_smooth_l1(gw_scope *s, gw_tensor *x, gw_tensor *target,
                                gw_loss_options options GW_DEFAULT({})) GW_CALLS(gw_smooth_l1_with);
@@ -667,7 +667,7 @@ GW_API gw_tensor *gw_smooth_l1(gw_scope *s, gw_tensor *x, gw_tensor *target,
 GW_API GW_TYPE_OF(gw_smooth_l1) gw_smooth_l1_with;
 
 /// Computes absolute errors; |x| and |target| broadcast.
-/// Returns: |x - target|.
+/// Returns: abs(x - target).
 /// Gradient: dy sign(x - target) to x, the negative to |target|, by reduction.
 GW_API gw_tensor *gw_l1(gw_scope *s, gw_tensor *x, gw_tensor *target,
                         gw_loss_options options GW_DEFAULT({})) GW_CALLS(gw_l1_with);
@@ -690,7 +690,7 @@ GW_API GW_TYPE_OF(gw_kl_div) gw_kl_div_with;
 /// Options of gw_dropout.
 typedef struct GW_BY_NAME gw_dropout_options {
     double p GW_DEFAULT(0.5);        ///< the probability of 0
-    bool training GW_DEFAULT(true);  ///< or nothing is dropped
+    bool training GW_DEFAULT(true);  ///< false: nothing is dropped
 } gw_dropout_options;
 
 /// Sets elements to 0 with probability .p and divides the others by 1 - p.
@@ -983,7 +983,7 @@ GW_API GW_TYPE_OF(gw_sort) gw_sort_with;
 /// Options of gw_topk.
 typedef struct GW_BY_NAME gw_topk_options {
     int dim GW_DEFAULT(-1);
-    bool largest GW_DEFAULT(true);  ///< or the smallest
+    bool largest GW_DEFAULT(true);  ///< false: the smallest
 } gw_topk_options;
 
 /// Finds the |k| largest elements along a dimension, in order.
@@ -1020,7 +1020,7 @@ GW_API GW_TYPE_OF(gw_multinomial) gw_multinomial_with;
 GW_API gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p);
 
 // ---- In place -----------------------------------------------------------------------------------
-// These write into x, return it, and are not served by name. Every view of x shows the new values; what needs the old
+// These write into |x|, return it, and are not served by name. Every view of |x| shows the new values; what needs the old
 // ones (a backward pass, a message being sent) keeps them.
 //
 // The result has the shape of x, so that only the other operand broadcasts, and a dtype of the kind of x or below
@@ -1029,60 +1029,60 @@ GW_API gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p);
 // result. With gradients off (gw_no_grad) nothing is recorded, and x keeps its history.
 
 /// Adds |other| to |x| in place: gw_add_(s, x, other).
-/// Returns: x.
+/// Returns: |x|.
 /// Gradient: as gw_add.
 GW_API gw_tensor *gw_add_(gw_scope *s, gw_tensor *x, gw_value other) GW_CALLS(gw_add_with_);
 #define gw_add_(s, x, other) gw_add_with_((s), (x), gw_value_of(other))
 GW_API GW_TYPE_OF(gw_add_) gw_add_with_;
 /// Subtracts |other| from |x| in place.
-/// Returns: x.
+/// Returns: |x|.
 /// Gradient: as gw_sub.
 GW_API gw_tensor *gw_sub_(gw_scope *s, gw_tensor *x, gw_value other) GW_CALLS(gw_sub_with_);
 #define gw_sub_(s, x, other) gw_sub_with_((s), (x), gw_value_of(other))
 GW_API GW_TYPE_OF(gw_sub_) gw_sub_with_;
 /// Multiplies |x| by |other| in place.
-/// Returns: x.
+/// Returns: |x|.
 /// Gradient: as gw_mul.
 GW_API gw_tensor *gw_mul_(gw_scope *s, gw_tensor *x, gw_value other) GW_CALLS(gw_mul_with_);
 #define gw_mul_(s, x, other) gw_mul_with_((s), (x), gw_value_of(other))
 GW_API GW_TYPE_OF(gw_mul_) gw_mul_with_;
 /// Divides |x| by |other| in place.
-/// Returns: x.
+/// Returns: |x|.
 /// Gradient: as gw_div.
 GW_API gw_tensor *gw_div_(gw_scope *s, gw_tensor *x, gw_value other) GW_CALLS(gw_div_with_);
 #define gw_div_(s, x, other) gw_div_with_((s), (x), gw_value_of(other))
 GW_API GW_TYPE_OF(gw_div_) gw_div_with_;
 /// Copies |source| into |x|, broadcast and converted from any dtype.
-/// Returns: x.
+/// Returns: |x|.
 /// Gradient: dy to |source|.
 GW_API gw_tensor *gw_copy_(gw_scope *s, gw_tensor *x, gw_tensor *source);
 /// Sets all elements of |x| to one number.
-/// Returns: x.
+/// Returns: |x|.
 GW_API gw_tensor *gw_fill_(gw_scope *s, gw_tensor *x, gw_value value) GW_CALLS(gw_fill_with_);
 #define gw_fill_(s, x, value) gw_fill_with_((s), (x), gw_value_of(value))
 GW_API GW_TYPE_OF(gw_fill_) gw_fill_with_;
 /// Sets all elements of |x| to 0.
-/// Returns: x.
+/// Returns: |x|.
 GW_API gw_tensor *gw_zero_(gw_scope *s, gw_tensor *x);
 /// Draws integers from |from| to below |to| into |x|, from the generator of |s|.
 ///
 /// x: of any dtype that holds them.
-/// Returns: x.
+/// Returns: |x|.
 GW_API gw_tensor *gw_random_(gw_scope *s, gw_tensor *x, int64_t from, int64_t to);
 /// Draws numbers uniform from |from| to |to| into |x|, from the generator of |s|.
 ///
 /// x: floating.
-/// Returns: x.
+/// Returns: |x|.
 GW_API gw_tensor *gw_uniform_(gw_scope *s, gw_tensor *x, double from, double to);
 /// Draws normal numbers into |x|, from the generator of |s|.
 ///
 /// x: floating.
-/// Returns: x.
+/// Returns: |x|.
 GW_API gw_tensor *gw_normal_(gw_scope *s, gw_tensor *x, double mean, double std);
 /// Draws 1 with probability |p|, else 0, into |x|, from the generator of |s|.
 ///
 /// x: of any dtype.
-/// Returns: x.
+/// Returns: |x|.
 GW_API gw_tensor *gw_bernoulli_(gw_scope *s, gw_tensor *x, double p);
 
 // ---- Comparing whole tensors --------------------------------------------------------------------
@@ -1097,7 +1097,7 @@ typedef struct GW_BY_NAME gw_allclose_options {
 } gw_allclose_options;
 
 /// Compares two tensors of one dtype after broadcasting.
-/// Returns: whether |a - b| <= atol + rtol |b| everywhere; false in a scope that has failed.
+/// Returns: whether abs(a - b) <= atol + rtol abs(b) everywhere; false in a scope that has failed.
 GW_API bool gw_allclose(gw_scope *s, gw_tensor *a, gw_tensor *b,
                         gw_allclose_options options GW_DEFAULT({})) GW_CALLS(gw_allclose_with);
 #define gw_allclose(...) GW_FORM_3(gw_allclose, gw_allclose_options, __VA_ARGS__)

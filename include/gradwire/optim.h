@@ -34,8 +34,7 @@ extern "C" {
 typedef struct gw_optimizer gw_optimizer;
 
 // ---- Rules --------------------------------------------------------------------------------------
-// |params| of all of them: a list of leaves that need a gradient, of dtype f32 or f64, contiguous, each once, or
-// references to such (see "Other workers"). Else INVALID. .lr is the learning rate, .maximize ascends.
+// .lr is the learning rate, .maximize ascends. What |params| must be is INVALID otherwise.
 
 /// Options of gw_sgd.
 typedef struct GW_BY_NAME gw_sgd_options {
@@ -45,12 +44,12 @@ typedef struct GW_BY_NAME gw_sgd_options {
     double weight_decay GW_DEFAULT(0);
     bool nesterov GW_DEFAULT(false);  ///< needs momentum, and no dampening
     bool maximize GW_DEFAULT(false);
-    bool concurrent GW_DEFAULT(false);  ///< see Other workers
+    bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_sgd_options;
 
 /// Makes an optimizer by stochastic gradient descent with momentum.
 ///
-/// params: see above.
+/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
 /// Returns: the optimizer.
 /// Source: torch.optim.SGD; Sutskever et al. 2013 for .nesterov.
 GW_API gw_optimizer *gw_sgd(gw_scope *s, gw_list *params, gw_sgd_options options GW_DEFAULT({}))
@@ -66,12 +65,12 @@ typedef struct GW_BY_NAME gw_adam_options {
     double weight_decay GW_DEFAULT(0);
     bool amsgrad GW_DEFAULT(false);
     bool maximize GW_DEFAULT(false);
-    bool concurrent GW_DEFAULT(false);  ///< see Other workers
+    bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_adam_options;
 
 /// Makes an optimizer by Adam.
 ///
-/// params: see above.
+/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
 /// Returns: the optimizer.
 /// Source: torch.optim.Adam; Kingma, Ba 2014; .amsgrad: Reddi et al. 2018.
 GW_API gw_optimizer *gw_adam(gw_scope *s, gw_list *params, gw_adam_options options GW_DEFAULT({}))
@@ -87,12 +86,12 @@ typedef struct GW_BY_NAME gw_adamw_options {
     double weight_decay GW_DEFAULT(0.01);
     bool amsgrad GW_DEFAULT(false);
     bool maximize GW_DEFAULT(false);
-    bool concurrent GW_DEFAULT(false);  ///< see Other workers
+    bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_adamw_options;
 
 /// Makes an optimizer by Adam with decoupled weight decay.
 ///
-/// params: see above.
+/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
 /// Returns: the optimizer.
 /// Source: torch.optim.AdamW; Loshchilov, Hutter 2017.
 GW_API gw_optimizer *gw_adamw(gw_scope *s, gw_list *params, gw_adamw_options options GW_DEFAULT({}))
@@ -106,12 +105,13 @@ typedef struct GW_BY_NAME gw_sparse_adam_options {
     double beta1 GW_DEFAULT(0.9), beta2 GW_DEFAULT(0.999);
     double eps GW_DEFAULT(1e-8);
     bool maximize GW_DEFAULT(false);
-    bool concurrent GW_DEFAULT(false);  ///< see Other workers
+    bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_sparse_adam_options;
 
-/// Makes an optimizer by Adam for gradients that are sparse by rows: rows that a gradient does not name stay, and so do their moments.
+/// Makes an optimizer by Adam for gradients that are sparse by rows: rows that a gradient does not name stay, and so do
+/// their moments.
 ///
-/// params: see above.
+/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
 /// Returns: the optimizer.
 /// Errors: of a step INVALID for dense gradients.
 /// Source: torch.optim.SparseAdam.
@@ -128,12 +128,12 @@ typedef struct GW_BY_NAME gw_adamax_options {
     double eps GW_DEFAULT(1e-8);
     double weight_decay GW_DEFAULT(0);
     bool maximize GW_DEFAULT(false);
-    bool concurrent GW_DEFAULT(false);  ///< see Other workers
+    bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_adamax_options;
 
 /// Makes an optimizer by Adam with the largest gradient in the place of squares.
 ///
-/// params: see above.
+/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
 /// Returns: the optimizer.
 /// Source: torch.optim.Adamax; Kingma, Ba 2014.
 GW_API gw_optimizer *gw_adamax(gw_scope *s, gw_list *params,
@@ -149,12 +149,12 @@ typedef struct GW_BY_NAME gw_adagrad_options {
     double initial_accumulator_value GW_DEFAULT(0);
     double eps GW_DEFAULT(1e-10);
     bool maximize GW_DEFAULT(false);
-    bool concurrent GW_DEFAULT(false);  ///< see Other workers
+    bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_adagrad_options;
 
-/// Makes an optimizer by rates by the sum of squares.
+/// Makes an optimizer whose rates fall with the sum of squared gradients.
 ///
-/// params: see above.
+/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
 /// Returns: the optimizer.
 /// Source: torch.optim.Adagrad; Duchi et al. 2011.
 GW_API gw_optimizer *gw_adagrad(gw_scope *s, gw_list *params,
@@ -170,12 +170,12 @@ typedef struct GW_BY_NAME gw_adadelta_options {
     double eps GW_DEFAULT(1e-6);
     double weight_decay GW_DEFAULT(0);
     bool maximize GW_DEFAULT(false);
-    bool concurrent GW_DEFAULT(false);  ///< see Other workers
+    bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_adadelta_options;
 
-/// Makes an optimizer by steps as long as those before.
+/// Makes an optimizer whose steps are as long as the running mean of those before.
 ///
-/// params: see above.
+/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
 /// Returns: the optimizer.
 /// Source: torch.optim.Adadelta; Zeiler 2012.
 GW_API gw_optimizer *gw_adadelta(gw_scope *s, gw_list *params,
@@ -193,12 +193,12 @@ typedef struct GW_BY_NAME gw_rmsprop_options {
     double momentum GW_DEFAULT(0);
     bool centered GW_DEFAULT(false);
     bool maximize GW_DEFAULT(false);
-    bool concurrent GW_DEFAULT(false);  ///< see Other workers
+    bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_rmsprop_options;
 
-/// Makes an optimizer by rates by the mean of squares.
+/// Makes an optimizer whose rates fall with the running mean of squared gradients.
 ///
-/// params: see above.
+/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
 /// Returns: the optimizer.
 /// Source: torch.optim.RMSprop; Hinton 2012; .centered: Graves 2013.
 GW_API gw_optimizer *gw_rmsprop(gw_scope *s, gw_list *params,
@@ -213,12 +213,12 @@ typedef struct GW_BY_NAME gw_rprop_options {
     double eta_minus GW_DEFAULT(0.5), eta_plus GW_DEFAULT(1.2);  ///< 0 < eta_minus < 1 < eta_plus
     double step_size_min GW_DEFAULT(1e-6), step_size_max GW_DEFAULT(50);
     bool maximize GW_DEFAULT(false);
-    bool concurrent GW_DEFAULT(false);  ///< see Other workers
+    bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_rprop_options;
 
-/// Makes an optimizer by steps by the signs of gradients.
+/// Makes an optimizer whose steps follow the signs of gradients alone.
 ///
-/// params: see above.
+/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
 /// Returns: the optimizer.
 /// Source: torch.optim.Rprop; Riedmiller, Braun 1993.
 GW_API gw_optimizer *gw_rprop(gw_scope *s, gw_list *params, gw_rprop_options options GW_DEFAULT({}))
@@ -297,7 +297,7 @@ enum { GW_RULE_OPTIONS_MAX = 12, GW_RULE_STATES_MAX = 3 };
 typedef struct gw_rule_step {
     const double *options;  ///< in the order of the rule's
     int64_t step;           ///< of the parameter; 1 is the first
-    int count;              ///< of the elements below
+    int count;              ///< of the elements in x, grad and each state
     double *x;              ///< the parameter; what is here afterwards is the new one
     const double *grad;
     double *state[GW_RULE_STATES_MAX];  ///< likewise; 0 before the first step
@@ -327,7 +327,7 @@ GW_API void gw_rule_register(gw_rule *r);
 
 /// Makes an optimizer of a rule that GW_RULE has registered.
 ///
-/// params: see "Rules".
+/// params: as of gw_sgd.
 /// options: numbers by name; NULL: the defaults.
 /// Returns: the optimizer.
 /// Errors: INVALID if there is no such rule, or there are two, or it is malformed, or has no such option; for the rules
@@ -364,7 +364,7 @@ typedef struct GW_BY_NAME gw_parameter_group_options {
 
 /// Adds |params| to |opt| as a parameter group.
 ///
-/// params: see "Rules"; not in |opt| yet.
+/// params: as of gw_sgd; not in |opt| yet.
 /// Errors: INVALID for options that the rule of |opt| does not have.
 /// Source: torch.optim.Optimizer.add_param_group.
 GW_API void gw_optimizer_add_parameter_group(gw_scope *s, gw_optimizer *opt, gw_list *params,
@@ -511,7 +511,7 @@ typedef struct GW_BY_NAME gw_one_cycle_lr_options {
     double max_lr GW_DEFAULT(0);           ///< required, above 0
     int64_t total_steps GW_DEFAULT(0);     ///< required, at least 1
     double pct_start GW_DEFAULT(0.3);      ///< the part of the steps in which the rate rises
-    bool linear GW_DEFAULT(false);         ///< or along a cosine
+    bool linear GW_DEFAULT(false);         ///< false: along a cosine
     bool cycle_momentum GW_DEFAULT(true);  ///< the momentum, or beta1, changes inversely
     double base_momentum GW_DEFAULT(0.85), max_momentum GW_DEFAULT(0.95);
     double div_factor GW_DEFAULT(25);         ///< the first rate is |max_lr| / |div_factor|
@@ -519,8 +519,8 @@ typedef struct GW_BY_NAME gw_one_cycle_lr_options {
     bool three_phase GW_DEFAULT(false);       ///< down as fast as up, then to almost 0
 } gw_one_cycle_lr_options;
 
-/// Raises the rate to .max_lr and lowers it to almost 0, in .total_steps steps; the momentum of gw_sgd and gw_rmsprop, or beta1,
-/// changes inversely. It does not combine with other schedules.
+/// Raises the rate to .max_lr and lowers it to almost 0, in .total_steps steps; the momentum of gw_sgd and gw_rmsprop,
+/// or beta1, changes inversely. It does not combine with other schedules.
 ///
 /// Returns: the scheduler.
 /// Errors: of gw_scheduler_step WRONG_STATE after .total_steps.

@@ -176,12 +176,12 @@ typedef struct GW_BY_NAME gw_call_options {
 
 /// The receiver of a call; made by gw_to and gw_to_workers.
 typedef struct gw_target {
-    const char *name;  ///< or
-    gw_rref *rref;     ///< or
-    int64_t rank;
-    bool is_worker;  ///< the worker of this incarnation, not of any
+    const char *name;  ///< of a worker; NULL: not by name
+    gw_rref *rref;     ///< NULL: not by reference
+    int64_t rank;      ///< of a worker, if both are NULL
+    bool is_worker;    ///< the worker of this incarnation, not of any
     uint64_t incarnation;
-    const gw_worker *workers;  ///< or several
+    const gw_worker *workers;  ///< several workers; NULL: one
     int worker_count;
 } gw_target;
 
@@ -396,7 +396,7 @@ GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const ch
 /// Gathers |v| of all |workers|.
 ///
 /// Returns: a list of the values in the order of |workers|.
-/// Errors: as above; INVALID if this worker is not among |workers|.
+/// Errors: those of RPC collectives (see "RPC collectives"); INVALID if this worker is not among |workers|.
 GW_API gw_list *gw_rpc_all_gather(gw_scope *s, const gw_worker *workers, int count, gw_value v)
     GW_CALLS(gw_rpc_all_gather_with);
 #define gw_rpc_all_gather(s, workers, count, v)                                                    \
@@ -405,7 +405,7 @@ GW_API GW_TYPE_OF(gw_rpc_all_gather) gw_rpc_all_gather_with;
 
 /// Blocks until all |workers| have called it.
 ///
-/// Errors: as above; INVALID if this worker is not among |workers|.
+/// Errors: those of RPC collectives (see "RPC collectives"); INVALID if this worker is not among |workers|.
 GW_API void gw_rpc_barrier(gw_scope *s, const gw_worker *workers, int count);
 
 // ---- Counting -----------------------------------------------------------------------------------

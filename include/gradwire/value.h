@@ -9,6 +9,8 @@
 //
 // A function with a gw_value parameter takes any C value in its short form, one with gw_values takes several.
 //
+// Errors, of all of them: INVALID for a value of another kind, naming both kinds, and for an index out of range;
+// NO_MEMORY.
 // Ownership: a value is small and copied freely; what it points to belongs to the scope that made it.
 // Threads: as the scope that made it.
 #ifndef GRADWIRE_VALUE_H
@@ -141,50 +143,39 @@ GW_API gw_value gw_value_of_worker(gw_worker x);
 GW_API gw_value gw_value_of_error(const gw_error *x);
 
 // ---- Back to C ----------------------------------------------------------------------------------
-// Each is INVALID, naming both kinds, if |v| is of another kind, and then returns 0, "" or poison. An int is accepted
-// where a float is expected, and 0 or 1 where a bool is: false and true of C are ints.
+// A failed one returns 0, "" or poison. An int is accepted where a float is expected, and 0 or 1 where a bool is: false
+// and true of C are ints.
 
 /// Returns the bool |v|.
-/// Errors: INVALID for another kind.
 GW_API bool gw_bool_of(gw_scope *s, gw_value v);
 /// Returns the int |v|.
-/// Errors: INVALID for another kind.
 GW_API int64_t gw_int_of(gw_scope *s, gw_value v);
 /// Returns the float |v|.
-/// Errors: INVALID for another kind.
 GW_API double gw_float_of(gw_scope *s, gw_value v);
 /// Returns the string |v|.
-/// Errors: INVALID for another kind.
 GW_API const char *gw_string_of(gw_scope *s, gw_value v);
 /// Returns the tensor |v|.
-/// Errors: INVALID for another kind.
 GW_API gw_tensor *gw_tensor_of(gw_scope *s, gw_value v);
 /// Returns the list |v|.
-/// Errors: INVALID for another kind.
 GW_API gw_list *gw_list_of(gw_scope *s, gw_value v);
 /// Returns the map |v|.
-/// Errors: INVALID for another kind.
 GW_API gw_map *gw_map_of(gw_scope *s, gw_value v);
 /// Returns the reference |v|.
-/// Errors: INVALID for another kind.
 GW_API gw_rref *gw_rref_of(gw_scope *s, gw_value v);
 /// Returns the worker |v|.
-/// Errors: INVALID for another kind.
 GW_API gw_worker gw_worker_of(gw_scope *s, gw_value v);
 
 // ---- Lists and maps -----------------------------------------------------------------------------
 // They hold values and a count on what these point to.
 
 /// Opens an empty list.
-///
 /// Returns: the list.
-/// Errors: NO_MEMORY.
 GW_API gw_list *gw_list_open(gw_scope *s);
 
 /// Adds |v| at the end of |list|.
 ///
 /// v: any value.
-/// Errors: INVALID if |v| is the list itself or holds it; LIMIT for lists that are too deep; NO_MEMORY.
+/// Errors: INVALID if |v| is the list itself or holds it; LIMIT for lists that are too deep.
 GW_API void gw_list_add(gw_scope *s, gw_list *list, gw_value v) GW_CALLS(gw_list_add_with);
 #define gw_list_add(s, list, v) gw_list_add_with((s), (list), gw_value_of(v))
 GW_API GW_TYPE_OF(gw_list_add) gw_list_add_with;
@@ -193,19 +184,16 @@ GW_API GW_TYPE_OF(gw_list_add) gw_list_add_with;
 GW_API int gw_list_count(const gw_list *list);
 
 /// Returns item |index| of |list|.
-/// Errors: INVALID when out of range.
 GW_API gw_value gw_list_get(gw_scope *s, const gw_list *list, int index);
 
 /// Opens an empty map.
-///
 /// Returns: the map.
-/// Errors: NO_MEMORY.
 GW_API gw_map *gw_map_open(gw_scope *s);
 
 /// Puts |v| under |key|, in the place of a value of that key.
 ///
 /// v: any value.
-/// Errors: INVALID if |v| is the map itself or holds it; LIMIT for maps that are too deep; NO_MEMORY.
+/// Errors: INVALID if |v| is the map itself or holds it; LIMIT for maps that are too deep.
 GW_API void gw_map_put(gw_scope *s, gw_map *map, const char *key, gw_value v)
     GW_CALLS(gw_map_put_with);
 #define gw_map_put(s, map, key, v) gw_map_put_with((s), (map), (key), gw_value_of(v))
@@ -215,7 +203,6 @@ GW_API GW_TYPE_OF(gw_map_put) gw_map_put_with;
 GW_API int gw_map_count(const gw_map *map);
 
 /// Returns key |index| of |map|, in the order of insertion.
-/// Errors: INVALID when out of range.
 GW_API const char *gw_map_key(gw_scope *s, const gw_map *map, int index);
 
 /// Returns the value of |key|.
