@@ -13,8 +13,30 @@
 //
 // Rules, schedules, defaults and numbers are PyTorch's.
 //
-// A step is all or nothing: if it fails, parameters and optimizer are as they were; but see "Other workers" for steps
-// in which others take part, and .concurrent.
+// A step is all or nothing: if it fails, parameters and optimizer are as they were. For steps in which other workers
+// take part, and for .concurrent, see "Other workers".
+//
+// Other workers: parameters may be references (gradwire/ref.h), together with tensors: to leaves of other workers, or of
+// this one. Each owner keeps the state of its own, and computes its part of a step from the gradients that passes in |s|
+// have left there.
+//
+//     gw_list *params = gw_parameters(root, head);                       // tensors, here
+//     gw_list_add(root, params, gw_remote(root, "ps", "make_weight"));   // and one on ps
+//     gw_optimizer *opt = gw_sgd(root, params, .lr = 0.05);
+//
+// A step is all or nothing there, too: every owner computes new values next to the old ones, and when all have done so
+// they replace them. If an owner is lost before that, none has changed; if one is lost later, the error names the
+// owners that are a step ahead, and the step waits for all of them, whatever the deadline of |s|. With .concurrent each
+// owner takes its step at once: for several trainers over the same parameters (HogWild, Recht et al. 2011), with one
+// call to each owner instead of two.
+//
+// An owner changes parameters in the turn of the object that has given out the reference to them (by a method, or in
+// gw_local), so that no method of it reads them meanwhile; other code, such as functions, synchronises itself. The
+// thread that steps changes parameters of this worker: if others use them through an object, enter it with gw_local
+// first, and no worker may fetch them meanwhile.
+//
+// The constructors, a step, clipping, state_dict and load_state_dict block until all owners have replied; a constructor
+// fails with what is wrong with a reference, and where.
 //
 // Errors, of all of them: INVALID for options out of range, and for an optimizer or scheduler whose constructor failed
 // in another scope; NO_MEMORY; with parameters of other workers the errors of calls (gradwire/rpc.h).
@@ -247,29 +269,6 @@ GW_API double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm);
 
 /// Returns the number of steps taken.
 GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
-
-// ---- Other workers ------------------------------------------------------------------------------
-// Parameters may be references (gradwire/ref.h), together with tensors: to leaves of other workers, or of this one.
-// Each owner keeps the state of its own, and computes its part of a step from the gradients that passes in |s| have
-// left there.
-//
-//     gw_list *params = gw_parameters(root, head);                       // tensors, here
-//     gw_list_add(root, params, gw_remote(root, "ps", "make_weight"));   // and one on ps
-//     gw_optimizer *opt = gw_sgd(root, params, .lr = 0.05);
-//
-// A step is all or nothing there, too: every owner computes new values next to the old ones, and when all have done so
-// they replace them. If an owner is lost before that, none has changed; if one is lost later, the error names the
-// owners that are a step ahead, and the step waits for all of them, whatever the deadline of |s|. With .concurrent each
-// owner takes its step at once: for several trainers over the same parameters (HogWild, Recht et al. 2011), with one
-// call to each owner instead of two.
-//
-// An owner changes parameters in the turn of the object that has given out the reference to them (by a method, or in
-// gw_local), so that no method of it reads them meanwhile; other code, such as functions, synchronises itself. The
-// thread that steps changes parameters of this worker: if others use them through an object, enter it with gw_local
-// first, and no worker may fetch them meanwhile.
-//
-// The constructors, a step, clipping, state_dict and load_state_dict block until all owners have replied; a constructor
-// fails with what is wrong with a reference, and where.
 
 // ---- Rules of a program -------------------------------------------------------------------------
 // A rule of a program is a function over pieces of a parameter, each element on its own:
