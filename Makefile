@@ -7,7 +7,7 @@ MAKEFLAGS += --no-print-directory
 build  = scripts/configure $(1) && cmake --build --preset $(1) -j $(JOBS) $(2)
 SOURCES = $(shell tests/habits/sources)
 
-.PHONY: all lib examples demo test busy asan tsan bench sim mutations limits kill clusters fuzz compare model coverage format install clean
+.PHONY: all lib examples demo test busy asan tsan bench sim mutations limits kill clusters fuzz compare model coverage docs format install clean
 
 all:
 	@$(call build,release,)
@@ -111,6 +111,10 @@ compare:
 model:
 	@scripts/setup model
 	docs/models/check $(F)
+
+# The site build/docs/html/index.html and pages of section 3 of the manual, which `make install` installs once they are made.
+docs:
+	scripts/docs build/docs
 
 format:
 	@clang-format -i $(SOURCES)

@@ -12,6 +12,10 @@ if(TARGET gradwire-tool)
     install(FILES docs/man/gradwire.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
 
+# What `make docs` has made.
+install(DIRECTORY ${PROJECT_BINARY_DIR}/docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
+install(DIRECTORY ${PROJECT_BINARY_DIR}/docs/html DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
+
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/gradwire)
 install(EXPORT gradwire-targets NAMESPACE gradwire:: DESTINATION ${package_dir})
 configure_package_config_file(cmake/gradwire-config.cmake.in gradwire-config.cmake INSTALL_DESTINATION ${package_dir})
