@@ -58,7 +58,7 @@ GW_API gw_dtype gw_autocast_dtype(const gw_scope *s);
 // step. So do all members of a sharded optimizer, and, with parameters of other workers, all replicas of the local ones
 // (gw_ddp_open): they call gw_scaler_unscale or gw_scaler_step alike.
 
-/// A scaler.
+/// A scaler of losses and gradients, opened by gw_scaler_open.
 typedef struct gw_scaler gw_scaler;
 
 /// Options of gw_scaler_open.

@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-/// Arguments.
+/// The arguments of one call of a body, read by gw_arg_tensor and the like.
 typedef struct gw_args gw_args;
 
 /// Returns the number of arguments.

@@ -156,7 +156,7 @@ GW_API gw_tensor *gw_grad_find(gw_scope *s, const gw_tensor *x);
 /// Errors: INVALID if they differ.
 GW_API void gw_set_grad(gw_scope *s, gw_tensor *x, gw_tensor *grad);
 
-/// A leaf and its gradient.
+/// A leaf and its gradient, as gw_grads_get returns them.
 typedef struct gw_tensor_grad {
     gw_tensor *leaf;
     gw_tensor *grad;

@@ -38,7 +38,7 @@ typedef enum gw_argument_kind {
     GW_ARGUMENT_KIND_COUNT
 } gw_argument_kind;
 
-/// An argument of an operator.
+/// An argument of an operator, a part of gw_operator.
 typedef struct gw_operator_argument {
     const char *name;
     gw_argument_kind kind;
@@ -49,7 +49,7 @@ typedef struct gw_operator_argument {
 /// The most arguments of an operator, and the count of results that follows from the arguments.
 enum { GW_OPERATOR_ARGUMENTS_MAX = 8, GW_OPERATOR_LIST = -1 };
 
-/// An operator.
+/// An operator, found by gw_operator_at or gw_operator_find.
 typedef struct gw_operator {
     const char *name;  ///< "matmul"; every worker serves it as "gw.matmul"
     int argument_count;

@@ -50,7 +50,7 @@ GW_API gw_future *gw_hook_bf16_around(gw_scope *s, gw_bucket *b, void *around);
 // A member keeps the difference of its M and P Q of each bucket, and adds it to the next one: as much memory as
 // gradients. After the first pass buckets change; the differences are dropped then.
 
-/// The context of the two hooks.
+/// The context of gw_hook_power_sgd or gw_hook_batched_power_sgd, opened by gw_power_sgd_open.
 typedef struct gw_power_sgd gw_power_sgd;
 
 /// Options of gw_power_sgd_open.

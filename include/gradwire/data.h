@@ -53,12 +53,13 @@ extern "C" {
 
 // ---- Datasets -----------------------------------------------------------------------------------
 
-/// A dataset.
+/// A count of items and a function that gives one, opened by gw_dataset_open or gw_tensor_dataset.
 typedef struct gw_dataset gw_dataset;
 
 /// Gives item |index|: a tensor, a number, a string, or a list or map of such. It draws random numbers from |s|, which
-/// follow from the loader's seed, the epoch and the index. Nothing is recorded for backward. An error of |s| becomes the
-/// loader's, as "frames[17]: ...".
+/// follow from the loader's seed, the epoch and the index. Nothing is recorded for backward. |s| is
+/// inside the scope of gw_data_loader_next, so that the function may make calls; on a thread of .num_workers it has
+/// neither agent nor deadline. An error of |s| becomes the loader's, as "frames[17]: ...".
 ///
 /// Returns: the item.
 typedef gw_value gw_dataset_item(gw_scope *s, void *state, int64_t index);
@@ -102,7 +103,7 @@ GW_API gw_value gw_dataset_get(gw_scope *s, gw_dataset *d, int64_t index);
 // ---- Samplers -----------------------------------------------------------------------------------
 // Which items an epoch reads, and in which order. A loader without .sampler makes its own.
 
-/// A sampler.
+/// The order of items in an epoch, made by gw_random_sampler and the like.
 typedef struct gw_sampler gw_sampler;
 
 /// Makes a sampler of 0, 1, 2, ....
@@ -148,7 +149,7 @@ GW_API gw_tensor *gw_sampler_indices(gw_scope *s, gw_sampler *sampler);
 
 // ---- Loaders ------------------------------------------------------------------------------------
 
-/// A loader.
+/// A reader of a dataset in batches, opened by gw_data_loader_open.
 typedef struct gw_data_loader gw_data_loader;
 
 /// Puts the items of a batch together. May run on the loader's threads, as a dataset's function.
@@ -189,7 +190,8 @@ GW_API GW_TYPE_OF(gw_data_loader_open) gw_data_loader_open_with;
 /// Moves to the next batch. Blocks until it is read. A batch that failed is read again by the next call.
 ///
 /// Returns: false at the end of an epoch, after which the next call begins the next epoch; false with |s| failed.
-/// Errors: of the dataset's function and of .collate_fn, as "frames[17]: ...".
+/// Errors: of the dataset's function and of .collate_fn, as "frames[17]: ..."; TIMEOUT at the deadline of |s|; with
+/// .num_workers WOULD_BLOCK in an inline function.
 GW_API bool gw_data_loader_next(gw_scope *s, gw_data_loader *loader);
 
 /// Returns tensor |index| of the current batch, if it is a list; of a batch that is a tensor, the tensor, index 0.

@@ -37,9 +37,9 @@
 extern "C" {
 #endif
 
-/// A model that is replicated.
+/// A model that is replicated on the members of a group, opened by gw_ddp_open.
 typedef struct gw_ddp gw_ddp;
-/// A part of the gradients of a pass, reduced by one collective.
+/// A part of the gradients of a pass, reduced by one collective; the argument of a gw_comm_hook.
 typedef struct gw_bucket gw_bucket;
 
 /// What happens to buffers, such as the statistics of a batch norm.

@@ -84,12 +84,12 @@ typedef enum gw_placement { GW_INLINE = 1, GW_POOL } gw_placement;
 // The macros fill the process's registry before main. With a registry of their own two agents of one process, or a
 // test, serve different functions: a program fills it, then gives it to gw_rpc_init, which freezes it.
 
-/// A registry.
+/// What a worker serves: functions, classes and methods by name, opened by gw_registry_open.
 typedef struct gw_registry gw_registry;
-/// The body of a function.
+/// The body of a function, for gw_registry_add_function.
 /// Returns: its result.
 typedef gw_value (*gw_function_body)(gw_scope *s, const gw_args *a);
-/// The body of a method.
+/// The body of a method, for gw_registry_add_method.
 /// Returns: its result.
 typedef gw_value (*gw_method_body)(gw_scope *s, void *self, const gw_args *a);
 

@@ -48,7 +48,7 @@
 extern "C" {
 #endif
 
-/// A group.
+/// A fixed list of workers that run collectives together, opened by gw_group_world, gw_group_open and the like.
 typedef struct gw_group gw_group;
 
 /// Options of opening a group.

@@ -31,7 +31,7 @@
 extern "C" {
 #endif
 
-/// A queue of events.
+/// A queue of events of members, opened by gw_watch_open.
 typedef struct gw_watch gw_watch;
 
 /// What happened to a member.
@@ -44,7 +44,7 @@ typedef enum gw_member_event_kind {
     GW_MEMBER_DIED
 } gw_member_event_kind;
 
-/// An event of a member.
+/// An event of a member, as gw_watch_next returns it.
 typedef struct gw_member_event {
     gw_member_event_kind kind;
     gw_worker worker;

@@ -49,7 +49,7 @@
 extern "C" {
 #endif
 
-/// A module.
+/// Parameters and parts with a forward, made by gw_nn_linear and the like, or opened by gw_module_open.
 typedef struct gw_module gw_module;
 
 /// Computes the output of |m| for |x|.
@@ -524,10 +524,11 @@ GW_API GW_TYPE_OF(gw_nn_rnn_call) gw_nn_rnn_call_with;
 
 // ---- Modules of a program -----------------------------------------------------------------------
 
-/// A forward of one tensor.
+/// Computes the output of a module of gw_module_open for one tensor.
 /// Returns: the output.
 typedef gw_tensor *gw_module_forward(gw_scope *s, gw_module *m, gw_tensor *x);
-/// A forward of any values. The accessors of gradwire/args.h check what they read.
+/// Computes the output of a module of gw_module_open for any values. The accessors of gradwire/args.h check what they
+/// read.
 /// Returns: a tensor or a list.
 typedef gw_value gw_module_forward_values(gw_scope *s, gw_module *m, const gw_args *a);
 

@@ -52,7 +52,7 @@
 extern "C" {
 #endif
 
-/// An optimizer.
+/// A rule with its parameters and their state, made by gw_sgd and the like, or opened by gw_optimizer_open.
 typedef struct gw_optimizer gw_optimizer;
 
 // ---- Rules --------------------------------------------------------------------------------------
@@ -292,7 +292,7 @@ GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 /// The most options and states of a rule.
 enum { GW_RULE_OPTIONS_MAX = 12, GW_RULE_STATES_MAX = 3 };
 
-/// A piece of a parameter.
+/// A piece of a parameter, the argument of a rule's step.
 typedef struct gw_rule_step {
     const double *options;  ///< in the order of the rule's
     int64_t step;           ///< of the parameter; 1 is the first
@@ -302,7 +302,7 @@ typedef struct gw_rule_step {
     double *state[GW_RULE_STATES_MAX];  ///< likewise; 0 before the first step
 } gw_rule_step;
 
-/// An option of a rule.
+/// An option of a rule, with its default.
 typedef struct gw_rule_option {
     const char *name;
     double value;  ///< the default
@@ -416,7 +416,7 @@ GW_API void gw_optimizer_load_state_dict(gw_scope *s, gw_optimizer *opt, gw_map 
 //     gw_scheduler *warm = gw_linear_lr(root, opt, .total_iters = 100);
 //     gw_scheduler *down = gw_exponential_lr(root, opt, .gamma = 0.999);
 
-/// A scheduler.
+/// A schedule of the learning rate of an optimizer, made by gw_step_lr and the like.
 typedef struct gw_scheduler gw_scheduler;
 
 /// Changes the learning rate of the scheduler's optimizer for the next step.

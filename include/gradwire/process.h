@@ -42,7 +42,7 @@
 extern "C" {
 #endif
 
-/// A worker process.
+/// A worker process, started by gw_process_start.
 typedef struct gw_process gw_process;
 
 /// Starts this program again, with the environment, the streams and the folder of this process.

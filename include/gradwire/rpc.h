@@ -17,11 +17,12 @@
 // one list of ints; dim and keepdim of a reduction follow: "gw.sum"(x), "gw.sum"(x, 0, true). Losses take the options
 // they use in the order of gw_loss_options.
 //
-// Errors: they enter the scope when a result is consumed (gw_rpc_sync, gw_wait), with the trace of workers and functions
-// on the way and an outcome: NOT_DELIVERED, MAY_HAVE_RUN, RAN_AND_FAILED. Of every call: TIMEOUT when the deadline passed,
-// NOT_FOUND for an unknown worker or function, INVALID for arguments, UNSUPPORTED for a caller that is not allowed,
-// DISCONNECTED when the worker is gone, OVERLOADED when its queue stays full, WRONG_STATE before gw_rpc_init and after
-// gw_rpc_shutdown, and the error of the function. The error of a call whose future no thread waits for is not reported.
+// Errors: they enter the scope when a result is consumed (gw_rpc_sync, gw_wait), with the trace of workers and
+// functions on the way and an outcome: NOT_DELIVERED, MAY_HAVE_RUN, RAN_AND_FAILED. Of every call: TIMEOUT when the
+// deadline passed, NOT_FOUND for an unknown worker or function, INVALID for arguments, UNSUPPORTED for a caller that is
+// not allowed, DISCONNECTED when the worker is gone, OVERLOADED when its queue stays full, WRONG_STATE before
+// gw_rpc_init and after gw_rpc_shutdown, and the error of the function. The error of a call whose future no thread
+// waits for is not reported.
 // Deadlines: the least of the call's own (60 s by default), the scope's, and the time left of the call that this one is
 // made for. A function runs at most once; the library never repeats a call.
 // Order: calls from one scope to one worker start there in order, among those whose arguments are ready.

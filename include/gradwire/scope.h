@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-/// A scope.
+/// A scope, opened by gw_scope_open: it owns handles, and keeps the first error of what is done with them.
 typedef struct gw_scope gw_scope;
 
 /// Opens a scope inside |parent|, or a root scope if |parent| is NULL. It inherits deadline, generator and agent, and

@@ -25,13 +25,13 @@ extern "C" {
 
 /// A tensor: gradwire/tensor.h.
 typedef struct gw_tensor gw_tensor;
-/// A list of values.
+/// A list of values, opened by gw_list_open.
 typedef struct gw_list gw_list;
-/// A map of values by name, in the order of insertion.
+/// A map of values by name, in the order of insertion, opened by gw_map_open.
 typedef struct gw_map gw_map;
 /// A reference to a value of a worker: gradwire/ref.h.
 typedef struct gw_rref gw_rref;
-/// A value that is not known yet: gradwire/rpc.h.
+/// A value that is not known yet, such as the result of gw_rpc_async: gradwire/rpc.h.
 typedef struct gw_future gw_future;
 
 /// What a value is.
