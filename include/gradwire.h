@@ -1,7 +1,6 @@
 // gradwire: remote calls, references, backward, collectives and optimizers over many workers, in C.
 //
-// Linux only, C11 and C++17 with gcc or clang, tensors on the CPU only. Experimental: gradwire/comm_hook.h and the
-// backend "mpi" of groups.
+// Linux only; C11 or C++17, with gcc or clang; tensors on the CPU only.
 //
 // The headers in reading order are the manual: each begins with a chapter, which says what holds for all of its
 // functions (errors, blocking, ownership, threads), and has one entry for each function, which says the rest:

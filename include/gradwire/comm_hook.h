@@ -1,4 +1,4 @@
-// Communication hooks: what replicas exchange instead of their gradients. Experimental.
+// Communication hooks: what replicas exchange instead of their gradients.
 //
 //     gw_ddp *ddp = gw_ddp_open(root, model);
 //     gw_power_sgd *low = gw_power_sgd_open(root, .rank = 2, .start = 500);

@@ -23,7 +23,7 @@
 //     }
 //
 // Backends: "session", the default, uses the connections of calls. "mpi" is Open MPI, for programs started by its
-// mpirun, and experimental: sums keep their order and bits unless .any_order lets MPI choose. It carries the
+// mpirun: sums keep their order and bits unless .any_order lets MPI choose. It carries the
 // collectives of one tensor of each member without a key; the rest, and the order of calls, use sessions. All processes
 // of mpirun open such groups, those of one process in one order, and none of them ends before all do. A mismatch, a
 // late member or a failure is reported before MPI is called. What ends later, by a deadline, gw_cancel or
