@@ -28,12 +28,12 @@
 // of mpirun open such groups, those of one process in one order, and none of them ends before all do. A mismatch, a
 // late member or a failure is reported before MPI is called. What ends later, by a deadline, gw_cancel or
 // gw_group_fail, continues in MPI without its result. MPI cannot continue after a loss: mpirun then ends all processes;
-// and an error inside MPI on one member breaks the group for all. The next generation of a group has sessions.
+// an error inside MPI on one member, also for lack of memory, breaks the group for all. The next generation of a group has sessions.
 //
-// Errors, of all of them: INVALID for arguments, before anything is sent, so that other members get no error; of
-// functions that all members call (gw_group_split, gw_group_agree, gw_group_reform) they block until their deadline,
-// and of a group that this member could not open, from their first collective on, which then fails with that. If this
-// member opens the group later, its next call fails with what it has missed, and all continue together.
+// Errors, of all of them: INVALID for arguments. A refused call sends nothing: the other members, in the same call of
+// gw_group_split, gw_group_agree or gw_group_reform, or in the first collective of a group that this member has not
+// opened, block until their deadline. Their error then names this member and what it has not called. If this member
+// opens the group later, its next collective fails with the errors that it has missed, and all continue together.
 // Blocking: gw_group_split, gw_group_agree, gw_group_reform and gw_group_join block, and are WOULD_BLOCK in inline
 // functions. The others do not block.
 // Ownership: a group belongs to the scope that it was opened in; collectives under way hold a count.

@@ -56,7 +56,7 @@ extern "C" {
 typedef struct gw_optimizer gw_optimizer;
 
 // ---- Rules --------------------------------------------------------------------------------------
-// .lr is the learning rate, .maximize ascends. What |params| must be is INVALID otherwise.
+// .lr is the learning rate; .maximize ascends. Other |params| than an entry allows are INVALID.
 
 /// Options of gw_sgd.
 typedef struct GW_BY_NAME gw_sgd_options {
