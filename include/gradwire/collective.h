@@ -11,9 +11,10 @@
 // Failures: a collective ends on all members with one error, and the group continues with the next one, if members
 // differ in what must agree (operation, shape, dtype, root, whether a gradient is needed), if a member does not enter
 // it before a deadline, cancels it, enters it with a failed scope, or makes a call that is refused. The text names what
-// each member did. A member whose program has not read the error by then gets it from its next call, or from
-// gw_rpc_shutdown. A call succeeds on a member once all members that it exchanges values with have made the same call;
-// what it does not exchange is compared by the next collective of that key, or by gw_rpc_shutdown.
+// each member did: "mismatched collectives: ...". A member whose program has not read the error by then gets it from
+// its next call, or from gw_rpc_shutdown. A call succeeds on a member once all members that it exchanges values with
+// have made the same call; what it does not exchange is compared by the next collective of that key, or by
+// gw_rpc_shutdown.
 // Known fault: with several asynchronous calls under way, a call that is cancelled, that differs, or that was refused in
 // a scope which gw_scope_clear makes usable again may leave members one step apart: later calls then combine values of
 // different steps, with status OK. A program that waits for each call before the next one is not affected.
