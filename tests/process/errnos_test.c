@@ -90,7 +90,8 @@ static void be_worker(const fault *f, int rank, const char *url, int output) {
     if (gw_ok(root)) talk(root, 1 - rank);
     const gw_error *e = gw_scope_error(root);
     dprintf(output, "%d %s\n", (int)e->status, e->text);
-    _exit(0);
+    // Not by _exit, in which the thread sanitizer takes the worker's threads for leaks.
+    syscall(SYS_exit_group, 0);
 }
 
 // ---- Two of them --------------------------------------------------------------------------------
@@ -154,9 +155,6 @@ static void finish(trial *t) {
 // Every way to fail is one of eight; each call and error meets two of them.
 static void every_call_of_the_system_may_fail(void **state) {
     (void)state;
-#ifdef __SANITIZE_THREAD__
-    testing_skip("the thread sanitizer takes threads of a worker that ends amid them for leaks");
-#endif
     static trial trials[AT_ONCE];
     int count = 0;
     for (size_t i = 0; i < sizeof calls / sizeof *calls; i++)

@@ -246,8 +246,7 @@ static void silent_strangers_do_not_disturb_members(void **state) {
 static void a_duplicate_may_come_and_die_and_the_first_goes_on(void **state) {
     (void)state;
 #ifdef __SANITIZE_THREAD__
-    testing_skip(
-        "the thread sanitizer knows no threads in a fork");  // which knows no threads in the fork of a process with threads
+    testing_skip("the thread sanitizer forbids threads in the fork of a process with threads");
 #endif
     path folder = make_folder(), url = file_url(folder);
     pid_t first = start(url.text, 1, 2, NULL);

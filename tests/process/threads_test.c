@@ -31,8 +31,7 @@ static gw_scope *open_alone(void) {
 
 static void a_worker_that_gets_no_thread_says_so(void **state) {
     (void)state;
-    if (!MEM_CACHED)
-        testing_skip("a sanitizer chooses stacks itself");  // a sanitizer chooses stacks itself
+    if (!MEM_CACHED) testing_skip("a sanitizer chooses stacks itself");
     forbid_threads(true);
     gw_scope *root = open_alone();
     gw_error error = gw_scope_close(root);

@@ -138,7 +138,8 @@ static void closed_streams_leave_nothing_behind(void **state) {
 
 // A network of its own in which every connection comes from one of two ports.
 static bool enter_narrow_network(void) {
-    if (unshare(CLONE_NEWUSER | CLONE_NEWNET)) return false;
+    // Root needs no user namespace, which a process with threads, such as those of a sanitizer, cannot enter.
+    if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET)) return false;
     int fd = socket(AF_INET, SOCK_STREAM, 0);
     struct ifreq loopback = { .ifr_name = "lo", .ifr_flags = IFF_UP };
     bool is_up = fd >= 0 && ioctl(fd, SIOCSIFFLAGS, &loopback) == 0;
@@ -151,7 +152,7 @@ static bool enter_narrow_network(void) {
 // TCP lets a connection to a free port meet itself if it happens to come from there.
 static void a_connection_does_not_meet_itself(void **state) {
     (void)state;
-    if (!enter_narrow_network()) testing_skip("a narrow network needs user namespaces and ip");
+    if (!enter_narrow_network()) testing_skip("a narrow network needs root, or user namespaces");
     env *e = open_env();
     stream_end *x = stream_end_open(e);
     gw_error error;
