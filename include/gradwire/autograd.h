@@ -108,6 +108,10 @@ GW_API GW_TYPE_OF(gw_backward_roots) gw_backward_roots_with;
 //     gw_tensor *y = gw_requires_grad(s, gw_keep(s, f(t, x)));   // nothing is saved for backward
 //     gw_register_hook(s, y, recompute, &(segment){ s, x });
 //
+// A hook may register and remove hooks, itself among them, and drop the tensors of the graph. A hook that is removed is
+// not called any more, also not in this pass; one that is registered while the hooks of its tensor run is called from
+// the next pass on.
+//
 // In a pass that another worker began nothing may wait (WOULD_BLOCK), so that passes inside it stay on
 // their worker.
 typedef gw_tensor *gw_grad_hook(gw_scope *s, gw_tensor *grad, void *context);

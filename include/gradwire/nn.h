@@ -462,7 +462,8 @@ GW_API GW_TYPE_OF(gw_parameters) gw_parameters_with;
 GW_API gw_map *gw_module_named_parameters(gw_scope *s, gw_module *m);
 
 // Parameters of |m| and its parts by number and by name, "affine1.weight". They are borrowed from
-// |m|.
+// |m|. A loop over all names takes the map of gw_module_named_parameters: gw_module_parameter_name walks
+// through |m| each time.
 GW_API int gw_module_parameter_count(const gw_module *m);
 GW_API const char *gw_module_parameter_name(gw_scope *s, const gw_module *m, int index);
 GW_API gw_tensor *gw_module_parameter_at(gw_scope *s, const gw_module *m, int index);
@@ -560,7 +561,9 @@ GW_API GW_TYPE_OF(gw_module_load_state_dict) gw_module_load_state_dict_with;
 // Run by each call of |m|, in the order in which they were added: some before its forward, given
 // the input |x|, others after it, given |x| and the output |y|. What a hook returns takes the place
 // of |x|, or |y|; NULL leaves it. Of a call that takes and gives several values, |x| is the first
-// input and |y| the first output; INVALID if that is no tensor.
+// input and |y| the first output; INVALID if that is no tensor. A hook may register and remove hooks
+// of |m|: a hook that is removed is not called any more, one that is registered is called from the
+// next call of |m| on.
 typedef gw_tensor *gw_module_forward_pre_hook(gw_scope *s, gw_module *m, gw_tensor *x,
                                               void *context);
 typedef gw_tensor *gw_module_forward_hook(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y,
