@@ -309,6 +309,49 @@ static void read_items(gw_scope *s, int count) {
     read_all(s, gw_tensor_dataset(s, "rows", gw_zeros(s, GW_F32, count, 2)), 4);
 }
 
+static void schedule_rates(gw_scope *s, int count) {
+    gw_optimizer *o = gw_sgd(s, gw_parameters(s, module_of(s, 1)), .lr = 0.1);
+    int64_t *milestones = gw_alloc(s, (size_t)count * sizeof *milestones);
+    for (int i = 0; i < count; i++) milestones[i] = i + 1;
+    gw_scheduler *c =
+        gw_multi_step_lr(s, o, .milestones = milestones, .milestone_count = count, .gamma = 0.999);
+    for (int i = 0; i < count; i++) gw_scheduler_step(s, c);
+}
+
+static void open_schedules(gw_scope *s, int count) {
+    gw_optimizer *o = gw_sgd(s, gw_parameters(s, module_of(s, 1)), .lr = 0.1);
+    gw_scheduler *first = gw_step_lr(s, o, .step_size = 1, .gamma = 0.9);
+    for (int i = 1; i < count; i++) gw_step_lr(s, o, .step_size = 1, .gamma = 0.9);
+    gw_scheduler_step(s, first);
+}
+
+static void load_optimizers(gw_scope *s, int count) {
+    gw_list *all = gw_parameters(s, module_of(s, count));
+    gw_optimizer *o = gw_adam(s, all, .lr = 0.1);
+    for (int i = 0; i < count; i++) {
+        gw_tensor *x = gw_tensor_of(s, gw_list_get(s, all, i));
+        gw_set_grad(s, x, gw_ones(s, GW_F32, 3));
+    }
+    gw_optimizer_step(s, o);
+    gw_optimizer_load_state_dict(s, o, gw_optimizer_state_dict(s, o));
+}
+
+static void begin_at_many_roots(gw_scope *s, int count) {
+    gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32));
+    gw_tensor **roots = gw_alloc(s, (size_t)count * sizeof(gw_tensor *));
+    for (int i = 0; i < count; i++) roots[i] = gw_mul(s, x, (double)i);
+    gw_backward_roots(s, roots, count);
+}
+
+static void draw_samples(gw_scope *s, int count) {
+    gw_dataset *d = gw_dataset_open(s, "items", count, item_of, NULL);
+    for (int i = 0; i < count; i++)
+        gw_random_sampler(s, gw_subset(s, d, gw_zeros(s, GW_I64, 1)), 1);
+    gw_sampler_indices(s, gw_random_sampler(s, d, 1));
+    gw_sampler_indices(s,
+                       gw_distributed_sampler(s, d, .num_replicas = 2, .rank = 1, .shuffle = true));
+}
+
 static void format_texts(gw_scope *s, int count) {
     for (int i = 0; i < count; i++) gw_scope_label(s, "step %d", i);
     for (int i = 0; i < count; i++) gw_format(s, "%d", i);
@@ -549,6 +592,86 @@ static void join_many(gw_scope *s, int count) {
     gw_join_close(s, gw_join_open(s, parts, count + 1));
 }
 
+// ---- Collectives and messages of two ------------------------------------------------------------
+
+static gw_group *group_of_both(gw_scope *s) {
+    gw_worker both[] = { gw_rpc_worker(s, 0), gw_rpc_worker(s, 1) };
+    return gw_group_open(s, both, 2);
+}
+
+static void reduce_at_once(gw_scope *s, int count) {
+    gw_group *g = group_of_both(s);
+    gw_future **all = gw_alloc(s, (size_t)count * sizeof(gw_future *));
+    for (int i = 0; all && i < count; i++) {
+        all[i] = gw_all_reduce_async(s, g, gw_ones(s, GW_F32), GW_SUM);
+        if (i % 100 == 99) gw_wait_all(s, &all[i - 99], 100);  // LIMIT_RUNS
+    }
+}
+
+static void reduce_under_keys(gw_scope *s, int count) {
+    gw_group *g = group_of_both(s);
+    for (int i = 0; i < count; i++) gw_all_reduce(s, g, gw_ones(s, GW_F32), GW_SUM, .key = i + 1);
+}
+
+static void exchange_with_other(gw_scope *s, int count) {
+    gw_group *g = group_of_both(s);
+    int other = 1 - gw_group_rank(g);
+    gw_future **all = gw_alloc(s, 2 * (size_t)count * sizeof(gw_future *));
+    for (int i = 0; all && i < count; i++)
+        all[i] = gw_isend(s, g, gw_ones(s, GW_F32), other, .tag = i);
+    for (int i = 0; all && i < count; i++)
+        all[count + i] = gw_irecv_any(s, g, .tag = (int64_t)i * 7 % count);
+    if (all) gw_wait_all(s, all, 2 * count);
+}
+
+typedef void work_of_two(gw_scope *s, int count);
+static work_of_two *const of_two[] = { reduce_at_once, reduce_under_keys, exchange_with_other };
+
+GW_FUNCTION(growth_join_in, GW_POOL, "int, int") {
+    of_two[gw_arg_int(s, a, 0)](s, (int)gw_arg_int(s, a, 1));
+    return gw_none();
+}
+
+static void do_with_other(gw_scope *s, int which, int count) {
+    gw_future *other = gw_rpc_async(s, 1, "growth_join_in", which, count);
+    of_two[which](s, count);
+    gw_wait(s, other);
+}
+
+static void reduce_at_once_with_other(gw_scope *s, int count) {
+    do_with_other(s, 0, count);
+}
+
+static void reduce_under_keys_with_other(gw_scope *s, int count) {
+    do_with_other(s, 1, count);
+}
+
+static void exchange_messages_with_other(gw_scope *s, int count) {
+    do_with_other(s, 2, count);
+}
+
+static void pass_references(gw_scope *s, int count) {
+    gw_list *all = gw_list_open(s);
+    for (int i = 0; i < count; i++) gw_list_add(s, all, gw_rref_open(s, i));
+    gw_rpc_sync(s, 1, "growth_echo", all);
+}
+
+static void split_groups(gw_scope *s, int count) {
+    gw_group *g = group_of_self(s);
+    for (int i = 0; i < count; i++) gw_group_split(s, g, 0, 0);
+}
+
+static void shard_parameters(gw_scope *s, int count) {
+    gw_list *all = gw_parameters(s, module_of(s, count));
+    gw_optimizer *o = gw_adam(s, all, .lr = 0.1);
+    gw_optimizer_shard(s, o, .group = group_of_self(s));
+    gw_average_parameters(s, group_of_self(s), all);
+    for (int i = 0; i < count; i++)
+        gw_set_grad(s, gw_tensor_of(s, gw_list_get(s, all, i)), gw_ones(s, GW_F32, 3));
+    gw_optimizer_step(s, o);
+    gw_optimizer_consolidate(s, o, 0);
+}
+
 static void open_deadlines(gw_scope *s, int count) {
     for (int i = 0; i < count; i++) {
         gw_scope *t = gw_scope_open(s);
@@ -594,6 +717,11 @@ static const subject alone[] = {
     { "modules in each other", nest_modules },
     { "entries of a checkpoint", save_entries },
     { "items of a dataset", read_items },
+    { "milestones of a schedule", schedule_rates },
+    { "schedules of an optimizer", open_schedules },
+    { "parameters of an optimizer's state", load_optimizers },
+    { "roots of a pass", begin_at_many_roots },
+    { "samplers and samples", draw_samples },
     { "texts", format_texts },
 };
 
@@ -624,6 +752,12 @@ static const subject in_job[] = {
     { "watches", open_watches },
     { "groups", open_groups },
     { "joinables", join_many },
+    { "collectives of two", reduce_at_once_with_other },
+    { "keys of two", reduce_under_keys_with_other },
+    { "messages of two", exchange_messages_with_other },
+    { "references in a call", pass_references },
+    { "groups split", split_groups },
+    { "parameters in shards", shard_parameters },
     { "deadlines", open_deadlines },
     { "calls of a backward pass", backward_through_calls },
 };
