@@ -76,10 +76,10 @@ coverage:
 	-SCALE=10 build-coverage/bin/gradwire-tests $(T)
 	scripts/coverage build-coverage
 
-# The examples under each limit of the system, every value: tests/examples/limits_test.c.
+# The examples under each limit of the system, every value: tests/examples/limits_test.c; and tensors of 4 GiB.
 limits:
 	@$(call build,release)
-	GW_LIMITS=all build/bin/gradwire-tests limits
+	GW_LIMITS=all build/bin/gradwire-tests limits large_sum.counts
 
 # For each mutation of tests/sim/mutation_seeds.txt (or each of BUG="name ..."), the first seed that finds it.
 mutations:

@@ -100,6 +100,10 @@ GW_API GW_TYPE_OF(gw_backward_roots) gw_backward_roots_with;
 ///
 /// Returns: the gradient that replaces |grad|; NULL or |grad| itself keeps it.
 ///
+/// A hook may register and remove hooks, itself among them, and drop the tensors of the graph. A removed hook is not
+/// called any more, also not in this pass; one that is registered while the hooks of its tensor run is called from the
+/// next pass on.
+///
 /// |s| is the scope of the pass, in which nothing is recorded, and closes at the end of it. A hook may call
 /// gw_backward with |s| only for gradients that the hook reads itself, named in .inputs, since they are released with
 /// |s|; for gradients that an optimizer uses it calls gw_backward with the scope of the step, which |context| holds.

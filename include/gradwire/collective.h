@@ -39,7 +39,8 @@
 //
 // CPU only: tensors of other devices are UNSUPPORTED.
 //
-// Errors, of all of them: INVALID for arguments; LIMIT with 1,024 collectives of a group under way; MISMATCH, TIMEOUT,
+// Errors, of all of them: INVALID for arguments; LIMIT with 1,024 collectives of a group under way, or when one member
+// sends another a tensor of more than 4 GiB (a gw_all_reduce in pieces sends none so large); MISMATCH, TIMEOUT,
 // CANCELLED, DISCONNECTED, and the error of a member that entered with a failed scope. A refused call keeps its place
 // in the order of calls: it fails with that error on each member that needs this member's part. A key above its limit
 // has no place: the deadlines of the other members end their calls.
@@ -330,6 +331,8 @@ GW_API GW_TYPE_OF(gw_monitored_barrier_async) gw_monitored_barrier_async_with;
 // ---- Coalesced ----------------------------------------------------------------------------------
 // One operation on |count| tensors, by one collective for each dtype among them. |count|, shapes and dtypes are the
 // same on all members, else MISMATCH. .sizes and .into are INVALID.
+// Memory: the tensors of a dtype are copied into one, and so are their results. While a call runs, a member has up to
+// about three times the size of |xs| and the results together.
 
 /// Combines each of |xs| as gw_all_reduce does.
 ///

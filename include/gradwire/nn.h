@@ -599,7 +599,8 @@ GW_API gw_map *gw_module_named_parameters(gw_scope *s, gw_module *m);
 
 /// Returns the number of parameters of |m| and its parts.
 GW_API int gw_module_parameter_count(const gw_module *m);
-/// Returns the name of parameter |index|, "affine1.weight".
+/// Returns the name of parameter |index|, "affine1.weight". Walks through |m| each time: a loop over all names takes
+/// the map of gw_module_named_parameters.
 /// Errors: INVALID when out of range.
 GW_API const char *gw_module_parameter_name(gw_scope *s, const gw_module *m, int index);
 /// Returns parameter |index|, borrowed from |m|.
@@ -739,7 +740,8 @@ GW_API GW_TYPE_OF(gw_module_load_state_dict) gw_module_load_state_dict_with;
 
 // ---- Hooks --------------------------------------------------------------------------------------
 // Each call of |m| runs them in the order of registration. Of a call of several values |x| is the first input and |y|
-// the first output; INVALID if that is no tensor.
+// the first output; INVALID if that is no tensor. A hook may register and remove hooks of |m|: a removed hook is not
+// called any more, one that is registered is called from the next call of |m| on.
 
 /// Runs before the forward.
 /// Returns: the input that replaces |x|; NULL keeps it.

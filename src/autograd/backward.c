@@ -71,6 +71,8 @@ static bool run(pass *p) {
 static void walk(gw_scope *s, gw_tensor *const *roots, int count, gw_backward_options options) {
     part small[ROOTS_SMALL], *parts = small;
     if (count > ROOTS_SMALL && !(parts = gw_alloc(s, (size_t)count * sizeof *parts))) return;
+    // A hook may drop the program's handles of them.
+    for (int i = 0; i < count; i++) handle_retain(roots[i]);
     pass p;
     pass_open(&p, s, options);
     for (int i = 0; i < count; i++) parts[i] = pass_expect(&p, edge_to(roots[i]));
@@ -84,6 +86,7 @@ static void walk(gw_scope *s, gw_tensor *const *roots, int count, gw_backward_op
         if (ok && run(&p)) pass_commit(&p);
     }
     pass_close(&p);  // hands on an error of the gradient to start from, too
+    for (int i = 0; i < count; i++) handle_release(roots[i]);
 }
 
 void gw_backward_with(gw_scope *s, gw_tensor *loss, gw_backward_options options) {

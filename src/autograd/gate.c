@@ -14,38 +14,46 @@ uint64_t gates_begin_visit(void) {
 
 // ---- Leaves -------------------------------------------------------------------------------------
 
-// The first hook of a leaf that has a gate stands for that, and is no function.
 gate *gate_of(const gw_tensor *leaf, int *out_leaf) {
-    const grad_hook *h = leaf->hooks;
-    if (!h || h->run) return NULL;
+    const grad_hooks *h = leaf->hooks;
+    if (!h || !h->gate) return NULL;
     *out_leaf = h->number;
-    return h->context;
+    return h->gate;
+}
+
+static bool put_gate(gw_tensor *leaf, gate *g, int number) {
+    grad_hooks *h = grad_hooks_get(&leaf->hooks);
+    if (!h) return false;
+    h->gate = g;
+    h->number = number;
+    return true;
+}
+
+// Memory that only the gate has used goes with it: the leaf may be one that has no tape to free it.
+static void take_gate_off(gw_tensor *leaf) {
+    grad_hooks *h = leaf->hooks;
+    h->gate = NULL;
+    if (h->list.capacity) return;
+    leaf->hooks = NULL;
+    grad_hooks_free(h);
 }
 
 static void unset_first(gate *g, int count) {
-    for (int i = 0; i < count; i++) {
-        grad_hook *h = g->leaves[i]->hooks;
-        g->leaves[i]->hooks = h->next;
-        mem_give(h, sizeof *h);
-    }
+    for (int i = 0; i < count; i++) take_gate_off(g->leaves[i]);
 }
 
 bool gate_set(gw_scope *s, gate *g) {
     for (int i = 0; i < g->leaf_count && gw_ok(s); i++) {
-        gw_tensor *leaf = g->leaves[i];
         int number = 0;
-        grad_hook *h = NULL;
-        if (gate_of(leaf, &number))
+        if (gate_of(g->leaves[i], &number))
             scope_fail(s, GW_DUPLICATE,
                        "a tensor's gradient has one gate, and this one's has that");
-        else if (!(h = mem_take(sizeof *h)))
+        else if (!put_gate(g->leaves[i], g, i))
             scope_fail(s, GW_NO_MEMORY, "no memory for a gate");
         if (!gw_ok(s)) {
             unset_first(g, i);
             return false;
         }
-        *h = (grad_hook){ .next = leaf->hooks, .context = g, .number = i };
-        leaf->hooks = h;
     }
     return gw_ok(s);
 }
@@ -55,24 +63,19 @@ void gate_unset(gate *g) {
 }
 
 static void release_range(gw_tensor *x) {
-    grad_hook *h = x->hooks;
-    x->hooks = h->next;
-    mem_give(h, sizeof *h);
+    take_gate_off(x);
     handle_release(x);
 }
 
 static bool take_ranges(gate *g, gw_tensor **ranges) {
     for (int i = 0; ranges && i < g->leaf_count; i++) {
-        grad_hook *h = ranges[i] ? mem_take(sizeof *h) : NULL;
         if (!ranges[i]) continue;
-        if (!h) {
+        if (!put_gate(ranges[i], g, i)) {
             while (i--)
                 if (ranges[i]) release_range(ranges[i]);
             return false;
         }
         handle_retain(ranges[i]);
-        *h = (grad_hook){ .next = ranges[i]->hooks, .context = g, .number = i };
-        ranges[i]->hooks = h;
     }
     return true;
 }
@@ -200,10 +203,8 @@ static bool note_inside(const pass *p) {
 }
 
 static bool has_hooks(const target *t) {
-    const grad_hook *h =
-        t->is_leaf ? ((const gw_tensor *)t->key)->hooks : ((const node *)t->key)->hooks;
-    while (h && !h->run) h = h->next;
-    return h;
+    return grad_hooks_any(t->is_leaf ? ((const gw_tensor *)t->key)->hooks
+                                     : ((const node *)t->key)->hooks);
 }
 
 // A hook may begin another pass, whichever leaves that reaches.

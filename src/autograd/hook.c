@@ -5,11 +5,17 @@
 
 #include <string.h>
 
-void grad_hooks_free(grad_hook *first) {
-    for (grad_hook *h; (h = first);) {
-        first = h->next;
-        mem_give(h, sizeof *h);
-    }
+grad_hooks *grad_hooks_get(grad_hooks **at) {
+    if (*at) return *at;
+    grad_hooks *h = mem_take(sizeof *h);
+    if (h) *h = (grad_hooks){ .gate = NULL };
+    return *at = h;
+}
+
+void grad_hooks_free(grad_hooks *h) {
+    if (!h) return;
+    hooks_fini(&h->list);
+    mem_give(h, sizeof *h);
 }
 
 static bool fits(const gw_tensor *x, const gw_tensor *like) {
@@ -17,10 +23,11 @@ static bool fits(const gw_tensor *x, const gw_tensor *like) {
            !memcmp(x->sizes, like->sizes, x->dims * sizeof *x->sizes);
 }
 
-bool grad_hooks_run(gw_scope *s, const grad_hook *first, uint16_t output, gw_tensor **gradient) {
-    for (const grad_hook *h = first; h; h = h->next) {
-        if (!h->run || h->output != output || !*gradient) continue;
-        gw_tensor *better = h->run(s, *gradient, h->context);
+bool grad_hooks_run(gw_scope *s, const grad_hooks *h, uint16_t output, gw_tensor **gradient) {
+    hook_entry hook;
+    for (hook_walk w = hooks_walk(&h->list); hooks_next(&h->list, &w, &hook);) {
+        if (hook.kind != output || !*gradient) continue;
+        gw_tensor *better = ((gw_grad_hook *)hook.run)(s, *gradient, hook.context);
         if (!gw_ok(s)) return false;
         if (!better || better == *gradient) continue;
         if (!fits(better, *gradient)) {
@@ -36,7 +43,7 @@ bool grad_hooks_run(gw_scope *s, const grad_hook *first, uint16_t output, gw_ten
 
 // ---- Adding and removing ------------------------------------------------------------------------
 
-static grad_hook **hooks_of(gw_tensor *x) {
+static grad_hooks **hooks_of(gw_tensor *x) {
     return x->node ? &x->node->hooks : &x->hooks;
 }
 
@@ -49,27 +56,15 @@ int gw_register_hook(gw_scope *s, gw_tensor *x, gw_grad_hook *hook, void *contex
                            : "a tensor that needs none");
         return 0;
     }
-    grad_hook *h = mem_take(sizeof *h);
-    if (!h) {
-        scope_fail(s, GW_NO_MEMORY, "no memory for a hook");
-        return 0;
-    }
-    *h = (grad_hook){ .run = hook, .context = context, .number = 1, .output = x->output };
-    grad_hook **at = hooks_of(x);
-    for (; *at; at = &(*at)->next)
-        if ((*at)->run) h->number = (*at)->number + 1;
-    *at = h;
-    return h->number;
+    grad_hooks *h = grad_hooks_get(hooks_of(x));
+    int number = h ? hooks_add(&h->list, (hook_function *)hook, context, x->output) : 0;
+    if (!number) scope_fail(s, GW_NO_MEMORY, "no memory for a hook");
+    return number;
 }
 
 void gw_remove_hook(gw_scope *s, gw_tensor *x, int hook) {
     if (!gw_ok(s)) return;
-    for (grad_hook **at = x ? hooks_of(x) : NULL; at && *at; at = &(*at)->next) {
-        grad_hook *h = *at;
-        if (!h->run || h->number != hook || h->output != x->output) continue;
-        *at = h->next;
-        mem_give(h, sizeof *h);
-        return;
-    }
-    scope_fail(s, GW_NOT_FOUND, "this tensor has no hook %d", hook);
+    grad_hooks *h = x ? *hooks_of(x) : NULL;
+    if (!h || !hooks_remove(&h->list, hook, x->output))
+        scope_fail(s, GW_NOT_FOUND, "this tensor has no hook %d", hook);
 }

@@ -2,22 +2,29 @@
 #ifndef AUTOGRAD_HOOK_H
 #define AUTOGRAD_HOOK_H
 
+#include "base/hook_list.h"
 #include "tensor/tensor.h"
 #include <gradwire/autograd.h>
 
-// In the order in which they were added. The hooks of a result belong to its node, which may
-// outlive it. One without a function, the first of a leaf, is the leaf's gate (gate.c).
-typedef struct grad_hook {
-    struct grad_hook *next;
-    gw_grad_hook *run;
-    void *context;
-    int number;
-    uint16_t output;  // of the node; 0 of a leaf
-} grad_hook;
+// What stands beside a leaf, or beside the node of results, which may outlive them. The kind of a hook is its output of
+// the node; 0 of a leaf.
+typedef struct grad_hooks {
+    hook_list list;
 
-void grad_hooks_free(grad_hook *first);
+    // of a leaf
+    struct gate *gate;  // borrowed; NULL: none (gate.c)
+    int number;         // among the leaves of |gate|
+} grad_hooks;
+
+static inline bool grad_hooks_any(const grad_hooks *h) {
+    return h && hooks_any(&h->list);
+}
+
+// Those at |at|, made if there are none; NULL without memory.
+grad_hooks *grad_hooks_get(grad_hooks **at);
+void grad_hooks_free(grad_hooks *h);
 
 // Applies all hooks of |output| to |*gradient|, which is counted. False with |s| failed.
-bool grad_hooks_run(gw_scope *s, const grad_hook *first, uint16_t output, gw_tensor **gradient);
+bool grad_hooks_run(gw_scope *s, const grad_hooks *h, uint16_t output, gw_tensor **gradient);
 
 #endif

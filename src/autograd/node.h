@@ -59,7 +59,7 @@ struct node {
     uint16_t output_count;
     uint32_t edge_count;
     edge *edges;  // by flat tensor input
-    struct grad_hook *hooks;
+    struct grad_hooks *hooks;
     node *next;  // in the list of nodes to be destroyed
 };
 

@@ -164,11 +164,11 @@ static bool run_node(pass *p, target *t) {
 
 // Runs a target whose gradients have all come.
 static bool run_hooks(pass *p, const target *t) {
-    const grad_hook *first =
+    const grad_hooks *hooks =
         t->is_leaf ? ((const gw_tensor *)t->key)->hooks : ((const node *)t->key)->hooks;
     uint16_t count = t->is_leaf ? 1 : ((const node *)t->key)->output_count;
-    for (uint16_t i = 0; first && i < count; i++)
-        if (!grad_hooks_run(p->work, first, i, &p->slots[t->first_slot + i].sum.total))
+    for (uint16_t i = 0; hooks && i < count; i++)
+        if (!grad_hooks_run(p->work, hooks, i, &p->slots[t->first_slot + i].sum.total))
             return pass_fail_from_work(p, "hook");
     return true;
 }

@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "base/status.h"
+#include "base/system_error.h"
 
 #ifndef GW_OPEN_MPI
 
@@ -116,8 +117,10 @@ static void begin_once(void) {
     process = getpid();
     sigfillset(&every);
     pthread_sigmask(SIG_SETMASK, &every, &before);
-    if (pthread_create(&thread, NULL, serve, NULL))
-        error_set(&why_not, GW_NO_MEMORY, "mpi: no thread for it");
+    int failed = pthread_create(&thread, NULL, serve, NULL);
+    if (failed)
+        error_set(&why_not, GW_SYSTEM, "mpi: no thread for it: %s",
+                  system_thread_error_text(failed).text);
     else
         atexit(stop);
     pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -205,6 +205,7 @@ struct gw_group {
     agreements *agreements;  // NULL before the first one
     bool is_absent;          // GRP-18: this member
     bool is_over;            // there is a next generation
+    gw_group *next_named;    // with a name of the same hash
     gw_group
         *before;  // one count: the generation before this one, as a handle whose use is an error
     bool is_unopened;  // unopened.c: the program has not opened it

@@ -366,6 +366,7 @@ static void close_groups(agent *a) {
 static void free_state(void *state) {
     groups *x = state;
     map_fini(&x->groups);
+    map_fini(&x->named);
     map_fini(&x->opened);
     map_fini(&x->worlds);
     map_fini(&x->unopened);

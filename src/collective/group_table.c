@@ -29,13 +29,36 @@ const char *group_member_name(const gw_group *g, int index) {
     return agent_member(g->agent, g->members[index].rank)->name;
 }
 
-static bool is_open(const groups *x, const char *name) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&x->groups, &i));) {
-        const gw_group *g = e->value;
-        if (g->has_name && !g->is_over && g->owners && strcmp(g->name, name) == 0) return true;
-    }
+static uint64_t hash_of_name(const gw_group *g) {
+    return hash_bytes(g->name, strlen(g->name));
+}
+
+static bool is_open(const groups *x, const gw_group *other) {
+    for (const gw_group *g = map_find(&x->named, hash_of_name(other)); g; g = g->next_named)
+        if (!g->is_over && g->owners && strcmp(g->name, other->name) == 0) return true;
     return false;
+}
+
+static bool put(groups *x, gw_group *g) {
+    if (!map_put(&x->groups, g->id, g)) return false;
+    if (!g->has_name) return true;
+    g->next_named = map_find(&x->named, hash_of_name(g));
+    if (map_put(&x->named, hash_of_name(g), g)) return true;
+    map_take(&x->groups, g->id);
+    return false;
+}
+
+static void take_out(groups *x, gw_group *g) {
+    map_take(&x->groups, g->id);
+    if (!g->has_name) return;
+    gw_group *first = map_find(&x->named, hash_of_name(g)), *before = first;
+    while (before != g && before->next_named != g) before = before->next_named;
+    if (before != g) {
+        before->next_named = g->next_named;
+        return;
+    }
+    map_take(&x->named, hash_of_name(g));
+    if (g->next_named) map_put(&x->named, hash_of_name(g), g->next_named);  // in its room
 }
 
 // "world, of gw_ddp_open": named after its parent's title, and the function.
@@ -63,11 +86,11 @@ static void give_title(gw_group *g, uint64_t before) {
 }
 
 static gw_status draw_id(groups *x, gw_group *g, gw_error *error) {
-    uint64_t name = g->has_name ? hash_bytes(g->name, strlen(g->name)) : 0;
+    uint64_t name = g->has_name ? hash_of_name(g) : 0;
     uint64_t same = hash_u64(g->list ^ name);
     uintptr_t before = (uintptr_t)map_find(&x->opened, same);
     g->id = hash_u64((g->has_name ? name : g->list) ^ before);
-    if (map_find(&x->groups, g->id) || (g->has_name && is_open(x, g->name)))
+    if (map_find(&x->groups, g->id) || (g->has_name && is_open(x, g)))
         return error_set(error, GW_DUPLICATE, "a group \"%s\" is open here already", g->name);
     if (!map_put(&x->opened, same, (void *)(before + 1)))
         return error_set(error, GW_NO_MEMORY, "no memory for a group");
@@ -103,8 +126,7 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
         status = error_set(error, GW_LIMIT, "more than %d groups", LIMIT_GROUPS);
     if (!status && !g->id) status = draw_id(x, g, error);
     if (status) return status;
-    if (!map_put(&x->groups, g->id, g))
-        return error_set(error, GW_NO_MEMORY, "no memory for a group");
+    if (!put(x, g)) return error_set(error, GW_NO_MEMORY, "no memory for a group");
     early_hand_over_on_loop(g);
     if (lost.status) lost.status = GW_DISCONNECTED;
     if (lost.status) group_break_on_loop(g, &lost);
@@ -158,7 +180,7 @@ bool groups_has_met_on_loop(const agent *a, uint64_t id) {
 void groups_remove_on_loop(gw_group *g) {
     groups *x = groups_of(g->agent);
     if (map_find(&x->groups, g->id) != g) return;
-    map_take(&x->groups, g->id);
+    take_out(x, g);
     const gw_error *unheard = group_unheard_on_loop(g);
     if (unheard && !x->unheard) error_keep(&x->unheard, unheard);
     closed_group was = { .id = g->id,

@@ -23,6 +23,7 @@ typedef struct closed_group {
 
 typedef struct groups {
     map groups;    // by id
+    map named;     // by hash of the name: the first of those in |groups| that have a name
     map opened;    // by name and list: how many there were
     map worlds;    // opening.c: by list, with one count
     map unopened;  // unopened.c: by id, groups that this worker leads all the same, with one count

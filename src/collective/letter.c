@@ -13,10 +13,26 @@
 
 enum { ANY_MEMBER = -1 };
 
+// Those of one sender, or of any, with one tag: those that were sent, and those that are awaited.
+typedef struct letter_queue {
+    uint64_t key;  // a hash, which others may share
+    list_node sent, awaited;
+} letter_queue;
+
+enum { OF_SENDER, OF_ANY, QUEUES };
+
+typedef struct letter_place {
+    list_node link;
+    letter_queue *queue;  // NULL: it is not in one
+    struct letter *letter;
+} letter_place;
+
 // A letter that nobody has asked for yet, or a member that waits for one.
 typedef struct letter {
     list_node link;
-    await await;  // of who waits
+    letter_place in[QUEUES];  // of who waits one of them
+    uint64_t order;           // in which they came
+    await await;              // of who waits
     canceller gave_up;
     agent *agent;
     uint64_t group, list;
@@ -31,6 +47,8 @@ typedef struct letter {
 
 typedef struct letters {
     list_node sent, awaited;  // in the order in which they came
+    map queues;               // by key
+    uint64_t count;           // that have come
 } letters;
 
 static letters *letters_of(const agent *a) {
@@ -45,16 +63,87 @@ static bool fits(const letter *sent, const letter *awaited) {
            (awaited->from == ANY_MEMBER || awaited->from == sent->from);
 }
 
-static letter *find(list_node *list, const letter *other, bool other_is_sent) {
-    list_each(l, list) {
-        letter *x = list_entry(l, letter, link);
-        if (other_is_sent ? fits(other, x) : fits(x, other)) return x;
+static uint64_t key_of(const letter *x, int from) {
+    uint64_t sender = hash_u64((uint64_t)(from - ANY_MEMBER));
+    return hash_u64(x->group ^ hash_u64(x->list ^ hash_u64((uint64_t)x->tag ^ sender)));
+}
+
+static letter_queue *queue_of(const letter *x, int which) {
+    return map_find(&letters_of(x->agent)->queues,
+                    key_of(x, which == OF_ANY ? ANY_MEMBER : x->from));
+}
+
+// The first awaited one of a queue that takes |sent|, or the first sent one that |awaited| takes.
+static letter *find_in(int which, const letter *sent, const letter *awaited) {
+    letter_queue *q = queue_of(sent ? sent : awaited, which);
+    if (!q) return NULL;
+    list_each(l, sent ? &q->awaited : &q->sent) {
+        letter *x = list_entry(l, letter_place, link)->letter;
+        if (fits(sent ? sent : x, sent ? x : awaited)) return x;
     }
     return NULL;
 }
 
-static void free_letter(letter *x) {
+static int queue_of_awaited(const letter *x) {
+    return x->from == ANY_MEMBER ? OF_ANY : OF_SENDER;
+}
+
+static letter *find_sent(const letter *awaited) {
+    return find_in(queue_of_awaited(awaited), NULL, awaited);
+}
+
+static letter *find_awaited(const letter *sent) {
+    letter *a = find_in(OF_SENDER, sent, NULL), *b = find_in(OF_ANY, sent, NULL);
+    return !a ? b : !b ? a : a->order < b->order ? a : b;
+}
+
+static letter_queue *open_queue(letters *all, uint64_t key) {
+    letter_queue *q = mem_take(sizeof *q);
+    if (!q) return NULL;
+    q->key = key;
+    list_init(&q->sent);
+    list_init(&q->awaited);
+    if (map_put(&all->queues, key, q)) return q;
+    mem_give(q, sizeof *q);
+    return NULL;
+}
+
+static bool put_in(letter *x, int which, bool is_sent) {
+    letter_queue *q = queue_of(x, which);
+    if (!q) q = open_queue(letters_of(x->agent), key_of(x, which == OF_ANY ? ANY_MEMBER : x->from));
+    if (!q) return false;
+    x->in[which].queue = q;
+    x->in[which].letter = x;
+    list_append(is_sent ? &q->sent : &q->awaited, &x->in[which].link);
+    return true;
+}
+
+static void take_out(letter *x) {
+    for (int i = 0; i < QUEUES; i++) {
+        letter_queue *q = x->in[i].queue;
+        if (!q) continue;
+        x->in[i].queue = NULL;
+        list_remove(&x->in[i].link);
+        if (!list_is_empty(&q->sent) || !list_is_empty(&q->awaited)) continue;
+        map_take(&letters_of(x->agent)->queues, q->key);
+        mem_give(q, sizeof *q);
+    }
     list_remove(&x->link);
+}
+
+// False without memory.
+static bool put(letter *x, bool is_sent) {
+    letters *all = letters_of(x->agent);
+    bool ok = is_sent ? put_in(x, OF_SENDER, true) && put_in(x, OF_ANY, true)
+                      : put_in(x, queue_of_awaited(x), false);
+    x->order = ++all->count;
+    list_append(is_sent ? &all->sent : &all->awaited, &x->link);
+    if (!ok) take_out(x);
+    return ok;
+}
+
+static void free_letter(letter *x) {
+    take_out(x);
     awaits_close_on_loop(&x->await);
     if (x->told_in) group_release_on_loop(x->told_in);
     x->future->makers--;
@@ -65,7 +154,7 @@ static void free_letter(letter *x) {
 
 static void complete(letter *x, result *value) {
     x->future->on_cancel = NULL;
-    list_remove(&x->link);
+    take_out(x);
     future_complete_on_loop(x->future, value);
     free_letter(x);
 }
@@ -124,15 +213,15 @@ static void end_await(await *w, int rank, const gw_error *why) {
 static const await_class await_of_one = { .next = next_sender, .end = end_await };
 static const await_class await_of_any = { .any = true, .next = next_of_any, .end = end_await };
 
-// Takes |x|, whose future is new.
-static void post(letter *x, bool is_sent) {
-    letters *all = letters_of(x->agent);
-    letter *other = find(is_sent ? &all->awaited : &all->sent, x, is_sent);
+// Takes |x|, whose future is new. False without memory, and |x| is the caller's still.
+static bool post(letter *x, bool is_sent) {
+    letter *other = is_sent ? find_awaited(x) : find_sent(x);
+    if (!other && !put(x, is_sent)) return false;
     x->gave_up.run = gave_up;
     x->future->makers = 1;
     x->future->on_cancel = &x->gave_up;
-    list_append(is_sent ? &all->sent : &all->awaited, &x->link);
     if (other) meet(is_sent ? x : other, is_sent ? other : x);
+    return true;
 }
 
 // ---- Sending ------------------------------------------------------------------------------------
@@ -157,9 +246,14 @@ static gw_value letter_body(gw_scope *s, const gw_args *args) {
     }
     x->future = handle_retain(f);
     env_enter(a->env);
-    post(x, true);
+    bool ok = post(x, true);
     env_leave(a->env);
-    return gw_value_of(f);
+    if (ok) return gw_value_of(f);
+    handle_release(x->future);
+    result_release(x->value);
+    mem_free(x);
+    scope_fail(s, GW_NO_MEMORY, "no memory for a letter");
+    return gw_none();
 }
 
 static bool check_peer(gw_scope *s, const char *what, const gw_group *g, int rank) {
@@ -249,9 +343,12 @@ static gw_future *receive(gw_scope *s, gw_group *g, int from, gw_message_options
     if (!status) {
         awaits_open_on_loop(a, &x->await, from == ANY_MEMBER ? &await_of_any : &await_of_one,
                             a->rank, awaits_caller_on_loop(a, s));
-        post(x, false);
-    } else
+        if (!post(x, false)) status = error_set(&error, GW_NO_MEMORY, "no memory for a letter");
+    }
+    if (status) {
+        awaits_close_on_loop(&x->await);
         future_release_on_loop(x->future);
+    }
     env_leave(a->env);
     if (!status) return f;
     handle_release(x->told_in);
@@ -355,17 +452,21 @@ static const function letter_functions[] = {
 
 static const function *const functions[] = { letter_functions, NULL };
 
-// What ends may post other letters, so each search begins again.
-static letter *find_of(list_node *list, int rank) {
-    list_each(l, list) {
-        letter *x = list_entry(l, letter, link);
-        if (rank < 0 || x->from == rank) return x;
-    }
-    return NULL;
+static void fail_all(list_node *list, const gw_error *why) {
+    while (!list_is_empty(list))
+        complete(list_entry(list->next, letter, link), result_of_error(why));
 }
 
+// What ends may post other letters, but none of a member that is lost.
 static void fail_of(list_node *list, int rank, const gw_error *why) {
-    for (letter *x; (x = find_of(list, rank));) complete(x, result_of_error(why));
+    list_node all;
+    list_init(&all);
+    list_splice(&all, list);
+    for (list_node *l; (l = list_take(&all));) {
+        list_append(list, l);
+        letter *x = list_entry(l, letter, link);
+        if (x->from == rank) complete(x, result_of_error(why));
+    }
 }
 
 static void lost(agent *a, int rank) {
@@ -376,13 +477,13 @@ static void lost(agent *a, int rank) {
 }
 
 static void stop(agent *a, const gw_error *why) {
-    fail_of(&letters_of(a)->sent, -1, why);
-    fail_of(&letters_of(a)->awaited, -1, why);
+    fail_all(&letters_of(a)->sent, why);
+    fail_all(&letters_of(a)->awaited, why);
 }
 
 static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
     (void)a, (void)options;
-    letters *x = mem_alloc(sizeof *x);
+    letters *x = mem_calloc(sizeof *x);
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for letters");
     list_init(&x->sent);
     list_init(&x->awaited);
@@ -391,7 +492,9 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
 }
 
 static void free_state(void *state) {
-    mem_free(state);
+    letters *x = state;
+    map_fini(&x->queues);
+    mem_free(x);
 }
 
 const service letter_service = { .name = "letter",

@@ -3,6 +3,7 @@
 #include "data/loader.h"
 
 #include "base/mem.h"
+#include "base/system_error.h"
 #include "base/value.h"
 
 #include <errno.h>
@@ -108,7 +109,7 @@ static void start_threads(gw_scope *s, read_ahead *a, int wanted) {
     }
     if (!a->thread_count)
         scope_fail(s, GW_SYSTEM, "%s: pthread_create: %s", a->loader->dataset->name,
-                   strerror(failed));
+                   system_thread_error_text(failed).text);
 }
 
 static read_ahead *read_ahead_open(gw_scope *s, const gw_data_loader *l) {

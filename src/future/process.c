@@ -6,6 +6,7 @@
 
 #include "agent/member_table.h"
 #include "base/mem.h"
+#include "base/system_error.h"
 #include "future/future.h"
 
 #include <errno.h>
@@ -266,14 +267,16 @@ static gw_status start_thread(gw_process *p, gw_error *error) {
     int failed = pthread_create(&p->thread, NULL, run, p);
     pthread_sigmask(SIG_SETMASK, &p->signals, NULL);
     if (failed)
-        return error_set(error, GW_SYSTEM, "%s: pthread_create: %s", p->worker, strerror(failed));
+        return error_set(error, GW_SYSTEM, "%s: pthread_create: %s", p->worker,
+                         system_thread_error_text(failed).text);
     p->has_thread = true;
     pthread_mutex_lock(&p->lock);
     while (!p->pid) pthread_cond_wait(&p->started, &p->lock);
     bool has_started = p->pid > 0;
     pthread_mutex_unlock(&p->lock);
     if (has_started) return GW_OK;
-    return error_set(error, GW_SYSTEM, "%s: fork: %s", p->worker, strerror(p->error_number));
+    return error_set(error, GW_SYSTEM, "%s: fork: %s", p->worker,
+                     system_thread_error_text(p->error_number).text);
 }
 
 gw_process *gw_process_start(gw_scope *s, const char *worker, const char *const *arguments) {

@@ -1,6 +1,7 @@
 #include "lend/place.h"
 
 #include "base/mem.h"
+#include "base/system_error.h"
 #include "tensor/arena.h"
 
 #include <errno.h>
@@ -80,7 +81,8 @@ static void *explain_opening(const place *p, char *reason, size_t size) {
         return place_refuse(reason, size, "its memory cannot be opened: there is no %s here", path);
     if (place_is_of_another_user(p->host.process, &user))
         return place_refuse(reason, size, "its memory cannot be opened: user %u has it", user);
-    return place_refuse(reason, size, "its memory cannot be opened: %s", strerror(error));
+    return place_refuse(reason, size, "its memory cannot be opened: %s",
+                        system_error_text(error).text);
 }
 
 static void *explain_mapping(const place *p, char *reason, size_t size) {
@@ -91,7 +93,8 @@ static void *explain_mapping(const place *p, char *reason, size_t size) {
                             "its memory of %llu bytes cannot be mapped: the limit of address space "
                             "is %llu",
                             (unsigned long long)p->size, (unsigned long long)limit.rlim_cur);
-    return place_refuse(reason, size, "its memory cannot be mapped: %s", strerror(error));
+    return place_refuse(reason, size, "its memory cannot be mapped: %s",
+                        system_error_text(error).text);
 }
 
 static bool is_sealed(int descriptor, uint64_t size) {

@@ -1,6 +1,7 @@
 #include "lend/source.h"
 
 #include "base/mem.h"
+#include "base/system_error.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -113,7 +114,8 @@ static void *explain(uint32_t process, int error, char *reason, size_t size) {
     case EPERM: return explain_forbidden(process, reason, size);
     case ESRCH: return place_refuse(reason, size, "its process has ended");
     case EFAULT: return place_refuse(reason, size, "the memory is not its own");
-    default: return place_refuse(reason, size, "process_vm_readv: %s", strerror(error));
+    default:
+        return place_refuse(reason, size, "process_vm_readv: %s", system_error_text(error).text);
     }
 }
 
@@ -133,7 +135,8 @@ source *source_open(const place_host *there, uint64_t at, uint64_t incarnation, 
     // Before the badge is read: what is watched is the process with the badge then.
     x->watch = process_watch_open(there->process);
     if (!x->watch && errno != ESRCH)
-        place_refuse(reason, size, "its process cannot be watched: %s", strerror(errno));
+        place_refuse(reason, size, "its process cannot be watched: %s",
+                     system_error_text(errno).text);
     else if (x->watch && has_badge(x))
         return x;
     else

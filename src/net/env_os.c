@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "base/system_error.h"
 #include "net/loop/loop.h"
 #include "net/shm/shm.h"
 #include "net/tcp/tcp.h"
@@ -55,7 +56,8 @@ static gw_status os_spawn(env *e, void (*main)(void *arg), void *arg, gw_error *
     int failed = os_create_thread(&t->handle, run_thread, t);
     if (failed) {
         mem_free(t);
-        return error_set(error, GW_SYSTEM, "pthread_create: %s", strerror(failed));
+        return error_set(error, GW_SYSTEM, "pthread_create: %s",
+                         system_thread_error_text(failed).text);
     }
     list_append(&of(e)->threads, &t->link);
     return GW_OK;

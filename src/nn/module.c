@@ -20,7 +20,8 @@ static void free_parts(module_parts *parts) {
 static void destroy(gw_handle *h) {
     gw_module *m = (gw_module *)h;
     if (m->remote) m->remote->destroy(m);
-    module_hooks_fini(m);
+    hooks_fini(&m->hooks);
+    module_numbers_free(m);
     free_parts(&m->children);
     free_parts(&m->buffers);
     free_parts(&m->parameters);
@@ -132,7 +133,7 @@ static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
 gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x) {
     if (!module_is_usable(s, "gw_module_call", m) || !tensor_check(s, m->name, x))
         return tensor_poison_of(s);
-    if (!m->hooks.count) return forward(s, m, x);
+    if (!hooks_any(&m->hooks)) return forward(s, m, x);
     x = module_hooks_before(s, m, x);
     gw_tensor *y = gw_ok(s) ? forward(s, m, x) : tensor_poison_of(s);
     return module_hooks_after(s, m, x, y);
@@ -226,6 +227,7 @@ static bool add_part(gw_scope *s, const gw_module *m, module_parts *parts, const
     }
     if (!note_place(parts, name)) goto free_copy;
     parts->items[parts->count++] = (module_part){ copy, { handle_retain(handle) } };
+    module_numbers_forget(m);
     return true;
 
 free_copy:

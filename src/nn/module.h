@@ -4,6 +4,7 @@
 
 #include "base/args.h"
 #include "base/handle.h"
+#include "base/hook_list.h"
 #include "base/map.h"
 #include "base/scope.h"
 #include <gradwire/nn.h>
@@ -66,15 +67,17 @@ typedef struct module_remote {
     gw_value (*call)(gw_scope *s, gw_module *m, const typed_call *c, gw_values in);
 } module_remote;
 
-typedef struct module_hook module_hook;
+// The tensors of one kind of a module and its parts, by number.
+typedef struct module_numbers {
+    uint64_t change;  // of the parts of modules, at which it was made
+    int count;
+    gw_tensor *tensors[];  // borrowed
+} module_numbers;
 
 struct gw_module {
     gw_handle handle;
     const module_remote *remote;  // NULL: it is on this worker
-    struct {
-        module_hook *items;
-        int count, capacity, last_id;
-    } hooks;
+    hook_list hooks;
     char *name;
     gw_module_forward *forward;                // at least one of the two
     gw_module_forward_values *forward_values;  // for gw_module_call only if there is no other
@@ -86,6 +89,8 @@ struct gw_module {
     bool training;
     int depth;                                   // of modules around it, along the longest way
     module_parts parameters, buffers, children;  // one count on each
+    module_numbers *numbers[2];                  // of parameters, of buffers (module_numbers.c)
+    bool is_numbered;                            // it is in the numbers of some module
 };
 
 // A batch norm whose batch is larger than its input: takes the place of the operator while it trains.
@@ -122,7 +127,6 @@ bool embedding_bag_is_sparse(const gw_module *m);  // of one that is an embeddin
 gw_tensor *module_hooks_before(gw_scope *s, gw_module *m, gw_tensor *x);
 gw_tensor *module_hooks_after(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y);
 bool module_hooks_any_after(const gw_module *m);
-void module_hooks_fini(gw_module *m);
 
 // Calls |visit| for the tensors of |kinds| (or'ed) of |m| and its parts until it returns false: a
 // module's own parameters, then its own buffers, then those of its parts, which is the order of
@@ -141,6 +145,12 @@ typedef struct module_path {
 typedef bool module_visit(void *context, const module_path *at, gw_tensor *x);
 bool module_each_tensor(const gw_module *m, module_tensors kinds, const module_path *where,
                         module_visit *visit, void *context);
+
+// The count of parameters, or of buffers, of |m| and its parts, and the one of |index|, NULL if it is out of range; |out|
+// may be NULL. False without memory, or while another thread is here: then the caller walks.
+bool module_numbers_get(gw_module *m, bool of_buffers, int index, int *out_count, gw_tensor **out);
+void module_numbers_forget(const gw_module *m);  // |m| has got another part
+void module_numbers_free(gw_module *m);
 
 // Calls |visit| for |m|, then for its parts in order. Remote ones are visited too, without tensors.
 // |where| is NULL at |m|.

@@ -128,7 +128,7 @@ gw_value values_hooks_after(gw_scope *s, gw_module *m, gw_tensor *x, gw_value v)
 gw_value module_call_values(gw_scope *s, gw_module *m, const typed_call *c, gw_values in) {
     if (!is_callable(s, c, m)) return gw_none();
     if (!check_inputs(s, c, m, in)) return gw_none();
-    gw_tensor *x = m->hooks.count ? values_hooks_before(s, m, &in) : NULL;
+    gw_tensor *x = hooks_any(&m->hooks) ? values_hooks_before(s, m, &in) : NULL;
     gw_value v = gw_ok(s) ? forward(s, m, c, in) : gw_none();
     if (x) v = values_hooks_after(s, m, x, v);
     return gw_ok(s) ? v : gw_none();

@@ -51,7 +51,8 @@ static bool count_one(void *context, const module_path *at, gw_tensor *x) {
 
 static int count_tensors(const gw_module *m, module_tensors kind) {
     int count = 0;
-    if (m) module_each_tensor(m, kind, NULL, count_one, &count);
+    if (m && !module_numbers_get((gw_module *)m, kind == MODULE_BUFFERS, 0, &count, NULL))
+        module_each_tensor(m, kind, NULL, count_one, &count);
     return count;
 }
 
@@ -104,6 +105,11 @@ static const char *name_at(gw_scope *s, const gw_module *m, module_tensors kind,
 }
 
 static gw_tensor *tensor_at(gw_scope *s, const gw_module *m, module_tensors kind, int index) {
+    int count;
+    gw_tensor *x = NULL;
+    bool is_known = gw_ok(s) && m &&
+                    module_numbers_get((gw_module *)m, kind == MODULE_BUFFERS, index, &count, &x);
+    if (is_known && x) return x;
     numbered n = { .scope = s, .kind = kind };
     return find_numbered(m, index, &n) ? n.found : tensor_poison_of(s);
 }

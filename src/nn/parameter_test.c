@@ -43,6 +43,29 @@ static void a_number_out_of_range_is_refused(void **state) {
     }
 }
 
+// Also in a part of a part, and in a part that stands in two modules.
+static void numbers_follow_parts_that_are_added(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_module *inner = gw_nn_sequential(s, gw_nn_relu(s)), *shared = gw_nn_sequential(s, inner);
+    gw_module *models[] = { gw_nn_sequential(s, shared),
+                            gw_nn_sequential(s, gw_nn_linear(s, 2, 2), shared) };
+    for (int count = 0; count < 4; count++) {
+        assert_int_equal(gw_module_parameter_count(models[0]), count);
+        assert_int_equal(gw_module_parameter_count(models[1]), count + 2);
+        assert_int_equal(gw_module_buffer_count(models[1]), count);
+        gw_tensor *x = gw_ones(s, GW_F32, count + 1), *b = gw_zeros(s, GW_F32, count + 1);
+        gw_module_register_parameter(s, inner, gw_format(s, "w%d", count), x);
+        gw_module_register_buffer(s, inner, gw_format(s, "b%d", count), b);
+        assert_ptr_equal(gw_module_parameter_at(s, models[0], count), x);
+        assert_ptr_equal(gw_module_parameter_at(s, models[1], count + 2), x);
+        assert_ptr_equal(gw_module_buffer_at(s, models[0], count), b);
+    }
+    gw_module_register_module(s, models[0], "last", gw_nn_linear(s, 2, 2));
+    assert_int_equal(gw_module_parameter_count(models[0]), 6);
+    assert_int_equal(gw_scope_close(s).status, GW_OK);
+}
+
 static void a_name_that_is_not_there_is_said(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -169,4 +192,5 @@ static void buffers_that_cannot_be_are_refused(void **state) {
 GW_TESTS(nn_parameter, buffers_have_numbers_and_names_of_their_own,
          state_comes_as_in_a_state_dict_of_pytorch, buffers_that_cannot_be_are_refused,
          parameters_have_numbers_and_names, a_number_out_of_range_is_refused,
-         a_name_that_is_not_there_is_said, a_list_has_each_parameter_once_and_in_order);
+         numbers_follow_parts_that_are_added, a_name_that_is_not_there_is_said,
+         a_list_has_each_parameter_once_and_in_order);

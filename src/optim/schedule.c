@@ -9,10 +9,22 @@ static double step_rate(const gw_scheduler *c, const optimizer_group *g) {
     return lr * c->options.step.gamma;
 }
 
+// How many of the milestones, which ascend, are below |step|.
+static int milestones_below(const gw_multi_step_lr_options *o, int64_t step) {
+    int low = 0, high = o->milestone_count;
+    while (low < high) {
+        int middle = low + (high - low) / 2;
+        if (o->milestones[middle] < step)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
 static double multi_step_rate(const gw_scheduler *c, const optimizer_group *g) {
     const gw_multi_step_lr_options *o = &c->options.multi_step;
-    int times = 0;
-    for (int i = 0; i < o->milestone_count; i++) times += o->milestones[i] == c->now.step;
+    int times = milestones_below(o, c->now.step + 1) - milestones_below(o, c->now.step);
     return times ? g->options.lr * pow(o->gamma, times) : g->options.lr;
 }
 

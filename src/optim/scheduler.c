@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static void destroy(gw_handle *h) {
@@ -130,6 +131,11 @@ gw_scheduler *gw_step_lr_with(gw_scope *s, gw_optimizer *opt, gw_step_lr_options
     return begin(s, c);
 }
 
+static int in_order(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
 gw_scheduler *gw_multi_step_lr_with(gw_scope *s, gw_optimizer *opt, gw_multi_step_lr_options o) {
     gw_scheduler *c = open_scheduler(s, opt, &schedule_multi_step);
     if (!c) return &scheduler_poison;
@@ -141,7 +147,10 @@ gw_scheduler *gw_multi_step_lr_with(gw_scope *s, gw_optimizer *opt, gw_multi_ste
     }
     size_t size = (size_t)o.milestone_count * sizeof *theirs;
     int64_t *own = mem_alloc(size + 1);
-    if (own && size) memcpy(own, theirs, size);
+    if (own && size) {
+        memcpy(own, theirs, size);
+        qsort(own, (size_t)o.milestone_count, sizeof *own, in_order);
+    }
     if (!own) scope_fail(s, GW_NO_MEMORY, "gw_multi_step_lr: no memory");
     o.milestones = own;
     c->options.multi_step = o;

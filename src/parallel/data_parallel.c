@@ -45,7 +45,7 @@ static slices *slices_open(gw_scope *s, agent *a, gw_module *m, const gw_tensor 
     all->agent = agent_retain(a);
     all->module = handle_retain(m);
     all->slice_count = count;
-    all->has_copies = m->training && module_has_buffers(m);
+    all->has_copies = (m->training && module_has_buffers(m)) || module_has_hooks(m);
     for (int i = 0; i < count; i++) {
         int64_t first = i * rows, left = x->sizes[0] - first;
         all->items[i] = (slice){ .first = first, .rows = left < rows ? left : rows };

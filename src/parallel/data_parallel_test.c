@@ -146,6 +146,36 @@ static void buffers_are_those_of_the_first_slice(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 1 }, use_buffers, NULL);
 }
 
+// ---- Hooks --------------------------------------------------------------------------------------
+
+static gw_tensor *leave_input(gw_scope *s, gw_module *m, gw_tensor *x, void *context) {
+    (void)s, (void)m, (void)x, (void)context;
+    return NULL;
+}
+
+// The first slice is the module itself; the hooks of the others are their own.
+static gw_tensor *change_hooks(gw_scope *s, gw_module *m, gw_tensor *x, void *context) {
+    for (int i = 0; i < 100; i++) gw_module_register_forward_pre_hook(s, m, leave_input, NULL);
+    gw_module_remove_hook(s, m, *(int *)context);
+    return gw_mul(s, x, 2);
+}
+
+static void use_hooks(gw_scope *root, int rank, void *context) {
+    (void)rank, (void)context;
+    int number;
+    gw_module *m = gw_nn_relu(root), *fast = gw_data_parallel(root, m, 4);
+    number = gw_module_register_forward_pre_hook(root, m, change_hooks, &number);
+    gw_tensor *x = gw_arange(root, GW_F32, 0, 16, 1);
+    expect_same(root, gw_module_call(root, fast, x), gw_mul(root, x, 2));
+    expect_same(root, gw_module_call(root, fast, x), x);
+}
+
+static void hooks_of_slices_may_change_hooks(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 10; seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 1 }, use_hooks, NULL);
+}
+
 // ---- Failing ------------------------------------------------------------------------------------
 
 static gw_tensor *refuse_some(gw_scope *s, gw_module *m, gw_tensor *x) {
@@ -214,5 +244,5 @@ static void it_needs_an_agent(void **state) {
 }
 
 GW_TESTS(data_parallel, slices_give_what_the_whole_gives, so_they_do_on_threads,
-         buffers_are_those_of_the_first_slice, what_fails_in_a_slice_is_said_with_its_number,
-         it_needs_an_agent);
+         buffers_are_those_of_the_first_slice, hooks_of_slices_may_change_hooks,
+         what_fails_in_a_slice_is_said_with_its_number, it_needs_an_agent);

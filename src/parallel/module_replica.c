@@ -15,6 +15,15 @@ bool module_has_buffers(const gw_module *m) {
     return !module_each_tensor(m, MODULE_BUFFERS, NULL, found, NULL);
 }
 
+static bool has_none(void *context, const module_path *where, gw_module *m) {
+    (void)context, (void)where;
+    return !hooks_any(&m->hooks);
+}
+
+bool module_has_hooks(gw_module *m) {
+    return !module_each(m, NULL, has_none, NULL);
+}
+
 // ---- Parts --------------------------------------------------------------------------------------
 
 // The same parts, each with a count.
@@ -68,7 +77,6 @@ void module_replica_close(gw_module *r) {
     forget_names(&r->parameters);
     forget_names(&r->buffers);
     forget_names(&r->children);
-    memset(&r->hooks, 0, sizeof r->hooks);
     r->settings = NULL;
     r->kept = NULL;
     r->name = NULL;
@@ -82,7 +90,9 @@ gw_module *module_replica_open(gw_scope *s, gw_module *m) {
         // But for the handle, whose count other threads change.
         memcpy(&r->handle + 1, &m->handle + 1, sizeof *m - sizeof m->handle);
         handle_init(&r->handle, m->handle.class);
-        bool ok = copy_parts(&r->parameters, &m->parameters);
+        r->numbers[0] = r->numbers[1] = NULL;
+        bool ok = hooks_copy(&r->hooks, &m->hooks);  // a hook may add and remove some
+        ok = copy_parts(&r->parameters, &m->parameters) && ok;
         ok = copy_parts(&r->buffers, &m->buffers) && ok;
         ok = copy_parts(&r->children, &m->children) && ok;
         if (ok && copy_buffers(s, &r->buffers) && replace_children(s, &r->children)) return r;

@@ -10,5 +10,6 @@ gw_module *module_replica_open(gw_scope *s, gw_module *m);
 void module_replica_close(gw_module *r);  // may be NULL
 
 bool module_has_buffers(const gw_module *m);
+bool module_has_hooks(gw_module *m);  // it or its parts
 
 #endif

@@ -19,6 +19,7 @@
 #ifndef SESSION_SESSION_H
 #define SESSION_SESSION_H
 
+#include "base/map.h"
 #include "session/sent_frames.h"
 #include "wire/frame.h"
 #include <sys/uio.h>
@@ -41,6 +42,7 @@ typedef struct session {
     list_node unacked;  // messages not wholly acknowledged, in the order of their ids
     uint64_t unacked_bytes, unacked_bulk_bytes;
     uint64_t last_id;
+    map unbegun;  // of |unacked| those behind |begun_id|, by id, from a withdrawal on; else empty
     uint64_t begun_id,
         streamed_id;        // the last message of which some, and all but bulk, has gone out
     list_node bulks;        // of |unacked| those whose stream has gone out, and have bulk

@@ -61,6 +61,29 @@ static void stream_next(session *s, message *m) {
     s->next_at = seek(m, 0, m->put.stream);
 }
 
+static void forget_unbegun(session *s) {
+    map_fini(&s->unbegun);
+    map_init(&s->unbegun);
+}
+
+static bool list_unbegun(session *s) {
+    for (list_node *l = s->unacked.previous; l != &s->unacked; l = l->previous) {
+        message *m = message_of(l);
+        if (m->id <= s->begun_id) break;
+        if (map_put(&s->unbegun, m->id, m)) continue;
+        forget_unbegun(s);
+        return false;
+    }
+    return true;
+}
+
+static void note_begun(session *s, uint64_t id) {
+    s->begun_id = id;
+    if (!s->unbegun.count) return;
+    map_take(&s->unbegun, id);
+    if (!s->unbegun.count) forget_unbegun(s);
+}
+
 gw_status session_queue(session *s, message *m, gw_error *error) {
     gw_status status = message_seal(m, error);
     if (status) goto release;
@@ -76,6 +99,7 @@ gw_status session_queue(session *s, message *m, gw_error *error) {
     s->unacked_bytes += m->size;
     s->unacked_bulk_bytes += bulk_bytes(m);
     list_append(&s->unacked, &m->link);
+    if (s->unbegun.count && !map_put(&s->unbegun, m->id, m)) forget_unbegun(s);
     if (!s->next) stream_next(s, m);
     return GW_OK;
 
@@ -95,20 +119,17 @@ bool session_has_sent(const session *s, uint64_t id) {
     return true;
 }
 
+// Without memory for the table nothing is withdrawn: the peer hears of it by another message.
 bool session_withdraw(session *s, uint64_t id, uint8_t kind) {
-    if (id <= s->begun_id) return false;
-    for (list_node *l = s->unacked.previous; l != &s->unacked; l = l->previous) {
-        message *m = message_of(l);
-        if (m->id > id) continue;
-        if (m->id < id) return false;
-        s->unacked_bytes -= m->size;
-        s->unacked_bulk_bytes -= bulk_bytes(m);
-        m->kind = kind;
-        message_drop_segments(m);
-        s->unacked_bytes += m->size;
-        return true;
-    }
-    return false;
+    if (id <= s->begun_id || (!s->unbegun.count && !list_unbegun(s))) return false;
+    message *m = map_find(&s->unbegun, id);
+    if (!m) return false;
+    s->unacked_bytes -= m->size;
+    s->unacked_bulk_bytes -= bulk_bytes(m);
+    m->kind = kind;
+    message_drop_segments(m);
+    s->unacked_bytes += m->size;
+    return true;
 }
 
 uint64_t session_later_bulk_bytes(const session *s) {
@@ -247,7 +268,7 @@ static void begin_frame(session *s) {
     } else if (!m->put.begun) {
         m->put.begun = true;
         m->number = number;
-        if (m->id > s->begun_id) s->begun_id = m->id;
+        if (m->id > s->begun_id) note_begun(s, m->id);
         f.first = true;
         f.kind = m->kind;
         f.has_bulk = m->has_bulk;
@@ -422,6 +443,7 @@ static void note_unsent(session *s) {
 
 void session_give_back_sending(session *s) {
     if (!s->unsent) note_unsent(s);
+    forget_unbegun(s);
     while (!list_is_empty(&s->unacked)) forget_message(s, message_of(s->unacked.next));
     s->next = s->putting = NULL;
     sent_frames_clear(&s->sent);

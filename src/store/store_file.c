@@ -3,6 +3,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "base/system_error.h"
 #include "wire/frame.h"
 
 #include <errno.h>
@@ -27,7 +28,8 @@ typedef struct file {
 } file;
 
 static gw_status system_failed(const file *f, const char *call, gw_error *error) {
-    return error_set(error, GW_SYSTEM, "store %s: %s: %s", f->path, call, strerror(errno));
+    return error_set(error, GW_SYSTEM, "store %s: %s: %s", f->path, call,
+                     system_error_text(errno).text);
 }
 
 // ---- The lock -----------------------------------------------------------------------------------

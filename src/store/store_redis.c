@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/status.h"
+#include "base/system_error.h"
 #include "net/tls/protection.h"
 #include "store/store_internal.h"
 
@@ -311,9 +312,11 @@ static gw_status need_thread(redis *r, bool *flag, gw_error *error) {
     pthread_cond_signal(&r->changed);
     pthread_mutex_unlock(&r->lock);
     if (r->has_thread) return GW_OK;
-    r->has_thread = pthread_create(&r->thread, NULL, run, r) == 0;
-    return r->has_thread ? GW_OK
-                         : error_set(error, GW_SYSTEM, "no thread for the store %s", r->url);
+    int failed = pthread_create(&r->thread, NULL, run, r);
+    r->has_thread = !failed;
+    return failed ? error_set(error, GW_SYSTEM, "no thread for the store %s: %s", r->url,
+                              system_thread_error_text(failed).text)
+                  : GW_OK;
 }
 
 // ---- Attending and watching ---------------------------------------------------------------------

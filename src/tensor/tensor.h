@@ -132,7 +132,7 @@ struct gw_tensor {
     uint16_t output;          // which output of |node|
     const struct tape *tape;  // NULL: it needs no gradient
     struct node *node;
-    struct grad_hook *hooks;  // of a leaf
+    struct grad_hooks *hooks;  // of a leaf
     _Atomic uint32_t
         left_in;  // where a pass has left its last gradient (autograd/left.h); 0: nowhere
 

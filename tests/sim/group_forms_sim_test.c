@@ -570,7 +570,50 @@ static void inline_functions_start_what_they_may_not_wait_for(void **state) {
     cluster_run(1, workers(1), call_inline, NULL);
 }
 
-GW_TESTS(group_forms_sim, options_that_an_operation_has_no_use_for_are_refused,
+// ---- Messages between receives of one member and of any -----------------------------------------
+
+static double number_of(gw_scope *s, gw_value v) {
+    return gw_item(s, v.kind == GW_LIST ? gw_tensor_of(s, gw_list_get(s, gw_list_of(s, v), 1))
+                                        : gw_tensor_of(s, v));
+}
+
+// Bit i of |kinds|: receive i is of any member. A second tag is between them.
+static void exchange_in_order(gw_scope *root, int kinds, bool sends_first) {
+    enum { COUNT = 4 };
+    gw_worker self = gw_rpc_self(root);
+    gw_scope *s = gw_scope_open(root);
+    gw_group *g = gw_group_open(s, &self, 1);
+    gw_future *sent[2 * COUNT], *received[2 * COUNT];
+    for (int turn = 0; turn < 2; turn++)
+        for (int i = 0; i < 2 * COUNT; i++) {
+            if (sends_first == !turn)
+                sent[i] = gw_isend(s, g, gw_full(s, GW_F32, (double)i), 0, .tag = i % 2);
+            else if (kinds >> (i / 2) & 1)
+                received[i] = gw_irecv_any(s, g, .tag = i % 2);
+            else
+                received[i] = gw_irecv(s, g, 0, .tag = i % 2);
+        }
+    for (int i = 0; i < 2 * COUNT; i++)
+        assert_float_equal(number_of(s, gw_wait(s, received[i])), i, 0);
+    gw_wait_all(s, sent, 2 * COUNT);
+    assert_string_equal(gw_scope_close(s).text, "");
+}
+
+static void exchange_all(gw_scope *root, int rank, void *context) {
+    (void)rank, (void)context;
+    for (int kinds = 0; kinds < 16; kinds++) {
+        exchange_in_order(root, kinds, false);
+        exchange_in_order(root, kinds, true);
+    }
+}
+
+static void messages_go_to_receives_in_their_order(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = 1 }, exchange_all, NULL);
+}
+
+GW_TESTS(group_forms_sim, messages_go_to_receives_in_their_order,
+         options_that_an_operation_has_no_use_for_are_refused,
          factors_are_finite_and_whole_for_integers, verdicts_show_the_sizes_that_differ,
          gradients_of_scattered_tensors_come_back_to_the_root,
          who_does_not_use_its_item_brings_zeros, plain_items_leave_nothing_behind,

@@ -8,6 +8,8 @@
 #include <unistd.h>
 
 #include "command.h"
+
+#include "base/system_error.h"
 #include "dry_run.h"
 #include "job.h"
 #include "log.h"
@@ -123,7 +125,8 @@ int run_command(int argc, char **argv) {
 
     const char *failed = open_job(&j);
     if (failed) {
-        fprintf(stderr, "gradwire: cannot start: %s: %s\n", failed, strerror(errno));
+        fprintf(stderr, "gradwire: cannot start: %s: %s\n", failed,
+                system_thread_error_text(errno).text);
         close_job(&j);
         return EXIT_OWN_FAILURE;
     }

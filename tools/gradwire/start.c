@@ -1,5 +1,7 @@
 #include "start.h"
 
+#include "base/system_error.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -140,7 +142,7 @@ refuse_with(job *j, int *out_code, int code, const char *format, ...) {
 
 static start_result refuse(job *j, int *out_code, const char *what, int error) {
     return refuse_with(j, out_code, EXIT_OWN_FAILURE, "cannot start %d ranks: %s: %s",
-                       j->options.rank_count, what, strerror(error));
+                       j->options.rank_count, what, system_thread_error_text(error).text);
 }
 
 static bool open_outputs(job *j, int index, int write_fds[OUTPUTS]) {
@@ -185,7 +187,7 @@ static start_result explain(job *j, const failure *f, int *out_code) {
     const char *program = j->options.program[0];
     if (!f->in_exec)
         return refuse_with(j, out_code, EXIT_OWN_FAILURE, "cannot prepare rank %d: %s",
-                           run_rank(&j->options, f->rank), strerror(f->error));
+                           run_rank(&j->options, f->rank), system_error_text(f->error).text);
     if (f->error == ENOENT && !strchr(program, '/'))
         return refuse_with(j, out_code, EXIT_NOT_FOUND,
                            "cannot run %s: there is no such program in PATH", program);

@@ -2,6 +2,8 @@
 // it is on the disk.
 #include "distributed/checkpoint/checkpoint.h"
 
+#include "base/system_error.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <gradwire/autograd.h>
@@ -16,7 +18,8 @@ typedef struct file {
 } file;
 
 static bool failed(gw_scope *s, const char *call) {
-    scope_fail(s, errno == ENOENT ? GW_NOT_FOUND : GW_SYSTEM, "%s: %s", call, strerror(errno));
+    scope_fail(s, errno == ENOENT ? GW_NOT_FOUND : GW_SYSTEM, "%s: %s", call,
+               system_error_text(errno).text);
     return false;
 }
 

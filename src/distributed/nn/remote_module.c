@@ -240,7 +240,7 @@ gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x) {
 gw_future *gw_module_call_value_async_with(gw_scope *s, gw_module *m, gw_values in) {
     if (!module_is_usable(s, "gw_module_call_value_async", m)) return &future_poison;
     if (!m->remote) return future_of(s, gw_module_call_value_with(s, m, in));
-    gw_tensor *x = m->hooks.count ? values_hooks_before(s, m, &in) : NULL;
+    gw_tensor *x = hooks_any(&m->hooks) ? values_hooks_before(s, m, &in) : NULL;
     gw_value args[3];
     list_call(s, NULL, in, args);
     return ask_async(s, m, "call", (gw_values){ 3, args }, x);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "base/system_error.h"
 
 enum { INNER_READY, EVENT_READY };
 
@@ -25,7 +26,8 @@ static gw_status open_seat(os_env *o, seat *s, gw_error *error) {
         epoll_ctl(s->outer, EPOLL_CTL_ADD, s->event_fd, &event) == 0 &&
         epoll_ctl(s->outer, EPOLL_CTL_ADD, o->inner, &inner) == 0)
         return GW_OK;
-    gw_status status = error_set(error, GW_SYSTEM, "epoll or eventfd: %s", strerror(errno));
+    gw_status status =
+        error_set(error, GW_SYSTEM, "epoll or eventfd: %s", system_error_text(errno).text);
     if (s->event_fd >= 0) close(s->event_fd);
     if (s->outer >= 0) close(s->outer);
     return status;

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "base/system_error.h"
 
 enum { PATIENCE_MS = 100 };
 
@@ -67,9 +68,12 @@ static void *keep(void *arg) {
 
 gw_status keeper_open(os_env *o, gw_error *error) {
     o->keeper_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (o->keeper_fd < 0) return error_set(error, GW_SYSTEM, "eventfd: %s", strerror(errno));
+    if (o->keeper_fd < 0)
+        return error_set(error, GW_SYSTEM, "eventfd: %s", system_error_text(errno).text);
     int failed = os_create_thread(&o->keeper, keep, o);
-    if (failed) return error_set(error, GW_SYSTEM, "pthread_create: %s", strerror(failed));
+    if (failed)
+        return error_set(error, GW_SYSTEM, "pthread_create: %s",
+                         system_thread_error_text(failed).text);
     o->has_keeper = true;
     return GW_OK;
 }

@@ -14,6 +14,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "base/system_error.h"
 
 enum {
     LOOK_NS = 20 * 1000,         // how long a waiting thread looks before it sleeps
@@ -42,7 +43,7 @@ static os_env *of(env *e) {
 gw_status loop_add(os_env *o, int fd, source *s, uint32_t events, gw_error *error) {
     struct epoll_event event = { .events = events, .data.ptr = s };
     if (epoll_ctl(o->inner, EPOLL_CTL_ADD, fd, &event) == 0) return GW_OK;
-    return error_set(error, GW_SYSTEM, "epoll_ctl: %s", strerror(errno));
+    return error_set(error, GW_SYSTEM, "epoll_ctl: %s", system_error_text(errno).text);
 }
 
 void loop_change(os_env *o, int fd, source *s, uint32_t events) {
@@ -436,7 +437,7 @@ static const source_class waking = { .ready = drain_wake_fd }, timing = { .ready
 // ---- Opening ------------------------------------------------------------------------------------
 
 static gw_status add_own(os_env *o, int fd, source *s, const char *call, gw_error *error) {
-    if (fd < 0) return error_set(error, GW_SYSTEM, "%s: %s", call, strerror(errno));
+    if (fd < 0) return error_set(error, GW_SYSTEM, "%s: %s", call, system_error_text(errno).text);
     return loop_add(o, fd, s, EPOLLIN, error);
 }
 
@@ -452,7 +453,8 @@ gw_status loop_init(os_env *o, gw_error *error) {
     o->timer_source.class = &timing;
     o->inner = o->wake_fd = o->timer_fd = o->keeper_fd = -1;
     o->inner = epoll_create1(EPOLL_CLOEXEC);
-    if (o->inner < 0) return error_set(error, GW_SYSTEM, "epoll_create1: %s", strerror(errno));
+    if (o->inner < 0)
+        return error_set(error, GW_SYSTEM, "epoll_create1: %s", system_error_text(errno).text);
     o->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     gw_status status = add_own(o, o->wake_fd, &o->wake_source, "eventfd", error);
     if (status) return status;

@@ -16,6 +16,7 @@
 #include "base/log.h"
 #include "base/map.h"
 #include "base/status.h"
+#include "base/system_error.h"
 #include "net/transport/acceptor.h"
 
 static const char anywhere[] = "here:any";
@@ -89,7 +90,7 @@ static gw_status open_socket(const char *text, int *out, gw_error *error) {
     if (*out >= 0) return GW_OK;
     int why = errno;
     exhausted_say("a connection cannot be made", why);
-    return error_set(error, GW_SYSTEM, "%s: socket: %s", text, strerror(why));
+    return error_set(error, GW_SYSTEM, "%s: socket: %s", text, system_error_text(why).text);
 }
 
 // RING-2. Returns the process at the other end of |fd|, or 0 if it is another user's.
@@ -260,9 +261,9 @@ static gw_status shm_listen(env *e, const char *text, void (*accepted)(void *use
     struct sockaddr_un name;
     socklen_t size = socket_name(&a, &name);
     if (bind(fd, (struct sockaddr *)&name, size)) {
-        status = errno == EADDRINUSE
-                     ? error_set(error, GW_ADDRESS_IN_USE, "%s is in use", text)
-                     : error_set(error, GW_SYSTEM, "%s: bind: %s", text, strerror(errno));
+        status = errno == EADDRINUSE ? error_set(error, GW_ADDRESS_IN_USE, "%s is in use", text)
+                                     : error_set(error, GW_SYSTEM, "%s: bind: %s", text,
+                                                 system_error_text(errno).text);
         close(fd);
         return status;
     }

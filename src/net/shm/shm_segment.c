@@ -6,10 +6,12 @@
 #include <fcntl.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "base/status.h"
+#include "base/system_error.h"
 
 enum { SEALS = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL };
 
@@ -37,13 +39,21 @@ static bool map(segment_map *m) {
     return true;
 }
 
+// ftruncate above the limit of file sizes raises a signal, for a file in memory too.
+static bool put_size(int fd) {
+    struct rlimit files;
+    bool fits = getrlimit(RLIMIT_FSIZE, &files) || files.rlim_cur >= SEGMENT_BYTES;
+    if (fits) return ftruncate(fd, SEGMENT_BYTES) == 0;
+    errno = EFBIG;
+    return false;
+}
+
 gw_status segment_make(segment_map *out, gw_error *error) {
     *out = (segment_map){ .fd = memfd_create("gradwire-ring", MFD_CLOEXEC | MFD_ALLOW_SEALING) };
-    if (out->fd >= 0 && ftruncate(out->fd, SEGMENT_BYTES) == 0 &&
-        fcntl(out->fd, F_ADD_SEALS, SEALS) == 0 && map(out))
+    if (out->fd >= 0 && put_size(out->fd) && fcntl(out->fd, F_ADD_SEALS, SEALS) == 0 && map(out))
         return GW_OK;
-    gw_status status =
-        error_set(error, GW_SYSTEM, "no shared memory for a connection: %s", strerror(errno));
+    gw_status status = error_set(error, GW_SYSTEM, "no shared memory for a connection: %s",
+                                 system_error_text(errno).text);
     segment_close(out);
     return status;
 }
@@ -56,7 +66,8 @@ gw_status segment_map_peers(int fd, segment_map *out, gw_error *error) {
         status = error_set(error, GW_PROTOCOL,
                            "it has sent memory that is not sealed, or not %d bytes", SEGMENT_BYTES);
     else if (!map(out))
-        status = error_set(error, GW_SYSTEM, "the memory of a connection: %s", strerror(errno));
+        status = error_set(error, GW_SYSTEM, "the memory of a connection: %s",
+                           system_error_text(errno).text);
     if (status) segment_close(out);
     return status;
 }

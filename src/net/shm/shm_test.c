@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -481,6 +482,16 @@ static void nothing_is_lost_without_memory(void **state) {
     testing_alloc_failure_loop(open_and_connect, NULL);
 }
 
+static void a_limit_of_file_sizes_is_an_error(void **state) {
+    (void)state;
+    struct rlimit small = { 1 << 12, 1 << 12 };
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+    segment_map map;
+    gw_error error;
+    assert_int_equal(segment_make(&map, &error), GW_SYSTEM);
+    assert_non_null(strstr(error.text, "File too large (ulimit -f is 4)"));
+}
+
 GW_TESTS(net_shm, a_quiet_connection_is_small_and_a_busy_one_shrinks_back,
          closed_streams_leave_nothing_behind, the_end_of_a_killed_process_is_told_at_once,
          memory_that_cannot_be_trusted_is_not_mapped, a_process_of_another_user_is_refused,
@@ -489,4 +500,4 @@ GW_TESTS(net_shm, a_quiet_connection_is_small_and_a_busy_one_shrinks_back,
          what_is_patient_wakes_who_expects_something,
          what_has_come_is_there_for_who_expects_something,
          who_falls_asleep_over_what_is_patient_wakes_for_it, a_test_can_cut_connections,
-         nothing_is_lost_without_memory);
+         nothing_is_lost_without_memory, a_limit_of_file_sizes_is_an_error);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/status.h"
+#include "base/system_error.h"
 #include "net/transport/acceptor.h"
 #include "net/tls/protection.h"
 
@@ -34,7 +35,7 @@ static gw_status open_socket(const address *a, const char *text, int *out, gw_er
     if (*out >= 0) return GW_OK;
     int why = errno;
     exhausted_say("a connection cannot be made", why);
-    return error_set(error, GW_SYSTEM, "%s: socket: %s", text, strerror(why));
+    return error_set(error, GW_SYSTEM, "%s: socket: %s", text, system_error_text(why).text);
 }
 
 // ---- Connecting ---------------------------------------------------------------------------------
@@ -142,7 +143,7 @@ static gw_status bind_socket(int fd, const address *a, const char *text, gw_erro
         return error_set(error, GW_ADDRESS_IN_USE, "port %d is in use (%s)", address_port(a), text);
     if (errno == EADDRNOTAVAIL)
         return error_set(error, GW_NOT_FOUND, "%s: this machine does not have that address", text);
-    return error_set(error, GW_SYSTEM, "%s: bind: %s", text, strerror(errno));
+    return error_set(error, GW_SYSTEM, "%s: bind: %s", text, system_error_text(errno).text);
 }
 
 static void write_bound(int fd, const char *text, char out[ADDRESS_MAX]) {

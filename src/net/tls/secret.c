@@ -2,6 +2,7 @@
 
 #include "base/mutation.h"
 #include "base/status.h"
+#include "base/system_error.h"
 #include "net/tls/certificate.h"
 
 #include <errno.h>
@@ -205,7 +206,8 @@ static gw_status read_text(int fd, const char *what, char text[SECRET_TEXT_MAX],
         ssize_t n = seeks ? pread(fd, text + size, SECRET_TEXT_MAX - size, (off_t)size)
                           : read(fd, text + size, SECRET_TEXT_MAX - size);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return error_set(error, GW_SYSTEM, "%s: %s", what, strerror(errno));
+        if (n < 0)
+            return error_set(error, GW_SYSTEM, "%s: %s", what, system_error_text(errno).text);
         size += (size_t)n;
         if (size == SECRET_TEXT_MAX)
             return error_set(error, GW_INVALID, "%s is too large to be a file of keys", what);
@@ -227,7 +229,8 @@ static gw_status open_read(int fd, const char *what, secret **out, gw_error *err
 
 static gw_status check_owner(int fd, const char *what, gw_error *error) {
     struct stat s;
-    if (fstat(fd, &s)) return error_set(error, GW_SYSTEM, "%s: %s", what, strerror(errno));
+    if (fstat(fd, &s))
+        return error_set(error, GW_SYSTEM, "%s: %s", what, system_error_text(errno).text);
     if (!S_ISREG(s.st_mode)) return error_set(error, GW_INVALID, "%s is not a file", what);
     if (s.st_uid != geteuid())
         return error_set(error, GW_INVALID, "%s belongs to another user (%u, not %u)", what,
@@ -251,7 +254,7 @@ gw_status secret_read_file(const char *path, char out[SECRET_TEXT_MAX], gw_error
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
         return error_set(error, errno == ENOENT ? GW_NOT_FOUND : GW_SYSTEM, "%s: %s", what,
-                         strerror(errno));
+                         system_error_text(errno).text);
     gw_status status = check_owner(fd, what, error);
     if (!status) status = read_text(fd, what, out, error);
     close(fd);

@@ -9,6 +9,7 @@
 
 #include "base/mem.h"
 #include "base/status.h"
+#include "base/system_error.h"
 #include "net/transport/exhausted.h"
 
 enum {
@@ -99,7 +100,7 @@ gw_status acceptor_open(os_env *o, int fd, const char *text,
                      .take = take };
     if (listen(fd, BACKLOG))
         status = error_set(error, errno == EADDRINUSE ? GW_ADDRESS_IN_USE : GW_SYSTEM,
-                           "%s: listen: %s", text, strerror(errno));
+                           "%s: listen: %s", text, system_error_text(errno).text);
     if (!status) status = loop_add(o, fd, &a->source, EPOLLIN, error);
     if (status) goto free_acceptor;
     loop_own(o, &a->source);

@@ -1,12 +1,11 @@
 #include "net/transport/exhausted.h"
 
 #include "base/log.h"
+#include "base/system_error.h"
 
 #include <errno.h>
 #include <stdatomic.h>
 #include <stdint.h>
-#include <string.h>
-#include <sys/resource.h>
 #include <time.h>
 
 enum { AGAIN_S = 10 };
@@ -24,11 +23,5 @@ static bool is_due(void) {
 }
 
 void exhausted_say(const char *what, int error) {
-    struct rlimit most;
-    if (!exhausted_is(error) || !is_due()) return;
-    if (error == EMFILE && !getrlimit(RLIMIT_NOFILE, &most))
-        log_error("%s: %s (ulimit -n is %llu)", what, strerror(error),
-                  (unsigned long long)most.rlim_cur);
-    else
-        log_error("%s: %s", what, strerror(error));
+    if (exhausted_is(error) && is_due()) log_error("%s: %s", what, system_error_text(error).text);
 }

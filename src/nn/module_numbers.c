@@ -1,0 +1,67 @@
+// Tensors of a module by number: a table that is made when the first one is asked for, so that a loop over all of
+// them does not walk through the module each time.
+#include "nn/module.h"
+
+#include "base/mem.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+// One lock for all tables, which no thread waits for: in a child of fork another thread's may be locked for ever.
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+
+// How often a module that is in a table has got another part.
+static _Atomic uint64_t change = 1;
+
+void module_numbers_forget(const gw_module *m) {
+    if (m->is_numbered) atomic_fetch_add_explicit(&change, 1, memory_order_relaxed);
+}
+
+void module_numbers_free(gw_module *m) {
+    mem_free(m->numbers[0]);
+    mem_free(m->numbers[1]);
+}
+
+typedef struct counter {
+    bool of_buffers;
+    int count;
+    gw_tensor **out;  // NULL: they are counted alone
+} counter;
+
+static bool count_own(void *context, const module_path *where, gw_module *m) {
+    (void)where;
+    counter *c = context;
+    const module_parts *own = c->of_buffers ? &m->buffers : &m->parameters;
+    m->is_numbered = true;
+    for (int i = 0; c->out && i < own->count; i++)
+        c->out[c->count + i] = own->items[i].is.parameter;
+    c->count += own->count;
+    return true;
+}
+
+static module_numbers *make(gw_module *m, bool of_buffers) {
+    counter c = { .of_buffers = of_buffers };
+    module_each(m, NULL, count_own, &c);
+    module_numbers *n = mem_alloc(sizeof *n + (size_t)c.count * sizeof *n->tensors);
+    if (!n) return NULL;
+    n->change = atomic_load_explicit(&change, memory_order_relaxed);
+    n->count = c.count;
+    c.count = 0;
+    c.out = n->tensors;
+    module_each(m, NULL, count_own, &c);
+    return n;
+}
+
+bool module_numbers_get(gw_module *m, bool of_buffers, int index, int *out_count, gw_tensor **out) {
+    if (m == &module_poison || pthread_mutex_trylock(&lock)) return false;
+    module_numbers **at = &m->numbers[of_buffers];
+    if (!*at || (*at)->change != atomic_load_explicit(&change, memory_order_relaxed)) {
+        mem_free(*at);
+        *at = make(m, of_buffers);
+    }
+    const module_numbers *n = *at;
+    if (n) *out_count = n->count;
+    if (n && out) *out = index >= 0 && index < n->count ? n->tensors[index] : NULL;
+    pthread_mutex_unlock(&lock);
+    return n;
+}
