@@ -75,7 +75,34 @@ typedef struct gw_abort {
     uint64_t key, number;
 } gw_abort;
 
+// What is known of a worker that others have lost.
+typedef enum gw_loss {
+    GW_LOSS_NONE = 0,
+    GW_LOSS_ENDED,     // its process has ended
+    GW_LOSS_SILENT,    // it was silent, or did not answer
+    GW_LOSS_CUT_OFF,   // it had no contact with most of the others
+    GW_LOSS_ALONE,     // all others had ended before it could ask them
+    GW_LOSS_DECLARED,  // the others have declared it dead; of a worker that reports itself
+    GW_LOSS_LEFT,      // it has left, is leaving, or has called gw_rpc_shutdown
+    GW_LOSS_COUNT
+} gw_loss;
+
 enum { GW_ERROR_TEXT_MAX = 768, GW_NAME_MAX = 127, GW_ERROR_ABORTS_MAX = 4 };
+
+// The worker whose loss an error reports.
+typedef struct gw_lost_worker {
+    gw_loss how;  // GW_LOSS_NONE: the error reports none, and the rest is 0
+    int rank;
+    uint64_t incarnation;
+    char name[GW_NAME_MAX + 1];
+} gw_lost_worker;
+
+// Calls of one function by itself that a text begins with, which the library shortens.
+typedef struct gw_trace {
+    uint64_t function;     // a hash of its name
+    uint32_t calls;        // 0: none
+    uint16_t first, last;  // bytes in front of the second call, and of the last one
+} gw_trace;
 
 typedef struct gw_error {
     gw_status status;
@@ -86,6 +113,8 @@ typedef struct gw_error {
     // The ended collectives that this error reports, the last one first: one may have ended because
     // another one had. Errors of gw_fail have none, whatever their text quotes.
     gw_abort aborts[GW_ERROR_ABORTS_MAX];
+    gw_lost_worker lost;  // DISCONNECTED, REF_LOST and FENCED, if it is known; gw_fail sets none
+    gw_trace trace;
 } gw_error;
 
 // The name of |status| in words, "timeout".

@@ -202,10 +202,7 @@ gw_error gw_scope_close(gw_scope *s) {
     if (s->error) {
         error = error_outside(s);
     } else {
-        error.status = GW_OK;
-        error.outcome = GW_OUTCOME_NONE;
-        error.worker[0] = error.function[0] = error.text[0] = '\0';
-        memset(error.aborts, 0, sizeof error.aborts);
+        error_init(&error, GW_OK);
     }
     if (s != &no_memory_scope) free_scope(s);
     return error;
@@ -272,6 +269,17 @@ void gw_fail(gw_scope *s, gw_status status, const char *format, ...) {
     gw_error error;
     error_set_by_programv(&error, status, format, args);
     va_end(args);
+void scope_fail_of(gw_scope *s, const char *function, gw_status status, const char *format, ...) {
+    if (s->error) return;
+    va_list args;
+    va_start(args, format);
+    gw_error error;
+    error_setv(&error, status, format, args);
+    va_end(args);
+    error_prefix_function(&error, function);
+    scope_fail_with(s, &error);
+}
+
     scope_fail_with(s, &error);
 }
 

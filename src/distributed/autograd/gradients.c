@@ -81,7 +81,7 @@ static bool take_asked(gw_scope *s, gw_value v, asked_marks *asked) {
     size_t count = v.size / sizeof(mark);
     if (!gw_ok(s)) return false;
     if (v.size % sizeof(mark) || count > LIMIT_PASS_MARKS) {
-        scope_fail(s, GW_INVALID, "gw.marks: %zu bytes are no marks", v.size);
+        scope_fail_of(s, "gw.marks", GW_INVALID, "%zu bytes are no marks", v.size);
         return false;
     }
     asked->sents = gw_alloc(s, (count + 1) * sizeof(sent *));
