@@ -1,5 +1,6 @@
 #include "distributed/nn/layer_options.h"
 
+#include "base/nearest.h"
 #include "base/scope.h"
 
 #include <limits.h>
@@ -32,7 +33,7 @@ static int read_dtype(gw_scope *s, const gw_args *a, gw_value v) {
     const char *name = gw_string_of(s, v);
     for (int d = 0; d < GW_DTYPE_COUNT; d++)
         if (!strcmp(gw_dtype_name((gw_dtype)d), name)) return d;
-    if (gw_ok(s)) scope_fail(s, GW_INVALID, "%s: \"%.40s\" is no dtype", a->label, name);
+    if (gw_ok(s)) scope_fail_of(s, a->label, GW_INVALID, "\"%.40s\" is no dtype", name);
     return GW_F32;
 }
 
@@ -86,8 +87,11 @@ void layer_read(gw_scope *s, const gw_args *a, int count, const layer_option *op
         const char *name = gw_map_key(s, given, i);
         const layer_option *o = find(options, name);
         gw_value v = gw_map_find(given, name);
+        nearest n = nearest_to(name);
+        for (const layer_option *k = options; !o && k->name; k++) nearest_offer(&n, k->name);
         if (!o)
-            scope_fail(s, GW_INVALID, "%s: has no option \"%.100s\"", a->label, name);
+            scope_fail_of(s, a->label, GW_INVALID, "has no option \"%.100s\"%s", name,
+                          nearest_words(&n));
         else if (v.kind != GW_NONE)
             read_option(s, a, o, v, (char *)out + o->offset);
     }
