@@ -89,7 +89,8 @@ GW_API uint64_t gw_scope_id(const gw_scope *s);
 //
 // gw_nn_sequential evaluates its modules from left to right. Of other calls gcc warns with -Wall,
 // and clang by default: "gw_draws_in_unspecified_order". They look at what makes random tensors and
-// layers, not into functions that draw inside, such as gw_module_call with a dropout.
+// layers, not into functions that draw inside, such as gw_module_call with a dropout; nor does the
+// checked mode (gradwire/log.h), which does not see where a statement ends.
 GW_API void gw_seed(gw_scope *s, uint64_t seed);
 
 // Text that lives as long as |s|.

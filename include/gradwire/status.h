@@ -115,13 +115,14 @@ typedef struct gw_error {
     gw_abort aborts[GW_ERROR_ABORTS_MAX];
     gw_lost_worker lost;  // DISCONNECTED, REF_LOST and FENCED, if it is known; gw_fail sets none
     gw_trace trace;
+    bool is_printed;  // this process has printed it already, when it happened
 } gw_error;
 
 // The name of |status| in words, "timeout".
 GW_API const char *gw_status_name(gw_status status);
 
-// Prints the error, if it is one, as one line to stderr. Returns the exit code for main: 0 for
-// GW_OK, else 1.
+// Prints the error, if it is one, as one line to stderr, unless the library has printed it there when it
+// happened. Returns the exit code for main: 0 for GW_OK, else 1.
 GW_API int gw_exit_code(gw_error error);
 
 #ifdef __cplusplus

@@ -38,7 +38,7 @@ const char *gw_status_name(gw_status status) {
 
 int gw_exit_code(gw_error error) {
     if (error.status == GW_OK) return 0;
-    fprintf(stderr, "gradwire: %s\n", error.text);
+    if (!error.is_printed) fprintf(stderr, "gradwire: %s\n", error.text);
     return 1;
 }
 
@@ -110,6 +110,7 @@ void error_prefix(gw_error *error, const char *prefix) {
     if ((size_t)size >= sizeof text) memcpy(text + sizeof text - 4, "...", 4);
     memcpy(error->text, text, sizeof text);
     error->trace = (gw_trace){ 0 };  // they are no longer in front
+    error->is_printed = false;
 }
 
 void error_prefix_function(gw_error *error, const char *function) {
