@@ -35,11 +35,12 @@ static void import(gw_scope *s) {
     accumulated_import(accumulated_of(c), s);
 }
 
-static bool is_call(const gw_scope *s) {
-    return call_of((gw_scope *)s) != NULL;
+static bool has_pass(const gw_scope *s) {
+    const context *c = call_of((gw_scope *)s);
+    return c && c->has_pass;
 }
 
-const remote_grads gradients_remote = { .import = import, .is_call = is_call };
+const remote_grads gradients_remote = { .import = import, .has_pass = has_pass };
 
 void gradients_keep(gw_scope *s) {
     const context *c = call_of(s);
