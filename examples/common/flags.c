@@ -28,6 +28,38 @@ static void print_help(const char *program, const char *about, const flag *flags
     printf("  %-26s this text\n", "--help");
 }
 
+// Letters to add, leave out or change.
+static int distance(const char *a, const char *b) {
+    enum { LONGEST = 31 };
+    int row[LONGEST + 1], size = (int)strlen(b);
+    if (strlen(a) > LONGEST || size > LONGEST) return LONGEST;
+    for (int j = 0; j <= size; j++) row[j] = j;
+    for (int i = 1; a[i - 1]; i++) {
+        int above = row[0];
+        row[0] = i;
+        for (int j = 1; j <= size; j++) {
+            int changed = above + (a[i - 1] != b[j - 1]);
+            above = row[j];
+            int one_more = 1 + (row[j - 1] < above ? row[j - 1] : above);
+            row[j] = changed < one_more ? changed : one_more;
+        }
+    }
+    return row[size];
+}
+
+static int no_such_option(const char *program, const flag *flags, const char *given) {
+    char name[32];
+    const char *nearest = "help";
+    snprintf(name, sizeof name, "%.*s", (int)strcspn(given + 2, "="), given + 2);
+    for (const flag *f = flags; f->name; f++)
+        if (distance(name, f->name) < distance(name, nearest)) nearest = f->name;
+    fprintf(stderr, "%s: %s: no such option, see --help", program, given);
+    if (distance(name, nearest) * 3 <= (int)strlen(name))
+        fprintf(stderr, "; did you mean \"--%s\"?", nearest);
+    fputc('\n', stderr);
+    return 2;
+}
+
 static int wrong(const char *program, const flag *f, const char *given) {
     fprintf(stderr, "%s: --%s %s: expected ", program, f->name, given);
     if (f->words)
@@ -97,9 +129,9 @@ int flags_parse(const char *program, const char *about, const flag *flags, int a
         bool is_option = strncmp(argv[i], "--", 2) == 0;
         size_t length = is_option ? strcspn(argv[i] + 2, "=") : 0;
         const flag *f = is_option ? find(flags, argv[i] + 2, length) : NULL;
+        if (!f && is_option) return no_such_option(program, flags, argv[i]);
         if (!f) {
-            fprintf(stderr, "%s: %s: %s, see --help\n", program, argv[i],
-                    is_option ? "no such option" : "takes no arguments");
+            fprintf(stderr, "%s: %s: takes no arguments, see --help\n", program, argv[i]);
             return 2;
         }
         const char *given = argv[i][2 + length] ? argv[i] + 2 + length + 1 : NULL;

@@ -91,7 +91,8 @@ GW_API uint64_t gw_scope_id(const gw_scope *s);
 ///
 /// gw_nn_sequential evaluates its modules from left to right. For other calls gcc (with -Wall) and clang warn:
 /// "gw_draws_in_unspecified_order". They check what makes random tensors and layers, not functions that draw
-/// inside, such as gw_module_call with a dropout.
+/// inside, such as gw_module_call with a dropout; nor does the checked mode (gradwire/log.h), which does not see where a
+/// statement ends.
 /// Errors: none.
 /// Source: Philox 4x32-10, Salmon et al. 2011.
 GW_API void gw_seed(gw_scope *s, uint64_t seed);

@@ -78,6 +78,33 @@ typedef struct gw_abort {
 /// Sizes in gw_error, in bytes and items; GW_NAME_MAX is also the longest name of a worker.
 enum { GW_ERROR_TEXT_MAX = 768, GW_NAME_MAX = 127, GW_ERROR_ABORTS_MAX = 4 };
 
+/// What an error says of the worker whose loss it reports.
+typedef enum gw_loss {
+    GW_LOSS_NONE = 0,  ///< the error reports no loss
+    GW_LOSS_ENDED,     ///< its process has ended
+    GW_LOSS_SILENT,    ///< it was silent, or did not answer
+    GW_LOSS_CUT_OFF,   ///< it had no contact with most of the others
+    GW_LOSS_ALONE,     ///< all others had ended before it could ask them
+    GW_LOSS_DECLARED,  ///< the others have declared it dead; of a worker that reports itself
+    GW_LOSS_LEFT,      ///< it has left, is leaving, or has called gw_rpc_shutdown
+    GW_LOSS_COUNT      ///< the number of kinds
+} gw_loss;
+
+/// The worker whose loss an error reports.
+typedef struct gw_lost_worker {
+    gw_loss how;                 ///< GW_LOSS_NONE: the error reports none, and the rest is 0
+    int rank;                    ///< in the job
+    uint64_t incarnation;        ///< as in gw_worker
+    char name[GW_NAME_MAX + 1];  ///< its name
+} gw_lost_worker;
+
+/// The calls of one function by itself with which a text begins and which the library shortens.
+typedef struct gw_trace {
+    uint64_t function;     ///< a hash of its name
+    uint32_t calls;        ///< how many; 0: none
+    uint16_t first, last;  ///< bytes in front of the second call, and of the last one
+} gw_trace;
+
 /// An error. Programs decide by status, outcome and aborts; |text| is for people.
 typedef struct gw_error {
     gw_status status;
@@ -88,12 +115,15 @@ typedef struct gw_error {
     /// The ended collectives that this error reports, the last one first: one may have ended because another one had.
     /// Errors of gw_fail have none.
     gw_abort aborts[GW_ERROR_ABORTS_MAX];
+    gw_lost_worker lost;  ///< of DISCONNECTED, REF_LOST and FENCED, if it is known; gw_fail sets none
+    gw_trace trace;       ///< used by the library
+    bool is_printed;      ///< this process has printed it already, when it happened
 } gw_error;
 
 /// Returns the name of |status| in words, "timeout".
 GW_API const char *gw_status_name(gw_status status);
 
-/// Prints |error|, if it is one, as one line to stderr.
+/// Prints |error|, if it is one, as one line to stderr, unless the library has printed it when it happened.
 ///
 /// Returns: the exit code for main: 0 for GW_OK, else 1.
 GW_API int gw_exit_code(gw_error error);

@@ -229,6 +229,7 @@ void agent_fence_on_loop(agent *a, const gw_error *why) {
     if (a->fence.status || a->phase == AGENT_LEFT) return;
     bool was_in = why->status != GW_DISCONNECTED;  // else it has lost who let it in
     error_set(&a->fence, was_in ? GW_FENCED : GW_DISCONNECTED, "%s", why->text);
+    a->fence.lost = why->lost;
     for (int rank = 0; rank < a->member_count; rank++)
         if (rank != a->rank && !agent_member(a, rank)->lost)
             member_table_lose_on_loop(a, rank, false, &a->fence);
@@ -252,6 +253,7 @@ void agent_leave_on_loop(agent *a) {
         for (int i = 0; i < a->service_count; i++)
             if (a->services[i].service->report) a->services[i].service->report(a);
     error_set(&error, GW_DISCONNECTED, "%s has left the job", a->name);
+    error_set_lost(&error, GW_LOSS_LEFT, a->rank, a->incarnation, a->name);
     stop_on_loop(a, &error);
     admission_join_on_loop(a);
     close_peers_on_loop(a);

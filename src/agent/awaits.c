@@ -107,6 +107,7 @@ static void reason(const agent *a, gw_error *out) {
     if (!e) {
         error_set(out, GW_DISCONNECTED, "%s has called %s", a->name,
                   a->leaving.alone ? "gw_rpc_leave" : "gw_rpc_shutdown");
+        error_set_lost(out, GW_LOSS_LEFT, a->rank, a->incarnation, a->name);
     } else {
         bool is_own = e->status == GW_FENCED || e->status == GW_TIMEOUT;
         error_set(out, is_own ? GW_DISCONNECTED : e->status, "%s", e->text);
@@ -114,6 +115,7 @@ static void reason(const agent *a, gw_error *out) {
         char text[GW_ERROR_TEXT_MAX];
         snprintf(text, sizeof text, "%s", out->text);
         error_set(out, out->status, "%s %s", a->name, text);
+        out->lost = e->lost;
     }
     snprintf(out->worker, sizeof out->worker, "%s", a->name);
 }

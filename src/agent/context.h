@@ -25,6 +25,7 @@ typedef struct context {
     bool serves;
     int caller;                 // its rank
     uint64_t caller_scope;      // in which it called
+    bool has_pass;              // a backward pass was made there
     _Atomic uint8_t cancelled;  // a cancel_reason
     work *work;                 // one count; NULL: nothing has been called yet
     waiter *waiting;            // of its thread

@@ -196,9 +196,12 @@ static gw_status meet_all(joining *j, const answer *by, gw_error *error) {
             *error = a->fence;
             return error->status;
         }
-        if (coordinator->lost)
-            return error_set(error, GW_DISCONNECTED, "%s, who let this worker in, is gone: %.500s",
-                             by->name, coordinator->why->text);
+        if (coordinator->lost) {
+            error_set(error, GW_DISCONNECTED, "%s, who let this worker in, is gone: %.500s",
+                      by->name, coordinator->why->text);
+            error->lost = coordinator->why->lost;
+            return error->status;
+        }
         if (!woken && !members_has_joined(a->membership))
             return error_set(error, GW_TIMEOUT,
                              "%s admitted this worker, and the group has not agreed to it in time",

@@ -74,7 +74,7 @@ bool pass_take(pass *p, gw_tensor_grad **out_pairs, int *out_count, int *out_rep
     gw_tensor_grad *pairs = mem_alloc((p->target_count + count_gated(p) + 1) * sizeof *pairs);
     assert(!p->late_count);
     if (!pairs) {
-        scope_fail(p->scope, GW_NO_MEMORY, "backward: no memory for the gradients");
+        scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for the gradients");
         return false;
     }
     int count = collect(p, pairs);
@@ -97,7 +97,7 @@ bool pass_commit(pass *p) {
         p->options.inputs ? (uint32_t)p->options.input_count : p->target_count + count_gated(p);
     assert(!p->late_count);
     if (max > PAIRS_SMALL && !(pairs = mem_alloc(max * sizeof *pairs))) {
-        scope_fail(p->scope, GW_NO_MEMORY, "backward: no memory for the gradients");
+        scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for the gradients");
         return false;
     }
     int count = collect(p, pairs);

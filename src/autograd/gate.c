@@ -150,7 +150,7 @@ static gate_pass *find_or_add(pass *p, gate *g) {
     if (at) return at;
     at = mem_calloc(sizeof *at + (size_t)g->leaf_count * sizeof(bool));
     if (!at) {
-        scope_fail(p->scope, GW_NO_MEMORY, "backward: no memory for a gate");
+        scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for a gate");
         return NULL;
     }
     gate_pass **last = &p->gates;
@@ -170,9 +170,9 @@ static bool check_apart(const pass *p, const gw_tensor *leaf) {
     int number;
     gate *g = gate_of(leaf, &number);
     if (!g || !gate_has_answered(g, p->scope)) return true;
-    scope_fail(
-        p->scope, GW_WRONG_STATE,
-        "backward: a pass of this worker alone, in a scope that has the mean over replicas: what "
+    scope_fail_of(
+        p->scope, "backward", GW_WRONG_STATE,
+        "a pass of this worker alone, in a scope that has the mean over replicas: what "
         "it leaves could not be told from that");
     return false;
 }

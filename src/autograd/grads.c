@@ -111,9 +111,8 @@ void grads_expect_reader(gw_scope *s, gate *of) {
     g->unread = handle_retain(of);
 }
 
-// In the scope of a call the caller's passes count, and which these are its worker knows.
-static bool may_have_passes_elsewhere(const gw_scope *s) {
-    return s->remote && s->remote->grads->is_call(s);
+static bool has_pass_of_caller(const gw_scope *s) {
+    return s->remote && s->remote->grads->has_pass(s);
 }
 
 bool grads_check_pass(gw_scope *s, const char *function, uint32_t left) {
@@ -122,7 +121,7 @@ bool grads_check_pass(gw_scope *s, const char *function, uint32_t left) {
         handle_release(g->unread);
         g->unread = NULL;
     }
-    if (!gw_ok(s) || g || may_have_passes_elsewhere(s)) return gw_ok(s);
+    if (!gw_ok(s) || g || has_pass_of_caller(s)) return gw_ok(s);
     if (left)
         scope_fail(s, GW_WRONG_STATE,
                    "%s: no backward pass was made in this scope, and %s: call it in the scope that "

@@ -12,8 +12,9 @@ typedef struct remote_grads {
     // Gives |s|, the scope of a body, the gradients that passes of its caller have left on this
     // worker, by grads_add_imported; nothing if there are none, or |s| is no such scope.
     void (*import)(gw_scope *s);
-    // Whether |s| is the scope of a call, so that passes of its caller count.
-    bool (*is_call)(const gw_scope *s);
+    // Whether |s| is the scope of a call whose caller has made a pass in its own scope: that one counts,
+    // also on a worker that took no part in it.
+    bool (*has_pass)(const gw_scope *s);
 } remote_grads;
 
 // The gradient of |x| in |s|, borrowed until the next pass or change; NULL if there is none.

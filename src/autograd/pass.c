@@ -70,7 +70,7 @@ void pass_close(pass *p) {
 bool pass_fail_from_work(pass *p, const char *what) {
     gw_error error = *scope_error(p->work);
     error_prefix(&error, what);
-    error_prefix(&error, "backward");
+    error_prefix_function(&error, "backward");
     scope_fail_with(p->scope, &error);
     return false;
 }
@@ -138,7 +138,7 @@ static bool run_node(pass *p, target *t) {
     gw_tensor **d_outputs = many ? mem_alloc(n->output_count * sizeof *d_outputs) : small_outputs;
     bool *wanted = large ? mem_alloc(n->edge_count) : small_wanted;
     bool ok = d_inputs && d_outputs && wanted;
-    if (!ok) scope_fail(p->scope, GW_NO_MEMORY, "backward: no memory for the inputs' gradients");
+    if (!ok) scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for the inputs' gradients");
 
     for (uint32_t k = 0; ok && k < n->edge_count; k++) {
         d_inputs[k] = NULL;
@@ -207,7 +207,7 @@ static bool fail_from_answer(pass *p, const late *l) {
         snprintf(name, sizeof name, "gw.%s", n->class->name(n));
         error_prefix(&error, name);
     }
-    error_prefix(&error, "backward");
+    error_prefix_function(&error, "backward");
     scope_fail_with(p->scope, &error);
     return false;
 }

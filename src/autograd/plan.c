@@ -6,7 +6,7 @@
 #include <string.h>
 
 static bool fail_memory(pass *p) {
-    scope_fail(p->scope, GW_NO_MEMORY, "backward: no memory for its plan");
+    scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for its plan");
     return false;
 }
 
@@ -154,8 +154,8 @@ static void prune(pass *p) {
 }
 
 static bool fail_spent(pass *p, const node *n) {
-    scope_fail(p->scope, GW_WRONG_STATE,
-               "backward: a pass has been through this graph, and gw.%s no longer has what it had "
+    scope_fail_of(p->scope, "backward", GW_WRONG_STATE,
+               "a pass has been through this graph, and gw.%s no longer has what it had "
                "saved; set retain_graph in the first pass",
                n->class->name(n));
     return false;

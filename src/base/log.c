@@ -95,7 +95,7 @@ static bool is_control(char c) {
     return (unsigned char)c < ' ' || c == 127;
 }
 
-static void hand_out(gw_log_level level, const char *line) {
+static bool hand_out(gw_log_level level, const char *line) {
     if (log_hook) {
         log_hook(line);
     } else if (settings.sink) {
@@ -103,22 +103,24 @@ static void hand_out(gw_log_level level, const char *line) {
     } else {
         print(line);
     }
+    return !log_hook && !settings.sink && settings.fd == STDERR_FILENO;
 }
 
-static void write_line(gw_log_level level, const char *format, va_list args) {
+static bool write_line(gw_log_level level, const char *format, va_list args) {
     char line[LINE_MAX_BYTES];
-    if (!is_wanted(level)) return;
+    if (!is_wanted(level)) return false;
     vsnprintf(line, sizeof line, format, args);
     for (char *c = line; *c; c++)
         if (is_control(*c)) *c = '?';
-    hand_out(level, line);
+    return hand_out(level, line);
 }
 
-void log_error(const char *format, ...) {
+bool log_error(const char *format, ...) {
     va_list args;
     va_start(args, format);
-    write_line(GW_LOG_ERROR, format, args);
+    bool is_shown = write_line(GW_LOG_ERROR, format, args);
     va_end(args);
+    return is_shown;
 }
 
 void log_line(const char *format, ...) {

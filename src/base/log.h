@@ -9,8 +9,8 @@
 #include <gradwire/log.h>
 
 // Each writes one line, by default to stderr with "gradwire: " in front, in one piece. Control
-// characters are shown as '?'.
-void log_error(const char *format, ...) GW_PRINTF(1, 2);  // an error that no caller gets
+// characters are shown as '?'. True if standard error has the line.
+bool log_error(const char *format, ...) GW_PRINTF(1, 2);  // an error that no caller gets
 void log_line(const char *format, ...) GW_PRINTF(1, 2);   // a warning
 void log_info(const char *format, ...) GW_PRINTF(1, 2);
 // A warning of at most 128 lines, to a file in one piece. Writes into |text|.

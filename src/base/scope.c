@@ -97,7 +97,10 @@ static void take_on(gw_scope *s, const gw_error *error) {
     s->error = e ? e : &last_error;
     // The scope that has joined a job: the others hear of it, and so does whoever reads the log, even if this
     // program does not come to the scope's end.
-    if (s->slots[SCOPE_AGENT].data && s->worker) log_error("%s: %s", s->worker, s->error->text);
+    if (s->slots[SCOPE_AGENT].data && s->worker && !s->error->is_printed) {
+        bool is_printed = log_error("%s: %s", s->worker, s->error->text);
+        if (e) e->is_printed = is_printed;
+    }
 }
 
 gw_scope *gw_scope_open(gw_scope *parent) {
@@ -163,8 +166,10 @@ static gw_scope *next_inside(const gw_scope *s, const gw_scope *at) {
 static void take_errors_inside(gw_scope *s) {
     for (gw_scope *at = next_inside(s, s); at; at = next_inside(s, at)) {
         if (!at->error || at->is_error_known) continue;
-        log_error("%s (in a scope that was left open, and that nobody had asked for its error)",
-                  at->error->text);
+        bool is_printed = log_error(
+            "%s (in a scope that was left open, and that nobody had asked for its error)",
+            at->error->text);
+        if (scope_own_error(at)) at->error->is_printed = is_printed;
         at->is_error_known = true;
         if (!s->error) take_on(s, at->error);
     }
@@ -191,6 +196,7 @@ static bool is_lent(gw_scope *s) {
 static gw_error error_outside(const gw_scope *s) {
     gw_error error = *s->error;
     if (!s->parent && s->worker) error_prefix(&error, s->worker);
+    error.is_printed = s->error->is_printed;
     return error;
 }
 
@@ -202,10 +208,7 @@ gw_error gw_scope_close(gw_scope *s) {
     if (s->error) {
         error = error_outside(s);
     } else {
-        error.status = GW_OK;
-        error.outcome = GW_OUTCOME_NONE;
-        error.worker[0] = error.function[0] = error.text[0] = '\0';
-        memset(error.aborts, 0, sizeof error.aborts);
+        error_init(&error, GW_OK);
     }
     if (s != &no_memory_scope) free_scope(s);
     return error;
@@ -264,6 +267,17 @@ void scope_fail(gw_scope *s, gw_status status, const char *format, ...) {
     va_start(args, format);
     failv(s, status, format, args);
     va_end(args);
+}
+
+void scope_fail_of(gw_scope *s, const char *function, gw_status status, const char *format, ...) {
+    if (s->error) return;
+    va_list args;
+    va_start(args, format);
+    gw_error error;
+    error_setv(&error, status, format, args);
+    va_end(args);
+    error_prefix_function(&error, function);
+    scope_fail_with(s, &error);
 }
 
 void gw_fail(gw_scope *s, gw_status status, const char *format, ...) {

@@ -109,6 +109,9 @@ void scope_release_from(gw_scope *s, uint32_t count);
 
 // Fails |s|, unless it has failed already. The text gets the scope's label in front.
 void scope_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
+// With "|function|: " in front, which is not added once more if that is what another worker has called.
+void scope_fail_of(gw_scope *s, const char *function, gw_status status, const char *format, ...)
+    GW_PRINTF(4, 5);
 void scope_fail_with(
     gw_scope *s,
     const gw_error *error);  // an error that was decided before, perhaps by another worker

@@ -2,6 +2,7 @@
 
 #include "base/error_place.h"
 #include "base/log.h"
+#include "base/map.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -37,7 +38,7 @@ const char *gw_status_name(gw_status status) {
 
 int gw_exit_code(gw_error error) {
     if (error.status == GW_OK) return 0;
-    fprintf(stderr, "gradwire: %s\n", error.text);
+    if (!error.is_printed) fprintf(stderr, "gradwire: %s\n", error.text);
     return 1;
 }
 
@@ -66,14 +67,17 @@ static void hide_control_characters(char *text) {
         if (*c < ' ' || *c == 0x7f) *c = '?';
 }
 
+void error_init(gw_error *error, gw_status status) {
+    error->status = status;
+    error->outcome = GW_OUTCOME_NONE;
+    error->worker[0] = error->function[0] = error->text[0] = '\0';
+    memset(error->aborts, 0, sizeof *error - offsetof(gw_error, aborts));
+}
+
 gw_status error_setv(gw_error *error, gw_status status, const char *format, va_list args) {
     gw_error local;
     gw_error *e = error ? error : &local;
-    e->status = status;
-    e->outcome = GW_OUTCOME_NONE;
-    e->worker[0] = '\0';
-    e->function[0] = '\0';
-    memset(e->aborts, 0, sizeof e->aborts);
+    error_init(e, status);
     vsnprintf(e->text, sizeof e->text, format ? format : "", args);
     hide_control_characters(e->text);
     return status;
@@ -105,6 +109,26 @@ void error_prefix(gw_error *error, const char *prefix) {
     if (size < 0) return;
     if ((size_t)size >= sizeof text) memcpy(text + sizeof text - 4, "...", 4);
     memcpy(error->text, text, sizeof text);
+    error->trace = (gw_trace){ 0 };  // they are no longer in front
+    error->is_printed = false;
+}
+
+void error_prefix_function(gw_error *error, const char *function) {
+    error_prefix(error, function);
+    error->trace.function = error_trace_function(function);
+}
+
+uint64_t error_trace_function(const char *function) {
+    return hash_bytes(function, strlen(function));
+}
+
+void error_set_lost(gw_error *error, gw_loss how, int rank, uint64_t incarnation,
+                    const char *name) {
+    error->lost = (gw_lost_worker){ .how = how };
+    if (!how) return;
+    error->lost.rank = rank;
+    error->lost.incarnation = incarnation;
+    snprintf(error->lost.name, sizeof error->lost.name, "%s", name);
 }
 
 void error_add_abort(gw_error *error, gw_abort abort) {

@@ -5,6 +5,9 @@
 #include <gradwire/status.h>
 #include <stdarg.h>
 
+// Without a text, or anything else that memory may hold.
+void error_init(gw_error *error, gw_status status);
+
 // Fills |error| (which may be NULL) and returns |status|, so that plumbing says
 //     return error_set(error, GW_INVALID, "rank %d of %d", rank, world_size);
 gw_status error_set(gw_error *error, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
@@ -16,6 +19,16 @@ bool status_is_of_error(gw_status status);
 
 // Puts "prefix: " before the text, cutting the end if it grows too long.
 void error_prefix(gw_error *error, const char *prefix);
+
+// The same with the name of a function, which is not added once more if that is what another worker
+// has called.
+void error_prefix_function(gw_error *error, const char *function);
+
+// What |trace| of an error has of a function. With 0 calls, the text begins with its name.
+uint64_t error_trace_function(const char *function);
+
+// |error| reports the loss of that worker.
+void error_set_lost(gw_error *error, gw_loss how, int rank, uint64_t incarnation, const char *name);
 
 // |error| reports the end of that collective, because of those that it reported before: of these the
 // first one is forgotten if there are too many.

@@ -73,10 +73,16 @@ static void an_error_names_the_collectives_that_ended_with_it(void **state) {
         error_add_abort(&e, (gw_abort){ .group = i, .key = 7, .number = 10 * i });
     error_prefix(&e, prefix);
     assert_int_equal(error_abort_count(&e), GW_ERROR_ABORTS_MAX);
+    error_set_lost(&e, GW_LOSS_SILENT, 3, 77, "ps");
+    error_prefix(&e, prefix);
+    assert_int_equal(e.lost.how, GW_LOSS_SILENT);
+    assert_int_equal(e.lost.rank, 3);
+    assert_string_equal(e.lost.name, "ps");
     assert_int_equal(e.aborts[0].group, GW_ERROR_ABORTS_MAX + 1);
     assert_int_equal(e.aborts[GW_ERROR_ABORTS_MAX - 1].number, 20);
     error_set(&e, GW_INVALID, "another one");
     assert_int_equal(error_abort_count(&e), 0);
+    assert_int_equal(e.lost.how, GW_LOSS_NONE);
 }
 
 static void a_program_ends_with_its_error(void **state) {

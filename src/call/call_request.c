@@ -86,6 +86,7 @@ static void set_context(call *c, gw_scope *s) {
     c->fixed.order = of_body ? x->order : c->fixed.scope;
     c->fixed.depth = (uint8_t)((x ? x->depth : 0) + 1);
     c->fixed.untracked = !s->grad_enabled;
+    c->fixed.has_pass = s->slots[SCOPE_GRADS].data || (of_body && x->has_pass);
 }
 
 static gw_status write_request(call *c, gw_scope *s, gw_target to, const char *function, int count,

@@ -4,7 +4,7 @@
 
 #include <gradwire/status.h>
 
-// Puts "worker: function: " in front of an error's text and fills in who decided it.
+// Puts "worker: function: " in front of an error's text, and fills in who decided it.
 void error_add_trace(gw_error *error, const char *worker, const char *function);
 
 #endif

@@ -1,5 +1,6 @@
 #include "call/error_trace.h"
 
+#include "base/status.h"
 #include "testing/testing.h"
 
 #include <stdio.h>
@@ -20,8 +21,11 @@ static void it_names_each_worker_and_function_on_the_way(void **state) {
     assert_string_equal(e.worker, "w2");
     assert_string_equal(e.function, "g");
     e = error_of("gw.add: 2 plus 3");
+    e.trace.function = error_trace_function("gw.add");
     error_add_trace(&e, "w1", "gw.add");
     assert_string_equal(e.text, "w1: gw.add: 2 plus 3");
+    error_add_trace(&e, "w2", "gw.add");
+    assert_string_equal(e.text, "w2: gw.add: w1: gw.add: 2 plus 3");
 }
 
 static void it_does_not_repeat_what_calls_itself(void **state) {
@@ -37,6 +41,17 @@ static void it_does_not_repeat_what_calls_itself(void **state) {
     assert_string_equal(e.text, "w3: main: w1: f: w2: f: ... (61 more): w2: f: too deep");
 }
 
+// What a text says is no call, whatever it quotes.
+static void it_folds_no_words_of_a_text(void **state) {
+    (void)state;
+    gw_error e = error_of("w1: f: w2: f: w1: f: w2: f: quoted");
+    error_add_trace(&e, "w1", "f");
+    assert_string_equal(e.text, "w1: f: w1: f: w2: f: w1: f: w2: f: quoted");
+    e = error_of("f: says so by itself");
+    error_add_trace(&e, "w1", "f");
+    assert_string_equal(e.text, "w1: f: f: says so by itself");
+}
+
 static void it_cuts_the_middle_of_what_is_too_long(void **state) {
     (void)state;
     gw_error e = error_of("the reason");
@@ -45,11 +60,11 @@ static void it_cuts_the_middle_of_what_is_too_long(void **state) {
         snprintf(function, sizeof function, "function%d", i % 2);
         error_add_trace(&e, "worker", function);
     }
-    assert_non_null(strstr(e.text, "...: "));
+    assert_non_null(strstr(e.text, "..."));
     assert_int_equal(strncmp(e.text, "worker: function1: ", 19), 0);
     assert_non_null(strstr(e.text, "the reason"));
     assert_true(strlen(e.text) < sizeof e.text);
 }
 
 GW_TESTS(call_error_trace, it_names_each_worker_and_function_on_the_way,
-         it_does_not_repeat_what_calls_itself, it_cuts_the_middle_of_what_is_too_long);
+         it_does_not_repeat_what_calls_itself, it_folds_no_words_of_a_text, it_cuts_the_middle_of_what_is_too_long);

@@ -140,6 +140,7 @@ static void fail_promise(gw_future *f, const gw_error *why) {
 void promise_explain_lost_owner(const member *owner, gw_error *out) {
     error_set(out, GW_REF_LOST, "%s, who owned what the reference names, is gone%s%s", owner->name,
               owner->why->text[0] ? ": " : "", owner->why->text);
+    out->lost = owner->why->lost;
 }
 
 static void fail_lost(gw_future *f, const member *producer) {

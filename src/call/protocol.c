@@ -67,7 +67,7 @@ gw_status request_read(const message *m, request_header *out, gw_error *error) {
         return error_set(error, GW_PROTOCOL, "request: call %llu", (unsigned long long)f->call);
     if (f->depth < 1 || f->depth > LIMIT_DEPTH)
         return error_set(error, GW_LIMIT, "request: %d hops, at most %d", f->depth, LIMIT_DEPTH);
-    if (f->one_way > 1 || (f->one_way && f->result) || f->untracked > 1 || f->zero)
+    if (f->one_way > 1 || (f->one_way && f->result) || f->untracked > 1 || f->has_pass > 1)
         return error_set(error, GW_PROTOCOL, "request: zero bytes are not");
     out->args_at = (size_t)(r.at - m->head.data);
     return GW_OK;

@@ -50,7 +50,7 @@ static void it_refuses_requests_that_mean_nothing(void **state) {
     f.depth = LIMIT_DEPTH + 1;
     assert_int_equal(read_back(make_request(&f, "f", 0), &h), GW_LIMIT);
     f = good;
-    f.zero = 1;
+    f.has_pass = 2;
     assert_int_equal(read_back(make_request(&f, "f", 0), &h), GW_PROTOCOL);
     f = good;
     f.one_way = 2;

@@ -297,11 +297,13 @@ static gw_status check_capacity(agent *a, int from, const request_fixed *f, uint
     const char *self = a->name, *caller = agent_member(a, from)->name;
     const call_peer *p = call_peer_of(a, from);
     const calls *c = calls_of(a);
-    if (a->phase == AGENT_LEFT)
-        return error_set(error, GW_DISCONNECTED, "%s has left the job", self);
     // What it waits for itself may need calls that are made for its own.
-    if (a->leaving.alone && f->depth == 1)
-        return error_set(error, GW_DISCONNECTED, "%s is leaving the job", self);
+    if (a->phase == AGENT_LEFT || (a->leaving.alone && f->depth == 1)) {
+        error_set(error, GW_DISCONNECTED, "%s %s the job", self,
+                  a->phase == AGENT_LEFT ? "has left" : "is leaving");
+        error_set_lost(error, GW_LOSS_LEFT, a->rank, a->incarnation, self);
+        return error->status;
+    }
     if (p->queued_bytes && p->queued_bytes + size > c->limits.queued_bytes)
         return error_set(error, GW_OVERLOADED, "%s: %llu bytes of calls of %s have not started",
                          self, (unsigned long long)p->queued_bytes, caller);

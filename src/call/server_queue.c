@@ -207,6 +207,7 @@ void served_call_schedule_on_loop(served_call *s) {
                             .serves = true,
                             .caller = s->caller,
                             .caller_scope = s->header.fixed.scope,
+                            .has_pass = s->header.fixed.has_pass,
                             .may_wait = !inline_,
                             .has_place = !inline_,
                             .depth = s->header.fixed.depth,

@@ -101,6 +101,7 @@ static void compose(const gw_group *g, const survey *v, gw_error *out) {
         (unsigned long long)agree_number(g->agreements));
     if (why) {
         add(out, "%s", why->text);
+        out->lost = why->lost;
         uint32_t there = (uint32_t)(v->proposed + knock_count_on_loop(g));
         if (!v->not_come && why->status == GW_TIMEOUT && there < v->first->min)
             add(out, "; there are %u of at least %u members", there, v->first->min);

@@ -1,6 +1,7 @@
 // The backends that there are.
 #include "collective/backend.h"
 
+#include "base/nearest.h"
 #include "base/status.h"
 #include "collective/run.h"
 
@@ -28,14 +29,16 @@ static const backend *backend_at(int i) {
 }
 
 gw_status backend_find(const char *name, const backend **out, gw_error *error) {
+    nearest n = nearest_to(name);
     for (int i = 0; i < BACKENDS; i++) {
         const backend *b = backend_at(i);
+        if (b) nearest_offer(&n, b->name);
         if (!b || (name && strcmp(name, b->name) != 0)) continue;
         *out = b;
         return GW_OK;
     }
-    return error_set(error, GW_INVALID, "there is no backend \"%.64s\"; there are session and mpi",
-                     name);
+    return error_set(error, GW_INVALID, "there is no backend \"%.64s\"; there are session and mpi%s",
+                     name, nearest_words(&n));
 }
 
 void backends_lose(void) {

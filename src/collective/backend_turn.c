@@ -171,8 +171,10 @@ static gw_status check_losses_on_loop(const gw_group *g, gw_error *error) {
     for (int i = 0; i < g->agent->member_count; i++) {
         const member *m = agent_member(g->agent, i);
         if (!m->known || !m->lost || m->left) continue;
-        return error_set(error, GW_DISCONNECTED, "backend \"%s\" does not go on without %s",
-                         g->backend->name, m->name);
+        error_set(error, GW_DISCONNECTED, "backend \"%s\" does not go on without %s",
+                  g->backend->name, m->name);
+        error->lost = m->why->lost;
+        return error->status;
     }
     return GW_OK;
 }

@@ -261,6 +261,7 @@ static void end_await(await *w, int rank, const gw_error *why) {
     error_set(&k->error, GW_DISCONNECTED,
               "gw_group_join: no member is left to admit %s to group \"%s\": %s", k->agent->name,
               k->name, why->text);
+    k->error.lost = why->lost;
     awaits_close_on_loop(w);
     if (!k->waiter.woken) env_wake(k->agent->env, &k->waiter);
 }

@@ -1,8 +1,10 @@
 #include "collective/plan.h"
 
 #include "base/log.h"
+#include "base/nearest.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -80,16 +82,36 @@ static bool read_word(const char *text, size_t length, const char *name) {
     return strlen(name) == length && memcmp(text, name, length) == 0;
 }
 
-// "operation:plan", of which |text| has |length| bytes. What is wrong with it, or NULL.
-static const char *read_wish(const char *text, size_t length, wishes *w) {
+// Which of |count| names the |length| bytes of |text| are; else |count|, and |n| has the nearest.
+static int read_name(char wanted[GW_NAME_MAX + 1], const char *text, size_t length, int first,
+                     int count, const char *(*name_of)(int i), nearest *n) {
+    int i = first;
+    while (i < count && !read_word(text, length, name_of(i))) i++;
+    if (i < count) return i;
+    snprintf(wanted, GW_NAME_MAX + 1, "%.*s", (int)length, text);
+    *n = nearest_to(wanted);
+    for (i = first; i < count; i++) nearest_offer(n, name_of(i));
+    return count;
+}
+
+static const char *operation_of(int i) {
+    return operation_name((operation)i);
+}
+
+static const char *plan_of(int i) {
+    return plan_kind_name((plan_kind)i);
+}
+
+// "operation:plan", of which |text| has |length| bytes. What is wrong with it, or NULL. |n| has the name that
+// was meant, if one is near.
+static const char *read_wish(const char *text, size_t length, wishes *w,
+                             char wanted[GW_NAME_MAX + 1], nearest *n) {
     const char *colon = memchr(text, ':', length);
     if (!colon) return "is no \"operation:plan\"";
     size_t before = (size_t)(colon - text), behind = length - before - 1;
-    int o = 0, kind = PLAN_AUTO + 1;
-    while (o < OPERATION_COUNT && !read_word(text, before, operation_name((operation)o))) o++;
+    int o = read_name(wanted, text, before, 0, OPERATION_COUNT, operation_of, n);
     if (o == OPERATION_COUNT) return "names no collective";
-    while (kind < PLAN_KIND_COUNT && !read_word(colon + 1, behind, plan_kind_name((plan_kind)kind)))
-        kind++;
+    int kind = read_name(wanted, colon + 1, behind, PLAN_AUTO + 1, PLAN_KIND_COUNT, plan_of, n);
     if (kind == PLAN_KIND_COUNT) return "names no plan";
     if (!plan_exists((operation)o, (plan_kind)kind))
         return "names a plan that the collective has not";
@@ -101,10 +123,12 @@ static wishes read_wishes(const char *text) {
     wishes w = { { PLAN_AUTO } };
     while (text && *text) {
         size_t length = strcspn(text, ",");
-        const char *wrong = read_wish(text, length, &w);
+        char wanted[GW_NAME_MAX + 1];
+        nearest n = nearest_to("");
+        const char *wrong = read_wish(text, length, &w, wanted, &n);
         if (wrong)
-            log_line("GW_COLLECTIVE: \"%.*s\" %s and changes nothing; \"all_reduce:direct\" does",
-                     (int)length, text, wrong);
+            log_line("GW_COLLECTIVE: \"%.*s\" %s and changes nothing; \"all_reduce:direct\" does%s",
+                     (int)length, text, wrong, nearest_words(&n));
         text += length + (text[length] == ',');
     }
     return w;

@@ -504,7 +504,8 @@ static void hosts_exchange_what_they_must(void **state) {
 
 static void the_environment_chooses(void **state) {
     (void)state;
-    setenv("GW_COLLECTIVE", "all_reduce:direct,reduce:doubling,barrier,sum:flat,broadcast:fast", 1);
+    setenv("GW_COLLECTIVE", "all_reduce:direct,reduce:doubling,barrier,sum:flat,broadcast:fast,all_redcue:flat,"
+                            "broadcast:tere", 1);
     FILE *said = tmpfile();
     int before = dup(2);
     dup2(fileno(said), 2);
@@ -519,9 +520,11 @@ static void the_environment_chooses(void **state) {
         "\"reduce:doubling\" names a plan that the collective has not and changes nothing",
         "\"barrier\" is no \"operation:plan\" and changes nothing",
         "\"sum:flat\" names no collective and changes nothing",
-        "\"broadcast:fast\" names no plan and changes nothing; \"all_reduce:direct\" does",
+        "\"broadcast:fast\" names no plan and changes nothing; \"all_reduce:direct\" does\n",
+        "\"all_reduce:direct\" does; did you mean \"all_reduce\"?",
+        "\"all_reduce:direct\" does; did you mean \"tree\"?",
     };
-    for (int i = 0; i < 4; i++)
+    for (int i = 0; i < 6; i++)
         if (!strstr(text, sentences[i])) fail_msg("not in \"%s\": %s", text, sentences[i]);
     plan_prefer(OPERATION_ALL_REDUCE, PLAN_AUTO);
     assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 2, 4, 0), PLAN_FLAT);

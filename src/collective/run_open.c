@@ -254,10 +254,11 @@ static run *open_empty(gw_group *g) {
 run *run_open_failed(gw_group *g, const gw_error *error) {
     run *r = open_empty(g);
     if (!r) return NULL;
-    error_keep(&r->failure, error);
+    r->failure = mem_alloc(sizeof *r->failure);
+    if (r->failure) *r->failure = *error;
     r->deadline_ns = ENV_NEVER;
     r->future = future_open(g->agent, "");
-    if (r->future && open_notice(r)) return r;
+    if (r->failure && r->future && open_notice(r)) return r;
     run_free(r);
     return NULL;
 }

@@ -455,6 +455,7 @@ static bool is_difference(const report *x) {
 static void compose(const gw_group *g, const report *x, gw_error *out) {
     *out = x->error;
     out->outcome = GW_OUTCOME_NONE;
+    out->trace = (gw_trace){ 0 };
     sentence t = { out->text, 0, sizeof out->text };
     sentence_put(&t, "%s: ", g->title);
     series_put_collective(g, (run_place){ x->key, x->number }, &t);

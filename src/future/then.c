@@ -138,6 +138,7 @@ typedef struct then {
     uint8_t depth;
     int caller;  // for whom it runs; -1
     bool grad_enabled;
+    bool has_pass;  // in the scope of the call that it is part of
     work *work;  // one count, or NULL
 } then;
 
@@ -230,6 +231,7 @@ static void run_body(then *t, gw_scope *s) {
                   .serves = t->work != NULL,
                   .caller = t->caller,
                   .caller_scope = t->id,
+                  .has_pass = t->has_pass,
                   .work = t->work };
     context_attach(&c);
     s->grad_enabled = t->grad_enabled;
@@ -290,6 +292,7 @@ static then *open_then(gw_scope *s, gw_future *f, bool has_out) {
     t->depth = c ? c->depth : 0;
     t->caller = context_caller(s);
     t->grad_enabled = s->grad_enabled;
+    t->has_pass = s->slots[SCOPE_GRADS].data || (c && c->scope == s && c->has_pass);
     return t;
 }
 

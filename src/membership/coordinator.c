@@ -71,7 +71,10 @@ static const member *find_same(const membership *ms, uint64_t incarnation, const
 
 gw_status membership_admit(membership *ms, uint64_t incarnation, const char *name,
                            const char *addresses, int64_t now_ns, int *out_rank, gw_error *error) {
-    if (ms->is_fenced) return error_set(error, GW_FENCED, "%s", ms->fenced_why.text);
+    if (ms->is_fenced) {
+        *error = ms->fenced_why;
+        return error->status = GW_FENCED;
+    }
     if (!membership_is_coordinator(ms) || !ms->is_complete)
         return error_set(error, GW_WRONG_STATE, "rank %d admits new workers, not this one",
                          ms->lowest);

@@ -103,6 +103,7 @@ static void declare_dead(membership *ms, member *x, int64_t silence_ns, int64_t 
     gw_error why;
     error_set(&why, GW_DISCONNECTED, "%s (rank %d) was silent to %s for %.1f s", x->fact.name,
               x->fact.rank, ms->options.name, SECONDS(silence_ns));
+    error_set_lost(&why, GW_LOSS_SILENT, x->fact.rank, x->fact.incarnation, x->fact.name);
     x->is_declared_here = true;
     member_advance(ms, x, MEMBER_FAILED, false, &why, now_ns);
     ms->spreads = true;
@@ -134,6 +135,10 @@ static void decide(membership *ms, int64_t now_ns) {
     }
 }
 
+static void set_lost_self(const membership *ms, gw_loss how, gw_error *why) {
+    error_set_lost(why, how, ms->options.rank, ms->options.incarnation, ms->options.name);
+}
+
 void membership_fence(membership *ms, const gw_error *why) {
     if (ms->is_fenced) return;
     ms->is_fenced = ms->must_tell_fenced = true;
@@ -141,6 +146,8 @@ void membership_fence(membership *ms, const gw_error *why) {
     // A worker that was never in is not fenced: it has lost the coordinator that admitted it
     // (MEM-22).
     if (why->status != GW_DISCONNECTED) ms->fenced_why.status = GW_FENCED;
+    if (ms->fenced_why.status == GW_FENCED && !why->lost.how)
+        set_lost_self(ms, GW_LOSS_DECLARED, &ms->fenced_why);
 }
 
 // ---- Contact ------------------------------------------------------------------------------------
@@ -193,6 +200,7 @@ static void fence_alone(membership *ms) {
               "%s has lost all others before they could say whether they went on without it; join "
               "anew",
               ms->options.name);
+    set_lost_self(ms, GW_LOSS_ALONE, &why);
     membership_fence(ms, &why);
 }
 
@@ -220,6 +228,7 @@ static void check_contact(membership *ms, int64_t now_ns) {
               "%s was cut off from most of the others for %.1f s, and they go on without it; join "
               "anew",
               ms->options.name, SECONDS(now_ns - ms->heard_most_ns));
+    set_lost_self(ms, GW_LOSS_CUT_OFF, &why);
     membership_fence(ms, &why);
 }
 

@@ -46,6 +46,7 @@ void membership_add_fact(message *m, const member_fact *f) {
     bytes_put_u32(b, (uint32_t)f->rank);
     bytes_put_u8(b, (uint8_t)f->stage);
     bytes_put_u8(b, f->left);
+    bytes_put_u8(b, (uint8_t)f->how);
     bytes_put_u64(b, f->incarnation);
     bytes_put_text(b, f->name);
     bytes_put_text(b, f->addresses);
@@ -62,10 +63,11 @@ static bool is_gone(const member_fact *f) {
 
 static const char *read_fact(reader *r, member_fact *out) {
     uint32_t rank = reader_u32(r);
-    uint8_t stage = reader_u8(r), left = reader_u8(r);
+    uint8_t stage = reader_u8(r), left = reader_u8(r), how = reader_u8(r);
     out->rank = (int)rank;
     out->stage = (member_stage)stage;
     out->left = left;
+    out->how = (gw_loss)how;
     out->incarnation = reader_u64(r);
     reader_text(r, out->name, sizeof out->name);
     reader_text(r, out->addresses, sizeof out->addresses);
@@ -74,6 +76,7 @@ static const char *read_fact(reader *r, member_fact *out) {
     if (rank >= LIMIT_WORKERS) return "with a rank beyond the limit";
     if (stage == MEMBER_UNKNOWN || stage >= MEMBER_STAGE_COUNT) return "in a stage that is not one";
     if (left > 1 || (left && stage < MEMBER_FAILED)) return "that has left and is there";
+    if (how >= GW_LOSS_COUNT || (how && stage < MEMBER_FAILED)) return "lost in no known way";
     if (!out->incarnation || !out->name[0]) return "without a name or incarnation";
     if (!is_gone(out) && out->why[0]) return "that is there, with a reason why not";
     return NULL;

@@ -33,7 +33,8 @@ typedef struct member_fact {
     int rank;
     uint64_t incarnation;
     member_stage stage;
-    bool left;  // how it went: it closed its session
+    bool left;    // how it went: it closed its session
+    gw_loss how;  // once it is gone
     char name[GW_NAME_MAX + 1], addresses[LIMIT_ADDRESSES_BYTES + 1];
     char why[MEMBER_WHY_MAX];  // a sentence once it is gone
 } member_fact;

@@ -40,6 +40,7 @@ bool member_advance(membership *ms, member *x, member_stage stage, bool left, co
         ms->epoch++;
         f->left = left;
         x->why = why->status;
+        f->how = why->lost.how;
         snprintf(f->why, sizeof f->why, "%.255s", why->text);
         member_apply(ms, x, MEMBER_END, now_ns);
     } else if (stage == MEMBER_REMOVED) {
@@ -129,6 +130,7 @@ static gw_status check_identities(const membership *ms, membership_message m, gw
 static void merge_fact(membership *ms, const member_fact *f, int64_t now_ns) {
     gw_error why;
     if (f->stage >= MEMBER_FAILED) error_set(&why, GW_DISCONNECTED, "%s", f->why);
+    if (f->stage >= MEMBER_FAILED) error_set_lost(&why, f->how, f->rank, f->incarnation, f->name);
     if (f->rank == ms->options.rank && f->stage >= MEMBER_FAILED) {
         error_set(&why, GW_FENCED, "the others have declared this worker dead: %s; join anew",
                   f->why);
@@ -204,8 +206,9 @@ static bool has_active(const membership *ms) {
 // MEM-22
 static void lose_admission(membership *ms) {
     gw_error why;
-    error_set(&why, GW_DISCONNECTED, "%s, who let this worker in, is gone; join anew",
-              member_find(ms, ms->admitted_by)->fact.name);
+    const member_fact *by = &member_find(ms, ms->admitted_by)->fact;
+    error_set(&why, GW_DISCONNECTED, "%s, who let this worker in, is gone; join anew", by->name);
+    error_set_lost(&why, by->how, by->rank, by->incarnation, by->name);
     membership_fence(ms, &why);
 }
 
@@ -245,6 +248,7 @@ static bool tell_user(membership *ms) {
             told = true;
             gw_error why;
             error_set(&why, x->why, "%s", x->fact.why);
+            error_set_lost(&why, x->fact.how, x->fact.rank, x->fact.incarnation, x->fact.name);
             ms->options.gone(ms->options.user, x->fact.rank, x->fact.left, &why);
         }
     }

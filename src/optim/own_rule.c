@@ -1,6 +1,7 @@
 // Rules of programs: found by name, and run over pieces of a parameter as doubles.
 #include "optim/optimizer.h"
 
+#include "base/nearest.h"
 #include "base/scope.h"
 #include "base/value.h"
 
@@ -137,7 +138,12 @@ static bool read_options(gw_scope *s, const own_rule *r, const gw_map *options,
     for (int i = 0; gw_ok(s) && i < (options ? gw_map_count(options) : 0); i++) {
         const char *name = gw_map_key(s, options, i);
         const option *o = rule_option(&r->rule, name);
-        if (!o) scope_fail(s, GW_INVALID, "gw_%s has no option \"%.64s\"", r->rule.name, name);
+        nearest n = nearest_to(name);
+        for (int k = 0; !o && k < r->rule.option_count; k++)
+            nearest_offer(&n, r->rule.options[k].name);
+        if (!o)
+            scope_fail(s, GW_INVALID, "gw_%s has no option \"%.64s\"%s", r->rule.name, name,
+                       nearest_words(&n));
         if (o) option_set(o, g, gw_float_of(s, gw_map_find(options, name)));
     }
     return gw_ok(s);
@@ -150,9 +156,12 @@ static const own_rule *find_good(gw_scope *s, const char *name) {
         scope_fail(s, GW_INVALID, "the rule %s: %s", name, problem);
     else if (name && !r && rule_find(name))
         scope_fail(s, GW_INVALID, "gw_optimizer_open: gw_%s makes an optimizer of this rule", name);
-    else if (!r)
-        scope_fail(s, GW_INVALID, "gw_optimizer_open: no rule is registered as \"%.64s\"",
-                   name ? name : "");
+    else if (!r) {
+        nearest n = nearest_to(name);
+        for (int i = 0; i < rule_count; i++) nearest_offer(&n, rules[i].given->name);
+        scope_fail(s, GW_INVALID, "gw_optimizer_open: no rule is registered as \"%.64s\"%s",
+                   name ? name : "", nearest_words(&n));
+    }
     return gw_ok(s) ? r : NULL;
 }
 

@@ -116,6 +116,8 @@ static void what_is_wrong_is_said(void **state) {
     assert_refused("own_without_rate", NULL, "its first option is not lr");
     assert_refused("own_twice", NULL, "the rule own_twice: it is registered twice");
     assert_refused("own_momentum", "beta1", "gw_own_momentum has no option \"beta1\"");
+    assert_refused("own_momentun", NULL, "\"own_momentun\"; did you mean \"own_momentum\"?");
+    assert_refused("own_momentum", "momentun", "\"momentun\"; did you mean \"momentum\"?");
     assert_refused("own_momentum", "lr", "gw_own_momentum: lr is -1");
 }
 

@@ -48,5 +48,8 @@ void gw_rpc_init_with(gw_scope *root, gw_rpc_options options) {
         scope_leave(root);
     }
     // At once: a program may do a lot before it looks at its scope, or be ended by its launcher.
-    if (root->error) log_error("gw_rpc_init: %s", root->error->text);
+    if (root->error && !root->error->is_printed) {
+        bool is_printed = log_error("gw_rpc_init: %s", root->error->text);
+        if (scope_own_error(root)) root->error->is_printed = is_printed;
+    }
 }

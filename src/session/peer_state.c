@@ -57,7 +57,7 @@ static void retry_now(peer *x) {
 static void end_round(peer *x) {
     error_keep(&x->why, error_kept(x->routes.why));
     switch (error_kept(x->why)->status) {
-    case GW_NOT_FOUND: peer_fail(x, GW_DISCONNECTED, "is gone: its process has ended"); return;
+    case GW_NOT_FOUND: peer_lose(x, GW_LOSS_ENDED, "is gone: its process has ended"); return;
     case GW_INVALID: peer_apply(x, PEER_DEAD); return;
     case GW_PROTOCOL:
     case GW_MISMATCH:
@@ -69,8 +69,8 @@ static void end_round(peer *x) {
 }
 
 // The address of this attempt does not lead to the peer, or does not answer.
-static void attempt_failed(peer *x, const gw_error *why) {
-    if (routes_failed(&x->routes, why)) {
+static void attempt_failed(peer *x, const gw_error *why, bool names_address) {
+    if (routes_failed(&x->routes, why, names_address)) {
         peer_apply(x, PEER_ELSEWHERE);
     } else {
         end_round(x);
@@ -91,7 +91,7 @@ static void connect_here(peer *x) {
         connection_connect(x->peers->options.env, routes_at(&x->routes), &to, x->peers->staging,
                            &attempt_events, x, &x->connection, &error);
     if (status) {
-        attempt_failed(x, &error);
+        attempt_failed(x, &error, true);
     } else {
         connection_set_deadline(x->connection, attempt_is_due_ns(x));
     }
@@ -266,17 +266,29 @@ void peer_apply(peer *x, peer_event event) {
     r->action(x);
 }
 
-void peer_fail(peer *x, gw_status status, const char *format, ...) {
+static void failv(peer *x, gw_status status, gw_loss how, const char *format, va_list args) {
     if (x->state == PEER_LOST) return;
     char text[GW_ERROR_TEXT_MAX];
-    va_list args;
-    va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
-    va_end(args);
     gw_error error;
     error_set(&error, status, "%s (rank %d) %s", x->name, x->rank, text);
+    if (how) error_set_lost(&error, how, x->rank, x->incarnation, x->name);
     error_keep(&x->why, &error);
     peer_apply(x, PEER_DEAD);
+}
+
+void peer_fail(peer *x, gw_status status, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    failv(x, status, GW_LOSS_NONE, format, args);
+    va_end(args);
+}
+
+void peer_lose(peer *x, gw_loss how, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    failv(x, GW_DISCONNECTED, how, format, args);
+    va_end(args);
 }
 
 // ---- Events of our own attempt ------------------------------------------------------------------
@@ -289,7 +301,7 @@ static void retry_is_due(timer *t) {
     char last[GW_ERROR_TEXT_MAX];
     memcpy(last, error_kept(x->why)->text, sizeof last);
     int limit_ms = x->connected_ns ? LIMIT_RECONNECT_MS : LIMIT_CONNECT_MS;
-    peer_fail(x, GW_DISCONNECTED, "did not answer at %s for %d s%s%.300s", x->routes.text,
+    peer_lose(x, GW_LOSS_SILENT, "did not answer at %s for %d s%s%.300s", x->routes.text,
               limit_ms / 1000, *last ? ": " : "", last);
 }
 
@@ -333,7 +345,7 @@ static void be_fenced(peer *x, const handshake *h) {
 static void is_not_there(peer *x, const handshake *h) {
     gw_error error;
     error_set(&error, GW_NOT_FOUND, "%s", h->text);
-    attempt_failed(x, &error);
+    attempt_failed(x, &error, false);
 }
 
 static void on_refusal(peer *x, const handshake *h) {
@@ -359,7 +371,7 @@ static void on_heard(void *user, const handshake *h, const gw_error *bad) {
     peers_begin_event(p);
     x->heard_count++;
     if (!h) {
-        attempt_failed(x, bad);
+        attempt_failed(x, bad, false);
     } else if (h->kind == HANDSHAKE_WELCOME) {
         on_welcome(x, h);
     } else if (h->kind == HANDSHAKE_REFUSAL) {
@@ -371,7 +383,7 @@ static void on_heard(void *user, const handshake *h, const gw_error *bad) {
 }
 
 static void on_closed(void *user, const gw_error *why) {
-    attempt_failed(user, why);
+    attempt_failed(user, why, false);
 }
 
 static const connection_events attempt_events = {

@@ -464,7 +464,7 @@ static void on_received(void *user, const void *data, size_t count) {
     if (status) {
         on_feed_failed(x, status, &error);
     } else if (x->session.has_close) {
-        peer_fail(x, GW_DISCONNECTED, "has left");
+        peer_lose(x, GW_LOSS_LEFT, "has left");
     } else if (x->state == PEER_CONNECTED) {
         peer_update_busy(x);
         see_to_acks(x);

@@ -105,6 +105,7 @@ peer *peer_find(const peers *p, uint32_t rank);  // NULL if it was never added
 // Applies the rule for |event|. What happened is in x->why for BROKEN and DEAD.
 void peer_apply(peer *x, peer_event event);
 void peer_fail(peer *x, gw_status status, const char *format, ...) GW_PRINTF(3, 4);  // DEAD
+void peer_lose(peer *x, gw_loss how, const char *format, ...) GW_PRINTF(3, 4);  // DEAD: it is lost
 void peer_accept(peer *x, connection *l, const handshake *h);  // a handshake from this incarnation
 peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, const char *addresses);
 void peer_close(peer *x);  // frees it, after a goodbye

@@ -163,8 +163,8 @@ static void end_round(client *c) {
     }
 }
 
-static void attempt_failed(client *c, const gw_error *why) {
-    if (routes_failed(&c->routes, why)) {
+static void attempt_failed(client *c, const gw_error *why, bool names_address) {
+    if (routes_failed(&c->routes, why, names_address)) {
         apply(c, CLIENT_ELSEWHERE);
     } else {
         end_round(c);
@@ -177,7 +177,7 @@ static void connect_here(client *c) {
     gw_status status = connection_connect(e, routes_at(&c->routes), NULL, c->staging, &events, c,
                                           &c->connection, &error);
     if (status) {
-        attempt_failed(c, &error);
+        attempt_failed(c, &error, true);
     } else {
         int64_t time_ns = LIMIT_HANDSHAKE_MS * MS / c->routes.count;
         connection_set_deadline(c->connection, env_now_ns(e) + time_ns);
@@ -291,14 +291,14 @@ static void on_opened(void *user) {
 static void on_heard(void *user, const handshake *h, const gw_error *bad) {
     client *c = user;
     if (!h) {
-        attempt_failed(c, bad);
+        attempt_failed(c, bad, false);
     } else if (h->kind == HANDSHAKE_WELCOME) {
         routes_worked(&c->routes);
         apply(c, CLIENT_WELCOMED);
     } else if (h->kind == HANDSHAKE_REFUSAL && h->reason == REFUSED_NO_STORE) {
         gw_error error;
         error_set(&error, GW_DISCONNECTED, "%s", h->text);
-        attempt_failed(c, &error);
+        attempt_failed(c, &error, false);
     } else if (h->kind == HANDSHAKE_REFUSAL) {
         die(c, GW_MISMATCH, "refused us", h->text);
     } else {
@@ -327,7 +327,7 @@ static void on_writable(void *user) {
 static void on_closed(void *user, const gw_error *why) {
     client *c = user;
     if (c->state != CLIENT_CONNECTED) {
-        attempt_failed(c, why);
+        attempt_failed(c, why, false);
         return;
     }
     c->why = *why;

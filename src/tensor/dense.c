@@ -133,8 +133,7 @@ block *scratch_open(op_call *c, int64_t count, size_t size) {
     size_t bytes;
     block *b = __builtin_mul_overflow((size_t)count, size, &bytes) ? NULL : block_take(bytes);
     if (!b)
-        scope_fail(c->scope, GW_NO_MEMORY, "gw.%s: no memory for %lld elements", c->op->name,
-                   (long long)count);
+        op_fail(c, GW_NO_MEMORY, "no memory for %lld elements", (long long)count);
     return b;
 }
 

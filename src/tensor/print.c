@@ -281,7 +281,7 @@ static const gw_tensor *on_cpu(gw_scope *work, const gw_tensor *x) {
 
 const char *gw_to_text(gw_scope *s, const gw_tensor *x) {
     if (tensor_check(s, "gw.to_text", x) && !x)
-        scope_fail(s, GW_INVALID, "gw.to_text: the tensor is NULL");
+        scope_fail_of(s, "gw.to_text", GW_INVALID, "the tensor is NULL");
     if (s->error) return "";
     gw_scope *work = gw_scope_open(s);
     printer p = { .x = on_cpu(work, x), .device = x->device };
@@ -291,7 +291,7 @@ const char *gw_to_text(gw_scope *s, const gw_tensor *x) {
     gw_scope_close_up(work);
     char *text = p.text.failed ? NULL : gw_alloc(s, p.text.size + 1);
     if (text) memcpy(text, p.text.data, p.text.size);
-    if (p.text.failed) scope_fail(s, GW_NO_MEMORY, "gw.to_text: no memory for the text");
+    if (p.text.failed) scope_fail_of(s, "gw.to_text", GW_NO_MEMORY, "no memory for the text");
     bytes_fini(&p.text);
     return text ? text : "";
 }

@@ -2,55 +2,12 @@
 
 #include "membership/membership.h"
 
-#include <ctype.h>
-#include <stdlib.h>
-#include <string.h>
+#include <stdio.h>
 
-// ---- What an error says -------------------------------------------------------------------------
-
-static const struct {
-    const char *words;
-    blame_reason reason;
-} reasons[] = {
-    { " is gone: its process has ended", BLAME_ENDED },
-    { " was silent to ", BLAME_SILENT },
-    { " did not answer at ", BLAME_SILENT },
-    { " was cut off from most of the others", BLAME_CUT_OFF },
-    { " has lost all others", BLAME_ALONE },
-    { " is leaving the job", BLAME_LEFT },
-    { " has left", BLAME_LEFT },
-};
-
-static const char *last_of(const char *text, const char *words) {
-    const char *last = NULL;
-    for (const char *at = text; (at = strstr(at, words)); at++) last = at;
-    return last;
-}
-
-// The number in "w2 (rank 1)" or "w2" that ends at |end|; -1: there is none.
-static int node_before(const char *text, const char *end) {
-    if (end > text && end[-1] == ')') {
-        while (end > text && *end != '(') end--;
-        if (end > text) end--;
-    }
-    const char *start = end;
-    while (start > text && isdigit((unsigned char)start[-1])) start--;
-    if (start == end || start == text || start[-1] != 'w') return -1;
-    return (int)strtol(start, NULL, 10);
-}
-
-blame blame_in(const char *text) {
-    blame b = { BLAME_NONE, -1 };
-    const char *latest = NULL;
-    for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++) {
-        const char *at = last_of(text, reasons[i].words);
-        if (!at || (latest && at < latest)) continue;
-        int node = node_before(text, at);
-        if (node < 0) continue;
-        latest = at;
-        b = (blame){ reasons[i].reason, node };
-    }
-    return b;
+// Node 2 is called "w2".
+static int node_of(const char *name) {
+    int node = -1, size = 0;
+    return sscanf(name, "w%d%n", &node, &size) == 1 && !name[size] ? node : -1;
 }
 
 // ---- What was done ------------------------------------------------------------------------------
@@ -88,23 +45,23 @@ static bool is_last(const blame_facts *f, int node) {
     return is_last;
 }
 
-static bool is_true(const blame *b, const blame_facts *f) {
-    if (b->node < 0 || b->node >= f->count) return false;
+static bool is_true(gw_loss how, int node, const blame_facts *f) {
+    if (!how || node < 0 || node >= f->count) return false;
     if (has_lost_most(f)) return true;
-    switch (b->reason) {
-    case BLAME_NONE: return false;
-    case BLAME_ENDED: return blame_may_be_gone(f, b->node);
-    case BLAME_SILENT: return is_away(f, b->node, MEMBERSHIP_SUSPECT_NS);
-    case BLAME_CUT_OFF: return is_away(f, b->node, CUT_OFF_NS);
-    case BLAME_ALONE: return is_away(f, b->node, MEMBERSHIP_LATE_NS) || is_last(f, b->node);
-    case BLAME_LEFT: return f->ended >> b->node & 1;
+    switch (how) {
+    case GW_LOSS_ENDED: return blame_may_be_gone(f, node);
+    case GW_LOSS_SILENT: return is_away(f, node, MEMBERSHIP_SUSPECT_NS);
+    case GW_LOSS_CUT_OFF: return is_away(f, node, CUT_OFF_NS);
+    case GW_LOSS_ALONE: return is_away(f, node, MEMBERSHIP_LATE_NS) || is_last(f, node);
+    case GW_LOSS_DECLARED: return is_away(f, node, MEMBERSHIP_SUSPECT_NS) || has_ended(f, node);
+    case GW_LOSS_LEFT: return f->ended >> node & 1;
+    default: return false;
     }
-    return false;
 }
 
 bool blame_explains(const gw_error *error, const blame_facts *f, int64_t involved) {
-    blame b = blame_in(error->text);
+    int node = node_of(error->lost.name);
     bool fits = error->status == GW_DISCONNECTED || error->status == GW_REF_LOST ||
-                (error->status == GW_FENCED && b.reason != BLAME_LEFT);
-    return fits && is_true(&b, f) && (involved >> b.node & 1);
+                (error->status == GW_FENCED && error->lost.how != GW_LOSS_LEFT);
+    return fits && is_true(error->lost.how, node, f) && (involved >> node & 1);
 }

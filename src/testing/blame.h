@@ -1,6 +1,6 @@
 // Whether what was done to the workers of a simulation explains an error: the error names one
-// worker and what has become of it, "w2 (rank 1) was silent to w0 for 6.2 s", and both must be true
-// by the time that the error is there. Node n of the simulation is called "wn".
+// lost worker and how it was lost, and both must be true by the time that the error is there. Node n
+// of the simulation is called "wn".
 //
 //     if (!blame_explains(gw_scope_error(s), &facts, involved)) fail_msg(...);
 //
@@ -10,20 +10,6 @@
 
 #include "testing/sim.h"
 #include <gradwire/status.h>
-
-typedef enum blame_reason {
-    BLAME_NONE,     // the text names nobody
-    BLAME_ENDED,    // its process has ended
-    BLAME_SILENT,   // it was silent, or did not answer
-    BLAME_CUT_OFF,  // it heard too few others
-    BLAME_ALONE,    // all others had ended when it asked them
-    BLAME_LEFT,     // it leaves, or has left
-} blame_reason;
-
-typedef struct blame {
-    blame_reason reason;
-    int node;
-} blame;
 
 // What the test knows.
 typedef struct blame_facts {
@@ -35,9 +21,6 @@ typedef struct blame_facts {
 } blame_facts;
 
 enum { BLAME_EVERYBODY = -1 };
-
-// What the sentence of an error says in the end, behind the names of those that pass it on.
-blame blame_in(const char *text);
 
 // Whether |node| may be gone for others: its process has ended, or it has been stopped or parted
 // from others for so long that it may be fenced.

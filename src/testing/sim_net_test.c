@@ -131,7 +131,6 @@ static void a_cut_loses_what_comes_after_some_byte(void **state) {
             assert_true(ended);
             assert_true(t.server.end.closed && t.client.end.closed);
             assert_int_equal(t.server.end.why.status, GW_DISCONNECTED);
-            assert_non_null(strstr(t.client.end.why.text, "server:29500: "));
             assert_true(t.server.end.received <= 20000);
             cut_count++;
             if (first == 0) first = t.server.end.received;

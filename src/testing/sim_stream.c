@@ -269,7 +269,7 @@ static void deliver(sim_stream *c, size_t most) {
 static void end_stream(sim_stream *c) {
     gw_error error;
     gw_status status = c->end == sim_refused ? GW_NOT_FOUND : GW_DISCONNECTED;
-    error_set(&error, status, "%s: %s", c->name, c->end);
+    error_set(&error, status, "%s", c->end);
     sim_note(c->env->sim, c->env->sim->running, "loses a connection", c->id, 0);
     if (c->peer) c->peer->peer = NULL;
     end_conn(c);

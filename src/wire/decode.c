@@ -37,6 +37,27 @@ static bool read_aborts(reader *r, gw_error *out) {
     return error_abort_count(out) == count || r->failed;
 }
 
+static bool read_lost(reader *r, gw_lost_worker *out) {
+    uint8_t how = reader_u8(r);
+    if (!how) return true;
+    uint32_t rank = reader_u32(r);
+    out->how = (gw_loss)how;
+    out->rank = (int)rank;
+    out->incarnation = reader_u64(r);
+    reader_text(r, out->name, sizeof out->name);
+    return r->failed || (how < GW_LOSS_COUNT && rank < LIMIT_WORKERS);
+}
+
+static bool read_trace(reader *r, gw_error *out) {
+    gw_trace *t = &out->trace;
+    t->calls = reader_u32(r);
+    if (!t->calls) return true;
+    t->function = reader_u64(r);
+    t->first = reader_u16(r);
+    t->last = reader_u16(r);
+    return r->failed || (t->last <= strlen(out->text) && t->first <= strlen(out->text));
+}
+
 gw_status decode_error(reader *r, gw_error *out, gw_error *error) {
     uint8_t status = reader_u8(r), outcome = reader_u8(r);
     *out = (gw_error){ 0 };
@@ -44,8 +65,11 @@ gw_status decode_error(reader *r, gw_error *out, gw_error *error) {
     reader_text(r, out->function, sizeof out->function);
     reader_text(r, out->text, sizeof out->text);
     bool has_aborts = read_aborts(r, out);
+    bool has_lost = read_lost(r, &out->lost), has_trace = read_trace(r, out);
     if (r->failed) return ends_early(error, "error");
     if (!has_aborts) return error_set(error, GW_PROTOCOL, "error: collectives that mean nothing");
+    if (!has_lost) return error_set(error, GW_PROTOCOL, "error: a lost worker that is none");
+    if (!has_trace) return error_set(error, GW_PROTOCOL, "error: calls that are not in its text");
     if (status == GW_OK || status >= GW_STATUS_COUNT)
         return error_set(error, GW_PROTOCOL, "error: status %u", status);
     if (outcome > GW_RAN_AND_FAILED)

@@ -25,6 +25,18 @@ void encode_error(bytes *b, const gw_error *e) {
         bytes_put_u64(b, e->aborts[i].key);
         bytes_put_u64(b, e->aborts[i].number);
     }
+    bytes_put_u8(b, (uint8_t)e->lost.how);
+    if (e->lost.how) {
+        bytes_put_u32(b, (uint32_t)e->lost.rank);
+        bytes_put_u64(b, e->lost.incarnation);
+        put_text_cut(b, e->lost.name, sizeof e->lost.name);
+    }
+    bytes_put_u32(b, e->trace.calls);
+    if (e->trace.calls) {
+        bytes_put_u64(b, e->trace.function);
+        bytes_put_u16(b, e->trace.first);
+        bytes_put_u16(b, e->trace.last);
+    }
 }
 
 static gw_status encode_string(bytes *head, gw_value v, gw_error *error) {

@@ -115,6 +115,8 @@ static void it_refuses_wrong_options(void **state) {
     assert_says(run("./fedavg --rounds 5 --kill 5"), 2, "--kill: expected a round before the last");
     assert_says(run("./fedavg --lr x"), 2, "--lr x: expected 0 to 1000");
     assert_says(run("./fedavg --nothing"), 2, "--nothing: no such option");
+    assert_says(run("./fedavg --ruonds=3"), 2,
+                "--ruonds=3: no such option, see --help; did you mean \"--rounds\"?");
     assert_says(run("./fedavg sideways"), 2, "sideways: takes no arguments");
     assert_says(run("./fedavg --rounds"), 2, "--rounds: expected N");
     assert_says(run("./fedavg --help"), 0, "--model-parameters N");

@@ -110,6 +110,13 @@ static void a_wrong_command_line_is_one_sentence(void **state) {
     assert_int_equal(r.code, 2);
     assert_string_equal(r.err, "gradwire key: it takes no \"job.key\"; see gradwire key --help\n");
     assert_string_equal(r.out, "");
+    say("gradwire key: it takes no \"--jbo=x\"; see gradwire key --help; did you mean \"--job\"?\n",
+        RUN("key", "--jbo=x"));
+    say("gradwire ca: it takes no \"--dyas=3\"; see gradwire ca --help; did you mean \"--days\"?\n",
+        RUN("ca", "--dyas=3"));
+    say("gradwire doctor: it takes no \"--hlep\"; see gradwire doctor --help; did you mean "
+        "\"--help\"?\n",
+        RUN("doctor", "--hlep"));
     assert_int_equal(help.code, 0);
     assert_non_null(strstr(help.out, "usage: gradwire key > FILE"));
     forget(r);

@@ -14,6 +14,7 @@ static void who_is_not_started_by_a_launcher_is_told_how_at_once(void **state) {
     assert_non_null(told);
     assert_non_null(strstr(told, "start it with: gradwire run -n 2 -- ./program"));
     assert_true(later && told < later);
+    assert_null(strstr(later, "start it with"));  // once is enough
     forget(r);
 }
 

@@ -658,6 +658,9 @@ static void refuse(gw_scope *s, int rank, void *context) {
     assert_string_equal(gw_scope_error(s)->text,
                         "there is no backend \"nccl\"; there are session and mpi");
     gw_scope_clear(s);
+    gw_group_world(s, .backend = "sesion");
+    assert_non_null(strstr(gw_scope_error(s)->text, "; did you mean \"session\"?"));
+    gw_scope_clear(s);
     gw_group *g = gw_group_world(s, .backend = "session");
     expect_sum(s, g);
     gw_group_world(s, .name = "never", .backend = "mpi");  // the tests are not started by mpirun

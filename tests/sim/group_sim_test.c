@@ -518,7 +518,7 @@ static void who_waits_for_others_to_come_says_so_again_and_again(void **state) {
     assert_true(fd >= 0);
     close(fd);
     snprintf(url, sizeof url, "file://%s", path);
-#define REFUSED "no store at 127.0.0.1:29500: 127.0.0.1:29500: Connection refused"
+#define REFUSED "no store at 127.0.0.1:29500: Connection refused"
     worker group[] = {
         { .name = "boss", .job = GW_JOB_CREATE, .start_ms = 27000, .play = stay_and_shut_down },
         { .name = "w", .job = GW_JOB_JOIN, .play = just_shut_down },

@@ -151,6 +151,63 @@ static void a_member_that_steps_in_another_scope_fails_the_step_of_all(void **st
     cluster_run(1, (cluster_options){ .world_size = WORKERS }, step_in_another_scope_on_one, NULL);
 }
 
+// ---- In calls -----------------------------------------------------------------------------------
+// Uses gradients of a weight that this worker has, in the scope of the call.
+GW_FUNCTION(learning_use, GW_POOL, "rref, int") {
+    setup u = { .here = gw_tensor_of(s, gw_rref_local_value(s, gw_arg_rref(s, a, 0))),
+                .params = gw_list_open(s),
+                .scaler = gw_scaler_open(s),
+                .off = gw_scaler_open(s, .enabled = false) };
+    gw_list_add(s, u.params, u.here);
+    u.opt = gw_sgd(s, u.params, .lr = 0.5);
+    users[gw_arg_int(s, a, 1)].use(s, &u);
+    return gw_none();
+}
+
+// Calls it through a body, whose scope counts as that of its caller.
+GW_FUNCTION(learning_use_through, GW_POOL, "rref, int") {
+    gw_rpc_sync(s, 1, "learning_use", gw_arg_rref(s, a, 0), gw_arg_int(s, a, 1));
+    return gw_none();
+}
+
+static void expect_refused_call(gw_scope *root, const char *function, gw_rref *w, int user) {
+    gw_scope *s = gw_scope_open(root);
+    gw_rpc_sync(s, 1, function, w, user);
+    gw_error e = gw_scope_close(s);
+    if (e.status != GW_WRONG_STATE || !strstr(e.text, users[user].name) ||
+        !strstr(e.text, "no backward pass was made in this scope"))
+        fail_msg("%s: %s", gw_status_name(e.status), e.text);
+}
+
+static void use_in_calls(gw_scope *root, int rank, void *context) {
+    static const char *const functions[] = { "learning_use", "learning_use_through" };
+    (void)context;
+    if (rank) return;
+    for (int i = 0; i < (int)(sizeof users / sizeof *users); i++) {
+        for (int f = 0; f < 2; f++) {
+            setup u = { .there = gw_remote(root, 1, "learning_weight") };
+            gw_scope *pass = gw_scope_open(root), *other = gw_scope_open(root);
+            expect_refused_call(root, functions[f], u.there, i);
+            backward(pass, &u);
+            expect_refused_call(root, functions[f], u.there, i);
+            gw_rpc_sync(pass, 1, functions[f], u.there, i);
+            if (!gw_ok(pass)) fail_msg("%s", gw_scope_error(pass)->text);
+            // A pass that does not reach the weight is one.
+            gw_backward(other, gw_sum(other, gw_requires_grad(other, gw_ones(other, GW_F32, 2))));
+            gw_rpc_sync(other, 1, functions[f], u.there, i);
+            if (!gw_ok(other)) fail_msg("%s", gw_scope_error(other)->text);
+            gw_scope_close_up(other);
+            gw_scope_close_up(pass);
+        }
+    }
+    assert_true(gw_ok(root));
+}
+
+static void a_body_uses_gradients_of_its_callers_scope_alone(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = WORKERS }, use_in_calls, NULL);
+}
+
 // ---- What is right ------------------------------------------------------------------------------
 static void use_what_is_right(gw_scope *root, int rank, void *context) {
     (void)context;
@@ -233,4 +290,4 @@ static void means_that_nobody_uses_are_told_once(void **state) {
 
 GW_TESTS(learning_sim, what_uses_gradients_needs_a_pass_in_its_scope,
          a_member_that_steps_in_another_scope_fails_the_step_of_all,
-         a_pass_that_reaches_no_parameter_is_a_pass, means_that_nobody_uses_are_told_once);
+         a_body_uses_gradients_of_its_callers_scope_alone, a_pass_that_reaches_no_parameter_is_a_pass, means_that_nobody_uses_are_told_once);

@@ -1,4 +1,5 @@
 #include "base/map.h"
+#include "base/scope.h"
 #include "passes.h"
 #include "agent/agent.h"
 #include "testing/testing.h"
@@ -276,7 +277,7 @@ static void walk_again(play *p) {
         gw_error error = gw_scope_close(t);
         p->was_quick = !error.status;
         if (error.status && error.status != GW_TIMEOUT)
-            gw_fail(p->s, error.status, "%s", error.text);
+            scope_fail_with(p->s, &error);
     }
     if (!p->was_quick) gw_backward(p->s, loss);
 }

@@ -5,6 +5,7 @@
 #include "command.h"
 #include "net/tls/certificate_make.h"
 #include "secret_output.h"
+#include "usage.h"
 
 enum { CA_DAYS = 3650 };
 
@@ -27,10 +28,8 @@ int ca_command(int argc, char **argv) {
         return 0;
     }
     bool has_days = argc == 2 && strncmp(argv[1], option, sizeof option - 1) == 0;
-    if (argc > 1 && (!has_days || !days_parse(argv[1] + sizeof option - 1, &days))) {
-        fprintf(stderr, "gradwire ca: it takes no \"%s\"; see gradwire ca --help\n", argv[1]);
-        return EXIT_USAGE;
-    }
+    if (argc > 1 && (!has_days || !days_parse(argv[1] + sizeof option - 1, &days)))
+        return usage_refuse("ca", argv[1], (const char *const[]){ "--days", "--help", NULL });
     if (certificate_make_ca(days, text, &error)) {
         fprintf(stderr, "gradwire ca: %s\n", error.text);
         return EXIT_OWN_FAILURE;

@@ -18,6 +18,7 @@
 
 #include "command.h"
 #include "net/transport/interfaces.h"
+#include "usage.h"
 
 enum { CALLS = 500, TENSORS = 20, FLOATS = 1 << 20 };
 
@@ -158,11 +159,8 @@ int doctor_command(int argc, char **argv) {
                "together.\n");
         return 0;
     }
-    if (argc > 1) {
-        fprintf(stderr, "gradwire doctor: it takes no \"%s\"; see gradwire doctor --help\n",
-                argv[1]);
-        return EXIT_USAGE;
-    }
+    if (argc > 1)
+        return usage_refuse("doctor", argv[1], (const char *const[]){ "--help", NULL });
     char file[] = "/tmp/gradwire-doctor-XXXXXX";
     int fd = mkstemp(file);
     if (fd < 0) {

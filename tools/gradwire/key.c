@@ -8,6 +8,7 @@
 #include "command.h"
 #include "net/tls/certificate_make.h"
 #include "secret_output.h"
+#include "usage.h"
 
 enum { NAMES_MAX = 32, DAYS = 365 };
 
@@ -72,6 +73,12 @@ static const struct option options[] = {
     { 0 },
 };
 
+static bool refuse(const char *given) {
+    static const char *const names[] = { "--ca", "--job", "--days", "--help", NULL };
+    usage_refuse("key", given, names);
+    return false;
+}
+
 // False with the exit code.
 static bool parse(int argc, char **argv, wanted *out, int *out_code) {
     *out = (wanted){ .job = "*", .days = DAYS };
@@ -88,11 +95,11 @@ static bool parse(int argc, char **argv, wanted *out, int *out_code) {
             *out_code = 0;
             printf("%s", help);
             return false;
-        default: return complain("it takes no \"%s\"; see gradwire key --help", argv[optind - 1]);
+        default: return refuse(argv[optind - 1]);
         }
     }
     if (!out->ca && optind < argc)
-        return complain("it takes no \"%s\"; see gradwire key --help", argv[optind]);
+        return refuse(argv[optind]);
     if (!out->ca || optind < argc) {
         while (optind < argc)
             if (!take_name(out, argv[optind++])) return false;

@@ -60,7 +60,7 @@ static bool check_participants(const distributed_pass *x, gw_scope *s) {
             agent_check_on_loop(a, (int)x->marks.items[i].rank, &error);
     env_leave(a->env);
     if (!error.status) return true;
-    error_prefix(&error, "backward");
+    error_prefix_function(&error, "backward");
     scope_fail_with(s, &error);
     return false;
 }
@@ -194,7 +194,7 @@ static void abort_all(distributed_pass *x, gw_scope *s) {
     }
     env_leave(a->env);
     if (!gw_ok(s)) return;
-    error_prefix(&error, "backward");
+    error_prefix_function(&error, "backward");
     scope_fail_with(s, &error);
 }
 
@@ -232,7 +232,7 @@ static bool check(gw_scope *s, const agent *a) {
         context_check_wait(s, &error);
     }
     if (!error.status) return true;
-    error_prefix(&error, "backward");
+    error_prefix_function(&error, "backward");
     scope_fail_with(s, &error);
     return false;
 }

@@ -35,11 +35,12 @@ static void import(gw_scope *s) {
     accumulated_import(accumulated_of(c), s);
 }
 
-static bool is_call(const gw_scope *s) {
-    return call_of((gw_scope *)s) != NULL;
+static bool has_pass(const gw_scope *s) {
+    const context *c = call_of((gw_scope *)s);
+    return c && c->has_pass;
 }
 
-const remote_grads gradients_remote = { .import = import, .is_call = is_call };
+const remote_grads gradients_remote = { .import = import, .has_pass = has_pass };
 
 void gradients_keep(gw_scope *s) {
     const context *c = call_of(s);
@@ -81,7 +82,7 @@ static bool take_asked(gw_scope *s, gw_value v, asked_marks *asked) {
     size_t count = v.size / sizeof(mark);
     if (!gw_ok(s)) return false;
     if (v.size % sizeof(mark) || count > LIMIT_PASS_MARKS) {
-        scope_fail(s, GW_INVALID, "gw.marks: %zu bytes are no marks", v.size);
+        scope_fail_of(s, "gw.marks", GW_INVALID, "%zu bytes are no marks", v.size);
         return false;
     }
     asked->sents = gw_alloc(s, (count + 1) * sizeof(sent *));

@@ -132,7 +132,7 @@ static bool ask_all(agent *a, gw_scope *outer, marks *known, const marks *open) 
     marks_fini(&asked);
     gw_error error = gw_scope_close(s);
     if (!error.status) return ok;
-    error_prefix(&error, "backward");
+    error_prefix_function(&error, "backward");
     scope_fail_with(outer, &error);
     return false;
 }

@@ -16,14 +16,14 @@
 // ---- The plan -----------------------------------------------------------------------------------
 
 bool distributed_pass_fail_memory(gw_scope *s) {
-    scope_fail(s, GW_NO_MEMORY, "backward: no memory for a pass across workers");
+    scope_fail_of(s, "backward", GW_NO_MEMORY, "no memory for a pass across workers");
     return false;
 }
 
 static bool fail_gone(gw_scope *s, const agent *a, int lost) {
     gw_error error;
     sends_gone_error(a, lost, &error);
-    error_prefix(&error, "backward");
+    error_prefix_function(&error, "backward");
     scope_fail_with(s, &error);
     return false;
 }
@@ -75,8 +75,8 @@ static bool check_fast(distributed_pass *x, gw_scope *s) {
     }
     env_leave(a->env);
     if (unused_by < 0) return true;
-    scope_fail(s, GW_INVALID,
-               "backward: FAST mode expects a gradient of everything sent, but the loss does not "
+    scope_fail_of(s, "backward", GW_INVALID,
+               "FAST mode expects a gradient of everything sent, but the loss does not "
                "use what %s sent to %s; the exact mode needs none",
                a->name, agent_member(a, unused_by)->name);
     return false;
@@ -124,7 +124,7 @@ static distributed_pass_input *find_input(distributed_pass *x, uint64_t send, ui
 }
 
 static bool fail_unawaited(gw_scope *s) {
-    scope_fail(s, GW_PROTOCOL, "backward: a gradient that is not awaited");
+    scope_fail_of(s, "backward", GW_PROTOCOL, "a gradient that is not awaited");
     return false;
 }
 
@@ -166,7 +166,7 @@ static bool deliver_all(distributed_pass *x, const distributed_pass_mail *mail) 
         uint32_t slot = reader_u32(&d.in);
         gw_value v;
         if (decode_value(&d, &v, &error)) {
-            error_prefix(&error, "backward");
+            error_prefix_function(&error, "backward");
             scope_fail_with(x->pass->scope, &error);
             return false;
         }

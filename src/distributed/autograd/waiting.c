@@ -12,7 +12,7 @@ int64_t distributed_late_until_ns(const agent *a, gw_scope *s) {
 static bool check(gw_scope *s) {
     gw_error error;
     if (!context_check_wait(s, &error)) return true;
-    error_prefix(&error, "backward");
+    error_prefix_function(&error, "backward");
     scope_fail_with(s, &error);
     return false;
 }
@@ -43,7 +43,7 @@ static void wait(pass *p) {
     if (list_is_empty(&p->arrived)) wait_on_loop(p, a, &error);
     env_leave(a->env);
     if (!error.status) return;
-    error_prefix(&error, "backward");
+    error_prefix_function(&error, "backward");
     scope_fail_with(p->scope, &error);
 }
 

@@ -1,5 +1,6 @@
 #include "distributed/nn/layer_options.h"
 
+#include "base/nearest.h"
 #include "base/scope.h"
 
 #include <limits.h>
@@ -11,7 +12,7 @@ _Static_assert(sizeof(gw_dtype) == sizeof(int) && sizeof(gw_padding_mode) == siz
 
 int layer_small(gw_scope *s, const gw_args *a, const char *name, int64_t value) {
     if (value >= INT_MIN && value <= INT_MAX) return (int)value;
-    if (gw_ok(s)) scope_fail(s, GW_INVALID, "%s: %s is %lld", a->label, name, (long long)value);
+    if (gw_ok(s)) scope_fail_of(s, a->label, GW_INVALID, "%s is %lld", name, (long long)value);
     return 0;
 }
 
@@ -22,7 +23,7 @@ static void read_pair(gw_scope *s, const gw_args *a, const char *name, gw_value 
     }
     int count = gw_list_count(v.as.list);
     if (count < 1 || count > 2)
-        scope_fail(s, GW_INVALID, "%s: \"%s\" has %d numbers, not 1 or 2", a->label, name, count);
+        scope_fail_of(s, a->label, GW_INVALID, "\"%s\" has %d numbers, not 1 or 2", name, count);
     for (int i = 0; gw_ok(s) && i < 2; i++)
         out[i] = gw_int_of(s, gw_list_get(s, v.as.list, i < count ? i : 0));
 }
@@ -32,7 +33,7 @@ static int read_dtype(gw_scope *s, const gw_args *a, gw_value v) {
     const char *name = gw_string_of(s, v);
     for (int d = 0; d < GW_DTYPE_COUNT; d++)
         if (!strcmp(gw_dtype_name((gw_dtype)d), name)) return d;
-    if (gw_ok(s)) scope_fail(s, GW_INVALID, "%s: \"%.40s\" is no dtype", a->label, name);
+    if (gw_ok(s)) scope_fail_of(s, a->label, GW_INVALID, "\"%.40s\" is no dtype", name);
     return GW_F32;
 }
 
@@ -43,7 +44,7 @@ static int read_word(gw_scope *s, const gw_args *a, const layer_option *o, gw_va
         known = gw_format(s, "%s%s%s", known, i ? ", " : "", o->words[i]);
     }
     if (gw_ok(s))
-        scope_fail(s, GW_INVALID, "%s: \"%.40s\" is no %s: %s", a->label, name, o->name, known);
+        scope_fail_of(s, a->label, GW_INVALID, "\"%.40s\" is no %s: %s", name, o->name, known);
     return 0;
 }
 
@@ -74,11 +75,11 @@ static const layer_option *find(const layer_option *options, const char *name) {
 void layer_read(gw_scope *s, const gw_args *a, int count, const layer_option *options, void *out) {
     if (!gw_ok(s) || a->count <= count) return;
     if (!options) {
-        scope_fail(s, GW_INVALID, "%s: takes %d arguments, not %d", a->label, count, a->count);
+        scope_fail_of(s, a->label, GW_INVALID, "takes %d arguments, not %d", count, a->count);
         return;
     }
     if (a->count > count + 1 || a->values[count].kind != GW_MAP) {
-        scope_fail(s, GW_INVALID, "%s: takes %d arguments and a map of options", a->label, count);
+        scope_fail_of(s, a->label, GW_INVALID, "takes %d arguments and a map of options", count);
         return;
     }
     const gw_map *given = a->values[count].as.map;
@@ -86,8 +87,11 @@ void layer_read(gw_scope *s, const gw_args *a, int count, const layer_option *op
         const char *name = gw_map_key(s, given, i);
         const layer_option *o = find(options, name);
         gw_value v = gw_map_find(given, name);
+        nearest n = nearest_to(name);
+        for (const layer_option *k = options; !o && k->name; k++) nearest_offer(&n, k->name);
         if (!o)
-            scope_fail(s, GW_INVALID, "%s: has no option \"%.100s\"", a->label, name);
+            scope_fail_of(s, a->label, GW_INVALID, "has no option \"%.100s\"%s", name,
+                          nearest_words(&n));
         else if (v.kind != GW_NONE)
             read_option(s, a, o, v, (char *)out + o->offset);
     }

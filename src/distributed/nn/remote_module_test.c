@@ -293,6 +293,10 @@ static void make_layers(gw_scope *s, int rank, void *context) {
     gw_map_put(s, options, "no_bias", (bool)true);
     gw_module_call(s, gw_module_remote(s, 1, "gw.nn.linear", 4, 3, options), y);
     assert_failed(s, GW_INVALID, "w1: gw.nn.linear: has no option \"no_bias\"");
+    gw_map *misspelt = gw_map_open(s);
+    gw_map_put(s, misspelt, "bais", (bool)true);
+    gw_module_call(s, gw_module_remote(s, 1, "gw.nn.linear", 4, 3, misspelt), y);
+    assert_failed(s, GW_INVALID, "has no option \"bais\"; did you mean \"bias\"?");
     gw_module_call(s, gw_module_remote(s, 1, "gw.nn.linear", 4, 3, 5), y);
     assert_failed(s, GW_INVALID, "takes 2 arguments and a map of options");
     gw_module_call(s, gw_module_remote(s, 1, "gw.nn.dropout", 0.5, 3), y);

@@ -162,9 +162,10 @@ static void undo(gw_scope *s, const gw_optimizer *o, const request *requests, in
 // An object that could not be made answers every method with why: the method that asked is nothing
 // to the program.
 static void drop_asking(gw_error *error) {
-    static const char asking[] = "group_count: ";
-    char *at = strstr(error->text, asking), *why = at ? at + strlen(asking) : NULL;
-    if (why) memmove(error->text, why, strlen(why) + 1);
+    const gw_trace *t = &error->trace;
+    if (t->calls != 1 || t->function != error_trace_function("group_count")) return;
+    memmove(error->text, error->text + t->first, strlen(error->text + t->first) + 1);
+    error->trace = (gw_trace){ 0 };
 }
 
 // Waits for all replies, also after one has failed, so that no owner adds the group after undo.

@@ -51,7 +51,6 @@ typedef struct shm_stream {
     os_env *env;
     shm_state state;
     int fd;  // the socket
-    char name[ADDRESS_MAX];
 
     segment_map map;
     ring_in in;

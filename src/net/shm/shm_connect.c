@@ -217,7 +217,6 @@ static gw_status shm_connect(env *e, const char *text, const stream_events *even
     }
     t->stream.events = events;
     t->stream.user = user;
-    snprintf(t->name, sizeof t->name, "%s", text);
     reach(t, &a);
     *out = &t->stream;
     return GW_OK;
@@ -234,7 +233,6 @@ static void take_connection(acceptor *a, int fd, const address *unnamed) {
         close(fd);
         return;
     }
-    snprintf(t->name, sizeof t->name, "process %d", (int)peer);
     a->listener.accepted(a->listener.user, &t->stream);
 }
 

@@ -40,7 +40,6 @@ typedef struct tcp_stream {
     os_env *env;
     tcp_state state;
     int fd;
-    char name[ADDRESS_MAX];  // the peer's, for messages
     uint8_t peer[16];        // of one that was accepted, as peer_address has it
     bool has_peer;
 

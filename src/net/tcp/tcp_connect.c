@@ -96,7 +96,6 @@ static gw_status tcp_connect(env *e, const char *text, const stream_events *even
     }
     t->stream.events = events;
     t->stream.user = user;
-    snprintf(t->name, sizeof t->name, "%s", text);
     send_at_once(fd);
     int failed = connect(fd, (const struct sockaddr *)&a.bytes, a.size);
     // One that a signal has interrupted goes on.
@@ -130,7 +129,6 @@ static void take_connection(acceptor *a, int fd, const address *peer) {
     }
     t->has_peer = has_peer;
     memcpy(t->peer, bytes, sizeof t->peer);
-    address_format(peer, t->name);
     send_at_once(fd);
     a->listener.accepted(a->listener.user, &t->stream);
 }

@@ -67,7 +67,7 @@ static void let_go(tcp_stream *t) {
 
 static void tell(tcp_stream *t, gw_status status) {
     gw_error error;
-    error_set(&error, status, "%s: %s", t->name, t->why);
+    error_set(&error, status, "%s", t->why);
     let_go(t);
     t->stream.events->closed(t->stream.user, &error);
 }

@@ -157,18 +157,18 @@ static gw_status outweighs(gw_status before, gw_status now) {
 static void add_answer(routes *r, const gw_error *why) {
     const gw_error *before = error_kept(r->why);
     gw_error both;
-    const char *address = routes_at(r)->address;
-    bool names_it = strstr(why->text, address) != NULL;
-    error_set(&both, outweighs(before->status, why->status), "%.500s; %.150s%s%.300s", before->text,
-              names_it ? "" : address, names_it ? "" : ": ", why->text);
+    error_set(&both, outweighs(before->status, why->status), "%.500s; %.450s", before->text,
+              why->text);
     error_keep(&r->why, &both);
 }
 
-bool routes_failed(routes *r, const gw_error *why) {
+bool routes_failed(routes *r, const gw_error *why, bool names_address) {
+    gw_error named = *why;
+    if (!names_address && r->count > 1) error_prefix(&named, routes_at(r)->address);
     if (r->failed_count == 0) {
-        error_keep(&r->why, why);
+        error_keep(&r->why, &named);
     } else {
-        add_answer(r, why);
+        add_answer(r, &named);
     }
     r->failed_count++;
     r->at = (r->at + 1) % r->count;

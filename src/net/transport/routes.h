@@ -8,7 +8,7 @@
 //
 //     routes_begin(&r);
 //     do status = transport_connect(routes_at(&r), ...);
-//     while (status && routes_failed(&r, &error));   // else: error_kept(r.why)
+//     while (status && routes_failed(&r, &error, true));   // else: error_kept(r.why)
 //
 // Ownership: of its texts. Threads: plain values.
 #ifndef NET_TRANSPORT_ROUTES_H
@@ -59,8 +59,9 @@ const route *routes_at(const routes *r);
 
 // The address of this moment has failed; true: another is to be tried. Else the round is over, and
 // |why| tells: NOT_FOUND if each of them said that nobody is there, INVALID if none of them can be
-// right, else the first that says something else.
-bool routes_failed(routes *r, const gw_error *why);
+// right, else the first that says something else. Of several addresses, this one is put in front of |why|,
+// unless |why| |names_address| itself.
+bool routes_failed(routes *r, const gw_error *why, bool names_address);
 void routes_worked(routes *r);  // the next round begins with it
 
 // All the listeners of a worker: at each of |addresses|, and of a transport of which there is none,

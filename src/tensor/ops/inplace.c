@@ -157,7 +157,7 @@ static bool broadcasts_into(gw_scope *s, const gw_tensor *x, const gw_tensor *so
         fits = from == 1 || from == x->sizes[x->dims - i];
     }
     if (!fits)
-        scope_fail(s, GW_INVALID, "gw.copy_: %s does not fit into %s", shape_text(source).text,
+        scope_fail_of(s, "gw.copy_", GW_INVALID, "%s does not fit into %s", shape_text(source).text,
                    shape_text(x).text);
     return fits;
 }
@@ -202,8 +202,8 @@ static gw_tensor *copy_across(gw_scope *s, gw_tensor *x, gw_tensor *source) {
 gw_tensor *gw_copy_(gw_scope *s, gw_tensor *x, gw_tensor *source) {
     if (!may_write(s, "copy_", x) || !check_operand(s, "copy_", source)) return tensor_poison_of(s);
     if (tensor_is_rows(source)) {
-        scope_fail(s, GW_INVALID,
-                   "gw.copy_: the source is sparse by rows; gw_to_dense makes it dense");
+        scope_fail_of(s, "gw.copy_", GW_INVALID,
+                   "the source is sparse by rows; gw_to_dense makes it dense");
         return tensor_poison_of(s);
     }
     if (!broadcasts_into(s, x, source)) return tensor_poison_of(s);
@@ -247,7 +247,7 @@ static gw_tensor *put_scaled(gw_scope *s, const char *name, gw_tensor *x, gw_ten
 gw_tensor *(gw_uniform_)(gw_scope *s, gw_tensor *x, double from, double to) {
     if (!may_write(s, "uniform_", x)) return tensor_poison_of(s);
     if (!(from <= to && to - from < __builtin_inf())) {
-        scope_fail(s, GW_INVALID, "gw.uniform_: no numbers from %g to %g", from, to);
+        scope_fail_of(s, "gw.uniform_", GW_INVALID, "no numbers from %g to %g", from, to);
         return tensor_poison_of(s);
     }
     return put_scaled(s, "uniform_", x, gw_rand_like(s, x), to - from, from);
@@ -256,7 +256,7 @@ gw_tensor *(gw_uniform_)(gw_scope *s, gw_tensor *x, double from, double to) {
 gw_tensor *(gw_normal_)(gw_scope *s, gw_tensor *x, double mean, double std) {
     if (!may_write(s, "normal_", x)) return tensor_poison_of(s);
     if (!(std >= 0)) {
-        scope_fail(s, GW_INVALID, "gw.normal_: a standard deviation of %g", std);
+        scope_fail_of(s, "gw.normal_", GW_INVALID, "a standard deviation of %g", std);
         return tensor_poison_of(s);
     }
     return put_scaled(s, "normal_", x, gw_randn_like(s, x), std, mean);

@@ -137,7 +137,9 @@ void op_fail(op_call *c, gw_status status, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    scope_fail(c->scope, status, "gw.%s: %s", c->op->name, text);
+    char name[64];
+    snprintf(name, sizeof name, "gw.%s", c->op->name);
+    scope_fail_of(c->scope, name, status, "%s", text);
 }
 
 shape_words shape_text_of(int dims, const int64_t *sizes) {
