@@ -75,7 +75,7 @@ typedef struct sequence {
     // GRP-6: the scope of a call that has succeeded here and failed on others: what is called in it next fails, too. 0: none
     uint64_t failed_scope;
     gw_error *failed_why;
-    struct later_verdict
+    struct later_abort
         *later;  // GRP-6: verdicts that end what this member has not come to, by number
 
     // of a final key
@@ -328,16 +328,16 @@ void series_apply_verdict_on_loop(gw_group *g, uint64_t key, uint64_t all, const
 // A run of |t| is over.
 void series_leave_on_loop(gw_group *g, sequence *t);
 
-// verdict.c: that this worker has not opened the group.
-void verdict_answer_unknown_on_loop(agent *a, int to, const group_header *h);
-void verdict_send_break_on_loop(gw_group *g, int rank, const gw_error *error);
+// abort_message.c: that this worker has not opened the group.
+void abort_answer_unknown_on_loop(agent *a, int to, const group_header *h);
+void abort_send_break_on_loop(gw_group *g, int rank, const gw_error *error);
 // GRP-6: a verdict of |t| ends what this member calls next.
-bool verdict_is_due_on_loop(const sequence *t);
-void verdict_apply_due_on_loop(gw_group *g, sequence *t);
+bool abort_is_due_on_loop(const sequence *t);
+void abort_apply_due_on_loop(gw_group *g, sequence *t);
 void sequence_fini(sequence *t);
 // GRP-5: |error| was reported here for |t|: a scope that has it reports it no more.
 void sequence_note_report(const gw_group *g, const sequence *t, gw_error *error);
-bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h,
+bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h,
                               reader *in);
 
 // Of a collective that |from| has entered, of a group that was closed here.

@@ -156,15 +156,15 @@ static run *next_to_admit(const gw_group *g) {
     list_each(l, &g->waiting) {
         run *r = list_entry(l, run, link);
         if (r->sequence->frozen || awaits_series(r)) continue;
-        return r->failure || verdict_is_due_on_loop(r->sequence) || may_enter(g) ? r : NULL;
+        return r->failure || abort_is_due_on_loop(r->sequence) || may_enter(g) ? r : NULL;
     }
     return NULL;
 }
 
 void run_admit_on_loop(gw_group *g) {
     for (run *r; (r = next_to_admit(g));) {
-        if (verdict_is_due_on_loop(r->sequence)) {
-            verdict_apply_due_on_loop(g, r->sequence);
+        if (abort_is_due_on_loop(r->sequence)) {
+            abort_apply_due_on_loop(g, r->sequence);
         } else if (r->failure) {
             fail_in_its_place(r);
         } else {
@@ -322,7 +322,7 @@ static void enter_failed_on_loop(gw_group *g, uint64_t key, run *r, const gw_err
     gw_error ignored;
     if (check_enters(g, &ignored) || series_find_verdict_on_loop(g, key)) return;
     sequence *t = group_sequence_on_loop(g, key);
-    if (t) verdict_apply_due_on_loop(g, t);
+    if (t) abort_apply_due_on_loop(g, t);
     if (!t) {
         fail_unknown_on_loop(g, key, error);
     } else if (t->missed) {  // it knows by now that something is wrong
@@ -376,7 +376,7 @@ static gw_status start_on_loop(run *r, uint64_t given, bool *out_refused, gw_err
     uint64_t key = key_of(g, given);
     if (status || (status = take_final(g, key, error))) return status;
     sequence *t = group_sequence_on_loop(g, key);
-    if (t) verdict_apply_due_on_loop(g, t);
+    if (t) abort_apply_due_on_loop(g, t);
     if (t && (status = take_missed(t, error))) return status;
     if (t && (status = take_failed_scope(t, r->called_in, error))) return status;
     status = t ? check_count(g, error) : without_sequence(g, error);

@@ -118,7 +118,7 @@ gw_group *unopened_lead_on_loop(agent *a, int from, const group_header *h, const
 bool unopened_is_over_on_loop(const agent *a, int from, uint8_t kind, const group_header *h) {
     gw_group *g = unopened_find_on_loop(a, from, h);
     if (!g) return false;
-    if (g->broken.status && kind == KIND_ENTER) verdict_send_break_on_loop(g, from, &g->broken);
+    if (g->broken.status && kind == KIND_ENTER) abort_send_break_on_loop(g, from, &g->broken);
     const sequence *t = group_find_sequence_on_loop(g, h->key);
     return g->broken.status || (t && h->number < t->next) || series_find_verdict_on_loop(g, h->key);
 }

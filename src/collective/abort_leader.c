@@ -1,0 +1,203 @@
+// Who ends a collective with an error: reports, and the leader that asks all members and decides. GRP-4, GRP-6.
+#include "collective/abort.h"
+
+#include "base/mem.h"
+#include "base/mutation.h"
+#include "collective/history.h"
+
+#include <string.h>
+
+enum { NAMED_MAX = 4 };
+
+// ---- The leader ---------------------------------------------------------------------------------
+
+// "w0, w2 do all_reduce sum f32 10 (train.c:40); w1 does broadcast f32 10 from 0 (train.c:52)". What is cut short may
+// be the same: then it is said what is not.
+static void put_doings(const gw_group *g, uint64_t key, sentence *out) {
+    const testimony *all = g->testimonies;
+    int said = 0;
+    for (int i = 0; i < g->count; i++) {
+        bool seen = all[i].attendance == NOT_COME || !all[i].text[0];
+        for (int j = 0; j < i && !seen; j++) seen = strcmp(all[j].text, all[i].text) == 0;
+        if (seen) continue;
+        int count = 0;
+        for (int j = i; j < g->count; j++) {
+            if (all[j].attendance == NOT_COME || strcmp(all[j].text, all[i].text) != 0) continue;
+            sentence_put(out, "%s%s", count ? ", " : said ? "; " : "", group_member_name(g, j));
+            count++;
+        }
+        sentence_put(out, count > 1 ? " do %s" : " does %s", all[i].text);
+        said++;
+    }
+    if (said == 1)
+        sentence_put(out, key_is_series(key) ? ", with gradients laid out differently"
+                                             : ", of different sizes");
+}
+
+// "; w3 has not come: w3 computes (its collective 40 ended 61 s ago)".
+static void put_missing(const gw_group *g, sentence *out) {
+    int missing = 0;
+    for (int i = 0; i < g->count; i++) {
+        if (g->testimonies[i].attendance != NOT_COME) continue;
+        sentence_put(out, "%s%s", missing++ ? ", " : "; ", group_member_name(g, i));
+    }
+    if (missing) sentence_put(out, missing > 1 ? " have not come" : " has not come");
+    int told = 0;
+    for (int i = 0; i < g->count && told < NAMED_MAX; i++) {
+        const testimony *x = &g->testimonies[i];
+        if (x->attendance != NOT_COME || !x->text[0]) continue;
+        sentence_put(out, "%s%s %s", told++ ? "; " : ": ", group_member_name(g, i), x->text);
+    }
+}
+
+// Members do not do the same there.
+static bool is_difference(const report *x) {
+    return x->error.status == GW_MISMATCH && x->cause == REPORT_COLLECTIVE;
+}
+
+static void compose(const gw_group *g, const report *x, gw_error *out) {
+    *out = x->error;
+    out->outcome = GW_OUTCOME_NONE;
+    sentence t = { out->text, 0, sizeof out->text };
+    sentence_put(&t, "%s: ", g->title);
+    series_put_collective(g, (run_place){ x->key, x->number }, &t);
+    sentence_put(&t, ": ");
+    bool differs = is_difference(x);
+    bool is_late = x->error.status == GW_TIMEOUT && x->cause != REPORT_BEFORE;
+    if (differs)
+        put_doings(g, x->key, &t);
+    else
+        sentence_put(&t, "%s", x->error.text);
+    if (differs || is_late) put_missing(g, &t);
+    error_add_abort(out, abort_identity(g, x->key, x->number));
+}
+
+static void ask_next(gw_group *g);
+
+// What is about numbers that the abort ends means nothing any more.
+static void drop_reports(gw_group *g, const collective_abort *ab) {
+    list_each(l, &g->reports) {
+        report *x = list_entry(l, report, link);
+        if (x->key != ab->key || (abort_leaves(ab, x->number) && !key_is_final(ab->key))) continue;
+        list_remove(l);
+        mem_free(x);
+    }
+}
+
+// Whether what is ended are the reported number and what members have called in one scope with it: a call has failed on a
+// member. Those that are behind that one go on to the same call, and what others have called in later scopes goes on.
+static bool ends_few(const report *x) {
+    return x->cause == REPORT_BEFORE && !key_is_final(x->key) &&
+           !has_mutation(MUTATION_FAILURE_ENDS_LOWER);
+}
+
+static void conclude(gw_group *g) {
+    report *x = list_entry(list_take(&g->reports), report, link);
+    uint64_t after = x->number + 1;
+    collective_abort ab = { .key = x->key, .number = x->number, .all = UINT64_MAX, .ahead = after };
+    for (int i = 0; i < g->count; i++) {
+        uint64_t theirs = g->testimonies[i].next;
+        if (theirs > ab.ahead) ab.ahead = theirs;
+        if (theirs < ab.all) ab.all = theirs;
+        if (g->testimonies[i].last >= after) after = g->testimonies[i].last + 1;
+    }
+    // Who only sends may have succeeded in what the others did not do: this is how it misses that.
+    if (is_difference(x) || x->cause == REPORT_PAST) ab.ahead++;
+    ab.ends_few = ends_few(x);
+    ab.next = ab.ends_few ? after : ab.ahead;
+    if (!ab.ends_few && ab.all < ab.number) ab.number = ab.all;
+    compose(g, x, &ab.error);
+    if (ab.error.status != GW_CANCELLED) history_print_on_loop(g, &ab.error);
+    mem_free(g->testimonies);
+    g->testimonies = NULL;
+    mem_free(x);
+    drop_reports(g, &ab);
+    if (!has_mutation(MUTATION_VERDICT_NOT_TOLD))
+        abort_send_to_others_on_loop(g, KIND_VERDICT, (run_place){ ab.key, ab.number }, &ab,
+                                     &ab.error);
+    handle_retain(g);
+    abort_apply_on_loop(g, &ab);
+    if (!g->broken.status) ask_next(g);
+    group_release_on_loop(g);
+}
+
+static void ask_next(gw_group *g) {
+    if (g->testimonies || list_is_empty(&g->reports)) return;
+    report *x = list_entry(g->reports.next, report, link);
+    g->testimonies = mem_calloc((size_t)g->count * sizeof *g->testimonies);
+    if (!g->testimonies) {
+        gw_error error;
+        error_set(&error, GW_NO_MEMORY, "%s has no memory to end a collective",
+                  group_member_name(g, g->self));
+        group_break_all_on_loop(g, &error);
+        return;
+    }
+    abort_testify_on_loop(g, x->key, x->number, &g->testimonies[g->self]);
+    g->missing = g->count - 1;
+    abort_send_to_others_on_loop(g, KIND_QUERY, (run_place){ x->key, x->number }, NULL, NULL);
+    if (!g->missing) conclude(g);
+}
+
+void abort_take_report_on_loop(gw_group *g, uint64_t key, uint64_t number, report_cause cause,
+                               const gw_error *error) {
+    const sequence *t = group_find_sequence_on_loop(g, key);
+    if (t && abort_has_ended(t, number)) return;
+    if (series_find_verdict_on_loop(g, key)) return;
+    report *x = mem_alloc(sizeof *x);
+    if (!x) {
+        gw_error none;
+        error_set(&none, GW_NO_MEMORY, "no memory for a report");
+        group_break_all_on_loop(g, &none);
+        return;
+    }
+    *x = (report){ .key = key, .number = number, .cause = cause, .error = *error };
+    list_append(&g->reports, &x->link);
+    ask_next(g);
+}
+
+static void tell_leader(gw_group *g, uint64_t key, uint64_t number, report_cause cause,
+                        const gw_error *error) {
+    if (g->broken.status) return;
+    if (g->self == LEADER) {
+        abort_take_report_on_loop(g, key, number, cause, error);
+        return;
+    }
+    message *m = abort_open_message(g, KIND_REPORT, key, number);
+    if (m) bytes_put_u8(&m->head, (uint8_t)cause);
+    if (m) unopened_put_group(&m->head, g);
+    if (m) encode_error(&m->head, error);
+    abort_send_on_loop(g, g->members[LEADER].rank, m);
+}
+
+void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error) {
+    tell_leader(g, key, number, REPORT_COLLECTIVE, error);
+}
+
+void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number,
+                                 const gw_error *error) {
+    tell_leader(g, key, number, REPORT_BEFORE, error);
+}
+
+void group_report_past_on_loop(gw_group *g, int from, uint64_t key, uint64_t number) {
+    gw_error error;
+    sentence t = { error.text, 0, sizeof error.text };
+    error_set(&error, GW_MISMATCH, "%s", "");
+    sentence_put(&t, "%s and %s have not called the same before", group_member_name(g, g->self),
+                 group_member_name(g, from));
+    history_put_last(g, key, number, &t);
+    tell_leader(g, key, number, REPORT_PAST, &error);
+}
+
+bool abort_take_answer_on_loop(gw_group *g, int from, const group_header *h, reader *in) {
+    const report *x = list_is_empty(&g->reports) ? NULL : list_entry(g->reports.next, report, link);
+    testimony t = { .has_come = true, .next = reader_u64(in) };
+    t.last = reader_u64(in);
+    t.attendance = reader_u8(in);
+    if (!reader_text(in, t.text, sizeof t.text) || t.attendance > IS_DONE || !t.next) return false;
+    if (!g->testimonies || !x || x->key != h->key || x->number != h->number ||
+        g->testimonies[from].has_come)
+        return false;
+    g->testimonies[from] = t;
+    if (--g->missing == 0) conclude(g);
+    return true;
+}
