@@ -5,6 +5,7 @@
 #include "base/mutation.h"
 #include "collective/history.h"
 
+#include <stdio.h>
 #include <string.h>
 
 enum { NAMED_MAX = 4 };
@@ -52,7 +53,7 @@ static void put_missing(const gw_group *g, sentence *out) {
 
 // Members do not do the same there.
 static bool is_difference(const report *x) {
-    return x->error.status == GW_MISMATCH && x->cause == REPORT_COLLECTIVE;
+    return x->error.status == GW_MISMATCH && x->about.cause == REPORT_COLLECTIVE;
 }
 
 static void compose(const gw_group *g, const report *x, gw_error *out) {
@@ -60,54 +61,72 @@ static void compose(const gw_group *g, const report *x, gw_error *out) {
     out->outcome = GW_OUTCOME_NONE;
     sentence t = { out->text, 0, sizeof out->text };
     sentence_put(&t, "%s: ", g->title);
-    series_put_collective(g, (run_place){ x->key, x->number }, &t);
+    series_put_collective(g, (run_place){ x->about.key, x->about.number }, &t);
     sentence_put(&t, ": ");
     bool differs = is_difference(x);
-    bool is_late = x->error.status == GW_TIMEOUT && x->cause != REPORT_BEFORE;
+    bool is_late = x->error.status == GW_TIMEOUT && x->about.cause == REPORT_COLLECTIVE;
     if (differs)
-        put_doings(g, x->key, &t);
+        put_doings(g, x->about.key, &t);
     else
         sentence_put(&t, "%s", x->error.text);
     if (differs || is_late) put_missing(g, &t);
-    error_add_abort(out, abort_identity(g, x->key, x->number));
+    error_add_abort(out, abort_identity(g, x->about.key, x->about.number));
 }
 
 static void ask_next(gw_group *g);
 
-// What is about numbers that the abort ends means nothing any more.
+// What the abort says already.
+static bool is_said(const report_about *x, const collective_abort *ab) {
+    if (x->key != ab->key) return false;
+    if (key_is_final(ab->key)) return true;
+    if (x->cause != REPORT_LEFT) return x->number >= ab->number && x->number < ab->next;
+    return ab->failed && x->failed == ab->failed && x->level >= ab->level;
+}
+
 static void drop_reports(gw_group *g, const collective_abort *ab) {
     list_each(l, &g->reports) {
         report *x = list_entry(l, report, link);
-        if (x->key != ab->key || (abort_leaves(ab, x->number) && !key_is_final(ab->key))) continue;
+        if (!is_said(&x->about, ab)) continue;
         list_remove(l);
         mem_free(x);
     }
 }
 
-// Whether what is ended are the reported number and what members have called in one scope with it: a call has failed on a
-// member. Those that are behind that one go on to the same call, and what others have called in later scopes goes on.
-static bool ends_few(const report *x) {
-    return x->cause == REPORT_BEFORE && !key_is_final(x->key) &&
-           !has_mutation(MUTATION_FAILURE_ENDS_LOWER);
+static collective_abort decide(const gw_group *g, const report *x) {
+    const report_about *about = &x->about;
+    collective_abort ab = { .key = about->key,
+                            .number = about->number,
+                            .next = about->next,
+                            .call_next = about->next,
+                            .all = UINT64_MAX,
+                            .level = about->level };
+    if (about->cause == REPORT_LEFT) {
+        ab.failed = about->failed;
+        ab.next = ab.call_next = ab.number;
+    }
+    for (int i = 0; i < g->count; i++) {
+        const testimony *y = &g->testimonies[i];
+        if (y->next > ab.ahead) ab.ahead = y->next;
+        if (y->next < ab.all) ab.all = y->next;
+        if (y->last >= ab.next) ab.next = y->last + 1;
+        if (y->call_last >= ab.call_next) ab.call_next = y->call_last + 1;
+    }
+    // What was called before differs, and what is not over of that, too.
+    if (about->cause == REPORT_PAST && ab.all < ab.number) {
+        ab.number = ab.all;
+        ab.call_next = ab.all + 1;
+    }
+    if (ab.ahead < ab.next) ab.ahead = ab.next;
+    if (ab.all > ab.next) ab.all = ab.next;
+    compose(g, x, &ab.error);
+    return ab;
 }
 
 static void conclude(gw_group *g) {
     report *x = list_entry(list_take(&g->reports), report, link);
-    uint64_t after = x->number + 1;
-    collective_abort ab = { .key = x->key, .number = x->number, .all = UINT64_MAX, .ahead = after };
-    for (int i = 0; i < g->count; i++) {
-        uint64_t theirs = g->testimonies[i].next;
-        if (theirs > ab.ahead) ab.ahead = theirs;
-        if (theirs < ab.all) ab.all = theirs;
-        if (g->testimonies[i].last >= after) after = g->testimonies[i].last + 1;
-    }
-    // Who only sends may have succeeded in what the others did not do: this is how it misses that.
-    if (is_difference(x) || x->cause == REPORT_PAST) ab.ahead++;
-    ab.ends_few = ends_few(x);
-    ab.next = ab.ends_few ? after : ab.ahead;
-    if (!ab.ends_few && ab.all < ab.number) ab.number = ab.all;
-    compose(g, x, &ab.error);
-    if (ab.error.status != GW_CANCELLED) history_print_on_loop(g, &ab.error);
+    collective_abort ab = decide(g, x);
+    bool is_shown = ab.error.status != GW_CANCELLED && ab.next > ab.number;
+    if (is_shown) history_print_on_loop(g, &ab.error);
     mem_free(g->testimonies);
     g->testimonies = NULL;
     mem_free(x);
@@ -121,6 +140,16 @@ static void conclude(gw_group *g) {
     group_release_on_loop(g);
 }
 
+static void send_queries(gw_group *g, const report_about *about) {
+    for (int i = 0; i < g->count; i++) {
+        int rank = g->members[i].rank;
+        if (i == g->self || agent_member(g->agent, rank)->lost) continue;
+        message *m = abort_open_message(g, KIND_QUERY, about->key, about->number);
+        if (m) abort_put_about(&m->head, about);
+        abort_send_on_loop(g, rank, m);
+    }
+}
+
 static void ask_next(gw_group *g) {
     if (g->testimonies || list_is_empty(&g->reports)) return;
     report *x = list_entry(g->reports.next, report, link);
@@ -132,17 +161,16 @@ static void ask_next(gw_group *g) {
         group_break_all_on_loop(g, &error);
         return;
     }
-    abort_testify_on_loop(g, x->key, x->number, &g->testimonies[g->self]);
+    abort_testify_on_loop(g, &x->about, &g->testimonies[g->self]);
     g->missing = g->count - 1;
-    abort_send_to_others_on_loop(g, KIND_QUERY, (run_place){ x->key, x->number }, NULL, NULL);
+    send_queries(g, &x->about);
     if (!g->missing) conclude(g);
 }
 
-void abort_take_report_on_loop(gw_group *g, uint64_t key, uint64_t number, report_cause cause,
-                               const gw_error *error) {
-    const sequence *t = group_find_sequence_on_loop(g, key);
-    if (t && abort_has_ended(t, number)) return;
-    if (series_find_verdict_on_loop(g, key)) return;
+void abort_take_report_on_loop(gw_group *g, const report_about *about, const gw_error *error) {
+    const sequence *t = group_find_sequence_on_loop(g, about->key);
+    if (t && about->cause != REPORT_LEFT && abort_has_ended(t, about->number)) return;
+    if (series_find_verdict_on_loop(g, about->key)) return;
     report *x = mem_alloc(sizeof *x);
     if (!x) {
         gw_error none;
@@ -150,32 +178,49 @@ void abort_take_report_on_loop(gw_group *g, uint64_t key, uint64_t number, repor
         group_break_all_on_loop(g, &none);
         return;
     }
-    *x = (report){ .key = key, .number = number, .cause = cause, .error = *error };
+    *x = (report){ .about = *about, .error = *error };
     list_append(&g->reports, &x->link);
     ask_next(g);
 }
 
-static void tell_leader(gw_group *g, uint64_t key, uint64_t number, report_cause cause,
-                        const gw_error *error) {
+static void tell_leader(gw_group *g, const report_about *about, const gw_error *error) {
     if (g->broken.status) return;
     if (g->self == LEADER) {
-        abort_take_report_on_loop(g, key, number, cause, error);
+        abort_take_report_on_loop(g, about, error);
         return;
     }
-    message *m = abort_open_message(g, KIND_REPORT, key, number);
-    if (m) bytes_put_u8(&m->head, (uint8_t)cause);
+    message *m = abort_open_message(g, KIND_REPORT, about->key, about->number);
+    if (m) abort_put_about(&m->head, about);
     if (m) unopened_put_group(&m->head, g);
     if (m) encode_error(&m->head, error);
     abort_send_on_loop(g, g->members[LEADER].rank, m);
 }
 
-void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error) {
-    tell_leader(g, key, number, REPORT_COLLECTIVE, error);
+// Of the call in its path.
+static uint8_t level_of(const gw_group *g, uint64_t key, uint64_t number) {
+    const history_record *x = history_find_call_on_loop(g, key, number);
+    return x ? (uint8_t)(x->called_in.depth - 1) : 0;
 }
 
-void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number,
+void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error) {
+    report_about about = { key, number, number + 1, REPORT_COLLECTIVE, 0, level_of(g, key, number) };
+    tell_leader(g, &about, error);
+}
+
+void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number, uint64_t next,
                                  const gw_error *error) {
-    tell_leader(g, key, number, REPORT_BEFORE, error);
+    report_about about = { key, number, next, REPORT_BEFORE, 0, level_of(g, key, number) };
+    tell_leader(g, &about, error);
+}
+
+void abort_report_left_on_loop(gw_group *g, const sequence *t, int level) {
+    gw_error error = *error_kept(t->failed_why);
+    char who[LIMIT_NAME_BYTES + 64];
+    snprintf(who, sizeof who, "%s has gone on without it", group_member_name(g, g->self));
+    error_prefix(&error, who);
+    tell_leader(g,
+                &(report_about){ t->key, t->next, t->next, REPORT_LEFT, t->failed, (uint8_t)level },
+                &error);
 }
 
 void group_report_past_on_loop(gw_group *g, int from, uint64_t key, uint64_t number) {
@@ -185,16 +230,18 @@ void group_report_past_on_loop(gw_group *g, int from, uint64_t key, uint64_t num
     sentence_put(&t, "%s and %s have not called the same before", group_member_name(g, g->self),
                  group_member_name(g, from));
     history_put_last(g, key, number, &t);
-    tell_leader(g, key, number, REPORT_PAST, &error);
+    report_about about = { key, number, number + 1, REPORT_PAST, 0, level_of(g, key, number) };
+    tell_leader(g, &about, &error);
 }
 
 bool abort_take_answer_on_loop(gw_group *g, int from, const group_header *h, reader *in) {
     const report *x = list_is_empty(&g->reports) ? NULL : list_entry(g->reports.next, report, link);
     testimony t = { .has_come = true, .next = reader_u64(in) };
     t.last = reader_u64(in);
+    t.call_last = reader_u64(in);
     t.attendance = reader_u8(in);
     if (!reader_text(in, t.text, sizeof t.text) || t.attendance > IS_DONE || !t.next) return false;
-    if (!g->testimonies || !x || x->key != h->key || x->number != h->number ||
+    if (!g->testimonies || !x || x->about.key != h->key || x->about.number != h->number ||
         g->testimonies[from].has_come)
         return false;
     g->testimonies[from] = t;

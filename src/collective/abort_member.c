@@ -7,21 +7,19 @@
 #include "collective/backward.h"
 #include "collective/doing.h"
 #include "collective/history.h"
+#include "collective/where.h"
 
 #include <string.h>
 
-// ---- Verdicts -----------------------------------------------------------------------------------
+// ---- What it ends -------------------------------------------------------------------------------
 
-static void end_runs(list_node *list, sequence *t, const collective_abort *ab, bool *ended,
+static void end_runs(gw_group *g, const sequence *t, const collective_abort *ab, bool *ended,
                      bool *told) {
     for (bool again = true; again;) {  // what ends may call others
         again = false;
-        list_each(l, list) {
+        list_each(l, &g->runs) {
             run *r = list_entry(l, run, link);
-            if (r->sequence != t || r->behind) continue;
-            bool is_between = r->number >= ab->number && r->number < ab->next;
-            bool goes_on = ab->ends_few && t->failed_scope && r->called_in != t->failed_scope;
-            if (r->state == RUN_WAITING ? goes_on : !is_between) continue;
+            if (r->sequence != t || r->number < ab->number || r->number >= ab->next) continue;
             run_end_by_verdict_on_loop(r, ab->all, &ab->error, ended, told);
             again = true;
             break;
@@ -29,7 +27,7 @@ static void end_runs(list_node *list, sequence *t, const collective_abort *ab, b
     }
 }
 
-// The program hears of it by its next call, if it has not heard of it: GRP-6.
+// The program has not looked at it.
 static void miss(sequence *t, const gw_error *error) {
     t->missed = true;
     error_forget(&t->why);
@@ -57,63 +55,112 @@ static void end_backwards(gw_group *g, const collective_abort *ab) {
         series_apply_verdict_on_loop(g, key, 1, &ab->error);
 }
 
-// GRP-6: of what comes behind all that this member has called.
-typedef struct later_abort {
-    struct later_abort *next;
-    collective_abort ab;
-} later_abort;
-
-static void drop_first_later(sequence *t) {
-    later_abort *x = t->later;
-    t->later = x->next;
-    mem_free(x);
-}
-
-void sequence_fini(sequence *t) {
-    while (t->later) drop_first_later(t);
-    error_forget(&t->why);
-    error_forget(&t->failed_why);
-}
-
 static void break_without_memory(gw_group *g) {
     gw_error none;
     error_set(&none, GW_NO_MEMORY, "%s has no memory for an abort", group_member_name(g, g->self));
     group_break_all_on_loop(g, &none);
 }
 
-static void call_what_is_behind(const gw_group *g, const sequence *t) {
-    list_each(l, &g->waiting) {
-        run *r = list_entry(l, run, link);
-        if (r->sequence == t) r->behind = false;
-    }
-}
-
-// Until then the program goes on, unless another abort, on what it has reported itself, is to come.
-static void keep_for_later(gw_group *g, sequence *t, const collective_abort *ab) {
-    later_abort *x = mem_alloc(sizeof *x), **last = &t->later;
-    if (!x) {
-        break_without_memory(g);
-        return;
-    }
-    *x = (later_abort){ .ab = *ab };
-    while (*last) last = &(*last)->next;
-    *last = x;
-    if (t->knows || t->cancelled) return;
-    t->frozen = false;
-    call_what_is_behind(g, t);
-    run_admit_on_loop(g);
-}
-
 bool abort_has_ended(const sequence *t, uint64_t number) {
-    if (number >= t->ended && number < t->next_then) return true;
-    for (const later_abort *x = t->later; x; x = x->next)
-        if (number >= x->ab.number && number < x->ab.next) return true;
+    for (const ended_ahead *x = t->ahead; x; x = x->next)
+        if (number >= x->numbers.number && number < x->numbers.next) return true;
+    for (int i = 0; i < ENDED_KEPT; i++)
+        if (number >= t->ended[i].number && number < t->ended[i].next) return true;
     return false;
 }
 
-static void apply_to(gw_group *g, sequence *t, const collective_abort *ab);
+// What this member has not called yet fails when it does so. GRP-22: an opening that it has not meant to come to does not.
+static bool keep_ahead(sequence *t, const collective_abort *ab) {
+    if (t->next >= ab->next) return true;
+    ended_ahead *x = mem_alloc(sizeof *x), **last = &t->ahead;
+    if (!x) return false;
+    *x = (ended_ahead){ .numbers = { ab->number, ab->next, ab->call_next },
+                        .is_skipped = ab->key == GROUP_KEY_OPENING &&
+                                      ab->error.status == GW_TIMEOUT && t->next <= ab->number,
+                        .error = ab->error };
+    while (*last) last = &(*last)->next;
+    *last = x;
+    return true;
+}
 
-// GRP-6.
+// Of calls that have failed here. What is left of them is reported again.
+static void take_reported(sequence *t, const collective_abort *ab) {
+    if (!t->reported || t->reported < ab->number || t->reported >= ab->next) return;
+    t->next = t->reported_next;
+    t->reported = 0;
+}
+
+static void take_cancelled(sequence *t, const collective_abort *ab) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < t->cancelled_count; i++) {
+        uint64_t number = t->cancelled[i];
+        if (number < ab->number || number >= ab->next) t->cancelled[left++] = number;
+    }
+    t->cancelled_count = left;
+}
+
+// GRP-6: what is called next in the scopes of this is one of what has failed.
+static void note_failed_scopes(gw_group *g, sequence *t, const collective_abort *ab) {
+    const history_record *x = history_find_call_on_loop(g, ab->key, ab->number);
+    const history_record *latest = history_find_call_on_loop(g, ab->key, t->next - 1);
+    if (!x) return;
+    t->failed_in = x->called_in;
+    t->failed = t->failed_abort = ab->number;
+    error_forget(&t->failed_why);
+    error_keep(&t->failed_why, &ab->error);
+    int level = latest ? scope_path_leaves(&x->called_in, &latest->called_in) : SCOPE_PATH_INSIDE;
+    t->failed_depth = x->called_in.depth;
+    if (level != SCOPE_PATH_INSIDE) t->failed_in.depth = level;
+}
+
+// GRP-24: others have failed in what has succeeded here, since members did not do the same.
+static void note_difference(gw_group *g, sequence *t, const collective_abort *ab) {
+    const history_record *x = history_find_on_loop(g, ab->key, ab->number);
+    if (ab->error.status != GW_MISMATCH || !x || !x->ended_ns || x->status) return;
+    t->fails_next = true;
+    miss(t, &ab->error);
+}
+
+// The lowest number in which a partner differs.
+static uint64_t find_doubt(const gw_group *g, const sequence *t) {
+    list_each(l, &g->runs) {
+        const run *r = list_entry(l, run, link);
+        for (int i = 0; r->sequence == t && i < g->count; i++)
+            if (r->partners[i].differs) return r->number;
+    }
+    return 0;
+}
+
+static void apply_to(gw_group *g, sequence *t, const collective_abort *ab) {
+    bool ended = false, told = false;
+    t->is_of_own = t->next > ab->number;
+    t->ended[t->aborts++ % ENDED_KEPT] = (ended_numbers){ ab->number, ab->next, ab->call_next };
+    if (ab->next > t->next_then) t->next_then = ab->next;
+    t->past = t->past_from = ab->ahead;
+    t->has_dropped = false;
+    early_drop_between_on_loop(g, ab->key, ab->number > t->next ? ab->number : t->next, ab->next);
+    take_reported(t, ab);
+    take_cancelled(t, ab);
+    end_runs(g, t, ab, &ended, &told);
+    if (t->doubt >= ab->number && t->doubt < ab->next) t->doubt = find_doubt(g, t);
+    if (!has_mutation(MUTATION_NUMBER_NOT_ADVANCED) && !keep_ahead(t, ab)) {
+        break_without_memory(g);
+        return;
+    }
+    if (ab->failed)
+        call_note_left_on_loop(g, t, ab);
+    else
+        note_failed_scopes(g, t, ab);
+    told = told || is_under_way_backward(g, ab);  // a pass of the program hears it
+    if (ended && !told) miss(t, &ab->error);
+    if (!ended && !ab->failed) note_difference(g, t, ab);
+    if (!t->reported && !t->cancelled_count && !t->leaving) t->frozen = false;
+    end_backwards(g, ab);
+    where_report_others_on_loop(g, ab->key);
+    run_settle_on_loop(g);
+    run_admit_on_loop(g);
+}
+
 void abort_apply_on_loop(gw_group *g, const collective_abort *ab) {
     if (key_is_final(ab->key)) {
         series_apply_verdict_on_loop(g, ab->key, ab->all, &ab->error);
@@ -123,71 +170,8 @@ void abort_apply_on_loop(gw_group *g, const collective_abort *ab) {
     if (!t && g->sequences.count >= LIMIT_GROUP_KEYS) return;  // nothing of it can be called here
     if (!t)
         break_without_memory(g);
-    else if (t->next < ab->number)
-        keep_for_later(g, t, ab);
     else
         apply_to(g, t, ab);
-}
-
-bool abort_is_due_on_loop(const sequence *t) {
-    return t->later && t->next >= t->later->ab.number;
-}
-
-void abort_apply_due_on_loop(gw_group *g, sequence *t) {
-    while (!t->frozen && abort_is_due_on_loop(t)) {
-        collective_abort ab = t->later->ab;
-        drop_first_later(t);
-        apply_to(g, t, &ab);
-    }
-}
-
-// Of a key that is not final: a report of |number| is answered by an abort of its own.
-bool abort_leaves(const collective_abort *ab, uint64_t number) {
-    return number < ab->number || (ab->ends_few && number >= ab->next);
-}
-
-// The others' scopes have failed by what has succeeded here: they call nothing more in these.
-static void fail_scope_of(gw_group *g, sequence *t, const collective_abort *ab) {
-    const history_record *x = history_find_on_loop(g, ab->key, ab->number);
-    if (!ab->ends_few || !x || !x->ended_ns || x->status) return;
-    t->failed_scope = x->scope;
-    error_forget(&t->failed_why);
-    error_keep(&t->failed_why, &ab->error);
-}
-
-static void apply_to(gw_group *g, sequence *t, const collective_abort *ab) {
-    uint64_t next = ab->next, before = t->next;
-    while (t->later && t->later->ab.number < next) drop_first_later(t);
-    early_drop_below_on_loop(g, ab->key, next);
-    // What this member has reported itself may be left for another abort: it still waits for that.
-    bool waits = (t->reported && abort_leaves(ab, t->reported)) ||
-                 (t->cancelled && ab->ends_few && abort_leaves(ab, t->cancelled));
-    bool ended = false, told = t->knows && !waits;
-    t->verdicts++;
-    t->untold = 0;
-    t->ended = ab->number;
-    t->next_then = next;
-    t->past = t->past_from = ab->ahead;
-    t->in_doubt = false;
-    if (t->next < next && !has_mutation(MUTATION_NUMBER_NOT_ADVANCED)) t->next = next;
-    end_runs(&g->runs, t, ab, &ended, &told);
-    // What waits at one that has done all that lies before comes after the abort. GRP-22: so does that of one that
-    // has not meant to come.
-    bool awaits_next = ab->key == GROUP_KEY_OPENING && ab->error.status == GW_TIMEOUT;
-    bool misses = before < next && !awaits_next;
-    fail_scope_of(g, t, ab);
-    if (ended || misses || t->failed_scope) end_runs(&g->waiting, t, ab, &ended, &told);
-    t->missed = t->has_dropped = false;
-    if (!waits) {
-        t->frozen = t->knows = false;
-        t->cancelled = t->reported = 0;
-    }
-    told = told || is_under_way_backward(g, ab);  // a pass of the program hears it
-    t->is_of_own = before > ab->number;
-    if (!told && (ended || misses)) miss(t, &ab->error);
-    if (!waits) call_what_is_behind(g, t);
-    end_backwards(g, ab);
-    run_admit_on_loop(g);
 }
 
 // ---- What members say ---------------------------------------------------------------------------
@@ -200,19 +184,36 @@ static void put_place(const gw_group *g, uint64_t series, sentence *out) {
                  (unsigned long long)(series - g->series_begun));
 }
 
-// A scope that has failed enters what it calls behind that nowhere: so what it has called already ends, too.
-static uint64_t last_of_scope(const gw_group *g, uint64_t key, uint64_t number) {
-    const history_record *x = history_find_on_loop(g, key, number), *first = x;
-    uint64_t last = number;
-    while (x && (x = history_find_on_loop(g, key, last + 1)) && x->scope == first->scope) last++;
+// GRP-6: the last number, from |from| on, that this member has called in one scope with |first|; or the one before |from|.
+static uint64_t last_in_scope(const gw_group *g, uint64_t key, const history_record *first,
+                              int level, uint64_t from) {
+    const sequence *t = group_find_sequence_on_loop((gw_group *)g, key);
+    uint64_t last = from - 1;
+    if (!first || !t || !scope_path_at(&first->called_in, level)) return last;
+    for (uint64_t n = from; n < t->next || (t->reported && n < t->reported_next); n++) {
+        const history_record *x = history_find_call_on_loop(g, key, n);
+        if (!x) continue;  // it has ended before this member has called it
+        if (!scope_path_shares(&first->called_in, &x->called_in, level)) break;
+        last = n;
+    }
     return last;
+}
+
+static void find_last(const gw_group *g, const report_about *about, testimony *out) {
+    bool has_left = about->cause == REPORT_LEFT;
+    const history_record *first =
+        history_find_call_on_loop(g, about->key, has_left ? about->failed : about->number);
+    uint64_t from = has_left ? about->number : about->number + 1;
+    out->last = out->call_last = last_in_scope(g, about->key, first, about->level, from);
+    if (!has_left && about->level)
+        out->last = last_in_scope(g, about->key, first, about->level - 1, from);
 }
 
 static void testify_what(gw_group *g, uint64_t key, uint64_t number, testimony *out);
 
-void abort_testify_on_loop(gw_group *g, uint64_t key, uint64_t number, testimony *out) {
-    testify_what(g, key, number, out);
-    out->last = last_of_scope(g, key, number);
+void abort_testify_on_loop(gw_group *g, const report_about *about, testimony *out) {
+    testify_what(g, about->key, about->number, out);
+    find_last(g, about, out);
 }
 
 static void testify_what(gw_group *g, uint64_t key, uint64_t number, testimony *out) {
@@ -242,13 +243,14 @@ static void testify_what(gw_group *g, uint64_t key, uint64_t number, testimony *
     }
 }
 
-void abort_send_answer_on_loop(gw_group *g, uint64_t key, uint64_t number) {
+void abort_send_answer_on_loop(gw_group *g, const report_about *about) {
     testimony own;
-    abort_testify_on_loop(g, key, number, &own);
-    message *m = abort_open_message(g, KIND_ANSWER, key, number);
+    abort_testify_on_loop(g, about, &own);
+    message *m = abort_open_message(g, KIND_ANSWER, about->key, about->number);
     if (m) {
         bytes_put_u64(&m->head, own.next);
         bytes_put_u64(&m->head, own.last);
+        bytes_put_u64(&m->head, own.call_last);
         bytes_put_u8(&m->head, own.attendance);
         bytes_put_text(&m->head, own.text);
     }

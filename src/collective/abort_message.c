@@ -97,9 +97,11 @@ void abort_send_to_others_on_loop(gw_group *g, uint8_t kind, run_place about,
         if (i == g->self || agent_member(g->agent, rank)->lost) continue;
         message *m = abort_open_message(g, kind, about.key, about.number);
         if (m && ab) bytes_put_u64(&m->head, ab->next);
+        if (m && ab) bytes_put_u64(&m->head, ab->call_next);
         if (m && ab) bytes_put_u64(&m->head, ab->all);
         if (m && ab) bytes_put_u64(&m->head, ab->ahead);
-        if (m && ab) bytes_put_u8(&m->head, ab->ends_few);
+        if (m && ab) bytes_put_u64(&m->head, ab->failed);
+        if (m && ab) bytes_put_u8(&m->head, ab->level);
         if (m && error) encode_error(&m->head, error);
         abort_send_on_loop(g, rank, m);
     }
@@ -157,6 +159,24 @@ static void answer_for_broken(gw_group *g, int from, uint8_t kind) {
         abort_send_break_on_loop(g, g->members[from].rank, &g->broken);
 }
 
+void abort_put_about(bytes *out, const report_about *x) {
+    bytes_put_u8(out, (uint8_t)x->cause);
+    bytes_put_u64(out, x->next);
+    bytes_put_u64(out, x->failed);
+    bytes_put_u8(out, x->level);
+}
+
+static bool read_about(reader *in, const group_header *h, report_about *out) {
+    uint8_t cause = reader_u8(in);
+    *out = (report_about){ .key = h->key, .number = h->number, .cause = (report_cause)cause };
+    out->next = reader_u64(in);
+    out->failed = reader_u64(in);
+    out->level = reader_u8(in);
+    bool has_left = cause == REPORT_LEFT;
+    return !in->failed && cause < REPORT_CAUSE_COUNT && out->level < SCOPE_PATH_MAX &&
+           (has_left ? out->failed && out->next == out->number : out->next > out->number);
+}
+
 static bool read_error(reader *in, gw_error *out) {
     gw_error ignored;
     return !decode_error(in, out, &ignored) && out->status != GW_OK;
@@ -166,7 +186,7 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
                             reader *in) {
     gw_error error;
     collective_abort ab;
-    uint8_t cause;
+    report_about about;
     if (kind == KIND_BREAK && h->key) backend_group_down_on_loop(g);
     if (g->broken.status) {
         answer_for_broken(g, from, kind);
@@ -174,23 +194,25 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
     }
     switch (kind) {
     case KIND_REPORT:
-        cause = reader_u8(in);
-        if (g->self != LEADER || cause >= REPORT_CAUSE_COUNT || !unopened_skip_group(in) ||
+        if (g->self != LEADER || !read_about(in, h, &about) || !unopened_skip_group(in) ||
             !read_error(in, &error))
             return false;
-        abort_take_report_on_loop(g, h->key, h->number, (report_cause)cause, &error);
+        abort_take_report_on_loop(g, &about, &error);
         return true;
     case KIND_QUERY:
-        if (from != LEADER) return false;
-        abort_send_answer_on_loop(g, h->key, h->number);
+        if (from != LEADER || !read_about(in, h, &about)) return false;
+        abort_send_answer_on_loop(g, &about);
         return true;
     case KIND_ANSWER: return g->self == LEADER && abort_take_answer_on_loop(g, from, h, in);
     case KIND_VERDICT:
         ab = (collective_abort){ .key = h->key, .number = h->number, .next = reader_u64(in) };
+        ab.call_next = reader_u64(in);
         ab.all = reader_u64(in);
         ab.ahead = reader_u64(in);
-        ab.ends_few = reader_u8(in);
-        if (from != LEADER || ab.next <= ab.number || ab.all > ab.next || ab.ahead < ab.next ||
+        ab.failed = reader_u64(in);
+        ab.level = reader_u8(in);
+        if (from != LEADER || ab.next < ab.number || (ab.next == ab.number && !ab.failed) ||
+            ab.all > ab.next || ab.ahead < ab.next || ab.level >= SCOPE_PATH_MAX ||
             !read_error(in, &ab.error))
             return false;
         handle_retain(g);
@@ -214,7 +236,8 @@ void abort_answer_unknown_on_loop(agent *a, int to, const group_header *h) {
     if (!m) return;
     group_header_put(&m->head, h);
     bytes_put_u64(&m->head, 1);
-    bytes_put_u64(&m->head, h->number);
+    bytes_put_u64(&m->head, 0);
+    bytes_put_u64(&m->head, 0);
     bytes_put_u8(&m->head, NOT_COME);
     doing_look_on_loop(a, &(collective_id){ h->group, h->key, h->number }, &own);
     bytes_put_text(&m->head, own.text);

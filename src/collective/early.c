@@ -52,12 +52,13 @@ static bool is_value(const early_message *x) {
     return x->kind == KIND_ENTER || x->kind == KIND_PART;
 }
 
-void early_drop_below_on_loop(gw_group *g, uint64_t key, uint64_t next) {
+void early_drop_between_on_loop(gw_group *g, uint64_t key, uint64_t from, uint64_t next) {
     list_node *all = g->is_unopened ? &groups_of(g->agent)->early : &g->early;
     list_each(l, all) {
         early_message *x = list_entry(l, early_message, link);
         bool is_of = x->header.group == g->id && x->header.list == g->list && is_value(x);
-        if (is_of && x->header.key == key && x->header.number < next)
+        uint64_t number = x->header.number;
+        if (is_of && x->header.key == key && number >= from && number < next)
             early_drop_on_loop(g->agent, x);
     }
 }

@@ -1,6 +1,7 @@
 // The service of groups: their messages, and what becomes of them when members go.
 #include "agent/deferred.h"
 #include "base/mem.h"
+#include "collective/abort.h"
 #include "collective/agree.h"
 #include "collective/answer.h"
 #include "collective/backward.h"
@@ -62,7 +63,9 @@ void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_hea
     message *m = agent_message_on_loop(a, leads ? KIND_BREAK : KIND_REPORT);
     if (!m) return;
     group_header_put(&m->head, &about);
-    if (!leads) bytes_put_u8(&m->head, 0);
+    if (!leads)
+        abort_put_about(&m->head,
+                        &(report_about){ h->key, h->number, h->number + 1, REPORT_COLLECTIVE, 0, 0 });
     if (!leads) unopened_put_none(&m->head);
     encode_error(&m->head, &error);
     agree_send_on_loop(a, leads ? from : leader, m);
