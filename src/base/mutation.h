@@ -104,8 +104,8 @@ typedef enum mutation {
 
     // groups
     MUTATION_SIGNATURE_NOT_COMPARED,  // members may do different things in one collective
-    MUTATION_FAILURE_ENDS_LOWER,  // a call that fails on a member that is ahead ends what others call before it
-    MUTATION_REFUSED_ALONE,        // who refuses a call of a collective does not tell the others
+    MUTATION_SCOPE_LEFT_UNTOLD,  // a member that leaves the scope of a failed call counts on at once
+    MUTATION_REFUSED_ALONE,      // who refuses a call of a collective does not tell the others
     MUTATION_PAST_NOT_COMPARED,    // what members have called before may differ
     MUTATION_DONE_UNSETTLED,       // what is done does not wait for those before it to be settled
     MUTATION_VERDICT_NOT_TOLD,     // the leader alone knows how a collective has ended

@@ -166,9 +166,9 @@ static gw_scope *next_inside(const gw_scope *s, const gw_scope *at) {
 static void take_errors_inside(gw_scope *s) {
     for (gw_scope *at = next_inside(s, s); at; at = next_inside(s, at)) {
         if (!at->error || at->is_error_known) continue;
-        bool is_printed = log_error(
-            "%s (in a scope that was left open, and that nobody had asked for its error)",
-            at->error->text);
+        bool is_printed =
+            log_error("%s (in a scope that was left open, and that nobody had asked for its error)",
+                      at->error->text);
         if (scope_own_error(at)) at->error->is_printed = is_printed;
         at->is_error_known = true;
         if (!s->error) take_on(s, at->error);
@@ -328,12 +328,16 @@ int64_t gw_scope_time_left_ms(const gw_scope *s) {
     return left_ns > 0 ? left_ns / 1000000 : 0;
 }
 
+uint64_t scope_new_id(const gw_scope *s) {
+    if (s == &no_memory_scope) return 0;
+    return s->ids->space << 48 |
+           (1 + atomic_fetch_add_explicit(&s->ids->next, 1, memory_order_relaxed));
+}
+
 uint64_t gw_scope_id(const gw_scope *s) {
     // Asked for rarely: steps that never leave this process pay nothing for ids.
     gw_scope *mutable = (gw_scope *)s;
-    if (!s->id && s != &no_memory_scope)
-        mutable->id = s->ids->space << 48 |
-                      (1 + atomic_fetch_add_explicit(&s->ids->next, 1, memory_order_relaxed));
+    if (!s->id) mutable->id = scope_new_id(s);
     return s->id;
 }
 

@@ -46,7 +46,9 @@ struct gw_scope {
     gw_error *error;      // NULL while nothing has failed; never replaced
     bool is_error_known;  // to the program: it has read it, or it is that of a scope around it
     char *label;
-    uint64_t id;          // 0 until asked for
+    uint64_t id;  // 0 until asked for
+    uint64_t
+        collective_call;  // of which the collectives called here are; 0: each is a call of its own
     int64_t deadline_ns;  // on the env's clock; ENV_NEVER
     bool grad_enabled;
     bool not_synchronised;  // gradients of its passes stay on this worker (autograd/gate.h)
@@ -85,6 +87,8 @@ struct gw_scope {
 // As gw_scope_open, but what is opened in a failed scope has not failed: for what must be done all
 // the same.
 gw_scope *scope_open_regardless(gw_scope *parent);
+
+uint64_t scope_new_id(const gw_scope *s);  // one that no scope has
 
 // The error of |s|, for the library's own use: gw_scope_error notes that the program has read it.
 static inline const gw_error *scope_error(const gw_scope *s) {

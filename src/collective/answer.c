@@ -129,7 +129,8 @@ static bool find_question_on_loop(gw_group *g, question *out) {
     if (g->run_count >= RUNS_MAX) return false;
     list_each(l, &g->early) {
         const early_message *x = list_entry(l, early_message, link);
-        const sequence *t = group_find_sequence_on_loop(g, x->header.key);
+        sequence *t = group_find_sequence_on_loop(g, x->header.key);
+        if (t) call_skip_ended_on_loop(g, t);
         uint64_t next = t ? t->next : 1;
         if (x->kind != KIND_ENTER || x->header.number != next || (t && t->frozen)) continue;
         if (read_question(g, x, out)) return true;
@@ -137,7 +138,6 @@ static bool find_question_on_loop(gw_group *g, question *out) {
     return false;
 }
 
-// What a verdict has ended fails the first call behind it (GRP-6): the second one enters.
 static bool answer(gw_group *g, const question *q) {
     gw_error ignored;
     gw_scope *s = agent_scope_open(g->agent, 0, 0, ENV_NEVER);
@@ -148,15 +148,9 @@ static bool answer(gw_group *g, const question *q) {
     r.takes_gradient = true;
     r.as_list = q->signature.content == CONTENT_TENSORS || q->signature.content == CONTENT_VALUES;
     if (can_answer(s, g, &q->signature)) bring(s, g, &r);
-    if (gw_ok(s)) {
-        run_start(s, g, &r);
-        if (!gw_ok(s)) {
-            gw_scope_clear(s);
-            run_start(s, g, &r);
-        }
-    }
+    if (gw_ok(s)) run_start(s, g, &r);
     bool ok = gw_ok(s);
-    if (!ok) run_enter_failed(s, g, q->key);
+    if (!ok) run_enter_failed(s, s, g, q->key);
     ignored = gw_scope_close(s);
     (void)ignored;
     return ok;
@@ -203,8 +197,11 @@ void answers_begin(agent *a, uint64_t list, bool (*is_known)(void *context, cons
 
 static void forget_verdicts(gw_group *g) {
     map_entry *e;
-    g->main.missed = false;
-    for (size_t i = 0; (e = map_next(&g->sequences, &i));) ((sequence *)e->value)->missed = false;
+    g->main.missed = g->main.fails_next = false;
+    for (size_t i = 0; (e = map_next(&g->sequences, &i));) {
+        sequence *t = e->value;
+        t->missed = t->fails_next = false;
+    }
 }
 
 static gw_group *find_answering_on_loop(const agent *a, uint64_t list) {

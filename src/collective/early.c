@@ -52,12 +52,13 @@ static bool is_value(const early_message *x) {
     return x->kind == KIND_ENTER || x->kind == KIND_PART;
 }
 
-void early_drop_below_on_loop(gw_group *g, uint64_t key, uint64_t next) {
+void early_drop_between_on_loop(gw_group *g, uint64_t key, uint64_t from, uint64_t next) {
     list_node *all = g->is_unopened ? &groups_of(g->agent)->early : &g->early;
     list_each(l, all) {
         early_message *x = list_entry(l, early_message, link);
         bool is_of = x->header.group == g->id && x->header.list == g->list && is_value(x);
-        if (is_of && x->header.key == key && x->header.number < next)
+        uint64_t number = x->header.number;
+        if (is_of && x->header.key == key && number >= from && number < next)
             early_drop_on_loop(g->agent, x);
     }
 }
@@ -93,7 +94,7 @@ static void break_if_dropped(groups *x, gw_group *g) {
 // ---- Opening a group ----------------------------------------------------------------------------
 
 // A report, verdict or break that came before the group was opened.
-static void take_early_verdict(gw_group *g, early_message *x) {
+static void take_early_abort(gw_group *g, early_message *x) {
     int from = x->from;
     group_header h = x->header;
     uint8_t kind = x->kind;
@@ -102,7 +103,7 @@ static void take_early_verdict(gw_group *g, early_message *x) {
     reader in = reader_of(head->data + GROUP_HEADER_BYTES, head->size - GROUP_HEADER_BYTES);
     int index = h.list == g->list ? group_index_of(g, from) : -1;
     if (index >= 0 && !(kind >= KIND_PROPOSE ? agree_received_on_loop
-                                             : verdict_received_on_loop)(g, index, kind, &h, &in)) {
+                                             : abort_received_on_loop)(g, index, kind, &h, &in)) {
         gw_error error;
         error_set(&error, GW_PROTOCOL, "collective: fields that mean nothing");
         group_blame_on_loop(g, from, &error);
@@ -116,13 +117,13 @@ static void hand_over(groups *x, gw_group *g) {
         if (m->header.group != g->id) continue;
         int from = m->from;
         if (!is_value(m)) {
-            if (!has_mutation(MUTATION_EARLY_BREAK_FORGOTTEN)) take_early_verdict(g, m);
+            if (!has_mutation(MUTATION_EARLY_BREAK_FORGOTTEN)) take_early_abort(g, m);
         } else if (m->header.list != g->list || group_index_of(g, from) < 0) {
             early_drop_on_loop(g->agent, m);
             group_refuse_list_on_loop(g, from);
         } else if (g->broken.status) {  // by what came before
             early_drop_on_loop(g->agent, m);
-            verdict_send_break_on_loop(g, from, &g->broken);
+            abort_send_break_on_loop(g, from, &g->broken);
         } else {
             list_remove(l);
             if (has_mutation(MUTATION_EARLY_REVERSED))

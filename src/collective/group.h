@@ -7,6 +7,7 @@
 
 #include "agent/message_io.h"
 #include "base/map.h"
+#include "collective/scope_path.h"
 #include "collective/sentence.h"
 #include "collective/signature.h"
 
@@ -47,36 +48,68 @@ typedef struct group_peer {
     uint64_t incarnation;
 } group_peer;
 
+enum { ENDED_KEPT = 8, LEFT_KEPT = 8 };
+
+// Numbers of a sequence that an abort has ended.
+typedef struct ended_numbers {
+    uint64_t number, next;
+    uint64_t call_next;  // behind those of the call of |number|
+} ended_numbers;
+
+// GRP-6: a member calls nothing more in one of the scopes of a call that has failed.
+typedef struct scope_left {
+    uint64_t
+        failed;  // the number of a call in it, by which members find the scope that is theirs; 0: none was left
+    int level;       // of the scope in the path of that call
+    uint64_t scope;  // its id here; 0: this member has not called |failed|
+    uint64_t from,
+        next;  // what is called in it behind |from| fails; behind it, |next| is the next number
+} scope_left;
+
 // The collectives of one key, in the order in which this member calls them.
 typedef struct sequence {
     uint64_t key;
-    uint64_t next;       // the number of the next one that it enters
-    uint64_t past;       // GRP-24: a hash of what was entered since the last verdict,
+    uint64_t next;       // the number of the next call
+    uint64_t past;       // GRP-24: a hash of what was entered since the last abort,
     uint64_t past_from;  // from this number on
-    bool in_doubt;       // GRP-24: members differ, and the verdict on that is to come
-    bool frozen;         // GRP-5
-    bool knows;          // GRP-5: the program knows what the verdict to come will say
-    uint64_t reported;   // the number of a call that has failed here, until the verdict on it; 0
-    uint64_t cancelled;  // the number of a run that the program has cancelled; 0
-    bool cancelled_was_told;  // and it has waited for that
+    uint64_t
+        doubt;    // GRP-24: members differ in this number, and the abort of it has not arrived; 0
+    bool frozen;  // GRP-5: calls wait for an abort
+    // the numbers of calls that have failed here, until the abort of these
+    uint64_t reported, reported_next;
+    // the numbers of calls that the program has cancelled, until the aborts of these
+    uint64_t *cancelled;
+    uint32_t cancelled_count;
 
-    // A value was dropped for want of memory, and reported: until the verdict on that, what seems out of place may only
+    // A value was dropped for want of memory, and reported: until the abort of that, what seems out of place may only
     // be behind it, and is dropped, too.
     bool has_dropped;
 
-    // the last verdict
-    uint64_t verdicts;  // how many there were
-    uint64_t ended,
-        next_then;    // it ended numbers from |ended| on; those below |next_then| are over
-    bool missed;      // GRP-6: the next call fails with |why|
-    bool is_of_own;   // |why| is about something that this member has called
-    uint32_t untold;  // futures that it has ended and the program has not looked at
-    gw_error *why;
-    // GRP-6: the scope of a call that has succeeded here and failed on others: what is called in it next fails, too. 0: none
-    uint64_t failed_scope;
+    // aborts, GRP-6
+    uint32_t aborts;                  // how many there were
+    uint64_t next_then;               // the highest |next| of them
+    ended_numbers ended[ENDED_KEPT];  // a ring of the last ones
+    struct ended_ahead
+        *ahead;  // numbers that have ended before this member has called them, in order
+    // the scopes of the last call that has failed, as far as this member has not left them; depth 0: there are none
+    scope_path failed_in;
+    int failed_depth;       // of all of them
+    uint64_t failed;        // its number,
+    uint64_t failed_abort;  // and that of the abort
     gw_error *failed_why;
-    struct later_verdict
-        *later;  // GRP-6: verdicts that end what this member has not come to, by number
+    uint64_t
+        leaving;  // this member has reported that it has left a scope of the call of that number; 0
+    int leaving_level;  // the scope at this level
+    scope_left left
+        [LEFT_KEPT];  // what members have left: the last ones, and of these the outer ones longest
+
+    // What the program has not looked at: it is the error of gw_rpc_shutdown.
+    bool missed;
+    bool
+        fails_next;  // GRP-24: a call that has succeeded here has failed on others: so does the next one, with |why|
+    bool is_of_own;         // |why| is about something that this member has called
+    uint32_t missed_count;  // futures that it has not looked at
+    gw_error *why;
 
     // of a final key
     uint32_t run_count;  // that are not over
@@ -88,8 +121,8 @@ typedef struct sequence {
 typedef struct notice {
     gw_group *group;  // one count
     sequence *sequence;
-    uint64_t verdict;  // by which one of the sequence it has ended untold; 0: by none
-    uint64_t number;   // of the run, once it has entered
+    bool was_looked_at;  // the program has waited for it
+    bool is_missed;      // an abort has ended it, and the program has not waited for it
 } notice;
 
 // Keys from here on are final, GRP-21: those of series, and of collectives that are the only ones of
@@ -122,14 +155,22 @@ typedef enum report_cause {
     REPORT_COLLECTIVE,  // the collective itself
     REPORT_BEFORE,      // what the program had failed with before
     REPORT_PAST,        // GRP-24: what members have called before differs
+    REPORT_LEFT,        // GRP-6: this member has left the scope in which a call has failed
     REPORT_CAUSE_COUNT
 } report_cause;
+
+typedef struct report_about {
+    uint64_t key, number;
+    uint64_t next;  // behind the last number
+    report_cause cause;
+    uint64_t failed;  // of REPORT_LEFT: the number of the abort
+    uint8_t level;    // of its call, or of the scope that was left, in the path of the call
+} report_about;
 
 // A report that the leader has, GRP-4.
 typedef struct report {
     list_node link;
-    uint64_t key, number;
-    report_cause cause;
+    report_about about;
     gw_error error;
 } report;
 
@@ -139,8 +180,8 @@ typedef enum attendance { NOT_COME, HAS_ENTERED, IS_DONE } attendance;
 typedef struct testimony {
     bool has_come;
     uint64_t next;
-    uint64_t
-        last;  // that was called in the scope of the number that is asked about, without a gap; or that number
+    uint64_t last,
+        call_last;  // GRP-6: the last one that was called in one scope with it; by one call
     uint8_t attendance;
     char text[SIGNATURE_TEXT_MAX];
 } testimony;
@@ -297,8 +338,9 @@ void group_dropped_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_
 void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error);
 // GRP-24: what this member and |from| have called before it differs.
 void group_report_past_on_loop(gw_group *g, int from, uint64_t key, uint64_t number);
-// The same of |error|, for which the program does not enter it.
-void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error);
+// The same of |error|, with which calls have failed here: those of |number| to below |next|.
+void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number, uint64_t next,
+                                 const gw_error *error);
 void group_release_on_loop(gw_group *g);
 // Who breaks the protocol is lost.
 void group_blame_on_loop(gw_group *g, int rank, const gw_error *error);
@@ -329,17 +371,28 @@ void series_apply_verdict_on_loop(gw_group *g, uint64_t key, uint64_t all, const
 // A run of |t| is over.
 void series_leave_on_loop(gw_group *g, sequence *t);
 
-// verdict.c: that this worker has not opened the group.
-void verdict_answer_unknown_on_loop(agent *a, int to, const group_header *h);
-void verdict_send_break_on_loop(gw_group *g, int rank, const gw_error *error);
-// GRP-6: a verdict of |t| ends what this member calls next.
-bool verdict_is_due_on_loop(const sequence *t);
-void verdict_apply_due_on_loop(gw_group *g, sequence *t);
+// abort_message.c: that this worker has not opened the group.
+void abort_answer_unknown_on_loop(agent *a, int to, const group_header *h);
+void abort_send_break_on_loop(gw_group *g, int rank, const gw_error *error);
+// call_place.c: GRP-6
+typedef enum call_place {
+    CALL_ENTERS,
+    CALL_WAITS,  // for an abort
+    CALL_FAILS   // with |*error|
+} call_place;
+
+// What a call of |t| in |path| does, if it is the next one.
+call_place call_place_on_loop(gw_group *g, sequence *t, const scope_path *path, gw_error *error);
+// The next |count| calls have failed here: they end for all members.
+void call_cancelled_on_loop(gw_group *g, sequence *t, uint64_t number);
+void call_fail_in_place_on_loop(gw_group *g, sequence *t, const scope_path *path, uint32_t count,
+                                const gw_error *error);
+// What has ended before this member has called it: a member without calls of its own does not come to it.
+void call_skip_ended_on_loop(gw_group *g, sequence *t);
 void sequence_fini(sequence *t);
 // GRP-5: |error| was reported here for |t|: a scope that has it reports it no more.
 void sequence_note_report(const gw_group *g, const sequence *t, gw_error *error);
-bool verdict_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h,
-                              reader *in);
+bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h, reader *in);
 
 // Of a collective that |from| has entered, of a group that was closed here.
 void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_header *h);
@@ -376,7 +429,7 @@ gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
 early_message *early_take_on_loop(const gw_group *g, uint64_t key, uint64_t number);
 // With what came, or without, which is the caller's then.
 void early_drop_on_loop(agent *a, early_message *x);
-void early_drop_below_on_loop(gw_group *g, uint64_t key, uint64_t next);
+void early_drop_between_on_loop(gw_group *g, uint64_t key, uint64_t from, uint64_t next);
 incoming *early_open_on_loop(agent *a, early_message *x);
 void early_drop_all_on_loop(agent *a);
 // A message of |from| was dropped for want of memory. |g| NULL: of a group that is not open here; the

@@ -1,6 +1,7 @@
 // The service of groups: their messages, and what becomes of them when members go.
 #include "agent/deferred.h"
 #include "base/mem.h"
+#include "collective/abort.h"
 #include "collective/agree.h"
 #include "collective/answer.h"
 #include "collective/backward.h"
@@ -39,7 +40,7 @@ void group_refuse_list_on_loop(gw_group *g, int from) {
     gw_error error;
     error_set(&error, GW_MISMATCH, "it has other members on %s than on %s",
               agent_member(g->agent, from)->name, g->agent->name);
-    verdict_send_break_on_loop(g, from, &error);
+    abort_send_break_on_loop(g, from, &error);
     group_break_on_loop(g, &error);
 }
 
@@ -62,7 +63,9 @@ void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_hea
     message *m = agent_message_on_loop(a, leads ? KIND_BREAK : KIND_REPORT);
     if (!m) return;
     group_header_put(&m->head, &about);
-    if (!leads) bytes_put_u8(&m->head, 0);
+    if (!leads)
+        abort_put_about(
+            &m->head, &(report_about){ h->key, h->number, h->number + 1, REPORT_COLLECTIVE, 0, 0 });
     if (!leads) unopened_put_none(&m->head);
     encode_error(&m->head, &error);
     agree_send_on_loop(a, leads ? from : leader, m);
@@ -120,7 +123,7 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
         if (index < 0)
             group_refuse_list_on_loop(g, from);
         else if (kind == KIND_ENTER)  // GRP-10
-            verdict_send_break_on_loop(g, from, &g->broken);
+            abort_send_break_on_loop(g, from, &g->broken);
         return GW_OK;
     }
     const sequence *t = group_find_sequence_on_loop(g, h->key);
@@ -167,12 +170,12 @@ static gw_status unknown_received(agent *a, int from, message *m, const group_he
     gw_group *led = find_led(a, from, m, h);
     if (led) {
         reader in = after_header(m);
-        valid = verdict_received_on_loop(led, group_index_of(led, from), kind, h, &in);
+        valid = abort_received_on_loop(led, group_index_of(led, from), kind, h, &in);
         return end_with(m, valid, error);
     }
     if (was) answer_for_closed(a, from, kind, was, h);
     if (kind == KIND_QUERY && !(was && was->next_generation))
-        verdict_answer_unknown_on_loop(a, from, h);
+        abort_answer_unknown_on_loop(a, from, h);
     if (kind >= KIND_PROPOSE)
         valid = agree_unknown_received_on_loop(a, from, kind, h, after_header(m), &keeps);
     if (!valid || !keeps) return end_with(m, valid, error);
@@ -209,7 +212,7 @@ static gw_status about_verdict(agent *a, int from, message *m, const group_heade
     else if (m->kind >= KIND_PROPOSE)
         valid = agree_received_on_loop(g, index, m->kind, h, in);
     else
-        valid = verdict_received_on_loop(g, index, m->kind, h, in);
+        valid = abort_received_on_loop(g, index, m->kind, h, in);
     return end_with(m, valid, error);
 }
 

@@ -191,7 +191,7 @@ void group_open_own_failed(gw_scope *s, gw_group *of) {
         gw_error error = *scope_error(s);
         if (error.status == GW_TIMEOUT) error.status = GW_CANCELLED;  // not that of this collective
         scope_fail_with(t, &error);
-        run_enter_failed(t, parent, GROUP_KEY_OPENING);
+        run_enter_failed(t, s, parent, GROUP_KEY_OPENING);
     }
     gw_error ignored = gw_scope_close(t);
     (void)ignored;

@@ -36,7 +36,7 @@ bool request_is_usable(gw_scope *s, gw_group *g, const char *what, uint64_t key)
         return false;
     }
     if (s->error) {
-        run_enter_failed(s, g, key);
+        run_enter_failed(s, s, g, key);
         return false;
     }
     if (is_process_fork(g->agent->mark))
@@ -47,7 +47,7 @@ bool request_is_usable(gw_scope *s, gw_group *g, const char *what, uint64_t key)
 }
 
 gw_future *request_refuse(gw_scope *s, gw_group *g, uint64_t key) {
-    if (!has_mutation(MUTATION_REFUSED_ALONE)) run_enter_failed(s, g, key);
+    if (!has_mutation(MUTATION_REFUSED_ALONE)) run_enter_failed(s, s, g, key);
     return &future_poison;
 }
 

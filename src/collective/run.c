@@ -1,4 +1,5 @@
 // The life of a run within its group: work, what comes for it, its end.
+#include "collective/abort.h"
 #include "collective/backend_run.h"
 
 #include "agent/context.h"
@@ -27,7 +28,7 @@ static void free_later(task *t) {
     run_free(list_entry(t, run, task));
 }
 
-static void release_on_loop(run *r) {
+void run_release_on_loop(run *r) {
     if (!is_last(r)) return;
     r->task.run = free_later;
     env_defer(r->group->agent->env, &r->task);
@@ -36,10 +37,8 @@ static void release_on_loop(run *r) {
 // ---- What the program knows ---------------------------------------------------------------------
 
 static void tell_on_loop(notice *n) {
-    sequence *t = n->sequence;
-    if (!t) return;
-    if (n->verdict && n->verdict == t->verdicts) t->missed = false;
-    if (t->cancelled && t->cancelled == n->number) t->cancelled_was_told = true;
+    n->was_looked_at = true;
+    if (n->is_missed) n->sequence->missed = false;
 }
 
 void run_told(gw_future *f) {
@@ -53,10 +52,10 @@ void run_told(gw_future *f) {
 // What the program lets go of it does not want to know.
 static void free_notice(gw_future *f) {
     notice *n = f->source_state;
-    if (n->verdict && !agent_is_closed(f->agent)) {
+    if (n->is_missed && !agent_is_closed(f->agent)) {
         env_enter(f->agent->env);
         sequence *t = n->sequence;
-        if (n->verdict == t->verdicts && t->untold && --t->untold == 0) t->missed = false;
+        if (--t->missed_count == 0 && !t->fails_next) t->missed = false;
         env_leave(f->agent->env);
     }
     handle_release(n->group);
@@ -98,7 +97,8 @@ void run_look_again_on_loop(run *r) {
 // GRP-24: |is_past|: they do the same here, and have not before.
 static void report_mismatch(run *r, int from, bool is_past) {
     gw_error error;
-    if (r->state != RUN_DRAINING) r->sequence->in_doubt = true;
+    if (r->state != RUN_DRAINING && (!r->sequence->doubt || r->number < r->sequence->doubt))
+        r->sequence->doubt = r->number;
     error_set(&error, GW_MISMATCH, "%s and %s do not do the same",
               group_member_name(r->group, r->group->self), group_member_name(r->group, from));
     if (r->state == RUN_DRAINING)  // GRP-23: nobody begins it
@@ -228,12 +228,11 @@ void run_over_received_on_loop(gw_group *g, int from, const group_header *h, con
     collective_signature theirs;
     bool holds;
     gw_error error;
-    bool has_met_verdict = t && h->number >= t->ended && h->number < t->next_then;
-    if (!t || has_met_verdict || !own || own->status ||
+    if (!t || abort_has_ended(t, h->number) || !own || own->status ||
         !signature_read(&in, g->count, &theirs, &holds))
         return;
     if (signature_matches(&own->signature, &theirs)) return;
-    t->in_doubt = true;
+    if (!t->doubt || h->number < t->doubt) t->doubt = h->number;
     error_set(&error, GW_MISMATCH, "%s and %s do not do the same", group_member_name(g, g->self),
               group_member_name(g, from));
     group_report_on_loop(g, h->key, h->number, &error);
@@ -253,7 +252,7 @@ static void leave_group(run *r) {
     r->state = RUN_OVER;
     list_remove(&r->link);
     series_leave_on_loop(r->group, r->sequence);
-    release_on_loop(r);
+    run_release_on_loop(r);
 }
 
 // Of one that is under way: from here on it does not wait.
@@ -271,7 +270,7 @@ static void stop_waiting(run *r) {
 // GRP-24: whether |r|, which has its value, can succeed.
 static bool is_settled(const run *r) {
     if (has_mutation(MUTATION_DONE_UNSETTLED)) return true;
-    if (r->enters_missing || r->sequence->in_doubt) return false;
+    if (r->enters_missing || r->sequence->doubt) return false;
     list_each(l, &r->group->runs) {
         const run *x = list_entry(l, run, link);
         if (x == r) break;
@@ -297,6 +296,10 @@ static void end_held(gw_group *g) {
         r->held = NULL;
         end_done(r, value);
     }
+}
+
+void run_settle_on_loop(gw_group *g) {
+    end_held(g);
 }
 
 static void over_if_all_have_entered(run *r) {
@@ -336,7 +339,7 @@ void run_drained_on_loop(run *r) {
     r->group->draining_count--;
     backend_run_forget_on_loop(r);
     if (r->group->is_over) group_end_on_loop(r->group);
-    release_on_loop(r);
+    run_release_on_loop(r);
 }
 
 // GRP-23. One more that does not end is too much.
@@ -386,7 +389,7 @@ void run_fail_on_loop(run *r, const gw_error *error) {
     r->held = NULL;
     if (!is_done) complete(r, result_of_error(error));
     series_leave_on_loop(r->group, r->sequence);
-    release_on_loop(r);
+    run_release_on_loop(r);
 }
 
 static bool is_told(const run *r) {
@@ -398,12 +401,11 @@ void run_end_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error, boo
     const result *before = future_result(r->future);
     sequence *t = r->sequence;
     if (!before || result_error(before)) {
-        bool knows = r->failure || is_told(r) ||
-                     (t->cancelled && t->cancelled == r->number && t->cancelled_was_told);
+        bool knows = r->failure || r->notice->was_looked_at || is_told(r);
         *ended = true;
         *told = *told || knows;
-        if (!knows) r->notice->verdict = t->verdicts;
-        t->untold += !knows;
+        r->notice->is_missed = !knows;
+        t->missed_count += !knows;
     }
     run_fail_by_verdict_on_loop(r, all, error);
 }

@@ -67,7 +67,7 @@ struct run {
     char *detail;  // what is behind |signature.shares|, for sentences; NULL
     plan plan;
     int64_t deadline_ns;
-    uint64_t called_in;           // the id of a scope
+    scope_path called_in;
     run_place *out_place;         // written when it enters; may be NULL
     bool with_rows;               // the result is a list: of it, and of the rows from each member
     bool is_awaited;              // whoever started it waits for it at once
@@ -79,11 +79,11 @@ struct run {
     // with the loop lock
     run_state state;
     bool works, deferred, has_failed;
-    bool behind;        // called when the program knew of the verdict to come: GRP-5
     bool has_reported;  // its deadline, or waits to ask before that:
     bool asks_later;    // when another one of its sequence has
     bool has_places;    // run_find_place may be asked
-    gw_error *failure;  // GRP-5: a call that failed here: it has a place and nothing else; NULL
+    gw_error *failure;  // GRP-5: calls that failed here: they have a place and nothing else; NULL
+    uint32_t failures;  // as many
     notice *notice;
     uint64_t record;  // history.c: its place in the group's history, from 1; 0: none
     list_node arrivals;
@@ -146,8 +146,8 @@ void run_told(gw_future *f);
 
 // run_start.c: enters, or waits to do so. The future, owned by |s|; poison with |s| failed.
 gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request);
-// The program's scope had failed before it called: the others get its error.
-void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key);
+// The scope |s| had failed before the program called, in |called_in|: the others get its error.
+void run_enter_failed(gw_scope *s, gw_scope *called_in, gw_group *g, uint64_t key);
 
 static inline bool run_is_at_work(const run *r) {
     return r->state == RUN_UNDER_WAY || r->state == RUN_DRAINING;
@@ -155,6 +155,7 @@ static inline bool run_is_at_work(const run *r) {
 
 run *run_retain(run *r);
 void run_release(run *r);  // without the loop lock
+void run_release_on_loop(run *r);
 // Something has come for it: a worker looks at it.
 void run_look_again_on_loop(run *r);
 
@@ -173,9 +174,11 @@ void run_fail_on_loop(run *r, const gw_error *error);
 // The same by a verdict; all members have entered what is below |all|.
 void run_fail_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error);
 // The same of one without a final key, unless it has succeeded: then |*ended|. |*told|: the program
-// knows, or does not want to; else it is told by its next call if it does not look before.
+// knows, or does not want to; else gw_rpc_shutdown fails if it does not look before.
 void run_end_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error, bool *ended,
                                 bool *told);
+// GRP-24: what is done may succeed, since no abort is to come any more.
+void run_settle_on_loop(gw_group *g);
 // It was draining, and has nothing more to do.
 void run_drained_on_loop(run *r);
 // An enter or part of the member of index |from|; takes |p|. PROTOCOL.
@@ -186,10 +189,7 @@ void run_over_received_on_loop(gw_group *g, int from, const group_header *h, con
 void run_await_partners_on_loop(const run *r, bool awaits);
 void run_await_programs_on_loop(run *r);  // run_await.c: of those that have not entered
 
-// run_start.c: whether the program knows of the verdict that |t| waits for: what it calls then comes
-// behind that.
-bool run_knows_verdict_on_loop(const gw_group *g, const sequence *t);
-// Runs of |g| that wait enter, as far as they may.
+// run_start.c: runs of |g| that wait enter, as far as they may.
 void run_admit_on_loop(gw_group *g);
 
 // run_work.c: goes on as far as it can. Without the loop lock; |works| is set for this thread.

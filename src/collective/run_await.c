@@ -23,7 +23,7 @@ static void end(await *w, int rank, const gw_error *why) {
         r->has_reported = true;
         env_set_timer(e, &r->timer, env_now_ns(e) + VERDICT_NS);
     }
-    group_report_failed_on_loop(r->group, r->sequence->key, r->number, why);
+    group_report_failed_on_loop(r->group, r->sequence->key, r->number, r->number + 1, why);
 }
 
 static const await_class await_of_partners = { .next = next_missing, .end = end };

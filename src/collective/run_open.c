@@ -256,6 +256,7 @@ run *run_open_failed(gw_group *g, const gw_error *error) {
     if (!r) return NULL;
     r->failure = mem_alloc(sizeof *r->failure);
     if (r->failure) *r->failure = *error;
+    r->failures = 1;
     r->deadline_ns = ENV_NEVER;
     r->future = future_open(g->agent, "");
     if (r->failure && r->future && open_notice(r)) return r;
@@ -276,7 +277,7 @@ run *run_open(gw_scope *s, gw_group *g, const run_request *x) {
     r->out_place = x->out_place;
     r->with_rows = x->with_rows;
     r->is_awaited = x->is_awaited;
-    r->called_in = gw_scope_id(s);
+    r->called_in = scope_path_of(s);
     const char *origin = origin_base(x->options.origin);
     memcpy(r->origin, origin, strnlen(origin, sizeof r->origin - 1));
     r->deadline_ns = deadline_of(s, g, x->options.timeout_ms);

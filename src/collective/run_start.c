@@ -80,16 +80,8 @@ static void take_early(run *r) {
     }
 }
 
-// GRP-5.
 static void report_cancelled(run *r) {
-    gw_error error;
-    sequence *t = r->sequence;
-    error_set(&error, GW_CANCELLED, "%s has cancelled it",
-              group_member_name(r->group, r->group->self));
-    t->cancelled = r->number;
-    t->cancelled_was_told = false;
-    t->frozen = true;
-    group_report_on_loop(r->group, t->key, r->number, &error);
+    call_cancelled_on_loop(r->group, r->sequence, r->number);
 }
 
 static void enter(run *r) {
@@ -99,7 +91,7 @@ static void enter(run *r) {
     g->waiting_count--;
     g->run_count++;
     r->state = RUN_UNDER_WAY;
-    r->number = r->notice->number = r->sequence->next++;
+    r->number = r->sequence->next++;
     if (r->number >= r->sequence->past_from) {
         r->past = r->sequence->past;
         r->sequence->past = signature_add(r->past, &r->signature);
@@ -137,40 +129,47 @@ static bool awaits_series(const run *r) {
            (has_earlier_series(&r->group->runs, r) || has_earlier_series(&r->group->waiting, r));
 }
 
-// GRP-5: what waits behind it was called by a program that knew of the failure.
 static void fail_in_its_place(run *r) {
-    gw_group *g = r->group;
     sequence *t = r->sequence;
     gw_error error = *error_kept(r->failure);
-    list_each(l, &g->waiting) {
-        run *x = list_entry(l, run, link);
-        if (x->sequence == t) x->behind = true;
-    }
-    t->knows = t->frozen = true;
-    t->reported = t->next;
     run_fail_on_loop(r, &error);
-    group_report_failed_on_loop(g, t->key, t->next, &error);
+    call_fail_in_place_on_loop(r->group, t, &r->called_in, r->failures, &error);
 }
 
 static run *next_to_admit(const gw_group *g) {
     list_each(l, &g->waiting) {
         run *r = list_entry(l, run, link);
-        if (r->sequence->frozen || awaits_series(r)) continue;
-        return r->failure || verdict_is_due_on_loop(r->sequence) || may_enter(g) ? r : NULL;
+        if (!r->sequence->frozen && !awaits_series(r)) return r;
     }
     return NULL;
 }
 
+// False: it waits, for an abort or for others to end.
+static bool admit(run *r) {
+    gw_group *g = r->group;
+    gw_error error;
+    call_place place = call_place_on_loop(g, r->sequence, &r->called_in, &error);
+    if (r->state != RUN_WAITING) return true;  // the group has broken
+    if (place == CALL_WAITS) return true;      // the others of its sequence, too
+    if (place == CALL_FAILS) {
+        if (!r->failure || --r->failures == 0) run_fail_on_loop(r, &error);
+    } else if (r->failure) {
+        fail_in_its_place(r);
+    } else if (may_enter(g)) {
+        enter(r);
+        run_look_again_on_loop(r);
+    } else {
+        return false;
+    }
+    return true;
+}
+
 void run_admit_on_loop(gw_group *g) {
-    for (run *r; (r = next_to_admit(g));) {
-        if (verdict_is_due_on_loop(r->sequence)) {
-            verdict_apply_due_on_loop(g, r->sequence);
-        } else if (r->failure) {
-            fail_in_its_place(r);
-        } else {
-            enter(r);
-            run_look_again_on_loop(r);
-        }
+    bool goes_on = true;
+    for (run *r; goes_on && (r = next_to_admit(g));) {
+        run_retain(r);
+        goes_on = admit(r);
+        run_release_on_loop(r);
     }
     answer_enters_on_loop(g);
 }
@@ -192,40 +191,9 @@ static gw_status check_enters(const gw_group *g, gw_error *error) {
     return awaits_check_acts_on_loop(a, error);
 }
 
-// GRP-6: what this member did not come to, or does not know of, has ended with an error.
-static gw_status take_missed(sequence *t, gw_error *error) {
-    if (!t->missed) return GW_OK;
-    t->missed = false;
-    *error = *error_kept(t->why);
-    error_forget(&t->why);
-    return error->status;
-}
-
-// GRP-6: what is called in a scope that has failed on others, and not here.
-static gw_status take_failed_scope(sequence *t, uint64_t scope, gw_error *error) {
-    if (!t->failed_scope) return GW_OK;
-    if (t->failed_scope == scope) {
-        *error = *error_kept(t->failed_why);
-        return error->status;
-    }
-    t->failed_scope = 0;
-    error_forget(&t->failed_why);
-    return GW_OK;
-}
-
-// It has waited for what it has cancelled, or has let go of it.
-bool run_knows_verdict_on_loop(const gw_group *g, const sequence *t) {
-    if (!t->frozen) return false;
-    if (t->knows) return true;
-    const run *r = t->cancelled ? group_find_run_on_loop(g, t->key, t->cancelled) : NULL;
-    return t->cancelled && (t->cancelled_was_told || (r && handle_is_sole(&r->future->handle)));
-}
-
 // GRP-6: the verdict about a collective, which this member may not have heard of, by its backward.
 static void hear(const gw_group *g, sequence *t, const gw_error *why) {
-    if (!t->missed || !sequence_has_told(g, t, why)) return;
-    t->missed = false;
-    error_forget(&t->why);
+    if (t->missed && sequence_has_told(g, t, why)) t->missed = t->fails_next = false;
 }
 
 // GRP-21: of a final key, what comes behind the verdict fails with that.
@@ -277,26 +245,24 @@ static uint64_t number_to_report(const gw_group *g, const sequence *t) {
 // There is no sequence: |key| is one too many, or there is no memory for it.
 static void fail_unknown_on_loop(gw_group *g, uint64_t key, const gw_error *error) {
     if (g->sequences.count >= LIMIT_GROUP_KEYS)
-        group_report_failed_on_loop(g, key, 1, error);
+        group_report_failed_on_loop(g, key, 1, 2, error);
     else
         group_break_all_on_loop(g, error);
 }
 
 // Of a final key one failure is the last word. If there is one on its way, that ends this, too.
 static void fail_final_on_loop(gw_group *g, sequence *t, const gw_error *error) {
+    uint64_t number = number_to_report(g, t);
     bool reports = !t->frozen;
-    t->knows = t->frozen = true;
-    if (reports) group_report_failed_on_loop(g, t->key, number_to_report(g, t), error);
+    t->frozen = true;
+    if (reports) group_report_failed_on_loop(g, t->key, number, number + 1, error);
 }
 
 static void wait_for_turn(run *r, sequence *t) {
     gw_group *g = r->group;
     r->key = t->key;
     r->sequence = t;
-    if (!key_is_final(t->key)) {
-        r->notice->sequence = t;
-        r->behind = run_knows_verdict_on_loop(g, t);
-    }
+    if (!key_is_final(t->key)) r->notice->sequence = t;
     t->run_count++;
     r->future->makers = 1;
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);  // the group's
@@ -305,61 +271,67 @@ static void wait_for_turn(run *r, sequence *t) {
     r->timer.fire = fire;
 }
 
-// Nothing of |t| comes before a call that fails now.
-static bool is_next(const gw_group *g, const sequence *t) {
-    if (t->frozen) return false;
+static bool has_waiting(const gw_group *g, const sequence *t) {
     list_each(l, &g->waiting) {
-        if (list_entry(l, run, link)->sequence == t) return false;
+        if (list_entry(l, run, link)->sequence == t) return true;
     }
-    return true;
+    return false;
 }
 
-enum { FAILURES_MAX = LIMIT_GROUP_COLLECTIVES };  // that wait in a group beside as many calls
+enum {
+    FAILURES_MAX = 256
+};  // that wait each for itself; what fails behind these goes with the last one
 
-// GRP-5. |r| takes the place of the call in its sequence; NULL without memory for it,
-// which only a call that is not the next needs.
+static run *last_failure(const gw_group *g, const sequence *t) {
+    run *last = NULL;
+    int count = 0;
+    list_each(l, &g->waiting) {
+        run *r = list_entry(l, run, link);
+        if (r->sequence != t) continue;
+        last = r->failure ? r : NULL;
+        count += r->failure != NULL;
+    }
+    return count >= FAILURES_MAX ? last : NULL;
+}
+
+// GRP-5. |r| takes the place of the call in its sequence; NULL without memory for it.
 static void enter_failed_on_loop(gw_group *g, uint64_t key, run *r, const gw_error *error) {
     gw_error ignored;
     if (check_enters(g, &ignored) || series_find_verdict_on_loop(g, key)) return;
     sequence *t = group_sequence_on_loop(g, key);
-    if (t) verdict_apply_due_on_loop(g, t);
+    run *last = t ? last_failure(g, t) : NULL;
     if (!t) {
         fail_unknown_on_loop(g, key, error);
-    } else if (t->missed) {  // it knows by now that something is wrong
-        t->missed = false;
-        error_forget(&t->why);
-    } else if (r && take_failed_scope(t, r->called_in, &ignored)) {  // they do not wait for this
     } else if (key_is_final(key)) {
         fail_final_on_loop(g, t, error);
-    } else if (!r && is_next(g, t)) {
-        t->knows = t->frozen = true;
-        group_report_failed_on_loop(g, key, t->next, error);
-    } else if (!r || g->waiting_count >= LIMIT_GROUP_COLLECTIVES + FAILURES_MAX) {
+    } else if (last && last->failures < UINT32_MAX) {
+        last->failures++;
+    } else if (!r) {
         group_break_all_on_loop(g, error);
     } else {
+        t->fails_next = t->missed = false;  // the program has seen that something has failed
         wait_for_turn(r, t);
-        t->knows = t->knows || t->frozen;  // what the program calls next comes behind
         run_admit_on_loop(g);
     }
 }
 
-// A scope that has failed reports that once in each sequence. An error that scopes share cannot say in which: each of its
+// Of a final key, a scope that has failed reports that once. An error that scopes share cannot say in which: each of its
 // calls is reported.
 static bool is_reported_on_loop(gw_group *g, uint64_t key, gw_scope *s) {
-    const sequence *t = group_find_sequence_on_loop(g, key);
-    gw_error *own = scope_own_error(s);
+    gw_error *own = key_is_final(key) ? scope_own_error(s) : NULL;
     if (!own) return false;
-    if (t && sequence_has_told(g, t, own)) return true;
+    const sequence *t = group_find_sequence_on_loop(g, key);
     sequence of_key = { .key = key };
+    if (t && sequence_has_told(g, t, own)) return true;
     sequence_note_report(g, t ? t : &of_key, own);
     return false;
 }
 
-void run_enter_failed(gw_scope *s, gw_group *g, uint64_t key) {
+void run_enter_failed(gw_scope *s, gw_scope *called_in, gw_group *g, uint64_t key) {
     gw_error error = *s->error;
     error_prefix(&error, group_member_name(g, g->self));
     run *r = run_open_failed(g, &error);
-    if (r) r->called_in = gw_scope_id(s);
+    if (r) r->called_in = scope_path_of(called_in);
     env_enter(g->agent->env);
     key = key_of(g, key);
     if (!is_reported_on_loop(g, key, s)) enter_failed_on_loop(g, key, r, &error);
@@ -376,9 +348,9 @@ static gw_status start_on_loop(run *r, uint64_t given, bool *out_refused, gw_err
     uint64_t key = key_of(g, given);
     if (status || (status = take_final(g, key, error))) return status;
     sequence *t = group_sequence_on_loop(g, key);
-    if (t) verdict_apply_due_on_loop(g, t);
-    if (t && (status = take_missed(t, error))) return status;
-    if (t && (status = take_failed_scope(t, r->called_in, error))) return status;
+    if (t && !has_waiting(g, t) && call_place_on_loop(g, t, &r->called_in, error) == CALL_FAILS)
+        return error->status;
+    if ((status = check_enters(g, error))) return status;  // which may have broken the group
     status = t ? check_count(g, error) : without_sequence(g, error);
     *out_refused = status;
     if (status) return status;
@@ -401,7 +373,7 @@ gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request) {
     gw_error error;
     run *r = run_open(s, g, request);
     if (!r) {
-        run_enter_failed(s, g, request->options.key);
+        run_enter_failed(s, s, g, request->options.key);
         return &future_poison;
     }
     gw_future *f = handle_retain(r->future);
@@ -412,7 +384,7 @@ gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request) {
     bool works = !status && r->works;  // any thread that has the loop may from here on
     env_leave(g->agent->env);
     if (status) scope_fail_with(s, &error);
-    if (refused) run_enter_failed(s, g, request->options.key);
+    if (refused) run_enter_failed(s, s, g, request->options.key);
     if (works) run_work(r);
     run_release(r);
     if (status) {  // nothing will complete it, also not when the scope closes behind its agent

@@ -93,7 +93,7 @@ void series_begin_on_loop(gw_group *g, uint64_t number, uint64_t mark) {
 
 void series_end_on_loop(gw_group *g, uint64_t number) {
     uint64_t key = GROUP_KEY_SERIES + number;
-    early_drop_below_on_loop(g, key, UINT64_MAX);
+    early_drop_between_on_loop(g, key, 0, UINT64_MAX);
     sequence *t = group_find_sequence_on_loop(g, key);
     if (!t) return;
     t->is_over = true;
@@ -109,7 +109,7 @@ static run *find_run(list_node *list, uint64_t key) {
 }
 
 void series_apply_verdict_on_loop(gw_group *g, uint64_t key, uint64_t all, const gw_error *error) {
-    early_drop_below_on_loop(g, key, UINT64_MAX);
+    early_drop_between_on_loop(g, key, 0, UINT64_MAX);
     if (!keep_verdict(g, key, error)) {
         break_without_memory(g);
         return;

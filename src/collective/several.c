@@ -80,6 +80,12 @@ static gw_tensor *part_of(gw_scope *s, gw_tensor *x, int part, int parts) {
     return gw_reshape(s, gw_slice(s, x, 0, part * rows, (part + 1) * rows, 1), -1);
 }
 
+static bool has_dtype(const several *m, int dtype) {
+    bool has = false;
+    for (int i = 0; i < m->count && !has; i++) has = m->xs[i]->dtype == dtype;
+    return has;
+}
+
 // All of |dtype| behind each other, those for each member together; NULL without one.
 static gw_tensor *join(gw_scope *s, const several *m, int dtype) {
     int parts = m->operation == OPERATION_REDUCE_SCATTER ? m->group->count : 1, found = 0;
@@ -180,20 +186,22 @@ static gw_list *run_several(gw_scope *s, const several *m) {
         request_refuse(s, m->group, m->options.key);
         return list;
     }
+    scope_path_begin_call(s);
     gw_scope *t = gw_scope_open(s);
     const layout *l = make_layout(t, m);
     gw_tensor **out = gw_alloc(t, ((size_t)m->count + 1) * sizeof *out);
     if (!gw_ok(t) && m->count) request_refuse(t, m->group, m->options.key);
     char detail[SIGNATURE_DETAIL_MAX];
     for (int dtype = 0; l && out && dtype < GW_DTYPE_COUNT; dtype++) {
-        gw_tensor *joined = join(t, m, dtype);
-        if (!joined && gw_ok(t)) continue;  // what has failed is entered as failed
+        if (!has_dtype(m, dtype)) continue;
+        gw_tensor *joined = join(t, m, dtype);  // what has failed is entered as failed
         joined = request_joined(t, m->group, m->operation, joined, m->argument,
                                 hash_shapes(m, dtype), put_shapes(detail, m, dtype), m->options);
         if (gw_ok(t)) take_apart(t, l, joined, dtype, out);
     }
     for (int i = 0; i < m->count && gw_ok(t); i++) gw_list_add(s, list, out[i]);
     gw_scope_close_up(t);
+    scope_path_end_call(s);
     return list;
 }
 
@@ -243,10 +251,12 @@ static gw_future *start_several(gw_scope *s, const several *m) {
     gw_future *all[GW_DTYPE_COUNT + 1] = { gw_ok(s) ? future_of_layout(s, m) : NULL };
     if (!gw_ok(s)) return request_refuse(s, m->group, m->options.key);
     int count = 1;
+    scope_path_begin_call(s);
     for (int dtype = 0; dtype < GW_DTYPE_COUNT && gw_ok(s); dtype++) {
         gw_future *f = start_of_dtype(s, m, dtype);
         if (f) all[count++] = f;
     }
+    scope_path_end_call(s);
     if (s->error) return &future_poison;
     gw_future *joined = gw_collect_all(s, all, count);
     gw_future *out = gw_then(s, joined, list_of_pieces, NULL);

@@ -2,6 +2,7 @@
 // verdicts, so it leads without its program. Once that opens the group it goes on from there. GRP-8.
 #include "agent/deferred.h"
 #include "base/mem.h"
+#include "collective/abort.h"
 #include "collective/groups_state.h"
 
 enum { MEMBER_BYTES = 12 };
@@ -51,7 +52,7 @@ static group_peer member_at(const roster *x, uint32_t i) {
 static bool find_roster(const message *m, roster *out) {
     if (m->kind != KIND_REPORT || m->head.size < GROUP_HEADER_BYTES) return false;
     reader in = reader_of(m->head.data + GROUP_HEADER_BYTES, m->head.size - GROUP_HEADER_BYTES);
-    reader_u8(&in);
+    if (!reader_take(&in, ABORT_ABOUT_BYTES)) return false;
     return read_roster(&in, out);
 }
 
@@ -118,9 +119,10 @@ gw_group *unopened_lead_on_loop(agent *a, int from, const group_header *h, const
 bool unopened_is_over_on_loop(const agent *a, int from, uint8_t kind, const group_header *h) {
     gw_group *g = unopened_find_on_loop(a, from, h);
     if (!g) return false;
-    if (g->broken.status && kind == KIND_ENTER) verdict_send_break_on_loop(g, from, &g->broken);
+    if (g->broken.status && kind == KIND_ENTER) abort_send_break_on_loop(g, from, &g->broken);
     const sequence *t = group_find_sequence_on_loop(g, h->key);
-    return g->broken.status || (t && h->number < t->next) || series_find_verdict_on_loop(g, h->key);
+    return g->broken.status || (t && (h->number < t->next || abort_has_ended(t, h->number))) ||
+           series_find_verdict_on_loop(g, h->key);
 }
 
 // ---- The end of it ------------------------------------------------------------------------------
@@ -135,7 +137,7 @@ static void give_all(gw_group *from, gw_group *to) {
     to->broken = from->broken;
     to->backend_is_down = from->backend_is_down;
     to->main = from->main;
-    from->main.why = NULL;
+    from->main = (sequence){ .next = 1 };
     map sequences = to->sequences;
     to->sequences = from->sequences;
     from->sequences = sequences;

@@ -216,19 +216,22 @@ static void drop(inquiry *q) {
     mem_free(q);
 }
 
-// Of one sequence one asks at a time before it reports its deadline: the verdict on that ends those behind it, too. The
-// first of the others asks if there is none, or it lies before.
+// Of one sequence one asks at a time before it reports its deadline. The first of the others asks now if it lies before
+// that; else once the abort has arrived, which may end it, too.
 static void ask_next(gw_group *g, uint64_t key, uint64_t reported) {
     run *next = NULL;
     list_each(l, &g->runs) {
         run *r = list_entry(l, run, link);
         if (r->sequence->key != key || !r->asks_later || r->state != RUN_UNDER_WAY) continue;
-        if (r->number > reported) r->asks_later = false;
-        if (r->asks_later && (!next || r->number < next->number)) next = r;
+        if (r->asks_later && r->number < reported && (!next || r->number < next->number)) next = r;
     }
     if (!next) return;
     next->asks_later = false;
     where_report_late_on_loop(next);
+}
+
+void where_report_others_on_loop(gw_group *g, uint64_t key) {
+    ask_next(g, key, UINT64_MAX);
 }
 
 // Nothing is told of what has ended meanwhile.

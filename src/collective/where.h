@@ -13,6 +13,8 @@ void where_name_missing(const run *r, char *out, size_t size);
 void where_tell_on_loop(run *r);
 // Its deadline has passed: asks, and reports that, unless it has ended by then.
 void where_report_late_on_loop(run *r);
+// An abort of |key| has arrived: so do those whose deadlines had passed, and which it has not ended.
+void where_report_others_on_loop(gw_group *g, uint64_t key);
 
 bool where_received_on_loop(agent *a, int from, uint8_t kind, reader *in);
 void where_stop_on_loop(agent *a);  // all inquiries end without a word

@@ -159,7 +159,7 @@ void ddp_pass_tell(ddp_pass *r, const gw_error *error) {
     if (!tells) return;
     gw_scope *s = agent_scope_open(r->ddp->agent, 0, 0, ENV_NEVER);
     scope_fail_with(s, error);
-    run_enter_failed(s, r->group, GROUP_KEY_SERIES + (uint64_t)r->number);
+    run_enter_failed(s, s, r->group, GROUP_KEY_SERIES + (uint64_t)r->number);
     gw_error ignored = gw_scope_close(s);
     (void)ignored;
 }

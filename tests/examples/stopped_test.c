@@ -113,7 +113,8 @@ static void replicas_go_on_without_a_stopped_trainer(void **state) {
 static void replicas_go_on_without_a_trainer_that_is_lost_while_all_open(void **state) {
     (void)state;
     int status;
-    char *said = run_and_end_one("ddp_survives --losses 0", " is let in", "KILL", &status);
+    char *said =
+        run_and_end_one("ddp_survives --losses 0 --epochs 100", " is let in", "KILL", &status);
     assert_non_null(strstr(said, "worker3 is lost after epoch "));
     assert_int_equal(status, 0);
 }

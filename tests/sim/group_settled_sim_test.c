@@ -18,6 +18,12 @@ static void expect(gw_scope *s, int rank, const char *what, gw_status status) {
     gw_scope_clear(s);
 }
 
+static bool hears_mismatch(gw_scope *s, int rank) {
+    bool ok = gw_ok(s);
+    if (!ok) expect(s, rank, "a call", GW_MISMATCH);
+    return !ok;
+}
+
 // w0 has called four collectives before the others call their first.
 static void refuse_ahead(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -47,9 +53,12 @@ static void differ_behind(gw_scope *s, int rank, void *context) {
     gw_tensor *x = gw_full(s, GW_F32, rank, 1);
     if (rank == 1) cluster_pause_ms(s, 100);
     gw_broadcast(s, g, x, rank == 1);
-    if (rank != 1 && gw_ok(s)) gw_broadcast(s, g, x, 0);
-    if (rank != 0 && gw_ok(s)) gw_barrier(s, g);
-    expect(s, rank, "the next call", GW_MISMATCH);
+    bool heard = hears_mismatch(s, rank);
+    gw_broadcast(s, g, x, 0);
+    heard = hears_mismatch(s, rank) || heard;
+    gw_barrier(s, g);
+    heard = hears_mismatch(s, rank) || heard;
+    if (!heard) fail_msg("w%d has heard nothing", rank);
     sum_right(s, g, rank);
 }
 
@@ -62,6 +71,8 @@ static void differ_without_the_root(gw_scope *s, int rank, void *context) {
         cluster_pause_ms(s, 5000);  // the others have heard of it
         gw_broadcast(s, g, x, 0);
         expect(s, rank, "the first", GW_MISMATCH);
+        gw_broadcast(s, g, NULL, 2);
+        expect(s, rank, "the second", GW_MISMATCH);
     } else {
         gw_future *first =
             rank == 1 ? gw_broadcast_async(s, g, NULL, 0) : gw_reduce_async(s, g, x, GW_SUM, 0);

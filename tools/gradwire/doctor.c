@@ -159,8 +159,7 @@ int doctor_command(int argc, char **argv) {
                "together.\n");
         return 0;
     }
-    if (argc > 1)
-        return usage_refuse("doctor", argv[1], (const char *const[]){ "--help", NULL });
+    if (argc > 1) return usage_refuse("doctor", argv[1], (const char *const[]){ "--help", NULL });
     char file[] = "/tmp/gradwire-doctor-XXXXXX";
     int fd = mkstemp(file);
     if (fd < 0) {

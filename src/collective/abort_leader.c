@@ -1,0 +1,253 @@
+// Who ends a collective with an error: reports, and the leader that asks all members and decides. GRP-4, GRP-6.
+#include "collective/abort.h"
+
+#include "base/mem.h"
+#include "base/mutation.h"
+#include "collective/history.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { NAMED_MAX = 4 };
+
+// ---- The leader ---------------------------------------------------------------------------------
+
+// "w0, w2 do all_reduce sum f32 10 (train.c:40); w1 does broadcast f32 10 from 0 (train.c:52)". What is cut short may
+// be the same: then it is said what is not.
+static void put_doings(const gw_group *g, uint64_t key, sentence *out) {
+    const testimony *all = g->testimonies;
+    int said = 0;
+    for (int i = 0; i < g->count; i++) {
+        bool seen = all[i].attendance == NOT_COME || !all[i].text[0];
+        for (int j = 0; j < i && !seen; j++) seen = strcmp(all[j].text, all[i].text) == 0;
+        if (seen) continue;
+        int count = 0;
+        for (int j = i; j < g->count; j++) {
+            if (all[j].attendance == NOT_COME || strcmp(all[j].text, all[i].text) != 0) continue;
+            sentence_put(out, "%s%s", count ? ", " : said ? "; " : "", group_member_name(g, j));
+            count++;
+        }
+        sentence_put(out, count > 1 ? " do %s" : " does %s", all[i].text);
+        said++;
+    }
+    if (said == 1)
+        sentence_put(out, key_is_series(key) ? ", with gradients laid out differently"
+                                             : ", of different sizes");
+}
+
+// "; w3 has not come: w3 computes (its collective 40 ended 61 s ago)".
+static void put_missing(const gw_group *g, sentence *out) {
+    int missing = 0;
+    for (int i = 0; i < g->count; i++) {
+        if (g->testimonies[i].attendance != NOT_COME) continue;
+        sentence_put(out, "%s%s", missing++ ? ", " : "; ", group_member_name(g, i));
+    }
+    if (missing) sentence_put(out, missing > 1 ? " have not come" : " has not come");
+    int told = 0;
+    for (int i = 0; i < g->count && told < NAMED_MAX; i++) {
+        const testimony *x = &g->testimonies[i];
+        if (x->attendance != NOT_COME || !x->text[0]) continue;
+        sentence_put(out, "%s%s %s", told++ ? "; " : ": ", group_member_name(g, i), x->text);
+    }
+}
+
+// Members do not do the same there.
+static bool is_difference(const report *x) {
+    return x->error.status == GW_MISMATCH && x->about.cause == REPORT_COLLECTIVE;
+}
+
+static void compose(const gw_group *g, const report *x, gw_error *out) {
+    *out = x->error;
+    out->outcome = GW_OUTCOME_NONE;
+    out->trace = (gw_trace){ 0 };
+    sentence t = { out->text, 0, sizeof out->text };
+    sentence_put(&t, "%s: ", g->title);
+    series_put_collective(g, (run_place){ x->about.key, x->about.number }, &t);
+    sentence_put(&t, ": ");
+    bool differs = is_difference(x);
+    bool is_late = x->error.status == GW_TIMEOUT && x->about.cause == REPORT_COLLECTIVE;
+    if (differs)
+        put_doings(g, x->about.key, &t);
+    else
+        sentence_put(&t, "%s", x->error.text);
+    if (differs || is_late) put_missing(g, &t);
+    error_add_abort(out, abort_identity(g, x->about.key, x->about.number));
+}
+
+static void ask_next(gw_group *g);
+
+// What the abort says already.
+static bool is_said(const report_about *x, const collective_abort *ab) {
+    if (x->key != ab->key) return false;
+    if (key_is_final(ab->key)) return true;
+    if (x->cause != REPORT_LEFT) return x->number >= ab->number && x->number < ab->next;
+    return ab->failed && x->failed == ab->failed && x->level >= ab->level;
+}
+
+static void drop_reports(gw_group *g, const collective_abort *ab) {
+    list_each(l, &g->reports) {
+        report *x = list_entry(l, report, link);
+        if (!is_said(&x->about, ab)) continue;
+        list_remove(l);
+        mem_free(x);
+    }
+}
+
+static collective_abort decide(const gw_group *g, const report *x) {
+    const report_about *about = &x->about;
+    collective_abort ab = { .key = about->key,
+                            .number = about->number,
+                            .next = about->next,
+                            .call_next = about->next,
+                            .all = UINT64_MAX,
+                            .level = about->level };
+    if (about->cause == REPORT_LEFT) {
+        ab.failed = about->failed;
+        ab.next = ab.call_next = ab.number;
+    }
+    for (int i = 0; i < g->count; i++) {
+        const testimony *y = &g->testimonies[i];
+        if (y->next > ab.ahead) ab.ahead = y->next;
+        if (y->next < ab.all) ab.all = y->next;
+        if (y->last >= ab.next) ab.next = y->last + 1;
+        if (y->call_last >= ab.call_next) ab.call_next = y->call_last + 1;
+    }
+    // What was called before differs, and what is not over of that, too.
+    if (about->cause == REPORT_PAST && ab.all < ab.number) {
+        ab.number = ab.all;
+        ab.call_next = ab.all + 1;
+    }
+    if (ab.ahead < ab.next) ab.ahead = ab.next;
+    if (ab.all > ab.next) ab.all = ab.next;
+    compose(g, x, &ab.error);
+    return ab;
+}
+
+static void conclude(gw_group *g) {
+    report *x = list_entry(list_take(&g->reports), report, link);
+    collective_abort ab = decide(g, x);
+    bool is_shown = ab.error.status != GW_CANCELLED && ab.next > ab.number;
+    if (is_shown) history_print_on_loop(g, &ab.error);
+    mem_free(g->testimonies);
+    g->testimonies = NULL;
+    mem_free(x);
+    drop_reports(g, &ab);
+    if (!has_mutation(MUTATION_VERDICT_NOT_TOLD))
+        abort_send_to_others_on_loop(g, KIND_VERDICT, (run_place){ ab.key, ab.number }, &ab,
+                                     &ab.error);
+    handle_retain(g);
+    abort_apply_on_loop(g, &ab);
+    if (!g->broken.status) ask_next(g);
+    group_release_on_loop(g);
+}
+
+static void send_queries(gw_group *g, const report_about *about) {
+    for (int i = 0; i < g->count; i++) {
+        int rank = g->members[i].rank;
+        if (i == g->self || agent_member(g->agent, rank)->lost) continue;
+        message *m = abort_open_message(g, KIND_QUERY, about->key, about->number);
+        if (m) abort_put_about(&m->head, about);
+        abort_send_on_loop(g, rank, m);
+    }
+}
+
+static void ask_next(gw_group *g) {
+    if (g->testimonies || list_is_empty(&g->reports)) return;
+    report *x = list_entry(g->reports.next, report, link);
+    g->testimonies = mem_calloc((size_t)g->count * sizeof *g->testimonies);
+    if (!g->testimonies) {
+        gw_error error;
+        error_set(&error, GW_NO_MEMORY, "%s has no memory to end a collective",
+                  group_member_name(g, g->self));
+        group_break_all_on_loop(g, &error);
+        return;
+    }
+    abort_testify_on_loop(g, &x->about, &g->testimonies[g->self]);
+    g->missing = g->count - 1;
+    send_queries(g, &x->about);
+    if (!g->missing) conclude(g);
+}
+
+void abort_take_report_on_loop(gw_group *g, const report_about *about, const gw_error *error) {
+    const sequence *t = group_find_sequence_on_loop(g, about->key);
+    if (t && about->cause != REPORT_LEFT && abort_has_ended(t, about->number)) return;
+    if (series_find_verdict_on_loop(g, about->key)) return;
+    report *x = mem_alloc(sizeof *x);
+    if (!x) {
+        gw_error none;
+        error_set(&none, GW_NO_MEMORY, "no memory for a report");
+        group_break_all_on_loop(g, &none);
+        return;
+    }
+    *x = (report){ .about = *about, .error = *error };
+    list_append(&g->reports, &x->link);
+    ask_next(g);
+}
+
+static void tell_leader(gw_group *g, const report_about *about, const gw_error *error) {
+    if (g->broken.status) return;
+    if (g->self == LEADER) {
+        abort_take_report_on_loop(g, about, error);
+        return;
+    }
+    message *m = abort_open_message(g, KIND_REPORT, about->key, about->number);
+    if (m) abort_put_about(&m->head, about);
+    if (m) unopened_put_group(&m->head, g);
+    if (m) encode_error(&m->head, error);
+    abort_send_on_loop(g, g->members[LEADER].rank, m);
+}
+
+// Of the call in its path.
+static uint8_t level_of(const gw_group *g, uint64_t key, uint64_t number) {
+    const history_record *x = history_find_call_on_loop(g, key, number);
+    return x ? (uint8_t)(x->called_in.depth - 1) : 0;
+}
+
+void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error) {
+    report_about about = {
+        key, number, number + 1, REPORT_COLLECTIVE, 0, level_of(g, key, number)
+    };
+    tell_leader(g, &about, error);
+}
+
+void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number, uint64_t next,
+                                 const gw_error *error) {
+    report_about about = { key, number, next, REPORT_BEFORE, 0, level_of(g, key, number) };
+    tell_leader(g, &about, error);
+}
+
+void abort_report_left_on_loop(gw_group *g, const sequence *t, int level) {
+    gw_error error = *error_kept(t->failed_why);
+    char who[LIMIT_NAME_BYTES + 64];
+    snprintf(who, sizeof who, "%s has gone on without it", group_member_name(g, g->self));
+    error_prefix(&error, who);
+    tell_leader(g,
+                &(report_about){ t->key, t->next, t->next, REPORT_LEFT, t->failed, (uint8_t)level },
+                &error);
+}
+
+void group_report_past_on_loop(gw_group *g, int from, uint64_t key, uint64_t number) {
+    gw_error error;
+    sentence t = { error.text, 0, sizeof error.text };
+    error_set(&error, GW_MISMATCH, "%s", "");
+    sentence_put(&t, "%s and %s have not called the same before", group_member_name(g, g->self),
+                 group_member_name(g, from));
+    history_put_last(g, key, number, &t);
+    report_about about = { key, number, number + 1, REPORT_PAST, 0, level_of(g, key, number) };
+    tell_leader(g, &about, &error);
+}
+
+bool abort_take_answer_on_loop(gw_group *g, int from, const group_header *h, reader *in) {
+    const report *x = list_is_empty(&g->reports) ? NULL : list_entry(g->reports.next, report, link);
+    testimony t = { .has_come = true, .next = reader_u64(in) };
+    t.last = reader_u64(in);
+    t.call_last = reader_u64(in);
+    t.attendance = reader_u8(in);
+    if (!reader_text(in, t.text, sizeof t.text) || t.attendance > IS_DONE || !t.next) return false;
+    if (!g->testimonies || !x || x->about.key != h->key || x->about.number != h->number ||
+        g->testimonies[from].has_come)
+        return false;
+    g->testimonies[from] = t;
+    if (--g->missing == 0) conclude(g);
+    return true;
+}

@@ -1,0 +1,258 @@
+// What the abort of a collective ends at a member, and what the member answers before. GRP-5, GRP-6.
+#include "collective/abort.h"
+
+#include "base/mem.h"
+#include "base/mutation.h"
+#include "collective/backend_run.h"
+#include "collective/backward.h"
+#include "collective/doing.h"
+#include "collective/history.h"
+#include "collective/where.h"
+
+#include <string.h>
+
+// ---- What it ends -------------------------------------------------------------------------------
+
+static void end_runs(gw_group *g, const sequence *t, const collective_abort *ab, bool *ended,
+                     bool *told) {
+    for (bool again = true; again;) {  // what ends may call others
+        again = false;
+        list_each(l, &g->runs) {
+            run *r = list_entry(l, run, link);
+            if (r->sequence != t || r->number < ab->number || r->number >= ab->next) continue;
+            run_end_by_verdict_on_loop(r, ab->all, &ab->error, ended, told);
+            again = true;
+            break;
+        }
+    }
+}
+
+// The program has not looked at it.
+static void miss(sequence *t, const gw_error *error) {
+    t->missed = true;
+    error_forget(&t->why);
+    error_keep(&t->why, error);
+}
+
+// GRP-6: of what has surely failed on some member, from *|n| on, the key of the first backward; 0: no more, or no more
+// that would be remembered. With a backend none has succeeded on another.
+static uint64_t next_backward(const gw_group *g, const collective_abort *ab, uint64_t *n) {
+    if (*n > ab->number && *n < ab->all) *n = ab->all;
+    bool is_far = *n > ab->number && *n - ab->all >= LIMIT_FINAL_VERDICTS;
+    if (g->backend != &backend_session || *n >= ab->next || is_far) return 0;
+    return backward_key((run_place){ ab->key, (*n)++ });
+}
+
+static bool is_under_way_backward(gw_group *g, const collective_abort *ab) {
+    bool any = false;
+    for (uint64_t n = ab->number, key; (key = next_backward(g, ab, &n));)
+        any = any || group_find_sequence_on_loop(g, key);
+    return any;
+}
+
+static void end_backwards(gw_group *g, const collective_abort *ab) {
+    for (uint64_t n = ab->number, key; !g->broken.status && (key = next_backward(g, ab, &n));)
+        series_apply_verdict_on_loop(g, key, 1, &ab->error);
+}
+
+static void break_without_memory(gw_group *g) {
+    gw_error none;
+    error_set(&none, GW_NO_MEMORY, "%s has no memory for an abort", group_member_name(g, g->self));
+    group_break_all_on_loop(g, &none);
+}
+
+bool abort_has_ended(const sequence *t, uint64_t number) {
+    for (const ended_ahead *x = t->ahead; x; x = x->next)
+        if (number >= x->numbers.number && number < x->numbers.next) return true;
+    for (int i = 0; i < ENDED_KEPT; i++)
+        if (number >= t->ended[i].number && number < t->ended[i].next) return true;
+    return false;
+}
+
+// What this member has not called yet fails when it does so. GRP-22: an opening that it has not meant to come to does not.
+static bool keep_ahead(sequence *t, const collective_abort *ab) {
+    if (t->next >= ab->next) return true;
+    ended_ahead *x = mem_alloc(sizeof *x), **last = &t->ahead;
+    if (!x) return false;
+    *x = (ended_ahead){ .numbers = { ab->number, ab->next, ab->call_next },
+                        .is_skipped = ab->key == GROUP_KEY_OPENING &&
+                                      ab->error.status == GW_TIMEOUT && t->next <= ab->number,
+                        .error = ab->error };
+    while (*last) last = &(*last)->next;
+    *last = x;
+    return true;
+}
+
+// Of calls that have failed here. What is left of them is reported again.
+static void take_reported(sequence *t, const collective_abort *ab) {
+    if (!t->reported || t->reported < ab->number || t->reported >= ab->next) return;
+    t->next = t->reported_next;
+    t->reported = 0;
+}
+
+static void take_cancelled(sequence *t, const collective_abort *ab) {
+    uint32_t left = 0;
+    for (uint32_t i = 0; i < t->cancelled_count; i++) {
+        uint64_t number = t->cancelled[i];
+        if (number < ab->number || number >= ab->next) t->cancelled[left++] = number;
+    }
+    t->cancelled_count = left;
+}
+
+// GRP-6: what is called next in the scopes of this is one of what has failed.
+static void note_failed_scopes(gw_group *g, sequence *t, const collective_abort *ab) {
+    const history_record *x = history_find_call_on_loop(g, ab->key, ab->number);
+    const history_record *latest = history_find_call_on_loop(g, ab->key, t->next - 1);
+    if (!x) return;
+    t->failed_in = x->called_in;
+    t->failed = t->failed_abort = ab->number;
+    error_forget(&t->failed_why);
+    error_keep(&t->failed_why, &ab->error);
+    int level = latest ? scope_path_leaves(&x->called_in, &latest->called_in) : SCOPE_PATH_INSIDE;
+    t->failed_depth = x->called_in.depth;
+    if (level != SCOPE_PATH_INSIDE) t->failed_in.depth = level;
+}
+
+// GRP-24: others have failed in what has succeeded here, since members did not do the same.
+static void note_difference(gw_group *g, sequence *t, const collective_abort *ab) {
+    const history_record *x = history_find_on_loop(g, ab->key, ab->number);
+    if (ab->error.status != GW_MISMATCH || !x || !x->ended_ns || x->status) return;
+    t->fails_next = true;
+    miss(t, &ab->error);
+}
+
+// The lowest number in which a partner differs.
+static uint64_t find_doubt(const gw_group *g, const sequence *t) {
+    list_each(l, &g->runs) {
+        const run *r = list_entry(l, run, link);
+        for (int i = 0; r->sequence == t && i < g->count; i++)
+            if (r->partners[i].differs) return r->number;
+    }
+    return 0;
+}
+
+static void apply_to(gw_group *g, sequence *t, const collective_abort *ab) {
+    bool ended = false, told = false;
+    t->is_of_own = t->next > ab->number;
+    t->ended[t->aborts++ % ENDED_KEPT] = (ended_numbers){ ab->number, ab->next, ab->call_next };
+    if (ab->next > t->next_then) t->next_then = ab->next;
+    t->past = t->past_from = ab->ahead;
+    t->has_dropped = false;
+    early_drop_between_on_loop(g, ab->key, ab->number > t->next ? ab->number : t->next, ab->next);
+    take_reported(t, ab);
+    take_cancelled(t, ab);
+    end_runs(g, t, ab, &ended, &told);
+    if (t->doubt >= ab->number && t->doubt < ab->next) t->doubt = find_doubt(g, t);
+    if (!has_mutation(MUTATION_NUMBER_NOT_ADVANCED) && !keep_ahead(t, ab)) {
+        break_without_memory(g);
+        return;
+    }
+    if (ab->failed)
+        call_note_left_on_loop(g, t, ab);
+    else
+        note_failed_scopes(g, t, ab);
+    told = told || is_under_way_backward(g, ab);  // a pass of the program hears it
+    if (ended && !told) miss(t, &ab->error);
+    if (!ended && !ab->failed) note_difference(g, t, ab);
+    if (!t->reported && !t->cancelled_count && !t->leaving) t->frozen = false;
+    end_backwards(g, ab);
+    where_report_others_on_loop(g, ab->key);
+    run_settle_on_loop(g);
+    run_admit_on_loop(g);
+}
+
+void abort_apply_on_loop(gw_group *g, const collective_abort *ab) {
+    if (key_is_final(ab->key)) {
+        series_apply_verdict_on_loop(g, ab->key, ab->all, &ab->error);
+        return;
+    }
+    sequence *t = group_sequence_on_loop(g, ab->key);
+    if (!t && g->sequences.count >= LIMIT_GROUP_KEYS) return;  // nothing of it can be called here
+    if (!t)
+        break_without_memory(g);
+    else
+        apply_to(g, t, ab);
+}
+
+// ---- What members say ---------------------------------------------------------------------------
+
+// Who has left one out is behind for good: so it says how far it is.
+static void put_place(const gw_group *g, uint64_t series, sentence *out) {
+    if (g->series_begun >= series || g->is_unopened) return;
+    sentence_put(out, "is at %s %llu, %llu behind, and ", g->series_name,
+                 (unsigned long long)g->series_begun,
+                 (unsigned long long)(series - g->series_begun));
+}
+
+// GRP-6: the last number, from |from| on, that this member has called in one scope with |first|; or the one before |from|.
+static uint64_t last_in_scope(const gw_group *g, uint64_t key, const history_record *first,
+                              int level, uint64_t from) {
+    const sequence *t = group_find_sequence_on_loop((gw_group *)g, key);
+    uint64_t last = from - 1;
+    if (!first || !t || !scope_path_at(&first->called_in, level)) return last;
+    for (uint64_t n = from; n < t->next || (t->reported && n < t->reported_next); n++) {
+        const history_record *x = history_find_call_on_loop(g, key, n);
+        if (!x) continue;  // it has ended before this member has called it
+        if (!scope_path_shares(&first->called_in, &x->called_in, level)) break;
+        last = n;
+    }
+    return last;
+}
+
+static void find_last(const gw_group *g, const report_about *about, testimony *out) {
+    bool has_left = about->cause == REPORT_LEFT;
+    const history_record *first =
+        history_find_call_on_loop(g, about->key, has_left ? about->failed : about->number);
+    uint64_t from = has_left ? about->number : about->number + 1;
+    out->last = out->call_last = last_in_scope(g, about->key, first, about->level, from);
+    if (!has_left && about->level)
+        out->last = last_in_scope(g, about->key, first, about->level - 1, from);
+}
+
+static void testify_what(gw_group *g, uint64_t key, uint64_t number, testimony *out);
+
+void abort_testify_on_loop(gw_group *g, const report_about *about, testimony *out) {
+    testify_what(g, about->key, about->number, out);
+    find_last(g, about, out);
+}
+
+static void testify_what(gw_group *g, uint64_t key, uint64_t number, testimony *out) {
+    if (series_is_over_on_loop(g, key)) {
+        *out = (testimony){ .has_come = true,
+                            .next = series_next_on_loop(g, (run_place){ key, number }),
+                            .attendance = IS_DONE };
+        return;
+    }
+    sequence *t = group_sequence_on_loop(g, key);
+    const run *r = group_find_run_on_loop(g, key, number);
+    *out = (testimony){ .has_come = true, .next = t ? t->next : 1 };
+    if (t) t->frozen = true;
+    if (r) {
+        out->attendance = r->state == RUN_DONE ? IS_DONE : HAS_ENTERED;
+        signature_text(&r->signature, r->detail, r->origin, out->text);
+        sentence says = { out->text, strlen(out->text), sizeof out->text };
+        series_put_note(g, key, &says);
+    } else if (number < out->next) {
+        out->attendance = IS_DONE;
+    } else {
+        doing own;
+        doing_look_on_loop(g->agent, &(collective_id){ g->id, key, number }, &own);
+        sentence says = { out->text, 0, sizeof out->text };
+        if (key_is_series(key)) put_place(g, key - GROUP_KEY_SERIES, &says);
+        sentence_put(&says, "%s", own.text);
+    }
+}
+
+void abort_send_answer_on_loop(gw_group *g, const report_about *about) {
+    testimony own;
+    abort_testify_on_loop(g, about, &own);
+    message *m = abort_open_message(g, KIND_ANSWER, about->key, about->number);
+    if (m) {
+        bytes_put_u64(&m->head, own.next);
+        bytes_put_u64(&m->head, own.last);
+        bytes_put_u64(&m->head, own.call_last);
+        bytes_put_u8(&m->head, own.attendance);
+        bytes_put_text(&m->head, own.text);
+    }
+    abort_send_on_loop(g, g->members[LEADER].rank, m);
+}
