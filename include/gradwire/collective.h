@@ -11,13 +11,14 @@
 // Failures: a collective ends on all members with one error, and the group continues with the next one, if members
 // differ in what must agree (operation, shape, dtype, root, whether a gradient is needed), if a member does not enter
 // it before a deadline, cancels it, enters it with a failed scope, or makes a call that is refused. The text names what
-// each member did: "mismatched collectives: ...". A member whose program has not read the error by then gets it from
-// its next call, or from gw_rpc_shutdown. A call succeeds on a member once all members that it exchanges values with
-// have made the same call; what it does not exchange is compared by the next collective of that key, or by
-// gw_rpc_shutdown.
-// Known fault: with several asynchronous calls under way, a call that is cancelled, that differs, or that was refused in
-// a scope which gw_scope_clear makes usable again may leave members one step apart: later calls then combine values of
-// different steps, with status OK. A program that waits for each call before the next one is not affected.
+// each member did: "mismatched collectives: ...". An error that the program never reads is the error of
+// gw_rpc_shutdown. A call succeeds on a member once all members that it exchanges values with have made the same call;
+// what it does not exchange is compared by the next collective of that key, or by gw_rpc_shutdown: after a mismatch that
+// a member could not see, its next call fails on all members.
+// After a failure: the n-th call of each member is one collective. Calls that fail, are refused or are cancelled count.
+// The failure ends what members have called after it in the same scope, too. A member that then calls in another scope
+// skips the rest of that scope, and what the other members call in it fails: so make the calls of one step in one scope,
+// nested alike on all members.
 // Stalls: the error names the members that did not arrive and what their programs do, also where members of several
 // groups wait for each other. A line in the log says so after 10 s and every 10 s. gw_group_history lists the last
 // collectives.

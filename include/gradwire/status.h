@@ -115,9 +115,10 @@ typedef struct gw_error {
     /// The ended collectives that this error reports, the last one first: one may have ended because another one had.
     /// Errors of gw_fail have none.
     gw_abort aborts[GW_ERROR_ABORTS_MAX];
-    gw_lost_worker lost;  ///< of DISCONNECTED, REF_LOST and FENCED, if it is known; gw_fail sets none
-    gw_trace trace;       ///< used by the library
-    bool is_printed;      ///< this process has printed it already, when it happened
+    gw_lost_worker
+        lost;         ///< of DISCONNECTED, REF_LOST and FENCED, if it is known; gw_fail sets none
+    gw_trace trace;   ///< used by the library
+    bool is_printed;  ///< this process has printed it already, when it happened
 } gw_error;
 
 /// Returns the name of |status| in words, "timeout".

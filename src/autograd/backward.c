@@ -25,20 +25,20 @@ static bool check(gw_scope *s, gw_tensor *loss, const gw_backward_options *o) {
         fail(s, "no tensor");
     } else if (o->input_count < 0 || (o->input_count > 0 && !o->inputs)) {
         scope_fail_of(s, "backward", GW_INVALID, "%d inputs%s", o->input_count,
-                   o->inputs ? "" : " at NULL");
+                      o->inputs ? "" : " at NULL");
     } else if (!tensor_needs_grad(loss)) {
         fail(s, "this tensor needs no gradient, and nothing it was computed from does");
     } else if (!o->gradient && loss->numel != 1) {
         scope_fail_of(s, "backward", GW_INVALID,
-                   "a tensor of %" PRId64
-                   " elements, which is not one number, needs a gradient to start from",
-                   loss->numel);
+                      "a tensor of %" PRId64
+                      " elements, which is not one number, needs a gradient to start from",
+                      loss->numel);
     } else if (o->gradient && !same_shape(loss, o->gradient)) {
         scope_fail_of(s, "backward", GW_INVALID, "the gradient is %s, but the tensor is %s",
-                   shape_text(o->gradient).text, shape_text(loss).text);
+                      shape_text(o->gradient).text, shape_text(loss).text);
     } else if (o->gradient && !dtype_is_float((gw_dtype)o->gradient->dtype)) {
         scope_fail_of(s, "backward", GW_INVALID, "the gradient is %s, but gradients are floating",
-                   gw_dtype_name((gw_dtype)o->gradient->dtype));
+                      gw_dtype_name((gw_dtype)o->gradient->dtype));
     }
     for (int i = 0; gw_ok(s) && i < o->input_count && o->inputs; i++)
         if (tensor_check(s, "backward", o->inputs[i]) &&

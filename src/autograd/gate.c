@@ -170,10 +170,9 @@ static bool check_apart(const pass *p, const gw_tensor *leaf) {
     int number;
     gate *g = gate_of(leaf, &number);
     if (!g || !gate_has_answered(g, p->scope)) return true;
-    scope_fail_of(
-        p->scope, "backward", GW_WRONG_STATE,
-        "a pass of this worker alone, in a scope that has the mean over replicas: what "
-        "it leaves could not be told from that");
+    scope_fail_of(p->scope, "backward", GW_WRONG_STATE,
+                  "a pass of this worker alone, in a scope that has the mean over replicas: what "
+                  "it leaves could not be told from that");
     return false;
 }
 

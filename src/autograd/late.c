@@ -7,12 +7,13 @@ late *late_open(pass *p, uint32_t tensor_count) {
     env *e = p->scope->env;
     if (!e) {
         scope_fail_of(p->scope, "backward", GW_WRONG_STATE,
-                   "this graph waits for other workers, and the scope is of none");
+                      "this graph waits for other workers, and the scope is of none");
         return NULL;
     }
     late *l = mem_calloc(sizeof *l + tensor_count * sizeof *l->tensors);
     if (!l) {
-        scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for an answer that comes later");
+        scope_fail_of(p->scope, "backward", GW_NO_MEMORY,
+                      "no memory for an answer that comes later");
         return NULL;
     }
     atomic_init(&l->count, 2);

@@ -138,7 +138,8 @@ static bool run_node(pass *p, target *t) {
     gw_tensor **d_outputs = many ? mem_alloc(n->output_count * sizeof *d_outputs) : small_outputs;
     bool *wanted = large ? mem_alloc(n->edge_count) : small_wanted;
     bool ok = d_inputs && d_outputs && wanted;
-    if (!ok) scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for the inputs' gradients");
+    if (!ok)
+        scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for the inputs' gradients");
 
     for (uint32_t k = 0; ok && k < n->edge_count; k++) {
         d_inputs[k] = NULL;

@@ -155,9 +155,9 @@ static void prune(pass *p) {
 
 static bool fail_spent(pass *p, const node *n) {
     scope_fail_of(p->scope, "backward", GW_WRONG_STATE,
-               "a pass has been through this graph, and gw.%s no longer has what it had "
-               "saved; set retain_graph in the first pass",
-               n->class->name(n));
+                  "a pass has been through this graph, and gw.%s no longer has what it had "
+                  "saved; set retain_graph in the first pass",
+                  n->class->name(n));
     return false;
 }
 

@@ -13,8 +13,7 @@ gw_worker gw_arg_caller(const gw_args *a) {
 gw_value gw_arg(gw_scope *s, const gw_args *a, int index) {
     if (s->error) return gw_none();
     if (index >= 0 && index < a->count) return a->values[index];
-    scope_fail_of(s, a->label, GW_INVALID, "argument %d is missing, there are %d", index,
-               a->count);
+    scope_fail_of(s, a->label, GW_INVALID, "argument %d is missing, there are %d", index, a->count);
     return gw_none();
 }
 
@@ -25,7 +24,7 @@ gw_value arg_of(gw_scope *s, const gw_args *a, int index, gw_kind kind) {
         v.kind == kind || (kind == GW_FLOAT && v.kind == GW_INT) || (kind == GW_BOOL && is_bit);
     if (!s->error && !fits)
         scope_fail_of(s, a->label, GW_INVALID, "argument %d is %s, not %s", index,
-                   gw_kind_name(v.kind), gw_kind_name(kind));
+                      gw_kind_name(v.kind), gw_kind_name(kind));
     return v;
 }
 

@@ -67,4 +67,5 @@ static void it_cuts_the_middle_of_what_is_too_long(void **state) {
 }
 
 GW_TESTS(call_error_trace, it_names_each_worker_and_function_on_the_way,
-         it_does_not_repeat_what_calls_itself, it_folds_no_words_of_a_text, it_cuts_the_middle_of_what_is_too_long);
+         it_does_not_repeat_what_calls_itself, it_folds_no_words_of_a_text,
+         it_cuts_the_middle_of_what_is_too_long);

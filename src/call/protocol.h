@@ -29,7 +29,7 @@ typedef struct request_fixed {
     uint8_t depth;
     uint8_t one_way;    // there is no reply
     uint8_t untracked;  // the caller records nothing: no tensor of the reply is tracked
-    uint8_t has_pass;   // a backward pass was made in the caller's scope, as far as the caller knows
+    uint8_t has_pass;  // a backward pass was made in the caller's scope, as far as the caller knows
 } request_fixed;
 
 _Static_assert(sizeof(request_fixed) == 80, "as on the wire");

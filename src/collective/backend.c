@@ -37,8 +37,9 @@ gw_status backend_find(const char *name, const backend **out, gw_error *error) {
         *out = b;
         return GW_OK;
     }
-    return error_set(error, GW_INVALID, "there is no backend \"%.64s\"; there are session and mpi%s",
-                     name, nearest_words(&n));
+    return error_set(error, GW_INVALID,
+                     "there is no backend \"%.64s\"; there are session and mpi%s", name,
+                     nearest_words(&n));
 }
 
 void backends_lose(void) {

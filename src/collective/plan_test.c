@@ -504,8 +504,10 @@ static void hosts_exchange_what_they_must(void **state) {
 
 static void the_environment_chooses(void **state) {
     (void)state;
-    setenv("GW_COLLECTIVE", "all_reduce:direct,reduce:doubling,barrier,sum:flat,broadcast:fast,all_redcue:flat,"
-                            "broadcast:tere", 1);
+    setenv("GW_COLLECTIVE",
+           "all_reduce:direct,reduce:doubling,barrier,sum:flat,broadcast:fast,all_redcue:flat,"
+           "broadcast:tere",
+           1);
     FILE *said = tmpfile();
     int before = dup(2);
     dup2(fileno(said), 2);

@@ -105,8 +105,8 @@ static void end_on_loop(gw_process *p, int code, const char *words) {
     if (p->rank >= 0) {
         error_set(&error, GW_DISCONNECTED, "%s (rank %d) is gone: its process (pid %d) %s",
                   p->worker, p->rank, (int)p->pid, words);
-        error_set_lost(&error, GW_LOSS_ENDED, p->rank,
-                       agent_member(a, p->rank)->worker.incarnation, p->worker);
+        error_set_lost(&error, GW_LOSS_ENDED, p->rank, agent_member(a, p->rank)->worker.incarnation,
+                       p->worker);
         member_table_process_ended_on_loop(a, p->rank, &error);
         if (a->phase != AGENT_LEFT && !agent_member(a, p->rank)->lost) return;
     }

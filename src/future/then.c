@@ -139,7 +139,7 @@ typedef struct then {
     int caller;  // for whom it runs; -1
     bool grad_enabled;
     bool has_pass;  // in the scope of the call that it is part of
-    work *work;  // one count, or NULL
+    work *work;     // one count, or NULL
 } then;
 
 static void release_parts_on_loop(then *t) {

@@ -33,8 +33,7 @@ static void it_says_that_no_host_is_there(void **state) {
     sim_spawn(s, 0, open_too_early, &t);
     assert_true(sim_run(s, 10 * SIM_SECOND));
     assert_int_equal(t.status, GW_TIMEOUT);
-    assert_string_equal(t.error.text,
-                        "no store at 127.0.0.1:29500: Connection refused");
+    assert_string_equal(t.error.text, "no store at 127.0.0.1:29500: Connection refused");
     env_close(t.env);
     sim_close(s);
 }
@@ -90,9 +89,8 @@ static void host_goes(uint64_t seed, void *context) {
     sim_spawn(s, 1, wait_for_nothing, &client);
     assert_true(sim_run(s, 20 * SIM_SECOND));
     assert_int_equal(client.status, GW_DISCONNECTED);
-    assert_string_equal(
-        client.error.text,
-        "the store at 127.0.0.1:29500 is gone: Connection refused");
+    assert_string_equal(client.error.text,
+                        "the store at 127.0.0.1:29500 is gone: Connection refused");
     env_close(host.env);
     env_close(client.env);
     sim_close(s);

@@ -132,8 +132,7 @@ static bool is_in_place(const gw_tensor *x, int last, gw_dtype dtype) {
 block *scratch_open(op_call *c, int64_t count, size_t size) {
     size_t bytes;
     block *b = __builtin_mul_overflow((size_t)count, size, &bytes) ? NULL : block_take(bytes);
-    if (!b)
-        op_fail(c, GW_NO_MEMORY, "no memory for %lld elements", (long long)count);
+    if (!b) op_fail(c, GW_NO_MEMORY, "no memory for %lld elements", (long long)count);
     return b;
 }
 

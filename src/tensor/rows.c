@@ -26,16 +26,17 @@ static bool check(gw_scope *s, const gw_tensor *indices, const gw_tensor *values
         scope_fail_of(s, "gw.rows", GW_INVALID, "the parts are sparse by rows already");
     } else if (indices->dtype != GW_I64 && indices->dtype != GW_I32) {
         scope_fail_of(s, "gw.rows", GW_INVALID, "indices are %s, but must be i64 or i32",
-                   gw_dtype_name((gw_dtype)indices->dtype));
+                      gw_dtype_name((gw_dtype)indices->dtype));
     } else if (!dtype_is_float((gw_dtype)values->dtype)) {
         scope_fail_of(s, "gw.rows", GW_INVALID, "values are %s, but must be floating",
-                   gw_dtype_name((gw_dtype)values->dtype));
+                      gw_dtype_name((gw_dtype)values->dtype));
     } else if (indices->dims != 1 || values->dims == 0 || values->sizes[0] != indices->sizes[0]) {
-        scope_fail_of(s, "gw.rows", GW_INVALID, "indices are %s and values %s, but must be N and N F...",
-                   shape_text(indices).text, shape_text(values).text);
+        scope_fail_of(s, "gw.rows", GW_INVALID,
+                      "indices are %s and values %s, but must be N and N F...",
+                      shape_text(indices).text, shape_text(values).text);
     } else if (indices->device != GW_CPU || values->device != GW_CPU) {
         scope_fail_of(s, "gw.rows", GW_UNSUPPORTED, "only on device cpu, not %s",
-                   device_name(values->device ? values->device : indices->device));
+                      device_name(values->device ? values->device : indices->device));
     } else if (row_count < 0) {
         scope_fail_of(s, "gw.rows", GW_INVALID, "%lld rows", (long long)row_count);
     }
@@ -58,8 +59,8 @@ gw_tensor *rows_new(gw_scope *s, gw_tensor *indices, gw_tensor *values, int64_t 
     int64_t stray = rows_find_stray(tensor_bytes(indices), n, row_count, &ascending);
     if (stray < n) {
         scope_fail_of(s, "gw.rows", GW_INVALID, "index %lld out of range for %lld rows",
-                   (long long)((const int64_t *)(const void *)tensor_bytes(indices))[stray],
-                   (long long)row_count);
+                      (long long)((const int64_t *)(const void *)tensor_bytes(indices))[stray],
+                      (long long)row_count);
         handle_release(indices);
         return NULL;
     }

@@ -150,7 +150,8 @@ gw_tensor *rows_coalesce(gw_scope *s, gw_tensor *x) {
     if (places)
         once = gather_once(s, x, values, sort_places(rows_index(x), n, x->sizes[0], places));
     else if (values)
-        scope_fail_of(s, "gw.coalesce", GW_NO_MEMORY, "no memory to sort %lld indices", (long long)n);
+        scope_fail_of(s, "gw.coalesce", GW_NO_MEMORY, "no memory to sort %lld indices",
+                      (long long)n);
     mem_free(places);
     handle_release(values);
     return once;

@@ -103,13 +103,11 @@ static void run_in_simulator(const place *p, void (*body)(field *f)) {
 
 // With addresses of TCP, in a real process; and with those of the simulated network.
 #define IN_PROCESS                                                                                 \
-    .run = run_in_process, .elsewhere = "127.0.0.1:29500",                                         \
-    .in_use = "port ",                                                  \
+    .run = run_in_process, .elsewhere = "127.0.0.1:29500", .in_use = "port ",                      \
     .wrong = { "", "29500", ":29500", "localhost", "localhost:", "host:x", "host:70000" },         \
     .not_to_reach = "127.0.0.1:0"
 #define IN_SIMULATOR                                                                               \
-    .run = run_in_simulator, .elsewhere = "nobody:29500",                                          \
-    .in_use = "port ",                                                     \
+    .run = run_in_simulator, .elsewhere = "nobody:29500", .in_use = "port ",                       \
     .wrong = { "", "host", "host:", ":1", "host:x", "host:70000" }, .not_to_reach = "host:0"
 
 static const place places[] = {

@@ -80,11 +80,14 @@ static void it_names_the_first_thing_that_is_wrong(void **state) {
            0, 1, 0, 0, 0, 0, 0, 0, 0);
     EXPECT(GW_PROTOCOL, "error: a lost worker that is none", 12, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
            0, 0, 0, GW_LOSS_COUNT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    EXPECT(GW_PROTOCOL, "error: calls that are not in its text", 12, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-           0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0);
-    EXPECT(GW_PROTOCOL, "error: status 0", 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    EXPECT(GW_PROTOCOL, "error: status 99", 12, 99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    EXPECT(GW_PROTOCOL, "error: outcome 4", 12, 1, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    EXPECT(GW_PROTOCOL, "error: calls that are not in its text", 12, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+           0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0);
+    EXPECT(GW_PROTOCOL, "error: status 0", 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+           0, 0);
+    EXPECT(GW_PROTOCOL, "error: status 99", 12, 99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+           0, 0, 0);
+    EXPECT(GW_PROTOCOL, "error: outcome 4", 12, 1, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+           0, 0, 0);
 }
 
 #define SIZE(x) x, 0, 0, 0, 0, 0, 0, 0

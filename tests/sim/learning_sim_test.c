@@ -290,4 +290,5 @@ static void means_that_nobody_uses_are_told_once(void **state) {
 
 GW_TESTS(learning_sim, what_uses_gradients_needs_a_pass_in_its_scope,
          a_member_that_steps_in_another_scope_fails_the_step_of_all,
-         a_body_uses_gradients_of_its_callers_scope_alone, a_pass_that_reaches_no_parameter_is_a_pass, means_that_nobody_uses_are_told_once);
+         a_body_uses_gradients_of_its_callers_scope_alone,
+         a_pass_that_reaches_no_parameter_is_a_pass, means_that_nobody_uses_are_told_once);

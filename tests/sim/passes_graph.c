@@ -276,8 +276,7 @@ static void walk_again(play *p) {
         if (!gw_ok(t) && !p->here && p->world->failed) p->world->failed(t);
         gw_error error = gw_scope_close(t);
         p->was_quick = !error.status;
-        if (error.status && error.status != GW_TIMEOUT)
-            scope_fail_with(p->s, &error);
+        if (error.status && error.status != GW_TIMEOUT) scope_fail_with(p->s, &error);
     }
     if (!p->was_quick) gw_backward(p->s, loss);
 }

@@ -98,8 +98,7 @@ static bool parse(int argc, char **argv, wanted *out, int *out_code) {
         default: return refuse(argv[optind - 1]);
         }
     }
-    if (!out->ca && optind < argc)
-        return refuse(argv[optind]);
+    if (!out->ca && optind < argc) return refuse(argv[optind]);
     if (!out->ca || optind < argc) {
         while (optind < argc)
             if (!take_name(out, argv[optind++])) return false;

@@ -76,9 +76,9 @@ static bool check_fast(distributed_pass *x, gw_scope *s) {
     env_leave(a->env);
     if (unused_by < 0) return true;
     scope_fail_of(s, "backward", GW_INVALID,
-               "FAST mode expects a gradient of everything sent, but the loss does not "
-               "use what %s sent to %s; the exact mode needs none",
-               a->name, agent_member(a, unused_by)->name);
+                  "FAST mode expects a gradient of everything sent, but the loss does not "
+                  "use what %s sent to %s; the exact mode needs none",
+                  a->name, agent_member(a, unused_by)->name);
     return false;
 }
 

@@ -40,7 +40,7 @@ typedef struct tcp_stream {
     os_env *env;
     tcp_state state;
     int fd;
-    uint8_t peer[16];        // of one that was accepted, as peer_address has it
+    uint8_t peer[16];  // of one that was accepted, as peer_address has it
     bool has_peer;
 
     bool wants_writable;  // the last send took less than all

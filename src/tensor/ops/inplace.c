@@ -158,7 +158,7 @@ static bool broadcasts_into(gw_scope *s, const gw_tensor *x, const gw_tensor *so
     }
     if (!fits)
         scope_fail_of(s, "gw.copy_", GW_INVALID, "%s does not fit into %s", shape_text(source).text,
-                   shape_text(x).text);
+                      shape_text(x).text);
     return fits;
 }
 
@@ -203,7 +203,7 @@ gw_tensor *gw_copy_(gw_scope *s, gw_tensor *x, gw_tensor *source) {
     if (!may_write(s, "copy_", x) || !check_operand(s, "copy_", source)) return tensor_poison_of(s);
     if (tensor_is_rows(source)) {
         scope_fail_of(s, "gw.copy_", GW_INVALID,
-                   "the source is sparse by rows; gw_to_dense makes it dense");
+                      "the source is sparse by rows; gw_to_dense makes it dense");
         return tensor_poison_of(s);
     }
     if (!broadcasts_into(s, x, source)) return tensor_poison_of(s);
