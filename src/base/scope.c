@@ -166,9 +166,9 @@ static gw_scope *next_inside(const gw_scope *s, const gw_scope *at) {
 static void take_errors_inside(gw_scope *s) {
     for (gw_scope *at = next_inside(s, s); at; at = next_inside(s, at)) {
         if (!at->error || at->is_error_known) continue;
-        bool is_printed = log_error(
-            "%s (in a scope that was left open, and that nobody had asked for its error)",
-            at->error->text);
+        bool is_printed =
+            log_error("%s (in a scope that was left open, and that nobody had asked for its error)",
+                      at->error->text);
         if (scope_own_error(at)) at->error->is_printed = is_printed;
         at->is_error_known = true;
         if (!s->error) take_on(s, at->error);
@@ -278,6 +278,14 @@ void scope_fail_of(gw_scope *s, const char *function, gw_status status, const ch
     va_end(args);
     error_prefix_function(&error, function);
     scope_fail_with(s, &error);
+}
+
+bool scope_check_array(gw_scope *s, const char *function, const void *items, int64_t count) {
+    if (count < 0 || (count && !items))
+        scope_fail_of(s, function, GW_INVALID,
+                      count < 0 ? "an array of %lld items" : "an array of %lld items is NULL",
+                      (long long)count);
+    return !s->error;
 }
 
 void gw_fail(gw_scope *s, gw_status status, const char *format, ...) {
