@@ -280,6 +280,14 @@ void scope_fail_of(gw_scope *s, const char *function, gw_status status, const ch
     scope_fail_with(s, &error);
 }
 
+bool scope_check_array(gw_scope *s, const char *function, const void *items, int64_t count) {
+    if (count < 0 || (count && !items))
+        scope_fail_of(s, function, GW_INVALID,
+                      count < 0 ? "an array of %lld items" : "an array of %lld items is NULL",
+                      (long long)count);
+    return !s->error;
+}
+
 void gw_fail(gw_scope *s, gw_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);

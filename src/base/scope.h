@@ -116,6 +116,8 @@ void scope_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINT
 // With "|function|: " in front, which is not added once more if that is what another worker has called.
 void scope_fail_of(gw_scope *s, const char *function, gw_status status, const char *format, ...)
     GW_PRINTF(4, 5);
+// Whether |items| may have |count| items; else fails with INVALID.
+bool scope_check_array(gw_scope *s, const char *function, const void *items, int64_t count);
 void scope_fail_with(
     gw_scope *s,
     const gw_error *error);  // an error that was decided before, perhaps by another worker

@@ -91,6 +91,7 @@ gw_dataset *gw_tensor_dataset_with(gw_scope *s, const char *name, gw_tensor *con
                                    int count) {
     if (!check_name(s, "gw_tensor_dataset", name)) return &dataset_poison;
     if (count < 1) scope_fail(s, GW_INVALID, "gw_tensor_dataset: %s: no tensors", name);
+    if (!scope_check_array(s, "gw_tensor_dataset", tensors, count)) return &dataset_poison;
     if (count < 1 || !check_rows(s, name, tensors, count)) return &dataset_poison;
     gw_dataset *d = new_dataset(s, name, gw_size(tensors[0], 0));
     if (!d) return &dataset_poison;

@@ -107,8 +107,8 @@ static gw_tensor *forward_sequential(gw_scope *s, gw_module *m, gw_tensor *x) {
 }
 
 gw_module *gw_nn_sequential_with(gw_scope *s, gw_module *const *modules, int count) {
+    if (!scope_check_array(s, "gw_nn_sequential", modules, count)) return &module_poison;
     gw_module *m = module_new(s, "sequential", forward_sequential);
-    if (!modules) count = 0;
     for (int i = 0; i < count; i++) {
         char name[16];
         snprintf(name, sizeof name, "%d", i);

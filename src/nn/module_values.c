@@ -135,7 +135,8 @@ gw_value module_call_values(gw_scope *s, gw_module *m, const typed_call *c, gw_v
 }
 
 gw_value gw_module_call_value_with(gw_scope *s, gw_module *m, gw_values in) {
-    gw_value v = module_call_values(s, m, NULL, in);
+    bool ok = scope_check_array(s, "gw_module_call_value", in.items, in.count);
+    gw_value v = ok ? module_call_values(s, m, NULL, in) : gw_none();
     return gw_ok(s) ? v : gw_value_of(tensor_poison_of(s));
 }
 

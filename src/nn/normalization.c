@@ -21,6 +21,7 @@ static gw_tensor *forward_layer_norm(gw_scope *s, gw_module *m, gw_tensor *x) {
 }
 
 static bool check_sizes(gw_scope *s, gw_shape shape) {
+    if (!scope_check_array(s, "gw_nn_layer_norm", shape.sizes, shape.count)) return false;
     bool ok = shape.count >= 1 && shape.count <= GW_DIMS_MAX;
     for (int i = 0; ok && i < shape.count; i++) ok = shape.sizes[i] >= 1;
     if (!ok && gw_ok(s))

@@ -221,7 +221,8 @@ static bool list_parameters(void *context, const module_path *where, gw_module *
 
 gw_list *gw_parameters_with(gw_scope *s, gw_module *const *modules, int count) {
     lister l = { .scope = s, .list = gw_list_open(s) };
-    for (int i = 0; modules && i < count && module_is_usable(s, "gw_parameters", modules[i]); i++)
+    scope_check_array(s, "gw_parameters", modules, count);
+    for (int i = 0; gw_ok(s) && i < count && module_is_usable(s, "gw_parameters", modules[i]); i++)
         module_each(modules[i], NULL, list_parameters, &l);
     map_fini(&l.listed);
     return l.list;

@@ -238,7 +238,9 @@ gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x) {
 }
 
 gw_future *gw_module_call_value_async_with(gw_scope *s, gw_module *m, gw_values in) {
-    if (!module_is_usable(s, "gw_module_call_value_async", m)) return &future_poison;
+    if (!scope_check_array(s, "gw_module_call_value_async", in.items, in.count) ||
+        !module_is_usable(s, "gw_module_call_value_async", m))
+        return &future_poison;
     if (!m->remote) return future_of(s, gw_module_call_value_with(s, m, in));
     gw_tensor *x = hooks_any(&m->hooks) ? values_hooks_before(s, m, &in) : NULL;
     gw_value args[3];

@@ -77,6 +77,8 @@ const gw_operator *gw_operator_find(const char *name) {
 }
 
 gw_value gw_operator_call(gw_scope *s, const gw_operator *o, const gw_value *args, int count) {
+    if (!scope_check_array(s, "gw_operator_call", args, count))
+        return gw_value_of(tensor_poison_of(s));
     return op_run_value(s, op_table[o - operators], args, count);
 }
 

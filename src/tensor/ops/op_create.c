@@ -211,7 +211,7 @@ static size_t bytes_of(gw_dtype dtype, gw_shape shape) {
 
 static bool can_be_read(gw_scope *s, const char *what, gw_dtype dtype, const void *data,
                         gw_shape shape) {
-    if (s->error) return false;
+    if (s->error || !scope_check_array(s, what, shape.sizes, shape.count)) return false;
     if ((unsigned)dtype >= GW_DTYPE_COUNT)
         scope_fail(s, GW_INVALID, "%s: %d is no dtype, which it must be", what, (int)dtype);
     else if (!data && bytes_of(dtype, shape) > 0)
