@@ -189,7 +189,7 @@ static uint64_t last_in_scope(const gw_group *g, uint64_t key, const history_rec
                               int level, uint64_t from) {
     const sequence *t = group_find_sequence_on_loop((gw_group *)g, key);
     uint64_t last = from - 1;
-    if (!first || !t || !scope_path_at(&first->called_in, level)) return last;
+    if (!first || !t) return last;
     for (uint64_t n = from; n < t->next || (t->reported && n < t->reported_next); n++) {
         const history_record *x = history_find_call_on_loop(g, key, n);
         if (!x) continue;  // it has ended before this member has called it
@@ -204,6 +204,7 @@ static void find_last(const gw_group *g, const report_about *about, testimony *o
     const history_record *first =
         history_find_call_on_loop(g, about->key, has_left ? about->failed : about->number);
     uint64_t from = has_left ? about->number : about->number + 1;
+    if (has_left && first && !scope_path_at(&first->called_in, about->level)) first = NULL;
     out->last = out->call_last = last_in_scope(g, about->key, first, about->level, from);
     if (!has_left && about->level)
         out->last = last_in_scope(g, about->key, first, about->level - 1, from);

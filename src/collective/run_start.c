@@ -318,11 +318,11 @@ static void enter_failed_on_loop(gw_group *g, uint64_t key, run *r, const gw_err
 // Of a final key, a scope that has failed reports that once. An error that scopes share cannot say in which: each of its
 // calls is reported.
 static bool is_reported_on_loop(gw_group *g, uint64_t key, gw_scope *s) {
-    gw_error *own = key_is_final(key) ? scope_own_error(s) : NULL;
+    gw_error *own = scope_own_error(s);
     if (!own) return false;
     const sequence *t = group_find_sequence_on_loop(g, key);
     sequence of_key = { .key = key };
-    if (t && sequence_has_told(g, t, own)) return true;
+    if (t && sequence_has_told(g, t, own)) return key_is_final(key);
     sequence_note_report(g, t ? t : &of_key, own);
     return false;
 }
