@@ -197,22 +197,14 @@ static void tell_leader(gw_group *g, const report_about *about, const gw_error *
     abort_send_on_loop(g, g->members[LEADER].rank, m);
 }
 
-// Of the call in its path.
-static uint8_t level_of(const gw_group *g, uint64_t key, uint64_t number) {
-    const history_record *x = history_find_call_on_loop(g, key, number);
-    return x ? (uint8_t)(x->called_in.depth - 1) : 0;
-}
-
 void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error) {
-    report_about about = {
-        key, number, number + 1, REPORT_COLLECTIVE, 0, level_of(g, key, number)
-    };
+    report_about about = { key, number, number + 1, REPORT_COLLECTIVE, 0, 0 };
     tell_leader(g, &about, error);
 }
 
 void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number, uint64_t next,
                                  const gw_error *error) {
-    report_about about = { key, number, next, REPORT_BEFORE, 0, level_of(g, key, number) };
+    report_about about = { key, number, next, REPORT_BEFORE, 0, 0 };
     tell_leader(g, &about, error);
 }
 
@@ -233,7 +225,7 @@ void group_report_past_on_loop(gw_group *g, int from, uint64_t key, uint64_t num
     sentence_put(&t, "%s and %s have not called the same before", group_member_name(g, g->self),
                  group_member_name(g, from));
     history_put_last(g, key, number, &t);
-    report_about about = { key, number, number + 1, REPORT_PAST, 0, level_of(g, key, number) };
+    report_about about = { key, number, number + 1, REPORT_PAST, 0, 0 };
     tell_leader(g, &about, &error);
 }
 

@@ -83,11 +83,16 @@ static bool keep_ahead(sequence *t, const collective_abort *ab) {
     return true;
 }
 
-// Of calls that have failed here. What is left of them is reported again.
-static void take_reported(sequence *t, const collective_abort *ab) {
-    if (!t->reported || t->reported < ab->number || t->reported >= ab->next) return;
-    t->next = t->reported_next;
-    t->reported = 0;
+// Of calls that have failed here. The abort of the first ones may be another one, which has not all: the rest is reported.
+// The last number of them; that of the abort without any.
+static uint64_t take_reported(gw_group *g, sequence *t, const collective_abort *ab) {
+    if (!t->reported || t->reported < ab->number || t->reported >= ab->next) return ab->number;
+    bool has_all = ab->next >= t->reported_next;
+    t->next = has_all ? t->reported_next : ab->next;
+    t->reported = has_all ? 0 : ab->next;
+    if (!has_all)
+        group_report_failed_on_loop(g, t->key, t->reported, t->reported_next, &ab->error);
+    return t->next - 1;
 }
 
 static void take_cancelled(sequence *t, const collective_abort *ab) {
@@ -100,16 +105,17 @@ static void take_cancelled(sequence *t, const collective_abort *ab) {
 }
 
 // GRP-6: what is called next in the scopes of this is one of what has failed.
-static void note_failed_scopes(gw_group *g, sequence *t, const collective_abort *ab) {
-    const history_record *x = history_find_call_on_loop(g, ab->key, ab->number);
-    const history_record *latest = history_find_call_on_loop(g, ab->key, t->next - 1);
-    if (!x) return;
-    t->failed_in = x->called_in;
-    t->failed = t->failed_abort = ab->number;
+static void note_failed_scopes(sequence *t, const collective_abort *ab, uint64_t number) {
+    const scope_path *failed = call_paths_find(&t->paths, number);
+    const scope_path *latest = call_paths_find(&t->paths, t->next - 1);
+    if (!failed) return;
+    t->failed_in = *failed;
+    t->failed = number;
+    t->failed_abort = ab->number;
     error_forget(&t->failed_why);
     error_keep(&t->failed_why, &ab->error);
-    int level = latest ? scope_path_leaves(&x->called_in, &latest->called_in) : SCOPE_PATH_INSIDE;
-    t->failed_depth = x->called_in.depth;
+    int level = latest ? scope_path_leaves(failed, latest) : SCOPE_PATH_INSIDE;
+    t->failed_depth = failed->depth;
     if (level != SCOPE_PATH_INSIDE) t->failed_in.depth = level;
 }
 
@@ -139,7 +145,7 @@ static void apply_to(gw_group *g, sequence *t, const collective_abort *ab) {
     t->past = t->past_from = ab->ahead;
     t->has_dropped = false;
     early_drop_between_on_loop(g, ab->key, ab->number > t->next ? ab->number : t->next, ab->next);
-    take_reported(t, ab);
+    uint64_t failed = take_reported(g, t, ab);
     take_cancelled(t, ab);
     end_runs(g, t, ab, &ended, &told);
     if (t->doubt >= ab->number && t->doubt < ab->next) t->doubt = find_doubt(g, t);
@@ -150,7 +156,7 @@ static void apply_to(gw_group *g, sequence *t, const collective_abort *ab) {
     if (ab->failed)
         call_note_left_on_loop(g, t, ab);
     else
-        note_failed_scopes(g, t, ab);
+        note_failed_scopes(t, ab, failed);
     told = told || is_under_way_backward(g, ab);  // a pass of the program hears it
     if (ended && !told) miss(t, &ab->error);
     if (!ended && !ab->failed) note_difference(g, t, ab);
@@ -185,36 +191,27 @@ static void put_place(const gw_group *g, uint64_t series, sentence *out) {
 }
 
 // GRP-6: the last number, from |from| on, that this member has called in one scope with |first|; or the one before |from|.
-static uint64_t last_in_scope(const gw_group *g, uint64_t key, const history_record *first,
-                              int level, uint64_t from) {
-    const sequence *t = group_find_sequence_on_loop((gw_group *)g, key);
-    uint64_t last = from - 1;
-    if (!first || !t) return last;
+static uint64_t last_in_scope(const sequence *t, const scope_path *first, int level,
+                              uint64_t from) {
+    uint64_t last = from - 1, scope = first ? scope_path_at(first, level) : 0;
+    if (!scope) return last;
     for (uint64_t n = from; n < t->next || (t->reported && n < t->reported_next); n++) {
-        const history_record *x = history_find_call_on_loop(g, key, n);
-        if (!x) continue;  // it has ended before this member has called it
-        if (!scope_path_shares(&first->called_in, &x->called_in, level)) break;
+        const scope_path *path = call_paths_find(&t->paths, n);
+        if (!path) continue;  // it has ended before this member has called it
+        if (scope_path_at(path, level) != scope) break;
         last = n;
     }
     return last;
 }
 
-static void find_last(const gw_group *g, const report_about *about, testimony *out) {
+static void find_last(gw_group *g, const report_about *about, testimony *out) {
     bool has_left = about->cause == REPORT_LEFT;
-    const history_record *first =
-        history_find_call_on_loop(g, about->key, has_left ? about->failed : about->number);
+    const sequence *t = group_find_sequence_on_loop(g, about->key);
+    const scope_path *first =
+        t ? call_paths_find(&t->paths, has_left ? about->failed : about->number) : NULL;
     uint64_t from = has_left ? about->number : about->number + 1;
-    if (has_left && first && !scope_path_at(&first->called_in, about->level)) first = NULL;
-    out->last = out->call_last = last_in_scope(g, about->key, first, about->level, from);
-    if (!has_left && about->level)
-        out->last = last_in_scope(g, about->key, first, about->level - 1, from);
-}
-
-static void testify_what(gw_group *g, uint64_t key, uint64_t number, testimony *out);
-
-void abort_testify_on_loop(gw_group *g, const report_about *about, testimony *out) {
-    testify_what(g, about->key, about->number, out);
-    find_last(g, about, out);
+    out->last = last_in_scope(t, first, has_left ? about->level : SCOPE_PATH_SCOPE, from);
+    out->call_last = last_in_scope(t, first, has_left ? about->level : SCOPE_PATH_CALL, from);
 }
 
 static void testify_what(gw_group *g, uint64_t key, uint64_t number, testimony *out) {
@@ -242,6 +239,11 @@ static void testify_what(gw_group *g, uint64_t key, uint64_t number, testimony *
         if (key_is_series(key)) put_place(g, key - GROUP_KEY_SERIES, &says);
         sentence_put(&says, "%s", own.text);
     }
+}
+
+void abort_testify_on_loop(gw_group *g, const report_about *about, testimony *out) {
+    testify_what(g, about->key, about->number, out);
+    find_last(g, about, out);
 }
 
 void abort_send_answer_on_loop(gw_group *g, const report_about *about) {

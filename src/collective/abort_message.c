@@ -173,7 +173,7 @@ static bool read_about(reader *in, const group_header *h, report_about *out) {
     out->failed = reader_u64(in);
     out->level = reader_u8(in);
     bool has_left = cause == REPORT_LEFT;
-    return !in->failed && cause < REPORT_CAUSE_COUNT && out->level < SCOPE_PATH_MAX &&
+    return !in->failed && cause < REPORT_CAUSE_COUNT && out->level <= SCOPE_PATH_CALL &&
            (has_left ? out->failed && out->next == out->number : out->next > out->number);
 }
 
@@ -212,7 +212,7 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
         ab.failed = reader_u64(in);
         ab.level = reader_u8(in);
         if (from != LEADER || ab.next < ab.number || (ab.next == ab.number && !ab.failed) ||
-            ab.all > ab.next || ab.ahead < ab.next || ab.level >= SCOPE_PATH_MAX ||
+            ab.all > ab.next || ab.ahead < ab.next || ab.level > SCOPE_PATH_CALL ||
             !read_error(in, &ab.error))
             return false;
         handle_retain(g);

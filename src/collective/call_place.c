@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "base/mutation.h"
-#include "collective/history.h"
+#include "collective/run.h"
 
 // ---- Numbers that have ended ahead --------------------------------------------------------------
 
@@ -39,29 +39,41 @@ void sequence_fini(sequence *t) {
         mem_free(x);
     }
     mem_free(t->cancelled);
+    call_paths_fini(&t->paths);
     error_forget(&t->why);
     error_forget(&t->failed_why);
 }
 
 // ---- Leaving a scope in which a call has failed ---------------------------------------------------
 
+// Numbers of the call that has failed, or of the scope that is left, which this member does not call: it is asked about them
+// by what others have called there.
+static void skip_to(gw_group *g, sequence *t, uint64_t next) {
+    scope_path path = t->failed_in;
+    path.depth = t->failed_depth;
+    uint64_t n = next > CALL_PATHS_KEPT ? next - CALL_PATHS_KEPT : 0;
+    for (n = n > t->next ? n : t->next; n < next; n++) call_note_path_on_loop(g, t, n, &path);
+    advance(g, t, next);
+}
+
 // What another member has left, as a scope of this member's.
-static uint64_t find_left(const gw_group *g, const sequence *t, scope_left *x) {
+static uint64_t find_left(const sequence *t, scope_left *x) {
     if (!x->failed || x->scope) return x->scope;
-    if (x->failed == t->failed) x->scope = scope_path_at(&t->failed_in, x->level);
-    if (x->scope) return x->scope;
-    const history_record *r = history_find_call_on_loop(g, t->key, x->failed);
-    if (r) x->scope = scope_path_at(&r->called_in, x->level);
+    const scope_path *path = call_paths_find(&t->paths, x->failed);
+    if (path) x->scope = scope_path_at(path, x->level);
     return x->scope;
 }
 
 // The number behind what was called in it, if others have left the scope of |failed_in| at |level|; 0: they have not.
-static uint64_t next_behind(const gw_group *g, sequence *t, int level) {
+static uint64_t next_behind(sequence *t, int level) {
     uint64_t next = 0;
+    scope_path failed_in = t->failed_in;
+    failed_in.depth = t->failed_depth;
     for (int i = 0; i < LEFT_KEPT; i++) {
         scope_left *x = &t->left[i];
-        uint64_t scope = find_left(g, t, x);
-        if (scope && x->level <= level && t->failed_in.ids[x->level] == scope && x->next > next)
+        uint64_t scope = find_left(t, x);
+        if (scope && x->level <= level && scope_path_at(&failed_in, x->level) == scope &&
+            x->next > next)
             next = x->next;
     }
     return next;
@@ -69,15 +81,16 @@ static uint64_t next_behind(const gw_group *g, sequence *t, int level) {
 
 // The others end what they have called in that scope behind this member's last call in it. False: it waits for that.
 static bool leave_scopes(gw_group *g, sequence *t, const scope_path *path) {
-    int level = scope_path_leaves(&t->failed_in, path);
-    if (level == SCOPE_PATH_INSIDE) return true;
+    int depth = scope_path_leaves(&t->failed_in, path);
+    if (depth == SCOPE_PATH_INSIDE) return true;
+    int level = depth == t->failed_depth - 1 ? SCOPE_PATH_CALL : depth;
     const ended_ahead *x = find_ahead(t);
     if (x && x->numbers.number == t->failed_abort)
-        advance(g, t, level == t->failed_depth - 1 ? x->numbers.call_next : x->numbers.next);
-    uint64_t next = next_behind(g, t, level);
+        skip_to(g, t, level == SCOPE_PATH_CALL ? x->numbers.call_next : x->numbers.next);
+    uint64_t next = next_behind(t, level);
     if (g->count == 1 || next || has_mutation(MUTATION_SCOPE_LEFT_UNTOLD)) {
-        advance(g, t, next);
-        t->failed_in.depth = level;
+        skip_to(g, t, next);
+        t->failed_in.depth = depth;
         return true;
     }
     t->frozen = true;
@@ -97,26 +110,49 @@ static scope_left *place_to_note(sequence *t) {
     return out;
 }
 
+// What this member calls next could be in it.
+static bool has_forgotten(const sequence *t, const collective_abort *ab) {
+    return ab->level != SCOPE_PATH_CALL && ab->failed + CALL_PATHS_KEPT < t->next;
+}
+
 void call_note_left_on_loop(gw_group *g, sequence *t, const collective_abort *ab) {
+    if (has_forgotten(t, ab)) {
+        gw_error error;
+        error_set(&error, GW_LIMIT,
+                  "a member has left the scope of collective %llu, which lies more than %d calls "
+                  "back on %s: re-form the group",
+                  (unsigned long long)ab->failed, CALL_PATHS_KEPT, group_member_name(g, g->self));
+        group_break_all_on_loop(g, &error);
+        return;
+    }
     *place_to_note(t) = (scope_left){ ab->failed, ab->level, 0, ab->number, ab->next };
     if (t->leaving != ab->failed || ab->level > t->leaving_level) return;
-    advance(g, t, ab->next);
-    if (t->failed == t->leaving) t->failed_in.depth = t->leaving_level;
+    skip_to(g, t, ab->next);
+    bool is_call = t->leaving_level == SCOPE_PATH_CALL;
+    if (t->failed == t->leaving)
+        t->failed_in.depth = is_call ? t->failed_depth - 1 : t->leaving_level;
     t->leaving = 0;
 }
 
 // A member calls no more there, and this call would be taken for one of its next.
-static bool is_in_left_scope(const gw_group *g, sequence *t, const scope_path *path) {
+static bool is_in_left_scope(sequence *t, const scope_path *path) {
     for (int i = 0; i < LEFT_KEPT; i++) {
         scope_left *x = &t->left[i];
-        uint64_t scope = find_left(g, t, x);
-        if (scope && x->level < path->depth && path->ids[x->level] == scope && t->next >= x->from)
-            return true;
+        uint64_t scope = find_left(t, x);
+        if (scope && scope_path_at(path, x->level) == scope && t->next >= x->from) return true;
     }
     return false;
 }
 
 // ---- The next call --------------------------------------------------------------------------------
+
+void call_note_path_on_loop(gw_group *g, sequence *t, uint64_t number, const scope_path *path) {
+    gw_error error;
+    if (call_paths_add(&t->paths, number, path)) return;
+    error_set(&error, GW_NO_MEMORY, "%s has no memory for the scopes of a collective",
+              group_member_name(g, g->self));
+    group_break_all_on_loop(g, &error);
+}
 
 void call_cancelled_on_loop(gw_group *g, sequence *t, uint64_t number) {
     gw_error error;
@@ -139,8 +175,11 @@ void call_fail_in_place_on_loop(gw_group *g, sequence *t, const scope_path *path
     t->frozen = true;
     t->reported = t->next;
     t->reported_next = t->next + count;
-    for (uint32_t i = count > HISTORY_SIZE ? count - HISTORY_SIZE : 0; i < count; i++)
-        history_note_failed_on_loop(g, t->key, t->next + i, path);
+    scope_path each = *path;
+    for (uint32_t i = 0; i < count; i++) {
+        call_note_path_on_loop(g, t, t->next + i, &each);
+        scope_path_make_call(&each, t->next + i + 1);
+    }
     group_report_failed_on_loop(g, t->key, t->reported, t->reported_next, &why);
 }
 
@@ -154,7 +193,7 @@ static void take_ended(gw_group *g, sequence *t, const scope_path *path, const e
     t->failed_depth = path->depth;
     error_forget(&t->failed_why);
     error_keep(&t->failed_why, error);
-    history_note_failed_on_loop(g, t->key, t->next, path);
+    call_note_path_on_loop(g, t, t->next, path);
     advance(g, t, t->next + 1);
 }
 
@@ -165,9 +204,9 @@ call_place call_place_on_loop(gw_group *g, sequence *t, const scope_path *path, 
         call_skip_ended_on_loop(g, t);
         return CALL_ENTERS;
     }
-    bool is_left = is_in_left_scope(g, t, path);
+    bool is_left = is_in_left_scope(t, path);
     if (!is_left && !leave_scopes(g, t, path)) return CALL_WAITS;
-    if (is_left || is_in_left_scope(g, t, path)) {
+    if (is_left || is_in_left_scope(t, path)) {
         *error = *error_kept(t->failed_why);
         return CALL_FAILS;
     }

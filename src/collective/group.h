@@ -86,6 +86,7 @@ typedef struct sequence {
     bool has_dropped;
 
     // aborts, GRP-6
+    call_paths paths;
     uint32_t aborts;                  // how many there were
     uint64_t next_then;               // the highest |next| of them
     ended_numbers ended[ENDED_KEPT];  // a ring of the last ones
@@ -93,7 +94,7 @@ typedef struct sequence {
         *ahead;  // numbers that have ended before this member has called them, in order
     // the scopes of the last call that has failed, as far as this member has not left them; depth 0: there are none
     scope_path failed_in;
-    int failed_depth;       // of all of them
+    int failed_depth;       // of all of them, with the call
     uint64_t failed;        // its number,
     uint64_t failed_abort;  // and that of the abort
     gw_error *failed_why;
@@ -164,7 +165,7 @@ typedef struct report_about {
     uint64_t next;  // behind the last number
     report_cause cause;
     uint64_t failed;  // of REPORT_LEFT: the number of the abort
-    uint8_t level;    // of its call, or of the scope that was left, in the path of the call
+    uint8_t level;    // of the scope that was left, in the path of the call
 } report_about;
 
 // A report that the leader has, GRP-4.
@@ -319,7 +320,7 @@ uint64_t group_list_of(const group_peer *members, int count);
 gw_group *group_find_on_loop(const agent *a, uint64_t id);
 int group_index_of(const gw_group *g, int rank);  // of a rank in the job; -1
 const char *group_member_name(const gw_group *g, int index);
-// GRP-6: the error that the program's next call of a collective would return; NULL.
+// GRP-6: the error of a collective that the program has not looked at; NULL.
 const gw_error *group_unheard_on_loop(const gw_group *g);
 sequence *group_sequence_on_loop(gw_group *g, uint64_t key);  // NULL without memory, or too many
 sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key);  // NULL: nothing was entered
@@ -385,12 +386,14 @@ typedef enum call_place {
 call_place call_place_on_loop(gw_group *g, sequence *t, const scope_path *path, gw_error *error);
 // The next |count| calls have failed here: they end for all members.
 void call_cancelled_on_loop(gw_group *g, sequence *t, uint64_t number);
+// The call of |number| is made at |path|. Without memory for that the group breaks.
+void call_note_path_on_loop(gw_group *g, sequence *t, uint64_t number, const scope_path *path);
 void call_fail_in_place_on_loop(gw_group *g, sequence *t, const scope_path *path, uint32_t count,
                                 const gw_error *error);
 // What has ended before this member has called it: a member without calls of its own does not come to it.
 void call_skip_ended_on_loop(gw_group *g, sequence *t);
 void sequence_fini(sequence *t);
-// GRP-5: |error| was reported here for |t|: a scope that has it reports it no more.
+// |error| was reported here for |t|. GRP-21: a scope that has it reports it no more of a final key.
 void sequence_note_report(const gw_group *g, const sequence *t, gw_error *error);
 bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h, reader *in);
 

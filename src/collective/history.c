@@ -18,31 +18,19 @@ history *history_open(void) {
     return h;
 }
 
-static history_record *add(history *h, uint64_t key, uint64_t number, const scope_path *path) {
-    history_record *x = &h->records[h->count++ % HISTORY_SIZE];
-    x->key = key;
-    x->number = number;
-    x->called_in = *path;
-    x->was_entered = x->is_printed = false;
-    x->began_ns = x->ended_ns = 0;
-    x->status = GW_OK;
-    return x;
-}
-
 void history_begin_on_loop(run *r) {
     history *h = r->group->history;
     if (!h) return;
-    history_record *x = add(h, r->sequence->key, r->number, &r->called_in);
-    r->record = h->count;
-    x->was_entered = true;
+    history_record *x = &h->records[h->count % HISTORY_SIZE];
+    r->record = ++h->count;
+    x->key = r->sequence->key;
+    x->number = r->number;
     x->began_ns = r->began_ns;
+    x->ended_ns = 0;
+    x->status = GW_OK;
+    x->is_printed = false;
     x->signature = r->signature;
     memcpy(x->origin, r->origin, sizeof x->origin);
-}
-
-void history_note_failed_on_loop(gw_group *g, uint64_t key, uint64_t number,
-                                 const scope_path *path) {
-    if (g->history) add(g->history, key, number, path);
 }
 
 void history_end_on_loop(const run *r, gw_status status) {
@@ -68,18 +56,12 @@ const history_record *history_last_ended_on_loop(const gw_group *g, uint64_t key
     for (uint64_t i = h ? first_of(h) : 0; h && i < h->count; i++) {
         const history_record *x = record_at(h, i);
         bool is_like = x->key == key || (key_is_series(x->key) && key_is_series(key));
-        if (x->was_entered && x->ended_ns && is_like && (!last || x->ended_ns >= last->ended_ns))
-            last = x;
+        if (x->ended_ns && is_like && (!last || x->ended_ns >= last->ended_ns)) last = x;
     }
     return last;
 }
 
 const history_record *history_find_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
-    const history_record *x = history_find_call_on_loop(g, key, number);
-    return x && x->was_entered ? x : NULL;
-}
-
-const history_record *history_find_call_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
     history *h = g->history;
     uint64_t first = h && h->count > HISTORY_SIZE ? h->count - HISTORY_SIZE : 0;
     for (uint64_t i = h ? h->count : 0; i > first; i--) {
@@ -143,8 +125,7 @@ static uint64_t count_alike(history *h, uint64_t i) {
     bool is_series = i + 1 < h->count && record_at(h, i)->key != record_at(h, i + 1)->key;
     for (; i + n < h->count; n++) {
         const history_record *a = record_at(h, i + n - 1), *b = record_at(h, i + n);
-        if (b->is_printed || !b->was_entered || (a->key != b->key) != is_series || !goes_on(a, b))
-            break;
+        if (b->is_printed || (a->key != b->key) != is_series || !goes_on(a, b)) break;
     }
     return n;
 }
@@ -189,8 +170,7 @@ static int put_records(const gw_group *g, const char *before, bool only_new, sen
     int count = 0;
     for (uint64_t i = h ? first_of(h) : 0, n; h && i < h->count; i += n) {
         n = 1;
-        const history_record *x = record_at(h, i);
-        if (!x->was_entered || (only_new && x->is_printed)) continue;
+        if (only_new && record_at(h, i)->is_printed) continue;
         char line[LINE_BYTES];
         sentence t = { line, 0, sizeof line };
         if (only_new) n = count_alike(h, i);

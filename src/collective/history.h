@@ -12,8 +12,6 @@ enum { HISTORY_SIZE = 64 };
 
 typedef struct history_record {
     uint64_t key, number;
-    scope_path called_in;
-    bool was_entered;            // else the call has failed, and has its number and scopes alone
     int64_t began_ns, ended_ns;  // 0: it has not ended
     gw_status status;
     bool is_printed;
@@ -31,14 +29,8 @@ history *history_open(void);  // NULL without memory
 void history_begin_on_loop(run *r);
 void history_end_on_loop(const run *r, gw_status status);
 
-// A call of that number has failed here and was not entered.
-void history_note_failed_on_loop(gw_group *g, uint64_t key, uint64_t number,
-                                 const scope_path *path);
-
 // What this member has entered of that key and number, if it is one of the last; NULL.
 const history_record *history_find_on_loop(const gw_group *g, uint64_t key, uint64_t number);
-// The same of a call that may have failed before it was entered.
-const history_record *history_find_call_on_loop(const gw_group *g, uint64_t key, uint64_t number);
 // "; w0: collective 3: broadcast f32 3 from 0 (train.c:12)", the last of |key| below |number|.
 void history_put_last(const gw_group *g, uint64_t key, uint64_t number, sentence *out);
 

@@ -101,6 +101,9 @@ static void enter(run *r) {
     if (r->out_place) *r->out_place = (run_place){ r->sequence->key, r->number };
     r->began_ns = env_now_ns(g->agent->env);
     history_begin_on_loop(r);
+    if (!key_is_final(r->sequence->key))
+        call_note_path_on_loop(r->group, r->sequence, r->number, &r->called_in);
+    if (r->state != RUN_UNDER_WAY) return;  // there was no memory for that
     arm(r);
     run_await_partners_on_loop(r, true);
     run_await_programs_on_loop(r);
@@ -129,11 +132,17 @@ static bool awaits_series(const run *r) {
            (has_earlier_series(&r->group->runs, r) || has_earlier_series(&r->group->waiting, r));
 }
 
+enum { FAILURES_AT_ONCE = CALL_PATHS_KEPT / 2 };  // so that members find the scopes of each
+
 static void fail_in_its_place(run *r) {
     sequence *t = r->sequence;
     gw_error error = *error_kept(r->failure);
-    run_fail_on_loop(r, &error);
-    call_fail_in_place_on_loop(r->group, t, &r->called_in, r->failures, &error);
+    uint32_t count = r->failures < FAILURES_AT_ONCE ? r->failures : FAILURES_AT_ONCE;
+    scope_path path = r->called_in;
+    r->failures -= count;
+    scope_path_make_call(&r->called_in, t->next + count);
+    if (!r->failures) run_fail_on_loop(r, &error);
+    call_fail_in_place_on_loop(r->group, t, &path, count, &error);
 }
 
 static run *next_to_admit(const gw_group *g) {
@@ -152,7 +161,10 @@ static bool admit(run *r) {
     if (r->state != RUN_WAITING) return true;  // the group has broken
     if (place == CALL_WAITS) return true;      // the others of its sequence, too
     if (place == CALL_FAILS) {
-        if (!r->failure || --r->failures == 0) run_fail_on_loop(r, &error);
+        if (r->failure && --r->failures)
+            scope_path_make_call(&r->called_in, r->sequence->next);
+        else
+            run_fail_on_loop(r, &error);
     } else if (r->failure) {
         fail_in_its_place(r);
     } else if (may_enter(g)) {

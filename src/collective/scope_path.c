@@ -1,5 +1,6 @@
 #include "collective/scope_path.h"
 
+#include "base/mem.h"
 #include "base/scope.h"
 
 void scope_path_begin_call(gw_scope *s) {
@@ -27,6 +28,11 @@ scope_path scope_path_of(gw_scope *s) {
     return p;
 }
 
+// Scopes have no ids so high.
+void scope_path_make_call(scope_path *p, uint64_t number) {
+    if (p->depth) p->ids[p->depth - 1] = UINT64_MAX - number;
+}
+
 int scope_path_leaves(const scope_path *from, const scope_path *to) {
     for (int i = 0; i < from->depth; i++)
         if (i >= to->depth || from->ids[i] != to->ids[i]) return i;
@@ -34,9 +40,30 @@ int scope_path_leaves(const scope_path *from, const scope_path *to) {
 }
 
 uint64_t scope_path_at(const scope_path *p, int level) {
-    return level < p->depth && (level || p->in_body) ? p->ids[level] : 0;
+    if (level == SCOPE_PATH_SCOPE) return p->depth > 1 ? p->ids[p->depth - 2] : 0;
+    if (level == SCOPE_PATH_CALL) level = p->depth - 1;
+    return level >= 0 && level < p->depth && (level || p->in_body) ? p->ids[level] : 0;
 }
 
-bool scope_path_shares(const scope_path *a, const scope_path *b, int level) {
-    return level < a->depth && level < b->depth && a->ids[level] == b->ids[level];
+// ---- Of the calls of a sequence -----------------------------------------------------------------
+
+typedef struct call_path {
+    uint64_t number;
+    scope_path path;
+} call_path;
+
+bool call_paths_add(call_paths *all, uint64_t number, const scope_path *path) {
+    if (!all->kept) all->kept = mem_calloc(CALL_PATHS_KEPT * sizeof *all->kept);
+    if (all->kept) all->kept[number % CALL_PATHS_KEPT] = (call_path){ number, *path };
+    return all->kept;
+}
+
+const scope_path *call_paths_find(const call_paths *all, uint64_t number) {
+    const call_path *x = all->kept ? &all->kept[number % CALL_PATHS_KEPT] : NULL;
+    return x && x->number == number ? &x->path : NULL;
+}
+
+void call_paths_fini(call_paths *all) {
+    mem_free(all->kept);
+    all->kept = NULL;
 }

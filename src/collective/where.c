@@ -223,7 +223,7 @@ static void ask_next(gw_group *g, uint64_t key, uint64_t reported) {
     list_each(l, &g->runs) {
         run *r = list_entry(l, run, link);
         if (r->sequence->key != key || !r->asks_later || r->state != RUN_UNDER_WAY) continue;
-        if (r->asks_later && r->number < reported && (!next || r->number < next->number)) next = r;
+        if (r->number < reported && (!next || r->number < next->number)) next = r;
     }
     if (!next) return;
     next->asks_later = false;

@@ -165,6 +165,39 @@ static void step_with(uint64_t seed, void *context) {
     run(&p, step_on);
 }
 
+// More calls in a failed scope than wait each for itself, and a member that cancels one of them.
+static void call_often(gw_scope *root, int rank, void *context) {
+    uint64_t seed = *(const uint64_t *)context, x = hash_u64(seed);
+    gw_group *g = gw_group_world(root, .timeout_ms = 20000);
+    gw_scope *s = gw_scope_open(root);
+    int count = 300 + (int)(x % 600), cancelled = (int)(x / 1024 % (uint64_t)count);
+    if (rank == 0 && x / 65536 % 2) cluster_pause_ms(s, 100);
+    if (rank == 0) gw_fail(s, GW_INVALID, "this is wrong on purpose");
+    for (int i = 0; i < count; i++) {
+        gw_future *f = gw_all_reduce_async(s, g, gw_full(s, GW_F32, i, 1), GW_SUM);
+        if (rank == 1 && i == cancelled) gw_cancel(s, f);
+    }
+    (void)!gw_scope_close(s).status;
+    const pairs p = { .members = 3 };
+    for (int call = 1; call <= AFTER; call++) {
+        s = gw_scope_open(root);
+        look(&p, s, rank, call, gw_all_reduce_async(s, g, gw_full(s, GW_F32, call, 1), GW_SUM));
+        gw_error e = gw_scope_close(s);
+        // The group ends if a scope was left whose calls lie too far back.
+        if (e.status && e.status != GW_LIMIT) fail_msg("w%d, call %d: %s", rank, call, e.text);
+    }
+}
+
+static void call_often_with(uint64_t seed, void *context) {
+    (void)context;
+    cluster_run(seed, (cluster_options){ .world_size = 3 }, call_often, &seed);
+}
+
+static void many_calls_in_a_failed_scope_are_counted(void **state) {
+    (void)state;
+    testing_for_seeds(40, call_often_with, NULL);
+}
+
 static void the_same_calls_are_added_wherever_one_has_failed(void **state) {
     (void)state;
     testing_for_seeds(1500, go_on_with, NULL);
@@ -176,4 +209,5 @@ static void the_same_steps_are_added_wherever_one_has_failed(void **state) {
 }
 
 GW_TESTS(group_pairs_sim, the_same_calls_are_added_wherever_one_has_failed,
-         the_same_steps_are_added_wherever_one_has_failed);
+         the_same_steps_are_added_wherever_one_has_failed,
+         many_calls_in_a_failed_scope_are_counted);
