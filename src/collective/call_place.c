@@ -64,7 +64,8 @@ static uint64_t find_left(const sequence *t, scope_left *x) {
     return x->scope;
 }
 
-// The number behind what was called in it, if others have left the scope of |failed_in| at |level|; 0: they have not.
+// The number behind what was called in it, if others have left the scope of |failed_in| at |level|; 0: they have not, or have
+// calls there that wait for this member.
 static uint64_t next_behind(sequence *t, int level) {
     uint64_t next = 0;
     scope_path failed_in = t->failed_in;
@@ -72,8 +73,8 @@ static uint64_t next_behind(sequence *t, int level) {
     for (int i = 0; i < LEFT_KEPT; i++) {
         scope_left *x = &t->left[i];
         uint64_t scope = find_left(t, x);
-        if (scope && x->level <= level && scope_path_at(&failed_in, x->level) == scope &&
-            x->next > next)
+        if (scope && t->next >= x->from && x->level <= level &&
+            scope_path_at(&failed_in, x->level) == scope && x->next > next)
             next = x->next;
     }
     return next;
