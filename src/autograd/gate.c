@@ -172,7 +172,7 @@ static bool check_apart(const pass *p, const gw_tensor *leaf) {
     if (!g || !gate_has_answered(g, p->scope)) return true;
     scope_fail_of(p->scope, "backward", GW_WRONG_STATE,
                   "a pass of this worker alone, in a scope that has the mean over replicas: what "
-                  "it leaves could not be told from that");
+                  "it leaves could not be distinguished from that");
     return false;
 }
 

@@ -166,9 +166,9 @@ static gw_scope *next_inside(const gw_scope *s, const gw_scope *at) {
 static void take_errors_inside(gw_scope *s) {
     for (gw_scope *at = next_inside(s, s); at; at = next_inside(s, at)) {
         if (!at->error || at->is_error_known) continue;
-        bool is_printed =
-            log_error("%s (in a scope that was left open, and that nobody had asked for its error)",
-                      at->error->text);
+        bool is_printed = log_error(
+            "%s (in a scope that was left open, and whose error the program has not read)",
+            at->error->text);
         if (scope_own_error(at)) at->error->is_printed = is_printed;
         at->is_error_known = true;
         if (!s->error) take_on(s, at->error);

@@ -90,8 +90,7 @@ static uint64_t take_reported(gw_group *g, sequence *t, const collective_abort *
     bool has_all = ab->next >= t->reported_next;
     t->next = has_all ? t->reported_next : ab->next;
     t->reported = has_all ? 0 : ab->next;
-    if (!has_all)
-        group_report_failed_on_loop(g, t->key, t->reported, t->reported_next, &ab->error);
+    if (!has_all) group_report_failed_on_loop(g, t->key, t->reported, t->reported_next, &ab->error);
     return t->next - 1;
 }
 

@@ -40,8 +40,9 @@ typedef struct call_paths {
     struct call_path *kept;  // NULL before the first one
 } call_paths;
 
-bool call_paths_add(call_paths *all, uint64_t number, const scope_path *path);  // false without memory
-const scope_path *call_paths_find(const call_paths *all, uint64_t number);      // NULL: it is not kept
+bool call_paths_add(call_paths *all, uint64_t number,
+                    const scope_path *path);                                // false without memory
+const scope_path *call_paths_find(const call_paths *all, uint64_t number);  // NULL: it is not kept
 void call_paths_fini(call_paths *all);
 
 #endif

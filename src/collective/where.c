@@ -234,7 +234,7 @@ void where_report_others_on_loop(gw_group *g, uint64_t key) {
     ask_next(g, key, UINT64_MAX);
 }
 
-// Nothing is told of what has ended meanwhile.
+// Nothing is reported of what has ended meanwhile.
 static void conclude(inquiry *q) {
     gw_group *g = group_find_on_loop(q->agent, q->about.group);
     run *r = g ? group_find_run_on_loop(g, q->about.key, q->about.number) : NULL;
