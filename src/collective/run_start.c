@@ -101,12 +101,12 @@ static void enter(run *r) {
     if (r->out_place) *r->out_place = (run_place){ r->sequence->key, r->number };
     r->began_ns = env_now_ns(g->agent->env);
     history_begin_on_loop(r);
-    if (!key_is_final(r->sequence->key))
-        call_note_path_on_loop(r->group, r->sequence, r->number, &r->called_in);
-    if (r->state != RUN_UNDER_WAY) return;  // there was no memory for that
     arm(r);
     run_await_partners_on_loop(r, true);
     run_await_programs_on_loop(r);
+    if (!key_is_final(r->sequence->key))
+        call_note_path_on_loop(g, r->sequence, r->number, &r->called_in);
+    if (r->state != RUN_UNDER_WAY) return;  // without memory for that the group has broken
     if (future_result(r->future)) report_cancelled(r);
     take_early(r);
 }
