@@ -256,7 +256,9 @@ GW_API GW_TYPE_OF(gw_rprop) gw_rprop_with;
 /// rows with gw_sgd that has momentum. With .weight_decay, and with other rules, they are INVALID.
 /// Errors: WRONG_STATE if no backward pass was made in |s| and gw_set_grad not called: "no backward pass was made in
 /// this scope, and scope "step 12" has gradients of these parameters". In a function that another worker calls, the
-/// passes of the caller's scope count, too. So with gw_clip_grad_norm, gw_scaler_step and gw_scaler_unscale.
+/// passes of the caller's scope count, too. WRONG_STATE also if the passes of |s| left no gradient of any parameter and
+/// a later pass of the same thread, or of the same call of a function, left some in another scope, which no step has
+/// used. So with gw_clip_grad_norm, gw_scaler_step and gw_scaler_unscale.
 /// Source: torch.optim.Optimizer.step.
 GW_API void gw_optimizer_step(gw_scope *s, gw_optimizer *opt);
 

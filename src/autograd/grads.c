@@ -115,6 +115,25 @@ static bool has_pass_of_caller(const gw_scope *s) {
     return s->remote && s->remote->grads->has_pass(s);
 }
 
+static uint32_t number_of(const gw_scope *s) {
+    const grads *g = s->slots[SCOPE_GRADS].data;
+    return g ? g->left : 0;
+}
+
+bool grads_check_missed(gw_scope *s, const char *function, uint32_t left) {
+    if (!gw_ok(s) || !left_is_missed(left, s, number_of(s))) return gw_ok(s);
+    scope_fail(s, GW_WRONG_STATE,
+               "%s: the backward passes of this scope left no gradient of these parameters, and "
+               "%s: call it in the scope that gw_backward was given",
+               function, left_say(left).text);
+    return false;
+}
+
+void grads_note_used(const gw_scope *s, gw_tensor *leaf) {
+    uint32_t number = number_of(s);
+    if (number && left_latest(0, leaf) == (number | LEFT_UNUSED)) left_note_used(leaf);
+}
+
 bool grads_check_pass(gw_scope *s, const char *function, uint32_t left) {
     grads *g = gw_ok(s) ? grads_of(s) : NULL;
     if (g) {

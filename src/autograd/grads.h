@@ -42,6 +42,11 @@ void grads_expect_reader(gw_scope *s, struct gate *of);
 // For functions that use gradients of |s|: fails |s| unless a pass was made there. |left| is
 // left_latest of the parameters, see autograd/left.h.
 bool grads_check_pass(gw_scope *s, const char *function, uint32_t left);
+// Behind it, if |s| has no gradient of any of the parameters: fails |s| if one that was left in another
+// scope is missed.
+bool grads_check_missed(gw_scope *s, const char *function, uint32_t left);
+// A step has used the gradient of |leaf| in |s|.
+void grads_note_used(const gw_scope *s, gw_tensor *leaf);
 // In the checked mode, at the end of a pass whose scope is |s|.
 void grads_check_all_read(const gw_scope *s);
 

@@ -7,6 +7,8 @@ enum { SCOPES_KEPT = 256, NAME_MAX = 64 };
 
 typedef struct left_scope {
     uint32_t number;
+    pthread_t thread;
+    uint64_t body;  // of the scope
     bool is_closed;
     bool is_inside;  // |name| is that of a scope around it
     char name[NAME_MAX];
@@ -15,21 +17,23 @@ typedef struct left_scope {
 static struct {
     pthread_mutex_t lock;
     uint32_t last;
-    left_scope scopes[SCOPES_KEPT];  // by number modulo SCOPES_KEPT
+    left_scope scopes[SCOPES_KEPT];  // by half the number modulo SCOPES_KEPT
 } table = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 // With the lock.
 static left_scope *place_of(uint32_t number) {
-    return &table.scopes[number % SCOPES_KEPT];
+    return &table.scopes[number / 2 % SCOPES_KEPT];
 }
 
 uint32_t left_open(const gw_scope *s) {
     const gw_scope *named = s;
     while (named && !named->label) named = named->parent;
     pthread_mutex_lock(&table.lock);
-    if (!++table.last) ++table.last;
+    if (!(table.last += 2)) table.last = 2;
     left_scope *at = place_of(table.last);
-    *at = (left_scope){ .number = table.last, .is_inside = named != s };
+    *at = (left_scope){
+        .number = table.last, .thread = pthread_self(), .body = s->body, .is_inside = named != s
+    };
     if (named) snprintf(at->name, sizeof at->name, "%s", named->label);
     uint32_t number = at->number;
     pthread_mutex_unlock(&table.lock);
@@ -48,11 +52,27 @@ uint32_t left_latest(uint32_t number, const gw_tensor *leaf) {
     return (int32_t)(other - number) > 0 ? other : number;
 }
 
-left_text left_say(uint32_t number) {
-    left_text out = { "" };
+static left_scope scope_of(uint32_t number) {
     pthread_mutex_lock(&table.lock);
     left_scope at = *place_of(number);
     pthread_mutex_unlock(&table.lock);
+    return at;
+}
+
+bool left_is_missed(uint32_t number, const gw_scope *s, uint32_t own) {
+    if (!(number & LEFT_UNUSED) || (number & ~LEFT_UNUSED) == own) return false;
+    number &= ~LEFT_UNUSED;
+    left_scope at = scope_of(number);
+    if (at.number != number) return false;
+    if (s->body || at.body) return s->body == at.body;
+    return pthread_equal(at.thread, pthread_self()) &&
+           (!at.is_closed || (int32_t)(number - own) > 0);
+}
+
+left_text left_say(uint32_t number) {
+    left_text out = { "" };
+    number &= ~LEFT_UNUSED;
+    left_scope at = scope_of(number);
     if (!number) return out;
     char name[NAME_MAX + 32] = "another scope";
     bool is_known = at.number == number;

@@ -76,6 +76,7 @@ gw_scope *scope_open_regardless(gw_scope *parent) {
         s->ids = parent->ids;
         s->random = parent->random;
         s->worker = parent->worker;
+        s->body = parent->body;
         s->autocast = parent->autocast;
     } else {
         s->deadline_ns = ENV_NEVER;
@@ -176,7 +177,9 @@ static void take_errors_inside(gw_scope *s) {
 }
 
 void scope_lend(gw_scope *s) {
+    static _Atomic uint64_t bodies;
     s->is_lent = true;
+    s->body = atomic_fetch_add_explicit(&bodies, 1, memory_order_relaxed) + 1;
 }
 
 void scope_take_back(gw_scope *s) {

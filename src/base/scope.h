@@ -56,6 +56,8 @@ struct gw_scope {
     bool has_own_keys;  // the library calls: keys of collectives may be its own (GRP-21, GRP-22)
     bool is_lent;       // to a body, which runs: it is closed for it
     uint64_t
+        body;  // a number of the body that it is, or was, lent to; scopes inside have the same. 0: none
+    uint64_t
         tensor_bytes_max;  // of one new tensor; 0: none. For scopes that act on behalf of a peer
 
     // Inherited from the parent unless set here.

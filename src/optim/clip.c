@@ -143,15 +143,26 @@ static gw_list *local_part(gw_scope *w, gw_list *params, const remote_part_class
     return list;
 }
 
+// Whether |s| has a gradient of any parameter, or another worker may have one.
+static bool has_gradient(gw_scope *s, const gw_list *params) {
+    for (int i = 0; i < gw_list_count(params); i++)
+        if (params->items[i].kind != GW_TENSOR || gradient_of(s, params, i)) return true;
+    return false;
+}
+
 // Of values that are no tensors, such as references, it is not known where their gradients were left.
 // Others that keep gradients hear of a failure.
 static bool check_pass(gw_scope *s, const gw_list *params) {
+    const char *function = "gw_clip_grad_norm";
     uint32_t left = 0;
     for (int i = 0; i < gw_list_count(params); i++) {
         gw_value v = params->items[i];
         if (v.kind == GW_TENSOR && v.as.tensor) left = left_latest(left, v.as.tensor);
     }
-    if (!gw_list_count(params) || grads_check_pass(s, "gw_clip_grad_norm", left)) return true;
+    if (!gw_list_count(params) ||
+        (grads_check_pass(s, function, left) &&
+         (has_gradient(s, params) || grads_check_missed(s, function, left))))
+        return true;
     squares_of_all(s, params);
     return false;
 }

@@ -232,6 +232,114 @@ static void a_pass_that_reaches_no_parameter_is_a_pass(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 1 }, use_what_is_right, NULL);
 }
 
+// ---- Gradients beside the pass ------------------------------------------------------------------
+// The scope has a pass of its own, which does not reach the parameters; the one that does is in another
+// scope.
+static void pass_over_another_leaf(gw_scope *s) {
+    gw_backward(s, gw_sum(s, gw_requires_grad(s, gw_ones(s, GW_F32, 2))));
+}
+
+static void expect_missed(gw_scope *s, const char *function, const char *where) {
+    const gw_error *e = gw_scope_error(s);
+    if (e->status != GW_WRONG_STATE || !strstr(e->text, function) ||
+        !strstr(e->text, "left no gradient of these parameters") || !strstr(e->text, where))
+        fail_msg("%s: %s", gw_status_name(e->status), e->text);
+    gw_error read = gw_scope_close(s);
+    (void)read;
+}
+
+static void use_beside(gw_scope *root, place p, const user *by, bool is_inside, bool is_closed) {
+    setup u = open_setup(root, p);
+    gw_scope *s = gw_scope_open(root);
+    pass_over_another_leaf(s);
+    gw_scope *t = gw_scope_open(is_inside ? s : root);
+    gw_scope_label(t, "step 12");
+    backward(t, &u);
+    if (is_closed) gw_scope_close_up(t);
+    by->use(s, &u);
+    expect_missed(s, by->name,
+                  is_closed ? "left in scope \"step 12\", which is closed"
+                            : "scope \"step 12\" has gradients");
+    if (!is_closed && !is_inside) gw_scope_close_up(t);
+    assert_int_equal(gw_optimizer_steps(u.opt), 0);
+}
+
+static void use_all_beside(gw_scope *root, int rank, void *context) {
+    for (int p = HERE; p <= SHARDED; p++)
+        for (int i = 0; i < 4; i++)
+            if (rank == 0 || p == SHARDED) use_beside(root, p, context, i & 1, i & 2);
+    assert_true(gw_ok(root));
+}
+
+static void gradients_left_beside_the_pass_are_missed(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof users / sizeof *users; i++)
+        cluster_run(1, (cluster_options){ .world_size = WORKERS }, use_all_beside,
+                    (void *)&users[i]);
+}
+
+// A model that is not used in each step, or whose gradients a step has used.
+static void use_none_without_missing_any(gw_scope *root, int rank, void *context) {
+    (void)context;
+    for (int p = HERE; p <= SHARDED; p++) {
+        if (rank && p == HERE) continue;
+        setup u = open_setup(root, p);
+        gw_scope *s = gw_scope_open(root);
+        backward(s, &u);  // which nobody uses
+        gw_scope_close_up(s);
+        s = gw_scope_open(root);
+        pass_over_another_leaf(s);
+        expect_use(s, &u, &users[0]);
+        gw_scope *t = gw_scope_open(s);
+        backward(t, &u);
+        expect_use(t, &u, &users[0]);
+        expect_use(s, &u, &users[0]);
+        gw_scope_close_up(t);
+        expect_use(s, &u, &users[0]);
+        gw_scope_close_up(s);
+        assert_int_equal(gw_optimizer_steps(u.opt), 4);
+    }
+    assert_true(gw_ok(root));
+}
+
+static void a_step_without_gradients_is_one_where_none_are_missed(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = WORKERS }, use_none_without_missing_any, NULL);
+}
+
+// Makes a pass over a weight in a scope of its own, and uses the gradients that its caller's scope has.
+GW_FUNCTION(learning_use_beside, GW_POOL, "rref, int") {
+    setup u = { .here = gw_tensor_of(s, gw_rref_local_value(s, gw_arg_rref(s, a, 0))),
+                .params = gw_list_open(s),
+                .scaler = gw_scaler_open(s),
+                .off = gw_scaler_open(s, .enabled = false) };
+    gw_list_add(s, u.params, u.here);
+    u.opt = gw_sgd(s, u.params, .lr = 0.5);
+    gw_scope *t = gw_scope_open(s);
+    gw_scope_label(t, "step 12");
+    backward(t, &u);
+    gw_scope_close_up(t);
+    users[gw_arg_int(s, a, 1)].use(s, &u);
+    return gw_none();
+}
+
+static void use_beside_in_calls(gw_scope *root, int rank, void *context) {
+    (void)context;
+    for (int i = 0; i < (int)(sizeof users / sizeof *users) && !rank; i++) {
+        gw_rref *w = gw_remote(root, 1, "learning_weight");
+        gw_scope *s = gw_scope_open(root);
+        pass_over_another_leaf(s);
+        gw_rpc_sync(s, 1, "learning_use_beside", w, i);
+        expect_missed(s, users[i].name, "left in scope \"step 12\", which is closed");
+    }
+    assert_true(gw_ok(root));
+}
+
+static void a_body_misses_what_its_own_passes_left(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = WORKERS }, use_beside_in_calls, NULL);
+}
+
 // ---- Means that nobody uses ---------------------------------------------------------------------
 static int warnings;
 
@@ -274,6 +382,24 @@ static void leave_means(gw_scope *root, int rank, void *context) {
     (void)rank;
 }
 
+// The same with replicas: all members miss their mean.
+static void miss_means(gw_scope *root, int rank, void *context) {
+    (void)rank, (void)context;
+    replica r = open_replica(root);
+    gw_scope *s = gw_scope_open(root);
+    pass_over_another_leaf(s);
+    gw_scope *t = gw_scope_open(s);
+    pass_over(t, &r);
+    gw_scope_close_up(t);
+    gw_optimizer_step(s, r.opt);
+    expect_missed(s, "gw_optimizer_step", "which is closed");
+}
+
+static void means_left_beside_the_pass_are_missed(void **state) {
+    (void)state;
+    cluster_run(1, (cluster_options){ .world_size = WORKERS }, miss_means, NULL);
+}
+
 static int warnings_of(void *context) {
     warnings = 0;
     log_hook = count_warnings;
@@ -291,4 +417,7 @@ static void means_that_nobody_uses_are_told_once(void **state) {
 GW_TESTS(learning_sim, what_uses_gradients_needs_a_pass_in_its_scope,
          a_member_that_steps_in_another_scope_fails_the_step_of_all,
          a_body_uses_gradients_of_its_callers_scope_alone,
-         a_pass_that_reaches_no_parameter_is_a_pass, means_that_nobody_uses_are_told_once);
+         a_pass_that_reaches_no_parameter_is_a_pass, gradients_left_beside_the_pass_are_missed,
+         a_step_without_gradients_is_one_where_none_are_missed,
+         a_body_misses_what_its_own_passes_left, means_left_beside_the_pass_are_missed,
+         means_that_nobody_uses_are_told_once);
