@@ -44,7 +44,7 @@ static bool take_step(gw_scope *root, const trainer *t) {
     gw_backward(s, digits_loss(s, t->model, share));
     gw_optimizer_step(s, t->opt);
     gw_error e = gw_scope_close(s);
-    if (e.status && e.status != GW_DISCONNECTED) gw_fail(root, e.status, "%s", e.text);
+    if (e.status != GW_DISCONNECTED) gw_scope_fail(root, &e);
     return !e.status;
 }
 

@@ -97,7 +97,7 @@ GW_METHOD(stage, step, GW_POOL, "any") {  // what comes before
     gw_optimizer_step(self->step, self->optimizer);
     gw_error e = gw_scope_close(self->step);
     self->step = gw_scope_open(self->own);
-    if (e.status != GW_OK) gw_fail(s, e.status, "%s", e.text);
+    gw_scope_fail(s, &e);
     double loss = self->loss;
     self->loss = 0;
     return gw_value_of(loss);

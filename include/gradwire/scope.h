@@ -60,6 +60,12 @@ GW_API const gw_error *gw_scope_error(const gw_scope *s);
 /// status: GW_OK stands for GW_REMOTE; what is no status becomes GW_INVALID.
 GW_API void gw_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
 
+/// Fails |s| with an error of another scope, from gw_scope_close or gw_scope_error: with all its fields, such as the
+/// worker that was lost, and without a second line in the log.
+///
+/// error: nothing happens if it is NULL or its status is GW_OK; what is no status becomes GW_INVALID.
+GW_API void gw_scope_fail(gw_scope *s, const gw_error *error);
+
 /// Clears the error of |s|, once the program has handled it.
 GW_API void gw_scope_clear(gw_scope *s);
 

@@ -300,6 +300,12 @@ void gw_fail(gw_scope *s, gw_status status, const char *format, ...) {
     scope_fail_with(s, &error);
 }
 
+void gw_scope_fail(gw_scope *s, const gw_error *error) {
+    if (!error || error->status == GW_OK || s->error) return;
+    gw_error own = error_of_program(error);
+    scope_fail_with(s, &own);
+}
+
 void gw_scope_label(gw_scope *s, const char *format, ...) {
     if (s->error) return;
     char text[256];

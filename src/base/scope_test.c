@@ -106,6 +106,52 @@ static void the_first_error_stays(void **state) {
     assert_string_equal(e.text, "first 1");
 }
 
+static void an_error_is_passed_on_with_its_fields(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL), *t = gw_scope_open(NULL);
+    gw_error e = { .status = GW_DISCONNECTED,
+                   .outcome = GW_MAY_HAVE_RUN,
+                   .function = "f",
+                   .text = "ps has ended",
+                   .aborts = { { 1, 2, 3 } },
+                   .lost = { GW_LOSS_ENDED, 1, 7, "ps" },
+                   .is_printed = true };
+    gw_scope_fail(t, NULL);
+    gw_scope_fail(t, &(gw_error){ .status = GW_OK, .text = "is no error" });
+    assert_true(gw_ok(t));
+    gw_scope_fail(s, &e);
+    gw_scope_fail(t, gw_scope_error(s));
+    gw_scope_fail(t, &(gw_error){ .status = GW_INVALID, .text = "second" });
+    const gw_error *got = gw_scope_error(t);
+    assert_int_equal(got->status, e.status);
+    assert_int_equal(got->outcome, e.outcome);
+    assert_string_equal(got->function, e.function);
+    assert_string_equal(got->text, e.text);
+    assert_memory_equal(got->aborts, e.aborts, sizeof e.aborts);
+    assert_int_equal(got->lost.how, GW_LOSS_ENDED);
+    assert_string_equal(got->lost.name, "ps");
+    assert_true(got->is_printed);
+    (void)gw_scope_error(s);
+    e = gw_scope_close(t);
+    e = gw_scope_close(s);
+}
+
+static void an_error_that_a_program_has_made_is_in_bounds(void **state) {
+    (void)state;
+    gw_scope *s = gw_scope_open(NULL);
+    gw_error e;
+    memset(&e, 0x7f, sizeof e);
+    e.is_printed = false;
+    gw_scope_fail(s, &e);
+    e = gw_scope_close(s);
+    assert_int_equal(e.status, GW_INVALID);
+    assert_int_equal(e.outcome, GW_OUTCOME_NONE);
+    assert_int_equal(strlen(e.text), sizeof e.text - 1);
+    assert_int_equal(e.text[0], '?');
+    assert_int_equal(e.lost.how, GW_LOSS_NONE);
+    assert_int_equal(e.trace.first, 0);
+}
+
 static void a_scope_inside_a_failed_one_has_failed(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -408,6 +454,7 @@ GW_TESTS(base_scope, closing_gives_back_every_handle, what_is_kept_outlives_its_
          an_error_of_a_scope_left_open_becomes_that_of_its_parent,
          an_error_that_the_program_has_asked_for_is_its_own_affair,
          an_error_in_a_scope_that_a_body_leaves_open_is_the_bodys,
+         an_error_is_passed_on_with_its_fields, an_error_that_a_program_has_made_is_in_bounds,
          a_scope_inside_a_failed_one_has_failed, a_failed_root_that_is_closed_up_says_so,
          a_fault_of_the_users_own_is_remote, labels_make_the_trail, children_are_closed_first,
          the_earlier_deadline_counts, ids_are_unique_and_never_0, memory_lives_as_long_as_the_scope,

@@ -3,6 +3,7 @@
 #include "base/error_place.h"
 #include "base/log.h"
 #include "base/map.h"
+#include "base/limits.h"
 #include "base/mem.h"
 
 #include <stdio.h>
@@ -93,6 +94,21 @@ void error_set_by_programv(gw_error *error, gw_status status, const char *format
     char prefix[64];
     snprintf(prefix, sizeof prefix, "%d is no status of an error", (int)status);
     if (!is_known) error_prefix(error, prefix);
+}
+
+gw_error error_of_program(const gw_error *error) {
+    gw_error e = *error;
+    e.worker[sizeof e.worker - 1] = e.function[sizeof e.function - 1] = '\0';
+    e.text[sizeof e.text - 1] = e.lost.name[sizeof e.lost.name - 1] = '\0';
+    hide_control_characters(e.text);
+    if (!status_is_of_error(e.status)) e.status = GW_INVALID;
+    if ((unsigned)e.outcome > GW_RAN_AND_FAILED) e.outcome = GW_OUTCOME_NONE;
+    for (int i = error_abort_count(&e); i < GW_ERROR_ABORTS_MAX; i++) e.aborts[i] = (gw_abort){ 0 };
+    bool is_lost = (unsigned)e.lost.how < GW_LOSS_COUNT && (unsigned)e.lost.rank < LIMIT_WORKERS;
+    if (!e.lost.how || !is_lost) e.lost = (gw_lost_worker){ 0 };
+    size_t size = strlen(e.text);
+    if (e.trace.first > size || e.trace.last > size) e.trace = (gw_trace){ 0 };
+    return e;
 }
 
 gw_status error_set(gw_error *error, gw_status status, const char *format, ...) {

@@ -16,6 +16,9 @@ gw_status error_setv(gw_error *error, gw_status status, const char *format, va_l
 // is INVALID, since no peer would take it.
 void error_set_by_programv(gw_error *error, gw_status status, const char *format, va_list args);
 bool status_is_of_error(gw_status status);
+// |error|, which a program may have changed, as a peer takes it: a status that is none becomes INVALID, and
+// other fields that are out of range become 0.
+gw_error error_of_program(const gw_error *error);
 
 // Puts "prefix: " before the text, cutting the end if it grows too long.
 void error_prefix(gw_error *error, const char *prefix);
