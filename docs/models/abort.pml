@@ -14,7 +14,7 @@
  *
  * Safety: a call succeeds when all members have entered that number with the same operation, and it is the same call of
  * the program on all of them, except for one that only sends; no member enters a number twice; an abort that reports
- * members that differ fails a call on each, or its next one. Of a final key there is one abort.
+ * members that differ fails a call on each, or its next one; no abort is about a number that has ended. Of a final key there is one abort.
  * Liveness: when nothing can move any more all programs have ended.
  *
  * Left out: losses, which break the group on all; keys, which are sequences of their own; several collectives of a
@@ -40,10 +40,12 @@
 #ifndef SKIPS
 #define SKIPS 0
 #endif
+#ifndef TOTAL                       /* calls in all: the last scope may have fewer */
+#define TOTAL (SCOPES * CALLS)
+#endif
 #define MEMBERS 3
 #define ALL 7
 #define NUMBERS 10
-#define TOTAL (SCOPES * CALLS)
 #define LINK(from, to) link[(from) * MEMBERS + (to)]
 #define BIT(i) (1 << (i))
 #define AT(me, n) ((me) * NUMBERS + (n))
@@ -300,6 +302,7 @@ inline apply(me, begin, end_at, why) {
 
 /* GRP-6 */
 inline apply(me, begin, end_at, why) {
+    y = (call_of[AT(me, begin)] == 0 || end_of[AT(me, begin)] != 0);   /* its call fails at once, or has failed */
     j = begin;
     do
     :: j < end_at ->
@@ -328,6 +331,8 @@ inline apply(me, begin, end_at, why) {
     :: else
     fi;
 #endif
+    assert(CAUSE(why) != DIFFERENT || x || y || missed[me]);
+    y = 0;
 #ifdef SENDS
     j = begin;
     do
@@ -382,6 +387,7 @@ inline take_answer(number, last) {
 }
 
 inline conclude() {
+    assert(CAUSE(cause) == LEFT || end_of[AT(0, about)] == 0);
     first = about;
     n = most + 1;
     if
