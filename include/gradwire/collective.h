@@ -20,7 +20,7 @@
 // skips the rest of that scope, and what the other members call in it fails: so make the calls of one step in one scope,
 // nested alike on all members.
 // Stalls: the error names the members that did not arrive and what their programs do, also where members of several
-// groups wait for each other. A line in the log says so after 10 s and every 10 s. gw_group_history lists the last
+// groups wait for each other. A line in the log reports this after 10 s and every 10 s. gw_group_history lists the last
 // collectives.
 //
 // Results are new tensors: a collective that fails changes nothing. Sums are added in one order, which follows from the
@@ -85,7 +85,7 @@ typedef struct GW_BY_NAME gw_collective_options {
         timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: only the scope's
     /// Of sums and means: elements are multiplied by it first. The same on all members, finite, whole for integers.
     double factor GW_DEFAULT(1);
-    /// Rows for each member, as many as there are members, of gw_reduce_scatter (the same on all members) and
+    /// Rows for each member, one number per member, of gw_reduce_scatter (the same on all members) and
     /// gw_all_to_all (each member its own). NULL: equal ones.
     const int64_t *sizes GW_DEFAULT(NULL);
     /// Of the forms that block and return one dense tensor: receives the result, and is returned. It has the shape and
@@ -544,7 +544,7 @@ GW_API GW_TYPE_OF(gw_scatter_value_from_async) gw_scatter_value_from_async_with;
 
 // ---- Messages -----------------------------------------------------------------------------------
 // One member sends a tensor to another one; messages are matched by sender and tag, in order. They are not counted
-// among the collectives, and pass between live members of a broken group. The receiver need not know shape or dtype.
+// among the collectives, and pass between live members of a broken group. The receiver does not need shape or dtype.
 // No gradient flows through them. If the arguments of a gw_send are refused, the deadline of its gw_recv ends that.
 
 /// Options of messages.

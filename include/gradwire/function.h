@@ -28,7 +28,7 @@
 // GW_INLINE bodies run where the call arrives, on any thread that waits: short, never blocking (WOULD_BLOCK), and
 // without locks that another body holds while it blocks. One that takes more than 100 ms delays other calls, and is
 // named in the log. GW_POOL bodies run on a thread of the pool and may call, wait and compute; their stack is as large
-// as that of any thread of the program (8 MiB, if ulimit -s says nothing else), and a body that overflows it ends the
+// as that of any thread of the program (8 MiB, unless ulimit -s sets another size), and a body that overflows it ends the
 // worker.
 //
 // Objects have turns: methods of one object run one at a time, in order of arrival; while one blocks, others may run. An

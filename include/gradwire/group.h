@@ -64,7 +64,7 @@ typedef struct GW_BY_NAME gw_group_open_options {
 } gw_group_open_options;
 
 /// Opens the group of all workers of the job, by rank. In a job of a world size these are the same for all; in an
-/// elastic job open it when all workers know of each other.
+/// elastic job open it when gw_rpc_workers returns the same workers on all.
 ///
 /// Returns: the group.
 /// Errors: as gw_group_open.
@@ -180,8 +180,7 @@ GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *group, uint64_t flags)
 
 /// Options of gw_group_reform; the same on all members.
 typedef struct GW_BY_NAME gw_reform_options {
-    int min
-        GW_DEFAULT(1);  ///< blocks until there are so many members; admits joining ones up to it
+    int min GW_DEFAULT(1);  ///< blocks until it has so many members; admits joining ones up to it
     bool grow GW_DEFAULT(false);  ///< admits all pending joiners
     int64_t
         timeout_ms GW_DEFAULT(0);  ///< milliseconds; 0: that of the group, which the new one keeps
@@ -222,7 +221,7 @@ GW_API gw_group *gw_group_join(gw_scope *s, const char *name,
 #define gw_group_join(...) GW_FORM_2(gw_group_join, gw_group_join_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_join) gw_group_join_with;
 
-/// Returns the number of pending joiners of |group| that this member knows of; others may know of more.
+/// Returns the number of pending joiners of |group| whose requests this member has received; others may have more.
 GW_API int gw_group_pending(const gw_group *group);
 
 /// Returns how often the group was re-formed before it became |group|.

@@ -17,8 +17,8 @@
 //
 // gw_parameters and gw_module_named_parameters give a reference to each of its parameters; gw_module_state_dict copies
 // its values to this worker and gw_module_load_state_dict sends others; hooks run here, around the call. It may be a
-// part of a local module, such as a gw_nn_sequential. gw_module_child and gw_module_parameter_get do not find what is on
-// the other worker, and say so.
+// part of a local module, such as a gw_nn_sequential. gw_module_child and gw_module_parameter_get do not find parts on
+// the other worker, and fail with an error that states this.
 //
 // A class of the program is a function that makes a module of its arguments; it may have methods, which are called
 // through gw_module_rref:

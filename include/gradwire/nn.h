@@ -64,7 +64,7 @@ GW_API gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x);
 ///     gw_value v = gw_module_call_value(s, lstm, x, h0, c0);
 ///     gw_tensor *h = gw_tensor_of(s, gw_list_get(s, gw_list_of(s, v), 1));
 ///
-/// in: in the order that the layer's entry says under "by value"; left out at the end, or gw_none(): not given.
+/// in: in the order that the layer's entry states under "by value"; left out at the end, or gw_none(): not given.
 /// Returns: a tensor or a list.
 /// Gradient: to the tensors of |in| and the parameters of |m|.
 GW_API gw_value gw_module_call_value(gw_scope *s, gw_module *m, gw_values in)

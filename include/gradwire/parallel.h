@@ -122,7 +122,7 @@ typedef struct gw_optimizer_reformed {
 /// was in the middle of the last of these completes it. gw_optimizer_steps is the same on all members afterwards, which
 /// a variable of the loop need not be. Parameters are assigned anew by the same rule, and their state is sent to the new
 /// owners. State that no member has is read from .saved, else it begins anew, as before the first step, and a line in
-/// the log says so. A range of a parameter keeps its count of steps. Gradients that were sharded are so again after
+/// the log reports this. A range of a parameter keeps its count of steps. Gradients that were sharded are so again after
 /// gw_ddp_reform with |opt|.
 ///
 /// Returns: what was done.

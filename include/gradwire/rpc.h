@@ -27,7 +27,7 @@
 // made for. A function runs at most once; the library never repeats a call.
 // Order: calls from one scope to one worker start there in order, among those whose arguments are ready.
 // Blocking: all forms block while 64 MiB of requests are queued for the worker, or 65,536 calls to it have not
-// returned: until there is room, at most to the deadline. Inline functions do not block: there this is OVERLOADED at
+// returned: until room is available, at most to the deadline. Inline functions do not block: there this is OVERLOADED at
 // once. gw_rpc_sync and the functions that wait are WOULD_BLOCK in an inline function.
 //
 // Ownership: futures and references belong to the scope that made the call. Arguments are borrowed until the call
@@ -45,7 +45,7 @@ extern "C" {
 
 // ---- Joining and leaving ------------------------------------------------------------------------
 
-/// What kind of job gw_rpc_init joins. A job has a world size that all workers know when it begins; or it is elastic:
+/// What kind of job gw_rpc_init joins. A job has a world size that is fixed when it begins; or it is elastic:
 /// one worker creates it, and others join and leave it while it runs (gradwire/membership.h). An elastic job gives out
 /// ranks in order, from 0, and each once.
 typedef enum gw_job_kind {
@@ -68,10 +68,10 @@ typedef struct GW_BY_NAME gw_rpc_options {
     /// Both or neither. -1: from the URL, or from the environment: RANK and WORLD_SIZE, or what the launchers of MPI,
     /// Slurm and Kubernetes set (docs/LAUNCHERS.md).
     int rank GW_DEFAULT(-1), world_size GW_DEFAULT(-1);
-    /// Where the workers meet. NULL: "env://" (MASTER_ADDR, MASTER_PORT, or the launcher's address; a world of one
+    /// The rendezvous address. NULL: "env://" (MASTER_ADDR, MASTER_PORT, or the launcher's address; a world of one
     /// needs neither). Or "tcp://host:port" of rank 0, or of an elastic job, which may have several,
     /// "tcp://host:port,host:port". Or "file:///path" of a file that does not exist yet. Or
-    /// "redis://host:port/database" of a Redis server, where GW_JOB_ID tells jobs apart and GW_REDIS_PASSWORD_FILE
+    /// "redis://host:port/database" of a Redis server, where GW_JOB_ID distinguishes jobs and GW_REDIS_PASSWORD_FILE
     /// names the file with the password. "?rank=0&world_size=2" may follow. With a host beyond loopback this worker
     /// listens at addresses of its machine that others reach.
     const char *init_method GW_DEFAULT(NULL);
