@@ -6,13 +6,13 @@
 //     gw_worker stage[] = { gw_rpc_worker(root, "w2"), gw_rpc_worker(root, "w3") };
 //     gw_group *g = gw_group_open(root, stage, 2, .name = "stage 1");   // on w2 and w3 alone
 //
-// A group is a fixed list of members; the rank of a member is its place in the list. Opening one sends nothing, but for
-// gw_group_split and gw_group_join: members find each other by the group's name, its generation and its list, which all
-// of them give. A worker that joins the job later is in no group.
+// A group is a fixed list of members; the rank of a member is its index in the list. Opening one sends nothing, except
+// by gw_group_split and gw_group_join: members find each other by the group's name, its generation and its list, which
+// are the same on all of them. A worker that joins the job later is in no group.
 //
 // A member that is lost or leaves breaks its groups: collectives under way and later ones fail on all other members at
 // once, with DISCONNECTED and its name. Every other failure ends one collective for all members, with one error, and
-// the group continues. The remaining members agree on what has been done, or continue as a new group, with joining
+// the group continues. The remaining members agree on the finished work, or continue as a new group, with joining
 // members in it:
 //
 //     gw_group *trainers = gw_group_join(root, "trainers");   // a new worker: blocks until it is admitted
@@ -23,17 +23,18 @@
 //     }
 //
 // Backends: "session", the default, uses the connections of calls. "mpi" is Open MPI, for programs started by its
-// mpirun: sums keep their order and bits unless .any_order lets MPI choose. It carries the
-// collectives of one tensor of each member without a key; the rest, and the order of calls, use sessions. All processes
-// of mpirun open such groups, those of one process in one order, and none of them ends before all do. A mismatch, a
-// late member or a failure is reported before MPI is called. What ends later, by a deadline, gw_cancel or
-// gw_group_fail, continues in MPI without its result. MPI cannot continue after a loss: mpirun then ends all processes;
-// an error inside MPI on one member, also for lack of memory, breaks the group for all. The next generation of a group has sessions.
+// mpirun: sums keep their order and bits unless .any_order lets MPI choose. It carries the collectives of one tensor of
+// each member without a key; the rest, and the order of calls, use sessions. All processes of mpirun open such groups,
+// those of one process in one order, and none of them ends before all do. A mismatch, a late member or a failure is
+// reported before MPI is called. A collective that ends later, by a deadline, gw_cancel or gw_group_fail, continues in
+// MPI without its result. MPI cannot continue after a loss: mpirun then ends all processes; an error inside MPI on one
+// member, also for lack of memory, breaks the group for all. The next generation of a group has sessions.
 //
 // Errors, of all of them: INVALID for arguments. A refused call sends nothing: the other members, in the same call of
 // gw_group_split, gw_group_agree or gw_group_reform, or in the first collective of a group that this member has not
-// opened, block until their deadline. Their error then names this member and what it has not called. If this member
-// opens the group later, its next collective fails with the errors that it has missed, and all continue together.
+// opened, block until their deadline. Their error then names this member and the call that it has not made. If this
+// member opens the group later, its next collective fails with the errors that it has missed, and all continue
+// together.
 // Blocking: gw_group_split, gw_group_agree, gw_group_reform and gw_group_join block, and are WOULD_BLOCK in inline
 // functions. The others do not block.
 // Ownership: a group belongs to the scope that it was opened in; collectives under way hold a count.

@@ -1,4 +1,4 @@
-// Membership: the workers of the job, and what happens to them.
+// Membership: the workers of the job, and events about them.
 //
 // One worker creates an elastic job and others join it, at any time; a worker may leave it, or die, and the others
 // continue:
@@ -13,7 +13,7 @@
 // A job of a world size has the same events without JOINED. A worker that was killed is dead within a second, a silent
 // one (stopped, or cut off) within 7 s, or 31 s if nothing was ever received from it; before that it is SUSPECTED, and
 // RECOVERED if something is received again. A worker that was declared dead stays so: it gets FENCED, and may join
-// anew, by gw_rpc_init on another scope. Then it is another member, with a rank of its own; a name may be used again,
+// again, by gw_rpc_init on another scope. Then it is another member, with a rank of its own; a name may be used again,
 // and means its newest member.
 //
 // Changes have one order per worker, and not the same on all; the epoch counts joins and ends, and is equal on workers

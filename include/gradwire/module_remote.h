@@ -36,8 +36,8 @@
 // C may follow, {"bias": false, "dtype": "f64"}; the mode of "gw.nn.embedding_bag" is "mean", "sum" or "max".
 // "gw.nn.sequential" takes a list for each layer, ["linear", 4, 3].
 //
-// Errors: name the worker, the class and what failed there: "ps: decoder.forward: gw.linear: ..."; otherwise as of calls
-// (gradwire/rpc.h). The error of making a module is reported by its first use.
+// Errors: name the worker, the class and the failed operation: "ps: decoder.forward: gw.linear: ..."; otherwise as of
+// calls (gradwire/rpc.h). The error of making a module is reported by its first use.
 // Ownership: a module belongs to the scope that made it; the object on the other worker lives as long as any reference
 // to it.
 // Threads: as the scope, one call at a time. The object has turns: several workers may use it, one call runs at a time.

@@ -21,7 +21,7 @@
 // call of a method waits on the owner until the object is built; the caller does not.
 //
 // Errors: an error in making the value is reported by every use of the reference, now and later. When the owner is
-// lost, uses fail with REF_LOST, which states why it is gone. When a holder is lost, the owner releases what it held.
+// lost, uses fail with REF_LOST, which states why it is gone. When a holder is lost, the owner releases its references.
 // Cycles of references over workers are not collected: they stay until shutdown, whose log names them.
 // Ownership: a reference belongs to the scope that made it; closing the scope releases it.
 // Threads: as its scope.
@@ -41,8 +41,8 @@ extern "C" {
 /// Blocks: until the value exists and has arrived, at most until the deadline of the scope (60 s by default).
 /// Returns: the tensor.
 /// Gradient: to the owner's tensor, across workers (gradwire/dist.h).
-/// Errors: what failed in making the value; REF_LOST if the owner is gone, DISCONNECTED if it is lost meanwhile;
-/// TIMEOUT; INVALID for an object or a value that is no tensor; WRONG_STATE after shutdown.
+/// Errors: the error in making the value; REF_LOST if the owner is gone, DISCONNECTED if it is lost meanwhile; TIMEOUT;
+/// INVALID for an object or a value that is no tensor; WRONG_STATE after shutdown.
 /// Source: torch.distributed.rpc.RRef.to_here.
 GW_API gw_tensor *gw_to_here(gw_scope *s, gw_rref *ref);
 
@@ -61,8 +61,8 @@ GW_API gw_future *gw_to_here_async(gw_scope *s, gw_rref *ref);
 /// reference stands for its value.
 ///
 /// Returns: a future, which copies the value to this worker only if it is waited for here.
-/// Errors: of the call, which did not run: what failed in making the value; REF_LOST if the owner is gone; INVALID for
-/// an object.
+/// Errors: of the call, which did not run: the error in making the value; REF_LOST if the owner is gone; INVALID for an
+/// object.
 GW_API gw_future *gw_by_value(gw_scope *s, gw_rref *ref);
 
 /// Makes a reference to a value of this worker: `gw_rref *gw_rref_open(gw_scope *s, gw_value x)`. Nothing is sent until
@@ -88,7 +88,7 @@ GW_API void *gw_local_with(gw_scope *s, gw_rref *ref, const char *class_name);
 /// Reads the value that |ref| names, on the owner, without a copy. Blocks until it exists.
 ///
 /// Returns: the value.
-/// Errors: INVALID on another worker than the owner, naming both; what failed in making the value.
+/// Errors: INVALID on another worker than the owner, naming both; the error in making the value.
 /// Source: torch.distributed.rpc.RRef.local_value.
 GW_API gw_value gw_rref_local_value(gw_scope *s, gw_rref *ref);
 

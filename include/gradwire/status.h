@@ -1,6 +1,6 @@
 // Statuses and errors.
 //
-// A status determines what its receiver can do; an error adds what happened, where, and what is certain about the
+// A status determines what its receiver can do; an error adds its cause, its origin, and what is certain about the
 // effect of a call.
 //
 //     gw_error e = gw_scope_close(root);
@@ -44,7 +44,7 @@ typedef enum gw_status {
     GW_OVERLOADED,    ///< too many requests to this worker under way
     GW_DISCONNECTED,  ///< the worker is gone
     GW_REF_LOST,      ///< the owner of the reference is gone, or it was deleted
-    GW_FENCED,        ///< the other workers continue without this one; it may join anew
+    GW_FENCED,        ///< the other workers continue without this one; it may join again
 
     // Look at the other side.
     GW_REMOTE,    ///< the function ran there and failed in its own way (gw_fail)
