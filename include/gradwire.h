@@ -2,19 +2,19 @@
 //
 // Linux only; C11 or C++17, with gcc or clang; tensors on the CPU only.
 //
-// The headers in reading order are the manual: each begins with a chapter, which says what holds for all of its
-// functions (errors, blocking, ownership, threads), and has one entry for each function, which says the rest:
+// The headers in reading order are the manual: each begins with a chapter, which states what holds for all of its
+// functions (errors, blocking, ownership, threads), and has one entry for each function, which states the rest:
 //
 //     /// Makes the numbers start, start + step, ... before |end|.       what it does; |end| is a parameter
 //     ///
-//     /// step: not 0.                                                   what a parameter is, where its type does not say
+//     /// step: not 0.                                                   what a parameter is, if not clear from its type
 //     /// Returns: a tensor of one dimension.
 //     /// Gradient: ...                                                  of operators and collectives that have one
 //     /// Errors: INVALID if |step| is 0 or leads away from |end|.       by status, beyond those of the chapter
 //     /// Source: torch.arange.                                          of the definition
 //
 // Everywhere: pointer arguments are borrowed until the function returns; results belong to the scope; out_ arguments are
-// written only on success; nothing is safe for several threads unless its header says so. Letters of shapes: N batch, T
+// written only on success; nothing is safe for several threads unless its header states it. Letters of shapes: N batch, T
 // time, C channels, F features, V vocabulary.
 //
 // A function with a macro of its name below it has a short form, in which

@@ -1,4 +1,4 @@
-// Arguments: what a function, a method, the open of a class or a module's forward is given.
+// Arguments: the values passed to a function, a method, the open of a class or a module's forward.
 //
 //     GW_FUNCTION(scaled, GW_INLINE, "tensor, float?") {                    // gw_scope *s, const gw_args *a
 //         double by = gw_arg_count(a) > 1 ? gw_arg_float(s, a, 1) : 2;

@@ -1,7 +1,7 @@
-// Autograd: gradients of what was computed.
+// Autograd: gradients of recorded computations.
 //
-// Operators on a tensor that needs a gradient record what they did. gw_backward walks from a loss back through that
-// graph and leaves one gradient for each leaf, in the scope that it is given.
+// Operators on a tensor that needs a gradient record their computation. gw_backward walks from a loss back through that
+// graph and leaves one gradient for each leaf, in the scope of the call.
 //
 //     gw_tensor *w = gw_requires_grad(root, gw_randn(root, GW_F32, 3));
 //     for (int step = 0; step < 100 && gw_ok(root); step++) {
@@ -60,7 +60,7 @@ GW_API void gw_enable_grad(gw_scope *s);
 typedef struct GW_BY_NAME gw_backward_options {
     /// The gradient of |loss|, in its shape. NULL: 1; then |loss| has one element.
     gw_tensor *gradient GW_DEFAULT(NULL);
-    /// Keep what the graph has saved, for another pass over it.
+    /// Keep the saved tensors of the graph, for another pass over it.
     bool retain_graph GW_DEFAULT(false);
     /// Only these tensors get gradients, and only the paths to them are walked, and all that lead to other workers, on
     /// which no leaf gets one. They may be results. NULL: every leaf.
@@ -71,7 +71,7 @@ typedef struct GW_BY_NAME gw_backward_options {
     bool fast GW_DEFAULT(false);
 } gw_backward_options;
 
-/// Adds the gradients of |loss| to those of |s|, and releases what the graph had saved.
+/// Adds the gradients of |loss| to those of |s|, and releases the saved tensors of the graph.
 ///
 /// loss: one element, or with .gradient.
 /// Errors: INVALID if |loss| needs no gradient, or has several elements; WRONG_STATE for a second pass over a graph
@@ -96,7 +96,7 @@ GW_API GW_TYPE_OF(gw_backward_roots) gw_backward_roots_with;
 // ---- Hooks --------------------------------------------------------------------------------------
 
 /// Is called in each pass with the gradient of a tensor, once all parts of it have arrived and before it is used: of a
-/// leaf, before it is added to what its scope has. On other workers, too, on the thread that walks there.
+/// leaf, before it is added to that of its scope. On other workers, too, on the thread that runs the pass there.
 ///
 /// Returns: the gradient that replaces |grad|; NULL or |grad| itself keeps it.
 ///

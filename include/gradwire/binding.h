@@ -24,7 +24,7 @@
 extern "C" {
 #endif
 
-/// What an operator takes in one place.
+/// One parameter of an operator.
 typedef enum gw_argument_kind {
     GW_ARGUMENT_TENSOR = 0,
     GW_ARGUMENT_OPERAND,  ///< a tensor or a number

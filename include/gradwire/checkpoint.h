@@ -11,12 +11,12 @@
 //     step = gw_int_of(s, gw_map_get(s, saved, "step"));
 //
 // The file is a safetensors file (https://github.com/huggingface/safetensors), for which other programs have readers:
-// eight bytes with the size of a JSON header, the header, the numbers. Tensors in maps and lists have their names joined
-// by dots, "model.0.weight"; numbers are tensors without dimensions; strings are in __metadata__. Their nesting is there,
-// too, under "gradwire", so that what is loaded is what was saved, and under "gradwire.crc32c" a checksum of each
-// tensor. Files of other programs, without them, give a map of tensors by name.
+// eight bytes with the size of a JSON header, the header, the numbers. Tensors in maps and lists have their names
+// joined by dots, "model.0.weight"; numbers are tensors without dimensions; strings are in __metadata__. Their nesting
+// is there, too, under "gradwire", so that loading returns exactly the saved values, and under "gradwire.crc32c" a
+// checksum of each tensor. Files of other programs, without them, give a map of tensors by name.
 //
-// Ownership: what is loaded belongs to the scope.
+// Ownership: loaded values belong to the scope.
 // Threads: as the scope.
 #ifndef GRADWIRE_CHECKPOINT_H
 #define GRADWIRE_CHECKPOINT_H
@@ -27,8 +27,8 @@
 extern "C" {
 #endif
 
-/// Writes |values| to |path|. The file holds all of them afterwards, or, if this fails, what it held before: also when
-/// the machine stops meanwhile. Values of references are fetched.
+/// Writes |values| to |path|. The file holds all of them afterwards, or, if this fails, its old contents: also when the
+/// machine stops meanwhile. Values of references are fetched.
 ///
 /// Errors: INVALID for workers, errors and futures, for names that are no UTF-8 text, and where two names become one by
 /// joining; SYSTEM if the file cannot be written, or if the folder cannot be synced: then the new file is in place, but
@@ -37,7 +37,7 @@ GW_API void gw_checkpoint_save(gw_scope *s, const char *path, gw_map *values);
 
 /// Reads the file |path|.
 ///
-/// Returns: what was saved.
+/// Returns: the saved values.
 /// Errors: NOT_FOUND if there is no such file; INVALID, with the reason, if it is truncated, if a checksum differs, or
 /// if it is malformed; UNSUPPORTED for a dtype that gw_dtype does not have.
 GW_API gw_map *gw_checkpoint_load(gw_scope *s, const char *path);

@@ -9,18 +9,18 @@
 // Order: all members call the collectives of a group that have no key in the same order, and those of one key in the
 // same order among themselves.
 // Failures: a collective ends on all members with one error, and the group continues with the next one, if members
-// differ in what must agree (operation, shape, dtype, root, whether a gradient is needed), if a member does not enter
-// it before a deadline, cancels it, enters it with a failed scope, or makes a call that is refused. The text names what
-// each member did: "mismatched collectives: ...". An error that the program never reads is the error of
-// gw_rpc_shutdown. A call succeeds on a member once all members that it exchanges values with have made the same call;
-// what it does not exchange is compared by the next collective of that key, or by gw_rpc_shutdown: after a mismatch that
-// a member could not see, its next call fails on all members.
+// differ in an attribute that must agree (operation, shape, dtype, root, whether a gradient is needed), if a member
+// does not enter it before a deadline, cancels it, enters it with a failed scope, or makes a call that is refused. The
+// text names the call of each member: "mismatched collectives: ...". An error that the program never reads is the error
+// of gw_rpc_shutdown. A call succeeds on a member once all members that it exchanges values with have made the same
+// call; calls of other members are compared by the next collective of that key, or by gw_rpc_shutdown: after a mismatch
+// that a member could not see, its next call fails on all members.
 // After a failure: the n-th call of each member is one collective. Calls that fail, are refused or are cancelled count.
-// The failure ends what members have called after it in the same scope, too. A member that then calls in another scope
-// skips the rest of that scope, and what the other members call in it fails: so make the calls of one step in one scope,
-// nested alike on all members.
+// The failure also ends the calls that members have made after it in the same scope. A member that then calls in
+// another scope skips the rest of that scope, and the calls of the other members in it fail. So make the calls of one
+// step in one scope, nested alike on all members.
 // Stalls: the error names the members that did not arrive and what their programs do, also where members of several
-// groups wait for each other. A line in the log says so after 10 s and every 10 s. gw_group_history lists the last
+// groups wait for each other. A line in the log reports this after 10 s and every 10 s. gw_group_history lists the last
 // collectives.
 //
 // Results are new tensors: a collective that fails changes nothing. Sums are added in one order, which follows from the
@@ -33,10 +33,10 @@
 // scatter), chain (broadcast, gather, scatter), hosts (within each host first, where all hosts have equally many
 // neighbouring ranks, a power of two: all_reduce, reduce, broadcast, all_gather, reduce_scatter).
 //
-// Gradients: the forms that block record what they do if their input needs a gradient. Each backward is a collective,
-// too, which the pass of every member enters, in any order. So the input needs a gradient on all members or on none,
-// else MISMATCH; of gw_scatter_from the root decides. A member that does not use its result contributes zeros, once the
-// last scope that holds the result has closed. The input of a form that gives a future needs no gradient, else INVALID.
+// Gradients: the blocking forms record derivatives if their input needs a gradient. Each backward is a collective, too,
+// which the pass of every member enters, in any order. So the input needs a gradient on all members or on none, else
+// MISMATCH; of gw_scatter_from the root decides. A member that does not use its result contributes zeros, once the last
+// scope that holds the result has closed. The input of a form that gives a future needs no gradient, else INVALID.
 //
 // CPU only: tensors of other devices are UNSUPPORTED.
 //
@@ -85,7 +85,7 @@ typedef struct GW_BY_NAME gw_collective_options {
         timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: only the scope's
     /// Of sums and means: elements are multiplied by it first. The same on all members, finite, whole for integers.
     double factor GW_DEFAULT(1);
-    /// Rows for each member, as many as there are members, of gw_reduce_scatter (the same on all members) and
+    /// Rows for each member, one number per member, of gw_reduce_scatter (the same on all members) and
     /// gw_all_to_all (each member its own). NULL: equal ones.
     const int64_t *sizes GW_DEFAULT(NULL);
     /// Of the forms that block and return one dense tensor: receives the result, and is returned. It has the shape and
@@ -544,7 +544,7 @@ GW_API GW_TYPE_OF(gw_scatter_value_from_async) gw_scatter_value_from_async_with;
 
 // ---- Messages -----------------------------------------------------------------------------------
 // One member sends a tensor to another one; messages are matched by sender and tag, in order. They are not counted
-// among the collectives, and pass between live members of a broken group. The receiver need not know shape or dtype.
+// among the collectives, and pass between live members of a broken group. The receiver does not need shape or dtype.
 // No gradient flows through them. If the arguments of a gw_send are refused, the deadline of its gw_recv ends that.
 
 /// Options of messages.
@@ -615,7 +615,7 @@ GW_API GW_TYPE_OF(gw_irecv_any) gw_irecv_any_with;
 /// One message of a batch: it is sent, or received.
 typedef struct gw_message {
     int peer;         ///< a rank in the group
-    gw_tensor *send;  ///< what is sent to |peer|; NULL: a message is received from there
+    gw_tensor *send;  ///< the tensor to send to |peer|; NULL: a message is received from there
     int64_t tag;
 } gw_message;
 

@@ -1,4 +1,4 @@
-// Communication hooks: what replicas exchange instead of their gradients.
+// Communication hooks: functions that replace the exchange of gradients between replicas.
 //
 //     gw_ddp *ddp = gw_ddp_open(root, model);
 //     gw_power_sgd *low = gw_power_sgd_open(root, .rank = 2, .start = 500);
@@ -44,8 +44,8 @@ GW_API gw_future *gw_hook_bf16_around(gw_scope *s, gw_bucket *b, void *around);
 // ---- PowerSGD -----------------------------------------------------------------------------------
 // Matrices of low rank instead of gradients (Vogels et al. 2019). With M a parameter's gradient, its first size by the
 // rest: P is the sum of M Q, Q the mean of transposed M by the orthogonalised P, and all members take P by transposed Q
-// for M. A bucket is then sent as rank times its rows and columns. What does not become smaller by .min_rate, such as
-// biases, is sent as it is.
+// for M. A bucket is then sent as rank times its rows and columns. Parameters that do not become smaller by .min_rate,
+// such as biases, are sent unchanged.
 //
 // A member keeps the difference of its M and P Q of each bucket, and adds it to the next one: as much memory as
 // gradients. After the first pass buckets change; the differences are dropped then.
@@ -58,7 +58,7 @@ typedef struct GW_BY_NAME gw_power_sgd_options {
     int rank GW_DEFAULT(1);          ///< at least 1
     int64_t start GW_DEFAULT(1000);  ///< passes before that take the mean; at least 2
     double min_rate GW_DEFAULT(2);   ///< (rows + columns) rank min_rate < rows columns, or as it is
-    bool feedback GW_DEFAULT(true);  ///< adds what was left out to the next pass
+    bool feedback GW_DEFAULT(true);  ///< adds the part that was left out to the next pass
     bool warm_start GW_DEFAULT(true);  ///< begins with the last Q, else with normal numbers
     double epsilon GW_DEFAULT(0);      ///< added to the norms of columns; one of norm 0 stays 0
     uint64_t seed GW_DEFAULT(0);       ///< of the numbers to begin with, the same on all members

@@ -207,7 +207,7 @@ GW_API int64_t gw_data_loader_epoch(const gw_data_loader *loader);
 /// Starts epoch |epoch|, wherever the loader is.
 GW_API void gw_data_loader_set_epoch(gw_scope *s, gw_data_loader *loader, int64_t epoch);
 
-/// Lists where the loader is: what was read ahead and not given counts as unread.
+/// Returns the position of the loader: items that were read ahead and not returned count as unread.
 /// Returns: a map of numbers.
 GW_API gw_map *gw_data_loader_state_dict(gw_scope *s, gw_data_loader *loader);
 /// Continues where |state| was, over a dataset and a sampler of the same counts: with the same items.

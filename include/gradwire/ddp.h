@@ -1,7 +1,7 @@
 // DistributedDataParallel: one model, a replica of it on each member of a group.
 //
 //     gw_module *model = gw_nn_linear(root, 64, 10);
-//     gw_ddp_open(root, model);                                   // one line; the rest stays as it was
+//     gw_ddp_open(root, model);                                   // one line; the rest does not change
 //     gw_optimizer *opt = gw_sgd(root, gw_parameters(root, model), .lr = 0.1);
 //     for (int step = 0; step < steps && gw_ok(root); step++) {
 //         gw_scope *s = gw_scope_open(root);
@@ -16,8 +16,8 @@
 // thread meanwhile.
 //
 // A parameter that a member's pass does not use contributes zeros. A parameter that no member uses has no gradient on
-// any member (NOT_FOUND). Members pair their passes by count: each makes as many, in one order. A pass with .inputs,
-// and one that uses no parameter of the model, is not counted; a member without a batch calls gw_ddp_skip. A pass that
+// any member (NOT_FOUND). Members pair their passes by count: each makes as many, in one order. A pass with .inputs, or
+// one that uses no parameter of the model, is not counted; a member without a batch calls gw_ddp_skip. A pass that
 // fails, or whose scope fails after the model was called in it, fails the pass of the other members with its error. A
 // warning reports, once, a scope that closes with means that no step, gw_clip_grad_norm, gw_grad or the like has used:
 // most often the step is in another scope.
@@ -42,7 +42,7 @@ typedef struct gw_ddp gw_ddp;
 /// A part of the gradients of a pass, reduced by one collective; the argument of a gw_comm_hook.
 typedef struct gw_bucket gw_bucket;
 
-/// What happens to buffers, such as the statistics of a batch norm.
+/// How buffers are handled, such as the statistics of a batch norm.
 typedef enum gw_buffers {
     GW_BUFFERS_BROADCAST,       ///< rank 0 sends its own before each forward in training
     GW_BUFFERS_LEFT,            ///< each member has its own
@@ -70,12 +70,12 @@ typedef struct GW_BY_NAME gw_ddp_options {
     bool check_finite GW_DEFAULT(false);
     /// Cut each batch into so many shards, a power of two that the number of members divides. Each member makes
     /// |shards| / members passes a step, one for each of its shards in order, and the last of them gives the mean over
-    /// all shards, and over what its scope has from passes that are not synchronised. The weights are the same, bit for
-    /// bit, with 1, 2, 4, ... members. A scope that has had a step adds the mean of the next one, and only that:
-    /// WRONG_STATE for passes there that are not synchronised. 0: no shards.
+    /// all shards, including the gradients that its scope has from passes that are not synchronised. The weights are
+    /// the same, bit for bit, with 1, 2, 4, ... members. A scope that has had a step adds the mean of the next one, and
+    /// only that: WRONG_STATE for passes there that are not synchronised. 0: no shards.
     int shards GW_DEFAULT(0);
     int64_t check_every GW_DEFAULT(0);  ///< passes between comparisons as by gw_ddp_check; 0: none
-    /// Names of parameters and buffers of the model that are left alone.
+    /// Names of parameters and buffers of the model that are ignored.
     const char *const *ignore GW_DEFAULT(NULL);
     int ignore_count GW_DEFAULT(0);
     /// Set on a member that has joined |group| by gw_group_join: skips the initial broadcast. gw_ddp_reform follows,
@@ -114,7 +114,7 @@ GW_API void gw_ddp_no_sync(gw_scope *s);
 /// Errors: none.
 GW_API void gw_ddp_sync(gw_scope *s);
 
-/// Takes the place of a pass: this member contributes the gradients that |s| has, or zeros, and gets the means.
+/// Replaces a pass: this member contributes the gradients that |s| has, or zeros, and gets the means.
 /// Errors: as gw_backward of a replicated model.
 GW_API void gw_ddp_skip(gw_scope *s, gw_ddp *ddp);
 
@@ -135,9 +135,9 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 ///
 /// All members get the parameters, the buffers and the state of |opt| of the lowest rank of those that are furthest
 /// ahead, in its steps, or in passes. A sharded optimizer continues as by gw_optimizer_reform; without it gradients are
-/// whole again on all. The state of a hook is copied, too (gw_ddp_set_hook_state). The count of passes begins anew, but
-/// not that of hooks. Where members may be in different calls when a loss is reported, they call gw_group_agree first,
-/// so that all re-form at one place.
+/// whole again on all. The state of a hook is copied, too (gw_ddp_set_hook_state). The count of passes begins again,
+/// but not that of hooks. If members may be in different calls when a loss is reported, they call gw_group_agree first,
+/// so that all re-form at the same step.
 ///
 /// A step during which a member is lost may have succeeded on some members and failed on others. After this call all
 /// have taken it, or none: so programs count steps by gw_optimizer_steps, which is the same on all members, or without
@@ -218,7 +218,7 @@ GW_API gw_tensor *gw_bucket_parameter(gw_scope *s, const gw_bucket *b, int index
 /// Errors: INVALID when out of range.
 GW_API gw_tensor *gw_bucket_gradient(gw_scope *s, const gw_bucket *b, int index);
 
-/// Averages the gradients: a gw_comm_hook, and what happens without one.
+/// Averages the gradients: a gw_comm_hook, and the default without one.
 /// Returns: a future of the mean.
 GW_API gw_future *gw_hook_all_reduce(gw_scope *s, gw_bucket *b, void *context);
 /// Averages the gradients rounded to f16, with half the bytes: a gw_comm_hook.

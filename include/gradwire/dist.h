@@ -13,13 +13,13 @@
 // Gradients belong to the scope given to gw_backward, on every worker: a function that is called in that scope on
 // another worker gets them from gw_grad and gw_grads_get in its own scope. Passes in different scopes never mix.
 //
-// A pass does not wait for what the loss does not use. It fails as a whole, on all workers, with one error: that of a
-// derivative of another worker, DISCONNECTED for a worker that is gone, CANCELLED, TIMEOUT at the deadline of the scope,
-// or without one, when nothing has arrived for as long as a call may take. Then no worker has its gradients, the graph
-// is as it was, and another pass may be tried. In a scope of gw_no_grad the results of calls have no history.
+// A pass does not wait for graphs that the loss does not use. It fails as a whole, on all workers, with one error: that
+// of a derivative of another worker, DISCONNECTED for a worker that is gone, CANCELLED, TIMEOUT at the deadline of the
+// scope, or without one, when nothing has arrived for as long as a call may take. Then no worker has its gradients, the
+// graph is as it was, and another pass may be tried. In a scope of gw_no_grad the results of calls have no history.
 //
-// Ownership: what was sent is kept by its sender until the receiver's tensors are gone, or a pass that did not retain
-// the graph has used it.
+// Ownership: a sender keeps sent tensors until the receiver's tensors are gone, or a pass that did not retain the graph
+// has used it.
 // Threads: as the scope.
 #ifndef GRADWIRE_DIST_H
 #define GRADWIRE_DIST_H

@@ -1,4 +1,4 @@
-// Functions and classes: what other workers may call here.
+// Functions and classes that other workers may call here.
 //
 // Only registered names can be called; no code is ever sent. A registration stands in front of its body:
 //
@@ -18,7 +18,8 @@
 // A signature is a list of kinds separated by commas (bool int float string bytes tensor list map rref worker error),
 // checked before anything runs. "?" behind a kind makes the argument optional (see gw_arg_count), "any" takes every
 // kind, "..." at the end any further arguments; "" takes none. An int is accepted where a float is expected, and 0 or 1
-// where a bool is. Without a signature, or with NULL, every call is accepted and the accessors check what they read.
+// where a bool is. Without a signature, or with NULL, every call is accepted and the accessors check the arguments that
+// they read.
 //
 // Bodies: a body runs in a scope of its own, with the caller's deadline. It fails by failing that scope (gw_fail, or any
 // operation in it); everything made in it is released when it returns. A result may be a gw_future: the reply is sent
@@ -28,7 +29,7 @@
 // GW_INLINE bodies run where the call arrives, on any thread that waits: short, never blocking (WOULD_BLOCK), and
 // without locks that another body holds while it blocks. One that takes more than 100 ms delays other calls, and is
 // named in the log. GW_POOL bodies run on a thread of the pool and may call, wait and compute; their stack is as large
-// as that of any thread of the program (8 MiB, if ulimit -s says nothing else), and a body that overflows it ends the
+// as that of any thread of the program (8 MiB, unless ulimit -s sets another size), and a body that overflows it ends the
 // worker.
 //
 // Objects have turns: methods of one object run one at a time, in order of arrival; while one blocks, others may run. An
@@ -42,7 +43,7 @@
 // Ownership: arguments are borrowed until the body returns; gw_keep(self_scope, x) keeps them. An object's fields made
 // in its own scope |own| live as long as the object; |self| begins zeroed. Methods that replace such a field keep |own|
 // in the struct, and use it during their turn: gw_set(self->own, &self->weights, updated).
-// Threads: a body has its scope for itself. Objects need no locks; what functions share does.
+// Threads: a body has its scope for itself. Objects need no locks; variables that functions share need one.
 #ifndef GRADWIRE_FUNCTION_H
 #define GRADWIRE_FUNCTION_H
 
@@ -68,8 +69,8 @@ typedef enum gw_placement { GW_INLINE = 1, GW_POOL } gw_placement;
 ///
 /// open: void open(gw_scope *own, type *self, const gw_args *a). If it fails, every use of the reference gets its error,
 /// and |close| does not run.
-/// close: void close(type *self), on the pool, once no reference to the object is left; what |own| holds is released
-/// after it.
+/// close: void close(type *self), on the pool, once no reference to the object is left; the handles of |own| are
+/// released after it.
 #define GW_CLASS(...) GW_CLASS_FORM(__VA_ARGS__)
 
 /// Registers a method; its body follows: GW_METHOD(type, name, where) or GW_METHOD(type, name, where, signature). The

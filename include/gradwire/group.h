@@ -6,13 +6,13 @@
 //     gw_worker stage[] = { gw_rpc_worker(root, "w2"), gw_rpc_worker(root, "w3") };
 //     gw_group *g = gw_group_open(root, stage, 2, .name = "stage 1");   // on w2 and w3 alone
 //
-// A group is a fixed list of members; the rank of a member is its place in the list. Opening one sends nothing, but for
-// gw_group_split and gw_group_join: members find each other by the group's name, its generation and its list, which all
-// of them give. A worker that joins the job later is in no group.
+// A group is a fixed list of members; the rank of a member is its index in the list. Opening one sends nothing, except
+// by gw_group_split and gw_group_join: members find each other by the group's name, its generation and its list, which
+// are the same on all of them. A worker that joins the job later is in no group.
 //
 // A member that is lost or leaves breaks its groups: collectives under way and later ones fail on all other members at
 // once, with DISCONNECTED and its name. Every other failure ends one collective for all members, with one error, and
-// the group continues. The remaining members agree on what has been done, or continue as a new group, with joining
+// the group continues. The remaining members agree on the finished work, or continue as a new group, with joining
 // members in it:
 //
 //     gw_group *trainers = gw_group_join(root, "trainers");   // a new worker: blocks until it is admitted
@@ -23,17 +23,18 @@
 //     }
 //
 // Backends: "session", the default, uses the connections of calls. "mpi" is Open MPI, for programs started by its
-// mpirun: sums keep their order and bits unless .any_order lets MPI choose. It carries the
-// collectives of one tensor of each member without a key; the rest, and the order of calls, use sessions. All processes
-// of mpirun open such groups, those of one process in one order, and none of them ends before all do. A mismatch, a
-// late member or a failure is reported before MPI is called. What ends later, by a deadline, gw_cancel or
-// gw_group_fail, continues in MPI without its result. MPI cannot continue after a loss: mpirun then ends all processes;
-// an error inside MPI on one member, also for lack of memory, breaks the group for all. The next generation of a group has sessions.
+// mpirun: sums keep their order and bits unless .any_order lets MPI choose. It carries the collectives of one tensor of
+// each member without a key; the rest, and the order of calls, use sessions. All processes of mpirun open such groups,
+// those of one process in one order, and none of them ends before all do. A mismatch, a late member or a failure is
+// reported before MPI is called. A collective that ends later, by a deadline, gw_cancel or gw_group_fail, continues in
+// MPI without its result. MPI cannot continue after a loss: mpirun then ends all processes; an error inside MPI on one
+// member, also for lack of memory, breaks the group for all. The next generation of a group has sessions.
 //
 // Errors, of all of them: INVALID for arguments. A refused call sends nothing: the other members, in the same call of
 // gw_group_split, gw_group_agree or gw_group_reform, or in the first collective of a group that this member has not
-// opened, block until their deadline. Their error then names this member and what it has not called. If this member
-// opens the group later, its next collective fails with the errors that it has missed, and all continue together.
+// opened, block until their deadline. Their error then names this member and the call that it has not made. If this
+// member opens the group later, its next collective fails with the errors that it has missed, and all continue
+// together.
 // Blocking: gw_group_split, gw_group_agree, gw_group_reform and gw_group_join block, and are WOULD_BLOCK in inline
 // functions. The others do not block.
 // Ownership: a group belongs to the scope that it was opened in; collectives under way hold a count.
@@ -64,7 +65,7 @@ typedef struct GW_BY_NAME gw_group_open_options {
 } gw_group_open_options;
 
 /// Opens the group of all workers of the job, by rank. In a job of a world size these are the same for all; in an
-/// elastic job open it when all workers know of each other.
+/// elastic job open it when gw_rpc_workers returns the same workers on all.
 ///
 /// Returns: the group.
 /// Errors: as gw_group_open.
@@ -180,8 +181,7 @@ GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *group, uint64_t flags)
 
 /// Options of gw_group_reform; the same on all members.
 typedef struct GW_BY_NAME gw_reform_options {
-    int min
-        GW_DEFAULT(1);  ///< blocks until there are so many members; admits joining ones up to it
+    int min GW_DEFAULT(1);  ///< blocks until it has so many members; admits joining ones up to it
     bool grow GW_DEFAULT(false);  ///< admits all pending joiners
     int64_t
         timeout_ms GW_DEFAULT(0);  ///< milliseconds; 0: that of the group, which the new one keeps
@@ -222,7 +222,7 @@ GW_API gw_group *gw_group_join(gw_scope *s, const char *name,
 #define gw_group_join(...) GW_FORM_2(gw_group_join, gw_group_join_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_join) gw_group_join_with;
 
-/// Returns the number of pending joiners of |group| that this member knows of; others may know of more.
+/// Returns the number of pending joiners of |group| whose requests this member has received; others may have more.
 GW_API int gw_group_pending(const gw_group *group);
 
 /// Returns how often the group was re-formed before it became |group|.

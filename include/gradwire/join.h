@@ -36,7 +36,7 @@
 extern "C" {
 #endif
 
-/// What lets members run different numbers of iterations, opened by gw_join_open.
+/// A join: members run different numbers of iterations; opened by gw_join_open.
 typedef struct gw_join gw_join;
 
 /// An iteration, the same on all members.
@@ -51,7 +51,7 @@ typedef struct gw_join_iteration {
 /// A function of a joinable, called on members that have closed, or at the end.
 typedef void gw_join_function(gw_scope *s, const gw_join_iteration *at, void *context);
 
-/// What has collectives in each iteration: |ddp|, or |optimizer|, or functions.
+/// A user of collectives in each iteration: |ddp|, or |optimizer|, or functions.
 typedef struct gw_joinable {
     gw_ddp *ddp;
     gw_optimizer *optimizer;  ///< sharded, or all of it local

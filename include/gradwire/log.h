@@ -13,7 +13,7 @@
 // remote call, or, by addr2line in a program that was built with -g, of the operation. GW_ABORT_ON_ERROR=1 ends the
 // process there, for a debugger or a core. Both are for looking at one program: some errors are expected and handled.
 //
-// GW_CHECK=1 is the checked mode: a mistake that is silent otherwise ends the process with one sentence and a core: the
+// GW_CHECK=1 is the checked mode: a mistake that is silent otherwise ends the process with an error text and a core: the
 // use of a scope after it was closed, and of a tensor that a closed scope held, a second close, two threads in one scope
 // at once, writing through a pointer of gw_data_for_write after the next operation, and gradients that an inner pass
 // leaves in the scope of a hook (gradwire/autograd.h). A checked program is a few per cent slower.

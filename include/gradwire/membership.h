@@ -1,4 +1,4 @@
-// Membership: the workers of the job, and what happens to them.
+// Membership: the workers of the job, and events about them.
 //
 // One worker creates an elastic job and others join it, at any time; a worker may leave it, or die, and the others
 // continue:
@@ -11,12 +11,13 @@
 //     }
 //
 // A job of a world size has the same events without JOINED. A worker that was killed is dead within a second, a silent
-// one (stopped, or cut off) within 7 s, or 31 s if it was never heard; before that it is SUSPECTED, and RECOVERED if it
-// is heard again. A worker that was declared dead stays so: it gets FENCED, and may join anew, by gw_rpc_init on another
-// scope. Then it is another member, with a rank of its own; a name may be used again, and means its newest member.
+// one (stopped, or cut off) within 7 s, or 31 s if nothing was ever received from it; before that it is SUSPECTED, and
+// RECOVERED if something is received again. A worker that was declared dead stays so: it gets FENCED, and may join
+// again, by gw_rpc_init on another scope. Then it is another member, with a rank of its own; a name may be used again,
+// and means its newest member.
 //
 // Changes have one order per worker, and not the same on all; the epoch counts joins and ends, and is equal on workers
-// that know of the same ones.
+// that have received the same ones.
 //
 // Errors, of all of them: WRONG_STATE without a job and after shutdown; FENCED if the other workers continue without
 // this one.
@@ -38,8 +39,8 @@ typedef struct gw_watch gw_watch;
 typedef enum gw_member_event_kind {
     GW_MEMBER_NONE = 0,  ///< the scope has failed
     GW_MEMBER_JOINED,
-    GW_MEMBER_SUSPECTED,  ///< not heard for some seconds
-    GW_MEMBER_RECOVERED,  ///< heard again
+    GW_MEMBER_SUSPECTED,  ///< nothing was received from it for some seconds
+    GW_MEMBER_RECOVERED,  ///< something was received again
     GW_MEMBER_LEFT,       ///< by gw_rpc_leave, gw_rpc_shutdown, or its scope was closed
     GW_MEMBER_DIED
 } gw_member_event_kind;

@@ -17,8 +17,8 @@
 //
 // gw_parameters and gw_module_named_parameters give a reference to each of its parameters; gw_module_state_dict copies
 // its values to this worker and gw_module_load_state_dict sends others; hooks run here, around the call. It may be a
-// part of a local module, such as a gw_nn_sequential. gw_module_child and gw_module_parameter_get do not find what is on
-// the other worker, and say so.
+// part of a local module, such as a gw_nn_sequential. gw_module_child and gw_module_parameter_get do not find parts on
+// the other worker, and fail with an error that states this.
 //
 // A class of the program is a function that makes a module of its arguments; it may have methods, which are called
 // through gw_module_rref:
@@ -36,8 +36,8 @@
 // C may follow, {"bias": false, "dtype": "f64"}; the mode of "gw.nn.embedding_bag" is "mean", "sum" or "max".
 // "gw.nn.sequential" takes a list for each layer, ["linear", 4, 3].
 //
-// Errors: name the worker, the class and what failed there: "ps: decoder.forward: gw.linear: ..."; otherwise as of calls
-// (gradwire/rpc.h). The error of making a module is reported by its first use.
+// Errors: name the worker, the class and the failed operation: "ps: decoder.forward: gw.linear: ..."; otherwise as of
+// calls (gradwire/rpc.h). The error of making a module is reported by its first use.
 // Ownership: a module belongs to the scope that made it; the object on the other worker lives as long as any reference
 // to it.
 // Threads: as the scope, one call at a time. The object has turns: several workers may use it, one call runs at a time.

@@ -64,7 +64,7 @@ GW_API gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x);
 ///     gw_value v = gw_module_call_value(s, lstm, x, h0, c0);
 ///     gw_tensor *h = gw_tensor_of(s, gw_list_get(s, gw_list_of(s, v), 1));
 ///
-/// in: in the order that the layer's entry says under "by value"; left out at the end, or gw_none(): not given.
+/// in: in the order that the layer's entry states under "by value"; left out at the end, or gw_none(): not given.
 /// Returns: a tensor or a list.
 /// Gradient: to the tensors of |in| and the parameters of |m|.
 GW_API gw_value gw_module_call_value(gw_scope *s, gw_module *m, gw_values in)
@@ -197,7 +197,7 @@ GW_API GW_TYPE_OF(gw_nn_batch_norm2d) gw_nn_batch_norm2d_with;
 // ---- Convolutions, pools ------------------------------------------------------------------------
 // Pairs are for height and width; in one dimension only the first counts.
 
-/// What stands beyond the edges of an input.
+/// The values beyond the edges of an input.
 typedef enum gw_padding_mode {
     GW_PAD_ZEROS = 0,
     GW_PAD_REFLECT,    ///< the elements inside, mirrored at the edge, which is not repeated
@@ -305,7 +305,7 @@ typedef struct GW_BY_NAME gw_attention_options {
     bool average_attn_weights GW_DEFAULT(true);    ///< over heads
 } gw_attention_options;
 
-/// What a call of attention gives.
+/// The results of a call of attention.
 typedef struct gw_attention_result {
     gw_tensor *output;  ///< in the shape of the query
     gw_tensor *
@@ -471,13 +471,13 @@ GW_API gw_module *gw_nn_rnn(gw_scope *s, int64_t in, int64_t hidden,
 #define gw_nn_rnn(...) (GW_DRAWS, GW_FORM_3(gw_nn_rnn, gw_nn_recurrent_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_rnn) gw_nn_rnn_with;
 
-/// What a call of an LSTM gives.
+/// The results of a call of an LSTM.
 typedef struct gw_lstm_result {
     gw_tensor *output;
     gw_tensor *h, *c;  ///< the states after the last step
 } gw_lstm_result;
 
-/// What a call of a GRU or an RNN gives.
+/// The results of a call of a GRU or an RNN.
 typedef struct gw_rnn_result {
     gw_tensor *output;
     gw_tensor *h;  ///< the state after the last step
@@ -535,7 +535,7 @@ typedef gw_value gw_module_forward_values(gw_scope *s, gw_module *m, const gw_ar
 /// Makes a module that computes |forward|, of either kind:
 /// `gw_module *gw_module_open(gw_scope *s, const char *name, forward, void *state)`.
 ///
-/// state: what gw_module_state returns, may be NULL; lives as long as the module.
+/// state: the result of gw_module_state, may be NULL; lives as long as the module.
 /// Returns: a module without parts.
 #define gw_module_open(s, name, forward, state) GW_MODULE_OPEN(s, name, forward, state)
 /// Makes a module of a forward of one tensor.
@@ -729,7 +729,7 @@ typedef struct GW_BY_NAME gw_module_load_state_dict_options {
 /// Copies the tensors of |state| into |m|.
 ///
 /// state: a tensor of the same shape and dtype for each name, and no other names.
-/// Errors: INVALID, naming what is missing, unexpected or different; then nothing has changed.
+/// Errors: INVALID, naming missing, unexpected or different entries; then nothing has changed.
 /// Source: torch.nn.Module.load_state_dict.
 GW_API void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
                                       gw_module_load_state_dict_options options GW_DEFAULT({}))

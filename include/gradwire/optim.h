@@ -30,13 +30,13 @@
 // owner takes its step at once: for several trainers over the same parameters (HogWild, Recht et al. 2011), with one
 // call to each owner instead of two.
 //
-// An owner changes parameters in the turn of the object that has given out the reference to them (by a method, or in
+// An owner changes parameters in the turn of the object that has returned the reference to them (by a method, or in
 // gw_local), so that no method of it reads them meanwhile; other code, such as functions, synchronises itself. The
 // thread that steps changes parameters of this worker: if others use them through an object, enter it with gw_local
 // first, and no worker may fetch them meanwhile.
 //
 // The constructors, a step, clipping, state_dict and load_state_dict block until all owners have replied; a constructor
-// fails with what is wrong with a reference, and where.
+// fails with the error of a wrong reference, which names its worker.
 //
 // Errors, of all of them: INVALID for options out of range, and for an optimizer or scheduler whose constructor failed
 // in another scope; NO_MEMORY; with parameters of other workers the errors of calls (gradwire/rpc.h).
@@ -299,7 +299,7 @@ typedef struct gw_rule_step {
     const double *options;  ///< in the order of the rule's
     int64_t step;           ///< of the parameter; 1 is the first
     int count;              ///< of the elements in x, grad and each state
-    double *x;              ///< the parameter; what is here afterwards is the new one
+    double *x;              ///< the parameter; the rule replaces it by the new one
     const double *grad;
     double *state[GW_RULE_STATES_MAX];  ///< likewise; 0 before the first step
 } gw_rule_step;

@@ -37,10 +37,10 @@ typedef struct GW_BY_NAME gw_shard_options {
     /// Each member has an equal range of all elements of a dtype, which may begin inside a parameter: for few large
     /// ones. Gradients that are sparse by rows are INVALID then.
     bool flat GW_DEFAULT(false);
-    /// A member computes the new values of its parameters as the buckets with their gradients arrive, while the backward
-    /// pass continues, and the step sends them. The step computes again what has changed by then (a gradient that is
-    /// clipped or unscaled, a rate, a weight): results are equal. For models that gw_ddp_open has opened, before their
-    /// first pass; parameter groups are added while no pass is under way.
+    /// A member computes the new values of its parameters as the buckets with their gradients arrive, while the
+    /// backward pass continues, and the step sends them. The step computes again the values whose inputs have changed by
+    /// then (a gradient that is clipped or unscaled, a rate, a weight): results are equal. For models that gw_ddp_open
+    /// has opened, before their first pass; parameter groups are added while no pass is under way.
     bool overlap GW_DEFAULT(false);
     /// GW_SHARDED is ZeRO-2: a backward pass leaves the mean of a gradient on its owner alone, and NOT_FOUND on all
     /// others, also of earlier passes in that scope; buckets are sent by reduce_scatter, and rows of tables to their
@@ -91,7 +91,7 @@ typedef struct GW_BY_NAME gw_optimizer_reform_options {
 } gw_optimizer_reform_options;
 
 /// What gw_optimizer_reform did: the number of elements of parameters whose state was sent by another member, was read
-/// from .saved, or begins anew; the same on all members.
+/// from .saved, or was initialised; the same on all members.
 typedef struct gw_optimizer_reformed {
     int64_t moved, restored, lost;
 } gw_optimizer_reformed;
@@ -120,12 +120,12 @@ typedef struct gw_optimizer_reformed {
 ///
 /// All members take parameters, rates and counts of the lowest rank of those that have taken most steps; a member that
 /// was in the middle of the last of these completes it. gw_optimizer_steps is the same on all members afterwards, which
-/// a variable of the loop need not be. Parameters are assigned anew by the same rule, and their state is sent to the new
-/// owners. State that no member has is read from .saved, else it begins anew, as before the first step, and a line in
-/// the log says so. A range of a parameter keeps its count of steps. Gradients that were sharded are so again after
-/// gw_ddp_reform with |opt|.
+/// a variable of the loop need not be. Parameters are assigned again by the same rule, and their state is sent to the
+/// new owners. State that no member has is read from .saved, else initialised, as before the first step, and a line in
+/// the log reports this. A range of a parameter keeps its count of steps. Gradients that were sharded are so again
+/// after gw_ddp_reform with |opt|.
 ///
-/// Returns: what was done.
+/// Returns: the counts.
 /// Errors: MISMATCH if optimizers differ; INVALID if |opt| is not sharded or .saved does not fit. A call that fails has
 /// changed nothing but parameters of members that are behind, and is repeated in the next generation.
 GW_API gw_optimizer_reformed gw_optimizer_reform(gw_scope *s, gw_optimizer *opt, gw_group *group,

@@ -21,7 +21,7 @@
 // call of a method waits on the owner until the object is built; the caller does not.
 //
 // Errors: an error in making the value is reported by every use of the reference, now and later. When the owner is
-// lost, uses fail with REF_LOST, which says why it is gone. When a holder is lost, the owner releases what it held.
+// lost, uses fail with REF_LOST, which states why it is gone. When a holder is lost, the owner releases its references.
 // Cycles of references over workers are not collected: they stay until shutdown, whose log names them.
 // Ownership: a reference belongs to the scope that made it; closing the scope releases it.
 // Threads: as its scope.
@@ -41,8 +41,8 @@ extern "C" {
 /// Blocks: until the value exists and has arrived, at most until the deadline of the scope (60 s by default).
 /// Returns: the tensor.
 /// Gradient: to the owner's tensor, across workers (gradwire/dist.h).
-/// Errors: what failed in making the value; REF_LOST if the owner is gone, DISCONNECTED if it is lost meanwhile;
-/// TIMEOUT; INVALID for an object or a value that is no tensor; WRONG_STATE after shutdown.
+/// Errors: the error in making the value; REF_LOST if the owner is gone, DISCONNECTED if it is lost meanwhile; TIMEOUT;
+/// INVALID for an object or a value that is no tensor; WRONG_STATE after shutdown.
 /// Source: torch.distributed.rpc.RRef.to_here.
 GW_API gw_tensor *gw_to_here(gw_scope *s, gw_rref *ref);
 
@@ -61,8 +61,8 @@ GW_API gw_future *gw_to_here_async(gw_scope *s, gw_rref *ref);
 /// reference stands for its value.
 ///
 /// Returns: a future, which copies the value to this worker only if it is waited for here.
-/// Errors: of the call, which did not run: what failed in making the value; REF_LOST if the owner is gone; INVALID for
-/// an object.
+/// Errors: of the call, which did not run: the error in making the value; REF_LOST if the owner is gone; INVALID for an
+/// object.
 GW_API gw_future *gw_by_value(gw_scope *s, gw_rref *ref);
 
 /// Makes a reference to a value of this worker: `gw_rref *gw_rref_open(gw_scope *s, gw_value x)`. Nothing is sent until
@@ -88,7 +88,7 @@ GW_API void *gw_local_with(gw_scope *s, gw_rref *ref, const char *class_name);
 /// Reads the value that |ref| names, on the owner, without a copy. Blocks until it exists.
 ///
 /// Returns: the value.
-/// Errors: INVALID on another worker than the owner, naming both; what failed in making the value.
+/// Errors: INVALID on another worker than the owner, naming both; the error in making the value.
 /// Source: torch.distributed.rpc.RRef.local_value.
 GW_API gw_value gw_rref_local_value(gw_scope *s, gw_rref *ref);
 
@@ -127,7 +127,7 @@ GW_API const char *gw_rref_owner_name(gw_scope *s, const gw_rref *ref);
 /// Returns whether this worker is the owner of |ref|.
 GW_API bool gw_rref_is_owner(const gw_rref *ref);
 
-/// Returns whether the owner is known to have accepted |ref|; always so on the owner.
+/// Returns whether this worker has received that the owner has accepted |ref|; always true on the owner.
 GW_API bool gw_rref_is_confirmed(const gw_rref *ref);
 
 // ---- All references -----------------------------------------------------------------------------
@@ -135,12 +135,12 @@ GW_API bool gw_rref_is_confirmed(const gw_rref *ref);
 /// Returns the number of values of this worker that references name, here or elsewhere; 0 after all are released.
 GW_API int gw_rref_owned_count(gw_scope *s);
 
-/// One reference as this worker knows it: of another worker to a value here, or of this worker to a value elsewhere.
+/// One reference in the view of this worker: of another worker to a value here, or of this worker to a value elsewhere.
 typedef struct gw_reference_info {
     uint64_t id;              ///< names the value in the whole job; 0: it was never sent
     gw_worker owner, holder;  ///< texts live as long as the agent
-    const char
-        *what;  ///< "tensor", "list", a class; "being made", "error"; "" where only the owner knows
+    const char *
+        what;  ///< "tensor", "list", a class; "being made", "error"; "" where only the owner has it
     const char *origin;  ///< where it was made, "train.c:12"; "" if unknown
     int64_t age_ms;      ///< milliseconds since this worker has it
     bool is_confirmed;   ///< the owner has accepted it
@@ -151,7 +151,7 @@ typedef struct gw_reference_info {
 /// are here; then references to values of others. In no particular order.
 ///
 /// out: receives at most |max| of them.
-/// Returns: how many there are.
+/// Returns: their number.
 GW_API int gw_references(gw_scope *s, gw_reference_info *out, int max);
 
 #ifdef __cplusplus

@@ -27,11 +27,11 @@
 // made for. A function runs at most once; the library never repeats a call.
 // Order: calls from one scope to one worker start there in order, among those whose arguments are ready.
 // Blocking: all forms block while 64 MiB of requests are queued for the worker, or 65,536 calls to it have not
-// returned: until there is room, at most to the deadline. Inline functions do not block: there this is OVERLOADED at
+// returned: until room is available, at most to the deadline. Inline functions do not block: there this is OVERLOADED at
 // once. gw_rpc_sync and the functions that wait are WOULD_BLOCK in an inline function.
 //
 // Ownership: futures and references belong to the scope that made the call. Arguments are borrowed until the call
-// returns, and may be written afterwards: the callee gets what they held.
+// returns, and may be written afterwards: the callee gets their old values.
 // Threads: as the scope; any number of threads with scopes of their own may use one agent. A thread that draws random
 // numbers gets a scope with a generator of its own, by gw_seed.
 #ifndef GRADWIRE_RPC_H
@@ -45,7 +45,7 @@ extern "C" {
 
 // ---- Joining and leaving ------------------------------------------------------------------------
 
-/// What kind of job gw_rpc_init joins. A job has a world size that all workers know when it begins; or it is elastic:
+/// What kind of job gw_rpc_init joins. A job has a world size that is fixed when it begins; or it is elastic:
 /// one worker creates it, and others join and leave it while it runs (gradwire/membership.h). An elastic job gives out
 /// ranks in order, from 0, and each once.
 typedef enum gw_job_kind {
@@ -65,13 +65,13 @@ typedef struct GW_BY_NAME gw_rpc_options {
     const char *name GW_DEFAULT(NULL);
     gw_job_kind
         job GW_DEFAULT(GW_JOB_NONE);  ///< of an elastic job, which has no rank and world size here
-    /// Both or neither. -1: from the URL, or from the environment: RANK and WORLD_SIZE, or what the launchers of MPI,
-    /// Slurm and Kubernetes set (docs/LAUNCHERS.md).
+    /// Both or neither. -1: from the URL, or from the environment: RANK and WORLD_SIZE, or the variables of the
+    /// launchers of MPI, Slurm and Kubernetes (docs/LAUNCHERS.md).
     int rank GW_DEFAULT(-1), world_size GW_DEFAULT(-1);
-    /// Where the workers meet. NULL: "env://" (MASTER_ADDR, MASTER_PORT, or the launcher's address; a world of one
+    /// The rendezvous address. NULL: "env://" (MASTER_ADDR, MASTER_PORT, or the launcher's address; a world of one
     /// needs neither). Or "tcp://host:port" of rank 0, or of an elastic job, which may have several,
     /// "tcp://host:port,host:port". Or "file:///path" of a file that does not exist yet. Or
-    /// "redis://host:port/database" of a Redis server, where GW_JOB_ID tells jobs apart and GW_REDIS_PASSWORD_FILE
+    /// "redis://host:port/database" of a Redis server, where GW_JOB_ID distinguishes jobs and GW_REDIS_PASSWORD_FILE
     /// names the file with the password. "?rank=0&world_size=2" may follow. With a host beyond loopback this worker
     /// listens at addresses of its machine that others reach.
     const char *init_method GW_DEFAULT(NULL);
@@ -81,7 +81,7 @@ typedef struct GW_BY_NAME gw_rpc_options {
     int64_t timeout_ms GW_DEFAULT(60000);          ///< milliseconds, of each call
     int64_t join_timeout_ms GW_DEFAULT(300000);    ///< milliseconds, until all workers have joined
     int threads GW_DEFAULT(4);                     ///< of the pool, which runs GW_POOL functions
-    const gw_registry *registry GW_DEFAULT(NULL);  ///< what this worker serves; NULL: the process's
+    const gw_registry *registry GW_DEFAULT(NULL);  ///< served by this worker; NULL: the process's
     /// The path of the job's key, a file that `gradwire key` has made and that no other user may read: connections are
     /// encrypted with it, and a worker without it is refused. NULL: the key of the launcher (GW_KEY_FD, a descriptor),
     /// or the file that GW_KEY_FILE names, or none. Or the path of this worker's certificate (gradwire key --ca): then
@@ -317,10 +317,10 @@ GW_API int gw_wait_any(gw_scope *s, gw_future *const *fs, int count);
 /// Cancels |f|: it resolves at once, with CANCELLED, unless it has resolved. Runs also when |s| has failed.
 ///
 /// A call that has not started does not run. One that runs is notified: gw_cancelled is true there, its waits end with
-/// CANCELLED, and its calls are cancelled in turn; what it has done stays done. The outcome is NOT_DELIVERED if the
-/// request was not sent, else MAY_HAVE_RUN. A future of gw_then, gw_collect_all and the like also cancels the futures
-/// that it waits for, unless another handle holds them: gw_drop those first. The value of gw_remote is not cancelled,
-/// but released with its references.
+/// CANCELLED, and its calls are cancelled in turn; its finished work stays. The outcome is NOT_DELIVERED if the request
+/// was not sent, else MAY_HAVE_RUN. A future of gw_then, gw_collect_all and the like also cancels the futures that it
+/// waits for, unless another handle holds them: gw_drop those first. The value of gw_remote is not cancelled, but
+/// released with its references.
 /// Errors: none for a future that has resolved.
 GW_API void gw_cancel(gw_scope *s, gw_future *f);
 
@@ -390,7 +390,7 @@ GW_API void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const ch
 // Every one of |workers| calls it, with the same workers in any order, itself among them, and enters each RPC
 // collective of the same workers one after the other. If one of them is lost, cancels, enters another kind, or does not
 // arrive before the deadline of another one, all fail, with its name, also those that arrive later; the next RPC
-// collective begins anew. After a deadline it takes at most a second to learn which workers are missing. After
+// collective begins again. After a deadline it takes at most a second to learn which workers are missing. After
 // gw_rpc_shutdown or gw_rpc_leave only functions that a worker serves enter one (else WRONG_STATE); those that wait for
 // it then fail with DISCONNECTED, once no call can make it enter. gradwire/collective.h is faster, and has more.
 

@@ -7,7 +7,7 @@
 //     for (int step = 0; step < 100 && gw_ok(root); step++) {
 //         gw_scope *s = gw_scope_open(root);
 //         gw_tensor *y = gw_exp(s, gw_add(s, x, 1.0));      // no checks in between: the first error sticks
-//         gw_set(root, &best, gw_sum(s, y));                // root keeps what outlives the step
+//         gw_set(root, &best, gw_sum(s, y));                // root keeps values that outlive the step
 //         gw_scope_close_up(s);                                // releases the rest, hands an error to root
 //     }
 //     return gw_exit_code(gw_scope_close(root));
@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-/// A scope, opened by gw_scope_open: it owns handles, and keeps the first error of what is done with them.
+/// A scope, opened by gw_scope_open: it owns handles, and keeps the first error of operations on them.
 typedef struct gw_scope gw_scope;
 
 /// Opens a scope inside |parent|, or a root scope if |parent| is NULL. It inherits deadline, generator and agent, and
@@ -57,13 +57,13 @@ GW_API const gw_error *gw_scope_error(const gw_scope *s);
 
 /// Fails |s| with a text of the caller's own, without a full stop. A body fails by this.
 ///
-/// status: GW_OK stands for GW_REMOTE; what is no status becomes GW_INVALID.
+/// status: GW_OK stands for GW_REMOTE; an undefined status becomes GW_INVALID.
 GW_API void gw_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
 
 /// Fails |s| with an error of another scope, from gw_scope_close or gw_scope_error: with all its fields, such as the
 /// worker that was lost, and without a second line in the log.
 ///
-/// error: nothing happens if it is NULL or its status is GW_OK; what is no status becomes GW_INVALID.
+/// error: nothing happens if it is NULL or its status is GW_OK; an undefined status becomes GW_INVALID.
 GW_API void gw_scope_fail(gw_scope *s, const gw_error *error);
 
 /// Clears the error of |s|, once the program has handled it.
@@ -96,8 +96,8 @@ GW_API uint64_t gw_scope_id(const gw_scope *s);
 ///     gw_tensor *c = gw_sub(s, a, b);
 ///
 /// gw_nn_sequential evaluates its modules from left to right. For other calls gcc (with -Wall) and clang warn:
-/// "gw_draws_in_unspecified_order". They check what makes random tensors and layers, not functions that draw
-/// inside, such as gw_module_call with a dropout; nor does the checked mode (gradwire/log.h), which does not see where a
+/// "gw_draws_in_unspecified_order". They check the makers of random tensors and layers, not functions that draw inside,
+/// such as gw_module_call with a dropout; nor does the checked mode (gradwire/log.h), which does not see where a
 /// statement ends.
 /// Errors: none.
 /// Source: Philox 4x32-10, Salmon et al. 2011.
@@ -127,7 +127,8 @@ typedef struct gw_handle gw_handle;
 #define gw_keep(s, h) GW_KEEP(s, h)
 GW_API gw_handle *gw_keep_handle(gw_scope *s, gw_handle *h);
 
-/// Keeps |h| in |s|, drops what |slot| held, and assigns |h| to it: `void gw_set(gw_scope *s, Handle **slot, Handle *h)`.
+/// Keeps |h| in |s|, drops the old handle of |slot|, and assigns |h| to it:
+/// `void gw_set(gw_scope *s, Handle **slot, Handle *h)`.
 ///
 /// h: may be NULL.
 #define gw_set(s, slot, h) GW_SET(s, slot, h)

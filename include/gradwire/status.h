@@ -1,7 +1,7 @@
 // Statuses and errors.
 //
-// A status says what its receiver can do; an error adds what happened, where, and what is known about the effect of a
-// call.
+// A status determines what its receiver can do; an error adds its cause, its origin, and what is certain about the
+// effect of a call.
 //
 //     gw_error e = gw_scope_close(root);
 //     if (e.status == GW_DISCONNECTED) reconnect_later();
@@ -35,7 +35,7 @@ typedef enum gw_status {
     GW_MISMATCH,     ///< two workers disagree: world size, protocol version, types, a collective
     GW_WRONG_STATE,  ///< not now: before init, after shutdown, a second completion
     GW_WOULD_BLOCK,  ///< a wait inside a GW_INLINE function, or inside a gradient's hook of another worker's pass
-    GW_UNSUPPORTED,  ///< known, but not on this worker, by this caller, or of this dtype or device
+    GW_UNSUPPORTED,  ///< exists, but not on this worker, by this caller, or of this dtype or device
     GW_LIMIT,        ///< a stated limit is reached; the text names it
 
     // Try again later, or elsewhere.
@@ -44,7 +44,7 @@ typedef enum gw_status {
     GW_OVERLOADED,    ///< too many requests to this worker under way
     GW_DISCONNECTED,  ///< the worker is gone
     GW_REF_LOST,      ///< the owner of the reference is gone, or it was deleted
-    GW_FENCED,        ///< the other workers continue without this one; it may join anew
+    GW_FENCED,        ///< the other workers continue without this one; it may join again
 
     // Look at the other side.
     GW_REMOTE,    ///< the function ran there and failed in its own way (gw_fail)
@@ -58,12 +58,12 @@ typedef enum gw_status {
     GW_STATUS_COUNT
 } gw_status;
 
-/// What is known about the effect of the call that failed, as it was made here. If an argument of it failed (a future, a
-/// reference being made), the call itself was not delivered, whatever |function| of the error did before.
+/// What is certain about the effect of the call that failed, as it was made here. If an argument of it failed (a future,
+/// a reference being made), the call itself was not delivered, whatever |function| of the error did before.
 typedef enum gw_outcome {
     GW_OUTCOME_NONE = 0,  ///< not a call
     GW_NOT_DELIVERED,     ///< the function did not run: safe to repeat
-    GW_MAY_HAVE_RUN,      ///< this worker does not know
+    GW_MAY_HAVE_RUN,      ///< this worker cannot determine it
     GW_RAN_AND_FAILED,    ///< it ran, and this is its error
 } gw_outcome;
 
@@ -78,13 +78,13 @@ typedef struct gw_abort {
 /// Sizes in gw_error, in bytes and items; GW_NAME_MAX is also the longest name of a worker.
 enum { GW_ERROR_TEXT_MAX = 768, GW_NAME_MAX = 127, GW_ERROR_ABORTS_MAX = 4 };
 
-/// What an error says of the worker whose loss it reports.
+/// How the worker was lost whose loss an error reports.
 typedef enum gw_loss {
     GW_LOSS_NONE = 0,  ///< the error reports no loss
     GW_LOSS_ENDED,     ///< its process has ended
     GW_LOSS_SILENT,    ///< it was silent, or did not answer
     GW_LOSS_CUT_OFF,   ///< it had no contact with most of the others
-    GW_LOSS_ALONE,     ///< all others had ended before it could ask them
+    GW_LOSS_ALONE,     ///< all others had ended before it could query them
     GW_LOSS_DECLARED,  ///< the others have declared it dead; of a worker that reports itself
     GW_LOSS_LEFT,      ///< it has left, is leaving, or has called gw_rpc_shutdown
     GW_LOSS_COUNT      ///< the number of kinds
@@ -111,12 +111,12 @@ typedef struct gw_error {
     gw_outcome outcome;
     char worker[GW_NAME_MAX + 1];    ///< where it was first decided, "" if here
     char function[GW_NAME_MAX + 1];  ///< the called function, "" if none
-    char text[GW_ERROR_TEXT_MAX];  ///< one sentence with its trace, "ps: gw.matmul: 6x5 times 4x8"
+    char text[GW_ERROR_TEXT_MAX];    ///< with its error trace, "ps: gw.matmul: 6x5 times 4x8"
     /// The ended collectives that this error reports, the last one first: one may have ended because another one had.
     /// Errors of gw_fail have none.
     gw_abort aborts[GW_ERROR_ABORTS_MAX];
     gw_lost_worker
-        lost;         ///< of DISCONNECTED, REF_LOST and FENCED, if it is known; gw_fail sets none
+        lost;         ///< of DISCONNECTED, REF_LOST and FENCED, if identified; gw_fail sets none
     gw_trace trace;   ///< used by the library
     bool is_printed;  ///< this process has printed it already, when it happened
 } gw_error;

@@ -189,7 +189,7 @@ GW_API gw_tensor *gw_arange(gw_scope *s, gw_dtype dtype, double start, double en
 
 /// Makes a view of the caller's memory, contiguous, without a copy.
 ///
-/// bytes: what the caller writes there is not tracked: a message or a backward pass that needs the old values may get
+/// bytes: writes of the caller there are not tracked: a message or a backward pass that needs the old values may get
 /// the new ones.
 /// deleter: is called once with |context|, on any thread, when no tensor, graph or message needs the bytes; also if
 /// this fails. The thread holds no lock of the library. NULL: none.

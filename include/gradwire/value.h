@@ -31,7 +31,7 @@ typedef struct gw_list gw_list;
 typedef struct gw_map gw_map;
 /// A reference to a value of a worker: gradwire/ref.h.
 typedef struct gw_rref gw_rref;
-/// A value that is not known yet, such as the result of gw_rpc_async: gradwire/rpc.h.
+/// A value that is not available yet, such as the result of gw_rpc_async: gradwire/rpc.h.
 typedef struct gw_future gw_future;
 
 /// What a value is.
