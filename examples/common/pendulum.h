@@ -21,10 +21,10 @@ typedef struct pendulum {
 // speed in [-1, 1).
 void pendulum_reset(pendulum *p, const float noise[2]);
 
-// Applies |torque| for one step. Returns the reward; *out_done tells whether the episode is over.
+// Applies |torque| for one step. Returns the reward; *out_done is true when the episode is over.
 double pendulum_step(pendulum *p, double torque, bool *out_done);
 
-// What an observer sees: cosine and sine of theta, theta_dot.
+// The state that an observer receives: cosine and sine of theta, theta_dot.
 void pendulum_observe(const pendulum *p, float out_state[3]);
 
 #endif

@@ -57,12 +57,12 @@ static void replicas_survive_losses_and_let_new_ones_in(void **state) {
     (void)state;
     result *r = run("./ddp_survives");
     assert_non_null(strstr(r->output, "worker1 is lost after epoch 1"));
-    assert_non_null(strstr(r->output, "worker4 is let in: 3 members"));
-    assert_non_null(strstr(r->output, "2 lost, 2 let in: 9"));
+    assert_non_null(strstr(r->output, "worker4 is admitted: 3 members"));
+    assert_non_null(strstr(r->output, "2 lost, 2 admitted: 9"));
     assert_non_null(strstr(r->output, "after 30 epochs"));
     assert_says(r, 0, "3 members have the same weights");
-    assert_says(run("./ddp_survives --world-size 2 --losses 4"), 0, "4 lost, 4 let in: 9");
-    assert_says(run("./ddp_survives --losses 0"), 0, "0 lost, 0 let in: 9");
+    assert_says(run("./ddp_survives --world-size 2 --losses 4"), 0, "4 lost, 4 admitted: 9");
+    assert_says(run("./ddp_survives --losses 0"), 0, "0 lost, 0 admitted: 9");
 }
 
 static void they_draw_curves(void **state) {
@@ -96,7 +96,7 @@ static void they_refuse_wrong_options(void **state) {
     assert_says(run("./ddp_digits --hook f8"), 2, "expected none or f16 or bf16");
     assert_says(run("./ddp_digits --shards 3"), 1, "3 shards, which is no power of two");
     assert_says(run("./gradwire run -n 2 --no-prefix -- ./ddp_rpc"), 1,
-                "two trainers, a master and a server");
+                "two trainers, a master, a server");
 }
 
 GW_TESTS(example_ddp, replicas_learn_digits,

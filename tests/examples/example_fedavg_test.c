@@ -38,8 +38,8 @@ static void gradients_are_as_good_as_all_digits_in_one_place(void **state) {
 static void it_goes_on_when_clients_come_leave_and_die(void **state) {
     (void)state;
     result *r = run("./fedavg --clients 6 --come 10 --leave 50 --kill 55 --seed 4");
-    assert_non_null(strstr(r->output, "client7 comes"));
-    assert_non_null(strstr(r->output, "client1 is let go"));
+    assert_non_null(strstr(r->output, "client7 joins"));
+    assert_non_null(strstr(r->output, "client1 is dismissed"));
     // It may have answered before it is killed: then the next round cannot call it.
     assert_non_null(strstr(r->output, "client6 is lost: client6"));
     assert_non_null(strstr(r->output, "round  60  5 clients"));
@@ -63,7 +63,7 @@ static void others_join_it_by_hand(void **state) {
                     "--rounds 5; wait)",
                     path, path);
     rmdir(path);
-    assert_non_null(strstr(r->output, "client3 comes"));
+    assert_non_null(strstr(r->output, "client3 joins"));
     assert_says(r, 0, "round   5  3 clients");
 }
 
@@ -110,8 +110,8 @@ static void it_refuses_wrong_options(void **state) {
     (void)state;
     assert_says(run("./fedavg --method max"), 2, "--method max: expected avg or sgd");
     assert_says(run("./fedavg --clients 63"), 2, "--clients 63: expected a whole number, 0 to 62");
-    assert_says(run("./fedavg --clients 0"), 2, "nobody would be left");
-    assert_says(run("./fedavg --clients 1 --kill 3"), 2, "nobody would be left");
+    assert_says(run("./fedavg --clients 0"), 2, "no client would be left");
+    assert_says(run("./fedavg --clients 1 --kill 3"), 2, "no client would be left");
     assert_says(run("./fedavg --rounds 5 --kill 5"), 2, "--kill: expected a round before the last");
     assert_says(run("./fedavg --lr x"), 2, "--lr x: expected 0 to 1000");
     assert_says(run("./fedavg --nothing"), 2, "--nothing: no such option");

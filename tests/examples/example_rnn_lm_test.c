@@ -60,8 +60,8 @@ static void the_model_of_the_tutorial_is_saved_and_loaded(void **state) {
     assert_says(run("./rnn_lm %s --load %s", one, path), 1, "emb");
     unlink(path);
     assert_says(run("./rnn_lm --tiny --load %s", path), 1, path);
-    assert_says(run("./rnn_lm --tiny --hidden 5"), 2, "rnn_lm: --hidden means nothing with --tiny");
-    assert_says(run("./rnn_lm --tiny --plot x.svg"), 2, "rnn_lm: --plot means nothing with --tiny");
+    assert_says(run("./rnn_lm --tiny --hidden 5"), 2, "rnn_lm: --hidden has no effect with --tiny");
+    assert_says(run("./rnn_lm --tiny --plot x.svg"), 2, "rnn_lm: --plot has no effect with --tiny");
 }
 
 // Its parent says so: the worker itself cannot.
@@ -110,7 +110,7 @@ static void it_refuses_wrong_options_and_texts(void **state) {
     assert_says(run("./rnn_lm --text /nowhere"), 1, "/nowhere: No such file");
     assert_says(run("./rnn_lm --text /tmp"), 1, "/tmp: Is a directory");
     assert_says(run("./rnn_lm --text /usr/share/common-licenses/BSD"), 1,
-                "words in 1 file without passages that come again, of 2000 that it takes");
+                "words in 1 file without repeated passages, of 2000 that it takes");
     assert_says(run("./rnn_lm %s --batch 100000", one), 1, "the text is too short");
     assert_says(run("./rnn_lm %s --epochs 1 --plot /nowhere/x.svg", one), 2,
                 "/nowhere/x.svg: No such file");

@@ -41,7 +41,7 @@ static void a_supervisor_replaces_a_worker_that_died(void **state) {
     const char *died = strstr(r->output, "worker2 died\n");
     assert_non_null(died);
     assert_non_null(strstr(died, "worker2 joined\n"));
-    assert_non_null(strstr(r->output, "comes again: disconnected"));
+    assert_non_null(strstr(r->output, "is repeated: disconnected"));
     assert_says(r, 0, "the sum of 40 squares is 22140");
 }
 

@@ -105,7 +105,7 @@ static void replicas_go_on_without_a_stopped_trainer(void **state) {
     int status;
     char *said = run_and_end_one("ddp_survives --losses 0 --epochs 200", "^epoch", "STOP", &status);
     assert_non_null(strstr(said, "worker3 is lost after epoch "));
-    assert_non_null(strstr(said, "1 lost, 1 let in"));
+    assert_non_null(strstr(said, "1 lost, 1 admitted"));
     assert_int_equal(status, 0);
 }
 
@@ -114,7 +114,7 @@ static void replicas_go_on_without_a_trainer_that_is_lost_while_all_open(void **
     (void)state;
     int status;
     char *said =
-        run_and_end_one("ddp_survives --losses 0 --epochs 100", " is let in", "KILL", &status);
+        run_and_end_one("ddp_survives --losses 0 --epochs 100", " is admitted", "KILL", &status);
     assert_non_null(strstr(said, "worker3 is lost after epoch "));
     assert_int_equal(status, 0);
 }
@@ -150,7 +150,7 @@ static void a_client_that_is_killed_while_it_joins_is_not_waited_for(void **stat
 static void a_server_that_was_stopped_in_the_first_round_ends(void **state) {
     (void)state;
     launched l = launch_command("exec ./fedavg --rounds 2");
-    read_line(l.out_fd, "client3 comes");
+    read_line(l.out_fd, "client3 joins");
     kill(l.pid, SIGSTOP);
     read_line(l.err_fd, "gradwire: client1: ");
     kill(l.pid, SIGCONT);
@@ -164,7 +164,7 @@ static void a_server_that_was_stopped_in_the_first_round_ends(void **state) {
 static void clients_of_a_server_that_is_killed_end_with_it(void **state) {
     (void)state;
     launched l = launch_command("exec ./fedavg --rounds 2");
-    read_line(l.out_fd, "client1 comes");
+    read_line(l.out_fd, "client1 joins");
     kill(l.pid, SIGKILL);
     result r = finish(l);  // when nobody has its streams any more
     testing_note("%s%s", r.out, r.err);
