@@ -1,7 +1,6 @@
-// gradwire run on hosts of their own: they meet over a network, and end
-// together when it fails. Where the kernel makes no hosts these tests are
-// skipped. Connections are not encrypted here, but where it is said: what links
-// do is the same either way.
+// gradwire run on several hosts: the launchers connect over a network, and end together when it fails. Where the kernel
+// makes no hosts these tests are skipped. Connections are not encrypted here unless a test states it: links affect them
+// in the same way.
 #include "../support/hosts.h"
 #include "testing/testing.h"
 
@@ -18,12 +17,12 @@ typedef struct job {
     result ended[HOSTS_MAX];
 } job;
 
-// On each host two ranks of |command|, with |options| of gradwire run.
+// Starts two ranks of |command| on each host, with |options| of gradwire run.
 static job start(hosts *net, int count, const char *options, const char *command) {
     job j = { .net = net, .count = count };
-    char what[600];
-    snprintf(what, sizeof what, "%s -- %s", options, command);
-    for (int i = 0; i < count; i++) j.of[i] = hosts_launch_run(net, i, count, 2, what);
+    char arguments[600];
+    snprintf(arguments, sizeof arguments, "%s -- %s", options, command);
+    for (int i = 0; i < count; i++) j.of[i] = hosts_launch_run(net, i, count, 2, arguments);
     return j;
 }
 
@@ -40,9 +39,9 @@ static void forget_all(job *j) {
     hosts_close(j->net);
 }
 
-static void say_hello(hosts_options options, const char *said) {
+static void run_hello(hosts_options options, const char *printed) {
     hosts *net = hosts_open(options);
-    job j = start(net, options.count, said, "./hello");
+    job j = start(net, options.count, printed, "./hello");
     finish_all(&j, 0);
     assert_non_null(strstr(j.ended[0].out, "[0] tensor([ 6., 12., 18.])\n"));
     forget_all(&j);
@@ -50,12 +49,12 @@ static void say_hello(hosts_options options, const char *said) {
 
 static void ranks_of_three_hosts_are_one_job(void **state) {
     (void)state;
-    say_hello((hosts_options){ .count = 3 }, "--insecure");
+    run_hello((hosts_options){ .count = 3 }, "--insecure");
 }
 
 static void over_ipv6_alone_they_are(void **state) {
     (void)state;
-    say_hello((hosts_options){ .count = 2, .ipv6_only = true }, "--insecure");
+    run_hello((hosts_options){ .count = 2, .ipv6_only = true }, "--insecure");
 }
 
 static void with_a_key_they_are(void **state) {
@@ -63,7 +62,7 @@ static void with_a_key_they_are(void **state) {
     path folder = make_folder();
     char option[300];
     snprintf(option, sizeof option, "--key=%s", make_key(folder).text);
-    say_hello((hosts_options){ .count = 2 }, option);
+    run_hello((hosts_options){ .count = 2 }, option);
     remove_folder(folder);
 }
 
@@ -97,7 +96,7 @@ static void hosts_that_are_cut_off_do_not_meet(void **state) {
     forget_all(&j);
 }
 
-// Nobody is told of the cut: not even by a reset.
+// The cut sends no event to any host: not even a reset.
 static void a_host_that_is_cut_off_ends_and_so_do_the_others(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 3 });
@@ -111,7 +110,7 @@ static void a_host_that_is_cut_off_ends_and_so_do_the_others(void **state) {
     forget_all(&j);
 }
 
-// Its launcher has nothing to wait for but the others.
+// Its launcher waits only for the other hosts.
 static void a_host_that_is_cut_off_when_its_ranks_have_ended_is_lost(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 2 });

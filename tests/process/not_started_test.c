@@ -9,7 +9,7 @@ static void who_is_not_started_by_a_launcher_is_told_how_at_once(void **state) {
     result r = finish(launch_command("exec env -i ./case-not_started"));
     testing_note("%d: %s%s", r.code, r.out, r.err);
     const char *told = strstr(r.err, "gw_rpc_init: "),
-               *later = strstr(r.err, "the program goes on");
+               *later = strstr(r.err, "the program continues");
     assert_int_equal(r.code, 1);
     assert_non_null(told);
     assert_non_null(strstr(told, "start it with: gradwire run -n 2 -- ./program"));
