@@ -1,5 +1,4 @@
-// Joining when something is wrong with one of the workers: each of them soon has an error that says
-// so.
+// Joining when one of the workers has a fault: each of them soon has an error that names it.
 #include "../support/launched.h"
 #include "base/check.h"
 #include "testing/testing.h"
@@ -37,7 +36,7 @@ static void *join_and_leave(void *arg) {
     return NULL;
 }
 
-// Runs two workers at once.
+// Joins two workers at once.
 static void join_two_at(joiner *a, joiner *b, const char *url) {
     a->options.init_method = b->options.init_method = url;
     pthread_t thread;
@@ -96,7 +95,7 @@ static void the_second_of_a_rank_is_refused(void **state) {
     assert_one_of_each(&a, &b, "rank 0 is taken by", "rank 1 of 2 did not come within");
 }
 
-// A socket that listens.
+// Opens a listening socket.
 static int take_port(int *out_port) {
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -124,7 +123,7 @@ static void a_port_in_use_is_named(void **state) {
 
 // ---- Beyond loopback ----------------------------------------------------------------------------
 
-// An address of this machine that others can come to, as a host of a URL; false: it has none.
+// Finds an address of this machine that other hosts can reach, as a host of a URL; false: it has none.
 static bool find_outside(char out[64]) {
     struct ifaddrs *all;
     out[0] = '\0';
@@ -161,18 +160,18 @@ static void insecure_is_said_by_all_or_by_none(void **state) {
     expect_insecure_differs(&b.error);
 }
 
-// Also by who joins a group that is running, at an address or in a file; its members go on.
+// The same when a worker joins a running group, at an address or in a file; the members of the group continue.
 static void who_joins_a_group_says_it_as_its_members_do(void **state) {
     (void)state;
     path folder = make_folder(), file = in_folder(folder, "group");
     char url[300], port[128];
     snprintf(url, sizeof url, "file://%s", file.text);
-    const char *const places[] = { url, free_url("127.0.0.1", port) };
+    const char *const stores[] = { url, free_url("127.0.0.1", port) };
     for (int i = 0; i < 4; i++) {
         gw_scope *founder = gw_scope_open(NULL);
-        gw_rpc_init(founder, .job = GW_JOB_CREATE, .init_method = places[i / 2], .insecure = i % 2);
+        gw_rpc_init(founder, .job = GW_JOB_CREATE, .init_method = stores[i / 2], .insecure = i % 2);
         joiner j = { .options = GW_OPTIONS(gw_rpc_options, .job = GW_JOB_JOIN,
-                                           .init_method = places[i / 2], .insecure = !(i % 2)) };
+                                           .init_method = stores[i / 2], .insecure = !(i % 2)) };
         join_and_leave(&j);
         expect_insecure_differs(&j.error);
         assert_int_equal(gw_rpc_world_size(founder), 1);
@@ -212,7 +211,7 @@ static void workers_meet_over_ipv6(void **state) {
     assert_string_equal(b.stats.protection, "there are none");
 }
 
-// What was tried, and what each of the addresses of a name has answered.
+// The error lists the attempts, and the result of each address of a name.
 static void where_nobody_is_met_is_told_with_what_it_answered(void **state) {
     (void)state;
     char url[128];
@@ -234,7 +233,7 @@ static void remember_signal(int number) {
     handled = 1;
 }
 
-// Sends this process SIGTERM again and again, so that one of them comes while it joins.
+// Sends this process SIGTERM repeatedly, so that one arrives while it joins.
 static timer_t begin_signals(void) {
     struct sigaction action = { .sa_handler = remember_signal };
     struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGTERM };
@@ -308,7 +307,7 @@ typedef struct early_end {
     char path[64];  // of the store
 } early_end;
 
-// As soon as its rank is in the store, where it waits for the other one.
+// Ends as soon as its rank is in the store, where it waits for the other one.
 static void *end_while_it_joins(void *arg) {
     early_end *e = arg;
     await_in_file(e->path, "rank/0");
@@ -328,7 +327,7 @@ static void join_and_end(const char *path) {
     _exit(0);
 }
 
-// A root is of one thread, also while that joins: the checked mode says so.
+// A root scope belongs to one thread, also while that joins: the checked mode reports an error.
 static void who_shuts_down_while_another_thread_joins_is_told(void **state) {
     (void)state;
     char path[] = "/tmp/gw-join-XXXXXX", text[512] = "";

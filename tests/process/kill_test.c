@@ -1,6 +1,5 @@
-// Workers that are killed, ended or stopped at failpoints: every other worker gets an error that
-// names them, and nothing is left. KILLS=1000 sets how many; `make kill` reports how long the
-// others take to know.
+// Workers that are killed, ended or stopped at failpoints: every other worker gets an error that names them, and
+// nothing is left. KILLS=1000 sets the number; `make kill` reports how long the others take to detect the loss.
 #include "kill_job.h"
 #include "testing/testing.h"
 
@@ -32,7 +31,7 @@ static int count_entries(const char *folder) {
     return count;
 }
 
-// Each failpoint with each rank; then again at later passes of it.
+// Each failpoint with each rank; then again at later passes of the same point.
 static kill_case case_of(int i, int signal) {
     const char *point = points[i % POINTS];
     int n = i / POINTS;
@@ -221,7 +220,7 @@ static void nothing_is_left_of_a_worker_killed_between_two_steps(void **state) {
     assert_int_equal(count_entries("/dev/shm"), shared);
 }
 
-// Stopped there for a while, it is not lost, and what it does afterwards is right.
+// A worker that is stopped there for a while is not lost, and its results afterwards are right.
 static void a_worker_stopped_between_two_steps_goes_on(void **state) {
     (void)state;
     for (int i = 0, count = kills_in_all() * MEMORY_POINTS / 100; i < count; i++)

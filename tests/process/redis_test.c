@@ -1,4 +1,4 @@
-// Workers that meet in a Redis server, which Debian's redis-server is for a test.
+// Workers that use a Redis server as their store; the test starts Debian's redis-server.
 #include "testing/redis_server.h"
 #include "testing/testing.h"
 
@@ -61,7 +61,7 @@ static void a_job_meets_there(void **state) {
     run_two(&a, &b);
     assert_string_equal(a.error.text, "");
     assert_string_equal(b.error.text, "");
-    // Its ranks are taken for another minute.
+    // The ranks of the job stay taken for another minute.
     member late = { .url = r.url };
     run_member(&late);
     assert_int_equal(late.error.status, GW_DUPLICATE);

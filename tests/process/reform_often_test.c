@@ -1,11 +1,11 @@
-// Loops that re-form a group, or open one, for as long as a job lives, between real processes.
+// Loops that re-form a group, or open one, as often as in a long job, between real processes.
 #include "../support/launched.h"
 #include "testing/testing.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-// More than the limit of groups that are open at once.
+// More often than the limit of groups that are open at once.
 static void loop(const char *what) {
     result r = finish(launch_command("./gradwire run -n 2 -- ./case-reform_often 4300 %s", what));
     if (r.code != 0) fail_msg("%s%s", r.out, r.err);

@@ -1,4 +1,4 @@
-// Environment variables with values that mean nothing, as a user's program meets them.
+// Environment variables with invalid values, in a user's program.
 #include "../support/launched.h"
 #include "testing/testing.h"
 
