@@ -174,7 +174,7 @@ static void finish_federation(federation *f, int count) {
 }
 
 // MEM-4: a worker without a quorum is fenced, the others continue, and they stay apart when the link is up again.
-static void who_is_cut_off_is_fenced_and_the_others_go_on(void **state) {
+static void a_worker_without_a_quorum_is_fenced_and_the_others_continue(void **state) {
     (void)state;
     federation f = start_federation(4, 3);
     hosts_plug(f.net, 3, false);
@@ -185,7 +185,7 @@ static void who_is_cut_off_is_fenced_and_the_others_go_on(void **state) {
 }
 
 // Of two halves the one with the lowest rank continues, and the other one ends, in 10 s.
-static void of_two_halves_the_one_with_the_lowest_rank_goes_on(void **state) {
+static void of_two_halves_the_one_with_the_lowest_rank_continues(void **state) {
     (void)state;
     be_patient();
     federation f = start_federation(2, 2);
@@ -197,7 +197,7 @@ static void of_two_halves_the_one_with_the_lowest_rank_goes_on(void **state) {
 }
 
 // The host loses power: no connection is closed on the network, and after the restart no connection exists.
-static void a_host_without_power_is_found_out(void **state) {
+static void a_host_that_loses_power_is_declared_dead(void **state) {
     (void)state;
     be_patient();
     federation f = start_federation(4, 3);
@@ -207,7 +207,7 @@ static void a_host_without_power_is_found_out(void **state) {
     finish_federation(&f, 1);
 }
 
-static void what_one_host_sends_may_be_lost_alone(void **state) {
+static void frames_may_be_lost_in_one_direction_only(void **state) {
     (void)state;
     be_patient();
     federation f = start_federation(4, 3);
@@ -238,7 +238,7 @@ static pid_t start_worker(hosts *net, int rank, const char *address, const char 
 
 // Worker 1 has an address that the others cannot reach, as behind a firewall. The coordinator notifies it that worker 2
 // needs a connection, and it connects to worker 2.
-static void connections_that_open_one_way_are_enough(void **state) {
+static void connections_opened_from_one_side_are_enough(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 3 });
     path folder = make_folder(), log = in_folder(folder, "log");
@@ -277,7 +277,7 @@ static void two_jobs_on_one_network_do_not_mix(void **state) {
 
 // The environment of a pod of examples/kubernetes/job.yaml, except the name of the first: a secret's file is a link to
 // one that only its user can read.
-static void pods_meet_with_a_key(void **state) {
+static void pods_join_with_a_key(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 3 });
     path folder = make_folder();
@@ -301,8 +301,9 @@ static void pods_meet_with_a_key(void **state) {
 
 GW_TESTS_WITH_LIMIT(clusters_hosts, 120, two_hosts_reach_each_other, ipv6_alone_is_enough,
                     packets_may_be_small, a_link_that_is_down_for_a_second_loses_nothing,
-                    who_is_cut_off_is_fenced_and_the_others_go_on,
-                    of_two_halves_the_one_with_the_lowest_rank_goes_on,
-                    a_host_without_power_is_found_out, what_one_host_sends_may_be_lost_alone,
-                    connections_that_open_one_way_are_enough, two_jobs_on_one_network_do_not_mix,
-                    pods_meet_with_a_key);
+                    a_worker_without_a_quorum_is_fenced_and_the_others_continue,
+                    of_two_halves_the_one_with_the_lowest_rank_continues,
+                    a_host_that_loses_power_is_declared_dead,
+                    frames_may_be_lost_in_one_direction_only,
+                    connections_opened_from_one_side_are_enough, two_jobs_on_one_network_do_not_mix,
+                    pods_join_with_a_key);

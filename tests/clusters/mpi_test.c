@@ -164,7 +164,7 @@ static void the_backend_may_add_in_any_order(void **state) {
     forget(r);
 }
 
-static void members_that_differ_go_on_over_the_backend(void **state) {
+static void members_that_differ_continue_over_the_backend(void **state) {
     (void)state;
     result r = run_backend(3, "desync");
     assert_int_equal(r.code, 0);
@@ -172,7 +172,7 @@ static void members_that_differ_go_on_over_the_backend(void **state) {
 }
 
 // MPI ends, too, or mpirun would not return 0.
-static void what_a_verdict_ends_midway_ends_in_the_backend(void **state) {
+static void an_abort_midway_ends_the_operation_in_the_backend(void **state) {
     (void)state;
     result r = run_backend(3, "midway");
     assert_int_equal(r.code, 0);
@@ -189,7 +189,7 @@ static void replicas_learn_the_same_over_the_backend(void **state) {
 }
 
 // The operation in MPI then may end or not; the processes do.
-static void a_group_that_is_broken_midway_holds_nobody_up(void **state) {
+static void a_group_that_breaks_midway_blocks_no_process(void **state) {
     (void)state;
     result r = leave_alone("fail");
     assert_int_equal(count_of(r.out, "the same"), RANKS);
@@ -212,7 +212,7 @@ static void a_loss_before_mpi_has_begun_ends_the_others(void **state) {
     lose_one("lost_before_mpi");
 }
 
-static void the_backend_is_for_mpirun(void **state) {
+static void the_backend_needs_mpirun(void **state) {
     (void)state;
     result r = finish(launch_command("./gradwire run -n 2 -- ./gradwire-mpi-worker"));
     assert_int_not_equal(r.code, 0);
@@ -242,7 +242,8 @@ GW_TESTS(clusters_mpi, open_mpi_compute_the_same, open_mpi_all_end_with_one,
          mpich_compute_the_same, mpich_all_end_with_one, mpich_jobs_do_not_mix,
          mpich_connect_over_tcp, mpich_a_wrapper_is_no_matter,
          the_backend_gives_the_bits_of_sessions, the_backend_may_add_in_any_order,
-         members_that_differ_go_on_over_the_backend, what_a_verdict_ends_midway_ends_in_the_backend,
-         replicas_learn_the_same_over_the_backend, a_group_that_is_broken_midway_holds_nobody_up,
+         members_that_differ_continue_over_the_backend,
+         an_abort_midway_ends_the_operation_in_the_backend,
+         replicas_learn_the_same_over_the_backend, a_group_that_breaks_midway_blocks_no_process,
          a_loss_ends_the_others_of_the_backend, a_loss_before_mpi_has_begun_ends_the_others,
-         the_backend_is_for_mpirun);
+         the_backend_needs_mpirun);

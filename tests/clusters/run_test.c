@@ -52,12 +52,12 @@ static void ranks_of_three_hosts_are_one_job(void **state) {
     run_hello((hosts_options){ .count = 3 }, "--insecure");
 }
 
-static void over_ipv6_alone_they_are(void **state) {
+static void ranks_of_hosts_with_ipv6_only_are_one_job(void **state) {
     (void)state;
     run_hello((hosts_options){ .count = 2, .ipv6_only = true }, "--insecure");
 }
 
-static void with_a_key_they_are(void **state) {
+static void ranks_of_hosts_with_a_key_are_one_job(void **state) {
     (void)state;
     path folder = make_folder();
     char option[300];
@@ -66,7 +66,7 @@ static void with_a_key_they_are(void **state) {
     remove_folder(folder);
 }
 
-static void a_failure_on_one_is_said_by_all(void **state) {
+static void a_failure_on_one_host_is_reported_by_all(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 3 });
     job j = start(net, 3, "--insecure", "sh -c 'test $RANK = 5 && exit 7; exec sleep 1000'");
@@ -85,7 +85,7 @@ static void wait_until_ready(job *j) {
 
 static const char *const ready = "sh -c 'echo ready; exec sleep 1000'";
 
-static void hosts_that_are_cut_off_do_not_meet(void **state) {
+static void hosts_that_are_cut_off_report_that_they_did_not_meet(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 2 });
     hosts_cut(net, 1, HOSTS_BOTH);
@@ -97,7 +97,7 @@ static void hosts_that_are_cut_off_do_not_meet(void **state) {
 }
 
 // The cut sends no event to any host: not even a reset.
-static void a_host_that_is_cut_off_ends_and_so_do_the_others(void **state) {
+static void a_host_that_is_cut_off_ends_and_the_others_end(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 3 });
     job j = start(net, 3, "--insecure", ready);
@@ -157,7 +157,7 @@ static void a_signal_to_one_ends_all(void **state) {
     forget_all(&j);
 }
 
-static void an_endpoint_that_is_not_on_host_0_is_told(void **state) {
+static void an_endpoint_that_is_not_on_host_0_is_reported(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 2 });
     result r = finish(hosts_launch(net, 0,
@@ -170,7 +170,7 @@ static void an_endpoint_that_is_not_on_host_0_is_told(void **state) {
     hosts_close(net);
 }
 
-static void nobody_there_is_told_with_what_each_address_answered(void **state) {
+static void a_failed_connect_names_the_error_of_each_address(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 2 });
     result r = finish(hosts_launch(net, 1,
@@ -185,10 +185,11 @@ static void nobody_there_is_told_with_what_each_address_answered(void **state) {
     hosts_close(net);
 }
 
-GW_TESTS(clusters_run, ranks_of_three_hosts_are_one_job, over_ipv6_alone_they_are,
-         with_a_key_they_are, a_failure_on_one_is_said_by_all, hosts_that_are_cut_off_do_not_meet,
-         a_host_that_is_cut_off_ends_and_so_do_the_others,
+GW_TESTS(clusters_run, ranks_of_three_hosts_are_one_job, ranks_of_hosts_with_ipv6_only_are_one_job,
+         ranks_of_hosts_with_a_key_are_one_job, a_failure_on_one_host_is_reported_by_all,
+         hosts_that_are_cut_off_report_that_they_did_not_meet,
+         a_host_that_is_cut_off_ends_and_the_others_end,
          a_host_that_is_cut_off_when_its_ranks_have_ended_is_lost, without_host_0_all_end,
          a_cut_of_a_second_is_not_noticed, a_signal_to_one_ends_all,
-         an_endpoint_that_is_not_on_host_0_is_told,
-         nobody_there_is_told_with_what_each_address_answered);
+         an_endpoint_that_is_not_on_host_0_is_reported,
+         a_failed_connect_names_the_error_of_each_address);

@@ -17,7 +17,7 @@ static void expect_work_or_error(result *r, int count, bool *works) {
     test_free(r);
 }
 
-static void a_job_with_few_descriptors_works_or_says_so(void **state) {
+static void a_job_with_few_descriptors_works_or_reports_it(void **state) {
     (void)state;
     bool works = true;
     for (int count = FEWEST; count <= MOST; count++) {
@@ -30,7 +30,7 @@ static void a_job_with_few_descriptors_works_or_says_so(void **state) {
     assert_true(works);
 }
 
-static void workers_with_few_descriptors_work_or_say_so(void **state) {
+static void workers_with_few_descriptors_work_or_report_it(void **state) {
     (void)state;
     bool works = true;
     for (int count = FEWEST; count <= MOST; count++) {
@@ -43,5 +43,5 @@ static void workers_with_few_descriptors_work_or_say_so(void **state) {
     assert_true(works);
 }
 
-GW_TESTS_WITH_LIMIT(descriptors, 180, a_job_with_few_descriptors_works_or_says_so,
-                    workers_with_few_descriptors_work_or_say_so);
+GW_TESTS_WITH_LIMIT(descriptors, 180, a_job_with_few_descriptors_works_or_reports_it,
+                    workers_with_few_descriptors_work_or_report_it);

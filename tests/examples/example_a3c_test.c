@@ -56,7 +56,7 @@ static void an_update_is_one_round_trip(void **state) {
     test_free(r);
 }
 
-static void it_runs_several_times_and_says_the_mean(void **state) {
+static void it_runs_several_times_and_prints_the_mean(void **state) {
     (void)state;
     assert_prints(run("./a3c %s 2 --runs 2", short_run), 0, "cartpole over 2 seeds: ");
     assert_prints(run("./a3c %s 2 --runs 2 --task pendulum", short_run), 0,
@@ -95,5 +95,5 @@ static void it_refuses_wrong_options(void **state) {
 
 GW_TESTS(example_a3c, it_keeps_the_pole_upright, it_swings_the_pendulum_up,
          one_worker_plays_the_same_for_the_same_seed, an_update_is_one_round_trip,
-         it_runs_several_times_and_says_the_mean, it_runs_under_the_launcher, it_draws_the_scores,
+         it_runs_several_times_and_prints_the_mean, it_runs_under_the_launcher, it_draws_the_scores,
          it_refuses_wrong_options);

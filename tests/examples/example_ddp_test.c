@@ -53,7 +53,7 @@ static void replicas_with_uneven_inputs_end_alike(void **state) {
 
 // The program itself compares the weights of all remaining trainers, bit by bit, and fails unless each epoch is in the
 // curve, and 97 % of the test digits are recognised.
-static void replicas_survive_losses_and_let_new_ones_in(void **state) {
+static void replicas_survive_losses_and_admit_new_ones(void **state) {
     (void)state;
     result *r = run("./ddp_survives");
     assert_non_null(strstr(r->output, "worker1 is lost after epoch 1"));
@@ -73,7 +73,7 @@ static void they_draw_curves(void **state) {
     assert_draws("./ddp_survives");
 }
 
-static void they_say_what_was_missed(void **state) {
+static void they_print_the_missed_goal(void **state) {
     (void)state;
     assert_prints(run("./ddp_digits --epochs 1"), 3,
                   "not reached: test accuracy of at least 97 %\n");
@@ -103,6 +103,6 @@ static void they_refuse_wrong_options(void **state) {
 
 GW_TESTS(example_ddp, replicas_learn_digits,
          shards_give_one_set_of_weights_on_any_number_of_workers, replicas_run_under_the_launcher,
-         four_roles_learn_planted_labels, replicas_survive_losses_and_let_new_ones_in,
-         replicas_with_uneven_inputs_end_alike, they_draw_curves, they_say_what_was_missed,
+         four_roles_learn_planted_labels, replicas_survive_losses_and_admit_new_ones,
+         replicas_with_uneven_inputs_end_alike, they_draw_curves, they_print_the_missed_goal,
          they_refuse_wrong_options);

@@ -20,7 +20,7 @@ static void assert_learns(result *r) {
     assert_true(clients >= central - 1.0);
 }
 
-static void averaging_is_as_good_as_all_digits_in_one_place(void **state) {
+static void averaging_is_as_accurate_as_training_in_one_process(void **state) {
     (void)state;
     result *r = run("./fedavg --seed 4");
     assert_learns(r);
@@ -28,14 +28,14 @@ static void averaging_is_as_good_as_all_digits_in_one_place(void **state) {
     test_free(r);
 }
 
-static void gradients_are_as_good_as_all_digits_in_one_place(void **state) {
+static void gradients_are_as_accurate_as_training_in_one_process(void **state) {
     (void)state;
     result *r = run("./fedavg --method sgd --seed 6");
     assert_learns(r);
     test_free(r);
 }
 
-static void it_goes_on_when_clients_come_leave_and_die(void **state) {
+static void it_continues_when_clients_join_leave_and_die(void **state) {
     (void)state;
     result *r = run("./fedavg --clients 6 --come 10 --leave 50 --kill 55 --seed 4");
     assert_non_null(strstr(r->output, "client7 joins"));
@@ -54,7 +54,7 @@ static void it_counts_bytes_of_a_larger_model(void **state) {
     assert_prints(r, 0, "a round of 2.001 million parameters: 32.0");
 }
 
-static void others_join_it_by_hand(void **state) {
+static void clients_may_be_started_by_hand(void **state) {
     (void)state;
     char path[] = "/tmp/fedavg-test-XXXXXX";
     assert_non_null(mkdtemp(path));
@@ -128,8 +128,8 @@ static void it_refuses_wrong_options(void **state) {
                   "/nowhere/x.svg: No such file");
 }
 
-GW_TESTS(example_fedavg, averaging_is_as_good_as_all_digits_in_one_place,
-         gradients_are_as_good_as_all_digits_in_one_place,
-         it_goes_on_when_clients_come_leave_and_die, it_counts_bytes_of_a_larger_model,
-         others_join_it_by_hand, clients_have_keys_of_their_own, it_draws_the_accuracy,
+GW_TESTS(example_fedavg, averaging_is_as_accurate_as_training_in_one_process,
+         gradients_are_as_accurate_as_training_in_one_process,
+         it_continues_when_clients_join_leave_and_die, it_counts_bytes_of_a_larger_model,
+         clients_may_be_started_by_hand, clients_have_keys_of_their_own, it_draws_the_accuracy,
          it_refuses_wrong_options);

@@ -9,7 +9,7 @@
 
 static const char same[] = "weights and losses are those of the unsplit model";
 
-static void it_learns_what_the_unsplit_model_learns(void **state) {
+static void it_learns_the_weights_of_the_unsplit_model(void **state) {
     (void)state;
     static const char *const schedules[] = { "1f1b", "fill-drain" };
     for (int i = 0; i < 2; i++)
@@ -96,7 +96,7 @@ static void it_refuses_wrong_options(void **state) {
                   "/nowhere/x.svg: No such file");
 }
 
-GW_TESTS(example_pipeline, it_learns_what_the_unsplit_model_learns,
+GW_TESTS(example_pipeline, it_learns_the_weights_of_the_unsplit_model,
          autograd_and_one_optimizer_learn_the_same, it_learns_to_read_digits,
          turns_hold_no_more_micro_batches_than_there_are_stages, schedules_give_the_same_losses,
          it_learns_the_same_when_connections_are_cut, it_runs_under_the_launcher, it_draws_the_loss,

@@ -19,7 +19,7 @@ static char *new_file(char *path) {
     return path;
 }
 
-static void it_knows_more_than_pairs_of_words(void **state) {
+static void it_is_better_than_a_bigram_model(void **state) {
     (void)state;
     double reached = 0, bigram = 0;
     result *r = run("./rnn_lm --vocabulary 500 --features 128 --hidden 128 "
@@ -81,7 +81,7 @@ static void it_learns_the_same_for_the_same_seed(void **state) {
     assert_same_output(run("./rnn_lm %s --epochs 1 %s", one, without_times), broken, 0);
 }
 
-static void it_goes_on_from_a_checkpoint(void **state) {
+static void it_continues_from_a_checkpoint(void **state) {
     (void)state;
     char path[] = "/tmp/rnn_lm-test-XXXXXX";
     new_file(path);
@@ -120,8 +120,8 @@ static void it_refuses_wrong_options_and_texts(void **state) {
                   "this program is for two workers");
 }
 
-GW_TESTS_WITH_LIMIT(example_rnn_lm, 200, it_knows_more_than_pairs_of_words,
+GW_TESTS_WITH_LIMIT(example_rnn_lm, 200, it_is_better_than_a_bigram_model,
                     it_trains_the_model_of_the_tutorial,
                     the_model_of_the_tutorial_is_saved_and_loaded, a_killed_worker_is_named,
-                    it_learns_the_same_for_the_same_seed, it_goes_on_from_a_checkpoint,
+                    it_learns_the_same_for_the_same_seed, it_continues_from_a_checkpoint,
                     it_draws_the_perplexity, it_refuses_wrong_options_and_texts);

@@ -18,7 +18,7 @@ static void passes_through_the_server_learn_digits(void **state) {
     assert_prints(run("./parameter_server --seed 2"), 0, "3 trainers, 1800 steps: 9");
 }
 
-static void trainers_step_the_server_s_weights_at_once(void **state) {
+static void trainers_step_the_weights_of_the_server_concurrently(void **state) {
     (void)state;
     assert_prints(run("./parameter_server --form hogwild"), 0, "3 trainers, 1800 steps: 9");
     assert_prints(run("./parameter_server --form hogwild --momentum 0.5 --lr 0.05"), 0,
@@ -98,8 +98,8 @@ static void batch_rpc_draws_and_refuses(void **state) {
 }
 
 GW_TESTS(example_server, late_gradients_learn_digits, passes_through_the_server_learn_digits,
-         trainers_step_the_server_s_weights_at_once, a_parameter_server_learns_under_the_launcher,
-         a_parameter_server_refuses_wrong_options, a_parameter_server_draws_its_accuracy,
-         trainers_are_answered_together, observers_are_answered_together,
-         a_batch_plays_the_same_for_the_same_seed, batches_work_under_the_launcher,
-         batch_rpc_draws_and_refuses);
+         trainers_step_the_weights_of_the_server_concurrently,
+         a_parameter_server_learns_under_the_launcher, a_parameter_server_refuses_wrong_options,
+         a_parameter_server_draws_its_accuracy, trainers_are_answered_together,
+         observers_are_answered_together, a_batch_plays_the_same_for_the_same_seed,
+         batches_work_under_the_launcher, batch_rpc_draws_and_refuses);

@@ -6,7 +6,7 @@
 
 // ---- zero_memory --------------------------------------------------------------------------------
 
-static void what_is_shared_out_changes_no_sums(void **state) {
+static void sharding_changes_no_sums(void **state) {
     (void)state;
     // The last column of the three rows.
     static const char sums[] = "./zero_memory --width 64 | awk '/^%s  *[0-9]/ { print $6 }'";
@@ -28,7 +28,7 @@ static void replicated_stages_have_the_weights_of_the_unsplit_model(void **state
                   "% of the test digits");
 }
 
-static void it_draws_and_refuses_what_it_cannot_run(void **state) {
+static void it_draws_and_refuses_wrong_options(void **state) {
     (void)state;
     assert_draws("./pipeline_ddp --epochs 2");
     assert_prints(run("./pipeline_ddp --size 12"), 2, "--size 12");
@@ -36,6 +36,6 @@ static void it_draws_and_refuses_what_it_cannot_run(void **state) {
                   "two stages of two replicas");
 }
 
-GW_TESTS(example_sharded, what_is_shared_out_changes_no_sums,
+GW_TESTS(example_sharded, sharding_changes_no_sums,
          replicated_stages_have_the_weights_of_the_unsplit_model,
-         it_draws_and_refuses_what_it_cannot_run);
+         it_draws_and_refuses_wrong_options);

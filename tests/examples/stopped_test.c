@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void the_launcher_ends_who_is_dead_to_the_others(void **state) {
+static void the_launcher_kills_a_worker_that_the_others_declare_dead(void **state) {
     (void)state;
     launched l = LAUNCH("run", "-n", "4", "sh", "-c",
                         "echo $$; exec " GW_BUILD_DIR "/bin/batch_rpc --epochs 2000");
@@ -27,7 +27,7 @@ static void the_launcher_ends_who_is_dead_to_the_others(void **state) {
     forget(r);
 }
 
-static void with_keep_the_others_are_waited_for(void **state) {
+static void with_keep_the_launcher_waits_for_the_others(void **state) {
     (void)state;
     launched l = LAUNCH("run", "-n", "4", "--on-failure=keep", "sh", "-c",
                         "echo $$; exec " GW_BUILD_DIR "/bin/batch_rpc --epochs 2000");
@@ -63,7 +63,7 @@ static char *run_and_end_one(const char *program, const char *line, const char *
     return output;
 }
 
-static void a_program_that_makes_its_own_workers_does_the_same(void **state) {
+static void a_program_that_starts_its_workers_kills_them_alike(void **state) {
     (void)state;
     static const char *const forms[] = { "batch_rpc --epochs 2000",
                                          "batch_rpc --form agent --episodes 100000 --lr 0.00001" };
@@ -89,7 +89,7 @@ static void a_replica_that_is_killed_is_named_and_ends_the_others(void **state) 
     }
 }
 
-static void federated_averaging_goes_on_without_a_stopped_client(void **state) {
+static void federated_averaging_continues_without_a_stopped_client(void **state) {
     (void)state;
     int status;
     char *printed = run_and_end_one("fedavg --rounds 200", "^round", "STOP", &status);
@@ -99,7 +99,7 @@ static void federated_averaging_goes_on_without_a_stopped_client(void **state) {
     assert_int_equal(status, 0);
 }
 
-static void replicas_go_on_without_a_stopped_trainer(void **state) {
+static void replicas_continue_without_a_stopped_trainer(void **state) {
     (void)state;
     int status;
     char *printed =
@@ -110,7 +110,7 @@ static void replicas_go_on_without_a_stopped_trainer(void **state) {
 }
 
 // The first line is printed before a replica is open.
-static void replicas_go_on_without_a_trainer_that_is_lost_while_all_open(void **state) {
+static void replicas_continue_without_a_trainer_lost_while_all_open(void **state) {
     (void)state;
     int status;
     char *printed =
@@ -181,7 +181,7 @@ static void few_descriptors_are_named_and_end_a_server(void **state) {
     forget(r);
 }
 
-static void who_ends_without_joining_is_named(void **state) {
+static void a_worker_that_ends_without_joining_is_named(void **state) {
     (void)state;
     launched l = LAUNCH("run", "-n", "3", "sh", "-c",
                         "test $RANK = 1 && exit 0; exec " GW_BUILD_DIR "/bin/hello");
@@ -192,15 +192,16 @@ static void who_ends_without_joining_is_named(void **state) {
     forget(finish(l));
 }
 
-GW_TESTS_WITH_LIMIT(examples_stopped, 50, the_launcher_ends_who_is_dead_to_the_others,
-                    with_keep_the_others_are_waited_for,
-                    a_program_that_makes_its_own_workers_does_the_same,
+GW_TESTS_WITH_LIMIT(examples_stopped, 50, the_launcher_kills_a_worker_that_the_others_declare_dead,
+                    with_keep_the_launcher_waits_for_the_others,
+                    a_program_that_starts_its_workers_kills_them_alike,
                     a_replica_that_is_killed_is_named_and_ends_the_others,
-                    federated_averaging_goes_on_without_a_stopped_client,
-                    replicas_go_on_without_a_stopped_trainer,
-                    replicas_go_on_without_a_trainer_that_is_lost_while_all_open,
+                    federated_averaging_continues_without_a_stopped_client,
+                    replicas_continue_without_a_stopped_trainer,
+                    replicas_continue_without_a_trainer_lost_while_all_open,
                     workers_that_are_killed_while_they_join_are_replaced,
                     a_client_that_is_killed_while_it_joins_is_not_waited_for,
                     a_server_that_was_stopped_in_the_first_round_ends,
                     clients_of_a_server_that_is_killed_end_with_it,
-                    few_descriptors_are_named_and_end_a_server, who_ends_without_joining_is_named);
+                    few_descriptors_are_named_and_end_a_server,
+                    a_worker_that_ends_without_joining_is_named);

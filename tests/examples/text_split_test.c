@@ -25,7 +25,7 @@ static int64_t count_shared(words a, words b) {
 }
 
 // Licences quote each other, word for word.
-static void what_is_held_out_shares_no_passage_with_the_rest(void **state) {
+static void held_out_text_shares_no_passage_with_the_rest(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     text t = text_load(s, "/usr/share/common-licenses/*", ALL_WORDS);
@@ -41,7 +41,7 @@ static void write_words(FILE *f, int first, int count) {
     for (int i = first; i < first + count; i++) fprintf(f, "%d\n", i);
 }
 
-static void a_passage_is_kept_where_it_comes_first(void **state) {
+static void a_passage_is_kept_where_it_first_occurs(void **state) {
     (void)state;
     char path[] = "/tmp/text_split-test-XXXXXX";
     FILE *f = fdopen(mkstemp(path), "w");
@@ -84,5 +84,5 @@ static void seams_make_no_repeated_passages(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(example_text_split, what_is_held_out_shares_no_passage_with_the_rest,
-         a_passage_is_kept_where_it_comes_first, seams_make_no_repeated_passages);
+GW_TESTS(example_text_split, held_out_text_shares_no_passage_with_the_rest,
+         a_passage_is_kept_where_it_first_occurs, seams_make_no_repeated_passages);

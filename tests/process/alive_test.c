@@ -99,7 +99,7 @@ static void assert_all_are_present(job *j) {
 }
 
 // One worker computes in a GW_INLINE body, one after a future; the other three are a quorum.
-static void workers_that_compute_for_others_are_alive(void **state) {
+static void workers_that_compute_for_callers_are_alive(void **state) {
     (void)state;
     job j = open_job(5);
     gw_future *one = gw_rpc_async(j.root, 1, "alive_compute_inline");
@@ -118,5 +118,5 @@ static void a_worker_that_computes_after_a_reply_is_alive(void **state) {
     assert_all_are_present(&j);
 }
 
-GW_TESTS_WITH_LIMIT(alive, 60, workers_that_compute_for_others_are_alive,
+GW_TESTS_WITH_LIMIT(alive, 60, workers_that_compute_for_callers_are_alive,
                     a_worker_that_computes_after_a_reply_is_alive);

@@ -32,7 +32,7 @@ static void a_loop_of_continuations_has_any_length(void **state) {
         "retry");
 }
 
-static void structures_are_as_deep_as_a_program_likes(void **state) {
+static void structures_may_have_any_depth(void **state) {
     (void)state;
     expect_fine(RUN("run", "-n", "2", "--", program("deep_structures").text, "all", "20000", STACK),
                 "all");
@@ -43,5 +43,5 @@ static void a_stack_of_64_kib_is_enough(void **state) {
     expect_fine(RUN("run", "-n", "2", "--", program("small_stack").text, STACK), "small stack");
 }
 
-GW_TESTS(deep, a_loop_of_continuations_has_any_length, structures_are_as_deep_as_a_program_likes,
+GW_TESTS(deep, a_loop_of_continuations_has_any_length, structures_may_have_any_depth,
          a_stack_of_64_kib_is_enough);

@@ -153,7 +153,7 @@ static void wait_for_both(gw_scope *root, int rank) {
     add_there(root, rank);
 }
 
-static void a_group_with_a_key_lets_others_in(void **state) {
+static void a_group_with_a_key_admits_workers_with_it(void **state) {
     (void)state;
     key_file k = new_key();
     const char *url = new_url();
@@ -170,7 +170,7 @@ static void expect(const gw_error *error, gw_status status, const char *words) {
         fail_msg("%d \"%s\" should contain \"%s\"", error->status, error->text, words);
 }
 
-static void a_worker_with_another_key_is_told(void **state) {
+static void a_worker_with_another_key_gets_the_reason(void **state) {
     (void)state;
     key_file k = new_key(), other = new_key();
     const char *url = new_url();
@@ -183,7 +183,7 @@ static void a_worker_with_another_key_is_told(void **state) {
     unlink(other.path);
 }
 
-static void a_worker_without_the_key_is_told(void **state) {
+static void a_worker_without_the_key_gets_the_reason(void **state) {
     (void)state;
     key_file k = new_key();
     const char *url = new_url();
@@ -195,7 +195,7 @@ static void a_worker_without_the_key_is_told(void **state) {
     unlink(k.path);
 }
 
-static void a_host_without_the_key_learns_nothing(void **state) {
+static void a_host_without_the_key_receives_nothing(void **state) {
     (void)state;
     key_file k = new_key();
     const char *url = new_url();
@@ -213,7 +213,7 @@ static void count_warnings(const char *line) {
     warning_count += strstr(line, "runs insecure") != NULL;
 }
 
-static void insecure_is_a_line_at_each_start(void **state) {
+static void insecure_logs_a_line_at_each_start(void **state) {
     (void)state;
     setenv("GW_TRANSPORT", "tcp", 1);
     log_hook = count_warnings;
@@ -240,7 +240,7 @@ static void workers_with_certificates_work_together(void **state) {
     unlink(second.path);
 }
 
-static void a_group_with_certificates_lets_others_in(void **state) {
+static void a_group_with_certificates_admits_workers_with_them(void **state) {
     (void)state;
     key_file first = new_certificate("founder=0"), second = new_certificate("joined%d");
     const char *url = new_url();
@@ -256,7 +256,7 @@ static void a_group_with_certificates_lets_others_in(void **state) {
 }
 
 // A worker with another one's certificate does not start; a certificate that names only other workers is refused, too.
-static void a_worker_with_the_certificate_of_another_is_told(void **state) {
+static void a_worker_with_the_certificate_of_another_gets_the_reason(void **state) {
     (void)state;
     key_file first = new_certificate("worker0=0"), second = new_certificate("worker7=7");
     const char *url = new_url();
@@ -332,7 +332,7 @@ static void found_amid_connects(gw_scope *root, int rank) {
     while (gw_ok(root) && *peer_count < before + 100) add_there(root, rank);
 }
 
-static void a_member_joins_amid_strangers_that_do_not_stop(void **state) {
+static void a_member_joins_while_unauthenticated_peers_connect(void **state) {
     (void)state;
     key_file k = new_key();
     const char *url = new_url();
@@ -405,7 +405,7 @@ static void connect_often(gw_scope *root, int rank) {
     assert_true(last.uordblks < first.uordblks + LIMIT_HANDSHAKE_COUNT * (size_t)65536);
 }
 
-static void thousands_of_strangers_get_nothing_and_disturb_nobody(void **state) {
+static void thousands_of_unauthenticated_peers_disturb_no_call(void **state) {
     (void)state;
     key_file k = new_key();
     const char *url = new_url();
@@ -418,10 +418,11 @@ static void thousands_of_strangers_get_nothing_and_disturb_nobody(void **state) 
     unlink(k.path);
 }
 
-GW_TESTS(encrypted, workers_with_the_same_key_work_together, a_group_with_a_key_lets_others_in,
-         a_worker_with_another_key_is_told, a_worker_without_the_key_is_told,
-         a_host_without_the_key_learns_nothing, insecure_is_a_line_at_each_start,
-         workers_with_certificates_work_together, a_group_with_certificates_lets_others_in,
-         a_worker_with_the_certificate_of_another_is_told,
-         a_member_joins_amid_strangers_that_do_not_stop,
-         thousands_of_strangers_get_nothing_and_disturb_nobody);
+GW_TESTS(encrypted, workers_with_the_same_key_work_together,
+         a_group_with_a_key_admits_workers_with_it, a_worker_with_another_key_gets_the_reason,
+         a_worker_without_the_key_gets_the_reason, a_host_without_the_key_receives_nothing,
+         insecure_logs_a_line_at_each_start, workers_with_certificates_work_together,
+         a_group_with_certificates_admits_workers_with_them,
+         a_worker_with_the_certificate_of_another_gets_the_reason,
+         a_member_joins_while_unauthenticated_peers_connect,
+         thousands_of_unauthenticated_peers_disturb_no_call);

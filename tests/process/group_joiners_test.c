@@ -129,7 +129,7 @@ static void await(atomic_bool *flag) {
 }
 
 // The request ends before the others re-form, or while they do.
-static void who_dies_at_the_door_holds_nobody_up(void **state) {
+static void a_member_killed_while_joining_blocks_no_other_member(void **state) {
     (void)state;
     for (int i = 0; i < testing_scaled(10); i++) {
         job j;
@@ -184,5 +184,5 @@ static void connections_may_break_under_collectives(void **state) {
     assert_true(reconnects >= 5);  // they were cut repeatedly
 }
 
-GW_TESTS_WITH_LIMIT(group_joiners, 120, who_dies_at_the_door_holds_nobody_up,
+GW_TESTS_WITH_LIMIT(group_joiners, 120, a_member_killed_while_joining_blocks_no_other_member,
                     connections_may_break_under_collectives);

@@ -236,7 +236,7 @@ static void close_job(job *j) {
     assert_int_equal(rmdir(j->directory), 0);
 }
 
-static void all_learn_of_a_member_that_is_killed(void **state) {
+static void all_get_an_error_when_a_member_is_killed(void **state) {
     (void)state;
     for (int i = 0; i < WORKS * MEMBERS; i++) {
         job j = { .work = (work)(i % WORKS), .victim = i / WORKS, .signal = SIGKILL };
@@ -248,7 +248,7 @@ static void all_learn_of_a_member_that_is_killed(void **state) {
 }
 
 // Runs several jobs at once, because each waits until its victim is declared dead.
-static void all_learn_of_a_member_that_is_stopped(void **state) {
+static void all_get_an_error_when_a_member_is_stopped(void **state) {
     (void)state;
     static const work works[] = {
         SMALL_SUMS, LARGE_SUMS, REPLICAS, SHARED_STEPS, RE_FORMING, JOINS
@@ -266,5 +266,5 @@ static void all_learn_of_a_member_that_is_stopped(void **state) {
     }
 }
 
-GW_TESTS_WITH_LIMIT(group_kill, 120, all_learn_of_a_member_that_is_killed,
-                    all_learn_of_a_member_that_is_stopped);
+GW_TESTS_WITH_LIMIT(group_kill, 120, all_get_an_error_when_a_member_is_killed,
+                    all_get_an_error_when_a_member_is_stopped);

@@ -153,12 +153,12 @@ static void run(job *j) {
     assert_int_equal(rmdir(directory), 0);
 }
 
-static void a_sum_comes_to_members_that_do_not_wait(void **state) {
+static void a_sum_completes_for_members_that_do_not_wait(void **state) {
     (void)state;
     run(&(job){ .program = sum_without_waiting });
 }
 
-static void what_the_root_gives_is_there_when_it_looks_no_more(void **state) {
+static void a_broadcast_completes_while_the_root_does_not_poll(void **state) {
     (void)state;
     run(&(job){ .program = broadcast_and_continue });
 }
@@ -168,6 +168,6 @@ static void a_member_that_has_closed_the_group_is_not_waited_for(void **state) {
     run(&(job){ .program = enter_a_closed_group });
 }
 
-GW_TESTS_WITH_LIMIT(group_patient, 120, a_sum_comes_to_members_that_do_not_wait,
-                    what_the_root_gives_is_there_when_it_looks_no_more,
+GW_TESTS_WITH_LIMIT(group_patient, 120, a_sum_completes_for_members_that_do_not_wait,
+                    a_broadcast_completes_while_the_root_does_not_poll,
                     a_member_that_has_closed_the_group_is_not_waited_for);

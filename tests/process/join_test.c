@@ -63,7 +63,7 @@ static void assert_one_of_each(const joiner *a, const joiner *b, const char *x, 
     assert_true(straight || crossed);
 }
 
-static void two_workers_of_one_name_are_told_both(void **state) {
+static void two_workers_of_one_name_both_get_the_reason(void **state) {
     (void)state;
     joiner a = { .options =
                      GW_OPTIONS(gw_rpc_options, .name = "same", .rank = 0, .world_size = 2) };
@@ -74,7 +74,7 @@ static void two_workers_of_one_name_are_told_both(void **state) {
                        "could not join: the name \"same\" is taken");
 }
 
-static void workers_that_disagree_about_the_job_are_told_both(void **state) {
+static void workers_that_disagree_about_the_job_both_get_the_reason(void **state) {
     (void)state;
     joiner a = { .options = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2) };
     joiner b = { .options = GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 3) };
@@ -150,7 +150,7 @@ static void expect_insecure_differs(const gw_error *e) {
     assert_non_null(strstr(e->text, "insecure was said by"));
 }
 
-static void insecure_is_said_by_all_or_by_none(void **state) {
+static void insecure_is_set_by_all_or_by_none(void **state) {
     (void)state;
     joiner a = { .options = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2) };
     joiner b = { .options =
@@ -161,7 +161,7 @@ static void insecure_is_said_by_all_or_by_none(void **state) {
 }
 
 // The same when a worker joins a running group, at an address or in a file; the members of the group continue.
-static void who_joins_a_group_says_it_as_its_members_do(void **state) {
+static void insecure_is_set_by_a_joining_worker_as_by_the_members(void **state) {
     (void)state;
     path folder = make_folder(), file = in_folder(folder, "group");
     char url[300], port[128];
@@ -182,7 +182,7 @@ static void who_joins_a_group_says_it_as_its_members_do(void **state) {
     remove_folder(folder);
 }
 
-static void workers_meet_at_an_address_of_the_network_if_they_say_insecure(void **state) {
+static void workers_join_at_an_address_of_the_network_with_insecure(void **state) {
     (void)state;
     char host[64], url[128];
     if (!find_outside(host)) testing_skip("this host has no address but loopback");
@@ -200,7 +200,7 @@ static void workers_meet_at_an_address_of_the_network_if_they_say_insecure(void 
     assert_string_equal(a.stats.protection, "nothing (insecure)");
 }
 
-static void workers_meet_over_ipv6(void **state) {
+static void workers_join_over_ipv6(void **state) {
     (void)state;
     char url[128];
     joiner a = { .options = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2) };
@@ -212,7 +212,7 @@ static void workers_meet_over_ipv6(void **state) {
 }
 
 // The error lists the attempts, and the result of each address of a name.
-static void where_nobody_is_met_is_told_with_what_it_answered(void **state) {
+static void a_failed_join_names_the_error_of_each_address(void **state) {
     (void)state;
     char url[128];
     joiner j = { .options = GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 2,
@@ -259,7 +259,7 @@ static void interrupt(gw_rpc_options options, const char *url) {
     assert_true(handled);
 }
 
-static void a_signal_interrupts_it_wherever_it_waits(void **state) {
+static void a_signal_interrupts_joining_at_each_wait(void **state) {
     (void)state;
     char folder[] = "/tmp/gw-join-XXXXXX", path[64], url[80], unfounded[80], free_port[64];
     int port;
@@ -328,7 +328,7 @@ static void join_and_end(const char *path) {
 }
 
 // A root scope belongs to one thread, also while that joins: the checked mode reports an error.
-static void who_shuts_down_while_another_thread_joins_is_told(void **state) {
+static void shutdown_while_another_thread_joins_is_an_error(void **state) {
     (void)state;
     char path[] = "/tmp/gw-join-XXXXXX", text[512] = "";
     int ends[2], status, file = mkstemp(path);
@@ -350,11 +350,12 @@ static void who_shuts_down_while_another_thread_joins_is_told(void **state) {
     assert_non_null(strstr(text, "two threads are in one scope at once"));
 }
 
-GW_TESTS(join, a_signal_interrupts_it_wherever_it_waits,
+GW_TESTS(join, a_signal_interrupts_joining_at_each_wait,
          a_signal_without_a_handler_ends_the_process_that_joins,
-         two_workers_of_one_name_are_told_both, workers_that_disagree_about_the_job_are_told_both,
-         the_second_of_a_rank_is_refused, a_port_in_use_is_named,
-         insecure_is_said_by_all_or_by_none, who_joins_a_group_says_it_as_its_members_do,
-         workers_meet_at_an_address_of_the_network_if_they_say_insecure, workers_meet_over_ipv6,
-         where_nobody_is_met_is_told_with_what_it_answered,
-         who_shuts_down_while_another_thread_joins_is_told);
+         two_workers_of_one_name_both_get_the_reason,
+         workers_that_disagree_about_the_job_both_get_the_reason, the_second_of_a_rank_is_refused,
+         a_port_in_use_is_named, insecure_is_set_by_all_or_by_none,
+         insecure_is_set_by_a_joining_worker_as_by_the_members,
+         workers_join_at_an_address_of_the_network_with_insecure, workers_join_over_ipv6,
+         a_failed_join_names_the_error_of_each_address,
+         shutdown_while_another_thread_joins_is_an_error);

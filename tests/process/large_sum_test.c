@@ -7,7 +7,7 @@
 #include <string.h>
 
 // The memory is bounded by the result, in one piece and in memory that is used again.
-static void a_large_sum_takes_little_beside_its_result(void **state) {
+static void a_large_sum_takes_little_more_memory_than_its_result(void **state) {
     (void)state;
     // The shadow memory of the thread sanitizer is four times as large as the memory itself.
     const char *times = MEM_CACHED ? "1" : "5";
@@ -45,5 +45,5 @@ static void counts_may_need_more_than_32_bits(void **state) {
         run_huge(messages[i], (INT64_C(1) << 32) + 1, "at most 4 GiB can be sent");
 }
 
-GW_TESTS_WITH_LIMIT(large_sum, 600, a_large_sum_takes_little_beside_its_result,
+GW_TESTS_WITH_LIMIT(large_sum, 600, a_large_sum_takes_little_more_memory_than_its_result,
                     counts_may_need_more_than_32_bits);

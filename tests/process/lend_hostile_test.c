@@ -215,7 +215,7 @@ static int use_all(gw_scope *root, gw_tensor *floats, gw_tensor *indices, gw_ten
     return failed_count;
 }
 
-static void what_changes_while_it_is_used_is_only_wrong(void **state) {
+static void numbers_changed_while_in_use_are_only_wrong(void **state) {
     (void)state;
 #ifdef __SANITIZE_THREAD__
     testing_skip("the hostile worker races by intent");
@@ -242,7 +242,7 @@ static void what_changes_while_it_is_used_is_only_wrong(void **state) {
 }
 
 // Connections end, and are made again; or the worker has sent an invalid message, and is lost.
-static void who_writes_over_its_connections_harms_itself(void **state) {
+static void a_worker_that_writes_over_its_connections_harms_only_itself(void **state) {
     (void)state;
     int child = start_hostile();
     gw_scope *root = join(0);
@@ -260,5 +260,5 @@ static void who_writes_over_its_connections_harms_itself(void **state) {
     (void)ignored;
 }
 
-GW_TESTS(lend_hostile, what_changes_while_it_is_used_is_only_wrong,
-         who_writes_over_its_connections_harms_itself);
+GW_TESTS(lend_hostile, numbers_changed_while_in_use_are_only_wrong,
+         a_worker_that_writes_over_its_connections_harms_only_itself);

@@ -184,7 +184,7 @@ static void an_echo_sends_no_numbers(void **state) {
 // ---- Ends ---------------------------------------------------------------------------------------
 
 // A lent tensor keeps its numbers when its lender has ended, and at the end no memory remains.
-static void what_was_borrowed_outlives_its_lender(void **state) {
+static void a_lent_tensor_outlives_its_lender(void **state) {
     (void)state;
     choose_url();
     int descriptors = 0;
@@ -238,12 +238,12 @@ static void check_returned_leases(void) {
     unlink(url + 7);
 }
 
-static void leases_of_one_that_was_killed_come_back(void **state) {
+static void leases_of_a_killed_worker_are_returned(void **state) {
     (void)state;
     check_returned_leases();
 }
 
-static void they_come_back_where_no_descriptor_tells_of_ends(void **state) {
+static void leases_are_returned_without_process_descriptors(void **state) {
     (void)state;
     int child = fork();
     if (child == 0) {
@@ -277,7 +277,7 @@ static void results_can_be_read_after_the_job(void **state) {
 }
 
 // A child of the lender has a copy of the visible memory, and lends nothing.
-static void a_child_writes_to_memory_of_its_own(void **state) {
+static void a_forked_child_writes_to_its_own_memory(void **state) {
     (void)state;
     choose_url();
     int child = start_other();
@@ -321,7 +321,7 @@ GW_FUNCTION(lend_own_and_die, GW_POOL, "int") {
     return gw_value_of(x);
 }
 
-static void what_is_pulled_is_right_or_an_error(void **state) {
+static void a_remote_read_is_right_or_an_error(void **state) {
     (void)state;
     choose_url();
     for (int round = 0; round < 8; round++) {
@@ -402,7 +402,7 @@ static const obstacle obstacles[] = {
 };
 
 // Whatever prevents lending, results are right, and the log names the reason.
-static void it_says_what_stands_in_the_way(void **state) {
+static void the_log_names_what_prevents_lending(void **state) {
     (void)state;
     uint64_t bytes, hash = 0;
     for (size_t i = 0; i < sizeof obstacles / sizeof *obstacles; i++) {
@@ -427,7 +427,7 @@ static void it_says_what_stands_in_the_way(void **state) {
 }
 
 GW_TESTS(lend, results_are_the_same_bit_for_bit, an_echo_sends_no_numbers,
-         what_was_borrowed_outlives_its_lender, leases_of_one_that_was_killed_come_back,
-         they_come_back_where_no_descriptor_tells_of_ends, results_can_be_read_after_the_job,
-         a_child_writes_to_memory_of_its_own, what_is_pulled_is_right_or_an_error,
-         it_says_what_stands_in_the_way);
+         a_lent_tensor_outlives_its_lender, leases_of_a_killed_worker_are_returned,
+         leases_are_returned_without_process_descriptors, results_can_be_read_after_the_job,
+         a_forked_child_writes_to_its_own_memory, a_remote_read_is_right_or_an_error,
+         the_log_names_what_prevents_lending);

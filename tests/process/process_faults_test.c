@@ -105,7 +105,7 @@ static void leave(gw_scope *root) {
     assert_int_equal(gw_exit_code(gw_scope_close(root)), 0);
 }
 
-static void a_function_that_ends_its_worker_is_told_by_name(void **state) {
+static void a_function_that_ends_its_worker_is_named(void **state) {
     (void)state;
     static const char *const hows[] = { "abort", "segv", "divide", "exit", "recursion" };
     enum { HOWS = sizeof hows / sizeof hows[0] };
@@ -210,7 +210,7 @@ static bool is_closed(int fd) {
 }
 
 // Ten thousand connections in turn, and as many at once as the worker accepts.
-static void silent_strangers_do_not_disturb_members(void **state) {
+static void silent_connections_do_not_disturb_members(void **state) {
     (void)state;
     enum { AT_ONCE = 500 };
     int count = testing_scaled(10000), fds[AT_ONCE], open_count = 0, port = free_port(),
@@ -243,7 +243,7 @@ static void silent_strangers_do_not_disturb_members(void **state) {
     assert_int_equal(end_of(other), 0);
 }
 
-static void a_duplicate_may_come_and_die_and_the_first_goes_on(void **state) {
+static void a_duplicate_is_refused_and_the_first_continues(void **state) {
     (void)state;
 #ifdef __SANITIZE_THREAD__
     testing_skip("the thread sanitizer forbids threads in the fork of a process with threads");
@@ -325,7 +325,7 @@ static void two_jobs_at_one_store_are_kept_apart(void **state) {
 }
 
 // Without names, jobs are distinguished only by taken ranks; the first job continues.
-static void jobs_without_a_name_at_one_store_are_told_what_is_taken(void **state) {
+static void jobs_without_a_name_at_one_store_get_the_taken_ranks(void **state) {
     (void)state;
     path folder = make_folder(), url = file_url(folder);
     pid_t first = start(url.text, 0, 2, NULL);
@@ -424,11 +424,10 @@ static void a_group_at_an_address_outlives_its_founder(void **state) {
 }
 
 GW_TESTS(process_faults, a_group_at_an_address_outlives_its_founder,
-         a_function_that_ends_its_worker_is_told_by_name,
+         a_function_that_ends_its_worker_is_named,
          a_forked_body_that_returns_disturbs_no_other_worker,
          a_worker_that_returns_from_main_or_crashes_at_exit_is_lost,
-         silent_strangers_do_not_disturb_members,
-         a_duplicate_may_come_and_die_and_the_first_goes_on,
+         silent_connections_do_not_disturb_members, a_duplicate_is_refused_and_the_first_continues,
          the_file_of_a_dead_job_is_not_joined_again, two_jobs_at_one_store_are_kept_apart,
-         jobs_without_a_name_at_one_store_are_told_what_is_taken,
+         jobs_without_a_name_at_one_store_get_the_taken_ranks,
          a_group_that_is_over_is_not_waited_for);

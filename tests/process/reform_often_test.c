@@ -18,12 +18,12 @@ static void a_group_is_re_formed_again_and_again(void **state) {
     loop("group");
 }
 
-static void replicas_go_on_in_it_again_and_again(void **state) {
+static void replicas_continue_in_it_again_and_again(void **state) {
     (void)state;
     loop("ddp");
 }
 
-static void so_does_a_sharded_optimizer(void **state) {
+static void a_sharded_optimizer_continues_in_it_again_and_again(void **state) {
     (void)state;
     loop("shard");
 }
@@ -34,5 +34,6 @@ static void a_name_is_free_again_when_its_group_is_closed(void **state) {
 }
 
 GW_TESTS_WITH_LIMIT(reform_often, 600, a_group_is_re_formed_again_and_again,
-                    replicas_go_on_in_it_again_and_again, so_does_a_sharded_optimizer,
+                    replicas_continue_in_it_again_and_again,
+                    a_sharded_optimizer_continues_in_it_again_and_again,
                     a_name_is_free_again_when_its_group_is_closed);

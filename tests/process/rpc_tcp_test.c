@@ -106,7 +106,7 @@ static void it_joins_two_agents_of_one_process_through_a_file(void **state) {
     remove_directory();
 }
 
-static void a_second_agent_at_the_same_address_is_told_of_the_first(void **state) {
+static void a_second_agent_at_an_address_gets_the_name_of_the_first(void **state) {
     (void)state;
     gw_scope *first = gw_scope_open(NULL), *second = gw_scope_open(NULL);
     gw_rpc_init(first, .name = "one", .rank = 0, .world_size = 1,
@@ -163,7 +163,7 @@ static void exchange_over_cuts(gw_scope *root, int rank) {
     reconnect_count += gw_rpc_get_stats(root).reconnects;
 }
 
-static void it_goes_on_over_connections_that_break_all_the_time(void **state) {
+static void it_continues_over_connections_that_break_repeatedly(void **state) {
     (void)state;
     assert_int_equal(setenv("GW_TEST_CUT_EVERY", "15", 1), 0);
     const char *url = file_url();
@@ -431,7 +431,7 @@ static void fork_and_call(gw_scope *root, int rank) {
     gw_scope_close_up(s);
 }
 
-static void a_forked_process_is_told_that_it_has_no_agent(void **state) {
+static void a_forked_process_gets_an_error_without_an_agent(void **state) {
     (void)state;
     const char *url = file_url();
     peer peers[2] = { { .rank = 0, .world_size = 2, .url = url, .main = fork_and_call },
@@ -569,12 +569,12 @@ static void it_ends_while_other_threads_call_and_end(void **state) {
 }
 
 GW_TESTS(rpc_tcp, it_joins_two_agents_of_one_process_through_a_file,
-         a_second_agent_at_the_same_address_is_told_of_the_first,
+         a_second_agent_at_an_address_gets_the_name_of_the_first,
          a_healthy_program_has_no_errors_to_abort_at, a_barrier_ends_when_a_worker_leaves_instead,
-         it_goes_on_over_connections_that_break_all_the_time,
+         it_continues_over_connections_that_break_repeatedly,
          it_nests_more_calls_than_there_are_threads,
          it_serves_different_functions_from_two_registries, it_serves_many_threads_of_one_agent,
          it_runs_as_several_processes, it_survives_workers_that_end,
-         a_forked_process_is_told_that_it_has_no_agent,
+         a_forked_process_gets_an_error_without_an_agent,
          each_future_completes_once_whichever_thread_is_first,
          it_ends_while_other_threads_call_and_end);

@@ -88,15 +88,15 @@ static void join_with_clients(const uint8_t *first, size_t size) {
     remove_folder(folder);
 }
 
-static void silent_clients_keep_nobody_from_joining(void **state) {
+static void silent_clients_prevent_no_joining(void **state) {
     (void)state;
     join_with_clients(hello, sizeof hello);
 }
 
-static void clients_that_only_wait_keep_nobody_from_joining(void **state) {
+static void clients_that_only_wait_prevent_no_joining(void **state) {
     (void)state;
     join_with_clients(hello_and_wait, sizeof hello_and_wait);
 }
 
-GW_TESTS(store_clients, silent_clients_keep_nobody_from_joining,
-         clients_that_only_wait_keep_nobody_from_joining);
+GW_TESTS(store_clients, silent_clients_prevent_no_joining,
+         clients_that_only_wait_prevent_no_joining);

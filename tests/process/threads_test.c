@@ -29,7 +29,7 @@ static gw_scope *open_alone(void) {
     return root;
 }
 
-static void a_worker_that_gets_no_thread_says_so(void **state) {
+static void a_worker_that_gets_no_thread_reports_it(void **state) {
     (void)state;
     if (!MEM_CACHED) testing_skip("a sanitizer chooses stacks itself");
     forbid_threads(true);
@@ -68,5 +68,5 @@ static void calls_that_need_more_threads_than_there_can_be_end(void **state) {
     assert_string_equal(error.text, "");
 }
 
-GW_TESTS(threads, a_worker_that_gets_no_thread_says_so,
+GW_TESTS(threads, a_worker_that_gets_no_thread_reports_it,
          calls_that_need_more_threads_than_there_can_be_end);

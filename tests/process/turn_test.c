@@ -113,7 +113,7 @@ typedef struct turn_other {
     double unlike[64];
 } turn_other;
 
-static void an_object_is_entered_as_what_it_is(void **state) {
+static void an_object_is_entered_with_its_own_class(void **state) {
     (void)state;
     job j = open_job();
     gw_scope *s = gw_scope_open(j.root);
@@ -228,8 +228,9 @@ static void an_inline_body_whose_thread_is_late_is_not_named(void **state) {
 
 GW_TESTS_WITH_LIMIT(turn, 25, a_then_body_leaves_the_object_it_entered,
                     an_object_is_not_entered_in_a_scope_that_outlives_the_call,
-                    entering_waits_no_longer_than_the_deadline, an_object_is_entered_as_what_it_is,
-                    no_future_is_opened_after_shutdown, a_reference_needs_a_scope_of_its_agent,
+                    entering_waits_no_longer_than_the_deadline,
+                    an_object_is_entered_with_its_own_class, no_future_is_opened_after_shutdown,
+                    a_reference_needs_a_scope_of_its_agent,
                     futures_that_never_resolve_do_not_hold_up_shutdown,
                     an_inline_body_that_takes_long_is_named_once,
                     an_inline_body_whose_thread_is_late_is_not_named);

@@ -129,26 +129,26 @@ static void run(bool is_part, bool concurrent) {
     assert_int_equal(rmdir(directory), 0);
 }
 
-static void methods_see_whole_steps(void **state) {
+static void methods_read_whole_steps(void **state) {
     (void)state;
     run(false, false);
 }
 
-static void methods_see_whole_concurrent_steps(void **state) {
+static void methods_read_whole_concurrent_steps(void **state) {
     (void)state;
     run(false, true);
 }
 
-static void methods_see_whole_steps_of_parts_of_tensors(void **state) {
+static void methods_read_whole_steps_of_parts_of_tensors(void **state) {
     (void)state;
     run(true, false);
 }
 
-static void methods_see_whole_concurrent_steps_of_parts_of_tensors(void **state) {
+static void methods_read_whole_concurrent_steps_of_parts_of_tensors(void **state) {
     (void)state;
     run(true, true);
 }
 
-GW_TESTS(turns_of_steps, methods_see_whole_steps, methods_see_whole_concurrent_steps,
-         methods_see_whole_steps_of_parts_of_tensors,
-         methods_see_whole_concurrent_steps_of_parts_of_tensors);
+GW_TESTS(turns_of_steps, methods_read_whole_steps, methods_read_whole_concurrent_steps,
+         methods_read_whole_steps_of_parts_of_tensors,
+         methods_read_whole_concurrent_steps_of_parts_of_tensors);

@@ -54,7 +54,7 @@ static void a_program_that_fails_before_it_opens_a_group_ends_all_waits_for_it(v
 }
 
 // In a group that the program has opened it enters the collective as failed.
-static void a_program_that_fails_after_it_has_opened_a_group_fails_what_it_enters(void **state) {
+static void a_program_that_fails_in_a_group_fails_the_next_collective(void **state) {
     (void)state;
     expect_cause("failed_before_group_matrix", "opened",
                  "worker1: group \"world\": collective 1: worker0: ", "missing.safetensors");
@@ -104,6 +104,6 @@ static void trainers_in_shutdown_train_for_a_master(void **state) {
 }
 
 GW_TESTS(waits, a_program_that_fails_before_it_opens_a_group_ends_all_waits_for_it,
-         a_program_that_fails_after_it_has_opened_a_group_fails_what_it_enters,
+         a_program_that_fails_in_a_group_fails_the_next_collective,
          a_worker_in_shutdown_ends_all_waits_for_it, a_worker_in_shutdown_is_missing_in_agreements,
          trainers_in_shutdown_train_for_a_master);

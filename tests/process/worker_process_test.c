@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-static void every_wait_ends_with_what_has_become_of_the_worker(void **state) {
+static void every_wait_ends_with_the_outcome_of_the_worker(void **state) {
     (void)state;
     result r = finish(launch_command("exec ./case-worker_process"));
     testing_note("%d: %s%s", r.code, r.out, r.err);
@@ -29,4 +29,4 @@ static void every_wait_ends_with_what_has_become_of_the_worker(void **state) {
 }
 
 // A member that was never connected has 31 s otherwise.
-GW_TESTS_WITH_LIMIT(worker_process, 25, every_wait_ends_with_what_has_become_of_the_worker);
+GW_TESTS_WITH_LIMIT(worker_process, 25, every_wait_ends_with_the_outcome_of_the_worker);
