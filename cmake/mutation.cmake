@@ -1,6 +1,6 @@
 # A second form of the rooms whose protocols have rules to leave out and points to halt at (src/base/mutation.h,
 # src/base/failpoint.h). Programs that have it take everything else from the internal archive: of the two forms of a
-# room the linker uses the one that it meets first.
+# room the linker uses the one that it finds first.
 file(GLOB mutation_sources CONFIGURE_DEPENDS src/wire/*.c src/net/shm/*.c src/net/tls/*.c src/net/handshake.c src/net/connection.c src/session/*.c src/store/*.c
     src/membership/*.c src/agent/*.c src/future/*.c src/lend/*.c src/call/*.c src/collective/*.c src/reference/*.c
     src/distributed/*/*.c src/parallel/*.c src/runtime/*.c src/tensor/arena.c src/tensor/pool.c)

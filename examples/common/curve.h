@@ -17,8 +17,8 @@
 enum { CURVE_PARTS_MAX = 4 };
 
 typedef struct curve_options {
-    const char *title;    // of the picture: what the values are
-    const char *x_label;  // what is counted
+    const char *title;    // of the picture: the name of the values
+    const char *x_label;  // the name of the count
     const int64_t *of;    // how many values each part will have; NULL: unknown
     double min, max;      // of the picture's height; both 0: as the values are
     bool percent;         // values are parts of 1, and shown in percent

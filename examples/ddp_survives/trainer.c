@@ -57,7 +57,7 @@ static void report(gw_scope *root, const trainer *t, gw_rref *board) {
 
 // ---- Continuing after a loss --------------------------------------------------------------------
 
-enum { INTACT = 1, NONE_PENDING = 2 };  // what members agree on
+enum { INTACT = 1, NONE_PENDING = 2 };  // flags of an agreement
 
 static bool is_over(const trainer *t) {
     return gw_optimizer_steps(t->opt) == t->o->epochs * steps_of_epoch(t);

@@ -784,7 +784,7 @@ static void twice_as_many_take_twice_the_steps(void **state) {
     (void)state;
     bool all = true;
     for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) {
-        steps_of(&alone[i], NULL, 10);  // what is made once
+        steps_of(&alone[i], NULL, 10);  // objects that are made once
         uint64_t once = steps_of(&alone[i], NULL, MANY);
         all = grows_slowly(&alone[i], once, steps_of(&alone[i], NULL, 2 * MANY)) && all;
     }

@@ -8,7 +8,7 @@
 //     held                                               the victim has the call that it does not answer
 //     error <when, ns> <status> <outcome> <error text>    of the pending call
 //     other <status> <error text>                        of the first other failure
-//     left <when, ns> <status> <what is left: descriptors, memory, memory of others> <error text>
+//     left <when, ns> <status> <remaining descriptors, memory, memory of others> <error text>
 //
 //     again <when, ns> <status> <outcome> <error text>    of joining again, by a victim that was only stopped
 //

@@ -58,7 +58,7 @@ typedef struct jobs_worker {
     gw_error error;  // at the end
 
     gw_rref *held[JOBS_HELD];
-    int64_t numbers[JOBS_HELD];  // of what is held
+    int64_t numbers[JOBS_HELD];  // of the held values
     gw_rref *shelf;
     int64_t shelved[JOBS_HELD];
     int64_t put_by[JOBS_HELD];  // the call that put it there

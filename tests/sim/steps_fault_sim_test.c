@@ -44,7 +44,7 @@ typedef struct player {
     gw_error error;
     bool is_explained;
 
-    gw_scope *weights;  // of an owner, what holds its object
+    gw_scope *weights;  // of an owner: the scope of its object
 
     // a trainer's
     gw_scope *own;

@@ -1,4 +1,4 @@
-// The gradwire command, and others, as tests see them: started with arguments, read, signalled, waited for.
+// The gradwire command, and others, for tests: started with arguments, read, signalled, waited for.
 //
 // No function here has its own time limit: the limit of the test finds an event that does not occur.
 #ifndef TESTS_LAUNCHED_H
