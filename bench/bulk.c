@@ -1,4 +1,5 @@
-// Large tensors between two processes of one host, and beside each the same work in one process, or the machine's own copy.
+// Large tensors between two processes of one host, each compared with the same work in one process, or with the
+// machine's own copy.
 #include "bench.h"
 
 #include <stdlib.h>
@@ -38,7 +39,7 @@ static void rounds(gw_scope *root, samples *out, int64_t floats, int count, roun
     }
 }
 
-// ---- There and back -----------------------------------------------------------------------------
+// ---- Round trips --------------------------------------------------------------------------------
 
 static void identity(gw_scope *s, gw_tensor *x) {
     gw_rpc_sync(s, "w1", "bench_identity", x);
@@ -50,7 +51,7 @@ static void identity_400mb(gw_scope *root, samples *out) {
     rounds(root, out, 100 * MEGA, 5, identity);
 }
 
-// ---- Every number written there and read here ---------------------------------------------------
+// ---- Every number written by the caller and read by the callee ----------------------------------
 
 static void touch(gw_scope *s, gw_tensor *x) {
     gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, "w1", "bench_touch", x));
@@ -86,7 +87,7 @@ static void overwrite_400mb(gw_scope *root, samples *out) {
 
 // ---- Memory of the program's own ----------------------------------------------------------------
 
-static void pull(gw_scope *root, samples *out, int64_t floats, int count) {
+static void fetch(gw_scope *root, samples *out, int64_t floats, int count) {
     float *own = malloc((size_t)floats * sizeof *own);
     for (int64_t i = 0; own && i < floats; i++) own[i] = 1;
     gw_tensor *x = gw_from_blob(root, GW_F32, own, GW_SHAPE(floats), NULL, NULL);
@@ -100,26 +101,26 @@ static void pull(gw_scope *root, samples *out, int64_t floats, int count) {
     gw_drop(root, x);
     free(own);
 }
-static void pull_64kb(gw_scope *root, samples *out) {
-    pull(root, out, MEGA / 64, 1000);
+static void fetch_64kb(gw_scope *root, samples *out) {
+    fetch(root, out, MEGA / 64, 1000);
 }
-static void pull_256kb(gw_scope *root, samples *out) {
-    pull(root, out, MEGA / 16, 1000);
+static void fetch_256kb(gw_scope *root, samples *out) {
+    fetch(root, out, MEGA / 16, 1000);
 }
-static void pull_1mb(gw_scope *root, samples *out) {
-    pull(root, out, MEGA / 4, 500);
+static void fetch_1mb(gw_scope *root, samples *out) {
+    fetch(root, out, MEGA / 4, 500);
 }
-static void pull_4mb(gw_scope *root, samples *out) {
-    pull(root, out, MEGA, 200);
+static void fetch_4mb(gw_scope *root, samples *out) {
+    fetch(root, out, MEGA, 200);
 }
-static void pull_16mb(gw_scope *root, samples *out) {
-    pull(root, out, 4 * MEGA, 50);
+static void fetch_16mb(gw_scope *root, samples *out) {
+    fetch(root, out, 4 * MEGA, 50);
 }
-static void pull_64mb(gw_scope *root, samples *out) {
-    pull(root, out, 16 * MEGA, 20);
+static void fetch_64mb(gw_scope *root, samples *out) {
+    fetch(root, out, 16 * MEGA, 20);
 }
-static void pull_400mb(gw_scope *root, samples *out) {
-    pull(root, out, 100 * MEGA, 5);
+static void fetch_400mb(gw_scope *root, samples *out) {
+    fetch(root, out, 100 * MEGA, 5);
 }
 
 // ---- 200 operations -----------------------------------------------------------------------------
@@ -155,13 +156,13 @@ const bench_case bulk_cases[] = {
     { "rpc.touch_400MB", 2, touch_400mb },
     { "here.touch_400MB", 0, touch_400mb_here },
     { "rpc.overwrite_400MB", 2, overwrite_400mb },
-    { "rpc.pull_64KB", 2, pull_64kb },
-    { "rpc.pull_256KB", 2, pull_256kb },
-    { "rpc.pull_1MB", 2, pull_1mb },
-    { "rpc.pull_4MB", 2, pull_4mb },
-    { "rpc.pull_16MB", 2, pull_16mb },
-    { "rpc.pull_64MB", 2, pull_64mb },
-    { "rpc.pull_400MB", 2, pull_400mb },
+    { "rpc.pull_64KB", 2, fetch_64kb },
+    { "rpc.pull_256KB", 2, fetch_256kb },
+    { "rpc.pull_1MB", 2, fetch_1mb },
+    { "rpc.pull_4MB", 2, fetch_4mb },
+    { "rpc.pull_16MB", 2, fetch_16mb },
+    { "rpc.pull_64MB", 2, fetch_64mb },
+    { "rpc.pull_400MB", 2, fetch_400mb },
     { "rpc.ops200_4MB", 2, ops200_4mb },
     { "here.ops200_4MB", 0, ops200_4mb_here },
     { "rpc.ops200_400MB", 2, ops200_400mb },

@@ -1,5 +1,4 @@
-// Collectives between processes of one host: each sample is the time that the slowest member takes
-// from a barrier on.
+// Collectives between processes of one host: each sample is the time from a barrier until the slowest member is done.
 #include "bench.h"
 
 #include "collective/plan.h"
@@ -9,7 +8,8 @@
 
 enum { SAMPLES_MAX = 1000, AGREEMENTS = 500, WARM = 3 };
 
-// One tensor of |x| for the operation, or of |items|, which has it for each member; |x| has as many numbers wherever it is called.
+// One tensor |x| for the operation, or |items|, which have one tensor for each member; |x| has the same size in all
+// calls.
 static void run(gw_scope *s, gw_group *g, operation o, gw_tensor *x, gw_list *items) {
     switch (o) {
     case OPERATION_ALL_REDUCE: gw_all_reduce(s, g, x, GW_SUM); break;
@@ -55,7 +55,7 @@ static void agree(gw_scope *root, samples *out) {
     samples_add_slowest(root, out, g, times, AGREEMENTS);
 }
 
-// Each is of the one before, and its first barrier belongs to it.
+// Each generation continues the one before; the first barrier of a generation is part of its time.
 static void reform(gw_scope *root, samples *out) {
     gw_group *g = gw_group_world(root);
     double times[AGREEMENTS];
@@ -69,8 +69,8 @@ static void reform(gw_scope *root, samples *out) {
     samples_add_slowest(root, out, g, times, AGREEMENTS);
 }
 
-// There and back.
-static void letter_8B(gw_scope *root, samples *out) {
+// Round trip.
+static void send_8B(gw_scope *root, samples *out) {
     gw_group *g = gw_group_world(root);
     gw_tensor *x = gw_zeros(root, GW_F32, 2);
     int other = 1 - gw_group_rank(g);
@@ -118,7 +118,7 @@ CASE(barrier, OPERATION_BARRIER, 1, 1000)
 const bench_case collective_cases[] = {
     { "collective.barrier_n2", -2, barrier },
     { "collective.barrier_n4", -4, barrier },
-    { "collective.letter_8B_n2", -2, letter_8B },
+    { "collective.send_8B_n2", -2, send_8B },
     { "collective.agree_n4", -4, agree },
     { "collective.reform_n4", -4, reform },
     // clang-format off
@@ -147,11 +147,11 @@ static void time_candidate(gw_scope *root, samples *out) {
                                   : (int)count);
 }
 
-// One line: the time of each plan there is, with a star at the one that the table takes.
+// Prints one line: the time of each plan, with a star at the plan that the table chooses.
 static int print_plans_of(candidate c, int members, const char *size) {
-    bool knows_bytes = c.operation == OPERATION_ALL_REDUCE || c.operation == OPERATION_REDUCE ||
-                       c.operation == OPERATION_REDUCE_SCATTER;
-    plan_kind chosen = plan_choose(c.operation, members, knows_bytes ? (uint64_t)c.bytes : 0, 0);
+    bool has_bytes = c.operation == OPERATION_ALL_REDUCE || c.operation == OPERATION_REDUCE ||
+                     c.operation == OPERATION_REDUCE_SCATTER;
+    plan_kind chosen = plan_choose(c.operation, members, has_bytes ? (uint64_t)c.bytes : 0, 0);
     const bench_case job = { "", -members, time_candidate };
     int failed = 0;
     printf("%-10s %2d members %8s:", operation_name(c.operation), members, size);
@@ -167,7 +167,7 @@ static int print_plans_of(candidate c, int members, const char *size) {
     return failed;
 }
 
-static bool is_asked_for(operation o, char **names, int count) {
+static bool is_selected(operation o, char **names, int count) {
     for (int i = 0; i < count; i++)
         if (strcmp(names[i], operation_name(o)) == 0) return true;
     return count == 0;
@@ -187,7 +187,7 @@ int bench_print_plans(char **names, int count) {
                   { "64 KiB", 64 << 10 }, { "1 MiB", 1 << 20 }, { "16 MiB", 16 << 20 } };
     int failed = 0;
     for (size_t o = 0; o < sizeof operations / sizeof *operations; o++) {
-        if (!is_asked_for(operations[o], names, count)) continue;
+        if (!is_selected(operations[o], names, count)) continue;
         for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
             for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
                 bool is_barrier = operations[o] == OPERATION_BARRIER;

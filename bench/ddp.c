@@ -1,5 +1,5 @@
-// Replicas of a model on one host: what a step costs, with what it computes and with what it sends.
-// A sample is the time that the slowest member takes from a barrier on, where not said otherwise.
+// Replicas of a model on one host: the time of a step, with its computation and its communication. Unless a case states
+// otherwise, a sample is the time from a barrier until the slowest member is done.
 #include "trainer.h"
 
 enum { STEPS_MAX = 1000, WARM = 5 };
@@ -30,15 +30,15 @@ static void step_100MB(gw_scope *root, samples *out) {
     time_steps(root, out, (chain){ .layers = 25, .width = 1024, .batch = 8 }, 10);
 }
 
-// 4 MB of gradients, and 100 ms of processor time beside what the layers themselves take.
+// 4 MB of gradients, and 100 ms of processor time in addition to that of the layers.
 static void scaling(gw_scope *root, samples *out) {
     time_steps(root, out, (chain){ .layers = 4, .width = 512, .batch = 1, .spin_us = 25e3 }, 10);
 }
 
-// ---- Without others -----------------------------------------------------------------------------
+// ---- One replica --------------------------------------------------------------------------------
 
-// What replicas cost a step when there is one of them: of steps of 10 ms, one that is synchronised
-// less the one before it that is not.
+// Cost of DDP with one replica: of steps of 10 ms, the time of a synchronised step minus that of the preceding
+// unsynchronised one.
 static void overhead_np1(gw_scope *root, samples *out) {
     trainer t = { .chain = { .layers = 20, .width = 64, .batch = 8, .spin_us = 500 } };
     trainer_open(root, &t);
@@ -66,7 +66,7 @@ const bench_case ddp_cases[] = {
 
 // ---- Between hosts ------------------------------------------------------------------------------
 
-// 8 MB of gradients in buckets of 1 MB: steps that are not synchronised, gradients alone, and both.
+// 8 MB of gradients in buckets of 1 MB: unsynchronised steps, gradients alone, and both.
 typedef enum overlap { COMPUTE, EXCHANGE, BOTH } overlap;
 
 static void exchange(gw_scope *root, trainer *t, gw_group *g, gw_tensor *bucket) {
@@ -75,7 +75,7 @@ static void exchange(gw_scope *root, trainer *t, gw_group *g, gw_tensor *bucket)
     gw_scope_close_up(s);
 }
 
-static void run_overlap(gw_scope *root, samples *out, overlap what) {
+static void run_overlap(gw_scope *root, samples *out, overlap kind) {
     trainer t = { .chain = { .layers = 8, .width = 512, .batch = 1, .spin_us = 20e3 } };
     gw_group *g = gw_group_world(root);
     gw_tensor *bucket = gw_zeros(root, GW_F32, t.chain.width + 1, t.chain.width);
@@ -84,10 +84,10 @@ static void run_overlap(gw_scope *root, samples *out, overlap what) {
     for (int i = -2; i < 20 && gw_ok(root); i++) {
         gw_barrier(root, g);
         double start = now_us();
-        if (what == EXCHANGE)
+        if (kind == EXCHANGE)
             exchange(root, &t, g, bucket);
         else
-            trainer_time_step(root, &t, what == BOTH);
+            trainer_time_step(root, &t, kind == BOTH);
         if (i >= 0 && gw_group_rank(g) == 0) samples_add(out, now_us() - start);
     }
 }

@@ -1,5 +1,4 @@
-// Backward passes and optimizer steps across two processes, on the work that bench/peers and
-// PyTorch's own tests do.
+// Backward passes and optimizer steps across two processes, with the workloads of bench/peers and PyTorch's own tests.
 #include "bench.h"
 
 enum { WARM = 50 };

@@ -1,5 +1,5 @@
-// What the machine itself does, without any library: 64 bytes to another process and back over TCP loopback and through
-// shared memory, and copies of large memory. The calls' figures are held against these, measured in the same run.
+// Baselines of the machine without any library: 64 bytes to another process and back over TCP loopback and through
+// shared memory, and copies of large memory. The times of calls are compared with these, measured in the same run.
 #include "bench.h"
 
 #include <arpa/inet.h>
@@ -25,7 +25,7 @@ enum { MESSAGE_BYTES = 64 };
 
 typedef struct side {
     int socket, epoll;
-    double spin_us;  // looks for so long before it sleeps
+    double spin_us;  // polls this long before it sleeps
 } side;
 
 static void fail(const char *what) {
@@ -121,13 +121,13 @@ static void wake(word *w) {
     if (write(w->bell, &(uint64_t){ 1 }, 8) != 8) fail("write");
 }
 
-// Looks, giving the processor away, for 20 us; then sleeps. A yield that takes long means that others want the processor:
-// the next waits sleep at once, ever more of them.
-typedef struct patience {
+// Polls for 20 us, yielding the processor, then sleeps. A long yield means that other threads need the processor: then
+// the next waits sleep at once, and their number doubles each time.
+typedef struct spin_policy {
     int sleep_at_once, penalty;
-} patience;
+} spin_policy;
 
-static bool look_for(word *w, uint64_t count, patience *p) {
+static bool poll_for(word *w, uint64_t count, spin_policy *p) {
     if (p->sleep_at_once > 0) {
         p->sleep_at_once--;
         return false;
@@ -151,8 +151,8 @@ static bool look_for(word *w, uint64_t count, patience *p) {
     }
 }
 
-static void wait_for(word *w, uint64_t count, patience *p) {
-    if (look_for(w, count, p)) return;
+static void wait_for(word *w, uint64_t count, spin_policy *p) {
+    if (poll_for(w, count, p)) return;
     for (;;) {
         atomic_store(&w->sleeps, true);
         if (atomic_load(&w->count) >= count) break;
@@ -168,7 +168,7 @@ static void ring_ping_pong(samples *out, int rounds, long pause_us) {
     if (words == MAP_FAILED) fail("mmap");
     words[0].bell = eventfd(0, 0);
     words[1].bell = eventfd(0, 0);
-    patience p = { 0 };
+    spin_policy p = { 0 };
     pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -204,7 +204,7 @@ static void ring_asleep(gw_scope *root, samples *out) {
     ring_ping_pong(out, 200, 10000);
 }
 
-// ---- What one processor writes and the other one reads ------------------------------------------
+// ---- One process writes, the other reads --------------------------------------------------------
 
 enum { TOUCHED = 1 << 20 };
 
@@ -223,8 +223,8 @@ FOR_THIS_PROCESSOR static float sum_of(const float *y) {
     return sum;
 }
 
-// The work of rpc.touch_4MB by two processes that share the memory of both tensors: the child adds 1 to each number of the
-// one and puts it into the other, the parent adds up what it finds there.
+// The work of rpc.touch_4MB by two processes that share the memory of both tensors: the child adds 1 to each number of
+// the first and writes it into the second, the parent sums the second.
 static void touch_4mb(gw_scope *root, samples *out) {
     (void)root;
     size_t bytes = 2 * sizeof(word) + 2 * TOUCHED * sizeof(float);
@@ -235,7 +235,7 @@ static void touch_4mb(gw_scope *root, samples *out) {
     words[0].bell = eventfd(0, 0);
     words[1].bell = eventfd(0, 0);
     const uint64_t rounds = 220;
-    patience p = { 0 };
+    spin_policy p = { 0 };
     pid_t pid = fork();
     if (pid == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);

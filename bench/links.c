@@ -1,5 +1,5 @@
-// 400 MB over a link between two hosts, and small calls beside them. bench/links makes the hosts, and runs these on both; the
-// floors are what two programs without a library do there.
+// 400 MB over a link between two hosts, and small calls during the transfer. bench/links creates the hosts, and runs
+// these cases on both; the floors are two programs without a library.
 #include "bench.h"
 #include "pair.h"
 
@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { FLOATS = 100 << 20, ROUNDS = 5, MEETING_TRIES = 100 };
+enum { FLOATS = 100 << 20, ROUNDS = 5, CONNECT_TRIES = 100 };
 
 #define TOTAL_BYTES ((size_t)FLOATS * sizeof(float))
 
@@ -30,7 +30,7 @@ static int listen_for_one(const struct sockaddr_in *a) {
 }
 
 static int connect_to(const struct sockaddr_in *a) {
-    for (int i = 0; i < MEETING_TRIES; i++) {
+    for (int i = 0; i < CONNECT_TRIES; i++) {
         int fd = socket(AF_INET, SOCK_STREAM, 0);
         if (connect(fd, (const struct sockaddr *)a, sizeof *a) == 0) return fd;
         close(fd);
@@ -39,8 +39,8 @@ static int connect_to(const struct sockaddr_in *a) {
     return -1;
 }
 
-// Rank 0 is found at MASTER_ADDR by the other one, as in a job.
-static int meet(void) {
+// The other rank finds rank 0 at MASTER_ADDR, as in a job.
+static int connect_pair(void) {
     const char *address = getenv("MASTER_ADDR");
     struct sockaddr_in a = { .sin_family = AF_INET,
                              .sin_port = htons((uint16_t)number_of("MASTER_PORT")) };
@@ -51,7 +51,7 @@ static int meet(void) {
 }
 
 static void floor_of(samples *out, bool encrypted) {
-    int fd = meet();
+    int fd = connect_pair();
     pair_options options = {
         .fd = fd, .encrypted = encrypted, .bytes = TOTAL_BYTES, .rounds = ROUNDS
     };
@@ -86,7 +86,7 @@ static void call(gw_scope *root, samples *out) {
     }
 }
 
-// There and back, as bench/bulk.c and bench/peers/torch_rpc.py do it: ten calls behind one that warms.
+// Round trips, as in bench/bulk.c and bench/peers/torch_rpc.py: ten calls after one that warms up.
 static void call_large(gw_scope *root, samples *out, const char *function, int floats, int count) {
     gw_tensor *x = gw_ones(root, GW_F32, floats);
     for (int i = 0; i <= count && gw_ok(root); i++) {
@@ -110,13 +110,13 @@ static void add_4mb(gw_scope *root, samples *out) {
     call_large(root, out, "bench_ops200", 1 << 20, 10);
 }
 
-// A call takes seconds here, and minutes at a peer.
+// A call takes seconds here, and minutes with a peer.
 static void add_400mb(gw_scope *root, samples *out) {
     call_large(root, out, "bench_ops200", FLOATS, 1);
 }
 
-// From another scope, so that they are of another order.
-static void call_beside(gw_scope *root, samples *out, const char *large, gw_value argument) {
+// Small calls use another scope, so that they are in another order than the large call.
+static void call_during(gw_scope *root, samples *out, const char *large, gw_value argument) {
     for (int i = 0; i < ROUNDS && gw_ok(root); i++) {
         gw_scope *s = gw_scope_open(root), *small = gw_scope_open(root);
         gw_future *f = gw_rpc_async(s, "w1", large, argument);
@@ -131,8 +131,8 @@ static void call_beside(gw_scope *root, samples *out, const char *large, gw_valu
     }
 }
 
-static void call_beside_argument(gw_scope *root, samples *out) {
-    call_beside(root, out, "bench_take", gw_value_of(gw_ones(root, GW_F32, FLOATS)));
+static void call_during_argument(gw_scope *root, samples *out) {
+    call_during(root, out, "bench_take", gw_value_of(gw_ones(root, GW_F32, FLOATS)));
 }
 
 GW_FUNCTION(bench_nothing, GW_INLINE) {
@@ -144,8 +144,8 @@ GW_FUNCTION(bench_make, GW_POOL, "int") {
     return gw_value_of(gw_ones(s, GW_F32, gw_arg_int(s, a, 0)));
 }
 
-static void call_beside_result(gw_scope *root, samples *out) {
-    call_beside(root, out, "bench_make", gw_value_of((int64_t)FLOATS));
+static void call_during_result(gw_scope *root, samples *out) {
+    call_during(root, out, "bench_make", gw_value_of((int64_t)FLOATS));
 }
 
 static void call_alone(gw_scope *root, samples *out) {
@@ -165,8 +165,8 @@ const bench_case link_cases[] = {
     { "rpc.ops200_4MB", 2, add_4mb },
     { "rpc.ops200_400MB", 2, add_400mb },
     { "link.small_call", 2, call_alone },
-    { "link.small_beside_400MB", 2, call_beside_argument },
-    { "link.small_beside_400MB_back", 2, call_beside_result },
+    { "link.small_during_400MB", 2, call_during_argument },
+    { "link.small_during_400MB_back", 2, call_during_result },
     { "ddp.overlap_compute", -2, ddp_overlap_compute },
     { "ddp.overlap_exchange", -2, ddp_overlap_exchange },
     { "ddp.overlap_both", -2, ddp_overlap_both },

@@ -1,5 +1,5 @@
-// A member is killed while the others wait for it in a collective: the time until the last of them has
-// the error.
+// A member is killed while the others wait for it in a collective: measures the time until the last of them has the
+// error.
 #include "bench.h"
 
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 enum { MEMBERS = 4, JOBS = 20, WAIT_US = 20000 };
 
-// What the processes of a job share.
+// Shared by the processes of a job.
 typedef struct job_times {
     double killed_us, noticed_us[MEMBERS];
 } job_times;
@@ -30,7 +30,7 @@ static void work(int rank, const char *file, job_times *times) {
     }
     gw_all_reduce(root, g, gw_ones(root, GW_F32, 1024), GW_SUM);
     if (gw_scope_error(root)->status == GW_DISCONNECTED) times->noticed_us[rank] = now_us();
-    _exit(0);  // nobody waits for a shutdown without one of them
+    _exit(0);  // a shutdown would wait for the killed member
 }
 
 static bool run_job(job_times *times) {
@@ -43,7 +43,8 @@ static bool run_job(job_times *times) {
         pid_t pid = fork();
         if (pid == 0) {
             prctl(PR_SET_PDEATHSIG, SIGKILL);
-            if (!freopen("/dev/null", "w", stderr)) _exit(1);  // that one is gone is no news
+            if (!freopen("/dev/null", "w", stderr))
+                _exit(1);  // hides the expected messages about the loss
             work(rank, file, times);
         }
         all_began = pid > 0;
@@ -64,7 +65,7 @@ static void loss_noticed(gw_scope *root, samples *out) {
     for (int i = 0; i < JOBS && gw_ok(root); i++) {
         *times = (job_times){ 0 };
         if (!run_job(times)) {
-            gw_fail(root, GW_REMOTE, "a member has not been told of the loss");
+            gw_fail(root, GW_REMOTE, "a member has no error after the loss");
             break;
         }
         double last_us = 0;

@@ -17,11 +17,10 @@
 #include <time.h>
 #include <unistd.h>
 
-static const bench_case *const all_cases[] = { floor_cases,     op_cases,      start_cases,
-                                               rpc_cases,       bulk_cases,    dist_cases,
-                                               rl_cases,        tls_cases,     collective_cases,
-                                               ddp_cases,       ddp_rpc_cases, zero_cases,
-                                               strangers_cases, loss_cases };
+static const bench_case *const all_cases[] = {
+    floor_cases, op_cases,         start_cases, rpc_cases,     bulk_cases, dist_cases,    rl_cases,
+    tls_cases,   collective_cases, ddp_cases,   ddp_rpc_cases, zero_cases, refusal_cases, loss_cases
+};
 
 typedef struct job_counts {
     uint64_t messages;
@@ -60,8 +59,8 @@ static int by_size(const void *a, const void *b) {
 
 static bool shows_counts, binds;
 
-// What a sample has cost in this process, on average over all of them, the warming up and joining counted. At the other
-// end it is much the same.
+// Resources that a sample has used in this process, on average over all samples; warm-up and joining are included. The
+// other process uses about the same.
 static double cpu_us(const struct rusage *used) {
     const struct timeval u = used->ru_utime, s = used->ru_stime;
     return (double)(u.tv_sec + s.tv_sec) * 1e6 + (double)(u.tv_usec + s.tv_usec);
@@ -105,7 +104,7 @@ static void join_job(gw_scope *root, int rank, int workers, const char *file) {
                 .init_method = gw_format(root, "file://%s", file), .timeout_ms = GW_NO_TIMEOUT);
 }
 
-// As mpirun binds its processes: one processor for each, in turns where there are fewer.
+// Binds each process to one processor, as mpirun does; processes share processors where there are fewer.
 static void bind_to_processor(int rank) {
     cpu_set_t all, own;
     sched_getaffinity(0, sizeof all, &all);
@@ -132,7 +131,7 @@ static int run_worker(const bench_case *c, int rank, const char *file) {
     return code;
 }
 
-// Every case in processes of its own, so that none inherits another's warm memory or threads.
+// Runs every case in new processes, so that none inherits another's warm memory or threads.
 int bench_run(const bench_case *c) {
     char file[] = "/tmp/gw-bench-XXXXXX";
     int fd = mkstemp(file), count = c->workers ? abs(c->workers) : 1, failed = 0;
@@ -168,7 +167,7 @@ static const bench_case *find_joined(const char *name) {
     return NULL;
 }
 
-// This process is one worker of a case of links.c or collective.c, as the environment says.
+// Runs this process as one worker of a case of links.c or collective.c, as the environment defines.
 static int join_case(const char *name) {
     const bench_case *c = find_joined(name);
     const char *rank = getenv("RANK");
@@ -201,15 +200,16 @@ static bool is_wanted(const char *name, char **wanted, int count) {
     return count == 0;
 }
 
-static const char usage[] = "usage: gw-bench [--list] [--counts] [--bind] [--tcp] [name...]\n"
-                            "       gw-bench --plans [operation...]\n"
-                            "Prints \"case median_us min_us\" for each case that begins with a "
-                            "name. --list lists them; --counts\n"
-                            "adds what a sample has cost; --bind gives each process a processor; "
-                            "--tcp has processes speak TCP,\n"
-                            "and lend nothing, on one host, too. --plans prints what each plan of "
-                            "a collective takes, of those\n"
-                            "named or all.";
+static const char usage[] =
+    "usage: gw-bench [--list] [--counts] [--bind] [--tcp] [name...]\n"
+    "       gw-bench --plans [operation...]\n"
+    "Prints \"case median_us min_us\" for each case that begins with a "
+    "name. --list lists them; --counts\n"
+    "adds the resources of a sample; --bind gives each process a processor; "
+    "--tcp has processes speak TCP,\n"
+    "and lend nothing, on one host, too. --plans prints what each plan of "
+    "a collective takes, of those\n"
+    "named or all.";
 
 static bool lists;
 

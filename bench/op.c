@@ -15,7 +15,7 @@ static void add_1elem_grad(gw_scope *root, samples *out) {
     }
 }
 
-// The whole step: forward of one node, backward, and giving everything back.
+// The whole step: forward of one node, backward, and release of all handles.
 static void one_node_backward(gw_scope *root, samples *out) {
     gw_tensor *x = gw_requires_grad(root, gw_ones(root, GW_F32, 1)), *y = gw_ones(root, GW_F32, 1);
     for (int i = 0; i < BATCHES && gw_ok(root); i++) {
@@ -98,7 +98,7 @@ static void lstm_35x20x200_l2(gw_scope *root, samples *out) {
     }
 }
 
-// Forward and backward of what else a word model has, 10,000 words and 700 of them at a time.
+// Forward and backward of the other layers of a word model, 10,000 words and 700 of them at a time.
 enum { WORDS = 10000, WORD_COUNT = 700, WORD_SIZE = 200 };
 
 static gw_tensor *some_words(gw_scope *root) {

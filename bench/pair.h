@@ -1,5 +1,5 @@
-// 400 MB from one socket to another without a library, plain or by OpenSSL as its own examples use it: what cases with
-// connections are held against.
+// 400 MB from one socket to another without a library, plain or by OpenSSL as its own examples use it: the baseline of
+// cases with connections.
 #ifndef PAIR_H
 #define PAIR_H
 
@@ -15,7 +15,7 @@ typedef struct pair_options {
 } pair_options;
 
 void pair_send(pair_options options,
-               samples *out);  // a sample for each round, up to a byte of answer
+               samples *out);  // a sample for each round, including a reply byte
 void pair_receive(pair_options options);
 
 void pair_check(bool done, const char *what);  // ends the process

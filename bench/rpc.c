@@ -39,7 +39,7 @@ static void nested(gw_scope *root, samples *out) {
     time_calls(root, out, 5000, 0, "bench_nested", gw_value_of(1));
 }
 
-// CPU time that a connected worker uses while nobody asks anything of it, in us per second.
+// CPU time of a connected worker without calls, in us per second.
 static void idle_cpu(gw_scope *root, samples *out) {
     gw_rpc_sync(root, "w1", "bench_null", 1);
     for (int i = 0; i < 3; i++) {
@@ -87,7 +87,7 @@ static void remote_to_here(gw_scope *root, samples *out) {
     }
 }
 
-// 1,000 references made and given back, per reference.
+// 1,000 references made and released, per reference.
 static void create_delete(gw_scope *root, samples *out) {
     enum { IN_FLIGHT = 1000 };
     gw_tensor *x = gw_ones(root, GW_F32, 2);
@@ -102,7 +102,7 @@ static void create_delete(gw_scope *root, samples *out) {
     }
 }
 
-// ---- rd = f4(f3(ra, rb), rb) over four workers and a caller; what comes out goes to the caller. -
+// ---- rd = f4(f3(ra, rb), rb) over four workers and a caller; the caller reads the result --------
 
 GW_FUNCTION(bench_ones, GW_INLINE, "int") {
     return gw_value_of(gw_ones(s, GW_F32, gw_arg_int(s, a, 0)));
@@ -135,7 +135,7 @@ static void pipeline4_1mb(gw_scope *root, samples *out) {
 
 // ---- References in great numbers ----------------------------------------------------------------
 
-// 1,000 references held while one more is made, read and given back.
+// 1,000 references held while one more is made, read and released.
 static void create_delete_1000(gw_scope *root, samples *out) {
     enum { HELD = 1000, ROUNDS = 20000 };
     gw_tensor *x = gw_ones(root, GW_F32, 2);

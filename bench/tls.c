@@ -1,5 +1,6 @@
-// 400 MB through TCP over loopback, from one process to another: plain, by OpenSSL as its own examples use it, and through
-// our streams, plain and encrypted. What remains between the last and the second is ours.
+// 400 MB through TCP over loopback, from one process to another: plain, by OpenSSL as its own examples use it, and
+// through our streams, plain and encrypted. The difference between the last and the second is the overhead of our
+// streams.
 #include "bench.h"
 #include "pair.h"
 
@@ -24,9 +25,9 @@ enum { ROUNDS = 5, PIECE_BYTES = 256 * 1024 };
 
 static char piece[PIECE_BYTES];
 
-// ---- Without us ---------------------------------------------------------------------------------
+// ---- Without the library ------------------------------------------------------------------------
 
-// One end of a pair of TCP sockets is this process's, the other one's a child's. True in the child.
+// Forks a child that has the other end of a pair of TCP sockets. Returns true in the child.
 static bool fork_pair(int *out_fd) {
     int listener = socket(AF_INET, SOCK_STREAM, 0), client = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -160,7 +161,7 @@ static tls *open_tls(env *e, const protection *p) {
     exit(1);
 }
 
-// In a process of its own; tells its address through |fd|.
+// Runs in a child process; sends its address through |fd|.
 static void receive_by_streams(int fd, bool encrypted) {
     reception r = { .end.left = TOTAL_BYTES };
     protection self = worker(2);

@@ -5,7 +5,7 @@
 
 #include <time.h>
 
-// Computes for so much processor time: the same work on a busy machine as on a quiet one.
+// Computes for a fixed processor time: the same work on a busy machine as on a quiet one.
 static void spin(double us) {
     struct timespec t;
     double end_us = -1;
@@ -17,7 +17,7 @@ static void spin(double us) {
     } while (true);
 }
 
-// ---- What computes in the backward pass ---------------------------------------------------------
+// ---- Computation in the backward pass ------------------------------------------------------------
 // A node, not a hook: replicas hold their gradients back while hooks run, as these may begin passes.
 
 typedef struct spin_node {

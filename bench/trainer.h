@@ -1,4 +1,4 @@
-// A model of square layers, with what trains it: what benches of replicas and of sharded optimizers step.
+// A model of square layers with its optimizer: the benches of replicas and of sharded optimizers step it.
 #ifndef TRAINER_H
 #define TRAINER_H
 

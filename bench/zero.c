@@ -1,4 +1,4 @@
-// Sharded optimizers on one host: what a step with them costs, and what each member holds.
+// Sharded optimizers on one host: the time of a step, and the memory of each member.
 #include "trainer.h"
 
 #include "tensor/pool.h"
@@ -14,7 +14,7 @@ static const chain model = { .layers = 25, .width = 1024, .batch = 8 };
 
 // ---- The optimizer alone ------------------------------------------------------------------------
 
-// Adam's step alone, over 100 MB whose state is shared out.
+// Adam's step alone, over 100 MB with sharded state.
 static void step(gw_scope *root, samples *out) {
     trainer t = { .chain = model };
     t.chain.batch = 1;
@@ -35,8 +35,7 @@ static void step(gw_scope *root, samples *out) {
     samples_add_slowest(root, out, g, times, SAMPLES);
 }
 
-// No time: of 100 MB, the bytes that the fullest member holds for Adam in percent of what it holds
-// without others.
+// Measures no time: of 100 MB, the bytes that the fullest member holds for Adam in percent of those without sharding.
 static void state(gw_scope *root, samples *out) {
     trainer t = { .chain = model };
     gw_group *g = gw_group_world(root);
@@ -61,10 +60,10 @@ static void state(gw_scope *root, samples *out) {
 
 typedef enum sharing { PLAIN, STATE, GRADIENTS } sharing;  // nothing, ZeRO-1, ZeRO-2
 
-// Behind the last step, where its gradients are still there, beyond what there was before the model. What processes
-// share is divided among them.
+// Memory after the last step, with its gradients, minus that before the model was made. Shared memory is divided among
+// the processes.
 typedef struct memory {
-    double resident, held;  // with what waits for reuse, and without
+    double resident, held;  // with memory kept for reuse, and without
 } memory;
 
 static memory memory_now(void) {
@@ -85,7 +84,7 @@ static void train_step(gw_scope *root, trainer *t, gw_group *g, double *us, memo
     trainer_compute(s, t);
     gw_optimizer_step(s, t->opt);
     double end = now_us();
-    gw_barrier(s, g);  // nobody is on the way
+    gw_barrier(s, g);  // no member is still in a step
     if (m) *m = memory_now();
     if (us) *us = end - start;
     gw_scope_close_up(s);
@@ -113,8 +112,8 @@ static void train_and_time(gw_scope *root, samples *out, sharing shared) {
     samples_add_slowest(root, out, g, times, SAMPLES);
 }
 
-// No time: MB of a member, on average, once what only the first steps needed has been given back. Who maps what
-// another one lends changes from step to step.
+// Measures no time: MB of a member, on average, without the memory that only the first steps needed. Which members map
+// lent memory of others changes from step to step.
 static void train_and_weigh(gw_scope *root, samples *out, sharing shared, bool resident) {
     gw_group *g = gw_group_world(root);
     double times[WEIGHED];

@@ -1,4 +1,4 @@
-# Flags that all of our own code is compiled with, as the target gradwire-flags. Users of the library never see them.
+# Flags for all of our own code, as the target gradwire-flags. Users of the library never see them.
 set(GW_SANITIZE "" CACHE STRING "Build with a sanitizer: address (and undefined), thread, fuzz (libFuzzer's with address), or coverage")
 set_property(CACHE GW_SANITIZE PROPERTY STRINGS "" address thread fuzz coverage)
 
@@ -19,7 +19,7 @@ if(CCACHE)
     set(CMAKE_CXX_COMPILER_LAUNCHER ${CCACHE})
 endif()
 
-# Only examples are in C++. A compiler that was missing last time is looked for again.
+# Only examples are in C++. A compiler that was missing last time is searched for again.
 if(NOT CMAKE_CXX_COMPILER)
     unset(CMAKE_CXX_COMPILER CACHE)
 endif()

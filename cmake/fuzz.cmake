@@ -1,11 +1,11 @@
-# Every room's *_fuzz.c is a target for libFuzzer (`make fuzz F=codec`), and part of gradwire-tests, which runs it on its
-# corpus. There each has a name of its own, listed in fuzz_targets.h.
+# Every room's *_fuzz.c is a target for libFuzzer (`make fuzz F=codec`), and part of gradwire-tests, which runs it on
+# its corpus. There each has its own function name, listed in fuzz_targets.h.
 file(GLOB_RECURSE fuzz_sources CONFIGURE_DEPENDS src/*_fuzz.c)
 foreach(source IN LISTS fuzz_sources)
     cmake_path(GET source STEM name)
     string(REGEX REPLACE "_fuzz$" "" name ${name})
-    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE place)
-    string(REGEX REPLACE "_fuzz\\.c$" "_corpus.txt" corpus ${place})
+    cmake_path(RELATIVE_PATH source BASE_DIRECTORY ${PROJECT_SOURCE_DIR} OUTPUT_VARIABLE path)
+    string(REGEX REPLACE "_fuzz\\.c$" "_corpus.txt" corpus ${path})
     string(APPEND fuzz_targets "FUZZ_TARGET(${name}, \"${corpus}\")\n")
     if(GW_SANITIZE STREQUAL "fuzz")
         gradwire_program(fuzz-${name} fuzz-${name} ${source})

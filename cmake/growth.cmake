@@ -1,5 +1,5 @@
-# The library once more, with a call at each of its basic blocks, for a program that counts how much is done for twice as many
-# things (tests/growth). Not optimised: it is built in a fifth of the time.
+# The library once more, with a call at each of its basic blocks, for a program that counts executed blocks for twice
+# the input (tests/growth). Not optimised: it is built in a fifth of the time.
 add_library(gradwire-counted-objects OBJECT ${library_sources})
 target_include_directories(gradwire-counted-objects PRIVATE include src)
 target_link_libraries(gradwire-counted-objects PRIVATE gradwire-flags)

@@ -1,5 +1,5 @@
-# Headers, both forms of the library, gradwire.pc and a CMake package, all relocatable: `cmake --install build
-# --prefix` may name a place that was not known when configuring.
+# Headers, both forms of the library, gradwire.pc and a CMake package, all relocatable: `cmake --install build --prefix`
+# may name a folder that was not given when configuring.
 include(CMakePackageConfigHelpers)
 
 set_target_properties(gradwire-shared PROPERTIES EXPORT_NAME gradwire)
@@ -12,7 +12,7 @@ if(TARGET gradwire-tool)
     install(FILES docs/man/gradwire.1 DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
 endif()
 
-# What `make docs` has made.
+# The pages that `make docs` has made.
 install(DIRECTORY ${PROJECT_BINARY_DIR}/docs/man/ DESTINATION ${CMAKE_INSTALL_MANDIR} OPTIONAL)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/docs/html DESTINATION ${CMAKE_INSTALL_DOCDIR} OPTIONAL)
 
@@ -23,13 +23,13 @@ write_basic_package_version_file(gradwire-config-version.cmake COMPATIBILITY Sam
 install(FILES ${PROJECT_BINARY_DIR}/gradwire-config.cmake ${PROJECT_BINARY_DIR}/gradwire-config-version.cmake
         DESTINATION ${package_dir})
 
-# What is installed: `make lib`.
+# The installed targets: `make lib`.
 add_custom_target(gradwire-installed DEPENDS gradwire-shared gradwire-static)
 if(TARGET gradwire-tool)
     add_dependencies(gradwire-installed gradwire-tool)
 endif()
 
-# gradwire.pc finds its prefix from its own place.
+# gradwire.pc finds its prefix relative to itself.
 file(RELATIVE_PATH pc_to_prefix /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
 configure_file(cmake/gradwire.pc.in gradwire.pc @ONLY)
 install(FILES ${PROJECT_BINARY_DIR}/gradwire.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

@@ -1,6 +1,6 @@
-# A second form of the rooms whose protocols have rules to leave out and places to halt at (src/base/mutation.h,
-# src/base/failpoint.h). Programs that have it take everything else from the internal archive: of the two forms of a room
-# the linker uses the one that it meets first.
+# A second form of the rooms whose protocols have rules to leave out and points to halt at (src/base/mutation.h,
+# src/base/failpoint.h). Programs that have it take everything else from the internal archive: of the two forms of a
+# room the linker uses the one that it finds first.
 file(GLOB mutation_sources CONFIGURE_DEPENDS src/wire/*.c src/net/shm/*.c src/net/tls/*.c src/net/handshake.c src/net/connection.c src/session/*.c src/store/*.c
     src/membership/*.c src/agent/*.c src/future/*.c src/lend/*.c src/call/*.c src/collective/*.c src/reference/*.c
     src/distributed/*/*.c src/parallel/*.c src/runtime/*.c src/tensor/arena.c src/tensor/pool.c)
@@ -12,14 +12,14 @@ target_include_directories(gradwire-mutation-objects PRIVATE include src)
 target_link_libraries(gradwire-mutation-objects PRIVATE gradwire-flags)
 target_compile_definitions(gradwire-mutation-objects PRIVATE GW_MUTATIONS)
 
-# A worker that halts where it is told to, for tests to kill it there.
+# A worker that halts at a chosen point, for tests to kill it there.
 gradwire_program(gradwire-kill-worker gradwire-kill-worker tests/programs/kill_worker.c
     tests/programs/kill_trains.c
     $<TARGET_OBJECTS:gradwire-mutation-objects>)
 # A case of tests/cases that can have the bugs of LEND-16.
 gradwire_program(gradwire-two-threads-worker gradwire-two-threads-worker tests/cases/all_reduce_two_threads.c
     $<TARGET_OBJECTS:gradwire-mutation-objects>)
-# A worker that does nothing, of which there are many.
+# A worker without work, started in large numbers.
 gradwire_program(gradwire-scale-worker gradwire-scale-worker tests/programs/scale_worker.c)
 gradwire_program(gradwire-mpi-worker gradwire-mpi-worker tests/programs/mpi_worker.c)
 

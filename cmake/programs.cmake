@@ -1,5 +1,5 @@
-# gradwire_program(<target> <file name> <source>...): a program of ours, which may look inside src/. Nothing happens
-# without sources.
+# gradwire_program(<target> <file name> <source>...): one of our programs, which may include headers of src/. Does
+# nothing without sources.
 function(gradwire_program target name)
     if(NOT ARGN)
         return()
@@ -10,8 +10,8 @@ function(gradwire_program target name)
     target_link_libraries(${target} PRIVATE gradwire-internal gradwire-flags)
 endfunction()
 
-# gradwire_examples(<folder>): one program per file, or per folder of files; what lies in common/ is in all of them. Examples
-# see what users see: only include/.
+# gradwire_examples(<folder>): one program per file, or per folder of files; the files of common/ are linked into all of
+# them. Like users, examples include only include/.
 function(gradwire_examples folder)
     file(GLOB files CONFIGURE_DEPENDS ${folder}/common/*.c)
     add_library(example-common STATIC ${files})

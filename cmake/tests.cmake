@@ -14,7 +14,7 @@ if(GW_SANITIZE STREQUAL "fuzz")
     list(FILTER testing_sources EXCLUDE REGEX "/main\\.c$")  # libFuzzer has its own
 endif()
 if(GW_SANITIZE)
-    # Habits look at the sources and are the same in every build; steps are counted in a build of their own.
+    # Habits check the sources and are the same in every build; steps are counted in a separate build.
     list(FILTER test_sources EXCLUDE REGEX "/(habits|growth)_test\\.c$")
 endif()
 
@@ -29,7 +29,8 @@ if(GW_SANITIZE STREQUAL "fuzz")
     return()
 endif()
 
-# The target gradwire-tests is this program and those that its tests start; most tests start none (scripts/build-tests).
+# The target gradwire-tests is this program and the programs that its tests start; most tests start none
+# (scripts/build-tests).
 gradwire_program(gradwire-tests-alone gradwire-tests ${test_sources} ${cartpole_sources} ${text_sources})
 target_link_libraries(gradwire-tests-alone PRIVATE gradwire-testing)
 target_compile_definitions(gradwire-tests-alone PRIVATE
@@ -42,8 +43,8 @@ gradwire_program(gradwire-testing-fixture gradwire-testing-fixture src/testing/f
 target_link_libraries(gradwire-testing-fixture PRIVATE gradwire-testing)
 add_dependencies(gradwire-tests gradwire-testing-fixture)
 
-# Small programs that must end right, one per file of tests/cases/. They see what users see, only include/; tests start each
-# of them as build/bin/case-NAME.
+# Small programs that must end without error, one per file of tests/cases/. Like users, they include only include/;
+# tests start each of them as build/bin/case-NAME.
 file(GLOB cases CONFIGURE_DEPENDS tests/cases/*.c)
 foreach(file IN LISTS cases)
     cmake_path(GET file STEM name)

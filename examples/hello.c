@@ -15,8 +15,8 @@ int main(void) {
         gw_tensor *x = gw_from(root, row, 3);
         gw_tensor *y = gw_tensor_of(
             root, gw_rpc_sync(root, "worker1", "scale", x, 0.5));      // wait for the answer
-        gw_future *f = gw_rpc_async(root, "worker1", "scale", y, 10);  // or don't
-        gw_rref *sum = gw_remote(root, "worker1", "gw.add", x, f);     // or leave it there
+        gw_future *f = gw_rpc_async(root, "worker1", "scale", y, 10);  // or continue at once
+        gw_rref *sum = gw_remote(root, "worker1", "gw.add", x, f);     // or keep it on worker1
         gw_print(root, gw_to_here(root, sum));
     }
     gw_rpc_shutdown(root);

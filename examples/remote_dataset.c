@@ -1,13 +1,13 @@
-// A data set that lives on one worker and is learned from on another.
+// A data set on one worker that another worker learns from.
 //
-// worker1 owns a "dataset" object: it draws the rows, scales them and hands out mini-batches.
-// worker0 trains a linear model on them, fetching the next batch while it learns from the last, and
-// sends its weights to where the data are for evaluation. It shows
+// worker1 owns a "dataset" object: it draws the rows, scales them and returns mini-batches. worker0 trains a linear
+// model on them, fetching the next batch while it computes a step on the last one, and sends its weights to the owner
+// of the data for evaluation. It shows
 //
 //     a class with methods; a reference to an object as target of calls and as argument;
-//     futures as arguments: "rescale" starts when "mean" and "spread" have come;
+//     futures as arguments: "rescale" starts when "mean" and "spread" have arrived;
 //     a module, backward and an optimizer on data of another worker;
-//     an error of the other worker that is reported and left behind.
+//     an error of the other worker that is reported and cleared.
 //
 //     build/bin/gradwire run -n 2 -- build/bin/remote_dataset
 #include <gradwire.h>
@@ -91,7 +91,7 @@ static void learn(gw_scope *root) {
         gw_scope *s = gw_scope_open(root);
         gw_scope_label(s, "step %d", step);
         gw_list *pair = gw_list_of(s, gw_wait(s, next));
-        // Comes while this step computes; outlives it, so root keeps it.
+        // Arrives while this step computes. It outlives the step, so root keeps it.
         gw_set(root, &next, gw_rpc_async(s, data, "batch", (step + 1) % (ROWS / BATCH)));
         gw_tensor *x = gw_tensor_of(s, gw_list_get(s, pair, 0));
         gw_tensor *y = gw_tensor_of(s, gw_list_get(s, pair, 1));

@@ -1,5 +1,4 @@
-// Calls a function that this program does not have: "stats" is a worker of the same job that runs
-// stats_server.
+// Calls a function that this program does not define: "stats" is a worker of the same job that runs stats_server.
 #include <gradwire.h>
 #include <stdio.h>
 

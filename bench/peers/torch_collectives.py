@@ -4,7 +4,7 @@
     python3 bench/peers/torch_collectives.py [--bind] [case...]
 
 With --bind each process has a processor, in turns where there are fewer. A case is measured if its name begins with one of
-those given: collective.all_reduce_4KB_n2. A sample is the time that the slowest member takes from a barrier on; of a letter,
+those given: collective.all_reduce_4KB_n2. A sample is the time that the slowest member takes from a barrier on; of a send,
 there and back. Gloo has no reduce_scatter in PyTorch 1.13: there it is an all_reduce, of which each member keeps its rows.
 """
 import os
@@ -21,7 +21,7 @@ def cases(members):
     """Name, operation, numbers, samples of each case."""
     yield f"collective.barrier_n{members}", "barrier", 1, 400
     if members == 2:
-        yield "collective.letter_8B_n2", "letter", 2, 1000
+        yield "collective.send_8B_n2", "send", 2, 1000
     for operation in OPERATIONS:
         for size, (numbers, samples) in SIZES.items():
             yield f"collective.{operation}_{size}_n{members}", operation, numbers, samples
@@ -37,7 +37,7 @@ def echo(dist, x):
 
 def operation_of(dist, torch, name, numbers, members):
     x = torch.zeros(numbers)
-    if name == "letter":
+    if name == "send":
         return lambda: echo(dist, x)
     if name == "barrier":
         return dist.barrier
@@ -62,14 +62,14 @@ def work(rank, members, file, wanted):
             continue
         run, times = operation_of(dist, torch, name, numbers, members), []
         for i in range(samples + 2):
-            if name != "letter":
+            if name != "send":
                 dist.barrier()
             start = time.perf_counter()
             run()
             if i >= 2:
                 times.append((time.perf_counter() - start) * 1e6)
         slowest = torch.tensor(times, dtype=torch.float64)
-        if name != "letter":
+        if name != "send":
             dist.all_reduce(slowest, dist.ReduceOp.MAX)
         if rank == 0:
             print(f"{case} {slowest.median().item():.2f} {slowest.min().item():.2f}", flush=True)

@@ -4,7 +4,7 @@
     python3 bench/peers/torch_rpc.py [--tuned] [--calls N] [case...]
     python3 bench/peers/torch_rpc.py --rank R --at tcp://HOST:PORT --interface eth0 [--tuned] [--calls N] [case...]
 
-With --rank it is one of two processes on two hosts, which take what PyTorch itself takes there: sockets alone, several for large
+With --rank it is one of two processes on two hosts, which use PyTorch's own choice there: sockets alone, several for large
 tensors. Hosts that are namespaces of one machine have its shared memory in common, and would not otherwise.
 --tuned keeps freed memory in the process and backs it by huge pages, which PyTorch does not do by itself.
 """
@@ -31,12 +31,12 @@ def ops200(x):
     return x
 
 
-def work(rank, meet, interface, cases, calls):
+def work(rank, init_method, interface, cases, calls):
     import torch
     import torch.distributed.rpc as rpc
     torch.set_num_threads(1)
     by = {"_transports": ["uv"], "_channels": ["mpt_uv", "basic"]} if interface else {}
-    options = rpc.TensorPipeRpcBackendOptions(init_method=meet, rpc_timeout=600, **by)
+    options = rpc.TensorPipeRpcBackendOptions(init_method=init_method, rpc_timeout=600, **by)
     rpc.init_rpc(f"w{rank}", rank=rank, world_size=2, rpc_backend_options=options)
     if rank == 0:
         for case in cases:

@@ -1,10 +1,10 @@
 // Asynchronous advantage actor-critic: workers that each play in environments of their own, and a
 // parameter server.
 //
-// The server keeps the weights and the optimizer. Each worker plays some steps with the weights it
-// has, computes gradients of its own loss, pushes them to the server, which learns from them at
-// once, and goes on with the weights that come back: nobody waits for anybody else. Mnih et al.,
-// "Asynchronous Methods for Deep Reinforcement Learning", 2016.
+// The server keeps the weights and the optimizer. Each worker plays some steps with the weights it has, computes
+// gradients of its own loss and pushes them to the server. The server takes a step with them at once and returns the
+// new weights. No worker waits for another worker. Mnih et al., "Asynchronous Methods for Deep Reinforcement Learning",
+// 2016.
 //
 //     a3c                                         CartPole-v1; makes its own four processes
 //     a3c --task pendulum --runs 5                five times, with the mean of the scores
@@ -23,7 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The workers learn until the server says that it is enough.
+// The workers learn until the server has taken the last step.
 static void learn(gw_scope *s, gw_rref *me, const options *o, int64_t seed) {
     const task *t = &o->task;
     const gw_call_options patient = GW_OPTIONS(gw_call_options, .timeout_ms = GW_NO_TIMEOUT);
@@ -50,7 +50,7 @@ static void print_stats(gw_scope *s, gw_rpc_stats before, int64_t updates) {
         (unsigned long long)(now.reconnects - before.reconnects));
 }
 
-// Returns the score of the policy that has been learnt.
+// Returns the score of the learnt policy.
 static double run_once(gw_scope *root, const options *o, int64_t seed) {
     gw_scope *s = gw_scope_open(root);
     gw_scope_label(s, "seed %d", (int)seed);
@@ -96,7 +96,7 @@ static void run_all(gw_scope *root, const options *o) {
                sqrt(variance > 0 ? variance : 0));
 }
 
-// The life of one process. |init_method| is NULL under a launcher.
+// Runs one worker. |init_method| is NULL under a launcher.
 static int run_worker(const char *init_method, void *context) {
     const options *o = context;
     gw_scope *root = gw_scope_open(NULL);

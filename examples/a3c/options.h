@@ -5,14 +5,14 @@
 #include "task.h"
 
 typedef struct options {
-    task task;  // with what was said of it
+    task task;  // with the values of the command line
     int64_t workers, runs, seed, evaluate;
     bool goal_ends, stats;
     const char *plot;  // file, or NULL
 } options;
 
-// Fills |out|. Returns -1 to go on, else the exit code: 0 after --help, 2 with one sentence for
-// what is wrong.
+// Fills |out|. Returns -1 if the program continues, else the exit code: 0 after --help, 2 with one line that names the
+// wrong option.
 int options_parse(int argc, char **argv, options *out);
 
 #endif

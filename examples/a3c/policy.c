@@ -8,7 +8,7 @@ static gw_module *tower(gw_scope *s, int in, int out) {
                             gw_nn_linear(s, WIDTH, out));
 }
 
-// The last layer of the actor starts small, so that every action is about as likely.
+// The weights of the actor's last layer start small, so that all actions start with about the same probability.
 static void shrink(gw_scope *s, gw_module *actor) {
     gw_scope *plain = gw_scope_open(s);
     gw_no_grad(plain);
@@ -17,7 +17,7 @@ static void shrink(gw_scope *s, gw_module *actor) {
     gw_scope_close_up(plain);
 }
 
-// Of the actor: scores of actions, or the mean of the action. states: N S, result: N A.
+// The actor returns scores of actions, or the mean of the action. states: N S, result: N A.
 static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *states) {
     return gw_module_call(s, gw_module_child(s, m, "actor"), states);
 }
@@ -61,7 +61,7 @@ gw_tensor *policy_loss(gw_scope *s, const task *t, gw_module *policy, experience
         gw_categorical choice = gw_categorical_from_logits(s, scores);
         log_prob = gw_categorical_log_prob(s, choice, gw_to_dtype(s, e.actions, GW_I64));
         entropy = gw_mean(s, gw_categorical_entropy(s, choice));
-    } else {  // the normal distribution's, without what is constant
+    } else {  // the normal distribution's, without its constant
         gw_tensor *log_std = gw_module_parameter_get(s, policy, "log_std");
         gw_tensor *off =
             gw_div(s, gw_sub(s, e.actions, gw_squeeze(s, scores, 1)), gw_exp(s, log_std));

@@ -14,21 +14,20 @@ player player_open(gw_scope *s, const task *t, gw_module *policy, int64_t enviro
     return p;
 }
 
-// N S, and the same numbers at |out|.
+// Returns N S, and writes the same numbers to |out|.
 static gw_tensor *observe(gw_scope *s, const player *p, float *out) {
     for (int i = 0; i < p->count; i++)
         p->task->observe(&p->environments[i], out + i * p->task->state_size);
     return gw_from(s, out, p->count, p->task->state_size);
 }
 
-// What is remembered of one environment's step.
+// What the rollout keeps of one environment's step.
 typedef struct moment {
     float action, value, reward, next_value;
     bool ended;
 } moment;
 
-// Steps all environments. |next_value| is left for the next step's values, but where an episode has
-// been cut.
+// Steps all environments. |next_value| stays unset until the next step, except where an episode was cut.
 static void step_all(gw_scope *s, player *p, decision d, moment *now, gw_list *scores) {
     const task *t = p->task;
     for (int i = 0; i < p->count; i++) {
@@ -37,7 +36,7 @@ static void step_all(gw_scope *s, player *p, decision d, moment *now, gw_list *s
         double reward = t->step(e, d.actions[i], &ended, &cut) * t->reward_scale;
         now[i] = (moment){ d.actions[i], d.values[i], (float)reward, 0, ended };
         if (!ended) continue;
-        if (cut) {  // it would have gone on from here
+        if (cut) {  // the episode could continue from here
             float state[STATE_MAX];
             t->observe(e, state);
             gw_tensor *last = gw_from(s, state, 1, t->state_size);
@@ -49,9 +48,9 @@ static void step_all(gw_scope *s, player *p, decision d, moment *now, gw_list *s
     }
 }
 
-// Generalised advantages (Schulman et al. 2016), from the last step to the first.
-static void look_back(const task *t, const moment *moments, int count, float *advantages,
-                      float *returns) {
+// Generalised advantages (Schulman et al. 2016), computed from the last step to the first.
+static void compute_advantages(const task *t, const moment *moments, int count, float *advantages,
+                               float *returns) {
     for (int i = 0; i < count; i++) {
         double advantage = 0;
         for (int64_t step = t->rollout - 1; step >= 0; step--) {
@@ -73,8 +72,8 @@ experience player_rollout(gw_scope *s, player *p, gw_list *scores) {
     moment *moments = gw_alloc(s, (size_t)n * sizeof *moments);
     for (int64_t step = 0; step <= t->rollout && gw_ok(s); step++) {
         gw_scope *now = gw_scope_open(s);
-        gw_tensor *seen = observe(now, p, states + step * p->count * t->state_size);
-        decision d = policy_decide(now, t, p->policy, seen, false);
+        gw_tensor *observed = observe(now, p, states + step * p->count * t->state_size);
+        decision d = policy_decide(now, t, p->policy, observed, false);
         for (int i = 0; step > 0 && gw_ok(now) && i < p->count; i++) {
             moment *before = &moments[(step - 1) * p->count + i];
             if (!before->ended) before->next_value = d.values[i];
@@ -83,7 +82,7 @@ experience player_rollout(gw_scope *s, player *p, gw_list *scores) {
         gw_scope_close_up(now);
     }
     if (!gw_ok(s)) return (experience){ 0 };
-    look_back(t, moments, p->count, numbers, numbers + n);
+    compute_advantages(t, moments, p->count, numbers, numbers + n);
     for (int64_t i = 0; i < n; i++) numbers[2 * n + i] = moments[i].action;
     return (experience){ .states = gw_from(s, states, n, t->state_size),
                          .actions = gw_from(s, numbers + 2 * n, n),

@@ -1,4 +1,4 @@
-// Playing: several environments side by side, for some steps.
+// Plays several environments concurrently, for some steps.
 #ifndef ROLLOUT_H
 #define ROLLOUT_H
 
@@ -13,8 +13,7 @@ typedef struct player {
 
 player player_open(gw_scope *s, const task *t, gw_module *policy, int64_t environments);
 
-// Plays t->rollout steps in each environment, and says what came of it. Scores of episodes that
-// have ended are added to |scores|.
+// Plays t->rollout steps in each environment and returns the experience. Adds the scores of ended episodes to |scores|.
 experience player_rollout(gw_scope *s, player *p, gw_list *scores);
 
 // Mean score of one episode in each of |count| new environments, with the likeliest actions.

@@ -39,21 +39,21 @@ static void show(gw_scope *s, server *self) {
     if (!gw_ok(s) || self->episodes == 0) return;
     curve_add(self->progress, score, line);
     int64_t lines = self->steps * LINES / self->o->task.steps;
-    if (lines > self->lines) curve_say(self->progress, line);
+    if (lines > self->lines) curve_print(self->progress, line);
     self->lines = lines;
 }
 
-// The weights as they are now, or an empty list when there is nothing more to learn.
-static gw_value answer(gw_scope *s, const server *self) {
+// Returns the current weights, or an empty list when learning is over.
+static gw_value current_weights(gw_scope *s, const server *self) {
     return gw_value_of(is_over(self) ? gw_list_open(s) : weights_of(s, self->policy));
 }
 
-// Called by workers when they begin.
+// Workers call this once at the start.
 GW_METHOD(server, pull, GW_INLINE, "") {
-    return answer(s, self);
+    return current_weights(s, self);
 }
 
-// Called by workers: learns from their gradients. The answer is what to go on with.
+// Workers call this to apply their gradients. Returns the weights to continue with.
 GW_METHOD(server, push, GW_INLINE, "list, int, list") {  // gradients, steps, scores
     gw_list *gradients = gw_arg_list(s, a, 0), *scores = gw_arg_list(s, a, 2);
     for (int i = 0; i < gw_list_count(scores) && gw_ok(s); i++)
@@ -66,5 +66,5 @@ GW_METHOD(server, push, GW_INLINE, "list, int, list") {  // gradients, steps, sc
     self->updates++;
     self->steps += gw_arg_int(s, a, 1);
     show(s, self);
-    return answer(s, self);
+    return current_weights(s, self);
 }

@@ -1,4 +1,4 @@
-// The parameter server: keeps the weights, and learns from gradients as they come.
+// The parameter server: keeps the weights, and takes a step with gradients as they arrive.
 #ifndef SERVER_H
 #define SERVER_H
 
@@ -19,10 +19,10 @@ typedef struct server {
     double scores[RECENT];                    // of the last episodes, in a ring
 } server;
 
-// Builds the policy. |o| and |progress| must live as long.
+// Builds the policy. |o| and |progress| must live as long as |self|.
 void server_begin(server *self, const options *o, curve *progress);
 
-// Mean score of the last episodes.
+// Returns the mean score of the last episodes.
 double server_score(const server *self);
 
 #endif

@@ -1,4 +1,4 @@
-// What is to be learnt: an environment, and what learning it takes.
+// A task: an environment and the hyperparameters for it.
 #ifndef TASK_H
 #define TASK_H
 
@@ -25,17 +25,16 @@ typedef struct task {
     void (*reset)(environment *e, const float noise[NOISE_COUNT]);
     void (*observe)(const environment *e, float *out_state);
 
-    // Returns the reward. *out_end: the episode is over; *out_cut: only because it has been long
-    // enough.
+    // Returns the reward. *out_end: the episode is over; *out_cut: it is over only because it reached the step limit.
     double (*step)(environment *e, float action, bool *out_end, bool *out_cut);
 
-    double reward_scale;  // brings what is to be predicted near 1
+    double reward_scale;  // scales predicted values to about 1
     double goal;          // mean score that counts as solved
     double gamma, lambda, lr, entropy;
     int64_t environments, rollout, steps;
 } task;
 
-// NULL if there is no such task.
+// Returns NULL if no task has this name.
 const task *task_find(const char *name);
 
 #endif

@@ -1,16 +1,15 @@
-// A worker: plays with the weights of the server, and pushes gradients to it.
+// A worker: plays with the weights of the server, and pushes gradients to the server.
 #include "rollout.h"
 
 #include "../common/weights.h"
 
-// server, task, seed, environments, rollout, gamma, lambda, entropy. Returns when there is nothing
-// more to learn.
+// server, task, seed, environments, rollout, gamma, lambda, entropy. Returns when learning is over.
 GW_FUNCTION(learn, GW_POOL, "rref, string, int, int, int, float, float, float") {
     gw_rref *server = gw_arg_rref(s, a, 0);
-    const task *known = task_find(gw_arg_string(s, a, 1));
-    if (!known) gw_fail(s, GW_NOT_FOUND, "no such task");
+    const task *found = task_find(gw_arg_string(s, a, 1));
+    if (!found) gw_fail(s, GW_NOT_FOUND, "no such task");
     if (!gw_ok(s)) return gw_none();
-    task t = *known;
+    task t = *found;
     gw_seed(s, (uint64_t)gw_arg_int(s, a, 2));
     t.environments = gw_arg_int(s, a, 3);
     t.rollout = gw_arg_int(s, a, 4);

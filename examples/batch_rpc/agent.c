@@ -1,7 +1,6 @@
 // An agent that runs its policy once for the states of all observers.
-//
-// Observers play in step: each asks for its action, and the last one's call runs the policy and
-// answers all.
+// Observers play in step. Each observer requests an action; the call of the last one runs the policy and resolves the
+// calls of all.
 #include "../common/cartpole.h"
 #include "learners.h"
 
@@ -18,10 +17,10 @@ typedef struct agent {
     gw_rref **observers;
     int observer_count;  // N
 
-    float *states;  // N 4, of those who wait
+    float *states;  // N 4, of the waiting observers
     int waiting_count;
-    gw_future *actions;  // N: what they wait for
-    gw_future *lost;     // or why it will not come
+    gw_future *actions;  // N: the actions that observers wait for
+    gw_future *lost;     // the error if an observer is lost
 
     gw_tensor *
         *log_probs;  // of the actions taken: N for each step, or 1 for each step and observer
@@ -51,11 +50,11 @@ static void agent_open(gw_scope *own, agent *self, const gw_args *a) {
     self->actions = gw_future_open(own);
 }
 
-// Samples an action for each of |states|, and remembers their log-probabilities.
-static gw_tensor *act(gw_scope *s, agent *self, gw_tensor *states, int place) {
+// Samples an action for each of |states|, and stores their log-probabilities at |first|.
+static gw_tensor *act(gw_scope *s, agent *self, gw_tensor *states, int first) {
     gw_categorical choice = gw_categorical_from_probs(s, gw_module_call(s, self->policy, states));
     gw_tensor *actions = gw_categorical_sample(s, choice);
-    gw_set(self->episode, &self->log_probs[place], gw_categorical_log_prob(s, choice, actions));
+    gw_set(self->episode, &self->log_probs[first], gw_categorical_log_prob(s, choice, actions));
     self->log_prob_count++;
     return actions;
 }
@@ -64,7 +63,7 @@ static gw_value take_own(gw_scope *s, gw_value actions, void *id) {
     return gw_value_of(gw_item_int(s, gw_select(s, gw_tensor_of(s, actions), 0, (intptr_t)id)));
 }
 
-// In a scope of the agent's own: what is drawn does not depend on who comes last.
+// Samples in a scope of the agent's own, so that the random numbers do not depend on which observer calls last.
 static void answer_all(agent *self) {
     gw_scope *s = gw_scope_open(self->own);
     gw_tensor *states = gw_from(s, self->states, self->observer_count, 4);
@@ -78,19 +77,19 @@ static void answer_all(agent *self) {
     self->waiting_count = 0;
 }
 
-static bool is_known(gw_scope *s, const agent *self, int64_t id, gw_tensor *state, int64_t step) {
-    bool known = id >= 0 && id < self->observer_count && step >= 0 && step < self->steps &&
+static bool is_valid(gw_scope *s, const agent *self, int64_t id, gw_tensor *state, int64_t step) {
+    bool valid = id >= 0 && id < self->observer_count && step >= 0 && step < self->steps &&
                  gw_numel(state) == 4 && gw_dtype_of(state) == GW_F32;
-    if (!known && gw_ok(s)) gw_fail(s, GW_INVALID, "no such observer, state or step");
-    return known && gw_ok(s);
+    if (!valid && gw_ok(s)) gw_fail(s, GW_INVALID, "no such observer, state or step");
+    return valid && gw_ok(s);
 }
 
-// Called by observers: observer, its state, which step it is. The answer goes out when all have
-// asked, or one of them is lost.
+// Observers call this: observer, its state, number of the step. The result follows when all observers have called, or
+// one of them is lost.
 GW_METHOD(agent, select_action_batch, GW_INLINE, "int, tensor, int") {
     int64_t id = gw_arg_int(s, a, 0);
     gw_tensor *state = gw_arg_tensor(s, a, 1);
-    if (!is_known(s, self, id, state, gw_arg_int(s, a, 2))) return gw_none();
+    if (!is_valid(s, self, id, state, gw_arg_int(s, a, 2))) return gw_none();
     gw_future *either[] = { self->actions, self->lost };
     gw_future *actions = gw_collect_first(s, either, 2);
     gw_future *own_action = gw_then(s, actions, take_own, (void *)(intptr_t)id);
@@ -99,19 +98,18 @@ GW_METHOD(agent, select_action_batch, GW_INLINE, "int, tensor, int") {
     return gw_value_of(own_action);
 }
 
-// The same, answered at once.
+// The same for one observer, with an immediate result.
 GW_METHOD(agent, select_action, GW_INLINE, "int, tensor, int") {
     int64_t id = gw_arg_int(s, a, 0), step = gw_arg_int(s, a, 2);
     gw_tensor *state = gw_arg_tensor(s, a, 1);
-    if (!is_known(s, self, id, state, step)) return gw_none();
-    int place = (int)(step * self->observer_count + id);
-    return gw_value_of(gw_item_int(s, act(s, self, gw_unsqueeze(s, state, 0), place)));
+    if (!is_valid(s, self, id, state, step)) return gw_none();
+    int first = (int)(step * self->observer_count + id);
+    return gw_value_of(gw_item_int(s, act(s, self, gw_unsqueeze(s, state, 0), first)));
 }
 
 // ---- Learning -----------------------------------------------------------------------------------
 
-// Lets all observers play some steps. Their returns: steps N; *out_reward is how long they stayed
-// upright.
+// All observers play some steps. Their returns: steps N; *out_reward is how long the pole stayed upright.
 static gw_tensor *play(gw_scope *s, agent *self, gw_rref *me, const options *o,
                        double *out_reward) {
     int n = self->observer_count;
@@ -161,7 +159,7 @@ bool agent_learn(gw_scope *root, const options *o, curve *progress) {
         const char *line = gw_format(s, "episode %3d  reward %.1f  running reward %.1f",
                                      (int)++episode, reward, running);
         if (gw_ok(s)) curve_add(progress, running, line);
-        if (gw_ok(s) && (episode % 10 == 0 || running >= goal)) curve_say(progress, line);
+        if (gw_ok(s) && (episode % 10 == 0 || running >= goal)) curve_print(progress, line);
         gw_scope_close_up(s);
     }
     if (gw_ok(root))

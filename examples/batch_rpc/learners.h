@@ -1,5 +1,4 @@
-// The two forms. Each runs on worker 0 until it has learned, or may not go on; whether it has is
-// returned.
+// The two forms. Each runs on worker 0 until it has learned or has reached its limit. Returns whether it has learned.
 #ifndef LEARNERS_H
 #define LEARNERS_H
 

@@ -1,5 +1,4 @@
-// Calls that are answered together: a body that returns a future answers later, and no thread waits
-// for that.
+// Calls that are answered together: a function that returns a future answers later, and no thread waits for it.
 //
 //     batch_rpc                                        a parameter server and four trainers
 //     batch_rpc --form agent                           an agent and four observers
@@ -31,7 +30,7 @@ static int learn(gw_scope *root, const options *o) {
     return learned ? 0 : NOT_LEARNED;
 }
 
-// The life of one worker. |init_method| is NULL under a launcher.
+// Runs one worker. |init_method| is NULL under a launcher.
 static int run_worker(const char *init_method, void *context) {
     const options *o = context;
     bool is_first = gw_rpc_launched().rank == 0;
@@ -41,7 +40,7 @@ static int run_worker(const char *init_method, void *context) {
     if (gw_ok(root) && gw_rpc_world_size(root) < 2)
         gw_fail(root, GW_INVALID, "this takes at least two workers: gradwire run -n 2 -- ...");
     int outcome = is_first && gw_ok(root) ? learn(root, o) : 0;
-    gw_rpc_shutdown(root);  // the others serve until the first is done
+    gw_rpc_shutdown(root);  // the other workers serve until worker 0 is done
     int failed = gw_exit_code(gw_scope_close(root));
     return failed ? failed : outcome;
 }

@@ -1,4 +1,4 @@
-// The observer: owns an environment, and asks the agent what to do in it.
+// The observer: owns an environment, and requests each action from the agent.
 #include "../common/cartpole.h"
 
 #include <gradwire.h>
@@ -19,8 +19,8 @@ static void reset(gw_scope *s, observer *self) {
     if (noise) cartpole_reset(&self->env, noise);
 }
 
-// Plays so many steps, over as many episodes as that takes. Gives what each step was worth in the
-// end, and how long an episode was.
+// Plays this number of steps, over one or more episodes. Returns the discounted return of each step and the mean length
+// of an episode.
 GW_METHOD(observer, play, GW_POOL, "rref, string, int, float") {  // agent, its method, steps, gamma
     gw_rref *agent = gw_arg_rref(s, a, 0);
     const char *select_action = gw_arg_string(s, a, 1);

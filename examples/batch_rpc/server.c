@@ -1,4 +1,4 @@
-// A parameter server that waits for the gradients of all trainers, and answers them all at once.
+// A parameter server that waits for the gradients of all trainers, and answers all of them at once.
 #include "../common/digits.h"
 #include "../common/weights.h"
 #include "learners.h"
@@ -12,9 +12,9 @@ typedef struct parameter_server {
     gw_scope *own, *batch;  // lives as long as the server, as the gradients of one step
     gw_module *model;
     gw_optimizer *optimizer;
-    int64_t update_size, update_count;  // gradients that make a step, and those that have come
+    int64_t update_size, update_count;  // gradients that make a step, and those that have arrived
     gw_future *updated;                 // the answer to all of them
-    gw_future *lost;                    // or why it will not come
+    gw_future *lost;                    // the error if a trainer is lost
 } parameter_server;
 
 GW_CLASS(parameter_server, server_open);  // update size, lr
@@ -32,8 +32,7 @@ static void server_open(gw_scope *own, parameter_server *self, const gw_args *a)
     self->lost = gw_member_lost(own, workers, count);
     self->update_size = gw_arg_int(own, a, 0);
     self->model = digits_model(own, WIDTH);
-    // A step along the mean of some gradients is one along their sum, with a rate that is as much
-    // smaller.
+    // A step along the mean of n gradients equals a step along their sum with a learning rate n times smaller.
     double lr = gw_arg_float(own, a, 1) / (double)self->update_size;
     self->optimizer = gw_sgd(own, gw_parameters(own, self->model), .lr = lr);
     begin_update(self);
@@ -43,7 +42,7 @@ GW_METHOD(parameter_server, fetch_model, GW_INLINE, "") {
     return gw_value_of(weights_of(s, self->model));
 }
 
-// Takes the step, and answers everybody with the new weights.
+// Takes the step, and sends the new weights to all trainers.
 static void finish_update(gw_scope *s, parameter_server *self) {
     gw_optimizer_step(self->batch, self->optimizer);
     gw_error e = gw_scope_close(self->batch);
@@ -54,12 +53,12 @@ static void finish_update(gw_scope *s, parameter_server *self) {
     begin_update(self);
 }
 
-// Called by trainers. The last one's call answers all, or the loss of one: a body that returns a
-// future holds no thread.
+// Trainers call this. The call of the last trainer, or the loss of a trainer, resolves all calls. A function that
+// returns a future holds no thread.
 GW_METHOD(parameter_server, update_and_fetch_model, GW_INLINE, "list") {
     gw_future *either[] = { self->updated, self->lost };
     gw_future *answer = gw_collect_first(s, either, 2);
-    gradients_add(self->batch, self->model, gw_arg_list(s, a, 0));  // to those that have come
+    gradients_add(self->batch, self->model, gw_arg_list(s, a, 0));  // to those that have arrived
     if (++self->update_count == self->update_size) finish_update(s, self);
     return gw_value_of(answer);
 }
@@ -73,7 +72,7 @@ GW_FUNCTION(train, GW_POOL, "rref, any, int, int, int") {
     int64_t first = gw_arg_int(s, a, 2), end = first + gw_arg_int(s, a, 3);
     digits all = digits_load(s, path.kind == GW_STRING ? path.as.string : NULL).train;
     gw_dataset *d = digits_dataset(s, all);
-    // As many on every trainer.
+    // Each trainer has the same number of samples.
     gw_sampler *mine = gw_distributed_sampler(s, d, .num_replicas = gw_rpc_world_size(s) - 1,
                                               .rank = gw_rpc_self(s).rank - 1, .drop_last = true);
     gw_data_loader *loader = gw_data_loader_open(s, d, .batch_size = gw_arg_int(s, a, 4),
@@ -97,7 +96,7 @@ GW_FUNCTION(train, GW_POOL, "rref, any, int, int, int") {
 
 // ---- Learning -----------------------------------------------------------------------------------
 
-// One stretch of epochs on all trainers.
+// Runs some epochs on all trainers.
 static double train_all(gw_scope *s, gw_rref *ps, const options *o, int64_t first, int64_t epochs,
                         digits test) {
     int count;
@@ -127,7 +126,7 @@ bool server_learn(gw_scope *root, const options *o, curve *progress) {
         const char *line =
             gw_format(s, "epoch %3d  test accuracy %.1f %%", (int)(epoch + epochs), accuracy * 100);
         if (gw_ok(s)) curve_add(progress, accuracy, line);
-        if (gw_ok(s)) curve_say(progress, line);
+        if (gw_ok(s)) curve_print(progress, line);
         gw_scope_close_up(s);
     }
     double seconds = now_s() - since_s;

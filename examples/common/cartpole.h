@@ -21,11 +21,10 @@ typedef struct cartpole {
 // Starts an episode. |noise| is four numbers in [0, 1), which become a state in [-0.05, 0.05).
 void cartpole_reset(cartpole *c, const float noise[4]);
 
-// Pushes right (1) or left (0) for one step. Returns the reward; *out_done tells whether the
-// episode is over.
+// Pushes right (1) or left (0) for one step. Returns the reward; *out_done is true when the episode is over.
 double cartpole_step(cartpole *c, int action, bool *out_done);
 
-// What an observer sees: x, x_dot, theta, theta_dot.
+// The state that an observer receives: x, x_dot, theta, theta_dot.
 void cartpole_observe(const cartpole *c, float out_state[4]);
 
 #endif

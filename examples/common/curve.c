@@ -23,7 +23,7 @@ double now_s(void) {
 
 void curve_open(curve *c, FILE *out, curve_options options) {
     *c = (curve){
-        .options = options, .out = out, .live = out && isatty(fileno(out)), .said_s = now_s()
+        .options = options, .out = out, .live = out && isatty(fileno(out)), .printed_s = now_s()
     };
 }
 
@@ -39,7 +39,7 @@ void curve_begin(curve *c, const char *name) {
     c->parts[c->part_count++].start = c->count;
 }
 
-// Without memory the curve ends early; the training does not.
+// If allocation fails, the curve ends here; the training continues.
 static void remember(curve *c, double value) {
     if (c->count == c->capacity) {
         int capacity = c->capacity ? c->capacity * 2 : 256;
@@ -51,7 +51,7 @@ static void remember(curve *c, double value) {
     c->values[c->count++] = value;
 }
 
-// ---- Words --------------------------------------------------------------------------------------
+// ---- Text ---------------------------------------------------------------------------------------
 
 typedef struct range {
     double low, high;
@@ -69,18 +69,18 @@ static range range_of(const curve *c) {
     return r;
 }
 
-// Where |value| lies in |r|, 0 to 1.
+// Position of |value| in |r|, 0 to 1.
 static double height_of(range r, double value) {
     double height = (value - r.low) / (r.high - r.low);
-    return height > 1 ? 1 : height > 0 ? height : 0;  // 0 also if it is no number
+    return height > 1 ? 1 : height > 0 ? height : 0;  // 0 also for NaN
 }
 
-// The first value of the part that is under way.
+// The first value of the current part.
 static int part_start(const curve *c) {
     return c->part_count ? c->parts[c->part_count - 1].start : 0;
 }
 
-// The values of this part so far, squeezed into a few columns of bars.
+// Shows the values of this part so far as a few columns of bars.
 static void show_bars(const curve *c) {
     static const char *const bars[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
     range r = range_of(c);
@@ -103,15 +103,15 @@ void curve_add(curve *c, double value, const char *line) {
     fflush(c->out);
 }
 
-void curve_say(curve *c, const char *line) {
+void curve_print(curve *c, const char *line) {
     if (!c->out) return;
-    c->said_s = now_s();
+    c->printed_s = now_s();
     fprintf(c->out, "%s%s\n", c->live ? "\r\033[K" : "", line);
     fflush(c->out);
 }
 
 // "97.22 %", "0.1056", "800.8"
-static void say_value(const curve *c, double value, char *out, size_t size) {
+static void format_value(const curve *c, double value, char *out, size_t size) {
     if (c->options.percent)
         snprintf(out, size, "%.2f %%", value * 100);
     else
@@ -125,12 +125,12 @@ void curve_put(curve *c, double value) {
     int number = c->count - part_start(c) + 1;
     int64_t expected = o->of ? *o->of : 0, every = expected > 10 ? expected / 10 : 1;
     if (expected) snprintf(of, sizeof of, " of %lld", (long long)expected);
-    say_value(c, value, words, sizeof words);
+    format_value(c, value, words, sizeof words);
     snprintf(line, sizeof line, "%s%s%s %d%s  %s %s", part, *part ? "  " : "", o->x_label, number,
              of, o->title, words);
     curve_add(c, value, line);
-    if (number % every == 0 || number == expected || now_s() - c->said_s > SILENT_S)
-        curve_say(c, line);
+    if (number % every == 0 || number == expected || now_s() - c->printed_s > SILENT_S)
+        curve_print(c, line);
 }
 
 bool curve_has_reached(const curve *c) {

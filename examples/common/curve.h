@@ -1,5 +1,4 @@
-// What an example shows while it learns: a line now and then, a live line on a terminal, and in the
-// end curves as SVG.
+// Progress of an example while it learns: a line now and then, a live line on a terminal, and at the end curves as SVG.
 //
 //     static int64_t epochs = 30;
 //     static curve progress = { .options = { .title = "test accuracy", .x_label = "epoch", .of = &epochs, .goal = 0.97 } };
@@ -18,24 +17,24 @@
 enum { CURVE_PARTS_MAX = 4 };
 
 typedef struct curve_options {
-    const char *title;    // of the picture: what the values are
-    const char *x_label;  // what is counted
-    const int64_t *of;    // how many values each part will have; NULL: nobody knows
+    const char *title;    // of the picture: the name of the values
+    const char *x_label;  // the name of the count
+    const int64_t *of;    // how many values each part will have; NULL: unknown
     double min, max;      // of the picture's height; both 0: as the values are
-    bool percent;         // values are parts of 1, and said in percent
-    double goal;          // what the last value is to reach, a dashed line; 0: none
+    bool percent;         // values are parts of 1, and shown in percent
+    double goal;          // the value to reach, a dashed line; 0: none
     bool falls;           // the goal is not to be exceeded
 } curve_options;
 
 typedef struct curve {
     curve_options options;
-    FILE *out;  // NULL: says nothing
+    FILE *out;  // NULL: prints nothing
     bool live;  // |out| is a terminal
-    double shown_s, said_s;
+    double shown_s, printed_s;
     double *values;  // of all parts
     int count, capacity;
 
-    // Those that have a name, one line of the picture each.
+    // The named parts, one line of the picture each.
     struct {
         const char *name;
         int start;  // its first value
@@ -46,18 +45,18 @@ typedef struct curve {
 void curve_open(curve *c, FILE *out, curve_options options);
 void curve_close(curve *c);
 
-// The values that come from here on are those of |name|, which lives as long as the curve.
+// Starts the part |name|: later values belong to it. |name| must live as long as the curve.
 void curve_begin(curve *c, const char *name);
 
-// One more value. |line| says so in words: it is shown on a terminal until the next one.
+// Adds one value. A terminal shows |line| until the next value.
 void curve_add(curve *c, double value, const char *line);
 
-// One more value, in words of the options; they stay for each tenth of the values that are
-// expected, and every few seconds.
+// Adds one value, with a line built from the options. The line stays for each tenth of the expected values, and every
+// few seconds.
 void curve_put(curve *c, double value);
 
-// Prints |line| to stay.
-void curve_say(curve *c, const char *line);
+// Prints a permanent line.
+void curve_print(curve *c, const char *line);
 
 // Whether the last value is as good as the goal, if there is one.
 bool curve_has_reached(const curve *c);

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #ifndef EXAMPLES_DATA
-#define EXAMPLES_DATA "examples/data"  // the build knows better
+#define EXAMPLES_DATA "examples/data"  // the build defines the absolute path
 #endif
 
 static int pixel_of(char c) {
@@ -14,7 +14,7 @@ static int pixel_of(char c) {
     return -1;
 }
 
-// "5 00C..." to a label and its pixels.
+// Parses "5 00C..." into a label and its pixels.
 static bool parse_line(const char *line, float *pixels, int64_t *label) {
     if (strlen(line) != 2 + DIGITS_PIXELS + 1 || line[0] < '0' || line[0] > '9') return false;
     *label = line[0] - '0';
@@ -26,7 +26,7 @@ static bool parse_line(const char *line, float *pixels, int64_t *label) {
     return true;
 }
 
-// Reads up to |max| images and returns how many there are.
+// Reads up to |max| images and returns their number.
 static int read_lines(gw_scope *s, FILE *f, const char *path, int max, float *pixels,
                       int64_t *labels) {
     char line[256];
@@ -73,7 +73,7 @@ digits digits_batch(gw_scope *s, gw_data_loader *loader) {
     return (digits){ images, gw_data_loader_tensor(s, loader, 1), (int)gw_size(images, 0) };
 }
 
-// Fisher and Yates.
+// Fisher-Yates shuffle.
 static digits shuffled(gw_scope *s, digits d) {
     gw_tensor *order = gw_arange(s, GW_I64, 0, d.count, 1);
     const float *chance = gw_data(gw_rand(s, GW_F32, d.count));
@@ -102,7 +102,7 @@ digits_split digits_load(gw_scope *s, const char *path) {
         gw_fail(s, GW_INVALID, "%s: has %d digits, but needs more than the %d that are for testing",
                 path, count, DIGITS_TEST_COUNT);
 
-    gw_scope *once = gw_scope_open(s);  // its seed stays its own
+    gw_scope *once = gw_scope_open(s);  // its own seed
     gw_seed(once, 1998);
     digits all = { gw_from(once, pixels, count, DIGITS_PIXELS), gw_from(once, labels, count),
                    count };
@@ -147,10 +147,10 @@ double digits_train_epoch(gw_scope *s, gw_module *model, gw_optimizer *opt, digi
 }
 
 double digits_accuracy(gw_scope *s, gw_module *model, digits d) {
-    gw_scope *look = gw_scope_open(s);
-    gw_no_grad(look);
-    gw_tensor *guess = gw_argmax(look, gw_module_call(look, model, d.images), .dim = 1);
-    double hits = gw_item(look, gw_sum(look, gw_eq(look, guess, d.labels)));
-    gw_scope_close_up(look);
+    gw_scope *inference = gw_scope_open(s);
+    gw_no_grad(inference);
+    gw_tensor *guess = gw_argmax(inference, gw_module_call(inference, model, d.images), .dim = 1);
+    double hits = gw_item(inference, gw_sum(inference, gw_eq(inference, guess, d.labels)));
+    gw_scope_close_up(inference);
     return hits / d.count;
 }

@@ -1,5 +1,5 @@
-// Handwritten digits: 1,797 images of 8 x 8 pixels (examples/data/digits.txt says where they are
-// from), and the model that the examples learn them with.
+// Handwritten digits: 1,797 images of 8 x 8 pixels (examples/data/digits.txt names the source), and the model that the
+// examples train on them.
 //
 //     digits_split d = digits_load(root, NULL);
 //     gw_module *model = digits_model(root, 64);
@@ -22,7 +22,7 @@ typedef struct digits {
 } digits;
 
 typedef struct digits_split {
-    digits train, test;  // 1,437 and 360, drawn once and for all: the same on every worker
+    digits train, test;  // 1,437 and 360, drawn once: the same on every worker
 } digits_split;
 
 // |path| NULL: the file of this repository.
@@ -30,25 +30,24 @@ digits_split digits_load(gw_scope *s, const char *path);
 
 digits digits_slice(gw_scope *s, digits d, int64_t start, int64_t end);
 
-// The |share|th of |shares| pieces of equal size, give or take one.
+// Piece |share| of |shares| pieces of equal size, give or take one.
 digits digits_share(gw_scope *s, digits d, int share, int shares);
 
-// As a dataset whose items are an image and its label; and the batch that a loader of it is at.
+// The digits as a dataset whose items are an image and its label; and the current batch of a loader of it.
 gw_dataset *digits_dataset(gw_scope *s, digits d);
 digits digits_batch(gw_scope *s, gw_data_loader *loader);
 
 // Two hidden layers of |width|: images, N 64 -> unnormalised log-probabilities of the digits, N 10.
 gw_module *digits_model(gw_scope *s, int64_t width);
-int64_t digits_model_parameters(int64_t width);  // how many numbers that are
+int64_t digits_model_parameters(int64_t width);  // number of its parameters
 
-// A loader of whole batches of |d|, in one order on all workers; and this worker's share of one.
+// A loader of whole batches of |d|, in the same order on all workers; and this worker's share of a batch.
 gw_data_loader *digits_loader(gw_scope *s, digits d, int64_t batch);
 digits digits_own_share(gw_scope *s, digits batch);
 
 gw_tensor *digits_loss(gw_scope *s, gw_module *model, digits d);  // mean cross-entropy
 
-// One pass over |d| in another order, a step of |opt| for each |batch| of them. Returns the mean
-// loss.
+// Makes one pass over |d| in a new order, with a step of |opt| for each |batch| digits. Returns the mean loss.
 double digits_train_epoch(gw_scope *s, gw_module *model, gw_optimizer *opt, digits d,
                           int64_t batch);
 

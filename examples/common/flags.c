@@ -28,7 +28,7 @@ static void print_help(const char *program, const char *about, const flag *flags
     printf("  %-26s this text\n", "--help");
 }
 
-// Letters to add, leave out or change.
+// Edit distance: letters to add, remove or replace.
 static int distance(const char *a, const char *b) {
     enum { LONGEST = 31 };
     int row[LONGEST + 1], size = (int)strlen(b);
@@ -76,7 +76,7 @@ static bool is_word(const flag *f, const char *given) {
     return !f->words;
 }
 
-// Leaves it as it is.
+// Checks without changing the file.
 static bool can_write(const char *path) {
     bool is_new = access(path, F_OK) != 0;
     FILE *f = fopen(path, "a");
@@ -86,7 +86,7 @@ static bool can_write(const char *path) {
     return true;
 }
 
-// Before anything is learnt that could not be kept. Other workers may be on other hosts.
+// Checks the file before training, so that no result is lost. Other workers may run on other hosts.
 static int take_file(const char *program, const flag *f, const char *given) {
     int rank = gw_rpc_launched().rank;
     *f->file = given;

@@ -1,4 +1,4 @@
-// What a worker holds, in MB.
+// Memory of a worker, in MB.
 #ifndef MEMORY_H
 #define MEMORY_H
 
@@ -6,7 +6,7 @@
 
 double memory_of_weights(gw_scope *s, gw_module *model);
 double memory_of_gradients(gw_scope *s);  // of the passes in |s|
-double memory_now(void);                  // of everything, in this process
-double memory_peak(void);                 // the most this process has held so far, of everything
+double memory_now(void);                  // of the whole process
+double memory_peak(void);                 // the peak of the whole process so far
 
 #endif

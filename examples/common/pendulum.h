@@ -2,8 +2,8 @@
 //
 // Constants and limits as OpenAI Gym publishes them: steps of 0.05 s, a torque of at most 2 either
 // way, a speed of at most 8, 200 steps an episode. A step costs angle^2 + 0.1 speed^2 + 0.001
-// torque^2; doing nothing well is worth about -1,200 an episode, and -150 to -200 is what good
-// controllers reach, depending on where it begins.
+// torque^2; an episode without control scores about -1,200, and good controllers reach -150 to
+// -200, depending on the start.
 #ifndef PENDULUM_H
 #define PENDULUM_H
 
@@ -21,10 +21,10 @@ typedef struct pendulum {
 // speed in [-1, 1).
 void pendulum_reset(pendulum *p, const float noise[2]);
 
-// Applies |torque| for one step. Returns the reward; *out_done tells whether the episode is over.
+// Applies |torque| for one step. Returns the reward; *out_done is true when the episode is over.
 double pendulum_step(pendulum *p, double torque, bool *out_done);
 
-// What an observer sees: cosine and sine of theta, theta_dot.
+// The state that an observer receives: cosine and sine of theta, theta_dot.
 void pendulum_observe(const pendulum *p, float out_state[3]);
 
 #endif

@@ -41,10 +41,10 @@ static void check_world_size(gw_scope *root, const program *p) {
     int n = gw_rpc_world_size(root), least = (int)(p->exactly ? p->workers : p->workers_min);
     if (gw_ok(root) && (n < least || (p->exactly && n > least)))
         gw_fail(root, GW_INVALID, "%s: gradwire run -n %d -- %s",
-                p->who ? p->who : "too few workers", least, program_invocation_short_name);
+                p->roles ? p->roles : "too few workers", least, program_invocation_short_name);
 }
 
-// The life of one worker. |init_method| is NULL under a launcher.
+// Runs one worker. |init_method| is NULL under a launcher.
 static int run_worker(const char *init_method, void *context) {
     const program *p = context;
     int rank = gw_rpc_launched().rank;
@@ -64,7 +64,7 @@ int program_run(int argc, char **argv, const program *p) {
     int64_t world_size = p->workers ? p->workers : 2;
     char about[1024];
     snprintf(about, sizeof about,
-             "%s\nExit code: 0, or 3 if what it is to reach is missed, 1 after an error, 2 for a "
+             "%s\nExit code: 0, or 3 if its goal is missed, 1 after an error, 2 for a "
              "wrong option.",
              p->about);
     flag all[PROGRAM_FLAGS_MAX + 3] = { 0 }, *end = all;

@@ -1,6 +1,6 @@
 #include "workers.h"
 
-#include "verdicts.h"
+#include "deaths.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -28,8 +28,8 @@ static int exit_code_of(int status) {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
-// A worker that fails says why itself; one that is killed cannot.
-static void say_killed(int rank, int status) {
+// A worker that fails reports its error itself; a worker that is killed cannot.
+static void report_killed(int rank, int status) {
     int signal = WTERMSIG(status);
     fprintf(stderr, "%s: worker %d was killed by signal %d (%s)\n", program_invocation_short_name,
             rank, signal, strsignal(signal));
@@ -39,15 +39,15 @@ static void nothing(int signal) {
     (void)signal;
 }
 
-// Until a child has ended, a worker was declared dead, or somebody wants the end.
-static void await_event(int verdicts, const sigset_t *open_mask) {
-    struct pollfd ready = { .fd = verdicts, .events = POLLIN };
+// Waits until a child has ended, a worker was declared dead, or a signal ends the program.
+static void await_event(int deaths, const sigset_t *open_mask) {
+    struct pollfd ready = { .fd = deaths, .events = POLLIN };
     ppoll(&ready, 1, NULL, open_mask);
 }
 
-// A worker that hangs is ended as soon as the others have declared it dead.
-static void end_dead(int verdicts, const pid_t *pids, int count) {
-    for (pid_t dead; (dead = verdicts_take(verdicts)) > 0;) {
+// Kills a worker that hangs as soon as other workers have declared it dead.
+static void end_dead(int deaths, const pid_t *pids, int count) {
+    for (pid_t dead; (dead = deaths_take(deaths)) > 0;) {
         int rank = 0;
         while (rank < count && pids[rank] != dead) rank++;
         if (rank < count) kill(dead, SIGKILL);
@@ -56,7 +56,7 @@ static void end_dead(int verdicts, const pid_t *pids, int count) {
 
 static int run_child(int rank, int world_size, const char *init_method, pid_t parent,
                      int (*work)(const char *init_method, void *context), void *context) {
-    prctl(PR_SET_PDEATHSIG, SIGKILL);  // nobody stays behind if the parent is killed
+    prctl(PR_SET_PDEATHSIG, SIGKILL);  // no child outlives a killed parent
     if (getppid() != parent) return 1;
     char text[16];
     snprintf(text, sizeof text, "%d", rank);
@@ -77,20 +77,20 @@ int workers_run(int world_size, int (*work)(const char *init_method, void *conte
         return 1;
     }
     close(file);
-    int verdicts = verdicts_open();
+    int deaths = deaths_open();
     snprintf(init_method, sizeof init_method, "file://%s", path);
 
     struct sigaction action = { .sa_handler = remember_signal };
     sigaction(SIGINT, &action, NULL);
     sigaction(SIGTERM, &action, NULL);
-    // A child that is ended before it has its own way with signals would not hear of it.
+    // Without this block a child would lose a signal that arrives before it has restored the default handlers.
     sigset_t events, open_mask;
     sigemptyset(&events);
     sigaddset(&events, SIGINT);
     sigaddset(&events, SIGTERM);
     sigprocmask(SIG_BLOCK, &events, &open_mask);
-    fflush(NULL);                      // or every child would print what is buffered
-    setvbuf(stdout, NULL, _IOLBF, 0);  // as the library does in what a launcher has started
+    fflush(NULL);                      // or each child would print the buffered output again
+    setvbuf(stdout, NULL, _IOLBF, 0);  // as the library does under a launcher
     for (; started < world_size; started++) {
         pids[started] = fork();
         if (pids[started] == 0) {
@@ -116,22 +116,22 @@ int workers_run(int world_size, int (*work)(const char *init_method, void *conte
         int status;
         pid_t pid = waitpid(-1, &status, WNOHANG);
         if (pid <= 0) {
-            await_event(verdicts, &open_mask);
+            await_event(deaths, &open_mask);
             if (stop_signal) end_all(pids, started, SIGTERM);
-            end_dead(verdicts, pids, started);
+            end_dead(deaths, pids, started);
             continue;
         }
         left--;
         int rank = 0;
         while (rank < started && pids[rank] != pid) rank++;
         if (rank < started) pids[rank] = 0;
-        // SIGTERM to the others is from here.
+        // SIGTERM after a failure was sent by this process.
         bool is_foreign = WIFSIGNALED(status) && (!failure || WTERMSIG(status) != SIGTERM);
-        if (is_foreign && !stop_signal) say_killed(rank, status);
+        if (is_foreign && !stop_signal) report_killed(rank, status);
         if (failure == 0 && (failure = exit_code_of(status)) != 0) end_all(pids, started, SIGTERM);
     }
     sigprocmask(SIG_SETMASK, &open_mask, NULL);
-    if (verdicts >= 0) close(verdicts);
+    if (deaths >= 0) close(deaths);
     unlink(path);
     free(pids);
     return stop_signal ? 128 + stop_signal : failure;

@@ -5,8 +5,7 @@
 //     ddp_digits --shards 4                       the same weights, bit for bit, with 1, 2 or 4 members
 //     gradwire run -n 4 -- ddp_digits
 //
-// The lines that communicate: 2 (the replicas, the hook). The rest is the loop of a program that runs
-// alone.
+// The lines that communicate: 2 (the replicas, the hook). The rest is the training loop of a program with one process.
 #include "../common/digits.h"
 #include "../common/program.h"
 #include "../common/weights.h"
@@ -63,11 +62,11 @@ static void work(gw_scope *root) {
     gw_ddp_stats t = gw_ddp_get_stats(ddp);
     const char *line = gw_format(
         root,
-        "%d members, %.0f steps/s, %.0f of %.0f us of communication beside the pass: "
+        "%d members, %.0f steps/s, %.0f of %.0f us of communication overlap the pass: "
         "%.2f %% of the test digits, weights %016llx",
         t.world_size, (double)t.passes / (now_s() - began_s), t.communication_us - t.waited_us,
         t.communication_us, accuracy, (unsigned long long)weights_hash(root, model));
-    if (gw_ok(root)) curve_say(&progress, line);
+    if (gw_ok(root)) curve_print(&progress, line);
 }
 
 int main(int argc, char **argv) {

@@ -5,12 +5,12 @@
 //     ddp_rpc                                     makes its own four processes
 //     gradwire run -n 4 -- ddp_rpc
 //
-// The master makes an embedding table on the server and has the trainers train it. A trainer looks
-// rows up there, puts them through its replica of a linear layer, and steps over both. Labels are
-// planted: indices of a bag are those of its class; --random takes any, as the tutorial does.
+// The master makes an embedding table on the server and has the trainers train it. A trainer looks rows up there,
+// passes them through its replica of a linear layer, and steps over both. Labels are planted: indices of a bag are
+// those of its class; --random draws any, as the tutorial does.
 //
-// The lines that communicate: 8 (the table, "train" on both trainers, the group and the replicas, the
-// look-up, the optimizer, the report, the end). Backward and step are written like without them.
+// The lines that communicate: 8 (the table, "train" on both trainers, the group and the replicas, the look-up, the
+// optimizer, the report, the end). Backward and step are as in a local program.
 #include "step.h"
 
 #include "../common/program.h"
@@ -26,13 +26,13 @@ static curve progress = {
     .options = { .title = "loss", .x_label = "epoch", .of = &epochs, .goal = 0.7, .falls = true }
 };
 
-// Called on the master behind each epoch, with its mean loss.
+// Trainers call this on the master after each epoch, with its mean loss.
 GW_FUNCTION(report, GW_INLINE, "float") {
     curve_put(&progress, gw_arg_float(s, a, 0));
     return gw_none();
 }
 
-// Called on trainers, with the table. Gives the weights of its replica.
+// The master calls this on trainers, with the table. Returns the weights of the replica.
 GW_FUNCTION(train, GW_POOL, "rref") {
     gw_worker trainers[] = { gw_rpc_worker(s, "trainer0"), gw_rpc_worker(s, "trainer1") };
     gw_module *table = gw_module_from_rref(s, gw_arg_rref(s, a, 0));
@@ -61,20 +61,20 @@ static void lead(gw_scope *s) {
     gw_tensor *first = gw_tensor_of(s, gw_list_get(s, weights, 0));
     if (!gw_equal(s, first, gw_tensor_of(s, gw_list_get(s, weights, 1))))
         gw_fail(s, GW_MISMATCH, "the replicas differ");
-    if (gw_ok(s)) curve_say(&progress, "the replicas have the same bits");
+    if (gw_ok(s)) curve_print(&progress, "the replicas have the same bits");
 }
 
 static void work(gw_scope *root) {
     if (is_random) progress.options.goal = 0;  // there is nothing to learn
     if (gw_rpc_self(root).rank == MASTER) lead(root);
-    gw_barrier(root, gw_group_world(root, .timeout_ms = GW_NO_TIMEOUT));  // they serve until then
+    gw_barrier(root, gw_group_world(root, .timeout_ms = GW_NO_TIMEOUT));  // serves until then
 }
 
 int main(int argc, char **argv) {
     return program_main(
         argc, argv, work, &progress, MASTER,
         .about = "Trains an embedding table on a server and replicas of a layer on two trainers.",
-        .workers = 4, .exactly = true, .who = "two trainers, a master and a server", .names = names,
+        .workers = 4, .exactly = true, .roles = "two trainers, a master, a server", .names = names,
         .flags = { { "epochs", "N", "of 10 batches on each trainer", .integer = &epochs, .min = 1,
                      .max = 1e6 },
                    { "random", NULL, "labels without a rule, as in the tutorial",

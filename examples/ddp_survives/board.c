@@ -27,7 +27,7 @@ static bool is_number(const board *self, int64_t number) {
     return number >= 1 && number <= self->started;
 }
 
-// The first one is the founder of the group.
+// The oldest trainer is the founder of the group.
 static void kill_oldest(board *self) {
     int number = 1;
     while (number < self->started && !self->workers[number].process) number++;
@@ -43,15 +43,15 @@ static bool is_kill_due(const board *self) {
            self->epoch >= (self->killed + 1) * o->epochs / (o->losses + 1);
 }
 
-// Called by all trainers when they have a group, and after each epoch: number, epoch, members, test accuracy. The first one
-// counts.
+// All trainers call this when they have a group, and after each epoch: number, epoch, members, test accuracy. The first
+// report of an epoch counts.
 GW_METHOD(board, report, GW_INLINE, "int, int, int, float") {
     int64_t number = gw_arg_int(s, a, 0), epoch = gw_arg_int(s, a, 1), size = gw_arg_int(s, a, 2);
     if (!gw_ok(s) || !is_number(self, number)) return gw_none();
     worker *w = &self->workers[number];
     if (!w->has_reported) {
-        printf("worker%d is let in: %d members\n", (int)number, (int)size);
-        self->let_in += number > self->o->world_size;
+        printf("worker%d is admitted: %d members\n", (int)number, (int)size);
+        self->admitted += number > self->o->world_size;
     }
     w->has_reported = self->has_group = true;
     if (epoch <= self->epoch) return gw_none();
@@ -61,12 +61,12 @@ GW_METHOD(board, report, GW_INLINE, "int, int, int, float") {
     const char *line = gw_format(s, "epoch %3d  %d members  test accuracy %.2f %%", (int)epoch,
                                  (int)size, self->accuracy * 100);
     curve_add(&self->progress, self->accuracy, line);
-    if (epoch % 5 == 0) curve_say(&self->progress, line);
+    if (epoch % 5 == 0) curve_print(&self->progress, line);
     if (is_kill_due(self)) kill_oldest(self);
     return gw_none();
 }
 
-// Called by each trainer in the end: number, hash of its weights.
+// Each trainer calls this at the end: number, hash of its weights.
 GW_METHOD(board, finish, GW_INLINE, "int, int") {
     int64_t number = gw_arg_int(s, a, 0);
     if (!gw_ok(s) || !is_number(self, number)) return gw_none();
@@ -98,8 +98,8 @@ void board_conclude(gw_scope *s, board *self) {
         gw_fail(s, GW_INVALID, "%d of %d epochs were reported", self->progress.count,
                 (int)self->o->epochs);
     if (!gw_ok(s)) return;
-    printf("%d lost, %d let in: %.2f %% of the test digits after %d epochs\n", self->lost,
-           self->let_in, self->accuracy * 100, self->progress.count);
+    printf("%d lost, %d admitted: %.2f %% of the test digits after %d epochs\n", self->lost,
+           self->admitted, self->accuracy * 100, self->progress.count);
     printf("%d members have the same weights, %016llx\n", count,
            (unsigned long long)self->workers[first].hash);
 }

@@ -1,4 +1,4 @@
-// The board: what trainers report, and who of them is there. An object of the parent's.
+// The board: an object of the parent that holds the trainers' reports and the live trainers.
 #ifndef BOARD_H
 #define BOARD_H
 
@@ -20,10 +20,10 @@ typedef struct board {
     const options *o;
     worker workers[WORKERS_MAX + 1];  // by number
     int started;
-    bool has_group;  // of trainers, which goes on without those that are lost
+    bool has_group;  // of trainers, which continues without lost members
     int killed;
-    int lost;    // killed, by this program or by others
-    int let_in;  // beyond those of the beginning
+    int lost;      // killed, by this program or another
+    int admitted;  // after the initial members
 
     int64_t epoch;  // the last one that was reported
     int64_t size;   // of the group then
@@ -32,13 +32,13 @@ typedef struct board {
     gw_future *end;  // resolves when all have finished
 } board;
 
-// Makes the board, which trainers find by its name.
+// Creates the board under a name, by which trainers find it.
 gw_rref *board_start(gw_scope *root);
 
-// Resolves |end| if nobody is left who learns.
+// Resolves |end| if no trainer is learning any more.
 void board_consider(gw_scope *s, board *self);
 
-// INVALID unless those that have finished have the same bits. Prints how it went.
+// Fails with INVALID unless all finished trainers have the same weights, bit for bit. Prints the result.
 void board_conclude(gw_scope *s, board *self);
 
 #endif

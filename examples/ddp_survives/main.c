@@ -1,15 +1,14 @@
-// Replicas that survive: members of a group are killed while they learn, the others go on without
-// them, and let in new ones, which are brought up to date.
+// Replicas that survive losses: members of a group are killed while they learn; the remaining members continue, and
+// admit new members, which receive the current state.
 //
 //     ddp_survives                                  three members; two are killed, one after the other
 //     ddp_survives --world-size 4 --losses 4
 //     ddp_survives --losses 0                       the same without losses
 //
-// This program founds a job, starts its trainers (this program, started again), kills some of them,
-// and starts others in the place of those that die. It learns nothing itself: it has a board that
-// trainers report to. What a loss asks of a trainer: agree, reform and gw_ddp_reform, behind a step
-// that has failed; of a new one: gw_group_join and gw_ddp_reform.
-// Under `gradwire run` workers that are to go on need its --on-failure=keep: the first failure ends all otherwise.
+// This program founds a job, starts its trainers (this program, started again), kills some of them, and starts
+// replacements. It trains nothing itself: it has a board that trainers report to. The lines that a loss needs in a
+// trainer: agree, reform and gw_ddp_reform, after a failed step; in a new trainer: gw_group_join and gw_ddp_reform.
+// Under `gradwire run` use --on-failure=keep: by default the first failure ends all workers.
 #include "board.h"
 #include "trainer.h"
 
@@ -20,7 +19,7 @@
 
 enum { NOT_LEARNED = 3 };
 
-// The trainers that run: the ends of their processes, and their numbers.
+// The running trainers: the ends of their processes, and their numbers.
 static gw_future *ends[WORKERS_MAX];
 static int numbers[WORKERS_MAX], running;
 
@@ -52,7 +51,7 @@ static void start_all(gw_scope *root, gw_rref *me, const options *o, const char 
     gw_scope_close_up(s);
 }
 
-// A trainer has ended; if it was killed before the end, another one comes.
+// A trainer has ended; if it was killed before the end, a replacement starts.
 static void take_end(gw_scope *root, gw_rref *me, int number, int64_t code, const char *url) {
     gw_scope *s = gw_scope_open(root);
     board *b = gw_local(s, me, board);
@@ -111,7 +110,6 @@ int main(int argc, char **argv) {
     double accuracy = gw_ok(root) ? conclude(root, me, &o) : 0;
     if (gw_ok(root)) gw_rpc_shutdown(root);
     unlink(path);
-    int failed =
-        gw_exit_code(gw_scope_close(root));  // trainers that are left end with this program
+    int failed = gw_exit_code(gw_scope_close(root));  // remaining trainers end with this program
     return failed || accuracy >= 0.97 ? failed : NOT_LEARNED;
 }

@@ -6,11 +6,11 @@
 
 static const char about[] =
     "Learns handwritten digits with replicas of a model, members of which are killed while they\n"
-    "learn: the others go on without them, and let new ones in.\n"
+    "learn: the others continue without them, and admit new ones.\n"
     "Exit code: 0 if 97 % of the test digits are recognised, 3 if not, 1 after an error.";
 
-static int wrong(const char *what) {
-    fprintf(stderr, "ddp_survives: %s\n", what);
+static int wrong(const char *problem) {
+    fprintf(stderr, "ddp_survives: %s\n", problem);
     return 2;
 }
 
@@ -33,6 +33,6 @@ int options_parse(int argc, char **argv, options *out) {
     if (code >= 0) return code;
     if (o.losses && (o.patience + 1) * (o.losses + 1) > o.epochs)
         return wrong("--losses: expected at most one in --patience + 1 of the --epochs, and one "
-                     "less, so that new members come in time");
+                     "less, so that new members join in time");
     return -1;
 }

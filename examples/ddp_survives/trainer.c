@@ -1,4 +1,4 @@
-// A trainer: one of the replicas. It learns as in ddp_digits; what a loss needs is in regroup.
+// A trainer: one of the replicas. It trains as in ddp_digits; the code for losses is in regroup.
 #include "trainer.h"
 
 #include "../common/digits.h"
@@ -26,7 +26,7 @@ static int64_t steps_of_epoch(const trainer *t) {
     return t->data.train.count / BATCH;
 }
 
-// The batch follows from how many steps were taken: a newcomer needs to be told nothing else.
+// The batch follows from the number of steps: a joining member needs no other state.
 static digits next_batch(gw_scope *s, const trainer *t) {
     int64_t step = gw_optimizer_steps(t->opt), at = step % steps_of_epoch(t) * BATCH;
     gw_sampler_set_epoch(s, t->order, step / steps_of_epoch(t));
@@ -35,8 +35,8 @@ static digits next_batch(gw_scope *s, const trainer *t) {
                      gw_index_select(s, t->data.train.labels, 0, chosen), BATCH };
 }
 
-// False if a member was lost: the step, which some may have taken, is then taken again or taken
-// over.
+// Returns false if a member was lost. Some members may have taken the step: the members then repeat it or copy its
+// result.
 static bool take_step(gw_scope *root, const trainer *t) {
     gw_scope *s = gw_scope_open(root);
     digits share =
@@ -55,23 +55,23 @@ static void report(gw_scope *root, const trainer *t, gw_rref *board) {
     gw_scope_close_up(s);
 }
 
-// ---- Going on -----------------------------------------------------------------------------------
+// ---- Continuing after a loss --------------------------------------------------------------------
 
-enum { WELL = 1, NONE_PENDING = 2 };  // what members agree on
+enum { INTACT = 1, NONE_PENDING = 2 };  // flags of an agreement
 
 static bool is_over(const trainer *t) {
     return gw_optimizer_steps(t->opt) == t->o->epochs * steps_of_epoch(t);
 }
 
-// Whether all are at the end of an epoch after which those that are lacking are waited for.
-static bool waits(const trainer *t) {
+// Whether all members are at the end of an epoch after which they wait for the missing members.
+static bool waits_for_members(const trainer *t) {
     int64_t epoch = gw_optimizer_steps(t->opt) / steps_of_epoch(t);
     return gw_group_size(t->group) < t->o->world_size &&
            (epoch % t->o->patience == 0 || is_over(t));
 }
 
-// False if a member of |g| was lost meanwhile.
-static bool go_on_in(gw_scope *root, trainer *t, gw_group *g) {
+// Returns false if a member of |g| was lost meanwhile.
+static bool continue_in(gw_scope *root, trainer *t, gw_group *g) {
     t->group = g;
     gw_ddp_reform(root, t->ddp, t->opt, g);
     if (gw_scope_error(root)->status != GW_DISCONNECTED) return true;
@@ -79,26 +79,26 @@ static bool go_on_in(gw_scope *root, trainer *t, gw_group *g) {
     return false;
 }
 
-// Called at the end of an epoch (|is_well|) and after a loss. A loss is seen here while another
-// member is still well, so both ask first what all have seen: only then do they do the same.
-// Returns whether there is a new group.
-static bool regroup(gw_scope *root, trainer *t, bool is_well) {
+// Called at the end of an epoch (|is_intact|) and after a loss. One member may have detected a loss before another has,
+// so all first agree on the state of all and then take the same branch. Returns whether there is a new group.
+static bool regroup(gw_scope *root, trainer *t, bool is_intact) {
     for (bool is_new = false; gw_ok(root); is_new = true) {
         uint64_t none = gw_group_pending(t->group) ? 0 : NONE_PENDING;
-        gw_agreement all = gw_group_agree(root, t->group, is_well ? WELL | none : 0);
+        gw_agreement all = gw_group_agree(root, t->group, is_intact ? INTACT | none : 0);
         if (!gw_ok(root)) break;
-        bool all_well = (all.flags & WELL) && !all.missing_count, waiting = all_well && waits(t);
-        if (all_well && !waiting && (all.flags & NONE_PENDING)) return is_new;
+        bool all_intact = (all.flags & INTACT) && !all.missing_count,
+             waiting = all_intact && waits_for_members(t);
+        if (all_intact && !waiting && (all.flags & NONE_PENDING)) return is_new;
         int min = waiting ? (int)t->o->world_size : 1;
-        if (go_on_in(root, t, gw_group_reform(root, t->group, .min = min, .grow = true)))
+        if (continue_in(root, t, gw_group_reform(root, t->group, .min = min, .grow = true)))
             return true;
-        is_well = false;
+        is_intact = false;
     }
     return false;
 }
 
-// The first one founds the group that all others knock for. Each opens its replica alone, so that no loss ends that;
-// gw_ddp_reform gives all of them what the one has that is furthest.
+// The first trainer founds the group that all others request to join. Each opens its replica in a group of its own, so
+// that no loss interrupts that; gw_ddp_reform copies the state of the most advanced member to all.
 static void enter(gw_scope *root, trainer *t, gw_rref *board) {
     gw_worker self = gw_rpc_self(root);
     const char *name = t->o->number == 1 ? "trainers" : NULL;
@@ -111,16 +111,16 @@ static void enter(gw_scope *root, trainer *t, gw_rref *board) {
         t->group = gw_group_join(root, "trainers");
     }
     if (gw_ok(root)) report(root, t, board);
-    if (gw_ok(root) && !go_on_in(root, t, t->group)) regroup(root, t, false);
+    if (gw_ok(root) && !continue_in(root, t, t->group)) regroup(root, t, false);
 }
 
 static void learn(gw_scope *root, trainer *t, gw_rref *board) {
     for (bool is_end = false; !is_end && gw_ok(root);) {
-        bool is_well = is_over(t) || take_step(root, t);
-        if (is_well && gw_optimizer_steps(t->opt) % steps_of_epoch(t)) continue;
-        // Before it can be lost to all: the curve has each epoch, whoever is killed.
-        if (is_well) report(root, t, board);
-        is_end = !regroup(root, t, is_well) && is_over(t);
+        bool is_intact = is_over(t) || take_step(root, t);
+        if (is_intact && gw_optimizer_steps(t->opt) % steps_of_epoch(t)) continue;
+        // Reports before a loss can end the epoch: the curve has each epoch, whichever member is killed.
+        if (is_intact) report(root, t, board);
+        is_end = !regroup(root, t, is_intact) && is_over(t);
     }
 }
 
@@ -134,7 +134,7 @@ int trainer_run(const options *o) {
     t.opt = gw_sgd(root, gw_parameters(root, t.model), .lr = 0.05, .momentum = 0.9);
     if (gw_ok(root)) enter(root, &t, board);
     if (gw_ok(root)) learn(root, &t, board);
-    // Answered when all have finished: none leaves while another still needs it.
+    // Returns when all have finished: no trainer leaves while another one needs it.
     if (gw_ok(root))
         gw_rpc_sync_with(root, gw_to(board), "finish",
                          GW_ARGS(o->number, (int64_t)weights_hash(root, t.model)),

@@ -3,8 +3,8 @@
 
 #include "options.h"
 
-// The life of a trainer: joins the job and the group, learns with the others until all epochs are
-// over, leaves. Returns its exit code.
+// Runs a trainer: joins the job and the group, trains with the others until all epochs are over, leaves. Returns its
+// exit code.
 int trainer_run(const options *o);
 
 #endif

@@ -10,7 +10,7 @@
 typedef struct client {
     gw_scope *own;
     digits data;
-    gw_module *model;  // as large as the weights that come first
+    gw_module *model;  // as large as the first weights it receives
 } client;
 
 GW_CLASS(client, client_open);  // file or none, share, shares
@@ -37,7 +37,7 @@ static gw_value answer(gw_scope *s, client *self, gw_list *numbers, double loss,
     return gw_value_of(m);
 }
 
-// Federated averaging: better weights, after some passes over the data of this client.
+// Federated averaging: trains the weights for some passes over the data of this client, and returns them.
 GW_METHOD(client, avg, GW_POOL, "list, int, int, float") {  // weights, epochs, batch, lr
     double since_s = now_s(), loss = 0;
     load(s, self, gw_arg_list(s, a, 0));

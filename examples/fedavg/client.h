@@ -3,8 +3,7 @@
 
 #include "options.h"
 
-// The life of a client: joins the group, serves rounds until it is dismissed, leaves. Returns its
-// exit code.
+// Runs a client: joins the group, serves rounds until it is dismissed, leaves. Returns its exit code.
 int client_run(const options *o);
 
 #endif

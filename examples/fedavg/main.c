@@ -1,27 +1,25 @@
-// Federated averaging and federated SGD, with clients that come and go.
+// Federated averaging and federated SGD, with clients that join and leave.
 //
-// The server (this program) founds a group; its clients (this program, started again) join it, each
-// with a share of the digits that it never sends away. In every round the server sends its weights
-// to whoever is there, and averages what comes back: weights after some local epochs (FedAvg), or
-// gradients (FedSGD). McMahan et al., "Communication-Efficient Learning of Deep Networks from
-// Decentralized Data", 2017.
+// The server (this program) founds a group; its clients (this program, started again) join it, each with a share of the
+// digits that it never sends away. In every round the server sends its weights to all present clients, and averages the
+// results: weights after some local epochs (FedAvg), or gradients (FedSGD). McMahan et al., "Communication-Efficient
+// Learning of Deep Networks from Decentralized Data", 2017.
 //
-//     fedavg --come 10 --leave 20 --kill 30            four clients; one more comes, one leaves, one dies
+//     fedavg --come 10 --leave 20 --kill 30            four clients; one more joins, one leaves, one dies
 //     fedavg --method sgd
 //     fedavg --model-parameters 25000000 --rounds 3 --epochs 1 --batch 64
 //     fedavg --at file:///tmp/meet --shares 5 --await 5      and from another terminal:
 //     fedavg --join file:///tmp/meet --shares 5 --number 5
 //
-// Clients of several owners, on several hosts, each with a key of its own that no other can pass for it
-// with (gradwire key --ca):
+// Clients of several owners, on several hosts, each with its own key, so that no other client can impersonate it
+// (gradwire key --ca):
 //
 //     GW_KEY_FILE=server.pem fedavg --at tcp://10.0.0.1:29500 --clients 0 --await 2
 //     GW_KEY_FILE=client1.pem fedavg --join tcp://10.0.0.1:29500 --shares 2 --number 1
 //
-// The lines that communicate: 6 of the client (join, its object, gw_named, enlist,
-// await_dismissal, leave) and 10 of the server (found, its object, the call of a round and the wait
-// for it, three for a promise that somebody arrives and two for one that a client is dismissed,
-// shutdown). Computing and printing are the same as in one process.
+// The lines that communicate: 6 of the client (join, its object, gw_named, enlist, await_dismissal, leave) and 10 of
+// the server (found, its object, the call of a round and the wait for it, three for a promise that a client arrives and
+// two for one that a client is dismissed, shutdown). Computing and printing are the same as in one process.
 #include "client.h"
 #include "server.h"
 
@@ -63,7 +61,7 @@ static void kill_last_started(void *context) {
     gw_process_kill(p->all[number]);
 }
 
-// They may go on with a round that is over for the others.
+// Lost clients may still compute a round that is over for the others.
 static void end_lost(const processes *p, const round_report *r) {
     for (int i = 0; i < r->lost_count; i++) {
         int64_t number = r->lost[i];
@@ -71,7 +69,7 @@ static void end_lost(const processes *p, const round_report *r) {
     }
 }
 
-// Those that were killed have not failed.
+// A client that this program killed has not failed.
 static int await_clients(const processes *p) {
     gw_scope *s = gw_scope_open(p->root);
     gw_scope_set_timeout(s, p->o->timeout_s * 1000);
@@ -91,7 +89,7 @@ typedef struct costs {
     int rounds;
 } costs;
 
-// What the same model reaches with all digits in one place, after as many epochs.
+// Trains the same model on all digits in one process, for as many epochs. Returns its accuracy.
 static double train_centrally(gw_scope *root, const options *o, int64_t width, digits_split d) {
     gw_scope *s = gw_scope_open(root);
     gw_module *model = digits_model(s, width);
@@ -109,7 +107,7 @@ static double bytes_so_far(gw_scope *s) {
     return (double)(stats.bytes_sent + stats.bytes_received);
 }
 
-// Who is to come before this round comes, who is to leave leaves.
+// Before this round, clients that are due join and leave.
 static void change_members(gw_scope *s, server *self, int round, processes *p) {
     const options *o = p->o;
     for (int64_t number = 1; round == 1 && number <= o->await && gw_ok(s); number++) {
@@ -121,7 +119,7 @@ static void change_members(gw_scope *s, server *self, int round, processes *p) {
         server_await(s, self, o->clients + 1, p->all[o->clients + 1], o->timeout_s);
     }
     if (round == o->leave && self->member_count > 0) {
-        printf("%s is let go\n", self->members[0].name);
+        printf("%s is dismissed\n", self->members[0].name);
         server_dismiss(self, 0);
     }
 }
@@ -146,7 +144,7 @@ static void run_round(gw_scope *root, gw_rref *me, int round, processes *p, digi
             r.updates, r.loss, accuracy * 100, bytes / 1e6, seconds * 1e3);
         if (gw_ok(s)) curve_add(progress, accuracy, line);
         if (gw_ok(s) && (round % (1 + o->rounds / 20) == 0 || round == o->rounds))
-            curve_say(progress, line);
+            curve_print(progress, line);
     }
     gw_scope_close_up(s);
 }
@@ -162,7 +160,7 @@ static void print_costs(const costs *c) {
                gigabits, bits / (gigabits * 1e6), bits / (gigabits * 1e6) + computing_ms);
 }
 
-// All leave, when what the server holds of them has been given back.
+// All clients leave after the server has released its references to them.
 static void compare(gw_scope *root, gw_rref *me, const options *o, digits_split d,
                     curve *progress) {
     gw_scope *s = gw_scope_open(root);
@@ -210,9 +208,9 @@ int main(int argc, char **argv) {
     gw_seed(root, (uint64_t)o.seed);
     gw_rpc_init(root, .name = "server", .job = GW_JOB_CREATE, .init_method = p.url);
     if (gw_ok(root)) learn(root, &o, &p);
-    if (gw_ok(root)) gw_rpc_shutdown(root);  // else clients find the server gone
+    if (gw_ok(root)) gw_rpc_shutdown(root);  // else clients would lose the server
     if (!o.at) unlink(path);
     int client_failed = await_clients(&p);
-    int failed = gw_exit_code(gw_scope_close(root));  // ends clients that are left
+    int failed = gw_exit_code(gw_scope_close(root));  // ends remaining clients
     return failed ? failed : client_failed;
 }

@@ -8,12 +8,12 @@
 
 static const char about[] =
     "Learns handwritten digits from clients that keep their digits to themselves: federated\n"
-    "averaging and federated SGD (McMahan et al. 2017). Clients come, leave and die while it "
+    "averaging and federated SGD (McMahan et al. 2017). Clients join, leave and die while it "
     "runs;\n"
     "the same model is also trained on all digits in one place, for comparison.";
 
-static int wrong(const char *what) {
-    fprintf(stderr, "fedavg: %s\n", what);
+static int wrong(const char *problem) {
+    fprintf(stderr, "fedavg: %s\n", problem);
     return 2;
 }
 
@@ -23,14 +23,13 @@ static int check(options *o, bool has_rounds, bool has_lr) {
     if (!has_lr) o->lr = o->parameters > 1000000 ? 0.1 : sgd ? 0.7 : 0.2;
     if (o->await < o->clients) o->await = o->clients;
     if (o->await < 1 + (o->leave > 0) + (o->kill > 0) || o->clients < (o->kill > 0))
-        return wrong("--clients: nobody would be left");
+        return wrong("--clients: no client would be left");
     if (!o->shares) o->shares = (o->clients ? o->clients : o->await) + (o->come > 0);
     if (o->come > o->rounds || o->leave > o->rounds)
         return wrong("--come and --leave: expected a round before the last");
     if (o->kill >= o->rounds && o->kill)
-        return wrong("--kill: expected a round before the last, or nobody would notice");
-    if (o->number > o->shares)
-        return wrong("--number: expected a share that there is, see --shares");
+        return wrong("--kill: expected a round before the last, or the loss would have no effect");
+    if (o->number > o->shares) return wrong("--number: expected at most --shares");
     return -1;
 }
 
@@ -60,7 +59,7 @@ int options_parse(int argc, char **argv, options *out) {
           .max = 1000 },
         { "model-parameters", "N", "about how large the model is", .integer = &o.parameters,
           .min = 1000, .max = many },
-        { "come", "ROUND", "one more client comes before it; 0: never", .integer = &o.come,
+        { "come", "ROUND", "one more client joins before it; 0: never", .integer = &o.come,
           .max = many },
         { "leave", "ROUND", "a client leaves before it; 0: never", .integer = &o.leave,
           .max = many },

@@ -19,8 +19,8 @@ typedef struct options {
     int64_t shares;    // of how many
 } options;
 
-// Fills |out|. Returns -1 to go on, else the exit code: 0 after --help, 2 with one sentence for
-// what is wrong.
+// Fills |out|. Returns -1 if the program continues, else the exit code: 0 after --help, 2 with one line that names the
+// wrong option.
 int options_parse(int argc, char **argv, options *out);
 
 #endif

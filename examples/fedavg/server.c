@@ -15,7 +15,7 @@ static void server_open(gw_scope *own, server *self, const gw_args *a) {
     self->optimizer = gw_sgd(own, gw_parameters(own, self->model), .lr = gw_arg_float(own, a, 1));
 }
 
-// ---- Who is there -------------------------------------------------------------------------------
+// ---- Members ------------------------------------------------------------------------------------
 
 gw_rref *server_start(gw_scope *root, const options *o) {
     int64_t width = 1;
@@ -25,10 +25,10 @@ gw_rref *server_start(gw_scope *root, const options *o) {
     return me;
 }
 
-// Called by clients: takes one in.
+// Clients call this to become members.
 GW_METHOD(server, enlist, GW_INLINE, "rref, int") {
     if (self->member_count + self->dismissal_count == MEMBERS_MAX) {
-        gw_fail(s, GW_LIMIT, "%d clients are here already", MEMBERS_MAX);
+        gw_fail(s, GW_LIMIT, "%d clients are enlisted already", MEMBERS_MAX);
         return gw_none();
     }
     member *m = &self->members[self->member_count++];
@@ -36,12 +36,12 @@ GW_METHOD(server, enlist, GW_INLINE, "rref, int") {
                    .number = gw_arg_int(s, a, 1),
                    .dismissal = gw_future_open(self->own),
                    .name = gw_arg_caller(a).name };
-    printf("%s comes\n", m->name);
+    printf("%s joins\n", m->name);
     if (self->arrival && !gw_future_done(self->arrival)) gw_future_set(s, self->arrival, true);
     return gw_none();
 }
 
-// Called by clients: the answer comes when the caller is dismissed.
+// Clients call this; it resolves when the caller is dismissed.
 GW_METHOD(server, await_dismissal, GW_INLINE, "") {
     const char *name = gw_arg_caller(a).name;
     for (int i = 0; i < self->member_count; i++)
@@ -50,7 +50,7 @@ GW_METHOD(server, await_dismissal, GW_INLINE, "") {
     return gw_none();
 }
 
-static bool is_there(const server *self, int64_t number) {
+static bool is_enlisted(const server *self, int64_t number) {
     for (int i = 0; i < self->member_count; i++)
         if (self->members[i].number == number) return true;
     return false;
@@ -61,11 +61,11 @@ void server_await(gw_scope *s, server *self, int64_t number, gw_process *process
     gw_scope *wait = gw_scope_open(s);
     gw_scope_label(wait, "waiting for client%d", (int)number);
     gw_scope_set_timeout(wait, timeout_s * 1000);
-    while (!is_there(self, number) && gw_ok(wait)) {
+    while (!is_enlisted(self, number) && gw_ok(wait)) {
         gw_set(self->own, &self->arrival, gw_future_open(self->own));
         gw_future *either[] = { self->arrival, gw_process_ended(process) };
-        // Meanwhile clients have their turns.
-        if (gw_wait_any(wait, either, process ? 2 : 1) != 1 || is_there(self, number)) continue;
+        // While this waits, the loop serves calls of clients.
+        if (gw_wait_any(wait, either, process ? 2 : 1) != 1 || is_enlisted(self, number)) continue;
         int code = (int)gw_int_of(wait, gw_wait(wait, either[1]));
         if (code < 128) gw_fail(wait, GW_REMOTE, "client%d exited with code %d", (int)number, code);
         if (gw_ok(wait)) printf("client%d is lost: killed by signal %d\n", (int)number, code - 128);
@@ -80,11 +80,11 @@ static int by_number(const void *a, const void *b) {
 }
 
 void server_dismiss(server *self, int index) {
-    member gone = self->members[index];
+    member dismissed = self->members[index];
     memmove(&self->members[index], &self->members[index + 1],
-            (size_t)(--self->member_count - index) * sizeof gone);
-    gw_drop(self->own, gone.client);  // who leaves takes along what is referred to
-    self->dismissals[self->dismissal_count++] = gone.dismissal;
+            (size_t)(--self->member_count - index) * sizeof dismissed);
+    gw_drop(self->own, dismissed.client);  // the object lives in the process of the client
+    self->dismissals[self->dismissal_count++] = dismissed.dismissal;
 }
 
 void server_farewell(gw_scope *s, server *self) {
@@ -97,7 +97,7 @@ void server_farewell(gw_scope *s, server *self) {
 
 // ---- Rounds -------------------------------------------------------------------------------------
 
-// Sum of numbers times how many digits they come from.
+// Sum of numbers times the number of digits they are computed from.
 typedef struct average {
     gw_tensor **sums;
     int64_t count;  // digits
@@ -121,8 +121,7 @@ static void add_answer(gw_scope *s, average *total, gw_map *answer, round_report
     gw_scope_close_up(one);
 }
 
-// New weights are the average of those that came (FedAvg), or a step along the average gradient
-// (FedSGD).
+// New weights are the average of the received weights (FedAvg), or a step along the average gradient (FedSGD).
 static void improve(gw_scope *s, server *self, const average *total, bool is_gradient) {
     gw_list *means = gw_list_open(s);
     for (int i = 0; i < gw_module_parameter_count(self->model); i++)
@@ -138,13 +137,13 @@ static void improve(gw_scope *s, server *self, const average *total, bool is_gra
 round_report server_round(gw_scope *s, server *self, const options *o,
                           void (*in_flight)(void *context), void *context) {
     round_report report = { 0 };
-    int count = self->member_count;  // who enlists meanwhile is there in the next round
+    int count = self->member_count;  // clients that enlist meanwhile join the next round
     if (!count) gw_fail(s, GW_DISCONNECTED, "no client is left");
     gw_future *answers[MEMBERS_MAX];
     gw_error errors[MEMBERS_MAX];
     gw_call_options call = GW_OPTIONS(gw_call_options, .timeout_ms = o->timeout_s * 1000);
     gw_list *weights = weights_of(s, self->model);
-    // Whoever came first, sums are the same.
+    // Sorted, so that sums do not depend on the order of arrival.
     qsort(self->members, (size_t)count, sizeof *self->members, by_number);
     for (int i = 0; i < count; i++)
         answers[i] = gw_rpc_async_with(s, gw_to(self->members[i].client), o->method,

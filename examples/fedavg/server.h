@@ -1,4 +1,4 @@
-// The server: keeps the model, and a list of who is there to improve it.
+// The server: keeps the model, and the list of the clients that improve it.
 #ifndef SERVER_H
 #define SERVER_H
 
@@ -11,7 +11,7 @@ enum { MEMBERS_MAX = 64 };
 
 typedef struct member {
     gw_rref *client;
-    gw_future *dismissal;  // what its enlist waits for
+    gw_future *dismissal;  // the result of its await_dismissal
     int64_t number;
     const char *name;
 } member;
@@ -23,9 +23,9 @@ typedef struct server {
     gw_optimizer *optimizer;  // of FedSGD
     member members[MEMBERS_MAX];
     int member_count;
-    gw_future *dismissals[MEMBERS_MAX];  // of those who are to leave when the round is over
+    gw_future *dismissals[MEMBERS_MAX];  // of the clients that leave after the round
     int dismissal_count;
-    gw_future *arrival;  // resolves when somebody enlists
+    gw_future *arrival;  // resolves when a client enlists
 } server;
 
 typedef struct round_report {
@@ -36,21 +36,20 @@ typedef struct round_report {
     int64_t lost[MEMBERS_MAX];
 } round_report;
 
-// Makes the server's object, which clients then find.
+// Creates the server's object under a name, by which clients find it.
 gw_rref *server_start(gw_scope *root, const options *o);
 
-// Waits until the client of this number is there, or |process| (NULL: not started here) was killed, which is said. Fails
-// if it has failed.
+// Waits until client |number| has enlisted, or |process| (NULL: not started here) was killed, which is printed. Fails
+// if the process has failed.
 void server_await(gw_scope *s, server *self, int64_t number, gw_process *process,
                   int64_t timeout_s);
 
-// One round: all clients compute from the same weights, and their answers are averaged. |in_flight|
-// (may be NULL) is called when all have been asked. Whoever is lost is removed, with a line that
-// says why.
+// Runs one round: all clients compute from the same weights, and the results are averaged. |in_flight| (may be NULL) is
+// called when all calls are sent. A lost client is removed, with a line that names the reason.
 round_report server_round(gw_scope *s, server *self, const options *o,
                           void (*in_flight)(void *context), void *context);
 
-// Takes a member out: it is not asked any more, and leaves the group at the next server_farewell.
+// Dismisses a member: it gets no further calls, and leaves the group at the next server_farewell.
 void server_dismiss(server *self, int index);
 
 void server_farewell(gw_scope *s, server *self);

@@ -1,11 +1,11 @@
-// Replicas with inputs for different numbers of iterations: who has no more of them shadows the others,
-// and steps its part of the sharded optimizer, until nobody has one.
+// Replicas with inputs for different numbers of iterations: a member without inputs shadows the collectives of the
+// others, and steps its part of the sharded optimizer, until no member has inputs.
 //
 //     join_uneven                                 makes its own two processes
 //     join_uneven --world-size 4 --active         gradients are means over those that have inputs
 //     gradwire run -n 4 -- join_uneven
 //
-// The lines that a join takes: 3 (what takes part, opening, closing). The loop is as it would be alone.
+// The lines that a join adds: 3 (the participants, opening, closing). The loop is that of a local program.
 #include "../common/program.h"
 
 static int64_t inputs = 5;

@@ -1,14 +1,14 @@
-// Replicas that seldom talk: local SGD, which averages weights every few steps, and PowerSGD, which
-// exchanges gradients of low rank, beside DistributedDataParallel. After PyTorch's
-// algorithms.model_averaging and PowerSGD hook, whose example is an excerpt: what this program is held
-// against is the one of PyTorch that trains replicas as DDP does here, with data, processes and all.
+// Replicas that communicate seldom: local SGD, which averages weights every few steps, and PowerSGD, which exchanges
+// gradients of low rank, compared with DistributedDataParallel. After PyTorch's algorithms.model_averaging and PowerSGD
+// hook, whose example is an excerpt: examples/README.md compares this program with the one of PyTorch that trains
+// replicas as DDP does here, with data, processes and all.
 //
 //     local_sgd                                   makes its own two processes
 //     local_sgd --world-size 4 --period 8
 //     gradwire run -n 4 -- local_sgd
 //
-// The lines that make the difference: 4 for local SGD (its hook, the averager, gw_optimizer_average, the
-// last average), 1 for PowerSGD.
+// The lines that differ: 4 for local SGD (its hook, the averager, gw_optimizer_average, the last average), 1 for
+// PowerSGD.
 #include "../common/digits.h"
 #include "../common/program.h"
 
@@ -87,7 +87,7 @@ static void work(gw_scope *root) {
 int main(int argc, char **argv) {
     return program_main(
         argc, argv, work, &progress, .workers_min = 2,
-        .about = "Learns handwritten digits by local SGD and by PowerSGD, beside "
+        .about = "Learns handwritten digits by local SGD and by PowerSGD, compared with "
                  "DistributedDataParallel:\n"
                  "local SGD is to be within 1 % of that, and to send at most 30 % of its bytes.",
         .flags = {

@@ -1,19 +1,18 @@
-// A parameter server, in the manner of HogWild! (Recht et al. 2011): nobody waits for anybody. The
-// server takes a step with each gradient as it comes, although its weights have moved on since it
-// was begun. Three forms:
+// A parameter server, in the manner of HogWild! (Recht et al. 2011): no trainer waits for another one. The server takes
+// a step with each gradient as it arrives, although its weights have changed since that gradient was begun. Three
+// forms:
 //
 //     parameter_server                                 the model is on the server, and passes go through it
 //     parameter_server --form push                     trainers pull weights, compute here, and push gradients
 //     parameter_server --form hogwild                  the same by backward passes and optimizers of the trainers
 //     gradwire run -n 5 -- parameter_server            one server, four trainers
 //
-// In the last form the server only keeps the weights: a trainer fetches them, its backward pass
-// sends the gradients back to them, and its own optimizer, a concurrent one, steps them there.
+// In the last form the server only keeps the weights: a trainer fetches them, its backward pass sends the gradients
+// back to them, and its own optimizer, a concurrent one, updates them there.
 //
-// The lines that communicate: 2 in a trainer of the first form (forward, step; the backward pass
-// finds its way by itself), 3 in one of the second (pull, push, and a last pull behind the last
-// push), 3 in one of the third (the references, the weights behind them, and the count); and of the
-// whole 2: the server's object, "train" on all trainers.
+// The lines that communicate: 2 in a trainer of the first form (forward, step; the backward pass crosses workers by
+// itself), 3 in one of the second (pull, push, and a last pull after the last push), 3 in one of the third (the
+// references, their weights, and the count); and 2 of the whole program: the server's object, "train" on all trainers.
 #include "../common/digits.h"
 #include "../common/program.h"
 #include "../common/weights.h"
@@ -45,7 +44,7 @@ typedef struct server {
     gw_optimizer *optimizer;
     digits test;
     int64_t step_count;
-    int64_t behind;    // by how many steps all gradients together were late
+    int64_t behind;    // sum over gradients of the steps taken since they were begun
     int64_t interval;  // gradients between two reports
 } server;
 
@@ -58,7 +57,7 @@ static void server_open(gw_scope *own, server *self, const gw_args *a) {
     self->optimizer = gw_sgd(own, gw_parameters(own, self->model), .lr = lr, .momentum = momentum);
 }
 
-// A step was taken.
+// Counts a step.
 static void count(gw_scope *s, server *self) {
     if (!gw_ok(s)) return;
     int64_t step = ++self->step_count;
@@ -70,22 +69,22 @@ static void count(gw_scope *s, server *self) {
     const char *line =
         gw_format(s, "step %5lld  test accuracy %.1f %%%s", (long long)step, accuracy * 100, late);
     curve_add(&progress, accuracy, line);
-    curve_say(&progress, line);
+    curve_print(&progress, line);
 }
 
-// Called by trainers of the first form: through the model.
+// Trainers of the first form call this: forward through the model.
 GW_METHOD(server, forward, GW_INLINE, "tensor") {
     return gw_value_of(gw_module_call(s, self->model, gw_arg_tensor(s, a, 0)));
 }
 
-// A step with the gradients that the caller's backward pass has left here.
+// Takes a step with the gradients that the caller's backward pass has accumulated here.
 GW_METHOD(server, step, GW_INLINE, "") {
     gw_optimizer_step(s, self->optimizer);
     count(s, self);
     return gw_none();
 }
 
-// Called by trainers of the second form: the weights, and how many steps they have behind them.
+// Trainers of the second form call this: the weights, and the number of steps taken.
 GW_METHOD(server, pull, GW_INLINE, "") {
     gw_map *m = gw_map_open(s);
     gw_map_put(s, m, "weights", weights_of(s, self->model));
@@ -93,7 +92,7 @@ GW_METHOD(server, pull, GW_INLINE, "") {
     return gw_value_of(m);
 }
 
-// Called by trainers: a gradient, and the step of the weights it was computed from.
+// Trainers call this: a gradient, and the step of the weights it was computed from.
 GW_METHOD(server, push, GW_INLINE, "list, int") {
     self->behind += self->step_count - gw_arg_int(s, a, 1);
     gradients_add(s, self->model, gw_arg_list(s, a, 0));
@@ -102,7 +101,7 @@ GW_METHOD(server, push, GW_INLINE, "list, int") {
     return gw_none();
 }
 
-// Called by trainers of the third form: references to the weights; and that a step was taken.
+// Trainers of the third form call these: references to the weights; and that a step was taken.
 GW_METHOD(server, weights, GW_INLINE, "") {
     gw_list *refs = gw_list_open(s);
     for (int i = 0; i < gw_module_parameter_count(self->model); i++)
@@ -125,7 +124,7 @@ static void step_through(gw_scope *s, gw_rref *ps, digits batch) {
     gw_rpc_sync(s, ps, "step");
 }
 
-// All computing here, with weights of the server.
+// Computes everything here, with weights of the server.
 static void step_apart(gw_scope *s, gw_rref *ps, digits batch, gw_module *model) {
     gw_map *now = gw_map_of(s, gw_rpc_sync(s, ps, "pull"));
     weights_load(s, model, gw_list_of(s, gw_map_get(s, now, "weights")));
@@ -133,7 +132,7 @@ static void step_apart(gw_scope *s, gw_rref *ps, digits batch, gw_module *model)
     gw_rpc_notify(s, ps, "push", gradients_of(s, model), gw_map_get(s, now, "step"));
 }
 
-// With weights that are fetched, all at once: gradients find their way back to them.
+// Uses fetched weights; the backward pass sends the gradients to their owner.
 static void step_hogwild(gw_scope *s, gw_rref *ps, digits batch, gw_list *weights,
                          gw_optimizer *opt) {
     enum { WEIGHTS = 6 };  // of three layers
@@ -150,7 +149,7 @@ static void step_hogwild(gw_scope *s, gw_rref *ps, digits batch, gw_list *weight
     gw_rpc_notify(s, ps, "count");
 }
 
-// Called on all trainers, with the server.
+// Worker 0 calls this on all trainers, with the server.
 GW_FUNCTION(train, GW_POOL, "rref") {
     gw_rref *ps = gw_arg_rref(s, a, 0);
     bool apart = strcmp(form, "push") == 0, hogwild = strcmp(form, "hogwild") == 0;
@@ -175,7 +174,7 @@ GW_FUNCTION(train, GW_POOL, "rref") {
             gw_scope_close_up(step);
         }
     }
-    if (apart || hogwild) gw_rpc_sync(s, ps, "pull");  // comes behind the last push, or count
+    if (apart || hogwild) gw_rpc_sync(s, ps, "pull");  // executed after the last push, or count
     return gw_none();
 }
 
@@ -189,7 +188,7 @@ static void finish(gw_scope *s, gw_rref *ps) {
         gw_format(s, "%d trainers, %lld steps: %.2f %% of the test digits",
                   gw_rpc_world_size(s) - 1, (long long)self->step_count, accuracy * 100);
     curve_add(&progress, accuracy, line);
-    curve_say(&progress, line);
+    curve_print(&progress, line);
 }
 
 static void run_server(gw_scope *root) {
@@ -210,13 +209,13 @@ static void run_server(gw_scope *root) {
 
 static void work(gw_scope *root) {
     gw_seed(root, (uint64_t)seed);
-    if (gw_rpc_self(root).rank == 0) run_server(root);  // trainers serve until it is done
+    if (gw_rpc_self(root).rank == 0) run_server(root);  // trainers serve until the server is done
 }
 
 int main(int argc, char **argv) {
     return program_main(
         argc, argv, work, &progress, .workers = 4, .workers_min = 2, .names = names,
-        .who = "a server and at least one trainer",
+        .roles = "a server and at least one trainer",
         .about =
             "Learns handwritten digits with one parameter server and trainers that have it take a\n"
             "step whenever they have a gradient.",

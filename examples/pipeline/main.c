@@ -1,22 +1,20 @@
-// A pipeline: a model split over three workers, with several micro-batches on their way through it.
+// A pipeline: a model split over three workers, with several micro-batches in flight.
 //
-// Worker 0 cuts each batch into micro-batches and says what each stage does, in which order; then
-// tensors go from stage to stage, and what a stage does next starts when its input has come and it
-// is done with what it does before. Nothing but a batch and its loss passes through worker 0. The
-// schedules: all forward and then all backward (Huang et al. 2019, GPipe), or one forward, one
-// backward in turns (Narayanan et al. 2019, PipeDream), which holds no more micro-batches than
-// there are stages. Either gives the weights of the unsplit model, bit for bit: pipeline --check.
-// Or, as in PyTorch's tutorial on pipelines over RPC, forward through references, and then one
-// distributed backward pass and one optimizer over all stages, which find their way by themselves.
-// Its gradients are added in another order, so that the weights are the same up to rounding.
+// Worker 0 cuts each batch into micro-batches and sends each stage its operations in order; tensors go from stage to
+// stage. An operation of a stage starts when its input has arrived and the previous operation is done. Worker 0 handles
+// only a batch and its loss. The schedules: all forward and then all backward (Huang et al. 2019, GPipe), or one
+// forward, one backward in turns (Narayanan et al. 2019, PipeDream), which holds no more micro-batches than there are
+// stages. Either gives the weights of the unsplit model, bit for bit: pipeline --check. Or, as in PyTorch's tutorial on
+// pipelines over RPC, forward through references, and then one distributed backward pass and one optimizer over all
+// stages. Its gradients are added in another order, so that the weights are the same up to rounding.
 //
 //     pipeline                                    makes its own three processes
 //     pipeline --schedule autograd                backward by distributed autograd
 //     gradwire run -n 3 -- pipeline --schedule fill-drain
 //
-// The lines that communicate: 9 (init, the stages, forward, backward, the values between them, step
-// and the wait for it, what they have held, shutdown; --check fetches weights in one more); with
-// autograd 3 in a step (the first stages, the last, the wait), and 1 for the parameters.
+// The lines that communicate: 9 (init, the stages, forward, backward, the values between them, step and the wait for
+// it, the most micro-batches held, shutdown; --check fetches weights in one more); with autograd 3 in a step (the first
+// stages, the last, the wait), and 1 for the parameters.
 #include "stage.h"
 
 #include "../common/curve.h"
@@ -31,35 +29,34 @@
 
 // ---- The schedule -------------------------------------------------------------------------------
 
-// Whether what |stage| does at |place| of a step, from 0 on, is to go forward.
-static bool is_forward(const options *o, int stage, int64_t place) {
-    int64_t ahead = STAGES - stage;  // it goes forward so often before the first backward
+// Whether operation |index| of |stage| in a step, from 0 on, is a forward pass.
+static bool is_forward(const options *o, int stage, int64_t index) {
+    int64_t ahead = STAGES - stage;  // forward passes before the first backward pass
     if (strcmp(o->schedule, "fill-drain") == 0 || ahead > o->micro_batches)
         ahead = o->micro_batches;
-    if (place < ahead) return true;
-    return (place - ahead) % 2 == 1 && ahead + (place - ahead) / 2 < o->micro_batches;
+    if (index < ahead) return true;
+    return (index - ahead) % 2 == 1 && ahead + (index - ahead) / 2 < o->micro_batches;
 }
 
 typedef struct pipeline {
     gw_rref *stages[STAGES];
-    gw_optimizer *optimizer;  // over all stages; NULL: each has its own
+    gw_optimizer *optimizer;  // over all stages; NULL: each stage has its own
     const options *o;
 } pipeline;
 
-// What is on its way in one step. References to tensors that may not be there yet.
-typedef struct flow {
+// The operations in flight of one step. References may be to tensors that do not exist yet.
+typedef struct in_flight {
     gw_rref **y[STAGES], **dx[STAGES];          // of each micro-batch
-    gw_rref *before[STAGES];                    // what the stage does last so far
-    int64_t forward[STAGES], backward[STAGES];  // micro-batches that have been told to go
-} flow;
+    gw_rref *before[STAGES];                    // the last operation sent to the stage
+    int64_t forward[STAGES], backward[STAGES];  // micro-batches already dispatched
+} in_flight;
 
 static gw_value value_behind(gw_scope *s, gw_rref *ref) {
     return ref ? gw_value_of(gw_by_value(s, ref)) : gw_none();
 }
 
-// Tells stage |i| what to do next. False if it needs something that nobody has been told to make
-// yet.
-static bool tell(gw_scope *s, const pipeline *p, flow *f, int i, digits batch) {
+// Sends stage |i| its next operation. Returns false if its input was not dispatched yet.
+static bool dispatch(gw_scope *s, const pipeline *p, in_flight *f, int i, digits batch) {
     int64_t m = f->forward[i], size = p->o->batch / p->o->micro_batches;
     bool is_first = i == 0, is_last = i == STAGES - 1;
     gw_value before = value_behind(s, f->before[i]);
@@ -80,7 +77,7 @@ static bool tell(gw_scope *s, const pipeline *p, flow *f, int i, digits batch) {
     return true;
 }
 
-// One step over |batch| by autograd: what goes forward is recorded where it is computed.
+// Takes one step over |batch| by autograd: each stage records its forward pass.
 static double train_step_by_autograd(gw_scope *s, const pipeline *p, digits batch) {
     int64_t count = p->o->micro_batches, size = p->o->batch / count;
     gw_future **scores = gw_alloc(s, (size_t)count * sizeof(gw_future *));
@@ -103,10 +100,10 @@ static double train_step_by_autograd(gw_scope *s, const pipeline *p, digits batc
     return loss_sum;
 }
 
-// One step over |batch|. Returns its loss.
+// Takes one step over |batch|. Returns its loss.
 static double train_step(gw_scope *s, const pipeline *p, digits batch) {
     if (p->optimizer) return train_step_by_autograd(s, p, batch);
-    flow f = { 0 };
+    in_flight f = { 0 };
     gw_future *steps[STAGES];
     for (int i = 0; i < STAGES; i++) {
         f.y[i] = gw_alloc(s, (size_t)p->o->micro_batches * sizeof(gw_rref *));
@@ -114,7 +111,7 @@ static double train_step(gw_scope *s, const pipeline *p, digits batch) {
     }
     while (f.backward[0] < p->o->micro_batches && gw_ok(s))
         for (int i = 0; i < STAGES; i++)
-            if (f.backward[i] < p->o->micro_batches) tell(s, p, &f, i, batch);
+            if (f.backward[i] < p->o->micro_batches) dispatch(s, p, &f, i, batch);
     for (int i = 0; i < STAGES && gw_ok(s); i++)
         steps[i] = gw_rpc_async(s, p->stages[i], "step", value_behind(s, f.before[i]));
     if (!gw_ok(s)) return 0;
@@ -152,7 +149,7 @@ static double unsplit_step(gw_scope *s, const options *o, unsplit *u, digits bat
     return loss_sum;
 }
 
-// One pass over all micro-batches adds their gradients in another order.
+// Autograd adds the gradients of micro-batches in another order, so the comparison allows rounding.
 static bool is_same(gw_scope *s, const pipeline *p, gw_tensor *a, gw_tensor *b) {
     return p->optimizer ? gw_allclose(s, a, b, .rtol = 1e-3, .atol = 1e-5) : gw_equal(s, a, b);
 }
@@ -161,8 +158,7 @@ static bool is_same_loss(const pipeline *p, double a, double b) {
     return p->optimizer ? fabs(a - b) <= 1e-4 * fabs(b) : a == b;
 }
 
-// Copies the weights of the stages into |model|. With |compare|, fails where they are others than
-// there.
+// Copies the weights of the stages into |model|. With |compare|, fails where they differ from those of |model|.
 static void fetch(gw_scope *s, const pipeline *p, gw_module *model, bool compare) {
     gw_no_grad(s);
     for (int i = 0, n = 0; i < STAGES; i++) {
@@ -211,7 +207,7 @@ static void learn(gw_scope *root, const pipeline *p, unsplit *u, digits_split d,
         const char *line = gw_format(s, "epoch %3d  loss %.4f", epoch, loss);
         if (gw_ok(s)) curve_add(progress, loss, line);
         if (gw_ok(s) && (epoch % (1 + o->epochs / 10) == 0 || epoch == o->epochs))
-            curve_say(progress, line);
+            curve_print(progress, line);
         gw_scope_close_up(s);
     }
 }
@@ -255,7 +251,7 @@ static void run_pipeline(gw_scope *root, const options *o) {
     curve_close(&progress);
 }
 
-// The life of one worker. |init_method| is NULL under a launcher.
+// Runs one worker. |init_method| is NULL under a launcher.
 static int run_worker(const char *init_method, void *context) {
     const options *o = context;
     gw_scope *root = gw_scope_open(NULL);

@@ -4,7 +4,7 @@
 
 enum { HELD_MAX = 1024 };
 
-// A micro-batch that has gone forward and not yet backward.
+// A micro-batch after its forward and before its backward pass.
 typedef struct held {
     gw_tensor *x, *y;  // in and out
 } held;
@@ -64,8 +64,9 @@ static held *queue_at(stage *self, int index) {
     return &self->queue[(self->first + index) % HELD_MAX];
 }
 
-// A micro-batch comes from the stage before. The last stage has its labels, and gives the loss.
-GW_METHOD(stage, forward, GW_POOL, "tensor, any, any") {  // x, labels or none, what comes before
+// Receives a micro-batch from the previous stage. The last stage has its labels, and returns the loss.
+GW_METHOD(stage, forward, GW_POOL,
+          "tensor, any, any") {  // x, labels or none, previous call
     gw_scope *step = self->step;
     gw_tensor *x = gw_requires_grad(step, gw_detach(step, gw_arg_tensor(s, a, 0)));
     gw_tensor *y = gw_module_call(step, self->model, x);
@@ -78,9 +79,9 @@ GW_METHOD(stage, forward, GW_POOL, "tensor, any, any") {  // x, labels or none, 
     return gw_value_of(gw_detach(s, y));
 }
 
-// The gradient of the oldest micro-batch comes from the stage behind: add up those of the weights,
-// hand on that of x.
-GW_METHOD(stage, backward, GW_POOL, "any, any") {  // dy or none, what comes before
+// Receives the gradient of the oldest micro-batch from the next stage: accumulates the gradients of the weights and
+// returns the gradient of x.
+GW_METHOD(stage, backward, GW_POOL, "any, any") {  // dy or none, previous call
     gw_value dy = gw_arg(s, a, 0);
     if (self->count == 0) gw_fail(s, GW_WRONG_STATE, "no micro-batch has gone forward");
     if (!gw_ok(s)) return gw_none();
@@ -92,8 +93,8 @@ GW_METHOD(stage, backward, GW_POOL, "any, any") {  // dy or none, what comes bef
     return gw_value_of(dx);
 }
 
-// All micro-batches are through: learn from them. Returns the loss, which the last stage knows.
-GW_METHOD(stage, step, GW_POOL, "any") {  // what comes before
+// All micro-batches are done: takes an optimizer step. Returns the loss, which only the last stage has.
+GW_METHOD(stage, step, GW_POOL, "any") {  // previous call
     gw_optimizer_step(self->step, self->optimizer);
     gw_error e = gw_scope_close(self->step);
     self->step = gw_scope_open(self->own);
@@ -103,8 +104,8 @@ GW_METHOD(stage, step, GW_POOL, "any") {  // what comes before
     return gw_value_of(loss);
 }
 
-// With --schedule autograd: what it computes is recorded for the caller's backward pass, and the
-// caller's optimizer has the references to the weights.
+// With --schedule autograd: the forward pass is recorded for the caller's backward pass, and the caller's optimizer has
+// the references to the weights.
 GW_METHOD(stage, apply, GW_POOL, "tensor") {
     return gw_value_of(gw_module_call(s, self->model, gw_arg_tensor(s, a, 0)));
 }
@@ -116,7 +117,7 @@ GW_METHOD(stage, parameters, GW_INLINE, "") {
     return gw_value_of(refs);
 }
 
-// How many micro-batches it has held at a time.
+// The most micro-batches that this stage has held at a time.
 GW_METHOD(stage, most_held, GW_INLINE, "") {
     return gw_value_of(self->count_max);
 }

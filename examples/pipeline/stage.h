@@ -15,7 +15,7 @@ gw_rref *stage_remote(gw_scope *s, const options *o, int number);
 // The optimizer of one stage, or of all.
 gw_optimizer *stage_optimizer(gw_scope *s, const options *o, gw_list *parameters);
 
-// What micro-batch |images| adds to the mean loss of its batch.
+// The part of micro-batch |images| in the mean loss of its batch.
 gw_tensor *stage_loss(gw_scope *s, gw_tensor *scores, gw_tensor *labels, int64_t micro_batches);
 
 #endif

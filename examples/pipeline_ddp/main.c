@@ -1,18 +1,18 @@
-// A pipeline of replicas: a model split over two stages, two replicas of each stage, and several
-// micro-batches on their way through each of the two pipelines.
+// A pipeline of replicas: a model split over two stages, two replicas of each stage, and several micro-batches in
+// flight in each of the two pipelines.
 //
 //     pipeline_ddp                                makes its own four processes
 //     pipeline_ddp --check                        also trains the unsplit model, and compares
 //     gradwire run -n 4 -- pipeline_ddp
 //
-// Worker 2 s + r is replica r of stage s. It goes one micro-batch forward and one backward in turns
-// (Narayanan et al. 2019, PipeDream), so that a stage holds no more of them than there are stages
-// behind it. What goes over a cut of the model are letters to the worker before or behind. Gradients
-// of all micro-batches but the last stay here; with the last one they become the mean over the
-// replicas of the stage, while the backward pass goes on.
+// Worker 2 s + r is replica r of stage s. It runs one forward and one backward pass in turns (Narayanan et al. 2019,
+// PipeDream), so that a stage holds no more micro-batches than there are stages behind it. Activations and gradients
+// cross a cut of the model by send and receive with the previous or next worker. Gradients of all micro-batches but the
+// last stay local; with the last one they become the mean over the replicas of the stage, while the backward pass
+// continues.
 //
-// The lines that communicate: 6 (the group of all, the replicas, a letter out, one in, the wait for
-// those on their way, the weights of the other stage).
+// The lines that communicate: 6 (the group of all, the replicas, a send, a receive, the wait for pending sends, the
+// weights of the other stage).
 #include "../common/digits.h"
 #include "../common/program.h"
 #include "../common/weights.h"
@@ -27,7 +27,7 @@ static curve progress = { .options = { .title = "loss", .x_label = "epoch", .of 
 
 // ---- The model ----------------------------------------------------------------------------------
 
-// The same numbers wherever it is made.
+// Returns the same weights on each worker.
 static gw_module *open_stage(gw_scope *root, int stage) {
     gw_scope *s = gw_scope_open(root);
     gw_seed(s, (uint64_t)stage + 1);
@@ -57,12 +57,12 @@ typedef struct worker {
     gw_module *model;
     gw_optimizer *optimizer;
     gw_tensor *x[MICRO_MAX], *y[MICRO_MAX];  // of micro-batches: in and out
-    gw_future *letters[MICRO_MAX];
+    gw_future *sends[MICRO_MAX];
     double loss, sent_bytes, waited_s, steps_s;
 } worker;
 
 static void pass_on(gw_scope *s, worker *w, int64_t m, gw_tensor *x) {
-    w->letters[m] = gw_isend(s, w->all, gw_detach(s, x), w->other);
+    w->sends[m] = gw_isend(s, w->all, gw_detach(s, x), w->other);
     w->sent_bytes += (double)gw_numel(x) * 4;
 }
 
@@ -95,7 +95,7 @@ static void train_step(gw_scope *outer, worker *w, digits batch) {
         m == micro_batches - 1 ? gw_ddp_sync(s) : gw_ddp_no_sync(s);
         goes_ahead ? forward(s, w, batch, m) : backward(s, w, m);
     }
-    if (gw_ok(s)) gw_wait_all(s, w->letters, (int)micro_batches);
+    if (gw_ok(s)) gw_wait_all(s, w->sends, (int)micro_batches);
     gw_optimizer_step(s, w->optimizer);
     w->steps_s += now_s() - since_s;
     gw_scope_close_up(s);
@@ -108,7 +108,7 @@ typedef struct unsplit {
     gw_optimizer *optimizer;
 } unsplit;
 
-// The gradients of each replica's micro-batches, and their mean.
+// Computes the gradients of each replica's micro-batches, and their mean.
 static void unsplit_step(gw_scope *outer, unsplit *u, digits batch) {
     gw_scope *s = gw_scope_open(outer), *replicas[REPLICAS];
     for (int r = 0; r < REPLICAS; r++) {
@@ -128,7 +128,7 @@ static void unsplit_step(gw_scope *outer, unsplit *u, digits batch) {
     gw_scope_close_up(s);
 }
 
-// Worker 0 gets the weights of all stages.
+// Worker 0 receives the weights of all stages.
 static void fetch(gw_scope *s, worker *w, unsplit *u) {
     gw_list *all = gw_gather_value_to(s, w->all, weights_of(s, w->model), 0);
     for (int i = 0; i < gw_list_count(all) && gw_ok(s); i++) {
@@ -196,7 +196,7 @@ static void work(gw_scope *root) {
 int main(int argc, char **argv) {
     return program_main(
         argc, argv, work, &progress, .workers = WORKERS, .exactly = true,
-        .who = "two stages of two replicas",
+        .roles = "two stages of two replicas",
         .about =
             "Learns handwritten digits with a model in two stages and two replicas of each stage.",
         .flags = {

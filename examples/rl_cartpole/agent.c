@@ -31,7 +31,7 @@ static track *track_of(gw_scope *s, agent *self, int64_t id) {
     return NULL;
 }
 
-// Called by observers: samples an action for |state| and remembers its log-probability.
+// Observers call this: samples an action for |state| and stores its log-probability.
 GW_METHOD(agent, select_action, GW_INLINE, "int, tensor") {
     track *t = track_of(s, self, gw_arg_int(s, a, 0));
     if (!t || t->action_count == CARTPOLE_STEPS_MAX) return gw_none();
@@ -43,7 +43,7 @@ GW_METHOD(agent, select_action, GW_INLINE, "int, tensor") {
     return gw_value_of(gw_item_int(s, action));
 }
 
-// Called by observers: what the last action was worth.
+// Observers call this with the reward of the last action.
 GW_METHOD(agent, report_reward, GW_INLINE, "int, float") {
     track *t = track_of(s, self, gw_arg_int(s, a, 0));
     if (t && t->reward_count < CARTPOLE_STEPS_MAX)
@@ -73,7 +73,7 @@ double agent_finish_episode(gw_scope *s, agent *self) {
     if (!discounted || !log_probs) return 0;
     for (int i = 0; i < self->track_count; i++) {
         track *t = &self->tracks[i];
-        double rewards = 0, value = 0;  // the return starts anew for each observer
+        double rewards = 0, value = 0;  // reset for each observer
         for (int step = t->action_count - 1; step >= 0; step--) {
             rewards += t->rewards[step];
             value = t->rewards[step] + self->gamma * value;

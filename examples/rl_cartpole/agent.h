@@ -1,11 +1,11 @@
-// The agent: holds the policy, answers the observers, and learns from what they report.
+// The agent: holds the policy, answers the observers, and learns from their rewards.
 #ifndef AGENT_H
 #define AGENT_H
 
 #include "../common/cartpole.h"
 #include <gradwire.h>
 
-// What one observer did in this episode.
+// The steps of one observer in this episode.
 typedef struct track {
     gw_rref *observer;
     int action_count, reward_count;
@@ -20,10 +20,10 @@ typedef struct agent {
     track *tracks;  // one for each observer
     int track_count;
     double gamma;
-    double running_reward;  // what the worst observer reaches, smoothed
+    double running_reward;  // reward of the worst observer, smoothed
 } agent;
 
-// Tells all observers to run an episode and waits for them. |me| refers to |self|.
+// Runs an episode on all observers and waits for them. |me| refers to |self|.
 void agent_run_episode(gw_scope *s, agent *self, gw_rref *me);
 
 // Learns from the episode, then forgets it. Returns the least reward of an observer.

@@ -61,7 +61,7 @@ static int run_agent(gw_scope *root, const options *o) {
     return solved ? 0 : NOT_SOLVED;
 }
 
-// The life of one worker. |init_method| is NULL under a launcher.
+// Runs one worker. |init_method| is NULL under a launcher.
 static int run_worker(const char *init_method, void *context) {
     const options *o = context;
     bool is_agent = gw_rpc_launched().rank == 0;

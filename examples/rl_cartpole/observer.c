@@ -1,4 +1,4 @@
-// The observer: owns an environment, and asks the agent what to do in it.
+// The observer: owns an environment, and requests each action from the agent.
 #include "../common/cartpole.h"
 #include <gradwire.h>
 
@@ -22,7 +22,7 @@ GW_METHOD(observer, run_episode, GW_POOL, "rref") {
         gw_scope *step = gw_scope_open(s);
         float state[4];
         cartpole_observe(&self->env, state);
-        // Send the state to the agent to get an action, apply it, report what it was worth.
+        // Sends the state to the agent to get an action, applies it, and reports the reward.
         int64_t action = gw_int_of(
             step, gw_rpc_sync(step, agent, "select_action", self->id, gw_from(step, state, 4)));
         double reward = cartpole_step(&self->env, (int)action, &done);

@@ -5,11 +5,10 @@
 #include <stddef.h>
 
 static const char about[] =
-    "Trains CartPole-v1 by REINFORCE: one agent process, and observer processes that play and ask\n"
-    "it what to do. Started alone it makes its own workers; under `gradwire run -n N --\n"
-    "rl_cartpole` it is one of them. Exit code: 0 when solved, 3 when not, 1 after an error, 2 "
-    "for\n"
-    "a wrong option.";
+    "Trains CartPole-v1 by REINFORCE: observer processes play with actions of one agent process.\n"
+    "Started alone it makes its own workers; under `gradwire run -n N -- rl_cartpole` it is one "
+    "of\n"
+    "them. Exit code: 0 when solved, 3 when not, 1 after an error, 2 for a wrong option.";
 
 int options_parse(int argc, char **argv, options *out) {
     options o = {

@@ -26,7 +26,7 @@ void progress_close(progress *p) {
     free(p->running);
 }
 
-// Without memory the curve ends early; the training does not.
+// If allocation fails, the curve ends here; the training continues.
 static void remember(progress *p, double last, double running) {
     if (p->count == p->capacity) {
         int capacity = p->capacity ? p->capacity * 2 : 256;
@@ -41,7 +41,7 @@ static void remember(progress *p, double last, double running) {
     p->running[p->count++] = running;
 }
 
-// The running reward so far, squeezed into a few columns of bars.
+// Shows the running reward so far as a few columns of bars.
 static void show_curve(const progress *p) {
     static const char *const bars[] = { "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█" };
     int columns = p->count < CURVE_COLUMNS ? p->count : CURVE_COLUMNS;

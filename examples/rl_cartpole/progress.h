@@ -1,5 +1,4 @@
-// What the agent shows while it learns: the tutorial's lines, a live line on a terminal, and a
-// learning curve as SVG.
+// Progress of the agent: the tutorial's lines, a live line on a terminal, and a learning curve as SVG.
 #ifndef PROGRESS_H
 #define PROGRESS_H
 
@@ -19,11 +18,11 @@ typedef struct progress {
 void progress_open(progress *p, FILE *out, double threshold);
 void progress_close(progress *p);
 
-// An episode is over. |print_line| asks for the tutorial's line.
+// Called after each episode. |print_line|: prints the tutorial's line.
 void progress_episode(progress *p, int steps, double last_reward, double running_reward,
                       bool print_line);
 
-// Draws both curves over the episodes. False, with errno, if the file could not be written.
+// Draws both curves over the episodes. Returns false, with errno, if the file could not be written.
 bool progress_plot(const progress *p, const char *path);
 
 #endif

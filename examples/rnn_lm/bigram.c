@@ -1,4 +1,4 @@
-// The model to be better than.
+// The bigram model, a baseline.
 #include "text.h"
 
 #include <math.h>
@@ -6,7 +6,7 @@
 
 static const double discount = 0.75;
 
-// What is counted of a text. V: the vocabulary.
+// Counts of a text. V: the vocabulary.
 typedef struct counts {
     int64_t vocabulary, kinds;
     int32_t *pairs;  // V V: how often the second follows the first
@@ -37,9 +37,9 @@ static double probability(const counts *c, int64_t first, int64_t second) {
     double v = (double)c->vocabulary;
     double alone = ((double)c->preceders[second] + 1) / ((double)c->kinds + v);
     if (c->firsts[first] == 0) return alone;
-    double seen = (double)c->pairs[first * c->vocabulary + second] - discount;
+    double count = (double)c->pairs[first * c->vocabulary + second] - discount;
     double left = discount * (double)c->followers[first] * alone;
-    return ((seen > 0 ? seen : 0) + left) / (double)c->firsts[first];
+    return ((count > 0 ? count : 0) + left) / (double)c->firsts[first];
 }
 
 double text_bigram_perplexity(gw_scope *s, const text *t) {

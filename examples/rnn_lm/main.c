@@ -4,17 +4,15 @@
 // them. The forward pass calls the server twice; gw_backward goes the same way back;
 // gw_optimizer_step changes the weights where they are, on both workers or on none. After the
 // tutorial "Distributed RNN using Distributed Autograd and Distributed Optimizer" of PyTorch.
-// What is held out shares no passage with what it learns from: a passage that comes again is left
-// out of the text (text.h).
+// Held-out text shares no passage with the training text: a repeated passage is left out of the text (text.h).
 //
 //     rnn_lm                                      makes its own two processes, reads the licences that Debian has
 //     rnn_lm --text "/usr/share/doc/*/README" --hidden 200
 //     rnn_lm --tiny                               the sizes of the tutorial
 //     gradwire run -n 2 -- rnn_lm
 //
-// The lines that communicate: 7 (init, the two modules and the calls of them, the optimizer,
-// shutdown). Backward, clipping, the step and the checkpoint cross workers too, but would be
-// written like this without any.
+// The lines that communicate: 7 (init, the two modules and the calls of them, the optimizer, shutdown). Backward,
+// clipping, the step and the checkpoint cross workers too, but are written as in a local program.
 #include "model.h"
 #include "options.h"
 #include "text.h"
@@ -30,7 +28,7 @@
 
 // ---- A text -------------------------------------------------------------------------------------
 
-// Each batch: |length| words of each column, and those that come next.
+// Each batch: |length| words of each column, and the word that follows each of them.
 static gw_data_loader *open_loader(gw_scope *s, gw_tensor *columns, int64_t length) {
     int64_t end = gw_size(columns, 0) - 1;
     gw_tensor *words = gw_slice(s, columns, 0, 0, end, 1);
@@ -45,12 +43,12 @@ static gw_tensor *loss_of(gw_scope *s, rnn_model m, gw_data_loader *loader, int6
     return gw_cross_entropy(s, gw_reshape(s, scores, -1, words), next);
 }
 
-// For how many words in each column.
+// Number of words in each column.
 static double length_of(gw_scope *s, gw_data_loader *loader) {
     return (double)gw_size(gw_data_loader_tensor(s, loader, 0), 0);
 }
 
-// One pass over the text, all of whose columns go on where they were. Returns the mean loss.
+// Makes one pass over the text; each column continues where its last batch ended. Returns the mean loss.
 static double train_epoch(gw_scope *root, const options *o, rnn_model m, gw_optimizer *opt,
                           gw_data_loader *loader, int64_t words) {
     gw_scope *epoch = gw_scope_open(root);
@@ -74,25 +72,25 @@ static double train_epoch(gw_scope *root, const options *o, rnn_model m, gw_opti
     return loss_sum / count;
 }
 
-// e to the mean loss over |w|, read from the beginning to the end.
+// exp of the mean loss over |w|, read from the beginning to the end.
 static double perplexity(gw_scope *root, rnn_model m, words w, int64_t words) {
     enum { LENGTH = 100 };
-    gw_scope *look = gw_scope_open(root);
-    gw_no_grad(look);
-    model_eval(look, m);
-    gw_data_loader *loader = open_loader(look, text_columns(look, w, 1), LENGTH);
+    gw_scope *inference = gw_scope_open(root);
+    gw_no_grad(inference);
+    model_eval(inference, m);
+    gw_data_loader *loader = open_loader(inference, text_columns(inference, w, 1), LENGTH);
     hidden state = { 0 };
     double loss_sum = 0;
-    while (gw_data_loader_next(look, loader)) {
-        gw_scope *s = gw_scope_open(look);
+    while (gw_data_loader_next(inference, loader)) {
+        gw_scope *s = gw_scope_open(inference);
         hidden next = state;
         loss_sum += gw_item(s, loss_of(s, m, loader, words, &next)) * length_of(s, loader);
-        gw_set(look, &state.h, next.h);
-        gw_set(look, &state.c, next.c);
+        gw_set(inference, &state.h, next.h);
+        gw_set(inference, &state.c, next.c);
         gw_scope_close_up(s);
     }
-    model_train(look, m);
-    gw_scope_close_up(look);
+    model_train(inference, m);
+    gw_scope_close_up(inference);
     return exp(loss_sum / (double)(w.count - 1));
 }
 
@@ -118,7 +116,7 @@ static void load(gw_scope *root, const char *path, rnn_model m) {
 static void print_stats(gw_scope *s, int64_t steps) {
     gw_rpc_stats stats = gw_rpc_get_stats(s);
     double n = (double)steps;
-    printf("a step: %.1f messages, %.1f kB (with those of looking at what is held out); "
+    printf("a step: %.1f messages, %.1f kB (including those of the evaluation); "
            "%llu reconnects\n",
            (double)(stats.messages_sent + stats.messages_received) / n,
            (double)(stats.bytes_sent + stats.bytes_received) / n / 1e3,
@@ -132,7 +130,7 @@ static void learn_text(gw_scope *root, const options *o) {
         gw_fail(root, GW_INVALID, "--batch %d: the text is too short", (int)o->batch);
     if (!gw_ok(root)) return;
     printf("%d files, %lld words to learn from, %lld held out, %lld different; left out %lld in "
-           "passages that come again\n",
+           "repeated passages\n",
            t.files, (long long)t.train.count, (long long)t.held_out.count, (long long)t.vocabulary,
            (long long)t.repeated);
     rnn_model m = model_open(root, "ps",
@@ -162,7 +160,7 @@ static void learn_text(gw_scope *root, const options *o) {
         const char *line = gw_format(s, "epoch %3d  %5.1f s  perplexity %8.2f, held out %8.2f",
                                      epoch, seconds, exp(loss), reached);
         if (gw_ok(s)) curve_add(&progress, reached, line);
-        if (gw_ok(s)) curve_say(&progress, line);
+        if (gw_ok(s)) curve_print(&progress, line);
         gw_scope_close_up(s);
     }
     int64_t steps = gw_optimizer_steps(opt);
@@ -207,7 +205,7 @@ static void learn_tiny(gw_scope *root, const options *o) {
     if (gw_ok(root) && o->stats) print_stats(root, gw_optimizer_steps(opt));
 }
 
-// The life of one worker. |init_method| is NULL under a launcher.
+// Runs one worker. |init_method| is NULL under a launcher.
 static int run_worker(const char *init_method, void *context) {
     const options *o = context;
     bool is_trainer = gw_rpc_launched().rank == 0;

@@ -1,6 +1,6 @@
 #include "model.h"
 
-// ---- What the parameter server has --------------------------------------------------------------
+// ---- The modules of the parameter server --------------------------------------------------------
 
 // As in PyTorch's example of word models.
 static void start_uniform(gw_scope *s, gw_module *m) {

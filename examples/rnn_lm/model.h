@@ -20,7 +20,7 @@ typedef struct hidden {
 
 rnn_model model_open(gw_scope *s, const char *ps, model_options o);
 
-// input: T N -> scores of what comes next, T N V. |*state| becomes the state after it.
+// input: T N -> scores of the next word, T N V. |*state| becomes the state after it.
 gw_tensor *model_call(gw_scope *s, rnn_model m, gw_tensor *input, hidden *state);
 
 void model_train(gw_scope *s, rnn_model m);

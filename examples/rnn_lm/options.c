@@ -7,16 +7,16 @@
 #include <string.h>
 
 static const char about[] =
-    "Learns which word comes next in a text, by an LSTM whose embedding and decoder live on a\n"
-    "parameter server, and says how good it is on words it has not seen, beside a bigram model.";
+    "Learns to predict the next word of a text, by an LSTM whose embedding and decoder live on a\n"
+    "parameter server, and compares its perplexity on held-out words with that of a bigram model.";
 
 enum { EPOCHS = 12, TINY_EPOCHS = 10 };
 
-// What was said although the tutorial has its own.
+// Options that --tiny replaces by the tutorial's values.
 static int check_tiny(const options *o, const options *standard) {
     const struct {
         const char *name;
-        bool is_said;
+        bool is_given;
     } all[] = {
         { "text", o->text != standard->text },
         { "vocabulary", o->vocabulary != standard->vocabulary },
@@ -31,8 +31,8 @@ static int check_tiny(const options *o, const options *standard) {
         { "plot", o->plot },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        if (!all[i].is_said) continue;
-        fprintf(stderr, "rnn_lm: --%s means nothing with --tiny\n", all[i].name);
+        if (!all[i].is_given) continue;
+        fprintf(stderr, "rnn_lm: --%s has no effect with --tiny\n", all[i].name);
         return 2;
     }
     return -1;
@@ -62,11 +62,11 @@ int options_parse(int argc, char **argv, options *out) {
         { "features", "N", "numbers for each word", .integer = &o.features, .min = 1, .max = many },
         { "hidden", "N", "of each layer of the LSTM", .integer = &o.hidden, .min = 1, .max = many },
         { "layers", "N", "of the LSTM", .integer = &o.layers, .min = 1, .max = 100 },
-        { "dropout", "X", "what part of the numbers between layers is left out", .real = &o.dropout,
-          .max = 0.99 },
+        { "dropout", "X", "fraction of activations between layers that is dropped",
+          .real = &o.dropout, .max = 0.99 },
         { "batch", "N", "stretches of text side by side", .integer = &o.batch, .min = 1,
           .max = many },
-        { "length", "N", "words that a pass goes back", .integer = &o.length, .min = 1,
+        { "length", "N", "words of backpropagation through time", .integer = &o.length, .min = 1,
           .max = many },
         { "epochs", "N", "passes over the text; with --tiny 10", .integer = &o.epochs, .min = 1,
           .max = many },

@@ -11,12 +11,11 @@
 
 enum { WORD_MAX = 40, STRETCH = 200, STRETCHES = 10 };
 
-// One different word of the text.
+// A distinct word of the text.
 typedef struct spelling {
-    int64_t count;  // in what is for training
+    int64_t count;  // in the training text
     int64_t id;
-    int64_t
-        first;  // where it is met first: of two equally frequent words the earlier is the more frequent
+    int64_t first;  // its first position; the earlier of two equally frequent words ranks first
     char letters[WORD_MAX + 1];
 } spelling;
 
@@ -45,8 +44,7 @@ static int by_frequency(const void *a, const void *b) {
     return x->first > y->first ? 1 : -1;
 }
 
-// More room, twice as much as there was, for elements of |size| at |old|; they live as long as the
-// scope.
+// Returns a larger copy of |old|, twice the size, for elements of |size|; it lives as long as the scope.
 static void *grown(gw_scope *s, const void *old, int64_t count, int64_t *room, size_t size) {
     int64_t wanted = *room ? *room * 2 : 4096;
     void *more = gw_alloc(s, (size_t)wanted * size);
@@ -106,7 +104,7 @@ static void read_file(reader *r, const char *path) {
     r->file_count++;
 }
 
-// Reads what |pattern| names; a pattern of several files skips links, which name files twice.
+// Reads the files of |pattern|. A pattern of several files skips links, which would read files twice.
 static void read_pattern(reader *r, const char *pattern) {
     glob_t found;
     if (glob(pattern, 0, NULL, &found)) {
@@ -124,7 +122,7 @@ static void read_pattern(reader *r, const char *pattern) {
 
 // ---- Passages -----------------------------------------------------------------------------------
 
-// The passages that have been met, by their first words; of a table half of whose places are free.
+// A hash set of passages, by their first words; half of its entries are free.
 typedef struct passages {
     const token **met;
     uint64_t mask;
@@ -143,8 +141,8 @@ static bool is_same(const token *a, const token *b) {
     return true;
 }
 
-// Whether the passage was met before; if not, it is now.
-static bool meet(passages *p, const token *words) {
+// Returns whether the passage is a repetition; adds it if not.
+static bool is_repeated(passages *p, const token *words) {
     uint64_t at = hash_of(words) & p->mask;
     for (; p->met[at]; at = (at + 1) & p->mask)
         if (is_same(p->met[at], words)) return true;
@@ -152,7 +150,7 @@ static bool meet(passages *p, const token *words) {
     return false;
 }
 
-// Leaves out the words of all passages that come again. Returns how many they are.
+// Removes the words of all repeated passages. Returns their number.
 static int64_t drop_repeated(reader *r) {
     int64_t kept = 0, count = r->token_count;
     passages p = { .mask = 1 };
@@ -160,7 +158,7 @@ static int64_t drop_repeated(reader *r) {
     gw_scope *s = gw_scope_open(r->s);
     p.met = gw_alloc(s, (p.mask + 1) * sizeof(token *));
     for (int64_t i = 0; i + TEXT_PASSAGE <= count && p.met; i++) {
-        if (!meet(&p, &r->tokens[i])) continue;
+        if (!is_repeated(&p, &r->tokens[i])) continue;
         for (int k = 0; k < TEXT_PASSAGE; k++) r->tokens[i + k].repeated = true;
     }
     gw_scope_close_up(s);
@@ -178,7 +176,7 @@ static void hold_out(reader *r) {
     }
 }
 
-// Words of which |held_out| says so, by number.
+// The held-out words, or the others, by number.
 static words words_of(gw_scope *s, const reader *r, bool held_out) {
     words w = { .ids = gw_alloc(s, (size_t)(r->token_count + 1) * sizeof *w.ids) };
     for (int64_t i = 0; i < r->token_count && w.ids; i++)
@@ -200,22 +198,22 @@ text text_load(gw_scope *s, const char *paths, int64_t vocabulary) {
          p = strtok_r(NULL, " ", &rest))
         read_pattern(&r, p);
     t.files = r.file_count;
-    // Where words were left out, others come together.
+    // Removing words makes new neighbours, so new repetitions may appear.
     for (int64_t more; gw_ok(s) && (more = drop_repeated(&r));) t.repeated += more;
     if (gw_ok(s)) {
         hold_out(&r);
         qsort(r.entries, (size_t)r.entry_count, sizeof *r.entries, by_frequency);
         t.vocabulary = r.entry_count + 1 < vocabulary ? r.entry_count + 1 : vocabulary;
         for (int64_t i = 0; i < r.entry_count; i++) {
-            bool known = i + 1 < vocabulary && r.entries[i]->count > 0;
-            r.entries[i]->id = known ? i + 1 : 0;
+            bool is_in_vocabulary = i + 1 < vocabulary && r.entries[i]->count > 0;
+            r.entries[i]->id = is_in_vocabulary ? i + 1 : 0;
         }
         t.train = words_of(s, &r, false);
         t.held_out = words_of(s, &r, true);
         if (t.held_out.count < STRETCH)
             gw_fail(s, GW_INVALID,
-                    "%s: too short a text: %lld words in %d file%s without passages that come "
-                    "again, of %d that it takes",
+                    "%s: too short a text: %lld words in %d file%s without repeated passages, "
+                    "of %d that it takes",
                     paths, (long long)r.token_count, t.files, t.files == 1 ? "" : "s",
                     STRETCH * STRETCHES);
     }

@@ -1,16 +1,15 @@
-// What each replica of a model holds with a plain optimizer, with its state shared out (ZeRO-1), and
-// with the gradients shared out, too (ZeRO-2). After PyTorch's recipe "Shard Optimizer States with
-// ZeroRedundancyOptimizer".
+// Memory of each replica of a model with a plain optimizer, with sharded optimizer state (ZeRO-1), and with sharded
+// gradients, too (ZeRO-2). After PyTorch's recipe "Shard Optimizer States with ZeroRedundancyOptimizer".
 //
 //     zero_memory                                 makes its own four processes
 //     gradwire run -n 8 -- zero_memory --width 2000
 //
-// The line that makes the difference: 1 (gw_optimizer_shard). The weights are the same, bit for bit.
+// The line that differs: 1 (gw_optimizer_shard). The weights are the same, bit for bit.
 #include "../common/memory.h"
 #include "../common/program.h"
 #include "../common/weights.h"
 
-// What holds least comes first, so that the peak so far is always that of the last one.
+// The kind with the least memory runs first, so that the peak so far is that of the current kind.
 enum { ZERO_2, ZERO_1, PLAIN, KINDS, LAYERS = 20, BATCH = 20 };
 static const char *const names[] = { "ZeRO-2", "ZeRO-1", "plain" };
 static int64_t width = 1000, steps = 4;
@@ -52,8 +51,8 @@ static void work(gw_scope *root) {
         curve_begin(&progress, names[kind]);
         rows[kind] = train(root, kind);
     }
-    curve_say(&progress, "in MB: weights gradients    state     peak   sum");
-    for (int kind = 0; kind < KINDS && gw_ok(root); kind++) curve_say(&progress, rows[kind]);
+    curve_print(&progress, "in MB: weights gradients    state     peak   sum");
+    for (int kind = 0; kind < KINDS && gw_ok(root); kind++) curve_print(&progress, rows[kind]);
 }
 
 int main(int argc, char **argv) {

@@ -1,5 +1,5 @@
-// The first all_reduce of a job, while a second thread of each member waits in the library and so
-// receives for both threads.
+// The first all_reduce of a job, while a second thread of each member waits in the library and so receives for both
+// threads.
 //
 //     gradwire run -n N -- all_reduce_two_threads [NUMBERS]
 //
@@ -15,20 +15,20 @@ static struct {
     bool is_summed, waits;
 } here = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false, false };
 
-static void set(bool *what) {
+static void set(bool *flag) {
     pthread_mutex_lock(&here.lock);
-    *what = true;
+    *flag = true;
     pthread_cond_broadcast(&here.changed);
     pthread_mutex_unlock(&here.lock);
 }
 
-static void await(const bool *what) {
+static void await(const bool *flag) {
     pthread_mutex_lock(&here.lock);
-    while (!*what) pthread_cond_wait(&here.changed, &here.lock);
+    while (!*flag) pthread_cond_wait(&here.changed, &here.lock);
     pthread_mutex_unlock(&here.lock);
 }
 
-// Returns when this worker has its sum. Its caller waits in the library that long.
+// Returns when this worker has its sum. Its caller waits in the library meanwhile.
 GW_FUNCTION(until_summed, GW_POOL) {
     (void)a;
     (void)s;
@@ -44,7 +44,7 @@ static void *wait_for_next(void *next) {
     return NULL;
 }
 
-// How many numbers of |sum| are not |right|; prints where.
+// Returns how many numbers of |sum| are not |right|; prints their positions.
 static int64_t count_wrong(const gw_tensor *sum, int rank, float right) {
     const float *p = gw_data(sum);
     int64_t wrong = 0, first = 0, last = 0;
@@ -70,7 +70,7 @@ int main(int argc, char **argv) {
     if (!gw_ok(root)) return gw_exit_code(gw_scope_close(root));
     pthread_t thread;
     if (pthread_create(&thread, NULL, wait_for_next, &next)) return 1;
-    await(&here.waits);  // the call of the member before this one is here
+    await(&here.waits);  // the call of the previous member has arrived
     gw_tensor *x = gw_full(root, GW_F32, rank + 1.0, count);
     gw_tensor *sum = gw_all_reduce(root, g, x, GW_SUM);
     if (gw_ok(root)) wrong = count_wrong(sum, rank, (float)(size * (size + 1)) / 2);

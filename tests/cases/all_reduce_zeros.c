@@ -1,4 +1,4 @@
-// The first all_reduce of a job: each number is the sum of what the members contribute.
+// The first all_reduce of a job: each number is the sum of the members' inputs.
 //
 //     gradwire run -n N -- all_reduce_zeros [NUMBERS] [ROUNDS]
 //
@@ -18,7 +18,7 @@ static gw_tensor *input_of(gw_scope *s, int rank, int64_t count) {
     return x;
 }
 
-// How many numbers of |sum| are wrong; prints where.
+// Returns how many numbers of |sum| are wrong; prints their positions.
 static int64_t count_wrong(const gw_tensor *sum, int rank, int size) {
     const float *p = gw_data(sum);
     int64_t wrong = 0, first = 0, last = 0;

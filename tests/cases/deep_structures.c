@@ -1,7 +1,7 @@
-// Structures of a program's own that are as deep as it likes, on a thread with a stack of KIB:
+// Structures of a program, nested as deep as COUNT, on a thread with a stack of KIB:
 //     gradwire run -n 2 -- case-deep_structures WHAT COUNT KIB
-// Each is built, used and given back; "all fine" on both, exit 0. Where there is a limit, its error is
-// what is right.
+// Each is built, used and released; "all fine" on both, exit 0. Where there is a limit, its error is the expected
+// outcome.
 #include <gradwire.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -35,7 +35,7 @@ typedef struct loop {
     int64_t left;
 } loop;
 
-// Each attempt gives the future of the next one.
+// Each attempt returns the future of the next one.
 static gw_value attempt(gw_scope *s, gw_value v, void *context) {
     loop *l = context;
     int64_t k = gw_int_of(s, v);
@@ -49,7 +49,7 @@ static void retry(gw_scope *s) {
     expect(s, gw_int_of(s, gw_wait(s, f)) == count + 1, "a wrong count of attempts");
 }
 
-// A chain in which each future resolves to what the next one does. |out_last| has to be set.
+// A chain in which each future resolves to the next one. |out_last| has to be set.
 static gw_future *chain(gw_scope *s, gw_future **out_last) {
     gw_future *first = gw_future_open(s), *last = first;
     for (int64_t i = 0; i < count && gw_ok(s); i++) {
@@ -174,7 +174,7 @@ static gw_list *nested(gw_scope *s, int64_t depth) {
 static void lists(gw_scope *s) {
     gw_list *list = nested(s, count), *holder = gw_list_open(s), *other = gw_list_open(s);
     gw_list_add(s, other, holder);
-    gw_list_add(s, holder, list);  // is looked through: it might hold |holder|
+    gw_list_add(s, holder, list);  // is searched: it might hold |holder|
 }
 
 GW_FUNCTION(deep_take, GW_INLINE, "any") {
@@ -197,7 +197,7 @@ static void maps(gw_scope *s) {
     }
 }
 
-// Built from outside: each is put into one that is in others.
+// Built from outside: each list is put into one that other lists contain.
 static void lists_from_outside(gw_scope *s) {
     gw_list *list = gw_list_open(s);
     for (int64_t i = 0; i < count && gw_ok(s); i++) {
@@ -272,16 +272,16 @@ static const struct {
 };
 
 static void *run(void *name) {
-    bool is_known = false;
+    bool is_found = false;
     for (size_t i = 0; i < sizeof structures / sizeof *structures; i++) {
         if (strcmp(name, "all") != 0 && strcmp(name, structures[i].name) != 0) continue;
         gw_scope *s = gw_scope_open(root);
         gw_scope_label(s, "%s", structures[i].name);
         structures[i].run(s);
         gw_scope_close_up(s);
-        is_known = true;
+        is_found = true;
     }
-    if (!is_known) gw_fail(root, GW_INVALID, "no structure \"%s\"", (const char *)name);
+    if (!is_found) gw_fail(root, GW_INVALID, "no structure \"%s\"", (const char *)name);
     return NULL;
 }
 

@@ -1,6 +1,6 @@
-// A rank that ends before it has joined ends the joining of the others at once, not after join_timeout.
-// Started with `gradwire run --on-failure=keep -n 3 -- early_exit RANK HOW`: RANK ends at once, HOW is
-// "kill" or an exit code. The others print what gw_rpc_init says, DISCONNECTED with the end of that rank.
+// A rank that ends before it has joined ends the joining of the others at once, not after join_timeout. Started with
+// `gradwire run --on-failure=keep -n 3 -- early_exit RANK HOW`: RANK ends at once, HOW is "kill" or an exit code. The
+// others print the error of gw_rpc_init, DISCONNECTED with the end of that rank.
 #include <gradwire.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
-// Rank 0 fails before it opens the group, and goes into gw_rpc_shutdown; rank 1 waits for it in a barrier, without
-// a timeout: gradwire run -n 2 -- case-failed_before_group. It ends at once; the first line is rank 0's own error, and
-// the error of rank 1 names rank 0 and says why.
+// Rank 0 fails before it opens the group, and calls gw_rpc_shutdown; rank 1 waits for it in a barrier, without a
+// timeout: gradwire run -n 2 -- case-failed_before_group. It ends at once; the first line is rank 0's own error, and
+// the error of rank 1 names rank 0 and the reason.
 #include <gradwire.h>
 
 int main(void) {

@@ -1,6 +1,6 @@
-// Rank 0 cannot read its data, and rank 1 waits for it in some way:
-// gradwire run -n 2 -- case-failed_before_group_matrix WHAT. Each ends at once; the first line is rank 0's own error, and
-// the error of rank 1 names rank 0 and says why.
+// Rank 0 cannot read its data, and rank 1 waits for it in the call WHAT: gradwire run -n 2 --
+// case-failed_before_group_matrix WHAT. Each ends at once; the first line is rank 0's own error, and the error of rank
+// 1 names rank 0 and the reason.
 #include <gradwire.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,12 +20,12 @@ int main(int argc, char **argv) {
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_init(root, .timeout_ms = GW_NO_TIMEOUT);
     int rank = gw_rpc_self(root).rank;
-    gw_group *early = is("opened") || is("ddpopened") ? world(root) : NULL;
+    gw_group *opened_before = is("opened") || is("ddpopened") ? world(root) : NULL;
     if (rank == 0) gw_checkpoint_load(root, "missing.safetensors");
     gw_module *model = gw_nn_linear(root, 3, 2);
-    if (is("opened")) gw_barrier(root, early);
+    if (is("opened")) gw_barrier(root, opened_before);
     if (is("ddp")) gw_ddp_open(root, model, .group = world(root));
-    if (is("ddpopened")) gw_ddp_open(root, model, .group = early);
+    if (is("ddpopened")) gw_ddp_open(root, model, .group = opened_before);
     if (is("world")) gw_barrier(root, world(root));
     if (is("split")) gw_barrier(root, gw_group_split(root, world(root), 0, 0));
     if (is("shard"))

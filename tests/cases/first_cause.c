@@ -1,5 +1,5 @@
-// A rank that ends in the middle of the job is the cause that the launcher names, not the others, which
-// fail because of it. Started with `gradwire run -n 3 -- first_cause CODE`: rank 1 exits with CODE.
+// If a rank ends in the middle of the job, the launcher names it as the cause, not the ranks that fail because of it.
+// Started with `gradwire run -n 3 -- first_cause CODE`: rank 1 exits with CODE.
 #include <gradwire.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,15 +2,15 @@
 //
 //     gradwire run -n 2 -- case-huge all_reduce 4294967297
 //
-// The operation, all_reduce, broadcast, all_gather, send or rpc, gives a tensor of so many bytes. Right: "ok" of each rank,
-// and 0: every number is in its place. Both processes together take up to 3 times as many bytes.
+// The operation, all_reduce, broadcast, all_gather, send or rpc, gives a tensor of so many bytes. Right: "ok" of each
+// rank, and 0: every number is at its offset. Both processes together use up to 3 times as many bytes.
 #include <gradwire.h>
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// A tensor of zeros but for these places, which lie around each multiple of |SPACING| and at the end.
+// A tensor of zeros except at these offsets, which lie around each multiple of |SPACING| and at the end.
 #define SPACING (INT64_C(1) << 28)
 
 static bool is_marked(int64_t at, int64_t count) {
@@ -64,7 +64,7 @@ static void work(gw_scope *s, const char *operation, int64_t count) {
     int rank = gw_group_rank(g);
     gw_tensor *y = NULL;
     if (strcmp(operation, "all_reduce") == 0) {
-        // Each contributes a byte as often as it is needed, which takes no memory.
+        // Each contributes one byte, expanded to the size without extra memory.
         gw_tensor *one = gw_full(s, GW_U8, rank + 1, 1);
         y = gw_all_reduce(s, g, gw_expand(s, one, count), GW_SUM);
         const uint8_t *bytes = gw_data(y);

@@ -1,9 +1,9 @@
-// The sum of large tensors, and what memory it takes beside these.
+// The sum of large tensors, and the memory that it takes in addition.
 //
 //     gradwire run -n 2 -- case-large_sum MIB [TIMES]
 //
-// |MIB| of f32 on each member. Right: "ok" of each rank, and 0: all numbers are the sums, and the process has taken no more
-// than the result and a constant; |TIMES| as much under a sanitizer, whose shadow of this memory counts too.
+// |MIB| of f32 on each member. Right: "ok" of each rank, and 0: all numbers are the sums, and the process has used no
+// more than the result and a constant; |TIMES| as much under a sanitizer, whose shadow of this memory counts too.
 #include <gradwire.h>
 
 #include <stdio.h>

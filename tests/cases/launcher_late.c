@@ -1,6 +1,6 @@
-// The launcher is stopped for a while (SIGSTOP, SIGCONT) as the ranks join and end. None of their
-// reports is lost, so no rank is said not to have joined. Started with `gradwire run -n 30 --
-// launcher_late`: each rank prints "all fine", the exit code is 0, and there is no other line.
+// The launcher is stopped for a while (SIGSTOP, SIGCONT) as the ranks join and end. None of their reports is lost, so
+// no rank is reported as not joined. Started with `gradwire run -n 30 -- launcher_late`: each rank prints "all fine",
+// the exit code is 0, and there is no other line.
 #include <gradwire.h>
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
-// What a rank has printed is shown, although it is killed before it has filled or flushed a buffer.
-// Started with `gradwire run -n 2 -- lost_output`: rank 1 prints five lines and kills itself.
+// The launcher shows the output of a rank that is killed before it has filled or flushed a buffer. Started with
+// `gradwire run -n 2 -- lost_output`: rank 1 prints five lines and kills itself.
 #include <gradwire.h>
 #include <signal.h>
 #include <stdio.h>

@@ -1,9 +1,9 @@
-// Re-forms, or opens, a group in one scope again and again, for as long as a job may live. The heap stays flat.
+// Re-forms, or opens, a group in one scope many times, as in a long job. The heap stays flat.
 //
 //     gradwire run -n 2 -- case-reform_often 4300 group
 //
-// |what|: group (a group is re-formed), ddp (and replicas go on in it), shard (and a sharded optimizer), open (a group of
-// one name is opened in the scope of each step).
+// |what|: group (a group is re-formed), ddp (and replicas continue in it), shard (and a sharded optimizer), open (a
+// group of one name is opened in the scope of each step).
 //
 // Right: "ok" of each rank, and 0.
 #include <gradwire.h>
@@ -45,23 +45,23 @@ static void open_nothing(loop *l) {
     (void)l;
 }
 
-static void go_on_as_group(loop *l, gw_scope *s) {
+static void continue_as_group(loop *l, gw_scope *s) {
     l->group = gw_group_reform(l->root, l->group);
     gw_barrier(s, l->group);
 }
 
-static void go_on_with_ddp(loop *l, gw_scope *s) {
-    go_on_as_group(l, s);
+static void continue_with_ddp(loop *l, gw_scope *s) {
+    continue_as_group(l, s);
     gw_ddp_reform(l->root, l->ddp, l->optimizer, l->group);
 }
 
-static void go_on_with_shard(loop *l, gw_scope *s) {
-    go_on_as_group(l, s);
+static void continue_with_shard(loop *l, gw_scope *s) {
+    continue_as_group(l, s);
     gw_optimizer_reform(l->root, l->optimizer, l->group);
 }
 
 // Rank 0 closes the group before the others have entered, and opens the next one; it is not far ahead.
-static void go_on_with_another(loop *l, gw_scope *s) {
+static void continue_with_another(loop *l, gw_scope *s) {
     gw_group *g = gw_group_world(s, .name = "step", .timeout_ms = 60000);
     gw_broadcast(s, g, gw_ones(s, GW_F32, 4), 0);
     if (l->step % 16 == 0) gw_barrier(s, g);
@@ -70,12 +70,12 @@ static void go_on_with_another(loop *l, gw_scope *s) {
 static const struct {
     const char *name;
     void (*open)(loop *l);
-    void (*go_on)(loop *l, gw_scope *s);
+    void (*advance)(loop *l, gw_scope *s);
 } kinds[] = {
-    { "group", open_group, go_on_as_group },
-    { "ddp", open_ddp, go_on_with_ddp },
-    { "shard", open_shard, go_on_with_shard },
-    { "open", open_nothing, go_on_with_another },
+    { "group", open_group, continue_as_group },
+    { "ddp", open_ddp, continue_with_ddp },
+    { "shard", open_shard, continue_with_shard },
+    { "open", open_nothing, continue_with_another },
 };
 
 static size_t heap_bytes(void) {
@@ -88,7 +88,7 @@ static void run(gw_scope *root, int kind, int count) {
     size_t warm_bytes = 0;
     for (; l.step < count && gw_ok(root); l.step++) {
         gw_scope *s = gw_scope_open(root);
-        kinds[kind].go_on(&l, s);
+        kinds[kind].advance(&l, s);
         gw_scope_close_up(s);
         if (l.step == WARM) warm_bytes = heap_bytes();
     }

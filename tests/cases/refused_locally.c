@@ -1,4 +1,5 @@
-// Four steps, each an all_reduce of 10 * step + rank. In step 2 rank 0 names no operation that there is, and both go on:
+// Four steps, each an all_reduce of 10 * step + rank. In step 2 rank 0 names an operation that does not exist, and both
+// continue:
 //
 //     gradwire run -n 2 -- case-refused_locally
 //

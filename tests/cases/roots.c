@@ -1,4 +1,4 @@
-// Members name different roots of a collective, and call as many barriers behind it as the second argument says:
+// Members name different roots of a collective, and call K barriers after it:
 //
 //     gradwire run -n 2 -- case-roots {broadcast,scatter,reduce,gather} K
 //
@@ -26,19 +26,19 @@ int main(int argc, char **argv) {
     gw_rpc_init(root);
     gw_group *g = gw_group_world(root);
     int rank = gw_group_rank(g);
-    gw_error heard = { 0 };
-    for (long i = 0; i <= barriers && !heard.status; i++) {
+    gw_error received = { 0 };
+    for (long i = 0; i <= barriers && !received.status; i++) {
         gw_scope *s = gw_scope_open(root);
         if (i == 0)
             enter(s, g, operation, gw_full(s, GW_F32, rank, 3), rank % 2);
         else
             gw_barrier(s, g);
-        heard = gw_scope_close(s);
+        received = gw_scope_close(s);
         printf("rank %d call %ld: %s\n", rank, i,
-               heard.status ? gw_status_name(heard.status) : "OK");
+               received.status ? gw_status_name(received.status) : "OK");
     }
     gw_rpc_shutdown(root);
     gw_error last = gw_scope_close(root);
     if (last.status) printf("rank %d shutdown: %s\n", rank, gw_status_name(last.status));
-    return gw_exit_code(heard.status ? heard : last);
+    return gw_exit_code(received.status ? received : last);
 }

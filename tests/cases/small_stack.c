@@ -1,4 +1,4 @@
-// A thread of a program whose stack is small, as musl gives to every thread, uses what there is:
+// A thread with a small stack, as musl gives to every thread, uses all parts of the library:
 //     gradwire run -n 2 -- case-small_stack KIB
 // "all fine" on both, exit 0.
 #include <gradwire.h>

@@ -1,8 +1,8 @@
-// A program that starts workers of itself: one that serves until the end; one that exits before it joins; one that is killed
-// at once, and one that is killed the moment it has joined; one that stops itself. Each wait for them ends with what has
-// become of them, no call waits for a worker that has ended, and a worker whose scope is closed ends with it.
+// A program that starts workers of itself: one that serves until the end; one that exits before it joins; one that is
+// killed at once, and one that is killed the moment it has joined; one that stops itself. Each wait for them ends with
+// their outcome, no call waits for a worker that has ended, and a worker whose scope is closed ends with it.
 //
-// Right: seven lines, as tests/process/worker_process_test.c has them, and exit code 0.
+// Right: seven lines, as in tests/process/worker_process_test.c, and exit code 0.
 #include <gradwire.h>
 
 #include <errno.h>
@@ -34,8 +34,8 @@ static gw_process *start(gw_scope *s, const char *url, const char *name, const c
     return gw_process_start(s, name, arguments);
 }
 
-// "serves: 0", or the error of |f|.
-static void say(gw_scope *root, const char *what, gw_future *f) {
+// Prints "serves: 0", or the error of |f|.
+static void print_outcome(gw_scope *root, const char *what, gw_future *f) {
     gw_scope *s = gw_scope_open(root);
     int64_t x = gw_int_of(s, gw_wait(s, f));
     gw_error e = gw_scope_close(s);
@@ -54,14 +54,14 @@ int main(int argc, char **argv) {
     gw_rpc_init(root, .name = "parent", .job = GW_JOB_CREATE, .init_method = url);
 
     gw_process *exits = start(root, url, "exits", "exits");
-    say(root, "exits joins", gw_process_joined(exits));
-    say(root, "exits ends", gw_process_ended(exits));
+    print_outcome(root, "exits joins", gw_process_joined(exits));
+    print_outcome(root, "exits ends", gw_process_ended(exits));
 
     gw_process *killed = start(root, url, "killed", "serves");
     gw_process_kill(killed);
-    say(root, "killed ends", gw_process_ended(killed));
+    print_outcome(root, "killed ends", gw_process_ended(killed));
 
-    // What is called there meanwhile ends, too; and another one may have its name at once.
+    // Calls to the killed worker end, too; and another worker may take its name at once.
     for (int i = 0; i < 3; i++) {
         gw_process *joins = start(root, url, "joins", "serves");
         gw_wait(root, gw_process_joined(joins));
@@ -77,7 +77,7 @@ int main(int argc, char **argv) {
     gw_process *stops = start(root, url, "stops", "serves");
     gw_wait(root, gw_process_joined(stops));
     gw_rpc_notify(root, "stops", "stop");
-    say(root, "stops ends", gw_process_ended(stops));
+    print_outcome(root, "stops ends", gw_process_ended(stops));
 
     gw_scope *s = gw_scope_open(root);
     gw_process *closed = start(s, url, "closed", "serves");
@@ -87,9 +87,9 @@ int main(int argc, char **argv) {
 
     gw_process *serves = start(root, url, "serves", "serves");
     gw_wait(root, gw_process_joined(serves));
-    say(root, "serves answers", gw_rpc_async(root, "serves", "twice", 4));
+    print_outcome(root, "serves answers", gw_rpc_async(root, "serves", "twice", 4));
     gw_rpc_shutdown(root);
-    say(root, "serves ends", gw_process_ended(serves));
+    print_outcome(root, "serves ends", gw_process_ended(serves));
     unlink(path);
     return gw_exit_code(gw_scope_close(root));
 }

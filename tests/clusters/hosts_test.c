@@ -1,5 +1,6 @@
-// Jobs whose ranks are on several hosts, over links that are slow, narrow, or gone for a while. Where the kernel makes no hosts
-// these tests are skipped. Most connections are not encrypted here: what links do to sessions is the same either way.
+// Jobs whose ranks are on several hosts, over links that are slow, narrow, or down for a while. Where the kernel makes
+// no hosts these tests are skipped. Most connections are not encrypted here: links affect sessions in the same way with
+// TLS.
 #include "../support/hosts.h"
 #include "testing/testing.h"
 
@@ -33,43 +34,43 @@ static void start_job(hosts *net, job *j) {
     for (int rank = 0; rank < j->count; rank++) start_rank(net, j, rank);
 }
 
-// A time that is what is meant: how long a link is down.
-static void let_pass(int ms) {
+// Waits for a real duration: how long a link is down.
+static void wait_ms(int ms) {
     poll(NULL, 0, ms);
 }
 
-// All ranks end, with |code|; returns what the first has printed, for the caller to free.
+// All ranks end, with |code|; returns the output of the first, for the caller to free.
 static char *finish_job(job *j, int code) {
-    char *said = NULL;
+    char *printed = NULL;
     for (int rank = 0; rank < j->count; rank++) {
         result r = finish(j->ranks[rank]);
         testing_note("rank %d: %.200s%.300s", rank, r.out, r.err);
         assert_int_equal(r.code, rank ? 0 : code);
-        if (rank == 0) said = r.out;
+        if (rank == 0) printed = r.out;
         if (rank) free(r.out);
         free(r.err);
     }
-    return said;
+    return printed;
 }
 
-static void say_hello(hosts_options options) {
+static void run_hello(hosts_options options) {
     hosts *net = hosts_open(options);
     job j = { .command = "./hello" };
     start_job(net, &j);
-    char *said = finish_job(&j, 0);
-    assert_string_equal(said, "tensor([ 6., 12., 18.])\n");
-    free(said);
+    char *printed = finish_job(&j, 0);
+    assert_string_equal(printed, "tensor([ 6., 12., 18.])\n");
+    free(printed);
     hosts_close(net);
 }
 
 static void two_hosts_reach_each_other(void **state) {
     (void)state;
-    say_hello((hosts_options){ .count = 2 });
+    run_hello((hosts_options){ .count = 2 });
 }
 
 static void ipv6_alone_is_enough(void **state) {
     (void)state;
-    say_hello((hosts_options){ .count = 2, .ipv6_only = true });
+    run_hello((hosts_options){ .count = 2, .ipv6_only = true });
 }
 
 static void packets_may_be_small(void **state) {
@@ -77,13 +78,13 @@ static void packets_may_be_small(void **state) {
     hosts *net = hosts_open((hosts_options){ .count = 3, .mtu = 1400, .rate_mbit = 1000 });
     job j = { .command = "./batch_rpc --epochs 3", .count = 3 };
     start_job(net, &j);
-    char *said = finish_job(&j, 3);  // three epochs are too few to learn much
-    assert_non_null(strstr(said, "2 trainers, answered together"));
-    free(said);
+    char *printed = finish_job(&j, 3);  // three epochs are too few to learn much
+    assert_non_null(strstr(printed, "2 trainers, answered together"));
+    free(printed);
     hosts_close(net);
 }
 
-// What is computed is what one host computes.
+// The results equal those of one host.
 static void a_link_that_is_down_for_a_second_loses_nothing(void **state) {
     (void)state;
     static const char command[] = "./rl_cartpole --max-episodes 12 --log-interval 1 --seed 7";
@@ -95,23 +96,24 @@ static void a_link_that_is_down_for_a_second_loses_nothing(void **state) {
     const char *beginning = "Episode 3\t";
     read_line(j.ranks[0].out_fd, beginning);
     hosts_plug(net, 1, false);
-    let_pass(1000);
+    wait_ms(1000);
     hosts_plug(net, 1, true);
-    char *said = finish_job(&j, 3);
+    char *printed = finish_job(&j, 3);
     const char *rest = strstr(here.out, "Episode 4\t");
     assert_non_null(rest);
-    assert_string_equal(said, rest);
-    free(said);
+    assert_string_equal(printed, rest);
+    free(printed);
     forget(here);
     hosts_close(net);
 }
 
-// For what takes long, and says little that shorter tests do not: `make clusters` wants it.
+// For long tests that add little to the shorter ones: `make clusters` runs them.
 static void be_patient(void) {
     if (!getenv("GW_CLUSTERS")) testing_skip("make clusters runs it");
 }
 
-// A server with a client on its host, and others that are dealt out over the other hosts; all have begun when this returns.
+// A server with a client on its host, and others that are distributed over the other hosts; all have begun when this
+// returns.
 typedef struct federation {
     hosts *net;
     path folder;
@@ -123,7 +125,7 @@ static federation start_federation(int hosts, int others) {
     federation f = { .net = hosts_open((hosts_options){ .count = hosts, .rate_mbit = 1000 }),
                      .folder = make_folder(),
                      .others = others };
-    // Hosts have their files in common: there they meet, and nowhere else.
+    // Hosts have their files in common, and find each other only through a file.
     f.server = hosts_launch(f.net, 0,
                             "export GW_INSECURE=1 GW_INTERFACE=eth0; exec ./fedavg --clients 1 "
                             "--await %d --shares %d --rounds 300 --at file://%s/store",
@@ -137,28 +139,29 @@ static federation start_federation(int hosts, int others) {
     return f;
 }
 
-// The last |count| clients have ended, and say why.
+// The last |count| clients have ended, and report the reason.
 static void expect_cut_off(const federation *f, int count) {
     for (int i = f->others - count; i < f->others; i++) {
         result r = finish(f->clients[i]);
         testing_note("%.300s", r.err);
         assert_int_not_equal(r.code, 0);
-        char said[80];
-        snprintf(said, sizeof said, "client%d was cut off from most of the others for ", i + 2);
-        assert_non_null(strstr(r.err, said));
+        char printed[80];
+        snprintf(printed, sizeof printed, "client%d was cut off from most of the others for ",
+                 i + 2);
+        assert_non_null(strstr(r.err, printed));
         forget(r);
     }
 }
 
-// The server has gone on without the last |count| clients, and says why each is lost.
+// The server has continued without the last |count| clients, and reports the reason of each loss.
 static void finish_federation(federation *f, int count) {
     result r = finish(f->server);
     testing_note("%.100s %.300s", r.out, r.err);
     assert_int_equal(r.code, 0);
     for (int i = f->others - count; i < f->others; i++) {
-        char said[80];
-        snprintf(said, sizeof said, "client%d is lost: client%d", i + 2, i + 2);
-        assert_non_null(strstr(r.out, said));
+        char printed[80];
+        snprintf(printed, sizeof printed, "client%d is lost: client%d", i + 2, i + 2);
+        assert_non_null(strstr(r.out, printed));
     }
     forget(r);
     for (int i = 0; i < f->others - count; i++) {
@@ -170,31 +173,31 @@ static void finish_federation(federation *f, int count) {
     remove_folder(f->folder);
 }
 
-// MEM-4: who has no quorum is fenced, the others go on, and they stay apart when the link is back.
-static void who_is_cut_off_is_fenced_and_the_others_go_on(void **state) {
+// MEM-4: a worker without a quorum is fenced, the others continue, and they stay apart when the link is up again.
+static void a_worker_without_a_quorum_is_fenced_and_the_others_continue(void **state) {
     (void)state;
     federation f = start_federation(4, 3);
     hosts_plug(f.net, 3, false);
-    let_pass(20000);
+    wait_ms(20000);
     hosts_plug(f.net, 3, true);
     expect_cut_off(&f, 1);
     finish_federation(&f, 1);
 }
 
-// Of two halves the one with the lowest rank goes on, and the other one ends, in 10 s.
-static void of_two_halves_the_one_with_the_lowest_rank_goes_on(void **state) {
+// Of two halves the one with the lowest rank continues, and the other one ends, in 10 s.
+static void of_two_halves_the_one_with_the_lowest_rank_continues(void **state) {
     (void)state;
     be_patient();
     federation f = start_federation(2, 2);
     hosts_plug(f.net, 1, false);
-    let_pass(20000);
+    wait_ms(20000);
     hosts_plug(f.net, 1, true);
     expect_cut_off(&f, 2);
     finish_federation(&f, 2);
 }
 
-// Its power fails: no end of a connection gets out, and when it is back nobody knows of them.
-static void a_host_without_power_is_found_out(void **state) {
+// The host loses power: no connection is closed on the network, and after the restart no connection exists.
+static void a_host_that_loses_power_is_declared_dead(void **state) {
     (void)state;
     be_patient();
     federation f = start_federation(4, 3);
@@ -204,7 +207,7 @@ static void a_host_without_power_is_found_out(void **state) {
     finish_federation(&f, 1);
 }
 
-static void what_one_host_sends_may_be_lost_alone(void **state) {
+static void frames_may_be_lost_in_one_direction_only(void **state) {
     (void)state;
     be_patient();
     federation f = start_federation(4, 3);
@@ -217,7 +220,7 @@ GW_FUNCTION(hosts_echo, GW_INLINE, "int") {
     return gw_arg(s, a, 0);
 }
 
-// Each says in |log| what it logs.
+// Each writes its log to |log|.
 static pid_t start_worker(hosts *net, int rank, const char *address, const char *log) {
     pid_t pid = hosts_fork(net, rank);
     if (pid) return pid;
@@ -233,9 +236,9 @@ static pid_t start_worker(hosts *net, int rank, const char *address, const char 
     _exit(gw_exit_code(gw_scope_close(root)));
 }
 
-// Worker 1 is at an address that means nothing to the others, as behind a firewall. It learns from the coordinator that
-// worker 2 wants something, and connects to it.
-static void connections_that_open_one_way_are_enough(void **state) {
+// Worker 1 has an address that the others cannot reach, as behind a firewall. The coordinator notifies it that worker 2
+// needs a connection, and it connects to worker 2.
+static void connections_opened_from_one_side_are_enough(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 3 });
     path folder = make_folder(), log = in_folder(folder, "log");
@@ -256,7 +259,7 @@ static void connections_that_open_one_way_are_enough(void **state) {
     hosts_close(net);
 }
 
-// They have ports of their own, and nothing else that keeps them apart.
+// The jobs have different ports, and nothing else keeps them apart.
 static void two_jobs_on_one_network_do_not_mix(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 3 });
@@ -272,9 +275,9 @@ static void two_jobs_on_one_network_do_not_mix(void **state) {
     hosts_close(net);
 }
 
-// What a pod of examples/kubernetes/job.yaml sees, but for the name of the first: a secret's file is a link to one that only
-// its user reads.
-static void pods_meet_with_a_key(void **state) {
+// The environment of a pod of examples/kubernetes/job.yaml, except the name of the first: a secret's file is a link to
+// one that only its user can read.
+static void pods_join_with_a_key(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 3 });
     path folder = make_folder();
@@ -289,17 +292,18 @@ static void pods_meet_with_a_key(void **state) {
                                   "export JOB_COMPLETION_INDEX=%d WORLD_SIZE=%d MASTER_ADDR=%s "
                                   "GW_KEY_FILE=%s/job.key; exec ./batch_rpc --epochs 3",
                                   i, j.count, hosts_address(net, 0), folder.text);
-    char *said = finish_job(&j, 3);
-    assert_non_null(strstr(said, "2 trainers, answered together"));
-    free(said);
+    char *printed = finish_job(&j, 3);
+    assert_non_null(strstr(printed, "2 trainers, answered together"));
+    free(printed);
     remove_folder(folder);
     hosts_close(net);
 }
 
 GW_TESTS_WITH_LIMIT(clusters_hosts, 120, two_hosts_reach_each_other, ipv6_alone_is_enough,
                     packets_may_be_small, a_link_that_is_down_for_a_second_loses_nothing,
-                    who_is_cut_off_is_fenced_and_the_others_go_on,
-                    of_two_halves_the_one_with_the_lowest_rank_goes_on,
-                    a_host_without_power_is_found_out, what_one_host_sends_may_be_lost_alone,
-                    connections_that_open_one_way_are_enough, two_jobs_on_one_network_do_not_mix,
-                    pods_meet_with_a_key);
+                    a_worker_without_a_quorum_is_fenced_and_the_others_continue,
+                    of_two_halves_the_one_with_the_lowest_rank_continues,
+                    a_host_that_loses_power_is_declared_dead,
+                    frames_may_be_lost_in_one_direction_only,
+                    connections_opened_from_one_side_are_enough, two_jobs_on_one_network_do_not_mix,
+                    pods_join_with_a_key);

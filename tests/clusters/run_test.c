@@ -1,7 +1,6 @@
-// gradwire run on hosts of their own: they meet over a network, and end
-// together when it fails. Where the kernel makes no hosts these tests are
-// skipped. Connections are not encrypted here, but where it is said: what links
-// do is the same either way.
+// gradwire run on several hosts: the launchers connect over a network, and end together when it fails. Where the kernel
+// makes no hosts these tests are skipped. Connections are not encrypted here unless a test states it: links affect them
+// in the same way.
 #include "../support/hosts.h"
 #include "testing/testing.h"
 
@@ -18,12 +17,12 @@ typedef struct job {
     result ended[HOSTS_MAX];
 } job;
 
-// On each host two ranks of |command|, with |options| of gradwire run.
+// Starts two ranks of |command| on each host, with |options| of gradwire run.
 static job start(hosts *net, int count, const char *options, const char *command) {
     job j = { .net = net, .count = count };
-    char what[600];
-    snprintf(what, sizeof what, "%s -- %s", options, command);
-    for (int i = 0; i < count; i++) j.of[i] = hosts_launch_run(net, i, count, 2, what);
+    char arguments[600];
+    snprintf(arguments, sizeof arguments, "%s -- %s", options, command);
+    for (int i = 0; i < count; i++) j.of[i] = hosts_launch_run(net, i, count, 2, arguments);
     return j;
 }
 
@@ -40,9 +39,9 @@ static void forget_all(job *j) {
     hosts_close(j->net);
 }
 
-static void say_hello(hosts_options options, const char *said) {
+static void run_hello(hosts_options options, const char *printed) {
     hosts *net = hosts_open(options);
-    job j = start(net, options.count, said, "./hello");
+    job j = start(net, options.count, printed, "./hello");
     finish_all(&j, 0);
     assert_non_null(strstr(j.ended[0].out, "[0] tensor([ 6., 12., 18.])\n"));
     forget_all(&j);
@@ -50,24 +49,24 @@ static void say_hello(hosts_options options, const char *said) {
 
 static void ranks_of_three_hosts_are_one_job(void **state) {
     (void)state;
-    say_hello((hosts_options){ .count = 3 }, "--insecure");
+    run_hello((hosts_options){ .count = 3 }, "--insecure");
 }
 
-static void over_ipv6_alone_they_are(void **state) {
+static void ranks_of_hosts_with_ipv6_only_are_one_job(void **state) {
     (void)state;
-    say_hello((hosts_options){ .count = 2, .ipv6_only = true }, "--insecure");
+    run_hello((hosts_options){ .count = 2, .ipv6_only = true }, "--insecure");
 }
 
-static void with_a_key_they_are(void **state) {
+static void ranks_of_hosts_with_a_key_are_one_job(void **state) {
     (void)state;
     path folder = make_folder();
     char option[300];
     snprintf(option, sizeof option, "--key=%s", make_key(folder).text);
-    say_hello((hosts_options){ .count = 2 }, option);
+    run_hello((hosts_options){ .count = 2 }, option);
     remove_folder(folder);
 }
 
-static void a_failure_on_one_is_said_by_all(void **state) {
+static void a_failure_on_one_host_is_reported_by_all(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 3 });
     job j = start(net, 3, "--insecure", "sh -c 'test $RANK = 5 && exit 7; exec sleep 1000'");
@@ -86,7 +85,7 @@ static void wait_until_ready(job *j) {
 
 static const char *const ready = "sh -c 'echo ready; exec sleep 1000'";
 
-static void hosts_that_are_cut_off_do_not_meet(void **state) {
+static void hosts_that_are_cut_off_report_that_they_did_not_meet(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 2 });
     hosts_cut(net, 1, HOSTS_BOTH);
@@ -97,8 +96,8 @@ static void hosts_that_are_cut_off_do_not_meet(void **state) {
     forget_all(&j);
 }
 
-// Nobody is told of the cut: not even by a reset.
-static void a_host_that_is_cut_off_ends_and_so_do_the_others(void **state) {
+// The cut sends no event to any host: not even a reset.
+static void a_host_that_is_cut_off_ends_and_the_others_end(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 3 });
     job j = start(net, 3, "--insecure", ready);
@@ -111,7 +110,7 @@ static void a_host_that_is_cut_off_ends_and_so_do_the_others(void **state) {
     forget_all(&j);
 }
 
-// Its launcher has nothing to wait for but the others.
+// Its launcher waits only for the other hosts.
 static void a_host_that_is_cut_off_when_its_ranks_have_ended_is_lost(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 2 });
@@ -158,7 +157,7 @@ static void a_signal_to_one_ends_all(void **state) {
     forget_all(&j);
 }
 
-static void an_endpoint_that_is_not_on_host_0_is_told(void **state) {
+static void an_endpoint_that_is_not_on_host_0_is_reported(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 2 });
     result r = finish(hosts_launch(net, 0,
@@ -171,7 +170,7 @@ static void an_endpoint_that_is_not_on_host_0_is_told(void **state) {
     hosts_close(net);
 }
 
-static void nobody_there_is_told_with_what_each_address_answered(void **state) {
+static void a_failed_connect_names_the_error_of_each_address(void **state) {
     (void)state;
     hosts *net = hosts_open((hosts_options){ .count = 2 });
     result r = finish(hosts_launch(net, 1,
@@ -186,10 +185,11 @@ static void nobody_there_is_told_with_what_each_address_answered(void **state) {
     hosts_close(net);
 }
 
-GW_TESTS(clusters_run, ranks_of_three_hosts_are_one_job, over_ipv6_alone_they_are,
-         with_a_key_they_are, a_failure_on_one_is_said_by_all, hosts_that_are_cut_off_do_not_meet,
-         a_host_that_is_cut_off_ends_and_so_do_the_others,
+GW_TESTS(clusters_run, ranks_of_three_hosts_are_one_job, ranks_of_hosts_with_ipv6_only_are_one_job,
+         ranks_of_hosts_with_a_key_are_one_job, a_failure_on_one_host_is_reported_by_all,
+         hosts_that_are_cut_off_report_that_they_did_not_meet,
+         a_host_that_is_cut_off_ends_and_the_others_end,
          a_host_that_is_cut_off_when_its_ranks_have_ended_is_lost, without_host_0_all_end,
          a_cut_of_a_second_is_not_noticed, a_signal_to_one_ends_all,
-         an_endpoint_that_is_not_on_host_0_is_told,
-         nobody_there_is_told_with_what_each_address_answered);
+         an_endpoint_that_is_not_on_host_0_is_reported,
+         a_failed_connect_names_the_error_of_each_address);

@@ -1,5 +1,5 @@
-// A real Slurm on this host, of the test's own: munged, slurmctld and slurmd in its folder and on its ports, and srun, which
-// starts programs of gradwire. `make clusters` installs it; elsewhere these tests are skipped.
+// A real Slurm on this host, of the test's own: munged, slurmctld and slurmd in its folder and on its ports, and srun,
+// which starts programs of gradwire. `make clusters` installs it; elsewhere these tests are skipped.
 #include "../support/launched.h"
 #include "../support/other_launchers.h"
 #include "testing/testing.h"
@@ -40,7 +40,7 @@ static void write_file(const slurm *s, const char *name, const char *text) {
     fclose(f);
 }
 
-// One node, which is this host and takes more tasks than it has processors.
+// One node: this host, with more task slots than processors.
 static void configure(const slurm *s, const char *host) {
     char text[4096];
     const char *at = s->folder.text;
@@ -61,7 +61,7 @@ static void configure(const slurm *s, const char *host) {
     write_file(s, "slurm.conf", text);
 }
 
-// Kills this process's children, and theirs as they become its own.
+// Kills this process's children, and those that it adopts from them.
 static void end_children(void) {
     char at[64];
     snprintf(at, sizeof at, "/proc/self/task/%d/children", (int)getpid());
@@ -82,8 +82,8 @@ static void end_all(int signal_number) {
     _exit(0);
 }
 
-// A daemon leaves processes behind that outlive it, such as slurmstepd: a parent of them all waits for
-// each, and ends them with itself.
+// A daemon leaves processes behind that outlive it, such as slurmstepd: a common parent waits for each, and ends them
+// with itself.
 _Noreturn static void keep_daemon(const char *command) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     signal(SIGTERM, end_all);

@@ -7,7 +7,7 @@
 
 static const double start[4] = { 0.01, -0.02, 0.03, 0.04 };
 static const int actions[10] = { 1, 0, 1, 1, 0, 1, 0, 1, 1, 0 };
-static const double known[10][4] = {
+static const double expected[10][4] = {
     { 0.0096000000000000009, 0.17467919574755525, 0.030799999999999998, -0.24306871796000809 },
     { 0.013093583914951107, -0.020868848948191993, 0.025938625640799837, 0.059167999939416599 },
     { 0.012676206935987267, 0.17387177487348129, 0.027121985639588168, -0.22521957255967326 },
@@ -28,7 +28,7 @@ static void it_follows_the_published_equations(void **state) {
         assert_true(cartpole_step(&c, actions[i], &done) == 1.0);
         assert_false(done);
         const double now[4] = { c.x, c.x_dot, c.theta, c.theta_dot };
-        for (int j = 0; j < 4; j++) assert_true(fabs(now[j] - known[i][j]) < 1e-12);
+        for (int j = 0; j < 4; j++) assert_true(fabs(now[j] - expected[i][j]) < 1e-12);
     }
 }
 
@@ -60,7 +60,7 @@ static void it_ends_after_500_steps(void **state) {
     cartpole c = { 0 };
     bool done = false;
     for (int i = 1; i <= CARTPOLE_STEPS_MAX; i++) {
-        c.x = c.x_dot = c.theta = c.theta_dot = 0;  // held upright by hand
+        c.x = c.x_dot = c.theta = c.theta_dot = 0;  // reset to upright
         cartpole_step(&c, i % 2, &done);
         assert_int_equal(done, i == CARTPOLE_STEPS_MAX);
     }
@@ -71,9 +71,9 @@ static void it_starts_near_the_middle(void **state) {
     cartpole c;
     cartpole_reset(&c, (const float[4]){ 0, 0.5f, 0.999f, 0.25f });
     assert_true(c.x == -0.05 && c.x_dot == 0 && c.theta < 0.05 && fabs(c.theta_dot + 0.025) < 1e-9);
-    float seen[4];
-    cartpole_observe(&c, seen);
-    assert_true(seen[0] == -0.05f && seen[3] == (float)c.theta_dot);
+    float observed[4];
+    cartpole_observe(&c, observed);
+    assert_true(observed[0] == -0.05f && observed[3] == (float)c.theta_dot);
 }
 
 GW_TESTS(cartpole, it_follows_the_published_equations, it_ends_when_the_pole_leans_over_12_degrees,

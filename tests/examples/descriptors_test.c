@@ -1,5 +1,5 @@
-// A job that may have so many descriptors and no more, for each number from too few to enough: it
-// works, or says what there was too little of.
+// A job with a limit of descriptors, for each limit from too low to enough: it works, or reports which limit was
+// reached.
 #include "example_run.h"
 #include "testing/testing.h"
 
@@ -7,21 +7,21 @@
 
 enum { FEWEST = 4, MOST = 24, TOO_LATE = 124 };
 
-static void expect_work_or_sentence(result *r, int count, bool *works) {
+static void expect_work_or_error(result *r, int count, bool *works) {
     *works = r->exit_code == 0;
     if (*works) assert_non_null(strstr(r->output, "tensor([ 6., 12., 18.])"));
-    // A worker without a descriptor for the store waits for one, and says so.
-    if (r->exit_code == TOO_LATE) assert_true(says(r, " waits for "));
-    if (!*works && !says(r, "Too many open files"))
+    // A worker without a descriptor for the store waits for one, and reports that.
+    if (r->exit_code == TOO_LATE) assert_true(prints(r, " waits for "));
+    if (!*works && !prints(r, "Too many open files"))
         fail_msg("with %d: exit code %d: %s", count, r->exit_code, r->log);
     test_free(r);
 }
 
-static void a_job_with_few_descriptors_works_or_says_so(void **state) {
+static void a_job_with_few_descriptors_works_or_reports_it(void **state) {
     (void)state;
     bool works = true;
     for (int count = FEWEST; count <= MOST; count++) {
-        expect_work_or_sentence(
+        expect_work_or_error(
             run("ulimit -n %d; exec timeout %d ./gradwire run -n 2 --no-prefix -- ./hello", count,
                 testing_patient_ms(20000) / 1000),
             count, &works);
@@ -30,18 +30,18 @@ static void a_job_with_few_descriptors_works_or_says_so(void **state) {
     assert_true(works);
 }
 
-static void workers_with_few_descriptors_work_or_say_so(void **state) {
+static void workers_with_few_descriptors_work_or_report_it(void **state) {
     (void)state;
     bool works = true;
     for (int count = FEWEST; count <= MOST; count++) {
-        expect_work_or_sentence(run("exec timeout %d ./gradwire run -n 2 --no-prefix -- "
-                                    "sh -c 'ulimit -n %d; exec ./hello'",
-                                    testing_patient_ms(12000) / 1000, count),
-                                count, &works);
+        expect_work_or_error(run("exec timeout %d ./gradwire run -n 2 --no-prefix -- "
+                                 "sh -c 'ulimit -n %d; exec ./hello'",
+                                 testing_patient_ms(12000) / 1000, count),
+                             count, &works);
         if (count == FEWEST) assert_false(works);
     }
     assert_true(works);
 }
 
-GW_TESTS_WITH_LIMIT(descriptors, 180, a_job_with_few_descriptors_works_or_says_so,
-                    workers_with_few_descriptors_work_or_say_so);
+GW_TESTS_WITH_LIMIT(descriptors, 180, a_job_with_few_descriptors_works_or_reports_it,
+                    workers_with_few_descriptors_work_or_report_it);

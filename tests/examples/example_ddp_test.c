@@ -1,4 +1,4 @@
-// The examples with replicas: they learn what they are to learn, on any number of workers.
+// The examples with replicas: they reach their goals, on any number of workers.
 #include "example_run.h"
 #include "testing/testing.h"
 
@@ -9,9 +9,9 @@
 static void replicas_learn_digits(void **state) {
     (void)state;
     for (int n = 1; n <= 4; n *= 2)
-        assert_says(run("./ddp_digits --world-size %d", n), 0, " % of the test digits");
-    assert_says(run("./ddp_digits --hook bf16"), 0, "2 members");
-    assert_says(run("./ddp_digits --amp"), 0, "2 members");
+        assert_prints(run("./ddp_digits --world-size %d", n), 0, " % of the test digits");
+    assert_prints(run("./ddp_digits --hook bf16"), 0, "2 members");
+    assert_prints(run("./ddp_digits --amp"), 0, "2 members");
 }
 
 static void shards_give_one_set_of_weights_on_any_number_of_workers(void **state) {
@@ -24,45 +24,45 @@ static void shards_give_one_set_of_weights_on_any_number_of_workers(void **state
 
 static void replicas_run_under_the_launcher(void **state) {
     (void)state;
-    assert_says(run("./gradwire run -n 3 --no-prefix -- ./ddp_digits"), 0, "3 members");
+    assert_prints(run("./gradwire run -n 3 --no-prefix -- ./ddp_digits"), 0, "3 members");
 }
 
 // ---- ddp_rpc ------------------------------------------------------------------------------------
 
 static void four_roles_learn_planted_labels(void **state) {
     (void)state;
-    assert_says(run("./ddp_rpc"), 0, "the replicas have the same bits");
-    assert_says(run("./ddp_rpc --random --epochs 3"), 0, "the replicas have the same bits");
-    assert_says(run("./gradwire run -n 4 --no-prefix -- ./ddp_rpc"), 0, "same bits");
+    assert_prints(run("./ddp_rpc"), 0, "the replicas have the same bits");
+    assert_prints(run("./ddp_rpc --random --epochs 3"), 0, "the replicas have the same bits");
+    assert_prints(run("./gradwire run -n 4 --no-prefix -- ./ddp_rpc"), 0, "same bits");
 }
 
 // ---- join_uneven --------------------------------------------------------------------------------
 
 static void replicas_with_uneven_inputs_end_alike(void **state) {
     (void)state;
-    assert_says(run("./join_uneven"), 0, "worker1 has used all of its 6 inputs");
+    assert_prints(run("./join_uneven"), 0, "worker1 has used all of its 6 inputs");
     static const char kinds[] = "./join_uneven --world-size 4 --inputs %d | "
                                 "grep -o 'weight.*after %d' | sort -u | wc -l";
-    assert_says(run(kinds, 5, 8), 0, "1");
-    assert_says(run(kinds, 0, 3), 0, "1");
-    assert_says(run("./gradwire run -n 3 --no-prefix -- ./join_uneven --active"), 0,
-                "worker2 has used all of its 7 inputs");
+    assert_prints(run(kinds, 5, 8), 0, "1");
+    assert_prints(run(kinds, 0, 3), 0, "1");
+    assert_prints(run("./gradwire run -n 3 --no-prefix -- ./join_uneven --active"), 0,
+                  "worker2 has used all of its 7 inputs");
 }
 
 // ---- ddp_survives -------------------------------------------------------------------------------
 
-// The program itself compares the weights of all that are there in the end, bit by bit, and fails
-// unless each epoch is in the curve, and 97 % of the test digits are recognised.
-static void replicas_survive_losses_and_let_new_ones_in(void **state) {
+// The program itself compares the weights of all remaining trainers, bit by bit, and fails unless each epoch is in the
+// curve, and 97 % of the test digits are recognised.
+static void replicas_survive_losses_and_admit_new_ones(void **state) {
     (void)state;
     result *r = run("./ddp_survives");
     assert_non_null(strstr(r->output, "worker1 is lost after epoch 1"));
-    assert_non_null(strstr(r->output, "worker4 is let in: 3 members"));
-    assert_non_null(strstr(r->output, "2 lost, 2 let in: 9"));
+    assert_non_null(strstr(r->output, "worker4 is admitted: 3 members"));
+    assert_non_null(strstr(r->output, "2 lost, 2 admitted: 9"));
     assert_non_null(strstr(r->output, "after 30 epochs"));
-    assert_says(r, 0, "3 members have the same weights");
-    assert_says(run("./ddp_survives --world-size 2 --losses 4"), 0, "4 lost, 4 let in: 9");
-    assert_says(run("./ddp_survives --losses 0"), 0, "0 lost, 0 let in: 9");
+    assert_prints(r, 0, "3 members have the same weights");
+    assert_prints(run("./ddp_survives --world-size 2 --losses 4"), 0, "4 lost, 4 admitted: 9");
+    assert_prints(run("./ddp_survives --losses 0"), 0, "0 lost, 0 admitted: 9");
 }
 
 static void they_draw_curves(void **state) {
@@ -73,10 +73,11 @@ static void they_draw_curves(void **state) {
     assert_draws("./ddp_survives");
 }
 
-static void they_say_what_was_missed(void **state) {
+static void they_print_the_missed_goal(void **state) {
     (void)state;
-    assert_says(run("./ddp_digits --epochs 1"), 3, "not reached: test accuracy of at least 97 %\n");
-    assert_says(run("./ddp_rpc --epochs 1"), 3, "not reached: loss of at most 0.7\n");
+    assert_prints(run("./ddp_digits --epochs 1"), 3,
+                  "not reached: test accuracy of at least 97 %\n");
+    assert_prints(run("./ddp_rpc --epochs 1"), 3, "not reached: loss of at most 0.7\n");
 }
 
 static void they_refuse_wrong_options(void **state) {
@@ -85,22 +86,23 @@ static void they_refuse_wrong_options(void **state) {
                                             "local_sgd",   "pipeline_ddp", "zero_memory",
                                             "ddp_survives" };
     for (int i = 0; i < 7; i++) {
-        assert_says(run("./%s --help", programs[i]), 0, "--plot FILE.svg");
-        assert_says(run("./%s --nothing", programs[i]), 2, "--nothing: no such option, see --help");
-        assert_says(run("./%s --plot /nowhere/x.svg", programs[i]), 2,
-                    "--plot /nowhere/x.svg: No such file or directory\n");
+        assert_prints(run("./%s --help", programs[i]), 0, "--plot FILE.svg");
+        assert_prints(run("./%s --nothing", programs[i]), 2,
+                      "--nothing: no such option, see --help");
+        assert_prints(run("./%s --plot /nowhere/x.svg", programs[i]), 2,
+                      "--plot /nowhere/x.svg: No such file or directory\n");
     }
-    assert_says(run("./ddp_survives --world-size 1"), 2, "expected a whole number, 2 to 32");
-    assert_says(run("./ddp_survives --epochs 5"), 2, "so that new members come in time");
-    assert_says(run("./ddp_survives --losses 0 --epochs 1"), 3, "after 1 epochs");
-    assert_says(run("./ddp_digits --hook f8"), 2, "expected none or f16 or bf16");
-    assert_says(run("./ddp_digits --shards 3"), 1, "3 shards, which is no power of two");
-    assert_says(run("./gradwire run -n 2 --no-prefix -- ./ddp_rpc"), 1,
-                "two trainers, a master and a server");
+    assert_prints(run("./ddp_survives --world-size 1"), 2, "expected a whole number, 2 to 32");
+    assert_prints(run("./ddp_survives --epochs 5"), 2, "so that new members join in time");
+    assert_prints(run("./ddp_survives --losses 0 --epochs 1"), 3, "after 1 epochs");
+    assert_prints(run("./ddp_digits --hook f8"), 2, "expected none or f16 or bf16");
+    assert_prints(run("./ddp_digits --shards 3"), 1, "3 shards, which is no power of two");
+    assert_prints(run("./gradwire run -n 2 --no-prefix -- ./ddp_rpc"), 1,
+                  "two trainers, a master, a server");
 }
 
 GW_TESTS(example_ddp, replicas_learn_digits,
          shards_give_one_set_of_weights_on_any_number_of_workers, replicas_run_under_the_launcher,
-         four_roles_learn_planted_labels, replicas_survive_losses_and_let_new_ones_in,
-         replicas_with_uneven_inputs_end_alike, they_draw_curves, they_say_what_was_missed,
+         four_roles_learn_planted_labels, replicas_survive_losses_and_admit_new_ones,
+         replicas_with_uneven_inputs_end_alike, they_draw_curves, they_print_the_missed_goal,
          they_refuse_wrong_options);

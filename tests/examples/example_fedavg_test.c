@@ -1,5 +1,5 @@
-// The federated example: what clients learn together is as good as what is learnt in one place,
-// whichever clients come and go.
+// The federated example: federated training is as accurate as training on all data in one process, whichever clients
+// join and leave.
 #include "example_run.h"
 #include "testing/testing.h"
 
@@ -20,7 +20,7 @@ static void assert_learns(result *r) {
     assert_true(clients >= central - 1.0);
 }
 
-static void averaging_is_as_good_as_all_digits_in_one_place(void **state) {
+static void averaging_is_as_accurate_as_training_in_one_process(void **state) {
     (void)state;
     result *r = run("./fedavg --seed 4");
     assert_learns(r);
@@ -28,19 +28,19 @@ static void averaging_is_as_good_as_all_digits_in_one_place(void **state) {
     test_free(r);
 }
 
-static void gradients_are_as_good_as_all_digits_in_one_place(void **state) {
+static void gradients_are_as_accurate_as_training_in_one_process(void **state) {
     (void)state;
     result *r = run("./fedavg --method sgd --seed 6");
     assert_learns(r);
     test_free(r);
 }
 
-static void it_goes_on_when_clients_come_leave_and_die(void **state) {
+static void it_continues_when_clients_join_leave_and_die(void **state) {
     (void)state;
     result *r = run("./fedavg --clients 6 --come 10 --leave 50 --kill 55 --seed 4");
-    assert_non_null(strstr(r->output, "client7 comes"));
-    assert_non_null(strstr(r->output, "client1 is let go"));
-    // It may have answered before it is killed: then the next round cannot call it.
+    assert_non_null(strstr(r->output, "client7 joins"));
+    assert_non_null(strstr(r->output, "client1 is dismissed"));
+    // The client may have answered before it is killed: then the next round cannot call it.
     assert_non_null(strstr(r->output, "client6 is lost: client6"));
     assert_non_null(strstr(r->output, "round  60  5 clients"));
     assert_learns(r);
@@ -50,11 +50,11 @@ static void it_goes_on_when_clients_come_leave_and_die(void **state) {
 static void it_counts_bytes_of_a_larger_model(void **state) {
     (void)state;
     result *r = run("./fedavg --model-parameters 2000000 --rounds 1 --epochs 1 --clients 2");
-    // Two clients, to and fro, four bytes each.
-    assert_says(r, 0, "a round of 2.001 million parameters: 32.0");
+    // Two clients, sent and returned, four bytes each.
+    assert_prints(r, 0, "a round of 2.001 million parameters: 32.0");
 }
 
-static void others_join_it_by_hand(void **state) {
+static void clients_may_be_started_by_hand(void **state) {
     (void)state;
     char path[] = "/tmp/fedavg-test-XXXXXX";
     assert_non_null(mkdtemp(path));
@@ -63,16 +63,17 @@ static void others_join_it_by_hand(void **state) {
                     "--rounds 5; wait)",
                     path, path);
     rmdir(path);
-    assert_non_null(strstr(r->output, "client3 comes"));
-    assert_says(r, 0, "round   5  3 clients");
+    assert_non_null(strstr(r->output, "client3 joins"));
+    assert_prints(r, 0, "round   5  3 clients");
 }
 
-// A certificate authority in |folder|, and what it makes for the server and two clients.
+// Makes a certificate authority in |folder|, and its keys for the server and two clients.
 static void make_keys(const char *folder) {
-    assert_says(run("D=%s; ./gradwire ca > $D/ca.pem && for name in server client1 client2; do "
-                    "./gradwire key --ca $D/ca.pem $name > $D/$name.pem || exit 1; done; echo made",
-                    folder),
-                0, "made");
+    assert_prints(
+        run("D=%s; ./gradwire ca > $D/ca.pem && for name in server client1 client2; do "
+            "./gradwire key --ca $D/ca.pem $name > $D/$name.pem || exit 1; done; echo made",
+            folder),
+        0, "made");
 }
 
 static void clients_have_keys_of_their_own(void **state) {
@@ -85,15 +86,15 @@ static void clients_have_keys_of_their_own(void **state) {
                     "--shares 2 --number $number & done; GW_KEY_FILE=$D/server.pem "
                     "./fedavg --clients 0 --await 2 --at file://$D/meet --rounds 5; wait",
                     path);
-    assert_says(r, 0, "round   5  2 clients");
-    // The owner of another client does not get in as this one.
+    assert_prints(r, 0, "round   5  2 clients");
+    // The owner of another client cannot join as this one.
     r = run("export GW_TRANSPORT=tcp D=%s; rm -f $D/meet; GW_KEY_FILE=$D/server.pem ./fedavg "
             "--clients 0 --await 1 --at file://$D/meet & server=$!; GW_KEY_FILE=$D/client1.pem "
             "./fedavg --join file://$D/meet --number 2 --shares 2; echo \"ended: $?\"; "
             "kill $server; rm -r $D",
             path);
-    assert_true(says(r, "client2"));
-    assert_says(r, 0, "ended: 1");
+    assert_true(prints(r, "client2"));
+    assert_prints(r, 0, "ended: 1");
 }
 
 static void it_draws_the_accuracy(void **state) {
@@ -102,31 +103,33 @@ static void it_draws_the_accuracy(void **state) {
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);
-    assert_says(run("./fedavg --rounds 3 --plot %s; cat %s", path, path), 0, "</svg>");
+    assert_prints(run("./fedavg --rounds 3 --plot %s; cat %s", path, path), 0, "</svg>");
     unlink(path);
 }
 
 static void it_refuses_wrong_options(void **state) {
     (void)state;
-    assert_says(run("./fedavg --method max"), 2, "--method max: expected avg or sgd");
-    assert_says(run("./fedavg --clients 63"), 2, "--clients 63: expected a whole number, 0 to 62");
-    assert_says(run("./fedavg --clients 0"), 2, "nobody would be left");
-    assert_says(run("./fedavg --clients 1 --kill 3"), 2, "nobody would be left");
-    assert_says(run("./fedavg --rounds 5 --kill 5"), 2, "--kill: expected a round before the last");
-    assert_says(run("./fedavg --lr x"), 2, "--lr x: expected 0 to 1000");
-    assert_says(run("./fedavg --nothing"), 2, "--nothing: no such option");
-    assert_says(run("./fedavg --ruonds=3"), 2,
-                "--ruonds=3: no such option, see --help; did you mean \"--rounds\"?");
-    assert_says(run("./fedavg sideways"), 2, "sideways: takes no arguments");
-    assert_says(run("./fedavg --rounds"), 2, "--rounds: expected N");
-    assert_says(run("./fedavg --help"), 0, "--model-parameters N");
-    assert_says(run("./fedavg --data /nowhere"), 1, "/nowhere: No such file");
-    assert_says(run("./fedavg --rounds 1 --plot /nowhere/x.svg"), 2,
-                "/nowhere/x.svg: No such file");
+    assert_prints(run("./fedavg --method max"), 2, "--method max: expected avg or sgd");
+    assert_prints(run("./fedavg --clients 63"), 2,
+                  "--clients 63: expected a whole number, 0 to 62");
+    assert_prints(run("./fedavg --clients 0"), 2, "no client would be left");
+    assert_prints(run("./fedavg --clients 1 --kill 3"), 2, "no client would be left");
+    assert_prints(run("./fedavg --rounds 5 --kill 5"), 2,
+                  "--kill: expected a round before the last");
+    assert_prints(run("./fedavg --lr x"), 2, "--lr x: expected 0 to 1000");
+    assert_prints(run("./fedavg --nothing"), 2, "--nothing: no such option");
+    assert_prints(run("./fedavg --ruonds=3"), 2,
+                  "--ruonds=3: no such option, see --help; did you mean \"--rounds\"?");
+    assert_prints(run("./fedavg sideways"), 2, "sideways: takes no arguments");
+    assert_prints(run("./fedavg --rounds"), 2, "--rounds: expected N");
+    assert_prints(run("./fedavg --help"), 0, "--model-parameters N");
+    assert_prints(run("./fedavg --data /nowhere"), 1, "/nowhere: No such file");
+    assert_prints(run("./fedavg --rounds 1 --plot /nowhere/x.svg"), 2,
+                  "/nowhere/x.svg: No such file");
 }
 
-GW_TESTS(example_fedavg, averaging_is_as_good_as_all_digits_in_one_place,
-         gradients_are_as_good_as_all_digits_in_one_place,
-         it_goes_on_when_clients_come_leave_and_die, it_counts_bytes_of_a_larger_model,
-         others_join_it_by_hand, clients_have_keys_of_their_own, it_draws_the_accuracy,
+GW_TESTS(example_fedavg, averaging_is_as_accurate_as_training_in_one_process,
+         gradients_are_as_accurate_as_training_in_one_process,
+         it_continues_when_clients_join_leave_and_die, it_counts_bytes_of_a_larger_model,
+         clients_may_be_started_by_hand, clients_have_keys_of_their_own, it_draws_the_accuracy,
          it_refuses_wrong_options);

@@ -34,7 +34,7 @@ result *run(const char *format, ...) {
     return r;
 }
 
-bool says(const result *r, const char *text) {
+bool prints(const result *r, const char *text) {
     return strstr(r->output, text) || strstr(r->log, text);
 }
 
@@ -51,9 +51,9 @@ void assert_was_cut(result *r) {
     memmove(line, rest, strlen(rest) + 1);
 }
 
-void assert_says(result *r, int exit_code, const char *text) {
+void assert_prints(result *r, int exit_code, const char *text) {
     assert_int_equal(r->exit_code, exit_code);
-    assert_true(says(r, text));
+    assert_true(prints(r, text));
     test_free(r);
 }
 
@@ -65,7 +65,7 @@ void assert_draws(const char *command) {
     result *r = run("%s --plot %s >/dev/null; cat %s", command, path, path);
     const char *line = strstr(r->output, "points=\""), *second = line ? strchr(line, ' ') : NULL;
     assert_true(second && second[1] >= '0' && second[1] <= '9');
-    assert_says(r, 0, "</svg>");
+    assert_prints(r, 0, "</svg>");
     unlink(path);
 }
 

@@ -1,5 +1,5 @@
-// Examples under each limit of the system, from too little to enough: each run works, or ends, or waits for no longer than
-// its deadlines and names the limit. GW_LIMITS=all tries every value, else some of them are.
+// Examples under each limit of the system, from too low to enough: each run works, or ends, or waits for no longer than
+// its deadlines and names the limit. GW_LIMITS=all tests every value, else a selection.
 #include "base/mem.h"
 #include "example_run.h"
 #include "testing/testing.h"
@@ -12,7 +12,7 @@ enum { NOT_SOLVED = 3, SAMPLE = 7 };
 typedef struct limit {
     const char *flag;  // of ulimit
     int first, last, step;
-    const char *names[4];  // what says that it was reached, one of them
+    const char *names[4];  // the names of the limit in errors, any of them
 } limit;
 
 static const limit descriptors = { "-n", 3, 64, 1, { "Too many open files" } };
@@ -34,7 +34,7 @@ static const char *const examples[] = {
 static bool is_named(const limit *l, const char *output) {
     for (int i = 0; i < 4 && l->names[i]; i++)
         if (strstr(output, l->names[i])) return true;
-    // The shell, or what loads programs, has said it.
+    // The shell, or the loader of programs, has reported it.
     return strstr(output, "error while loading shared libraries") || strstr(output, "Cannot fork");
 }
 

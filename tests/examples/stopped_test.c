@@ -1,5 +1,5 @@
-// A worker that is stopped holds up no job: once the others have declared it dead it is ended, by
-// the launcher or by the program that started it. Calls have deadlines of 60 s; none is waited for.
+// A stopped worker holds up no job: once the others have declared it dead it is killed, by the launcher or by the
+// program that started it. Calls have deadlines of 60 s; none expires.
 #include "../support/launched.h"
 #include "testing/testing.h"
 
@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void the_launcher_ends_who_is_dead_to_the_others(void **state) {
+static void the_launcher_kills_a_worker_that_the_others_declare_dead(void **state) {
     (void)state;
     launched l = LAUNCH("run", "-n", "4", "sh", "-c",
                         "echo $$; exec " GW_BUILD_DIR "/bin/batch_rpc --epochs 2000");
@@ -27,7 +27,7 @@ static void the_launcher_ends_who_is_dead_to_the_others(void **state) {
     forget(r);
 }
 
-static void with_keep_the_others_are_waited_for(void **state) {
+static void with_keep_the_launcher_waits_for_the_others(void **state) {
     (void)state;
     launched l = LAUNCH("run", "-n", "4", "--on-failure=keep", "sh", "-c",
                         "echo $$; exec " GW_BUILD_DIR "/bin/batch_rpc --epochs 2000");
@@ -43,8 +43,7 @@ static void with_keep_the_others_are_waited_for(void **state) {
     forget(r);
 }
 
-// Runs |program|, sends |signal| to its third child when it has printed |line|, and returns what it
-// says.
+// Runs |program|, sends |signal| to its third child when it has printed |line|, and returns its output.
 static char *run_and_end_one(const char *program, const char *line, const char *signal,
                              int *out_status) {
     static char output[1 << 16];
@@ -64,15 +63,15 @@ static char *run_and_end_one(const char *program, const char *line, const char *
     return output;
 }
 
-static void a_program_that_makes_its_own_workers_does_the_same(void **state) {
+static void a_program_that_starts_its_workers_kills_them_alike(void **state) {
     (void)state;
     static const char *const forms[] = { "batch_rpc --epochs 2000",
                                          "batch_rpc --form agent --episodes 100000 --lr 0.00001" };
     static const char *const lines[] = { "^epoch", "^episode" };
     for (int i = 0; i < 2; i++) {
         int status;
-        char *said = run_and_end_one(forms[i], lines[i], "STOP", &status);
-        assert_non_null(strstr(said, "batch_rpc: worker 2 was killed by signal 9 (Killed)"));
+        char *printed = run_and_end_one(forms[i], lines[i], "STOP", &status);
+        assert_non_null(strstr(printed, "batch_rpc: worker 2 was killed by signal 9 (Killed)"));
         assert_int_equal(status, 128 + 9);
     }
 }
@@ -84,42 +83,43 @@ static void a_replica_that_is_killed_is_named_and_ends_the_others(void **state) 
                                             "pipeline_ddp --epochs 2000" };
     for (int i = 0; i < 3; i++) {
         int status;
-        char *said = run_and_end_one(programs[i], "^epoch", "KILL", &status);
-        assert_non_null(strstr(said, ": worker 2 was killed by signal 9 (Killed)"));
+        char *printed = run_and_end_one(programs[i], "^epoch", "KILL", &status);
+        assert_non_null(strstr(printed, ": worker 2 was killed by signal 9 (Killed)"));
         assert_int_equal(status, 128 + 9);
     }
 }
 
-static void federated_averaging_goes_on_without_a_stopped_client(void **state) {
+static void federated_averaging_continues_without_a_stopped_client(void **state) {
     (void)state;
     int status;
-    char *said = run_and_end_one("fedavg --rounds 200", "^round", "STOP", &status);
-    assert_non_null(strstr(said, " is lost: "));
-    // On a busy machine others may miss it before the server does.
-    assert_true(strstr(said, " was silent to ") || strstr(said, " has not heard "));
+    char *printed = run_and_end_one("fedavg --rounds 200", "^round", "STOP", &status);
+    assert_non_null(strstr(printed, " is lost: "));
+    // On a busy machine other workers may detect the loss before the server does.
+    assert_true(strstr(printed, " was silent to ") || strstr(printed, " has not heard "));
     assert_int_equal(status, 0);
 }
 
-static void replicas_go_on_without_a_stopped_trainer(void **state) {
+static void replicas_continue_without_a_stopped_trainer(void **state) {
     (void)state;
     int status;
-    char *said = run_and_end_one("ddp_survives --losses 0 --epochs 200", "^epoch", "STOP", &status);
-    assert_non_null(strstr(said, "worker3 is lost after epoch "));
-    assert_non_null(strstr(said, "1 lost, 1 let in"));
+    char *printed =
+        run_and_end_one("ddp_survives --losses 0 --epochs 200", "^epoch", "STOP", &status);
+    assert_non_null(strstr(printed, "worker3 is lost after epoch "));
+    assert_non_null(strstr(printed, "1 lost, 1 admitted"));
     assert_int_equal(status, 0);
 }
 
-// The first line comes before a replica is open.
-static void replicas_go_on_without_a_trainer_that_is_lost_while_all_open(void **state) {
+// The first line is printed before a replica is open.
+static void replicas_continue_without_a_trainer_lost_while_all_open(void **state) {
     (void)state;
     int status;
-    char *said =
-        run_and_end_one("ddp_survives --losses 0 --epochs 100", " is let in", "KILL", &status);
-    assert_non_null(strstr(said, "worker3 is lost after epoch "));
+    char *printed =
+        run_and_end_one("ddp_survives --losses 0 --epochs 100", " is admitted", "KILL", &status);
+    assert_non_null(strstr(printed, "worker3 is lost after epoch "));
     assert_int_equal(status, 0);
 }
 
-// Whatever it is doing when it is killed: starting, joining, or serving already.
+// A worker may be starting, joining, or serving when it is killed.
 static void workers_that_are_killed_while_they_join_are_replaced(void **state) {
     (void)state;
     result r = finish(launch_command(
@@ -146,11 +146,11 @@ static void a_client_that_is_killed_while_it_joins_is_not_waited_for(void **stat
     forget(r);
 }
 
-// Its clients go on without it, and say so; it starts no more of them.
+// Its clients continue without the stopped server, and report that; it starts no more of them.
 static void a_server_that_was_stopped_in_the_first_round_ends(void **state) {
     (void)state;
     launched l = launch_command("exec ./fedavg --rounds 2");
-    read_line(l.out_fd, "client3 comes");
+    read_line(l.out_fd, "client3 joins");
     kill(l.pid, SIGSTOP);
     read_line(l.err_fd, "gradwire: client1: ");
     kill(l.pid, SIGCONT);
@@ -164,9 +164,9 @@ static void a_server_that_was_stopped_in_the_first_round_ends(void **state) {
 static void clients_of_a_server_that_is_killed_end_with_it(void **state) {
     (void)state;
     launched l = launch_command("exec ./fedavg --rounds 2");
-    read_line(l.out_fd, "client1 comes");
+    read_line(l.out_fd, "client1 joins");
     kill(l.pid, SIGKILL);
-    result r = finish(l);  // when nobody has its streams any more
+    result r = finish(l);  // when no process has its streams any more
     testing_note("%s%s", r.out, r.err);
     assert_int_equal(r.code, 128 + 9);
     forget(r);
@@ -181,7 +181,7 @@ static void few_descriptors_are_named_and_end_a_server(void **state) {
     forget(r);
 }
 
-static void who_ends_without_joining_is_named(void **state) {
+static void a_worker_that_ends_without_joining_is_named(void **state) {
     (void)state;
     launched l = LAUNCH("run", "-n", "3", "sh", "-c",
                         "test $RANK = 1 && exit 0; exec " GW_BUILD_DIR "/bin/hello");
@@ -192,15 +192,16 @@ static void who_ends_without_joining_is_named(void **state) {
     forget(finish(l));
 }
 
-GW_TESTS_WITH_LIMIT(examples_stopped, 50, the_launcher_ends_who_is_dead_to_the_others,
-                    with_keep_the_others_are_waited_for,
-                    a_program_that_makes_its_own_workers_does_the_same,
+GW_TESTS_WITH_LIMIT(examples_stopped, 50, the_launcher_kills_a_worker_that_the_others_declare_dead,
+                    with_keep_the_launcher_waits_for_the_others,
+                    a_program_that_starts_its_workers_kills_them_alike,
                     a_replica_that_is_killed_is_named_and_ends_the_others,
-                    federated_averaging_goes_on_without_a_stopped_client,
-                    replicas_go_on_without_a_stopped_trainer,
-                    replicas_go_on_without_a_trainer_that_is_lost_while_all_open,
+                    federated_averaging_continues_without_a_stopped_client,
+                    replicas_continue_without_a_stopped_trainer,
+                    replicas_continue_without_a_trainer_lost_while_all_open,
                     workers_that_are_killed_while_they_join_are_replaced,
                     a_client_that_is_killed_while_it_joins_is_not_waited_for,
                     a_server_that_was_stopped_in_the_first_round_ends,
                     clients_of_a_server_that_is_killed_end_with_it,
-                    few_descriptors_are_named_and_end_a_server, who_ends_without_joining_is_named);
+                    few_descriptors_are_named_and_end_a_server,
+                    a_worker_that_ends_without_joining_is_named);

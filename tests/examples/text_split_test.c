@@ -1,4 +1,4 @@
-// How the language model's example splits a text: what is held out shares no passage with the rest.
+// How the language model's example splits a text: held-out text shares no passage with the rest.
 #include "testing/testing.h"
 
 #include "../../examples/rnn_lm/text.h"
@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-// Words beyond a vocabulary become one, so that texts are compared with all of theirs.
+// Words outside a vocabulary become one word, so the tests use a vocabulary of all words.
 enum { ALL_WORDS = 1000000 };
 
-// How many passages of |a| are in |b| too, found by looking at each pair.
+// How many passages of |a| are in |b| too, found by comparing each pair.
 static int64_t count_shared(words a, words b) {
     int64_t shared = 0;
     for (int64_t i = 0; i + TEXT_PASSAGE <= a.count; i++)
@@ -25,7 +25,7 @@ static int64_t count_shared(words a, words b) {
 }
 
 // Licences quote each other, word for word.
-static void what_is_held_out_shares_no_passage_with_the_rest(void **state) {
+static void held_out_text_shares_no_passage_with_the_rest(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     text t = text_load(s, "/usr/share/common-licenses/*", ALL_WORDS);
@@ -41,7 +41,7 @@ static void write_words(FILE *f, int first, int count) {
     for (int i = first; i < first + count; i++) fprintf(f, "%d\n", i);
 }
 
-static void a_passage_is_kept_where_it_comes_first(void **state) {
+static void a_passage_is_kept_where_it_first_occurs(void **state) {
     (void)state;
     char path[] = "/tmp/text_split-test-XXXXXX";
     FILE *f = fdopen(mkstemp(path), "w");
@@ -61,14 +61,14 @@ static void a_passage_is_kept_where_it_comes_first(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// The ends of what is left out may make another passage that comes again.
+// The words around a removed passage may form another repeated passage.
 static void seams_make_no_repeated_passages(void **state) {
     (void)state;
     enum { HALF = TEXT_PASSAGE / 2 };
     char path[] = "/tmp/text_split-test-XXXXXX";
     FILE *f = fdopen(mkstemp(path), "w");
     assert_non_null(f);
-    write_words(f, 40000, TEXT_PASSAGE);  // comes again below
+    write_words(f, 40000, TEXT_PASSAGE);  // repeated below
     write_words(f, 10000, 2500);
     for (int i = 0; i < 2; i++) {
         write_words(f, 50000, HALF);
@@ -84,5 +84,5 @@ static void seams_make_no_repeated_passages(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(example_text_split, what_is_held_out_shares_no_passage_with_the_rest,
-         a_passage_is_kept_where_it_comes_first, seams_make_no_repeated_passages);
+GW_TESTS(example_text_split, held_out_text_shares_no_passage_with_the_rest,
+         a_passage_is_kept_where_it_first_occurs, seams_make_no_repeated_passages);

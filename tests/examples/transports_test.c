@@ -1,10 +1,10 @@
-// What a program computes does not depend on how bytes get from one worker to another.
+// The results of a program do not depend on the transport between its workers.
 #include "example_run.h"
 #include "testing/testing.h"
 
 typedef struct program {
     const char *command;
-    const char *filter;  // of what depends on the clock
+    const char *filter;  // removes values that depend on the clock
     int exit_code;
 } program;
 
@@ -36,7 +36,8 @@ static void examples_compute_the_same_over_every_transport(void **state) {
 
 static const program replicas[] = {
     { "ddp_digits --epochs 2 --world-size 3", "grep -o 'weights.*'", 3 },
-    { "ddp_rpc --random --epochs 5", "grep replicas", 0 },  // trainers step the table as they come
+    { "ddp_rpc --random --epochs 5", "grep replicas",
+      0 },  // the order of trainers' steps on the table varies
     { "pipeline_ddp --check --epochs 2", "grep -e epoch -e unsplit", 3 },
     { "join_uneven --world-size 3", "sort", 0 },
     { "local_sgd --epochs 2", "grep epoch", 3 },

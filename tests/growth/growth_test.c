@@ -1,5 +1,5 @@
-// Work grows with the count of things, not with its square: twice as many of whatever a program can have
-// many of take about twice the steps. Steps are counted, time is not looked at.
+// Work grows with the number of objects, not with its square: for every kind of object, twice as many take about twice
+// the steps. Steps are counted, time is not measured.
 #include "steps.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
@@ -108,7 +108,7 @@ static void train_once(gw_scope *s, int count) {
     for (int i = 0; i < count; i++) gw_grad(s, gw_tensor_of(s, gw_list_get(s, all, i)));
 }
 
-static void open_scopes_beside_each_other(gw_scope *s, int count) {
+static void open_sibling_scopes(gw_scope *s, int count) {
     gw_scope **all = gw_alloc(s, (size_t)count * sizeof(gw_scope *));
     for (int i = 0; i < count; i++) all[i] = gw_scope_open(s);
     for (int i = 0; i < count; i++) gw_scope_close_up(all[i]);
@@ -142,7 +142,7 @@ static void keep_the_last(gw_scope *s, int count) {
     for (int i = 0; i < count; i++) gw_set(s, &last, gw_zeros(s, GW_F32, 3));
 }
 
-// A window that moves on, beside many that stay.
+// A window that moves, with many handles that stay.
 static void move_a_window(gw_scope *s, int count) {
     gw_tensor *window[100] = { NULL };
     for (int i = 0; i < count; i++) gw_ones(s, GW_F32);
@@ -177,7 +177,7 @@ static void fill_lists_and_maps(gw_scope *s, int count) {
     }
 }
 
-// Lists that are in others are looked through for what is put into them.
+// Lists inside other lists are searched for the values that are put into them.
 static void put_lists_into_lists(gw_scope *s, int count) {
     gw_list *list = gw_list_open(s), *holder = gw_list_open(s);
     gw_list_add(s, holder, list);
@@ -188,7 +188,7 @@ static void put_lists_into_lists(gw_scope *s, int count) {
     }
 }
 
-// Each is in the next one twice: there are 2^count ways to the innermost.
+// Each list is in the next one twice: there are 2^count paths to the innermost.
 static void put_lists_twice_into_lists(gw_scope *s, int count) {
     gw_list *list = gw_list_open(s);
     for (int i = 0; i < count / 32; i++) {
@@ -239,7 +239,7 @@ static gw_tensor *leave_gradient(gw_scope *s, gw_tensor *gradient, void *context
     return NULL;
 }
 
-// Every second one is removed again, in any order, before they run.
+// Every second hook is removed again, in any order, before they run.
 static void register_hooks(gw_scope *s, int count) {
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32));
     int *numbers = gw_alloc(s, (size_t)count * sizeof(int));
@@ -431,7 +431,7 @@ static void await_one_future(gw_scope *s, int count) {
     assert_int_equal(*done, count);
 }
 
-// Waiting ones leave their list in any order.
+// Pending futures leave their list in any order.
 static void drop_followers(gw_scope *s, int count, bool cancels) {
     gw_future *f = gw_future_open(s), **all = gw_alloc(s, (size_t)count * sizeof(gw_future *));
     for (int i = 0; i < count; i++) all[i] = gw_then(s, f, next, NULL);
@@ -537,8 +537,8 @@ static void train_replicas(gw_scope *s, int count) {
     gw_backward(s, gw_sum(s, sum));
 }
 
-// One reference that is handed on and comes back.
-static void hand_one_reference_on(gw_scope *s, int count) {
+// One reference that is passed on and returned.
+static void forward_one_reference(gw_scope *s, int count) {
     gw_rref *r = gw_remote(s, 1, "growth_echo", 1);
     gw_rref **all = gw_alloc(s, (size_t)count * sizeof(gw_rref *));
     for (int i = 0; all && i < count; i++)
@@ -592,7 +592,7 @@ static void join_many(gw_scope *s, int count) {
     gw_join_close(s, gw_join_open(s, parts, count + 1));
 }
 
-// ---- Collectives and messages of two ------------------------------------------------------------
+// ---- Collectives and point-to-point messages ----------------------------------------------------
 
 static gw_group *group_of_both(gw_scope *s) {
     gw_worker both[] = { gw_rpc_worker(s, 0), gw_rpc_worker(s, 1) };
@@ -688,7 +688,7 @@ static void backward_through_calls(gw_scope *s, int count) {
     gw_grad(s, x);
 }
 
-// ---- Looking ------------------------------------------------------------------------------------
+// ---- Reading ------------------------------------------------------------------------------------
 
 static const subject alone[] = {
     { "parameters of a module", register_parameters },
@@ -698,7 +698,7 @@ static const subject alone[] = {
     { "parameters with a state", load_states },
     { "groups of parameters", open_parameter_groups },
     { "parameters of a step", train_once },
-    { "scopes beside each other", open_scopes_beside_each_other },
+    { "sibling scopes", open_sibling_scopes },
     { "scopes in each other", open_scopes_in_each_other },
     { "handles dropped in order", drop_handles_in_order },
     { "handles dropped in reverse", drop_handles_in_reverse },
@@ -744,7 +744,7 @@ static const subject in_job[] = {
     { "keys of a group", sum_under_keys },
     { "groups with a name", open_named_groups },
     { "parameters of replicas", train_replicas },
-    { "references to one value", hand_one_reference_on },
+    { "references to one value", forward_one_reference },
     { "references to own values", refer_to_own_values },
     { "references", refer_to_values },
     { "objects", open_objects },
@@ -762,7 +762,7 @@ static const subject in_job[] = {
     { "calls of a backward pass", backward_through_calls },
 };
 
-// With the end of the scope, which gives everything back.
+// Includes the end of the scope, which frees everything.
 static uint64_t steps_of(const subject *x, gw_scope *parent, int count) {
     uint64_t before = steps_so_far();
     gw_scope *s = gw_scope_open(parent);
@@ -784,7 +784,7 @@ static void twice_as_many_take_twice_the_steps(void **state) {
     (void)state;
     bool all = true;
     for (size_t i = 0; i < sizeof alone / sizeof *alone; i++) {
-        steps_of(&alone[i], NULL, 10);  // what is made once
+        steps_of(&alone[i], NULL, 10);  // objects that are made once
         uint64_t once = steps_of(&alone[i], NULL, MANY);
         all = grows_slowly(&alone[i], once, steps_of(&alone[i], NULL, 2 * MANY)) && all;
     }

@@ -1,5 +1,5 @@
-// Counts what the library does: basic blocks of its code, in all threads. The library that this
-// program is linked with is compiled for it (cmake/growth.cmake), so nothing that it does is left out.
+// Counts executed basic blocks of the library, in all threads. The library that this program is linked with is compiled
+// for it (cmake/growth.cmake), so all of its code is counted.
 #ifndef TESTS_GROWTH_STEPS_H
 #define TESTS_GROWTH_STEPS_H
 

@@ -1,5 +1,4 @@
-// Every fuzz target on its corpus: what was once worth finding is looked at by each run of the
-// tests.
+// Every fuzz target on its corpus: each run of the tests repeats the recorded inputs.
 #include "testing/testing.h"
 
 #include <stdio.h>
@@ -18,7 +17,7 @@ static int digit(char c) {
     return (int)(found - digits);
 }
 
-// In memory of exactly its size, so that a sanitizer sees the first byte that is read behind it.
+// The input is in memory of exactly its size, so that a sanitizer detects the first byte read behind it.
 static void replay_line(fuzz_target *target, const char *line, size_t length) {
     assert_int_equal(length % 2, 0);
     size_t size = length / 2;

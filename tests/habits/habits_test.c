@@ -63,7 +63,7 @@ static void the_reference_is_made_without_a_warning(void **state) {
     run("docs");
 }
 
-static void links_in_pages_lead_somewhere(void **state) {
+static void links_in_pages_have_targets(void **state) {
     (void)state;
     run("links");
 }
@@ -83,7 +83,7 @@ static void limits_are_as_written(void **state) {
     run("limits");
 }
 
-static void programs_are_no_longer_than_said(void **state) {
+static void programs_are_no_longer_than_their_table(void **state) {
     (void)state;
     run("lines");
 }
@@ -133,9 +133,9 @@ GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
                     public_headers_stand_alone, options_are_written_by_name,
                     a_seed_gives_the_same_numbers_with_every_compiler, examples_in_headers_compile,
                     every_public_name_has_an_entry, the_reference_is_made_without_a_warning,
-                    links_in_pages_lead_somewhere, labels_of_rules_are_unique,
+                    links_in_pages_have_targets, labels_of_rules_are_unique,
                     nothing_depends_on_the_text_of_an_error, limits_are_as_written,
-                    programs_are_no_longer_than_said, an_installed_library_can_be_used,
+                    programs_are_no_longer_than_their_table, an_installed_library_can_be_used,
                     all_versions_are_the_same,
                     a_moved_tree_builds_and_make_install_builds_no_more_than_it_installs,
                     the_static_library_shows_its_own_names_only, the_library_has_no_mutations,

@@ -1,4 +1,4 @@
-// Collectives that end with an error on all members, in jobs of processes: tests/cases/{roots,quoted_verdict,refused_locally}.
+// Collectives that end with an error on all members, in jobs of processes: tests/cases/{roots,quoted_abort,refused_locally}.
 #include "testing/testing.h"
 
 #include <stdio.h>
@@ -56,8 +56,8 @@ static void an_error_that_quotes_another_one_is_not_taken_for_it(void **state) {
         "rank 1 step 2: invalid",  "rank 0 step 3: sum 61",   "rank 1 step 3: sum 61",
         "rank 0 step 4: sum 81",   "rank 1 step 4: sum 81",   NULL
     };
-    expect_steps("./case-quoted_verdict", lines);
-    expect_steps("./case-quoted_verdict quote", lines);
+    expect_steps("./case-quoted_abort", lines);
+    expect_steps("./case-quoted_abort quote", lines);
 }
 
 static void a_refused_call_fails_that_step_on_all(void **state) {

@@ -1,5 +1,4 @@
-// Workers whose user code computes for longer than a silent worker is waited for: nobody takes them
-// for dead.
+// Workers whose user code computes for longer than the limit for a silent worker: no worker declares them dead.
 #include "../support/launched.h"
 #include "testing/testing.h"
 
@@ -11,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LONG_S = 11 };  // a silent worker is dead after 7 s, one that others hear seldom after 9
+enum { LONG_S = 11 };  // a silent worker is dead after 7 s, one that seldom sends after 9
 
 static double now_s(void) {
     struct timespec t;
@@ -79,7 +78,7 @@ typedef struct job {
     path folder;
     int world_size;
     pid_t pids[8];
-    gw_scope *root;  // of rank 0, which is here
+    gw_scope *root;  // of rank 0, which is this process
 } job;
 
 static job open_job(int world_size) {
@@ -91,7 +90,7 @@ static job open_job(int world_size) {
     return j;
 }
 
-static void assert_all_are_there(job *j) {
+static void assert_all_are_present(job *j) {
     assert_string_equal(gw_scope_error(j->root)->text, "");
     gw_rpc_shutdown(j->root);
     assert_int_equal(gw_exit_code(gw_scope_close(j->root)), 0);
@@ -99,15 +98,15 @@ static void assert_all_are_there(job *j) {
     remove_folder(j->folder);
 }
 
-// One computes in a GW_INLINE body, one after a future; the other three are a quorum.
-static void workers_that_compute_for_others_are_alive(void **state) {
+// One worker computes in a GW_INLINE body, one after a future; the other three are a quorum.
+static void workers_that_compute_for_callers_are_alive(void **state) {
     (void)state;
     job j = open_job(5);
     gw_future *one = gw_rpc_async(j.root, 1, "alive_compute_inline");
     gw_future *two = gw_rpc_async(j.root, 2, "alive_compute_after");
     assert_int_equal(gw_int_of(j.root, gw_wait(j.root, one)), 1);
     assert_int_equal(gw_int_of(j.root, gw_wait(j.root, two)), 2);
-    assert_all_are_there(&j);
+    assert_all_are_present(&j);
 }
 
 static void a_worker_that_computes_after_a_reply_is_alive(void **state) {
@@ -116,8 +115,8 @@ static void a_worker_that_computes_after_a_reply_is_alive(void **state) {
     gw_future *reply = gw_rpc_async(j.root, 1, "alive_echo", 3);
     gw_future *after = gw_then(j.root, reply, compute_with_value, NULL);
     assert_int_equal(gw_int_of(j.root, gw_wait(j.root, after)), 3);
-    assert_all_are_there(&j);
+    assert_all_are_present(&j);
 }
 
-GW_TESTS_WITH_LIMIT(alive, 60, workers_that_compute_for_others_are_alive,
+GW_TESTS_WITH_LIMIT(alive, 60, workers_that_compute_for_callers_are_alive,
                     a_worker_that_computes_after_a_reply_is_alive);

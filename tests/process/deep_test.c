@@ -1,4 +1,4 @@
-// Structures of a program's own of any depth, and threads with small stacks.
+// A program's own structures of any depth, and threads with small stacks.
 #include "testing/testing.h"
 
 #include <stdio.h>
@@ -8,7 +8,7 @@
 
 #include "../support/launched.h"
 
-// Of a thread, in KiB. Frames that a sanitizer has instrumented are several times as large.
+// Stack of a thread, in KiB. Frames that a sanitizer has instrumented are several times as large.
 #define STACK (MEM_CACHED ? "64" : "512")
 
 static void expect_fine(result r, const char *what) {
@@ -24,7 +24,7 @@ static path program(const char *name) {
     return p;
 }
 
-// Of a call each: an attempt that begins the next one, as a loop that asks again does.
+// Each call is an attempt that begins the next one, as a retry loop does.
 static void a_loop_of_continuations_has_any_length(void **state) {
     (void)state;
     expect_fine(
@@ -32,7 +32,7 @@ static void a_loop_of_continuations_has_any_length(void **state) {
         "retry");
 }
 
-static void structures_are_as_deep_as_a_program_likes(void **state) {
+static void structures_may_have_any_depth(void **state) {
     (void)state;
     expect_fine(RUN("run", "-n", "2", "--", program("deep_structures").text, "all", "20000", STACK),
                 "all");
@@ -43,5 +43,5 @@ static void a_stack_of_64_kib_is_enough(void **state) {
     expect_fine(RUN("run", "-n", "2", "--", program("small_stack").text, STACK), "small stack");
 }
 
-GW_TESTS(deep, a_loop_of_continuations_has_any_length, structures_are_as_deep_as_a_program_likes,
+GW_TESTS(deep, a_loop_of_continuations_has_any_length, structures_may_have_any_depth,
          a_stack_of_64_kib_is_enough);

@@ -1,4 +1,4 @@
-// Jobs with a key over TCP: who has it works as before, who has not is told so.
+// Jobs with a key over TCP: workers with the key work as before, workers without it get an error that names the reason.
 #include "base/limits.h"
 #include "base/log.h"
 #include "net/tls/certificate_make.h"
@@ -107,7 +107,7 @@ static key_file new_key(void) {
     return write_key(line);
 }
 
-// Of a CA that is the same in a test.
+// The CA is the same for all certificates of a test.
 static key_file new_certificate(const char *name) {
     static char ca[SECRET_TEXT_MAX];
     char text[SECRET_TEXT_MAX];
@@ -153,7 +153,7 @@ static void wait_for_both(gw_scope *root, int rank) {
     add_there(root, rank);
 }
 
-static void a_group_with_a_key_lets_others_in(void **state) {
+static void a_group_with_a_key_admits_workers_with_it(void **state) {
     (void)state;
     key_file k = new_key();
     const char *url = new_url();
@@ -167,10 +167,10 @@ static void a_group_with_a_key_lets_others_in(void **state) {
 
 static void expect(const gw_error *error, gw_status status, const char *words) {
     if (error->status != status || !strstr(error->text, words))
-        fail_msg("%d \"%s\" should say \"%s\"", error->status, error->text, words);
+        fail_msg("%d \"%s\" should contain \"%s\"", error->status, error->text, words);
 }
 
-static void a_worker_with_another_key_is_told(void **state) {
+static void a_worker_with_another_key_gets_the_reason(void **state) {
     (void)state;
     key_file k = new_key(), other = new_key();
     const char *url = new_url();
@@ -183,7 +183,7 @@ static void a_worker_with_another_key_is_told(void **state) {
     unlink(other.path);
 }
 
-static void a_worker_without_the_key_is_told(void **state) {
+static void a_worker_without_the_key_gets_the_reason(void **state) {
     (void)state;
     key_file k = new_key();
     const char *url = new_url();
@@ -195,7 +195,7 @@ static void a_worker_without_the_key_is_told(void **state) {
     unlink(k.path);
 }
 
-static void a_host_without_the_key_learns_nothing(void **state) {
+static void a_host_without_the_key_receives_nothing(void **state) {
     (void)state;
     key_file k = new_key();
     const char *url = new_url();
@@ -213,7 +213,7 @@ static void count_warnings(const char *line) {
     warning_count += strstr(line, "runs insecure") != NULL;
 }
 
-static void insecure_is_a_line_at_each_start(void **state) {
+static void insecure_logs_a_line_at_each_start(void **state) {
     (void)state;
     setenv("GW_TRANSPORT", "tcp", 1);
     log_hook = count_warnings;
@@ -240,7 +240,7 @@ static void workers_with_certificates_work_together(void **state) {
     unlink(second.path);
 }
 
-static void a_group_with_certificates_lets_others_in(void **state) {
+static void a_group_with_certificates_admits_workers_with_them(void **state) {
     (void)state;
     key_file first = new_certificate("founder=0"), second = new_certificate("joined%d");
     const char *url = new_url();
@@ -255,8 +255,8 @@ static void a_group_with_certificates_lets_others_in(void **state) {
     unlink(second.path);
 }
 
-// It does not even begin; and another one's is no use, nor a certificate that names only others.
-static void a_worker_with_the_certificate_of_another_is_told(void **state) {
+// A worker with another one's certificate does not start; a certificate that names only other workers is refused, too.
+static void a_worker_with_the_certificate_of_another_gets_the_reason(void **state) {
     (void)state;
     key_file first = new_certificate("worker0=0"), second = new_certificate("worker7=7");
     const char *url = new_url();
@@ -269,7 +269,7 @@ static void a_worker_with_the_certificate_of_another_is_told(void **state) {
     unlink(second.path);
 }
 
-// ---- Strangers ----------------------------------------------------------------------------------
+// ---- Unauthenticated peers ----------------------------------------------------------------------
 
 static int count_descriptors(void) {
     int count = 0;
@@ -287,8 +287,8 @@ static int connect_to(void) {
     return -1;
 }
 
-// A ClientHello whose only fault is that its key is nobody's; and the beginnings of others.
-static const uint8_t said[] = {
+// A ClientHello with no fault except an unknown key; its prefixes are incomplete handshakes.
+static const uint8_t client_hello[] = {
     0x16, 0x03, 0x01, 0x00, 0x8d, 0x01, 0x00, 0x00, 0x89, 0x03, 0x03, 1,    2,    3,    4,    5,
     6,    7,    8,    9,    10,   11,   12,   13,   14,   15,   16,   17,   18,   19,   20,   21,
     22,   23,   24,   25,   26,   27,   28,   29,   30,   31,   32,   0x00, 0x00, 0x02, 0x13, 0x01,
@@ -301,9 +301,9 @@ static void do_nothing_with(const char *line) {
     (void)line;
 }
 
-// ---- Strangers that do not stop -----------------------------------------------------------------
+// ---- Unauthenticated peers that connect all the time --------------------------------------------
 
-// From an address of their own, as those of another host.
+// From an address of their own, like peers of another host.
 _Noreturn static void connect_in_a_row(_Atomic int *done) {
     struct sockaddr_in from = loopback(0), to = loopback(port);
     from.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
@@ -311,67 +311,67 @@ _Noreturn static void connect_in_a_row(_Atomic int *done) {
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (bind(fd, (struct sockaddr *)&from, sizeof from) == 0 &&
             connect(fd, (struct sockaddr *)&to, sizeof to) == 0)
-            send(fd, said, sizeof said, MSG_NOSIGNAL);
+            send(fd, client_hello, sizeof client_hello, MSG_NOSIGNAL);
         close(fd);
     }
 }
 
-static _Atomic int *stranger_count;
+static _Atomic int *peer_count;
 
-// Until another one has come, whom strangers do not keep out.
-static void found_amid_strangers(gw_scope *root, int rank) {
+// Waits until another member has joined, which unauthenticated peers must not prevent.
+static void found_amid_connects(gw_scope *root, int rank) {
     if (rank != 0) {
         add_there(root, rank);
         return;
     }
     gw_watch *w = gw_watch_open(root);
     while (gw_ok(root) && gw_rpc_world_size(root) < 2) gw_watch_next(root, w);
-    int before = *stranger_count;
+    int before = *peer_count;
     add_there(root, rank);
-    // They are there all the while.
-    while (gw_ok(root) && *stranger_count < before + 100) add_there(root, rank);
+    // The peers connect during these calls.
+    while (gw_ok(root) && *peer_count < before + 100) add_there(root, rank);
 }
 
-static void a_member_joins_amid_strangers_that_do_not_stop(void **state) {
+static void a_member_joins_while_unauthenticated_peers_connect(void **state) {
     (void)state;
     key_file k = new_key();
     const char *url = new_url();
-    stranger_count = mmap(NULL, sizeof *stranger_count, PROT_READ | PROT_WRITE,
-                          MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    member a = { .url = url, .key = k.path, .main = found_amid_strangers, .job = GW_JOB_CREATE },
+    peer_count =
+        mmap(NULL, sizeof *peer_count, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    member a = { .url = url, .key = k.path, .main = found_amid_connects, .job = GW_JOB_CREATE },
            b = a;
     a.rank = 0;
     b.rank = 1;
     b.job = GW_JOB_JOIN;
     log_hook = do_nothing_with;
-    pid_t stranger = fork();
-    if (stranger == 0) {
+    pid_t peer = fork();
+    if (peer == 0) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
-        connect_in_a_row(stranger_count);
+        connect_in_a_row(peer_count);
     }
     assert_int_equal(pthread_create(&a.thread, NULL, run_member, &a), 0);
     int fd;
     while ((fd = connect_to()) < 0) sched_yield();  // it listens
     close(fd);
-    for (int seen = *stranger_count; *stranger_count < seen + 500;) sched_yield();
+    for (int seen = *peer_count; *peer_count < seen + 500;) sched_yield();
     assert_int_equal(pthread_create(&b.thread, NULL, run_member, &b), 0);
     assert_int_equal(pthread_join(b.thread, NULL), 0);
     assert_int_equal(pthread_join(a.thread, NULL), 0);
-    kill(stranger, SIGKILL);
-    waitpid(stranger, NULL, 0);
+    kill(peer, SIGKILL);
+    waitpid(peer, NULL, 0);
     log_hook = NULL;
-    testing_note("%d strangers, \"%s\", \"%s\"", *stranger_count, a.error.text, b.error.text);
+    testing_note("%d connections, \"%s\", \"%s\"", *peer_count, a.error.text, b.error.text);
     assert_string_equal(a.error.text, "");
     assert_string_equal(b.error.text, "");
-    munmap((void *)stranger_count, sizeof *stranger_count);
+    munmap((void *)peer_count, sizeof *peer_count);
     unlink(k.path);
 }
 
 enum { AT_ONCE = 300, LINGERING_MAX = 256 };
 
-// Silent ones, some that speak plainly, some that stop in the middle of a handshake, some that
-// begin one without a key.
-static void knock(gw_scope *root, int rank) {
+// Some connections are silent, some send plain text, some stop in the middle of a handshake, some begin one without a
+// key.
+static void connect_often(gw_scope *root, int rank) {
     if (rank != 0) return;
     int fds[AT_ONCE], count = testing_scaled(10000), before = count_descriptors();
     struct mallinfo2 first = { 0 }, last;
@@ -382,7 +382,7 @@ static void knock(gw_scope *root, int rank) {
         *fd = connect_to();
         assert_true(*fd >= 0);
         if (i % 4 == 1) send(*fd, "GRADWIRE", 8, MSG_NOSIGNAL);
-        if (i % 4 == 2) send(*fd, said, 1 + (size_t)i % sizeof said, MSG_NOSIGNAL);
+        if (i % 4 == 2) send(*fd, client_hello, 1 + (size_t)i % sizeof client_hello, MSG_NOSIGNAL);
         if (i % 4 == 3) send(*fd, "\x16\x03\x01\x00\x05\x01\x00\x00\x01\x03", 10, MSG_NOSIGNAL);
         if (i == count / 5) first = mallinfo2();
         if (i % 100) continue;
@@ -392,7 +392,8 @@ static void knock(gw_scope *root, int rank) {
         assert_true(gw_item(s, y) == i + 1);
         gw_scope_close_up(s);
         assert_true(gw_ok(root));
-        // Ours, theirs at both workers, and those that the kernel has not closed yet.
+        // Descriptors of this test, of both workers' pending handshakes, and of connections that the kernel has not
+        // closed yet.
         assert_true(count_descriptors() <=
                     before + AT_ONCE + 2 * (LIMIT_HANDSHAKE_COUNT + LINGERING_MAX) + 64);
     }
@@ -400,16 +401,16 @@ static void knock(gw_scope *root, int rank) {
     for (int i = 0; i < AT_ONCE; i++)
         if (fds[i] >= 0) close(fds[i]);
     testing_note("%zu bytes after a fifth of them, %zu at the end", first.uordblks, last.uordblks);
-    // One of them holds at most 64 KiB, whatever OpenSSL needs for it.
+    // A pending handshake holds at most 64 KiB, including OpenSSL's memory.
     assert_true(last.uordblks < first.uordblks + LIMIT_HANDSHAKE_COUNT * (size_t)65536);
 }
 
-static void thousands_of_strangers_get_nothing_and_disturb_nobody(void **state) {
+static void thousands_of_unauthenticated_peers_disturb_no_call(void **state) {
     (void)state;
     key_file k = new_key();
     const char *url = new_url();
     log_hook = do_nothing_with;
-    member a = { .url = url, .key = k.path, .main = knock }, b = a;
+    member a = { .url = url, .key = k.path, .main = connect_often }, b = a;
     run_two(&a, &b);
     log_hook = NULL;
     assert_string_equal(a.error.text, "");
@@ -417,10 +418,11 @@ static void thousands_of_strangers_get_nothing_and_disturb_nobody(void **state) 
     unlink(k.path);
 }
 
-GW_TESTS(encrypted, workers_with_the_same_key_work_together, a_group_with_a_key_lets_others_in,
-         a_worker_with_another_key_is_told, a_worker_without_the_key_is_told,
-         a_host_without_the_key_learns_nothing, insecure_is_a_line_at_each_start,
-         workers_with_certificates_work_together, a_group_with_certificates_lets_others_in,
-         a_worker_with_the_certificate_of_another_is_told,
-         a_member_joins_amid_strangers_that_do_not_stop,
-         thousands_of_strangers_get_nothing_and_disturb_nobody);
+GW_TESTS(encrypted, workers_with_the_same_key_work_together,
+         a_group_with_a_key_admits_workers_with_it, a_worker_with_another_key_gets_the_reason,
+         a_worker_without_the_key_gets_the_reason, a_host_without_the_key_receives_nothing,
+         insecure_logs_a_line_at_each_start, workers_with_certificates_work_together,
+         a_group_with_certificates_admits_workers_with_them,
+         a_worker_with_the_certificate_of_another_gets_the_reason,
+         a_member_joins_while_unauthenticated_peers_connect,
+         thousands_of_unauthenticated_peers_disturb_no_call);

@@ -1,6 +1,6 @@
-// Each call of the system that a worker makes to talk fails with each error of its manual page, from
-// the start or once it has joined: it works without, or says what failed; it does not end by a
-// signal, nor hang, and the other worker gets an error or its answers.
+// Each system call for communication fails with each error of its manual page, from the start or once the worker has
+// joined: the worker continues without it, or names the failed call; it does not end by a signal, nor hang, and the
+// other worker gets an error or its results.
 #include "testing/runner.h"
 #include "testing/testing.h"
 
@@ -41,7 +41,7 @@ static const call calls[] = {
     { "recvmsg", SYS_recvmsg, .errnos = { ECONNREFUSED, ECONNRESET, ENOMEM } },
     { "recvfrom", SYS_recvfrom, .errnos = { ECONNREFUSED, ECONNRESET, ENOMEM } },
     { "epoll_create1", SYS_epoll_create1, .errnos = { EMFILE, ENFILE, ENOMEM } },
-    // A descriptor that is watched already needs nothing more.
+    // A watched descriptor needs no further memory.
     { "epoll_ctl", SYS_epoll_ctl, .at_start_alone = true, .errnos = { ENOMEM, ENOSPC, EPERM } },
     { "eventfd2", SYS_eventfd2, .errnos = { EMFILE, ENFILE, ENODEV, ENOMEM } },
     { "timerfd_create", SYS_timerfd_create, .errnos = { EMFILE, ENFILE, ENODEV, ENOMEM } },
@@ -67,11 +67,11 @@ typedef struct fault {
     bool tcp_alone;
 } fault;
 
-static void let_fail(const fault *f) {
+static void inject(const fault *f) {
     if (!testing_forbid(f->call->number, f->error)) _exit(TESTING_EXIT_SKIPPED);
 }
 
-static void talk(gw_scope *root, int other) {
+static void exchange(gw_scope *root, int other) {
     gw_tensor *x = gw_ones(root, GW_F32, 100000);
     for (int i = 0; i < 3 && gw_ok(root); i++) {
         gw_tensor *y = gw_tensor_of(root, gw_rpc_sync(root, other, "errnos_echo", x));
@@ -82,19 +82,19 @@ static void talk(gw_scope *root, int other) {
 static void be_worker(const fault *f, int rank, const char *url, int output) {
     bool is_hit = rank == f->rank;
     if (f->tcp_alone) setenv("GW_TRANSPORT", "tcp", 1);
-    if (is_hit && f->from_start) let_fail(f);
+    if (is_hit && f->from_start) inject(f);
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_init(root, .rank = rank, .world_size = 2, .init_method = url,
                 .join_timeout_ms = testing_patient_ms(400), .timeout_ms = testing_patient_ms(300));
-    if (is_hit && !f->from_start && gw_ok(root)) let_fail(f);
-    if (gw_ok(root)) talk(root, 1 - rank);
+    if (is_hit && !f->from_start && gw_ok(root)) inject(f);
+    if (gw_ok(root)) exchange(root, 1 - rank);
     const gw_error *e = gw_scope_error(root);
     dprintf(output, "%d %s\n", (int)e->status, e->text);
-    // Not by _exit, in which the thread sanitizer takes the worker's threads for leaks.
+    // Not by _exit, in which the thread sanitizer reports the worker's threads as leaks.
     syscall(SYS_exit_group, 0);
 }
 
-// ---- Two of them --------------------------------------------------------------------------------
+// ---- Two workers --------------------------------------------------------------------------------
 
 typedef struct trial {
     fault fault;
@@ -120,7 +120,7 @@ static void begin(trial *t, const fault *f) {
     }
 }
 
-// What the worker has said. A mapped error names what the system said.
+// Checks the error of a worker. A mapped error contains the system's text.
 static void check(const trial *t, int rank) {
     const fault *f = &t->fault;
     char text[2048];
@@ -134,14 +134,14 @@ static void check(const trial *t, int rank) {
     int end, status = -1;
     while (waitpid(t->pids[rank], &end, 0) < 0) assert_int_equal(errno, EINTR);
     testing_note("%s of rank %d over %s fails with %s, %s: rank %d: %s", f->call->name, f->rank,
-                 f->tcp_alone ? "TCP" : "what there is", strerror(f->error),
+                 f->tcp_alone ? "TCP" : "any transport", strerror(f->error),
                  f->from_start ? "from the start" : "later", rank, text);
     assert_true(WIFEXITED(end));
     if (WEXITSTATUS(end) == TESTING_EXIT_SKIPPED) testing_skip("seccomp is not allowed here");
     assert_int_equal(WEXITSTATUS(end), 0);
     assert_int_equal(sscanf(text, "%d", &status), 1);
     assert_true(status == GW_OK || strlen(text) > 10);
-    // Some have sentences of their own: a port in use, an address of another machine.
+    // Some errors have their own text: a port in use, an address of another machine.
     if (status == GW_SYSTEM) assert_non_null(strstr(text, strerror(f->error)));
     assert_int_not_equal(status, GW_UNSUPPORTED);
 }
@@ -152,7 +152,7 @@ static void finish(trial *t) {
     unlink(t->url + strlen("file://"));
 }
 
-// Every way to fail is one of eight; each call and error meets two of them.
+// There are eight ways to fail; each call and error is tested with two of them.
 static void every_call_of_the_system_may_fail(void **state) {
     (void)state;
     static trial trials[AT_ONCE];

@@ -1,6 +1,6 @@
-// Members of a group that are killed or stopped amid collectives, passes of replicas, sharded steps,
-// agreements, re-forming and joins, between real processes: the others get an error that names them,
-// nothing of theirs has changed by what failed, and they go on together.
+// Members of a group that are killed or stopped amid collectives, passes of replicas, sharded steps, agreements,
+// re-forming and joins, between real processes: the others get an error that names them, the failed operation has
+// changed nothing on them, and they continue together.
 #include "testing/testing.h"
 
 #include <gradwire.h>
@@ -36,11 +36,11 @@ typedef enum work {
     SHARED_STEPS,
     AGREEMENTS,
     RE_FORMING,
-    JOINS,  // who is to be hit has inputs left, the others have none
+    JOINS,  // the victim has inputs left, the others have none
     WORKS
 } work;
 
-// What a member says of itself, in memory that the test shares with it.
+// The report of a member, in memory shared with the test.
 typedef struct report {
     atomic_int steps;
     int64_t failed_ns;
@@ -130,7 +130,7 @@ static void step(gw_scope *s, member *m, work what, int victim, atomic_int *step
     }
 }
 
-// Steps until one fails, which must have changed nothing.
+// Steps until one fails; the failed step must have changed nothing.
 static void run_steps(gw_scope *root, member *m, const job *j, report *r) {
     while (!r->error.status && gw_ok(root)) {
         gw_scope *s = gw_scope_open(root), *t = gw_scope_open(s);
@@ -151,8 +151,8 @@ static void expect_rest(gw_scope *root, gw_group *g) {
     if (gw_ok(root) && sum != MEMBERS - 1) gw_fail(root, GW_INVALID, "%g of the rest", sum);
 }
 
-// In a group of their own, and in the old one without who is gone.
-static void go_on(gw_scope *root, const member *m) {
+// Continues in a new group, and in the old one without the lost member.
+static void continue_without(gw_scope *root, const member *m) {
     gw_group *g = gw_group_reform(root, m->group);
     expect_rest(root, g);
     gw_worker rest[MEMBERS];
@@ -168,8 +168,8 @@ static void be_member(const job *j, int rank) {
                 .init_method = j->url);
     open_member(root, &m, j->work);
     run_steps(root, &m, j, r);
-    if (m.is_victim) return;  // it was stopped, and the others have left
-    go_on(root, &m);
+    if (m.is_victim) return;  // this member was stopped, and the others have left
+    continue_without(root, &m);
     gw_rpc_shutdown(root);
     r->afterwards = gw_scope_close(root);
 }
@@ -236,7 +236,7 @@ static void close_job(job *j) {
     assert_int_equal(rmdir(j->directory), 0);
 }
 
-static void all_learn_of_a_member_that_is_killed(void **state) {
+static void all_get_an_error_when_a_member_is_killed(void **state) {
     (void)state;
     for (int i = 0; i < WORKS * MEMBERS; i++) {
         job j = { .work = (work)(i % WORKS), .victim = i / WORKS, .signal = SIGKILL };
@@ -247,8 +247,8 @@ static void all_learn_of_a_member_that_is_killed(void **state) {
     }
 }
 
-// Several jobs at once, because each waits until its victim is declared dead.
-static void all_learn_of_a_member_that_is_stopped(void **state) {
+// Runs several jobs at once, because each waits until its victim is declared dead.
+static void all_get_an_error_when_a_member_is_stopped(void **state) {
     (void)state;
     static const work works[] = {
         SMALL_SUMS, LARGE_SUMS, REPLICAS, SHARED_STEPS, RE_FORMING, JOINS
@@ -266,5 +266,5 @@ static void all_learn_of_a_member_that_is_stopped(void **state) {
     }
 }
 
-GW_TESTS_WITH_LIMIT(group_kill, 120, all_learn_of_a_member_that_is_killed,
-                    all_learn_of_a_member_that_is_stopped);
+GW_TESTS_WITH_LIMIT(group_kill, 120, all_get_an_error_when_a_member_is_killed,
+                    all_get_an_error_when_a_member_is_stopped);

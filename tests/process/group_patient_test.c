@@ -1,5 +1,5 @@
-// What collectives send wakes nobody who is going to look by himself (docs/protocol/rings.md, RING-13): between real
-// processes whose programs do not wait when something comes.
+// A collective wakes no receiver that is going to poll by itself (docs/protocol/rings.md, RING-13): between real
+// processes whose programs do not wait when a message arrives.
 #include "agent/agent.h"
 #include "net/loop/loop.h"
 #include "testing/testing.h"
@@ -21,7 +21,7 @@ enum { MEMBERS = 2, ROUNDS = 50, LIMIT_MS = 30000 };
 
 typedef struct job {
     void (*program)(gw_scope *root, gw_group *g, int rank, int line);
-    int lines[MEMBERS];  // between the members, beside the library
+    int lines[MEMBERS];  // pipes between the members, outside the library
 } job;
 
 static double now_s(void) {
@@ -31,23 +31,23 @@ static double now_s(void) {
 }
 
 // ---- Programs -----------------------------------------------------------------------------------
-// |line| leads to the other member, beside the library.
+// |line| is a pipe to the other member, outside the library.
 
-static void tell(gw_scope *s, int line) {
+static void write_line(gw_scope *s, int line) {
     if (write(line, "", 1) != 1) gw_fail(s, GW_SYSTEM, "write: %s", strerror(errno));
 }
 
-static void listen_to(gw_scope *s, int line) {
+static void read_line(gw_scope *s, int line) {
     char byte;
     if (read(line, &byte, 1) != 1) gw_fail(s, GW_SYSTEM, "read: %s", strerror(errno));
 }
 
-// Computes meanwhile.
+// Computes until |f| is done.
 static void await(gw_scope *s, const gw_future *f) {
     double start = now_s();
     while (!gw_future_done(f) && gw_ok(s))
         if (1000 * (now_s() - start) > testing_patient_ms(LIMIT_MS))
-            gw_fail(s, GW_TIMEOUT, "nobody saw to it");
+            gw_fail(s, GW_TIMEOUT, "no thread has polled");
 }
 
 static void check_count_expected(gw_scope *s, int count) {
@@ -62,11 +62,11 @@ static void sum_without_waiting(gw_scope *root, gw_group *g, int rank, int line)
     for (int i = 0; i < ROUNDS && gw_ok(root); i++) {
         gw_scope *s = gw_scope_open(root);
         gw_barrier(s, g);
-        if (rank == i % 2) listen_to(s, line);  // the other one has entered long ago
+        if (rank == i % 2) read_line(s, line);  // the other one has entered already
         gw_future *f = gw_all_reduce_async(s, g, gw_ones(s, GW_F32, 4), GW_SUM);
         if (rank != i % 2) {
             check_count_expected(root, 1);
-            tell(s, line);
+            write_line(s, line);
         }
         await(s, f);
         check_count_expected(root, 0);
@@ -76,46 +76,46 @@ static void sum_without_waiting(gw_scope *root, gw_group *g, int rank, int line)
     }
 }
 
-static void give_and_go_on(gw_scope *root, gw_group *g, int rank, int line) {
+static void broadcast_and_continue(gw_scope *root, gw_group *g, int rank, int line) {
     for (int i = 0; i < ROUNDS && gw_ok(root); i++) {
         gw_scope *s = gw_scope_open(root);
         gw_barrier(s, g);
         float numbers[1000];
         for (int k = 0; k < 1000; k++) numbers[k] = (float)i;
         gw_tensor *x = rank == 0 ? gw_from(s, numbers, 1000) : NULL;
-        if (rank == 1) listen_to(s, line);
+        if (rank == 1) read_line(s, line);
         gw_future *f = gw_broadcast_async(s, g, x, 0);
         if (rank == 0) {
-            tell(s, line);
-            listen_to(s, line);  // and does not look
+            write_line(s, line);
+            read_line(s, line);  // and does not poll
         }
         gw_tensor *y = gw_tensor_of(s, gw_wait(s, f));
         if (gw_ok(s) && gw_item(s, gw_sum(s, y)) != 1000 * i)
             gw_fail(s, GW_INVALID, "another value");
-        if (rank == 1) tell(s, line);
+        if (rank == 1) write_line(s, line);
         gw_scope_close_up(s);
     }
 }
 
-// It has closed the group and reads its line when the other one enters.
-static void enter_what_is_closed(gw_scope *root, gw_group *world, int rank, int line) {
+// The member has closed the group and reads its line when the other one enters.
+static void enter_a_closed_group(gw_scope *root, gw_group *world, int rank, int line) {
     gw_worker all[MEMBERS] = { gw_group_worker(root, world, 0), gw_group_worker(root, world, 1) };
     gw_scope *s = gw_scope_open(root);
     gw_group *g = gw_group_open(s, all, MEMBERS, .name = "pair");
     gw_barrier(s, g);
     if (rank == 1) {
         gw_scope_close_up(s);
-        tell(root, line);
-        listen_to(root, line);
+        write_line(root, line);
+        read_line(root, line);
         return;
     }
-    listen_to(root, line);
+    read_line(root, line);
     double start = now_s();
     gw_barrier(s, g);
     gw_error error = gw_scope_close(s);
     if (error.status != GW_DISCONNECTED || 1000 * (now_s() - start) > testing_patient_ms(LIMIT_MS))
         gw_fail(root, GW_INVALID, "after %g s: %s", now_s() - start, error.text);
-    tell(root, line);
+    write_line(root, line);
 }
 
 // ---- Jobs ---------------------------------------------------------------------------------------
@@ -153,21 +153,21 @@ static void run(job *j) {
     assert_int_equal(rmdir(directory), 0);
 }
 
-static void a_sum_comes_to_members_that_do_not_wait(void **state) {
+static void a_sum_completes_for_members_that_do_not_wait(void **state) {
     (void)state;
     run(&(job){ .program = sum_without_waiting });
 }
 
-static void what_the_root_gives_is_there_when_it_looks_no_more(void **state) {
+static void a_broadcast_completes_while_the_root_does_not_poll(void **state) {
     (void)state;
-    run(&(job){ .program = give_and_go_on });
+    run(&(job){ .program = broadcast_and_continue });
 }
 
 static void a_member_that_has_closed_the_group_is_not_waited_for(void **state) {
     (void)state;
-    run(&(job){ .program = enter_what_is_closed });
+    run(&(job){ .program = enter_a_closed_group });
 }
 
-GW_TESTS_WITH_LIMIT(group_patient, 120, a_sum_comes_to_members_that_do_not_wait,
-                    what_the_root_gives_is_there_when_it_looks_no_more,
+GW_TESTS_WITH_LIMIT(group_patient, 120, a_sum_completes_for_members_that_do_not_wait,
+                    a_broadcast_completes_while_the_root_does_not_poll,
                     a_member_that_has_closed_the_group_is_not_waited_for);

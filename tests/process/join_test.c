@@ -1,5 +1,4 @@
-// Joining when something is wrong with one of the workers: each of them soon has an error that says
-// so.
+// Joining when one of the workers has a fault: each of them soon has an error that names it.
 #include "../support/launched.h"
 #include "base/check.h"
 #include "testing/testing.h"
@@ -37,7 +36,7 @@ static void *join_and_leave(void *arg) {
     return NULL;
 }
 
-// Runs two workers at once.
+// Joins two workers at once.
 static void join_two_at(joiner *a, joiner *b, const char *url) {
     a->options.init_method = b->options.init_method = url;
     pthread_t thread;
@@ -64,7 +63,7 @@ static void assert_one_of_each(const joiner *a, const joiner *b, const char *x, 
     assert_true(straight || crossed);
 }
 
-static void two_workers_of_one_name_are_told_both(void **state) {
+static void two_workers_of_one_name_both_get_the_reason(void **state) {
     (void)state;
     joiner a = { .options =
                      GW_OPTIONS(gw_rpc_options, .name = "same", .rank = 0, .world_size = 2) };
@@ -75,7 +74,7 @@ static void two_workers_of_one_name_are_told_both(void **state) {
                        "could not join: the name \"same\" is taken");
 }
 
-static void workers_that_disagree_about_the_job_are_told_both(void **state) {
+static void workers_that_disagree_about_the_job_both_get_the_reason(void **state) {
     (void)state;
     joiner a = { .options = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2) };
     joiner b = { .options = GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 3) };
@@ -96,7 +95,7 @@ static void the_second_of_a_rank_is_refused(void **state) {
     assert_one_of_each(&a, &b, "rank 0 is taken by", "rank 1 of 2 did not come within");
 }
 
-// A socket that listens.
+// Opens a listening socket.
 static int take_port(int *out_port) {
     struct sockaddr_in address = { .sin_family = AF_INET,
                                    .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -124,7 +123,7 @@ static void a_port_in_use_is_named(void **state) {
 
 // ---- Beyond loopback ----------------------------------------------------------------------------
 
-// An address of this machine that others can come to, as a host of a URL; false: it has none.
+// Finds an address of this machine that other hosts can reach, as a host of a URL; false: it has none.
 static bool find_outside(char out[64]) {
     struct ifaddrs *all;
     out[0] = '\0';
@@ -151,7 +150,7 @@ static void expect_insecure_differs(const gw_error *e) {
     assert_non_null(strstr(e->text, "insecure was said by"));
 }
 
-static void insecure_is_said_by_all_or_by_none(void **state) {
+static void insecure_is_set_by_all_or_by_none(void **state) {
     (void)state;
     joiner a = { .options = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2) };
     joiner b = { .options =
@@ -161,18 +160,18 @@ static void insecure_is_said_by_all_or_by_none(void **state) {
     expect_insecure_differs(&b.error);
 }
 
-// Also by who joins a group that is running, at an address or in a file; its members go on.
-static void who_joins_a_group_says_it_as_its_members_do(void **state) {
+// The same when a worker joins a running group, at an address or in a file; the members of the group continue.
+static void insecure_is_set_by_a_joining_worker_as_by_the_members(void **state) {
     (void)state;
     path folder = make_folder(), file = in_folder(folder, "group");
     char url[300], port[128];
     snprintf(url, sizeof url, "file://%s", file.text);
-    const char *const places[] = { url, free_url("127.0.0.1", port) };
+    const char *const stores[] = { url, free_url("127.0.0.1", port) };
     for (int i = 0; i < 4; i++) {
         gw_scope *founder = gw_scope_open(NULL);
-        gw_rpc_init(founder, .job = GW_JOB_CREATE, .init_method = places[i / 2], .insecure = i % 2);
+        gw_rpc_init(founder, .job = GW_JOB_CREATE, .init_method = stores[i / 2], .insecure = i % 2);
         joiner j = { .options = GW_OPTIONS(gw_rpc_options, .job = GW_JOB_JOIN,
-                                           .init_method = places[i / 2], .insecure = !(i % 2)) };
+                                           .init_method = stores[i / 2], .insecure = !(i % 2)) };
         join_and_leave(&j);
         expect_insecure_differs(&j.error);
         assert_int_equal(gw_rpc_world_size(founder), 1);
@@ -183,7 +182,7 @@ static void who_joins_a_group_says_it_as_its_members_do(void **state) {
     remove_folder(folder);
 }
 
-static void workers_meet_at_an_address_of_the_network_if_they_say_insecure(void **state) {
+static void workers_join_at_an_address_of_the_network_with_insecure(void **state) {
     (void)state;
     char host[64], url[128];
     if (!find_outside(host)) testing_skip("this host has no address but loopback");
@@ -201,7 +200,7 @@ static void workers_meet_at_an_address_of_the_network_if_they_say_insecure(void 
     assert_string_equal(a.stats.protection, "nothing (insecure)");
 }
 
-static void workers_meet_over_ipv6(void **state) {
+static void workers_join_over_ipv6(void **state) {
     (void)state;
     char url[128];
     joiner a = { .options = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2) };
@@ -212,8 +211,8 @@ static void workers_meet_over_ipv6(void **state) {
     assert_string_equal(b.stats.protection, "there are none");
 }
 
-// What was tried, and what each of the addresses of a name has answered.
-static void where_nobody_is_met_is_told_with_what_it_answered(void **state) {
+// The error lists the attempts, and the result of each address of a name.
+static void a_failed_join_names_the_error_of_each_address(void **state) {
     (void)state;
     char url[128];
     joiner j = { .options = GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 2,
@@ -234,7 +233,7 @@ static void remember_signal(int number) {
     handled = 1;
 }
 
-// Sends this process SIGTERM again and again, so that one of them comes while it joins.
+// Sends this process SIGTERM repeatedly, so that one arrives while it joins.
 static timer_t begin_signals(void) {
     struct sigaction action = { .sa_handler = remember_signal };
     struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGTERM };
@@ -260,7 +259,7 @@ static void interrupt(gw_rpc_options options, const char *url) {
     assert_true(handled);
 }
 
-static void a_signal_interrupts_it_wherever_it_waits(void **state) {
+static void a_signal_interrupts_joining_at_each_wait(void **state) {
     (void)state;
     char folder[] = "/tmp/gw-join-XXXXXX", path[64], url[80], unfounded[80], free_port[64];
     int port;
@@ -308,7 +307,7 @@ typedef struct early_end {
     char path[64];  // of the store
 } early_end;
 
-// As soon as its rank is in the store, where it waits for the other one.
+// Ends as soon as its rank is in the store, where it waits for the other one.
 static void *end_while_it_joins(void *arg) {
     early_end *e = arg;
     await_in_file(e->path, "rank/0");
@@ -328,8 +327,8 @@ static void join_and_end(const char *path) {
     _exit(0);
 }
 
-// A root is of one thread, also while that joins: the checked mode says so.
-static void who_shuts_down_while_another_thread_joins_is_told(void **state) {
+// A root scope belongs to one thread, also while that joins: the checked mode reports an error.
+static void shutdown_while_another_thread_joins_is_an_error(void **state) {
     (void)state;
     char path[] = "/tmp/gw-join-XXXXXX", text[512] = "";
     int ends[2], status, file = mkstemp(path);
@@ -351,11 +350,12 @@ static void who_shuts_down_while_another_thread_joins_is_told(void **state) {
     assert_non_null(strstr(text, "two threads are in one scope at once"));
 }
 
-GW_TESTS(join, a_signal_interrupts_it_wherever_it_waits,
+GW_TESTS(join, a_signal_interrupts_joining_at_each_wait,
          a_signal_without_a_handler_ends_the_process_that_joins,
-         two_workers_of_one_name_are_told_both, workers_that_disagree_about_the_job_are_told_both,
-         the_second_of_a_rank_is_refused, a_port_in_use_is_named,
-         insecure_is_said_by_all_or_by_none, who_joins_a_group_says_it_as_its_members_do,
-         workers_meet_at_an_address_of_the_network_if_they_say_insecure, workers_meet_over_ipv6,
-         where_nobody_is_met_is_told_with_what_it_answered,
-         who_shuts_down_while_another_thread_joins_is_told);
+         two_workers_of_one_name_both_get_the_reason,
+         workers_that_disagree_about_the_job_both_get_the_reason, the_second_of_a_rank_is_refused,
+         a_port_in_use_is_named, insecure_is_set_by_all_or_by_none,
+         insecure_is_set_by_a_joining_worker_as_by_the_members,
+         workers_join_at_an_address_of_the_network_with_insecure, workers_join_over_ipv6,
+         a_failed_join_names_the_error_of_each_address,
+         shutdown_while_another_thread_joins_is_an_error);

@@ -27,7 +27,7 @@ typedef struct worker {
     pid_t pid;
     FILE *report;
     int command_fd;
-    int log_fd;  // what it has printed
+    int log_fd;  // its output
     char line[LINE_MAX_BYTES];
     bool was_ready, was_held;
 } worker;
@@ -39,7 +39,7 @@ typedef struct job {
     int point_fd, go_fd;  // of the victim's failpoint
     worker workers[KILL_WORKERS_MAX];
     int64_t killed_ns;
-    int steps;  // that all weights must have seen in the end; -1: not known yet
+    int steps;  // that all weights must have at the end; -1: unknown
 } job;
 
 static int64_t now_ns(void) {
@@ -74,7 +74,7 @@ __attribute__((format(printf, 2, 3))) static void check_failed(job *j, const cha
 }
 
 // ---- Starting -----------------------------------------------------------------------------------
-// Moves descriptors to high numbers, so that they do not collide with those that the worker gets.
+// Moves descriptors to high numbers, so that they do not collide with those of the worker.
 static int move_up(int fd) {
     int high = fcntl(fd, F_DUPFD_CLOEXEC, HIGH);
     assert_true(high >= HIGH);
@@ -168,8 +168,8 @@ static void start_worker(job *j, int rank) {
 }
 
 // ---- Output -------------------------------------------------------------------------------------
-// The rest of the next line that begins with |word|; NULL if the worker ends without it.
-static const char *hear(worker *w, const char *word) {
+// Returns the rest of the next line that begins with |word|; NULL if the worker ends without it.
+static const char *read_report(worker *w, const char *word) {
     size_t size = strlen(word);
     while (fgets(w->line, sizeof w->line, w->report)) {
         w->line[strcspn(w->line, "\n")] = '\0';
@@ -180,53 +180,53 @@ static const char *hear(worker *w, const char *word) {
     return NULL;
 }
 
-typedef struct told {
+typedef struct outcome {
     int64_t when_ns;
     int status, number;  // the outcome, or how many descriptors more are open
     char text[LINE_MAX_BYTES];
-} told;
+} outcome;
 
-static told hear_of(job *j, int rank, const char *word) {
-    told t = { 0 };
-    const char *rest = hear(&j->workers[rank], word);
-    if (!rest) check_failed(j, "worker%d ended before it said \"%s\"", rank, word);
+static outcome read_outcome(job *j, int rank, const char *word) {
+    outcome t = { 0 };
+    const char *rest = read_report(&j->workers[rank], word);
+    if (!rest) check_failed(j, "worker%d ended before it reported \"%s\"", rank, word);
     int at = 0;
     if (sscanf(rest, "%" SCNd64 " %d %d %n", &t.when_ns, &t.status, &t.number, &at) != 3)
-        check_failed(j, "worker%d said \"%s %s\"", rank, word, rest);
+        check_failed(j, "worker%d reported \"%s %s\"", rank, word, rest);
     snprintf(t.text, sizeof t.text, "%s", rest + at);
     return t;
 }
 
 // ---- Checks -------------------------------------------------------------------------------------
-static void check_error(job *j, int rank, const told *t) {
+static void check_error(job *j, int rank, const outcome *t) {
     char name[16];
     snprintf(name, sizeof name, "worker%d", j->c->victim);
     bool joining = is_joining(j, rank);
-    // A worker that joins a group late may never know the victim.
-    bool unheard = j->c->group && !j->workers[rank].was_held && t->status == GW_NOT_FOUND;
-    bool known = t->status == GW_DISCONNECTED || (joining && t->status == GW_TIMEOUT) || unheard;
+    // A worker that joins a group late may never have the victim in its view.
+    bool unseen = j->c->group && !j->workers[rank].was_held && t->status == GW_NOT_FOUND;
+    bool is_expected =
+        t->status == GW_DISCONNECTED || (joining && t->status == GW_TIMEOUT) || unseen;
     bool named = strstr(t->text, name) || (joining && strstr(t->text, "rank"));
-    // A call that the victim received may have run; one under way was perhaps not delivered.
-    bool honest = t->number == GW_MAY_HAVE_RUN ||
-                  (t->number == GW_NOT_DELIVERED && !j->workers[rank].was_held) ||
-                  (joining && t->number == GW_OUTCOME_NONE);
-    if (!known || !named || !honest)
+    // A call that the victim received may have run; a call that was being sent may not be delivered.
+    bool is_true = t->number == GW_MAY_HAVE_RUN ||
+                   (t->number == GW_NOT_DELIVERED && !j->workers[rank].was_held) ||
+                   (joining && t->number == GW_OUTCOME_NONE);
+    if (!is_expected || !named || !is_true)
         check_failed(j, "worker%d got status %d, outcome %d, \"%s\"", rank, t->status, t->number,
                      t->text);
 }
 
-// Reads how many steps the trainer has taken, if it is alive, and checks that training goes on
-// without the victim.
-static void hear_of_training(job *j) {
+// Reads how many steps the trainer has taken, if it is alive, and checks that training continues without the victim.
+static void check_training(job *j) {
     int leader = j->c->victim ? 0 : 1;
-    told t = { 0 };
+    outcome t = { 0 };
     if (leader == 0) {
-        t = hear_of(j, 0, "trained");
+        t = read_outcome(j, 0, "trained");
         j->steps = t.status + 1;
         if (!strstr(t.text, "worker")) check_failed(j, "training ended with \"%s\"", t.text);
     }
     int64_t killed_steps = t.status;
-    t = hear_of(j, leader, "afresh");
+    t = read_outcome(j, leader, "afresh");
     if (t.status)
         check_failed(j, "after %d steps, one more failed with status %d, \"%s\"", (int)killed_steps,
                      t.status, t.text);
@@ -234,7 +234,7 @@ static void hear_of_training(job *j) {
 
 // All survivors have taken the same steps.
 static void check_steps(job *j, int rank) {
-    told t = hear_of(j, rank, "steps");
+    outcome t = read_outcome(j, rank, "steps");
     if (j->steps < 0) j->steps = t.status;
     if (t.status != j->steps)
         check_failed(j, "worker%d has taken %d steps, and others %d", rank, t.status, j->steps);
@@ -242,7 +242,7 @@ static void check_steps(job *j, int rank) {
 
 static void check_left(job *j, int rank) {
     if (j->c->trains) check_steps(j, rank);
-    told t = hear_of(j, rank, "left");
+    outcome t = read_outcome(j, rank, "left");
     // The root scope of a worker that failed to join has that error.
     bool fine = t.status == GW_OK || is_joining(j, rank);
     if (!fine || t.number != 0)
@@ -251,25 +251,25 @@ static void check_left(job *j, int rank) {
     if (leaves(j->c)) kill_report(j->c, t.when_ns - j->killed_ns);
 }
 
-// What else failed, failed because of the victim, and no number that came was another.
+// The first other failure is because of the victim, and all received numbers are right.
 static void check_other(job *j, int rank) {
-    const char *rest = hear(&j->workers[rank], "other");
+    const char *rest = read_report(&j->workers[rank], "other");
     char name[16];
     snprintf(name, sizeof name, "worker%d", j->c->victim);
     if (!rest || !strstr(rest, name) || strstr(rest, "a wrong"))
         check_failed(j, "worker%d: what failed first is \"%s\"", rank, rest ? rest : "nothing");
 }
 
-static int64_t hear_errors(job *j) {
+static int64_t check_errors(job *j) {
     int64_t last_ns = 0;
     for (int rank = 0; rank < j->c->world_size; rank++) {
         if (rank == j->c->victim) continue;
-        told t = hear_of(j, rank, "error");
+        outcome t = read_outcome(j, rank, "error");
         check_error(j, rank, &t);
         if (j->c->lends && j->workers[rank].was_held) check_other(j, rank);
         if (t.when_ns < j->killed_ns)
             check_failed(j, "worker%d lost it before it was killed: \"%s\"", rank, t.text);
-        // A worker that never knew the victim has waited for it to join, so its time says nothing.
+        // A worker that never had the victim in its view has waited for it to join, so its time is not counted.
         if (t.status == GW_NOT_FOUND) continue;
         kill_report(j->c, t.when_ns - j->killed_ns);
         if (t.when_ns > last_ns) last_ns = t.when_ns;
@@ -301,7 +301,8 @@ static void kill_victim(job *j) {
     char byte;
     struct pollfd point = { .fd = j->point_fd, .events = POLLIN };
     while (poll(&point, 1, -1) != 1) continue;
-    if (read(j->point_fd, &byte, 1) != 1) check_failed(j, "the victim ended before it came there");
+    if (read(j->point_fd, &byte, 1) != 1)
+        check_failed(j, "the victim ended before it reached the failpoint");
     if (j->c->pause_ms) pause_victim(j);
     j->killed_ns = now_ns();
     assert_int_equal(kill(j->workers[j->c->victim].pid, j->c->signal), 0);
@@ -315,17 +316,17 @@ static void let_leave(job *j) {
         if (rank != j->c->victim) check_left(j, rank);
 }
 
-// A stopped victim finds out by itself that it is fenced, says so, and may join again.
+// A stopped victim finds out by itself that it is fenced, reports it, and may join again.
 static void continue_victim(job *j) {
     int victim = j->c->victim;
     assert_int_equal(kill(j->workers[victim].pid, SIGCONT), 0);
-    told t = hear_of(j, victim, "error");
+    outcome t = read_outcome(j, victim, "error");
     if (t.status != GW_FENCED)
         check_failed(j, "the victim got status %d, \"%s\"", t.status, t.text);
-    hear_of(j, victim, "left");
+    read_outcome(j, victim, "left");
     if (!j->c->group) return;
-    t = hear_of(j, victim, "again");
-    if (t.status) check_failed(j, "joining anew: status %d, \"%s\"", t.status, t.text);
+    t = read_outcome(j, victim, "again");
+    if (t.status) check_failed(j, "joining again: status %d, \"%s\"", t.status, t.text);
 }
 
 static void reap(job *j) {
@@ -362,8 +363,8 @@ int64_t kill_run(const kill_case *c) {
     job j;
     open_job(&j, c);
     kill_victim(&j);
-    int64_t latency_ns = leaves(c) ? 0 : hear_errors(&j);
-    if (c->trains) hear_of_training(&j);
+    int64_t latency_ns = leaves(c) ? 0 : check_errors(&j);
+    if (c->trains) check_training(&j);
     if (c->signal == SIGSTOP) continue_victim(&j);
     let_leave(&j);
     reap(&j);

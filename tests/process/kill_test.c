@@ -1,6 +1,5 @@
-// Workers that are killed, ended or stopped at failpoints: every other worker gets an error that
-// names them, and nothing is left. KILLS=1000 sets how many; `make kill` reports how long the
-// others take to know.
+// Workers that are killed, ended or stopped at failpoints: every other worker gets an error that names them, and
+// nothing is left. KILLS=1000 sets the number; `make kill` reports how long the others take to detect the loss.
 #include "kill_job.h"
 #include "testing/testing.h"
 
@@ -32,7 +31,7 @@ static int count_entries(const char *folder) {
     return count;
 }
 
-// Each failpoint with each rank; then again at later passes of it.
+// Each failpoint with each rank; then again at later passes of the same point.
 static kill_case case_of(int i, int signal) {
     const char *point = points[i % POINTS];
     int n = i / POINTS;
@@ -68,12 +67,12 @@ static void kill_many(int count, int signal) {
     assert_int_equal(count_entries("/dev/shm"), shared);
 }
 
-static void all_learn_of_a_worker_that_is_killed(void **state) {
+static void all_get_an_error_when_a_worker_is_killed(void **state) {
     (void)state;
     kill_many(kills_in_all() * 46 / 100, SIGKILL);
 }
 
-static void all_learn_of_a_worker_that_is_ended(void **state) {
+static void all_get_an_error_when_a_worker_is_ended(void **state) {
     (void)state;
     kill_many(kills_in_all() * 46 / 100, SIGTERM);
 }
@@ -135,7 +134,7 @@ static kill_case training_case(int i, int signal) {
                         .trains = true };
 }
 
-static void all_learn_of_a_worker_that_is_killed_while_they_train(void **state) {
+static void all_get_an_error_when_a_worker_is_killed_in_training(void **state) {
     (void)state;
     int descriptors = count_entries("/proc/self/fd"), count = kills_in_all() * 18 / 100;
     for (int i = 0; i < count; i++) {
@@ -147,7 +146,7 @@ static void all_learn_of_a_worker_that_is_killed_while_they_train(void **state) 
     assert_int_equal(count_entries("/proc/self/fd"), descriptors);
 }
 
-static void a_worker_stopped_in_training_is_fenced_and_the_others_go_on(void **state) {
+static void a_worker_stopped_in_training_is_fenced_and_the_others_continue(void **state) {
     (void)state;
     int descriptors = count_entries("/proc/self/fd"), rounds = kills_in_all() / 100;
     for (int round = 0; round < (rounds ? rounds : 1); round++) {
@@ -221,17 +220,17 @@ static void nothing_is_left_of_a_worker_killed_between_two_steps(void **state) {
     assert_int_equal(count_entries("/dev/shm"), shared);
 }
 
-// Stopped there for a while, it is not lost, and what it does afterwards is right.
-static void a_worker_stopped_between_two_steps_goes_on(void **state) {
+// A worker that is stopped there for a while is not lost, and its results afterwards are right.
+static void a_worker_stopped_between_two_steps_continues(void **state) {
     (void)state;
     for (int i = 0, count = kills_in_all() * MEMORY_POINTS / 100; i < count; i++)
         kill_in_memory(i, 100);
 }
 
-GW_TESTS_WITH_LIMIT(kill, 120, all_learn_of_a_worker_that_is_killed,
-                    all_learn_of_a_worker_that_is_ended,
+GW_TESTS_WITH_LIMIT(kill, 120, all_get_an_error_when_a_worker_is_killed,
+                    all_get_an_error_when_a_worker_is_ended,
                     a_stopped_worker_finds_itself_fenced_and_joins_again,
-                    all_learn_of_a_worker_that_is_killed_while_they_train,
-                    a_worker_stopped_in_training_is_fenced_and_the_others_go_on,
+                    all_get_an_error_when_a_worker_is_killed_in_training,
+                    a_worker_stopped_in_training_is_fenced_and_the_others_continue,
                     nothing_is_left_of_a_worker_killed_between_two_steps,
-                    a_worker_stopped_between_two_steps_goes_on);
+                    a_worker_stopped_between_two_steps_continues);

@@ -6,17 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-// What they take is bounded by the result, in one piece and in memory that is used again.
-static void a_large_sum_takes_little_beside_its_result(void **state) {
+// The memory is bounded by the result, in one piece and in memory that is used again.
+static void a_large_sum_takes_little_more_memory_than_its_result(void **state) {
     (void)state;
-    // The shadow memory of the thread sanitizer is four times as large as what it shadows.
+    // The shadow memory of the thread sanitizer is four times as large as the memory itself.
     const char *times = MEM_CACHED ? "1" : "5";
     result r = finish(launch_command("./gradwire run -n 2 -- ./case-large_sum 256 %s", times));
     if (r.code != 0) fail_msg("%s%s", r.out, r.err);
     forget(r);
 }
 
-// 2^31 + 5 and 2^32 + 1 bytes take up to 9 GiB: with GW_LIMITS=all, as `make limits` sets. Else they are small.
+// 2^31 + 5 and 2^32 + 1 bytes take up to 9 GiB: with GW_LIMITS=all, as `make limits` sets. Otherwise the tensors are
+// small.
 static const char *const operations[] = { "all_reduce", "broadcast", "all_gather", "send", "rpc" };
 
 static void run_huge(const char *operation, int64_t count, const char *error) {
@@ -44,5 +45,5 @@ static void counts_may_need_more_than_32_bits(void **state) {
         run_huge(messages[i], (INT64_C(1) << 32) + 1, "at most 4 GiB can be sent");
 }
 
-GW_TESTS_WITH_LIMIT(large_sum, 600, a_large_sum_takes_little_beside_its_result,
+GW_TESTS_WITH_LIMIT(large_sum, 600, a_large_sum_takes_little_more_memory_than_its_result,
                     counts_may_need_more_than_32_bits);

@@ -1,5 +1,5 @@
-// Several agents in one process that lend to each other, and hand on what they have borrowed: memory that one agent
-// has borrowed ends on threads of the others.
+// Several agents in one process that lend to each other, and pass on what was lent to them: memory lent to one agent is
+// released on threads of the others.
 #include "agent/agent.h"
 #include "lend/lend.h"
 #include "testing/testing.h"
@@ -20,7 +20,7 @@ GW_FUNCTION(agents_sum, GW_POOL, "tensor") {
     return gw_value_of(gw_item(s, gw_sum(s, gw_arg_tensor(s, a, 0))));
 }
 
-// What agents hand to each other, each thread in its turn.
+// Tensors passed between agents; each thread has its turn.
 static struct {
     pthread_mutex_t lock;
     gw_scope *scope;
@@ -35,7 +35,7 @@ static void put(int slot, gw_tensor *x, double sum) {
     pthread_mutex_unlock(&board.lock);
 }
 
-// Takes it off the board: it is the caller's alone.
+// Removes a tensor from the board: it is the caller's alone.
 static gw_tensor *take(gw_scope *s, int slot, double *out_sum) {
     pthread_mutex_lock(&board.lock);
     gw_tensor *x = board.slots[slot] ? gw_keep(s, board.slots[slot]) : NULL;

@@ -1,5 +1,5 @@
 // A worker that writes over its own arena while others compute with what it has lent them, and over the memory of its
-// connections: numbers may be wrong then, and nothing else.
+// connections: numbers may be wrong then, but nothing else.
 #include "lend/lend.h"
 #include "agent/agent.h"
 #include "tensor/arena.h"
@@ -22,8 +22,8 @@ GW_FUNCTION(scribbler_floats, GW_POOL) {
     return gw_value_of(gw_rand(s, GW_F32, ROWS, COLUMNS));
 }
 
-// Places in a dimension of |CLASSES|.
-GW_FUNCTION(scribbler_places, GW_POOL) {
+// Indices in a dimension of |CLASSES|.
+GW_FUNCTION(scribbler_indices, GW_POOL) {
     (void)a;
     return gw_value_of(gw_randint(s, GW_I64, 0, CLASSES, ROWS, COLUMNS));
 }
@@ -46,7 +46,7 @@ static uint64_t next_random(uint64_t *state) {
     return *state >> 20;
 }
 
-// Mostly what is a place nearly everywhere, else anything.
+// Mostly a value that is a valid index nearly everywhere, else any value.
 static uint64_t choose_word(uint64_t *state) {
     uint64_t x = next_random(state);
     return x % 4 ? x / 4 % (CLASSES + 1) : x << 30;
@@ -59,7 +59,7 @@ static void scribble_over(uint8_t *bytes, size_t size, int count, uint64_t *stat
     }
 }
 
-// The memory of its connections, as it has it mapped. They come and go meanwhile, so that it writes through the file.
+// Writes over the memory of its connections. Connections are made and closed meanwhile, so it writes through the file.
 static void scribble_over_rings(uint64_t *state) {
     for (int fd = 3; fd < 256; fd++) {
         char path[64], target[64] = "";
@@ -117,7 +117,7 @@ static void end_hostile(int child) {
     unlink(url + 7);
 }
 
-static gw_tensor *ask(gw_scope *s, const char *function) {
+static gw_tensor *call(gw_scope *s, const char *function) {
     return gw_tensor_of(s, gw_rpc_sync(s, 1, function));
 }
 
@@ -129,59 +129,59 @@ static lend_counts counts_of(gw_scope *s) {
     return counts;
 }
 
-// Bools are looked at when they come: what is none is an error then.
-static gw_tensor *ask_for_truths(gw_scope *root) {
+// Bools are checked on arrival: an invalid one is an error then.
+static gw_tensor *call_for_truths(gw_scope *root) {
     gw_scope *s = gw_scope_open(root);
-    gw_tensor *x = ask(s, "scribbler_truths");
+    gw_tensor *x = call(s, "scribbler_truths");
     x = gw_ok(s) ? gw_keep(root, x) : NULL;
     gw_error error = gw_scope_close(s);
     if (error.status) assert_non_null(strstr(error.text, "a bool that is not 0 or 1"));
     return x ? x : gw_gt(root, gw_rand(root, GW_F32, 4 * ROWS, COLUMNS), 0.5);
 }
 
-typedef void use(gw_scope *s, gw_tensor *floats, gw_tensor *places, gw_tensor *truths);
+typedef void use(gw_scope *s, gw_tensor *floats, gw_tensor *indices, gw_tensor *truths);
 
-static void gather(gw_scope *s, gw_tensor *floats, gw_tensor *places, gw_tensor *truths) {
+static void gather(gw_scope *s, gw_tensor *floats, gw_tensor *indices, gw_tensor *truths) {
     (void)truths;
-    gw_gather(s, floats, 1, places);
+    gw_gather(s, floats, 1, indices);
 }
 
-static void scatter(gw_scope *s, gw_tensor *floats, gw_tensor *places, gw_tensor *truths) {
+static void scatter(gw_scope *s, gw_tensor *floats, gw_tensor *indices, gw_tensor *truths) {
     (void)truths;
-    gw_scatter_add(s, gw_zeros(s, GW_F32, ROWS, CLASSES), 1, places, floats);
+    gw_scatter_add(s, gw_zeros(s, GW_F32, ROWS, CLASSES), 1, indices, floats);
 }
 
-static void embed(gw_scope *s, gw_tensor *floats, gw_tensor *places, gw_tensor *truths) {
+static void embed(gw_scope *s, gw_tensor *floats, gw_tensor *indices, gw_tensor *truths) {
     (void)floats, (void)truths;
     gw_tensor *weight = gw_requires_grad(s, gw_rand(s, GW_F32, CLASSES, WIDTH));
-    gw_backward(s, gw_sum(s, gw_embedding(s, weight, places)));
+    gw_backward(s, gw_sum(s, gw_embedding(s, weight, indices)));
     if (gw_ok(s)) gw_grad(s, weight);
 }
 
-static void index_rows(gw_scope *s, gw_tensor *floats, gw_tensor *places, gw_tensor *truths) {
+static void index_rows(gw_scope *s, gw_tensor *floats, gw_tensor *indices, gw_tensor *truths) {
     (void)truths;
     gw_tensor *x = gw_requires_grad(s, gw_clone(s, floats));
-    gw_tensor *index = gw_reshape(s, gw_slice(s, places, 0, 0, 2, 1), 2 * COLUMNS);
+    gw_tensor *index = gw_reshape(s, gw_slice(s, indices, 0, 0, 2, 1), 2 * COLUMNS);
     gw_backward(s, gw_sum(s, gw_index_select(s, x, 1, index)));
 }
 
-static void classify(gw_scope *s, gw_tensor *floats, gw_tensor *places, gw_tensor *truths) {
+static void classify(gw_scope *s, gw_tensor *floats, gw_tensor *indices, gw_tensor *truths) {
     (void)truths;
-    gw_tensor *target = gw_select(s, places, 1, 0);
+    gw_tensor *target = gw_select(s, indices, 1, 0);
     gw_backward(s, gw_cross_entropy(s, gw_requires_grad(s, gw_clone(s, floats)), target));
     gw_cross_entropy(s, floats, target);
 }
 
-static void sort(gw_scope *s, gw_tensor *floats, gw_tensor *places, gw_tensor *truths) {
+static void sort(gw_scope *s, gw_tensor *floats, gw_tensor *indices, gw_tensor *truths) {
     (void)truths;
     gw_sort(s, floats, .dim = 1);
-    gw_sort(s, places, .dim = 0);
+    gw_sort(s, indices, .dim = 0);
     gw_argmax(s, floats, .dim = 1);
-    gw_max(s, places, .dim = 0);
+    gw_max(s, indices, .dim = 0);
 }
 
-static void choose(gw_scope *s, gw_tensor *floats, gw_tensor *places, gw_tensor *truths) {
-    (void)places;
+static void choose(gw_scope *s, gw_tensor *floats, gw_tensor *indices, gw_tensor *truths) {
+    (void)indices;
     gw_multinomial(s, gw_abs(s, floats), 3);
     gw_tensor *some = gw_slice(s, truths, 0, 0, ROWS, 1);
     gw_where(s, some, floats, 0.0);
@@ -189,23 +189,23 @@ static void choose(gw_scope *s, gw_tensor *floats, gw_tensor *places, gw_tensor 
     gw_sum(s, gw_to_dtype(s, truths, GW_I64));
 }
 
-static void count(gw_scope *s, gw_tensor *floats, gw_tensor *places, gw_tensor *truths) {
+static void count(gw_scope *s, gw_tensor *floats, gw_tensor *indices, gw_tensor *truths) {
     (void)floats, (void)truths;
-    gw_one_hot(s, gw_select(s, places, 1, 3), CLASSES);
-    gw_tensor *rows = gw_rows(s, gw_reshape(s, gw_slice(s, places, 0, 0, 1, 1), COLUMNS),
+    gw_one_hot(s, gw_select(s, indices, 1, 3), CLASSES);
+    gw_tensor *rows = gw_rows(s, gw_reshape(s, gw_slice(s, indices, 0, 0, 1, 1), COLUMNS),
                               gw_ones(s, GW_F32, COLUMNS, WIDTH), CLASSES);
     gw_to_dense(s, rows);
 }
 
 static use *const uses[] = { gather, scatter, embed, index_rows, classify, sort, choose, count };
 
-// Each in a scope of its own: an index that became one out of range is an error there.
-static int use_all(gw_scope *root, gw_tensor *floats, gw_tensor *places, gw_tensor *truths) {
+// Each use has its own scope: an index that went out of range is an error there.
+static int use_all(gw_scope *root, gw_tensor *floats, gw_tensor *indices, gw_tensor *truths) {
     int failed_count = 0;
     for (size_t i = 0; i < sizeof uses / sizeof *uses; i++) {
         testing_note("use %zu", i);
         gw_scope *s = gw_scope_open(root);
-        uses[i](s, floats, places, truths);
+        uses[i](s, floats, indices, truths);
         gw_error error = gw_scope_close(s);
         if (!error.status) continue;
         testing_note("use %zu: %s", i, error.text);
@@ -215,34 +215,34 @@ static int use_all(gw_scope *root, gw_tensor *floats, gw_tensor *places, gw_tens
     return failed_count;
 }
 
-static void what_changes_while_it_is_used_is_only_wrong(void **state) {
+static void numbers_changed_while_in_use_are_only_wrong(void **state) {
     (void)state;
 #ifdef __SANITIZE_THREAD__
     testing_skip("the hostile worker races by intent");
 #endif
     int child = start_hostile(), failed_count = 0;
     gw_scope *root = join(0);
-    ask(root, "scribbler_floats");  // it is offered, and accepted
+    call(root, "scribbler_floats");  // the arena is offered, and accepted
     gw_rpc_sync(root, 1, "scribbler_begin", false);
     for (int i = 0, count = testing_scaled(12); i < count; i++) {
         gw_scope *s = gw_scope_open(root);
-        gw_tensor *floats = ask(s, "scribbler_floats"), *places = ask(s, "scribbler_places");
-        gw_tensor *truths = ask_for_truths(s);
+        gw_tensor *floats = call(s, "scribbler_floats"), *indices = call(s, "scribbler_indices");
+        gw_tensor *truths = call_for_truths(s);
         assert_string_equal(gw_scope_error(s)->text, "");
-        failed_count += use_all(s, floats, places, truths);
-        gw_rpc_sync(s, 1, "scribbler_echo", places);
+        failed_count += use_all(s, floats, indices, truths);
+        gw_rpc_sync(s, 1, "scribbler_echo", indices);
         gw_scope_close_up(s);
     }
     assert_string_equal(gw_scope_error(root)->text, "");
     assert_true(counts_of(root).borrowed > 0);
-    testing_note("%d uses found places out of range", failed_count);
+    testing_note("%d uses found indices out of range", failed_count);
     end_hostile(child);
     gw_error ignored = gw_scope_close(root);
     (void)ignored;
 }
 
-// Connections end, and come again; or it has said what no worker says, and is lost.
-static void who_writes_over_its_connections_harms_itself(void **state) {
+// Connections end, and are made again; or the worker has sent an invalid message, and is lost.
+static void a_worker_that_writes_over_its_connections_harms_only_itself(void **state) {
     (void)state;
     int child = start_hostile();
     gw_scope *root = join(0);
@@ -260,5 +260,5 @@ static void who_writes_over_its_connections_harms_itself(void **state) {
     (void)ignored;
 }
 
-GW_TESTS(lend_hostile, what_changes_while_it_is_used_is_only_wrong,
-         who_writes_over_its_connections_harms_itself);
+GW_TESTS(lend_hostile, numbers_changed_while_in_use_are_only_wrong,
+         a_worker_that_writes_over_its_connections_harms_only_itself);

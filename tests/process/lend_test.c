@@ -1,4 +1,4 @@
-// Lent memory between real processes: results, ends at any time, and what is left.
+// Lent memory between real processes: results, ends at any time, and remaining memory.
 #include "agent/agent.h"
 #include "base/mem.h"
 #include "lend/lend.h"
@@ -52,8 +52,8 @@ static gw_scope *join(int rank) {
     return root;
 }
 
-// Another worker in a process of its own, which serves until all leave. 77: |prepare| says that this
-// system cannot do it.
+// Another worker in a child process, which serves until all leave. 77: |prepare| reports that this system does not
+// support it.
 static int start_other_as(bool (*prepare)(void)) {
     int child = fork();
     assert_true(child >= 0);
@@ -183,8 +183,8 @@ static void an_echo_sends_no_numbers(void **state) {
 
 // ---- Ends ---------------------------------------------------------------------------------------
 
-// What was borrowed stays as it was when its lender has ended, and in the end nothing is left.
-static void what_was_borrowed_outlives_its_lender(void **state) {
+// A lent tensor keeps its numbers when its lender has ended, and at the end no memory remains.
+static void a_lent_tensor_outlives_its_lender(void **state) {
     (void)state;
     choose_url();
     int descriptors = 0;
@@ -212,7 +212,7 @@ static void what_was_borrowed_outlives_its_lender(void **state) {
     }
 }
 
-static void see_leases_come_back(void) {
+static void check_returned_leases(void) {
     choose_url();
     int child = start_other();
     gw_scope *root = join(0);
@@ -229,7 +229,7 @@ static void see_leases_come_back(void) {
     gw_rpc_sync(root, 1, "lend_echo", x);
     gw_scope_clear(root);
     assert_int_equal(counts_of(root).lent_now, 0);
-    // Nobody can read them any more, so that a write needs no copy.
+    // No process can read them any more, so that a write needs no copy.
     const void *numbers = gw_data(x);
     assert_ptr_equal(gw_data_for_write(root, x), numbers);
     gw_rpc_shutdown(root);
@@ -238,17 +238,17 @@ static void see_leases_come_back(void) {
     unlink(url + 7);
 }
 
-static void leases_of_one_that_was_killed_come_back(void **state) {
+static void leases_of_a_killed_worker_are_returned(void **state) {
     (void)state;
-    see_leases_come_back();
+    check_returned_leases();
 }
 
-static void they_come_back_where_no_descriptor_tells_of_ends(void **state) {
+static void leases_are_returned_without_process_descriptors(void **state) {
     (void)state;
     int child = fork();
     if (child == 0) {
         if (!forbid_descriptors_of_processes()) _exit(TESTING_EXIT_SKIPPED);
-        see_leases_come_back();
+        check_returned_leases();
         _exit(0);
     }
     int end = end_of(child);
@@ -276,8 +276,8 @@ static void results_can_be_read_after_the_job(void **state) {
     unlink(url + 7);
 }
 
-// A child of the lender has a copy of what it could see, and lends nothing.
-static void a_child_writes_to_memory_of_its_own(void **state) {
+// A child of the lender has a copy of the visible memory, and lends nothing.
+static void a_forked_child_writes_to_its_own_memory(void **state) {
     (void)state;
     choose_url();
     int child = start_other();
@@ -298,7 +298,7 @@ static void a_child_writes_to_memory_of_its_own(void **state) {
     unlink(url + 7);
 }
 
-// ---- Pulling ------------------------------------------------------------------------------------
+// ---- Remote reads -------------------------------------------------------------------------------
 
 enum { OWN_NUMBERS = 4 << 20 };  // 16 MiB
 
@@ -310,7 +310,7 @@ static gw_tensor *own_numbers(gw_scope *s) {
     return gw_from_blob(s, GW_F32, own, GW_SHAPE(OWN_NUMBERS), NULL, NULL);
 }
 
-// Memory of its own, while it is killed so many microseconds after.
+// Returns memory of its own, and is killed so many microseconds later.
 GW_FUNCTION(lend_own_and_die, GW_POOL, "int") {
     gw_tensor *x = own_numbers(s);
     struct sigevent end = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGKILL };
@@ -321,7 +321,7 @@ GW_FUNCTION(lend_own_and_die, GW_POOL, "int") {
     return gw_value_of(x);
 }
 
-static void what_is_pulled_is_right_or_an_error(void **state) {
+static void a_remote_read_is_right_or_an_error(void **state) {
     (void)state;
     choose_url();
     for (int round = 0; round < 8; round++) {
@@ -344,9 +344,9 @@ static void what_is_pulled_is_right_or_an_error(void **state) {
     own = NULL;
 }
 
-// ---- Why not ------------------------------------------------------------------------------------
+// ---- Reasons not to lend ------------------------------------------------------------------------
 
-// Too little for the arena of another.
+// Limits the address space to less than the arena of another worker.
 static bool limit_address_space(void) {
     struct rlimit limit = { (rlim_t)8 << 30, (rlim_t)8 << 30 };
     return !setrlimit(RLIMIT_AS, &limit);
@@ -366,7 +366,7 @@ static bool leave_proc(void) {
            !mount("none", "/proc", "tmpfs", 0, NULL);
 }
 
-static bool become_nobody(void) {
+static bool become_another_user(void) {
     return !chmod(url + 7, 0666) && !setresgid(65534, 65534, 65534) &&
            !setresuid(65534, 65534, 65534);
 }
@@ -396,17 +396,18 @@ static const obstacle obstacles[] = {
     { limit_address_space, "; large tensors: pulled, not lent: its memory of " },
     { enter_pid_namespace, "; large tensors: sent: another pid namespace" },
     { leave_proc, "tcp; large tensors: sent: there is no /proc" },
-    { become_nobody, "tcp; large tensors: sent, not lent: its memory cannot be opened: user 0 has "
-                     "it; not pulled: its memory cannot be read: user 0 has it; not shm: " },
+    { become_another_user,
+      "tcp; large tensors: sent, not lent: its memory cannot be opened: user 0 has "
+      "it; not pulled: its memory cannot be read: user 0 has it; not shm: " },
 };
 
-// Whatever stands in the way, results are right, and it is said what it is.
-static void it_says_what_stands_in_the_way(void **state) {
+// Whatever prevents lending, results are right, and the log names the reason.
+static void the_log_names_what_prevents_lending(void **state) {
     (void)state;
     uint64_t bytes, hash = 0;
     for (size_t i = 0; i < sizeof obstacles / sizeof *obstacles; i++) {
         const obstacle *x = &obstacles[i];
-        // A sanitizer needs more addresses than are left then.
+        // A sanitizer needs more addresses than remain then.
         if (!MEM_CACHED && x->prepare == limit_address_space) continue;
         choose_url();
         int file = open(url + 7, O_CREAT | O_RDWR, 0666);
@@ -426,7 +427,7 @@ static void it_says_what_stands_in_the_way(void **state) {
 }
 
 GW_TESTS(lend, results_are_the_same_bit_for_bit, an_echo_sends_no_numbers,
-         what_was_borrowed_outlives_its_lender, leases_of_one_that_was_killed_come_back,
-         they_come_back_where_no_descriptor_tells_of_ends, results_can_be_read_after_the_job,
-         a_child_writes_to_memory_of_its_own, what_is_pulled_is_right_or_an_error,
-         it_says_what_stands_in_the_way);
+         a_lent_tensor_outlives_its_lender, leases_of_a_killed_worker_are_returned,
+         leases_are_returned_without_process_descriptors, results_can_be_read_after_the_job,
+         a_forked_child_writes_to_its_own_memory, a_remote_read_is_right_or_an_error,
+         the_log_names_what_prevents_lending);

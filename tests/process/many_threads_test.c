@@ -1,5 +1,5 @@
-// Thirty-two threads of two agents make calls of every kind at once, each in scopes of its own.
-// What they get is what one thread gets; the sanitizer of threads looks on.
+// Thirty-two threads of two agents make calls of every kind at once, each in its own scopes. Their results are those of
+// one thread; the thread sanitizer checks the runs.
 #include "testing/testing.h"
 
 #include <gradwire.h>
@@ -11,7 +11,7 @@
 
 enum { THREADS = 16, ROUNDS = 24 };
 
-// ---- What is called -----------------------------------------------------------------------------
+// ---- Called functions ---------------------------------------------------------------------------
 
 GW_FUNCTION(crowd_echo, GW_INLINE, "any") {
     return gw_arg(s, a, 0);
@@ -54,7 +54,7 @@ GW_METHOD(crowd_sum, add, GW_INLINE, "int") {
     return gw_value_of(self->sum += gw_arg_int(s, a, 0));
 }
 
-// ---- What a thread does -------------------------------------------------------------------------
+// ---- Operations of a thread ---------------------------------------------------------------------
 
 typedef struct member {
     gw_scope *scope;
@@ -91,8 +91,8 @@ static void wait_for_futures(gw_scope *s, const member *m) {
     assert_int_equal(gw_int_of(s, gw_wait(s, own)), 7);
 }
 
-// A reply may come before, while or after it is cancelled; then the value stays.
-static void cancel_what_may_be_done(gw_scope *s, const member *m) {
+// A reply may arrive before, while or after it is cancelled; then the value stays.
+static void cancel_a_call(gw_scope *s, const member *m) {
     gw_scope *t = gw_scope_open(s);
     gw_future *quick = gw_rpc_async(t, m->other, "crowd_echo", 3);
     gw_cancel(t, quick);
@@ -137,7 +137,7 @@ static void step_together(gw_scope *s, const member *m) {
     assert_int_equal(gw_map_count(gw_module_state_dict(s, there)), 2);
 }
 
-// Those of a key are entered one after the other, by whichever thread sees the one before entered.
+// Collectives of one key are entered one after the other, by the thread that finds the previous one entered.
 static void enter_many(gw_scope *s, const member *m, uint64_t key) {
     enum { COUNT = 16 };
     gw_future *fs[COUNT];
@@ -172,7 +172,7 @@ static void compute(gw_scope *s, const member *m) {
     assert_int_equal(gw_numel(gw_grad(s, w)), 4 * 3 * 3 * 3);
 }
 
-static void ask_about_the_job(gw_scope *s, const member *m) {
+static void query_the_job(gw_scope *s, const member *m) {
     int count;
     gw_rpc_workers(s, &count);
     assert_int_equal(count, 2);
@@ -188,15 +188,13 @@ static void ask_about_the_job(gw_scope *s, const member *m) {
 
 typedef void activity(gw_scope *s, const member *m);
 
-static activity *const activities[] = {
-    call_there,        wait_for_futures, cancel_what_may_be_done,
-    hold_references,   walk_backward,    step_together,
-    enter_collectives, compute,          ask_about_the_job
-};
+static activity *const activities[] = { call_there,        wait_for_futures, cancel_a_call,
+                                        hold_references,   walk_backward,    step_together,
+                                        enter_collectives, compute,          query_the_job };
 
 enum { ACTIVITIES = sizeof activities / sizeof *activities };
 
-// Both agents' threads of one number go the same way, since collectives need both.
+// Both agents' threads of one number make the same calls, since collectives need both.
 static void *take_part(void *arg) {
     const member *m = arg;
     for (int i = 0; i < ROUNDS; i++) {

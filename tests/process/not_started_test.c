@@ -1,24 +1,24 @@
-// A program that joins a job that it cannot join hears of it at once, with the remedy.
+// A program that joins a job that it cannot join gets an error at once, with the remedy.
 #include "../support/launched.h"
 #include "testing/testing.h"
 
 #include <string.h>
 
-static void who_is_not_started_by_a_launcher_is_told_how_at_once(void **state) {
+static void a_program_without_a_launcher_gets_the_remedy_at_once(void **state) {
     (void)state;
     result r = finish(launch_command("exec env -i ./case-not_started"));
     testing_note("%d: %s%s", r.code, r.out, r.err);
-    const char *told = strstr(r.err, "gw_rpc_init: "),
-               *later = strstr(r.err, "the program goes on");
+    const char *error = strstr(r.err, "gw_rpc_init: "),
+               *later = strstr(r.err, "the program continues");
     assert_int_equal(r.code, 1);
-    assert_non_null(told);
-    assert_non_null(strstr(told, "start it with: gradwire run -n 2 -- ./program"));
-    assert_true(later && told < later);
+    assert_non_null(error);
+    assert_non_null(strstr(error, "start it with: gradwire run -n 2 -- ./program"));
+    assert_true(later && error < later);
     assert_null(strstr(later, "start it with"));  // once is enough
     forget(r);
 }
 
-static void a_name_that_nobody_has_is_followed_by_the_nearest(void **state) {
+static void an_unknown_name_is_followed_by_the_nearest(void **state) {
     (void)state;
     result r = RUN("run", "-n", "2", "--gracee=3", "true");
     assert_int_equal(r.code, 2);
@@ -31,5 +31,5 @@ static void a_name_that_nobody_has_is_followed_by_the_nearest(void **state) {
     forget(r);
 }
 
-GW_TESTS(not_started, who_is_not_started_by_a_launcher_is_told_how_at_once,
-         a_name_that_nobody_has_is_followed_by_the_nearest);
+GW_TESTS(not_started, a_program_without_a_launcher_gets_the_remedy_at_once,
+         an_unknown_name_is_followed_by_the_nearest);

@@ -1,5 +1,5 @@
-// A NULL array with a count is refused with a sentence, by every public function that takes an array and a count. Each row runs in a
-// process of its own, so that one that dies is named.
+// Every public function that takes an array and a count refuses a NULL array with a count, with an error text. Each row
+// runs in its own process, so that a row that crashes is named.
 #include "testing/testing.h"
 
 #include <gradwire.h>
@@ -10,31 +10,31 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-typedef struct things {
+typedef struct subjects {
     gw_scope *s;
     gw_group *g;
     gw_tensor *x;
     gw_module *m;
     gw_optimizer *opt;
-} things;
+} subjects;
 
 typedef struct row {
     const char *name;
-    void (*call)(const things *t);
+    void (*call)(const subjects *t);
 } row;
 
 #define NO_OPTIONS(type) GW_OPTIONS(type)
 #define NO_SIZES ((gw_shape){ 2, NULL })
 #define NO_VALUES ((gw_values){ 2, NULL })
 
-// Fails where the result is waited for.
+// The function fails where its result is waited for.
 #define LATE_ROW(f, wait, ...)                                                                     \
-    static void null_##f(const things *t) {                                                        \
+    static void null_##f(const subjects *t) {                                                      \
         wait(t->s, (f)(t->s, __VA_ARGS__));                                                        \
     }
 
 #define ROW(f, ...)                                                                                \
-    static void null_##f(const things *t) {                                                        \
+    static void null_##f(const subjects *t) {                                                      \
         (void)t;                                                                                   \
         (f)(t->s, __VA_ARGS__);                                                                    \
     }
@@ -163,7 +163,7 @@ static const row rows[] = {
 static void try_row(const row *r) {
     gw_scope *root = gw_scope_open(NULL), *s;
     gw_rpc_init(root, .rank = 0, .world_size = 1);
-    things t = { .g = gw_group_world(root), .x = gw_ones(root, GW_F32, 2, 2) };
+    subjects t = { .g = gw_group_world(root), .x = gw_ones(root, GW_F32, 2, 2) };
     t.m = gw_nn_linear(root, 2, 2);
     t.opt = gw_sgd(root, gw_parameters(root, t.m));
     if (!gw_ok(root)) _exit(gw_exit_code(gw_scope_close(root)));

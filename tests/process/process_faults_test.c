@@ -1,5 +1,5 @@
-// Real processes that end without shutdown, and strangers that connect: the others get errors that
-// name the lost worker, and go on.
+// Real processes that end without shutdown, and unauthenticated peers that connect: the others get errors that name the
+// lost worker, and continue.
 #include "../support/launched.h"
 #include "base/limits.h"
 #include "testing/testing.h"
@@ -93,7 +93,7 @@ static path file_url(path folder) {
     return url;
 }
 
-static void assert_gone(gw_scope *s, const char *name) {
+static void assert_lost(gw_scope *s, const char *name) {
     testing_note("%s: \"%s\"", name, gw_scope_error(s)->text);
     assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
     assert_non_null(strstr(gw_scope_error(s)->text, name));
@@ -105,7 +105,7 @@ static void leave(gw_scope *root) {
     assert_int_equal(gw_exit_code(gw_scope_close(root)), 0);
 }
 
-static void a_function_that_ends_its_worker_is_told_by_name(void **state) {
+static void a_function_that_ends_its_worker_is_named(void **state) {
     (void)state;
     static const char *const hows[] = { "abort", "segv", "divide", "exit", "recursion" };
     enum { HOWS = sizeof hows / sizeof hows[0] };
@@ -118,15 +118,15 @@ static void a_function_that_ends_its_worker_is_told_by_name(void **state) {
         snprintf(name, sizeof name, "worker%d", rank);
         gw_rpc_sync(root, rank, "fault_die", hows[rank - 1]);
         assert_int_equal(gw_scope_error(root)->outcome, GW_MAY_HAVE_RUN);
-        assert_gone(root, name);
+        assert_lost(root, name);
         assert_true(end_of(pids[rank]) != 0);
     }
     leave(root);
     remove_folder(folder);
 }
 
-// ---- Ends without a word ------------------------------------------------------------------------
-// Each of the two workers has a call to the other under way.
+// ---- Ends without shutdown ----------------------------------------------------------------------
+// Each of the two workers has a pending call to the other.
 static void exit_in_the_middle(gw_scope *root) {
     gw_rpc_async(root, 0, "fault_hold");
     gw_rpc_sync(root, 0, "fault_echo", 1);
@@ -152,10 +152,10 @@ static void a_worker_that_returns_from_main_or_crashes_at_exit_is_lost(void **st
     gw_future *one = gw_rpc_async(root, 1, "fault_hold");
     gw_future *two = gw_rpc_async(root, 2, "fault_hold");
     gw_wait(root, one);
-    assert_gone(root, "worker1");
+    assert_lost(root, "worker1");
     gw_wait(root, two);
-    assert_gone(root, "worker2");
-    // No abort, no core: the exit code is the program's.
+    assert_lost(root, "worker2");
+    // No abort, no core: the exit code is that of the program.
     assert_int_equal(end_of(exits), 0);
     int status = end_of(crashes);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
@@ -163,8 +163,7 @@ static void a_worker_that_returns_from_main_or_crashes_at_exit_is_lost(void **st
     remove_folder(folder);
 }
 
-// The child shares the connections: its answer would come twice, and an innocent worker would be
-// lost.
+// The child shares the connections: otherwise it would send a second reply, and a healthy worker would be lost.
 static void a_forked_body_that_returns_disturbs_no_other_worker(void **state) {
     (void)state;
     path folder = make_folder(), url = file_url(folder);
@@ -183,7 +182,7 @@ static void a_forked_body_that_returns_disturbs_no_other_worker(void **state) {
     remove_folder(folder);
 }
 
-// ---- Strangers ----------------------------------------------------------------------------------
+// ---- Unauthenticated peers ----------------------------------------------------------------------
 static int connect_to(int port) {
     struct sockaddr_in a = { .sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port),
@@ -210,8 +209,8 @@ static bool is_closed(int fd) {
     return n == 0 || (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK);
 }
 
-// Ten thousand connections in turn, and as many at once as the worker holds.
-static void silent_strangers_do_not_disturb_members(void **state) {
+// Ten thousand connections in turn, and as many at once as the worker accepts.
+static void silent_connections_do_not_disturb_members(void **state) {
     (void)state;
     enum { AT_ONCE = 500 };
     int count = testing_scaled(10000), fds[AT_ONCE], open_count = 0, port = free_port(),
@@ -236,14 +235,15 @@ static void silent_strangers_do_not_disturb_members(void **state) {
         open_count += fds[i] >= 0 && !is_closed(fds[i]);
         if (fds[i] >= 0) close(fds[i]);
     }
-    testing_note("%d of %d strangers came, %d are still held", connected_count, count, open_count);
+    testing_note("%d of %d peers have connected, %d connections are open", connected_count, count,
+                 open_count);
     assert_int_equal(connected_count, count);
-    assert_true(open_count <= 2 * LIMIT_HANDSHAKE_COUNT);  // those that came last
+    assert_true(open_count <= 2 * LIMIT_HANDSHAKE_COUNT);  // the last ones
     leave(root);
     assert_int_equal(end_of(other), 0);
 }
 
-static void a_duplicate_may_come_and_die_and_the_first_goes_on(void **state) {
+static void a_duplicate_is_refused_and_the_first_continues(void **state) {
     (void)state;
 #ifdef __SANITIZE_THREAD__
     testing_skip("the thread sanitizer forbids threads in the fork of a process with threads");
@@ -268,7 +268,7 @@ static void a_duplicate_may_come_and_die_and_the_first_goes_on(void **state) {
     remove_folder(folder);
 }
 
-// ---- What dead jobs leave -----------------------------------------------------------------------
+// ---- Remains of dead jobs -----------------------------------------------------------------------
 static int joined[2];
 
 static void hold_on(gw_scope *root) {
@@ -276,8 +276,8 @@ static void hold_on(gw_scope *root) {
     gw_rpc_sync(root, 1 - gw_rpc_self(root).rank, "fault_hold");
 }
 
-// The store's file says which ranks are taken. A new job fails at once, with the names of the
-// workers that took them, and needs another file.
+// The store's file contains the taken ranks. A new job fails at once, with the names of the workers that took them, and
+// needs another file.
 static void the_file_of_a_dead_job_is_not_joined_again(void **state) {
     (void)state;
     path folder = make_folder(), url = file_url(folder);
@@ -299,7 +299,8 @@ static void the_file_of_a_dead_job_is_not_joined_again(void **state) {
     remove_folder(folder);
 }
 
-// One of another job that comes to the place of this one takes no rank there, and learns whose it is.
+// A worker of another job that reaches the store of this one takes no rank there, and its error names the job of the
+// store.
 static void two_jobs_at_one_store_are_kept_apart(void **state) {
     (void)state;
     path folder = make_folder(), url = file_url(folder);
@@ -323,8 +324,8 @@ static void two_jobs_at_one_store_are_kept_apart(void **state) {
     remove_folder(folder);
 }
 
-// Without names they are told apart by ranks that are taken alone; the first goes on.
-static void jobs_without_a_name_at_one_store_are_told_what_is_taken(void **state) {
+// Without names, jobs are distinguished only by taken ranks; the first job continues.
+static void jobs_without_a_name_at_one_store_get_the_taken_ranks(void **state) {
     (void)state;
     path folder = make_folder(), url = file_url(folder);
     pid_t first = start(url.text, 0, 2, NULL);
@@ -343,7 +344,7 @@ static void jobs_without_a_name_at_one_store_are_told_what_is_taken(void **state
     remove_folder(folder);
 }
 
-// Whoever founds it leaves it with nobody in it.
+// The founder leaves the group without a member.
 static void a_group_that_is_over_is_not_waited_for(void **state) {
     (void)state;
     path folder = make_folder(), url = file_url(folder);
@@ -368,12 +369,12 @@ static void wait_for(gw_scope *root, gw_watch *watch, const char *name) {
         gw_watch_next(root, watch);
 }
 
-static void meet(gw_scope *root, gw_watch *watch, const char *other) {
+static void call_each_other(gw_scope *root, gw_watch *watch, const char *other) {
     wait_for(root, watch, other);
     assert_true(!gw_ok(root) || gw_int_of(root, gw_rpc_sync(root, other, "fault_echo", 7)) == 7);
 }
 
-// Says so once it has joined; or once the others are there and have answered.
+// Prints a line once it has joined; or once the others have joined and have answered.
 static pid_t start_member(const char *url, const char *name, bool calls) {
     fflush(NULL);
     pid_t pid = fork();
@@ -385,11 +386,11 @@ static pid_t start_member(const char *url, const char *name, bool calls) {
                 .job = founds ? GW_JOB_CREATE : GW_JOB_JOIN);
     gw_watch *watch = gw_watch_open(root);
     const char *other = !strcmp(name, "one") ? "two" : "one";
-    if (calls) meet(root, watch, other);
-    if (calls) meet(root, watch, founds ? "two" : "founder");
+    if (calls) call_each_other(root, watch, other);
+    if (calls) call_each_other(root, watch, founds ? "two" : "founder");
     if (gw_ok(root) && write(joined[1], "", 1) != 1) _exit(1);
     if (founds) pause();
-    meet(root, watch, other);
+    call_each_other(root, watch, other);
     wait_for(root, watch, "late");
     gw_rpc_shutdown(root);
     _exit(gw_exit_code(gw_scope_close(root)));
@@ -416,18 +417,17 @@ static void lose_founder(bool calls) {
     close(joined[1]);
 }
 
-// It is killed at the first moment at which all have joined, or when they have worked together.
+// The founder is killed at the first moment at which all have joined, or when they have worked together.
 static void a_group_at_an_address_outlives_its_founder(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) lose_founder(i % 2);
 }
 
 GW_TESTS(process_faults, a_group_at_an_address_outlives_its_founder,
-         a_function_that_ends_its_worker_is_told_by_name,
+         a_function_that_ends_its_worker_is_named,
          a_forked_body_that_returns_disturbs_no_other_worker,
          a_worker_that_returns_from_main_or_crashes_at_exit_is_lost,
-         silent_strangers_do_not_disturb_members,
-         a_duplicate_may_come_and_die_and_the_first_goes_on,
+         silent_connections_do_not_disturb_members, a_duplicate_is_refused_and_the_first_continues,
          the_file_of_a_dead_job_is_not_joined_again, two_jobs_at_one_store_are_kept_apart,
-         jobs_without_a_name_at_one_store_are_told_what_is_taken,
+         jobs_without_a_name_at_one_store_get_the_taken_ranks,
          a_group_that_is_over_is_not_waited_for);

@@ -1,4 +1,4 @@
-// Workers that meet in a Redis server, which Debian's redis-server is for a test.
+// Workers that use a Redis server as their store; the test starts Debian's redis-server.
 #include "testing/redis_server.h"
 #include "testing/testing.h"
 
@@ -54,14 +54,14 @@ static void run_two(member *a, member *b) {
     for (int i = 0; i < 2; i++) assert_int_equal(pthread_join(both[i]->thread, NULL), 0);
 }
 
-static void a_job_meets_there(void **state) {
+static void workers_join_a_job_in_redis(void **state) {
     (void)state;
     redis_server r = redis_server_start(NULL);
     member a = { .url = r.url }, b = a;
     run_two(&a, &b);
     assert_string_equal(a.error.text, "");
     assert_string_equal(b.error.text, "");
-    // Its ranks are taken for another minute.
+    // The ranks of the job stay taken for another minute.
     member late = { .url = r.url };
     run_member(&late);
     assert_int_equal(late.error.status, GW_DUPLICATE);
@@ -69,7 +69,7 @@ static void a_job_meets_there(void **state) {
     redis_server_stop(&r);
 }
 
-static void a_group_meets_there(void **state) {
+static void workers_join_an_elastic_job_in_redis(void **state) {
     (void)state;
     redis_server r = redis_server_start(NULL);
     member a = { .url = r.url, .job = GW_JOB_CREATE }, b = a;
@@ -101,7 +101,7 @@ static void a_password_is_in_a_file(void **state) {
     redis_server_stop(&r);
 }
 
-static void nobody_there_is_told(void **state) {
+static void a_missing_redis_server_is_named(void **state) {
     (void)state;
     redis_server r = redis_server_start(NULL);
     redis_server_stop(&r);
@@ -111,5 +111,5 @@ static void nobody_there_is_told(void **state) {
     assert_non_null(strstr(a.error.text, "Connection refused"));
 }
 
-GW_TESTS(redis, a_job_meets_there, a_group_meets_there, a_password_is_in_a_file,
-         nobody_there_is_told);
+GW_TESTS(redis, workers_join_a_job_in_redis, workers_join_an_elastic_job_in_redis,
+         a_password_is_in_a_file, a_missing_redis_server_is_named);

@@ -66,7 +66,7 @@ static void run_peers(peer *peers, int count) {
     for (int i = 0; i < count; i++) assert_int_equal(pthread_join(peers[i].thread, NULL), 0);
 }
 
-// A directory that is removed by remove_directory.
+// A directory that remove_directory removes.
 static char directory[64];
 
 static const char *file_url(void) {
@@ -84,7 +84,7 @@ static void remove_directory(void) {
     assert_int_equal(rmdir(directory), 0);
 }
 
-static void talk(gw_scope *root, int rank) {
+static void exchange(gw_scope *root, int rank) {
     int other = 1 - rank;
     gw_tensor *x = gw_randn(root, GW_F32, 400, 300);
     assert_true(gw_equal(root, x, gw_tensor_of(root, gw_rpc_sync(root, other, "tcp_echo", x))));
@@ -98,15 +98,15 @@ static void talk(gw_scope *root, int rank) {
 static void it_joins_two_agents_of_one_process_through_a_file(void **state) {
     (void)state;
     const char *url = file_url();
-    peer peers[] = { { .rank = 0, .world_size = 2, .url = url, .main = talk },
-                     { .rank = 1, .world_size = 2, .url = url, .main = talk } };
+    peer peers[] = { { .rank = 0, .world_size = 2, .url = url, .main = exchange },
+                     { .rank = 1, .world_size = 2, .url = url, .main = exchange } };
     run_peers(peers, 2);
     assert_string_equal(peers[0].error.text, "");
     assert_string_equal(peers[1].error.text, "");
     remove_directory();
 }
 
-static void a_second_agent_at_the_same_address_is_told_of_the_first(void **state) {
+static void a_second_agent_at_an_address_gets_the_name_of_the_first(void **state) {
     (void)state;
     gw_scope *first = gw_scope_open(NULL), *second = gw_scope_open(NULL);
     gw_rpc_init(first, .name = "one", .rank = 0, .world_size = 1,
@@ -121,7 +121,7 @@ static void a_second_agent_at_the_same_address_is_told_of_the_first(void **state
     assert_string_equal(gw_scope_close(first).text, "");
 }
 
-// Joining probes for what is not there yet, and must not call that an error.
+// Joining probes for workers that are not present yet, which must not count as an error.
 static void a_healthy_program_has_no_errors_to_abort_at(void **state) {
     assert_int_equal(setenv("GW_ABORT_ON_ERROR", "1", 1), 0);
     it_joins_two_agents_of_one_process_through_a_file(state);
@@ -158,21 +158,21 @@ static void a_barrier_ends_when_a_worker_leaves_instead(void **state) {
 
 static _Atomic uint64_t reconnect_count;
 
-static void talk_over_cuts(gw_scope *root, int rank) {
-    talk(root, rank);
+static void exchange_over_cuts(gw_scope *root, int rank) {
+    exchange(root, rank);
     reconnect_count += gw_rpc_get_stats(root).reconnects;
 }
 
-static void it_goes_on_over_connections_that_break_all_the_time(void **state) {
+static void it_continues_over_connections_that_break_repeatedly(void **state) {
     (void)state;
     assert_int_equal(setenv("GW_TEST_CUT_EVERY", "15", 1), 0);
     const char *url = file_url();
-    peer peers[] = { { .rank = 0, .world_size = 2, .url = url, .main = talk_over_cuts },
-                     { .rank = 1, .world_size = 2, .url = url, .main = talk_over_cuts } };
+    peer peers[] = { { .rank = 0, .world_size = 2, .url = url, .main = exchange_over_cuts },
+                     { .rank = 1, .world_size = 2, .url = url, .main = exchange_over_cuts } };
     run_peers(peers, 2);
     assert_string_equal(peers[0].error.text, "");
     assert_string_equal(peers[1].error.text, "");
-    assert_true(reconnect_count >= 5);  // they were cut all the time
+    assert_true(reconnect_count >= 5);  // they were cut repeatedly
     remove_directory();
 }
 
@@ -196,24 +196,24 @@ static void it_nests_more_calls_than_there_are_threads(void **state) {
     remove_directory();
 }
 
-// ---- Registries of one's own --------------------------------------------------------------------
+// ---- Separate registries ------------------------------------------------------------------------
 
-static gw_value say_left(gw_scope *s, const gw_args *a) {
+static gw_value return_left(gw_scope *s, const gw_args *a) {
     (void)s;
     (void)a;
     return gw_value_of("left");
 }
 
-static gw_value say_right(gw_scope *s, const gw_args *a) {
+static gw_value return_right(gw_scope *s, const gw_args *a) {
     (void)s;
     (void)a;
     return gw_value_of("right");
 }
 
-static void ask_both(gw_scope *root, int rank) {
+static void call_both(gw_scope *root, int rank) {
     (void)rank;
-    assert_string_equal(gw_string_of(root, gw_rpc_sync(root, "a", "say")), "left");
-    assert_string_equal(gw_string_of(root, gw_rpc_sync(root, "b", "say")), "right");
+    assert_string_equal(gw_string_of(root, gw_rpc_sync(root, "a", "side")), "left");
+    assert_string_equal(gw_string_of(root, gw_rpc_sync(root, "b", "side")), "right");
     gw_rpc_sync(root, "a", "only_right");
     assert_string_equal(
         gw_scope_error(root)->text,
@@ -232,17 +232,25 @@ static void it_serves_different_functions_from_two_registries(void **state) {
     const char *url = file_url();
     gw_scope *s = gw_scope_open(NULL);
     gw_registry *left = gw_registry_open(s), *right = gw_registry_open(s);
-    gw_registry_add_function(s, left, "say", GW_INLINE, "", say_left);
-    gw_registry_add_function(s, right, "say", GW_INLINE, "", say_right);
-    gw_registry_add_function(s, right, "only_right", GW_POOL, "", say_right);
-    peer peers[] = {
-        { .rank = 0, .world_size = 2, .url = url, .name = "a", .registry = left, .main = ask_both },
-        { .rank = 1, .world_size = 2, .url = url, .name = "b", .registry = right, .main = ask_both }
-    };
+    gw_registry_add_function(s, left, "side", GW_INLINE, "", return_left);
+    gw_registry_add_function(s, right, "side", GW_INLINE, "", return_right);
+    gw_registry_add_function(s, right, "only_right", GW_POOL, "", return_right);
+    peer peers[] = { { .rank = 0,
+                       .world_size = 2,
+                       .url = url,
+                       .name = "a",
+                       .registry = left,
+                       .main = call_both },
+                     { .rank = 1,
+                       .world_size = 2,
+                       .url = url,
+                       .name = "b",
+                       .registry = right,
+                       .main = call_both } };
     run_peers(peers, 2);
     assert_string_equal(peers[0].error.text, "");
     assert_string_equal(peers[1].error.text, "");
-    gw_registry_add_function(s, left, "late", GW_INLINE, "", say_left);
+    gw_registry_add_function(s, left, "late", GW_INLINE, "", return_left);
     assert_int_equal(gw_scope_error(s)->status, GW_WRONG_STATE);
     gw_scope_clear(s);
     assert_int_equal(gw_exit_code(gw_scope_close(s)), 0);
@@ -297,7 +305,7 @@ static void it_serves_many_threads_of_one_agent(void **state) {
 
 // A port that is most likely free.
 static void free_port_url(char *url, size_t size) {
-    // Chosen by process, in a range that the kernel does not hand out.
+    // Chosen by process, in a range from which the kernel assigns no ports.
     snprintf(url, size, "tcp://127.0.0.1:%d", 20000 + (int)(getpid() % 10000));
 }
 
@@ -335,8 +343,7 @@ GW_FUNCTION(tcp_exit, GW_POOL) {
     return gw_none();
 }
 
-// The others lose the worker if it ends in a function, by a signal, or by returning from main
-// without shutdown.
+// The others lose the worker if it ends in a function, by a signal, or by returning from main without shutdown.
 static void it_survives_workers_that_end(void **state) {
     (void)state;
     char url[64];
@@ -378,33 +385,33 @@ static void it_survives_workers_that_end(void **state) {
     for (int rank = 1; rank < 3; rank++) waitpid(children[rank], NULL, 0);
 }
 
-// ---- A process that fork has made ---------------------------------------------------------------
+// ---- A process made by fork ---------------------------------------------------------------------
 
-static bool is_told(gw_scope *s) {
+static bool has_fork_error(gw_scope *s) {
     const gw_error *e = gw_scope_error(s);
-    bool told = e->status == GW_WRONG_STATE && strstr(e->text, "this process was forked");
+    bool all_failed = e->status == GW_WRONG_STATE && strstr(e->text, "this process was forked");
     gw_scope_clear(s);
-    return told;
+    return all_failed;
 }
 
 static int call_in_child(gw_scope *root, gw_future *f, gw_rref *r) {
     gw_scope *s = gw_scope_open(root);
-    bool told = true;
+    bool all_failed = true;
     gw_rpc_sync(s, 1, "tcp_echo", 1);
-    told = told && is_told(s);
+    all_failed = all_failed && has_fork_error(s);
     gw_rpc_notify(s, 1, "tcp_echo", 1);
-    told = told && is_told(s);
+    all_failed = all_failed && has_fork_error(s);
     gw_wait(s, f);
-    told = told && is_told(s);
+    all_failed = all_failed && has_fork_error(s);
     gw_then(s, f, NULL, NULL);
-    told = told && is_told(s);
+    all_failed = all_failed && has_fork_error(s);
     gw_to_here_value(s, r);
-    told = told && gw_scope_error(s)->status == GW_WRONG_STATE;
+    all_failed = all_failed && gw_scope_error(s)->status == GW_WRONG_STATE;
     gw_scope_clear(s);
     gw_cancel(s, f);
     gw_rpc_shutdown(root);
-    told = told && is_told(root);
-    return gw_scope_close(root).status == GW_OK && told ? 0 : 1;
+    all_failed = all_failed && has_fork_error(root);
+    return gw_scope_close(root).status == GW_OK && all_failed ? 0 : 1;
 }
 
 static void fork_and_call(gw_scope *root, int rank) {
@@ -424,7 +431,7 @@ static void fork_and_call(gw_scope *root, int rank) {
     gw_scope_close_up(s);
 }
 
-static void a_forked_process_is_told_that_it_has_no_agent(void **state) {
+static void a_forked_process_gets_an_error_without_an_agent(void **state) {
     (void)state;
     const char *url = file_url();
     peer peers[2] = { { .rank = 0, .world_size = 2, .url = url, .main = fork_and_call },
@@ -518,7 +525,7 @@ static void expect_end(gw_scope *s) {
     gw_scope_clear(s);
 }
 
-// Calls while another thread shuts the worker down, and then asks for that itself.
+// Calls while another thread shuts the worker down, and then calls gw_rpc_shutdown itself.
 static void *call_to_the_end(void *arg) {
     gw_scope *s = arg;
     int other = 1 - gw_rpc_self(s).rank;
@@ -562,12 +569,12 @@ static void it_ends_while_other_threads_call_and_end(void **state) {
 }
 
 GW_TESTS(rpc_tcp, it_joins_two_agents_of_one_process_through_a_file,
-         a_second_agent_at_the_same_address_is_told_of_the_first,
+         a_second_agent_at_an_address_gets_the_name_of_the_first,
          a_healthy_program_has_no_errors_to_abort_at, a_barrier_ends_when_a_worker_leaves_instead,
-         it_goes_on_over_connections_that_break_all_the_time,
+         it_continues_over_connections_that_break_repeatedly,
          it_nests_more_calls_than_there_are_threads,
          it_serves_different_functions_from_two_registries, it_serves_many_threads_of_one_agent,
          it_runs_as_several_processes, it_survives_workers_that_end,
-         a_forked_process_is_told_that_it_has_no_agent,
+         a_forked_process_gets_an_error_without_an_agent,
          each_future_completes_once_whichever_thread_is_first,
          it_ends_while_other_threads_call_and_end);

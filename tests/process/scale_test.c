@@ -1,5 +1,4 @@
-// Many workers on one host: 64 processes join, call each other and leave, and take little memory
-// while idle.
+// Many workers on one host: 64 processes join, call each other and leave, and take little memory while idle.
 #include "../support/launched.h"
 #include "testing/testing.h"
 
@@ -14,12 +13,12 @@
 // 6.25 MiB, of which 1.4 are OpenSSL's, most of them the same pages for all.
 enum { WORKERS = 64, RESIDENT_MAX_KIB = 6400, RINGS_MAX_KIB = 4096, THREADS_MAX = 4 };
 
-typedef struct crew {
+typedef struct processes {
     pid_t pids[WORKERS];
     FILE *in[WORKERS], *out[WORKERS];
-} crew;
+} processes;
 
-static void start_worker(crew *c, int rank, const char *url) {
+static void start_worker(processes *c, int rank, const char *url) {
     int in[2], out[2];
     char text[16], program[512];
     assert_int_equal(pipe2(in, O_CLOEXEC) | pipe2(out, O_CLOEXEC), 0);
@@ -39,14 +38,14 @@ static void start_worker(crew *c, int rank, const char *url) {
     c->out[rank] = fdopen(out[0], "r");
 }
 
-static void tell_all(crew *c, const char *what) {
+static void command_all(processes *c, const char *what) {
     for (int rank = 0; rank < WORKERS; rank++) {
         fprintf(c->in[rank], "%s\n", what);
         fflush(c->in[rank]);
     }
 }
 
-static void hear_from_all(crew *c, const char *what) {
+static void expect_from_all(processes *c, const char *what) {
     char line[64];
     for (int rank = 0; rank < WORKERS; rank++) {
         testing_note("rank %d: \"%s\"", rank, what);
@@ -56,7 +55,7 @@ static void hear_from_all(crew *c, const char *what) {
     }
 }
 
-// What is resident of a process, and of that what it shares with its peers as rings.
+// Resident memory of a process, and the part that it shares with its peers as rings.
 typedef struct resident {
     long kib, rings_kib;
 } resident;
@@ -92,15 +91,15 @@ static int count_entries(pid_t pid, const char *folder) {
 
 static void it_keeps_64_workers_small(void **state) {
     (void)state;
-    static crew c;
+    static processes c;
     path folder = make_folder();
     char url[300];
     snprintf(url, sizeof url, "file://%s", in_folder(folder, "store").text);
     for (int rank = 0; rank < WORKERS; rank++) start_worker(&c, rank, url);
-    hear_from_all(&c, "joined");
-    tell_all(&c, "call");
-    hear_from_all(&c, "called");
-    // A sanitizer's own memory would be measured.
+    expect_from_all(&c, "joined");
+    command_all(&c, "call");
+    expect_from_all(&c, "called");
+    // The memory of a sanitizer would be included.
     bool sanitized = getenv("SCALE") != NULL;
     for (int rank = 0; rank < WORKERS; rank++) {
         resident r = resident_of(c.pids[rank]);
@@ -112,8 +111,8 @@ static void it_keeps_64_workers_small(void **state) {
         assert_in_range(count_entries(c.pids[rank], "fd"), 1, 3 * (WORKERS - 1));
         if (!sanitized) assert_in_range(count_entries(c.pids[rank], "task"), 1, THREADS_MAX);
     }
-    tell_all(&c, "leave");
-    hear_from_all(&c, "left");
+    command_all(&c, "leave");
+    expect_from_all(&c, "left");
     for (int rank = 0; rank < WORKERS; rank++) {
         int status;
         assert_int_equal(waitpid(c.pids[rank], &status, 0), c.pids[rank]);

@@ -1,5 +1,5 @@
-// Connections to the store of a job without a key that ask for nothing: any process of this machine can
-// open them. They keep no worker from joining, and the store's host says which limit has closed them.
+// Connections to the store of a job without a key that send no request: any process of this machine can open them. They
+// prevent no worker from joining, and the store's host names the limit that has closed them.
 #include "../support/launched.h"
 #include "testing/testing.h"
 
@@ -25,7 +25,7 @@ static int free_port(void) {
     return ntohs(a.sin_port);
 }
 
-// Returns once somebody listens there.
+// Returns once a process listens there.
 static int connect_to(int port) {
     struct sockaddr_in a = { .sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port),
@@ -61,25 +61,25 @@ static pid_t start(int rank, int port, const char *log) {
     _exit(gw_exit_code(gw_scope_close(root)));
 }
 
-// What a client of the store says first; then nothing.
+// The first bytes of a client of the store; it sends nothing after them.
 static const uint8_t hello[20] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2, 0, 4 };
 // The same, and a wait for a key that is never set.
 static const uint8_t hello_and_wait[38] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2, 0,  4,
                                             0,   0,   0,   0,   0,   0,   0,   14,  0, 0, 0, 2,  1,
                                             0,   0,   0,   0,   0,   0,   0,   1,   0, 0, 0, 'k' };
 
-static void join_beside(const uint8_t *says, size_t size) {
+static void join_with_clients(const uint8_t *first, size_t size) {
     path folder = make_folder(), log = in_folder(folder, "log");
     int port = free_port(), fds[SILENT];
     pid_t host = start(0, port, log.text);
     limit_descriptors(SILENT + 100);
     for (int i = 0; i < SILENT; i++) {
         fds[i] = connect_to(port);
-        assert_int_equal(send(fds[i], says, size, MSG_NOSIGNAL), size);
+        assert_int_equal(send(fds[i], first, size, MSG_NOSIGNAL), size);
     }
-    pid_t newcomer = start(1, port, NULL);
+    pid_t joining = start(1, port, NULL);
     int status;
-    assert_int_equal(waitpid(newcomer, &status, 0), newcomer);
+    assert_int_equal(waitpid(joining, &status, 0), joining);
     assert_int_equal(status, 0);
     assert_int_equal(waitpid(host, &status, 0), host);
     assert_int_equal(status, 0);
@@ -88,15 +88,15 @@ static void join_beside(const uint8_t *says, size_t size) {
     remove_folder(folder);
 }
 
-static void silent_clients_keep_nobody_from_joining(void **state) {
+static void silent_clients_prevent_no_joining(void **state) {
     (void)state;
-    join_beside(hello, sizeof hello);
+    join_with_clients(hello, sizeof hello);
 }
 
-static void clients_that_only_wait_keep_nobody_from_joining(void **state) {
+static void clients_that_only_wait_prevent_no_joining(void **state) {
     (void)state;
-    join_beside(hello_and_wait, sizeof hello_and_wait);
+    join_with_clients(hello_and_wait, sizeof hello_and_wait);
 }
 
-GW_TESTS(store_clients, silent_clients_keep_nobody_from_joining,
-         clients_that_only_wait_keep_nobody_from_joining);
+GW_TESTS(store_clients, silent_clients_prevent_no_joining,
+         clients_that_only_wait_prevent_no_joining);

@@ -1,4 +1,4 @@
-// Threads that cannot be made: an error at the start, and later a deadline instead of a hang.
+// Threads that cannot be created: an error at the start, and later a deadline instead of a hang.
 #include "base/mem.h"
 #include "testing/testing.h"
 
@@ -29,7 +29,7 @@ static gw_scope *open_alone(void) {
     return root;
 }
 
-static void a_worker_that_gets_no_thread_says_so(void **state) {
+static void a_worker_that_gets_no_thread_reports_it(void **state) {
     (void)state;
     if (!MEM_CACHED) testing_skip("a sanitizer chooses stacks itself");
     forbid_threads(true);
@@ -56,8 +56,7 @@ static void calls_that_need_more_threads_than_there_can_be_end(void **state) {
     gw_rpc_sync(s, "alone", "threads_nest", 20);
     gw_error error = gw_scope_close(s);
     assert_int_equal(error.status, GW_TIMEOUT);
-    // Functions that need no other thread run as before, and all functions once there are threads
-    // again.
+    // Functions that need no other thread run as before, and all functions run once threads can be created again.
     assert_float_equal(
         gw_item(root, gw_tensor_of(root, gw_rpc_sync(root, "alone", "gw.add",
                                                      gw_ones(root, GW_F32, 1), 1.0))),
@@ -69,5 +68,5 @@ static void calls_that_need_more_threads_than_there_can_be_end(void **state) {
     assert_string_equal(error.text, "");
 }
 
-GW_TESTS(threads, a_worker_that_gets_no_thread_says_so,
+GW_TESTS(threads, a_worker_that_gets_no_thread_reports_it,
          calls_that_need_more_threads_than_there_can_be_end);

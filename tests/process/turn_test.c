@@ -1,4 +1,4 @@
-// Turns and futures at the edges: a call releases its turns in each way that it can end.
+// Turns and futures in edge cases: a call releases its turns in each way that it can end.
 #include "base/log.h"
 #include "testing/testing.h"
 
@@ -101,7 +101,7 @@ static void entering_waits_no_longer_than_the_deadline(void **state) {
     gw_scope *outer = gw_scope_open(j.root), *inner = gw_scope_open(outer);
     assert_non_null(gw_local(inner, j.box, turn_box));
     gw_scope_set_timeout(outer, 50);
-    assert_null(gw_local(outer, j.box, turn_box));  // the inner scope has it
+    assert_null(gw_local(outer, j.box, turn_box));  // the inner scope has the turn
     assert_int_equal(gw_scope_error(outer)->status, GW_TIMEOUT);
     gw_scope_close_up(inner);
     assert_int_equal(gw_scope_close(outer).status, GW_TIMEOUT);
@@ -113,7 +113,7 @@ typedef struct turn_other {
     double unlike[64];
 } turn_other;
 
-static void an_object_is_entered_as_what_it_is(void **state) {
+static void an_object_is_entered_with_its_own_class(void **state) {
     (void)state;
     job j = open_job();
     gw_scope *s = gw_scope_open(j.root);
@@ -139,9 +139,9 @@ static void a_reference_needs_a_scope_of_its_agent(void **state) {
     (void)state;
     job j = open_job();
     add_one(&j, 1);
-    gw_scope *stranger = gw_scope_open(NULL);
-    gw_to_here(stranger, j.box);
-    assert_int_equal(gw_scope_close(stranger).status, GW_INVALID);
+    gw_scope *unrelated = gw_scope_open(NULL);
+    gw_to_here(unrelated, j.box);
+    assert_int_equal(gw_scope_close(unrelated).status, GW_INVALID);
     assert_int_equal(close_job(&j).status, GW_OK);
 }
 
@@ -153,7 +153,7 @@ GW_FUNCTION(turn_echo, GW_INLINE, "any") {
     return gw_arg(s, a, 0);
 }
 
-// A call that is never answered ends at its deadline on both sides, or shutdown would wait for it.
+// A call that is never answered ends at its deadline on both sides, otherwise shutdown would wait for it.
 static void futures_that_never_resolve_do_not_hold_up_shutdown(void **state) {
     (void)state;
     job j = open_job();
@@ -167,11 +167,11 @@ static void futures_that_never_resolve_do_not_hold_up_shutdown(void **state) {
     assert_int_equal(close_job(&j).status, GW_OK);
 }
 
-// ---- Bodies that take long ----------------------------------------------------------------------
-static char said[256];
+// ---- Long bodies --------------------------------------------------------------------------------
+static char logged[256];
 
 static void keep_line(const char *line) {
-    snprintf(said, sizeof said, "%s", line);
+    snprintf(logged, sizeof logged, "%s", line);
 }
 
 static int64_t computed_ms(void) {
@@ -190,7 +190,7 @@ GW_FUNCTION(turn_compute, GW_INLINE, "int") {
     return gw_none();
 }
 
-// The thread does not run for so long, as when others have its processor.
+// The thread does not run for this time, as when other threads have its processor.
 GW_FUNCTION(turn_pause, GW_INLINE, "int") {
     poll(NULL, 0, (int)gw_arg_int(s, a, 0));
     return gw_none();
@@ -207,12 +207,12 @@ static void an_inline_body_that_takes_long_is_named_once(void **state) {
     log_hook = keep_line;
     job j = open_job();
     gw_rpc_sync(j.root, 0, "turn_compute", 100);
-    assert_non_null(strstr(said, "worker0: the GW_INLINE function turn_compute computed for 1"));
+    assert_non_null(strstr(logged, "worker0: the GW_INLINE function turn_compute computed for 1"));
     gw_future *f = gw_future_open(j.root);
     gw_future *after = gw_then(j.root, f, compute_after, NULL);
     gw_future_set(j.root, f, 7);
     gw_wait(j.root, after);
-    assert_non_null(strstr(said, "worker0: a function that runs after a future computed for 1"));
+    assert_non_null(strstr(logged, "worker0: a function that runs after a future computed for 1"));
     assert_int_equal(close_job(&j).status, GW_OK);
 }
 
@@ -222,14 +222,15 @@ static void an_inline_body_whose_thread_is_late_is_not_named(void **state) {
     job j = open_job();
     gw_rpc_sync(j.root, 0, "turn_compute", 20);
     gw_rpc_sync(j.root, 0, "turn_pause", 150);
-    assert_null(strstr(said, "turn_pause"));
+    assert_null(strstr(logged, "turn_pause"));
     assert_int_equal(close_job(&j).status, GW_OK);
 }
 
 GW_TESTS_WITH_LIMIT(turn, 25, a_then_body_leaves_the_object_it_entered,
                     an_object_is_not_entered_in_a_scope_that_outlives_the_call,
-                    entering_waits_no_longer_than_the_deadline, an_object_is_entered_as_what_it_is,
-                    no_future_is_opened_after_shutdown, a_reference_needs_a_scope_of_its_agent,
+                    entering_waits_no_longer_than_the_deadline,
+                    an_object_is_entered_with_its_own_class, no_future_is_opened_after_shutdown,
+                    a_reference_needs_a_scope_of_its_agent,
                     futures_that_never_resolve_do_not_hold_up_shutdown,
                     an_inline_body_that_takes_long_is_named_once,
                     an_inline_body_whose_thread_is_late_is_not_named);

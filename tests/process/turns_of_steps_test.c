@@ -1,6 +1,5 @@
-// Steps of several trainers over the parameters of one object, with real threads: methods and
-// fetches see whole steps (no torn reads), and a pass has the gradients of the values that its
-// forward has read.
+// Steps of several trainers over the parameters of one object, with real threads: methods and fetches read whole steps
+// (no torn reads), and a pass has the gradients of the values that its forward has read.
 #include "testing/testing.h"
 
 #include <gradwire.h>
@@ -26,8 +25,8 @@ static void steps_layer_open(gw_scope *own, steps_layer *self, const gw_args *a)
 }
 
 static double one_value(gw_scope *s, gw_tensor *x) {
-    gw_tensor *seen = gw_detach(s, x);
-    double low = gw_item(s, gw_min(s, seen)), high = gw_item(s, gw_max(s, seen));
+    gw_tensor *read_values = gw_detach(s, x);
+    double low = gw_item(s, gw_min(s, read_values)), high = gw_item(s, gw_max(s, read_values));
     if (gw_ok(s) && low != high) gw_fail(s, GW_REMOTE, "half a step: %g to %g", low, high);
     return low;
 }
@@ -36,7 +35,7 @@ GW_METHOD(steps_layer, weight, GW_INLINE, "") {
     return gw_value_of(gw_rref_open(s, self->w));
 }
 
-// The sum of squares, and the value seen.
+// Returns the sum of squares, and the value read.
 GW_METHOD(steps_layer, forward, GW_POOL, "") {
     gw_tensor *squares = gw_sum(s, gw_mul(s, self->w, self->w));
     gw_list *both = gw_list_open(s);
@@ -68,15 +67,15 @@ GW_FUNCTION(steps_of_layer, GW_INLINE, "") {
 }
 
 static void step(gw_scope *s, gw_rref *const *at, gw_list *weights, gw_optimizer *opt) {
-    double seen[OWNERS];
+    double read_values[OWNERS];
     gw_tensor *loss = gw_zeros(s, GW_F32);
     for (int i = 0; i < OWNERS; i++) {
         gw_list *both = gw_list_of(s, gw_rpc_sync(s, at[i], "forward"));
         loss = gw_add(s, loss, gw_tensor_of(s, gw_list_get(s, both, 0)));
-        seen[i] = gw_float_of(s, gw_list_get(s, both, 1));
+        read_values[i] = gw_float_of(s, gw_list_get(s, both, 1));
     }
     gw_backward(s, loss);
-    for (int i = 0; i < OWNERS; i++) gw_rpc_sync(s, at[i], "expect_gradient", seen[i]);
+    for (int i = 0; i < OWNERS; i++) gw_rpc_sync(s, at[i], "expect_gradient", read_values[i]);
     gw_optimizer_step(s, opt);
     for (int i = 0; i < OWNERS; i++)
         one_value(s, gw_to_here(s, gw_rref_of(s, gw_list_get(s, weights, i))));
@@ -130,26 +129,26 @@ static void run(bool is_part, bool concurrent) {
     assert_int_equal(rmdir(directory), 0);
 }
 
-static void methods_see_whole_steps(void **state) {
+static void methods_read_whole_steps(void **state) {
     (void)state;
     run(false, false);
 }
 
-static void methods_see_whole_concurrent_steps(void **state) {
+static void methods_read_whole_concurrent_steps(void **state) {
     (void)state;
     run(false, true);
 }
 
-static void methods_see_whole_steps_of_parts_of_tensors(void **state) {
+static void methods_read_whole_steps_of_parts_of_tensors(void **state) {
     (void)state;
     run(true, false);
 }
 
-static void methods_see_whole_concurrent_steps_of_parts_of_tensors(void **state) {
+static void methods_read_whole_concurrent_steps_of_parts_of_tensors(void **state) {
     (void)state;
     run(true, true);
 }
 
-GW_TESTS(turns_of_steps, methods_see_whole_steps, methods_see_whole_concurrent_steps,
-         methods_see_whole_steps_of_parts_of_tensors,
-         methods_see_whole_concurrent_steps_of_parts_of_tensors);
+GW_TESTS(turns_of_steps, methods_read_whole_steps, methods_read_whole_concurrent_steps,
+         methods_read_whole_steps_of_parts_of_tensors,
+         methods_read_whole_concurrent_steps_of_parts_of_tensors);

@@ -1,4 +1,4 @@
-// Environment variables with values that mean nothing, as a user's program meets them.
+// Environment variables with invalid values, in a user's program.
 #include "../support/launched.h"
 #include "testing/testing.h"
 
@@ -10,7 +10,7 @@ static void expect_once(const char *text, const char *words) {
     assert_true(at && !strstr(at + 1, words));
 }
 
-static void what_means_nothing_is_told_once(void **state) {
+static void an_invalid_value_is_reported_once(void **state) {
     (void)state;
     result r =
         finish(launch_command("GW_LOG=loud GW_LEND=off GW_CHECK=no GW_TRANSPORTS=tcp GW_HOME=/ "
@@ -24,4 +24,4 @@ static void what_means_nothing_is_told_once(void **state) {
     forget(r);
 }
 
-GW_TESTS(process_variables, what_means_nothing_is_told_once);
+GW_TESTS(process_variables, an_invalid_value_is_reported_once);

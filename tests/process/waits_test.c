@@ -1,4 +1,4 @@
-// Waits for a worker whose program does nothing more, in real processes: docs/protocol/waits.md. No wait has a
+// Waits for a worker whose program makes no further calls, in real processes: docs/protocol/waits.md. No wait has a
 // timeout, so that the limit of the test finds one that does not end.
 #include "../support/launched.h"
 #include "testing/testing.h"
@@ -26,7 +26,7 @@ static int count_lines(const char *out, const char *text) {
     return count;
 }
 
-// |other|: what the error of worker1 says before the cause.
+// |other|: the text before the cause in the error of worker1.
 static void expect_cause(const char *name, const char *what, const char *other, const char *cause) {
     char text[256];
     testing_note("%s %s", name, what);
@@ -53,8 +53,8 @@ static void a_program_that_fails_before_it_opens_a_group_ends_all_waits_for_it(v
                      "worker0 has failed: ", "missing.safetensors");
 }
 
-// In a group that it has opened its program enters the collective as failed.
-static void a_program_that_fails_after_it_has_opened_a_group_fails_what_it_enters(void **state) {
+// In a group that the program has opened it enters the collective as failed.
+static void a_program_that_fails_in_a_group_fails_the_next_collective(void **state) {
     (void)state;
     expect_cause("failed_before_group_matrix", "opened",
                  "worker1: group \"world\": collective 1: worker0: ", "missing.safetensors");
@@ -77,7 +77,7 @@ static void a_worker_in_shutdown_ends_all_waits_for_it(void **state) {
     }
 }
 
-// An agreement is that of those that are left, as after a loss.
+// An agreement is among the remaining members, as after a loss.
 static void a_worker_in_shutdown_is_missing_in_agreements(void **state) {
     (void)state;
     result r = run_case(2, "recv_shutdown", "agree");
@@ -104,6 +104,6 @@ static void trainers_in_shutdown_train_for_a_master(void **state) {
 }
 
 GW_TESTS(waits, a_program_that_fails_before_it_opens_a_group_ends_all_waits_for_it,
-         a_program_that_fails_after_it_has_opened_a_group_fails_what_it_enters,
+         a_program_that_fails_in_a_group_fails_the_next_collective,
          a_worker_in_shutdown_ends_all_waits_for_it, a_worker_in_shutdown_is_missing_in_agreements,
          trainers_in_shutdown_train_for_a_master);

@@ -1,10 +1,10 @@
-// Workers that a program starts of itself: whatever becomes of them, no wait for them lasts until a deadline.
+// Workers that a program starts of itself: whatever their end, no wait for them lasts until a deadline.
 #include "../support/launched.h"
 #include "testing/testing.h"
 
 #include <string.h>
 
-static void every_wait_ends_with_what_has_become_of_the_worker(void **state) {
+static void every_wait_ends_with_the_outcome_of_the_worker(void **state) {
     (void)state;
     result r = finish(launch_command("exec ./case-worker_process"));
     testing_note("%d: %s%s", r.code, r.out, r.err);
@@ -21,12 +21,12 @@ static void every_wait_ends_with_what_has_become_of_the_worker(void **state) {
     const char *at = r.out;
     for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
         at = strstr(at, lines[i]);
-        if (!at) fail_msg("no line \"%s\" in its place", lines[i]);
+        if (!at) fail_msg("no line \"%s\" where expected", lines[i]);
     }
     assert_null(strstr(r.out, "call: "));
     assert_int_equal(r.code, 0);
     forget(r);
 }
 
-// A member that was never heard has 31 s otherwise.
-GW_TESTS_WITH_LIMIT(worker_process, 25, every_wait_ends_with_what_has_become_of_the_worker);
+// A member that was never connected has 31 s otherwise.
+GW_TESTS_WITH_LIMIT(worker_process, 25, every_wait_ends_with_the_outcome_of_the_worker);

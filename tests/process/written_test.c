@@ -1,5 +1,5 @@
-// Blocks that are written while others read them (LEND-16): the first sums of jobs are right, and each
-// part of the rule is needed.
+// Blocks that are written while others read them (LEND-16): the first sums of jobs are right, and each part of the rule
+// is needed.
 #include "base/mem.h"
 #include "testing/testing.h"
 
@@ -8,7 +8,7 @@
 
 #include "../support/launched.h"
 
-enum { JOBS = 3, TRIES = 5 };  // a thread that only receives may come late
+enum { JOBS = 3, TRIES = 5 };  // a thread that only receives may start late
 
 static void check_right(int size, const char *choice, const char *program) {
     result r = finish(launch_command("%s ./gradwire run -n %d -- ./%s", choice, size, program));
@@ -33,7 +33,7 @@ static void the_first_sum_of_a_job_is_right(void **state) {
 
 #if MEM_CACHED
 
-// The same of which rank 0 has a bug, and holds the window open in which a write can be lost.
+// Rank 0 has the given bug, and extends the interval in which a write can be lost.
 static result run_with_bug(const char *bug) {
     return finish(
         launch_command("./gradwire run -n 3 -- sh -c 'test $RANK != 0 || export GW_MUTATION=%s "

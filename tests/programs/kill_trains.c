@@ -20,7 +20,7 @@ GW_FUNCTION(trains_weight, GW_INLINE, "") {
     return gw_value_of(gw_rref_open(s, weight));
 }
 
-// By the workers of |workers|, as bits, the lowest first.
+// Passes |x| through the workers of |workers|, a bit set, the lowest first.
 static gw_tensor *through(gw_scope *s, int64_t workers, gw_tensor *x) {
     int next = 0;
     while (next < WORKERS_MAX && !(workers >> next & 1)) next++;

@@ -1,31 +1,28 @@
 // gradwire-kill-worker URL RANK WORLD_SIZE VICTIM [leaves|group|short|trains|lends]
 //
-// A worker of a job of which one, the victim, is killed. Everybody calls everybody, shares
-// references over three workers and drops them again, so that each comes by all failpoints; and has
-// one call at the victim that it does not answer. What the survivors see when the victim is gone is
-// told to the test in lines on descriptor 3:
+// A worker of a job of which one, the victim, is killed. Every worker calls all others, shares references over three
+// workers and drops them again, so that each reaches all failpoints; and has one call at the victim that it does not
+// answer. The survivors report what they observe when the victim is dead in lines on descriptor 3:
 //
 //     ready
 //     held                                               the victim has the call that it does not answer
-//     error <when, ns> <status> <outcome> <sentence>     of the call that was out
-//     other <status> <sentence>                          of what else failed first
-//     left <when, ns> <status> <what is left: descriptors, memory, memory of others> <sentence>
+//     error <when, ns> <status> <outcome> <error text>    of the pending call
+//     other <status> <error text>                        of the first other failure
+//     left <when, ns> <status> <remaining descriptors, memory, memory of others> <error text>
 //
-//     again <when, ns> <status> <outcome> <sentence>     of joining anew, by a victim that was only stopped
+//     again <when, ns> <status> <outcome> <error text>    of joining again, by a victim that was only stopped
 //
-// And with "trains", where worker0 trains a model that all share, instead of everybody calling
-// everybody:
+// And with "trains", where worker0 trains a shared model, instead of the calls among all:
 //
-//     trained <when, ns> <steps> 0 <sentence>            by worker0: what its optimizer counts, and why it has ended
-//     afresh <when, ns> <status> <outcome> <sentence>    by the first survivor: of one more step over those who are left
-//     steps <when, ns> <steps> 0                         that the weight of this worker has seen in the end
+//     trained <when, ns> <steps> 0 <error text>          by worker0: the steps of its optimizer, and the reason of its end
+//     afresh <when, ns> <status> <outcome> <error text>  by the first survivor: of one more step over the remaining workers
+//     steps <when, ns> <steps> 0                         the final steps of this worker's weight
 //
-// With "lends", what they send each other are large tensors and bytes, which are lent or fill the rings; each keeps the
-// last tensor of each other worker, and reads it again when the victim is gone.
+// With "lends", workers send each other large tensors and bytes, which are lent or fill the rings; each keeps the last
+// tensor of each other worker, and reads it again when the victim is dead.
 //
-// A line on standard input tells a survivor to leave. "leaves": none calls another, all leave at once.
-// "group": the workers are members of a group that worker0 founds. "short": they do not wait long
-// for others to join.
+// A line on standard input makes a survivor leave. "leaves": no worker calls another, all leave at once. "group": the
+// workers are members of a group that worker0 founds. "short": they do not wait long for others to join.
 #include "kill_trains.h"
 
 #include <dirent.h>
@@ -45,7 +42,7 @@ typedef struct job {
     FILE *report;
     const char *url;
     int rank, world_size, victim;
-    bool only_leaves;  // no calls: what happens while all leave is the question
+    bool only_leaves;  // no calls: tests a death while all leave
     bool is_group;
     bool is_short;  // does not wait long for others to join
     bool trains;
@@ -85,7 +82,7 @@ static int64_t now_ns(void) {
     return t.tv_sec * INT64_C(1000000000) + t.tv_nsec;
 }
 
-// But for the arena, of which there is one for the process.
+// Counts all except the arena, of which there is one for the process.
 static int count_descriptors(void) {
     DIR *d = opendir("/proc/self/fd");
     int count = 0;
@@ -98,7 +95,7 @@ static int count_descriptors(void) {
     return count;
 }
 
-// Rings, and arenas of others, which are mapped for reading.
+// Counts rings, and arenas of others, which are mapped for reading.
 static int count_mappings(void) {
     FILE *f = fopen("/proc/self/maps", "re");
     char line[512];
@@ -139,12 +136,12 @@ static void keep(job *j, gw_scope *s, int from, gw_tensor *x, int64_t number) {
     j->numbers[from] = number;
 }
 
-// A tensor goes there, is written over here, comes back, goes on to a third worker, and is kept.
+// A tensor is sent there, is written over here, is returned, is sent to a third worker, and is kept.
 static void lend_to(job *j, gw_scope *s, int to, int third, int64_t number) {
     gw_tensor *x = gw_full(s, GW_F32, (float)number, LARGE);
     gw_future *f = gw_rpc_async(s, name_of(to).text, "kill_add", x, 1);
     gw_tensor *same = gw_tensor_of(s, gw_rpc_sync(s, name_of(to).text, "kill_same", x));
-    if (gw_ok(s) && !is_all(s, same, number)) gw_fail(s, GW_REMOTE, "a wrong number came back");
+    if (gw_ok(s) && !is_all(s, same, number)) gw_fail(s, GW_REMOTE, "a wrong number was returned");
     gw_fill_(s, x, -1.0);
     gw_tensor *y = gw_tensor_of(s, gw_wait(s, f));
     if (gw_ok(s)) keep(j, s, to, y, number + 1);
@@ -152,7 +149,7 @@ static void lend_to(job *j, gw_scope *s, int to, int third, int64_t number) {
     if (gw_ok(s)) keep(j, s, third, y, number + 2);
 }
 
-// More than a ring holds, and not lent.
+// Sends more than a ring holds, not lent.
 static void fill_ring(gw_scope *s, int to) {
     static char bytes[700000];
     gw_value v =
@@ -165,7 +162,7 @@ static void lend(job *j, gw_scope *s, int to, int third, int64_t step) {
     if (step % 4 == 1) fill_ring(s, to);
 }
 
-// What has come is as it was, whoever is gone.
+// A received tensor keeps its numbers after the death of any worker.
 static void read_again(job *j) {
     for (int rank = 0; rank < j->world_size; rank++) {
         gw_scope *s = gw_scope_open(j->root);
@@ -176,7 +173,7 @@ static void read_again(job *j) {
     }
 }
 
-// Until something fails.
+// Runs until an error.
 static gw_error work(job *j) {
     for (int64_t step = 0; step < STEPS_MAX; step++) {
         gw_scope *s = gw_scope_open(j->root);
@@ -193,7 +190,7 @@ static gw_error work(job *j) {
     return (gw_error){ .status = GW_OK };
 }
 
-static void tell_error(const job *j, const gw_error *e) {
+static void report_error(const job *j, const gw_error *e) {
     fprintf(j->report, "error %" PRId64 " %d %d %s\n", now_ns(), e->status, e->outcome, e->text);
 }
 
@@ -217,7 +214,7 @@ static void train(const job *j) {
     if (j->rank == 0) end = trains_work(j->root, all_but(j, 0, 0), STEPS_MAX, &steps);
     gw_wait(s, held);
     gw_error error = gw_scope_close(s);
-    tell_error(j, &error);
+    report_error(j, &error);
     if (j->rank == 0)
         fprintf(j->report, "trained %" PRId64 " %" PRId64 " 0 %s\n", now_ns(), steps, end.text);
     if (j->rank != leader) return;
@@ -237,7 +234,7 @@ static void play(job *j) {
     if (held) gw_wait(s, held);
     read_again(j);
     gw_error error = gw_scope_close(s);
-    tell_error(j, held ? &error : &other);
+    report_error(j, held ? &error : &other);
     fprintf(j->report, "other %d %s\n", other.status, other.text);
 }
 
@@ -246,8 +243,8 @@ static void wait_for_a_line(void) {
     while (byte != '\n' && read(STDIN_FILENO, &byte, 1) == 1) continue;
 }
 
-// Also those who are gone by now, of whom no event may come any more.
-static bool has_heard_of_all(const job *j) {
+// Includes workers that have ended already, for which no event may follow.
+static bool has_record_of_all(const job *j) {
     gw_scope *s = gw_scope_open(j->root);
     for (int rank = 0; rank < j->world_size; rank++) gw_rpc_worker(s, rank);
     return gw_scope_close(s).status == GW_OK;
@@ -261,10 +258,10 @@ static void join(job *j, gw_job_kind kind) {
                 .world_size = kind ? -1 : j->world_size, .init_method = j->url,
                 .join_timeout_ms = j->is_short ? 1500 : 300000, .threads = 2);
     if (kind) w = gw_watch_open(j->root);
-    // All may never be there at once: one may be killed before another has heard of the third.
+    // All workers may never be present at once: one may be killed before another has learnt of the third.
     bool is_over = false;
     while (gw_ok(j->root) && !is_over && gw_rpc_world_size(j->root) < j->world_size &&
-           !has_heard_of_all(j)) {
+           !has_record_of_all(j)) {
         gw_scope *s = gw_scope_open(j->root);
         gw_scope_set_timeout(s, 2000);
         is_over = gw_watch_next(s, w).kind != GW_MEMBER_JOINED;
@@ -273,7 +270,7 @@ static void join(job *j, gw_job_kind kind) {
     }
 }
 
-// It was declared dead, and is another member now, of the same name.
+// It was declared dead, and joins again as another member of the same name.
 static void join_again(job *j) {
     join(j, GW_JOB_JOIN);
     int other = j->rank ? 0 : 1;
@@ -295,7 +292,7 @@ static void run(job *j) {
         else if (!j->only_leaves)
             play(j);
     } else {
-        tell_error(j, gw_scope_error(j->root));
+        report_error(j, gw_scope_error(j->root));
     }
     if (j->rank != j->victim && !j->only_leaves) wait_for_a_line();
     gw_rpc_shutdown(j->root);

@@ -1,11 +1,10 @@
-// gradwire-mpi-worker [any_order | desync | midway | replicas | time | fail | lost | lost_early]
+// gradwire-mpi-worker [any_order | desync | midway | replicas | time | fail | lost | lost_before_mpi]
 //
-// Started by mpirun. Does every collective in a group of backend "mpi" and in one of sessions, and ends
-// with 0 if both have given the same bits; "any_order": lets MPI add; "desync": members that differ, one
-// that is late, one that has failed; "midway": deadlines and cancelling while MPI works; "replicas": the
-// same training over both; "time": what a step of it takes over each; "fail": one breaks the group while
-// MPI works; "lost": the last rank kills itself while the others wait for it; "lost_early": and before
-// MPI has begun in all.
+// Started by mpirun. Runs every collective in a group of backend "mpi" and in one of sessions, and ends with 0 if both
+// have given the same bits; "any_order": lets MPI choose the order of sums; "desync": members that differ, one that is
+// late, one that has failed; "midway": deadlines and cancelling while MPI works; "replicas": the same training over
+// both; "time": the time of a step over each; "fail": one breaks the group while MPI works; "lost": the last rank kills
+// itself while the others wait for it; "lost_before_mpi": the same before MPI has begun on all.
 #include <gradwire.h>
 #include <math.h>
 #include <signal.h>
@@ -112,12 +111,13 @@ static void expect_error(gw_scope *s, gw_status status, const char *text) {
         gw_fail(s, GW_MISMATCH, "\"%s\" where \"%s\" was expected", e.text, text);
 }
 
-// The group goes on after verdicts.
+// The group continues after aborts.
 static void differ(gw_scope *s, gw_group *m, gw_group *g) {
     int rank = gw_group_rank(g), n = gw_group_size(g);
     for (int i = 0; i < 6; i++) {
         gw_tensor *x = numbers(s, rank, NUMBERS + (i == 2 ? rank : 0), GW_F32);
-        if (i == 3 && rank == n - 1) gw_recv(s, g, 0);  // which comes when the others have given up
+        if (i == 3 && rank == n - 1)
+            gw_recv(s, g, 0);  // which is received when the others have given up
         if (i == 4 && rank == 0) gw_fail(s, GW_INVALID, "no more data");
         gw_all_reduce(s, m, x, GW_SUM, .timeout_ms = 1000);
         if (i == 2) expect_error(s, GW_MISMATCH, "by its backend");
@@ -129,15 +129,15 @@ static void differ(gw_scope *s, gw_group *m, gw_group *g) {
     if (gw_ok(s)) try_all(s, m, g, true);
 }
 
-// Whether |m| has given all members a sum: a verdict may come late, about what has ended.
-static bool settles(gw_scope *s, gw_group *m, gw_group *g) {
+// Whether |m| has given all members a sum: a late abort may still arrive for an operation that has ended.
+static bool is_usable(gw_scope *s, gw_group *m, gw_group *g) {
     gw_tensor *sum = gw_all_reduce(s, m, gw_ones(s, GW_I64, 10), GW_SUM);
     int64_t ok = gw_ok(s) && ((const int64_t *)gw_data(sum))[9] == gw_group_size(m);
     gw_scope_clear(s);
     return gw_item_int(s, gw_all_reduce(s, g, gw_from(s, &ok, 1), GW_MIN));
 }
 
-// What a verdict ends while MPI carries it ends there, too, and the group goes on.
+// An abort ends an operation that MPI carries out in MPI, too, and the group continues.
 static void end_midway(gw_scope *root, gw_group *m, gw_group *g) {
     enum { ROUNDS = 30, LARGE = 1 << 20 };
     for (int i = 0; i < ROUNDS && gw_ok(root); i++) {
@@ -154,8 +154,8 @@ static void end_midway(gw_scope *root, gw_group *m, gw_group *g) {
         if (status && status != GW_TIMEOUT && status != GW_CANCELLED)
             gw_fail(s, GW_MISMATCH, "%s in round %d", gw_status_name(status), i);
         int tries = 0;
-        while (gw_ok(s) && !settles(s, m, g)) {
-            if (++tries == 20) gw_fail(s, GW_MISMATCH, "the group does not go on");
+        while (gw_ok(s) && !is_usable(s, m, g)) {
+            if (++tries == 20) gw_fail(s, GW_MISMATCH, "the group does not continue");
         }
         gw_scope_close_up(s);
     }
@@ -262,7 +262,7 @@ int main(int argc, char **argv) {
     if (gw_ok(root) && strcmp(how, "lost") == 0) {
         gw_all_reduce(root, m, gw_ones(root, GW_F32, 1000), GW_SUM);
         lose_last(root, m);
-    } else if (gw_ok(root) && strcmp(how, "lost_early") == 0) {
+    } else if (gw_ok(root) && strcmp(how, "lost_before_mpi") == 0) {
         lose_last(root, m);
     } else if (gw_ok(root) && strcmp(how, "desync") == 0) {
         differ(root, m, g);

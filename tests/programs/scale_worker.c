@@ -1,8 +1,7 @@
 // gradwire-scale-worker URL RANK WORLD_SIZE
 //
-// One of many workers: joins, and at a line "call" on standard input calls all others; at "leave"
-// it leaves. After each step it prints a line, "joined", "called", "left", so that the test can
-// look at it while it is idle.
+// One of many workers: joins, and at a line "call" on standard input calls all others; at "leave" it leaves. After each
+// step it prints a line, "joined", "called", "left", so that the test can measure it while it is idle.
 #include <gradwire.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +12,7 @@ GW_FUNCTION(scale_square, GW_POOL, "int") {
     return gw_value_of(x * x);
 }
 
-static void say(const char *what) {
+static void print_line(const char *what) {
     puts(what);
     fflush(stdout);
 }
@@ -43,13 +42,13 @@ int main(int argc, char **argv) {
     int rank = (int)strtol(argv[2], NULL, 10), world_size = (int)strtol(argv[3], NULL, 10);
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_init(root, .rank = rank, .world_size = world_size, .init_method = argv[1], .threads = 1);
-    if (gw_ok(root)) say("joined");
+    if (gw_ok(root)) print_line("joined");
     wait_for("call");
     call_all(root, rank, world_size);
-    if (gw_ok(root)) say("called");
+    if (gw_ok(root)) print_line("called");
     wait_for("leave");
     gw_rpc_shutdown(root);
     int code = gw_exit_code(gw_scope_close(root));
-    if (!code) say("left");
+    if (!code) print_line("left");
     return code;
 }

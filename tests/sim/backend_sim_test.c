@@ -1,5 +1,5 @@
-// Collectives that a backend carries, in the simulator: what it lacks, how many are under way in it, and how
-// they end (src/testing/memory_backend.h).
+// Collectives over a backend, in the simulator: operations that it lacks, how many run in it at a time, and how they
+// end (src/testing/memory_backend.h).
 #include "base/limits.h"
 #include "base/map.h"
 #include "testing/cluster.h"
@@ -20,7 +20,7 @@ enum {
 
 static cluster_outcome run(uint64_t seed, int count, cluster_main *body, void *context) {
     cluster_outcome o = cluster_run(seed, (cluster_options){ .world_size = count }, body, context);
-    assert_int_equal(memory_backend_counts.under_way, 0);  // nothing stays in it
+    assert_int_equal(memory_backend_counts.under_way, 0);  // no call remains in it
     return o;
 }
 
@@ -34,7 +34,7 @@ static gw_group *open_over_memory(gw_scope *s, bool any_order) {
     return gw_group_world(s, .name = "m", .backend = memory_backend_at(s), .any_order = any_order);
 }
 
-// ---- What it gives ------------------------------------------------------------------------------
+// ---- Results ------------------------------------------------------------------------------------
 
 static gw_tensor *numbers(gw_scope *s, int rank, int64_t count, gw_dtype dtype) {
     float *x = gw_alloc(s, (size_t)(count + 1) * sizeof *x);
@@ -100,8 +100,8 @@ static void a_backend_gives_the_bits_of_sessions(void **state) {
     }
 }
 
-// Of no more bytes than the shape of a tensor has, which goes before a broadcast.
-static void what_one_call_cannot_carry_goes_in_several(void **state) {
+// A call carries no more bytes than the shape of a tensor, which is sent before a broadcast.
+static void large_operations_are_split_into_several_calls(void **state) {
     (void)state;
     for (int n = 2; n <= MEMBERS_MAX; n++) {
         memory_backend_reset();
@@ -129,8 +129,8 @@ static void gather_large(gw_scope *s, int rank, void *context) {
     assert_true(memory_backend_counts.begun > before);
 }
 
-// Of members with nothing, with just as much as a call carries, and with many times that.
-static void so_do_pieces_of_any_size(void **state) {
+// Members with nothing, with exactly the size of one call, and with many times that.
+static void pieces_may_have_any_size(void **state) {
     (void)state;
     static const int64_t rows[][3] = { { 10, 0, 0 },  { 0, 10, 10 },  { 100, 1, 0 },
                                        { 0, 0, 101 }, { 20, 20, 20 }, { 0, 0, 0 } };
@@ -154,7 +154,8 @@ static void a_backend_may_add_in_its_own_order(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         run_over_memory(seed, 3, add_in_any_order, NULL);
-        assert_int_equal(memory_backend_counts.begun, 3 + 3 * 2);  // what it does not add, it moves
+        assert_int_equal(memory_backend_counts.begun,
+                         3 + 3 * 2);  // sums that it does not support are moved by it
     }
 }
 
@@ -172,13 +173,13 @@ static void a_backend_with_the_bits_of_sums_makes_them(void **state) {
         memory_backend_reset();
         memory_backend.guarantees |= BACKEND_BITS;
         run(seed, 3, add_with_bits, NULL);
-        assert_int_equal(memory_backend_counts.begun, 3 + 3 * 2);  // a mean is made here
+        assert_int_equal(memory_backend_counts.begun, 3 + 3 * 2);  // a mean is computed here
     }
 }
 
-// ---- What it lacks ------------------------------------------------------------------------------
+// ---- Missing operations -------------------------------------------------------------------------
 
-static void what_a_backend_lacks_is_composed_or_goes_over_sessions(void **state) {
+static void missing_operations_are_composed_or_use_sessions(void **state) {
     (void)state;
     static const operation all[] = { OPERATION_ALL_TO_ALL, OPERATION_ALL_GATHER, OPERATION_GATHER,
                                      OPERATION_BROADCAST, OPERATION_ALL_REDUCE };
@@ -188,13 +189,13 @@ static void what_a_backend_lacks_is_composed_or_goes_over_sessions(void **state)
         memory_backend.operations = 0;
         for (int i = 0; i < COUNT; i++)
             if (subset & 1u << i) memory_backend.operations |= 1u << all[i];
-        run(subset, 3, try_all, NULL);  // the backend asserts that it has what it is asked for
+        run(subset, 3, try_all, NULL);  // the backend asserts that it supports each call
         bool can = subset & 1 || subset & 2 || subset & 8;  // alone, a gather has no sizes
         assert_int_equal(memory_backend_counts.begun > 0, can);
     }
 }
 
-static void what_lies_on_no_device_of_a_backend_goes_over_sessions(void **state) {
+static void tensors_on_other_devices_use_sessions(void **state) {
     (void)state;
     memory_backend_reset();
     memory_backend.devices = 1u << (GW_CPU + 1);
@@ -212,13 +213,13 @@ static void add_what_it_cannot(gw_scope *s, int rank, void *context) {
     }
 }
 
-static void types_and_sums_that_a_backend_lacks_are_made_here(void **state) {
+static void missing_types_and_sums_are_computed_here(void **state) {
     (void)state;
     run_over_memory(1, 3, add_what_it_cannot, NULL);
     assert_int_equal(memory_backend_counts.begun, 2 * 3 * 2);
 }
 
-// Members start what has a key in orders of their own.
+// Members start calls with a key in their own orders.
 static void start_by_key(gw_scope *s, int rank, void *context) {
     (void)context;
     enum { MANY = 20 };
@@ -281,9 +282,9 @@ static void calls_are_started_in_one_order(void **state) {
     testing_for_seeds(10, start_many_by_seed, NULL);
 }
 
-// ---- Side by side -------------------------------------------------------------------------------
+// ---- Concurrency --------------------------------------------------------------------------------
 
-// The first call ends when the next one is under way, or never.
+// The first call ends only when the next one has begun.
 static void start_two(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *m = open_over_memory(s, false);
@@ -369,8 +370,8 @@ static void wait_ms(gw_scope *s, int ms) {
     assert_int_equal(late.status, GW_TIMEOUT);
 }
 
-// Member 1 cancels at a time that the seed says: before it begins anywhere, while some have begun it,
-// or when it is done.
+// Member 1 cancels at a time that the seed determines: before the call begins anywhere, while some members have begun
+// it, or when it is done.
 static void cancel_midway(gw_scope *s, int rank, void *context) {
     const uint64_t *seed = context;
     gw_group *m = open_over_memory(s, false), *g = gw_group_world(s);
@@ -383,7 +384,7 @@ static void cancel_midway(gw_scope *s, int rank, void *context) {
         gw_wait(s, f);
         if (!gw_ok(s)) assert_int_equal(gw_scope_error(s)->status, GW_CANCELLED);
         gw_scope_clear(s);
-        wait_ms(s, 500);  // a verdict ends what is called before it comes
+        wait_ms(s, 500);  // an abort ends calls made before it arrives
         gw_barrier(s, g);
         expect_sum(s, m);
     }
@@ -394,17 +395,17 @@ static void cancel_midway_by_seed(uint64_t seed, void *context) {
     run_over_memory(seed, 3, cancel_midway, &seed);
 }
 
-static void what_was_begun_is_not_taken_for_what_comes_later(void **state) {
+static void a_begun_call_is_not_paired_with_a_later_one(void **state) {
     (void)state;
     testing_for_seeds(200, cancel_midway_by_seed, NULL);
 }
 
-// Members begin several, one comes late to some of them, and one cancels one at any time. What has succeeded
-// is the same call on all.
+// Members begin several calls, one member is late with some of them, and one cancels a call at any time. A call that
+// has succeeded is the same on all.
 enum { ROUNDS = 4, AT_ONCE = 6 };
 
-static int choose(uint64_t seed, int what, int below) {
-    return (int)(hash_u64(seed * 1000 + (uint64_t)what) % (uint64_t)below);
+static int choose(uint64_t seed, int number, int below) {
+    return (int)(hash_u64(seed * 1000 + (uint64_t)number) % (uint64_t)below);
 }
 
 static void expect_cancelled(gw_scope *s) {
@@ -412,7 +413,7 @@ static void expect_cancelled(gw_scope *s) {
     gw_scope_clear(s);
 }
 
-// As many as it has begun: a call that fails with the verdict is the last.
+// Returns how many calls it has begun: a call that fails with the abort is the last.
 static int begin_some(gw_scope *s, gw_group *m, int rank, uint64_t x, gw_future *fs[AT_ONCE]) {
     int late = choose(x, 1, 4), late_at = choose(x, 2, AT_ONCE), i = 0;
     for (; i < AT_ONCE; i++) {
@@ -452,7 +453,7 @@ static void end_some(gw_scope *root, int rank, void *context) {
         }
         for (int i = 0; i < begun; i++) expect_result(s, gw_wait(s, fs[i]), x, i);
         gw_scope_close_up(s);
-        wait_ms(root, 3000);  // a verdict ends what is called before it comes
+        wait_ms(root, 3000);  // an abort ends calls made before it arrives
         gw_barrier(root, g);
         for (int i = 0; i < 4; i++) expect_sum(root, m);
     }
@@ -467,7 +468,7 @@ static void end_some_by_seed(uint64_t seed, void *context) {
     assert_int_equal(memory_backend_counts.under_way, 0);
 }
 
-static void all_begin_the_same_wherever_it_ends(void **state) {
+static void all_members_begin_the_same_calls_whenever_one_is_cancelled(void **state) {
     (void)state;
     testing_for_seeds(100, end_some_by_seed, NULL);
 }
@@ -488,12 +489,12 @@ static void differ(gw_scope *s, int rank, void *context) {
     expect_sum(s, m);
 }
 
-static void verdicts_are_those_of_any_group(void **state) {
+static void aborts_are_those_of_any_group(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 50; seed++) run_over_memory(seed, 3, differ, NULL);
 }
 
-static void go_away(gw_scope *s, int rank, void *context) {
+static void leave_the_job(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *m = open_over_memory(s, false);
     expect_sum(s, m);
@@ -507,12 +508,12 @@ static void go_away(gw_scope *s, int rank, void *context) {
     gw_scope_clear(s);
 }
 
-static void who_leaves_breaks_the_group(void **state) {
+static void a_member_that_leaves_breaks_the_group(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 30; seed++) run_over_memory(seed, 3, go_away, NULL);
+    for (uint64_t seed = 1; seed <= 30; seed++) run_over_memory(seed, 3, leave_the_job, NULL);
 }
 
-// One that has failed before it calls: nobody begins what it does not enter.
+// One member has failed before it calls: no member begins a call that this one does not enter.
 static void fail_before(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *m = open_over_memory(s, false);
@@ -540,8 +541,8 @@ static void a_scope_that_has_failed_begins_nothing(void **state) {
     testing_for_seeds(30, fail_before_by_seed, NULL);
 }
 
-// The backend does not end the first call for longer than anybody waits. In other lanes the group goes on,
-// and in this one when the call has ended.
+// The backend ends the first call only after all deadlines. On other channels the group continues, and on this one when
+// the call has ended.
 static void wait_too_short(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *m = open_over_memory(s, false);
@@ -563,8 +564,9 @@ static void a_deadline_holds_while_the_backend_works(void **state) {
     }
 }
 
-// What ends nothing is waited for by shutdown, so that no member leaves others in the backend.
-static void leave_it_to_shutdown(gw_scope *s, int rank, void *context) {
+// Shutdown waits for a call that has timed out but still runs in the backend, so that no member leaves the others in
+// it.
+static void shut_down_with_a_call(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *m = open_over_memory(s, false);
     gw_all_gather(s, m, gw_full(s, GW_F32, rank, 2), .timeout_ms = 1000);
@@ -572,19 +574,19 @@ static void leave_it_to_shutdown(gw_scope *s, int rank, void *context) {
     gw_scope_clear(s);
 }
 
-static void shutdown_waits_for_what_drains(void **state) {
+static void shutdown_waits_for_detached_completion(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 8; seed++) {
         memory_backend_reset();
         memory_backend_faults.late = 0;
         memory_backend_faults.late_ms = 8000;
-        run(seed, 3, leave_it_to_shutdown, NULL);
+        run(seed, 3, shut_down_with_a_call, NULL);
         assert_int_equal(memory_backend_counts.aborted, 0);
     }
 }
 
-// What fails in the backend of one member has been begun by others: the group is broken.
-static void meet_a_fault(gw_scope *s, int rank, void *context) {
+// Other members have begun the call that fails in the backend of one: the group is broken.
+static void fail_in_the_backend(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *m = open_over_memory(s, false), *g = gw_group_world(s);
     expect_sum(s, m);
@@ -606,7 +608,7 @@ static void a_fault_of_the_backend_breaks_the_group(void **state) {
         memory_backend_reset();
         memory_backend_faults.failing = 2;
         memory_backend_faults.failing_at = 1;
-        run(seed, 3, meet_a_fault, NULL);
+        run(seed, 3, fail_in_the_backend, NULL);
     }
 }
 
@@ -676,15 +678,14 @@ static void unknown_backends_are_refused(void **state) {
 }
 
 GW_TESTS(backend_sim, a_backend_gives_the_bits_of_sessions,
-         what_one_call_cannot_carry_goes_in_several, so_do_pieces_of_any_size,
+         large_operations_are_split_into_several_calls, pieces_may_have_any_size,
          a_backend_may_add_in_its_own_order, a_backend_with_the_bits_of_sums_makes_them,
-         what_a_backend_lacks_is_composed_or_goes_over_sessions,
-         what_lies_on_no_device_of_a_backend_goes_over_sessions,
-         types_and_sums_that_a_backend_lacks_are_made_here, a_backend_with_keys_needs_no_order,
+         missing_operations_are_composed_or_use_sessions, tensors_on_other_devices_use_sessions,
+         missing_types_and_sums_are_computed_here, a_backend_with_keys_needs_no_order,
          calls_are_started_in_one_order, two_collectives_are_under_way_at_once,
-         buckets_are_under_way_side_by_side, what_was_begun_is_not_taken_for_what_comes_later,
-         all_begin_the_same_wherever_it_ends, verdicts_are_those_of_any_group,
-         who_leaves_breaks_the_group, a_scope_that_has_failed_begins_nothing,
-         a_deadline_holds_while_the_backend_works, shutdown_waits_for_what_drains,
+         buckets_are_under_way_side_by_side, a_begun_call_is_not_paired_with_a_later_one,
+         all_members_begin_the_same_calls_whenever_one_is_cancelled, aborts_are_those_of_any_group,
+         a_member_that_leaves_breaks_the_group, a_scope_that_has_failed_begins_nothing,
+         a_deadline_holds_while_the_backend_works, shutdown_waits_for_detached_completion,
          a_fault_of_the_backend_breaks_the_group,
          a_backend_that_survives_no_loss_opens_nothing_after_one, unknown_backends_are_refused);

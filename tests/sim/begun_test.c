@@ -1,5 +1,5 @@
-// What a member has begun with others ends when it is lost, whatever it was: each step is a message
-// that means something, and nothing that it leads to ever comes.
+// Operations that a member has begun with others end when the member is lost: each step is a valid message, and no
+// message that it requires ever follows.
 #include "call/protocol.h"
 #include "distributed/autograd/distributed_pass.h"
 #include "reference/references.h"
@@ -29,7 +29,7 @@ GW_FUNCTION(begun_two, GW_INLINE, "any, any") {
     return gw_arg(s, a, 0);
 }
 
-// What the third worker, which is honest, could have made, but has not.
+// An id of the third worker, which is correct, that it could have made, but has not.
 #define NEVER_MADE id_of(2, 1000)
 
 typedef struct begun {
@@ -39,7 +39,7 @@ typedef struct begun {
 
 // ---- Messages -----------------------------------------------------------------------------------
 
-static void tell(gw_scope *s, message *m) {
+static void post(gw_scope *s, message *m) {
     assert_false(m->head.failed);
     agent *a = s->agent;
     env_enter(a->env);
@@ -51,10 +51,10 @@ static void send_two(gw_scope *s, uint8_t kind, uint64_t x, uint64_t y) {
     message *m = message_open(kind);
     bytes_put_u64(&m->head, x);
     bytes_put_u64(&m->head, y);
-    tell(s, m);
+    post(s, m);
 }
 
-static void ask_for_fork(gw_scope *s) {
+static void request_fork(gw_scope *s) {
     send_two(s, KIND_FORK_REQUEST, NEVER_MADE, id_of(1, 77));
 }
 
@@ -63,10 +63,10 @@ static void send_request(gw_scope *s, request_fixed f, const char *function) {
     f.call = 1000;
     f.depth = 1;
     request_write(&m->head, &f, function, NULL, 0);
-    tell(s, m);
+    post(s, m);
 }
 
-// With a reference to a value of the third worker that the first would have made.
+// With a reference to a value of the third worker, made by the first.
 static void pass_reference(gw_scope *s, const char *function) {
     message *m = message_open(KIND_REQUEST);
     request_write(&m->head, &(request_fixed){ .call = 1000, .depth = 1 }, function, NULL, 1);
@@ -80,7 +80,7 @@ static void pass_reference(gw_scope *s, const char *function) {
     bytes_put_u64(&m->head, id_of(0, 1000));
     bytes_put_u64(&m->head, id_of(1, 77));
     bytes_put_u8(&m->head, 0);
-    tell(s, m);
+    post(s, m);
 }
 
 static void put_gradient(message *m, uint8_t flags) {
@@ -93,31 +93,31 @@ static void put_gradient(message *m, uint8_t flags) {
 static void end_gradient(gw_scope *s, message *m) {
     bytes_put_u64(&m->head, 1);
     bytes_put_u32(&m->head, 0);
-    tell(s, m);
+    post(s, m);
 }
 
-// ---- What is begun ------------------------------------------------------------------------------
+// ---- Operations ---------------------------------------------------------------------------------
 
 static void fetch(gw_scope *s) {
-    ask_for_fork(s);
+    request_fork(s);
     message *m = message_open(KIND_FETCH);
     const uint64_t fields[] = { 1000, NEVER_MADE, id_of(1, 77), 0 };
     for (int i = 0; i < 4; i++) bytes_put_u64(&m->head, fields[i]);
-    tell(s, m);
+    post(s, m);
 }
 
 static void forward_value(gw_scope *s) {
-    ask_for_fork(s);
+    request_fork(s);
     message *m = message_open(KIND_FORWARD_VALUE);
     bytes_put_u64(&m->head, NEVER_MADE);
     bytes_put_u64(&m->head, id_of(1, 77));
     bytes_put_u32(&m->head, 2);
     bytes_put_u64(&m->head, id_of(1, 1000));
-    tell(s, m);
+    post(s, m);
 }
 
 static void call_method(gw_scope *s) {
-    ask_for_fork(s);
+    request_fork(s);
     send_request(s, (request_fixed){ .target = NEVER_MADE, .target_fork = id_of(1, 77) }, "put");
 }
 
@@ -126,7 +126,7 @@ static void make(gw_scope *s) {
                  "begun_never");
 }
 
-static void fetch_what_is_made(gw_scope *s) {
+static void fetch_being_made(gw_scope *s) {
     gw_rref *r = gw_remote(s, 0, "begun_never");
     gw_to_here_async(s, r);
 }
@@ -137,14 +137,14 @@ static void call_and_forward(gw_scope *s) {
     bytes_put_u64(&m->head, 1000);
     bytes_put_u32(&m->head, 2);
     bytes_put_u64(&m->head, id_of(1, 1000));
-    tell(s, m);
+    post(s, m);
 }
 
 static void send_promised_value(gw_scope *s) {
     message *m = message_open(KIND_PROMISE_VALUE);
     reply_write(&m->head, &(reply_fixed){ .id = NEVER_MADE });
     bytes_put_u8(&m->head, 0);
-    tell(s, m);
+    post(s, m);
 }
 
 static void promise_of_another(gw_scope *s) {
@@ -174,8 +174,8 @@ static void enter_collective(gw_scope *s) {
     gw_rpc_async(s, 0, "gw.barrier", gw_value_of_bytes(ranks, sizeof ranks), 1, -1, gw_none());
 }
 
-static void ask_for_name(gw_scope *s) {
-    gw_rpc_async(s, 0, "gw.named", "nobody");
+static void query_a_name(gw_scope *s) {
+    gw_rpc_async(s, 0, "gw.named", "nowhere");
 }
 
 static void fetch_by_another(gw_scope *s) {
@@ -186,44 +186,44 @@ static void send_to_another(gw_scope *s) {
     pass_reference(s, "begun_negate");
 }
 
-// Answers, accepts and acknowledges what others have asked for, whether they have or not.
+// Answers, accepts and acknowledges requests of others, whether there are any or not.
 static void answer_everything(gw_scope *s) {
     for (uint64_t n = 1; n < 20; n++) {
         message *m = message_open(KIND_REPLY);
         reply_write(&m->head, &(reply_fixed){ .id = n, .forwarded = (uint32_t)n % 3 });
         bytes_put_u8(&m->head, 0);
-        tell(s, m);
+        post(s, m);
         send_two(s, KIND_ACCEPTED, id_of(0, n), id_of(0, n + 1));
         m = message_open(KIND_FORK_ACK);
         bytes_put_u64(&m->head, id_of(0, n));
         bytes_put_u8(&m->head, (uint8_t)(n % 5));
-        tell(s, m);
+        post(s, m);
         m = message_open(KIND_CHILD_ACCEPT);
         bytes_put_u64(&m->head, id_of(0, n));
-        tell(s, m);
+        post(s, m);
     }
 }
 
-static void tell_of_forks(gw_scope *s) {
+static void announce_forks(gw_scope *s) {
     send_two(s, KIND_ACCEPTED, NEVER_MADE, id_of(0, 5));
     send_two(s, KIND_FORK_REQUEST, NEVER_MADE, id_of(2, 77));
     send_two(s, KIND_FORK_REQUEST, id_of(2, 1001), id_of(1, 78));
 }
 
 static const begun all[] = {
-    { "a fetch of what is not made", fetch },
+    { "a fetch of a value that is not made", fetch },
     { "the value of that for another worker", forward_value },
     { "a method of it", call_method },
     { "a value that is not made in time", make },
-    { "a fetch of that", fetch_what_is_made },
+    { "a fetch of this value", fetch_being_made },
     { "a call whose result another worker is promised", call_and_forward },
     { "a promised value that no request mentions", send_promised_value },
     { "an argument that another worker does not send", promise_of_another },
     { "a gradient of a pass of another worker", send_gradient },
     { "the same with marks", send_marked_gradient },
     { "a barrier", enter_collective },
-    { "a name that nobody gives", ask_for_name },
-    { "forks of what is not made", tell_of_forks },
+    { "a name that no worker sets", query_a_name },
+    { "forks of a value that is not made", announce_forks },
     { "a reference to that, which another worker fetches", fetch_by_another },
     { "the same as an argument", send_to_another },
     { "answers that are not true", answer_everything },
@@ -236,10 +236,10 @@ static void begin_and_break(gw_scope *root, int rank, void *context) {
     gw_scope *s = gw_scope_open(root);
     if (rank == 1) {
         b->begin(s);
-        gw_rpc_sync(s, 0, "begun_echo", 1);  // all of it has come
-        tell(s, message_open(100));
+        gw_rpc_sync(s, 0, "begun_echo", 1);  // all of it has arrived
+        post(s, message_open(100));
     } else {
-        // The others await something of it and of each other, too.
+        // The others wait for values of the lost worker and of each other, too.
         gw_future *lost = gw_member_lost(s, (const gw_worker[]){ gw_rpc_worker(s, 1) }, 1);
         gw_future *promised = gw_rpc_async(s, 1, "begun_never");
         gw_rpc_async(s, 2 - rank, "begun_two", promised, gw_remote(s, 1, "begun_never"));
@@ -258,7 +258,7 @@ static void begin_with_seed(uint64_t seed, void *context) {
         fail_msg("%s: \"%s\", \"%s\"", b->what, o.errors[0].text, o.errors[2].text);
 }
 
-static void what_a_lost_member_has_begun_ends(void **state) {
+static void operations_begun_by_a_lost_member_end(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
         testing_note("%s", all[i].what);
@@ -266,4 +266,4 @@ static void what_a_lost_member_has_begun_ends(void **state) {
     }
 }
 
-GW_TESTS(begun, what_a_lost_member_has_begun_ends);
+GW_TESTS(begun, operations_begun_by_a_lost_member_end);

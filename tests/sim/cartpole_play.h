@@ -1,5 +1,4 @@
-// The CartPole example's agent, played for a few episodes: what its main program does, without a
-// terminal.
+// Plays the CartPole example's agent for a few episodes, as its main program does, without a terminal.
 #ifndef CARTPOLE_PLAY_H
 #define CARTPOLE_PLAY_H
 

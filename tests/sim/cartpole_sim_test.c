@@ -32,7 +32,7 @@ static void run_worker(void *arg) {
     w->error = gw_scope_close(root);
 }
 
-// What the episodes look like in the simulation of |seed|. The caller frees it.
+// Returns the episodes in the simulation of |seed|, as text. The caller frees it.
 static char *play(uint64_t seed, int world_size, sim_options options, sim_counts *out_counts) {
     char *text = NULL;
     size_t size = 0;

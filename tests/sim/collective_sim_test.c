@@ -1,4 +1,4 @@
-// Collectives with workers that have asked to leave, in the simulator: COL-5 and COL-6.
+// RPC collectives with workers that have called gw_rpc_shutdown, in the simulator: COL-5 and COL-6.
 #include "base/map.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static int everybody(gw_scope *s, gw_worker *out) {
+static int all_workers(gw_scope *s, gw_worker *out) {
     int count = gw_rpc_world_size(s);
     for (int i = 0; i < count; i++) out[i] = gw_rpc_worker(s, i);
     return count;
@@ -28,20 +28,20 @@ static void expect(gw_scope *s, gw_status status, const char *text) {
     gw_scope_clear(s);
 }
 
-// ---- Who does not come --------------------------------------------------------------------------
+// ---- Absent workers -----------------------------------------------------------------------------
 
 typedef struct absence {
-    int who;
-    int first_s, then_s;  // when that one asks, and when the others come
+    int absent;
+    int first_s, then_s;  // when that one calls gw_rpc_shutdown, and when the others enter
     bool alone;
 } absence;
 
-// Nothing but the absent worker's own word can end it: there is no deadline.
+// Only a message of the absent worker can end it: there is no deadline.
 static void wait_for_absent(gw_scope *s, int rank, void *context) {
     const absence *x = context;
     gw_worker workers[8];
-    int count = everybody(s, workers);
-    if (rank == x->who) {
+    int count = all_workers(s, workers);
+    if (rank == x->absent) {
         if (x->first_s) pause_s(s, x->first_s);
         if (x->alone) gw_rpc_leave(s);
         return;
@@ -49,11 +49,11 @@ static void wait_for_absent(gw_scope *s, int rank, void *context) {
     if (x->then_s) pause_s(s, x->then_s);
     gw_worker others[8];
     for (int i = 0, k = 0; i < count; i++)
-        if (i != x->who) others[k++] = workers[i];
+        if (i != x->absent) others[k++] = workers[i];
     char text[128];
     for (int round = 0; round < 2; round++) {
         snprintf(text, sizeof text, "w0: %s: w%d has called gw_rpc_shutdown",
-                 round ? "gw.all_gather" : "gw.barrier", x->who);
+                 round ? "gw.all_gather" : "gw.barrier", x->absent);
         if (round)
             gw_rpc_all_gather(s, workers, count, rank);
         else
@@ -65,7 +65,7 @@ static void wait_for_absent(gw_scope *s, int rank, void *context) {
             gw_scope_clear(s);
         }
     }
-    gw_rpc_barrier(s, others, count - 1);  // they go on without it
+    gw_rpc_barrier(s, others, count - 1);  // they continue without it
     assert_true(gw_ok(s));
 }
 
@@ -74,37 +74,37 @@ static cluster_outcome run_absence(uint64_t seed, absence x) {
     return cluster_run(seed, o, wait_for_absent, &x);
 }
 
-static void one_with_a_worker_that_has_asked_for_shutdown_ends_at_once(void **state) {
+static void a_collective_with_a_worker_in_shutdown_ends_at_once(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 12; seed++) {
-        absence x = { .who = (int)(seed % 3), .then_s = seed % 2 ? 3 : 0 };
+        absence x = { .absent = (int)(seed % 3), .then_s = seed % 2 ? 3 : 0 };
         assert_true(run_absence(seed, x).took_ns < 6 * SIM_SECOND);
     }
 }
 
-static void one_ends_when_a_worker_that_is_missing_asks_for_shutdown(void **state) {
+static void a_collective_ends_when_a_missing_worker_calls_shutdown(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 12; seed++) {
-        absence x = { .who = (int)(seed % 3), .first_s = 15 };
+        absence x = { .absent = (int)(seed % 3), .first_s = 15 };
         assert_true(run_absence(seed, x).took_ns < 18 * SIM_SECOND);
     }
 }
 
-static void one_ends_when_a_worker_that_is_missing_leaves_alone(void **state) {
+static void a_collective_ends_when_a_missing_worker_leaves(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 12; seed++) {
-        absence x = { .who = (int)(seed % 3), .first_s = 15, .alone = true };
+        absence x = { .absent = (int)(seed % 3), .first_s = 15, .alone = true };
         assert_true(run_absence(seed, x).took_ns < 18 * SIM_SECOND);
     }
 }
 
-// Each worker enters as many rounds as it likes. As many as all enter succeed for all, whatever the
-// network does; the next fails for those that enter it.
+// Each worker enters a random number of rounds. The rounds that all enter succeed for all, whatever the network does;
+// the next one fails for the workers that enter it.
 static void enter_some(gw_scope *s, int rank, void *context) {
     uint64_t seed = *(uint64_t *)context;
     int least = 10;
     gw_worker workers[8];
-    int count = everybody(s, workers);
+    int count = all_workers(s, workers);
     for (int i = 0; i < count; i++) {
         int rounds = (int)(hash_u64(seed * 8 + (uint64_t)i) % 10);
         if (rounds < least) least = rounds;
@@ -138,7 +138,7 @@ static void rounds_that_all_enter_succeed_and_no_others(void **state) {
     testing_for_seeds(200, enter_with_seed, NULL);
 }
 
-// ---- Bodies of a worker that has asked ----------------------------------------------------------
+// ---- Bodies of a worker that has called gw_rpc_shutdown -----------------------------------------
 
 static int entered_count;
 
@@ -161,16 +161,16 @@ static void call_into_one(gw_scope *s, int rank, void *context) {
     assert_true(gw_ok(s));
 }
 
-static void a_worker_that_has_asked_enters_those_of_functions_that_it_serves(void **state) {
+static void a_worker_in_shutdown_enters_collectives_of_served_functions(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++)
         cluster_run(seed, (cluster_options){ .world_size = 2, .timeout_ms = CLUSTER_NO_TIMEOUT },
                     call_into_one, NULL);
 }
 
-// A body of each of 1 and 2 waits for one of those that have not come, and these come much later:
-// what the worker has asked for meanwhile does not take the body's place.
-static void come_late(gw_scope *s, int rank, void *context) {
+// A body of each of 1 and 2 waits for a worker that is late; the worker's own call of gw_rpc_shutdown meanwhile does
+// not end the body.
+static void enter_late(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_future *fs[] = { gw_rpc_async(s, 1, "collective_enter", 0, 1),
@@ -185,18 +185,18 @@ static void come_late(gw_scope *s, int rank, void *context) {
     assert_true(gw_ok(s));
 }
 
-static void ask_once_entered(gw_scope *s, int rank, void *context) {
+static void shut_down_once_entered(gw_scope *s, int rank, void *context) {
     if (rank) {
         while (entered_count < 2) pause_s(s, 1);
     }
-    come_late(s, rank, context);
+    enter_late(s, rank, context);
 }
 
-static void a_body_that_is_in_one_already_is_waited_for(void **state) {
+static void a_body_in_a_collective_is_waited_for(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         entered_count = 0;
-        cluster_run(seed, (cluster_options){ .world_size = 3 }, ask_once_entered, NULL);
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, shut_down_once_entered, NULL);
     }
 }
 
@@ -214,15 +214,15 @@ GW_FUNCTION(collective_enter_late, GW_POOL, "int") {
     return gw_none();
 }
 
-// The program of 1 asks for shutdown at about the time when a body of it enters.
-static void ask_and_enter_at_once(gw_scope *s, int rank, void *context) {
+// The program of 1 calls gw_rpc_shutdown at about the time when a body of it enters.
+static void shut_down_and_enter(gw_scope *s, int rank, void *context) {
     const uint64_t *seed = context;
     if (rank == 1) {
         pause_s(s, 3);
         return;
     }
     gw_worker both[8];
-    int count = everybody(s, both);
+    int count = all_workers(s, both);
     int64_t late_ms = 2995 + (int64_t)(*seed % 10);
     gw_future *body = gw_rpc_async(s, 1, "collective_enter_late", late_ms);
     gw_rpc_barrier(s, both, count);
@@ -238,16 +238,16 @@ static void enter_late_with_seed(uint64_t seed, void *context) {
     (void)context;
     cluster_options o = { .world_size = 2, .timeout_ms = CLUSTER_NO_TIMEOUT };
     o.network = sim_varied(seed, 0);
-    cluster_run(seed, o, ask_and_enter_at_once, &seed);
+    cluster_run(seed, o, shut_down_and_enter, &seed);
 }
 
-static void a_function_that_runs_while_its_worker_asks_is_waited_for(void **state) {
+static void a_function_that_runs_at_shutdown_is_waited_for(void **state) {
     (void)state;
     testing_for_seeds(200, enter_late_with_seed, NULL);
 }
 
-// Bodies of 0, 1 and 2 wait in a ring, each for the next one, which is in another one. Who has called them could
-// still call another one, until it is in shutdown itself.
+// Bodies of 0, 1 and 2 wait in a ring, each for the next one, which is in another collective. Their caller could still
+// call a function, until it is in shutdown itself.
 static void wait_in_a_ring(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank < 3) {
@@ -263,8 +263,7 @@ static void wait_in_a_ring(gw_scope *s, int rank, void *context) {
     assert_int_equal(late.status, GW_TIMEOUT);
 }
 
-static void
-those_that_wait_for_each_other_in_different_ones_end_with_their_callers_deadline(void **state) {
+static void a_cycle_of_collectives_ends_with_the_callers_deadline(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         entered_count = 0;
@@ -273,11 +272,10 @@ those_that_wait_for_each_other_in_different_ones_end_with_their_callers_deadline
     }
 }
 
-GW_TESTS(collective_sim, one_with_a_worker_that_has_asked_for_shutdown_ends_at_once,
-         one_ends_when_a_worker_that_is_missing_asks_for_shutdown,
-         one_ends_when_a_worker_that_is_missing_leaves_alone,
+GW_TESTS(collective_sim, a_collective_with_a_worker_in_shutdown_ends_at_once,
+         a_collective_ends_when_a_missing_worker_calls_shutdown,
+         a_collective_ends_when_a_missing_worker_leaves,
          rounds_that_all_enter_succeed_and_no_others,
-         a_worker_that_has_asked_enters_those_of_functions_that_it_serves,
-         a_body_that_is_in_one_already_is_waited_for,
-         a_function_that_runs_while_its_worker_asks_is_waited_for,
-         those_that_wait_for_each_other_in_different_ones_end_with_their_callers_deadline);
+         a_worker_in_shutdown_enters_collectives_of_served_functions,
+         a_body_in_a_collective_is_waited_for, a_function_that_runs_at_shutdown_is_waited_for,
+         a_cycle_of_collectives_ends_with_the_callers_deadline);

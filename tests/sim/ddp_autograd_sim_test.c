@@ -1,6 +1,6 @@
-// Replicas inside distributed backward passes, as torch's ddp_under_dist_autograd_test has them: trainers
-// with replicas before and behind a part of the model that a server has. Means are over the trainers; what
-// is on the server is each trainer's own.
+// Replicas inside distributed backward passes, as in torch's ddp_under_dist_autograd_test: trainers with replicas
+// before and after a part of the model on a server. Means are over the trainers; gradients on the server are each
+// trainer's own.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 #include <gradwire.h>
@@ -9,11 +9,11 @@
 
 enum { TRAINERS = 2, SERVER = TRAINERS, SIZE = 4, ROWS = 5, STEPS = 4 };
 
-// What a trainer's model is: x, then |before|, the part between, |behind|, and their sum.
+// The model of a trainer: x, then |before|, the part between, |behind|, and their sum.
 typedef struct shape {
     bool before, behind;  // replicated
     bool is_remote;       // the part between
-    bool looks_up;        // x is a row of a table that is replicated, with gradients sparse by rows
+    bool looks_up;        // x is a row of a replicated table, with gradients sparse by rows
     bool is_uneven;       // trainer 1 has one input more
 } shape;
 
@@ -93,9 +93,9 @@ static double mean_input(int step, int active) {
     return sum / TRAINERS;
 }
 
-static void expect(gw_scope *s, double got, double want, const char *what) {
+static void expect(gw_scope *s, double got, double want, const char *name) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
-    if (got != want) fail_msg("%s: %g, not %g", what, got, want);
+    if (got != want) fail_msg("%s: %g, not %g", name, got, want);
 }
 
 static double sum_of(gw_scope *s, gw_tensor *leaf) {
@@ -166,8 +166,8 @@ static void without_replicas_each_trainer_has_its_own(void **state) {
     run((shape){ .is_remote = true });
 }
 
-// test_backward_ddp_outside: the server's part is inside of what is replicated
-static void replicas_behind_the_servers_part_have_means(void **state) {
+// test_backward_ddp_outside: the replicated model surrounds the server's part
+static void replicas_after_the_servers_part_have_means(void **state) {
     (void)state;
     run((shape){ .is_remote = true, .behind = true });
 }
@@ -187,7 +187,7 @@ static void trainers_may_have_uneven_inputs(void **state) {
 }
 
 // test_ddp_comparison, test_ddp_comparison_uneven_inputs, test_ddp_dist_autograd_local_vs_remote
-static void it_makes_no_difference_where_the_part_is(void **state) {
+static void local_and_remote_parts_give_the_same_gradients(void **state) {
     (void)state;
     run((shape){ .before = true, .behind = true });
     run((shape){ .before = true, .behind = true, .is_uneven = true });
@@ -200,6 +200,6 @@ static void gradients_of_rows_stay_rows(void **state) {
 }
 
 GW_TESTS(ddp_autograd_sim, without_replicas_each_trainer_has_its_own,
-         replicas_behind_the_servers_part_have_means, replicas_before_the_servers_part_have_means,
-         trainers_may_have_uneven_inputs, it_makes_no_difference_where_the_part_is,
+         replicas_after_the_servers_part_have_means, replicas_before_the_servers_part_have_means,
+         trainers_may_have_uneven_inputs, local_and_remote_parts_give_the_same_gradients,
          gradients_of_rows_stay_rows);

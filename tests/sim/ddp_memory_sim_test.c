@@ -1,5 +1,5 @@
-// Replicas, a sharded optimizer and a join when memory fails: whatever allocation it is, all members come
-// to an end, with the right gradients or an error, and nothing leaks.
+// Replicas, a sharded optimizer and a join when memory fails: whichever allocation fails, all members end, with the
+// right gradients or an error, and nothing leaks.
 #include "base/mem.h"
 #include "base/random.h"
 #include "testing/cluster.h"
@@ -11,7 +11,7 @@
 
 enum { MEMBERS = 2, SIZE = 4, STEPS = 3, SEEDS = 100, IN_A_ROW = 4 };
 
-// Allocations are counted while members work, neither before nor behind it.
+// Allocations are counted while members work, neither before nor after it.
 static atomic_int working;
 static atomic_long counted, fails_at, fails_until;
 
@@ -50,7 +50,7 @@ typedef struct variant {
 
 static variant now;
 
-// Of both members, or in a join of the one that has begun an iteration.
+// The mean of both members, or, in a join, of the one that has begun an iteration.
 static bool is_mean(double dx, double dy) {
     bool of_both = dx == SIZE * 1.5 && dy == SIZE * 0.5;
     bool of_one = (dx == SIZE * 0.5 && dy == 0) || (dx == SIZE && dy == SIZE * 0.5);
@@ -106,7 +106,7 @@ static void work_counted(gw_scope *root, int rank, void *context) {
     atomic_fetch_sub(&working, 1);
 }
 
-// How many allocations there were.
+// Returns the number of allocations.
 static long run_job(uint64_t seed, long first, long end) {
     atomic_store(&working, 0);
     atomic_store(&counted, 0);
@@ -139,14 +139,14 @@ static void fail_by_seed(uint64_t seed, void *context) {
     assert_int_equal(mem_live_count(), live);
 }
 
-static void all_come_to_an_end_when_memory_fails(void **state) {
+static void all_members_end_when_memory_fails(void **state) {
     (void)state;
     testing_for_seeds(SEEDS, fail_by_seed, NULL);
 }
 
 // ---- One pass -----------------------------------------------------------------------------------
 
-// Allocations of a member's own thread in one backward pass, or while it says that it has none.
+// Allocations of a member's own thread in one backward pass, or while it reports that it has no memory.
 typedef struct one_pass {
     bool skips;
     long fails_at, until, at;  // counted from 1; |until| 0: all later ones
@@ -174,7 +174,7 @@ static void begin_pass(gw_scope *s, gw_ddp *ddp, gw_tensor *sum, bool skips) {
         gw_backward(s, sum);
 }
 
-// What was closed here would tell the others, too.
+// A scope closed here would notify the others, too.
 static void stay(gw_scope *s) {
     gw_scope *t = gw_scope_open(s);
     gw_scope_set_timeout(t, 100000);
@@ -219,7 +219,7 @@ static void fail_each(bool skips, bool all_later) {
         cluster_run(1, (cluster_options){ .world_size = MEMBERS, .fails = true }, pass_once, &p);
         mem_fail_hook = NULL;
         assert_int_not_equal(p.ends[0],
-                             GW_TIMEOUT);  // of what fails behind its means it knows nothing
+                             GW_TIMEOUT);  // it has no report of failures after its means
         assert_int_not_equal(p.ends[1], GW_TIMEOUT);
         assert_int_equal(mem_live_count(), live);
         n++;
@@ -227,10 +227,10 @@ static void fail_each(bool skips, bool all_later) {
     assert_true(n > 10);
 }
 
-static void a_pass_without_memory_is_told_to_all(void **state) {
+static void a_pass_without_memory_fails_on_all(void **state) {
     (void)state;
     for (int way = 0; way < 4; way++) fail_each(way & 1, way & 2);
 }
 
-GW_TESTS_WITH_LIMIT(ddp_memory_sim, 120, all_come_to_an_end_when_memory_fails,
-                    a_pass_without_memory_is_told_to_all);
+GW_TESTS_WITH_LIMIT(ddp_memory_sim, 120, all_members_end_when_memory_fails,
+                    a_pass_without_memory_fails_on_all);

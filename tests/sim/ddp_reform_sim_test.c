@@ -1,4 +1,4 @@
-// Replicas that go on after a loss, in the simulator: as if nothing had happened.
+// Replicas that continue after a loss, in the simulator, with the results of a run without losses.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -14,7 +14,7 @@ typedef struct scene {
     sim *sim;
     uint64_t seed;
     int victim;
-    int64_t after_ns;  // of what the test says
+    int64_t after_ns;  // after the event of the test
     int finished;
 } scene;
 
@@ -38,7 +38,7 @@ static learner open_learner(gw_scope *s) {
     return l;
 }
 
-// All members have the same batch, so that the mean over any of them is what one has.
+// All members have the same batch, so that the mean over any of them equals that of one.
 static gw_error take_step(gw_scope *outer, const learner *l, int step) {
     gw_scope *s = gw_scope_open(outer);
     float x[4] = { (float)(step % 3), 1, -1, (float)(step % 2) };
@@ -80,8 +80,8 @@ static gw_group *open_trainers(gw_scope *s, int first, int count) {
     return gw_group_open(s, workers, count, .name = first ? "alone" : "trainers");
 }
 
-// Until the newcomer knocks.
-static void wait_for_knock(gw_scope *s, const gw_group *g) {
+// Waits until the joining member's request is pending.
+static void wait_for_request(gw_scope *s, const gw_group *g) {
     while (!gw_group_pending(g) && gw_ok(s)) {
         gw_scope *t = gw_scope_open(s);
         gw_scope_set_timeout(t, 5);
@@ -105,7 +105,7 @@ static void train(gw_scope *s, int rank, void *context) {
     if (is_new)
         gw_ddp_reform(s, ddp, l.opt, g);
     else
-        wait_for_knock(s, g);
+        wait_for_request(s, g);
     if (!is_dead(c, rank) && !gw_ok(s)) fail_msg("w%d: %s", rank, gw_scope_error(s)->text);
     for (int step = steps_of(s, l.opt); step < STEPS && !is_dead(c, rank);) {
         int64_t soon_ns = sim_now_ns(c->sim) + (int64_t)(c->seed * 7919 % 400000);
@@ -146,7 +146,7 @@ static void train_with_seed(uint64_t seed, void *context) {
     *finished += c.finished;
 }
 
-static void they_go_on_with_a_newcomer_where_they_were(void **state) {
+static void replicas_continue_with_a_joining_member_at_the_same_step(void **state) {
     (void)state;
     int finished = 0;
     testing_for_seeds(SEEDS, train_with_seed, &finished);
@@ -155,7 +155,7 @@ static void they_go_on_with_a_newcomer_where_they_were(void **state) {
 }
 
 // ---- Losses while they re-form ------------------------------------------------------------------
-// Member 0 is a step ahead, and the first or the second is lost while it gives the others its state.
+// Member 0 is a step ahead, and the first or the second is lost while it sends the others its state.
 
 static void go_ahead(gw_scope *outer, const learner *l, int step) {
     gw_scope *s = gw_scope_open(outer);
@@ -168,7 +168,7 @@ static void go_ahead(gw_scope *outer, const learner *l, int step) {
     assert_string_equal(e.text, "");
 }
 
-// Until nobody is lost meanwhile.
+// Repeats until no member is lost meanwhile.
 static void reform_all(gw_scope *s, const scene *c, const learner *l, int rank, gw_ddp *ddp,
                        gw_group **at) {
     int tries = 0;
@@ -225,14 +225,14 @@ static void lose_at(uint64_t seed, void *context) {
     }
 }
 
-static void a_loss_while_they_re_form_parts_no_state(void **state) {
+static void a_loss_during_reforming_leaves_equal_states(void **state) {
     (void)state;
     int finished = 0;
     testing_for_seeds(SEEDS, lose_at, &finished);
     printf("%d members have finished\n", finished);
 }
 
-static void meet_untrained(gw_scope *s, int rank, void *context) {
+static void join_untrained(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_worker self = gw_rpc_self(s);
     learner l = open_learner(s);
@@ -244,14 +244,14 @@ static void meet_untrained(gw_scope *s, int rank, void *context) {
     assert_float_equal(*(const float *)gw_data(gw_module_parameter_at(s, l.model, 0)), 1, 0);
 }
 
-// Who has made as many steps, none here, may have other weights all the same.
-static void members_that_have_not_begun_become_alike(void **state) {
+// A member that has taken as many steps, none here, may still have other weights.
+static void members_without_steps_get_equal_weights(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = TRAINERS }, meet_untrained, NULL);
+    cluster_run(1, (cluster_options){ .world_size = TRAINERS }, join_untrained, NULL);
 }
 
-// ---- What hooks remember ------------------------------------------------------------------------
-// Two members train; a third one comes.
+// ---- State of hooks -----------------------------------------------------------------------------
+// Two members train; a third one joins.
 
 typedef struct counted {
     int64_t calls;
@@ -330,7 +330,7 @@ static void train_hooked(gw_scope *root, int rank, void *context) {
     }
     for (int step = 0; step < 4 && !is_new; step++) step_hooked(root, &h, rank, step);
     gw_map *before = h.low ? gw_power_sgd_state_dict(root, h.low) : NULL;
-    if (!is_new) wait_for_knock(root, g);
+    if (!is_new) wait_for_request(root, g);
     g = is_new ? gw_group_join(root, "trainers") : gw_group_reform(root, g, .min = 3);
     gw_ddp_reform(root, h.ddp, h.learner.opt, g);
     if (!gw_ok(root)) fail_msg("w%d: %s", rank, gw_scope_error(root)->text);
@@ -341,7 +341,7 @@ static void train_hooked(gw_scope *root, int rank, void *context) {
     if (h.low) assert_int_equal(gw_power_sgd_get_stats(h.low).passes, 7);
 }
 
-static void hooks_remember_what_the_furthest_member_does(void **state) {
+static void hooks_get_the_state_of_the_furthest_member(void **state) {
     (void)state;
     for (int i = 0; i < 10; i++) {
         bool is_low = i % 2;
@@ -349,9 +349,9 @@ static void hooks_remember_what_the_furthest_member_does(void **state) {
     }
 }
 
-// ---- A pass that one member has left out --------------------------------------------------------
+// ---- A pass that one member has skipped ---------------------------------------------------------
 
-// It stays behind, until all go on from one place in the group as it is.
+// The member stays behind, until all continue from one step in the same group.
 static void leave_out(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s, .timeout_ms = 2000);
@@ -362,7 +362,7 @@ static void leave_out(gw_scope *s, int rank, void *context) {
         gw_error e = { 0 };
         if (step != 1 || rank != 1) e = take_step(s, &l, step);
         gw_scope *t =
-            gw_scope_open(s);  // all wait here for those whose pass is to fail by its deadline
+            gw_scope_open(s);  // all wait here for the members whose pass fails by its deadline
         gw_scope_set_timeout(t, 60000);
         gw_group_agree(t, meeting, 0);
         gw_scope_close_up(t);
@@ -380,12 +380,13 @@ static void leave_out(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_ddp_get_stats(ddp).completed, 2);
 }
 
-static void who_has_left_out_a_pass_is_in_step_again(void **state) {
+static void a_member_that_skipped_a_pass_is_in_step_again(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(4); seed++)
         cluster_run(seed, (cluster_options){ .world_size = TRAINERS }, leave_out, NULL);
 }
 
-GW_TESTS(ddp_reform_sim, who_has_left_out_a_pass_is_in_step_again,
-         members_that_have_not_begun_become_alike, hooks_remember_what_the_furthest_member_does,
-         they_go_on_with_a_newcomer_where_they_were, a_loss_while_they_re_form_parts_no_state);
+GW_TESTS(ddp_reform_sim, a_member_that_skipped_a_pass_is_in_step_again,
+         members_without_steps_get_equal_weights, hooks_get_the_state_of_the_furthest_member,
+         replicas_continue_with_a_joining_member_at_the_same_step,
+         a_loss_during_reforming_leaves_equal_states);

@@ -1,5 +1,5 @@
-// Replicas in simulated jobs: what each member brings differs in shape and order, members fail or are
-// lost, and stages of a model that spans several workers are replicated.
+// Replicas in simulated jobs: the gradients of members differ in shape and order, members fail or are lost, and stages
+// of a model that spans several workers are replicated.
 #include "base/random.h"
 #include "base/scope.h"
 #include "testing/cluster.h"
@@ -26,7 +26,7 @@ static uint32_t draw(uint64_t key, uint64_t i, uint32_t below) {
     return out[0] % below;
 }
 
-// ---- Leaves that some use -----------------------------------------------------------------------
+// ---- Leaves that some members use ---------------------------------------------------------------
 
 typedef struct leaves {
     gw_tensor *x[LEAVES];
@@ -46,13 +46,13 @@ static gw_module *open_leaves(gw_scope *s, leaves *l) {
     return m;
 }
 
-// By how much member |rank| uses leaf |i| in a step: not at all in a third of them.
+// The factor by which member |rank| uses leaf |i| in a step: 0 in a third of them.
 static double use_of(int rank, int step, int i) {
     uint64_t key = (uint64_t)(rank * STEPS + step);
     return draw(key, (uint64_t)i, 3) ? 3 * (1 + (double)draw(key, 100 + (uint64_t)i, 8)) : 0;
 }
 
-// In an order of the member's own, so that its gradients come in that order.
+// In an order of the member's own, so that its gradients are computed in that order.
 static gw_tensor *loss_of(gw_scope *s, const leaves *l, int rank, int step) {
     gw_tensor *loss = NULL;
     int first = (int)draw((uint64_t)(rank + 50), (uint64_t)step, LEAVES);
@@ -110,16 +110,16 @@ static void step_differently(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void stay_away(gw_scope *root, int rank, void *context);
+static void be_late(gw_scope *root, int rank, void *context);
 static void step_in_time(gw_scope *root, int rank, void *context);
 
 static void run_one(uint64_t seed, void *context) {
     memset(&now, 0, sizeof now);
     now.seed = seed;
     cluster_main *main = *(cluster_main **)context;
-    now.is_cut = main != stay_away;
+    now.is_cut = main != be_late;
     sim_options network = sim_varied(seed, now.is_cut ? 300 : 0);
-    // Over the slowest networks, of some hundred bytes a second, verdicts miss the time of GRP-10.
+    // Over the slowest networks, of some hundred bytes a second, aborts exceed the time of GRP-10.
     if (main == step_in_time && network.delay_max_us > 20000) network.delay_max_us = 20000;
     cluster_run(seed, (cluster_options){ .world_size = MEMBERS, .network = network }, main, NULL);
 }
@@ -149,8 +149,8 @@ static void walk(gw_scope *s, gw_module *m, leaves *l, int rank) {
     gw_backward(s, gw_sum(s, sum));
 }
 
-// The first leaf's gradient is the first one that is ready, so that buckets come to another order; those of
-// walk are in theirs from the beginning.
+// The first leaf's gradient is ready first, so that buckets are put into another order; those of walk are in order from
+// the beginning.
 static void walk_upwards(gw_scope *s, gw_module *m, leaves *l, int rank) {
     gw_tensor *x = gw_module_call(s, m, gw_ones(s, GW_F32, SIZE)), *sum = x;
     for (int i = LEAVES - 1; i >= 0; i--) sum = gw_add(s, sum, gw_mul(s, l->x[i], rank + 1));
@@ -177,8 +177,7 @@ static const char *break_step(gw_scope *s, gw_module *m, leaves *l, failure f, i
     }
 }
 
-// Member 1 fails in the second of three steps: all have its error there, and the right gradients
-// before and behind it.
+// Member 1 fails in the second of three steps: all have its error there, and the right gradients before and after it.
 static void fail_in_the_middle(gw_scope *root, int rank, void *context) {
     (void)context;
     leaves l;
@@ -209,9 +208,9 @@ static void fail_in_the_middle(gw_scope *root, int rank, void *context) {
     assert_int_equal(gw_ddp_get_stats(ddp).reduced, 2);
 }
 
-// Besides, a seed that has found something: the verdict came while some awaited rank 0's order of the
-// step before.
-static void a_failure_is_everybodys_and_the_next_step_is_well(void **state) {
+// In addition, a seed that has found a bug: the abort arrived while some members awaited rank 0's order of the step
+// before.
+static void a_failure_ends_the_step_on_all_and_the_next_succeeds(void **state) {
     cluster_main *main = fail_in_the_middle;
     (void)state;
     run_seeds(30, main);
@@ -226,8 +225,8 @@ static void pause_for(gw_scope *s, int64_t ns) {
     env_leave(e);
 }
 
-// Each second step has a deadline that comes while members pause between gradients: some have their
-// means then, some have not, and some have not begun. The steps behind these are well on all.
+// Each second step has a deadline that expires while members pause between gradients: some have their means then, some
+// have not, and some have not begun. The steps after these succeed on all.
 enum { TIMED_STEPS = 10, DEADLINE_MS = 300 };
 
 static struct timed { int well, failed; } timed;
@@ -268,15 +267,15 @@ static void step_in_time(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void a_deadline_ends_one_step_alone(void **state) {
+static void a_deadline_ends_only_one_step(void **state) {
     (void)state;
     timed = (struct timed){ 0 };
     run_seeds(60, step_in_time);
     assert_true(getenv("SEED") || (timed.well && timed.failed));
 }
 
-// Member 1 fails once its means have come, in one of the first steps, in which members agree on buckets:
-// others may have theirs by then, and hear nothing of it. The step behind that is well on all (REPL-2).
+// Member 1 fails once it has its means, in one of the first steps, in which members agree on buckets: others may have
+// their means by then, and get no error. The step after that succeeds on all (REPL-2).
 enum { ALONE_STEPS = 5 };
 
 static struct alone { int with_all, with_some; } alone;
@@ -332,7 +331,7 @@ static void fail_alone_by_seed(uint64_t seed, void *context) {
     ++*(failed == MEMBERS ? &alone.with_all : &alone.with_some);
 }
 
-static void who_fails_alone_costs_the_others_no_step(void **state) {
+static void a_member_that_fails_after_its_means_costs_no_other_step(void **state) {
     (void)state;
     alone = (struct alone){ 0 };
     testing_for_seeds(120, fail_alone_by_seed, NULL);
@@ -340,11 +339,11 @@ static void who_fails_alone_costs_the_others_no_step(void **state) {
     assert_true(getenv("SEED") || (alone.with_all && alone.with_some));
 }
 
-// Member 2 comes too late to the second step, which has ended by then. Over the slowest networks its
-// name does not come in time.
+// Member 2 is too late for the second step, which has ended by then. Over the slowest networks its name does not arrive
+// in time.
 enum { SURE = 10 };
 
-static void stay_away(gw_scope *root, int rank, void *context) {
+static void be_late(gw_scope *root, int rank, void *context) {
     (void)context;
     leaves l;
     gw_module *m = open_leaves(root, &l);
@@ -366,9 +365,9 @@ static void stay_away(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void who_does_not_come_is_named(void **state) {
+static void a_late_member_is_named(void **state) {
     (void)state;
-    run_seeds(10, stay_away);
+    run_seeds(10, be_late);
 }
 
 static void crash(sim *s, void *arg) {
@@ -418,7 +417,7 @@ static void a_lost_member_is_named_by_all(void **state) {
 }
 
 // ---- Stages -------------------------------------------------------------------------------------
-// Trainers w0 and w1 send their batches through a stage that w2 and w3 have a replica of each.
+// Trainers w0 and w1 send their batches through a stage with replicas on w2 and w3.
 
 enum { TRAINERS = 2 };
 
@@ -482,7 +481,7 @@ static void train_stage(gw_scope *root, int rank) {
         gw_scope *s = gw_scope_open(root);
         gw_tensor *x = gw_requires_grad(s, gw_full(s, GW_F32, 2 * rank + 2 + step, SIZE));
         bool fails = step == 2;
-        if (step == 3) {  // accumulates on this replica, and then takes the mean with that
+        if (step == 3) {  // accumulates on this replica, and takes the mean of the sum
             gw_ddp_no_sync(s);
             walk_through(s, r, x, false);
             double own = gw_float_of(s, gw_rpc_sync(s, r, "grad"));
@@ -491,7 +490,7 @@ static void train_stage(gw_scope *root, int rank) {
         }
         walk_through(s, r, x, fails && rank == 1);
         if (fails) {
-            // Which means have come before the hook fails, nobody can tell.
+            // The hook may fail after some of the means have arrived, so these are not checked.
             if (rank == 1) assert_false(gw_ok(s));
             if (!gw_ok(s) && !strstr(gw_scope_error(s)->text, "no such gradient"))
                 fail_msg("%s", gw_scope_error(s)->text);
@@ -512,7 +511,7 @@ static void train_stages(gw_scope *root, int rank, void *context) {
     if (rank < TRAINERS) train_stage(root, rank);
     enter_barrier(
         root,
-        2 * TRAINERS);  // who has called gw_rpc_shutdown enters collectives only in what it serves
+        2 * TRAINERS);  // after gw_rpc_shutdown a worker enters collectives only in functions that it serves
 }
 
 static void train_by_seed(uint64_t seed, void *context) {
@@ -532,6 +531,6 @@ static void a_stage_may_be_replicated(void **state) {
 }
 
 GW_TESTS(ddp_sim, members_may_use_different_leaves_in_any_order,
-         a_failure_is_everybodys_and_the_next_step_is_well, a_deadline_ends_one_step_alone,
-         who_fails_alone_costs_the_others_no_step, who_does_not_come_is_named,
+         a_failure_ends_the_step_on_all_and_the_next_succeeds, a_deadline_ends_only_one_step,
+         a_member_that_fails_after_its_means_costs_no_other_step, a_late_member_is_named,
          a_lost_member_is_named_by_all, a_stage_may_be_replicated);

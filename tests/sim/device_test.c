@@ -40,7 +40,7 @@ GW_FUNCTION(device_twice, GW_INLINE, "tensor") {
     return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 0), 2.0));
 }
 
-// Computes on a device of its own, and answers with what lies there.
+// Computes on a device, and returns a tensor that is on the device.
 GW_FUNCTION(device_square_hidden, GW_POOL, "tensor") {
     gw_tensor *x = hide(s, gw_arg_tensor(s, a, 0));
     return gw_value_of(gw_mul(s, x, x));
@@ -65,7 +65,7 @@ static void call_with_its_tensors(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void a_call_takes_and_gives_its_tensors_by_way_of_the_cpu(void **state) {
+static void tensors_of_a_call_are_copied_through_the_cpu(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, call_with_its_tensors, NULL);
     assert_int_equal(hidden_device_blocks(), 0);
@@ -80,7 +80,7 @@ static void go_backward(gw_scope *root, int rank, void *context) {
     assert_text(root, gw_grad(root, x), "tensor([0., 2., 4.], device=hidden)");
 }
 
-static void gradients_of_a_call_go_back_to_it(void **state) {
+static void gradients_of_a_call_are_on_its_device(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, go_backward, NULL);
     assert_int_equal(hidden_device_blocks(), 0);
@@ -127,7 +127,7 @@ static void compare(open_rule *open, bool is_part) {
     assert_same(s, w[1], w[0]);
     assert_same(s, there, first);
 
-    // What it has become comes through a state that lies on the CPU.
+    // The updated parameter is read through a state that is on the CPU.
     gw_map *state = gw_optimizer_state_dict(s, o[0]);
     gw_optimizer_load_state_dict(s, o[1], state);
     step(s, o[0], w[0], factor);
@@ -136,7 +136,7 @@ static void compare(open_rule *open, bool is_part) {
     close_scope(s);
 }
 
-static void optimizers_step_there(void **state) {
+static void optimizers_step_on_the_device(void **state) {
     (void)state;
     compare(open_sgd, false);
     compare(open_sgd, true);
@@ -163,7 +163,7 @@ static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
     return gw_matmul(s, gw_module_parameter_get(s, m, "w"), x);
 }
 
-static void a_module_of_it_loads_what_lies_elsewhere(void **state) {
+static void a_module_on_the_device_loads_tensors_from_elsewhere(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_module_open(s, "m", forward, NULL);
@@ -197,7 +197,7 @@ static void it_is_saved_into_files(void **state) {
     close_scope(s);
 }
 
-GW_TESTS(device, a_call_takes_and_gives_its_tensors_by_way_of_the_cpu,
-         gradients_of_a_call_go_back_to_it, optimizers_step_there,
-         a_rule_without_a_kernel_changes_nothing, a_module_of_it_loads_what_lies_elsewhere,
-         it_is_saved_into_files);
+GW_TESTS(device, tensors_of_a_call_are_copied_through_the_cpu,
+         gradients_of_a_call_are_on_its_device, optimizers_step_on_the_device,
+         a_rule_without_a_kernel_changes_nothing,
+         a_module_on_the_device_loads_tensors_from_elsewhere, it_is_saved_into_files);

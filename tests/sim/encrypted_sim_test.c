@@ -1,5 +1,4 @@
-// Jobs with a key in the simulator: what every connection carries is encrypted, and all else is as it
-// was.
+// Jobs with a key in the simulator: every connection is encrypted, and all else is as without a key.
 #include "net/tls/certificate_make.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
@@ -70,7 +69,7 @@ static void calls_survive_broken_connections(void **state) {
     unlink(key_path);
 }
 
-static void with_certificates_they_do(void **state) {
+static void calls_with_certificates_survive_broken_connections(void **state) {
     (void)state;
     make_certificate();
     testing_for_seeds(40, run_seed, NULL);
@@ -88,5 +87,5 @@ static void equal_seeds_give_equal_runs(void **state) {
     unlink(key_path);
 }
 
-GW_TESTS(encrypted_sim, calls_survive_broken_connections, with_certificates_they_do,
-         equal_seeds_give_equal_runs);
+GW_TESTS(encrypted_sim, calls_survive_broken_connections,
+         calls_with_certificates_survive_broken_connections, equal_seeds_give_equal_runs);

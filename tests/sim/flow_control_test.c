@@ -1,5 +1,4 @@
-// Flow control: a worker that sends or calls faster than its receiver takes waits, and no other
-// worker does.
+// Flow control: a worker that sends or calls faster than its receiver reads waits, and no other worker does.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -55,7 +54,7 @@ GW_FUNCTION(backlog_echo, GW_INLINE, "any") {
     return gw_arg(s, a, 0);
 }
 
-// Computes until the test ends it.
+// Computes until the test stops it.
 GW_FUNCTION(backlog_compute, GW_POOL) {
     while (!released && !gw_cancelled(s)) gw_rpc_get_stats(s);
     return gw_none();
@@ -120,7 +119,7 @@ static void send_much(gw_scope *s, int rank, void *context) {
     }
     gw_wait_all(s, fs, 60);
     assert_int_equal(started, 60);
-    // A message larger than the limit goes when nothing else is queued.
+    // A message larger than the limit is sent when nothing else is queued.
     gw_rpc_sync(s, 1, "backlog_take", gw_ones(s, GW_F32, 10 * FLOATS));
     assert_true(gw_ok(s));
     // A call that cannot wait is refused.
@@ -158,7 +157,7 @@ static void call_much(gw_scope *s, int rank, void *context) {
     }
 }
 
-static void so_it_does_when_too_many_calls_are_out(void **state) {
+static void a_caller_waits_when_too_many_calls_are_pending(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++)
         cluster_run(seed, (cluster_options){ .world_size = 2 }, call_much, NULL);
@@ -168,7 +167,7 @@ static void queue_much(gw_scope *s, int rank, void *context) {
     (void)context;
     set_limits(s, UINT64_MAX / 2, rank == 1 ? LIMIT : UINT64_MAX / 2, 1000);
     if (rank == 0) {
-        // The only place of the pool is taken.
+        // The only worker thread slot is taken.
         gw_future *busy = gw_rpc_async(s, 1, "backlog_compute");
         gw_scope *other = gw_scope_open(s);
         gw_rpc_async(other, 1, "backlog_compute");
@@ -177,7 +176,7 @@ static void queue_much(gw_scope *s, int rank, void *context) {
         int refused = 0;
         for (int i = 0; i < 10; i++) fs[i] = gw_rpc_async(other, 1, "backlog_take", x);
         gw_rpc_sync(s, 1, "backlog_echo", 0);
-        started += 1000;  // from here the second worker calls
+        started += 1000;  // from now on the second worker calls
         while (reads < 20 && gw_ok(s)) gw_rpc_sync(s, 2, "backlog_echo", 0);
         released = true;
         gw_wait(s, busy);
@@ -210,7 +209,7 @@ static void arguments_of_queued_calls_are_bounded_for_each_caller(void **state) 
 
 // ---- Replies ------------------------------------------------------------------------------------
 
-static void ask_much(gw_scope *s, int rank, void *context) {
+static void request_large_replies(gw_scope *s, int rank, void *context) {
     (void)context;
     set_limits(s, LIMIT, UINT64_MAX / 2, 1000);
     if (rank == 0) {
@@ -241,7 +240,7 @@ static void calls_of_a_worker_that_does_not_read_are_not_started(void **state) {
     for (uint64_t seed = 1; seed <= 10; seed++) {
         reset();
         cluster_run(seed, (cluster_options){ .world_size = 3, .threads = 2, .network = narrow },
-                    ask_much, NULL);
+                    request_large_replies, NULL);
         assert_int_equal(started, 90);
     }
 }
@@ -269,6 +268,6 @@ static void held_calls_end_with_their_caller(void **state) {
     }
 }
 
-GW_TESTS(flow_control, a_caller_waits_at_the_limit, so_it_does_when_too_many_calls_are_out,
+GW_TESTS(flow_control, a_caller_waits_at_the_limit, a_caller_waits_when_too_many_calls_are_pending,
          arguments_of_queued_calls_are_bounded_for_each_caller,
          calls_of_a_worker_that_does_not_read_are_not_started, held_calls_end_with_their_caller);

@@ -25,7 +25,7 @@ static gw_value twice(gw_scope *s, gw_value v, void *context) {
     return gw_value_of(2 * gw_int_of(s, v));
 }
 
-static gw_value ask_again(gw_scope *s, gw_value v, void *context) {
+static gw_value call_again(gw_scope *s, gw_value v, void *context) {
     (void)context;
     return gw_value_of(gw_rpc_async(s, 1, "future_echo", gw_int_of(s, v) + 100));
 }
@@ -57,7 +57,7 @@ static void chain(gw_scope *s, int rank, void *context) {
     assert_true(gw_future_done(now));
     assert_int_equal(runs, 3);
     // a future as the result
-    assert_int_equal(gw_int_of(s, gw_wait(s, gw_then(s, g, ask_again, NULL))), 108);
+    assert_int_equal(gw_int_of(s, gw_wait(s, gw_then(s, g, call_again, NULL))), 108);
     // errors pass through
     gw_future *failed = gw_then(s, gw_rpc_async(s, 1, "future_fail"), twice, &runs);
     gw_wait(s, failed);
@@ -70,7 +70,7 @@ static void chain(gw_scope *s, int rank, void *context) {
            "a wait inside a function that runs after a future; GW_POOL functions may wait");
 }
 
-static void it_goes_on_with_what_a_future_resolves_to(void **state) {
+static void then_receives_the_value_of_the_future(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, chain, NULL);
 }
@@ -92,7 +92,7 @@ static void cycles(gw_scope *s, int rank, void *context) {
     gw_future_set(s, f, map);
     gw_wait(s, f);
     expect(s, GW_INVALID, "a map with this future in it cannot be its value");
-    // by way of another
+    // through another future
     f = gw_future_open(s);
     gw_list *of_f = gw_list_open(s), *of_g = gw_list_open(s);
     gw_list_add(s, of_f, f);
@@ -104,7 +104,7 @@ static void cycles(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_wait(s, g).kind, GW_LIST);
 }
 
-static void it_lets_no_future_be_its_own_value(void **state) {
+static void no_future_can_be_its_own_value(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 1 }, cycles, NULL);
 }
@@ -143,13 +143,13 @@ static void misuse(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID, "the name of the function is NULL");
     gw_rpc_sync(s, "a\nb", "future_echo", 1);
     expect(s, GW_NOT_FOUND, "w0 knows no worker named \"a?b\"");
-    gw_worker self = gw_rpc_self(s), nobody = { .rank = -5 };
+    gw_worker self = gw_rpc_self(s), unknown = { .rank = -5 };
     gw_rpc_sync(s, gw_to_workers(&self, 1), "future_echo", 1);
     expect(s, GW_INVALID, "several workers, where one is called");
-    gw_rpc_sync(s, 1, "future_echo", &nobody);
+    gw_rpc_sync(s, 1, "future_echo", &unknown);
     expect(s, GW_INVALID, "worker: no worker has rank -5");
-    nobody.rank = 0;
-    assert_string_equal(gw_worker_of(s, gw_rpc_sync(s, 1, "future_echo", &nobody)).name, "");
+    unknown.rank = 0;
+    assert_string_equal(gw_worker_of(s, gw_rpc_sync(s, 1, "future_echo", &unknown)).name, "");
     assert_non_null(gw_rpc_workers(s, NULL));
     assert_non_null(gw_rpc_workers(s, &count));
     assert_int_equal(count, 2);
@@ -161,7 +161,7 @@ static void misuse(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_references(s, NULL, 5), 1);
 }
 
-static void it_says_what_is_wrong_with_arguments(void **state) {
+static void errors_name_wrong_arguments(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, misuse, NULL);
 }
@@ -178,7 +178,7 @@ static void complete_by_hand(gw_scope *root, int rank, void *context) {
     expect(s, GW_WRONG_STATE, "the future is complete already");
     assert_string_equal(gw_string_of(s, gw_wait(s, f)), "ready");
 
-    // The value of a future outlives the scope that it came from.
+    // The value of a future outlives its scope.
     gw_future *kept = gw_future_open(root);
     gw_scope *inner = gw_scope_open(s);
     gw_list *list = gw_list_open(inner);
@@ -194,11 +194,11 @@ static void complete_by_hand(gw_scope *root, int rank, void *context) {
     expect(s, GW_LIMIT, "only 3");
 
     // A failed scope completes the future with its error.
-    gw_future *told = gw_future_open(s);
+    gw_future *completed = gw_future_open(s);
     gw_fail(s, GW_INVALID, "a mistake");
-    gw_future_set(s, told, 1);
+    gw_future_set(s, completed, 1);
     gw_scope_clear(s);
-    gw_wait(s, told);
+    gw_wait(s, completed);
     expect(s, GW_INVALID, "a mistake");
 
     gw_future *call = gw_rpc_async(s, 1, "future_echo", 1);
@@ -234,7 +234,7 @@ static void wait_in_rings(gw_scope *root, int rank, void *context) {
     gw_future_set(s, z, y);
     expect_ring(s, y);
     expect_ring(s, z);
-    // What waits for the same one is no ring.
+    // Waiting for the same future is no cycle.
     gw_future *one = gw_future_open(s), *two = gw_future_open(s);
     gw_future *of_one[] = { gw_then(s, one, same, NULL), gw_then(s, one, same, NULL) };
     gw_future_set(s, two, gw_collect_all(s, of_one, 2));
@@ -248,12 +248,12 @@ static void a_future_that_would_wait_for_itself_fails(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, wait_in_rings, NULL);
 }
 
-static void it_lets_the_program_complete_a_future_once(void **state) {
+static void the_program_completes_a_future_once(void **state) {
     (void)state;
     cluster_run(2, (cluster_options){ .world_size = 2 }, complete_by_hand, NULL);
 }
 
-// ---- Futures that nobody can complete -----------------------------------------------------------
+// ---- Futures that no handle can complete --------------------------------------------------------
 
 #define ABANDONED "nobody can complete the future any more: its last handle was dropped"
 
@@ -331,14 +331,14 @@ static void abandon(gw_scope *s, int rank, void *context) {
     gw_wait(s, forget_in_a_scope(s, call_to_self_with));
     expect(s, GW_WRONG_STATE, "w0: future_echo: " ABANDONED);
 
-    // Whoever finds it in a list completes it.
+    // The code that finds it in a list completes it.
     gw_list *list = gw_list_of(s, gw_wait(s, forget_in_a_scope(s, kept_by_a_list)));
     gw_future *found = gw_list_get(s, list, 0).as.future, *after = then_of(s, found);
     gw_future_set(s, found, 5);
     assert_int_equal(gw_int_of(s, gw_wait(s, after)), 5);
 }
 
-static void what_waits_for_a_future_ends_with_the_last_that_could_complete_it(void **state) {
+static void waits_end_when_the_last_handle_that_could_complete_a_future_is_dropped(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         cluster_options o = { .world_size = 2, .timeout_ms = CLUSTER_NO_TIMEOUT };
@@ -372,19 +372,19 @@ static void wait_for_one(gw_scope *s, int rank, void *context) {
     gw_scope_close_up(brief);
 }
 
-static void it_waits_for_the_first_of_several(void **state) {
+static void wait_any_returns_the_first_of_several(void **state) {
     (void)state;
     cluster_run(3, (cluster_options){ .world_size = 2 }, wait_for_one, NULL);
 }
 
-// Rank 2 goes, and whoever waits for all three learns of it, though nobody called rank 2.
+// Rank 2 ends, and all waits for the three members report it, though no worker has called rank 2.
 static void wait_for_members(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank == 2) return;
     int count;
     const gw_worker *workers = gw_rpc_workers(s, &count);
-    gw_future *all_came = gw_future_open(s), *lost = gw_member_lost(s, workers, 3);
-    gw_future *either[] = { all_came, lost };
+    gw_future *all_arrived = gw_future_open(s), *lost = gw_member_lost(s, workers, 3);
+    gw_future *either[] = { all_arrived, lost };
     assert_int_equal(gw_wait_any(s, either, 2), 1);
     assert_int_equal(gw_future_error(lost)->status, GW_DISCONNECTED);
     assert_non_null(strstr(gw_future_error(lost)->text, "w2"));
@@ -396,14 +396,14 @@ static void wait_for_members(gw_scope *s, int rank, void *context) {
     expect(s, GW_NOT_FOUND, "no worker of rank 7 is known here");
 }
 
-static void what_waits_for_members_ends_when_one_is_lost(void **state) {
+static void waits_for_members_end_when_one_is_lost(void **state) {
     (void)state;
     cluster_run(4, (cluster_options){ .world_size = 3, .leaves = { [2] = true } }, wait_for_members,
                 NULL);
 }
 
-GW_TESTS(future_sim, it_goes_on_with_what_a_future_resolves_to,
-         it_lets_the_program_complete_a_future_once, a_future_that_would_wait_for_itself_fails,
-         it_lets_no_future_be_its_own_value, it_says_what_is_wrong_with_arguments,
-         what_waits_for_a_future_ends_with_the_last_that_could_complete_it,
-         it_waits_for_the_first_of_several, what_waits_for_members_ends_when_one_is_lost);
+GW_TESTS(future_sim, then_receives_the_value_of_the_future, the_program_completes_a_future_once,
+         a_future_that_would_wait_for_itself_fails, no_future_can_be_its_own_value,
+         errors_name_wrong_arguments,
+         waits_end_when_the_last_handle_that_could_complete_a_future_is_dropped,
+         wait_any_returns_the_first_of_several, waits_for_members_end_when_one_is_lost);

@@ -67,7 +67,7 @@ static void continue_one(sim *s, void *arg) {
 
 static bool is_behind_firewall;
 
-// It forgets a connection after 60 s. Here also those that carry heartbeats.
+// The firewall forgets a connection after 60 s. Here also connections with heartbeats.
 static void forget_connections(sim *s, void *arg) {
     sim_cut_all(s);
     assert_true(sim_at(s, sim_now_ns(s) + 60 * SIM_SECOND, forget_connections, arg));

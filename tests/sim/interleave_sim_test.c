@@ -1,6 +1,5 @@
-// Large tensors on their way between two workers, and small calls beside them: who waits for whom,
-// and that everything comes once and as it was sent, over networks that break, lose, repeat and
-// change what they carry.
+// Large tensors in flight between two workers, and concurrent small calls: which calls wait for which, and that
+// everything is received once and as it was sent, over networks that break, lose, repeat and change frames.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -86,9 +85,9 @@ static void walk(int seeds, sim_options network, cluster_main *main, void *conte
     testing_for_seeds(seeds, walk_one, &w);
 }
 
-// ---- Who waits ----------------------------------------------------------------------------------
+// ---- Waits --------------------------------------------------------------------------------------
 
-static void call_beside(gw_scope *root, int rank, void *context) {
+static void call_during(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_scope *s = gw_scope_open(root), *other = gw_scope_open(root);
@@ -104,10 +103,10 @@ static void call_beside(gw_scope *root, int rank, void *context) {
 
 static void small_calls_do_not_wait_for_a_large_argument(void **state) {
     (void)state;
-    walk(30, slow, call_beside, NULL);
+    walk(30, slow, call_during, NULL);
 }
 
-static void call_beside_a_result(gw_scope *root, int rank, void *context) {
+static void call_during_a_result(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_scope *s = gw_scope_open(root), *other = gw_scope_open(root);
@@ -124,7 +123,7 @@ static void call_beside_a_result(gw_scope *root, int rank, void *context) {
 
 static void small_calls_do_not_wait_for_a_large_result(void **state) {
     (void)state;
-    walk(30, slow, call_beside_a_result, NULL);
+    walk(30, slow, call_during_a_result, NULL);
 }
 
 // ---- Order --------------------------------------------------------------------------------------
@@ -147,17 +146,17 @@ static void call_in_order(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(s));
     gw_scope_close_up(other);
     gw_scope_close_up(s);
-    int last = -1, beside = -1;
+    int last = -1, small = -1;
     for (int i = 0; i < log_count; i++) {
         if (log_of_calls[i] == 6) {
-            beside = i;
+            small = i;
         } else {
             assert_true(log_of_calls[i] > last);
             last = log_of_calls[i];
         }
     }
     assert_int_equal(log_count, 7);
-    assert_in_range(beside, 0, 1);
+    assert_in_range(small, 0, 1);
 }
 
 static void calls_of_one_scope_start_in_their_order(void **state) {
@@ -165,8 +164,8 @@ static void calls_of_one_scope_start_in_their_order(void **state) {
     walk(60, slow, call_in_order, NULL);
 }
 
-// What a method is given large is there for the next method, and what is released behind a large
-// request is released behind it.
+// The large argument of a method is complete for the next method, and a reference dropped after a large request is
+// released after it.
 static void use_an_object(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -182,7 +181,7 @@ static void use_an_object(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void objects_see_large_arguments_in_order(void **state) {
+static void objects_receive_large_arguments_in_order(void **state) {
     (void)state;
     walk(40, slow, use_an_object, NULL);
 }
@@ -200,7 +199,7 @@ static void work_together(gw_scope *root, int rank, void *context) {
     for (int i = 1; i <= 2 && gw_ok(root); i++) {
         gw_scope *s = gw_scope_open(root), *other = gw_scope_open(root);
         gw_future *made = gw_rpc_async(s, next, "interleave_make", rank + i);
-        // The producer sends it straight on.
+        // The producer sends it directly to the consumer.
         gw_future *taken = gw_rpc_async(s, last, "interleave_take", 0, made);
         gw_rref *kept = gw_remote(s, last, "interleave_echo", gw_full(s, GW_F32, 2, LARGE));
         for (int k = 0; k < SMALL_CALLS; k++)
@@ -237,7 +236,7 @@ static void work_with_seed(uint64_t seed, void *context) {
     f->changed += o.counts.bits_changed;
 }
 
-static void everything_comes_once_over_networks_that_fail(void **state) {
+static void everything_is_received_once_over_networks_that_fail(void **state) {
     (void)state;
     found f = { 0 };
     testing_for_seeds(30, work_with_seed, &f);
@@ -246,14 +245,14 @@ static void everything_comes_once_over_networks_that_fail(void **state) {
 
 // ---- Ends ---------------------------------------------------------------------------------------
 
-// The scope of a call that is cancelled gets its place in the order back at once.
+// The scope of a cancelled call releases its position in the order at once.
 static void cancel_large(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_scope *s = gw_scope_open(root), *other = gw_scope_open(root);
     gw_tensor *x = gw_ones(s, GW_F32, LARGE);
     gw_future *sent = gw_rpc_async(s, 1, "interleave_take", 1, x);
-    gw_rpc_sync(other, 1, "interleave_echo", 0);  // some of it has gone out
+    gw_rpc_sync(other, 1, "interleave_echo", 0);  // part of it has been sent
     gw_future *queued = gw_rpc_async(s, 1, "interleave_take", 2, x);
     gw_cancel(s, sent);
     gw_cancel(s, queued);
@@ -267,12 +266,12 @@ static void cancel_large(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void a_cancelled_call_keeps_nobody_waiting(void **state) {
+static void a_cancelled_call_delays_no_other_call(void **state) {
     (void)state;
     walk(40, slow, cancel_large, NULL);
 }
 
-// Worker 1 ends while large tensors are on their way to it and from it.
+// Worker 1 ends while large tensors are in flight to it and from it.
 static void lose_half(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -313,5 +312,6 @@ static void calls_end_when_their_worker_does(void **state) {
 
 GW_TESTS(interleave_sim, small_calls_do_not_wait_for_a_large_argument,
          small_calls_do_not_wait_for_a_large_result, calls_of_one_scope_start_in_their_order,
-         objects_see_large_arguments_in_order, everything_comes_once_over_networks_that_fail,
-         a_cancelled_call_keeps_nobody_waiting, calls_end_when_their_worker_does);
+         objects_receive_large_arguments_in_order,
+         everything_is_received_once_over_networks_that_fail, a_cancelled_call_delays_no_other_call,
+         calls_end_when_their_worker_does);

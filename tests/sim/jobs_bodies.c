@@ -46,7 +46,7 @@ GW_FUNCTION(jobs_add, GW_INLINE, "int, int, int") {
 
 GW_FUNCTION(jobs_fail, GW_POOL, "int") {
     begin(s, a);
-    gw_fail(s, GW_REMOTE, "as it was asked to");
+    gw_fail(s, GW_REMOTE, "as requested");
     return gw_none();
 }
 
@@ -150,7 +150,7 @@ static void jobs_shelf_open(gw_scope *own, jobs_shelf *self, const gw_args *a) {
     int64_t call = begin(own, a);
     if (call % 3 == 0) jobs_pause(own, call % 5);
     if (gw_arg_int(own, a, 1)) {
-        gw_fail(own, GW_REMOTE, "as it was asked to");
+        gw_fail(own, GW_REMOTE, "as requested");
         return;
     }
     self->magic = MAGIC;
@@ -190,7 +190,7 @@ GW_METHOD(jobs_shelf, get, GW_INLINE, "int, int") {
     return leave(self, r ? gw_value_of(r) : gw_none());
 }
 
-// The body gives up the turn while it waits, and has it again afterwards.
+// The body releases the turn while it waits, and takes it again afterwards.
 GW_METHOD(jobs_shelf, count, GW_POOL, "int, int") {
     enter(s, self, a);
     int64_t call = gw_arg_int(s, a, 0), x = gw_arg_int(s, a, 1);

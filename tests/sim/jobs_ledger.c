@@ -1,4 +1,4 @@
-// The ledger: what bodies did and what their callers got, and whether both can be true.
+// The ledger: the runs of bodies and the results of their callers, and whether both can be true.
 #include "jobs.h"
 
 #include "base/scope.h"
@@ -32,7 +32,8 @@ int64_t jobs_new_call(void) {
 void jobs_body_runs(gw_scope *s, int64_t number) {
     if (is_ghost(s)) return;
     jobs_call *c = &jobs_now->calls[number];
-    if (c->not_delivered) fail_msg("call %d runs, after it was said not to", (int)number);
+    if (c->not_delivered)
+        fail_msg("call %d runs, after it was reported as not delivered", (int)number);
     if (++c->runs > 1) fail_msg("call %d runs again", (int)number);
 }
 
@@ -41,7 +42,7 @@ bool jobs_has_ends(void) {
     return jobs_now->left_count + c.crashes + c.stops + c.partitions > 0;
 }
 
-// For a few messages after a member has joined, others may not know it, or not count it.
+// For a few messages after a member has joined, others may not have it in their views, or not count it.
 static bool joins_when_one_crashes(const jobs *j, const jobs_worker *w) {
     if (!w->joined) return !w->ended;
     for (int i = 0; i < j->worker_count; i++) {
@@ -58,8 +59,8 @@ bool jobs_lacks_store(void) {
     return sim_is_crashed(s, 0) || sim_away_ns(s, 0) >= MEMBERSHIP_SUSPECT_NS;
 }
 
-// If half of a group ends at once, workers that were joining by its founder included, the others
-// cannot tell that from having lost the quorum: they may go on or not.
+// If half of a group ends at once, including workers that were joining by its founder, the others cannot distinguish
+// that from the loss of the quorum: they may continue or not.
 bool jobs_has_lost_most(void) {
     const jobs *j = jobs_now;
     int gone = 0;
@@ -69,9 +70,9 @@ bool jobs_has_lost_most(void) {
     return j->kind == JOBS_GROUP && 2 * gone >= j->worker_count;
 }
 
-// ---- Whom a call goes through -------------------------------------------------------------------
+// ---- Workers of a call --------------------------------------------------------------------------
 
-enum { EVERYBODY = (1 << JOBS_NODES_MAX) - 1 };
+enum { ALL_NODES = (1 << JOBS_NODES_MAX) - 1 };
 
 static uint16_t node_bit(int64_t rank) {
     for (int i = 0; i < jobs_now->worker_count; i++) {
@@ -79,10 +80,10 @@ static uint16_t node_bit(int64_t rank) {
         if (jobs_now->kind != JOBS_GROUP ? i == rank : w->joined && w->rank == rank)
             return (uint16_t)(1 << i);
     }
-    return EVERYBODY;  // it joins now
+    return ALL_NODES;  // it joins now
 }
 
-// Each of |users| goes through |nodes| too, and so do theirs.
+// Adds |nodes| to |call|, and to all calls that use its result.
 static void add_nodes(int64_t call, uint16_t nodes) {
     jobs_call *c = &jobs_now->calls[call];
     if (!call || (c->nodes | nodes) == c->nodes) return;
@@ -115,7 +116,7 @@ static uint16_t owners_in(gw_value v) {
 static uint16_t nodes_of_target(gw_target to) {
     if (to.rref) return node_bit(to.rref->owner);
     if (!to.name) return node_bit(to.rank);
-    // Who could not be told, in a scope that has failed, has no name.
+    // A target that could not be found, in a scope that has failed, has no name.
     return to.name[0] ? (uint16_t)(1 << strtol(to.name + 1, NULL, 10)) : 0;
 }
 
@@ -126,14 +127,14 @@ gw_values jobs_involve(gw_scope *s, gw_target to, gw_values args) {
     return args;
 }
 
-// ---- Those that have not come ---------------------------------------------------------------------
+// ---- Late workers -------------------------------------------------------------------------------
 
 static bool is_late(const jobs_worker *w) {
     return w->joined ? w->was_late : jobs_lacks_store();
 }
 
-// Workers that need the store, whose host was away, to join. If the others are as many as can go on
-// by themselves, one of them that does not hear the host cannot know that they do not.
+// Workers that need the store, whose host was away, to join. If the others are as many as can continue without them,
+// another one without contact to the host cannot tell whether they have continued.
 static uint64_t late_ones(void) {
     const jobs *j = jobs_now;
     uint64_t late = 0;
@@ -165,16 +166,16 @@ static blame_facts facts(void) {
 
 bool jobs_explains(const gw_error *error) {
     blame_facts f = facts();
-    return blame_explains(error, &f, EVERYBODY);
+    return blame_explains(error, &f, ALL_NODES);
 }
 
-// |call| is 0 for errors of what is no call.
+// |call| is 0 for errors of other operations.
 static bool is_explained(const gw_error *error, int64_t call) {
-    // A rank that is passed on as a number may come before its receiver knows the member.
+    // A rank that is passed as a number may arrive before its receiver has the member in its view.
     if (error->status == GW_NOT_FOUND) return jobs_now->kind == JOBS_GROUP;
     blame_facts f = facts();
-    uint16_t nodes = jobs_now->calls[call].nodes ? jobs_now->calls[call].nodes : EVERYBODY;
-    // A body may go on for a while on a worker that leaves.
+    uint16_t nodes = jobs_now->calls[call].nodes ? jobs_now->calls[call].nodes : ALL_NODES;
+    // A body may continue for a while on a worker that leaves.
     if (error->status == GW_WRONG_STATE) return nodes & f.ended;
     return blame_explains(error, &f, nodes);
 }
@@ -234,7 +235,7 @@ void jobs_expect(gw_scope *s, int64_t call, gw_status status) {
     gw_scope_clear(s);
 }
 
-// ---- Things -------------------------------------------------------------------------------------
+// ---- Objects ------------------------------------------------------------------------------------
 
 int jobs_open_thing(gw_scope *s) {
     jobs *j = jobs_now;
@@ -246,14 +247,14 @@ int jobs_open_thing(gw_scope *s) {
 void jobs_close_thing(gw_scope *s, int thing) {
     jobs_thing *t = &jobs_now->things[thing];
     (void)s;
-    if (t->opens != 1 || t->closes) fail_msg("thing %d is closed again", thing);
+    if (t->opens != 1 || t->closes) fail_msg("object %d is closed again", thing);
     t->closes++;
 }
 
 void jobs_use_thing(gw_scope *s, int thing) {
     const jobs_thing *t = &jobs_now->things[thing];
-    if (t->closes) fail_msg("thing %d is used after it was closed", thing);
-    if (t->node != node_of(s)) fail_msg("thing %d is used on another worker", thing);
+    if (t->closes) fail_msg("object %d is used after it was closed", thing);
+    if (t->node != node_of(s)) fail_msg("object %d is used on another worker", thing);
 }
 
 void jobs_check_ledger(void) {
@@ -261,15 +262,15 @@ void jobs_check_ledger(void) {
     for (int i = 1; i <= j->thing_count; i++) {
         const jobs_thing *t = &j->things[i];
         if (t->closes != 1)
-            fail_msg("thing %d of worker %d was closed %d times", i, t->node, t->closes);
+            fail_msg("object %d of worker %d was closed %d times", i, t->node, t->closes);
     }
 }
 
 // ---- Time ---------------------------------------------------------------------------------------
 
-// A call makes a few nested ones, and waits behind some others for a place in the pool. Each
-// connection that breaks costs a back-off; a lost frame the time until the loss is noticed; a crash
-// T_close; a silent worker T_dead, or until it is heard.
+// A call makes a few nested ones, and waits behind some others for a worker thread slot. Each connection that breaks
+// costs a back-off; a lost frame the time until the loss is detected; a crash T_close; a silent worker T_dead, or until
+// it sends again.
 int64_t jobs_patience_ns(sim_counts before) {
     const jobs *j = jobs_now;
     sim_counts now = sim_count(j->sim);
@@ -277,7 +278,7 @@ int64_t jobs_patience_ns(sim_counts before) {
     int64_t patience = 3 * SIM_SECOND + 300 * j->delay_max_ns + breaks * SIM_SECOND;
     patience += (int64_t)now.crashes * (SIM_SECOND + 100 * j->delay_max_ns);
     if (j->kind >= JOBS_STOPS && now.stops + now.partitions > 0) patience += 60 * SIM_SECOND;
-    // A worker that never heard a quorum waits 24 s longer before it takes itself for cut off.
+    // A worker that never had a quorum waits 24 s longer before it is cut off.
     int64_t start_ns = MEMBERSHIP_GRACE_NS + MEMBERSHIP_SUSPECT_NS;
     for (int i = 0; j->kind == JOBS_GROUP && i < j->worker_count; i++)
         if (j->workers[i].joined && joins_when_one_crashes(j, &j->workers[i]))

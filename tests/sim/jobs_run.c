@@ -1,5 +1,4 @@
-// Running a mixed workload: its workers, the plan of faults, the wait for quiescence, and the
-// verdict.
+// Running a mixed workload: its workers, the plan of faults, the wait for quiescence, and the checks.
 #include "jobs.h"
 
 #include "base/map.h"
@@ -63,10 +62,10 @@ static bool is_out(const void *context, int worker) {
     return w->ended || sim_is_ghost(w->env);
 }
 
-// The first one looks at what all have.
-static void come_to_rest(jobs_worker *w, void (*look)(jobs *j)) {
+// The first worker at rest checks the state of all.
+static void await_rest(jobs_worker *w, void (*check)(jobs *j)) {
     jobs *j = w->jobs;
-    if (quiescence_await(&j->rest, w->env, (int)(w - j->workers))) look(j);
+    if (quiescence_await(&j->rest, w->env, (int)(w - j->workers))) check(j);
 }
 
 static int survivors(jobs *j, agent *agents[JOBS_NODES_MAX]) {
@@ -86,45 +85,45 @@ static void expect_equal_views(agent *const *agents) {
             const member *m = k < agents[i]->member_count ? agents[i]->members[k] : NULL;
             if (i != k && !agents[k] != !(m && !m->lost))
                 fail_msg("at rest worker %d takes worker %d to be %s", i, k,
-                         agents[k] ? "gone" : "there");
+                         agents[k] ? "lost" : "present");
         }
 }
 
-static void look_at_rest(jobs *j) {
+static void check_at_rest(jobs *j) {
     agent *agents[JOBS_NODES_MAX];
     if (survivors(j, agents) == 0) return;
     expect_equal_views(agents);
     oracle_check_rest(agents, JOBS_NODES_MAX);
 }
 
-static void look_when_empty(jobs *j) {
+static void check_when_empty(jobs *j) {
     agent *agents[JOBS_NODES_MAX];
     survivors(j, agents);
     for (int i = 0; i < JOBS_NODES_MAX; i++)
         if (agents[i]) oracle_check_empty(agents[i]);
 }
 
-// T_close: a second after a crash all others know of it.
-static void expect_known(const jobs *j, const jobs_worker *dead, agent *const *agents) {
+// T_close: a second after a crash all others have detected it.
+static void expect_detected(const jobs *j, const jobs_worker *dead, agent *const *agents) {
     int64_t late_ns = sim_now_ns(j->sim) - sim_crashed_ns(j->sim, dead->node);
     if (!dead->joined || late_ns < SIM_SECOND + 50 * j->delay_max_ns) return;
     for (int i = 0; i < JOBS_NODES_MAX; i++) {
         const agent *a = agents[i];
         if (a && dead->rank < a->member_count && !a->members[dead->rank]->lost)
-            fail_msg("worker %d does not know %.6f s after the crash of worker %d", i,
+            fail_msg("worker %d has not detected, %.6f s later, the crash of worker %d", i,
                      (double)late_ns / 1e9, dead->rank);
     }
 }
 
-static void look_at_any_time(sim *s, void *arg) {
+static void check_at_any_time(sim *s, void *arg) {
     jobs *j = arg;
     agent *agents[JOBS_NODES_MAX];
     survivors(j, agents);
     oracle_check(agents, JOBS_NODES_MAX);
     bool is_silent = sim_count(s).stops + sim_count(s).partitions > 0;
     for (int i = 0; i < j->worker_count && !is_silent; i++)
-        if (sim_is_crashed(s, i)) expect_known(j, &j->workers[i], agents);
-    sim_at_decision(s, sim_count(s).decisions + CHECK_EVERY, look_at_any_time, j);
+        if (sim_is_crashed(s, i)) expect_detected(j, &j->workers[i], agents);
+    sim_at_decision(s, sim_count(s).decisions + CHECK_EVERY, check_at_any_time, j);
 }
 
 // ---- A worker -----------------------------------------------------------------------------------
@@ -136,10 +135,10 @@ static void work(jobs_worker *w) {
         if (w->jobs->kind == JOBS_TOGETHER && i % 4 == 3) jobs_run_collective(w, i / 4);
         if (jobs_draw(w, 4) == 0) sim_pass_time(w->env, (int64_t)jobs_draw(w, 20000000));
     }
-    if (!w->leaves) come_to_rest(w, look_at_rest);
+    if (!w->leaves) await_rest(w, check_at_rest);
     gw_error none = gw_scope_close(w->scope);
     if (!sim_is_ghost(w->env)) assert_string_equal(none.text, "");
-    if (!w->leaves) come_to_rest(w, look_when_empty);
+    if (!w->leaves) await_rest(w, check_when_empty);
 }
 
 static void end(jobs_worker *w) {
@@ -189,9 +188,9 @@ static void run_worker(void *arg) {
     w->ended = true;
 }
 
-// ---- The verdict --------------------------------------------------------------------------------
+// ---- The outcome --------------------------------------------------------------------------------
 
-static bool ended_well(const jobs_worker *w) {
+static bool ended_as_expected(const jobs_worker *w) {
     if (w->was_ghost || w->error.status == GW_OK) return true;
     if (!w->joined) return jobs_has_ends();
     return w->error.status == GW_FENCED && w->is_explained;
@@ -199,12 +198,12 @@ static bool ended_well(const jobs_worker *w) {
 
 static void coordinator(jobs *j) {
     for (int i = 0; i < j->worker_count; i++)
-        if (!ended_well(&j->workers[i]))
+        if (!ended_as_expected(&j->workers[i]))
             fail_msg("worker %d ended with: %s", i, j->workers[i].error.text);
     jobs_check_ledger();
 }
 
-// Workers of a group come one after the other.
+// Workers of an elastic job start one after the other.
 static void begin_worker(jobs *j, int node) {
     jobs_worker *w = &j->workers[node];
     *w = (jobs_worker){ .jobs = j,
@@ -240,7 +239,7 @@ jobs_outcome jobs_run(uint64_t seed, jobs_kind kind) {
                             .context = j };
     for (int i = 0; i < j->worker_count; i++) begin_worker(j, i);
     assert_true(sim_fault_plan(s, seed, choose_faults(j)));
-    sim_at_decision(s, CHECK_EVERY, look_at_any_time, j);
+    sim_at_decision(s, CHECK_EVERY, check_at_any_time, j);
     if (getenv("SEED")) fputs(sim_plan_text(s), stderr);  // shown if it fails
     assert_true(sim_run(s, 600 * SIM_SECOND));
     coordinator(j);

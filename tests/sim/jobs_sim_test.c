@@ -31,7 +31,7 @@ static void add(walk *w, const jobs_outcome *o) {
     w->sum.things += o->things;
 }
 
-static void say(FILE *to, const walk *w, uint64_t last) {
+static void print_sum(FILE *to, const walk *w, uint64_t last) {
     const sim_counts *c = &w->sum.counts;
     fprintf(to,
             "%s: %" PRIu64 " seeds up to %" PRIu64 ", %" PRIu64 " decisions, %" PRIu64
@@ -56,7 +56,7 @@ static void report(const walk *w, uint64_t seed, const jobs_outcome *single) {
         fprintf(f, "seed %" PRIu64 ": trace %016" PRIx64 ", %.6f virtual seconds\n%s", seed,
                 single->trace_hash, (double)single->took_ns / 1e9, single->plan);
     }
-    say(f, w, seed);
+    print_sum(f, w, seed);
     fclose(f);
 }
 
@@ -95,17 +95,17 @@ static void survivors_of_crashes_get_errors_in_time(void **state) {
     walk_through(JOBS_CRASHES);
 }
 
-static void a_stopped_worker_is_lost_or_goes_on(void **state) {
+static void a_stopped_worker_is_lost_or_continues(void **state) {
     (void)state;
     walk_through(JOBS_STOPS);
 }
 
-static void one_side_of_a_partition_goes_on(void **state) {
+static void one_side_of_a_partition_continues(void **state) {
     (void)state;
     walk_through(JOBS_PARTITIONS);
 }
 
-static void all_faults_come_together(void **state) {
+static void all_faults_occur_together(void **state) {
     (void)state;
     walk_through(JOBS_ALL);
 }
@@ -122,5 +122,5 @@ static void many_work_together(void **state) {
 
 GW_TESTS_WITH_LIMIT(jobs_sim, 300, calls_and_references_survive_slow_networks,
                     they_survive_lost_and_repeated_frames, survivors_of_crashes_get_errors_in_time,
-                    a_stopped_worker_is_lost_or_goes_on, one_side_of_a_partition_goes_on,
-                    all_faults_come_together, workers_join_and_leave_a_group, many_work_together);
+                    a_stopped_worker_is_lost_or_continues, one_side_of_a_partition_continues,
+                    all_faults_occur_together, workers_join_and_leave_a_group, many_work_together);

@@ -22,7 +22,7 @@ static int someone(jobs_worker *w) {
 }
 
 // A worker by name or by rank.
-static gw_target to_someone(jobs_worker *w, gw_scope *s) {
+static gw_target to_a_worker(jobs_worker *w, gw_scope *s) {
     int rank = someone(w);
     if (w->jobs->kind == JOBS_GROUP || jobs_draw(w, 2)) return gw_to_rank(rank);
     return gw_to_name(gw_format(s, "w%d", rank));
@@ -38,12 +38,13 @@ static void expect_int(gw_scope *s, int64_t call, gw_value v, int64_t expected) 
 static void call_one(jobs_worker *w, gw_scope *s) {
     int64_t call = jobs_new_call(), x = (int64_t)jobs_draw(w, 1000);
     const char *f = jobs_draw(w, 2) ? "jobs_next" : "jobs_next_slowly";
-    expect_int(s, call, JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), f, V(call), V(x)), x + 1);
+    expect_int(s, call, JOBS_CALL(gw_rpc_sync, s, to_a_worker(w, s), f, V(call), V(x)), x + 1);
 }
 
 static void call_deep(jobs_worker *w, gw_scope *s) {
     int64_t call = jobs_new_call(), depth = (int64_t)jobs_draw(w, 4);
-    gw_value v = JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_chain", V(call), V(depth), V(5));
+    gw_value v =
+        JOBS_CALL(gw_rpc_sync, s, to_a_worker(w, s), "jobs_chain", V(call), V(depth), V(5));
     expect_int(s, call, v, 5 + depth + 2);
 }
 
@@ -63,13 +64,13 @@ static void call_all(jobs_worker *w, gw_scope *s) {
 static void call_later(jobs_worker *w, gw_scope *s) {
     int64_t call = jobs_new_call();
     gw_value v =
-        JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_later", V(call), V(someone(w)), V(7));
+        JOBS_CALL(gw_rpc_sync, s, to_a_worker(w, s), "jobs_later", V(call), V(someone(w)), V(7));
     expect_int(s, call, v, 9);
 }
 
 static void call_that_fails(jobs_worker *w, gw_scope *s) {
     int64_t call = jobs_new_call();
-    JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_fail", V(call));
+    JOBS_CALL(gw_rpc_sync, s, to_a_worker(w, s), "jobs_fail", V(call));
     jobs_expect(s, call, GW_REMOTE);
 }
 
@@ -77,17 +78,17 @@ static void call_that_is_late(jobs_worker *w, gw_scope *s) {
     gw_scope *t = gw_scope_open(s);
     gw_scope_set_timeout(t, 50);
     int64_t call = jobs_new_call();
-    JOBS_CALL(gw_rpc_sync, t, to_someone(w, t), "jobs_never", V(call));
+    JOBS_CALL(gw_rpc_sync, t, to_a_worker(w, t), "jobs_never", V(call));
     jobs_expect(t, call, GW_TIMEOUT);
     gw_scope_close_up(t);
 }
 
-// Cancels a call: it has no effect, unless it was quicker.
+// Cancels a call: it has no effect, unless it completes before.
 static void call_and_cancel(jobs_worker *w, gw_scope *s) {
     static const char *const functions[] = { "jobs_chain", "jobs_later", "jobs_spin" };
     int64_t call = jobs_new_call();
-    gw_future *f = JOBS_CALL(gw_rpc_async, s, to_someone(w, s), functions[jobs_draw(w, 3)], V(call),
-                             V(someone(w)), V(5));
+    gw_future *f = JOBS_CALL(gw_rpc_async, s, to_a_worker(w, s), functions[jobs_draw(w, 3)],
+                             V(call), V(someone(w)), V(5));
     if (jobs_draw(w, 3)) jobs_pause(s, (int64_t)jobs_draw(w, 4));
     gw_cancel(s, f);
     gw_wait(s, f);
@@ -98,7 +99,7 @@ static void call_and_cancel(jobs_worker *w, gw_scope *s) {
     }
 }
 
-// f4(f3(f1, f2), f2) over several workers; some of it is never waited for.
+// f4(f3(f1, f2), f2) over several workers; some of the futures are never waited for.
 static void promise(jobs_worker *w, gw_scope *s) {
     int64_t n[4];
     for (int i = 0; i < 4; i++) n[i] = jobs_new_call();
@@ -106,10 +107,13 @@ static void promise(jobs_worker *w, gw_scope *s) {
     jobs_depend(n[2], n[1]);
     jobs_depend(n[3], n[1]);
     jobs_depend(n[3], n[2]);
-    gw_future *f1 = JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_next_slowly", V(n[0]), V(1));
-    gw_future *f2 = JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_next", V(n[1]), V(10));
-    gw_future *f3 = JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_add", V(n[2]), V(f1), V(f2));
-    gw_future *f4 = JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_add", V(n[3]), V(f3), V(f2));
+    gw_future *f1 =
+        JOBS_CALL(gw_rpc_async, s, to_a_worker(w, s), "jobs_next_slowly", V(n[0]), V(1));
+    gw_future *f2 = JOBS_CALL(gw_rpc_async, s, to_a_worker(w, s), "jobs_next", V(n[1]), V(10));
+    gw_future *f3 =
+        JOBS_CALL(gw_rpc_async, s, to_a_worker(w, s), "jobs_add", V(n[2]), V(f1), V(f2));
+    gw_future *f4 =
+        JOBS_CALL(gw_rpc_async, s, to_a_worker(w, s), "jobs_add", V(n[3]), V(f3), V(f2));
     uint64_t waits = jobs_draw(w, 4);
     if (waits == 0) return;
     expect_int(s, n[3], gw_wait(s, f4), 24);
@@ -119,18 +123,18 @@ static void promise(jobs_worker *w, gw_scope *s) {
 static void promise_that_fails(jobs_worker *w, gw_scope *s) {
     int64_t first = jobs_new_call(), second = jobs_new_call();
     jobs_depend(second, first);
-    gw_future *f = JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_fail", V(first));
-    JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_next", V(second), V(f));
+    gw_future *f = JOBS_CALL(gw_rpc_async, s, to_a_worker(w, s), "jobs_fail", V(first));
+    JOBS_CALL(gw_rpc_sync, s, to_a_worker(w, s), "jobs_next", V(second), V(f));
     jobs_expect(s, second, GW_REMOTE);
 }
 
 static void complete_late(jobs_worker *w, gw_scope *s) {
     int64_t call = jobs_new_call();
     gw_future *mine = gw_future_open(s);
-    gw_future *f = JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_next", V(call), V(mine));
+    gw_future *f = JOBS_CALL(gw_rpc_async, s, to_a_worker(w, s), "jobs_next", V(call), V(mine));
     jobs_pause(s, (int64_t)jobs_draw(w, 5));
     gw_future_set(s, mine, 3);
-    // A worker that was fenced meanwhile has failed it.
+    // If a worker was fenced meanwhile, the call has failed.
     if (gw_scope_error(s)->status == GW_WRONG_STATE && jobs_has_ends()) gw_scope_clear(s);
     expect_int(s, call, gw_wait(s, f), 4);
 }
@@ -140,7 +144,7 @@ static void complete_late(jobs_worker *w, gw_scope *s) {
 static void make(jobs_worker *w, gw_scope *s, int i) {
     int64_t x = w->numbers[i] = (int64_t)jobs_draw(w, 1000000), call = jobs_new_call();
     gw_rref *r = jobs_draw(w, 4)
-                     ? JOBS_CALL(gw_remote, s, to_someone(w, s), "jobs_make", V(call), V(x))
+                     ? JOBS_CALL(gw_remote, s, to_a_worker(w, s), "jobs_make", V(call), V(x))
                      : gw_rref_open(s, gw_full(s, GW_I64, x, 2));
     gw_set(w->scope, &w->held[i], r);
     jobs_use_ends(s);
@@ -158,9 +162,9 @@ static void read_here(jobs_worker *w, gw_scope *s, int i) {
 
 static void read_there(jobs_worker *w, gw_scope *s, int i) {
     int64_t call = jobs_new_call();
-    gw_value v = jobs_draw(w, 2) ? JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_read", V(call),
-                                             V(w->held[i]))
-                                 : JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_read_through",
+    gw_value v = jobs_draw(w, 2) ? JOBS_CALL(gw_rpc_sync, s, to_a_worker(w, s), "jobs_read",
+                                             V(call), V(w->held[i]))
+                                 : JOBS_CALL(gw_rpc_sync, s, to_a_worker(w, s), "jobs_read_through",
                                              V(call), V(w->held[i]), V(someone(w)));
     expect_int(s, call, v, w->numbers[i]);
 }
@@ -173,7 +177,7 @@ static void read_list_there(jobs_worker *w, gw_scope *s, int i) {
         gw_list_add(s, list, w->held[k]);
         sum += w->numbers[k];
     }
-    gw_value v = JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_read_list", V(call), V(list));
+    gw_value v = JOBS_CALL(gw_rpc_sync, s, to_a_worker(w, s), "jobs_read_list", V(call), V(list));
     expect_int(s, call, v, sum);
 }
 
@@ -181,43 +185,43 @@ static void read_list_there(jobs_worker *w, gw_scope *s, int i) {
 static void use_and_drop(jobs_worker *w, gw_scope *s, int i) {
     int64_t call = jobs_new_call();
     gw_future *f =
-        JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_read", V(call), V(w->held[i]));
+        JOBS_CALL(gw_rpc_async, s, to_a_worker(w, s), "jobs_read", V(call), V(w->held[i]));
     gw_set(w->scope, &w->held[i], NULL);
     expect_int(s, call, gw_wait(s, f), w->numbers[i]);
 }
 
 static void send_and_forget(jobs_worker *w, gw_scope *s, int i) {
-    JOBS_CALL(gw_rpc_async, s, to_someone(w, s), "jobs_ignore", V(jobs_new_call()), V(w->held[i]));
+    JOBS_CALL(gw_rpc_async, s, to_a_worker(w, s), "jobs_ignore", V(jobs_new_call()), V(w->held[i]));
     jobs_use_ends(s);
 }
 
 static void exchange(jobs_worker *w, gw_scope *s, int i) {
     int64_t call = jobs_new_call();
-    gw_value v = JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_same", V(call), V(w->held[i]));
+    gw_value v = JOBS_CALL(gw_rpc_sync, s, to_a_worker(w, s), "jobs_same", V(call), V(w->held[i]));
     if (jobs_call_ends(s, call)) gw_set(w->scope, &w->held[i], gw_rref_of(s, v));
 }
 
 static void refer_to_reference(jobs_worker *w, gw_scope *s, int i) {
     int64_t made = jobs_new_call(), call = jobs_new_call();
     jobs_depend(call, made);
-    gw_rref *r = JOBS_CALL(gw_remote, s, to_someone(w, s), "jobs_same", V(made), V(w->held[i]));
-    gw_value v = JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_read", V(call), V(r));
+    gw_rref *r = JOBS_CALL(gw_remote, s, to_a_worker(w, s), "jobs_same", V(made), V(w->held[i]));
+    gw_value v = JOBS_CALL(gw_rpc_sync, s, to_a_worker(w, s), "jobs_read", V(call), V(r));
     expect_int(s, call, v, w->numbers[i]);
 }
 
 static void make_nothing(jobs_worker *w, gw_scope *s, int i) {
     (void)i;
     int64_t made = jobs_new_call();
-    gw_rref *r = JOBS_CALL(gw_remote, s, to_someone(w, s), "jobs_fail", V(made));
+    gw_rref *r = JOBS_CALL(gw_remote, s, to_a_worker(w, s), "jobs_fail", V(made));
     uint64_t how = jobs_draw(w, 3);
     int64_t call = how ? jobs_new_call() : 0;
     if (how) jobs_depend(call, made);
     if (how == 0) gw_to_here_value(s, r);
-    if (how == 1) JOBS_CALL(gw_rpc_sync, s, to_someone(w, s), "jobs_read", V(call), V(r));
+    if (how == 1) JOBS_CALL(gw_rpc_sync, s, to_a_worker(w, s), "jobs_read", V(call), V(r));
     if (how == 2) {
         made = jobs_new_call();
         jobs_depend(call, made);
-        r = JOBS_CALL(gw_remote, s, to_someone(w, s), "jobs_shelf", V(made), V(1));
+        r = JOBS_CALL(gw_remote, s, to_a_worker(w, s), "jobs_shelf", V(made), V(1));
         JOBS_CALL(gw_rpc_sync, s, gw_to_rref(r), "count", V(call), V(1));
     }
     jobs_expect(s, call, GW_REMOTE);
@@ -226,7 +230,7 @@ static void make_nothing(jobs_worker *w, gw_scope *s, int i) {
 // ---- Objects ------------------------------------------------------------------------------------
 
 static void open_shelf(jobs_worker *w, gw_scope *s) {
-    gw_rref *r = JOBS_CALL(gw_remote, s, to_someone(w, s), "jobs_shelf", V(jobs_new_call()), V(0));
+    gw_rref *r = JOBS_CALL(gw_remote, s, to_a_worker(w, s), "jobs_shelf", V(jobs_new_call()), V(0));
     gw_set(w->scope, &w->shelf, r);
     for (int i = 0; i < JOBS_HELD; i++) w->shelved[i] = -1, w->put_by[i] = 0;
     jobs_use_ends(s);

@@ -25,13 +25,13 @@ static int someone(jobs_worker *w, gw_scope *s) {
     return jobs_choose_rank(s, jobs_draw(w, 1000));
 }
 
-static int everybody(gw_scope *s, gw_worker out[JOBS_NODES_MAX]) {
+static int all_workers(gw_scope *s, gw_worker out[JOBS_NODES_MAX]) {
     int count = jobs_now->worker_count;
     for (int i = 0; i < count; i++) out[i] = gw_rpc_worker(s, i);
     return count;
 }
 
-// A one-way call: only an error in sending it is known.
+// A one-way call: only an error in sending it is reported.
 static void notified(gw_scope *s, int64_t call) {
     if (gw_ok(s)) {
         jobs_use_ends(s);
@@ -51,10 +51,10 @@ static void notify(jobs_worker *w, gw_scope *s, int i) {
     notified(s, call);
 }
 
-static void call_everybody(jobs_worker *w, gw_scope *s, int i) {
+static void call_all(jobs_worker *w, gw_scope *s, int i) {
     (void)i;
     gw_worker workers[JOBS_NODES_MAX];
-    int count = everybody(s, workers);
+    int count = all_workers(s, workers);
     int64_t first = jobs_new_call(), x = (int64_t)jobs_draw(w, 1000);
     for (int k = 1; k < count; k++) jobs_new_call();
     gw_list *all = gw_rpc_sync_all(s, workers, count, "jobs_each", first, x);
@@ -76,18 +76,18 @@ static void pass_value(jobs_worker *w, gw_scope *s, int i) {
 void jobs_together_step(jobs_worker *w, gw_scope *s, int i) {
     switch (jobs_draw(w, 3)) {
     case 0: notify(w, s, i); break;
-    case 1: call_everybody(w, s, i); break;
+    case 1: call_all(w, s, i); break;
     case 2: pass_value(w, s, i); break;
     }
 }
 
 // ---- Collectives --------------------------------------------------------------------------------
 
-// Without a deadline: all workers come to each collective, or are lost, so that each ends.
+// Without a deadline: all workers enter each collective, or are lost, so that each ends.
 void jobs_run_collective(jobs_worker *w, int number) {
     gw_worker workers[JOBS_NODES_MAX];
     gw_scope *s = gw_scope_open(w->scope);
-    int count = everybody(s, workers), first = 0;
+    int count = all_workers(s, workers), first = 0;
     if (number % 3 == 2) {  // each with a neighbour, if there is one
         first = w->rank & ~1;
         count = first + 1 < count ? 2 : 1;

@@ -1,5 +1,5 @@
-// Joins in simulated jobs: members have inputs for different numbers of iterations, and what each gets
-// is what one process would have computed from the inputs that are left.
+// Joins in simulated jobs: members have inputs for different numbers of iterations, and the results of each are those
+// of one process with the remaining inputs.
 #include "base/random.h"
 #include "base/scope.h"
 #include "testing/cluster.h"
@@ -91,7 +91,7 @@ static void open_model(gw_scope *s, model *m) {
     gw_module_register_buffer(s, m->m, "buffer", m->buffer);
 }
 
-// Every third iteration only adds, on all members; leaf 3 is one that nobody uses, leaf 2 some do.
+// Every third iteration only accumulates, on all members; no member uses leaf 3, some use leaf 2.
 static bool is_synchronised(int step) {
     return draw(2, 0, 3) || step % 3 != 1;
 }
@@ -101,8 +101,8 @@ static double use_of(int rank, int step, int i) {
     return i == 3 || (i == 2 && by % 2) ? 0 : 12 * (by + 1);
 }
 
-// What |rank| brings in |step|, with what it has added before.
-static double brought_by(int rank, int step, int i) {
+// The input of |rank| in |step|, with its accumulated inputs of before.
+static double contribution_of(int rank, int step, int i) {
     if (now.inputs[rank] <= step) return 0;
     bool adds = step && !is_synchronised(step - 1);
     return use_of(rank, step, i) + (adds ? use_of(rank, step - 1, i) : 0);
@@ -114,7 +114,7 @@ static bool divides_by_active(void) {
 
 static double mean_of(int step, int i) {
     double sum = 0;
-    for (int rank = 0; rank < now.members; rank++) sum += brought_by(rank, step, i);
+    for (int rank = 0; rank < now.members; rank++) sum += contribution_of(rank, step, i);
     return sum / (divides_by_active() ? active_in(step) : now.members);
 }
 
@@ -153,7 +153,7 @@ static void move(gw_scope *s, model *m) {
     gw_enable_grad(s);
 }
 
-// The buffer holds which iteration its member was in before the forward: of the highest active one.
+// The buffer holds the iteration of its member before the forward: of the highest active one.
 static void note_step(gw_scope *s, model *m, int rank, int step) {
     gw_no_grad(s);
     gw_copy_(s, m->buffer, gw_full(s, GW_F32, 100 * rank + step, 1));
@@ -200,7 +200,7 @@ static void check_weights(gw_scope *s, const model *m) {
     }
 }
 
-// What is left of steps that are not synchronised at the end of some member's inputs is lost there.
+// Accumulated gradients of unsynchronised steps at the end of some member's inputs are lost there.
 static void train(gw_scope *root, int rank, void *context) {
     (void)context;
     model m;
@@ -218,13 +218,13 @@ static void train(gw_scope *root, int rank, void *context) {
     gw_join_iteration at = gw_join_get_iteration(join);
     assert_int_equal(at.number, now.most);
     assert_int_equal(at.last, last_rank());
-    gw_scope *s = gw_scope_open(root);  // without a join all of them step again
+    gw_scope *s = gw_scope_open(root);  // without a join all members step again
     gw_backward(s, gw_sum(s, gw_mul(s, gw_module_call(s, m.m, m.x[0]), rank)));
     assert_true(first_of(s, gw_grad(s, m.x[0])) == (now.members - 1) / 2.0);
     gw_scope_close_up(s);
 }
 
-static void means_are_those_of_the_inputs_that_are_left(void **state) {
+static void means_are_over_the_remaining_inputs(void **state) {
     (void)state;
     run_seeds(SEEDS, train);
 }
@@ -248,7 +248,7 @@ static gw_tensor *loss_of(gw_scope *s, gw_module *m, gw_tensor *x) {
     return gw_sum(s, gw_mul(s, y, y));
 }
 
-// As one process steps, with the sum over the members that have inputs.
+// Steps as one process, with the sum over the members that have inputs.
 static void step_alone(gw_scope *outer, nets *n, int step) {
     gw_scope *s = gw_scope_open(outer);
     for (int rank = 0; rank < now.members; rank++)
@@ -267,7 +267,7 @@ static void expect_same_weights(gw_scope *s, gw_module *a, gw_module *b) {
     }
 }
 
-// A member that has closed keeps its part of the optimizer's state as if it had gone on.
+// A member that has closed keeps its part of the optimizer's state as if it had continued.
 static void step_shards(gw_scope *root, int rank, void *context) {
     (void)context;
     int kind = (int)draw(3, 0, 5);  // plain, ZeRO-1, in ranges, ZeRO-2, in ranges
@@ -298,13 +298,13 @@ static void step_shards(gw_scope *root, int rank, void *context) {
     expect_ok(root);
 }
 
-static void who_has_closed_steps_its_part_of_the_optimizer(void **state) {
+static void a_closed_member_steps_its_part_of_the_optimizer(void **state) {
     (void)state;
     run_seeds(SEEDS, step_shards);
 }
 
 // ---- Functions ----------------------------------------------------------------------------------
-// As torch.testing's Join tests have them: each iteration adds one of each active member.
+// As in torch.testing's Join tests: each iteration adds one for each active member.
 
 typedef struct counter {
     gw_group *group;
@@ -391,7 +391,7 @@ static void one_that_is_off_does_nothing(void **state) {
     run_seeds(5, count_even);
 }
 
-// ---- Others' collectives ------------------------------------------------------------------------
+// ---- Collectives of other members ---------------------------------------------------------------
 
 static int64_t whole_of(gw_scope *s, gw_group *g, gw_dtype dtype, int64_t own, gw_reduce_op op) {
     gw_tensor *x = gw_full(s, dtype, own, 2);
@@ -445,12 +445,12 @@ static void gather_metrics(gw_scope *root, int rank, void *context) {
     assert_true(add_up(root, g, 1) == now.members);
 }
 
-static void collectives_that_no_joinable_knows_are_answered_with_nothing(void **state) {
+static void collectives_without_a_joinable_get_empty_shadows(void **state) {
     (void)state;
     run_seeds(40, gather_metrics);
 }
 
-// Statistics over all members' batches are those of who has one.
+// Statistics over all members' batches are those of the members with a batch.
 static void normalize(gw_scope *root, int rank, void *context) {
     (void)context;
     gw_module *norm = gw_nn_batch_norm1d(root, SIZE, .momentum = 1);
@@ -474,7 +474,7 @@ static void normalize(gw_scope *root, int rank, void *context) {
     expect_ok(root);
 }
 
-static void batch_norm_is_over_the_batches_that_are_left(void **state) {
+static void batch_norm_is_over_the_remaining_batches(void **state) {
     (void)state;
     run_seeds(30, normalize);
 }
@@ -499,14 +499,14 @@ static void root_that_has_closed(gw_scope *root, int rank, void *context) {
     expect_ok(root);
 }
 
-static void what_only_it_could_bring_it_fails(void **state) {
+static void a_collective_that_needs_a_closed_root_fails(void **state) {
     (void)state;
     run_seeds(20, root_that_has_closed);
 }
 
 // ---- Ends ---------------------------------------------------------------------------------------
 
-static void end_early(gw_scope *root, int rank, void *context) {
+static void end_at_the_first(gw_scope *root, int rank, void *context) {
     (void)context;
     model m;
     open_model(root, &m);
@@ -532,10 +532,10 @@ static void end_early(gw_scope *root, int rank, void *context) {
 
 static void the_first_without_input_may_end_it_for_all(void **state) {
     (void)state;
-    run_seeds(SEEDS, end_early);
+    run_seeds(SEEDS, end_at_the_first);
 }
 
-// Member 1 fails once; what it does then is up to it.
+// Member 1 fails once, and then continues or gives up.
 static void fail_once(gw_scope *root, int rank, void *context) {
     (void)context;
     bool goes_on = draw(4, 0, 2);
@@ -572,7 +572,7 @@ static void an_iteration_that_fails_ends_the_join_if_its_member_gives_up(void **
     run_seeds(SEEDS, fail_once);
 }
 
-// The others hear of it in the collective that the shadow was for, and that the join is over.
+// The others get the error in the collective that the shadow was for, and the join is over.
 static void fail_in_a_shadow(gw_scope *root, int rank, void *context) {
     (void)context;
     counter c = { .group = gw_group_world(root), .fails = true };
@@ -604,7 +604,7 @@ static void forget_it(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void who_fails_otherwise_ends_it_for_all(void **state) {
+static void a_member_that_fails_outside_an_iteration_ends_the_join(void **state) {
     (void)state;
     run_seeds(20, forget_it);
     run_seeds(20, fail_in_a_shadow);
@@ -624,7 +624,7 @@ static void direct_crash(sim *s, void *context) {
     assert_true(sim_at_decision(s, 300 + now.seed * 41 % 1500, crash, NULL));
 }
 
-// The straggler is the one that dies: the others have closed, and shadow it.
+// The straggler dies: the others have closed, and shadow it.
 static void lose_straggler(gw_scope *root, int rank, void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(root);
@@ -666,7 +666,7 @@ static void a_straggler_that_dies_is_named_by_all(void **state) {
     testing_for_seeds(30, lose_by_seed, NULL);
 }
 
-// ---- What it refuses ----------------------------------------------------------------------------
+// ---- Refusals -----------------------------------------------------------------------------------
 
 static void be_refused(gw_scope *root, int rank, void *context) {
     (void)context;
@@ -729,7 +729,7 @@ static void lag(gw_scope *root, int rank, void *context) {
     expect_ok(root);
 }
 
-static void a_thousand_missed_iterations_are_worth_a_line(void **state) {
+static void a_thousand_missed_iterations_log_a_line(void **state) {
     (void)state;
     warned = 0;
     gw_log_set_sink(count_warnings, NULL);
@@ -738,11 +738,12 @@ static void a_thousand_missed_iterations_are_worth_a_line(void **state) {
     assert_int_equal(warned, 1);
 }
 
-GW_TESTS(join_sim, means_are_those_of_the_inputs_that_are_left,
-         who_has_closed_steps_its_part_of_the_optimizer, functions_are_shadows_in_order,
-         one_that_is_off_does_nothing, collectives_that_no_joinable_knows_are_answered_with_nothing,
-         batch_norm_is_over_the_batches_that_are_left, what_only_it_could_bring_it_fails,
+GW_TESTS(join_sim, means_are_over_the_remaining_inputs,
+         a_closed_member_steps_its_part_of_the_optimizer, functions_are_shadows_in_order,
+         one_that_is_off_does_nothing, collectives_without_a_joinable_get_empty_shadows,
+         batch_norm_is_over_the_remaining_batches, a_collective_that_needs_a_closed_root_fails,
          the_first_without_input_may_end_it_for_all,
          an_iteration_that_fails_ends_the_join_if_its_member_gives_up,
-         who_fails_otherwise_ends_it_for_all, a_straggler_that_dies_is_named_by_all,
-         bad_use_is_refused, a_thousand_missed_iterations_are_worth_a_line);
+         a_member_that_fails_outside_an_iteration_ends_the_join,
+         a_straggler_that_dies_is_named_by_all, bad_use_is_refused,
+         a_thousand_missed_iterations_log_a_line);

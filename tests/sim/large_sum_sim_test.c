@@ -1,4 +1,4 @@
-// Sums that go in pieces, in the simulator: the numbers are those of one collective, and what goes wrong is told to all
+// Sums in several pieces, in the simulator: the numbers are those of one collective, and an error is reported to all
 // once.
 #include "collective/requests.h"
 #include "testing/cluster.h"
@@ -9,7 +9,7 @@
 
 enum { SEEDS = 12, MEMBERS = 3, COUNT = 5003, PIECE_BYTES = 1024, ONE_BYTES = 1 << 20 };
 
-static void expect_well(gw_scope *s) {
+static void expect_ok(gw_scope *s) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
 }
 
@@ -35,7 +35,7 @@ static void expect_same(const gw_tensor *a, const gw_tensor *b) {
                         (size_t)gw_numel(a) * gw_dtype_size(gw_dtype_of(a)));
 }
 
-// The same of slices that are small enough to go as one.
+// The same sum of slices that are small enough for one piece.
 static gw_tensor *sum_as_one(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op) {
     gw_tensor *parts[COUNT / 100 + 1];
     int count = 0;
@@ -54,16 +54,16 @@ static void compare(gw_scope *s, int rank, void *context) {
     for (int i = 0; i < 4; i++) {
         gw_tensor *x = gw_to_dtype(s, gw_mul(s, gw_rand(s, GW_F32, COUNT), 1000.0), dtypes[i]);
         gw_tensor *sum = gw_all_reduce(s, g, x, GW_SUM);
-        expect_well(s);
+        expect_ok(s);
         expect_same(sum, sum_as_one(s, g, x, GW_SUM));
         gw_tensor *same = gw_all_reduce(s, g, x, GW_SUM, .into = x);
-        expect_well(s);
+        expect_ok(s);
         assert_true(same == x);
         expect_same(x, sum);
     }
     gw_tensor *turned = gw_transpose(s, gw_rand(s, GW_F32, 60, 80), 0, 1);
     gw_tensor *most = gw_all_reduce(s, g, turned, GW_MAX);
-    expect_well(s);
+    expect_ok(s);
     assert_int_equal(gw_size(most, 0), 80);
     expect_same(gw_reshape(s, most, -1), sum_as_one(s, g, turned, GW_MAX));
 }
@@ -83,10 +83,10 @@ static void differ(gw_scope *s, int rank, void *context) {
     gw_all_reduce(s, g, gw_ones(s, GW_I32, COUNT), rank == 2 ? GW_MAX : GW_SUM);
     expect(s, GW_MISMATCH, "all_reduce");
     gw_barrier(s, g);
-    expect_well(s);
+    expect_ok(s);
 }
 
-static void members_that_differ_are_told_and_keep_what_they_had(void **state) {
+static void members_that_differ_get_an_error_and_keep_their_tensors(void **state) {
     (void)state;
     for_seeds(differ);
 }
@@ -104,7 +104,7 @@ static void stay_away(gw_scope *s, int rank, void *context) {
     expect(s, GW_TIMEOUT, "has passed");
     assert_true(gw_item(s, gw_sum(s, x)) == COUNT);
     gw_all_reduce(s, g, x, GW_SUM, .into = x, .timeout_ms = 20000);
-    expect_well(s);
+    expect_ok(s);
     assert_true(gw_item(s, gw_sum(s, x)) == 3 * COUNT);
 }
 
@@ -114,5 +114,5 @@ static void one_that_fails_or_is_late_fails_it_for_all_once(void **state) {
 }
 
 GW_TESTS(large_sum_sim, pieces_give_the_bits_of_one,
-         members_that_differ_are_told_and_keep_what_they_had,
+         members_that_differ_get_an_error_and_keep_their_tensors,
          one_that_fails_or_is_late_fails_it_for_all_once);

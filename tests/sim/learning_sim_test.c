@@ -1,5 +1,5 @@
-// Steps that would learn nothing: in a scope in which no backward pass was made, whatever function uses
-// gradients, and wherever the parameters and their state are.
+// Steps without gradients: in a scope in which no backward pass was made, for each function that uses gradients, and
+// wherever the parameters and their state are.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -55,7 +55,7 @@ static void backward(gw_scope *s, const setup *u) {
     gw_backward(s, gw_sum(s, x));
 }
 
-// ---- What uses gradients ------------------------------------------------------------------------
+// ---- Functions that use gradients ---------------------------------------------------------------
 typedef struct user {
     const char *name;
     void (*use)(gw_scope *s, setup *u);
@@ -104,18 +104,18 @@ static void expect_use(gw_scope *s, setup *u, const user *by) {
 
 static void use_everywhere(gw_scope *root, place p, const user *by) {
     setup u = open_setup(root, p);
-    bool is_known = u.here != NULL;  // of gradients elsewhere their owner knows
+    bool has_gradients = u.here != NULL;  // the owner has gradients of remote parameters
     expect_refusal(root, &u, by, "so it has no gradients");
     gw_scope *s = gw_scope_open(root);
     gw_scope_label(s, "step 12");
     backward(s, &u);
     expect_refusal(root, &u, by,
-                   is_known ? "scope \"step 12\" has gradients of these parameters" : "");
-    expect_refusal(s, &u, by, is_known ? "scope \"step 12\" has gradients" : "");
+                   has_gradients ? "scope \"step 12\" has gradients of these parameters" : "");
+    expect_refusal(s, &u, by, has_gradients ? "scope \"step 12\" has gradients" : "");
     assert_int_equal(gw_optimizer_steps(u.opt), 0);
     expect_use(s, &u, by);
     gw_scope_close_up(s);
-    expect_refusal(root, &u, by, is_known ? "left in scope \"step 12\", which is closed" : "");
+    expect_refusal(root, &u, by, has_gradients ? "left in scope \"step 12\", which is closed" : "");
     assert_true(gw_ok(root));
 }
 
@@ -125,13 +125,13 @@ static void use_all(gw_scope *root, int rank, void *context) {
         if (rank == 0 || p == SHARDED) use_everywhere(root, p, by);
 }
 
-static void what_uses_gradients_needs_a_pass_in_its_scope(void **state) {
+static void functions_that_use_gradients_need_a_pass_in_their_scope(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof users / sizeof *users; i++)
         cluster_run(i + 1, (cluster_options){ .world_size = WORKERS }, use_all, (void *)&users[i]);
 }
 
-// Others wait for the step of a member whose gradients are in another scope: they hear of it.
+// Others wait for the step of a member whose gradients are in another scope: they get an error.
 static void step_in_another_scope_on_one(gw_scope *root, int rank, void *context) {
     (void)context;
     setup u = open_setup(root, SHARDED);
@@ -152,7 +152,7 @@ static void a_member_that_steps_in_another_scope_fails_the_step_of_all(void **st
 }
 
 // ---- In calls -----------------------------------------------------------------------------------
-// Uses gradients of a weight that this worker has, in the scope of the call.
+// Uses gradients of a local weight, in the scope of the call.
 GW_FUNCTION(learning_use, GW_POOL, "rref, int") {
     setup u = { .here = gw_tensor_of(s, gw_rref_local_value(s, gw_arg_rref(s, a, 0))),
                 .params = gw_list_open(s),
@@ -192,7 +192,7 @@ static void use_in_calls(gw_scope *root, int rank, void *context) {
             expect_refused_call(root, functions[f], u.there, i);
             gw_rpc_sync(pass, 1, functions[f], u.there, i);
             if (!gw_ok(pass)) fail_msg("%s", gw_scope_error(pass)->text);
-            // A pass that does not reach the weight is one.
+            // A pass that does not use the weight is a pass, too.
             gw_backward(other, gw_sum(other, gw_requires_grad(other, gw_ones(other, GW_F32, 2))));
             gw_rpc_sync(other, 1, functions[f], u.there, i);
             if (!gw_ok(other)) fail_msg("%s", gw_scope_error(other)->text);
@@ -208,14 +208,14 @@ static void a_body_uses_gradients_of_its_callers_scope_alone(void **state) {
     cluster_run(1, (cluster_options){ .world_size = WORKERS }, use_in_calls, NULL);
 }
 
-// ---- What is right ------------------------------------------------------------------------------
-static void use_what_is_right(gw_scope *root, int rank, void *context) {
+// ---- Valid uses ---------------------------------------------------------------------------------
+static void use_validly(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     for (size_t i = 0; i < sizeof users / sizeof *users; i++) {
         setup u = open_setup(root, HERE);
         gw_scope *s = gw_scope_open(root);
-        // A pass that does not reach the parameters: they stay, as in PyTorch.
+        // A pass that does not use the parameters: they stay, as in PyTorch.
         gw_backward(s, gw_sum(s, gw_requires_grad(s, gw_ones(s, GW_F32, 2))));
         expect_use(s, &u, &users[i]);
         gw_scope_close_up(s);
@@ -229,12 +229,11 @@ static void use_what_is_right(gw_scope *root, int rank, void *context) {
 
 static void a_pass_that_reaches_no_parameter_is_a_pass(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = 1 }, use_what_is_right, NULL);
+    cluster_run(1, (cluster_options){ .world_size = 1 }, use_validly, NULL);
 }
 
-// ---- Gradients beside the pass ------------------------------------------------------------------
-// The scope has a pass of its own, which does not reach the parameters; the one that does is in another
-// scope.
+// ---- Gradients in another scope -----------------------------------------------------------------
+// The scope has a pass of its own, which does not use the parameters; the pass that does is in another scope.
 static void pass_over_another_leaf(gw_scope *s) {
     gw_backward(s, gw_sum(s, gw_requires_grad(s, gw_ones(s, GW_F32, 2))));
 }
@@ -248,7 +247,8 @@ static void expect_missed(gw_scope *s, const char *function, const char *where) 
     (void)read;
 }
 
-static void use_beside(gw_scope *root, place p, const user *by, bool is_inside, bool is_closed) {
+static void use_with_another_pass(gw_scope *root, place p, const user *by, bool is_inside,
+                                  bool is_closed) {
     setup u = open_setup(root, p);
     gw_scope *s = gw_scope_open(root);
     pass_over_another_leaf(s);
@@ -264,17 +264,17 @@ static void use_beside(gw_scope *root, place p, const user *by, bool is_inside, 
     assert_int_equal(gw_optimizer_steps(u.opt), 0);
 }
 
-static void use_all_beside(gw_scope *root, int rank, void *context) {
+static void use_all_with_another_pass(gw_scope *root, int rank, void *context) {
     for (int p = HERE; p <= SHARDED; p++)
         for (int i = 0; i < 4; i++)
-            if (rank == 0 || p == SHARDED) use_beside(root, p, context, i & 1, i & 2);
+            if (rank == 0 || p == SHARDED) use_with_another_pass(root, p, context, i & 1, i & 2);
     assert_true(gw_ok(root));
 }
 
-static void gradients_left_beside_the_pass_are_missed(void **state) {
+static void gradients_left_in_another_scope_are_missed(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof users / sizeof *users; i++)
-        cluster_run(1, (cluster_options){ .world_size = WORKERS }, use_all_beside,
+        cluster_run(1, (cluster_options){ .world_size = WORKERS }, use_all_with_another_pass,
                     (void *)&users[i]);
 }
 
@@ -285,7 +285,7 @@ static void use_none_without_missing_any(gw_scope *root, int rank, void *context
         if (rank && p == HERE) continue;
         setup u = open_setup(root, p);
         gw_scope *s = gw_scope_open(root);
-        backward(s, &u);  // which nobody uses
+        backward(s, &u);  // whose gradients are not used
         gw_scope_close_up(s);
         s = gw_scope_open(root);
         pass_over_another_leaf(s);
@@ -307,8 +307,8 @@ static void a_step_without_gradients_is_one_where_none_are_missed(void **state) 
     cluster_run(1, (cluster_options){ .world_size = WORKERS }, use_none_without_missing_any, NULL);
 }
 
-// Makes a pass over a weight in a scope of its own, and uses the gradients that its caller's scope has.
-GW_FUNCTION(learning_use_beside, GW_POOL, "rref, int") {
+// Makes a pass over a weight in a scope of its own, and uses the gradients of its caller's scope.
+GW_FUNCTION(learning_use_with_another_pass, GW_POOL, "rref, int") {
     setup u = { .here = gw_tensor_of(s, gw_rref_local_value(s, gw_arg_rref(s, a, 0))),
                 .params = gw_list_open(s),
                 .scaler = gw_scaler_open(s),
@@ -323,13 +323,13 @@ GW_FUNCTION(learning_use_beside, GW_POOL, "rref, int") {
     return gw_none();
 }
 
-static void use_beside_in_calls(gw_scope *root, int rank, void *context) {
+static void use_with_another_pass_in_calls(gw_scope *root, int rank, void *context) {
     (void)context;
     for (int i = 0; i < (int)(sizeof users / sizeof *users) && !rank; i++) {
         gw_rref *w = gw_remote(root, 1, "learning_weight");
         gw_scope *s = gw_scope_open(root);
         pass_over_another_leaf(s);
-        gw_rpc_sync(s, 1, "learning_use_beside", w, i);
+        gw_rpc_sync(s, 1, "learning_use_with_another_pass", w, i);
         expect_missed(s, users[i].name, "left in scope \"step 12\", which is closed");
     }
     assert_true(gw_ok(root));
@@ -337,10 +337,11 @@ static void use_beside_in_calls(gw_scope *root, int rank, void *context) {
 
 static void a_body_misses_what_its_own_passes_left(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = WORKERS }, use_beside_in_calls, NULL);
+    cluster_run(1, (cluster_options){ .world_size = WORKERS }, use_with_another_pass_in_calls,
+                NULL);
 }
 
-// ---- Means that nobody uses ---------------------------------------------------------------------
+// ---- Unused means -------------------------------------------------------------------------------
 static int warnings;
 
 static void count_warnings(const char *line) {
@@ -395,7 +396,7 @@ static void miss_means(gw_scope *root, int rank, void *context) {
     expect_missed(s, "gw_optimizer_step", "which is closed");
 }
 
-static void means_left_beside_the_pass_are_missed(void **state) {
+static void means_left_in_another_scope_are_missed(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = WORKERS }, miss_means, NULL);
 }
@@ -408,16 +409,16 @@ static int warnings_of(void *context) {
     return warnings;
 }
 
-static void means_that_nobody_uses_are_told_once(void **state) {
+static void unused_means_are_reported_once(void **state) {
     (void)state;
     assert_int_equal(warnings_of(NULL), WORKERS);
     assert_int_equal(warnings_of(&warnings), 0);
 }
 
-GW_TESTS(learning_sim, what_uses_gradients_needs_a_pass_in_its_scope,
+GW_TESTS(learning_sim, functions_that_use_gradients_need_a_pass_in_their_scope,
          a_member_that_steps_in_another_scope_fails_the_step_of_all,
          a_body_uses_gradients_of_its_callers_scope_alone,
-         a_pass_that_reaches_no_parameter_is_a_pass, gradients_left_beside_the_pass_are_missed,
+         a_pass_that_reaches_no_parameter_is_a_pass, gradients_left_in_another_scope_are_missed,
          a_step_without_gradients_is_one_where_none_are_missed,
-         a_body_misses_what_its_own_passes_left, means_left_beside_the_pass_are_missed,
-         means_that_nobody_uses_are_told_once);
+         a_body_misses_what_its_own_passes_left, means_left_in_another_scope_are_missed,
+         unused_means_are_reported_once);

@@ -18,7 +18,7 @@ static void expect(gw_scope *s, gw_status status, gw_outcome outcome, const char
 
 static void pause_ms(gw_scope *s, int64_t ms) {
     gw_error late = cluster_pause_ms(s, ms);
-    // In a body its caller may be seen to have left first.
+    // A body may find that its caller has left before.
     assert_true(late.status == GW_TIMEOUT || late.status == GW_CANCELLED ||
                 late.status == GW_DISCONNECTED || !gw_ok(s));
 }
@@ -141,9 +141,8 @@ GW_FUNCTION(leave_follow_up, GW_POOL, "int") {
     return gw_none();
 }
 
-// A worker that shuts down early serves those that are late; calls that were started go on to their
-// end.
-static void ask_at_different_times(gw_scope *s, int rank, void *context) {
+// A worker that shuts down before the others serves them; started calls run to their end.
+static void shut_down_at_different_times(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank == 2) pause_ms(s, 200000);
     gw_rpc_sync(s, 0, "leave_echo", 1);
@@ -155,11 +154,11 @@ static void ask_at_different_times(gw_scope *s, int rank, void *context) {
 static void leave_with_seed(uint64_t seed, void *context) {
     (void)context;
     cluster_outcome o = cluster_run(seed, (cluster_options){ .world_size = 3, .threads = 2 },
-                                    ask_at_different_times, NULL);
+                                    shut_down_at_different_times, NULL);
     assert_true(o.took_ns > 220 * SIM_SECOND && o.took_ns < 232 * SIM_SECOND);
 }
 
-static void it_serves_until_all_have_asked_and_all_has_ended(void **state) {
+static void it_serves_until_all_are_in_shutdown_and_all_calls_have_ended(void **state) {
     (void)state;
     testing_for_seeds(30, leave_with_seed, NULL);
 }
@@ -169,7 +168,7 @@ static void never_end(gw_scope *s, int rank, void *context) {
     if (rank == 1) gw_rpc_async(s, 2, "leave_slow", 1000000);
 }
 
-static void it_says_what_is_missing_when_time_is_up(void **state) {
+static void it_names_pending_calls_at_the_deadline(void **state) {
     (void)state;
     cluster_outcome o = cluster_run(
         1, (cluster_options){ .world_size = 3, .timeout_ms = CLUSTER_NO_TIMEOUT, .fails = true },
@@ -204,7 +203,7 @@ static void use_after_shutdown(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_refuses_what_comes_after_shutdown(void **state) {
+static void it_refuses_calls_after_shutdown(void **state) {
     (void)state;
     cluster_outcome o =
         cluster_run(2, (cluster_options){ .world_size = 2 }, use_after_shutdown, NULL);
@@ -223,8 +222,8 @@ GW_FUNCTION(leave_leave, GW_INLINE) {
     return gw_none();
 }
 
-// What has begun goes on; what has not is for another worker, and says so.
-static void call_who_leaves(gw_scope *s, int rank, void *context) {
+// A started call continues; a call that has not started fails with a text that another worker should be called.
+static void call_a_leaving_worker(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank == 1) {
         pause_ms(s, 500);
@@ -239,10 +238,10 @@ static void call_who_leaves(gw_scope *s, int rank, void *context) {
     assert_true(gw_ok(s));
 }
 
-static void who_leaves_is_not_there_for_new_calls(void **state) {
+static void a_leaving_worker_refuses_new_calls(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++)
-        cluster_run(seed, (cluster_options){ .world_size = 2 }, call_who_leaves, NULL);
+        cluster_run(seed, (cluster_options){ .world_size = 2 }, call_a_leaving_worker, NULL);
 }
 
 static void shut_down_in_bodies(gw_scope *root, int rank, void *context) {
@@ -261,7 +260,7 @@ static void shut_down_in_bodies(gw_scope *root, int rank, void *context) {
     assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1 - rank, "leave_echo", 1)), 1);
 }
 
-static void shutdown_means_nothing_in_a_body_or_before_init(void **state) {
+static void shutdown_is_an_error_in_a_body_or_before_init(void **state) {
     (void)state;
     cluster_run(6, (cluster_options){ .world_size = 2 }, shut_down_in_bodies, NULL);
     gw_scope *alone = gw_scope_open(NULL);
@@ -277,7 +276,7 @@ GW_FUNCTION(leave_keep_and_go, GW_POOL, "any") {
     return gw_none();
 }
 
-static void leave_early(gw_scope *s, int rank, void *context) {
+static void leave_first(gw_scope *s, int rank, void *context) {
     gw_rref **kept = context;
     if (rank == 1) {
         // Serves for a while, then ends without shutdown.
@@ -309,10 +308,10 @@ static void leave_early(gw_scope *s, int rank, void *context) {
 static void lose_with_seed(uint64_t seed, void *context) {
     (void)context;
     cluster_run(seed, (cluster_options){ .world_size = 3, .leaves = { false, true, false } },
-                leave_early, NULL);
+                leave_first, NULL);
 }
 
-static void it_goes_on_without_a_worker_that_has_left(void **state) {
+static void it_continues_without_a_worker_that_has_left(void **state) {
     (void)state;
     testing_for_seeds(50, lose_with_seed, NULL);
 }
@@ -335,7 +334,7 @@ static void hold_references_and_leave(gw_scope *s, int rank, void *context) {
     gw_scope_close_up(inner);
 }
 
-static void it_strikes_off_what_a_lost_worker_held(void **state) {
+static void it_releases_references_of_a_lost_worker(void **state) {
     (void)state;
     cluster_run(3, (cluster_options){ .world_size = 3, .leaves = { false, false, true } },
                 hold_references_and_leave, NULL);
@@ -365,7 +364,7 @@ static void take_time(gw_scope *s, int rank, void *context) {
     if (rank != 1) pause_ms(s, 35 * 1000);
 }
 
-static void it_names_who_has_not_asked(void **state) {
+static void it_names_workers_that_have_not_called_shutdown(void **state) {
     (void)state;
     log_hook = count_reminders;
     cluster_run(5, (cluster_options){ .world_size = 3 }, take_time, NULL);
@@ -380,16 +379,16 @@ static void stop_one(sim *s, void *arg) {
     sim_stop(s, STOPPED);
 }
 
-static void go_on(sim *s, void *arg) {
+static void resume(sim *s, void *arg) {
     (void)arg;
     sim_continue(s, STOPPED);
 }
 
-// Workers ask for shutdown at 1 s, but for the last of them, which does at 3 s.
+// Workers call gw_rpc_shutdown at 1 s, except the last, which calls it at 3 s.
 static void plan_stop(sim *s, void *context) {
     int64_t when_ns = *(const int64_t *)context;
     assert_true(sim_at(s, when_ns, stop_one, NULL));
-    assert_true(sim_at(s, 60 * SIM_SECOND, go_on, NULL));
+    assert_true(sim_at(s, 60 * SIM_SECOND, resume, NULL));
 }
 
 static void leave_at_1_s(gw_scope *s, int rank, void *context) {
@@ -403,7 +402,8 @@ static void count_named(const char *line) {
     named += strstr(line, "w2 (rank 2) was silent to ") != NULL;
 }
 
-// Before it asks, when it has asked, and when all have. It learns of it, although nobody is left.
+// The worker is stopped before it calls gw_rpc_shutdown, afterwards, and when all have called it. It detects that when
+// it resumes, although no worker is left.
 static void it_leaves_without_a_worker_that_is_stopped(void **state) {
     (void)state;
     static const int64_t at_ns[] = { SIM_SECOND / 2, 2 * SIM_SECOND, 3 * SIM_SECOND + 300000 };
@@ -418,7 +418,7 @@ static void it_leaves_without_a_worker_that_is_stopped(void **state) {
         for (int rank = 0; rank < 4; rank++)
             if (rank != STOPPED) assert_string_equal(o.errors[rank].text, "");
         assert_int_equal(o.errors[STOPPED].status, GW_FENCED);
-        assert_true(named > 0 || i > 0);  // who has asked is not missed
+        assert_true(named > 0 || i > 0);  // a worker that has called it is not missed
     }
     log_hook = NULL;
 }
@@ -435,7 +435,7 @@ static void call_all(gw_scope *s, int rank, void *context) {
     }
 }
 
-// cluster_run fails if one of them ends with an error.
+// cluster_run fails if a worker ends with an error.
 static void leave_over_cuts(uint64_t seed, void *context) {
     (void)context;
     sim_options network = sim_varied(seed, 10000 + (int)(seed % 7) * 20000);
@@ -448,16 +448,17 @@ static void leave_over_cuts(uint64_t seed, void *context) {
     cuts += o.counts.cuts;
 }
 
-static void connections_that_break_to_the_end_are_no_errors(void **state) {
+static void connections_that_break_during_leaving_are_no_errors(void **state) {
     (void)state;
     testing_for_seeds(400, leave_over_cuts, NULL);
     if (!getenv("SEED")) assert_true(cuts > 0);
 }
 
 GW_TESTS(leave_sim, it_starts_calls_of_one_scope_in_order,
-         it_serves_until_all_have_asked_and_all_has_ended, it_says_what_is_missing_when_time_is_up,
-         it_refuses_what_comes_after_shutdown, it_goes_on_without_a_worker_that_has_left,
-         it_strikes_off_what_a_lost_worker_held, it_leaves_when_rank_0_is_lost,
-         it_names_who_has_not_asked, it_leaves_without_a_worker_that_is_stopped,
-         who_leaves_is_not_there_for_new_calls, connections_that_break_to_the_end_are_no_errors,
-         shutdown_means_nothing_in_a_body_or_before_init);
+         it_serves_until_all_are_in_shutdown_and_all_calls_have_ended,
+         it_names_pending_calls_at_the_deadline, it_refuses_calls_after_shutdown,
+         it_continues_without_a_worker_that_has_left, it_releases_references_of_a_lost_worker,
+         it_leaves_when_rank_0_is_lost, it_names_workers_that_have_not_called_shutdown,
+         it_leaves_without_a_worker_that_is_stopped, a_leaving_worker_refuses_new_calls,
+         connections_that_break_during_leaving_are_no_errors,
+         shutdown_is_an_error_in_a_body_or_before_init);

@@ -1,4 +1,5 @@
-// Errors whose sentences are longer than what travels: they are cut, and are what they were before, wherever they go.
+// Errors whose texts are longer than the limit of a message: they are cut, and keep their status and origin on all
+// workers.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -30,8 +31,8 @@ static void sum_is(gw_scope *root, gw_group *g, double each) {
     gw_scope_close_up(s);
 }
 
-// The error of one member ends a step on all, and what each calls in the scope that has failed enters nothing
-// more: all know of it. So do members of another group to which they bring it.
+// The error of one member ends a step on all, and later calls in the failed scope enter no collective: all members have
+// the error. So do members of another group that receive the error from them.
 static void fail_steps(gw_scope *root, int rank, void *context) {
     (void)context;
     gw_group *world = gw_group_world(root);
@@ -51,7 +52,7 @@ static void fail_steps(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(root));
 }
 
-static void all_pair_the_same_steps_behind_it(void **state) {
+static void all_pair_the_same_steps_after_a_long_error(void **state) {
     (void)state;
     for (int seed = 1; seed <= 10; seed++)
         cluster_run((uint64_t)seed, (cluster_options){ .world_size = WORKERS }, fail_steps, NULL);
@@ -77,9 +78,10 @@ static void call_through_all(gw_scope *root, int rank, void *context) {
     assert_true(strlen(e.text) < GW_ERROR_TEXT_MAX);
 }
 
-static void it_says_where_it_was_decided(void **state) {
+static void a_long_error_keeps_its_origin(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = WORKERS }, call_through_all, NULL);
 }
 
-GW_TESTS(long_errors_sim, all_pair_the_same_steps_behind_it, it_says_where_it_was_decided);
+GW_TESTS(long_errors_sim, all_pair_the_same_steps_after_a_long_error,
+         a_long_error_keeps_its_origin);

@@ -1,7 +1,6 @@
-// Networks that lose packets under a transport that repeats them, as TCP does: bytes come late, and
-// all that are behind them. With delays of 200 ms, windows that let about 1 Mbit/s through, and
-// connections that are reset at random. What the workers compute is what it always is, and at up to
-// 5 % no worker is dead to another.
+// Networks that lose packets under a transport that retransmits them, as TCP does: the lost bytes are late, and all
+// bytes behind them. With delays of 200 ms, windows that pass about 1 Mbit/s, and connections that are reset at random.
+// The results are unchanged, and at up to 5 % no worker is declared dead.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -23,7 +22,7 @@ typedef struct losses {
     uint64_t lost, cuts, calls;
 } losses;
 
-// Tensors there and back, and references that are passed on.
+// Tensors sent and returned, and references that are passed on.
 static void work(gw_scope *root, int rank, void *context) {
     losses *l = context;
     int next = (rank + 1) % WORKERS, last = (rank + 2) % WORKERS;
@@ -41,7 +40,7 @@ static void work(gw_scope *root, int rank, void *context) {
         if (gw_ok(s)) assert_int_equal(n, 100 * rank + i);
         gw_scope_close_up(s);
     }
-    // Whoever was lost is named by the error.
+    // The error names the lost worker.
     if (l->per_million > 50000) gw_scope_clear(root);
 }
 
@@ -71,20 +70,20 @@ static void walk(int per_million) {
     assert_true(l.lost > 0 && l.cuts > 0 && l.calls > 0);
 }
 
-static void of_1_in_100_packets_nothing_is_noticed(void **state) {
+static void a_loss_of_1_in_100_packets_causes_no_error(void **state) {
     (void)state;
     walk(10000);
 }
 
-static void of_1_in_20_packets_nothing_is_noticed(void **state) {
+static void a_loss_of_1_in_20_packets_causes_no_error(void **state) {
     (void)state;
     walk(50000);
 }
 
-static void of_1_in_5_packets_nothing_is_wrong(void **state) {
+static void a_loss_of_1_in_5_packets_corrupts_no_result(void **state) {
     (void)state;
     walk(200000);
 }
 
-GW_TESTS(loss_sim, of_1_in_100_packets_nothing_is_noticed, of_1_in_20_packets_nothing_is_noticed,
-         of_1_in_5_packets_nothing_is_wrong);
+GW_TESTS(loss_sim, a_loss_of_1_in_100_packets_causes_no_error,
+         a_loss_of_1_in_20_packets_causes_no_error, a_loss_of_1_in_5_packets_corrupts_no_result);

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-// A test that a mutation makes wait for ever is stopped, and has failed: one seed takes about a second.
+// A test that a mutation blocks for ever is stopped, and has failed: one seed takes about a second.
 enum { SEEDS_IF_MOVED = 10000, STOPPED_S = 10, LIMIT_S = 120 };
 
 typedef struct run {
@@ -47,14 +47,13 @@ static bool has_failed(const run *r) {
     return r->code == 1 && strstr(r->output, "0 passed, 1 failed");
 }
 
-// The seed on which the test has failed, as the harness says; 0: it has not failed, or has not run.
+// The seed on which the test has failed, read from the harness's output; 0: it has not failed, or has not run.
 static long failed_on(const run *r) {
     const char *note = strstr(r->output, "note: seed ");
     return has_failed(r) && note ? strtol(note + strlen("note: seed "), NULL, 10) : 0;
 }
 
-// Changes of the protocol or of the workload move seeds: then the test tries others, and prints a
-// line that says so.
+// Changes of the protocol or of the workload move seeds: then the test tries others, and prints a line about that.
 static long find(const char *bug, const char *test, long seed) {
     testing_note("%s on seed %ld of %s", bug, seed, test);
     run r = replay(bug, test, "SEED", seed, STOPPED_S);
@@ -73,7 +72,7 @@ static void check_passes(const char *test, long seed) {
         fail_msg("without a bug: exit code %d, %s", clean.code, clean.output);
 }
 
-static void every_mutation_is_found_again(void **state) {
+static void every_mutation_is_found(void **state) {
     (void)state;
     char line[512], bug[64], test[256];
     long seed;
@@ -91,4 +90,4 @@ static void every_mutation_is_found_again(void **state) {
     printf("%d bugs found again\n", count);
 }
 
-GW_TESTS_WITH_LIMIT(mutation, 240, every_mutation_is_found_again);
+GW_TESTS_WITH_LIMIT(mutation, 240, every_mutation_is_found);

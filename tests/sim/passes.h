@@ -1,10 +1,9 @@
 // Random graphs over several workers, and the same graphs in one process.
 //
-// A seed decides the graph that a body makes: operators on its arguments and the weights of its
-// worker, and calls of more bodies, on any worker. passes_play makes one in a worker's scope and
-// runs a backward pass over it; passes_play_here does the same without any other worker. Values are
-// small integers in F64, so that sums are exact in any order and gradients must be equal bit for
-// bit.
+// A seed determines the graph that a body makes: operators on its arguments and the weights of its worker, and calls of
+// more bodies, on any worker. passes_play makes one in a worker's scope and runs a backward pass over it;
+// passes_play_here does the same in one process. Values are small integers in F64, so that sums are exact in any order
+// and gradients must be equal bit for bit.
 //
 // One world at a time in a process: bodies find it in |passes_now|.
 #ifndef TESTS_PASSES_H

@@ -1,5 +1,5 @@
-// Passes in FAST mode, several passes at once, in one scope and in several, and what a steady step
-// costs between several workers.
+// Passes in FAST mode, several passes at once, in one scope and in several, and the messages of a steady step between
+// several workers.
 #include "base/scope.h"
 #include "distributed/autograd/distributed_pass.h"
 #include "testing/cluster.h"
@@ -106,7 +106,7 @@ static void walk_both(gw_scope *root, int rank, void *context) {
     assert_memory_equal(&exact, &fast, sizeof exact);
 }
 
-static void fast_mode_gives_the_gradients_of_exact_mode_where_all_is_used(void **state) {
+static void fast_mode_gives_the_gradients_of_exact_mode_if_all_is_used(void **state) {
     (void)state;
     run_seeds(walk_both);
 }
@@ -138,7 +138,7 @@ static void leave_sends_unused(gw_scope *root, int rank, void *context) {
     s = gw_scope_open(root);
     used = gw_tensor_of(s, gw_rpc_sync(s, 1, "once_aside", 2, open_input(s, 1)));
     gw_backward(s, gw_sum(s, used), .fast = true);
-    // The reply to w1 is freed with the call; whether its send is released yet is chance.
+    // The reply to w1 is freed with the call; its send may be released already or not.
     const gw_error *e = gw_scope_error(s);
     if (e->status && !strstr(e->text, "does not use what w1 sent to w2")) fail_msg("%s", e->text);
     gw_scope_clear(s);
@@ -283,7 +283,7 @@ static void count_messages(gw_scope *root, int rank, void *context) {
     for (int i = 0; i < WORKERS; i++) assert_int_equal(graphs_of(now.agents[i])->mark_calls, 0);
 }
 
-static void a_steady_loop_asks_for_no_marks_and_sends_no_message_too_many(void **state) {
+static void a_steady_loop_requests_no_marks_and_sends_no_extra_message(void **state) {
     (void)state;
     enum { CALL = 2, GRADIENTS = 2, DONE = 1, SCOPE_CLOSED = 1, OTHERS = WORKERS - 1 };
     enum { PASS = OTHERS * (CALL + GRADIENTS + DONE + SCOPE_CLOSED) };
@@ -299,8 +299,8 @@ static void a_steady_loop_asks_for_no_marks_and_sends_no_message_too_many(void *
     }
 }
 
-GW_TESTS(passes_at_once_sim, fast_mode_gives_the_gradients_of_exact_mode_where_all_is_used,
+GW_TESTS(passes_at_once_sim, fast_mode_gives_the_gradients_of_exact_mode_if_all_is_used,
          fast_mode_refuses_an_unused_send_at_once_instead_of_waiting_for_ever,
          several_passes_of_one_scope_at_once_do_not_mix,
          several_scopes_of_one_worker_at_once_do_not_mix, passes_of_all_workers_at_once_do_not_mix,
-         a_steady_loop_asks_for_no_marks_and_sends_no_message_too_many);
+         a_steady_loop_requests_no_marks_and_sends_no_extra_message);

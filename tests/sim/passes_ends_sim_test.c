@@ -22,18 +22,18 @@ static struct scene {
     sim *sim;
     int victim;  // -1: none
     phase phase;
-    way way;                // the way in which the victim leaves
-    bool leaves;            // the victim leaves instead of crashing
-    bool is_deep;           // graphs are too deep for the walk of one message
-    bool comes_to_execute;  // the victim has received a gradient
-    bool is_fresh;          // the second pass runs
+    way way;            // the way in which the victim leaves
+    bool leaves;        // the victim leaves instead of crashing
+    bool is_deep;       // graphs are too deep for the walk of one message
+    bool has_gradient;  // the victim has received a gradient
+    bool is_fresh;      // the second pass runs
     agent *agents[WORKERS];
     gw_tensor *weights[WORKERS];
     gw_error error;  // of the pass, and of the initiator's caller
     gw_error observed;
 } now;
 
-// ---- A graph that goes through workers and comes back -------------------------------------------
+// ---- A graph that passes through workers and returns --------------------------------------------
 static bool is_at(phase p) {
     return now.phase == p && now.victim >= 0 && !now.leaves && !now.is_fresh;
 }
@@ -45,7 +45,7 @@ static void crash_victim(void) {
 static gw_tensor *crash_in_execution(gw_scope *s, gw_tensor *grad, void *context) {
     (void)s, (void)context;
     if (is_at(EXECUTE)) crash_victim();
-    now.comes_to_execute = true;
+    now.has_gradient = true;
     return grad;
 }
 
@@ -112,7 +112,7 @@ static void pause_until(gw_scope *s, int64_t when_s) {
     (void)error;
 }
 
-static bool is_here(int rank) {
+static bool is_present(int rank) {
     return now.agents[rank] && !sim_is_crashed(now.sim, rank) &&
            now.agents[rank]->phase != AGENT_LEFT;
 }
@@ -139,7 +139,7 @@ static void enter_barrier(gw_scope *root) {
 }
 
 // ---- Lost in each phase -------------------------------------------------------------------------
-static bool phase_has_come(void) {
+static bool phase_has_begun(void) {
     if (now.phase == MARK) return now.agents[0] && graphs_of(now.agents[0])->mark_calls > 0;
     for (int rank = now.victim ? now.victim : 1; rank < WORKERS; rank++) {
         if (!now.agents[rank]) return false;
@@ -151,31 +151,31 @@ static bool phase_has_come(void) {
     return false;
 }
 
-static void look_for_phase(sim *s, void *arg) {
+static void watch_for_phase(sim *s, void *arg) {
     if (sim_is_crashed(s, now.victim)) return;
-    if (phase_has_come())
+    if (phase_has_begun())
         crash_victim();
     else
-        assert_true(sim_at_decision(s, sim_count(s).decisions + 1, look_for_phase, arg));
+        assert_true(sim_at_decision(s, sim_count(s).decisions + 1, watch_for_phase, arg));
 }
 
 static void direct(sim *s, void *context) {
     (void)context;
     now.sim = s;
     if (now.victim >= 0 && !now.leaves && (now.phase == MARK || now.phase == DONE))
-        assert_true(sim_at_decision(s, 1, look_for_phase, NULL));
+        assert_true(sim_at_decision(s, 1, watch_for_phase, NULL));
 }
 
 static int64_t path_of_those_left(int initiator) {
     int64_t path = 0;
     for (int i = 0; i < WORKERS; i++)
-        if (i != initiator && i != OBSERVER && is_here(i)) path |= INT64_C(1) << i;
+        if (i != initiator && i != OBSERVER && is_present(i)) path |= INT64_C(1) << i;
     return path;
 }
 
 static void train_anew(gw_scope *root, int rank) {
     int leader = 0;
-    while (!is_here(leader)) leader++;
+    while (!is_present(leader)) leader++;
     if (rank != leader) return;
     now.is_fresh = true;
     gw_scope *s = gw_scope_open(root);
@@ -184,14 +184,14 @@ static void train_anew(gw_scope *root, int rank) {
     assert_string_equal(error.text, "");
 }
 
-static void come_to_rest(gw_scope *root, int rank) {
+static void await_rest(gw_scope *root, int rank) {
     pause_until(root, 30);
-    if (!is_here(rank)) return;
+    if (!is_present(rank)) return;
     expect_nothing_left(rank);
     pause_until(root, 31);
     train_anew(root, rank);
     pause_until(root, 60);
-    if (is_here(rank)) expect_nothing_left(rank);
+    if (is_present(rank)) expect_nothing_left(rank);
 }
 
 static void open_worker(gw_scope *root, int rank) {
@@ -210,7 +210,7 @@ static void lose(gw_scope *root, int rank, void *context) {
     (void)context;
     open_worker(root, rank);
     if (rank == OBSERVER) observe(root);
-    come_to_rest(root, rank);
+    await_rest(root, rank);
 }
 
 static void open_scene(uint64_t seed, int victim, phase p) {
@@ -251,7 +251,7 @@ static void a_worker_lost_in_the_forward_is_named(void **state) {
     lose_in(FORWARD);
 }
 
-static void a_worker_lost_while_marks_are_asked_for_is_named(void **state) {
+static void a_worker_lost_while_marks_are_requested_is_named(void **state) {
     (void)state;
     lose_in(MARK);
 }
@@ -269,7 +269,7 @@ static void a_worker_lost_when_its_part_is_done_is_named(void **state) {
 // ---- Leaving in the middle ----------------------------------------------------------------------
 static void wait_for_execution(gw_scope *root) {
     env *e = root->env;
-    while (!now.comes_to_execute) {
+    while (!now.has_gradient) {
         waiter wait = { .what = "a pass" };
         env_enter(e);
         env_wait(e, &wait, env_now_ns(e) + 1000);
@@ -288,7 +288,7 @@ static void leave(gw_scope *root, int rank, void *context) {
         now.agents[rank] = NULL;
         return;
     }
-    come_to_rest(root, rank);
+    await_rest(root, rank);
 }
 
 // The victim ends while its part of a pass runs: in some of the runs before it has sent its
@@ -300,7 +300,7 @@ static void leave_in(way w) {
         now.leaves = true;
         now.way = w;
         run_scene(seed, leave);
-        // Its part of the pass has ended when it has left, but it cannot serve gradients any more.
+        // A worker has ended its part of the pass before it leaves, but it cannot serve gradients any more.
         bool refused = now.observed.status == GW_WRONG_STATE && w == LEAVE;
         if (w == SHUTDOWN)
             assert_string_equal(now.observed.text, "");
@@ -311,7 +311,7 @@ static void leave_in(way w) {
     assert_true(w == SHUTDOWN || named_count > 0);
 }
 
-static void a_worker_that_asks_for_shutdown_in_a_pass_takes_part_to_the_end(void **state) {
+static void a_worker_that_calls_shutdown_in_a_pass_completes_it(void **state) {
     (void)state;
     leave_in(SHUTDOWN);
 }
@@ -393,9 +393,9 @@ static void late_gradients_of_an_aborted_pass_change_nothing(void **state) {
 }
 
 GW_TESTS(passes_ends_sim, a_worker_lost_in_the_forward_is_named,
-         a_worker_lost_while_marks_are_asked_for_is_named,
+         a_worker_lost_while_marks_are_requested_is_named,
          a_worker_lost_while_a_pass_executes_is_named, a_worker_lost_when_its_part_is_done_is_named,
-         a_worker_that_asks_for_shutdown_in_a_pass_takes_part_to_the_end,
+         a_worker_that_calls_shutdown_in_a_pass_completes_it,
          a_worker_that_leaves_in_a_pass_is_named_or_has_done_its_part,
          a_worker_that_closes_its_scope_in_a_pass_is_named,
          late_gradients_of_an_aborted_pass_change_nothing);

@@ -53,7 +53,7 @@ static uint64_t draw(scene *c, uint64_t below) {
     return c->random % below;
 }
 
-// ---- Faults, once all are there -----------------------------------------------------------------
+// ---- Faults, once all have joined ---------------------------------------------------------------
 
 static void crash(sim *s, void *arg) {
     const player *p = arg;
@@ -65,7 +65,7 @@ static void stop(sim *s, void *arg) {
     if (!sim_is_crashed(s, p->rank)) sim_stop(s, p->rank);
 }
 
-static void go_on(sim *s, void *arg) {
+static void resume(sim *s, void *arg) {
     sim_continue(s, ((const player *)arg)->rank);
 }
 
@@ -86,7 +86,7 @@ static void heal(sim *s, void *arg) {
     sim_heal(s);
 }
 
-// Short delays are as likely as long ones, so that faults come in every phase of a pass.
+// Short delays are as likely as long ones, so that faults occur in every phase of a pass.
 static uint64_t draw_long(scene *c, int bits) {
     return 1 + draw(c, UINT64_C(1) << (3 + draw(c, (uint64_t)bits - 3)));
 }
@@ -108,7 +108,7 @@ static void plan_faults(scene *c) {
             uint64_t when = sim_count(c->sim).decisions + draw_long(c, 12);
             assert_true(sim_at_decision(c->sim, when, crash, p));
         }
-    if (c->kind == STOPS || all) plan_for(c, stop, go_on);
+    if (c->kind == STOPS || all) plan_for(c, stop, resume);
     if (c->kind == PARTITIONS || all) plan_for(c, cut_off, heal);
 }
 
@@ -125,13 +125,13 @@ static bool is_explained(const scene *c, const gw_error *error) {
         f.ended |= (uint64_t)c->players[i].is_going << i;
         any_is_gone |= blame_may_be_gone(&f, i);
     }
-    // A worker that gave up a send because of a lost worker may have forgotten which one that was.
+    // A worker that gave up a send because of a lost worker may not have the name of that one any more.
     if (error->status == GW_WRONG_STATE)
         return any_is_gone && strstr(error->text, "or one of them is gone");
     return blame_explains(error, &f, BLAME_EVERYBODY);
 }
 
-// True if the step has succeeded as it should.
+// Returns true if the step has succeeded as expected.
 static bool step_ends(player *p, gw_scope *s, gw_status expected) {
     gw_error error = gw_scope_close(s);
     if (sim_is_ghost(p->env)) return false;
@@ -195,8 +195,7 @@ static void expect_dropped(const player *p, const gw_scope *s, const agent *a) {
     }
 }
 
-// Once the news of a failed pass has come everywhere, nobody keeps a part of it. If there are
-// faults meanwhile, it may take longer.
+// Once all workers have been notified of a failed pass, no worker keeps a part of it. Faults meanwhile may delay that.
 static void wait_until_dropped(gw_scope *s) {
     scene *c = scene_now;
     const agent *own = s->agent;
@@ -271,8 +270,8 @@ static bool player_is_out(const void *context, int rank) {
     return is_out(&((const scene *)context)->players[rank]);
 }
 
-static void come_to_rest(player *p, void (*look)(scene *c)) {
-    if (quiescence_await(&p->scene->rest, p->env, p->rank)) look(p->scene);
+static void await_rest(player *p, void (*check)(scene *c)) {
+    if (quiescence_await(&p->scene->rest, p->env, p->rank)) check(p->scene);
 }
 
 static agent *agent_left(const player *p) {
@@ -286,7 +285,7 @@ static size_t length(const list_node *list) {
     return count;
 }
 
-static void look_empty(scene *c) {
+static void check_empty(scene *c) {
     c->crashes_at_rest = sim_count(c->sim).crashes;
     for (int i = 0; i < c->count; i++) {
         agent *a = agent_left(&c->players[i]);
@@ -320,9 +319,9 @@ static void play(player *p) {
     bool plays = p->rank == (int)(c->seed % (uint64_t)c->count) ||
                  hash_u64(c->seed + (uint64_t)p->rank) % 3 == 0;
     for (int i = 0; plays && i < STEPS && !sim_is_ghost(p->env); i++) step(p, i);
-    come_to_rest(p, look_empty);
+    await_rest(p, check_empty);
     if (agent_left(p)) play_and_compare(p, c->seed * 100 + 90 + (uint64_t)p->rank, true);
-    come_to_rest(p, look_empty);
+    await_rest(p, check_empty);
 }
 
 static void run_worker(void *arg) {
@@ -413,7 +412,7 @@ static void run_seed(uint64_t seed, void *context) {
     gw_scope_close_up(own);
 }
 
-// With PASSES_LOG in the environment, counts of what was done go to that file.
+// With PASSES_LOG in the environment, counts of steps are written to that file.
 static void report(const tally *t) {
     const char *path = getenv("PASSES_LOG");
     FILE *f = path ? fopen(path, "a") : NULL;
@@ -421,7 +420,7 @@ static void report(const tally *t) {
     if (!f) return;
     fprintf(f,
             "kind %d: %" PRIu64 " seeds, %" PRIu64 " decisions, %" PRIu64 " deliveries, %" PRIu64
-            " steps that went well, %" PRIu64 " errors; %" PRIu64 " cuts, %" PRIu64
+            " successful steps, %" PRIu64 " errors; %" PRIu64 " cuts, %" PRIu64
             " frames lost, %" PRIu64 " repeated, %" PRIu64 " crashes, %" PRIu64 " stops, %" PRIu64
             " partitions of a link\n",
             (int)t->kind, t->seeds, n->decisions, n->deliveries, t->gradients, t->errors, n->cuts,
@@ -450,16 +449,16 @@ static void passes_end_when_workers_stop(void **state) {
     walk_through(STOPS);
 }
 
-static void passes_end_when_workers_are_parted(void **state) {
+static void passes_end_when_workers_are_partitioned(void **state) {
     (void)state;
     walk_through(PARTITIONS);
 }
 
-static void passes_end_whatever_happens(void **state) {
+static void passes_end_under_all_faults(void **state) {
     (void)state;
     walk_through(ALL);
 }
 
 GW_TESTS_WITH_LIMIT(passes_fault_sim, 300, passes_survive_lost_and_repeated_frames,
                     passes_end_when_workers_crash, passes_end_when_workers_stop,
-                    passes_end_when_workers_are_parted, passes_end_whatever_happens);
+                    passes_end_when_workers_are_partitioned, passes_end_under_all_faults);

@@ -220,12 +220,12 @@ static void add(play *p) {
     keep(p, gw_add(p->s, x, some(p)));
 }
 
-static void look_at_part(play *p) {
+static void use_a_part(play *p) {
     gw_tensor *x = gw_add(p->s, some(p), p->world->weights[p->rank][0]);
     keep(p, gw_select(p->s, x, 0, (int64_t)draw(p, PASSES_SIZE)));
 }
 
-static void look_at_half(play *p) {
+static void use_a_half(play *p) {
     gw_tensor *x = gw_add(p->s, some(p), p->world->weights[p->rank][1]);
     gw_tensor *half = gw_slice(p->s, x, 0, (int64_t)draw(p, 2), 4, 2);
     keep(p, gw_sum(p->s, half));
@@ -237,8 +237,8 @@ static void multiply(play *p) {
 }
 
 static void work(play *p) {
-    static void (*const steps[])(play * p) = { weigh,        weigh,        add,
-                                               look_at_part, look_at_half, multiply };
+    static void (*const steps[])(play *
+                                 p) = { weigh, weigh, add, use_a_part, use_a_half, multiply };
     static void (*const calls[])(play * p) = { call_two,          call_two,
                                                call_with_promise, call_by_reference,
                                                call_for_nothing,  call_at_once };
@@ -266,7 +266,7 @@ static void walk_retained(play *p) {
     gw_backward(p->s, sum_some(p));
 }
 
-// A pass that has failed leaves the graph as it was.
+// A failed pass leaves the graph unchanged.
 static void walk_again(play *p) {
     gw_tensor *loss = sum_some(p);
     for (int tries = 0; p->hurry_ms && tries < 2 && gw_ok(p->s) && !p->was_quick; tries++) {
@@ -295,7 +295,7 @@ static void walk_given(play *p) {
     gw_backward(p->s, root, .gradient = gradient);
 }
 
-// The second root is a result that other results were made of.
+// The second root is an input of other results.
 static void walk_chosen(play *p, gw_tensor **inputs) {
     gw_backward(p->s, sum_some(p), .inputs = inputs, .input_count = 2);
 }

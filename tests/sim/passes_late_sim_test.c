@@ -1,7 +1,6 @@
-// Parts of passes that are REDUCING: a gate of a participant has not answered yet. It answers, fails,
-// or never answers, and the pass is aborted, cancelled, or loses a worker meanwhile. In each case
-// there is one named error or the right gradients, the gate hears once how the pass has ended, no
-// worker stores anything of it, and a fresh pass works.
+// Parts of passes that are REDUCING: a gate of a participant has not answered yet. It answers, fails, or never answers,
+// and the pass is aborted, cancelled, or loses a worker meanwhile. In each case there is one named error or the right
+// gradients, the gate is notified once of the end of the pass, no worker keeps anything of it, and a fresh pass works.
 #include "autograd/gate.h"
 #include "base/scope.h"
 #include "distributed/autograd/distributed_pass.h"
@@ -12,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { WORKERS = 4, GATED = 1, BESIDE = 2, OBSERVER = 3, SIZE = 3, SEEDS = 8, FACTOR = 10 };
+enum { WORKERS = 4, GATED = 1, OTHER = 2, OBSERVER = 3, SIZE = 3, SEEDS = 8, FACTOR = 10 };
 
 typedef enum event {
     ANSWERED,
@@ -37,12 +36,12 @@ static struct scene {
     agent *agents[WORKERS];
     gw_tensor *weights[WORKERS];
     gate gate;
-    gw_scope *own;  // for what the gate makes
+    gw_scope *own;  // for the gate's tensors
     late *answer;
     gw_tensor *gradient;
     bool has_reduced, is_fresh, unsynchronised;
     int begun, ended, failed;
-    gw_error heard;     // by the gate
+    gw_error reported;  // by the gate
     gw_error observed;  // by the initiator's caller
 } now;
 
@@ -64,7 +63,7 @@ static void end(gate_pass *g, const gw_error *error) {
     (void)g;
     now.ended++;
     now.failed += error != NULL;
-    if (error) now.heard = *error;
+    if (error) now.reported = *error;
 }
 
 static const gate_class class = { .begin = begin, .gradient = gradient, .end = end };
@@ -90,7 +89,7 @@ static void give_answer(void) {
         late_answer(now.answer, &sum);
 }
 
-// ---- What all workers do ------------------------------------------------------------------------
+// ---- Functions of all workers -------------------------------------------------------------------
 
 GW_FUNCTION(late_forward, GW_INLINE, "tensor") {
     return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 0), now.weights[gw_rpc_self(s).rank]));
@@ -102,7 +101,7 @@ GW_FUNCTION(late_gradient, GW_POOL, "") {
 }
 
 static gw_tensor *forward(gw_scope *s, gw_tensor *x) {
-    for (int i = GATED; i <= BESIDE && gw_ok(s); i++)
+    for (int i = GATED; i <= OTHER && gw_ok(s); i++)
         x = gw_tensor_of(s, gw_rpc_sync(s, i, "late_forward", x));
     return gw_sum(s, x);
 }
@@ -124,8 +123,8 @@ static void walk(gw_scope *s) {
     double passes = now.unsynchronised ? 2 : 1;
     assert_true(gw_item(s, gw_sum(s, gw_grad(s, x))) == passes * SIZE * 2 * 3);
     double got = gw_float_of(s, gw_rpc_sync(s, GATED, "late_gradient"));
-    double beside = gw_float_of(s, gw_rpc_sync(s, BESIDE, "late_gradient"));
-    if (gw_ok(s)) assert_true(got == passes * SIZE * 3 * FACTOR && beside == passes * SIZE * 2);
+    double other = gw_float_of(s, gw_rpc_sync(s, OTHER, "late_gradient"));
+    if (gw_ok(s)) assert_true(got == passes * SIZE * 3 * FACTOR && other == passes * SIZE * 2);
 }
 
 GW_FUNCTION(late_train, GW_POOL, "") {
@@ -155,13 +154,13 @@ static void enter_barrier(gw_scope *root) {
     gw_rpc_barrier(root, all, count);
 }
 
-static bool is_here(int rank) {
+static bool is_present(int rank) {
     return now.agents[rank] && !sim_is_crashed(now.sim, rank);
 }
 
-// The gated worker's part, while it waits for its gate with no thread.
+// The gated worker's part, while it waits for its gate without a thread.
 static bool is_reducing(void) {
-    if (!is_here(GATED)) return false;
+    if (!is_present(GATED)) return false;
     list_each(l, &graphs_of(now.agents[GATED])->passes) {
         const distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->state == DISTRIBUTED_PASS_REDUCING && !x->runs) return true;
@@ -178,25 +177,25 @@ static void expect_nothing_left(int rank) {
 
 // ---- The events ---------------------------------------------------------------------------------
 
-static void look(sim *s, void *arg) {
+static void watch(sim *s, void *arg) {
     if (!is_reducing()) {
-        assert_true(sim_at_decision(s, sim_count(s).decisions + 1, look, arg));
+        assert_true(sim_at_decision(s, sim_count(s).decisions + 1, watch, arg));
         return;
     }
     now.has_reduced = true;
     if (now.event == INITIATOR_LOST) sim_crash(s, 0);
-    if (now.event == OTHER_LOST) sim_crash(s, BESIDE);
+    if (now.event == OTHER_LOST) sim_crash(s, OTHER);
     if (now.event == ITSELF_LOST) sim_crash(s, GATED);
 }
 
 static void direct(sim *s, void *context) {
     (void)context;
     now.sim = s;
-    assert_true(sim_at_decision(s, 1, look, NULL));
+    assert_true(sim_at_decision(s, 1, watch, NULL));
 }
 
-// The worker's one place of the pool is free while its part waits.
-static void call_beside(gw_scope *root) {
+// The only worker thread slot is free while the part waits.
+static void call_meanwhile(gw_scope *root) {
     gw_scope *s = gw_scope_open(root);
     assert_true(gw_float_of(s, gw_rpc_sync(s, GATED, "late_gradient")) == 0 && gw_ok(s));
     gw_scope_close_up(s);
@@ -206,7 +205,7 @@ static void observe(gw_scope *root) {
     gw_scope *s = gw_scope_open(root);
     gw_future *f = gw_rpc_async(s, 0, "late_train");
     while (!now.has_reduced && !gw_future_done(f)) pause_for(root, 1000 * 1000);
-    if (now.event == ANSWERED && now.has_reduced && !gw_future_done(f)) call_beside(root);
+    if (now.event == ANSWERED && now.has_reduced && !gw_future_done(f)) call_meanwhile(root);
     if (now.event == CANCELLED) gw_cancel(s, f);
     gw_wait(s, f);
     now.observed = gw_scope_close(s);
@@ -245,7 +244,7 @@ static void play(gw_scope *root, int rank, void *context) {
     pause_until(root, 30);
     expect_nothing_left(rank);
     if (rank == GATED) {
-        // What has come to nothing is the gate's to give back.
+        // An unused answer belongs to the gate.
         if (now.event > REFUSED) late_release(now.answer);
         handle_release(now.gradient);
         now.gradient = NULL;
@@ -257,7 +256,7 @@ static void play(gw_scope *root, int rank, void *context) {
     }
     now.unsynchronised = false;
     pause_until(root, 31);
-    if (is_here(GATED) && is_here(BESIDE)) train_anew(root, rank);
+    if (is_present(GATED) && is_present(OTHER)) train_anew(root, rank);
     pause_until(root, 60);
     expect_nothing_left(rank);
 }
@@ -282,7 +281,7 @@ static void expect_error(event e) {
         fail_msg("%s: %s, \"%s\"", event_names[e], gw_status_name(now.observed.status),
                  now.observed.text);
     if (e == ANSWERED || e == ITSELF_LOST) return;
-    if (!now.heard.status) fail_msg("%s: the gate does not hear why", event_names[e]);
+    if (!now.reported.status) fail_msg("%s: the gate gets no reason", event_names[e]);
 }
 
 static void run_event(event e, bool unsynchronised) {
@@ -304,29 +303,29 @@ static void run_event(event e, bool unsynchronised) {
     }
 }
 
-static void it_is_complete_when_its_gate_has_answered(void **state) {
+static void a_part_completes_when_its_gate_has_answered(void **state) {
     (void)state;
     run_event(ANSWERED, false);
     run_event(ANSWERED, true);
 }
 
-static void its_gates_failure_fails_the_pass(void **state) {
+static void a_failure_of_a_gate_fails_the_pass(void **state) {
     (void)state;
     run_event(REFUSED, false);
 }
 
-static void an_abort_ends_it(void **state) {
+static void an_abort_ends_a_gated_part(void **state) {
     (void)state;
     run_event(DEADLINE, false);
     run_event(CANCELLED, false);
 }
 
-static void a_loss_ends_it(void **state) {
+static void a_loss_ends_a_gated_part(void **state) {
     (void)state;
     run_event(INITIATOR_LOST, false);
     run_event(OTHER_LOST, false);
     run_event(ITSELF_LOST, false);
 }
 
-GW_TESTS(passes_late_sim, it_is_complete_when_its_gate_has_answered,
-         its_gates_failure_fails_the_pass, an_abort_ends_it, a_loss_ends_it);
+GW_TESTS(passes_late_sim, a_part_completes_when_its_gate_has_answered,
+         a_failure_of_a_gate_fails_the_pass, an_abort_ends_a_gated_part, a_loss_ends_a_gated_part);

@@ -97,7 +97,7 @@ static void the_same_graph_gives_the_same_bits(void **state) {
     testing_for_seeds(100, run_inexact, NULL);
 }
 
-// ---- After one that has failed ------------------------------------------------------------------
+// ---- After a failed pass ------------------------------------------------------------------------
 
 GW_FUNCTION(passes_inner, GW_INLINE, "tensor") {
     return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 0), passes_now->weights[1][0]));
@@ -153,11 +153,11 @@ static void run_parted(uint64_t seed, void *context) {
     gw_scope_close_up(own);
 }
 
-static void a_failed_pass_keeps_its_graph_if_a_worker_hears_of_it_late(void **state) {
+static void a_failed_pass_keeps_its_graph_if_a_worker_is_notified_late(void **state) {
     (void)state;
     testing_for_seeds(20, run_parted, NULL);
 }
 
 GW_TESTS_WITH_LIMIT(passes_sim, 300, gradients_are_those_of_one_process,
                     the_same_graph_gives_the_same_bits,
-                    a_failed_pass_keeps_its_graph_if_a_worker_hears_of_it_late);
+                    a_failed_pass_keeps_its_graph_if_a_worker_is_notified_late);

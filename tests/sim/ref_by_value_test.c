@@ -1,4 +1,4 @@
-// Values of references as arguments: the owner sends them straight to the worker that is called.
+// Values of references as arguments: the owner sends them directly to the called worker.
 #include "base/log.h"
 #include "agent/agent.h"
 #include "testing/cluster.h"
@@ -135,10 +135,10 @@ static void run_chain(gw_scope *s, int rank, void *context) {
 
 // rd = f4(f3(ra, rb), rb): one request a call, one transfer for each tensor and consumer, one
 // control message for each of them and for each reference, and no value through the caller.
-static void it_moves_each_tensor_once_and_past_the_caller(void **state) {
+static void it_sends_each_tensor_once_and_not_through_the_caller(void **state) {
     (void)state;
     traffic w[CHAIN] = { 0 };
-    setenv("GW_LEND", "0", 1);  // tensors travel, so that they can be counted
+    setenv("GW_LEND", "0", 1);  // tensors are sent, so that they can be counted
     cluster_run(1, (cluster_options){ .world_size = CHAIN }, run_chain, w);
     unsetenv("GW_LEND");
     uint64_t tensor = BIG * sizeof(float);
@@ -190,7 +190,7 @@ static void use(gw_scope *root, int owner, int consumer) {
     gw_list_add(s, both, there);
     assert_true(first(s, gw_rpc_sync(s, consumer, "gw.cat", both, 0)) == 8);
 
-    // methods, also of what is still being built
+    // methods, also of a value that is still being made
     gw_rref *box = gw_remote(s, consumer, "chain_box", gw_by_value(s, r));
     assert_true(gw_float_of(s, gw_rpc_sync(s, box, "add", gw_by_value(s, there))) == 24);
 
@@ -232,7 +232,7 @@ static void use_all_with_seed(uint64_t seed, void *context) {
     assert_no_references_left(&o, 3);
 }
 
-static void it_brings_the_value_to_the_worker_that_is_called(void **state) {
+static void it_sends_the_value_to_the_called_worker(void **state) {
     (void)state;
     testing_for_seeds(40, use_all_with_seed, NULL);
 }
@@ -265,7 +265,7 @@ static void use_with_all(gw_scope *root, int rank, void *context) {
 }
 
 // The owner sends the value to each worker that is called, not through the caller.
-static void it_goes_straight_to_each_of_many(void **state) {
+static void it_sends_the_value_directly_to_each_of_many(void **state) {
     (void)state;
     traffic w[CHAIN] = { 0 };
     cluster_outcome o =
@@ -294,8 +294,7 @@ static void notify_with_values(gw_scope *root, int rank, void *context) {
         double held = 0;
         while (held == 0 && gw_ok(s)) held = gw_float_of(s, gw_rpc_sync(s, box, "held"));
         assert_true(held == 4);
-        // The error is logged by the worker that was called; the caller gets none, unless it was
-        // its own, and there already.
+        // The called worker logs the error; the caller gets none, unless it was its own, and detected before sending.
         char expected[128];
         logged[0] = '\0';
         gw_rpc_notify(s, 1, "chain_first", gw_by_value(s, gw_remote(s, owner, "chain_fail")));
@@ -346,7 +345,7 @@ static void run_failing(gw_scope *root, int rank, void *context) {
     gw_wait(s, gw_by_value(s, box));
     expect(s, GW_INVALID, GW_NOT_DELIVERED,
            "w1: the reference is to a chain_box, an object: it has methods, and no value");
-    // a reference whose creation could not be asked for
+    // a reference whose creation could not be requested
     bad = gw_remote(s, "w9", "chain_load", 1, 2);
     gw_rpc_sync(s, 2, "chain_first", gw_by_value(s, bad));
     expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w2: chain_first: w0 knows no worker named \"w9\"");
@@ -357,13 +356,12 @@ static void run_failing(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_fails_the_call_with_what_failed_in_making_the_value(void **state) {
+static void it_fails_the_call_with_the_error_of_making_the_value(void **state) {
     (void)state;
     cluster_outcome o = cluster_run(2, (cluster_options){ .world_size = 3 }, run_failing, NULL);
     assert_no_references_left(&o, 3);
 }
 
-GW_TESTS(ref_by_value, it_moves_each_tensor_once_and_past_the_caller,
-         it_brings_the_value_to_the_worker_that_is_called, it_goes_straight_to_each_of_many,
-         it_is_an_argument_of_one_way_calls,
-         it_fails_the_call_with_what_failed_in_making_the_value);
+GW_TESTS(ref_by_value, it_sends_each_tensor_once_and_not_through_the_caller,
+         it_sends_the_value_to_the_called_worker, it_sends_the_value_directly_to_each_of_many,
+         it_is_an_argument_of_one_way_calls, it_fails_the_call_with_the_error_of_making_the_value);

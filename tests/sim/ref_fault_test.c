@@ -52,11 +52,11 @@ GW_FUNCTION(fault_return, GW_INLINE, "rref") {
     return gw_arg(s, a, 0);
 }
 
-// Keeps its argument, a reference perhaps, until it is told to drop it.
+// Keeps its argument, perhaps a reference, until a call drops it.
 typedef struct fault_shelf {
     gw_scope *own;
     gw_rref *held;
-    int64_t asks;  // the worker that its destructor calls; -1: none
+    int64_t calls;  // the worker that its destructor calls; -1: none
 } fault_shelf;
 
 static int shelves_closed, shelves_answered;
@@ -65,21 +65,21 @@ GW_CLASS(fault_shelf, fault_shelf_open, fault_shelf_close, "int");
 
 static void fault_shelf_open(gw_scope *own, fault_shelf *self, const gw_args *a) {
     self->own = own;
-    self->asks = gw_arg_int(own, a, 0);
+    self->calls = gw_arg_int(own, a, 0);
 }
 
 static void fault_shelf_close(fault_shelf *self) {
     shelves_closed++;
-    if (self->asks == 100) {
+    if (self->calls == 100) {
         // blocks until its deadline
         gw_wait(self->own, gw_future_open(self->own));
         assert_int_equal(gw_scope_error(self->own)->status, GW_TIMEOUT);
         gw_scope_clear(self->own);
-    } else if (self->asks == 200) {
+    } else if (self->calls == 200) {
         gw_fail(self->own, GW_REMOTE, "does not want to end");
-    } else if (self->asks >= 0) {
+    } else if (self->calls >= 0) {
         gw_tensor *x =
-            gw_tensor_of(self->own, gw_rpc_sync(self->own, (int)self->asks, "fault_make", 5));
+            gw_tensor_of(self->own, gw_rpc_sync(self->own, (int)self->calls, "fault_make", 5));
         shelves_answered += gw_item_int(self->own, gw_select(self->own, x, 0, 0)) == 5;
     }
 }
@@ -162,8 +162,8 @@ static void take_sim(sim *s, void *context) {
     ((ending *)context)->sim = s;
 }
 
-// What may happen to the survivors: they lose the values of the lost worker, and no others.
-static bool went_well(gw_scope *s) {
+// Survivors lose the values of the lost worker, and no others.
+static bool is_expected(gw_scope *s) {
     gw_status status = gw_scope_error(s)->status;
     if (status == GW_OK) return true;
     if (!sim_is_ghost(s->env) && status != GW_DISCONNECTED && status != GW_REF_LOST)
@@ -179,17 +179,17 @@ static void fork_and_end(gw_scope *root, int rank, void *context) {
     gw_scope *s = gw_scope_open(root);
     gw_rref *r = gw_remote(s, OWNER, "fault_make", 7);
     int64_t n = gw_int_of(s, gw_rpc_sync(s, CHILD, "fault_read", r));
-    if (went_well(s)) assert_int_equal(n, 7);
+    if (is_expected(s)) assert_int_equal(n, 7);
     gw_rref *shelf = gw_remote(s, CHILD, "fault_shelf", -1);
     gw_rpc_sync(s, shelf, "put", r);
-    went_well(s);
+    is_expected(s);
     gw_value got = gw_rpc_sync(s, shelf, "get");
-    gw_rref *back = went_well(s) && got.kind == GW_RREF ? got.as.rref : r;
+    gw_rref *back = is_expected(s) && got.kind == GW_RREF ? got.as.rref : r;
     if (back != r) gw_drop(s, r);
     n = first_of(s, back);
-    if (went_well(s)) assert_int_equal(n, 7);
+    if (is_expected(s)) assert_int_equal(n, 7);
     n = gw_int_of(s, gw_rpc_sync(s, CHILD, "fault_first", gw_by_value(s, back)));
-    if (went_well(s)) assert_int_equal(n, 7);
+    if (is_expected(s)) assert_int_equal(n, 7);
     gw_scope_close_up(s);
 }
 
@@ -205,14 +205,14 @@ static void end_with_seed(uint64_t seed, void *context) {
     assert_no_references_left(&o, 4);
 }
 
-static void it_frees_or_loses_what_a_worker_had_that_ends_at_any_moment(void **state) {
+static void it_frees_or_loses_values_of_a_worker_that_ends_at_any_moment(void **state) {
     (void)state;
     testing_for_seeds(300, end_with_seed, NULL);
 }
 
-// w1 asks for shutdown and ends before it hears that all have asked. Only w0 sees that at once: w2
-// and w3 answer its next wave before they hear of it, and w3 still keeps the shelf for w1. With some
-// count of dropped references w2 and w3 have sent w1 as many messages as they have got from it.
+// w1 calls gw_rpc_shutdown and ends before it is notified that all have called it. Only w0 detects that at once: w2 and
+// w3 answer its next wave before they detect it, and w3 still keeps the shelf for w1. With some count of dropped
+// references w2 and w3 have sent w1 as many messages as they have received from it.
 static void end_parent_unseen(sim *s, void *arg) {
     (void)arg;
     sim_heal(s);
@@ -243,7 +243,7 @@ static void shelve_with_seed(uint64_t seed, void *context) {
     assert_no_references_left(&o, 4);
 }
 
-static void it_lets_nobody_leave_before_all_have_heard_of_a_loss(void **state) {
+static void no_worker_leaves_before_all_are_notified_of_a_loss(void **state) {
     (void)state;
     testing_for_seeds(12, shelve_with_seed, NULL);
 }
@@ -299,7 +299,7 @@ static void plan_stop(sim *s, void *context) {
     assert_true(sim_at(s, 25 * SIM_SECOND, continue_owner, NULL));
 }
 
-// A suspicion that is wrong: the others go on without the worker, and it finds out.
+// A wrong suspicion: the others continue without the worker, and it is fenced.
 static void outlive_a_stop(gw_scope *root, int rank, void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(root);
@@ -332,7 +332,7 @@ static void outlive_a_stop(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_keeps_a_worker_out_that_was_only_slow(void **state) {
+static void it_fences_a_slow_worker_that_was_declared_dead(void **state) {
     (void)state;
     cluster_outcome o =
         cluster_run(1, (cluster_options){ .world_size = 4, .direct = plan_stop, .fails = true },
@@ -344,9 +344,9 @@ static void it_keeps_a_worker_out_that_was_only_slow(void **state) {
     }
 }
 
-// ---- Orders that surprise (FAULT-E5, FAULT-E6) --------------------------------------------------
+// ---- Unusual orders (FAULT-E5, FAULT-E6) --------------------------------------------------------
 
-static void drop_early(gw_scope *root, int rank, void *context) {
+static void drop_at_once(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_scope *s = gw_scope_open(root);
@@ -368,11 +368,11 @@ static void drop_with_seed(uint64_t seed, void *context) {
     cluster_outcome o = cluster_run(
         seed,
         (cluster_options){ .world_size = 3, .network = { .delay_max_us = seed % 2 ? 30000 : 200 } },
-        drop_early, NULL);
+        drop_at_once, NULL);
     assert_no_references_left(&o, 3);
 }
 
-static void it_completes_a_fetch_whose_reference_is_dropped_right_behind_it(void **state) {
+static void it_completes_a_fetch_whose_reference_is_dropped_at_once(void **state) {
     (void)state;
     testing_for_seeds(40, drop_with_seed, NULL);
 }
@@ -449,7 +449,7 @@ static void tie(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_names_what_is_left_of_a_cycle_at_shutdown(void **state) {
+static void it_names_references_of_a_cycle_at_shutdown(void **state) {
     (void)state;
     cycle_lines = 0;
     log_hook = count_cycle;
@@ -485,7 +485,7 @@ static void fail_to_make(gw_scope *root, int rank, void *context) {
     expect(s, GW_REMOTE, failed);
     gw_rpc_sync(s, 2, "fault_first", gw_by_value(s, r));
     expect(s, GW_REMOTE, "w2: fault_first: w1: fault_fail_slowly: cannot make it");
-    // too late to be made; a fetch with less time does not spoil it
+    // too late to be made; a fetch with a shorter deadline does not fail it
     r = gw_remote_with(s, gw_to(1), "fault_make_slowly", GW_ARGS(1, 200),
                        GW_OPTIONS(gw_call_options, .timeout_ms = 50));
     gw_to_here(s, r);
@@ -500,7 +500,7 @@ static void fail_to_make(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_fails_all_uses_with_the_reason_why_there_is_no_value(void **state) {
+static void it_fails_all_uses_with_the_error_of_making_the_value(void **state) {
     (void)state;
     cluster_outcome o = cluster_run(2, (cluster_options){ .world_size = 3 }, fail_to_make, NULL);
     assert_no_references_left(&o, 3);
@@ -527,7 +527,7 @@ static void end_objects(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(t);
 }
 
-static void it_ends_objects_whose_ends_fail_block_or_call(void **state) {
+static void it_ends_objects_whose_destructors_fail_block_or_call(void **state) {
     (void)state;
     shelves_closed = shelves_answered = 0;
     cluster_outcome o =
@@ -539,12 +539,12 @@ static void it_ends_objects_whose_ends_fail_block_or_call(void **state) {
 }
 
 GW_TESTS(ref_fault, it_frees_each_value_once_over_a_network_that_loses_and_repeats,
-         it_frees_or_loses_what_a_worker_had_that_ends_at_any_moment,
-         it_lets_nobody_leave_before_all_have_heard_of_a_loss, it_waits_for_a_partition_that_heals,
-         it_keeps_a_worker_out_that_was_only_slow,
-         it_completes_a_fetch_whose_reference_is_dropped_right_behind_it,
+         it_frees_or_loses_values_of_a_worker_that_ends_at_any_moment,
+         no_worker_leaves_before_all_are_notified_of_a_loss, it_waits_for_a_partition_that_heals,
+         it_fences_a_slow_worker_that_was_declared_dead,
+         it_completes_a_fetch_whose_reference_is_dropped_at_once,
          it_waits_for_a_creation_that_has_been_overtaken,
          it_forks_to_itself_to_the_owner_and_along_a_chain,
-         it_names_what_is_left_of_a_cycle_at_shutdown,
-         it_fails_all_uses_with_the_reason_why_there_is_no_value,
-         it_ends_objects_whose_ends_fail_block_or_call);
+         it_names_references_of_a_cycle_at_shutdown,
+         it_fails_all_uses_with_the_error_of_making_the_value,
+         it_ends_objects_whose_destructors_fail_block_or_call);

@@ -81,7 +81,7 @@ typedef struct player {
     uint64_t state;
     int rank, world_size;
     gw_rref *held[HELD];
-    int64_t numbers[HELD];  // of what is held
+    int64_t numbers[HELD];  // of held values
     gw_rref *shelf;
     int64_t shelved[HELD];
 } player;
@@ -92,7 +92,7 @@ static int draw(player *p, int below) {
 }
 
 // When a worker is lost, its values may be lost; no other error is allowed.
-static bool went_well(player *p, gw_scope *s) {
+static bool is_expected(player *p, gw_scope *s) {
     gw_status status = gw_scope_error(s)->status;
     if (sim_is_ghost(s->env)) {
         gw_scope_clear(s);
@@ -117,29 +117,29 @@ static void read_somewhere(player *p, gw_scope *s, int i) {
     gw_value v = draw(p, 2) ? gw_rpc_sync(s, to, "mix_read", p->held[i])
                             : gw_rpc_sync(s, via, "mix_through", p->held[i], to);
     int64_t number = gw_int_of(s, v);
-    if (went_well(p, s)) assert_int_equal(number, p->numbers[i]);
+    if (is_expected(p, s)) assert_int_equal(number, p->numbers[i]);
 }
 
 static void read_here(player *p, gw_scope *s, int i) {
     gw_tensor *x = gw_to_here(s, p->held[i]);
-    if (went_well(p, s)) assert_int_equal(gw_item_int(s, gw_select(s, x, 0, 0)), p->numbers[i]);
+    if (is_expected(p, s)) assert_int_equal(gw_item_int(s, gw_select(s, x, 0, 0)), p->numbers[i]);
 }
 
 static void exchange(player *p, gw_scope *s, int i) {
     gw_rref *r = gw_rref_of(s, gw_rpc_sync(s, draw(p, p->world_size), "mix_same", p->held[i]));
-    if (went_well(p, s)) gw_set(p->root, &p->held[i], r);
+    if (is_expected(p, s)) gw_set(p->root, &p->held[i], r);
 }
 
 static void put_on_shelf(player *p, gw_scope *s, int i) {
     int place = draw(p, HELD);
     gw_rpc_sync(s, p->shelf, "put", place, p->held[i]);
-    if (went_well(p, s)) p->shelved[place] = p->numbers[i];
+    if (is_expected(p, s)) p->shelved[place] = p->numbers[i];
 }
 
 static void take_from_shelf(player *p, gw_scope *s, int i) {
     int place = draw(p, HELD);
     gw_value v = gw_rpc_sync(s, p->shelf, "get", place);
-    if (!went_well(p, s) || v.kind == GW_NONE) return;
+    if (!is_expected(p, s) || v.kind == GW_NONE) return;
     gw_set(p->root, &p->held[i], v.as.rref);
     p->numbers[i] = p->shelved[place];
 }
@@ -150,7 +150,7 @@ static void promise(player *p, gw_scope *s) {
     gw_future *made = gw_rpc_async(s, draw(p, p->world_size), "mix_make", number);
     gw_future *f = gw_rpc_async(s, draw(p, p->world_size), "mix_number", made);
     int64_t got = draw(p, 3) ? gw_int_of(s, gw_wait(s, f)) : number;
-    if (went_well(p, s)) assert_int_equal(got, number);
+    if (is_expected(p, s)) assert_int_equal(got, number);
 }
 
 // The value of a reference as an argument, sent by its owner; sometimes the reference is dropped at
@@ -162,11 +162,11 @@ static void by_value(player *p, gw_scope *s, int i) {
                                              draw(p, p->world_size));
     if (draw(p, 3) == 0) gw_set(p->root, &p->held[i], NULL);
     int64_t number = p->numbers[i], got = draw(p, 4) ? gw_int_of(s, gw_wait(s, f)) : number;
-    if (went_well(p, s)) assert_int_equal(got, number);
+    if (is_expected(p, s)) assert_int_equal(got, number);
     if (draw(p, 4)) return;
     gw_tensor *x = gw_tensor_of(s, gw_wait(s, here));
     got = gw_item_int(s, gw_select(s, x, 0, 0));
-    if (went_well(p, s)) assert_int_equal(got, number);
+    if (is_expected(p, s)) assert_int_equal(got, number);
 }
 
 static void read_later(player *p, gw_scope *s, int i) {
@@ -176,7 +176,7 @@ static void read_later(player *p, gw_scope *s, int i) {
     if (draw(p, 4) == 0) return;
     gw_tensor *x = gw_tensor_of(s, gw_wait(s, f));
     int64_t got = gw_item_int(s, gw_select(s, x, 0, 0));
-    if (went_well(p, s)) assert_int_equal(got, number);
+    if (is_expected(p, s)) assert_int_equal(got, number);
 }
 
 static void step(player *p) {
@@ -203,7 +203,7 @@ static void step(player *p) {
     } else {
         read_later(p, s, i);
     }
-    went_well(p, s);
+    is_expected(p, s);
     gw_scope_close_up(s);
 }
 
@@ -215,7 +215,7 @@ static void take_sim(sim *s, void *context) {
     ((mixing *)context)->sim = s;
 }
 
-// From when all have joined.
+// Starts when all have joined.
 static void plan_crash(mixing *m) {
     uint64_t at = sim_count(m->sim).decisions + 1 + hash_u64(m->seed) % 6000;
     assert_true(sim_at_decision(m->sim, at, crash_node, m));
@@ -262,17 +262,18 @@ static void it_finds_every_value_and_keeps_none(void **state) {
     log_hook = NULL;
 }
 
-static void it_loses_only_what_a_lost_worker_had(void **state) {
+static void it_loses_only_values_of_a_lost_worker(void **state) {
     (void)state;
     mixing_loss loses = LOSES_A_LEAVER;
     testing_for_seeds(150, mix_with_seed, &loses);
 }
 
-static void it_loses_only_what_a_crashed_worker_had(void **state) {
+static void it_loses_only_values_of_a_crashed_worker(void **state) {
     (void)state;
     mixing_loss loses = LOSES_BY_CRASHING;
     testing_for_seeds(120, mix_with_seed, &loses);
 }
 
 GW_TESTS_WITH_LIMIT(ref_random, 120, it_finds_every_value_and_keeps_none,
-                    it_loses_only_what_a_lost_worker_had, it_loses_only_what_a_crashed_worker_had);
+                    it_loses_only_values_of_a_lost_worker,
+                    it_loses_only_values_of_a_crashed_worker);

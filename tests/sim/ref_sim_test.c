@@ -93,7 +93,7 @@ static void share(gw_scope *root, int rank, void *context) {
     assert_true(gw_float_of(s, gw_rpc_sync(s, 2, "ref_pass_on", on_1, 1)) == 5);
     assert_true(gw_float_of(s, gw_rpc_sync(s, 2, "ref_pass_on", mine, 0)) == 7);
     assert_true(gw_float_of(s, gw_rpc_sync(s, 0, "ref_first_of", on_1)) == 5);
-    // before it is made, and before its owner has heard of it
+    // before it is made, and before its owner has received the request
     gw_rref *new = gw_remote(s, 1, "ref_make", 8);
     assert_true(gw_float_of(s, gw_rpc_sync(s, 2, "ref_first_of", new)) == 8);
     // as results
@@ -126,7 +126,7 @@ static void share_with_seed(uint64_t seed, void *context) {
     assert_no_references_left(&o, 3);
 }
 
-static void it_keeps_a_value_for_as_long_as_anybody_refers_to_it(void **state) {
+static void it_keeps_a_value_while_references_exist(void **state) {
     (void)state;
     testing_for_seeds(200, share_with_seed, NULL);
 }
@@ -144,7 +144,7 @@ static void pass_around(gw_scope *root, int rank, void *context) {
     assert_true(gw_item(root, gw_select(root, gw_to_here(root, r), 0, 0)) == 3);
 }
 
-static void it_counts_references_that_go_back_and_forth(void **state) {
+static void it_counts_references_sent_back_and_forth(void **state) {
     (void)state;
     cluster_outcome o = cluster_run(1, (cluster_options){ .world_size = 4 }, pass_around, NULL);
     assert_no_references_left(&o, 4);
@@ -234,7 +234,7 @@ static void promise_with_seed(uint64_t seed, void *context) {
     assert_no_references_left(&o, 4);
 }
 
-static void it_sends_promised_values_straight_to_their_consumers(void **state) {
+static void it_sends_promised_values_directly_to_their_consumers(void **state) {
     (void)state;
     testing_for_seeds(200, promise_with_seed, NULL);
 }
@@ -267,7 +267,7 @@ static void promise_failing(gw_scope *s, int rank, void *context) {
            "w3: ref_add: w2: ref_add: w1: ref_fail: cannot make it");
     gw_wait(s, b);
     expect(s, GW_REMOTE, GW_NOT_DELIVERED, "w2: ref_add: w1: ref_fail: cannot make it");
-    // A promise whose value does not come ends at the deadline.
+    // A promise whose value is never made ends at the deadline.
     gw_future *never = gw_future_open(s);
     gw_call_options quick = GW_OPTIONS(gw_call_options, .timeout_ms = 100);
     gw_rpc_sync_with(s, gw_to(1), "ref_add", GW_ARGS(never, 1), quick);
@@ -325,7 +325,7 @@ GW_METHOD(ref_box, total_of, GW_INLINE) {
     return gw_value_of(gw_item(s, self->total));
 }
 
-// Waits through the object's own scope, which gives the turn up as well.
+// Waits through the object's own scope, which releases the turn as well.
 GW_METHOD(ref_box, wait_for_more, GW_POOL) {
     gw_rpc_sync(self->own, gw_rpc_self(s).rank, "ref_add_slowly", 1, 1);
     // It has the turn again.
@@ -395,7 +395,7 @@ static void use_objects_with_seed(uint64_t seed, void *context) {
     assert_int_equal(boxes_closed, 2);
 }
 
-static void it_lets_one_method_of_an_object_run_at_a_time(void **state) {
+static void one_method_of_an_object_runs_at_a_time(void **state) {
     (void)state;
     testing_for_seeds(50, use_objects_with_seed, NULL);
 }
@@ -414,7 +414,7 @@ static void enter_locally(gw_scope *root, int rank, void *context) {
     assert_false(gw_future_done(f));
     ref_box *two = gw_local(s, other, ref_box);
     assert_true(gw_item(s, two->total) == 2);
-    // While it waits the other one has its turn.
+    // While it waits the other method has its turn.
     gw_rpc_sync(s, 1, "ref_add_slowly", 1, 1);
     assert_true(gw_future_done(f));
     assert_true(gw_item(s, self->total) == 2);
@@ -423,7 +423,7 @@ static void enter_locally(gw_scope *root, int rank, void *context) {
     assert_true(gw_float_of(root, gw_rpc_sync(root, box, "total_of")) == 2);
 }
 
-static void it_lets_local_code_enter_an_object(void **state) {
+static void local_code_can_enter_an_object(void **state) {
     (void)state;
     cluster_outcome o = cluster_run(5, (cluster_options){ .world_size = 2 }, enter_locally, NULL);
     // The root scope holds its handles until it closes.
@@ -431,10 +431,9 @@ static void it_lets_local_code_enter_an_object(void **state) {
     assert_int_equal(o.owned[1], 0);
 }
 
-GW_TESTS(ref_sim, it_keeps_a_value_for_as_long_as_anybody_refers_to_it,
-         it_counts_references_that_go_back_and_forth,
+GW_TESTS(ref_sim, it_keeps_a_value_while_references_exist, it_counts_references_sent_back_and_forth,
          it_delivers_the_error_of_making_a_value_to_every_use,
-         it_sends_promised_values_straight_to_their_consumers,
+         it_sends_promised_values_directly_to_their_consumers,
          it_counts_five_messages_for_a_promise,
          it_fails_a_call_whose_promise_fails_without_running_it,
-         it_lets_one_method_of_an_object_run_at_a_time, it_lets_local_code_enter_an_object);
+         one_method_of_an_object_runs_at_a_time, local_code_can_enter_an_object);

@@ -1,6 +1,6 @@
-// Jobs whose workers talk through rings: the code of net/shm/ring.h over simulated memory, with bells that are late or for
-// nothing, connections that break, words that cannot be, workers that crash or stop; then sessions go on, over other
-// rings or the next address.
+// Jobs whose workers communicate through rings: the code of net/shm/ring.h over simulated memory, with bells that are
+// late or spurious, connections that break, invalid words, workers that crash or stop; then sessions continue, over
+// other rings or the next address.
 #include "jobs.h"
 #include "testing/testing.h"
 

@@ -1,5 +1,5 @@
-// Cancelling calls: a call that has not started does not run, a running body can see it, and the
-// calls that it has made are cancelled, too.
+// Cancelling calls: a call that has not started does not run, a running body can detect it, and the calls that it has
+// made are cancelled, too.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -70,7 +70,7 @@ GW_FUNCTION(cancel_nest, GW_POOL, "int") {
     return gw_none();
 }
 
-// Never waits, so it keeps its place in the pool.
+// Never waits, so it keeps its worker thread slot.
 GW_FUNCTION(cancel_compute, GW_POOL) {
     started++;
     while (!gw_cancelled(s)) gw_rpc_get_stats(s);
@@ -85,7 +85,7 @@ static gw_value add_one(gw_scope *s, gw_value v, void *context) {
     return gw_value_of(gw_int_of(s, v) + 1);
 }
 
-// Holds no thread; only its own future uses what it waits for.
+// Holds no thread; its own future is the only user of the future that it waits for.
 GW_FUNCTION(cancel_relay, GW_INLINE, "int") {
     gw_future *f = gw_rpc_async(s, (int)gw_arg_int(s, a, 0), "cancel_wait");
     return gw_value_of(gw_then(s, f, add_one, NULL));
@@ -104,20 +104,20 @@ static void expect_cancelled(gw_scope *s, gw_outcome outcome, const char *text) 
     gw_scope_clear(s);
 }
 
-// Waits until earlier messages have come.
-static void settle(gw_scope *s, int rank) {
+// Waits until earlier messages have arrived.
+static void await_delivery(gw_scope *s, int rank) {
     gw_rpc_sync(s, rank, "cancel_echo", 0);
 }
 
 static void await_count(gw_scope *s, const int *count, int wanted) {
     enum { CALLS_MAX = 20000 };
-    for (int i = 0; *count < wanted && i < CALLS_MAX && gw_ok(s); i++) settle(s, 1);
+    for (int i = 0; *count < wanted && i < CALLS_MAX && gw_ok(s); i++) await_delivery(s, 1);
     assert_int_equal(*count, wanted);
 }
 
 // ---- A call -------------------------------------------------------------------------------------
 
-static void cancel_what_runs(gw_scope *s, int rank, void *context) {
+static void cancel_running_calls(gw_scope *s, int rank, void *context) {
     const char *function = context;
     if (rank != 0) return;
     gw_future *f = gw_rpc_async(s, 1, function);
@@ -139,26 +139,26 @@ static void cancel_what_runs(gw_scope *s, int rank, void *context) {
     gw_cancel(s, NULL);
 }
 
-static void what_runs_is_told(void **state) {
+static void a_running_body_is_notified(void **state) {
     (void)state;
     for (int seed = 1; seed <= 10; seed++) {
         reset();
-        cluster_run((uint64_t)seed, (cluster_options){ .world_size = 2 }, cancel_what_runs,
+        cluster_run((uint64_t)seed, (cluster_options){ .world_size = 2 }, cancel_running_calls,
                     seed % 2 ? "cancel_wait" : "cancel_poll");
     }
 }
 
-static void cancel_what_is_queued(gw_scope *s, int rank, void *context) {
+static void cancel_queued_calls(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_scope *other = gw_scope_open(s);
     gw_future *never = gw_future_open(s);
     gw_future *waits = gw_rpc_async(s, 1, "cancel_echo", never);   // for its argument
-    gw_future *behind = gw_rpc_async(other, 1, "cancel_compute");  // the only place is taken
+    gw_future *behind = gw_rpc_async(other, 1, "cancel_compute");  // the only slot is taken
     await_count(other, &started, 1);
     gw_future *queued = gw_rpc_async(other, 1, "cancel_wait");
     gw_future *after = gw_rpc_async(other, 1, "cancel_count");
-    settle(s, 1);
+    await_delivery(s, 1);
     gw_cancel(s, waits);
     gw_cancel(s, queued);
     // The call queued behind it starts.
@@ -173,12 +173,12 @@ static void cancel_what_is_queued(gw_scope *s, int rank, void *context) {
     gw_scope_close_up(other);
 }
 
-static void what_has_not_started_does_not_run(void **state) {
+static void a_call_that_has_not_started_does_not_run(void **state) {
     (void)state;
     for (int seed = 1; seed <= 10; seed++) {
         reset();
         cluster_run((uint64_t)seed, (cluster_options){ .world_size = 2, .threads = 1 },
-                    cancel_what_is_queued, NULL);
+                    cancel_queued_calls, NULL);
     }
 }
 
@@ -187,7 +187,7 @@ static void cancel_unsent(gw_scope *s, int rank, void *context) {
     if (rank != 0) return;
     gw_scope *inner = gw_scope_open(s);
     gw_rref *r = gw_rref_open(inner, 5);
-    // This worker has got no message yet: the connection must be opened first.
+    // This worker has received no message yet: the connection must be opened first.
     gw_future *f = gw_rpc_async(s, 2, "cancel_shared", r);
     gw_future *g = gw_rpc_async(s, 2, "cancel_count");
     gw_cancel(s, f);
@@ -218,7 +218,7 @@ static void cancel_failed_scope(gw_scope *s, int rank, void *context) {
     await_count(s, &ended_cancelled, 1);
 }
 
-static void it_acts_on_a_failed_scope_too(void **state) {
+static void it_cancels_calls_of_a_failed_scope(void **state) {
     (void)state;
     reset();
     cluster_run(1, (cluster_options){ .world_size = 2 }, cancel_failed_scope, NULL);
@@ -243,7 +243,7 @@ static void cancel_chain_with_seed(uint64_t seed, void *context) {
     assert_true(o.took_ns < 5 * SIM_SECOND);
 }
 
-static void what_it_has_called_is_cancelled_in_turn(void **state) {
+static void nested_calls_are_cancelled(void **state) {
     (void)state;
     testing_for_seeds(20, cancel_chain_with_seed, NULL);
 }
@@ -258,7 +258,7 @@ static void cancel_relayed(gw_scope *s, int rank, void *context) {
     assert_int_equal(finished, 0);
 }
 
-static void so_is_what_a_returned_future_waits_for(void **state) {
+static void the_call_behind_a_returned_future_is_cancelled(void **state) {
     (void)state;
     reset();
     cluster_run(1, (cluster_options){ .world_size = 3 }, cancel_relayed, NULL);
@@ -268,25 +268,25 @@ static void share(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank == 1) {
         shared = gw_future_open(s);
-        while (started < 3 && gw_ok(s)) settle(s, 0);
-        while (!finished && gw_ok(s)) settle(s, 0);
+        while (started < 3 && gw_ok(s)) await_delivery(s, 0);
+        while (!finished && gw_ok(s)) await_delivery(s, 0);
         gw_future_set(s, shared, 42);
         return;
     }
     if (rank != 0) return;
-    while (!shared && gw_ok(s)) settle(s, 1);
+    while (!shared && gw_ok(s)) await_delivery(s, 1);
     gw_rref *r = gw_rref_open(s, 1);
     gw_future *fs[3];
     for (int i = 0; i < 3; i++) fs[i] = gw_rpc_async(s, 1, "cancel_shared", r);
     await_count(s, &started, 3);
     gw_cancel(s, fs[1]);
-    settle(s, 1);
+    await_delivery(s, 1);
     finished = 1;
     assert_int_equal(gw_int_of(s, gw_wait(s, fs[0])), 42);
     assert_int_equal(gw_int_of(s, gw_wait(s, fs[2])), 42);
 }
 
-static void a_future_that_others_wait_for_goes_on(void **state) {
+static void a_future_with_other_waiters_continues(void **state) {
     (void)state;
     for (int seed = 1; seed <= 5; seed++) {
         reset();
@@ -301,7 +301,7 @@ static void cancel_futures(gw_scope *s, int rank, void *context) {
     if (rank != 0) return;
     gw_future *own = gw_future_open(s);
     gw_cancel(s, own);
-    gw_future_set(s, own, 3);  // the completer need not know that it was cancelled
+    gw_future_set(s, own, 3);  // the completer needs no check for cancelling
     gw_wait(s, own);
     expect_cancelled(s, GW_OUTCOME_NONE, "the future was cancelled");
 
@@ -319,7 +319,7 @@ static void cancel_futures(gw_scope *s, int rank, void *context) {
     then = gw_then(s, gw_then(s, call, add_one, NULL), add_one, NULL);
     await_count(s, &started, 2);
     gw_cancel(s, then);
-    settle(s, 1);
+    await_delivery(s, 1);
     assert_int_equal(ended_cancelled, 1);  // the one in the middle is the scope's
     gw_cancel(s, call);
     await_count(s, &ended_cancelled, 2);
@@ -333,7 +333,7 @@ static void cancel_futures(gw_scope *s, int rank, void *context) {
     assert_int_equal(finished, 0);
 }
 
-static void a_future_is_cancelled_with_what_only_it_waits_for(void **state) {
+static void a_future_is_cancelled_with_the_calls_that_only_it_waits_for(void **state) {
     (void)state;
     reset();
     cluster_run(1, (cluster_options){ .world_size = 2 }, cancel_futures, NULL);
@@ -347,7 +347,7 @@ static void leave_it_running(gw_scope *s, int rank, void *context) {
         gw_rpc_async(s, 1, "cancel_nest", 3);
         await_count(s, &started, 4);
     } else if (rank == 1) {
-        while (ended < 3 && gw_ok(s)) settle(s, 1);
+        while (ended < 3 && gw_ok(s)) await_delivery(s, 1);
     }
 }
 
@@ -357,7 +357,7 @@ static void calls_of_a_lost_caller_are_cancelled(void **state) {
         reset();
         cluster_options o = { .world_size = 3, .leaves = { true }, .fails = true };
         cluster_run((uint64_t)seed, o, leave_it_running, NULL);
-        // The lost worker served the fourth call, and other workers may learn of the loss first.
+        // The lost worker served the fourth call, and other workers may detect the loss first.
         assert_in_range(ended_cancelled, 1, 4);
         assert_int_equal(finished, 0);
     }
@@ -379,7 +379,7 @@ static void run_late(gw_scope *s, int rank, void *context) {
     (void)ignored;
 }
 
-static void a_body_sees_that_its_deadline_has_passed(void **state) {
+static void a_body_detects_that_its_deadline_has_passed(void **state) {
     (void)state;
     reset();
     cluster_run(1, (cluster_options){ .world_size = 2 }, run_late, NULL);
@@ -414,9 +414,10 @@ static void a_flood_of_cancels_delays_no_other_caller(void **state) {
     assert_int_equal(ended_cancelled, started);
 }
 
-GW_TESTS(rpc_cancel, what_runs_is_told, what_has_not_started_does_not_run,
-         a_call_cancelled_before_it_is_sent_never_arrives, it_acts_on_a_failed_scope_too,
-         what_it_has_called_is_cancelled_in_turn, so_is_what_a_returned_future_waits_for,
-         a_future_that_others_wait_for_goes_on, a_future_is_cancelled_with_what_only_it_waits_for,
-         calls_of_a_lost_caller_are_cancelled, a_body_sees_that_its_deadline_has_passed,
+GW_TESTS(rpc_cancel, a_running_body_is_notified, a_call_that_has_not_started_does_not_run,
+         a_call_cancelled_before_it_is_sent_never_arrives, it_cancels_calls_of_a_failed_scope,
+         nested_calls_are_cancelled, the_call_behind_a_returned_future_is_cancelled,
+         a_future_with_other_waiters_continues,
+         a_future_is_cancelled_with_the_calls_that_only_it_waits_for,
+         calls_of_a_lost_caller_are_cancelled, a_body_detects_that_its_deadline_has_passed,
          a_flood_of_cancels_delays_no_other_caller);

@@ -1,5 +1,5 @@
-// A member of the job that sends invalid messages: no worker crashes, the others go on, and the
-// member is lost with a reason.
+// A member of the job that sends invalid messages: no worker crashes, the others continue, and the member is lost with
+// a reason.
 #include "base/log.h"
 #include "agent/awaits.h"
 #include "agent/leave.h"
@@ -41,7 +41,7 @@ static void send_bytes(agent *a, int to, uint8_t kind, const uint8_t *data, size
     env_leave(a->env);
 }
 
-// A request that could be one, with its fields chosen among likely and unlikely values.
+// A request with its fields chosen among likely and unlikely values.
 static size_t fill_request(uint64_t *state, uint8_t *out) {
     static const uint64_t likely[] = {
         0, 1, 2, 7, 1ull << 48, (1ull << 48) | 1, (1ull << 48) | 9, UINT64_MAX
@@ -158,7 +158,7 @@ static void it_loses_a_member_that_sends_invalid_messages(void **state) {
     log_hook = NULL;
 }
 
-// ---- Garbage behind valid halves ----------------------------------------------------------------
+// ---- Garbage after valid halves -----------------------------------------------------------------
 
 GW_FUNCTION(garbage_never, GW_INLINE) {
     return gw_value_of(gw_member_lost(s, NULL, 0));
@@ -168,8 +168,8 @@ GW_FUNCTION(garbage_two, GW_INLINE, "any, any") {
     return gw_arg(s, a, 0);
 }
 
-// Rank 1 is served with promises, references and futures of its own that are not kept yet, and
-// others wait for what it has promised them; then it breaks the protocol towards one of the others.
+// Rank 1 is served with promises, references and futures of its own that are not completed yet, and others wait for its
+// promises; then it breaks the protocol towards one of the others.
 static void begin_and_break(gw_scope *root, int rank, void *context) {
     const scene *c = context;
     uint64_t state = c->seed;
@@ -212,7 +212,7 @@ static void nothing_is_served_for_a_member_that_broke_the_protocol(void **state)
     testing_for_seeds(300, break_with_seed, &mutated);
 }
 
-// ---- Lies about leaving -------------------------------------------------------------------------
+// ---- Invalid messages about leaving -------------------------------------------------------------
 
 static void send_lies(agent *a, int to) {
     static const char unclean[] = "\0\5\0\0\0a lie", clean[] = "\1\0\0\0\0";
@@ -222,8 +222,8 @@ static void send_lies(agent *a, int to) {
     send_bytes(a, to, KIND_WAVE, (const uint8_t *)"\7\0\0\0", 4);
 }
 
-// What others have to say of it must not keep a worker from serving.
-static void lie_and_look(gw_scope *s) {
+// Invalid messages about leaving must not stop a worker from serving.
+static void send_and_check(gw_scope *s) {
     for (int rank = 0; rank < 3; rank += 2) {
         send_lies(s->agent, rank);
         assert_int_equal(gw_int_of(s, gw_rpc_sync(s, rank, "garbage_echo", rank)), rank);
@@ -237,10 +237,10 @@ static void pause_ms(gw_scope *s, int64_t ms) {
     assert_int_equal(gw_scope_close(t).status, GW_TIMEOUT);
 }
 
-// Runs until all have asked for shutdown, and makes them wait.
+// Runs until all have called gw_rpc_shutdown, and delays them.
 GW_FUNCTION(garbage_lie, GW_POOL) {
     pause_ms(s, 500);
-    lie_and_look(s);
+    send_and_check(s);
     return gw_none();
 }
 
@@ -249,9 +249,9 @@ static void lie_all_along(gw_scope *root, int rank, void *context) {
     if (rank == 0) gw_rpc_async(root, 1, "garbage_lie");
     if (rank == 2) gw_rpc_sync(root, 1, "garbage_value");
     if (rank != 1) return;
-    lie_and_look(root);
+    send_and_check(root);
     pause_ms(root, 100);
-    lie_and_look(root);
+    send_and_check(root);
 }
 
 static void lie_with_seed(uint64_t seed, void *context) {
@@ -259,12 +259,12 @@ static void lie_with_seed(uint64_t seed, void *context) {
     cluster_run(seed, (cluster_options){ .world_size = 3 }, lie_all_along, NULL);
 }
 
-static void only_the_coordinator_is_believed_about_leaving(void **state) {
+static void messages_about_leaving_count_only_from_the_coordinator(void **state) {
     (void)state;
     testing_for_seeds(50, lie_with_seed, NULL);
 }
 
-GW_TESTS_WITH_LIMIT(rpc_garbage, 120, only_the_coordinator_is_believed_about_leaving,
+GW_TESTS_WITH_LIMIT(rpc_garbage, 120, messages_about_leaving_count_only_from_the_coordinator,
                     it_survives_random_messages_of_a_member,
                     it_survives_requests_that_are_almost_right,
                     it_loses_a_member_that_sends_invalid_messages,

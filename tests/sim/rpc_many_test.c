@@ -59,7 +59,7 @@ GW_FUNCTION(many_fail, GW_INLINE) {
     return gw_none();
 }
 
-static int everybody(gw_scope *s, gw_worker out[8]) {
+static int all_workers(gw_scope *s, gw_worker out[8]) {
     int count = gw_rpc_world_size(s);
     for (int i = 0; i < count; i++) out[i] = gw_rpc_worker(s, i);
     return count;
@@ -76,7 +76,7 @@ static void expect(gw_scope *s, gw_status status, const char *text) {
 static void call_all(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_worker workers[8];
-    int count = everybody(s, workers);
+    int count = all_workers(s, workers);
     if (rank != 0) return;
     gw_tensor *x = gw_ones(s, GW_F32, 5000);
     gw_list *sums = gw_rpc_sync_all(s, workers, count, "many_add_rank", x);
@@ -128,15 +128,15 @@ static void it_calls_many_workers_with_the_same_arguments(void **state) {
         cluster_run(seed, (cluster_options){ .world_size = 4, .threads = 1 }, call_all, NULL);
 }
 
-// An unknown worker is one of those that fail, at any place of the list; the others are called.
+// A call to an unknown worker fails, at any position of the list; the others are called.
 static void call_unknown(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     for (int at = 0; at < 3; at++) {
         gw_worker workers[3];
-        for (int i = 0, known = 1; i < 3; i++)
+        for (int i = 0, next = 1; i < 3; i++)
             workers[i] =
-                i == at ? (gw_worker){ .name = "w9", .rank = 9 } : gw_rpc_worker(s, known++);
+                i == at ? (gw_worker){ .name = "w9", .rank = 9 } : gw_rpc_worker(s, next++);
         gw_rpc_sync_all(s, workers, 3, "many_note", at);
         expect(s, GW_NOT_FOUND, "w0 knows no worker of rank 9; there are 3");
         gw_rpc_sync(s, (gw_worker){ 0 }, "gw.add", 1, 1);
@@ -147,8 +147,8 @@ static void call_unknown(gw_scope *s, int rank, void *context) {
         gw_scope_clear(s);
         for (int to = 1; to < 3; to++) assert_int_equal(notified[to], at + 1);
     }
-    gw_worker nobody[] = { { .name = "w9", .rank = 9 }, { .name = "w8", .rank = -1 } };
-    gw_rpc_sync_all(s, nobody, 2, "many_note", 0);
+    gw_worker unknown[] = { { .name = "w9", .rank = 9 }, { .name = "w8", .rank = -1 } };
+    gw_rpc_sync_all(s, unknown, 2, "many_note", 0);
     expect(s, GW_NOT_FOUND, "w0 knows no worker of rank 9; there are 3");
 }
 
@@ -160,7 +160,7 @@ static void it_calls_the_others_when_one_is_unknown(void **state) {
     }
 }
 
-// A byte more than a tensor may have, of a view that takes no memory.
+// A tensor of one byte more than the limit, a view that takes no memory.
 static void send_too_much(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -190,7 +190,7 @@ static void note_done(gw_scope *s, gw_future *f, void *context) {
 
 // Collecting all waits for the last future, also after one has failed, and then fails with the
 // first error in order.
-static void collect_those_that_fail(gw_scope *s) {
+static void collect_failing_futures(gw_scope *s) {
     gw_future *late = gw_future_open(s), *later = gw_future_open(s);
     gw_future *fs[] = { gw_rpc_async(s, 1, "many_echo", 1), late, later };
     gw_future *all = gw_collect_all(s, fs, 3);
@@ -200,7 +200,7 @@ static void collect_those_that_fail(gw_scope *s) {
     gw_future_fail(s, late, GW_REMOTE, "the one before");
     gw_wait(s, all);
     expect(s, GW_REMOTE, "the one before");
-    gw_wait(s, gw_collect_all(s, fs, 3));  // of those that are done
+    gw_wait(s, gw_collect_all(s, fs, 3));  // of completed futures
     expect(s, GW_REMOTE, "the one before");
 }
 
@@ -211,11 +211,11 @@ static void collect(gw_scope *s, int rank, void *context) {
     for (int i = 0; i < 5; i++) fs[i] = gw_rpc_async(s, 1, "many_echo", i);
     gw_list *all = gw_list_of(s, gw_wait(s, gw_collect_all(s, fs, 5)));
     for (int i = 0; i < 5; i++) assert_int_equal(gw_int_of(s, gw_list_get(s, all, i)), i);
-    all = gw_list_of(s, gw_wait(s, gw_collect_all(s, fs, 5)));  // of those that are done
+    all = gw_list_of(s, gw_wait(s, gw_collect_all(s, fs, 5)));  // of completed futures
     assert_int_equal(gw_list_count(all), 5);
     assert_int_equal(gw_list_count(gw_list_of(s, gw_wait(s, gw_collect_all(s, NULL, 0)))), 0);
 
-    // It fails with the first error that comes.
+    // It fails with the first error that occurs.
     gw_future *never = gw_future_open(s);
     gw_future *mixed[] = { never, gw_rpc_async(s, 1, "many_fail"), fs[0] };
     gw_wait(s, gw_collect_fail_fast(s, mixed, 3));
@@ -228,7 +228,7 @@ static void collect(gw_scope *s, int rank, void *context) {
     gw_wait(s, open);
     assert_int_equal(gw_scope_error(s)->status, GW_CANCELLED);
     gw_scope_clear(s);
-    collect_those_that_fail(s);
+    collect_failing_futures(s);
     gw_future_set(s, never, 1);
 
     // As PyTorch's futures.
@@ -250,7 +250,7 @@ static void collect(gw_scope *s, int rank, void *context) {
     assert_true(gw_ok(s));
 }
 
-static void several_futures_are_one(void **state) {
+static void several_futures_are_collected_into_one(void **state) {
     (void)state;
     log_hook = keep_line;
     for (uint64_t seed = 1; seed <= 5; seed++) {
@@ -273,7 +273,7 @@ static void notify(gw_scope *s, int rank, void *context) {
         }
         gw_rpc_sync(s, to, "many_note", 20);
         assert_true(gw_ok(s));
-        // They start in order; those on the pool may write late.
+        // They start in order; bodies on the pool may write late.
         int last_inline = -1;
         for (int i = 0; i < order_count; i++) {
             if (order[i] % 4 == 0 && order[i] < 20) continue;
@@ -285,7 +285,7 @@ static void notify(gw_scope *s, int rank, void *context) {
     gw_rpc_notify(s, 1, "many_fail");
     gw_rpc_sync(s, 1, "many_echo", 0);
     assert_string_equal(logged, "one-way call: w1: many_fail: not today");
-    // A second one is said as well; of very many the first ten of a second are.
+    // A second error is logged as well; of very many the first ten of a second are.
     gw_rpc_notify(s, 1, "no_such_function");
     gw_rpc_sync(s, 1, "many_echo", 0);
     assert_string_equal(logged, "one-way call: w1 has no function no_such_function; is its object "
@@ -338,7 +338,7 @@ static void notify_without_replies(gw_scope *s, int rank, void *context) {
     }
 }
 
-static void nothing_comes_back_from_it(void **state) {
+static void a_one_way_call_returns_nothing(void **state) {
     (void)state;
     uint64_t sent = 100;
     reset();
@@ -351,7 +351,7 @@ static void nothing_comes_back_from_it(void **state) {
 static void gather(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_worker workers[8], turned[8];
-    int count = everybody(s, workers);
+    int count = all_workers(s, workers);
     for (int i = 0; i < count; i++) turned[i] = workers[count - 1 - i];
     for (int round = 0; round < 10; round++) {
         gw_scope *inner = gw_scope_open(s);
@@ -366,7 +366,7 @@ static void gather(gw_scope *s, int rank, void *context) {
         notified[rank]++;
         gw_rpc_barrier(inner, workers, count);
         for (int i = 0; i < count; i++) assert_true(notified[i] > round);
-        // Some of them enter a collective of their own besides.
+        // Some of them enter a collective of their own in addition.
         if (rank < 2) gw_rpc_barrier(inner, workers, 2);
         gw_scope_close_up(inner);
         assert_true(gw_ok(s));
@@ -384,7 +384,7 @@ static void a_collective_gathers_the_values_of_its_participants(void **state) {
 static void stay_away(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_worker workers[8];
-    int count = everybody(s, workers);
+    int count = all_workers(s, workers);
     if (rank == 2) {
         // It enters the round that the others have left, and then the next one with them.
         while (done_count < 3 && gw_ok(s)) gw_rpc_sync(s, 0, "many_echo", 0);
@@ -405,7 +405,7 @@ static void stay_away(gw_scope *s, int rank, void *context) {
     for (int i = 0; i < count; i++) assert_int_equal(gw_int_of(s, gw_list_get(s, all, i)), i);
 }
 
-static void a_participant_that_does_not_come_is_named(void **state) {
+static void a_missing_participant_is_named(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         reset();
@@ -413,11 +413,11 @@ static void a_participant_that_does_not_come_is_named(void **state) {
     }
 }
 
-// Rank 2 gathers, the others are at a barrier; then all go on together.
+// Rank 2 gathers, the others are at a barrier; then all continue together.
 static void enter_another(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_worker workers[8];
-    int count = everybody(s, workers);
+    int count = all_workers(s, workers);
     gw_scope *inner = gw_scope_open(s);
     gw_scope_set_timeout(inner, 3600 * 1000);
     if (rank == 2)
@@ -430,7 +430,7 @@ static void enter_another(gw_scope *s, int rank, void *context) {
     for (int i = 0; i < count; i++) assert_int_equal(gw_int_of(s, gw_list_get(s, all, i)), i);
 }
 
-static void workers_in_different_collectives_are_told_at_once(void **state) {
+static void workers_in_different_collectives_get_an_error_at_once(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         reset();
@@ -443,7 +443,7 @@ static void workers_in_different_collectives_are_told_at_once(void **state) {
 static void end_instead(gw_scope *s, int rank, void *context) {
     const int *ends = context;
     gw_worker workers[8];
-    int count = everybody(s, workers);
+    int count = all_workers(s, workers);
     gw_rpc_sync_all(s, workers, count, "many_echo", 0);
     if (rank == *ends) {
         while (done_count < count - 1 && gw_ok(s)) gw_rpc_sync(s, rank, "many_echo", 0);
@@ -473,15 +473,15 @@ static void a_lost_participant_is_named(void **state) {
     }
 }
 
-// ---- Two that wait for each other ---------------------------------------------------------------
+// ---- A call and a collective that wait for each other -------------------------------------------
 
-static char told[GW_ERROR_TEXT_MAX];
+static char error_text[GW_ERROR_TEXT_MAX];
 
 // A body that enters a collective with its caller, which waits for the body.
 GW_FUNCTION(many_barrier, GW_POOL) {
     gw_worker both[] = { gw_rpc_worker(s, 0), gw_rpc_worker(s, 1) };
     gw_rpc_barrier(s, both, 2);
-    snprintf(told, sizeof told, "%s", gw_scope_error(s)->text);
+    snprintf(error_text, sizeof error_text, "%s", gw_scope_error(s)->text);
     done_count++;
     return gw_none();
 }
@@ -499,7 +499,7 @@ static void wait_until_it_has_met(gw_scope *s) {
 static void call_a_participant(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_worker both[8];
-    int count = everybody(s, both);
+    int count = all_workers(s, both);
     if (rank == 0) {
         gw_call_options soon = GW_OPTIONS(gw_call_options, .timeout_ms = 500);
         gw_rpc_sync_with(s, gw_to(1), "many_barrier", GW_NO_ARGS, soon);
@@ -514,8 +514,8 @@ static void call_a_participant(gw_scope *s, int rank, void *context) {
         gw_scope_clear(s);
     } else {
         wait_until_it_has_met(s);
-        assert_non_null(strstr(told, "gw.barrier"));
-        assert_non_null(strstr(told, "w0"));
+        assert_non_null(strstr(error_text, "gw.barrier"));
+        assert_non_null(strstr(error_text, "w0"));
     }
     gw_rpc_barrier(s, both, count);
     assert_true(gw_ok(s));
@@ -544,7 +544,7 @@ static void crash_2_while_it_waits(sim *s, void *context) {
 static void enter_with_a_crash(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_worker workers[8];
-    int count = everybody(s, workers);
+    int count = all_workers(s, workers);
     gw_scope_set_timeout(s, 20000);
     if (rank == 1) {
         while (gw_ok(s)) gw_rpc_sync(s, 2, "many_echo", 0);
@@ -571,7 +571,7 @@ static void a_participant_that_is_lost_has_not_cancelled(void **state) {
 static void enter_wrongly(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_worker workers[8];
-    int count = everybody(s, workers);
+    int count = all_workers(s, workers);
     gw_worker twice[] = { workers[0], workers[1], workers[1] };
     if (rank == 0) {
         gw_rpc_barrier(s, twice, 3);
@@ -601,7 +601,7 @@ static void enter_wrongly(gw_scope *s, int rank, void *context) {
     (void)ignored;
 }
 
-static void a_collective_that_makes_no_sense_is_refused(void **state) {
+static void an_invalid_collective_is_refused(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++)
         cluster_run(seed, (cluster_options){ .world_size = 3 }, enter_wrongly, NULL);
@@ -609,10 +609,9 @@ static void a_collective_that_makes_no_sense_is_refused(void **state) {
 
 GW_TESTS(rpc_many, it_calls_many_workers_with_the_same_arguments,
          it_calls_the_others_when_one_is_unknown, a_tensor_beyond_the_limit_is_not_sent,
-         several_futures_are_one, a_one_way_call_has_no_reply, nothing_comes_back_from_it,
-         a_collective_gathers_the_values_of_its_participants,
-         a_participant_that_does_not_come_is_named,
-         workers_in_different_collectives_are_told_at_once, a_lost_participant_is_named,
-         a_participant_that_is_lost_has_not_cancelled,
+         several_futures_are_collected_into_one, a_one_way_call_has_no_reply,
+         a_one_way_call_returns_nothing, a_collective_gathers_the_values_of_its_participants,
+         a_missing_participant_is_named, workers_in_different_collectives_get_an_error_at_once,
+         a_lost_participant_is_named, a_participant_that_is_lost_has_not_cancelled,
          a_call_and_a_collective_that_wait_for_each_other_end_at_the_deadline,
-         a_collective_that_makes_no_sense_is_refused);
+         an_invalid_collective_is_refused);

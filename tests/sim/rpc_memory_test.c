@@ -56,7 +56,7 @@ static void try_calls(gw_scope *s, int to) {
     gw_scope_clear(s);
 }
 
-// What is lent, there and back, once its memory has been offered: a small part of a large block.
+// A lent tensor, sent and returned, once its memory has been offered: a small part of a large block.
 static void try_lending(gw_scope *s, int to) {
     gw_tensor *x = gw_slice(s, gw_ones(s, GW_F32, 1 << 18), 0, 0, 1 << 14, 1);
     for (int i = 0; i < 3; i++) {

@@ -116,7 +116,7 @@ static void send_all_kinds(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void it_sends_every_kind_of_value_there_and_back(void **state) {
+static void it_sends_and_returns_every_kind_of_value(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, send_all_kinds, NULL);
 }
@@ -130,7 +130,7 @@ static void write_after_sending(gw_scope *root, int rank, void *context) {
         gw_copy_(root, x, gw_zeros(root, GW_F32, 5000));
         gw_tensor *sent = gw_tensor_of(root, gw_wait(root, f));
         assert_same_tensor(root, sent, gw_ones(root, GW_F32, 5000));
-        // Each reader gets a tensor of its own.
+        // Each reader gets a separate tensor.
         gw_copy_(root, sent, x);
         assert_same_tensor(root, gw_tensor_of(root, gw_wait(root, f)), gw_ones(root, GW_F32, 5000));
         assert_same_tensor(root, x, gw_zeros(root, GW_F32, 5000));
@@ -159,7 +159,7 @@ static void it_gets_several_results_of_an_operator_in_a_list(void **state) {
     cluster_run(4, (cluster_options){ .world_size = 2 }, call_for_lists, NULL);
 }
 
-static void it_sends_what_arguments_held_when_it_was_called(void **state) {
+static void it_sends_the_values_of_arguments_at_the_call(void **state) {
     (void)state;
     cluster_run(2, (cluster_options){ .world_size = 2 }, write_after_sending, NULL);
 }
@@ -239,7 +239,7 @@ static void sim_ours_open(gw_scope *own, sim_ours *self, const gw_args *a) {
     self->n = 1;
 }
 
-static void call_what_is_not_for_all(gw_scope *s, int rank, void *context) {
+static void call_restricted_functions(gw_scope *s, int rank, void *context) {
     (void)context;
     for (int to = 0; to < 2; to++) {
         const char *name = to ? "w1" : "w0";
@@ -256,12 +256,12 @@ static void call_what_is_not_for_all(gw_scope *s, int rank, void *context) {
     }
 }
 
-static void what_is_for_some_callers_is_refused_to_others(void **state) {
+static void restricted_functions_refuse_other_callers(void **state) {
     (void)state;
-    cluster_run(4, (cluster_options){ .world_size = 2 }, call_what_is_not_for_all, NULL);
+    cluster_run(4, (cluster_options){ .world_size = 2 }, call_restricted_functions, NULL);
 }
 
-static void it_says_in_one_sentence_what_was_wrong_with_a_call(void **state) {
+static void it_describes_a_wrong_call_in_one_error_text(void **state) {
     (void)state;
     cluster_run(3, (cluster_options){ .world_size = 2 }, make_mistakes, NULL);
 }
@@ -291,14 +291,14 @@ static void fail_late(gw_scope *s, int rank, void *context) {
 
 GW_FUNCTION(sim_lost_result, GW_INLINE) {
     gw_scope *inner = gw_scope_open(s);
-    gw_fail(inner, GW_TIMEOUT, "a sentence of its own");
+    gw_fail(inner, GW_TIMEOUT, "a text of its own");
     gw_tensor *lost = gw_keep(s, gw_ones(inner, GW_F32));
     gw_error ignored = gw_scope_close(inner);
     (void)ignored;
     return gw_value_of(lost);
 }
 
-static void send_what_failed(gw_scope *s, int rank, void *context) {
+static void send_failed_values(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_scope *inner = gw_scope_open(s);
@@ -312,15 +312,15 @@ static void send_what_failed(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID, GW_NOT_DELIVERED, "the list is of a scope that has failed");
     gw_rpc_sync(s, "w1", "sim_lost_result");
     expect(s, GW_INVALID, GW_RAN_AND_FAILED,
-           "w1: sim_lost_result: a tensor of a scope that has failed: a sentence of its own");
+           "w1: sim_lost_result: a tensor of a scope that has failed: a text of its own");
 }
 
-static void what_failed_is_no_argument_and_no_result(void **state) {
+static void failed_values_are_no_arguments_and_no_results(void **state) {
     (void)state;
-    cluster_run(4, (cluster_options){ .world_size = 2 }, send_what_failed, NULL);
+    cluster_run(4, (cluster_options){ .world_size = 2 }, send_failed_values, NULL);
 }
 
-static void it_tells_errors_where_results_are_waited_for(void **state) {
+static void it_reports_errors_where_results_are_waited_for(void **state) {
     (void)state;
     cluster_run(4, (cluster_options){ .world_size = 2 }, fail_late, NULL);
 }
@@ -399,12 +399,12 @@ static void call_too_often(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_keeps_only_so_many_calls_under_way(void **state) {
+static void it_limits_the_number_of_pending_calls(void **state) {
     (void)state;
     cluster_run(10, (cluster_options){ .world_size = 2 }, call_too_often, NULL);
 }
 
-// Each makes two more on the other worker, without end.
+// Each makes two more calls on the other worker, without end.
 GW_FUNCTION(sim_bomb, GW_POOL) {
     (void)a;
     int other = 1 - gw_rpc_self(s).rank;
@@ -422,7 +422,7 @@ static void bomb(gw_scope *root, int rank, void *context) {
         assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
         gw_scope_clear(s);
     }
-    // Who has nothing to do with it is answered meanwhile, and all are afterwards.
+    // Unrelated callers are answered meanwhile, and all are afterwards.
     for (int i = 0; rank == 2 && i < 100; i++)
         assert_int_equal(gw_int_of(s, gw_rpc_sync(s, i % 2, "sim_echo", i)), i);
     gw_scope_close_up(s);
@@ -521,45 +521,44 @@ static void workers_without_a_seed_draw_different_numbers_each_run_the_same(void
 typedef struct lent_memory {
     env *env;
     float numbers[4096];
-    int told;
+    int released;
 } lent_memory;
 
-static void hear_of_end(void *context) {
+static void count_release(void *context) {
     lent_memory *m = context;
     assert_false(env_held(m->env));
-    m->told++;
+    m->released++;
 }
 
-// The last to need them is the message, until it is acknowledged.
+// The last user of the numbers is the message, until it is acknowledged.
 static void send_own_memory(gw_scope *s, int rank, void *context) {
     lent_memory *m = context;
     if (rank != 0) return;
     m->env = agent_of(s)->env;
     for (int i = 1; i <= 20; i++) {
         gw_scope *t = gw_scope_open(s);
-        gw_tensor *x = gw_from_blob(t, GW_F32, m->numbers, GW_SHAPE(4096), hear_of_end, m);
+        gw_tensor *x = gw_from_blob(t, GW_F32, m->numbers, GW_SHAPE(4096), count_release, m);
         gw_rpc_notify(t, 1, "gw.sum", x);
         gw_scope_close_up(t);
-        while (m->told < i) gw_rpc_sync(s, 1, "gw.sum", gw_ones(s, GW_F32, 1));
+        while (m->released < i) gw_rpc_sync(s, 1, "gw.sum", gw_ones(s, GW_F32, 1));
     }
 }
 
-static void whose_memory_it_was_is_told_without_the_loop_lock(void **state) {
+static void release_callbacks_run_without_the_loop_lock(void **state) {
     (void)state;
     lent_memory m = { 0 };
     cluster_run(1, (cluster_options){ .world_size = 2 }, send_own_memory, &m);
-    assert_int_equal(m.told, 20);
+    assert_int_equal(m.released, 20);
 }
 
-GW_TESTS(rpc_sim, it_sends_every_kind_of_value_there_and_back,
+GW_TESTS(rpc_sim, it_sends_and_returns_every_kind_of_value,
          it_gets_several_results_of_an_operator_in_a_list,
-         it_sends_what_arguments_held_when_it_was_called,
-         it_says_in_one_sentence_what_was_wrong_with_a_call,
-         what_is_for_some_callers_is_refused_to_others, what_failed_is_no_argument_and_no_result,
-         it_tells_errors_where_results_are_waited_for,
+         it_sends_the_values_of_arguments_at_the_call, it_describes_a_wrong_call_in_one_error_text,
+         restricted_functions_refuse_other_callers, failed_values_are_no_arguments_and_no_results,
+         it_reports_errors_where_results_are_waited_for,
          it_nests_calls_to_the_limit_with_a_pool_of_one, it_nests_from_both_sides_at_once,
-         it_replies_when_a_returned_future_resolves, it_keeps_only_so_many_calls_under_way,
+         it_replies_when_a_returned_future_resolves, it_limits_the_number_of_pending_calls,
          calls_that_multiply_end_with_the_first_deadline, it_keeps_deadlines,
          it_draws_the_same_numbers_at_any_world_size_and_timing,
          workers_without_a_seed_draw_different_numbers_each_run_the_same,
-         whose_memory_it_was_is_told_without_the_loop_lock);
+         release_callbacks_run_without_the_loop_lock);

@@ -1,5 +1,5 @@
-// Sharded optimizers whose members fail, or are lost, in the middle of a step: what each has is what
-// so many steps of a plain optimizer give, and who is a step ahead is told.
+// Sharded optimizers whose members fail, or are lost, in the middle of a step: the weights of each are those of as many
+// steps of a plain optimizer, and members a step ahead are named.
 #include "base/random.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
@@ -32,7 +32,7 @@ static gw_error step(gw_scope *root, gw_optimizer *opt, gw_tensor **weights, int
     return gw_scope_close(s);
 }
 
-// Until shortly before the member is lost.
+// Waits until shortly before the member is lost.
 static void wait_for_it(gw_scope *root) {
     gw_scope *s = gw_scope_open(root);
     gw_scope_set_timeout(s, 1980);
@@ -93,7 +93,7 @@ static void a_member_is_lost_in_a_step(void **state) {
     testing_for_seeds(SEEDS, lose_by_seed, NULL);
 }
 
-// ---- Gradients that are shared out --------------------------------------------------------------
+// ---- Sharded gradients --------------------------------------------------------------------------
 
 static gw_tensor *fail_at(gw_scope *s, gw_tensor *gradient, void *context) {
     (void)gradient;
@@ -149,7 +149,7 @@ static void fail_by_seed(uint64_t seed, void *context) {
 static void a_pass_fails_between_its_buckets(void **state) {
     (void)state;
     testing_for_seeds(SEEDS, fail_by_seed, NULL);
-    // Here results of the failed pass come behind the next one.
+    // Here results of the failed pass arrive after the next one.
     fail_by_seed(144, NULL);
 }
 

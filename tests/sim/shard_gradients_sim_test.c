@@ -121,7 +121,7 @@ static void compare_states(gw_scope *root, gw_optimizer *plain, gw_optimizer *sh
     }
 }
 
-// torch: test_zero_redundancy_optimizer.test_local_optimizer_parity, and as much of what is beyond it
+// torch: test_zero_redundancy_optimizer.test_local_optimizer_parity, and more cases of the same kind
 static void compare_with_plain(gw_scope *root, int rank, void *context) {
     (void)context;
     net plain, shared;
@@ -138,7 +138,7 @@ static void compare_with_plain(gw_scope *root, int rank, void *context) {
         }
         double one = train_step(root, &plain, a, rank, step, false);
         double two = train_step(root, &shared, b, rank, step, true);
-        // The squares of a parameter's ranges are added on their own.
+        // The squares of a parameter's ranges are summed separately.
         bool is_exact = !now.is_flat || !now.clips;
         assert_true(is_exact ? one == two : fabs(one - two) < 1e-6 * one);
         if (is_exact)
@@ -163,7 +163,7 @@ static void compare_by_seed(uint64_t seed, void *context) {
                 compare_with_plain, context);
 }
 
-static void gradients_that_are_shared_out_give_the_same_weights(void **state) {
+static void sharded_gradients_give_the_same_weights(void **state) {
     (void)state;
     testing_for_seeds(MEMBERS_MAX * VARIANTS, compare_by_seed, NULL);
 }
@@ -200,7 +200,7 @@ static void use_rows(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(root));
 }
 
-static void rows_and_skipped_passes_are_shared_out(void **state) {
+static void rows_and_skipped_passes_are_sharded(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++)
         cluster_run(seed, (cluster_options){ .world_size = 3 }, use_rows, NULL);
@@ -238,7 +238,7 @@ static void open_tables(gw_scope *root, tables *t, int rule, bool is_sharded, bo
         gw_optimizer_shard(root, t->optimizer, .gradients = is_shared_out ? GW_SHARDED : GW_WHOLE);
 }
 
-// The bytes that this member has sent in the step. In one of them nobody uses the second table.
+// Returns the bytes that this member has sent in the step. In one step no member uses the second table.
 static int64_t step_tables(gw_scope *root, const tables *t, int rank, int step) {
     gw_scope *s = gw_scope_open(root);
     int64_t rows[] = { rank, 7 + step, TABLE_ROWS - 1, 7 + step };
@@ -271,13 +271,13 @@ static void share_tables(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void of_tables_only_rows_that_have_changed_go_around(void **state) {
+static void only_changed_rows_of_tables_are_sent(void **state) {
     (void)state;
     for (int n = 1; n <= 3; n++)
         cluster_run((uint64_t)n, (cluster_options){ .world_size = n }, share_tables, NULL);
 }
 
-// ---- What is refused ----------------------------------------------------------------------------
+// ---- Refusals -----------------------------------------------------------------------------------
 
 static void refuse(gw_scope *root, int rank, void *context) {
     (void)context;
@@ -292,7 +292,7 @@ static void refuse(gw_scope *root, int rank, void *context) {
     gw_backward(s, loss_of(s, &n, batch(s, rank, 2)));
     expect_error(s, GW_WRONG_STATE, "a pass of this worker alone, in a scope that has the mean");
     gw_scope_close_up(s);
-    train_step(root, &n, opt, rank, 3, true);  // and it goes on
+    train_step(root, &n, opt, rank, 3, true);  // and it continues
     assert_true(gw_ok(root));
     open_replica(root, &later);
     s = gw_scope_open(root);
@@ -334,7 +334,7 @@ static void fail_before_clipping(gw_scope *root, int rank, void *context) {
     assert_int_equal(gw_optimizer_steps(opt), STEPS / 2);
 }
 
-static void who_fails_before_clipping_is_heard_of(void **state) {
+static void a_failure_before_clipping_fails_on_all(void **state) {
     (void)state;
     int is_flat;
     for (uint64_t seed = 1; seed <= 10; seed++) {
@@ -343,7 +343,7 @@ static void who_fails_before_clipping_is_heard_of(void **state) {
     }
 }
 
-static void what_could_not_be_told_apart_is_refused(void **state) {
+static void ambiguous_gradients_are_refused(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++)
         cluster_run(seed, (cluster_options){ .world_size = 3 }, refuse, NULL);
@@ -376,7 +376,7 @@ static void scale(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(root));
     assert_int_equal(gw_optimizer_steps(opt), STEPS - 1);
     assert_true(gw_scaler_get_scale(scaler) == 512);
-    // One that has failed does not leave the others waiting.
+    // A member that has failed does not leave the others waiting.
     gw_scope *s = gw_scope_open(root);
     gw_backward(s, gw_requires_grad(s, gw_ones(s, GW_F32)));
     if (rank == 2) gw_fail(s, GW_INVALID, "no batch");
@@ -415,8 +415,8 @@ GW_METHOD(far_weight, times, GW_INLINE, "float") {
     return gw_value_of(gw_mul(s, self->w, gw_arg_float(s, a, 0)));
 }
 
-// Each of two replicas has a weight of its own on a third worker. Where one of these gets an infinite
-// gradient, what both replicate stays the same.
+// Each of two replicas has a weight of its own on a third worker. Where one of these gets an infinite gradient, the
+// replicated weights stay equal.
 static void scale_with_far_weights(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank == 2) return;
@@ -445,13 +445,13 @@ static void scale_with_far_weights(gw_scope *root, int rank, void *context) {
     assert_true(gw_scaler_get_scale(scaler) == 32768);
 }
 
-static void replicas_skip_a_step_that_overflows_elsewhere_for_one(void **state) {
+static void replicas_skip_a_step_that_overflows_on_another_worker(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++)
         cluster_run(seed, (cluster_options){ .world_size = 3 }, scale_with_far_weights, NULL);
 }
 
-GW_TESTS(shard_gradients_sim, gradients_that_are_shared_out_give_the_same_weights,
-         rows_and_skipped_passes_are_shared_out, of_tables_only_rows_that_have_changed_go_around,
-         who_fails_before_clipping_is_heard_of, what_could_not_be_told_apart_is_refused,
-         all_members_skip_a_step_or_none, replicas_skip_a_step_that_overflows_elsewhere_for_one);
+GW_TESTS(shard_gradients_sim, sharded_gradients_give_the_same_weights,
+         rows_and_skipped_passes_are_sharded, only_changed_rows_of_tables_are_sent,
+         a_failure_before_clipping_fails_on_all, ambiguous_gradients_are_refused,
+         all_members_skip_a_step_or_none, replicas_skip_a_step_that_overflows_on_another_worker);

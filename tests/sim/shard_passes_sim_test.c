@@ -1,5 +1,5 @@
-// Passes whose gradients are shared out, in the simulator: several of one scope, with hooks, of tables, and
-// begun by other workers.
+// Passes with sharded gradients, in the simulator: several of one scope, with hooks, of tables, and begun by other
+// workers.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -39,8 +39,8 @@ static gw_tensor *weigh(gw_scope *s, const leaves *l, int from, double by) {
     return sum;
 }
 
-static void expect_ok(gw_scope *s, const char *what) {
-    if (!gw_ok(s)) fail_msg("%s: %s", what, gw_scope_error(s)->text);
+static void expect_ok(gw_scope *s, const char *name) {
+    if (!gw_ok(s)) fail_msg("%s: %s", name, gw_scope_error(s)->text);
 }
 
 static void expect_error(gw_scope *s, gw_status status, const char *text) {
@@ -55,8 +55,8 @@ typedef struct way {
     bool is_static, checks_finite, copies, is_flat, overlaps;
 } way;
 
-// Each gradient is with one member, and is |own| or a mean of small numbers there, so that there are no
-// others than the right bits.
+// Each gradient is with one member, and is |own| or a mean of small numbers there, so that only the right bits are
+// possible.
 static void expect_kept_once(gw_scope *s, const leaves *l, int from, double mean) {
     for (int i = 0; i < LEAVES; i++) {
         gw_tensor *g = gw_grad_find(s, l->x[i]);
@@ -156,7 +156,7 @@ static void accumulate(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void what_comes_to_a_scope_adds_up(void **state) {
+static void gradients_of_a_scope_add_up(void **state) {
     (void)state;
     for (int n = 1; n <= 4; n *= 2)
         for (int i = 0; i < 32; i++) {
@@ -169,7 +169,7 @@ static void what_comes_to_a_scope_adds_up(void **state) {
         }
 }
 
-// Of leaves that no member has reached there is none anywhere; of those that one has, one mean.
+// Of leaves that no member has used there is no gradient anywhere; of those that one has, one mean.
 static void leave_unused(gw_scope *root, int rank, void *context) {
     (void)context;
     leaves l;
@@ -194,14 +194,14 @@ static void leave_unused(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void of_what_nobody_uses_nobody_keeps_a_gradient(void **state) {
+static void unused_leaves_have_no_gradient(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++)
         cluster_run(seed, (cluster_options){ .world_size = 4 }, leave_unused, NULL);
 }
 
-// The numbers that one member brings are not finite: the name of the parameter comes to all.
-static void bring_nan(gw_scope *root, int rank, void *context) {
+// The gradients of one member are not finite: all get the name of the parameter.
+static void contribute_nan(gw_scope *root, int rank, void *context) {
     (void)context;
     leaves l;
     open_leaves(root, &l);
@@ -220,10 +220,10 @@ static void bring_nan(gw_scope *root, int rank, void *context) {
 static void numbers_that_are_not_finite_are_named(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++)
-        cluster_run(seed, (cluster_options){ .world_size = 3 }, bring_nan, NULL);
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, contribute_nan, NULL);
 }
 
-// An optimizer that was re-formed alone has other parts than the gradients of its models.
+// An optimizer that was re-formed without its models has other parts than their gradients.
 static void reform_alone(gw_scope *root, int rank, void *context) {
     const bool flat = context != NULL;
     gw_worker others[] = { gw_rpc_worker(root, 2), gw_rpc_worker(root, 0), gw_rpc_worker(root, 1) };
@@ -247,7 +247,7 @@ static void reform_alone(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void gradients_follow_state_that_is_shared_out_anew(void **state) {
+static void gradients_follow_resharded_state(void **state) {
     (void)state;
     int flat;
     for (uint64_t seed = 1; seed <= 5; seed++) {
@@ -260,7 +260,7 @@ static void gradients_follow_state_that_is_shared_out_anew(void **state) {
 
 enum { ROWS = 4096, WIDTH = 16, USED = 64 };
 
-// What a member sends in a pass over a table that rank 0 keeps.
+// The bytes that a member sends in a pass over a table that rank 0 keeps.
 static int64_t bytes_of_pass(gw_scope *root, int rank, bool is_shared_out) {
     gw_module *m = gw_nn_embedding(root, ROWS, WIDTH, .sparse = true);
     gw_ddp_open(root, m);
@@ -292,14 +292,14 @@ static void send_rows(gw_scope *root, int rank, void *context) {
         fail_msg("w%d sends %lld bytes for %lld of rows", rank, (long long)own, (long long)rows);
 }
 
-static void rows_go_to_the_owner_of_the_table_alone(void **state) {
+static void rows_are_sent_only_to_the_owner_of_the_table(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 3 }, send_rows, NULL);
 }
 
 // ---- Hooks --------------------------------------------------------------------------------------
 
-// The mean of twice the numbers, of the whole bucket: a hook that knows nothing of sections.
+// Returns the mean of twice the numbers, of the whole bucket: a hook without support for sections.
 static gw_future *double_all(gw_scope *s, gw_bucket *b, void *context) {
     (void)context;
     gw_tensor *x = gw_mul(s, gw_bucket_tensor(s, b), 2);
@@ -311,7 +311,7 @@ static gw_value double_it(gw_scope *s, gw_value v, void *context) {
     return gw_value_of_tensor(gw_mul(s, gw_tensor_of(s, v), 2));
 }
 
-// The same of whatever the library's gives. The gradients of a bucket are views, in the order of its tensor.
+// The same for the result of the library's hook. The gradients of a bucket are views, in the order of its tensor.
 static gw_future *double_each(gw_scope *s, gw_bucket *b, void *context) {
     gw_tensor *parts[LEAVES];
     int count = gw_bucket_parameter_count(b);
@@ -367,7 +367,7 @@ static void compare_hooks(gw_scope *root, int rank, void *context) {
     expect_ok(root, "hooks");
 }
 
-static void hooks_give_what_they_give_without(void **state) {
+static void hooks_give_the_results_of_unsharded_passes(void **state) {
     (void)state;
     static const hook hooks[] = { { .run = gw_hook_all_reduce },
                                   { .run = gw_hook_f16 },
@@ -386,7 +386,7 @@ static void hooks_give_what_they_give_without(void **state) {
         }
 }
 
-// Halves travel to their owners alone.
+// Half-precision numbers are sent to their owners only.
 static int64_t bytes_with(gw_scope *root, gw_comm_hook *run, bool is_shared_out) {
     gw_module *m = gw_nn_linear(root, 256, 256);
     gw_ddp *ddp = gw_ddp_open(root, m, .first_bucket_bytes = 1 << 20);
@@ -412,7 +412,7 @@ static void send_halves(gw_scope *root, int rank, void *context) {
         fail_msg("%lld bytes, and %lld where all get all", (long long)own, (long long)whole);
 }
 
-static void halves_go_to_owners_alone(void **state) {
+static void halves_are_sent_only_to_owners(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 3 }, send_halves, NULL);
 }
@@ -429,7 +429,7 @@ static void refuse_hook(gw_scope *root, gw_comm_hook *run, void *context, const 
     gw_ddp_set_hook(root, ddp, run, context);
     gw_optimizer_shard(root, l.opt, .gradients = GW_SHARDED);
     expect_error(root, GW_INVALID, text);
-    gw_scope *s = gw_scope_open(root);  // it goes on, with the whole state everywhere
+    gw_scope *s = gw_scope_open(root);  // it continues, with the whole state everywhere
     gw_backward(s, weigh(s, &l, 0, 1));
     gw_optimizer_step(s, l.opt);
     expect_ok(s, "a step");
@@ -447,13 +447,13 @@ static void refuse_hooks(gw_scope *root, int rank, void *context) {
     refuse_hook(root, gw_hook_local_sgd, &seldom, "those of local SGD are each member's own");
 }
 
-static void hooks_that_need_all_everywhere_are_refused(void **state) {
+static void hooks_that_need_whole_gradients_are_refused(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, refuse_hooks, NULL);
 }
 
 // ---- Stages -------------------------------------------------------------------------------------
-// Trainers w0 and w1 walk through a stage of which w2 and w3 have a replica each, with gradients that are
+// Trainers w0 and w1 pass through a stage with replicas on w2 and w3, which shard its gradients.
 // shared out between these.
 
 enum { TRAINERS = 2, SIZE = 4, STAGE_LEAVES = 2 };
@@ -550,7 +550,7 @@ static void train_stage(gw_scope *root, int rank) {
     double weights[STAGE_LEAVES] = { 3, 3 };
     for (int step = 0; step < 4; step++) {
         gw_scope *s = gw_scope_open(root);
-        // Means of those of both trainers; a weight of one number gets the sum of all.
+        // Means of the gradients of both trainers; a weight of one number gets the sum of all.
         double first = step + 1.5, one = stage_is_flat ? SIZE : 1, second = one;
         if (step % 2) {
             gw_ddp_no_sync(s);
@@ -591,15 +591,14 @@ static void train_by_seed(uint64_t seed, void *context) {
                 train_stages, NULL);
 }
 
-static void so_are_those_of_passes_that_others_begin(void **state) {
+static void hooks_of_passes_of_other_initiators_are_refused(void **state) {
     (void)state;
     testing_for_seeds(20, train_by_seed, NULL);
     testing_for_seeds(20, train_by_seed, &stage_is_flat);
 }
 
-GW_TESTS(shard_passes_sim, what_comes_to_a_scope_adds_up,
-         of_what_nobody_uses_nobody_keeps_a_gradient,
-         gradients_follow_state_that_is_shared_out_anew, numbers_that_are_not_finite_are_named,
-         rows_go_to_the_owner_of_the_table_alone, hooks_give_what_they_give_without,
-         halves_go_to_owners_alone, hooks_that_need_all_everywhere_are_refused,
-         so_are_those_of_passes_that_others_begin);
+GW_TESTS(shard_passes_sim, gradients_of_a_scope_add_up, unused_leaves_have_no_gradient,
+         gradients_follow_resharded_state, numbers_that_are_not_finite_are_named,
+         rows_are_sent_only_to_the_owner_of_the_table, hooks_give_the_results_of_unsharded_passes,
+         halves_are_sent_only_to_owners, hooks_that_need_whole_gradients_are_refused,
+         hooks_of_passes_of_other_initiators_are_refused);

@@ -1,5 +1,5 @@
-// Sharded optimizers that go on in another group, in the simulator: members are lost in the middle of a
-// step, or of going on itself, leave, and come.
+// Sharded optimizers that continue in another group, in the simulator: members are lost in the middle of a step, or of
+// re-forming itself, leave, and join.
 #include "base/random.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
@@ -33,7 +33,7 @@ static learner open_learner(gw_scope *s, double value) {
     return l;
 }
 
-// Step by step the same gradients wherever they are made; one has none at times.
+// The same gradients in each step, wherever they are made; one parameter has none at times.
 static gw_error take_step(gw_scope *outer, const learner *l) {
     gw_scope *s = gw_scope_open(outer);
     int step = (int)gw_optimizer_steps(l->opt);
@@ -89,13 +89,13 @@ static struct scene {
     sim *sim;
     bool flat, saves;
     int victims[2];
-    int64_t lost[GENERATIONS];  // as the members that have gone on say
+    int64_t lost[GENERATIONS];  // as the remaining members report
     int64_t bytes[MEMBERS];     // of state, behind the last step
-    bool has_left[MEMBERS];     // with all steps taken, which another one may not know
+    bool has_left[MEMBERS];     // with all steps taken, which others may not have recorded
     int finished;
 } now;
 
-static struct seen { int completed, lost, restored, finished; } seen;
+static struct counts { int completed, lost, restored, finished; } counts;
 
 static bool is_dead(int rank) {
     return sim_is_crashed(now.sim, rank);
@@ -111,21 +111,22 @@ static int64_t random_below(uint64_t number, int64_t end) {
     return random[0] % end;
 }
 
-// The first victim in its fourth step, the second one as it begins to go on.
+// The first victim dies in its fourth step, the second one as it begins to continue.
 static void plan_death(int which, int rank) {
     int64_t soon_ns = random_below((uint64_t)which, which ? 3000000 : 400000);
     if (rank == now.victims[which])
         assert_true(sim_at(now.sim, sim_now_ns(now.sim) + soon_ns, die, &now.victims[which]));
 }
 
-static int64_t bytes_of_gone(void) {
+static int64_t bytes_of_lost(void) {
     int64_t bytes = 0;
     for (int i = 0; i < MEMBERS; i++) bytes += is_dead(i) || now.has_left[i] ? now.bytes[i] : 0;
     return bytes;
 }
 
-// Whoever hears of a loss goes on with those that are left, until all of them do.
-static gw_group *go_on(gw_scope *s, int rank, const learner *l, gw_group *g, gw_map *saved) {
+// A member that detects a loss continues with the remaining members, until all of them do.
+static gw_group *continue_without(gw_scope *s, int rank, const learner *l, gw_group *g,
+                                  gw_map *saved) {
     do {
         gw_scope_clear(s);
         g = gw_group_reform(s, g);
@@ -133,10 +134,10 @@ static gw_group *go_on(gw_scope *s, int rank, const learner *l, gw_group *g, gw_
         if (gw_ok(s) && !is_dead(rank)) {
             int64_t *lost = &now.lost[gw_group_generation(g)];
             assert_true(!*lost || *lost == r.lost);
-            assert_true(r.lost * 2 * (int64_t)sizeof(float) <= bytes_of_gone());
+            assert_true(r.lost * 2 * (int64_t)sizeof(float) <= bytes_of_lost());
             *lost = r.lost;
-            seen.lost += r.lost > 0;
-            seen.restored += r.restored > 0;
+            counts.lost += r.lost > 0;
+            counts.restored += r.restored > 0;
             int64_t bytes = gw_optimizer_state_bytes(l->opt);  // it holds what it had before, too
             if (bytes > now.bytes[rank]) now.bytes[rank] = bytes;
             assert_true(!saved || !r.lost);
@@ -145,8 +146,8 @@ static gw_group *go_on(gw_scope *s, int rank, const learner *l, gw_group *g, gw_
     return g;
 }
 
-// What is there is what so many steps of |plain| give, but for the state that went with the lost;
-// from here on |plain| has that state, too.
+// The state is that of as many steps of |plain|, except the state that was lost with members; from here on |plain| has
+// that state, too.
 static bool compare(gw_scope *s, int rank, const learner *l, const learner *plain) {
     while (gw_optimizer_steps(plain->opt) < gw_optimizer_steps(l->opt))
         assert_int_equal(take_step(s, plain).status, GW_OK);
@@ -182,11 +183,11 @@ static void train(gw_scope *s, int rank, void *context) {
         if (now.seed % 3 == 0 && e.status)  // tries again first
             assert_int_equal(take_step(s, &l).status, GW_DISCONNECTED);
         plan_death(1, rank);
-        do g = go_on(s, rank, &l, g, saved);
+        do g = continue_without(s, rank, &l, g, saved);
         while (!is_dead(rank) && gw_ok(s) && !compare(s, rank, &l, &plain));
         if (is_dead(rank)) break;
         if (!gw_ok(s)) fail_msg("w%d: %s", rank, gw_scope_error(s)->text);
-        seen.completed += e.status && gw_optimizer_steps(l.opt) == before + 1;
+        counts.completed += e.status && gw_optimizer_steps(l.opt) == before + 1;
     }
     if (is_dead(rank)) {
         gw_scope_clear(s);
@@ -214,30 +215,30 @@ static void lose_by_seed(uint64_t seed, void *context) {
                                    .direct = direct,
                                    .network = sim_varied(seed, 0) },
                 train, NULL);
-    seen.finished += now.finished;
+    counts.finished += now.finished;
 }
 
-// Few seeds need not bring about everything.
+// A run of few seeds need not reach every case.
 static bool walks_all(void) {
     return !getenv("SEED") && testing_scaled(SEEDS) == SEEDS;
 }
 
-static void whoever_is_lost_whenever_the_others_go_on_from_one_step(void **state) {
+static void after_any_loss_the_others_continue_from_one_step(void **state) {
     (void)state;
     int saves;
-    seen = (struct seen){ 0 };
+    counts = (struct counts){ 0 };
     testing_for_seeds(SEEDS, lose_by_seed, NULL);
-    if (walks_all()) assert_true(seen.completed && seen.lost && !seen.restored);
+    if (walks_all()) assert_true(counts.completed && counts.lost && !counts.restored);
     testing_for_seeds(SEEDS, lose_by_seed, &saves);
-    if (walks_all()) assert_true(seen.restored && seen.finished > 2 * SEEDS * 2);
+    if (walks_all()) assert_true(counts.restored && counts.finished > 2 * SEEDS * 2);
     printf("%d finished, %d had to complete a step, %d times state was lost, %d times restored\n",
-           seen.finished, seen.completed, seen.lost, seen.restored);
+           counts.finished, counts.completed, counts.lost, counts.restored);
 }
 
-// ---- Leaving and coming -------------------------------------------------------------------------
+// ---- Leaving and joining ------------------------------------------------------------------------
 
-// Two of four leave behind a consolidated state, and come back: all goes on as if nothing had been.
-static void leave_and_come(gw_scope *s, int rank, void *context) {
+// Two of four members leave after consolidating the state, and join again: the results are as without that.
+static void leave_and_join(gw_scope *s, int rank, void *context) {
     const bool flat = context != NULL, leaves = rank >= MEMBERS / 2;
     gw_group *all = open_group(s, 0, MEMBERS, "all");
     learner l = open_learner(s, 0.1), plain = open_learner(s, 0.1);
@@ -269,18 +270,18 @@ static void leave_and_come(gw_scope *s, int rank, void *context) {
     assert_true(gw_optimizer_state_bytes(l.opt) < whole);
 }
 
-static void members_leave_and_come_as_if_nothing_had_been(void **state) {
+static void members_leave_and_join_without_an_effect_on_results(void **state) {
     (void)state;
     int flat;
     for (uint64_t seed = 1; seed <= 5; seed++) {
-        cluster_run(seed, (cluster_options){ .world_size = MEMBERS }, leave_and_come, NULL);
-        cluster_run(seed, (cluster_options){ .world_size = MEMBERS }, leave_and_come, &flat);
+        cluster_run(seed, (cluster_options){ .world_size = MEMBERS }, leave_and_join, NULL);
+        cluster_run(seed, (cluster_options){ .world_size = MEMBERS }, leave_and_join, &flat);
     }
 }
 
-// The last worker comes to the others, and may be lost before they have stepped with it: then they
-// still have what they gave it.
-static void let_one_in(gw_scope *s, int rank, void *context) {
+// The last worker joins the others, and may be lost before they have stepped with it: then they still have the state
+// that they sent it.
+static void admit_one(gw_scope *s, int rank, void *context) {
     (void)context;
     const bool is_new = rank == MEMBERS - 1;
     learner l = open_learner(s, is_new ? 9 : 0.1), plain = open_learner(s, 0.1);
@@ -302,12 +303,12 @@ static void let_one_in(gw_scope *s, int rank, void *context) {
         if (is_dead(rank) || !e.status) continue;
         if (e.status != GW_DISCONNECTED) fail_msg("w%d: %s", rank, e.text);
         int64_t before = gw_optimizer_steps(l.opt);
-        g = go_on(s, rank, &l, g, NULL);
+        g = continue_without(s, rank, &l, g, NULL);
         has_stepped |= gw_optimizer_steps(l.opt) > before;
         if (is_dead(rank)) break;
         if (!gw_ok(s)) fail_msg("w%d: %s", rank, gw_scope_error(s)->text);
         if (!has_stepped) assert_int_equal(now.lost[gw_group_generation(g)], 0);
-        if (!has_stepped) seen.completed++;
+        if (!has_stepped) counts.completed++;
         assert_true(compare(s, rank, &l, &plain));
     }
     if (is_dead(rank)) return;
@@ -318,7 +319,7 @@ static void let_one_in(gw_scope *s, int rank, void *context) {
     now.finished++;
 }
 
-static void let_in_by_seed(uint64_t seed, void *context) {
+static void admit_by_seed(uint64_t seed, void *context) {
     (void)context;
     now = (struct scene){ .seed = seed, .flat = seed % 2, .victims = { -1, -1 } };
     if (seed % 3) now.victims[1] = MEMBERS - 1;
@@ -327,18 +328,18 @@ static void let_in_by_seed(uint64_t seed, void *context) {
                                    .fails = true,
                                    .direct = direct,
                                    .network = sim_varied(seed, 0) },
-                let_one_in, NULL);
-    seen.finished += now.finished;
+                admit_one, NULL);
+    counts.finished += now.finished;
 }
 
-static void who_is_lost_before_a_step_takes_nothing_away(void **state) {
+static void a_member_lost_before_a_step_loses_no_state(void **state) {
     (void)state;
-    seen = (struct seen){ 0 };
-    testing_for_seeds(SEEDS, let_in_by_seed, NULL);
-    if (walks_all()) assert_true(seen.completed && seen.finished >= 3 * SEEDS);
+    counts = (struct counts){ 0 };
+    testing_for_seeds(SEEDS, admit_by_seed, NULL);
+    if (walks_all()) assert_true(counts.completed && counts.finished >= 3 * SEEDS);
 }
 
-// ---- What is refused ----------------------------------------------------------------------------
+// ---- Refusals -----------------------------------------------------------------------------------
 
 static void expect_error(gw_scope *s, gw_status status, const char *text) {
     if (gw_scope_error(s)->status != status || !strstr(gw_scope_error(s)->text, text))
@@ -371,7 +372,7 @@ static void refuse(gw_scope *s, int rank, void *context) {
     assert_true(gw_ok(s));
 }
 
-static void what_does_not_fit_is_refused_by_all(void **state) {
+static void a_state_that_does_not_fit_is_refused_by_all(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++)
         cluster_run(seed, (cluster_options){ .world_size = 3 }, refuse, NULL);
@@ -383,7 +384,7 @@ enum { REPLICA_STEPS = 20 };
 
 static struct variant { bool flat, overlaps, is_shared_out; } kind;
 
-// All members have the same batch, so that the mean over any of them is what one has.
+// All members have the same batch, so that the mean over any of them equals that of one.
 static gw_error walk(gw_scope *outer, gw_module *m, gw_optimizer *opt) {
     gw_scope *s = gw_scope_open(outer);
     gw_tensor *y = gw_module_call(s, m, gw_full(s, GW_F32, (double)gw_optimizer_steps(opt), 2, 4));
@@ -402,7 +403,7 @@ static gw_module *open_model(gw_scope *root, double value) {
     return m;
 }
 
-// A rule without state, so that what is lost is not missed: as if no member had been.
+// A rule without state, so that lost state is not missed: the results are as without the lost member.
 static void train_replicas(gw_scope *s, int rank, void *context) {
     (void)context;
     const bool is_new = rank == MEMBERS - 1;
@@ -458,12 +459,13 @@ static void train_replicas_by_seed(uint64_t seed, void *context) {
     assert_int_equal(now.finished, MEMBERS - 1);
 }
 
-static void replicas_with_shared_out_state_and_gradients_go_on(void **state) {
+static void replicas_with_sharded_state_and_gradients_continue(void **state) {
     (void)state;
     testing_for_seeds(SEEDS, train_replicas_by_seed, NULL);
 }
 
-GW_TESTS(shard_reform_sim, whoever_is_lost_whenever_the_others_go_on_from_one_step,
-         members_leave_and_come_as_if_nothing_had_been,
-         who_is_lost_before_a_step_takes_nothing_away,
-         replicas_with_shared_out_state_and_gradients_go_on, what_does_not_fit_is_refused_by_all);
+GW_TESTS(shard_reform_sim, after_any_loss_the_others_continue_from_one_step,
+         members_leave_and_join_without_an_effect_on_results,
+         a_member_lost_before_a_step_loses_no_state,
+         replicas_with_sharded_state_and_gradients_continue,
+         a_state_that_does_not_fit_is_refused_by_all);

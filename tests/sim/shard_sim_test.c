@@ -65,7 +65,7 @@ static void compare_with_plain(gw_scope *root, int rank, void *context) {
     int n = gw_rpc_world_size(root);
     int64_t whole = gw_optimizer_state_bytes(a), part = gw_optimizer_state_bytes(b);
     assert_true(n == 1 ? part == whole : part < whole);
-    // The whole state goes over to one that is not sharded.
+    // The whole state is loaded into an optimizer that is not sharded.
     gw_optimizer *c = gw_adam(root, make_weights(root, again), .lr = 0.5);
     gw_map *whole_state = gw_optimizer_state_dict(root, b);
     gw_optimizer_load_state_dict(root, c, whole_state);
@@ -73,7 +73,7 @@ static void compare_with_plain(gw_scope *root, int rank, void *context) {
     step_once(root, a, plain, STEPS);
     step_once(root, c, again, STEPS);
     expect_same(root, plain, again);
-    // And the other way.
+    // And the other direction.
     gw_tensor *last[PARAMETERS];
     gw_optimizer *d = gw_adam(root, make_weights(root, last), .lr = 0.5);
     gw_optimizer_shard(root, d, .flat = flat);
@@ -82,7 +82,7 @@ static void compare_with_plain(gw_scope *root, int rank, void *context) {
     step_once(root, a, plain, STEPS + 1);
     step_once(root, d, last, STEPS + 1);
     expect_same(root, plain, last);
-    // Or to one member alone.
+    // Or to one member only.
     gw_map *there = gw_optimizer_consolidate(root, b, n - 1);
     assert_int_equal(gw_map_count(there), rank == n - 1 ? gw_map_count(whole_state) : 0);
     assert_true(gw_ok(root));
@@ -146,7 +146,7 @@ static void step_by_rules(gw_scope *root, int rank, void *context) {
         open_side(root, &a, rule, false, flat);
         open_side(root, &b, rule, true, flat);
         for (int step = 0; step < STEPS; step++) {
-            if (step == 3) {  // a group of its own comes later
+            if (step == 3) {  // a group of its own is added later
                 gw_optimizer_add_parameter_group(root, a.optimizer, make_weights(root, a.third),
                                                  .lr = 0.2);
                 gw_optimizer_add_parameter_group(root, b.optimizer, make_weights(root, b.third),
@@ -161,7 +161,7 @@ static void step_by_rules(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void so_it_is_with_groups_and_schedules_by_each_rule(void **state) {
+static void groups_and_schedules_of_each_rule_have_the_same_steps(void **state) {
     (void)state;
     int flat;
     cluster_run(1, (cluster_options){ .world_size = 3 }, step_by_rules, NULL);
@@ -184,7 +184,7 @@ static void fail_on_one(gw_scope *root, int rank, void *context) {
     assert_int_equal(e.status, GW_INVALID);
     assert_non_null(strstr(e.text, "gw.matmul"));
     expect_same(root, weights, before);
-    // The next one is as if nothing had been.
+    // The next step has the results of a run without the failure.
     gw_optimizer *other = gw_adam(root, make_weights(root, plain), .lr = 0.01);
     step_once(root, opt, weights, 2);
     step_once(root, other, plain, 2);
@@ -239,5 +239,6 @@ static void weights_are_averaged_by_the_largest_period_that_is_due(void **state)
 }
 
 GW_TESTS(shard_sim, a_sharded_optimizer_takes_the_steps_of_a_plain_one,
-         so_it_is_with_groups_and_schedules_by_each_rule, a_step_that_fails_on_one_changes_nothing,
+         groups_and_schedules_of_each_rule_have_the_same_steps,
+         a_step_that_fails_on_one_changes_nothing,
          weights_are_averaged_by_the_largest_period_that_is_due);

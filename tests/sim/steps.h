@@ -4,8 +4,8 @@
 // have one of its own. A weight shows which steps changed it, in one of two ways:
 //
 // * Bits: gw_sgd, with a gradient times rate that is a power of two, another one in each try of
-//   each trainer. So a weight is minus the sum of the tries that were committed, and one that was
-//   committed twice shows.
+//   each trainer. So a weight is minus the sum of the committed tries, and a try that was
+//   committed twice is detected.
 // * Numbers: a rule with memory, and gradients that depend on the weight. So after n steps a weight
 //   is, bit for bit, the result of n steps in one process.
 //
@@ -24,7 +24,7 @@ enum {
 };
 
 // Whether a try of a step has been committed to a weight.
-typedef enum verdict { NOT_TRIED, NO, MAYBE, YES } verdict;
+typedef enum outcome { NOT_TRIED, NO, MAYBE, YES } outcome;
 
 typedef struct steps_world {
     int trainer_count, worker_count;
@@ -36,7 +36,7 @@ typedef struct steps_world {
     int rule;         // of numbers
     gw_tensor *weights[STEPS_WORKERS_MAX];
     gw_rref *objects[STEPS_WORKERS_MAX];
-    verdict verdicts[STEPS_TRAINERS_MAX][STEPS_TRIES_MAX][STEPS_WORKERS_MAX];
+    outcome outcomes[STEPS_TRAINERS_MAX][STEPS_TRIES_MAX][STEPS_WORKERS_MAX];
     double numbers[STEPS_WORKERS_MAX][STEPS_TRIES_MAX + 1][STEPS_SIZE];  // after n steps
 } steps_world;
 
@@ -56,10 +56,9 @@ gw_optimizer *steps_open_optimizer(gw_scope *s, const steps_world *w, int traine
 void steps_walk(gw_scope *s, const steps_world *w, int trainer, int n, uint64_t owners,
                 gw_optimizer *opt);
 
-void steps_record_verdict(steps_world *w, int trainer, int n, uint64_t ranks, verdict v);
+void steps_record_outcome(steps_world *w, int trainer, int n, uint64_t ranks, outcome v);
 
-// Fails the test if a weight contradicts the verdicts on the tries of |trainer|; -1: of all
-// trainers.
+// Fails the test if a weight contradicts the recorded outcomes of the tries of |trainer|; -1: of all trainers.
 void steps_check(const steps_world *w, int rank, int trainer);
 
 // Fails the test if a try that two owners took part in was committed at one of them and not at the

@@ -1,7 +1,6 @@
-// Optimizer steps over several owners, of one trainer or two, while workers crash, stop and are cut
-// off. After a successful step all owners have taken it, with the numbers of one process. After a
-// failed one they are at the steps that its error says. No step hangs or stays prepared, and the
-// next step works.
+// Optimizer steps over several owners, of one trainer or two, while workers crash, stop and are cut off. After a
+// successful step all owners have taken it, with the numbers of one process. After a failed one they are at the steps
+// that its error states. No step hangs or stays prepared, and the next step works.
 #include "steps.h"
 
 #include "base/map.h"
@@ -29,7 +28,7 @@ typedef enum fault_kind {
     STOPS,
     PARTITIONS,
     ALL,
-    DOUBTS,  // a trainer that all have prepared for, and whose end not all know, goes on
+    DOUBTS,  // a trainer that all have prepared for, and whose loss only some have detected, resumes
     FAULT_KIND_COUNT
 } fault_kind;
 
@@ -45,7 +44,7 @@ typedef struct player {
     gw_error error;
     bool is_explained;
 
-    gw_scope *weights;  // of an owner, what holds its object
+    gw_scope *weights;  // of an owner: the scope of its object
 
     // a trainer's
     gw_scope *own;
@@ -99,7 +98,7 @@ static void crash(sim *s, void *arg) {
     if (!p->ended) sim_crash(s, p->rank);
 }
 
-static void go_on(sim *s, void *arg) {
+static void resume(sim *s, void *arg) {
     sim_continue(s, ((const player *)arg)->rank);
 }
 
@@ -107,7 +106,7 @@ static void stop(sim *s, void *arg) {
     const player *p = arg;
     if (sim_is_crashed(s, p->rank)) return;
     sim_stop(s, p->rank);
-    assert_true(sim_at(s, sim_now_ns(s) + p->hold_ns, go_on, arg));
+    assert_true(sim_at(s, sim_now_ns(s) + p->hold_ns, resume, arg));
 }
 
 static void cut(sim *s, void *arg) {
@@ -128,8 +127,8 @@ static void part(sim *s, void *arg) {
     assert_true(sim_at(s, sim_now_ns(s) + p->hold_ns, heal, arg));
 }
 
-// Early faults are as likely as late ones, so that they come in every phase of a step; and faults
-// of trainers as likely as those of all owners.
+// Early faults are as likely as late ones, so that they occur in every phase of a step; and faults of trainers as
+// likely as those of all owners.
 static void plan_for(scene *c, void (*act)(sim *s, void *arg)) {
     uint64_t among = (uint64_t)(draw(c, 2) ? c->world.worker_count : c->world.trainer_count);
     player *p = &c->players[draw(c, among)];
@@ -152,7 +151,7 @@ static bool have_prepared(optimizers_counts n) {
     return n.prepared > 0;
 }
 
-static bool have_been_asked(optimizers_counts n) {
+static bool have_been_queried(optimizers_counts n) {
     return n.asked > 0;
 }
 
@@ -161,32 +160,32 @@ static bool all_have_prepared(void *arg) {
     return count_owners(p, have_prepared) == __builtin_popcountll(p->owners);
 }
 
-static bool one_has_been_asked(void *arg) {
-    return count_owners(arg, have_been_asked) > 0;
+static bool one_has_been_queried(void *arg) {
+    return count_owners(arg, have_been_queried) > 0;
 }
 
-static void go_on_soon(sim *s, void *arg) {
+static void resume_soon(sim *s, void *arg) {
     scene *c = ((const player *)arg)->scene;
-    assert_true(sim_at(s, sim_now_ns(s) + (int64_t)draw(c, 400 * MS), go_on, arg));
+    assert_true(sim_at(s, sim_now_ns(s) + (int64_t)draw(c, 400 * MS), resume, arg));
 }
 
-// The trainer stops. One owner does not hear the worker that will tell of it, so that it hears of
-// it from another, and later. When an owner asks whether it has committed, the trainer goes on.
-static void bring_into_doubt(sim *s, void *arg) {
+// The trainer stops. One owner receives nothing from the worker that will announce the loss, so that it is notified by another,
+// and later. When an owner queries whether another has committed, the trainer resumes.
+static void cause_doubt(sim *s, void *arg) {
     player *p = arg;
     scene *c = p->scene;
-    int teller = p->rank == 0;
+    int announcer = p->rank == 0;
     int deaf = c->world.worker_count - 1 - (int)draw(c, 2);
     stop(s, arg);
-    if (deaf > teller) sim_partition(s, teller, deaf, true, draw(c, 2));
+    if (deaf > announcer) sim_partition(s, announcer, deaf, true, draw(c, 2));
     assert_true(sim_at(s, sim_now_ns(s) + p->hold_ns, heal, arg));
-    assert_true(sim_when(s, one_has_been_asked, draw(c, 2) ? go_on : go_on_soon, arg));
+    assert_true(sim_when(s, one_has_been_queried, draw(c, 2) ? resume : resume_soon, arg));
 }
 
 static void plan_doubts(scene *c) {
     player *p = &c->players[draw(c, (uint64_t)c->world.trainer_count)];
     p->hold_ns = 12 * SIM_SECOND;
-    assert_true(sim_when(c->sim, all_have_prepared, bring_into_doubt, p));
+    assert_true(sim_when(c->sim, all_have_prepared, cause_doubt, p));
 }
 
 static void plan_faults(scene *c) {
@@ -206,7 +205,7 @@ static bool is_explained(const scene *c, const gw_error *error) {
     sim_counts n = sim_count(c->sim);
     blame_facts f = { .sim = c->sim, .count = c->world.worker_count };
     for (int i = 0; i < f.count; i++) f.ended |= (uint64_t)c->players[i].is_going << i;
-    // Another trainer holds what both step for long.
+    // Another trainer holds the weights of both for long.
     if (error->status == GW_OVERLOADED)
         return c->world.trainer_count > 1 && faults_of(c) + n.cuts + n.frames_lost > 0;
     return blame_explains(error, &f, BLAME_EVERYBODY);
@@ -243,28 +242,28 @@ static uint64_t named_in(const gw_error *error, int count) {
     return named;
 }
 
-// Reads the verdicts on a try from the sentence of its error.
-static void read_verdicts(player *p, int n, const gw_error *error) {
+// Reads the outcomes of a try from the text of its error.
+static void read_outcomes(player *p, int n, const gw_error *error) {
     scene *c = p->scene;
     steps_world *w = &c->world;
     uint64_t all = weights_of(p), own = all & ~p->owners;
     if (!error->status) {
         c->whole++;
-        steps_record_verdict(w, p->rank, n, all, YES);
+        steps_record_outcome(w, p->rank, n, all, YES);
     } else if (w->concurrent) {
         c->unsure++;
     } else if (strstr(error->text, "nothing has changed")) {
         c->unchanged++;
-        steps_record_verdict(w, p->rank, n, all, NO);
+        steps_record_outcome(w, p->rank, n, all, NO);
     } else if (strstr(error->text, "and this worker is at step")) {
         c->unsure++;
-        steps_record_verdict(w, p->rank, n, own, NO);
+        steps_record_outcome(w, p->rank, n, own, NO);
     } else if (strstr(error->text, "all others are at step")) {
         c->ahead++;
-        steps_record_verdict(w, p->rank, n, all & ~named_in(error, w->worker_count), YES);
+        steps_record_outcome(w, p->rank, n, all & ~named_in(error, w->worker_count), YES);
     } else {
         c->others++;
-        steps_record_verdict(w, p->rank, n, all, NO);
+        steps_record_outcome(w, p->rank, n, all, NO);
     }
 }
 
@@ -326,11 +325,11 @@ static bool step(player *p, int64_t timeout_ms) {
     if (gw_ok(s) && !sim_is_ghost(p->env)) {
         int n = p->tries++;
         assert_true(n < STEPS_TRIES_MAX);
-        steps_record_verdict(&c->world, p->rank, n, weights_of(p), MAYBE);
+        steps_record_outcome(&c->world, p->rank, n, weights_of(p), MAYBE);
         if (c->aims && n == c->aim && !c->random) plan_faults(c);
         gw_optimizer_step(s, p->optimizer);
         if (!sim_is_ghost(p->env) && !p->is_spoilt) {
-            read_verdicts(p, n, gw_scope_error(s));
+            read_outcomes(p, n, gw_scope_error(s));
             check_weights(p);
         }
     }
@@ -369,8 +368,8 @@ static bool is_out(const void *context, int rank) {
     return p->ended || sim_is_ghost(p->env);
 }
 
-static void come_to_rest(player *p, void (*look)(scene *c)) {
-    if (quiescence_await(&p->scene->rest, p->env, p->rank)) look(p->scene);
+static void await_rest(player *p, void (*check)(scene *c)) {
+    if (quiescence_await(&p->scene->rest, p->env, p->rank)) check(p->scene);
 }
 
 // How many optimizers the surviving trainers have at |owner|.
@@ -384,7 +383,7 @@ static int optimizers_at(const scene *c, int owner) {
 }
 
 // Checks that no step is prepared any more, and that the optimizers of lost trainers have ended.
-static void look_settled(scene *c) {
+static void check_finalized(scene *c) {
     c->faults_at_rest = faults_of(c);
     bool all_left = true;
     for (int i = c->world.trainer_count; i < c->world.worker_count; i++) {
@@ -402,7 +401,7 @@ static void look_settled(scene *c) {
         if (!c->world.concurrent) steps_check_agreement(&c->world, i, i + 1);
 }
 
-static void look_at_nothing(scene *c) {
+static void check_nothing(scene *c) {
     (void)c;
 }
 
@@ -412,7 +411,7 @@ static size_t length(const list_node *list) {
     return count;
 }
 
-static void look_empty(scene *c) {
+static void check_empty(scene *c) {
     for (int i = 0; i < c->world.worker_count; i++) {
         agent *a = agent_left(&c->players[i]);
         if (!a) continue;
@@ -443,13 +442,13 @@ static void play(player *p) {
     enter_barrier(p);
     if (!c->random && !c->aims) plan_faults(c);
     if (is_trainer(p)) train(p);
-    come_to_rest(p, look_settled);
+    await_rest(p, check_finalized);
     if (is_trainer(p) && agent_left(p)) train_at_rest(p);
     if (is_trainer(p)) close_optimizer(p);
-    if (c->world.in_objects) come_to_rest(p, look_at_nothing);
+    if (c->world.in_objects) await_rest(p, check_nothing);
     gw_error none = gw_scope_close(p->weights);
     if (!sim_is_ghost(p->env)) assert_string_equal(none.text, "");
-    come_to_rest(p, look_empty);
+    await_rest(p, check_empty);
 }
 
 static void run_worker(void *arg) {
@@ -552,9 +551,9 @@ static void report(const tally *t) {
     FILE *f = path ? fopen(path, "a") : NULL;
     if (!f) return;
     fprintf(f,
-            "kind %d: %" PRIu64 " seeds, %" PRIu64 " steps that went well, %" PRIu64
-            " of which nothing has come, %" PRIu64 " with others ahead, %" PRIu64
-            " unsure, %" PRIu64 " other errors\n",
+            "kind %d: %" PRIu64 " seeds, %" PRIu64 " successful steps, %" PRIu64
+            " without effect, %" PRIu64 " with others ahead, %" PRIu64 " unsure, %" PRIu64
+            " other errors\n",
             (int)t->kind, t->seeds, t->whole, t->unchanged, t->ahead, t->unsure, t->others);
     fclose(f);
 }
@@ -570,34 +569,34 @@ static void steps_survive_lost_and_repeated_frames(void **state) {
     walk_through(LOSSY);
 }
 
-static void steps_are_whole_or_told_when_workers_crash(void **state) {
+static void steps_are_whole_or_reported_when_workers_crash(void **state) {
     (void)state;
     walk_through(CRASHES);
 }
 
-static void steps_are_whole_or_told_when_workers_stop(void **state) {
+static void steps_are_whole_or_reported_when_workers_stop(void **state) {
     (void)state;
     walk_through(STOPS);
 }
 
-static void steps_are_whole_or_told_when_workers_are_parted(void **state) {
+static void steps_are_whole_or_reported_when_workers_are_partitioned(void **state) {
     (void)state;
     walk_through(PARTITIONS);
 }
 
-static void steps_are_whole_or_told_whatever_happens(void **state) {
+static void steps_are_whole_or_reported_under_all_faults(void **state) {
     (void)state;
     walk_through(ALL);
 }
 
-static void owners_agree_on_a_step_whose_trainer_comes_back(void **state) {
+static void owners_agree_on_a_step_whose_trainer_resumes(void **state) {
     (void)state;
     walk_through(DOUBTS);
 }
 
 GW_TESTS_WITH_LIMIT(steps_fault_sim, 300, steps_survive_lost_and_repeated_frames,
-                    steps_are_whole_or_told_when_workers_crash,
-                    steps_are_whole_or_told_when_workers_stop,
-                    steps_are_whole_or_told_when_workers_are_parted,
-                    steps_are_whole_or_told_whatever_happens,
-                    owners_agree_on_a_step_whose_trainer_comes_back);
+                    steps_are_whole_or_reported_when_workers_crash,
+                    steps_are_whole_or_reported_when_workers_stop,
+                    steps_are_whole_or_reported_when_workers_are_partitioned,
+                    steps_are_whole_or_reported_under_all_faults,
+                    owners_agree_on_a_step_whose_trainer_resumes);

@@ -146,10 +146,10 @@ void steps_compute_numbers(steps_world *w) {
     assert_string_equal(none.text, "");
 }
 
-// ---- Verdicts -----------------------------------------------------------------------------------
-void steps_record_verdict(steps_world *w, int trainer, int n, uint64_t ranks, verdict v) {
+// ---- Outcomes -----------------------------------------------------------------------------------
+void steps_record_outcome(steps_world *w, int trainer, int n, uint64_t ranks, outcome v) {
     for (int i = 0; i < w->worker_count; i++)
-        if (ranks >> i & 1) w->verdicts[trainer][n][i] = v;
+        if (ranks >> i & 1) w->outcomes[trainer][n][i] = v;
 }
 
 // Bits: the tries that have been committed, as a number.
@@ -165,7 +165,7 @@ static uint64_t committed(const steps_world *w, int rank) {
 static void check_bits(const steps_world *w, int rank, int trainer) {
     uint64_t bits = committed(w, rank);
     for (int n = 0; n < STEPS_TRIES_MAX; n++) {
-        verdict v = w->verdicts[trainer][n][rank];
+        outcome v = w->outcomes[trainer][n][rank];
         bool is_set = bits >> (trainer * STEPS_TRIES_MAX + n) & 1;
         if (v != MAYBE && is_set != (v == YES))
             fail_msg("try %d of worker %d has%s been committed by worker %d, which has %llx", n,
@@ -173,7 +173,7 @@ static void check_bits(const steps_world *w, int rank, int trainer) {
     }
 }
 
-// Numbers: after how many steps the weight is as it is; -1: after none.
+// Numbers: the number of steps whose result the weight is; -1: none.
 static int step_of(const steps_world *w, int rank) {
     for (int n = 0; n <= STEPS_TRIES_MAX; n++)
         if (!memcmp(gw_data(w->weights[rank]), w->numbers[rank][n], sizeof w->numbers[rank][n]))
@@ -184,7 +184,7 @@ static int step_of(const steps_world *w, int rank) {
 static void check_numbers(const steps_world *w, int rank) {
     int least = 0, most = 0, step = step_of(w, rank);
     for (int n = 0; n < STEPS_TRIES_MAX; n++) {
-        verdict v = w->verdicts[0][n][rank];
+        outcome v = w->outcomes[0][n][rank];
         least += v == YES;
         most += v == YES || v == MAYBE;
     }
@@ -203,12 +203,12 @@ void steps_check_agreement(const steps_world *w, int a, int b) {
     bool may = false, differ = false;
     for (int t = 0; t < w->trainer_count; t++) {
         for (int n = 0; n < STEPS_TRIES_MAX; n++) {
-            verdict va = w->verdicts[t][n][a], vb = w->verdicts[t][n][b];
+            outcome va = w->outcomes[t][n][a], vb = w->outcomes[t][n][b];
             differ |= va != vb;
             if (w->is_numbers || va == NOT_TRIED || vb == NOT_TRIED) continue;
             may |= ((committed(w, a) ^ committed(w, b)) >> (t * STEPS_TRIES_MAX + n)) & 1;
         }
     }
     if (w->is_numbers && !differ) may = step_of(w, a) != step_of(w, b);
-    if (may) fail_msg("workers %d and %d do not agree on a step whose trainer is gone", a, b);
+    if (may) fail_msg("workers %d and %d do not agree on a step whose trainer is lost", a, b);
 }

@@ -1,4 +1,4 @@
-// Batch norm over the batches of several members gives what one has over all of them.
+// Batch norm over the batches of several members equals batch norm of one member over all of them.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -22,7 +22,7 @@ static void expect_close(gw_scope *s, gw_tensor *a, gw_tensor *b) {
         if (!(fabsf(x[i] - y[i]) < 1e-5f)) fail_msg("%g and %g", x[i], y[i]);
 }
 
-// Rows 0 and 1, none, and the rest.
+// Rows 0 and 1, no rows, and the other rows.
 static void train(gw_scope *root, int rank, void *context) {
     (void)context;
     const int64_t first[] = { 0, 2, 2, ROWS };
@@ -59,10 +59,10 @@ static void train(gw_scope *root, int rank, void *context) {
     (void)ignored;
 }
 
-static void it_is_that_of_the_whole_batch(void **state) {
+static void it_equals_batch_norm_of_the_whole_batch(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++)
         cluster_run(seed, (cluster_options){ .world_size = 3 }, train, NULL);
 }
 
-GW_TESTS(sync_batch_norm_sim, it_is_that_of_the_whole_batch);
+GW_TESTS(sync_batch_norm_sim, it_equals_batch_norm_of_the_whole_batch);

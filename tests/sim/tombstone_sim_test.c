@@ -1,6 +1,5 @@
-// A fork request that comes after the value is gone: the maker lives, and the parent of the fork
-// has crashed. The owner answers at once that the reference is lost, and does not wait for a value
-// that will never be made again.
+// A fork request that arrives after the value was freed: the maker lives, and the parent of the fork has crashed. The
+// owner answers at once that the reference is lost, and does not wait for a value that will never be made again.
 #include "base/map.h"
 #include "base/scope.h"
 #include "testing/cluster.h"
@@ -15,7 +14,7 @@ typedef struct heir {
     sim *sim;
     uint64_t seed;
     agent *owner;
-    int heard, answered;
+    int called, answered;
     gw_status status;
 } heir;
 
@@ -27,7 +26,7 @@ GW_FUNCTION(tombstone_make, GW_INLINE) {
 }
 
 GW_FUNCTION(tombstone_read, GW_POOL, "rref") {
-    now->heard++;
+    now->called++;
     gw_scope *inner = gw_scope_open(s);
     gw_tensor *x = gw_to_here(inner, gw_arg_rref(s, a, 0));
     if (gw_ok(inner)) assert_int_equal(gw_item_int(inner, gw_select(inner, x, 0, 0)), 5);
@@ -55,15 +54,15 @@ GW_FUNCTION(tombstone_share, GW_POOL, "rref") {
     return gw_none();
 }
 
-// The job goes on, so that nothing ends because it does. Soon nobody needs the value any more, so the
-// owner keeps nothing, be it for a value that is not there.
-static void go_on(gw_scope *root, const heir *h) {
+// The job continues, so that nothing ends because the job does. Soon no worker needs the value any more, so the owner
+// keeps nothing, not even for a value that does not exist.
+static void continue_job(gw_scope *root, const heir *h) {
     gw_scope *s = gw_scope_open(root);
     gw_scope_set_timeout(s, 10000);
     gw_wait(s, gw_future_open(s));
     gw_error late = gw_scope_close(s);
     assert_int_equal(late.status, GW_TIMEOUT);
-    assert_int_equal(h->answered, h->heard);
+    assert_int_equal(h->answered, h->called);
     oracle_check_empty(h->owner);
 }
 
@@ -78,7 +77,7 @@ static void play(gw_scope *root, int rank, void *context) {
     gw_wait(s, f);
     gw_error ignored = gw_scope_close(s);
     (void)ignored;
-    go_on(root, context);
+    continue_job(root, context);
 }
 
 static void inherit(uint64_t seed, void *context) {
@@ -89,16 +88,16 @@ static void inherit(uint64_t seed, void *context) {
         .world_size = WORKERS, .network = sim_varied(seed, 0), .fails = true, .direct = keep_sim
     };
     cluster_outcome outcome = cluster_run(seed, o, play, &h);
-    assert_int_equal(h.answered, h.heard);
-    // The value, a lost reference, or the end of who has called; not a timeout.
+    assert_int_equal(h.answered, h.called);
+    // The value, a lost reference, or the end of the caller; not a timeout.
     assert_true(h.status == GW_OK || h.status == GW_REF_LOST || h.status == GW_CANCELLED);
     assert_true(outcome.took_ns < 30 * SIM_SECOND);
     assert_int_equal(outcome.owned[OWNER], 0);
 }
 
-static void a_fork_of_a_value_that_is_gone_is_refused(void **state) {
+static void a_fork_of_a_freed_value_is_refused(void **state) {
     (void)state;
     testing_for_seeds(500, inherit, NULL);
 }
 
-GW_TESTS(tombstone_sim, a_fork_of_a_value_that_is_gone_is_refused);
+GW_TESTS(tombstone_sim, a_fork_of_a_freed_value_is_refused);

@@ -49,7 +49,7 @@ static gw_optimizer *open_optimizer(gw_scope *s, int rule, gw_list *params) {
     }
 }
 
-// Gives the module the same values on any worker: those of a local one.
+// Sets the same values on any worker: those of a local module.
 static model open_model(gw_scope *s, split where, int rule) {
     model m;
     gw_seed(s, 7);
@@ -130,7 +130,7 @@ typedef struct run {
     split where;
     int rule;
     path file;   // of a checkpoint
-    bool saves;  // into it, after half of the steps; else goes on from there
+    bool saves;  // into it, after half of the steps; else continues from there
 } run;
 
 static void train_both(gw_scope *root, int rank, void *context) {
@@ -193,7 +193,7 @@ static void train_half(gw_scope *root, int rank, void *context) {
 }
 
 // Loads the checkpoint in another job, over other workers.
-static void save_and_go_on(run *r, uint64_t seed, cluster_main *main) {
+static void save_and_resume(run *r, uint64_t seed, cluster_main *main) {
     path folder = make_folder();
     r->file = in_folder(folder, "half.safetensors");
     r->saves = true;
@@ -204,9 +204,9 @@ static void save_and_go_on(run *r, uint64_t seed, cluster_main *main) {
     remove_folder(folder);
 }
 
-static void training_goes_on_from_a_checkpoint_with_the_same_bits(void **state) {
+static void training_continues_from_a_checkpoint_with_the_same_bits(void **state) {
     (void)state;
-    for_all(train_half, save_and_go_on);
+    for_all(train_half, save_and_resume);
 }
 
 // ---- Groups -------------------------------------------------------------------------------------
@@ -314,7 +314,7 @@ static void add_and_refuse(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void groups_that_an_owner_refuses_are_taken_back_by_the_others(void **state) {
+static void groups_that_an_owner_refuses_are_removed_on_the_others(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(SEEDS); seed++) {
         cluster_outcome o =
@@ -324,5 +324,5 @@ static void groups_that_an_owner_refuses_are_taken_back_by_the_others(void **sta
 }
 
 GW_TESTS(training, a_model_over_workers_learns_the_bits_of_a_local_one,
-         training_goes_on_from_a_checkpoint_with_the_same_bits,
-         groups_that_an_owner_refuses_are_taken_back_by_the_others);
+         training_continues_from_a_checkpoint_with_the_same_bits,
+         groups_that_an_owner_refuses_are_removed_on_the_others);

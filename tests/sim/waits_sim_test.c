@@ -1,6 +1,6 @@
-// Every wait of the public headers for what another worker's program does, with a program that will not do it: one
-// that has failed, is in gw_rpc_shutdown, has left, or is dead; and functions that workers in gw_rpc_shutdown
-// serve. In the simulator: docs/protocol/waits.md. tests/habits/waits checks that no function is left out.
+// Every wait of the public headers for a call of another worker's program, with a program that will not make it: one
+// that has failed, is in gw_rpc_shutdown, has left, or is dead; and functions that workers in gw_rpc_shutdown serve. In
+// the simulator: docs/protocol/waits.md. tests/habits/waits checks that no function is left out.
 #include "base/map.h"
 #include "base/scope.h"
 #include "testing/cluster.h"
@@ -12,8 +12,8 @@
 
 // ---- The waits ----------------------------------------------------------------------------------
 
-// What the one that waits has: |g| has two members, and the other one is |peer|.
-typedef struct place {
+// The handles of the waiting worker: |g| has two members, and the other one is |peer|.
+typedef struct site {
     gw_scope *root;
     gw_group *g;
     gw_worker both[2];
@@ -21,16 +21,16 @@ typedef struct place {
     gw_tensor *x;    // two numbers
     gw_list *xs;     // of it, one for each member
     gw_module *model;
-} place;
+} site;
 
 typedef struct wait {
     const char *function;
-    void (*run)(gw_scope *s, const place *at);
-    bool goes_on;  // the members that are left decide without the other one: no error
+    void (*run)(gw_scope *s, const site *at);
+    bool continues;  // the remaining members decide without the other one: no error
 } wait;
 
 #define WAIT(function, call)                                                                       \
-    static void wait_##function(gw_scope *s, const place *at) {                                    \
+    static void wait_##function(gw_scope *s, const site *at) {                                     \
         (void)at;                                                                                  \
         call;                                                                                      \
     }
@@ -83,11 +83,11 @@ WAIT(gw_recv, gw_recv(s, at->g, at->peer))
 ASYNC(gw_irecv, gw_irecv(s, at->g, at->peer))
 WAIT(gw_recv_any, gw_recv_any(s, at->g, NULL))
 ASYNC(gw_irecv_any, gw_irecv_any(s, at->g))
-static void wait_gw_batch(gw_scope *s, const place *at) {
+static void wait_gw_batch(gw_scope *s, const site *at) {
     gw_message both[] = { { .peer = at->peer, .send = at->x }, { .peer = at->peer } };
     gw_batch(s, at->g, both, 2);
 }
-static void wait_gw_batch_async(gw_scope *s, const place *at) {
+static void wait_gw_batch_async(gw_scope *s, const site *at) {
     gw_message both[] = { { .peer = at->peer, .send = at->x }, { .peer = at->peer } };
     gw_wait(s, gw_batch_async(s, at->g, both, 2));
 }
@@ -104,7 +104,7 @@ WAIT(gw_average_parameters, gw_average_parameters(s, at->g, gw_parameters(s, at-
 
 #define ROW(function)                                                                              \
     { #function, wait_##function, false }
-#define ROW_THAT_GOES_ON(function)                                                                 \
+#define ROW_THAT_CONTINUES(function)                                                               \
     { #function, wait_##function, true }
 static const wait waits[] = {
     ROW(gw_all_reduce),
@@ -156,8 +156,8 @@ static const wait waits[] = {
     ROW(gw_batch),
     ROW(gw_batch_async),
     ROW(gw_group_split),
-    ROW_THAT_GOES_ON(gw_group_agree),
-    ROW_THAT_GOES_ON(gw_group_reform),
+    ROW_THAT_CONTINUES(gw_group_agree),
+    ROW_THAT_CONTINUES(gw_group_reform),
     ROW(gw_named),
     ROW(gw_rpc_all_gather),
     ROW(gw_rpc_barrier),
@@ -167,7 +167,7 @@ static const wait waits[] = {
 };
 enum { WAIT_COUNT = sizeof waits / sizeof waits[0] };
 
-// ---- What has become of the other one -----------------------------------------------------------
+// ---- The fate of the other worker ---------------------------------------------------------------
 
 typedef enum fate { FAILED, IN_SHUTDOWN, LEFT, DEAD, FATE_COUNT } fate;
 
@@ -177,19 +177,19 @@ typedef struct scene {
     const wait *wait;
     fate fate;
     int peer;         // 0 or 1, the other one of them waits; 2 is a third worker
-    int64_t late_ms;  // when its fate comes; the wait begins after 1 s
+    int64_t late_ms;  // when its fate occurs; the wait begins after 1 s
     bool opens;       // it has opened the group
     uint64_t seed;
 } scene;
 
-static void open_both(gw_scope *root, place *at, int peer) {
-    *at = (place){ .root = root, .peer = peer, .self = 1 - peer };
+static void open_both(gw_scope *root, site *at, int peer) {
+    *at = (site){ .root = root, .peer = peer, .self = 1 - peer };
     for (int i = 0; i < 2; i++) at->both[i] = gw_rpc_worker(root, i);
     at->g = gw_group_open(root, at->both, 2, .timeout_ms = GW_NO_TIMEOUT);
 }
 
 static void suffer(gw_scope *root, const scene *c) {
-    place at;
+    site at;
     if (c->opens) open_both(root, &at, c->peer);
     cluster_pause_ms(root, c->late_ms);
     if (c->fate == FAILED) gw_fail(root, GW_REMOTE, "train.csv: no such file");
@@ -201,7 +201,7 @@ static void expect_end(gw_scope *s, const scene *c) {
     const gw_error *e = gw_scope_error(s);
     char name[8];
     snprintf(name, sizeof name, "w%d", c->peer);
-    if (c->wait->goes_on) {
+    if (c->wait->continues) {
         if (!gw_ok(s)) fail_msg("%s", e->text);
         return;
     }
@@ -213,7 +213,7 @@ static void expect_end(gw_scope *s, const scene *c) {
 
 static void play(gw_scope *root, int rank, void *context) {
     const scene *c = context;
-    place at;
+    site at;
     if (rank == c->peer) suffer(root, c);
     if (rank != 1 - c->peer) return;
     open_both(root, &at, c->peer);
@@ -224,7 +224,7 @@ static void play(gw_scope *root, int rank, void *context) {
     int64_t began_ns = scope_now_ns(s);
     c->wait->run(s, &at);
     int64_t end_ns = 1000000 * (c->late_ms > 1000 ? c->late_ms - 1000 : 0);
-    // A death is known within 7 s.
+    // A death is detected within 7 s.
     int64_t bound_ns = (c->fate == DEAD ? 12 : 5) * SIM_SECOND;
     if (scope_now_ns(s) - began_ns > end_ns + bound_ns)
         fail_msg("it ended after %lld ms", (long long)((scope_now_ns(s) - began_ns) / 1000000));
@@ -252,7 +252,7 @@ static void run_scene(scene c) {
     cluster_run(c.seed, o, play, &c);
 }
 
-static void every_wait_ends_that_cannot_be_met_any_more(void **state) {
+static void every_wait_that_cannot_succeed_any_more_ends(void **state) {
     (void)state;
     for (int i = 0; i < WAIT_COUNT; i++)
         for (int f = 0; f < FATE_COUNT; f++)
@@ -267,24 +267,24 @@ static void every_wait_ends_that_cannot_be_met_any_more(void **state) {
             }
 }
 
-static void knock(gw_scope *root, int rank, void *context) {
+static void request_to_join(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 1) return;
-    gw_group_join(root, "nobody", .timeout_ms = GW_NO_TIMEOUT);
+    gw_group_join(root, "nowhere", .timeout_ms = GW_NO_TIMEOUT);
     assert_int_equal(gw_scope_error(root)->status, GW_DISCONNECTED);
     assert_non_null(strstr(gw_scope_error(root)->text, "has called gw_rpc_shutdown"));
     gw_scope_clear(root);
 }
 
-static void a_join_request_ends_that_nobody_can_accept(void **state) {
+static void a_join_request_without_a_member_that_can_accept_it_ends(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         cluster_options o = { .world_size = 3, .timeout_ms = CLUSTER_NO_TIMEOUT };
-        assert_true(cluster_run(seed, o, knock, NULL).took_ns < 10 * SIM_SECOND);
+        assert_true(cluster_run(seed, o, request_to_join, NULL).took_ns < 10 * SIM_SECOND);
     }
 }
 
-static void ask_for_a_stranger(gw_scope *root, int rank, void *context) {
+static void wait_for_an_unknown_worker(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     gw_named(root, 7, "server");
@@ -299,16 +299,16 @@ static void ask_for_a_stranger(gw_scope *root, int rank, void *context) {
     gw_scope_clear(root);
 }
 
-// Groups are of workers that have joined, so that no wait of a group's can be for one that has not.
-static void who_has_never_joined_is_not_waited_for(void **state) {
+// Groups consist of workers that have joined, so that no wait in a group can be for one that has not.
+static void a_worker_that_has_never_joined_is_not_waited_for(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2, .timeout_ms = CLUSTER_NO_TIMEOUT },
-                ask_for_a_stranger, NULL);
+                wait_for_an_unknown_worker, NULL);
 }
 
 // ---- Functions of workers in gw_rpc_shutdown ----------------------------------------------------
 
-// Sums ones of the workers from 1 on, in a group that they open; after a while that differs.
+// Sums ones of the workers from 1 on, in a group that they open, after different delays.
 GW_FUNCTION(waits_sum, GW_POOL, "int, int") {
     int count = (int)gw_arg_int(s, a, 0);
     cluster_pause_ms(s, gw_arg_int(s, a, 1));
@@ -321,8 +321,8 @@ GW_FUNCTION(waits_sum, GW_POOL, "int, int") {
     return gw_value_of((int64_t)gw_item(s, gw_amax(s, last)));
 }
 
-// As PyTorch's tutorial has it: all but w0 are in gw_rpc_shutdown, and w0 calls what they do together.
-static void lead_others(gw_scope *root, int rank, void *context) {
+// As in PyTorch's tutorial: all but w0 are in gw_rpc_shutdown, and w0 calls functions in which they work together.
+static void call_others(gw_scope *root, int rank, void *context) {
     uint64_t seed = *(uint64_t *)context;
     if (rank) return;
     gw_future *fs[3];
@@ -333,8 +333,7 @@ static void lead_others(gw_scope *root, int rank, void *context) {
             cluster_pause_ms(root, 1 + (int64_t)(hash_u64(seed + (uint64_t)i) % 900));
             fs[i] = gw_rpc_async(root, i + 1, "waits_sum", count, busy_ms);
         }
-        if (round == 2 && seed % 3 == 0)
-            return;  // it goes into gw_rpc_shutdown with calls under way
+        if (round == 2 && seed % 3 == 0) return;  // it calls gw_rpc_shutdown with pending calls
         for (int i = 0; i < count; i++)
             assert_int_equal(gw_int_of(root, gw_wait(root, fs[i])), count);
         assert_true(gw_ok(root));
@@ -345,7 +344,7 @@ static void lead_with_seed(uint64_t seed, void *context) {
     (void)context;
     cluster_options o = { .world_size = 4, .timeout_ms = CLUSTER_NO_TIMEOUT };
     o.network = sim_varied(seed, 500);
-    cluster_run(seed, o, lead_others, &seed);
+    cluster_run(seed, o, call_others, &seed);
 }
 
 static void functions_served_in_shutdown_work_together(void **state) {
@@ -353,7 +352,7 @@ static void functions_served_in_shutdown_work_together(void **state) {
     testing_for_seeds(60, lead_with_seed, NULL);
 }
 
-// w0 calls one of two that are to meet, and goes into gw_rpc_shutdown: nobody calls the other one any more.
+// w0 calls one of two workers of a collective, and then gw_rpc_shutdown: no worker calls the other one any more.
 static gw_error alone_error;
 
 GW_FUNCTION(waits_alone, GW_POOL) {
@@ -370,7 +369,7 @@ static void call_one(gw_scope *root, int rank, void *context) {
     if (rank == 0) gw_rpc_async(root, 1, "waits_alone");
 }
 
-static void a_function_ends_whose_caller_calls_no_more(void **state) {
+static void a_function_whose_caller_is_in_shutdown_ends(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         alone_error = (gw_error){ 0 };
@@ -397,7 +396,7 @@ static void leave_in_time(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void shutdown_with_a_timeout_names_who_is_missing_and_leaves(void **state) {
+static void shutdown_with_a_timeout_names_missing_workers_and_leaves(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++) {
         cluster_outcome o =
@@ -413,14 +412,15 @@ static void have_time(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(root));
 }
 
-static void shutdown_with_a_timeout_is_as_any_other_if_all_call_it(void **state) {
+static void shutdown_with_a_timeout_succeeds_if_all_call_it(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++)
         cluster_run(seed, (cluster_options){ .world_size = 3 }, have_time, NULL);
 }
 
-GW_TESTS(waits_sim, every_wait_ends_that_cannot_be_met_any_more,
-         a_join_request_ends_that_nobody_can_accept, who_has_never_joined_is_not_waited_for,
-         functions_served_in_shutdown_work_together, a_function_ends_whose_caller_calls_no_more,
-         shutdown_with_a_timeout_names_who_is_missing_and_leaves,
-         shutdown_with_a_timeout_is_as_any_other_if_all_call_it);
+GW_TESTS(waits_sim, every_wait_that_cannot_succeed_any_more_ends,
+         a_join_request_without_a_member_that_can_accept_it_ends,
+         a_worker_that_has_never_joined_is_not_waited_for,
+         functions_served_in_shutdown_work_together, a_function_whose_caller_is_in_shutdown_ends,
+         shutdown_with_a_timeout_names_missing_workers_and_leaves,
+         shutdown_with_a_timeout_succeeds_if_all_call_it);

@@ -29,7 +29,7 @@ static bool write_file(const char *path, const char *text) {
     return written;
 }
 
-// Whoever is not root becomes it, in a namespace of users of its own.
+// A process that is not root becomes root in a new user namespace.
 static bool become_root(void) {
     char users[64], groups[64];
     if (geteuid() == 0) return true;
@@ -138,29 +138,29 @@ pid_t hosts_fork(hosts *h, int host) {
     return pid;
 }
 
-launched hosts_launch_run(hosts *h, int host, int count, int ranks, const char *what) {
+launched hosts_launch_run(hosts *h, int host, int count, int ranks, const char *arguments) {
     const char *at = h->addresses[0];
     bool is_v6 = strchr(at, ':');
     return hosts_launch(h, host,
                         "exec ./gradwire run --nnodes=%d --node-rank=%d -n %d --grace=2 "
                         "--rdzv-endpoint=%s%s%s:29500 %s",
-                        count, host, ranks, is_v6 ? "[" : "", at, is_v6 ? "]" : "", what);
+                        count, host, ranks, is_v6 ? "[" : "", at, is_v6 ? "]" : "", arguments);
 }
 
-// ---- What happens to links ----------------------------------------------------------------------
+// ---- Faults of links ----------------------------------------------------------------------------
 
 void hosts_plug(hosts *h, int host, bool in) {
     assert_true(try(h, h->bridge, "ip link set port%d %s", host, in ? "up" : "down"));
 }
 
-#define NOBODY "lladdr 02:00:00:00:00:99 nud permanent"  // an address that no card has
+#define NO_CARD "lladdr 02:00:00:00:00:99 nud permanent"  // an address that no card has
 
-// What |from| sends to |to| goes there; or where it belongs again.
+// Sends frames from |from| to |to| to a wrong address; or restores the right one.
 static void mislead(hosts *h, int from, int to, bool wrong) {
     static const char *const nets[] = { "fd77::", "10.77.0." };
     for (int v4 = 0; v4 <= !h->options.ipv6_only; v4++)
         assert_true(try(h, h->namespaces[from], "ip neigh %s %s%d dev eth0 %s",
-                        wrong ? "replace" : "del", nets[v4], to + 1, wrong ? NOBODY : ""));
+                        wrong ? "replace" : "del", nets[v4], to + 1, wrong ? NO_CARD : ""));
 }
 
 static void mislead_all(hosts *h, int host, hosts_way ways, bool wrong) {
@@ -185,6 +185,6 @@ const char *hosts_add_one_way(hosts *h, int host) {
     assert_true(try(h, h->namespaces[host], "ip addr add %s/24 dev eth0", address));
     for (int i = 0; i < h->options.count; i++)
         if (i != host)
-            assert_true(try(h, h->namespaces[i], "ip neigh replace %s dev eth0 " NOBODY, address));
+            assert_true(try(h, h->namespaces[i], "ip neigh replace %s dev eth0 " NO_CARD, address));
     return address;
 }

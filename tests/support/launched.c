@@ -105,14 +105,14 @@ void close_input(launched *l) {
     l->in_fd = -1;
 }
 
-// What a stream has brought so far, with a NUL behind it.
-typedef struct brought {
+// The bytes read from a stream so far, with a NUL behind them.
+typedef struct buffer {
     char *data;
     size_t size, capacity;
-} brought;
+} buffer;
 
-// Appends what is ready; false at the end.
-static bool read_some(int fd, brought *b) {
+// Appends available bytes; false at the end.
+static bool read_some(int fd, buffer *b) {
     enum { CHUNK = 64 * 1024 };
     if (b->capacity - b->size <= CHUNK) {
         b->capacity = 2 * (b->size + CHUNK + 1);
@@ -126,7 +126,7 @@ static bool read_some(int fd, brought *b) {
 }
 
 result finish(launched l) {
-    brought from[2] = { { 0 } };
+    buffer from[2] = { { 0 } };
     close_input(&l);
     struct pollfd fds[2] = { { .fd = l.out_fd, .events = POLLIN },
                              { .fd = l.err_fd, .events = POLLIN } };
@@ -205,8 +205,8 @@ void remove_folder(path folder) {
     assert_int_equal(system(command), 0);
 }
 
-// The process beside a launcher that talks to the other hosts; 0: it is not there.
-static pid_t look_for_link(pid_t launcher) {
+// The link process of a launcher, which exchanges messages with other hosts; 0: there is none.
+static pid_t search_link(pid_t launcher) {
     DIR *processes = opendir("/proc");
     assert_non_null(processes);
     pid_t found = 0;
@@ -227,7 +227,7 @@ static pid_t look_for_link(pid_t launcher) {
 
 pid_t find_link(pid_t launcher) {
     pid_t link;
-    do link = look_for_link(launcher);
+    do link = search_link(launcher);
     while (!link);
     return link;
 }

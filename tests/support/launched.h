@@ -1,6 +1,6 @@
-// The gradwire command, and others, as tests see them: started with arguments, read, signalled, waited for.
+// The gradwire command, and others, for tests: started with arguments, read, signalled, waited for.
 //
-// Nothing here has a limit of its own: what does not come is found out by the limit of the test.
+// No function here has its own time limit: the limit of the test finds an event that does not occur.
 #ifndef TESTS_LAUNCHED_H
 #define TESTS_LAUNCHED_H
 
@@ -8,12 +8,12 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-// A program that runs.
+// A running program.
 typedef struct launched {
     pid_t pid;
     int pid_fd;          // readable when it has ended
     int in_fd;           // -1: closed
-    int out_fd, err_fd;  // what it prints
+    int out_fd, err_fd;  // its output
 } launched;
 
 // A program that has ended.
@@ -30,7 +30,7 @@ typedef struct path {
 #define LAUNCH(...) launch((const char *const[]){ "gradwire", __VA_ARGS__, NULL })
 #define RUN(...) finish(LAUNCH(__VA_ARGS__))
 
-// The command lies beside the program of the tests.
+// The path of the command, in the folder of the tests' program.
 const char *launched_path(void);
 
 // Starts it.
@@ -40,7 +40,7 @@ launched launch(const char *const arguments[]);
 // pipe.
 launched launch_with(const char *const arguments[], int in_fd, int out_fd, int err_fd);
 
-// A command of the shell, in the folder of our programs.
+// Starts a command of the shell, in the folder of our programs.
 launched launch_command(const char *format, ...) __attribute__((format(printf, 1, 2)));
 bool has_program(const char *name);  // on the path of the shell
 
@@ -53,19 +53,19 @@ void close_input(launched *l);
 result finish(launched l);  // reads all that is left and waits
 void forget(result r);
 
-// A process by its number, to see it end; the number comes from what it printed.
+// Opens a process by its number, to wait for its end; the number is from its output.
 int open_process(const char *number);
 bool has_ended(int process_fd);
 void wait_for_end(int process_fd);  // and closes it
 
-// The process beside a launcher that exchanges messages with the other hosts; waits until it is there.
+// The link process of a launcher, which exchanges messages with the other hosts; waits until it exists.
 pid_t find_link(pid_t launcher);
 
-// A folder of the test's own, removed when the test has passed.
+// Makes a folder for the test, removed when the test has passed.
 path make_folder(void);
 path in_folder(path folder, const char *name);
-void await_in_file(const char *file, const char *text);  // until it stands there
-path make_key(path folder);  // the key of a job, in a file that nobody else may read
+void await_in_file(const char *file, const char *text);  // until the file contains it
+path make_key(path folder);  // the key of a job, in a file that only its user can read
 void remove_folder(path folder);
 
 #endif

@@ -5,8 +5,8 @@
 
 #include <string.h>
 
-// Open MPI gives its ranks a terminal, where examples draw their progress: of each line only what stays.
-static void leave_what_stays(char *text) {
+// Open MPI gives its ranks a terminal, where examples draw their progress: keeps the final text of each line.
+static void keep_final_text(char *text) {
     static const char erase[] = "\033[K";
     char *to = text;
     for (char *line = text, *end; *line; line = end) {
@@ -23,7 +23,7 @@ void other_launcher_computes_the_same(const char *start) {
     result theirs = finish(launch_command("%s -n 3 %s", start, example));
     result ours = finish(launch_command("./gradwire run --no-prefix -n 3 -- %s", example));
     testing_note("%s%s", theirs.out, theirs.err);
-    leave_what_stays(theirs.out);
+    keep_final_text(theirs.out);
     assert_string_equal(theirs.out, ours.out);
     assert_non_null(strstr(theirs.out, "Episode 6"));
     assert_int_equal(theirs.code, 3);

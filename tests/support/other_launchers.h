@@ -1,12 +1,12 @@
-// What jobs do that a launcher of others has started: mpirun, mpiexec, srun. Each function is a test of one of them.
+// Tests of jobs that another launcher has started: mpirun, mpiexec, srun. Each function is a test of one of them.
 //
 //     other_launcher_computes_the_same("exec srun");
 //
-// |start| is what comes before -n.
+// |start| is the command before -n.
 #ifndef TESTS_OTHER_LAUNCHERS_H
 #define TESTS_OTHER_LAUNCHERS_H
 
-// What an example computes, and how it ends, is what `gradwire run` has.
+// The output and exit code of an example are those of `gradwire run`.
 void other_launcher_computes_the_same(const char *start);
 
 // Two jobs of one user on one host find their own ranks.

@@ -3,7 +3,7 @@
 //     make -C bench/peers/grpc && build/grpc/bulk [--calls N] [case...]
 //     build/grpc/bulk --listen HOST:PORT, and on another host build/grpc/bulk --connect HOST:PORT [--calls N] [case...]
 //
-// Two processes and a Unix socket, or TCP. Numbers travel as one field of bytes, copied in and out of messages once on each side;
+// Two processes and a Unix socket, or TCP. Numbers are sent as one field of bytes, copied in and out of messages once on each side;
 // the server adds in place. Nothing limits the size of a message.
 #include "bulk.grpc.pb.h"
 
@@ -102,19 +102,19 @@ bool call(const std::string &address, int calls, char **names, int count) {
     arguments.SetMaxSendMessageSize(-1);
     auto channel =
         grpc::CreateCustomChannel(address, grpc::InsecureChannelCredentials(), arguments);
-    bool all_is_well =
+    bool all_succeeded =
         channel->WaitForConnected(std::chrono::system_clock::now() + std::chrono::seconds(20));
     auto stub = bulk::Bulk::NewStub(channel);
     for (const Case &c : cases) {
         bool wanted = count == 0;
         for (int i = 0; i < count; i++) wanted = wanted || !strcmp(names[i], c.name);
-        if (all_is_well && wanted) all_is_well = measure(*stub, c, calls);
+        if (all_succeeded && wanted) all_succeeded = measure(*stub, c, calls);
     }
-    return all_is_well;
+    return all_succeeded;
 }
 
-// The server in a process of its own.
-bool call_beside(int calls, char **names, int count) {
+// Runs the server in a child process.
+bool call_child(int calls, char **names, int count) {
     char folder[] = "/tmp/bulk.XXXXXX";
     if (!mkdtemp(folder)) return false;
     std::string path = std::string(folder) + "/socket", address = "unix:" + path;
@@ -124,12 +124,12 @@ bool call_beside(int calls, char **names, int count) {
         serve(address);
         _exit(0);
     }
-    bool all_is_well = call(address, calls, names, count);
+    bool all_succeeded = call(address, calls, names, count);
     kill(server, SIGKILL);
     waitpid(server, nullptr, 0);
     unlink(path.c_str());
     rmdir(folder);
-    return all_is_well;
+    return all_succeeded;
 }
 
 }  // namespace
@@ -149,7 +149,7 @@ int main(int argc, char **argv) {
         serve(listens);
         return 0;
     }
-    bool all_is_well =
-        connects.empty() ? call_beside(calls, names, count) : call(connects, calls, names, count);
-    return all_is_well ? 0 : 1;
+    bool all_succeeded =
+        connects.empty() ? call_child(calls, names, count) : call(connects, calls, names, count);
+    return all_succeeded ? 0 : 1;
 }

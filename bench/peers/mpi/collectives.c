@@ -2,7 +2,7 @@
 //
 //     mpirun --oversubscribe -np 2 build/mpi/collectives [case...]
 //
-// A sample is the time that the slowest member takes from a barrier on.
+// A sample is the time from a barrier until the slowest member is done.
 #include <mpi.h>
 
 #include <stdbool.h>
@@ -45,7 +45,7 @@ static void run(int operation, float *x, float *y, int numbers, int members) {
     }
 }
 
-// There and back, from |x| and into it.
+// Round trip, from |x| and into it.
 static void echo(float *x, int numbers, int rank) {
     int other = 1 - rank;
     if (rank == 0) MPI_Send(x, numbers, MPI_FLOAT, other, 0, MPI_COMM_WORLD);
@@ -79,7 +79,7 @@ static void measure(const char *name, int operation, size s, int rank, int membe
     free(y);
 }
 
-static void measure_letters(int rank) {
+static void measure_sends(int rank) {
     static double times[SAMPLES_MAX];
     float x[2] = { 0 };
     for (int i = -WARM; i < SAMPLES_MAX; i++) {
@@ -88,7 +88,7 @@ static void measure_letters(int rank) {
         if (i >= 0) times[i] = (MPI_Wtime() - start) * 1e6;
     }
     qsort(times, SAMPLES_MAX, sizeof *times, by_size);
-    if (rank == 0) printf("collective.letter_8B_n2 %.2f %.2f\n", times[SAMPLES_MAX / 2], times[0]);
+    if (rank == 0) printf("collective.send_8B_n2 %.2f %.2f\n", times[SAMPLES_MAX / 2], times[0]);
     fflush(stdout);
 }
 
@@ -104,7 +104,7 @@ int main(int argc, char **argv) {
     int rank, members;
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &members);
-    if (members == 2 && is_wanted("collective.letter_8B_n2", argv + 1)) measure_letters(rank);
+    if (members == 2 && is_wanted("collective.send_8B_n2", argv + 1)) measure_sends(rank);
     for (int o = 0; o < OPERATIONS; o++) {
         for (int i = 0; i < (o == BARRIER ? 1 : SIZES); i++) {
             char name[64];

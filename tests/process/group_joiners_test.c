@@ -1,4 +1,4 @@
-// Groups that grow and go on, between real processes: newcomers that are killed while they knock, and
+// Groups that grow, between real processes: joining members that are killed while their request is pending, and
 // collectives over connections that break all the time.
 #include "testing/testing.h"
 
@@ -19,9 +19,9 @@
 
 enum { FOUNDERS = 2, WORKERS = 3, VALUES = 60, LARGE = 1 << 16 };
 
-// What workers say of themselves, in memory that the test shares with them.
+// The reports of workers, in memory shared with the test.
 typedef struct reports {
-    atomic_bool is_founded, is_heard, goes_on;
+    atomic_bool is_founded, is_pending, may_reform;
     gw_error errors[WORKERS];
     uint64_t reconnects[WORKERS];
 } reports;
@@ -49,9 +49,9 @@ static void be_worker(const job *j, int rank, int world_size, worker_main *main)
     j->reports->errors[rank] = gw_scope_close(root);
 }
 
-// |world_size| 0: workers come and go.
+// |world_size| 0: workers join and leave.
 static void open_job(job *j, int count, int world_size, worker_main *main) {
-    *j = (job){ .directory = "/tmp/gw-knock-XXXXXX" };
+    *j = (job){ .directory = "/tmp/gw-join-XXXXXX" };
     assert_non_null(mkdtemp(j->directory));
     snprintf(j->url, sizeof j->url, "file://%s/store", j->directory);
     j->reports =
@@ -84,7 +84,7 @@ static void close_job(job *j) {
     assert_int_equal(rmdir(j->directory), 0);
 }
 
-// ---- Newcomers ----------------------------------------------------------------------------------
+// ---- Joining members ----------------------------------------------------------------------------
 
 static gw_group *found(gw_scope *root, int rank) {
     gw_worker self = gw_rpc_self(root);
@@ -93,13 +93,13 @@ static gw_group *found(gw_scope *root, int rank) {
     return gw_group_reform(root, alone, .min = FOUNDERS, .grow = true);
 }
 
-// Until the two that live are the group, which a newcomer that dies at the door may join for a while.
-static void re_form_with_who_knocks(gw_scope *root, gw_group *g) {
-    bool is_well = false;
-    while (!is_well && gw_ok(root)) {
+// Re-forms until the two live members are the group; the dying one may be a member for a while.
+static void reform_with_pending(gw_scope *root, gw_group *g) {
+    bool is_done = false;
+    while (!is_done && gw_ok(root)) {
         g = gw_group_reform(root, g, .grow = true);
         gw_tensor *sum = gw_all_reduce(root, g, gw_ones(root, GW_F32), GW_SUM);
-        is_well = gw_ok(root) && gw_item(root, sum) == FOUNDERS;
+        is_done = gw_ok(root) && gw_item(root, sum) == FOUNDERS;
         const gw_error *e = gw_scope_error(root);
         if (e && e->status == GW_DISCONNECTED && strstr(e->text, "w2")) gw_scope_clear(root);
     }
@@ -113,33 +113,33 @@ static void wait_a_moment(gw_scope *root) {
     gw_scope_close_up(s);
 }
 
-static void meet_a_dying_newcomer(gw_scope *root, int rank, reports *r) {
+static void lose_a_joining_member(gw_scope *root, int rank, reports *r) {
     while (rank == 2 && gw_ok(root) && !atomic_load(&r->is_founded)) wait_a_moment(root);
     gw_group *g = found(root, rank);
-    while (rank == 2 && gw_ok(root)) wait_a_moment(root);  // if it is let in
+    while (rank == 2 && gw_ok(root)) wait_a_moment(root);  // if it is admitted
     atomic_store(&r->is_founded, true);
     while (rank == 0 && gw_ok(root) && !gw_group_pending(g)) wait_a_moment(root);
-    if (rank == 0) atomic_store(&r->is_heard, true);
-    while (gw_ok(root) && !atomic_load(&r->goes_on)) wait_a_moment(root);
-    re_form_with_who_knocks(root, g);
+    if (rank == 0) atomic_store(&r->is_pending, true);
+    while (gw_ok(root) && !atomic_load(&r->may_reform)) wait_a_moment(root);
+    reform_with_pending(root, g);
 }
 
-static void await(atomic_bool *what) {
-    while (!atomic_load(what)) poll(NULL, 0, 1);
+static void await(atomic_bool *flag) {
+    while (!atomic_load(flag)) poll(NULL, 0, 1);
 }
 
-// Before the others re-form, or while they do.
-static void who_dies_at_the_door_holds_nobody_up(void **state) {
+// The request ends before the others re-form, or while they do.
+static void a_member_killed_while_joining_blocks_no_other_member(void **state) {
     (void)state;
     for (int i = 0; i < testing_scaled(10); i++) {
         job j;
-        testing_note("newcomer %d", i);
-        open_job(&j, WORKERS, 0, meet_a_dying_newcomer);
-        await(&j.reports->is_heard);
-        if (i % 2) atomic_store(&j.reports->goes_on, true);
+        testing_note("joining member %d", i);
+        open_job(&j, WORKERS, 0, lose_a_joining_member);
+        await(&j.reports->is_pending);
+        if (i % 2) atomic_store(&j.reports->may_reform, true);
         for (int k = 0; k < i / 2; k++) sched_yield();
         assert_int_equal(kill(j.pids[2], SIGKILL), 0);
-        atomic_store(&j.reports->goes_on, true);
+        atomic_store(&j.reports->may_reform, true);
         await_all(&j, WORKERS);
         close_job(&j);
     }
@@ -181,8 +181,8 @@ static void connections_may_break_under_collectives(void **state) {
     await_all(&j, WORKERS);
     for (int i = 0; i < WORKERS; i++) reconnects += r->reconnects[i];
     close_job(&j);
-    assert_true(reconnects >= 5);  // they were cut all the time
+    assert_true(reconnects >= 5);  // they were cut repeatedly
 }
 
-GW_TESTS_WITH_LIMIT(group_knock, 120, who_dies_at_the_door_holds_nobody_up,
+GW_TESTS_WITH_LIMIT(group_joiners, 120, a_member_killed_while_joining_blocks_no_other_member,
                     connections_may_break_under_collectives);

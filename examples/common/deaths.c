@@ -1,4 +1,4 @@
-#include "verdicts.h"
+#include "deaths.h"
 
 #include <inttypes.h>
 #include <stdbool.h>
@@ -14,7 +14,7 @@
 
 enum { WORKERS_MAX = 1024 };
 
-// A worker that has connected, and what it has sent of its next line.
+// A connected worker, and the bytes of its next line.
 typedef struct channel {
     int fd;
     pid_t pid;
@@ -26,7 +26,7 @@ typedef struct channel {
 static channel *channels[WORKERS_MAX];
 static int channel_count, listen_fd = -1;
 
-// Adds a mark of our own to the job's, for the children to find us by.
+// Adds our own mark to the marks of the job; the children find this process by it.
 static int make_mark(char *out, size_t size) {
     uint64_t bits;
     char marks[512];
@@ -42,7 +42,7 @@ static int watch(int set, int fd, channel *of) {
     return epoll_ctl(set, EPOLL_CTL_ADD, fd, &event);
 }
 
-int verdicts_open(void) {
+int deaths_open(void) {
     char mark[32];
     struct sockaddr_un at = { .sun_family = AF_UNIX };
     int set = epoll_create1(EPOLL_CLOEXEC);
@@ -59,12 +59,12 @@ int verdicts_open(void) {
 }
 
 static void accept_one(int set) {
-    struct ucred who;
-    socklen_t size = sizeof who;
+    struct ucred peer;
+    socklen_t size = sizeof peer;
     int fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     if (fd < 0) return;
-    bool is_ours = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 &&
-                   who.uid == geteuid() && channel_count < WORKERS_MAX;
+    bool is_ours = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0 &&
+                   peer.uid == geteuid() && channel_count < WORKERS_MAX;
     channel *c = is_ours ? calloc(1, sizeof *c) : NULL;
     if (!c || watch(set, fd, c)) {
         free(c);
@@ -72,11 +72,11 @@ static void accept_one(int set) {
         return;
     }
     c->fd = fd;
-    c->pid = who.pid;
+    c->pid = peer.pid;
     channels[channel_count++] = c;
 }
 
-// Its worker has ended, or does not report any more. The others may still declare it dead.
+// The worker has ended or reports no more. Other workers may still declare it dead.
 static void close_channel(channel *c) {
     close(c->fd);
     c->fd = -1;
@@ -88,17 +88,17 @@ static pid_t find_process(uint64_t incarnation) {
     return 0;
 }
 
-// Takes one line from |c|. Returns the process that it declares dead, or 0.
+// Takes one line from |c|. Returns the process that the line declares dead, or 0.
 static pid_t read_line(channel *c, char *end) {
     char word[16];
     uint64_t incarnation;
     *end = '\0';
-    bool is_known = sscanf(c->in, "%15s %16" SCNx64, word, &incarnation) == 2;
+    bool is_complete = sscanf(c->in, "%15s %16" SCNx64, word, &incarnation) == 2;
     size_t taken = (size_t)(end + 1 - c->in);
     memmove(c->in, end + 1, c->size - taken);
     c->size -= taken;
-    if (is_known && strcmp(word, "joins") == 0) c->incarnation = incarnation;
-    return is_known && strcmp(word, "dead") == 0 ? find_process(incarnation) : 0;
+    if (is_complete && strcmp(word, "joins") == 0) c->incarnation = incarnation;
+    return is_complete && strcmp(word, "dead") == 0 ? find_process(incarnation) : 0;
 }
 
 static pid_t read_lines(void) {
@@ -113,7 +113,7 @@ static pid_t read_lines(void) {
 }
 
 static void receive(channel *c) {
-    if (c->size == sizeof c->in) c->size = 0;  // a line that is too long has no meaning
+    if (c->size == sizeof c->in) c->size = 0;  // a line that is too long is ignored
     ssize_t n = recv(c->fd, c->in + c->size, sizeof c->in - c->size, 0);
     if (n > 0)
         c->size += (size_t)n;
@@ -121,7 +121,7 @@ static void receive(channel *c) {
         close_channel(c);
 }
 
-pid_t verdicts_take(int set) {
+pid_t deaths_take(int set) {
     struct epoll_event ready;
     pid_t dead = read_lines();
     while (!dead && set >= 0 && epoll_wait(set, &ready, 1, 0) == 1) {

@@ -1,7 +1,7 @@
-// Four steps, each an all_reduce of 10 * step + rank. Step 1 ends on all members, as shapes differ. In step 2 rank 0 fails by
-// itself, with a sentence that quotes the error of step 1 if it was asked to, and both go on:
+// Four steps, each an all_reduce of 10 * step + rank. Step 1 ends on all members, as shapes differ. In step 2 rank 0
+// fails by itself, with an error text that quotes the error of step 1 if requested, and both continue:
 //
-//     gradwire run -n 2 -- case-quoted_verdict [quote]
+//     gradwire run -n 2 -- case-quoted_abort [quote]
 //
 // Right, in either form: MISMATCH on both in step 1, INVALID on both in step 2, then the sums 61 and 81.
 #include <gradwire.h>

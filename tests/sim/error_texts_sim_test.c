@@ -1,5 +1,5 @@
-// Sentences of errors and lines of the log say nothing of the library's insides: no place in its source, no hash, no
-// number that stands for a name. A wide set of errors is provoked, and each sentence looked at.
+// Texts of errors and lines of the log contain nothing internal of the library: no position in its source, no hash, no
+// number in position of a name. A wide set of errors is provoked, and each text is checked.
 #include "base/log.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
@@ -11,7 +11,7 @@
 
 enum { MEMBERS = 3 };
 
-// ---- What is internal ---------------------------------------------------------------------------
+// ---- Internal texts -----------------------------------------------------------------------------
 
 static const struct {
     const char *pattern, *what;
@@ -27,26 +27,26 @@ static const struct {
 
 enum { INTERNALS = sizeof internals / sizeof *internals };
 
-static regex_t compiled[INTERNALS], place;
-static int looked_at;
+static regex_t compiled[INTERNALS], position;
+static int checked_count;
 
 static void compile_patterns(void) {
     for (int i = 0; i < INTERNALS; i++)
         assert_int_equal(regcomp(&compiled[i], internals[i].pattern, REG_EXTENDED), 0);
-    assert_int_equal(regcomp(&place, "[a-z_0-9]+\\.[ch]:[0-9]+", REG_EXTENDED), 0);
+    assert_int_equal(regcomp(&position, "[a-z_0-9]+\\.[ch]:[0-9]+", REG_EXTENDED), 0);
 }
 
-// A place in this test is one in the program.
-static const char *find_own_place(const char *line) {
+// A position in this test is one in the program.
+static const char *find_library_position(const char *line) {
     regmatch_t m;
-    for (const char *at = line; regexec(&place, at, 1, &m, 0) == 0; at += m.rm_eo)
-        if (strncmp(at + m.rm_so, "sentences_sim_test.c:", 21) != 0) return at + m.rm_so;
+    for (const char *at = line; regexec(&position, at, 1, &m, 0) == 0; at += m.rm_eo)
+        if (strncmp(at + m.rm_so, "error_texts_sim_test.c:", 23) != 0) return at + m.rm_so;
     return NULL;
 }
 
-static void look_at(const char *line) {
-    looked_at++;
-    if (find_own_place(line)) fail_msg("a place in the library: %s", line);
+static void check_text(const char *line) {
+    checked_count++;
+    if (find_library_position(line)) fail_msg("a position in the library: %s", line);
     for (int i = 0; i < INTERNALS; i++)
         if (regexec(&compiled[i], line, 0, NULL, 0) == 0)
             fail_msg("%s: %s", internals[i].what, line);
@@ -54,7 +54,7 @@ static void look_at(const char *line) {
 
 static void take(gw_scope *s) {
     if (gw_ok(s)) return;
-    look_at(gw_scope_error(s)->text);
+    check_text(gw_scope_error(s)->text);
     gw_scope_clear(s);
 }
 
@@ -99,7 +99,7 @@ static void other_roots(gw_scope *s, int rank, void *context) {
     take(s);
 }
 
-// Of so many not all are said.
+// The text of so many tensors names only some of them.
 static void other_middles(gw_scope *s, int rank, void *context) {
     (void)context;
     enum { COUNT = 80 };
@@ -109,8 +109,8 @@ static void other_middles(gw_scope *s, int rank, void *context) {
     xs[COUNT / 2 + 1] = sized(s, rank);
     xs[COUNT / 2] = sized(s, rank != 1);
     gw_all_reduce_coalesced(s, g, xs, COUNT, GW_SUM);
-    const char *said = ": 80 tensors (";
-    if (!strstr(gw_scope_error(s)->text, said) ||
+    const char *expected = ": 80 tensors (";
+    if (!strstr(gw_scope_error(s)->text, expected) ||
         !strstr(gw_scope_error(s)->text, ", of different sizes"))
         fail_msg("%s", gw_scope_error(s)->text);
     take(s);
@@ -124,7 +124,7 @@ static void other_sizes(gw_scope *s, int rank, void *context) {
     take(s);
 }
 
-// What the library calls for the program.
+// Collectives that the library calls for the program.
 static void a_split(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = group_of(s);
@@ -262,20 +262,20 @@ static cluster_main *const provocations[] = {
     generations, other_optimizers, one_name_again, remote_optimizers,
 };
 
-static void they_say_nothing_internal(void **state) {
+static void they_contain_nothing_internal(void **state) {
     (void)state;
     enum { COUNT = sizeof provocations / sizeof *provocations, SEEDS = 3 };
     compile_patterns();
-    log_hook = look_at;
+    log_hook = check_text;
     for (uint64_t seed = 1; seed <= SEEDS; seed++)
         for (int i = 0; i < COUNT; i++) {
             testing_note("provocation %d, seed %d", i, (int)seed);
             cluster_options options = { .world_size = MEMBERS, .fails = true };
             cluster_outcome o = cluster_run(seed, options, provocations[i], NULL);
-            for (int w = 0; w < MEMBERS; w++) look_at(o.errors[w].text);
+            for (int w = 0; w < MEMBERS; w++) check_text(o.errors[w].text);
         }
     log_hook = NULL;
-    assert_true(looked_at > 2 * COUNT * SEEDS);
+    assert_true(checked_count > 2 * COUNT * SEEDS);
 }
 
-GW_TESTS(sentences_sim, they_say_nothing_internal);
+GW_TESTS(error_texts_sim, they_contain_nothing_internal);

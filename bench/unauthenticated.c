@@ -1,6 +1,7 @@
-// Calls between two members of a job with a key, while a stranger connects 10,000 times in a row to one of them and says
-// again what a member has said: of all that it can say this costs a worker most, both sides of a handshake. Beside it the same
-// connections to a socket of nobody's, which cost the machine the same, and the members nothing but the processor.
+// Calls between two members of a job with a key, while an unauthenticated peer connects 10,000 times in a row to one of
+// them and repeats the first bytes of a member: of all its messages this costs a worker most, both sides of a
+// handshake. For comparison the same connections to a socket outside the job, which cost the machine the same, and the
+// members only the processor.
 #include "bench.h"
 
 #include "net/tls/secret.h"
@@ -20,19 +21,19 @@
 
 enum { CONNECTIONS = 10000, BATCH = 1000, BATCHES_MIN = 10, HELLO_MAX = 2048 };
 
-typedef enum strangers { NOBODY, ELSEWHERE, AT_THE_DOOR } strangers;
+typedef enum target { NO_PEER, OTHER_SOCKET, MEMBER } target;
 
-GW_FUNCTION(bench_strangers_null, GW_INLINE, "int") {
+GW_FUNCTION(bench_unauthenticated_null, GW_INLINE, "int") {
     return gw_none();
 }
 
-static void need(bool done, const char *what) {
+static void need(bool done, const char *name) {
     if (done) return;
-    perror(what);
+    perror(name);
     exit(1);
 }
 
-static struct sockaddr_in place(int port) {
+static struct sockaddr_in address(int port) {
     return (struct sockaddr_in){ .sin_family = AF_INET,
                                  .sin_port = htons((uint16_t)port),
                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -40,7 +41,7 @@ static struct sockaddr_in place(int port) {
 
 // A socket that listens at a port of its own; its owner closes it.
 static int listen_somewhere(int *out_port) {
-    struct sockaddr_in at = place(0);
+    struct sockaddr_in at = address(0);
     socklen_t size = sizeof at;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     need(bind(fd, (struct sockaddr *)&at, size) == 0 && listen(fd, 4096) == 0 &&
@@ -50,18 +51,18 @@ static int listen_somewhere(int *out_port) {
     return fd;
 }
 
-// ---- What a member says first -------------------------------------------------------------------
-typedef struct saying {
+// ---- The first bytes of a member ----------------------------------------------------------------
+typedef struct opening {
     tls_identity identity;
     uint8_t psk[TLS_PSK_BYTES];
     uint8_t hello[HELLO_MAX];
     int size;
-} saying;
+} opening;
 
 static int offer(SSL *ssl, const EVP_MD *digest, const unsigned char **out_id, size_t *out_size,
                  SSL_SESSION **out) {
     static const unsigned char cipher[] = { 0x13, 0x01 };
-    saying *s = SSL_get_app_data(ssl);
+    opening *s = SSL_get_app_data(ssl);
     SSL_SESSION *session = SSL_SESSION_new();
     (void)digest;
     SSL_SESSION_set1_master_key(session, s->psk, sizeof s->psk);
@@ -73,7 +74,7 @@ static int offer(SSL *ssl, const EVP_MD *digest, const unsigned char **out_id, s
     return 1;
 }
 
-static void overhear(const char *key_file, saying *out) {
+static void record_opening(const char *key_file, opening *out) {
     const tls_parties parties = { .purpose = TLS_STORE,
                                   .client = { .name = "w1", .rank = 1, .incarnation = 1 },
                                   .server = { .rank = PARTY_RANK_UNKNOWN } };
@@ -108,9 +109,9 @@ static pid_t fork_child(void) {
     return pid;
 }
 
-_Noreturn static void connect_in_a_row(int port, const saying *s, _Atomic int *done) {
+_Noreturn static void connect_in_a_row(int port, const opening *s, _Atomic int *done) {
     for (; *done < CONNECTIONS; ++*done) {
-        struct sockaddr_in at = place(port);
+        struct sockaddr_in at = address(port);
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (connect(fd, (struct sockaddr *)&at, sizeof at) == 0 &&
             send(fd, s->hello, (size_t)s->size, MSG_NOSIGNAL) != s->size)
@@ -121,10 +122,10 @@ _Noreturn static void connect_in_a_row(int port, const saying *s, _Atomic int *d
 }
 
 _Noreturn static void answer_in_a_row(int listener) {
-    uint8_t heard[HELLO_MAX] = { 0 };
+    uint8_t received[HELLO_MAX] = { 0 };
     for (;;) {
         int fd = accept(listener, NULL, NULL);
-        recv(fd, heard, sizeof heard, 0);
+        recv(fd, received, sizeof received, 0);
         close(fd);
     }
 }
@@ -136,7 +137,7 @@ static void join(gw_scope *root, int rank, int port, const char *key) {
 
 _Noreturn static void serve(int port, const char *key) {
     gw_scope *root = gw_scope_open(NULL);
-    // What is said of strangers is not what is measured.
+    // Hides the messages about refused peers, which are not part of the measurement.
     need(freopen("/dev/null", "w", stderr) != NULL, "/dev/null");
     join(root, 0, port, key);
     gw_rpc_shutdown(root);
@@ -150,26 +151,26 @@ static int by_size(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Medians of batches, or the calls that 99 of 100 are faster than.
-static void time_batches(gw_scope *root, const _Atomic int *done, bool wants_p99, samples *out) {
+// Adds the median or the 99th percentile of each batch.
+static void time_batches(gw_scope *root, const _Atomic int *done, bool is_p99, samples *out) {
     static double us[BATCH];
     for (int batch = 0; gw_ok(root) && (batch < BATCHES_MIN || (done && *done < CONNECTIONS));
          batch++) {
         for (int i = 0; i < BATCH; i++) {
             gw_scope *s = gw_scope_open(root);
             double start = now_us();
-            gw_rpc_sync(s, "w0", "bench_strangers_null", 1);
+            gw_rpc_sync(s, "w0", "bench_unauthenticated_null", 1);
             us[i] = now_us() - start;
             gw_scope_close_up(s);
         }
         qsort(us, BATCH, sizeof us[0], by_size);
-        samples_add(out, us[wants_p99 ? BATCH * 99 / 100 : BATCH / 2]);
+        samples_add(out, us[is_p99 ? BATCH * 99 / 100 : BATCH / 2]);
     }
 }
 
-static void measure(strangers where, bool wants_p99, samples *out) {
+static void measure(target where, bool is_p99, samples *out) {
     char key[] = "/tmp/gw-bench-key-XXXXXX", line[SECRET_LINE_MAX];
-    static saying s;
+    static opening s;
     gw_error error;
     int fd = mkstemp(key), port, elsewhere;
     need(fd >= 0 && !secret_make_line(line, &error) &&
@@ -177,7 +178,7 @@ static void measure(strangers where, bool wants_p99, samples *out) {
          "a key");
     close(fd);
     setenv("GW_TRANSPORT", "tcp", 1);
-    overhear(key, &s);
+    record_opening(key, &s);
     _Atomic int *done =
         mmap(NULL, sizeof *done, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     close(listen_somewhere(&port));
@@ -187,10 +188,10 @@ static void measure(strangers where, bool wants_p99, samples *out) {
     gw_scope *root = gw_scope_open(NULL);
     join(root, 1, port, key);
     pid_t children[2] = { 0 };
-    if (where == ELSEWHERE && (children[0] = fork_child()) == 0) answer_in_a_row(listener);
-    if (where != NOBODY && (children[1] = fork_child()) == 0)
-        connect_in_a_row(where == ELSEWHERE ? elsewhere : port, &s, done);
-    time_batches(root, where == NOBODY ? NULL : done, wants_p99, out);
+    if (where == OTHER_SOCKET && (children[0] = fork_child()) == 0) answer_in_a_row(listener);
+    if (where != NO_PEER && (children[1] = fork_child()) == 0)
+        connect_in_a_row(where == OTHER_SOCKET ? elsewhere : port, &s, done);
+    time_batches(root, where == NO_PEER ? NULL : done, is_p99, out);
     for (int i = 0; i < 2; i++)
         if (children[i]) kill(children[i], SIGKILL);
     gw_rpc_shutdown(root);
@@ -198,25 +199,25 @@ static void measure(strangers where, bool wants_p99, samples *out) {
     unlink(key);
 }
 
-#define CASE(name, where, wants_p99)                                                               \
+#define CASE(name, where, is_p99)                                                                  \
     static void name(gw_scope *root, samples *out) {                                               \
         (void)root;                                                                                \
-        measure(where, wants_p99, out);                                                            \
+        measure(where, is_p99, out);                                                               \
     }
 
-CASE(median_alone, NOBODY, false)
-CASE(median_elsewhere, ELSEWHERE, false)
-CASE(median_amid, AT_THE_DOOR, false)
-CASE(p99_alone, NOBODY, true)
-CASE(p99_elsewhere, ELSEWHERE, true)
-CASE(p99_amid, AT_THE_DOOR, true)
+CASE(median_alone, NO_PEER, false)
+CASE(median_elsewhere, OTHER_SOCKET, false)
+CASE(median_amid, MEMBER, false)
+CASE(p99_alone, NO_PEER, true)
+CASE(p99_elsewhere, OTHER_SOCKET, true)
+CASE(p99_amid, MEMBER, true)
 
-const bench_case strangers_cases[] = {
-    { "strangers.none_median", 0, median_alone },
-    { "strangers.elsewhere_median", 0, median_elsewhere },
-    { "strangers.at_the_door_median", 0, median_amid },
-    { "strangers.none_p99", 0, p99_alone },
-    { "strangers.elsewhere_p99", 0, p99_elsewhere },
-    { "strangers.at_the_door_p99", 0, p99_amid },
+const bench_case refusal_cases[] = {
+    { "unauthenticated.none_median", 0, median_alone },
+    { "unauthenticated.other_socket_median", 0, median_elsewhere },
+    { "unauthenticated.member_median", 0, median_amid },
+    { "unauthenticated.none_p99", 0, p99_alone },
+    { "unauthenticated.other_socket_p99", 0, p99_elsewhere },
+    { "unauthenticated.member_p99", 0, p99_amid },
     { 0 },
 };
