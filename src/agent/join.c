@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// For finding out who is missing when time is up; until it is said for whom this worker waits, and
+// For finding out who is missing when time is up, and for saying so; until it is said for whom this worker waits, and
 // said again.
 #define GRACE_NS INT64_C(500000000)
 #define SILENCE_NS INT64_C(5000000000)
@@ -343,6 +343,8 @@ static void give_up(joining *j, int awaited) {
     if (!why.status)
         error_set(&why, GW_CANCELLED, "%s (rank %d) has stopped waiting for rank %d of %d", a->name,
                   a->rank, awaited, a->world_size);
+    j->until_ns =
+        env_now_ns(a->env) + GRACE_NS;  // its time may be over; the answer says that it is written
     publish_as(j, awaited, "", why.text, 0, NULL);
 }
 
