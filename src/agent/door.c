@@ -1,8 +1,10 @@
 #include "agent/door.h"
 
+#include "agent/admission.h"
 #include "agent/join.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 // Each of them in turn. What all have answered makes one sentence, with the status of the first.
@@ -25,9 +27,26 @@ static gw_status listen_at_one(agent *a, gw_error *error) {
     return first.status;
 }
 
+// STORE-7: "in a group `join/I`".
+static store_use use_of_key(void *user, const char *key) {
+    char own[DOOR_KEY_MAX];
+    (void)user;
+    uint64_t incarnation = strncmp(key, "join/", 5) ? 0 : strtoull(key + 5, NULL, 16);
+    door_key(own, "join", incarnation);
+    return incarnation && !strcmp(key, own) ? STORE_REGISTERS : STORE_READ_ONLY;
+}
+
+// STORE-8: "in a group as many as half of the host's descriptors".
+static int64_t registered_max(const env *e) {
+    int64_t half = e->descriptor_max / 2;
+    return half && half < LIMIT_WORKERS ? half : LIMIT_WORKERS;
+}
+
 gw_status door_open_on_loop(agent *a, gw_error *error) {
     gw_status status = listen_at_one(a, error);
-    if (!status) status = store_open_host(a->env, &a->store, error);
+    const store_host_options of = { .use_of = use_of_key,
+                                    .registered_max = registered_max(a->env) };
+    if (!status) status = store_open_host(a->env, of, &a->store, error);
     if (status) return status;
     a->hosts_store = true;
     peers_serve_store(a->peers, store_host_take, a->store);

@@ -80,10 +80,8 @@ gw_status group_found_on_loop(agent *a, const join_options *options, gw_error *e
 
 // ---- Joining ------------------------------------------------------------------------------------
 
-static gw_status knock(joining *j, gw_error *error);
-
 // Waits for |key|, but once it has been |founded| not for a group that nobody is in any more. Its
-// store may move meanwhile, and then does not know who has knocked.
+// store may move meanwhile.
 static gw_status wait_for_key(joining *j, const char *key, bool founded, bytes *out,
                               gw_error *error) {
     env *e = j->agent->env;
@@ -97,8 +95,6 @@ static gw_status wait_for_key(joining *j, const char *key, bool founded, bytes *
             log_line("%s waits %s at %s", j->agent->name,
                      founded ? "to be let into the group" : "for the founder of a group",
                      join_place(j));
-        if (founded && !j->options->path[0]) status = knock(j, error);
-        if (status && status != GW_TIMEOUT) return status;
         if (founded && !store_is_attended(j->store))
             return error_set(error, GW_DISCONNECTED, "the group at %s is over: nobody is there",
                              join_place(j));
@@ -129,7 +125,7 @@ static gw_status knock(joining *j, gw_error *error) {
     bytes_put_text(&value, a->addresses);
     bytes_put_u64(&value, a->incarnation);
     door_key(key, "join", a->incarnation);
-    gw_status status = join_set(j, key, &value, &set, NULL, error);
+    gw_status status = join_register(j, key, &value, &set, NULL, error);
     bytes_fini(&value);
     return status;
 }

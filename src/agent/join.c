@@ -9,9 +9,10 @@
 #include "agent/member_table.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
-// For finding out who is missing when time is up; until it is said for whom this worker waits, and
+// For finding out who is missing when time is up, and for saying so; until it is said for whom this worker waits, and
 // said again.
 #define GRACE_NS INT64_C(500000000)
 #define SILENCE_NS INT64_C(5000000000)
@@ -80,12 +81,32 @@ static gw_status open_redis(joining *j, gw_error *error) {
     return status;
 }
 
+// One key for each rank: "rank/03" is none.
+static bool is_key_of_rank(const char *key, int world_size) {
+    char own[32];
+    long rank = strncmp(key, "rank/", 5) ? -1 : strtol(key + 5, NULL, 10);
+    if (rank < 0 || rank >= world_size) return false;
+    snprintf(own, sizeof own, "rank/%ld", rank);
+    return !strcmp(key, own);
+}
+
+// STORE-7: "In a job of known size `rank/R`, `name/N` and `worker/R` are set by clients".
+static store_use use_of_key(void *user, const char *key) {
+    const agent *a = user;
+    if (is_key_of_rank(key, a->world_size)) return STORE_REGISTERS;
+    bool is_free = !strncmp(key, "name/", 5) || !strncmp(key, "worker/", 7);
+    return is_free ? STORE_BY_WORKERS : STORE_READ_ONLY;
+}
+
 gw_status join_open_store(joining *j, bool hosts, gw_error *error) {
     agent *a = j->agent;
     if (strncmp(j->options->path, "redis://", 8) == 0) return open_redis(j, error);
     if (j->options->path[0]) return store_open_file(a->env, j->options->path, &j->store, error);
     if (!hosts) return open_client(j, error);
-    gw_status status = store_open_host(a->env, &j->store, error);
+    const store_host_options of = { .use_of = use_of_key,
+                                    .user = a,
+                                    .registered_max = a->world_size };
+    gw_status status = store_open_host(a->env, of, &j->store, error);
     if (!status) peers_serve_store(a->peers, store_host_take, j->store);
     return status;
 }
@@ -97,6 +118,13 @@ gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_se
     if (value->failed) return error_set(error, GW_NO_MEMORY, "no memory for joining");
     return store_set_if_absent(j->store, key, value->data, value->size, j->until_ns, out_set,
                                out_found, error);
+}
+
+gw_status join_register(joining *j, const char *key, const bytes *value, bool *out_set,
+                        bytes *out_found, gw_error *error) {
+    if (value->failed) return error_set(error, GW_NO_MEMORY, "no memory for joining");
+    return store_register(j->store, key, value->data, value->size, j->until_ns, out_set, out_found,
+                          error);
 }
 
 // What GW_JOB_ID says, or the launcher.
@@ -184,6 +212,12 @@ static gw_status compare_job(const joining *j, const bytes *found, gw_error *err
                      world_size);
 }
 
+// Without its rank there the worker has no place in the store, where others would read why it cannot join.
+static bool has_own_rank(const joining *j, const bytes *found) {
+    reader r = reader_of(found->data, found->size);
+    return reader_u32(&r) > (uint32_t)j->agent->rank;
+}
+
 static gw_status read_member(const bytes *value, member *out, gw_error *error) {
     reader r = reader_of(value->data, value->size);
     char addresses[LIMIT_ADDRESSES_BYTES + 1] = "";
@@ -244,7 +278,7 @@ static gw_status take_rank(joining *j, gw_error *error) {
     bytes_init(&found);
     bytes_put_text(&mine, a->name);
     bool set = false;
-    gw_status status = join_set(j, key, &mine, &set, &found, error);
+    gw_status status = join_register(j, key, &mine, &set, &found, error);
     if (!status && set) store_attend(j->store);
     if (!status && !set && join_is_over(j)) {
         status = tell_over(j, error);
@@ -309,6 +343,8 @@ static void give_up(joining *j, int awaited) {
     if (!why.status)
         error_set(&why, GW_CANCELLED, "%s (rank %d) has stopped waiting for rank %d of %d", a->name,
                   a->rank, awaited, a->world_size);
+    j->until_ns =
+        env_now_ns(a->env) + GRACE_NS;  // its time may be over; the answer says that it is written
     publish_as(j, awaited, "", why.text, 0, NULL);
 }
 
@@ -328,16 +364,15 @@ static gw_status wait_for_member(joining *j, int rank, int64_t until_ns, gw_erro
     return status;
 }
 
-// "ranks 3 and 7": at most some of them, and how many more.
+// "ranks 3, 7": at most some of them.
 static gw_status name_missing(joining *j, int from, gw_error *error) {
     char list[256] = "";
     size_t at = 0;
     int count = 0;
     int64_t until_ns = env_now_ns(j->agent->env) + GRACE_NS;
-    for (int rank = from; rank < j->agent->world_size; rank++) {
+    for (int rank = from; rank < j->agent->world_size && at + 16 < sizeof list; rank++) {
         if (rank != from && wait_for_member(j, rank, until_ns, NULL) != GW_TIMEOUT) continue;
-        if (at + 16 < sizeof list)
-            at += (size_t)snprintf(list + at, sizeof list - at, "%s%d", count ? ", " : "", rank);
+        at += (size_t)snprintf(list + at, sizeof list - at, "%s%d", count ? ", " : "", rank);
         count++;
     }
     return error_set(error, GW_TIMEOUT, "rank%s %s of %d did not come within %lld s",
@@ -396,6 +431,7 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     bytes found;
     bytes_init(&found);
     status = enter_job(&j, &found, error);
+    if (!status && !has_own_rank(&j, &found)) status = compare_job(&j, &found, error);
     if (!status) status = take_rank(&j, error);
     failpoint("join");
     if (!status) {

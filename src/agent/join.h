@@ -31,6 +31,10 @@ gw_status join_open_store(joining *j, bool hosts, gw_error *error);
 gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_set, bytes *out_found,
                    gw_error *error);
 
+// The same for the key that registers this worker with the host of the store (STORE-7).
+gw_status join_register(joining *j, const char *key, const bytes *value, bool *out_set,
+                        bytes *out_found, gw_error *error);
+
 // The key `job`: u32 world size, 0 for a group, u32 version, u32 flags: whether its workers were
 // told that connections need no encryption, which all or none must be; and which job it is. MISMATCH.
 gw_status join_read_job(const joining *j, const bytes *value, uint32_t *out_world_size,

@@ -90,6 +90,7 @@ struct env {
     const env_class *class;
     const struct transport *const *transports;  // that work with it, the best first; ends with NULL
     const struct protection *protection;        // of its connections; NULL: they stay on this host
+    int64_t descriptor_max;                     // that the process may have open; 0: no limit
 };
 
 // Nanoseconds on a clock that never steps and means nothing to other workers.

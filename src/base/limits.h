@@ -61,9 +61,11 @@ enum {
     LIMIT_STORE_KEY_BYTES = 255,
     LIMIT_STORE_VALUE_BYTES = 64 * 1024,
     LIMIT_STORE_BYTES = 64 * 1024 * 1024,       // keys and values of one store
-    LIMIT_STORE_WAITS = 4096,                   // requests that one client waits for
-    LIMIT_STORE_NEW_CLIENTS = 256,              // that have set nothing yet
-    LIMIT_STORE_CLIENT_MS = 5000,               // for a client to set something, or to wait
+    LIMIT_STORE_WAITS = 128,                    // of one client that are not answered
+    LIMIT_STORE_CLIENT_BYTES = 16 * 1024,       // keys and values that one client sets
+    LIMIT_STORE_UNSENT_BYTES = 256 * 1024,      // replies that one client does not read
+    LIMIT_STORE_NEW_CLIENTS = 256,              // that are not registered
+    LIMIT_STORE_CLIENT_MS = 5000,               // to register; to end a record, or to read replies
     LIMIT_OPERATOR_BYTES_INLINE = 1 << 20,      // an operator with more input runs on the pool
     LIMIT_LEASES_PER_PEER = 65536,              // tensors that one worker has lent to another
     LIMIT_LOADER_THREADS = 256,                 // of one data loader

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "base/log.h"
@@ -130,10 +131,19 @@ static int cut_every_from_environment(void) {
     return count > 0 && count < 1000000000 ? (int)count : 0;
 }
 
+static int64_t descriptor_max(void) {
+    struct rlimit r;
+    bool has =
+        !getrlimit(RLIMIT_NOFILE, &r) && r.rlim_cur != RLIM_INFINITY && r.rlim_cur < INT64_MAX;
+    return has ? (int64_t)r.rlim_cur : 0;
+}
+
 gw_status env_os_open(env **out, gw_error *error) {
     os_env *o = mem_calloc(sizeof *o);
     if (!o) return error_set(error, GW_NO_MEMORY, "an environment: out of memory");
-    o->base = (env){ .class = &os_class, .transports = transports_from_environment() };
+    o->base = (env){ .class = &os_class,
+                     .transports = transports_from_environment(),
+                     .descriptor_max = descriptor_max() };
     pthread_mutex_init(&o->loop_lock, NULL);
     list_init(&o->deferred);
     list_init(&o->drains);

@@ -33,6 +33,17 @@ gw_status store_set_if_absent(store *st, const char *key, const void *value, siz
                   : st->class->set(st, key, value, size, until_ns, out_set, out_found, error);
 }
 
+gw_status store_register(store *st, const char *key, const void *value, size_t size,
+                         int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error) {
+    if (!st->class->set_registration)
+        return store_set_if_absent(st, key, value, size, until_ns, out_set, out_found, error);
+    gw_status status = store_check_key(key, error);
+    if (!status) status = store_check_value(key, size, error);
+    return status ? status
+                  : st->class->set_registration(st, key, value, size, until_ns, out_set, out_found,
+                                                error);
+}
+
 gw_status store_wait(store *st, const char *key, int64_t until_ns, bytes *out, gw_error *error) {
     gw_status status = store_check_key(key, error);
     return status ? status : st->class->wait(st, key, until_ns, out, error);
@@ -90,17 +101,30 @@ const store_entry *store_table_find(const store_table *t, const char *key) {
 static store_entry *make_entry(store_table *t, const char *key) {
     store_entry *entry = map_find_name(&t->entries, key);
     if (entry) return entry;
-    entry = mem_calloc(sizeof *entry);
+    size_t key_size = strlen(key) + 1;
+    entry = mem_calloc(sizeof *entry + key_size);
     if (!entry) return NULL;
     list_init(&entry->waits);
+    memcpy(entry->key, key, key_size);
     if (map_put_name(&t->entries, key, entry)) return entry;
     mem_free(entry);
     return NULL;
 }
 
+static void drop_unused(store_table *t, store_entry *entry) {
+    if (entry->is_set || !list_is_empty(&entry->waits)) return;
+    map_take_name(&t->entries, entry->key);
+    bytes_fini(&entry->value);
+    mem_free(entry);
+}
+
+size_t store_entry_cost(const char *key, size_t value_size) {
+    return strlen(key) + value_size + sizeof(store_entry);
+}
+
 gw_status store_table_set(store_table *t, const char *key, const void *value, size_t size,
                           uint64_t token, gw_error *error) {
-    size_t cost = strlen(key) + size + sizeof(store_entry);
+    size_t cost = store_entry_cost(key, size);
     if (cost > LIMIT_STORE_BYTES - t->size_bytes)
         return error_set(error, GW_LIMIT, "store: more than %d bytes of keys and values",
                          LIMIT_STORE_BYTES);
@@ -108,6 +132,7 @@ gw_status store_table_set(store_table *t, const char *key, const void *value, si
     if (entry) bytes_put(&entry->value, value, size);
     if (!entry || entry->value.failed) {
         if (entry) entry->value.failed = false;
+        if (entry) drop_unused(t, entry);
         return error_set(error, GW_NO_MEMORY, "store: no memory for %s", key);
     }
     t->size_bytes += cost;
@@ -124,7 +149,14 @@ bool store_table_wait(store_table *t, const char *key, store_wait_entry *w) {
     store_entry *entry = make_entry(t, key);
     if (!entry) return false;
     list_append(&entry->waits, &w->link);
+    w->entry = entry;
     return true;
+}
+
+void store_table_unwait(store_table *t, store_wait_entry *w) {
+    if (!list_has(&w->link)) return;
+    list_remove(&w->link);
+    drop_unused(t, w->entry);
 }
 
 // ---- Records ------------------------------------------------------------------------------------

@@ -17,9 +17,23 @@
 
 typedef struct store store;
 
+// What clients may do with a key (STORE-7).
+typedef enum store_use {
+    STORE_READ_ONLY,   // no client sets it
+    STORE_BY_WORKERS,  // registered clients set it
+    STORE_REGISTERS,   // whoever sets it is registered from then on
+} store_use;
+
+typedef struct store_host_options {
+    // NULL: any first key registers a client, which may set all others.
+    store_use (*use_of)(void *user, const char *key);
+    void *user;
+    int64_t registered_max;  // clients; 0: LIMIT_WORKERS
+} store_host_options;
+
 // The store inside this agent. Others use it through connections that are handed over by whoever
 // listens.
-gw_status store_open_host(env *e, store **out, gw_error *error);
+gw_status store_open_host(env *e, store_host_options options, store **out, gw_error *error);
 
 // Takes a connection whose handshake asks for the store; |host| is what store_open_host has opened.
 // Not after store_close.
@@ -51,6 +65,11 @@ void store_close(store *st);  // NULL is fine
 // value. INVALID, LIMIT, TIMEOUT at |until_ns|, DISCONNECTED when the host is gone.
 gw_status store_set_if_absent(store *st, const char *key, const void *value, size_t size,
                               int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error);
+
+// As store_set_if_absent, of the key that registers this worker with the host of the store (STORE-7):
+// it is set again over each connection that follows, and in the store of the next host.
+gw_status store_register(store *st, const char *key, const void *value, size_t size,
+                         int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error);
 
 // Calls |found| for each value of this worker's own store or file: for those that are set first,
 // and then as they are set, in that order, until the store closes. UNSUPPORTED for a store of

@@ -49,6 +49,8 @@ typedef struct client {
 
     list_node requests;  // of type request, oldest first
     uint64_t last_request;
+    map left_waits;  // by key, the numbers of waits that the host has and no thread waits for any more
+    bytes registration;  // STORE-7: the record that has registered this worker; empty: none has
     bytes in, out;
     size_t out_done;
 } client;
@@ -77,6 +79,16 @@ static void send_requests(client *c) {
     c->out.size = c->out_done = 0;
 }
 
+// A number is kept in place of a pointer.
+static void forget_left_wait(client *c, uint64_t number) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&c->left_waits, &i));) {
+        if ((uintptr_t)e->value != number) continue;
+        map_take_name(&c->left_waits, e->name);
+        return;
+    }
+}
+
 static void put_request(client *c, request *r) {
     store_record_encode(&c->out, &r->record);
     if (!c->out.failed) return;
@@ -86,6 +98,7 @@ static void put_request(client *c, request *r) {
 }
 
 static void on_reply(client *c, const store_record *reply) {
+    c->tries = 0;
     list_each(l, &c->requests) {
         request *r = list_entry(l, request, link);
         if (r->record.request != reply->request) continue;
@@ -100,7 +113,7 @@ static void on_reply(client *c, const store_record *reply) {
         finish(c, r);
         return;
     }
-    // No thread waits for it any more: its time was over.
+    forget_left_wait(c, reply->request);
 }
 
 static gw_status take_replies(client *c, gw_error *error) {
@@ -135,6 +148,7 @@ static void drop_connection(client *c) {
     connection_close(c->connection);
     c->connection = NULL;
     c->in.size = c->out.size = c->out_done = 0;
+    map_fini(&c->left_waits);
 }
 
 static void die(client *c, gw_status status, const char *what, const char *why) {
@@ -202,11 +216,15 @@ static void say_handshake(client *c) {
 }
 
 // STORE-3: "A client whose connection breaks connects again and repeats the requests that were not
-// answered."
+// answered." Before them that by which the host recognises a worker of its job.
 static void repeat_requests(client *c) {
     c->was_connected = true;
-    c->tries = 0;
     connection_stream(c->connection, &events, c);
+    bytes_put(&c->out, c->registration.data, c->registration.size);
+    if (c->out.failed) {
+        c->out.failed = false;
+        c->out.size = 0;
+    }
     list_each(l, &c->requests) put_request(c, list_entry(l, request, link));
     send_requests(c);
     if (c->opener) env_wake(c->store.env, c->opener);
@@ -221,11 +239,17 @@ static void back_off(client *c) {
     retry_in(c, (delay_ms < RETRY_MAX_MS ? delay_ms : RETRY_MAX_MS) * MS);
 }
 
-static void ask_at_once(client *c) {
-    drop_connection(c);
+// STORE-10: "after a pause if it has had no answer since it connected".
+static void ask_again(client *c) {
     int64_t time_ms = c->moves_ms ? c->moves_ms : LIMIT_RECONNECT_MS;
     c->gives_up_ns = env_now_ns(c->store.env) + time_ms * MS;
-    retry_in(c, 0);
+    if (c->tries) {
+        back_off(c);
+    } else {
+        drop_connection(c);
+        c->tries++;
+        retry_in(c, 0);
+    }
 }
 
 static void give_up(client *c) {
@@ -260,7 +284,7 @@ static const rule rules[] = {
     { CLIENT_AWAITING_WELCOME, CLIENT_ELSEWHERE, CLIENT_AWAITING_OPEN,    connect_elsewhere, "somebody else is at this address, or it broke" },
     { CLIENT_AWAITING_WELCOME, CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   back_off,        "the network failed, or the host hosts no store yet" },
     { CLIENT_AWAITING_WELCOME, CLIENT_DEAD,      CLIENT_GONE,             give_up,         "something else listens there" },
-    { CLIENT_CONNECTED,        CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   ask_at_once,     "a closed connection is evidence, not proof" },
+    { CLIENT_CONNECTED,        CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   ask_again,       "a closed connection is evidence, not proof" },
     { CLIENT_CONNECTED,        CLIENT_DEAD,      CLIENT_GONE,             give_up,         "it cannot be understood" },
 };
 // clang-format on
@@ -343,36 +367,66 @@ static const connection_events events = {
 };
 
 // ---- Calls --------------------------------------------------------------------------------------
+static void send_request(client *c, request *r) {
+    void *left = r->record.kind == STORE_WAIT ? map_take_name(&c->left_waits, r->record.key) : NULL;
+    r->record.request = left ? (uintptr_t)left : ++c->last_request;
+    list_append(&c->requests, &r->link);
+    if (c->state == CLIENT_CONNECTED && !left) put_request(c, r);
+    send_requests(c);
+}
+
 static gw_status ask(client *c, request *r, int64_t until_ns) {
     if (c->state == CLIENT_GONE) {
         if (r->error) *r->error = c->why;
         return c->why.status;
     }
-    r->record.request = ++c->last_request;
-    list_append(&c->requests, &r->link);
-    if (c->state == CLIENT_CONNECTED) put_request(c, r);
-    send_requests(c);
+    send_request(c, r);
     env_wait(c->store.env, &r->waiter, until_ns);
     if (!list_has(&r->link)) return r->status;
     list_remove(&r->link);
     bool answers = c->state == CLIENT_CONNECTED && r->record.kind == STORE_WAIT;
-    if (answers)
+    if (answers) {
+        // Without memory the host keeps one more.
+        map_put_name(&c->left_waits, r->record.key, (void *)(uintptr_t)r->record.request);
         return error_set(r->error, GW_TIMEOUT, "store: no worker has set %s", r->record.key);
+    }
     return error_set(r->error, GW_TIMEOUT, "store: no answer from %s about %s", c->routes.text,
                      r->record.key);
 }
 
-static gw_status client_set(store *st, const char *key, const void *value, size_t size,
-                            int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error) {
+// The reply to number 0 has no request. Without memory the host closes this client after a while, when it
+// has connected again.
+static void remember_registration(client *c, store_record r) {
+    r.request = 0;
+    bytes_fini(&c->registration);
+    store_record_encode(&c->registration, &r);
+    if (c->registration.failed) bytes_fini(&c->registration);
+}
+
+static gw_status set(client *c, const char *key, const void *value, size_t size, int64_t until_ns,
+                     bool registers, bool *out_set, bytes *out_found, gw_error *error) {
     request r = { .record = { .kind = STORE_SET, .value = value, .size = size },
                   .waiter.what = key,
                   .out_value = out_found,
                   .error = error };
-    r.record.token = env_random_u64(st->env);
+    r.record.token = env_random_u64(c->store.env);
     snprintf(r.record.key, sizeof r.record.key, "%s", key);
-    gw_status status = ask((client *)st, &r, until_ns);
-    if (!status) *out_set = r.record.outcome == STORE_WAS_SET;
-    return status;
+    gw_status status = ask(c, &r, until_ns);
+    if (status) return status;
+    *out_set = r.record.outcome == STORE_WAS_SET;
+    if (*out_set && registers) remember_registration(c, r.record);
+    return GW_OK;
+}
+
+static gw_status client_set(store *st, const char *key, const void *value, size_t size,
+                            int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error) {
+    return set((client *)st, key, value, size, until_ns, false, out_set, out_found, error);
+}
+
+static gw_status client_set_registration(store *st, const char *key, const void *value, size_t size,
+                                         int64_t until_ns, bool *out_set, bytes *out_found,
+                                         gw_error *error) {
+    return set((client *)st, key, value, size, until_ns, true, out_set, out_found, error);
 }
 
 static gw_status client_wait(store *st, const char *key, int64_t until_ns, bytes *out,
@@ -390,6 +444,7 @@ static void client_close(store *st) {
     drop_connection(c);
     bytes_fini(&c->in);
     bytes_fini(&c->out);
+    bytes_fini(&c->registration);
     routes_fini(&c->routes);
     mem_free(c->staging);
     mem_free(c);
@@ -400,7 +455,11 @@ static void client_expect_move(store *st, int64_t ms) {
 }
 
 static const store_class client_class = {
-    .set = client_set, .wait = client_wait, .expect_move = client_expect_move, .close = client_close
+    .set = client_set,
+    .set_registration = client_set_registration,
+    .wait = client_wait,
+    .expect_move = client_expect_move,
+    .close = client_close,
 };
 
 gw_status store_open_client(env *e, const char *addresses, int64_t until_ns, store **out,

@@ -12,6 +12,10 @@
 typedef struct store_class {
     gw_status (*set)(store *st, const char *key, const void *value, size_t size, int64_t until_ns,
                      bool *out_set, bytes *out_found, gw_error *error);
+    // NULL: as set
+    gw_status (*set_registration)(store *st, const char *key, const void *value, size_t size,
+                                  int64_t until_ns, bool *out_set, bytes *out_found,
+                                  gw_error *error);
     gw_status (*wait)(store *st, const char *key, int64_t until_ns, bytes *out, gw_error *error);
     gw_status (*watch)(store *st, gw_error *error);  // the table tells; NULL: cannot
     void (*attend)(store *st);                       // NULL: it ends with its host
@@ -36,12 +40,14 @@ typedef struct store_entry {
     bytes value;
     bool is_set;
     uint64_t token;   // of the request that has set it
-    list_node waits;  // of type store_wait_entry; empty once it is set
+    list_node waits;  // of type store_wait_entry; empty once it is set, and only then
+    char key[];
 } store_entry;
 
 // A wait for an entry's value, on the stack of its thread or in a client's request.
 typedef struct store_wait_entry {
-    list_node link;                                                 // in the entry's
+    list_node link;  // in the entry's
+    store_entry *entry;
     void (*found)(struct store_wait_entry *w, const bytes *value);  // taken out of the list before
 } store_wait_entry;
 
@@ -60,6 +66,9 @@ gw_status store_table_set(store_table *t, const char *key, const void *value, si
                           uint64_t token, gw_error *error);
 // Adds a wait for what is not set. False without memory.
 bool store_table_wait(store_table *t, const char *key, store_wait_entry *w);
+// Ends a wait, unless it has been found; with the last one of a key its entry goes.
+void store_table_unwait(store_table *t, store_wait_entry *w);
+size_t store_entry_cost(const char *key, size_t value_size);  // what a value counts for
 
 // ---- Records ------------------------------------------------------------------------------------
 typedef enum store_record_kind { STORE_SET = 1, STORE_WAIT, STORE_REPLY } store_record_kind;

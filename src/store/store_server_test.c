@@ -1,4 +1,5 @@
 // The host of a store: what callers are told without an answer, clients that misbehave, its limits.
+#include "store/store_server.h"
 #include "store/store_test.h"
 
 #include "base/log.h"
@@ -102,33 +103,47 @@ static void it_says_that_the_host_is_gone(void **state) {
 }
 
 // ---- Clients that misbehave, and a host that runs out -------------------------------------------
-static void fill_up(void *arg) {
+// What is there is there, and can be read.
+static void set_one_more(void *arg) {
     tale *t = arg;
     store *st = NULL;
     bool is_set;
-    static const uint8_t value[LIMIT_STORE_VALUE_BYTES];
     env_enter(t->env);
     int64_t until_ns = env_now_ns(t->env) + 900 * SIM_SECOND;
     assert_int_equal(store_open_client(t->env, t->address, until_ns, &st, &t->error), GW_OK);
-    for (int i = 0; !t->status; i++) {
-        char key[32];
-        snprintf(key, sizeof key, "key/%d", i);
-        assert_true(i < 1024);
-        t->status =
-            store_set_if_absent(st, key, value, sizeof value, until_ns, &is_set, NULL, &t->error);
-    }
-    // What is there is there, and can be read.
+    uint8_t value[LIMIT_STORE_CLIENT_BYTES / 2] = { 0 };
+    t->status =
+        store_set_if_absent(st, "more", value, sizeof value, until_ns, &is_set, NULL, &t->error);
     bytes found = { 0 };
     assert_int_equal(store_wait(st, "key/7", until_ns, &found, NULL), GW_OK);
-    assert_int_equal(found.size, sizeof value);
+    assert_int_equal(found.size, LIMIT_STORE_VALUE_BYTES);
     bytes_fini(&found);
     store_close(st);
     t->stop = true;
     env_leave(t->env);
 }
 
+static void fill_up(store *st) {
+    static const uint8_t value[LIMIT_STORE_VALUE_BYTES];
+    gw_status status = GW_OK;
+    gw_error error;
+    for (int i = 0; !status; i++) {
+        char key[32];
+        bool is_set;
+        snprintf(key, sizeof key, "key/%d", i);
+        assert_true(i < 1024);
+        status = store_set_if_absent(st, key, value, sizeof value, 0, &is_set, NULL, &error);
+    }
+    assert_int_equal(status, GW_LIMIT);
+    // What is left does not do for the client's value.
+    size_t *size_bytes = &((host *)st)->table.size_bytes;
+    if (LIMIT_STORE_BYTES - *size_bytes > LIMIT_STORE_CLIENT_BYTES / 2)
+        *size_bytes = LIMIT_STORE_BYTES - LIMIT_STORE_CLIENT_BYTES / 2;
+}
+
 typedef struct hosting {
     tale tale;
+    void (*prepare)(store *st);  // may be NULL
     tale *client;
 } hosting;
 
@@ -141,6 +156,7 @@ static void host_until_told(void *arg) {
     env_enter(h->tale.env);
     assert_int_equal(peers_open(quiet_peers(h->tale.env), h->tale.address, &p, bound, &error), 0);
     assert_int_equal(open_host(h->tale.env, p, &st, &error), GW_OK);
+    if (h->prepare) h->prepare(st);
     while (!h->client->stop) {
         waiter w = { .what = "the client" };
         env_wait(h->tale.env, &w, env_now_ns(h->tale.env) + SIM_SECOND / 100);
@@ -149,11 +165,13 @@ static void host_until_told(void *arg) {
     env_leave(h->tale.env);
 }
 
-static void host_for(void (*client_main)(void *arg), tale *client) {
+static void host_for(void (*prepare)(store *st), void (*client_main)(void *arg), tale *client) {
     sim *s = sim_open(1, (sim_options){ 0 });
     client->address = "127.0.0.1:29500";
     client->env = sim_env(s, 1);
-    hosting h = { .tale = { .env = sim_env(s, 0), .address = client->address }, .client = client };
+    hosting h = { .tale = { .env = sim_env(s, 0), .address = client->address },
+                  .prepare = prepare,
+                  .client = client };
     assert_true(sim_spawn(s, 0, host_until_told, &h) && sim_spawn(s, 1, client_main, client));
     assert_true(sim_run(s, 1000 * SIM_SECOND));
     env_close(h.tale.env);
@@ -164,7 +182,7 @@ static void host_for(void (*client_main)(void *arg), tale *client) {
 static void it_holds_only_so_much(void **state) {
     (void)state;
     tale client = { 0 };
-    host_for(fill_up, &client);
+    host_for(fill_up, set_one_more, &client);
     assert_int_equal(client.status, GW_LIMIT);
     assert_string_equal(client.error.text, "store: more than 67108864 bytes of keys and values");
 }
@@ -273,96 +291,8 @@ static void it_sends_away_who_misbehaves(void **state) {
     (void)state;
     tale client = { 0 };
     log_hook = keep_connection;
-    host_for(misbehave, &client);
+    host_for(NULL, misbehave, &client);
 }
 
-// Parks more waits than one client may have.
-enum { WAITERS = LIMIT_STORE_WAITS + 1 };
-
-static void wait_too_often(void *arg) {
-    tale *t = arg;
-    env_enter(t->env);
-    waiter pause = { .what = "the host" };
-    env_wait(t->env, &pause, env_now_ns(t->env) + SIM_SECOND / 100);
-    bytes says = { 0 };
-    static const uint8_t handshake[20] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2, 0, 4 };
-    bytes_put(&says, handshake, sizeof handshake);
-    for (uint64_t i = 0; i < WAITERS; i++)
-        store_record_encode(&says, &(store_record){ .kind = STORE_WAIT, .request = i, .key = "k" });
-    waiter w = { .what = "the refusal" };
-    raw_client r = { .env = t->env, .waiter = &w };
-    size_t done = 0;
-    assert_int_equal(
-        sim_transport.connect(t->env, t->address, &raw_events, &r, &r.stream, &t->error), GW_OK);
-    while (done < says.size) {
-        struct iovec part = { says.data + done, says.size - done };
-        done += stream_send(r.stream, &part, 1);
-        waiter next = { .what = "room" };
-        env_wait(t->env, &next, env_now_ns(t->env) + SIM_SECOND / 1000);
-    }
-    waiter last = { .what = "the refusal" };
-    env_wait(t->env, &last, env_now_ns(t->env) + SIM_SECOND);
-    bytes_fini(&says);
-    // One welcome and one reply.
-    store_record reply;
-    size_t taken;
-    assert_int_equal(store_record_decode(r.heard, sizeof r.heard, &reply, &taken, &t->error), 0);
-    assert_int_equal(reply.outcome, STORE_REFUSED);
-    assert_int_equal(reply.request, WAITERS - 1);
-    assert_memory_equal(reply.value, "store: more than 4096 waits of one worker", reply.size);
-    stream_close(r.stream);
-    t->stop = true;
-    env_leave(t->env);
-}
-
-static void it_lets_one_client_wait_only_so_often(void **state) {
-    (void)state;
-    tale client = { 0 };
-    host_for(wait_too_often, &client);
-}
-
-// STORE-7: clients that say who they are, and nothing more, are closed: the oldest when one more is too
-// many, the others when their time is over. One line says so.
-enum { SILENT = LIMIT_STORE_NEW_CLIENTS + 10 };
-
-static void stay_silent(void *arg) {
-    tale *t = arg;
-    static raw_client clients[SILENT];
-    waiter w = { .what = "being sent away" };
-    env_enter(t->env);
-    waiter pause = { .what = "the host" };
-    env_wait(t->env, &pause, env_now_ns(t->env) + SIM_SECOND / 100);
-    static const uint8_t handshake[20] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2, 0, 4 };
-    for (int i = 0; i < SILENT; i++) {
-        raw_client *r = &clients[i];
-        *r = (raw_client){ .env = t->env, .waiter = &w, .size = sizeof handshake };
-        memcpy(r->says, handshake, sizeof handshake);
-        assert_int_equal(
-            sim_transport.connect(t->env, t->address, &raw_events, r, &r->stream, &t->error), 0);
-        waiter next = { .what = "the next" };
-        env_wait(t->env, &next, env_now_ns(t->env) + SIM_SECOND / 1000);
-    }
-    waiter first = { .what = "those that are too many" };
-    env_wait(t->env, &first, env_now_ns(t->env) + SIM_SECOND);
-    for (int i = 0; i < SILENT; i++) assert_int_equal(clients[i].is_closed, i < 10);
-    assert_int_equal(logged, 1);
-    assert_non_null(
-        strstr(logged_line, "at most 256 clients that have set no key, and 5 s for each"));
-    waiter all = { .what = "the rest" };
-    env_wait(t->env, &all, env_now_ns(t->env) + 6 * SIM_SECOND);
-    for (int i = 0; i < SILENT; i++) assert_true(clients[i].is_closed);
-    assert_int_equal(logged, 1);
-    t->stop = true;
-    env_leave(t->env);
-}
-
-static void it_keeps_few_that_ask_for_nothing(void **state) {
-    (void)state;
-    tale client = { 0 };
-    log_hook = keep_connection;
-    host_for(stay_silent, &client);
-}
-
-GW_TESTS(store_server, it_keeps_few_that_ask_for_nothing, it_says_that_no_host_is_there,
-         it_refuses_an_address_that_cannot_be, it_says_that_the_host_is_gone, it_holds_only_so_much,
-         it_sends_away_who_misbehaves, it_lets_one_client_wait_only_so_often);
+GW_TESTS(store_server, it_says_that_no_host_is_there, it_refuses_an_address_that_cannot_be,
+         it_says_that_the_host_is_gone, it_holds_only_so_much, it_sends_away_who_misbehaves);

@@ -21,10 +21,15 @@ static inline peers_options quiet_peers(env *e) {
 }
 
 // As an agent does: its listener hands over those who ask for the store.
-static inline gw_status open_host(env *e, peers *p, store **out, gw_error *error) {
-    gw_status status = store_open_host(e, out, error);
+static inline gw_status open_host_with(env *e, peers *p, store_host_options options, store **out,
+                                       gw_error *error) {
+    gw_status status = store_open_host(e, options, out, error);
     if (!status) peers_serve_store(p, store_host_take, *out);
     return status;
+}
+
+static inline gw_status open_host(env *e, peers *p, store **out, gw_error *error) {
+    return open_host_with(e, p, (store_host_options){ 0 }, out, error);
 }
 
 static inline void close_host(peers *p, store *st) {

@@ -108,6 +108,31 @@ static int take_port(int *out_port) {
     return fd;
 }
 
+// The store takes nothing of such a worker, and the job is formed without it.
+static void a_rank_that_the_job_does_not_have_is_refused(void **state) {
+    (void)state;
+    char url[64];
+    int port, fd = take_port(&port);
+    close(fd);
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", port);
+    joiner a = { .options =
+                     GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2, .init_method = url) };
+    joiner b = { .options =
+                     GW_OPTIONS(gw_rpc_options, .rank = 2, .world_size = 3, .init_method = url) };
+    joiner c = { .options =
+                     GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 2, .init_method = url) };
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, join_and_leave, &a), 0);
+    join_and_leave(&b);
+    assert_int_equal(b.error.status, GW_MISMATCH);
+    assert_non_null(strstr(b.error.text, "this worker has world size 3, the job has 2"));
+    join_and_leave(&c);
+    pthread_join(thread, NULL);
+    testing_note("\"%s\" and \"%s\"", a.error.text, c.error.text);
+    assert_int_equal(a.error.status, GW_OK);
+    assert_int_equal(c.error.status, GW_OK);
+}
+
 static void a_port_in_use_is_named(void **state) {
     (void)state;
     char url[64], words[64];
@@ -353,7 +378,8 @@ static void shutdown_while_another_thread_joins_is_an_error(void **state) {
 GW_TESTS(join, a_signal_interrupts_joining_at_each_wait,
          a_signal_without_a_handler_ends_the_process_that_joins,
          two_workers_of_one_name_both_get_the_reason,
-         workers_that_disagree_about_the_job_both_get_the_reason, the_second_of_a_rank_is_refused,
+         workers_that_disagree_about_the_job_both_get_the_reason,
+         a_rank_that_the_job_does_not_have_is_refused, the_second_of_a_rank_is_refused,
          a_port_in_use_is_named, insecure_is_set_by_all_or_by_none,
          insecure_is_set_by_a_joining_worker_as_by_the_members,
          workers_join_at_an_address_of_the_network_with_insecure, workers_join_over_ipv6,
