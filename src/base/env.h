@@ -81,8 +81,8 @@ typedef struct env_class {
     void (*catch_signals)(env *e);  // may be NULL, both
     const char *(*release_signals)(env *e);
     void (*interrupt)(env *e);  // may be NULL
-    void (*tell_launcher)(env *e, const char *line);
-    void (*hear_launcher)(env *e, void (*heard)(void *user, const char *line), void *user);
+    void (*report_to_launcher)(env *e, const char *line);
+    void (*listen_to_launcher)(env *e, void (*on_line)(void *user, const char *line), void *user);
     void (*close)(env *e);
 } env_class;
 
@@ -174,13 +174,13 @@ static inline void env_interrupt(env *e) {
 
 // Reports a line to the launcher that has started this process, if there is one that listens: see
 // docs/protocol/launcher.md. With the loop lock held.
-static inline void env_tell_launcher(env *e, const char *line) {
-    e->class->tell_launcher(e, line);
+static inline void env_report_to_launcher(env *e, const char *line) {
+    e->class->report_to_launcher(e, line);
 }
 // From now on |heard| gets each line that the launcher sends, in a turn of the loop. NULL: nobody does.
-static inline void env_hear_launcher(env *e, void (*heard)(void *user, const char *line),
-                                     void *user) {
-    e->class->hear_launcher(e, heard, user);
+static inline void env_listen_to_launcher(env *e, void (*on_line)(void *user, const char *line),
+                                          void *user) {
+    e->class->listen_to_launcher(e, on_line, user);
 }
 
 // Ends the environment: joins spawned threads, closes what is open. Not called with the loop lock

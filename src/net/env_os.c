@@ -78,7 +78,7 @@ static void join_threads(os_env *o) {
 static void os_close(env *e) {
     os_env *o = of(e);
     join_threads(o);
-    keeper_close(o);
+    standby_close(o);
     loop_abandon_all(o);
     launcher_fini(o);
     acceptor_fini(o);
@@ -105,8 +105,8 @@ static const env_class os_class = {
     .catch_signals = os_catch_signals,
     .release_signals = os_release_signals,
     .interrupt = os_interrupt,
-    .tell_launcher = os_tell_launcher,
-    .hear_launcher = os_hear_launcher,
+    .report_to_launcher = os_report_to_launcher,
+    .listen_to_launcher = os_listen_to_launcher,
     .close = os_close,
 };
 

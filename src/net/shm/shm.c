@@ -121,9 +121,9 @@ static void exchange(shm_stream *t, uint32_t events) {
         shm_end(t, "closed by the peer");
         return;
     }
-    if (!list_has(&t->source.looked)) {
+    if (!list_has(&t->source.memory_link)) {
         ring_in_awake(&t->in);
-        loop_look_at(t->env, &t->source);
+        loop_add_memory_source(t->env, &t->source);
     }
     write_on(t);
 }
