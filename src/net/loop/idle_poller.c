@@ -1,7 +1,7 @@
 // Threads that wait for work. After some work they spin shortly, as the poller if there is no other; then they sleep.
-// While another thread polls, bytes that arrive through memory do not wake them. One of them is on watch for when the poller
-// leaves, and while the poller only checks memory. Changing the watch wakes no thread either: each idle thread sleeps in an
-// epoll set of its own, in which |inner| is switched on or off.
+// While another thread polls, bytes that arrive through memory do not wake them. One of them is on watch for when the
+// poller leaves, and while the poller only checks memory. Changing the watch wakes no thread either: each idle thread
+// sleeps in an epoll set of its own, in which |inner| is switched on or off.
 #include "net/loop/loop.h"
 
 #include <assert.h>

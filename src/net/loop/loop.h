@@ -230,8 +230,8 @@ void loop_add_memory_source(os_env *o,
 int loop_check(os_env *o, struct epoll_event *events,
                int count);  // memory, and at times |inner|
 int loop_check_memory(os_env *o, struct epoll_event *events, int count);
-// From now on each memory source makes |inner| ready. If |forgets|, those that have nothing are removed from the list until
-// their next event. False: one has something now.
+// From now on each memory source makes |inner| ready. If |forgets|, those that have nothing are removed from the list
+// until their next event. False: one has something now.
 bool loop_stop_checking(os_env *o, bool forgets);
 void loop_resume_checking(os_env *o);
 

@@ -34,8 +34,8 @@ static void do_kick(os_env *o, kick k) {
     }
 }
 
-// By the time a woken peer runs, all that it was woken for has been written, and a thread that is about to wait for the reply
-// has recorded that it checks its memory. So the reply wakes no thread.
+// By the time a woken peer runs, all that it was woken for has been written, and a thread that is about to wait for the
+// reply has recorded that it checks its memory. So the reply wakes no thread.
 static void ring_bells(os_env *o) {
     for (list_node *l; (l = list_take(&o->bells));) {
         source *s = list_entry(l, source, bell);

@@ -1,11 +1,11 @@
 // The spin policy: checking memory sources before sleeping, and whether it pays.
 //
 // A source whose bytes arrive through memory is checked from its first event on, until the poller sleeps. Then the loop
-// notifies the source (class->sleeps): from now on events have to make the epoll set ready. While a thread checks, arriving bytes
-// cost no system call.
+// notifies the source (class->sleeps): from now on events have to make the epoll set ready. While a thread checks,
+// arriving bytes cost no system call.
 //
-// Only the poller, or the standby poller while the poller is away, changes the list: the poller iterates over it without
-// the loop lock.
+// Only the poller, or the standby poller while the poller is away, changes the list: the poller iterates over it
+// without the loop lock.
 #include "net/loop/loop.h"
 
 enum {
@@ -75,9 +75,9 @@ void loop_resume_checking(os_env *o) {
 // ---- Whether spinning pays ----------------------------------------------------------------------
 
 // Spinning costs other threads nothing as long as a yield returns soon. When a yield takes long, other work had the
-// processor: then as many waits sleep at once as compensate for the lost time, by the usual duration of such waits, and more
-// of them if this happens repeatedly. So on a busy machine a worker pays at most twice the cost of sleeping, and a short
-// disturbance costs it little.
+// processor: then as many waits sleep at once as compensate for the lost time, by the usual duration of such waits, and
+// more of them if this happens repeatedly. So on a busy machine a worker pays at most twice the cost of sleeping, and a
+// short disturbance costs it little.
 void loop_spin_was_disturbed(os_env *o, int64_t lost_ns) {
     int64_t waits = (lost_ns / (o->sleep_ns + 1)) << o->disturbed_count;
     o->sleep_at_once = waits < WAITS_MAX ? (int)waits : WAITS_MAX;
