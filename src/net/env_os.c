@@ -1,4 +1,4 @@
-// The table of the kernel's environment: its transports, wall clock, randomness and threads. loop/ has the rest.
+// The env class of the kernel: its transports, wall clock, randomness and threads. loop/ has the rest.
 #include "net/env_os.h"
 
 #include <errno.h>
@@ -36,8 +36,8 @@ static int64_t os_wall_ns(env *e) {
 static uint64_t os_random_u64(env *e) {
     (void)e;
     uint64_t x;
-    // Up to 256 bytes come whole once the machine has gathered some; before that it waits, and a
-    // signal may come.
+    // Up to 256 bytes are complete once the kernel has entropy; before that the call blocks, and a
+    // signal may interrupt it.
     while (getrandom(&x, sizeof x, 0) != sizeof x) {
     }
     return x;
@@ -119,7 +119,7 @@ static const transport *const *transports_from_environment(void) {
     if (!text || !*text) return all_transports;
     if (strcmp(text, "tcp") == 0) return tcp_alone;
     log_line(
-        "GW_TRANSPORT=%s means nothing: \"tcp\" leaves TCP alone, without it the best way is used",
+        "GW_TRANSPORT=%s is unknown: \"tcp\" uses TCP only, without it the best transport is used",
         text);
     return all_transports;
 }

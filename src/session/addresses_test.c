@@ -303,7 +303,7 @@ static void call_without_a_way(scene *s) {
     assert_int_equal(n->lost, 1);
     assert_int_equal(n->why.status, GW_INVALID);
     assert_string_equal(n->why.text,
-                        "no transport of this worker knows an address like \"moon://crater:1\"");
+                        "no transport of this worker supports an address like \"moon://crater:1\"");
 }
 
 static void it_loses_a_peer_that_no_transport_leads_to(void **state) {

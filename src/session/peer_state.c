@@ -123,7 +123,7 @@ static void say_handshake(peer *x) {
         .received = x->session.received,
         .can = o->can,
     };
-    connection_say(x->connection, &h);
+    connection_send_handshake(x->connection, &h);
 }
 
 static void back_off(peer *x) {
@@ -365,7 +365,7 @@ static void on_refusal(peer *x, const handshake *h) {
     peer_fail(x, GW_DISCONNECTED, "refused us: %s", h->text);
 }
 
-static void on_heard(void *user, const handshake *h, const gw_error *bad) {
+static void on_handshake(void *user, const handshake *h, const gw_error *bad) {
     peer *x = user;
     peers *p = x->peers;
     peers_begin_event(p);
@@ -388,7 +388,7 @@ static void on_closed(void *user, const gw_error *why) {
 
 static const connection_events attempt_events = {
     .opened = on_opened,
-    .heard = on_heard,
+    .handshake = on_handshake,
     .closed = on_closed,
 };
 
@@ -446,10 +446,10 @@ void peer_accept(peer *x, connection *l, const handshake *h) {
     x->heard_count++;
     x->connection_number = h->connection_number;
     x->can = h->can;
-    connection_say(l, &(handshake){ .kind = HANDSHAKE_WELCOME,
-                                    .connection_number = h->connection_number,
-                                    .received = x->session.received,
-                                    .can = x->peers->options.can });
+    connection_send_handshake(l, &(handshake){ .kind = HANDSHAKE_WELCOME,
+                                               .connection_number = h->connection_number,
+                                               .received = x->session.received,
+                                               .can = x->peers->options.can });
     peer_apply(x, PEER_ACCEPTED);
 }
 

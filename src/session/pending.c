@@ -20,7 +20,7 @@ typedef struct pending_connection {
 } pending_connection;
 
 _Static_assert(sizeof(pending_connection) + sizeof(connection) <= LIMIT_HANDSHAKE_BYTES,
-               "a stranger costs no more");
+               "an unauthenticated peer costs no more");
 
 static void forget(pending_connection *g) {
     list_remove(&g->link);
@@ -42,7 +42,7 @@ void refuse(connection *l, refusal_reason reason, uint64_t connection_number, co
     va_start(args, format);
     vsnprintf(h.text, sizeof h.text, format, args);
     va_end(args);
-    connection_say(l, &h);
+    connection_send_handshake(l, &h);
     connection_close(l);
 }
 
@@ -98,7 +98,7 @@ static void on_store_handshake(pending_connection *g) {
     }
 }
 
-static void on_heard(void *user, const handshake *h, const gw_error *bad) {
+static void on_handshake(void *user, const handshake *h, const gw_error *bad) {
     pending_connection *g = user;
     peers *p = g->peers;
     peers_begin_event(p);
@@ -129,7 +129,7 @@ static void on_closed(void *user, const gw_error *why) {
 }
 
 static const connection_events pending_events = {
-    .heard = on_heard,
+    .handshake = on_handshake,
     .closed = on_closed,
 };
 

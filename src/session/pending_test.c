@@ -242,9 +242,9 @@ static void it_survives_every_flipped_bit_of_a_handshake(void **state) {
 static void say_nothing(house *h) {
     stranger g;
     int64_t before = env_now_ns(h->env);
-    expect_away(h, "", 0, "closed a connection: no hello came within 5 s");
+    expect_away(h, "", 0, "closed a connection: no hello arrived within 5 s");
     assert_true(env_now_ns(h->env) - before < 5 * SIM_SECOND + SIM_SECOND / 10);
-    expect_away(h, "GRADWI", 6, "closed a connection: its hello stopped half-way within 5 s");
+    expect_away(h, "GRADWI", 6, "closed a connection: its hello was not complete within 5 s");
     (void)g;
 }
 
@@ -360,7 +360,8 @@ static void go_on_unasked(house *h) {
                                                       .to_incarnation = 1000,
                                                       .connection_number = 1 });
     raw[size] = 1;
-    expect_away(h, raw, size + 1, "closed a connection: it went on before it was answered");
+    expect_away(h, raw, size + 1,
+                "closed a connection: it sent bytes before the reply to its hello");
     expect_away(h, raw, handshake_encode(raw, &(handshake){ .kind = HANDSHAKE_WELCOME }),
                 "closed a connection: it answered before it was asked");
 }

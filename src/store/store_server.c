@@ -253,7 +253,7 @@ void store_host_take(void *user, connection *l) {
     h->new_count++;
     set_deadline(c);
     connection_stream(l, &client_events, c);
-    connection_say(l, &(handshake){ .kind = HANDSHAKE_WELCOME });
+    connection_send_handshake(l, &(handshake){ .kind = HANDSHAKE_WELCOME });
 }
 
 // ---- Used here ----------------------------------------------------------------------------------

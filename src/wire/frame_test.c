@@ -63,7 +63,7 @@ static void it_reads_back_what_was_written(void **state) {
 }
 
 // A peer of another build must agree: these bytes may not change within a version.
-static void it_lies_as_the_protocol_says(void **state) {
+static void its_layout_matches_the_protocol(void **state) {
     (void)state;
     static const uint8_t want[FRAME_HEADER_BYTES - 4] = {
         'G', 'W', 1, 1, 12, 0, 0, 0,  // magic, type, first, body size
@@ -151,5 +151,5 @@ static void it_refuses_what_no_peer_can_mean(void **state) {
            "frame: data's fields in a frame of type 4");
 }
 
-GW_TESTS(wire_frame, it_reads_back_what_was_written, it_lies_as_the_protocol_says,
+GW_TESTS(wire_frame, it_reads_back_what_was_written, its_layout_matches_the_protocol,
          it_notices_every_flipped_bit, it_refuses_what_no_peer_can_mean);

@@ -89,7 +89,7 @@ static gw_status open_socket(const char *text, int *out, gw_error *error) {
     *out = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (*out >= 0) return GW_OK;
     int why = errno;
-    exhausted_say("a connection cannot be made", why);
+    exhausted_log("a connection cannot be made", why);
     return error_set(error, GW_SYSTEM, "%s: socket: %s", text, system_error_text(why).text);
 }
 
@@ -158,7 +158,7 @@ void shm_receive_segment(shm_stream *t) {
     ssize_t n = recvmsg(t->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     int fd = n > 0 ? descriptor_in(&m) : -1;
-    if (m.msg_flags & MSG_CTRUNC) exhausted_say("memory to share is not taken", EMFILE);
+    if (m.msg_flags & MSG_CTRUNC) exhausted_log("memory to share is not taken", EMFILE);
     if (n != (ssize_t)sizeof said || memcmp(&said, &our_offer, sizeof said) != 0 || fd < 0) {
         if (fd >= 0) close(fd);
         shm_end(t, n == 0 ? "closed by the peer" : "it has sent no memory to share");

@@ -34,7 +34,7 @@ static gw_status open_socket(const address *a, const char *text, int *out, gw_er
     *out = socket(a->bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (*out >= 0) return GW_OK;
     int why = errno;
-    exhausted_say("a connection cannot be made", why);
+    exhausted_log("a connection cannot be made", why);
     return error_set(error, GW_SYSTEM, "%s: socket: %s", text, system_error_text(why).text);
 }
 

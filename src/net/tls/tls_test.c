@@ -117,7 +117,7 @@ static void a_member_is_let_in(void **state) {
     doors_until(&d.heard, 1);
     assert_int_equal(d.last.from_incarnation, 1);
     assert_int_equal(d.last.to_rank, 2);
-    connection_say(d.inside[0], &(handshake){ .kind = HANDSHAKE_WELCOME });
+    connection_send_handshake(d.inside[0], &(handshake){ .kind = HANDSHAKE_WELCOME });
     while (v.heard_size == 0)
         doors_until(&v.closed, 0), env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env));
     assert_memory_equal(v.heard, HANDSHAKE_MAGIC, 8);
@@ -381,8 +381,7 @@ static void the_hello_inside_has_to_name_the_same_workers(void **state) {
         while (!d.heard && !d.turned_away)
             env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
         assert_int_equal(d.heard, 0);
-        assert_string_equal(d.why.text,
-                            "it says in its hello that it is somebody else than by its key, w1");
+        assert_string_equal(d.why.text, "its hello names another worker than its key, w1");
         visitor_leave(&v);
         door_close(&d);
         doors_close_env();
