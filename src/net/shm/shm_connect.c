@@ -1,4 +1,4 @@
-// Making streams through shared memory: connecting and listening at abstract Unix sockets.
+// Shared-memory streams: connecting and listening at abstract Unix sockets.
 #include "net/transport/exhausted.h"
 #include "net/shm/shm.h"
 
@@ -27,7 +27,7 @@ static os_env *of(env *e) {
 
 // ---- Addresses ----------------------------------------------------------------------------------
 
-// Abstract names are those of one network namespace of one running kernel. 0: it cannot be told.
+// Abstract names belong to one network namespace of one running kernel. 0: unknown.
 static uint64_t this_host(void) {
     char boot_id[64] = "";
     struct stat names;
@@ -59,7 +59,7 @@ static bool take_hex(const char **at, uint64_t *out) {
     return true;
 }
 
-// "here:" is this host, whose processes may all know a name beforehand.
+// "here:" is this host, whose processes may agree on a name in advance.
 static bool parse(const char *text, shm_address *out) {
     if (strncmp(text, "here:", 5) == 0) {
         text += 5;
@@ -101,7 +101,7 @@ static pid_t trusted_peer(int fd) {
     return peer.uid == geteuid() ? peer.pid : 0;
 }
 
-// ---- The segment on its way ---------------------------------------------------------------------
+// ---- Sending and receiving the segment ----------------------------------------------------------
 
 typedef struct offer {
     char magic[8];
@@ -132,7 +132,7 @@ static bool send_segment(int socket, int memory) {
     return is_sent;
 }
 
-// The one descriptor that came; -1, and all are closed, if there is none or more than one. There may be room for two.
+// The one received descriptor; -1, and all are closed, if there is none or more than one. There may be room for two.
 static int descriptor_in(struct msghdr *m) {
     int fds[2], count = 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
@@ -146,7 +146,7 @@ static int descriptor_in(struct msghdr *m) {
     return -1;
 }
 
-// The offer comes whole, with its descriptor: it was sent in one piece, before anything else.
+// The offer arrives whole, with its descriptor: it is sent in one call, before anything else.
 void shm_receive_segment(shm_stream *t) {
     offer said;
     struct iovec part = { &said, sizeof said };
@@ -158,10 +158,10 @@ void shm_receive_segment(shm_stream *t) {
     ssize_t n = recvmsg(t->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     int fd = n > 0 ? descriptor_in(&m) : -1;
-    if (m.msg_flags & MSG_CTRUNC) exhausted_log("memory to share is not taken", EMFILE);
+    if (m.msg_flags & MSG_CTRUNC) exhausted_log("shared memory is not received", EMFILE);
     if (n != (ssize_t)sizeof said || memcmp(&said, &our_offer, sizeof said) != 0 || fd < 0) {
         if (fd >= 0) close(fd);
-        shm_end(t, n == 0 ? "closed by the peer" : "it has sent no memory to share");
+        shm_end(t, n == 0 ? "closed by the peer" : "it has sent no shared memory");
         return;
     }
     gw_error why;
@@ -178,7 +178,7 @@ void shm_receive_segment(shm_stream *t) {
 
 // ---- Connecting ---------------------------------------------------------------------------------
 
-// What has gone wrong is told in a turn of its own.
+// A failure is reported in a turn of its own.
 static void reach(shm_stream *t, const shm_address *a) {
     struct sockaddr_un name;
     socklen_t size = socket_name(a, &name);
@@ -238,7 +238,7 @@ static void take_connection(acceptor *a, int fd, const address *unnamed) {
 
 static gw_status choose(env *e, const char *text, shm_address *out, gw_error *error) {
     uint64_t host = this_host();
-    if (!host) return error_set(error, GW_UNSUPPORTED, "%s: this host cannot be named", text);
+    if (!host) return error_set(error, GW_UNSUPPORTED, "%s: this host cannot be identified", text);
     if (strcmp(text, anywhere) == 0) {
         *out = (shm_address){ host, e->class->random_u64(e) };
         return GW_OK;

@@ -1,5 +1,5 @@
-// A peer that writes anything anywhere into the memory it shares with a worker, and anything into the socket, while the
-// worker runs: what it reads there is bytes, and at worst the end of this one stream.
+// A peer writes anything anywhere into the memory it shares with a worker, and anything into the socket, while the
+// worker runs: the worker reads bytes, and at worst this one stream ends.
 #include "net/env_os.h"
 #include "net/shm/shm.h"
 
@@ -33,7 +33,7 @@ static void on_buffer(void *user, void **into, size_t *size) {
     *size = sizeof v.bytes;
 }
 
-// It answers what it hears.
+// It echoes what it receives.
 static void on_received(void *user, size_t count) {
     (void)user;
     if (count > sizeof v.bytes) abort();
@@ -126,13 +126,13 @@ static void close_liar(liar *x) {
     close(x->socket);
 }
 
-// Where: mostly among the words, else anywhere.
-static size_t place_of(const uint8_t *in) {
+// The offset: mostly among the words, else anywhere.
+static size_t offset_of(const uint8_t *in) {
     size_t at = in[0] < 200 ? in[0] * 2u : (size_t)(in[0] << 16 | in[1] << 8 | in[2]);
     return at % (SEGMENT_BYTES - 8);
 }
 
-// What: a number near those that mean something, or any.
+// The value: mostly near valid ones.
 static uint64_t value_of(const uint8_t *in) {
     uint64_t near = (uint64_t)in[1] << 8 | in[2];
     switch (in[0] % 5) {
@@ -151,7 +151,7 @@ static void act(liar *x, const uint8_t *in) {
     switch (in[0] % 4) {
     case 0: look(); break;
     case 1: (void)!send(x->socket, in, in[1] % 6 + 1u, MSG_NOSIGNAL | MSG_DONTWAIT); break;
-    default: memcpy(x->base + place_of(in + 1), &value, sizeof value);
+    default: memcpy(x->base + offset_of(in + 1), &value, sizeof value);
     }
 }
 

@@ -1,4 +1,4 @@
-// Whoever connects to a worker that has a key, and says anything in any pieces: it is not let in. And
+// A client sends any bytes in any pieces to a worker that has a key: it is not admitted. And
 // any identity that is not sealed with the key.
 #include "net/connection.h"
 #include "net/env_os.h"
@@ -16,7 +16,7 @@ static uint8_t plain[4096];
 
 // ---- The stream below ---------------------------------------------------------------------------
 static bool is_closed;
-static size_t room;  // that it has for what is sent
+static size_t room;  // for bytes that are sent
 
 static void adopt(stream *s) {
     (void)s;

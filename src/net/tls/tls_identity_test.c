@@ -36,7 +36,7 @@ static void it_is_opened_by_the_same_key_alone(void **state) {
     assert_int_equal(heard.server.rank, 2);
     assert_int_equal(tls_identity_open(a, id.bytes, id.size, &heard, theirs, &error), GW_MISMATCH);
     assert_string_equal(error.text, "it has another key");
-    // Who knows the id of a key does not have it.
+    // A peer that has the id of a key does not have the key.
     memcpy(a->keys[0].id, b->keys[0].id, SECRET_ID_BYTES);
     assert_int_equal(tls_identity_open(a, id.bytes, id.size, &heard, theirs, &error), GW_MISMATCH);
     secret_close(a);
@@ -83,7 +83,7 @@ static void it_shows_no_names(void **state) {
 }
 
 // "The key of a pair differs by direction, and no worker is ever client and server of the same key."
-// The salt is the same here, as it is when somebody sends back what he has heard.
+// The salt is the same here, as it is when received bytes are sent back.
 static void the_key_is_bound_to_roles_and_job(void **state) {
     (void)state;
     testing_note("seed 1");
@@ -106,7 +106,7 @@ static void refuse(const tls_parties *parties, const protection *self, const cha
     assert_non_null(strstr(error.text, words));
 }
 
-static void a_server_takes_only_who_looks_for_it(void **state) {
+static void a_server_refuses_clients_of_other_workers(void **state) {
     (void)state;
     protection self = encrypted_worker("a", 2);
     tls_parties p = session(1, 2);
@@ -116,17 +116,17 @@ static void a_server_takes_only_who_looks_for_it(void **state) {
     assert_int_equal(tls_parties_check(&p, &self, &error), GW_OK);
     self.self.rank = 2;
     p = session(1, 3);
-    refuse(&p, &self, "w1 (rank 1) looks for another worker, w3 (rank 3)");
+    refuse(&p, &self, "w1 (rank 1) connects to another worker, w3 (rank 3)");
     p = session(1, 2);
     p.server.rank = 7;
-    refuse(&p, &self, "looks for another worker, w2 (rank 7)");
+    refuse(&p, &self, "connects to another worker, w2 (rank 7)");
     p = session(1, 2);
     snprintf(p.server.name, sizeof p.server.name, "ps");
-    refuse(&p, &self, "looks for another worker, ps (rank 2)");
+    refuse(&p, &self, "connects to another worker, ps (rank 2)");
     p = session(2, 1);
-    refuse(&p, &self, "what this worker has said came back to it");
+    refuse(&p, &self, "the hello of this worker was reflected to it");
     p.purpose = TLS_STORE;
-    refuse(&p, &self, "what this worker has said came back to it");
+    refuse(&p, &self, "the hello of this worker was reflected to it");
     p = session(1, 2);
     snprintf(p.job, sizeof p.job, "tuesday");
     refuse(&p, &self, "it is of the job \"tuesday\", not of \"test\"");
@@ -135,4 +135,4 @@ static void a_server_takes_only_who_looks_for_it(void **state) {
 
 GW_TESTS(net_tls_identity, it_is_opened_by_the_same_key_alone, nothing_of_it_can_be_changed,
          it_shows_no_names, the_key_is_bound_to_roles_and_job,
-         a_server_takes_only_who_looks_for_it);
+         a_server_refuses_clients_of_other_workers);
