@@ -90,7 +90,7 @@ static void look_who_is_heard(members *m, int64_t now_ns) {
     int limit = membership_limit(m->machine);
     if (!has_counts(m, limit)) limit = m->count_limit;
     for (int rank = 0; rank < limit; rank++) {
-        uint64_t count = peers_heard_count(m->options.peers, rank);
+        uint64_t count = peers_received_count(m->options.peers, rank);
         if (count == m->heard_counts[rank]) {
             peers_ping(m->options.peers, rank);  // should it have been lost below the session
             continue;

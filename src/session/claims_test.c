@@ -1,5 +1,4 @@
-// A peer that claims sizes: memory is taken for what has come, whatever was said about what is to
-// come.
+// A peer that claims sizes: memory is allocated for received bytes, whatever size was announced.
 #include "session/session.h"
 
 #include "base/limits.h"
@@ -15,7 +14,7 @@ static size_t largest, taken;
 static int note_size(size_t size) {
     if (size > largest) largest = size;
     taken += size;
-    return size > (256u << 20);  // a test that fails needs no gigabytes for it
+    return size > (256u << 20);  // so that a failing test needs no gigabytes
 }
 
 static uint64_t draw(uint64_t *random, uint64_t below) {
@@ -28,7 +27,7 @@ static void drop_message(void *user, message *m) {
     message_release(m);
 }
 
-// Heads of any claimed size, of which a little comes in frames of any size.
+// Heads of any claimed size, of which a few bytes arrive in frames of any size.
 static void claim(uint64_t seed, void *context) {
     (void)context;
     uint64_t random = seed;

@@ -1,4 +1,4 @@
-// How peers find, keep and lose each other.
+// How peers connect to, keep and lose each other.
 #include "session/peers_internal.h"
 
 #include "base/log.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// One worker's peers on a node of a simulation, driven by a body of the test's.
+// One worker's peers on a node of a simulation, driven by a function of the test.
 typedef struct node {
     sim *sim;
     env *env;
@@ -21,7 +21,7 @@ typedef struct node {
     gw_error why;
     waiter *waiter;
     void (*body)(struct node *n);
-    int64_t told_ns;  // when the loss was told
+    int64_t lost_ns;  // when the loss was reported
 } node;
 
 static void wake(node *n) {
@@ -43,7 +43,7 @@ static void on_lost(void *user, int rank, const gw_error *why) {
     (void)rank;
     n->lost++;
     n->why = *why;
-    n->told_ns = env_now_ns(n->env);
+    n->lost_ns = env_now_ns(n->env);
     wake(n);
 }
 
@@ -116,7 +116,7 @@ static void quiet_line(const char *connection) {
 }
 
 // ---- Losing -------------------------------------------------------------------------------------
-static void call_nobody(node *n) {
+static void call_dead_address(node *n) {
     open_node(n);
     know(n, 1, 101, addresses[1]);
     assert_int_equal(say(n, 1), GW_OK);
@@ -132,7 +132,7 @@ static void it_loses_a_peer_whose_address_refuses(void **state) {
     (void)state;
     node nodes[1];
     log_hook = quiet_line;
-    run(1, (sim_options){ 0 }, 1, (void (*[])(node *)){ call_nobody }, nodes);
+    run(1, (sim_options){ 0 }, 1, (void (*[])(node *)){ call_dead_address }, nodes);
     assert_int_equal(nodes[0].why.status, GW_DISCONNECTED);
     assert_string_equal(nodes[0].why.text, "p1 (rank 1) is gone: its process has ended");
 }
@@ -182,7 +182,7 @@ static void it_loses_a_peer_that_is_another_incarnation(void **state) {
     assert_string_equal(nodes[0].why.text, "p1 (rank 1) is gone: its process has ended");
 }
 
-// Talks for a second, and then goes in one way or another.
+// Talks for a second, and then ends in one of several ways.
 static void talk_and_leave(node *n) {
     open_node(n);
     know(n, 0, 100, addresses[0]);
@@ -199,7 +199,7 @@ static void until_it_is_lost(node *n) {
     assert_int_equal(say(n, 1), GW_OK);
     while (!n->lost) until_something(n);
     assert_int_equal(n->received, 1);
-    assert_true(n->told_ns < 2 * SIM_SECOND);
+    assert_true(n->lost_ns < 2 * SIM_SECOND);
     peers_close(n->peers);
 }
 
@@ -212,12 +212,12 @@ static void leave_with_seed(uint64_t seed, void *context) {
     assert_string_equal(nodes[0].why.text, "p1 (rank 1) has left");
 }
 
-static void it_loses_a_peer_that_says_goodbye(void **state) {
+static void it_loses_a_peer_that_sends_goodbye(void **state) {
     (void)state;
     testing_for_seeds(50, leave_with_seed, NULL);
 }
 
-// Its connections end and its address refuses, as those of a process that was killed.
+// Its connections end and its address refuses, as after a kill.
 static void talk_and_die(node *n) {
     open_node(n);
     know(n, 0, 100, addresses[0]);
@@ -247,7 +247,7 @@ static void it_loses_a_peer_that_dies_within_a_second(void **state) {
 }
 
 // ---- Joining ------------------------------------------------------------------------------------
-static void know_late(node *n) {
+static void add_late(node *n) {
     open_node(n);
     pass_time(n, 12 * SIM_SECOND);  // longer than one handshake waits
     know(n, 0, 100, addresses[0]);
@@ -268,12 +268,12 @@ static void call_at_once(node *n) {
 static void join_with_seed(uint64_t seed, void *context) {
     (void)context;
     node nodes[2];
-    run(seed, (sim_options){ 0 }, 2, (void (*[])(node *)){ call_at_once, know_late }, nodes);
+    run(seed, (sim_options){ 0 }, 2, (void (*[])(node *)){ call_at_once, add_late }, nodes);
     assert_int_equal(nodes[1].received, 1);
     assert_string_equal(nodes[0].why.text, "p1 (rank 1) has left");
 }
 
-static void it_waits_for_a_peer_that_does_not_know_us_yet(void **state) {
+static void it_waits_for_a_peer_that_adds_it_later(void **state) {
     (void)state;
     testing_for_seeds(20, join_with_seed, NULL);
 }
@@ -292,10 +292,10 @@ static void it_gives_up_on_a_peer_that_never_answers(void **state) {
     assert_int_equal(nodes[0].why.status, GW_DISCONNECTED);
     assert_non_null(
         strstr(nodes[0].why.text, "p1 (rank 1) did not answer at 127.0.0.1:1001 for 30 s"));
-    assert_true(nodes[0].told_ns >= 30 * SIM_SECOND && nodes[0].told_ns < 36 * SIM_SECOND);
+    assert_true(nodes[0].lost_ns >= 30 * SIM_SECOND && nodes[0].lost_ns < 36 * SIM_SECOND);
 }
 
-// A second process says that it is rank 1: it is told, and those who talk are not disturbed.
+// A second process claims rank 1: it is refused, and the other two are not disturbed.
 static void talk_on(node *n) {
     open_node(n);
     know(n, 1 - n->rank, (uint64_t)(101 - n->rank), addresses[1 - n->rank]);
@@ -342,12 +342,12 @@ static void both_call(uint64_t seed, void *context) {
     assert_true(done);
 }
 
-static void it_settles_on_one_connection_when_both_connect(void **state) {
+static void one_connection_remains_when_both_connect(void **state) {
     (void)state;
     testing_for_seeds(500, both_call, &(sim_options){ .delay_max_us = 2000 });
 }
 
-static void it_settles_when_both_connect_and_connections_break(void **state) {
+static void one_connection_remains_when_connections_break(void **state) {
     (void)state;
     testing_for_seeds(500, both_call, &(sim_options){ .cut_per_million = 150000 });
 }
@@ -382,7 +382,7 @@ static void cut_with_seed(uint64_t seed, void *context) {
     assert_true(done);
 }
 
-static void it_comes_back_after_cuts_of_everything(void **state) {
+static void it_reconnects_after_all_connections_are_cut(void **state) {
     (void)state;
     testing_for_seeds(100, cut_with_seed, NULL);
 }
@@ -409,7 +409,7 @@ static void be_lost(node *n) {
     peers_close(n->peers);
 }
 
-static void it_tells_a_peer_that_it_was_lost(void **state) {
+static void a_lost_peer_is_fenced(void **state) {
     (void)state;
     node nodes[2];
     log_hook = quiet_line;
@@ -441,8 +441,8 @@ static void it_checks_ranks(void **state) {
 
 GW_TESTS(session_peer_state, it_loses_a_peer_whose_address_refuses,
          it_loses_a_peer_whose_address_cannot_be, it_loses_a_peer_that_is_another_incarnation,
-         it_loses_a_peer_that_says_goodbye, it_loses_a_peer_that_dies_within_a_second,
-         it_waits_for_a_peer_that_does_not_know_us_yet, it_gives_up_on_a_peer_that_never_answers,
-         it_refuses_a_second_process_of_a_rank, it_settles_on_one_connection_when_both_connect,
-         it_settles_when_both_connect_and_connections_break, it_comes_back_after_cuts_of_everything,
-         it_tells_a_peer_that_it_was_lost, it_checks_ranks);
+         it_loses_a_peer_that_sends_goodbye, it_loses_a_peer_that_dies_within_a_second,
+         it_waits_for_a_peer_that_adds_it_later, it_gives_up_on_a_peer_that_never_answers,
+         it_refuses_a_second_process_of_a_rank, one_connection_remains_when_both_connect,
+         one_connection_remains_when_connections_break, it_reconnects_after_all_connections_are_cut,
+         a_lost_peer_is_fenced, it_checks_ranks);
