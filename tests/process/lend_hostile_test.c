@@ -234,7 +234,7 @@ static void what_changes_while_it_is_used_is_only_wrong(void **state) {
         gw_scope_close_up(s);
     }
     assert_string_equal(gw_scope_error(root)->text, "");
-    assert_true(counts_of(root).borrowed > 0);
+    assert_true(counts_of(root).held > 0);
     testing_note("%d uses found places out of range", failed_count);
     end_hostile(child);
     gw_error ignored = gw_scope_close(root);
