@@ -9,7 +9,7 @@
 
 enum {
     POLYNOMIAL = (int)0x82F63B78,  // with its bits reversed, as all of these are
-    LANE_BYTES = 4096,             // of each of the three lanes
+    STRIP_BYTES = 4096,            // of each of the three lanes
     FOLD_BYTES = 256,              // at a time, where polynomials are multiplied
 };
 
@@ -17,24 +17,24 @@ enum {
 
 // What a byte that leaves does to the sum; and what 8 bits, 16 and 24 above it do.
 static uint32_t byte_table[256];
-// The sum of some bytes behind which LANE_BYTES zeros follow, by each of its bytes.
-static uint32_t lane_table[4][256];
+// The sum of some bytes behind which STRIP_BYTES zeros follow, by each of its bytes.
+static uint32_t strip_table[4][256];
 // What the lower and the upper half of 16 bytes are multiplied by to stand FOLD_BYTES behind.
 static uint64_t fold_lower, fold_upper;
 
-static uint32_t behind_zeros(uint32_t crc, size_t count) {
+static uint32_t after_zeros(uint32_t crc, size_t count) {
     while (count-- > 0) crc = byte_table[crc & 255] ^ crc >> 8;
     return crc;
 }
 
 // Sums are linear: that of any is the exclusive or of those of its bits.
-static void fill_lane_table(void) {
+static void fill_strip_table(void) {
     uint32_t bits[32];
-    for (int i = 0; i < 32; i++) bits[i] = behind_zeros((uint32_t)1 << i, LANE_BYTES);
+    for (int i = 0; i < 32; i++) bits[i] = after_zeros((uint32_t)1 << i, STRIP_BYTES);
     for (int k = 0; k < 4; k++)
         for (int byte = 0; byte < 256; byte++)
             for (int i = 0; i < 8; i++)
-                if (byte >> i & 1) lane_table[k][byte] ^= bits[8 * k + i];
+                if (byte >> i & 1) strip_table[k][byte] ^= bits[8 * k + i];
 }
 
 // x to the power of |n|, with its bits reversed in 33 of them, as products of reversed polynomials
@@ -52,7 +52,7 @@ __attribute__((constructor)) static void fill_tables(void) {
         for (int i = 0; i < 8; i++) crc = crc >> 1 ^ (crc & 1 ? (uint32_t)POLYNOMIAL : 0);
         byte_table[byte] = crc;
     }
-    fill_lane_table();
+    fill_strip_table();
     fold_lower = reversed_power(8 * FOLD_BYTES + 32);
     fold_upper = reversed_power(8 * FOLD_BYTES - 32);
 }
@@ -67,9 +67,9 @@ uint32_t crc32c_by_table(uint32_t crc, const void *data, size_t size) {
 // ---- By instruction -----------------------------------------------------------------------------
 
 #ifdef __x86_64__
-static uint32_t behind_lane(uint32_t crc) {
-    return lane_table[0][crc & 255] ^ lane_table[1][crc >> 8 & 255] ^
-           lane_table[2][crc >> 16 & 255] ^ lane_table[3][crc >> 24];
+static uint32_t after_strip(uint32_t crc) {
+    return strip_table[0][crc & 255] ^ strip_table[1][crc >> 8 & 255] ^
+           strip_table[2][crc >> 16 & 255] ^ strip_table[3][crc >> 24];
 }
 
 static uint64_t word_at(const uint8_t *at) {
@@ -82,15 +82,15 @@ static uint64_t word_at(const uint8_t *at) {
 __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t begin, const uint8_t *at,
                                                                  size_t size) {
     uint64_t crc = (uint32_t)~begin;
-    for (; size >= 3 * LANE_BYTES; size -= 3 * LANE_BYTES, at += 3 * LANE_BYTES) {
+    for (; size >= 3 * STRIP_BYTES; size -= 3 * STRIP_BYTES, at += 3 * STRIP_BYTES) {
         uint64_t second = 0, third = 0;
-        for (size_t i = 0; i < LANE_BYTES; i += 8) {
+        for (size_t i = 0; i < STRIP_BYTES; i += 8) {
             crc = __builtin_ia32_crc32di(crc, word_at(at + i));
-            second = __builtin_ia32_crc32di(second, word_at(at + LANE_BYTES + i));
-            third = __builtin_ia32_crc32di(third, word_at(at + 2 * LANE_BYTES + i));
+            second = __builtin_ia32_crc32di(second, word_at(at + STRIP_BYTES + i));
+            third = __builtin_ia32_crc32di(third, word_at(at + 2 * STRIP_BYTES + i));
         }
-        crc = behind_lane((uint32_t)crc) ^ second;
-        crc = behind_lane((uint32_t)crc) ^ third;
+        crc = after_strip((uint32_t)crc) ^ second;
+        crc = after_strip((uint32_t)crc) ^ third;
     }
     for (; size >= 8; size -= 8, at += 8) crc = __builtin_ia32_crc32di(crc, word_at(at));
     for (; size > 0; size--) crc = __builtin_ia32_crc32qi((uint32_t)crc, *at++);

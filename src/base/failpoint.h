@@ -19,7 +19,7 @@
 void failpoint(const char *name);
 
 // For a place that has something to do before it halts: whether it is to halt, and the halting.
-bool failpoint_comes(const char *name);
+bool failpoint_is_due(const char *name);
 bool failpoint_is_chosen(const char *name);  // whichever time it is that it is passed
 void failpoint_halt(void);
 

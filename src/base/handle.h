@@ -37,7 +37,7 @@ static inline void *handle_retain(void *handle) {
 }
 
 // Gives a count back. True if it was the last: then the caller destroys |h|.
-static inline bool handle_let_go(gw_handle *h) {
+static inline bool handle_uncount(gw_handle *h) {
     uint32_t count = atomic_load_explicit(&h->count, memory_order_acquire);
     if (count >= HANDLE_IMMORTAL) return false;
     // A sole holder need not lock to find out that it is the last.
@@ -55,7 +55,7 @@ extern int handle_depth_max;  // tests: how deep destructions are nested
 
 static inline void handle_release(void *handle) {
     gw_handle *h = handle;
-    if (h && handle_let_go(h)) handle_destroy(h);
+    if (h && handle_uncount(h)) handle_destroy(h);
 }
 
 // Whether the caller's count is the only one.

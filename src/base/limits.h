@@ -41,23 +41,24 @@ enum {
     LIMIT_SENDS_PER_PEER = 1 << 20,  // of these, to one worker
     LIMIT_SENDS_LOST =
         65536,  // of these, those that are remembered after who received them was lost
-    LIMIT_EARLY_GRADIENTS = 65536,  // of one sender that came before the marks of their passes
+    LIMIT_UNEXPECTED_GRADIENTS = 65536,  // of one sender that came before the marks of their passes
     LIMIT_FETCHES_PER_PEER =
         65536,  // values behind references that one worker waits for, or has sent on
-    LIMIT_EARLY_PROMISES = 65536,   // promised values of one sender that came before their requests
+    LIMIT_UNEXPECTED_PROMISES =
+        65536,                      // promised values of one sender that came before their requests
     LIMIT_WANTED_PER_PEER = 65536,  // consumers of results that one caller has named
     LIMIT_FORKS_PER_PEER = 1000000,  // references that one worker holds to values of another
     LIMIT_COLLECTIVE_GROUPS = 4096,  // different groups of workers that one agent meets with
     LIMIT_GROUPS = 4096,             // that are open on one agent
-    LIMIT_GROUPS_UNOPENED = 256,     // that one agent leads and has not opened
+    LIMIT_GROUPS_PENDING = 256,      // that one agent leads and has not opened
     LIMIT_GROUP_KEYS = 65536,        // of collectives of one group
     LIMIT_GROUP_COLLECTIVES =
-        1024,                    // of one member in one group, those that wait to enter included
-    LIMIT_FINAL_VERDICTS = 256,  // about final keys of one group that are remembered
+        1024,                  // of one member in one group, those that wait to enter included
+    LIMIT_FINAL_ABORTS = 256,  // about final keys of one group that are remembered
     LIMIT_GROUP_UNVISITED =
-        4096,              // derivatives of one group that are remembered as freed unvisited
-    LIMIT_KNOCKS = 64,     // of one worker, for different groups
-    LIMIT_THREADS = 1024,  // of one agent's pool, waiting ones included
+        4096,                  // derivatives of one group that are remembered as freed unvisited
+    LIMIT_JOIN_REQUESTS = 64,  // of one worker, for different groups
+    LIMIT_THREADS = 1024,      // of one agent's pool, waiting ones included
     LIMIT_STORE_KEY_BYTES = 255,
     LIMIT_STORE_VALUE_BYTES = 64 * 1024,
     LIMIT_STORE_BYTES = 64 * 1024 * 1024,       // keys and values of one store
@@ -73,10 +74,11 @@ enum {
 
 #define LIMIT_TENSOR_BYTES ((uint64_t)4 << 30)
 #define LIMIT_MESSAGE_BYTES ((uint64_t)8 << 30)
-#define LIMIT_EARLY_PROMISE_BYTES                                                                  \
+#define LIMIT_UNEXPECTED_PROMISE_BYTES                                                             \
     ((uint64_t)1 << 30)  // of one sender, kept until their requests come
-#define LIMIT_EARLY_GRADIENT_BYTES ((uint64_t)1 << 30)  // of one sender, kept until the marks come
-#define LIMIT_EARLY_COLLECTIVE_BYTES                                                               \
+#define LIMIT_UNEXPECTED_GRADIENT_BYTES                                                            \
+    ((uint64_t)1 << 30)  // of one sender, kept until the marks come
+#define LIMIT_UNEXPECTED_COLLECTIVE_BYTES                                                          \
     ((uint64_t)1 << 30)  // of one sender, kept until this worker enters, too
 // Requests queued for a worker, and replies to it while it is sent more of its calls: then callers
 // wait, and calls too.

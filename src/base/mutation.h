@@ -21,7 +21,7 @@ typedef enum mutation {
     MUTATION_WALL_CLOCK,        // liveness is judged by the clock on the wall, which may step
     MUTATION_NO_MAJORITY,       // a worker without a quorum declares the others dead
     MUTATION_NO_PROBES,         // a member that one other does not hear is dead, without probes
-    MUTATION_HEARD_ONLY,        // a worker that hears the others decides, though they do not answer
+    MUTATION_RECEIVED_ONLY,     // a worker that hears the others decides, though they do not answer
     MUTATION_ACTS_ALONE,        // what a worker has decided is so for it before a quorum knows
     MUTATION_RESEND_LOST,       // what a broken connection had under way is not sent again
     MUTATION_DUPLICATE_FRAME,   // a frame that came before is received once more
@@ -30,7 +30,7 @@ typedef enum mutation {
     MUTATION_BODY_UNCHECKED,    // a damaged body is taken
 
     // joining
-    MUTATION_GIVES_UP_UNTOLD,  // who stops waiting for a rank does not say so in the store
+    MUTATION_GIVES_UP_UNREPORTED,  // who stops waiting for a rank does not say so in the store
 
     // calls
     MUTATION_REPLY_NOT_DEDUPLICATED,  // a second reply completes a call again
@@ -49,18 +49,18 @@ typedef enum mutation {
     MUTATION_RING_INDEX_BELIEVED,  // what the peer says of the other end is not checked
     MUTATION_RING_TAIL_FIRST,      // bytes are announced before they are there
     MUTATION_RING_WAKE_LOST,       // who is about to sleep looks first and says so then
-    MUTATION_RING_NOT_LOOKED,      // who is about to sleep says so, and looks no more
+    MUTATION_RING_NOT_CHECKED,     // who is about to sleep says so, and looks no more
 
     // passes
-    MUTATION_GRADIENT_TWICE,       // what comes for a slot behind the first is added twice
-    MUTATION_PASS_BEGINS_AGAIN,    // at a late gradient, when it is over
-    MUTATION_SETTLED_BEFORE_DONE,  // a pass has succeeded when its initiator has all it waits for
-    MUTATION_FAILED_SETTLED,  // who passes on that passes have ended does not say which have failed
+    MUTATION_GRADIENT_TWICE,     // what comes for a slot behind the first is added twice
+    MUTATION_PASS_BEGINS_AGAIN,  // at a late gradient, when it is over
+    MUTATION_FINAL_BEFORE_DONE,  // a pass has succeeded when its initiator has all it waits for
+    MUTATION_FAILED_OMITTED,  // who passes on that passes have ended does not say which have failed
     MUTATION_ABORT_FORGOTTEN,      // late gradients of a pass that was aborted begin it again
     MUTATION_DONE_WHILE_REDUCING,  // a part says done before what is late on its worker has come
 
     // waits
-    MUTATION_CALLER_NOT_ASKED,  // who waits for an idle member does not ask who may still call it
+    MUTATION_CALLER_NOT_QUERIED,  // who waits for an idle member does not ask who may still call it
 
     // collectives
     MUTATION_PART_TWICE,     // a large value is added twice, as if it had come again behind a break
@@ -75,15 +75,15 @@ typedef enum mutation {
     MUTATION_JOINED_COUNTED_LATE,  // who has closed counts as active once more
 
     // optimizer steps
-    MUTATION_STEP_NOT_ASKED,  // a step whose trainer is lost is aborted without asking other owners
-    MUTATION_LATE_COMMIT,     // an owner commits behind telling another that it has not
-    MUTATION_DOUBT_DROPPED,   // what others may have stepped with is not kept
-    MUTATION_GIVEN_DROPPED,   // state that was given to a new owner is forgotten at once
+    MUTATION_STEP_NOT_QUERIED,  // a step whose trainer is lost is aborted without asking other owners
+    MUTATION_LATE_COMMIT,       // an owner commits behind telling another that it has not
+    MUTATION_DOUBT_DROPPED,     // what others may have stepped with is not kept
+    MUTATION_GIVEN_DROPPED,     // state that was given to a new owner is forgotten at once
 
     // lent memory
     MUTATION_LEASE_KEPT,           // what was lent and given back stays pinned
     MUTATION_LENT_REUSED,          // the block of a lease is not pinned
-    MUTATION_PULL_BELIEVED,        // what was read is used without a look at whose memory it was
+    MUTATION_READ_UNCHECKED,       // what was read is used without a look at whose memory it was
     MUTATION_WRITTEN_BLOCK_MOVES,  // what may be written to is moved as well
     MUTATION_WRITE_LOST,           // the same, and its pages can be written to meanwhile
 
@@ -104,11 +104,11 @@ typedef enum mutation {
 
     // groups
     MUTATION_SIGNATURE_NOT_COMPARED,  // members may do different things in one collective
-    MUTATION_SCOPE_LEFT_UNTOLD,  // a member that leaves the scope of a failed call counts on at once
-    MUTATION_REFUSED_ALONE,      // who refuses a call of a collective does not tell the others
+    MUTATION_SCOPE_LEFT_UNREPORTED,  // a member that leaves the scope of a failed call counts on at once
+    MUTATION_REFUSED_ALONE,          // who refuses a call of a collective does not tell the others
     MUTATION_PAST_NOT_COMPARED,    // what members have called before may differ
-    MUTATION_DONE_UNSETTLED,       // what is done does not wait for those before it to be settled
-    MUTATION_VERDICT_NOT_TOLD,     // the leader alone knows how a collective has ended
+    MUTATION_DONE_NOT_FINAL,       // what is done does not wait for those before it to be settled
+    MUTATION_ABORT_NOT_REPORTED,   // the leader alone knows how a collective has ended
     MUTATION_NUMBER_NOT_ADVANCED,  // a member that has missed a collective counts on as before
     MUTATION_DECISION_NOT_STORED,  // what is decided is forgotten when its leader is lost
     MUTATION_CIRCLE_NOT_PROVEN,    // one in a circle may have entered what it is awaited in
@@ -116,18 +116,18 @@ typedef enum mutation {
     MUTATION_GENERATION_FORGOTTEN,  // one that has ended is taken for a group that is still to be opened
 
     // backends
-    MUTATION_LANE_THAT_IS_FREE,  // a collective takes the lane that is free on this member
-    MUTATION_LANE_OVERTAKEN,     // what has been entered by all begins, whatever comes before it
-    MUTATION_NOT_DRAINED,        // what a verdict has ended is begun no more by who has not
-    MUTATION_DRAINED_UNMET,      // what a verdict has ended goes on, also if some never enter it
+    MUTATION_CHANNEL_THAT_IS_FREE,  // a collective takes the lane that is free on this member
+    MUTATION_CHANNEL_OVERTAKEN,     // what has been entered by all begins, whatever comes before it
+    MUTATION_NOT_DRAINED,           // what a verdict has ended is begun no more by who has not
+    MUTATION_DRAINED_UNMET,         // what a verdict has ended goes on, also if some never enter it
 
     // what comes before a member has entered, or opened the group
-    MUTATION_EARLY_REVERSED,         // is handed over in another order
-    MUTATION_EARLY_BREAK_FORGOTTEN,  // if it is no value, it is not handed over
+    MUTATION_UNEXPECTED_REVERSED,         // is handed over in another order
+    MUTATION_UNEXPECTED_BREAK_FORGOTTEN,  // if it is no value, it is not handed over
 
     // sharded optimizers
-    MUTATION_EARLY_STEP_KEPT,  // what was prepared stays, though the gradient was changed since
-    MUTATION_RANGE_FROM_ZERO,  // the ranges of a gradient all begin with its first number
+    MUTATION_PREPARED_STEP_KEPT,  // what was prepared stays, though the gradient was changed since
+    MUTATION_RANGE_FROM_ZERO,     // the ranges of a gradient all begin with its first number
 
     // limits
     MUTATION_LIMIT_AFTER_ALLOCATION,  // memory is taken before its size is checked

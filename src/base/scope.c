@@ -109,7 +109,7 @@ gw_scope *gw_scope_open(gw_scope *parent) {
     gw_scope *s = scope_open_regardless(parent);
     if (parent && parent->error && s != &no_memory_scope) {
         take_on(s, parent->error);
-        s->is_error_known = true;
+        s->is_error_read = true;
     }
     return s;
 }
@@ -155,7 +155,7 @@ static gw_scope *first_child(const gw_scope *s) {
 }
 
 // The scope behind |at|, in the order of opening, of those inside |s|; NULL behind the last one.
-static gw_scope *next_inside(const gw_scope *s, const gw_scope *at) {
+static gw_scope *next_descendant(const gw_scope *s, const gw_scope *at) {
     if (!list_is_empty(&at->children)) return first_child(at);
     for (; at != s; at = at->parent)
         if (at->sibling.next != &at->parent->children)
@@ -164,14 +164,14 @@ static gw_scope *next_inside(const gw_scope *s, const gw_scope *at) {
 }
 
 // A scope that is left open takes its error along: it is logged, and fails |s|.
-static void take_errors_inside(gw_scope *s) {
-    for (gw_scope *at = next_inside(s, s); at; at = next_inside(s, at)) {
-        if (!at->error || at->is_error_known) continue;
+static void take_errors_of_children(gw_scope *s) {
+    for (gw_scope *at = next_descendant(s, s); at; at = next_descendant(s, at)) {
+        if (!at->error || at->is_error_read) continue;
         bool is_printed = log_error(
             "%s (in a scope that was left open, and whose error the program has not read)",
             at->error->text);
         if (scope_own_error(at)) at->error->is_printed = is_printed;
-        at->is_error_known = true;
+        at->is_error_read = true;
         if (!s->error) take_on(s, at->error);
     }
 }
@@ -184,7 +184,7 @@ void scope_lend(gw_scope *s) {
 
 void scope_take_back(gw_scope *s) {
     s->is_lent = false;
-    take_errors_inside(s);
+    take_errors_of_children(s);
 }
 
 // A body that closed its scope would pull it away from under its own call.
@@ -207,7 +207,7 @@ gw_error gw_scope_close(gw_scope *s) {
     gw_error error;
     check_open(s, "gw_scope_close");
     if (is_lent(s)) return *s->error;
-    if (s != &no_memory_scope) take_errors_inside(s);
+    if (s != &no_memory_scope) take_errors_of_children(s);
     if (s->error) {
         error = error_outside(s);
     } else {
@@ -220,7 +220,7 @@ gw_error gw_scope_close(gw_scope *s) {
 void gw_scope_close_up(gw_scope *s) {
     check_open(s, "gw_scope_close_up");
     if (is_lent(s)) return;
-    if (s != &no_memory_scope) take_errors_inside(s);
+    if (s != &no_memory_scope) take_errors_of_children(s);
     if (s->error && s->parent) {
         if (!s->parent->error) take_on(s->parent, s->error);
     } else if (s->error) {
@@ -237,7 +237,7 @@ bool gw_ok(const gw_scope *s) {
 
 const gw_error *gw_scope_error(const gw_scope *s) {
     check_open(s, "gw_scope_error");
-    if (s->error && s != &no_memory_scope) ((gw_scope *)s)->is_error_known = true;
+    if (s->error && s != &no_memory_scope) ((gw_scope *)s)->is_error_read = true;
     return scope_error(s);
 }
 
@@ -462,5 +462,5 @@ void gw_scope_clear(gw_scope *s) {
     if (s == &no_memory_scope) return;
     free_error(s->error);
     s->error = NULL;
-    s->is_error_known = false;
+    s->is_error_read = false;
 }

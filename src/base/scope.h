@@ -43,8 +43,8 @@ struct gw_scope {
     list_node children;  // of type gw_scope, by |sibling|
     list_node sibling;
 
-    gw_error *error;      // NULL while nothing has failed; never replaced
-    bool is_error_known;  // to the program: it has read it, or it is that of a scope around it
+    gw_error *error;     // NULL while nothing has failed; never replaced
+    bool is_error_read;  // to the program: it has read it, or it is that of a scope around it
     char *label;
     uint64_t id;  // 0 until asked for
     uint64_t
@@ -124,7 +124,8 @@ void scope_fail_with(
     gw_scope *s,
     const gw_error *error);  // an error that was decided before, perhaps by another worker
 
-// Puts "|what|: " before the text of the error that |s| has got just now, for a function that knows more about it than what it called.
+// Puts "|what|: " before the text of the error that |s| has got just now, for a function that knows more about it than
+// what it called.
 void scope_explain_error(gw_scope *s, const char *what);
 
 // The key of the random stream of the next call that |s| makes. It follows from the generator's seed

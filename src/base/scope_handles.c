@@ -67,7 +67,7 @@ static bool index_all(scope_handles *a) {
 }
 
 // Classes may want to know how many scopes hold a handle.
-static void tell_class(gw_handle *h, int change) {
+static void notify_class(gw_handle *h, int change) {
     if (h->class->held_by_scope) h->class->held_by_scope(h, change);
 }
 
@@ -116,7 +116,7 @@ static bool take(scope_handles *a, const gw_handle *h) {
 
 bool handles_take(scope_handles *a, gw_handle *h) {
     if (!take(a, h)) return false;
-    tell_class(h, -1);
+    notify_class(h, -1);
     return true;
 }
 
@@ -129,7 +129,7 @@ bool handles_add(scope_handles *a, gw_handle *h) {
         a->capacity = capacity;
     }
     a->items[a->count++] = h;
-    tell_class(h, 1);
+    notify_class(h, 1);
     return true;
 }
 
@@ -142,7 +142,7 @@ void handles_release_from(scope_handles *a, uint32_t count) {
             a->index->count = a->count;
         }
         if (!h) continue;
-        tell_class(h, -1);
+        notify_class(h, -1);
         handle_release(h);
     }
 }

@@ -181,7 +181,7 @@ static void free_item(gw_value v, gw_list **dead) {
     gw_list *items = items_of(v);
     if (!items) {
         value_free(v);
-    } else if (handle_let_go(value_handle(v))) {
+    } else if (handle_uncount(value_handle(v))) {
         items->after = *dead;
         *dead = items;
     }

@@ -117,7 +117,7 @@ static bool read_some(remote_read *x, size_t bytes) {
 
 // The process tag shows after the read whose memory it was (LEND-12).
 static void check_tag(remote_read *x) {
-    if (x->status || has_mutation(MUTATION_PULL_BELIEVED) || source_is_valid(x->source)) return;
+    if (x->status || has_mutation(MUTATION_READ_UNCHECKED) || source_is_valid(x->source)) return;
     bool has_ended = source_has_ended(x->source);
     snprintf(x->reason, sizeof x->reason, "%s",
              has_ended ? "its process has ended" : "its memory is gone");

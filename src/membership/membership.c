@@ -81,7 +81,7 @@ static void ask(membership *ms, int64_t since_ns, int64_t now_ns) {
 // answered: they may be heard, and hear nothing.
 static bool may_decide(const membership *ms, int64_t now_ns) {
     if (has_mutation(MUTATION_NO_MAJORITY)) return true;
-    member_test *test = has_mutation(MUTATION_HEARD_ONLY) ? member_hears : has_answered;
+    member_test *test = has_mutation(MUTATION_RECEIVED_ONLY) ? member_hears : has_answered;
     return membership_is_quorum(ms, true, test, MEMBERSHIP_SUSPECT_NS, now_ns) &&
            membership_is_quorum(ms, false, test, MEMBERSHIP_SUSPECT_NS, now_ns);
 }

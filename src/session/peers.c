@@ -279,7 +279,7 @@ static size_t send_half_of_reply(peer *x, const struct iovec *parts) {
     const list_node *unacked = &x->session.unacked;
     if (list_is_empty(unacked) ||
         list_entry(unacked->previous, message, link)->kind != KIND_OF_REPLIES ||
-        !failpoint_comes("during_reply"))
+        !failpoint_is_due("during_reply"))
         return 0;
     struct iovec half = { parts[0].iov_base, parts[0].iov_len / 2 };
     size_t taken = connection_send(x->connection, &half, 1);

@@ -80,7 +80,7 @@ static bool expects_large(session *s) {
     uint8_t *place;
     size_t room;
     if (!list_is_empty(&s->bulks_in)) return true;
-    if (!s->assembly.message || assembly_place(&s->assembly, &place, &room, NULL)) return false;
+    if (!s->assembly.message || assembly_next(&s->assembly, &place, &room, NULL)) return false;
     return room >= DIRECT_MIN;
 }
 
@@ -97,7 +97,7 @@ bool session_buffer(session *s, void **into, size_t *size) {
     uint8_t *place;
     size_t room;
     if (s->skips_body || s->body_left < DIRECT_MIN || !target(s)->message) return false;
-    if (assembly_place(target(s), &place, &room, NULL) || room < DIRECT_MIN) return false;
+    if (assembly_next(target(s), &place, &room, NULL) || room < DIRECT_MIN) return false;
     size_t most = s->body_left + FRAME_HEADER_BYTES;
     *into = place;
     *size = room < most ? room : most;
@@ -204,7 +204,7 @@ static gw_status begin_frame(session *s, gw_error *error) {
 static gw_status put_body(session *s, const uint8_t *data, size_t *size, gw_error *error) {
     uint8_t *into;
     size_t room;
-    gw_status status = assembly_place(target(s), &into, &room, error);
+    gw_status status = assembly_next(target(s), &into, &room, error);
     if (status) return status;
     if (room == 0)
         return error_set(error, GW_PROTOCOL, "frame %llu is longer than its message",

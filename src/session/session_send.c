@@ -93,7 +93,7 @@ gw_status session_queue(session *s, message *m, gw_error *error) {
         goto release;
     }
     m->id = ++s->last_id;
-    m->has_gone = false;
+    m->was_sent = false;
     m->put = m->acked = (message_progress){ 0 };
     m->bulk_at = (message_cursor){ .piece = 1 };
     s->unacked_bytes += m->size;
@@ -114,7 +114,7 @@ bool session_has_sent(const session *s, uint64_t id) {
         if (s->unsent[i] == id) return false;
     list_each(l, &s->bulks) {
         const message *m = message_of_bulk(l);
-        if (m->id == id) return m->has_gone;
+        if (m->id == id) return m->was_sent;
     }
     return true;
 }
@@ -317,7 +317,7 @@ static void end_frame(session *s, uint32_t size) {
         s->stream_run += size;
         if (has_streamed(m, &m->put)) end_stream(s, m);
     }
-    if (is_over(m, &m->put)) m->has_gone = true;
+    if (is_over(m, &m->put)) m->was_sent = true;
 }
 
 // Ends after some bulk frames: messages that are queued meanwhile are sent before the next ones.
@@ -438,7 +438,7 @@ static void note_unsent(session *s) {
     s->unsent = s->bulk_count ? mem_alloc(s->bulk_count * sizeof *s->unsent) : NULL;
     list_each(l, &s->bulks) {
         const message *m = message_of_bulk(l);
-        if (s->unsent && !m->has_gone) s->unsent[s->unsent_count++] = m->id;
+        if (s->unsent && !m->was_sent) s->unsent[s->unsent_count++] = m->id;
     }
 }
 

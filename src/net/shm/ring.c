@@ -182,7 +182,7 @@ static bool arm(ring_in *r, uint32_t armed) {
     failpoint("ring_armed");
     step();
     if (has_mutation(MUTATION_RING_WAKE_LOST)) return !had_bytes;
-    if (has_mutation(MUTATION_RING_NOT_LOOKED)) return true;
+    if (has_mutation(MUTATION_RING_NOT_CHECKED)) return true;
     return atomic_load_explicit(&r->words->tail, memory_order_seq_cst) == r->head;
 }
 
