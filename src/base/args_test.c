@@ -20,7 +20,7 @@ static void arguments_are_read_by_index_and_kind(void **state) {
     gw_args a = { "counter.add", 4, values, { .name = "w1", .rank = 1 } };
     assert_int_equal(gw_arg_count(&a), 4);
     assert_int_equal(gw_arg_int(s, &a, 0), 3);
-    assert_true(gw_arg_float(s, &a, 0) == 3);  // an int is a float, too
+    assert_true(gw_arg_float(s, &a, 0) == 3);  // an int is converted to a float
     assert_true(gw_arg_float(s, &a, 1) == 2.5);
     assert_string_equal(gw_arg_string(s, &a, 2), "x");
     assert_true(gw_arg_bool(s, &a, 3));

@@ -48,7 +48,7 @@ static void it_grows_and_keeps_its_content(void **state) {
     bytes_fini(&b);
 }
 
-// Not a byte is read beyond the end, at whatever place the bytes end; and once failed, a reader
+// No byte is read beyond the end, wherever the bytes end; and once failed, a reader
 // stays so.
 static void it_fails_on_truncated_input(void **state) {
     (void)state;

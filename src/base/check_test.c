@@ -1,4 +1,4 @@
-// The mistakes that the checked mode sees, each in a process of its own.
+// The mistakes that the checked mode detects, each in a process of its own.
 #include "base/check.h"
 
 #include "base/log.h"
@@ -12,7 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// What |mistake| prints as it ends its process; "" if it goes on.
+// The output of |mistake| when it ends its process; "" if it continues.
 static const char *error_text_of(void (*mistake)(void)) {
     static char text[1024];
     int ends[2], status;

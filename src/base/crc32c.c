@@ -9,17 +9,17 @@
 
 enum {
     POLYNOMIAL = (int)0x82F63B78,  // with its bits reversed, as all of these are
-    STRIP_BYTES = 4096,            // of each of the three lanes
+    STRIP_BYTES = 4096,            // of each of the three strips
     FOLD_BYTES = 256,              // at a time, where polynomials are multiplied
 };
 
 // ---- By table -----------------------------------------------------------------------------------
 
-// What a byte that leaves does to the sum; and what 8 bits, 16 and 24 above it do.
+// The effect on the sum of a byte that is shifted out; and of 8, 16 and 24 bits above it.
 static uint32_t byte_table[256];
-// The sum of some bytes behind which STRIP_BYTES zeros follow, by each of its bytes.
+// The sum of some bytes followed by STRIP_BYTES zeros, by each byte of their sum.
 static uint32_t strip_table[4][256];
-// What the lower and the upper half of 16 bytes are multiplied by to stand FOLD_BYTES behind.
+// The factors of the lower and the upper half of 16 bytes that shift them by FOLD_BYTES.
 static uint64_t fold_lower, fold_upper;
 
 static uint32_t after_zeros(uint32_t crc, size_t count) {
@@ -27,7 +27,7 @@ static uint32_t after_zeros(uint32_t crc, size_t count) {
     return crc;
 }
 
-// Sums are linear: that of any is the exclusive or of those of its bits.
+// Sums are linear: the sum of any word is the exclusive or of the sums of its bits.
 static void fill_strip_table(void) {
     uint32_t bits[32];
     for (int i = 0; i < 32; i++) bits[i] = after_zeros((uint32_t)1 << i, STRIP_BYTES);
@@ -45,7 +45,7 @@ static uint64_t reversed_power(int n) {
     return (uint64_t)x << 1;
 }
 
-// Before main: no thread waits for it.
+// Runs before main, so no lock is needed.
 __attribute__((constructor)) static void fill_tables(void) {
     for (uint32_t byte = 0; byte < 256; byte++) {
         uint32_t crc = byte;
@@ -78,7 +78,7 @@ static uint64_t word_at(const uint8_t *at) {
     return word;
 }
 
-// The instruction takes three cycles and one can begin in each: three lanes of the bytes at a time.
+// The instruction takes three cycles and one can start in each: three strips of the bytes at a time.
 __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t begin, const uint8_t *at,
                                                                  size_t size) {
     uint64_t crc = (uint32_t)~begin;
@@ -97,9 +97,9 @@ __attribute__((target("sse4.2"))) static uint32_t by_instruction(uint32_t begin,
     return ~(uint32_t)crc;
 }
 
-// Bytes are a polynomial, and what it leaves over does not change when its front is replaced by
-// what that leaves over further behind: so FOLD_BYTES are folded into the next ones again and again.
-// The last of them are summed like others.
+// The bytes are a polynomial, and its remainder is unchanged when its front is replaced by an equivalent
+// polynomial further back: so FOLD_BYTES are folded into the next ones repeatedly.
+// The last of them are summed by the instruction.
 __attribute__((target("avx512f,vpclmulqdq,sse4.2"))) static uint32_t
 by_folding(uint32_t begin, const uint8_t *at, size_t size) {
     enum { PARTS = FOLD_BYTES / 64 };

@@ -28,7 +28,7 @@ static void hooks_are_called_in_order(void **state) {
     hooks_fini(&all);
 }
 
-// Removes and adds amid a walk, at each place.
+// Removes and adds during a walk, at each position.
 static void a_walk_survives_changes(void **state) {
     (void)state;
     enum { COUNT = 40 };
@@ -58,7 +58,7 @@ static void a_removed_hook_is_not_called(void **state) {
     assert_true(hooks_any(&all));
     assert_true(hooks_remove(&all, second, 1));
     assert_false(hooks_any(&all));
-    assert_int_equal(hooks_add(&all, nothing, NULL, 0), 3);  // numbers are not given twice
+    assert_int_equal(hooks_add(&all, nothing, NULL, 0), 3);  // numbers are not reused
     hooks_fini(&all);
 }
 

@@ -89,8 +89,8 @@ static void *give_all(void *objects) {
     return NULL;
 }
 
-// Given back by another thread than took them, which then ends: a sanitizer sees what its cache
-// would lose.
+// Given back by another thread than took them, which then ends: a sanitizer detects what its cache
+// would leak.
 static void objects_move_between_threads(void **state) {
     (void)state;
     static void *all[OBJECTS];

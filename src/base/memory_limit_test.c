@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Of groups in a folder of the test's own, made and removed in this order.
+// Control groups in a folder of the test, made and removed in this order.
 typedef struct made {
     const char *path, *text;  // NULL: a folder
 } made;

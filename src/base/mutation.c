@@ -89,7 +89,7 @@ static const char *const names[MUTATION_BUG_COUNT] = {
 
 mutation mutation_now;
 
-// An unknown name would change nothing, and look like a mutation that no test has found.
+// An unknown name would change nothing, and look like a mutation that no test detects.
 __attribute__((constructor)) static void choose(void) {
     const char *name = getenv("GW_MUTATION");
     if (!name || !*name) return;

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- A handle that says when it goes ------------------------------------------------------------
+// ---- A handle that records its destruction ------------------------------------------------------
 typedef struct thing {
     gw_handle handle;
     int *gone;
@@ -173,7 +173,7 @@ static void an_error_that_the_program_has_read_is_not_propagated(void **state) {
     s = gw_scope_open(NULL);
     gw_scope_clear(fail_inside(s, 1));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
-    // One that was opened in a failed scope has the error of that.
+    // A scope opened in a failed scope has its error.
     s = gw_scope_open(NULL);
     gw_fail(s, GW_INVALID, "known");
     gw_scope_open(s);
@@ -311,7 +311,7 @@ static void a_seed_is_shared_with_scopes_inside(void **state) {
 }
 
 static void note_slot(gw_scope *s, void *data) {
-    assert_true(s->handles.count > 0);  // before the handles go
+    assert_true(s->handles.count > 0);  // before the handles are released
     ++*(int *)data;
 }
 
@@ -342,7 +342,7 @@ static void use_scopes(void *context) {
     gw_scope_close_up(inner);
     gw_error error = gw_scope_close(s);
     assert_true(error.status == GW_OK || error.status == GW_NO_MEMORY);
-    assert_true(gone >= made);  // one that fits in no scope is given back at once
+    assert_true(gone >= made);  // a handle that the scope cannot hold is released at once
 }
 
 static void it_survives_without_memory(void **state) {
@@ -377,8 +377,8 @@ static void without_memory_a_scope_is_failed_and_harmless(void **state) {
     gw_scope_close_up(s);
 }
 
-// Which streams calls get depends on the seed and on where they are made, not on when, and not on
-// what was drawn.
+// The streams of calls depend on the seed and on where they are made, not on when, and not on
+// the numbers drawn.
 static void calls_draw_from_streams_of_their_own(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

@@ -60,7 +60,7 @@ static void long_texts_are_cut_and_marked(void **state) {
     assert_string_equal(e.text + GW_ERROR_TEXT_MAX - 5, "x...");
 }
 
-// Whatever becomes of its text.
+// The text of the error may be anything.
 static void an_error_names_the_collectives_that_ended_with_it(void **state) {
     (void)state;
     gw_error e;
@@ -108,7 +108,7 @@ static void the_first_error_of_a_scope_is_traced_on_request(void **state) {
     assert_string_equal(traced, "");
     setenv("GW_TRACE_ERRORS", "1", 1);
     gw_error dealt_with;
-    error_set(&dealt_with, GW_NOT_FOUND, "the plumbing looks elsewhere");
+    error_set(&dealt_with, GW_NOT_FOUND, "handled inside the library");
     assert_string_equal(traced, "");
     error_origin = "train.c:12";
     gw_fail(s, GW_TIMEOUT, "too late");

@@ -8,7 +8,7 @@
 typedef struct limit {
     int resource;
     const char *flag;  // of ulimit
-    unsigned unit;     // in which ulimit counts
+    unsigned unit;     // of ulimit, in bytes
 } limit;
 
 static const limit descriptors = { RLIMIT_NOFILE, "-n", 1 }, processes = { RLIMIT_NPROC, "-u", 1 },
