@@ -6,19 +6,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static char said[1024];
+static char logged[1024];
 
 static void keep(const char *line) {
-    snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", line);
+    snprintf(logged + strlen(logged), sizeof logged - strlen(logged), "%s\n", line);
 }
 
 static const char *check(char *entry) {
     char *const environment[] = { "HOME=/", entry, NULL };
-    said[0] = '\0';
+    logged[0] = '\0';
     log_hook = keep;
     variables_check_all(environment);
     log_hook = NULL;
-    return said;
+    return logged;
 }
 
 static void invalid_values_are_logged(void **state) {
