@@ -38,7 +38,7 @@ static bool is_ours(const folder *sources, const char *line) {
 }
 
 // "/home/me/train.c:12 (discriminator 3)"
-static void take_place(char *out, size_t size, const char *line) {
+static void take_location(char *out, size_t size, const char *line) {
     const char *slash = strrchr(line, '/');
     const char *name = slash ? slash + 1 : line;
     snprintf(out, size, "%.*s", (int)strcspn(name, " \n"), name);
@@ -64,7 +64,7 @@ bool error_place(char *out, size_t size) {
     while (fgets(line, sizeof line, f)) {  // to its end, or addr2line would be killed by SIGPIPE
         if (!sources.text[0]) sources = folder_of(line);
         if (found || line[0] == '?' || is_ours(&sources, line)) continue;
-        take_place(out, size, line);
+        take_location(out, size, line);
         found = true;
     }
     pclose(f);

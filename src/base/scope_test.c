@@ -73,7 +73,7 @@ static void dropping_releases_one_count(void **state) {
 
 static void gw_set_replaces_the_handle(void **state) {
     (void)state;
-    int gone = 0, gone_later = 0;
+    int gone = 0, destroyed_later = 0;
     gw_scope *s = gw_scope_open(NULL);
     thing *slot = NULL;
     for (int step = 0; step < 3; step++) {
@@ -87,9 +87,9 @@ static void gw_set_replaces_the_handle(void **state) {
     gw_set(s, &slot, (thing *)NULL);
     assert_int_equal(gone, 3);
     assert_null(slot);
-    gw_set(s, &slot, thing_open(s, &gone_later));
+    gw_set(s, &slot, thing_open(s, &destroyed_later));
     gw_scope_close_up(s);
-    assert_int_equal(gone_later, 1);
+    assert_int_equal(destroyed_later, 1);
 }
 
 // ---- Errors -------------------------------------------------------------------------------------

@@ -116,7 +116,7 @@ static void kept_pages_do_not_affect_another_mapping(void **state) {
 }
 
 // Whether the end of a watched process is detected when it is killed, also before its parent has waited for it.
-static bool sees_an_end(void) {
+static bool detects_an_end(void) {
     int child = fork();
     if (child == 0) {
         pause();
@@ -138,7 +138,7 @@ static bool sees_an_end(void) {
 
 static void it_detects_the_end_of_a_process(void **state) {
     (void)state;
-    assert_true(sees_an_end());
+    assert_true(detects_an_end());
 }
 
 static void it_detects_the_end_without_a_pidfd(void **state) {
@@ -147,11 +147,11 @@ static void it_detects_the_end_without_a_pidfd(void **state) {
     if (child == 0) {
         if (!testing_forbid(SYS_pidfd_open, EPERM)) _exit(TESTING_EXIT_SKIPPED);
         process_watch *w = process_watch_open((uint32_t)getpid());
-        bool is_told = w && w->descriptor < 0 && !process_watch_has_ended(w);
+        bool is_alive = w && w->descriptor < 0 && !process_watch_has_ended(w);
         if (w) w->start_time++;  // as of a later process with the same number
-        is_told = is_told && process_watch_has_ended(w);
+        is_alive = is_alive && process_watch_has_ended(w);
         process_watch_release(w);
-        _exit(is_told && sees_an_end() ? 0 : 1);
+        _exit(is_alive && detects_an_end() ? 0 : 1);
     }
     int status;
     waitpid(child, &status, 0);

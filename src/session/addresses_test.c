@@ -136,7 +136,7 @@ static void add_at(scene *s, const char *addresses) {
     assert_int_equal(peers_add(s->nodes[CALLER].peers, 1, 101, "p1", addresses, &error), GW_OK);
 }
 
-static void say_and_wait(scene *s, int64_t ns) {
+static void send_and_wait(scene *s, int64_t ns) {
     node *n = &s->nodes[CALLER];
     gw_error error;
     assert_int_equal(peers_send(n->peers, 1, message_open(1), true, &error), GW_OK);
@@ -159,7 +159,7 @@ static void expect_reached(scene *s, int index) {
 // ---- Reaching -----------------------------------------------------------------------------------
 static void call_past_unknown_schemes(scene *s) {
     add_at(s, "moon://crater:1,tcp://called:1001");
-    say_and_wait(s, 10 * SIM_SECOND);
+    send_and_wait(s, 10 * SIM_SECOND);
     expect_reached(s, 0);
 }
 
@@ -170,13 +170,13 @@ static void it_skips_addresses_without_a_transport(void **state) {
 
 static void call_past_refusals(scene *s) {
     add_at(s, "tcp://dead:1,tcp://also-dead:2,tcp://called:1001");
-    say_and_wait(s, 10 * SIM_SECOND);
+    send_and_wait(s, 10 * SIM_SECOND);
     expect_reached(s, 2);
     // The same address is tried first when the connection breaks.
     uint64_t connections = sim_count(s->sim).connections;
     sim_cut_all(s->sim);
     pass_time(&s->nodes[CALLER], SIM_SECOND);
-    say_and_wait(s, 10 * SIM_SECOND);
+    send_and_wait(s, 10 * SIM_SECOND);
     expect_reached(s, 2);
     assert_true(sim_count(s->sim).connections > connections);
 }
@@ -186,9 +186,9 @@ static void it_tries_the_next_address_after_a_refusal(void **state) {
     play(&(scene){ .nodes[CALLED].listens = "called:1001" }, call_past_refusals);
 }
 
-static void call_past_a_stranger(scene *s) {
+static void call_past_another_process(scene *s) {
     add_at(s, "tcp://other:1002,tcp://called:1001");
-    say_and_wait(s, 10 * SIM_SECOND);
+    send_and_wait(s, 10 * SIM_SECOND);
     expect_reached(s, 1);
 }
 
@@ -196,13 +196,13 @@ static void call_past_a_stranger(scene *s) {
 static void it_tries_the_next_address_after_another_process(void **state) {
     (void)state;
     play(&(scene){ .nodes[CALLED].listens = "called:1001", .nodes[OTHER].listens = "other:1002" },
-         call_past_a_stranger);
+         call_past_another_process);
 }
 
 static void call_past_silence(scene *s) {
     sim_partition(s->sim, CALLER, OTHER, true, true);
     add_at(s, "tcp://other:1002,tcp://called:1001");
-    say_and_wait(s, 10 * SIM_SECOND);
+    send_and_wait(s, 10 * SIM_SECOND);
     expect_reached(s, 1);
     sim_heal(s->sim);
 }
@@ -218,7 +218,7 @@ static void call_by_the_best(scene *s) {
     assert_string_equal(strchr(called->addresses, ','), ",tcp://called:1001");
     assert_memory_equal(called->addresses, "shm://segment:", 14);
     add_at(s, called->addresses);
-    say_and_wait(s, 10 * SIM_SECOND);
+    send_and_wait(s, 10 * SIM_SECOND);
     expect_reached(s, 0);
     assert_string_equal(peer_find(caller->peers, 1)->routes.list[0].transport->scheme, "shm");
 }
@@ -235,7 +235,7 @@ static void agree(scene *s) {
     const peers *mine = s->nodes[CALLER].peers, *theirs = s->nodes[CALLED].peers;
     add_at(s, "called:1001");
     assert_false(peers_agree(mine, 1, "lend", value));
-    say_and_wait(s, 10 * SIM_SECOND);
+    send_and_wait(s, 10 * SIM_SECOND);
     expect_reached(s, 0);
     assert_true(peers_agree(mine, 1, "lend", value));
     assert_string_equal(value, "arena 2");
@@ -261,7 +261,7 @@ static void peers_agree_on_common_capabilities(void **state) {
 static void be_connected_back(scene *s) {
     sim_partition(s->sim, CALLER, OTHER, true, true);
     add_at(s, "tcp://other:1002");
-    say_and_wait(s, 60 * SIM_SECOND);
+    send_and_wait(s, 60 * SIM_SECOND);
     assert_int_equal(s->nodes[CALLER].lost, 0);
     assert_true(peers_is_connected(s->nodes[CALLER].peers, 1));
     assert_int_equal(s->nodes[CALLER].received, 1);
@@ -285,7 +285,7 @@ static void one_direction_suffices_and_is_logged(void **state) {
 static void call_dead_addresses(scene *s) {
     node *n = &s->nodes[CALLER];
     add_at(s, "tcp://dead:1,tcp://other:1002");
-    say_and_wait(s, 60 * SIM_SECOND);
+    send_and_wait(s, 60 * SIM_SECOND);
     assert_int_equal(n->lost, 1);
     assert_int_equal(n->why.status, GW_DISCONNECTED);
     assert_string_equal(n->why.text, "p1 (rank 1) is gone: its process has ended");
@@ -296,10 +296,10 @@ static void it_loses_a_peer_once_all_addresses_refuse(void **state) {
     play(&(scene){ .nodes[OTHER].listens = "other:1002" }, call_dead_addresses);
 }
 
-static void call_without_a_way(scene *s) {
+static void call_without_a_transport(scene *s) {
     node *n = &s->nodes[CALLER];
     add_at(s, "moon://crater:1");
-    say_and_wait(s, 60 * SIM_SECOND);
+    send_and_wait(s, 60 * SIM_SECOND);
     assert_int_equal(n->lost, 1);
     assert_int_equal(n->why.status, GW_INVALID);
     assert_string_equal(n->why.text,
@@ -308,7 +308,7 @@ static void call_without_a_way(scene *s) {
 
 static void it_loses_a_peer_without_a_usable_transport(void **state) {
     (void)state;
-    play(&(scene){ 0 }, call_without_a_way);
+    play(&(scene){ 0 }, call_without_a_transport);
 }
 
 GW_TESTS(session_addresses, it_skips_addresses_without_a_transport,

@@ -37,7 +37,7 @@ static void claim(uint64_t seed, void *context) {
     session_init(&s, drop_message, NULL);
     assert_int_equal(session_resume(&s, 0, &error), GW_OK);
     uint32_t head_size = (uint32_t)1 << (8 + draw(&random, 24));
-    size_t come = 0;
+    size_t arrived = 0;
     largest = taken = 0;
     mem_fail_hook = note_size;
     gw_status status = GW_OK;
@@ -51,13 +51,13 @@ static void claim(uint64_t seed, void *context) {
         frame_encode(raw, &f);
         status = session_feed(&s, raw, sizeof raw, &error);
         if (!status) status = session_feed(&s, body, f.body_size, &error);
-        come += f.body_size;
-        if (come >= head_size) break;
+        arrived += f.body_size;
+        if (arrived >= head_size) break;
     }
     mem_fail_hook = NULL;
     session_fini(&s);
-    assert_in_range(largest, 0, STEP_BYTES + 2 * come);
-    assert_in_range(taken, 0, STEP_BYTES + HANDLE_BYTES + 3 * come);
+    assert_in_range(largest, 0, STEP_BYTES + 2 * arrived);
+    assert_in_range(taken, 0, STEP_BYTES + HANDLE_BYTES + 3 * arrived);
 }
 
 static void it_takes_memory_as_bytes_arrive(void **state) {

@@ -12,11 +12,11 @@
 #include <string.h>
 
 // ---- The impostor -------------------------------------------------------------------------------
-// Answers the first connection with |says|, once it has received |waits_for| bytes; and continues to
+// Answers the first connection with |reply|, once it has received |waits_for| bytes; and continues to
 // listen.
 typedef struct impostor {
     env *env;
-    bytes says;
+    bytes reply;
     size_t waits_for, received;
     stream *stream;
     bool has_answered, closes_behind;
@@ -26,7 +26,7 @@ typedef struct impostor {
 static void answer(impostor *i) {
     if (i->has_answered || i->received < i->waits_for) return;
     i->has_answered = true;
-    struct iovec part = { i->says.data, i->says.size };
+    struct iovec part = { i->reply.data, i->reply.size };
     for (int tries = 0; tries < 20 && part.iov_len > 0; tries++) {
         size_t taken = stream_send(i->stream, &part, 1);
         part.iov_base = (uint8_t *)part.iov_base + taken;
@@ -78,13 +78,13 @@ static void on_accepted(void *user, stream *c) {
 
 static void put_handshake(impostor *i, const handshake *h) {
     uint8_t raw[HANDSHAKE_MAX];
-    bytes_put(&i->says, raw, handshake_encode(raw, h));
+    bytes_put(&i->reply, raw, handshake_encode(raw, h));
 }
 
 static void put_frame(impostor *i, const frame *f) {
     uint8_t raw[FRAME_HEADER_BYTES];
     frame_encode(raw, f);
-    bytes_put(&i->says, raw, sizeof raw);
+    bytes_put(&i->reply, raw, sizeof raw);
 }
 
 // ---- The victim ---------------------------------------------------------------------------------
@@ -138,7 +138,7 @@ static victim meet(impostor *i, void (*visit)(victim *v)) {
     env_close(v.env);
     env_close(i->env);
     sim_close(s);
-    bytes_fini(&i->says);
+    bytes_fini(&i->reply);
     return v;
 }
 
@@ -189,7 +189,7 @@ static void expect_loss(impostor *i, gw_status status, const char *text) {
 static void it_notices_another_program(void **state) {
     (void)state;
     impostor i = { 0 };
-    bytes_put(&i.says, "220 mail.example.org ESMTP\r\n", 28);
+    bytes_put(&i.reply, "220 mail.example.org ESMTP\r\n", 28);
     victim v = meet(&i, call_peer);
     assert_int_equal(v.why.status, GW_PROTOCOL);
     // How much of it is quoted depends on how much arrived at once.
@@ -202,7 +202,7 @@ static void it_names_both_versions(void **state) {
     impostor i = { .waits_for = 56 };
     put_handshake(
         &i, &(handshake){ .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_VERSION, .text = "?" });
-    i.says.data[8] = 2;
+    i.reply.data[8] = 2;
     expect_loss(&i, GW_MISMATCH,
                 "p1 (rank 1) is unreachable at 127.0.0.1:1001: it speaks version 2 of the "
                 "protocol, not 1");
@@ -270,7 +270,7 @@ static void it_tries_again_when_bytes_are_damaged(void **state) {
     impostor i = { .waits_for = 56 };
     put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME, .connection_number = 1 });
     put_frame(&i, &(frame){ .type = FRAME_ACK });
-    i.says.data[32 + 20] ^= 1;
+    i.reply.data[32 + 20] ^= 1;
     victim v = meet(&i, call_peer);
     assert_int_equal(v.why.status, GW_DISCONNECTED);
     assert_non_null(strstr(v.why.text, "did not answer at 127.0.0.1:1001 for 7 s"));
@@ -304,7 +304,7 @@ static void expect_failure(impostor *i, gw_status status, const char *text) {
 static void it_reports_a_server_that_is_no_store(void **state) {
     (void)state;
     impostor i = { 0 };
-    bytes_put(&i.says, "HTTP/1.1 400 Bad Request\r\n", 26);
+    bytes_put(&i.reply, "HTTP/1.1 400 Bad Request\r\n", 26);
     victim v = meet(&i, use_store);
     assert_int_equal(v.status, GW_PROTOCOL);
     assert_non_null(
@@ -328,7 +328,7 @@ static void it_reports_a_server_that_is_no_store(void **state) {
 }
 
 static void put_record(impostor *i, store_record r) {
-    store_record_encode(&i->says, &r);
+    store_record_encode(&i->reply, &r);
 }
 
 static void it_ends_with_a_host_that_breaks_the_protocol(void **state) {
@@ -342,7 +342,7 @@ static void it_ends_with_a_host_that_breaks_the_protocol(void **state) {
 
     i = (impostor){ .waits_for = 16 };
     put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME });
-    bytes_put_u32(&i.says, UINT32_MAX);
+    bytes_put_u32(&i.reply, UINT32_MAX);
     expect_failure(&i, GW_LIMIT,
                    "the store at 127.0.0.1:1001 broke the protocol: store: a record of 4294967295 "
                    "bytes, at most 66560");

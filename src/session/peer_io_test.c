@@ -279,7 +279,7 @@ static bool open_poor(poor *p, sim *s, int rank) {
     return status == GW_OK;
 }
 
-static bool know_poor(poor *p, const poor *other) {
+static bool add_poor(poor *p, const poor *other) {
     gw_error error;
     env_enter(p->env);
     gw_status status =
@@ -294,8 +294,8 @@ static void talk_without_memory(void *context) {
     sim *s = sim_open(1, (sim_options){ .interleave_per_million = -1 });
     if (!s) return;
     poor p[2] = { 0 };
-    bool ready = open_poor(&p[0], s, 0) && open_poor(&p[1], s, 1) && know_poor(&p[0], &p[1]) &&
-                 know_poor(&p[1], &p[0]) && sim_spawn(s, 0, talk_poorly, &p[0]) &&
+    bool ready = open_poor(&p[0], s, 0) && open_poor(&p[1], s, 1) && add_poor(&p[0], &p[1]) &&
+                 add_poor(&p[1], &p[0]) && sim_spawn(s, 0, talk_poorly, &p[0]) &&
                  sim_spawn(s, 1, talk_poorly, &p[1]);
     if (ready) {
         assert_true(sim_run(s, 1000 * SIM_SECOND));

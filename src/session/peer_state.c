@@ -186,9 +186,9 @@ static void bury(peer *x) {
     env_set_timer(p->options.env, &x->ack, ENV_NEVER);
     drop_connection(x);
     list_remove(&x->dirty);
-    bool is_news =
+    bool is_logged =
         !x->session.has_close && !x->is_expected_lost && error_kept(x->why)->status != GW_FENCED;
-    if (is_news) log_line("%s", error_kept(x->why)->text);
+    if (is_logged) log_line("%s", error_kept(x->why)->text);
     session_stop(&x->session);
     peer_update_busy(x);
     p->options.lost(p->options.user, x->rank, error_kept(x->why));

@@ -59,7 +59,7 @@ void peers_set_rank(peers *p, int rank) {
     pending_rank_known(p);
 }
 
-static bool make_place(peers *p, int rank) {
+static bool make_room_for(peers *p, int rank) {
     if (rank < p->rank_limit) return true;
     int limit = p->rank_limit ? p->rank_limit * 2 : 8;
     if (limit <= rank) limit = rank + 1;
@@ -77,7 +77,7 @@ gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name,
         return error_set(error, GW_LIMIT, "rank %d: at most %d workers", rank, LIMIT_WORKERS);
     if (rank == p->options.rank || peer_find(p, (uint32_t)rank))
         return error_set(error, GW_DUPLICATE, "rank %d is taken, %s cannot have it", rank, name);
-    peer *x = make_place(p, rank) ? peer_open(p, rank, incarnation, name, addresses) : NULL;
+    peer *x = make_room_for(p, rank) ? peer_open(p, rank, incarnation, name, addresses) : NULL;
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for %s", name);
     p->by_rank[rank] = x;
     pending_added(p, x);

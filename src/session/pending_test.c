@@ -23,7 +23,7 @@ typedef struct raw_client {
     bool is_open, is_closed;
     uint8_t received[2048];
     size_t received_size;
-    const uint8_t *says;
+    const uint8_t *bytes;
     size_t left;
     waiter *waiter;
 } raw_client;
@@ -33,18 +33,18 @@ static void wake(raw_client *g) {
     g->waiter = NULL;
 }
 
-static void say_more(raw_client *g) {
+static void send_more(raw_client *g) {
     if (!g->is_open || g->is_closed || g->left == 0) return;
-    struct iovec part = { (void *)g->says, g->left };
+    struct iovec part = { (void *)g->bytes, g->left };
     size_t taken = stream_send(g->stream, &part, 1);
-    g->says += taken;
+    g->bytes += taken;
     g->left -= taken;
 }
 
 static void on_opened(void *user) {
     raw_client *g = user;
     g->is_open = true;
-    say_more(g);
+    send_more(g);
 }
 
 static void on_buffer(void *user, void **into, size_t *size) {
@@ -60,7 +60,7 @@ static void on_received(void *user, size_t count) {
 }
 
 static void on_writable(void *user) {
-    say_more(user);
+    send_more(user);
 }
 
 static void on_closed(void *user, const gw_error *why) {
@@ -78,9 +78,9 @@ static const stream_events events = {
     .closed = on_closed,
 };
 
-static void visit(raw_client *g, env *e, const char *address, const void *says, size_t size) {
+static void visit(raw_client *g, env *e, const char *address, const void *bytes, size_t size) {
     gw_error error;
-    *g = (raw_client){ .env = e, .says = says, .left = size };
+    *g = (raw_client){ .env = e, .bytes = bytes, .left = size };
     assert_int_equal(sim_transport.connect(e, address, &events, g, &g->stream, &error), GW_OK);
 }
 
@@ -115,10 +115,10 @@ typedef struct fixture {
     _Atomic bool is_over;
 } fixture;
 
-static fixture *the_house;
+static fixture *the_fixture;
 
-static bool visit_is_over(talker *x) {
-    return the_house->is_over && x->received[1 - x->rank] >= 30;
+static bool clients_are_done(talker *x) {
+    return the_fixture->is_over && x->received[1 - x->rank] >= 30;
 }
 
 // Members talk all the time, and lose neither a message nor a connection.
@@ -128,7 +128,7 @@ static void talk_meanwhile(talker *x) {
         assert_int_equal(talk_send(x, 1 - x->rank, true, &error), GW_OK);
         talk_pause(x, SIM_SECOND / 100);
     }
-    talk_wait(x, "the end of the visit", visit_is_over);
+    talk_wait(x, "the end of the raw clients", clients_are_done);
     assert_false(x->lost[1 - x->rank]);
     assert_int_equal(peers_get_stats(x->peers).reconnects, 0);
 }
@@ -143,7 +143,7 @@ static void run_visits(void *arg) {
 
 static void receive(uint64_t seed, void (*visits)(fixture *h)) {
     fixture h = { .visits = visits };
-    the_house = &h;
+    the_fixture = &h;
     line_count = 0;
     log_hook = count_line;
     talk_open_sim(&h.talk, seed, (talk_options){ .count = 2, .messages = 30 }, (sim_options){ 0 });
@@ -160,10 +160,10 @@ static const char *door(fixture *h) {
 }
 
 // One connection that is closed with this line in the log.
-static void expect_closed(fixture *h, const void *says, size_t size, const char *connection) {
+static void expect_closed(fixture *h, const void *bytes, size_t size, const char *connection) {
     raw_client g;
     int before = line_count;
-    visit(&g, h->env, door(h), says, size);
+    visit(&g, h->env, door(h), bytes, size);
     until_closed(&g);
     assert_int_equal(line_count, before + 1);
     assert_string_equal(last_line, connection);
@@ -253,7 +253,7 @@ static void a_handshake_has_a_time_limit(void **state) {
     receive(0, send_nothing);
 }
 
-static void come_in_crowds(fixture *h) {
+static void connect_many(fixture *h) {
     enum { CROWD = 200 };
     raw_client *crowd = mem_calloc(CROWD * sizeof *crowd);
     for (int i = 0; i < CROWD; i++) {
@@ -275,15 +275,15 @@ static void come_in_crowds(fixture *h) {
 
 static void the_number_of_pending_connections_is_limited(void **state) {
     (void)state;
-    receive(0, come_in_crowds);
+    receive(0, connect_many);
 }
 
 // ---- Clients that speak gradwire and are not members --------------------------------------------
-static void expect_refusal(fixture *h, const handshake *says, refusal_reason reason,
+static void expect_refusal(fixture *h, const handshake *bytes, refusal_reason reason,
                            const char *text) {
     uint8_t raw[HANDSHAKE_MAX];
     raw_client g;
-    visit(&g, h->env, door(h), raw, handshake_encode(raw, says));
+    visit(&g, h->env, door(h), raw, handshake_encode(raw, bytes));
     until_closed(&g);
     handshake answer;
     gw_error error;
@@ -297,7 +297,7 @@ static void expect_refusal(fixture *h, const handshake *says, refusal_reason rea
     assert_string_equal(answer.text, text);
 }
 
-static void ask_wrongly(fixture *h) {
+static void send_wrong_handshakes(fixture *h) {
     handshake right = { .kind = HANDSHAKE_SESSION,
                         .from_rank = 1,
                         .from_incarnation = 1001,
@@ -327,7 +327,7 @@ static void ask_wrongly(fixture *h) {
 
 static void it_refuses_with_a_reason(void **state) {
     (void)state;
-    receive(0, ask_wrongly);
+    receive(0, send_wrong_handshakes);
 }
 
 static void speak_another_version(fixture *h) {
@@ -385,15 +385,15 @@ static int connect_tcp(const char *at) {
 }
 
 // Sends it, and receives nothing but the end.
-static void expect_the_end(const char *at, const void *says, size_t size) {
+static void expect_the_end(const char *at, const void *bytes, size_t size) {
     int fd = connect_tcp(at);
     char received[64];
-    assert_int_equal(send(fd, says, size, MSG_NOSIGNAL), size);
+    assert_int_equal(send(fd, bytes, size, MSG_NOSIGNAL), size);
     assert_true(recv(fd, received, sizeof received, 0) <= 0);
     close(fd);
 }
 
-static void *visit_by_sockets(void *arg) {
+static void *connect_by_sockets(void *arg) {
     fixture *h = arg;
     static const char http[] = "GET / HTTP/1.1\r\n\r\n";
     expect_the_end(door(h), http, sizeof http - 1);
@@ -419,10 +419,10 @@ static void it_closes_unauthenticated_connections_over_tcp(void **state) {
     (void)state;
     fixture h = { 0 };
     pthread_t visitor;
-    the_house = &h;
+    the_fixture = &h;
     log_hook = count_line;
     talk_open_tcp(&h.talk, (talk_options){ .count = 2, .messages = 30 }, 0);
-    assert_int_equal(pthread_create(&visitor, NULL, visit_by_sockets, &h), 0);
+    assert_int_equal(pthread_create(&visitor, NULL, connect_by_sockets, &h), 0);
     assert_true(talk_run_with(&h.talk, talk_meanwhile));
     pthread_join(visitor, NULL);
     talk_close(&h.talk);

@@ -337,7 +337,7 @@ static void fill_with_frames(session *s) {
     }
 }
 
-static bool has_all_gone(const session *s) {
+static bool is_all_sent(const session *s) {
     if (s->next) return false;
     list_each(l, &s->bulks) if (bulk_left(message_of_bulk(l)) > 0) return false;
     return true;
@@ -349,7 +349,7 @@ static void fill_with_control(session *s) {
     bool owes_ack = session_owes_ack_now(s);
     if (s->ping_wanted) put_header(s, (frame){ .type = FRAME_PING });
     if (owes_ack && session_owes_ack_now(s)) put_header(s, (frame){ .type = FRAME_ACK });
-    if (s->close_wanted && has_all_gone(s)) {
+    if (s->close_wanted && is_all_sent(s)) {
         put_header(s, (frame){ .type = FRAME_GOODBYE });
         s->close_wanted = false;
         s->close_is_out = true;

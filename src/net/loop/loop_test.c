@@ -107,16 +107,16 @@ typedef struct ring {
     waiter waiters[THREAD_COUNT];
     bool idle[THREAD_COUNT], is_there[THREAD_COUNT];
     int next_thread, rounds, passed;
-    waiter all_there;
-    int there_count;
+    waiter all_arrived;
+    int arrived_count;
 } ring;
 
 static void pass_on(void *arg) {
     ring *r = arg;
     env_enter(r->env);
     int self = r->next_thread++;
-    r->there_count++;
-    if (r->there_count == THREAD_COUNT) env_wake(r->env, &r->all_there);
+    r->arrived_count++;
+    if (r->arrived_count == THREAD_COUNT) env_wake(r->env, &r->all_arrived);
     for (int i = 0; i < r->rounds; i++) {
         waiter *w = &r->waiters[self];
         assert_true(env_wait(r->env, w, ENV_NEVER));
@@ -135,7 +135,7 @@ static void go_round(int idle_every) {
         r.waiters[i].idle = r.idle[i];
         spawn(r.env, pass_on, &r);
     }
-    assert_true(env_wait(r.env, &r.all_there, ENV_NEVER));
+    assert_true(env_wait(r.env, &r.all_arrived, ENV_NEVER));
     env_wake(r.env, &r.waiters[0]);
     env_leave(r.env);
     env_close(r.env);

@@ -188,7 +188,7 @@ static void run(world *w, int steps) {
 
 // No side starts anything any more: all bytes are taken, though each side sleeps whenever it may, and is woken only if
 // it was rung, or is away.
-static void settle(world *w) {
+static void let_both_finish(world *w) {
     w->is_over = true;
     for (int i = 0; i < 2000; i++)
         for (int k = 0; k < SIDES; k++) {
@@ -209,7 +209,7 @@ static void exchange(uint64_t seed, void *context) {
     (void)context;
     world *w = open_world(seed);
     run(w, STEPS);
-    settle(w);
+    let_both_finish(w);
     close_world(w);
 }
 

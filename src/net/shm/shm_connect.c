@@ -148,8 +148,8 @@ static int descriptor_in(struct msghdr *m) {
 
 // The offer arrives whole, with its descriptor: it is sent in one call, before anything else.
 void shm_receive_segment(shm_stream *t) {
-    offer said;
-    struct iovec part = { &said, sizeof said };
+    offer received_offer;
+    struct iovec part = { &received_offer, sizeof received_offer };
     passed control;
     struct msghdr m = { .msg_iov = &part,
                         .msg_iovlen = 1,
@@ -159,7 +159,8 @@ void shm_receive_segment(shm_stream *t) {
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     int fd = n > 0 ? descriptor_in(&m) : -1;
     if (m.msg_flags & MSG_CTRUNC) exhausted_log("shared memory is not received", EMFILE);
-    if (n != (ssize_t)sizeof said || memcmp(&said, &our_offer, sizeof said) != 0 || fd < 0) {
+    if (n != (ssize_t)sizeof received_offer ||
+        memcmp(&received_offer, &our_offer, sizeof received_offer) != 0 || fd < 0) {
         if (fd >= 0) close(fd);
         shm_end(t, n == 0 ? "closed by the peer" : "it has sent no shared memory");
         return;

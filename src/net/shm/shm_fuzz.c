@@ -81,7 +81,7 @@ typedef struct liar {
     uint8_t *base;
 } liar;
 
-static int knock(void) {
+static int connect_to_worker(void) {
     struct sockaddr_un name = { .sun_family = AF_UNIX };
     int length = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "gradwire/%s",
                           strchr(v.address, ':') + 1);
@@ -95,19 +95,19 @@ static void open_liar(liar *x) {
     struct {
         char magic[8];
         uint64_t size;
-    } said = { "GWRING01", SEGMENT_BYTES };
+    } sent_offer = { "GWRING01", SEGMENT_BYTES };
     union {
         struct cmsghdr header;
         char bytes[CMSG_SPACE(sizeof(int))];
     } control = { 0 };
-    x->socket = knock();
+    x->socket = connect_to_worker();
     x->memory = memfd_create("liar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (x->memory < 0 || ftruncate(x->memory, SEGMENT_BYTES) ||
         fcntl(x->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
         abort();
     x->base = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, x->memory, 0);
     if (x->base == MAP_FAILED) abort();
-    struct iovec part = { &said, sizeof said };
+    struct iovec part = { &sent_offer, sizeof sent_offer };
     struct msghdr m = { .msg_iov = &part,
                         .msg_iovlen = 1,
                         .msg_control = &control,
@@ -117,7 +117,7 @@ static void open_liar(liar *x) {
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(c), &x->memory, sizeof(int));
-    if (sendmsg(x->socket, &m, MSG_NOSIGNAL) != (ssize_t)sizeof said) abort();
+    if (sendmsg(x->socket, &m, MSG_NOSIGNAL) != (ssize_t)sizeof sent_offer) abort();
 }
 
 static void close_liar(liar *x) {

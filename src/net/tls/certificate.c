@@ -166,8 +166,8 @@ bool certificate_names(const X509 *x, const char *job, const party *p) {
 
 static bool has_rank(const certificate_name *n, void *user) {
     const wanted *w = user;
-    const party anybody = { .rank = PARTY_RANK_UNKNOWN };
-    return certificate_name_fits(n, w->job, &anybody) && w->party->rank >= n->first_rank &&
+    const party any_rank = { .rank = PARTY_RANK_UNKNOWN };
+    return certificate_name_fits(n, w->job, &any_rank) && w->party->rank >= n->first_rank &&
            w->party->rank <= n->last_rank;
 }
 

@@ -32,7 +32,7 @@ static void refuse(const char *text, const char *words) {
     secret *s = NULL;
     gw_error error;
     gw_status status = secret_open_text(text, "the file k", &s, &error);
-    testing_note("\"%s\" should say \"%s\"", error.text, words);
+    testing_note("\"%s\" should contain \"%s\"", error.text, words);
     assert_int_equal(status, GW_INVALID);
     assert_non_null(strstr(error.text, words));
 }

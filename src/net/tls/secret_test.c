@@ -40,7 +40,7 @@ static void refuse_text(const char *text, const char *words) {
     secret *s = NULL;
     gw_error error;
     assert_int_equal(secret_open_text(text, "the file k", &s, &error), GW_INVALID);
-    testing_note("\"%s\" should say \"%s\"", error.text, words);
+    testing_note("\"%s\" should contain \"%s\"", error.text, words);
     assert_non_null(strstr(error.text, words));
     assert_null(s);
 }
@@ -49,7 +49,7 @@ static void refuse_file(const char *path, gw_status wanted, const char *words) {
     secret *s = NULL;
     gw_error error;
     assert_int_equal(secret_open_file(path, &s, &error), wanted);
-    testing_note("\"%s\" should say \"%s\"", error.text, words);
+    testing_note("\"%s\" should contain \"%s\"", error.text, words);
     assert_non_null(strstr(error.text, words));
     assert_null(s);
 }

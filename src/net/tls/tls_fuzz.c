@@ -89,7 +89,7 @@ static void set_up(void) {
     if (tls_open(options, &door, &error)) abort();
 }
 
-static void hear(const uint8_t *data, size_t size, size_t piece) {
+static void receive(const uint8_t *data, size_t size, size_t piece) {
     stream inner = { .class = &class };
     is_closed = has_ended = false;
     stream *s = tls_accept(door, &inner);
@@ -125,7 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (data[0] == 0) {
         open_identity(data + 1, size - 1);
     } else {
-        hear(data + 2, size - 2, data[0]);
+        receive(data + 2, size - 2, data[0]);
     }
     return 0;
 }

@@ -118,9 +118,9 @@ gw_status tls_parties_check(const tls_parties *parties, const protection *self, 
     if (parties->client.incarnation == me->incarnation)
         return error_set(error, GW_MISMATCH, "the hello of this worker was reflected to it");
     if (parties->purpose == TLS_STORE) return GW_OK;
-    bool knows_rank = me->rank != PARTY_RANK_UNKNOWN;  // and its name, which may contain the rank
+    bool has_rank = me->rank != PARTY_RANK_UNKNOWN;  // and its name, which may contain the rank
     if (to->incarnation != me->incarnation ||
-        (knows_rank && (to->rank != me->rank || strcmp(to->name, me->name) != 0)))
+        (has_rank && (to->rank != me->rank || strcmp(to->name, me->name) != 0)))
         return error_set(error, GW_MISMATCH,
                          "%s (rank %u) connects to another worker, %s (rank %u)",
                          parties->client.name, parties->client.rank, to->name, to->rank);

@@ -10,7 +10,7 @@ static const uint8_t welcome = 1;
 
 // ---- The client ---------------------------------------------------------------------------------
 
-static bool say_parties(tls_stream *t, int *out_code) {
+static bool send_parties(tls_stream *t, int *out_code) {
     uint8_t out[TLS_PARTIES_MAX];
     size_t wrote, size = tls_parties_encode(&t->parties, out);
     int result = SSL_write_ex(t->ssl, out, size, &wrote);
@@ -18,7 +18,7 @@ static bool say_parties(tls_stream *t, int *out_code) {
     return t->has_sent_parties = result == 1;
 }
 
-static bool hear_welcome(tls_stream *t, int *out_code) {
+static bool receive_welcome(tls_stream *t, int *out_code) {
     uint8_t answer;
     size_t size;
     int result = SSL_read_ex(t->ssl, &answer, 1, &size);
@@ -41,7 +41,7 @@ static gw_status check_client(const tls_stream *t, gw_error *error) {
                      from->name, (int)from->rank);
 }
 
-static bool hear_parties(tls_stream *t, int *out_code) {
+static bool receive_parties(tls_stream *t, int *out_code) {
     uint8_t in[TLS_PARTIES_MAX];
     size_t size, wrote;
     gw_error *refusal = &t->tls->refusal;
@@ -57,7 +57,7 @@ static bool hear_parties(tls_stream *t, int *out_code) {
 }
 
 bool tls_introduce(tls_stream *t, int *out_code) {
-    if (t->is_server) return hear_parties(t, out_code);
-    if (!t->has_sent_parties && !say_parties(t, out_code)) return false;
-    return hear_welcome(t, out_code);
+    if (t->is_server) return receive_parties(t, out_code);
+    if (!t->has_sent_parties && !send_parties(t, out_code)) return false;
+    return receive_welcome(t, out_code);
 }

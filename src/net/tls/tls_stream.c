@@ -411,7 +411,7 @@ static tls_stream *new_stream(tls *shared, const transport *transport, bool is_s
     return NULL;
 }
 
-static bool say_who(tls_stream *t, const party *server) {
+static bool set_parties(tls_stream *t, const party *server) {
     const protection *p = t->tls->protection;
     t->parties = (tls_parties){ .purpose = server ? TLS_SESSION : TLS_STORE, .client = p->self };
     memcpy(t->parties.job, p->job, sizeof p->job);
@@ -427,7 +427,7 @@ gw_status tls_connect(tls *shared, const route *r, const party *server, const st
     t->stream.events = events;
     t->stream.user = user;
     gw_status status = GW_OK;
-    if (!say_who(t, server))
+    if (!set_parties(t, server))
         status = error_set(error, GW_NO_MEMORY, "no memory for a connection's key");
     if (!status)
         status =

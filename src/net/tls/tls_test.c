@@ -193,9 +193,9 @@ static void refuse_visitor(protection self, const party *to, const char *words, 
     doors_until(&d.turned_away, 1);
     assert_int_equal(d.heard, 0);
     assert_int_equal(v.opened, 0);
-    if (!strstr(d.why.text, words)) fail_msg("\"%s\" should say \"%s\"", d.why.text, words);
+    if (!strstr(d.why.text, words)) fail_msg("\"%s\" should contain \"%s\"", d.why.text, words);
     if (!strstr(v.why.text, "it does not accept our key"))
-        fail_msg("\"%s\" should say that the key was not taken", v.why.text);
+        fail_msg("\"%s\" should report that the key was not taken", v.why.text);
     assert_int_equal(v.why.status, GW_DISCONNECTED);
     assert_true(w.server.size <= 64);
     memcpy(answer, w.server.heard, w.server.size);
