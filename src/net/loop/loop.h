@@ -124,7 +124,7 @@ struct os_env {
     // waiting threads
     slot *poller;      // polls, or runs the tasks of its last events
     slot *turning;     // the poller while callbacks run
-    slot *on_watch;    // the idle one that |inner| can wake; NULL while a thread sleeps in |inner|
+    slot *on_watch;    // the idle one that |inner| can wake; NULL while the poller needs none
     list_node parked;  // others that wait for something, latest first
     list_node idle;    // all that are idle, latest first
     seat seats[LOOP_SEATS_MAX];
