@@ -392,7 +392,7 @@ static gw_status find_others(agent *a, const join_options *o, gw_error *error) {
 void agent_tell_launcher(agent *a, const char *what, uint64_t incarnation, const char *why) {
     char line[GW_ERROR_TEXT_MAX + 64];
     snprintf(line, sizeof line, "%s %016llx %s", what, (unsigned long long)incarnation, why);
-    env_tell_launcher(a->env, line);
+    env_report_to_launcher(a->env, line);
 }
 
 // A job of known size joins whole or not at all, so one rank that has ended is enough (LAUN-9).
@@ -428,7 +428,7 @@ static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error)
     do a->incarnation = env_random_u64(a->env);
     while (!a->incarnation);
     // Ranks that options give are not those of the launcher.
-    if (o->is_launched) env_hear_launcher(a->env, heard_from_launcher, a);
+    if (o->is_launched) env_listen_to_launcher(a->env, heard_from_launcher, a);
     char group[16];
     snprintf(group, sizeof group, "%d", (int)getpgrp());
     agent_tell_launcher(a, "joins", a->incarnation, group);
@@ -439,7 +439,7 @@ static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error)
     if (!status) status = find_others(a, o, error);
     if (!status) status = pool_start_on_loop(&a->pool, error);
     if (!status) a->phase = AGENT_SERVING;
-    env_hear_launcher(a->env, NULL, NULL);
+    env_listen_to_launcher(a->env, NULL, NULL);
     agent_tell_launcher(a, status ? "refused" : "joined", a->incarnation, "");
     return status;
 }

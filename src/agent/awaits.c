@@ -170,7 +170,7 @@ static void ask_about(const await *w, int rank) {
                    .waiter = (uint32_t)w->waiter,
                    .caller = w->caller };
     int to = w->caller < 0 ? w->waiter : w->caller;
-    if (!is_there(a, to) || has_mutation(MUTATION_CALLER_NOT_ASKED)) {
+    if (!is_there(a, to) || has_mutation(MUTATION_CALLER_NOT_QUERIED)) {
         q.role = ROLE_MEMBER;
         to = rank;
     }

@@ -193,7 +193,7 @@ static gw_status meet_all(joining *j, const answer *by, gw_error *error) {
             return error->status;
         }
         if (coordinator->lost) {
-            error_set(error, GW_DISCONNECTED, "%s, who let this worker in, is gone: %.500s",
+            error_set(error, GW_DISCONNECTED, "%s, which admitted this worker, is lost: %.500s",
                       by->name, coordinator->why->text);
             error->lost = coordinator->why->lost;
             return error->status;

@@ -338,7 +338,7 @@ static gw_status publish(joining *j, const gw_error *refusal, gw_error *error) {
 // the rank comes that all wait for. So it says so in the place of that rank (JOIN-8).
 static void give_up(joining *j, int awaited) {
     const agent *a = j->agent;
-    if (has_mutation(MUTATION_GIVES_UP_UNTOLD)) return;
+    if (has_mutation(MUTATION_GIVES_UP_UNREPORTED)) return;
     gw_error why = a->absence;
     if (!why.status)
         error_set(&why, GW_CANCELLED, "%s (rank %d) has stopped waiting for rank %d of %d", a->name,

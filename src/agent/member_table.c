@@ -154,7 +154,7 @@ void member_table_peer_lost(void *user, int rank, const gw_error *why) {
 void member_table_process_ended_on_loop(agent *a, int rank, const gw_error *why) {
     if (a->phase == AGENT_LEFT || agent_member(a, rank)->lost) return;
     // MEM-12: what it has sent counts first, if it ever sent anything.
-    if (!peers_heard_count(a->peers, rank)) peers_lose(a->peers, rank, why);
+    if (!peers_received_count(a->peers, rank)) peers_lose(a->peers, rank, why);
 }
 
 // ---- Life ---------------------------------------------------------------------------------------

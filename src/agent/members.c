@@ -45,7 +45,7 @@ static void on_gone(void *user, int rank, bool left, const gw_error *why) {
     members *m = user;
     const members_options *o = &m->options;
     if (left) peers_note_left(o->peers, rank);
-    if (!membership_was_met(m->machine, rank)) peers_expect_loss(o->peers, rank);
+    if (!membership_was_present(m->machine, rank)) peers_expect_loss(o->peers, rank);
     if (!has_mutation(MUTATION_NO_FENCING)) peers_lose(o->peers, rank, why);
     if (o->gone) o->gone(o->user, rank, left, why);
 }
@@ -90,13 +90,13 @@ static void look_who_is_heard(members *m, int64_t now_ns) {
     int limit = membership_limit(m->machine);
     if (!has_counts(m, limit)) limit = m->count_limit;
     for (int rank = 0; rank < limit; rank++) {
-        uint64_t count = peers_heard_count(m->options.peers, rank);
+        uint64_t count = peers_received_count(m->options.peers, rank);
         if (count == m->heard_counts[rank]) {
             peers_ping(m->options.peers, rank);  // should it have been lost below the session
             continue;
         }
         m->heard_counts[rank] = count;
-        membership_heard(m->machine, rank, now_ns);
+        membership_note_receive(m->machine, rank, now_ns);
     }
 }
 

@@ -29,7 +29,7 @@ static void see_off(agent *a) {
     if (a->leaving.coordinates || a->leaving.alone)
         wait_until_drained(a, "the last messages to be received");
     if (!a->leaving.alone || !a->peers) return;
-    peers_say_goodbye(a->peers);
+    peers_send_goodbye(a->peers);
     wait_until_drained(a, "goodbye to go out");
 }
 

@@ -12,7 +12,7 @@ static void assert_refused(gw_scope *s, const char *text) {
     gw_scope_clear(s);
 }
 
-static void they_are_read_by_number_and_kind(void **state) {
+static void arguments_are_read_by_index_and_kind(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     const gw_value values[] = { gw_value_of(3), gw_value_of(2.5), gw_value_of("x"),
@@ -20,7 +20,7 @@ static void they_are_read_by_number_and_kind(void **state) {
     gw_args a = { "counter.add", 4, values, { .name = "w1", .rank = 1 } };
     assert_int_equal(gw_arg_count(&a), 4);
     assert_int_equal(gw_arg_int(s, &a, 0), 3);
-    assert_true(gw_arg_float(s, &a, 0) == 3);  // an int is a float, too
+    assert_true(gw_arg_float(s, &a, 0) == 3);  // an int is converted to a float
     assert_true(gw_arg_float(s, &a, 1) == 2.5);
     assert_string_equal(gw_arg_string(s, &a, 2), "x");
     assert_true(gw_arg_bool(s, &a, 3));
@@ -28,7 +28,7 @@ static void they_are_read_by_number_and_kind(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void what_is_missing_or_of_another_kind_is_said(void **state) {
+static void missing_and_mistyped_arguments_are_errors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     const gw_value values[] = { gw_value_of(3), gw_none() };
@@ -44,4 +44,4 @@ static void what_is_missing_or_of_another_kind_is_said(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(args, they_are_read_by_number_and_kind, what_is_missing_or_of_another_kind_is_said);
+GW_TESTS(args, arguments_are_read_by_index_and_kind, missing_and_mistyped_arguments_are_errors);

@@ -19,7 +19,7 @@ typedef struct bytes {
 void bytes_init(bytes *b);
 void bytes_fini(bytes *b);
 uint8_t *bytes_extend(bytes *b,
-                      size_t size);  // room for |size| more, counted in; NULL without memory
+                      size_t size);  // appends |size| uninitialised bytes; NULL without memory
 void bytes_put(bytes *b, const void *data, size_t size);
 void bytes_put_u8(bytes *b, uint8_t x);
 void bytes_put_u16(bytes *b, uint16_t x);
@@ -35,19 +35,19 @@ typedef struct reader {
 
 static inline reader reader_of(const void *data, size_t size) {
     const uint8_t *at = (const uint8_t *)data;
-    return (reader){ .at = at, .end = size ? at + size : at };  // nothing may lie at NULL
+    return (reader){ .at = at, .end = size ? at + size : at };  // |at| may be NULL if |size| is 0
 }
 static inline size_t reader_left(const reader *r) {
     return (size_t)(r->end - r->at);
 }
 const uint8_t *reader_take(reader *r, size_t size);  // NULL and failed if fewer are left
-uint8_t reader_u8(reader *r);                        // 0 once failed; so do the others
+uint8_t reader_u8(reader *r);                        // 0 once failed; the others too
 uint16_t reader_u16(reader *r);
 uint32_t reader_u32(reader *r);
 uint64_t reader_u64(reader *r);
 double reader_f64(reader *r);
 
-// Copies a text of at most |max| - 1 bytes into |out| and ends it; fails if it is longer or holds a
+// Copies a text of at most |max| - 1 bytes into |out| and terminates it; fails if it is longer or contains a
 // NUL.
 bool reader_text(reader *r, char *out, size_t max);
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static void it_reads_back_what_was_put(void **state) {
+static void it_reads_the_bytes_that_were_put(void **state) {
     (void)state;
     bytes b;
     bytes_init(&b);
@@ -38,7 +38,7 @@ static void it_is_little_endian(void **state) {
     bytes_fini(&b);
 }
 
-static void it_grows_and_keeps_what_it_has(void **state) {
+static void it_grows_and_keeps_its_content(void **state) {
     (void)state;
     bytes b = { 0 };
     for (uint32_t i = 0; i < 10000; i++) bytes_put_u32(&b, i);
@@ -48,9 +48,9 @@ static void it_grows_and_keeps_what_it_has(void **state) {
     bytes_fini(&b);
 }
 
-// Not a byte is read beyond the end, at whatever place the bytes end; and once failed, a reader
+// No byte is read beyond the end, wherever the bytes end; and once failed, a reader
 // stays so.
-static void it_fails_at_every_end_that_comes_early(void **state) {
+static void it_fails_on_truncated_input(void **state) {
     (void)state;
     for (size_t size = 0; size < 27; size++) {
         uint8_t *exact = mem_calloc(size ? size : 1);
@@ -67,7 +67,7 @@ static void it_fails_at_every_end_that_comes_early(void **state) {
     }
 }
 
-static void it_refuses_texts_that_are_none(void **state) {
+static void it_refuses_malformed_texts(void **state) {
     (void)state;
     char out[4] = "abc";
     uint8_t too_long[] = { 4, 0, 0, 0, 'a', 'b', 'c', 'd' };
@@ -124,7 +124,7 @@ static void it_stays_failed_without_memory(void **state) {
     testing_alloc_failure_loop(write_without_memory, NULL);
 }
 
-GW_TESTS(base_bytes, it_reads_back_what_was_put, it_is_little_endian,
-         it_grows_and_keeps_what_it_has, it_fails_at_every_end_that_comes_early,
-         it_refuses_texts_that_are_none, it_takes_nothing_from_nothing,
-         it_fails_when_sizes_overflow, it_stays_failed_without_memory);
+GW_TESTS(base_bytes, it_reads_the_bytes_that_were_put, it_is_little_endian,
+         it_grows_and_keeps_its_content, it_fails_on_truncated_input, it_refuses_malformed_texts,
+         it_takes_nothing_from_nothing, it_fails_when_sizes_overflow,
+         it_stays_failed_without_memory);

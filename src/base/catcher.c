@@ -1,4 +1,4 @@
-// Bodies of programs in C++ may throw.
+// Registered functions of programs in C++ may throw.
 #include "base/scope.h"
 
 #include <gradwire/function.h>

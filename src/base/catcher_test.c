@@ -15,7 +15,7 @@ static void jump(void *context) {
     longjmp(back, 1);
 }
 
-// Stands in for C++: what leaves |run| ends here.
+// In place of C++: an exception from |run| ends here.
 static void catch_all(gw_scope *s, void (*run)(void *context), void *context) {
     if (setjmp(back)) {
         gw_fail(s, GW_REMOTE, "thrown");

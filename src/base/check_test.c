@@ -1,4 +1,4 @@
-// The mistakes that the checked mode sees, each in a process of its own.
+// The mistakes that the checked mode detects, each in a process of its own.
 #include "base/check.h"
 
 #include "base/log.h"
@@ -12,8 +12,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// What |mistake| prints as it ends its process; "" if it goes on.
-static const char *sentence_of(void (*mistake)(void)) {
+// The output of |mistake| when it ends its process; "" if it continues.
+static const char *error_text_of(void (*mistake)(void)) {
     static char text[1024];
     int ends[2], status;
     assert_int_equal(pipe(ends), 0);
@@ -62,13 +62,14 @@ static void use_a_tensor_after_close(void) {
 
 static void a_closed_scope_is_used_no_more(void **state) {
     (void)state;
-    assert_string_equal(sentence_of(close_twice),
+    assert_string_equal(error_text_of(close_twice),
                         "gradwire: GW_CHECK: gw_scope_close_up: the scope was closed before, or a "
                         "scope around it\n");
     assert_non_null(
-        strstr(sentence_of(close_with_parent), "gw_scope_close_up: the scope was closed"));
-    assert_non_null(strstr(sentence_of(compute_after_close), "an operation: the scope was closed"));
-    assert_string_equal(sentence_of(use_a_tensor_after_close),
+        strstr(error_text_of(close_with_parent), "gw_scope_close_up: the scope was closed"));
+    assert_non_null(
+        strstr(error_text_of(compute_after_close), "an operation: the scope was closed"));
+    assert_string_equal(error_text_of(use_a_tensor_after_close),
                         "gradwire: GW_CHECK: an operand was dropped, or the scope that held it is "
                         "closed\n");
 }
@@ -96,8 +97,8 @@ static void write_in_time(void) {
 
 static void a_kept_pointer_is_not_written_to(void **state) {
     (void)state;
-    assert_non_null(strstr(sentence_of(write_late), "a pointer of gw_data_for_write was kept"));
-    assert_string_equal(sentence_of(write_in_time), "");
+    assert_non_null(strstr(error_text_of(write_late), "a pointer of gw_data_for_write was kept"));
+    assert_string_equal(error_text_of(write_in_time), "");
 }
 
 static void *compute(void *arg) {
@@ -125,8 +126,8 @@ static void hand_a_scope_over(void) {
 
 static void a_scope_is_in_one_thread_at_a_time(void **state) {
     (void)state;
-    assert_non_null(strstr(sentence_of(share_a_scope), "two threads are in one scope at once"));
-    assert_string_equal(sentence_of(hand_a_scope_over), "");
+    assert_non_null(strstr(error_text_of(share_a_scope), "two threads are in one scope at once"));
+    assert_string_equal(error_text_of(hand_a_scope_over), "");
 }
 
 GW_TESTS(base_check, a_closed_scope_is_used_no_more, a_kept_pointer_is_not_written_to,

@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli), as RFC 3720 has it: notices every error of up to 3 bits, and every burst of
-// up to 32, in the 256 KiB that a frame holds; of others all but one in 4 billion.
+// CRC-32C (Castagnoli), as in RFC 3720: detects every error of up to 3 bits, and every burst of
+// up to 32, in the 256 KiB of a frame; of others all but one in 4 billion.
 //
 // By the instruction of SSE 4.2 where the processor has it, else by a table.
 #ifndef BASE_CRC32C_H
@@ -8,10 +8,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Of |size| bytes behind those whose sum is |crc|; of none at first: 0. Any thread.
+// The sum of |size| bytes that follow those with the sum |crc|; of no bytes: 0. Any thread.
 uint32_t crc32c(uint32_t crc, const void *data, size_t size);
 
-// The same, whatever the processor has. For tests.
+// The same on any processor. For tests.
 uint32_t crc32c_by_table(uint32_t crc, const void *data, size_t size);
 
 #endif

@@ -5,7 +5,7 @@
 #include <string.h>
 
 // RFC 3720, B.4.
-static void it_sums_what_the_rfc_sums(void **state) {
+static void it_matches_the_vectors_of_the_rfc(void **state) {
     (void)state;
     uint8_t bytes[32];
     memset(bytes, 0, sizeof bytes);
@@ -28,7 +28,7 @@ static uint8_t *noise(size_t size) {
     return bytes;
 }
 
-static void every_way_sums_the_same(void **state) {
+static void all_implementations_agree(void **state) {
     (void)state;
     enum { SIZE = 70000 };
     uint8_t *bytes = noise(SIZE);
@@ -49,4 +49,5 @@ static void parts_sum_to_the_whole(void **state) {
     test_free(bytes);
 }
 
-GW_TESTS(base_crc32c, it_sums_what_the_rfc_sums, every_way_sums_the_same, parts_sum_to_the_whole);
+GW_TESTS(base_crc32c, it_matches_the_vectors_of_the_rfc, all_implementations_agree,
+         parts_sum_to_the_whole);

@@ -1,24 +1,24 @@
-// The environment: what protocol code may know of the world outside it: clock, randomness, waiting
+// The environment: all that protocol code uses of the outside: clock, randomness, waiting
 // and threads. The kernel (net/env_os.c) and the simulator (testing/sim.c) are two implementations
-// of this one table. How bytes get to other workers is another table, net/transport/transport.h; an env comes
-// with a list of those that work with it.
+// of this one table. How bytes travel to other workers is another table, net/transport/transport.h; an env has
+// a list of the transports that work with it.
 //
-// the loop lock. Protocol state of an agent is touched only by the thread that holds the loop lock
-// of its env. A thread takes it with env_enter and gives it back with env_leave; pairs may nest.
-// env_wait gives it away while it waits and makes progress itself: it reads streams, fires timers
-// and runs tasks until another thread, a timer or a stream wakes its waiter. All callbacks of streams and timers run with the
-// loop lock; tasks run at the end of a turn *without* it, on whichever thread made the turn, so
-// user code lives in tasks or in threads of its own.
+// The loop lock. Protocol state of an agent is touched only by the thread that holds the loop lock
+// of its env. A thread takes it with env_enter and releases it with env_leave; pairs may nest.
+// env_wait releases it while it waits and makes progress itself: it reads streams, fires timers
+// and runs tasks until another thread, a timer or a stream wakes its waiter. All callbacks of streams and timers run
+// with the loop lock; tasks run at the end of a turn *without* it, on whichever thread made the turn, so user code runs
+// in tasks or in threads of its own.
 //
-// A turn is what a thread does between taking the loop lock and giving it back: one enter-leave
+// A turn is the time between taking the loop lock and releasing it: one enter-leave
 // pair, or the callbacks of the streams and timers that were found ready together. Tasks of one
 // turn run one after the other, in the order of env_defer. Tasks of turns of streams and timers do
-// not overlap, nor overtake each other: what comes from the network is handled in the order in
-// which it came. Only the tasks of a thread's own enter-leave pair may run beside them. Callbacks do
-// not wait for tasks that take long: what they put off waits.
+// not overlap, nor overtake each other: messages from the network are handled in the order in
+// which they arrive. Only the tasks of a thread's own enter-leave pair may run concurrently with them. Callbacks do
+// not wait for tasks that take long: the tasks that they defer wait.
 //
 // A thread holds the loop lock of one env at a time, so that two agents of a process never wait for each
-// other's. What may be called on any thread and enters an env is not called while one is held: env_held_here tells.
+// other's. A function that enters an env is not called while a loop lock is held: see env_held_here.
 //
 // Threads: env_now_ns, env_wall_ns, env_random_u64, env_held and env_enter from any thread.
 // Everything else with the loop lock held.
@@ -30,21 +30,20 @@
 
 typedef struct env env;
 
-#define ENV_NEVER INT64_MAX  // a time that does not come
+#define ENV_NEVER INT64_MAX  // a time that is never reached
 
 // A waiting thread; lives on its stack. |woken| is set by env_wake, once. Zero but for the first
 // group.
 typedef struct waiter {
-    bool
-        idle;  // has nothing to wait for but work: looks shortly after some, lets others poll first
-    bool patient;      // waits for long: threads that wait for work may poll first
-    bool runs_pass;    // of a thread that runs a backward pass, for its other workers
-    const char *what;  // for reports of who waits for what, "the reply of ps"; may be NULL
+    bool idle;       // waits only for work: spins shortly after some, lets other threads poll first
+    bool patient;    // waits for long: threads that wait for work may poll first
+    bool runs_pass;  // of a thread that runs a backward pass, for its other workers
+    const char *what;  // what it waits for, for stall reports: "the reply of ps"; may be NULL
     bool woken;
     void *parked;  // for the env
 } waiter;
 
-// Something to do at the end of the turn, without the loop lock. May be freed or deferred again by
+// A function that runs at the end of the turn, without the loop lock. May be freed or deferred again by
 // |run|.
 typedef struct task {
     list_node link;
@@ -81,23 +80,23 @@ typedef struct env_class {
     void (*catch_signals)(env *e);  // may be NULL, both
     const char *(*release_signals)(env *e);
     void (*interrupt)(env *e);  // may be NULL
-    void (*tell_launcher)(env *e, const char *line);
-    void (*hear_launcher)(env *e, void (*heard)(void *user, const char *line), void *user);
+    void (*report_to_launcher)(env *e, const char *line);
+    void (*listen_to_launcher)(env *e, void (*on_line)(void *user, const char *line), void *user);
     void (*close)(env *e);
 } env_class;
 
 struct env {
     const env_class *class;
-    const struct transport *const *transports;  // that work with it, the best first; ends with NULL
+    const struct transport *const *transports;  // of this env, the best first; ends with NULL
     const struct protection *protection;        // of its connections; NULL: they stay on this host
     int64_t descriptor_max;                     // that the process may have open; 0: no limit
 };
 
-// Nanoseconds on a clock that never steps and means nothing to other workers.
+// Nanoseconds on a monotonic clock; not comparable with the clocks of other workers.
 static inline int64_t env_now_ns(env *e) {
     return e->class->now_ns(e);
 }
-// Nanoseconds since 1970 on the clock of people: for their eyes only, since it may step at any
+// Nanoseconds since 1970 on the wall clock: for display only, since it may step at any
 // time, by any amount.
 static inline int64_t env_wall_ns(env *e) {
     return e->class->wall_ns(e);
@@ -113,7 +112,7 @@ static inline void env_leave(env *e) {
     e->class->leave(e);
 }
 
-// The env whose loop lock this thread holds; NULL: none. Written by the envs themselves.
+// The env whose loop lock this thread holds; NULL: none. Written by the env implementations.
 extern _Thread_local env *env_held_here __attribute__((tls_model("initial-exec")));
 
 // Whether this thread holds the loop lock, for assertions.
@@ -121,9 +120,9 @@ static inline bool env_held(env *e) {
     return e->class->held(e);
 }
 
-// Waits, with the loop lock held before and after, until |w| is woken or |until_ns| has come.
-// Returns w->woken. Runs the tasks of the turn so far first; a time that is past still looks once
-// at what is ready. Only in an outermost pair.
+// Waits, with the loop lock held before and after, until |w| is woken or the time |until_ns|.
+// Returns w->woken. Runs the tasks of the turn so far first; with a time in the past it still checks
+// once for ready events. Only in an outermost pair.
 static inline bool env_wait(env *e, waiter *w, int64_t until_ns) {
     return e->class->wait(e, w, until_ns);
 }
@@ -147,20 +146,20 @@ static inline void env_set_timer(env *e, timer *t, int64_t due_ns) {
     e->class->set_timer(e, t, due_ns);
 }
 
-// One more thing, or one less, is under way that no thread waits for and that needs what is patient (net/transport/transport.h):
-// while there are any, that wakes this worker as everything does.
+// Counts operations in progress (|change| is 1 or -1) that no thread waits for and that need patient messages
+// (net/transport/transport.h): while there are any, patient messages wake this worker as all others do.
 static inline void env_expect(env *e, int change) {
     if (e->class->expect) e->class->expect(e, change);
 }
 
-// A thread of its own, joined by env_close; |main| must have been told to end by then.
+// Starts a thread, joined by env_close; |main| must have been requested to end by then.
 static inline gw_status env_spawn(env *e, void (*main)(void *arg), void *arg, gw_error *error) {
     return e->class->spawn(e, main, arg, error);
 }
 
-// From here on, until they are released, a signal with a handler that interrupts system calls ends
-// the waits of this thread, one thread at a time, as if their time had come. Such waits are not
-// repeated: env_release_signals gives the name of the signal, NULL for none, and lets the
+// Until env_release_signals, a signal with a handler that interrupts system calls ends
+// the waits of this thread, one thread at a time, as if they had timed out. Such waits are not
+// repeated: env_release_signals returns the name of the signal, NULL for none, and lets the
 // handler run. env_interrupt ends the waits of that thread in the same way, with the name "".
 static inline void env_catch_signals(env *e) {
     if (e->class->catch_signals) e->class->catch_signals(e);
@@ -173,15 +172,15 @@ static inline void env_interrupt(env *e) {
     if (e->class->interrupt) e->class->interrupt(e);
 }
 
-// Reports a line to the launcher that has started this process, if there is one that listens: see
+// Sends a line to the launcher that has started this process, if one listens: see
 // docs/protocol/launcher.md. With the loop lock held.
-static inline void env_tell_launcher(env *e, const char *line) {
-    e->class->tell_launcher(e, line);
+static inline void env_report_to_launcher(env *e, const char *line) {
+    e->class->report_to_launcher(e, line);
 }
-// From now on |heard| gets each line that the launcher sends, in a turn of the loop. NULL: nobody does.
-static inline void env_hear_launcher(env *e, void (*heard)(void *user, const char *line),
-                                     void *user) {
-    e->class->hear_launcher(e, heard, user);
+// From now on |on_line| is called with each line that the launcher sends, in a turn of the loop. NULL: no function.
+static inline void env_listen_to_launcher(env *e, void (*on_line)(void *user, const char *line),
+                                          void *user) {
+    e->class->listen_to_launcher(e, on_line, user);
 }
 
 // Ends the environment: joins spawned threads, closes what is open. Not called with the loop lock

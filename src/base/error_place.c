@@ -1,5 +1,5 @@
-// The line of the program that is running, for GW_TRACE_ERRORS. Only addr2line knows how to read that from a program, so it is asked;
-// what is looked at this way is one program, and each first error takes some 20 ms.
+// The current line of the program, for GW_TRACE_ERRORS, found by addr2line;
+// it is run once for each first error and takes some 20 ms.
 #include "base/error_place.h"
 
 #include <execinfo.h>
@@ -17,7 +17,8 @@ static int take_bias(struct dl_phdr_info *info, size_t size, void *out) {
     return 1;  // the program is the first
 }
 
-// The folder of the library's sources, as addr2line writes it: the innermost call is of this file. Empty without lines of the library.
+// The folder of the library's sources, as addr2line writes it: the innermost call is in this file. Empty without line
+// information.
 typedef struct folder {
     char text[512];
 } folder;
@@ -29,7 +30,7 @@ static folder folder_of(const char *line) {
     return f;
 }
 
-// Of the library, but for the tests that stand beside its sources.
+// Whether the line is of the library, except for the tests in its folders.
 static bool is_ours(const folder *sources, const char *line) {
     size_t size = strlen(sources->text);
     if (strstr(line, "/gradwire/detail/")) return true;
@@ -37,7 +38,7 @@ static bool is_ours(const folder *sources, const char *line) {
 }
 
 // "/home/me/train.c:12 (discriminator 3)"
-static void take_place(char *out, size_t size, const char *line) {
+static void take_location(char *out, size_t size, const char *line) {
     const char *slash = strrchr(line, '/');
     const char *name = slash ? slash + 1 : line;
     snprintf(out, size, "%.*s", (int)strcspn(name, " \n"), name);
@@ -50,7 +51,7 @@ bool error_place(char *out, size_t size) {
     int count = backtrace(frames, FRAMES);
     dl_iterate_phdr(take_bias, &bias);
     int at = snprintf(command, sizeof command, "addr2line -i -e /proc/%d/exe", (int)getpid());
-    // One less: of the call, not of what comes after it.
+    // One less: the address of the call, not of the next instruction.
     for (int i = 0; i < count; i++)
         at += snprintf(command + at, sizeof command - (size_t)at, " %lx",
                        (unsigned long)((uintptr_t)frames[i] - 1 - bias));
@@ -60,10 +61,10 @@ bool error_place(char *out, size_t size) {
     char line[512];
     folder sources = { "" };
     bool found = false;
-    while (fgets(line, sizeof line, f)) {  // to its end, or it would be killed by SIGPIPE
+    while (fgets(line, sizeof line, f)) {  // to its end, or addr2line would be killed by SIGPIPE
         if (!sources.text[0]) sources = folder_of(line);
         if (found || line[0] == '?' || is_ours(&sources, line)) continue;
-        take_place(out, size, line);
+        take_location(out, size, line);
         found = true;
     }
     pclose(f);

@@ -34,7 +34,7 @@ bool failpoint_is_chosen(const char *name) {
     return chosen.name[0] && strcmp(chosen.name, name) == 0;
 }
 
-bool failpoint_comes(const char *name) {
+bool failpoint_is_due(const char *name) {
     return failpoint_is_chosen(name) && atomic_fetch_sub(&chosen.left, 1) == 1;
 }
 
@@ -45,7 +45,7 @@ void failpoint_halt(void) {
 }
 
 void failpoint(const char *name) {
-    if (failpoint_comes(name)) failpoint_halt();
+    if (failpoint_is_due(name)) failpoint_halt();
 }
 
 #endif

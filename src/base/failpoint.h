@@ -1,11 +1,11 @@
-// Failpoints: named places where a build for tests can halt a process, so that a test kills it
-// there. In the library each is nothing.
+// Failpoints: named places where a test build can halt a process, so that a test kills it
+// there. In the library they are empty.
 //
 //     failpoint("before_reply");
 //
-// The environment variable GW_FAILPOINT="before_reply:3" halts the process when it comes there for
-// the third time (":1" may be left out), as GW_FAILPOINT_OUT and GW_FAILPOINT_IN say: it writes one
-// byte to the first descriptor and goes on when it can read one from the second. A thread that
+// The environment variable GW_FAILPOINT="before_reply:3" halts the process when it reaches the place for
+// the third time (":1" may be omitted): the process writes one
+// byte to the descriptor GW_FAILPOINT_OUT and continues when it can read one from GW_FAILPOINT_IN. A thread that
 // halts with the loop lock halts its whole agent.
 //
 // Threads: any.
@@ -18,9 +18,9 @@
 
 void failpoint(const char *name);
 
-// For a place that has something to do before it halts: whether it is to halt, and the halting.
-bool failpoint_comes(const char *name);
-bool failpoint_is_chosen(const char *name);  // whichever time it is that it is passed
+// For a place that acts before it halts: whether it is to halt, and the halt itself.
+bool failpoint_is_due(const char *name);
+bool failpoint_is_chosen(const char *name);  // whatever the number of times it is passed
 void failpoint_halt(void);
 
 #else

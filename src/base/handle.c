@@ -12,7 +12,7 @@ static _Thread_local struct {
     gw_handle *waiting;
 } destroying;
 
-// Of a handle whose count is of no use any more: the next one, in its place.
+// The next handle in the list is stored in place of the count, which is not used any more.
 static_assert(sizeof(gw_handle) - offsetof(gw_handle, count) >= sizeof(gw_handle *), "no place");
 
 static void set_next(gw_handle *h, gw_handle *next) {

@@ -12,8 +12,8 @@
 typedef struct handle_class {
     const char *name;
     void (*destroy)(gw_handle *h);
-    // A scope has got a count, |by| is 1, or gives one back, -1: of classes for which it matters that the program
-    // has a handle, and not only what it has started. NULL: of none.
+    // A scope has received a count, |by| is 1, or releases one, -1: of classes that count the handles
+    // of the program. NULL: not called.
     void (*held_by_scope)(gw_handle *h, int by);
 } handle_class;
 
@@ -36,26 +36,26 @@ static inline void *handle_retain(void *handle) {
     return h;
 }
 
-// Gives a count back. True if it was the last: then the caller destroys |h|.
-static inline bool handle_let_go(gw_handle *h) {
+// Releases a count. True if it was the last: then the caller destroys |h|.
+static inline bool handle_uncount(gw_handle *h) {
     uint32_t count = atomic_load_explicit(&h->count, memory_order_acquire);
     if (count >= HANDLE_IMMORTAL) return false;
-    // A sole holder need not lock to find out that it is the last.
+    // A sole holder needs no atomic operation to detect that it is the last.
     return count == 1 || atomic_fetch_sub_explicit(&h->count, 1, memory_order_acq_rel) == 1;
 }
 
 // Note [Handles inside handles]
 //
-// Destroying a handle releases those that it holds, which may be the last count of those, and so on: a
-// program may build chains of any length, and destroying them must not take a stack of that length.
-// So handles that are let go deep inside the destruction of others wait in a list of their thread,
+// Destroying a handle releases those that it holds, which may destroy them, and so on: a
+// program may build chains of any length, and destroying them must not need a stack of that length.
+// So handles that are released deep inside the destruction of others are queued in a list of their thread,
 // until the outermost one is destroyed.
 void handle_destroy(gw_handle *h);
-extern int handle_depth_max;  // tests: how deep destructions are nested
+extern int handle_depth_max;  // tests: the maximum nesting of destructions
 
 static inline void handle_release(void *handle) {
     gw_handle *h = handle;
-    if (h && handle_let_go(h)) handle_destroy(h);
+    if (h && handle_uncount(h)) handle_destroy(h);
 }
 
 // Whether the caller's count is the only one.

@@ -19,7 +19,7 @@ bool hooks_copy(hook_list *out, const hook_list *from) {
     return true;
 }
 
-// The place of the first one whose number is above |number|.
+// The index of the first one whose number is above |number|.
 static int place_after(const hook_list *all, int number) {
     int low = 0, high = all->count;
     while (low < high) {
@@ -44,7 +44,7 @@ int hooks_add(hook_list *all, hook_function *run, void *context, int kind) {
     return all->last;
 }
 
-// Walks go by numbers, so that they may be under way.
+// Walks are positions by number, so that gaps can be closed during a walk.
 static void close_gaps(hook_list *all) {
     int count = 0;
     for (int i = 0; i < all->count; i++)

@@ -3,8 +3,8 @@
 //     hook_entry h;
 //     for (hook_walk w = hooks_walk(&hooks); hooks_next(&hooks, &w, &h);) ((forward_hook *)h.run)(x, h.context);
 //
-// A function that is called may add and remove hooks, itself among them, and begin another walk. A removed hook is not
-// called any more; one that is added is called from the next walk on.
+// A called function may add and remove hooks, itself among them, and begin another walk. A removed hook is not
+// called any more; an added one is called from the next walk on.
 #ifndef BASE_HOOK_LIST_H
 #define BASE_HOOK_LIST_H
 
@@ -46,7 +46,7 @@ static inline hook_walk hooks_walk(const hook_list *all) {
     return (hook_walk){ 0, all->last };
 }
 
-// False when there is no further one.
+// False at the end.
 bool hooks_next(const hook_list *all, hook_walk *w, hook_entry *out);
 
 #endif

@@ -13,7 +13,7 @@ static int count_from(const hook_list *all, hook_walk w) {
     return count;
 }
 
-static void they_are_walked_in_order(void **state) {
+static void hooks_are_called_in_order(void **state) {
     (void)state;
     hook_list all = { 0 };
     int contexts[3];
@@ -28,8 +28,8 @@ static void they_are_walked_in_order(void **state) {
     hooks_fini(&all);
 }
 
-// Removes and adds amid a walk, at each place.
-static void a_walk_goes_on_when_they_change(void **state) {
+// Removes and adds during a walk, at each position.
+static void a_walk_survives_changes(void **state) {
     (void)state;
     enum { COUNT = 40 };
     for (int at = 0; at <= COUNT; at++) {
@@ -47,7 +47,7 @@ static void a_walk_goes_on_when_they_change(void **state) {
     }
 }
 
-static void a_removed_one_is_gone(void **state) {
+static void a_removed_hook_is_not_called(void **state) {
     (void)state;
     hook_list all = { 0 };
     assert_false(hooks_remove(&all, 1, 0));
@@ -58,9 +58,9 @@ static void a_removed_one_is_gone(void **state) {
     assert_true(hooks_any(&all));
     assert_true(hooks_remove(&all, second, 1));
     assert_false(hooks_any(&all));
-    assert_int_equal(hooks_add(&all, nothing, NULL, 0), 3);  // numbers are not given twice
+    assert_int_equal(hooks_add(&all, nothing, NULL, 0), 3);  // numbers are not reused
     hooks_fini(&all);
 }
 
-GW_TESTS(base_hook_list, they_are_walked_in_order, a_walk_goes_on_when_they_change,
-         a_removed_one_is_gone);
+GW_TESTS(base_hook_list, hooks_are_called_in_order, a_walk_survives_changes,
+         a_removed_hook_is_not_called);

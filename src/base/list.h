@@ -1,4 +1,4 @@
-// Intrusive doubly linked lists. A list head is a node; an element holds a node for each list it
+// Intrusive doubly linked lists. A list head is a node; an element has a node for each list that it
 // may be in.
 #ifndef BASE_LIST_H
 #define BASE_LIST_H
@@ -53,7 +53,7 @@ static inline list_node *list_take(list_node *head) {
     return l;
 }
 
-// Moves all of |from| behind the last of |to|.
+// Moves all elements of |from| to the end of |to|.
 static inline void list_splice(list_node *to, list_node *from) {
     if (list_is_empty(from)) return;
     from->next->previous = to->previous;

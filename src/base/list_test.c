@@ -7,7 +7,7 @@ typedef struct item {
     list_node link;
 } item;
 
-// The numbers of a list, as one: 1, 2, 3 is 123.
+// The numbers of a list, as decimal digits: 1, 2, 3 is 123.
 static int digits(list_node *head) {
     int sum = 0;
     list_each(l, head) sum = sum * 10 + list_entry(l, item, link)->number;

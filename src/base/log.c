@@ -14,7 +14,7 @@ enum { LINE_MAX_BYTES = 1024, BLOCK_LINES_MAX = 128 };
 
 void (*log_hook)(const char *line);
 
-// ---- What is written where ----------------------------------------------------------------------
+// ---- Level and sink -----------------------------------------------------------------------------
 static struct {
     gw_log_level level;
     bool has_level;  // set by the program
@@ -78,7 +78,7 @@ static void print(const char *line) {
     char text[LINE_MAX_BYTES + 16];
     int size = snprintf(text, sizeof text, "gradwire: %s\n", line);
     ssize_t written = write(settings.fd, text, (size_t)size);
-    (void)written;  // no other place is left to say it
+    (void)written;  // a failure cannot be reported anywhere else
 }
 
 void log_read_environment(void) {
@@ -90,7 +90,7 @@ static bool is_wanted(gw_log_level level) {
     return level <= settings.level;
 }
 
-// Texts of peers may be among the arguments: a terminal must not obey them.
+// Arguments may contain texts of peers: a terminal must not interpret them.
 static bool is_control(char c) {
     return (unsigned char)c < ' ' || c == 127;
 }

@@ -27,7 +27,7 @@ static void it_hides_control_characters(void **state) {
     assert_string_equal(last, "a?[31mb?c?");
 }
 
-static void it_cuts_what_is_too_long(void **state) {
+static void it_cuts_long_lines(void **state) {
     (void)state;
     log_hook = keep;
     log_line("%2000d", 1);
@@ -56,7 +56,7 @@ static void count(void *context, gw_log_level level, const char *line) {
     keep(line);
 }
 
-static void a_program_says_what_is_written_and_where(void **state) {
+static void a_program_sets_level_and_sink(void **state) {
     (void)state;
     int counts[GW_LOG_INFO + 1] = { 0 };
     gw_log_set_sink(count, counts);
@@ -97,7 +97,7 @@ static void the_environment_names_a_level_and_a_file(void **state) {
     assert_string_equal(text, expected);
 }
 
-static void what_the_program_sets_counts_more_than_the_environment(void **state) {
+static void the_program_overrides_the_environment(void **state) {
     (void)state;
     int counts[GW_LOG_INFO + 1] = { 0 };
     setenv("GW_LOG", "none", 1);
@@ -107,7 +107,6 @@ static void what_the_program_sets_counts_more_than_the_environment(void **state)
     assert_string_equal(last, "said");
 }
 
-GW_TESTS(base_log, it_formats_a_line, it_hides_control_characters, it_cuts_what_is_too_long,
-         a_block_is_a_line_after_the_other, a_program_says_what_is_written_and_where,
-         the_environment_names_a_level_and_a_file,
-         what_the_program_sets_counts_more_than_the_environment);
+GW_TESTS(base_log, it_formats_a_line, it_hides_control_characters, it_cuts_long_lines,
+         a_block_is_a_line_after_the_other, a_program_sets_level_and_sink,
+         the_environment_names_a_level_and_a_file, the_program_overrides_the_environment);

@@ -38,7 +38,7 @@ static size_t home_of(const map *m, uint64_t key) {
     return hash_u64(key) & (m->capacity - 1);
 }
 
-// The slot of the key, or the free slot where it would go.
+// The slot of the key, or the free slot for it.
 static map_entry *slot_of(const map *m, uint64_t key, const char *name) {
     size_t i = home_of(m, key);
     while (m->entries[i].value && !is_key(&m->entries[i], key, name))

@@ -30,8 +30,8 @@ void *map_find_name(const map *m, const char *name);
 bool map_put_name(map *m, const char *name, void *value);
 void *map_take_name(map *m, const char *name);
 
-// for (size_t i = 0; (e = map_next(m, &i));)  -- no put meanwhile; after map_take of the one that
-// is looked at, i--
+// for (size_t i = 0; (e = map_next(m, &i));)  -- no put meanwhile; after map_take of the current
+// entry, i--
 map_entry *map_next(const map *m, size_t *i);
 
 uint64_t hash_u64(uint64_t x);

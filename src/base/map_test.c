@@ -7,7 +7,7 @@
 
 enum { KEYS = 64, STEPS = 20000 };
 
-// Any sequence of puts and takes, beside an array that does the same.
+// Any sequence of puts and takes, compared with an array.
 static void behave_like_an_array(uint64_t seed, void *context) {
     (void)context;
     map m;
@@ -100,7 +100,7 @@ static void fill_a_map(void *context) {
         snprintf(name, sizeof name, "%d", i);
         put += map_put_name(&m, name, &value);
     }
-    assert_int_equal(m.count, put);  // what could not be put is not there, the rest is
+    assert_int_equal(m.count, put);  // failed puts left no entry, the others did
     map_fini(&m);
 }
 

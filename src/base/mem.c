@@ -10,7 +10,7 @@
 enum {
     CLASS_SIZE = 32,
     CLASS_COUNT = 32,       // objects up to 1 KiB
-    CLASS_KEEP_MAX = 1024,  // kept per class and thread; the rest goes back to the allocator
+    CLASS_KEEP_MAX = 1024,  // kept per class and thread; more are returned to the allocator
 };
 
 typedef struct spare {
@@ -65,7 +65,7 @@ void *mem_alloc(size_t size) {
     return must_fail(size) ? NULL : counted(malloc(size ? size : 1));
 }
 
-// What the allocator keeps at hand for each thread it does not give out zeroed.
+// The allocator's per-thread caches do not return zeroed memory.
 void *mem_calloc(size_t size) {
     enum { AT_HAND_MAX = 1024 };
     if (size > AT_HAND_MAX) return must_fail(size) ? NULL : counted(calloc(1, size));

@@ -1,8 +1,8 @@
-// Memory: the only door to the allocator, so that tests can make any allocation fail and count what
-// is left.
+// Memory: the only access to the allocator, so that tests can make any allocation fail and count
+// live ones.
 //
 // Small objects of fixed size (handles, tape nodes, calls) come from a per-thread cache of size
-// classes: mem_take and mem_give. Under sanitizers the cache steps aside so that every object is a
+// classes: mem_take and mem_give. Under sanitizers the cache is disabled, so that every object is a
 // real allocation.
 #ifndef BASE_MEM_H
 #define BASE_MEM_H
@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Whether caches keep freed memory for reuse. Not under sanitizers, which see errors only in real
+// Whether caches keep freed memory for reuse. Not under sanitizers, which detect errors only in real
 // allocations.
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define MEM_CACHED 0
@@ -24,17 +24,17 @@
 #define MEM_CACHED 1
 #endif
 
-void *mem_alloc(size_t size);   // NULL when there is none; so do the others
+void *mem_alloc(size_t size);   // NULL without memory; the others too
 void *mem_calloc(size_t size);  // zeroed
 void *mem_realloc(void *p, size_t size);
 void mem_free(void *p);
 char *mem_strdup(const char *text);
 
-void *mem_take(size_t size);  // not zeroed; given back with the same size
+void *mem_take(size_t size);  // not zeroed; returned with mem_give and the same size
 void mem_give(void *p, size_t size);
 
-// For caches of their own (the blocks of tensors): raw memory, neither counted nor made to fail.
-// The cache asks mem_must_fail before it hands out memory and tells mem_count what is in use.
+// For other caches (the blocks of tensors): raw memory, neither counted nor made to fail.
+// The cache calls mem_must_fail before it returns memory and mem_count with the amount in use.
 void *mem_reserve(size_t alignment, size_t size);
 void mem_unreserve(void *p);
 bool mem_must_fail(size_t size);

@@ -9,7 +9,7 @@ static int fail_large(size_t size) {
     return size >= 100;
 }
 
-static void every_door_can_be_made_to_fail(void **state) {
+static void every_allocation_can_be_made_to_fail(void **state) {
     (void)state;
     char *kept = mem_alloc(10);
     mem_fail_hook = fail_large;
@@ -89,8 +89,8 @@ static void *give_all(void *objects) {
     return NULL;
 }
 
-// Given back by another thread than took them, which then ends: a sanitizer sees what its cache
-// would lose.
+// Given back by another thread than took them, which then ends: a sanitizer detects what its cache
+// would leak.
 static void objects_move_between_threads(void **state) {
     (void)state;
     static void *all[OBJECTS];
@@ -105,6 +105,6 @@ static void objects_move_between_threads(void **state) {
     assert_int_equal(mem_live_count(), before);
 }
 
-GW_TESTS(base_mem, every_door_can_be_made_to_fail, live_allocations_are_counted,
+GW_TESTS(base_mem, every_allocation_can_be_made_to_fail, live_allocations_are_counted,
          small_objects_are_used_again, a_size_of_nothing_is_fine, reserved_memory_is_aligned,
          objects_move_between_threads);

@@ -24,7 +24,7 @@ static uint64_t least(uint64_t a, uint64_t b) {
     return a < b ? a : b;
 }
 
-// Of the group |path| in |tree| and of those around it, to the root of what can be seen.
+// The least limit of the group |path| in |tree| and its ancestors, up to the visible root.
 static uint64_t least_above(const char *tree, const char *path, const char *file) {
     char at[PATH_BYTES];
     uint64_t limit = UINT64_MAX;

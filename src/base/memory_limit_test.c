@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// Of groups in a folder of the test's own, made and removed in this order.
+// Control groups in a folder of the test, made and removed in this order.
 typedef struct made {
     const char *path, *text;  // NULL: a folder
 } made;
@@ -62,7 +62,7 @@ static void it_is_the_least_of_a_group_and_those_around_it(void **state) {
     clear(folder);
 }
 
-static void without_a_group_there_is_none(void **state) {
+static void without_a_group_there_is_no_limit(void **state) {
     (void)state;
     assert_true(memory_limit_of_groups("/nowhere", "0::/\n") == UINT64_MAX);
     assert_true(memory_limit_of_groups("/nowhere", "") == UINT64_MAX);
@@ -77,4 +77,4 @@ static void this_process_has_one(void **state) {
 }
 
 GW_TESTS(base_memory_limit, it_is_the_least_of_a_group_and_those_around_it,
-         without_a_group_there_is_none, this_process_has_one);
+         without_a_group_there_is_no_limit, this_process_has_one);

@@ -1,4 +1,4 @@
-// "Did you mean": of names that are offered one by one, the one that is nearest to a name which does not exist.
+// "Did you mean": among names that are offered one by one, the one nearest to a name that does not exist.
 //
 //     nearest n = nearest_to("worker01");
 //     for each worker: nearest_offer(&n, name);
@@ -18,8 +18,8 @@ typedef struct nearest {
 nearest nearest_to(const char *wanted);
 void nearest_offer(nearest *n, const char *name);
 
-// "; did you mean "worker1"?", or "" if no name is near: more than a third of the letters differ. Of equally near ones it is the
-// first of the alphabet, in whatever order they were offered. Lives in |n|.
+// "; did you mean "worker1"?", or "" if no name is near: more than a third of the letters differ. Of equally near ones
+// the first in the alphabet is chosen, in whatever order they were offered. Lives in |n|.
 const char *nearest_words(nearest *n);
 
 #endif

@@ -14,7 +14,7 @@ static const char *find(const char *wanted, const char *const *names) {
 static const char *const options[] = { "grace", "master-port", "nnodes", "nproc-per-node", NULL };
 static const char *const workers[] = { "worker2", "worker1", "worker0", "ps", NULL };
 
-static void it_finds_what_was_meant(void **state) {
+static void it_finds_the_nearest_name(void **state) {
     (void)state;
     assert_string_equal(find("nproc_per_node", options), "; did you mean \"nproc-per-node\"?");
     assert_string_equal(find("gracce", options), "; did you mean \"grace\"?");
@@ -23,12 +23,12 @@ static void it_finds_what_was_meant(void **state) {
     assert_string_equal(find("worker01", workers), "; did you mean \"worker0\"?");
 }
 
-static void of_equals_it_is_the_first_of_the_alphabet(void **state) {
+static void ties_are_broken_alphabetically(void **state) {
     (void)state;
     assert_string_equal(find("worker9", workers), "; did you mean \"worker0\"?");
 }
 
-static void what_is_far_is_not_offered(void **state) {
+static void distant_names_are_not_suggested(void **state) {
     (void)state;
     assert_string_equal(find("trainer", workers), "");
     assert_string_equal(find("p", workers), "");
@@ -50,5 +50,5 @@ static void names_may_have_any_length(void **state) {
     assert_string_equal(find(longer, names), "");
 }
 
-GW_TESTS(base_nearest, it_finds_what_was_meant, of_equals_it_is_the_first_of_the_alphabet,
-         what_is_far_is_not_offered, names_may_have_any_length);
+GW_TESTS(base_nearest, it_finds_the_nearest_name, ties_are_broken_alphabetically,
+         distant_names_are_not_suggested, names_may_have_any_length);

@@ -21,6 +21,6 @@ void philox(uint64_t key, uint64_t counter, uint32_t out[4]) {
 }
 
 uint64_t generator_split(const generator *g, uint64_t n) {
-    // The constant keeps split keys apart from keys that users give.
+    // The constant separates split keys from keys that users set.
     return hash_u64(hash_u64(g->key ^ 0x6772616477697265u) + n);
 }

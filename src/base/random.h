@@ -2,7 +2,7 @@
 // 1, 2, 3", 2011).
 //
 // A generator is a key and a counter. The n-th block of a key is a pure function of both, so a
-// stream can be split, and drawn from in parallel, without changing what comes out.
+// stream can be split, and drawn from in parallel, without changing its numbers.
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 
@@ -25,7 +25,7 @@ static inline uint64_t generator_take(generator *g, uint64_t blocks) {
     return first;
 }
 
-// The key of an independent stream of the number |n|: the generator stays as it is.
+// The key of the independent stream number |n|: the generator is unchanged.
 uint64_t generator_split(const generator *g, uint64_t n);
 
 #endif

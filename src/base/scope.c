@@ -17,7 +17,7 @@ typedef struct scope_chunk {
 
 enum { CHUNK_BYTES = 4096 };
 
-// What is returned when there is no memory for a scope: failed for ever, shared, and never written
+// Returned when there is no memory for a scope: always failed, shared, and never written
 // to.
 static gw_error no_memory_error = { .status = GW_NO_MEMORY, .text = "no memory for a scope" };
 static gw_scope no_memory_scope = { .error = &no_memory_error, .deadline_ns = ENV_NEVER };
@@ -96,8 +96,8 @@ static void take_on(gw_scope *s, const gw_error *error) {
         if (s->label) error_prefix(e, s->label);
     }
     s->error = e ? e : &last_error;
-    // The scope that has joined a job: the others hear of it, and so does whoever reads the log, even if this
-    // program does not come to the scope's end.
+    // A scope that has joined a job: the other workers receive its error, and it is logged, even if this
+    // program does not reach the scope's end.
     if (s->slots[SCOPE_AGENT].data && s->worker && !s->error->is_printed) {
         bool is_printed = log_error("%s: %s", s->worker, s->error->text);
         if (e) e->is_printed = is_printed;
@@ -109,7 +109,7 @@ gw_scope *gw_scope_open(gw_scope *parent) {
     gw_scope *s = scope_open_regardless(parent);
     if (parent && parent->error && s != &no_memory_scope) {
         take_on(s, parent->error);
-        s->is_error_known = true;
+        s->is_error_read = true;
     }
     return s;
 }
@@ -118,7 +118,7 @@ static void free_error(gw_error *e) {
     if (e != &last_error) mem_free(e);
 }
 
-// Without scopes inside.
+// Without the scopes inside it.
 static void free_one(gw_scope *s) {
     for (int i = SCOPE_SLOT_COUNT - 1; i >= 0; i--)
         if (s->slots[i].fini) s->slots[i].fini(s, s->slots[i].data);
@@ -138,7 +138,7 @@ static gw_scope *last_child(const gw_scope *s) {
     return list_entry(s->children.previous, gw_scope, sibling);
 }
 
-// With all scopes inside, the innermost first, however deep they are.
+// With all scopes inside it, the innermost first, at any depth.
 static void free_scope(gw_scope *s) {
     bool is_over = false;
     for (gw_scope *at = s; !is_over;) {
@@ -154,8 +154,8 @@ static gw_scope *first_child(const gw_scope *s) {
     return list_entry(s->children.next, gw_scope, sibling);
 }
 
-// The scope behind |at|, in the order of opening, of those inside |s|; NULL behind the last one.
-static gw_scope *next_inside(const gw_scope *s, const gw_scope *at) {
+// The scope after |at| inside |s|, in the order of opening; NULL after the last one.
+static gw_scope *next_descendant(const gw_scope *s, const gw_scope *at) {
     if (!list_is_empty(&at->children)) return first_child(at);
     for (; at != s; at = at->parent)
         if (at->sibling.next != &at->parent->children)
@@ -163,15 +163,15 @@ static gw_scope *next_inside(const gw_scope *s, const gw_scope *at) {
     return NULL;
 }
 
-// A scope that is left open takes its error along: it is logged, and fails |s|.
-static void take_errors_inside(gw_scope *s) {
-    for (gw_scope *at = next_inside(s, s); at; at = next_inside(s, at)) {
-        if (!at->error || at->is_error_known) continue;
+// The error of a scope that was left open is logged, and fails |s|.
+static void take_errors_of_children(gw_scope *s) {
+    for (gw_scope *at = next_descendant(s, s); at; at = next_descendant(s, at)) {
+        if (!at->error || at->is_error_read) continue;
         bool is_printed = log_error(
             "%s (in a scope that was left open, and whose error the program has not read)",
             at->error->text);
         if (scope_own_error(at)) at->error->is_printed = is_printed;
-        at->is_error_known = true;
+        at->is_error_read = true;
         if (!s->error) take_on(s, at->error);
     }
 }
@@ -184,10 +184,10 @@ void scope_lend(gw_scope *s) {
 
 void scope_take_back(gw_scope *s) {
     s->is_lent = false;
-    take_errors_inside(s);
+    take_errors_of_children(s);
 }
 
-// A body that closed its scope would pull it away from under its own call.
+// A registered function must not close the scope of its own call.
 static bool is_lent(gw_scope *s) {
     if (s->is_lent)
         scope_fail(s, GW_WRONG_STATE,
@@ -195,7 +195,7 @@ static bool is_lent(gw_scope *s) {
     return s->is_lent;
 }
 
-// The error as it leaves |s|, which has failed.
+// The error of |s|, which has failed, as its parent receives it.
 static gw_error error_outside(const gw_scope *s) {
     gw_error error = *s->error;
     if (!s->parent && s->worker) error_prefix(&error, s->worker);
@@ -207,7 +207,7 @@ gw_error gw_scope_close(gw_scope *s) {
     gw_error error;
     check_open(s, "gw_scope_close");
     if (is_lent(s)) return *s->error;
-    if (s != &no_memory_scope) take_errors_inside(s);
+    if (s != &no_memory_scope) take_errors_of_children(s);
     if (s->error) {
         error = error_outside(s);
     } else {
@@ -220,12 +220,12 @@ gw_error gw_scope_close(gw_scope *s) {
 void gw_scope_close_up(gw_scope *s) {
     check_open(s, "gw_scope_close_up");
     if (is_lent(s)) return;
-    if (s != &no_memory_scope) take_errors_inside(s);
+    if (s != &no_memory_scope) take_errors_of_children(s);
     if (s->error && s->parent) {
         if (!s->parent->error) take_on(s->parent, s->error);
     } else if (s->error) {
         gw_error error = error_outside(s);
-        log_error("%s", error.text);  // there is no caller to have it
+        log_error("%s", error.text);  // no caller receives it
     }
     if (s != &no_memory_scope) free_scope(s);
 }
@@ -237,7 +237,7 @@ bool gw_ok(const gw_scope *s) {
 
 const gw_error *gw_scope_error(const gw_scope *s) {
     check_open(s, "gw_scope_error");
-    if (s->error && s != &no_memory_scope) ((gw_scope *)s)->is_error_known = true;
+    if (s->error && s != &no_memory_scope) ((gw_scope *)s)->is_error_read = true;
     return scope_error(s);
 }
 
@@ -352,7 +352,7 @@ uint64_t scope_new_id(const gw_scope *s) {
 }
 
 uint64_t gw_scope_id(const gw_scope *s) {
-    // Asked for rarely: steps that never leave this process pay nothing for ids.
+    // Requested rarely: steps that never leave this process pay nothing for ids.
     gw_scope *mutable = (gw_scope *)s;
     if (!s->id) mutable->id = scope_new_id(s);
     return s->id;
@@ -434,8 +434,8 @@ void scope_release_from(gw_scope *s, uint32_t count) {
     handles_release_from(&s->handles, count);
 }
 
-// A handle for which there is no memory is not kept, but the caller's pointer stays valid as long
-// as the scope it came from.
+// Without memory the handle is not kept, but the caller's pointer stays valid as long
+// as the scope that it is from.
 gw_handle *gw_keep_handle(gw_scope *s, gw_handle *h) {
     check_open(s, "gw_keep");
     if (h) scope_own(s, handle_retain(h));
@@ -468,5 +468,5 @@ void gw_scope_clear(gw_scope *s) {
     if (s == &no_memory_scope) return;
     free_error(s->error);
     s->error = NULL;
-    s->is_error_known = false;
+    s->is_error_read = false;
 }

@@ -1,4 +1,4 @@
-// The inside of a scope, for the rooms above that hang things on it.
+// Internals of a scope, for the folders above that attach data to it.
 #ifndef BASE_SCOPE_H
 #define BASE_SCOPE_H
 
@@ -9,29 +9,29 @@
 #include "base/scope_handles.h"
 #include "base/status.h"
 
-// What upper rooms keep on a scope. |fini| runs at close, before the handles are released; slots in
+// Data of the folders above. |fini| runs at close, before the handles are released; slots in
 // reverse order.
 typedef enum scope_slot {
-    SCOPE_POISON,    // tensor: what failed operators return
-    SCOPE_AUTOCAST,  // tensor: casts that this scope has asked for
+    SCOPE_POISON,    // tensor: the result of failed operators
+    SCOPE_AUTOCAST,  // tensor: casts that this scope has requested
     SCOPE_GRADS,     // autograd: gradients of this scope's passes
     SCOPE_PASS,      // dist: of a pass's work, the pass
-    SCOPE_GATES,     // autograd: the gates that expect a pass over what is computed here
-    SCOPE_VISITED,   // dist: whom the passes of this scope have visited
+    SCOPE_GATES,     // autograd: the gates that expect a pass over results computed here
+    SCOPE_VISITED,   // dist: the workers that the passes of this scope have visited
     SCOPE_TURN,      // rpc: the turn of an object, held through gw_local
     SCOPE_AGENT,     // rpc: the agent that was opened on this scope
     SCOPE_SLOT_COUNT
 } scope_slot;
 
-// Where ids of scopes come from: the worker's rank + 1 in the upper 16 bits, 0 before there is an
+// The source of scope ids: the worker's rank + 1 in the upper 16 bits, 0 before there is an
 // agent.
 typedef struct scope_ids {
     uint64_t space;
     _Atomic uint64_t next;
 } scope_ids;
 
-// What other workers have of the work of autograd and optim, in the scopes of an agent: tables that
-// these rooms define and a room above them fills.
+// The part of autograd and optim on other workers, in the scopes of an agent: tables that
+// these folders define and a folder above them fills.
 typedef struct scope_remote {
     const struct remote_grads *grads;       // autograd/grads.h
     const struct late_waiting *late;        // autograd/late.h
@@ -43,10 +43,10 @@ struct gw_scope {
     list_node children;  // of type gw_scope, by |sibling|
     list_node sibling;
 
-    gw_error *error;      // NULL while nothing has failed; never replaced
-    bool is_error_known;  // to the program: it has read it, or it is that of a scope around it
+    gw_error *error;     // NULL while nothing has failed; never replaced
+    bool is_error_read;  // by the program; or it is that of a scope around it
     char *label;
-    uint64_t id;  // 0 until asked for
+    uint64_t id;  // 0 until requested
     uint64_t
         collective_call;  // of which the collectives called here are; 0: each is a call of its own
     int64_t deadline_ns;  // on the env's clock; ENV_NEVER
@@ -54,7 +54,7 @@ struct gw_scope {
     bool not_synchronised;  // gradients of its passes stay on this worker (autograd/gate.h)
     bool may_wait;          // false inside GW_INLINE handlers
     bool has_own_keys;  // the library calls: keys of collectives may be its own (GRP-21, GRP-22)
-    bool is_lent;       // to a body, which runs: it is closed for it
+    bool is_lent;       // to a registered function, which runs: it is closed after it returns
     uint64_t
         body;  // a number of the body that it is, or was, lent to; scopes inside have the same. 0: none
     uint64_t
@@ -62,13 +62,13 @@ struct gw_scope {
 
     // Inherited from the parent unless set here.
     env *env;                    // for the clock; NULL: the machine's
-    void *agent;                 // the agent room's
+    void *agent;                 // of the folder agent
     const scope_remote *remote;  // NULL without an agent
     scope_ids *ids;
     generator *random;          // |own_random| or the parent's
     uint64_t number;            // among the scopes opened in the parent since it was seeded
     const char *worker;         // this worker's name, for traces; NULL without agent
-    struct autocast *autocast;  // what operators cast to (tensor/ops/autocast.c); NULL: nothing
+    struct autocast *autocast;  // the dtypes of operators (tensor/ops/autocast.c); NULL: unchanged
 
     // The thread inside an operation, and how deep; in the checked mode only.
     _Atomic uintptr_t user;
@@ -86,8 +86,7 @@ struct gw_scope {
     } slots[SCOPE_SLOT_COUNT];
 };
 
-// As gw_scope_open, but what is opened in a failed scope has not failed: for what must be done all
-// the same.
+// As gw_scope_open, but a scope opened in a failed scope has not failed: for work that must be done in any case.
 gw_scope *scope_open_regardless(gw_scope *parent);
 
 uint64_t scope_new_id(const gw_scope *s);  // one that no scope has
@@ -98,33 +97,33 @@ static inline const gw_error *scope_error(const gw_scope *s) {
     return s->error ? s->error : &none;
 }
 
-// The same to write to: NULL if there is none, or one that scopes share which had no memory for theirs.
+// The same, writable: NULL if there is none, or if it is shared for lack of memory.
 gw_error *scope_own_error(const gw_scope *s);
 
-// |s| belongs to a body while that runs. Behind it, an error of a scope that the body has left open is
-// the body's.
+// |s| belongs to a body while that runs. After it, an error of a scope that the body has left open is
+// the error of the body.
 void scope_lend(gw_scope *s);
 void scope_take_back(gw_scope *s);
 
-// Gives the count the caller has on |handle| to |s| and returns it. If |s| has no memory for it,
+// Moves the caller's count on |handle| to |s| and returns |handle|. If |s| has no memory for it,
 // releases it, fails |s| and returns NULL.
 void *scope_own(gw_scope *s, void *handle);
 
-// Gives back all handles of |s| but the first |count|: for long work in one scope.
+// Releases all handles of |s| but the first |count|: for long work in one scope.
 void scope_release_from(gw_scope *s, uint32_t count);
 
 // Fails |s|, unless it has failed already. The text gets the scope's label in front.
 void scope_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
-// With "|function|: " in front, which is not added once more if that is what another worker has called.
+// With "|function|: " in front, unless the error of a call to another worker already has it.
 void scope_fail_of(gw_scope *s, const char *function, gw_status status, const char *format, ...)
     GW_PRINTF(4, 5);
 // Whether |items| may have |count| items; else fails with INVALID.
 bool scope_check_array(gw_scope *s, const char *function, const void *items, int64_t count);
-void scope_fail_with(
-    gw_scope *s,
-    const gw_error *error);  // an error that was decided before, perhaps by another worker
+void scope_fail_with(gw_scope *s,
+                     const gw_error *error);  // an existing error, perhaps of another worker
 
-// Puts "|what|: " before the text of the error that |s| has got just now, for a function that knows more about it than what it called.
+// Puts "|what|: " before the text of the latest error of |s|, for a function that can explain it better than
+// the function that it called.
 void scope_explain_error(gw_scope *s, const char *what);
 
 // The key of the random stream of the next call that |s| makes. It follows from the generator's seed
@@ -146,7 +145,7 @@ static inline void scope_leave(gw_scope *s) {
     if (check_enabled) scope_check_leave(s);
 }
 
-// Calls |run|, which calls the program's function of |s|: what that throws, in C++, fails |s|.
+// Calls |run|, which calls the program's function of |s|: a C++ exception fails |s|.
 void scope_run(gw_scope *s, void (*run)(void *context), void *context);
 
 int64_t scope_now_ns(const gw_scope *s);

@@ -5,10 +5,10 @@
 
 #include <string.h>
 
-enum { RECENT = 64 };  // so many are looked up one by one
+enum { RECENT = 64 };  // the last handles, which are searched linearly
 
-// Of the first |count| handles: where each was added last, and, of one that is there several times,
-// where it was added before that. Both are places + 1; 0: none.
+// Of the first |count| handles: the last position of each, and, of one that is there several times,
+// its position before that. Both are positions + 1; 0: none.
 typedef struct handle_index {
     map last;
     uint32_t *before;
@@ -32,7 +32,7 @@ static bool set_last(handle_index *x, const gw_handle *h, uint32_t number) {
     return map_put(&x->last, (uintptr_t)h, (void *)(uintptr_t)number);
 }
 
-// It needs no memory: the key is there.
+// It needs no memory: the key exists.
 static void forget_last(handle_index *x, const gw_handle *h) {
     uint32_t before = x->before[last_of(x, h) - 1];
     if (before)
@@ -51,7 +51,7 @@ static bool reserve(handle_index *x, uint32_t count) {
     return true;
 }
 
-// Brings all handles into the index; without memory there is none.
+// Adds all handles to the index; without memory there is none.
 static bool index_all(scope_handles *a) {
     if (!a->index && !(a->index = mem_calloc(sizeof *a->index))) return false;
     handle_index *x = a->index;
@@ -66,13 +66,13 @@ static bool index_all(scope_handles *a) {
     return ok;
 }
 
-// Classes may want to know how many scopes hold a handle.
-static void tell_class(gw_handle *h, int change) {
+// For classes that count the scopes that hold a handle.
+static void notify_class(gw_handle *h, int change) {
     if (h->class->held_by_scope) h->class->held_by_scope(h, change);
 }
 
-// ---- Taking out ---------------------------------------------------------------------------------
-// Closes the holes once they are more than half of it.
+// ---- Removing -----------------------------------------------------------------------------------
+// Closes the holes once they are more than half of the array.
 static void leave_hole(scope_handles *a, uint32_t i) {
     a->items[i] = NULL;
     if (++a->holes <= RECENT || a->holes <= a->count / 2) return;
@@ -116,7 +116,7 @@ static bool take(scope_handles *a, const gw_handle *h) {
 
 bool handles_take(scope_handles *a, gw_handle *h) {
     if (!take(a, h)) return false;
-    tell_class(h, -1);
+    notify_class(h, -1);
     return true;
 }
 
@@ -129,7 +129,7 @@ bool handles_add(scope_handles *a, gw_handle *h) {
         a->capacity = capacity;
     }
     a->items[a->count++] = h;
-    tell_class(h, 1);
+    notify_class(h, 1);
     return true;
 }
 
@@ -142,7 +142,7 @@ void handles_release_from(scope_handles *a, uint32_t count) {
             a->index->count = a->count;
         }
         if (!h) continue;
-        tell_class(h, -1);
+        notify_class(h, -1);
         handle_release(h);
     }
 }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- A handle that says when it goes ------------------------------------------------------------
+// ---- A handle that records its destruction ------------------------------------------------------
 typedef struct thing {
     gw_handle handle;
     int *gone;
@@ -32,7 +32,7 @@ static thing *thing_open(gw_scope *s, int *gone) {
     return scope_own(s, t);
 }
 
-static void closing_gives_back_every_handle(void **state) {
+static void closing_releases_every_handle(void **state) {
     (void)state;
     size_t before = mem_live_count();
     int gone = 0;
@@ -44,7 +44,7 @@ static void closing_gives_back_every_handle(void **state) {
     assert_int_equal(mem_live_count(), before);
 }
 
-static void what_is_kept_outlives_its_scope(void **state) {
+static void a_kept_handle_outlives_its_scope(void **state) {
     (void)state;
     int gone = 0;
     gw_scope *s = gw_scope_open(NULL), *inner = gw_scope_open(s);
@@ -58,7 +58,7 @@ static void what_is_kept_outlives_its_scope(void **state) {
     gw_scope_close_up(s);
 }
 
-static void dropping_gives_back_one_count(void **state) {
+static void dropping_releases_one_count(void **state) {
     (void)state;
     int gone = 0;
     gw_scope *s = gw_scope_open(NULL);
@@ -71,9 +71,9 @@ static void dropping_gives_back_one_count(void **state) {
     gw_scope_close_up(s);
 }
 
-static void setting_a_slot_swaps_what_it_holds(void **state) {
+static void gw_set_replaces_the_handle(void **state) {
     (void)state;
-    int gone = 0, gone_later = 0;
+    int gone = 0, destroyed_later = 0;
     gw_scope *s = gw_scope_open(NULL);
     thing *slot = NULL;
     for (int step = 0; step < 3; step++) {
@@ -87,9 +87,9 @@ static void setting_a_slot_swaps_what_it_holds(void **state) {
     gw_set(s, &slot, (thing *)NULL);
     assert_int_equal(gone, 3);
     assert_null(slot);
-    gw_set(s, &slot, thing_open(s, &gone_later));
+    gw_set(s, &slot, thing_open(s, &destroyed_later));
     gw_scope_close_up(s);
-    assert_int_equal(gone_later, 1);
+    assert_int_equal(destroyed_later, 1);
 }
 
 // ---- Errors -------------------------------------------------------------------------------------
@@ -173,7 +173,7 @@ static void keep_line(const char *line) {
     snprintf(logged, sizeof logged, "%s", line);
 }
 
-static void a_failed_root_that_is_closed_up_says_so(void **state) {
+static void closing_up_a_failed_root_logs_its_error(void **state) {
     (void)state;
     log_hook = keep_line;
     gw_scope *s = gw_scope_open(NULL);
@@ -210,7 +210,7 @@ static void an_error_of_a_scope_left_open_becomes_that_of_its_parent(void **stat
     }
 }
 
-static void an_error_that_the_program_has_asked_for_is_its_own_affair(void **state) {
+static void an_error_that_the_program_has_read_is_not_propagated(void **state) {
     (void)state;
     log_hook = keep_line;
     gw_scope *s = gw_scope_open(NULL), *inner = fail_inside(s, 2);
@@ -219,7 +219,7 @@ static void an_error_that_the_program_has_asked_for_is_its_own_affair(void **sta
     s = gw_scope_open(NULL);
     gw_scope_clear(fail_inside(s, 1));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
-    // One that was opened in a failed scope has the error of that.
+    // A scope opened in a failed scope has its error.
     s = gw_scope_open(NULL);
     gw_fail(s, GW_INVALID, "known");
     gw_scope_open(s);
@@ -357,11 +357,11 @@ static void a_seed_is_shared_with_scopes_inside(void **state) {
 }
 
 static void note_slot(gw_scope *s, void *data) {
-    assert_true(s->handles.count > 0);  // before the handles go
+    assert_true(s->handles.count > 0);  // before the handles are released
     ++*(int *)data;
 }
 
-static void slots_are_finished_before_handles_go(void **state) {
+static void slots_are_finished_before_handles(void **state) {
     (void)state;
     int gone = 0, finished = 0;
     gw_scope *s = gw_scope_open(NULL);
@@ -388,7 +388,7 @@ static void use_scopes(void *context) {
     gw_scope_close_up(inner);
     gw_error error = gw_scope_close(s);
     assert_true(error.status == GW_OK || error.status == GW_NO_MEMORY);
-    assert_true(gone >= made);  // one that fits in no scope is given back at once
+    assert_true(gone >= made);  // a handle that the scope cannot hold is released at once
 }
 
 static void it_survives_without_memory(void **state) {
@@ -423,8 +423,8 @@ static void without_memory_a_scope_is_failed_and_harmless(void **state) {
     gw_scope_close_up(s);
 }
 
-// Which streams calls get depends on the seed and on where they are made, not on when, and not on
-// what was drawn.
+// The streams of calls depend on the seed and on where they are made, not on when, and not on
+// the numbers drawn.
 static void calls_draw_from_streams_of_their_own(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -448,16 +448,16 @@ static void calls_draw_from_streams_of_their_own(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(base_scope, closing_gives_back_every_handle, what_is_kept_outlives_its_scope,
-         dropping_gives_back_one_count, setting_a_slot_swaps_what_it_holds, the_first_error_stays,
+GW_TESTS(base_scope, closing_releases_every_handle, a_kept_handle_outlives_its_scope,
+         dropping_releases_one_count, gw_set_replaces_the_handle, the_first_error_stays,
          closing_leaves_the_parent_clean_and_merging_does_not,
          an_error_of_a_scope_left_open_becomes_that_of_its_parent,
-         an_error_that_the_program_has_asked_for_is_its_own_affair,
+         an_error_that_the_program_has_read_is_not_propagated,
          an_error_in_a_scope_that_a_body_leaves_open_is_the_bodys,
          an_error_is_passed_on_with_its_fields, an_error_that_a_program_has_made_is_in_bounds,
-         a_scope_inside_a_failed_one_has_failed, a_failed_root_that_is_closed_up_says_so,
+         a_scope_inside_a_failed_one_has_failed, closing_up_a_failed_root_logs_its_error,
          a_fault_of_the_users_own_is_remote, labels_make_the_trail, children_are_closed_first,
          the_earlier_deadline_counts, ids_are_unique_and_never_0, memory_lives_as_long_as_the_scope,
-         a_seed_is_shared_with_scopes_inside, slots_are_finished_before_handles_go,
+         a_seed_is_shared_with_scopes_inside, slots_are_finished_before_handles,
          it_survives_without_memory, without_memory_a_scope_is_failed_and_harmless,
          calls_draw_from_streams_of_their_own);

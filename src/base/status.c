@@ -62,7 +62,7 @@ void error_reached_scope(const gw_error *error) {
     if (aborts) abort();
 }
 
-// A sentence stays one, also with control characters in a name.
+// An error text stays one line, also with control characters in a name.
 static void hide_control_characters(char *text) {
     for (unsigned char *c = (unsigned char *)text; *c; c++)
         if (*c < ' ' || *c == 0x7f) *c = '?';
@@ -125,7 +125,7 @@ void error_prefix(gw_error *error, const char *prefix) {
     if (size < 0) return;
     if ((size_t)size >= sizeof text) memcpy(text + sizeof text - 4, "...", 4);
     memcpy(error->text, text, sizeof text);
-    error->trace = (gw_trace){ 0 };  // they are no longer in front
+    error->trace = (gw_trace){ 0 };  // its functions are no longer in front
     error->is_printed = false;
 }
 
@@ -159,10 +159,10 @@ int error_abort_count(const gw_error *error) {
 }
 
 // ---- Errors that are kept -----------------------------------------------------------------------
-// Who is fenced must know it, whatever else is not known.
+// Without memory a fenced worker still reports that it is fenced.
 static gw_error wordless[] = {
-    { .status = GW_DISCONNECTED, .text = "no memory to say why" },
-    { .status = GW_FENCED, .text = "no memory to say why" },
+    { .status = GW_DISCONNECTED, .text = "no memory for the error's text" },
+    { .status = GW_FENCED, .text = "no memory for the error's text" },
 };
 static const gw_error none;
 

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void every_status_has_words(void **state) {
+static void every_status_has_a_name(void **state) {
     (void)state;
     for (int i = 0; i < GW_STATUS_COUNT; i++) {
         assert_non_null(gw_status_name((gw_status)i));
@@ -46,7 +46,7 @@ static void a_trail_grows_in_front(void **state) {
     assert_string_equal(e.text, "ps: gw.matmul: 6x5 times 4x8");
 }
 
-static void what_is_too_long_is_cut_and_says_so(void **state) {
+static void long_texts_are_cut_and_marked(void **state) {
     (void)state;
     char text[GW_ERROR_TEXT_MAX];
     memset(text, 'x', sizeof text - 1);
@@ -60,7 +60,7 @@ static void what_is_too_long_is_cut_and_says_so(void **state) {
     assert_string_equal(e.text + GW_ERROR_TEXT_MAX - 5, "x...");
 }
 
-// Whatever becomes of its text.
+// The text of the error may be anything.
 static void an_error_names_the_collectives_that_ended_with_it(void **state) {
     (void)state;
     gw_error e;
@@ -99,7 +99,7 @@ static void keep_trace(const char *line) {
     snprintf(traced, sizeof traced, "%s", line);
 }
 
-static void the_first_error_of_a_scope_is_traced_where_it_is_wanted(void **state) {
+static void the_first_error_of_a_scope_is_traced_on_request(void **state) {
     (void)state;
     log_hook = keep_trace;
     gw_scope *s = gw_scope_open(NULL);
@@ -108,7 +108,7 @@ static void the_first_error_of_a_scope_is_traced_where_it_is_wanted(void **state
     assert_string_equal(traced, "");
     setenv("GW_TRACE_ERRORS", "1", 1);
     gw_error dealt_with;
-    error_set(&dealt_with, GW_NOT_FOUND, "the plumbing looks elsewhere");
+    error_set(&dealt_with, GW_NOT_FOUND, "handled inside the library");
     assert_string_equal(traced, "");
     error_origin = "train.c:12";
     gw_fail(s, GW_TIMEOUT, "too late");
@@ -156,7 +156,7 @@ static int refuse(size_t size) {
     return 1;
 }
 
-static void without_memory_it_is_kept_without_words(void **state) {
+static void without_memory_an_error_is_kept_without_its_text(void **state) {
     (void)state;
     gw_error *kept = NULL, error;
     const gw_status statuses[][2] = { { GW_FENCED, GW_FENCED }, { GW_TIMEOUT, GW_DISCONNECTED } };
@@ -171,9 +171,8 @@ static void without_memory_it_is_kept_without_words(void **state) {
 }
 
 GW_TESTS(base_status, an_error_is_kept_until_it_is_forgotten,
-         without_memory_it_is_kept_without_words,
-         the_first_error_of_a_scope_is_traced_where_it_is_wanted,
-         an_error_of_this_worker_is_traced_with_its_line, every_status_has_words,
-         setting_an_error_fills_all_of_it, a_trail_grows_in_front,
-         what_is_too_long_is_cut_and_says_so, an_error_names_the_collectives_that_ended_with_it,
-         a_program_ends_with_its_error);
+         without_memory_an_error_is_kept_without_its_text,
+         the_first_error_of_a_scope_is_traced_on_request,
+         an_error_of_this_worker_is_traced_with_its_line, every_status_has_a_name,
+         setting_an_error_fills_all_of_it, a_trail_grows_in_front, long_texts_are_cut_and_marked,
+         an_error_names_the_collectives_that_ended_with_it, a_program_ends_with_its_error);

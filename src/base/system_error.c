@@ -8,7 +8,7 @@
 typedef struct limit {
     int resource;
     const char *flag;  // of ulimit
-    unsigned unit;     // in which ulimit counts
+    unsigned unit;     // of ulimit, in bytes
 } limit;
 
 static const limit descriptors = { RLIMIT_NOFILE, "-n", 1 }, processes = { RLIMIT_NPROC, "-u", 1 },
@@ -30,7 +30,7 @@ static void name_limits(char *out, size_t size, const limit *const *all) {
     if (at) snprintf(out + at, size - at, ")");
 }
 
-static system_text say(int error, const limit *const *all) {
+static system_text text_of(int error, const limit *const *all) {
     system_text x;
     char limits[96] = "";
     if (all) name_limits(limits, sizeof limits, all);
@@ -44,12 +44,12 @@ static const limit *const of_threads[] = { &processes, &space, &data, NULL };
 static const limit *const of_files[] = { &files, NULL };
 
 system_text system_error_text(int error) {
-    return say(error, error == EMFILE   ? of_descriptors
-                      : error == ENOMEM ? of_memory
-                      : error == EFBIG  ? of_files
-                                        : NULL);
+    return text_of(error, error == EMFILE   ? of_descriptors
+                          : error == ENOMEM ? of_memory
+                          : error == EFBIG  ? of_files
+                                            : NULL);
 }
 
 system_text system_thread_error_text(int error) {
-    return error == EAGAIN ? say(error, of_threads) : system_error_text(error);
+    return error == EAGAIN ? text_of(error, of_threads) : system_error_text(error);
 }

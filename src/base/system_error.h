@@ -11,7 +11,7 @@ typedef struct system_text {
 
 system_text system_error_text(int error);
 
-// Of pthread_create and fork, whose EAGAIN may be the limit of processes, or that of memory.
+// For pthread_create and fork, whose EAGAIN may be caused by the limit of processes or of memory.
 system_text system_thread_error_text(int error);
 
 #endif

@@ -42,7 +42,7 @@ gw_value gw_value_of_bytes(const void *bytes, size_t size) {
     return (gw_value){ .kind = GW_BYTES, .as.bytes = bytes, .size = size };
 }
 
-// A pointer to nothing is none.
+// A NULL pointer is none.
 static gw_value of_pointer(gw_kind kind, const void *x) {
     return x ? (gw_value){ .kind = kind, .as.bytes = x } : gw_none();
 }
@@ -73,7 +73,7 @@ gw_value gw_value_of_error(const gw_error *x) {
 }
 
 // ---- Back to C ----------------------------------------------------------------------------------
-// |function| as the program wrote it.
+// |function| is the public name, for the error.
 static bool is(gw_scope *s, const char *function, gw_value v, gw_kind kind) {
     if (s->error) return false;
     if (v.kind == kind) return true;
@@ -100,7 +100,7 @@ const char *gw_string_of(gw_scope *s, gw_value v) {
     return is(s, __func__, v, GW_STRING) ? v.as.string : "";
 }
 
-// What is returned in place of a list or map that is not there: empty, and never written to.
+// Returned in place of a list or map that does not exist: empty, and never written to.
 gw_list list_poison = { .handle = { &list_class, HANDLE_IMMORTAL }, .inside = true };
 gw_map map_poison = {
     .handle = { &map_class, HANDLE_IMMORTAL },
@@ -120,7 +120,7 @@ gw_worker gw_worker_of(gw_scope *s, gw_value v) {
     return (gw_worker){ .name = v.as.worker, .rank = v.rank, .incarnation = v.incarnation };
 }
 
-// ---- Owning what a value points to --------------------------------------------------------------
+// ---- Owning the contents of a value -------------------------------------------------------------
 gw_handle *value_handle(gw_value v) {
     switch (v.kind) {
     case GW_TENSOR:
@@ -132,7 +132,7 @@ gw_handle *value_handle(gw_value v) {
     }
 }
 
-// A NUL behind the copy, which strings need.
+// A NUL after the copy, which strings need.
 static void *copy_bytes(const void *bytes, size_t size) {
     char *copy = size < SIZE_MAX ? mem_alloc(size + 1) : NULL;
     if (!copy) return NULL;
@@ -175,13 +175,13 @@ void value_free(gw_value v) {
 // ---- Lists --------------------------------------------------------------------------------------
 static void free_map(gw_map *m);
 
-// What is destroyed waits in |dead| for its turn: containers in containers are destroyed one after
-// the other, however deep.
+// Destroyed containers are queued in |dead|: containers in containers are destroyed one after
+// the other, at any depth.
 static void free_item(gw_value v, gw_list **dead) {
     gw_list *items = items_of(v);
     if (!items) {
         value_free(v);
-    } else if (handle_let_go(value_handle(v))) {
+    } else if (handle_uncount(value_handle(v))) {
         items->after = *dead;
         *dead = items;
     }
@@ -244,7 +244,7 @@ gw_list *gw_list_open(gw_scope *s) {
     return list ? list : &list_poison;
 }
 
-// A walk over containers in containers, each once, however deep they are.
+// A walk over containers in containers, each once, at any depth.
 typedef struct walk {
     map seen;
     const gw_list **todo;
@@ -261,7 +261,7 @@ static void walk_to(walk *w, gw_value v) {
     if (!w->has_failed) w->todo[w->count++] = list;
 }
 
-// Whether |v| is |container|, or has it inside: then that could never be released. True without memory.
+// Whether |v| is |container|, or contains it: then it could never be released. True without memory.
 static bool contains(gw_value v, gw_value container, bool *out_failed) {
     walk w = { .count = 0 };
     map_init(&w.seen);
@@ -281,8 +281,8 @@ static bool contains(gw_value v, gw_value container, bool *out_failed) {
 static bool may_hold(gw_scope *s, gw_value container, gw_value v) {
     if (s->error) return false;
     gw_list *items = items_of(v);
-    // Only what is inside something can be inside |v|: nothing is walked through where values are
-    // built inside out.
+    // Only a container that is inside another can be inside |v|: no walk is needed where values are
+    // built from the inside.
     bool walk = items && (v.as.bytes == container.as.bytes || items_of(container)->inside);
     bool has_failed;
     if (!walk || !contains(v, container, &has_failed)) return true;
@@ -293,7 +293,7 @@ static bool may_hold(gw_scope *s, gw_value container, gw_value v) {
     return false;
 }
 
-// Whether |s| is well and the container of a scope that was.
+// Whether |s| has not failed, and neither has the scope that made the container.
 static bool check_container(gw_scope *s, const char *kind, const void *container,
                             const void *poison) {
     if (s->error) return false;

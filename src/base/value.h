@@ -1,6 +1,6 @@
-// The inside of lists and maps of values.
+// Internals of lists and maps of values.
 //
-// What an item points to is the container's own: strings, bytes, workers and errors are copies,
+// A container owns the contents of its items: strings, bytes, workers and errors are copies,
 // handles hold a count.
 #ifndef BASE_VALUE_H
 #define BASE_VALUE_H
@@ -14,24 +14,24 @@ struct gw_list {
     bool inside;  // was put into another container
     gw_value *items;
     int count, capacity;
-    struct gw_list *after;  // while it is destroyed: the next one to be
+    struct gw_list *after;  // while it is destroyed: the next one in the queue
 };
 
 struct gw_map {
     gw_handle handle;
     gw_list values;  // in order of insertion; its handle is not used, |inside| is
-    char **keys;     // beside them
+    char **keys;     // in the same order
     int key_capacity;
     map index;  // by key: index + 1
 };
 
 extern const handle_class list_class, map_class;
 
-// What a failed scope returns: empty, and never written to.
+// Returned by a failed scope: empty, and never written to.
 extern gw_list list_poison;
 extern gw_map map_poison;
 
-// Unowned, with one count; NULL without memory.
+// Owned by no scope, with one count; NULL without memory.
 gw_list *list_open(void);
 gw_map *map_open(void);
 
@@ -39,11 +39,11 @@ gw_map *map_open(void);
 bool list_add(gw_list *list, gw_value v);
 bool map_set(gw_map *map, const char *key, size_t key_size, gw_value v);  // replaces
 
-// A copy of |v| that owns what it points to, and the way back. False without memory.
+// A copy of |v| that owns its contents, and its release. False without memory.
 bool value_copy(gw_value *out, gw_value v);
 void value_free(gw_value v);
 
-// The handle behind |v|, or NULL.
+// The handle in |v|, or NULL.
 gw_handle *value_handle(gw_value v);
 
 #endif

@@ -35,7 +35,7 @@ static void kinds_have_names(void **state) {
     assert_string_equal(gw_kind_name(GW_KIND_COUNT), "unknown kind");
 }
 
-static void values_come_back_checked(void **state) {
+static void accessors_check_the_kind(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_worker w = { .name = "ps", .rank = 2 };
@@ -113,7 +113,7 @@ static void a_list_holds_counts(void **state) {
     gw_scope_close_up(s);
 }
 
-static void nothing_can_be_put_into_itself(void **state) {
+static void no_container_contains_itself(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *list = gw_list_open(s);
@@ -135,7 +135,7 @@ static void nothing_can_be_put_into_itself(void **state) {
 
 // ---- Maps ---------------------------------------------------------------------------------------
 // A hundred thousand lists in lists, and maps in maps, are more than the stack has room for.
-static void what_is_nested_deeply_is_given_back(void **state) {
+static void deep_nesting_is_freed(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *list = gw_list_open(s);
@@ -241,7 +241,7 @@ static void null_is_no_container(void **state) {
 }
 
 GW_TESTS(base_value, null_is_no_container, c_values_become_values, kinds_have_names,
-         values_come_back_checked, another_kind_fails_the_scope, a_list_keeps_copies,
-         a_list_holds_counts, nothing_can_be_put_into_itself, what_is_nested_deeply_is_given_back,
+         accessors_check_the_kind, another_kind_fails_the_scope, a_list_keeps_copies,
+         a_list_holds_counts, no_container_contains_itself, deep_nesting_is_freed,
          nothing_at_null_has_a_size, a_map_is_ordered_by_insertion,
          a_failed_scope_makes_containers_that_swallow_everything, it_survives_without_memory);

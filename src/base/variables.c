@@ -9,12 +9,12 @@
 #include <string.h>
 #include <unistd.h>
 
-// |words| are what a variable may be, one after the other; NULL: who reads it checks it. Or numbers
+// |words| are the valid values, separated by spaces; NULL: its reader checks it. Or numbers
 // from 1 to |number_max|.
 typedef struct variable {
     const char *name, *words;
     long number_max;
-    const char *otherwise;  // what another value does
+    const char *otherwise;  // the effect of another value
 } variable;
 
 static const char changes_nothing[] = "changes nothing", counts_as_1[] = "counts as 1";
@@ -69,7 +69,7 @@ static void check_value(const variable *v, const char *text) {
 }
 
 // ---- Names --------------------------------------------------------------------------------------
-// A variable of the program's own may begin with GW_, too: only what is almost one of ours is reported.
+// A program's own variable may begin with GW_, too: only a name similar to one of ours is logged.
 static void check_name(const char *entry, size_t size) {
     char name[NAME_MAX_BYTES + 1];
     int most = size < sizeof "GW_ABCDE" - 1 ? 1 : 2;

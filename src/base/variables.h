@@ -1,12 +1,12 @@
-// The library's environment variables: values that mean nothing, and names that are almost one of
-// them, are told rather than passed over.
+// The library's environment variables: invalid values, and names that are similar to one of
+// them, are logged.
 //
 // Threads: any.
 #ifndef BASE_VARIABLES_H
 #define BASE_VARIABLES_H
 
-// Warns of each variable that means nothing, once in the process, when it opens its first root
-// scope. Variables that are looked at later, or make gw_rpc_init fail, are told there.
+// Logs a warning for each invalid variable, once in the process, when it opens its first root
+// scope. Variables that are read later, or make gw_rpc_init fail, are reported there.
 void variables_check(void);
 
 // The same for |environment|, each time.

@@ -6,22 +6,22 @@
 #include <stdio.h>
 #include <string.h>
 
-static char said[1024];
+static char logged[1024];
 
 static void keep(const char *line) {
-    snprintf(said + strlen(said), sizeof said - strlen(said), "%s\n", line);
+    snprintf(logged + strlen(logged), sizeof logged - strlen(logged), "%s\n", line);
 }
 
 static const char *check(char *entry) {
     char *const environment[] = { "HOME=/", entry, NULL };
-    said[0] = '\0';
+    logged[0] = '\0';
     log_hook = keep;
     variables_check_all(environment);
     log_hook = NULL;
-    return said;
+    return logged;
 }
 
-static void values_that_mean_nothing_are_told(void **state) {
+static void invalid_values_are_logged(void **state) {
     (void)state;
     assert_string_equal(check("GW_LEND=off"),
                         "GW_LEND=off changes nothing: it is one of 0 1 pull\n");
@@ -33,7 +33,7 @@ static void values_that_mean_nothing_are_told(void **state) {
     assert_non_null(strstr(check("GW_BLAS_THREADS=two"), "it is a number"));
 }
 
-static void values_that_mean_something_are_not(void **state) {
+static void valid_values_are_not_logged(void **state) {
     (void)state;
     char *const good[] = { "GW_LEND=pull", "GW_LEND=",           "GW_CHECK=1",
                            "GW_CHECK=0",   "GW_BLAS_THREADS=16", "GW_KERNELS=any",
@@ -41,7 +41,7 @@ static void values_that_mean_something_are_not(void **state) {
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) assert_string_equal(check(good[i]), "");
 }
 
-static void names_that_are_almost_one_are_told(void **state) {
+static void similar_names_are_logged(void **state) {
     (void)state;
     assert_string_equal(check("GW_LOGS=info"), "GW_LOGS is not read: did you mean GW_LOG?\n");
     assert_string_equal(check("GW_TRACE_ERROR=1"),
@@ -50,7 +50,7 @@ static void names_that_are_almost_one_are_told(void **state) {
                         "GW_KEYFILE is not read: did you mean GW_KEY_FILE?\n");
 }
 
-static void other_names_are_the_programs_own(void **state) {
+static void other_names_are_not_logged(void **state) {
     (void)state;
     char *const other[] = { "GW_HOME=/",
                             "GW_=1",
@@ -62,5 +62,5 @@ static void other_names_are_the_programs_own(void **state) {
         assert_string_equal(check(other[i]), "");
 }
 
-GW_TESTS(base_variables, values_that_mean_nothing_are_told, values_that_mean_something_are_not,
-         names_that_are_almost_one_are_told, other_names_are_the_programs_own);
+GW_TESTS(base_variables, invalid_values_are_logged, valid_values_are_not_logged,
+         similar_names_are_logged, other_names_are_not_logged);

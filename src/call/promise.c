@@ -211,12 +211,13 @@ static bool is_early(agent *a, uint64_t id) {
 static gw_status keep_early(agent *a, int from, uint64_t id, uint64_t size, gw_future **out,
                             bool *out_fits, gw_error *error) {
     call_peer *sender = call_peer_of(a, from);
-    if (sender->early_count >= LIMIT_EARLY_PROMISES)
+    if (sender->early_count >= LIMIT_UNEXPECTED_PROMISES)
         return error_set(error, GW_LIMIT, "%u promised values that no request has mentioned",
                          sender->early_count);
     gw_status status = add_promise(a, id, out, error);
     if (status) return status;
-    *out_fits = !sender->early_bytes || sender->early_bytes + size <= LIMIT_EARLY_PROMISE_BYTES;
+    *out_fits =
+        !sender->early_bytes || sender->early_bytes + size <= LIMIT_UNEXPECTED_PROMISE_BYTES;
     (*out)->early_from = from;
     (*out)->early_bytes = *out_fits ? size : 0;
     sender->early_bytes += (*out)->early_bytes;

@@ -71,7 +71,7 @@ static void it_keeps_values_that_come_before_their_requests(void **state) {
 static void keep_too_many(agent *a) {
     gw_error error;
     call_peer *sender = call_peer_of(a, 2);
-    sender->early_count = LIMIT_EARLY_PROMISES;
+    sender->early_count = LIMIT_UNEXPECTED_PROMISES;
     assert_int_equal(receive(a, 2, id_of(1, 1), &error), GW_LIMIT);
     assert_string_equal(error.text, "65536 promised values that no request has mentioned");
     sender->early_count = 0;
@@ -86,13 +86,13 @@ static void it_keeps_so_many_of_one_sender(void **state) {
 static void keep_too_large(agent *a) {
     gw_error error;
     call_peer *sender = call_peer_of(a, 2);
-    sender->early_bytes = LIMIT_EARLY_PROMISE_BYTES;
+    sender->early_bytes = LIMIT_UNEXPECTED_PROMISE_BYTES;
     assert_int_equal(receive(a, 2, id_of(1, 1), &error), GW_OK);
-    assert_int_equal(sender->early_bytes, LIMIT_EARLY_PROMISE_BYTES);
+    assert_int_equal(sender->early_bytes, LIMIT_UNEXPECTED_PROMISE_BYTES);
     gw_future *f = mention(a, 1, id_of(1, 1));
     assert_int_equal(result_error(future_result(f))->status, GW_OVERLOADED);
     future_release_on_loop(f);
-    assert_int_equal(sender->early_bytes, LIMIT_EARLY_PROMISE_BYTES);
+    assert_int_equal(sender->early_bytes, LIMIT_UNEXPECTED_PROMISE_BYTES);
     sender->early_bytes = 0;
 }
 

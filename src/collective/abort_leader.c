@@ -132,7 +132,7 @@ static void conclude(gw_group *g) {
     g->testimonies = NULL;
     mem_free(x);
     drop_reports(g, &ab);
-    if (!has_mutation(MUTATION_VERDICT_NOT_TOLD))
+    if (!has_mutation(MUTATION_ABORT_NOT_REPORTED))
         abort_send_to_others_on_loop(g, KIND_VERDICT, (run_place){ ab.key, ab.number }, &ab,
                                      &ab.error);
     handle_retain(g);

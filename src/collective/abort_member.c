@@ -38,7 +38,7 @@ static void miss(sequence *t, const gw_error *error) {
 // that would be remembered. With a backend none has succeeded on another.
 static uint64_t next_backward(const gw_group *g, const collective_abort *ab, uint64_t *n) {
     if (*n > ab->number && *n < ab->all) *n = ab->all;
-    bool is_far = *n > ab->number && *n - ab->all >= LIMIT_FINAL_VERDICTS;
+    bool is_far = *n > ab->number && *n - ab->all >= LIMIT_FINAL_ABORTS;
     if (g->backend != &backend_session || *n >= ab->next || is_far) return 0;
     return backward_key((run_place){ ab->key, (*n)++ });
 }
@@ -69,7 +69,8 @@ bool abort_has_ended(const sequence *t, uint64_t number) {
     return false;
 }
 
-// What this member has not called yet fails when it does so. GRP-22: an opening that it has not meant to come to does not.
+// What this member has not called yet fails when it does so. GRP-22: an opening that it has not meant to come to does
+// not.
 static bool keep_ahead(sequence *t, const collective_abort *ab) {
     if (t->next >= ab->next) return true;
     ended_ahead *x = mem_alloc(sizeof *x), **last = &t->ahead;
@@ -83,8 +84,8 @@ static bool keep_ahead(sequence *t, const collective_abort *ab) {
     return true;
 }
 
-// Of calls that have failed here. The abort of the first ones may be another one, which has not all: the rest is reported.
-// The last number of them; that of the abort without any.
+// Of calls that have failed here. The abort of the first ones may be another one, which has not all: the rest is
+// reported. The last number of them; that of the abort without any.
 static uint64_t take_reported(gw_group *g, sequence *t, const collective_abort *ab) {
     if (!t->reported || t->reported < ab->number || t->reported >= ab->next) return ab->number;
     bool has_all = ab->next >= t->reported_next;
@@ -189,7 +190,8 @@ static void put_place(const gw_group *g, uint64_t series, sentence *out) {
                  (unsigned long long)(series - g->series_begun));
 }
 
-// GRP-6: the last number, from |from| on, that this member has called in one scope with |first|; or the one before |from|.
+// GRP-6: the last number, from |from| on, that this member has called in one scope with |first|; or the one before
+// |from|.
 static uint64_t last_in_scope(const sequence *t, const scope_path *first, int level,
                               uint64_t from) {
     uint64_t last = from - 1, scope = first ? scope_path_at(first, level) : 0;

@@ -19,7 +19,7 @@ typedef struct backend_lane {
 // not the same on all members.
 static int choose_lane(const run *r) {
     int each = r->group->backend->lanes / 2, first = key_is_series(r->key) ? each : 0;
-    for (int i = 0; has_mutation(MUTATION_LANE_THAT_IS_FREE) && i < each; i++)
+    for (int i = 0; has_mutation(MUTATION_CHANNEL_THAT_IS_FREE) && i < each; i++)
         if (!r->group->lanes[first + i].turn) return first + i;
     return first + (int)(r->number % (uint64_t)each);
 }
@@ -33,7 +33,7 @@ static bool is_before(const run *a, const run *b) {
 }
 
 static bool has_one_ahead(const list_node *list, const run *r) {
-    if (has_mutation(MUTATION_LANE_OVERTAKEN)) return false;
+    if (has_mutation(MUTATION_CHANNEL_OVERTAKEN)) return false;
     list_each(l, list) {
         const run *x = list_entry(l, run, link);
         if (x->backend && run_is_at_work(x) && x->backend->lane == r->backend->lane &&

@@ -46,8 +46,8 @@ void sequence_fini(sequence *t) {
 
 // ---- Leaving a scope in which a call has failed ---------------------------------------------------
 
-// Numbers of the call that has failed, or of the scope that is left, which this member does not call: it is asked about them
-// by what others have called there.
+// Numbers of the call that has failed, or of the scope that is left, which this member does not call: it is asked about
+// them by what others have called there.
 static void skip_to(gw_group *g, sequence *t, uint64_t next) {
     scope_path path = t->failed_in;
     path.depth = t->failed_depth;
@@ -64,8 +64,8 @@ static uint64_t find_left(const sequence *t, scope_left *x) {
     return x->scope;
 }
 
-// The number behind what was called in it, if others have left the scope of |failed_in| at |level|; 0: they have not, or have
-// calls there that wait for this member.
+// The number behind what was called in it, if others have left the scope of |failed_in| at |level|; 0: they have not,
+// or have calls there that wait for this member.
 static uint64_t next_behind(sequence *t, int level) {
     uint64_t next = 0;
     scope_path failed_in = t->failed_in;
@@ -89,7 +89,7 @@ static bool leave_scopes(gw_group *g, sequence *t, const scope_path *path) {
     if (x && x->numbers.number == t->failed_abort)
         skip_to(g, t, level == SCOPE_PATH_CALL ? x->numbers.call_next : x->numbers.next);
     uint64_t next = next_behind(t, level);
-    if (g->count == 1 || next || has_mutation(MUTATION_SCOPE_LEFT_UNTOLD)) {
+    if (g->count == 1 || next || has_mutation(MUTATION_SCOPE_LEFT_UNREPORTED)) {
         skip_to(g, t, next);
         t->failed_in.depth = depth;
         return true;

@@ -11,7 +11,7 @@ gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
     early_part *part = agent_member_part(a, from, &group_service);
     uint64_t size = sizeof(early_message) + message_size(p->message) + p->message->fetched_bytes;
     early_message *x = mem_alloc(sizeof *x);
-    if (!x || size > LIMIT_EARLY_COLLECTIVE_BYTES - part->bytes) {
+    if (!x || size > LIMIT_UNEXPECTED_COLLECTIVE_BYTES - part->bytes) {
         gw_status status = x ? GW_LIMIT : GW_NO_MEMORY;
         mem_free(x);
         incoming_close_on_loop(a, p);
@@ -117,7 +117,7 @@ static void hand_over(groups *x, gw_group *g) {
         if (m->header.group != g->id) continue;
         int from = m->from;
         if (!is_value(m)) {
-            if (!has_mutation(MUTATION_EARLY_BREAK_FORGOTTEN)) take_early_abort(g, m);
+            if (!has_mutation(MUTATION_UNEXPECTED_BREAK_FORGOTTEN)) take_early_abort(g, m);
         } else if (m->header.list != g->list || group_index_of(g, from) < 0) {
             early_drop_on_loop(g->agent, m);
             group_refuse_list_on_loop(g, from);
@@ -126,7 +126,7 @@ static void hand_over(groups *x, gw_group *g) {
             abort_send_break_on_loop(g, from, &g->broken);
         } else {
             list_remove(l);
-            if (has_mutation(MUTATION_EARLY_REVERSED))
+            if (has_mutation(MUTATION_UNEXPECTED_REVERSED))
                 list_prepend(&g->early, l);
             else
                 list_append(&g->early, l);

@@ -19,7 +19,7 @@
 
 // What has been done in it, and agreed.
 static void free_record(gw_group *g) {
-    for (uint32_t i = 0; g->verdicts && i < LIMIT_FINAL_VERDICTS; i++)
+    for (uint32_t i = 0; g->verdicts && i < LIMIT_FINAL_ABORTS; i++)
         error_forget(&g->verdicts[i].error);
     mem_free(g->verdicts);
     mem_free(g->history);
@@ -87,7 +87,7 @@ static void destroy_later(task *t) {
 }
 
 void group_release_on_loop(gw_group *g) {
-    if (!handle_let_go(&g->handle)) return;
+    if (!handle_uncount(&g->handle)) return;
     g->deferred_free.run = destroy_later;
     env_defer(g->agent->env, &g->deferred_free);
 }

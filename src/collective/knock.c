@@ -93,7 +93,7 @@ bool knock_received_on_loop(agent *a, int from, reader *in) {
         return true;
     }
     if (k) return true;
-    if (count_of(x, from) >= LIMIT_KNOCKS) return false;
+    if (count_of(x, from) >= LIMIT_JOIN_REQUESTS) return false;
     k = mem_calloc(sizeof *k);
     if (!k) return true;  // it is not let in as long as this worker leads
     k->rank = from;

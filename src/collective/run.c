@@ -121,7 +121,7 @@ static void arrived(incoming *p) {
 static void name_place(const run *r, message *m, int step) {
     segment place;
     if (m->incomplete && r->has_places && run_find_place(r, step, &place))
-        message_name_place(m, place.block, place.offset, place.size);
+        message_set_target(m, place.block, place.offset, place.size);
 }
 
 // Takes |p|.
@@ -269,7 +269,7 @@ static void stop_waiting(run *r) {
 
 // GRP-24: whether |r|, which has its value, can succeed.
 static bool is_settled(const run *r) {
-    if (has_mutation(MUTATION_DONE_UNSETTLED)) return true;
+    if (has_mutation(MUTATION_DONE_NOT_FINAL)) return true;
     if (r->enters_missing || r->sequence->doubt) return false;
     list_each(l, &r->group->runs) {
         const run *x = list_entry(l, run, link);

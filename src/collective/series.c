@@ -6,7 +6,7 @@
 
 const gw_error *series_find_verdict_on_loop(const gw_group *g, uint64_t key) {
     if (!key_is_final(key)) return NULL;
-    for (uint32_t i = 0; g->verdicts && i < LIMIT_FINAL_VERDICTS; i++)
+    for (uint32_t i = 0; g->verdicts && i < LIMIT_FINAL_ABORTS; i++)
         if (g->verdicts[i].key == key) return error_kept(g->verdicts[i].error);
     return NULL;
 }
@@ -40,9 +40,9 @@ void series_put_note(const gw_group *g, uint64_t key, sentence *out) {
 }
 
 static bool keep_verdict(gw_group *g, uint64_t key, const gw_error *error) {
-    if (!g->verdicts) g->verdicts = mem_calloc(LIMIT_FINAL_VERDICTS * sizeof *g->verdicts);
+    if (!g->verdicts) g->verdicts = mem_calloc(LIMIT_FINAL_ABORTS * sizeof *g->verdicts);
     if (!g->verdicts) return false;
-    final_verdict *x = &g->verdicts[g->verdict_count++ % LIMIT_FINAL_VERDICTS];
+    final_verdict *x = &g->verdicts[g->verdict_count++ % LIMIT_FINAL_ABORTS];
     error_forget(&x->error);
     x->key = key;
     error_keep(&x->error, error);

@@ -108,7 +108,7 @@ gw_group *unopened_lead_on_loop(agent *a, int from, const group_header *h, const
     roster x;
     gw_group *g = unopened_find_on_loop(a, from, h);
     if (g || map_find(&all->unopened, h->group)) return g;
-    if (all->unopened.count >= LIMIT_GROUPS_UNOPENED || a->phase == AGENT_LEFT) return NULL;
+    if (all->unopened.count >= LIMIT_GROUPS_PENDING || a->phase == AGENT_LEFT) return NULL;
     if (!find_roster(m, &x) || !sentence_may_quote(x.title)) return NULL;
     g = make(a, from, h, &x);
     if (!g || map_put(&all->unopened, h->group, g)) return g;

@@ -8,14 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-// GW_TRANSPORT=tcp is what the env has read.
-static const char *turned_off_by(const env *e) {
+// GW_TRANSPORT=tcp was read by the env.
+static const char *disabled_by(const env *e) {
     const char *text = getenv("GW_LEND");
     if (text && strcmp(text, "0") == 0) return "GW_LEND=0";
     return strcmp(e->transports[0]->name, "tcp") == 0 ? "GW_TRANSPORT=tcp" : NULL;
 }
 
-static bool only_pulls(void) {
+static bool only_reads(void) {
     const char *text = getenv("GW_LEND");
     return text && strcmp(text, "pull") == 0;
 }
@@ -31,7 +31,7 @@ __attribute__((format(printf, 2, 3))) static const char *describe(char out[LEND_
 
 static const char *describe_ways(const lend_peer *p, char out[LEND_DESCRIPTION_BYTES]) {
     const lend_reasons *why = &p->reasons;
-    bool is_mapped = p->ways & 1u << WAY_LEND, is_read = p->ways & 1u << WAY_PULL;
+    bool is_mapped = p->ways & 1u << WAY_MAP, is_read = p->ways & 1u << WAY_READ;
     if (is_mapped && is_read) return describe(out, "lent, or pulled where the program has them");
     if (is_mapped) return describe(out, "lent, or sent where the program has them: %s", why->read);
     if (is_read) return describe(out, "pulled, not lent: %s", why->map);
@@ -45,7 +45,7 @@ const char *lend_describe_on_loop(const agent *a, int rank, char out[LEND_DESCRI
     if (l->off) return describe(out, "sent: turned off here by %s", l->off);
     switch (p->state) {
     case OFFER_NONE: return describe(out, "none was sent yet");
-    case OFFER_MADE: return describe(out, "sent, until it has said how it gets at them");
+    case OFFER_MADE: return describe(out, "sent, until it has answered the offer");
     case OFFER_ANSWERED: break;
     }
     return describe_ways(p, out);
@@ -64,9 +64,9 @@ lend_counts lend_count_on_loop(const agent *a) {
 static void open_peer(void *part) {
     lend_peer *p = part;
     map_init(&p->leases);
-    list_init(&p->borrowed);
+    list_init(&p->held);
     list_init(&p->returned);
-    map_init(&p->pulls);
+    map_init(&p->reads);
 }
 
 static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
@@ -74,9 +74,9 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
     lending *l = mem_calloc(sizeof *l);
     if (!l) return error_set(error, GW_NO_MEMORY, "no memory for lending");
     l->agent = a;
-    l->off = turned_off_by(a->env);
-    l->only_pulls = only_pulls();
-    list_init(&l->strays);
+    l->off = disabled_by(a->env);
+    l->only_reads = only_reads();
+    list_init(&l->orphans);
     pthread_mutex_init(&l->lock, NULL);
     *state = l;
     return GW_OK;
@@ -85,8 +85,8 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
 static gw_status recalled(agent *a, int from, reader *r, gw_error *error) {
     uint64_t last = reader_u64(r);
     if (r->failed || reader_left(r))
-        return error_set(error, GW_PROTOCOL, "recall: bytes that mean nothing");
-    borrower_keep_on_loop(a, from, last);
+        return error_set(error, GW_PROTOCOL, "recall: malformed message");
+    receiver_keep_on_loop(a, from, last);
     return GW_OK;
 }
 
@@ -97,7 +97,7 @@ static gw_status received(agent *a, int from, message *m, gw_error *error) {
         status = error_set(error, GW_PROTOCOL, "lending to itself");
     } else {
         switch (m->kind) {
-        case LEND_KIND_OFFER: status = borrower_offered_on_loop(a, from, &r, error); break;
+        case LEND_KIND_OFFER: status = receiver_offered_on_loop(a, from, &r, error); break;
         case LEND_KIND_ANSWER: status = lender_answered_on_loop(a, from, &r, error); break;
         case LEND_KIND_RETURNS: status = lender_returned_on_loop(a, from, &r, error); break;
         case LEND_KIND_RECALL: status = recalled(a, from, &r, error); break;
@@ -109,7 +109,7 @@ static gw_status received(agent *a, int from, message *m, gw_error *error) {
 }
 
 static void lost(agent *a, int rank) {
-    borrower_lost_on_loop(a, rank);
+    receiver_lost_on_loop(a, rank);
     lender_lost_on_loop(a, rank);
 }
 
@@ -117,7 +117,7 @@ static void release(agent *a) {
     lending_of(a)->is_leaving = true;
     for (int rank = 0; rank < a->member_count; rank++) {
         if (rank == a->rank) continue;
-        borrower_keep_on_loop(a, rank, UINT64_MAX);
+        receiver_keep_on_loop(a, rank, UINT64_MAX);
         lender_recall_on_loop(a, rank);
     }
 }
@@ -129,17 +129,17 @@ static void list_pending(const agent *a, pending *out) {
 static void stop(agent *a, const gw_error *why) {
     (void)why;
     lending *l = lending_of(a);
-    borrower_stop_on_loop(l);
+    receiver_stop_on_loop(l);
     lender_stop_on_loop(l);
 }
 
 static void close_lending(agent *a) {
-    borrower_close(lending_of(a));
+    receiver_close(lending_of(a));
 }
 
 static void free_lending(void *state) {
     lending *l = state;
-    borrower_free(l);
+    receiver_free(l);
     lender_free(l);
     pthread_mutex_destroy(&l->lock);
     mem_free(l);
@@ -150,15 +150,15 @@ const attachment_class lend_attachment = {
     .kind = GW_KIND_COUNT,
     .write = lender_write,
     .undo = lender_undo,
-    .read = borrower_read,
-    .names_unknown = borrower_skip,
+    .read = receiver_read,
+    .names_unknown = receiver_skip,
     .prepare_segment = lender_prepare,
-    .fetch = puller_fetch,
-    .sending = borrower_give_back_on_loop,
+    .fetch = remote_read_fetch,
+    .sending = receiver_give_back_on_loop,
     .may_lend = lender_may_lend,
     .lend = lender_lend,
-    .take_in = borrower_take_in,
-    .drop = borrower_drop,
+    .take_in = receiver_take_in,
+    .drop = receiver_drop,
 };
 
 const service lend_service = {

@@ -1,8 +1,8 @@
-// The service of lending: the numbers of large tensors stay where they are, and peers of this host
-// are told the place. docs/protocol/lending.md is the specification.
+// The service of zero-copy sharing: large tensors stay in the sender's memory, and peers of this host
+// receive their offset. docs/protocol/lending.md is the specification.
 //
-// GW_LEND=0 in the environment, or GW_TRANSPORT=tcp, turns it off; GW_LEND=pull maps no memory, and
-// peers read all that is large.
+// GW_LEND=0 in the environment, or GW_TRANSPORT=tcp, disables it; with GW_LEND=pull no memory is mapped, and
+// peers read all large tensors.
 #ifndef LEND_LEND_H
 #define LEND_LEND_H
 
@@ -12,15 +12,15 @@ extern const service lend_service;
 
 enum { LEND_DESCRIPTION_BYTES = 384 };
 
-// What becomes of large tensors for the worker of a rank, and why not something better; for people.
+// How large tensors reach the worker of a rank, and why not in a better way; for people.
 // Returns |out|.
 const char *lend_describe_on_loop(const agent *a, int rank, char out[LEND_DESCRIPTION_BYTES]);
 
 typedef struct lend_counts {
-    uint64_t lent, borrowed;  // leases given and taken so far
-    uint64_t came_home;       // of those lent, named by the borrower in a message of its own
-    uint64_t pulled;          // of those borrowed, read
-    uint64_t lent_now, borrowed_now;
+    uint64_t lent, held;    // leases given and received so far
+    uint64_t own_returned;  // of those lent, sent back by the receiver in a message of its own
+    uint64_t read;          // of those received, by a remote read
+    uint64_t lent_now, held_now;
 } lend_counts;
 
 lend_counts lend_count_on_loop(const agent *a);

@@ -1,4 +1,4 @@
-// Lending: offers, and leases until they come back.
+// The lending side: offers, and leases until they are returned.
 #include "lend/lending.h"
 
 #include "base/failpoint.h"
@@ -15,14 +15,14 @@
 
 enum {
     LEND_BYTES_MIN = 64 * 1024,  // below, sending is as fast
-    STRAYS_S = 1,                // until it is looked again whether a process has ended,
-    STRAYS_MAX_S = 64,           // each time twice as long
+    ORPHANS_S = 1,               // until the next check whether a process has ended,
+    ORPHANS_MAX_S = 64,          // each time twice as long
 };
 
 // ---- Leases -------------------------------------------------------------------------------------
 
 static bool is_pin(lent_kind kind) {
-    return kind != LENT_HOME && !has_mutation(MUTATION_LENT_REUSED);
+    return kind != LENT_OWN && !has_mutation(MUTATION_LENT_REUSED);
 }
 
 static void destroy_lease(gw_handle *h) {
@@ -62,29 +62,29 @@ static bool admit(agent *a) {
     return l->is_owner;
 }
 
-static uint64_t find_badge(agent *a) {
+static uint64_t find_tag(agent *a) {
     lending *l = lending_of(a);
-    if (!l->badge) l->badge = badge_open(a->incarnation);
-    return l->badge;
+    if (!l->tag) l->tag = process_tag_open(a->incarnation);
+    return l->tag;
 }
 
 static void offer(agent *a, int to) {
     lend_peer *p = lend_peer_of(a, to);
-    place here = { 0 };
+    arena_location here = { 0 };
     int descriptor = 0;
-    if (!place_find_host(&here.host)) {
+    if (!host_id_find(&here.host)) {
         decline(p, "there is no /proc here");
         return;
     }
-    if (lending_of(a)->only_pulls || !arena_find(&descriptor, &here.size) || !admit(a)) {
+    if (lending_of(a)->only_reads || !arena_find(&descriptor, &here.size) || !admit(a)) {
         descriptor = 0;
         here.size = 0;
     }
     message *m = message_open(LEND_KIND_OFFER);
-    if (!m) return;  // with the next one
+    if (!m) return;  // the next tensor tries again
     bytes_put_u64(&m->head, here.host.pid_namespace);
     bytes_put_u64(&m->head, here.size);
-    bytes_put_u64(&m->head, find_badge(a));
+    bytes_put_u64(&m->head, find_tag(a));
     bytes_put_u32(&m->head, here.host.process);
     bytes_put_u32(&m->head, (uint32_t)descriptor);
     bytes_put_text(&m->head, here.host.boot);
@@ -106,8 +106,8 @@ static gw_status read_answer(reader *r, answer *out, gw_error *error) {
     reader_text(r, out->reasons.map, sizeof out->reasons.map);
     reader_text(r, out->reasons.read, sizeof out->reasons.read);
     if (r->failed || reader_left(r) || maps > 1 || reads > 1)
-        return error_set(error, GW_PROTOCOL, "answer: bytes that mean nothing");
-    out->ways = (unsigned)maps << WAY_LEND | (unsigned)reads << WAY_PULL;
+        return error_set(error, GW_PROTOCOL, "answer: malformed message");
+    out->ways = (unsigned)maps << WAY_MAP | (unsigned)reads << WAY_READ;
     return GW_OK;
 }
 
@@ -117,7 +117,7 @@ static void use_arena(lending *l) {
     arena_use(1);
 }
 
-// The first answer, or a later one of a borrower that can do less than it has said.
+// The first answer, or a later one of a receiver that has lost a way.
 gw_status lender_answered_on_loop(agent *a, int from, reader *r, gw_error *error) {
     lend_peer *p = lend_peer_of(a, from);
     answer x;
@@ -132,17 +132,17 @@ gw_status lender_answered_on_loop(agent *a, int from, reader *r, gw_error *error
     if (x.reasons.read[0]) memcpy(p->reasons.read, x.reasons.read, sizeof p->reasons.read);
     if (!is_first || !x.ways) return GW_OK;
     p->process = process_watch_open(x.process);
-    if (x.ways & 1u << WAY_LEND) use_arena(lending_of(a));
+    if (x.ways & 1u << WAY_MAP) use_arena(lending_of(a));
     return GW_OK;
 }
 
 // ---- Lending ------------------------------------------------------------------------------------
 
-static bool is_borrowed_from(const agent *a, int to, const block *b) {
-    return borrower_find(a, to, b) != NULL;
+static bool is_held_from(const agent *a, int to, const block *b) {
+    return receiver_find(a, to, b) != NULL;
 }
 
-// A block that the arena can have.
+// A block that the arena can contain.
 static bool is_ours(const block *b) {
     return b->place || (!b->external && !b->device && b->capacity >= POOL_LARGE_BYTES);
 }
@@ -155,17 +155,17 @@ static bool is_on(const lending *l) {
     return !l->off && !l->is_leaving && !l->stopped;
 }
 
-// Those by which |g| can go to |to| now.
+// The ways in which |g| can be sent to |to| now.
 static unsigned possible_ways(const agent *a, const lend_peer *p, int to, const segment *g) {
     const char *transport = a->peers ? peers_transport(a->peers, to) : NULL;
     unsigned ways = 1u << ways_of_transport(transport);
     if (p->leases.count >= LIMIT_LEASES_PER_PEER ||
         g->size > LIMIT_LENT_BYTES_PER_PEER - p->lent_bytes)
         return ways;
-    unsigned pulling = p->ways & 1u << WAY_PULL;
-    if (pulling && lending_of(a)->only_pulls) return pulling;
-    ways |= pulling;
-    return g->block->place ? ways | (p->ways & 1u << WAY_LEND) : ways;
+    unsigned reading = p->ways & 1u << WAY_READ;
+    if (reading && lending_of(a)->only_reads) return reading;
+    ways |= reading;
+    return g->block->place ? ways | (p->ways & 1u << WAY_MAP) : ways;
 }
 
 static way choose_way(const agent *a, int to, const segment *g) {
@@ -174,21 +174,21 @@ static way choose_way(const agent *a, int to, const segment *g) {
 
 bool lender_may_lend(agent *a, int to, const segment *g) {
     if (!is_on(lending_of(a)) || g->size < LEND_BYTES_MIN) return false;
-    return is_borrowed_from(a, to, g->block) || choose_way(a, to, g) == WAY_LEND;
+    return is_held_from(a, to, g->block) || choose_way(a, to, g) == WAY_MAP;
 }
 
 static lease *lend_by(agent *a, int to, uint32_t index, const segment *g, way w) {
-    const borrowed *home = borrower_find(a, to, g->block);
-    lent_kind kind = home ? LENT_HOME : w == WAY_LEND ? LENT_PLACE : LENT_PULLED;
+    const held_lease *own = receiver_find(a, to, g->block);
+    lent_kind kind = own ? LENT_OWN : w == WAY_MAP ? LENT_MAPPED : LENT_READ;
     lease *x = open_lease(a, kind, index, g);
     if (!x) return NULL;
     switch (kind) {
-    case LENT_HOME:
-        x->number = home->lease;
+    case LENT_OWN:
+        x->number = own->lease;
         x->at = g->offset;
         break;
-    case LENT_PLACE: x->at = g->block->place + g->offset; break;
-    case LENT_PULLED: x->at = (uint64_t)(uintptr_t)block_lend(g->block, g->offset); break;
+    case LENT_MAPPED: x->at = g->block->place + g->offset; break;
+    case LENT_READ: x->at = (uint64_t)(uintptr_t)block_lend(g->block, g->offset); break;
     }
     return x;
 }
@@ -197,12 +197,12 @@ gw_handle *lender_lend(agent *a, int to, uint32_t index, const segment *g) {
     const lend_peer *p = lend_peer_of(a, to);
     if (!is_on(lending_of(a)) || g->size < LEND_BYTES_MIN || g->block->device != GW_CPU)
         return NULL;
-    bool is_home = is_borrowed_from(a, to, g->block);
-    if (!is_home && p->state == OFFER_NONE) offer(a, to);
+    bool is_own = is_held_from(a, to, g->block);
+    if (!is_own && p->state == OFFER_NONE) offer(a, to);
     way w = choose_way(a, to, g);
-    if (!is_home && w > WAY_PULL) return NULL;
-    // Those before it in this message are not counted yet.
-    if (!is_home && p->leases.count + index >= LIMIT_LEASES_PER_PEER) return NULL;
+    if (!is_own && w > WAY_READ) return NULL;
+    // Earlier segments of this message are not counted yet.
+    if (!is_own && p->leases.count + index >= LIMIT_LEASES_PER_PEER) return NULL;
     lease *x = lend_by(a, to, index, g, w);
     return x ? &x->handle : NULL;
 }
@@ -212,7 +212,7 @@ bool lender_write(gw_handle *h, void *prepared, int to, bytes *table, gw_error *
     lease *x = (lease *)h;
     agent *a = x->agent;
     lend_peer *p = lend_peer_of(a, to);
-    if (x->kind != LENT_HOME) {
+    if (x->kind != LENT_OWN) {
         if (!map_put(&p->leases, p->last_lease + 1, handle_retain(x))) {
             handle_release(x);
             error_set(error, GW_NO_MEMORY, "no memory to lend a tensor");
@@ -240,10 +240,10 @@ static lease *take_lease(lend_peer *p, uint64_t number) {
 void lender_undo(gw_handle *h, int to, const uint8_t *written) {
     (void)written;
     lease *x = (lease *)h;
-    if (x->kind != LENT_HOME) handle_release(take_lease(lend_peer_of(x->agent, to), x->number));
+    if (x->kind != LENT_OWN) handle_release(take_lease(lend_peer_of(x->agent, to), x->number));
 }
 
-// ---- Coming back --------------------------------------------------------------------------------
+// ---- Returned leases ----------------------------------------------------------------------------
 
 gw_status lender_returned_on_loop(agent *a, int from, reader *r, gw_error *error) {
     lend_peer *p = lend_peer_of(a, from);
@@ -274,12 +274,12 @@ void lender_recall_on_loop(agent *a, int rank) {
     agent_send_on_loop(a, rank, m, false, &ignored);
 }
 
-// ---- Lost borrowers -----------------------------------------------------------------------------
+// ---- Lost receivers -----------------------------------------------------------------------------
 
-static void sweep_strays(lending *l) {
+static void sweep_orphans(lending *l) {
     list_node kept;
     list_init(&kept);
-    for (list_node *n; (n = list_take(&l->strays));) {
+    for (list_node *n; (n = list_take(&l->orphans));) {
         lease *x = list_entry(n, lease, link);
         if (process_watch_has_ended(x->process)) {
             handle_release(x);
@@ -287,55 +287,55 @@ static void sweep_strays(lending *l) {
             list_append(&kept, n);
         }
     }
-    list_splice(&l->strays, &kept);
+    list_splice(&l->orphans, &kept);
 }
 
-static void look_again(timer *t);
+static void recheck_orphans(timer *t);
 
-static void look_in(lending *l, int seconds) {
-    if (list_is_empty(&l->strays) || l->stopped) return;
-    l->strays_wait_s = seconds < STRAYS_MAX_S ? seconds : STRAYS_MAX_S;
-    l->strays_timer.fire = look_again;
+static void check_orphans_in(lending *l, int seconds) {
+    if (list_is_empty(&l->orphans) || l->stopped) return;
+    l->orphans_wait_s = seconds < ORPHANS_MAX_S ? seconds : ORPHANS_MAX_S;
+    l->orphans_timer.fire = recheck_orphans;
     env *e = l->agent->env;
-    env_set_timer(e, &l->strays_timer, env_now_ns(e) + l->strays_wait_s * INT64_C(1000000000));
+    env_set_timer(e, &l->orphans_timer, env_now_ns(e) + l->orphans_wait_s * INT64_C(1000000000));
 }
 
-// One that was lost because it did not answer may go on for long.
-static void look_again(timer *t) {
-    lending *l = list_entry(t, lending, strays_timer);
-    sweep_strays(l);
-    look_in(l, 2 * l->strays_wait_s);
+// A process that was lost because it did not answer may run on for long.
+static void recheck_orphans(timer *t) {
+    lending *l = list_entry(t, lending, orphans_timer);
+    sweep_orphans(l);
+    check_orphans_in(l, 2 * l->orphans_wait_s);
 }
 
-static void make_stray(lending *l, lease *x, process_watch *process) {
+static void make_orphan(lending *l, lease *x, process_watch *process) {
     x->process = process_watch_retain(process);
-    list_append(&l->strays, &x->link);
+    list_append(&l->orphans, &x->link);
 }
 
 void lender_lost_on_loop(agent *a, int rank) {
     lending *l = lending_of(a);
     lend_peer *p = lend_peer_of(a, rank);
     map_entry *e;
-    for (size_t i = 0; (e = map_next(&p->leases, &i));) make_stray(l, e->value, p->process);
+    for (size_t i = 0; (e = map_next(&p->leases, &i));) make_orphan(l, e->value, p->process);
     map_fini(&p->leases);
     map_init(&p->leases);
     p->lent_bytes = 0;
     process_watch_release(p->process);
     p->process = NULL;
-    decline(p, "it is gone");
-    sweep_strays(l);
-    look_in(l, STRAYS_S);
+    decline(p, "it is lost");
+    sweep_orphans(l);
+    check_orphans_in(l, ORPHANS_S);
 }
 
 void lender_stop_on_loop(lending *l) {
     arena_use(-l->users);
     l->users = 0;
-    if (l->strays_timer.armed) env_set_timer(l->agent->env, &l->strays_timer, ENV_NEVER);
+    if (l->orphans_timer.armed) env_set_timer(l->agent->env, &l->orphans_timer, ENV_NEVER);
 }
 
-// The agent is gone, and whoever has mapped something of it still may read it.
+// The agent has ended, and a process that has mapped its memory may still read it.
 static void abandon(lease *x) {
-    bool is_mapped_there = x->kind == LENT_PLACE && !process_watch_has_ended(x->process);
+    bool is_mapped_there = x->kind == LENT_MAPPED && !process_watch_has_ended(x->process);
     if (is_mapped_there) block_mark_as(x->block, BLOCK_STRAY);
     handle_release(x);
 }
@@ -345,11 +345,11 @@ void lender_free(lending *l) {
     for (int rank = 0; rank < a->member_count; rank++) {
         lend_peer *p = lend_peer_of(a, rank);
         map_entry *e;
-        for (size_t i = 0; (e = map_next(&p->leases, &i));) make_stray(l, e->value, p->process);
+        for (size_t i = 0; (e = map_next(&p->leases, &i));) make_orphan(l, e->value, p->process);
         map_fini(&p->leases);
         process_watch_release(p->process);
     }
     if (l->is_owner) arena_dismiss(a->incarnation);
-    badge_close(l->badge);  // before anything that is lent means something else (LEND-12)
-    for (list_node *n; (n = list_take(&l->strays));) abandon(list_entry(n, lease, link));
+    process_tag_close(l->tag);  // before any lent memory is reused (LEND-12)
+    for (list_node *n; (n = list_take(&l->orphans));) abandon(list_entry(n, lease, link));
 }

@@ -9,41 +9,41 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-// Its own address is in it, so that no copy of it is one: whoever fills memory of another process with
-// what it sends does not know where that lies.
-typedef struct badge {
+// The tag contains its own address, so that a copy of it is no tag: a peer that fills memory of this process with
+// its messages cannot predict their address.
+typedef struct process_tag {
     char magic[8];
     _Atomic uint64_t incarnation;  // 0: none
     uint64_t at;
-} badge;
+} process_tag;
 
-static badge badges[BADGES_MAX];
+static process_tag tags[PROCESS_TAGS_MAX];
 
-// ---- Badges --------------------------------------------------------------------------------------
+// ---- Process tags --------------------------------------------------------------------------------
 
-uint64_t badge_open(uint64_t incarnation) {
-    for (int i = 0; i < BADGES_MAX; i++) {
+uint64_t process_tag_open(uint64_t incarnation) {
+    for (int i = 0; i < PROCESS_TAGS_MAX; i++) {
         uint64_t none = 0;
-        if (!atomic_compare_exchange_strong(&badges[i].incarnation, &none, incarnation)) continue;
-        memcpy(badges[i].magic, BADGE_MAGIC, sizeof badges[i].magic);
-        badges[i].at = (uint64_t)(uintptr_t)&badges[i];
-        return badges[i].at;
+        if (!atomic_compare_exchange_strong(&tags[i].incarnation, &none, incarnation)) continue;
+        memcpy(tags[i].magic, PROCESS_TAG_MAGIC, sizeof tags[i].magic);
+        tags[i].at = (uint64_t)(uintptr_t)&tags[i];
+        return tags[i].at;
     }
     return 0;
 }
 
-void badge_close(uint64_t at) {
-    if (at) atomic_store(&((badge *)(uintptr_t)at)->incarnation, 0);
+void process_tag_close(uint64_t at) {
+    if (at) atomic_store(&((process_tag *)(uintptr_t)at)->incarnation, 0);
 }
 
-static bool is_own_badge(uint64_t at) {
-    uint64_t first = (uint64_t)(uintptr_t)badges;
-    return at >= first && at < first + sizeof badges && (at - first) % sizeof *badges == 0;
+static bool is_own_tag(uint64_t at) {
+    uint64_t first = (uint64_t)(uintptr_t)tags;
+    return at >= first && at < first + sizeof tags && (at - first) % sizeof *tags == 0;
 }
 
 // ---- Reading ------------------------------------------------------------------------------------
 
-// The kernel copies it in pieces, so that one ends in the cache before the next one begins.
+// The kernel copies pieces, so that each one stays in the cache until it is complete.
 enum { PIECE_BYTES = 1 << 20 };
 
 static bool read_all(uint32_t process, void *to, uint64_t at, size_t size) {
@@ -62,28 +62,28 @@ static bool read_all(uint32_t process, void *to, uint64_t at, size_t size) {
     return true;
 }
 
-static bool has_badge(const source *x) {
+static bool has_tag(const source *x) {
     struct {
         char magic[8];
         uint64_t incarnation, at;
     } found;
-    if (!read_all(x->process, &found, x->badge, sizeof found)) return false;
+    if (!read_all(x->process, &found, x->tag, sizeof found)) return false;
     errno = EFAULT;
-    return memcmp(found.magic, BADGE_MAGIC, sizeof found.magic) == 0 &&
-           found.incarnation == x->incarnation && found.at == x->badge;
+    return memcmp(found.magic, PROCESS_TAG_MAGIC, sizeof found.magic) == 0 &&
+           found.incarnation == x->incarnation && found.at == x->tag;
 }
 
-bool source_is_there(const source *x) {
-    return has_badge(x) && !process_watch_has_ended(x->watch);
+bool source_is_valid(const source *x) {
+    return has_tag(x) && !process_watch_has_ended(x->watch);
 }
 
 bool source_has_ended(const source *x) {
     char byte;
     return process_watch_has_ended(x->watch) ||
-           (!read_all(x->process, &byte, x->badge, sizeof byte) && errno == ESRCH);
+           (!read_all(x->process, &byte, x->tag, sizeof byte) && errno == ESRCH);
 }
 
-// ---- Why not ------------------------------------------------------------------------------------
+// ---- Reasons ------------------------------------------------------------------------------------
 
 static int ptrace_scope(void) {
     int scope = 0;
@@ -102,42 +102,41 @@ static void *explain_forbidden(uint32_t process, char *reason, size_t size) {
     unsigned user;
     int scope = ptrace_scope();
     if (!may_read_oneself())
-        return place_refuse(reason, size, "seccomp: process_vm_readv: Operation not permitted");
-    if (place_is_of_another_user(process, &user))
-        return place_refuse(reason, size, "its memory cannot be read: user %u has it", user);
-    if (scope) return place_refuse(reason, size, "ptrace_scope is %d", scope);
-    return place_refuse(reason, size, "its memory cannot be read: Operation not permitted");
+        return reason_set(reason, size, "seccomp: process_vm_readv: Operation not permitted");
+    if (process_is_of_another_user(process, &user))
+        return reason_set(reason, size, "its memory cannot be read: user %u has it", user);
+    if (scope) return reason_set(reason, size, "ptrace_scope is %d", scope);
+    return reason_set(reason, size, "its memory cannot be read: Operation not permitted");
 }
 
 static void *explain(uint32_t process, int error, char *reason, size_t size) {
     switch (error) {
     case EPERM: return explain_forbidden(process, reason, size);
-    case ESRCH: return place_refuse(reason, size, "its process has ended");
-    case EFAULT: return place_refuse(reason, size, "the memory is not its own");
-    default:
-        return place_refuse(reason, size, "process_vm_readv: %s", system_error_text(error).text);
+    case ESRCH: return reason_set(reason, size, "its process has ended");
+    case EFAULT: return reason_set(reason, size, "the memory is not its own");
+    default: return reason_set(reason, size, "process_vm_readv: %s", system_error_text(error).text);
     }
 }
 
 // ---- Sources ------------------------------------------------------------------------------------
 
-source *source_open(const place_host *there, uint64_t at, uint64_t incarnation, char *reason,
+source *source_open(const host_id *there, uint64_t at, uint64_t incarnation, char *reason,
                     size_t size) {
-    if (!place_is_here(there, reason, size)) return NULL;
-    if (!at) return place_refuse(reason, size, "it lets nobody read its memory");
-    // What a peer has sent lies in this process, too, and could look like a badge.
-    if (there->process == (uint32_t)getpid() && !is_own_badge(at))
-        return place_refuse(reason, size, "the memory is not its own");
+    if (!host_id_is_same(there, reason, size)) return NULL;
+    if (!at) return reason_set(reason, size, "it does not allow reading its memory");
+    // Bytes that a peer has sent are in this process too, and could look like a tag.
+    if (there->process == (uint32_t)getpid() && !is_own_tag(at))
+        return reason_set(reason, size, "the memory is not its own");
     source *x = mem_alloc(sizeof *x);
-    if (!x) return place_refuse(reason, size, "no memory");
-    *x = (source){ .process = there->process, .badge = at, .incarnation = incarnation };
+    if (!x) return reason_set(reason, size, "no memory");
+    *x = (source){ .process = there->process, .tag = at, .incarnation = incarnation };
     atomic_init(&x->count, 1);
-    // Before the badge is read: what is watched is the process with the badge then.
+    // Before the tag is read: so the watched process is the one with the tag.
     x->watch = process_watch_open(there->process);
     if (!x->watch && errno != ESRCH)
-        place_refuse(reason, size, "its process cannot be watched: %s",
-                     system_error_text(errno).text);
-    else if (x->watch && has_badge(x))
+        reason_set(reason, size, "its process cannot be watched: %s",
+                   system_error_text(errno).text);
+    else if (x->watch && has_tag(x))
         return x;
     else
         explain(there->process, errno, reason, size);

@@ -20,15 +20,15 @@ static uint64_t address(const void *p) {
     return (uint64_t)(uintptr_t)p;
 }
 
-static place_host here(void) {
-    place_host host;
-    assert_true(place_find_host(&host));
+static host_id here(void) {
+    host_id host;
+    assert_true(host_id_find(&host));
     return host;
 }
 
-// Another process, with a copy of all that is in this one's memory.
-static place_host start_other(void) {
-    place_host host = here();
+// Another process, with a copy of all memory of this one.
+static host_id start_other(void) {
+    host_id host = here();
     int child = fork();
     assert_true(child >= 0);
     if (child == 0) {
@@ -39,21 +39,21 @@ static place_host start_other(void) {
     return host;
 }
 
-static void end_other(const place_host *host) {
+static void end_other(const host_id *host) {
     kill((pid_t)host->process, SIGKILL);
     waitpid((pid_t)host->process, NULL, 0);
 }
 
-static void expect_refusal(const place_host *host, uint64_t badge, uint64_t incarnation,
+static void expect_refusal(const host_id *host, uint64_t tag, uint64_t incarnation,
                            const char *why) {
     char reason[128];
-    assert_null(source_open(host, badge, incarnation, reason, sizeof reason));
+    assert_null(source_open(host, tag, incarnation, reason, sizeof reason));
     if (!strstr(reason, why)) fail_msg("\"%s\", not \"%s\"", reason, why);
 }
 
-static source *open_it(const place_host *host, uint64_t badge) {
+static source *open_it(const host_id *host, uint64_t tag) {
     char reason[128] = "";
-    source *x = source_open(host, badge, INCARNATION, reason, sizeof reason);
+    source *x = source_open(host, tag, INCARNATION, reason, sizeof reason);
     assert_string_equal(reason, "");
     assert_non_null(x);
     return x;
@@ -64,100 +64,100 @@ static void it_reads_memory_of_another_process(void **state) {
     char reason[128];
     uint8_t *from = mem_alloc(SIZE), *to = mem_calloc(SIZE);
     for (int i = 0; i < SIZE; i++) from[i] = (uint8_t)(i * 7 >> 3);
-    uint64_t badge = badge_open(INCARNATION);
-    place_host there = start_other();
-    source *x = open_it(&there, badge);
+    uint64_t tag = process_tag_open(INCARNATION);
+    host_id there = start_other();
+    source *x = open_it(&there, tag);
     uint8_t first = from[0];
-    memset(from, 0, 1);  // that process has its own
+    memset(from, 0, 1);  // the other process has its own copy
     assert_int_equal(source_read(x, to, address(from), SIZE, reason, sizeof reason), GW_OK);
     from[0] = first;
     assert_memory_equal(to, from, SIZE);
-    assert_true(source_is_there(x));
+    assert_true(source_is_valid(x));
     end_other(&there);
-    assert_false(source_is_there(x));
+    assert_false(source_is_valid(x));
     assert_int_equal(source_read(x, to, address(from), SIZE, reason, sizeof reason),
                      GW_DISCONNECTED);
     assert_string_equal(reason, "its process has ended");
     source_release(x);
-    badge_close(badge);
+    process_tag_close(tag);
     mem_free(from);
     mem_free(to);
 }
 
-static void what_is_not_there_is_not_read(void **state) {
+static void unmapped_memory_is_not_read(void **state) {
     (void)state;
     char reason[128];
     uint8_t to[2 * 4096];
-    uint64_t badge = badge_open(INCARNATION);
+    uint64_t tag = process_tag_open(INCARNATION);
     uint8_t *pages =
         mmap(NULL, 2 * 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     munmap(pages + 4096, 4096);
-    place_host host = here();
-    source *x = open_it(&host, badge);
+    host_id host = here();
+    source *x = open_it(&host, tag);
     assert_int_equal(source_read(x, to, address(pages), 4096, reason, sizeof reason), GW_OK);
     assert_int_equal(source_read(x, to, address(pages), 2 * 4096, reason, sizeof reason),
                      GW_SYSTEM);
     assert_string_equal(reason, "the memory is not its own");
-    assert_true(source_is_there(x));
-    badge_close(badge);
-    assert_false(source_is_there(x));
+    assert_true(source_is_valid(x));
+    process_tag_close(tag);
+    assert_false(source_is_valid(x));
     source_release(x);
     munmap(pages, 4096);
 }
 
-static void it_believes_a_badge_alone(void **state) {
+static void it_accepts_a_process_tag_alone(void **state) {
     (void)state;
-    uint64_t badge = badge_open(INCARNATION);
-    place_host host = here(), other = host;
-    expect_refusal(&host, badge, INCARNATION + 1, "the memory is not its own");
-    expect_refusal(&host, 0, INCARNATION, "it lets nobody read its memory");
+    uint64_t tag = process_tag_open(INCARNATION);
+    host_id host = here(), other = host;
+    expect_refusal(&host, tag, INCARNATION + 1, "the memory is not its own");
+    expect_refusal(&host, 0, INCARNATION, "it does not allow reading its memory");
     memcpy(other.boot, "another", 8);
-    expect_refusal(&other, badge, INCARNATION, "another host");
+    expect_refusal(&other, tag, INCARNATION, "another host");
     other = host;
     other.pid_namespace++;
-    expect_refusal(&other, badge, INCARNATION, "another pid namespace");
+    expect_refusal(&other, tag, INCARNATION, "another pid namespace");
     other = host;
     other.process = 1 << 30;
-    expect_refusal(&other, badge, INCARNATION, "its process has ended");
-    badge_close(badge);
-    expect_refusal(&host, badge, INCARNATION, "the memory is not its own");
+    expect_refusal(&other, tag, INCARNATION, "its process has ended");
+    process_tag_close(tag);
+    expect_refusal(&host, tag, INCARNATION, "the memory is not its own");
 }
 
-// What looks like one but was sent here.
-static void nor_one_in_this_process_that_is_none_of_its_own(void **state) {
+// Bytes that look like a tag but were received here.
+static void it_refuses_a_forged_tag_in_this_process(void **state) {
     (void)state;
     struct {
         char magic[8];
         uint64_t incarnation, at;
     } planted = { .incarnation = INCARNATION, .at = address(&planted) };
-    memcpy(planted.magic, BADGE_MAGIC, 8);
-    place_host host = here();
+    memcpy(planted.magic, PROCESS_TAG_MAGIC, 8);
+    host_id host = here();
     expect_refusal(&host, address(&planted), INCARNATION, "the memory is not its own");
 }
 
-// A copy of one, in another process, is none.
-static void nor_a_copy_of_one(void **state) {
+// A copy of a tag, in another process, is not accepted.
+static void it_refuses_a_copied_tag(void **state) {
     (void)state;
     uint8_t copy[24];
-    uint64_t badge = badge_open(INCARNATION);
-    memcpy(copy, (const void *)(uintptr_t)badge, sizeof copy);
-    place_host there = start_other();
+    uint64_t tag = process_tag_open(INCARNATION);
+    memcpy(copy, (const void *)(uintptr_t)tag, sizeof copy);
+    host_id there = start_other();
     expect_refusal(&there, address(copy), INCARNATION, "the memory is not its own");
-    source_release(open_it(&there, badge));
+    source_release(open_it(&there, tag));
     end_other(&there);
-    badge_close(badge);
+    process_tag_close(tag);
 }
 
-static void there_are_only_so_many_badges(void **state) {
+static void the_number_of_tags_is_limited(void **state) {
     (void)state;
-    uint64_t badges[BADGES_MAX], count = 0;
-    while (count < BADGES_MAX && (badges[count] = badge_open(100 + count))) count++;
-    if (count == BADGES_MAX) assert_int_equal(badge_open(99), 0);
-    while (count) badge_close(badges[--count]);
-    badge_close(0);
+    uint64_t tags[PROCESS_TAGS_MAX], count = 0;
+    while (count < PROCESS_TAGS_MAX && (tags[count] = process_tag_open(100 + count))) count++;
+    if (count == PROCESS_TAGS_MAX) assert_int_equal(process_tag_open(99), 0);
+    while (count) process_tag_close(tags[--count]);
+    process_tag_close(0);
 }
 
-// ---- Why not ------------------------------------------------------------------------------------
+// ---- Reasons ------------------------------------------------------------------------------------
 
 static int exit_code_of(int child) {
     int status;
@@ -165,45 +165,45 @@ static int exit_code_of(int child) {
     return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
 }
 
-static bool is_refused(const place_host *host, uint64_t badge, const char *why) {
+static bool is_refused(const host_id *host, uint64_t tag, const char *why) {
     char reason[128] = "";
-    source *x = source_open(host, badge, INCARNATION, reason, sizeof reason);
+    source *x = source_open(host, tag, INCARNATION, reason, sizeof reason);
     source_release(x);
     return !x && strcmp(reason, why) == 0;
 }
 
-static void it_says_that_seccomp_forbids_it(void **state) {
+static void its_reason_names_seccomp(void **state) {
     (void)state;
-    uint64_t badge = badge_open(INCARNATION);
-    place_host host = here();
+    uint64_t tag = process_tag_open(INCARNATION);
+    host_id host = here();
     int child = fork();
     if (child == 0) {
         if (!testing_forbid(SYS_process_vm_readv, EPERM)) _exit(2);
         const char *why = "seccomp: process_vm_readv: Operation not permitted";
-        _exit(is_refused(&host, badge, why) ? 0 : 1);
+        _exit(is_refused(&host, tag, why) ? 0 : 1);
     }
     int code = exit_code_of(child);
-    badge_close(badge);
-    if (code == 2) testing_skip("the kernel lets nobody read here");
+    process_tag_close(tag);
+    if (code == 2) testing_skip("the kernel forbids remote reads here");
     assert_int_equal(code, 0);
 }
 
-static void it_says_whose_process_it_is(void **state) {
+static void its_reason_names_the_user(void **state) {
     (void)state;
     if (geteuid() != 0) testing_skip("only root can be another user");
-    uint64_t badge = badge_open(INCARNATION);
-    place_host host = here();
+    uint64_t tag = process_tag_open(INCARNATION);
+    host_id host = here();
     int child = fork();
     if (child == 0) {
         if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534)) _exit(2);
-        _exit(is_refused(&host, badge, "its memory cannot be read: user 0 has it") ? 0 : 1);
+        _exit(is_refused(&host, tag, "its memory cannot be read: user 0 has it") ? 0 : 1);
     }
     int code = exit_code_of(child);
-    badge_close(badge);
+    process_tag_close(tag);
     assert_int_equal(code, 0);
 }
 
-GW_TESTS(lend_source, it_reads_memory_of_another_process, what_is_not_there_is_not_read,
-         it_believes_a_badge_alone, nor_one_in_this_process_that_is_none_of_its_own,
-         nor_a_copy_of_one, there_are_only_so_many_badges, it_says_that_seccomp_forbids_it,
-         it_says_whose_process_it_is);
+GW_TESTS(lend_source, it_reads_memory_of_another_process, unmapped_memory_is_not_read,
+         it_accepts_a_process_tag_alone, it_refuses_a_forged_tag_in_this_process,
+         it_refuses_a_copied_tag, the_number_of_tags_is_limited, its_reason_names_seccomp,
+         its_reason_names_the_user);

@@ -3,7 +3,7 @@
 #include <stddef.h>
 #include <string.h>
 
-enum { CACHED_BYTES = 4 << 20 };  // of a tensor that stays in the cache on its way
+enum { CACHED_BYTES = 4 << 20 };  // of a tensor that stays in the cache while it is copied
 
 typedef struct cost {
     const char *name;
@@ -11,11 +11,11 @@ typedef struct cost {
 } cost;
 
 // Fitted to rpc.pull_* and floor.vm_readv_400MB of gw-bench, with GW_LEND=0, GW_TRANSPORT=tcp and
-// without: the table "Ways" of bench/README.md. Two processes copy through a ring at once, so what
-// stays in the cache is there sooner than by one copy; beyond, memory is what counts.
+// without: the table "Ways" of bench/README.md. Two processes copy through a ring at the same time, so
+// cached bytes arrive sooner than by one copy; beyond the cache, memory bandwidth decides.
 static const cost costs[WAY_COUNT] = {
-    [WAY_LEND] = { "lend", 2000, 0, 0 },
-    [WAY_PULL] = { "pull", 15000, 95000, 170000 },
+    [WAY_MAP] = { "map", 2000, 0, 0 },
+    [WAY_READ] = { "read", 15000, 95000, 170000 },
     [WAY_SHM] = { "shm", 5000, 85000, 260000 },
     [WAY_TCP] = { "tcp", 25000, 215000, 300000 },
 };
@@ -29,7 +29,7 @@ static uint64_t cost_ns(way w, uint64_t size) {
 
 way ways_choose(unsigned possible, uint64_t size) {
     way best = WAY_COUNT;
-    for (way w = WAY_LEND; w < WAY_COUNT; w++) {
+    for (way w = WAY_MAP; w < WAY_COUNT; w++) {
         if (!(possible >> w & 1)) continue;
         if (best == WAY_COUNT || cost_ns(w, size) < cost_ns(best, size)) best = w;
     }

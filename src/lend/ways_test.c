@@ -2,25 +2,25 @@
 
 #include "testing/testing.h"
 
-enum { LEND = 1 << WAY_LEND, PULL = 1 << WAY_PULL, SHM = 1 << WAY_SHM, TCP = 1 << WAY_TCP };
+enum { MAP = 1 << WAY_MAP, READ = 1 << WAY_READ, SHM = 1 << WAY_SHM, TCP = 1 << WAY_TCP };
 
-static void what_can_be_lent_is_lent(void **state) {
+static void mapping_is_preferred(void **state) {
     (void)state;
     for (uint64_t size = 1 << 20; size <= (uint64_t)4 << 30; size *= 2) {
-        assert_int_equal(ways_choose(LEND | PULL | SHM, size), WAY_LEND);
-        assert_int_equal(ways_choose(LEND | TCP, size), WAY_LEND);
+        assert_int_equal(ways_choose(MAP | READ | SHM, size), WAY_MAP);
+        assert_int_equal(ways_choose(MAP | TCP, size), WAY_MAP);
     }
 }
 
-static void large_ones_are_pulled_and_smaller_ones_go_through_a_ring(void **state) {
+static void large_tensors_are_read_and_smaller_ones_use_a_ring(void **state) {
     (void)state;
-    assert_int_equal(ways_choose(PULL | SHM, 400 << 20), WAY_PULL);
-    assert_int_equal(ways_choose(PULL | TCP, 400 << 20), WAY_PULL);
-    assert_int_equal(ways_choose(PULL | SHM, 1 << 20), WAY_SHM);
-    assert_int_equal(ways_choose(PULL | TCP, 64 << 10), WAY_PULL);
+    assert_int_equal(ways_choose(READ | SHM, 400 << 20), WAY_READ);
+    assert_int_equal(ways_choose(READ | TCP, 400 << 20), WAY_READ);
+    assert_int_equal(ways_choose(READ | SHM, 1 << 20), WAY_SHM);
+    assert_int_equal(ways_choose(READ | TCP, 64 << 10), WAY_READ);
 }
 
-static void without_another_way_it_is_the_transports(void **state) {
+static void the_transport_is_the_fallback(void **state) {
     (void)state;
     assert_int_equal(ways_choose(SHM, 400 << 20), WAY_SHM);
     assert_int_equal(ways_choose(TCP, 1), WAY_TCP);
@@ -30,6 +30,5 @@ static void without_another_way_it_is_the_transports(void **state) {
     assert_int_equal(ways_of_transport(NULL), WAY_TCP);
 }
 
-GW_TESTS(lend_ways, what_can_be_lent_is_lent,
-         large_ones_are_pulled_and_smaller_ones_go_through_a_ring,
-         without_another_way_it_is_the_transports);
+GW_TESTS(lend_ways, mapping_is_preferred, large_tensors_are_read_and_smaller_ones_use_a_ring,
+         the_transport_is_the_fallback);

@@ -1,4 +1,4 @@
-// What the coordinator does: commits views once a quorum knows them, and admits newcomers.
+// The coordinator's part: commits views once a quorum has them, and admits joining members.
 #include "membership/membership_internal.h"
 
 #include "base/limits.h"
@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AGAIN_NS INT64_C(1000000000)  // until the same is asked again
+#define AGAIN_NS INT64_C(1000000000)  // until the same request is repeated
 
 bool membership_has_pending(const membership *ms) {
     int rank = 0;
@@ -15,33 +15,34 @@ bool membership_has_pending(const membership *ms) {
     return false;
 }
 
-static bool knows(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns) {
+static bool has_reported(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns) {
     (void)within_ns, (void)now_ns;
-    return member_is_self(ms, x) || x->told == ms->digest;
+    return member_is_self(ms, x) || x->reported == ms->digest;
 }
 
 // MEM-15: "The coordinator waits until a quorum of the voters and a quorum of the present members
 // have told its own digest."
 void membership_commit_view(membership *ms, int64_t now_ns) {
-    if (!membership_has_pending(ms) || !membership_is_quorum(ms, true, knows, 0, now_ns) ||
-        !membership_is_quorum(ms, false, knows, 0, now_ns))
+    if (!membership_has_pending(ms) || !membership_is_quorum(ms, true, has_reported, 0, now_ns) ||
+        !membership_is_quorum(ms, false, has_reported, 0, now_ns))
         return;
-    uint64_t known = ms->digest;
+    uint64_t before = ms->digest;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
         if (x->fact.stage == MEMBER_FAILED) {
             member_advance(ms, x, MEMBER_REMOVED, x->fact.left, NULL, now_ns);
-        } else if (x->fact.stage == MEMBER_JOINING && (member_is_self(ms, x) || x->told == known)) {
+        } else if (x->fact.stage == MEMBER_JOINING &&
+                   (member_is_self(ms, x) || x->reported == before)) {
             member_advance(ms, x, MEMBER_ACTIVE, false, NULL, now_ns);
         }
     }
 }
 
-// MEM-16: one addition at a time. Members that were admitted meanwhile come together with the next.
+// MEM-16: one addition at a time. Members that are admitted meanwhile are added together with the next.
 void membership_announce(membership *ms, int64_t now_ns) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));)
-        if (x->fact.stage == MEMBER_JOINING && x->heard_ns) return;
+        if (x->fact.stage == MEMBER_JOINING && x->alive_ns) return;
     rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
         if (!x->is_queued) continue;
@@ -51,9 +52,9 @@ void membership_announce(membership *ms, int64_t now_ns) {
     }
 }
 
-// The others may know members that an earlier coordinator admitted and this one does not know. So
-// it admits no member before it knows the views of all.
-static bool knows_all_views(const membership *ms) {
+// The others may have members that an earlier coordinator admitted and this one does not have. So
+// it admits no member before it has the views of all.
+static bool has_all_views(const membership *ms) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));)
         if (member_is_present(x) && !member_is_self(ms, x) && !x->agrees) return false;
@@ -81,11 +82,11 @@ gw_status membership_admit(membership *ms, uint64_t incarnation, const char *nam
     const member *same = find_same(ms, incarnation, name);
     bool is_again = same && same->fact.incarnation == incarnation;
     if (is_again) *out_rank = same->fact.rank;
-    // Nothing changes for a member that has not heard of its rank, and is silent until then.
+    // Nothing changes for a member that has not received its rank, and is silent until then.
     if (is_again && !same->is_queued) return GW_OK;
-    if (ms->doubt_ns || !membership_hears_quorum(ms, MEMBERSHIP_SUSPECT_NS, now_ns) ||
-        !knows_all_views(ms))
-        return error_set(error, GW_WRONG_STATE, "%s does not hear enough of the others now",
+    if (ms->doubt_ns || !membership_receives_from_quorum(ms, MEMBERSHIP_SUSPECT_NS, now_ns) ||
+        !has_all_views(ms))
+        return error_set(error, GW_WRONG_STATE, "%s does not receive from a quorum now",
                          ms->options.name);
     if (is_again) return GW_OK;
     if (same)
@@ -105,15 +106,15 @@ gw_status membership_admit(membership *ms, uint64_t incarnation, const char *nam
     return GW_OK;
 }
 
-void membership_ask_views(membership *ms, int64_t now_ns) {
+void membership_request_views(membership *ms, int64_t now_ns) {
     if (!membership_is_coordinator(ms)) return;
     bool pending = membership_has_pending(ms);
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
         if (!member_is_present(x) || member_is_self(ms, x)) continue;
-        if (x->agrees && !(pending && x->told != ms->digest)) continue;
-        if (x->asked_view_ns && now_ns - x->asked_view_ns < AGAIN_NS) continue;
-        x->asked_view_ns = now_ns;
+        if (x->agrees && !(pending && x->reported != ms->digest)) continue;
+        if (x->view_requested_ns && now_ns - x->view_requested_ns < AGAIN_NS) continue;
+        x->view_requested_ns = now_ns;
         membership_send_heartbeat(ms, x);
     }
 }

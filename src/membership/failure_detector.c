@@ -7,7 +7,7 @@
 #include <assert.h>
 
 // ---- The state of one member --------------------------------------------------------------------
-static void ask(membership *ms, member *x, int64_t now_ns) {
+static void start_monitoring(membership *ms, member *x, int64_t now_ns) {
     x->monitored_ns = now_ns;
     if (!x->direct_ns || now_ns - x->direct_ns >= MEMBERSHIP_HEARTBEAT_NS)
         membership_send_heartbeat(ms, x);
@@ -15,12 +15,12 @@ static void ask(membership *ms, member *x, int64_t now_ns) {
 
 static void note(membership *ms, member *x, int64_t now_ns) {
     (void)ms;
-    x->heard_ns = now_ns;
+    x->alive_ns = now_ns;
     x->probe = 0;
-    x->verdict = NOT_PROBED;
+    x->outcome = NOT_PROBED;
 }
 
-static void note_gone(membership *ms, member *x, int64_t now_ns) {
+static void note_end(membership *ms, member *x, int64_t now_ns) {
     (void)ms, (void)now_ns;
     x->heartbeat_is_out = false;
 }
@@ -39,22 +39,22 @@ typedef struct rule {
 
 // clang-format off
 static const rule rules[] = {
-    { MEMBER_UNMONITORED, MEMBER_MONITOR,   MEMBER_ALIVE,       ask,       "its silence counts from here on" },
-    { MEMBER_UNMONITORED, MEMBER_UNMONITOR, MEMBER_UNMONITORED, nothing,   "so it was" },
-    { MEMBER_UNMONITORED, MEMBER_HEARD,     MEMBER_UNMONITORED, note,      "for others that may ask" },
-    { MEMBER_UNMONITORED, MEMBER_END,       MEMBER_GONE,        note_gone, "a member knows it" },
+    { MEMBER_UNMONITORED, MEMBER_MONITOR,   MEMBER_ALIVE,       start_monitoring, "its silence counts from here on" },
+    { MEMBER_UNMONITORED, MEMBER_UNMONITOR, MEMBER_UNMONITORED, nothing,          "unchanged" },
+    { MEMBER_UNMONITORED, MEMBER_RECEIVED,  MEMBER_UNMONITORED, note,             "for probes of others" },
+    { MEMBER_UNMONITORED, MEMBER_END,       MEMBER_GONE,        note_end,         "another member has detected it" },
 
-    { MEMBER_ALIVE,       MEMBER_MONITOR,   MEMBER_ALIVE,       nothing,   "so it is" },
-    { MEMBER_ALIVE,       MEMBER_UNMONITOR, MEMBER_UNMONITORED, nothing,   "the coordinator is back, or nothing is awaited any more" },
-    { MEMBER_ALIVE,       MEMBER_HEARD,     MEMBER_ALIVE,       note,      "it is alive" },
-    { MEMBER_ALIVE,       MEMBER_SILENT,    MEMBER_SUSPECTED,   nothing,   "it did not answer a heartbeat either" },
-    { MEMBER_ALIVE,       MEMBER_END,       MEMBER_GONE,        note_gone, "a member knows it" },
+    { MEMBER_ALIVE,       MEMBER_MONITOR,   MEMBER_ALIVE,       nothing,          "unchanged" },
+    { MEMBER_ALIVE,       MEMBER_UNMONITOR, MEMBER_UNMONITORED, nothing,          "the coordinator is back, or nothing is awaited any more" },
+    { MEMBER_ALIVE,       MEMBER_RECEIVED,  MEMBER_ALIVE,       note,             "it is alive" },
+    { MEMBER_ALIVE,       MEMBER_SILENT,    MEMBER_SUSPECTED,   nothing,          "it did not answer a heartbeat either" },
+    { MEMBER_ALIVE,       MEMBER_END,       MEMBER_GONE,        note_end,         "another member has detected it" },
 
-    { MEMBER_SUSPECTED,   MEMBER_MONITOR,   MEMBER_SUSPECTED,   nothing,   "so it is" },
-    { MEMBER_SUSPECTED,   MEMBER_UNMONITOR, MEMBER_UNMONITORED, nothing,   "the coordinator decides" },
-    { MEMBER_SUSPECTED,   MEMBER_HEARD,     MEMBER_ALIVE,       note,      "it was slow, or one link is bad" },
-    { MEMBER_SUSPECTED,   MEMBER_SILENT,    MEMBER_SUSPECTED,   nothing,   "the worker that decides declares it dead" },
-    { MEMBER_SUSPECTED,   MEMBER_END,       MEMBER_GONE,        note_gone, "it was declared dead, or a member knows" },
+    { MEMBER_SUSPECTED,   MEMBER_MONITOR,   MEMBER_SUSPECTED,   nothing,          "unchanged" },
+    { MEMBER_SUSPECTED,   MEMBER_UNMONITOR, MEMBER_UNMONITORED, nothing,          "the coordinator decides" },
+    { MEMBER_SUSPECTED,   MEMBER_RECEIVED,  MEMBER_ALIVE,       note,             "it was slow, or one link is bad" },
+    { MEMBER_SUSPECTED,   MEMBER_SILENT,    MEMBER_SUSPECTED,   nothing,          "the worker that decides declares it dead" },
+    { MEMBER_SUSPECTED,   MEMBER_END,       MEMBER_GONE,        note_end,         "it was declared dead, or another member has detected it" },
 };
 // clang-format on
 
@@ -68,13 +68,14 @@ void member_apply(membership *ms, member *x, member_event event, int64_t now_ns)
     assert(x->state == MEMBER_GONE && event != MEMBER_END);  // MEM-1
 }
 
-// ---- Hearing ------------------------------------------------------------------------------------
-bool member_hears(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns) {
+// ---- Receiving ----------------------------------------------------------------------------------
+bool member_receives_from(const membership *ms, const member *x, int64_t within_ns,
+                          int64_t now_ns) {
     if (x->fact.rank == ms->options.rank) return true;
-    return x->heard_ns && now_ns - x->heard_ns < within_ns;
+    return x->alive_ns && now_ns - x->alive_ns < within_ns;
 }
 
-// How long the member has sent nothing while it was monitored. One that was never heard may still
+// How long the member has sent nothing while it was monitored. A member that has never sent anything may still
 // be starting (MEM-10).
 int64_t member_silence(const member *x, int64_t since_ns, int64_t now_ns) {
     if (!since_ns) since_ns = x->known_ns + MEMBERSHIP_GRACE_NS;
@@ -84,11 +85,12 @@ int64_t member_silence(const member *x, int64_t since_ns, int64_t now_ns) {
 
 static bool is_in(const membership *ms, const member *x, bool voters) {
     if (voters) return x->fact.stage == MEMBER_ACTIVE || x->fact.stage == MEMBER_FAILED;
-    // A newcomer is part of no quorum of the coordinator's until the coordinator has heard it
+    // A joining member is part of no quorum of the coordinator until the coordinator has received from it
     // (MEM-16).
-    bool unheard = x->fact.stage == MEMBER_JOINING && !x->heard_ns;
-    return member_is_present(x) && !(unheard && membership_coordinator(ms) == ms->options.rank &&
-                                     x->fact.rank != ms->options.rank);
+    bool never_received = x->fact.stage == MEMBER_JOINING && !x->alive_ns;
+    return member_is_present(x) &&
+           !(never_received && membership_coordinator(ms) == ms->options.rank &&
+             x->fact.rank != ms->options.rank);
 }
 
 // "More than half of it, or exactly half with the lowest rank."
@@ -106,38 +108,38 @@ bool membership_is_quorum(const membership *ms, bool voters, member_test *test, 
     return passed * 2 > all || (passed * 2 == all && lowest_passes);
 }
 
-bool membership_hears_quorum(const membership *ms, int64_t within_ns, int64_t now_ns) {
+bool membership_receives_from_quorum(const membership *ms, int64_t within_ns, int64_t now_ns) {
     if (has_mutation(MUTATION_NO_MAJORITY)) return true;
-    return membership_is_quorum(ms, true, member_hears, within_ns, now_ns);
+    return membership_is_quorum(ms, true, member_receives_from, within_ns, now_ns);
 }
 
-void membership_heard(membership *ms, int rank, int64_t now_ns) {
+void membership_note_receive(membership *ms, int rank, int64_t now_ns) {
     member *x = member_find(ms, rank);
     if (!x || x->state == MEMBER_GONE || ms->is_fenced || rank == ms->options.rank) return;
     x->direct_ns = now_ns;
-    x->heartbeat_is_out = x->is_said_unheard = false;
-    member_apply(ms, x, MEMBER_HEARD, now_ns);
+    x->heartbeat_is_out = x->is_link_logged = false;
+    member_apply(ms, x, MEMBER_RECEIVED, now_ns);
 }
 
-static void send_heartbeat(membership *ms, member *x, bool asks) {
+static void send_heartbeat(membership *ms, member *x, bool requests) {
     membership_message heartbeat = { .kind = MEMBERSHIP_HEARTBEAT,
                                      .digest = ms->digest,
                                      .flags =
                                          (uint8_t)((ms->has_quorum ? MEMBERSHIP_HAS_QUORUM : 0) |
-                                                   (asks ? MEMBERSHIP_ASKS : 0)) };
+                                                   (requests ? MEMBERSHIP_REQUESTS_ANSWER : 0)) };
     message *m = membership_encode(&heartbeat);
     if (!m) return;  // the next tick tries again
     x->heartbeat_is_out = true;
     ms->options.send(ms->options.user, x->fact.rank, m);
 }
 
-void membership_ask(membership *ms, member *x) {
+void membership_request_answer(membership *ms, member *x) {
     send_heartbeat(ms, x, true);
 }
 
 void membership_send_heartbeat(membership *ms, member *x) {
-    bool asks = ms->doubt_ns || (membership_is_coordinator(ms) && x->told != ms->digest);
-    send_heartbeat(ms, x, asks);
+    bool requests = ms->doubt_ns || (membership_is_coordinator(ms) && x->reported != ms->digest);
+    send_heartbeat(ms, x, requests);
 }
 
 // ---- Which members are monitored ----------------------------------------------------------------
@@ -149,7 +151,7 @@ bool member_is_monitored(const membership *ms, const member *x) {
 }
 
 // MEM-7: "While the coordinator is silent, or says that it has a quorum no more, a worker monitors
-// everyone", until it hears the coordinator, be it the next one.
+// everyone", until it receives from the coordinator or from the next one.
 static void note_coordinator(membership *ms, int64_t now_ns) {
     const member *coordinator = member_find(ms, ms->lowest);
     if (coordinator->fact.rank == ms->options.rank) {
@@ -175,7 +177,7 @@ static void monitor(membership *ms, member *x, int64_t now_ns) {
     int64_t heartbeat_ns = patient ? MEMBERSHIP_TO_COORDINATOR_NS : MEMBERSHIP_HEARTBEAT_NS;
     if (!x->heartbeat_is_out && now_ns - x->direct_ns >= heartbeat_ns)
         membership_send_heartbeat(ms, x);
-    if (member_silence(x, x->heard_ns, now_ns) >= MEMBERSHIP_SUSPECT_NS)
+    if (member_silence(x, x->alive_ns, now_ns) >= MEMBERSHIP_SUSPECT_NS)
         member_apply(ms, x, MEMBER_SILENT, now_ns);
 }
 

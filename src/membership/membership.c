@@ -1,4 +1,4 @@
-// The machine: its members, its decisions about the silent ones, its contact with the others, and
+// The machine: its members, its decisions about silent ones, its contact with the others, and
 // its clock.
 #include "membership/membership_internal.h"
 
@@ -59,29 +59,29 @@ member *member_make(membership *ms, const member_fact *f, int64_t now_ns) {
     return x;
 }
 
-// ---- Asking -------------------------------------------------------------------------------------
+// ---- Requesting answers -------------------------------------------------------------------------
 static bool has_answered(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns) {
     return member_is_self(ms, x) || (x->answered_ns && now_ns - x->answered_ns < within_ns);
 }
 
-// Those that have not answered since then. Of whom is suspected no answer is needed, unless this worker is in doubt.
-static void ask(membership *ms, int64_t since_ns, int64_t now_ns) {
+// From members that have not answered since then. Suspected members need not answer, unless this worker is in doubt.
+static void request_answers(membership *ms, int64_t since_ns, int64_t now_ns) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
         if (!member_is_present(x) || member_is_self(ms, x) || x->answered_ns > since_ns) continue;
         if (x->state == MEMBER_SUSPECTED && !ms->doubt_ns) continue;
-        if (now_ns - x->asked_view_ns < MEMBERSHIP_TICK_NS) continue;
-        x->asked_view_ns = now_ns;
-        membership_ask(ms, x);
+        if (now_ns - x->view_requested_ns < MEMBERSHIP_TICK_NS) continue;
+        x->view_requested_ns = now_ns;
+        membership_request_answer(ms, x);
     }
 }
 
 // ---- Deciding -----------------------------------------------------------------------------------
-// MEM-13: deciding takes a quorum of the voters and a quorum of the present members, which have
-// answered: they may be heard, and hear nothing.
+// MEM-13: deciding takes a quorum of the voters and a quorum of the present members which have
+// answered: a member may be received from, and receive nothing.
 static bool may_decide(const membership *ms, int64_t now_ns) {
     if (has_mutation(MUTATION_NO_MAJORITY)) return true;
-    member_test *test = has_mutation(MUTATION_HEARD_ONLY) ? member_hears : has_answered;
+    member_test *test = has_mutation(MUTATION_RECEIVED_ONLY) ? member_receives_from : has_answered;
     return membership_is_quorum(ms, true, test, MEMBERSHIP_SUSPECT_NS, now_ns) &&
            membership_is_quorum(ms, false, test, MEMBERSHIP_SUSPECT_NS, now_ns);
 }
@@ -93,7 +93,7 @@ bool membership_is_candidate(const membership *ms, int64_t now_ns) {
     for (member *x; (x = member_next(ms, &rank)) && x->fact.rank < ms->options.rank;) {
         if (!member_is_present(x)) continue;
         if (x->state == MEMBER_UNMONITORED || now_ns - x->monitored_ns < MEMBERSHIP_PROBE_NS ||
-            member_hears(ms, x, MEMBERSHIP_SUSPECT_NS, now_ns))
+            member_receives_from(ms, x, MEMBERSHIP_SUSPECT_NS, now_ns))
             return false;
     }
     return true;
@@ -125,12 +125,12 @@ static void decide(membership *ms, int64_t now_ns) {
     bool is_coordinator = membership_coordinator(ms) == ms->options.rank;
     if (!suspects_any(ms) || ms->doubt_ns) return;
     if (!is_coordinator && !membership_is_candidate(ms, now_ns)) return;
-    ask(ms, now_ns - MEMBERSHIP_FRESH_NS, now_ns);
+    request_answers(ms, now_ns - MEMBERSHIP_FRESH_NS, now_ns);
     if (!may_decide(ms, now_ns)) return;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
         if (x->state != MEMBER_SUSPECTED || !member_is_unrefuted(ms, x, !is_coordinator)) continue;
-        int64_t silence_ns = member_silence(x, x->heard_ns, now_ns);
+        int64_t silence_ns = member_silence(x, x->alive_ns, now_ns);
         if (silence_ns >= MEMBERSHIP_DEAD_NS) declare_dead(ms, x, silence_ns, now_ns);
     }
 }
@@ -141,9 +141,9 @@ static void set_lost_self(const membership *ms, gw_loss how, gw_error *why) {
 
 void membership_fence(membership *ms, const gw_error *why) {
     if (ms->is_fenced) return;
-    ms->is_fenced = ms->must_tell_fenced = true;
+    ms->is_fenced = ms->must_notify_fenced = true;
     ms->fenced_why = *why;
-    // A worker that was never in is not fenced: it has lost the coordinator that admitted it
+    // A worker that was never admitted is not fenced: it has lost the coordinator that admits it
     // (MEM-22).
     if (why->status != GW_DISCONNECTED) ms->fenced_why.status = GW_FENCED;
     if (ms->fenced_why.status == GW_FENCED && !why->lost.how)
@@ -157,12 +157,12 @@ static bool has_answered_in_doubt(const membership *ms, const member *x, int64_t
     return member_is_self(ms, x) || x->answered_ns > ms->doubt_ns;
 }
 
-// MEM-19, and MEM-20 for a worker in doubt. What was under way when a worker was stopped is heard
-// when it goes on, but answers nothing.
+// MEM-19, and MEM-20 for a worker in doubt. Messages that were in transit when a worker was stopped are received
+// when it continues, but are no answers.
 static bool is_in_contact_within(const membership *ms, int64_t within_ns, int64_t now_ns) {
-    member_test *test = ms->doubt_ns ? has_answered_in_doubt : member_hears;
+    member_test *test = ms->doubt_ns ? has_answered_in_doubt : member_receives_from;
     const member *coordinator = member_find(ms, ms->lowest);
-    // The silence of a new coordinator counts from when it became one.
+    // The silence of a new coordinator starts when it became one.
     bool is_new =
         !ms->doubt_ns && ms->coordinator_since_ns && now_ns - ms->coordinator_since_ns < within_ns;
     bool by_coordinator = coordinator->fact.rank != ms->options.rank &&
@@ -172,17 +172,17 @@ static bool is_in_contact_within(const membership *ms, int64_t within_ns, int64_
            membership_is_quorum(ms, true, test, within_ns, now_ns);
 }
 
-// Whether it is. Notes how long ago the others that count were heard, at least.
+// Whether it is in contact. Records the least age of the evidence for it.
 static bool is_in_contact(membership *ms, int64_t now_ns) {
     int64_t within_ns = MEMBERSHIP_SUSPECT_NS;
     if (!is_in_contact_within(ms, within_ns, now_ns)) return false;
     do within_ns -= MEMBERSHIP_TICK_NS;
     while (within_ns > 0 && is_in_contact_within(ms, within_ns, now_ns));
-    ms->heard_most_ns = now_ns - within_ns;
+    ms->contact_evidence_ns = now_ns - within_ns;
     return true;
 }
 
-// MEM-21: nobody is left who could say what those that have ended had decided.
+// MEM-21: no member is left that could report the decisions of those that have ended.
 static bool has_lost_all(const membership *ms) {
     bool any_failed = false;
     int rank = 0;
@@ -197,7 +197,7 @@ static bool has_lost_all(const membership *ms) {
 static void fence_alone(membership *ms) {
     gw_error why;
     error_set(&why, GW_FENCED,
-              "%s has lost all others before they could say whether they went on without it; join "
+              "%s has lost all others before they could confirm that it is a member; join "
               "anew",
               ms->options.name);
     set_lost_self(ms, GW_LOSS_ALONE, &why);
@@ -205,7 +205,7 @@ static void fence_alone(membership *ms) {
 }
 
 // MEM-20: a worker that was out of contact may have been declared dead. It decides nothing until it
-// is answered.
+// receives answers.
 static void check_contact(membership *ms, int64_t now_ns) {
     if (is_in_contact(ms, now_ns)) {
         if (now_ns > ms->contact_ns) ms->contact_ns = now_ns;
@@ -220,21 +220,22 @@ static void check_contact(membership *ms, int64_t now_ns) {
         fence_alone(ms);
         return;
     }
-    if (ms->doubt_ns) ask(ms, ms->doubt_ns, now_ns);
+    if (ms->doubt_ns) request_answers(ms, ms->doubt_ns, now_ns);
     if (passed_ns < MEMBERSHIP_CUT_OFF_NS) return;
     if (ms->no_coordinator_ns && now_ns - ms->no_coordinator_ns < MEMBERSHIP_SUSPECT_NS) return;
     gw_error why;
-    error_set(&why, GW_FENCED,
-              "%s was cut off from most of the others for %.1f s, and they go on without it; join "
-              "anew",
-              ms->options.name, SECONDS(now_ns - ms->heard_most_ns));
+    error_set(
+        &why, GW_FENCED,
+        "%s was cut off from most of the others for %.1f s, and they continue without it; join "
+        "anew",
+        ms->options.name, SECONDS(now_ns - ms->contact_evidence_ns));
     set_lost_self(ms, GW_LOSS_CUT_OFF, &why);
     membership_fence(ms, &why);
 }
 
-static void tell_quorum(membership *ms, int64_t now_ns) {
+static void announce_quorum(membership *ms, int64_t now_ns) {
     bool has = membership_coordinator(ms) != ms->options.rank ||
-               membership_hears_quorum(ms, MEMBERSHIP_SUSPECT_NS, now_ns);
+               membership_receives_from_quorum(ms, MEMBERSHIP_SUSPECT_NS, now_ns);
     if (has == ms->has_quorum) return;
     ms->has_quorum = has;
     int rank = 0;
@@ -262,14 +263,15 @@ static void discount_delay(membership *ms, int64_t now_ns) {
         shift(&x->probe_ns, late_ns, now_ns);
         if (slept) continue;
         shift(&x->direct_ns, late_ns, now_ns);
-        if (!ms->doubt_ns) shift(&x->answered_ns, late_ns, now_ns);  // of before it stays before
-        shift(&x->heard_ns, late_ns, now_ns);
+        if (!ms->doubt_ns)
+            shift(&x->answered_ns, late_ns, now_ns);  // in doubt earlier answers do not count
+        shift(&x->alive_ns, late_ns, now_ns);
     }
-    list_each(l, &ms->asked_probes)
-        shift(&list_entry(l, asked_probe, link)->asked_ns, late_ns, now_ns);
+    list_each(l, &ms->pending_probes)
+        shift(&list_entry(l, pending_probe, link)->received_ns, late_ns, now_ns);
     shift(&ms->no_coordinator_ns, late_ns, now_ns);
     ms->contact_ns += late_ns;
-    ms->heard_most_ns += late_ns;
+    ms->contact_evidence_ns += late_ns;
     shift(&ms->coordinator_since_ns, late_ns, now_ns);
     if (!slept) return;
     ms->contact_ns = now_ns + MEMBERSHIP_CUT_OFF_NS;
@@ -280,19 +282,19 @@ static bool is_quiet(const membership *ms) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));)
         if (x->state == MEMBER_SUSPECTED || x->probe) return false;
-    return !ms->no_coordinator_ns && list_is_empty(&ms->asked_probes);
+    return !ms->no_coordinator_ns && list_is_empty(&ms->pending_probes);
 }
 
 int64_t membership_tick(membership *ms, int64_t now_ns) {
     if (ms->is_fenced || !ms->is_started) return ENV_NEVER;
     discount_delay(ms, now_ns);
-    tell_quorum(ms, now_ns);
+    announce_quorum(ms, now_ns);
     membership_detect_failures(ms, now_ns);
     membership_probe(ms, now_ns);
     membership_answer_due_probes(ms, now_ns);
     decide(ms, now_ns);
     check_contact(ms, now_ns);
-    if (!ms->is_fenced) membership_ask_views(ms, now_ns);
+    if (!ms->is_fenced) membership_request_views(ms, now_ns);
     membership_finish(ms, now_ns);
     if (ms->is_fenced) return ENV_NEVER;
     ms->due_ns = now_ns + (is_quiet(ms) ? MEMBERSHIP_TICK_NS : MEMBERSHIP_QUICK_TICK_NS);
@@ -315,8 +317,8 @@ void membership_lost(membership *ms, int rank, bool left, const gw_error *why, i
         membership_fence(ms, why);
     } else {
         ms->changed_by = -1;
-        // It stays a voter in doubt, and while a decision is not known to a quorum: the others may
-        // have gone on without this worker before it ended.
+        // It stays a voter while this worker is in doubt, and while no quorum has a decision: the others may
+        // have continued without this worker before it ended.
         bool stays = ms->doubt_ns || has_failed(ms);
         member_advance(ms, x, stays ? MEMBER_FAILED : MEMBER_REMOVED, left, why, now_ns);
     }
@@ -340,23 +342,23 @@ gw_status membership_received(membership *ms, int from, const message *m, int64_
     member *x = member_find(ms, from);
     if (ms->is_fenced || !x || from == ms->options.rank) return GW_OK;
     if (x->state == MEMBER_GONE && !has_mutation(MUTATION_NO_FENCING)) return GW_OK;
-    membership_message said;
-    gw_status status = membership_decode(m, &said, error);
+    membership_message body;
+    gw_status status = membership_decode(m, &body, error);
     if (status) return status;
-    membership_heard(ms, from, now_ns);
-    if (is_answer(&said)) x->answered_ns = now_ns;
-    switch (said.kind) {
-    case MEMBERSHIP_VIEW: status = membership_merge(ms, x, &said, now_ns, error); break;
-    case MEMBERSHIP_PROBE: membership_answer_probe(ms, x, &said, now_ns); break;
-    case MEMBERSHIP_PROBE_REPLY: membership_probe_reply(ms, x, &said, now_ns); break;
-    case MEMBERSHIP_CALL_BACK: membership_call_back(ms, &said); break;
-    default: membership_note_digest(ms, x, &said, now_ns); break;
+    membership_note_receive(ms, from, now_ns);
+    if (is_answer(&body)) x->answered_ns = now_ns;
+    switch (body.kind) {
+    case MEMBERSHIP_VIEW: status = membership_merge(ms, x, &body, now_ns, error); break;
+    case MEMBERSHIP_PROBE: membership_answer_probe(ms, x, &body, now_ns); break;
+    case MEMBERSHIP_PROBE_REPLY: membership_probe_reply(ms, x, &body, now_ns); break;
+    case MEMBERSHIP_CALL_BACK: membership_call_back(ms, &body); break;
+    default: membership_note_digest(ms, x, &body, now_ns); break;
     }
     membership_finish(ms, now_ns);
     return status;
 }
 
-// ---- What is known ------------------------------------------------------------------------------
+// ---- Queries ------------------------------------------------------------------------------------
 int membership_limit(const membership *ms) {
     return ms->limit;
 }
@@ -374,9 +376,9 @@ uint64_t membership_incarnation(const membership *ms, int rank) {
     return x && x->fact.stage != MEMBER_UNKNOWN ? x->fact.incarnation : 0;
 }
 
-bool membership_was_met(const membership *ms, int rank) {
+bool membership_was_present(const membership *ms, int rank) {
     const member *x = member_find(ms, rank);
-    return x && x->is_met;
+    return x && x->was_present;
 }
 
 bool membership_is_gone(const membership *ms, int rank) {
@@ -404,7 +406,7 @@ uint64_t membership_digest(const membership *ms) {
     return ms->digest;
 }
 
-// ---- Life ---------------------------------------------------------------------------------------
+// ---- Opening and closing ------------------------------------------------------------------------
 static gw_status add(membership *ms, int rank, uint64_t incarnation, const char *name,
                      const char *addresses, member_stage stage, gw_error *error) {
     member_fact f = { .rank = rank, .incarnation = incarnation };
@@ -416,8 +418,8 @@ static gw_status add(membership *ms, int rank, uint64_t incarnation, const char 
     member *x = member_make(ms, &f, 0);
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for %s", name);
     member_advance(ms, x, stage, false, NULL, 0);
-    x->must_tell_joined = x->is_dirty = false;
-    x->is_met = true;
+    x->must_notify_joined = x->is_dirty = false;
+    x->was_present = true;
     x->agrees = true;
     return GW_OK;
 }
@@ -434,7 +436,7 @@ gw_status membership_open(membership_options options, membership **out, gw_error
     ms->lowest = options.rank;
     ms->is_complete = !options.joins;
     ms->changed_by = -1;
-    list_init(&ms->asked_probes);
+    list_init(&ms->pending_probes);
     gw_status status = add(ms, options.rank, options.incarnation, options.name, options.addresses,
                            options.joins ? MEMBER_JOINING : MEMBER_ACTIVE, error);
     if (status) {
@@ -451,7 +453,7 @@ void membership_start(membership *ms, int64_t now_ns) {
     ms->is_started = true;
     ms->coordinator = ms->admitted_by = ms->lowest;
     ms->has_quorum = ms->coordinator != ms->options.rank;
-    ms->contact_ns = ms->heard_most_ns = ms->due_ns = now_ns;
+    ms->contact_ns = ms->contact_evidence_ns = ms->due_ns = now_ns;
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) x->known_ns = now_ns;
 }

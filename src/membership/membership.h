@@ -1,13 +1,13 @@
 // Membership: each worker decides from the messages that it receives which members there are, and
-// all come to the same view. docs/protocol/membership.md is the specification.
+// all workers get the same view. docs/protocol/membership.md is the specification.
 //
-// A pure machine: it is told the time, from whom bytes have come and what members say, answers
-// through the functions of its options, and does no I/O. agent/members.c drives it.
+// A pure machine: its caller passes the time, received messages and certain losses; it calls
+// the functions of its options, and does no I/O. agent/members.c drives it.
 //
 //     membership_open(options, &ms, &error);
 //     membership_add(ms, &fact, now_ns, &error);          // each member known from the start
 //     membership_start(ms, now_ns);
-//     membership_heard(ms, rank, now_ns);                 // bytes have come from there
+//     membership_note_receive(ms, rank, now_ns);          // bytes have been received from |rank|
 //     due_ns = membership_tick(ms, now_ns);               // call again by then
 //
 // Ownership: texts are borrowed for the call. Threads: with the loop lock held. The functions below
@@ -28,12 +28,12 @@ typedef struct membership membership;
 #define MEMBERSHIP_SUSPECT_NS INT64_C(4000000000)
 #define MEMBERSHIP_DEAD_NS INT64_C(6200000000)
 #define MEMBERSHIP_CUT_OFF_NS INT64_C(3500000000)  // more without contact: fenced
-#define MEMBERSHIP_GRACE_NS INT64_C(24000000000)   // more for a member that was never heard
+#define MEMBERSHIP_GRACE_NS INT64_C(24000000000)   // more for a member that has sent nothing yet
 #define MEMBERSHIP_FRESH_NS                                                                        \
-    INT64_C(2000000000)  // a probe is answered yes for a member heard so long ago
-#define MEMBERSHIP_PROBE_NS INT64_C(1500000000)  // or heard so long after the probe
-#define MEMBERSHIP_ROUND_NS INT64_C(2000000000)  // until a probe is asked again
-#define MEMBERSHIP_LATE_NS INT64_C(1000000000)   // so late a tick: this worker was stopped
+    INT64_C(2000000000)  // a probe is answered yes for a member that was received from so long ago
+#define MEMBERSHIP_PROBE_NS INT64_C(1500000000)  // or within this time after the probe
+#define MEMBERSHIP_ROUND_NS INT64_C(2000000000)  // until a probe is repeated
+#define MEMBERSHIP_LATE_NS INT64_C(1000000000)   // if a tick is later: this worker was stopped
 
 typedef struct membership_options {
     int rank;
@@ -43,7 +43,7 @@ typedef struct membership_options {
 
     void *user;
     void (*send)(void *user, int rank, message *m);  // takes |m|
-    void (*joined)(void *user, const member_fact *who);
+    void (*joined)(void *user, const member_fact *member);
     void (*gone)(void *user, int rank, bool left, const gw_error *why);
     void (*suspected)(void *user, int rank, bool is_suspected);
     void (*coordinator_changed)(void *user, int coordinator);
@@ -60,26 +60,26 @@ gw_status membership_admit(membership *ms, uint64_t incarnation, const char *nam
                            const char *addresses, int64_t now_ns, int *out_rank, gw_error *error);
 
 // ---- Evidence -----------------------------------------------------------------------------------
-void membership_heard(membership *ms, int rank, int64_t now_ns);
+void membership_note_receive(membership *ms, int rank, int64_t now_ns);
 gw_status membership_received(membership *ms, int from, const message *m, int64_t now_ns,
                               gw_error *error);
-// It is certain that |rank| is gone. GW_FENCED: that this worker is.
+// |rank| has certainly ended. With GW_FENCED: this worker is fenced.
 void membership_lost(membership *ms, int rank, bool left, const gw_error *why, int64_t now_ns);
 void membership_await(membership *ms, int rank, bool awaits);
 int64_t membership_tick(membership *ms, int64_t now_ns);  // returns when to call it next
 
-// ---- What is known ------------------------------------------------------------------------------
+// ---- Queries ------------------------------------------------------------------------------------
 int membership_limit(const membership *ms);  // all ranks are below
 int membership_coordinator(const membership *ms);
 bool membership_is_known(const membership *ms, int rank);
-uint64_t membership_incarnation(const membership *ms, int rank);  // 0: not known
+uint64_t membership_incarnation(const membership *ms, int rank);  // 0: unknown
 bool membership_is_gone(const membership *ms, int rank);
-bool membership_has_declared(const membership *ms, int rank);  // it dead, since it was silent
-// Not if it was gone when this worker first heard of it.
-bool membership_was_met(const membership *ms, int rank);
+bool membership_has_declared(const membership *ms, int rank);  // it dead, for its silence
+// Whether it was present when this worker first received it in a view.
+bool membership_was_present(const membership *ms, int rank);
 bool membership_is_fenced(const membership *ms);
-bool membership_is_in_doubt(const membership *ms);  // the others may go on without this worker
-bool membership_has_joined(const membership *ms);   // it knows all members, and is active (MEM-22)
+bool membership_is_in_doubt(const membership *ms);  // the others may continue without this worker
+bool membership_has_joined(const membership *ms);   // it has all members, and is active (MEM-22)
 uint64_t membership_epoch(const membership *ms);
 uint64_t membership_digest(const membership *ms);
 

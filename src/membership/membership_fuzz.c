@@ -1,4 +1,4 @@
-// What members say about each other, at any time: any bytes end in one sentence or in a view that
+// Messages of members at any time: any bytes end in one error text or in a view that
 // only grows.
 #include "membership/membership.h"
 
@@ -21,19 +21,19 @@ typedef struct run {
     bool gone[LIMIT_WORKERS];
 } run;
 
-// What it says itself can be read.
+// Its own messages can be decoded.
 static void check_sent(void *user, int rank, message *m) {
     run *r = user;
-    membership_message said;
+    membership_message body;
     gw_error error = { 0 };
     if (r->is_fenced || rank == SELF) abort();
-    if (membership_decode(m, &said, &error)) abort();
+    if (membership_decode(m, &body, &error)) abort();
     message_release(m);
 }
 
-static void check_joined(void *user, const member_fact *who) {
+static void check_joined(void *user, const member_fact *joined) {
     const run *r = user;
-    if (who->rank == SELF || r->is_fenced || r->gone[who->rank]) abort();
+    if (joined->rank == SELF || r->is_fenced || r->gone[joined->rank]) abort();
 }
 
 static void check_gone(void *user, int rank, bool left, const gw_error *why) {
@@ -77,10 +77,10 @@ static message *read_raw(run *r) {
     return m;
 }
 
-// A view, probe or answer that could be one.
+// A view, probe or answer with valid fields.
 static message *read_shaped(run *r) {
     uint8_t flags = reader_u8(&r->in);
-    membership_message said = {
+    membership_message body = {
         .kind = (uint8_t)(MEMBERSHIP_HEARTBEAT + reader_u8(&r->in) % 6),
         .flags = flags & 3,
         .digest = flags & 64 ? membership_digest(r->ms) : flags,
@@ -88,9 +88,9 @@ static message *read_shaped(run *r) {
         .rank = reader_u8(&r->in) % (MEMBERS + 3),
         .yes = flags & 1,
     };
-    if (said.kind == MEMBERSHIP_VIEW) said.flags = flags & 7;
-    message *m = membership_encode(&said);
-    for (int i = said.kind == MEMBERSHIP_VIEW ? flags % 5 : 0, rank = 0; i > 0; i--) {
+    if (body.kind == MEMBERSHIP_VIEW) body.flags = flags & 7;
+    message *m = membership_encode(&body);
+    for (int i = body.kind == MEMBERSHIP_VIEW ? flags % 5 : 0, rank = 0; i > 0; i--) {
         uint8_t what = reader_u8(&r->in);
         member_fact f = { .rank = rank, .stage = (member_stage)(what % 5) };
         f.incarnation = what & 32 ? incarnation_of(f.rank) : what;
@@ -127,7 +127,7 @@ static void step(run *r) {
     case 0: give(r, rank, read_raw(r)); break;
     case 1:
     case 2: give(r, rank, read_shaped(r)); break;
-    case 3: membership_heard(r->ms, rank, r->now_ns); break;
+    case 3: membership_note_receive(r->ms, rank, r->now_ns); break;
     case 4: lose(r, rank, what >= 224); break;
     case 5: admit(r, what / 8); break;
     case 6: membership_await(r->ms, rank, what & 128); break;

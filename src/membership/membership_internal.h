@@ -1,7 +1,7 @@
-// The inside of the membership machine.
+// Internals of the membership machine.
 //
-// failure_detector.c suspects, indirect_probe.c asks others, membership.c decides, coordinator.c
-// commits and admits, view.c merges and tells.
+// failure_detector.c suspects, indirect_probe.c queries other members, membership.c decides, coordinator.c
+// commits and admits, view.c merges and notifies.
 #ifndef MEMBERSHIP_MEMBERSHIP_INTERNAL_H
 #define MEMBERSHIP_MEMBERSHIP_INTERNAL_H
 
@@ -19,62 +19,62 @@ typedef enum member_state {
 typedef enum member_event {
     MEMBER_MONITOR,
     MEMBER_UNMONITOR,
-    MEMBER_HEARD,
+    MEMBER_RECEIVED,
     MEMBER_SILENT,
     MEMBER_END,
     MEMBER_EVENT_COUNT
 } member_event;
 
-typedef enum member_verdict { NOT_PROBED, UNREFUTED_BY_SOME, UNREFUTED_BY_ALL } member_verdict;
+typedef enum probe_outcome { NOT_PROBED, UNREFUTED_BY_SOME, UNREFUTED_BY_ALL } probe_outcome;
 
 typedef struct member {
     // the view
     member_fact fact;
-    bool is_queued;  // admitted here, and told to no other yet
+    bool is_queued;  // admitted here, and not yet sent to any other
 
     // failure detection
     member_state state;
     int64_t known_ns;       // since when it is a member here
-    int64_t direct_ns;      // when it was heard itself; 0: never
-    int64_t heard_ns;       // the same, or when another said so
+    int64_t direct_ns;      // when bytes were last received from it; 0: never
+    int64_t alive_ns;       // the same, or when another member reported it alive
     int64_t monitored_ns;   // since when it is monitored
     int64_t answered_ns;    // when it last sent an answer
-    bool heartbeat_is_out;  // a heartbeat was sent since it was heard last
-    bool is_said_unheard;   // the log has it since it was heard last that others do hear it
+    bool heartbeat_is_out;  // a heartbeat was sent since bytes were last received
+    bool is_link_logged;    // since bytes were last received, the log has that its link is bad
     int awaits;
 
     // the indirect probe
     uint64_t probe;  // number of the round; 0: none
     int64_t probe_ns;
-    int asked, answered;
-    bool asked_all;
-    member_verdict verdict;
-    int next_witness;  // rank from which the next round asks
+    int queried, answered;
+    bool queried_all;
+    probe_outcome outcome;
+    int next_witness;  // rank at which the next round begins
 
-    // what it knows
-    uint64_t told;  // the digest it has told
-    bool agrees;    // it has had our view since this worker is coordinator
-    int64_t asked_view_ns;
-    uint64_t full_sent, full_for;  // the last full view it was sent, and what it knew then
+    // the view that it has
+    uint64_t reported;  // its last digest
+    bool agrees;        // it has had our view since this worker is coordinator
+    int64_t view_requested_ns;
+    uint64_t full_sent, full_for;  // the last full view sent to it, and its digest then
     int64_t full_ns;
 
-    // what is to be done at the end of the event
-    bool is_dirty;    // to be told to others
-    bool wants_full;  // has joined: is to be told everything
-    bool must_tell_joined, must_tell_gone;
-    bool is_met;  // was there when this worker first heard of it
-    bool is_told_suspected;
-    gw_status why;          // of its end; the sentence is the fact's
+    // to be done at the end of the event
+    bool is_dirty;    // to be sent to others
+    bool wants_full;  // has joined: a full view is to be sent to it
+    bool must_notify_joined, must_notify_gone;
+    bool was_present;  // when this worker first received it in a view
+    bool is_notified_suspected;
+    gw_status why;          // of its end; the fact has the text
     bool is_declared_here;  // dead, by this worker
 } member;
 
-// A probe of another member's that this worker has not answered yet.
-typedef struct asked_probe {
+// A probe of another member that this worker has not answered yet.
+typedef struct pending_probe {
     list_node link;
     int from, rank;
     uint64_t number;
-    int64_t asked_ns;
-} asked_probe;
+    int64_t received_ns;
+} pending_probe;
 
 struct membership {
     membership_options options;
@@ -82,28 +82,28 @@ struct membership {
     int limit, capacity;
     uint64_t digest, epoch;
     int lowest;       // rank that is present: the coordinator
-    int coordinator;  // as told last
+    int coordinator;  // of the last notification
     int admitted_by;  // the first
 
     bool is_started, is_complete, is_fenced;
     bool in_finish;
     int64_t coordinator_since_ns;  // 0: from the start
-    bool coordinator_has_quorum;   // as the coordinator says
-    bool has_quorum;               // as this worker has told, being coordinator
+    bool coordinator_has_quorum;   // as the coordinator reports
+    bool has_quorum;               // as this worker has reported, being coordinator
     bool had_quorum;               // ever
     int changed_by;                // the member whose message changed the view; -1: none
-    bool spreads;                  // what has changed was decided here: all are to be told
+    bool spreads;                  // a change was decided here: it is to be sent to all
     gw_error fenced_why;
-    bool must_tell_fenced;
+    bool must_notify_fenced;
 
-    int64_t due_ns;             // of the next tick
-    int64_t tick_ns;            // the last
-    int64_t contact_ns;         // when this worker last was in contact
-    int64_t heard_most_ns;      // what put it in contact then was heard no later than this
-    int64_t doubt_ns;           // since when it may have been declared dead; 0: it has not
-    int64_t no_coordinator_ns;  // since when it monitors all, without a coordinator; 0: not
-    uint64_t last_probe;        // number
-    list_node asked_probes;
+    int64_t due_ns;               // of the next tick
+    int64_t tick_ns;              // the last
+    int64_t contact_ns;           // when this worker last was in contact
+    int64_t contact_evidence_ns;  // the evidence for that contact is no later than this
+    int64_t doubt_ns;             // since when it may have been declared dead; 0: it has not
+    int64_t no_coordinator_ns;    // since when it monitors all, without a coordinator; 0: not
+    uint64_t last_probe;          // number
+    list_node pending_probes;
 };
 
 member *member_find(const membership *ms, int rank);  // NULL if unknown
@@ -111,15 +111,15 @@ member *member_make(membership *ms, const member_fact *f, int64_t now_ns);
 member *member_self(const membership *ms);
 void member_apply(membership *ms, member *x, member_event event, int64_t now_ns);
 bool member_is_present(const member *x);  // joining or active
-bool member_hears(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns);
+bool member_receives_from(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns);
 typedef bool member_test(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns);
 bool membership_is_quorum(const membership *ms, bool voters, member_test *test, int64_t within_ns,
                           int64_t now_ns);
 bool membership_is_candidate(const membership *ms, int64_t now_ns);
-bool membership_hears_quorum(const membership *ms, int64_t within_ns, int64_t now_ns);
+bool membership_receives_from_quorum(const membership *ms, int64_t within_ns, int64_t now_ns);
 void membership_fence(membership *ms, const gw_error *why);
 void membership_send_heartbeat(membership *ms, member *x);
-void membership_ask(membership *ms, member *x);  // by a heartbeat that wants an answer
+void membership_request_answer(membership *ms, member *x);  // by a heartbeat with that flag
 
 // for (member *x; (x = member_next(ms, &rank));)  from rank = 0
 member *member_next(const membership *ms, int *rank);
@@ -140,17 +140,17 @@ void membership_detect_failures(membership *ms, int64_t now_ns);
 bool membership_has_pending(const membership *ms);
 void membership_commit_view(membership *ms, int64_t now_ns);
 void membership_announce(membership *ms, int64_t now_ns);
-void membership_ask_views(membership *ms, int64_t now_ns);
+void membership_request_views(membership *ms, int64_t now_ns);
 
 // ---- view.c -------------------------------------------------------------------------------------
-// Brings |x| to |stage|; false if it is there already.
+// Advances |x| to |stage|; false if it is there already.
 bool member_advance(membership *ms, member *x, member_stage stage, bool left, const gw_error *why,
                     int64_t now_ns);  // |why| of one that is gone
 gw_status membership_merge(membership *ms, member *from, membership_message *m, int64_t now_ns,
                            gw_error *error);
 void membership_note_digest(membership *ms, member *from, const membership_message *m,
                             int64_t now_ns);
-void membership_finish(membership *ms, int64_t now_ns);  // tells others, then the user
+void membership_finish(membership *ms, int64_t now_ns);  // notifies others, then the user
 
 // ---- indirect_probe.c ---------------------------------------------------------------------------
 void membership_probe(membership *ms, int64_t now_ns);  // about suspected members

@@ -27,17 +27,17 @@ static void rest(uint64_t seed, void *context) {
     quorum_close(&q);
 }
 
-static void it_suspects_nobody_on_a_good_network(void **state) {
+static void it_suspects_no_member_on_a_good_network(void **state) {
     (void)state;
     testing_for_seeds(20, rest, &(int64_t){ QUORUM_MS });
 }
 
-static void it_suspects_nobody_for_slow_links(void **state) {
+static void it_suspects_no_member_for_slow_links(void **state) {
     (void)state;
     testing_for_seeds(50, rest, &(int64_t){ 500 * QUORUM_MS });
 }
 
-static void it_sends_heartbeats_between_the_coordinator_and_each_alone(void **state) {
+static void only_the_coordinator_exchanges_heartbeats(void **state) {
     (void)state;
     quorum q;
     quorum_open(&q, 1, 8, 0);
@@ -47,7 +47,7 @@ static void it_sends_heartbeats_between_the_coordinator_and_each_alone(void **st
     for (int i = 1; i < 8; i++) {
         for (int k = 1; k < 8; k++) assert_false(q.nodes[i].is_linked[k]);
         assert_true(q.nodes[i].sent <=
-                    10);  // only the first heartbeat, and what the coordinator has asked
+                    10);  // only the first heartbeat, and answers to the coordinator
     }
     assert_true(q.nodes[0].sent - at_start <= 7 * 99);
     quorum_close(&q);
@@ -56,7 +56,7 @@ static void it_sends_heartbeats_between_the_coordinator_and_each_alone(void **st
 // ---- Ends ---------------------------------------------------------------------------------------
 typedef struct ending {
     void (*how)(quorum *q, int node);
-    int who;
+    int rank;
     int64_t bound_ns;
 } ending;
 
@@ -66,32 +66,32 @@ static void end_one(uint64_t seed, void *context) {
     quorum_open(&q, seed, 5, 0);
     int64_t begin_ns = at_s(40) + (int64_t)quorum_random(&q, QUORUM_SECOND);
     quorum_run(&q, begin_ns);
-    e->how(&q, e->who);
+    e->how(&q, e->rank);
     quorum_run(&q, begin_ns + e->bound_ns);
     for (int i = 0; i < 5; i++)
-        if (i != e->who) assert_true(q.nodes[i].gone[e->who]);
+        if (i != e->rank) assert_true(q.nodes[i].gone[e->rank]);
     quorum_run(&q, begin_ns + at_s(60));
     for (int i = 0; i < 5; i++) {
-        if (i == e->who) continue;
+        if (i == e->rank) continue;
         assert_false(q.nodes[i].is_fenced);
-        for (int k = 0; k < 5; k++) assert_int_equal(q.nodes[i].gone[k], k == e->who);
+        for (int k = 0; k < 5; k++) assert_int_equal(q.nodes[i].gone[k], k == e->rank);
     }
     quorum_close(&q);
 }
 
-static void it_knows_a_killed_member_within_a_second(void **state) {
+static void it_detects_a_killed_member_within_a_second(void **state) {
     (void)state;
-    for (int who = 0; who < 5; who++)
-        testing_for_seeds(20, end_one, &(ending){ quorum_crash, who, T_CLOSE });
+    for (int rank = 0; rank < 5; rank++)
+        testing_for_seeds(20, end_one, &(ending){ quorum_crash, rank, T_CLOSE });
 }
 
-static void it_knows_a_silent_member_within_seven_seconds(void **state) {
+static void it_detects_a_silent_member_within_seven_seconds(void **state) {
     (void)state;
-    for (int who = 0; who < 5; who++)
-        testing_for_seeds(50, end_one, &(ending){ quorum_stop, who, T_DEAD });
+    for (int rank = 0; rank < 5; rank++)
+        testing_for_seeds(50, end_one, &(ending){ quorum_stop, rank, T_DEAD });
 }
 
-static void it_knows_members_that_have_left(void **state) {
+static void it_detects_members_that_have_left(void **state) {
     (void)state;
     quorum q;
     quorum_open(&q, 1, 4, 0);
@@ -127,8 +127,8 @@ static void it_takes_over_from_a_coordinator_that_ends(void **state) {
     quorum_close(&q);
 }
 
-// To the others the next coordinator is one that they have never heard, since they monitor none but
-// the coordinator. They hear each other once they ask.
+// The others have never received from the next coordinator, since they monitor only
+// the coordinator. They receive from each other once they request answers.
 static void pause_the_next(uint64_t seed, void *context) {
     (void)context;
     quorum q;
@@ -145,7 +145,7 @@ static void pause_the_next(uint64_t seed, void *context) {
     quorum_close(&q);
 }
 
-// The last one has not heard the next coordinator yet when that ends, too.
+// The last one has not received from the next coordinator yet when that ends too.
 static void end_the_next(uint64_t seed, void *context) {
     (void)context;
     quorum q;
@@ -164,7 +164,7 @@ static void it_survives_the_end_of_one_coordinator_after_the_other(void **state)
     testing_for_seeds(200, end_the_next, NULL);
 }
 
-static void it_fences_nobody_if_the_next_coordinator_pauses(void **state) {
+static void no_member_is_fenced_if_the_next_coordinator_pauses(void **state) {
     (void)state;
     testing_for_seeds(50, pause_the_next, NULL);
 }
@@ -205,7 +205,7 @@ static void cut_one(uint64_t seed, void *context) {
     }
     quorum_run(&q, at_s(100));
     assert_int_equal(quorum_check(&q), 5);
-    // What happens behind a bad link is known on both sides of it.
+    // An end is notified on both sides of a bad link.
     int third = 0;
     while (third == a || third == b) third++;
     quorum_crash(&q, third);
@@ -217,14 +217,14 @@ static void cut_one(uint64_t seed, void *context) {
     quorum_close(&q);
 }
 
-static void it_declares_nobody_dead_for_one_bad_link(void **state) {
+static void it_declares_no_member_dead_for_one_bad_link(void **state) {
     (void)state;
     testing_for_seeds(100, cut_one, NULL);
 }
 
-// What the one that needs something says does not arrive. Who could say something has nothing to say,
-// until it is told that it is not heard; and then once, as long as there is no answer.
-static void it_has_a_member_call_back_that_it_cannot_reach(void **state) {
+// Messages to the member that needs something do not arrive. The sender has nothing to send,
+// until it receives a call back; then it sends once, as long as there is no answer.
+static void an_unreachable_member_connects_back(void **state) {
     (void)state;
     quorum q;
     quorum_open(&q, 1, 3, 0);
@@ -240,7 +240,7 @@ static void it_has_a_member_call_back_that_it_cannot_reach(void **state) {
     quorum_close(&q);
 }
 
-// What some say arrives nowhere, and they hear the others, which go on without them.
+// Messages of some members are lost, and they receive from the others, which continue without them.
 static void mute(uint64_t seed, void *context) {
     const int *count = context;
     quorum q;
@@ -256,7 +256,7 @@ static void mute(uint64_t seed, void *context) {
         bool is_mute = i >= first && i < first + mutes;
         assert_int_equal(q.nodes[i].is_fenced, is_mute);
         for (int k = 0; k < *count; k++) {
-            bool may_be_gone = k >= first && k < first + mutes;  // also to another that hears of it
+            bool may_be_gone = k >= first && k < first + mutes;  // also for another mute member
             assert_true(may_be_gone ? is_mute || q.nodes[i].gone[k] : !q.nodes[i].gone[k]);
             assert_false(is_mute && membership_has_declared(q.nodes[i].machine, k));
         }
@@ -264,7 +264,7 @@ static void mute(uint64_t seed, void *context) {
     quorum_close(&q);
 }
 
-static void it_declares_nobody_dead_if_it_is_not_heard(void **state) {
+static void a_muted_member_declares_no_other_dead(void **state) {
     (void)state;
     for (int count = 3; count <= 7; count++) testing_for_seeds(40, mute, &count);
 }
@@ -284,7 +284,7 @@ static void it_refutes_a_suspicion(void **state) {
     quorum_close(&q);
 }
 
-static void it_monitors_members_it_awaits_something_from(void **state) {
+static void it_monitors_awaited_members(void **state) {
     (void)state;
     quorum q;
     quorum_open(&q, 1, 4, 0);
@@ -300,8 +300,8 @@ static void it_monitors_members_it_awaits_something_from(void **state) {
     quorum_close(&q);
 }
 
-// Two workers join, and the founder ends when each of them may be a voter, or not yet. Who has joined
-// goes on; who has not is told so at once.
+// Two workers join, and the founder ends when each of them may be a voter, or not yet. A voter
+// continues; a worker that is not admitted is fenced at once.
 static void end_founder(uint64_t seed, void *context) {
     int *counts = context, up = 0;
     bool had_joined[3] = { 0 };
@@ -318,7 +318,7 @@ static void end_founder(uint64_t seed, void *context) {
         if (!q.nodes[i].is_fenced) continue;
         assert_int_equal(q.nodes[i].fenced_why.status, GW_DISCONNECTED);
         assert_string_equal(q.nodes[i].fenced_why.text,
-                            "w0, who let this worker in, is gone; join anew");
+                            "w0, which admitted this worker, is lost; join anew");
     }
     quorum_run(&q, at_s(60));
     for (int i = 1; i < 3; i++) up += !q.nodes[i].is_fenced;
@@ -350,7 +350,7 @@ static void expect_sides(int count, unsigned side, bool side_survives) {
     quorum_close(&q);
 }
 
-static void it_goes_on_with_a_quorum_and_fences_the_others(void **state) {
+static void a_quorum_continues_and_the_others_are_fenced(void **state) {
     (void)state;
     expect_sides(5, 0x03, false);
     expect_sides(5, 0x13, true);
@@ -359,7 +359,7 @@ static void it_goes_on_with_a_quorum_and_fences_the_others(void **state) {
     expect_sides(7, 0x70, false);
 }
 
-static void it_goes_on_with_the_half_that_has_the_lowest(void **state) {
+static void the_half_with_the_lowest_rank_continues(void **state) {
     (void)state;
     expect_sides(2, 0x1, true);
     expect_sides(4, 0x3, true);
@@ -367,9 +367,9 @@ static void it_goes_on_with_the_half_that_has_the_lowest(void **state) {
     expect_sides(6, 0x29, true);
 }
 
-// All but the coordinator are still about to join when it stops, as they do from a store of its
-// host's: who has joined already waits for them.
-static void it_waits_for_members_that_have_never_been_there(void **state) {
+// All but the coordinator are still about to join when it stops, as when they join through a store on its
+// host: a worker that has joined waits for them.
+static void it_waits_for_members_that_have_never_joined(void **state) {
     (void)state;
     quorum q;
     quorum_open(&q, 1, 6, 0);
@@ -385,7 +385,7 @@ static void it_waits_for_members_that_have_never_been_there(void **state) {
     quorum_close(&q);
 }
 
-static void it_says_why_it_is_fenced(void **state) {
+static void its_error_explains_the_fencing(void **state) {
     (void)state;
     quorum q;
     quorum_open(&q, 1, 3, 0);
@@ -413,9 +413,9 @@ static double cut_off_s(const quorum_node *n) {
     return strtod(at + strlen(words), NULL);
 }
 
-// From the last that it heard of its coordinator, at most 2 s before the cut; or, if it was never in
+// From the last message of its coordinator, at most 2 s before the cut; or, if it was never in
 // contact, from the start.
-static void it_says_for_how_long_it_was_cut_off(void **state) {
+static void its_error_has_the_time_without_contact(void **state) {
     (void)state;
     quorum q;
     quorum_open(&q, 1, 4, 0);
@@ -436,8 +436,8 @@ static void it_says_for_how_long_it_was_cut_off(void **state) {
     quorum_close(&q);
 }
 
-// The third is answered by both, one after the other. What either decides it knows alone at first; and nobody acts on what
-// no quorum knows.
+// The third is answered by both, one after the other. At first only one of them has a decision; and no member acts on a
+// decision that no quorum has.
 static void change_sides(uint64_t seed, void *context) {
     (void)context;
     quorum q;
@@ -456,13 +456,13 @@ static void change_sides(uint64_t seed, void *context) {
     quorum_close(&q);
 }
 
-static void it_acts_on_no_decision_that_it_knows_alone(void **state) {
+static void it_acts_on_no_decision_without_a_quorum(void **state) {
     (void)state;
     testing_for_seeds(300, change_sides, NULL);
 }
 
-// It was stopped while the others were still new to it, or knew each other well, and they end before it goes on.
-static void stop_one_and_end_the_others(uint64_t seed, void *context) {
+// One is stopped while the others are new to it, or established, and they end before it continues.
+static void stop_one_and_end_others(uint64_t seed, void *context) {
     (void)context;
     quorum q;
     int count = 2 + (int)(seed % 3), last = count - 1;
@@ -480,9 +480,9 @@ static void stop_one_and_end_the_others(uint64_t seed, void *context) {
     quorum_close(&q);
 }
 
-static void it_is_fenced_at_once_when_nobody_is_left_to_answer(void **state) {
+static void a_worker_in_doubt_is_fenced_when_no_member_is_left(void **state) {
     (void)state;
-    testing_for_seeds(100, stop_one_and_end_the_others, NULL);
+    testing_for_seeds(100, stop_one_and_end_others, NULL);
 }
 
 static void it_fences_all_when_there_is_no_quorum(void **state) {
@@ -498,7 +498,7 @@ static void it_fences_all_when_there_is_no_quorum(void **state) {
 }
 
 // A worker that was stopped, as a whole machine may be, does not declare the others dead.
-static void it_does_not_accuse_others_of_its_own_sleep(void **state) {
+static void a_stopped_worker_declares_no_other_dead(void **state) {
     (void)state;
     quorum q;
     quorum_open(&q, 1, 4, 0);
@@ -511,21 +511,19 @@ static void it_does_not_accuse_others_of_its_own_sleep(void **state) {
     quorum_close(&q);
 }
 
-GW_TESTS(membership_membership, it_suspects_nobody_on_a_good_network,
-         it_suspects_nobody_for_slow_links,
-         it_sends_heartbeats_between_the_coordinator_and_each_alone,
-         it_knows_a_killed_member_within_a_second, it_knows_a_silent_member_within_seven_seconds,
-         it_knows_members_that_have_left, it_takes_over_from_a_coordinator_that_ends,
+GW_TESTS(membership_membership, it_suspects_no_member_on_a_good_network,
+         it_suspects_no_member_for_slow_links, only_the_coordinator_exchanges_heartbeats,
+         it_detects_a_killed_member_within_a_second,
+         it_detects_a_silent_member_within_seven_seconds, it_detects_members_that_have_left,
+         it_takes_over_from_a_coordinator_that_ends,
          it_survives_the_end_of_one_coordinator_after_the_other,
-         it_fences_nobody_if_the_next_coordinator_pauses,
+         no_member_is_fenced_if_the_next_coordinator_pauses,
          it_survives_the_silence_of_several_with_the_coordinator,
-         it_declares_nobody_dead_for_one_bad_link, it_has_a_member_call_back_that_it_cannot_reach,
-         it_refutes_a_suspicion, it_declares_nobody_dead_if_it_is_not_heard,
-         it_monitors_members_it_awaits_something_from,
+         it_declares_no_member_dead_for_one_bad_link, an_unreachable_member_connects_back,
+         it_refutes_a_suspicion, a_muted_member_declares_no_other_dead, it_monitors_awaited_members,
          it_survives_a_founder_that_ends_once_it_has_joined,
-         it_goes_on_with_a_quorum_and_fences_the_others,
-         it_goes_on_with_the_half_that_has_the_lowest,
-         it_waits_for_members_that_have_never_been_there, it_says_why_it_is_fenced,
-         it_says_for_how_long_it_was_cut_off, it_acts_on_no_decision_that_it_knows_alone,
-         it_fences_all_when_there_is_no_quorum, it_is_fenced_at_once_when_nobody_is_left_to_answer,
-         it_does_not_accuse_others_of_its_own_sleep);
+         a_quorum_continues_and_the_others_are_fenced, the_half_with_the_lowest_rank_continues,
+         it_waits_for_members_that_have_never_joined, its_error_explains_the_fencing,
+         its_error_has_the_time_without_contact, it_acts_on_no_decision_without_a_quorum,
+         it_fences_all_when_there_is_no_quorum, a_worker_in_doubt_is_fenced_when_no_member_is_left,
+         a_stopped_worker_declares_no_other_dead);

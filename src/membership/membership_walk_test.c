@@ -73,7 +73,7 @@ static void it_agrees_after_joins(void **state) {
                       &(walk){ .count = 4, .steps = 30, .joins = true, .parts = true });
 }
 
-// Faults come while those that have just joined are known to some, and no quorum has said so yet.
+// Faults occur while only some members have the joining ones, and no quorum does.
 static void join_with_seed(uint64_t seed, void *context) {
     const walk *w = context;
     quorum q;
@@ -95,7 +95,7 @@ static void join_with_seed(uint64_t seed, void *context) {
     quorum_close(&q);
 }
 
-static void it_agrees_if_faults_come_while_others_join(void **state) {
+static void it_agrees_after_faults_during_joins(void **state) {
     (void)state;
     testing_for_seeds(
         600, join_with_seed,
@@ -118,5 +118,4 @@ static void it_agrees_over_slow_links(void **state) {
 }
 
 GW_TESTS(membership_walk, it_agrees_after_ends_stops_and_cuts, it_agrees_after_partitions,
-         it_agrees_after_joins, it_agrees_if_faults_come_while_others_join,
-         it_agrees_over_slow_links);
+         it_agrees_after_joins, it_agrees_after_faults_during_joins, it_agrees_over_slow_links);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { ALL_FLAGS = MEMBERSHIP_HAS_QUORUM | MEMBERSHIP_ASKS | MEMBERSHIP_FULL };
+enum { ALL_FLAGS = MEMBERSHIP_HAS_QUORUM | MEMBERSHIP_REQUESTS_ANSWER | MEMBERSHIP_FULL };
 
 static uint64_t mix(uint64_t x) {
     x = (x ^ x >> 30) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -16,8 +16,8 @@ uint64_t member_digest(int rank, uint64_t incarnation, member_stage stage) {
     return mix(incarnation ^ mix((uint64_t)rank * 8 + (uint64_t)stage));
 }
 
-// ---- Out ----------------------------------------------------------------------------------------
-enum { COUNT_AT = 9 };  // of a view, behind digest and flags
+// ---- Encoding -----------------------------------------------------------------------------------
+enum { COUNT_AT = 9 };  // of a view, after digest and flags
 
 message *membership_encode(const membership_message *m) {
     message *out = message_open(m->kind);
@@ -56,7 +56,7 @@ void membership_add_fact(message *m, const member_fact *f) {
         if (++b->data[COUNT_AT + i] != 0) break;
 }
 
-// ---- In -----------------------------------------------------------------------------------------
+// ---- Decoding -----------------------------------------------------------------------------------
 static bool is_gone(const member_fact *f) {
     return f->stage >= MEMBER_FAILED;
 }
@@ -72,13 +72,13 @@ static const char *read_fact(reader *r, member_fact *out) {
     reader_text(r, out->name, sizeof out->name);
     reader_text(r, out->addresses, sizeof out->addresses);
     reader_text(r, out->why, sizeof out->why);
-    if (r->failed) return "that ends in the middle";
+    if (r->failed) return "that is truncated";
     if (rank >= LIMIT_WORKERS) return "with a rank beyond the limit";
-    if (stage == MEMBER_UNKNOWN || stage >= MEMBER_STAGE_COUNT) return "in a stage that is not one";
-    if (left > 1 || (left && stage < MEMBER_FAILED)) return "that has left and is there";
-    if (how >= GW_LOSS_COUNT || (how && stage < MEMBER_FAILED)) return "lost in no known way";
+    if (stage == MEMBER_UNKNOWN || stage >= MEMBER_STAGE_COUNT) return "in an unknown stage";
+    if (left > 1 || (left && stage < MEMBER_FAILED)) return "that has left and is present";
+    if (how >= GW_LOSS_COUNT || (how && stage < MEMBER_FAILED)) return "with an unknown loss";
     if (!out->incarnation || !out->name[0]) return "without a name or incarnation";
-    if (!is_gone(out) && out->why[0]) return "that is there, with a reason why not";
+    if (!is_gone(out) && out->why[0]) return "that is present, with a reason for its end";
     return NULL;
 }
 
@@ -92,7 +92,7 @@ static gw_status check_facts(const membership_message *m, gw_error *error) {
         if (wrong) return error_set(error, GW_PROTOCOL, "view: a member %s", wrong);
         before = f.rank;
     }
-    if (reader_left(&r)) return error_set(error, GW_PROTOCOL, "view: bytes behind the members");
+    if (reader_left(&r)) return error_set(error, GW_PROTOCOL, "view: bytes after the members");
     return GW_OK;
 }
 
@@ -141,7 +141,7 @@ gw_status membership_decode(const message *from, membership_message *out, gw_err
         break;
     }
     if (!r.failed && !reader_left(&r) && !from->segment_count) return GW_OK;
-    return error_set(error, GW_PROTOCOL, "%s: its fields mean nothing",
+    return error_set(error, GW_PROTOCOL, "%s: malformed fields",
                      names[from->kind - MEMBERSHIP_HEARTBEAT]);
 }
 

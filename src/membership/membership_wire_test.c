@@ -1,4 +1,4 @@
-// Messages of membership to bytes and back, and what is refused.
+// Encoding and decoding messages of membership, and malformed ones.
 #include "membership/membership_wire.h"
 
 #include "testing/testing.h"
@@ -11,10 +11,10 @@ static message *encode(membership_message m) {
     return out;
 }
 
-static void it_says_and_reads_each_kind(void **state) {
+static void it_decodes_what_it_encodes(void **state) {
     (void)state;
     static const membership_message all[] = {
-        { .kind = MEMBERSHIP_HEARTBEAT, .digest = 1, .flags = MEMBERSHIP_ASKS },
+        { .kind = MEMBERSHIP_HEARTBEAT, .digest = 1, .flags = MEMBERSHIP_REQUESTS_ANSWER },
         { .kind = MEMBERSHIP_VIEW, .digest = UINT64_MAX, .flags = MEMBERSHIP_FULL },
         { .kind = MEMBERSHIP_VIEW_ACK, .digest = 77 },
         { .kind = MEMBERSHIP_PROBE, .number = 5, .rank = 4095 },
@@ -86,18 +86,18 @@ static void expect_fact(member_fact f, const char *text) {
     expect(view_of(&f, 1), text);
 }
 
-static void it_refuses_members_that_cannot_be(void **state) {
+static void it_refuses_impossible_members(void **state) {
     (void)state;
     member_fact f = someone(5000);
     expect_fact(f, "view: a member with a rank beyond the limit");
     f = someone(1);
     f.stage = MEMBER_STAGE_COUNT;
-    expect_fact(f, "view: a member in a stage that is not one");
+    expect_fact(f, "view: a member in an unknown stage");
     f.stage = MEMBER_UNKNOWN;
-    expect_fact(f, "view: a member in a stage that is not one");
+    expect_fact(f, "view: a member in an unknown stage");
     f = someone(1);
     f.left = true;
-    expect_fact(f, "view: a member that has left and is there");
+    expect_fact(f, "view: a member that has left and is present");
     f = someone(1);
     f.incarnation = 0;
     expect_fact(f, "view: a member without a name or incarnation");
@@ -106,12 +106,12 @@ static void it_refuses_members_that_cannot_be(void **state) {
     expect_fact(f, "view: a member without a name or incarnation");
     f = someone(1);
     f.why[0] = 'x';
-    expect_fact(f, "view: a member that is there, with a reason why not");
+    expect_fact(f, "view: a member that is present, with a reason for its end");
     member_fact twice[] = { someone(3), someone(3) };
     expect(view_of(twice, 2), "view: a member out of order");
 }
 
-static void it_refuses_what_is_cut_or_longer(void **state) {
+static void it_refuses_truncated_and_longer_messages(void **state) {
     (void)state;
     member_fact f = someone(2);
     message *whole = view_of(&f, 1);
@@ -138,16 +138,16 @@ static void it_refuses_what_is_cut_or_longer(void **state) {
     }
     expect(message_open(38), "a message of kind 38");
     expect(encode((membership_message){ .kind = MEMBERSHIP_HEARTBEAT, .flags = MEMBERSHIP_FULL }),
-           "heartbeat: its fields mean nothing");
+           "heartbeat: malformed fields");
     expect(encode((membership_message){ .kind = MEMBERSHIP_VIEW, .flags = 8 }),
-           "view: its fields mean nothing");
+           "view: malformed fields");
     expect(encode((membership_message){ .kind = MEMBERSHIP_PROBE, .rank = 5000 }),
-           "probe: its fields mean nothing");
+           "probe: malformed fields");
     expect(encode((membership_message){ .kind = MEMBERSHIP_CALL_BACK, .rank = 5000 }),
-           "call back: its fields mean nothing");
+           "call back: malformed fields");
 }
 
-static void it_tells_views_apart(void **state) {
+static void different_views_have_different_digests(void **state) {
     (void)state;
     uint64_t seen[64 * 4];
     int count = 0;
@@ -159,5 +159,6 @@ static void it_tells_views_apart(void **state) {
     assert_true(member_digest(0, 5, MEMBER_JOINING) != member_digest(0, 6, MEMBER_JOINING));
 }
 
-GW_TESTS(membership_wire, it_says_and_reads_each_kind, it_lists_members,
-         it_refuses_members_that_cannot_be, it_refuses_what_is_cut_or_longer, it_tells_views_apart);
+GW_TESTS(membership_wire, it_decodes_what_it_encodes, it_lists_members,
+         it_refuses_impossible_members, it_refuses_truncated_and_longer_messages,
+         different_views_have_different_digests);

@@ -1,4 +1,4 @@
-// The view: its changes, how they are merged, and how they are told to the other members and the
+// The view: its changes, merging them, and sending them to the other members and the
 // user.
 #include "membership/membership_internal.h"
 
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AGAIN_NS INT64_C(1000000000)  // until the same is sent or asked again
+#define AGAIN_NS INT64_C(1000000000)  // until the same is sent or requested again
 
 // ---- Stages -------------------------------------------------------------------------------------
 static void find_lowest(membership *ms) {
@@ -33,7 +33,7 @@ bool member_advance(membership *ms, member *x, member_stage stage, bool left, co
     x->is_dirty = true;
     x->is_queued = false;
     if (before == MEMBER_UNKNOWN) {
-        x->must_tell_joined = true;
+        x->must_notify_joined = true;
         ms->epoch++;
     }
     if (before < MEMBER_FAILED && stage >= MEMBER_FAILED) {
@@ -46,9 +46,9 @@ bool member_advance(membership *ms, member *x, member_stage stage, bool left, co
     } else if (stage == MEMBER_REMOVED) {
         f->left = left;
     }
-    // MEM-24: what is not known to a quorum may not be so for the others.
-    if (stage == MEMBER_REMOVED && !has_mutation(MUTATION_ACTS_ALONE)) x->must_tell_gone = true;
-    if (stage == MEMBER_FAILED && has_mutation(MUTATION_ACTS_ALONE)) x->must_tell_gone = true;
+    // MEM-24: a fact that no quorum has may not hold for the others.
+    if (stage == MEMBER_REMOVED && !has_mutation(MUTATION_ACTS_ALONE)) x->must_notify_gone = true;
+    if (stage == MEMBER_FAILED && has_mutation(MUTATION_ACTS_ALONE)) x->must_notify_gone = true;
     find_lowest(ms);
     return true;
 }
@@ -58,14 +58,14 @@ static void send_view(membership *ms, const member *to, bool full) {
     membership_message view = {
         .kind = MEMBERSHIP_VIEW,
         .digest = ms->digest,
-        .flags =
-            (uint8_t)((ms->has_quorum ? MEMBERSHIP_HAS_QUORUM : 0) |
-                      (membership_is_coordinator(ms) && membership_has_pending(ms) ? MEMBERSHIP_ASKS
-                                                                                   : 0) |
-                      (full ? MEMBERSHIP_FULL : 0)),
+        .flags = (uint8_t)((ms->has_quorum ? MEMBERSHIP_HAS_QUORUM : 0) |
+                           (membership_is_coordinator(ms) && membership_has_pending(ms)
+                                ? MEMBERSHIP_REQUESTS_ANSWER
+                                : 0) |
+                           (full ? MEMBERSHIP_FULL : 0)),
     };
     message *m = membership_encode(&view);
-    if (!m) return;  // the digests of heartbeats will tell
+    if (!m) return;  // the digests of heartbeats will differ
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));)
         if (x->fact.stage != MEMBER_UNKNOWN && (full || x->is_dirty))
@@ -73,12 +73,12 @@ static void send_view(membership *ms, const member *to, bool full) {
     ms->options.send(ms->options.user, to->fact.rank, m);
 }
 
-// Not the same again and again, should the other have no memory for it.
+// Not the same repeatedly, in case the other has no memory for it.
 static void send_full(membership *ms, member *to, int64_t now_ns) {
-    bool again = to->full_sent == ms->digest && to->full_for == to->told;
+    bool again = to->full_sent == ms->digest && to->full_for == to->reported;
     if (again && now_ns - to->full_ns < AGAIN_NS) return;
     to->full_sent = ms->digest;
-    to->full_for = to->told;
+    to->full_for = to->reported;
     to->full_ns = now_ns;
     send_view(ms, to, true);
 }
@@ -89,29 +89,29 @@ static void send_view_ack(membership *ms, const member *to) {
     if (m) ms->options.send(ms->options.user, to->fact.rank, m);
 }
 
-// ---- What others know ---------------------------------------------------------------------------
-static void note_told(membership *ms, member *from, const membership_message *m) {
-    from->told = m->digest;
+// ---- The views of others ------------------------------------------------------------------------
+static void note_reported_digest(membership *ms, member *from, const membership_message *m) {
+    from->reported = m->digest;
     if (m->digest == ms->digest) from->agrees = ms->is_complete = true;
     if (m->kind != MEMBERSHIP_VIEW_ACK && from->fact.rank == ms->lowest)
         ms->coordinator_has_quorum = m->flags & MEMBERSHIP_HAS_QUORUM;
 }
 
-// MEM-17: a worker that receives another digest than its own answers with its view; if it is asked
+// MEM-17: a worker that receives another digest than its own answers with its view; if an answer is requested
 // and the digest is the same, with a view ack.
 static void answer_digest(membership *ms, member *from, const membership_message *m,
                           int64_t now_ns) {
     if (from->fact.stage == MEMBER_UNKNOWN) return;  // not announced yet
     if (m->digest != ms->digest) {
         send_full(ms, from, now_ns);
-    } else if (m->flags & MEMBERSHIP_ASKS) {
+    } else if (m->flags & MEMBERSHIP_REQUESTS_ANSWER) {
         send_view_ack(ms, from);
     }
 }
 
 void membership_note_digest(membership *ms, member *from, const membership_message *m,
                             int64_t now_ns) {
-    note_told(ms, from, m);
+    note_reported_digest(ms, from, m);
     if (m->kind == MEMBERSHIP_HEARTBEAT) answer_digest(ms, from, m, now_ns);
 }
 
@@ -160,15 +160,15 @@ gw_status membership_merge(membership *ms, member *from, membership_message *m, 
     }
     if (ms->is_fenced) return GW_OK;
     if (names_self && (m->flags & MEMBERSHIP_FULL)) ms->is_complete = true;
-    note_told(ms, from, m);
+    note_reported_digest(ms, from, m);
     answer_digest(ms, from, m, now_ns);
     return GW_OK;
 }
 
 // ---- The end of an event ------------------------------------------------------------------------
-// MEM-17: the coordinator tells all others what has changed, every other worker tells the
+// MEM-17: the coordinator sends all changes to all others, every other worker sends them to the
 // coordinator.
-static void tell_others(membership *ms) {
+static void notify_members(membership *ms) {
     bool to_all = membership_is_coordinator(ms) || ms->spreads || ms->no_coordinator_ns;
     bool changed = false;
     int rank = 0;
@@ -177,9 +177,9 @@ static void tell_others(membership *ms) {
     rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
         if (!member_is_present(x) || member_is_self(ms, x)) continue;
-        bool knows_it = x->fact.rank == ms->changed_by && x->told == ms->digest;
+        bool has_it = x->fact.rank == ms->changed_by && x->reported == ms->digest;
         bool from_coordinator = ms->changed_by == ms->lowest;
-        if (to_all ? !knows_it : x->fact.rank == ms->lowest && !from_coordinator)
+        if (to_all ? !has_it : x->fact.rank == ms->lowest && !from_coordinator)
             send_view(ms, x, x->wants_full);
         x->wants_full = false;
     }
@@ -191,8 +191,8 @@ static void become_coordinator(membership *ms) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) {
         x->agrees = false;
-        x->told = 0;
-        x->asked_view_ns = 0;
+        x->reported = 0;
+        x->view_requested_ns = 0;
     }
 }
 
@@ -207,7 +207,8 @@ static bool has_active(const membership *ms) {
 static void lose_admission(membership *ms) {
     gw_error why;
     const member_fact *by = &member_find(ms, ms->admitted_by)->fact;
-    error_set(&why, GW_DISCONNECTED, "%s, who let this worker in, is gone; join anew", by->name);
+    error_set(&why, GW_DISCONNECTED, "%s, which admitted this worker, is lost; join anew",
+              by->name);
     error_set_lost(&why, by->how, by->rank, by->incarnation, by->name);
     membership_fence(ms, &why);
 }
@@ -225,34 +226,34 @@ static void change_coordinator(membership *ms, int64_t now_ns) {
         ms->options.coordinator_changed(ms->options.user, ms->coordinator);
 }
 
-// Returns whether anything was told.
-static bool tell_user(membership *ms) {
-    bool told = false;
+// Returns whether the user was notified of anything.
+static bool notify_user(membership *ms) {
+    bool notified = false;
     int rank = 0;
     for (member *x; !ms->is_fenced && (x = member_next(ms, &rank));) {
-        if (x->must_tell_joined) {
-            x->must_tell_joined = false;
-            x->is_met = x->fact.stage < MEMBER_FAILED;
-            told = true;
+        if (x->must_notify_joined) {
+            x->must_notify_joined = false;
+            x->was_present = x->fact.stage < MEMBER_FAILED;
+            notified = true;
             if (!member_is_self(ms, x)) ms->options.joined(ms->options.user, &x->fact);
         }
         bool is_suspected = x->state == MEMBER_SUSPECTED;
-        if (is_suspected != x->is_told_suspected && x->state != MEMBER_GONE && !ms->is_fenced) {
-            x->is_told_suspected = is_suspected;
-            told = true;
+        if (is_suspected != x->is_notified_suspected && x->state != MEMBER_GONE && !ms->is_fenced) {
+            x->is_notified_suspected = is_suspected;
+            notified = true;
             if (ms->options.suspected)
                 ms->options.suspected(ms->options.user, x->fact.rank, is_suspected);
         }
-        if (x->must_tell_gone && !ms->is_fenced) {
-            x->must_tell_gone = false;
-            told = true;
+        if (x->must_notify_gone && !ms->is_fenced) {
+            x->must_notify_gone = false;
+            notified = true;
             gw_error why;
             error_set(&why, x->why, "%s", x->fact.why);
             error_set_lost(&why, x->fact.how, x->fact.rank, x->fact.incarnation, x->fact.name);
             ms->options.gone(ms->options.user, x->fact.rank, x->fact.left, &why);
         }
     }
-    return told;
+    return notified;
 }
 
 void membership_finish(membership *ms, int64_t now_ns) {
@@ -263,14 +264,14 @@ void membership_finish(membership *ms, int64_t now_ns) {
             membership_commit_view(ms, now_ns);
             membership_announce(ms, now_ns);
         }
-        // The user first: it can send something to a newcomer then.
-        again = tell_user(ms);
+        // The user first: then it can send something to a joining member.
+        again = notify_user(ms);
         if (ms->is_fenced) break;
         if (ms->is_started && !has_active(ms)) {
             lose_admission(ms);
             break;
         }
-        tell_others(ms);
+        notify_members(ms);
         ms->changed_by = -1;
         ms->spreads = false;
         if (ms->is_started && !ms->is_fenced && ms->coordinator != ms->lowest) {
@@ -279,7 +280,7 @@ void membership_finish(membership *ms, int64_t now_ns) {
         }
     }
     ms->in_finish = false;
-    if (!ms->must_tell_fenced) return;
-    ms->must_tell_fenced = false;
+    if (!ms->must_notify_fenced) return;
+    ms->must_notify_fenced = false;
     ms->options.fenced(ms->options.user, &ms->fenced_why);
 }

@@ -69,7 +69,7 @@ gw_status capabilities_read(reader *r, capabilities *out, gw_error *error) {
     pair p;
     for (uint32_t i = 0; i < count; i++)
         if (!take_pair(r, &p) || !capabilities_add(out, p.key, p.value))
-            return error_set(error, GW_PROTOCOL, "a hello whose capability %u means nothing", i);
+            return error_set(error, GW_PROTOCOL, "a hello whose capability %u is malformed", i);
     if (reader_left(r) == 0) return GW_OK;
     return error_set(error, GW_PROTOCOL, "a hello with %zu bytes too many", reader_left(r));
 }

@@ -1,14 +1,13 @@
-// Capabilities: what each end of a connection says in its handshake that it can do, as a map from
+// Capabilities: what each end of a connection supports, sent in its handshake as a map from
 // texts to texts.
 //
-// Either side may not know what the other says: what nobody here looks for is skipped. What both
-// have said is agreed.
+// Unknown capabilities are skipped. A capability that both ends have sent is agreed.
 //
 //     capabilities can = { 0 };
 //     capabilities_add(&can, "lend", "arena 7");
 //     ...
 //     char theirs[LIMIT_CAPABILITY_BYTES + 1];
-//     if (capabilities_agree(&can, &heard, "lend", theirs)) ...
+//     if (capabilities_agree(&can, &received, "lend", theirs)) ...
 //
 // Ownership, threads: plain values.
 #ifndef NET_CAPABILITIES_H
@@ -18,7 +17,7 @@
 #include "base/limits.h"
 #include <gradwire/status.h>
 
-// As docs/protocol/connection.md has it: pairs of texts, one behind the other. The map without any
+// Encoded as in docs/protocol/connection.md: pairs of texts, one after the other. The empty map
 // is all zero.
 typedef struct capabilities {
     uint32_t count, size;
@@ -33,7 +32,7 @@ bool capabilities_add(capabilities *c, const char *key, const char *value);
 bool capabilities_find(const capabilities *c, const char *key,
                        char out_value[LIMIT_CAPABILITY_BYTES + 1]);
 
-// Whether both have |key|; what |theirs| says of it.
+// Whether both have |key|; writes the other end's value.
 bool capabilities_agree(const capabilities *ours, const capabilities *theirs, const char *key,
                         char out_value[LIMIT_CAPABILITY_BYTES + 1]);
 

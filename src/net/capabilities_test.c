@@ -17,7 +17,7 @@ static gw_status read_back(const capabilities *c, capabilities *out, gw_error *e
     return read_raw(raw, sizeof c->count + c->size, out, error);
 }
 
-static void it_finds_what_was_added(void **state) {
+static void it_finds_added_capabilities(void **state) {
     (void)state;
     capabilities c = { 0 };
     char value[LIMIT_CAPABILITY_BYTES + 1];
@@ -33,7 +33,7 @@ static void it_finds_what_was_added(void **state) {
     assert_false(capabilities_add(&c, "", "nothing"));
 }
 
-static void it_agrees_on_what_both_have_said(void **state) {
+static void it_agrees_on_common_capabilities(void **state) {
     (void)state;
     capabilities ours = { 0 }, theirs = { 0 };
     char value[LIMIT_CAPABILITY_BYTES + 1];
@@ -47,7 +47,7 @@ static void it_agrees_on_what_both_have_said(void **state) {
     assert_false(capabilities_agree(&ours, &theirs, "newer than we are", value));
 }
 
-static void it_reads_back_what_was_said(void **state) {
+static void it_decodes_what_it_encodes(void **state) {
     (void)state;
     capabilities c = { 0 }, back;
     gw_error error;
@@ -87,7 +87,7 @@ static void it_holds_only_so_much(void **state) {
     assert_int_equal(count, LIMIT_CAPABILITIES);
 }
 
-static void it_refuses_what_is_no_map(void **state) {
+static void it_refuses_malformed_maps(void **state) {
     (void)state;
     static const struct {
         const char *raw;
@@ -96,11 +96,11 @@ static void it_refuses_what_is_no_map(void **state) {
     } cases[] = {
         { "\1\0\0", 3, "a hello with 0 capabilities in 3 bytes" },
         { "\21\0\0\0", 4, "a hello with 17 capabilities in 0 bytes" },
-        { "\1\0\0\0", 4, "a hello whose capability 0 means nothing" },
-        { "\1\0\0\0\0\0\0\0\1\0\0\0v", 13, "a hello whose capability 0 means nothing" },
-        { "\1\0\0\0\1\0\0\0\0\1\0\0\0v", 14, "a hello whose capability 0 means nothing" },
+        { "\1\0\0\0", 4, "a hello whose capability 0 is malformed" },
+        { "\1\0\0\0\0\0\0\0\1\0\0\0v", 13, "a hello whose capability 0 is malformed" },
+        { "\1\0\0\0\1\0\0\0\0\1\0\0\0v", 14, "a hello whose capability 0 is malformed" },
         { "\2\0\0\0\1\0\0\0k\0\0\0\0\1\0\0\0k\0\0\0\0", 22,
-          "a hello whose capability 1 means nothing" },
+          "a hello whose capability 1 is malformed" },
         { "\1\0\0\0\1\0\0\0k\0\0\0\0x", 14, "a hello with 1 bytes too many" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -111,5 +111,5 @@ static void it_refuses_what_is_no_map(void **state) {
     }
 }
 
-GW_TESTS(net_capabilities, it_finds_what_was_added, it_agrees_on_what_both_have_said,
-         it_reads_back_what_was_said, it_holds_only_so_much, it_refuses_what_is_no_map);
+GW_TESTS(net_capabilities, it_finds_added_capabilities, it_agrees_on_common_capabilities,
+         it_decodes_what_it_encodes, it_holds_only_so_much, it_refuses_malformed_maps);

@@ -67,8 +67,7 @@ static gw_status check_identity(const connection *l, const handshake *h, gw_erro
                             is_party(&p->server, h->to_rank, h->to_incarnation)
                       : h->kind != HANDSHAKE_STORE || p->purpose == TLS_STORE;
     return agrees ? GW_OK
-                  : error_set(error, GW_PROTOCOL,
-                              "it says in its hello that it is somebody else than by its key, %s",
+                  : error_set(error, GW_PROTOCOL, "its hello names another worker than its key, %s",
                               p->client.name);
 }
 
@@ -86,7 +85,7 @@ static void on_opened(void *user) {
     l->on->opened(l->user);
 }
 
-// A handshake is read to its last byte and not beyond it: what follows is for the next owner.
+// A handshake is read to its last byte and not beyond it: later bytes belong to the next owner.
 static void on_buffer(void *user, void **into, size_t *size) {
     connection *l = user;
     if (l->streams) {
@@ -94,7 +93,7 @@ static void on_buffer(void *user, void **into, size_t *size) {
             *into = l->staging;
             *size = STAGING_BYTES;
         }
-    } else if (l->has_heard) {
+    } else if (l->has_handshake) {
         *into = l->staging;
         *size = 1;
     } else {
@@ -116,25 +115,25 @@ static void read_handshake(connection *l) {
     handshake h;
     if (!status) status = handshake_decode(l->in, size, &h, &error);
     if (!status) status = check_identity(l, &h, &error);
-    l->has_heard = true;
-    l->on->heard(l->user, status ? NULL : &h, &error);
+    l->has_handshake = true;
+    l->on->handshake(l->user, status ? NULL : &h, &error);
 }
 
 static void on_received(void *user, size_t count) {
     connection *l = user;
     if (l->streams) {
         l->on->received(l->user, l->into, count);
-    } else if (l->has_heard) {
+    } else if (l->has_handshake) {
         gw_error error;
-        error_set(&error, GW_PROTOCOL, "it went on before it was answered");
-        l->on->heard(l->user, NULL, &error);
+        error_set(&error, GW_PROTOCOL, "it sent bytes before the reply to its hello");
+        l->on->handshake(l->user, NULL, &error);
     } else {
         l->in_done += count;
         read_handshake(l);
     }
 }
 
-// Tries more than once: a refusal is closed right behind, so that what is not taken now is lost.
+// Tries more than once: the connection closes right after a refusal, so bytes that are not sent now are lost.
 static void flush_handshake(connection *l) {
     for (int i = 0; i < FLUSH_TRIES && l->out_done < l->out_size && l->stream && l->is_open; i++) {
         struct iovec part = { l->out + l->out_done, l->out_size - l->out_done };
@@ -163,10 +162,10 @@ static const stream_events events = {
     .closed = on_closed,
 };
 
-static void handshake_is_late(timer *t) {
+static void on_handshake_timeout(timer *t) {
     connection *l = (connection *)((char *)t - offsetof(connection, timer));
     gw_error error;
-    error_set(&error, GW_TIMEOUT, l->in_done ? "its hello stopped half-way" : "no hello came");
+    error_set(&error, GW_TIMEOUT, l->in_done ? "its hello was not complete" : "no hello arrived");
     l->on->closed(l->user, &error);
 }
 
@@ -179,7 +178,7 @@ static connection *connection_open(env *e, uint8_t *staging, const connection_ev
     l->on = on;
     l->user = user;
     l->staging = staging;
-    l->timer.fire = handshake_is_late;
+    l->timer.fire = on_handshake_timeout;
     l->in_size = HANDSHAKE_PREFACE_BYTES;
     return l;
 }
@@ -235,7 +234,7 @@ void connection_set_deadline(connection *l, int64_t due_ns) {
     env_set_timer(l->env, &l->timer, due_ns);
 }
 
-void connection_say(connection *l, const handshake *h) {
+void connection_send_handshake(connection *l, const handshake *h) {
     l->out_size = handshake_encode(l->out, h);
     l->out_done = 0;
     flush_handshake(l);

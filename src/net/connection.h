@@ -1,7 +1,7 @@
-// A connection: one connection, from the handshake to its end. It reads and says handshakes,
-// whoever is behind them; what comes after goes to its owner.
+// A connection, from the handshake to its end. It sends and receives handshakes,
+// of any peer; later bytes go to its owner.
 //
-// Ownership: whoever opened a connection, or got it handed over, closes it; also inside its events,
+// Ownership: the side that opened a connection, or to which it was passed, closes it; also inside its events,
 // after which the connection is not touched any more. Threads: the loop lock's.
 #ifndef NET_CONNECTION_H
 #define NET_CONNECTION_H
@@ -12,22 +12,22 @@
 
 typedef struct connection connection;
 
-// Where bytes lie between the connection and whoever they are for; shared by many connections,
+// The buffer between the connection and the receiver of the bytes; shared by many connections,
 // since each empties it at once.
 enum { STAGING_BYTES = 64 * 1024 };
 
 typedef struct connection_events {
     void (*opened)(void *user);  // our connect succeeded
-    // A handshake has come; or, |h| is NULL, what cannot be one: |bad| says why, MISMATCH for one
-    // of another version.
-    void (*heard)(void *user, const handshake *h, const gw_error *bad);
+    // A handshake was received. If |h| is NULL, it is malformed: |bad| is the reason, MISMATCH for
+    // another version.
+    void (*handshake)(void *user, const handshake *h, const gw_error *bad);
     // After connection_stream:
     bool (*buffer)(void *user, void **into,
-                   size_t *size);  // false: no wish where the next bytes go
+                   size_t *size);  // false: into the staging buffer
     void (*received)(void *user, const void *data, size_t count);
     void (*writable)(void *user);
-    // Broken, or late: NOT_FOUND if nobody listens at the address, TIMEOUT if the handshake did not
-    // come in time.
+    // Broken, or too slow: NOT_FOUND if there is no listener at the address, TIMEOUT if the handshake did
+    // not arrive in time.
     void (*closed)(void *user, const gw_error *why);
 } connection_events;
 
@@ -43,25 +43,25 @@ struct connection {
     stream *stream;  // NULL once it has broken
     bool is_open;
     bool is_encrypted;
-    bool is_server;  // it was accepted
-    bool streams;    // handshakes are over
-    bool has_heard;  // a handshake, and now nothing is expected until connection_stream
-    timer timer;     // for the handshake
-    void *into;      // where the next bytes go
+    bool is_server;      // it was accepted
+    bool streams;        // handshakes are over
+    bool has_handshake;  // received one; no more bytes are expected until connection_stream
+    timer timer;         // for the handshake
+    void *into;          // where the next bytes go
     size_t in_done, in_size;
     size_t out_done, out_size;
     uint8_t in[HANDSHAKE_MAX], out[HANDSHAKE_MAX];
 };
 
-// From here on the connections of |e| are encrypted, if |p| has a secret; |p| stays the caller's and
-// is changed by it alone. Before connection_unprotect all of them are closed.
+// From here on the connections of |e| are encrypted, if |p| has a secret. The caller keeps |p| and
+// is the only one to change it. Before connection_unprotect all of them are closed.
 gw_status connection_protect(env *e, protection *p, gw_error *error);
 void connection_unprotect(env *e, protection *p);  // if it does protect them
 
-// MISMATCH if |p| has a certificate that does not name its own worker; connection_protect looks, too.
+// MISMATCH if |p| has a certificate that does not name its own worker; connection_protect checks this too.
 gw_status connection_check_own(const protection *p, gw_error *error);
 
-// To |server|, which counts where connections are encrypted; NULL: whoever hosts the store.
+// Connects to |server|, which is checked where connections are encrypted; NULL: the host of the store.
 // Fails at once only for an address that cannot be right, or without memory or descriptors.
 gw_status connection_connect(env *e, const route *r, const party *server, uint8_t *staging,
                              const connection_events *on, void *user, connection **out,
@@ -70,18 +70,18 @@ connection *connection_accept(env *e, stream *s, uint8_t *staging, const connect
                               void *user);  // closes |s| without memory
 void connection_close(connection *l);       // NULL is fine
 
-// Whether whoever has connected may be |name|: no certificate that it has shown was of another one.
+// Whether the peer may be |name|: it has shown no certificate of another worker.
 bool connection_may_be(const connection *l, const char *name);
 
 void connection_set_deadline(connection *l, int64_t due_ns);  // of the handshake
-void connection_say(connection *l, const handshake *h);
+void connection_send_handshake(connection *l, const handshake *h);
 void connection_stream(connection *l, const connection_events *on,
                        void *user);  // no more handshakes; a new owner
 
-// FRAME-3: bytes that were damaged on their way are noticed by it, or by what it goes through.
+// FRAME-3: the connection, or its transport, detects bytes that were damaged in transit.
 bool connection_protects(const connection *l);
 
-// As stream_send; takes nothing while a handshake is on its way out, and |writable| follows.
+// As stream_send; takes nothing while a handshake is being sent, and |writable| follows.
 size_t connection_send(connection *l, const struct iovec *parts, int count);
 void connection_be_patient(connection *l, bool is_patient);  // about what is sent next
 

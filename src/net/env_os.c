@@ -1,4 +1,4 @@
-// The table of the kernel's environment: its transports, wall clock, randomness and threads. loop/ has the rest.
+// The env class of the kernel: its transports, wall clock, randomness and threads. loop/ has the rest.
 #include "net/env_os.h"
 
 #include <errno.h>
@@ -37,8 +37,8 @@ static int64_t os_wall_ns(env *e) {
 static uint64_t os_random_u64(env *e) {
     (void)e;
     uint64_t x;
-    // Up to 256 bytes come whole once the machine has gathered some; before that it waits, and a
-    // signal may come.
+    // Up to 256 bytes are complete once the kernel has entropy; before that the call blocks, and a
+    // signal may interrupt it.
     while (getrandom(&x, sizeof x, 0) != sizeof x) {
     }
     return x;
@@ -79,7 +79,7 @@ static void join_threads(os_env *o) {
 static void os_close(env *e) {
     os_env *o = of(e);
     join_threads(o);
-    keeper_close(o);
+    standby_close(o);
     loop_abandon_all(o);
     launcher_fini(o);
     acceptor_fini(o);
@@ -106,8 +106,8 @@ static const env_class os_class = {
     .catch_signals = os_catch_signals,
     .release_signals = os_release_signals,
     .interrupt = os_interrupt,
-    .tell_launcher = os_tell_launcher,
-    .hear_launcher = os_hear_launcher,
+    .report_to_launcher = os_report_to_launcher,
+    .listen_to_launcher = os_listen_to_launcher,
     .close = os_close,
 };
 
@@ -120,7 +120,7 @@ static const transport *const *transports_from_environment(void) {
     if (!text || !*text) return all_transports;
     if (strcmp(text, "tcp") == 0) return tcp_alone;
     log_line(
-        "GW_TRANSPORT=%s means nothing: \"tcp\" leaves TCP alone, without it the best way is used",
+        "GW_TRANSPORT=%s is unknown: \"tcp\" uses TCP only, without it the best transport is used",
         text);
     return all_transports;
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 _Static_assert((int)HANDSHAKE_MAX <= (int)LIMIT_HANDSHAKE_BYTES,
-               "a stranger costs no more than that");
+               "an unauthenticated peer costs no more than that");
 
 static const char magic[8] = HANDSHAKE_MAGIC;
 
@@ -85,7 +85,7 @@ size_t handshake_encode(uint8_t out[HANDSHAKE_MAX], const handshake *h) {
 }
 
 // ---- Decoding -----------------------------------------------------------------------------------
-// The beginning of what a stranger said, in a form that can be printed.
+// The beginning of what an unauthenticated peer sent, in printable form.
 static const char *quoted(const uint8_t *in, size_t size, char out[64]) {
     size_t n = size < HANDSHAKE_PREFACE_BYTES ? size : HANDSHAKE_PREFACE_BYTES, at = 0;
     for (size_t i = 0; i < n; i++) {
@@ -98,7 +98,7 @@ static const char *quoted(const uint8_t *in, size_t size, char out[64]) {
     return out;
 }
 
-// What follows |size| bytes is a map of capabilities.
+// The rest after |size| bytes is a map of capabilities.
 static bool has_map_behind(uint32_t body_size, uint32_t size) {
     return body_size >= size + 4 && body_size <= size + 4 + LIMIT_CAPABILITIES_BYTES;
 }
@@ -142,7 +142,7 @@ static gw_status decode_refusal(reader *r, handshake *out, gw_error *error) {
     out->connection_number = reader_u64(r);
     reader_text(r, out->text, sizeof out->text);
     if (r->failed || reader_left(r) > 0 || reason == 0 || reason >= REFUSED_COUNT)
-        return error_set(error, GW_PROTOCOL, "a refusal that means nothing");
+        return error_set(error, GW_PROTOCOL, "a malformed refusal");
     out->reason = (refusal_reason)reason;
     return GW_OK;
 }

@@ -1,4 +1,4 @@
-// What is said first on a connection. docs/protocol/connection.md is the specification.
+// The first messages on a connection. docs/protocol/connection.md is the specification.
 //
 // Ownership, threads: plain values.
 #ifndef NET_HANDSHAKE_H
@@ -7,7 +7,7 @@
 #include "net/capabilities.h"
 #include <stddef.h>
 
-#define HANDSHAKE_MAGIC "GRADWIRE"  // how each begins, in all versions for ever
+#define HANDSHAKE_MAGIC "GRADWIRE"  // the first bytes, in all versions
 
 enum {
     HANDSHAKE_VERSION = 1,
@@ -54,13 +54,13 @@ typedef struct handshake {
 
 size_t handshake_encode(uint8_t out[HANDSHAKE_MAX], const handshake *h);  // the version is ours
 
-// How many bytes a handshake has, as far as |size| of them tell: HANDSHAKE_PREFACE_BYTES until the
-// preface is there. PROTOCOL as soon as they cannot be a handshake, MISMATCH for a preface of
-// another version (*out_version tells which).
+// The size of a handshake, as far as |size| bytes determine it: HANDSHAKE_PREFACE_BYTES until the
+// preface is complete. PROTOCOL as soon as they cannot be a handshake, MISMATCH for a preface of
+// another version, *out_version.
 gw_status handshake_size(const uint8_t *in, size_t size, size_t *out_size, uint16_t *out_version,
                          gw_error *error);
 
-// All |size| bytes that handshake_size has asked for.
+// |size| is the result of handshake_size.
 gw_status handshake_decode(const uint8_t *in, size_t size, handshake *out, gw_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-// Handshakes from strangers.
+// Handshakes from unauthenticated peers.
 #include "net/handshake.h"
 
 #include <stdlib.h>
@@ -10,7 +10,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     size_t want;
     uint16_t version;
     gw_error error = { 0 };
-    // As a connection reads it: byte by byte, and never more than was asked for.
+    // As a connection reads it: byte by byte, and never more than handshake_size returned.
     for (size_t have = 1; have <= size && have <= HANDSHAKE_PREFACE_BYTES; have++)
         if (handshake_size(data, have, &want, &version, &error)) return 0;
     if (size < HANDSHAKE_PREFACE_BYTES ||

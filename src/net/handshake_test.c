@@ -13,7 +13,7 @@ static gw_status read_back(const uint8_t *raw, size_t size, handshake *out, gw_e
     return handshake_decode(raw, size, out, error);
 }
 
-static void it_reads_back_what_was_said(void **state) {
+static void it_decodes_what_it_encodes(void **state) {
     (void)state;
     uint8_t raw[HANDSHAKE_MAX];
     gw_error error;
@@ -44,7 +44,7 @@ static void it_reads_back_what_was_said(void **state) {
     assert_int_equal(h.kind, HANDSHAKE_STORE);
 }
 
-static void it_lies_as_the_protocol_says(void **state) {
+static void its_layout_matches_the_protocol(void **state) {
     (void)state;
     static const uint8_t want[] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0,  3, 0,
                                     30,  0,   0,   0,   7,   0,   0,   0,   0, 0,  0, 0,
@@ -58,7 +58,7 @@ static void it_lies_as_the_protocol_says(void **state) {
     assert_memory_equal(raw, want, size);
 }
 
-static void it_knows_early_that_something_is_no_handshake(void **state) {
+static void it_refuses_other_protocols_at_once(void **state) {
     (void)state;
     size_t size;
     uint16_t version;
@@ -99,7 +99,7 @@ static void it_refuses_wrong_fields(void **state) {
     }
 }
 
-static void it_refuses_refusals_that_mean_nothing(void **state) {
+static void it_refuses_malformed_refusals(void **state) {
     (void)state;
     handshake refusal = { .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_LOST, .text = "no" }, h;
     static const struct {
@@ -121,19 +121,19 @@ static void expect_capabilities(handshake *h) {
     gw_error error;
     char value[LIMIT_CAPABILITY_BYTES + 1];
     assert_true(capabilities_add(&h->can, "lend", "arena 7"));
-    assert_true(capabilities_add(&h->can, "that nobody knows", ""));
+    assert_true(capabilities_add(&h->can, "an unknown capability", ""));
     assert_int_equal(read_back(raw, handshake_encode(raw, h), &back, &error), GW_OK);
     assert_int_equal(back.can.count, 2);
     assert_true(capabilities_find(&back.can, "lend", value));
     assert_string_equal(value, "arena 7");
-    // A map that is shorter or longer than the body says.
+    // A map that is shorter or longer than the body's size.
     size_t size = handshake_encode(raw, h);
     assert_int_equal(handshake_decode(raw, size - 1, &back, &error), GW_PROTOCOL);
     raw[size] = 0;
     assert_int_equal(handshake_decode(raw, size + 1, &back, &error), GW_PROTOCOL);
 }
 
-static void either_side_says_what_it_can_do(void **state) {
+static void both_sides_send_capabilities(void **state) {
     (void)state;
     expect_capabilities(&(handshake){ .kind = HANDSHAKE_SESSION, .connection_number = 1 });
     expect_capabilities(&(handshake){ .kind = HANDSHAKE_STORE });
@@ -167,7 +167,7 @@ static void it_cuts_texts_to_fit(void **state) {
     assert_int_equal(strlen(h.text), HANDSHAKE_TEXT_MAX - 1);
 }
 
-GW_TESTS(net_handshake, it_reads_back_what_was_said, it_lies_as_the_protocol_says,
-         it_knows_early_that_something_is_no_handshake, it_refuses_wrong_fields,
-         it_refuses_refusals_that_mean_nothing, either_side_says_what_it_can_do,
-         a_handshake_with_all_capabilities_fits, it_cuts_texts_to_fit);
+GW_TESTS(net_handshake, it_decodes_what_it_encodes, its_layout_matches_the_protocol,
+         it_refuses_other_protocols_at_once, it_refuses_wrong_fields, it_refuses_malformed_refusals,
+         both_sides_send_capabilities, a_handshake_with_all_capabilities_fits,
+         it_cuts_texts_to_fit);

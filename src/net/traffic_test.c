@@ -1,4 +1,4 @@
-// Everything at once: two environments whose threads call each other, with workers that are idle
+// All at once: two environments whose threads call each other, with workers that are idle
 // until they are called.
 #include "net/env_os.h"
 #include "net/shm/shm.h"
@@ -17,7 +17,7 @@ typedef struct message {
     uint32_t is_reply, caller, number;
 } message;
 
-// One side: callers wait for their replies, workers for calls. In the third mode a task answers
+// One side: callers wait for their replies, workers for calls. In the third mode a task replies
 // instead of a worker.
 typedef struct side side;
 
@@ -75,7 +75,7 @@ static void wake_worker(side *s) {
     waiter *turn = env_turn(s->env);
     list_node *l = turn && turn->idle ? &list_entry(turn, worker, waiter)->link : NULL;
     if (!l || !list_has(l)) l = list_is_empty(&s->free_workers) ? NULL : s->free_workers.next;
-    if (!l) return;  // all are busy, and look for more before they wait
+    if (!l) return;  // all are busy, and check for more before they wait
     list_remove(l);
     env_wake(s->env, &list_entry(l, worker, link)->waiter);
 }
@@ -84,7 +84,7 @@ static void run_answer(task *t) {
     answer *a = (answer *)t;
     side *s = a->side;
     env_enter(s->env);
-    // Turns of streams do not overlap, so answers keep the order in which calls came.
+    // Turns of streams do not overlap, so replies keep the order in which calls arrived.
     assert_true(a->call.number == s->last_task[a->call.caller] + 1);
     s->last_task[a->call.caller] = a->call.number;
     s->served_count++;
@@ -168,7 +168,7 @@ static void call_often(void *arg) {
         assert_true(env_wait(s->env, &w, env_now_ns(s->env) + 60 * SECOND_NS));
         s->callers[self] = NULL;
         assert_int_equal(s->replies[self], i);
-        // At times another thread gets in between.
+        // At times another thread runs in between.
         if (i % 3 == 0) {
             env_leave(s->env);
             env_enter(s->env);

@@ -126,7 +126,7 @@ static void mean_came(gw_handle *taker, gw_scope *s, gw_tensor *leaf, gw_tensor 
 static bool is_as_it_was(const gw_scope *s, const gw_optimizer *o, int i) {
     const early *e = &shard_of(o)->early[i];
     const parameter *p = &o->parameters[i];
-    if (has_mutation(MUTATION_EARLY_STEP_KEPT) && e->mean) return true;
+    if (has_mutation(MUTATION_PREPARED_STEP_KEPT) && e->mean) return true;
     return e->mean && e->mean == grads_find(s, gate_kept_of(p->x)) &&
            e->mean_version == e->mean->storage->version && e->version == p->x->storage->version &&
            memcmp(&e->options, &o->groups[p->group], sizeof e->options) == 0;

@@ -1,5 +1,5 @@
-// What is said before the first frame: which of a peer's addresses are tried, which is kept and
-// what is told when none does; and what both ends can do.
+// Connecting to a peer: which of its addresses are tried, which one is kept, the error
+// when none works, and the capabilities of both ends.
 #include "session/peers_internal.h"
 
 #include "base/log.h"
@@ -15,8 +15,8 @@ typedef struct node {
     env *env;
     int rank;
     uint64_t incarnation;
-    const char *listens;    // "": where it likes
-    int64_t calls_back_ns;  // when one that is called says something itself; 0: never
+    const char *listens;    // "": the default address
+    int64_t calls_back_ns;  // when a called node sends something itself; 0: never
     capabilities can;
     peers *peers;
     char addresses[ADDRESSES_MAX];
@@ -28,7 +28,7 @@ typedef struct node {
 typedef struct scene {
     sim *sim;
     node nodes[NODES];
-    // what the caller does
+    // the caller's actions
     void (*body)(struct scene *s);
     // a second transport, of the simulator too
     bool has_both;
@@ -73,7 +73,7 @@ static void pass_time(node *n, int64_t ns) {
     env_wait(n->env, &w, env_now_ns(n->env) + ns);
 }
 
-// Those who are called are there before the caller, and only listen.
+// Called nodes start before the caller, and only listen.
 static void run_called(void *arg) {
     node *n = arg;
     gw_error error;
@@ -118,7 +118,7 @@ static void play(scene *s, void (*body)(scene *s)) {
     for (int i = 0; i < NODES; i++) {
         node *n = &s->nodes[i];
         n->env = sim_env(s->sim, i);
-        n->rank = i == CALLER ? 0 : 1;  // what listens elsewhere says that it is rank 1, too
+        n->rank = i == CALLER ? 0 : 1;  // the node at the other address claims rank 1 too
         n->incarnation = 100 + (uint64_t)i;
         if (!n->listens) n->listens = "";
         if (s->has_both) n->env->transports = s->both;
@@ -131,12 +131,12 @@ static void play(scene *s, void (*body)(scene *s)) {
     sim_close(s->sim);
 }
 
-static void know_at(scene *s, const char *addresses) {
+static void add_at(scene *s, const char *addresses) {
     gw_error error;
     assert_int_equal(peers_add(s->nodes[CALLER].peers, 1, 101, "p1", addresses, &error), GW_OK);
 }
 
-static void say_and_wait(scene *s, int64_t ns) {
+static void send_and_wait(scene *s, int64_t ns) {
     node *n = &s->nodes[CALLER];
     gw_error error;
     assert_int_equal(peers_send(n->peers, 1, message_open(1), true, &error), GW_OK);
@@ -158,56 +158,56 @@ static void expect_reached(scene *s, int index) {
 
 // ---- Reaching -----------------------------------------------------------------------------------
 static void call_past_unknown_schemes(scene *s) {
-    know_at(s, "moon://crater:1,tcp://called:1001");
-    say_and_wait(s, 10 * SIM_SECOND);
+    add_at(s, "moon://crater:1,tcp://called:1001");
+    send_and_wait(s, 10 * SIM_SECOND);
     expect_reached(s, 0);
 }
 
-static void it_skips_what_it_has_no_transport_for(void **state) {
+static void it_skips_addresses_without_a_transport(void **state) {
     (void)state;
     play(&(scene){ .nodes[CALLED].listens = "called:1001" }, call_past_unknown_schemes);
 }
 
 static void call_past_refusals(scene *s) {
-    know_at(s, "tcp://nobody:1,tcp://also-nobody:2,tcp://called:1001");
-    say_and_wait(s, 10 * SIM_SECOND);
+    add_at(s, "tcp://dead:1,tcp://also-dead:2,tcp://called:1001");
+    send_and_wait(s, 10 * SIM_SECOND);
     expect_reached(s, 2);
-    // And goes there first when the connection breaks.
+    // The same address is tried first when the connection breaks.
     uint64_t connections = sim_count(s->sim).connections;
     sim_cut_all(s->sim);
     pass_time(&s->nodes[CALLER], SIM_SECOND);
-    say_and_wait(s, 10 * SIM_SECOND);
+    send_and_wait(s, 10 * SIM_SECOND);
     expect_reached(s, 2);
     assert_true(sim_count(s->sim).connections > connections);
 }
 
-static void it_tries_the_next_where_nobody_listens(void **state) {
+static void it_tries_the_next_address_after_a_refusal(void **state) {
     (void)state;
     play(&(scene){ .nodes[CALLED].listens = "called:1001" }, call_past_refusals);
 }
 
-static void call_past_a_stranger(scene *s) {
-    know_at(s, "tcp://other:1002,tcp://called:1001");
-    say_and_wait(s, 10 * SIM_SECOND);
+static void call_past_another_process(scene *s) {
+    add_at(s, "tcp://other:1002,tcp://called:1001");
+    send_and_wait(s, 10 * SIM_SECOND);
     expect_reached(s, 1);
 }
 
-// An address may mean somebody else here than where it was told.
-static void it_tries_the_next_where_another_process_listens(void **state) {
+// An address may belong to another process on this host than on the host that published it.
+static void it_tries_the_next_address_after_another_process(void **state) {
     (void)state;
     play(&(scene){ .nodes[CALLED].listens = "called:1001", .nodes[OTHER].listens = "other:1002" },
-         call_past_a_stranger);
+         call_past_another_process);
 }
 
 static void call_past_silence(scene *s) {
     sim_partition(s->sim, CALLER, OTHER, true, true);
-    know_at(s, "tcp://other:1002,tcp://called:1001");
-    say_and_wait(s, 10 * SIM_SECOND);
+    add_at(s, "tcp://other:1002,tcp://called:1001");
+    send_and_wait(s, 10 * SIM_SECOND);
     expect_reached(s, 1);
     sim_heal(s->sim);
 }
 
-static void it_tries_the_next_where_nobody_answers(void **state) {
+static void it_tries_the_next_address_after_silence(void **state) {
     (void)state;
     play(&(scene){ .nodes[CALLED].listens = "called:1001", .nodes[OTHER].listens = "other:1002" },
          call_past_silence);
@@ -217,13 +217,13 @@ static void call_by_the_best(scene *s) {
     node *caller = &s->nodes[CALLER], *called = &s->nodes[CALLED];
     assert_string_equal(strchr(called->addresses, ','), ",tcp://called:1001");
     assert_memory_equal(called->addresses, "shm://segment:", 14);
-    know_at(s, called->addresses);
-    say_and_wait(s, 10 * SIM_SECOND);
+    add_at(s, called->addresses);
+    send_and_wait(s, 10 * SIM_SECOND);
     expect_reached(s, 0);
     assert_string_equal(peer_find(caller->peers, 1)->routes.list[0].transport->scheme, "shm");
 }
 
-static void it_prefers_what_is_listed_first(void **state) {
+static void it_prefers_the_first_address(void **state) {
     (void)state;
     scene s = { .nodes[CALLED].listens = "tcp://called:1001", .has_both = true };
     play(&s, call_by_the_best);
@@ -233,21 +233,21 @@ static void it_prefers_what_is_listed_first(void **state) {
 static void agree(scene *s) {
     char value[LIMIT_CAPABILITY_BYTES + 1];
     const peers *mine = s->nodes[CALLER].peers, *theirs = s->nodes[CALLED].peers;
-    know_at(s, "called:1001");
+    add_at(s, "called:1001");
     assert_false(peers_agree(mine, 1, "lend", value));
-    say_and_wait(s, 10 * SIM_SECOND);
+    send_and_wait(s, 10 * SIM_SECOND);
     expect_reached(s, 0);
     assert_true(peers_agree(mine, 1, "lend", value));
     assert_string_equal(value, "arena 2");
     assert_true(peers_agree(theirs, 0, "lend", value));
     assert_string_equal(value, "arena 1");
-    // What only one of them knows means nothing, and does no harm.
+    // A capability that only one end has is not agreed, and does no harm.
     assert_false(peers_agree(mine, 1, "newer", value) || peers_agree(theirs, 0, "newer", value));
     assert_false(peers_agree(mine, 1, "older", value) || peers_agree(theirs, 0, "older", value));
     assert_false(peers_agree(mine, 7, "lend", value));
 }
 
-static void it_agrees_on_what_both_can_do(void **state) {
+static void peers_agree_on_common_capabilities(void **state) {
     (void)state;
     scene s = { .nodes[CALLED].listens = "called:1001" };
     capabilities_add(&s.nodes[CALLER].can, "newer", "x");
@@ -258,10 +258,10 @@ static void it_agrees_on_what_both_can_do(void **state) {
 }
 
 // ---- One way ------------------------------------------------------------------------------------
-static void be_called_back(scene *s) {
+static void be_connected_back(scene *s) {
     sim_partition(s->sim, CALLER, OTHER, true, true);
-    know_at(s, "tcp://other:1002");
-    say_and_wait(s, 60 * SIM_SECOND);
+    add_at(s, "tcp://other:1002");
+    send_and_wait(s, 60 * SIM_SECOND);
     assert_int_equal(s->nodes[CALLER].lost, 0);
     assert_true(peers_is_connected(s->nodes[CALLER].peers, 1));
     assert_int_equal(s->nodes[CALLER].received, 1);
@@ -272,47 +272,47 @@ static void be_called_back(scene *s) {
     sim_heal(s->sim);
 }
 
-// A firewall between the two, or an address that means nothing here.
-static void one_way_is_enough_and_is_told(void **state) {
+// A firewall between the two, or an address that does not work on this host.
+static void one_direction_suffices_and_is_logged(void **state) {
     (void)state;
     play(&(scene){ .nodes[CALLER].listens = "caller:1000",
                    .nodes[CALLED].calls_back_ns = 10 * SIM_SECOND,
                    .nodes[OTHER].listens = "other:1002" },
-         be_called_back);
+         be_connected_back);
 }
 
 // ---- Losing -------------------------------------------------------------------------------------
-static void call_nobody(scene *s) {
+static void call_dead_addresses(scene *s) {
     node *n = &s->nodes[CALLER];
-    know_at(s, "tcp://nobody:1,tcp://other:1002");
-    say_and_wait(s, 60 * SIM_SECOND);
+    add_at(s, "tcp://dead:1,tcp://other:1002");
+    send_and_wait(s, 60 * SIM_SECOND);
     assert_int_equal(n->lost, 1);
     assert_int_equal(n->why.status, GW_DISCONNECTED);
     assert_string_equal(n->why.text, "p1 (rank 1) is gone: its process has ended");
 }
 
-static void it_loses_a_peer_once_all_addresses_say_so(void **state) {
+static void it_loses_a_peer_once_all_addresses_refuse(void **state) {
     (void)state;
-    play(&(scene){ .nodes[OTHER].listens = "other:1002" }, call_nobody);
+    play(&(scene){ .nodes[OTHER].listens = "other:1002" }, call_dead_addresses);
 }
 
-static void call_without_a_way(scene *s) {
+static void call_without_a_transport(scene *s) {
     node *n = &s->nodes[CALLER];
-    know_at(s, "moon://crater:1");
-    say_and_wait(s, 60 * SIM_SECOND);
+    add_at(s, "moon://crater:1");
+    send_and_wait(s, 60 * SIM_SECOND);
     assert_int_equal(n->lost, 1);
     assert_int_equal(n->why.status, GW_INVALID);
     assert_string_equal(n->why.text,
-                        "no transport of this worker knows an address like \"moon://crater:1\"");
+                        "no transport of this worker supports an address like \"moon://crater:1\"");
 }
 
-static void it_loses_a_peer_that_no_transport_leads_to(void **state) {
+static void it_loses_a_peer_without_a_usable_transport(void **state) {
     (void)state;
-    play(&(scene){ 0 }, call_without_a_way);
+    play(&(scene){ 0 }, call_without_a_transport);
 }
 
-GW_TESTS(session_addresses, it_skips_what_it_has_no_transport_for,
-         it_tries_the_next_where_nobody_listens, it_tries_the_next_where_another_process_listens,
-         it_tries_the_next_where_nobody_answers, it_prefers_what_is_listed_first,
-         one_way_is_enough_and_is_told, it_agrees_on_what_both_can_do,
-         it_loses_a_peer_once_all_addresses_say_so, it_loses_a_peer_that_no_transport_leads_to);
+GW_TESTS(session_addresses, it_skips_addresses_without_a_transport,
+         it_tries_the_next_address_after_a_refusal, it_tries_the_next_address_after_another_process,
+         it_tries_the_next_address_after_silence, it_prefers_the_first_address,
+         one_direction_suffices_and_is_logged, peers_agree_on_common_capabilities,
+         it_loses_a_peer_once_all_addresses_refuse, it_loses_a_peer_without_a_usable_transport);

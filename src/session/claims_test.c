@@ -1,5 +1,4 @@
-// A peer that claims sizes: memory is taken for what has come, whatever was said about what is to
-// come.
+// A peer that claims sizes: memory is allocated for received bytes, whatever size was announced.
 #include "session/session.h"
 
 #include "base/limits.h"
@@ -15,7 +14,7 @@ static size_t largest, taken;
 static int note_size(size_t size) {
     if (size > largest) largest = size;
     taken += size;
-    return size > (256u << 20);  // a test that fails needs no gigabytes for it
+    return size > (256u << 20);  // so that a failing test needs no gigabytes
 }
 
 static uint64_t draw(uint64_t *random, uint64_t below) {
@@ -28,7 +27,7 @@ static void drop_message(void *user, message *m) {
     message_release(m);
 }
 
-// Heads of any claimed size, of which a little comes in frames of any size.
+// Heads of any claimed size, of which a few bytes arrive in frames of any size.
 static void claim(uint64_t seed, void *context) {
     (void)context;
     uint64_t random = seed;
@@ -38,7 +37,7 @@ static void claim(uint64_t seed, void *context) {
     session_init(&s, drop_message, NULL);
     assert_int_equal(session_resume(&s, 0, &error), GW_OK);
     uint32_t head_size = (uint32_t)1 << (8 + draw(&random, 24));
-    size_t come = 0;
+    size_t arrived = 0;
     largest = taken = 0;
     mem_fail_hook = note_size;
     gw_status status = GW_OK;
@@ -52,13 +51,13 @@ static void claim(uint64_t seed, void *context) {
         frame_encode(raw, &f);
         status = session_feed(&s, raw, sizeof raw, &error);
         if (!status) status = session_feed(&s, body, f.body_size, &error);
-        come += f.body_size;
-        if (come >= head_size) break;
+        arrived += f.body_size;
+        if (arrived >= head_size) break;
     }
     mem_fail_hook = NULL;
     session_fini(&s);
-    assert_in_range(largest, 0, STEP_BYTES + 2 * come);
-    assert_in_range(taken, 0, STEP_BYTES + HANDLE_BYTES + 3 * come);
+    assert_in_range(largest, 0, STEP_BYTES + 2 * arrived);
+    assert_in_range(taken, 0, STEP_BYTES + HANDLE_BYTES + 3 * arrived);
 }
 
 static void it_takes_memory_as_bytes_arrive(void **state) {

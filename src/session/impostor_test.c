@@ -1,4 +1,4 @@
-// Whoever listens where a peer or the store should be, and says what it likes.
+// A process that listens at the address of a peer or of the store, and sends any bytes.
 #include "base/bytes.h"
 #include "base/log.h"
 #include "net/handshake.h"
@@ -12,21 +12,21 @@
 #include <string.h>
 
 // ---- The impostor -------------------------------------------------------------------------------
-// Answers the first connection with |says|, once it has heard |waits_for| bytes; and keeps the door
-// open.
+// Answers the first connection with |reply|, once it has received |waits_for| bytes; and continues to
+// listen.
 typedef struct impostor {
     env *env;
-    bytes says;
-    size_t waits_for, heard;
+    bytes reply;
+    size_t waits_for, received;
     stream *stream;
     bool has_answered, closes_behind;
     uint8_t buffer[4096];
 } impostor;
 
 static void answer(impostor *i) {
-    if (i->has_answered || i->heard < i->waits_for) return;
+    if (i->has_answered || i->received < i->waits_for) return;
     i->has_answered = true;
-    struct iovec part = { i->says.data, i->says.size };
+    struct iovec part = { i->reply.data, i->reply.size };
     for (int tries = 0; tries < 20 && part.iov_len > 0; tries++) {
         size_t taken = stream_send(i->stream, &part, 1);
         part.iov_base = (uint8_t *)part.iov_base + taken;
@@ -45,7 +45,7 @@ static void on_buffer(void *user, void **into, size_t *size) {
 
 static void on_received(void *user, size_t count) {
     impostor *i = user;
-    i->heard += count;
+    i->received += count;
     answer(i);
 }
 
@@ -78,16 +78,16 @@ static void on_accepted(void *user, stream *c) {
 
 static void put_handshake(impostor *i, const handshake *h) {
     uint8_t raw[HANDSHAKE_MAX];
-    bytes_put(&i->says, raw, handshake_encode(raw, h));
+    bytes_put(&i->reply, raw, handshake_encode(raw, h));
 }
 
 static void put_frame(impostor *i, const frame *f) {
     uint8_t raw[FRAME_HEADER_BYTES];
     frame_encode(raw, f);
-    bytes_put(&i->says, raw, sizeof raw);
+    bytes_put(&i->reply, raw, sizeof raw);
 }
 
-// ---- Whoever falls for it -----------------------------------------------------------------------
+// ---- The victim ---------------------------------------------------------------------------------
 typedef struct victim {
     env *env;
     peers *peers;
@@ -138,7 +138,7 @@ static victim meet(impostor *i, void (*visit)(victim *v)) {
     env_close(v.env);
     env_close(i->env);
     sim_close(s);
-    bytes_fini(&i->says);
+    bytes_fini(&i->reply);
     return v;
 }
 
@@ -189,13 +189,12 @@ static void expect_loss(impostor *i, gw_status status, const char *text) {
 static void it_notices_another_program(void **state) {
     (void)state;
     impostor i = { 0 };
-    bytes_put(&i.says, "220 mail.example.org ESMTP\r\n", 28);
+    bytes_put(&i.reply, "220 mail.example.org ESMTP\r\n", 28);
     victim v = meet(&i, call_peer);
     assert_int_equal(v.why.status, GW_PROTOCOL);
-    // How much of it is told depends on how much came at once.
-    assert_non_null(strstr(v.why.text,
-                           "p1 (rank 1) cannot be talked to at 127.0.0.1:1001: it begins "
-                           "with \"2"));
+    // How much of it is quoted depends on how much arrived at once.
+    assert_non_null(strstr(v.why.text, "p1 (rank 1) is unreachable at 127.0.0.1:1001: it begins "
+                                       "with \"2"));
 }
 
 static void it_names_both_versions(void **state) {
@@ -203,13 +202,13 @@ static void it_names_both_versions(void **state) {
     impostor i = { .waits_for = 56 };
     put_handshake(
         &i, &(handshake){ .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_VERSION, .text = "?" });
-    i.says.data[8] = 2;
+    i.reply.data[8] = 2;
     expect_loss(&i, GW_MISMATCH,
-                "p1 (rank 1) cannot be talked to at 127.0.0.1:1001: it speaks version 2 of the "
+                "p1 (rank 1) is unreachable at 127.0.0.1:1001: it speaks version 2 of the "
                 "protocol, not 1");
 }
 
-static void it_takes_a_refusal_at_its_word(void **state) {
+static void a_refusal_loses_the_peer(void **state) {
     (void)state;
     static const struct {
         refusal_reason reason;
@@ -238,7 +237,7 @@ static void it_ends_with_a_peer_that_answers_nonsense(void **state) {
 
     i = (impostor){ .waits_for = 56 };
     put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME, .connection_number = 7 });
-    expect_loss(&i, GW_PROTOCOL, "p1 (rank 1) welcomed connection 7, which was not asked for");
+    expect_loss(&i, GW_PROTOCOL, "p1 (rank 1) welcomed connection 7, which was not requested");
 
     i = (impostor){ .waits_for = 56 };
     put_handshake(&i,
@@ -251,7 +250,7 @@ static void it_ends_with_a_peer_that_breaks_the_protocol(void **state) {
     impostor i = { .waits_for = 56 };
     put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME, .connection_number = 1 });
     put_frame(&i, &(frame){ .type = FRAME_DATA, .number = 1, .body_size = 1 });
-    expect_loss(&i, GW_PROTOCOL, "p1 (rank 1) broke the protocol: frame 1 goes on with no message");
+    expect_loss(&i, GW_PROTOCOL, "p1 (rank 1) broke the protocol: frame 1 continues no message");
 }
 
 static void it_tries_again_when_a_frame_is_missing(void **state) {
@@ -264,14 +263,14 @@ static void it_tries_again_when_a_frame_is_missing(void **state) {
     assert_non_null(strstr(v.why.text, "did not answer at 127.0.0.1:1001 for 7 s"));
 }
 
-// Damaged bytes are the network's fault: the session goes on with another connection, where there
+// Damaged bytes are caused by the network: the session continues over another connection, if there
 // is one.
 static void it_tries_again_when_bytes_are_damaged(void **state) {
     (void)state;
     impostor i = { .waits_for = 56 };
     put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME, .connection_number = 1 });
     put_frame(&i, &(frame){ .type = FRAME_ACK });
-    i.says.data[32 + 20] ^= 1;
+    i.reply.data[32 + 20] ^= 1;
     victim v = meet(&i, call_peer);
     assert_int_equal(v.why.status, GW_DISCONNECTED);
     assert_non_null(strstr(v.why.text, "did not answer at 127.0.0.1:1001 for 7 s"));
@@ -302,10 +301,10 @@ static void expect_failure(impostor *i, gw_status status, const char *text) {
     assert_string_equal(v.why.text, text);
 }
 
-static void it_notices_that_no_store_is_there(void **state) {
+static void it_reports_a_server_that_is_no_store(void **state) {
     (void)state;
     impostor i = { 0 };
-    bytes_put(&i.says, "HTTP/1.1 400 Bad Request\r\n", 26);
+    bytes_put(&i.reply, "HTTP/1.1 400 Bad Request\r\n", 26);
     victim v = meet(&i, use_store);
     assert_int_equal(v.status, GW_PROTOCOL);
     assert_non_null(
@@ -329,7 +328,7 @@ static void it_notices_that_no_store_is_there(void **state) {
 }
 
 static void put_record(impostor *i, store_record r) {
-    store_record_encode(&i->says, &r);
+    store_record_encode(&i->reply, &r);
 }
 
 static void it_ends_with_a_host_that_breaks_the_protocol(void **state) {
@@ -343,13 +342,13 @@ static void it_ends_with_a_host_that_breaks_the_protocol(void **state) {
 
     i = (impostor){ .waits_for = 16 };
     put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME });
-    bytes_put_u32(&i.says, UINT32_MAX);
+    bytes_put_u32(&i.reply, UINT32_MAX);
     expect_failure(&i, GW_LIMIT,
                    "the store at 127.0.0.1:1001 broke the protocol: store: a record of 4294967295 "
                    "bytes, at most 66560");
 }
 
-static void it_ignores_replies_to_nobody(void **state) {
+static void it_ignores_unexpected_replies(void **state) {
     (void)state;
     impostor i = { .waits_for = 16 };
     put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME });
@@ -358,8 +357,8 @@ static void it_ignores_replies_to_nobody(void **state) {
 }
 
 GW_TESTS(session_impostor, it_notices_another_program, it_names_both_versions,
-         it_takes_a_refusal_at_its_word, it_ends_with_a_peer_that_answers_nonsense,
+         a_refusal_loses_the_peer, it_ends_with_a_peer_that_answers_nonsense,
          it_ends_with_a_peer_that_breaks_the_protocol, it_tries_again_when_bytes_are_damaged,
          it_tries_again_when_a_frame_is_missing, it_does_not_wait_for_a_peer_that_never_welcomes,
-         it_notices_that_no_store_is_there, it_ends_with_a_host_that_breaks_the_protocol,
-         it_ignores_replies_to_nobody);
+         it_reports_a_server_that_is_no_store, it_ends_with_a_host_that_breaks_the_protocol,
+         it_ignores_unexpected_replies);

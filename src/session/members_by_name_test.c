@@ -1,5 +1,5 @@
-// In a group ranks are not known when certificates are made: who says a hello is the member that it
-// says only if it has the member's name.
+// A job without fixed ranks: ranks are unknown when certificates are made, so a hello is accepted
+// only if its certificate has the member's name.
 #include "session/peers.h"
 
 #include "base/log.h"
@@ -22,8 +22,8 @@ static void no_line(const char *line) {
     (void)line;
 }
 
-// What a worker, who has a certificate of |name|, is answered when it says that it is ps, of rank 1.
-static handshake say_to_be_ps(const char *name) {
+// The reply to a worker that has a certificate of |name| and claims to be ps, of rank 1.
+static handshake claim_to_be_ps(const char *name) {
     protection self = encrypted_certified('a', "a", "w%d", 2);
     protection other = encrypted_certified('a', "a", name, 1);
     peers_options o = { .env = doors_env,
@@ -55,11 +55,11 @@ static void a_hello_of_another_name_is_refused(void **state) {
     (void)state;
     doors_open_env();
     log_hook = no_line;
-    assert_int_equal(say_to_be_ps("ps").kind, HANDSHAKE_WELCOME);
-    handshake answer = say_to_be_ps("w1");
+    assert_int_equal(claim_to_be_ps("ps").kind, HANDSHAKE_WELCOME);
+    handshake answer = claim_to_be_ps("w1");
     log_hook = NULL;
     assert_int_equal(answer.kind, HANDSHAKE_REFUSAL);
-    assert_string_equal(answer.text, "rank 1 is ps, of whom this is no certificate");
+    assert_string_equal(answer.text, "rank 1 is ps, which its certificate does not name");
     doors_close_env();
 }
 

@@ -1,6 +1,6 @@
-// What a session has ready for its connection: headers and small bodies, copied into one piece, and
+// The bytes that a session has ready for its connection: headers and small bodies, copied into one buffer, and
 // references to the rest. Once filled it does not change until the connection has taken all of it,
-// so that a frame which was taken in part goes on with the same bytes.
+// so that a frame which was taken in part continues with the same bytes.
 #ifndef SESSION_OUTBOX_H
 #define SESSION_OUTBOX_H
 
@@ -14,10 +14,10 @@
 
 enum {
     OUTBOX_PARTS = 64,
-    OUTBOX_COPIED_BYTES = 16 * 1024,     // where that much is wanted
+    OUTBOX_COPIED_BYTES = 16 * 1024,     // for a busy session
     OUTBOX_SMALL_BYTES = 512,            // else: a worker has many idle sessions
     OUTBOX_COPY_MAX = 1024,              // larger pieces are referred to
-    OUTBOX_BYTES_MAX = 4 * 1024 * 1024,  // of one filling, so that acks are not far behind
+    OUTBOX_BYTES_MAX = 4 * 1024 * 1024,  // of one filling, so that acks are not delayed
 };
 
 typedef struct outbox {
@@ -26,7 +26,7 @@ typedef struct outbox {
     size_t bytes;    // in all parts, when filled
     size_t copied;   // to |large| if there is one, else to |small|
     uint64_t last;   // number of the last whole frame in it, or of the one before
-    uint8_t *large;  // OUTBOX_COPIED_BYTES; NULL until they are wanted
+    uint8_t *large;  // OUTBOX_COPIED_BYTES; NULL until first needed
     uint8_t small[OUTBOX_SMALL_BYTES];
 } outbox;
 
@@ -43,7 +43,7 @@ static inline bool outbox_is_full(const outbox *o) {
     return o->end == OUTBOX_PARTS || o->bytes >= OUTBOX_BYTES_MAX;
 }
 
-// Whether |size| bytes can be copied in. Without memory there is only the small room.
+// Whether |size| bytes can be copied in. Without memory only the small buffer exists.
 static inline bool outbox_has_room(outbox *o, size_t size) {
     if (o->end == OUTBOX_PARTS) return false;
     if (!o->large) {
@@ -55,7 +55,7 @@ static inline bool outbox_has_room(outbox *o, size_t size) {
     return OUTBOX_COPIED_BYTES - o->copied >= size;
 }
 
-// Gives the large room back; nothing lies in it.
+// Frees the large buffer, which is empty.
 static inline void outbox_shrink(outbox *o) {
     mem_free(o->large);
     o->large = NULL;
@@ -72,7 +72,7 @@ static inline void outbox_refer(outbox *o, const void *data, size_t size) {
     o->bytes += size;
 }
 
-// Returns the place for |size| bytes, for which there must be room.
+// Returns the address for |size| bytes, for which there must be room.
 static inline uint8_t *outbox_copy(outbox *o, size_t size) {
     uint8_t *at = (o->large ? o->large : o->small) + o->copied;
     o->copied += size;

@@ -1,4 +1,4 @@
-// When frames go out, how many sends that takes, and how acks, counts and draining follow.
+// When frames are sent, how many sends that takes, and how acks, counts and draining follow.
 #include "session/peers_internal.h"
 
 #include "base/log.h"
@@ -72,12 +72,12 @@ static void send_many_at_once(talker *x) {
     stream_of(x)->class = real;
 }
 
-static void it_sends_together_what_is_not_flushed(void **state) {
+static void unflushed_messages_are_sent_together(void **state) {
     (void)state;
     run_two(send_many_at_once, 40);
 }
 
-// Answers to what came in one piece go out in one piece.
+// Replies to messages that arrived in one read are sent at once.
 static void answer(void *user, int rank, message *m) {
     talker *x = user;
     gw_error error;
@@ -102,7 +102,7 @@ static void answer_many(talker *x) {
     x->peers->options.received = answer;
     if (x->rank == 1) {
         talk_wait(x, "ten questions", has_received_ten);
-        // Before the first came, a welcome; and now the answers.
+        // Before the first question a welcome is sent; now the replies.
         assert_in_range(send_count, 1, 2);
         stream_of(x)->class = real;
         return;
@@ -112,7 +112,7 @@ static void answer_many(talker *x) {
     talk_wait(x, "ten answers", has_ten_answers);
 }
 
-static void it_sends_together_what_answers_one_read(void **state) {
+static void replies_to_one_read_are_sent_together(void **state) {
     (void)state;
     run_two(answer_many, 40);
 }
@@ -131,7 +131,7 @@ static void be_acknowledged(talker *x) {
 
     assert_int_equal(talk_send(x, 1, true, &error), GW_OK);
     before = env_now_ns(x->env);
-    waiter w = { .what = "the ack that was asked for" };
+    waiter w = { .what = "the requested ack" };
     peers_on_drained(x->peers, &w);
     assert_true(env_wait(x->env, &w, ENV_NEVER));
     assert_true(env_now_ns(x->env) - before < SESSION_ACK_MS * 1000000 / 2);
@@ -141,7 +141,7 @@ static void be_acknowledged(talker *x) {
     assert_true(again.woken);
 }
 
-static void it_acknowledges_after_a_while_or_when_asked(void **state) {
+static void it_acknowledges_after_a_delay_or_a_ping(void **state) {
     (void)state;
     run_two(be_acknowledged, 10);
 }
@@ -198,7 +198,7 @@ static void send_to_slow(talker *x) {
     talk_wait(x, "the slow one", has_been_read);
 }
 
-static void it_is_not_held_up_by_a_slow_reader(void **state) {
+static void a_slow_reader_blocks_no_other_peer(void **state) {
     (void)state;
     talk t;
     talk_open_tcp(&t, (talk_options){ .count = 3, .messages = 40, .segment_max = 1 << 20 }, 0);
@@ -279,7 +279,7 @@ static bool open_poor(poor *p, sim *s, int rank) {
     return status == GW_OK;
 }
 
-static bool know_poor(poor *p, const poor *other) {
+static bool add_poor(poor *p, const poor *other) {
     gw_error error;
     env_enter(p->env);
     gw_status status =
@@ -294,12 +294,12 @@ static void talk_without_memory(void *context) {
     sim *s = sim_open(1, (sim_options){ .interleave_per_million = -1 });
     if (!s) return;
     poor p[2] = { 0 };
-    bool ready = open_poor(&p[0], s, 0) && open_poor(&p[1], s, 1) && know_poor(&p[0], &p[1]) &&
-                 know_poor(&p[1], &p[0]) && sim_spawn(s, 0, talk_poorly, &p[0]) &&
+    bool ready = open_poor(&p[0], s, 0) && open_poor(&p[1], s, 1) && add_poor(&p[0], &p[1]) &&
+                 add_poor(&p[1], &p[0]) && sim_spawn(s, 0, talk_poorly, &p[0]) &&
                  sim_spawn(s, 1, talk_poorly, &p[1]);
     if (ready) {
         assert_true(sim_run(s, 1000 * SIM_SECOND));
-        // One failure heals: everything came, or was refused when it was sent.
+        // One failure is recovered: every message arrived, or was refused when it was sent.
         assert_true(p[1].received <= 3 && p[0].received <= p[1].received);
     }
     for (int i = 0; i < 2; i++) {
@@ -322,7 +322,7 @@ static void it_survives_without_memory(void **state) {
     testing_alloc_failure_loop(talk_without_memory, NULL);
 }
 
-GW_TESTS(session_peer_io, it_sends_together_what_is_not_flushed,
-         it_sends_together_what_answers_one_read, it_acknowledges_after_a_while_or_when_asked,
-         it_counts, it_is_not_held_up_by_a_slow_reader, it_can_close_before_the_end_of_the_turn,
+GW_TESTS(session_peer_io, unflushed_messages_are_sent_together,
+         replies_to_one_read_are_sent_together, it_acknowledges_after_a_delay_or_a_ping, it_counts,
+         a_slow_reader_blocks_no_other_peer, it_can_close_before_the_end_of_the_turn,
          it_survives_without_memory);

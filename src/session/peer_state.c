@@ -1,4 +1,4 @@
-// What a peer is doing, as a table. docs/protocol/connection.md is the specification.
+// The states of a peer, as a table. docs/protocol/connection.md is the specification.
 #include "session/peers_internal.h"
 
 #include "base/log.h"
@@ -33,9 +33,9 @@ static void drop_connection(peer *x) {
     x->connection = NULL;
 }
 
-// A peer that answers a handshake is there, however often connections to it break: the time to give
-// up counts from the first failure since then. Attempts come slower while they bring nothing: no
-// frame, and no connection that held for a while.
+// A peer that answers a handshake is alive, however often connections to it break: the time until this worker gives
+// up starts with the first failure after that. The interval between attempts grows while they achieve nothing: no
+// frame, and no connection that lasted for a while.
 static void note_failure(peer *x, bool was_connected) {
     int64_t now = env_now_ns(x->peers->options.env);
     uint64_t progress = x->session.received + x->session.acked;
@@ -53,7 +53,7 @@ static void retry_now(peer *x) {
     retry_in(x, 0);
 }
 
-// All addresses have failed, each with an answer of its own.
+// All addresses have failed, each with an error of its own.
 static void end_round(peer *x) {
     error_keep(&x->why, error_kept(x->routes.why));
     switch (error_kept(x->why)->status) {
@@ -61,7 +61,7 @@ static void end_round(peer *x) {
     case GW_INVALID: peer_apply(x, PEER_DEAD); return;
     case GW_PROTOCOL:
     case GW_MISMATCH:
-        peer_fail(x, error_kept(x->why)->status, "cannot be talked to at %s: %s", x->routes.text,
+        peer_fail(x, error_kept(x->why)->status, "is unreachable at %s: %s", x->routes.text,
                   error_kept(x->routes.why)->text);
         return;
     default: peer_apply(x, PEER_BROKEN);
@@ -77,7 +77,7 @@ static void attempt_failed(peer *x, const gw_error *why, bool names_address) {
     }
 }
 
-// Several addresses share the time that one has.
+// Several addresses share the time limit of one.
 static int64_t attempt_is_due_ns(const peer *x) {
     int64_t due = env_now_ns(x->peers->options.env) + LIMIT_HANDSHAKE_MS * MS / x->routes.count;
     return due >= x->gives_up_ns && !x->peers->is_patient ? x->gives_up_ns : due;
@@ -110,7 +110,7 @@ static void connect_elsewhere(peer *x) {
     connect_here(x);
 }
 
-static void say_handshake(peer *x) {
+static void send_handshake(peer *x) {
     const peers_options *o = &x->peers->options;
     x->attempt = x->connection_number + 1;
     handshake h = {
@@ -123,7 +123,7 @@ static void say_handshake(peer *x) {
         .received = x->session.received,
         .can = o->can,
     };
-    connection_say(x->connection, &h);
+    connection_send_handshake(x->connection, &h);
 }
 
 static void back_off(peer *x) {
@@ -133,7 +133,7 @@ static void back_off(peer *x) {
     for (int i = 0; i < x->tries && delay_ms < RETRY_MAX_MS; i++) delay_ms *= 2;
     if (delay_ms > RETRY_MAX_MS) delay_ms = RETRY_MAX_MS;
     x->tries++;
-    // Half of it is left to chance, so that two that fail together do not go on failing together.
+    // Half of the interval is random, so that two that fail together do not repeat this.
     env *e = x->peers->options.env;
     int64_t half = delay_ms * MS / 2;
     retry_in(x, half + (int64_t)(env_random_u64(e) % (uint64_t)half));
@@ -157,19 +157,19 @@ static void begin_stream(peer *x) {
     x->is_blocked = false;
     connection_stream(x->connection, &peer_connection_events, x);
     x->session.close_wanted = x->peers->is_ending;
-    peer_update_busy(x);  // a handshake acknowledges, too
-    peer_tell_writable(x);
+    peer_update_busy(x);  // a handshake acknowledges too
+    peer_notify_room(x);
     peers_make_dirty(x);
 }
 
 // "A closed connection is evidence that the peer has ended, so both sides ask at once."
-static void ask_at_once(peer *x) {
+static void reconnect_at_once(peer *x) {
     session_detach(&x->session);
     drop_connection(x);
     note_failure(x, true);
     x->peers->stats.reconnects++;
     if (x->tries > 0) {
-        back_off(x);  // it broke before without a frame in between
+        back_off(x);  // the previous one broke before a frame was received
         return;
     }
     x->tries++;
@@ -186,15 +186,15 @@ static void bury(peer *x) {
     env_set_timer(p->options.env, &x->ack, ENV_NEVER);
     drop_connection(x);
     list_remove(&x->dirty);
-    bool is_news =
+    bool is_logged =
         !x->session.has_close && !x->is_expected_lost && error_kept(x->why)->status != GW_FENCED;
-    if (is_news) log_line("%s", error_kept(x->why)->text);
+    if (is_logged) log_line("%s", error_kept(x->why)->text);
     session_stop(&x->session);
     peer_update_busy(x);
     p->options.lost(p->options.user, x->rank, error_kept(x->why));
 }
 
-// The peer may not have heard it: then it connects again, and is told once more.
+// The peer may not have received the goodbye: then it connects again, and receives it once more.
 static void hang_up(peer *x) {
     session_detach(&x->session);
     drop_connection(x);
@@ -218,37 +218,37 @@ typedef struct rule {
 // clang-format off
 static const rule rules[] = {
     { PEER_QUIET,            PEER_WANTED,    PEER_AWAITING_RETRY,   retry_now,         "connections are made when first needed; in a turn of its own, since it may fail" },
-    { PEER_QUIET,            PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer had something to say first" },
+    { PEER_QUIET,            PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer had a message to send first" },
 
     { PEER_AWAITING_RETRY,   PEER_RETRY_DUE, PEER_AWAITING_OPEN,    begin_round,       "the attempt, at the address that has worked last" },
-    { PEER_AWAITING_RETRY,   PEER_WANTED,    PEER_AWAITING_RETRY,   nothing,           "it will go with the rest" },
-    { PEER_AWAITING_RETRY,   PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer was quicker" },
+    { PEER_AWAITING_RETRY,   PEER_WANTED,    PEER_AWAITING_RETRY,   nothing,           "it is sent with the rest" },
+    { PEER_AWAITING_RETRY,   PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer has connected first" },
 
-    { PEER_AWAITING_OPEN,    PEER_OPENED,    PEER_AWAITING_WELCOME, say_handshake,         "whoever connected speaks first" },
-    { PEER_AWAITING_OPEN,    PEER_WANTED,    PEER_AWAITING_OPEN,    nothing,           "it will go with the rest" },
+    { PEER_AWAITING_OPEN,    PEER_OPENED,    PEER_AWAITING_WELCOME, send_handshake,    "the connecting side sends first" },
+    { PEER_AWAITING_OPEN,    PEER_WANTED,    PEER_AWAITING_OPEN,    nothing,           "it is sent with the rest" },
     { PEER_AWAITING_OPEN,    PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "of two crossing attempts this one wins" },
-    { PEER_AWAITING_OPEN,    PEER_ELSEWHERE, PEER_AWAITING_OPEN,    connect_elsewhere, "another of its addresses may do better" },
-    { PEER_AWAITING_OPEN,    PEER_BROKEN,    PEER_AWAITING_RETRY,   back_off,          "nobody answered; not refused either" },
+    { PEER_AWAITING_OPEN,    PEER_ELSEWHERE, PEER_AWAITING_OPEN,    connect_elsewhere, "another of its addresses may work" },
+    { PEER_AWAITING_OPEN,    PEER_BROKEN,    PEER_AWAITING_RETRY,   back_off,          "no answer, but not refused either" },
 
-    { PEER_AWAITING_WELCOME, PEER_WELCOMED,  PEER_CONNECTED,        begin_stream,      "this incarnation is there" },
-    { PEER_AWAITING_WELCOME, PEER_WANTED,    PEER_AWAITING_WELCOME, nothing,           "it will go with the rest" },
+    { PEER_AWAITING_WELCOME, PEER_WELCOMED,  PEER_CONNECTED,        begin_stream,      "this incarnation has answered" },
+    { PEER_AWAITING_WELCOME, PEER_WANTED,    PEER_AWAITING_WELCOME, nothing,           "it is sent with the rest" },
     { PEER_AWAITING_WELCOME, PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "of two crossing attempts this one wins" },
-    { PEER_AWAITING_WELCOME, PEER_STALE,     PEER_AWAITING_RETRY,   try_larger_number, "the refusal told which number to exceed" },
-    { PEER_AWAITING_WELCOME, PEER_CROSSED,   PEER_AWAITING_RETRY,   back_off,          "the peer's attempt is on its way; ours is the second line" },
-    { PEER_AWAITING_WELCOME, PEER_ELSEWHERE, PEER_AWAITING_OPEN,    connect_elsewhere, "somebody else is at this address, or it broke" },
-    { PEER_AWAITING_WELCOME, PEER_BROKEN,    PEER_AWAITING_RETRY,   back_off,          "it may not know us yet, or the network failed" },
+    { PEER_AWAITING_WELCOME, PEER_STALE,     PEER_AWAITING_RETRY,   try_larger_number, "the refusal contains the number to exceed" },
+    { PEER_AWAITING_WELCOME, PEER_CROSSED,   PEER_AWAITING_RETRY,   back_off,          "the peer's attempt arrives; ours is the fallback" },
+    { PEER_AWAITING_WELCOME, PEER_ELSEWHERE, PEER_AWAITING_OPEN,    connect_elsewhere, "another process is at this address, or it broke" },
+    { PEER_AWAITING_WELCOME, PEER_BROKEN,    PEER_AWAITING_RETRY,   back_off,          "it may not have added this worker yet, or the network failed" },
 
     { PEER_CONNECTED,        PEER_WANTED,    PEER_CONNECTED,        peers_make_dirty,  "the end of the turn sends it" },
-    { PEER_CONNECTED,        PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer has noticed a break before us" },
-    { PEER_CONNECTED,        PEER_BROKEN,    PEER_AWAITING_RETRY,   ask_at_once,       "a closed connection is evidence, not proof" },
+    { PEER_CONNECTED,        PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer has detected a break first" },
+    { PEER_CONNECTED,        PEER_BROKEN,    PEER_AWAITING_RETRY,   reconnect_at_once, "a closed connection is evidence, not proof" },
 
-    { PEER_CONNECTED,        PEER_ENDED,     PEER_QUIET,            hang_up,           "this worker has left, and connects to nobody any more" },
+    { PEER_CONNECTED,        PEER_ENDED,     PEER_QUIET,            hang_up,           "this worker has left, and makes no connection any more" },
 
-    { PEER_QUIET,            PEER_DEAD,      PEER_LOST,             bury,              "known from elsewhere" },
-    { PEER_AWAITING_RETRY,   PEER_DEAD,      PEER_LOST,             bury,              "the time is over, or known from elsewhere" },
-    { PEER_AWAITING_OPEN,    PEER_DEAD,      PEER_LOST,             bury,              "refused: nobody listens there any more" },
-    { PEER_AWAITING_WELCOME, PEER_DEAD,      PEER_LOST,             bury,              "another incarnation, or it has lost us" },
-    { PEER_CONNECTED,        PEER_DEAD,      PEER_LOST,             bury,              "it has left, or cannot be understood" },
+    { PEER_QUIET,            PEER_DEAD,      PEER_LOST,             bury,              "declared dead by membership" },
+    { PEER_AWAITING_RETRY,   PEER_DEAD,      PEER_LOST,             bury,              "the time is over, or declared dead by membership" },
+    { PEER_AWAITING_OPEN,    PEER_DEAD,      PEER_LOST,             bury,              "refused: its process has ended" },
+    { PEER_AWAITING_WELCOME, PEER_DEAD,      PEER_LOST,             bury,              "another incarnation, or it has lost this worker" },
+    { PEER_CONNECTED,        PEER_DEAD,      PEER_LOST,             bury,              "it has left, or broke the protocol" },
 };
 // clang-format on
 
@@ -260,8 +260,7 @@ static const rule *rule_for(peer_state from, peer_event event) {
 
 void peer_apply(peer *x, peer_event event) {
     const rule *r = rule_for(x->state, event);
-    assert(
-        r);  // all events are local: what peers send becomes one only where it can mean something
+    assert(r);  // all events are local: received frames become events only where a rule exists
     x->state = r->to;
     r->action(x);
 }
@@ -311,7 +310,7 @@ static void on_opened(void *user) {
 
 static void on_welcome(peer *x, const handshake *h) {
     if (h->connection_number != x->attempt) {
-        peer_fail(x, GW_PROTOCOL, "welcomed connection %llu, which was not asked for",
+        peer_fail(x, GW_PROTOCOL, "welcomed connection %llu, which was not requested",
                   (unsigned long long)h->connection_number);
         return;
     }
@@ -332,7 +331,7 @@ static void on_welcome(peer *x, const handshake *h) {
     }
 }
 
-// To the peer this worker is dead. So it is the one that is out, not the peer.
+// The peer has lost this worker. So this worker is fenced, not the peer.
 static void be_fenced(peer *x, const handshake *h) {
     gw_error error;
     error_set(&error, GW_FENCED, "the others have declared this worker dead: %s; join anew",
@@ -341,8 +340,8 @@ static void be_fenced(peer *x, const handshake *h) {
     peer_apply(x, PEER_DEAD);
 }
 
-// What listens at this address is another process.
-static void is_not_there(peer *x, const handshake *h) {
+// Another process listens at this address.
+static void is_another_process(peer *x, const handshake *h) {
     gw_error error;
     error_set(&error, GW_NOT_FOUND, "%s", h->text);
     attempt_failed(x, &error, false);
@@ -356,7 +355,7 @@ static void on_refusal(peer *x, const handshake *h) {
     case REFUSED_CROSSED: peer_apply(x, PEER_CROSSED); return;
     case REFUSED_UNKNOWN:
     case REFUSED_LOST: be_fenced(x, h); return;
-    case REFUSED_ANOTHER: is_not_there(x, h); return;
+    case REFUSED_ANOTHER: is_another_process(x, h); return;
     case REFUSED_PLAIN:
     case REFUSED_VERSION: peer_fail(x, GW_MISMATCH, "refused us: %s", h->text); return;
     case REFUSED_NO_STORE:
@@ -365,11 +364,11 @@ static void on_refusal(peer *x, const handshake *h) {
     peer_fail(x, GW_DISCONNECTED, "refused us: %s", h->text);
 }
 
-static void on_heard(void *user, const handshake *h, const gw_error *bad) {
+static void on_handshake(void *user, const handshake *h, const gw_error *bad) {
     peer *x = user;
     peers *p = x->peers;
     peers_begin_event(p);
-    x->heard_count++;
+    x->received_count++;
     if (!h) {
         attempt_failed(x, bad, false);
     } else if (h->kind == HANDSHAKE_WELCOME) {
@@ -388,7 +387,7 @@ static void on_closed(void *user, const gw_error *why) {
 
 static const connection_events attempt_events = {
     .opened = on_opened,
-    .heard = on_heard,
+    .handshake = on_handshake,
     .closed = on_closed,
 };
 
@@ -401,8 +400,8 @@ static bool is_beaten_by_ours(const peer *x, const handshake *h) {
     return x->peers->options.rank < x->rank;
 }
 
-// The peer's first connection comes while nobody has answered this worker's attempts: so it can be for ever.
-static void say_one_way(const peer *x) {
+// The peer connects for the first time while this worker's attempts have no answer: this may stay so.
+static void log_one_way(const peer *x) {
     int64_t since_ns = x->gives_up_ns - LIMIT_CONNECT_MS * MS;
     int64_t passed_ns = env_now_ns(x->peers->options.env) - since_ns;
     if (x->connected_ns || x->state != PEER_AWAITING_OPEN || passed_ns < HELD_MS * MS) return;
@@ -440,16 +439,16 @@ void peer_accept(peer *x, connection *l, const handshake *h) {
         }
         return;
     }
-    say_one_way(x);
+    log_one_way(x);
     drop_connection(x);
     x->connection = l;
-    x->heard_count++;
+    x->received_count++;
     x->connection_number = h->connection_number;
     x->can = h->can;
-    connection_say(l, &(handshake){ .kind = HANDSHAKE_WELCOME,
-                                    .connection_number = h->connection_number,
-                                    .received = x->session.received,
-                                    .can = x->peers->options.can });
+    connection_send_handshake(l, &(handshake){ .kind = HANDSHAKE_WELCOME,
+                                               .connection_number = h->connection_number,
+                                               .received = x->session.received,
+                                               .can = x->peers->options.can });
     peer_apply(x, PEER_ACCEPTED);
 }
 
@@ -469,8 +468,8 @@ peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, cons
     return NULL;
 }
 
-// A goodbye goes out if the connection takes it now; otherwise the peer finds out by itself.
-static void say_goodbye(peer *x) {
+// The goodbye is sent if the connection takes it now; otherwise the peer detects the end by itself.
+static void send_goodbye(peer *x) {
     x->session.close_wanted = true;
     for (int i = 0; i < GOODBYE_TRIES; i++) {
         x->is_blocked = false;
@@ -481,7 +480,7 @@ static void say_goodbye(peer *x) {
 
 void peer_close(peer *x) {
     env *e = x->peers->options.env;
-    if (x->state == PEER_CONNECTED) say_goodbye(x);
+    if (x->state == PEER_CONNECTED) send_goodbye(x);
     env_set_timer(e, &x->ack, ENV_NEVER);
     drop_connection(x);
     list_remove(&x->dirty);

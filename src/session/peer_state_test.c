@@ -1,4 +1,4 @@
-// How peers find, keep and lose each other.
+// How peers connect to, keep and lose each other.
 #include "session/peers_internal.h"
 
 #include "base/log.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// One worker's peers on a node of a simulation, driven by a body of the test's.
+// One worker's peers on a node of a simulation, driven by a function of the test.
 typedef struct node {
     sim *sim;
     env *env;
@@ -21,7 +21,7 @@ typedef struct node {
     gw_error why;
     waiter *waiter;
     void (*body)(struct node *n);
-    int64_t told_ns;  // when the loss was told
+    int64_t lost_ns;  // when the loss was reported
 } node;
 
 static void wake(node *n) {
@@ -43,7 +43,7 @@ static void on_lost(void *user, int rank, const gw_error *why) {
     (void)rank;
     n->lost++;
     n->why = *why;
-    n->told_ns = env_now_ns(n->env);
+    n->lost_ns = env_now_ns(n->env);
     wake(n);
 }
 
@@ -59,14 +59,14 @@ static void open_node(node *n) {
     assert_int_equal(peers_open(o, n->address, &n->peers, bound, &error), GW_OK);
 }
 
-static void know(node *n, int rank, uint64_t incarnation, const char *address) {
+static void add(node *n, int rank, uint64_t incarnation, const char *address) {
     gw_error error;
     char name[16];
     snprintf(name, sizeof name, "p%d", rank);
     assert_int_equal(peers_add(n->peers, rank, incarnation, name, address, &error), GW_OK);
 }
 
-static gw_status say(node *n, int rank) {
+static gw_status send_one(node *n, int rank) {
     message *m = message_open(1);
     bytes_put_u32(&m->head, 1);
     gw_error error;
@@ -116,15 +116,15 @@ static void quiet_line(const char *connection) {
 }
 
 // ---- Losing -------------------------------------------------------------------------------------
-static void call_nobody(node *n) {
+static void call_dead_address(node *n) {
     open_node(n);
-    know(n, 1, 101, addresses[1]);
-    assert_int_equal(say(n, 1), GW_OK);
+    add(n, 1, 101, addresses[1]);
+    assert_int_equal(send_one(n, 1), GW_OK);
     until_something(n);
     assert_int_equal(n->lost, 1);
     assert_true(peers_is_lost(n->peers, 1));
     assert_true(peers_is_drained(n->peers));
-    assert_int_equal(say(n, 1), GW_DISCONNECTED);
+    assert_int_equal(send_one(n, 1), GW_DISCONNECTED);
     peers_close(n->peers);
 }
 
@@ -132,15 +132,15 @@ static void it_loses_a_peer_whose_address_refuses(void **state) {
     (void)state;
     node nodes[1];
     log_hook = quiet_line;
-    run(1, (sim_options){ 0 }, 1, (void (*[])(node *)){ call_nobody }, nodes);
+    run(1, (sim_options){ 0 }, 1, (void (*[])(node *)){ call_dead_address }, nodes);
     assert_int_equal(nodes[0].why.status, GW_DISCONNECTED);
     assert_string_equal(nodes[0].why.text, "p1 (rank 1) is gone: its process has ended");
 }
 
 static void call_nonsense(node *n) {
     open_node(n);
-    know(n, 1, 101, "nonsense");
-    assert_int_equal(say(n, 1), GW_OK);
+    add(n, 1, 101, "nonsense");
+    assert_int_equal(send_one(n, 1), GW_OK);
     until_something(n);
     peers_close(n->peers);
 }
@@ -157,7 +157,7 @@ static void it_loses_a_peer_whose_address_cannot_be(void **state) {
 static void serve_as_another(node *n) {
     n->incarnation = 999;
     open_node(n);
-    know(n, 0, 100, addresses[0]);
+    add(n, 0, 100, addresses[0]);
     pass_time(n, 2 * SIM_SECOND);
     assert_int_equal(n->lost, 0);
     peers_close(n->peers);
@@ -165,9 +165,9 @@ static void serve_as_another(node *n) {
 
 static void call_the_old_one(node *n) {
     open_node(n);
-    know(n, 1, 101, addresses[1]);
+    add(n, 1, 101, addresses[1]);
     pass_time(n, SIM_SECOND);
-    assert_int_equal(say(n, 1), GW_OK);
+    assert_int_equal(send_one(n, 1), GW_OK);
     until_something(n);
     peers_close(n->peers);
 }
@@ -182,24 +182,24 @@ static void it_loses_a_peer_that_is_another_incarnation(void **state) {
     assert_string_equal(nodes[0].why.text, "p1 (rank 1) is gone: its process has ended");
 }
 
-// Talks for a second, and then goes in one way or another.
+// Talks for a second, and then ends in one of several ways.
 static void talk_and_leave(node *n) {
     open_node(n);
-    know(n, 0, 100, addresses[0]);
+    add(n, 0, 100, addresses[0]);
     while (n->received == 0) until_something(n);
-    assert_int_equal(say(n, 0), GW_OK);
+    assert_int_equal(send_one(n, 0), GW_OK);
     pass_time(n, SIM_SECOND);
     peers_close(n->peers);
 }
 
 static void until_it_is_lost(node *n) {
     open_node(n);
-    know(n, 1, 101, addresses[1]);
+    add(n, 1, 101, addresses[1]);
     pass_time(n, SIM_SECOND / 100);
-    assert_int_equal(say(n, 1), GW_OK);
+    assert_int_equal(send_one(n, 1), GW_OK);
     while (!n->lost) until_something(n);
     assert_int_equal(n->received, 1);
-    assert_true(n->told_ns < 2 * SIM_SECOND);
+    assert_true(n->lost_ns < 2 * SIM_SECOND);
     peers_close(n->peers);
 }
 
@@ -212,17 +212,17 @@ static void leave_with_seed(uint64_t seed, void *context) {
     assert_string_equal(nodes[0].why.text, "p1 (rank 1) has left");
 }
 
-static void it_loses_a_peer_that_says_goodbye(void **state) {
+static void it_loses_a_peer_that_sends_goodbye(void **state) {
     (void)state;
     testing_for_seeds(50, leave_with_seed, NULL);
 }
 
-// Its connections end and its address refuses, as those of a process that was killed.
+// Its connections end and its address refuses, as after a kill.
 static void talk_and_die(node *n) {
     open_node(n);
-    know(n, 0, 100, addresses[0]);
+    add(n, 0, 100, addresses[0]);
     while (n->received == 0) until_something(n);
-    assert_int_equal(say(n, 0), GW_OK);
+    assert_int_equal(send_one(n, 0), GW_OK);
     pass_time(n, SIM_SECOND);
     peer *x = peer_find(n->peers, 0);
     if (x->state == PEER_CONNECTED) {
@@ -247,10 +247,10 @@ static void it_loses_a_peer_that_dies_within_a_second(void **state) {
 }
 
 // ---- Joining ------------------------------------------------------------------------------------
-static void know_late(node *n) {
+static void add_late(node *n) {
     open_node(n);
     pass_time(n, 12 * SIM_SECOND);  // longer than one handshake waits
-    know(n, 0, 100, addresses[0]);
+    add(n, 0, 100, addresses[0]);
     while (n->received == 0) until_something(n);
     pass_time(n, SIM_SECOND);
     peers_close(n->peers);
@@ -258,9 +258,9 @@ static void know_late(node *n) {
 
 static void call_at_once(node *n) {
     open_node(n);
-    know(n, 1, 101, addresses[1]);
+    add(n, 1, 101, addresses[1]);
     pass_time(n, SIM_SECOND / 100);  // until the other listens
-    assert_int_equal(say(n, 1), GW_OK);
+    assert_int_equal(send_one(n, 1), GW_OK);
     while (!n->lost) until_something(n);
     peers_close(n->peers);
 }
@@ -268,17 +268,17 @@ static void call_at_once(node *n) {
 static void join_with_seed(uint64_t seed, void *context) {
     (void)context;
     node nodes[2];
-    run(seed, (sim_options){ 0 }, 2, (void (*[])(node *)){ call_at_once, know_late }, nodes);
+    run(seed, (sim_options){ 0 }, 2, (void (*[])(node *)){ call_at_once, add_late }, nodes);
     assert_int_equal(nodes[1].received, 1);
     assert_string_equal(nodes[0].why.text, "p1 (rank 1) has left");
 }
 
-static void it_waits_for_a_peer_that_does_not_know_us_yet(void **state) {
+static void it_waits_for_a_peer_that_adds_it_later(void **state) {
     (void)state;
     testing_for_seeds(20, join_with_seed, NULL);
 }
 
-static void never_know(node *n) {
+static void never_add(node *n) {
     open_node(n);
     pass_time(n, 60 * SIM_SECOND);
     peers_close(n->peers);
@@ -288,19 +288,19 @@ static void it_gives_up_on_a_peer_that_never_answers(void **state) {
     (void)state;
     node nodes[2];
     log_hook = quiet_line;
-    run(1, (sim_options){ 0 }, 2, (void (*[])(node *)){ call_at_once, never_know }, nodes);
+    run(1, (sim_options){ 0 }, 2, (void (*[])(node *)){ call_at_once, never_add }, nodes);
     assert_int_equal(nodes[0].why.status, GW_DISCONNECTED);
     assert_non_null(
         strstr(nodes[0].why.text, "p1 (rank 1) did not answer at 127.0.0.1:1001 for 30 s"));
-    assert_true(nodes[0].told_ns >= 30 * SIM_SECOND && nodes[0].told_ns < 36 * SIM_SECOND);
+    assert_true(nodes[0].lost_ns >= 30 * SIM_SECOND && nodes[0].lost_ns < 36 * SIM_SECOND);
 }
 
-// A second process says that it is rank 1: it is told, and those who talk are not disturbed.
+// A second process claims rank 1: it is refused, and the other two are not disturbed.
 static void talk_on(node *n) {
     open_node(n);
-    know(n, 1 - n->rank, (uint64_t)(101 - n->rank), addresses[1 - n->rank]);
+    add(n, 1 - n->rank, (uint64_t)(101 - n->rank), addresses[1 - n->rank]);
     for (int i = 0; i < 50; i++) {
-        assert_int_equal(say(n, 1 - n->rank), GW_OK);
+        assert_int_equal(send_one(n, 1 - n->rank), GW_OK);
         while (n->received <= i) until_something(n);
         pass_time(n, SIM_SECOND / 50);
     }
@@ -314,9 +314,9 @@ static void claim_rank_1(node *n) {
     n->rank = 1;
     n->incarnation = 666;
     open_node(n);
-    know(n, 0, 100, addresses[0]);
+    add(n, 0, 100, addresses[0]);
     pass_time(n, SIM_SECOND / 3);
-    assert_int_equal(say(n, 0), GW_OK);
+    assert_int_equal(send_one(n, 0), GW_OK);
     until_something(n);
     peers_close(n->peers);
 }
@@ -342,12 +342,12 @@ static void both_call(uint64_t seed, void *context) {
     assert_true(done);
 }
 
-static void it_settles_on_one_connection_when_both_connect(void **state) {
+static void one_connection_remains_when_both_connect(void **state) {
     (void)state;
     testing_for_seeds(500, both_call, &(sim_options){ .delay_max_us = 2000 });
 }
 
-static void it_settles_when_both_connect_and_connections_break(void **state) {
+static void one_connection_remains_when_connections_break(void **state) {
     (void)state;
     testing_for_seeds(500, both_call, &(sim_options){ .cut_per_million = 150000 });
 }
@@ -382,7 +382,7 @@ static void cut_with_seed(uint64_t seed, void *context) {
     assert_true(done);
 }
 
-static void it_comes_back_after_cuts_of_everything(void **state) {
+static void it_reconnects_after_all_connections_are_cut(void **state) {
     (void)state;
     testing_for_seeds(100, cut_with_seed, NULL);
 }
@@ -390,26 +390,26 @@ static void it_comes_back_after_cuts_of_everything(void **state) {
 // ---- By the program -----------------------------------------------------------------------------
 static void lose_on_purpose(node *n) {
     open_node(n);
-    know(n, 1, 101, addresses[1]);
-    say(n, 1);
+    add(n, 1, 101, addresses[1]);
+    send_one(n, 1);
     pass_time(n, SIM_SECOND / 10);
     gw_error why = { .status = GW_PROTOCOL, .text = "p1 made no sense" };
     peers_lose(n->peers, 1, &why);
     peers_lose(n->peers, 1, &why);
     assert_int_equal(n->lost, 1);
-    assert_int_equal(say(n, 1), GW_PROTOCOL);
+    assert_int_equal(send_one(n, 1), GW_PROTOCOL);
     pass_time(n, SIM_SECOND);
     peers_close(n->peers);
 }
 
 static void be_lost(node *n) {
     open_node(n);
-    know(n, 0, 100, addresses[0]);
+    add(n, 0, 100, addresses[0]);
     while (!n->lost) until_something(n);
     peers_close(n->peers);
 }
 
-static void it_tells_a_peer_that_it_was_lost(void **state) {
+static void a_lost_peer_is_fenced(void **state) {
     (void)state;
     node nodes[2];
     log_hook = quiet_line;
@@ -441,8 +441,8 @@ static void it_checks_ranks(void **state) {
 
 GW_TESTS(session_peer_state, it_loses_a_peer_whose_address_refuses,
          it_loses_a_peer_whose_address_cannot_be, it_loses_a_peer_that_is_another_incarnation,
-         it_loses_a_peer_that_says_goodbye, it_loses_a_peer_that_dies_within_a_second,
-         it_waits_for_a_peer_that_does_not_know_us_yet, it_gives_up_on_a_peer_that_never_answers,
-         it_refuses_a_second_process_of_a_rank, it_settles_on_one_connection_when_both_connect,
-         it_settles_when_both_connect_and_connections_break, it_comes_back_after_cuts_of_everything,
-         it_tells_a_peer_that_it_was_lost, it_checks_ranks);
+         it_loses_a_peer_that_sends_goodbye, it_loses_a_peer_that_dies_within_a_second,
+         it_waits_for_a_peer_that_adds_it_later, it_gives_up_on_a_peer_that_never_answers,
+         it_refuses_a_second_process_of_a_rank, one_connection_remains_when_both_connect,
+         one_connection_remains_when_connections_break, it_reconnects_after_all_connections_are_cut,
+         a_lost_peer_is_fenced, it_checks_ranks);

@@ -59,7 +59,7 @@ void peers_set_rank(peers *p, int rank) {
     pending_rank_known(p);
 }
 
-static bool make_place(peers *p, int rank) {
+static bool make_room_for(peers *p, int rank) {
     if (rank < p->rank_limit) return true;
     int limit = p->rank_limit ? p->rank_limit * 2 : 8;
     if (limit <= rank) limit = rank + 1;
@@ -77,7 +77,7 @@ gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name,
         return error_set(error, GW_LIMIT, "rank %d: at most %d workers", rank, LIMIT_WORKERS);
     if (rank == p->options.rank || peer_find(p, (uint32_t)rank))
         return error_set(error, GW_DUPLICATE, "rank %d is taken, %s cannot have it", rank, name);
-    peer *x = make_place(p, rank) ? peer_open(p, rank, incarnation, name, addresses) : NULL;
+    peer *x = make_room_for(p, rank) ? peer_open(p, rank, incarnation, name, addresses) : NULL;
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for %s", name);
     p->by_rank[rank] = x;
     pending_added(p, x);
@@ -178,7 +178,7 @@ void peers_ping(peers *p, int rank) {
     peer_flush(x);
 }
 
-void peers_say_goodbye(peers *p) {
+void peers_send_goodbye(peers *p) {
     p->is_ending = true;
     listeners_close(&p->listeners);
     for (int i = 0; i < p->rank_limit; i++) {
@@ -190,9 +190,9 @@ void peers_say_goodbye(peers *p) {
     }
 }
 
-uint64_t peers_heard_count(const peers *p, int rank) {
+uint64_t peers_received_count(const peers *p, int rank) {
     const peer *x = peer_find(p, (uint32_t)rank);
-    return x ? x->heard_count : 0;
+    return x ? x->received_count : 0;
 }
 
 bool peers_is_connected(const peers *p, int rank) {
@@ -251,7 +251,7 @@ const char *peers_why_not_better(const peers *p, int rank, char out[PEERS_REASON
     else
         snprintf(out, PEERS_REASON_BYTES, "%s: %.280s", best->name,
                  x->routes.before ? error_kept(x->routes.before)->text
-                                  : "it has connected from there, where it can be asked why");
+                                  : "it has connected from there: its log has the reason");
     return out;
 }
 
@@ -266,20 +266,20 @@ bool peers_agree(const peers *p, int rank, const char *key,
     return x && capabilities_agree(&p->options.can, &x->can, key, out_value);
 }
 
-// ---- What goes out, and what comes in -----------------------------------------------------------
+// ---- Sending and receiving ----------------------------------------------------------------------
 
 #define MS ((int64_t)1000000)
 
-// ---- Out ----------------------------------------------------------------------------------------
+// ---- Sending ------------------------------------------------------------------------------------
 #ifdef GW_MUTATIONS
 enum { KIND_OF_REPLIES = 2 };  // docs/protocol/calls.md
 
-// A process that is halted here has sent half of a reply. Returns what was taken of it.
+// A process that is halted here has sent half of a reply. Returns how many bytes were taken.
 static size_t send_half_of_reply(peer *x, const struct iovec *parts) {
     const list_node *unacked = &x->session.unacked;
     if (list_is_empty(unacked) ||
         list_entry(unacked->previous, message, link)->kind != KIND_OF_REPLIES ||
-        !failpoint_comes("during_reply"))
+        !failpoint_is_due("during_reply"))
         return 0;
     struct iovec half = { parts[0].iov_base, parts[0].iov_len / 2 };
     size_t taken = connection_send(x->connection, &half, 1);
@@ -291,8 +291,8 @@ static size_t send_half_of_reply(peer *x, const struct iovec *parts) {
 #define send_half_of_reply(x, parts) ((size_t)0)
 #endif
 
-// A connection that takes all it is given is left in between: others have something to say, too, and
-// what has come meanwhile may go in front of what is left.
+// A connection that takes all bytes is left after this many: other peers have frames to send too, and
+// urgent frames that were queued meanwhile are sent before the rest.
 enum { FLUSH_BYTES_MAX = 4 * 1024 * 1024 };
 
 static bool defer_flush(peers *p);
@@ -334,8 +334,8 @@ static void flush_dirty(peers *p) {
     for (list_node *l; (l = list_take(&all));) peer_flush(list_entry(l, peer, dirty));
 }
 
-// What is sent without flushing goes out together at the end of the turn. Inside an event of a
-// connection that is the end of the event, with the loop lock in hand; elsewhere it takes a task,
+// Messages that are sent without flushing leave together at the end of the turn. Inside an event of a
+// connection that is the end of the event, with the loop lock held; elsewhere it takes a task,
 // which runs without the loop lock and may find that the peers are closed.
 typedef struct flush_task {
     task task;
@@ -393,14 +393,14 @@ static void wake_drained(peers *p) {
     p->drained = NULL;
 }
 
-void peer_tell_writable(peer *x) {
+void peer_notify_room(peer *x) {
     peers *p = x->peers;
     if (x->session.unacked_bytes >= x->awaits_room_below) return;
     x->awaits_room_below = 0;
     if (p->options.room) p->options.room(p->options.user, x->rank);
 }
 
-// Once this worker leaves: whom its goodbye has not gone to yet, as far as it had a connection.
+// While this worker leaves: whether |x|, which had a connection, has not been sent the goodbye yet.
 static bool awaits_goodbye(const peer *x) {
     if (x->state == PEER_CONNECTED) return session_has_unsent_close(&x->session);
     return x->state != PEER_LOST && x->state != PEER_QUIET && x->connected_ns;
@@ -414,7 +414,7 @@ void peer_update_busy(peer *x) {
     wake_drained(x->peers);
 }
 
-// ---- In -----------------------------------------------------------------------------------------
+// ---- Receiving ----------------------------------------------------------------------------------
 void peer_message(void *user, message *m) {
     peer *x = user;
     peers *p = x->peers;
@@ -458,7 +458,7 @@ static void on_received(void *user, const void *data, size_t count) {
     peers *p = x->peers;
     peers_begin_event(p);
     x->over->bytes_received += count;
-    x->heard_count++;
+    x->received_count++;
     gw_error error;
     gw_status status = session_feed(&x->session, data, count, &error);
     if (status) {
@@ -469,7 +469,7 @@ static void on_received(void *user, const void *data, size_t count) {
         peer_update_busy(x);
         see_to_acks(x);
         if (session_awaits_acks(&x->session)) peers_make_dirty(x);
-        peer_tell_writable(x);
+        peer_notify_room(x);
     }
     peers_end_event(p);
 }

@@ -1,5 +1,5 @@
-// The inside of peers: the peers themselves, and the pending connections that have not said who
-// they are.
+// Internals of peers: the peers themselves, and the pending connections before their
+// handshake.
 //
 // Threads: the loop lock's.
 #ifndef SESSION_PEERS_INTERNAL_H
@@ -12,27 +12,27 @@
 
 // What is awaited from a peer.
 typedef enum peer_state {
-    PEER_QUIET,             // anything to say, either way
+    PEER_QUIET,             // a message, in either direction
     PEER_AWAITING_RETRY,    // the time of our next attempt to connect
     PEER_AWAITING_OPEN,     // our connect
     PEER_AWAITING_WELCOME,  // the answer to our handshake
     PEER_CONNECTED,         // frames
-    PEER_LOST,              // nothing any more
+    PEER_LOST,              // nothing: final
     PEER_STATE_COUNT
 } peer_state;
 
 typedef enum peer_event {
-    PEER_WANTED,  // there is something to say
+    PEER_WANTED,  // there is a message to send
     PEER_RETRY_DUE,
     PEER_OPENED,
-    PEER_ELSEWHERE,  // this address did not lead to it, and there is another
+    PEER_ELSEWHERE,  // this address did not lead to it, and there is another address
     PEER_WELCOMED,
     PEER_STALE,     // our attempt was refused: its number is too small
     PEER_CROSSED,   // our attempt was refused: the peer's own wins
     PEER_ACCEPTED,  // the peer's attempt has won
     PEER_BROKEN,    // the connection, or our attempt at one
     PEER_ENDED,     // the connection, by this worker's goodbye
-    PEER_DEAD,      // it is known that no connection will do better
+    PEER_DEAD,      // no connection can be made any more
     PEER_EVENT_COUNT
 } peer_event;
 
@@ -46,31 +46,32 @@ typedef struct peer {
 
     // state
     peer_state state;
-    capabilities can;  // what it has said last
+    capabilities can;  // of its last handshake
     session session;
     connection *connection;      // the attempt or the connection
     uint64_t connection_number;  // the largest number known of this session
     gw_transport_stats *over;    // of the transport of its connection, which is CONNECTED
     uint64_t attempt;            // the number our attempt carries
-    gw_error *why;               // BROKEN and DEAD: what happened; LOST: what is told; kept
+    gw_error *why;  // BROKEN and DEAD: the reason; LOST: the error that is reported; kept
 
-    uint64_t heard_count;  // times that something came from it
+    uint64_t received_count;  // receives from it
 
     // trying again
     timer retry;
     int64_t gives_up_ns;   // 0: nothing has failed since it answered
-    int tries;             // that brought nothing
-    uint64_t progress;     // frames that had come and gone at the last failure
+    int tries;             // attempts that achieved nothing
+    uint64_t progress;     // frames that were sent and received at the last failure
     int64_t connected_ns;  // when the last connection was; 0: never
 
-    bool is_expected_lost;  // it is no news then
+    bool is_expected_lost;  // its loss is not logged
 
     // sending
-    timer ack;                   // armed when something was received
-    bool is_blocked;             // the connection took less than all; |writable| will come
-    bool is_busy;                // counted in busy_count
-    uint64_t awaits_room_below;  // |room| is called when less is unacknowledged; 0: nobody waits
-    list_node dirty;             // to be flushed at the end of the turn
+    timer ack;        // armed when something was received
+    bool is_blocked;  // the connection took less than all; |writable| follows
+    bool is_busy;     // counted in busy_count
+    uint64_t
+        awaits_room_below;  // |room| is called when less is unacknowledged; 0: no call is awaited
+    list_node dirty;        // to be flushed at the end of the turn
 } peer;
 
 struct peers {
@@ -78,8 +79,8 @@ struct peers {
     listeners listeners;
     peer **by_rank;
     int rank_limit;
-    bool is_patient;  // somebody else says when a peer is dead
-    bool is_ending;   // goodbye is all that is said
+    bool is_patient;  // peers_disable_timeout was called
+    bool is_ending;   // nothing but goodbye is sent
     uint8_t *staging;
     peers_stats stats;
 
@@ -94,15 +95,15 @@ struct peers {
     int busy_count;  // peers with something unacknowledged
     waiter *drained;
 
-    // who is handed connections to the store
+    // the receiver of connections to the store
     void (*take_store)(void *user, connection *c);
     void *store_user;
 };
 
 peer *peer_find(const peers *p, uint32_t rank);  // NULL if it was never added
 
-// ---- machine.c ----------------------------------------------------------------------------------
-// Applies the rule for |event|. What happened is in x->why for BROKEN and DEAD.
+// ---- peer_state.c -------------------------------------------------------------------------------
+// Applies the rule for |event|. For BROKEN and DEAD the reason is in x->why.
 void peer_apply(peer *x, peer_event event);
 void peer_fail(peer *x, gw_status status, const char *format, ...) GW_PRINTF(3, 4);  // DEAD
 void peer_lose(peer *x, gw_loss how, const char *format, ...) GW_PRINTF(3, 4);  // DEAD: it is lost
@@ -110,11 +111,11 @@ void peer_accept(peer *x, connection *l, const handshake *h);  // a handshake fr
 peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, const char *addresses);
 void peer_close(peer *x);  // frees it, after a goodbye
 
-// ---- traffic.c ----------------------------------------------------------------------------------
+// ---- peers.c ------------------------------------------------------------------------------------
 void peer_message(void *user, message *m);
 void peer_flush(peer *x);
 void peer_update_busy(peer *x);
-void peer_tell_writable(peer *x);  // something may have been acknowledged
+void peer_notify_room(peer *x);  // something may have been acknowledged
 void peers_begin_event(peers *p);
 void peers_end_event(peers *p);
 void peers_make_dirty(peer *x);
@@ -122,7 +123,7 @@ void peers_end_traffic(peers *p);
 extern const connection_events peer_connection_events;
 void peer_ack_is_due(timer *t);
 
-// ---- pending connections.c ----------------------------------------------------------------------
+// ---- pending.c ----------------------------------------------------------------------------------
 void pending_accepted(void *user, stream *s);
 void pending_added(peers *p, peer *x);  // answers those that waited for |x|
 void pending_rank_known(peers *p);      // ... or for this worker's own rank

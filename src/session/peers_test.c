@@ -1,4 +1,4 @@
-// What peers promise, over the simulator and over TCP: every message once and in order, or the peer
+// The guarantee of peers, over the simulator and over TCP: every message once and in order, or the peer
 // is lost.
 #include "testing/talk.h"
 #include "testing/testing.h"
@@ -59,7 +59,7 @@ static void bulk_both_ways(uint64_t seed, void *context) {
          (sim_options){ .cut_per_million = 2000 });
 }
 
-static void it_carries_bulk_both_ways_at_once(void **state) {
+static void it_carries_bulk_in_both_directions(void **state) {
     (void)state;
     testing_for_seeds(40, bulk_both_ways, NULL);
 }
@@ -80,7 +80,7 @@ static void it_delivers_over_tcp(void **state) {
 
 static void it_survives_cuts_of_tcp(void **state) {
     (void)state;
-    // A connection must live long enough for a handshake, its answer and the largest frame, in
+    // A connection must live long enough for a handshake, its reply and the largest frame, in
     // several reads.
     for (int every = 15; every < 100; every += 9)
         talk_over_tcp((talk_options){ .count = 2,
@@ -97,5 +97,5 @@ static void it_carries_bulk_over_tcp(void **state) {
 }
 
 GW_TESTS(session_peers, it_delivers_in_order, it_survives_cut_connections,
-         it_keeps_many_peers_apart, it_carries_bulk_both_ways_at_once, it_delivers_over_tcp,
+         it_keeps_many_peers_apart, it_carries_bulk_in_both_directions, it_delivers_over_tcp,
          it_survives_cuts_of_tcp, it_carries_bulk_over_tcp);

@@ -1,5 +1,5 @@
-// Pending connections: accepted connections, until they have said who they are. They may be
-// anybody's, so that each costs little, none stays long, and there are only so many.
+// Pending connections: accepted connections before their handshake. Any process may open one,
+// so that each costs little, none stays long, and their number is limited.
 #include "session/peers_internal.h"
 
 #include "base/log.h"
@@ -15,12 +15,12 @@ typedef struct pending_connection {
     peers *peers;
     connection *connection;
     list_node link;
-    bool waits;  // has said |said|, and its rank, or this worker's own, is not known here yet
-    handshake said;
+    bool waits;  // for the rank in |hello|, or this worker's own rank, to be added
+    handshake hello;
 } pending_connection;
 
 _Static_assert(sizeof(pending_connection) + sizeof(connection) <= LIMIT_HANDSHAKE_BYTES,
-               "a stranger costs no more");
+               "an unauthenticated peer costs no more");
 
 static void forget(pending_connection *g) {
     list_remove(&g->link);
@@ -42,17 +42,17 @@ void refuse(connection *l, refusal_reason reason, uint64_t connection_number, co
     va_start(args, format);
     vsnprintf(h.text, sizeof h.text, format, args);
     va_end(args);
-    connection_say(l, &h);
+    connection_send_handshake(l, &h);
     connection_close(l);
 }
 
 // ---- Handshakes ---------------------------------------------------------------------------------
-// Answers a handshake from a rank that is known here.
+// Answers a handshake from a rank that was added.
 static void introduce(connection *l, peer *x, const handshake *h) {
     if (!connection_may_be(l, x->name)) {
-        log_line("refused a worker that says it is rank %d (%s), and has no certificate of it",
+        log_line("refused a worker that claims to be rank %d (%s), without a certificate of it",
                  x->rank, x->name);
-        refuse(l, REFUSED_UNKNOWN, 0, "rank %d is %s, of whom this is no certificate", x->rank,
+        refuse(l, REFUSED_UNKNOWN, 0, "rank %d is %s, which its certificate does not name", x->rank,
                x->name);
         return;
     }
@@ -60,7 +60,7 @@ static void introduce(connection *l, peer *x, const handshake *h) {
         peer_accept(x, l, h);
         return;
     }
-    log_line("refused a second process that says it is rank %d (%s)", x->rank, x->name);
+    log_line("refused a second process that claims to be rank %d (%s)", x->rank, x->name);
     refuse(l, REFUSED_UNKNOWN, 0, "rank %d is taken by another process, %s", x->rank, x->name);
 }
 
@@ -69,7 +69,7 @@ static void on_session_handshake(pending_connection *g, const handshake *h) {
     const peers_options *o = &p->options;
     connection *l = g->connection;
     if (o->rank < 0 && h->to_incarnation == o->incarnation) {
-        g->said = *h;
+        g->hello = *h;
         g->waits = true;
     } else if (h->to_rank != (uint32_t)o->rank || h->to_incarnation != o->incarnation) {
         forget(g);
@@ -79,7 +79,7 @@ static void on_session_handshake(pending_connection *g, const handshake *h) {
         forget(g);
         refuse(l, REFUSED_UNKNOWN, 0, "rank %u cannot be the caller's", h->from_rank);
     } else if (!peer_find(p, h->from_rank)) {
-        g->said = *h;
+        g->hello = *h;
         g->waits = true;
     } else {
         forget(g);
@@ -98,7 +98,7 @@ static void on_store_handshake(pending_connection *g) {
     }
 }
 
-static void on_heard(void *user, const handshake *h, const gw_error *bad) {
+static void on_handshake(void *user, const handshake *h, const gw_error *bad) {
     pending_connection *g = user;
     peers *p = g->peers;
     peers_begin_event(p);
@@ -108,7 +108,7 @@ static void on_heard(void *user, const handshake *h, const gw_error *bad) {
         on_store_handshake(g);
     } else {
         log_line("closed a connection: %s",
-                 bad && !h ? bad->text : "it answered before it was asked");
+                 bad && !h ? bad->text : "its first message was a reply");
         if (!h && bad->status == GW_MISMATCH) {
             connection *l = g->connection;
             forget(g);
@@ -129,12 +129,12 @@ static void on_closed(void *user, const gw_error *why) {
 }
 
 static const connection_events pending_events = {
-    .heard = on_heard,
+    .handshake = on_handshake,
     .closed = on_closed,
 };
 
-// ---- Coming and going ---------------------------------------------------------------------------
-// Whoever was silent longest has had its chance; a member says its handshake at once.
+// ---- Opening and closing ------------------------------------------------------------------------
+// Drops the connection that has been silent longest: a member sends its handshake at once.
 static void make_room(peers *p) {
     if (p->pending_count < LIMIT_HANDSHAKE_COUNT) return;
     pending_connection *oldest = NULL;
@@ -167,21 +167,21 @@ void pending_accepted(void *user, stream *s) {
 void pending_added(peers *p, peer *x) {
     list_each(l, &p->pending) {
         pending_connection *g = list_entry(l, pending_connection, link);
-        if (!g->waits || g->said.from_rank != (uint32_t)x->rank) continue;
-        handshake said = g->said;
+        if (!g->waits || g->hello.from_rank != (uint32_t)x->rank) continue;
+        handshake hello = g->hello;
         connection *waiting = g->connection;
         forget(g);
-        introduce(waiting, x, &said);
+        introduce(waiting, x, &hello);
     }
 }
 
 void pending_rank_known(peers *p) {
     list_each(l, &p->pending) {
         pending_connection *g = list_entry(l, pending_connection, link);
-        handshake said = g->said;
+        handshake hello = g->hello;
         if (!g->waits) continue;
         g->waits = false;
-        on_session_handshake(g, &said);
+        on_session_handshake(g, &hello);
     }
 }
 

@@ -1,5 +1,5 @@
-// Strangers at the door: each is sent away with one line in the log, and nobody who belongs here
-// notices.
+// Unauthenticated connections: each is closed with one line in the log, and members are not
+// disturbed.
 #include "session/peers_internal.h"
 
 #include "base/log.h"
@@ -16,55 +16,55 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-// ---- A stranger: bytes that this file chooses ---------------------------------------------------
-typedef struct stranger {
+// ---- A raw client: bytes that this file chooses -------------------------------------------------
+typedef struct raw_client {
     env *env;
     stream *stream;
     bool is_open, is_closed;
-    uint8_t heard[2048];
-    size_t heard_size;
-    const uint8_t *says;
+    uint8_t received[2048];
+    size_t received_size;
+    const uint8_t *bytes;
     size_t left;
     waiter *waiter;
-} stranger;
+} raw_client;
 
-static void wake(stranger *g) {
+static void wake(raw_client *g) {
     if (g->waiter) env_wake(g->env, g->waiter);
     g->waiter = NULL;
 }
 
-static void say_more(stranger *g) {
+static void send_more(raw_client *g) {
     if (!g->is_open || g->is_closed || g->left == 0) return;
-    struct iovec part = { (void *)g->says, g->left };
+    struct iovec part = { (void *)g->bytes, g->left };
     size_t taken = stream_send(g->stream, &part, 1);
-    g->says += taken;
+    g->bytes += taken;
     g->left -= taken;
 }
 
 static void on_opened(void *user) {
-    stranger *g = user;
+    raw_client *g = user;
     g->is_open = true;
-    say_more(g);
+    send_more(g);
 }
 
 static void on_buffer(void *user, void **into, size_t *size) {
-    stranger *g = user;
-    *into = g->heard + g->heard_size;
-    *size = sizeof g->heard - g->heard_size;
+    raw_client *g = user;
+    *into = g->received + g->received_size;
+    *size = sizeof g->received - g->received_size;
 }
 
 static void on_received(void *user, size_t count) {
-    stranger *g = user;
-    g->heard_size += count;
+    raw_client *g = user;
+    g->received_size += count;
     wake(g);
 }
 
 static void on_writable(void *user) {
-    say_more(user);
+    send_more(user);
 }
 
 static void on_closed(void *user, const gw_error *why) {
-    stranger *g = user;
+    raw_client *g = user;
     (void)why;
     g->is_closed = true;
     wake(g);
@@ -78,27 +78,27 @@ static const stream_events events = {
     .closed = on_closed,
 };
 
-static void visit(stranger *g, env *e, const char *address, const void *says, size_t size) {
+static void visit(raw_client *g, env *e, const char *address, const void *bytes, size_t size) {
     gw_error error;
-    *g = (stranger){ .env = e, .says = says, .left = size };
+    *g = (raw_client){ .env = e, .bytes = bytes, .left = size };
     assert_int_equal(sim_transport.connect(e, address, &events, g, &g->stream, &error), GW_OK);
 }
 
-static void until_sent_away(stranger *g) {
+static void until_closed(raw_client *g) {
     while (!g->is_closed) {
-        waiter w = { .what = "being sent away" };
+        waiter w = { .what = "the end of the connection" };
         g->waiter = &w;
         env_wait(g->env, &w, ENV_NEVER);
     }
 }
 
-static void leave(stranger *g) {
+static void leave(raw_client *g) {
     if (!g->is_closed) stream_close(g->stream);
     g->is_closed = true;
 }
 
-// ---- The house ----------------------------------------------------------------------------------
-// Talkers 0 and 1 belong together; what stranger does is |visits|, which runs on node 2.
+// ---- The fixture --------------------------------------------------------------------------------
+// Talkers 0 and 1 are members; the raw client on node 2 runs |visits|.
 static int line_count;
 static char last_line[1024];
 
@@ -107,43 +107,43 @@ static void count_line(const char *connection) {
     snprintf(last_line, sizeof last_line, "%s", connection);
 }
 
-typedef struct house {
+typedef struct fixture {
     talk talk;
     sim *sim;
-    env *env;  // the stranger's
-    void (*visits)(struct house *h);
+    env *env;  // the raw client's
+    void (*visits)(struct fixture *h);
     _Atomic bool is_over;
-} house;
+} fixture;
 
-static house *the_house;
+static fixture *the_fixture;
 
-static bool visit_is_over(talker *x) {
-    return the_house->is_over && x->received[1 - x->rank] >= 30;
+static bool clients_are_done(talker *x) {
+    return the_fixture->is_over && x->received[1 - x->rank] >= 30;
 }
 
-// Members talk all the time, and lose neither a message nor a connection over it.
+// Members talk all the time, and lose neither a message nor a connection.
 static void talk_meanwhile(talker *x) {
     for (int n = 0; n < 30; n++) {
         gw_error error;
         assert_int_equal(talk_send(x, 1 - x->rank, true, &error), GW_OK);
         talk_pause(x, SIM_SECOND / 100);
     }
-    talk_wait(x, "the end of the visit", visit_is_over);
+    talk_wait(x, "the end of the raw clients", clients_are_done);
     assert_false(x->lost[1 - x->rank]);
     assert_int_equal(peers_get_stats(x->peers).reconnects, 0);
 }
 
 static void run_visits(void *arg) {
-    house *h = arg;
+    fixture *h = arg;
     env_enter(h->env);
     h->visits(h);
     h->is_over = true;
     env_leave(h->env);
 }
 
-static void receive(uint64_t seed, void (*visits)(house *h)) {
-    house h = { .visits = visits };
-    the_house = &h;
+static void receive(uint64_t seed, void (*visits)(fixture *h)) {
+    fixture h = { .visits = visits };
+    the_fixture = &h;
     line_count = 0;
     log_hook = count_line;
     talk_open_sim(&h.talk, seed, (talk_options){ .count = 2, .messages = 30 }, (sim_options){ 0 });
@@ -155,39 +155,39 @@ static void receive(uint64_t seed, void (*visits)(house *h)) {
     talk_close(&h.talk);
 }
 
-static const char *door(house *h) {
+static const char *door(fixture *h) {
     return strstr(h->talk.talkers[0].addresses, "://") + 3;
 }
 
-// One visit that is sent away with this line in the log.
-static void expect_away(house *h, const void *says, size_t size, const char *connection) {
-    stranger g;
+// One connection that is closed with this line in the log.
+static void expect_closed(fixture *h, const void *bytes, size_t size, const char *connection) {
+    raw_client g;
     int before = line_count;
-    visit(&g, h->env, door(h), says, size);
-    until_sent_away(&g);
+    visit(&g, h->env, door(h), bytes, size);
+    until_closed(&g);
     assert_int_equal(line_count, before + 1);
     assert_string_equal(last_line, connection);
 }
 
-// ---- Strangers ----------------------------------------------------------------------------------
-static void speak_other_protocols(house *h) {
+// ---- Unauthenticated clients --------------------------------------------------------------------
+static void speak_other_protocols(fixture *h) {
     static const char http[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     static const uint8_t tls[] = { 0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3 };
-    expect_away(h, http, sizeof http - 1,
-                "closed a connection: it begins with \"GET / HTTP/1.1\\x0d\\x0a\", which is not "
-                "gradwire");
-    expect_away(
+    expect_closed(h, http, sizeof http - 1,
+                  "closed a connection: it begins with \"GET / HTTP/1.1\\x0d\\x0a\", which is not "
+                  "gradwire");
+    expect_closed(
         h, tls, sizeof tls,
         "closed a connection: it begins with "
         "\"\\x16\\x03\\x01\\x02\\x00\\x01\\x00\\x01\\xfc\\x03\\x03\", which is not gradwire");
 }
 
-static void it_sends_away_who_speaks_another_protocol(void **state) {
+static void it_closes_connections_of_other_protocols(void **state) {
     (void)state;
     receive(0, speak_other_protocols);
 }
 
-static size_t member_handshake(house *h, uint8_t out[HANDSHAKE_MAX]) {
+static size_t member_handshake(fixture *h, uint8_t out[HANDSHAKE_MAX]) {
     (void)h;
     return handshake_encode(out, &(handshake){ .kind = HANDSHAKE_SESSION,
                                                .from_rank = 1,
@@ -197,11 +197,11 @@ static size_t member_handshake(house *h, uint8_t out[HANDSHAKE_MAX]) {
                                                .connection_number = 1 });
 }
 
-static void stop_at_every_byte(house *h) {
+static void stop_at_every_byte(fixture *h) {
     uint8_t raw[HANDSHAKE_MAX];
     size_t size = member_handshake(h, raw);
     for (size_t part = 0; part < size; part++) {
-        stranger g;
+        raw_client g;
         visit(&g, h->env, door(h), raw, part);
         waiter w = { .what = "a while" };
         env_wait(h->env, &w, env_now_ns(h->env) + SIM_SECOND / 100);
@@ -211,17 +211,17 @@ static void stop_at_every_byte(house *h) {
     }
 }
 
-static void it_lets_go_who_stops_at_any_byte(void **state) {
+static void it_closes_connections_that_stop_at_any_byte(void **state) {
     (void)state;
     receive(0, stop_at_every_byte);
 }
 
-static void send_broken_handshakes(house *h) {
+static void send_broken_handshakes(fixture *h) {
     uint8_t raw[HANDSHAKE_MAX];
     size_t size = member_handshake(h, raw);
     for (size_t bit = 0; bit < size * 8; bit++) {
-        // A version, a rank or an incarnation that is wrong gets an answer; all else just ends.
-        stranger g;
+        // A wrong version, rank or incarnation is answered; otherwise the connection is closed.
+        raw_client g;
         raw[bit / 8] ^= (uint8_t)(1 << bit % 8);
         visit(&g, h->env, door(h), raw, size);
         for (int i = 0; i < 10 && !g.is_closed; i++) {
@@ -239,65 +239,65 @@ static void it_survives_every_flipped_bit_of_a_handshake(void **state) {
     receive(0, send_broken_handshakes);
 }
 
-static void say_nothing(house *h) {
-    stranger g;
+static void send_nothing(fixture *h) {
+    raw_client g;
     int64_t before = env_now_ns(h->env);
-    expect_away(h, "", 0, "closed a connection: no hello came within 5 s");
+    expect_closed(h, "", 0, "closed a connection: no hello arrived within 5 s");
     assert_true(env_now_ns(h->env) - before < 5 * SIM_SECOND + SIM_SECOND / 10);
-    expect_away(h, "GRADWI", 6, "closed a connection: its hello stopped half-way within 5 s");
+    expect_closed(h, "GRADWI", 6, "closed a connection: its hello was not complete within 5 s");
     (void)g;
 }
 
-static void it_waits_for_a_handshake_only_so_long(void **state) {
+static void a_handshake_has_a_time_limit(void **state) {
     (void)state;
-    receive(0, say_nothing);
+    receive(0, send_nothing);
 }
 
-static void come_in_crowds(house *h) {
+static void connect_many(fixture *h) {
     enum { CROWD = 200 };
-    stranger *crowd = mem_calloc(CROWD * sizeof *crowd);
+    raw_client *crowd = mem_calloc(CROWD * sizeof *crowd);
     for (int i = 0; i < CROWD; i++) {
         visit(&crowd[i], h->env, door(h), "", 0);
         waiter w = { .what = "the next one" };
         env_wait(h->env, &w, env_now_ns(h->env) + SIM_SECOND / 1000);
         assert_true(h->talk.talkers[0].peers->pending_count <= LIMIT_HANDSHAKE_COUNT);
     }
-    // The first to come were the first to go.
+    // The first to connect were the first to be closed.
     int open = 0;
     for (int i = 0; i < CROWD; i++) open += !crowd[i].is_closed;
     assert_int_equal(open, LIMIT_HANDSHAKE_COUNT);
     assert_true(crowd[0].is_closed && !crowd[CROWD - 1].is_closed);
     for (int i = 0; i < CROWD; i++) leave(&crowd[i]);
-    waiter w = { .what = "the last to be gone" };
+    waiter w = { .what = "the end of the last one" };
     env_wait(h->env, &w, env_now_ns(h->env) + SIM_SECOND);
     mem_free(crowd);
 }
 
-static void it_holds_only_so_many_strangers(void **state) {
+static void the_number_of_pending_connections_is_limited(void **state) {
     (void)state;
-    receive(0, come_in_crowds);
+    receive(0, connect_many);
 }
 
-// ---- Who speaks gradwire, and does not belong here ----------------------------------------------
-static void expect_refusal(house *h, const handshake *says, refusal_reason reason,
+// ---- Clients that speak gradwire and are not members --------------------------------------------
+static void expect_refusal(fixture *h, const handshake *bytes, refusal_reason reason,
                            const char *text) {
     uint8_t raw[HANDSHAKE_MAX];
-    stranger g;
-    visit(&g, h->env, door(h), raw, handshake_encode(raw, says));
-    until_sent_away(&g);
+    raw_client g;
+    visit(&g, h->env, door(h), raw, handshake_encode(raw, bytes));
+    until_closed(&g);
     handshake answer;
     gw_error error;
     size_t size;
     uint16_t version;
-    assert_int_equal(handshake_size(g.heard, g.heard_size, &size, &version, &error), GW_OK);
-    assert_int_equal(size, g.heard_size);
-    assert_int_equal(handshake_decode(g.heard, size, &answer, &error), GW_OK);
+    assert_int_equal(handshake_size(g.received, g.received_size, &size, &version, &error), GW_OK);
+    assert_int_equal(size, g.received_size);
+    assert_int_equal(handshake_decode(g.received, size, &answer, &error), GW_OK);
     assert_int_equal(answer.kind, HANDSHAKE_REFUSAL);
     assert_int_equal(answer.reason, reason);
     assert_string_equal(answer.text, text);
 }
 
-static void ask_wrongly(house *h) {
+static void send_wrong_handshakes(fixture *h) {
     handshake right = { .kind = HANDSHAKE_SESSION,
                         .from_rank = 1,
                         .from_incarnation = 1001,
@@ -327,32 +327,32 @@ static void ask_wrongly(house *h) {
 
 static void it_refuses_with_a_reason(void **state) {
     (void)state;
-    receive(0, ask_wrongly);
+    receive(0, send_wrong_handshakes);
 }
 
-static void speak_another_version(house *h) {
+static void speak_another_version(fixture *h) {
     uint8_t raw[HANDSHAKE_MAX];
     size_t size = member_handshake(h, raw);
     raw[8] = 9;
-    stranger g;
+    raw_client g;
     visit(&g, h->env, door(h), raw, size);
-    until_sent_away(&g);
+    until_closed(&g);
     assert_string_equal(last_line,
                         "closed a connection: it speaks version 9 of the protocol, not 1");
     handshake answer;
     gw_error error;
-    assert_int_equal(handshake_decode(g.heard, g.heard_size, &answer, &error), GW_OK);
+    assert_int_equal(handshake_decode(g.received, g.received_size, &answer, &error), GW_OK);
     assert_int_equal(answer.reason, REFUSED_VERSION);
     assert_string_equal(answer.text, "it speaks version 9 of the protocol, not 1");
 }
 
-static void it_tells_another_version_both(void **state) {
+static void a_version_refusal_names_both_versions(void **state) {
     (void)state;
     receive(0, speak_another_version);
 }
 
-static void go_on_unasked(house *h) {
-    // Known to nobody yet, so that its handshake waits; and then it does not.
+static void go_on_unasked(fixture *h) {
+    // Its rank is not added yet, so that its handshake waits; and then it sends more.
     uint8_t raw[HANDSHAKE_MAX + 1];
     size_t size = handshake_encode(raw, &(handshake){ .kind = HANDSHAKE_SESSION,
                                                       .from_rank = 7,
@@ -360,18 +360,19 @@ static void go_on_unasked(house *h) {
                                                       .to_incarnation = 1000,
                                                       .connection_number = 1 });
     raw[size] = 1;
-    expect_away(h, raw, size + 1, "closed a connection: it went on before it was answered");
-    expect_away(h, raw, handshake_encode(raw, &(handshake){ .kind = HANDSHAKE_WELCOME }),
-                "closed a connection: it answered before it was asked");
+    expect_closed(h, raw, size + 1,
+                  "closed a connection: it sent bytes before the reply to its hello");
+    expect_closed(h, raw, handshake_encode(raw, &(handshake){ .kind = HANDSHAKE_WELCOME }),
+                  "closed a connection: its first message was a reply");
 }
 
-static void it_sends_away_who_does_not_wait_for_an_answer(void **state) {
+static void bytes_before_the_reply_close_the_connection(void **state) {
     (void)state;
     receive(0, go_on_unasked);
 }
 
 // ---- The same by real sockets -------------------------------------------------------------------
-static int knock(const char *at) {
+static int connect_tcp(const char *at) {
     const char *tcp = strstr(at, "tcp://");
     assert_non_null(tcp);
     const char *port = strrchr(tcp, ':') + 1;
@@ -383,17 +384,17 @@ static int knock(const char *at) {
     return fd;
 }
 
-// Says it, and hears nothing but the end.
-static void expect_the_end(const char *at, const void *says, size_t size) {
-    int fd = knock(at);
-    char heard[64];
-    assert_int_equal(send(fd, says, size, MSG_NOSIGNAL), size);
-    assert_true(recv(fd, heard, sizeof heard, 0) <= 0);
+// Sends it, and receives nothing but the end.
+static void expect_the_end(const char *at, const void *bytes, size_t size) {
+    int fd = connect_tcp(at);
+    char received[64];
+    assert_int_equal(send(fd, bytes, size, MSG_NOSIGNAL), size);
+    assert_true(recv(fd, received, sizeof received, 0) <= 0);
     close(fd);
 }
 
-static void *visit_by_sockets(void *arg) {
-    house *h = arg;
+static void *connect_by_sockets(void *arg) {
+    fixture *h = arg;
     static const char http[] = "GET / HTTP/1.1\r\n\r\n";
     expect_the_end(door(h), http, sizeof http - 1);
     uint64_t random = 1;
@@ -406,7 +407,7 @@ static void *visit_by_sockets(void *arg) {
     uint8_t raw[HANDSHAKE_MAX];
     size_t size = member_handshake(h, raw);
     for (size_t part = 0; part < size; part++) {
-        int fd = knock(door(h));
+        int fd = connect_tcp(door(h));
         send(fd, raw, part, MSG_NOSIGNAL);
         close(fd);
     }
@@ -414,21 +415,22 @@ static void *visit_by_sockets(void *arg) {
     return NULL;
 }
 
-static void it_sends_strangers_away_over_tcp(void **state) {
+static void it_closes_unauthenticated_connections_over_tcp(void **state) {
     (void)state;
-    house h = { 0 };
+    fixture h = { 0 };
     pthread_t visitor;
-    the_house = &h;
+    the_fixture = &h;
     log_hook = count_line;
     talk_open_tcp(&h.talk, (talk_options){ .count = 2, .messages = 30 }, 0);
-    assert_int_equal(pthread_create(&visitor, NULL, visit_by_sockets, &h), 0);
+    assert_int_equal(pthread_create(&visitor, NULL, connect_by_sockets, &h), 0);
     assert_true(talk_run_with(&h.talk, talk_meanwhile));
     pthread_join(visitor, NULL);
     talk_close(&h.talk);
 }
 
-GW_TESTS(session_pending, it_sends_away_who_speaks_another_protocol,
-         it_lets_go_who_stops_at_any_byte, it_survives_every_flipped_bit_of_a_handshake,
-         it_waits_for_a_handshake_only_so_long, it_holds_only_so_many_strangers,
-         it_refuses_with_a_reason, it_tells_another_version_both,
-         it_sends_away_who_does_not_wait_for_an_answer, it_sends_strangers_away_over_tcp);
+GW_TESTS(session_pending, it_closes_connections_of_other_protocols,
+         it_closes_connections_that_stop_at_any_byte, it_survives_every_flipped_bit_of_a_handshake,
+         a_handshake_has_a_time_limit, the_number_of_pending_connections_is_limited,
+         it_refuses_with_a_reason, a_version_refusal_names_both_versions,
+         bytes_before_the_reply_close_the_connection,
+         it_closes_unauthenticated_connections_over_tcp);

@@ -1,5 +1,5 @@
-// What each frame carried that has been sent and is not forgotten yet, the oldest first: so that an
-// acknowledgement of numbers is one of bytes of messages, in whatever order they were sent.
+// The contents of each frame that has been sent and is not forgotten yet, the oldest first: they map an
+// acknowledgement of frame numbers to bytes of messages, in any order of sending.
 //
 // Threads: the loop lock's.
 #ifndef SESSION_SENT_FRAMES_H
@@ -18,25 +18,25 @@ typedef struct sent_frame {
 } sent_frame;
 
 enum {
-    SENT_FRAMES_INSIDE = 8,  // a session can always send that many
-    SENT_FRAMES_KEPT = 64,   // room that is not given back
+    SENT_FRAMES_INLINE = 8,  // a session can always send that many
+    SENT_FRAMES_KEPT = 64,   // capacity that is not freed
 };
 
 typedef struct sent_frames {
     sent_frame *more;       // NULL while they fit inside
     uint32_t capacity;      // of |more|, a power of 2
-    uint32_t first, count;  // |first| counts on for ever
-    sent_frame inside[SENT_FRAMES_INSIDE];
+    uint32_t first, count;  // |first| grows without bound
+    sent_frame inside[SENT_FRAMES_INLINE];
 } sent_frames;
 
 static inline sent_frame *sent_frames_at(sent_frames *f, uint32_t index) {
     uint32_t at = f->first + index;
-    return f->more ? &f->more[at & (f->capacity - 1)] : &f->inside[at % SENT_FRAMES_INSIDE];
+    return f->more ? &f->more[at & (f->capacity - 1)] : &f->inside[at % SENT_FRAMES_INLINE];
 }
 
-// Whether there is room for one more. Without memory that is so again once some are acknowledged.
+// Whether there is room for one more. Without memory there is room again once some are acknowledged.
 static inline bool sent_frames_reserve(sent_frames *f) {
-    uint32_t capacity = f->more ? f->capacity : SENT_FRAMES_INSIDE;
+    uint32_t capacity = f->more ? f->capacity : SENT_FRAMES_INLINE;
     if (f->count < capacity) return true;
     sent_frame *more = mem_alloc(2 * (size_t)capacity * sizeof *more);
     if (!more) return false;
@@ -59,7 +59,7 @@ static inline void sent_frames_clear(sent_frames *f) {
     f->count = f->first = 0;
 }
 
-// The oldest one. What a busy session has needed is given back once none is left.
+// The oldest one. The memory of a busy session is freed once none is left.
 static inline sent_frame sent_frames_take(sent_frames *f) {
     sent_frame x = *sent_frames_at(f, 0);
     f->first++;

@@ -1,4 +1,4 @@
-// A session: its life and its receiving half.
+// A session: opening, closing and its receiving half.
 #include "session/session.h"
 
 #include "base/crc32c.h"
@@ -13,12 +13,12 @@ enum {
     DIRECT_MIN = 16 * 1024,  // less than this is copied
 };
 
-// A message that is announced and not whole.
+// A message that is announced and incomplete.
 typedef struct incoming_bulk {
     list_node link;
-    uint64_t number;   // of the frame that it began with
-    uint64_t left;     // bytes that have not come
-    bool is_unwanted;  // nobody waits for them
+    uint64_t number;   // of its first frame
+    uint64_t left;     // bytes that have not arrived
+    bool is_unwanted;  // no receiver needs them
     assembly assembly;
 } incoming_bulk;
 
@@ -73,19 +73,19 @@ void session_detach(session *s) {
     session_detach_sending(s);
 }
 
-// ---- Where bytes go -----------------------------------------------------------------------------
+// ---- Where received bytes are put ---------------------------------------------------------------
 
-// Whether a body that is read straight to its place may come next.
+// Whether a body that is read directly into its message may be next.
 static bool expects_large(session *s) {
     uint8_t *place;
     size_t room;
     if (!list_is_empty(&s->bulks_in)) return true;
-    if (!s->assembly.message || assembly_place(&s->assembly, &place, &room, NULL)) return false;
+    if (!s->assembly.message || assembly_next(&s->assembly, &place, &room, NULL)) return false;
     return room >= DIRECT_MIN;
 }
 
-// Inside a large message the bytes go straight to their place, with the header of the next frame
-// behind them: it lies where other bytes of the same message will overwrite it.
+// Inside a large message the bytes are received directly into it, together with the header of the next frame:
+// the header lies where later bytes of the same message overwrite it.
 bool session_buffer(session *s, void **into, size_t *size) {
     if (s->is_stopped) return false;
     if (s->body_left == 0) {
@@ -97,7 +97,7 @@ bool session_buffer(session *s, void **into, size_t *size) {
     uint8_t *place;
     size_t room;
     if (s->skips_body || s->body_left < DIRECT_MIN || !target(s)->message) return false;
-    if (assembly_place(target(s), &place, &room, NULL) || room < DIRECT_MIN) return false;
+    if (assembly_next(target(s), &place, &room, NULL) || room < DIRECT_MIN) return false;
     size_t most = s->body_left + FRAME_HEADER_BYTES;
     *into = place;
     *size = room < most ? room : most;
@@ -116,7 +116,7 @@ static gw_status begin_message(session *s, gw_error *error) {
         return error_set(error, GW_PROTOCOL, "frame %llu begins a message inside another",
                          (unsigned long long)f->number);
     if (f->has_bulk && s->bulk_in_count >= LIMIT_BULKS)
-        return error_set(error, GW_LIMIT, "frame %llu: %u messages have not come whole",
+        return error_set(error, GW_LIMIT, "frame %llu: %u messages are incomplete",
                          (unsigned long long)f->number, s->bulk_in_count);
     return assembly_open(&s->assembly, f->kind, f->head_size, f->segment_count, f->has_bulk, error);
 }
@@ -129,7 +129,7 @@ static gw_status begin_data(session *s, gw_error *error) {
     if (f->first) {
         status = begin_message(s, error);
     } else if (!s->assembly.message) {
-        status = error_set(error, GW_PROTOCOL, "frame %llu goes on with no message",
+        status = error_set(error, GW_PROTOCOL, "frame %llu continues no message",
                            (unsigned long long)f->number);
     }
     if (status) return status;
@@ -172,7 +172,7 @@ static gw_status begin_bulk(session *s, gw_error *error) {
     return GW_OK;
 }
 
-// The others carry the number of the last numbered frame before them.
+// Other frames carry the number of the last numbered frame before them.
 static bool has_gap(const session *s) {
     const frame *f = &s->frame;
     if (f->type > FRAME_BULK) return false;
@@ -184,8 +184,8 @@ static gw_status begin_frame(session *s, gw_error *error) {
     gw_status status = frame_decode(s->header, &s->frame, error);
     if (!status) status = session_take_ack(s, s->frame.ack, error);
     if (status) return status;
-    if (has_gap(s))  // lost on the way; another connection brings it
-        return error_set(error, GW_DISCONNECTED, "frame %llu came after frame %llu",
+    if (has_gap(s))  // frames were lost in transit; another connection resends them
+        return error_set(error, GW_DISCONNECTED, "frame %llu arrived after frame %llu",
                          (unsigned long long)s->frame.number, (unsigned long long)s->received);
     s->skips_body = false;
     s->body_check = 0;
@@ -204,7 +204,7 @@ static gw_status begin_frame(session *s, gw_error *error) {
 static gw_status put_body(session *s, const uint8_t *data, size_t *size, gw_error *error) {
     uint8_t *into;
     size_t room;
-    gw_status status = assembly_place(target(s), &into, &room, error);
+    gw_status status = assembly_next(target(s), &into, &room, error);
     if (status) return status;
     if (room == 0)
         return error_set(error, GW_PROTOCOL, "frame %llu is longer than its message",
@@ -215,7 +215,7 @@ static gw_status put_body(session *s, const uint8_t *data, size_t *size, gw_erro
     return GW_OK;
 }
 
-// What is wrong with a body that may be damaged is told once that is known (FRAME-3).
+// An error in a body that may be damaged is reported once its check is known (FRAME-3).
 static bool keeps_error(session *s, gw_status status, const gw_error *error) {
     if (!s->checks_bodies || status == GW_NO_MEMORY) return false;
     error_keep(&s->body_error, error);
@@ -223,7 +223,7 @@ static bool keeps_error(session *s, gw_status status, const gw_error *error) {
     return true;
 }
 
-// Takes what belongs to the body; the place may be where the bytes lie already.
+// Takes the bytes that belong to the body; they may be in place already.
 static gw_status take_body(session *s, const uint8_t **data, size_t *count, gw_error *error) {
     while (s->body_left > 0 && *count > 0) {
         size_t size = s->body_left < *count ? s->body_left : *count;
@@ -247,7 +247,7 @@ static gw_status announce(session *s, message **out, gw_error *error) {
     gw_status status = assembly_announce(&s->assembly, out, error);
     if (!status && s->assembly.bulk_bytes > LIMIT_UNSENT_BYTES - s->bulk_in_bytes) {
         message_release(*out);
-        status = error_set(error, GW_LIMIT, "frame %llu: more than 16 GiB have not come",
+        status = error_set(error, GW_LIMIT, "frame %llu: more than 16 GiB are missing",
                            (unsigned long long)f->number);
     }
     if (status) {
@@ -314,7 +314,7 @@ static gw_status end_frame(session *s, gw_error *error) {
     if (!s->in_frame) return GW_OK;
     bool damaged = s->checks_bodies && s->body_check != f->body_check;
     if (damaged && !has_mutation(MUTATION_BODY_UNCHECKED))
-        return error_set(error, GW_DISCONNECTED, "frame %llu was damaged on its way",
+        return error_set(error, GW_DISCONNECTED, "frame %llu was damaged in transit",
                          (unsigned long long)f->number);
     if (s->body_error) {
         *error = *s->body_error;

@@ -1,19 +1,19 @@
-// A session: numbered frames between two incarnations, whichever connection is up.
+// A session: numbered frames between two incarnations, over one connection after another.
 // docs/protocol/session.md is the specification.
 //
-// A pure machine: bytes in, bytes out; it does no I/O and reads no clock. Whoever drives it feeds
-// it what a connection has received, hands what it has filled its outbox with to the connection,
-// and tells it when the connection changes.
+// A pure machine: bytes in, bytes out; it does no I/O and reads no clock. Its caller feeds
+// it the received bytes of a connection, sends the contents of its outbox over the connection,
+// and calls it when the connection changes.
 //
 //     session_queue(&s, m, &error);
 //     while (session_fill(&s)) session_sent(&s, stream_send(stream, session_parts(&s), session_part_count(&s)));
 //     session_feed(&s, bytes, count, &error);                // calls |message| for each one that is announced
 //     session_detach(&s); ... session_resume(&s, received, &error);   // another connection
 //
-// A message with bulk is handed over when its stream has come, |incomplete|; when the rest has, its
-// |completed| is called, whether or not anybody else still has it.
+// A message with bulk is passed to |message| when its stream has arrived, |incomplete|; when the rest has arrived, its
+// |completed| is called, whether or not it has other references.
 //
-// Ownership: takes one count of each queued message, also on failure; hands one count of each
+// Ownership: takes one count of each queued message, also on failure; passes one count of each
 // received one to |message|, and keeps one while it is incomplete.
 // Threads: the loop lock's.
 #ifndef SESSION_SESSION_H
@@ -25,7 +25,7 @@
 #include <sys/uio.h>
 
 enum {
-    SESSION_ACK_FRAMES = 64,  // owed: then an ack goes out by itself
+    SESSION_ACK_FRAMES = 64,  // owed: then an ack is sent by itself
     SESSION_ACK_BYTES = 1024 * 1024,
     SESSION_ACK_MS = 40,
 };
@@ -42,17 +42,17 @@ typedef struct session {
     list_node unacked;  // messages not wholly acknowledged, in the order of their ids
     uint64_t unacked_bytes, unacked_bulk_bytes;
     uint64_t last_id;
-    map unbegun;  // of |unacked| those behind |begun_id|, by id, from a withdrawal on; else empty
+    map unbegun;  // of |unacked| those after |begun_id|, by id, from a withdrawal on; else empty
     uint64_t begun_id,
-        streamed_id;        // the last message of which some, and all but bulk, has gone out
-    list_node bulks;        // of |unacked| those whose stream has gone out, and have bulk
-    uint32_t bulk_count;    // of |bulks|
-    uint32_t bulk_turn;     // bulk frames sent
-    int bulk_burst;         // as many of them fill the outbox
-    bool was_cut_short;     // the connection has taken less than all the last time
-    uint64_t stream_run;    // bytes of data since the last of them
-    uint64_t *unsent;       // once it has stopped: ids up to |streamed_id| of which not all
-    uint32_t unsent_count;  // has gone out
+        streamed_id;      // the last message of which some, and all but bulk, has been sent
+    list_node bulks;      // of |unacked| those whose stream has been sent, and have bulk
+    uint32_t bulk_count;  // of |bulks|
+    uint32_t bulk_turn;   // bulk frames sent
+    int bulk_burst;       // as many of them fill the outbox
+    bool was_cut_short;   // the connection took less than all the last time
+    uint64_t stream_run;  // bytes of data since the last of them
+    uint64_t *unsent;     // once it has stopped: ids up to |streamed_id| of messages that were not
+    uint32_t unsent_count;  // sent completely
     struct outbox *outbox;  // NULL without a connection
     bool is_starved;        // there was no memory for another frame in |sent|
     bool ack_wanted, ping_wanted, close_wanted;
@@ -62,30 +62,30 @@ typedef struct session {
     message *putting;  // NULL: none
     bool puts_bulk;
     size_t frame_left;  // of its body
-    bool is_urgent;     // something in the outbox is: not all of it belongs to patient messages
+    bool is_urgent;     // something in the outbox does not belong to a patient message
 
     // the next data frame
-    message *next;  // whose; NULL: nobody's
+    message *next;  // its message; NULL: none
     message_cursor next_at;
 
-    // receiving. Frames 1..received have come whole.
+    // receiving. Frames 1..received have arrived whole.
     uint64_t received;
     uint64_t owed_frames, owed_bytes;  // received since our last header went out
     uint8_t header[FRAME_HEADER_BYTES];
     size_t header_done;
     frame frame;           // whose body is being received
-    bool in_frame;         // its header has come, and it counts
+    bool in_frame;         // its header has arrived, and it is not a duplicate
     size_t body_left;      // 0: a header is
-    uint32_t body_check;   // of what has come of the body
-    gw_error *body_error;  // what is wrong with it, unless it was damaged; kept
-    bool skips_body;       // seen before, of an unknown type, of nobody's bulk, or wrong
+    uint32_t body_check;   // of the part of the body that has arrived
+    gw_error *body_error;  // an error in it, unless it was damaged; kept
+    bool skips_body;       // a duplicate, of an unknown type, of unwanted bulk, or wrong
     assembly assembly;     // of the message whose stream is being received
     uint64_t began;        // the number of its first frame
     list_node bulks_in;    // of incoming_bulk, in the order in which they were announced
     uint32_t bulk_in_count;
     uint64_t bulk_in_bytes;
-    struct incoming_bulk *bulk_in;  // whose frame is being received; NULL: none's
-    assembly_mark mark;             // where it, or |assembly|, stood before this frame
+    struct incoming_bulk *bulk_in;  // whose frame is being received; NULL: none
+    assembly_mark mark;             // the position of it, or of |assembly|, before this frame
     bool has_close;                 // the peer has left
     bool is_stopped;                // receives nothing any more
 
@@ -96,24 +96,24 @@ void session_init(session *s, void (*message)(void *user, message *m), void *use
 void session_fini(session *s);
 
 // ---- Sending ------------------------------------------------------------------------------------
-// Seals |m| and puts it behind the others; its id is |last_id| then. LIMIT, NO_MEMORY, or OVERLOADED
+// Seals |m| and queues it; its id is |last_id| then. LIMIT, NO_MEMORY, or OVERLOADED
 // beyond LIMIT_UNSENT_BYTES.
 gw_status session_queue(session *s, message *m, gw_error *error);
 
-// Whether all of the message |id| has gone out at least once, over whichever connection.
+// Whether all of the message |id| has been sent at least once, over any connection.
 bool session_has_sent(const session *s, uint64_t id);
 
-// The message |id| becomes one of |kind|, and travels without segments, unless some of it has gone
-// out already: then false.
+// The message |id| becomes one of |kind|, and travels without segments, unless some of it has been sent
+// already: then false.
 bool session_withdraw(session *s, uint64_t id, uint8_t kind);
 
 // Bytes of bulk, queued or unacknowledged, of all messages but the oldest that has some.
 uint64_t session_later_bulk_bytes(const session *s);
 
-// Fills the outbox, unless it still holds something, with as many frames as fit, of bulk a few.
+// Fills the outbox, unless it still holds something, with as many frames as fit, a few of them bulk.
 // Returns whether it holds something.
 bool session_fill(session *s);
-bool session_has_unsent_close(const session *s);  // wanted, and not all of it taken yet
+bool session_has_unsent_close(const session *s);  // requested, and not all of it taken yet
 const struct iovec *session_parts(const session *s, int *out_count);
 void session_sent(session *s, size_t count);  // the connection has taken |count| bytes of the parts
 
@@ -122,27 +122,27 @@ static inline bool session_owes_ack_now(const session *s) {
            s->owed_bytes >= SESSION_ACK_BYTES;
 }
 
-// Whether something can be put once more is acknowledged, that could not before.
+// Whether some frames can be put only after an acknowledgement.
 static inline bool session_awaits_acks(const session *s) {
     return s->next || s->is_starved;
 }
 
 // ---- Receiving ----------------------------------------------------------------------------------
-// Where the next bytes should go to save a copy. False: anywhere.
+// Where to receive the next bytes to save a copy. False: anywhere.
 bool session_buffer(session *s, void **into, size_t *size);
 
-// |count| bytes have come, at |data|. DISCONNECTED or NO_MEMORY: another connection may do better;
-// any other error: the peer cannot be understood, and never will. Stops early, with OK, when
+// |count| bytes were received, at |data|. DISCONNECTED or NO_MEMORY: another connection is needed;
+// any other error: the peer breaks the protocol. Returns before the end, with OK, when
 // |message| has stopped the session.
 gw_status session_feed(session *s, const void *data, size_t count, gw_error *error);
 
 // ---- Connections --------------------------------------------------------------------------------
 // A new connection is up, and the peer has received the frames up to |peer_received|. PROTOCOL if
-// that cannot be, NO_MEMORY.
+// that is impossible, NO_MEMORY.
 gw_status session_resume(session *s, uint64_t peer_received, gw_error *error);
-void session_detach(session *s);  // the connection is gone
+void session_detach(session *s);  // the connection is closed
 
-// Ends it: nothing is received or sent any more, and what was queued is given back.
+// Ends the session: nothing is received or sent any more, and queued messages are released.
 void session_stop(session *s);
 
 #endif

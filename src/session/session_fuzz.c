@@ -1,4 +1,4 @@
-// Frames from a peer: any bytes, on any number of connections, end in messages or in one sentence.
+// Frames from a peer: any bytes, on any number of connections, end in messages or in one error.
 #include "session/session.h"
 
 #include "base/limits.h"
@@ -21,7 +21,7 @@ static void count_completed(message *m) {
     kept = NULL;
 }
 
-// Of those that are incomplete every other one is wanted.
+// Every second incomplete message is wanted.
 static void count_message(void *user, message *m) {
     (void)user;
     if (message_size(m) > LIMIT_MESSAGE_BYTES) abort();
@@ -34,12 +34,12 @@ static void count_message(void *user, message *m) {
     }
 }
 
-// A sanitizer pays for each byte that is only reserved.
+// A sanitizer pays for each byte that is reserved.
 static int fail_if_large(size_t size) {
     return size > (64 << 20);
 }
 
-// A header of chosen fields whose check is right, which no mutation would find.
+// A header of chosen fields with a valid check, which the fuzzer would not find.
 static void feed_header(session *s, const uint8_t *fields, gw_status *status, gw_error *error) {
     uint8_t raw[FRAME_HEADER_BYTES];
     frame f = { .type = fields[0] % 7,
@@ -58,8 +58,8 @@ static void feed_header(session *s, const uint8_t *fields, gw_status *status, gw
     *status = session_feed(s, raw, sizeof raw, error);
 }
 
-// A script: 0 a header by the next 8 bytes, 1 a new connection, 2 bytes received where the session
-// wants them, else bytes.
+// A script: 0 a header by the next 8 bytes, 1 a new connection, 2 bytes received where session_buffer
+// requests them, else bytes.
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     session s;
     gw_error error = { 0 };

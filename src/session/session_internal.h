@@ -1,4 +1,4 @@
-// Between the two halves of a session.
+// Internals shared by the two halves of a session.
 #ifndef SESSION_SESSION_INTERNAL_H
 #define SESSION_SESSION_INTERNAL_H
 

@@ -1,5 +1,5 @@
 // The sending half of a session: messages that wait to be sent or acknowledged, and which of them
-// the next frame is of.
+// the next frame belongs to.
 #include "base/crc32c.h"
 #include "base/limits.h"
 #include "base/mem.h"
@@ -55,7 +55,7 @@ static message_cursor seek(const message *m, uint32_t piece, uint64_t skip) {
     return (message_cursor){ piece, (size_t)skip };
 }
 
-// The stream of |m| comes next, from where it is put.
+// The stream of |m| is sent next, from its cursor on.
 static void stream_next(session *s, message *m) {
     s->next = m;
     s->next_at = seek(m, 0, m->put.stream);
@@ -93,7 +93,7 @@ gw_status session_queue(session *s, message *m, gw_error *error) {
         goto release;
     }
     m->id = ++s->last_id;
-    m->has_gone = false;
+    m->was_sent = false;
     m->put = m->acked = (message_progress){ 0 };
     m->bulk_at = (message_cursor){ .piece = 1 };
     s->unacked_bytes += m->size;
@@ -114,12 +114,12 @@ bool session_has_sent(const session *s, uint64_t id) {
         if (s->unsent[i] == id) return false;
     list_each(l, &s->bulks) {
         const message *m = message_of_bulk(l);
-        if (m->id == id) return m->has_gone;
+        if (m->id == id) return m->was_sent;
     }
     return true;
 }
 
-// Without memory for the table nothing is withdrawn: the peer hears of it by another message.
+// Without memory for the table nothing is withdrawn: the caller sends the peer another message.
 bool session_withdraw(session *s, uint64_t id, uint8_t kind) {
     if (id <= s->begun_id || (!s->unbegun.count && !list_unbegun(s))) return false;
     message *m = map_find(&s->unbegun, id);
@@ -155,7 +155,7 @@ static void frame_is_acked(session *s, sent_frame x) {
     if (is_over(m, &m->acked)) forget_message(s, m);
 }
 
-// A frame that lies in the outbox still is referred to from there: it must have been taken, too.
+// A frame that is still in the outbox is referred to there: it must have been taken, too.
 static void forget_acked(session *s) {
     uint64_t done = s->acked < s->taken ? s->acked : s->taken;
     // |sent| ends with the frame after |filled| if that is being put.
@@ -177,7 +177,7 @@ gw_status session_take_ack(session *s, uint64_t ack, gw_error *error) {
     return GW_OK;
 }
 
-// ---- What comes next ----------------------------------------------------------------------------
+// ---- The next frame -----------------------------------------------------------------------------
 
 static uint64_t bulk_left(const message *m) {
     return has_streamed(m, &m->put) ? bulk_bytes(m) - m->put.bulk : 0;
@@ -212,13 +212,13 @@ static bool choose(session *s) {
 
 // ---- Filling the outbox -------------------------------------------------------------------------
 
-// Bytes of a message that lie in one piece.
+// Contiguous bytes of a message.
 typedef struct piece {
     const uint8_t *at;
     size_t size;
 } piece;
 
-// At most |most| of those behind |*at|, which moves behind them.
+// At most |most| bytes from |*at| on, which moves past them.
 static piece take_piece(const message *m, message_cursor *at, size_t most) {
     const segment *g = at->piece ? &m->segments[at->piece - 1] : NULL;
     const uint8_t *bytes = g ? block_lend(g->block, g->offset) : m->head.data;
@@ -236,13 +236,14 @@ static message_cursor *cursor_of(session *s) {
 static void put_header(session *s, frame f) {
     f.ack = s->received;
     if (!frame_is_numbered(&f) || !s->putting->is_patient) s->is_urgent = true;
-    if (!frame_is_numbered(&f)) f.number = s->outbox->last;  // so that a gap shows without data
+    if (!frame_is_numbered(&f))
+        f.number = s->outbox->last;  // so that a gap is detected without data
     frame_encode(outbox_copy(s->outbox, FRAME_HEADER_BYTES), &f);
     s->owed_frames = s->owed_bytes = 0;
     s->ack_wanted = false;
 }
 
-// FRAME-3, over what the frame will carry.
+// FRAME-3, over the frame's body.
 static uint32_t check_body(session *s) {
     message_cursor at = *cursor_of(s);
     uint32_t check = 0;
@@ -280,7 +281,7 @@ static void begin_frame(session *s) {
     put_header(s, f);
 }
 
-// As much of the frame's body as lies in one piece and has room. False: no room.
+// As much of the frame's body as is contiguous and has room. False: no room.
 static bool put_piece(session *s) {
     message_cursor at = *cursor_of(s);
     piece p = take_piece(s->putting, &at, s->frame_left);
@@ -316,10 +317,10 @@ static void end_frame(session *s, uint32_t size) {
         s->stream_run += size;
         if (has_streamed(m, &m->put)) end_stream(s, m);
     }
-    if (is_over(m, &m->put)) m->has_gone = true;
+    if (is_over(m, &m->put)) m->was_sent = true;
 }
 
-// Ends behind some bulk frames: what comes meanwhile goes in front of the next.
+// Ends after some bulk frames: messages that are queued meanwhile are sent before the next ones.
 static void fill_with_frames(session *s) {
     outbox *o = s->outbox;
     int bulk_count = 0;
@@ -336,7 +337,7 @@ static void fill_with_frames(session *s) {
     }
 }
 
-static bool has_all_gone(const session *s) {
+static bool is_all_sent(const session *s) {
     if (s->next) return false;
     list_each(l, &s->bulks) if (bulk_left(message_of_bulk(l)) > 0) return false;
     return true;
@@ -348,7 +349,7 @@ static void fill_with_control(session *s) {
     bool owes_ack = session_owes_ack_now(s);
     if (s->ping_wanted) put_header(s, (frame){ .type = FRAME_PING });
     if (owes_ack && session_owes_ack_now(s)) put_header(s, (frame){ .type = FRAME_ACK });
-    if (s->close_wanted && has_all_gone(s)) {
+    if (s->close_wanted && is_all_sent(s)) {
         put_header(s, (frame){ .type = FRAME_GOODBYE });
         s->close_wanted = false;
         s->close_is_out = true;
@@ -377,7 +378,7 @@ const struct iovec *session_parts(const session *s, int *out_count) {
     return s->outbox->parts + s->outbox->begin;
 }
 
-// A connection that takes all at once is fast, and has more to take at once the next time.
+// A connection that takes all at once is fast, and is given more the next time.
 static void choose_burst(session *s, bool is_whole) {
     if (!is_whole || s->was_cut_short) {
         s->bulk_burst = 1;
@@ -437,7 +438,7 @@ static void note_unsent(session *s) {
     s->unsent = s->bulk_count ? mem_alloc(s->bulk_count * sizeof *s->unsent) : NULL;
     list_each(l, &s->bulks) {
         const message *m = message_of_bulk(l);
-        if (s->unsent && !m->has_gone) s->unsent[s->unsent_count++] = m->id;
+        if (s->unsent && !m->was_sent) s->unsent[s->unsent_count++] = m->id;
     }
 }
 

@@ -1,4 +1,4 @@
-// What a session sends when: messages of several sizes on one connection, which breaks.
+// The order in which a session sends: messages of several sizes on one connection, which breaks.
 #include "session/session.h"
 
 #include "base/crc32c.h"
@@ -12,7 +12,7 @@
 
 enum { FRAME = LIMIT_FRAME_BYTES };
 
-// What the outbox holds, and nothing more.
+// Moves the contents of the outbox, and nothing more.
 static void move_outbox(session_pair *p) {
     int count;
     size_t size = 0;
@@ -35,7 +35,7 @@ static message *make(uint32_t n, size_t head, size_t bulk) {
     if (bulk) {
         block *b = block_take(bulk);
         for (size_t i = 0; i < bulk; i++) b->bytes[i] = byte_of(n, i + 7);
-        // In two pieces, which frames do not end with.
+        // In two segments, whose boundary is not the end of a frame.
         if (bulk > 1) message_add_segment(m, b, 0, bulk / 3 + 1);
         size_t done = bulk > 1 ? bulk / 3 + 1 : 0;
         if (done < bulk) message_add_segment(m, b, done, bulk - done);
@@ -70,7 +70,7 @@ static void expect(const message *m, uint32_t n, size_t head, size_t bulk) {
     message_release(want);
 }
 
-// ---- Who goes first -----------------------------------------------------------------------------
+// ---- Order --------------------------------------------------------------------------------------
 
 static void a_small_message_does_not_wait_for_the_end_of_a_large_one(void **state) {
     (void)state;
@@ -111,7 +111,7 @@ static void messages_are_announced_in_the_order_in_which_they_were_sent(void **s
 }
 
 // SES-13
-static void a_small_bulk_waits_neither_for_a_large_one_nor_that_for_ever(void **state) {
+static void small_and_large_bulks_share_the_connection(void **state) {
     (void)state;
     session_pair p;
     session_pair_open(&p, true);
@@ -119,7 +119,7 @@ static void a_small_bulk_waits_neither_for_a_large_one_nor_that_for_ever(void **
     for (uint32_t n = 1; n < 10; n++) send(&p.a, n, 0, 2 * FRAME);
     while (p.b.whole_count == 0) move_outbox(&p);
     assert_true(p.b.whole[0] > 0);
-    // With small ones coming for ever, the large one gets every other frame.
+    // While small ones are queued without end, the large one gets every other frame.
     for (uint32_t n = 10; n < 500 && p.b.inbox[0]->incomplete; n++) {
         send(&p.a, n, 0, FRAME);
         move_outbox(&p);
@@ -129,7 +129,7 @@ static void a_small_bulk_waits_neither_for_a_large_one_nor_that_for_ever(void **
     session_pair_close(&p);
 }
 
-static void bulk_does_not_wait_for_ever_for_small_messages(void **state) {
+static void small_messages_do_not_starve_bulk(void **state) {
     (void)state;
     session_pair p;
     session_pair_open(&p, true);
@@ -159,8 +159,8 @@ static size_t segment_of(uint64_t seed, uint32_t n) {
     return segment_choices[(seed / 3 + n * 5) % 6];
 }
 
-// Each connection carries some bytes, and breaks; every message comes once, with its own bytes.
-static void break_and_go_on(uint64_t seed, void *context) {
+// Each connection carries some bytes, and breaks; every message arrives once, with its own bytes.
+static void break_and_resume(uint64_t seed, void *context) {
     (void)context;
     uint64_t random = seed;
     session_pair p;
@@ -188,14 +188,14 @@ static void break_and_go_on(uint64_t seed, void *context) {
     session_pair_close(&p);
 }
 
-static void every_message_comes_once_over_connections_that_break(void **state) {
+static void every_message_arrives_once_over_broken_connections(void **state) {
     (void)state;
-    testing_for_seeds(100, break_and_go_on, NULL);
+    testing_for_seeds(100, break_and_resume, NULL);
 }
 
 // ---- Damage -------------------------------------------------------------------------------------
 
-// All that the outbox has, in one piece.
+// All bytes of the outbox, in one buffer.
 static size_t take_outbox(session_end *from, uint8_t *out) {
     int count;
     size_t size = 0;
@@ -209,7 +209,7 @@ static size_t take_outbox(session_end *from, uint8_t *out) {
     return size;
 }
 
-// FRAME-3: a bit that changes anywhere costs the connection, and no more.
+// FRAME-3: a changed bit anywhere costs the connection, and no more.
 static void damaged_bytes_are_sent_again(void **state) {
     (void)state;
     enum { SEGMENT = 300000 };
@@ -235,8 +235,8 @@ static void damaged_bytes_are_sent_again(void **state) {
     }
 }
 
-// What is wrong and undamaged is the peer's own.
-static void a_peer_that_means_it_is_told(void **state) {
+// An error in undamaged bytes is the peer's own.
+static void an_undamaged_error_loses_the_peer(void **state) {
     (void)state;
     session_pair p;
     gw_error error;
@@ -256,7 +256,7 @@ static void a_peer_that_means_it_is_told(void **state) {
     session_pair_close(&p);
 }
 
-static void nothing_is_checked_where_nothing_is_damaged(void **state) {
+static void bodies_are_unchecked_on_protected_connections(void **state) {
     (void)state;
     session_pair p;
     session_pair_open(&p, true);
@@ -272,10 +272,10 @@ static void nothing_is_checked_where_nothing_is_damaged(void **state) {
     session_pair_close(&p);
 }
 
-// ---- What nobody wants --------------------------------------------------------------------------
+// ---- Unwanted bulk ------------------------------------------------------------------------------
 
 // SES-15
-static void bulk_that_nobody_waits_for_takes_no_memory(void **state) {
+static void unwanted_bulk_takes_no_memory(void **state) {
     (void)state;
     session_pair p;
     session_pair_open(&p, true);
@@ -311,7 +311,7 @@ static void a_message_that_is_withdrawn_travels_without_its_segments(void **stat
     assert_int_equal(p.b.inbox_count, 2);
     assert_int_equal(p.b.inbox[1]->kind, 6);
     expect(p.b.inbox[1], 1, 10, 0);
-    // Once anything of it has gone out it is what it is.
+    // Once some of it has been sent it cannot be withdrawn.
     uint64_t id = send(&p.a, 2, 10, FRAME);
     session_end_move(&p.a, &p.b, 1, 1, NULL);
     assert_false(session_withdraw(&p.a.session, id, 6));
@@ -320,7 +320,7 @@ static void a_message_that_is_withdrawn_travels_without_its_segments(void **stat
     session_pair_close(&p);
 }
 
-static void it_knows_what_has_gone_out_after_the_end(void **state) {
+static void session_has_sent_works_after_the_end(void **state) {
     (void)state;
     session_pair p;
     session_pair_open(&p, true);
@@ -394,11 +394,11 @@ static void a_peer_that_announces_too_much_is_lost(void **state) {
     session_pair_open(&p, true);
     for (uint64_t n = 1; n <= LIMIT_BULKS; n++) feed_frame(&p.b, announcement(n), GW_OK, "");
     feed_frame(&p.b, announcement(LIMIT_BULKS + 1), GW_LIMIT,
-               "frame 1025: 1024 messages have not come whole");
+               "frame 1025: 1024 messages are incomplete");
     session_pair_close(&p);
 }
 
-static void a_peer_that_sends_bulk_of_nothing_is_lost(void **state) {
+static void bulk_of_no_message_loses_the_peer(void **state) {
     (void)state;
     frame bulk = { .type = FRAME_BULK, .number = 2, .distance = 1, .body_size = 16 };
     session_pair p;
@@ -467,8 +467,8 @@ static message *make_patient(uint32_t n) {
     return m;
 }
 
-// What goes out together is urgent if anything of it is.
-static bool goes_out_urgently(session_pair *p) {
+// A filling is urgent if anything in it is.
+static bool is_sent_urgently(session_pair *p) {
     assert_true(session_fill(&p->a.session));
     bool is_urgent = p->a.session.is_urgent;
     move_outbox(p);
@@ -483,27 +483,26 @@ static void only_patient_messages_are_not_urgent(void **state) {
     session_pair_open(&p, true);
     message *both[] = { make_patient(2), make(3, 10, 0), make_patient(4), make_patient(5) };
     session_queue(&p.a.session, make(1, 10, 0), &error);
-    assert_true(goes_out_urgently(&p));
+    assert_true(is_sent_urgently(&p));
     session_queue(&p.a.session, both[0], &error);
-    assert_false(goes_out_urgently(&p));
+    assert_false(is_sent_urgently(&p));
     session_queue(&p.a.session, both[1], &error);
     session_queue(&p.a.session, both[2], &error);
-    assert_true(goes_out_urgently(&p));
+    assert_true(is_sent_urgently(&p));
     p.a.session.ping_wanted = true;
     session_queue(&p.a.session, both[3], &error);
-    assert_true(goes_out_urgently(&p));
+    assert_true(is_sent_urgently(&p));
     assert_int_equal(p.b.inbox_count, 5);
     session_pair_close(&p);
 }
 
 GW_TESTS(session_session_send, a_small_message_does_not_wait_for_the_end_of_a_large_one,
          messages_are_announced_in_the_order_in_which_they_were_sent,
-         a_small_bulk_waits_neither_for_a_large_one_nor_that_for_ever,
-         bulk_does_not_wait_for_ever_for_small_messages,
-         every_message_comes_once_over_connections_that_break, damaged_bytes_are_sent_again,
-         a_peer_that_means_it_is_told, nothing_is_checked_where_nothing_is_damaged,
-         bulk_that_nobody_waits_for_takes_no_memory, only_patient_messages_are_not_urgent,
+         small_and_large_bulks_share_the_connection, small_messages_do_not_starve_bulk,
+         every_message_arrives_once_over_broken_connections, damaged_bytes_are_sent_again,
+         an_undamaged_error_loses_the_peer, bodies_are_unchecked_on_protected_connections,
+         unwanted_bulk_takes_no_memory, only_patient_messages_are_not_urgent,
          a_message_that_is_withdrawn_travels_without_its_segments,
-         it_knows_what_has_gone_out_after_the_end,
-         a_sender_waits_with_more_bulk_than_the_peer_takes, a_peer_that_announces_too_much_is_lost,
-         a_peer_that_sends_bulk_of_nothing_is_lost, it_survives_without_memory);
+         session_has_sent_works_after_the_end, a_sender_waits_with_more_bulk_than_the_peer_takes,
+         a_peer_that_announces_too_much_is_lost, bulk_of_no_message_loses_the_peer,
+         it_survives_without_memory);

@@ -9,7 +9,7 @@
 #include <string.h>
 
 // ---- Messages -----------------------------------------------------------------------------------
-// Bytes whose every piece is another.
+// Bytes that all differ from each other.
 static const uint8_t *pattern(uint32_t n) {
     enum { COUNT = 1100000 };
     static uint8_t bytes[COUNT];
@@ -88,8 +88,8 @@ static const size_t cut_segments[CUT_MESSAGES] = { 0, 40000, 300000, 0 };
 
 static void it_survives_a_cut_at_every_byte(void **state) {
     (void)state;
-    // The first connection carries |cut| bytes one way, the next a few more before it breaks too;
-    // of the acks that went the other way some come and some do not.
+    // The first connection carries |cut| bytes in one direction, the next a few more before it breaks too;
+    // some of the acks in the other direction arrive and some do not.
     size_t stride = 10 / (size_t)testing_scaled(10);
     for (size_t cut = 0; cut < 345000; cut += cut < 3000 || cut > 344000 ? stride : 997 * stride) {
         session_pair p;
@@ -115,7 +115,7 @@ static void it_survives_a_cut_at_every_byte(void **state) {
 }
 
 // ---- Acks ---------------------------------------------------------------------------------------
-static void it_keeps_what_it_sends_pinned_until_it_is_acknowledged(void **state) {
+static void sent_blocks_stay_pinned_until_acknowledged(void **state) {
     (void)state;
     session_pair p;
     gw_status status;
@@ -135,7 +135,7 @@ static void it_keeps_what_it_sends_pinned_until_it_is_acknowledged(void **state)
     session_pair_close(&p);
 }
 
-static void it_acknowledges_with_what_it_has_to_say(void **state) {
+static void acks_travel_with_data_frames(void **state) {
     (void)state;
     session_pair p;
     gw_status status;
@@ -185,7 +185,7 @@ static void it_answers_a_ping_with_an_ack(void **state) {
     session_pair_close(&p);
 }
 
-static void it_says_goodbye_behind_everything_else(void **state) {
+static void goodbye_is_the_last_frame(void **state) {
     (void)state;
     session_pair p;
     gw_status status;
@@ -195,16 +195,16 @@ static void it_says_goodbye_behind_everything_else(void **state) {
     session_end_move(&p.a, &p.b, SIZE_MAX, 4096, &status);
     assert_int_equal(p.b.inbox_count, 1);
     assert_true(p.b.session.has_close);
-    // Nothing is seen after it.
+    // Nothing is received after it.
     send(&p.a, 1, 5, 0);
     session_end_move(&p.a, &p.b, SIZE_MAX, 4096, &status);
     assert_int_equal(p.b.inbox_count, 1);
     session_pair_close(&p);
 }
 
-// A peer that acknowledges what lies in the outbox still must not free it from under the
-// connection.
-static void it_keeps_what_its_outbox_refers_to(void **state) {
+// A peer that acknowledges frames that are still in the outbox must not free them while the
+// connection uses them.
+static void acks_free_nothing_in_the_outbox(void **state) {
     (void)state;
     session_pair p;
     gw_error error;
@@ -229,7 +229,7 @@ static void it_keeps_what_its_outbox_refers_to(void **state) {
     session_pair_close(&p);
 }
 
-// ---- What no peer may do ------------------------------------------------------------------------
+// ---- Protocol errors ----------------------------------------------------------------------------
 static void feed_frame(session_end *x, frame f, gw_status want, const char *text) {
     uint8_t raw[FRAME_HEADER_BYTES + 8] = { 0 };
     gw_error error = { 0 };
@@ -256,7 +256,7 @@ static void it_ends_with_a_peer_that_breaks_the_rules(void **state) {
     } cases[] = {
         { { 0 },
           { .type = FRAME_DATA, .number = 1, .body_size = 1 },
-          "frame 1 goes on with no message" },
+          "frame 1 continues no message" },
         { { .type = FRAME_DATA,
             .number = 1,
             .first = true,
@@ -292,12 +292,12 @@ static void it_takes_a_gap_for_damage(void **state) {
     (void)state;
     session_pair p;
     session_pair_open(&p, false);
-    feed_frame(&p.b, data(2, true, 0, 0), GW_DISCONNECTED, "frame 2 came after frame 0");
+    feed_frame(&p.b, data(2, true, 0, 0), GW_DISCONNECTED, "frame 2 arrived after frame 0");
     assert_int_equal(p.b.inbox_count, 0);
     session_pair_close(&p);
 }
 
-static void it_ends_with_a_peer_that_takes_an_ack_back(void **state) {
+static void a_smaller_ack_is_a_protocol_error(void **state) {
     (void)state;
     session_pair p;
     gw_status status;
@@ -310,7 +310,7 @@ static void it_ends_with_a_peer_that_takes_an_ack_back(void **state) {
     session_pair_close(&p);
 }
 
-static void it_cannot_resume_what_never_was(void **state) {
+static void it_refuses_to_resume_beyond_sent_frames(void **state) {
     (void)state;
     session_pair p;
     gw_status status;
@@ -326,7 +326,7 @@ static void it_cannot_resume_what_never_was(void **state) {
     session_pair_close(&p);
 }
 
-static void it_drops_what_it_has_seen(void **state) {
+static void it_drops_duplicate_frames(void **state) {
     (void)state;
     session_pair p;
     session_pair_open(&p, false);
@@ -351,7 +351,7 @@ static void it_skips_frames_of_later_versions(void **state) {
     session_pair_close(&p);
 }
 
-static void it_asks_for_another_connection_when_bytes_were_damaged(void **state) {
+static void damaged_bytes_require_another_connection(void **state) {
     (void)state;
     session_pair p;
     gw_error error;
@@ -369,7 +369,7 @@ static void it_survives_random_bytes(void **state) {
     for (int round = 0; round < testing_scaled(3000); round++) {
         session_pair p;
         session_pair_open(&p, false);
-        // Headers that are right in themselves and mean anything, with bodies of any length.
+        // Valid headers with any fields, with bodies of any length.
         for (int i = 0; i < 8; i++) {
             uint8_t raw[FRAME_HEADER_BYTES + 64] = { 0 };
             uint64_t r[4];
@@ -418,8 +418,8 @@ static void it_refuses_more_than_its_limit(void **state) {
 }
 
 // ---- Without memory -----------------------------------------------------------------------------
-// Whatever fails, what was received is a beginning of what was sent; and with memory again the rest
-// comes.
+// Whatever fails, the received messages are a prefix of the sent ones; and with memory again the rest
+// arrives.
 static void carry_without_memory(void *context) {
     (void)context;
     session_pair p;
@@ -456,11 +456,11 @@ static void it_survives_without_memory(void **state) {
 }
 
 GW_TESTS(session_session, it_carries_messages_of_every_size, it_carries_a_message_without_bytes,
-         it_survives_a_cut_at_every_byte, it_keeps_what_it_sends_pinned_until_it_is_acknowledged,
-         it_acknowledges_with_what_it_has_to_say, it_owes_an_ack_after_some_frames_or_bytes,
-         it_answers_a_ping_with_an_ack, it_says_goodbye_behind_everything_else,
-         it_keeps_what_its_outbox_refers_to, it_ends_with_a_peer_that_breaks_the_rules,
-         it_takes_a_gap_for_damage, it_ends_with_a_peer_that_takes_an_ack_back,
-         it_cannot_resume_what_never_was, it_drops_what_it_has_seen,
-         it_skips_frames_of_later_versions, it_asks_for_another_connection_when_bytes_were_damaged,
-         it_survives_random_bytes, it_refuses_more_than_its_limit, it_survives_without_memory);
+         it_survives_a_cut_at_every_byte, sent_blocks_stay_pinned_until_acknowledged,
+         acks_travel_with_data_frames, it_owes_an_ack_after_some_frames_or_bytes,
+         it_answers_a_ping_with_an_ack, goodbye_is_the_last_frame, acks_free_nothing_in_the_outbox,
+         it_ends_with_a_peer_that_breaks_the_rules, it_takes_a_gap_for_damage,
+         a_smaller_ack_is_a_protocol_error, it_refuses_to_resume_beyond_sent_frames,
+         it_drops_duplicate_frames, it_skips_frames_of_later_versions,
+         damaged_bytes_require_another_connection, it_survives_random_bytes,
+         it_refuses_more_than_its_limit, it_survives_without_memory);

@@ -212,7 +212,7 @@ static void connect_elsewhere(client *c) {
 }
 
 static void say_handshake(client *c) {
-    connection_say(c->connection, &(handshake){ .kind = HANDSHAKE_STORE });
+    connection_send_handshake(c->connection, &(handshake){ .kind = HANDSHAKE_STORE });
 }
 
 // STORE-3: "A client whose connection breaks connects again and repeats the requests that were not
@@ -312,7 +312,7 @@ static void on_opened(void *user) {
     apply(user, CLIENT_OPENED);
 }
 
-static void on_heard(void *user, const handshake *h, const gw_error *bad) {
+static void on_handshake(void *user, const handshake *h, const gw_error *bad) {
     client *c = user;
     if (!h) {
         attempt_failed(c, bad, false);
@@ -360,7 +360,7 @@ static void on_closed(void *user, const gw_error *why) {
 
 static const connection_events events = {
     .opened = on_opened,
-    .heard = on_heard,
+    .handshake = on_handshake,
     .received = on_received,
     .writable = on_writable,
     .closed = on_closed,

@@ -35,7 +35,7 @@ static void forget_one(void) {
     at_door->turned_away++;
 }
 
-static void on_heard(void *user, const handshake *h, const gw_error *bad) {
+static void on_handshake(void *user, const handshake *h, const gw_error *bad) {
     (void)user;
     if (h) {
         at_door->heard++;
@@ -52,7 +52,8 @@ static void on_inside_closed(void *user, const gw_error *why) {
     forget_one();
 }
 
-static const connection_events inside_events = { .heard = on_heard, .closed = on_inside_closed };
+static const connection_events inside_events = { .handshake = on_handshake,
+                                                 .closed = on_inside_closed };
 
 static void on_accepted(void *user, stream *s) {
     door *d = user;

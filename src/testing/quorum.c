@@ -239,7 +239,7 @@ static void handle(quorum *q, quorum_event e) {
 
 static void tick(quorum *q, quorum_node *n) {
     for (int i = 0; i < q->count; i++) {
-        if (n->was_heard[i]) membership_heard(n->machine, i, q->now_ns);
+        if (n->was_heard[i]) membership_note_receive(n->machine, i, q->now_ns);
         n->was_heard[i] = false;
     }
     n->due_ns = membership_tick(n->machine, q->now_ns);

@@ -249,12 +249,12 @@ void sim_env_free(sim_env_ *x) {
 }
 
 // Nobody has started a simulated process.
-static void tell_launcher(env *e, const char *line) {
+static void report_to_launcher(env *e, const char *line) {
     (void)e, (void)line;
 }
 
-static void hear_launcher(env *e, void (*heard)(void *user, const char *line), void *user) {
-    (void)e, (void)heard, (void)user;
+static void listen_to_launcher(env *e, void (*on_line)(void *user, const char *line), void *user) {
+    (void)e, (void)on_line, (void)user;
 }
 
 static const env_class sim_class = {
@@ -271,8 +271,8 @@ static const env_class sim_class = {
     .defer = defer,
     .set_timer = set_timer,
     .spawn = spawn,
-    .tell_launcher = tell_launcher,
-    .hear_launcher = hear_launcher,
+    .report_to_launcher = report_to_launcher,
+    .listen_to_launcher = listen_to_launcher,
     .close = sim_env_close,
 };
 

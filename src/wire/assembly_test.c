@@ -23,7 +23,7 @@ static gw_status feed(assembly *a, const uint8_t *data, size_t size, size_t piec
     while (size > 0) {
         uint8_t *into;
         size_t room;
-        gw_status status = assembly_place(a, &into, &room, error);
+        gw_status status = assembly_next(a, &into, &room, error);
         if (status) return status;
         if (room == 0) return GW_PROTOCOL;
         size_t n = size < piece ? size : piece;
@@ -77,12 +77,12 @@ static void it_is_complete_without_bytes(void **state) {
     assert_true(assembly_is_complete(&a));
     uint8_t *into;
     size_t room;
-    assert_int_equal(assembly_place(&a, &into, &room, &error), GW_OK);
+    assert_int_equal(assembly_next(&a, &into, &room, &error), GW_OK);
     assert_int_equal(room, 0);
     message_release(assembly_take(&a));
 }
 
-static void it_gives_back_what_is_half_there(void **state) {
+static void an_incomplete_message_is_freed(void **state) {
     (void)state;
     uint8_t stream[1000];
     size_t size = stream_of(stream, HEAD, sizes, COUNT);
@@ -96,16 +96,16 @@ static void it_gives_back_what_is_half_there(void **state) {
     }
 }
 
-// A frame ended at |kept|; the next one broke at |lost| and comes again, perhaps with other bytes.
-static void it_goes_back_to_the_last_whole_frame(void **state) {
+// A frame ended at |kept|; the next one broke at |lost| and is sent again, perhaps with other bytes.
+static void it_rewinds_to_the_last_whole_frame(void **state) {
     (void)state;
     uint8_t first[1000], second[1000];
     const uint64_t others[] = { 200, 3, 60 };
     stream_of(first, HEAD, sizes, COUNT);
     for (size_t kept = 0; kept < 380; kept += 3) {
         for (size_t lost = kept; lost < 380; lost += 7) {
-            // What was kept is the same; what comes again says other sizes, if they were not among
-            // it.
+            // The kept bytes are the same; the resent ones contain other sizes, if no size was
+            // kept.
             bool other = kept < HEAD + 8 * COUNT;
             const uint64_t *later = other ? others : sizes;
             size_t size = stream_of(second, HEAD, later, COUNT);
@@ -152,7 +152,7 @@ static void it_refuses_sizes_before_it_takes_memory(void **state) {
         assembly_open(&a, 1, 0, 3, false, &error);
         assert_int_equal(feed(&a, (const uint8_t *)cases[i].sizes, 24, 24, &error), GW_OK);
         size_t live = mem_live_count();
-        assert_int_equal(assembly_place(&a, &into, &room, &error), cases[i].status);
+        assert_int_equal(assembly_next(&a, &into, &room, &error), cases[i].status);
         assert_string_equal(error.text, cases[i].text);
         assert_int_equal(mem_live_count(), live);
         assembly_drop(&a);
@@ -188,7 +188,7 @@ static void it_announces_a_message_before_its_bulk(void **state) {
     message_release(m);
 }
 
-// Segments that somebody has put between its own meanwhile stay where they are.
+// Segments that were inserted meanwhile keep their position.
 static void it_fills_in_segments_around_others(void **state) {
     (void)state;
     uint8_t stream[1000];
@@ -212,8 +212,8 @@ static void it_fills_in_segments_around_others(void **state) {
     message_release(m);
 }
 
-// Whoever has the message says where its only segment is to lie; a frame that is lost comes again there.
-static void it_puts_a_segment_where_it_is_wanted(void **state) {
+// The receiver of the message sets the target of its only segment; a lost frame is received there again.
+static void it_receives_a_segment_into_its_target(void **state) {
     (void)state;
     enum { BEHIND = HEAD + 8, AT = 64 };
     const uint64_t size[] = { 300 };
@@ -227,8 +227,8 @@ static void it_puts_a_segment_where_it_is_wanted(void **state) {
         feed(&a, stream, BEHIND, 11, &error);
         assert_int_equal(assembly_announce(&a, &m, &error), GW_OK);
         block *b = block_take(400);
-        message_name_place(m, b, 0, 299);  // which is not its size
-        message_name_place(m, b, AT, 300);
+        message_set_target(m, b, 0, 299);  // which is not its size
+        message_set_target(m, b, AT, 300);
         feed(&a, stream + BEHIND, lost, 11, &error);
         assembly_rewind(&a, (assembly_mark){ .head_done = BEHIND });
         assert_int_equal(feed(&a, stream + BEHIND, 300, 13, &error), GW_OK);
@@ -242,7 +242,7 @@ static void it_puts_a_segment_where_it_is_wanted(void **state) {
     }
 }
 
-static void it_drops_a_bulk_that_is_half_there(void **state) {
+static void an_incomplete_bulk_is_dropped(void **state) {
     (void)state;
     uint8_t stream[1000];
     size_t behind = HEAD + 8 * COUNT;
@@ -266,8 +266,8 @@ static int note_size(size_t size) {
     return 0;
 }
 
-// A head of 4 GiB and segments that are only claimed take next to nothing.
-static void it_takes_memory_as_bytes_come(void **state) {
+// A claimed head of 4 GiB and claimed segments allocate next to nothing.
+static void it_takes_memory_as_bytes_arrive(void **state) {
     (void)state;
     assembly a;
     gw_error error;
@@ -276,7 +276,7 @@ static void it_takes_memory_as_bytes_come(void **state) {
     largest = 0;
     mem_fail_hook = note_size;
     assembly_open(&a, 1, UINT32_MAX - 1, LIMIT_SEGMENTS, false, &error);
-    assert_int_equal(assembly_place(&a, &into, &room, &error), GW_OK);
+    assert_int_equal(assembly_next(&a, &into, &room, &error), GW_OK);
     mem_fail_hook = NULL;
     assert_true(largest <= 64 * 1024);
     assembly_drop(&a);
@@ -301,8 +301,8 @@ static void it_survives_without_memory(void **state) {
 }
 
 GW_TESTS(wire_assembly, it_puts_pieces_of_any_size_together, it_is_complete_without_bytes,
-         it_gives_back_what_is_half_there, it_goes_back_to_the_last_whole_frame,
-         it_refuses_sizes_before_it_takes_memory, it_takes_memory_as_bytes_come,
+         an_incomplete_message_is_freed, it_rewinds_to_the_last_whole_frame,
+         it_refuses_sizes_before_it_takes_memory, it_takes_memory_as_bytes_arrive,
          it_announces_a_message_before_its_bulk, it_fills_in_segments_around_others,
-         it_puts_a_segment_where_it_is_wanted, it_drops_a_bulk_that_is_half_there,
+         it_receives_a_segment_into_its_target, an_incomplete_bulk_is_dropped,
          it_survives_without_memory);

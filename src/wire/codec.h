@@ -11,21 +11,21 @@
 enum { TAG_TRACKED_TENSOR = 16 };  // all other tags are a gw_kind
 
 // Writes values into a message's head. A reference or future becomes an attachment: |attachment|
-// writes what it likes behind the tag (through bytes_put...) and returns false with |error| set if
+// writes its own bytes after the tag (through bytes_put...) and returns false with |error| set if
 // the value cannot travel.
 typedef struct encoder {
     message *message;
     bool (*attachment)(void *user, struct encoder *e, gw_value v, gw_error *error);
-    // What stands in front of a tensor that needs a gradient; false with |error| set. NULL: it is a
-    // tensor like others.
+    // Writes the bytes before a tensor that needs a gradient; false with |error| set. NULL: it is encoded
+    // as any other tensor.
     bool (*track)(void *user, struct encoder *e, gw_tensor *x, gw_error *error);
     void *user;
     int depth;
     uint32_t count;  // of values so far
 } encoder;
 
-// INVALID for a value that cannot travel, LIMIT, NO_MEMORY; the message is then of no use. Running
-// out of memory inside the head shows when the message is sealed.
+// INVALID for a value that cannot travel, LIMIT, NO_MEMORY; then the message cannot be sent. A lack of
+// memory inside the head is reported when the message is sealed.
 gw_status encode_value(encoder *e, gw_value v, gw_error *error);
 
 // Reads values from a received message. Tensors are made in |scope| over the message's own
@@ -37,7 +37,7 @@ typedef struct decoder {
     gw_scope *scope;  // NULL: check and skip, making nothing; attachments are still reported
     gw_status (*attachment)(void *user, struct decoder *d, gw_kind kind, gw_value *out,
                             gw_error *error);
-    // Whether what stood in front of a tracked tensor, which is |x|, means something; |x| is NULL
+    // Checks the bytes before a tracked tensor, which is |x|; |x| is NULL
     // without a scope.
     gw_status (*tracked)(void *user, uint32_t attachment, uint32_t slot, gw_tensor *x,
                          gw_error *error);
@@ -46,14 +46,14 @@ typedef struct decoder {
     uint32_t count;  // of values so far
 } decoder;
 
-// PROTOCOL with one sentence for bytes that are no value; LIMIT beyond a limit of base/limits.h;
+// PROTOCOL with one error text for malformed bytes; LIMIT beyond a limit of base/limits.h;
 // NO_MEMORY.
 gw_status decode_value(decoder *d, gw_value *out, gw_error *error);
 
 void encode_error(bytes *b, const gw_error *e);
 gw_status decode_error(reader *r, gw_error *out, gw_error *error);
 
-// ---- Between the files of this room -------------------------------------------------------------
+// ---- Internal to this folder --------------------------------------------------------------------
 gw_status encode_tensor(encoder *e, const gw_tensor *x, gw_error *error);
 gw_status decode_tensor(decoder *d, gw_value *out, gw_error *error);
 

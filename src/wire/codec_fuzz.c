@@ -1,4 +1,4 @@
-// Values from anybody: decoding any bytes ends in a value or in one sentence.
+// Values from any peer: decoding any bytes ends in a value or in one error text.
 #include "wire/codec.h"
 
 #include "base/mem.h"
@@ -16,7 +16,7 @@ static gw_status take_attachment(void *user, decoder *d, gw_kind kind, gw_value 
     return d->in.failed ? error_set(error, GW_PROTOCOL, "special: it ends early") : GW_OK;
 }
 
-// The first byte tells how large the one segment is, 0: there is none; the rest is the head.
+// The first byte determines the size of the one segment, 0: there is none; the rest is the head.
 static message *received(const uint8_t *data, size_t size) {
     message *m = message_open(1);
     if (!m) return NULL;
@@ -44,7 +44,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         gw_error error = { 0 };
         results[pass] = decode_value(&d, &v, &error);
         if (results[pass] && !error.text[0]) abort();
-        // What was decoded can be sent again, and says the same.
+        // A decoded value can be encoded again, with the same bytes.
         if (s && !results[pass]) {
             encoder e = { .message = message_open(1) };
             encode_value(&e, v, &error);
@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
             (void)closed;
         }
     }
-    // Only making a map shows that a key comes twice.
+    // A repeated key is detected only when a map is made.
     if (!results[1] && results[0]) abort();
     message_release(m);
     return 0;

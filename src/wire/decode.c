@@ -1,5 +1,5 @@
-// Every integer here may have been chosen by a hostile peer: none is used before it was checked,
-// and checks come before memory is taken.
+// A hostile peer may have chosen any integer here: none is used before it was checked,
+// and checks precede allocation.
 #include "base/limits.h"
 #include "base/scope.h"
 #include "tensor/rows.h"
@@ -11,7 +11,7 @@ static gw_status ends_early(gw_error *error, const char *what) {
     return error_set(error, GW_PROTOCOL, "%s: the message ends inside it", what);
 }
 
-// A handle could not be made: says why with the scope's own words.
+// A handle could not be made: copies the error of the scope.
 static gw_status scope_has_failed(const gw_scope *s, gw_error *error) {
     if (error) *error = *scope_error(s);
     return scope_error(s)->status;
@@ -67,8 +67,8 @@ gw_status decode_error(reader *r, gw_error *out, gw_error *error) {
     bool has_aborts = read_aborts(r, out);
     bool has_lost = read_lost(r, &out->lost), has_trace = read_trace(r, out);
     if (r->failed) return ends_early(error, "error");
-    if (!has_aborts) return error_set(error, GW_PROTOCOL, "error: collectives that mean nothing");
-    if (!has_lost) return error_set(error, GW_PROTOCOL, "error: a lost worker that is none");
+    if (!has_aborts) return error_set(error, GW_PROTOCOL, "error: malformed aborts");
+    if (!has_lost) return error_set(error, GW_PROTOCOL, "error: a malformed lost worker");
     if (!has_trace) return error_set(error, GW_PROTOCOL, "error: calls that are not in its text");
     if (status == GW_OK || status >= GW_STATUS_COUNT)
         return error_set(error, GW_PROTOCOL, "error: status %u", status);
@@ -79,7 +79,7 @@ gw_status decode_error(reader *r, gw_error *out, gw_error *error) {
     return GW_OK;
 }
 
-// Memory of the scope's, for what a value points to.
+// Memory of the scope, for the contents of a value.
 static gw_status keep_bytes(decoder *d, const void *data, size_t size, const void **out,
                             gw_error *error) {
     if (!d->scope) return GW_OK;
@@ -136,7 +136,7 @@ static gw_status decode_error_value(decoder *d, gw_value *out, gw_error *error) 
     return status;
 }
 
-// Each value takes a byte at least, so that a count beyond what is left is a lie.
+// Each value takes a byte at least, so a count beyond the remaining bytes is wrong.
 static gw_status take_count(decoder *d, const char *what, size_t least_each, uint32_t *out,
                             gw_error *error) {
     *out = reader_u32(&d->in);
@@ -211,7 +211,7 @@ static gw_status decode_tracked(decoder *d, gw_value *out, gw_error *error) {
         return error_set(error, GW_PROTOCOL, "value: a tracked tensor where none can be");
     gw_status status = decode_tensor(d, out, error);
     if (status) return status;
-    // Where nothing is recorded it is a tensor like others.
+    // Where nothing is recorded it is an ordinary tensor.
     gw_tensor *x = d->scope && d->scope->grad_enabled ? out->as.tensor : NULL;
     return d->tracked(d->user, attachment, slot, x, error);
 }
@@ -259,7 +259,7 @@ gw_status decode_value(decoder *d, gw_value *out, gw_error *error) {
 
 // ---- Tensors ------------------------------------------------------------------------------------
 
-// What stands in front of a tensor's numbers.
+// The fields before a tensor's data.
 typedef struct tensor_header {
     gw_dtype dtype;
     gw_layout layout;
@@ -267,11 +267,11 @@ typedef struct tensor_header {
     bool in_segment;
     int64_t sizes[LIMIT_DIMS];
     size_t size_bytes;
-    const uint8_t *numbers;  // where they lie, once they are read; of any alignment
+    const uint8_t *numbers;  // their address, once they are read; of any alignment
 } tensor_header;
 
 static gw_status read_sizes(reader *r, tensor_header *h, gw_error *error) {
-    // One size of 0 makes the product 0, so the others are multiplied by themselves.
+    // A size of 0 makes the product 0, so overflow is checked for the other sizes alone.
     uint64_t numel = 1;
     bool empty = false;
     for (int d = 0; d < h->dims; d++) {
@@ -290,7 +290,7 @@ static gw_status read_sizes(reader *r, tensor_header *h, gw_error *error) {
     }
     uint64_t size_bytes;
     if (empty) numel = 0;
-    if (h->layout == GW_ROWS && numel <= INT64_MAX / 16) return GW_OK;  // few of these are here
+    if (h->layout == GW_ROWS && numel <= INT64_MAX / 16) return GW_OK;  // only some rows are sent
     if (__builtin_mul_overflow(numel, gw_dtype_size(h->dtype), &size_bytes) ||
         size_bytes > LIMIT_TENSOR_BYTES)
         return error_set(error, GW_LIMIT, "tensor: %llu numbers of %s, at most 4 GiB",
@@ -320,7 +320,7 @@ static gw_status read_header(reader *r, tensor_header *h, gw_error *error) {
     return read_sizes(r, h, error);
 }
 
-// Kernels load a bool as it lies there; any other byte would be undefined behaviour to them.
+// Kernels load a bool from its byte; any byte but 0 and 1 is undefined behaviour.
 static gw_status check_bools(const tensor_header *h, const uint8_t *numbers, gw_error *error) {
     if (h->dtype != GW_BOOL8) return GW_OK;
     uint8_t all = 0;
@@ -342,8 +342,8 @@ static gw_status read_inline(decoder *d, tensor_header *h, block **out, gw_error
     return GW_OK;
 }
 
-// What decides about memory later, such as an index, must not change after it was checked (LEND-8);
-// nor do kernels read numbers that are not aligned.
+// Values that determine later memory accesses, such as indices, must not change after the check (LEND-8);
+// and kernels do not read unaligned data.
 static bool must_copy(const tensor_header *h, const segment *g) {
     size_t size = gw_dtype_size(h->dtype);
     return (g->block->borrowed && h->dtype > GW_BF16) || g->offset % size != 0 ||
@@ -358,7 +358,7 @@ static bool copy_segment(segment *g) {
     return true;
 }
 
-// |out| gets one count on the block, if anything is to be made.
+// |out| gets one count on the block, if a tensor is to be made.
 static gw_status read_segment(decoder *d, tensor_header *h, segment *out, gw_error *error) {
     message *m = d->message;
     if (d->next_segment >= m->segment_count)
@@ -386,7 +386,7 @@ static gw_status error_of_scope(decoder *d, gw_error *error) {
     return scope_error(d->scope)->status;
 }
 
-// The numbers behind |h|. |out| gets one count, or NULL if nothing is to be made.
+// The data after |h|. |out| gets one count, or NULL if no tensor is to be made.
 static gw_status read_dense(decoder *d, tensor_header *h, gw_tensor **out, gw_error *error) {
     segment numbers = { 0 };
     gw_status status = h->in_segment ? read_segment(d, h, &numbers, error)

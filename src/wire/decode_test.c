@@ -1,4 +1,4 @@
-// Bytes from a hostile peer, or one whose memory is broken: each is refused with one sentence,
+// Bytes from a hostile peer, or one whose memory is broken: each is refused with one error text,
 // or is a value.
 #include "wire/codec.h"
 
@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-// The head lies in memory of exactly its size, so that a sanitizer sees each byte read too many.
+// The head is in memory of exactly its size, so that a sanitizer detects each byte read beyond it.
 static message *received(const void *head, size_t size) {
     message *m = message_open(1);
     m->received = true;
@@ -37,14 +37,14 @@ static gw_status decode(message *m, gw_scope *s, gw_error *error) {
     return decode_value(&d, &v, error);
 }
 
-// Decodes twice: only checking, and making. Both must say the same.
+// Decodes twice: only checking, and making. Both must give the same result.
 static gw_status try_decode(const void *head, size_t size, gw_error *error) {
     gw_scope *s = gw_scope_open(NULL);
     message *m = received(head, size);
     gw_error other;
     gw_status checked = decode(m, NULL, &other);
     gw_status made = decode(m, s, error);
-    // A check makes no map, and so does not see a key that comes twice.
+    // A check makes no map, so it does not detect a repeated key.
     if (made != checked) assert_true(made == GW_PROTOCOL && strncmp(error->text, "map:", 4) == 0);
     message_release(m);
     gw_error closed = gw_scope_close(s);
@@ -61,7 +61,7 @@ static void expect(const void *head, size_t size, gw_status status, const char *
 #define EXPECT(status, text, ...)                                                                  \
     expect((const uint8_t[]){ __VA_ARGS__ }, sizeof((const uint8_t[]){ __VA_ARGS__ }), status, text)
 
-static void it_names_the_first_thing_that_is_wrong(void **state) {
+static void its_error_names_the_first_wrong_field(void **state) {
     (void)state;
     expect("", 0, GW_PROTOCOL, "value: the message ends inside it");
     EXPECT(GW_PROTOCOL, "value: tag 13 does not exist", 13);
@@ -78,8 +78,8 @@ static void it_names_the_first_thing_that_is_wrong(void **state) {
            'a', 0);
     EXPECT(GW_PROTOCOL, "worker: rank 4096, less than 4096 allowed", 11, 1, 0, 0, 0, 'w', 0, 16, 0,
            0, 1, 0, 0, 0, 0, 0, 0, 0);
-    EXPECT(GW_PROTOCOL, "error: a lost worker that is none", 12, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-           0, 0, 0, GW_LOSS_COUNT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
+    EXPECT(GW_PROTOCOL, "error: a malformed lost worker", 12, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
+           0, 0, GW_LOSS_COUNT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
     EXPECT(GW_PROTOCOL, "error: calls that are not in its text", 12, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0,
            0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0);
     EXPECT(GW_PROTOCOL, "error: status 0", 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
@@ -92,7 +92,7 @@ static void it_names_the_first_thing_that_is_wrong(void **state) {
 
 #define SIZE(x) x, 0, 0, 0, 0, 0, 0, 0
 
-static void it_names_what_is_wrong_in_a_tensor(void **state) {
+static void its_error_names_the_wrong_field_of_a_tensor(void **state) {
     (void)state;
     EXPECT(GW_UNSUPPORTED, "tensor: dtype 10 is unknown here", 6, 10, 0, 0, 0, 0);
     EXPECT(GW_UNSUPPORTED, "tensor: device 1 is unknown here", 6, 0, 1, 0, 0, 0);
@@ -121,7 +121,7 @@ static void it_names_what_is_wrong_in_a_tensor(void **state) {
 #define INDICES(n) 4, 0, 0, 1, 0, SIZE(n)
 #define VALUES(n, length) 3, 0, 0, 2, 0, SIZE(n), SIZE(length)
 
-static void it_names_what_is_wrong_in_rows(void **state) {
+static void its_error_names_the_wrong_field_of_rows(void **state) {
     (void)state;
     EXPECT(GW_PROTOCOL, "tensor: place 1", 6, 3, 0, 1, 2, 1, SIZE(5), SIZE(1));
     EXPECT(GW_PROTOCOL, "tensor: rows of i64, which are not floating", 6, 4, 0, 1, 1, 0, SIZE(5));
@@ -186,7 +186,7 @@ static void it_bounds_depth_and_count(void **state) {
     mem_free(head);
 }
 
-// ---- Everything there is, and then broken -------------------------------------------------------
+// ---- A sample of every kind, and then broken ----------------------------------------------------
 static size_t make_sample(uint8_t *out, size_t max) {
     gw_scope *s = gw_scope_open(NULL);
     gw_map *map = gw_map_open(s);
@@ -216,7 +216,7 @@ static size_t make_sample(uint8_t *out, size_t max) {
     return size;
 }
 
-static void it_refuses_what_ends_at_any_byte(void **state) {
+static void it_refuses_truncated_messages(void **state) {
     (void)state;
     uint8_t sample[1024];
     size_t size = make_sample(sample, sizeof sample);
@@ -250,7 +250,7 @@ static void it_survives_random_bytes(void **state) {
         size_t size = 0;
         for (; size < sizeof bytes; size++) {
             random = random * 6364136223846793005u + 1442695040888963407u;
-            // Small numbers make tags and counts; pieces of a sample lead deeper.
+            // Small numbers make tags and counts; pieces of a sample reach deeper code.
             uint8_t x = (uint8_t)(random >> 40);
             bytes[size] = x % 4 ? x % 16 : sample[(size + (random >> 50)) % sample_size];
         }
@@ -259,7 +259,7 @@ static void it_survives_random_bytes(void **state) {
     }
 }
 
-GW_TESTS(wire_decode, it_names_the_first_thing_that_is_wrong, it_names_what_is_wrong_in_a_tensor,
-         it_names_what_is_wrong_in_rows, it_uses_a_segment_once_and_whole,
-         it_bounds_depth_and_count, it_refuses_what_ends_at_any_byte, it_survives_every_flipped_bit,
-         it_survives_random_bytes);
+GW_TESTS(wire_decode, its_error_names_the_first_wrong_field,
+         its_error_names_the_wrong_field_of_a_tensor, its_error_names_the_wrong_field_of_rows,
+         it_uses_a_segment_once_and_whole, it_bounds_depth_and_count, it_refuses_truncated_messages,
+         it_survives_every_flipped_bit, it_survives_random_bytes);

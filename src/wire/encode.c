@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-// Cuts what is too long: an error that was told in part is better than none.
+// Cuts a long text: an error that is sent in part is better than none.
 static void put_text_cut(bytes *b, const char *text, size_t max) {
     size_t size = strnlen(text, max - 1);
     bytes_put_u32(b, (uint32_t)size);
@@ -108,7 +108,7 @@ static gw_status encode_tracked(encoder *e, gw_tensor *x, gw_error *error) {
     return own.status ? own.status : GW_NO_MEMORY;
 }
 
-// What a program has filled in: others would take it for a breach of the protocol.
+// Checks an error that a program has filled in: the receiver would take a wrong one for a protocol error.
 static gw_status encode_error_value(bytes *head, const gw_error *x, gw_error *error) {
     if (!x || !status_is_of_error(x->status) || (unsigned)x->outcome > GW_RAN_AND_FAILED)
         return error_set(error, GW_INVALID, "value: an error of status %d and outcome %d",
@@ -168,7 +168,7 @@ static gw_status put_header(encoder *e, const gw_tensor *x, bool in_segment, gw_
     uint8_t *at = bytes_extend(&e->message->head, 5 + 8 * (size_t)x->dims);
     if (!at) return error_set(error, GW_NO_MEMORY, "no memory for a message");
     at[0] = x->dtype;
-    at[1] = GW_CPU;  // where its receiver has it, from whatever device
+    at[1] = GW_CPU;  // the receiver's device, whatever the sender's
     at[2] = x->layout;
     at[3] = x->dims;
     at[4] = in_segment;

@@ -1,4 +1,4 @@
-// Values there and back. Bad bytes are in decode_test.c.
+// Encoding and decoding values. Malformed bytes are in decode_test.c.
 #include "wire/codec.h"
 
 #include "base/limits.h"
@@ -10,14 +10,14 @@
 #include <math.h>
 #include <string.h>
 
-// What a receiver would have: the same bytes, other memory.
+// A copy as a receiver has it: the same bytes, other memory.
 static message *carried(message *m) {
     message *copy = message_copy(m);
     message_release(m);
     return copy;
 }
 
-static gw_value there_and_back(gw_scope *s, gw_value v) {
+static gw_value round_trip(gw_scope *s, gw_value v) {
     gw_error error;
     encoder e = { .message = message_open(1) };
     if (encode_value(&e, v, &error)) fail_msg("%s", error.text);
@@ -47,32 +47,32 @@ static void close_scope(gw_scope *s) {
 
 static void it_carries_scalars(void **state) {
     gw_scope *s = open_scope(state);
-    assert_int_equal(there_and_back(s, gw_none()).kind, GW_NONE);
-    assert_true(gw_bool_of(s, there_and_back(s, gw_value_of(true))));
-    assert_false(gw_bool_of(s, there_and_back(s, gw_value_of(false))));
+    assert_int_equal(round_trip(s, gw_none()).kind, GW_NONE);
+    assert_true(gw_bool_of(s, round_trip(s, gw_value_of(true))));
+    assert_false(gw_bool_of(s, round_trip(s, gw_value_of(false))));
     static const int64_t ints[] = { 0, 1, -1, INT64_MAX, INT64_MIN };
     for (size_t i = 0; i < 5; i++)
-        assert_true(gw_int_of(s, there_and_back(s, gw_value_of(ints[i]))) == ints[i]);
+        assert_true(gw_int_of(s, round_trip(s, gw_value_of(ints[i]))) == ints[i]);
     static const double floats[] = { 0.0, -0.0, 1.5, INFINITY, -INFINITY, 5e-324 };
     for (size_t i = 0; i < 6; i++) {
-        double back = gw_float_of(s, there_and_back(s, gw_value_of(floats[i])));
+        double back = gw_float_of(s, round_trip(s, gw_value_of(floats[i])));
         assert_memory_equal(&back, &floats[i], sizeof back);
     }
-    assert_true(isnan(gw_float_of(s, there_and_back(s, gw_value_of(NAN)))));
+    assert_true(isnan(gw_float_of(s, round_trip(s, gw_value_of(NAN)))));
     close_scope(s);
 }
 
 static void it_carries_strings_and_bytes(void **state) {
     gw_scope *s = open_scope(state);
-    assert_string_equal(gw_string_of(s, there_and_back(s, gw_value_of("gradient"))), "gradient");
-    assert_string_equal(gw_string_of(s, there_and_back(s, gw_value_of(""))), "");
+    assert_string_equal(gw_string_of(s, round_trip(s, gw_value_of("gradient"))), "gradient");
+    assert_string_equal(gw_string_of(s, round_trip(s, gw_value_of(""))), "");
     uint8_t data[10000];
     for (size_t i = 0; i < sizeof data; i++) data[i] = (uint8_t)(i * 7);
-    gw_value v = there_and_back(s, gw_value_of_bytes(data, sizeof data));
+    gw_value v = round_trip(s, gw_value_of_bytes(data, sizeof data));
     assert_int_equal(v.kind, GW_BYTES);
     assert_int_equal(v.size, sizeof data);
     assert_memory_equal(v.as.bytes, data, sizeof data);
-    assert_int_equal(there_and_back(s, gw_value_of_bytes(NULL, 0)).size, 0);
+    assert_int_equal(round_trip(s, gw_value_of_bytes(NULL, 0)).size, 0);
     close_scope(s);
 }
 
@@ -85,7 +85,7 @@ static void it_carries_lists_and_maps(void **state) {
     gw_map_put(s, m, "z", inner);
     gw_map_put(s, m, "a", 2.5);
     gw_map_put(s, m, "", gw_list_open(s));
-    gw_map *back = gw_map_of(s, there_and_back(s, gw_value_of(m)));
+    gw_map *back = gw_map_of(s, round_trip(s, gw_value_of(m)));
     assert_int_equal(gw_map_count(back), 3);
     assert_string_equal(gw_map_key(s, back, 0), "z");
     assert_string_equal(gw_map_key(s, back, 1), "a");
@@ -100,7 +100,7 @@ static void it_carries_lists_and_maps(void **state) {
 static void it_carries_workers_and_errors(void **state) {
     gw_scope *s = open_scope(state);
     gw_worker w = { .name = "ps", .rank = 3, .incarnation = UINT64_MAX };
-    gw_worker back = gw_worker_of(s, there_and_back(s, gw_value_of(&w)));
+    gw_worker back = gw_worker_of(s, round_trip(s, gw_value_of(&w)));
     assert_string_equal(back.name, "ps");
     assert_int_equal(back.rank, 3);
     assert_true(back.incarnation == UINT64_MAX);
@@ -109,7 +109,7 @@ static void it_carries_workers_and_errors(void **state) {
                    .worker = "ps",
                    .function = "gw.add",
                    .text = "ps: gw.add: late" };
-    gw_value v = there_and_back(s, gw_value_of(&e));
+    gw_value v = round_trip(s, gw_value_of(&e));
     assert_int_equal(v.kind, GW_ERROR);
     assert_memory_equal(v.as.error, &e, sizeof e);
     close_scope(s);
@@ -117,13 +117,13 @@ static void it_carries_workers_and_errors(void **state) {
 
 // ---- Tensors ------------------------------------------------------------------------------------
 static void expect_same(gw_scope *s, gw_tensor *x) {
-    gw_tensor *back = gw_tensor_of(s, there_and_back(s, gw_value_of(x)));
+    gw_tensor *back = gw_tensor_of(s, round_trip(s, gw_value_of(x)));
     assert_true(gw_ok(s));
     assert_int_equal(gw_dtype_of(back), gw_dtype_of(x));
     assert_int_equal(gw_dims(back), gw_dims(x));
     for (int d = 0; d < gw_dims(x); d++) assert_int_equal(gw_size(back, d), gw_size(x, d));
     assert_true(gw_is_contiguous(back));
-    // Element by element, so that strides of |x| count.
+    // Element by element, so that the strides of |x| are used.
     size_t size = gw_dtype_size(gw_dtype_of(x));
     int64_t index[GW_DIMS_MAX] = { 0 };
     for (int64_t n = 0; n < gw_numel(x); n++) {
@@ -164,7 +164,7 @@ static void it_carries_tensors_of_every_size(void **state) {
     close_scope(s);
 }
 
-static void it_sends_the_elements_of_a_view_and_no_others(void **state) {
+static void it_sends_only_the_elements_of_a_view(void **state) {
     gw_scope *s = open_scope(state);
     gw_tensor *x = counted(s, GW_F32, GW_SHAPE(64, 40));
     expect_same(s, gw_transpose(s, x, 0, 1));
@@ -211,7 +211,7 @@ static void it_carries_rows(void **state) {
         gw_tensor *at = gw_from(s, ((int64_t[]){ 3, 1, 3 }), 3);
         gw_tensor *x = gw_rows(s, at, counted(s, GW_F32, GW_SHAPE(3, length)), 1000);
         for (int once = 0; once < 2; once++) {
-            gw_tensor *back = there_and_back(s, gw_value_of(x)).as.tensor;
+            gw_tensor *back = round_trip(s, gw_value_of(x)).as.tensor;
             assert_int_equal(gw_layout_of(back), GW_ROWS);
             assert_int_equal(back->coalesced, once);
             assert_int_equal(gw_size(back, 0), 1000);
@@ -223,8 +223,8 @@ static void it_carries_rows(void **state) {
     close_scope(s);
 }
 
-// What was sent is what it held then, whatever is written before it leaves.
-static void it_sends_what_a_tensor_held(void **state) {
+// A message contains the values at the time of encoding, whatever is written before it is sent.
+static void later_writes_do_not_change_a_message(void **state) {
     gw_scope *s = open_scope(state);
     gw_tensor *x = counted(s, GW_U8, GW_SHAPE(5000));
     encoder e = { .message = message_open(1) };
@@ -236,7 +236,7 @@ static void it_sends_what_a_tensor_held(void **state) {
     close_scope(s);
 }
 
-// ---- What cannot travel -------------------------------------------------------------------------
+// ---- Values that cannot travel ------------------------------------------------------------------
 static void expect_refusal(gw_value v, gw_status status, const char *text) {
     gw_error error;
     encoder e = { .message = message_open(1) };
@@ -245,7 +245,7 @@ static void expect_refusal(gw_value v, gw_status status, const char *text) {
     message_release(e.message);
 }
 
-static void it_refuses_what_cannot_travel(void **state) {
+static void it_refuses_values_that_cannot_travel(void **state) {
     gw_scope *s = open_scope(state);
     expect_refusal((gw_value){ .kind = GW_STRING, .as.string = "a\0b", .size = 3 }, GW_INVALID,
                    "string: a NUL at byte 1; bytes may hold one");
@@ -269,7 +269,7 @@ static gw_value nested(gw_scope *s, int depth) {
 
 static void it_nests_as_deep_as_the_limit(void **state) {
     gw_scope *s = open_scope(state);
-    there_and_back(s, nested(s, LIMIT_NESTING));
+    round_trip(s, nested(s, LIMIT_NESTING));
     expect_refusal(nested(s, LIMIT_NESTING + 1), GW_LIMIT,
                    "value: lists and maps nested deeper than 32");
     close_scope(s);
@@ -279,7 +279,7 @@ static void it_counts_values(void **state) {
     gw_scope *s = open_scope(state);
     gw_list *list = gw_list_open(s);
     for (int i = 0; i < LIMIT_VALUES - 1; i++) gw_list_add(s, list, gw_none());
-    assert_int_equal(gw_list_count(gw_list_of(s, there_and_back(s, gw_value_of(list)))),
+    assert_int_equal(gw_list_count(gw_list_of(s, round_trip(s, gw_value_of(list)))),
                      LIMIT_VALUES - 1);
     gw_list_add(s, list, gw_none());
     expect_refusal(gw_value_of(list), GW_LIMIT, "value: more than 1048576 in one message");
@@ -287,7 +287,7 @@ static void it_counts_values(void **state) {
 }
 
 // ---- Without memory -----------------------------------------------------------------------------
-static void go_there_and_back_without_memory(void *context) {
+static void round_trip_without_memory(void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(NULL);
     gw_map *map = gw_map_open(s);
@@ -323,12 +323,12 @@ static void go_there_and_back_without_memory(void *context) {
 
 static void it_survives_without_memory(void **state) {
     (void)state;
-    testing_alloc_failure_loop(go_there_and_back_without_memory, NULL);
+    testing_alloc_failure_loop(round_trip_without_memory, NULL);
 }
 
 GW_TESTS(wire_encode, it_carries_scalars, it_carries_strings_and_bytes, it_carries_lists_and_maps,
          it_carries_workers_and_errors, it_carries_tensors_of_every_dtype,
-         it_carries_tensors_of_every_size, it_sends_the_elements_of_a_view_and_no_others,
-         it_does_not_copy_large_tensors, it_carries_rows, it_sends_what_a_tensor_held,
-         it_refuses_what_cannot_travel, it_nests_as_deep_as_the_limit, it_counts_values,
+         it_carries_tensors_of_every_size, it_sends_only_the_elements_of_a_view,
+         it_does_not_copy_large_tensors, it_carries_rows, later_writes_do_not_change_a_message,
+         it_refuses_values_that_cannot_travel, it_nests_as_deep_as_the_limit, it_counts_values,
          it_survives_without_memory);

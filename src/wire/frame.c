@@ -9,9 +9,9 @@
 
 enum { FRAME_MAGIC = 0x5747 };  // "GW"
 
-// A header as the words that its check is made of: five of 64 bits, the check itself in the upper
-// half of the last. Fields are shifted into place, since a word that is read back from narrower
-// writes makes the processor wait.
+// A header as the words over which its check is computed: five of 64 bits, the check itself in the upper
+// half of the last. Fields are shifted into position, since reading back a word after narrower
+// writes stalls the processor.
 enum { WORDS = FRAME_HEADER_BYTES / 8 };
 
 static uint64_t mix(uint64_t x, uint64_t word) {
@@ -110,7 +110,7 @@ gw_status frame_decode(const uint8_t in[FRAME_HEADER_BYTES], frame *out, gw_erro
     uint64_t words[WORDS];
     memcpy(words, in, sizeof words);
     if ((uint16_t)words[0] != FRAME_MAGIC)
-        return error_set(error, GW_DISCONNECTED, "frame: damaged, it does not begin as frames do");
+        return error_set(error, GW_DISCONNECTED, "frame: damaged, its magic is wrong");
     if (check_of(words) != words[WORDS - 1] >> 32)
         return error_set(error, GW_DISCONNECTED, "frame: damaged, its check is wrong");
     if ((words[0] >> 24 & 0xff) > 1 || (words[3] >> 8 & 0xff) > 1)
@@ -129,7 +129,7 @@ gw_status frame_decode(const uint8_t in[FRAME_HEADER_BYTES], frame *out, gw_erro
     }
 }
 
-// ---- Putting messages together ------------------------------------------------------------------
+// ---- Assembling messages ------------------------------------------------------------------------
 
 enum { HEAD_STEP_BYTES = 64 * 1024 };
 
@@ -152,7 +152,7 @@ static void drop_segments(assembly *a, uint32_t from) {
     }
 }
 
-// The sizes have come, behind the head.
+// The sizes have arrived, after the head.
 static gw_status read_sizes(assembly *a, gw_error *error) {
     message *m = a->message;
     uint64_t total = a->head_total;
@@ -181,7 +181,7 @@ static gw_status read_sizes(assembly *a, gw_error *error) {
     return GW_OK;
 }
 
-// Small heads get their memory in one piece, and the block under it then is as large as its bytes.
+// The memory of a small head is allocated at once, with as many bytes as the head has.
 static bool grow_head(assembly *a) {
     bytes *head = &a->message->head;
     uint64_t capacity = head->capacity ? (uint64_t)head->capacity * 2 : HEAD_STEP_BYTES;
@@ -194,12 +194,12 @@ static bool grow_head(assembly *a) {
     return true;
 }
 
-// Where whoever has the message wants it, else in a block of its own.
-static bool take_place(assembly *a, segment *s) {
-    const segment *place = &a->message->place;
-    if (place->block && a->segment_count == 1) {
-        s->block = block_retain(place->block);
-        s->offset = place->offset;
+// Uses the target that was set for the message, else a new block.
+static bool allocate_segment(assembly *a, segment *s) {
+    const segment *target = &a->message->target;
+    if (target->block && a->segment_count == 1) {
+        s->block = block_retain(target->block);
+        s->offset = target->offset;
     } else {
         s->block = block_take_unpopulated(s->size);
         s->offset = 0;
@@ -207,16 +207,16 @@ static bool take_place(assembly *a, segment *s) {
     return s->block;
 }
 
-static gw_status place_in_segment(assembly *a, uint8_t **into, size_t *size, gw_error *error) {
+static gw_status next_in_segment(assembly *a, uint8_t **into, size_t *size, gw_error *error) {
     segment *s = &a->segments[a->at.segment];
-    if (!s->block && !take_place(a, s))
+    if (!s->block && !allocate_segment(a, s))
         return error_set(error, GW_NO_MEMORY, "no memory for a tensor of %zu bytes", s->size);
     *into = block_place(s->block, s->offset + (size_t)a->at.segment_done);
     *size = s->size - (size_t)a->at.segment_done;
     return GW_OK;
 }
 
-gw_status assembly_place(assembly *a, uint8_t **into, size_t *size, gw_error *error) {
+gw_status assembly_next(assembly *a, uint8_t **into, size_t *size, gw_error *error) {
     bytes *head = &a->message->head;
     if (a->at.head_done < a->head_total) {
         if (a->at.head_done == head->capacity && !grow_head(a))
@@ -230,7 +230,7 @@ gw_status assembly_place(assembly *a, uint8_t **into, size_t *size, gw_error *er
             gw_status status = read_sizes(a, error);
             if (status) return status;
         }
-        return place_in_segment(a, into, size, error);
+        return next_in_segment(a, into, size, error);
     }
     *into = NULL;
     *size = 0;
@@ -256,8 +256,8 @@ static void free_segments(assembly *a) {
 
 void assembly_rewind(assembly *a, assembly_mark mark) {
     a->at = mark;
-    // What comes again may not be what came before: nothing may be left that was made for other
-    // sizes.
+    // The resent bytes may differ from the earlier ones: segments of the earlier
+    // sizes are freed.
     if (mark.head_done < a->head_total) {
         free_segments(a);
     } else {

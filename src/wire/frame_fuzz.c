@@ -1,4 +1,4 @@
-// Headers of frames: any 40 bytes are a frame that can be written again, or one sentence.
+// Frame headers: any 40 bytes are a frame that can be encoded again, or one error text.
 #include "wire/frame.h"
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static void decode(const uint8_t raw[FRAME_HEADER_BYTES]) {
     if (memcmp(again, raw, sizeof again) != 0) abort();
 }
 
-// As they are, and with the check made right, which no mutation would find.
+// With their own check, and with a valid one, which the fuzzer would not find.
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     for (; size >= FRAME_HEADER_BYTES; data += FRAME_HEADER_BYTES, size -= FRAME_HEADER_BYTES) {
         uint8_t raw[FRAME_HEADER_BYTES];

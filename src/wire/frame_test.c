@@ -41,7 +41,7 @@ static const frame samples[] = {
     { .type = 200, .body_size = 100, .number = 3, .ack = 5 },
 };
 
-static void it_reads_back_what_was_written(void **state) {
+static void it_decodes_what_it_encodes(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof samples / sizeof samples[0]; i++) {
         uint8_t raw[FRAME_HEADER_BYTES];
@@ -62,8 +62,8 @@ static void it_reads_back_what_was_written(void **state) {
     }
 }
 
-// A peer of another build must agree: these bytes may not change within a version.
-static void it_lies_as_the_protocol_says(void **state) {
+// A peer of another build must use the same layout: these bytes may not change within a version.
+static void its_layout_matches_the_protocol(void **state) {
     (void)state;
     static const uint8_t want[FRAME_HEADER_BYTES - 4] = {
         'G', 'W', 1, 1, 12, 0, 0, 0,  // magic, type, first, body size
@@ -84,7 +84,7 @@ static void it_lies_as_the_protocol_says(void **state) {
                                 .head_size = 10,
                                 .body_check = 7 });
     assert_memory_equal(raw, want, sizeof want);
-    // The check, computed as the page says.
+    // The check, computed as in docs/protocol/session.md.
     uint64_t x = 0, word = 0;
     for (size_t at = 0; at < sizeof want; at += 8, word = 0) {
         memcpy(&word, want + at, at < 32 ? 8 : 4);
@@ -119,7 +119,7 @@ static void expect(frame f, gw_status status, const char *text) {
     assert_string_equal(error.text, text);
 }
 
-static void it_refuses_what_no_peer_can_mean(void **state) {
+static void it_refuses_impossible_headers(void **state) {
     (void)state;
     expect((frame){ .type = FRAME_DATA, .first = true, .kind = 1 }, GW_PROTOCOL,
            "frame: data without a number");
@@ -151,5 +151,5 @@ static void it_refuses_what_no_peer_can_mean(void **state) {
            "frame: data's fields in a frame of type 4");
 }
 
-GW_TESTS(wire_frame, it_reads_back_what_was_written, it_lies_as_the_protocol_says,
-         it_notices_every_flipped_bit, it_refuses_what_no_peer_can_mean);
+GW_TESTS(wire_frame, it_decodes_what_it_encodes, its_layout_matches_the_protocol,
+         it_notices_every_flipped_bit, it_refuses_impossible_headers);

@@ -27,7 +27,7 @@ static void free_message(message *m) {
             block_unpin(m->segments[i].block);
         }
     }
-    block_release(m->place.block);
+    block_release(m->target.block);
     mem_free(m->segments);
     bytes_fini(&m->head);
     mem_give(m, sizeof *m);
@@ -57,10 +57,10 @@ void message_remove_segment(message *m, uint32_t index) {
             (m->segment_count - index) * sizeof *m->segments);
 }
 
-void message_name_place(message *m, block *b, size_t offset, size_t size) {
+void message_set_target(message *m, block *b, size_t offset, size_t size) {
     const segment *only = m->segment_count == 1 ? m->segments : NULL;
-    if (!m->incomplete || !only || only->block || only->size != size || m->place.block) return;
-    m->place = (segment){ .block = block_retain(b), .offset = offset, .size = size };
+    if (!m->incomplete || !only || only->block || only->size != size || m->target.block) return;
+    m->target = (segment){ .block = block_retain(b), .offset = offset, .size = size };
 }
 
 uint64_t message_size(const message *m) {

@@ -1,17 +1,17 @@
-// Messages: what one agent tells another, as bytes.
+// Messages between agents, as bytes.
 //
-// A message is a head (its header, its values, and every small tensor's numbers) and a list of
-// segments (the numbers of large tensors), which are sent from the pinned blocks they lie in and
-// received straight into blocks of the pool. It is counted: the session holds it until the peer has
+// A message is a head (its header, its values, and the data of every small tensor) and a list of
+// segments (the data of large tensors), which are sent from their pinned blocks and
+// received directly into blocks of the pool. It is counted: the session holds it until the peer has
 // acknowledged it, so that it can be sent again.
 //
-// Of a large message the segments are its *bulk*, which travels beside the stream of the others: it
-// is received before they have come, and is *incomplete* until then.
+// The segments of a large message are its *bulk*, which is sent interleaved with the stream of the others: the message
+// is received before its bulk has arrived, and is *incomplete* until then.
 //
 // Values in the head are written by the encoder and read by the decoder of wire/codec.h. References
-// and promises are *attachments*: the rooms above write and read what stands behind their tag.
+// and promises are *attachments*: the folders above write and read the bytes after their tag.
 //
-// Ownership: who opens a message has one count. Threads: counted on any thread; filled by one,
+// Ownership: message_open returns one count. Threads: counted on any thread; filled by one,
 // before it is sent.
 #ifndef WIRE_MESSAGE_H
 #define WIRE_MESSAGE_H
@@ -26,18 +26,18 @@ enum { MESSAGE_INLINE_BYTES = 4096 };  // tensors up to this size travel in the 
 typedef struct segment {
     block *block;  // pinned while sending; counted after receiving
     size_t offset, size;
-    bool shared;  // received: others here hold the block as well, so that its tensors pin it
+    bool shared;  // received: this process holds the block elsewhere too, so its tensors pin it
 } segment;
 
 typedef struct message message;
 
-// How far a message has gone, or has been acknowledged.
+// How much of a message has been sent or acknowledged.
 typedef struct message_progress {
     bool begun;             // its first frame
     uint64_t stream, bulk;  // bytes
 } message_progress;
 
-// A place in a message: in its head (piece 0) or in one of its segments (1 and on).
+// A position in a message: in its head (piece 0) or in one of its segments (1 and on).
 typedef struct message_cursor {
     uint32_t piece;
     size_t done;
@@ -45,31 +45,31 @@ typedef struct message_cursor {
 
 struct message {
     _Atomic uint32_t count;
-    uint8_t kind;     // of the rooms above: rpc/protocol.h lists them; not 0
+    uint8_t kind;     // of a folder above: rpc/protocol.h lists them; not 0
     bool is_patient;  // see net/transport/transport.h
     bool received;
     bool incomplete;  // received: its segments have sizes and no blocks yet. With the loop lock
-    // Once it is complete: whoever waits for that, if anybody does. With the loop lock.
+    // Called once it is complete; NULL: not awaited. With the loop lock.
     void (*completed)(message *m);
     void *completed_user;
     bytes head;
     segment *segments;
     uint32_t segment_count, segment_capacity;
-    uint64_t fetched_bytes;  // received: of numbers that do not travel with it but take memory here
-    // Incomplete, and with one segment: where that is to lie, once whoever has the message has said so
-    // (message_name_place). One count on its block. With the loop lock.
-    segment place;
+    uint64_t fetched_bytes;  // received: of data that are read remotely but take memory here
+    // Incomplete, and with one segment: the target of that segment, if the receiver has set one
+    // (message_set_target). One count on its block. With the loop lock.
+    segment target;
 
-    // the session's, while the message is with it: in one session at a time
+    // the session's, while the message is in it: in one session at a time
     list_node link, bulk_link;
-    uint64_t id;       // its place among those queued
+    uint64_t id;       // its number in the queue
     uint64_t number;   // of its first frame
-    size_t head_size;  // of |head| without the sizes of the segments, which sealing puts behind it
+    size_t head_size;  // of |head| without the sizes of the segments, which sealing appends
     bool has_bulk;
-    bool has_gone;  // all of it has been sent once
+    bool was_sent;  // all of it has been sent once
     uint64_t size;  // of all, when it is sealed
     message_progress put, acked;
-    message_cursor bulk_at;  // the next byte of bulk that is to be put
+    message_cursor bulk_at;  // the next byte of bulk to be put
 };
 
 message *message_open(uint8_t kind);  // NULL without memory
@@ -77,7 +77,7 @@ message *message_retain(message *m);
 void message_release(
     message *m);  // unpins and releases the segments with the last count; NULL is fine
 
-// Whether one count of it is all there is.
+// Whether the caller's count is the only one.
 static inline bool message_is_unshared(const message *m) {
     return atomic_load_explicit(&m->count, memory_order_acquire) == 1;
 }
@@ -85,25 +85,25 @@ static inline bool message_is_unshared(const message *m) {
 // Adds |size| bytes of |b| (pins it). False without memory.
 bool message_add_segment(message *m, block *b, size_t offset, size_t size);
 
-// Takes a segment out, before the message is sealed: it does not travel, and is not pinned any more.
+// Removes a segment before the message is sealed: it is not sent, and not pinned any more.
 void message_remove_segment(message *m, uint32_t index);
 
-// Where the one segment of the incomplete |m| is to lie, so that it need not be copied there: |size|
-// bytes of |b| from |offset| on. Nobody else reads or writes these before it is complete. Does nothing
-// if it has another size or count of segments; comes too late for one that has begun to come.
-void message_name_place(message *m, block *b, size_t offset, size_t size);
+// Sets the target of the only segment of the incomplete |m|, which saves a copy: |size|
+// bytes of |b| from |offset| on. No thread may read or write these before |m| is complete. Does nothing
+// if the segment has another size, if there are several, or if its first byte has arrived.
+void message_set_target(message *m, block *b, size_t offset, size_t size);
 
 // Bytes of head and segments together.
 uint64_t message_size(const message *m);
 
-// Ends the filling: checks the limits, decides about |has_bulk| and puts the sizes of the segments
-// behind the head. LIMIT, or NO_MEMORY (also if the head ran out of memory while it was written).
+// Ends the filling: checks the limits, decides |has_bulk| and appends the sizes of the segments
+// to the head. LIMIT, or NO_MEMORY (also if the head ran out of memory while it was written).
 gw_status message_seal(message *m, gw_error *error);
 
 // Takes all segments out of a sealed message.
 void message_drop_segments(message *m);
 
-// A copy as its receiver would see it, with segments of its own. NULL without memory.
+// A copy as its receiver has it, with segments of its own. NULL without memory.
 message *message_copy(const message *m);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static void it_pins_what_it_sends_until_the_last_count(void **state) {
+static void sent_blocks_are_pinned_until_the_last_release(void **state) {
     (void)state;
     block *b = block_take(100);
     message *m = message_open(1);
@@ -141,7 +141,7 @@ static void it_survives_without_memory(void **state) {
     testing_alloc_failure_loop(fill_without_memory, NULL);
 }
 
-GW_TESTS(wire_message, it_pins_what_it_sends_until_the_last_count, it_counts_its_bytes,
+GW_TESTS(wire_message, sent_blocks_are_pinned_until_the_last_release, it_counts_its_bytes,
          it_seals_with_the_sizes_behind_the_head, only_large_messages_with_segments_have_bulk,
          it_drops_its_segments, it_refuses_to_grow_beyond_its_limits,
          it_copies_as_its_receiver_would_see_it, it_survives_without_memory);

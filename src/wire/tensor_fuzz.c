@@ -1,5 +1,5 @@
-// Tensors from any peer: a header that lies about sizes, dtype or place ends in one sentence,
-// before memory is taken.
+// Tensors from any peer: a header with wrong sizes, dtype or place ends in one error text,
+// before memory is allocated.
 #include "wire/codec.h"
 
 #include "base/mem.h"
@@ -13,13 +13,13 @@ enum { SEGMENTS_MAX = 3 };
 
 static size_t largest_allowed;
 
-// What is taken is at most what has come, and a little for handles.
+// At most as much as has been received is allocated, and a little for handles.
 static int fail_if_claimed(size_t size) {
     if (size > largest_allowed) abort();
     return 0;
 }
 
-// Up to three segments, whose sizes the first bytes choose: of those of real tensors, and of 0 to
+// Up to three segments, whose sizes the first bytes choose: those of real tensors, or 0 to
 // 255 bytes.
 static void add_segments(message *m, const uint8_t *sizes) {
     for (int i = 0; i < SEGMENTS_MAX; i++) {

@@ -165,7 +165,7 @@ static void an_endpoint_that_is_not_on_host_0_is_reported(void **state) {
                                    "--rdzv-endpoint=%s:29500 true",
                                    hosts_address(net, 1)));
     assert_int_equal(r.code, 125);
-    assert_non_null(strstr(r.err, "this machine does not have that address; it has "));
+    assert_non_null(strstr(r.err, "is not one of this machine (rank 0), which has "));
     forget(r);
     hosts_close(net);
 }

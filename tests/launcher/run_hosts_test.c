@@ -377,7 +377,7 @@ static void launchers_meet_with_certificates(void **state) {
     b = finish_both(HOST(0, "-n2", rdzv_timeout(2000), "--key", first.text, "true"),
                     HOST(1, "-n2", rdzv_timeout(2000), "--key", first.text, "true"));
     expect_code(b, 125);
-    assert_non_null(strstr(b.of[1].err, "the certificate of this worker is of gradwire:*/0/host0"));
+    assert_non_null(strstr(b.of[1].err, "the certificate of this worker names gradwire:*/0/host0"));
     forget_both(b);
     remove_folder(folder);
 }

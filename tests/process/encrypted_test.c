@@ -178,7 +178,7 @@ static void a_worker_with_another_key_gets_the_reason(void **state) {
     b.key = other.path;
     run_two(&a, &b);
     expect(&a.error, GW_TIMEOUT, "rank 1 of 2 did not come");
-    expect(&b.error, GW_MISMATCH, "it does not take our key");
+    expect(&b.error, GW_MISMATCH, "it does not accept our key");
     unlink(k.path);
     unlink(other.path);
 }
@@ -264,7 +264,7 @@ static void a_worker_with_the_certificate_of_another_gets_the_reason(void **stat
     b.key = second.path;
     run_two(&a, &b);
     expect(&a.error, GW_TIMEOUT, "rank 1 of 2 did not come");
-    expect(&b.error, GW_MISMATCH, "the certificate of this worker is of gradwire:*/7/worker7");
+    expect(&b.error, GW_MISMATCH, "the certificate of this worker names gradwire:*/7/worker7");
     unlink(first.path);
     unlink(second.path);
 }

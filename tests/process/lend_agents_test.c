@@ -80,7 +80,7 @@ static void *run_peer(void *arg) {
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_init(root, .rank = p->rank, .world_size = AGENTS, .init_method = p->url);
     exchange(root, p->rank);
-    p->borrowed = counts_of(root).borrowed;
+    p->borrowed = counts_of(root).held;
     gw_rpc_shutdown(root);
     p->error = gw_scope_close(root);
     return NULL;

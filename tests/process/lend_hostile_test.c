@@ -234,7 +234,7 @@ static void numbers_changed_while_in_use_are_only_wrong(void **state) {
         gw_scope_close_up(s);
     }
     assert_string_equal(gw_scope_error(root)->text, "");
-    assert_true(counts_of(root).borrowed > 0);
+    assert_true(counts_of(root).held > 0);
     testing_note("%d uses found indices out of range", failed_count);
     end_hostile(child);
     gw_error ignored = gw_scope_close(root);

@@ -101,7 +101,7 @@ static void send_there_and_back(gw_scope *root, int rank, void *context) {
     gw_tensor *y = call(s, "lend_same", x);
     bytes = gw_rpc_get_stats(s).bytes_sent + gw_rpc_get_stats(s).bytes_received - bytes;
     assert_int_equal(counts_of(s).lent, before.lent + 1);
-    assert_int_equal(counts_of(s).came_home, before.came_home + 1);
+    assert_int_equal(counts_of(s).own_returned, before.own_returned + 1);
     assert_ptr_equal(gw_data(y), gw_data(x));
     assert_true(bytes < 1024);
     gw_tensor *part = call(s, "lend_part", x);
@@ -273,10 +273,10 @@ static void expect_remote_reads(gw_scope *root, int rank, void *context) {
     gw_scope *s = gw_scope_open(root);
     gw_tensor *x = large(s, 5);
     uint64_t bytes = gw_rpc_get_stats(s).bytes_sent + gw_rpc_get_stats(s).bytes_received;
-    uint64_t pulled = counts_of(s).pulled;
+    uint64_t pulled = counts_of(s).read;
     assert_true(gw_equal(s, call(s, "lend_same", x), x));
     assert_true(gw_equal(s, call(s, "lend_add_one", x), gw_add(s, x, 1.0)));
-    assert_int_equal(counts_of(s).pulled, pulled + 2);
+    assert_int_equal(counts_of(s).read, pulled + 2);
     bytes = gw_rpc_get_stats(s).bytes_sent + gw_rpc_get_stats(s).bytes_received - bytes;
     assert_true(bytes < 2048);
     gw_scope_close_up(s);
@@ -310,7 +310,7 @@ static void send_unmapped_memory(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     warm_up(root);
-    could_not_read = !(lend_peer_of(agent_of(root), 1)->ways & 1u << WAY_PULL);
+    could_not_read = !(lend_peer_of(agent_of(root), 1)->ways & 1u << WAY_READ);
     if (could_not_read) return;  // it would be sent, and sending unmapped memory crashes
     size_t size = ROWS * COLUMNS * sizeof(float);
     void *gone = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -398,7 +398,7 @@ static void call_without_a_tag(gw_scope *root, int rank, void *context) {
     warm_up(root);
     gw_tensor *x = large(root, 5);
     assert_true(gw_equal(root, call(root, "lend_add_one", x), gw_add(root, x, 1.0)));
-    badge_close(lending_at(root)->badge);
+    process_tag_close(lending_at(root)->tag);
     gw_rpc_sync(root, 1, "lend_add_one", x);
     assert_non_null(strstr(gw_scope_error(root)->text, "its memory is gone"));
     gw_scope_clear(root);
@@ -583,13 +583,13 @@ typedef struct false_message {
 } false_message;
 
 static const false_message false_messages[] = {
-    { "offer: bytes that mean nothing", LEND_KIND_OFFER, { 1 }, 32 },
+    { "offer: malformed message", LEND_KIND_OFFER, { 1 }, 32 },
     { "answer: nothing was offered", LEND_KIND_ANSWER, { 0 }, 14 },
-    { "answer: bytes that mean nothing", LEND_KIND_ANSWER, { 2 }, 14 },
-    { "answer: bytes that mean nothing", LEND_KIND_ANSWER, { 0, 2 }, 14 },
+    { "answer: malformed message", LEND_KIND_ANSWER, { 2 }, 14 },
+    { "answer: malformed message", LEND_KIND_ANSWER, { 0, 2 }, 14 },
     { "returns: lease 1 is not out", LEND_KIND_RETURNS, { 1, 0, 0, 0, 1 }, 12 },
     { "returns: 2 leases in 8 bytes", LEND_KIND_RETURNS, { 2, 0, 0, 0, 1 }, 12 },
-    { "recall: bytes that mean nothing", LEND_KIND_RECALL, { 0 }, 7 },
+    { "recall: malformed message", LEND_KIND_RECALL, { 0 }, 7 },
 };
 
 static void send_invalid_message(gw_scope *root, int rank, void *context) {
@@ -685,7 +685,7 @@ static void read_after_the_end(gw_scope *root, int rank, void *context) {
     if (rank != 0) return;
     warm_up(root);
     gw_tensor *x = large(root, 5);
-    badge_close(lending_at(root)->badge);
+    process_tag_close(lending_at(root)->tag);
     gw_future *calls[3];
     for (int i = 0; i < 3; i++) calls[i] = gw_rpc_async(root, 1, "lend_add_one", x);
     for (int i = 0; i < 3; i++) {

@@ -120,8 +120,8 @@ static gw_status count_early(const distributed_pass *x, int from, uint64_t size,
     agent *a = x->agent;
     passes_peer *p = passes_peer_of_on_loop(a, from);
     if (!p) return error_set(error, GW_NO_MEMORY, "%s: no memory for a gradient", a->name);
-    if (p->early_count >= LIMIT_EARLY_GRADIENTS ||
-        (p->early_count && p->early_bytes + size > LIMIT_EARLY_GRADIENT_BYTES))
+    if (p->early_count >= LIMIT_UNEXPECTED_GRADIENTS ||
+        (p->early_count && p->early_bytes + size > LIMIT_UNEXPECTED_GRADIENT_BYTES))
         return error_set(error, GW_OVERLOADED,
                          "%s: %u gradients of %s, of %llu bytes, have come before their marks",
                          a->name, p->early_count, agent_member(a, from)->name,

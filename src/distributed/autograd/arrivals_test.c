@@ -248,16 +248,16 @@ static void come_early(gw_scope *root, int rank, void *context) {
     // The marks come in the end, and they are of another send.
     expect_abort(root, (claim){ .send = 5, .has_marks = true, .marked = { 5 } }, GW_PROTOCOL,
                  "w1: a gradient of w2 that is not awaited");
-    count_early(root, 0, LIMIT_EARLY_GRADIENTS);
+    count_early(root, 0, LIMIT_UNEXPECTED_GRADIENTS);
 }
 
 static void come_too_early(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != LIAR) return;
-    gw_rpc_sync(root, VICTIM, "arrivals_count_early", (int)LIMIT_EARLY_GRADIENTS);
+    gw_rpc_sync(root, VICTIM, "arrivals_count_early", (int)LIMIT_UNEXPECTED_GRADIENTS);
     expect_abort(root, (claim){ .send = 5 }, GW_OVERLOADED,
                  "w1: 65536 gradients of w2, of 0 bytes, have come before their marks");
-    count_early(root, LIMIT_EARLY_GRADIENTS, 0);
+    count_early(root, LIMIT_UNEXPECTED_GRADIENTS, 0);
 }
 
 static void gradients_before_their_marks_have_a_limit(void **state) {

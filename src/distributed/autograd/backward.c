@@ -123,7 +123,7 @@ static void send_out(distributed_pass *x) {
 }
 
 static bool is_over(const distributed_pass *x) {
-    bool all_done = !x->undone_count || has_mutation(MUTATION_SETTLED_BEFORE_DONE);
+    bool all_done = !x->undone_count || has_mutation(MUTATION_FINAL_BEFORE_DONE);
     return x->error.status || (!x->missing && all_done && !x->pass->late_count);
 }
 

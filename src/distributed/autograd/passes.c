@@ -115,7 +115,7 @@ void passes_put_ended_on_loop(const agent *a, int from, bytes *b) {
 static bool has_failed(const distributed_pass *x, const passes_ended *ended) {
     uint64_t before = ended->settled - 1 - x->number;
     return before < PASSES_FAILED_BITS && (ended->failed >> before & 1) &&
-           !has_mutation(MUTATION_FAILED_SETTLED);
+           !has_mutation(MUTATION_FAILED_OMITTED);
 }
 
 void passes_note_ended_on_loop(agent *a, int from, passes_ended ended) {

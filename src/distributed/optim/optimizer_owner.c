@@ -152,7 +152,7 @@ static void close_owned(gw_scope *own, void *object) {
     owned_optimizer *self = object;
     const agent *a = own->agent;
     gw_scope *s = scope_open_regardless(own);
-    bool asks = self->prepared && !has_mutation(MUTATION_STEP_NOT_ASKED);
+    bool asks = self->prepared && !has_mutation(MUTATION_STEP_NOT_QUERIED);
     bool commits = asks && has_been_committed(own, self);
     s->deadline_ns = ENV_NEVER;  // the other owners have committed, so this one must
     commits = commits && turns_enter(s, &self->turns);

@@ -1,4 +1,4 @@
-// What every file of this folder needs of the kernel: the monotonic clock and threads without signals.
+// Kernel helpers of this folder: the monotonic clock and threads without signals.
 #include "net/loop/loop.h"
 
 #include <time.h>

@@ -1,8 +1,7 @@
-// Threads that wait for work. After some they look shortly for more, as the poller if there is no other; then they sleep.
-// While another thread polls, what comes through memory does not wake them: one of them is on watch for when it leaves,
-// and beside a poller that only looks at memory.
-// Changing the watch wakes nobody either, because each idle thread sleeps in an epoll set of its
-// own, in which |inner| is switched on or off.
+// Threads that wait for work. After some work they spin shortly, as the poller if there is no other; then they sleep.
+// While another thread polls, bytes that arrive through memory do not wake them. One of them is on watch for when the
+// poller leaves, and while the poller only checks memory. Changing the watch wakes no thread either: each idle thread
+// sleeps in an epoll set of its own, in which |inner| is switched on or off.
 #include "net/loop/loop.h"
 
 #include <assert.h>
@@ -33,7 +32,7 @@ static gw_status open_seat(os_env *o, seat *s, gw_error *error) {
     return status;
 }
 
-// The first seat is opened with the environment, so that an idle thread can always get to watch.
+// The first seat is opened with the environment, so that one idle thread can always be on watch.
 gw_status idle_init(os_env *o, gw_error *error) {
     gw_status status = open_seat(o, &o->seats[0], error);
     if (status == GW_OK) o->seat_count = 1;
@@ -71,12 +70,12 @@ void idle_put_on_watch(os_env *o) {
     list_each(l, &o->idle) {
         slot *s = list_entry(l, slot, link);
         if (!s->seat) continue;
-        // One event wakes it once, and it is switched on again when it has seen to it.
+        // One event wakes it once; |inner| is switched on again after the event is handled.
         switch_inner(o, s->seat, EPOLLIN | EPOLLONESHOT);
         o->on_watch = s;
         return;
     }
-    // Only threads without a seat are left; the one that wakes will find a free one.
+    // Only threads without a seat are left; the one that wakes takes a free one.
     if (!list_is_empty(&o->idle)) loop_lock_kick(o, list_entry(o->idle.next, slot, link));
 }
 
@@ -86,7 +85,7 @@ void idle_take_off_watch(os_env *o) {
     o->on_watch = NULL;
 }
 
-// Returns whether |inner| had something. Without the loop lock.
+// Returns whether |inner| had something. Called without the loop lock.
 static bool sleep_in_seat(os_env *o, slot *s, int64_t until_ns) {
     struct epoll_event events[2];
     int n = loop_sleep(o, s->seat->outer, events, 2, until_ns);
@@ -124,21 +123,21 @@ static void sleep_idle(os_env *o, slot *s, int64_t until_ns) {
     }
 }
 
-// More work comes soon, or not for long. Who polls meanwhile hands it over without waking anybody.
-static void look_first(os_env *o, slot *s, int64_t until_ns, bool has_worked) {
-    if (!loop_looks_pay(o)) return;
+// More work arrives soon, or not for long. A thread that polls meanwhile gives it to this one without a wake-up.
+static void spin_first(os_env *o, slot *s, int64_t until_ns, bool has_worked) {
+    if (!loop_should_spin(o)) return;
     if (!o->poller && list_is_empty(&o->parked)) {
         loop_poll_shortly(o, s, until_ns);
     } else if (has_worked) {
-        loop_look_for_signal(o, s, until_ns);
+        loop_spin_for_signal(o, s, until_ns);
     }
 }
 
 void idle_wait(os_env *o, slot *s, int64_t until_ns) {
     list_prepend(&o->idle, &s->link);
-    for (bool looked = false; !loop_is_over(o, s, until_ns, looked); looked = true) {
+    for (bool checked = false; !loop_is_over(o, s, until_ns, checked); checked = true) {
         if (!s->seat) s->seat = take_seat(o);
-        look_first(o, s, until_ns, !looked);
+        spin_first(o, s, until_ns, !checked);
         if (loop_is_over(o, s, until_ns, true)) break;
         loop_hand_over(o, s);
         sleep_idle(o, s, until_ns);

@@ -13,7 +13,7 @@
 
 enum {
     CONNECT_MS = 2000,         // while the launcher is stopped and its queue is full
-    UNSENT_MAX = 1024 * 1024,  // bytes that a stopped launcher has not read
+    UNSENT_MAX = 1024 * 1024,  // bytes of reports that a stopped launcher has not read
 };
 
 // A job inside a job carries both marks; the inner one is the last.
@@ -47,7 +47,7 @@ static void close_connection(os_env *o) {
     bytes_fini(&c->out);
 }
 
-// What the launcher does not take now is sent when it does.
+// Sends as much as the launcher's queue takes; the rest when it is writable.
 static void send_reports(os_env *o) {
     launcher_connection *c = &o->launcher;
     while (c->out_done < c->out.size) {
@@ -64,11 +64,11 @@ static void send_reports(os_env *o) {
     loop_change(o, c->fd, &c->source, is_waiting ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-// Gives the whole lines to their receiver. A line that does not fit means nothing to this version.
+// Passes each whole line to |on_line|. A line that does not fit is from another version and is dropped.
 static void take_lines(launcher_connection *c) {
     for (char *end; (end = memchr(c->in, '\n', c->in_size));) {
         *end = '\0';
-        if (c->heard) c->heard(c->user, c->in);
+        if (c->on_line) c->on_line(c->user, c->in);
         size_t taken = (size_t)(end + 1 - c->in);
         memmove(c->in, c->in + taken, c->in_size - taken);
         c->in_size -= taken;
@@ -93,7 +93,7 @@ static void ready(source *s, uint32_t events) {
 
 static const source_class polled = { .ready = ready };
 
-// Once for each env, at its first report: a launcher that does not listen then is none.
+// Once for each env, at its first report: if no launcher listens then, there is none.
 static void open_connection(os_env *o) {
     launcher_connection *c = &o->launcher;
     const char *mark = c->was_tried ? NULL : find_mark();
@@ -104,7 +104,7 @@ static void open_connection(os_env *o) {
     if (!c->is_open) close(c->fd);
 }
 
-void os_tell_launcher(env *e, const char *line) {
+void os_report_to_launcher(env *e, const char *line) {
     os_env *o = (os_env *)e;
     launcher_connection *c = &o->launcher;
     open_connection(o);
@@ -122,9 +122,9 @@ void os_tell_launcher(env *e, const char *line) {
     send_reports(o);
 }
 
-void os_hear_launcher(env *e, void (*heard)(void *user, const char *line), void *user) {
+void os_listen_to_launcher(env *e, void (*on_line)(void *user, const char *line), void *user) {
     os_env *o = (os_env *)e;
-    o->launcher.heard = heard;
+    o->launcher.on_line = on_line;
     o->launcher.user = user;
 }
 

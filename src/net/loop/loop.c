@@ -17,22 +17,20 @@
 #include "base/system_error.h"
 
 enum {
-    LOOK_NS = 20 * 1000,         // how long a waiting thread looks before it sleeps
-    LOOK_MAX_NS = 200 * 1000,    // if what it waits for usually comes within half of this
-    YIELD_LONG_NS = 100 * 1000,  // a yield that takes longer was somebody else's time slice
-    SLEEP_USUAL_NS =
-        25 * 1000,  // what a wait takes that does not look, as far as is known at first
-    YIELD_SHORT_NS =
-        1500,    // a yield that takes longer let somebody else do something: perhaps the peer
-    SPINS = 16,  // looks in memory between two yields
+    SPIN_NS = 20 * 1000,         // how long a waiting thread spins before it sleeps
+    SPIN_MAX_NS = 200 * 1000,    // if its events usually arrive within half of this
+    YIELD_LONG_NS = 100 * 1000,  // a yield that takes longer was the time slice of another process
+    SLEEP_USUAL_NS = 25 * 1000,  // the initial estimate of the time of a wait that does not spin
+    YIELD_SHORT_NS = 1500,  // a yield that takes longer let another process run: perhaps the peer
+    SPINS = 16,             // checks of memory between two yields
 };
 
-typedef enum look_result {
-    LOOK_NOT_DONE,
-    LOOK_FOUND_NOTHING,
-    LOOK_FOUND,
-    LOOK_DISTURBED,
-} look_result;
+typedef enum spin_result {
+    SPIN_NOT_DONE,
+    SPIN_FOUND_NOTHING,
+    SPIN_FOUND,
+    SPIN_DISTURBED,
+} spin_result;
 
 static os_env *of(env *e) {
     return (os_env *)e;
@@ -55,7 +53,7 @@ void loop_change(os_env *o, int fd, source *s, uint32_t events) {
 // Closing a descriptor is not enough: a forked child may hold the same stream open, and its place
 // in the set with it.
 void loop_remove(os_env *o, int fd) {
-    epoll_ctl(o->inner, EPOLL_CTL_DEL, fd, NULL);  // not there, if it was never added
+    epoll_ctl(o->inner, EPOLL_CTL_DEL, fd, NULL);  // fails if it was never added
 }
 
 void loop_own(os_env *o, source *s) {
@@ -71,7 +69,7 @@ void loop_retire(os_env *o, source *s) {
 void loop_free_retired(os_env *o) {
     for (list_node *l; (l = list_take(&o->retired));) {
         source *s = list_entry(l, source, link);
-        list_remove(&s->looked);
+        list_remove(&s->memory_link);
         if (s->class->free) s->class->free(s);
         mem_free(s);
     }
@@ -145,54 +143,54 @@ static bool is_signalled(slot *s) {
 }
 
 // Returns how many of |events| are filled. Only the poller may.
-static int look_once(os_env *o) {
+static int check_once(os_env *o) {
     atomic_fetch_add_explicit(&o->poll_count, 1, memory_order_relaxed);
-    return loop_look(o, o->events, LOOP_EVENTS_MAX);
+    return loop_check(o, o->events, LOOP_EVENTS_MAX);
 }
 
-static void learn_from(os_env *o, look_result result, int64_t lost_ns) {
-    if (result == LOOK_FOUND) loop_look_was_good(o);
-    if (result == LOOK_DISTURBED) loop_look_was_disturbed(o, lost_ns);
+static void learn_from(os_env *o, spin_result result, int64_t lost_ns) {
+    if (result == SPIN_FOUND) loop_spin_was_useful(o);
+    if (result == SPIN_DISTURBED) loop_spin_was_disturbed(o, lost_ns);
 }
 
-// A peer that takes longer to answer than the least look would find this thread asleep each time,
-// and each call would cost two wake-ups: many times what the answer does. So a thread looks twice
-// as long as things usually take to come.
+// A peer that takes longer to reply than the shortest spin would find this thread asleep each time,
+// and each call would cost two wake-ups: many times the cost of the reply. So a thread spins twice
+// as long as events usually take to arrive.
 static void remember_wait(os_env *o, int64_t waited_ns) {
-    if (waited_ns > 4 * LOOK_MAX_NS) waited_ns = 4 * LOOK_MAX_NS;
+    if (waited_ns > 4 * SPIN_MAX_NS) waited_ns = 4 * SPIN_MAX_NS;
     o->usual_wait_ns += (waited_ns - o->usual_wait_ns) / 4;
 }
 
-static int64_t worth_looking_ns(const os_env *o) {
+static int64_t spin_limit_ns(const os_env *o) {
     int64_t ns = 2 * o->usual_wait_ns;
-    return ns < LOOK_NS || ns > LOOK_MAX_NS ? LOOK_NS : ns;
+    return ns < SPIN_NS || ns > SPIN_MAX_NS ? SPIN_NS : ns;
 }
 
-// Looks for |look_ns|, without the loop lock, until |s| is signalled or, for the poller, something
-// is ready. |*out_lost_ns| is how long others had the processor, if that was long.
-static look_result look_for_a_while(os_env *o, slot *s, int64_t look_ns, int64_t until_ns,
-                                    int *out_count, int64_t *out_lost_ns) {
+// Spins for |spin_ns|, without the loop lock, until |s| is signalled or, for the poller, something
+// is ready. |*out_lost_ns| is the time of the last yield.
+static spin_result spin_for(os_env *o, slot *s, int64_t spin_ns, int64_t until_ns, int *out_count,
+                            int64_t *out_lost_ns) {
     int64_t start_ns = os_now_ns(&o->base), last_ns = start_ns;
-    int spins = o->yields_to_others ? 1 : SPINS;
+    int spins = o->yields_are_long ? 1 : SPINS;
     for (;;) {
-        // What lies in memory costs nothing to look at, so that it is seen without a yield in between.
+        // Checking memory is cheap: several checks for each yield.
         for (int i = 0; i < spins; i++) {
-            if (out_count && (*out_count = look_once(o)) > 0) return LOOK_FOUND;
-            if (is_signalled(s)) return LOOK_FOUND;
-            if (!out_count || list_is_empty(&o->looked)) break;
+            if (out_count && (*out_count = check_once(o)) > 0) return SPIN_FOUND;
+            if (is_signalled(s)) return SPIN_FOUND;
+            if (!out_count || list_is_empty(&o->memory_sources)) break;
             loop_pause();
         }
-        if (last_ns - start_ns > look_ns || last_ns >= until_ns) return LOOK_FOUND_NOTHING;
+        if (last_ns - start_ns > spin_ns || last_ns >= until_ns) return SPIN_FOUND_NOTHING;
         sched_yield();
         int64_t now_ns = os_now_ns(&o->base);
         *out_lost_ns = now_ns - last_ns;
-        o->yields_to_others = *out_lost_ns > YIELD_SHORT_NS;
-        if (*out_lost_ns > YIELD_LONG_NS) return LOOK_DISTURBED;
+        o->yields_are_long = *out_lost_ns > YIELD_SHORT_NS;
+        if (*out_lost_ns > YIELD_LONG_NS) return SPIN_DISTURBED;
         last_ns = now_ns;
     }
 }
 
-// Whether |s| may sleep: not if it has been signalled, perhaps because it need not wait any more.
+// Returns whether |s| may sleep: not if it has been signalled, perhaps since its wait is over.
 static bool fall_asleep(slot *s) {
     uint32_t expected = SLOT_AWAKE;
     return atomic_compare_exchange_strong_explicit(&s->state, &expected, SLOT_ASLEEP,
@@ -210,7 +208,7 @@ static void begin_absence(os_env *o) {
     o->absence = ++o->absence_count;
 }
 
-// One turn: the callbacks, then the tasks they have put off.
+// One turn: the callbacks, then the tasks they have deferred.
 static void make_turn(os_env *o, slot *s, int count) {
     o->turning = s;
     loop_call_back(o->events, count);
@@ -220,67 +218,66 @@ static void make_turn(os_env *o, slot *s, int count) {
     o->absence = 0;
 }
 
-// Sleeps until |inner| has something, unless something has come to what was looked at in memory.
+// Sleeps until |inner| has something, unless a memory source has something.
 static int sleep_in_inner(os_env *o, int64_t until_ns) {
     loop_lock_take(o);
-    bool sleeps = loop_nobody_looks(o, true);
+    bool sleeps = loop_stop_checking(o, true);
     if (sleeps) idle_take_off_watch(o);
     if (sleeps) loop_lock_ring_late_bells(o);
     loop_lock_release(o);
-    if (!sleeps) return look_once(o);
+    if (!sleeps) return check_once(o);
     return loop_sleep(o, o->inner, o->events, LOOP_EVENTS_MAX, until_ns);
 }
 
-static void begin_look(os_env *o) {
-    // Events in hand are those of the last look, all handled: nothing can mean a closed stream any
+static void begin_check(os_env *o) {
+    // Events in hand are those of the last check, all handled: none can refer to a closed stream any
     // more.
     loop_free_retired(o);
-    loop_somebody_looks(o);
-    // What comes through memory does not wake the one on watch.
-    if (list_is_empty(&o->looked)) idle_take_off_watch(o);
+    loop_resume_checking(o);
+    // Bytes that arrive through memory do not wake the one on watch.
+    if (list_is_empty(&o->memory_sources)) idle_take_off_watch(o);
     o->absence = 0;
 }
 
 static void poll_until_something(os_env *o, slot *s, int64_t until_ns) {
-    begin_look(o);
+    begin_check(o);
     int count = 0;
     int64_t lost_ns = 0;
-    look_result looked = loop_looks_pay(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
-    int64_t look_ns = worth_looking_ns(o), start_ns = os_now_ns(&o->base);
+    spin_result spun = loop_should_spin(o) ? SPIN_FOUND_NOTHING : SPIN_NOT_DONE;
+    int64_t spin_ns = spin_limit_ns(o), start_ns = os_now_ns(&o->base);
     loop_lock_release(o);
-    if (looked != LOOK_NOT_DONE)
-        looked = look_for_a_while(o, s, look_ns, until_ns, &count, &lost_ns);
-    if (looked != LOOK_FOUND && fall_asleep(s)) count = sleep_in_inner(o, until_ns);
+    if (spun != SPIN_NOT_DONE) spun = spin_for(o, s, spin_ns, until_ns, &count, &lost_ns);
+    if (spun != SPIN_FOUND && fall_asleep(s)) count = sleep_in_inner(o, until_ns);
     loop_lock_take(o);
     atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
-    learn_from(o, looked, lost_ns);
+    learn_from(o, spun, lost_ns);
     int64_t waited_ns = os_now_ns(&o->base) - start_ns;
     if (count > 0) remember_wait(o, waited_ns);
-    if (count > 0 && looked == LOOK_NOT_DONE) loop_slept(o, waited_ns);
+    if (count > 0 && spun == SPIN_NOT_DONE) loop_slept(o, waited_ns);
     make_turn(o, s, count);
 }
 
-void loop_look_for_signal(os_env *o, slot *s, int64_t until_ns) {
+void loop_spin_for_signal(os_env *o, slot *s, int64_t until_ns) {
     int64_t lost_ns = 0;
     loop_lock_release(o);
-    look_result looked = look_for_a_while(o, s, LOOK_NS, until_ns, NULL, &lost_ns);
+    spin_result spun = spin_for(o, s, SPIN_NS, until_ns, NULL, &lost_ns);
     loop_lock_take(o);
     atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
-    learn_from(o, looked, lost_ns);
+    learn_from(o, spun, lost_ns);
 }
 
-// As the poller, for as long as something comes while it looks.
+// Polls for as long as each spin finds something.
 void loop_poll_shortly(os_env *o, slot *s, int64_t until_ns) {
     o->poller = s;
     for (bool found = true; found && !loop_is_over(o, s, until_ns, true);) {
         int count = 0;
         int64_t lost_ns = 0;
-        begin_look(o);
+        begin_check(o);
         loop_lock_release(o);
-        look_result looked = look_for_a_while(o, s, LOOK_NS, until_ns, &count, &lost_ns);
+        spin_result spun = spin_for(o, s, SPIN_NS, until_ns, &count, &lost_ns);
         loop_lock_take(o);
         atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
-        learn_from(o, looked, lost_ns);
+        learn_from(o, spun, lost_ns);
         found = count > 0;
         make_turn(o, s, count);
     }
@@ -290,8 +287,8 @@ void loop_poll_shortly(os_env *o, slot *s, int64_t until_ns) {
 void loop_poll_ready(os_env *o, slot *s) {
     o->poller = s;
     loop_free_retired(o);
-    o->memory_looks = INT_MAX;
-    make_turn(o, s, look_once(o));
+    o->memory_checks = INT_MAX;
+    make_turn(o, s, check_once(o));
     o->poller = NULL;
 }
 
@@ -304,26 +301,26 @@ void loop_sleep_on_futex(os_env *o, slot *s, int64_t until_ns) {
             until_ns == ENV_NEVER ? NULL : &at, NULL, FUTEX_BITSET_MATCH_ANY);
 }
 
-// Somebody else polls. The first to be parked looks for its signal before it sleeps: it is the one
-// that polls next.
+// Another thread polls. The first parked thread spins for its signal before it sleeps: it is the next
+// to poll.
 static void sleep_parked(os_env *o, slot *s, int64_t until_ns) {
-    look_result looked =
-        list_is_empty(&o->parked) && loop_looks_pay(o) ? LOOK_FOUND_NOTHING : LOOK_NOT_DONE;
+    spin_result spun =
+        list_is_empty(&o->parked) && loop_should_spin(o) ? SPIN_FOUND_NOTHING : SPIN_NOT_DONE;
     int64_t lost_ns = 0;
     list_prepend(&o->parked, &s->link);
     loop_lock_release(o);
-    if (looked != LOOK_NOT_DONE) looked = look_for_a_while(o, s, LOOK_NS, until_ns, NULL, &lost_ns);
-    if (looked != LOOK_FOUND && fall_asleep(s)) loop_sleep_on_futex(o, s, until_ns);
+    if (spun != SPIN_NOT_DONE) spun = spin_for(o, s, SPIN_NS, until_ns, NULL, &lost_ns);
+    if (spun != SPIN_FOUND && fall_asleep(s)) loop_sleep_on_futex(o, s, until_ns);
     loop_lock_take(o);
     atomic_store_explicit(&s->state, SLOT_AWAKE, memory_order_relaxed);
-    learn_from(o, looked, lost_ns);
+    learn_from(o, spun, lost_ns);
     list_remove(&s->link);
 }
 
-bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool looked) {
+bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool checked) {
     if (s->waiter->woken) return true;
     if (o->signals.caught && s->thread == o->signals.catcher) return true;
-    return looked && until_ns != ENV_NEVER && os_now_ns(&o->base) >= until_ns;
+    return checked && until_ns != ENV_NEVER && os_now_ns(&o->base) >= until_ns;
 }
 
 static void wake_inner(os_env *o) {
@@ -331,8 +328,8 @@ static void wake_inner(os_env *o) {
     (void)written;  // it fails only when full, and then it is ready already
 }
 
-// The one on watch forgets what was looked at, since it sleeps for long; a poller that leaves will be back soon.
-// False: something has come to memory.
+// The thread on watch forgets memory sources, since it sleeps for long; a poller that leaves will be back soon.
+// False: a memory source has something.
 static bool hand_over(os_env *o, const slot *from) {
     if (o->poller) return true;
     if (!list_is_empty(&o->parked)) {
@@ -340,14 +337,14 @@ static bool hand_over(os_env *o, const slot *from) {
         return true;
     }
     if (!o->on_watch) idle_put_on_watch(o);
-    return !o->on_watch || loop_nobody_looks(o, o->on_watch == from);
+    return !o->on_watch || loop_stop_checking(o, o->on_watch == from);
 }
 
 void loop_hand_over(os_env *o, const slot *from) {
     if (!hand_over(o, from)) wake_inner(o);
 }
 
-// What was looked at may have been left to what is urgent.
+// Memory sources may have been left with bells for urgent messages only.
 void loop_expect(env *e, int change) {
     os_env *o = of(e);
     assert(loop_lock_held(e));
@@ -361,17 +358,16 @@ static bool yields_role(const waiter *w) {
 
 enum { TURNS_BEFORE_LEAVING = 4 };
 
-static bool take_what_is_there(os_env *o, slot *s) {
-    int count = list_is_empty(&o->parked) ? loop_look_in_memory(o, o->events, LOOP_EVENTS_MAX) : 0;
+static bool take_arrived(os_env *o, slot *s) {
+    int count = list_is_empty(&o->parked) ? loop_check_memory(o, o->events, LOOP_EVENTS_MAX) : 0;
     if (count > 0) make_turn(o, s, count);
     return count > 0;
 }
 
-// What lies in memory when the poller leaves, or comes while it does, costs it less than another thread that is woken for
-// it.
+// Handling the memory sources that have bytes when the poller leaves costs less than waking another thread for them.
 static void leave(os_env *o, slot *s) {
     for (int turns = 0; turns < TURNS_BEFORE_LEAVING; turns++) {
-        if (take_what_is_there(o, s)) continue;
+        if (take_arrived(o, s)) continue;
         o->poller = NULL;
         if (hand_over(o, NULL)) return;
         o->poller = s;
@@ -381,13 +377,13 @@ static void leave(os_env *o, slot *s) {
 }
 
 static void wait_for_something(os_env *o, slot *s, int64_t until_ns) {
-    // A task of the poller waits: the poller cannot go on before it, so this one polls in its
+    // A task of the poller waits: the poller cannot continue before it, so this one polls in its
     // place.
     slot *below = o->poller && o->poller->thread == s->thread ? o->poller : NULL;
-    for (bool looked = false; !loop_is_over(o, s, until_ns, looked); looked = true) {
+    for (bool checked = false; !loop_is_over(o, s, until_ns, checked); checked = true) {
         if (o->poller && o->poller->thread != s->thread) {
             if (yields_role(o->poller->waiter))
-                loop_lock_kick(o, o->poller);  // it only looks for work
+                loop_lock_kick(o, o->poller);  // it only waits for work
             sleep_parked(o, s, until_ns);
         } else {
             o->poller = s;
@@ -445,13 +441,13 @@ gw_status loop_init(os_env *o, gw_error *error) {
     list_init(&o->parked);
     list_init(&o->idle);
     o->armed_ns = ENV_NEVER;
-    list_init(&o->looked);
+    list_init(&o->memory_sources);
     list_init(&o->bells);
     list_init(&o->late_bells);
     o->sleep_ns = SLEEP_USUAL_NS;
     o->wake_source.class = &waking;
     o->timer_source.class = &timing;
-    o->inner = o->wake_fd = o->timer_fd = o->keeper_fd = -1;
+    o->inner = o->wake_fd = o->timer_fd = o->standby_fd = -1;
     o->inner = epoll_create1(EPOLL_CLOEXEC);
     if (o->inner < 0)
         return error_set(error, GW_SYSTEM, "epoll_create1: %s", system_error_text(errno).text);
@@ -462,7 +458,7 @@ gw_status loop_init(os_env *o, gw_error *error) {
     status = add_own(o, o->timer_fd, &o->timer_source, "timerfd_create", error);
     if (status) return status;
     status = idle_init(o, error);
-    return status ? status : keeper_open(o, error);
+    return status ? status : standby_open(o, error);
 }
 
 void loop_fini(os_env *o) {

@@ -1,5 +1,4 @@
-// The inside of env_os: who holds the loop lock, who waits, who polls. The README of this room
-// tells the whole story.
+// Internals of env_os: the loop lock, waiting threads, polling. See the README of this folder.
 #ifndef NET_LOOP_LOOP_H
 #define NET_LOOP_LOOP_H
 
@@ -20,29 +19,29 @@ enum {
 
 typedef struct os_env os_env;
 
-// Something in the epoll set; lives in what it belongs to. What transports poll begins with its
-// source, is owned by the env, and ends by being retired: it is freed when no event in hand can
-// mean it.
+// Something in the epoll set, embedded in its owner. What transports poll begins with its source,
+// is owned by the env, and ends by being retired: it is freed when no event in hand can refer to it.
 typedef struct source source;
 
 typedef struct source_class {
     void (*ready)(source *s, uint32_t events);  // with the loop lock; 0: its memory is ready
-    void (*abandon)(source *s);                 // the env closes: retires it, telling nobody
-    void (*free)(source *s);                    // NULL: it is only memory
+    void (*abandon)(source *s);  // the env closes: retires it without notifying its user
+    void (*free)(source *s);     // NULL: it is only memory
 
-    // Of a source that a poller can look at in memory; see looks.c. All but |has_something| with the loop lock.
+    // Of a source in memory, which a poller can check; see spin.c. All but |has_something| with the loop lock.
     bool (*has_something)(source *s);  // for |ready|. By the poller alone, without the loop lock
-    // Nobody looks: the epoll set is to tell; |is_away|: but of what is patient. False: it has something.
+    // No thread checks any more: events have to make the epoll set ready; if |is_away|, patient ones do not.
+    // False: it has something.
     bool (*sleeps)(source *s, bool is_away);
-    void (*awakes)(source *s);  // somebody looks again
+    void (*awakes)(source *s);  // a thread checks again
     void (*ring)(source *s);    // wakes its peer
 } source_class;
 
 struct source {
     const source_class *class;
-    list_node link;    // in |sources| or |retired|
-    list_node looked;  // in |looked|
-    list_node bell;    // in |bells| or |late_bells|
+    list_node link;         // in |sources| or |retired|
+    list_node memory_link;  // in |memory_sources|
+    list_node bell;         // in |bells| or |late_bells|
 };
 
 // Where an idle thread sleeps: an epoll set of its own, around |inner| and an eventfd to wake just
@@ -56,7 +55,7 @@ typedef struct seat {
 // is released.
 typedef struct signal_catcher {
     bool is_active;
-    bool catches;  // signals; else there is none that could interrupt
+    bool catches;  // signals; false: no signal could interrupt
     pthread_t catcher;
     sigset_t set;
     int fd;
@@ -68,11 +67,11 @@ typedef struct signal_catcher {
 typedef struct launcher_connection {
     bool was_tried, is_open;
     int fd;
-    bytes out;  // reports that the launcher has not taken, from |out_done| on
+    bytes out;  // reports that the launcher has not received, from |out_done| on
     size_t out_done;
     char in[1024];  // the beginning of a line
     size_t in_size;
-    void (*heard)(void *user, const char *line);
+    void (*on_line)(void *user, const char *line);
     void *user;
     source source;
 } launcher_connection;
@@ -80,7 +79,7 @@ typedef struct launcher_connection {
 typedef enum slot_state {
     SLOT_AWAKE,
     SLOT_ASLEEP,    // in the kernel, or on its way there
-    SLOT_SIGNALLED  // must look at the state of things before it sleeps
+    SLOT_SIGNALLED  // must check its conditions before it sleeps
 } slot_state;
 
 // One call of env_wait, on its stack.
@@ -97,10 +96,10 @@ typedef struct drain {
     pthread_t thread;
     list_node link;   // in |drains|
     list_node tasks;  // touched by that thread alone
-    list_node late;   // with the loop lock: what the keeper's turns have put off meanwhile
+    list_node late;   // with the loop lock: what turns of the standby poller have deferred
 } drain;
 
-// A sleeping thread to be woken once the loop lock is given back, so that it does not wake only to
+// A sleeping thread to be woken once the loop lock is released, so that it does not wake only to
 // wait for the loop lock.
 typedef struct kick {
     int event_fd;             // or -1
@@ -112,21 +111,20 @@ struct os_env {
 
     // the loop lock
     pthread_mutex_t loop_lock;
-    _Atomic pthread_t holder;  // 0: nobody
+    _Atomic pthread_t holder;  // 0: none
     int depth;
     list_node deferred;  // tasks of this turn
     list_node drains;
     kick kicks[LOOP_KICKS_MAX];
     int kick_count;
-    list_node bells;  // sources whose peers are to be woken when the loop lock is given back
-    list_node
-        late_bells;  // when a thread of this env falls asleep: of peers that look by themselves
-    int expected;    // see env_expect
+    list_node bells;       // sources whose peers are woken when the loop lock is released
+    list_node late_bells;  // when a thread of this env falls asleep: of peers that are away
+    int expected;          // see env_expect
 
-    // who waits
-    slot *poller;      // the one that looks for events, or runs the tasks of the last ones
+    // waiting threads
+    slot *poller;      // polls, or runs the tasks of its last events
     slot *turning;     // the poller while callbacks run
-    slot *on_watch;    // the idle one that |inner| can wake; NULL while somebody polls
+    slot *on_watch;    // the idle one that |inner| can wake; NULL while the poller needs none
     list_node parked;  // others that wait for something, latest first
     list_node idle;    // all that are idle, latest first
     seat seats[LOOP_SEATS_MAX];
@@ -136,22 +134,22 @@ struct os_env {
     list_node lingering;
     int lingering_count;
 
-    // the keeper
-    uint64_t absence;  // which one it is, while the poller is away in its tasks; else 0
+    // the standby poller
+    uint64_t absence;  // its number, while the poller is away in its tasks; else 0
     uint64_t absence_count;
-    pthread_t keeper;
-    bool has_keeper, keeper_ends;
-    int keeper_fd;  // to end it
+    pthread_t standby;
+    bool has_standby, standby_ends;
+    int standby_fd;  // to end it
 
-    // whether to look before sleeping
-    int64_t usual_wait_ns;  // until something comes
-    int sleep_at_once;      // this many waits do not
-    int disturbed_count;    // of the looks of late
-    int64_t sleep_ns;       // what a wait without looking takes
-    list_node looked;       // sources to be looked at in memory; changed by the poller alone
-    bool looked_asleep;     // nobody looks at them
-    _Atomic bool yields_to_others;  // when it yields, somebody else has something to do
-    int memory_looks;               // since the last look at |inner|
+    // the spin policy
+    int64_t usual_wait_ns;         // until something arrives
+    int sleep_at_once;             // this many waits do not spin
+    int disturbed_count;           // of the recent spins
+    int64_t sleep_ns;              // the usual time of a wait without spinning
+    list_node memory_sources;      // changed by the poller alone
+    bool memory_asleep;            // no thread checks them
+    _Atomic bool yields_are_long;  // a yield lets another process run
+    int memory_checks;             // since the last check of |inner|
 
     // what is polled
     int inner;
@@ -180,13 +178,13 @@ void loop_lock_leave(env *e);
 bool loop_lock_held(env *e);
 void loop_lock_defer(env *e, task *t);
 void loop_lock_take(os_env *o);     // bare: no turn begins or ends
-void loop_lock_release(os_env *o);  // bare, but wakes whom this turn has woken
+void loop_lock_release(os_env *o);  // bare, but wakes the threads that this turn has signalled
 void loop_lock_run_tasks(os_env *o);
 void loop_lock_leave_tasks_to(os_env *o, pthread_t thread);  // which is running tasks
-void loop_lock_kick(os_env *o, slot *s);          // makes |s| look at the state of things, soon
-void loop_lock_ring(os_env *o, source *s);        // wakes the peer of |s|, soon
-void loop_lock_ring_later(os_env *o, source *s);  // before a thread sleeps
-void loop_lock_ring_late_bells(os_env *o);        // one is going to
+void loop_lock_kick(os_env *o, slot *s);                     // makes |s| check its conditions soon
+void loop_lock_ring(os_env *o, source *s);                   // wakes the peer of |s| soon
+void loop_lock_ring_later(os_env *o, source *s);             // before a thread sleeps
+void loop_lock_ring_late_bells(os_env *o);                   // a thread is about to sleep
 
 // ---- loop.c -------------------------------------------------------------------------------------
 gw_status loop_init(os_env *o, gw_error *error);
@@ -205,16 +203,15 @@ void loop_free_retired(os_env *o);
 void loop_abandon_all(os_env *o);
 int loop_sleep(os_env *o, int epoll_fd, struct epoll_event *events, int count, int64_t until_ns);
 void loop_sleep_on_futex(os_env *o, slot *s, int64_t until_ns);
-void loop_look_for_signal(os_env *o, slot *s, int64_t until_ns);  // leaves polling to others
+void loop_spin_for_signal(os_env *o, slot *s, int64_t until_ns);  // without polling
 void loop_poll_shortly(os_env *o, slot *s, int64_t until_ns);
-void loop_poll_ready(os_env *o, slot *s);  // one look without sleeping, and its turn
-bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool looked);
-void loop_hand_over(
-    os_env *o,
-    const slot *from);  // sees to it that somebody polls, if anybody waits; |from| goes on waiting
+void loop_poll_ready(os_env *o, slot *s);  // one check without sleeping, and its turn
+bool loop_is_over(os_env *o, const slot *s, int64_t until_ns, bool checked);
+// Makes sure that a thread polls if any thread waits; |from| continues to wait.
+void loop_hand_over(os_env *o, const slot *from);
 void loop_call_back(const struct epoll_event *events, int count);
 
-// Between two looks at memory.
+// Between two checks of memory.
 static inline void loop_pause(void) {
 #if defined(__x86_64__) || defined(__i386__)
     __builtin_ia32_pause();
@@ -223,20 +220,20 @@ static inline void loop_pause(void) {
 #endif
 }
 
-// ---- looks.c ------------------------------------------------------------------------------------
-bool loop_looks_pay(os_env *o);  // whether to look at all before this wait
-void loop_look_was_disturbed(os_env *o, int64_t lost_ns);
-void loop_look_was_good(os_env *o);
-void loop_slept(os_env *o, int64_t waited_ns);  // a wait without looking was over so soon
-void loop_look_at(os_env *o,
-                  source *s);  // from the next look on. By the poller, or the keeper in its place
-int loop_look(os_env *o, struct epoll_event *events,
-              int count);  // in memory, and at times in |inner|
-int loop_look_in_memory(os_env *o, struct epoll_event *events, int count);
-// Each of them has to tell from now on; those that have nothing are not looked at again, if |forgets|, until they have
-// told. False: one has something now.
-bool loop_nobody_looks(os_env *o, bool forgets);
-void loop_somebody_looks(os_env *o);
+// ---- spin.c -------------------------------------------------------------------------------------
+bool loop_should_spin(os_env *o);  // before this wait
+void loop_spin_was_disturbed(os_env *o, int64_t lost_ns);
+void loop_spin_was_useful(os_env *o);
+void loop_slept(os_env *o, int64_t waited_ns);  // how long a wait without spinning took
+void loop_add_memory_source(os_env *o,
+                            source *s);  // by the poller, or the standby poller in its place
+int loop_check(os_env *o, struct epoll_event *events,
+               int count);  // memory, and at times |inner|
+int loop_check_memory(os_env *o, struct epoll_event *events, int count);
+// From now on each memory source makes |inner| ready. If |forgets|, those that have nothing are removed from the list
+// until their next event. False: one has something now.
+bool loop_stop_checking(os_env *o, bool forgets);
+void loop_resume_checking(os_env *o);
 
 // ---- idle_poller.c ------------------------------------------------------------------------------
 gw_status idle_init(os_env *o, gw_error *error);
@@ -245,9 +242,9 @@ void idle_put_on_watch(os_env *o);    // the latest, if there is one
 void idle_take_off_watch(os_env *o);  // if one is
 void idle_fini(os_env *o);
 
-// ---- keeper.c -----------------------------------------------------------------------------------
-gw_status keeper_open(os_env *o, gw_error *error);
-void keeper_close(os_env *o);
+// ---- standby_poller.c ---------------------------------------------------------------------------
+gw_status standby_open(os_env *o, gw_error *error);
+void standby_close(os_env *o);
 
 // ---- signals.c ----------------------------------------------------------------------------------
 void os_catch_signals(env *e);
@@ -255,8 +252,8 @@ const char *os_release_signals(env *e);
 void os_interrupt(env *e);
 
 // ---- launcher.c ---------------------------------------------------------------------------------
-void os_tell_launcher(env *e, const char *line);
-void os_hear_launcher(env *e, void (*heard)(void *user, const char *line), void *user);
+void os_report_to_launcher(env *e, const char *line);
+void os_listen_to_launcher(env *e, void (*on_line)(void *user, const char *line), void *user);
 void launcher_fini(os_env *o);
 
 // ---- acceptor.c ---------------------------------------------------------------------------------

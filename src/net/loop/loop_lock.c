@@ -1,4 +1,4 @@
-// Taking the loop lock, giving it back, and what happens at the end of a turn.
+// Taking and releasing the loop lock, and the end of a turn.
 #include "net/loop/loop.h"
 
 #include <assert.h>
@@ -11,7 +11,7 @@ static os_env *of(env *e) {
 }
 
 bool loop_lock_held(env *e) {
-    // Only this thread itself can have written its own name there, so no order is needed.
+    // Only this thread writes its own id there, so no order is needed.
     return atomic_load_explicit(&of(e)->holder, memory_order_relaxed) == pthread_self();
 }
 
@@ -34,8 +34,8 @@ static void do_kick(os_env *o, kick k) {
     }
 }
 
-// A peer that wakes at once finds this end at work: what it was woken for has been written, and who is about to wait for its
-// answer has said that it looks. So the answer wakes nobody.
+// By the time a woken peer runs, all that it was woken for has been written, and a thread that is about to wait for the
+// reply has recorded that it checks its memory. So the reply wakes no thread.
 static void ring_bells(os_env *o) {
     for (list_node *l; (l = list_take(&o->bells));) {
         source *s = list_entry(l, source, bell);
@@ -124,8 +124,7 @@ static void run_in_new_drain(os_env *o) {
     list_remove(&d.link);
 }
 
-// Before this thread waits: all of its tasks, since it may be one of them that it is going to wait
-// for.
+// Before this thread waits: runs all of its tasks, since it may be about to wait for one of them.
 void loop_lock_run_tasks(os_env *o) {
     if (list_is_empty(&o->deferred) && list_is_empty(&o->drains)) return;
     drain *d = find_own_drain(o);
@@ -160,7 +159,7 @@ void loop_lock_leave(env *e) {
     if (!list_is_empty(&o->deferred)) {
         drain *d = find_own_drain(o);
         if (d) {
-            // A task's own turn: the loop that runs the task goes on with these.
+            // A task's own turn: the loop that runs the task continues with these.
             list_splice(&d->tasks, &o->deferred);
         } else {
             run_in_new_drain(o);

@@ -33,7 +33,7 @@ static void let_pass(int64_t ns) {
     env_close(other);
 }
 
-// ---- The role -----------------------------------------------------------------------------------
+// ---- The loop lock ------------------------------------------------------------------------------
 
 static void pairs_nest(void **state) {
     (void)state;
@@ -107,16 +107,16 @@ typedef struct ring {
     waiter waiters[THREAD_COUNT];
     bool idle[THREAD_COUNT], is_there[THREAD_COUNT];
     int next_thread, rounds, passed;
-    waiter all_there;
-    int there_count;
+    waiter all_arrived;
+    int arrived_count;
 } ring;
 
 static void pass_on(void *arg) {
     ring *r = arg;
     env_enter(r->env);
     int self = r->next_thread++;
-    r->there_count++;
-    if (r->there_count == THREAD_COUNT) env_wake(r->env, &r->all_there);
+    r->arrived_count++;
+    if (r->arrived_count == THREAD_COUNT) env_wake(r->env, &r->all_arrived);
     for (int i = 0; i < r->rounds; i++) {
         waiter *w = &r->waiters[self];
         assert_true(env_wait(r->env, w, ENV_NEVER));
@@ -135,7 +135,7 @@ static void go_round(int idle_every) {
         r.waiters[i].idle = r.idle[i];
         spawn(r.env, pass_on, &r);
     }
-    assert_true(env_wait(r.env, &r.all_there, ENV_NEVER));
+    assert_true(env_wait(r.env, &r.all_arrived, ENV_NEVER));
     env_wake(r.env, &r.waiters[0]);
     env_leave(r.env);
     env_close(r.env);
@@ -152,7 +152,7 @@ static void many_idle_threads_wake_each_other(void **state) {
     go_round(1);
 }
 
-static void idle_threads_and_others_wake_each_other(void **state) {
+static void idle_and_parked_threads_wake_each_other(void **state) {
     (void)state;
     go_round(3);
 }
@@ -204,7 +204,7 @@ static void timers_fire_in_order(void **state) {
     env_close(e);
 }
 
-static void a_timer_that_arms_itself_lets_others_go_on(void **state) {
+static void a_timer_that_rearms_itself_does_not_starve_threads(void **state) {
     (void)state;
     env *e = open_env();
     env_enter(e);
@@ -226,7 +226,7 @@ static void wait_for_work(void *arg) {
     env_leave(a->env);
 }
 
-static void timers_fire_on_an_idle_thread_when_nobody_else_waits(void **state) {
+static void timers_fire_when_only_an_idle_thread_waits(void **state) {
     (void)state;
     env *e = open_env();
     waiter w[6];
@@ -312,7 +312,7 @@ static void defer_jobs(timer *t) {
     for (int i = 0; i < 3 && a->jobs[i]; i++) env_defer(a->env, &a->jobs[i]->task);
 }
 
-// The first task of a turn waits for the second, and for what a later turn brings: it makes the
+// The first task of a turn waits for the second, and for the task of a later turn: it makes the
 // progress itself.
 static void a_task_may_wait(void **state) {
     (void)state;
@@ -359,7 +359,7 @@ static void tasks_of_tasks_do_not_nest(void **state) {
     env_close(c.env);
 }
 
-static void who_makes_the_turn_is_told(void **state) {
+static void loop_turn_is_null_outside_a_turn(void **state) {
     (void)state;
     env *e = open_env();
     env_enter(e);
@@ -368,7 +368,7 @@ static void who_makes_the_turn_is_told(void **state) {
     env_close(e);
 }
 
-// ---- What it costs ------------------------------------------------------------------------------
+// ---- Costs --------------------------------------------------------------------------------------
 
 static void nothing_moves_while_nothing_happens(void **state) {
     (void)state;
@@ -381,7 +381,7 @@ static void nothing_moves_while_nothing_happens(void **state) {
         spawn(e, wait_for_work, &a[i]);
     }
     env_leave(e);
-    // All are asleep as soon as the count does not move any more, and then it never does.
+    // All are asleep once the count stays the same.
     env_os_counts before, after = env_os_count(e);
     do {
         before = after;
@@ -415,14 +415,14 @@ static void idle_threads_sleep_on_while_another_polls(void **state) {
         env_set_timer(e, &a.timer, env_now_ns(e) + MS / 4);
         assert_true(env_wait(e, &w, ENV_NEVER));
     }
-    // A timer may come just between two waits, when the idle one is on watch.
+    // A timer may fire just between two waits, when the idle thread is on watch.
     assert_true(env_os_count(e).idles - before <= (uint64_t)rounds / 10 + 1);
     env_wake(e, &idle);
     env_leave(e);
     env_close(e);
 }
 
-// Bytes that come through memory while the poller is about to leave.
+// Bytes that arrive through memory while the poller is about to leave.
 typedef struct memory_source {
     source source;
     env *env;
@@ -452,14 +452,14 @@ static void is_looked_at(source *s) {
     (void)s;
 }
 
-static void bytes_come_with_the_wake_up(timer *t) {
+static void bytes_arrive_with_the_wake_up(timer *t) {
     memory_source *m = list_entry(t, memory_source, timer);
     m->has_bytes = true;
-    loop_look_at((os_env *)m->env, &m->source);
+    loop_add_memory_source((os_env *)m->env, &m->source);
     env_wake(m->env, m->waiter);
 }
 
-static void who_leaves_takes_what_lies_in_memory(void **state) {
+static void a_leaving_poller_handles_memory_sources(void **state) {
     (void)state;
     static const source_class class = {
         .ready = take_bytes, .has_something = has_bytes, .sleeps = has_none, .awakes = is_looked_at
@@ -468,7 +468,7 @@ static void who_leaves_takes_what_lies_in_memory(void **state) {
     waiter idle = { .idle = true }, w = { 0 };
     bell worker = { .env = e, .waiter = &idle };
     memory_source m = {
-        .source.class = &class, .env = e, .waiter = &w, .timer.fire = bytes_come_with_the_wake_up
+        .source.class = &class, .env = e, .waiter = &w, .timer.fire = bytes_arrive_with_the_wake_up
     };
     env_enter(e);
     spawn(e, wait_for_work, &worker);
@@ -476,7 +476,7 @@ static void who_leaves_takes_what_lies_in_memory(void **state) {
     assert_true(env_wait(e, &w, ENV_NEVER));
     assert_false(m.has_bytes);
     assert_true(pthread_equal(m.taken_by, pthread_self()));
-    list_remove(&m.source.looked);
+    list_remove(&m.source.memory_link);
     env_wake(e, &idle);
     env_leave(e);
     env_close(e);
@@ -533,11 +533,10 @@ static void no_descriptors_are_an_error(void **state) {
 
 GW_TESTS(net_loop, pairs_nest, one_thread_at_a_time_holds_it, a_wait_ends_at_its_time,
          one_woken_before_it_waits_does_not_wait, many_threads_wake_each_other,
-         many_idle_threads_wake_each_other, idle_threads_and_others_wake_each_other,
-         timers_fire_in_order, a_timer_that_arms_itself_lets_others_go_on,
-         timers_fire_on_an_idle_thread_when_nobody_else_waits,
-         tasks_run_at_the_end_of_the_turn_in_order, tasks_run_before_their_thread_waits,
-         a_task_may_wait, tasks_of_tasks_do_not_nest, who_makes_the_turn_is_told,
-         nothing_moves_while_nothing_happens, idle_threads_sleep_on_while_another_polls,
-         who_leaves_takes_what_lies_in_memory, nothing_is_lost_without_memory,
-         no_descriptors_are_an_error);
+         many_idle_threads_wake_each_other, idle_and_parked_threads_wake_each_other,
+         timers_fire_in_order, a_timer_that_rearms_itself_does_not_starve_threads,
+         timers_fire_when_only_an_idle_thread_waits, tasks_run_at_the_end_of_the_turn_in_order,
+         tasks_run_before_their_thread_waits, a_task_may_wait, tasks_of_tasks_do_not_nest,
+         loop_turn_is_null_outside_a_turn, nothing_moves_while_nothing_happens,
+         idle_threads_sleep_on_while_another_polls, a_leaving_poller_handles_memory_sources,
+         nothing_is_lost_without_memory, no_descriptors_are_an_error);

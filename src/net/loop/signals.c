@@ -1,7 +1,6 @@
-// Signals that interrupt a wait: those that ask a program to end, or to stop waiting, and have a
-// handler that does not ask for waits to go on (SA_RESTART). They are blocked meanwhile and looked
-// at beside everything else that is polled, so that none is missed between two waits; the handler
-// runs when they are released.
+// Signals that interrupt a wait: those that request a program to end or to stop waiting, and have a
+// handler without SA_RESTART. They are blocked meanwhile and polled through a signalfd with everything else,
+// so that none is missed between two waits; the handler runs when they are released.
 #include "net/loop/loop.h"
 
 #include <signal.h>
@@ -47,8 +46,8 @@ static void kick_catcher(os_env *o) {
     }
 }
 
-// It stays pending for its handler, and would be found again and again.
-static void signal_came(source *s, uint32_t events) {
+// The signal stays pending for its handler, so the descriptor would stay ready.
+static void on_signal(source *s, uint32_t events) {
     os_env *o = (os_env *)(void *)((char *)s - offsetof(os_env, signals.source));
     sigset_t pending;
     (void)events;
@@ -64,7 +63,7 @@ static void signal_came(source *s, uint32_t events) {
     kick_catcher(o);
 }
 
-static const source_class polled = { .ready = signal_came };
+static const source_class polled = { .ready = on_signal };
 
 void os_catch_signals(env *e) {
     os_env *o = (os_env *)e;
@@ -72,7 +71,7 @@ void os_catch_signals(env *e) {
     *c = (signal_catcher){ .is_active = true, .source.class = &polled, .catcher = pthread_self() };
     if (!find_interrupting(&c->set)) return;
     c->fd = signalfd(-1, &c->set, SFD_CLOEXEC | SFD_NONBLOCK);
-    if (c->fd < 0) return;  // without descriptors joining will say more
+    if (c->fd < 0) return;  // without descriptors joining reports more
     if (loop_add(o, c->fd, &c->source, EPOLLIN, NULL)) {
         close(c->fd);
         return;

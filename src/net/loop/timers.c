@@ -24,8 +24,8 @@ static timer *join(timer *a, timer *b) {
     return a;
 }
 
-// Joins a list of siblings: neighbours first, then all pairs from the last to the first, which is
-// what makes removing cheap in the long run.
+// Joins a list of siblings: neighbours first, then all pairs from the last to the first, which
+// makes removal logarithmic (amortised).
 static timer *join_siblings(timer *t) {
     timer *pairs = NULL;
     while (t) {

@@ -1,7 +1,7 @@
 // Armed timers in the order in which they are due: a pairing heap (Fredman, Sedgewick, Sleator,
-// Tarjan, 1986) whose nodes are the timers themselves, so that arming never fails for want of
-// memory. Arming and disarming a timer that is not the earliest, which is what a call with a
-// deadline does, take a handful of instructions.
+// Tarjan, 1986) whose nodes are the timers themselves, so that arming needs no memory.
+// Arming and disarming a timer that is not the earliest, as a call with a deadline does, takes
+// few instructions.
 #ifndef NET_LOOP_TIMERS_H
 #define NET_LOOP_TIMERS_H
 
@@ -25,9 +25,9 @@ static inline int64_t timers_due_ns(const timers *all) {
 // Disarms and returns the earliest if it is due at |now_ns|, else NULL.
 timer *timers_take_due(timers *all, int64_t now_ns);
 
-// Fires all that are due. Those armed meanwhile have their turn next time, after others that have
-// become due by then, so that one which always arms itself at once does not keep the others from
-// firing.
+// Fires all that are due. Those armed meanwhile fire in the next call, after others that have
+// become due by then, so that a timer that always rearms itself at once does not keep the others
+// from firing.
 void timers_fire_due(timers *all, int64_t now_ns);
 
 #endif

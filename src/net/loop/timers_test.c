@@ -11,7 +11,7 @@ static uint64_t mix(uint64_t *state) {
     return x ^ x >> 31;
 }
 
-static void they_come_out_when_due_and_in_order(void **state) {
+static void timers_are_taken_when_due_and_in_order(void **state) {
     (void)state;
     timers all = { 0 };
     timer a = { 0 }, b = { 0 }, c = { 0 };
@@ -29,7 +29,7 @@ static void they_come_out_when_due_and_in_order(void **state) {
     assert_true(timers_due_ns(&all) == ENV_NEVER);
 }
 
-static void those_due_together_come_in_the_order_of_arming(void **state) {
+static void timers_due_together_fire_in_the_order_of_arming(void **state) {
     (void)state;
     timers all = { 0 };
     timer t[9] = { 0 };
@@ -67,7 +67,7 @@ static void strike(timer *t) {
     if (b->again) timers_set(b->all, t, 0);
 }
 
-static void one_that_arms_itself_does_not_keep_others_from_firing(void **state) {
+static void a_timer_that_rearms_itself_lets_others_fire(void **state) {
     (void)state;
     timers all = { 0 };
     bell endless = { .timer.fire = strike, .all = &all, .again = true };
@@ -81,8 +81,8 @@ static void one_that_arms_itself_does_not_keep_others_from_firing(void **state) 
     assert_int_equal(endless.count, 2);
 }
 
-// Against the plainest thing that can be right: a search through an array.
-static void they_agree_with_a_plain_search(uint64_t seed, void *context) {
+// Compared with a linear search through an array.
+static void timers_agree_with_a_linear_search(uint64_t seed, void *context) {
     (void)context;
     timers all = { 0 };
     timer t[TIMER_COUNT] = { 0 };
@@ -108,10 +108,9 @@ static void they_agree_with_a_plain_search(uint64_t seed, void *context) {
 
 static void any_sequence_agrees_with_a_plain_search(void **state) {
     (void)state;
-    testing_for_seeds(50, they_agree_with_a_plain_search, NULL);
+    testing_for_seeds(50, timers_agree_with_a_linear_search, NULL);
 }
 
-GW_TESTS(net_timers, they_come_out_when_due_and_in_order,
-         those_due_together_come_in_the_order_of_arming, one_can_be_armed_again_and_disarmed,
-         one_that_arms_itself_does_not_keep_others_from_firing,
-         any_sequence_agrees_with_a_plain_search);
+GW_TESTS(net_timers, timers_are_taken_when_due_and_in_order,
+         timers_due_together_fire_in_the_order_of_arming, one_can_be_armed_again_and_disarmed,
+         a_timer_that_rearms_itself_lets_others_fire, any_sequence_agrees_with_a_plain_search);

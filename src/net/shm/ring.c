@@ -16,7 +16,7 @@ static void step(void) {
 #define step() ((void)0)
 #endif
 
-static size_t place_of(uint64_t position) {
+static size_t offset_of(uint64_t position) {
     return position & (RING_BYTES - 1);
 }
 
@@ -26,10 +26,10 @@ static uint64_t next_beginning(uint64_t position) {
 
 // ---- The producer -------------------------------------------------------------------------------
 
-// RING-9. A head beyond the tail would promise room that is not there.
+// RING-9. A head beyond the tail would announce room that does not exist.
 static void read_head(ring_out *r) {
     uint64_t head = atomic_load_explicit(&r->words->head, memory_order_seq_cst);
-    if (head == r->skip) return;  // nothing has been taken out since
+    if (head == r->skip) return;  // no bytes have been taken out since
     if (head < r->head || head > r->tail) {
         r->is_broken = true;
     } else {
@@ -50,22 +50,22 @@ static void rewind_empty(ring_out *r) {
 
 static size_t room(const ring_out *r) {
     if (r->is_large) return RING_BYTES - (size_t)(r->tail - r->head);
-    size_t place = place_of(r->tail);
+    size_t place = offset_of(r->tail);
     return place < RING_SMALL_BYTES ? RING_SMALL_BYTES - place : 0;
 }
 
-// As much room for |size| bytes as there is.
+// Returns the room for |size| bytes, or less.
 static size_t make_room(ring_out *r, size_t size) {
-    if (place_of(r->tail) >= RING_REWIND_BYTES || room(r) < size) read_head(r);
+    if (offset_of(r->tail) >= RING_REWIND_BYTES || room(r) < size) read_head(r);
     if (r->is_broken) return 0;
-    if (is_empty(r) && place_of(r->tail) >= RING_REWIND_BYTES) rewind_empty(r);
+    if (is_empty(r) && offset_of(r->tail) >= RING_REWIND_BYTES) rewind_empty(r);
     if (room(r) < size && !r->is_large) r->is_large = r->resize(r->user, true);
     size_t there = room(r);
     return there < size ? there : size;
 }
 
 static void put_bytes(ring_out *r, const uint8_t *from, size_t size) {
-    size_t place = place_of(r->tail), to_end = RING_BYTES - place;
+    size_t place = offset_of(r->tail), to_end = RING_BYTES - place;
     size_t first = size < to_end ? size : to_end;
     memcpy(r->bytes + place, from, first);
     memcpy(r->bytes, from + first, size - first);
@@ -128,8 +128,8 @@ bool ring_shrink(ring_out *r) {
     if (!r->is_large) return true;
     read_head(r);
     if (needs_large || r->is_broken || !is_empty(r)) return false;
-    // The tail may stand among what is given back; what is put in next begins at the beginning.
-    if (place_of(r->tail) != 0) rewind_empty(r);
+    // The tail may be in the pages that are freed; the next bytes are put at the beginning.
+    if (offset_of(r->tail) != 0) rewind_empty(r);
     r->resize(r->user, false);
     r->is_large = false;
     return true;
@@ -137,12 +137,12 @@ bool ring_shrink(ring_out *r) {
 
 // ---- The consumer -------------------------------------------------------------------------------
 
-// RING-9. How many bytes there are from |head| on, after a skip that stands there.
+// RING-9. The number of bytes from |head| on, after a skip at |head|.
 static size_t count_bytes(ring_in *r) {
     uint64_t tail = atomic_load_explicit(&r->words->tail, memory_order_acquire);
     if (tail == r->head || r->is_broken) return 0;
     uint64_t head = r->head;
-    if (place_of(head) != 0 && atomic_load_explicit(&r->words->skip, memory_order_relaxed) == head)
+    if (offset_of(head) != 0 && atomic_load_explicit(&r->words->skip, memory_order_relaxed) == head)
         head = next_beginning(head);
     if (tail <= head || tail - head > RING_BYTES) {
         r->is_broken = !has_mutation(MUTATION_RING_INDEX_BELIEVED);
@@ -157,7 +157,7 @@ size_t ring_take(ring_in *r, void *into, size_t size) {
     step();
     if (size > there) size = there;
     if (size == 0) return 0;
-    size_t place = place_of(r->head), to_end = RING_BYTES - place;
+    size_t place = offset_of(r->head), to_end = RING_BYTES - place;
     size_t first = size < to_end ? size : to_end;
     memcpy(into, r->bytes + place, first);
     memcpy((uint8_t *)into + first, r->bytes, size - first);
@@ -182,7 +182,7 @@ static bool arm(ring_in *r, uint32_t armed) {
     failpoint("ring_armed");
     step();
     if (has_mutation(MUTATION_RING_WAKE_LOST)) return !had_bytes;
-    if (has_mutation(MUTATION_RING_NOT_LOOKED)) return true;
+    if (has_mutation(MUTATION_RING_NOT_CHECKED)) return true;
     return atomic_load_explicit(&r->words->tail, memory_order_seq_cst) == r->head;
 }
 
@@ -195,5 +195,5 @@ bool ring_in_leaves(ring_in *r) {
 }
 
 void ring_in_awake(ring_in *r) {
-    atomic_store_explicit(&r->words->armed, RING_LOOKS, memory_order_relaxed);
+    atomic_store_explicit(&r->words->armed, RING_CHECKING, memory_order_relaxed);
 }

@@ -1,11 +1,11 @@
 // A ring: bytes from one process to another through memory that both have mapped.
 // docs/protocol/rings.md is the specification (RING-6 to RING-11, RING-13).
 //
-// Only memory: no system call but those that allocate pages, no waiting. What tells the other end to look is the
-// caller's; ring_out_wakes and ring_in_wakes say when.
+// Only memory: no system call but those that allocate pages, no waiting. The caller notifies the other end to check;
+// ring_out_wakes and ring_in_wakes return when.
 //
-// The other end may write anything at any time. It can make a ring carry nonsense or break, never lead this end out of
-// the ring.
+// The other end may write anything at any time. It can corrupt a ring's bytes or break the ring, never make this end
+// access memory outside the ring.
 //
 // Ownership: plain values over memory of the caller's. Threads: each end is one thread's at a time.
 #ifndef NET_SHM_RING_H
@@ -19,21 +19,21 @@
 
 enum {
     RING_BYTES = 512 * 1024,
-    RING_SMALL_BYTES = 16 * 1024,  // what it keeps to while that is enough
-    RING_REWIND_BYTES = 8 * 1024,  // an empty ring goes on at its beginning from here on
+    RING_SMALL_BYTES = 16 * 1024,  // used as long as they suffice
+    RING_REWIND_BYTES = 8 * 1024,  // an empty ring beyond this offset continues at its beginning
 };
 
 #ifdef GW_MUTATIONS
-// Tests: what the other end does between two accesses to the words.
+// Tests: actions of the other end between two accesses to the words.
 extern void (*ring_between_steps)(void *context);
 extern void *ring_steps_context;
 #endif
 
-// What |armed| says of the consumer.
-enum { RING_LOOKS, RING_SLEEPS, RING_AWAY };
+// The values of |armed|, the state of the consumer.
+enum { RING_CHECKING, RING_SLEEPS, RING_AWAY };
 
-// In the segment, zeros at first. While both ends are busy only |tail| goes from one to the other with each message: |head|
-// and |armed| have cache lines of their own.
+// In the segment, initially zero. While both ends are busy only the cache line of |tail| moves between them with each
+// message: |head| and |armed| have cache lines of their own.
 typedef struct ring_words {
     _Alignas(64) _Atomic uint64_t tail;
     _Atomic uint64_t skip;
@@ -48,12 +48,12 @@ _Static_assert(sizeof(ring_words) == 192, "as docs/protocol/rings.md has it");
 typedef struct ring_out {
     ring_words *words;
     uint8_t *bytes;
-    uint64_t tail, head;  // |head| as it was read last, behind a skip
-    uint64_t skip;        // where the last skip was: the consumer's head until it has seen it
-    bool is_large;        // the pages beyond RING_SMALL_BYTES are there
-    bool needs_large;     // and have been used since ring_shrink has asked
-    bool is_broken;       // the other end has written what cannot be
-    // Allocates or gives back the pages beyond RING_SMALL_BYTES; false: it cannot.
+    uint64_t tail, head;  // |head| as it was read last, after a skip
+    uint64_t skip;        // where the last skip was: the consumer's head until it has read the skip
+    bool is_large;        // the pages beyond RING_SMALL_BYTES are allocated
+    bool needs_large;     // and have been used since the last ring_shrink
+    bool is_broken;       // the other end has written impossible values
+    // Allocates or frees the pages beyond RING_SMALL_BYTES; false: it cannot.
     bool (*resize)(void *user, bool large);
     void *user;
 } ring_out;
@@ -68,13 +68,14 @@ typedef struct ring_in {
 
 // Puts in as many bytes as there is room for and returns how many, from the front.
 size_t ring_put(ring_out *r, const struct iovec *parts, int count, bool *out_all);
-bool ring_has_room(ring_out *r);   // more than none, enough to go on with
-bool ring_out_wakes(ring_out *r);  // after ring_put: the consumer sleeps, and is to be woken
-// Whether the consumer sleeps and has not seen all. It may come by itself: ring_out_wakes tells.
+bool ring_has_room(ring_out *r);   // more than none, enough to continue with
+bool ring_out_wakes(ring_out *r);  // after ring_put: the consumer sleeps, and has to be woken
+// Whether the consumer sleeps with bytes unread. It may check by itself: then ring_out_wakes is false.
 bool ring_out_waits(const ring_out *r);
-bool ring_out_is_away(const ring_out *r);  // it has left (RING-13)
-bool ring_out_sleeps(ring_out *r);  // about to sleep until there is room; false: there is some
-// Gives the large pages back, if the ring is empty and has not used them since the last time. Returns whether they are gone.
+bool ring_out_is_away(const ring_out *r);  // the consumer is away (RING-13)
+bool ring_out_sleeps(ring_out *r);  // about to sleep until there is room; false: there is room
+// Frees the large pages, if the ring is empty and has not used them since the last call. Returns whether they are
+// freed.
 bool ring_shrink(ring_out *r);
 
 // Whether there are bytes, or the ring is broken.
@@ -84,9 +85,9 @@ static inline bool ring_has_bytes(const ring_in *r) {
 
 // Takes out at most |size| bytes; 0: there are none, or the ring is broken.
 size_t ring_take(ring_in *r, void *into, size_t size);
-bool ring_in_wakes(ring_in *r);   // after ring_take: the producer sleeps, and is to be woken
-bool ring_in_sleeps(ring_in *r);  // about to sleep until there are bytes; false: there are some
-bool ring_in_leaves(ring_in *r);  // the same, but what is patient need not wake it
+bool ring_in_wakes(ring_in *r);   // after ring_take: the producer sleeps, and has to be woken
+bool ring_in_sleeps(ring_in *r);  // about to sleep until there are bytes; false: there are bytes
+bool ring_in_leaves(ring_in *r);  // the same, but patient bytes need not wake it
 void ring_in_awake(ring_in *r);
 
 #endif

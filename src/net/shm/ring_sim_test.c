@@ -1,6 +1,6 @@
-// Two ends of a pair of rings, in an order that a seed decides: each may be stopped for a while, killed, or do something
-// between any two accesses of the other to the words they share (in the build with mutations; else between two calls).
-// What wakes takes a while, comes together with others, or comes for nothing.
+// Two ends of a pair of rings, in an order that a seed decides: each may be stopped for a while, killed, or act
+// between any two accesses of the other to the shared words (in the build with mutations; else between two calls).
+// A wake-up takes a while, is merged with others, or is spurious.
 #include "net/shm/ring.h"
 
 #include <string.h>
@@ -16,9 +16,9 @@ typedef struct side {
     ring_in in;
     uint8_t *bytes;  // of its out
 
-    bool is_asleep;  // until something wakes it
-    bool is_away;    // and only for what is urgent; it looks by itself once
-    bool is_rung;    // a byte is on its way to it, or there
+    bool is_asleep;  // until a wake-up
+    bool is_away;    // asleep, except for urgent bytes; it checks once by itself
+    bool is_rung;    // a wake-up byte is in transit to it, or has arrived
     bool is_blocked;
     bool is_killed;
     uint64_t put, taken;
@@ -28,7 +28,7 @@ typedef struct world {
     uint64_t random;
     ring_words words[SIDES];
     side sides[SIDES];
-    side *running;  // the one whose call is under way
+    side *running;  // the one whose call is in progress
     bool nests;     // the other one acts inside it
     bool is_over;
     uint8_t buffer[SIDES][PIECE_MAX];
@@ -103,7 +103,7 @@ static void leave(side *x) {
 static void act(side *x) {
     world *w = x->world;
     if (x->is_killed) return;
-    if (x->is_asleep && x->is_away && draw(w, 4) == 0) {  // something is under way now
+    if (x->is_asleep && x->is_away && draw(w, 4) == 0) {  // something is expected now
         x->is_away = false;
         x->is_asleep = ring_in_sleeps(&x->in);
         return;
@@ -131,7 +131,8 @@ static void act(side *x) {
     w->running = before;
 }
 
-// The other end does something in the middle of what one does; not more than that, for a stack has its end.
+// The other end acts in the middle of a call of this end; it is not interrupted itself, to limit the depth of the
+// stack.
 static void between_steps(void *context) {
     world *w = context;
     if (!w->running || w->nests || draw(w, 3)) return;
@@ -178,16 +179,16 @@ static void close_world(world *w) {
 static void run(world *w, int steps) {
     for (int i = 0; i < steps; i++) {
         side *x = &w->sides[draw(w, SIDES)];
-        if (draw(w, 20) == 0) x->is_rung = true;  // for nothing
+        if (draw(w, 20) == 0) x->is_rung = true;  // spurious
         int stopped = draw(w, 30) == 0 ? (int)draw(w, 50) : 0;
         while (stopped-- > 0) act(other(x));
         act(x);
     }
 }
 
-// Nobody starts anything any more: all that was put is taken, though each sleeps whenever it may, and is woken only if it
-// was rung, or is away.
-static void settle(world *w) {
+// No side starts anything any more: all bytes are taken, though each side sleeps whenever it may, and is woken only if
+// it was rung, or is away.
+static void let_both_finish(world *w) {
     w->is_over = true;
     for (int i = 0; i < 2000; i++)
         for (int k = 0; k < SIDES; k++) {
@@ -208,16 +209,16 @@ static void exchange(uint64_t seed, void *context) {
     (void)context;
     world *w = open_world(seed);
     run(w, STEPS);
-    settle(w);
+    let_both_finish(w);
     close_world(w);
 }
 
-static void bytes_come_once_and_nobody_oversleeps_them(void **state) {
+static void bytes_arrive_once_and_no_wake_up_is_missed(void **state) {
     (void)state;
     testing_for_seeds(300, exchange, NULL);
 }
 
-// Killed in the middle of a call: what it had announced is there, and nothing else comes.
+// Killed in the middle of a call: the bytes that it had announced are readable, and no others.
 static void kill_one(uint64_t seed, void *context) {
     (void)context;
     world *w = open_world(seed);
@@ -233,12 +234,12 @@ static void kill_one(uint64_t seed, void *context) {
     close_world(w);
 }
 
-static void what_a_killed_end_had_announced_is_there(void **state) {
+static void bytes_announced_by_a_killed_end_are_readable(void **state) {
     (void)state;
     testing_for_seeds(100, kill_one, NULL);
 }
 
-// The other end writes a tail that cannot be: nothing is taken for bytes that it announces.
+// The other end writes an impossible tail: no bytes are taken for it.
 static void lie(uint64_t seed, void *context) {
     (void)context;
     world *w = open_world(seed);
@@ -253,10 +254,10 @@ static void lie(uint64_t seed, void *context) {
     close_world(w);
 }
 
-static void what_cannot_be_is_not_believed(void **state) {
+static void an_impossible_tail_is_refused(void **state) {
     (void)state;
     testing_for_seeds(100, lie, NULL);
 }
 
-GW_TESTS(ring_sim, bytes_come_once_and_nobody_oversleeps_them,
-         what_a_killed_end_had_announced_is_there, what_cannot_be_is_not_believed);
+GW_TESTS(ring_sim, bytes_arrive_once_and_no_wake_up_is_missed,
+         bytes_announced_by_a_killed_end_are_readable, an_impossible_tail_is_refused);

@@ -1,5 +1,5 @@
-// A ring against what it is to carry: bytes in order, none lost, none twice, and nobody asleep while there is something for
-// it; whatever the other end writes, nothing outside the ring is touched.
+// A ring carries bytes in order, none lost, none twice, and no end sleeps while it could continue;
+// whatever the other end writes, no memory outside the ring is touched.
 #include "net/shm/ring.h"
 
 #include <pthread.h>
@@ -38,7 +38,7 @@ static pipe_ *open_pipe(void) {
     pipe_ *p = mem_reserve(64, sizeof *p);
     assert_non_null(p);
     memset(p, 0, sizeof *p);
-    p->bytes = mem_alloc(RING_BYTES);  // of its own, so that a sanitizer sees what is beyond it
+    p->bytes = mem_alloc(RING_BYTES);  // allocated, so that a sanitizer detects accesses beyond it
     assert_non_null(p->bytes);
     p->out = (ring_out){ .words = &p->words, .bytes = p->bytes, .resize = resize, .user = p };
     p->in = (ring_in){ .words = &p->words, .bytes = p->bytes };
@@ -54,7 +54,7 @@ static uint8_t byte_at(uint64_t position) {
     return (uint8_t)(position * 7 + position / 251);
 }
 
-// In two parts, as headers and bodies are.
+// In two parts, like headers and bodies.
 static size_t put(pipe_ *p, size_t size) {
     static uint8_t bytes[2 * RING_BYTES];
     for (size_t i = 0; i < size; i++) bytes[i] = byte_at(p->put + i);
@@ -78,7 +78,7 @@ static size_t take(pipe_ *p, size_t size) {
     return taken;
 }
 
-// And then it is used little.
+// After this the ring is used little.
 static void drain(pipe_ *p) {
     while (take(p, RING_BYTES) > 0) {
     }
@@ -86,7 +86,7 @@ static void drain(pipe_ *p) {
     }
 }
 
-static void bytes_come_in_order_whatever_the_pieces(void **state) {
+static void bytes_arrive_in_order_in_any_pieces(void **state) {
     (void)state;
     uint64_t r = 1;
     pipe_ *p = open_pipe();
@@ -104,7 +104,7 @@ static void bytes_come_in_order_whatever_the_pieces(void **state) {
     close_pipe(p);
 }
 
-static void it_holds_as_much_as_it_says_and_no_more(void **state) {
+static void it_holds_its_capacity_and_no_more(void **state) {
     (void)state;
     pipe_ *p = open_pipe();
     assert_int_equal(put(p, 2 * RING_BYTES), RING_BYTES);
@@ -130,7 +130,7 @@ static void small_use_stays_in_the_first_pages(void **state) {
     close_pipe(p);
 }
 
-static void without_memory_it_goes_on_in_the_first_pages(void **state) {
+static void without_memory_it_uses_the_first_pages(void **state) {
     (void)state;
     pipe_ *p = open_pipe();
     p->refuses_to_grow = true;
@@ -143,7 +143,7 @@ static void without_memory_it_goes_on_in_the_first_pages(void **state) {
     close_pipe(p);
 }
 
-static void it_gives_back_what_it_has_not_used_since_it_was_asked_last(void **state) {
+static void it_frees_pages_unused_since_the_last_shrink(void **state) {
     (void)state;
     pipe_ *p = open_pipe();
     put(p, 100000);
@@ -173,7 +173,7 @@ static void a_sleeping_consumer_is_woken_once_for_a_burst(void **state) {
         put(p, 10);
         assert_false(ring_out_wakes(&p->out));
     }
-    assert_false(ring_in_sleeps(&p->in));  // there is something
+    assert_false(ring_in_sleeps(&p->in));  // there are bytes
     ring_in_awake(&p->in);
     take(p, 1000);
     put(p, 10);
@@ -181,11 +181,11 @@ static void a_sleeping_consumer_is_woken_once_for_a_burst(void **state) {
     close_pipe(p);
 }
 
-static void a_consumer_that_comes_by_itself_is_not_waited_for(void **state) {
+static void a_consumer_that_checks_by_itself_is_not_woken(void **state) {
     (void)state;
     pipe_ *p = open_pipe();
     put(p, 10);
-    assert_false(ring_out_waits(&p->out));  // it looks
+    assert_false(ring_out_waits(&p->out));  // it checks
     assert_false(ring_in_sleeps(&p->in));
     assert_true(ring_out_waits(&p->out));
     assert_true(ring_out_waits(&p->out));
@@ -193,7 +193,7 @@ static void a_consumer_that_comes_by_itself_is_not_waited_for(void **state) {
     assert_false(ring_out_waits(&p->out));
     take(p, 10);
     assert_true(ring_in_sleeps(&p->in));
-    assert_false(ring_out_waits(&p->out));  // it has seen all
+    assert_false(ring_out_waits(&p->out));  // it has read all
     put(p, 10);
     assert_true(ring_out_waits(&p->out));
     assert_true(ring_out_wakes(&p->out));
@@ -240,7 +240,7 @@ typedef struct two_threads {
     uint64_t size;
 } two_threads;
 
-// A wake-up that is lost leaves both asleep, which the limit of the test makes known.
+// A lost wake-up leaves both asleep, which the time limit of the test reports.
 static void *produce(void *arg) {
     two_threads *t = arg;
     uint64_t r = 2;
@@ -255,7 +255,7 @@ static void *produce(void *arg) {
     return NULL;
 }
 
-static void nobody_sleeps_while_there_is_something_for_it(void **state) {
+static void no_end_sleeps_while_bytes_or_room_are_available(void **state) {
     (void)state;
     two_threads t = { .pipe = open_pipe(),
                       .bytes = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, false },
@@ -302,8 +302,8 @@ static void scribble(uint64_t *r, pipe_ *p) {
     }
 }
 
-// Sanitizers see every byte beyond the ring that is touched.
-static void whatever_stands_in_its_words_nothing_else_is_touched(void **state) {
+// Sanitizers detect any access beyond the ring.
+static void corrupt_words_touch_no_other_memory(void **state) {
     (void)state;
     static uint8_t bytes[RING_BYTES];
     int broken_count = 0;
@@ -327,11 +327,11 @@ static void whatever_stands_in_its_words_nothing_else_is_touched(void **state) {
         broken_count += p->in.is_broken && p->out.is_broken;
         close_pipe(p);
     }
-    assert_true(broken_count > testing_scaled(3000) / 2);  // and mostly it is noticed
+    assert_true(broken_count > testing_scaled(3000) / 2);  // most corruptions are detected
 }
 
-// RING-13. It is for the caller of ring_put to say what is patient.
-static void a_consumer_that_has_left_says_so_until_it_sleeps_or_looks(void **state) {
+// RING-13. The caller of ring_put decides which bytes are patient.
+static void a_consumer_is_away_until_it_sleeps_or_checks(void **state) {
     (void)state;
     pipe_ *p = open_pipe();
     assert_false(ring_out_is_away(&p->out));
@@ -339,7 +339,7 @@ static void a_consumer_that_has_left_says_so_until_it_sleeps_or_looks(void **sta
     assert_true(ring_out_is_away(&p->out));
     put(p, 10);
     assert_true(ring_out_waits(&p->out));
-    assert_false(ring_in_sleeps(&p->in));  // there is something
+    assert_false(ring_in_sleeps(&p->in));  // there are bytes
     assert_false(ring_out_is_away(&p->out));
     take(p, 10);
     assert_true(ring_in_leaves(&p->in));
@@ -373,13 +373,11 @@ static void a_head_that_goes_back_breaks_it(void **state) {
     close_pipe(p);
 }
 
-GW_TESTS(net_ring, bytes_come_in_order_whatever_the_pieces, it_holds_as_much_as_it_says_and_no_more,
-         small_use_stays_in_the_first_pages, without_memory_it_goes_on_in_the_first_pages,
-         it_gives_back_what_it_has_not_used_since_it_was_asked_last,
-         a_sleeping_consumer_is_woken_once_for_a_burst,
-         a_consumer_that_comes_by_itself_is_not_waited_for,
+GW_TESTS(net_ring, bytes_arrive_in_order_in_any_pieces, it_holds_its_capacity_and_no_more,
+         small_use_stays_in_the_first_pages, without_memory_it_uses_the_first_pages,
+         it_frees_pages_unused_since_the_last_shrink, a_sleeping_consumer_is_woken_once_for_a_burst,
+         a_consumer_that_checks_by_itself_is_not_woken,
          a_sleeping_producer_is_woken_when_there_is_room,
-         a_consumer_that_has_left_says_so_until_it_sleeps_or_looks,
-         nobody_sleeps_while_there_is_something_for_it,
-         whatever_stands_in_its_words_nothing_else_is_touched, a_tail_out_of_reach_breaks_it,
-         a_head_that_goes_back_breaks_it);
+         a_consumer_is_away_until_it_sleeps_or_checks,
+         no_end_sleeps_while_bytes_or_room_are_available, corrupt_words_touch_no_other_memory,
+         a_tail_out_of_reach_breaks_it, a_head_that_goes_back_breaks_it);

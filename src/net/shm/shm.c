@@ -12,11 +12,11 @@
 
 #define SHRINK_NS INT64_C(1000000000)
 
-#define BELL_NS 2000  // what ringing takes
+#define BELL_NS 2000  // the time that ringing takes
 
 enum {
-    READ_MAX = 1 << 20,    // of one stream in one turn, so that others have theirs
-    LOOKS_PER_CLOCK = 16,  // at whether the peer comes
+    READ_MAX = 1 << 20,     // of one stream in one turn, so that other streams have theirs
+    CHECKS_PER_CLOCK = 16,  // of the peer's state
     BELLS_IN_VAIN_MAX = 63,
 };
 
@@ -28,16 +28,16 @@ static shm_stream *of(stream *s) {
     return list_entry(s, shm_stream, stream);
 }
 
-// A peer that was here a moment ago is mostly back before it could be woken, which takes longer, and
-// disturbs what it does. So a bell waits for as long as ringing it takes, where that has paid lately.
-static bool peer_comes(shm_stream *t) {
+// A peer that checked a moment ago mostly checks again before it could be woken, which takes longer and
+// disturbs it. So a bell waits for as long as ringing takes, if that has avoided wake-ups lately.
+static bool peer_checks_soon(shm_stream *t) {
     if (t->bells_at_once > 0) {
         t->bells_at_once--;
         return false;
     }
     int64_t start_ns = os_now_ns(&t->env->base);
     do {
-        for (int i = 0; i < LOOKS_PER_CLOCK; i++) {
+        for (int i = 0; i < CHECKS_PER_CLOCK; i++) {
             if (!ring_out_waits(&t->out)) {
                 t->bells_in_vain /= 2;
                 return true;
@@ -50,26 +50,26 @@ static bool peer_comes(shm_stream *t) {
     return false;
 }
 
-// RING-12. A socket that takes no more has been told enough; one that has ended says so itself.
+// RING-12. A socket whose buffer is full needs no further byte; one that has ended reports it itself.
 static void ring_bell(source *s) {
     shm_stream *t = of_source(s);
     bool is_about_room = t->rings_at_once;
     t->rings_at_once = false;
-    if (!is_about_room && (peer_comes(t) || !ring_out_wakes(&t->out))) return;
+    if (!is_about_room && (peer_checks_soon(t) || !ring_out_wakes(&t->out))) return;
     failpoint("ring_bell");
     atomic_fetch_add_explicit(&t->env->wake_total, 1, memory_order_relaxed);
     ssize_t sent = send(t->fd, "", 1, MSG_NOSIGNAL | MSG_DONTWAIT);
     (void)sent;
 }
 
-// Whether this one is where a test cuts the connection.
+// Whether a test cuts the connection at this operation.
 static bool is_time_to_cut(shm_stream *t) {
     return t->env->cut_every > 0 && ++t->op_count >= t->env->cut_every;
 }
 
 // ---- In -----------------------------------------------------------------------------------------
 
-// Bytes of the socket mean only that there is something to look at; its end is the end of the stream.
+// Bytes of the socket are wake-ups only; its end is the end of the stream.
 static void read_socket(shm_stream *t) {
     char bytes[256];
     ssize_t n;
@@ -114,16 +114,16 @@ static void exchange(shm_stream *t, uint32_t events) {
         loop_lock_ring(t->env, &t->source);
     }
     if (t->in.is_broken || t->out.is_broken) {
-        shm_end(t, "what it has written into the shared memory cannot be");
+        shm_end(t, "it has written impossible values into the shared memory");
         return;
     }
     if (t->has_ended && is_empty) {
         shm_end(t, "closed by the peer");
         return;
     }
-    if (!list_has(&t->source.looked)) {
+    if (!list_has(&t->source.memory_link)) {
         ring_in_awake(&t->in);
-        loop_look_at(t->env, &t->source);
+        loop_add_memory_source(t->env, &t->source);
     }
     write_on(t);
 }
@@ -141,7 +141,7 @@ static void ready(source *s, uint32_t events) {
     }
 }
 
-// ---- Looking ------------------------------------------------------------------------------------
+// ---- Checking -----------------------------------------------------------------------------------
 
 static bool has_something(source *s) {
     return ring_has_bytes(&of_source(s)->in);
@@ -160,7 +160,7 @@ static void awakes(source *s) {
 
 // ---- Out ----------------------------------------------------------------------------------------
 
-// What a failing network does: some of it is lost, and nobody is told.
+// As a failing network does: a part is lost, and the sender is not notified.
 static size_t lose_and_cut(shm_stream *t, const struct iovec *parts, int count) {
     size_t size = 0;
     for (int i = 0; i < count; i++) size += parts[i].iov_len;
@@ -188,7 +188,7 @@ static size_t send_all(stream *s, const struct iovec *parts, int count) {
     }
     if (is_all) return taken;
     t->wants_writable = true;
-    // A broken ring has its end told by the loop, and so has room that came meanwhile.
+    // The loop reports the end of a broken ring, and room that was made meanwhile.
     if (t->out.is_broken || !ring_out_sleeps(&t->out)) loop_set_timer(&t->env->base, &t->timer, 0);
     return taken;
 }
@@ -282,5 +282,5 @@ void shm_use(shm_stream *t, segment_map map, bool is_ours) {
                          .user = t };
     t->in =
         (ring_in){ .words = &words[1 - ours], .bytes = bytes + (size_t)(1 - ours) * RING_BYTES };
-    ring_in_sleeps(&t->in);  // the socket tells of the first bytes
+    ring_in_sleeps(&t->in);  // the socket reports the first bytes
 }

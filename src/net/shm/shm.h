@@ -1,6 +1,6 @@
 // Shared memory as a transport: streams between processes of one host. docs/protocol/rings.md is the specification.
-// Between its files: shm.c moves bytes, shm_connect.c makes streams, either way, shm_segment.c the memory they share, and
-// shm_state.c says when which of their states follows.
+// shm.c moves bytes, shm_connect.c makes streams by connecting and accepting, shm_segment.c makes the memory they
+// share, and shm_state.c defines their states.
 //
 // Threads: the loop lock's.
 #ifndef NET_SHM_SHM_H
@@ -25,11 +25,11 @@ enum {
 
 // What is awaited on a stream.
 typedef enum shm_state {
-    SHM_CONNECTING,        // the loop, to tell how our connect went
-    SHM_ACCEPTED,          // somebody to adopt it
+    SHM_CONNECTING,        // the loop, to report the result of our connect
+    SHM_ACCEPTED,          // stream_adopt
     SHM_AWAITING_SEGMENT,  // the peer's memory
     SHM_OPEN,              // bytes, either way
-    SHM_CUT,               // the loop, to tell that a test has cut it
+    SHM_CUT,               // the loop, to report that a test has cut it
     SHM_CLOSED,            // nothing: to be freed
     SHM_STATE_COUNT
 } shm_state;
@@ -39,7 +39,7 @@ typedef enum shm_event {
     SHM_ADOPTED,
     SHM_MAPPED,
     SHM_TEST_CUTS,
-    SHM_ENDED,        // the peer has closed, or what it wrote means nothing; |why| has the words
+    SHM_ENDED,        // the peer has closed, or has written invalid values; |why| is the text
     SHM_CLOSED_HERE,  // by its owner
     SHM_ABANDONED,    // its env closes
     SHM_EVENT_COUNT
@@ -57,15 +57,15 @@ typedef struct shm_stream {
     ring_out out;
 
     bool wants_writable;  // the last send took less than all
-    bool rings_at_once;   // the bell that is due is about room
-    int bells_at_once;  // bells that are rung before it is worth again to see whether the peer comes
-    int bells_in_vain;  // as many at once after the next one for which it did not
-    bool has_ended;     // the socket has; what is in the ring comes first
-    int error;          // what a failed call has said
-    const char *why;    // ENDED: in words
+    bool rings_at_once;   // the pending bell is about room
+    int bells_at_once;  // this many bells are rung without waiting for the peer to check by itself
+    int bells_in_vain;  // how many after the next one for which it did not check
+    bool has_ended;     // the socket has; bytes in the ring are read first
+    int error;          // of a failed call
+    const char *why;    // ENDED: the text
     timer timer;        // an end that is due
     timer shrink;       // while the ring out is large
-    int op_count;       // sends and receipts, where a test cuts connections
+    int op_count;       // sends and receives, after which a test cuts connections
 } shm_stream;
 
 // ---- shm_state.c --------------------------------------------------------------------------------
@@ -75,7 +75,7 @@ void shm_end_soon(shm_stream *t, int errno_code);  // the same, in a turn of its
 
 // ---- shm.c --------------------------------------------------------------------------------------
 shm_stream *shm_stream_new(os_env *o, int fd, shm_state state);  // owns |fd|; NULL without memory
-void shm_use(shm_stream *t, segment_map map, bool is_ours);      // its rings lie there; takes |map|
+void shm_use(shm_stream *t, segment_map map, bool is_ours);      // for its rings; takes |map|
 
 // ---- shm_segment.c ------------------------------------------------------------------------------
 gw_status segment_make(segment_map *out, gw_error *error);  // SYSTEM

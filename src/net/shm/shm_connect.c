@@ -1,4 +1,4 @@
-// Making streams through shared memory: connecting and listening at abstract Unix sockets.
+// Shared-memory streams: connecting and listening at abstract Unix sockets.
 #include "net/transport/exhausted.h"
 #include "net/shm/shm.h"
 
@@ -27,7 +27,7 @@ static os_env *of(env *e) {
 
 // ---- Addresses ----------------------------------------------------------------------------------
 
-// Abstract names are those of one network namespace of one running kernel. 0: it cannot be told.
+// Abstract names belong to one network namespace of one running kernel. 0: unknown.
 static uint64_t this_host(void) {
     char boot_id[64] = "";
     struct stat names;
@@ -59,7 +59,7 @@ static bool take_hex(const char **at, uint64_t *out) {
     return true;
 }
 
-// "here:" is this host, whose processes may all know a name beforehand.
+// "here:" is this host, whose processes may agree on a name in advance.
 static bool parse(const char *text, shm_address *out) {
     if (strncmp(text, "here:", 5) == 0) {
         text += 5;
@@ -89,7 +89,7 @@ static gw_status open_socket(const char *text, int *out, gw_error *error) {
     *out = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (*out >= 0) return GW_OK;
     int why = errno;
-    exhausted_say("a connection cannot be made", why);
+    exhausted_log("a connection cannot be made", why);
     return error_set(error, GW_SYSTEM, "%s: socket: %s", text, system_error_text(why).text);
 }
 
@@ -101,7 +101,7 @@ static pid_t trusted_peer(int fd) {
     return peer.uid == geteuid() ? peer.pid : 0;
 }
 
-// ---- The segment on its way ---------------------------------------------------------------------
+// ---- Sending and receiving the segment ----------------------------------------------------------
 
 typedef struct offer {
     char magic[8];
@@ -132,7 +132,7 @@ static bool send_segment(int socket, int memory) {
     return is_sent;
 }
 
-// The one descriptor that came; -1, and all are closed, if there is none or more than one. There may be room for two.
+// The one received descriptor; -1, and all are closed, if there is none or more than one. There may be room for two.
 static int descriptor_in(struct msghdr *m) {
     int fds[2], count = 0;
     for (struct cmsghdr *c = CMSG_FIRSTHDR(m); c; c = CMSG_NXTHDR(m, c)) {
@@ -146,10 +146,10 @@ static int descriptor_in(struct msghdr *m) {
     return -1;
 }
 
-// The offer comes whole, with its descriptor: it was sent in one piece, before anything else.
+// The offer arrives whole, with its descriptor: it is sent in one call, before anything else.
 void shm_receive_segment(shm_stream *t) {
-    offer said;
-    struct iovec part = { &said, sizeof said };
+    offer received_offer;
+    struct iovec part = { &received_offer, sizeof received_offer };
     passed control;
     struct msghdr m = { .msg_iov = &part,
                         .msg_iovlen = 1,
@@ -158,10 +158,11 @@ void shm_receive_segment(shm_stream *t) {
     ssize_t n = recvmsg(t->fd, &m, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
     if (n < 0 && (errno == EAGAIN || errno == EINTR)) return;
     int fd = n > 0 ? descriptor_in(&m) : -1;
-    if (m.msg_flags & MSG_CTRUNC) exhausted_say("memory to share is not taken", EMFILE);
-    if (n != (ssize_t)sizeof said || memcmp(&said, &our_offer, sizeof said) != 0 || fd < 0) {
+    if (m.msg_flags & MSG_CTRUNC) exhausted_log("shared memory is not received", EMFILE);
+    if (n != (ssize_t)sizeof received_offer ||
+        memcmp(&received_offer, &our_offer, sizeof received_offer) != 0 || fd < 0) {
         if (fd >= 0) close(fd);
-        shm_end(t, n == 0 ? "closed by the peer" : "it has sent no memory to share");
+        shm_end(t, n == 0 ? "closed by the peer" : "it has sent no shared memory");
         return;
     }
     gw_error why;
@@ -178,7 +179,7 @@ void shm_receive_segment(shm_stream *t) {
 
 // ---- Connecting ---------------------------------------------------------------------------------
 
-// What has gone wrong is told in a turn of its own.
+// A failure is reported in a turn of its own.
 static void reach(shm_stream *t, const shm_address *a) {
     struct sockaddr_un name;
     socklen_t size = socket_name(a, &name);
@@ -238,7 +239,7 @@ static void take_connection(acceptor *a, int fd, const address *unnamed) {
 
 static gw_status choose(env *e, const char *text, shm_address *out, gw_error *error) {
     uint64_t host = this_host();
-    if (!host) return error_set(error, GW_UNSUPPORTED, "%s: this host cannot be named", text);
+    if (!host) return error_set(error, GW_UNSUPPORTED, "%s: this host cannot be identified", text);
     if (strcmp(text, anywhere) == 0) {
         *out = (shm_address){ host, e->class->random_u64(e) };
         return GW_OK;

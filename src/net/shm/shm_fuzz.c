@@ -1,5 +1,5 @@
-// A peer that writes anything anywhere into the memory it shares with a worker, and anything into the socket, while the
-// worker runs: what it reads there is bytes, and at worst the end of this one stream.
+// A peer writes anything anywhere into the memory it shares with a worker, and anything into the socket, while the
+// worker runs: the worker reads bytes, and at worst this one stream ends.
 #include "net/env_os.h"
 #include "net/shm/shm.h"
 
@@ -33,7 +33,7 @@ static void on_buffer(void *user, void **into, size_t *size) {
     *size = sizeof v.bytes;
 }
 
-// It answers what it hears.
+// It echoes what it receives.
 static void on_received(void *user, size_t count) {
     (void)user;
     if (count > sizeof v.bytes) abort();
@@ -81,7 +81,7 @@ typedef struct liar {
     uint8_t *base;
 } liar;
 
-static int knock(void) {
+static int connect_to_worker(void) {
     struct sockaddr_un name = { .sun_family = AF_UNIX };
     int length = snprintf(name.sun_path + 1, sizeof name.sun_path - 1, "gradwire/%s",
                           strchr(v.address, ':') + 1);
@@ -95,19 +95,19 @@ static void open_liar(liar *x) {
     struct {
         char magic[8];
         uint64_t size;
-    } said = { "GWRING01", SEGMENT_BYTES };
+    } sent_offer = { "GWRING01", SEGMENT_BYTES };
     union {
         struct cmsghdr header;
         char bytes[CMSG_SPACE(sizeof(int))];
     } control = { 0 };
-    x->socket = knock();
+    x->socket = connect_to_worker();
     x->memory = memfd_create("liar", MFD_CLOEXEC | MFD_ALLOW_SEALING);
     if (x->memory < 0 || ftruncate(x->memory, SEGMENT_BYTES) ||
         fcntl(x->memory, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL))
         abort();
     x->base = mmap(NULL, SEGMENT_BYTES, PROT_READ | PROT_WRITE, MAP_SHARED, x->memory, 0);
     if (x->base == MAP_FAILED) abort();
-    struct iovec part = { &said, sizeof said };
+    struct iovec part = { &sent_offer, sizeof sent_offer };
     struct msghdr m = { .msg_iov = &part,
                         .msg_iovlen = 1,
                         .msg_control = &control,
@@ -117,7 +117,7 @@ static void open_liar(liar *x) {
     c->cmsg_type = SCM_RIGHTS;
     c->cmsg_len = CMSG_LEN(sizeof(int));
     memcpy(CMSG_DATA(c), &x->memory, sizeof(int));
-    if (sendmsg(x->socket, &m, MSG_NOSIGNAL) != (ssize_t)sizeof said) abort();
+    if (sendmsg(x->socket, &m, MSG_NOSIGNAL) != (ssize_t)sizeof sent_offer) abort();
 }
 
 static void close_liar(liar *x) {
@@ -126,13 +126,13 @@ static void close_liar(liar *x) {
     close(x->socket);
 }
 
-// Where: mostly among the words, else anywhere.
-static size_t place_of(const uint8_t *in) {
+// The offset: mostly among the words, else anywhere.
+static size_t offset_of(const uint8_t *in) {
     size_t at = in[0] < 200 ? in[0] * 2u : (size_t)(in[0] << 16 | in[1] << 8 | in[2]);
     return at % (SEGMENT_BYTES - 8);
 }
 
-// What: a number near those that mean something, or any.
+// The value: mostly near valid ones.
 static uint64_t value_of(const uint8_t *in) {
     uint64_t near = (uint64_t)in[1] << 8 | in[2];
     switch (in[0] % 5) {
@@ -151,7 +151,7 @@ static void act(liar *x, const uint8_t *in) {
     switch (in[0] % 4) {
     case 0: look(); break;
     case 1: (void)!send(x->socket, in, in[1] % 6 + 1u, MSG_NOSIGNAL | MSG_DONTWAIT); break;
-    default: memcpy(x->base + place_of(in + 1), &value, sizeof value);
+    default: memcpy(x->base + offset_of(in + 1), &value, sizeof value);
     }
 }
 

@@ -1,5 +1,5 @@
-// The memory of a connection. "Want of memory is an error and not a signal": its pages are allocated before they are used,
-// and a memfd that could shrink is not mapped.
+// The memory of a connection. "Want of memory is an error and not a signal": its pages are allocated before they are
+// used, and a memfd that could shrink is not mapped.
 #include "net/shm/shm.h"
 
 #include <errno.h>
@@ -27,7 +27,7 @@ void segment_give_back(const segment_map *m, size_t offset, size_t size) {
     fallocate(m->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, (off_t)offset, (off_t)size);
 }
 
-// A child that is forked has no part in the connection.
+// A forked child does not share the connection.
 static bool map(segment_map *m) {
     if (!segment_allocate(m, 0, SEGMENT_PAGE_BYTES + RING_SMALL_BYTES) ||
         !segment_allocate(m, SEGMENT_PAGE_BYTES + RING_BYTES, RING_SMALL_BYTES))
@@ -39,7 +39,7 @@ static bool map(segment_map *m) {
     return true;
 }
 
-// ftruncate above the limit of file sizes raises a signal, for a file in memory too.
+// ftruncate above the limit of file sizes raises a signal, also for a memfd.
 static bool put_size(int fd) {
     struct rlimit files;
     bool fits = getrlimit(RLIMIT_FSIZE, &files) || files.rlim_cur >= SEGMENT_BYTES;

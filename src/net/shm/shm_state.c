@@ -1,4 +1,4 @@
-// The life of a stream through shared memory, as a table.
+// The states of a shared-memory stream, as a table.
 #include "net/shm/shm.h"
 
 #include <assert.h>
@@ -20,19 +20,19 @@ static void watch(shm_stream *t) {
     if (loop_add(t->env, t->fd, &t->source, EPOLLIN, NULL)) shm_end_soon(t, ENOMEM);
 }
 
-static void go_on(shm_stream *t) {
+static void resume(shm_stream *t) {
     if (!t->wants_writable) return;
     t->wants_writable = false;
     t->stream.events->writable(t->stream.user);
 }
 
-static void shut_both_ways(shm_stream *t) {
+static void shut_both_directions(shm_stream *t) {
     shutdown(t->fd, SHUT_RDWR);  // it becomes ready
 }
 
-// The memory stays until the loop frees the stream: a poller may be looking at it. A child that was forked may hold the
-// socket, too, so that closing it here is not its end.
-static void let_go(shm_stream *t) {
+// The memory stays until the loop frees the stream: a poller may be reading it. A forked child may hold the
+// socket too, so that closing it here is not its end.
+static void release(shm_stream *t) {
     loop_set_timer(&t->env->base, &t->timer, ENV_NEVER);
     loop_set_timer(&t->env->base, &t->shrink, ENV_NEVER);
     loop_remove(t->env, t->fd);
@@ -42,19 +42,19 @@ static void let_go(shm_stream *t) {
     loop_retire(t->env, &t->source);
 }
 
-static void tell(shm_stream *t, gw_status status) {
+static void report(shm_stream *t, gw_status status) {
     gw_error error;
     error_set(&error, status, "%s", t->why);
-    let_go(t);
+    release(t);
     t->stream.events->closed(t->stream.user, &error);
 }
 
-static void tell_unreached(shm_stream *t) {
-    tell(t, t->error == ECONNREFUSED ? GW_NOT_FOUND : GW_DISCONNECTED);
+static void report_unreached(shm_stream *t) {
+    report(t, t->error == ECONNREFUSED ? GW_NOT_FOUND : GW_DISCONNECTED);
 }
 
-static void tell_end(shm_stream *t) {
-    tell(t, GW_DISCONNECTED);
+static void report_end(shm_stream *t) {
+    report(t, GW_DISCONNECTED);
 }
 
 static void nothing(shm_stream *t) {
@@ -73,30 +73,30 @@ typedef struct rule {
 
 // clang-format off
 static const rule rules[] = {
-    { SHM_CONNECTING,       SHM_CONNECTED,   SHM_OPEN,             begin,          "the peer has our memory, or will have it when it looks" },
-    { SHM_CONNECTING,       SHM_ENDED,       SHM_CLOSED,           tell_unreached, "nobody listens there" },
-    { SHM_CONNECTING,       SHM_CLOSED_HERE, SHM_CLOSED,           let_go,         "given up before it was there" },
-    { SHM_CONNECTING,       SHM_ABANDONED,   SHM_CLOSED,           let_go,         "its env closes" },
+    { SHM_CONNECTING,       SHM_CONNECTED,   SHM_OPEN,             begin,                "the peer has our memory, or receives it when it reads" },
+    { SHM_CONNECTING,       SHM_ENDED,       SHM_CLOSED,           report_unreached,     "there is no listener" },
+    { SHM_CONNECTING,       SHM_CLOSED_HERE, SHM_CLOSED,           release,              "closed before it was connected" },
+    { SHM_CONNECTING,       SHM_ABANDONED,   SHM_CLOSED,           release,              "its env closes" },
 
-    { SHM_ACCEPTED,         SHM_ADOPTED,     SHM_AWAITING_SEGMENT, watch,          "somebody reads from now on" },
-    { SHM_ACCEPTED,         SHM_CLOSED_HERE, SHM_CLOSED,           let_go,         "nobody wants it" },
-    { SHM_ACCEPTED,         SHM_ABANDONED,   SHM_CLOSED,           let_go,         "its env closes" },
+    { SHM_ACCEPTED,         SHM_ADOPTED,     SHM_AWAITING_SEGMENT, watch,                "its events are set: it is read from now on" },
+    { SHM_ACCEPTED,         SHM_CLOSED_HERE, SHM_CLOSED,           release,              "it was not adopted" },
+    { SHM_ACCEPTED,         SHM_ABANDONED,   SHM_CLOSED,           release,              "its env closes" },
 
-    { SHM_AWAITING_SEGMENT, SHM_MAPPED,      SHM_OPEN,             go_on,          "the memory is there, and can be trusted not to go" },
-    { SHM_AWAITING_SEGMENT, SHM_ENDED,       SHM_CLOSED,           tell_end,       "it sent none, or none that can be used" },
-    { SHM_AWAITING_SEGMENT, SHM_CLOSED_HERE, SHM_CLOSED,           let_go,         "its time is over" },
-    { SHM_AWAITING_SEGMENT, SHM_ABANDONED,   SHM_CLOSED,           let_go,         "its env closes" },
+    { SHM_AWAITING_SEGMENT, SHM_MAPPED,      SHM_OPEN,             resume,               "the memory is mapped, and cannot shrink" },
+    { SHM_AWAITING_SEGMENT, SHM_ENDED,       SHM_CLOSED,           report_end,           "it sent none, or none that can be used" },
+    { SHM_AWAITING_SEGMENT, SHM_CLOSED_HERE, SHM_CLOSED,           release,              "its time is over" },
+    { SHM_AWAITING_SEGMENT, SHM_ABANDONED,   SHM_CLOSED,           release,              "its env closes" },
 
-    { SHM_OPEN,             SHM_TEST_CUTS,   SHM_CUT,              shut_both_ways, "the loop tells, in a turn of its own" },
-    { SHM_OPEN,             SHM_ENDED,       SHM_CLOSED,           tell_end,       "the peer has closed, and what it had put in is read" },
-    { SHM_OPEN,             SHM_CLOSED_HERE, SHM_CLOSED,           let_go,         "what was put in stays in the peer's mapping" },
-    { SHM_OPEN,             SHM_ABANDONED,   SHM_CLOSED,           let_go,         "its env closes" },
+    { SHM_OPEN,             SHM_TEST_CUTS,   SHM_CUT,              shut_both_directions, "the loop reports it, in a turn of its own" },
+    { SHM_OPEN,             SHM_ENDED,       SHM_CLOSED,           report_end,           "the peer has closed, and its bytes are read" },
+    { SHM_OPEN,             SHM_CLOSED_HERE, SHM_CLOSED,           release,              "sent bytes stay in the peer's mapping" },
+    { SHM_OPEN,             SHM_ABANDONED,   SHM_CLOSED,           release,              "its env closes" },
 
-    { SHM_CUT,              SHM_ENDED,       SHM_CLOSED,           tell_end,       "what was on its way is lost, as when a network fails" },
-    { SHM_CUT,              SHM_CLOSED_HERE, SHM_CLOSED,           let_go,         "nothing of ours is on its way any more" },
-    { SHM_CUT,              SHM_ABANDONED,   SHM_CLOSED,           let_go,         "its env closes" },
+    { SHM_CUT,              SHM_ENDED,       SHM_CLOSED,           report_end,           "bytes in transit are lost, as when a network fails" },
+    { SHM_CUT,              SHM_CLOSED_HERE, SHM_CLOSED,           release,              "no sent bytes are in transit any more" },
+    { SHM_CUT,              SHM_ABANDONED,   SHM_CLOSED,           release,              "its env closes" },
 
-    { SHM_CLOSED,           SHM_CLOSED_HERE, SHM_CLOSED,           nothing,        "closed already, in one of its own events" },
+    { SHM_CLOSED,           SHM_CLOSED_HERE, SHM_CLOSED,           nothing,              "closed already, in one of its own events" },
 };
 // clang-format on
 

@@ -1,4 +1,4 @@
-// What is shared memory's own; what all transports do is in src/testing/transport_conformance_test.c.
+// Properties of shared memory alone; those of all transports are in src/testing/transport_conformance_test.c.
 #include "net/shm/shm.h"
 
 #include <errno.h>
@@ -125,13 +125,13 @@ static bool has_something(const stream_end *x) {
     return x->received > 0;
 }
 
-// Killed at any moment: what had come is a beginning of what was sent, the end is told, and nothing is left.
-static void the_end_of_a_killed_process_is_told_at_once(void **state) {
+// Killed at any moment: the received bytes are a prefix of the sent ones, the end is reported, and nothing is leaked.
+static void the_end_of_a_killed_process_is_reported_at_once(void **state) {
     (void)state;
     int count = testing_scaled(40);
     char address[ADDRESS_MAX];
     gw_error error;
-    // The environments come after the forks: a process with threads cannot be forked well.
+    // The environments are opened after the forks: a process with threads cannot be forked safely.
     for (int i = 0; i < count; i++) {
         int gate[2];
         assert_int_equal(pipe(gate), 0);
@@ -163,7 +163,7 @@ static void the_end_of_a_killed_process_is_told_at_once(void **state) {
     }
 }
 
-// ---- Strangers and liars ------------------------------------------------------------------------
+// ---- Unauthenticated and hostile peers ----------------------------------------------------------
 
 static int connect_plain(const char *address) {
     struct sockaddr_un name = { .sun_family = AF_UNIX };
@@ -270,7 +270,7 @@ static void a_process_of_another_user_is_refused(void **state) {
     close_pair(&p);
 }
 
-static void what_cannot_be_in_the_words_ends_the_stream(void **state) {
+static void impossible_words_end_the_stream(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) {
         stream_pair p = open_pair();
@@ -286,7 +286,7 @@ static void what_cannot_be_in_the_words_ends_the_stream(void **state) {
         if (i == 2) stream_end_send(p.server, RING_BYTES);
         assert_int_equal(send(liar->fd, "", 1, 0), 1);
         stream_end_wait(p.server, stream_end_is_closed);
-        assert_non_null(strstr(p.server->why.text, "cannot be"));
+        assert_non_null(strstr(p.server->why.text, "impossible"));
         stream_end_wait(p.client, stream_end_is_closed);
         close_pair(&p);
     }
@@ -294,12 +294,12 @@ static void what_cannot_be_in_the_words_ends_the_stream(void **state) {
 
 // ---- Waking -------------------------------------------------------------------------------------
 
-// And when the loop lock is given back: who sends and then waits for the answer is looking for it before its peer can give
-// one.
+// The wake-up is sent when the loop lock is released: a sender that then waits for the reply already checks for it
+// before its peer can send one.
 static void a_burst_wakes_the_other_end_once(void **state) {
     (void)state;
     stream_pair p = open_pair();
-    stream_end_let_pass(p.env, SECOND_NS / 100);  // it sleeps meanwhile, and nobody looks
+    stream_end_let_pass(p.env, SECOND_NS / 100);  // it sleeps meanwhile, and no thread checks
     uint64_t before = env_os_count(p.env).wakes;
     for (int i = 0; i < 100; i++) stream_end_send(p.client, 1);
     assert_int_equal(env_os_count(p.env).wakes, before);
@@ -310,7 +310,7 @@ static void a_burst_wakes_the_other_end_once(void **state) {
     close_pair(&p);
 }
 
-// ---- Patience -----------------------------------------------------------------------------------
+// ---- Patient bytes ------------------------------------------------------------------------------
 
 // Two workers; the server has a thread that waits for work.
 typedef struct workers {
@@ -378,7 +378,7 @@ static void receive_all(workers *p) {
     env_leave(p->server_env);
 }
 
-// Looks without waiting, which would take what there is.
+// Checks without waiting, which would take the bytes.
 static bool has_all(workers *p) {
     env_enter(p->server_env);
     bool all = p->server->received == p->client->to_send;
@@ -387,32 +387,32 @@ static bool has_all(workers *p) {
 }
 
 // Its thread has left the loop, while the one that waits for work sleeps.
-static void let_server_leave(workers *p) {
+static void make_server_leave(workers *p) {
     do {
         send_to_server(p, false);
         receive_all(p);
     } while (!ring_out_is_away(&inside(p->client)->out));
 }
 
-static void what_is_patient_wakes_nobody_who_looks_by_himself(void **state) {
+static void patient_bytes_do_not_wake_a_worker_that_is_away(void **state) {
     (void)state;
     workers p;
     open_workers(&p);
-    let_server_leave(&p);
+    make_server_leave(&p);
     for (int i = 0; i < 10; i++) assert_int_equal(send_to_server(&p, true), 0);
     receive_all(&p);
-    let_server_leave(&p);
+    make_server_leave(&p);
     assert_int_equal(send_to_server(&p, true), 0);
     assert_int_equal(send_to_server(&p, false), 1);  // for both
     receive_all(&p);
     close_workers(&p);
 }
 
-static void what_is_patient_wakes_who_expects_something(void **state) {
+static void patient_bytes_wake_a_worker_that_expects_them(void **state) {
     (void)state;
     workers p;
     open_workers(&p);
-    let_server_leave(&p);
+    make_server_leave(&p);
     env_enter(p.server_env);
     env_expect(p.server_env, 1);
     env_leave(p.server_env);
@@ -422,16 +422,16 @@ static void what_is_patient_wakes_who_expects_something(void **state) {
     env_enter(p.server_env);
     env_expect(p.server_env, -1);
     env_leave(p.server_env);
-    let_server_leave(&p);
+    make_server_leave(&p);
     close_workers(&p);
 }
 
-// Also what had come before: on the thread that waits for work.
-static void what_has_come_is_there_for_who_expects_something(void **state) {
+// Also bytes that arrived before: on the thread that waits for work.
+static void env_expect_handles_bytes_that_arrived_before(void **state) {
     (void)state;
     workers p;
     open_workers(&p);
-    let_server_leave(&p);
+    make_server_leave(&p);
     assert_int_equal(send_to_server(&p, true), 0);
     env_enter(p.server_env);
     env_expect(p.server_env, 1);
@@ -440,11 +440,11 @@ static void what_has_come_is_there_for_who_expects_something(void **state) {
     close_workers(&p);
 }
 
-static void who_falls_asleep_over_what_is_patient_wakes_for_it(void **state) {
+static void a_sender_that_falls_asleep_wakes_its_peer(void **state) {
     (void)state;
     workers p;
     open_workers(&p);
-    let_server_leave(&p);
+    make_server_leave(&p);
     assert_int_equal(send_to_server(&p, true), 0);
     while (!has_all(&p)) {
         env_enter(p.client_env);
@@ -493,11 +493,11 @@ static void a_limit_of_file_sizes_is_an_error(void **state) {
 }
 
 GW_TESTS(net_shm, a_quiet_connection_is_small_and_a_busy_one_shrinks_back,
-         closed_streams_leave_nothing_behind, the_end_of_a_killed_process_is_told_at_once,
+         closed_streams_leave_nothing_behind, the_end_of_a_killed_process_is_reported_at_once,
          memory_that_cannot_be_trusted_is_not_mapped, a_process_of_another_user_is_refused,
-         what_cannot_be_in_the_words_ends_the_stream, a_burst_wakes_the_other_end_once,
-         what_is_patient_wakes_nobody_who_looks_by_himself,
-         what_is_patient_wakes_who_expects_something,
-         what_has_come_is_there_for_who_expects_something,
-         who_falls_asleep_over_what_is_patient_wakes_for_it, a_test_can_cut_connections,
-         nothing_is_lost_without_memory, a_limit_of_file_sizes_is_an_error);
+         impossible_words_end_the_stream, a_burst_wakes_the_other_end_once,
+         patient_bytes_do_not_wake_a_worker_that_is_away,
+         patient_bytes_wake_a_worker_that_expects_them,
+         env_expect_handles_bytes_that_arrived_before, a_sender_that_falls_asleep_wakes_its_peer,
+         a_test_can_cut_connections, nothing_is_lost_without_memory,
+         a_limit_of_file_sizes_is_an_error);

@@ -11,7 +11,7 @@
 
 #include "base/mem.h"
 
-enum { READ_MAX = 1 << 20 };  // of one stream in one turn, so that others have theirs
+enum { READ_MAX = 1 << 20 };  // of one stream in one turn, so that other streams have theirs
 
 static tcp_stream *of_source(source *s) {
     return (tcp_stream *)s;
@@ -23,7 +23,7 @@ static tcp_stream *of(stream *s) {
 
 // ---- In -----------------------------------------------------------------------------------------
 
-// Whether this one is where a test cuts the connection.
+// Whether a test cuts the connection at this operation.
 static bool is_time_to_cut(tcp_stream *t) {
     return t->env->cut_every > 0 && ++t->op_count >= t->env->cut_every;
 }
@@ -74,7 +74,7 @@ static void read_some(tcp_stream *t) {
         bool cuts = t->state == TCP_OPEN && is_time_to_cut(t);
         s->events->received(s->user, (size_t)n);
         if (cuts && t->state == TCP_OPEN) tcp_apply(t, TCP_TEST_CUTS);
-        // What is left, if anything, makes it ready again: cheaper than asking now.
+        // Bytes that are left make it ready again: cheaper than another call now.
         if ((size_t)n < size) return;
         left -= (size_t)n < left ? (size_t)n : left;
     }
@@ -111,7 +111,7 @@ static size_t total_size(const struct iovec *parts, int count) {
     return size;
 }
 
-// What a failing network does: some of it leaves, and nobody is told.
+// As a failing network does: a part is sent, and the sender is not notified.
 static size_t send_and_cut(tcp_stream *t, const struct iovec *parts, int count) {
     for (int i = 0; i < count; i++) {
         ssize_t n = send(t->fd, parts[i].iov_base, (parts[i].iov_len + 1) / 2, MSG_NOSIGNAL);
@@ -121,7 +121,7 @@ static size_t send_and_cut(tcp_stream *t, const struct iovec *parts, int count) 
     return total_size(parts, count);
 }
 
-// Up to what one system call may carry. Returns whether all of it was taken.
+// Sends up to the limit of one system call. Returns whether all of it was taken.
 static bool send_block(tcp_stream *t, const struct iovec *parts, int count, size_t *taken) {
     size_t size = total_size(parts, count);
     struct msghdr message = { .msg_iov = (struct iovec *)parts, .msg_iovlen = (size_t)count };
@@ -188,7 +188,7 @@ static void abandon(source *s) {
 
 static void end_is_due(timer *due) {
     tcp_stream *t = list_entry(due, tcp_stream, timer);
-    tcp_end(t, strerror(t->error));  // of a lingering one nobody is told
+    tcp_end(t, strerror(t->error));  // a lingering one has no events to call
 }
 
 static const source_class polled = { .ready = ready, .abandon = abandon };

@@ -1,4 +1,4 @@
-// Making connections: connecting and listening.
+// Connecting and listening.
 #include "net/transport/exhausted.h"
 #include "net/tcp/tcp.h"
 #include "net/tls/tls.h"
@@ -20,8 +20,8 @@ static os_env *of(env *e) {
     return (os_env *)e;
 }
 
-// What the kernel has taken cannot be overtaken any more: of bytes that it has not sent it takes so
-// many.
+// Urgent bytes cannot overtake those in the kernel's buffer: it takes at most so many unsent
+// ones.
 enum { UNSENT_MAX = 32 * 1024 };
 
 static void send_at_once(int fd) {
@@ -34,14 +34,14 @@ static gw_status open_socket(const address *a, const char *text, int *out, gw_er
     *out = socket(a->bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (*out >= 0) return GW_OK;
     int why = errno;
-    exhausted_say("a connection cannot be made", why);
+    exhausted_log("a connection cannot be made", why);
     return error_set(error, GW_SYSTEM, "%s: socket: %s", text, system_error_text(why).text);
 }
 
 // ---- Connecting ---------------------------------------------------------------------------------
 
-// A connection to a port of our own that nobody listens on may meet itself: TCP allows two ends to
-// call each other at the same time, and the kernel picks our end's port among the same ones.
+// A connection to a local port without a listener may connect to itself: TCP allows two ends to
+// connect to each other at the same time, and the kernel picks our port from the same range.
 static bool has_met_itself(const tcp_stream *t) {
     address here = { .size = sizeof here.bytes }, there = { .size = sizeof there.bytes };
     if (getsockname(t->fd, (struct sockaddr *)&here.bytes, &here.size)) return false;
@@ -62,7 +62,7 @@ void tcp_finish_connect(tcp_stream *t) {
     }
 }
 
-// Whatever was decided above: no socket is opened towards a network that this env must not use.
+// A second check: no socket is opened towards a network that this env must not use.
 static gw_status parse(const env *e, const char *text, address *out, gw_error *error) {
     gw_status status = address_parse(text, out, error);
     if (status || address_is_loopback(out)) return status;
@@ -76,7 +76,7 @@ static gw_status parse(const env *e, const char *text, address *out, gw_error *e
 static gw_status parse_peer(const env *e, const char *text, address *out, gw_error *error) {
     gw_status status = parse(e, text, out, error);
     if (status || address_port(out) != 0) return status;
-    return error_set(error, GW_INVALID, "%s: nobody can listen on port 0", text);
+    return error_set(error, GW_INVALID, "%s: port 0 has no listener", text);
 }
 
 static gw_status tcp_connect(env *e, const char *text, const stream_events *events, void *user,
@@ -98,7 +98,7 @@ static gw_status tcp_connect(env *e, const char *text, const stream_events *even
     t->stream.user = user;
     send_at_once(fd);
     int failed = connect(fd, (const struct sockaddr *)&a.bytes, a.size);
-    // One that a signal has interrupted goes on.
+    // A connect that a signal has interrupted continues.
     if (failed && errno != EINPROGRESS && errno != EINTR) {
         tcp_end_soon(t, errno);
     } else if ((status = loop_add(o, fd, &t->source, EPOLLOUT, error))) {
@@ -111,7 +111,7 @@ static gw_status tcp_connect(env *e, const char *text, const stream_events *even
 
 // ---- Listening ----------------------------------------------------------------------------------
 
-// Before it costs anything (TLS-17).
+// Checked before the connection costs anything (TLS-17).
 static bool is_admitted(const env *e, const uint8_t peer[16]) {
     const protection *p = e->protection;
     return !p || !p->tls || tls_admits(p->tls, peer);
@@ -185,7 +185,7 @@ static gw_status tcp_resolve(const char *text, char out[ADDRESSES_MAX], gw_error
         char one[ADDRESS_MAX];
         address_format(&all[i], one);
         int n = snprintf(out + size, ADDRESSES_MAX - size, "%s%s", size ? "," : "", one);
-        if (n < 0 || (size_t)n >= ADDRESSES_MAX - size) break;  // the first ones will do
+        if (n < 0 || (size_t)n >= ADDRESSES_MAX - size) break;  // the first ones suffice
         size += (size_t)n;
     }
     if (!status) out[size] = '\0';

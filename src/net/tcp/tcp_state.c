@@ -1,4 +1,4 @@
-// The life of a TCP stream, as a table.
+// The states of a TCP stream, as a table.
 #include "net/tcp/tcp.h"
 
 #include <assert.h>
@@ -30,8 +30,8 @@ static void watch(tcp_stream *t) {
     if (loop_add(t->env, t->fd, &t->source, EPOLLIN, NULL)) tcp_end_soon(t, ENOMEM);
 }
 
-// The stream becomes ready: what has come is read before the end is told.
-static void shut_both_ways(tcp_stream *t) {
+// The stream becomes ready: received bytes are read before the end is reported.
+static void shut_both_directions(tcp_stream *t) {
     shutdown(t->fd, SHUT_RDWR);
 }
 
@@ -41,9 +41,9 @@ static void linger_no_more(tcp_stream *t) {
     t->env->lingering_count--;
 }
 
-// A descriptor closed with bytes unread would make the kernel throw away what it has still to send.
-// So the connection is closed in one direction, and read until the peer has closed too or some time
-// is over, or so many do that strangers may be behind it.
+// Closing a descriptor with bytes unread would make the kernel discard unsent ones.
+// So the connection is shut down in one direction, and read until the peer has closed too, a time
+// is over, or the number of such connections exceeds a limit, since unauthenticated peers may cause them.
 static void linger(tcp_stream *t) {
     if (shutdown(t->fd, SHUT_WR)) {
         tcp_apply(t, TCP_ENDED);
@@ -56,7 +56,7 @@ static void linger(tcp_stream *t) {
         tcp_apply(list_entry(t->env->lingering.next, tcp_stream, lingering), TCP_ENDED);
 }
 
-static void let_go(tcp_stream *t) {
+static void release(tcp_stream *t) {
     linger_no_more(t);
     loop_set_timer(&t->env->base, &t->timer, ENV_NEVER);
     loop_remove(t->env, t->fd);
@@ -65,26 +65,26 @@ static void let_go(tcp_stream *t) {
     loop_retire(t->env, &t->source);
 }
 
-static void tell(tcp_stream *t, gw_status status) {
+static void report(tcp_stream *t, gw_status status) {
     gw_error error;
     error_set(&error, status, "%s", t->why);
-    let_go(t);
+    release(t);
     t->stream.events->closed(t->stream.user, &error);
 }
 
-static void tell_unreached(tcp_stream *t) {
-    tell(t, t->error == ECONNREFUSED ? GW_NOT_FOUND : GW_DISCONNECTED);
+static void report_unreached(tcp_stream *t) {
+    report(t, t->error == ECONNREFUSED ? GW_NOT_FOUND : GW_DISCONNECTED);
 }
 
-static void tell_end(tcp_stream *t) {
-    tell(t, GW_DISCONNECTED);
+static void report_end(tcp_stream *t) {
+    report(t, GW_DISCONNECTED);
 }
 
-// As if the network had failed: what is under way in either direction is lost.
-static void tell_cut(tcp_stream *t) {
+// As if the network had failed: bytes in transit in either direction are lost.
+static void report_cut(tcp_stream *t) {
     struct linger at_once = { .l_onoff = 1 };
     setsockopt(t->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
-    tell(t, GW_DISCONNECTED);
+    report(t, GW_DISCONNECTED);
 }
 
 static void nothing(tcp_stream *t) {
@@ -103,34 +103,34 @@ typedef struct rule {
 
 // clang-format off
 static const rule rules[] = {
-    { TCP_CONNECTING, TCP_CONNECTED,   TCP_OPEN,      begin,          "the kernel has connected us" },
-    { TCP_CONNECTING, TCP_ENDED,       TCP_CLOSED,    tell_unreached, "nobody listens there, or no way leads there" },
-    { TCP_CONNECTING, TCP_CLOSED_HERE, TCP_CLOSED,    let_go,         "given up before it was there" },
-    { TCP_CONNECTING, TCP_ABANDONED,   TCP_CLOSED,    let_go,         "its env closes" },
+    { TCP_CONNECTING, TCP_CONNECTED,   TCP_OPEN,      begin,                "the kernel has connected" },
+    { TCP_CONNECTING, TCP_ENDED,       TCP_CLOSED,    report_unreached,     "there is no listener, or no route" },
+    { TCP_CONNECTING, TCP_CLOSED_HERE, TCP_CLOSED,    release,              "closed before it was connected" },
+    { TCP_CONNECTING, TCP_ABANDONED,   TCP_CLOSED,    release,              "its env closes" },
 
-    { TCP_ACCEPTED,   TCP_ADOPTED,     TCP_OPEN,      watch,          "somebody reads from now on" },
-    { TCP_ACCEPTED,   TCP_CLOSED_HERE, TCP_CLOSED,    let_go,         "nobody wants it" },
-    { TCP_ACCEPTED,   TCP_ABANDONED,   TCP_CLOSED,    let_go,         "its env closes" },
+    { TCP_ACCEPTED,   TCP_ADOPTED,     TCP_OPEN,      watch,                "its events are set: it is read from now on" },
+    { TCP_ACCEPTED,   TCP_CLOSED_HERE, TCP_CLOSED,    release,              "it was not adopted" },
+    { TCP_ACCEPTED,   TCP_ABANDONED,   TCP_CLOSED,    release,              "its env closes" },
 
-    { TCP_OPEN,       TCP_SEND_FAILED, TCP_BREAKING,  shut_both_ways, "what has come is read before the end is told" },
-    { TCP_OPEN,       TCP_TEST_CUTS,   TCP_CUT,       shut_both_ways, "the loop tells, in a turn of its own" },
-    { TCP_OPEN,       TCP_ENDED,       TCP_CLOSED,    tell_end,       "the peer has closed, or the network failed" },
-    { TCP_OPEN,       TCP_CLOSED_HERE, TCP_LINGERING, linger,         "what was sent must not be lost to bytes that nobody reads" },
-    { TCP_OPEN,       TCP_ABANDONED,   TCP_CLOSED,    let_go,         "its env closes" },
+    { TCP_OPEN,       TCP_SEND_FAILED, TCP_BREAKING,  shut_both_directions, "received bytes are read before the end is reported" },
+    { TCP_OPEN,       TCP_TEST_CUTS,   TCP_CUT,       shut_both_directions, "the loop reports it, in a turn of its own" },
+    { TCP_OPEN,       TCP_ENDED,       TCP_CLOSED,    report_end,           "the peer has closed, or the network failed" },
+    { TCP_OPEN,       TCP_CLOSED_HERE, TCP_LINGERING, linger,               "unread bytes must not make the kernel discard sent ones" },
+    { TCP_OPEN,       TCP_ABANDONED,   TCP_CLOSED,    release,              "its env closes" },
 
-    { TCP_BREAKING,   TCP_ENDED,       TCP_CLOSED,    tell_end,       "everything that came before is read" },
-    { TCP_BREAKING,   TCP_CLOSED_HERE, TCP_CLOSED,    let_go,         "nothing of ours is on its way any more" },
-    { TCP_BREAKING,   TCP_ABANDONED,   TCP_CLOSED,    let_go,         "its env closes" },
+    { TCP_BREAKING,   TCP_ENDED,       TCP_CLOSED,    report_end,           "all earlier bytes are read" },
+    { TCP_BREAKING,   TCP_CLOSED_HERE, TCP_CLOSED,    release,              "no sent bytes are in transit any more" },
+    { TCP_BREAKING,   TCP_ABANDONED,   TCP_CLOSED,    release,              "its env closes" },
 
-    { TCP_CUT,        TCP_ENDED,       TCP_CLOSED,    tell_cut,       "what is on its way is lost, as when a network fails" },
-    { TCP_CUT,        TCP_CLOSED_HERE, TCP_CLOSED,    let_go,         "nothing of ours is on its way any more" },
-    { TCP_CUT,        TCP_ABANDONED,   TCP_CLOSED,    let_go,         "its env closes" },
+    { TCP_CUT,        TCP_ENDED,       TCP_CLOSED,    report_cut,           "bytes in transit are lost, as when a network fails" },
+    { TCP_CUT,        TCP_CLOSED_HERE, TCP_CLOSED,    release,              "no sent bytes are in transit any more" },
+    { TCP_CUT,        TCP_ABANDONED,   TCP_CLOSED,    release,              "its env closes" },
 
-    { TCP_LINGERING,  TCP_ENDED,       TCP_CLOSED,    let_go,         "the peer has closed too, or the time is over" },
-    { TCP_LINGERING,  TCP_CLOSED_HERE, TCP_LINGERING, nothing,        "closed already, in one of its own events" },
-    { TCP_LINGERING,  TCP_ABANDONED,   TCP_CLOSED,    let_go,         "its env closes" },
+    { TCP_LINGERING,  TCP_ENDED,       TCP_CLOSED,    release,              "the peer has closed too, or the time is over" },
+    { TCP_LINGERING,  TCP_CLOSED_HERE, TCP_LINGERING, nothing,              "closed already, in one of its own events" },
+    { TCP_LINGERING,  TCP_ABANDONED,   TCP_CLOSED,    release,              "its env closes" },
 
-    { TCP_CLOSED,     TCP_CLOSED_HERE, TCP_CLOSED,    nothing,        "closed already, in one of its own events" },
+    { TCP_CLOSED,     TCP_CLOSED_HERE, TCP_CLOSED,    nothing,              "closed already, in one of its own events" },
 };
 // clang-format on
 

@@ -41,7 +41,7 @@ static void close_pair(stream_pair *p) {
     env_close(p->env);
 }
 
-// A child shares its parent's descriptors, so that what the parent closes stays open, and ready, in
+// A child shares its parent's descriptors, so that a stream that the parent closes stays open, and ready, in
 // the kernel.
 static void a_forked_child_keeps_no_closed_stream_alive(void **state) {
     (void)state;
@@ -60,7 +60,7 @@ static void a_forked_child_keeps_no_closed_stream_alive(void **state) {
     stream_end_let_go(p.client);
     listener_close(p.listener);
     p.listener = NULL;
-    for (int i = 0; i < 3; i++) stream_end_let_pass(p.env, 0);  // one look each
+    for (int i = 0; i < 3; i++) stream_end_let_pass(p.env, 0);  // one check each
     assert_false(p.client->closed || p.server->closed);
     close_pair(&p);
     close(until_done[0]);
@@ -131,7 +131,7 @@ static void closed_streams_leave_nothing_behind(void **state) {
         stream_end_reset(p.server);
         stream_pair_connect(&p);
     }
-    // Those closed last may still be there.
+    // Those closed last may still exist.
     assert_true(mem_live_count() <= live_count + 8);
     close_pair(&p);
 }
@@ -149,7 +149,7 @@ static bool enter_narrow_network(void) {
     return fprintf(range, "40000 40001") > 0 && fclose(range) == 0;
 }
 
-// TCP lets a connection to a free port meet itself if it happens to come from there.
+// TCP connects a socket to itself if its own port happens to be the free port that it connects to.
 static void a_connection_does_not_meet_itself(void **state) {
     (void)state;
     if (!enter_narrow_network()) testing_skip("a narrow network needs root, or user namespaces");
@@ -210,7 +210,7 @@ static void without_a_key_addresses_beyond_loopback_are_refused(void **state) {
     mem_free(x);
 }
 
-static void with_one_they_are_not(void **state) {
+static void with_a_key_addresses_beyond_loopback_are_allowed(void **state) {
     (void)state;
     env *e = open_env();
     listener *l = NULL;
@@ -222,7 +222,7 @@ static void with_one_they_are_not(void **state) {
     assert_int_equal(tcp_transport.listen(e, "0.0.0.0:0", stream_end_accept, x, &l, bound, &error),
                      GW_OK);
     listener_close(l);
-    // Of TEST-NET-3, which nobody has.
+    // An address of TEST-NET-3, which no machine has.
     assert_int_equal(
         tcp_transport.listen(e, "203.0.113.1:0", stream_end_accept, x, &l, bound, &error),
         GW_NOT_FOUND);
@@ -232,7 +232,7 @@ static void with_one_they_are_not(void **state) {
     mem_free(x);
 }
 
-// With no descriptor left, those who come are sent away instead of waiting, and the next is served
+// With no descriptor left, new connections are refused instead of waiting, and a later one is served
 // again.
 static void without_descriptors_connections_are_refused(void **state) {
     (void)state;
@@ -270,5 +270,5 @@ static void nothing_is_lost_without_memory(void **state) {
 GW_TESTS(net_tcp, a_forked_child_keeps_no_closed_stream_alive, two_environments_talk,
          closed_streams_leave_nothing_behind, a_connection_does_not_meet_itself,
          a_test_can_cut_connections, without_a_key_addresses_beyond_loopback_are_refused,
-         with_one_they_are_not, without_descriptors_connections_are_refused,
-         nothing_is_lost_without_memory);
+         with_a_key_addresses_beyond_loopback_are_allowed,
+         without_descriptors_connections_are_refused, nothing_is_lost_without_memory);

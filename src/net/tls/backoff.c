@@ -15,32 +15,32 @@ static backoff_address network_of(const backoff_address *a) {
     return n;
 }
 
-// NULL: nothing is held against |address|.
-static const backoff_place *find_place(const backoff *b, const backoff_address *address,
+// NULL: no failed handshakes of |address| are remembered.
+static const backoff_entry *find_entry(const backoff *b, const backoff_address *address,
                                        int64_t now_ns) {
     const backoff_address n = network_of(address);
-    for (const backoff_place *p = b->places; p < b->places + BACKOFF_PLACES; p++)
+    for (const backoff_entry *p = b->entries; p < b->entries + BACKOFF_ENTRIES; p++)
         if (p->clear_ns > now_ns && memcmp(&p->address, &n, sizeof n) == 0) return p;
     return NULL;
 }
 
-// Its own, or else the one that is forgotten first.
-static backoff_place *place_of(backoff *b, const backoff_address *address, int64_t now_ns) {
-    const backoff_place *own = find_place(b, address, now_ns);
-    if (own) return &b->places[own - b->places];
-    backoff_place *oldest = b->places;
-    for (int i = 1; i < BACKOFF_PLACES; i++)
-        if (b->places[i].clear_ns < oldest->clear_ns) oldest = &b->places[i];
-    *oldest = (backoff_place){ network_of(address), now_ns };
+// The entry of |address|, or else a new one in place of the entry that expires first.
+static backoff_entry *entry_of(backoff *b, const backoff_address *address, int64_t now_ns) {
+    const backoff_entry *own = find_entry(b, address, now_ns);
+    if (own) return &b->entries[own - b->entries];
+    backoff_entry *oldest = b->entries;
+    for (int i = 1; i < BACKOFF_ENTRIES; i++)
+        if (b->entries[i].clear_ns < oldest->clear_ns) oldest = &b->entries[i];
+    *oldest = (backoff_entry){ network_of(address), now_ns };
     return oldest;
 }
 
 bool backoff_is_full(const backoff *b, const backoff_address *address, int64_t now_ns) {
-    const backoff_place *p = find_place(b, address, now_ns);
+    const backoff_entry *p = find_entry(b, address, now_ns);
     return p && p->clear_ns + EACH_NS > now_ns + FREE_NS + MAX_NS;
 }
 
-static void count(backoff_place *p, int64_t now_ns) {
+static void count(backoff_entry *p, int64_t now_ns) {
     int64_t most = now_ns + FREE_NS + MAX_NS;
     if (p->clear_ns < now_ns) p->clear_ns = now_ns;
     p->clear_ns += EACH_NS;
@@ -49,7 +49,7 @@ static void count(backoff_place *p, int64_t now_ns) {
 
 int64_t backoff_begin(backoff *b, const backoff_address *address, int64_t now_ns,
                       bool *out_counted) {
-    backoff_place *p = place_of(b, address, now_ns);
+    backoff_entry *p = entry_of(b, address, now_ns);
     int64_t begins_ns = p->clear_ns - FREE_NS;
     *out_counted = begins_ns > now_ns;
     if (!*out_counted) return now_ns;
@@ -58,5 +58,5 @@ int64_t backoff_begin(backoff *b, const backoff_address *address, int64_t now_ns
 }
 
 void backoff_fail(backoff *b, const backoff_address *address, int64_t now_ns) {
-    count(place_of(b, address, now_ns), now_ns);
+    count(entry_of(b, address, now_ns), now_ns);
 }

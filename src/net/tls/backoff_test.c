@@ -34,11 +34,11 @@ static void a_few_failures_are_free(void **state) {
     assert_int_equal(delay_ms(&b, v4(1), now_ns), 0);
     fail_times(&b, v4(1), 1, now_ns);
     assert_int_equal(delay_ms(&b, v4(1), now_ns), BACKOFF_EACH_MS);
-    // The next one has the time behind it.
+    // The next one begins one interval later.
     assert_int_equal(delay_ms(&b, v4(1), now_ns), 2 * BACKOFF_EACH_MS);
 }
 
-static void nobody_waits_longer_than_the_limit(void **state) {
+static void delays_are_bounded(void **state) {
     (void)state;
     backoff b = { 0 };
     fail_times(&b, v4(1), 10000, 0);
@@ -50,8 +50,8 @@ static bool is_full(const backoff *b, backoff_address a, int64_t now_ns) {
     return backoff_is_full(b, &a, now_ns);
 }
 
-// Of those that wait each has a time of its own, so that there are only so many.
-static void who_would_wait_longer_is_turned_away(void **state) {
+// Delayed handshakes each have a start time of their own, so that their number is limited.
+static void a_full_queue_refuses_handshakes(void **state) {
     (void)state;
     backoff b = { 0 };
     int waiting = 0;
@@ -65,25 +65,25 @@ static void who_would_wait_longer_is_turned_away(void **state) {
     assert_false(is_full(&b, v4(1), 5000 * MS));
 }
 
-static void others_do_not_wait(void **state) {
+static void other_addresses_are_not_delayed(void **state) {
     (void)state;
     backoff b = { 0 };
     fail_times(&b, v4(1), 1000, 0);
     fail_times(&b, address(1, 1), 1000, 0);
     assert_int_equal(delay_ms(&b, v4(2), 0), 0);
     assert_int_equal(delay_ms(&b, address(2, 1), 0), 0);
-    // Somebody's network of IPv6 has addresses without end.
+    // One IPv6 network has unlimited addresses.
     assert_int_equal(delay_ms(&b, address(1, 2), 0), BACKOFF_MAX_MS);
 }
 
-static void it_remembers_only_so_many(void **state) {
+static void it_remembers_a_bounded_number_of_addresses(void **state) {
     (void)state;
     backoff b = { 0 };
     fail_times(&b, v4(200), 1000, 0);
-    for (int i = 0; i < BACKOFF_PLACES; i++) fail_times(&b, address((uint8_t)i, 1), 1, 0);
-    for (int i = 0; i < BACKOFF_PLACES; i++) fail_times(&b, address((uint8_t)i, 1), 1, 0);
+    for (int i = 0; i < BACKOFF_ENTRIES; i++) fail_times(&b, address((uint8_t)i, 1), 1, 0);
+    for (int i = 0; i < BACKOFF_ENTRIES; i++) fail_times(&b, address((uint8_t)i, 1), 1, 0);
     assert_int_equal(delay_ms(&b, v4(200), 0), BACKOFF_MAX_MS);  // the worst longest
 }
 
-GW_TESTS(net_backoff, a_few_failures_are_free, nobody_waits_longer_than_the_limit,
-         who_would_wait_longer_is_turned_away, others_do_not_wait, it_remembers_only_so_many);
+GW_TESTS(net_backoff, a_few_failures_are_free, delays_are_bounded, a_full_queue_refuses_handshakes,
+         other_addresses_are_not_delayed, it_remembers_a_bounded_number_of_addresses);

@@ -24,7 +24,7 @@ bool certificate_is_text(const char *text) {
 
 // ---- Reading ------------------------------------------------------------------------------------
 
-// A file of ours asks for no password.
+// Our files are not encrypted: no password is requested.
 static int refuse_password(char *out, int room, int writes, void *user) {
     (void)out, (void)room, (void)writes, (void)user;
     return -1;
@@ -64,12 +64,12 @@ static gw_status read_certificates(const char *text, const char *what, certifica
                                CERTIFICATE_CAS_MAX);
         }
     }
-    ERR_clear_error();  // that it is the end
+    ERR_clear_error();  // of the end of the file
     BIO_free(b);
     return status;
 }
 
-// What cannot work later is said now.
+// Reports now what would fail later.
 static gw_status check(certificate *c, const uint8_t private_key[SECRET_PRIVATE_BYTES],
                        const char *what, gw_error *error) {
     char name[CERTIFICATE_NAME_MAX];
@@ -80,23 +80,23 @@ static gw_status check(certificate *c, const uint8_t private_key[SECRET_PRIVATE_
     ERR_clear_error();
     if (X509_check_ca(c->own))
         return error_set(error, GW_INVALID,
-                         "%s is of the CA, which makes those of workers: gradwire key --ca", what);
+                         "%s is of the CA, which issues those of workers: gradwire key --ca", what);
     if (!fits)
         return error_set(error, GW_INVALID,
-                         "private key and certificate in %s are not of each other", what);
+                         "private key and certificate in %s do not belong together", what);
     certificate_first_name(c->own, name, sizeof name);
     if (!*name)
         return error_set(error, GW_INVALID, "the certificate in %s names no worker of gradwire",
                          what);
     if (!c->ca_count)
-        return error_set(error, GW_INVALID, "%s has no certificate of a CA behind its own", what);
+        return error_set(error, GW_INVALID, "%s has no certificate of a CA after its own", what);
     for (int i = 0; i < c->ca_count; i++)
         if (!X509_check_ca(c->cas[i]))
             return error_set(error, GW_INVALID,
-                             "certificate %d in %s is not of a CA: its own comes first", i + 2,
-                             what);
+                             "certificate %d in %s is not of a CA: the worker's own must be first",
+                             i + 2, what);
     if (X509_cmp_current_time(X509_get0_notAfter(c->own)) < 0)
-        return error_set(error, GW_INVALID, "the time of the certificate in %s is over", what);
+        return error_set(error, GW_INVALID, "the certificate in %s has expired", what);
     return GW_OK;
 }
 
@@ -130,7 +130,7 @@ void certificate_close(certificate *c) {
 
 // ---- Names --------------------------------------------------------------------------------------
 
-// Calls |look| with each name, until it says true.
+// Calls |look| with each name, until it returns true.
 static bool any_name(const X509 *x, bool (*look)(const certificate_name *n, void *user),
                      void *user) {
     GENERAL_NAMES *all = X509_get_ext_d2i(x, NID_subject_alt_name, NULL, NULL);
@@ -166,8 +166,8 @@ bool certificate_names(const X509 *x, const char *job, const party *p) {
 
 static bool has_rank(const certificate_name *n, void *user) {
     const wanted *w = user;
-    const party anybody = { .rank = PARTY_RANK_UNKNOWN };
-    return certificate_name_fits(n, w->job, &anybody) && w->party->rank >= n->first_rank &&
+    const party any_rank = { .rank = PARTY_RANK_UNKNOWN };
+    return certificate_name_fits(n, w->job, &any_rank) && w->party->rank >= n->first_rank &&
            w->party->rank <= n->last_rank;
 }
 
@@ -194,7 +194,7 @@ gw_status certificate_check_own(const protection *self, gw_error *error) {
     certificate_first_name(c->own, name, sizeof name);
     return error_set(
         error, GW_MISMATCH,
-        "the certificate of this worker is of %.200s, and it is %s, rank %d of the job "
+        "the certificate of this worker names %.200s, but it is %s, rank %d of the job "
         "\"%s\"",
         name, me->name, (int)me->rank, self->job);
 }

@@ -40,7 +40,7 @@ static bool add_names(X509 *x, const certificate_name *names, int count) {
     return done;
 }
 
-// What all certificates have. CAs are told apart by a part of their names that is random.
+// The common part of all certificates. A random part of their names tells CAs apart.
 static bool fill(X509 *x, EVP_PKEY *key, const char *name, int days) {
     uint64_t serial;
     char subject[64];
@@ -56,7 +56,7 @@ static bool fill(X509 *x, EVP_PKEY *key, const char *name, int days) {
            X509_set_pubkey(x, key) == 1;
 }
 
-// |key| may be NULL. False for more than fits.
+// |key| may be NULL. False if it does not fit.
 static bool write_text(EVP_PKEY *key, X509 *first, X509 *second, char out[SECRET_TEXT_MAX]) {
     BIO *b = BIO_new(BIO_s_secmem());
     bool done = b && (!key || PEM_write_bio_PrivateKey(b, key, NULL, NULL, 0, NULL, NULL) == 1) &&
@@ -110,7 +110,7 @@ static gw_status open_authority(const char *text, const char *what, authority *o
     ERR_clear_error();
     if (is_one) return GW_OK;
     close_authority(out);
-    return error_set(error, GW_INVALID, "%s is not a CA as `gradwire ca` makes them", what);
+    return error_set(error, GW_INVALID, "%s is not a CA of `gradwire ca`", what);
 }
 
 gw_status certificate_make(const char *ca, const char *what, const certificate_name *names,

@@ -21,7 +21,7 @@ static bool parse_rank(const char **at, uint32_t *out) {
     return true;
 }
 
-// "3", "1-2" or "*", all of it.
+// "3", "1-2" or "*", the whole text.
 static bool parse_ranks(const char *text, certificate_name *out) {
     if (strcmp(text, "*") == 0) {
         out->first_rank = 0;
@@ -51,7 +51,7 @@ static bool take_name(const char *text, certificate_name *out) {
            copy(out->name, sizeof out->name, text, strlen(text));
 }
 
-// A job's id may have any characters, a name and ranks have no slash.
+// A job's id may contain any characters; a name and ranks contain no slash.
 bool certificate_name_parse(const char *uri, certificate_name *out) {
     char ranks[32];
     if (strncmp(uri, scheme, sizeof scheme - 1) != 0) return false;

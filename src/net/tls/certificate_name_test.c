@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void it_reads_what_it_writes(void **state) {
+static void it_parses_what_it_formats(void **state) {
     (void)state;
     static const char *const uris[] = { "gradwire:*/0/ps", "gradwire:night-7/1-2/trainer%d",
                                         "gradwire:*/*/trainer%d", "gradwire:launchers/x/3/host3",
@@ -19,7 +19,7 @@ static void it_reads_what_it_writes(void **state) {
     }
 }
 
-static void it_refuses_what_is_none(void **state) {
+static void it_refuses_malformed_names(void **state) {
     (void)state;
     static const char *const wrong[] = {
         "",
@@ -70,10 +70,10 @@ static void it_fits_job_rank_and_name(void **state) {
     assert_true(fits("w%dx", "*", "", "w4000x", 4000));
     assert_true(fits("ps=0", "a", "a", "ps", 0));
     assert_false(fits("ps=0", "a", "b", "ps", 0));
-    // Who joins a group knows no rank.
+    // A worker that joins a running job has no rank yet.
     assert_true(fits("w%d=1-3", "a", "a", "w%d", PARTY_RANK_UNKNOWN));
     assert_false(fits("w%d=1-3", "a", "b", "w%d", PARTY_RANK_UNKNOWN));
 }
 
-GW_TESTS(net_certificate_name, it_reads_what_it_writes, it_refuses_what_is_none,
+GW_TESTS(net_certificate_name, it_parses_what_it_formats, it_refuses_malformed_names,
          it_fits_job_rank_and_name);

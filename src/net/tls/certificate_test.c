@@ -1,4 +1,4 @@
-// Files of certificates: what is taken, and what is said of the others.
+// Certificate files: which are accepted, and the errors of the others.
 #include "net/tls/certificate.h"
 
 #include "net/tls/certificate_make.h"
@@ -32,12 +32,12 @@ static void refuse(const char *text, const char *words) {
     secret *s = NULL;
     gw_error error;
     gw_status status = secret_open_text(text, "the file k", &s, &error);
-    testing_note("\"%s\" should say \"%s\"", error.text, words);
+    testing_note("\"%s\" should contain \"%s\"", error.text, words);
     assert_int_equal(status, GW_INVALID);
     assert_non_null(strstr(error.text, words));
 }
 
-static void it_takes_what_it_makes(void **state) {
+static void it_opens_certificates_that_it_made(void **state) {
     (void)state;
     char text[SECRET_TEXT_MAX];
     secret *s = NULL;
@@ -50,7 +50,7 @@ static void it_takes_what_it_makes(void **state) {
     secret_close(s);
 }
 
-static void it_says_what_is_wrong(void **state) {
+static void its_errors_name_the_fault(void **state) {
     (void)state;
     char text[SECRET_TEXT_MAX], another[SECRET_TEXT_MAX], made[3 * SECRET_TEXT_MAX];
     make_cas();
@@ -62,9 +62,9 @@ static void it_says_what_is_wrong(void **state) {
     snprintf(made, sizeof made, "%.*s", (int)key_size, text);
     refuse(made, "the file k has no certificate in it");
     snprintf(made, sizeof made, "%.*s%s", (int)key_size, text, part(another, 1));
-    refuse(made, "private key and certificate in the file k are not of each other");
+    refuse(made, "private key and certificate in the file k do not belong together");
     snprintf(made, sizeof made, "%.*s", (int)(part(text, 2) - text), text);
-    refuse(made, "the file k has no certificate of a CA behind its own");
+    refuse(made, "the file k has no certificate of a CA after its own");
     snprintf(made, sizeof made, "%.*s%s", (int)(part(text, 2) - text), text, part(another, 1));
     refuse(made, "certificate 2 in the file k is not of a CA");
     snprintf(made, sizeof made, "%s%s%s", text, part(ca, 1), part(other_ca, 1));
@@ -73,8 +73,8 @@ static void it_says_what_is_wrong(void **state) {
            "the file k has no private key in it");
 }
 
-// Of a text that is damaged anywhere nothing is left that works, or it is what it was.
-static void a_damaged_one_is_noticed(void **state) {
+// A file that is damaged anywhere is refused, or has the same content.
+static void a_damaged_file_is_refused(void **state) {
     (void)state;
     char text[SECRET_TEXT_MAX];
     gw_error error;
@@ -88,7 +88,7 @@ static void a_damaged_one_is_noticed(void **state) {
     }
 }
 
-static void only_so_many_names_fit(void **state) {
+static void the_number_of_names_is_limited(void **state) {
     (void)state;
     static certificate_name names[32];
     char text[SECRET_TEXT_MAX];
@@ -102,8 +102,8 @@ static void only_so_many_names_fit(void **state) {
     assert_int_equal(certificate_make(ca, "the CA", names, 8, 1, text, &error), GW_OK);
     assert_int_equal(certificate_make(ca, "the CA", names, 32, 1, text, &error), GW_LIMIT);
     assert_int_equal(certificate_make(text, "the file x", names, 1, 1, text, &error), GW_INVALID);
-    assert_string_equal(error.text, "the file x is not a CA as `gradwire ca` makes them");
+    assert_string_equal(error.text, "the file x is not a CA of `gradwire ca`");
 }
 
-GW_TESTS(net_certificate, it_takes_what_it_makes, it_says_what_is_wrong, a_damaged_one_is_noticed,
-         only_so_many_names_fit);
+GW_TESTS(net_certificate, it_opens_certificates_that_it_made, its_errors_name_the_fault,
+         a_damaged_file_is_refused, the_number_of_names_is_limited);

@@ -1,5 +1,5 @@
-// What protects the connections of a worker: the secret of its job, from which they are encrypted;
-// or nothing, and then they stay on this host, unless its user wants them open.
+// The protection of a worker's connections: the secret of its job, with which they are encrypted;
+// without a secret connections stay on this host, unless its user allows others.
 //
 // Ownership: plain, but for the secret. Threads: not changed while its env has it.
 #ifndef NET_TLS_PROTECTION_H
@@ -20,18 +20,18 @@ typedef struct party {
 } party;
 
 typedef struct protection {
-    secret *secret;        // NULL: none
-    bool insecure;         // this worker's user wants connections beyond this host without it
+    secret *secret;  // NULL: none
+    bool insecure;   // this worker's user allows connections beyond this host without a secret
     char job[JOB_ID_MAX];  // tells jobs with the same key apart; may be empty
-    party self;            // this worker, for whom connections are
-    bool meets_at_rank_0;  // who hosts its store has to be rank 0, if certificates say who is who
+    party self;            // this worker
+    bool meets_at_rank_0;  // the host of its store has to be rank 0, if certificates name workers
     struct tls *tls;       // once connection_protect was called, if there is a secret
 } protection;
 
 void protection_fini(protection *p);  // wipes its secret, after connection_unprotect
 
-// Whether connections beyond this host are allowed. If not, UNSUPPORTED says of |address|, which
-// comes from |what| ("MASTER_ADDR"), what can be done. NULL for |p| is as without any.
+// Whether connections beyond this host are allowed. If not, UNSUPPORTED; the error names |address|, its
+// origin |what| ("MASTER_ADDR") and the remedies. NULL for |p| is the same as no protection.
 gw_status protection_allows_beyond(const protection *p, const char *what, const char *address,
                                    gw_error *error);
 

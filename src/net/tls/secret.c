@@ -39,7 +39,7 @@ static secret *secret_new(gw_error *error) {
         return NULL;
     }
     madvise(page, sizeof(secret), MADV_DONTDUMP);
-    mlock(page, sizeof(secret));  // where the limit is 0 it may be swapped out
+    mlock(page, sizeof(secret));  // fails where the limit is 0: then it may be swapped out
     return page;
 }
 
@@ -69,7 +69,7 @@ bool secret_derive(const secret_key *key, secret_info salt, secret_info info, ui
     return derived;
 }
 
-// The id is made from the key, so that a damaged line is noticed.
+// The id is derived from the key, so that a damaged line is detected.
 static bool make_id(const secret_key *key, uint8_t out[SECRET_ID_BYTES]) {
     static const char purpose[] = "gradwire key id";
     return secret_derive(key, (secret_info){ "", 0 }, (secret_info){ purpose, sizeof purpose - 1 },
@@ -84,7 +84,7 @@ static const secret_key *find_key(const secret_key *keys, int count,
 }
 
 #ifdef GW_MUTATIONS
-// A key that was found once is found again, whoever looks.
+// The mutation keeps keys: a key that was found once is found again.
 static const secret_key *find_old(const secret_key *found, const uint8_t id[SECRET_ID_BYTES]) {
     static secret_key old[4];
     static int old_count;
@@ -153,7 +153,7 @@ static bool means_nothing(const char *line, size_t size) {
     return line[0] == '#' || strspn(line, " \t\r") >= size;
 }
 
-// Lines may be keys, so that not a word of them is said.
+// Lines may be keys, so error texts quote nothing of them.
 static gw_status read_lines(const char *text, const char *what, secret *s, gw_error *error) {
     int number = 0;
     for (const char *line = text; *line; number++) {
@@ -168,8 +168,8 @@ static gw_status read_lines(const char *text, const char *what, secret *s, gw_er
         secret_key *key = &s->keys[s->key_count];
         if (!read_line(line, size, key))
             return error_set(error, GW_INVALID,
-                             "line %d of %s is not a key as `gradwire key` makes them, or damaged",
-                             number + 1, what);
+                             "line %d of %s is not a key of `gradwire key`, or damaged", number + 1,
+                             what);
         if (secret_find(s, key->id))
             return error_set(error, GW_INVALID, "%s has the same key twice", what);
         s->key_count++;
@@ -197,8 +197,8 @@ gw_status secret_open_text(const char *text, const char *what, secret **out, gw_
 
 // ---- Files and descriptors ----------------------------------------------------------------------
 
-// To the end of |fd|. A file is read from its beginning wherever it stands, since several processes
-// may have been given the same one.
+// Reads |fd| to its end. A file is read from its beginning whatever its position, since several processes
+// may have inherited the same descriptor.
 static gw_status read_text(int fd, const char *what, char text[SECRET_TEXT_MAX], gw_error *error) {
     size_t size = 0;
     bool seeks = lseek(fd, 0, SEEK_CUR) >= 0;
@@ -247,9 +247,9 @@ static void describe(const char *path, char out[512]) {
 
 gw_status secret_read_file(const char *path, char out[SECRET_TEXT_MAX], gw_error *error) {
     char what[512];
-    // Somebody who takes a key for its path must not find it in a log.
+    // A key that was given in place of its path must not appear in a log.
     if (strncmp(path, word, sizeof "gradwire-key" - 1) == 0)
-        return error_set(error, GW_INVALID, "a key was given where the path of its file belongs");
+        return error_set(error, GW_INVALID, "a key was given instead of the path of its file");
     describe(path, what);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)
@@ -270,8 +270,8 @@ gw_status secret_open_file(const char *path, secret **out, gw_error *error) {
     return status;
 }
 
-// What was read from a descriptor, for programs that join again after they have left. It stays for
-// as long as the process.
+// The texts that were read from descriptors, for programs that join again after leaving. They are kept for
+// the lifetime of the process.
 static pthread_mutex_t inherited_lock = PTHREAD_MUTEX_INITIALIZER;
 static secret *inherited;
 static int inherited_fd = -1;
@@ -287,7 +287,7 @@ static gw_status copy_inherited(secret **out, gw_error *error) {
 
 gw_status secret_open_descriptor(int fd, secret **out, gw_error *error) {
     char what[64];
-    snprintf(what, sizeof what, "descriptor %d, where the key should be", fd);
+    snprintf(what, sizeof what, "descriptor %d of the key", fd);
     gw_status status = GW_OK;
     pthread_mutex_lock(&inherited_lock);
     if (!inherited || inherited_fd != fd) {

@@ -1,17 +1,17 @@
-// The secret of a job: a key, or two while one takes the place of the other. The keys of all its
-// connections are made from it (net/tls/tls.h). Or that of one worker: the private key of its certificate
+// The secret of a job: a key, or two while one replaces the other. The keys of all its
+// connections are derived from it (net/tls/tls.h). Or the secret of one worker: the private key of its certificate
 // (net/tls/certificate.h), whose files begin with "-----BEGIN".
 //
 // A key is one line of text, which `gradwire key` makes:
 //
 //     gradwire-key 1 5f0c2a9be1d47386 3c1f...
 //
-// with its id, which is made from it and no secret, and its 32 bytes in hexadecimal digits. The first
-// key of a file is offered to others, both are taken from them. Empty lines and those that begin
-// with # mean nothing.
+// with its id, which is derived from it and not secret, and its 32 bytes in hexadecimal digits. Clients use the first
+// key of a file, servers accept both. Empty lines and those that begin
+// with # are ignored.
 //
-// Ownership: whoever opens a secret closes it, which wipes it. Its memory is in no core file and is
-// not swapped out, as far as the system lets us. Threads: not changed once it is open.
+// Ownership: each open needs a close, which wipes the secret. Its memory is in no core file and is
+// not swapped out, as far as the system allows. Threads: not changed once it is open.
 #ifndef NET_TLS_SECRET_H
 #define NET_TLS_SECRET_H
 
@@ -35,31 +35,31 @@ typedef struct secret_key {
 } secret_key;
 
 typedef struct secret {
-    int key_count;  // 0: it is of a certificate
+    int key_count;  // 0: the secret is a certificate
     secret_key keys[SECRET_KEYS_MAX];
-    struct certificate *certificate;  // NULL: it is of keys
+    struct certificate *certificate;  // NULL: the secret is keys
     uint8_t private_key[SECRET_PRIVATE_BYTES];
 } secret;
 
-// Reads |text|, which comes from |what|, "the file job.key". INVALID says which line is wrong,
-// without a word of it.
+// Parses |text|; |what| is its origin, "the file job.key". INVALID names the wrong line
+// and quotes nothing of it.
 gw_status secret_open_text(const char *text, const char *what, secret **out, gw_error *error);
 
-// Reads a file that is this user's and nobody else's to read, INVALID otherwise; NOT_FOUND.
+// Reads a file that only this user may read, INVALID otherwise; NOT_FOUND.
 gw_status secret_open_file(const char *path, secret **out, gw_error *error);
 // Its text alone, for the caller to wipe.
 gw_status secret_read_file(const char *path, char out[SECRET_TEXT_MAX], gw_error *error);
 
-// Reads and closes a descriptor that this process was started with. The second to ask for the same
-// one gets what was read then.
+// Reads and closes a descriptor that this process has inherited. A second call with the same
+// descriptor returns the text that was read then.
 gw_status secret_open_descriptor(int fd, secret **out, gw_error *error);
 
 void secret_close(secret *s);  // NULL is fine
 
-// NULL: none of this id.
+// NULL: no key has this id.
 const secret_key *secret_find(const secret *s, const uint8_t id[SECRET_ID_BYTES]);
 
-// HKDF with SHA-256 (RFC 5869): |size| bytes for the purpose that |info| tells, others for any other.
+// HKDF with SHA-256 (RFC 5869): |size| bytes for the purpose in |info|; each purpose has its own.
 // False without memory.
 typedef struct secret_info {
     const void *data;
@@ -68,15 +68,15 @@ typedef struct secret_info {
 bool secret_derive(const secret_key *key, secret_info salt, secret_info info, uint8_t *out,
                    size_t size);
 
-// Sealed by AES-256-GCM with a key of |info| and a salt that is new each time: id, salt, what was |in|,
-// and a tag, SECRET_SEAL_BYTES more. False without memory or randomness.
+// Sealed by AES-256-GCM with a key of |info| and a new random salt: id, salt, ciphertext
+// and tag, SECRET_SEAL_BYTES more than |in|. False without memory or randomness.
 bool secret_seal(const secret_key *key, secret_info info, const uint8_t *in, size_t size,
                  uint8_t *out);
-// Back, into room for |size| - SECRET_SEAL_BYTES, and the key; NULL: of none of ours, or altered.
+// The inverse, into room for |size| - SECRET_SEAL_BYTES; returns the key, NULL for an unknown key or altered bytes.
 const secret_key *secret_unseal(const secret *s, secret_info info, const uint8_t *in, size_t size,
                                 uint8_t *out);
 
-// A new one, as a line. SYSTEM without randomness.
+// A new key, as a line. SYSTEM without randomness.
 gw_status secret_make_line(char out[SECRET_LINE_MAX], gw_error *error);
 
 #endif

@@ -9,7 +9,7 @@
 enum { KEY_BYTES = 32, NONCE_BYTES = 12, HEAD_BYTES = SECRET_ID_BYTES + SECRET_SALT_BYTES };
 
 // |out| has room for |size| bytes; the head is authenticated with them. Sealing writes |tag|,
-// opening wants it.
+// opening checks it.
 static bool cipher(bool seals, const secret_key *key, secret_info info, const uint8_t *head,
                    const uint8_t *in, size_t size, uint8_t *out, uint8_t tag[SECRET_TAG_BYTES]) {
     uint8_t seal[KEY_BYTES + NONCE_BYTES];

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-// A file of |text|, which the caller unlinks.
+// A file with |text|, which the caller unlinks.
 static char *write_file(const char *text, mode_t mode) {
     static char path[64];
     snprintf(path, sizeof path, "/tmp/gw-secret-XXXXXX");
@@ -35,12 +35,12 @@ static secret *open_text(const char *text) {
     return s;
 }
 
-// One sentence that holds |words|, and nothing of the text.
+// The error contains |words|, and nothing of the text.
 static void refuse_text(const char *text, const char *words) {
     secret *s = NULL;
     gw_error error;
     assert_int_equal(secret_open_text(text, "the file k", &s, &error), GW_INVALID);
-    testing_note("\"%s\" should say \"%s\"", error.text, words);
+    testing_note("\"%s\" should contain \"%s\"", error.text, words);
     assert_non_null(strstr(error.text, words));
     assert_null(s);
 }
@@ -49,7 +49,7 @@ static void refuse_file(const char *path, gw_status wanted, const char *words) {
     secret *s = NULL;
     gw_error error;
     assert_int_equal(secret_open_file(path, &s, &error), wanted);
-    testing_note("\"%s\" should say \"%s\"", error.text, words);
+    testing_note("\"%s\" should contain \"%s\"", error.text, words);
     assert_non_null(strstr(error.text, words));
     assert_null(s);
 }
@@ -100,7 +100,7 @@ static void a_file_without_a_key_or_with_too_many_is_refused(void **state) {
     refuse_text(text, "more than 2 keys");
 }
 
-static void what_is_wrong_is_said_without_a_word_of_the_key(void **state) {
+static void errors_contain_nothing_of_the_key(void **state) {
     (void)state;
     char line[SECRET_LINE_MAX];
     gw_error error;
@@ -113,8 +113,8 @@ static void what_is_wrong_is_said_without_a_word_of_the_key(void **state) {
         memcpy(part, line + i, 8);
         assert_null(strstr(error.text, part));
     }
-    // Nor if the key stands where the path of its file belongs.
-    refuse_file(line, GW_INVALID, "a key was given where the path of its file belongs");
+    // Nor if a key is given instead of the path of its file.
+    refuse_file(line, GW_INVALID, "a key was given instead of the path of its file");
     assert_int_equal(secret_open_file(line, &s, &error), GW_INVALID);
     assert_null(strstr(error.text, "gradwire-key"));
 }
@@ -146,7 +146,7 @@ static void a_file_that_others_may_read_is_refused(void **state) {
 
 static void a_file_of_another_user_is_refused(void **state) {
     (void)state;
-    if (geteuid() != 0) testing_skip("only root can be another user");  // who gives files away
+    if (geteuid() != 0) testing_skip("only root can be another user");  // chown needs root
     char line[SECRET_LINE_MAX];
     make_line(line);
     char *path = write_file(line, 0600);
@@ -178,7 +178,7 @@ static void it_takes_a_key_from_a_descriptor_and_closes_it(void **state) {
     close(ends[1]);
     assert_int_equal(secret_open_descriptor(ends[0], &s, &error), GW_OK);
     assert_int_equal(fcntl(ends[0], F_GETFD), -1);
-    // A program that joins a second time has it still.
+    // A program that joins a second time gets the same key.
     assert_int_equal(secret_open_descriptor(ends[0], &again, &error), GW_OK);
     assert_memory_equal(s, wanted, sizeof *s);
     assert_memory_equal(again, wanted, sizeof *s);
@@ -187,12 +187,12 @@ static void it_takes_a_key_from_a_descriptor_and_closes_it(void **state) {
     secret_close(wanted);
 }
 
-static void a_descriptor_that_is_not_there_is_told(void **state) {
+static void a_closed_descriptor_is_an_error(void **state) {
     (void)state;
     gw_error error;
     secret *s = NULL;
     assert_int_equal(secret_open_descriptor(987, &s, &error), GW_SYSTEM);
-    assert_non_null(strstr(error.text, "descriptor 987, where the key should be"));
+    assert_non_null(strstr(error.text, "descriptor 987 of the key"));
     assert_null(s);
 }
 
@@ -214,8 +214,7 @@ static void keys_for_different_purposes_differ(void **state) {
 }
 
 GW_TESTS(net_secret, it_reads_the_keys_that_it_makes, a_damaged_line_is_noticed,
-         a_file_without_a_key_or_with_too_many_is_refused,
-         what_is_wrong_is_said_without_a_word_of_the_key, a_file_that_others_may_read_is_refused,
-         a_file_of_another_user_is_refused, a_large_file_is_refused,
-         it_takes_a_key_from_a_descriptor_and_closes_it, a_descriptor_that_is_not_there_is_told,
-         keys_for_different_purposes_differ);
+         a_file_without_a_key_or_with_too_many_is_refused, errors_contain_nothing_of_the_key,
+         a_file_that_others_may_read_is_refused, a_file_of_another_user_is_refused,
+         a_large_file_is_refused, it_takes_a_key_from_a_descriptor_and_closes_it,
+         a_closed_descriptor_is_an_error, keys_for_different_purposes_differ);

@@ -1,4 +1,4 @@
-// What all encrypted streams of a worker share: OpenSSL's settings, and who is let in.
+// What all encrypted streams of a worker share: OpenSSL's settings, and which peers are admitted.
 #include "net/tls/tls.h"
 
 #include <assert.h>
@@ -38,7 +38,7 @@ static int offer_identity(SSL *ssl, const EVP_MD *digest, const unsigned char **
     return *out != NULL;
 }
 
-// Without a session the handshake ends as it does for every other reason (TLS-7).
+// Without a session the handshake ends as with any other failure (TLS-7).
 static int find_identity(SSL *ssl, const unsigned char *id, size_t size, SSL_SESSION **out) {
     tls_stream *t = SSL_get_app_data(ssl);
     const protection *p = t->tls->protection;
@@ -62,7 +62,7 @@ static gw_status check_trust(X509_STORE_CTX *context, gw_error *error) {
                      X509_verify_cert_error_string(X509_STORE_CTX_get_error(context)));
 }
 
-// TLS-12; a server hears later who a client says it is.
+// TLS-12; a server receives the client's parties later.
 static gw_status check_server(const tls_stream *t, const X509 *x, gw_error *error) {
     char name[CERTIFICATE_NAME_MAX];
     const party *to = &t->parties.server;
@@ -72,12 +72,12 @@ static gw_status check_server(const tls_stream *t, const X509 *x, gw_error *erro
                 : certificate_names(x, t->parties.job, to))
         return GW_OK;
     certificate_first_name(x, name, sizeof name);
-    return error_set(error, GW_MISMATCH, "its certificate is of %.200s, and %s (rank %d) is meant",
+    return error_set(error, GW_MISMATCH, "its certificate names %.200s, expected %s (rank %d)",
                      name, is_host ? "the host of the store" : to->name,
                      is_host ? 0 : (int)to->rank);
 }
 
-// Whatever is wrong, the other end hears the same alert.
+// The other end receives the same alert for all failures.
 static int verify(X509_STORE_CTX *context, void *unused) {
     (void)unused;
     const SSL *ssl = X509_STORE_CTX_get_ex_data(context, SSL_get_ex_data_X509_STORE_CTX_idx());
@@ -150,7 +150,7 @@ SSL *tls_new_session(tls *t, tls_stream *s) {
     } else {
         SSL_set_connect_state(ssl);
         SSL_set_verify(ssl, SSL_VERIFY_PEER,
-                       NULL);  // with a key no certificate is one that we trust
+                       NULL);  // with a key no certificate is trusted
     }
     if (!tls_has_certificates(s) || certificate_show(t->protection->secret, ssl)) return ssl;
     SSL_free(ssl);

@@ -1,4 +1,4 @@
-// Whoever connects to a worker that has a key, and says anything in any pieces: it is not let in. And
+// A client sends any bytes in any pieces to a worker that has a key: it is not admitted. And
 // any identity that is not sealed with the key.
 #include "net/connection.h"
 #include "net/env_os.h"
@@ -16,7 +16,7 @@ static uint8_t plain[4096];
 
 // ---- The stream below ---------------------------------------------------------------------------
 static bool is_closed;
-static size_t room;  // that it has for what is sent
+static size_t room;  // for bytes that are sent
 
 static void adopt(stream *s) {
     (void)s;
@@ -89,7 +89,7 @@ static void set_up(void) {
     if (tls_open(options, &door, &error)) abort();
 }
 
-static void hear(const uint8_t *data, size_t size, size_t piece) {
+static void receive(const uint8_t *data, size_t size, size_t piece) {
     stream inner = { .class = &class };
     is_closed = has_ended = false;
     stream *s = tls_accept(door, &inner);
@@ -125,7 +125,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (data[0] == 0) {
         open_identity(data + 1, size - 1);
     } else {
-        hear(data + 2, size - 2, data[0]);
+        receive(data + 2, size - 2, data[0]);
     }
     return 0;
 }

@@ -116,12 +116,13 @@ gw_status tls_parties_check(const tls_parties *parties, const protection *self, 
         return error_set(error, GW_MISMATCH, "it is of the job \"%s\", not of \"%s\"", parties->job,
                          self->job);
     if (parties->client.incarnation == me->incarnation)
-        return error_set(error, GW_MISMATCH, "what this worker has said came back to it");
+        return error_set(error, GW_MISMATCH, "the hello of this worker was reflected to it");
     if (parties->purpose == TLS_STORE) return GW_OK;
-    bool knows_rank = me->rank != PARTY_RANK_UNKNOWN;  // and its name, which may have it
+    bool has_rank = me->rank != PARTY_RANK_UNKNOWN;  // and its name, which may contain the rank
     if (to->incarnation != me->incarnation ||
-        (knows_rank && (to->rank != me->rank || strcmp(to->name, me->name) != 0)))
-        return error_set(error, GW_MISMATCH, "%s (rank %u) looks for another worker, %s (rank %u)",
+        (has_rank && (to->rank != me->rank || strcmp(to->name, me->name) != 0)))
+        return error_set(error, GW_MISMATCH,
+                         "%s (rank %u) connects to another worker, %s (rank %u)",
                          parties->client.name, parties->client.rank, to->name, to->rank);
     return GW_OK;
 }

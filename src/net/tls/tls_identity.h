@@ -1,4 +1,4 @@
-// Who a connection is between, as the client says it in the handshake of TLS: sealed with the job's
+// The two ends of a connection, as the client sends them in the handshake of TLS: sealed with the job's
 // key, and part of the key that only the two have. docs/protocol/encryption.md is the specification.
 //
 // Ownership, threads: plain values.
@@ -16,7 +16,7 @@ enum {
 
 typedef enum tls_purpose {
     TLS_SESSION = 1,
-    TLS_STORE,  // whoever hosts it: the server is not known
+    TLS_STORE,  // to the host of the store: the server is not known
 } tls_purpose;
 
 typedef struct tls_parties {
@@ -30,7 +30,7 @@ typedef struct tls_identity {
     size_t size;
 } tls_identity;
 
-// As they stand in an identity; and back, false for what cannot be one.
+// The parties as bytes of an identity; and the inverse, false if malformed.
 size_t tls_parties_encode(const tls_parties *p, uint8_t out[TLS_PARTIES_MAX]);
 bool tls_parties_decode(const uint8_t *in, size_t size, tls_parties *out);
 
@@ -38,15 +38,15 @@ bool tls_parties_decode(const uint8_t *in, size_t size, tls_parties *out);
 bool tls_derive_psk(const secret_key *key, const uint8_t salt[TLS_SALT_BYTES],
                     const tls_parties *parties, uint8_t out[TLS_PSK_BYTES]);
 
-// A new one each time, and the key that goes with it. False without memory or randomness.
+// Each call makes a new identity, and its key. False without memory or randomness.
 bool tls_identity_seal(const secret_key *key, const tls_parties *parties, tls_identity *out,
                        uint8_t out_psk[TLS_PSK_BYTES]);
 
-// What a client has sent. MISMATCH: it is of none of our keys.
+// The identity that a client has sent. MISMATCH: sealed with none of our keys.
 gw_status tls_identity_open(const secret *s, const uint8_t *in, size_t size, tls_parties *out,
                             uint8_t out_psk[TLS_PSK_BYTES], gw_error *error);
 
-// Whether |parties| is a connection to |self|, by somebody else of its job. MISMATCH.
+// Whether |parties| is a connection to |self| by another worker of its job. MISMATCH.
 gw_status tls_parties_check(const tls_parties *parties, const protection *self, gw_error *error);
 
 #endif

@@ -1,4 +1,4 @@
-// The inside of tls.
+// Internals of tls.
 //
 // Threads: the loop lock's.
 #ifndef NET_TLS_TLS_INTERNAL_H
@@ -13,7 +13,7 @@
 enum {
     RECORD_BYTES = SSL3_RT_MAX_PLAIN_LENGTH,
     RECORD_MAX = RECORD_BYTES + 256,  // encrypted
-    RECORDS = 4,                      // that leave in one go
+    RECORDS = 4,                      // that are sent at once
     TLS_OUT_BYTES = RECORDS * RECORD_MAX + 4096,
     TLS_IN_BYTES = 64 * 1024,
     TLS_BATCH_MIN = 1024,
@@ -22,33 +22,33 @@ enum {
     TLS_ANSWER_MAX = 256,
 };
 
-// What all streams of a worker share. Only one of them is at work at a time, and leaves nothing in
-// |in|, |out| and |record|.
+// Shared by all streams of a worker. Only one stream uses it at a time, and leaves
+// |in|, |out| and |record| empty.
 struct tls {
     env *env;
     const protection *protection;
     SSL_CTX *context;
     BIO_METHOD *method;
     list_node streams;
-    backoff backoff;  // from strangers
+    backoff backoff;  // of unauthenticated peers
     const char *plain_hello;
     uint64_t rekey_bytes;
     size_t out_size, answer_size;
-    gw_error refusal;  // why the other end is not taken, in this step of a handshake
+    gw_error refusal;  // why the other end is refused, in this step of a handshake
     uint8_t answer[TLS_ANSWER_MAX];
-    uint8_t in[TLS_IN_BYTES];      // encrypted, from below
-    uint8_t out[TLS_OUT_BYTES];    // encrypted, on its way down
-    uint8_t record[RECORD_BYTES];  // small parts, put together
+    uint8_t in[TLS_IN_BYTES];      // encrypted, received
+    uint8_t out[TLS_OUT_BYTES];    // encrypted, to be sent
+    uint8_t record[RECORD_BYTES];  // small parts, joined
 };
 
 // What is awaited on a stream.
 typedef enum tls_state {
     TLS_CONNECTING,  // the connect below
-    TLS_ACCEPTED,    // somebody to adopt it
+    TLS_ACCEPTED,    // stream_adopt
     TLS_SHAKING,     // the end of TLS's handshake
     TLS_OPEN,        // bytes, either way
-    TLS_BREAKING,    // the loop, to tell of the end
-    TLS_LINGERING,   // room below for what was taken
+    TLS_BREAKING,    // the loop, to report the end
+    TLS_LINGERING,   // room below for bytes that were taken
     TLS_CLOSED,      // nothing: to be freed
     TLS_STATE_COUNT
 } tls_state;
@@ -56,12 +56,12 @@ typedef enum tls_state {
 typedef enum tls_event {
     TLS_CONNECTED,    // below
     TLS_ADOPTED,      // by its user
-    TLS_SHAKEN,       // both have proved who they are
-    TLS_SEND_FAILED,  // |why| says it
-    TLS_ENDED,        // |why| says it
+    TLS_SHAKEN,       // both have proved their identity
+    TLS_SEND_FAILED,  // |why| is the reason
+    TLS_ENDED,        // |why| is the reason
     TLS_CLOSED_HERE,  // by its user
     TLS_PEER_CLOSED,  // by the other end's user
-    TLS_FLUSHED,      // nothing is left to leave, or the time for it is over
+    TLS_FLUSHED,      // all bytes are sent, or the time for it is over
     TLS_ABANDONED,    // its worker ends
     TLS_EVENT_COUNT
 } tls_event;
@@ -75,30 +75,30 @@ typedef struct tls_stream {
     SSL *ssl;
     bool is_server;
     tls_state state;
-    int busy;  // events from below that are being handled, which still need it
+    int busy;  // events from below that are being handled and still use it
     bool has_opened;
-    bool has_address;  // of a server: that of whoever has connected
+    bool has_address;  // of a server: the client's
     backoff_address address;
     bool waits;       // to begin, until the timer is due
     bool is_counted;  // as a handshake that has failed, unless it succeeds
     timer timer;
     gw_error why;
 
-    // who it is between
+    // the two ends
     tls_parties parties;
     tls_identity identity;  // of a client
     uint8_t psk[TLS_PSK_BYTES];
-    bool has_said;  // the parties, inside TLS, for lack of an identity
+    bool has_sent_parties;  // the parties, inside TLS, without an identity
 
     // in
-    const uint8_t *in;  // what has come and is not read
+    const uint8_t *in;  // received and not read
     size_t in_size;
     size_t in_total;  // until the handshake is over
 
     // out
-    uint8_t *held;  // encrypted, and not taken below
+    uint8_t *held;  // encrypted, and not yet taken below
     size_t held_size, held_done;
-    size_t batch;         // bytes that are encrypted in one go
+    size_t batch;         // bytes that are encrypted at once
     bool wants_writable;  // the last send took less than all
     uint64_t out_total;   // since the key was new
     bool is_plain;        // by a mutation alone
@@ -112,18 +112,19 @@ bool tls_has_certificates(const tls_stream *s);  // and not a pre-shared key
 void tls_apply(tls_stream *t, tls_event event);
 void tls_end(tls_stream *t, gw_status status, const char *format, ...) GW_PRINTF(3, 4);  // ENDED
 void tls_begin(tls_stream *t);      // of a server
-void tls_linger_on(tls_stream *t);  // something has left: there is time again
+void tls_linger_on(tls_stream *t);  // bytes were sent: restarts the time limit
 void tls_enter(tls_stream *t);      // around an event from below, in which it is not freed
 void tls_leave(tls_stream *t);
 
 // ---- tls_introduction.c -------------------------------------------------------------------------
-// Behind a handshake by certificates: who this is. Whether both know; else *out_code is OpenSSL's.
+// After a handshake by certificates: the client sends its parties. Returns whether both ends have them; else *out_code
+// is OpenSSL's.
 bool tls_introduce(tls_stream *t, int *out_code);
 
 // ---- tls_stream.c -------------------------------------------------------------------------------
 extern const stream_events tls_inner_events;
 void tls_shake(tls_stream *t);
-void tls_tell_writable(tls_stream *t);  // if its user waits for it
-bool tls_say_end(tls_stream *t);        // that nothing will follow; whether all has left
+void tls_notify_writable(tls_stream *t);  // if its user waits for it
+bool tls_send_end(tls_stream *t);         // that no bytes follow; returns whether all is sent
 
 #endif

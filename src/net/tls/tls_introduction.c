@@ -1,5 +1,5 @@
-// Behind a handshake by certificates both ends have shown who they may be, and the client says who it
-// is. docs/protocol/encryption.md is the specification.
+// After a handshake by certificates both ends have shown the names that they may have, and the client sends which one
+// it is. docs/protocol/encryption.md is the specification.
 #include "base/mutation.h"
 #include "base/status.h"
 #include "net/tls/certificate.h"
@@ -10,15 +10,15 @@ static const uint8_t welcome = 1;
 
 // ---- The client ---------------------------------------------------------------------------------
 
-static bool say_parties(tls_stream *t, int *out_code) {
+static bool send_parties(tls_stream *t, int *out_code) {
     uint8_t out[TLS_PARTIES_MAX];
     size_t wrote, size = tls_parties_encode(&t->parties, out);
     int result = SSL_write_ex(t->ssl, out, size, &wrote);
     *out_code = result == 1 ? SSL_ERROR_NONE : SSL_get_error(t->ssl, result);
-    return t->has_said = result == 1;
+    return t->has_sent_parties = result == 1;
 }
 
-static bool hear_welcome(tls_stream *t, int *out_code) {
+static bool receive_welcome(tls_stream *t, int *out_code) {
     uint8_t answer;
     size_t size;
     int result = SSL_read_ex(t->ssl, &answer, 1, &size);
@@ -37,11 +37,11 @@ static gw_status check_client(const tls_stream *t, gw_error *error) {
         return GW_OK;
     certificate_first_name(x, name, sizeof name);
     return error_set(error, GW_MISMATCH,
-                     "its certificate is of %.200s, and it says it is %s (rank %d)", name,
+                     "its certificate names %.200s, but it claims to be %s (rank %d)", name,
                      from->name, (int)from->rank);
 }
 
-static bool hear_parties(tls_stream *t, int *out_code) {
+static bool receive_parties(tls_stream *t, int *out_code) {
     uint8_t in[TLS_PARTIES_MAX];
     size_t size, wrote;
     gw_error *refusal = &t->tls->refusal;
@@ -50,14 +50,14 @@ static bool hear_parties(tls_stream *t, int *out_code) {
     if (result != 1) return false;
     gw_status status = GW_OK;
     if (!tls_parties_decode(in, size, &t->parties))
-        status = error_set(refusal, GW_MISMATCH, "it does not say who it is");
+        status = error_set(refusal, GW_MISMATCH, "it does not send which worker it is");
     if (!status) status = tls_parties_check(&t->parties, t->tls->protection, refusal);
     if (!status) status = check_client(t, refusal);
     return !status && SSL_write_ex(t->ssl, &welcome, 1, &wrote) == 1;
 }
 
 bool tls_introduce(tls_stream *t, int *out_code) {
-    if (t->is_server) return hear_parties(t, out_code);
-    if (!t->has_said && !say_parties(t, out_code)) return false;
-    return hear_welcome(t, out_code);
+    if (t->is_server) return receive_parties(t, out_code);
+    if (!t->has_sent_parties && !send_parties(t, out_code)) return false;
+    return receive_welcome(t, out_code);
 }

@@ -1,4 +1,4 @@
-// What is awaited on an encrypted stream, as a table.
+// The states of an encrypted stream, as a table.
 #include <assert.h>
 #include <openssl/crypto.h>
 #include <stdarg.h>
@@ -8,13 +8,13 @@
 #include "base/status.h"
 #include "net/tls/tls_internal.h"
 
-// How long bytes that were taken may stay without any of them leaving, and the stream below a peer
-// that has said it is closed.
+// How long taken bytes may wait without any of them being sent, and the stream below for a peer
+// that has announced its end.
 #define LINGER_NS INT64_C(5000000000)
 
 // ---- Actions ------------------------------------------------------------------------------------
 
-// A stranger, whatever it has said; one that has connected and gone is none yet.
+// Counts an unauthenticated peer, whatever it has sent; a client that disconnects without sending does not count.
 static void count_failure(tls_stream *t) {
     if (t->has_opened || !t->has_address || t->is_counted || t->in_total == 0) return;
     backoff_fail(&t->tls->backoff, &t->address, env_now_ns(t->tls->env));
@@ -45,7 +45,7 @@ void tls_leave(tls_stream *t) {
     if (--t->busy == 0 && t->state == TLS_CLOSED) destroy(t);
 }
 
-// TLS-17: what it has said stays where it is until then.
+// TLS-17: received bytes stay in the stream below until the handshake begins.
 static void adopt_below(tls_stream *t) {
     env *e = t->tls->env;
     int64_t now_ns = env_now_ns(e), begins_ns = now_ns;
@@ -59,7 +59,7 @@ static void adopt_below(tls_stream *t) {
     }
 }
 
-// Only now it costs what OpenSSL needs for it.
+// Allocates OpenSSL's memory for the handshake only now.
 void tls_begin(tls_stream *t) {
     t->waits = false;
     t->ssl = tls_new_session(t->tls, t);
@@ -71,15 +71,15 @@ void tls_begin(tls_stream *t) {
     }
 }
 
-static void tell_opened(tls_stream *t) {
+static void report_opened(tls_stream *t) {
     OPENSSL_cleanse(t->psk, sizeof t->psk);
     SSL_certs_clear(t->ssl);  // its copy of the private key
     t->has_opened = true;
     if (!t->is_server) t->stream.events->opened(t->stream.user);
-    if (t->state == TLS_OPEN) tls_tell_writable(t);
+    if (t->state == TLS_OPEN) tls_notify_writable(t);
 }
 
-static void tell_end(tls_stream *t) {
+static void report_end(tls_stream *t) {
     tls_enter(t);
     drop(t);
     t->stream.events->closed(t->stream.user, &t->why);
@@ -100,7 +100,7 @@ void tls_linger_on(tls_stream *t) {
 }
 
 static void begin_to_linger(tls_stream *t) {
-    if (tls_say_end(t)) {
+    if (tls_send_end(t)) {
         tls_apply(t, TLS_FLUSHED);
     } else {
         tls_linger_on(t);
@@ -123,35 +123,35 @@ typedef struct rule {
 // clang-format off
 static const rule rules[] = {
     { TLS_CONNECTING, TLS_CONNECTED,   TLS_SHAKING,   tls_shake,       "the client speaks first" },
-    { TLS_CONNECTING, TLS_ENDED,       TLS_CLOSED,    tell_end,        "nobody is there, or the time is over" },
-    { TLS_CONNECTING, TLS_CLOSED_HERE, TLS_CLOSED,    drop,            "its user wants it no more" },
+    { TLS_CONNECTING, TLS_ENDED,       TLS_CLOSED,    report_end,      "there is no listener, or the time is over" },
+    { TLS_CONNECTING, TLS_CLOSED_HERE, TLS_CLOSED,    drop,            "its user does not need it any more" },
 
-    { TLS_ACCEPTED,   TLS_ADOPTED,     TLS_SHAKING,   adopt_below,     "now there is somebody to tell" },
-    { TLS_ACCEPTED,   TLS_CLOSED_HERE, TLS_CLOSED,    drop,            "its user wants it no more" },
+    { TLS_ACCEPTED,   TLS_ADOPTED,     TLS_SHAKING,   adopt_below,     "now it has events to call" },
+    { TLS_ACCEPTED,   TLS_CLOSED_HERE, TLS_CLOSED,    drop,            "its user does not need it any more" },
 
-    { TLS_SHAKING,    TLS_SHAKEN,      TLS_OPEN,      tell_opened,     "the other end has the key, and is who is meant" },
-    { TLS_SHAKING,    TLS_SEND_FAILED, TLS_BREAKING,  end_soon,        "its user is told in a turn of the loop" },
-    { TLS_SHAKING,    TLS_ENDED,       TLS_CLOSED,    tell_end,        "a stranger, or somebody else" },
-    { TLS_SHAKING,    TLS_CLOSED_HERE, TLS_CLOSED,    drop,            "its user wants it no more" },
+    { TLS_SHAKING,    TLS_SHAKEN,      TLS_OPEN,      report_opened,   "the other end has the key, and is the expected worker" },
+    { TLS_SHAKING,    TLS_SEND_FAILED, TLS_BREAKING,  end_soon,        "its user is notified in a turn of the loop" },
+    { TLS_SHAKING,    TLS_ENDED,       TLS_CLOSED,    report_end,      "an unauthenticated peer, or another worker" },
+    { TLS_SHAKING,    TLS_CLOSED_HERE, TLS_CLOSED,    drop,            "its user does not need it any more" },
 
-    { TLS_OPEN,       TLS_SEND_FAILED, TLS_BREAKING,  end_soon,        "its user is told in a turn of the loop" },
-    { TLS_OPEN,       TLS_PEER_CLOSED, TLS_BREAKING,  end_later,       "the end below follows, and says who it was" },
-    { TLS_OPEN,       TLS_ENDED,       TLS_CLOSED,    tell_end,        "the other end has closed, or what came is not what it has sent" },
-    { TLS_OPEN,       TLS_CLOSED_HERE, TLS_LINGERING, begin_to_linger, "what was taken is still to leave" },
+    { TLS_OPEN,       TLS_SEND_FAILED, TLS_BREAKING,  end_soon,        "its user is notified in a turn of the loop" },
+    { TLS_OPEN,       TLS_PEER_CLOSED, TLS_BREAKING,  end_later,       "the end below follows, with the reason" },
+    { TLS_OPEN,       TLS_ENDED,       TLS_CLOSED,    report_end,      "the other end has closed, or received bytes were altered" },
+    { TLS_OPEN,       TLS_CLOSED_HERE, TLS_LINGERING, begin_to_linger, "taken bytes are still to be sent" },
 
     { TLS_BREAKING,   TLS_SEND_FAILED, TLS_BREAKING,  nothing,         "once is enough" },
-    { TLS_BREAKING,   TLS_ENDED,       TLS_CLOSED,    tell_end,        "now" },
-    { TLS_BREAKING,   TLS_CLOSED_HERE, TLS_CLOSED,    drop,            "its user knows it already" },
+    { TLS_BREAKING,   TLS_ENDED,       TLS_CLOSED,    report_end,      "now" },
+    { TLS_BREAKING,   TLS_CLOSED_HERE, TLS_CLOSED,    drop,            "its user has been notified" },
 
     { TLS_LINGERING,  TLS_SEND_FAILED, TLS_LINGERING, nothing,         "it ends anyway" },
-    { TLS_LINGERING,  TLS_FLUSHED,     TLS_CLOSED,    drop,            "all has left, or the time is over" },
-    { TLS_LINGERING,  TLS_ENDED,       TLS_CLOSED,    drop,            "nobody reads it any more" },
+    { TLS_LINGERING,  TLS_FLUSHED,     TLS_CLOSED,    drop,            "all is sent, or the time is over" },
+    { TLS_LINGERING,  TLS_ENDED,       TLS_CLOSED,    drop,            "the other end reads no more" },
 
-    { TLS_CONNECTING, TLS_ABANDONED,   TLS_CLOSED,    drop,            "its worker ends, and nobody is told" },
-    { TLS_ACCEPTED,   TLS_ABANDONED,   TLS_CLOSED,    drop,            "its worker ends, and nobody is told" },
-    { TLS_SHAKING,    TLS_ABANDONED,   TLS_CLOSED,    drop,            "its worker ends, and nobody is told" },
-    { TLS_OPEN,       TLS_ABANDONED,   TLS_CLOSED,    drop,            "its worker ends, and nobody is told" },
-    { TLS_BREAKING,   TLS_ABANDONED,   TLS_CLOSED,    drop,            "its worker ends, and nobody is told" },
+    { TLS_CONNECTING, TLS_ABANDONED,   TLS_CLOSED,    drop,            "its worker ends, without notification" },
+    { TLS_ACCEPTED,   TLS_ABANDONED,   TLS_CLOSED,    drop,            "its worker ends, without notification" },
+    { TLS_SHAKING,    TLS_ABANDONED,   TLS_CLOSED,    drop,            "its worker ends, without notification" },
+    { TLS_OPEN,       TLS_ABANDONED,   TLS_CLOSED,    drop,            "its worker ends, without notification" },
+    { TLS_BREAKING,   TLS_ABANDONED,   TLS_CLOSED,    drop,            "its worker ends, without notification" },
     { TLS_LINGERING,  TLS_ABANDONED,   TLS_CLOSED,    drop,            "its worker ends, and cannot wait" },
 };
 // clang-format on

@@ -18,7 +18,7 @@ static void fail_to_send(tls_stream *t, gw_status status, const char *why) {
     tls_apply(t, TLS_SEND_FAILED);
 }
 
-// ---- Below: encrypted bytes on their way out ----------------------------------------------------
+// ---- Below: encrypted bytes to be sent ----------------------------------------------------------
 
 static void flush_held(tls_stream *t) {
     struct iovec part = { t->held + t->held_done, t->held_size - t->held_done };
@@ -39,7 +39,7 @@ static bool hold(tls_stream *t, const uint8_t *data, size_t size) {
     return true;
 }
 
-// What OpenSSL has written goes down, and is kept as far as it is not taken there.
+// Passes what OpenSSL has written to the stream below, and keeps what it does not take.
 static void flush(tls_stream *t) {
     tls *shared = t->tls;
     size_t size = shared->out_size, taken = 0;
@@ -50,10 +50,10 @@ static void flush(tls_stream *t) {
         taken = stream_send(t->inner, &part, 1);
     }
     if (taken == size || hold(t, shared->out + taken, size - taken)) return;
-    fail_to_send(t, GW_NO_MEMORY, "no memory for what is to be sent");
+    fail_to_send(t, GW_NO_MEMORY, "no memory for bytes to be sent");
 }
 
-void tls_tell_writable(tls_stream *t) {
+void tls_notify_writable(tls_stream *t) {
     if (t->held || !t->wants_writable) return;
     t->wants_writable = false;
     t->stream.events->writable(t->stream.user);
@@ -61,7 +61,7 @@ void tls_tell_writable(tls_stream *t) {
 
 // ---- The handshake ------------------------------------------------------------------------------
 
-// A stranger's words are not worth more than this.
+// The error of a peer that has not proved anything: its class of failure, nothing more.
 static void fail_server(tls_stream *t) {
     const gw_error *refusal = &t->tls->refusal;
     if (refusal->status) {
@@ -69,11 +69,11 @@ static void fail_server(tls_stream *t) {
     } else if (t->parties.purpose) {
         tls_end(t, GW_MISMATCH, "it cannot end the handshake that it has begun");
     } else {
-        tls_end(t, GW_MISMATCH, "it speaks no TLS with a key");
+        tls_end(t, GW_MISMATCH, "it does not speak TLS with a key");
     }
 }
 
-// TLS-9: whoever answers there proves nothing by not having the key.
+// TLS-9: a server that does not have the key proves nothing by it.
 static void fail_client(tls_stream *t, int code) {
     gw_status status = t->parties.purpose == TLS_STORE ? GW_MISMATCH : GW_DISCONNECTED;
     const gw_error *refusal = &t->tls->refusal;
@@ -82,16 +82,17 @@ static void fail_client(tls_stream *t, int code) {
         return;
     }
     if (tls_has_certificates(t)) {
-        tls_end(t, status,
-                "it does not take our certificate: it has a key or another CA, is of another job, "
-                "or is another worker");
+        tls_end(
+            t, status,
+            "it does not accept our certificate: it has a key or another CA, is of another job, "
+            "or is another worker");
         return;
     }
     int reason = ERR_GET_REASON(ERR_peek_error());
     bool is_alert = code == SSL_ERROR_SSL && reason > SSL_AD_REASON_OFFSET;
     bool is_certificate = reason == SSL_R_CERTIFICATE_VERIFY_FAILED;
     tls_end(t, status,
-            is_alert ? "it does not take our key: it has another one, is of another job, or is "
+            is_alert ? "it does not accept our key: it has another one, is of another job, or is "
                        "another worker"
             : is_certificate || code == SSL_ERROR_NONE ? "it does not have the key of this job"
                                                        : "it does not speak TLS as workers do");
@@ -122,7 +123,7 @@ void tls_shake(tls_stream *t) {
     }
 }
 
-// Whether somebody says the hello of those that have no key.
+// Whether the received bytes are the hello of a peer without a key.
 static bool is_plain(const tls_stream *t) {
     const char *hello = t->tls->plain_hello;
     return t->is_server && t->in_size == t->in_total && hello && t->in_size >= strlen(hello) &&
@@ -151,7 +152,7 @@ static void shake_on(tls_stream *t) {
 
 // ---- In -----------------------------------------------------------------------------------------
 
-// Puts up to |size| bytes |into| place, and returns how many; *out_code says why not all.
+// Reads up to |size| bytes |into| a buffer, and returns how many; *out_code is the reason why not all.
 static size_t read_some(tls_stream *t, uint8_t *into, size_t size, int *out_code) {
     size_t done = 0;
     *out_code = SSL_ERROR_NONE;
@@ -173,7 +174,7 @@ static size_t read_some(tls_stream *t, uint8_t *into, size_t size, int *out_code
         }
         done += n;
     }
-    flush(t);  // TLS itself may have had something to answer
+    flush(t);  // TLS itself may have written a reply
     return done;
 }
 
@@ -192,7 +193,7 @@ static void read_on(tls_stream *t) {
         if (code == SSL_ERROR_ZERO_RETURN) {
             tls_apply(t, TLS_PEER_CLOSED);
         } else if (code != SSL_ERROR_NONE) {
-            tls_end(t, GW_DISCONNECTED, "what came is not what the peer has sent");
+            tls_end(t, GW_DISCONNECTED, "received bytes are not those that the peer sent");
         }
     }
 }
@@ -219,7 +220,7 @@ static void on_received(void *user, size_t count) {
     t->in_size = count;
     if (t->state == TLS_SHAKING) shake_on(t);
     if (t->state == TLS_OPEN) read_on(t);
-    t->in_size = 0;  // OpenSSL has it all, or nobody wants it any more
+    t->in_size = 0;  // OpenSSL has read all, or the stream has ended
     tls_leave(t);
 }
 
@@ -234,7 +235,7 @@ static void on_writable(void *user) {
             tls_apply(t, TLS_FLUSHED);
         }
     } else if (t->state == TLS_OPEN) {
-        tls_tell_writable(t);
+        tls_notify_writable(t);
     }
     tls_leave(t);
 }
@@ -243,7 +244,7 @@ static void on_closed(void *user, const gw_error *why) {
     tls_stream *t = user;
     tls_enter(t);
     t->inner = NULL;
-    if (t->state == TLS_SHAKING && t->has_said) {
+    if (t->state == TLS_SHAKING && t->has_sent_parties) {
         t->tls->refusal.status = GW_OK;
         fail_client(t, SSL_ERROR_ZERO_RETURN);  // TLS-14
     } else if (t->state == TLS_SHAKING && !t->is_server) {
@@ -264,7 +265,7 @@ const stream_events tls_inner_events = {
 
 // ---- Out ----------------------------------------------------------------------------------------
 
-// What is left of the parts that are to be sent.
+// The rest of the parts that are to be sent.
 typedef struct cursor {
     const struct iovec *part, *end;
     size_t at;  // of *part
@@ -279,7 +280,7 @@ static void advance(cursor *c, size_t size) {
     c->at += size;
 }
 
-// The bytes of the next record, at most |most|: where they are, or put together in |into|.
+// The bytes of the next record, at most |most|: in place, or joined in |into|.
 static size_t next_record(const cursor *c, size_t most, uint8_t *into, const uint8_t **out) {
     size_t at = c->at, size = 0, left = c->part->iov_len - at;
     *out = (const uint8_t *)c->part->iov_base + at;
@@ -309,8 +310,8 @@ static bool encrypt(tls_stream *t, const uint8_t *data, size_t size) {
     return true;
 }
 
-// A record can be read once all of it has come, and what is encrypted cannot be overtaken any more.
-// So on a slow link they become small, and fewer of them wait.
+// A record can be read only when all of it has arrived, and later bytes cannot overtake encrypted ones.
+// So on a slow link records become small, and fewer of them are queued.
 static void choose_batch(tls_stream *t) {
     if (t->held) {
         if (t->batch > TLS_BATCH_MIN) t->batch /= 2;
@@ -319,7 +320,7 @@ static void choose_batch(tls_stream *t) {
     }
 }
 
-// A record that was begun must be written whole, so that there is room for all of them.
+// A record must be written whole once it is begun, so there is room for all records of a batch.
 static size_t send_records(tls_stream *t, cursor *c) {
     size_t taken = 0, most = t->batch < RECORD_BYTES ? t->batch : RECORD_BYTES;
     while (taken + most <= t->batch && c->part < c->end) {
@@ -334,7 +335,7 @@ static size_t send_records(tls_stream *t, cursor *c) {
     return taken;
 }
 
-// TLS's own few bytes are no reason not to take any.
+// The few bytes of TLS itself do not count.
 static bool is_full(const tls_stream *t) {
     return t->held_size - t->held_done > 1024;
 }
@@ -352,7 +353,7 @@ static size_t send_parts(stream *s, const struct iovec *parts, int count) {
     return taken;
 }
 
-bool tls_say_end(tls_stream *t) {
+bool tls_send_end(tls_stream *t) {
     ERR_clear_error();
     if (!t->is_plain) SSL_shutdown(t->ssl);
     flush(t);
@@ -371,15 +372,15 @@ static void close_stream(stream *s) {
     tls_apply(t, TLS_CLOSED_HERE);
 }
 
-// Nobody waits for the end of the handshake.
-static bool has_gone(const tls_stream *t) {
+// Whether the client has disconnected while its handshake is delayed.
+static bool peer_has_left(const tls_stream *t) {
     return t->inner->class->has_hung_up && t->inner->class->has_hung_up(t->inner);
 }
 
 static void timer_is_due(timer *due) {
     tls_stream *t = list_entry(due, tls_stream, timer);
-    if (t->waits && has_gone(t)) {
-        tls_end(t, GW_DISCONNECTED, "it did not wait");
+    if (t->waits && peer_has_left(t)) {
+        tls_end(t, GW_DISCONNECTED, "it disconnected while its handshake was delayed");
         return;
     }
     if (t->waits) {
@@ -410,7 +411,7 @@ static tls_stream *new_stream(tls *shared, const transport *transport, bool is_s
     return NULL;
 }
 
-static bool say_who(tls_stream *t, const party *server) {
+static bool set_parties(tls_stream *t, const party *server) {
     const protection *p = t->tls->protection;
     t->parties = (tls_parties){ .purpose = server ? TLS_SESSION : TLS_STORE, .client = p->self };
     memcpy(t->parties.job, p->job, sizeof p->job);
@@ -426,7 +427,7 @@ gw_status tls_connect(tls *shared, const route *r, const party *server, const st
     t->stream.events = events;
     t->stream.user = user;
     gw_status status = GW_OK;
-    if (!say_who(t, server))
+    if (!set_parties(t, server))
         status = error_set(error, GW_NO_MEMORY, "no memory for a connection's key");
     if (!status)
         status =

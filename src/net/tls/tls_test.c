@@ -1,5 +1,5 @@
-// Who is let in by whom. A door is a worker that accepts connections; a visitor is anybody who
-// connects; a wire lies between them, and whoever holds it reads and changes what goes by.
+// Which peers are admitted by which. A door is a worker that accepts connections; a visitor is any client that
+// connects; a wire is a connection between them that records and may change all bytes.
 #include "net/tls/tls.h"
 
 #include "net/tls/backoff.h"
@@ -22,12 +22,12 @@ typedef struct wire_end {
     size_t size, passed;
 } wire_end;
 
-// One connection, passed on to |target|, every byte kept.
+// One connection, forwarded to |target|, every byte kept.
 typedef struct wire {
     listener *listener;
     char address[ADDRESS_MAX], target[ADDRESS_MAX];
     wire_end client, server;
-    size_t damage_at;  // a byte of the client's that goes on as another one; 0: none
+    size_t damage_at;  // a byte of the client's that is changed; 0: none
 } wire;
 
 static void pass_on(wire_end *from) {
@@ -103,9 +103,9 @@ static void close_wire(wire *w) {
     if (w->server.stream) stream_close(w->server.stream);
 }
 
-// ---- Those who belong ---------------------------------------------------------------------------
+// ---- Members ------------------------------------------------------------------------------------
 
-static void a_member_is_let_in(void **state) {
+static void a_member_is_admitted(void **state) {
     (void)state;
     door d;
     visitor v, s;
@@ -117,11 +117,11 @@ static void a_member_is_let_in(void **state) {
     doors_until(&d.heard, 1);
     assert_int_equal(d.last.from_incarnation, 1);
     assert_int_equal(d.last.to_rank, 2);
-    connection_say(d.inside[0], &(handshake){ .kind = HANDSHAKE_WELCOME });
+    connection_send_handshake(d.inside[0], &(handshake){ .kind = HANDSHAKE_WELCOME });
     while (v.heard_size == 0)
         doors_until(&v.closed, 0), env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env));
     assert_memory_equal(v.heard, HANDSHAKE_MAGIC, 8);
-    // Nobody on the way has seen a word of either.
+    // The hello of either is not readable on the wire.
     assert_null(memmem(w.client.heard, w.client.size, HANDSHAKE_MAGIC, 8));
     assert_null(memmem(w.server.heard, w.server.size, HANDSHAKE_MAGIC, 8));
     visitor_come(&s, encrypted_worker("a", 3), d.address, NULL);
@@ -177,11 +177,11 @@ static void a_key_that_was_removed_opens_nothing(void **state) {
     doors_close_env();
 }
 
-// ---- Strangers ----------------------------------------------------------------------------------
+// ---- Unauthenticated peers ----------------------------------------------------------------------
 
-// Is turned away, and the door has said |words| to its own log; |answer| is what came back.
-static void turn_away(protection self, const party *to, const char *words, uint8_t answer[64],
-                      size_t *out_size) {
+// The visitor is refused, and the log of the door has |words|; |answer| is what it received.
+static void refuse_visitor(protection self, const party *to, const char *words, uint8_t answer[64],
+                           size_t *out_size) {
     door d;
     visitor v;
     wire w;
@@ -193,9 +193,9 @@ static void turn_away(protection self, const party *to, const char *words, uint8
     doors_until(&d.turned_away, 1);
     assert_int_equal(d.heard, 0);
     assert_int_equal(v.opened, 0);
-    if (!strstr(d.why.text, words)) fail_msg("\"%s\" should say \"%s\"", d.why.text, words);
-    if (!strstr(v.why.text, "it does not take our key"))
-        fail_msg("\"%s\" should say that the key was not taken", v.why.text);
+    if (!strstr(d.why.text, words)) fail_msg("\"%s\" should contain \"%s\"", d.why.text, words);
+    if (!strstr(v.why.text, "it does not accept our key"))
+        fail_msg("\"%s\" should report that the key was not taken", v.why.text);
     assert_int_equal(v.why.status, GW_DISCONNECTED);
     assert_true(w.server.size <= 64);
     memcpy(answer, w.server.heard, w.server.size);
@@ -207,29 +207,29 @@ static void turn_away(protection self, const party *to, const char *words, uint8
 }
 
 // "If anything of this is not so, the handshake ends with the alert, whatever it was."
-static void strangers_are_turned_away_with_the_same_words(void **state) {
+static void all_refusals_are_alike(void **state) {
     (void)state;
     uint8_t answers[5][64] = { 0 };
     size_t sizes[5];
     const party other = { .name = "w3", .rank = 3, .incarnation = 3 };
-    turn_away(encrypted_worker("b", 1), NULL, "it has another key", answers[0], &sizes[0]);
+    refuse_visitor(encrypted_worker("b", 1), NULL, "it has another key", answers[0], &sizes[0]);
     protection guess = encrypted_worker("b", 1);
-    memset(guess.secret->keys[0].id, 'a', SECRET_ID_BYTES);  // that of the right one
-    turn_away(guess, NULL, "it has another key", answers[1], &sizes[1]);
-    turn_away(encrypted_worker("a", 1), &other, "looks for another worker, w3 (rank 3)", answers[2],
-              &sizes[2]);
+    memset(guess.secret->keys[0].id, 'a', SECRET_ID_BYTES);  // the id of the right key
+    refuse_visitor(guess, NULL, "it has another key", answers[1], &sizes[1]);
+    refuse_visitor(encrypted_worker("a", 1), &other, "connects to another worker, w3 (rank 3)",
+                   answers[2], &sizes[2]);
     protection tuesday = encrypted_worker("a", 1);
     snprintf(tuesday.job, sizeof tuesday.job, "tuesday");
-    turn_away(tuesday, NULL, "it is of the job \"tuesday\"", answers[3], &sizes[3]);
-    turn_away(encrypted_worker("a", 2), NULL, "came back to it", answers[4], &sizes[4]);
+    refuse_visitor(tuesday, NULL, "it is of the job \"tuesday\"", answers[3], &sizes[3]);
+    refuse_visitor(encrypted_worker("a", 2), NULL, "reflected to it", answers[4], &sizes[4]);
     for (int i = 1; i < 5; i++) {
         assert_int_equal(sizes[i], sizes[0]);
         assert_memory_equal(answers[i], answers[0], sizes[0]);
     }
 }
 
-// However many have failed from its address, on which it depends only how long it takes.
-static void a_member_is_let_in_behind_strangers(void **state) {
+// Whatever the number of failures from its address; only the delay depends on them.
+static void a_member_is_admitted_after_unauthenticated_peers(void **state) {
     (void)state;
     door d;
     visitor v;
@@ -286,8 +286,8 @@ static void a_hello_in_plain_text_is_answered_by_a_refusal(void **state) {
     doors_close_env();
 }
 
-// A worker without a key says the same as to any stranger: nothing.
-static void who_has_a_key_says_nothing_to_a_door_without_one(void **state) {
+// A worker without a key sends nothing, as to any unauthenticated peer.
+static void a_client_with_a_key_sends_nothing_to_a_server_without_one(void **state) {
     (void)state;
     door d;
     visitor v;
@@ -311,7 +311,7 @@ static void who_has_a_key_says_nothing_to_a_door_without_one(void **state) {
     doors_close_env();
 }
 
-// What a member has said is said again, byte by byte.
+// All bytes of a member are sent again.
 static void a_handshake_that_is_repeated_opens_nothing(void **state) {
     (void)state;
     door d;
@@ -322,7 +322,7 @@ static void a_handshake_that_is_repeated_opens_nothing(void **state) {
     open_wire(&w, d.address);
     visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
     doors_until(&d.heard, 1);
-    wire_end again = { .wire = &w, .other = &w.client };  // hears what the client has said
+    wire_end again = { .wire = &w, .other = &w.client };  // receives what the client has sent
     gw_error error;
     assert_int_equal(
         tcp_transport.connect(doors_env, d.address, &wire_events, &again, &again.stream, &error),
@@ -340,7 +340,7 @@ static void a_handshake_that_is_repeated_opens_nothing(void **state) {
     doors_close_env();
 }
 
-static void what_a_worker_says_does_not_come_back_as_anothers(void **state) {
+static void a_reflected_handshake_is_refused(void **state) {
     (void)state;
     door d;
     visitor v;
@@ -349,7 +349,7 @@ static void what_a_worker_says_does_not_come_back_as_anothers(void **state) {
     doors_open_env();
     door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
-    // Worker 2 means to speak to worker 1, and the wire leads back to itself.
+    // Worker 2 connects to worker 1, and the wire leads back to worker 2.
     visitor_come(&v, encrypted_worker("a", 2), w.address, &other);
     while (!v.closed && !v.opened)
         env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
@@ -361,7 +361,7 @@ static void what_a_worker_says_does_not_come_back_as_anothers(void **state) {
     doors_close_env();
 }
 
-static void the_hello_inside_has_to_name_the_same_workers(void **state) {
+static void the_hello_must_name_the_same_workers(void **state) {
     (void)state;
     handshake lies[5];
     const party me = { .rank = 1, .incarnation = 1 }, door_is = { .rank = 2, .incarnation = 2 };
@@ -381,21 +381,20 @@ static void the_hello_inside_has_to_name_the_same_workers(void **state) {
         while (!d.heard && !d.turned_away)
             env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
         assert_int_equal(d.heard, 0);
-        assert_string_equal(d.why.text,
-                            "it says in its hello that it is somebody else than by its key, w1");
+        assert_string_equal(d.why.text, "its hello names another worker than its key, w1");
         visitor_leave(&v);
         door_close(&d);
         doors_close_env();
     }
 }
 
-static void a_byte_that_is_changed_on_the_way_ends_the_connection(void **state) {
+static void a_changed_byte_ends_the_connection(void **state) {
     (void)state;
     door d;
     visitor v;
     wire w;
     size_t size = 0;
-    // The last bytes of the first of these say the hello; those before belong to the handshake.
+    // The last bytes of the first of these are the hello; those before belong to the handshake.
     for (size_t at = 0; at == 0 || at < size; at += at < size - 200 ? 37 : 5) {
         doors_open_env();
         door_open(&d, encrypted_worker("a", 2));
@@ -414,7 +413,7 @@ static void a_byte_that_is_changed_on_the_way_ends_the_connection(void **state) 
 }
 
 // The beginnings of a handshake, each of which stops there for ever.
-static void who_stops_in_the_middle_is_sent_away_in_time(void **state) {
+static void incomplete_handshakes_time_out(void **state) {
     (void)state;
     door d;
     visitor v;
@@ -510,7 +509,7 @@ static void on_shop_accepted(void *user, stream *x) {
     stream_adopt(x, &shop_events, s);
 }
 
-static void a_certificate_takes_the_place_of_no_key(void **state) {
+static void a_server_certificate_does_not_replace_the_key(void **state) {
     (void)state;
     visitor v;
     shop s = { .context = SSL_CTX_new(TLS_server_method()) };
@@ -543,14 +542,11 @@ static void a_certificate_takes_the_place_of_no_key(void **state) {
     doors_close_env();
 }
 
-GW_TESTS(net_tls, a_member_is_let_in, a_member_is_let_in_behind_strangers,
+GW_TESTS(net_tls, a_member_is_admitted, a_member_is_admitted_after_unauthenticated_peers,
          two_keys_are_taken_while_one_replaces_the_other, a_key_that_was_removed_opens_nothing,
-         strangers_are_turned_away_with_the_same_words,
-         a_store_that_does_not_take_the_key_is_a_mismatch,
+         all_refusals_are_alike, a_store_that_does_not_take_the_key_is_a_mismatch,
          a_hello_in_plain_text_is_answered_by_a_refusal,
-         who_has_a_key_says_nothing_to_a_door_without_one,
-         a_handshake_that_is_repeated_opens_nothing,
-         what_a_worker_says_does_not_come_back_as_anothers,
-         the_hello_inside_has_to_name_the_same_workers,
-         a_byte_that_is_changed_on_the_way_ends_the_connection,
-         who_stops_in_the_middle_is_sent_away_in_time, a_certificate_takes_the_place_of_no_key);
+         a_client_with_a_key_sends_nothing_to_a_server_without_one,
+         a_handshake_that_is_repeated_opens_nothing, a_reflected_handshake_is_refused,
+         the_hello_must_name_the_same_workers, a_changed_byte_ends_the_connection,
+         incomplete_handshakes_time_out, a_server_certificate_does_not_replace_the_key);

@@ -29,12 +29,12 @@ void acceptor_fini(os_env *o) {
     if (o->spare_fd >= 0) close(o->spare_fd);
 }
 
-// Without a descriptor the connection would stay where it is and be reported for ever. The spare
-// one makes room to take it and close it, which tells the peer; if even that is gone the listener
-// rests for a while.
+// Without a descriptor the connection would stay in the backlog and be reported for ever. Closing the spare
+// descriptor makes room to accept the connection and close it, which notifies the peer; if the spare one is gone too,
+// the listener pauses for a while.
 static void refuse_one(acceptor *a, int lack) {
     os_env *o = a->env;
-    exhausted_say("a connection is refused", lack);
+    exhausted_log("a connection is refused", lack);
     if (o->spare_fd >= 0) {
         close(o->spare_fd);
         int fd = accept4(a->fd, NULL, NULL, SOCK_CLOEXEC);
@@ -52,7 +52,7 @@ static void retry_is_due(timer *t) {
     loop_change(a->env, a->fd, &a->source, EPOLLIN);
 }
 
-// One in each turn, so that what comes from members waits for no more; the epoll set tells of the next.
+// Accepts one connection in each turn, so that messages of members do not wait for more; epoll reports the next one.
 static void ready(source *s, uint32_t events) {
     acceptor *a = (acceptor *)s;
     (void)events;
@@ -63,7 +63,7 @@ static void ready(source *s, uint32_t events) {
         a->take(a, fd, &peer);
     else if (exhausted_is(errno))
         refuse_one(a, errno);
-    // Anything else is a connection that failed while it waited, or none.
+    // Any other error: the connection failed in the backlog, or there is none.
 }
 
 void acceptor_close(listener *closed) {

@@ -1,4 +1,4 @@
-// A listening socket of whatever family: takes the connections that come, and lives through the want of descriptors.
+// A listening socket of any family: accepts connections, and survives a lack of descriptors.
 //
 // Ownership: of its socket; closed by listener_close. Threads: the loop lock's.
 #ifndef NET_TRANSPORT_ACCEPTOR_H
@@ -16,10 +16,10 @@ struct acceptor {
     os_env *env;
     int fd;
     timer retry;                                             // after there were no descriptors left
-    void (*take)(acceptor *a, int fd, const address *peer);  // a connection has come; owns |fd|
+    void (*take)(acceptor *a, int fd, const address *peer);  // a connection was accepted; owns |fd|
 };
 
-// Listens on |fd|, which is bound; |text| is where, for messages. Takes |fd|, also on failure.
+// Listens on |fd|, which is bound; |text| is its address, for messages. Takes |fd|, also on failure.
 gw_status acceptor_open(os_env *o, int fd, const char *text,
                         void (*take)(acceptor *a, int fd, const address *peer), listener as,
                         listener **out, gw_error *error);

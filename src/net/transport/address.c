@@ -125,7 +125,7 @@ void address_set_port(address *a, int port) {
     }
 }
 
-// Those of this machine go to the front, since they reach it however the network is.
+// Addresses of this machine are first, since they are reachable whatever the state of the network.
 static void add_found(const struct addrinfo *found, bool loopback, address *out, int limit,
                       int *count) {
     for (const struct addrinfo *i = found; i && *count < limit; i = i->ai_next) {
@@ -192,7 +192,7 @@ int address_port(const address *a) {
     return ntohs(((const struct sockaddr_in6 *)&a->bytes)->sin6_port);
 }
 
-// With the link behind it, "fe80::1%eth0", of an address that needs one.
+// An address that needs its interface is written with it: "fe80::1%eth0".
 void address_format(const address *a, char out[ADDRESS_MAX]) {
     char host[INET6_ADDRSTRLEN + IF_NAMESIZE + 2] = "?";
     bool is_v4 = a->bytes.ss_family == AF_INET;

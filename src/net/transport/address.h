@@ -14,9 +14,9 @@ typedef struct address {
 // Whether |text| has the form of an address, without looking a name up. INVALID.
 gw_status address_check(const char *text, gw_error *error);
 
-// Understands |text| and looks a name up, which may take the time that names take: the addresses
-// that it stands for, at most |limit|, those of this machine first, the others in the order of the
-// resolver. INVALID if it is no address, NOT_FOUND if nothing has this name.
+// Parses |text| and resolves a name, which may block on the resolver. Writes
+// at most |limit| addresses, those of this machine first, the others in the order of the
+// resolver. INVALID if it is no address, NOT_FOUND if the name does not resolve.
 gw_status address_resolve(const char *text, address *out, int limit, int *out_count,
                           gw_error *error);
 gw_status address_parse(const char *text, address *out, gw_error *error);  // the first of them
@@ -30,10 +30,10 @@ bool address_is_link_local(const address *a);  // which mean something on one li
 bool host_is_loopback(const char *host);
 
 // NOT_FOUND for a name that no address is found for: "|what| is ..., a name without an address".
-// Asks the system's resolver, which may take seconds.
+// Calls the system's resolver, which may take seconds.
 gw_status host_check(const char *what, const char *host, gw_error *error);
 
-// The other way round; numbers, never names.
+// The inverse of address_parse; numbers, never names.
 void address_format(const address *a, char out[ADDRESS_MAX]);
 
 // Its 16 bytes as an IPv6 address, an IPv4 one as ::ffff:a.b.c.d. False: it is neither.

@@ -1,5 +1,5 @@
-// Addresses as users, stores and members write them: one, lists of them, and what GW_ADDRESS says.
-// Any text is taken apart within its bounds; what is an address in numbers is written as it is read.
+// Addresses as users, stores and members write them: one, lists of them, and the value of GW_ADDRESS.
+// Any text is parsed within its bounds; a numeric address is formatted as it was parsed.
 #include "net/transport/interfaces.h"
 #include "net/transport/routes.h"
 
@@ -9,7 +9,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-// Whether |text| is a host in numbers and perhaps a port: no name is looked up here.
+// Whether |text| is a numeric host, perhaps with a port: the fuzzer resolves no name.
 static bool is_in_numbers(const char *text) {
     char host[ADDRESS_MAX];
     struct in6_addr any;
@@ -44,7 +44,7 @@ static bool all_in_numbers(const char *list) {
     return true;
 }
 
-// A list that has been chosen may be refused; if not, all of it can be taken apart again.
+// A chosen list may be refused; if not, all of it can be parsed again.
 static void choose(const char *list) {
     char out[ADDRESSES_MAX];
     gw_error error;

@@ -23,7 +23,7 @@ static void addresses_are_understood(void **state) {
     expect("127.0.0.1:0", "127.0.0.1:0");
 }
 
-static void what_is_no_address_is_told(void **state) {
+static void malformed_addresses_are_refused(void **state) {
     (void)state;
     const char *wrong[] = {
         "",         "29500",           ":29500",       "localhost",        "localhost:",
@@ -42,8 +42,8 @@ static void what_is_no_address_is_told(void **state) {
     assert_int_equal(address_parse(longer, &a, &error), GW_INVALID);
 }
 
-// No label of a name has 70 letters, so nobody is asked.
-static void an_unknown_name_is_told(void **state) {
+// No label of a name has 70 letters, so no name server is queried.
+static void an_unknown_name_is_refused(void **state) {
     (void)state;
     char name[100];
     memset(name, 'x', 70);
@@ -89,5 +89,5 @@ static void equal_ones_are_equal(void **state) {
     assert_int_equal(address_port(&c), 8);
 }
 
-GW_TESTS(net_address, addresses_are_understood, what_is_no_address_is_told, an_unknown_name_is_told,
-         loopback_is_known_however_it_is_written, equal_ones_are_equal);
+GW_TESTS(net_address, addresses_are_understood, malformed_addresses_are_refused,
+         an_unknown_name_is_refused, loopback_is_known_however_it_is_written, equal_ones_are_equal);

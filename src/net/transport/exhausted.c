@@ -22,6 +22,6 @@ static bool is_due(void) {
     return t.tv_sec >= due && atomic_compare_exchange_strong(&next_s, &due, t.tv_sec + AGAIN_S);
 }
 
-void exhausted_say(const char *what, int error) {
+void exhausted_log(const char *what, int error) {
     if (exhausted_is(error) && is_due()) log_error("%s: %s", what, system_error_text(error).text);
 }

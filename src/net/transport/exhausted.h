@@ -1,5 +1,5 @@
-// What the system gives this process no more of: descriptors, memory for sockets. Its peers see only connections that
-// break, so it is this process that names the limit.
+// The error text for exhausted system resources: descriptors, memory for sockets. Peers see only connections that
+// break, so this process logs the limit.
 //
 // Threads: any.
 #ifndef NET_TRANSPORT_EXHAUSTED_H
@@ -7,9 +7,9 @@
 
 #include <stdbool.h>
 
-// Whether |error|, an errno, says that there are no more of them.
+// Whether |error|, an errno, reports that a resource is exhausted.
 bool exhausted_is(int error);
-// A line of log, now and then: "a connection is refused: Too many open files (ulimit -n is 14)".
-void exhausted_say(const char *what, int error);
+// Logs at most once in a while: "a connection is refused: Too many open files (ulimit -n is 14)".
+void exhausted_log(const char *what, int error);
 
 #endif

@@ -13,19 +13,19 @@
 
 // ---- Text ---------------------------------------------------------------------------------------
 
-// Takes what stands before the next comma; false at the end, or if there is more of it than room.
+// Takes the text before the next comma; false at the end, or if it does not fit.
 static bool take_item(const char **at, char *out, size_t room) {
     if (!**at) return false;
     size_t size = strcspn(*at, ",");
     const char *from = *at;
     *at += size + ((*at)[size] == ',');
-    if (size >= room) size = room - 1;  // which then is no address
+    if (size >= room) size = room - 1;  // which makes it invalid
     memcpy(out, from, size);
     out[size] = '\0';
     return true;
 }
 
-// "10.0.0.7", "fd00::7" and "[fd00::7]" get |port|; what has one keeps it.
+// "10.0.0.7", "fd00::7" and "[fd00::7]" get |port|; an address with a port keeps it.
 static void add_port(const char *item, int port, char out[ADDRESS_MAX]) {
     const char *colon = strchr(item, ':');
     bool is_bare_v6 = item[0] != '[' && colon && strchr(colon + 1, ':');
@@ -87,7 +87,7 @@ static void put(listing *l, const address *a) {
     l->chosen[l->count++] = b;
 }
 
-// "eth0 10.0.0.7, lo 127.0.0.1", for sentences.
+// "eth0 10.0.0.7, lo 127.0.0.1", for error texts.
 static const char *describe(const interface_address *all, int count, char *out, size_t room) {
     size_t size = 0;
     out[0] = '\0';
@@ -101,7 +101,7 @@ static const char *describe(const interface_address *all, int count, char *out, 
     return out;
 }
 
-// ---- What a user has chosen ---------------------------------------------------------------------
+// ---- Addresses that a user has chosen -----------------------------------------------------------
 
 static gw_status put_addresses(listing *l, const char *addresses, gw_error *error) {
     char item[ADDRESS_MAX], text[ADDRESS_MAX];
@@ -111,14 +111,14 @@ static gw_status put_addresses(listing *l, const char *addresses, gw_error *erro
         add_port(item, usual, text);
         gw_status status = address_resolve(text, found, PLACES_MAX, &count, error);
         if (status) {
-            error_prefix(error, "where to listen (GW_ADDRESS)");
+            error_prefix(error, "the address to listen on (GW_ADDRESS)");
             return status;
         }
         for (int i = 0; i < count; i++) {
             if (address_is_any(&found[i]))
                 return error_set(
                     error, GW_INVALID,
-                    "where to listen (GW_ADDRESS) is %s, which others cannot connect to: "
+                    "the address to listen on (GW_ADDRESS) is %s, which others cannot connect to: "
                     "it must be an address of this machine",
                     item);
             l->port = address_port(&found[i]);
@@ -140,15 +140,15 @@ static gw_status put_interfaces(listing *l, const char *interfaces, const interf
                     put(l, &all[i].at);
         if (l->count == before)
             return error_set(error, GW_NOT_FOUND,
-                             "the interface to listen at (GW_INTERFACE) is \"%.40s\", which has no "
-                             "address here; "
-                             "there are %s",
+                             "the interface to listen on (GW_INTERFACE) is \"%.40s\", which has no "
+                             "address on this machine; "
+                             "available: %s",
                              name, describe(all, count, known, sizeof known));
     }
     return GW_OK;
 }
 
-// ---- What nobody has chosen ---------------------------------------------------------------------
+// ---- Default addresses --------------------------------------------------------------------------
 
 static bool is_bridge(const char *name) {
     return !strncmp(name, "docker", 6) || !strncmp(name, "virbr", 5) || !strncmp(name, "lxc", 3);
@@ -158,7 +158,7 @@ static bool is_useful(const interface_address *i) {
     return !address_is_loopback(&i->at) && !address_is_link_local(&i->at) && !is_bridge(i->name);
 }
 
-// Of each kind the first: an interface may have many of IPv6, most of them for a day.
+// The first of each kind: an interface may have many IPv6 addresses, most of them temporary.
 static bool is_first_of_its_kind(const interface_address *all, int at) {
     for (int i = 0; i < at; i++)
         if (is_useful(&all[i]) && !strcmp(all[i].name, all[at].name) &&
@@ -194,28 +194,28 @@ static void put_usual(listing *l, const interface_address *all, int count, const
     put_kind(l, all, count, NULL, AF_INET6);
 }
 
-// ---- Where others come to meet ------------------------------------------------------------------
+// ---- The rendezvous address ---------------------------------------------------------------------
 
 static bool is_in_numbers(const char *text) {
     return *text == '[' || strspn(text, "0123456789.:") == strlen(text);
 }
 
-typedef struct meeting_place {
-    address meant[LIMIT_ADDRESSES];  // what its name means here
+typedef struct rendezvous {
+    address meant[LIMIT_ADDRESSES];  // what its name resolves to on this machine
     int count, port;
-} meeting_place;
+} rendezvous;
 
-// A cluster may tell a host's name to others only once something listens there.
-static bool may_become_known(gw_status status, const char *text) {
+// A cluster may publish a host's name only once something listens there.
+static bool may_resolve_later(gw_status status, const char *text) {
     return status == GW_NOT_FOUND && !is_in_numbers(text);
 }
 
-static gw_status find_meeting_place(const places *p, meeting_place *out, gw_error *error) {
+static gw_status find_rendezvous(const places *p, rendezvous *out, gw_error *error) {
     gw_status status = address_resolve(p->toward, out->meant, LIMIT_ADDRESSES, &out->count, error);
     const char *port = strrchr(p->toward, ':');
     out->port = port ? (int)strtol(port + 1, NULL, 10) : 0;
-    if (may_become_known(status, p->toward)) {
-        log_line("%s is not known here yet: listening at all addresses of this machine", p->toward);
+    if (may_resolve_later(status, p->toward)) {
+        log_line("%s does not resolve yet: listening at all addresses of this machine", p->toward);
         out->count = 0;
         return GW_OK;
     }
@@ -228,8 +228,8 @@ static gw_status find_meeting_place(const places *p, meeting_place *out, gw_erro
     return status;
 }
 
-static void put_meeting_place(listing *l, const meeting_place *m, const interface_address *all,
-                              int count, bool loopback) {
+static void put_rendezvous(listing *l, const rendezvous *m, const interface_address *all, int count,
+                           bool loopback) {
     for (int i = 0; i < m->count; i++) {
         bool is_loopback = address_is_loopback(&m->meant[i]);
         if (is_loopback ? loopback : interface_of(all, count, &m->meant[i]) != NULL)
@@ -237,38 +237,37 @@ static void put_meeting_place(listing *l, const meeting_place *m, const interfac
     }
 }
 
-// If the place means nothing here beyond loopback, as where a machine lists its own name as
-// 127.0.1.1, or another machine passes on what is sent to that name, a host listens at all that it
-// has.
-static gw_status choose_for_host(listing *l, const places *p, const meeting_place *m,
+// If the name resolves only to loopback (a machine may list its own name as 127.0.1.1), or another machine
+// forwards connections to that name, the host listens at all of its addresses.
+static gw_status choose_for_host(listing *l, const places *p, const rendezvous *m,
                                  const interface_address *all, int count, const address *source,
                                  gw_error *error) {
     char known[512];
-    put_meeting_place(l, m, all, count, false);
+    put_rendezvous(l, m, all, count, false);
     if (l->count > 0) return GW_OK;
     if (is_in_numbers(p->toward) && !address_is_loopback(&m->meant[0]))
         return error_set(error, GW_NOT_FOUND,
-                         "%s is where rank 0 is met, and this machine does not have that address; "
-                         "it has %s",
+                         "the rendezvous address %s is not one of this machine (rank 0), "
+                         "which has %s",
                          p->toward, describe(all, count, known, sizeof known));
     put_usual(l, all, count, source);
-    put_meeting_place(l, m, all, count, true);
+    put_rendezvous(l, m, all, count, true);
     return GW_OK;
 }
 
 gw_status places_choose_among(const places *p, const interface_address *all, int count,
                               const address *source, char out[ADDRESSES_MAX], gw_error *error) {
     listing l = { .text = out };
-    meeting_place m = { .port = 0 };
+    rendezvous m = { .port = 0 };
     out[0] = '\0';
-    gw_status status = p->hosts ? find_meeting_place(p, &m, error) : GW_OK;
+    gw_status status = p->hosts ? find_rendezvous(p, &m, error) : GW_OK;
     l.port = m.port;
     if (!status && p->addresses) status = put_addresses(&l, p->addresses, error);
     if (!status && p->interfaces) status = put_interfaces(&l, p->interfaces, all, count, error);
     if (status) return status;
     if (p->addresses || p->interfaces) {
-        put_meeting_place(&l, &m, all, count,
-                          true);  // there others come to, wherever they are sent
+        put_rendezvous(&l, &m, all, count,
+                       true);  // others connect there, whatever else is listened on
     } else if (p->hosts) {
         status = choose_for_host(&l, p, &m, all, count, source, error);
     } else {
@@ -281,7 +280,7 @@ gw_status places_choose_among(const places *p, const interface_address *all, int
         "one");
 }
 
-// ---- Asking the kernel --------------------------------------------------------------------------
+// ---- Queries to the kernel ----------------------------------------------------------------------
 
 static int list_interfaces(interface_address *out, int limit) {
     struct ifaddrs *first;
@@ -300,7 +299,7 @@ static int list_interfaces(interface_address *out, int limit) {
     return count;
 }
 
-// A datagram socket that is connected has chosen its source, and nothing has been sent.
+// Connecting a datagram socket chooses its source address without sending a packet.
 static bool find_source(const address *toward, address *out) {
     int fd = socket(toward->bytes.ss_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return false;
@@ -315,7 +314,7 @@ static bool find_source_of(const char *toward, address *out) {
     address meant[LIMIT_ADDRESSES];
     int count;
     if (!toward[0] || address_resolve(toward, meant, LIMIT_ADDRESSES, &count, NULL)) return false;
-    for (int i = count - 1; i >= 0; i--)  // those of this machine are the first
+    for (int i = count - 1; i >= 0; i--)  // those of this machine are first
         if (find_source(&meant[i], out) && !address_is_loopback(out)) return true;
     return false;
 }

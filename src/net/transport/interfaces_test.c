@@ -16,7 +16,7 @@ static void add(const char *name, const char *host) {
     snprintf(all[count++].name, IF_NAMESIZE, "%s", name);
 }
 
-// A machine as they are: loopback, a bridge to containers, two networks, one of them with IPv6.
+// A typical machine: loopback, a bridge to containers, two networks, one of them with IPv6.
 static void make_machine(void) {
     count = 0;
     add("lo", "127.0.0.1");
@@ -38,7 +38,7 @@ static const char *choose_from(places p, const char *source) {
     return out;
 }
 
-static void the_way_to_the_others_comes_first(void **state) {
+static void the_interface_toward_the_rendezvous_is_first(void **state) {
     (void)state;
     make_machine();
     assert_string_equal(choose_from((places){ .toward = "10.0.0.1:1" }, "10.0.0.7:99"),
@@ -48,7 +48,7 @@ static void the_way_to_the_others_comes_first(void **state) {
     assert_string_equal(
         choose_from((places){ .toward = "[fd00::1]:1" }, "[fd00::77]:9"),
         "tcp://[fd00::77]:0,tcp://10.0.0.7:0,tcp://[fd00::7]:0,tcp://192.168.5.7:0");
-    // Nobody knows the way: in their order.
+    // Without a route: in the order of the interfaces.
     assert_string_equal(choose_from((places){ 0 }, NULL),
                         "tcp://10.0.0.7:0,tcp://192.168.5.7:0,tcp://[fd00::7]:0");
 }
@@ -68,7 +68,7 @@ static void a_user_may_choose(void **state) {
                         "tcp://127.0.0.1:0");
 }
 
-static void what_others_meet_at_is_what_is_listened_at(void **state) {
+static void rank_0_listens_at_the_rendezvous_address(void **state) {
     (void)state;
     make_machine();
     assert_string_equal(
@@ -88,8 +88,8 @@ static void what_others_meet_at_is_what_is_listened_at(void **state) {
         "tcp://192.168.5.7:29500,tcp://10.0.0.7:29500");
 }
 
-// As many systems list their own name: nobody else could come to 127.0.1.1.
-static void a_name_that_is_loopback_here_is_listened_for_everywhere(void **state) {
+// Many systems list their own name as 127.0.1.1, to which no other machine can connect.
+static void a_loopback_name_listens_at_all_addresses(void **state) {
     (void)state;
     make_machine();
     assert_string_equal(choose_from((places){ .toward = "localhost:29500", .hosts = true }, NULL),
@@ -97,8 +97,8 @@ static void a_name_that_is_loopback_here_is_listened_for_everywhere(void **state
                         "tcp://127.0.0.1:29500");
 }
 
-// No label of a name has 70 letters, so nobody is asked.
-static void a_name_that_nobody_knows_yet_is_listened_for_everywhere(void **state) {
+// No label of a name has 70 letters, so no name server is queried.
+static void an_unresolved_name_listens_at_all_addresses(void **state) {
     (void)state;
     make_machine();
     char name[100];
@@ -108,25 +108,25 @@ static void a_name_that_nobody_knows_yet_is_listened_for_everywhere(void **state
                         "tcp://10.0.0.7:29500,tcp://192.168.5.7:29500,tcp://[fd00::7]:29500");
 }
 
-static void what_cannot_be_is_one_sentence(void **state) {
+static void an_impossible_choice_is_one_error(void **state) {
     (void)state;
     make_machine();
     assert_string_equal(choose_from((places){ .interfaces = "eth9" }, NULL),
-                        "the interface to listen at (GW_INTERFACE) is \"eth9\", which has no "
-                        "address here; there are lo "
+                        "the interface to listen on (GW_INTERFACE) is \"eth9\", which has no "
+                        "address on this machine; available: lo "
                         "127.0.0.1, lo [::1], docker0 172.17.0.1, eth0 10.0.0.7, ib0 192.168.5.7, "
                         "eth0 [fd00::7], eth0 [fd00::77], eth0 [fe80::7]");
-    assert_string_equal(
-        choose_from((places){ .addresses = "0.0.0.0" }, NULL),
-        "where to listen (GW_ADDRESS) is 0.0.0.0, which others cannot connect to: it must be an "
-        "address of this machine");
+    assert_string_equal(choose_from((places){ .addresses = "0.0.0.0" }, NULL),
+                        "the address to listen on (GW_ADDRESS) is 0.0.0.0, which others cannot "
+                        "connect to: it must be an "
+                        "address of this machine");
     assert_non_null(strstr(choose_from((places){ .addresses = "a b" }, NULL),
-                           "where to listen (GW_ADDRESS): \"a b:0\" is no address"));
+                           "the address to listen on (GW_ADDRESS): \"a b:0\" is no address"));
     assert_non_null(strstr(choose_from((places){ .addresses = "," }, NULL), "is no address"));
     assert_non_null(
         strstr(choose_from((places){ .toward = "10.0.0.9:29500", .hosts = true }, NULL),
-               "10.0.0.9:29500 is where rank 0 is met, and this machine does not have that "
-               "address; it has lo 127.0.0.1"));
+               "the rendezvous address 10.0.0.9:29500 is not one of this machine (rank 0), "
+               "which has lo 127.0.0.1"));
     assert_string_equal(choose_from((places){ .toward = "0.0.0.0:29500", .hosts = true }, NULL),
                         "0.0.0.0:29500 is no address that others can connect to: it must be one of "
                         "the machine of rank 0");
@@ -147,8 +147,8 @@ static void loopback_is_known_by_its_text(void **state) {
     assert_true(places_are_beyond(NULL, "eth0"));
 }
 
-// What the kernel says of this machine is listened at.
-static void this_machine_has_its_own(void **state) {
+// The addresses that the kernel lists can be listened on.
+static void it_listens_at_an_address_of_this_machine(void **state) {
     (void)state;
     char out[ADDRESSES_MAX];
     assert_int_equal(places_choose(&(places){ .toward = "", .interfaces = "lo" }, out, &error),
@@ -156,8 +156,7 @@ static void this_machine_has_its_own(void **state) {
     assert_non_null(strstr(out, "tcp://127.0.0.1:0"));
 }
 
-GW_TESTS(net_interfaces, the_way_to_the_others_comes_first, a_user_may_choose,
-         what_others_meet_at_is_what_is_listened_at,
-         a_name_that_is_loopback_here_is_listened_for_everywhere,
-         a_name_that_nobody_knows_yet_is_listened_for_everywhere, what_cannot_be_is_one_sentence,
-         loopback_is_known_by_its_text, this_machine_has_its_own);
+GW_TESTS(net_interfaces, the_interface_toward_the_rendezvous_is_first, a_user_may_choose,
+         rank_0_listens_at_the_rendezvous_address, a_loopback_name_listens_at_all_addresses,
+         an_unresolved_name_listens_at_all_addresses, an_impossible_choice_is_one_error,
+         loopback_is_known_by_its_text, it_listens_at_an_address_of_this_machine);

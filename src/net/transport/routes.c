@@ -86,7 +86,7 @@ void routes_fini(routes *r) {
     *r = (routes){ 0 };
 }
 
-// A name that cannot be looked up stays what it is: to connect there then fails, and says why.
+// A name that does not resolve is kept: connecting there fails and reports why.
 static bool add_meant(route *list, int *count, const route *given) {
     char meant[ADDRESSES_MAX];
     const transport *t = given->transport;
@@ -130,7 +130,7 @@ bool routes_begin(routes *r) {
     r->failed_count = 0;
     if (r->given_count == 0)
         error_set(&error, GW_INVALID,
-                  "no transport of this worker knows an address like \"%.200s\"", r->text);
+                  "no transport of this worker supports an address like \"%.200s\"", r->text);
     else if (!list_round(r) && !r->list)
         error_set(&error, GW_NO_MEMORY, "no memory to connect to \"%.200s\"", r->text);
     r->at = r->first;
@@ -147,8 +147,7 @@ static bool is_final(gw_status status) {
     return status == GW_NOT_FOUND || status == GW_INVALID;
 }
 
-// What may do better another time outweighs what is final, and what was said first what was said
-// later.
+// An error that may be temporary outweighs a final one; among equals the earlier one counts.
 static gw_status outweighs(gw_status before, gw_status now) {
     if (before == GW_INVALID && now == GW_NOT_FOUND) return now;
     return is_final(before) && !is_final(now) ? now : before;
@@ -209,12 +208,12 @@ static gw_status listen_at(opening *o, const transport *t, const char *address, 
     if (size > 0 && (size_t)size < ADDRESSES_MAX - o->size) {
         o->size += (size_t)size;
     } else {
-        o->addresses[o->size] = '\0';  // it is not told of
+        o->addresses[o->size] = '\0';  // it is not published
     }
     return GW_OK;
 }
 
-// Where |t| was told to listen, or where it likes.
+// Listens at the |addresses| of |t|, or at its default.
 static gw_status listen_over(opening *o, const transport *t, const char *addresses,
                              gw_error *error) {
     bool is_chosen = false;

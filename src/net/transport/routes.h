@@ -1,10 +1,10 @@
-// The ways to a worker: its addresses in order of preference, as far as the transports of this env
-// know their schemes.
+// The routes to a worker: its addresses in order of preference, as far as the transports of this env
+// support their schemes.
 //
-// Somebody who wants to connect makes a round: it begins with the address that has worked last, or
-// the first, and goes on to the next whenever one fails, until one works or all have failed. What
-// each has answered makes one sentence. A name is looked up when a round begins, and is as many
-// addresses as it has then.
+// A caller that wants to connect makes a round: it begins with the address that has worked last, or
+// the first, and tries the next whenever one fails, until one works or all have failed. The error text
+// lists the failure of each address. A name is resolved when a round begins, and counts as its
+// addresses at that time.
 //
 //     routes_begin(&r);
 //     do status = transport_connect(routes_at(&r), ...);
@@ -27,17 +27,17 @@ typedef struct routes {
     char *text;  // all addresses, as they were given
     route *given;
     int given_count;
-    route *list;  // of this round: those, and in place of names what they stand for
+    route *list;  // of this round: names are replaced by their addresses
     int count;
-    int first, at;  // the one that has worked last; the one this round is at
+    int first, at;  // the address that has worked last; the current one of this round
     int failed_count;
     gw_error *why;     // of this round; kept
-    gw_error *before;  // why those in front of the one that works did not; kept
+    gw_error *before;  // why the addresses before the one that works failed; kept
 } routes;
 
 // One address of a list such as "tcp://127.0.0.1:29500,[::1]:29500".
 typedef struct address_text {
-    char scheme[SCHEME_MAX];  // "tcp" if it says none; "" if it is too long to be one
+    char scheme[SCHEME_MAX];  // "tcp" by default; "" if it is too long
     char rest[ADDRESS_MAX];   // "" if it is too long
 } address_text;
 
@@ -52,23 +52,23 @@ const transport *transport_find(const env *e, const char *scheme);
 bool routes_init(routes *r, const env *e, const char *addresses);
 void routes_fini(routes *r);
 
-// Begins a round; false, and |why| says so, if there is no way at all. May take the time that
-// looking up names takes.
+// Begins a round; false, with the reason in |why|, if there is no usable address. May block on
+// the resolver.
 bool routes_begin(routes *r);
 const route *routes_at(const routes *r);
 
-// The address of this moment has failed; true: another is to be tried. Else the round is over, and
-// |why| tells: NOT_FOUND if each of them said that nobody is there, INVALID if none of them can be
-// right, else the first that says something else. Of several addresses, this one is put in front of |why|,
+// The current address has failed. True: try the next. False: the round is over, and
+// |why| reports it: NOT_FOUND if no address had a listener, INVALID if none of them can be
+// right, else the first other status. With several addresses, this one is put in front of |why|,
 // unless |why| |names_address| itself.
 bool routes_failed(routes *r, const gw_error *why, bool names_address);
 void routes_worked(routes *r);  // the next round begins with it
 
-// All the listeners of a worker: at each of |addresses|, and of a transport of which there is none,
-// where it likes.
+// All the listeners of a worker: at each of |addresses|, and for each transport without one there,
+// at its default.
 // |out_addresses| is what others connect to, in the order of the transports. Fails as
-// transport.listen if one of |addresses| cannot be had, UNSUPPORTED for an unknown scheme; what
-// nobody has chosen may be missing.
+// transport.listen if one of |addresses| cannot be listened on, UNSUPPORTED for an unknown scheme; a
+// default listener may be missing.
 typedef struct listeners {
     listener *list[TRANSPORTS_MAX];
     int count;

@@ -62,7 +62,7 @@ static void answer(routes *r, gw_status status, const char *text, bool goes_on) 
     assert_true(routes_failed(r, &error, false) == goes_on);
 }
 
-static void it_skips_schemes_that_nobody_here_knows(void **state) {
+static void it_skips_unknown_schemes(void **state) {
     (void)state;
     world w = open_world("tcp", NULL);
     use(&w, false);
@@ -80,12 +80,12 @@ static void it_skips_schemes_that_nobody_here_knows(void **state) {
     assert_false(routes_begin(&r));
     assert_int_equal(error_kept(r.why)->status, GW_INVALID);
     assert_string_equal(error_kept(r.why)->text,
-                        "no transport of this worker knows an address like \"moon://b\"");
+                        "no transport of this worker supports an address like \"moon://b\"");
     routes_fini(&r);
     sim_close(w.sim);
 }
 
-static void it_begins_with_what_has_worked(void **state) {
+static void it_begins_with_the_address_that_worked(void **state) {
     (void)state;
     world w = open_world("tcp", "shm");
     use(&w, true);
@@ -106,8 +106,8 @@ static void it_begins_with_what_has_worked(void **state) {
     sim_close(w.sim);
 }
 
-// What every address has answered is one sentence, under the status that matters most.
-static void it_says_what_was_tried_and_what_each_answered(void **state) {
+// The failures of all addresses are one error text, with the status that matters most.
+static void its_error_names_each_address_and_its_failure(void **state) {
     (void)state;
     static const struct {
         gw_status first, second, all;
@@ -123,9 +123,10 @@ static void it_says_what_was_tried_and_what_each_answered(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         routes_begin(&r);
         answer(&r, cases[i].first, "Connection refused", true);
-        answer(&r, cases[i].second, "no hello came", false);
+        answer(&r, cases[i].second, "no hello arrived", false);
         assert_int_equal(error_kept(r.why)->status, cases[i].all);
-        assert_string_equal(error_kept(r.why)->text, "a:1: Connection refused; b:2: no hello came");
+        assert_string_equal(error_kept(r.why)->text,
+                            "a:1: Connection refused; b:2: no hello arrived");
     }
     routes_fini(&r);
     sim_close(w.sim);
@@ -145,7 +146,7 @@ static void it_tries_only_so_many(void **state) {
     sim_close(w.sim);
 }
 
-// What "here" stands for now; another name is not known.
+// What "here" resolves to now; other names do not resolve.
 static const char *meaning;
 
 static gw_status resolve(const char *text, char out[ADDRESSES_MAX], gw_error *error) {
@@ -154,7 +155,7 @@ static gw_status resolve(const char *text, char out[ADDRESSES_MAX], gw_error *er
     return GW_OK;
 }
 
-static void it_looks_names_up_in_every_round(void **state) {
+static void it_resolves_names_in_every_round(void **state) {
     (void)state;
     world w = open_world("tcp", NULL);
     w.transports[0].resolve = resolve;
@@ -168,7 +169,7 @@ static void it_looks_names_up_in_every_round(void **state) {
     answer(&r, GW_DISCONNECTED, "10.0.0.1:1: broken", true);
     assert_string_equal(routes_at(&r)->address, "10.0.0.2:1");
     routes_worked(&r);
-    // What has worked comes first as long as the name still means it.
+    // The address that has worked is first as long as the name still resolves to it.
     meaning = "10.0.0.3:1,10.0.0.2:1";
     assert_true(routes_begin(&r));
     assert_string_equal(routes_at(&r)->address, "10.0.0.2:1");
@@ -176,14 +177,14 @@ static void it_looks_names_up_in_every_round(void **state) {
     assert_true(routes_begin(&r));
     assert_string_equal(routes_at(&r)->address, "10.0.0.3:1");
     answer(&r, GW_NOT_FOUND, "10.0.0.3:1: refused", true);
-    // Who connects there is told why it is no address.
+    // Connecting there reports why it is no address.
     assert_string_equal(routes_at(&r)->address, "other:2");
     routes_fini(&r);
     sim_close(w.sim);
 }
 
 // ---- Listeners ----------------------------------------------------------------------------------
-static void nothing_comes(void *user, stream *s) {
+static void ignore_stream(void *user, stream *s) {
     (void)user;
     stream_close(s);
 }
@@ -191,7 +192,7 @@ static void nothing_comes(void *user, stream *s) {
 static gw_status listen(world *w, const char *addresses, listeners *l, char out[ADDRESSES_MAX],
                         gw_error *error) {
     env_enter(w->env);
-    gw_status status = listeners_open(w->env, addresses, nothing_comes, NULL, l, out, error);
+    gw_status status = listeners_open(w->env, addresses, ignore_stream, NULL, l, out, error);
     env_leave(w->env);
     return status;
 }
@@ -204,7 +205,7 @@ static void it_listens_over_every_transport(void **state) {
     listeners l;
     char out[ADDRESSES_MAX];
     gw_error error;
-    // Where it was told to, where it likes, and in the order of the transports.
+    // At the given address, at the default, and in the order of the transports.
     assert_int_equal(listen(&w, "tcp://a:1,b:2", &l, out, &error), GW_OK);
     assert_string_equal(out, "shm://here:7,tcp://a:1,tcp://b:2");
     assert_int_equal(l.count, 3);
@@ -219,7 +220,7 @@ static void ignore_line(const char *line) {
     (void)line;
 }
 
-static void it_goes_without_what_nobody_has_chosen(void **state) {
+static void a_default_transport_may_fail_to_listen(void **state) {
     (void)state;
     world w = open_world("shm", "tcp");
     w.transports[0].anywhere = "nonsense";
@@ -230,7 +231,7 @@ static void it_goes_without_what_nobody_has_chosen(void **state) {
     log_hook = ignore_line;
     assert_int_equal(listen(&w, "a:1", &l, out, &error), GW_OK);
     assert_string_equal(out, "tcp://a:1");
-    // But not without what was chosen, nor over what is not there.
+    // A chosen address must be listened on, and its transport must exist.
     listeners other;
     assert_int_equal(listen(&w, "a:1", &other, out, &error), GW_ADDRESS_IN_USE);
     assert_int_equal(other.count, 0);
@@ -239,7 +240,7 @@ static void it_goes_without_what_nobody_has_chosen(void **state) {
     sim_close(w.sim);
 }
 
-GW_TESTS(net_routes, it_takes_a_list_apart, it_skips_schemes_that_nobody_here_knows,
-         it_begins_with_what_has_worked, it_says_what_was_tried_and_what_each_answered,
-         it_tries_only_so_many, it_looks_names_up_in_every_round, it_listens_over_every_transport,
-         it_goes_without_what_nobody_has_chosen);
+GW_TESTS(net_routes, it_takes_a_list_apart, it_skips_unknown_schemes,
+         it_begins_with_the_address_that_worked, its_error_names_each_address_and_its_failure,
+         it_tries_only_so_many, it_resolves_names_in_every_round, it_listens_over_every_transport,
+         a_default_transport_may_fail_to_listen);

@@ -1,18 +1,18 @@
-// Transports: how bytes get from one worker to another.
+// Transports: how bytes travel from one worker to another.
 //
-// A transport is one table: it listens, connects, knows its addresses by their scheme and says what
-// it can do. What it makes are streams: bytes in order, in both directions, until an end. Shared memory (net/shm/shm.h), TCP
+// A transport is one table: it listens, connects, has addresses of one scheme and states its
+// properties. It makes streams: bytes in order, in both directions, until an end. Shared memory (net/shm/shm.h), TCP
 // (net/tcp/tcp.h) and the simulator's network (testing/sim_net.c) are three of them; each works with its
 // own kind of env, which is opened with a list of them, the best first.
-// src/testing/transport_conformance_test.c says what all have in common: a new one is tested by
+// src/testing/transport_conformance_test.c specifies what all have in common: a new one is tested by
 // being listed there.
 //
 // Encryption (net/tls/tls.h) is a *filter*: a stream whose class wraps another stream. It adopts that one
-// with events of its own and tells its user of what it has decrypted. connection_accept and
-// connection_connect put it around a stream, so that neither transports nor handshakes know of it.
+// with events of its own and passes decrypted bytes to its user. connection_accept and
+// connection_connect put it around a stream, so that neither transports nor handshakes depend on it.
 //
-// Ownership: whoever connected, or adopted, closes. Threads: everything with the loop lock; all
-// events come with it, inside turns of the env, never from inside the functions below.
+// Ownership: the side that connected, or adopted, closes. Threads: everything with the loop lock; all
+// events are called with it, inside turns of the env, never from inside the functions below.
 #ifndef NET_TRANSPORT_TRANSPORT_H
 #define NET_TRANSPORT_TRANSPORT_H
 
@@ -33,15 +33,16 @@ typedef struct transport transport;
 typedef struct stream stream;      // bytes, either side
 typedef struct listener listener;  // accepts streams
 
-// What happens on a stream. |closed| is the last event, and comes exactly once unless stream_close
-// came first; its status is NOT_FOUND if our connect found nobody listening, else DISCONNECTED.
+// The events of a stream. |closed| is the last one, and is called exactly once unless stream_close
+// was called first; its status is NOT_FOUND if there was no listener to connect to, else DISCONNECTED.
 // After it, as after stream_close, the stream must not be used. Any event may close its own stream
 // or others.
 typedef struct stream_events {
-    void (*opened)(void *user);                             // our connect succeeded
-    void (*buffer)(void *user, void **into, size_t *size);  // where the next bytes go, at least one
-    void (*received)(void *user, size_t count);             // |count| bytes went there
-    void (*writable)(void *user);                           // after stream_send took less than all
+    void (*opened)(void *user);  // our connect succeeded
+    void (*buffer)(void *user, void **into,
+                   size_t *size);                // where to put the next bytes, at least one
+    void (*received)(void *user, size_t count);  // |count| bytes were put there
+    void (*writable)(void *user);                // after stream_send took less than all
     void (*closed)(void *user, const gw_error *why);
 } stream_events;
 
@@ -52,8 +53,7 @@ typedef struct stream_class {
     void (*close)(stream *s);
     // The IPv6 address of the other end, or its IPv4 address as one; false: it has none. May be NULL.
     bool (*peer_address)(const stream *s, uint8_t out[16]);
-    bool (*has_hung_up)(
-        const stream *s);  // whether the peer will send no more; NULL: it cannot be told
+    bool (*has_hung_up)(const stream *s);  // whether the peer will send no more; NULL: unknown
 } stream_class;
 
 // The beginning of every stream.
@@ -61,8 +61,8 @@ struct stream {
     const stream_class *class;
     const stream_events *events;
     void *user;
-    // What is sent next is patient: the peer needs it once it waits for it, or env_expect says so, and not before. Until
-    // then it need not be woken, but for a thread of this env that falls asleep over it.
+    // What is sent next is patient: the peer needs it only once it waits for it, or has called env_expect. Until
+    // then the peer is not woken, except when a thread of this env falls asleep.
     bool is_patient;
 };
 
@@ -77,28 +77,29 @@ struct transport {
     const char *name;  // "tcp", "sim"
     const char *
         scheme;  // of its addresses, "tcp://...". The functions below take and give them without it
-    const char *anywhere;  // where to listen if nobody has chosen; NULL: not at all
-    bool protects_bytes;   // nothing on the way can change them unnoticed
-    bool is_private;       // the other end is this user's and on this host, and nobody reads along
+    const char *anywhere;  // the default address to listen on; NULL: none
+    bool protects_bytes;   // bytes cannot be changed in transit unnoticed
+    bool
+        is_private;  // the other end is this user's and on this host, and no one else can read the bytes
 
     // Whether |address| can be right, as far as its text tells. INVALID.
     gw_status (*check)(const char *address, gw_error *error);
 
-    // The addresses that |address| stands for, with commas between them: all those of a name. NULL:
-    // each stands for itself. May take the time that looking up a name takes.
+    // The addresses that |address| resolves to, separated by commas: all those of a name. NULL:
+    // each address is final. May block on the resolver.
     gw_status (*resolve)(const char *address, char out[ADDRESSES_MAX], gw_error *error);
 
-    // Listens and writes what others connect to into |out_bound|. An accepted stream has no events
+    // Listens and writes the address to connect to into |out_bound|. An accepted stream has no events
     // until stream_adopt, which |accepted| calls. INVALID, NOT_FOUND, ADDRESS_IN_USE, SYSTEM,
     // NO_MEMORY.
     gw_status (*listen)(env *e, const char *address, void (*accepted)(void *user, stream *s),
                         void *user, listener **out, char out_bound[ADDRESS_MAX], gw_error *error);
     void (*listener_close)(listener *l);
 
-    // Starts to connect; |opened| or |closed| tells, in a later turn; nothing can be sent before.
-    // Fails at once for an address that cannot be right, or is beyond where the env may go, and
-    // without memory or descriptors. Of a name the first address; may take the time that looking it
-    // up takes.
+    // Starts to connect; |opened| or |closed| is called in a later turn; nothing can be sent before.
+    // Fails at once for an address that cannot be right, or is beyond where the env may connect, and
+    // without memory or descriptors. Connects to the first address of a name; may block on the
+    // resolver.
     gw_status (*connect)(env *e, const char *address, const stream_events *events, void *user,
                          stream **out, gw_error *error);
 };
@@ -109,8 +110,8 @@ static inline void stream_adopt(stream *s, const stream_events *events, void *us
     s->class->adopt(s);
 }
 
-// Hands over as many bytes as the stream takes now and returns how many, from the front; |writable|
-// follows if it took less than all. Never waits.
+// Sends as many bytes as the stream takes now and returns how many, from the front; |writable|
+// follows if it took less than all. Never blocks.
 static inline size_t stream_send(stream *s, const struct iovec *parts, int count) {
     return s->class->send(s, parts, count);
 }

@@ -1,9 +1,9 @@
-// The keeper: a thread that stands in for the poller while a task of the poller takes long, so that
-// a worker is alive for the others whatever its user code does.
+// The standby poller: a thread that replaces the poller while a task of the poller takes long, so that
+// a worker stays alive for the others while it runs user code.
 //
-// It costs nothing where nothing takes long: it sleeps until a timer is due, as is that of the
-// heartbeats twice a second, and then looks whether the poller has been away since a moment ago.
-// Turns that it makes leave their tasks to the thread that is away, so that they still run one after
+// It costs nothing while no task takes long: it sleeps until a timer is due, such as that of the
+// heartbeats twice a second, and then checks whether the poller has been away for 100 ms.
+// Turns that it makes leave their tasks to the thread that is away, so that tasks still run one after
 // the other.
 #include "net/loop/loop.h"
 
@@ -18,15 +18,15 @@
 
 enum { PATIENCE_MS = 100 };
 
-// Until |fd| can be read or so many milliseconds have passed; false: the keeper ends.
+// Until |fd| is readable or the timeout has passed; false: the standby poller ends.
 static bool sleep_for(os_env *o, int fd, int timeout_ms) {
-    struct pollfd fds[] = { { .fd = o->keeper_fd, .events = POLLIN },
+    struct pollfd fds[] = { { .fd = o->standby_fd, .events = POLLIN },
                             { .fd = fd, .events = POLLIN } };
     poll(fds, 2, timeout_ms);
     return !fds[0].revents;
 }
 
-static uint64_t look(os_env *o) {
+static uint64_t read_absence(os_env *o) {
     loop_lock_take(o);
     uint64_t absence = o->absence;
     loop_lock_release(o);
@@ -39,14 +39,14 @@ static void make_turn(os_env *o, const struct epoll_event *events, int count) {
     loop_free_retired(o);
 }
 
-// Events that it has in hand when the poller is back are the poller's: they are still ready.
+// Drops the events that it has in hand when the poller is back: they are still ready.
 static void stand_in(os_env *o, uint64_t absence) {
     struct epoll_event events[LOOP_EVENTS_MAX];
     loop_lock_take(o);
-    for (int count = 0; o->absence == absence && !o->keeper_ends;) {
+    for (int count = 0; o->absence == absence && !o->standby_ends;) {
         make_turn(o, events, count);
-        if (!loop_nobody_looks(o, true)) {
-            count = loop_look(o, events, LOOP_EVENTS_MAX);
+        if (!loop_stop_checking(o, true)) {
+            count = loop_check(o, events, LOOP_EVENTS_MAX);
             continue;
         }
         loop_lock_release(o);
@@ -59,36 +59,36 @@ static void stand_in(os_env *o, uint64_t absence) {
 static void *keep(void *arg) {
     os_env *o = arg;
     while (sleep_for(o, o->timer_fd, -1)) {
-        uint64_t absence = look(o);
+        uint64_t absence = read_absence(o);
         if (!sleep_for(o, -1, PATIENCE_MS)) break;
         if (absence) stand_in(o, absence);
     }
     return NULL;
 }
 
-gw_status keeper_open(os_env *o, gw_error *error) {
-    o->keeper_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    if (o->keeper_fd < 0)
+gw_status standby_open(os_env *o, gw_error *error) {
+    o->standby_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (o->standby_fd < 0)
         return error_set(error, GW_SYSTEM, "eventfd: %s", system_error_text(errno).text);
-    int failed = os_create_thread(&o->keeper, keep, o);
+    int failed = os_create_thread(&o->standby, keep, o);
     if (failed)
         return error_set(error, GW_SYSTEM, "pthread_create: %s",
                          system_thread_error_text(failed).text);
-    o->has_keeper = true;
+    o->has_standby = true;
     return GW_OK;
 }
 
-// It may sleep in |inner| since the poller came back.
-void keeper_close(os_env *o) {
-    if (o->has_keeper) {
+// The thread may sleep in |inner| since the poller returned.
+void standby_close(os_env *o) {
+    if (o->has_standby) {
         loop_lock_take(o);
-        o->keeper_ends = true;
+        o->standby_ends = true;
         loop_lock_release(o);
         uint64_t one = 1;
-        ssize_t written = write(o->keeper_fd, &one, sizeof one);
+        ssize_t written = write(o->standby_fd, &one, sizeof one);
         written = write(o->wake_fd, &one, sizeof one);
         (void)written;
-        pthread_join(o->keeper, NULL);
+        pthread_join(o->standby, NULL);
     }
-    if (o->keeper_fd >= 0) close(o->keeper_fd);
+    if (o->standby_fd >= 0) close(o->standby_fd);
 }

@@ -1,4 +1,4 @@
-#include "lend/place.h"
+#include "lend/mapping.h"
 
 #include "base/mem.h"
 #include "base/system_error.h"
@@ -16,8 +16,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-bool place_find_host(place_host *out) {
-    *out = (place_host){ .process = (uint32_t)getpid() };
+bool host_id_find(host_id *out) {
+    *out = (host_id){ .process = (uint32_t)getpid() };
     struct stat namespace;
     if (stat("/proc/self/ns/pid", &namespace)) return false;
     out->pid_namespace = (uint64_t) namespace.st_ino;
@@ -30,7 +30,7 @@ bool place_find_host(place_host *out) {
     return true;
 }
 
-void *place_refuse(char *reason, size_t size, const char *format, ...) {
+void *reason_set(char *reason, size_t size, const char *format, ...) {
     va_list args;
     va_start(args, format);
     vsnprintf(reason, size, format, args);
@@ -38,16 +38,16 @@ void *place_refuse(char *reason, size_t size, const char *format, ...) {
     return NULL;
 }
 
-bool place_is_here(const place_host *there, char *reason, size_t size) {
-    place_host own;
-    if (!place_find_host(&own)) return place_refuse(reason, size, "there is no /proc");
-    if (strcmp(own.boot, there->boot) != 0) return place_refuse(reason, size, "another host");
+bool host_id_is_same(const host_id *there, char *reason, size_t size) {
+    host_id own;
+    if (!host_id_find(&own)) return reason_set(reason, size, "there is no /proc");
+    if (strcmp(own.boot, there->boot) != 0) return reason_set(reason, size, "another host");
     if (own.pid_namespace != there->pid_namespace)
-        return place_refuse(reason, size, "another pid namespace");
+        return reason_set(reason, size, "another pid namespace");
     return true;
 }
 
-bool place_is_of_another_user(uint32_t process, unsigned *out_user) {
+bool process_is_of_another_user(uint32_t process, unsigned *out_user) {
     char path[32];
     struct stat s;
     snprintf(path, sizeof path, "/proc/%u", process);
@@ -58,8 +58,8 @@ bool place_is_of_another_user(uint32_t process, unsigned *out_user) {
 
 // ---- Mapping ------------------------------------------------------------------------------------
 
-// Looked at before it is opened: to open some other file may have an effect.
-static int open_memfd(const place *p) {
+// The link is checked before the file is opened: opening another file may have an effect.
+static int open_memfd(const arena_location *p) {
     char path[64], target[32];
     snprintf(path, sizeof path, "/proc/%u/fd/%u", p->host.process, p->descriptor);
     ssize_t size = readlink(path, target, sizeof target - 1);
@@ -72,29 +72,29 @@ static int open_memfd(const place *p) {
     return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
-static void *explain_opening(const place *p, char *reason, size_t size) {
+static void *explain_opening(const arena_location *p, char *reason, size_t size) {
     unsigned user;
     int error = errno;
     char path[32];
     snprintf(path, sizeof path, "/proc/%u", p->host.process);
     if (access(path, F_OK))
-        return place_refuse(reason, size, "its memory cannot be opened: there is no %s here", path);
-    if (place_is_of_another_user(p->host.process, &user))
-        return place_refuse(reason, size, "its memory cannot be opened: user %u has it", user);
-    return place_refuse(reason, size, "its memory cannot be opened: %s",
-                        system_error_text(error).text);
+        return reason_set(reason, size, "its memory cannot be opened: there is no %s here", path);
+    if (process_is_of_another_user(p->host.process, &user))
+        return reason_set(reason, size, "its memory cannot be opened: user %u has it", user);
+    return reason_set(reason, size, "its memory cannot be opened: %s",
+                      system_error_text(error).text);
 }
 
-static void *explain_mapping(const place *p, char *reason, size_t size) {
+static void *explain_mapping(const arena_location *p, char *reason, size_t size) {
     struct rlimit limit;
     int error = errno;
     if (error == ENOMEM && !getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY)
-        return place_refuse(reason, size,
-                            "its memory of %llu bytes cannot be mapped: the limit of address space "
-                            "is %llu",
-                            (unsigned long long)p->size, (unsigned long long)limit.rlim_cur);
-    return place_refuse(reason, size, "its memory cannot be mapped: %s",
-                        system_error_text(error).text);
+        return reason_set(reason, size,
+                          "its memory of %llu bytes cannot be mapped: the limit of address space "
+                          "is %llu",
+                          (unsigned long long)p->size, (unsigned long long)limit.rlim_cur);
+    return reason_set(reason, size, "its memory cannot be mapped: %s",
+                      system_error_text(error).text);
 }
 
 static bool is_sealed(int descriptor, uint64_t size) {
@@ -104,7 +104,7 @@ static bool is_sealed(int descriptor, uint64_t size) {
            !fstat(descriptor, &file) && file.st_size >= 0 && (uint64_t)file.st_size == size;
 }
 
-// Its pages are there: the size is sealed, and the header was written before the offer. A hole
+// Its pages are readable: the size is sealed, and the header was written before the offer. A hole
 // reads as zeros.
 static bool is_arena_of(const uint8_t *base, uint64_t incarnation) {
     const arena_header *h = (const arena_header *)(const void *)base;
@@ -116,25 +116,26 @@ static bool is_arena_of(const uint8_t *base, uint64_t incarnation) {
     return false;
 }
 
-mapping *mapping_open(const place *p, uint64_t incarnation, char *reason, size_t reason_size) {
-    if (!place_is_here(&p->host, reason, reason_size)) return NULL;
-    if (!p->size) return place_refuse(reason, reason_size, "it has no memory that can be mapped");
+mapping *mapping_open(const arena_location *p, uint64_t incarnation, char *reason,
+                      size_t reason_size) {
+    if (!host_id_is_same(&p->host, reason, reason_size)) return NULL;
+    if (!p->size) return reason_set(reason, reason_size, "it has no memory that can be mapped");
     if (p->size < ARENA_HEADER_BYTES || p->size % ARENA_UNIT_BYTES)
-        return place_refuse(reason, reason_size, "an arena of %llu bytes",
-                            (unsigned long long)p->size);
+        return reason_set(reason, reason_size, "an arena of %llu bytes",
+                          (unsigned long long)p->size);
     int descriptor = open_memfd(p);
     if (descriptor < 0) return explain_opening(p, reason, reason_size);
     mapping *m = NULL;
     uint8_t *base = MAP_FAILED;
     if (!is_sealed(descriptor, p->size)) {
-        place_refuse(reason, reason_size, "its memory is not sealed");
+        reason_set(reason, reason_size, "its memory is not sealed");
     } else if ((base = mmap(NULL, p->size, PROT_READ, MAP_SHARED | MAP_NORESERVE, descriptor, 0)) ==
                MAP_FAILED) {
         explain_mapping(p, reason, reason_size);
     } else if (!is_arena_of(base, incarnation)) {
-        place_refuse(reason, reason_size, "the memory is not its own");
+        reason_set(reason, reason_size, "the memory is not its own");
     } else if (!(m = mem_alloc(sizeof *m))) {
-        place_refuse(reason, reason_size, "no memory");
+        reason_set(reason, reason_size, "no memory");
     }
     close(descriptor);
     if (!m && base != MAP_FAILED) munmap(base, p->size);
@@ -156,7 +157,7 @@ void mapping_release(mapping *m) {
     mem_free(m);
 }
 
-// Its first page is the header, which nobody keeps: it is shared still, and with a size of 0 the system
+// The first page is the header, which mapping_keep never replaces: it is still shared, and with a size of 0 the system
 // maps the same memory once more.
 mapping *mapping_again(const mapping *m) {
     mapping *again = mem_alloc(sizeof *again);
@@ -181,7 +182,7 @@ bool mapping_keep(mapping *m, const uint8_t *at, size_t size) {
     if (copy == MAP_FAILED) return false;
     memcpy(copy, m->base + begin, end - begin);
     mprotect(copy, end - begin, PROT_READ);
-    // In one step: who reads sees the one or the other, which are the same.
+    // In one step: a reader sees the old pages or the new ones, which are equal.
     if (mremap(copy, end - begin, end - begin, MREMAP_MAYMOVE | MREMAP_FIXED, m->base + begin) !=
         MAP_FAILED)
         return true;
@@ -191,7 +192,7 @@ bool mapping_keep(mapping *m, const uint8_t *at, size_t size) {
 
 // ---- Processes ----------------------------------------------------------------------------------
 
-// Its state and start time by /proc/<pid>/stat. False with errno.
+// The state and start time in /proc/<pid>/stat. False with errno.
 static bool read_stat(uint32_t process, char *out_state, long *out_threads, uint64_t *out_start) {
     char path[32], text[1024];
     snprintf(path, sizeof path, "/proc/%u/stat", process);
@@ -206,7 +207,7 @@ static bool read_stat(uint32_t process, char *out_state, long *out_threads, uint
     errno = error;
     if (size <= 0) return false;
     text[size] = 0;
-    const char *behind_name = strrchr(text, ')');  // the name may have any characters in it
+    const char *behind_name = strrchr(text, ')');  // the name may contain any characters
     unsigned long long start;
     if (!behind_name ||
         sscanf(behind_name + 1,
@@ -218,7 +219,7 @@ static bool read_stat(uint32_t process, char *out_state, long *out_threads, uint
     return true;
 }
 
-// A first thread that has ended before others of its process is a zombie, too.
+// A first thread that has ended before others of its process is a zombie too.
 static bool is_alive(char state, long threads) {
     return (state != 'Z' && state != 'X') || threads > 1;
 }

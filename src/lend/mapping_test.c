@@ -1,4 +1,4 @@
-#include "lend/place.h"
+#include "lend/mapping.h"
 
 #include "tensor/arena.h"
 #include "testing/runner.h"
@@ -16,17 +16,17 @@
 
 enum { UNIT = ARENA_UNIT_BYTES, INCARNATION = 77 };
 
-static place own_arena(void) {
-    place p = { 0 };
+static arena_location own_arena(void) {
+    arena_location p = { 0 };
     int descriptor;
-    assert_true(place_find_host(&p.host));
+    assert_true(host_id_find(&p.host));
     assert_true(arena_find(&descriptor, &p.size));
     p.descriptor = (uint32_t)descriptor;
     arena_admit(INCARNATION);
     return p;
 }
 
-static void expect_refusal(const place *p, uint64_t incarnation, const char *why) {
+static void expect_refusal(const arena_location *p, uint64_t incarnation, const char *why) {
     char reason[128];
     assert_null(mapping_open(p, incarnation, reason, sizeof reason));
     assert_non_null(strstr(reason, why));
@@ -35,7 +35,7 @@ static void expect_refusal(const place *p, uint64_t incarnation, const char *why
 static void it_maps_an_arena_for_reading(void **state) {
     (void)state;
     char reason[128];
-    place p = own_arena();
+    arena_location p = own_arena();
     mapping *m = mapping_open(&p, INCARNATION, reason, sizeof reason);
     assert_non_null(m);
     uint64_t offset = arena_take(UNIT);
@@ -48,7 +48,7 @@ static void it_maps_an_arena_for_reading(void **state) {
 static void it_keeps_a_copy_under_the_same_address(void **state) {
     (void)state;
     char reason[128];
-    place p = own_arena();
+    arena_location p = own_arena();
     mapping *m = mapping_open(&p, INCARNATION, reason, sizeof reason);
     uint64_t offset = arena_take(UNIT);
     memset(arena_at(offset), 1, UNIT);
@@ -59,9 +59,9 @@ static void it_keeps_a_copy_under_the_same_address(void **state) {
     mapping_release(m);
 }
 
-static void it_declines_what_is_no_arena(void **state) {
+static void it_refuses_memory_that_is_no_arena(void **state) {
     (void)state;
-    place p = own_arena(), other = p;
+    arena_location p = own_arena(), other = p;
     expect_refusal(&p, INCARNATION + 1, "the memory is not its own");
     memcpy(other.host.boot, "another", 8);
     expect_refusal(&other, INCARNATION, "another host");
@@ -80,9 +80,9 @@ static void it_declines_what_is_no_arena(void **state) {
     expect_refusal(&other, INCARNATION, "cannot be opened");
 }
 
-static void it_declines_what_could_be_cut_off(void **state) {
+static void it_refuses_memory_that_could_shrink(void **state) {
     (void)state;
-    place p = own_arena();
+    arena_location p = own_arena();
     int descriptor = memfd_create("gradwire", MFD_ALLOW_SEALING);
     assert_int_equal(ftruncate(descriptor, 4 * UNIT), 0);
     p.descriptor = (uint32_t)descriptor;
@@ -94,9 +94,9 @@ static void it_declines_what_could_be_cut_off(void **state) {
     expect_refusal(&p, INCARNATION, "not its own");
 }
 
-static void what_was_kept_hides_nothing_from_another_mapping(void **state) {
+static void kept_pages_do_not_affect_another_mapping(void **state) {
     (void)state;
-    place p = own_arena();
+    arena_location p = own_arena();
     char reason[128];
     uint64_t at = arena_take(UNIT);
     arena_at(at)[100] = 1;
@@ -115,8 +115,8 @@ static void what_was_kept_hides_nothing_from_another_mapping(void **state) {
     arena_give(at, UNIT);
 }
 
-// Whether what is watched is seen to end when it is killed, and also while nobody has waited for it.
-static bool sees_an_end(void) {
+// Whether the end of a watched process is detected when it is killed, also before its parent has waited for it.
+static bool detects_an_end(void) {
     int child = fork();
     if (child == 0) {
         pause();
@@ -136,22 +136,22 @@ static bool sees_an_end(void) {
     return is_seen && !process_watch_has_ended(NULL);
 }
 
-static void it_knows_when_a_process_has_ended(void **state) {
+static void it_detects_the_end_of_a_process(void **state) {
     (void)state;
-    assert_true(sees_an_end());
+    assert_true(detects_an_end());
 }
 
-static void also_where_the_system_gives_no_descriptor_of_it(void **state) {
+static void it_detects_the_end_without_a_pidfd(void **state) {
     (void)state;
     int child = fork();
     if (child == 0) {
         if (!testing_forbid(SYS_pidfd_open, EPERM)) _exit(TESTING_EXIT_SKIPPED);
         process_watch *w = process_watch_open((uint32_t)getpid());
-        bool is_told = w && w->descriptor < 0 && !process_watch_has_ended(w);
-        if (w) w->start_time++;  // as another process that was given its number
-        is_told = is_told && process_watch_has_ended(w);
+        bool is_alive = w && w->descriptor < 0 && !process_watch_has_ended(w);
+        if (w) w->start_time++;  // as of a later process with the same number
+        is_alive = is_alive && process_watch_has_ended(w);
         process_watch_release(w);
-        _exit(is_told && sees_an_end() ? 0 : 1);
+        _exit(is_alive && detects_an_end() ? 0 : 1);
     }
     int status;
     waitpid(child, &status, 0);
@@ -159,7 +159,7 @@ static void also_where_the_system_gives_no_descriptor_of_it(void **state) {
     assert_int_equal(status, 0);
 }
 
-GW_TESTS(lend_place, it_maps_an_arena_for_reading, it_keeps_a_copy_under_the_same_address,
-         what_was_kept_hides_nothing_from_another_mapping, it_declines_what_is_no_arena,
-         it_declines_what_could_be_cut_off, it_knows_when_a_process_has_ended,
-         also_where_the_system_gives_no_descriptor_of_it);
+GW_TESTS(lend_mapping, it_maps_an_arena_for_reading, it_keeps_a_copy_under_the_same_address,
+         kept_pages_do_not_affect_another_mapping, it_refuses_memory_that_is_no_arena,
+         it_refuses_memory_that_could_shrink, it_detects_the_end_of_a_process,
+         it_detects_the_end_without_a_pidfd);

@@ -1,4 +1,4 @@
-// Borrowing: memory of peers that is mapped here, and giving back what is not used any more.
+// The receiving side of leases: memory of peers that is mapped here, and returning leases that are not used any more.
 #include "lend/lending.h"
 
 #include "base/failpoint.h"
@@ -10,14 +10,14 @@
 
 enum { RETURN_MS = 5 };
 
-// ---- What is borrowed ---------------------------------------------------------------------------
+// ---- Held leases --------------------------------------------------------------------------------
 
-// One of its two holders. True for the last.
-static bool let_go(borrowed *x) {
+// Releases one of its two holders. True for the last.
+static bool release_holder(held_lease *x) {
     return --x->holders == 0;
 }
 
-static void free_borrowed(borrowed *x) {
+static void free_held(held_lease *x) {
     agent *a = x->agent;
     mapping_release(x->mapping);
     mem_give(x, sizeof *x);
@@ -25,7 +25,7 @@ static void free_borrowed(borrowed *x) {
 }
 
 // With the lock.
-static void add_returned(lend_peer *p, borrowed *x) {
+static void add_returned(lend_peer *p, held_lease *x) {
     x->is_returned = true;
     x->holders++;
     list_append(&p->returned, &x->returned_link);
@@ -35,10 +35,10 @@ static void give_back_all(timer *t) {
     lending *l = list_entry(t, lending, returns_timer);
     atomic_store(&l->returns_awaited, false);
     for (int rank = 0; rank < l->agent->member_count; rank++)
-        borrower_give_back_on_loop(l->agent, rank);
+        receiver_give_back_on_loop(l->agent, rank);
 }
 
-// Soon, if no message goes there before. From other threads by those who are |inside|.
+// Sends the returns soon, if no message goes there before. On other threads with |env_users| counted.
 static void await_returns(lending *l) {
     agent *a = l->agent;
     if (atomic_exchange(&l->returns_awaited, true)) return;
@@ -50,81 +50,81 @@ static void await_returns(lending *l) {
     env_leave(a->env);
 }
 
-static void come_out(lending *l) {
+static void leave_env(lending *l) {
     pthread_mutex_lock(&l->lock);
-    l->inside--;
+    l->env_users--;
     pthread_mutex_unlock(&l->lock);
 }
 
-void borrower_end(borrowed *x) {
+void receiver_end(held_lease *x) {
     lending *l = lending_of(x->agent);
     lend_peer *p = lend_peer_of(x->agent, x->from);
     pthread_mutex_lock(&l->lock);
     list_remove(&x->link);
     if (!x->is_returned && !l->stopped) add_returned(p, x);
-    bool is_last = let_go(x), goes_in = !is_last && !l->stopped;
-    l->inside += goes_in;
+    bool is_last = release_holder(x), enters_env = !is_last && !l->stopped;
+    l->env_users += enters_env;
     pthread_mutex_unlock(&l->lock);
-    if (is_last) free_borrowed(x);
-    if (!goes_in) return;
+    if (is_last) free_held(x);
+    if (!enters_env) return;
     await_returns(l);
-    come_out(l);
+    leave_env(l);
 }
 
-static bool is_somebody_inside(lending *l) {
+static bool is_env_in_use(lending *l) {
     pthread_mutex_lock(&l->lock);
-    bool is_inside = l->inside > 0;
+    bool is_in_use = l->env_users > 0;
     pthread_mutex_unlock(&l->lock);
-    return is_inside;
+    return is_in_use;
 }
 
-void borrower_close(lending *l) {
+void receiver_close(lending *l) {
     env *e = l->agent->env;
-    while (is_somebody_inside(l)) {
-        waiter w = { .what = "ends of borrowed memory" };
+    while (is_env_in_use(l)) {
+        waiter w = { .what = "ends of lent memory" };
         env_enter(e);
         env_wait(e, &w, env_now_ns(e) + 1000000);
         env_leave(e);
     }
 }
 
-// Its block has ended, on whatever thread, perhaps one of another agent. It holds no loop lock.
-static void block_is_gone(void *context) {
-    borrower_end(context);
+// Its block has ended, on any thread, perhaps of another agent. The thread holds no loop lock.
+static void on_block_end(void *context) {
+    receiver_end(context);
 }
 
-const borrowed *borrower_find(const agent *a, int from, const block *b) {
-    if (!b->borrowed || b->deleter != block_is_gone) return NULL;
-    const borrowed *x = b->context;
+const held_lease *receiver_find(const agent *a, int from, const block *b) {
+    if (!b->borrowed || b->deleter != on_block_end) return NULL;
+    const held_lease *x = b->context;
     return x->agent == a && x->from == from && !x->is_returned ? x : NULL;
 }
 
-// ---- Giving back --------------------------------------------------------------------------------
+// ---- Returning ----------------------------------------------------------------------------------
 
 enum { RETURNS_MAX = (AGENT_SMALL_BYTES - sizeof(uint32_t)) / sizeof(uint64_t) };
 
-// Takes some of what has to be told out of the list. How many.
-static uint32_t take_returned(lending *l, lend_peer *p, borrowed *out[RETURNS_MAX]) {
+// Takes some leases to be returned out of the list, and returns how many.
+static uint32_t take_returned(lending *l, lend_peer *p, held_lease *out[RETURNS_MAX]) {
     uint32_t count = 0;
     pthread_mutex_lock(&l->lock);
     for (list_node *n; count < RETURNS_MAX && (n = list_take(&p->returned));)
-        out[count++] = list_entry(n, borrowed, returned_link);
+        out[count++] = list_entry(n, held_lease, returned_link);
     pthread_mutex_unlock(&l->lock);
     return count;
 }
 
-static void forget_returned(lending *l, lend_peer *p, borrowed *const told[], uint32_t count) {
+static void forget_returned(lending *l, lend_peer *p, held_lease *const sent[], uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         pthread_mutex_lock(&l->lock);
-        bool is_last = let_go(told[i]);
+        bool is_last = release_holder(sent[i]);
         pthread_mutex_unlock(&l->lock);
-        p->borrowed_count--;
-        l->counts.borrowed_now--;
-        if (is_last) free_borrowed(told[i]);
+        p->held_count--;
+        l->counts.held_now--;
+        if (is_last) free_held(sent[i]);
     }
 }
 
-static bool tell_returned(agent *a, int rank, borrowed *const returned[], uint32_t count) {
+static bool send_returned(agent *a, int rank, held_lease *const returned[], uint32_t count) {
     message *m = agent_message_on_loop(a, LEND_KIND_RETURNS);
     if (!m) return false;
     bytes_put_u32(&m->head, count);
@@ -134,21 +134,21 @@ static bool tell_returned(agent *a, int rank, borrowed *const returned[], uint32
     return agent_send_on_loop(a, rank, m, false, &ignored) == GW_OK || agent_member(a, rank)->lost;
 }
 
-static void put_back(lending *l, lend_peer *p, borrowed *const returned[], uint32_t count) {
+static void put_back(lending *l, lend_peer *p, held_lease *const returned[], uint32_t count) {
     pthread_mutex_lock(&l->lock);
     for (uint32_t i = count; i-- > 0;) list_prepend(&p->returned, &returned[i]->returned_link);
     pthread_mutex_unlock(&l->lock);
 }
 
-void borrower_give_back_on_loop(agent *a, int rank) {
+void receiver_give_back_on_loop(agent *a, int rank) {
     lending *l = lending_of(a);
     lend_peer *p = lend_peer_of(a, rank);
-    borrowed *returned[RETURNS_MAX];
-    if (!p->borrowed_count) return;
+    held_lease *returned[RETURNS_MAX];
+    if (!p->held_count) return;
     for (uint32_t count; (count = take_returned(l, p, returned));) {
-        bool told =
-            agent_member(a, rank)->lost || l->stopped || tell_returned(a, rank, returned, count);
-        if (!told) {
+        bool sent =
+            agent_member(a, rank)->lost || l->stopped || send_returned(a, rank, returned, count);
+        if (!sent) {
             put_back(l, p, returned, count);
             await_returns(l);
             return;
@@ -157,13 +157,13 @@ void borrower_give_back_on_loop(agent *a, int rank) {
     }
 }
 
-// ---- Keeping what is in use ---------------------------------------------------------------------
+// ---- Copying memory in use ----------------------------------------------------------------------
 
-// Without memory for a copy it stays borrowed.
+// Without memory for a copy the lease stays.
 static void keep(lending *l, lend_peer *p, uint64_t last) {
     pthread_mutex_lock(&l->lock);
-    list_each(n, &p->borrowed) {
-        borrowed *x = list_entry(n, borrowed, link);
+    list_each(n, &p->held) {
+        held_lease *x = list_entry(n, held_lease, link);
         if (x->lease > last || x->is_returned || !mapping_keep(x->mapping, x->at, x->size))
             continue;
         add_returned(p, x);
@@ -171,15 +171,15 @@ static void keep(lending *l, lend_peer *p, uint64_t last) {
     pthread_mutex_unlock(&l->lock);
 }
 
-void borrower_keep_on_loop(agent *a, int rank, uint64_t last) {
+void receiver_keep_on_loop(agent *a, int rank, uint64_t last) {
     lend_peer *p = lend_peer_of(a, rank);
-    if (!p->borrowed_count) return;
+    if (!p->held_count) return;
     p->has_kept = true;
     keep(lending_of(a), p, last);
-    borrower_give_back_on_loop(a, rank);
+    receiver_give_back_on_loop(a, rank);
 }
 
-// To copy takes long, so it is done without the loop lock.
+// Copying takes long, so it is done without the loop lock.
 static void keep_of_lost(task *t) {
     lending *l = list_entry(t, lending, keeping);
     agent *a = l->agent;
@@ -189,12 +189,12 @@ static void keep_of_lost(task *t) {
     env_leave(a->env);
     for (int rank = 0; rank < count; rank++) {
         env_enter(a->env);
-        bool is_lost = agent_member(a, rank)->lost && lend_peer_of(a, rank)->borrowed_count;
+        bool is_lost = agent_member(a, rank)->lost && lend_peer_of(a, rank)->held_count;
         env_leave(a->env);
         if (!is_lost) continue;
         keep(l, lend_peer_of(a, rank), UINT64_MAX);
         env_enter(a->env);
-        borrower_give_back_on_loop(a, rank);
+        receiver_give_back_on_loop(a, rank);
         env_leave(a->env);
     }
     agent_release(a);
@@ -205,59 +205,59 @@ static void forget_mapping(lend_peer *p) {
     p->mapping = NULL;
 }
 
-void borrower_lost_on_loop(agent *a, int rank) {
+void receiver_lost_on_loop(agent *a, int rank) {
     lending *l = lending_of(a);
     lend_peer *p = lend_peer_of(a, rank);
     forget_mapping(p);
-    puller_forget_on_loop(a, rank);
-    borrower_give_back_on_loop(a, rank);
-    if (!p->borrowed_count || l->keeps) return;
+    remote_read_forget_on_loop(a, rank);
+    receiver_give_back_on_loop(a, rank);
+    if (!p->held_count || l->keeps) return;
     agent_retain(a);
     l->keeps = true;
     l->keeping.run = keep_of_lost;
     env_defer(a->env, &l->keeping);
 }
 
-void borrower_stop_on_loop(lending *l) {
+void receiver_stop_on_loop(lending *l) {
     agent *a = l->agent;
     if (l->returns_timer.armed) env_set_timer(a->env, &l->returns_timer, ENV_NEVER);
     for (int rank = 0; rank < a->member_count; rank++) {
-        borrower_keep_on_loop(a, rank, UINT64_MAX);
+        receiver_keep_on_loop(a, rank, UINT64_MAX);
         forget_mapping(lend_peer_of(a, rank));
-        puller_forget_on_loop(a, rank);
+        remote_read_forget_on_loop(a, rank);
     }
-    // What ends from here on tells nobody, and what could not be told holds the agent no more.
+    // Leases that end later are not returned, and unsent returns do not hold the agent any more.
     pthread_mutex_lock(&l->lock);
     l->stopped = true;
     pthread_mutex_unlock(&l->lock);
-    for (int rank = 0; rank < a->member_count; rank++) borrower_give_back_on_loop(a, rank);
+    for (int rank = 0; rank < a->member_count; rank++) receiver_give_back_on_loop(a, rank);
 }
 
-// Nothing is borrowed any more, or it would hold the agent.
-void borrower_free(lending *l) {
+// No lease is held any more: it would hold the agent.
+void receiver_free(lending *l) {
     for (int rank = 0; rank < l->agent->member_count; rank++) {
         forget_mapping(lend_peer_of(l->agent, rank));
-        puller_forget_on_loop(l->agent, rank);
+        remote_read_forget_on_loop(l->agent, rank);
     }
 }
 
-// ---- Answering ----------------------------------------------------------------------------------
+// ---- Answering an offer -------------------------------------------------------------------------
 
-typedef struct heard_offer {
-    place place;
-    uint64_t badge;
-} heard_offer;
+typedef struct offer_fields {
+    arena_location arena;
+    uint64_t tag;
+} offer_fields;
 
-static gw_status read_offer(reader *r, heard_offer *out, gw_error *error) {
-    place *p = &out->place;
-    *out = (heard_offer){ .place.host.pid_namespace = reader_u64(r) };
+static gw_status read_offer(reader *r, offer_fields *out, gw_error *error) {
+    arena_location *p = &out->arena;
+    *out = (offer_fields){ .arena.host.pid_namespace = reader_u64(r) };
     p->size = reader_u64(r);
-    out->badge = reader_u64(r);
+    out->tag = reader_u64(r);
     p->host.process = reader_u32(r);
     p->descriptor = reader_u32(r);
     reader_text(r, p->host.boot, sizeof p->host.boot);
     if (r->failed || reader_left(r))
-        return error_set(error, GW_PROTOCOL, "offer: bytes that mean nothing");
+        return error_set(error, GW_PROTOCOL, "offer: malformed message");
     if (p->size > LIMIT_ARENA_BYTES)
         return error_set(error, GW_LIMIT, "offer: an arena of %llu bytes, at most 1 TiB",
                          (unsigned long long)p->size);
@@ -265,27 +265,27 @@ static gw_status read_offer(reader *r, heard_offer *out, gw_error *error) {
 }
 
 static void decline(lend_reasons *why, const char *format, const char *detail) {
-    place_refuse(why->map, sizeof why->map, format, detail);
+    reason_set(why->map, sizeof why->map, format, detail);
     memcpy(why->read, why->map, sizeof why->read);
 }
 
-// Each way is tried, whatever is known of the other.
-static void try_ways(agent *a, int from, const heard_offer *x, lend_reasons *why) {
+// Each way is tried, whatever the result of the other.
+static void try_ways(agent *a, int from, const offer_fields *x, lend_reasons *why) {
     lend_peer *p = lend_peer_of(a, from);
     uint64_t incarnation = agent_member(a, from)->worker.incarnation;
-    if (lending_of(a)->only_pulls)
-        place_refuse(why->map, sizeof why->map, "turned off by GW_LEND=pull");
+    if (lending_of(a)->only_reads)
+        reason_set(why->map, sizeof why->map, "turned off by GW_LEND=pull");
     else
-        p->mapping = mapping_open(&x->place, incarnation, why->map, sizeof why->map);
-    p->source = source_open(&x->place.host, x->badge, incarnation, why->read, sizeof why->read);
+        p->mapping = mapping_open(&x->arena, incarnation, why->map, sizeof why->map);
+    p->source = source_open(&x->arena.host, x->tag, incarnation, why->read, sizeof why->read);
 }
 
-void borrower_answer_on_loop(agent *a, int to, const lend_reasons *why) {
+void receiver_answer_on_loop(agent *a, int to, const lend_reasons *why) {
     const lend_peer *p = lend_peer_of(a, to);
     message *m = agent_message_on_loop(a, LEND_KIND_ANSWER);
-    if (!m) return;  // then it is never lent to
-    place_host own;
-    place_find_host(&own);
+    if (!m) return;  // then the peer never lends to this worker
+    host_id own;
+    host_id_find(&own);
     bytes_put_u8(&m->head, p->mapping != NULL);
     bytes_put_u8(&m->head, p->source != NULL);
     bytes_put_u32(&m->head, own.process);
@@ -296,10 +296,10 @@ void borrower_answer_on_loop(agent *a, int to, const lend_reasons *why) {
     agent_send_on_loop(a, to, m, false, &ignored);
 }
 
-gw_status borrower_offered_on_loop(agent *a, int from, reader *r, gw_error *error) {
+gw_status receiver_offered_on_loop(agent *a, int from, reader *r, gw_error *error) {
     lending *l = lending_of(a);
     lend_peer *p = lend_peer_of(a, from);
-    heard_offer x;
+    offer_fields x;
     gw_status status = read_offer(r, &x, error);
     if (status) return status;
     if (p->was_offered) return error_set(error, GW_PROTOCOL, "offer: the second one");
@@ -311,11 +311,11 @@ gw_status borrower_offered_on_loop(agent *a, int from, reader *r, gw_error *erro
         decline(&why, "%s", "it leaves");
     else
         try_ways(a, from, &x, &why);
-    borrower_answer_on_loop(a, from, &why);
+    receiver_answer_on_loop(a, from, &why);
     return GW_OK;
 }
 
-// ---- Taking in ----------------------------------------------------------------------------------
+// ---- Receiving segments -------------------------------------------------------------------------
 
 typedef struct arrival {
     gw_handle handle;
@@ -340,7 +340,7 @@ bool lent_entry_take(reader *r, lent_entry *out) {
     return !r->failed;
 }
 
-bool borrower_skip(const agent *a, reader *table) {
+bool receiver_skip(const agent *a, reader *table) {
     lent_entry ignored;
     (void)a;
     lent_entry_take(table, &ignored);
@@ -359,7 +359,7 @@ static bool is_within(uint64_t at, uint64_t size, uint64_t whole) {
     return at <= whole && size <= whole - at;
 }
 
-static gw_status read_home(agent *a, int from, const lent_entry *e, segment *out, gw_error *error) {
+static gw_status take_own(agent *a, int from, const lent_entry *e, segment *out, gw_error *error) {
     const lease *x = map_find(&lend_peer_of(a, from)->leases, e->lease);
     if (!x)
         return error_set(error, GW_PROTOCOL, "lent: lease %llu is not out",
@@ -371,41 +371,41 @@ static gw_status read_home(agent *a, int from, const lent_entry *e, segment *out
                       .offset = x->offset + (size_t)e->at,
                       .size = (size_t)e->size,
                       .shared = true };
-    lending_of(a)->counts.came_home++;
+    lending_of(a)->counts.own_returned++;
     return GW_OK;
 }
 
-borrowed *borrower_note(agent *a, int from, const lent_entry *e, mapping *m) {
+held_lease *receiver_note(agent *a, int from, const lent_entry *e, mapping *m) {
     lending *l = lending_of(a);
     lend_peer *p = lend_peer_of(a, from);
-    borrowed *x = mem_take(sizeof *x);
+    held_lease *x = mem_take(sizeof *x);
     if (!x) return NULL;
-    *x = (borrowed){ .agent = agent_retain(a),
-                     .from = from,
-                     .lease = e->lease,
-                     .mapping = m ? mapping_retain(m) : NULL,
-                     .at = m ? m->base + e->at : NULL,
-                     .size = (size_t)e->size,
-                     .holders = 1 };
-    p->borrowed_count++;
-    l->counts.borrowed++;
-    l->counts.borrowed_now++;
+    *x = (held_lease){ .agent = agent_retain(a),
+                       .from = from,
+                       .lease = e->lease,
+                       .mapping = m ? mapping_retain(m) : NULL,
+                       .at = m ? m->base + e->at : NULL,
+                       .size = (size_t)e->size,
+                       .holders = 1 };
+    p->held_count++;
+    l->counts.held++;
+    l->counts.held_now++;
     return x;
 }
 
-void borrower_forget(borrowed *x) {
+void receiver_forget(held_lease *x) {
     lending *l = lending_of(x->agent);
-    lend_peer_of(x->agent, x->from)->borrowed_count--;
-    l->counts.borrowed--;
-    l->counts.borrowed_now--;
-    free_borrowed(x);
+    lend_peer_of(x->agent, x->from)->held_count--;
+    l->counts.held--;
+    l->counts.held_now--;
+    free_held(x);
 }
 
 static gw_status no_memory(gw_error *error) {
     return error_set(error, GW_NO_MEMORY, "no memory for a tensor that was lent");
 }
 
-// LEND-17. The lender may have written other numbers to pages that were kept.
+// LEND-17. The lender may have reused pages that were copied here.
 static bool renew_mapping(lend_peer *p) {
     if (!p->has_kept) return true;
     mapping *again = mapping_again(p->mapping);
@@ -416,92 +416,91 @@ static bool renew_mapping(lend_peer *p) {
     return true;
 }
 
-// Who leaves gives back at once what still comes.
-static gw_status copy_place(agent *a, int from, const lent_entry *e, segment *out,
-                            gw_error *error) {
+// A worker that leaves returns at once leases that still arrive.
+static gw_status copy_mapped(agent *a, int from, const lent_entry *e, segment *out,
+                             gw_error *error) {
     block *b = block_take((size_t)e->size);
-    borrowed *x = b ? borrower_note(a, from, e, NULL) : NULL;
+    held_lease *x = b ? receiver_note(a, from, e, NULL) : NULL;
     if (!x) {
         block_release(b);
         return no_memory(error);
     }
     block_write(b, 0, lend_peer_of(a, from)->mapping->base + e->at, (size_t)e->size);
-    borrower_end(x);
+    receiver_end(x);
     *out = (segment){ .block = b, .size = (size_t)e->size };
     return GW_OK;
 }
 
-static gw_status read_place(agent *a, int from, const lent_entry *e, segment *out,
-                            gw_error *error) {
+static gw_status take_mapped(agent *a, int from, const lent_entry *e, segment *out,
+                             gw_error *error) {
     lending *l = lending_of(a);
     lend_peer *p = lend_peer_of(a, from);
     if (l->stopped) return error_set(error, GW_DISCONNECTED, "lent: %s has left", a->name);
-    if (!p->mapping) return error_set(error, GW_PROTOCOL, "lent: nothing of it is mapped here");
+    if (!p->mapping) return error_set(error, GW_PROTOCOL, "lent: its arena is not mapped here");
     if (e->at < ARENA_HEADER_BYTES || !is_within(e->at, e->size, p->mapping->size))
         return error_set(error, GW_PROTOCOL, "lent: %llu bytes at %llu of an arena of %zu",
                          (unsigned long long)e->size, (unsigned long long)e->at, p->mapping->size);
-    if (p->borrowed_count >= LIMIT_LEASES_PER_PEER)
+    if (p->held_count >= LIMIT_LEASES_PER_PEER)
         return error_set(error, GW_PROTOCOL, "lent: more than %d tensors", LIMIT_LEASES_PER_PEER);
     if (!renew_mapping(p)) return no_memory(error);
-    if (l->is_leaving) return copy_place(a, from, e, out, error);
-    borrowed *x = borrower_note(a, from, e, p->mapping);
+    if (l->is_leaving) return copy_mapped(a, from, e, out, error);
+    held_lease *x = receiver_note(a, from, e, p->mapping);
     if (!x) return no_memory(error);
-    block *b = block_of_borrowed(x->at, x->size, block_is_gone, x);
+    block *b = block_of_borrowed(x->at, x->size, on_block_end, x);
     if (!b) {
-        borrower_forget(x);
+        receiver_forget(x);
         return no_memory(error);
     }
     pthread_mutex_lock(&l->lock);
-    list_append(&p->borrowed, &x->link);
+    list_append(&p->held, &x->link);
     pthread_mutex_unlock(&l->lock);
     *out = (segment){ .block = b, .size = x->size };
     failpoint("lend_borrowed");
     return GW_OK;
 }
 
-static gw_status read_pulled(agent *a, int from, const lent_entry *e, segment *out,
-                             gw_error *error) {
+static gw_status take_read(agent *a, int from, const lent_entry *e, segment *out, gw_error *error) {
     block *b;
-    gw_status status = puller_take(a, from, e, &b, error);
+    gw_status status = remote_read_take(a, from, e, &b, error);
     if (!status) *out = (segment){ .block = b, .size = (size_t)e->size };
     return status;
 }
 
-gw_status borrower_read(agent *a, int from, reader *table, gw_handle **out, gw_error *error) {
+gw_status receiver_read(agent *a, int from, reader *table, gw_handle **out, gw_error *error) {
     lent_entry e;
-    segment came = { 0 };
+    segment arrived = { 0 };
     if (!lent_entry_take(table, &e)) return error_set(error, GW_PROTOCOL, "lent: cut off");
     gw_status status = check_entry(&e, error);
     if (status) return status;
     arrival *x = mem_take(sizeof *x);
     if (!x) return no_memory(error);
     switch (e.kind) {
-    case LENT_PLACE: status = read_place(a, from, &e, &came, error); break;
-    case LENT_HOME: status = read_home(a, from, &e, &came, error); break;
-    case LENT_PULLED: status = read_pulled(a, from, &e, &came, error); break;
+    case LENT_MAPPED: status = take_mapped(a, from, &e, &arrived, error); break;
+    case LENT_OWN: status = take_own(a, from, &e, &arrived, error); break;
+    case LENT_READ: status = take_read(a, from, &e, &arrived, error); break;
     default: status = error_set(error, GW_PROTOCOL, "lent: kind %u", e.kind); break;
     }
     if (status) {
         mem_give(x, sizeof *x);
         return status;
     }
-    *x = (arrival){ .index = e.index, .segment = came };
+    *x = (arrival){ .index = e.index, .segment = arrived };
     handle_init(&x->handle, &arrival_class);
     *out = &x->handle;
     return GW_OK;
 }
 
-void borrower_take_in(gw_handle *h, uint32_t *out_index, segment *out) {
+void receiver_take_in(gw_handle *h, uint32_t *out_index, segment *out) {
     arrival *x = (arrival *)h;
     *out_index = x->index;
     *out = x->segment;
     block_retain(out->block);
 }
 
-void borrower_drop(agent *a, int from, reader *table) {
+void receiver_drop(agent *a, int from, reader *table) {
     lent_entry e;
-    if (!lent_entry_take(table, &e) || e.kind == LENT_HOME) return;
-    if (e.kind == LENT_PULLED && puller_drop(a, from, e.lease)) return;
+    if (!lent_entry_take(table, &e) || e.kind == LENT_OWN) return;
+    if (e.kind == LENT_READ && remote_read_drop(a, from, e.lease)) return;
     message *m = agent_message_on_loop(a, LEND_KIND_RETURNS);
     if (!m) return;
     bytes_put_u32(&m->head, 1);

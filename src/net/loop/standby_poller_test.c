@@ -8,7 +8,7 @@
 
 enum { MS = 1000 * 1000 };
 
-// A timer that notes its name, or defers a task that does, and posts.
+// A timer that appends its name to the log, or defers a task that does, and posts.
 typedef struct strike {
     timer timer;
     task task;
@@ -53,8 +53,8 @@ static void wait_until_done(env *e, waiter *w, bool idle) {
     env_leave(e);
 }
 
-// The first task does not end before the second timer has fired; nobody but its own thread waits.
-static void go_on_beside_a_long_task(bool idle) {
+// The first task does not end before the second timer has fired; only its own thread waits.
+static void run_during_a_long_task(bool idle) {
     env *e = NULL;
     gw_error error;
     assert_int_equal(env_os_open(&e, &error), GW_OK);
@@ -78,16 +78,16 @@ static void go_on_beside_a_long_task(bool idle) {
 
 static void timers_fire_while_a_task_takes_long(void **state) {
     (void)state;
-    go_on_beside_a_long_task(false);
+    run_during_a_long_task(false);
 }
 
 static void timers_fire_while_a_task_of_an_idle_thread_takes_long(void **state) {
     (void)state;
-    go_on_beside_a_long_task(true);
+    run_during_a_long_task(true);
 }
 
-// Its turn's task is run once the long one has ended, though nothing else comes.
-static void what_it_puts_off_comes_behind_the_long_task(void **state) {
+// A task that a turn of the standby poller defers runs once the long one has ended, without any other event.
+static void deferred_tasks_run_after_the_long_task(void **state) {
     (void)state;
     env *e = NULL;
     gw_error error;
@@ -110,6 +110,6 @@ static void what_it_puts_off_comes_behind_the_long_task(void **state) {
     env_close(e);
 }
 
-GW_TESTS(net_keeper, timers_fire_while_a_task_takes_long,
+GW_TESTS(net_standby_poller, timers_fire_while_a_task_takes_long,
          timers_fire_while_a_task_of_an_idle_thread_takes_long,
-         what_it_puts_off_comes_behind_the_long_task);
+         deferred_tasks_run_after_the_long_task);
