@@ -146,7 +146,7 @@ static void it_gives_the_same_bits_for_the_same_inputs(void **state) {
 }
 
 // ---- Which paths it walks -----------------------------------------------------------------------
-static void it_gives_gradients_only_to_the_inputs_asked_for(void **state) {
+static void only_the_given_inputs_get_gradients(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s, 2, 3), *b = leaf(s, 5, 7);
@@ -184,7 +184,7 @@ static gw_tensor *count(gw_scope *s, gw_tensor *x) {
     return op_run(s, &counted, (const gw_value[]){ gw_value_of(x) }, 1, NULL);
 }
 
-static void it_runs_only_what_leads_to_an_input(void **state) {
+static void it_runs_only_nodes_that_lead_to_an_input(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s, 2), *b = leaf(s, 5);
@@ -252,7 +252,7 @@ static void it_destroys_a_long_chain_that_no_pass_went_through(void **state) {
     assert_closes(s);
 }
 
-static void it_gives_up_saved_values_unless_told_to_retain(void **state) {
+static void it_releases_saved_values_without_retain_graph(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, 3);
@@ -280,7 +280,7 @@ static void it_walks_again_through_operators_that_save_nothing(void **state) {
     assert_closes(s);
 }
 
-static void it_uses_the_values_there_were(void **state) {
+static void it_uses_the_values_at_the_time_of_recording(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, 3), *factor = gw_from(s, ((float[]){ 5 }), 1);
@@ -410,16 +410,15 @@ GW_TESTS(autograd_backward, it_finds_the_gradient_of_a_product,
          it_gives_a_leaf_that_is_the_loss_a_gradient_of_1,
          it_gives_gradients_the_leafs_shape_and_dtype, it_adds_up_over_passes_in_one_scope,
          it_keeps_scopes_apart, it_gives_leaves_of_one_gradient_values_of_their_own,
-         it_gives_the_same_bits_for_the_same_inputs,
-         it_gives_gradients_only_to_the_inputs_asked_for, it_runs_only_what_leads_to_an_input,
-         it_does_nothing_for_an_input_it_does_not_reach,
+         it_gives_the_same_bits_for_the_same_inputs, only_the_given_inputs_get_gradients,
+         it_runs_only_nodes_that_lead_to_an_input, it_does_nothing_for_an_input_it_does_not_reach,
          it_runs_a_node_once_however_many_paths_lead_to_it,
          it_walks_and_destroys_a_chain_of_a_million,
          it_destroys_a_long_chain_that_no_pass_went_through,
-         it_gives_up_saved_values_unless_told_to_retain,
-         it_walks_again_through_operators_that_save_nothing, it_uses_the_values_there_were,
-         it_outlives_the_scopes_it_was_recorded_in, it_wants_one_number_or_a_gradient,
-         it_wants_a_loss_that_needs_a_gradient, it_wants_a_gradient_of_the_losss_shape,
-         it_wants_a_floating_gradient, it_wants_inputs_that_need_gradients,
-         it_does_nothing_in_a_failed_scope, it_names_the_operator_whose_derivative_fails,
-         it_survives_any_failing_allocation);
+         it_releases_saved_values_without_retain_graph,
+         it_walks_again_through_operators_that_save_nothing,
+         it_uses_the_values_at_the_time_of_recording, it_outlives_the_scopes_it_was_recorded_in,
+         it_wants_one_number_or_a_gradient, it_wants_a_loss_that_needs_a_gradient,
+         it_wants_a_gradient_of_the_losss_shape, it_wants_a_floating_gradient,
+         it_wants_inputs_that_need_gradients, it_does_nothing_in_a_failed_scope,
+         it_names_the_operator_whose_derivative_fails, it_survives_any_failing_allocation);

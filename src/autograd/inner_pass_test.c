@@ -63,7 +63,7 @@ static const char *sentence_of(reading r) {
     return text;
 }
 
-static void gradients_that_nobody_reads_end_a_checked_program(void **state) {
+static void unread_gradients_abort_a_checked_program(void **state) {
     (void)state;
     assert_non_null(strstr(sentence_of(READS_NONE), "a pass inside a hook left 2 gradients"));
     assert_non_null(strstr(sentence_of(READS_X), "a pass inside a hook left 1 gradients"));
@@ -75,5 +75,5 @@ static void gradients_that_are_read_or_named_do_not(void **state) {
     assert_string_equal(sentence_of(NAMES_X), "");
 }
 
-GW_TESTS(autograd_inner_pass, gradients_that_nobody_reads_end_a_checked_program,
+GW_TESTS(autograd_inner_pass, unread_gradients_abort_a_checked_program,
          gradients_that_are_read_or_named_do_not);

@@ -166,7 +166,7 @@ static void run_beside(gw_scope *root, int rank, void *context) {
                 gw_item(root, gw_grad(root, y)) == 3);
 }
 
-static void what_else_is_ready_runs_before_the_answer(void **state) {
+static void ready_nodes_run_before_the_late_answer(void **state) {
     (void)state;
     reset();
     cluster_run(1, (cluster_options){ .world_size = 2 }, run_beside, NULL);
@@ -215,7 +215,7 @@ static void an_answer_behind_the_deadline_is_dropped(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, walk_too_long, NULL);
 }
 
-static void alone_there_is_nobody_to_wait_for(void **state) {
+static void a_worker_without_peers_does_not_wait(void **state) {
     (void)state;
     reset();
     gw_scope *s = gw_scope_open(NULL);
@@ -224,5 +224,5 @@ static void alone_there_is_nobody_to_wait_for(void **state) {
 }
 
 GW_TESTS(autograd_late, the_order_of_answers_changes_no_bits,
-         what_else_is_ready_runs_before_the_answer, one_that_fails_fails_the_pass,
-         an_answer_behind_the_deadline_is_dropped, alone_there_is_nobody_to_wait_for);
+         ready_nodes_run_before_the_late_answer, one_that_fails_fails_the_pass,
+         an_answer_behind_the_deadline_is_dropped, a_worker_without_peers_does_not_wait);

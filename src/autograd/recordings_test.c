@@ -140,7 +140,7 @@ static void run_cases(const char *path, bool *seen) {
 
 enum { ROWS_MAX = 256 };
 
-static void operators_compute_what_pytorch_computes(void **state) {
+static void operators_give_the_results_of_pytorch(void **state) {
     (void)state;
     bool seen[ROWS_MAX] = { false };
     run_cases(RECORDINGS "operators.txt", seen);
@@ -151,7 +151,7 @@ static void operators_compute_what_pytorch_computes(void **state) {
             fail_msg("tools/record has no case of gw.%s", op_table[i]->name);
 }
 
-static void autocast_computes_what_pytorch_s_does(void **state) {
+static void autocast_gives_the_results_of_pytorch(void **state) {
     (void)state;
     bool seen[ROWS_MAX] = { false };
     is_autocast = true;
@@ -189,5 +189,5 @@ static void tensors_print_as_in_pytorch(void **state) {
     recording_close(&r);
 }
 
-GW_TESTS(autograd_recordings, operators_compute_what_pytorch_computes,
-         autocast_computes_what_pytorch_s_does, tensors_print_as_in_pytorch);
+GW_TESTS(autograd_recordings, operators_give_the_results_of_pytorch,
+         autocast_gives_the_results_of_pytorch, tensors_print_as_in_pytorch);

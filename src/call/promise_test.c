@@ -63,7 +63,7 @@ static void keep_early(agent *a) {
     assert_int_equal(calls_of(a)->promises.count, 0);
 }
 
-static void it_keeps_values_that_come_before_their_requests(void **state) {
+static void it_keeps_values_that_arrive_before_their_requests(void **state) {
     (void)state;
     run(keep_early);
 }
@@ -101,5 +101,5 @@ static void it_keeps_so_many_bytes_of_one_sender(void **state) {
     run(keep_too_large);
 }
 
-GW_TESTS(call_promise, it_keeps_values_that_come_before_their_requests,
+GW_TESTS(call_promise, it_keeps_values_that_arrive_before_their_requests,
          it_keeps_so_many_of_one_sender, it_keeps_so_many_bytes_of_one_sender);

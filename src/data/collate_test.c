@@ -70,7 +70,7 @@ static void lists_and_maps_are_put_together_inside(void **state) {
         if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);         \
     } while (0)
 
-static void what_does_not_fit_together_is_refused(void **state) {
+static void mixed_items_are_refused(void **state) {
     (void)state;
     assert_refuses("the first item is int, item 1 is string", 1, "two");
     assert_refuses("items of kind none", gw_none(), gw_none());
@@ -84,4 +84,4 @@ static void what_does_not_fit_together_is_refused(void **state) {
 }
 
 GW_TESTS(data_collate, tensors_are_stacked, numbers_become_tensors, strings_stay_a_list,
-         lists_and_maps_are_put_together_inside, what_does_not_fit_together_is_refused);
+         lists_and_maps_are_put_together_inside, mixed_items_are_refused);

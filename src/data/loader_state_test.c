@@ -35,7 +35,7 @@ static void it_goes_on_with_the_same_batches_from_anywhere(void **state) {
     }
 }
 
-static void what_fits_no_loader_is_refused_and_changes_nothing(void **state) {
+static void invalid_state_is_refused_and_changes_nothing(void **state) {
     (void)state;
     const struct {
         const char *key;
@@ -65,4 +65,4 @@ static void what_fits_no_loader_is_refused_and_changes_nothing(void **state) {
 }
 
 GW_TESTS(data_loader_state, it_goes_on_with_the_same_batches_from_anywhere,
-         what_fits_no_loader_is_refused_and_changes_nothing);
+         invalid_state_is_refused_and_changes_nothing);

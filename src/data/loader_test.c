@@ -53,7 +53,7 @@ static void without_batches_items_are_as_they_are(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void rows_of_tensors_come_as_if_stacked(void **state) {
+static void rows_of_tensors_are_as_if_stacked(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_reshape(s, gw_arange(s, GW_I64, 0, 6, 1), 3, 2);
@@ -251,7 +251,7 @@ static void options_that_make_no_sense_are_refused(void **state) {
     assert_refuses("above 4096", .num_workers = 256, .prefetch_factor = 17);
 }
 
-static void a_batch_is_there_after_next_only(void **state) {
+static void a_batch_exists_only_after_next(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_data_loader *l = gw_data_loader_open(s, tens(s, 1));
@@ -314,11 +314,11 @@ static void rows_survive_the_lack_of_memory(void **state) {
 }
 
 GW_TESTS(data_loader, an_epoch_gives_all_items_in_order, the_last_batch_may_be_dropped,
-         without_batches_items_are_as_they_are, rows_of_tensors_come_as_if_stacked,
+         without_batches_items_are_as_they_are, rows_of_tensors_are_as_if_stacked,
          threads_and_batches_change_nothing_but_speed, the_seed_is_the_scope_s_unless_given,
          the_program_s_own_numbers_stay, epochs_can_be_chosen,
          a_distributed_sampler_cuts_it_into_shares,
          an_error_names_the_dataset_and_the_item_and_the_batch_is_read_again,
          an_error_of_putting_together_names_the_dataset, options_that_make_no_sense_are_refused,
-         a_batch_is_there_after_next_only, a_batch_outlives_its_loader,
+         a_batch_exists_only_after_next, a_batch_outlives_its_loader,
          it_survives_the_lack_of_memory, rows_survive_the_lack_of_memory);

@@ -44,7 +44,7 @@ static gw_value within_bound(gw_scope *s, void *state, int64_t index) {
     return gw_value_of(index);
 }
 
-static void no_more_is_read_ahead_than_was_said(void **state) {
+static void read_ahead_is_limited(void **state) {
     (void)state;
     bound b = { 0 };
     gw_scope *s = gw_scope_open(NULL);
@@ -111,6 +111,6 @@ static void it_can_be_left_at_any_time(void **state) {
     }
 }
 
-GW_TESTS(data_read_ahead, batches_are_read_at_once_and_given_in_order,
-         no_more_is_read_ahead_than_was_said, a_wait_ends_at_the_deadline_and_the_batch_is_not_lost,
+GW_TESTS(data_read_ahead, batches_are_read_at_once_and_given_in_order, read_ahead_is_limited,
+         a_wait_ends_at_the_deadline_and_the_batch_is_not_lost,
          an_inline_function_does_not_wait_for_threads, it_can_be_left_at_any_time);

@@ -35,7 +35,7 @@ static void run_case(recording *r) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void it_knows_what_pytorch_knows(void **state) {
+static void it_gives_the_results_of_pytorch(void **state) {
     (void)state;
     recording r = recording_open(RECORDINGS "categorical.txt");
     while (recording_takes(&r, "case")) run_case(&r);
@@ -132,7 +132,7 @@ static void errors_are_its_own(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(nn_categorical, errors_are_its_own, it_knows_what_pytorch_knows,
+GW_TESTS(nn_categorical, errors_are_its_own, it_gives_the_results_of_pytorch,
          it_draws_in_the_shape_of_its_batch, it_draws_each_class_as_often_as_it_is_likely,
          drawing_records_nothing, it_wants_a_dimension_of_classes,
          it_survives_any_failing_allocation);

@@ -25,7 +25,7 @@ static void a_table_starts_normal_and_padding_as_0(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void a_sparse_table_gets_the_rows_it_was_asked_for(void **state) {
+static void a_sparse_table_gets_gradients_of_the_looked_up_rows(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_nn_embedding(s, 1000, 2, .sparse = true);
@@ -106,7 +106,7 @@ static void bags_of_padding_name_no_row(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void it_says_what_does_not_fit(void **state) {
+static void mismatched_arguments_are_errors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_nn_embedding(s, 0, 3);
@@ -184,6 +184,7 @@ static void rows_that_are_used_are_shortened(void **state) {
 }
 
 GW_TESTS(nn_embedding, rows_that_are_used_are_shortened, offsets_that_lie_are_refused,
-         a_table_starts_normal_and_padding_as_0, a_sparse_table_gets_the_rows_it_was_asked_for,
+         a_table_starts_normal_and_padding_as_0,
+         a_sparse_table_gets_gradients_of_the_looked_up_rows,
          padding_counts_for_nothing_beside_infinity, bags_of_padding_name_no_row,
-         it_says_what_does_not_fit);
+         mismatched_arguments_are_errors);

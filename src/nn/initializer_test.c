@@ -75,7 +75,7 @@ static void expect_fails(gw_scope *s, const gw_tensor *x, const char *text) {
     gw_scope_clear(s);
 }
 
-static void it_says_what_cannot_be_given_values(void **state) {
+static void invalid_targets_are_errors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_init_uniform(s, gw_zeros(s, GW_I64, 3), 0, 1);
@@ -96,7 +96,7 @@ static void it_says_what_cannot_be_given_values(void **state) {
 }
 
 // ---- Distributions ------------------------------------------------------------------------------
-static void uniform_and_normal_are_what_they_say(void **state) {
+static void uniform_and_normal_have_their_moments(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     const gw_dtype dtypes[] = { GW_F32, GW_F64, GW_F16 };
@@ -221,7 +221,7 @@ static void sparse_columns_have_as_many_zeros(void **state) {
 }
 
 GW_TESTS(nn_initializer, it_writes_into_parameters, the_same_seed_gives_the_same_values,
-         it_says_what_cannot_be_given_values, uniform_and_normal_are_what_they_say,
+         invalid_targets_are_errors, uniform_and_normal_have_their_moments,
          truncated_normal_numbers_stay_within_bounds, gains_are_pytorch_s,
          bounds_follow_the_numbers_of_inputs_and_outputs, orthogonal_matrices_are_orthogonal,
          eye_and_dirac_keep_their_input, sparse_columns_have_as_many_zeros);

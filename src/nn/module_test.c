@@ -97,7 +97,7 @@ static void a_buffer_is_dense(void **state) {
     assert_fails(s, GW_INVALID, "relu: the buffer \"b\" is sparse by rows");
 }
 
-static void names_of_parts_are_each_there_once(void **state) {
+static void names_of_parts_are_unique(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     twice t = { 0 };
@@ -218,8 +218,7 @@ static void it_survives_any_failing_allocation(void **state) {
 
 GW_TESTS(nn_module, a_buffer_is_dense, it_computes_its_forward, it_holds_its_parts,
          it_finds_parts_of_parts, it_trains_and_evaluates_with_all_its_parts,
-         a_parameter_requires_a_gradient, names_of_parts_are_each_there_once,
-         names_of_parts_have_no_dots, a_module_is_no_part_of_itself,
-         a_module_needs_a_name_and_a_forward, poison_is_safe_to_use,
+         a_parameter_requires_a_gradient, names_of_parts_are_unique, names_of_parts_have_no_dots,
+         a_module_is_no_part_of_itself, a_module_needs_a_name_and_a_forward, poison_is_safe_to_use,
          poison_is_refused_in_a_scope_that_is_well, a_forward_gives_an_output,
          it_survives_any_failing_allocation);

@@ -311,7 +311,7 @@ static void run_case(recording *r, int number) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void layers_compute_what_pytorch_computes(void **state) {
+static void layers_give_the_results_of_pytorch(void **state) {
     (void)state;
     recording r = recording_open(RECORDINGS "layers.txt");
     int number = 1;
@@ -321,4 +321,4 @@ static void layers_compute_what_pytorch_computes(void **state) {
     recording_close(&r);
 }
 
-GW_TESTS(nn_recordings, layers_compute_what_pytorch_computes);
+GW_TESTS(nn_recordings, layers_give_the_results_of_pytorch);

@@ -92,7 +92,7 @@ static void a_loaded_module_is_like_the_other(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void what_was_saved_for_backward_stays(void **state) {
+static void tensors_saved_for_backward_are_unchanged(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_nn_linear(s, 1, 1, .bias = false);
@@ -209,7 +209,7 @@ static gw_map *changed(gw_scope *s, gw_module *m, const misfit *how) {
     return out;
 }
 
-static void what_does_not_fit_changes_nothing(void **state) {
+static void mismatched_state_changes_nothing(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof misfits / sizeof *misfits; i++) {
         gw_scope *s = gw_scope_open(NULL);
@@ -225,7 +225,7 @@ static void what_does_not_fit_changes_nothing(void **state) {
     }
 }
 
-static void part_of_it_may_be_loaded_when_asked_for(void **state) {
+static void part_of_it_may_be_loaded_without_strict(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = network(s);
@@ -278,7 +278,7 @@ static void poison_is_safe(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_REMOTE);
 }
 
-static void what_is_missing_is_said(void **state) {
+static void a_missing_entry_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module_load_state_dict(s, gw_nn_relu(s), NULL);
@@ -291,9 +291,9 @@ static void what_is_missing_is_said(void **state) {
     assert_string_equal(gw_scope_close(s).text, "gw_module_call: no module");
 }
 
-GW_TESTS(nn_state, what_is_missing_is_said, it_has_each_value_under_its_name,
+GW_TESTS(nn_state, a_missing_entry_is_an_error, it_has_each_value_under_its_name,
          named_parameters_are_the_parameters, a_loaded_module_is_like_the_other,
-         what_was_saved_for_backward_stays, values_may_be_views_of_the_module_itself,
-         a_parameter_may_be_a_view, what_does_not_fit_changes_nothing,
-         part_of_it_may_be_loaded_when_asked_for, it_survives_any_failing_allocation,
+         tensors_saved_for_backward_are_unchanged, values_may_be_views_of_the_module_itself,
+         a_parameter_may_be_a_view, mismatched_state_changes_nothing,
+         part_of_it_may_be_loaded_without_strict, it_survives_any_failing_allocation,
          poison_is_safe);

@@ -159,7 +159,7 @@ static void assert_missed(gw_scope *s, const char *text) {
     gw_scope_clear(s);
 }
 
-static void what_is_no_optimizer_is_said(void **state) {
+static void an_invalid_optimizer_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_optimizer_step(s, NULL);
@@ -179,7 +179,7 @@ static void what_is_no_optimizer_is_said(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void what_could_not_be_made_is_said(void **state) {
+static void an_optimizer_that_was_not_made_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_fail(s, GW_REMOTE, "something else");
@@ -213,8 +213,9 @@ static void a_rate_is_finite(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(optim_optimizer, what_is_no_optimizer_is_said, what_could_not_be_made_is_said,
-         a_rate_is_finite, it_wants_leaves_that_require_a_gradient,
-         groups_have_options_of_their_own, a_group_that_is_refused_changes_nothing,
-         it_wants_parameters, it_wants_tensors, it_wants_leaves, it_wants_each_parameter_once,
-         it_wants_contiguous_floats, it_holds_its_parameters);
+GW_TESTS(optim_optimizer, an_invalid_optimizer_is_an_error,
+         an_optimizer_that_was_not_made_is_an_error, a_rate_is_finite,
+         it_wants_leaves_that_require_a_gradient, groups_have_options_of_their_own,
+         a_group_that_is_refused_changes_nothing, it_wants_parameters, it_wants_tensors,
+         it_wants_leaves, it_wants_each_parameter_once, it_wants_contiguous_floats,
+         it_holds_its_parameters);

@@ -107,7 +107,7 @@ static void assert_refused(const char *rule, const char *option, const char *wor
     if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
 }
 
-static void what_is_wrong_is_said(void **state) {
+static void mistakes_are_reported(void **state) {
     (void)state;
     assert_refused("no_such", NULL, "no rule is registered as \"no_such\"");
     assert_refused(NULL, NULL, "no rule is registered as \"\"");
@@ -167,4 +167,4 @@ static void owners_step_by_it(void **state) {
 }
 
 GW_TESTS(optim_own_rule, a_rule_steps_as_the_librarys_does, its_options_are_given_by_name,
-         it_is_saved_and_goes_on, what_is_wrong_is_said, owners_step_by_it);
+         it_is_saved_and_goes_on, mistakes_are_reported, owners_step_by_it);

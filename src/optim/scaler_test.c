@@ -54,7 +54,7 @@ static void a_step_is_that_without_a_scale(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void what_is_not_finite_is_skipped_and_halves_the_scale(void **state) {
+static void a_step_that_is_not_finite_is_skipped_and_halves_the_scale(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     one o = open_one(s);
@@ -244,7 +244,7 @@ static void it_survives_the_lack_of_memory(void **state) {
 }
 
 GW_TESTS(optim_scaler, a_step_is_that_without_a_scale,
-         what_is_not_finite_is_skipped_and_halves_the_scale,
+         a_step_that_is_not_finite_is_skipped_and_halves_the_scale,
          the_scale_doubles_after_an_interval_of_good_steps, the_scale_stays_a_number_of_f32,
          gradients_can_be_clipped_between, optimizers_are_judged_apart_and_updated_together,
          small_gradients_of_f16_are_not_lost, nothing_is_done_twice_before_an_update,

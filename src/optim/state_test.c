@@ -109,7 +109,7 @@ static gw_map *altered(gw_scope *s, const gw_map *map, const char *key, gw_value
     return other;
 }
 
-static void what_does_not_fit_changes_nothing(void **state) {
+static void mismatched_state_changes_nothing(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     model m = open_model(s, 0);
@@ -152,7 +152,7 @@ static void what_does_not_fit_changes_nothing(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void numbers_may_come_as_tensors(void **state) {
+static void numbers_may_be_given_as_tensors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     model m = open_model(s, 0);
@@ -238,6 +238,6 @@ static void it_survives_any_failing_allocation(void **state) {
 }
 
 GW_TESTS(optim_state, a_loaded_optimizer_goes_on_as_the_saved_one, names_are_those_of_pytorch,
-         what_does_not_fit_changes_nothing, numbers_may_come_as_tensors,
+         mismatched_state_changes_nothing, numbers_may_be_given_as_tensors,
          a_scheduler_takes_only_its_own_kind, a_scheduler_goes_on_from_its_own_rate,
          it_survives_any_failing_allocation);

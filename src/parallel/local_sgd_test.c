@@ -16,7 +16,7 @@ typedef struct job {
     int64_t done;
 } job;
 
-// Member |rank| brings its number and a step's, so that all means are exact.
+// Member |rank| contributes its number and a step's, so that all means are exact.
 static void walk(gw_scope *s, const given_model *m, int rank, int step) {
     gw_tensor *g[] = { gw_full_with(s, GW_F32, gw_value_of(8 * step + 4 * rank), shapes[0]),
                        gw_full_with(s, GW_F32, gw_value_of(8 * step + 4 * rank), shapes[1]) };

@@ -59,7 +59,7 @@ static void fetch_too_much(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_item_int(s, gw_select(s, gw_to_here(s, r), 0, 0)), 4);
 }
 
-static void it_lets_a_worker_ask_for_so_many_values_at_a_time(void **state) {
+static void the_number_of_concurrent_fetches_of_a_worker_is_limited(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 3 }, fetch_too_much, NULL);
 }
@@ -105,4 +105,4 @@ static void it_ends_at_the_owner_with_its_deadline(void **state) {
 
 GW_TESTS(reference_fetch, it_ends_at_the_owner_with_its_deadline,
          it_fails_at_once_for_a_worker_that_is_no_holder,
-         it_lets_a_worker_ask_for_so_many_values_at_a_time);
+         the_number_of_concurrent_fetches_of_a_worker_is_limited);

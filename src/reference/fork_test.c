@@ -47,7 +47,7 @@ static void refuse(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_int_of(s, gw_rpc_sync(s, 2, "fork_read", good)), 4);
 }
 
-static void it_says_why_a_fork_is_refused(void **state) {
+static void a_refused_fork_contains_the_reason(void **state) {
     (void)state;
     cluster_outcome o = cluster_run(1, (cluster_options){ .world_size = 3 }, refuse, NULL);
     for (int rank = 0; rank < 3; rank++) assert_int_equal(o.owned[rank], 0);
@@ -80,11 +80,11 @@ static void ask_late(gw_scope *s, int rank, void *context) {
     handle_release(late);
 }
 
-static void it_does_not_wait_for_what_was_there_and_is_gone(void **state) {
+static void a_fork_of_a_released_reference_is_refused(void **state) {
     (void)state;
     cluster_outcome o = cluster_run(1, (cluster_options){ .world_size = 2 }, ask_late, NULL);
     assert_int_equal(o.owned[1], 0);
 }
 
-GW_TESTS(reference_fork, it_says_why_a_fork_is_refused,
-         it_does_not_wait_for_what_was_there_and_is_gone);
+GW_TESTS(reference_fork, a_refused_fork_contains_the_reason,
+         a_fork_of_a_released_reference_is_refused);

@@ -76,7 +76,7 @@ static void lose(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_strikes_off_what_a_lost_worker_held_and_fails_what_it_owned(void **state) {
+static void a_lost_worker_releases_its_forks_and_fails_its_references(void **state) {
     (void)state;
     cluster_outcome o =
         cluster_run(1, (cluster_options){ .world_size = 3, .leaves = { [1] = true } }, lose, NULL);
@@ -113,5 +113,5 @@ static void it_fails_waits_for_values_of_a_lost_worker(void **state) {
                 NULL);
 }
 
-GW_TESTS(reference_lost, it_strikes_off_what_a_lost_worker_held_and_fails_what_it_owned,
+GW_TESTS(reference_lost, a_lost_worker_releases_its_forks_and_fails_its_references,
          it_fails_waits_for_values_of_a_lost_worker);

@@ -83,7 +83,7 @@ static void find_what_comes_later(gw_scope *s, int rank, void *context) {
     }
 }
 
-static void who_asks_early_waits(void **state) {
+static void a_lookup_before_the_name_exists_waits(void **state) {
     (void)state;
     run(3, find_what_comes_later);
 }
@@ -101,7 +101,7 @@ static void draw_awaited_or_not(gw_scope *s, int rank, void *context) {
     assert_true(awaited == alone && awaited > 0);
 }
 
-static void random_numbers_do_not_tell_whether_somebody_has_waited(void **state) {
+static void waiting_does_not_change_random_numbers(void **state) {
     (void)state;
     run(3, draw_awaited_or_not);
 }
@@ -150,7 +150,7 @@ static void name_wrongly(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void what_is_wrong_is_said(void **state) {
+static void mistakes_are_reported(void **state) {
     (void)state;
     run(2, name_wrongly);
 }
@@ -169,12 +169,11 @@ static void ask_often(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_int_of(s, gw_rpc_sync(s, gw_named(s, 1, "name50"), "add", 1)), 2);
 }
 
-static void who_gives_up_is_forgotten(void **state) {
+static void a_lookup_that_times_out_is_removed(void **state) {
     (void)state;
     run(2, ask_often);
 }
 
-GW_TESTS(reference_names, a_value_is_found_by_its_name, who_asks_early_waits,
-         random_numbers_do_not_tell_whether_somebody_has_waited,
-         waiting_ends_with_the_deadline_or_the_worker, what_is_wrong_is_said,
-         who_gives_up_is_forgotten);
+GW_TESTS(reference_names, a_value_is_found_by_its_name, a_lookup_before_the_name_exists_waits,
+         waiting_does_not_change_random_numbers, waiting_ends_with_the_deadline_or_the_worker,
+         mistakes_are_reported, a_lookup_that_times_out_is_removed);

@@ -79,7 +79,7 @@ static void make_later(gw_scope *s, int rank, void *context) {
     }
 }
 
-static void its_value_may_come_from_a_future(void **state) {
+static void its_value_may_be_that_of_a_future(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, make_later, NULL);
 }
@@ -101,10 +101,10 @@ static void fail_to_ask(gw_scope *s, int rank, void *context) {
     gw_scope_clear(s);
 }
 
-static void it_keeps_the_error_of_what_could_not_be_asked_for(void **state) {
+static void a_failed_request_leaves_its_error_in_the_reference(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, fail_to_ask, NULL);
 }
 
-GW_TESTS(reference_remote, it_returns_before_anything_is_made, its_value_may_come_from_a_future,
-         it_keeps_the_error_of_what_could_not_be_asked_for);
+GW_TESTS(reference_remote, it_returns_before_anything_is_made, its_value_may_be_that_of_a_future,
+         a_failed_request_leaves_its_error_in_the_reference);

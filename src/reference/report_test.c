@@ -111,7 +111,7 @@ static void list_all(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_tells_what_is_where_since_when_and_from_where(void **state) {
+static void the_report_lists_owner_age_and_origin(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2, .timeout_ms = 2000 }, list_all, NULL);
 }
@@ -138,7 +138,7 @@ static void keep_origins(gw_scope *s, int rank, void *context) {
     env_leave(a->env);
 }
 
-static void it_remembers_so_many_places_in_printable_form(void **state) {
+static void the_number_of_origins_is_limited_and_they_are_printable(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, keep_origins, NULL);
 }
@@ -164,7 +164,7 @@ static void tie(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_logs_twenty_leaks_and_counts_the_others(void **state) {
+static void it_logs_twenty_leaks_and_counts_the_rest(void **state) {
     (void)state;
     lines = summaries = 0;
     log_hook = count_lines;
@@ -174,5 +174,6 @@ static void it_logs_twenty_leaks_and_counts_the_others(void **state) {
     assert_int_equal(summaries, 2);
 }
 
-GW_TESTS(reference_report, it_tells_what_is_where_since_when_and_from_where,
-         it_remembers_so_many_places_in_printable_form, it_logs_twenty_leaks_and_counts_the_others);
+GW_TESTS(reference_report, the_report_lists_owner_age_and_origin,
+         the_number_of_origins_is_limited_and_they_are_printable,
+         it_logs_twenty_leaks_and_counts_the_rest);

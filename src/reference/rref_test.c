@@ -26,7 +26,7 @@ static void ask(gw_scope *s, int rank, void *context) {
     gw_scope_clear(s);
 }
 
-static void it_says_who_owns_it(void **state) {
+static void its_owner_can_be_queried(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, ask, NULL);
 }
@@ -76,5 +76,5 @@ static void it_is_of_no_use_after_shutdown(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, use_late, NULL);
 }
 
-GW_TESTS(reference_rref, it_says_who_owns_it, one_of_a_failed_scope_is_of_no_use,
+GW_TESTS(reference_rref, its_owner_can_be_queried, one_of_a_failed_scope_is_of_no_use,
          it_is_of_no_use_after_shutdown);

@@ -76,7 +76,7 @@ static void it_moves_memory_under_its_address(void **state) {
     arena_give(offset, UNIT);
 }
 
-static void blocks_come_from_it_while_it_is_used(void **state) {
+static void blocks_are_in_the_arena_while_it_is_used(void **state) {
     (void)state;
     open_it();
     block *before = block_take(3 << 20);
@@ -98,7 +98,7 @@ static void blocks_come_from_it_while_it_is_used(void **state) {
     assert_int_equal(arena_taken_bytes(), UNIT);  // its header's
 }
 
-static void it_does_not_get_what_may_be_written(void **state) {
+static void a_writable_block_does_not_move_into_it(void **state) {
     (void)state;
     open_it();
     gw_scope *s = gw_scope_open(NULL);
@@ -120,7 +120,7 @@ static void it_does_not_get_what_may_be_written(void **state) {
     gw_scope_close_up(s);
 }
 
-static void a_stray_block_is_not_written(void **state) {
+static void an_orphaned_block_is_not_written(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_full(s, GW_U8, 3, 1 << 20);
@@ -135,7 +135,7 @@ static void a_stray_block_is_not_written(void **state) {
     block_release(lent);
 }
 
-static void a_stray_block_is_not_used_again(void **state) {
+static void an_orphaned_block_is_not_used_again(void **state) {
     (void)state;
     open_it();
     arena_use(1);
@@ -184,6 +184,6 @@ static void it_respects_the_limit_of_files(void **state) {
 }
 
 GW_TESTS(tensor_arena, it_is_sealed_and_begins_with_a_header, it_gives_extents_out_once,
-         it_moves_memory_under_its_address, blocks_come_from_it_while_it_is_used,
-         it_does_not_get_what_may_be_written, a_stray_block_is_not_written,
-         a_stray_block_is_not_used_again, a_child_has_a_copy, it_respects_the_limit_of_files);
+         it_moves_memory_under_its_address, blocks_are_in_the_arena_while_it_is_used,
+         a_writable_block_does_not_move_into_it, an_orphaned_block_is_not_written,
+         an_orphaned_block_is_not_used_again, a_child_has_a_copy, it_respects_the_limit_of_files);

@@ -35,7 +35,7 @@ static void no_size_class_is_too_small(void **state) {
     }
 }
 
-static void what_is_given_back_is_taken_again(void **state) {
+static void freed_blocks_are_reused(void **state) {
     (void)state;
 #if MEM_CACHED
     const size_t sizes[] = { 100, 20000, 5 << 20 };
@@ -60,7 +60,7 @@ static void what_is_given_back_is_taken_again(void **state) {
 #endif
 }
 
-static void what_waits_can_be_given_to_the_system(void **state) {
+static void free_blocks_can_be_given_to_the_system(void **state) {
     (void)state;
 #if MEM_CACHED
     block *b = block_take(8 << 20);
@@ -72,7 +72,7 @@ static void what_waits_can_be_given_to_the_system(void **state) {
 #endif
 }
 
-static void what_waits_in_vain_goes_to_the_system(void **state) {
+static void unused_blocks_are_given_to_the_system(void **state) {
     (void)state;
 #if MEM_CACHED
     enum { COUNT = 8 };
@@ -125,7 +125,7 @@ static void count_call(void *context) {
     ++*(int *)context;
 }
 
-static void an_external_block_tells_its_owner_once(void **state) {
+static void an_external_block_calls_its_release_function_once(void **state) {
     (void)state;
     int calls = 0;
     float bytes[4];
@@ -199,7 +199,8 @@ static void more_than_the_machine_has_is_refused(void **state) {
 }
 
 GW_TESTS(tensor_block, more_than_the_machine_has_is_refused, its_bytes_are_aligned_and_usable,
-         no_size_class_is_too_small, what_is_given_back_is_taken_again,
-         what_waits_can_be_given_to_the_system, what_waits_in_vain_goes_to_the_system,
-         it_is_counted_while_in_use, tests_can_make_it_fail, an_external_block_tells_its_owner_once,
-         a_pin_is_a_count, blocks_move_between_threads);
+         no_size_class_is_too_small, freed_blocks_are_reused,
+         free_blocks_can_be_given_to_the_system, unused_blocks_are_given_to_the_system,
+         it_is_counted_while_in_use, tests_can_make_it_fail,
+         an_external_block_calls_its_release_function_once, a_pin_is_a_count,
+         blocks_move_between_threads);

@@ -44,7 +44,7 @@ static void it_counts_a_failed_assertion_and_prints_line_and_note(void **state) 
     assert_says(output, "\n0 passed, 2 failed, 0 skipped\nexit 1\n");
 }
 
-static void it_counts_a_crash_and_says_where_it_was(void **state) {
+static void it_counts_a_crash_and_prints_its_stack(void **state) {
     (void)state;
     const char *output = run_fixture("it_crashes");
     if (!TESTING_ADDRESS_SANITIZER) assert_says(output, "---- stacks of process");
@@ -90,7 +90,7 @@ static void sum_seeds(uint64_t seed, void *context) {
     *(uint64_t *)context += seed;
 }
 
-static void it_walks_through_the_seeds_asked_for(void **state) {
+static void it_runs_the_given_seeds(void **state) {
     (void)state;
     uint64_t sum = 0;
     unsetenv("SCALE");
@@ -132,8 +132,8 @@ static void it_fails_each_allocation_alone_and_with_all_later_ones(void **state)
 
 GW_TESTS_WITH_LIMIT(testing, 120, it_counts_a_pass_and_hides_its_output,
                     it_counts_a_failed_assertion_and_prints_line_and_note,
-                    it_counts_a_crash_and_says_where_it_was, it_counts_an_exit_as_a_failure,
+                    it_counts_a_crash_and_prints_its_stack, it_counts_an_exit_as_a_failure,
                     it_counts_a_skipped_test_apart, it_prints_all_stacks_of_a_hang,
                     it_fails_when_no_test_has_the_name, it_divides_repetitions_by_SCALE,
-                    it_walks_through_the_seeds_asked_for,
+                    it_runs_the_given_seeds,
                     it_fails_each_allocation_alone_and_with_all_later_ones);

@@ -162,7 +162,7 @@ static void it_connects_two_ends(void **state) {
     over_all(connects);
 }
 
-static void finds_nobody(field *f) {
+static void finds_no_listener(field *f) {
     stream_pair p = open_pair(f);
     listener_close(p.listener);
     p.listener = NULL;
@@ -177,9 +177,9 @@ static void finds_nobody(field *f) {
     stream_pair_close(&p);
 }
 
-static void it_says_that_no_process_listens(void **state) {
+static void a_connection_without_listener_is_refused(void **state) {
     (void)state;
-    over_all(finds_nobody);
+    over_all(finds_no_listener);
 }
 
 static void refuses_garbage(field *f) {
@@ -209,7 +209,7 @@ static void refuses_garbage(field *f) {
     stream_end_close(x);
 }
 
-static void it_refuses_what_is_no_address(void **state) {
+static void it_refuses_invalid_addresses(void **state) {
     (void)state;
     over_all(refuses_garbage);
 }
@@ -234,7 +234,7 @@ static void finds_it_taken(field *f) {
     stream_pair_close(&p);
 }
 
-static void it_says_that_an_address_is_in_use(void **state) {
+static void an_address_in_use_is_reported(void **state) {
     (void)state;
     over_all(finds_it_taken);
 }
@@ -268,7 +268,7 @@ static void gives_up(field *f) {
     stream_pair_close(&p);
 }
 
-static void a_connection_can_be_given_up_before_it_is_there(void **state) {
+static void a_connection_can_be_closed_before_it_is_open(void **state) {
     (void)state;
     over_all(gives_up);
 }
@@ -442,7 +442,7 @@ static void ends_with_bytes_unread(field *f) {
     stream_pair_close(&p);
 }
 
-static void what_was_sent_arrives_though_bytes_are_unread(void **state) {
+static void sent_bytes_arrive_though_the_sender_has_unread_bytes(void **state) {
     (void)state;
     over_all(ends_with_bytes_unread);
 }
@@ -524,15 +524,16 @@ static void leaves_open(field *f) {
     left[1] = p.server;
 }
 
-static void an_env_closes_what_is_left_open(void **state) {
+static void an_env_closes_open_connections(void **state) {
     (void)state;
     over_all(leaves_open);
 }
 
-GW_TESTS(net_transport_conformance, it_connects_two_ends, it_says_that_no_process_listens,
-         it_refuses_what_is_no_address, it_says_that_an_address_is_in_use,
-         a_connection_can_be_given_up_before_it_is_there, bytes_go_both_ways_in_order,
+GW_TESTS(net_transport_conformance, it_connects_two_ends, a_connection_without_listener_is_refused,
+         it_refuses_invalid_addresses, an_address_in_use_is_reported,
+         a_connection_can_be_closed_before_it_is_open, bytes_go_both_ways_in_order,
          either_end_may_send_as_soon_as_it_is_open, a_slow_reader_holds_the_sender_back,
          many_parts_go_in_order, one_listener_serves_many, the_peer_sees_an_end_after_all_bytes,
-         what_was_sent_arrives_though_bytes_are_unread, a_stream_may_be_closed_in_any_of_its_events,
-         a_listener_may_be_closed_while_it_accepts, an_env_closes_what_is_left_open);
+         sent_bytes_arrive_though_the_sender_has_unread_bytes,
+         a_stream_may_be_closed_in_any_of_its_events, a_listener_may_be_closed_while_it_accepts,
+         an_env_closes_open_connections);

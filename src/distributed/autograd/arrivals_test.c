@@ -159,7 +159,7 @@ static void forge_end(gw_scope *root, int rank, void *context) {
 }
 
 // The victim's shutdown waits until its end for passes that the liar made up.
-static void what_others_say_ends_no_pass(void **state) {
+static void messages_of_other_workers_end_no_pass(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 3, .fails = true }, forge_end, NULL);
 }
@@ -317,6 +317,6 @@ static void only_participants_abort_a_pass(void **state) {
 }
 
 GW_TESTS(distributed_arrivals, a_gradient_is_taken_from_its_receiver_only,
-         a_member_that_contradicts_itself_ends_the_pass, what_others_say_ends_no_pass,
+         a_member_that_contradicts_itself_ends_the_pass, messages_of_other_workers_end_no_pass,
          a_pass_waits_no_longer_than_a_call, gradients_before_their_marks_have_a_limit,
          a_gradient_without_memory_fails_its_pass, only_participants_abort_a_pass);

@@ -116,7 +116,7 @@ static void a_function_counts_those_of_its_callers_scope(void **state) {
     run_two(count_them, NULL);
 }
 
-static void walk_there_too(gw_scope *root, int rank, void *context) {
+static void walk_remote_too(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     gw_rref *layer = open_layer_there(root);
@@ -132,7 +132,7 @@ static void walk_there_too(gw_scope *root, int rank, void *context) {
 
 static void a_pass_of_a_function_adds_to_them(void **state) {
     (void)state;
-    run_two(walk_there_too, NULL);
+    run_two(walk_remote_too, NULL);
 }
 
 // ---- Sums ---------------------------------------------------------------------------------------
@@ -216,7 +216,7 @@ static void clip_after_passes(gw_scope *root, int rank, void *context) {
     expect_holders(root, layer, before);
 }
 
-static void what_clipping_has_replaced_is_let_go_of(void **state) {
+static void clipping_releases_the_replaced_gradients(void **state) {
     (void)state;
     for (int passes = 1; passes < 5; passes++) run_two(clip_after_passes, &passes);
 }
@@ -248,7 +248,7 @@ static void ask_too_early(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(root));
 }
 
-static void what_is_not_made_has_no_gradient(void **state) {
+static void a_value_that_is_not_made_has_no_gradient(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, ask_too_early, NULL);
 }
@@ -270,7 +270,7 @@ static void no_reference_has_no_gradient(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, ask_for_none, NULL);
 }
 
-GW_TESTS(distributed_gradients, what_is_not_made_has_no_gradient, no_reference_has_no_gradient,
-         a_function_counts_those_of_its_callers_scope, a_pass_of_a_function_adds_to_them,
-         passes_that_are_over_are_kept_as_their_sum, a_scope_has_any_number_of_passes,
-         what_clipping_has_replaced_is_let_go_of);
+GW_TESTS(distributed_gradients, a_value_that_is_not_made_has_no_gradient,
+         no_reference_has_no_gradient, a_function_counts_those_of_its_callers_scope,
+         a_pass_of_a_function_adds_to_them, passes_that_are_over_are_kept_as_their_sum,
+         a_scope_has_any_number_of_passes, clipping_releases_the_replaced_gradients);

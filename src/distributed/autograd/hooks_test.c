@@ -99,7 +99,7 @@ static void run_seeds(int world_size, cluster_main *main) {
 
 // ---- Where they run -----------------------------------------------------------------------------
 
-static void hook_here_and_there(gw_scope *root, int rank, void *context) {
+static void hook_local_and_remote(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     gw_rref *layer = gw_remote(root, "w1", "hooks_layer", 2.0);
@@ -121,7 +121,7 @@ static void hook_here_and_there(gw_scope *root, int rank, void *context) {
 
 static void they_run_on_the_worker_that_has_the_tensor(void **state) {
     (void)state;
-    run_seeds(2, hook_here_and_there);
+    run_seeds(2, hook_local_and_remote);
 }
 
 // ---- Passes inside them -------------------------------------------------------------------------

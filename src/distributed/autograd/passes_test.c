@@ -123,12 +123,12 @@ static void walk_wide(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_asks_only_where_something_is_not_known(void **state) {
+static void it_sends_requests_only_for_unknown_upstreams(void **state) {
     (void)state;
     run_two(walk_wide);
 }
 
-static void it_asks_for_marks_that_no_message_could_carry(void **state) {
+static void it_requests_marks_that_no_message_could_carry(void **state) {
     (void)state;
     run_two(walk_many);
 }
@@ -146,7 +146,7 @@ static void walk_deep(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_asks_where_a_graph_is_too_deep_to_look_through(void **state) {
+static void it_sends_a_request_if_a_graph_is_too_deep_to_walk(void **state) {
     (void)state;
     run_two(walk_deep);
 }
@@ -199,7 +199,7 @@ static void misuse(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_says_what_is_wrong(void **state) {
+static void invalid_arguments_are_errors(void **state) {
     (void)state;
     run_two(misuse);
 }
@@ -284,8 +284,8 @@ static void it_survives_failing_allocations(void **state) {
 }
 
 GW_TESTS_WITH_LIMIT(distributed_passes, 120, a_steady_step_costs_six_messages,
-                    it_asks_only_where_something_is_not_known,
-                    it_asks_for_marks_that_no_message_could_carry,
-                    it_asks_where_a_graph_is_too_deep_to_look_through, gradients_of_rows_stay_rows,
-                    it_says_what_is_wrong, it_ends_at_once_after_shutdown,
+                    it_sends_requests_only_for_unknown_upstreams,
+                    it_requests_marks_that_no_message_could_carry,
+                    it_sends_a_request_if_a_graph_is_too_deep_to_walk, gradients_of_rows_stay_rows,
+                    invalid_arguments_are_errors, it_ends_at_once_after_shutdown,
                     it_survives_failing_allocations);

@@ -27,11 +27,11 @@ static void run_out_of_messages(agent *a, int count) {
     assert_null(a->spare);
 }
 
-typedef struct unsaid_layer {
+typedef struct deferred_layer {
     gw_tensor *w;
-} unsaid_layer;
+} deferred_layer;
 
-GW_CLASS(unsaid_layer, open_layer);
+GW_CLASS(deferred_layer, open_layer);
 
 static bool hook_fails;
 
@@ -41,16 +41,16 @@ static gw_tensor *run_out(gw_scope *s, gw_tensor *grad, void *context) {
     return grad;
 }
 
-static void open_layer(gw_scope *own, unsaid_layer *self, const gw_args *a) {
+static void open_layer(gw_scope *own, deferred_layer *self, const gw_args *a) {
     self->w = gw_requires_grad(own, gw_full(own, GW_F32, 2.0, 3));
     if (gw_arg_bool(own, a, 0)) gw_register_hook(own, self->w, run_out, own->agent);
 }
 
-GW_METHOD(unsaid_layer, forward, GW_INLINE, "tensor") {
+GW_METHOD(deferred_layer, forward, GW_INLINE, "tensor") {
     return gw_value_of(gw_mul(s, self->w, gw_arg_tensor(s, a, 0)));
 }
 
-GW_METHOD(unsaid_layer, grad, GW_INLINE, "") {
+GW_METHOD(deferred_layer, grad, GW_INLINE, "") {
     return gw_value_of(gw_grad(s, self->w));
 }
 
@@ -81,7 +81,7 @@ static void run(cluster_main *main) {
 static void finish_without_memory(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank) return;
-    gw_rref *layer = gw_remote(s, "w1", "unsaid_layer", (bool)true);
+    gw_rref *layer = gw_remote(s, "w1", "deferred_layer", (bool)true);
     gw_backward(s, loss_of(s, layer));
     assert_true(gw_ok(s));
     assert_int_equal(failing_count, 0);
@@ -89,7 +89,7 @@ static void finish_without_memory(gw_scope *s, int rank, void *context) {
     assert_true(gw_item(s, gw_sum(s, g)) == 3);
 }
 
-static void a_part_that_is_done_says_so_when_there_is_memory(void **state) {
+static void a_finished_participant_reports_once_it_has_memory(void **state) {
     (void)state;
     hook_fails = false;
     run(finish_without_memory);
@@ -98,7 +98,7 @@ static void a_part_that_is_done_says_so_when_there_is_memory(void **state) {
 static void fail_without_memory(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank) return;
-    gw_rref *layer = gw_remote(s, "w1", "unsaid_layer", (bool)true);
+    gw_rref *layer = gw_remote(s, "w1", "deferred_layer", (bool)true);
     gw_backward(s, loss_of(s, layer));
     assert_int_equal(failing_count, 0);
     assert_string_equal(gw_scope_error(s)->text,
@@ -108,7 +108,7 @@ static void fail_without_memory(gw_scope *s, int rank, void *context) {
     gw_scope_clear(s);
 }
 
-static void a_part_that_has_failed_says_so_when_there_is_memory(void **state) {
+static void a_failed_participant_reports_once_it_has_memory(void **state) {
     (void)state;
     hook_fails = true;
     run(fail_without_memory);
@@ -132,7 +132,7 @@ static void say_too_much(gw_scope *s, int rank, void *context) {
     failing_count = 0;
 }
 
-static void who_cannot_be_told_is_lost(void **state) {
+static void an_unreachable_participant_is_lost(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2, .fails = true }, say_too_much, NULL);
     mem_fail_hook = NULL;
@@ -143,7 +143,7 @@ static void who_cannot_be_told_is_lost(void **state) {
 static void close_without_memory(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
-    gw_rref *layer = gw_remote(root, "w1", "unsaid_layer", (bool)false);
+    gw_rref *layer = gw_remote(root, "w1", "deferred_layer", (bool)false);
     gw_scope *s = gw_scope_open(root);
     gw_backward(s, loss_of(s, layer));
     run_out_of_messages(root->agent, 12);
@@ -160,11 +160,11 @@ static void close_without_memory(gw_scope *root, int rank, void *context) {
     assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "unsaid_pass_count")), 0);
 }
 
-static void a_scope_that_is_closed_says_so_when_there_is_memory(void **state) {
+static void a_closed_scope_is_reported_once_there_is_memory(void **state) {
     (void)state;
     run(close_without_memory);
 }
 
-GW_TESTS(distributed_unsaid, a_part_that_is_done_says_so_when_there_is_memory,
-         a_part_that_has_failed_says_so_when_there_is_memory, who_cannot_be_told_is_lost,
-         a_scope_that_is_closed_says_so_when_there_is_memory);
+GW_TESTS(distributed_deferred, a_finished_participant_reports_once_it_has_memory,
+         a_failed_participant_reports_once_it_has_memory, an_unreachable_participant_is_lost,
+         a_closed_scope_is_reported_once_there_is_memory);

@@ -67,7 +67,7 @@ static void a_module_is_saved_and_loaded(void **state) {
     place_close(&p);
 }
 
-static void a_new_file_takes_the_place_of_the_old(void **state) {
+static void a_new_file_replaces_the_old_one(void **state) {
     (void)state;
     place p = place_open();
     gw_scope *s = gw_scope_open(NULL);
@@ -80,7 +80,7 @@ static void a_new_file_takes_the_place_of_the_old(void **state) {
     place_close(&p);
 }
 
-static void what_cannot_be_written_leaves_the_old_file(void **state) {
+static void a_failed_write_leaves_the_old_file(void **state) {
     (void)state;
     place p = place_open();
     gw_scope *s = gw_scope_open(NULL);
@@ -149,7 +149,7 @@ static void only_files_are_replaced(void **state) {
     place_close(&p);
 }
 
-static void what_is_missing_is_said(void **state) {
+static void a_missing_entry_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_checkpoint_save(s, NULL, gw_map_open(s));
@@ -163,7 +163,7 @@ static void what_is_missing_is_said(void **state) {
 }
 
 // ---- Loading ------------------------------------------------------------------------------------
-static void a_file_that_is_not_there_is_said(void **state) {
+static void a_missing_file_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     assert_int_equal(gw_map_count(gw_checkpoint_load(s, "/nowhere.safetensors")), 0);
@@ -184,7 +184,7 @@ static void a_pipe_is_not_waited_for(void **state) {
     place_close(&p);
 }
 
-static void a_truncated_file_is_said(void **state) {
+static void a_truncated_file_is_an_error(void **state) {
     (void)state;
     place p = place_open();
     gw_scope *s = gw_scope_open(NULL);
@@ -243,7 +243,7 @@ static void run_python(const place *p, const char *text) {
     assert_int_equal(system(command), 0);
 }
 
-static void others_can_read_it(void **state) {
+static void other_libraries_can_read_it(void **state) {
     (void)state;
     if (!has_python()) testing_skip("python3 has no numpy");
     place p = place_open();
@@ -278,8 +278,8 @@ static void files_of_others_can_be_read(void **state) {
     place_close(&p);
 }
 
-GW_TESTS(distributed_checkpoint_file, a_module_is_saved_and_loaded,
-         a_new_file_takes_the_place_of_the_old, what_cannot_be_written_leaves_the_old_file,
-         values_that_cannot_be_saved_leave_the_old_file, it_needs_a_folder, only_files_are_replaced,
-         what_is_missing_is_said, a_file_that_is_not_there_is_said, a_pipe_is_not_waited_for,
-         a_truncated_file_is_said, others_can_read_it, files_of_others_can_be_read);
+GW_TESTS(distributed_checkpoint_file, a_module_is_saved_and_loaded, a_new_file_replaces_the_old_one,
+         a_failed_write_leaves_the_old_file, values_that_cannot_be_saved_leave_the_old_file,
+         it_needs_a_folder, only_files_are_replaced, a_missing_entry_is_an_error,
+         a_missing_file_is_an_error, a_pipe_is_not_waited_for, a_truncated_file_is_an_error,
+         other_libraries_can_read_it, files_of_others_can_be_read);

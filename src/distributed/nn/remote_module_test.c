@@ -197,7 +197,7 @@ static void load_parts(gw_scope *s, int rank, void *context) {
     assert_failed(s, GW_INVALID, "lacks \"0.weight\", \"0.bias\", \"1.tied\" and 4 more");
 }
 
-static void its_state_is_read_and_given_like_others(void **state) {
+static void its_state_is_saved_and_loaded_like_that_of_local_modules(void **state) {
     (void)state;
     run(3, load_parts);
 }
@@ -403,7 +403,7 @@ static void go_wrong(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void what_goes_wrong_names_worker_and_class(void **state) {
+static void errors_name_the_worker_and_the_class(void **state) {
     (void)state;
     run(2, go_wrong);
 }
@@ -502,7 +502,7 @@ static void calls_of_no_module_fail_at_once(void **state) {
 
 GW_TESTS(distributed_remote_module, calls_of_no_module_fail_at_once, it_computes_like_a_local_one,
          large_ones_run_on_the_pool, its_parameters_are_references, it_is_switched_with_the_others,
-         its_state_is_read_and_given_like_others, several_workers_use_one, hooks_run_here,
-         layers_are_made_by_their_names, layers_compute_like_local_ones,
-         what_goes_wrong_names_worker_and_class, a_lost_owner_is_named,
+         its_state_is_saved_and_loaded_like_that_of_local_modules, several_workers_use_one,
+         hooks_run_here, layers_are_made_by_their_names, layers_compute_like_local_ones,
+         errors_name_the_worker_and_the_class, a_lost_owner_is_named,
          it_is_trained_from_here_to_the_same_bits);

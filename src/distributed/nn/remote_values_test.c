@@ -377,7 +377,7 @@ static void train_own(gw_scope *s, int rank, void *context) {
     assert_failed(s, GW_INVALID, "w1: typed_tagger.call: tagger: argument 0 is missing");
 }
 
-static void modules_of_ones_own_take_and_give_several(void **state) {
+static void user_modules_may_have_several_inputs_and_outputs(void **state) {
     (void)state;
     run(train_own);
 }
@@ -500,7 +500,7 @@ static void go_wrong(gw_scope *s, int rank, void *context) {
     assert_failed(s, GW_INVALID, "w1: typed_odd.call gave no list of 3 outputs");
 }
 
-static void what_goes_wrong_names_worker_and_class(void **state) {
+static void errors_name_the_worker_and_the_class(void **state) {
     (void)state;
     run(go_wrong);
 }
@@ -542,5 +542,5 @@ static void nonsense_is_refused(void **state) {
 GW_TESTS(distributed_remote_values, recurrent_layers_take_and_give_states,
          states_carry_gradients_from_call_to_call, bags_take_offsets_and_weights,
          attention_takes_query_key_and_value, classes_of_programs_have_them_with_their_hooks,
-         modules_of_ones_own_take_and_give_several, layers_are_called_by_value,
-         calls_by_value_need_not_wait, what_goes_wrong_names_worker_and_class, nonsense_is_refused);
+         user_modules_may_have_several_inputs_and_outputs, layers_are_called_by_value,
+         calls_by_value_need_not_wait, errors_name_the_worker_and_the_class, nonsense_is_refused);

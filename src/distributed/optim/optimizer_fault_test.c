@@ -109,7 +109,7 @@ static void run_seed(uint64_t seed, int world_size, int victim, tally *t) {
     check(&r, &o, t);
 }
 
-static void owners_that_are_left_are_where_the_trainer_is(void **state) {
+static void the_remaining_owners_have_the_steps_of_the_trainer(void **state) {
     (void)state;
     tally t = { 0 };
     for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(SEEDS); seed++)
@@ -163,5 +163,5 @@ static void steps_of_several_trainers_are_all_taken(void **state) {
             cluster_run(seed, (cluster_options){ .world_size = WORKERS }, race, &(bool){ i });
 }
 
-GW_TESTS(distributed_optimizer_fault, owners_that_are_left_are_where_the_trainer_is,
+GW_TESTS(distributed_optimizer_fault, the_remaining_owners_have_the_steps_of_the_trainer,
          owners_agree_when_the_trainer_is_gone, steps_of_several_trainers_are_all_taken);

@@ -301,7 +301,7 @@ static void refuse(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void it_says_which_parameter_is_wrong_and_where(void **state) {
+static void errors_name_the_parameter_and_its_owner(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(SEEDS); seed++)
         cluster_run(seed, (cluster_options){ .world_size = 3 }, refuse, NULL);
@@ -378,7 +378,7 @@ static void outlive_owner(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(root));
 }
 
-static void one_over_an_owner_that_is_gone_says_so(void **state) {
+static void an_optimizer_whose_owner_is_lost_fails(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(SEEDS); seed++) {
         cluster_outcome o = cluster_run(
@@ -390,5 +390,5 @@ static void one_over_an_owner_that_is_gone_says_so(void **state) {
 
 GW_TESTS(distributed_optimizer, its_numbers_are_those_of_one_process,
          groups_and_clipping_reach_every_owner, a_norm_is_that_of_all_owners_together,
-         state_is_that_of_all_owners_together, it_says_which_parameter_is_wrong_and_where,
-         one_over_an_owner_that_is_gone_says_so);
+         state_is_that_of_all_owners_together, errors_name_the_parameter_and_its_owner,
+         an_optimizer_whose_owner_is_lost_fails);

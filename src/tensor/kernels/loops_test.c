@@ -85,7 +85,7 @@ static float one(loop l, float x) {
     return y;
 }
 
-static void they_know_their_ends(void **state) {
+static void functions_are_exact_at_their_limits(void **state) {
     (void)state;
     assert_true(one(LOOP_EXP, INFINITY) == INFINITY && one(LOOP_EXP, -INFINITY) == 0);
     assert_true(one(LOOP_EXP, 88.73f) == INFINITY && one(LOOP_EXP, 0) == 1 &&
@@ -184,7 +184,7 @@ static void every_cpu_draws_and_rounds_the_same(void **state) {
 }
 
 // Whether a number stands at the end of a vector or in the rest behind it makes no difference.
-static void a_result_does_not_depend_on_its_place(void **state) {
+static void a_result_does_not_depend_on_its_offset(void **state) {
     (void)state;
     float x[COUNT], y[COUNT], expected[COUNT], out[COUNT];
     fill(x, 3);
@@ -200,6 +200,6 @@ static void a_result_does_not_depend_on_its_place(void **state) {
     }
 }
 
-GW_TESTS(tensor_loops, functions_are_right_to_the_last_bits, they_know_their_ends,
+GW_TESTS(tensor_loops, functions_are_right_to_the_last_bits, functions_are_exact_at_their_limits,
          every_cpu_computes_the_same_bits, every_cpu_draws_and_rounds_the_same,
-         a_result_does_not_depend_on_its_place);
+         a_result_does_not_depend_on_its_offset);

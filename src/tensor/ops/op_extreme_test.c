@@ -41,7 +41,7 @@ static void extremes_keep_the_dtype_and_the_first_of_equals(void **state) {
     gw_scope_close_up(s);
 }
 
-static void there_is_no_extreme_of_nothing(void **state) {
+static void an_extreme_of_nothing_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 0, 3);
@@ -92,5 +92,5 @@ static void numbers_that_are_none_share_the_gradient(void **state) {
 }
 
 GW_TESTS(tensor_op_extreme, numbers_that_are_none_share_the_gradient, extremes_do_not_overlook_nan,
-         extremes_keep_the_dtype_and_the_first_of_equals, there_is_no_extreme_of_nothing,
+         extremes_keep_the_dtype_and_the_first_of_equals, an_extreme_of_nothing_is_an_error,
          equals_share_the_gradient_of_everything);

@@ -68,7 +68,7 @@ static bool says_the_rule(const char *text) {
     return false;
 }
 
-static void each_refusal_says_what_must_be(void **state) {
+static void each_error_names_the_violated_rule(void **state) {
     (void)state;
     int refused = 0, without = 0;
     draw d = { 1 };
@@ -97,4 +97,4 @@ static void each_refusal_says_what_must_be(void **state) {
     assert_int_equal(without, 0);
 }
 
-GW_TESTS_WITH_LIMIT(tensor_op_refusals, 120, each_refusal_says_what_must_be);
+GW_TESTS_WITH_LIMIT(tensor_op_refusals, 120, each_error_names_the_violated_rule);

@@ -71,7 +71,7 @@ static void it_sorts_along_any_dimension(void **state) {
     gw_scope_close_up(s);
 }
 
-static void gradients_go_where_the_values_stood(void **state) {
+static void gradients_go_to_the_original_positions(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_requires_grad(s, gw_from(s, ((float[]){ 3, 1, 2 }), 3));
@@ -84,7 +84,7 @@ static void gradients_go_where_the_values_stood(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_says_what_there_is_not(void **state) {
+static void missing_dimensions_are_errors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3);
@@ -97,5 +97,5 @@ static void it_says_what_there_is_not(void **state) {
 }
 
 GW_TESTS(tensor_op_sort, they_are_their_definitions, nan_is_larger_than_everything,
-         it_sorts_along_any_dimension, gradients_go_where_the_values_stood,
-         it_says_what_there_is_not);
+         it_sorts_along_any_dimension, gradients_go_to_the_original_positions,
+         missing_dimensions_are_errors);

@@ -47,7 +47,7 @@ static void reshape_shares_where_it_can(void **state) {
     gw_scope_close_up(s);
 }
 
-static void reshape_refuses_what_does_not_fit(void **state) {
+static void reshape_refuses_other_sizes(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 3, 4);
@@ -185,7 +185,7 @@ static void shapes_beyond_counting_are_refused(void **state) {
 }
 
 GW_TESTS(tensor_op_view, shapes_beyond_counting_are_refused, reshape_shares_where_it_can,
-         reshape_refuses_what_does_not_fit, expand_repeats_without_a_copy,
+         reshape_refuses_other_sizes, expand_repeats_without_a_copy,
          permute_and_transpose_reorder_dimensions, slice_counts_as_python_does,
          select_takes_one_away, squeeze_and_unsqueeze_undo_each_other,
          thirty_two_dimensions_are_enough);

@@ -37,7 +37,7 @@ static void no_dims_are_all(void **state) {
     gw_scope_close_up(s);
 }
 
-static void a_dim_is_there_and_given_once(void **state) {
+static void a_dim_must_exist_and_be_given_once(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_F32, 2, 3);
@@ -112,7 +112,7 @@ static void floats_only(void **state) {
     gw_scope_close_up(s);
 }
 
-static void one_dimension_or_several_are_given_but_not_both(void **state) {
+static void dim_and_dims_exclude_each_other(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_F32, 2, 3, 4);
@@ -127,7 +127,7 @@ static void one_dimension_or_several_are_given_but_not_both(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_reduction, one_dimension_or_several_are_given_but_not_both,
-         several_dims_are_one_after_the_other, no_dims_are_all, a_dim_is_there_and_given_once,
+GW_TESTS(tensor_reduction, dim_and_dims_exclude_each_other, several_dims_are_one_after_the_other,
+         no_dims_are_all, a_dim_must_exist_and_be_given_once,
          a_call_by_name_takes_one_dim_or_a_list, nothing_has_the_value_that_changes_nothing,
          nan_and_infinities_stay, floats_only);
