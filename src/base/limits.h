@@ -41,7 +41,7 @@ enum {
     LIMIT_SENDS_PER_PEER = 1 << 20,  // of these, to one worker
     LIMIT_SENDS_LOST =
         65536,  // of these, those that are remembered after who received them was lost
-    LIMIT_EARLY_GRADIENTS = 65536,  // of one sender that came before the marks of their passes
+    LIMIT_UNEXPECTED_GRADIENTS = 65536,  // of one sender that came before the marks of their passes
     LIMIT_FETCHES_PER_PEER =
         65536,  // values behind references that one worker waits for, or has sent on
     LIMIT_EARLY_PROMISES = 65536,   // promised values of one sender that came before their requests
@@ -75,7 +75,8 @@ enum {
 #define LIMIT_MESSAGE_BYTES ((uint64_t)8 << 30)
 #define LIMIT_EARLY_PROMISE_BYTES                                                                  \
     ((uint64_t)1 << 30)  // of one sender, kept until their requests come
-#define LIMIT_EARLY_GRADIENT_BYTES ((uint64_t)1 << 30)  // of one sender, kept until the marks come
+#define LIMIT_UNEXPECTED_GRADIENT_BYTES                                                            \
+    ((uint64_t)1 << 30)  // of one sender, kept until the marks come
 #define LIMIT_EARLY_COLLECTIVE_BYTES                                                               \
     ((uint64_t)1 << 30)  // of one sender, kept until this worker enters, too
 // Requests queued for a worker, and replies to it while it is sent more of its calls: then callers

@@ -67,7 +67,7 @@ static void lists_and_maps_are_put_together_inside(void **state) {
         together(s, GW_ARGS(__VA_ARGS__));                                                         \
         gw_error e = gw_scope_close(s);                                                            \
         assert_true(e.status == GW_INVALID || e.status == GW_NOT_FOUND);                           \
-        if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);         \
+        if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);     \
     } while (0)
 
 static void mixed_items_are_refused(void **state) {

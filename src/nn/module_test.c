@@ -8,7 +8,7 @@
 static void assert_fails(gw_scope *s, gw_status status, const char *words) {
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, status);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
 }
 
 // A module of a user's own: y = scale x, twice.
@@ -148,7 +148,7 @@ static void poison_is_safe_to_use(void **state) {
 static void assert_refused(gw_scope *s, const char *words) {
     const gw_error *e = gw_scope_error(s);
     if (!e || e->status != GW_INVALID || !strstr(e->text, words))
-        fail_msg("\"%s\" does not say \"%s\"", e ? e->text : "ok", words);
+        fail_msg("\"%s\" does not contain \"%s\"", e ? e->text : "ok", words);
     gw_scope_clear(s);
 }
 

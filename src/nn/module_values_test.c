@@ -8,7 +8,7 @@
 static void assert_refused(gw_scope *s, const char *words) {
     const gw_error *e = gw_scope_error(s);
     if (!e || e->status != GW_INVALID || !strstr(e->text, words))
-        fail_msg("\"%s\" does not say \"%s\"", e ? e->text : "ok", words);
+        fail_msg("\"%s\" does not contain \"%s\"", e ? e->text : "ok", words);
     gw_scope_clear(s);
 }
 

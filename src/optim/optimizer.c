@@ -46,7 +46,7 @@ static bool check_parameter(gw_scope *s, const gw_optimizer *o, int count, int n
         problem = "is not contiguous";
     else if (!tensor_needs_grad(x))
         problem = "does not require a gradient";
-    if (!problem && optimizer_has(o, count, x)) problem = "is there twice";
+    if (!problem && optimizer_has(o, count, x)) problem = "is listed twice";
     if (problem)
         scope_fail(s, GW_INVALID, "gw_%s: parameter %d %s", o->rule->name, number, problem);
     return !problem;

@@ -11,7 +11,7 @@ static void assert_refuses(gw_scope *s, gw_list *params, const char *words) {
     gw_optimizer_step(s, opt);  // safe to pass on
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
 }
 
 static void it_wants_parameters(void **state) {
@@ -45,7 +45,7 @@ static void it_wants_each_parameter_once(void **state) {
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
     gw_list_add(s, params, x);
     gw_list_add(s, params, x);
-    assert_refuses(s, params, "parameter 1 is there twice");
+    assert_refuses(s, params, "parameter 1 is listed twice");
 }
 
 static void it_wants_contiguous_floats(void **state) {
@@ -143,7 +143,7 @@ static void a_group_that_is_refused_changes_nothing(void **state) {
     gw_list *both = list_of(s, b);
     gw_list_add(s, both, a);
     gw_optimizer_add_parameter_group(s, opt, both);
-    assert_group_refused(s, opt, "gw_sgd: parameter 2 is there twice");
+    assert_group_refused(s, opt, "gw_sgd: parameter 2 is listed twice");
     gw_optimizer_add_parameter_group(s, opt, gw_list_open(s));
     assert_group_refused(s, opt, "gw_sgd: no parameters");
     gw_backward(s, gw_sum(s, gw_add(s, a, b)));

@@ -104,7 +104,7 @@ static void assert_refused(const char *rule, const char *option, const char *wor
     gw_optimizer_open(s, rule, list_of(s, leaf(s, GW_F32)), options);
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
 }
 
 static void mistakes_are_reported(void **state) {

@@ -12,7 +12,7 @@
 static void assert_fails(gw_scope *s, gw_status status, const char *words) {
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, status);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
 }
 
 // One parameter, 1 at first, whose loss is it times a factor.

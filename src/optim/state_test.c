@@ -143,7 +143,7 @@ static void mismatched_state_changes_nothing(void **state) {
         const gw_error *e = gw_scope_error(s);
         assert_int_equal(e->status, GW_INVALID);
         if (!strstr(e->text, bad[i].words))
-            fail_msg("\"%s\" does not say \"%s\"", e->text, bad[i].words);
+            fail_msg("\"%s\" does not contain \"%s\"", e->text, bad[i].words);
         gw_scope_clear(s);
         assert_int_equal(gw_optimizer_steps(m.opt), 3);
     }

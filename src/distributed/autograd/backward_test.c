@@ -217,7 +217,7 @@ static void sends_and_passes_are_gone_with_their_scopes(void **state) {
         cluster_run(seed, (cluster_options){ .world_size = 2 }, leave_nothing, NULL);
 }
 
-// Each answer of w1 tells two marks.
+// Each reply of w1 contains two marks.
 static void walk_to_and_fro(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;

@@ -1,5 +1,5 @@
-// Distributed passes: how many messages they cost, how large their graphs may be, what they refuse,
-// and what happens without memory.
+// Distributed passes: how many messages they cost, how large their graphs may be, their errors,
+// and their behaviour without memory.
 #include "distributed/autograd/distributed_pass.h"
 
 #include "runtime/runtime.h"
@@ -33,7 +33,7 @@ GW_METHOD(passes_layer, grad, GW_INLINE, "") {
     return gw_value_of(gw_grad(s, self->w));
 }
 
-// A graph of as many nodes as are asked for.
+// A graph of |n| nodes.
 GW_FUNCTION(passes_chain, GW_INLINE, "tensor, int") {
     gw_tensor *x = gw_arg_tensor(s, a, 0);
     for (int64_t i = gw_arg_int(s, a, 1); i-- > 0;) x = gw_neg(s, x);
@@ -184,10 +184,10 @@ static void misuse(gw_scope *root, int rank, void *context) {
     expect_error(s, GW_INVALID, "backward: a tensor of 6 elements, which is not one number");
     gw_backward(s, gw_sum(s, gw_detach(s, y)));
     expect_error(s, GW_INVALID, "backward: this tensor needs no gradient");
-    gw_scope *stray = gw_scope_open(NULL);
-    gw_backward(stray, gw_sum(s, y));
-    expect_error(stray, GW_INVALID, "and the scope is not of the same agent");
-    gw_scope_close_up(stray);
+    gw_scope *foreign = gw_scope_open(NULL);
+    gw_backward(foreign, gw_sum(s, y));
+    expect_error(foreign, GW_INVALID, "and the scope is not of the same agent");
+    gw_scope_close_up(foreign);
     gw_rpc_sync(s, "w1", "passes_wait_inline", y);
     expect_error(s, GW_WOULD_BLOCK, "w1: passes_wait_inline: ");
     gw_backward(s, gw_sum(s, y));

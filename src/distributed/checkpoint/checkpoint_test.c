@@ -51,7 +51,7 @@ static void assert_refused_with(bytes b, gw_status status, const char *words) {
     assert_null(decode(s, &b));
     gw_error e = gw_scope_close(s);
     bytes_fini(&b);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
     assert_int_equal(e.status, status);
 }
 
@@ -63,7 +63,7 @@ static void every_dtype_round_trips(void **state) {
     for (int d = 0; d < GW_DTYPE_COUNT; d++)
         gw_map_put(s, values, gw_dtype_name((gw_dtype)d),
                    gw_to_dtype(s, gw_from(s, ((float[]){ 1, 0, 1, 0, 1, 1 }), 2, 3), (gw_dtype)d));
-    // An odd number of bytes, so that what follows would not be aligned in the order of adding.
+    // An odd number of bytes, so that the next tensor would not be aligned in the order of adding.
     gw_map_put(s, values, "odd", gw_to_dtype(s, gw_ones(s, GW_F32, 3), GW_I8));
     gw_map_put(s, values, "last", gw_full(s, GW_F64, 0.1, 1));
     gw_map *back = round_trip(s, values);
@@ -194,7 +194,7 @@ static void an_unsupported_value_is_an_error(void **state) {
     (void)state;
     static const struct {
         void (*put)(gw_scope *s, gw_map *values);
-        const char *says;
+        const char *words;
     } all[] = {
         { put_same_twice, "two values would be called \"a.b\"" },
         { put_reserved, "two values would be called \"__metadata__\"" },
@@ -213,7 +213,7 @@ static void an_unsupported_value_is_an_error(void **state) {
         checkpoint_encode(s, values, (checkpoint_sink){ write_memory, &b });
         bytes_fini(&b);
         gw_error e = gw_scope_close(s);
-        if (!strstr(e.text, all[i].says)) fail_msg("%s", e.text);
+        if (!strstr(e.text, all[i].words)) fail_msg("%s", e.text);
     }
 }
 
@@ -221,7 +221,7 @@ static void an_unsupported_value_is_an_error(void **state) {
 typedef struct bad {
     const char *header;
     size_t data_size;
-    const char *says;
+    const char *words;
 } bad;
 
 #define ENTRY(name, dtype, shape, begin, end)                                                      \
@@ -252,7 +252,7 @@ static const bad bads[] = {
     { "{" ENTRY("a", "F32", "[2147483648,2147483648,4]", "0", "0") "}", 0, "are wrong" },
     { "{" ENTRY("a", "F32", "[0,9223372036854775807]", "0", "0") "}", 0, "are wrong" },
     { "{" ENTRY("a", "F32", "[2]", "0", "8") "}", 7,
-      "cut off: \"a\" ends at byte 8 of the numbers, of which 7 are there" },
+      "cut off: \"a\" ends at byte 8 of the numbers, of which 7 are present" },
     { "{" ENTRY("a", "F32", "[2]", "0", "8") "}", 10, "no tensor has the last 2 bytes" },
     { "{" ENTRY("a", "F32", "[1]", "0", "4") "," ENTRY("b", "F32", "[1]", "6", "10") "}", 10,
       "no tensor has the bytes 4 to 6 before \"b\"" },
@@ -265,28 +265,29 @@ static const bad bads[] = {
     { "{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ is no JSON object of texts" },
     { "{\"__metadata__\":{\"gradwire\":\"{\"}}", 0, "its nesting is no JSON object" },
     { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"tensor\\\"}\"}}", 0,
-      "\"a\" is said to be of kind tensor, but is not there" },
+      "\"a\" is declared as kind tensor, but is missing" },
     { "{\"__metadata__\":{\"gradwire\":\"{}\"}," ENTRY("a", "U8", "[]", "0", "1") "}", 1,
-      "\"a\" has no place among the others" },
+      "\"a\" is not in the tree of values" },
     { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"int\\\"}\"}," ENTRY("a", "U8", "[]", "0",
                                                                             "1") "}",
-      1, "\"a\" is said to be of kind int, but has another shape" },
+      1, "\"a\" is declared as kind int, but has another shape" },
     { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"string\\\"}\"}}", 0,
-      "the text \"a\" is not there" },
+      "the text \"a\" is missing" },
     { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"code\\\"}\"}}", 0, "of kind \"code\"" },
-    { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":5}\"}}", 0, "\"a\" is said to be of no kind" },
+    { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":5}\"}}", 0,
+      "\"a\" is declared without a kind" },
 };
 
 static void each_false_header_field_is_an_error(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof bads / sizeof *bads; i++)
-        assert_refused_with(file_of(bads[i].header, bads[i].data_size), GW_INVALID, bads[i].says);
+        assert_refused_with(file_of(bads[i].header, bads[i].data_size), GW_INVALID, bads[i].words);
 }
 
 static void unsupported_dtypes_are_errors(void **state) {
     (void)state;
     assert_refused_with(file_of("{" ENTRY("a", "F8_E4M3", "[]", "0", "1") "}", 1), GW_UNSUPPORTED,
-                        "\"a\" is of the dtype F8_E4M3, which is not known here");
+                        "\"a\" is of the dtype F8_E4M3, which is not supported here");
 }
 
 static void bools_are_checked(void **state) {
@@ -303,7 +304,7 @@ static void sizes_of_headers_are_checked(void **state) {
     assert_refused_with(b, GW_INVALID, "4 bytes are no checkpoint");
     b = file_of("{}", 0);
     b.data[0] = 9;
-    assert_refused_with(b, GW_INVALID, "cut off: a header of 9 bytes, of which 2 are there");
+    assert_refused_with(b, GW_INVALID, "cut off: a header of 9 bytes, of which 2 are present");
     b = file_of("{}", 0);
     b.data[7] = 1;
     assert_refused_with(b, GW_INVALID, "a header of 72057594037927938 bytes, more than 100000000");

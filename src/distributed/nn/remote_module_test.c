@@ -323,7 +323,7 @@ static void compare_layers(gw_scope *s, int rank, void *context) {
     gw_nn_conv_options conv =
         GW_OPTIONS(gw_nn_conv_options, .kernel = { 3, 2 }, .stride = { 2, 2 });
     gw_pool_options pool = GW_OPTIONS(gw_pool_options, .kernel = { 3, 2 }, .stride = { 2, 2 });
-    // The values are drawn before: the order of what an initializer draws is unspecified.
+    // The values are drawn before: the order in which an initializer draws is unspecified.
     gw_module *embedding = gw_nn_embedding(s, 9, 3);
     gw_module *lstm = gw_nn_lstm(s, 4, 3);
     gw_module *gru = gw_nn_gru(s, 4, 3);
@@ -473,8 +473,8 @@ static void it_is_trained_from_here_to_the_same_bits(void **state) {
     run(2, train_both);
 }
 
-// No worker waits for a gradient that will not come.
-static void call_what_is_none(gw_scope *root, int rank, void *context) {
+// No worker waits for a gradient that cannot arrive.
+static void call_no_module(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_scope *failed = gw_scope_open(root), *s = gw_scope_open(root);
@@ -497,7 +497,7 @@ static void call_what_is_none(gw_scope *root, int rank, void *context) {
 
 static void calls_of_no_module_fail_at_once(void **state) {
     (void)state;
-    run(2, call_what_is_none);
+    run(2, call_no_module);
 }
 
 GW_TESTS(distributed_remote_module, calls_of_no_module_fail_at_once, it_computes_like_a_local_one,

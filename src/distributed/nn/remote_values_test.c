@@ -326,8 +326,8 @@ static void classes_of_programs_have_them_with_their_hooks(void **state) {
     run(call_programs_class);
 }
 
-// ---- Modules of one's own -----------------------------------------------------------------------
-// A model of indices and offsets, which gives scores and the bags that they come from.
+// ---- User modules -----------------------------------------------------------------------
+// A model of indices and offsets, which returns scores and the bags of the indices.
 static gw_value tagger_forward(gw_scope *s, gw_module *m, const gw_args *a) {
     gw_tensor *indices = gw_arg_tensor(s, a, 0), *offsets = gw_arg_tensor_or_null(s, a, 1);
     gw_tensor *bags =
@@ -505,7 +505,7 @@ static void errors_name_the_worker_and_the_class(void **state) {
     run(go_wrong);
 }
 
-// What another program may send.
+// Messages that another program may send.
 static void send_nonsense(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -527,9 +527,9 @@ static void send_nonsense(gw_scope *s, int rank, void *context) {
     const gw_value wrong[] = { gw_value_of(4), gw_value_of(-1), gw_value_of("x") };
     const char *const words[] = { "item 4 of a list of 4", "item -1 of a list of 4", "int" };
     for (int i = 0; i < 3; i++) {
-        gw_list *places = gw_list_open(s);
-        gw_list_add(s, places, wrong[i]);
-        gw_rpc_sync(s, r, "call", "gru", in, places);
+        gw_list *indices = gw_list_open(s);
+        gw_list_add(s, indices, wrong[i]);
+        gw_rpc_sync(s, r, "call", "gru", in, indices);
         assert_failed(s, GW_INVALID, words[i]);
     }
 }

@@ -68,7 +68,7 @@ static bool begin_step(gw_scope *s, owned_optimizer *self, const gw_args *a,
                        uint64_t *out_transaction, gw_scope **out) {
     *out_transaction = (uint64_t)gw_arg_int(s, a, 0);
     gw_value options = gw_arg(s, a, 1);
-    (void)gw_grads_count(s);  // brings the gradients here
+    (void)gw_grads_count(s);  // fetches the gradients
     *out = gw_scope_open(s);
     if (!turns_enter(*out, &self->turns)) return false;
     optimizers_lock(s);

@@ -1,4 +1,4 @@
-// Passes end although a worker has no memory to say so.
+// Passes end although a worker has no memory to report their end.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
@@ -54,7 +54,7 @@ GW_METHOD(deferred_layer, grad, GW_INLINE, "") {
     return gw_value_of(gw_grad(s, self->w));
 }
 
-GW_FUNCTION(unsaid_pass_count, GW_INLINE) {
+GW_FUNCTION(deferred_pass_count, GW_INLINE) {
     int64_t count = 0;
     agent *here = s->agent;
     env_enter(here->env);
@@ -103,7 +103,7 @@ static void fail_without_memory(gw_scope *s, int rank, void *context) {
     assert_int_equal(failing_count, 0);
     assert_string_equal(gw_scope_error(s)->text,
                         "backward: w1: it has given up this backward pass, "
-                        "and has no memory to say why");
+                        "and has no memory to report the reason");
     assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);
     gw_scope_clear(s);
 }
@@ -114,27 +114,28 @@ static void a_failed_participant_reports_once_it_has_memory(void **state) {
     run(fail_without_memory);
 }
 
-// More words than there is room for: whoever is not told loses this worker, and waits no more.
-static void say_too_much(gw_scope *s, int rank, void *context) {
+// More reports than fit: an initiator without its report loses this worker, and waits no more.
+static void report_too_much(gw_scope *s, int rank, void *context) {
     (void)context;
     agent *a = s->agent;
     if (rank == 0) return;
     run_out_of_messages(a, 1000);
     env_enter(a->env);
-    for (int i = 0; i <= PASS_WORDS_MAX; i++) {
-        pass_word w = { .kind = KIND_PASS_DONE, .number = 1000 + (uint64_t)i };
-        passes_say_on_loop(a, w, NULL);
+    for (int i = 0; i <= PASS_REPORTS_MAX; i++) {
+        pass_report w = { .kind = KIND_PASS_DONE, .number = 1000 + (uint64_t)i };
+        passes_report_on_loop(a, w, NULL);
     }
     env_leave(a->env);
     gw_wait(s, gw_member_lost(s, (const gw_worker[]){ gw_rpc_worker(s, 0) }, 1));
-    assert_non_null(strstr(gw_scope_error(s)->text, "no memory to tell it the end of a backward"));
+    assert_non_null(
+        strstr(gw_scope_error(s)->text, "no memory to report to it the end of a backward"));
     gw_scope_clear(s);
     failing_count = 0;
 }
 
 static void an_unreachable_participant_is_lost(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = 2, .fails = true }, say_too_much, NULL);
+    cluster_run(1, (cluster_options){ .world_size = 2, .fails = true }, report_too_much, NULL);
     mem_fail_hook = NULL;
 }
 
@@ -155,9 +156,9 @@ static void close_without_memory(gw_scope *root, int rank, void *context) {
         gw_error late = gw_scope_close(t);
         assert_int_equal(late.status, GW_TIMEOUT);
     }
-    for (int i = 0; i < 50 && gw_int_of(root, gw_rpc_sync(root, 1, "unsaid_pass_count")); i++) {
+    for (int i = 0; i < 50 && gw_int_of(root, gw_rpc_sync(root, 1, "deferred_pass_count")); i++) {
     }
-    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "unsaid_pass_count")), 0);
+    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "deferred_pass_count")), 0);
 }
 
 static void a_closed_scope_is_reported_once_there_is_memory(void **state) {
