@@ -66,7 +66,7 @@ static void a_failed_scope_marks_nothing(void **state) {
     assert_fails(s, GW_REMOTE, "something else");
 }
 
-// ---- What is recorded ---------------------------------------------------------------------------
+// ---- Recording ---------------------------------------------------------------------------
 static void results_of_leaves_need_gradients(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

@@ -33,7 +33,7 @@ static void assert_closes(gw_scope *s) {
     if (e.status) fail_msg("%s", e.text);
 }
 
-// ---- What a pass computes -----------------------------------------------------------------------
+// ---- Results of a pass -----------------------------------------------------------------------
 static void it_finds_the_gradient_of_a_product(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -98,7 +98,7 @@ static void it_adds_up_over_passes_in_one_scope(void **state) {
     gw_tensor *first = gw_grad(s, x);
     gw_backward(s, gw_sum(s, gw_mul(s, x, 10.0)));
     assert_values(s, gw_grad(s, x), 14, 16);
-    assert_values(s, first, 4, 6);  // what was asked for before stays
+    assert_values(s, first, 4, 6);  // a requested gradient stays
     assert_int_equal(gw_grads_count(s), 1);
     assert_closes(s);
 }
@@ -383,7 +383,7 @@ static void it_names_the_operator_whose_derivative_fails(void **state) {
     gw_backward(s, gw_add(s, y, x));
     assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
     gw_scope_clear(s);
-    assert_null(gw_grad_find(s, x));  // not even the part that came first
+    assert_null(gw_grad_find(s, x));  // not even the part that arrived first
     gw_backward(s, y);
     assert_fails(s, GW_INVALID, "backward: gw.wrong: the derivative of argument 0");
 }

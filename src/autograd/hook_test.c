@@ -165,7 +165,7 @@ static void the_first_may_remove_all(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// A pass holds what it walks.
+// A pass holds the nodes that it walks.
 typedef struct walked {
     gw_scope *owner;
     gw_tensor *x, *y, *loss;

@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-// A node with up to two edges that counts what happens to it.
+// A node with up to two edges that counts its calls.
 typedef struct probe {
     node base;
     edge room[2];

@@ -1,4 +1,4 @@
-// Passes whose parts come from outside, as in a distributed pass, and random graphs.
+// Passes whose parts are delivered from outside, as in a distributed pass, and random graphs.
 #include "testing/testing.h"
 
 #include "autograd/pass.h"
@@ -19,7 +19,7 @@ static gw_tensor *number(gw_scope *s, float value) {
 }
 
 // ---- Parts from outside -------------------------------------------------------------------------
-// Two edges are expected, as if two tensors had been sent to other workers; their gradients come in
+// Two edges are expected, as if two tensors had been sent to other workers; their gradients arrive in
 // either order.
 static uint32_t bits_of_pass(bool second_first) {
     gw_scope *s = gw_scope_open(NULL);

@@ -7,7 +7,7 @@
 
 enum { PARTS = 4 };
 
-// The bits of the sum of four parts that come in the order |order|.
+// The bits of the sum of four parts that arrive in the order |order|.
 static uint32_t bits_of_sum(const int order[PARTS]) {
     static const float values[PARTS] = { 1e8f, 1, -1e8f, 0.3f };
     gw_scope *s = gw_scope_open(NULL);
@@ -18,7 +18,7 @@ static uint32_t bits_of_sum(const int order[PARTS]) {
         gw_drop(s, part);
     }
     assert_int_equal(g.next, PARTS);
-    assert_null(g.early);
+    assert_null(g.later);
     uint32_t bits;
     memcpy(&bits, gw_data(g.total), sizeof bits);
     grad_sum_fini(&g);

@@ -71,7 +71,7 @@ static void a_dropped_result_lets_go_of_its_graph(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// The node keeps what the derivative reads after the caller has freed its arguments.
+// The node keeps the arguments of the derivative after the caller has freed them.
 static void arguments_are_copied(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

@@ -447,7 +447,7 @@ void gw_ddp_skip(gw_scope *s, gw_ddp *d) {
     }
     if (gw_ok(s) && context_check_wait(s, &error)) scope_fail_with(s, &error);
     if (!gw_ok(s)) {
-        gates_tell_failed(s);
+        gates_report_failure(s);
         return;
     }
     if (!ddp_pass_is_awaited(s, d)) return;

@@ -437,7 +437,7 @@ static void end(gate_pass *g, const gw_error *error) {
 const gate_class ddp_gate_class = { .name = "DistributedDataParallel",
                                     .begin = begin,
                                     .gradient = gradient,
-                                    .all_have_come = contribute_unreached,
+                                    .all_arrived = contribute_unreached,
                                     .end = end,
                                     .abandoned = abandoned,
                                     .sum = replicas_sum };

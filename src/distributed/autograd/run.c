@@ -104,7 +104,7 @@ static void answer_arrived(pass *p) {
 
 void distributed_pass_expect_answers(distributed_pass *x) {
     x->pass->runner = x;
-    x->pass->came = answer_arrived;
+    x->pass->on_answer = answer_arrived;
 }
 
 // ---- Receiving gradients ------------------------------------------------------------------------
@@ -316,7 +316,7 @@ void distributed_pass_give_up_graph(distributed_pass *x) {
 // The initiator's pass may outlive |x|.
 static void ignore_answers(const distributed_pass *x) {
     env_enter(x->agent->env);
-    x->pass->came = NULL;
+    x->pass->on_answer = NULL;
     env_leave(x->agent->env);
 }
 

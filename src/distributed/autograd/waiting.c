@@ -26,10 +26,10 @@ static void wake(pass *p) {
 static void wait_on_loop(pass *p, agent *a, gw_error *error) {
     gw_scope *s = p->scope;
     waiter w = { .what = "the others of a backward pass", .runs_pass = true };
-    p->came = wake;
+    p->on_answer = wake;
     p->runner = &w;
     bool woken = context_wait_on_loop(a, s, &w, distributed_late_until_ns(a, s));
-    p->came = NULL;
+    p->on_answer = NULL;
     p->runner = NULL;
     if (woken || context_check_cancelled(s, error)) return;
     error_set(error, GW_TIMEOUT, "others have not answered within the deadline");
