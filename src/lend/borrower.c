@@ -94,7 +94,7 @@ static void block_is_gone(void *context) {
 }
 
 const borrowed *borrower_find(const agent *a, int from, const block *b) {
-    if (!b->borrowed || b->deleter != block_is_gone) return NULL;
+    if (!b->is_mapped || b->deleter != block_is_gone) return NULL;
     const borrowed *x = b->context;
     return x->agent == a && x->from == from && !x->is_returned ? x : NULL;
 }
@@ -446,7 +446,7 @@ static gw_status read_place(agent *a, int from, const lent_entry *e, segment *ou
     if (l->is_leaving) return copy_place(a, from, e, out, error);
     borrowed *x = borrower_note(a, from, e, p->mapping);
     if (!x) return no_memory(error);
-    block *b = block_of_borrowed(x->at, x->size, block_is_gone, x);
+    block *b = block_of_mapped(x->at, x->size, block_is_gone, x);
     if (!b) {
         borrower_forget(x);
         return no_memory(error);

@@ -99,7 +99,7 @@ static bool check_device(gw_scope *s, const gw_optimizer *o, const parameter *p,
         scope_fail(s, GW_INVALID,
                    "step of gw_%s: parameter %d is on device %s, and its gradient on %s",
                    o->rule->name, p->number, device_name(device), device_name(grad->device));
-    else if (!update_is_known(o->rule->update, p->x))
+    else if (!update_is_supported(o->rule->update, p->x))
         scope_fail(s, GW_UNSUPPORTED, "step of gw_%s: no kernel for device %s", o->rule->name,
                    device_name(device));
     return gw_ok(s);

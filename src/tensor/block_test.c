@@ -47,7 +47,7 @@ static void freed_blocks_are_reused(void **state) {
         assert_ptr_equal(b->bytes, bytes);
         block_release(b);
     }
-    // A mapping serves what wastes at most a quarter of it.
+    // A mapping serves blocks that waste at most a quarter of it.
     block *b = block_take(64 << 20);
     uint8_t *bytes = b->bytes;
     block_release(b);
@@ -82,7 +82,7 @@ static void unused_blocks_are_given_to_the_system(void **state) {
     for (int i = 0; i < COUNT; i++) block_release(never[i]);
     block_release(often);
     assert_true(pool_idle_bytes() >= COUNT * (8 << 20));
-    // As if the time had come: each block given back makes one go.
+    // As if the time had passed: each returned block gives one to the system.
     pool_keep_for(0);
     for (int i = 0; i < COUNT; i++) {
         often = block_take(3 << 20);
@@ -187,7 +187,7 @@ static void blocks_move_between_threads(void **state) {
     pool_trim();
 }
 
-// The system would promise it, and kill who touches too much of it.
+// The system would promise it, and kill a process that touches too much of it.
 static void more_than_the_machine_has_is_refused(void **state) {
     (void)state;
     assert_null(block_take((size_t)memory_limit() + 1));

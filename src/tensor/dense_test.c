@@ -8,7 +8,7 @@ static op_call call_in(gw_scope *s) {
     return (op_call){ .scope = s, .op = &row };
 }
 
-// The place in order of what comes as number |i| when dimension |last| is moved to the end.
+// The position in order of element |i| when dimension |last| is moved to the end.
 static int64_t place(const gw_tensor *x, int last, int64_t i) {
     int64_t index[GW_DIMS_MAX], at = 0;
     index[last] = i % x->sizes[last];

@@ -1,4 +1,4 @@
-// A device whose memory the CPU cannot read: what the rooms below the network do with its tensors.
+// A device whose memory the CPU cannot read: its tensors in the rooms below the network.
 #include "tensor/pack.h"
 #include "tensor/ops/op.h"
 #include "testing/hidden_device.h"

@@ -42,7 +42,7 @@ static gw_dtype result_of(const gw_tensor *a, const gw_tensor *b, gw_value numbe
     return promotion_end(&p);
 }
 
-// The examples of PyTorch's documentation of type promotion, and what its rules leave open there.
+// The examples of PyTorch's documentation of type promotion, and cases that its rules leave open there.
 static void scalars_and_numbers_only_raise_the_kind(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

@@ -56,7 +56,7 @@ static void mark(gw_scope *s, gw_tensor *x) {
 static void pass(gw_scope *s, gw_tensor *x) {
     gw_backward(s, x);
 }
-static void ask(gw_scope *s, gw_tensor *x) {
+static void run_query(gw_scope *s, gw_tensor *x) {
     gw_grad(s, x);
 }
 static void layer(gw_scope *s, gw_tensor *x) {
@@ -92,9 +92,9 @@ typedef void use(gw_scope *s, gw_tensor *x);
 
 static void a_scope_without_error_refuses_it_with_its_error_text(void **state) {
     (void)state;
-    static use *const uses[] = { add,  add_to, copy, cat,    read,     print,     like,
-                                 mark, pass,   ask,  layer,  nothing,  attention, recurrent,
-                                 rows, start,  draw, sample, normalize };
+    static use *const uses[] = { add,  add_to, copy,      cat,    read,     print,     like,
+                                 mark, pass,   run_query, layer,  nothing,  attention, recurrent,
+                                 rows, start,  draw,      sample, normalize };
     gw_scope *outer = gw_scope_open(NULL), *failed = gw_scope_open(outer);
     gw_tensor *x = gw_keep(outer, mismatch_in(failed));
     gw_error first = gw_scope_close(failed);

@@ -1,4 +1,4 @@
-// What PyTorch prints is compared in src/autograd/recordings_test.c; here is what it does not
+// The output of PyTorch is compared in src/autograd/recordings_test.c; here are the cases that it does not
 // cover.
 #include "testing/testing.h"
 #include <gradwire/autograd.h>

@@ -146,13 +146,16 @@ static void other_operators_refuse_it(void **state) {
     gw_clone(s, x);
     expect_fails(s, "gw.clone: x is sparse by rows; gw_to_dense makes it dense");
     gw_add(s, x, 1);
-    expect_fails(s, "gw.add: a number and what is sparse by rows; gw_to_dense makes it dense");
+    expect_fails(
+        s, "gw.add: a number and a tensor that is sparse by rows; gw_to_dense makes it dense");
     gw_add(s, x, gw_zeros(s, GW_F32, 2));
-    expect_fails(s, "gw.add: 5x2 and 2, but what is sparse by rows does not broadcast: the shapes "
-                    "must be equal");
+    expect_fails(
+        s, "gw.add: 5x2 and 2, but tensors that are sparse by rows do not broadcast: the shapes "
+           "must be equal");
     gw_add(s, x, gw_zeros(s, GW_F64, 5, 2));
-    expect_fails(s, "gw.add: f32 and f64, but what is sparse by rows is not promoted: the dtypes "
-                    "must be equal");
+    expect_fails(
+        s, "gw.add: f32 and f64, but tensors that are sparse by rows are not promoted: the dtypes "
+           "must be equal");
     gw_mul(s, x, dense);
     expect_fails(
         s,

@@ -198,10 +198,12 @@ static void null_is_no_tensor(void **state) {
     assert_int_equal(gw_size(NULL, 0), 0);
     assert_null(gw_data(NULL));
     gw_tensor *x = gw_ones(s, GW_F32, 2);
-    static const char *const says[] = { "gw.item: ",       "gw.item_int: ", "gw_data_for_write: ",
-                                        "gw.copy_: ",      "gw.copy_: ",    "gw.cat: ",
-                                        "gw.zeros_like: ", "gw.add: ",      "gw.full_like: " };
-    for (int k = 0; k < (int)(sizeof says / sizeof *says); k++) {
+    static const char *const prefixes[] = {
+        "gw.item: ",       "gw.item_int: ", "gw_data_for_write: ",
+        "gw.copy_: ",      "gw.copy_: ",    "gw.cat: ",
+        "gw.zeros_like: ", "gw.add: ",      "gw.full_like: "
+    };
+    for (int k = 0; k < (int)(sizeof prefixes / sizeof *prefixes); k++) {
         gw_scope *t = gw_scope_open(s);
         switch (k) {
         case 0: gw_item(t, NULL); break;
@@ -215,7 +217,7 @@ static void null_is_no_tensor(void **state) {
         case 8: gw_full_like(t, NULL, 1); break;
         }
         assert_int_equal(gw_scope_error(t)->status, GW_INVALID);
-        assert_ptr_equal(strstr(gw_scope_error(t)->text, says[k]), gw_scope_error(t)->text);
+        assert_ptr_equal(strstr(gw_scope_error(t)->text, prefixes[k]), gw_scope_error(t)->text);
         gw_scope_clear(t);
         gw_scope_close_up(t);
     }

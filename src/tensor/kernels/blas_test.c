@@ -117,10 +117,10 @@ static void it_does_not_load_the_library_if_disabled(void **state) {
     check(blas_multiply, GW_F32, 5, 7, 3, 0, 1, false);
 }
 
-static char said[256];
+static char logged[256];
 
 static void keep(const char *line) {
-    snprintf(said, sizeof said, "%s", line);
+    snprintf(logged, sizeof logged, "%s", line);
 }
 
 static void a_missing_library_is_logged_and_not_used(void **state) {
@@ -128,7 +128,7 @@ static void a_missing_library_is_logged_and_not_used(void **state) {
     log_hook = keep;
     setenv("GW_BLAS", "libno-such-blas.so.7", 1);
     assert_string_equal(blas_description(), "plain");
-    assert_non_null(strstr(said, "GW_BLAS=libno-such-blas.so.7 cannot be used"));
+    assert_non_null(strstr(logged, "GW_BLAS=libno-such-blas.so.7 cannot be used"));
     check(blas_multiply, GW_F64, 5, 7, 3, 1, 0, false);
 }
 

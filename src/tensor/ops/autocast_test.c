@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-// What an operator on a tensor of |from| gives in |s|, with another tensor of f32 if it takes two.
+// The dtype of an operator on a tensor of |from| in |s|, with another tensor of f32 if it takes two.
 static gw_dtype result_of(gw_scope *s, const char *name, gw_dtype from) {
     gw_tensor *x = gw_to_dtype(s, gw_full(s, GW_F32, 0.5, 2, 2), from);
     gw_tensor *y = gw_full(s, GW_F32, 0.25, 2, 2), *classes = gw_zeros(s, GW_I64, 2);

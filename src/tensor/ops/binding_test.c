@@ -1,4 +1,4 @@
-// The public table beside the rows it is made of: a binding that knows nothing but it reaches every
+// The public table compared with the rows it is made of: a binding that uses nothing else reaches every
 // operator.
 #include <gradwire/binding.h>
 
@@ -47,7 +47,7 @@ static void call_by_name(op_sampler *p, const gw_value *args, int arg_count) {
     for (int i = 0; i < count_of(s, o, v) && i < 2; i++)
         expect_same_bits(result_at(s, o, v, i), direct[i]);
 
-    // What is left out is what the table says.
+    // Omitted arguments have the defaults of the table.
     gw_value full[GW_OPERATOR_ARGUMENTS_MAX];
     for (int i = 0; i < o->argument_count; i++) {
         full[i] = i < arg_count ? args[i] : gw_none();

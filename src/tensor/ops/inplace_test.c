@@ -52,7 +52,7 @@ static void each_write_is_a_version(void **state) {
     gw_scope_close_up(s);
 }
 
-// ---- What fits ----------------------------------------------------------------------------------
+// ---- Checks ----------------------------------------------------------------------------------
 static void only_the_other_operand_broadcasts(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -193,7 +193,7 @@ static void a_view_of_a_result_is_refused(void **state) {
     gw_add_(s, gw_slice(s, gw_mul(s, w, 2), 0, 0, 2, 1), 1);
     expect_fails(s, text);
     gw_tensor *plain = gw_zeros(s, GW_F32, 3), *part = gw_select(s, plain, 0, 0);
-    gw_add_(s, plain, w);  // |part| would not know
+    gw_add_(s, plain, w);  // |part| would not see it
     expect_fails(s, text);
     expect_values(s, plain, (const double[]){ 0, 0, 0 }, 0);
     gw_drop(s, part);

@@ -120,7 +120,7 @@ static void it_survives_without_memory(void **state) {
     testing_alloc_failure_loop(train_once, NULL);
 }
 
-// In evaluation it is a line, whose slope does not know where it is taken.
+// In evaluation it is a line, whose slope does not depend on its input.
 static void an_infinite_input_has_a_gradient_in_evaluation(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

@@ -147,7 +147,7 @@ static void bools_follow_pytorch(void **state) {
     assert_text(s, gw_add(s, a, 1), "tensor([2, 2, 1])");
     assert_text(s, gw_div(s, a, 2), "tensor([0.5000, 0.5000, 0.0000])");
     gw_sub(s, a, b);
-    assert_fails(s, "gw.sub: bools cannot be subtracted; gw_ne tells where two differ");
+    assert_fails(s, "gw.sub: bools cannot be subtracted; gw_ne shows where two differ");
     gw_pow(s, a, b);
     assert_fails(s, "gw.pow: bools have no powers: the operands must be numbers");
     gw_scope_close_up(s);

@@ -57,7 +57,7 @@ static void a_padding_row_gets_no_gradient(void **state) {
     gw_scope_close_up(s);
 }
 
-// A place that is seen 700 times, and every second one of a longer list.
+// A position that is read 700 times, and every second one of a longer list.
 static void indices_may_lie_in_any_layout(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -110,7 +110,8 @@ static void one_hot_marks_the_class(void **state) {
     expect_fails(s, "gw.one_hot: index -2 is negative, as none must be");
     gw_one_hot(s, gw_zeros(s, GW_I64, 0), -1);
     expect_fails(
-        s, "gw.one_hot: the number of classes cannot be told from no indices: it must be given");
+        s,
+        "gw.one_hot: the number of classes cannot be inferred from no indices: it must be given");
     gw_one_hot(s, gw_full(s, GW_I64, INT64_MAX), -1);
     expect_fails(s,
                  "gw.one_hot: index 9223372036854775807 is no number of a class, which must fit");

@@ -35,7 +35,7 @@ static void extremes_keep_the_dtype_and_the_first_of_equals(void **state) {
                 "tensor([[1],\n        [1]])");
     bool truth[] = { false, true, false };
     expect_text(s, gw_max(s, gw_from(s, truth, 3)), GW_BOOL8, "tensor(True)");
-    // Numbers that no double tells apart.
+    // Numbers that are equal as doubles.
     int64_t large[] = { (INT64_C(1) << 60), (INT64_C(1) << 60) + 1 };
     assert_int_equal(gw_item_int(s, gw_argmax(s, gw_from(s, large, 2))), 1);
     gw_scope_close_up(s);
@@ -46,12 +46,11 @@ static void an_extreme_of_nothing_is_an_error(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 0, 3);
     gw_max(s, x);
-    expect_fails(
-        s, "gw.max: nothing to choose from in 0x3: there must be an element along what is reduced");
+    expect_fails(s, "gw.max: nothing to choose from in 0x3: there must be an element along the "
+                    "reduced dimensions");
     gw_argmin(s, x, .dim = 0);
-    expect_fails(
-        s,
-        "gw.argmin: nothing to choose from in 0x3: there must be an element along what is reduced");
+    expect_fails(s, "gw.argmin: nothing to choose from in 0x3: there must be an element along the "
+                    "reduced dimensions");
     expect_shape(s, gw_max(s, x, .dim = 1), "0");
     gw_scope_close_up(s);
 }

@@ -101,7 +101,7 @@ static void weights_count_classes_several_times(void **state) {
     gw_scope_close_up(s);
 }
 
-// A 0 that is said is the class 0, and not what is left out.
+// A given 0 is the class 0, and not an omitted argument.
 static void class_0_can_be_ignored(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

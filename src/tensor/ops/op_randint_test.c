@@ -40,7 +40,7 @@ static void an_order_has_every_number_once(void **state) {
     gw_scope_close_up(s);
 }
 
-// Each of the six orders of three comes as often.
+// Each of the six orders of three is drawn equally often.
 static void every_order_is_as_likely(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

@@ -1,6 +1,6 @@
 #include "tensor/ops/op_expect.h"
 
-// Whether |count| of |n| draws is what chance |p| gives, within five standard deviations.
+// Whether |count| of |n| draws fits the probability |p|, within five standard deviations.
 static void expect_share(int64_t count, int64_t n, double p) {
     double deviation = sqrt((double)n * p * (1 - p));
     if (!(fabs((double)count - (double)n * p) <= 5 * deviation + 0.5))
@@ -64,7 +64,7 @@ static void multinomial_draws_classes_by_their_weight(void **state) {
     gw_scope_close_up(s);
 }
 
-// Classes 0, 1, 2 of weights 1, 2, 3: the first is 2 with 1/2; then 0 or 1 from what is left.
+// Classes 0, 1, 2 of weights 1, 2, 3: the first is 2 with 1/2; then 0 or 1 of the rest.
 static void without_replacement_no_class_is_drawn_twice(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

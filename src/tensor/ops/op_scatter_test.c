@@ -5,7 +5,7 @@ static void it_writes_the_positions_that_gather_reads(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_randn(s, GW_F32, 3, 4, 5);
     for (int dim = 0; dim < 3; dim++) {
-        // An order of each row: no place is named twice, and every one once.
+        // An order of each row: every position is named once.
         gw_tensor *index = gw_sort(s, gw_rand(s, GW_F32, 3, 4, 5), .dim = dim).indices;
         gw_tensor *zeros = gw_zeros(s, GW_F32, 3, 4, 5);
         gw_tensor *y = gw_scatter(s, zeros, dim, index, x);

@@ -6,7 +6,7 @@ static bool is_before(double a, double b, bool descending) {
     return descending ? a > b : a < b;
 }
 
-// The place that comes in the |k|-th place of row |row|: before it stand k others.
+// The position of the |k|-th element of row |row|: k others are before it.
 static int64_t place_at(const gw_tensor *x, int64_t row, int64_t k, bool descending) {
     int64_t n = x->sizes[1];
     for (int64_t i = 0; i < n; i++) {

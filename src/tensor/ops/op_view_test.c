@@ -95,10 +95,10 @@ static void permute_and_transpose_reorder_dimensions(void **state) {
     assert_shape_is(gw_transpose(s, gw_ones(s, GW_F32), 0, -1), "scalar");
     gw_permute(s, x, 0, 1);
     assert_fails(s, "gw.permute: 0x1 is no order of the 3 dimensions of 1x2x3, of which each must "
-                    "be there once");
+                    "be listed once");
     gw_permute(s, x, 0, 1, 1);
     assert_fails(s, "gw.permute: 0x1x1 is no order of the 3 dimensions of 1x2x3, of which each "
-                    "must be there once");
+                    "must be listed once");
     gw_transpose(s, x, 0, 3);
     assert_fails(s, "gw.transpose: dimension 3 of 1x2x3, but it must be -3 to 2");
     gw_scope_close_up(s);
