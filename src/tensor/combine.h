@@ -44,7 +44,8 @@ typedef struct combine_request {
 void combine(const combine_request *c);
 
 // The same in parts. A partial sum has the dtype of combine_partial_dtype: f32 of halves. combine_begin
-// multiplies and does not round; combine_partial divides and rounds if it |ends|. The parts give the bits of the whole if they are subtrees of it.
+// multiplies and does not round; combine_partial divides and rounds if it |ends|. The parts give the bits of the
+// whole if they are subtrees of it.
 void combine_begin(const combine_request *c);               // numbers to a partial sum
 void combine_partial(const combine_request *c, bool ends);  // partial sums to one, or to numbers
 gw_dtype combine_partial_dtype(gw_dtype dtype);

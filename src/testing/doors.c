@@ -11,7 +11,7 @@ static uint8_t staging[STAGING_BYTES];
 
 void doors_open_env(void) {
     gw_error error;
-    testing_note("seed 1");  // as a mutation that is found here is told
+    testing_note("seed 1");  // printed with the report of a mutation that is found here
     assert_int_equal(env_os_open(&doors_env, &error), GW_OK);
     env_enter(doors_env);
 }
@@ -123,7 +123,7 @@ handshake visitor_hello(const party *from, const party *to) {
                         .connection_number = 1 };
 }
 
-void visitor_come(visitor *v, protection self, const char *address, const party *to) {
+void visitor_connect(visitor *v, protection self, const char *address, const party *to) {
     gw_error error;
     char text[ADDRESS_MAX];
     snprintf(text, sizeof text, "%s", address);
@@ -136,7 +136,7 @@ void visitor_come(visitor *v, protection self, const char *address, const party 
     assert_int_equal(tls_connect(v->tls, &r, to, &visitor_events, v, &v->stream, &error), GW_OK);
 }
 
-void visitor_come_plain(visitor *v, const char *address) {
+void visitor_connect_plain(visitor *v, const char *address) {
     gw_error error;
     *v = (visitor){ 0 };
     assert_int_equal(

@@ -23,7 +23,7 @@ static void while_work_takes_five_times_its_time_it_goes_at_a_fifth(void **state
     pace_clock_feed(&c, 11000, 50 * MS, 10 * MS);
     assert_int_equal(pace_clock_read(&c, 11000), 2000);
     assert_int_equal(pace_clock_read(&c, 16000), 3000);
-    pace_clock_feed(&c, 21000, 10 * MS, 10 * MS);  // idle again, who knows for how long
+    pace_clock_feed(&c, 21000, 10 * MS, 10 * MS);  // idle again, for an unknown time
     assert_int_equal(pace_clock_read(&c, 21000), 4000);
     assert_int_equal(pace_clock_read(&c, 22000), 5000);
     assert_true(c.slowness_max == 5);

@@ -31,7 +31,7 @@ static void continue_1(sim *s, void *arg) {
     sim_continue(s, 1);
 }
 
-static void part_there(sim *s, void *arg) {
+static void part_one_way(sim *s, void *arg) {
     (void)arg;
     sim_partition(s, 0, 1, true, false);
 }
@@ -119,7 +119,7 @@ static void a_stopped_worker_receives_frames_of_the_meantime(void **state) {
 
 static void a_partition_holds_until_it_is_healed(void **state) {
     (void)state;
-    void (*const ways[])(sim *, void *) = { part_there, part_back };
+    void (*const ways[])(sim *, void *) = { part_one_way, part_back };
     for (int i = 0; i < 2; i++) {
         pause_plan at_once = { ways[i], heal, 0, 3 * SIM_SECOND };
         pause_plan later = { ways[i], heal, 20 * MS, 3 * SIM_SECOND };

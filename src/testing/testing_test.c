@@ -23,58 +23,58 @@ static const char *run_fixture(const char *filter) {
     return output;
 }
 
-static void assert_says(const char *output, const char *text) {
-    if (!strstr(output, text)) fail_msg("the harness did not say \"%s\"", text);
+static void assert_output(const char *output, const char *text) {
+    if (!strstr(output, text)) fail_msg("the harness did not print \"%s\"", text);
 }
 
 static void it_counts_a_pass_and_hides_its_output(void **state) {
     (void)state;
     const char *output = run_fixture("it_passes");
-    assert_says(output, "1 passed, 0 failed, 0 skipped\nexit 0\n");
-    assert_null(strstr(output, "nobody sees this"));
+    assert_output(output, "1 passed, 0 failed, 0 skipped\nexit 0\n");
+    assert_null(strstr(output, "output of a passing test"));
 }
 
 static void it_counts_a_failed_assertion_and_prints_line_and_note(void **state) {
     (void)state;
     const char *output = run_fixture("it_asserts");
-    assert_says(output, "0x1 != 0x2");
-    assert_says(output, "failures.c:");
-    assert_says(output, "note: this is noted");
-    assert_says(output, "0x3 != 0x4");
-    assert_says(output, "\n0 passed, 2 failed, 0 skipped\nexit 1\n");
+    assert_output(output, "0x1 != 0x2");
+    assert_output(output, "failures.c:");
+    assert_output(output, "note: this is noted");
+    assert_output(output, "0x3 != 0x4");
+    assert_output(output, "\n0 passed, 2 failed, 0 skipped\nexit 1\n");
 }
 
 static void it_counts_a_crash_and_prints_its_stack(void **state) {
     (void)state;
     const char *output = run_fixture("it_crashes");
-    if (!TESTING_ADDRESS_SANITIZER) assert_says(output, "---- stacks of process");
-    assert_says(output, "in it_crashes ");
-    assert_says(output, "\n0 passed, 1 failed, 0 skipped\nexit 1\n");
+    if (!TESTING_ADDRESS_SANITIZER) assert_output(output, "---- stacks of process");
+    assert_output(output, "in it_crashes ");
+    assert_output(output, "\n0 passed, 1 failed, 0 skipped\nexit 1\n");
 }
 
 static void it_counts_an_exit_as_a_failure(void **state) {
     (void)state;
-    assert_says(run_fixture("it_exits"), "\n0 passed, 1 failed, 0 skipped\nexit 1\n");
+    assert_output(run_fixture("it_exits"), "\n0 passed, 1 failed, 0 skipped\nexit 1\n");
 }
 
 static void it_counts_a_skipped_test_apart(void **state) {
     (void)state;
     const char *output = run_fixture("it_skips");
-    assert_says(output, "skipped: fixture.it_skips\n1 skipped: there is no moon\n");
-    assert_says(output, "\n0 passed, 0 failed, 1 skipped\n");
+    assert_output(output, "skipped: fixture.it_skips\n1 skipped: there is no moon\n");
+    assert_output(output, "\n0 passed, 0 failed, 1 skipped\n");
 }
 
 static void it_prints_all_stacks_of_a_hang(void **state) {
     (void)state;
     const char *output = run_fixture("it_hangs");
-    assert_says(output, "ran longer than");
-    assert_says(output, "in wait_forever_here ");
-    assert_says(output, "\n0 passed, 1 failed, 0 skipped\nexit 1\n");
+    assert_output(output, "ran longer than");
+    assert_output(output, "in wait_forever_here ");
+    assert_output(output, "\n0 passed, 1 failed, 0 skipped\nexit 1\n");
 }
 
 static void it_fails_when_no_test_has_the_name(void **state) {
     (void)state;
-    assert_says(run_fixture("no_such_test"), "0 passed, 0 failed, 0 skipped\nexit 1\n");
+    assert_output(run_fixture("no_such_test"), "0 passed, 0 failed, 0 skipped\nexit 1\n");
 }
 
 static void it_divides_repetitions_by_SCALE(void **state) {
@@ -113,10 +113,10 @@ typedef struct allocation_trace {
 
 static void allocate_twice(void *context) {
     allocation_trace *trace = context;
-    char *letters = trace->runs[trace->run_count++];
+    char *results = trace->runs[trace->run_count++];
     for (int i = 0; i < 2; i++) {
         void *p = mem_alloc(100);
-        letters[i] = p ? 'y' : 'n';
+        results[i] = p ? 'y' : 'n';
         mem_free(p);
     }
 }

@@ -209,7 +209,7 @@ static bool is_explained(const scene *c, const gw_error *error) {
     // Another trainer holds what both step for long.
     if (error->status == GW_OVERLOADED)
         return c->world.trainer_count > 1 && faults_of(c) + n.cuts + n.frames_lost > 0;
-    return blame_explains(error, &f, BLAME_EVERYBODY);
+    return blame_explains(error, &f, BLAME_ANY);
 }
 
 // An operation that began at |began_ns|.

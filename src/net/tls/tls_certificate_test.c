@@ -24,7 +24,7 @@ static void make(visit x, bool enters) {
     visitor v;
     doors_open_env();
     door_open(&d, x.door);
-    visitor_come(&v, x.visitor, d.address, x.store ? NULL : x.to ? x.to : &d.self.self);
+    visitor_connect(&v, x.visitor, d.address, x.store ? NULL : x.to ? x.to : &d.self.self);
     while (!d.heard && !v.closed)
         env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
     assert_int_equal(d.heard, enters);
@@ -152,7 +152,7 @@ static void a_hello_is_that_of_the_member_with_its_name(void **state) {
     visitor v;
     doors_open_env();
     door_open(&d, certified("w%d", 2));
-    visitor_come(&v, certified("w1", 1), d.address, &d.self.self);
+    visitor_connect(&v, certified("w1", 1), d.address, &d.self.self);
     doors_until(&d.heard, 1);
     assert_true(connection_may_be(d.inside[0], "w1"));
     assert_false(connection_may_be(d.inside[0], "ps"));

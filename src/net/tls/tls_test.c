@@ -113,7 +113,7 @@ static void a_member_is_let_in(void **state) {
     doors_open_env();
     door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
-    visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
+    visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
     doors_until(&d.heard, 1);
     assert_int_equal(d.last.from_incarnation, 1);
     assert_int_equal(d.last.to_rank, 2);
@@ -124,7 +124,7 @@ static void a_member_is_let_in(void **state) {
     // Nobody on the way has seen a word of either.
     assert_null(memmem(w.client.heard, w.client.size, HANDSHAKE_MAGIC, 8));
     assert_null(memmem(w.server.heard, w.server.size, HANDSHAKE_MAGIC, 8));
-    visitor_come(&s, encrypted_worker("a", 3), d.address, NULL);
+    visitor_connect(&s, encrypted_worker("a", 3), d.address, NULL);
     doors_until(&d.heard, 2);
     assert_int_equal(d.last.kind, HANDSHAKE_STORE);
     assert_int_equal(d.turned_away, 0);
@@ -150,7 +150,7 @@ static void two_keys_are_taken_while_one_replaces_the_other(void **state) {
         visitor v;
         doors_open_env();
         door_open(&d, encrypted_worker(rows[i].door, 2));
-        visitor_come(&v, encrypted_worker(rows[i].visitor, 1), d.address, &d.self.self);
+        visitor_connect(&v, encrypted_worker(rows[i].visitor, 1), d.address, &d.self.self);
         doors_until(rows[i].enters ? &d.heard : &v.closed, 1);
         assert_int_equal(d.heard, rows[i].enters);
         visitor_leave(&v);
@@ -167,7 +167,7 @@ static void a_key_that_was_removed_opens_nothing(void **state) {
         door d;
         visitor v;
         door_open(&d, encrypted_worker(keys[i], 2));
-        visitor_come(&v, encrypted_worker("a", 1), d.address, &d.self.self);
+        visitor_connect(&v, encrypted_worker("a", 1), d.address, &d.self.self);
         while (!d.heard && !v.closed)
             env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
         assert_int_equal(d.heard, i < 2);
@@ -188,7 +188,7 @@ static void turn_away(protection self, const party *to, const char *words, uint8
     doors_open_env();
     door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
-    visitor_come(&v, self, w.address, to ? to : &d.self.self);
+    visitor_connect(&v, self, w.address, to ? to : &d.self.self);
     doors_until(&v.closed, 1);
     doors_until(&d.turned_away, 1);
     assert_int_equal(d.heard, 0);
@@ -236,12 +236,12 @@ static void a_member_is_let_in_behind_strangers(void **state) {
     doors_open_env();
     door_open(&d, encrypted_worker("a", 2));
     for (int i = 0; i < 3 * BACKOFF_FREE; i++) {
-        visitor_come(&v, encrypted_worker("b", 1), d.address, &d.self.self);
+        visitor_connect(&v, encrypted_worker("b", 1), d.address, &d.self.self);
         doors_until(&v.closed, 1);
         visitor_leave(&v);
     }
     assert_int_equal(d.heard, 0);
-    visitor_come(&v, encrypted_worker("a", 1), d.address, &d.self.self);
+    visitor_connect(&v, encrypted_worker("a", 1), d.address, &d.self.self);
     doors_until(&d.heard, 1);
     visitor_leave(&v);
     door_close(&d);
@@ -254,7 +254,7 @@ static void a_store_that_does_not_take_the_key_is_a_mismatch(void **state) {
     visitor v;
     doors_open_env();
     door_open(&d, encrypted_worker("a", 2));
-    visitor_come(&v, encrypted_worker("b", 1), d.address, NULL);
+    visitor_connect(&v, encrypted_worker("b", 1), d.address, NULL);
     doors_until(&v.closed, 1);
     assert_int_equal(v.why.status, GW_MISMATCH);
     visitor_leave(&v);
@@ -270,7 +270,7 @@ static void a_hello_in_plain_text_is_answered_by_a_refusal(void **state) {
     gw_error error;
     doors_open_env();
     door_open(&d, encrypted_worker("a", 2));
-    visitor_come_plain(&v, d.address);
+    visitor_connect_plain(&v, d.address);
     const party me = { .rank = 1, .incarnation = 1 };
     v.says = visitor_hello(&me, &d.self.self);
     while (!v.closed && !d.heard)
@@ -296,7 +296,7 @@ static void who_has_a_key_says_nothing_to_a_door_without_one(void **state) {
     door_open(&d, encrypted_worker("a", 2));
     connection_unprotect(doors_env, &d.self);
     open_wire(&w, d.address);
-    visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
+    visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
     doors_until(&d.turned_away, 1);
     assert_int_equal(d.heard, 0);
     connection_close(d.inside[0]);
@@ -320,7 +320,7 @@ static void a_handshake_that_is_repeated_opens_nothing(void **state) {
     doors_open_env();
     door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
-    visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
+    visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
     doors_until(&d.heard, 1);
     wire_end again = { .wire = &w, .other = &w.client };  // hears what the client has said
     gw_error error;
@@ -350,7 +350,7 @@ static void what_a_worker_says_does_not_come_back_as_anothers(void **state) {
     door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
     // Worker 2 means to speak to worker 1, and the wire leads back to itself.
-    visitor_come(&v, encrypted_worker("a", 2), w.address, &other);
+    visitor_connect(&v, encrypted_worker("a", 2), w.address, &other);
     while (!v.closed && !v.opened)
         env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
     assert_int_equal(v.opened, 0);
@@ -376,7 +376,7 @@ static void the_hello_inside_has_to_name_the_same_workers(void **state) {
         visitor v;
         doors_open_env();
         door_open(&d, encrypted_worker("a", 2));
-        visitor_come(&v, encrypted_worker("a", 1), d.address, &d.self.self);
+        visitor_connect(&v, encrypted_worker("a", 1), d.address, &d.self.self);
         v.says = lies[i];
         while (!d.heard && !d.turned_away)
             env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
@@ -401,7 +401,7 @@ static void a_byte_that_is_changed_on_the_way_ends_the_connection(void **state) 
         door_open(&d, encrypted_worker("a", 2));
         open_wire(&w, d.address);
         w.damage_at = at;
-        visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
+        visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
         while (!d.heard && !d.turned_away && !v.closed)
             env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
         if (at == 0) size = w.client.size;
@@ -422,7 +422,7 @@ static void who_stops_in_the_middle_is_sent_away_in_time(void **state) {
     doors_open_env();
     door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
-    visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
+    visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
     doors_until(&d.heard, 1);
     static uint8_t said[16384];
     size_t size = w.client.size;
@@ -529,7 +529,7 @@ static void a_certificate_takes_the_place_of_no_key(void **state) {
         tcp_transport.listen(doors_env, "127.0.0.1:0", on_shop_accepted, &s, &l, address, &error),
         GW_OK);
     const party to = { .name = "w2", .rank = 2, .incarnation = 2 };
-    visitor_come(&v, encrypted_worker("a", 1), address, &to);
+    visitor_connect(&v, encrypted_worker("a", 1), address, &to);
     doors_until(&v.closed, 1);
     assert_int_equal(v.opened, 0);
     assert_string_equal(v.why.text, "it does not have the key of this job");
