@@ -44,7 +44,8 @@ enum {
     LIMIT_UNEXPECTED_GRADIENTS = 65536,  // of one sender that came before the marks of their passes
     LIMIT_FETCHES_PER_PEER =
         65536,  // values behind references that one worker waits for, or has sent on
-    LIMIT_EARLY_PROMISES = 65536,   // promised values of one sender that came before their requests
+    LIMIT_UNEXPECTED_PROMISES =
+        65536,                      // promised values of one sender that came before their requests
     LIMIT_WANTED_PER_PEER = 65536,  // consumers of results that one caller has named
     LIMIT_FORKS_PER_PEER = 1000000,  // references that one worker holds to values of another
     LIMIT_COLLECTIVE_GROUPS = 4096,  // different groups of workers that one agent meets with
@@ -73,7 +74,7 @@ enum {
 
 #define LIMIT_TENSOR_BYTES ((uint64_t)4 << 30)
 #define LIMIT_MESSAGE_BYTES ((uint64_t)8 << 30)
-#define LIMIT_EARLY_PROMISE_BYTES                                                                  \
+#define LIMIT_UNEXPECTED_PROMISE_BYTES                                                             \
     ((uint64_t)1 << 30)  // of one sender, kept until their requests come
 #define LIMIT_UNEXPECTED_GRADIENT_BYTES                                                            \
     ((uint64_t)1 << 30)  // of one sender, kept until the marks come

@@ -41,15 +41,15 @@ static void it_does_not_repeat_a_recursive_function(void **state) {
     assert_string_equal(e.text, "w3: main: w1: f: w2: f: ... (61 more): w2: f: too deep");
 }
 
-// What a text says is no call, whatever it quotes.
+// Words in a text are no call, whatever they quote.
 static void it_folds_no_words_of_a_text(void **state) {
     (void)state;
     gw_error e = error_of("w1: f: w2: f: w1: f: w2: f: quoted");
     error_add_trace(&e, "w1", "f");
     assert_string_equal(e.text, "w1: f: w1: f: w2: f: w1: f: w2: f: quoted");
-    e = error_of("f: says so by itself");
+    e = error_of("f: has the name already");
     error_add_trace(&e, "w1", "f");
-    assert_string_equal(e.text, "w1: f: f: says so by itself");
+    assert_string_equal(e.text, "w1: f: f: has the name already");
 }
 
 static void it_cuts_the_middle_of_a_long_trace(void **state) {

@@ -56,7 +56,7 @@ static void it_refuses_requests_that_mean_nothing(void **state) {
     f.one_way = 2;
     assert_int_equal(read_back(make_request(&f, "f", 0), &h), GW_PROTOCOL);
     f.one_way = 1;
-    f.result = f.result_fork = 1;  // which nobody would hear of
+    f.result = f.result_fork = 1;  // which would have no waiter
     assert_int_equal(read_back(make_request(&f, "f", 0), &h), GW_PROTOCOL);
     assert_int_equal(read_back(make_request(&good, "f", LIMIT_ARGS + 1), &h), GW_LIMIT);
     char longest[LIMIT_NAME_BYTES + 2];

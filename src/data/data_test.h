@@ -1,4 +1,4 @@
-// What tests of this room have in common.
+// Common parts of the tests of this room.
 #ifndef DATA_DATA_TEST_H
 #define DATA_DATA_TEST_H
 

@@ -1,4 +1,4 @@
-// A loader goes on where another one was.
+// A loader continues at the position of another one.
 #include "data_test.h"
 
 static gw_dataset *tens(gw_scope *s, int64_t count) {

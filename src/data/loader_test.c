@@ -134,7 +134,7 @@ static void the_seed_is_the_scope_s_unless_given(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// What the program draws, and which stream its next call has, do not depend on who reads.
+// The numbers that the program draws, and the stream of its next call, do not depend on the reading threads.
 static void the_program_s_own_numbers_stay(void **state) {
     (void)state;
     uint64_t keys[2];
@@ -183,7 +183,7 @@ static void a_distributed_sampler_cuts_it_into_shares(void **state) {
 }
 
 // ---- Errors -------------------------------------------------------------------------------------
-// Fails for item 3 as often as |state| says.
+// Fails for item 3 as often as |state| counts.
 static gw_value torn(gw_scope *s, void *state, int64_t index) {
     int *left = state;
     if (index == 3 && *left > 0) {
@@ -264,7 +264,7 @@ static void a_batch_exists_only_after_next(void **state) {
     assert_fails(s, GW_WRONG_STATE, "tens: gw_data_loader_next gives one");
 }
 
-// A batch belongs to whoever asks for it, also when the loader has moved on and is gone.
+// A batch belongs to its caller, also when the loader has moved on and is gone.
 static void a_batch_outlives_its_loader(void **state) {
     (void)state;
     gw_scope *root = gw_scope_open(NULL), *s = gw_scope_open(root);

@@ -6,7 +6,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
-// Item 0 comes only when item 1 has been read.
+// Item 0 is ready only when item 1 has been read.
 static gw_value second_first(gw_scope *s, void *state, int64_t index) {
     (void)s;
     sem_t *second_read = state;
@@ -31,7 +31,7 @@ static void batches_are_read_at_once_and_given_in_order(void **state) {
 }
 
 typedef struct bound {
-    atomic_int asked;  // batches that the program has asked for
+    atomic_int requested;  // batches that the program has requested
     atomic_bool was_exceeded;
 } bound;
 
@@ -40,7 +40,8 @@ enum { WORKERS = 3, FACTOR = 2 };
 static gw_value within_bound(gw_scope *s, void *state, int64_t index) {
     (void)s;
     bound *b = state;
-    if (index >= atomic_load(&b->asked) + WORKERS * FACTOR) atomic_store(&b->was_exceeded, true);
+    if (index >= atomic_load(&b->requested) + WORKERS * FACTOR)
+        atomic_store(&b->was_exceeded, true);
     return gw_value_of(index);
 }
 
@@ -52,7 +53,7 @@ static void read_ahead_is_limited(void **state) {
     gw_data_loader *l =
         gw_data_loader_open(s, d, .num_workers = WORKERS, .prefetch_factor = FACTOR);
     for (int64_t i = 0; i < 200; i++) {
-        atomic_fetch_add(&b.asked, 1);
+        atomic_fetch_add(&b.requested, 1);
         assert_true(gw_data_loader_next(s, l));
         assert_numbers(s, gw_data_loader_tensor(s, l, 0), i);
     }

@@ -1,5 +1,5 @@
-// Processes that programs start: what is refused, and what is told of one that ends. The program is that of the tests, which lists
-// one test, or none, and ends. tests/process/worker_process_test.c has workers that join.
+// Processes that programs start: invalid requests, and the report of an end. The program is that of the tests, which
+// lists one test, or none, and ends. tests/process/worker_process_test.c has workers that join.
 #include <gradwire.h>
 
 #include "testing/testing.h"

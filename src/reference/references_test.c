@@ -68,7 +68,7 @@ static void read_odd(gw_scope *s, int rank, void *context) {
     assert_int_equal(read(a, 2, 5, id_of(2, 5), 0), GW_PROTOCOL);   // another's fork
     assert_int_equal(read(a, 2, 5, id_of(1, 5), 1), GW_PROTOCOL);   // another worker's holder set
     assert_int_equal(read(a, 2, 5, id_of(1, 5), 2), GW_PROTOCOL);
-    // A reference that comes home without an entry is lost; the message is valid.
+    // A reference that returns to its owner without an entry is lost; the message is valid.
     assert_int_equal(read(a, 0, id_of(1, 5), 0, 1), GW_OK);
     env_leave(a->env);
 }

@@ -22,7 +22,7 @@ GW_FUNCTION(report_never, GW_INLINE) {
 }
 
 // This worker's report of the forks that the caller holds: "tensor of report_test.c:70 for w0".
-GW_FUNCTION(report_tell, GW_INLINE) {
+GW_FUNCTION(report_list, GW_INLINE) {
     gw_reference_info all[8];
     int count = gw_references(s, all, 8);
     gw_list *out = gw_list_open(s);
@@ -59,11 +59,11 @@ static void expect_listed(gw_scope *s, const char *what, const char *origin) {
     gw_scope_set_timeout(t, 10);
     gw_wait(t, gw_future_open(t));
     assert_int_equal(gw_scope_close(t).status, GW_TIMEOUT);
-    gw_list *told = gw_list_of(s, gw_rpc_sync(s, 1, "report_tell"));
+    gw_list *listed = gw_list_of(s, gw_rpc_sync(s, 1, "report_list"));
     char text[200];
     snprintf(text, sizeof text, "w1 %s of report_test.c%s for w0", what, origin);
-    assert_int_equal(gw_list_count(told), 1);
-    assert_string_equal(gw_string_of(s, gw_list_get(s, told, 0)), text);
+    assert_int_equal(gw_list_count(listed), 1);
+    assert_string_equal(gw_string_of(s, gw_list_get(s, listed, 0)), text);
 }
 
 static void list_all(gw_scope *root, int rank, void *context) {

@@ -8,7 +8,7 @@ GW_FUNCTION(rref_make, GW_INLINE, "int") {
     return gw_value_of(gw_arg_int(s, a, 0));
 }
 
-static void ask(gw_scope *s, int rank, void *context) {
+static void query(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_rref *mine = gw_rref_open(s, 3), *theirs = gw_remote(s, 1, "rref_make", 4);
@@ -28,7 +28,7 @@ static void ask(gw_scope *s, int rank, void *context) {
 
 static void its_owner_can_be_queried(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = 2 }, ask, NULL);
+    cluster_run(1, (cluster_options){ .world_size = 2 }, query, NULL);
 }
 
 static void use_poison(gw_scope *s, int rank, void *context) {

@@ -153,7 +153,7 @@ static bool have_prepared(optimizers_counts n) {
 }
 
 static bool have_been_asked(optimizers_counts n) {
-    return n.asked > 0;
+    return n.fenced > 0;
 }
 
 static bool all_have_prepared(void *arg) {
