@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// ---- Beside PyTorch -----------------------------------------------------------------------------
+// ---- Compared with PyTorch -----------------------------------------------------------------------------
 // Compares |y|, and the gradient of |given| if one was recorded.
 static void compare(gw_scope *s, recording *r, const char *what, gw_tensor *y, gw_tensor *given) {
     if (!gw_ok(s)) fail_msg("%s: %s", what, gw_scope_error(s)->text);

@@ -77,13 +77,13 @@ static void paddings_that_do_not_fit_are_refused(void **state) {
     gw_module_call(
         s, gw_nn_conv1d(s, 1, 1, .kernel = { 3 }, .padding = { 4 }, .padding_mode = GW_PAD_REFLECT),
         x);
-    assert_string_equal(gw_scope_error(s)->text, "gw_nn_conv1d: a padding of 4 beside 4 numbers");
+    assert_string_equal(gw_scope_error(s)->text, "gw_nn_conv1d: a padding of 4 for 4 numbers");
     gw_scope_clear(s);
     gw_nn_conv1d(s, 1, 1, .kernel = { 3 }, .padding_mode = (gw_padding_mode)9);
     assert_string_equal(gw_scope_close(s).text, "gw_nn_conv1d: 9 is no padding_mode");
 }
 
-// Of the kind that reads digits: every layer finds what the one before it gives.
+// A network like those for digits: every layer fits the output of the one before it.
 static void a_small_network_learns(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

@@ -45,7 +45,7 @@ static void it_writes_into_parameters(void **state) {
     gw_init_zeros(s, gw_module_parameter_get(s, m, "bias"));
     assert_true(gw_item(s, gw_sum(s, w)) == 12);
     assert_true(gw_item(s, gw_sum(s, gw_module_call(s, m, gw_ones(s, GW_F32, 3)))) == 12);
-    // Nothing was recorded, and what was computed before keeps the old values.
+    // Nothing was recorded, and earlier results keep the old values.
     gw_backward(s, gw_sum(s, y));
     assert_true(gw_item(s, gw_sum(s, gw_grad(s, w))) == 6);
     gw_init_ones(s, gw_select(s, gw_detach(s, w), 0, 1));
@@ -183,7 +183,7 @@ static void orthogonal_matrices_are_orthogonal(void **state) {
     check_orthogonal(s, gw_zeros(s, GW_F64, 20, 30), 1e-13);
     check_orthogonal(s, gw_zeros(s, GW_F32, 8, 2, 2, 2), 1e-6);
     gw_init_orthogonal(s, gw_zeros(s, GW_F32, 0, 3), 1);
-    // Of a single number the sign alone is random: both come.
+    // Of a single number the sign alone is random: both occur.
     double sum = 0;
     for (int i = 0; i < 40; i++)
         sum += gw_item(s, gw_init_orthogonal(s, gw_zeros(s, GW_F64, 1, 1), 1));

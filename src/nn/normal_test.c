@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---- Beside PyTorch -----------------------------------------------------------------------------
+// ---- Compared with PyTorch -----------------------------------------------------------------------------
 static void compare(gw_scope *s, recording *r, const char *what, gw_tensor *y, gw_normal n) {
     if (!gw_ok(s)) fail_msg("%s: %s", what, gw_scope_error(s)->text);
     recording_compare(what, y, recording_tensor(s, r), 1e-5, 1e-6);

@@ -145,15 +145,15 @@ static void state_is_as_in_a_state_dict_of_pytorch(void **state) {
 }
 
 typedef struct refused {
-    void (*ask)(gw_scope *s, gw_module *m);
+    void (*query)(gw_scope *s, gw_module *m);
     gw_status status;
     const char *text;
 } refused;
 
-static void ask_number(gw_scope *s, gw_module *m) {
+static void query_number(gw_scope *s, gw_module *m) {
     gw_module_buffer_at(s, m, 2);
 }
-static void ask_name(gw_scope *s, gw_module *m) {
+static void query_name(gw_scope *s, gw_module *m) {
     gw_module_buffer_get(s, m, "weight");
 }
 static void add_twice(gw_scope *s, gw_module *m) {
@@ -172,8 +172,8 @@ static void add_nothing(gw_scope *s, gw_module *m) {
 static void buffers_that_cannot_be_are_refused(void **state) {
     (void)state;
     static const refused all[] = {
-        { ask_number, GW_INVALID, "counter: buffer 2 of 2" },
-        { ask_name, GW_NOT_FOUND, "counter has no buffer \"weight\"" },
+        { query_number, GW_INVALID, "counter: buffer 2 of 2" },
+        { query_name, GW_NOT_FOUND, "counter has no buffer \"weight\"" },
         { add_twice, GW_DUPLICATE, "counter has a part \"weight\" already" },
         { add_buffer_as_parameter, GW_DUPLICATE, "counter has a part \"mean\" already" },
         { add_with_gradient, GW_INVALID, "counter: the buffer \"x\" needs a gradient" },
@@ -182,7 +182,7 @@ static void buffers_that_cannot_be_are_refused(void **state) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         gw_scope *s = gw_scope_open(NULL);
         gw_module *m = counter(s);
-        all[i].ask(s, m);
+        all[i].query(s, m);
         gw_error e = gw_scope_close(s);
         assert_int_equal(e.status, all[i].status);
         assert_string_equal(e.text, all[i].text);

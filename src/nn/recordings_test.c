@@ -1,4 +1,4 @@
-// Layers give what PyTorch recorded of them: names, values, gradients, and buffers afterwards.
+// Layers give the recorded results of PyTorch: names, values, gradients, and buffers afterwards.
 #include "testing/recording.h"
 #include "testing/testing.h"
 
@@ -223,7 +223,7 @@ static void read_state(gw_scope *s, recording *r, const layer_case *c, const nam
     int count = 0;
     for (; recording_takes(r, "state"); count++) {
         const char *name = recording_word(r);
-        if (count == own->count) fail_msg("%s: there is no %s", c->what, name);
+        if (count == own->count) fail_msg("%s: no %s", c->what, name);
         assert_string_equal(own->at[count], name);
         gw_tensor *value = recording_tensor(s, r), *x = own->tensors[count];
         assert_int_equal(gw_dtype_of(x), gw_dtype_of(value));

@@ -1,4 +1,4 @@
-// Numbers are beside PyTorch's in recordings_test.c.
+// Numbers are compared with PyTorch's in recordings_test.c.
 #include "nn/module.h"
 #include "testing/testing.h"
 #include <gradwire/autograd.h>

@@ -140,7 +140,7 @@ static void a_parameter_may_be_a_view(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// ---- What does not fit --------------------------------------------------------------------------
+// ---- Mismatches --------------------------------------------------------------------------
 static void lack(gw_scope *s, gw_map *state) {
     (void)s, (void)state;
 }
@@ -182,11 +182,11 @@ static void have_many(gw_scope *s, gw_map *state) {
 
 typedef struct misfit {
     void (*change)(gw_scope *s, gw_map *state);
-    const char *says;
+    const char *words;
 } misfit;
 
 static const misfit misfits[] = {
-    { lack, "sequential: what is to be loaded lacks \"2.bias\"; nothing has changed" },
+    { lack, "sequential: the state lacks \"2.bias\"; nothing has changed" },
     { have_another_shape, "does not fit: \"0.weight\" is f32 4x3, not f32 3x4; nothing" },
     { have_another_dtype, "\"1.count\" is f32 scalar, not i64 scalar" },
     { have_rows, "\"0.weight\" is f32 3x4 sparse by rows, not f32 3x4; nothing" },
@@ -218,7 +218,7 @@ static void mismatched_state_changes_nothing(void **state) {
         gw_module_load_state_dict(s, m, changed(s, network(s), &misfits[i]));
         const gw_error *e = gw_scope_error(s);
         assert_int_equal(e->status, GW_INVALID);
-        if (!strstr(e->text, misfits[i].says)) fail_msg("%s", e->text);
+        if (!strstr(e->text, misfits[i].words)) fail_msg("%s", e->text);
         gw_scope_clear(s);
         assert_same_state(s, m, like);
         assert_int_equal(gw_scope_close(s).status, GW_OK);

@@ -101,7 +101,7 @@ static void a_norm_is_not_negative(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_INVALID);
 }
 
-// Each row counts once, with the sum of what it got.
+// Each row counts once, with the sum of its parts.
 static void it_clips_row_sparse_gradients(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

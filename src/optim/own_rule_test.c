@@ -1,4 +1,4 @@
-// Rules of programs do what those of the library do.
+// Rules of programs compute the same as those of the library.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 

@@ -1,4 +1,4 @@
-// Scaling: PyTorch's defaults, its rules of when what may be called, and what steps come of it.
+// Scaling: PyTorch's defaults, its rules for the order of calls, and the resulting steps.
 #include "testing/testing.h"
 
 #include <gradwire/amp.h>
@@ -112,7 +112,7 @@ static void gradients_can_be_clipped_between(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// One optimizer's gradients say nothing of the other's, but the scale is of both.
+// The gradients of one optimizer do not affect the other, but the scale is of both.
 static void optimizers_are_judged_apart_and_updated_together(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

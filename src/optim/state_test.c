@@ -98,7 +98,7 @@ static void names_are_those_of_pytorch(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// A map like |map|, but for what |key| is; none: without it.
+// A map like |map|, but with another value for |key|; none: without it.
 static gw_map *altered(gw_scope *s, const gw_map *map, const char *key, gw_value v) {
     gw_map *other = gw_map_open(s);
     for (int i = 0; i < gw_map_count(map); i++) {
@@ -135,8 +135,8 @@ static void mismatched_state_changes_nothing(void **state) {
         { "0.momentum_buffer", gw_value_of(small),
           "\"0.momentum_buffer\" is f64 2, and its parameter f64 2x3" },
         { "0.momentum_buffer", gw_value_of(narrow), "is f32 2x3, and its parameter f64 2x3" },
-        { "2.step", gw_value_of(1), "\"2.step\" belongs to nothing here" },
-        { "0.exp_avg", gw_value_of(small), "\"0.exp_avg\" belongs to nothing here" },
+        { "2.step", gw_value_of(1), "\"2.step\" is unknown" },
+        { "0.exp_avg", gw_value_of(small), "\"0.exp_avg\" is unknown" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gw_optimizer_load_state_dict(s, m.opt, altered(s, good, bad[i].key, bad[i].v));
@@ -191,7 +191,7 @@ static void a_scheduler_goes_on_from_its_own_rate(void **state) {
         assert_non_null(strstr(gw_scope_error(s)->text, "\"group.0.initial_lr\" is "));
         gw_scope_clear(s);
     }
-    gw_cosine_annealing_lr(s, plain, .t_max = 1);  // one that has none begins with what it has now
+    gw_cosine_annealing_lr(s, plain, .t_max = 1);  // one that has none begins with its present one
     assert_float_equal(
         gw_float_of(s, gw_map_get(s, gw_optimizer_state_dict(s, plain), "group.0.initial_lr")), 0.1,
         0);
@@ -215,7 +215,7 @@ static void a_scheduler_takes_only_its_own_kind(void **state) {
     assert_non_null(strstr(gw_scope_error(s)->text, "is reduce_lr_on_plateau, not linear_lr"));
     gw_scope_clear(s);
     double before = gw_optimizer_lr(m.opt);
-    gw_plateau_step(s, plateau, 4);  // worse than the 3 that it still knows
+    gw_plateau_step(s, plateau, 4);  // worse than the 3 in its state
     assert_float_equal(gw_optimizer_lr(m.opt), before * 0.1, 1e-12);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }

@@ -393,7 +393,7 @@ static void wait_for_members(gw_scope *s, int rank, void *context) {
     gw_future_set(s, lost, 1);
     expect(s, GW_INVALID, "only futures of gw_future_open are completed by the program");
     gw_member_lost(s, &(gw_worker){ .rank = 7 }, 1);
-    expect(s, GW_NOT_FOUND, "has no worker of rank 7");
+    expect(s, GW_NOT_FOUND, "no worker of rank 7");
 }
 
 static void what_waits_for_members_ends_when_one_is_lost(void **state) {
