@@ -114,7 +114,7 @@ void gates_report_failure(gw_scope *failed);
 // The tensor of which a scope has the gradient of |x| that this worker keeps: a range of |x|, or |x|.
 const gw_tensor *gate_kept_of(const gw_tensor *x);
 
-// For walks over leaves that do something once for each gate: whether |visit| is there for the first
+// For walks over leaves that do something once for each gate: whether |visit| is at it for the first
 // time. One thread at a time visits a gate, as with steps.
 uint64_t gates_begin_visit(void);
 static inline bool gate_visit(gate *g, uint64_t visit) {

@@ -118,7 +118,7 @@ static const op *run_case(recording *r, int number) {
     return c.op;
 }
 
-// Rows whose results nothing but chance decides.
+// Rows with random results.
 static bool is_by_chance(const op *o) {
     return strcmp(o->name, "rand") == 0 || strcmp(o->name, "randn") == 0;
 }

@@ -146,8 +146,8 @@ typedef bool module_visit(void *context, const module_path *at, gw_tensor *x);
 bool module_each_tensor(const gw_module *m, module_tensors kinds, const module_path *where,
                         module_visit *visit, void *context);
 
-// The count of parameters, or of buffers, of |m| and its parts, and the one of |index|, NULL if it is out of range; |out|
-// may be NULL. False without memory, or while another thread is here: then the caller walks.
+// The count of parameters, or of buffers, of |m| and its parts, and the one of |index|, NULL if it is out of range;
+// |out| may be NULL. False without memory, or while another thread is here: then the caller walks.
 bool module_numbers_get(gw_module *m, bool of_buffers, int index, int *out_count, gw_tensor **out);
 void module_numbers_forget(const gw_module *m);  // |m| has got another part
 void module_numbers_free(gw_module *m);

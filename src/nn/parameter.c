@@ -162,7 +162,7 @@ static gw_tensor *get_named(gw_scope *s, const gw_module *m, module_tensors kind
     }
     nearest n = nearest_to(name);
     if (m) offer_tensors(m, kind, &n);
-    scope_fail(s, GW_NOT_FOUND, "%s has no %s \"%s\"%s", m ? m->name : "a poison module",
+    scope_fail(s, GW_NOT_FOUND, "%s has no %s \"%s\"%s", m ? m->name : "a NULL module",
                kind_name(kind), name ? name : "", nearest_words(&n));
     return tensor_poison_of(s);
 }

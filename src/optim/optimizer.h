@@ -164,8 +164,8 @@ void optimizer_discard(gw_optimizer *o, int i);
 bool optimizer_reserve_values(gw_scope *s, gw_optimizer *o, int i);
 // The same where only the rows are computed that |indices| name, each once.
 bool optimizer_reserve_rows(gw_scope *s, gw_optimizer *o, int i, gw_tensor *indices);
-// Numbers of it, or of these rows, from |first| on are |count| of |values|, contiguous, from |at| on. A commit puts them
-// in place.
+// Numbers of it, or of these rows, from |first| on are |count| of |values|, contiguous, from |at| on. A commit puts
+// them in place.
 void optimizer_stage(gw_optimizer *o, int i, int64_t first, const gw_tensor *values, int64_t at,
                      int64_t count);
 

@@ -334,7 +334,7 @@ bool static_open(gw_ddp *d);  // false without memory
 bool static_follow(gw_scope *s, gw_ddp *d, const bool *reached);
 bool static_check_gradient(gw_scope *s, const ddp_pass *r, int i, const gw_tensor *gradient);
 void static_learn_on_loop(const ddp_pass *r);  // its means have arrived
-void static_finalize_on_loop(gw_ddp *d);       // later passes do not exchange what has been learnt
+void static_finalize_on_loop(gw_ddp *d);       // later passes do not exchange used leaves
 void static_forget_on_loop(gw_ddp *d);         // a pass has failed
 
 // ---- Shards (batch_shards.c) --------------------------------------------------------------------------

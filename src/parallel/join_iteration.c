@@ -8,7 +8,7 @@
 #include <string.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_join"  // of what is called here, in errors
+#define GW_ORIGIN "gw_join"  // of the calls in this file, in errors
 
 // What a member contributes to the count: UNEVEN-1.
 enum { ACTIVE = 1, SYNCHRONISED = 2, STOPS = 4 };

@@ -1,4 +1,4 @@
-// Local SGD: whose mean a pass takes, and that a failure near ends for all.
+// Local SGD: the group of the mean of a pass, and a near failure that ends it for all.
 #include "testing/cluster.h"
 #include "testing/given_gradients.h"
 #include "testing/testing.h"

@@ -6,7 +6,7 @@
 #include "parallel/shard.h"
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_ddp_reform"  // of what is called here, in errors
+#define GW_ORIGIN "gw_ddp_reform"  // of the calls in this file, in errors
 
 typedef struct progress {
     int64_t steps, passes;

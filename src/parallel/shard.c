@@ -12,7 +12,7 @@
 #include <string.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_optimizer_shard"  // of what is called here, in errors
+#define GW_ORIGIN "gw_optimizer_shard"  // of the calls in this file, in errors
 
 // ---- Whole parameters ---------------------------------------------------------------------------
 

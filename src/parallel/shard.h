@@ -130,7 +130,7 @@ void shard_reform(gw_scope *s, gw_optimizer *o, gw_group *g, gw_map *saved,
 // The same with |d|, which is in |g| already, and whose gradients are shared out anew.
 void shard_follow(gw_scope *s, gw_optimizer *o, gw_ddp *d, gw_group *g);
 void held_forget(held_states *all);
-// The state of this member: its part, and what it has held since the last re-forming. False with |s| failed.
+// The state of this member: its part, and the states held since the last re-forming. False with |s| failed.
 bool held_collect(gw_scope *s, const gw_optimizer *o, held_states *out);
 // The state of this member's pieces of |next|, in their order, from all members of |g|, which contribute
 // what they have in |own| and |saved|, NULL: nothing. False with |s| failed.

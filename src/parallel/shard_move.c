@@ -7,7 +7,7 @@
 #include <gradwire/ops.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_optimizer_reform"  // of what is called here, in errors
+#define GW_ORIGIN "gw_optimizer_reform"  // of the calls in this file, in errors
 
 typedef struct move {
     const gw_optimizer *o;

@@ -10,7 +10,7 @@
 #include <gradwire/ops.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_optimizer_reform"  // of what is called here, in errors
+#define GW_ORIGIN "gw_optimizer_reform"  // of the calls in this file, in errors
 
 // The size of one round.
 enum { ROUND_BYTES = 25 << 20 };

@@ -9,7 +9,7 @@
 #include <gradwire/ops.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_optimizer_step"  // of what is called here, in errors
+#define GW_ORIGIN "gw_optimizer_step"  // of the calls in this file, in errors
 
 // All members have opened the same models, and so have the same kinds of parameters.
 bool shard_is_table(const gw_optimizer *o, const shard *x, const piece *at) {

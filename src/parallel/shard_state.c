@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "state of a sharded optimizer"  // of what is called here, in errors
+#define GW_ORIGIN "state of a sharded optimizer"  // of the calls in this file, in errors
 
 // ---- Writing ------------------------------------------------------------------------------------
 

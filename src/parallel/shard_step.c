@@ -11,7 +11,7 @@
 #include <gradwire/ops.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_optimizer_step"  // of what is called here, in errors
+#define GW_ORIGIN "gw_optimizer_step"  // of the calls in this file, in errors
 
 // The size of one round, so that only a part is in memory in addition to the new values.
 enum { ROUND_BYTES = 25 << 20 };

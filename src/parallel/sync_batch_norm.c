@@ -8,7 +8,7 @@
 #include <gradwire/parallel.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "sync batch norm"  // of what is called here, in errors
+#define GW_ORIGIN "sync batch norm"  // of the calls in this file, in errors
 
 // In the shape of a feature's numbers in x: 1 C 1 ...
 static gw_tensor *broadcast_features(gw_scope *s, const gw_tensor *x, gw_tensor *features) {

@@ -32,13 +32,13 @@ void doors_until(const int *count, int wanted) {
 static door *at_door;  // the one whose protection the env has
 
 static void forget_one(void) {
-    at_door->turned_away++;
+    at_door->refused++;
 }
 
-static void on_heard(void *user, const handshake *h, const gw_error *bad) {
+static void on_hello(void *user, const handshake *h, const gw_error *bad) {
     (void)user;
     if (h) {
-        at_door->heard++;
+        at_door->admitted++;
         at_door->last = *h;
     } else {
         at_door->why = *bad;
@@ -52,7 +52,7 @@ static void on_inside_closed(void *user, const gw_error *why) {
     forget_one();
 }
 
-static const connection_events inside_events = { .heard = on_heard, .closed = on_inside_closed };
+static const connection_events inside_events = { .heard = on_hello, .closed = on_inside_closed };
 
 static void on_accepted(void *user, stream *s) {
     door *d = user;
@@ -83,18 +83,18 @@ static void on_opened(void *user) {
     visitor *v = user;
     uint8_t out[HANDSHAKE_MAX];
     v->opened++;
-    struct iovec part = { out, handshake_encode(out, &v->says) };
+    struct iovec part = { out, handshake_encode(out, &v->hello) };
     assert_int_equal(stream_send(v->stream, &part, 1), part.iov_len);
 }
 
 static void on_buffer(void *user, void **into, size_t *size) {
     visitor *v = user;
-    *into = v->heard + v->heard_size;
-    *size = sizeof v->heard - v->heard_size;
+    *into = v->received + v->received_size;
+    *size = sizeof v->received - v->received_size;
 }
 
 static void on_received(void *user, size_t count) {
-    ((visitor *)user)->heard_size += count;
+    ((visitor *)user)->received_size += count;
 }
 
 static void on_writable(void *user) {
@@ -129,7 +129,7 @@ void visitor_connect(visitor *v, protection self, const char *address, const par
     snprintf(text, sizeof text, "%s", address);
     const route r = { &tcp_transport, text };
     *v = (visitor){ .self = self };
-    v->says = to ? visitor_hello(&v->self.self, to) : (handshake){ .kind = HANDSHAKE_STORE };
+    v->hello = to ? visitor_hello(&v->self.self, to) : (handshake){ .kind = HANDSHAKE_STORE };
     assert_int_equal(
         tls_open((tls_options){ .env = doors_env, .protection = &v->self }, &v->tls, &error),
         GW_OK);

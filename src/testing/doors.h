@@ -22,7 +22,7 @@ typedef struct door {
     listener *listener;
     char address[ADDRESS_MAX];
     connection *inside[64];
-    int accepted, heard, turned_away;
+    int accepted, admitted, refused;
     handshake last;
     gw_error why;  // of the last visitor that was refused
 } door;
@@ -37,9 +37,9 @@ typedef struct visitor {
     stream *stream;
     int opened, closed;
     gw_error why;
-    uint8_t heard[4096];
-    size_t heard_size;
-    handshake says;  // as soon as it is open
+    uint8_t received[4096];
+    size_t received_size;
+    handshake hello;  // sent as soon as it is open
 } visitor;
 
 // To |to|, at |address|; NULL: to the host of the store. It closes |self|.

@@ -2,8 +2,8 @@
 // seconds of the clock on the wall, but in those of a machine that has nothing else to do: while each piece of work
 // takes seven times its shortest time, that clock runs at a seventh of its speed.
 //
-// A process of its own does a fixed piece of work every second, for as long as the one that has opened it lives. Processes that
-// are forked later read the same clock.
+// A process of its own does a fixed piece of work every second, until the process that has opened it ends. Processes
+// that are forked later read the same clock.
 #ifndef TESTING_PACE_H
 #define TESTING_PACE_H
 

@@ -88,7 +88,7 @@ bool sim_run(sim *s, int64_t until_ns);
 // Cuts every connection there is, as a failing network does.
 void sim_cut_all(sim *s);
 
-// The process of |node| ends. To the others: its streams end behind what had left it, or before;
+// The process of |node| ends. To the others: its streams end behind the bytes that had left it, or before;
 // its listeners refuse.
 // Its own threads continue as a *ghost*, alone in an empty world, so that they can free their memory:
 // all its streams close, no peer answers, nothing leaves. Actions of a ghost must not count for a

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "testing/runner.h"
 
-// Runs the fixture's tests named |filter| and returns what the harness printed.
+// Runs the fixture's tests named |filter| and returns the output of the harness.
 static const char *run_fixture(const char *filter) {
     static char output[1 << 16];
     char command[512];

@@ -1,5 +1,5 @@
 // Reports about passes that there is no memory to send: done, abort, scope closed. They are kept in memory taken
-// before, and sent again later. With the loop lock held, unless a comment says otherwise.
+// before, and sent again later. With the loop lock held, unless a comment states otherwise.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"

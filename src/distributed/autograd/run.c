@@ -1,5 +1,5 @@
 // Runs one worker's part of a pass, in the same way at the initiator and at participants. Without
-// the loop lock, unless a comment says otherwise.
+// the loop lock, unless a comment states otherwise.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"

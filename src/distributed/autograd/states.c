@@ -1,5 +1,5 @@
 // The states of a participant's part of a pass, and how it ends. With the loop lock held, unless a
-// comment says otherwise.
+// comment states otherwise.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"

@@ -146,7 +146,7 @@ static bool take_over(gw_scope *w, gw_optimizer *o, uint64_t id, const request *
     return true;
 }
 
-// OPT-1: asks the owners that have or may have the new group to remove it. New objects end with
+// OPT-1: sends the owners that have or may have the new group a request to remove it. New objects end with
 // their references.
 static void undo(gw_scope *s, const gw_optimizer *o, const request *requests, int count) {
     gw_scope *u = agent_scope_open(s->agent, 0, 0, ENV_NEVER);

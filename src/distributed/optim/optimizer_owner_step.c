@@ -61,7 +61,7 @@ void owned_abort(owned_optimizer *self) {
     self->prepared = 0;
 }
 
-// Begins the transaction of one try, unless it was aborted. Drops what an older transaction has
+// Begins the transaction of one try, unless it was aborted. Drops the values that an older transaction has
 // prepared, whose abort its trainer could not send. Opens the scope |out|, which has the turns
 // until end_step closes it.
 static bool begin_step(gw_scope *s, owned_optimizer *self, const gw_args *a,

@@ -114,20 +114,20 @@ static void a_member_is_let_in(void **state) {
     door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
     visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
-    doors_until(&d.heard, 1);
+    doors_until(&d.admitted, 1);
     assert_int_equal(d.last.from_incarnation, 1);
     assert_int_equal(d.last.to_rank, 2);
     connection_say(d.inside[0], &(handshake){ .kind = HANDSHAKE_WELCOME });
-    while (v.heard_size == 0)
+    while (v.received_size == 0)
         doors_until(&v.closed, 0), env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env));
-    assert_memory_equal(v.heard, HANDSHAKE_MAGIC, 8);
+    assert_memory_equal(v.received, HANDSHAKE_MAGIC, 8);
     // Nobody on the way has seen a word of either.
     assert_null(memmem(w.client.heard, w.client.size, HANDSHAKE_MAGIC, 8));
     assert_null(memmem(w.server.heard, w.server.size, HANDSHAKE_MAGIC, 8));
     visitor_connect(&s, encrypted_worker("a", 3), d.address, NULL);
-    doors_until(&d.heard, 2);
+    doors_until(&d.admitted, 2);
     assert_int_equal(d.last.kind, HANDSHAKE_STORE);
-    assert_int_equal(d.turned_away, 0);
+    assert_int_equal(d.refused, 0);
     visitor_leave(&v);
     visitor_leave(&s);
     close_wire(&w);
@@ -151,8 +151,8 @@ static void two_keys_are_taken_while_one_replaces_the_other(void **state) {
         doors_open_env();
         door_open(&d, encrypted_worker(rows[i].door, 2));
         visitor_connect(&v, encrypted_worker(rows[i].visitor, 1), d.address, &d.self.self);
-        doors_until(rows[i].enters ? &d.heard : &v.closed, 1);
-        assert_int_equal(d.heard, rows[i].enters);
+        doors_until(rows[i].enters ? &d.admitted : &v.closed, 1);
+        assert_int_equal(d.admitted, rows[i].enters);
         visitor_leave(&v);
         door_close(&d);
         doors_close_env();
@@ -168,9 +168,9 @@ static void a_key_that_was_removed_opens_nothing(void **state) {
         visitor v;
         door_open(&d, encrypted_worker(keys[i], 2));
         visitor_connect(&v, encrypted_worker("a", 1), d.address, &d.self.self);
-        while (!d.heard && !v.closed)
+        while (!d.admitted && !v.closed)
             env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
-        assert_int_equal(d.heard, i < 2);
+        assert_int_equal(d.admitted, i < 2);
         visitor_leave(&v);
         door_close(&d);
     }
@@ -190,8 +190,8 @@ static void turn_away(protection self, const party *to, const char *words, uint8
     open_wire(&w, d.address);
     visitor_connect(&v, self, w.address, to ? to : &d.self.self);
     doors_until(&v.closed, 1);
-    doors_until(&d.turned_away, 1);
-    assert_int_equal(d.heard, 0);
+    doors_until(&d.refused, 1);
+    assert_int_equal(d.admitted, 0);
     assert_int_equal(v.opened, 0);
     if (!strstr(d.why.text, words)) fail_msg("\"%s\" should say \"%s\"", d.why.text, words);
     if (!strstr(v.why.text, "it does not take our key"))
@@ -240,9 +240,9 @@ static void a_member_is_let_in_behind_strangers(void **state) {
         doors_until(&v.closed, 1);
         visitor_leave(&v);
     }
-    assert_int_equal(d.heard, 0);
+    assert_int_equal(d.admitted, 0);
     visitor_connect(&v, encrypted_worker("a", 1), d.address, &d.self.self);
-    doors_until(&d.heard, 1);
+    doors_until(&d.admitted, 1);
     visitor_leave(&v);
     door_close(&d);
     doors_close_env();
@@ -272,12 +272,12 @@ static void a_hello_in_plain_text_is_answered_by_a_refusal(void **state) {
     door_open(&d, encrypted_worker("a", 2));
     visitor_connect_plain(&v, d.address);
     const party me = { .rank = 1, .incarnation = 1 };
-    v.says = visitor_hello(&me, &d.self.self);
-    while (!v.closed && !d.heard)
+    v.hello = visitor_hello(&me, &d.self.self);
+    while (!v.closed && !d.admitted)
         env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
-    assert_int_equal(d.heard, 0);
+    assert_int_equal(d.admitted, 0);
     assert_string_equal(d.why.text, "it speaks without encryption, and this worker has a key");
-    assert_int_equal(handshake_decode(v.heard, v.heard_size, &h, &error), GW_OK);
+    assert_int_equal(handshake_decode(v.received, v.received_size, &h, &error), GW_OK);
     assert_int_equal(h.kind, HANDSHAKE_REFUSAL);
     assert_int_equal(h.reason, REFUSED_PLAIN);
     assert_non_null(strstr(h.text, "all its workers need the file of its key"));
@@ -297,8 +297,8 @@ static void who_has_a_key_says_nothing_to_a_door_without_one(void **state) {
     connection_unprotect(doors_env, &d.self);
     open_wire(&w, d.address);
     visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
-    doors_until(&d.turned_away, 1);
-    assert_int_equal(d.heard, 0);
+    doors_until(&d.refused, 1);
+    assert_int_equal(d.admitted, 0);
     connection_close(d.inside[0]);
     d.inside[0] = NULL;
     doors_until(&v.closed, 1);
@@ -321,7 +321,7 @@ static void a_handshake_that_is_repeated_opens_nothing(void **state) {
     door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
     visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
-    doors_until(&d.heard, 1);
+    doors_until(&d.admitted, 1);
     wire_end again = { .wire = &w, .other = &w.client };  // hears what the client has said
     gw_error error;
     assert_int_equal(
@@ -329,8 +329,8 @@ static void a_handshake_that_is_repeated_opens_nothing(void **state) {
         GW_OK);
     w.client.other = &again;
     w.client.passed = 0;
-    doors_until(&d.turned_away, 1);
-    assert_int_equal(d.heard, 1);
+    doors_until(&d.refused, 1);
+    assert_int_equal(d.admitted, 1);
     assert_string_equal(d.why.text, "it cannot end the handshake that it has begun");
     w.client.other = &w.server;
     if (again.stream) stream_close(again.stream);
@@ -354,7 +354,7 @@ static void what_a_worker_says_does_not_come_back_as_anothers(void **state) {
     while (!v.closed && !v.opened)
         env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
     assert_int_equal(v.opened, 0);
-    assert_int_equal(d.heard, 0);
+    assert_int_equal(d.admitted, 0);
     visitor_leave(&v);
     close_wire(&w);
     door_close(&d);
@@ -377,10 +377,10 @@ static void the_hello_inside_has_to_name_the_same_workers(void **state) {
         doors_open_env();
         door_open(&d, encrypted_worker("a", 2));
         visitor_connect(&v, encrypted_worker("a", 1), d.address, &d.self.self);
-        v.says = lies[i];
-        while (!d.heard && !d.turned_away)
+        v.hello = lies[i];
+        while (!d.admitted && !d.refused)
             env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
-        assert_int_equal(d.heard, 0);
+        assert_int_equal(d.admitted, 0);
         assert_string_equal(d.why.text,
                             "it says in its hello that it is somebody else than by its key, w1");
         visitor_leave(&v);
@@ -402,10 +402,10 @@ static void a_byte_that_is_changed_on_the_way_ends_the_connection(void **state) 
         open_wire(&w, d.address);
         w.damage_at = at;
         visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
-        while (!d.heard && !d.turned_away && !v.closed)
+        while (!d.admitted && !d.refused && !v.closed)
             env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
         if (at == 0) size = w.client.size;
-        assert_int_equal(d.heard, at == 0);
+        assert_int_equal(d.admitted, at == 0);
         visitor_leave(&v);
         close_wire(&w);
         door_close(&d);
@@ -423,7 +423,7 @@ static void who_stops_in_the_middle_is_sent_away_in_time(void **state) {
     door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
     visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
-    doors_until(&d.heard, 1);
+    doors_until(&d.admitted, 1);
     static uint8_t said[16384];
     size_t size = w.client.size;
     memcpy(said, w.client.heard, size);
@@ -447,9 +447,9 @@ static void who_stops_in_the_middle_is_sent_away_in_time(void **state) {
         while (words.client.passed < words.client.size)
             env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
     }
-    int gone = d.turned_away;
-    doors_until(&d.turned_away, COUNT > gone ? COUNT : gone);
-    assert_int_equal(d.heard, 1);
+    int gone = d.refused;
+    doors_until(&d.refused, COUNT > gone ? COUNT : gone);
+    assert_int_equal(d.admitted, 1);
     words.client.stream = NULL;
     for (int i = 0; i < COUNT; i++)
         if (stopped[i].stream) stream_close(stopped[i].stream);
