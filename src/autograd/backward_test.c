@@ -307,14 +307,14 @@ static void it_outlives_the_scopes_it_was_recorded_in(void **state) {
 }
 
 // ---- Bad input ----------------------------------------------------------------------------------
-static void it_wants_one_number_or_a_gradient(void **state) {
+static void backward_requires_one_number_or_a_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_backward(s, gw_mul(s, leaf(s, 1, 2), 2.0));
     assert_fails(s, GW_INVALID, "backward: a tensor of 2 elements");
 }
 
-static void it_wants_a_loss_that_needs_a_gradient(void **state) {
+static void the_loss_must_need_a_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_backward(s, gw_ones(s, GW_F32));
@@ -324,7 +324,7 @@ static void it_wants_a_loss_that_needs_a_gradient(void **state) {
     assert_fails(s, GW_INVALID, "backward: no tensor");
 }
 
-static void it_wants_a_gradient_of_the_losss_shape(void **state) {
+static void the_given_gradient_must_have_the_shape_of_the_loss(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *y = gw_mul(s, leaf(s, 1, 2), 2.0);
@@ -332,7 +332,7 @@ static void it_wants_a_gradient_of_the_losss_shape(void **state) {
     assert_fails(s, GW_INVALID, "backward: the gradient is 1x2, but the tensor is 2");
 }
 
-static void it_wants_a_floating_gradient(void **state) {
+static void the_given_gradient_must_be_floating(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *y = gw_mul(s, leaf(s, 1), 2.0);
@@ -340,7 +340,7 @@ static void it_wants_a_floating_gradient(void **state) {
     assert_fails(s, GW_INVALID, "i64");
 }
 
-static void it_wants_inputs_that_need_gradients(void **state) {
+static void inputs_must_need_gradients(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_F32, 1);
@@ -418,7 +418,7 @@ GW_TESTS(autograd_backward, it_finds_the_gradient_of_a_product,
          it_releases_saved_values_without_retain_graph,
          it_walks_again_through_operators_that_save_nothing,
          it_uses_the_values_at_the_time_of_recording, it_outlives_the_scopes_it_was_recorded_in,
-         it_wants_one_number_or_a_gradient, it_wants_a_loss_that_needs_a_gradient,
-         it_wants_a_gradient_of_the_losss_shape, it_wants_a_floating_gradient,
-         it_wants_inputs_that_need_gradients, it_does_nothing_in_a_failed_scope,
+         backward_requires_one_number_or_a_gradient, the_loss_must_need_a_gradient,
+         the_given_gradient_must_have_the_shape_of_the_loss, the_given_gradient_must_be_floating,
+         inputs_must_need_gradients, it_does_nothing_in_a_failed_scope,
          it_names_the_operator_whose_derivative_fails, it_survives_any_failing_allocation);

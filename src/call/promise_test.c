@@ -78,7 +78,7 @@ static void keep_too_many(agent *a) {
     assert_int_equal(calls_of(a)->promises.count, 0);
 }
 
-static void it_keeps_so_many_of_one_sender(void **state) {
+static void the_count_kept_of_one_sender_is_limited(void **state) {
     (void)state;
     run(keep_too_many);
 }
@@ -96,10 +96,10 @@ static void keep_too_large(agent *a) {
     sender->unexpected_bytes = 0;
 }
 
-static void it_keeps_so_many_bytes_of_one_sender(void **state) {
+static void the_bytes_kept_of_one_sender_are_limited(void **state) {
     (void)state;
     run(keep_too_large);
 }
 
 GW_TESTS(call_promise, it_keeps_values_that_arrive_before_their_requests,
-         it_keeps_so_many_of_one_sender, it_keeps_so_many_bytes_of_one_sender);
+         the_count_kept_of_one_sender_is_limited, the_bytes_kept_of_one_sender_are_limited);

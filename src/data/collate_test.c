@@ -50,7 +50,7 @@ static gw_map *person(gw_scope *s, const char *name, int age) {
     return map;
 }
 
-static void lists_and_maps_are_put_together_inside(void **state) {
+static void lists_and_maps_are_collated_recursively(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_map *all = gw_map_of(s, together(s, GW_ARGS(person(s, "ada", 36), person(s, "alan", 41))));
@@ -84,4 +84,4 @@ static void mixed_items_are_refused(void **state) {
 }
 
 GW_TESTS(data_collate, tensors_are_stacked, numbers_become_tensors, strings_stay_a_list,
-         lists_and_maps_are_put_together_inside, mixed_items_are_refused);
+         lists_and_maps_are_collated_recursively, mixed_items_are_refused);

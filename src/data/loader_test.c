@@ -220,7 +220,7 @@ static gw_value of_some_size(gw_scope *s, void *state, int64_t index) {
     return gw_value_of(gw_ones(s, GW_F32, index));
 }
 
-static void an_error_of_putting_together_names_the_dataset(void **state) {
+static void an_error_of_collating_names_the_dataset(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_dataset *d = gw_dataset_open(s, "sizes", 3, of_some_size, NULL);
@@ -319,6 +319,6 @@ GW_TESTS(data_loader, an_epoch_gives_all_items_in_order, the_last_batch_may_be_d
          the_program_s_own_numbers_stay, epochs_can_be_chosen,
          a_distributed_sampler_cuts_it_into_shares,
          an_error_names_the_dataset_and_the_item_and_the_batch_is_read_again,
-         an_error_of_putting_together_names_the_dataset, options_that_make_no_sense_are_refused,
+         an_error_of_collating_names_the_dataset, options_that_make_no_sense_are_refused,
          a_batch_exists_only_after_next, a_batch_outlives_its_loader,
          it_survives_the_lack_of_memory, rows_survive_the_lack_of_memory);

@@ -137,7 +137,7 @@ static void mismatched_arguments_are_errors(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void offsets_that_lie_are_refused(void **state) {
+static void wrong_offsets_are_refused(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *bag = gw_nn_embedding_bag(s, 4, 2);
@@ -183,7 +183,7 @@ static void rows_that_are_used_are_shortened(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(nn_embedding, rows_that_are_used_are_shortened, offsets_that_lie_are_refused,
+GW_TESTS(nn_embedding, rows_that_are_used_are_shortened, wrong_offsets_are_refused,
          a_table_starts_normal_and_padding_as_0,
          a_sparse_table_gets_gradients_of_the_looked_up_rows, padding_does_not_count_with_infinity,
          bags_of_padding_name_no_row, mismatched_arguments_are_errors);

@@ -154,7 +154,7 @@ static void assert_refused(gw_scope *s, const char *words) {
 
 // Poison does nothing in the scope that failed; another scope fails, or the error would go
 // unnoticed.
-static void poison_is_refused_in_a_scope_that_is_well(void **state) {
+static void poison_is_refused_in_a_scope_without_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_fail(s, GW_REMOTE, "something else");
@@ -220,5 +220,5 @@ GW_TESTS(nn_module, a_buffer_is_dense, it_computes_its_forward, it_holds_its_par
          it_finds_parts_of_parts, it_trains_and_evaluates_with_all_its_parts,
          a_parameter_requires_a_gradient, names_of_parts_are_unique, names_of_parts_have_no_dots,
          a_module_is_no_part_of_itself, a_module_needs_a_name_and_a_forward, poison_is_safe_to_use,
-         poison_is_refused_in_a_scope_that_is_well, a_forward_gives_an_output,
+         poison_is_refused_in_a_scope_without_error, a_forward_gives_an_output,
          it_survives_any_failing_allocation);

@@ -14,13 +14,13 @@ static void assert_refuses(gw_scope *s, gw_list *params, const char *words) {
     if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
 }
 
-static void it_wants_parameters(void **state) {
+static void parameters_are_required(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     assert_refuses(s, gw_list_open(s), "gw_sgd: no parameters");
 }
 
-static void it_wants_tensors(void **state) {
+static void parameters_must_be_tensors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = gw_list_open(s);
@@ -28,7 +28,7 @@ static void it_wants_tensors(void **state) {
     assert_refuses(s, params, "parameter 0 is no tensor");
 }
 
-static void it_wants_leaves(void **state) {
+static void parameters_must_be_leaves(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = gw_list_open(s);
@@ -38,7 +38,7 @@ static void it_wants_leaves(void **state) {
     assert_refuses(s, params, "parameter 1 is no leaf");
 }
 
-static void it_wants_each_parameter_once(void **state) {
+static void each_parameter_must_be_listed_once(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = gw_list_open(s);
@@ -48,7 +48,7 @@ static void it_wants_each_parameter_once(void **state) {
     assert_refuses(s, params, "parameter 1 is listed twice");
 }
 
-static void it_wants_contiguous_floats(void **state) {
+static void parameters_must_be_contiguous_floats(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = gw_list_open(s);
@@ -76,7 +76,7 @@ static void it_holds_its_parameters(void **state) {
     assert_int_equal(gw_scope_close(root).status, GW_OK);
 }
 
-static void it_wants_leaves_that_require_a_gradient(void **state) {
+static void parameters_must_require_a_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = gw_list_open(s);
@@ -215,7 +215,7 @@ static void a_rate_is_finite(void **state) {
 
 GW_TESTS(optim_optimizer, an_invalid_optimizer_is_an_error,
          an_optimizer_that_was_not_made_is_an_error, a_rate_is_finite,
-         it_wants_leaves_that_require_a_gradient, groups_have_options_of_their_own,
-         a_group_that_is_refused_changes_nothing, it_wants_parameters, it_wants_tensors,
-         it_wants_leaves, it_wants_each_parameter_once, it_wants_contiguous_floats,
-         it_holds_its_parameters);
+         parameters_must_require_a_gradient, groups_have_options_of_their_own,
+         a_group_that_is_refused_changes_nothing, parameters_are_required,
+         parameters_must_be_tensors, parameters_must_be_leaves, each_parameter_must_be_listed_once,
+         parameters_must_be_contiguous_floats, it_holds_its_parameters);

@@ -76,7 +76,7 @@ static void its_options_are_given_by_name(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void it_is_saved_and_goes_on(void **state) {
+static void a_loaded_rule_continues(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, GW_F32), *y = leaf(s, GW_F32);
@@ -167,4 +167,4 @@ static void owners_step_by_it(void **state) {
 }
 
 GW_TESTS(optim_own_rule, a_rule_steps_as_the_librarys_does, its_options_are_given_by_name,
-         it_is_saved_and_goes_on, mistakes_are_reported, owners_step_by_it);
+         a_loaded_rule_continues, mistakes_are_reported, owners_step_by_it);

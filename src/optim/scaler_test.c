@@ -206,7 +206,7 @@ static void options_out_of_their_range_are_refused(void **state) {
 }
 
 // ---- Saving -------------------------------------------------------------------------------------
-static void its_state_goes_on_in_another(void **state) {
+static void another_scaler_continues_from_its_state(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     one o = open_one(s);
@@ -249,4 +249,4 @@ GW_TESTS(optim_scaler, a_step_is_that_without_a_scale,
          gradients_can_be_clipped_between, optimizers_are_judged_apart_and_updated_together,
          small_gradients_of_f16_are_not_lost, nothing_is_done_twice_before_an_update,
          an_update_follows_a_step, options_out_of_their_range_are_refused,
-         its_state_goes_on_in_another, it_survives_the_lack_of_memory);
+         another_scaler_continues_from_its_state, it_survives_the_lack_of_memory);

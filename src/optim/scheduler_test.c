@@ -110,7 +110,7 @@ static void momentum_that_a_cycle_adds_starts_with_the_gradient(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void a_metric_goes_where_it_is_wanted(void **state) {
+static void a_metric_goes_to_the_schedulers_that_need_it(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_optimizer *opt = open_sgd(s);
@@ -168,5 +168,6 @@ static void an_invalid_scheduler_is_an_error(void **state) {
 GW_TESTS(optim_scheduler, an_invalid_scheduler_is_an_error, options_out_of_range_are_refused,
          a_cycle_needs_momentum_to_cycle, a_rate_goes_down_to_0_and_not_below,
          schedules_together_do_not_lead_below_0, a_cycle_ends,
-         momentum_that_a_cycle_adds_starts_with_the_gradient, a_metric_goes_where_it_is_wanted,
-         it_holds_its_optimizer, a_group_that_is_added_later_has_its_own_rate);
+         momentum_that_a_cycle_adds_starts_with_the_gradient,
+         a_metric_goes_to_the_schedulers_that_need_it, it_holds_its_optimizer,
+         a_group_that_is_added_later_has_its_own_rate);

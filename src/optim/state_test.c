@@ -50,7 +50,7 @@ static void train(gw_scope *s, model m, int steps) {
     }
 }
 
-static void a_loaded_optimizer_goes_on_as_the_saved_one(void **state) {
+static void a_loaded_optimizer_continues_as_the_saved_one(void **state) {
     (void)state;
     for (int rule = 0; rule < RULES; rule++) {
         gw_scope *s = gw_scope_open(NULL);
@@ -167,7 +167,7 @@ static void numbers_may_be_given_as_tensors(void **state) {
 
 // A map that was written before there was a scheduler: as in PyTorch, whose schedulers keep their
 // own base rates.
-static void a_scheduler_goes_on_from_its_own_rate(void **state) {
+static void a_scheduler_continues_from_its_own_rate(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = gw_list_open(s);
@@ -237,7 +237,7 @@ static void it_survives_any_failing_allocation(void **state) {
     testing_alloc_failure_loop(save_and_load, NULL);
 }
 
-GW_TESTS(optim_state, a_loaded_optimizer_goes_on_as_the_saved_one, names_are_those_of_pytorch,
+GW_TESTS(optim_state, a_loaded_optimizer_continues_as_the_saved_one, names_are_those_of_pytorch,
          mismatched_state_changes_nothing, numbers_may_be_given_as_tensors,
-         a_scheduler_takes_only_its_own_kind, a_scheduler_goes_on_from_its_own_rate,
+         a_scheduler_takes_only_its_own_kind, a_scheduler_continues_from_its_own_rate,
          it_survives_any_failing_allocation);

@@ -129,7 +129,7 @@ static void count_messages(gw_scope *root, int rank, void *context) {
     assert_true(left < messages_of_a_pass(root, rank, GW_BUFFERS_BROADCAST));
 }
 
-static void they_take_no_message_more(void **state) {
+static void buffers_need_no_extra_message(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, count_messages, NULL);
 }
@@ -193,6 +193,6 @@ static void buffers_without_float_gradients_are_refused(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, be_refused, NULL);
 }
 
-GW_TESTS(parallel_buffers, they_travel_with_gradients, they_take_no_message_more,
+GW_TESTS(parallel_buffers, they_travel_with_gradients, buffers_need_no_extra_message,
          in_a_join_buffers_are_those_of_members_with_inputs,
          buffers_without_float_gradients_are_refused);

@@ -87,7 +87,7 @@ static void slices_give_the_result_of_the_whole_batch(void **state) {
 }
 
 // On threads of a machine.
-static void so_they_do_on_threads(void **state) {
+static void slices_on_threads_give_the_same_result(void **state) {
     (void)state;
     char folder[] = "/tmp/gw-slices-XXXXXX", url[64];
     assert_non_null(mkdtemp(folder));
@@ -243,6 +243,7 @@ static void it_needs_an_agent(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(data_parallel, slices_give_the_result_of_the_whole_batch, so_they_do_on_threads,
-         buffers_are_those_of_the_first_slice, hooks_of_slices_may_change_hooks,
-         the_error_of_a_slice_contains_its_number, it_needs_an_agent);
+GW_TESTS(data_parallel, slices_give_the_result_of_the_whole_batch,
+         slices_on_threads_give_the_same_result, buffers_are_those_of_the_first_slice,
+         hooks_of_slices_may_change_hooks, the_error_of_a_slice_contains_its_number,
+         it_needs_an_agent);

@@ -391,7 +391,7 @@ static void step_in_shards(gw_scope *root, int rank, void *context) {
     assert_int_equal(gw_ddp_get_stats(ddp).passes, 6);
 }
 
-static void of_each_shard_all_that_its_passes_leave_counts(void **state) {
+static void each_shard_includes_all_gradients_of_its_passes(void **state) {
     (void)state;
     run(1, step_in_shards);
     run(2, step_in_shards);
@@ -427,4 +427,4 @@ GW_TESTS(parallel_ddp_models, buckets_are_of_one_dtype, ignored_parameters_stay_
          a_forward_without_backward_communicates_nothing, outputs_may_be_unused_in_any_way,
          a_parameter_without_gradient_counts_as_unused,
          gradients_of_passes_inside_hooks_are_part_of_the_mean,
-         of_each_shard_all_that_its_passes_leave_counts, times_are_those_of_some_passes);
+         each_shard_includes_all_gradients_of_its_passes, times_are_those_of_some_passes);

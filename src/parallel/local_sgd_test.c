@@ -71,22 +71,22 @@ static void run_one(uint64_t seed, void *context) {
         fail_msg("it took %lld s", (long long)(o.took_ns / SIM_SECOND));
 }
 
-static void first_all_and_then_those_near(void **state) {
+static void means_are_global_first_then_near(void **state) {
     (void)state;
     testing_for_seeds(10, run_one, &(job){ .has_near = true });
     testing_for_seeds(3, run_one, &(job){ .has_near = true, .done = 100 });
 }
 
-static void first_all_and_then_each_its_own(void **state) {
+static void means_are_global_first_then_local(void **state) {
     (void)state;
     testing_for_seeds(5, run_one, &(job){ 0 });
 }
 
-static void a_failure_is_everybodys(void **state) {
+static void a_failure_of_one_member_fails_all(void **state) {
     (void)state;
     testing_for_seeds(20, run_one, &(job){ .has_near = true, .fails = true });
     testing_for_seeds(5, run_one, &(job){ .fails = true });
 }
 
-GW_TESTS(parallel_local_sgd, first_all_and_then_those_near, first_all_and_then_each_its_own,
-         a_failure_is_everybodys);
+GW_TESTS(parallel_local_sgd, means_are_global_first_then_near, means_are_global_first_then_local,
+         a_failure_of_one_member_fails_all);

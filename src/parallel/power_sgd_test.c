@@ -160,7 +160,7 @@ static void stay_equal_in_halves(gw_scope *root, int rank, void *context) {
     take_steps(root, &m, rank, 4, 4e-3);
 }
 
-static void it_goes_in_halves_too(void **state) {
+static void it_works_with_f16(void **state) {
     (void)state;
     run(MEMBERS, stay_equal_in_halves, NULL);
 }
@@ -195,7 +195,7 @@ static void continue_job(gw_scope *root, int rank, void *context) {
     for (int i = 0; i < WEIGHTS; i++) assert_true(gw_equal(root, last[0][i], last[1][i]));
 }
 
-static void a_loaded_state_goes_on_with_the_same_bits(void **state) {
+static void a_loaded_state_continues_with_the_same_bits(void **state) {
     (void)state;
     job j = { gw_hook_power_sgd, GW_OPTIONS(gw_power_sgd_options, .start = 2), 1 << 20 };
     run(MEMBERS, continue_job, &j);
@@ -292,5 +292,5 @@ static void invalid_arguments_are_errors(void **state) {
 }
 
 GW_TESTS(parallel_power_sgd, a_gradient_of_low_rank_is_exact, feedback_returns_the_error_later,
-         it_goes_in_halves_too, a_loaded_state_goes_on_with_the_same_bits,
+         it_works_with_f16, a_loaded_state_continues_with_the_same_bits,
          after_a_failure_replicas_are_equal_again, invalid_arguments_are_errors);

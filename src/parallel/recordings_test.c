@@ -291,7 +291,7 @@ static void replicas_take_the_steps_that_pytorchs_take(void **state) {
     replay_all(27);
 }
 
-static void so_they_do_with_gradients_that_are_shared_out(void **state) {
+static void replicas_with_shared_out_gradients_take_them_too(void **state) {
     (void)state;
     way = SHARED_OUT;
     replay_all(20);
@@ -300,4 +300,4 @@ static void so_they_do_with_gradients_that_are_shared_out(void **state) {
 }
 
 GW_TESTS(parallel_recordings, replicas_take_the_steps_that_pytorchs_take,
-         so_they_do_with_gradients_that_are_shared_out);
+         replicas_with_shared_out_gradients_take_them_too);

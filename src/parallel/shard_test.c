@@ -173,7 +173,7 @@ static void hold(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void of_gradients_each_holds_its_part(void **state) {
+static void each_member_holds_its_part_of_the_gradients(void **state) {
     (void)state;
     static gw_comm_hook *const hooks[] = { NULL, gw_hook_bf16, gw_hook_none, watch };
     for (int n = 2; n <= 4; n++)
@@ -183,5 +183,5 @@ static void of_gradients_each_holds_its_part(void **state) {
         }
 }
 
-GW_TESTS(shard, of_gradients_each_holds_its_part, owners_step_as_gradients_arrive,
+GW_TESTS(shard, each_member_holds_its_part_of_the_gradients, owners_step_as_gradients_arrive,
          parameters_go_to_the_least_loaded_largest_first, ranges_are_of_one_length);

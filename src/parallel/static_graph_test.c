@@ -98,7 +98,7 @@ static void learn(gw_scope *root, int rank, void *context) {
     ++*members;
 }
 
-static void it_is_learnt_in_the_first_pass(void **state) {
+static void used_parameters_are_recorded_in_the_first_pass(void **state) {
     (void)state;
     int members = 0;
     cluster_run(1, (cluster_options){ .world_size = 3 }, learn, &members);
@@ -130,4 +130,4 @@ static void a_static_graph_is_detected(void **state) {
 }
 
 GW_TESTS(parallel_static_graph, a_pass_that_reaches_other_parameters_is_an_error_on_all,
-         it_is_learnt_in_the_first_pass, a_static_graph_is_detected);
+         used_parameters_are_recorded_in_the_first_pass, a_static_graph_is_detected);

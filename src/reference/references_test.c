@@ -73,10 +73,10 @@ static void read_odd(gw_scope *s, int rank, void *context) {
     env_leave(a->env);
 }
 
-static void it_refuses_references_that_mean_nothing(void **state) {
+static void it_refuses_malformed_references(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 3 }, read_odd, NULL);
 }
 
 GW_TESTS(reference_references, it_refuses_messages_that_are_cut_off,
-         it_refuses_references_that_mean_nothing);
+         it_refuses_malformed_references);

@@ -50,7 +50,7 @@ static void use_poison(gw_scope *s, int rank, void *context) {
     gw_scope_clear(s);
 }
 
-static void one_of_a_failed_scope_is_of_no_use(void **state) {
+static void a_reference_of_a_failed_scope_is_unusable(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, use_poison, NULL);
 }
@@ -71,10 +71,10 @@ static void use_late(gw_scope *s, int rank, void *context) {
     gw_scope_clear(s);
 }
 
-static void it_is_of_no_use_after_shutdown(void **state) {
+static void a_reference_is_unusable_after_shutdown(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, use_late, NULL);
 }
 
-GW_TESTS(reference_rref, its_owner_can_be_queried, one_of_a_failed_scope_is_of_no_use,
-         it_is_of_no_use_after_shutdown);
+GW_TESTS(reference_rref, its_owner_can_be_queried, a_reference_of_a_failed_scope_is_unusable,
+         a_reference_is_unusable_after_shutdown);

@@ -194,7 +194,7 @@ static void a_mean_is_a_true_quotient(void **state) {
     assert_true(out[0] == 1.5f);
 }
 
-static void nan_is_handed_on(void **state) {
+static void nan_propagates(void **state) {
     (void)state;
     for (int at = 0; at < 5; at++) {
         float x[5] = { 1, 2, -3, 4, 5 }, out;
@@ -321,6 +321,6 @@ static void partial_sums_give_the_bits_of_the_whole(void **state) {
 }
 
 GW_TESTS(tensor_combine, every_operation_is_its_definition, numbers_are_multiplied_first,
-         a_mean_is_a_true_quotient, nan_is_handed_on, bools_are_all_any_or_an_odd_count,
+         a_mean_is_a_true_quotient, nan_propagates, bools_are_all_any_or_an_odd_count,
          the_result_may_replace_a_vector, cutting_the_work_changes_no_bit,
          partial_sums_give_the_bits_of_the_whole);

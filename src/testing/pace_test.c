@@ -38,7 +38,7 @@ static void a_slow_processor_slows_the_clock(void **state) {
     assert_true(c.slowness == 3);
 }
 
-static void nothing_makes_it_stand_still(void **state) {
+static void the_clock_always_advances(void **state) {
     (void)state;
     pace_clock c = open_clock();
     pace_clock_feed(&c, 1000, 10 * MS, 10 * MS);
@@ -56,4 +56,4 @@ static void tests_read_the_clock_of_the_harness(void **state) {
 
 GW_TESTS(testing_pace, on_an_idle_machine_it_is_the_clock_on_the_wall,
          while_work_takes_five_times_its_time_it_goes_at_a_fifth, a_slow_processor_slows_the_clock,
-         nothing_makes_it_stand_still, tests_read_the_clock_of_the_harness);
+         the_clock_always_advances, tests_read_the_clock_of_the_harness);

@@ -110,7 +110,7 @@ static int64_t time_of_transfer(int delay_max_us) {
     return took_ns;
 }
 
-static void delays_delay(void **state) {
+static void delayed_bytes_arrive_later(void **state) {
     (void)state;
     assert_true(time_of_transfer(1000000) > 100 * time_of_transfer(1000));
 }
@@ -243,6 +243,6 @@ static void nothing_is_lost_without_memory(void **state) {
 }
 
 GW_TESTS(sim_net, bytes_arrive_in_order_for_any_seed, pieces_are_cut_differently_by_each_seed,
-         delays_delay, a_cut_loses_all_bytes_after_some_byte, a_cut_loses_bytes_under_way,
-         all_can_be_cut_at_once, closing_an_env_closes_its_streams, addresses_are_names_with_ports,
-         nothing_is_lost_without_memory);
+         delayed_bytes_arrive_later, a_cut_loses_all_bytes_after_some_byte,
+         a_cut_loses_bytes_under_way, all_can_be_cut_at_once, closing_an_env_closes_its_streams,
+         addresses_are_names_with_ports, nothing_is_lost_without_memory);

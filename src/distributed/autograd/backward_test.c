@@ -229,13 +229,14 @@ static void walk_to_and_fro(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(root));
 }
 
-static void it_walks_to_and_fro_many_times(void **state) {
+static void a_graph_may_cross_two_workers_many_times(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, walk_to_and_fro, NULL);
 }
 
-GW_TESTS(distributed_backward, it_walks_to_another_worker_and_back, it_walks_to_and_fro_many_times,
-         it_walks_through_calls_that_calls_have_made, it_walks_through_local_and_remote_callbacks,
+GW_TESTS(distributed_backward, it_walks_to_another_worker_and_back,
+         a_graph_may_cross_two_workers_many_times, it_walks_through_calls_that_calls_have_made,
+         it_walks_through_local_and_remote_callbacks,
          it_does_not_wait_for_tensors_that_the_loss_does_not_use,
          it_walks_through_references_promises_and_operators,
          sends_and_passes_are_gone_with_their_scopes);

@@ -158,7 +158,7 @@ static void switch_it(gw_scope *s, int rank, void *context) {
     assert_ok(s);
 }
 
-static void it_is_switched_with_the_others(void **state) {
+static void it_is_switched_to_evaluation_with_local_modules(void **state) {
     (void)state;
     run(2, switch_it);
 }
@@ -501,7 +501,8 @@ static void calls_of_no_module_fail_at_once(void **state) {
 }
 
 GW_TESTS(distributed_remote_module, calls_of_no_module_fail_at_once, it_computes_like_a_local_one,
-         large_ones_run_on_the_pool, its_parameters_are_references, it_is_switched_with_the_others,
+         large_ones_run_on_the_pool, its_parameters_are_references,
+         it_is_switched_to_evaluation_with_local_modules,
          its_state_is_saved_and_loaded_like_that_of_local_modules, several_workers_use_one,
          hooks_run_here, layers_are_made_by_their_names, layers_compute_like_local_ones,
          errors_name_the_worker_and_the_class, a_lost_owner_is_named,

@@ -65,7 +65,7 @@ static void only_the_other_operand_broadcasts(void **state) {
     gw_scope_close_up(s);
 }
 
-static void a_result_does_not_go_down_a_kind(void **state) {
+static void a_result_keeps_its_kind(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *half = gw_ones(s, GW_F16, 1), *byte = gw_ones(s, GW_U8, 1);
@@ -146,7 +146,7 @@ static void a_result_is_computed_from_the_written_values(void **state) {
     gw_scope_close_up(s);
 }
 
-static void a_plain_tensor_takes_on_a_history(void **state) {
+static void a_plain_tensor_gets_a_history(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *w = gw_requires_grad(s, gw_ones(s, GW_F32, 3));
@@ -278,10 +278,10 @@ static void it_survives_any_failing_allocation(void **state) {
 
 GW_TESTS(tensor_inplace, it_gives_the_result_of_the_operator, every_view_sees_it,
          memory_of_the_caller_is_written, each_write_is_a_version,
-         only_the_other_operand_broadcasts, a_result_does_not_go_down_a_kind,
+         only_the_other_operand_broadcasts, a_result_keeps_its_kind,
          it_refuses_poison_and_does_nothing_in_a_failed_scope,
          a_leaf_is_written_only_without_gradients, tensors_saved_for_backward_keep_their_values,
-         a_result_is_computed_from_the_written_values, a_plain_tensor_takes_on_a_history,
+         a_result_is_computed_from_the_written_values, a_plain_tensor_gets_a_history,
          constants_and_chance_have_no_history, without_gradients_a_result_keeps_its_history,
          a_view_of_a_result_is_refused, random_numbers_have_their_distribution, the_seed_decides,
          an_unknown_distribution_is_an_error, it_survives_any_failing_allocation);

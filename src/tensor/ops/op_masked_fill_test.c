@@ -13,7 +13,7 @@ static void the_result_has_the_dtype_of_the_input(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_wants_a_mask_and_one_number(void **state) {
+static void a_mask_and_one_number_are_required(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_F32, 2, 3);
@@ -28,4 +28,4 @@ static void it_wants_a_mask_and_one_number(void **state) {
 }
 
 GW_TESTS(tensor_op_masked_fill, the_result_has_the_dtype_of_the_input,
-         it_wants_a_mask_and_one_number);
+         a_mask_and_one_number_are_required);
