@@ -119,9 +119,9 @@ struct gw_ddp {
     layout *layout;           // of the first passes
     ddp_agreed agreed;
     list_node passes;  // of ddp_pass, by |link|: those that have not launched all their buckets
-    const struct ddp_pass *
-        finalizing;  // the pass whose order is not final yet, while it is under way: later ones wait for it
-    bool launching;  // a thread launches buckets
+    const struct ddp_pass
+        *finalizing;  // under way, before its order is final: later ones wait for it
+    bool launching;   // a thread launches buckets
     gw_ddp_stats stats;
     ddp_in_join join;
     ddp_first first;

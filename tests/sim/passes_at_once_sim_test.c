@@ -140,7 +140,8 @@ static void leave_sends_unused(gw_scope *root, int rank, void *context) {
     gw_backward(s, gw_sum(s, used), .fast = true);
     // The reply to w1 is freed with the call; whether its send is released yet is chance.
     const gw_error *e = gw_scope_error(s);
-    if (e->status && !strstr(e->text, "does not use a tensor that w1 sent to w2")) fail_msg("%s", e->text);
+    if (e->status && !strstr(e->text, "does not use a tensor that w1 sent to w2"))
+        fail_msg("%s", e->text);
     gw_scope_clear(s);
     gw_scope_close_up(s);
 }
