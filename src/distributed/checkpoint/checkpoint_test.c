@@ -273,7 +273,7 @@ static const bad bads[] = {
       1, "\"a\" is declared as kind int, but has another shape" },
     { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"string\\\"}\"}}", 0,
       "the text \"a\" is missing" },
-    { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"code\\\"}\"}}", 0, "of kind \"code\"" },
+    { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"code\\\"}\"}}", 0, "as kind \"code\"" },
     { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":5}\"}}", 0,
       "\"a\" is declared without a kind" },
 };
