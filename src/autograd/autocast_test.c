@@ -63,16 +63,16 @@ static void a_kept_cast_serves_several_passes(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// What was cast without a history is of no use where there is to be one, and the other way round.
-static void a_look_without_gradients_does_not_cut_them_off(void **state) {
+// A cast without a history is of no use where one is needed, and vice versa.
+static void a_forward_without_gradients_does_not_cut_them_off(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *w = leaf(s), *x = gw_ones(s, GW_F32, 4, 4);
     gw_autocast(s, GW_BF16);
-    gw_scope *look = gw_scope_open(s);
-    gw_no_grad(look);
+    gw_scope *no_grad = gw_scope_open(s);
+    gw_no_grad(no_grad);
     for (int i = 0; i < 2; i++) {
-        assert_false(gw_needs_grad(gw_matmul(look, x, w)));
+        assert_false(gw_needs_grad(gw_matmul(no_grad, x, w)));
         assert_true(gw_needs_grad(gw_matmul(s, x, w)));
     }
     gw_backward(s, gw_sum(s, gw_matmul(s, x, w)));
@@ -125,5 +125,5 @@ static void scopes_of_several_threads_may_be_inside(void **state) {
 
 GW_TESTS(autograd_autocast, gradients_are_of_the_leaf_s_type_and_those_of_casts_by_hand,
          the_cast_of_a_leaf_is_kept_until_it_is_written, a_kept_cast_serves_several_passes,
-         a_look_without_gradients_does_not_cut_them_off, leaves_of_steps_do_not_pile_up,
+         a_forward_without_gradients_does_not_cut_them_off, leaves_of_steps_do_not_pile_up,
          scopes_of_several_threads_may_be_inside);

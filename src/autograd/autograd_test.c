@@ -9,7 +9,7 @@
 static void assert_fails(gw_scope *s, gw_status status, const char *words) {
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, status);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
 }
 
 // ---- Leaves -------------------------------------------------------------------------------------
@@ -66,7 +66,7 @@ static void a_failed_scope_marks_nothing(void **state) {
     assert_fails(s, GW_REMOTE, "something else");
 }
 
-// ---- What is recorded ---------------------------------------------------------------------------
+// ---- Recording ---------------------------------------------------------------------------
 static void results_of_leaves_need_gradients(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);

@@ -91,13 +91,13 @@ static void walk(gw_scope *s, gw_tensor *const *roots, int count, gw_backward_op
 
 void gw_backward_with(gw_scope *s, gw_tensor *loss, gw_backward_options options) {
     if (check(s, loss, &options)) walk(s, &loss, 1, options);
-    if (!gw_ok(s)) gates_tell_failed(s);
+    if (!gw_ok(s)) gates_report_failure(s);
 }
 
 void gw_backward_roots_with(gw_scope *s, gw_tensor *const *roots, int count,
                             gw_backward_options options) {
     if (!gw_ok(s)) {
-        gates_tell_failed(s);
+        gates_report_failure(s);
         return;
     }
     if (count < 1 || !roots) {
@@ -107,5 +107,5 @@ void gw_backward_roots_with(gw_scope *s, gw_tensor *const *roots, int count,
     }
     for (int i = 0; i < count && gw_ok(s); i++) check(s, roots[i], &options);
     if (gw_ok(s)) walk(s, roots, count, options);
-    if (!gw_ok(s)) gates_tell_failed(s);
+    if (!gw_ok(s)) gates_report_failure(s);
 }

@@ -25,7 +25,7 @@ static void assert_all(gw_scope *s, gw_tensor *x, const float *expected) {
 static void assert_fails(gw_scope *s, gw_status status, const char *words) {
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, status);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
 }
 
 static void assert_closes(gw_scope *s) {
@@ -33,7 +33,7 @@ static void assert_closes(gw_scope *s) {
     if (e.status) fail_msg("%s", e.text);
 }
 
-// ---- What a pass computes -----------------------------------------------------------------------
+// ---- Results of a pass -----------------------------------------------------------------------
 static void it_finds_the_gradient_of_a_product(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -98,7 +98,7 @@ static void it_adds_up_over_passes_in_one_scope(void **state) {
     gw_tensor *first = gw_grad(s, x);
     gw_backward(s, gw_sum(s, gw_mul(s, x, 10.0)));
     assert_values(s, gw_grad(s, x), 14, 16);
-    assert_values(s, first, 4, 6);  // what was asked for before stays
+    assert_values(s, first, 4, 6);  // a requested gradient stays
     assert_int_equal(gw_grads_count(s), 1);
     assert_closes(s);
 }
@@ -146,7 +146,7 @@ static void it_gives_the_same_bits_for_the_same_inputs(void **state) {
 }
 
 // ---- Which paths it walks -----------------------------------------------------------------------
-static void it_gives_gradients_only_to_the_inputs_asked_for(void **state) {
+static void only_the_given_inputs_get_gradients(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s, 2, 3), *b = leaf(s, 5, 7);
@@ -184,7 +184,7 @@ static gw_tensor *count(gw_scope *s, gw_tensor *x) {
     return op_run(s, &counted, (const gw_value[]){ gw_value_of(x) }, 1, NULL);
 }
 
-static void it_runs_only_what_leads_to_an_input(void **state) {
+static void it_runs_only_nodes_that_lead_to_an_input(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = leaf(s, 2), *b = leaf(s, 5);
@@ -252,7 +252,7 @@ static void it_destroys_a_long_chain_that_no_pass_went_through(void **state) {
     assert_closes(s);
 }
 
-static void it_gives_up_saved_values_unless_told_to_retain(void **state) {
+static void it_releases_saved_values_without_retain_graph(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, 3);
@@ -280,7 +280,7 @@ static void it_walks_again_through_operators_that_save_nothing(void **state) {
     assert_closes(s);
 }
 
-static void it_uses_the_values_there_were(void **state) {
+static void it_uses_the_values_at_the_time_of_recording(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, 3), *factor = gw_from(s, ((float[]){ 5 }), 1);
@@ -307,14 +307,14 @@ static void it_outlives_the_scopes_it_was_recorded_in(void **state) {
 }
 
 // ---- Bad input ----------------------------------------------------------------------------------
-static void it_wants_one_number_or_a_gradient(void **state) {
+static void backward_requires_one_number_or_a_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_backward(s, gw_mul(s, leaf(s, 1, 2), 2.0));
     assert_fails(s, GW_INVALID, "backward: a tensor of 2 elements");
 }
 
-static void it_wants_a_loss_that_needs_a_gradient(void **state) {
+static void the_loss_must_need_a_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_backward(s, gw_ones(s, GW_F32));
@@ -324,7 +324,7 @@ static void it_wants_a_loss_that_needs_a_gradient(void **state) {
     assert_fails(s, GW_INVALID, "backward: no tensor");
 }
 
-static void it_wants_a_gradient_of_the_losss_shape(void **state) {
+static void the_given_gradient_must_have_the_shape_of_the_loss(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *y = gw_mul(s, leaf(s, 1, 2), 2.0);
@@ -332,7 +332,7 @@ static void it_wants_a_gradient_of_the_losss_shape(void **state) {
     assert_fails(s, GW_INVALID, "backward: the gradient is 1x2, but the tensor is 2");
 }
 
-static void it_wants_a_floating_gradient(void **state) {
+static void the_given_gradient_must_be_floating(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *y = gw_mul(s, leaf(s, 1), 2.0);
@@ -340,7 +340,7 @@ static void it_wants_a_floating_gradient(void **state) {
     assert_fails(s, GW_INVALID, "i64");
 }
 
-static void it_wants_inputs_that_need_gradients(void **state) {
+static void inputs_must_need_gradients(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_F32, 1);
@@ -383,7 +383,7 @@ static void it_names_the_operator_whose_derivative_fails(void **state) {
     gw_backward(s, gw_add(s, y, x));
     assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
     gw_scope_clear(s);
-    assert_null(gw_grad_find(s, x));  // not even the part that came first
+    assert_null(gw_grad_find(s, x));  // not even the part that arrived first
     gw_backward(s, y);
     assert_fails(s, GW_INVALID, "backward: gw.wrong: the derivative of argument 0");
 }
@@ -410,16 +410,15 @@ GW_TESTS(autograd_backward, it_finds_the_gradient_of_a_product,
          it_gives_a_leaf_that_is_the_loss_a_gradient_of_1,
          it_gives_gradients_the_leafs_shape_and_dtype, it_adds_up_over_passes_in_one_scope,
          it_keeps_scopes_apart, it_gives_leaves_of_one_gradient_values_of_their_own,
-         it_gives_the_same_bits_for_the_same_inputs,
-         it_gives_gradients_only_to_the_inputs_asked_for, it_runs_only_what_leads_to_an_input,
-         it_does_nothing_for_an_input_it_does_not_reach,
+         it_gives_the_same_bits_for_the_same_inputs, only_the_given_inputs_get_gradients,
+         it_runs_only_nodes_that_lead_to_an_input, it_does_nothing_for_an_input_it_does_not_reach,
          it_runs_a_node_once_however_many_paths_lead_to_it,
          it_walks_and_destroys_a_chain_of_a_million,
          it_destroys_a_long_chain_that_no_pass_went_through,
-         it_gives_up_saved_values_unless_told_to_retain,
-         it_walks_again_through_operators_that_save_nothing, it_uses_the_values_there_were,
-         it_outlives_the_scopes_it_was_recorded_in, it_wants_one_number_or_a_gradient,
-         it_wants_a_loss_that_needs_a_gradient, it_wants_a_gradient_of_the_losss_shape,
-         it_wants_a_floating_gradient, it_wants_inputs_that_need_gradients,
-         it_does_nothing_in_a_failed_scope, it_names_the_operator_whose_derivative_fails,
-         it_survives_any_failing_allocation);
+         it_releases_saved_values_without_retain_graph,
+         it_walks_again_through_operators_that_save_nothing,
+         it_uses_the_values_at_the_time_of_recording, it_outlives_the_scopes_it_was_recorded_in,
+         backward_requires_one_number_or_a_gradient, the_loss_must_need_a_gradient,
+         the_given_gradient_must_have_the_shape_of_the_loss, the_given_gradient_must_be_floating,
+         inputs_must_need_gradients, it_does_nothing_in_a_failed_scope,
+         it_names_the_operator_whose_derivative_fails, it_survives_any_failing_allocation);

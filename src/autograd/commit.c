@@ -25,7 +25,7 @@ static gw_tensor *take_gradient(pass *p, slot *slot) {
     return own;
 }
 
-// What the gates have answered that is added to what the scope has, or else takes the place of that.
+// The answers of the gates that are added to the gradients of the scope, or else replace them.
 static int collect_answers(const pass *p, gw_tensor_grad *pairs, bool adds) {
     int count = 0;
     for (const gate_pass *at = p->gates; at; at = at->next)

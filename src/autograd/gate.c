@@ -99,7 +99,7 @@ gw_tensor *gate_earlier(const gate_pass *g, int i) {
     return grads_find(g->scope, g->gate->leaves[i]);
 }
 
-// ---- What they have answered --------------------------------------------------------------------
+// ---- Answers --------------------------------------------------------------------
 
 bool gate_has_answered(gate *g, const gw_scope *s) {
     if (!atomic_load_explicit(&g->answered_count, memory_order_relaxed) || !s->env) return false;
@@ -271,10 +271,9 @@ bool gates_pass_gradient(pass *p, gw_tensor *leaf, gw_tensor *gradient) {
     return ok;
 }
 
-bool gates_all_have_come(pass *p) {
+bool gates_all_arrived(pass *p) {
     for (gate_pass *at = p->gates; at; at = at->next) {
-        if (at->begun && at->gate->class->all_have_come)
-            at->gate->class->all_have_come(at, p->work);
+        if (at->begun && at->gate->class->all_arrived) at->gate->class->all_arrived(at, p->work);
         if (!gw_ok(p->work)) {
             scope_fail_with(p->scope, scope_error(p->work));
             return false;
@@ -307,7 +306,7 @@ typedef struct note {
     gate *gate;  // one count
 } note;
 
-static void tell(const note *n, const gw_error *error) {
+static void report(const note *n, const gw_error *error) {
     for (; n; n = n->next) n->gate->class->abandoned(n->gate, error);
 }
 
@@ -317,9 +316,9 @@ static void free_note(note *n) {
     handle_release(g);
 }
 
-// What is computed in a scope may be used in the one around it, when it has gone well.
+// Tensors of a scope may be used in the one around it, if it had no error.
 static void close_notes(gw_scope *s, void *data) {
-    if (!gw_ok(s)) tell(data, scope_error(s));
+    if (!gw_ok(s)) report(data, scope_error(s));
     for (note *n = data, *next; n; n = next) {
         next = n->next;
         if (gw_ok(s) && s->parent) gate_note(s->parent, n->gate);
@@ -333,7 +332,7 @@ void gate_note(gw_scope *s, gate *g) {
         if (n->gate == g) return;
     note *n = mem_take(sizeof *n);
     if (!n) {
-        scope_fail(s, GW_NO_MEMORY, "no memory to note who waits for a backward pass");
+        scope_fail(s, GW_NO_MEMORY, "no memory for the gate of a model");
         return;
     }
     *n = (note){ .next = first, .gate = handle_retain(g) };
@@ -354,9 +353,9 @@ static void forget_note(gw_scope *s, const gate *g) {
     }
 }
 
-void gates_tell_failed(gw_scope *failed) {
+void gates_report_failure(gw_scope *failed) {
     for (gw_scope *s = failed; s; s = s->parent) {
-        tell(s->slots[SCOPE_GATES].data, scope_error(failed));
+        report(s->slots[SCOPE_GATES].data, scope_error(failed));
         note *first = s->slots[SCOPE_GATES].data;
         scope_set_slot(s, SCOPE_GATES, NULL, NULL);
         for (note *next; first; first = next) {

@@ -1,19 +1,18 @@
-// Gates: what stands between the gradients of some leaves and the commit of a pass, such as the sum
-// over the replicas of a model.
+// Gates: a gate takes the gradients of some leaves before the commit of a pass, and answers the gradients to leave,
+// such as the sums over the replicas of a model.
 //
-// A gate hears of each pass that reaches one of its leaves: before anything runs which of them it
-// reaches, then each one's gradient behind the program's hooks, once, and that the pass is over. It
-// answers once, perhaps later, with the gradients that the pass leaves in its scope in place of
-// what is there, and of leaves that the pass has not reached as well: of one without an answer there is
-// none. The pass waits for it.
+// Each pass that reaches a leaf of a gate calls the functions of its class: before anything runs, with the leaves that
+// it reaches; then with each one's gradient behind the program's hooks, once; and at the end of the pass. The gate
+// answers once, perhaps later, with the gradients that replace those in the scope of the pass, also of leaves that the
+// pass has not reached: a leaf without an answer has no gradient. The pass waits for the answer.
 //
-// A pass with inputs, one in a scope that is not synchronised, and one inside a hook of another is
-// not its gate's. What one inside a hook leaves in the scope of the outer pass is to be there when the
-// gate hears of gradients: so a pass with hooks holds them until all else has run.
+// A pass with inputs, one in a scope that is not synchronised, and one inside a hook of another is not its gate's. The
+// gradients that one inside a hook leaves in the scope of the outer pass must be present when the gate gets gradients:
+// so a pass with hooks holds them until all else has run.
 //
-// What a gate has answered may be of use to it only apart from what this worker's passes leave, as the
-// mean of gradients that one worker keeps. Then later passes of that scope add what they are answered, and
-// passes that are not the gate's fail there.
+// A gate may need its answers apart from the gradients that this worker's passes leave, such as the mean of gradients
+// that one worker keeps. Then later passes of that scope add their answers, and passes that are not the gate's fail
+// there.
 //
 // Ownership: the gate holds its leaves, and is a handle, which a pass and a scope retain. Threads:
 // a leaf's gate changes while no pass runs; the functions of a class are called without the loop
@@ -32,8 +31,8 @@ typedef struct gate_pass {
     gate *gate;           // one count
     gw_scope *scope;      // that gets the gradients
     const bool *reached;  // by leaf
-    bool holds;           // gradients come when all else has run
-    bool adds;            // what is answered is added to what the scope has
+    bool holds;           // gradients are passed on when all else has run
+    bool adds;            // answers are added to the gradients of the scope
     late *answer;         // with one tensor for each leaf; the gate's count is one
     void *state;          // the gate's
 
@@ -43,17 +42,17 @@ typedef struct gate_pass {
 } gate_pass;
 
 typedef struct gate_class {
-    const char *name;  // of what it belongs to, for lines of log
+    const char *name;  // of its owner, for lines of the log
     // The pass is planned. A gate that refuses it fails |s|, and has nothing to end or to answer.
     void (*begin)(gate_pass *g, gw_scope *s);
-    // Leaf |i|, which the pass reaches, has its gradient; NULL: none has come. Borrowed; its values
-    // do not change. |s| owns what is made of it until the function returns.
+    // Leaf |i|, which the pass reaches, has its gradient; NULL: none has arrived. Borrowed; its values
+    // do not change. |s| owns tensors made of it until the function returns.
     void (*gradient)(gate_pass *g, gw_scope *s, int i, gw_tensor *gradient);
-    // Of a pass that holds gradients: all have come, and no pass inside a hook comes any more. May be
+    // Of a pass that holds gradients: all have arrived, and no more passes run inside hooks. May be
     // NULL.
-    void (*all_have_come)(gate_pass *g, gw_scope *s);
+    void (*all_arrived)(gate_pass *g, gw_scope *s);
     // The pass has succeeded, or failed with |error|; then the answer is not awaited any more, and
-    // what belongs to other workers is to be ended. The count on the answer stays the gate's.
+    // the gate ends its work on other workers. The count on the answer stays the gate's.
     void (*end)(gate_pass *g, const gw_error *error);
     // A scope has failed in which gate_note was called, and no pass behind that has begun.
     void (*abandoned)(gate *g, const gw_error *error);
@@ -74,8 +73,8 @@ struct gate {
         *ranges;  // by leaf, counted: of which this worker keeps the gradient, in place of the
                   // leaf's; NULL: of the leaf. NULL: all
     _Atomic bool has_inside;  // a pass inside a hook has reached a leaf
-    uint64_t visit;           // the last one that has come by here
-    _Atomic bool has_warned;  // that nobody uses what it answers
+    uint64_t visit;           // the last visit
+    _Atomic bool has_warned;  // that its answers are not used
     _Atomic bool overlaps;    // no pass holds gradients; one inside a hook fails
 
     // The ids of the last scopes that have an answer which is to stay apart, by their number modulo
@@ -89,7 +88,7 @@ struct gate {
 bool gate_set(gw_scope *s, gate *g);
 void gate_unset(gate *g);
 
-// From here on other workers keep the gradients of the leaves that |gives_away| says, NULL: none, and of
+// From here on other workers keep the gradients of the leaves that are true in |gives_away|, NULL: none, and of
 // those that have |ranges|, but of these ranges. Both are by leaf, and live as long as |g|. A range is a leaf of
 // that gate for gate_of. False without memory, with nothing changed; never with NULL.
 bool gate_share(gate *g, const bool *gives_away, gw_tensor **ranges);
@@ -97,7 +96,7 @@ bool gate_share(gate *g, const bool *gives_away, gw_tensor **ranges);
 // The gradient of leaf |i| that the scope of the pass has from earlier passes; borrowed, or NULL.
 gw_tensor *gate_earlier(const gate_pass *g, int i);
 
-// From here on the gradients that |s| has of the leaves are to stay apart from what passes leave that are
+// From here on the gradients that |s| has of the leaves are kept apart from those that passes leave that are
 // not the gate's. No scope has them behind gate_forget_answers.
 void gate_note_answer(gate *g, const gw_scope *s);
 bool gate_has_answered(gate *g, const gw_scope *s);
@@ -107,16 +106,15 @@ void gate_forget_answers_on_loop(gate *g);
 // twice as many as leaves, with one count each. Where NULL is one of them, the scope has none any more.
 int gate_list_answers(const gate *g, gw_tensor *const *answers, bool adds, gw_tensor_grad *out);
 
-// Notes that |g| is going to hear of a pass over what is computed in |s|: if |s| fails before, it is
-// told.
+// Notes that |g| expects a pass over tensors of |s|: if |s| fails before, |g| gets the error.
 void gate_note(gw_scope *s, gate *g);
-// Tells the gates that are noted in |failed| and in the scopes around it.
-void gates_tell_failed(gw_scope *failed);
+// Reports the error to the gates that are noted in |failed| and in the scopes around it.
+void gates_report_failure(gw_scope *failed);
 
 // The tensor of which a scope has the gradient of |x| that this worker keeps: a range of |x|, or |x|.
 const gw_tensor *gate_kept_of(const gw_tensor *x);
 
-// For walks over leaves that do something once for each gate: whether |visit| comes by for the first
+// For walks over leaves that do something once for each gate: whether |visit| is at it for the first
 // time. One thread at a time visits a gate, as with steps.
 uint64_t gates_begin_visit(void);
 static inline bool gate_visit(gate *g, uint64_t visit) {
@@ -134,7 +132,7 @@ gate *gate_of(const gw_tensor *leaf, int *out_leaf);
 bool gates_find(struct pass *p);
 bool gates_begin(struct pass *p);
 bool gates_pass_gradient(struct pass *p, gw_tensor *leaf, gw_tensor *gradient);
-bool gates_all_have_come(struct pass *p);               // of a pass that holds them
+bool gates_all_arrived(struct pass *p);                 // of a pass that holds them
 void gates_end(struct pass *p, const gw_error *error);  // NULL: it has succeeded
 void gates_close(struct pass *p);
 

@@ -11,7 +11,7 @@
 
 enum { LEAVES = 3 };
 
-// Answers each gradient ten times what the scope has and the pass brings; of leaf 2, which no pass
+// Answers each gradient ten times the sum of the scope's and the pass's; of leaf 2, which no pass
 // here reaches, 7.
 typedef struct test_gate {
     gate base;
@@ -111,7 +111,7 @@ static void play(void (*main)(gw_scope *root)) {
     cluster_run(1, (cluster_options){ .world_size = 1 }, run_main, &main);
 }
 
-// ---- What it hears, and what it gives -----------------------------------------------------------
+// ---- Its calls and answers -----------------------------------------------------------
 
 static void walk(gw_scope *root) {
     test_gate t;
@@ -134,7 +134,7 @@ static void it_gets_gradients_and_gives_those_that_stay(void **state) {
     play(walk);
 }
 
-// A pass that is not synchronised adds to what the next answers for.
+// A pass that is not synchronised adds to the gradients of the next answer.
 static void accumulate(gw_scope *root) {
     test_gate t;
     open_gate(root, &t);
@@ -153,7 +153,7 @@ static void accumulate(gw_scope *root) {
     gate_unset(&t.base);
 }
 
-// What is to stay apart: later answers are added to it, and no pass adds to it that is not the gate's.
+// Answers that are kept apart: later answers are added to them, and no pass adds that is not the gate's.
 static void keep_apart(gw_scope *root) {
     test_gate t;
     open_gate(root, &t);
@@ -189,7 +189,7 @@ static void answers_may_be_kept_apart(void **state) {
     play(keep_apart);
 }
 
-static void what_is_not_synchronised_is_added_before(void **state) {
+static void gradients_of_unsynchronised_passes_are_added_first(void **state) {
     (void)state;
     play(accumulate);
 }
@@ -267,7 +267,7 @@ static void break_it(gw_scope *root) {
     gate_unset(&t.base);
 }
 
-static void failures_come_to_it_and_from_it(void **state) {
+static void failures_reach_the_gate_and_its_pass(void **state) {
     (void)state;
     play(break_it);
 }
@@ -303,12 +303,12 @@ static void fail_before(gw_scope *root) {
     gate_unset(&t.base);
 }
 
-static void it_hears_of_scopes_that_fail_before_their_pass(void **state) {
+static void a_scope_that_fails_before_its_pass_is_reported_to_the_gate(void **state) {
     (void)state;
     play(fail_before);
 }
 
 GW_TESTS(autograd_gate, it_gets_gradients_and_gives_those_that_stay,
-         what_is_not_synchronised_is_added_before, answers_may_be_kept_apart,
-         a_pass_inside_another_is_not_its, failures_come_to_it_and_from_it,
-         it_hears_of_scopes_that_fail_before_their_pass);
+         gradients_of_unsynchronised_passes_are_added_first, answers_may_be_kept_apart,
+         a_pass_inside_another_is_not_its, failures_reach_the_gate_and_its_pass,
+         a_scope_that_fails_before_its_pass_is_reported_to_the_gate);

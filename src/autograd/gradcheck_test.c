@@ -1,4 +1,4 @@
-// Every row of the operator table: its derivative beside central differences, in f64.
+// Every row of the operator table: its derivative compared with central differences, in f64.
 //
 // A new operator is tested by being listed. One that has no derivative must be named below, so that
 // a derivative cannot be forgotten.
@@ -31,7 +31,7 @@ typedef struct check {
     gw_scope *scope;
     gw_value args[OP_ARGS_MAX];
     int arg_count;
-    gw_tensor *inputs[TENSORS_MAX];  // leaves in |args| that a gradient is asked of
+    gw_tensor *inputs[TENSORS_MAX];  // leaves in |args| whose gradient is requested
     int input_count;
     int checked_count;  // calls that could be differentiated
 } check;
@@ -105,7 +105,7 @@ static double weighted(check *c) {
 }
 
 // Where element |i| of |x| lies, in elements.
-static int64_t place_of(const gw_tensor *x, int64_t i) {
+static int64_t offset_of(const gw_tensor *x, int64_t i) {
     int64_t at = 0;
     for (int d = x->dims - 1; d >= 0; d--) {
         at += i % x->sizes[d] * x->strides[d];
@@ -116,7 +116,7 @@ static int64_t place_of(const gw_tensor *x, int64_t i) {
 
 static double difference(check *c, gw_tensor *x, int64_t i) {
     const double step = 1e-6;
-    double *at = (double *)gw_data_for_write(c->scope, x) + place_of(x, i);
+    double *at = (double *)gw_data_for_write(c->scope, x) + offset_of(x, i);
     double value = *at;
     *at = value + step;
     double above = weighted(c);
@@ -133,7 +133,7 @@ static void compare(check *c, int input, gw_tensor *grad) {
         double expected = difference(c, x, i);
         double d = grad ? ((const double *)gw_data(grad))[i] : 0;
         if (!(fabs(d - expected) <= 1e-6 + 1e-5 * fabs(expected)))
-            fail_msg("gw.%s: the gradient of input %d at %lld is %.9g, but differences say %.9g",
+            fail_msg("gw.%s: the gradient of input %d at %lld is %.9g, but differences give %.9g",
                      c->op->name, input, (long long)i, d, expected);
     }
 }
@@ -143,7 +143,7 @@ static void compare_gradient(check *c, gw_scope *s, int input) {
     compare(c, input, grad ? gw_to_dense(s, grad) : NULL);
 }
 
-// Asks for gradients of all inputs, or of |only| one.
+// Computes gradients of all inputs, or of |only| one.
 static void check_backward(check *c, int only) {
     gw_scope *s = gw_scope_open(c->scope);
     for (int k = 0; k < c->input_count; k++)

@@ -21,7 +21,7 @@ typedef struct grads {
     uint32_t count, capacity;
     pointer_index numbers;  // of leaves, in |items|
     uint32_t left;          // see autograd/left.h
-    gate *unread;           // counted: whose answers nobody has read. NULL: none
+    gate *unread;           // counted: the gate whose answers are unread. NULL: none
 } grads;
 
 // Imports the accumulated gradients of a caller's passes before the gradients of |s| are used.
@@ -36,13 +36,13 @@ static uint32_t count_unread(const grads *g) {
     return count;
 }
 
-// The mean of replicas cost an exchange: one that nobody uses is a mistake, most often a step in
+// The mean of replicas cost an exchange: an unused one is a mistake, most often a step in
 // another scope.
 static void warn_of_unread(const gw_scope *s, grads *g) {
     if (!g->unread || s->error || !g->count || count_unread(g) < g->count) return;
     if (!atomic_exchange(&g->unread->has_warned, true))
         log_line("the mean gradients of %s were never used: a scope was closed in which no step, "
-                 "gw_clip_grad_norm or gw_grad was called (said once)",
+                 "gw_clip_grad_norm or gw_grad was called (logged once)",
                  g->unread->class->name);
 }
 
@@ -125,7 +125,7 @@ bool grads_check_missed(gw_scope *s, const char *function, uint32_t left) {
     scope_fail(s, GW_WRONG_STATE,
                "%s: the backward passes of this scope left no gradient of these parameters, and "
                "%s: call it in the scope that gw_backward was given",
-               function, left_say(left).text);
+               function, left_describe(left).text);
     return false;
 }
 
@@ -145,7 +145,7 @@ bool grads_check_pass(gw_scope *s, const char *function, uint32_t left) {
         scope_fail(s, GW_WRONG_STATE,
                    "%s: no backward pass was made in this scope, and %s: call it in the scope that "
                    "gw_backward was given",
-                   function, left_say(left).text);
+                   function, left_describe(left).text);
     else
         scope_fail(s, GW_WRONG_STATE,
                    "%s: no backward pass was made in this scope, so it has no gradients", function);
@@ -156,15 +156,16 @@ bool grads_check_pass(gw_scope *s, const char *function, uint32_t left) {
 //
 // A hook is given the scope of the pass that runs it, which is closed at the end of that pass. A pass
 // inside the hook that is given the same scope leaves its gradients there. Those that the hook has
-// not read by then reach nobody.
+// not read by then are lost.
 void grads_check_all_read(const gw_scope *s) {
     const grads *g = s->slots[SCOPE_GRADS].data;
     uint32_t unread = g && gw_ok(s) ? count_unread(g) : 0;
     if (unread)
-        check_die("a pass inside a hook left %u gradients in the scope of the outer pass that "
-                  "nobody has read, and they go with it: give that pass the scope that shall have "
-                  "them, or name what it is for in .inputs",
-                  unread);
+        check_die(
+            "a pass inside a hook left %u gradients in the scope of the outer pass that "
+            "were not read, and that are lost with it: give that pass the scope that shall have "
+            "them, or name its inputs in .inputs",
+            unread);
 }
 
 static void put(grads *g, gw_tensor *leaf, gw_tensor *grad) {
@@ -172,7 +173,7 @@ static void put(grads *g, gw_tensor *leaf, gw_tensor *grad) {
     g->items[g->count++] = (grads_item){ .pair = { handle_retain(leaf), grad } };
 }
 
-// What a pass leaves for one leaf; it cannot fail.
+// Stores the gradient that a pass leaves for one leaf; it cannot fail.
 static void leave(gw_scope *s, grads *g, const gw_tensor_grad *more) {
     if (!more->grad) {
         grads_forget(s, more->leaf);
@@ -276,7 +277,7 @@ gw_tensor *gw_grad(gw_scope *s, const gw_tensor *x) {
     return tensor_poison_of(s);
 }
 
-// A copy that nobody else writes to: contiguous, or coalesced. One count; NULL with |s| failed.
+// A copy with no other writer: contiguous, or coalesced. One count; NULL with |s| failed.
 static gw_tensor *copy_of(gw_scope *s, gw_tensor *grad) {
     if (tensor_is_rows(grad)) {
         gw_tensor *once = gw_coalesce(s, grad);

@@ -25,10 +25,10 @@ gw_tensor *grads_find(const gw_scope *s, const gw_tensor *x);
 gw_tensor *grads_leaf(const gw_scope *s, int i);
 
 // Adds |more[i].grad| (of the shape and dtype of |more[i].leaf|; contiguous, or sparse by rows) to
-// what |s| has for each leaf; or none of them, and |work|, in which the sums are computed, is
-// failed. Takes one count on each grad in either case. No leaf comes twice.
+// the gradient of each leaf in |s|; or none of them, and |work|, in which the sums are computed, is
+// failed. Takes one count on each grad in either case. No leaf is listed twice.
 bool grads_add(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count);
-// The same, but those from |replaces| on take the place of what |s| has: it has none any more where
+// The same, but those from |replaces| on replace the gradients of |s|: it has none any more where
 // that is NULL.
 bool grads_add_and_replace(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int count,
                            int replaces);
@@ -37,7 +37,7 @@ bool grads_add_imported(gw_scope *s, gw_scope *work, gw_tensor_grad *more, int c
 
 // From here on a pass counts as made in |s|, also if it has left nothing. False without memory.
 bool grads_note_pass(gw_scope *s);
-// Who closes |s| without reading what |of| has answered is warned, once for each gate.
+// If |s| is closed before an answer of |of| was read, a warning is logged, once for each gate.
 void grads_expect_reader(gw_scope *s, struct gate *of);
 // For functions that use gradients of |s|: fails |s| unless a pass was made there. |left| is
 // left_latest of the parameters, see autograd/left.h.

@@ -44,7 +44,7 @@ static void a_scope_holds_leaves_of_its_gradients(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void a_gradient_that_is_not_there_is_said(void **state) {
+static void a_missing_gradient_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s);
@@ -56,7 +56,7 @@ static void a_gradient_that_is_not_there_is_said(void **state) {
     assert_non_null(strstr(e.text, "no backward pass in this scope has reached this tensor"));
 }
 
-static void a_number_out_of_range_is_said(void **state) {
+static void a_number_out_of_range_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     add(s, leaf(s), 1);
@@ -66,7 +66,7 @@ static void a_number_out_of_range_is_said(void **state) {
     assert_non_null(strstr(e.text, "gradient 1 of 1"));
 }
 
-static void a_replaced_gradient_keeps_its_place(void **state) {
+static void a_replaced_gradient_keeps_its_position(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s), *y = leaf(s);
@@ -120,7 +120,7 @@ static void a_gradient_that_is_set_fits(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void a_gradient_that_is_forgotten_may_come_again(void **state) {
+static void a_forgotten_gradient_can_be_added_again(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x[MANY];
@@ -137,8 +137,8 @@ static void a_gradient_that_is_forgotten_may_come_again(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(autograd_grads, a_gradient_that_is_forgotten_may_come_again, gradients_are_found_by_leaf,
-         a_scope_holds_leaves_of_its_gradients, a_gradient_that_is_not_there_is_said,
-         a_number_out_of_range_is_said, a_replaced_gradient_keeps_its_place,
+GW_TESTS(autograd_grads, a_forgotten_gradient_can_be_added_again, gradients_are_found_by_leaf,
+         a_scope_holds_leaves_of_its_gradients, a_missing_gradient_is_an_error,
+         a_number_out_of_range_is_an_error, a_replaced_gradient_keeps_its_position,
          a_gradient_that_is_set_is_as_if_a_pass_had_left_it,
          a_gradient_that_is_set_may_be_sparse_or_strided, a_gradient_that_is_set_fits);

@@ -6,7 +6,7 @@
 #include "tensor/tensor.h"
 #include <gradwire/autograd.h>
 
-// What stands beside a leaf, or beside the node of results, which may outlive them. The kind of a hook is its output of
+// The hooks of a leaf, or of the node of results, which may outlive it. The kind of a hook is its output of
 // the node; 0 of a leaf.
 typedef struct grad_hooks {
     hook_list list;

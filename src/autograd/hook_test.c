@@ -43,7 +43,7 @@ static void it_is_called_once_with_the_sum(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void what_it_returns_takes_the_place(void **state) {
+static void the_hooks_result_replaces_the_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
@@ -165,7 +165,7 @@ static void the_first_may_remove_all(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// A pass holds what it walks.
+// A pass holds the nodes that it walks.
 typedef struct walked {
     gw_scope *owner;
     gw_tensor *x, *y, *loss;
@@ -180,7 +180,7 @@ static gw_tensor *drop_handles(gw_scope *s, gw_tensor *grad, void *context) {
     return NULL;
 }
 
-static void a_hook_may_drop_what_the_pass_walks(void **state) {
+static void a_hook_may_release_nodes_of_the_running_pass(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) {
         gw_scope *outer = gw_scope_open(NULL), *s = gw_scope_open(outer);
@@ -233,7 +233,7 @@ static void an_inner_pass_leaves_its_gradients_in_the_scope_it_is_given(void **s
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(autograd_hook, it_is_called_once_with_the_sum, what_it_returns_takes_the_place,
+GW_TESTS(autograd_hook, it_is_called_once_with_the_sum, the_hooks_result_replaces_the_gradient,
          one_of_another_shape_fails_the_pass, hooks_may_remove_and_add_hooks,
-         the_first_may_remove_all, a_hook_may_drop_what_the_pass_walks,
+         the_first_may_remove_all, a_hook_may_release_nodes_of_the_running_pass,
          an_inner_pass_leaves_its_gradients_in_the_scope_it_is_given);

@@ -28,7 +28,7 @@ uint32_t index_find(const pointer_index *ix, const void *key);
 
 // Reserves memory for |more| keys, so that index_put cannot fail. False without memory.
 bool index_reserve(pointer_index *ix, uint32_t more);
-// In the place of what |key| had, if it was there.
+// Replaces the number of |key|, if it has one.
 void index_put(pointer_index *ix, const void *key, uint32_t number);
 
 #endif

@@ -5,7 +5,7 @@
 
 static char things[5000];
 
-static void it_finds_what_was_put_and_nothing_else(void **state) {
+static void it_finds_exactly_the_keys_that_were_put(void **state) {
     (void)state;
     pointer_index ix;
     index_init(&ix);
@@ -54,5 +54,5 @@ static void it_reserves_for_many_at_once(void **state) {
     index_fini(&ix);
 }
 
-GW_TESTS(autograd_index, it_finds_what_was_put_and_nothing_else,
+GW_TESTS(autograd_index, it_finds_exactly_the_keys_that_were_put,
          it_allocates_nothing_while_it_is_small, it_reserves_for_many_at_once);

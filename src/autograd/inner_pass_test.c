@@ -42,7 +42,7 @@ static void pass_with(reading r) {
     gw_scope_close_up(s);
 }
 
-static const char *sentence_of(reading r) {
+static const char *output_of(reading r) {
     static char text[1024];
     int ends[2], status;
     assert_int_equal(pipe(ends), 0);
@@ -63,17 +63,17 @@ static const char *sentence_of(reading r) {
     return text;
 }
 
-static void gradients_that_nobody_reads_end_a_checked_program(void **state) {
+static void unread_gradients_abort_a_checked_program(void **state) {
     (void)state;
-    assert_non_null(strstr(sentence_of(READS_NONE), "a pass inside a hook left 2 gradients"));
-    assert_non_null(strstr(sentence_of(READS_X), "a pass inside a hook left 1 gradients"));
+    assert_non_null(strstr(output_of(READS_NONE), "a pass inside a hook left 2 gradients"));
+    assert_non_null(strstr(output_of(READS_X), "a pass inside a hook left 1 gradients"));
 }
 
 static void gradients_that_are_read_or_named_do_not(void **state) {
     (void)state;
-    assert_string_equal(sentence_of(READS_ALL), "");
-    assert_string_equal(sentence_of(NAMES_X), "");
+    assert_string_equal(output_of(READS_ALL), "");
+    assert_string_equal(output_of(NAMES_X), "");
 }
 
-GW_TESTS(autograd_inner_pass, gradients_that_nobody_reads_end_a_checked_program,
+GW_TESTS(autograd_inner_pass, unread_gradients_abort_a_checked_program,
          gradients_that_are_read_or_named_do_not);

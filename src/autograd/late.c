@@ -12,8 +12,7 @@ late *late_open(pass *p, uint32_t tensor_count) {
     }
     late *l = mem_calloc(sizeof *l + tensor_count * sizeof *l->tensors);
     if (!l) {
-        scope_fail_of(p->scope, "backward", GW_NO_MEMORY,
-                      "no memory for an answer that comes later");
+        scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for a late answer");
         return NULL;
     }
     atomic_init(&l->count, 2);
@@ -38,7 +37,7 @@ static void arrive(late *l) {
     pass *p = l->pass;
     if (p) {
         list_append(&p->arrived, &l->link);
-        if (p->came) p->came(p);
+        if (p->on_answer) p->on_answer(p);
     }
     env_leave(l->env);
     late_release(l);

@@ -1,8 +1,7 @@
-// Answers that come later: a node or a gate whose work goes on elsewhere while its pass runs what
-// else is ready.
+// Late answers: a node or a gate works elsewhere while its pass runs other ready nodes.
 //
-// A late is counted twice: by its pass, and by who answers, exactly once, on any thread. An answer
-// behind the end of the pass is dropped. What the pass adds up follows the order of its plan, so
+// A late is counted twice: by its pass, and by the answerer, which answers exactly once, on any thread. An answer
+// behind the end of the pass is dropped. Sums follow the order of the plan of the pass, so
 // the order of answers changes no bits.
 #ifndef AUTOGRAD_LATE_H
 #define AUTOGRAD_LATE_H
@@ -36,7 +35,7 @@ typedef struct late {
 late *late_open(struct pass *p, uint32_t tensor_count);
 void late_release(late *l);
 
-// Answers by |tensors|, as many as late_open was told, which are borrowed. Takes the answerer's
+// Answers by |tensors|, as many as given to late_open, which are borrowed. Takes the answerer's
 // count. Without the loop lock, as late_fail.
 void late_answer(late *l, gw_tensor *const *tensors);
 void late_fail(late *l, const gw_error *error);
@@ -44,7 +43,7 @@ void late_fail(late *l, const gw_error *error);
 // The table through which a pass in one process waits for answers; a room above fills it.
 typedef struct late_waiting {
     bool (*check)(gw_scope *s);    // whether a thread may wait in |s|; else |s| has failed
-    void (*wait)(struct pass *p);  // until an answer has come, or the scope of |p| has failed
+    void (*wait)(struct pass *p);  // until an answer has arrived, or the scope of |p| has failed
 } late_waiting;
 
 #endif

@@ -127,7 +127,7 @@ static void the_order_of_answers_changes_no_bits(void **state) {
     }
 }
 
-// ---- What goes on meanwhile ---------------------------------------------------------------------
+// ---- Work meanwhile ---------------------------------------------------------------------
 
 static gw_tensor *see(gw_scope *s, gw_tensor *grad, void *context) {
     (void)s;
@@ -148,7 +148,7 @@ static gw_tensor *count_end(gw_scope *s, gw_tensor *grad, void *context) {
 }
 
 // The late node is reached first; the rest of the graph runs before it has answered.
-static void run_beside(gw_scope *root, int rank, void *context) {
+static void run_concurrently(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) {
         while (gw_ok(root) && !gw_bool_of(root, gw_rpc_sync(root, "w0", "late_test_seen"))) {
@@ -166,10 +166,10 @@ static void run_beside(gw_scope *root, int rank, void *context) {
                 gw_item(root, gw_grad(root, y)) == 3);
 }
 
-static void what_else_is_ready_runs_before_the_answer(void **state) {
+static void ready_nodes_run_before_the_late_answer(void **state) {
     (void)state;
     reset();
-    cluster_run(1, (cluster_options){ .world_size = 2 }, run_beside, NULL);
+    cluster_run(1, (cluster_options){ .world_size = 2 }, run_concurrently, NULL);
 }
 
 // ---- Failures -----------------------------------------------------------------------------------
@@ -194,7 +194,7 @@ static void one_that_fails_fails_the_pass(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, walk_failing, NULL);
 }
 
-// A pass that has ended by its deadline is not there when the answer comes.
+// A pass that has ended by its deadline does not exist any more when the answer arrives.
 static void walk_too_long(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
@@ -215,7 +215,7 @@ static void an_answer_behind_the_deadline_is_dropped(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, walk_too_long, NULL);
 }
 
-static void alone_there_is_nobody_to_wait_for(void **state) {
+static void a_worker_without_peers_does_not_wait(void **state) {
     (void)state;
     reset();
     gw_scope *s = gw_scope_open(NULL);
@@ -224,5 +224,5 @@ static void alone_there_is_nobody_to_wait_for(void **state) {
 }
 
 GW_TESTS(autograd_late, the_order_of_answers_changes_no_bits,
-         what_else_is_ready_runs_before_the_answer, one_that_fails_fails_the_pass,
-         an_answer_behind_the_deadline_is_dropped, alone_there_is_nobody_to_wait_for);
+         ready_nodes_run_before_the_late_answer, one_that_fails_fails_the_pass,
+         an_answer_behind_the_deadline_is_dropped, a_worker_without_peers_does_not_wait);

@@ -1,5 +1,5 @@
-// Every row of the operator table on tensors that lie anyhow in memory, beside contiguous copies of
-// them: the same results and the same gradients come out. Layouts and values are random; a new
+// Every row of the operator table on tensors of any layout in memory, compared with contiguous copies of
+// them: the same results and the same gradients. Layouts and values are random; a new
 // operator is tested by being listed.
 #include "testing/testing.h"
 

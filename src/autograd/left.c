@@ -21,7 +21,7 @@ static struct {
 } table = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 // With the lock.
-static left_scope *place_of(uint32_t number) {
+static left_scope *entry_of(uint32_t number) {
     return &table.scopes[number / 2 % SCOPES_KEPT];
 }
 
@@ -30,7 +30,7 @@ uint32_t left_open(const gw_scope *s) {
     while (named && !named->label) named = named->parent;
     pthread_mutex_lock(&table.lock);
     if (!(table.last += 2)) table.last = 2;
-    left_scope *at = place_of(table.last);
+    left_scope *at = entry_of(table.last);
     *at = (left_scope){
         .number = table.last, .thread = pthread_self(), .body = s->body, .is_inside = named != s
     };
@@ -42,7 +42,7 @@ uint32_t left_open(const gw_scope *s) {
 
 void left_close(uint32_t number) {
     pthread_mutex_lock(&table.lock);
-    if (place_of(number)->number == number) place_of(number)->is_closed = true;
+    if (entry_of(number)->number == number) entry_of(number)->is_closed = true;
     pthread_mutex_unlock(&table.lock);
 }
 
@@ -54,7 +54,7 @@ uint32_t left_latest(uint32_t number, const gw_tensor *leaf) {
 
 static left_scope scope_of(uint32_t number) {
     pthread_mutex_lock(&table.lock);
-    left_scope at = *place_of(number);
+    left_scope at = *entry_of(number);
     pthread_mutex_unlock(&table.lock);
     return at;
 }
@@ -69,17 +69,17 @@ bool left_is_missed(uint32_t number, const gw_scope *s, uint32_t own) {
            (!at.is_closed || (int32_t)(number - own) > 0);
 }
 
-left_text left_say(uint32_t number) {
+left_text left_describe(uint32_t number) {
     left_text out = { "" };
     number &= ~LEFT_UNUSED;
     left_scope at = scope_of(number);
     if (!number) return out;
     char name[NAME_MAX + 32] = "another scope";
-    bool is_known = at.number == number;
-    if (is_known && at.name[0])
+    bool is_listed = at.number == number;
+    if (is_listed && at.name[0])
         snprintf(name, sizeof name, "%sscope \"%s\"", at.is_inside ? "a scope inside " : "",
                  at.name);
-    bool is_closed = !is_known || at.is_closed;
+    bool is_closed = !is_listed || at.is_closed;
     snprintf(out.text, sizeof out.text,
              is_closed ? "gradients of these parameters were left in %s, which is closed"
                        : "%s has gradients of these parameters",

@@ -31,12 +31,12 @@ static inline void left_note_used(gw_tensor *leaf) {
 uint32_t left_latest(uint32_t number, const gw_tensor *leaf);
 
 // Whether a function that finds no gradient in |s| has missed the one that was left as |number|: it is
-// unused, and of the same work. That is what one body does; outside of bodies what one thread has left
+// unused, and of the same work. The work is one body; outside of bodies the gradients that one thread has left
 // since the first pass in |s|, whose number is |own|, or in a scope that is still open. So a step
-// without gradients stays right where a model is not used in each step, and beside other threads.
+// without gradients stays right where a model is not used in each step, and while other threads run.
 bool left_is_missed(uint32_t number, const gw_scope *s, uint32_t own);
 
-// The end of a sentence: where gradients of these parameters are, or were.
-left_text left_say(uint32_t number);
+// The end of an error text: where gradients of these parameters are, or were.
+left_text left_describe(uint32_t number);
 
 #endif

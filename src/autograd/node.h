@@ -26,8 +26,8 @@ typedef struct edge {
 
 // The arguments with which a pass runs a node: it computes d_inputs from d_outputs.
 typedef struct node_run {
-    gw_scope *scope;        // owns what is computed; nothing is recorded in it
-    gw_tensor **d_outputs;  // by output; NULL: no gradient came
+    gw_scope *scope;        // owns the results; nothing is recorded in it
+    gw_tensor **d_outputs;  // by output; NULL: no gradient arrived
     gw_tensor **d_inputs;   // by edge; all NULL at first
     const bool *wanted;     // by edge
 } node_run;
@@ -37,12 +37,12 @@ typedef struct node_run {
 typedef struct node_class {
     const char *(*name)(const node *n);  // "mul", for messages
     void (*run)(node *n, node_run *r);   // fails r->scope when it cannot
-    // Instead of |run|: the gradients come later, by late_answer, in the order of the edges. Also
-    // without gradients. What it needs of |r| behind its return it retains.
+    // Instead of |run|: the gradients arrive later, by late_answer, in the order of the edges. Also
+    // without gradients. It retains the parts of |r| that it needs after its return.
     void (*start)(node *n, node_run *r, struct late *answer);
     bool (*forget)(node *n);   // frees saved values; false if there are none
     void (*destroy)(node *n);  // the memory, after forget; edges are released already
-    bool takes_rows;  // |run| takes gradients that are sparse by rows; else they come dense
+    bool takes_rows;  // |run| takes gradients that are sparse by rows; else they are made dense
 
     // Runs the planned pass |p| as a distributed pass, from |roots| with |parts|, and gives its
     // gradients to the scope of |p|, or fails that. The caller closes |p|. NULL unless |run| sends

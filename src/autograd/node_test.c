@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-// A node with up to two edges that counts what happens to it.
+// A node with up to two edges that counts its calls.
 typedef struct probe {
     node base;
     edge room[2];
@@ -44,7 +44,7 @@ static void the_last_count_destroys(void **state) {
     node_release(NULL);
 }
 
-static void a_node_holds_what_it_leads_to(void **state) {
+static void a_node_holds_the_nodes_of_its_edges(void **state) {
     (void)state;
     probe bottom, left, right, top;
     init(&bottom, NULL, NULL);
@@ -101,5 +101,5 @@ static void counts_are_kept_across_threads(void **state) {
     assert_int_equal(p.destroyed_count, 1);
 }
 
-GW_TESTS(autograd_node, the_last_count_destroys, a_node_holds_what_it_leads_to,
+GW_TESTS(autograd_node, the_last_count_destroys, a_node_holds_the_nodes_of_its_edges,
          edges_lead_to_leaves_nodes_or_nowhere, counts_are_kept_across_threads);

@@ -1,5 +1,5 @@
 // Operators as any peer calls them: by name, with any arguments. Each call ends in values or in one
-// sentence, and so does the backward pass behind it.
+// error, and so does the backward pass behind it.
 #include "base/value.h"
 #include "tensor/ops/op.h"
 #include "testing/fuzz_input.h"
@@ -10,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-// What |p| wants, mostly.
+// Mostly an argument that fits |p|.
 static gw_value take_argument(fuzz_input *in, const op_param *p) {
     static const char *const kinds[] = { "tensor", "int",     "float", "bool",
                                          "ints",   "tensors", "dtype" };

@@ -25,7 +25,7 @@ void pass_open(pass *p, gw_scope *s, gw_backward_options options) {
     p->holds = false;
     p->left = 0;
     p->late_count = 0;
-    p->came = NULL;
+    p->on_answer = NULL;
     p->runner = NULL;
     list_init(&p->lates);
     list_init(&p->arrived);
@@ -34,7 +34,7 @@ void pass_open(pass *p, gw_scope *s, gw_backward_options options) {
     p->work->autocast = NULL;  // derivatives compute in the types that their operators had
 }
 
-// Answers that come from now on are dropped.
+// Later answers are dropped.
 static void close_lates(pass *p) {
     env *e = p->scope->env;
     list_node over;
@@ -87,7 +87,7 @@ bool pass_deliver(pass *p, part to, gw_tensor *gradient) {
     return true;
 }
 
-// Frees what a derivative made beside its results, so that a long pass does not hold all of it.
+// Frees the tensors that a derivative made besides its results, so that a long pass does not hold all of them.
 static void release_work(pass *p) {
     scope_release_from(p->work, 0);
 }
@@ -128,7 +128,7 @@ static void forget_node(pass *p, node *n) {
     if (!p->options.retain_graph && !p->keeps) n->spent |= n->class->forget(n);
 }
 
-// Runs a node whose gradients have all come, and hands the results on.
+// Runs a node whose gradients have all arrived, and hands the results on.
 static bool run_node(pass *p, target *t) {
     node *n = t->key;
     gw_tensor *small_outputs[EDGES_SMALL], *small_inputs[EDGES_SMALL];
@@ -163,7 +163,7 @@ static bool run_node(pass *p, target *t) {
     return ok;
 }
 
-// Runs a target whose gradients have all come.
+// Runs a target whose gradients have all arrived.
 static bool run_hooks(pass *p, const target *t) {
     const grad_hooks *hooks =
         t->is_leaf ? ((const gw_tensor *)t->key)->hooks : ((const node *)t->key)->hooks;
@@ -174,7 +174,7 @@ static bool run_hooks(pass *p, const target *t) {
     return true;
 }
 
-// The gate keeps what it needs of the gradient.
+// The gate retains the gradient if it needs it.
 static bool pass_to_gate(pass *p, const target *t) {
     slot *slot = &p->slots[t->first_slot];
     bool ok = gates_pass_gradient(p, t->key, slot->sum.total);
@@ -189,16 +189,16 @@ static bool run_target(pass *p, target *t) {
     return !t->runs || run_node(p, t);
 }
 
-// What was held, once nothing else is left that could run a hook.
+// Passes the held gradients on, once nothing else is left that could run a hook.
 static bool pass_held(pass *p) {
     if (!p->holds || p->left) return true;
     p->holds = false;
     for (uint32_t i = 0; i < p->target_count; i++)
         if (p->targets[i].gated && !pass_to_gate(p, &p->targets[i])) return false;
-    return gates_all_have_come(p);
+    return gates_all_arrived(p);
 }
 
-// ---- Answers that have come later ---------------------------------------------------------------
+// ---- Late answers ---------------------------------------------------------------
 
 static bool fail_from_answer(pass *p, const late *l) {
     gw_error error = l->error;

@@ -2,18 +2,18 @@
 //
 //     pass p;
 //     pass_open(&p, s, options);
-//     part root = pass_expect(&p, edge);  // the gradient of the loss, which comes from outside
+//     part root = pass_expect(&p, edge);  // the gradient of the loss, which is delivered from outside
 //     if (pass_plan(&p) && pass_deliver(&p, root, gradient) && pass_run(&p)) pass_commit(&p);
 //     pass_close(&p);
 //
-// The plan walks from the expected edges, keeps what leads to a wanted leaf, counts for every
-// target (a node or a leaf) the parts of its gradient that will come, and gives each part its
-// ordinal. pass_run runs nodes whose parts have all come until none is ready. Counts and gradients
+// The plan walks from the expected edges, keeps the nodes that lead to a wanted leaf, counts for every
+// target (a node or a leaf) the parts of its gradient that will arrive, and gives each part its
+// ordinal. pass_run runs nodes whose parts have all arrived until none is ready. Counts and gradients
 // are the pass's, never the node's, so two passes may walk one graph.
 //
-// Nodes and gates may answer later (late.h, gate.h). pass_run runs what else is ready; while
-// |late_count| is not 0, the caller waits until an answer has come, and calls it again. What waits,
-// and how, is the caller's: no thread, if it comes back by |came|.
+// Nodes and gates may answer later (late.h, gate.h). pass_run runs other ready nodes; while
+// |late_count| is not 0, the caller waits until an answer has arrived, and calls it again. The way of waiting
+// is the caller's: no thread waits if |on_answer| runs it again.
 //
 // A distributed pass expects one edge for each tensor that was sent to another worker, delivers
 // parts as they are received, in any order, and calls pass_run after each; the plan, and so the
@@ -42,7 +42,7 @@ typedef struct target {
     bool needed;          // leads to a wanted input, or is one
     bool runs;            // a node of whose inputs at least one is needed
     bool gated;           // a leaf whose gradient is its gate's
-    uint32_t missing;     // parts that have not come
+    uint32_t missing;     // parts that have not arrived
     uint32_t first_slot;  // one slot per output
     uint32_t first_part;  // one part per edge: where its gradient goes
 } target;
@@ -51,7 +51,7 @@ typedef struct target {
 typedef struct slot {
     grad_sum sum;
     uint32_t target;
-    uint32_t outside;  // parts from outside; their ordinals come first
+    uint32_t outside;  // parts from outside; their ordinals are first
     uint32_t count;    // parts in all
     bool wanted;       // for itself, as one of the pass's inputs
 } slot;
@@ -71,21 +71,22 @@ typedef struct pass {
     uint32_t part_count, part_capacity;
     slot *slots;  // by first_slot
     uint32_t slot_count, slot_capacity;
-    uint32_t *ready;  // targets all of whose parts have come; the last is next
+    uint32_t *ready;  // targets all of whose parts have arrived; the last is next
     uint32_t ready_count, ready_capacity;
     pointer_index numbers;  // of targets
 
     // progress
     gw_scope *work;  // where derivatives run; nothing is recorded in it
 
-    // answers that come later
+    // late answers
     gate_pass *gates;
-    bool holds;                    // gates hear of gradients when nothing is |left|
-    uint32_t left;                 // with gates: needed targets that have not run
-    uint32_t late_count;           // that have not come, or have not been taken
-    list_node lates, arrived;      // of late, with the loop lock
-    void (*came)(struct pass *p);  // with the loop lock, when an answer has come; may be NULL
-    void *runner;                  // for |came|
+    bool holds;                // gates get gradients when nothing is |left|
+    uint32_t left;             // with gates: needed targets that have not run
+    uint32_t late_count;       // that have not arrived, or have not been taken
+    list_node lates, arrived;  // of late, with the loop lock
+    void (*on_answer)(
+        struct pass *p);  // with the loop lock, when an answer has arrived; may be NULL
+    void *runner;         // for |on_answer|
 
     // memory for small graphs, which allocate nothing
     target small_targets[PASS_SMALL];
@@ -102,20 +103,19 @@ part pass_expect(pass *p, edge e);
 
 // These return false once the pass has failed; then p->scope has failed, too.
 bool pass_plan(pass *p);
-bool pass_deliver(pass *p, part to, gw_tensor *gradient);  // NULL: no gradient will come
+bool pass_deliver(pass *p, part to, gw_tensor *gradient);  // NULL: no gradient will arrive
 bool pass_run(pass *p);
-// All parts and answers have come: gives the gradients to the scope, all or none.
+// All parts and answers have arrived: gives the gradients to the scope, all or none.
 bool pass_commit(pass *p);
 
 // Instead of pass_commit: gives the gradients to the caller, in an array to be freed by mem_free;
-// leaves are borrowed. Those from |out_replaces| on take the place of earlier ones, as grads_add_and_replace
-// says.
+// leaves are borrowed. Those from |out_replaces| on replace earlier ones, as in grads_add_and_replace.
 bool pass_take(pass *p, gw_tensor_grad **out_pairs, int *out_count, int *out_replaces);
 
 // Whether this thread is inside a hook or a derivative of some pass.
 bool pass_is_inside(void);
 
-// Hands the error of the work to the scope of the pass; |what| says what failed. Returns false.
+// Hands the error of the work to the scope of the pass; |what| names the failed step. Returns false.
 bool pass_fail_from_work(pass *p, const char *what);
 
 // Frees the saved values of the nodes of a pass that |keeps| and does not retain the graph.
@@ -127,7 +127,7 @@ static inline const node *pass_remote_node(const pass *p, uint32_t i) {
     const node *n = t->is_leaf || !t->needed ? NULL : t->key;
     return n && node_is_remote(n) ? n : NULL;
 }
-// Whether a gradient of |output| of target |i| will come.
+// Whether a gradient of |output| of target |i| will arrive.
 static inline bool pass_reaches(const pass *p, uint32_t i, uint32_t output) {
     return p->slots[p->targets[i].first_slot + output].count > 0;
 }

@@ -1,4 +1,4 @@
-// Passes whose parts come from outside, as in a distributed pass, and random graphs.
+// Passes whose parts are delivered from outside, as in a distributed pass, and random graphs.
 #include "testing/testing.h"
 
 #include "autograd/pass.h"
@@ -19,7 +19,7 @@ static gw_tensor *number(gw_scope *s, float value) {
 }
 
 // ---- Parts from outside -------------------------------------------------------------------------
-// Two edges are expected, as if two tensors had been sent to other workers; their gradients come in
+// Two edges are expected, as if two tensors had been sent to other workers; their gradients arrive in
 // either order.
 static uint32_t bits_of_pass(bool second_first) {
     gw_scope *s = gw_scope_open(NULL);
@@ -45,12 +45,12 @@ static uint32_t bits_of_pass(bool second_first) {
     return bits;
 }
 
-static void parts_from_outside_may_come_in_any_order(void **state) {
+static void parts_from_outside_may_arrive_in_any_order(void **state) {
     (void)state;
     assert_int_equal(bits_of_pass(false), bits_of_pass(true));
 }
 
-static void a_part_may_come_without_gradient(void **state) {
+static void a_part_may_arrive_without_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, 2), *y = leaf(s, 3), *a = gw_mul(s, x, x), *b = gw_mul(s, x, y);
@@ -199,6 +199,7 @@ static void gradients_of_random_graphs_agree_with_differences(void **state) {
     testing_for_seeds(100, check_random_graph, NULL);
 }
 
-GW_TESTS(autograd_pass, parts_from_outside_may_come_in_any_order, a_part_may_come_without_gradient,
-         a_pass_that_is_not_committed_leaves_nothing, passes_that_retain_the_graph_may_run_at_once,
+GW_TESTS(autograd_pass, parts_from_outside_may_arrive_in_any_order,
+         a_part_may_arrive_without_gradient, a_pass_that_is_not_committed_leaves_nothing,
+         passes_that_retain_the_graph_may_run_at_once,
          gradients_of_random_graphs_agree_with_differences);

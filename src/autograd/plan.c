@@ -1,4 +1,4 @@
-// The plan of a pass: which nodes run, and which parts of which gradients will come.
+// The plan of a pass: which nodes run, and which parts of which gradients will arrive.
 #include "autograd/pass.h"
 
 #include "base/mem.h"
@@ -48,7 +48,7 @@ static uint32_t number_of(pass *p, void *key, bool is_leaf) {
     return number;
 }
 
-// The part that comes along |e|. False without memory.
+// The part of the gradient that arrives along |e|. False without memory.
 static bool part_along(pass *p, edge e, part *to) {
     *to = (part){ PART_NONE, 0 };
     if (e.kind == EDGE_NONE) return true;
@@ -95,7 +95,7 @@ static target *taker_of(const pass *p, part to) {
     return t && t->needed ? t : NULL;
 }
 
-// Counts the parts that come from inside.
+// Counts the parts from inside.
 static void count_missing(pass *p) {
     for (uint32_t i = 0; i < p->target_count; i++) p->targets[i].missing = 0;
     for (uint32_t i = 0; i < p->target_count; i++) {
@@ -116,19 +116,19 @@ static void ready_first(pass *p) {
         if (p->targets[i].needed && !p->targets[i].missing) p->ready[p->ready_count++] = i;
 }
 
-// Counts one part of |to| as come; its target is ready when it was the last.
-static void came(pass *p, part to) {
+// Counts the arrival of one part of |to|; its target is ready when it was the last.
+static void count_arrival(pass *p, part to) {
     uint32_t number = p->slots[to.slot].target;
     if (--p->targets[number].missing == 0) p->ready[p->ready_count++] = number;
 }
 
-// A node that leads to nothing here, and tells others what comes to it.
-static bool tells_others(const target *t) {
+// A node that leads to nothing here, and sends its gradients to other workers.
+static bool is_sender(const target *t) {
     const node *n = t->key;
     return !t->is_leaf && (node_is_remote(n) || (n->class->start && !n->edge_count));
 }
 
-// Keeps only what leads to one of the wanted inputs. Here p->ready is a queue that is never
+// Keeps only the nodes that lead to one of the wanted inputs. Here p->ready is a queue that is never
 // emptied, so that it ends up holding all targets, makers of inputs behind those that use them.
 static void prune(pass *p) {
     for (int i = 0; i < p->options.input_count; i++) {
@@ -140,13 +140,14 @@ static void prune(pass *p) {
     for (uint32_t i = 0; i < p->ready_count; i++) {
         const target *t = &p->targets[p->ready[i]];
         for (uint32_t k = 0; k < edge_count_of(t); k++)
-            if (taker_of(p, p->parts[t->first_part + k])) came(p, p->parts[t->first_part + k]);
+            if (taker_of(p, p->parts[t->first_part + k]))
+                count_arrival(p, p->parts[t->first_part + k]);
     }
     for (uint32_t i = p->ready_count; i-- > 0;) {
         target *t = &p->targets[p->ready[i]];
         uint32_t slot_count = t->is_leaf ? 1 : ((const node *)t->key)->output_count;
         // The graphs of other workers may lead back to one of the inputs.
-        t->needed = tells_others(t);
+        t->needed = is_sender(t);
         for (uint32_t k = 0; k < slot_count; k++) t->needed |= p->slots[t->first_slot + k].wanted;
         for (uint32_t k = 0; k < edge_count_of(t); k++)
             t->needed |= taker_of(p, p->parts[t->first_part + k]) != NULL;
@@ -155,20 +156,20 @@ static void prune(pass *p) {
 
 static bool fail_spent(pass *p, const node *n) {
     scope_fail_of(p->scope, "backward", GW_WRONG_STATE,
-                  "a pass has been through this graph, and gw.%s no longer has what it had "
+                  "a pass has been through this graph, and gw.%s no longer has the values that it "
                   "saved; set retain_graph in the first pass",
                   n->class->name(n));
     return false;
 }
 
-// Gives each part its ordinal, in the order in which nodes run when all parts from outside are
-// there first. So in a pass that stays in one process every part comes in its turn.
+// Gives each part its ordinal, in the order in which nodes run when all parts from outside
+// are first. So in a pass that stays in one process every part arrives in its order.
 static bool number_parts(pass *p) {
     for (uint32_t i = 0; i < p->slot_count; i++) p->slots[i].count = p->slots[i].outside;
     ready_first(p);
     while (p->ready_count) {
         target *t = &p->targets[p->ready[--p->ready_count]];
-        t->runs = tells_others(t);
+        t->runs = is_sender(t);
         for (uint32_t k = 0; k < edge_count_of(t); k++) {
             part *to = &p->parts[t->first_part + k];
             if (!taker_of(p, *to)) {
@@ -177,7 +178,7 @@ static bool number_parts(pass *p) {
             }
             t->runs = true;
             to->ordinal = p->slots[to->slot].count++;
-            came(p, *to);
+            count_arrival(p, *to);
         }
         if (!t->runs) continue;
         node *n = t->key;

@@ -10,13 +10,13 @@
 #include <stdio.h>
 #include <string.h>
 
-// Of f32, whose sums PyTorch adds in another order than we do. Of bf16, which has 8 bits: what is
-// rounded otherwise once is rounded again.
+// Of f32, whose sums PyTorch adds in another order than we do. Of bf16, which has 8 bits: later
+// roundings may differ, too.
 static double relative = 1e-5, absolute = 2e-6;
 static const double relative_bf16 = 1.0 / 64, absolute_bf16 = 1.0 / 64;
 static bool is_autocast;
 
-// What chance decides cannot be compared; cases of these rows leave it no choice.
+// Random results cannot be compared; cases of these rows have no random part.
 enum { INPUTS_MAX = 8 };
 
 typedef struct recorded_case {
@@ -25,7 +25,7 @@ typedef struct recorded_case {
     int arg_count;
     gw_tensor *inputs[INPUTS_MAX];  // flat
     int input_count;
-    char what[128];
+    char label[128];
 } recorded_case;
 
 static void add_input(gw_scope *s, recorded_case *c, gw_tensor *x) {
@@ -55,7 +55,7 @@ typedef struct recorded_results {
 static recorded_results run_row(gw_scope *s, const recorded_case *c) {
     recorded_results y = { .count = 1 };
     gw_value v = op_run_value(s, c->op, c->args, c->arg_count);
-    if (!gw_ok(s)) fail_msg("%s: %s", c->what, gw_scope_error(s)->text);
+    if (!gw_ok(s)) fail_msg("%s: %s", c->label, gw_scope_error(s)->text);
     if (v.kind == GW_LIST) y.count = gw_list_count(v.as.list);
     assert_true(y.count <= RESULTS_MAX);
     for (int i = 0; i < y.count; i++)
@@ -82,14 +82,14 @@ static void compare_gradients(gw_scope *s, recording *r, const recorded_case *c,
     } else {
         gw_backward(s, loss_of(s, r, y));
     }
-    if (!gw_ok(s)) fail_msg("%s: %s", c->what, gw_scope_error(s)->text);
+    if (!gw_ok(s)) fail_msg("%s: %s", c->label, gw_scope_error(s)->text);
     while (recording_takes(r, "d_in")) {
         int i = (int)recording_number(r);
-        char what[160];
-        snprintf(what, sizeof what, "%s, gradient of input %d", c->what, i);
+        char label[160];
+        snprintf(label, sizeof label, "%s, gradient of input %d", c->label, i);
         gw_tensor *expected = recording_tensor(s, r), *d = gw_grad_find(s, c->inputs[i]);
-        if (!d) fail_msg("%s: there is none", what);
-        recording_compare(what, d, expected, relative, absolute);
+        if (!d) fail_msg("%s: no gradient", label);
+        recording_compare(label, d, expected, relative, absolute);
     }
 }
 
@@ -99,15 +99,15 @@ static const op *run_case(recording *r, int number) {
     if (is_autocast) gw_autocast(s, GW_BF16);
     recorded_case c = { 0 };
     const char *name = recording_word(r);
-    snprintf(c.what, sizeof c.what, "case %d, gw.%s", number, name);
-    testing_note("%s", c.what);
+    snprintf(c.label, sizeof c.label, "case %d, gw.%s", number, name);
+    testing_note("%s", c.label);
     c.op = op_find(name);
-    if (!c.op) fail_msg("%s: no such operator", c.what);
+    if (!c.op) fail_msg("%s: no such operator", c.label);
     read_args(s, r, &c);
     recorded_results y = run_row(s, &c);
     for (int i = 0; i < y.count; i++) {
         assert_true(recording_takes(r, "out"));
-        recording_compare(c.what, y.of[i], recording_tensor(s, r), relative, absolute);
+        recording_compare(c.label, y.of[i], recording_tensor(s, r), relative, absolute);
     }
     if (recording_takes(r, "d_out"))
         compare_gradients(s, r, &c, &y);
@@ -118,7 +118,7 @@ static const op *run_case(recording *r, int number) {
     return c.op;
 }
 
-// Rows whose results nothing but chance decides.
+// Rows with random results.
 static bool is_by_chance(const op *o) {
     return strcmp(o->name, "rand") == 0 || strcmp(o->name, "randn") == 0;
 }
@@ -140,7 +140,7 @@ static void run_cases(const char *path, bool *seen) {
 
 enum { ROWS_MAX = 256 };
 
-static void operators_compute_what_pytorch_computes(void **state) {
+static void operators_give_the_results_of_pytorch(void **state) {
     (void)state;
     bool seen[ROWS_MAX] = { false };
     run_cases(RECORDINGS "operators.txt", seen);
@@ -151,7 +151,7 @@ static void operators_compute_what_pytorch_computes(void **state) {
             fail_msg("tools/record has no case of gw.%s", op_table[i]->name);
 }
 
-static void autocast_computes_what_pytorch_s_does(void **state) {
+static void autocast_gives_the_results_of_pytorch(void **state) {
     (void)state;
     bool seen[ROWS_MAX] = { false };
     is_autocast = true;
@@ -189,5 +189,5 @@ static void tensors_print_as_in_pytorch(void **state) {
     recording_close(&r);
 }
 
-GW_TESTS(autograd_recordings, operators_compute_what_pytorch_computes,
-         autocast_computes_what_pytorch_s_does, tensors_print_as_in_pytorch);
+GW_TESTS(autograd_recordings, operators_give_the_results_of_pytorch,
+         autocast_gives_the_results_of_pytorch, tensors_print_as_in_pytorch);

@@ -96,7 +96,7 @@ static void derivatives_of_other_operators_get_it_dense(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void an_input_asked_for_gets_its_own(void **state) {
+static void a_requested_input_gets_its_own_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *w = table(s), *twice = gw_mul(s, w, 2);
@@ -122,5 +122,5 @@ static void it_survives_any_failing_allocation(void **state) {
 
 GW_TESTS(autograd_sparse, the_gradient_of_a_table_has_the_rows_that_were_used,
          parts_and_passes_add_up_with_the_bits_of_dense_ones, with_a_dense_part_it_becomes_dense,
-         derivatives_of_other_operators_get_it_dense, an_input_asked_for_gets_its_own,
+         derivatives_of_other_operators_get_it_dense, a_requested_input_gets_its_own_gradient,
          it_survives_any_failing_allocation);

@@ -48,7 +48,7 @@ static bool put_aside(gw_scope *s, grad_sum *g, uint32_t ordinal, gw_tensor *par
         scope_fail(s, GW_NO_MEMORY, "no memory for a gradient");
         return false;
     }
-    grad_part **at = &g->early;
+    grad_part **at = &g->later;
     while (*at && (*at)->ordinal < ordinal) at = &(*at)->next;
     *p = (grad_part){ .next = *at, .ordinal = ordinal, .part = handle_retain(part) };
     *at = p;
@@ -58,9 +58,9 @@ static bool put_aside(gw_scope *s, grad_sum *g, uint32_t ordinal, gw_tensor *par
 bool grad_sum_add(gw_scope *s, grad_sum *g, uint32_t ordinal, gw_tensor *part) {
     if (ordinal != g->next) return put_aside(s, g, ordinal, part);
     bool ok = take_turn(s, g, part);
-    while (ok && g->early && g->early->ordinal == g->next) {
-        grad_part *p = g->early;
-        g->early = p->next;
+    while (ok && g->later && g->later->ordinal == g->next) {
+        grad_part *p = g->later;
+        g->later = p->next;
         ok = take_turn(s, g, p->part);
         handle_release(p->part);
         mem_give(p, sizeof *p);
@@ -71,9 +71,9 @@ bool grad_sum_add(gw_scope *s, grad_sum *g, uint32_t ordinal, gw_tensor *part) {
 void grad_sum_fini(grad_sum *g) {
     handle_release(g->total);
     g->total = NULL;
-    while (g->early) {
-        grad_part *p = g->early;
-        g->early = p->next;
+    while (g->later) {
+        grad_part *p = g->later;
+        g->later = p->next;
         handle_release(p->part);
         mem_give(p, sizeof *p);
     }

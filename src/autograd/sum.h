@@ -1,8 +1,8 @@
-// The gradient of one output or leaf while its parts come in, one from each edge that leads there.
+// The gradient of one output or leaf while its parts arrive, one from each edge that leads there.
 //
 // Parts are added in the order of their ordinals, which the plan of a pass fixes, and never in the
-// order in which they happen to come: floating addition is not associative, and the same inputs
-// shall give the same bits. A part that comes before an earlier one waits.
+// order of their arrival: floating addition is not associative, and the same inputs
+// shall give the same bits. A part that arrives before an earlier one waits.
 //
 // Parts that are sparse by rows add up to such a sum, and with a dense one to a dense one.
 #ifndef AUTOGRAD_SUM_H
@@ -13,10 +13,10 @@
 typedef struct grad_sum {
     gw_tensor *total;  // of the parts before |next|, counted; NULL while all were without gradient
     uint32_t next;     // ordinal of the part to add next
-    struct grad_part *early;  // later ones, ascending
+    struct grad_part *later;  // parts behind the next one, ascending
 } grad_sum;
 
-// Adds part |ordinal|, each exactly once. NULL: no gradient came along that edge. |part| is
+// Adds part |ordinal|, each exactly once. NULL: no gradient arrived along that edge. |part| is
 // borrowed. False without memory, with |s| failed.
 bool grad_sum_add(gw_scope *s, grad_sum *g, uint32_t ordinal, gw_tensor *part);
 

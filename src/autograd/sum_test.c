@@ -7,7 +7,7 @@
 
 enum { PARTS = 4 };
 
-// The bits of the sum of four parts that come in the order |order|.
+// The bits of the sum of four parts that arrive in the order |order|.
 static uint32_t bits_of_sum(const int order[PARTS]) {
     static const float values[PARTS] = { 1e8f, 1, -1e8f, 0.3f };
     gw_scope *s = gw_scope_open(NULL);
@@ -18,7 +18,7 @@ static uint32_t bits_of_sum(const int order[PARTS]) {
         gw_drop(s, part);
     }
     assert_int_equal(g.next, PARTS);
-    assert_null(g.early);
+    assert_null(g.later);
     uint32_t bits;
     memcpy(&bits, gw_data(g.total), sizeof bits);
     grad_sum_fini(&g);
@@ -26,7 +26,7 @@ static uint32_t bits_of_sum(const int order[PARTS]) {
     return bits;
 }
 
-static void it_adds_in_the_order_of_ordinals_whatever_comes_first(void **state) {
+static void it_adds_in_the_order_of_ordinals_not_of_arrival(void **state) {
     (void)state;
     uint32_t expected = bits_of_sum((int[]){ 0, 1, 2, 3 });
     for (int a = 0; a < PARTS; a++)
@@ -70,7 +70,7 @@ static gw_tensor *own(gw_scope *s, gw_tensor *x) {
     return x;
 }
 
-static void it_adds_into_what_is_its_own_only(void **state) {
+static void it_adds_in_place_only_into_its_own_sum(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *a = gw_ones(s, GW_F32, 2), *b = gw_ones(s, GW_F32, 2);
@@ -98,6 +98,6 @@ static void it_takes_views_and_other_dtypes(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(autograd_sum, it_adds_in_the_order_of_ordinals_whatever_comes_first,
+GW_TESTS(autograd_sum, it_adds_in_the_order_of_ordinals_not_of_arrival,
          it_counts_parts_without_gradient, it_gives_back_parts_that_wait_for_their_turn,
-         it_adds_into_what_is_its_own_only, it_takes_views_and_other_dtypes);
+         it_adds_in_place_only_into_its_own_sum, it_takes_views_and_other_dtypes);

@@ -90,7 +90,7 @@ static gw_tensor *keep_shape(filler *f, const gw_tensor *x) {
     return shape;
 }
 
-// What the node stores of |x| for the derivative: values that cannot change, if it reads them; else
+// The node's copy of |x| for the derivative: values that cannot change, if it reads them; else
 // the leaf itself, which the edge holds anyway; else a shape. NULL without memory.
 static gw_tensor *keep_tensor(filler *f, int i, gw_tensor *x) {
     if (saves_arg(f->node->op, i)) return tensor_saved(f->scope, x);

@@ -48,7 +48,7 @@ static void only_values_that_a_derivative_reads_are_saved(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void a_pass_lets_go_of_saved_values_as_it_goes(void **state) {
+static void a_pass_releases_saved_values_as_it_runs(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, 1), *c = gw_ones(s, GW_F32, 1), *y = gw_mul(s, x, c);
@@ -60,7 +60,7 @@ static void a_pass_lets_go_of_saved_values_as_it_goes(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void a_dropped_result_lets_go_of_its_graph(void **state) {
+static void a_dropped_result_releases_its_graph(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, 1), *c = gw_ones(s, GW_F32, 1);
@@ -71,7 +71,7 @@ static void a_dropped_result_lets_go_of_its_graph(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// The node keeps what the derivative reads after the caller has freed its arguments.
+// The node keeps the arguments of the derivative after the caller has freed them.
 static void arguments_are_copied(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -152,6 +152,6 @@ static void without_memory_nothing_is_recorded(void **state) {
 }
 
 GW_TESTS(autograd_tape, a_node_has_an_edge_for_each_tensor,
-         only_values_that_a_derivative_reads_are_saved, a_pass_lets_go_of_saved_values_as_it_goes,
-         a_dropped_result_lets_go_of_its_graph, arguments_are_copied, lists_are_copied,
+         only_values_that_a_derivative_reads_are_saved, a_pass_releases_saved_values_as_it_runs,
+         a_dropped_result_releases_its_graph, arguments_are_copied, lists_are_copied,
          many_tensors_make_one_node, without_memory_nothing_is_recorded);

@@ -1,4 +1,4 @@
-// The caller's side: a request is sent, and what becomes of it.
+// The caller's side: a request is sent, and ends.
 #include "call/call.h"
 
 #include "agent/member_table.h"
@@ -15,7 +15,7 @@
 static gw_status check_flight(call *c) {
     agent *a = c->agent;
     gw_status status = GW_OK;
-    // A reference that is of no use says why.
+    // The error of an unusable reference is that of the call.
     if (c->through)
         status = calls_of(a)->target->check(c->through, &c->fixed.target, &c->fixed.target_fork,
                                             &c->error);
@@ -82,7 +82,7 @@ static gw_status expect(call *c) {
     return GW_OK;
 }
 
-// The future is not out any more: its reply came, or will not be known.
+// The future is not out any more: its reply has arrived, or cannot arrive.
 static void forget(gw_future *f) {
     agent *a = f->agent;
     call_close_await_on_loop(f);
@@ -135,7 +135,7 @@ gw_status call_send_on_loop(call *c) {
     return status;
 }
 
-// ---- What becomes of it -------------------------------------------------------------------------
+// ---- Its end -------------------------------------------------------------------------
 
 // Of a request that was sent: whether the callee can have it.
 static gw_outcome outcome_of(const gw_future *f) {
@@ -151,7 +151,7 @@ static void give_up(gw_future *f, gw_error *error) {
     error_prefix(error, agent_member(f->agent, f->to)->name);
     snprintf(error->function, sizeof error->function, "%s", f->function);
     future_fail_on_loop(f, error);
-    // Promises that the callee was asked to keep still need its reply to be known.
+    // Promises that the callee was to keep still need its reply.
     if (f->call && !list_is_empty(&f->forwards)) return;
     agent *a = f->agent;
     if (f->call) forget(f);
@@ -166,7 +166,7 @@ void call_expire_on_loop(gw_future *f) {
     give_up(f, &error);
 }
 
-static void tell_callee(const gw_future *f) {
+static void notify_callee(const gw_future *f) {
     message *m = agent_message_on_loop(f->agent, KIND_CANCEL);
     if (!m) return;
     bytes_put_u64(&m->head, f->call);
@@ -185,9 +185,9 @@ bool call_end_on_loop(gw_future *f, gw_error error) {
                      peers_withdraw(a->peers, f->to, f->message, KIND_WITHDRAWN);
     error.outcome = withdrawn ? GW_NOT_DELIVERED : GW_MAY_HAVE_RUN;
     if (withdrawn) {
-        forget(f);  // no reply will come
+        forget(f);  // no reply will arrive
     } else {
-        tell_callee(f);
+        notify_callee(f);
     }
     give_up(f, &error);
     return true;

@@ -11,7 +11,7 @@ typedef struct call {
     gw_future *future;  // one count; NULL: one-way
     outgoing outgoing;
     request_fixed fixed;
-    const gw_rref *through;  // a method of what it names
+    const gw_rref *through;  // a method of its object
     const char *origin;      // of gw_remote
     const char *called_at;   // in the program, "train.c:12"; or NULL
     context *context;        // of the call that it is made for; NULL: none
@@ -33,7 +33,7 @@ void call_fini(call *c);                                // without the loop lock
 // It cannot be sent: |status| stands unless the error has one, and the outcome is *not delivered*.
 void call_set_error(call *c, gw_status status);
 
-// The same call to another worker: copies what |from| has encoded, which has not been sent yet.
+// The same call to another worker: copies the encoded arguments of |from|, which has not been sent yet.
 void call_init_again(call *c, gw_scope *s, const call *from, gw_target to);
 
 // Flow control: waits until it may be queued. Before anything that is to be drawn in the order of
@@ -47,14 +47,14 @@ gw_status call_send_on_loop(call *c);
 void call_start(call *c);
 gw_value call_sync(call *c, gw_scope *s);  // and waits
 
-// What a call with |options| has from now on, -1: without end.
+// The time that a call with |options| has from now on, -1: without end.
 int64_t call_time_left_ns(gw_scope *s, gw_call_options options);
 
 void call_expire_on_loop(gw_future *f);  // its deadline has passed
 // Takes |m|. PROTOCOL for bytes that mean nothing.
 gw_status call_replied_on_loop(agent *a, int from, message *m, gw_error *error);
 bool call_cancel_on_loop(
-    gw_future *f);  // tells the callee, or sees to it that the request never arrives; true
+    gw_future *f);  // notifies the callee, or ensures that the request never arrives; true
 bool call_end_on_loop(gw_future *f, gw_error error);  // the same, with another reason
 // call_await.c: the reply to |f| needs the program of the callee; |by_all|: or a function that any worker calls there.
 void call_needs_program(gw_scope *s, gw_future *f, bool by_all);
@@ -62,7 +62,7 @@ void call_close_await_on_loop(gw_future *f);
 void calls_lost_on_loop(agent *a, int rank);
 void calls_close_on_loop(agent *a, const gw_error *why);
 
-// As sources of futures: of a call; of what a call fetches.
+// As sources of futures: of a call; of a fetch of a call.
 extern const future_source call_source;
 
 #endif

@@ -1,5 +1,5 @@
-// Calls of the library's own functions whose replies need the program of the callee, as a letter needs
-// a receiver: WAIT-1.
+// Calls of the library's own functions whose replies need the program of the callee, as a point-to-point message
+// needs a receiver: WAIT-1.
 #include "agent/awaits.h"
 #include "base/mem.h"
 #include "call/call.h"

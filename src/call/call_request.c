@@ -6,7 +6,7 @@
 
 #include <stdio.h>
 
-// |out_length_ms| is what an error will say.
+// |out_length_ms|: the length in the text of an error.
 static int64_t deadline_of(agent *a, gw_scope *s, gw_call_options options, int64_t *out_length_ms) {
     int64_t timeout_ms =
         options.timeout_ms == GW_AGENT_TIMEOUT ? a->timeout_ms : options.timeout_ms;
@@ -26,7 +26,7 @@ int64_t call_time_left_ns(gw_scope *s, gw_call_options options) {
     return left_ns > 0 ? left_ns : 0;
 }
 
-// Futures that have resolved travel as what they hold.
+// Futures that have resolved travel as their values.
 static gw_status put_future(call *c, gw_scope *s, gw_future *f, gw_error *error) {
     result *r = f->agent == c->agent ? future_result(f) : NULL;
     if (!r) return outgoing_put(&c->outgoing, gw_value_of_future(f), error);
@@ -43,7 +43,7 @@ static gw_status put_future(call *c, gw_scope *s, gw_future *f, gw_error *error)
     return failed.status;
 }
 
-// An operator takes no references, but what is behind them.
+// An operator takes no references, but their values.
 static gw_status put_value_behind(call *c, gw_scope *s, gw_rref *r, gw_error *error) {
     const target_class *target = calls_of(c->agent)->target;
     if (target->agent_of(r) != c->agent)
@@ -110,7 +110,7 @@ static gw_status write_request(call *c, gw_scope *s, gw_target to, const char *f
     return put_args(c, s, count, args);
 }
 
-// What is known here about a call that has failed here: whatever ran and failed was one of its
+// The outcome of a call that has failed here is known: a function that ran and failed was one of its
 // arguments.
 static void explain(call *c) {
     gw_error *e = &c->error;
@@ -159,7 +159,7 @@ void call_init_fetch(call *c, gw_scope *s, int owner) {
 
 void call_init(call *c, gw_scope *s, gw_call_options options, gw_target to, const char *function,
                int count, const gw_value *args, bool wants_reply) {
-    // Only what stays there has a place where it was asked for.
+    // Only a result that stays there has an origin.
     *c = (call){ .agent = s->agent,
                  .scope = s,
                  .to = -1,

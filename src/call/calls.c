@@ -1,4 +1,4 @@
-// The service of calls: its life, and what an agent asks of it.
+// The service of calls: its life, and its functions for the agent.
 #include "call/calls.h"
 
 #include "agent/deferred.h"
@@ -126,11 +126,12 @@ static void lost(agent *a, int rank) {
     flow_resume_on_loop(a, rank);
 }
 
-// Values that no request has mentioned keep nobody from leaving: if that is under way, so is a
+// Values that no request has mentioned do not block leaving: if a request is under way, so is a
 // message (SHUT-4).
 static size_t count_promises(const agent *a) {
     size_t count = calls_of(a)->promises.count;
-    for (int rank = 0; rank < a->member_count; rank++) count -= call_peer_of(a, rank)->early_count;
+    for (int rank = 0; rank < a->member_count; rank++)
+        count -= call_peer_of(a, rank)->unexpected_count;
     return count;
 }
 
@@ -146,7 +147,7 @@ static bool is_own(const char *function) {
     return strncmp(function, "gw.", 3) == 0;
 }
 
-// What its body has returned is completed by something else.
+// A call whose body has returned a future is completed by another one.
 static const served_call *find_acting(const agent *a) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&calls_of(a)->served, &i));) {

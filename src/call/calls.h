@@ -1,7 +1,7 @@
-// The service of calls: what an agent knows of those that are out, those that it serves, and
+// The service of calls: the agent's state of those that are out, those that it serves, and
 // promises.
 //
-// Ownership: the agent's. Threads: with the loop lock, but where it says otherwise.
+// Ownership: the agent's. Threads: with the loop lock, unless stated otherwise.
 #ifndef CALL_CALLS_H
 #define CALL_CALLS_H
 
@@ -28,7 +28,7 @@ typedef struct calls {
 
     // calls that are served
     uint64_t served_count;
-    uint32_t body_count;       // what runs here for others: bodies, ends of objects
+    uint32_t body_count;       // running for others: bodies, ends of objects
     map served;                // of served_call, by caller and call
     map queues;                // of call_queue, by caller and order
     int64_t one_way_lines_ns;  // when the first of |one_way_lines| about errors was written
@@ -50,10 +50,10 @@ typedef struct call_peer {
     uint32_t wanted_count;                  // consumers that it has named of their results
     list_node deferred, deferred_admitted;  // flow control: its calls that are not started now
 
-    list_node arrivals;     // replies and promised values from it that have not all come
-    uint64_t last_promise;  // the largest promise id seen from it in a request
-    uint32_t early_count;   // promise values of its that no request has mentioned yet,
-    uint64_t early_bytes;   // and their sizes
+    list_node arrivals;         // replies and promised values from it that have not all arrived
+    uint64_t last_promise;      // the largest promise id seen from it in a request
+    uint32_t unexpected_count;  // promise values of its that no request has mentioned yet,
+    uint64_t unexpected_bytes;  // and their sizes
 } call_peer;
 
 extern const service call_service;

@@ -8,7 +8,7 @@
 
 enum { SAME_MAX = 3 };  // calls of one function by itself that are all named
 
-// Puts |hop| in front. What does not fit is cut out behind it: the reason, at the end, matters most.
+// Puts |hop| in front. A trace that does not fit is cut behind it: the reason, at the end, matters most.
 static void prefix(gw_error *error, const char *hop) {
     char text[sizeof error->text];
     size_t size = strlen(error->text), hop_size = strlen(hop), room = sizeof text - 1 - hop_size;
@@ -30,7 +30,7 @@ static void fold(gw_error *error) {
     if (t->calls <= SAME_MAX) return;
     char text[sizeof error->text], left_out[32];
     int size = snprintf(left_out, sizeof left_out, "... (%u more): ", t->calls - 2);
-    // What is too long is cut.
+    // A long trace is cut.
     if (snprintf(text, sizeof text, "%.*s%s%s", (int)t->first, error->text, left_out,
                  error->text + t->last) < 0)
         return;
@@ -55,9 +55,9 @@ void error_add_trace(gw_error *error, const char *worker, const char *function) 
     if (!error->function[0]) snprintf(error->function, sizeof error->function, "%.127s", function);
     char hop[3 * LIMIT_NAME_BYTES + 8];  // of a method, with its class
     uint64_t own = *function ? error_trace_function(function) : 0;
-    bool is_said = own && !error->trace.calls && error->trace.function == own;
-    snprintf(hop, sizeof hop, "%s: %s%s", worker, is_said ? "" : function,
-             own && !is_said ? ": " : "");
+    bool is_named = own && !error->trace.calls && error->trace.function == own;
+    snprintf(hop, sizeof hop, "%s: %s%s", worker, is_named ? "" : function,
+             own && !is_named ? ": " : "");
     add_hop(error, hop, own);
-    if (is_said) error->trace.first = (uint16_t)(strlen(hop) + strlen(function) + 2);
+    if (is_named) error->trace.first = (uint16_t)(strlen(hop) + strlen(function) + 2);
 }

@@ -28,7 +28,7 @@ static void it_names_each_worker_and_function_on_the_way(void **state) {
     assert_string_equal(e.text, "w2: gw.add: w1: gw.add: 2 plus 3");
 }
 
-static void it_does_not_repeat_what_calls_itself(void **state) {
+static void it_does_not_repeat_a_recursive_function(void **state) {
     (void)state;
     gw_error e = error_of("too deep");
     for (int i = 0; i < 3; i++) error_add_trace(&e, i % 2 ? "w1" : "w2", "f");
@@ -41,18 +41,18 @@ static void it_does_not_repeat_what_calls_itself(void **state) {
     assert_string_equal(e.text, "w3: main: w1: f: w2: f: ... (61 more): w2: f: too deep");
 }
 
-// What a text says is no call, whatever it quotes.
+// Words in a text are no call, whatever they quote.
 static void it_folds_no_words_of_a_text(void **state) {
     (void)state;
     gw_error e = error_of("w1: f: w2: f: w1: f: w2: f: quoted");
     error_add_trace(&e, "w1", "f");
     assert_string_equal(e.text, "w1: f: w1: f: w2: f: w1: f: w2: f: quoted");
-    e = error_of("f: says so by itself");
+    e = error_of("f: has the name already");
     error_add_trace(&e, "w1", "f");
-    assert_string_equal(e.text, "w1: f: f: says so by itself");
+    assert_string_equal(e.text, "w1: f: f: has the name already");
 }
 
-static void it_cuts_the_middle_of_what_is_too_long(void **state) {
+static void it_cuts_the_middle_of_a_long_trace(void **state) {
     (void)state;
     gw_error e = error_of("the reason");
     for (int i = 0; i < 200; i++) {
@@ -67,5 +67,5 @@ static void it_cuts_the_middle_of_what_is_too_long(void **state) {
 }
 
 GW_TESTS(call_error_trace, it_names_each_worker_and_function_on_the_way,
-         it_does_not_repeat_what_calls_itself, it_folds_no_words_of_a_text,
-         it_cuts_the_middle_of_what_is_too_long);
+         it_does_not_repeat_a_recursive_function, it_folds_no_words_of_a_text,
+         it_cuts_the_middle_of_a_long_trace);

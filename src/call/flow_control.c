@@ -30,7 +30,7 @@ static bool has_room(const agent *a, int rank, uint64_t size, bool counts) {
     if (!is_remote(a, rank)) return true;
     peers_backlog b = peers_get_backlog(a->peers, rank);
     uint64_t backlog = may_have_bulk(size) ? b.all : b.stream;
-    // What is larger than the limit goes when nothing else does.
+    // A message larger than the limit is sent when nothing else is queued.
     return !backlog || backlog + size <= c->limits.backlog_bytes;
 }
 
@@ -54,7 +54,7 @@ static void wake_first(agent *a, int rank) {
     wake_first_of(a, &call_peer_of(a, rank)->waiting_large);
 }
 
-// One after the other, in the order in which they came: of those that may have bulk a smaller one
+// One after the other, in the order of their arrival: of those that may have bulk a smaller one
 // does not overtake a larger one for ever.
 static gw_status wait(agent *a, gw_scope *s, int rank, uint64_t size, bool counts, int64_t until_ns,
                       gw_error *error) {
@@ -105,7 +105,7 @@ void flow_defer_on_loop(served_call *s, bool admitted) {
 static void start_deferred(agent *a, int rank) {
     call_peer *p = call_peer_of(a, rank);
     while (flow_has_capacity_on_loop(a, rank)) {
-        // Those that their call queue has admitted came first.
+        // Those that their call queue has admitted are first.
         list_node *l = list_take(&p->deferred_admitted);
         if (l) {
             served_call_admit_on_loop(list_entry(l, served_call, deferred_link));

@@ -18,8 +18,8 @@ static void close_spread(spread *x) {
     mem_free(x->futures);
 }
 
-// Its call is the one that is encoded: a worker that is not known has none.
-static int first_known(const spread *x, const gw_worker *workers) {
+// The arguments of its call are encoded once: an unknown worker has none.
+static int first_member(const spread *x, const gw_worker *workers) {
     int rank;
     gw_error ignored;
     for (int i = 0; i < x->count; i++)
@@ -30,7 +30,7 @@ static int first_known(const spread *x, const gw_worker *workers) {
 // All are copied from one before it is sent.
 static bool init_calls(spread *x, gw_scope *s, gw_call_options options, const gw_worker *workers,
                        const char *function, int count, const gw_value *args) {
-    int first = first_known(x, workers);
+    int first = first_member(x, workers);
     call *from = &x->calls[first];
     call_init(from, s, options, gw_to_worker(workers[first]), function, count, args, true);
     for (int i = 0; i < x->count; i++)

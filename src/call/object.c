@@ -7,7 +7,7 @@
 
 // ---- Objects ------------------------------------------------------------------------------------
 
-// Whoever gets its turn from here on, or is asking whose it is, finds no object.
+// A call that gets its turn from here on, or looks up its object, finds none.
 static void part_from_turn(const object *o) {
     bool is_closed = agent_is_closed(o->agent);
     if (!is_closed) env_enter(o->agent->env);
@@ -74,14 +74,14 @@ object *object_open(agent *a, gw_scope *s, const class *c, uint64_t key, context
         turn_begin_on_loop(&h, o->turn, during, true);
         env_leave(a->env);
         scope_run(o->own, run_open, &(opening){ o, args });
-        object_settle(o, s);
+        object_report_error(o, s);
         env_enter(a->env);
         if (s->error) o->turn->own = NULL;
         turn_end_on_loop(&h);
         env_leave(a->env);
     }
     if (!s->error) return o;
-    free_object(o);  // what was not made whole is not closed by its class
+    free_object(o);  // an object whose constructor failed is not closed by its class
     return NULL;
 }
 
@@ -106,7 +106,7 @@ static void run_end(object *o, bool has_place) {
                   .agent = a,
                   .may_wait = has_place,
                   .has_place = has_place,
-                  .depth = 1,  // a body like others: what it calls is served while the job drains
+                  .depth = 1,  // a body like others: its calls are served while the job drains
                   .deadline_ns = ENV_NEVER,
                   .function = o->class->name };
     gw_scope *s = c.scope;
@@ -160,7 +160,7 @@ void object_end_on_loop(object *o) {
     if (turn_take_on_loop(o->turn, &o->end_turn)) end_in_turn(&o->end_turn);
 }
 
-void object_settle(object *o, gw_scope *s) {
+void object_report_error(object *o, gw_scope *s) {
     if (!o->own->error) return;
     scope_fail_with(s, o->own->error);
     gw_scope_clear(o->own);

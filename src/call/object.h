@@ -1,7 +1,7 @@
 // Objects and their turns. docs/protocol/objects.md.
 //
-// Ownership: a reference's entry has the object; who calls one keeps the entry, too. A turn is
-// counted, and outlives its object where values that the object has given out are changed in it.
+// Ownership: a reference's entry has the object; a caller of it keeps the entry, too. A turn is
+// counted, and outlives its object where values that the object has returned are changed in it.
 // Threads: turns with the loop lock; the struct and the scope of an object belong to the context
 // that has its turn.
 #ifndef CALL_OBJECT_H
@@ -27,8 +27,8 @@ object *object_open(agent *a, gw_scope *s, const class *c, uint64_t key, struct 
 void object_end_on_loop(object *o);  // its last user is gone: closes it in its turn, on the pool
 void object_close(object *o);        // at once, where it may not wait; without the loop lock
 
-// Before a turn ends: what went wrong in the object's scope is an error of |s|. Without the loop
+// Before a turn ends: an error of the object's scope is an error of |s|. Without the loop
 // lock.
-void object_settle(object *o, gw_scope *s);
+void object_report_error(object *o, gw_scope *s);
 
 #endif

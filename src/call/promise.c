@@ -20,7 +20,7 @@ static void discard_forward(void *prepared) {
     mem_free(w);
 }
 
-// Who sends the value, if that is not this worker; -1.
+// The worker that sends the value, if that is not this worker; -1.
 static int other_producer(const gw_future *f) {
     return f->source && f->source->producer && !future_result(f) ? f->source->producer(f) : -1;
 }
@@ -77,18 +77,18 @@ static void start_forward(void *prepared) {
     list_append(&f->forwards, &w->link);
     f->keep = keep_promises;
     if (other_producer(f) >= 0 && !f->source->is_owner)
-        w->asked = f->source->forward(f, w->consumer, w->promise);
+        w->requested = f->source->forward(f, w->consumer, w->promise);
 }
 
-// |f| has resolved: sends its value to the consumers that no other worker serves. What the callee
-// was asked to send waits for its reply, which says how many forwards it has honoured (|honoured|).
+// |f| has resolved: sends its value to the consumers that no other worker serves. Forwards that the callee
+// was to send wait for its reply, which has the number of honoured ones (|honoured|).
 static void keep_promises(gw_future *f) {
     assert(future_result(f));
     list_each(l, &f->forwards) {
         forward *w = list_entry(l, forward, link);
-        if (w->asked && f->call) continue;  // its reply will say
+        if (w->requested && f->call) continue;  // its reply decides
         list_remove(l);
-        if (w->asked && f->honoured) {
+        if (w->requested && f->honoured) {
             f->honoured--;
             future_await_release_on_loop(w->future);
             mem_free(w);
@@ -118,11 +118,11 @@ static gw_status add_promise(agent *a, uint64_t id, gw_future **out, gw_error *e
     return GW_OK;
 }
 
-// Its value came before the request that mentions it, and does not count as such any more.
-static void uncount_early(gw_future *f) {
-    call_peer *sender = call_peer_of(f->agent, f->early_from);
-    sender->early_count--;
-    sender->early_bytes -= f->early_bytes;
+// Its value arrived before the request that mentions it, and does not count as such any more.
+static void uncount_unexpected(gw_future *f) {
+    call_peer *sender = call_peer_of(f->agent, f->unexpected_from);
+    sender->unexpected_count--;
+    sender->unexpected_bytes -= f->unexpected_bytes;
 }
 
 // The request that it was promised to will not run.
@@ -132,13 +132,13 @@ static void abandon_promise(gw_handle *h) {
 }
 
 static void fail_promise(gw_future *f, const gw_error *why) {
-    if (f->promise && f->producer < 0) uncount_early(f);
+    if (f->promise && f->producer < 0) uncount_unexpected(f);
     future_fail_on_loop(f, why);
     if (f->promise) forget(f);
 }
 
 void promise_explain_lost_owner(const member *owner, gw_error *out) {
-    error_set(out, GW_REF_LOST, "%s, who owned what the reference names, is gone%s%s", owner->name,
+    error_set(out, GW_REF_LOST, "%s, the owner of the referenced value, is gone%s%s", owner->name,
               owner->why->text[0] ? ": " : "", owner->why->text);
     out->lost = owner->why->lost;
 }
@@ -159,7 +159,7 @@ static gw_status read_promise(agent *a, int from, reader *table, gw_handle **out
         return error_set(error, GW_PROTOCOL, "promise: fields that mean nothing");
     maker->last_promise = id;
     gw_future *f = map_find(&calls_of(a)->promises, id);
-    if (f) uncount_early(f);
+    if (f) uncount_unexpected(f);
     if (f && future_result(f)) {
         // Its value has overtaken the request.
         map_take(&calls_of(a)->promises, id);
@@ -189,9 +189,9 @@ static gw_status read_promise(agent *a, int from, reader *table, gw_handle **out
 }
 
 static void resolve(gw_future *f, result *r) {
-    bool early = f->producer < 0;
+    bool unexpected = f->producer < 0;
     future_complete_on_loop(f, r);
-    if (!early && f->promise) forget(f);
+    if (!unexpected && f->promise) forget(f);
 }
 
 static void resolve_from(void *user, result *r) {
@@ -200,35 +200,35 @@ static void resolve_from(void *user, result *r) {
     future_release_on_loop(f);
 }
 
-static bool is_early(agent *a, uint64_t id) {
+static bool is_unexpected(agent *a, uint64_t id) {
     uint64_t maker = id_rank(id);
     if (maker >= (uint64_t)a->member_count) return false;
     return !agent_member(a, (int)maker)->lost && id > call_peer_of(a, (int)maker)->last_promise;
 }
 
-// PROM-4. The first is kept whatever its size; what is more than fits is kept as the error that it
+// PROM-4. The first is kept whatever its size; one that does not fit is kept as the error that it
 // did not.
-static gw_status keep_early(agent *a, int from, uint64_t id, uint64_t size, gw_future **out,
-                            bool *out_fits, gw_error *error) {
+static gw_status keep_unexpected(agent *a, int from, uint64_t id, uint64_t size, gw_future **out,
+                                 bool *out_fits, gw_error *error) {
     call_peer *sender = call_peer_of(a, from);
-    if (sender->early_count >= LIMIT_UNEXPECTED_PROMISES)
+    if (sender->unexpected_count >= LIMIT_UNEXPECTED_PROMISES)
         return error_set(error, GW_LIMIT, "%u promised values that no request has mentioned",
-                         sender->early_count);
+                         sender->unexpected_count);
     gw_status status = add_promise(a, id, out, error);
     if (status) return status;
-    *out_fits =
-        !sender->early_bytes || sender->early_bytes + size <= LIMIT_UNEXPECTED_PROMISE_BYTES;
-    (*out)->early_from = from;
-    (*out)->early_bytes = *out_fits ? size : 0;
-    sender->early_bytes += (*out)->early_bytes;
-    sender->early_count++;
+    *out_fits = !sender->unexpected_bytes ||
+                sender->unexpected_bytes + size <= LIMIT_UNEXPECTED_PROMISE_BYTES;
+    (*out)->unexpected_from = from;
+    (*out)->unexpected_bytes = *out_fits ? size : 0;
+    sender->unexpected_bytes += (*out)->unexpected_bytes;
+    sender->unexpected_count++;
     return GW_OK;
 }
 
-static void refuse_early(gw_future *f, int from) {
+static void refuse_unexpected(gw_future *f, int from) {
     gw_error error;
     error_set(&error, GW_OVERLOADED,
-              "%s: promised values of %s came too long before the requests for them",
+              "%s: promised values of %s arrived too long before the requests for them",
               agent_member(f->agent, f->agent->rank)->name, agent_member(f->agent, from)->name);
     future_fail_on_loop(f, &error);
 }
@@ -243,12 +243,13 @@ gw_status promise_received_on_loop(agent *a, int from, message *m, gw_error *err
     }
     uint64_t id = fixed.id, maker = id_rank(id);
     gw_future *f = map_find(&calls_of(a)->promises, id);
-    // Of one that was mentioned already it is known who may send it.
-    bool known_sender = !f || f->producer < 0 || from == f->producer || (uint64_t)from == maker;
-    bool wanted = f && known_sender && !future_result(f);
-    if (!f && is_early(a, id)) {
-        status = keep_early(a, from, id, message_size(m) + m->fetched_bytes, &f, &wanted, error);
-        if (!status && !wanted) refuse_early(f, from);
+    // If it was mentioned already, its sender is known.
+    bool may_send = !f || f->producer < 0 || from == f->producer || (uint64_t)from == maker;
+    bool wanted = f && may_send && !future_result(f);
+    if (!f && is_unexpected(a, id)) {
+        status =
+            keep_unexpected(a, from, id, message_size(m) + m->fetched_bytes, &f, &wanted, error);
+        if (!status && !wanted) refuse_unexpected(f, from);
     }
     if (!wanted) {
         if (status && status != GW_NO_MEMORY) {
@@ -266,8 +267,8 @@ static bool hangs_on(const gw_future *f, int rank) {
 }
 
 void promises_lost_on_loop(agent *a, int rank) {
-    // Resolving one may take out others, which may move what has not been looked at to where that
-    // was.
+    // Resolving one may remove others, which may move an unvisited one to its
+    // position.
     for (bool found = true; found;) {
         found = false;
         map_entry *e;

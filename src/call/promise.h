@@ -11,8 +11,8 @@ typedef struct forward {
     gw_future *future;
     uint64_t promise;
     int consumer;
-    bool asked;     // of the callee, with a forward; else this worker sends the value
-    bool of_owner;  // the value behind a reference: its owner sends it
+    bool requested;  // from the callee, with a forward; else this worker sends the value
+    bool of_owner;   // the value behind a reference: its owner sends it
     task send;
 } forward;
 
@@ -21,7 +21,7 @@ extern const attachment_class promise_attachment;
 
 // Takes |m|. PROTOCOL for bytes that mean nothing.
 gw_status promise_received_on_loop(agent *a, int from, message *m, gw_error *error);
-// Why a reference to a value of |owner|, who is lost, is of no use.
+// The error of a reference to a value of |owner|, which is lost.
 void promise_explain_lost_owner(const member *owner, gw_error *out);
 void promises_lost_on_loop(agent *a, int rank);
 void promises_close_on_loop(agent *a, const gw_error *why);

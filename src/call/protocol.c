@@ -108,7 +108,7 @@ gw_status reply_fill(outgoing *s, agent *a, uint8_t kind, uint64_t id, uint64_t 
     return s->message->head.failed ? GW_NO_MEMORY : GW_OK;
 }
 
-// Somebody waits for this, and learns at least why it does not come.
+// A waiter for this gets at least the reason why it does not arrive.
 static void send_failure(agent *a, int to, uint8_t kind, uint64_t id, const gw_error *error) {
     message *m = agent_message_on_loop(a, kind);
     if (!m) return;
@@ -139,7 +139,7 @@ void reply_result(agent *a, int to, uint8_t kind, uint64_t id, result *r) {
     gw_scope *s = agent_scope_open(a, 0, 0, ENV_NEVER);
     gw_value v = result_give(r, s);
     outgoing sh;
-    bool filled = !reply_fill(&sh, a, kind, id, SCOPE_NOT_KNOWN, "", v, s->error);
+    bool filled = !reply_fill(&sh, a, kind, id, SCOPE_UNKNOWN, "", v, s->error);
     env_enter(a->env);
     reply_send_on_loop(&sh, a, to, kind, id, filled, true);
     env_leave(a->env);
@@ -210,7 +210,7 @@ static result *read_error(agent *a, incoming *p, size_t value_at) {
     return result_of_error(status || tag != GW_ERROR ? &wrong : &sent);
 }
 
-// It is resolved once all that it needs has come. False without memory.
+// It is resolved once all its parts have arrived. False without memory.
 static bool await_arrival(agent *a, int from, incoming *p, arrival w) {
     arrival *kept = mem_alloc(sizeof *kept);
     if (!kept) return false;

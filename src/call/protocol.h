@@ -1,4 +1,4 @@
-// What agents tell each other: kinds of messages and their fixed headers. docs/PROTOCOL.md, from
+// Messages between agents: kinds of messages and their fixed headers. docs/PROTOCOL.md, from
 // calls on, is the specification.
 #ifndef CALL_PROTOCOL_H
 #define CALL_PROTOCOL_H
@@ -29,7 +29,8 @@ typedef struct request_fixed {
     uint8_t depth;
     uint8_t one_way;    // there is no reply
     uint8_t untracked;  // the caller records nothing: no tensor of the reply is tracked
-    uint8_t has_pass;  // a backward pass was made in the caller's scope, as far as the caller knows
+    uint8_t
+        has_pass;  // a backward pass was made in the caller's scope, as far as the caller can see
 } request_fixed;
 
 _Static_assert(sizeof(request_fixed) == 80, "as on the wire");
@@ -44,11 +45,11 @@ typedef struct request_header {
 } request_header;
 
 // Appends the header; arguments follow. |fixed| may be written again later by request_amend.
-// |origin| says where the reference to the result was made: what is behind the last "/" of it, cut;
+// |origin|: where the reference to the result was made, cut to the part behind the last "/";
 // NULL: nowhere.
 void request_write(bytes *head, const request_fixed *fixed, const char *function,
                    const char *origin, uint32_t arg_count);
-const char *origin_base(const char *origin);  // what is behind its last "/", "" for NULL
+const char *origin_base(const char *origin);  // the part behind its last "/", "" for NULL
 void request_amend(bytes *head, const request_fixed *fixed);
 gw_status request_read(const message *m, request_header *out, gw_error *error);
 
@@ -78,9 +79,9 @@ enum {
 
 // ---- Replies and promise values, which differ in their kind alone -------------------------------
 
-// What tensors of a value are tracked as: sent in calls of this scope.
+// The scope in which tensors of a value are tracked as sent.
 enum { SCOPE_NOT_TRACKED = 0 };
-#define SCOPE_NOT_KNOWN UINT64_MAX
+#define SCOPE_UNKNOWN UINT64_MAX
 
 // Begins a message of |kind| with |v|, or with |error| if that is not NULL; if |v| cannot be sent,
 // that is the error of |function|, which returned it. Without the loop lock. Fails only without
@@ -88,22 +89,22 @@ enum { SCOPE_NOT_TRACKED = 0 };
 gw_status reply_fill(outgoing *s, agent *a, uint8_t kind, uint64_t id, uint64_t scope,
                      const char *function, gw_value v, const gw_error *error);
 
-// Sends what reply_fill has filled, or that there was no memory for it.
+// Sends the filled reply, or an error if there was no memory for it.
 void reply_send_on_loop(outgoing *s, agent *a, int to, uint8_t kind, uint64_t id, bool filled,
                         bool flush);
 
-// Sends what |r| is. Without the loop lock.
+// Sends |r|. Without the loop lock.
 void reply_result(agent *a, int to, uint8_t kind, uint64_t id, result *r);
 
-// Resolves with what came, once the promises in it have; takes |m|. |pins| as for
+// Resolves with the received result, once the promises in it have resolved; takes |m|. |pins| as for
 // result_of_incoming. Fails, when it has resolved with the same error, if the table of attachments is
-// not as it has to be: the sender is to be lost.
+// invalid: the sender is to be lost.
 typedef void reply_resolve(void *user, result *r);  // takes |r|
 gw_status reply_resolve_on_loop(agent *a, int from, message *m, const reply_fixed *fixed,
                                 size_t value_at, bool pins, reply_resolve *resolve, void *user,
                                 gw_error *error);
 
-// |from| is lost: what has not come whole from it will not.
+// |from| is lost: incomplete messages from it end with |why|.
 void reply_lost_on_loop(agent *a, int from, const gw_error *why);
 
 // It is not wanted: releases the references in it. Takes |m|. Fails as reply_resolve_on_loop does.

@@ -35,7 +35,7 @@ static void it_reads_the_request_it_has_written(void **state) {
     assert_int_equal(h.args_at, size);
 }
 
-static void it_refuses_requests_that_mean_nothing(void **state) {
+static void it_refuses_malformed_requests(void **state) {
     (void)state;
     request_header h;
     const request_fixed good = { .call = 1, .depth = 1 };
@@ -56,7 +56,7 @@ static void it_refuses_requests_that_mean_nothing(void **state) {
     f.one_way = 2;
     assert_int_equal(read_back(make_request(&f, "f", 0), &h), GW_PROTOCOL);
     f.one_way = 1;
-    f.result = f.result_fork = 1;  // which nobody would hear of
+    f.result = f.result_fork = 1;  // which would have no waiter
     assert_int_equal(read_back(make_request(&f, "f", 0), &h), GW_PROTOCOL);
     assert_int_equal(read_back(make_request(&good, "f", LIMIT_ARGS + 1), &h), GW_LIMIT);
     char longest[LIMIT_NAME_BYTES + 2];
@@ -99,5 +99,5 @@ static void it_puts_the_maker_into_ids(void **state) {
     assert_true(id_of(0, 1) != 0);
 }
 
-GW_TESTS(call_protocol, it_reads_the_request_it_has_written, it_refuses_requests_that_mean_nothing,
+GW_TESTS(call_protocol, it_reads_the_request_it_has_written, it_refuses_malformed_requests,
          it_reads_the_reply_it_has_written, it_puts_the_maker_into_ids);

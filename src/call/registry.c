@@ -151,10 +151,10 @@ static void destroy_registry(gw_handle *h) {
 
 static const handle_class registry_class = { .name = "registry", .destroy = destroy_registry };
 
-// What a failed gw_registry_open returns: frozen and empty.
+// The result of a failed gw_registry_open: frozen and empty.
 static gw_registry poison = { .handle = { &registry_class, HANDLE_IMMORTAL }, .frozen = true };
 
-// Methods come behind their classes, and callers behind both: what they are about may stand in files
+// Methods follow their classes, and callers follow both: their functions may be in files
 // whose constructors ran later.
 static int turn_of(const gw_registration *g) {
     return g->callers ? 2 : g->method ? 1 : 0;
@@ -300,9 +300,9 @@ const op *registry_find_operator(const char *name) {
 
 // ---- Signatures ---------------------------------------------------------------------------------
 
-enum { ANY_KIND = (1 << GW_KIND_COUNT) - 1, PLACES_MAX = 256 };
+enum { ANY_KIND = (1 << GW_KIND_COUNT) - 1, PARAMETERS_MAX = 256 };
 
-_Static_assert(GW_KIND_COUNT <= 16, "a place's kinds fit its bits");
+_Static_assert(GW_KIND_COUNT <= 16, "a parameter's kinds fit its bits");
 
 static bool word_is(const char *word, size_t size, const char *text) {
     return strlen(text) == size && !memcmp(word, text, size);
@@ -338,8 +338,8 @@ static gw_status parse_word(const char *word, size_t size, signature *out, gw_er
     if (!optional && out->required < out->count)
         return error_set(error, GW_INVALID, "\"%.*s\" stands behind an optional argument",
                          (int)size, word);
-    if (out->count == PLACES_MAX)
-        return error_set(error, GW_LIMIT, "a signature of more than %d places", PLACES_MAX);
+    if (out->count == PARAMETERS_MAX)
+        return error_set(error, GW_LIMIT, "a signature of more than %d parameters", PARAMETERS_MAX);
     out->kinds[out->count++] = optional ? (uint16_t)(kinds | 1 << GW_NONE) : kinds;
     if (!optional) out->required = out->count;
     return GW_OK;
@@ -348,9 +348,10 @@ static gw_status parse_word(const char *word, size_t size, signature *out, gw_er
 gw_status signature_parse(const char *text, signature *out, gw_error *error) {
     *out = (signature){ .given = text != NULL };
     if (!text || !text[strspn(text, " \t\n")]) return GW_OK;
-    size_t places = 1;
-    for (const char *at = text; (at = strchr(at, ',')); at++) places++;
-    out->kinds = mem_calloc((places < PLACES_MAX ? places : PLACES_MAX) * sizeof *out->kinds);
+    size_t count_max = 1;
+    for (const char *at = text; (at = strchr(at, ',')); at++) count_max++;
+    out->kinds =
+        mem_calloc((count_max < PARAMETERS_MAX ? count_max : PARAMETERS_MAX) * sizeof *out->kinds);
     if (!out->kinds) return error_set(error, GW_NO_MEMORY, "no memory for a signature");
     gw_status status = GW_OK;
     for (const char *at = text; !status;) {
@@ -377,7 +378,7 @@ static gw_status wrong_count(const signature *s, int count, gw_error *error) {
                      wanted == 1 ? "" : "s", count);
 }
 
-// What a place takes, in words.
+// The kinds of a parameter, as text.
 static void name_kinds(uint16_t kinds, char *out, size_t size) {
     if (kinds & 1 << GW_FLOAT) kinds &= (uint16_t) ~(1 << GW_INT);
     kinds &= (uint16_t) ~(1 << GW_NONE);

@@ -1,4 +1,4 @@
-// What a worker serves: functions and classes by name, operators as "gw.<name>".
+// The functions of a worker: functions and classes by name, operators as "gw.<name>".
 //
 // Ownership: a registry is a handle; the agent that serves it holds one count and freezes it.
 // Threads: filled by one thread, read by all once frozen.
@@ -12,7 +12,7 @@
 #include "tensor/ops/op.h"
 #include <gradwire/function.h>
 
-// Which kinds a function takes, place by place. All zero: anything.
+// Which kinds a function takes, by parameter. All zero: anything.
 typedef struct signature {
     bool given;
     bool rest;  // any further arguments
@@ -20,7 +20,7 @@ typedef struct signature {
     uint16_t *kinds;  // a bit for each gw_kind
 } signature;
 
-// Of a function of the library: the kinds that it must be given, place by place, as bits.
+// Of a function of the library: the kinds of its parameters, as bits.
 #define TAKES(...)                                                                                 \
     {                                                                                              \
         .given = true, .required = sizeof((uint16_t[]){ 0, __VA_ARGS__ }) / sizeof(uint16_t) - 1,  \
@@ -40,7 +40,7 @@ typedef struct function {
     gw_method_body method;
     class *class;
     char *callers;  // a pattern of names; NULL: all may call it
-    // Of a method of the library: whether this call of it runs inline, whatever |where| says.
+    // Of a method of the library: whether this call of it runs inline, whatever |where| is.
     // Without the object's turn.
     bool (*is_inline)(const void *self, uint64_t request_bytes);
 } function;
@@ -59,18 +59,18 @@ struct gw_registry {
     map functions;  // of function, classes among them
 };
 
-// The process's registry as it is now, from what gw_register was given. One count.
+// The process's present registry, of all calls of gw_register. One count.
 gw_status registry_open_process(gw_registry **out, gw_error *error);
 
 const function *registry_find(const gw_registry *r, const char *name);
 bool function_allows(const function *f, const char *caller);
 const function *class_find_method(const class *c, const char *name);
 
-// What every worker serves by itself, without being registered: names with "gw." in the tables of
+// The functions that every worker serves without registration: names with "gw." in the tables of
 // |services|, which ends with NULL.
 const function *library_find(const service *const *services, const char *name);
 
-// Offers what a worker serves: functions, and classes if |classes| are asked for; the methods of a class.
+// Offers the functions of a worker, and its classes if |classes|; the methods of a class.
 void registry_offer(const gw_registry *r, const service *const *services, bool classes, nearest *n);
 void class_offer_methods(const class *c, nearest *n);
 
@@ -80,7 +80,7 @@ const op *registry_find_operator(const char *name);
 // signature.c: "tensor, int?, any, ...". INVALID names the word that is no kind.
 gw_status signature_parse(const char *text, signature *out, gw_error *error);
 void signature_fini(signature *s);
-// INVALID with one sentence: "takes 2 arguments, not 3", "argument 1 is a string, not a tensor".
+// INVALID with one error text: "takes 2 arguments, not 3", "argument 1 is a string, not a tensor".
 gw_status signature_check(const signature *s, int count, const gw_value *args, gw_error *error);
 
 #endif

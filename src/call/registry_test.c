@@ -32,7 +32,7 @@ static void expect(gw_scope *s, gw_status status, const char *text) {
     gw_scope_clear(s);
 }
 
-static void it_finds_what_was_added(void **state) {
+static void it_finds_registered_functions(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_registry *r = gw_registry_open(s);
@@ -56,7 +56,7 @@ static void it_finds_operators_by_their_wire_name(void **state) {
     assert_null(registry_find_operator("gw.nothing"));
 }
 
-static void it_refuses_what_cannot_be_called(void **state) {
+static void it_refuses_invalid_functions(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_registry *r = gw_registry_open(s);
@@ -104,5 +104,5 @@ static void it_survives_failing_allocations(void **state) {
     testing_alloc_failure_loop(fill, NULL);
 }
 
-GW_TESTS(call_registry, it_finds_what_was_added, it_finds_operators_by_their_wire_name,
-         it_refuses_what_cannot_be_called, it_survives_failing_allocations);
+GW_TESTS(call_registry, it_finds_registered_functions, it_finds_operators_by_their_wire_name,
+         it_refuses_invalid_functions, it_survives_failing_allocations);

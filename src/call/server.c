@@ -1,4 +1,4 @@
-// Requests as they come, until all that they need is there.
+// Received requests, until all their arguments have arrived.
 #include "call/server.h"
 
 #include "base/log.h"
@@ -16,7 +16,7 @@
 enum { ONE_WAY_LINES_MAX = 10 };  // in each second
 #define ONE_WAY_LINES_NS INT64_C(1000000000)
 
-// The caller does not hear of an error of a one-way call. So many lines a second: a caller of
+// The caller does not get the error of a one-way call. At most so many lines a second: a caller of
 // thousands does not fill the log.
 void served_call_log_on_loop(agent *a, const gw_error *error) {
     int64_t now_ns = env_now_ns(a->env);
@@ -28,10 +28,10 @@ void served_call_log_on_loop(agent *a, const gw_error *error) {
     if (c->one_way_lines >= ONE_WAY_LINES_MAX) return;
     bool is_last = ++c->one_way_lines == ONE_WAY_LINES_MAX;
     log_error("one-way call: %s%s", error->text,
-              is_last ? " (the further ones of this second are not said)" : "");
+              is_last ? " (the further ones of this second are not logged)" : "");
 }
 
-// Without the serving: nothing is known but who called.
+// Without a served call: only the caller is known.
 void served_call_refuse_unread_on_loop(agent *a, int to, uint64_t call, const gw_error *error) {
     outgoing sh;
     bool filled = !reply_fill(&sh, a, KIND_REPLY, call, SCOPE_NOT_TRACKED, "", gw_none(), error);
@@ -49,12 +49,12 @@ void served_call_refuse_on_loop(served_call *s, const gw_error *error) {
     } else if (!s->abandoned) {
         served_call_refuse_unread_on_loop(a, s->caller, s->header.fixed.call, error);
     }
-    // Promises of this result are kept by the caller, who learns that none was honoured here.
+    // Promises of this result are kept by the caller; the reply reports that none was honoured here.
     call_queue_cancel_on_loop(s);
     served_call_free_on_loop(s);
 }
 
-// |trace| unless the sentence names this worker by itself.
+// |trace| unless the text names this worker by itself.
 void served_call_refuse_with_on_loop(served_call *s, gw_error error, bool trail) {
     const char *self = agent_member(s->agent, s->agent->rank)->name;
     error.outcome = GW_NOT_DELIVERED;
@@ -92,7 +92,7 @@ void served_call_free_on_loop(served_call *s) {
     leaving_check_on_loop(a);
 }
 
-// ---- What is called -----------------------------------------------------------------------------
+// ---- The function -----------------------------------------------------------------------------
 
 static gw_status find_method(served_call *s, gw_error *error) {
     const target_class *target = calls_of(s->agent)->target;
@@ -146,7 +146,7 @@ static void target_made(continuation *c) {
 static void expired(timer *t) {
     served_call *s = list_entry(t, served_call, expiry);
     gw_error error;
-    error_set(&error, GW_TIMEOUT, "its arguments did not come within its deadline");
+    error_set(&error, GW_TIMEOUT, "its arguments did not arrive within its deadline");
     served_call_refuse_with_on_loop(s, error, true);
 }
 
@@ -219,7 +219,7 @@ static void refuse_unserved_on_loop(agent *a, int from, const request_fixed *f,
     }
 }
 
-// A linker drops what a static library registers, as nothing refers to it.
+// A linker drops registrations of a static library, as nothing refers to it.
 static gw_status no_function(served_call *s, gw_error *error) {
     bool is_ours = strncmp(s->header.function, "gw.", 3) == 0, may_be_class = s->result_entry;
     nearest n = nearest_to(s->header.function);
@@ -297,7 +297,7 @@ static gw_status check_capacity(agent *a, int from, const request_fixed *f, uint
     const char *self = a->name, *caller = agent_member(a, from)->name;
     const call_peer *p = call_peer_of(a, from);
     const calls *c = calls_of(a);
-    // What it waits for itself may need calls that are made for its own.
+    // The calls that it waits for may need calls that are made for its own.
     if (a->phase == AGENT_LEFT || (a->leaving.alone && f->depth == 1)) {
         error_set(error, GW_DISCONNECTED, "%s %s the job", self,
                   a->phase == AGENT_LEFT ? "has left" : "is leaving");
@@ -334,8 +334,8 @@ gw_status served_call_requested_on_loop(agent *a, int from, message *m, gw_error
         refuse_unserved_on_loop(a, from, &h.fixed, &error);
         return reply_drop_on_loop(a, from, m, h.fixed.attachments_at, out_error);
     }
-    // References are taken in first, whatever becomes of the call: so the ids of creating requests
-    // come in order.
+    // References are taken in first, whatever the end of the call is: so the ids of creating requests
+    // arrive in order.
     gw_status opened =
         incoming_open_on_loop(a, from, m, h.fixed.attachments_at, &s->incoming, &error);
     status = opened;

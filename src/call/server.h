@@ -11,7 +11,7 @@
 #include "call/server_queue.h"
 #include "call/calls.h"
 
-// What is awaited.
+// The awaited event.
 typedef enum served_call_state {
     SERVED_ARGUMENTS,  // promises, and its target to be made
     SERVED_DEFERRED,   // flow control: replies to its caller to be acknowledged
@@ -24,18 +24,18 @@ typedef enum served_call_state {
 } served_call_state;
 
 typedef enum served_call_event {
-    SERVED_READY,      // all that it needs has come, or it may be looked at again
+    SERVED_READY,      // all its arguments have arrived, or it may be tried again
     SERVED_BLOCKED,    // too many bytes of replies to its caller are queued
     SERVED_ADMITTED,   // by its call queue
     SERVED_TO_OBJECT,  // the same for a method
     SERVED_GRANTED,    // the turn
-    SERVED_STARTED,    // its thread is there
+    SERVED_STARTED,    // it has its thread
     SERVED_RETURNED,   // a future
-    SERVED_REPLIED,    // the result is known
+    SERVED_REPLIED,    // the result is set
     SERVED_REFUSED     // it will not run
 } served_call_event;
 
-// Who else wants the result (PROM-1).
+// Other consumers of the result (PROM-1).
 typedef struct wanted {
     list_node link;
     int consumer;
@@ -55,7 +55,7 @@ typedef struct served_call {
     list_node forwards;     // of wanted
     bool forwards_end;      // no more are honoured
 
-    // what is called: one of these
+    // the called function: one of these
     const function *function;
     const op *op;
     const class *class;  // of a method
@@ -68,7 +68,7 @@ typedef struct served_call {
     turn_request turn;
     held_turn held;
 
-    // its place in the queues
+    // its position in the queues
     call_queue *queue;
     bool admitted;  // by it
     list_node queue_link;
@@ -94,8 +94,8 @@ gw_status served_call_withdrawn_on_loop(agent *a, int from, message *m, gw_error
 void served_calls_lost_on_loop(agent *a, int rank);
 void served_calls_close_on_loop(agent *a, const gw_error *why);
 
-// What has not started does not run, what runs is told, what waits for a future does so no longer.
-// |why| is what it would have been.
+// A call that has not started does not run, a running one is notified, one that waits for a future does so no longer.
+// |why| is the error of its reply.
 void served_call_cancel_on_loop(served_call *s, cancel_reason reason, const gw_error *why);
 
 // ---- Between the files of the server ------------------------------------------------------------
@@ -104,23 +104,24 @@ void served_call_cancel_on_loop(served_call *s, cancel_reason reason, const gw_e
 void served_call_apply_on_loop(served_call *s, served_call_event event);
 
 // Actions of the table.
-void served_call_enter_queue_on_loop(served_call *s);  // finds its method, and its place in order
+void served_call_enter_queue_on_loop(
+    served_call *s);  // finds its method, and its position in order
 void served_call_take_turn_on_loop(served_call *s);
 void served_call_schedule_on_loop(served_call *s);
 void served_call_start_on_loop(served_call *s);
 
 void served_call_admit_on_loop(served_call *s);  // its call queue lets it go
 const void *served_call_queue(served_call *s);   // where it will wait once admitted
-void served_call_run(served_call *s);            // its body and what follows, without the loop lock
+void served_call_run(served_call *s);            // its body and the rest, without the loop lock
 served_call *served_call_run_inline(served_call *s,
                                     bool flush);  // the same; the next of its call queue
 void served_call_refuse_on_loop(served_call *s, const gw_error *error);  // it will not run
 void served_call_refuse_with_on_loop(served_call *s, gw_error error,
                                      bool trail);  // the same, with names
-// Without a served call: nothing is known but who called.
+// Without a served call: only the caller is known.
 void served_call_refuse_unread_on_loop(agent *a, int to, uint64_t call, const gw_error *error);
 void served_call_log_on_loop(agent *a, const gw_error *error);  // of a one-way call
-void served_call_await_on_loop(served_call *s);  // its arguments, from where it goes on by itself
+void served_call_await_on_loop(served_call *s);  // its arguments; it continues by itself then
 void served_call_stop_awaiting_on_loop(served_call *s);  // the future that its body returned
 void served_call_free_on_loop(served_call *s);           // it has ended
 

@@ -1,4 +1,4 @@
-// The body of a call, and what follows it. Without the loop lock but where it says so.
+// The body of a call, and its end. Without the loop lock unless stated otherwise.
 #include "call/server.h"
 
 #include "base/args.h"
@@ -82,7 +82,7 @@ static gw_status decode_args(served_call *s, gw_value *values, gw_error *error) 
                : signature_check(&s->function->signature, (int)s->header.arg_count, values, error);
 }
 
-// What keeps a body from running is told as such.
+// An error before the body is reported as such.
 static void fail_before(served_call *s, gw_error *error) {
     error->outcome = GW_NOT_DELIVERED;
     gw_scope_clear(s->scope);
@@ -162,7 +162,7 @@ static void send_promised(served_call *s, list_node *forwards, gw_value v, const
     }
 }
 
-// Says in the reply how many forwards will be honoured; from here on none is.
+// Puts the number of forwards that will be honoured into the reply; from here on none is.
 static void send_reply_on_loop(served_call *s, outgoing *sh, bool filled, list_node *out_forwards,
                                bool flush) {
     uint32_t count = 0;
@@ -171,7 +171,7 @@ static void send_reply_on_loop(served_call *s, outgoing *sh, bool filled, list_n
     list_each(l, &s->forwards) count++;
     if (filled) {
         call_peer_of(s->agent, s->caller)->wanted_count -= count;
-        // Without memory for the reply the caller sends what was promised: that it does not have it
+        // Without memory for the reply the caller sends the promised values: the error that it does not have them
         // either.
         list_splice(out_forwards, &s->forwards);
         memcpy(sh->message->head.data + offsetof(reply_fixed, forwarded), &count, sizeof count);
@@ -198,7 +198,7 @@ static bool must_flush_on_loop(agent *a) {
     return true;
 }
 
-// The end of the body, as far as others wait for it. Returns what its call queue runs next.
+// The end of the body, as far as others wait for it. Returns the next call of its call queue.
 static served_call *end_order_on_loop(served_call *s) {
     if (!s->queue) return NULL;
     if (!s->object) return call_queue_next_on_loop(s);
@@ -236,7 +236,7 @@ static served_call *reply_value(served_call *s, gw_value v, const gw_error *erro
     bool flush = late || (!others_follow(s) && must_flush_on_loop(a));
     send_reply_on_loop(s, &sh, filled, &forwards, flush);
     served_call *next = end_order_on_loop(s);
-    // The turn ends with the scope, which may hold what the object's next method uses.
+    // The turn ends with the scope, which may hold values that the object's next method uses.
     bool again = s->object || s->context.entered || !list_is_empty(&forwards);
     gw_scope *scope = s->scope;
     if (!again) detach_and_free_on_loop(s);
@@ -310,14 +310,14 @@ static void returned_done(continuation *c) {
     finish_soon(list_entry(c, served_call, returned_done));
 }
 
-// Others may wait for the same future: then it goes on for them.
+// Others may wait for the same future: then it continues for them.
 static void give_up_returned(served_call *s) {
     s->gave_up = true;
     continuation_cancel_on_loop(&s->returned_done);
     future_abandon_on_loop(s->returned);
 }
 
-// Nobody waits for it any more, and it must not keep this worker from leaving.
+// No caller waits for it any more, and it must not block leaving.
 static void returned_expired(timer *t) {
     served_call *s = list_entry(t, served_call, expiry);
     give_up_returned(s);
@@ -360,7 +360,7 @@ static served_call *run(served_call *s, bool late) {
     gw_error error;
     open_scope(s);
     if (!s->scope->error) v = run_body(s, &made);
-    if (s->object) object_settle(s->object, s->scope);
+    if (s->object) object_report_error(s->object, s->scope);
     const gw_error *failed = NULL;
     if (s->scope->error) {
         explain(s, &error, s->scope->error);

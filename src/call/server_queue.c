@@ -1,4 +1,4 @@
-// What a served call waits for until its body starts: its call queue, the turn of its object, a
+// The waits of a served call until its body starts: its call queue, the turn of its object, a
 // thread.
 #include "call/server_queue.h"
 
@@ -266,7 +266,7 @@ static void return_turn(served_call *s) {
     flow_defer_on_loop(s, true);
 }
 
-// What it awaits may come about by its end, and must not find it.
+// Its awaited event may happen during its end, and must not find it.
 static void stop_awaiting(served_call *s) {
     continuation_cancel_on_loop(&s->target_made);
     if (s->incoming) incoming_abandon_on_loop(s->incoming);
@@ -296,12 +296,12 @@ typedef struct rule {
 
 // clang-format off
 static const rule rules[] = {
-    { SERVED_ARGUMENTS, SERVED_READY,     SERVED_ORDER,     served_call_enter_queue_on_loop, "calls of one order start in the order in which they came (CALL-6)" },
+    { SERVED_ARGUMENTS, SERVED_READY,     SERVED_ORDER,     served_call_enter_queue_on_loop, "calls of one order start in the order in which they arrived (CALL-6)" },
     { SERVED_ARGUMENTS, SERVED_BLOCKED,   SERVED_DEFERRED,  defer,                           "its reply would only be queued, too (FLOW-2)" },
 
     { SERVED_ORDER,     SERVED_ADMITTED,  SERVED_SCHEDULED, served_call_schedule_on_loop,    "those before it have started, or keep their order where it goes" },
     { SERVED_ORDER,     SERVED_TO_OBJECT, SERVED_TURN,      served_call_take_turn_on_loop,   "methods of an object run one at a time" },
-    { SERVED_ORDER,     SERVED_BLOCKED,   SERVED_DEFERRED,  defer_admitted,                  "its caller has stopped reading since it came" },
+    { SERVED_ORDER,     SERVED_BLOCKED,   SERVED_DEFERRED,  defer_admitted,                  "its caller has stopped reading since its arrival" },
 
     { SERVED_TURN,      SERVED_GRANTED,   SERVED_SCHEDULED, served_call_schedule_on_loop,    "the object is its own until its body ends" },
     { SERVED_TURN,      SERVED_BLOCKED,   SERVED_DEFERRED,  return_turn,                     "a turn is not kept from others while flow control holds it up" },
@@ -322,7 +322,7 @@ static const rule rules[] = {
     { SERVED_ORDER,     SERVED_REFUSED,   SERVED_ENDED,     nothing,                         "there is no such method or no memory, or it was cancelled" },
     { SERVED_DEFERRED,  SERVED_REFUSED,   SERVED_ENDED,     leave_deferred,                  "it was cancelled" },
     { SERVED_TURN,      SERVED_REFUSED,   SERVED_ENDED,     leave_turn,                      "it was cancelled" },
-    { SERVED_SCHEDULED, SERVED_REFUSED,   SERVED_ENDED,     leave_schedule,                  "it was cancelled before a thread came to it" },
+    { SERVED_SCHEDULED, SERVED_REFUSED,   SERVED_ENDED,     leave_schedule,                  "it was cancelled before a thread ran it" },
 };
 // clang-format on
 

@@ -1,4 +1,4 @@
-// Call queues: calls of one caller and order start in the order in which they came. CALL-6.
+// Call queues: calls of one caller and order start in the order in which they arrived. CALL-6.
 //
 // Ownership: a call queue lives while it has calls that have not started. Threads: with the loop
 // lock.
@@ -27,13 +27,13 @@ gw_status call_queue_enter_on_loop(agent *a, struct served_call *s, gw_error *er
 void call_queue_started_on_loop(struct served_call *s);  // leaves its call queue
 void call_queue_cancel_on_loop(struct served_call *s);   // the same for one that will not start
 
-// The arguments of a call have come whole; its |user| is the served call.
+// The arguments of a call are complete; its |user| is the served call.
 void call_queue_whole_on_loop(incoming *p);
 
 // An admitted call that is to run inline, one after another with its like.
 void call_queue_run_on_loop(struct served_call *s);
 
-// Starts |s|, whose body has ended inline, and tells what runs next; NULL: nothing.
+// Starts |s|, whose body has ended inline, and returns the next one to run; NULL: nothing.
 struct served_call *call_queue_next_on_loop(struct served_call *s);
 
 #endif

@@ -1,4 +1,4 @@
-// Whom a call is for, and who is who.
+// The target of a call, and lookups of workers.
 #include "call/calls.h"
 
 #include "agent/member_table.h"
@@ -34,17 +34,17 @@ gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *
         if (*out_rank >= 0) return GW_OK;
         nearest n = nearest_to(to.name);
         member_table_offer((agent *)a, &n);
-        return error_set(error, GW_NOT_FOUND, "%s knows no worker named \"%.140s\"%s", self,
-                         to.name, nearest_words(&n));
+        return error_set(error, GW_NOT_FOUND, "%s has no worker named \"%.140s\"%s", self, to.name,
+                         nearest_words(&n));
     }
     if (to.workers) return error_set(error, GW_INVALID, "several workers, where one is called");
     if (to.rank == NO_RANK)
         return error_set(error, GW_INVALID, "the worker or reference to call is NULL");
     if (to.rank < 0 || to.rank >= a->member_count || !agent_member(a, (int)to.rank)->known)
-        return error_set(error, GW_NOT_FOUND, "%s knows no worker of rank %lld; there are %d", self,
+        return error_set(error, GW_NOT_FOUND, "%s has no worker of rank %lld; there are %d", self,
                          (long long)to.rank, a->member_count);
     if (to.is_worker && agent_member(a, (int)to.rank)->worker.incarnation != to.incarnation)
-        return error_set(error, GW_NOT_FOUND, "%s knows no such worker: rank %lld is another %s",
+        return error_set(error, GW_NOT_FOUND, "%s has no such worker: rank %lld is another %s",
                          self, (long long)to.rank, agent_member(a, (int)to.rank)->name);
     *out_rank = (int)to.rank;
     return GW_OK;

@@ -1,7 +1,7 @@
-// What a call may name beside a worker: a value that is kept somewhere, and where its result is to
-// be kept. The service of references fills the table of this kind when it opens.
+// Targets of a call besides a worker: a value that is kept somewhere, and the entry for its
+// result. The service of references fills the table of this kind when it opens.
 //
-// Threads: with the loop lock, but where it says otherwise.
+// Threads: with the loop lock, unless stated otherwise.
 #ifndef CALL_TARGET_H
 #define CALL_TARGET_H
 
@@ -9,13 +9,13 @@
 #include "call/object.h"
 #include "future/future.h"
 
-// The owner's side: what is kept, or the error in making it, or who waits for it. Counted.
+// The owner's side: the kept value, or the error in making it, or its waiters. Counted.
 typedef struct entry entry;
 
 typedef struct target_class {
     // ---- The caller's side ----------------------------------------------------------------------
 
-    // Who owns what |r| names, and the agent that |r| belongs to. Any thread.
+    // The owner of the value of |r|, and the agent of |r|. Any thread.
     int (*owner)(const gw_rref *r);
     const agent *(*agent_of)(const gw_rref *r);
     // Its numbers, for a request; why it is of no use.
@@ -26,16 +26,16 @@ typedef struct target_class {
 
     // ---- The callee's side ----------------------------------------------------------------------
 
-    // A creating request came: the entry of its result, one count.
+    // A creating request has arrived: the entry of its result, one count.
     gw_status (*accept)(agent *a, int from, uint64_t id, uint64_t fork, entry **out,
                         gw_error *error);
-    // A request through a reference came: the entry of its target, one count; REF_LOST if |from|
+    // A request through a reference has arrived: the entry of its target, one count; REF_LOST if |from|
     // may not use it.
     gw_status (*find)(agent *a, int from, uint64_t id, uint64_t fork, entry **out, gw_error *error);
     void (*release)(entry *e);
-    // Where the entry was asked for: |size| bytes, whatever they are.
+    // The origin of the entry: |size| bytes of any kind.
     void (*set_origin)(entry *e, const char *origin, size_t size);
-    // Its value is what an object gives out in the turn |t|; NULL: no object's.
+    // An object returns its value in the turn |t|; NULL: no object's.
     void (*set_turn)(entry *e, turn *t);
     void (*make)(entry *e, result *value, object *o);  // takes a count on |value|, or the object
     bool (*await)(entry *e, continuation *c);          // runs |c| when it is made; false if it is

@@ -95,7 +95,7 @@ static const uint8_t *bytes_of(const gw_tensor *t) {
 }
 
 static uint8_t *place_of(const gw_tensor *t) {
-    return block_place(t->storage->block, tensor_offset(t));
+    return block_writable(t->storage->block, tensor_offset(t));
 }
 
 static gw_tensor *open_tensor(run *r, gw_dtype dtype, int dims, const int64_t *sizes) {

@@ -47,7 +47,8 @@ bool large_sum_is_one(gw_scope *s, const gw_group *g, gw_tensor *x, gw_reduce_op
         return false;
     if (!x || tensor_is_poison(x) || tensor_is_rows(x) || g->backend != &backend_session)
         return false;
-    if ((unsigned)op >= GW_REDUCE_OP_COUNT || !combine_is_known((combine_op)op, (gw_dtype)x->dtype))
+    if ((unsigned)op >= GW_REDUCE_OP_COUNT ||
+        !combine_is_supported((combine_op)op, (gw_dtype)x->dtype))
         return false;
     if (o->factor != 1 || o->sizes || (o->into && !fits_into(o->into, x))) return false;
     if (x->device != GW_CPU) return false;

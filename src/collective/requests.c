@@ -12,7 +12,7 @@ static bool check_op(gw_scope *s, const char *what, gw_reduce_op op, const gw_te
     gw_dtype dtype = (gw_dtype)x->dtype;
     if ((unsigned)op >= GW_REDUCE_OP_COUNT)
         scope_fail(s, GW_INVALID, "%s: %d is no operation to reduce by", what, (int)op);
-    else if (!combine_is_known((combine_op)op, dtype))
+    else if (!combine_is_supported((combine_op)op, dtype))
         scope_fail(s, GW_INVALID, "%s: numbers of %s are not combined by %s", what,
                    gw_dtype_name(dtype), reduce_op_name(op));
     else

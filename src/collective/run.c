@@ -62,7 +62,7 @@ static void free_notice(gw_future *f) {
     mem_free(n);
 }
 
-const future_source run_future_source = { .told = run_told, .free = free_notice };
+const future_source run_future_source = { .reported = run_told, .free = free_notice };
 
 // ---- Work ---------------------------------------------------------------------------------------
 

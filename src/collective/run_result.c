@@ -41,7 +41,7 @@ const uint8_t *run_numbers_at(const gw_tensor *t, int64_t first) {
 }
 
 uint8_t *run_place_at(const gw_tensor *t, int64_t first) {
-    return block_place(t->storage->block, offset_of(t, first));
+    return block_writable(t->storage->block, offset_of(t, first));
 }
 
 void run_put_numbers(uint8_t *to, const gw_tensor *t) {

@@ -50,7 +50,7 @@ static gw_map *person(gw_scope *s, const char *name, int age) {
     return map;
 }
 
-static void lists_and_maps_are_put_together_inside(void **state) {
+static void lists_and_maps_are_collated_recursively(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_map *all = gw_map_of(s, together(s, GW_ARGS(person(s, "ada", 36), person(s, "alan", 41))));
@@ -67,10 +67,10 @@ static void lists_and_maps_are_put_together_inside(void **state) {
         together(s, GW_ARGS(__VA_ARGS__));                                                         \
         gw_error e = gw_scope_close(s);                                                            \
         assert_true(e.status == GW_INVALID || e.status == GW_NOT_FOUND);                           \
-        if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);         \
+        if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);     \
     } while (0)
 
-static void what_does_not_fit_together_is_refused(void **state) {
+static void mixed_items_are_refused(void **state) {
     (void)state;
     assert_refuses("the first item is int, item 1 is string", 1, "two");
     assert_refuses("items of kind none", gw_none(), gw_none());
@@ -84,4 +84,4 @@ static void what_does_not_fit_together_is_refused(void **state) {
 }
 
 GW_TESTS(data_collate, tensors_are_stacked, numbers_become_tensors, strings_stay_a_list,
-         lists_and_maps_are_put_together_inside, what_does_not_fit_together_is_refused);
+         lists_and_maps_are_collated_recursively, mixed_items_are_refused);

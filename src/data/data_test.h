@@ -1,4 +1,4 @@
-// What tests of this room have in common.
+// Common parts of the tests of this room.
 #ifndef DATA_DATA_TEST_H
 #define DATA_DATA_TEST_H
 
@@ -11,7 +11,7 @@
 static inline void assert_fails(gw_scope *s, gw_status status, const char *words) {
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, status);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
 }
 
 static inline void assert_ints(gw_scope *s, gw_tensor *x, int count, const int64_t *expected) {

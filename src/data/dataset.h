@@ -10,7 +10,7 @@ struct gw_dataset {
     char *name;
     int64_t count;
 
-    // Items are what a function gives, or rows of tensors,
+    // Items are results of a function, or rows of tensors,
     gw_dataset_item *item;
     void *state;
     gw_tensor **tensors;  // a count on each
@@ -23,7 +23,7 @@ struct gw_dataset {
 
 extern gw_dataset dataset_poison;
 
-// Whether |s| is well and |d| there; fails |s| if there is no dataset.
+// Whether |s| has no error and |d| is a dataset; fails |s| if not.
 bool dataset_check(gw_scope *s, const gw_dataset *d, const char *function);
 
 // Item |index| of |d|, which has it.

@@ -60,7 +60,7 @@ static void a_subset_has_the_items_it_names(void **state) {
         assert_fails(s, GW_INVALID, words);                                                        \
     } while (0)
 
-static void what_is_no_dataset_is_refused(void **state) {
+static void an_invalid_dataset_is_refused(void **state) {
     (void)state;
     assert_refuses(gw_dataset_open(s, "", 3, ten_times, NULL), "gw_dataset_open: no name");
     assert_refuses(gw_dataset_open(s, "tens", -1, ten_times, NULL), "tens: a negative count");
@@ -86,4 +86,4 @@ static void a_dataset_that_failed_is_refused_elsewhere(void **state) {
 
 GW_TESTS(data_dataset, a_function_gives_items, rows_of_tensors_are_items,
          an_item_is_a_copy_of_its_row, a_subset_has_the_items_it_names,
-         what_is_no_dataset_is_refused, a_dataset_that_failed_is_refused_elsewhere);
+         an_invalid_dataset_is_refused, a_dataset_that_failed_is_refused_elsewhere);

@@ -59,7 +59,8 @@ static const char *problem_of(const gw_dataset *d, const gw_data_loader_options 
         return "num_workers times prefetch_factor is above 4096";
     return NULL;
 }
-_Static_assert(LIMIT_LOADER_THREADS == 256 && LIMIT_LOADER_BATCHES == 4096, "as problems say");
+_Static_assert(LIMIT_LOADER_THREADS == 256 && LIMIT_LOADER_BATCHES == 4096,
+               "as in the texts of errors");
 
 static uint64_t draw_seed(gw_scope *s) {
     uint32_t out[4];
@@ -179,7 +180,8 @@ bool gw_data_loader_next(gw_scope *s, gw_data_loader *l) {
         end_epoch(l);
         return false;
     }
-    gw_scope *t = gw_scope_open(s);  // also for threads, so that |s| goes on with the same numbers
+    gw_scope *t =
+        gw_scope_open(s);  // also for threads, so that |s| continues with the same numbers
     l->has_batch = l->thread_count ? read_ahead_take(t, l, &l->batch)
                                    : loader_read(t, l, l->position, &l->batch);
     gw_scope_close_up(t);
@@ -204,7 +206,7 @@ void gw_data_loader_set_epoch(gw_scope *s, gw_data_loader *l, int64_t epoch) {
     if (gw_ok(s)) loader_rewind(l);
 }
 
-// ---- The batch that is there --------------------------------------------------------------------
+// ---- The current batch --------------------------------------------------------------------
 gw_value gw_data_loader_batch(gw_scope *s, gw_data_loader *l) {
     if (!loader_check(s, l, "gw_data_loader_batch")) return gw_none();
     if (!l->has_batch) {

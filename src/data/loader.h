@@ -12,7 +12,7 @@ struct gw_data_loader {
     // arguments
     gw_dataset *dataset;  // counted
     gw_sampler *sampler;  // counted
-    bool made_sampler;    // nobody else has it
+    bool made_sampler;    // it is the only holder
     gw_collate *collate;  // NULL: the default
     void *collate_state;
     int64_t batch_size;
@@ -38,7 +38,7 @@ int64_t loader_batch_size(const gw_data_loader *l, int64_t start);
 // Reads that batch into |out|, a copy, in |s|, on any thread. False with |s| failed.
 bool loader_read(gw_scope *s, const gw_data_loader *l, int64_t start, gw_value *out);
 
-// Forgets the batch, and what was read ahead, and is between epochs.
+// Forgets the batch, and the batches read ahead, and is between epochs.
 void loader_rewind(gw_data_loader *l);
 
 // ---- Threads that read ahead --------------------------------------------------------------------

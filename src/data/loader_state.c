@@ -1,4 +1,4 @@
-// Where a loader is, as a map, and going on from there.
+// The position of a loader, as a map, and continuing from it.
 #include "data/loader.h"
 
 enum { EPOCH, POSITION, COUNT, SEED, NUMBER_COUNT };
@@ -16,7 +16,7 @@ gw_map *gw_data_loader_state_dict(gw_scope *s, gw_data_loader *l) {
 
 static int64_t number_of(gw_scope *s, const gw_map *map, const char *name) {
     gw_value v = gw_map_find(map, name);
-    // From a checkpoint a number may come as a tensor of one element.
+    // In a checkpoint a number may be a tensor of one element.
     if (v.kind == GW_TENSOR && gw_numel(v.as.tensor) == 1) return gw_item_int(s, v.as.tensor);
     if (v.kind == GW_INT) return v.as.integer;
     scope_fail(s, GW_INVALID, "gw_data_loader_load_state_dict: \"%s\" is %s, not an int", name,

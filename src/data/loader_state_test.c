@@ -1,4 +1,4 @@
-// A loader goes on where another one was.
+// A loader continues at the position of another one.
 #include "data_test.h"
 
 static gw_dataset *tens(gw_scope *s, int64_t count) {
@@ -15,7 +15,7 @@ static gw_tensor *next(gw_scope *s, gw_data_loader *l) {
     return gw_data_loader_next(s, l) ? gw_data_loader_tensor(s, l, 0) : NULL;
 }
 
-static void it_goes_on_with_the_same_batches_from_anywhere(void **state) {
+static void a_loaded_loader_continues_with_the_same_batches(void **state) {
     (void)state;
     enum { STEPS = 12 };
     for (int threads = 0; threads < 2; threads++) {
@@ -35,7 +35,7 @@ static void it_goes_on_with_the_same_batches_from_anywhere(void **state) {
     }
 }
 
-static void what_fits_no_loader_is_refused_and_changes_nothing(void **state) {
+static void invalid_state_is_refused_and_changes_nothing(void **state) {
     (void)state;
     const struct {
         const char *key;
@@ -64,5 +64,5 @@ static void what_fits_no_loader_is_refused_and_changes_nothing(void **state) {
     assert_fails(s, GW_INVALID, "\"epoch\" is missing");
 }
 
-GW_TESTS(data_loader_state, it_goes_on_with_the_same_batches_from_anywhere,
-         what_fits_no_loader_is_refused_and_changes_nothing);
+GW_TESTS(data_loader_state, a_loaded_loader_continues_with_the_same_batches,
+         invalid_state_is_refused_and_changes_nothing);

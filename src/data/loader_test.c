@@ -53,7 +53,7 @@ static void without_batches_items_are_as_they_are(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void rows_of_tensors_come_as_if_stacked(void **state) {
+static void rows_of_tensors_are_as_if_stacked(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_reshape(s, gw_arange(s, GW_I64, 0, 6, 1), 3, 2);
@@ -134,7 +134,7 @@ static void the_seed_is_the_scope_s_unless_given(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// What the program draws, and which stream its next call has, do not depend on who reads.
+// The numbers that the program draws, and the stream of its next call, do not depend on the reading threads.
 static void the_program_s_own_numbers_stay(void **state) {
     (void)state;
     uint64_t keys[2];
@@ -183,7 +183,7 @@ static void a_distributed_sampler_cuts_it_into_shares(void **state) {
 }
 
 // ---- Errors -------------------------------------------------------------------------------------
-// Fails for item 3 as often as |state| says.
+// Fails for item 3 as often as |state| counts.
 static gw_value torn(gw_scope *s, void *state, int64_t index) {
     int *left = state;
     if (index == 3 && *left > 0) {
@@ -220,7 +220,7 @@ static gw_value of_some_size(gw_scope *s, void *state, int64_t index) {
     return gw_value_of(gw_ones(s, GW_F32, index));
 }
 
-static void an_error_of_putting_together_names_the_dataset(void **state) {
+static void an_error_of_collating_names_the_dataset(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_dataset *d = gw_dataset_open(s, "sizes", 3, of_some_size, NULL);
@@ -251,7 +251,7 @@ static void options_that_make_no_sense_are_refused(void **state) {
     assert_refuses("above 4096", .num_workers = 256, .prefetch_factor = 17);
 }
 
-static void a_batch_is_there_after_next_only(void **state) {
+static void a_batch_exists_only_after_next(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_data_loader *l = gw_data_loader_open(s, tens(s, 1));
@@ -264,7 +264,7 @@ static void a_batch_is_there_after_next_only(void **state) {
     assert_fails(s, GW_WRONG_STATE, "tens: gw_data_loader_next gives one");
 }
 
-// A batch belongs to whoever asks for it, also when the loader has moved on and is gone.
+// A batch belongs to its caller, also when the loader has moved on and is gone.
 static void a_batch_outlives_its_loader(void **state) {
     (void)state;
     gw_scope *root = gw_scope_open(NULL), *s = gw_scope_open(root);
@@ -314,11 +314,11 @@ static void rows_survive_the_lack_of_memory(void **state) {
 }
 
 GW_TESTS(data_loader, an_epoch_gives_all_items_in_order, the_last_batch_may_be_dropped,
-         without_batches_items_are_as_they_are, rows_of_tensors_come_as_if_stacked,
+         without_batches_items_are_as_they_are, rows_of_tensors_are_as_if_stacked,
          threads_and_batches_change_nothing_but_speed, the_seed_is_the_scope_s_unless_given,
          the_program_s_own_numbers_stay, epochs_can_be_chosen,
          a_distributed_sampler_cuts_it_into_shares,
          an_error_names_the_dataset_and_the_item_and_the_batch_is_read_again,
-         an_error_of_putting_together_names_the_dataset, options_that_make_no_sense_are_refused,
-         a_batch_is_there_after_next_only, a_batch_outlives_its_loader,
+         an_error_of_collating_names_the_dataset, options_that_make_no_sense_are_refused,
+         a_batch_exists_only_after_next, a_batch_outlives_its_loader,
          it_survives_the_lack_of_memory, rows_survive_the_lack_of_memory);

@@ -1,4 +1,4 @@
-// Threads that read batches before the program asks for them. They take batches in order, and the
+// Threads that read batches in advance. They take batches in order, and the
 // program gets them in order, however long each takes.
 #include "data/loader.h"
 
@@ -152,7 +152,7 @@ void read_ahead_stop(read_ahead *a) {
 
 // ---- For the program ----------------------------------------------------------------------------
 // Has the batches from item |start| on read, as far as the ring goes.
-static void ask(read_ahead *a, int64_t start) {
+static void request_batches(read_ahead *a, int64_t start) {
     for (int i = 0; i < a->batch_count && loader_batch_size(a->loader, start); i++) {
         batch *b = batch_at(a, i);
         if (b->state == EMPTY) {
@@ -194,7 +194,7 @@ bool read_ahead_take(gw_scope *s, gw_data_loader *l, gw_value *out) {
     if (!l->ahead && !(l->ahead = read_ahead_open(s, l))) return false;
     read_ahead *a = l->ahead;
     pthread_mutex_lock(&a->lock);
-    ask(a, l->position);
+    request_batches(a, l->position);
     batch *b = batch_at(a, 0);
     await(s, a, b);
     if (gw_ok(s)) {
@@ -202,7 +202,7 @@ bool read_ahead_take(gw_scope *s, gw_data_loader *l, gw_value *out) {
         *out = b->value;
         if (b->error.status == GW_OK) {
             a->first = (a->first + 1) % a->batch_count;
-            ask(a, l->position + l->batch_size);  // while the program uses this one
+            request_batches(a, l->position + l->batch_size);  // while the program uses this one
         } else {
             scope_fail_with(s, &b->error);
         }

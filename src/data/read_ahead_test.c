@@ -6,7 +6,7 @@
 #include <semaphore.h>
 #include <stdatomic.h>
 
-// Item 0 comes only when item 1 has been read.
+// Item 0 is ready only when item 1 has been read.
 static gw_value second_first(gw_scope *s, void *state, int64_t index) {
     (void)s;
     sem_t *second_read = state;
@@ -31,7 +31,7 @@ static void batches_are_read_at_once_and_given_in_order(void **state) {
 }
 
 typedef struct bound {
-    atomic_int asked;  // batches that the program has asked for
+    atomic_int requested;  // batches that the program has requested
     atomic_bool was_exceeded;
 } bound;
 
@@ -40,11 +40,12 @@ enum { WORKERS = 3, FACTOR = 2 };
 static gw_value within_bound(gw_scope *s, void *state, int64_t index) {
     (void)s;
     bound *b = state;
-    if (index >= atomic_load(&b->asked) + WORKERS * FACTOR) atomic_store(&b->was_exceeded, true);
+    if (index >= atomic_load(&b->requested) + WORKERS * FACTOR)
+        atomic_store(&b->was_exceeded, true);
     return gw_value_of(index);
 }
 
-static void no_more_is_read_ahead_than_was_said(void **state) {
+static void read_ahead_is_limited(void **state) {
     (void)state;
     bound b = { 0 };
     gw_scope *s = gw_scope_open(NULL);
@@ -52,7 +53,7 @@ static void no_more_is_read_ahead_than_was_said(void **state) {
     gw_data_loader *l =
         gw_data_loader_open(s, d, .num_workers = WORKERS, .prefetch_factor = FACTOR);
     for (int64_t i = 0; i < 200; i++) {
-        atomic_fetch_add(&b.asked, 1);
+        atomic_fetch_add(&b.requested, 1);
         assert_true(gw_data_loader_next(s, l));
         assert_numbers(s, gw_data_loader_tensor(s, l, 0), i);
     }
@@ -111,6 +112,6 @@ static void it_can_be_left_at_any_time(void **state) {
     }
 }
 
-GW_TESTS(data_read_ahead, batches_are_read_at_once_and_given_in_order,
-         no_more_is_read_ahead_than_was_said, a_wait_ends_at_the_deadline_and_the_batch_is_not_lost,
+GW_TESTS(data_read_ahead, batches_are_read_at_once_and_given_in_order, read_ahead_is_limited,
+         a_wait_ends_at_the_deadline_and_the_batch_is_not_lost,
          an_inline_function_does_not_wait_for_threads, it_can_be_left_at_any_time);

@@ -1,4 +1,4 @@
-// Samplers: the order in which items are read, and whose they are.
+// Samplers: the order in which items are read, and the share of each member.
 #include "data/sampler.h"
 
 #include "base/mem.h"

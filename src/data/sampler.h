@@ -26,7 +26,7 @@ bool sampler_draw(gw_scope *s, const gw_sampler *p, int64_t epoch, int64_t *out)
 // The part that |p|'s rank has of |order|, which has all items.
 void sampler_share(const gw_sampler *p, const int64_t *order, int64_t *out);
 
-// The key of what is drawn in an epoch.
+// The key of the random numbers of an epoch.
 uint64_t sampler_key(uint64_t seed, int64_t epoch);
 
 #endif

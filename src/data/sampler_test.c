@@ -85,7 +85,7 @@ static void the_order_of_a_seed_stays(void **state) {
         assert_fails(s, GW_INVALID, words);                                                        \
     } while (0)
 
-static void what_is_no_share_is_refused(void **state) {
+static void an_invalid_share_is_refused(void **state) {
     (void)state;
     assert_refuses(gw_distributed_sampler(s, tens(s, 3)), "num_replicas must be at least 1");
     assert_refuses(gw_distributed_sampler(s, tens(s, 3), .num_replicas = 2), "rank must be 0 to 1");
@@ -98,4 +98,4 @@ static void what_is_no_share_is_refused(void **state) {
 
 GW_TESTS(data_sampler, replicas_have_the_items_that_pytorch_gives_them, replicas_share_one_order,
          a_random_order_follows_from_seed_and_epoch, the_order_of_a_seed_stays,
-         what_is_no_share_is_refused);
+         an_invalid_share_is_refused);

@@ -77,7 +77,7 @@ static void end_on_loop(collect *c) {
     env_defer(c->out->agent->env, &c->task);
 }
 
-// Whether |r| is what |out| resolves to, whatever the others do.
+// Whether |out| resolves to |r|, whatever the results of the others are.
 static bool decides(const collect *c, const result *r) {
     return c->mode == COLLECT_FIRST || (c->mode == COLLECT_FAIL_FAST && result_error(r));
 }
@@ -87,7 +87,7 @@ static void end_with_on_loop(collect *c, result *r) {
     future_complete_on_loop(c->out, result_retain(r));
 }
 
-static void came(continuation *next) {
+static void input_done(continuation *next) {
     collected *x = list_entry(next, collected, next);
     collect *c = x->of;
     if (decides(c, future_result(x->in))) {
@@ -125,7 +125,7 @@ static collect *open_collect(agent *a, gw_future *const *fs, int count, collect_
     c->mode = mode;
     out->makers = 1;
     for (int i = 0; i < count; i++) {
-        c->items[i].next.run = came;
+        c->items[i].next.run = input_done;
         c->items[i].of = c;
         c->items[i].in = future_await_retain(fs[i]);
     }

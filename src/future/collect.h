@@ -6,8 +6,8 @@
 
 typedef enum collect_mode {
     COLLECT_ALL,        // when all are done; fails with the first error in order
-    COLLECT_FAIL_FAST,  // fails with the first error that comes
-    COLLECT_FIRST,      // resolves to what the first one that is done resolves to
+    COLLECT_FAIL_FAST,  // fails with the first error that arrives
+    COLLECT_FIRST,      // resolves to the result of the first one that is done
 } collect_mode;
 
 // A future of the list of results of the |count| futures of |a|, made in |s|; or of the first one.

@@ -26,16 +26,16 @@ static void free_future(gw_future *f) {
     mem_give(f, sizeof *f + f->name_size);
 }
 
-// Note [Futures that nobody can complete]
+// Note [Abandoned futures]
 //
-// A future of gw_future_open is completed by whoever has a handle of it. Continuations, and what
-// waits to send its value, do not have one: they have a count of their own. So when the last handle
-// goes, those that wait are told. They never get a handle again, and only they release the counts
+// A future of gw_future_open is completed by a holder of a handle of it. Continuations, and waiters
+// that send its value, do not have one: they have a count of their own. So when the last handle
+// goes, the waiters get an error. They never get a handle again, and only they release the counts
 // that are left.
 static void fail_abandoned(gw_future *f) {
     gw_error error;
     error_set(&error, GW_WRONG_STATE,
-              "nobody can complete the future any more: its last handle was dropped");
+              "the future can no longer be completed: its last handle was dropped");
     env_enter(f->agent->env);
     future_fail_on_loop(f, &error);
     env_leave(f->agent->env);
@@ -119,7 +119,7 @@ bool future_is_sole(const gw_future *f) {
     return handle_is_sole(&f->handle) && count_awaits(f) == 1;
 }
 
-// Runs what waits for futures that have resolved; inside itself nothing, so that a chain of futures
+// Runs the continuations of futures that have resolved; inside itself nothing, so that a chain of futures
 // has any length.
 static void continue_on_loop(agent *a) {
     if (a->continues) return;
@@ -211,26 +211,26 @@ static gw_future *in_of_follow(const canceller *c, int i) {
     return i ? NULL : w->in;
 }
 
-typedef struct look {
+typedef struct visit {
     const gw_future *at;
-    int next;  // of what it waits for
-} look;
+    int next;  // index of its input
+} visit;
 
-enum { LOOKS = 10000, LOOKS_DEEP = 256 };
+enum { VISITS_MAX = 10000, VISITS_DEEP = 256 };
 
-// Whether |f| waits for |out|, as far as that many looks tell.
+// Whether |f| waits for |out|, as far as VISITS_MAX visits show.
 static bool waits_for(const gw_future *f, const gw_future *out) {
-    look stack[LOOKS_DEEP] = { { f, 0 } };
+    visit stack[VISITS_DEEP] = { { f, 0 } };
     int depth = 1;
-    for (int looks = 0; depth && looks < LOOKS; looks++) {
-        look *top = &stack[depth - 1];
+    for (int visits = 0; depth && visits < VISITS_MAX; visits++) {
+        visit *top = &stack[depth - 1];
         if (top->at == out) return true;
         const canceller *c = future_result(top->at) ? NULL : top->at->on_cancel;
         gw_future *next = c && c->waits_for ? c->waits_for(c, top->next++) : NULL;
         if (!next) {
             depth--;
-        } else if (depth < LOOKS_DEEP) {
-            stack[depth++] = (look){ next, 0 };
+        } else if (depth < VISITS_DEEP) {
+            stack[depth++] = (visit){ next, 0 };
         }
     }
     return false;

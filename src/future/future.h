@@ -1,4 +1,4 @@
-// Futures: a result that comes later, once.
+// Futures: a result that is set later, once.
 //
 // Ownership: a handle. The agent holds one count on the future of a call that awaits its reply.
 // Threads: any thread may read |result|; the rest needs the loop lock.
@@ -10,7 +10,7 @@
 
 // ---- Results ------------------------------------------------------------------------------------
 
-// What a future has resolved to, or a reference names. Set once, read by any number of scopes.
+// The result of a future, or the value of a reference. Set once, read by any number of scopes.
 //
 // A result is a value of this worker, an error, or an incoming message that each reader decodes
 // into its own scope. Ownership: counted. Threads: immutable; counted on any thread, see
@@ -36,13 +36,13 @@ result *result_of_error(const gw_error *error);
 result *result_of_incoming(incoming *p, size_t value_at, bool pins);
 
 result *result_retain(result *r);
-void result_release(result *r);  // without the loop lock: may run destructors of what it holds
+void result_release(result *r);  // without the loop lock: may run destructors of its values
 void result_release_on_loop(agent *a, result *r);
 
 // The value, made in |s|; fails |s| with the error.
 gw_value result_give(result *r, gw_scope *s);
 
-// What a future that has resolved holds, made in |s|; fails |s| with its error.
+// The value of a future that has resolved, made in |s|; fails |s| with its error.
 gw_value future_give(gw_future *f, gw_scope *s);
 
 // The error, or NULL.
@@ -59,19 +59,19 @@ typedef struct canceller {
     gw_future *(*waits_for)(const struct canceller *c, int i);
 } canceller;
 
-// What completes a future, if not the program. A function may be NULL. They run with the loop lock
+// The source that completes a future, if the program does not. A function may be NULL. They run with the loop lock
 // held.
 typedef struct future_source {
     bool (*cancel)(gw_future *f);  // false: it is cancelled like any other
     void (*start)(gw_future *f);   // a thread here awaits it: begins to fetch the value
     // For promises: the rank of the worker that can send the value to its consumers itself, -1 if
-    // this worker has to; and the request to that worker to do so, false if it cannot be asked.
+    // this worker has to; and the request to that worker to do so, false if it cannot be sent.
     int (*producer)(const gw_future *f);
     bool (*forward)(gw_future *f, int consumer, uint64_t promise);
     bool is_owner;  // of the referenced value: it sends the value even if this worker is lost
-    // The program has been given the error that it has resolved to, or has asked for it. Without the
+    // The error of the future was given to the program, by a wait or a query. Without the
     // loop lock.
-    void (*told)(gw_future *f);
+    void (*reported)(gw_future *f);
     void (*free)(gw_future *f);  // without the loop lock
 } future_source;
 
@@ -82,12 +82,12 @@ struct gw_future {
     list_node waits;           // of threads
     list_node nexts;           // of continuation
     task deferred_free;
-    list_node let_go;  // while it waits to be let go so many times
+    list_node let_go;  // while so many references to it wait to be dropped
     uint32_t let_go_count;
-    bool opened;              // by gw_future_open: whoever has a handle may complete it
+    bool opened;              // by gw_future_open: a holder of a handle may complete it
     _Atomic uint32_t awaits;  // of such a one: 1 for all handles, and the counts of those that wait
 
-    uint8_t makers;  // counts on it that are held by what will complete it
+    uint8_t makers;  // counts on it of the objects that will complete it
     bool cancelled;
     canceller *on_cancel;         // or NULL
     list_node sibling;            // in |calls| of the callee, or among the unresolved
@@ -103,37 +103,37 @@ struct gw_future {
     bool once;                 // the result is read once, by the thread that called
     work_item made;            // of the work that it is part of
     struct call_await *await;  // its reply needs the callee's program; NULL: it does not
-    uint64_t message;          // its request, as peers know it
+    uint64_t message;          // its request, in the ids of peers
 
     // the consumers to which the value is promised
     list_node forwards;          // of forward, in the order of sending
-    uint32_t honoured;           // how many of them the callee has sent, as its reply says
+    uint32_t honoured;           // how many of them the callee has sent, from its reply
     void (*keep)(gw_future *f);  // sends the value to them once it has resolved; NULL without any
 
     // of a promise of another worker
     uint64_t promise;  // its id, while it is among the promises
-    int producer;      // -1: its value came before the request that mentions it
+    int producer;      // -1: its value arrived before the request that mentions it
     uint64_t producer_incarnation;
     bool of_reference;  // it is the value behind a reference
-    int early_from;     // the sender of a value that came early, and the size of that
-    uint64_t early_bytes;
+    int unexpected_from;  // the sender of a value that arrived before its request, and the size of that
+    uint64_t unexpected_bytes;
 
     const char *called_at;  // in the program, "train.c:12"; or NULL
     uint32_t name_size;
     char function[];  // "" if it is no call
 };
 
-extern gw_future future_poison;  // what failed calls return
+extern gw_future future_poison;  // returned by failed calls
 
 gw_future *future_open(agent *a, const char *function);  // one count; NULL without memory
 void future_release_on_loop(gw_future *f);
 
-// Counts of who waits for |f| and cannot complete it. A future that only these hold, and that
-// nothing else completes, fails. See Note [Futures that nobody can complete].
+// Counts of waiters for |f| that cannot complete it. A future that only these hold, and that
+// nothing else completes, fails. See Note [Abandoned futures].
 gw_future *future_await_retain(gw_future *f);  // of a caller that holds |f|
 void future_await_release(gw_future *f);       // without the loop lock
 void future_await_release_on_loop(gw_future *f);
-bool future_is_sole(const gw_future *f);  // the caller's handle, and nobody waits
+bool future_is_sole(const gw_future *f);  // the caller's handle, and no waiter
 
 // Takes |r|. Only the first completion counts.
 void future_complete_on_loop(gw_future *f, result *r);
@@ -157,7 +157,7 @@ void futures_count_then_on_loop(agent *a, int more);
 list_node *futures_lost(const agent *a);
 void futures_lost_on_loop(agent *a, int rank);
 
-// process.c: worker processes of this program, and what the agent says of their workers.
+// process.c: worker processes of this program, and the ends of their workers at the agent.
 list_node *futures_processes(const agent *a);
 void processes_joined_on_loop(agent *a, int rank);
 void processes_lost_on_loop(agent *a, int rank);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// Of whom; in |source_state|.
+// The awaited members; in |source_state|.
 typedef struct members_awaited {
     int count;
     int ranks[];
@@ -32,7 +32,7 @@ static bool awaits(const gw_future *f, int rank) {
     return false;
 }
 
-// What follows a future may come to others of the list, so the search begins again after each.
+// A continuation of a future may change the list, so the search begins again after each.
 static gw_future *find_awaiting(const agent *a, int rank) {
     list_each(l, futures_lost(a)) {
         gw_future *f = list_entry(l, gw_future, sibling);
@@ -47,11 +47,11 @@ void futures_lost_on_loop(agent *a, int rank) {
 
 // ---- The program's side -------------------------------------------------------------------------
 
-static bool are_known(gw_scope *s, const agent *a, const gw_worker *workers, int count) {
+static bool are_members(gw_scope *s, const agent *a, const gw_worker *workers, int count) {
     for (int i = 0; i < count; i++) {
         int rank = workers[i].rank;
         if (rank >= 0 && rank < a->member_count && agent_member(a, rank)->known) continue;
-        scope_fail(s, GW_NOT_FOUND, "no worker of rank %d is known here", rank);
+        scope_fail(s, GW_NOT_FOUND, "no worker of rank %d", rank);
         return false;
     }
     return true;
@@ -93,7 +93,7 @@ gw_future *gw_member_lost(gw_scope *s, const gw_worker *workers, int count) {
                    workers ? "" : " at NULL");
         return &future_poison;
     }
-    if (!are_known(s, a, workers, count)) return &future_poison;
+    if (!are_members(s, a, workers, count)) return &future_poison;
     gw_future *f = open_lost(a, workers, count);
     if (!f) {
         scope_fail(s, GW_NO_MEMORY, "no memory for a future");

@@ -27,13 +27,13 @@ struct gw_process {
     char **argv;
     gw_future *joined, *ended;
     int rank;  // -1: it has not joined
-    int code;  // -1: it has not ended, as far as the agent knows
+    int code;  // -1: the agent has not noted its end
 
     pthread_t thread;
     bool has_thread;
     sigset_t signals;  // that the program blocks
 
-    pthread_mutex_t lock;  // a leaf, of what follows
+    pthread_mutex_t lock;  // a leaf, of the following fields
     pthread_cond_t started;
     pid_t pid;  // 0: not started yet; -1: it could not be
     int error_number;
@@ -76,11 +76,11 @@ static int await_end(gw_process *p, pid_t pid, char *words, size_t size) {
     int status = 0;
     while (waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT) < 0 && errno == EINTR) continue;
     pthread_mutex_lock(&p->lock);
-    bool is_known = waitpid(pid, &status, WNOHANG) == pid;
+    bool has_ended = waitpid(pid, &status, WNOHANG) == pid;
     p->has_ended = true;
     pthread_mutex_unlock(&p->lock);
     int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
-    if (!is_known)
+    if (!has_ended)
         snprintf(words, size, "has ended, and the program took its exit code by waitpid");
     else if (WIFSIGNALED(status))
         snprintf(words, size, "was killed by signal %d (%s)", WTERMSIG(status),
@@ -97,7 +97,7 @@ static void complete_on_loop(gw_future *f, int64_t x) {
     future_complete_on_loop(f, r ? r : result_of_error(&error));
 }
 
-// The end is told once the worker is no member any more: then another one may have its name.
+// The end is reported once the worker is no member any more: then another one may have its name.
 static void end_on_loop(gw_process *p, int code, const char *words) {
     agent *a = p->agent;
     gw_error error;
@@ -128,7 +128,7 @@ static void *run(void *argument) {
     return NULL;
 }
 
-// ---- What the agent says ------------------------------------------------------------------------
+// ---- Callbacks of the agent ------------------------------------------------------------------------
 
 static void kill_process(gw_process *p) {
     pthread_mutex_lock(&p->lock);
@@ -157,7 +157,7 @@ void processes_lost_on_loop(agent *a, int rank) {
     }
 }
 
-// Ends are still told: programs wait for them after gw_rpc_shutdown.
+// Ends are still reported: programs wait for them after gw_rpc_shutdown.
 void processes_stop_on_loop(agent *a, const gw_error *why) {
     list_each(l, futures_processes(a)) {
         gw_process *p = list_entry(l, gw_process, link);

@@ -1,5 +1,5 @@
-// Processes that programs start: what is refused, and what is told of one that ends. The program is that of the tests, which lists
-// one test, or none, and ends. tests/process/worker_process_test.c has workers that join.
+// Processes that programs start: invalid requests, and the report of an end. The program is that of the tests, which
+// lists one test, or none, and ends. tests/process/worker_process_test.c has workers that join.
 #include <gradwire.h>
 
 #include "testing/testing.h"
@@ -23,7 +23,7 @@ static void close_alone(gw_scope *root) {
 
 static const char *const list_none[] = { "--list", "no_such_test", NULL };
 
-static void what_cannot_be_a_worker_is_refused(void **state) {
+static void an_invalid_worker_is_refused(void **state) {
     (void)state;
     gw_scope *root = open_alone();
     static const char *const names[] = { "", "two words", NULL };
@@ -44,7 +44,7 @@ static void what_cannot_be_a_worker_is_refused(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_WRONG_STATE);
 }
 
-static void its_end_is_told_also_after_shutdown(void **state) {
+static void its_end_is_reported_also_after_shutdown(void **state) {
     (void)state;
     gw_scope *root = open_alone();
     gw_process *p = gw_process_start(root, "worker1", list_none);
@@ -83,5 +83,5 @@ static void without_memory_nothing_is_left(void **state) {
     testing_alloc_failure_loop(start_one, NULL);
 }
 
-GW_TESTS(future_process, what_cannot_be_a_worker_is_refused, its_end_is_told_also_after_shutdown,
+GW_TESTS(future_process, an_invalid_worker_is_refused, its_end_is_reported_also_after_shutdown,
          it_ends_with_its_scope, without_memory_nothing_is_left);

@@ -45,33 +45,33 @@ static void follow(gw_scope *s, gw_future *f, gw_future *in) {
     if (!first) fail_second(s, f);
 }
 
-enum { LOOKS = 10000 };  // at values, for one future
+enum { VISITS_MAX = 10000 };  // of values, for one future
 
-// Whether |v|, or a value in it, contains |f|: then the two would keep each other for ever. Looks
-// at |*looks| values at most.
-static bool leads_to(gw_value v, const gw_future *f, int depth, int *looks) {
-    if (--*looks < 0 || depth == 0) return false;
+// Whether |v|, or a value in it, contains |f|: then the two would keep each other for ever. Visits
+// |*visits| values at most.
+static bool leads_to(gw_value v, const gw_future *f, int depth, int *visits) {
+    if (--*visits < 0 || depth == 0) return false;
     if (v.kind == GW_FUTURE) {
         if (v.as.future == f) return true;
         result *r = future_result(v.as.future);
-        return r && !r->error && leads_to(r->value, f, depth - 1, looks);
+        return r && !r->error && leads_to(r->value, f, depth - 1, visits);
     }
     const gw_list *items = v.kind == GW_LIST  ? v.as.list
                            : v.kind == GW_MAP ? &v.as.map->values
                                               : NULL;
     for (int i = 0; items && i < items->count; i++)
-        if (leads_to(items->items[i], f, depth - 1, looks)) return true;
+        if (leads_to(items->items[i], f, depth - 1, visits)) return true;
     return false;
 }
 
 // Resolves |f| with |v|, or with the error of |s| if that has failed.
-static void settle(gw_scope *s, gw_future *f, gw_value v) {
+static void resolve_with(gw_scope *s, gw_future *f, gw_value v) {
     gw_error error;
     if (s->error) {
         complete(s, f, result_of_error(s->error));
     } else if (v.kind == GW_FUTURE) {
         follow(s, f, v.as.future);
-    } else if (leads_to(v, f, LIMIT_NESTING, &(int){ LOOKS })) {
+    } else if (leads_to(v, f, LIMIT_NESTING, &(int){ VISITS_MAX })) {
         error_set(&error, GW_INVALID, "a %s with this future in it cannot be its value",
                   gw_kind_name(v.kind));
         complete(s, f, result_of_error(&error));
@@ -108,7 +108,7 @@ gw_future *gw_future_open(gw_scope *s) {
 
 void gw_future_set_with(gw_scope *s, gw_future *f, gw_value v) {
     if (f == &future_poison) return;
-    if (is_own(s, f)) settle(s, f, v);
+    if (is_own(s, f)) resolve_with(s, f, v);
 }
 
 void gw_future_fail(gw_scope *s, gw_future *f, gw_status status, const char *format, ...) {
@@ -136,7 +136,7 @@ typedef struct then {
     uint64_t key, id;
     int64_t deadline_ns;
     uint8_t depth;
-    int caller;  // for whom it runs; -1
+    int caller;  // the worker for which it runs; -1
     bool grad_enabled;
     bool has_pass;  // in the scope of the call that it is part of
     work *work;     // one count, or NULL
@@ -148,7 +148,7 @@ static void release_parts_on_loop(then *t) {
     work_release_on_loop(t->work);
 }
 
-// What |done| is given has to be a handle.
+// The argument of |done| has to be a handle.
 static void release_in(then *t) {
     if (t->out)
         future_await_release(t->in);
@@ -204,7 +204,7 @@ static void call_done(void *context) {
 
 // Resolves |out|. run_body closes the scope, while the context can still leave the objects that the
 // body has entered.
-static void settle_body(then *t, gw_scope *s) {
+static void complete_body(then *t, gw_scope *s) {
     gw_error error;
     gw_value v = result_give(future_result(t->in), s);
     if (!s->error && context_check_cancelled(s, &error)) scope_fail_with(s, &error);
@@ -212,7 +212,7 @@ static void settle_body(then *t, gw_scope *s) {
     scope_lend(s);
     if (!s->error) scope_run(s, call_body, &r);
     scope_take_back(s);
-    settle(s, t->out, s->error ? gw_none() : r.value);
+    resolve_with(s, t->out, s->error ? gw_none() : r.value);
 }
 
 static void run_done(then *t, gw_scope *s) {
@@ -240,7 +240,7 @@ static void run_body(then *t, gw_scope *s) {
     if (t->done) {
         run_done(t, s);
     } else {
-        settle_body(t, s);
+        complete_body(t, s);
     }
     context_tell_if_long(&c, began);
     close_scope(s);
@@ -251,8 +251,10 @@ static void run_then(then *t) {
     if (t->out && future_result(t->out)) {
         close_scope(s);  // cancelled
     } else if (s->error) {
-        if (t->out) settle(s, t->out, gw_none());
-        if (t->done) t->done(s, t->in, t->context);  // what it owns is let go, and others are told
+        if (t->out) resolve_with(s, t->out, gw_none());
+        if (t->done)
+            t->done(s, t->in,
+                    t->context);  // its values are released, and other waiters are notified
         close_scope(s);
     } else {
         run_body(t, s);
@@ -296,7 +298,7 @@ static then *open_then(gw_scope *s, gw_future *f, bool has_out) {
     return t;
 }
 
-// False if |in| has resolved. What the body calls is part of the work of |s|.
+// False if |in| has resolved. The calls of the body belong to the work of |s|.
 static bool await_on_loop(then *t, gw_scope *s) {
     futures_count_then_on_loop(t->in->agent, 1);
     context *c = context_of(s);

@@ -29,7 +29,7 @@ static bool is_usable(gw_scope *s, const gw_future *f) {
     } else if (is_process_fork(f->agent->mark)) {
         scope_fail(s, GW_WRONG_STATE, "this process was forked from the one that has the future");
     } else if (context_of(s) && s->agent != f->agent) {
-        // A body that waits gives up its place and turns, which are those of its own agent.
+        // A body that waits gives up its thread slot and turns, which are those of its own agent.
         scope_fail(s, GW_INVALID, "a future of another agent than the scope's");
     }
     return gw_ok(s);
@@ -52,15 +52,15 @@ static bool wait_for(gw_scope *s, gw_future *f) {
     return done;
 }
 
-static void tell_source(gw_future *f) {
-    if (f->source && f->source->told && result_error(future_result(f))) f->source->told(f);
+static void report_to_source(gw_future *f) {
+    if (f->source && f->source->reported && result_error(future_result(f))) f->source->reported(f);
 }
 
 gw_value future_give(gw_future *f, gw_scope *s) {
     error_origin = f->called_at;
     gw_value v = result_give(future_result(f), s);
     error_origin = NULL;
-    tell_source(f);
+    report_to_source(f);
     return v;
 }
 
@@ -78,7 +78,7 @@ gw_value gw_future_value(gw_scope *s, gw_future *f) {
 
 const gw_error *gw_future_error(const gw_future *f) {
     result *r = f && f != &future_poison ? future_result(f) : NULL;
-    if (r) tell_source((gw_future *)f);
+    if (r) report_to_source((gw_future *)f);
     return r ? result_error(r) : NULL;
 }
 
@@ -92,7 +92,7 @@ void gw_wait_all(gw_scope *s, gw_future *const *fs, int count) {
     for (int i = 0; i < count && !s->error; i++) {
         const gw_error *error = result_error(future_result(fs[i]));
         if (error) scope_fail_with(s, error);
-        tell_source(fs[i]);
+        report_to_source(fs[i]);
     }
 }
 

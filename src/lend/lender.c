@@ -144,7 +144,7 @@ static bool is_held_from(const agent *a, int to, const block *b) {
 
 // A block that the arena can contain.
 static bool is_ours(const block *b) {
-    return b->place || (!b->external && !b->device && b->capacity >= POOL_LARGE_BYTES);
+    return b->arena_offset || (!b->external && !b->device && b->capacity >= POOL_LARGE_BYTES);
 }
 
 void lender_prepare(block *b) {
@@ -165,7 +165,7 @@ static unsigned possible_ways(const agent *a, const lend_peer *p, int to, const 
     unsigned reading = p->ways & 1u << WAY_READ;
     if (reading && lending_of(a)->only_reads) return reading;
     ways |= reading;
-    return g->block->place ? ways | (p->ways & 1u << WAY_MAP) : ways;
+    return g->block->arena_offset ? ways | (p->ways & 1u << WAY_MAP) : ways;
 }
 
 static way choose_way(const agent *a, int to, const segment *g) {
@@ -187,7 +187,7 @@ static lease *lend_by(agent *a, int to, uint32_t index, const segment *g, way w)
         x->number = own->lease;
         x->at = g->offset;
         break;
-    case LENT_MAPPED: x->at = g->block->place + g->offset; break;
+    case LENT_MAPPED: x->at = g->block->arena_offset + g->offset; break;
     case LENT_READ: x->at = (uint64_t)(uintptr_t)block_lend(g->block, g->offset); break;
     }
     return x;
@@ -336,7 +336,7 @@ void lender_stop_on_loop(lending *l) {
 // The agent has ended, and a process that has mapped its memory may still read it.
 static void abandon(lease *x) {
     bool is_mapped_there = x->kind == LENT_MAPPED && !process_watch_has_ended(x->process);
-    if (is_mapped_there) block_mark_as(x->block, BLOCK_STRAY);
+    if (is_mapped_there) block_mark_as(x->block, BLOCK_ORPHANED);
     handle_release(x);
 }
 

@@ -94,7 +94,7 @@ static void on_block_end(void *context) {
 }
 
 const held_lease *receiver_find(const agent *a, int from, const block *b) {
-    if (!b->borrowed || b->deleter != on_block_end) return NULL;
+    if (!b->is_mapped || b->deleter != on_block_end) return NULL;
     const held_lease *x = b->context;
     return x->agent == a && x->from == from && !x->is_returned ? x : NULL;
 }
@@ -446,7 +446,7 @@ static gw_status take_mapped(agent *a, int from, const lent_entry *e, segment *o
     if (l->is_leaving) return copy_mapped(a, from, e, out, error);
     held_lease *x = receiver_note(a, from, e, p->mapping);
     if (!x) return no_memory(error);
-    block *b = block_of_borrowed(x->at, x->size, on_block_end, x);
+    block *b = block_of_mapped(x->at, x->size, on_block_end, x);
     if (!b) {
         receiver_forget(x);
         return no_memory(error);

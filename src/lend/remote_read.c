@@ -105,8 +105,8 @@ static bool read_some(remote_read *x, size_t bytes) {
         return true;
     }
     size_t left = x->size - x->done, now = left < bytes ? left : bytes;
-    gw_status status = source_read(x->source, block_place(x->block, x->done), x->at + x->done, now,
-                                   x->reason, sizeof x->reason);
+    gw_status status = source_read(x->source, block_writable(x->block, x->done), x->at + x->done,
+                                   now, x->reason, sizeof x->reason);
     if (status) {
         fail(x, status);
         return true;

@@ -50,8 +50,8 @@ static void it_starts_keys_and_values_of_its_own_as_in_pytorch(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// Without anything given to look at, all that is seen is the layer's own.
-static void its_own_key_is_seen_where_nothing_is_given(void **state) {
+// Without other keys, only the layer's own key is attended to.
+static void its_own_key_is_used_without_a_mask(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_nn_multihead_attention(s, 4, 2, .add_bias_kv = true, .add_zero_attn = true);
@@ -88,7 +88,7 @@ static void one_tensor_as_several_inputs_changes_nothing(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void weights_add_up_to_1_and_spare_what_is_masked(void **state) {
+static void weights_add_up_to_1_and_are_0_for_masked_keys(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_nn_multihead_attention_with(s, 8, 4, plain);
@@ -166,8 +166,8 @@ static void wrong_inputs_are_refused(void **state) {
     }
 }
 
-static void assert_unopened(int64_t features, int64_t heads, gw_nn_attention_options options,
-                            const char *text) {
+static void assert_not_opened(int64_t features, int64_t heads, gw_nn_attention_options options,
+                              const char *text) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 3, 4);
     gw_nn_multihead_attention_call(s, gw_nn_multihead_attention_with(s, features, heads, options),
@@ -176,14 +176,14 @@ static void assert_unopened(int64_t features, int64_t heads, gw_nn_attention_opt
     assert_string_equal(e.text, text);
 }
 
-static void what_cannot_be_is_refused(void **state) {
+static void impossible_options_are_refused(void **state) {
     (void)state;
-    assert_unopened(4, 3, plain, "gw_nn_multihead_attention: 4 features in 3 heads");
-    assert_unopened(4, 0, plain, "gw_nn_multihead_attention: 4 features in 0 heads");
-    assert_unopened(4, 2, GW_OPTIONS(gw_nn_attention_options, .dropout = 2),
-                    "gw_nn_multihead_attention: 2 is no probability");
-    assert_unopened(4, 2, GW_OPTIONS(gw_nn_attention_options, .kdim = -1),
-                    "gw_nn_multihead_attention: keys of -1 features, values of 4");
+    assert_not_opened(4, 3, plain, "gw_nn_multihead_attention: 4 features in 3 heads");
+    assert_not_opened(4, 0, plain, "gw_nn_multihead_attention: 4 features in 0 heads");
+    assert_not_opened(4, 2, GW_OPTIONS(gw_nn_attention_options, .dropout = 2),
+                      "gw_nn_multihead_attention: 2 is no probability");
+    assert_not_opened(4, 2, GW_OPTIONS(gw_nn_attention_options, .kdim = -1),
+                      "gw_nn_multihead_attention: keys of -1 features, values of 4");
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 3, 4);
     gw_nn_multihead_attention_call(s, gw_nn_relu(s), x, x, x);
@@ -234,7 +234,7 @@ static void sizes_that_no_tensor_has_are_refused(void **state) {
 }
 
 GW_TESTS(nn_attention, sizes_that_no_tensor_has_are_refused, it_starts_as_in_pytorch,
-         it_starts_keys_and_values_of_its_own_as_in_pytorch,
-         its_own_key_is_seen_where_nothing_is_given, one_tensor_as_several_inputs_changes_nothing,
-         weights_add_up_to_1_and_spare_what_is_masked, it_drops_weights_in_training_only,
-         wrong_inputs_are_refused, what_cannot_be_is_refused, it_survives_without_memory);
+         it_starts_keys_and_values_of_its_own_as_in_pytorch, its_own_key_is_used_without_a_mask,
+         one_tensor_as_several_inputs_changes_nothing,
+         weights_add_up_to_1_and_are_0_for_masked_keys, it_drops_weights_in_training_only,
+         wrong_inputs_are_refused, impossible_options_are_refused, it_survives_without_memory);

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// ---- Beside PyTorch -----------------------------------------------------------------------------
+// ---- Compared with PyTorch -----------------------------------------------------------------------------
 // Compares |y|, and the gradient of |given| if one was recorded.
 static void compare(gw_scope *s, recording *r, const char *what, gw_tensor *y, gw_tensor *given) {
     if (!gw_ok(s)) fail_msg("%s: %s", what, gw_scope_error(s)->text);
@@ -35,7 +35,7 @@ static void run_case(recording *r) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void it_knows_what_pytorch_knows(void **state) {
+static void it_gives_the_results_of_pytorch(void **state) {
     (void)state;
     recording r = recording_open(RECORDINGS "categorical.txt");
     while (recording_takes(&r, "case")) run_case(&r);
@@ -86,7 +86,7 @@ static void drawing_records_nothing(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void it_wants_a_dimension_of_classes(void **state) {
+static void a_dimension_of_classes_is_required(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_categorical c = gw_categorical_from_probs(s, gw_ones(s, GW_F32));
@@ -132,7 +132,7 @@ static void errors_are_its_own(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(nn_categorical, errors_are_its_own, it_knows_what_pytorch_knows,
+GW_TESTS(nn_categorical, errors_are_its_own, it_gives_the_results_of_pytorch,
          it_draws_in_the_shape_of_its_batch, it_draws_each_class_as_often_as_it_is_likely,
-         drawing_records_nothing, it_wants_a_dimension_of_classes,
+         drawing_records_nothing, a_dimension_of_classes_is_required,
          it_survives_any_failing_allocation);

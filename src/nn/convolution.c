@@ -29,7 +29,7 @@ static bool check_padding(gw_scope *s, const gw_module *m, const convolution *c,
     int64_t most = c->mode == GW_PAD_REFLECT ? size - 1 : size;
     bool is_fine = padding >= 0 && size > 0 && (c->mode == GW_PAD_REPLICATE || padding <= most);
     if (gw_ok(s) && !is_fine)
-        scope_fail(s, GW_INVALID, "gw_nn_%s: a padding of %lld beside %lld numbers", m->name,
+        scope_fail(s, GW_INVALID, "gw_nn_%s: a padding of %lld for %lld numbers", m->name,
                    (long long)padding, (long long)size);
     return gw_ok(s);
 }

@@ -49,7 +49,7 @@ static void assert_padded(gw_padding_mode mode, const double expected[4]) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void what_is_beyond_the_edges_may_be_chosen(void **state) {
+static void the_padding_mode_can_be_chosen(void **state) {
     (void)state;
     assert_padded(GW_PAD_ZEROS, (double[]){ 3, 7, 14, 12 });
     assert_padded(GW_PAD_REFLECT, (double[]){ 5, 7, 14, 16 });
@@ -77,13 +77,13 @@ static void paddings_that_do_not_fit_are_refused(void **state) {
     gw_module_call(
         s, gw_nn_conv1d(s, 1, 1, .kernel = { 3 }, .padding = { 4 }, .padding_mode = GW_PAD_REFLECT),
         x);
-    assert_string_equal(gw_scope_error(s)->text, "gw_nn_conv1d: a padding of 4 beside 4 numbers");
+    assert_string_equal(gw_scope_error(s)->text, "gw_nn_conv1d: a padding of 4 for 4 numbers");
     gw_scope_clear(s);
     gw_nn_conv1d(s, 1, 1, .kernel = { 3 }, .padding_mode = (gw_padding_mode)9);
     assert_string_equal(gw_scope_close(s).text, "gw_nn_conv1d: 9 is no padding_mode");
 }
 
-// Of the kind that reads digits: every layer finds what the one before it gives.
+// A network like those for digits: every layer fits the output of the one before it.
 static void a_small_network_learns(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -155,6 +155,6 @@ static void they_survive_without_memory(void **state) {
 }
 
 GW_TESTS(nn_convolution, convolutions_start_as_in_pytorch, kernels_may_be_longer_one_way,
-         what_is_beyond_the_edges_may_be_chosen, in_two_dimensions_each_is_padded,
+         the_padding_mode_can_be_chosen, in_two_dimensions_each_is_padded,
          paddings_that_do_not_fit_are_refused, a_small_network_learns, sequences_are_pooled,
          convolutions_that_cannot_be_are_refused, they_survive_without_memory);

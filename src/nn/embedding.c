@@ -1,4 +1,4 @@
-// Tables of rows that indices look up: torch.nn.Embedding.
+// Tables of rows that are read by index: torch.nn.Embedding.
 #include "nn/init.h"
 
 #include "tensor/tensor.h"
@@ -44,7 +44,7 @@ static void shorten(const embedding *e, void *table, gw_dtype dtype, int64_t ind
     move_row(table, dtype, index * features, row, features, true);
 }
 
-// Shortens the rows that |indices| look up. Those that are no row are for gw_embedding to refuse.
+// Shortens the rows of |indices|. Invalid indices are refused by gw_embedding.
 static void shorten_rows(gw_scope *s, const embedding *e, gw_tensor *table, gw_tensor *indices) {
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);

@@ -1,6 +1,6 @@
 // Bags of rows of a table, each summed up: torch.nn.EmbeddingBag.
 //
-// N indices in B bags, of which the longest has L, F features. Bags are laid out as B by L. A place
+// N indices in B bags, of which the longest has L, F features. Bags are laid out as B by L. A position
 // behind the end of a bag repeats an index of the bag, so that no other row gets a gradient, and
 // its value is 0.
 #include "nn/init.h"
@@ -23,7 +23,7 @@ typedef struct bags {
     int64_t end;            // of the last
     int64_t some;           // an index that counts, for bags that have none; -1: nothing counts
     bool any_dead, any_empty;
-    gw_tensor *rows, *places;   // B L: of the table, and among the indices
+    gw_tensor *rows, *indices;  // B L: of the table, and among the indices
     gw_tensor *live, *lengths;  // B L and B, in the table's dtype
 } bags;
 
@@ -31,7 +31,7 @@ static void fail(gw_scope *s, const char *text) {
     scope_fail(s, GW_INVALID, "gw_nn_embedding_bag: %s", text);
 }
 
-// ---- Which places there are ---------------------------------------------------------------------
+// ---- Positions ---------------------------------------------------------------------
 static int64_t start_of(const bags *b, int64_t i) {
     if (!b->starts) return i * b->longest;
     return i < b->count ? b->starts[i] : b->end;
@@ -98,8 +98,8 @@ static void find_some(const embedding_bag *e, bags *b) {
         if (is_live(e, b->index[k])) b->some = b->index[k];
 }
 
-// Fills the places of bag |i|; returns how many count.
-static int64_t fill_bag(const embedding_bag *e, bags *b, int64_t i, int64_t *rows, int64_t *places,
+// Fills the positions of bag |i|; returns how many count.
+static int64_t fill_bag(const embedding_bag *e, bags *b, int64_t i, int64_t *rows, int64_t *indices,
                         bool *live) {
     int64_t start = start_of(b, i), length = start_of(b, i + 1) - start, count = 0, some = b->some;
     for (int64_t k = 0; k < length; k++) {
@@ -109,7 +109,7 @@ static int64_t fill_bag(const embedding_bag *e, bags *b, int64_t i, int64_t *row
     for (int64_t k = 0; k < b->longest; k++) {
         live[k] = k < length && live[k];
         rows[k] = live[k] ? b->index[start + k] : some;
-        places[k] = k < length ? start + k : 0;
+        indices[k] = k < length ? start + k : 0;
         b->any_dead |= !live[k];
     }
     b->any_empty |= count == 0;
@@ -120,18 +120,18 @@ static bool lay_out(gw_scope *s, const embedding_bag *e, const gw_tensor *table,
     gw_tensor *live = gw_zeros(s, GW_BOOL8, b->count, b->longest);
     gw_tensor *lengths = gw_zeros(s, GW_I64, b->count);
     b->rows = gw_zeros(s, GW_I64, b->count, b->longest);
-    b->places = gw_zeros(s, GW_I64, b->count, b->longest);
-    int64_t *rows = gw_data_for_write(s, b->rows), *places = gw_data_for_write(s, b->places);
+    b->indices = gw_zeros(s, GW_I64, b->count, b->longest);
+    int64_t *rows = gw_data_for_write(s, b->rows), *indices = gw_data_for_write(s, b->indices);
     int64_t *length = gw_data_for_write(s, lengths);
     bool *alive = gw_data_for_write(s, live);
     if (!gw_ok(s)) return false;
     for (int64_t i = 0; i < b->count; i++) {
         int64_t at = i * b->longest;
-        length[i] = fill_bag(e, b, i, rows + at, places + at, alive + at);
+        length[i] = fill_bag(e, b, i, rows + at, indices + at, alive + at);
     }
     gw_device device = gw_device_of(table);
     b->rows = tensor_to_device(s, b->rows, device);
-    b->places = tensor_to_device(s, b->places, device);
+    b->indices = tensor_to_device(s, b->indices, device);
     b->live = tensor_to_device(s, live, device);
     b->lengths = tensor_to_device(s, gw_to_dtype(s, lengths, gw_dtype_of(table)), device);
     return gw_ok(s);
@@ -151,7 +151,7 @@ static gw_tensor *sum_up(gw_scope *s, const embedding_bag *e, const bags *b, gw_
     if (b->any_dead) x = gw_where(s, gw_unsqueeze(s, b->live, -1), x, 0.0);
     if (weights) {
         gw_tensor *flat = gw_reshape(s, weights, -1);
-        gw_tensor *own = gw_index_select(s, flat, 0, gw_reshape(s, b->places, -1));
+        gw_tensor *own = gw_index_select(s, flat, 0, gw_reshape(s, b->indices, -1));
         own = gw_reshape(s, own, b->count, b->longest);
         x = gw_mul(s, x, gw_unsqueeze(s, own, -1));
     }

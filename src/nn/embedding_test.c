@@ -1,4 +1,4 @@
-// Numbers are beside PyTorch's in recordings_test.c.
+// Numbers are compared with PyTorch's in recordings_test.c.
 #include "nn/module.h"
 #include "testing/testing.h"
 #include <gradwire.h>
@@ -25,7 +25,7 @@ static void a_table_starts_normal_and_padding_as_0(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void a_sparse_table_gets_the_rows_it_was_asked_for(void **state) {
+static void a_sparse_table_gets_gradients_of_the_looked_up_rows(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_nn_embedding(s, 1000, 2, .sparse = true);
@@ -58,8 +58,8 @@ static gw_module *open_padded_bag(gw_scope *s, gw_embedding_bag_mode mode, bool 
     return m;
 }
 
-// As in PyTorch 1.13: padding is not there, whatever stands beside it.
-static void padding_counts_for_nothing_beside_infinity(void **state) {
+// As in PyTorch 1.13: padding does not count, whatever other numbers are.
+static void padding_does_not_count_with_infinity(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *rows = gw_from(s, ((float[]){ INFINITY, 1, 2, 3, 4, 5 }), 3, 2);
@@ -106,7 +106,7 @@ static void bags_of_padding_name_no_row(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void it_says_what_does_not_fit(void **state) {
+static void mismatched_arguments_are_errors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_nn_embedding(s, 0, 3);
@@ -137,7 +137,7 @@ static void it_says_what_does_not_fit(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void offsets_that_lie_are_refused(void **state) {
+static void wrong_offsets_are_refused(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *bag = gw_nn_embedding_bag(s, 4, 2);
@@ -183,7 +183,7 @@ static void rows_that_are_used_are_shortened(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(nn_embedding, rows_that_are_used_are_shortened, offsets_that_lie_are_refused,
-         a_table_starts_normal_and_padding_as_0, a_sparse_table_gets_the_rows_it_was_asked_for,
-         padding_counts_for_nothing_beside_infinity, bags_of_padding_name_no_row,
-         it_says_what_does_not_fit);
+GW_TESTS(nn_embedding, rows_that_are_used_are_shortened, wrong_offsets_are_refused,
+         a_table_starts_normal_and_padding_as_0,
+         a_sparse_table_gets_gradients_of_the_looked_up_rows, padding_does_not_count_with_infinity,
+         bags_of_padding_name_no_row, mismatched_arguments_are_errors);

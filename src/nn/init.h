@@ -1,4 +1,4 @@
-// Initial values of parameters. Random ones come from the scope's generator.
+// Initial values of parameters. Random ones are drawn from the scope's generator.
 #ifndef NN_INIT_H
 #define NN_INIT_H
 
@@ -10,7 +10,7 @@ void init_uniform(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, g
 void init_full(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_shape shape,
                double value);
 
-// |count| times |size|, of |maker|: numbers that may come from anybody. Fails |s|, and returns 0, if
+// |count| times |size|, of |maker|: numbers of any source. Fails |s|, and returns 0, if
 // no tensor can be that long.
 int64_t init_length(gw_scope *s, const char *maker, int64_t count, int64_t size);
 

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---- What they have in common -------------------------------------------------------------------
+// ---- Common parts -------------------------------------------------------------------
 // Whether |x| can be given values and has |dims| dimensions or more; fails |s| if not.
 static bool may_begin(gw_scope *s, const gw_tensor *x, const char *name, int dims) {
     if (!tensor_is_given(s, name, x)) return false;
@@ -20,7 +20,7 @@ static bool may_begin(gw_scope *s, const gw_tensor *x, const char *name, int dim
     return gw_ok(s);
 }
 
-// A scope for values, in which nothing is recorded; and what ends it by copying them into |x|.
+// A scope for values, in which nothing is recorded; and its end, which copies them into |x|.
 static gw_scope *begin(gw_scope *s) {
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
@@ -136,7 +136,7 @@ static double normal_part_below(double x) {
     return 0.5 * erfc(-x * M_SQRT1_2);
 }
 
-// Uniform numbers between what is below |a| and what is below |b|, back through the distribution.
+// Uniform numbers between the probabilities of values below |a| and below |b|, back through the distribution.
 static gw_tensor *truncated(gw_scope *t, const gw_tensor *x, double mean, double std, double a,
                             double b) {
     double low = normal_part_below((a - mean) / std), high = normal_part_below((b - mean) / std);
@@ -219,7 +219,7 @@ gw_tensor *(gw_init_kaiming_normal)(gw_scope *s, gw_tensor *x, double a, gw_fan_
 }
 
 // ---- Matrices -----------------------------------------------------------------------------------
-// Column |j| of |q| less what it has in common with those before it, twice, lest rounding leave
+// Column |j| of |q| less its projections on those before it, twice, lest rounding leave
 // some of it; of length 1. (Gram and Schmidt; Giraud, Langou 2005.)
 static void make_orthogonal(gw_scope *s, gw_tensor *q, int64_t j) {
     gw_scope *t = gw_scope_open(s);

@@ -45,7 +45,7 @@ static void it_writes_into_parameters(void **state) {
     gw_init_zeros(s, gw_module_parameter_get(s, m, "bias"));
     assert_true(gw_item(s, gw_sum(s, w)) == 12);
     assert_true(gw_item(s, gw_sum(s, gw_module_call(s, m, gw_ones(s, GW_F32, 3)))) == 12);
-    // Nothing was recorded, and what was computed before keeps the old values.
+    // Nothing was recorded, and earlier results keep the old values.
     gw_backward(s, gw_sum(s, y));
     assert_true(gw_item(s, gw_sum(s, gw_grad(s, w))) == 6);
     gw_init_ones(s, gw_select(s, gw_detach(s, w), 0, 1));
@@ -75,7 +75,7 @@ static void expect_fails(gw_scope *s, const gw_tensor *x, const char *text) {
     gw_scope_clear(s);
 }
 
-static void it_says_what_cannot_be_given_values(void **state) {
+static void invalid_targets_are_errors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_init_uniform(s, gw_zeros(s, GW_I64, 3), 0, 1);
@@ -96,7 +96,7 @@ static void it_says_what_cannot_be_given_values(void **state) {
 }
 
 // ---- Distributions ------------------------------------------------------------------------------
-static void uniform_and_normal_are_what_they_say(void **state) {
+static void uniform_and_normal_have_their_moments(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     const gw_dtype dtypes[] = { GW_F32, GW_F64, GW_F16 };
@@ -183,7 +183,7 @@ static void orthogonal_matrices_are_orthogonal(void **state) {
     check_orthogonal(s, gw_zeros(s, GW_F64, 20, 30), 1e-13);
     check_orthogonal(s, gw_zeros(s, GW_F32, 8, 2, 2, 2), 1e-6);
     gw_init_orthogonal(s, gw_zeros(s, GW_F32, 0, 3), 1);
-    // Of a single number the sign alone is random: both come.
+    // Of a single number the sign alone is random: both occur.
     double sum = 0;
     for (int i = 0; i < 40; i++)
         sum += gw_item(s, gw_init_orthogonal(s, gw_zeros(s, GW_F64, 1, 1), 1));
@@ -221,7 +221,7 @@ static void sparse_columns_have_as_many_zeros(void **state) {
 }
 
 GW_TESTS(nn_initializer, it_writes_into_parameters, the_same_seed_gives_the_same_values,
-         it_says_what_cannot_be_given_values, uniform_and_normal_are_what_they_say,
+         invalid_targets_are_errors, uniform_and_normal_have_their_moments,
          truncated_normal_numbers_stay_within_bounds, gains_are_pytorch_s,
          bounds_follow_the_numbers_of_inputs_and_outputs, orthogonal_matrices_are_orthogonal,
          eye_and_dirac_keep_their_input, sparse_columns_have_as_many_zeros);

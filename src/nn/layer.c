@@ -19,7 +19,7 @@ gw_module *gw_nn_linear_with(gw_scope *s, int64_t in, int64_t out, gw_nn_linear_
         scope_fail(s, GW_INVALID, "gw_nn_linear: from %lld to %lld features", (long long)in,
                    (long long)out);
     gw_module *m = module_new(s, "linear", forward_linear);
-    // A kaiming_uniform with a = sqrt 5 comes to this bound, too.
+    // A kaiming_uniform with a = sqrt 5 has this bound, too.
     double bound = in > 0 ? 1 / sqrt((double)in) : 0;
     init_uniform(s, m, "weight", options.dtype, GW_SHAPE(out, in), bound);
     if (options.bias) init_uniform(s, m, "bias", options.dtype, GW_SHAPE(out), bound);

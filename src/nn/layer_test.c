@@ -63,7 +63,7 @@ static void the_same_seed_gives_the_same_weights(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void linear_wants_sizes(void **state) {
+static void linear_requires_sizes(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module_call(s, gw_nn_linear(s, -1, 2), gw_ones(s, GW_F32, 2));
@@ -103,7 +103,7 @@ static void dropout_drops_in_training_only(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void dropout_wants_a_probability(void **state) {
+static void dropout_requires_a_probability(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_nn_dropout(s, 1.5);
@@ -143,6 +143,6 @@ static void sequential_calls_one_after_the_other(void **state) {
 }
 
 GW_TESTS(nn_layer, linear_multiplies_and_adds, linear_may_do_without_a_bias,
-         linear_starts_as_in_pytorch, the_same_seed_gives_the_same_weights, linear_wants_sizes,
-         layers_are_their_operators, dropout_drops_in_training_only, dropout_wants_a_probability,
+         linear_starts_as_in_pytorch, the_same_seed_gives_the_same_weights, linear_requires_sizes,
+         layers_are_their_operators, dropout_drops_in_training_only, dropout_requires_a_probability,
          flatten_joins_dimensions, sequential_calls_one_after_the_other);

@@ -14,7 +14,7 @@ static void free_parts(module_parts *parts) {
         handle_release(parts->items[i].is.handle);
     }
     mem_free(parts->items);
-    map_fini(&parts->places);
+    map_fini(&parts->indices);
 }
 
 static void destroy(gw_handle *h) {
@@ -143,13 +143,13 @@ gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x) {
 enum { PARTS_FEW = 16 };  // so many are looked up one by one
 
 module_part *module_find_part(const module_parts *parts, const char *name, size_t size) {
-    if (parts->places.count) {
+    if (parts->indices.count) {
         char whole[GW_NAME_MAX + 1];
         if (size > GW_NAME_MAX) return NULL;
         memcpy(whole, name, size);
         whole[size] = '\0';
-        intptr_t place = (intptr_t)map_find_name(&parts->places, whole);
-        return place ? &parts->items[place - 1] : NULL;
+        intptr_t index = (intptr_t)map_find_name(&parts->indices, whole);
+        return index ? &parts->items[index - 1] : NULL;
     }
     for (int i = 0; i < parts->count; i++) {
         module_part *p = &parts->items[i];
@@ -158,17 +158,17 @@ module_part *module_find_part(const module_parts *parts, const char *name, size_
     return NULL;
 }
 
-static bool put_place(module_parts *parts, const char *name, int place) {
-    return map_put_name(&parts->places, name, (void *)(intptr_t)(place + 1));
+static bool put_index(module_parts *parts, const char *name, int index) {
+    return map_put_name(&parts->indices, name, (void *)(intptr_t)(index + 1));
 }
 
-// Brings the names of all parts, and then |name| of the next one, into the map, if they are many.
-static bool note_place(module_parts *parts, const char *name) {
+// Adds the names of all parts, and then |name| of the next one, to the map, if they are many.
+static bool note_index(module_parts *parts, const char *name) {
     bool ok = true;
     if (parts->count < PARTS_FEW) return true;
-    for (int i = (int)parts->places.count; ok && i < parts->count; i++)
-        ok = put_place(parts, parts->items[i].name, i);
-    return ok && put_place(parts, name, parts->count);
+    for (int i = (int)parts->indices.count; ok && i < parts->count; i++)
+        ok = put_index(parts, parts->items[i].name, i);
+    return ok && put_index(parts, name, parts->count);
 }
 
 static bool contains(const gw_module *m, const gw_module *part) {
@@ -225,7 +225,7 @@ static bool add_part(gw_scope *s, const gw_module *m, module_parts *parts, const
         parts->items = items;
         parts->capacity = capacity;
     }
-    if (!note_place(parts, name)) goto free_copy;
+    if (!note_index(parts, name)) goto free_copy;
     parts->items[parts->count++] = (module_part){ copy, { handle_retain(handle) } };
     module_numbers_forget(m);
     return true;

@@ -23,7 +23,7 @@ typedef struct module_part {
 typedef struct module_parts {
     module_part *items;
     int count, capacity;
-    map places;  // by name: place + 1; of more than a few
+    map indices;  // by name: place + 1; of more than a few
 } module_parts;
 
 // A layer that takes or gives several values, and its short form: gw_nn_lstm_call and so on.
@@ -46,7 +46,7 @@ gw_value module_call_values(gw_scope *s, gw_module *m, const typed_call *c, gw_v
 void module_call_typed(gw_scope *s, gw_module *m, const typed_call *c, const gw_value *in,
                        gw_tensor **out);
 
-// What |forward_values| gives for |in|, and its first tensor: fails |s| if there is none.
+// The result of |forward_values| for |in|, and its first tensor: fails |s| without one.
 gw_value values_forward(gw_scope *s, gw_module *m, gw_values in);
 gw_tensor *values_first(gw_scope *s, const gw_module *m, gw_value v);
 
@@ -63,7 +63,7 @@ typedef struct module_remote {
     gw_map *(*parameters)(gw_scope *s, gw_module *m);  // a reference to each, by name
     gw_map *(*shapes)(gw_scope *s, gw_module *m);      // "f32 3x4" of each, by name, buffers too
     gw_map *(*state)(gw_scope *s, gw_module *m);       // copies of them
-    void (*load)(gw_scope *s, gw_module *m, gw_map *state);  // of what |shapes| allows
+    void (*load)(gw_scope *s, gw_module *m, gw_map *state);  // of the names and shapes in |shapes|
     gw_value (*call)(gw_scope *s, gw_module *m, const typed_call *c, gw_values in);
 } module_remote;
 
@@ -85,7 +85,7 @@ struct gw_module {
     void *state;                               // the user's
     double number;                             // a layer's only setting: p, negative_slope, dim
     void *settings;   // a layer's, if it has more of them: freed with the module
-    gw_handle *kept;  // one count, given back with the module: what |settings| refer to
+    gw_handle *kept;  // one count, given back with the module: used by |settings|
     bool training;
     int depth;                                   // of modules around it, along the longest way
     module_parts parameters, buffers, children;  // one count on each
@@ -93,13 +93,13 @@ struct gw_module {
     bool is_numbered;                            // it is in the numbers of some module
 };
 
-// A batch norm whose batch is larger than its input: takes the place of the operator while it trains.
+// A batch norm whose batch is larger than its input: replaces the operator while it trains.
 // |context| is counted by the module. False for other modules.
 typedef gw_tensor *batch_normalize(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
                                    gw_batch_norm_options options, gw_handle *context);
 bool batch_norm_set_normalize(gw_module *m, batch_normalize *normalize, gw_handle *context);
 
-extern gw_module module_poison;  // what failed constructors return
+extern gw_module module_poison;  // returned by failed constructors
 
 // Modules inside each other, so that walks over them take little stack.
 enum { MODULE_DEPTH_MAX = 128 };
@@ -146,8 +146,8 @@ typedef bool module_visit(void *context, const module_path *at, gw_tensor *x);
 bool module_each_tensor(const gw_module *m, module_tensors kinds, const module_path *where,
                         module_visit *visit, void *context);
 
-// The count of parameters, or of buffers, of |m| and its parts, and the one of |index|, NULL if it is out of range; |out|
-// may be NULL. False without memory, or while another thread is here: then the caller walks.
+// The count of parameters, or of buffers, of |m| and its parts, and the one of |index|, NULL if it is out of range;
+// |out| may be NULL. False without memory, or while another thread is here: then the caller walks.
 bool module_numbers_get(gw_module *m, bool of_buffers, int index, int *out_count, gw_tensor **out);
 void module_numbers_forget(const gw_module *m);  // |m| has got another part
 void module_numbers_free(gw_module *m);

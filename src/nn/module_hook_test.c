@@ -17,7 +17,7 @@ static gw_tensor *add_input(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *
     return gw_add(s, x, y);
 }
 
-static gw_tensor *look(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y, void *context) {
+static gw_tensor *count_call(gw_scope *s, gw_module *m, gw_tensor *x, gw_tensor *y, void *context) {
     (void)m, (void)x;
     *(double *)context = gw_item(s, gw_sum(s, y));
     return NULL;
@@ -31,7 +31,7 @@ static void they_stand_around_the_forward(void **state) {
     double seen = 0;
     gw_module_register_forward_hook(s, m, add_input, &after);
     gw_module_register_forward_pre_hook(s, m, double_input, &before);
-    gw_module_register_forward_hook(s, m, look, &seen);
+    gw_module_register_forward_hook(s, m, count_call, &seen);
     // relu(2 * 3) + 2 * 3
     assert_float_equal(gw_item(s, gw_module_call(s, m, gw_full(s, GW_F32, 3.0))), 12, 0);
     assert_float_equal(seen, 12, 0);
@@ -62,7 +62,7 @@ static void they_stand_around_typed_calls(void **state) {
     double seen = 0;
     for (int i = 0; i < 4; i++)
         gw_module_register_forward_pre_hook(s, all[i], double_input, &before[i]);
-    gw_module_register_forward_hook(s, lstm, look, &seen);
+    gw_module_register_forward_hook(s, lstm, count_call, &seen);
     gw_module_register_forward_hook(s, encoder, add_input, &after);
     gw_tensor *x = gw_ones(s, GW_F32, 1, 1), *twice = gw_full(s, GW_F32, 2.0, 1, 1);
     gw_lstm_result a = gw_nn_lstm_call(s, lstm, x);

@@ -1,4 +1,4 @@
-// Tensors of a module by number: a table that is made when the first one is asked for, so that a loop over all of
+// Tensors of a module by number: a table that is made at the first lookup, so that a loop over all of
 // them does not walk through the module each time.
 #include "nn/module.h"
 

@@ -8,7 +8,7 @@
 static void assert_fails(gw_scope *s, gw_status status, const char *words) {
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, status);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
 }
 
 // A module of a user's own: y = scale x, twice.
@@ -97,7 +97,7 @@ static void a_buffer_is_dense(void **state) {
     assert_fails(s, GW_INVALID, "relu: the buffer \"b\" is sparse by rows");
 }
 
-static void names_of_parts_are_each_there_once(void **state) {
+static void names_of_parts_are_unique(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     twice t = { 0 };
@@ -148,13 +148,13 @@ static void poison_is_safe_to_use(void **state) {
 static void assert_refused(gw_scope *s, const char *words) {
     const gw_error *e = gw_scope_error(s);
     if (!e || e->status != GW_INVALID || !strstr(e->text, words))
-        fail_msg("\"%s\" does not say \"%s\"", e ? e->text : "ok", words);
+        fail_msg("\"%s\" does not contain \"%s\"", e ? e->text : "ok", words);
     gw_scope_clear(s);
 }
 
 // Poison does nothing in the scope that failed; another scope fails, or the error would go
 // unnoticed.
-static void poison_is_refused_in_a_scope_that_is_well(void **state) {
+static void poison_is_refused_in_a_scope_without_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_fail(s, GW_REMOTE, "something else");
@@ -218,8 +218,7 @@ static void it_survives_any_failing_allocation(void **state) {
 
 GW_TESTS(nn_module, a_buffer_is_dense, it_computes_its_forward, it_holds_its_parts,
          it_finds_parts_of_parts, it_trains_and_evaluates_with_all_its_parts,
-         a_parameter_requires_a_gradient, names_of_parts_are_each_there_once,
-         names_of_parts_have_no_dots, a_module_is_no_part_of_itself,
-         a_module_needs_a_name_and_a_forward, poison_is_safe_to_use,
-         poison_is_refused_in_a_scope_that_is_well, a_forward_gives_an_output,
+         a_parameter_requires_a_gradient, names_of_parts_are_unique, names_of_parts_have_no_dots,
+         a_module_is_no_part_of_itself, a_module_needs_a_name_and_a_forward, poison_is_safe_to_use,
+         poison_is_refused_in_a_scope_without_error, a_forward_gives_an_output,
          it_survives_any_failing_allocation);

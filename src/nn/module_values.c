@@ -19,18 +19,18 @@ const typed_call *typed_call_find(const char *name) {
 }
 
 // ---- Inputs -------------------------------------------------------------------------------------
-typedef struct place {
+typedef struct site {
     char text[64];  // the function that the caller called
-} place;
+} site;
 
-static place place_of(const typed_call *c) {
-    place p = { "gw_module_call_value" };
+static site site_of(const typed_call *c) {
+    site p = { "gw_module_call_value" };
     if (c) snprintf(p.text, sizeof p.text, "gw_nn_%s_call", c->name);
     return p;
 }
 
 static bool is_callable(gw_scope *s, const typed_call *c, const gw_module *m) {
-    place where = place_of(c);
+    site where = site_of(c);
     if (!module_is_usable(s, where.text, m)) return false;
     // The owner of a remote module checks which calls it has.
     if (!c || m->remote || m->typed == c) return true;
@@ -41,12 +41,12 @@ static bool is_callable(gw_scope *s, const typed_call *c, const gw_module *m) {
 static bool check_inputs(gw_scope *s, const typed_call *c, const gw_module *m, gw_values in) {
     const typed_call *layer = c ? c : m->typed;
     if (gw_ok(s) && layer && in.count > layer->inputs)
-        scope_fail(s, GW_INVALID, "%s: \"%s\" takes at most %d values, not %d", place_of(c).text,
+        scope_fail(s, GW_INVALID, "%s: \"%s\" takes at most %d values, not %d", site_of(c).text,
                    m->name, layer->inputs, in.count);
     if (gw_ok(s) && layer && (!in.count || in.items[0].kind == GW_NONE))
-        scope_fail(s, GW_INVALID, "%s: the first input is NULL", place_of(c).text);
+        scope_fail(s, GW_INVALID, "%s: the first input is NULL", site_of(c).text);
     for (int i = 0; gw_ok(s) && i < in.count; i++)
-        if (in.items[i].kind == GW_TENSOR) tensor_check(s, place_of(c).text, in.items[i].as.tensor);
+        if (in.items[i].kind == GW_TENSOR) tensor_check(s, site_of(c).text, in.items[i].as.tensor);
     return gw_ok(s);
 }
 
@@ -100,7 +100,7 @@ static gw_value forward(gw_scope *s, gw_module *m, const typed_call *c, gw_value
     return v;
 }
 
-// Fails |s| unless |x|, which hooks of |m| want, is there.
+// Fails |s| unless |x|, which hooks of |m| need, is a tensor.
 static bool check_hooked(gw_scope *s, const gw_module *m, const gw_tensor *x, const char *what) {
     if (gw_ok(s) && !x)
         scope_fail(s, GW_INVALID, "%s has hooks, and its first %s is no tensor", m->name, what);

@@ -8,7 +8,7 @@
 static void assert_refused(gw_scope *s, const char *words) {
     const gw_error *e = gw_scope_error(s);
     if (!e || e->status != GW_INVALID || !strstr(e->text, words))
-        fail_msg("\"%s\" does not say \"%s\"", e ? e->text : "ok", words);
+        fail_msg("\"%s\" does not contain \"%s\"", e ? e->text : "ok", words);
     gw_scope_clear(s);
 }
 
@@ -36,7 +36,7 @@ static void each_is_for_its_module(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void what_is_not_given_is_said(void **state) {
+static void missing_values_are_errors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *gru = gw_nn_gru(s, 2, 3), *attention = gw_nn_multihead_attention(s, 2, 1);
@@ -105,7 +105,7 @@ static void with_one_tensor_they_are_modules_like_any_other(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void what_does_not_fit_is_said(void **state) {
+static void mismatched_values_are_errors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_module_open(s, "scaled", forward_scaled, NULL);
@@ -176,7 +176,7 @@ static void they_survive_any_failing_allocation(void **state) {
     testing_alloc_failure_loop(use_them, NULL);
 }
 
-GW_TESTS(nn_module_values, they_have_names, each_is_for_its_module, what_is_not_given_is_said,
+GW_TESTS(nn_module_values, they_have_names, each_is_for_its_module, missing_values_are_errors,
          poison_is_refused, they_take_and_give_any_values,
-         with_one_tensor_they_are_modules_like_any_other, what_does_not_fit_is_said,
+         with_one_tensor_they_are_modules_like_any_other, mismatched_values_are_errors,
          hooks_get_the_first_of_each, they_survive_any_failing_allocation);

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-// ---- Beside PyTorch -----------------------------------------------------------------------------
+// ---- Compared with PyTorch -----------------------------------------------------------------------------
 static void compare(gw_scope *s, recording *r, const char *what, gw_tensor *y, gw_normal n) {
     if (!gw_ok(s)) fail_msg("%s: %s", what, gw_scope_error(s)->text);
     recording_compare(what, y, recording_tensor(s, r), 1e-5, 1e-6);
@@ -37,7 +37,7 @@ static void run_case(recording *r) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void it_knows_what_pytorch_knows(void **state) {
+static void it_gives_the_results_of_pytorch(void **state) {
     (void)state;
     recording r = recording_open(RECORDINGS "normal.txt");
     while (recording_takes(&r, "case")) run_case(&r);
@@ -130,6 +130,6 @@ static void it_survives_any_failing_allocation(void **state) {
     testing_alloc_failure_loop(use_one, NULL);
 }
 
-GW_TESTS(nn_normal, it_knows_what_pytorch_knows, it_draws_with_its_mean_and_deviation,
+GW_TESTS(nn_normal, it_gives_the_results_of_pytorch, it_draws_with_its_mean_and_deviation,
          gradients_flow_through_a_reparameterised_sample, the_seed_decides,
          a_scale_is_a_float_above_0, it_survives_any_failing_allocation);

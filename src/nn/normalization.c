@@ -1,4 +1,4 @@
-// Layers that bring numbers to mean 0 and variance 1.
+// Layers that scale numbers to mean 0 and variance 1.
 #include "nn/init.h"
 
 #include "tensor/tensor.h"

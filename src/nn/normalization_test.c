@@ -36,7 +36,7 @@ static void layer_norm_may_do_without_either(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void layer_norm_wants_sizes(void **state) {
+static void layer_norm_requires_sizes(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module_call(s, gw_nn_layer_norm(s, 0), gw_ones(s, GW_F32, 3));
@@ -47,4 +47,4 @@ static void layer_norm_wants_sizes(void **state) {
 }
 
 GW_TESTS(nn_normalization, layer_norm_starts_with_ones_and_zeros, layer_norm_may_do_without_either,
-         layer_norm_wants_sizes);
+         layer_norm_requires_sizes);

@@ -69,7 +69,7 @@ typedef struct numbered {
     module_tensors kind;
     int left;  // tensors to skip before the wanted one
     gw_tensor *found;
-    const char *name;  // NULL: not asked for
+    const char *name;  // NULL: none wanted
 } numbered;
 
 const char *module_path_text(gw_scope *s, const module_path *at) {
@@ -107,9 +107,9 @@ static const char *name_at(gw_scope *s, const gw_module *m, module_tensors kind,
 static gw_tensor *tensor_at(gw_scope *s, const gw_module *m, module_tensors kind, int index) {
     int count;
     gw_tensor *x = NULL;
-    bool is_known = gw_ok(s) && m &&
+    bool is_found = gw_ok(s) && m &&
                     module_numbers_get((gw_module *)m, kind == MODULE_BUFFERS, index, &count, &x);
-    if (is_known && x) return x;
+    if (is_found && x) return x;
     numbered n = { .scope = s, .kind = kind };
     return find_numbered(m, index, &n) ? n.found : tensor_poison_of(s);
 }
@@ -156,13 +156,13 @@ static gw_tensor *get_named(gw_scope *s, const gw_module *m, module_tensors kind
     if (m && m->remote) {
         scope_fail(s, GW_INVALID,
                    "the %ss of %s are on another worker: gw_parameters lists references to its "
-                   "parameters, gw_module_state_dict brings copies",
+                   "parameters, gw_module_state_dict returns copies",
                    kind_name(kind), m->name);
         return tensor_poison_of(s);
     }
     nearest n = nearest_to(name);
     if (m) offer_tensors(m, kind, &n);
-    scope_fail(s, GW_NOT_FOUND, "%s has no %s \"%s\"%s", m ? m->name : "what is no module",
+    scope_fail(s, GW_NOT_FOUND, "%s has no %s \"%s\"%s", m ? m->name : "a NULL module",
                kind_name(kind), name ? name : "", nearest_words(&n));
     return tensor_poison_of(s);
 }

@@ -66,7 +66,7 @@ static void numbers_follow_parts_that_are_added(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void a_name_that_is_not_there_is_said(void **state) {
+static void a_missing_name_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module_parameter_get(s, network(s), "7.weight");
@@ -131,7 +131,7 @@ static bool list_name(void *context, const module_path *at, gw_tensor *x) {
     return true;
 }
 
-static void state_comes_as_in_a_state_dict_of_pytorch(void **state) {
+static void state_is_as_in_a_state_dict_of_pytorch(void **state) {
     (void)state;
     static const char *const names[] = { "0.weight", "0.mean", "0.count", "1.weight", "1.bias" };
     gw_scope *s = gw_scope_open(NULL);
@@ -145,15 +145,15 @@ static void state_comes_as_in_a_state_dict_of_pytorch(void **state) {
 }
 
 typedef struct refused {
-    void (*ask)(gw_scope *s, gw_module *m);
+    void (*query)(gw_scope *s, gw_module *m);
     gw_status status;
     const char *text;
 } refused;
 
-static void ask_number(gw_scope *s, gw_module *m) {
+static void query_number(gw_scope *s, gw_module *m) {
     gw_module_buffer_at(s, m, 2);
 }
-static void ask_name(gw_scope *s, gw_module *m) {
+static void query_name(gw_scope *s, gw_module *m) {
     gw_module_buffer_get(s, m, "weight");
 }
 static void add_twice(gw_scope *s, gw_module *m) {
@@ -172,8 +172,8 @@ static void add_nothing(gw_scope *s, gw_module *m) {
 static void buffers_that_cannot_be_are_refused(void **state) {
     (void)state;
     static const refused all[] = {
-        { ask_number, GW_INVALID, "counter: buffer 2 of 2" },
-        { ask_name, GW_NOT_FOUND, "counter has no buffer \"weight\"" },
+        { query_number, GW_INVALID, "counter: buffer 2 of 2" },
+        { query_name, GW_NOT_FOUND, "counter has no buffer \"weight\"" },
         { add_twice, GW_DUPLICATE, "counter has a part \"weight\" already" },
         { add_buffer_as_parameter, GW_DUPLICATE, "counter has a part \"mean\" already" },
         { add_with_gradient, GW_INVALID, "counter: the buffer \"x\" needs a gradient" },
@@ -182,7 +182,7 @@ static void buffers_that_cannot_be_are_refused(void **state) {
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
         gw_scope *s = gw_scope_open(NULL);
         gw_module *m = counter(s);
-        all[i].ask(s, m);
+        all[i].query(s, m);
         gw_error e = gw_scope_close(s);
         assert_int_equal(e.status, all[i].status);
         assert_string_equal(e.text, all[i].text);
@@ -190,7 +190,7 @@ static void buffers_that_cannot_be_are_refused(void **state) {
 }
 
 GW_TESTS(nn_parameter, buffers_have_numbers_and_names_of_their_own,
-         state_comes_as_in_a_state_dict_of_pytorch, buffers_that_cannot_be_are_refused,
+         state_is_as_in_a_state_dict_of_pytorch, buffers_that_cannot_be_are_refused,
          parameters_have_numbers_and_names, a_number_out_of_range_is_refused,
-         numbers_follow_parts_that_are_added, a_name_that_is_not_there_is_said,
+         numbers_follow_parts_that_are_added, a_missing_name_is_an_error,
          a_list_has_each_parameter_once_and_in_order);

@@ -1,4 +1,4 @@
-// Layers give what PyTorch recorded of them: names, values, gradients, and buffers afterwards.
+// Layers give the recorded results of PyTorch: names, values, gradients, and buffers afterwards.
 #include "testing/recording.h"
 #include "testing/testing.h"
 
@@ -223,7 +223,7 @@ static void read_state(gw_scope *s, recording *r, const layer_case *c, const nam
     int count = 0;
     for (; recording_takes(r, "state"); count++) {
         const char *name = recording_word(r);
-        if (count == own->count) fail_msg("%s: there is no %s", c->what, name);
+        if (count == own->count) fail_msg("%s: no %s", c->what, name);
         assert_string_equal(own->at[count], name);
         gw_tensor *value = recording_tensor(s, r), *x = own->tensors[count];
         assert_int_equal(gw_dtype_of(x), gw_dtype_of(value));
@@ -311,7 +311,7 @@ static void run_case(recording *r, int number) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void layers_compute_what_pytorch_computes(void **state) {
+static void layers_give_the_results_of_pytorch(void **state) {
     (void)state;
     recording r = recording_open(RECORDINGS "layers.txt");
     int number = 1;
@@ -321,4 +321,4 @@ static void layers_compute_what_pytorch_computes(void **state) {
     recording_close(&r);
 }
 
-GW_TESTS(nn_recordings, layers_compute_what_pytorch_computes);
+GW_TESTS(nn_recordings, layers_give_the_results_of_pytorch);

@@ -1,4 +1,4 @@
-// Numbers are beside PyTorch's in recordings_test.c.
+// Numbers are compared with PyTorch's in recordings_test.c.
 #include "nn/module.h"
 #include "testing/testing.h"
 #include <gradwire/autograd.h>
@@ -34,7 +34,7 @@ static void its_parameters_have_pytorchs_names_and_bounds(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void it_goes_on_from_the_state_it_gave(void **state) {
+static void it_continues_from_its_returned_state(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_seed(s, 3);
@@ -52,7 +52,7 @@ static void it_goes_on_from_the_state_it_gave(void **state) {
 }
 
 // Even infinite padding: neither values nor gradients see it.
-static void what_is_behind_an_end_counts_for_nothing(void **state) {
+static void padding_after_the_length_is_ignored(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_seed(s, 3);
@@ -96,7 +96,7 @@ static void dropout_is_between_layers_and_in_training(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void it_says_what_does_not_fit(void **state) {
+static void mismatched_arguments_are_errors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_nn_lstm(s, 3, 4, .batch_first = true);
@@ -178,6 +178,6 @@ static void a_long_sequence_of_nothing_ends_at_once(void **state) {
 
 GW_TESTS(nn_recurrent, a_long_sequence_of_nothing_ends_at_once,
          sizes_that_no_tensor_has_are_refused, its_parameters_have_pytorchs_names_and_bounds,
-         it_goes_on_from_the_state_it_gave, what_is_behind_an_end_counts_for_nothing,
-         dropout_is_between_layers_and_in_training, it_says_what_does_not_fit,
+         it_continues_from_its_returned_state, padding_after_the_length_is_ignored,
+         dropout_is_between_layers_and_in_training, mismatched_arguments_are_errors,
          it_survives_any_failing_allocation);

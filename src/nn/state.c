@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- What there is ------------------------------------------------------------------------------
+// ---- Shapes ------------------------------------------------------------------------------
 const char *state_shape(gw_scope *s, const gw_tensor *x) {
     return gw_format(s, "%s %s%s", gw_dtype_name(gw_dtype_of(x)), shape_text(x).text,
                      tensor_is_rows(x) ? " sparse by rows" : "");
@@ -107,7 +107,7 @@ gw_map *gw_module_state_dict(gw_scope *s, gw_module *m) {
 }
 
 // ---- Checking -----------------------------------------------------------------------------------
-enum { NAMED_MAX = 3 };  // of each kind, in one sentence
+enum { NAMED_MAX = 3 };  // of each kind, in one error text
 
 // One kind of mistake in a state: "lacks "a", "b" and 7 more".
 typedef struct complaint {
@@ -150,11 +150,12 @@ static void check_slot(gw_scope *s, const state_slot *slot, gw_value v, complain
 
 // Names that no slot has.
 static void check_others(gw_scope *s, const state_slots *all, const gw_map *state, complaint *out) {
-    gw_map *known = gw_map_open(s);
-    for (int i = 0; i < all->count && gw_ok(s); i++) gw_map_put(s, known, all->items[i].name, true);
+    gw_map *own_names = gw_map_open(s);
+    for (int i = 0; i < all->count && gw_ok(s); i++)
+        gw_map_put(s, own_names, all->items[i].name, true);
     for (int i = 0; i < gw_map_count(state) && gw_ok(s); i++) {
         const char *name = gw_map_key(s, state, i);
-        if (gw_map_find(known, name).kind == GW_NONE)
+        if (gw_map_find(own_names, name).kind == GW_NONE)
             complain(out, "has ", gw_format(s, "\"%s\"", name));
     }
 }
@@ -177,8 +178,7 @@ static void check(gw_scope *s, const gw_module *m, const state_slots *all, const
         text =
             gw_format(s, "%s%s%s", text, *text ? "; " : "does not fit: ", text_of(s, &different));
     if (gw_ok(s) && *text)
-        scope_fail(s, GW_INVALID, "%s: what is to be loaded %s; nothing has changed", m->name,
-                   text);
+        scope_fail(s, GW_INVALID, "%s: the state %s; nothing has changed", m->name, text);
 }
 
 // ---- Loading ------------------------------------------------------------------------------------

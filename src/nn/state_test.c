@@ -92,7 +92,7 @@ static void a_loaded_module_is_like_the_other(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void what_was_saved_for_backward_stays(void **state) {
+static void tensors_saved_for_backward_are_unchanged(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_nn_linear(s, 1, 1, .bias = false);
@@ -140,7 +140,7 @@ static void a_parameter_may_be_a_view(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// ---- What does not fit --------------------------------------------------------------------------
+// ---- Mismatches --------------------------------------------------------------------------
 static void lack(gw_scope *s, gw_map *state) {
     (void)s, (void)state;
 }
@@ -182,17 +182,17 @@ static void have_many(gw_scope *s, gw_map *state) {
 
 typedef struct misfit {
     void (*change)(gw_scope *s, gw_map *state);
-    const char *says;
+    const char *words;
 } misfit;
 
 static const misfit misfits[] = {
-    { lack, "sequential: what is to be loaded lacks \"2.bias\"; nothing has changed" },
+    { lack, "sequential: the state lacks \"2.bias\"; nothing has changed" },
     { have_another_shape, "does not fit: \"0.weight\" is f32 4x3, not f32 3x4; nothing" },
     { have_another_dtype, "\"1.count\" is f32 scalar, not i64 scalar" },
     { have_rows, "\"0.weight\" is f32 3x4 sparse by rows, not f32 3x4; nothing" },
     { have_a_failed_one, "2.bias: a tensor of a scope that has failed" },
     { have_no_tensor, "\"2.bias\" is of kind int, not a tensor" },
-    { lack_and_have, "loaded has \"3.bias\", which the module has not; nothing has changed" },
+    { lack_and_have, "state has \"3.bias\", which the module has not; nothing has changed" },
     { have_everything_wrong, "lacks \"2.bias\"; it has \"extra\", which the module has not; "
                              "\"0.weight\" is f32 4x3, not f32 3x4" },
     { have_many, "has \"x0\", \"x1\", \"x2\" and 6 more, which" },
@@ -209,7 +209,7 @@ static gw_map *changed(gw_scope *s, gw_module *m, const misfit *how) {
     return out;
 }
 
-static void what_does_not_fit_changes_nothing(void **state) {
+static void mismatched_state_changes_nothing(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof misfits / sizeof *misfits; i++) {
         gw_scope *s = gw_scope_open(NULL);
@@ -218,14 +218,14 @@ static void what_does_not_fit_changes_nothing(void **state) {
         gw_module_load_state_dict(s, m, changed(s, network(s), &misfits[i]));
         const gw_error *e = gw_scope_error(s);
         assert_int_equal(e->status, GW_INVALID);
-        if (!strstr(e->text, misfits[i].says)) fail_msg("%s", e->text);
+        if (!strstr(e->text, misfits[i].words)) fail_msg("%s", e->text);
         gw_scope_clear(s);
         assert_same_state(s, m, like);
         assert_int_equal(gw_scope_close(s).status, GW_OK);
     }
 }
 
-static void part_of_it_may_be_loaded_when_asked_for(void **state) {
+static void part_of_it_may_be_loaded_without_strict(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = network(s);
@@ -278,7 +278,7 @@ static void poison_is_safe(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_REMOTE);
 }
 
-static void what_is_missing_is_said(void **state) {
+static void a_missing_entry_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module_load_state_dict(s, gw_nn_relu(s), NULL);
@@ -291,9 +291,9 @@ static void what_is_missing_is_said(void **state) {
     assert_string_equal(gw_scope_close(s).text, "gw_module_call: no module");
 }
 
-GW_TESTS(nn_state, what_is_missing_is_said, it_has_each_value_under_its_name,
+GW_TESTS(nn_state, a_missing_entry_is_an_error, it_has_each_value_under_its_name,
          named_parameters_are_the_parameters, a_loaded_module_is_like_the_other,
-         what_was_saved_for_backward_stays, values_may_be_views_of_the_module_itself,
-         a_parameter_may_be_a_view, what_does_not_fit_changes_nothing,
-         part_of_it_may_be_loaded_when_asked_for, it_survives_any_failing_allocation,
+         tensors_saved_for_backward_are_unchanged, values_may_be_views_of_the_module_itself,
+         a_parameter_may_be_a_view, mismatched_state_changes_nothing,
+         part_of_it_may_be_loaded_without_strict, it_survives_any_failing_allocation,
          poison_is_safe);

@@ -42,7 +42,7 @@ static void it_drops_by_default_in_training_only(void **state) {
 }
 
 // A word's output does not depend on those that a causal mask hides from it.
-static void masks_hide_what_comes_later(void **state) {
+static void masks_hide_later_positions(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module *m = gw_nn_transformer_encoder_layer(s, 8, 2, .feedforward = 16, .dropout = 0,
@@ -89,4 +89,4 @@ static void it_survives_without_memory(void **state) {
 }
 
 GW_TESTS(nn_transformer, its_parts_have_pytorchs_names, it_drops_by_default_in_training_only,
-         masks_hide_what_comes_later, wrong_calls_are_refused, it_survives_without_memory);
+         masks_hide_later_positions, wrong_calls_are_refused, it_survives_without_memory);

@@ -44,8 +44,8 @@ static gate *giver_of(const gw_list *params, int i, int *out_leaf) {
     return g && g->gives_away ? g : NULL;
 }
 
-// |squares|, by parameter, become those of the workers that keep the gradients of |g|; of those that
-// one of them keeps, what these are added to is 0, so that their bits stay.
+// |squares|, by parameter, become those of the workers that keep the gradients of |g|. If one worker keeps them,
+// the others contribute 0, so that their bits stay.
 static void exchange(gw_scope *s, const gw_list *params, gate *g, double *squares) {
     double *by_leaf = mem_calloc((size_t)g->leaf_count * sizeof *by_leaf);
     int leaf;
@@ -75,8 +75,8 @@ static double squares_of_all(gw_scope *s, const gw_list *params) {
 }
 
 // In a scope that has failed: others may wait for this worker's squares. Its list of parameters is
-// empty, most often, since that was made in the scope, but the gradients are there.
-static void tell_failed(gw_scope *s) {
+// empty, most often, since that was made in the scope, but the gradients exist.
+static void report_failure(gw_scope *s) {
     uint64_t visit = gates_begin_visit();
     gw_tensor *x;
     for (int i = 0, leaf; (x = grads_leaf(s, i)); i++) {
@@ -124,8 +124,8 @@ void clip_scale(gw_scope *s, const gw_list *params, double by) {
     mem_free(rooms);
 }
 
-// |params| with the values of references to this worker in their place, in |w|, and without
-// references to other workers. If there are any of those, |*out_remote| is the table that knows
+// |params| with references to this worker replaced by their values, in |w|, and without
+// references to other workers. If there are any of those, |*out_remote| is the table for
 // their owners.
 static gw_list *local_part(gw_scope *w, gw_list *params, const remote_part_class **out_remote) {
     int count = gw_list_count(params), here = 0;
@@ -150,8 +150,8 @@ static bool has_gradient(gw_scope *s, const gw_list *params) {
     return false;
 }
 
-// Of values that are no tensors, such as references, it is not known where their gradients were left.
-// Others that keep gradients hear of a failure.
+// Values that are no tensors, such as references, have no scope in which their gradients were left.
+// Other workers that keep gradients get a failure.
 static bool check_pass(gw_scope *s, const gw_list *params) {
     const char *function = "gw_clip_grad_norm";
     uint32_t left = 0;
@@ -173,7 +173,7 @@ double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm) {
     else if (gw_ok(s) && !(max_norm >= 0))
         scope_fail(s, GW_INVALID, "gw_clip_grad_norm: %g is no norm", max_norm);
     if (!gw_ok(s)) {
-        tell_failed(s);
+        report_failure(s);
         return 0;
     }
     if (!check_pass(s, params)) return 0;

@@ -48,7 +48,7 @@ static void it_clips_as_pytorch_does(void **state) {
     recording_close(&r);
 }
 
-static void it_leaves_alone_what_others_hold(void **state) {
+static void shared_gradients_are_not_written(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = gw_list_open(s);
@@ -101,8 +101,8 @@ static void a_norm_is_not_negative(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_INVALID);
 }
 
-// Each row counts once, with the sum of what it got.
-static void it_clips_what_is_sparse_by_rows(void **state) {
+// Each row counts once, with the sum of its parts.
+static void it_clips_row_sparse_gradients(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *w = gw_requires_grad(s, gw_ones(s, GW_F32, 4, 1));
@@ -139,7 +139,7 @@ static void halves_are_clipped_with_the_others(void **state) {
     }
 }
 
-GW_TESTS(optim_clip, halves_are_clipped_with_the_others, it_clips_what_is_sparse_by_rows,
-         it_clips_as_pytorch_does, it_leaves_alone_what_others_hold,
+GW_TESTS(optim_clip, halves_are_clipped_with_the_others, it_clips_row_sparse_gradients,
+         it_clips_as_pytorch_does, shared_gradients_are_not_written,
          parameters_without_gradient_count_nothing, long_gradients_are_added_in_lanes,
          a_norm_that_is_not_finite_spoils_the_gradients, a_norm_is_not_negative);

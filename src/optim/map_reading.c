@@ -1,4 +1,4 @@
-// Reading maps that may come from another program: each name is checked.
+// Reading maps that may be of another program: each name is checked.
 #include "optim/state.h"
 
 #include "base/value.h"
@@ -14,10 +14,10 @@ bool map_reading_open(gw_scope *s, map_reading *r, const char *what, const gw_ma
 }
 
 gw_value map_reading_find(map_reading *r, const char *key) {
-    size_t place = (size_t)(uintptr_t)map_find_name(&r->map->index, key);
-    if (!place) return gw_none();
-    r->seen[place - 1] = true;
-    return r->map->values.items[place - 1];
+    size_t index = (size_t)(uintptr_t)map_find_name(&r->map->index, key);
+    if (!index) return gw_none();
+    r->seen[index - 1] = true;
+    return r->map->values.items[index - 1];
 }
 
 gw_value map_reading_get(gw_scope *s, map_reading *r, const char *key) {
@@ -27,7 +27,7 @@ gw_value map_reading_get(gw_scope *s, map_reading *r, const char *key) {
     return map_reading_find(r, key);
 }
 
-// A number may come as a tensor of one element, from a file that has nothing else.
+// A number may be a tensor of one element, in a file that has only tensors.
 double map_reading_number(gw_scope *s, map_reading *r, const char *key) {
     gw_value v = map_reading_get(s, r, key);
     if (!gw_ok(s)) return 0;
@@ -58,6 +58,5 @@ void map_reading_string(gw_scope *s, map_reading *r, const char *key, const char
 void map_reading_close(gw_scope *s, map_reading *r) {
     for (int i = 0; gw_ok(s) && i < gw_map_count(r->map); i++)
         if (!r->seen[i])
-            scope_fail(s, GW_INVALID, "%s: \"%s\" belongs to nothing here", r->what,
-                       gw_map_key(s, r->map, i));
+            scope_fail(s, GW_INVALID, "%s: \"%s\" is unknown", r->what, gw_map_key(s, r->map, i));
 }

@@ -17,7 +17,7 @@ static void destroy(gw_handle *h) {
     if (o->remote) o->remote->class->close(o->remote);
     if (o->after) o->after->close(o->after);
     for (int i = 0; i < o->parameter_count; i++) free_parameter(&o->parameters[i]);
-    index_fini(&o->places);
+    index_fini(&o->indices);
     mem_free(o->parameters);
     mem_free(o->groups);
     mem_give(o, sizeof *o);
@@ -29,8 +29,8 @@ gw_optimizer optimizer_poison = { .handle = { &optimizer_class, HANDLE_IMMORTAL 
 
 // ---- Groups -------------------------------------------------------------------------------------
 bool optimizer_has(const gw_optimizer *o, int count, const gw_tensor *x) {
-    uint32_t place = index_find(&o->places, x);
-    return place < (uint32_t)count && o->parameters[place].x == x;
+    uint32_t index = index_find(&o->indices, x);
+    return index < (uint32_t)count && o->parameters[index].x == x;
 }
 
 static bool check_parameter(gw_scope *s, const gw_optimizer *o, int count, int number, gw_value v) {
@@ -46,7 +46,7 @@ static bool check_parameter(gw_scope *s, const gw_optimizer *o, int count, int n
         problem = "is not contiguous";
     else if (!tensor_needs_grad(x))
         problem = "does not require a gradient";
-    if (!problem && optimizer_has(o, count, x)) problem = "is there twice";
+    if (!problem && optimizer_has(o, count, x)) problem = "is listed twice";
     if (problem)
         scope_fail(s, GW_INVALID, "gw_%s: parameter %d %s", o->rule->name, number, problem);
     return !problem;
@@ -67,7 +67,7 @@ static bool reserve(gw_scope *s, gw_optimizer *o, int more) {
                             sizeof(optimizer_group)) &&
               reserve_array((void **)&o->parameters, &o->parameter_capacity,
                             o->parameter_count + more + 1, sizeof(parameter)) &&
-              index_reserve(&o->places, (uint32_t)more);
+              index_reserve(&o->indices, (uint32_t)more);
     if (!ok) scope_fail(s, GW_NO_MEMORY, "gw_%s: no memory", o->rule->name);
     return ok;
 }
@@ -75,7 +75,7 @@ static bool reserve(gw_scope *s, gw_optimizer *o, int more) {
 // Stores parameters behind the last one, without counting them in yet.
 static bool put_parameter(gw_scope *s, gw_optimizer *o, int *count, int number, gw_value v) {
     if (!check_parameter(s, o, *count, number, v)) return false;
-    index_put(&o->places, v.as.tensor, (uint32_t)*count);
+    index_put(&o->indices, v.as.tensor, (uint32_t)*count);
     o->parameters[(*count)++] =
         (parameter){ .x = v.as.tensor, .number = number, .group = o->group_count };
     return true;
@@ -161,7 +161,7 @@ gw_optimizer *optimizer_open(gw_scope *s, const rule *r) {
         return NULL;
     }
     memset(o, 0, sizeof *o);
-    index_init(&o->places);
+    index_init(&o->indices);
     handle_init(&o->handle, &optimizer_class);
     o->rule = r;
     return o;

@@ -29,11 +29,12 @@ typedef struct rule {
     const char *name;
     const option *options;
     int option_count;
-    const char *(*check)(const optimizer_group *g);  // what is wrong with the options; may be NULL
+    const char *(*check)(
+        const optimizer_group *g);  // the error of the options; NULL: none. May be NULL
 
     const char *states[OPTIM_STATES_MAX];              // PyTorch's names
     unsigned (*uses)(const optimizer_group *g);        // which of them, as bits; NULL: all
-    double (*start)(const optimizer_group *g, int k);  // what state |k| begins with; NULL: 0
+    double (*start)(const optimizer_group *g, int k);  // the initial value of state |k|; NULL: 0
 
     bool takes_rows, takes_dense;  // gradients
     const update_rule *update;
@@ -93,7 +94,7 @@ typedef struct parameter {
     struct row_update *rows;  // the new values are only of these
 } parameter;
 
-// What a room above does behind each step, also behind one that has failed: others wait for it. It
+// A function that a room above runs behind each step, also behind one that has failed: others wait for it. It
 // keeps a count, which the state map has under |key|.
 typedef struct after_step {
     void (*run)(struct after_step *a, gw_scope *s, gw_optimizer *o);
@@ -115,9 +116,9 @@ struct gw_optimizer {
     int parameter_count;
     int number_count;  // of all parameters
     int group_capacity, parameter_capacity;
-    pointer_index places;  // of tensors in |parameters|; also of some that are no longer there
-    remote_part *remote;   // NULL: all are here
-    after_step *after;     // NULL: nothing
+    pointer_index indices;  // of tensors in |parameters|; also of some removed ones
+    remote_part *remote;    // NULL: all are here
+    after_step *after;      // NULL: nothing
     int64_t step_count;
 };
 
@@ -158,13 +159,13 @@ void optimizer_abort(gw_optimizer *o);
 bool optimizer_prepare_early(gw_scope *s, gw_optimizer *o, int i, gw_tensor *grad);
 void optimizer_discard(gw_optimizer *o, int i);
 
-// Takes memory for what other workers compute for parameter |i|, which is elsewhere. False with |s|
+// Takes memory for the values that other workers compute for parameter |i|, which is elsewhere. False with |s|
 // failed.
 bool optimizer_reserve_values(gw_scope *s, gw_optimizer *o, int i);
 // The same where only the rows are computed that |indices| name, each once.
 bool optimizer_reserve_rows(gw_scope *s, gw_optimizer *o, int i, gw_tensor *indices);
-// Numbers of it, or of these rows, from |first| on are |count| of |values|, contiguous, from |at| on. A commit puts them
-// in place.
+// Numbers of it, or of these rows, from |first| on are |count| of |values|, contiguous, from |at| on. A commit puts
+// them in place.
 void optimizer_stage(gw_optimizer *o, int i, int64_t first, const gw_tensor *values, int64_t at,
                      int64_t count);
 

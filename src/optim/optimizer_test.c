@@ -11,16 +11,16 @@ static void assert_refuses(gw_scope *s, gw_list *params, const char *words) {
     gw_optimizer_step(s, opt);  // safe to pass on
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
 }
 
-static void it_wants_parameters(void **state) {
+static void parameters_are_required(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     assert_refuses(s, gw_list_open(s), "gw_sgd: no parameters");
 }
 
-static void it_wants_tensors(void **state) {
+static void parameters_must_be_tensors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = gw_list_open(s);
@@ -28,7 +28,7 @@ static void it_wants_tensors(void **state) {
     assert_refuses(s, params, "parameter 0 is no tensor");
 }
 
-static void it_wants_leaves(void **state) {
+static void parameters_must_be_leaves(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = gw_list_open(s);
@@ -38,17 +38,17 @@ static void it_wants_leaves(void **state) {
     assert_refuses(s, params, "parameter 1 is no leaf");
 }
 
-static void it_wants_each_parameter_once(void **state) {
+static void each_parameter_must_be_listed_once(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = gw_list_open(s);
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
     gw_list_add(s, params, x);
     gw_list_add(s, params, x);
-    assert_refuses(s, params, "parameter 1 is there twice");
+    assert_refuses(s, params, "parameter 1 is listed twice");
 }
 
-static void it_wants_contiguous_floats(void **state) {
+static void parameters_must_be_contiguous_floats(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = gw_list_open(s);
@@ -76,7 +76,7 @@ static void it_holds_its_parameters(void **state) {
     assert_int_equal(gw_scope_close(root).status, GW_OK);
 }
 
-static void it_wants_leaves_that_require_a_gradient(void **state) {
+static void parameters_must_require_a_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = gw_list_open(s);
@@ -143,7 +143,7 @@ static void a_group_that_is_refused_changes_nothing(void **state) {
     gw_list *both = list_of(s, b);
     gw_list_add(s, both, a);
     gw_optimizer_add_parameter_group(s, opt, both);
-    assert_group_refused(s, opt, "gw_sgd: parameter 2 is there twice");
+    assert_group_refused(s, opt, "gw_sgd: parameter 2 is listed twice");
     gw_optimizer_add_parameter_group(s, opt, gw_list_open(s));
     assert_group_refused(s, opt, "gw_sgd: no parameters");
     gw_backward(s, gw_sum(s, gw_add(s, a, b)));
@@ -159,7 +159,7 @@ static void assert_missed(gw_scope *s, const char *text) {
     gw_scope_clear(s);
 }
 
-static void what_is_no_optimizer_is_said(void **state) {
+static void an_invalid_optimizer_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_optimizer_step(s, NULL);
@@ -179,7 +179,7 @@ static void what_is_no_optimizer_is_said(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void what_could_not_be_made_is_said(void **state) {
+static void an_optimizer_that_was_not_made_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_fail(s, GW_REMOTE, "something else");
@@ -213,8 +213,9 @@ static void a_rate_is_finite(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(optim_optimizer, what_is_no_optimizer_is_said, what_could_not_be_made_is_said,
-         a_rate_is_finite, it_wants_leaves_that_require_a_gradient,
-         groups_have_options_of_their_own, a_group_that_is_refused_changes_nothing,
-         it_wants_parameters, it_wants_tensors, it_wants_leaves, it_wants_each_parameter_once,
-         it_wants_contiguous_floats, it_holds_its_parameters);
+GW_TESTS(optim_optimizer, an_invalid_optimizer_is_an_error,
+         an_optimizer_that_was_not_made_is_an_error, a_rate_is_finite,
+         parameters_must_require_a_gradient, groups_have_options_of_their_own,
+         a_group_that_is_refused_changes_nothing, parameters_are_required,
+         parameters_must_be_tensors, parameters_must_be_leaves, each_parameter_must_be_listed_once,
+         parameters_must_be_contiguous_floats, it_holds_its_parameters);

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-// What the library makes of a registered rule.
+// The library's side of a registered rule.
 typedef struct own_rule {
-    update_rule update;  // first: what the loops are given points here
+    update_rule update;  // first: the argument of the loops points here
     rule rule;
     option options[GW_RULE_OPTIONS_MAX];
     const gw_rule *given;
@@ -81,7 +81,7 @@ static int option_count_of(const gw_rule *g) {
     return count;
 }
 
-// What is wrong with |r|; NULL if it is well.
+// The error in |r|; NULL: none.
 static const char *problem_of(const own_rule *r) {
     const gw_rule *g = r->given;
     if (r->is_twice) return "it is registered twice";

@@ -1,4 +1,4 @@
-// Rules of programs do what those of the library do.
+// Rules of programs compute the same as those of the library.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -76,7 +76,7 @@ static void its_options_are_given_by_name(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void it_is_saved_and_goes_on(void **state) {
+static void a_loaded_rule_continues(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = leaf(s, GW_F32), *y = leaf(s, GW_F32);
@@ -104,10 +104,10 @@ static void assert_refused(const char *rule, const char *option, const char *wor
     gw_optimizer_open(s, rule, list_of(s, leaf(s, GW_F32)), options);
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
 }
 
-static void what_is_wrong_is_said(void **state) {
+static void mistakes_are_reported(void **state) {
     (void)state;
     assert_refused("no_such", NULL, "no rule is registered as \"no_such\"");
     assert_refused(NULL, NULL, "no rule is registered as \"\"");
@@ -167,4 +167,4 @@ static void owners_step_by_it(void **state) {
 }
 
 GW_TESTS(optim_own_rule, a_rule_steps_as_the_librarys_does, its_options_are_given_by_name,
-         it_is_saved_and_goes_on, what_is_wrong_is_said, owners_step_by_it);
+         a_loaded_rule_continues, mistakes_are_reported, owners_step_by_it);

@@ -21,7 +21,7 @@ typedef struct remote_part_class {
     // A step of an optimizer with a remote part, on this worker and on all owners.
     void (*step)(gw_scope *s, gw_optimizer *o);
 
-    // A step in a scope that has failed, which does nothing: tells those that wait for this worker.
+    // A step in a scope that has failed, which does nothing: notifies those that wait for this worker.
     // May be NULL.
     void (*refused)(gw_scope *s, gw_optimizer *o);
 
@@ -36,7 +36,7 @@ typedef struct remote_part_class {
     void (*scale)(gw_scope *s, const gw_list *params, double by);
 
     // Multiplies the gradients in |s| of the remote parameters of |o| by |by|. Returns whether one
-    // was not finite, of these or, as |not_finite| says, of those that are here; of a sharded
+    // was not finite, of these or, if |not_finite|, of those that are here; of a sharded
     // optimizer, on any member.
     bool (*unscale)(gw_scope *s, const gw_optimizer *o, double by, bool not_finite);
 } remote_part_class;

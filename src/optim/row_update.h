@@ -20,7 +20,7 @@ block *row_update_block(const parameter *p);  // the new rows, one behind the ot
 void row_update_write(const parameter *p, block *to, size_t offset);
 void row_update_discard(parameter *p);
 
-// What state |k| of a parameter like |x| begins with. False without memory.
+// The initial state |k| of a parameter like |x|. False without memory.
 bool state_begin(const gw_optimizer *o, parameter *p, int k);
 
 #endif

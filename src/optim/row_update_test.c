@@ -134,7 +134,7 @@ static void assert_refused(gw_scope *s, gw_optimizer *opt, const gw_tensor *tabl
     assert_int_equal(gw_optimizer_steps(opt), 0);
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
 }
 
 static void gradients_of_another_kind_are_refused(void **state) {

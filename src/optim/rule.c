@@ -30,7 +30,7 @@ static const option adam_options[] = {
     FLAG(gw_adam_options, amsgrad),
     FLAG(gw_adam_options, maximize),
 };
-// The same members, at the same places.
+// The same members, at the same offsets.
 _Static_assert(sizeof(gw_adamw_options) == sizeof(gw_adam_options) &&
                    offsetof(gw_adamw_options, maximize) == offsetof(gw_adam_options, maximize),
                "gw_adamw and gw_adam have the same options");
@@ -117,7 +117,7 @@ bool rule_check(gw_scope *s, const rule *r, const optimizer_group *g) {
     return !problem;
 }
 
-// ---- What is wrong with options -----------------------------------------------------------------
+// ---- Checks of options -----------------------------------------------------------------
 static const char *check_sgd(const optimizer_group *g) {
     const gw_sgd_options *c = &g->options.sgd;
     if (!isfinite(c->dampening)) return "dampening is infinite";
@@ -134,7 +134,7 @@ static const char *check_rprop(const optimizer_group *g) {
     return c->eta_minus > 0 && c->eta_plus > 1 ? NULL : "0 < eta_minus < 1 < eta_plus must hold";
 }
 
-// ---- What they keep -----------------------------------------------------------------------------
+// ---- State -----------------------------------------------------------------------------
 static unsigned momentum_of_sgd(const optimizer_group *g) {
     return g->options.sgd.momentum != 0;
 }

@@ -14,7 +14,7 @@ static gw_list *one_parameter(gw_scope *s) {
 static void assert_fails(gw_scope *s, const char *words) {
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
 }
 
 #define assert_refuses(make, words)                                                                \

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-// What has been done with an optimizer since the last update.
+// The last call for an optimizer since the last update.
 typedef enum scaling_stage { SCALED, UNSCALED, STEPPED } scaling_stage;
 
 typedef struct scaling {
@@ -105,7 +105,7 @@ bool scaler_unscale_part(gw_scope *s, const gw_optimizer *o, double by) {
     return !isfinite(squares);
 }
 
-// What is known of |o|; made if it is not there. NULL with |s| failed.
+// The record of |o|; made if it does not exist. NULL with |s| failed.
 static scaling *scaling_of(gw_scope *s, gw_scaler *c, gw_optimizer *o) {
     for (scaling *k = c->first; k; k = k->next)
         if (k->optimizer == o) return k;
@@ -148,8 +148,8 @@ static bool unscale(gw_scope *s, gw_scaler *c, scaling *k) {
     return true;
 }
 
-// Others may wait to hear whether a gradient is finite here.
-static void tell_failed(gw_scope *s, const gw_scaler *c, gw_optimizer *o) {
+// Other members may wait for the report whether a gradient is finite here.
+static void report_failure(gw_scope *s, const gw_scaler *c, gw_optimizer *o) {
     if (!c || c == &scaler_poison || !o || o == &optimizer_poison) return;
     if (c->options.enabled && has_elsewhere(o))
         of_any_replica(s, o, false);
@@ -157,11 +157,11 @@ static void tell_failed(gw_scope *s, const gw_scaler *c, gw_optimizer *o) {
         o->remote->class->refused(s, o);
 }
 
-// Others hear of it, too, if there is nothing that |function| can do.
+// Other members are notified, too, if |function| fails here.
 static bool begin(gw_scope *s, const gw_scaler *c, gw_optimizer *o, const char *function) {
     bool ok = check(s, c, function) && optimizer_check(s, o, function) &&
               (!c->options.enabled || optimizer_check_pass(s, o, function));
-    if (!ok) tell_failed(s, c, o);
+    if (!ok) report_failure(s, c, o);
     return ok;
 }
 

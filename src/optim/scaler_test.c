@@ -1,4 +1,4 @@
-// Scaling: PyTorch's defaults, its rules of when what may be called, and what steps come of it.
+// Scaling: PyTorch's defaults, its rules for the order of calls, and the resulting steps.
 #include "testing/testing.h"
 
 #include <gradwire/amp.h>
@@ -12,7 +12,7 @@
 static void assert_fails(gw_scope *s, gw_status status, const char *words) {
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, status);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
 }
 
 // One parameter, 1 at first, whose loss is it times a factor.
@@ -54,7 +54,7 @@ static void a_step_is_that_without_a_scale(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void what_is_not_finite_is_skipped_and_halves_the_scale(void **state) {
+static void a_step_that_is_not_finite_is_skipped_and_halves_the_scale(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     one o = open_one(s);
@@ -112,7 +112,7 @@ static void gradients_can_be_clipped_between(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// One optimizer's gradients say nothing of the other's, but the scale is of both.
+// The gradients of one optimizer do not affect the other, but the scale is of both.
 static void optimizers_are_judged_apart_and_updated_together(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -206,7 +206,7 @@ static void options_out_of_their_range_are_refused(void **state) {
 }
 
 // ---- Saving -------------------------------------------------------------------------------------
-static void its_state_goes_on_in_another(void **state) {
+static void another_scaler_continues_from_its_state(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     one o = open_one(s);
@@ -244,9 +244,9 @@ static void it_survives_the_lack_of_memory(void **state) {
 }
 
 GW_TESTS(optim_scaler, a_step_is_that_without_a_scale,
-         what_is_not_finite_is_skipped_and_halves_the_scale,
+         a_step_that_is_not_finite_is_skipped_and_halves_the_scale,
          the_scale_doubles_after_an_interval_of_good_steps, the_scale_stays_a_number_of_f32,
          gradients_can_be_clipped_between, optimizers_are_judged_apart_and_updated_together,
          small_gradients_of_f16_are_not_lost, nothing_is_done_twice_before_an_update,
          an_update_follows_a_step, options_out_of_their_range_are_refused,
-         its_state_goes_on_in_another, it_survives_the_lack_of_memory);
+         another_scaler_continues_from_its_state, it_survives_the_lack_of_memory);

@@ -62,7 +62,7 @@ static void read_option(recording *r, options *o) {
     for (int i = 0; i < o->milestone_count; i++) o->milestones[i] = (int64_t)recording_number(r);
 }
 
-// What was not recorded has its default.
+// Members that were not recorded have their defaults.
 #define TAKE(c, o, member, type)                                                                   \
     if (!isnan((o)->member)) (c).member = (type)(o)->member
 

@@ -200,7 +200,7 @@ gw_scheduler *gw_one_cycle_lr_with(gw_scope *s, gw_optimizer *opt, gw_one_cycle_
     bool cycles = schedule_momentum(opt) != NULL;
     if (gw_ok(s) && o.cycle_momentum && !cycles)
         scope_fail(s, GW_INVALID,
-                   "gw_one_cycle_lr: gw_%s has no momentum: say .cycle_momentum = false",
+                   "gw_one_cycle_lr: gw_%s has no momentum: set .cycle_momentum = false",
                    opt->rule->name);
     if (gw_ok(s))
         for (int i = 0; i < opt->group_count; i++)

@@ -43,7 +43,7 @@ bool scheduler_check(gw_scope *s, const gw_scheduler *c, const char *function);
 
 extern gw_scheduler scheduler_poison;
 
-// What of the momentum goes the other way in a cycle: an option of the rule, NULL if it has none.
+// The part of the momentum that goes the other way in a cycle: an option of the rule, NULL if it has none.
 const option *schedule_momentum(const gw_optimizer *o);
 double schedule_momentum_now(const gw_scheduler *c);
 

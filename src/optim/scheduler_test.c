@@ -18,7 +18,7 @@ static gw_optimizer *open_sgd(gw_scope *s) {
 static void assert_fails(gw_scope *s, gw_status status, const char *words) {
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, status);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
 }
 
 #define assert_refuses(make, words)                                                                \
@@ -96,7 +96,7 @@ static void a_cycle_ends(void **state) {
     assert_fails(s, GW_WRONG_STATE, "all 2 steps of gw_one_cycle_lr are over");
 }
 
-static void momentum_that_a_cycle_brings_starts_with_the_gradient(void **state) {
+static void momentum_that_a_cycle_adds_starts_with_the_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = one_parameter(s);
@@ -110,7 +110,7 @@ static void momentum_that_a_cycle_brings_starts_with_the_gradient(void **state) 
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void a_metric_goes_where_it_is_wanted(void **state) {
+static void a_metric_goes_to_the_schedulers_that_need_it(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_optimizer *opt = open_sgd(s);
@@ -132,7 +132,7 @@ static void it_holds_its_optimizer(void **state) {
     assert_int_equal(gw_scope_close(root).status, GW_OK);
 }
 
-static void a_group_that_comes_later_has_its_own_rate(void **state) {
+static void a_group_that_is_added_later_has_its_own_rate(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_optimizer *opt = open_sgd(s);
@@ -146,7 +146,7 @@ static void a_group_that_comes_later_has_its_own_rate(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void what_is_no_scheduler_is_said(void **state) {
+static void an_invalid_scheduler_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_scheduler_step(s, NULL);
@@ -165,8 +165,9 @@ static void what_is_no_scheduler_is_said(void **state) {
     assert_fails(s, GW_INVALID, "gw_step_lr: no optimizer");
 }
 
-GW_TESTS(optim_scheduler, what_is_no_scheduler_is_said, options_out_of_range_are_refused,
+GW_TESTS(optim_scheduler, an_invalid_scheduler_is_an_error, options_out_of_range_are_refused,
          a_cycle_needs_momentum_to_cycle, a_rate_goes_down_to_0_and_not_below,
          schedules_together_do_not_lead_below_0, a_cycle_ends,
-         momentum_that_a_cycle_brings_starts_with_the_gradient, a_metric_goes_where_it_is_wanted,
-         it_holds_its_optimizer, a_group_that_comes_later_has_its_own_rate);
+         momentum_that_a_cycle_adds_starts_with_the_gradient,
+         a_metric_goes_to_the_schedulers_that_need_it, it_holds_its_optimizer,
+         a_group_that_is_added_later_has_its_own_rate);

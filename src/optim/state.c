@@ -72,7 +72,7 @@ static bool read_group(gw_scope *s, map_reading *r, const gw_optimizer *o, int i
         option_set(c, g, value);
     }
     const char *key = gw_format(s, "group.%d.initial_lr", i);
-    g->initial_lr = o->groups[i].initial_lr;  // the schedulers of |o| go on from it
+    g->initial_lr = o->groups[i].initial_lr;  // the schedulers of |o| continue from it
     if (!gw_ok(s) || map_reading_find(r, key).kind == GW_NONE) return gw_ok(s);
     g->initial_lr = map_reading_number(s, r, key);
     if (gw_ok(s) && !(g->initial_lr >= 0 && isfinite(g->initial_lr)))
@@ -130,7 +130,7 @@ void state_forget(loaded *l) {
     *l = (loaded){ 0 };
 }
 
-// |what| is the function that was given the map.
+// |what| is the function to which the map was given.
 static bool read_map(gw_scope *s, const gw_optimizer *o, const char *what, const gw_map *map,
                      bool has_parameters, loaded *l) {
     map_reading r;

@@ -10,10 +10,10 @@ typedef struct loaded {
     parameter *parameters;    // their step counts and states
     int parameter_count;
     int64_t step_count;
-    int64_t after_count;  // of what runs after steps
+    int64_t after_count;  // of functions behind steps
 } loaded;
 
-// False with |s| failed, and nothing to forget, if |map|, which the function |what| was given, does not fit |o|.
+// False with |s| failed, and nothing to forget, if |map|, which was given to the function |what|, does not fit |o|.
 bool state_read(gw_scope *s, const gw_optimizer *o, const char *what, const gw_map *map,
                 loaded *out);
 // The same of a map that state_write_groups has written: |out| has no states.
@@ -29,7 +29,7 @@ void state_write_parameters(gw_scope *s, const gw_optimizer *o, gw_map *map);
 typedef struct map_reading {
     const char *what;  // for errors
     const gw_map *map;
-    bool *seen;  // by place
+    bool *seen;  // by index
 } map_reading;
 
 bool map_reading_open(gw_scope *s, map_reading *r, const char *what, const gw_map *map);

@@ -50,7 +50,7 @@ static void train(gw_scope *s, model m, int steps) {
     }
 }
 
-static void a_loaded_optimizer_goes_on_as_the_saved_one(void **state) {
+static void a_loaded_optimizer_continues_as_the_saved_one(void **state) {
     (void)state;
     for (int rule = 0; rule < RULES; rule++) {
         gw_scope *s = gw_scope_open(NULL);
@@ -98,7 +98,7 @@ static void names_are_those_of_pytorch(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-// A map like |map|, but for what |key| is; none: without it.
+// A map like |map|, but with another value for |key|; none: without it.
 static gw_map *altered(gw_scope *s, const gw_map *map, const char *key, gw_value v) {
     gw_map *other = gw_map_open(s);
     for (int i = 0; i < gw_map_count(map); i++) {
@@ -109,7 +109,7 @@ static gw_map *altered(gw_scope *s, const gw_map *map, const char *key, gw_value
     return other;
 }
 
-static void what_does_not_fit_changes_nothing(void **state) {
+static void mismatched_state_changes_nothing(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     model m = open_model(s, 0);
@@ -135,15 +135,15 @@ static void what_does_not_fit_changes_nothing(void **state) {
         { "0.momentum_buffer", gw_value_of(small),
           "\"0.momentum_buffer\" is f64 2, and its parameter f64 2x3" },
         { "0.momentum_buffer", gw_value_of(narrow), "is f32 2x3, and its parameter f64 2x3" },
-        { "2.step", gw_value_of(1), "\"2.step\" belongs to nothing here" },
-        { "0.exp_avg", gw_value_of(small), "\"0.exp_avg\" belongs to nothing here" },
+        { "2.step", gw_value_of(1), "\"2.step\" is unknown" },
+        { "0.exp_avg", gw_value_of(small), "\"0.exp_avg\" is unknown" },
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         gw_optimizer_load_state_dict(s, m.opt, altered(s, good, bad[i].key, bad[i].v));
         const gw_error *e = gw_scope_error(s);
         assert_int_equal(e->status, GW_INVALID);
         if (!strstr(e->text, bad[i].words))
-            fail_msg("\"%s\" does not say \"%s\"", e->text, bad[i].words);
+            fail_msg("\"%s\" does not contain \"%s\"", e->text, bad[i].words);
         gw_scope_clear(s);
         assert_int_equal(gw_optimizer_steps(m.opt), 3);
     }
@@ -152,7 +152,7 @@ static void what_does_not_fit_changes_nothing(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void numbers_may_come_as_tensors(void **state) {
+static void numbers_may_be_given_as_tensors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     model m = open_model(s, 0);
@@ -167,7 +167,7 @@ static void numbers_may_come_as_tensors(void **state) {
 
 // A map that was written before there was a scheduler: as in PyTorch, whose schedulers keep their
 // own base rates.
-static void a_scheduler_goes_on_from_its_own_rate(void **state) {
+static void a_scheduler_continues_from_its_own_rate(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_list *params = gw_list_open(s);
@@ -191,7 +191,7 @@ static void a_scheduler_goes_on_from_its_own_rate(void **state) {
         assert_non_null(strstr(gw_scope_error(s)->text, "\"group.0.initial_lr\" is "));
         gw_scope_clear(s);
     }
-    gw_cosine_annealing_lr(s, plain, .t_max = 1);  // one that has none begins with what it has now
+    gw_cosine_annealing_lr(s, plain, .t_max = 1);  // one that has none begins with its present one
     assert_float_equal(
         gw_float_of(s, gw_map_get(s, gw_optimizer_state_dict(s, plain), "group.0.initial_lr")), 0.1,
         0);
@@ -215,7 +215,7 @@ static void a_scheduler_takes_only_its_own_kind(void **state) {
     assert_non_null(strstr(gw_scope_error(s)->text, "is reduce_lr_on_plateau, not linear_lr"));
     gw_scope_clear(s);
     double before = gw_optimizer_lr(m.opt);
-    gw_plateau_step(s, plateau, 4);  // worse than the 3 that it still knows
+    gw_plateau_step(s, plateau, 4);  // worse than the 3 in its state
     assert_float_equal(gw_optimizer_lr(m.opt), before * 0.1, 1e-12);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
@@ -237,7 +237,7 @@ static void it_survives_any_failing_allocation(void **state) {
     testing_alloc_failure_loop(save_and_load, NULL);
 }
 
-GW_TESTS(optim_state, a_loaded_optimizer_goes_on_as_the_saved_one, names_are_those_of_pytorch,
-         what_does_not_fit_changes_nothing, numbers_may_come_as_tensors,
-         a_scheduler_takes_only_its_own_kind, a_scheduler_goes_on_from_its_own_rate,
+GW_TESTS(optim_state, a_loaded_optimizer_continues_as_the_saved_one, names_are_those_of_pytorch,
+         mismatched_state_changes_nothing, numbers_may_be_given_as_tensors,
+         a_scheduler_takes_only_its_own_kind, a_scheduler_continues_from_its_own_rate,
          it_survives_any_failing_allocation);

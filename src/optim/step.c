@@ -12,7 +12,7 @@ static bool is_whole(const gw_tensor *x) {
     return !b->external && !x->offset && tensor_size(x) == b->size;
 }
 
-// Whether another block can take the place of the old one, because no tensor needs the rest of it.
+// Whether another block can replace the old one, because no tensor needs the rest of it.
 static bool is_replaceable(const gw_tensor *x) {
     return is_whole(x) || (atomic_load_explicit(&x->storage->count, memory_order_acquire) == 1 &&
                            !x->storage->block->external);
@@ -51,8 +51,8 @@ static block *take_like(const gw_tensor *x) {
     return block_take_on(x->device, tensor_size(x));
 }
 
-static bool take_state(const gw_optimizer *o, parameter *p, int k, bool beside) {
-    if (!beside && p->state[k] && is_own(p->state[k])) return true;
+static bool take_state(const gw_optimizer *o, parameter *p, int k, bool is_apart) {
+    if (!is_apart && p->state[k] && is_own(p->state[k])) return true;
     block *b = p->new_state[k] = take_like(p->x);
     double first = o->rule->start ? o->rule->start(&o->groups[p->group], k) : 0;
     if (b && !p->state[k]) block_fill(b, (gw_dtype)p->x->dtype, p->x->numel, gw_value_of(first));
@@ -68,14 +68,14 @@ bool state_begin(const gw_optimizer *o, parameter *p, int k) {
 }
 
 // Takes all memory that the step of |p| needs.
-static bool take_blocks(const gw_optimizer *o, parameter *p, bool beside) {
+static bool take_blocks(const gw_optimizer *o, parameter *p, bool is_apart) {
     bool ok = true;
     if (!is_replaceable(p->x)) ok = storage_make_writable(p->x->storage);
-    if (ok && (beside || (is_replaceable(p->x) && !is_own(p->x->storage->block))))
+    if (ok && (is_apart || (is_replaceable(p->x) && !is_own(p->x->storage->block))))
         ok = (p->new_x = take_like(p->x)) != NULL;
     unsigned used = rule_states(o->rule, &o->groups[p->group]);
     for (int k = 0; k < OPTIM_STATES_MAX && ok; k++)
-        if (used >> k & 1) ok = take_state(o, p, k, beside);
+        if (used >> k & 1) ok = take_state(o, p, k, is_apart);
     return ok;
 }
 
@@ -84,11 +84,11 @@ static bool take_blocks(const gw_optimizer *o, parameter *p, bool beside) {
 static bool take_spare(gw_optimizer *o, parameter *p) {
     const storage *st = p->x->storage;
     if (!p->rows && is_whole(p->x)) return true;
-    uint32_t own = (uint32_t)(p - o->parameters), first = index_find(&o->places, st);
+    uint32_t own = (uint32_t)(p - o->parameters), first = index_find(&o->indices, st);
     if (first < own && o->parameters[first].spare && o->parameters[first].x->storage == st)
         return true;
     p->spare = block_take_on(p->x->device, st->block->size);
-    if (p->spare && index_reserve(&o->places, 1)) index_put(&o->places, st, own);
+    if (p->spare && index_reserve(&o->indices, 1)) index_put(&o->indices, st, own);
     return p->spare != NULL;
 }
 
@@ -99,19 +99,19 @@ static bool check_device(gw_scope *s, const gw_optimizer *o, const parameter *p,
         scope_fail(s, GW_INVALID,
                    "step of gw_%s: parameter %d is on device %s, and its gradient on %s",
                    o->rule->name, p->number, device_name(device), device_name(grad->device));
-    else if (!update_is_known(o->rule->update, p->x))
+    else if (!update_is_supported(o->rule->update, p->x))
         scope_fail(s, GW_UNSUPPORTED, "step of gw_%s: no kernel for device %s", o->rule->name,
                    device_name(device));
     return gw_ok(s);
 }
 
-static bool reserve(gw_scope *s, gw_optimizer *o, int i, gw_tensor *grad, bool beside) {
+static bool reserve(gw_scope *s, gw_optimizer *o, int i, gw_tensor *grad, bool is_apart) {
     parameter *p = &o->parameters[i];
     bool dense;
     if (!row_update_check(s, o, p, grad, &dense) || !check_device(s, o, p, grad)) return false;
     p->grad = handle_retain(dense ? gw_to_dense(s, grad) : grad);
     if (!gw_ok(s) || (!dense && !row_update_reserve(s, o, p))) return false;
-    if ((!dense || take_blocks(o, p, beside)) && (!beside || take_spare(o, p))) return true;
+    if ((!dense || take_blocks(o, p, is_apart)) && (!is_apart || take_spare(o, p))) return true;
     scope_fail(s, GW_NO_MEMORY,
                "step of gw_%s: no memory for new values of parameter %d; none has changed",
                o->rule->name, p->number);
@@ -142,12 +142,12 @@ static void compute(const gw_optimizer *o, parameter *p) {
     update_on_device(o->rule->update, &g->options, &u);
 }
 
-static bool reserve_all(gw_scope *s, gw_optimizer *o, bool beside) {
+static bool reserve_all(gw_scope *s, gw_optimizer *o, bool is_apart) {
     if (!gw_ok(s)) return false;
     for (int i = 0; i < o->parameter_count; i++) {
         const parameter *p = &o->parameters[i];
         gw_tensor *grad = p->elsewhere || p->is_early ? NULL : grads_find(s, p->x);
-        if (!grad || reserve(s, o, i, grad, beside)) continue;
+        if (!grad || reserve(s, o, i, grad, is_apart)) continue;
         optimizer_abort(o);
         return false;
     }

@@ -170,7 +170,7 @@ static void save_between_stage_and_commit(bool are_parts, bool through_view) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void what_is_saved_before_the_commit_stays_as_it_was(void **state) {
+static void state_saved_before_the_commit_does_not_change(void **state) {
     (void)state;
     for (int i = 0; i < 4; i++) save_between_stage_and_commit(i & 1, i & 2);
 }
@@ -265,6 +265,6 @@ GW_TESTS(optim_step, parameters_without_gradient_stay, a_step_uses_the_gradients
          values_saved_for_backward_stay_as_they_were, views_see_the_new_values,
          lent_memory_gets_the_new_values, the_rate_can_change_between_steps,
          a_discarded_step_changes_nothing, a_staged_step_waits_for_its_commit,
-         what_is_saved_before_the_commit_stays_as_it_was,
+         state_saved_before_the_commit_does_not_change,
          values_that_are_being_sent_stay_as_they_were, a_step_is_all_or_nothing,
          nothing_happens_in_a_failed_scope, it_survives_any_failing_allocation);

@@ -9,7 +9,7 @@
 #include <gradwire/parallel.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_average_parameters"  // of what is called here, in errors
+#define GW_ORIGIN "gw_average_parameters"  // of the calls in this file, in errors
 
 void gw_average_parameters(gw_scope *s, gw_group *g, gw_list *params) {
     int count = params ? gw_list_count(params) : 0;

@@ -1,4 +1,4 @@
-// Averages of weights: at which steps, among whom, and behind the steps of an optimizer.
+// Averages of weights: at which steps they are taken, in which groups, and behind the steps of an optimizer.
 #include "testing/cluster.h"
 #include "testing/given_gradients.h"
 #include "testing/testing.h"
@@ -37,7 +37,7 @@ static walker begin(gw_scope *s, int rank) {
     return x;
 }
 
-// Who averages at a step: the members of blocks of so many, as PyTorch's averagers do.
+// The group size of the average at a step: blocks of so many members, as with PyTorch's averagers.
 static int size_due(const gw_averager *a, int step, const int *sizes) {
     if (step < a->warmup) return 1;
     if (!a->levels[1].period) return (step - a->warmup) % a->levels[0].period ? 1 : sizes[0];
@@ -96,7 +96,7 @@ static void take_step(gw_scope *root, gw_optimizer *opt, const walker *x, int ra
     gw_scope_close_up(s);
 }
 
-// Stops after |cut| steps, and goes on with the map of state in an optimizer of its own.
+// Stops after |cut| steps. An optimizer of its own continues with the map of state.
 static void reload(gw_scope *root, int rank, void *context) {
     int cut = *(int *)context;
     walker x = begin(root, rank);
@@ -152,12 +152,12 @@ static void refuse(gw_scope *root, int rank, void *context) {
     expect_error(root, GW_INVALID, "averager.step");
 }
 
-static void it_says_what_is_wrong(void **state) {
+static void invalid_arguments_are_errors(void **state) {
     (void)state;
     run(refuse, NULL);
 }
 
-// Whoever has failed is heard of where an average is due.
+// The failure of a member is reported at the next average.
 static void fail_before_it_is_due(gw_scope *root, int rank, void *context) {
     (void)context;
     walker x = begin(root, rank);
@@ -181,11 +181,11 @@ static void fail_before_it_is_due(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(root) && a.step == 5);
 }
 
-static void a_member_that_has_failed_is_heard_of(void **state) {
+static void the_failure_of_a_member_is_reported_at_the_next_average(void **state) {
     (void)state;
     run(fail_before_it_is_due, NULL);
 }
 
 GW_TESTS(parallel_average, it_averages_at_the_steps_of_pytorchs_averagers,
-         a_reloaded_optimizer_averages_at_the_same_steps, it_says_what_is_wrong,
-         a_member_that_has_failed_is_heard_of);
+         a_reloaded_optimizer_averages_at_the_same_steps, invalid_arguments_are_errors,
+         the_failure_of_a_member_is_reported_at_the_next_average);

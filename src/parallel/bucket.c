@@ -17,8 +17,8 @@ typedef struct section {
 static section section_of(const gw_ddp *d, const layout_bucket *at, int member) {
     section x = { 0 };
     for (int i = 0; i < at->part_count; i++) {
-        if (d->sharing && at->parts[i].keeper < member) x.first = i + 1;
-        if (d->sharing && at->parts[i].keeper != member) continue;
+        if (d->sharing && at->parts[i].owner < member) x.first = i + 1;
+        if (d->sharing && at->parts[i].owner != member) continue;
         x.count++;
         x.numel += at->parts[i].count;
     }
@@ -87,7 +87,7 @@ static gw_future *exchange(gw_scope *s, const gw_ddp *d, const layout_bucket *at
     return gw_reduce_scatter_async_with(s, d->group, x, op, options);
 }
 
-// What the mark of the pass's series stands for, in words (REPL-2).
+// The text of the error if members differ in the mark of a pass's sequence (REPL-2).
 static const char *origin_of(gw_scope *s, const ddp_pass *r) {
     return gw_format(s, "%s, buckets: %d, %s flags, mean of %d", r->ddp->origin,
                      r->layout->bucket_count, r->has_flags ? "with" : "no", r->divisor);
@@ -150,7 +150,7 @@ static bool is_used(const ddp_pass *r, int leaf, const float *flag) {
     return flag ? *flag != 0 : r->ddp->first.used[leaf];
 }
 
-// What a hook gives is of the whole bucket, or of what is kept here, and its flags are of all leaves;
+// The result of a hook is of the whole bucket, or of the part that is kept here, and its flags are of all leaves;
 // else the flags are behind |mean|, and behind these buffers.
 void bucket_unpack(gw_scope *s, ddp_pass *r, int b, gw_tensor *mean, gw_tensor *flags) {
     const gw_ddp *d = r->ddp;
@@ -187,8 +187,8 @@ void bucket_keep(gw_scope *s, ddp_pass *r, int b) {
 }
 
 // ---- Sparse ones --------------------------------------------------------------------------------
-// Each member brings how many rows it has, -1: it has no gradient at all, and their indices, and their
-// values. Who keeps the mean adds all rows, in the order of ranks.
+// Each member contributes its number of rows, -1: it has no gradient at all, and their indices, and their values. The
+// owner of the mean adds all rows, in the order of ranks.
 
 static gw_tensor *as_rows(gw_scope *s, gw_tensor *x, const gw_tensor *leaf) {
     if (tensor_is_rows(x)) return gw_coalesce(s, x);
@@ -206,7 +206,7 @@ static gw_tensor *no_values(gw_scope *s, const gw_tensor *leaf) {
 static gw_future *gather(gw_scope *s, const gw_ddp *d, int leaf, gw_tensor *x) {
     gw_collective_options options = ddp_options_of(d);
     if (!d->sharing) return gw_all_gather_async_with(s, d->group, x, options);
-    return gw_gather_to_async_with(s, d->group, x, d->sharing->keepers[leaf], options);
+    return gw_gather_to_async_with(s, d->group, x, d->sharing->owners[leaf], options);
 }
 
 gw_future *bucket_start_rows(gw_scope *s, const ddp_pass *r, int b) {
@@ -226,15 +226,16 @@ gw_future *bucket_start_rows(gw_scope *s, const ddp_pass *r, int b) {
 }
 
 // The indices of all members, without the counts. NULL if there is no gradient, or with |s| failed.
-static gw_tensor *indices_of(gw_scope *s, const gw_ddp *d, gw_tensor *came, int64_t row_count) {
-    const int64_t *from = gw_data(came);
-    int64_t *all = gw_alloc(s, ((size_t)row_count + 1) * sizeof *all), end = came->numel, at = 0;
+static gw_tensor *indices_of(gw_scope *s, const gw_ddp *d, gw_tensor *received, int64_t row_count) {
+    const int64_t *from = gw_data(received);
+    int64_t *all = gw_alloc(s, ((size_t)row_count + 1) * sizeof *all), end = received->numel,
+            at = 0;
     int64_t found = 0;
     bool is_used = false;
     for (int m = 0; all && m < d->stats.world_size; m++) {
         int64_t count = at < end ? from[at++] : -2;
         if (count < -1 || count > end - at || count > row_count - found) {
-            scope_fail(s, GW_MISMATCH, "%s brings other rows than it has counted",
+            scope_fail(s, GW_MISMATCH, "%s contributes other rows than it has counted",
                        gw_group_worker(s, d->group, m).name);
             return NULL;
         }
@@ -249,10 +250,10 @@ void bucket_unpack_rows(gw_scope *s, ddp_pass *r, int b, gw_value all) {
     int leaf = r->layout->buckets[b].leaves[0];
     if (!ddp_keeps(d, leaf)) return;
     gw_list *both = gw_list_of(s, all);
-    gw_tensor *came = gw_tensor_of(s, gw_list_get(s, both, 0));
+    gw_tensor *received = gw_tensor_of(s, gw_list_get(s, both, 0));
     gw_tensor *values = gw_tensor_of(s, gw_list_get(s, both, 1));
     if (!gw_ok(s)) return;
-    gw_tensor *indices = indices_of(s, d, came, values->sizes[0]);
+    gw_tensor *indices = indices_of(s, d, received, values->sizes[0]);
     if (!gw_ok(s) || !indices) return;
     gw_tensor *sum = gw_coalesce(s, gw_rows(s, indices, values, d->gate.leaves[leaf]->sizes[0]));
     sum = mean_of_shards(s, r, gw_div(s, sum, r->divisor));
@@ -283,7 +284,7 @@ bool bucket_check_finite(gw_scope *s, const ddp_pass *r, int b) {
     return true;
 }
 
-// ---- What hooks see -----------------------------------------------------------------------------
+// ---- The bucket as hooks see it -----------------------------------------------------------------------------
 
 static const layout_bucket *bucket_of(const gw_bucket *b) {
     return &b->layout->buckets[b->index];

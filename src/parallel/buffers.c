@@ -26,7 +26,7 @@ static int64_t numbers_of(const gw_ddp *d, const gw_tensor *x) {
     return ((int64_t)tensor_size(x) + PIECE_BYTES - 1) / PIECE_BYTES;
 }
 
-// Behind them, one number says whether this member brings any.
+// Behind them, one number: 1 if this member contributes any, else 0.
 int64_t buffers_count(const gw_ddp *d) {
     int64_t count = 1;
     for (int i = 0; i < d->buffer_count; i++) count += numbers_of(d, d->buffers[i]);
@@ -47,7 +47,7 @@ static gw_tensor *pieces_of(gw_scope *s, gw_tensor *x, int64_t count) {
                            : tensor_poison_of(s);
 }
 
-// Who shadows others in a join has none that count.
+// A member that shadows others in a join contributes zeros.
 gw_tensor *buffers_pack(gw_scope *s, const ddp_pass *r, gw_dtype dtype) {
     const gw_ddp *d = r->ddp;
     int64_t all = buffers_count(d), one = 1;
@@ -83,14 +83,15 @@ static gw_tensor *from_pieces(gw_scope *s, const gw_tensor *like, const float *p
 
 static void put(gw_scope *s, const gw_ddp *d, gw_tensor *sum) {
     int64_t last = gw_numel(sum) - 1, at = 0;
-    double brought = gw_item(s, gw_slice(s, sum, 0, last, last + 1, 1));
+    double contributors = gw_item(s, gw_slice(s, sum, 0, last, last + 1, 1));
     const float *pieces = gw_data(gw_contiguous(s, gw_to_dtype(s, sum, GW_F32)));
     for (int i = 0; gw_ok(s) && i < d->buffer_count; i++) {
         gw_tensor *x = d->buffers[i], *value;
         int64_t count = numbers_of(d, x);
         if (is_averaged(d, x))
-            value = gw_reshape_with(s, gw_div(s, gw_slice(s, sum, 0, at, at + count, 1), brought),
-                                    (gw_shape){ x->dims, x->sizes });
+            value =
+                gw_reshape_with(s, gw_div(s, gw_slice(s, sum, 0, at, at + count, 1), contributors),
+                                (gw_shape){ x->dims, x->sizes });
         else
             value = from_pieces(s, x, pieces + at);
         gw_copy_(s, x, gw_to_dtype(s, value, (gw_dtype)x->dtype));

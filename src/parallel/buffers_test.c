@@ -64,7 +64,7 @@ typedef struct way {
     bool is_flat;        // or each a range of it
 } way;
 
-// Gradients have the bits that they have without buffers beside them.
+// Gradients have the same bits with and without buffers that travel with them.
 static void travel(gw_scope *root, int rank, void *context) {
     const way *how = context;
     bool averages = how->buffers == GW_BUFFERS_AVERAGE;
@@ -129,12 +129,12 @@ static void count_messages(gw_scope *root, int rank, void *context) {
     assert_true(left < messages_of_a_pass(root, rank, GW_BUFFERS_BROADCAST));
 }
 
-static void they_take_no_message_more(void **state) {
+static void buffers_need_no_extra_message(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, count_messages, NULL);
 }
 
-// Who has closed a join has none that count.
+// Buffers of a member that has closed a join do not count.
 static void travel_uneven(gw_scope *root, int rank, void *context) {
     const gw_buffers *how = context;
     int n = gw_rpc_world_size(root);
@@ -159,7 +159,7 @@ static void travel_uneven(gw_scope *root, int rank, void *context) {
     if (!gw_ok(root)) fail_msg("%s", gw_scope_error(root)->text);
 }
 
-static void in_a_join_they_are_of_who_has_inputs(void **state) {
+static void in_a_join_buffers_are_those_of_members_with_inputs(void **state) {
     (void)state;
     gw_buffers how = GW_BUFFERS_WITH_GRADIENTS;
     cluster_run(1, (cluster_options){ .world_size = 3 }, travel_uneven, &how);
@@ -188,10 +188,11 @@ static void be_refused(gw_scope *root, int rank, void *context) {
     expect_error(root, GW_INVALID, "which the model has not");
 }
 
-static void what_they_cannot_travel_with_is_refused(void **state) {
+static void buffers_without_float_gradients_are_refused(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, be_refused, NULL);
 }
 
-GW_TESTS(parallel_buffers, they_travel_with_gradients, they_take_no_message_more,
-         in_a_join_they_are_of_who_has_inputs, what_they_cannot_travel_with_is_refused);
+GW_TESTS(parallel_buffers, they_travel_with_gradients, buffers_need_no_extra_message,
+         in_a_join_buffers_are_those_of_members_with_inputs,
+         buffers_without_float_gradients_are_refused);

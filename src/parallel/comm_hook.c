@@ -1,4 +1,4 @@
-// What the hooks of this library exchange for a bucket.
+// Exchange of a bucket by the hooks of this library.
 #include "base/scope.h"
 #include "parallel/power_sgd.h"
 #include "tensor/tensor.h"

@@ -1,4 +1,4 @@
-// Hooks around hooks, and hooks that differ. What others give is in ddp_test.c and beside each.
+// Hooks around hooks, and hooks that differ. Tests of single hooks are in ddp_test.c and next to each hook.
 #include "testing/cluster.h"
 #include "testing/given_gradients.h"
 #include "testing/testing.h"
@@ -43,7 +43,7 @@ static void the_mean_in_halves_is_that_of_the_hook_of_halves(void **state) {
     run(compare, &(around_job){ gw_hook_bf16_around, gw_hook_bf16 });
 }
 
-// A program's hook sees halves, and half the sum comes out.
+// A program's hook gets halves, and the result is half the sum.
 static gw_future *half_of_the_sum(gw_scope *s, gw_bucket *b, void *context) {
     assert_true(gw_dtype_of(gw_bucket_tensor(s, b)) == GW_F16);
     assert_true(gw_dtype_of(gw_bucket_gradient(s, b, 0)) == GW_F16);
@@ -77,7 +77,7 @@ static void go_around_none(gw_scope *root, int rank, void *context) {
     gw_scope_clear(root);
 }
 
-static void there_is_a_hook_to_go_around(void **state) {
+static void a_hook_around_none_is_refused(void **state) {
     (void)state;
     run(go_around_none, NULL);
 }
@@ -110,7 +110,7 @@ static void expect_both(gw_scope *s, const other_job *j, const char *between) {
     gw_scope_clear(s);
 }
 
-static void step_with_others(gw_scope *root, int rank, void *context) {
+static void step_with_outer_hooks(gw_scope *root, int rank, void *context) {
     const other_job *j = context;
     given_model m;
     given_open(root, &m, 1, &shape);
@@ -125,7 +125,7 @@ static void step_with_others(gw_scope *root, int rank, void *context) {
         fail_msg("%s", gw_scope_error(s)->text);
     expect_both(s, j, "of DDP pass 1: ");
     gw_scope_close_up(s);
-    // The replicas go on in a group of their own: members say what they have before that is made.
+    // The replicas continue in a group of their own: members compare what they have before that is made.
     gw_ddp_reform(root, d, NULL, gw_group_world(root));
     expect_both(root, j, " on w1");
 }
@@ -159,10 +159,10 @@ static void hooks_that_differ_are_named_with_their_options(void **state) {
     };
     for (size_t i = 0; i < sizeof jobs / sizeof *jobs; i++) {
         other_job j = jobs[i];
-        run(step_with_others, &j);
+        run(step_with_outer_hooks, &j);
     }
 }
 
 GW_TESTS(parallel_comm_hook, hooks_that_differ_are_named_with_their_options,
          the_mean_in_halves_is_that_of_the_hook_of_halves, a_programs_hook_sees_halves,
-         there_is_a_hook_to_go_around);
+         a_hook_around_none_is_refused);

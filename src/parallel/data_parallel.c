@@ -1,5 +1,5 @@
 // One module over several threads: each computes a slice of the batch.
-#include "parallel/crew.h"
+#include "parallel/thread_team.h"
 #include "parallel/module_replica.h"
 #include "parallel/slices.h"
 
@@ -54,7 +54,7 @@ static slices *slices_open(gw_scope *s, agent *a, gw_module *m, const gw_tensor 
     return all;
 }
 
-// Copies come before any slice sets out.
+// Copies are made before any slice begins.
 static bool copy_module(gw_scope *s, slices *all) {
     for (int i = 1; all->has_copies && i < all->slice_count; i++)
         if (!(all->items[i].module = module_replica_open(s, all->module))) return false;
@@ -119,7 +119,7 @@ static bool run_slices(gw_scope *s, slices *x) {
     x->future = handle_retain(f);
     for (int i = 0; i < x->slice_count; i++) x->items[i].scope = open_scope(s, x->agent);
     atomic_fetch_add_explicit(&x->count, 1, memory_order_relaxed);
-    if (!crew_start(x->agent, 1, x->slice_count, go_forward, all_are_forward, x)) {
+    if (!thread_team_start(x->agent, 1, x->slice_count, go_forward, all_are_forward, x)) {
         slices_release(x);
         for (int i = 1; i < x->slice_count; i++) go_forward(x, i);
         go_forward(x, 0);

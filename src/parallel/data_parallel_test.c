@@ -1,4 +1,4 @@
-// A module over several threads gives what it gives over one; and what it refuses.
+// A module over several threads gives the results of one thread; and its errors.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 #include <gradwire.h>
@@ -63,7 +63,7 @@ static void compare(gw_scope *root, gw_module *net, int threads, int64_t rows) {
     gw_backward(b, loss);  // once more, which adds
     expect_same(b, gw_mul(b, gw_grad(a, x), 2), gw_grad(b, x));
     gw_backward(b, loss);
-    assert_int_equal(gw_scope_error(b)->status, GW_WRONG_STATE);  // what was saved is gone
+    assert_int_equal(gw_scope_error(b)->status, GW_WRONG_STATE);  // the saved values are gone
     gw_scope_clear(b);
     gw_no_grad(b);
     expect_same(b, one, gw_module_call(b, fast, x));
@@ -80,14 +80,14 @@ static void compare_all(gw_scope *root, int rank, void *context) {
             compare(root, net, threads, rows);
 }
 
-static void slices_give_what_the_whole_gives(void **state) {
+static void slices_give_the_result_of_the_whole_batch(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++)
         cluster_run(seed, (cluster_options){ .world_size = 1 }, compare_all, NULL);
 }
 
 // On threads of a machine.
-static void so_they_do_on_threads(void **state) {
+static void slices_on_threads_give_the_same_result(void **state) {
     (void)state;
     char folder[] = "/tmp/gw-slices-XXXXXX", url[64];
     assert_non_null(mkdtemp(folder));
@@ -229,7 +229,7 @@ static void fail_in_slices(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(root));
 }
 
-static void what_fails_in_a_slice_is_said_with_its_number(void **state) {
+static void the_error_of_a_slice_contains_its_number(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++)
         cluster_run(seed, (cluster_options){ .world_size = 1 }, fail_in_slices, NULL);
@@ -243,6 +243,7 @@ static void it_needs_an_agent(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-GW_TESTS(data_parallel, slices_give_what_the_whole_gives, so_they_do_on_threads,
-         buffers_are_those_of_the_first_slice, hooks_of_slices_may_change_hooks,
-         what_fails_in_a_slice_is_said_with_its_number, it_needs_an_agent);
+GW_TESTS(data_parallel, slices_give_the_result_of_the_whole_batch,
+         slices_on_threads_give_the_same_result, buffers_are_those_of_the_first_slice,
+         hooks_of_slices_may_change_hooks, the_error_of_a_slice_contains_its_number,
+         it_needs_an_agent);

@@ -1,4 +1,4 @@
-// The functions of gradwire/ddp.h that open, close and ask.
+// The functions of gradwire/ddp.h: opening, closing, statistics, passes without gradients.
 #include "parallel/ddp.h"
 
 #include "autograd/grads.h"
@@ -47,7 +47,8 @@ bool ddp_is_usable(gw_scope *s, const char *what, const gw_ddp *d) {
 static bool is_check_due(const gw_ddp *d) {
     int64_t every = d->options.check_every;
     if (!every || !d->stats.reduced || d->stats.reduced % every) return false;
-    return !d->join.join || d->join.is_whole;  // who has closed a join need not have stepped
+    return !d->join.join ||
+           d->join.is_whole;  // a member that has closed a join need not have stepped
 }
 
 bool ddp_begin_iteration(gw_scope *s, gw_ddp *d) {
@@ -56,7 +57,7 @@ bool ddp_begin_iteration(gw_scope *s, gw_ddp *d) {
     return join_begin_iteration(s, in->join, !s->not_synchronised);
 }
 
-// What a synchronised pass may follow. Once in an iteration of a join.
+// The exchanges before a synchronised pass. Once in an iteration of a join.
 static void prepare_pass(gw_scope *s, gw_ddp *d) {
     if (d->join.join && !d->join.awaits_forward) return;
     d->join.awaits_forward = false;
@@ -77,7 +78,7 @@ static gw_tensor *before_forward(gw_scope *s, gw_module *m, gw_tensor *x, void *
     return NULL;
 }
 
-// What fails here fails the pass of the others, as it does on them.
+// An error here fails the pass on all members.
 void ddp_shadow(gw_scope *s, gw_ddp *d, bool synchronised) {
     if (!synchronised) return;
     if (gw_ok(s)) prepare_pass(s, d);
@@ -129,7 +130,7 @@ static const char *buffers_name(gw_buffers b) {
     return names[b];
 }
 
-// What is looked at, and where means lie, is a member's own.
+// Options that may differ between members are left out: check_finite, and where means are kept.
 gw_list *ddp_describe(gw_scope *s, const gw_ddp *d, bool with_hook) {
     const gw_ddp_options *o = &d->options;
     gw_list *all = gw_list_open(s);
@@ -147,7 +148,7 @@ gw_list *ddp_describe(gw_scope *s, const gw_ddp *d, bool with_hook) {
     return all;
 }
 
-// Alone until it hears what the others have.
+// A joining member has a group of its own until gw_ddp_reform.
 static gw_group *open_alone(gw_scope *s, gw_group *g) {
     int self = gw_group_rank(g);
     return gw_group_of(s, g, &self, 1);
@@ -175,8 +176,9 @@ static bool take_group(gw_scope *s, gw_ddp *d) {
     replicas_compare_models(t, d, o.told);
     int shards = d->options.shards;
     if (gw_ok(t) && shards && shards % d->stats.world_size)
-        scope_fail(t, GW_INVALID, "gw_ddp_open: %d shards for %d members, who cannot share them",
-                   shards, d->stats.world_size);
+        scope_fail(t, GW_INVALID,
+                   "gw_ddp_open: %d shards for %d members, which does not divide evenly", shards,
+                   d->stats.world_size);
     gw_scope_close_up(t);
     return gw_ok(s);
 }
@@ -196,7 +198,7 @@ static void name_dtypes(gw_ddp *d) {
 static bool make_buckets(gw_scope *s, gw_ddp *d) {
     d->layout = layout_open(d, NULL);
     if (d->options.shards) d->shards = shards_open(d);
-    if (!d->layout || (d->options.shards && !d->shards) || !static_open(d) || !settle_open(d)) {
+    if (!d->layout || (d->options.shards && !d->shards) || !static_open(d) || !finalize_open(d)) {
         scope_fail(s, GW_NO_MEMORY, "gw_ddp_open: no memory for its buckets");
         return false;
     }
@@ -284,16 +286,16 @@ static sharing *sharing_of(gw_ddp *d, const kept_part *parts, int count, uint64_
     kept_part *own = gw_alloc(d->own, (size_t)count * sizeof *own);
     int *numbers = gw_alloc(d->own, 2 * leaves * sizeof *numbers), *here = numbers, placed = 0;
     if (!x || !own || !numbers) return NULL;
-    int *keepers = numbers + leaves;
+    int *owners = numbers + leaves;
     for (size_t i = 0; i < leaves; i++) here[i] = -1;
     for (int m = 0; m < d->stats.world_size; m++)
         for (int i = 0; i < count; i++) {
-            if (parts[i].keeper != m) continue;
+            if (parts[i].owner != m) continue;
             if (m == d->stats.rank) here[parts[i].leaf] = placed;
-            if (!parts[i].first) keepers[parts[i].leaf] = m;
+            if (!parts[i].first) owners[parts[i].leaf] = m;
             own[placed++] = parts[i];
         }
-    *x = (sharing){ own, count, here, keepers, group };
+    *x = (sharing){ own, count, here, owners, group };
     return x;
 }
 
@@ -321,12 +323,13 @@ bool ddp_share_means(gw_scope *s, gw_ddp *d, const kept_part *parts, int part_co
     return true;
 }
 
-bool ddp_set_taker(gw_scope *s, gw_ddp *d, gw_handle *taker, mean_taker *mean_came) {
+bool ddp_set_taker(gw_scope *s, gw_ddp *d, gw_handle *taker, mean_taker *mean_arrived) {
     if (!is_unused(s, d)) return false;
     if (d->taker)
-        scope_fail(s, GW_WRONG_STATE, "another optimizer steps as the gradients of the model come");
+        scope_fail(s, GW_WRONG_STATE,
+                   "another optimizer steps as the gradients of the model arrive");
     if (!gw_ok(s)) return false;
-    d->mean_came = mean_came;
+    d->mean_arrived = mean_arrived;
     d->taker = handle_retain(taker);
     return true;
 }
@@ -336,7 +339,7 @@ void ddp_note_means(gw_ddp *d, gw_scope *of) {
     if (d->sharing || d->shards) gate_note_answer(&d->gate, of);
 }
 
-// ---- Asking -------------------------------------------------------------------------------------
+// ---- Statistics -------------------------------------------------------------------------------------
 
 void gw_ddp_no_sync(gw_scope *s) {
     s->not_synchronised = true;
@@ -365,7 +368,7 @@ gw_ddp_stats gw_ddp_get_stats(const gw_ddp *d) {
 
 // ---- Without a pass -----------------------------------------------------------------------------
 
-static void settle(ddp_pass *r) {
+static void finish_skip(ddp_pass *r) {
     gw_scope *t = agent_scope_open(r->ddp->agent, 0, 0, ENV_NEVER);
     gw_future *f = r->context;
     if (r->error.status) scope_fail_with(t, &r->error);
@@ -383,16 +386,16 @@ static void take_results(gw_scope *s, gw_ddp *d, gw_tensor *const *results, bool
 }
 
 // One count.
-static gw_tensor *what_is_there(gw_scope *s, gw_ddp *d, int i, bool adds) {
+static gw_tensor *take_accumulated(gw_scope *s, gw_ddp *d, int i, bool adds) {
     gw_tensor *x = adds ? NULL : grads_find(s, d->gate.leaves[i]);
     return d->shards ? shards_add(s, d, i, x) : handle_retain(x);
 }
 
-static void bring_what_is_there(gw_scope *s, ddp_pass *r, bool adds) {
+static void contribute_accumulated(gw_scope *s, ddp_pass *r, bool adds) {
     gw_ddp *d = r->ddp;
     for (int i = d->gate.leaf_count - 1; i >= 0; i--) {
-        gw_tensor *x = what_is_there(s, d, i, adds);
-        ddp_pass_bring(s, r, i, x);
+        gw_tensor *x = take_accumulated(s, d, i, adds);
+        ddp_pass_contribute(s, r, i, x);
         handle_release(x);
         ddp_pass_leaf_is_ready(r, i);
     }
@@ -404,7 +407,7 @@ static void skip_shard(gw_scope *s, gw_ddp *d, bool adds) {
     gw_tensor **none = gw_alloc(s, (size_t)d->gate.leaf_count * sizeof(gw_tensor *));
     for (int i = 0; none && i < d->gate.leaf_count; i++) {
         none[i] = NULL;
-        handle_release(what_is_there(s, d, i, adds));
+        handle_release(take_accumulated(s, d, i, adds));
     }
     if (gw_ok(s)) take_results(s, d, none, adds);
     if (gw_ok(s)) {
@@ -421,8 +424,8 @@ static void exchange_nothing(gw_scope *s, gw_ddp *d, bool adds) {
         d->gate.class->abandoned(&d->gate, scope_error(s));
         return;
     }
-    bring_what_is_there(s, r, adds);
-    r->done = settle;
+    contribute_accumulated(s, r, adds);
+    r->done = finish_skip;
     r->context = handle_retain(f);
     ddp_pass_begin(r);
     gw_wait(s, f);
@@ -444,7 +447,7 @@ void gw_ddp_skip(gw_scope *s, gw_ddp *d) {
     }
     if (gw_ok(s) && context_check_wait(s, &error)) scope_fail_with(s, &error);
     if (!gw_ok(s)) {
-        gates_tell_failed(s);
+        gates_report_failure(s);
         return;
     }
     if (!ddp_pass_is_awaited(s, d)) return;

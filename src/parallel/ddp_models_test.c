@@ -1,5 +1,5 @@
-// DistributedDataParallel over models of several kinds: of several dtypes, with parameters that are left
-// alone, with outputs that nobody uses, and forwards that nothing follows.
+// DistributedDataParallel over models of several kinds: of several dtypes, with parameters that are ignored, with
+// outputs that no loss uses, and forwards without a backward pass.
 #include "parallel/ddp.h"
 
 #include "autograd/node.h"
@@ -83,7 +83,7 @@ static void buckets_are_of_one_dtype(void **state) {
     run(2, use_dtypes);
 }
 
-// ---- What is left alone -------------------------------------------------------------------------
+// ---- Ignored parameters -------------------------------------------------------------------------
 
 // torch's test_ddp_ignore_params_arg.
 static void ignore_some(gw_scope *root, int rank, void *context) {
@@ -117,8 +117,8 @@ static void ignored_parameters_stay_the_members_own(void **state) {
     run(2, ignore_some);
 }
 
-// torch's test_ignored_output, test_ignored_output_with_unused_parameters: one member looks at outputs,
-// as often as it likes.
+// torch's test_ignored_output, test_ignored_output_with_unused_parameters: one member computes outputs without a loss,
+// any number of times.
 static void look_alone(gw_scope *root, int rank, void *context) {
     (void)context;
     leaves l;
@@ -137,7 +137,7 @@ static void look_alone(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void a_forward_alone_needs_nobody(void **state) {
+static void a_forward_without_backward_communicates_nothing(void **state) {
     (void)state;
     run(2, look_alone);
 }
@@ -175,9 +175,9 @@ static void outputs_may_be_unused_in_any_way(void **state) {
     run(2, use_outputs);
 }
 
-// ---- Derivatives that give nothing ----------------------------------------------------------------
-// torch's test_undefined_grad_parity_unused_parameters: what a pass reaches and gives no gradient has
-// none, as without replicas, unless another member has one.
+// ---- Derivatives without a gradient ----------------------------------------------------------------
+// torch's test_undefined_grad_parity_unused_parameters: a parameter that a pass reaches without a gradient has none, as
+// without replicas, unless another member has one.
 
 typedef struct shy_node {
     node base;
@@ -206,7 +206,7 @@ static const node_class shy_class = {
     .name = name_shy, .run = give_nothing, .forget = forget_shy, .destroy = destroy_shy
 };
 
-// |x|, whose gradient does not come through here.
+// |x|, whose gradient does not pass through here.
 static gw_tensor *shy(gw_scope *s, gw_tensor *x) {
     shy_node *n = mem_take(sizeof *n);
     *n = (shy_node){ .base = { .class = &shy_class, .output_count = 1, .edge_count = 1 } };
@@ -244,7 +244,7 @@ static void reach_in_vain(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void what_gives_no_gradient_counts_as_unused(void **state) {
+static void a_parameter_without_gradient_counts_as_unused(void **state) {
     (void)state;
     run(2, reach_in_vain);
 }
@@ -327,7 +327,7 @@ static void step_in_segments(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void what_passes_inside_hooks_leave_is_part_of_the_mean(void **state) {
+static void gradients_of_passes_inside_hooks_are_part_of_the_mean(void **state) {
     (void)state;
     for (int i = 0; i < 8; i++) {
         segments how = { .is_static = i & 1, .bytes = i & 2 ? 1 : 1 << 20, .plain_steps = i & 4 };
@@ -337,8 +337,8 @@ static void what_passes_inside_hooks_leave_is_part_of_the_mean(void **state) {
 }
 
 // ---- Shards -------------------------------------------------------------------------------------
-// Each pass of a step brings what passes inside its hooks, and passes that are not synchronised, have left
-// before it; a second step in the same scope adds its mean.
+// Each pass of a step contributes the gradients that passes inside its hooks, and passes that are not synchronised,
+// have left before it; a second step in the same scope adds its mean.
 
 enum { SHARDS = 4 };
 
@@ -391,7 +391,7 @@ static void step_in_shards(gw_scope *root, int rank, void *context) {
     assert_int_equal(gw_ddp_get_stats(ddp).passes, 6);
 }
 
-static void of_each_shard_all_that_its_passes_leave_counts(void **state) {
+static void each_shard_includes_all_gradients_of_its_passes(void **state) {
     (void)state;
     run(1, step_in_shards);
     run(2, step_in_shards);
@@ -424,7 +424,7 @@ static void times_are_those_of_some_passes(void **state) {
 }
 
 GW_TESTS(parallel_ddp_models, buckets_are_of_one_dtype, ignored_parameters_stay_the_members_own,
-         a_forward_alone_needs_nobody, outputs_may_be_unused_in_any_way,
-         what_gives_no_gradient_counts_as_unused,
-         what_passes_inside_hooks_leave_is_part_of_the_mean,
-         of_each_shard_all_that_its_passes_leave_counts, times_are_those_of_some_passes);
+         a_forward_without_backward_communicates_nothing, outputs_may_be_unused_in_any_way,
+         a_parameter_without_gradient_counts_as_unused,
+         gradients_of_passes_inside_hooks_are_part_of_the_mean,
+         each_shard_includes_all_gradients_of_its_passes, times_are_those_of_some_passes);

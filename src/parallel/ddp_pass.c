@@ -1,4 +1,4 @@
-// One pass over the gradients of a DistributedDataParallel, as its gate hears of it.
+// One pass over the gradients of a DistributedDataParallel, driven by the calls of its gate.
 #include "base/mem.h"
 #include "collective/run.h"
 #include "parallel/ddp.h"
@@ -25,7 +25,7 @@ static bool take_arrays(ddp_pass *r, int leaf_count) {
     return true;
 }
 
-static void end_series(const ddp_pass *r) {
+static void end_sequence(const ddp_pass *r) {
     if (!r->number || agent_is_closed(r->ddp->agent)) return;
     env_enter(r->ddp->agent->env);
     series_end_on_loop(r->group, (uint64_t)r->number);
@@ -47,7 +47,7 @@ static void free_reduction(ddp_pass *r) {
         gw_error ignored = gw_scope_close(r->scope);
         (void)ignored;
     }
-    end_series(r);
+    end_sequence(r);
     handle_release(r->group);
     mem_free(r);
     handle_release(d);
@@ -104,9 +104,9 @@ typedef struct rule {
 // clang-format off
 static const rule rules[] = {
     { DDP_PASS_COLLECTING, DDP_PASS_LAUNCHED, DDP_PASS_REDUCING, "all gradients of this member are on their way" },
-    { DDP_PASS_COLLECTING, DDP_PASS_BROKE,    DDP_PASS_FAILED,   "its next bucket is entered as failed, unless a verdict has ended it; no more set out" },
-    { DDP_PASS_REDUCING,   DDP_PASS_REDUCED,  DDP_PASS_DONE,     "the means are there" },
-    { DDP_PASS_REDUCING,   DDP_PASS_BROKE,    DDP_PASS_FAILED,   "what is under way ends for all members" },
+    { DDP_PASS_COLLECTING, DDP_PASS_BROKE,    DDP_PASS_FAILED,   "its next bucket is entered as failed, unless an abort has ended it; no more are launched" },
+    { DDP_PASS_REDUCING,   DDP_PASS_REDUCED,  DDP_PASS_DONE,     "the means have arrived" },
+    { DDP_PASS_REDUCING,   DDP_PASS_BROKE,    DDP_PASS_FAILED,   "its collectives end for all members" },
     { DDP_PASS_DONE,       DDP_PASS_BROKE,    DDP_PASS_DONE,     "the others have their means already" },
     { DDP_PASS_FAILED,     DDP_PASS_BROKE,    DDP_PASS_FAILED,   "the first error counts" },
 };
@@ -120,8 +120,8 @@ void ddp_pass_apply_on_loop(ddp_pass *r, ddp_pass_event event) {
     r->state = found->to;
 }
 
-// Tells of the end, once.
-static void tell(ddp_pass *r) {
+// Calls |done| once, at the end.
+static void notify_done(ddp_pass *r) {
     env *e = r->ddp->agent->env;
     env_enter(e);
     bool over = r->state >= DDP_PASS_DONE;
@@ -142,18 +142,18 @@ static void cancel(gw_ddp *d, gw_future **futures, int count) {
     (void)ignored;
 }
 
-static bool has_verdict_on_loop(const ddp_pass *r) {
+static bool is_aborted_on_loop(const ddp_pass *r) {
     return series_find_verdict_on_loop(r->group, GROUP_KEY_SERIES + (uint64_t)r->number);
 }
 
-// With where the replicas were opened. A verdict on members that differ says where each was: those about deadlines, and
-// of lost members, do not say which of the program's passes they end.
+// With the line that opened the replicas. An abort about members that differ names the line of each; those about
+// deadlines, and of lost members, do not name the pass that they end.
 static void set_error(ddp_pass *r, const gw_error *error) {
     const char *origin = r->ddp->origin;
     r->error = *error;
     size_t size = strlen(r->error.text);
-    bool says_where = error->status == GW_MISMATCH && group_has_told(r->group, error);
-    if (!says_where) snprintf(r->error.text + size, sizeof r->error.text - size, " (%s)", origin);
+    bool names_origin = error->status == GW_MISMATCH && group_has_told(r->group, error);
+    if (!names_origin) snprintf(r->error.text + size, sizeof r->error.text - size, " (%s)", origin);
 }
 
 void ddp_pass_fail(ddp_pass *r, const gw_error *error) {
@@ -162,26 +162,26 @@ void ddp_pass_fail(ddp_pass *r, const gw_error *error) {
     int count = 0, bucket_count = d->gate.leaf_count;
     env_enter(d->agent->env);
     bool cancels =
-        r->state == DDP_PASS_REDUCING && !has_verdict_on_loop(r) && !r->has_entered_failed;
-    if (r->state < DDP_PASS_DONE) settle_failed_on_loop(r, error);
+        r->state == DDP_PASS_REDUCING && !is_aborted_on_loop(r) && !r->has_entered_failed;
+    if (r->state < DDP_PASS_DONE) finalize_failed_on_loop(r, error);
     if (!r->error.status && r->state != DDP_PASS_DONE) set_error(r, error);
     ddp_pass_apply_on_loop(r, DDP_PASS_BROKE);
-    if (d->settling == r) d->settling = NULL;
+    if (d->finalizing == r) d->finalizing = NULL;
     d->stats.error = error->status;
     if (cancels && d->hook) under_way = mem_alloc((size_t)bucket_count * sizeof *under_way);
     for (int b = 0; under_way && b < bucket_count; b++)
         if (r->futures[b]) under_way[count++] = handle_retain(r->futures[b]);
     env_leave(d->agent->env);
-    if (cancels) ddp_pass_tell(r, error);
+    if (cancels) ddp_pass_report(r, error);
     if (count) cancel(d, under_way, count);
     mem_free(under_way);
-    tell(r);
+    notify_done(r);
     launch_ready(d);
 }
 
 // ---- Gradients ----------------------------------------------------------------------------------
 
-void ddp_pass_bring(gw_scope *s, ddp_pass *r, int i, gw_tensor *gradient) {
+void ddp_pass_contribute(gw_scope *s, ddp_pass *r, int i, gw_tensor *gradient) {
     if (gradient && !r->ddp->is_rows[i]) gradient = gw_to_dense(s, gradient);
     if (!gw_ok(s) || !static_check_gradient(s, r, i, gradient)) return;
     r->gradients[i] = handle_retain(gradient);
@@ -216,7 +216,7 @@ void ddp_pass_begin(ddp_pass *r) {
 
 static void count_on_loop(ddp_pass *r) {
     gw_ddp_stats *s = &r->ddp->stats;
-    settle_done_on_loop(r);
+    finalize_done_on_loop(r);
     s->reduced++;
     s->unused = 0;
     for (int i = 0; i < r->ddp->gate.leaf_count; i++)
@@ -227,7 +227,7 @@ static void count_on_loop(ddp_pass *r) {
     s->forward_us = (double)r->forward_ns / 1000;
     s->backward_us = (double)(last_ns - r->begun_ns) / 1000;
     s->communication_us = (double)(now_ns - r->launched_ns) / 1000;
-    // A pass of one bucket sets out when the last gradient has come.
+    // A pass of one bucket is launched when the last gradient has arrived.
     int64_t waited_from_ns = last_ns > r->launched_ns ? last_ns : r->launched_ns;
     s->waited_us = (double)(now_ns - waited_from_ns) / 1000;
 }
@@ -244,48 +244,48 @@ static void unpack(gw_scope *s, ddp_pass *r, int b, gw_value v) {
     }
 }
 
-static void tell_taker(gw_scope *s, const ddp_pass *r, int b) {
+static void notify_taker(gw_scope *s, const ddp_pass *r, int b) {
     const gw_ddp *d = r->ddp;
     const layout_bucket *at = &r->layout->buckets[b];
     for (int i = 0; d->taker && i < at->count; i++) {
         int leaf = at->leaves[i];
-        if (r->results[leaf]) d->mean_came(d->taker, s, d->gate.leaves[leaf], r->results[leaf]);
+        if (r->results[leaf]) d->mean_arrived(d->taker, s, d->gate.leaves[leaf], r->results[leaf]);
     }
 }
 
 void ddp_pass_take(gw_scope *s, ddp_pass *r, int b, gw_future *f) {
     gw_ddp *d = r->ddp;
     gw_value v = f ? gw_future_value(s, f) : gw_none();
-    bool is_told = b == r->layout->bucket_count, all_knew = false;
-    if (gw_ok(s) && f && !is_told) unpack(s, r, b, v);
-    if (gw_ok(s) && !is_told) tell_taker(s, r, b);
+    bool is_exchange = b == r->layout->bucket_count, all_had_received = false;
+    if (gw_ok(s) && f && !is_exchange) unpack(s, r, b, v);
+    if (gw_ok(s) && !is_exchange) notify_taker(s, r, b);
     layout *ordered = NULL;
-    if (is_told) all_knew = settle_read(s, r, v, &ordered);
+    if (is_exchange) all_had_received = finalize_read(s, r, v, &ordered);
     gw_error error = *scope_error(s);
     gw_scope_clear(s);
     env_enter(d->agent->env);
     r->reduced++;
-    gw_future *done_with = is_told ? NULL : r->futures[b];
-    if (!is_told) r->futures[b] = NULL;
-    if (is_told) {
-        r->all_knew = all_knew;
+    gw_future *done_with = is_exchange ? NULL : r->futures[b];
+    if (!is_exchange) r->futures[b] = NULL;
+    if (is_exchange) {
+        r->all_had_received = all_had_received;
         r->ordered = ordered;
     }
     bool failed = error.status || r->state == DDP_PASS_FAILED;
-    bool all = r->reduced == r->layout->bucket_count + r->tells;
+    bool all = r->reduced == r->layout->bucket_count + r->exchanges;
     if (!failed && all && r->state == DDP_PASS_REDUCING) {
         ddp_pass_apply_on_loop(r, DDP_PASS_REDUCED);
         count_on_loop(r);
     }
-    bool has_settled = d->settling == r && r->state >= DDP_PASS_DONE;
-    if (has_settled) d->settling = NULL;
+    bool is_finalized = d->finalizing == r && r->state >= DDP_PASS_DONE;
+    if (is_finalized) d->finalizing = NULL;
     env_leave(d->agent->env);
     handle_release(done_with);
     if (error.status)
         ddp_pass_fail(r, &error);
     else
-        tell(r);
-    if (has_settled) launch_ready(d);
+        notify_done(r);
+    if (is_finalized) launch_ready(d);
 }
 
 // ---- The gate -----------------------------------------------------------------------------------
@@ -311,8 +311,8 @@ static void break_group(gw_ddp *d, const gw_error *error) {
     env_leave(d->agent->env);
 }
 
-// The others wait for a pass that does not come: they get the error of who called the model. A step of
-// shards is over.
+// The others wait for a pass that never begins: they get the error of the caller of the model. A step of shards is
+// over.
 static void abandoned(gate *g, const gw_error *error) {
     gw_ddp *d = ddp_of(g);
     shards_reset(d);
@@ -332,17 +332,17 @@ static void abandoned(gate *g, const gw_error *error) {
     (void)ignored;
 }
 
-// What leaf |i| brings once its gradient has come, or is known not to come.
-static void bring(gate_pass *g, gw_scope *s, int i, gw_tensor *x) {
+// The contribution of leaf |i|, once its gradient has arrived, or cannot arrive.
+static void contribute(gate_pass *g, gw_scope *s, int i, gw_tensor *x) {
     gw_ddp *d = ddp_of(g->gate);
     x = plus_earlier(g, s, i, x);
     gw_tensor *sum = d->shards ? shards_add(s, d, i, x) : handle_retain(x);
-    if (g->state) ddp_pass_bring(s, g->state, i, sum);
+    if (g->state) ddp_pass_contribute(s, g->state, i, sum);
     handle_release(sum);
     if (g->state && gw_ok(s)) ddp_pass_leaf_is_ready(g->state, i);
 }
 
-// A pass that is not the last of its step answers that there is nothing, once all of it has come.
+// A pass that is not the last of its step has no results: it is answered once all its gradients have arrived.
 static void count_down(gate_pass *g, gw_scope *s) {
     gw_ddp *d = ddp_of(g->gate);
     if (g->state || --d->missing_of_shard) return;
@@ -351,16 +351,16 @@ static void count_down(gate_pass *g, gw_scope *s) {
     if (none) late_answer(g->answer, none);
 }
 
-static void bring_unreached(gate_pass *g, gw_scope *s) {
+static void contribute_unreached(gate_pass *g, gw_scope *s) {
     for (int i = g->gate->leaf_count - 1; i >= 0; i--)
-        if (!g->reached[i]) bring(g, s, i, NULL);
+        if (!g->reached[i]) contribute(g, s, i, NULL);
 }
 
 static void begin_shard(gate_pass *g, gw_scope *s) {
     gw_ddp *d = ddp_of(g->gate);
     d->missing_of_shard = 0;
     for (int i = 0; i < d->gate.leaf_count; i++) d->missing_of_shard += g->reached[i];
-    if (!g->holds) bring_unreached(g, s);
+    if (!g->holds) contribute_unreached(g, s);
 }
 
 static void begin(gate_pass *g, gw_scope *s) {
@@ -381,12 +381,12 @@ static void begin(gate_pass *g, gw_scope *s) {
     r->done = answer;
     r->context = g->answer;
     g->state = r;
-    if (!g->holds) bring_unreached(g, s);
+    if (!g->holds) contribute_unreached(g, s);
     ddp_pass_begin(r);
 }
 
 static void gradient(gate_pass *g, gw_scope *s, int i, gw_tensor *x) {
-    bring(g, s, i, x);
+    contribute(g, s, i, x);
     if (gw_ok(s)) count_down(g, s);
 }
 
@@ -437,7 +437,7 @@ static void end(gate_pass *g, const gw_error *error) {
 const gate_class ddp_gate_class = { .name = "DistributedDataParallel",
                                     .begin = begin,
                                     .gradient = gradient,
-                                    .all_have_come = bring_unreached,
+                                    .all_arrived = contribute_unreached,
                                     .end = end,
                                     .abandoned = abandoned,
                                     .sum = replicas_sum };

@@ -1,5 +1,4 @@
-// DistributedDataParallel in one pass after another, in simulated jobs: what it gives, and what it
-// refuses.
+// DistributedDataParallel in one pass after another, in simulated jobs: its results, and its errors.
 #include "parallel/ddp.h"
 
 #include "testing/cluster.h"
@@ -70,7 +69,7 @@ static void run(int world_size, cluster_main *main, void *context) {
         cluster_run(seed, (cluster_options){ .world_size = world_size }, main, context);
 }
 
-// ---- What it gives ------------------------------------------------------------------------------
+// ---- Results ------------------------------------------------------------------------------
 
 // Steps with gradients of the own share are those with gradients of the whole batch, bit for bit.
 static void train(gw_scope *root, int rank, void *context) {
@@ -121,9 +120,9 @@ static void buckets_change_nothing(void **state) {
     run(2, train, &options);
 }
 
-// ---- Who is used --------------------------------------------------------------------------------
+// ---- Used and unused parameters --------------------------------------------------------------------------------
 
-// Three numbers, used or not as |uses| says: bit 2 i + j, that member i uses number j.
+// Three numbers, used or not as in |uses|: bit 2 i + j, that member i uses number j.
 typedef struct choice {
     gw_tensor *x[3];
 } choice;
@@ -146,7 +145,7 @@ static double grad_of(gw_scope *s, gw_tensor *x) {
     return gw_item(s, gw_grad(s, x));
 }
 
-// p is used by all, q by member 1 alone, r by nobody.
+// p is used by all, q by member 1 alone, r by no member.
 static void use_some(gw_scope *root, int rank, void *context) {
     (void)context;
     choice c;
@@ -164,12 +163,12 @@ static void use_some(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void what_nobody_uses_has_no_gradient(void **state) {
+static void a_parameter_that_no_member_uses_has_no_gradient(void **state) {
     (void)state;
     run(2, use_some, NULL);
 }
 
-// Member 0 has nothing to walk in the second step; a pass with inputs is nobody's.
+// Member 0 has nothing to walk in the second step; no member has a pass with inputs.
 static void skip_one(gw_scope *root, int rank, void *context) {
     (void)context;
     choice c;
@@ -214,7 +213,7 @@ static void accumulate(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void a_synchronised_pass_takes_what_was_accumulated(void **state) {
+static void a_synchronised_pass_includes_accumulated_gradients(void **state) {
     (void)state;
     run(2, accumulate, NULL);
 }
@@ -300,7 +299,7 @@ static void hook_badly(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void what_a_hook_gives_takes_the_place(void **state) {
+static void a_hooks_result_replaces_the_mean(void **state) {
     (void)state;
     run(2, hook, NULL);
     run(2, round_halves, NULL);
@@ -402,7 +401,7 @@ static void the_number_of_members_changes_no_bits_of_shards(void **state) {
     assert_true(sums[0] == sums[1] && sums[1] == sums[2] && sums[0] != 0);
 }
 
-// ---- What it refuses ----------------------------------------------------------------------------
+// ---- Errors ----------------------------------------------------------------------------
 
 static void open_differently(gw_scope *root, int rank, void *context) {
     (void)context;
@@ -463,8 +462,8 @@ static void replicas_are_compared(void **state) {
 }
 
 GW_TESTS(parallel_ddp, gradients_are_those_of_the_whole_batch, buckets_change_nothing,
-         what_nobody_uses_has_no_gradient, a_member_may_skip_a_pass,
-         a_synchronised_pass_takes_what_was_accumulated, what_a_hook_gives_takes_the_place,
+         a_parameter_that_no_member_uses_has_no_gradient, a_member_may_skip_a_pass,
+         a_synchronised_pass_includes_accumulated_gradients, a_hooks_result_replaces_the_mean,
          rows_stay_rows, buffers_are_those_of_rank_0,
          the_number_of_members_changes_no_bits_of_shards, models_that_differ_are_named,
          replicas_are_compared);

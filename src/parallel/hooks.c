@@ -1,4 +1,4 @@
-// Setting a hook, and what members say of theirs: they are to have the same one, with the same options.
+// Setting a hook, and comparing it with those of the other members: all must have the same one, with the same options.
 #include "collective/group.h"
 #include "parallel/power_sgd.h"
 
@@ -17,7 +17,7 @@ static const char *describe_quantize(gw_scope *s, const gw_quantize_options *o) 
                      o ? (long long)o->channel : 512);
 }
 
-// Who is near is each member's own.
+// The group of near members may differ between members.
 static const char *describe_local_sgd(gw_scope *s, const gw_local_sgd *l) {
     if (!l) return "gw_hook_local_sgd";
     return gw_format(s, "gw_hook_local_sgd .start = %lld .done = %lld, %s", (long long)l->start,

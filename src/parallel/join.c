@@ -1,4 +1,4 @@
-// The functions of gradwire/join.h: opening and closing one, and what it takes.
+// The functions of gradwire/join.h: opening and closing a join, and its joinables.
 #include "parallel/join.h"
 
 #include "base/map.h"
@@ -192,7 +192,7 @@ static bool is_usable(gw_scope *s, const char *what, const gw_join *j) {
 
 void gw_join_close(gw_scope *s, gw_join *j) {
     if (!is_usable(s, "gw_join_close", j)) return;
-    if (!j->is_over && gw_ok(s)) join_shadow_others(s, j);
+    if (!j->is_over && gw_ok(s)) join_shadow_active(s, j);
     if (!j->is_over) join_fail(s, j);
     detach(j);
 }

@@ -1,7 +1,7 @@
 // Joins between the files of this room: docs/protocol/replicas.md, UNEVEN-1 to UNEVEN-6.
 //
 // Ownership: a gw_join is a handle, which keeps its joinables and a group of its own. Threads: of the
-// model; what a gw_ddp has of it changes with the loop lock held.
+// model; the join state in a gw_ddp changes with the loop lock held.
 #ifndef PARALLEL_JOIN_H
 #define PARALLEL_JOIN_H
 
@@ -23,15 +23,15 @@ struct gw_join {
     gw_error error;
 };
 
-gw_group *joinable_group(const gw_joinable *p);  // NULL: it says none
+gw_group *joinable_group(const gw_joinable *p);  // NULL: it names none
 
 // ---- Iterations (join_iteration.c) --------------------------------------------------------------
 
 // One begins on this member, which is active. False with |s| failed.
 bool join_begin_iteration(gw_scope *s, gw_join *j, bool synchronised);
-// Shadows the others' until nobody is active, and finishes.
-void join_shadow_others(gw_scope *s, gw_join *j);
-// The others are told that this member ends the join with the error of |s|.
+// Shadows the iterations of the active members until none is active, and finishes.
+void join_shadow_active(gw_scope *s, gw_join *j);
+// The others get the error of |s|: this member ends the join with it.
 void join_fail(gw_scope *s, gw_join *j);
 
 // ---- Replicas (ddp.c) ---------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-// The iterations of a join: how one begins, what who has closed does in it, and the end.
+// The iterations of a join: how one begins, shadows of a member that has closed the join, and the end.
 #include "autograd/grads.h"
 #include "base/log.h"
 #include "base/mutation.h"
@@ -8,9 +8,9 @@
 #include <string.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_join"  // of what is called here, in errors
+#define GW_ORIGIN "gw_join"  // of the calls in this file, in errors
 
-// What a member says of itself: UNEVEN-1.
+// What a member contributes to the count: UNEVEN-1.
 enum { ACTIVE = 1, SYNCHRONISED = 2, STOPS = 4 };
 enum { SKEW_WARNED_OF = 1000 };
 
@@ -33,14 +33,14 @@ static census count(const uint8_t *all, int members) {
 
 // ---- Ending -------------------------------------------------------------------------------------
 
-// UNEVEN-6. What the group has told, all know.
+// UNEVEN-6. An error that the group has reported is known to all members.
 void join_fail(gw_scope *s, gw_join *j) {
     j->is_over = true;
     j->error = *scope_error(s);
     env_enter(j->agent->env);
-    bool told = group_has_told(j->group, &j->error);
+    bool is_known_to_all = group_has_told(j->group, &j->error);
     env_leave(j->agent->env);
-    if (!told) gw_group_fail(s, j->group, j->error.status, "%s", j->error.text);
+    if (!is_known_to_all) gw_group_fail(s, j->group, j->error.status, "%s", j->error.text);
 }
 
 // ---- Beginning ----------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ static bool check_census(gw_scope *s, const gw_join *j, const census *c) {
     return gw_ok(s);
 }
 
-static void tell_replicas(gw_join *j) {
+static void notify_replicas(gw_join *j) {
     env *e = j->agent->env;
     env_enter(e);
     for (int i = 0; i < j->count; i++) {
@@ -70,7 +70,7 @@ static void tell_replicas(gw_join *j) {
     env_leave(e);
 }
 
-// UNEVEN-1: this member says |own|. How many are active; with |s| failed the join is over.
+// UNEVEN-1: this member contributes |own|. Returns the number of active members; with |s| failed the join is over.
 static int meet(gw_scope *s, gw_join *j, uint8_t own) {
     int64_t members = j->at.members;
     gw_scope *t = gw_scope_open(s);
@@ -84,22 +84,22 @@ static int meet(gw_scope *s, gw_join *j, uint8_t own) {
     gw_tensor *met = gw_all_reduce(t, j->group, mine, GW_BOR);
     census c = { 0 };
     if (gw_ok(t)) c = count(gw_data(met), (int)members);
-    bool told = gw_ok(t) && !check_census(t, j, &c);
-    if (told) j->is_over = true;
+    bool is_known_to_all = gw_ok(t) && !check_census(t, j, &c);
+    if (is_known_to_all) j->is_over = true;
     gw_scope_close_up(t);
-    if (told) j->error = *scope_error(s);
-    if (!gw_ok(s) && !told) join_fail(s, j);
+    if (is_known_to_all) j->error = *scope_error(s);
+    if (!gw_ok(s) && !is_known_to_all) join_fail(s, j);
     if (!gw_ok(s) || !c.active) return 0;
     j->at = (gw_join_iteration){ .number = j->at.number + 1,
                                  .members = (int)members,
                                  .active = c.active,
                                  .last = c.last,
                                  .synchronised = c.synchronised > 0 };
-    tell_replicas(j);
+    notify_replicas(j);
     return c.active;
 }
 
-// What the others' shadows have waited for in the last iteration has happened here.
+// The passes that the shadows of others waited for in the last iteration have happened here.
 static bool check_passes(gw_scope *s, const gw_join *j) {
     env *e = j->agent->env;
     bool missing = false;
@@ -137,24 +137,24 @@ static void shadow(gw_scope *s, const gw_join *j, const gw_joinable *p) {
         p->shadow(s, &j->at, p->context);
 }
 
-// A group of the join's has told |error|, so that those know whose iteration it was.
-static bool is_told(const gw_join *j, const gw_error *error) {
+// A group of the join has reported |error|, so that the members of that iteration have it.
+static bool is_reported(const gw_join *j, const gw_error *error) {
     env *e = j->agent->env;
-    bool told = false;
+    bool is_known_to_all = false;
     env_enter(e);
     for (int i = 0; i < j->count; i++) {
         const gw_group *g = joinable_group(&j->parts[i]);
-        told |= group_has_told(g ? g : j->group, error);
+        is_known_to_all |= group_has_told(g ? g : j->group, error);
     }
     env_leave(e);
-    return told;
+    return is_known_to_all;
 }
 
 static void shadow_all(gw_scope *s, gw_join *j) {
     gw_scope *t = gw_scope_open(s);
     grads_note_pass(t);  // a shadow steps by the passes of the others
     for (int i = 0; i < j->count; i++) shadow(t, j, &j->parts[i]);
-    if (!gw_ok(t) && is_told(j, scope_error(t))) gw_scope_clear(t);
+    if (!gw_ok(t) && is_reported(j, scope_error(t))) gw_scope_clear(t);
     gw_scope_close_up(t);
 }
 
@@ -190,7 +190,7 @@ static bool is_known(void *context, const gw_group *g) {
     return false;
 }
 
-void join_shadow_others(gw_scope *s, gw_join *j) {
+void join_shadow_active(gw_scope *s, gw_join *j) {
     if (!check_passes(s, j)) return;
     uint64_t list = j->group->list;
     uint8_t own = j->options.fail_early ? STOPS : 0;
@@ -205,7 +205,7 @@ void join_shadow_others(gw_scope *s, gw_join *j) {
     }
     if (gw_ok(s)) await_all(s, j);
     answers_end(j->agent, list);
-    gw_barrier(s, j->group);  // behind which the others may call what is theirs
+    gw_barrier(s, j->group);  // behind which the others may call collectives of theirs
     if (gw_ok(s)) finish(s, j);
     if (gw_ok(s)) j->is_over = true;
 }

@@ -1,6 +1,6 @@
-// Buckets set out: those of one pass in their order, those of several passes pass by pass, on
-// whichever thread comes first. What is called meanwhile without a key, by hooks too, is of the pass's
-// series, where nothing is entered behind a verdict.
+// Launches buckets: those of one pass in their order, those of several passes pass by pass, on whichever thread is
+// first. A collective that is called meanwhile without a key, also by a hook, belongs to the sequence of the pass;
+// nothing is entered there behind an abort.
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "collective/run.h"
@@ -9,25 +9,25 @@
 
 #include <string.h>
 
-// What the launching thread needs of one bucket, or of what is told behind the last one.
+// What the launching thread needs of one bucket, or of the exchange behind the last one.
 typedef struct launch {
     ddp_pass *pass;  // one count
     int bucket;
 } launch;
 
-// The layout of a pass is chosen when it is the next to launch: what members agree on is known by then.
+// The layout of a pass is chosen when it is the next to launch: what members agree on is final by then.
 static void choose_layout_on_loop(ddp_pass *r) {
     gw_ddp *d = r->ddp;
-    r->layout = layout_retain(settle_layout_on_loop(d));
+    r->layout = layout_retain(finalize_layout_on_loop(d));
     bool has_failed = r->state == DDP_PASS_FAILED;
     for (int i = 0; i < d->gate.leaf_count && !has_failed; i++)
         r->missing[r->layout->bucket_of[i]] += !r->is_ready[i];
-    r->has_flags = !d->first.tells_used;
-    settle_begin_on_loop(r);
+    r->has_flags = !d->first.is_final;
+    finalize_begin_on_loop(r);
     if (has_failed)
-        settle_failed_on_loop(r, &r->error);
-    else if (r->settles)
-        d->settling = r;
+        finalize_failed_on_loop(r, &r->error);
+    else if (r->finalizes)
+        d->finalizing = r;
 }
 
 static int first_due(const ddp_pass *r) {
@@ -38,13 +38,13 @@ static int first_due(const ddp_pass *r) {
     return b;
 }
 
-// The next bucket that sets out: of the oldest pass, once its gradients have come. A pass that has
-// failed here enters one more as failed.
+// The next bucket to launch: of the oldest pass, once its gradients have arrived. A pass that has failed here enters
+// one more as failed.
 static bool find_next_on_loop(gw_ddp *d, launch *out) {
     if (list_is_empty(&d->passes)) return false;
     ddp_pass *r = list_entry(d->passes.next, ddp_pass, link);
     bool failed = r->state == DDP_PASS_FAILED;
-    if (!r->layout && d->settling && !failed) return false;
+    if (!r->layout && d->finalizing && !failed) return false;
     if (!r->layout) choose_layout_on_loop(r);
     int last = r->layout->bucket_count, b = failed ? last : first_due(r);
     if (!failed && (b < last ? r->missing[b] != 0 : r->launched < last)) return false;
@@ -53,16 +53,16 @@ static bool find_next_on_loop(gw_ddp *d, launch *out) {
     *out = (launch){ r, b };
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
     r->launched++;
-    if (!failed && r->launched < last + r->tells) return true;
+    if (!failed && r->launched < last + r->exchanges) return true;
     list_remove(&r->link);
     r->has_set_out = true;
     if (!failed) ddp_pass_apply_on_loop(r, DDP_PASS_LAUNCHED);
     return true;
 }
 
-// What members must have alike in a pass though shapes need not show it: where each leaf is, and the hook.
+// What members must have alike in a pass and shapes need not show: the position of each leaf, and the hook.
 static uint64_t mark_of(const ddp_pass *r) {
-    uint64_t hash = hash_u64(r->layout->hash + r->has_flags + 2 * (uint64_t)r->tells);
+    uint64_t hash = hash_u64(r->layout->hash + r->has_flags + 2 * (uint64_t)r->exchanges);
     hash = hash_u64(hash + (uint64_t)r->divisor);
     const char *hook = r->ddp->hook_text;
     return (hash_u64(hash + hash_bytes(hook, strlen(hook))) & ~(uint64_t)3) | 4;
@@ -77,7 +77,7 @@ static gw_future *start_flags(gw_scope *s, const ddp_pass *r, int b) {
     return gw_all_reduce_async_with(s, r->ddp->group, flags, GW_BOR, ddp_options_of(r->ddp));
 }
 
-// A thread that has received something may be the one that calls it: nothing would come while it waits.
+// The hook may run on a thread that has received a message: nothing would be received while it waits.
 static gw_future *call_hook(gw_scope *s, gw_bucket *b) {
     bool may_wait = s->may_wait;
     s->may_wait = false;
@@ -106,9 +106,9 @@ static bool is_alone(const ddp_pass *r) {
 }
 
 static gw_future *start(gw_scope *s, ddp_pass *r, int b) {
-    if (b == r->layout->bucket_count) return settle_start(s, r);
+    if (b == r->layout->bucket_count) return finalize_start(s, r);
     if (gw_ok(s) && r->ddp->options.check_finite) bucket_check_finite(s, r, b);
-    if (!gw_ok(s)) return NULL;  // what fails here is told to the others once
+    if (!gw_ok(s)) return NULL;  // this error is reported to the others once
     gw_future *f =
         r->layout->buckets[b].is_rows ? bucket_start_rows(s, r, b) : start_dense(s, r, b);
     bucket_forget(r, b);
@@ -131,7 +131,7 @@ static void keep_future(ddp_pass *r, int b, gw_future *f) {
     env_leave(e);
 }
 
-// Ends a bucket that awaits nothing. |error| of status GW_OK: its results are there.
+// Ends a bucket that awaits nothing. |error| of status GW_OK: its results have arrived.
 static void end_with(launch at, const gw_error *error) {
     gw_scope *t = agent_scope_open(at.pass->ddp->agent, 0, 0, ENV_NEVER);
     if (error->status) scope_fail_with(t, error);
@@ -150,13 +150,13 @@ static void keep_own(launch at) {
     scope_release_from(s, 0);
 }
 
-void ddp_pass_tell(ddp_pass *r, const gw_error *error) {
+void ddp_pass_report(ddp_pass *r, const gw_error *error) {
     env *e = r->ddp->agent->env;
     env_enter(e);
-    bool tells = !r->has_entered_failed && !is_alone(r);
+    bool reports = !r->has_entered_failed && !is_alone(r);
     r->has_entered_failed = true;
     env_leave(e);
-    if (!tells) return;
+    if (!reports) return;
     gw_scope *s = agent_scope_open(r->ddp->agent, 0, 0, ENV_NEVER);
     scope_fail_with(s, error);
     run_enter_failed(s, s, r->group, GROUP_KEY_SERIES + (uint64_t)r->number);
@@ -169,7 +169,7 @@ static void enter_failed(launch at) {
     env_enter(r->ddp->agent->env);
     gw_error error = r->error;
     env_leave(r->ddp->agent->env);
-    ddp_pass_tell(r, &error);
+    ddp_pass_report(r, &error);
     ddp_pass_release(r);
 }
 
@@ -194,7 +194,7 @@ static void set_out(launch at) {
     launch *context = mem_take(sizeof *context);
     if (!context) scope_fail(s, GW_NO_MEMORY, "no memory for a bucket");
     gw_future *f = start(s, r, at.bucket);
-    if (!gw_ok(s)) ddp_pass_tell(r, scope_error(s));
+    if (!gw_ok(s)) ddp_pass_report(r, scope_error(s));
     if (gw_ok(s)) {
         *context = at;
         keep_future(r, at.bucket, f);

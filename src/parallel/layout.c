@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "tensor/tensor.h"
 
-enum { DTYPES = GW_BF16 + 1 };  // floating ones come first
+enum { DTYPES = GW_BF16 + 1 };  // floating ones are first
 
 static layout *open_empty(int leaf_count, int part_count) {
     size_t numbers = (size_t)leaf_count * sizeof(int);
@@ -65,14 +65,14 @@ static int choose(filling *f, int leaf) {
     return b;
 }
 
-// Behind those that are there.
+// Behind the parts that are present.
 static void put_part(layout *l, kept_part x) {
     layout_bucket *b = &l->buckets[l->bucket_of[x.leaf]];
     b->parts[b->part_count++] = x;
     if (!b->count || b->leaves[b->count - 1] != x.leaf) b->leaves[b->count++] = x.leaf;
 }
 
-// In each bucket in the order of leaves, or by keeper.
+// In each bucket in the order of leaves, or by owner.
 static void put_parts(const gw_ddp *d, layout *l, const int *order) {
     int leaf_count = d->gate.leaf_count;
     for (int i = 0; d->sharing && i < d->sharing->count; i++) put_part(l, d->sharing->parts[i]);
@@ -82,7 +82,7 @@ static void put_parts(const gw_ddp *d, layout *l, const int *order) {
     }
 }
 
-// Takes memory for what has been counted.
+// Takes memory for the counted parts.
 static void begin_buckets(const gw_ddp *d, layout *l) {
     int *leaves = l->leaves;
     kept_part *parts = l->parts;

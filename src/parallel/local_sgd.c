@@ -6,8 +6,8 @@
 #include "tensor/tensor.h"
 #include <gradwire/comm_hook.h>
 
-// Those who are near have entered a collective that others of theirs come to only if they have entered
-// this bucket, too: else nobody else ends it.
+// Near members have entered a collective that their other near members enter only if they have entered this bucket,
+// too: no other member ends it.
 static void end_with(gw_scope *s, gw_future *barrier, void *near) {
     if (gw_future_error(barrier)) gw_cancel(s, near);
     handle_release(near);
@@ -18,7 +18,7 @@ static gw_value second_of(gw_scope *s, gw_value both, void *context) {
     return gw_list_get(s, gw_list_of(s, both), 1);
 }
 
-// See Note [Later rounds of a hook]: the group is another one, in which passes have no place.
+// See Note [Later rounds of a hook]: the group is another one, in which passes have no position.
 static gw_future *average_near(gw_scope *s, gw_bucket *b, gw_group *near) {
     uint64_t key = hash_u64(hash_u64(b->ddp->group->id + (uint64_t)b->pass) + (uint64_t)b->index);
     gw_collective_options options = ddp_options_of(b->ddp);
@@ -31,7 +31,7 @@ static gw_future *average_near(gw_scope *s, gw_bucket *b, gw_group *near) {
     if (!gw_ok(s)) return f;
     gw_on_done(s, barrier, end_with, handle_retain(f));
     if (!gw_ok(s)) handle_release(f);
-    gw_future *both[] = { barrier, f };  // in this order: the error of all comes first
+    gw_future *both[] = { barrier, f };  // in this order: the error of all is first
     return gw_then(s, gw_collect_all(s, both, 2), second_of, NULL);
 }
 

@@ -1,4 +1,4 @@
-// Local SGD: whose mean a pass takes, and that a failure near ends for all.
+// Local SGD: the group of the mean of a pass, and a near failure that ends it for all.
 #include "testing/cluster.h"
 #include "testing/given_gradients.h"
 #include "testing/testing.h"
@@ -16,7 +16,7 @@ typedef struct job {
     int64_t done;
 } job;
 
-// Member |rank| brings its number and a step's, so that all means are exact.
+// Member |rank| contributes its number and a step's, so that all means are exact.
 static void walk(gw_scope *s, const given_model *m, int rank, int step) {
     gw_tensor *g[] = { gw_full_with(s, GW_F32, gw_value_of(8 * step + 4 * rank), shapes[0]),
                        gw_full_with(s, GW_F32, gw_value_of(8 * step + 4 * rank), shapes[1]) };
@@ -71,22 +71,22 @@ static void run_one(uint64_t seed, void *context) {
         fail_msg("it took %lld s", (long long)(o.took_ns / SIM_SECOND));
 }
 
-static void first_all_and_then_those_near(void **state) {
+static void means_are_global_first_then_near(void **state) {
     (void)state;
     testing_for_seeds(10, run_one, &(job){ .has_near = true });
     testing_for_seeds(3, run_one, &(job){ .has_near = true, .done = 100 });
 }
 
-static void first_all_and_then_each_its_own(void **state) {
+static void means_are_global_first_then_local(void **state) {
     (void)state;
     testing_for_seeds(5, run_one, &(job){ 0 });
 }
 
-static void a_failure_is_everybodys(void **state) {
+static void a_failure_of_one_member_fails_all(void **state) {
     (void)state;
     testing_for_seeds(20, run_one, &(job){ .has_near = true, .fails = true });
     testing_for_seeds(5, run_one, &(job){ .fails = true });
 }
 
-GW_TESTS(parallel_local_sgd, first_all_and_then_those_near, first_all_and_then_each_its_own,
-         a_failure_is_everybodys);
+GW_TESTS(parallel_local_sgd, means_are_global_first_then_near, means_are_global_first_then_local,
+         a_failure_of_one_member_fails_all);

@@ -64,7 +64,7 @@ static void forget_names(module_parts *parts) {
     for (int i = 0; i < parts->count; i++) parts->items[i].name = NULL;
 }
 
-// What belongs to the module it is a copy of stays there.
+// The parameters and hooks of the original module stay there.
 void module_replica_close(gw_module *r) {
     if (!r || r->remote) {
         handle_release(r);

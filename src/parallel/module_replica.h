@@ -1,5 +1,5 @@
 // Copies of a module for threads that compute with it at once: the same parameters, state and hooks,
-// but buffers of their own, so that what one thread writes there is not read by others.
+// but buffers of their own, so that no thread reads what another one writes there.
 #ifndef PARALLEL_MODULE_REPLICA_H
 #define PARALLEL_MODULE_REPLICA_H
 

@@ -1,4 +1,4 @@
-// What PowerSGD remembers from pass to pass.
+// The state of PowerSGD between passes.
 #include "parallel/power_sgd.h"
 
 #include "base/mem.h"
@@ -267,7 +267,7 @@ gw_map *power_sgd_save(gw_scope *s, void *power_sgd) {
     return map;
 }
 
-// What this member has is of other leaves, or of passes that the others have left out.
+// The memory of this member is of other leaves, or of passes that the others have skipped.
 static void load_memory(gw_scope *s, gw_power_sgd *p, gw_map *state, int leaf, bool is_behind) {
     power_sgd_memory *m = &p->memories[leaf];
     gw_value q = gw_map_find(state, gw_format(s, "%d.q", leaf));

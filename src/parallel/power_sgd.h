@@ -1,7 +1,7 @@
-// PowerSGD between its files: what a member remembers, and one exchange of a bucket.
+// PowerSGD between its files: the memory of a member, and one exchange of a bucket.
 //
-// Ownership: a gw_power_sgd is a handle; each exchange under way has a count. Threads: what is
-// remembered changes with the loop lock held.
+// Ownership: a gw_power_sgd is a handle; each exchange under way has a count. Threads: the memory changes with the
+// loop lock held.
 #ifndef PARALLEL_POWER_SGD_H
 #define PARALLEL_POWER_SGD_H
 
@@ -24,7 +24,7 @@ struct gw_power_sgd {
                        int64_t count);
 
     const gw_ddp *set_for;  // whose hook it is the context of
-    const gw_ddp *ddp;      // the same once a pass has come
+    const gw_ddp *ddp;      // set by the first pass; the same from then on
     int64_t earlier;        // passes before those of this job
     gw_power_sgd_stats stats;
     power_sgd_memory *memories;  // by leaf
@@ -35,14 +35,14 @@ struct gw_power_sgd {
 bool power_sgd_claim(gw_power_sgd *p, const gw_ddp *d);
 bool power_sgd_is_usable(gw_scope *s, const char *function, const gw_power_sgd *p);
 // In the next generation of the group all have the last Q of one member; errors stay the members' own,
-// and who is behind has none: gw_hook_save, gw_hook_load.
+// and a member that is behind has none: gw_hook_save, gw_hook_load.
 gw_map *power_sgd_save(gw_scope *s, void *power_sgd);
 void power_sgd_load(gw_scope *s, void *power_sgd, gw_map *state, bool is_behind);
 // Which of the program's passes |b| is of, from 0.
 int64_t power_sgd_pass_of(const gw_power_sgd *p, const gw_bucket *b);
 void power_sgd_count(gw_power_sgd *p, const gw_bucket *b, int64_t before, int64_t after);
-// The memory of |leaf|, for an exchange that then has it to itself; NULL: another pass's has it, or |s|
-// has failed. What does not fit |leaves| and |x| is forgotten.
+// The memory of |leaf|, for an exchange that then has it to itself; NULL: another pass has it, or |s| has failed. A
+// memory that does not fit |leaves| and |x| is discarded.
 power_sgd_memory *power_sgd_memory_take(gw_scope *s, gw_power_sgd *p, const gw_ddp *d, int leaf,
                                         uint64_t leaves, const low_rank *x);
 // Gives it back with a new error and Q, NULL: as they were.

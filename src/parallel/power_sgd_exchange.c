@@ -1,10 +1,9 @@
-// One bucket by PowerSGD: P and what travels as it is in one collective, Q in the next.
+// One bucket by PowerSGD: P and the uncompressed gradients in one collective, Q in the next.
 //
 // Note [Later rounds of a hook]
-// What a hook calls before it returns has its place among the collectives of all passes. What can be
-// called only when that has come has none: members get there in different orders. So it has a key of
-// its own, made of pass and bucket. A member whose first round has failed enters it as failed, since
-// others may have come through.
+// What a hook calls before it returns has its position among the collectives of all passes. A collective that needs
+// the result of these has no position, since members reach it in different orders. So it has a key of its own, made of
+// pass and bucket. A member whose first round has failed enters it as failed, since it may have succeeded on others.
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/scope.h"
@@ -26,12 +25,12 @@ typedef struct part {
 } part;
 
 typedef struct exchange {
-    gw_power_sgd *state;       // one count
-    gw_ddp *ddp;               // one count
-    gw_future *out;            // one count
-    gw_tensor *x;              // one count: what this member brings, with the errors
-    gw_tensor *sums;           // one count: orthogonal P, and the mean of what travels as it is
-    uint64_t key;              // of the second round
+    gw_power_sgd *state;  // one count
+    gw_ddp *ddp;          // one count
+    gw_future *out;       // one count
+    gw_tensor *x;         // one count: the contribution of this member, with the errors
+    gw_tensor *sums;      // one count: orthogonal P, and the mean of the uncompressed gradients
+    uint64_t key;         // of the second round
     gw_dtype dtype, computed;  // of the bucket; f32 or f64
     int64_t numel;             // of the bucket
     int64_t p_numel, q_numel;
@@ -90,7 +89,7 @@ static void lay_out_square(exchange *e, const gw_bucket *b) {
                           .numel = side * side };
 }
 
-// By which a memory knows what it is of: its leaf, or all of the bucket's.
+// The identity of a memory: its leaf, or all of the bucket's.
 static uint64_t hash_of_leaves(const gw_bucket *b, const part *x, bool is_square) {
     const layout_bucket *at = &b->layout->buckets[b->index];
     uint64_t hash = hash_u64((uint64_t)x->leaf + 1);
@@ -99,7 +98,7 @@ static uint64_t hash_of_leaves(const gw_bucket *b, const part *x, bool is_square
     return hash | 1;
 }
 
-static bool place_vectors(gw_scope *s, exchange *e, const gw_bucket *b, bool is_square) {
+static bool set_vectors(gw_scope *s, exchange *e, const gw_bucket *b, bool is_square) {
     int64_t after = 0;
     for (int i = 0; i < e->part_count && gw_ok(s); i++) {
         part *x = &e->parts[i];
@@ -148,7 +147,7 @@ static const void *numbers_at(const exchange *e, gw_tensor *x, int64_t at) {
     return (const char *)gw_data(x) + (size_t)at * gw_dtype_size(e->computed);
 }
 
-// What this member brings: the bucket, zeros behind it for a square, and the errors.
+// The contribution of this member: the bucket, zeros behind it for a square, and the errors.
 static gw_tensor *with_errors(gw_scope *s, const exchange *e, gw_tensor *flat) {
     const part *last = &e->parts[e->part_count - 1];
     int64_t missing = last->at + last->numel - e->numel;
@@ -180,7 +179,7 @@ static gw_tensor *first_q(gw_scope *s, const exchange *e, const gw_bucket *b) {
     return q;
 }
 
-// P of all matrices, and behind it what travels as it is.
+// P of all matrices, and behind it the uncompressed gradients.
 static gw_tensor *first_round(gw_scope *s, const exchange *e, gw_tensor *q) {
     gw_tensor **all = gw_alloc(s, ((size_t)e->part_count + 1) * sizeof(gw_tensor *));
     gw_tensor *p = gw_zeros_with(s, e->computed, (gw_shape){ 1, &e->p_numel });
@@ -301,7 +300,7 @@ static gw_future *exchange_low_rank(gw_scope *s, gw_bucket *b, gw_power_sgd *p, 
     if (!power_sgd_is_usable(s, "a hook", p)) return gw_hook_all_reduce(s, b, NULL);
     bool begins = power_sgd_pass_of(p, b) >= p->options.start;
     exchange *e = begins ? open_exchange(s, p, b, is_square) : NULL;
-    if (e && place_vectors(s, e, b, is_square)) return enter(s, e, b);
+    if (e && set_vectors(s, e, b, is_square)) return enter(s, e, b);
     if (e) close_exchange(e);
     if (!begins) power_sgd_count(p, b, 0, 0);
     return gw_hook_all_reduce(s, b, NULL);

@@ -1,4 +1,4 @@
-// PowerSGD: what comes out for gradients whose answer is known, what is remembered, what is refused.
+// PowerSGD: its results for gradients with a known answer, its memory, its errors.
 #include "parallel/power_sgd.h"
 
 #include "testing/cluster.h"
@@ -20,8 +20,8 @@ static void run(int world_size, cluster_main *main, void *context) {
             main, context);
 }
 
-// What member |rank| brings for weight |i| in |step|: matrices of rank 1, columns by rows.
-static gw_tensor *brought(gw_scope *s, int rank, int step, int i) {
+// The contribution of member |rank| for weight |i| in |step|: matrices of rank 1, columns by rows.
+static gw_tensor *contribution(gw_scope *s, int rank, int step, int i) {
     uint64_t seed = (uint64_t)(1000 * step + 10 * i + rank);
     if (shapes[i].count == 1) return given_numbers(s, shapes[i], seed);
     int64_t rows = shapes[i].sizes[0], columns = i ? 20 : COLUMNS;
@@ -30,15 +30,15 @@ static gw_tensor *brought(gw_scope *s, int rank, int step, int i) {
     return gw_reshape_with(s, m, shapes[i]);
 }
 
-static gw_tensor *mean_brought(gw_scope *s, int members, int step, int i) {
-    gw_tensor *sum = brought(s, 0, step, i);
-    for (int r = 1; r < members; r++) sum = gw_add(s, sum, brought(s, r, step, i));
+static gw_tensor *mean_contribution(gw_scope *s, int members, int step, int i) {
+    gw_tensor *sum = contribution(s, 0, step, i);
+    for (int r = 1; r < members; r++) sum = gw_add(s, sum, contribution(s, r, step, i));
     return gw_div(s, sum, members);
 }
 
 static void walk(gw_scope *s, const given_model *m, int rank, int step) {
     gw_tensor *g[WEIGHTS];
-    for (int i = 0; i < WEIGHTS; i++) g[i] = brought(s, rank, step, i);
+    for (int i = 0; i < WEIGHTS; i++) g[i] = contribution(s, rank, step, i);
     gw_backward(s, given_loss(s, m, g));
     if (!gw_ok(s)) fail_msg("step %d: %s", step, gw_scope_error(s)->text);
 }
@@ -70,7 +70,7 @@ static gw_power_sgd *begin(gw_scope *root, given_model *m, const job *j) {
     return p;
 }
 
-// ---- What it gives ------------------------------------------------------------------------------
+// ---- Results ------------------------------------------------------------------------------
 
 // Each leaves the mean, up to |off|.
 static void take_steps(gw_scope *root, given_model *m, int rank, int steps, double off) {
@@ -78,8 +78,8 @@ static void take_steps(gw_scope *root, given_model *m, int rank, int steps, doub
         gw_scope *s = gw_scope_open(root);
         walk(s, m, rank, step);
         for (int i = 0; i < WEIGHTS; i++)
-            given_compare(s, "a mean", gw_grad(s, m->weights[i]), mean_brought(s, MEMBERS, step, i),
-                          off);
+            given_compare(s, "a mean", gw_grad(s, m->weights[i]),
+                          mean_contribution(s, MEMBERS, step, i), off);
         expect_equal(s, m);
         gw_scope_close_up(s);
     }
@@ -96,7 +96,7 @@ static void step_exactly(gw_scope *root, int rank, void *context) {
     assert_true(t.passes == 5 && t.numel_before == 3 * each && t.numel_after == 3 * sent);
 }
 
-static void what_is_of_low_rank_comes_whole(void **state) {
+static void a_gradient_of_low_rank_is_exact(void **state) {
     (void)state;
     job j = { gw_hook_power_sgd, GW_OPTIONS(gw_power_sgd_options, .rank = 2, .start = 2), 1 << 20 };
     run(MEMBERS, step_exactly, &j);
@@ -106,7 +106,7 @@ static void what_is_of_low_rank_comes_whole(void **state) {
     run(MEMBERS, step_exactly, &j);
 }
 
-// With feedback nothing is lost for ever: what was brought is what was given and what is kept.
+// With feedback nothing is lost: the contributions are the results plus the kept errors.
 static void lose_nothing(gw_scope *root, int rank, void *context) {
     given_model m;
     const job *j = context;
@@ -119,7 +119,7 @@ static void lose_nothing(gw_scope *root, int rank, void *context) {
         walk(s, &m, rank, step);
         expect_equal(s, &m);
         for (int i = 0; step >= 2 && i < WEIGHTS; i++) {
-            gw_add_(s, owed[i], brought(s, rank, step, i));
+            gw_add_(s, owed[i], contribution(s, rank, step, i));
             gw_sub_(s, owed[i], gw_grad(s, m.weights[i]));
         }
         gw_scope_close_up(s);
@@ -139,7 +139,7 @@ static void lose_nothing(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void what_is_left_out_comes_later(void **state) {
+static void feedback_returns_the_error_later(void **state) {
     (void)state;
     job j = { gw_hook_power_sgd, GW_OPTIONS(gw_power_sgd_options, .start = 2), 1 << 20 };
     run(MEMBERS, lose_nothing, &j);
@@ -160,15 +160,15 @@ static void stay_equal_in_halves(gw_scope *root, int rank, void *context) {
     take_steps(root, &m, rank, 4, 4e-3);
 }
 
-static void it_goes_in_halves_too(void **state) {
+static void it_works_with_f16(void **state) {
     (void)state;
     run(MEMBERS, stay_equal_in_halves, NULL);
 }
 
-// ---- What is remembered -------------------------------------------------------------------------
+// ---- Memory -------------------------------------------------------------------------
 
-// Eight steps, or five and three of a job that goes on with the map of the first.
-static void go_on(gw_scope *root, int rank, void *context) {
+// Eight steps, or five and three of a job that continues with the map of the first.
+static void continue_job(gw_scope *root, int rank, void *context) {
     const job *j = context;
     gw_tensor *last[2][WEIGHTS];
     for (int cut = 0; cut < 2; cut++) {
@@ -195,12 +195,12 @@ static void go_on(gw_scope *root, int rank, void *context) {
     for (int i = 0; i < WEIGHTS; i++) assert_true(gw_equal(root, last[0][i], last[1][i]));
 }
 
-static void a_loaded_state_goes_on_with_the_same_bits(void **state) {
+static void a_loaded_state_continues_with_the_same_bits(void **state) {
     (void)state;
     job j = { gw_hook_power_sgd, GW_OPTIONS(gw_power_sgd_options, .start = 2), 1 << 20 };
-    run(MEMBERS, go_on, &j);
+    run(MEMBERS, continue_job, &j);
     j.hook = gw_hook_batched_power_sgd;
-    run(MEMBERS, go_on, &j);
+    run(MEMBERS, continue_job, &j);
 }
 
 // ---- Failing ------------------------------------------------------------------------------------
@@ -223,7 +223,7 @@ static void fail_once(gw_scope *root, int rank, void *context) {
             expect_equal(s, &m);
         } else {
             gw_tensor *g[WEIGHTS];
-            for (int i = 0; i < WEIGHTS; i++) g[i] = brought(s, rank, step, i);
+            for (int i = 0; i < WEIGHTS; i++) g[i] = contribution(s, rank, step, i);
             gw_backward(s, given_loss(s, &m, g));
             if (gw_ok(s) || !strstr(gw_scope_error(s)->text, "no such gradient"))
                 fail_msg("%d: %s", rank, gw_scope_error(s)->text);
@@ -281,16 +281,16 @@ static void refuse(gw_scope *root, int rank, void *context) {
     given_open(root, &m, WEIGHTS, shapes);
     gw_ddp_set_hook(root, gw_ddp_open(root, m.module), gw_hook_power_sgd, NULL);
     gw_tensor *g[WEIGHTS];
-    for (int i = 0; i < WEIGHTS; i++) g[i] = brought(root, 0, 0, i);
+    for (int i = 0; i < WEIGHTS; i++) g[i] = contribution(root, 0, 0, i);
     gw_backward(root, given_loss(root, &m, g));
     expect_error(root, GW_INVALID, "the gw_power_sgd is NULL");
 }
 
-static void it_says_what_is_wrong(void **state) {
+static void invalid_arguments_are_errors(void **state) {
     (void)state;
     run(MEMBERS, refuse, NULL);
 }
 
-GW_TESTS(parallel_power_sgd, what_is_of_low_rank_comes_whole, what_is_left_out_comes_later,
-         it_goes_in_halves_too, a_loaded_state_goes_on_with_the_same_bits,
-         after_a_failure_replicas_are_equal_again, it_says_what_is_wrong);
+GW_TESTS(parallel_power_sgd, a_gradient_of_low_rank_is_exact, feedback_returns_the_error_later,
+         it_works_with_f16, a_loaded_state_continues_with_the_same_bits,
+         after_a_failure_replicas_are_equal_again, invalid_arguments_are_errors);

@@ -16,7 +16,7 @@ typedef struct bounds {
     float scale, zero;
 } bounds;
 
-// NaN where a number is not finite: no byte says that.
+// NaN if a number is not finite: no byte represents that.
 static bounds find_bounds(const float *x, int64_t count) {
     float low = 0, high = 0, bad = 0;
     for (int64_t i = 0; i < count; i++) {
@@ -68,7 +68,7 @@ static own_bytes quantize(gw_scope *s, gw_tensor *flat, int64_t channel) {
     return own;
 }
 
-// What the mean is made from, as values: the bounds and bytes of all, and how they lie.
+// The inputs of the mean, as values: the bounds and bytes of all, and their layout.
 enum { ALL_BOUNDS, ALL_BYTES, LAYOUT };
 enum { MEMBERS, CHANNEL, DTYPE, LAYOUT_FIELDS };
 

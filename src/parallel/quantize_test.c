@@ -25,7 +25,7 @@ static void run(cluster_main *main, void *context) {
 }
 
 // The first 512 numbers are a hundredth of the others.
-static gw_tensor *brought(gw_scope *s, int rank) {
+static gw_tensor *contribution(gw_scope *s, int rank) {
     gw_tensor *x = given_numbers(s, shape, (uint64_t)rank);
     gw_mul_(s, gw_slice(s, x, 0, 0, 512, 1), 0.01);
     return x;
@@ -47,7 +47,7 @@ static void take_mean(gw_scope *root, int rank, void *context) {
     const job *j = context;
     given_model m;
     begin(root, &m, j);
-    gw_tensor *own = brought(root, rank);
+    gw_tensor *own = contribution(root, rank);
     gw_backward(root, given_loss(root, &m, &own));
     gw_tensor *got = gw_grad(root, m.weights[0]);
     gw_tensor *mean = gw_all_reduce(root, gw_group_world(root), own, GW_AVG);
@@ -72,7 +72,8 @@ static void each_number_is_off_by_half_a_step(void **state) {
 static void keep_zeros(gw_scope *root, int rank, void *context) {
     given_model m;
     begin(root, &m, context);
-    gw_tensor *own = gw_mul(root, brought(root, rank), gw_ge(root, brought(root, rank), 0.2));
+    gw_tensor *own =
+        gw_mul(root, contribution(root, rank), gw_ge(root, contribution(root, rank), 0.2));
     if (rank == 2) own = gw_zeros_like(root, own);
     gw_backward(root, given_loss(root, &m, &own));
     gw_tensor *is_zero = gw_eq(root, gw_all_reduce(root, gw_group_world(root), own, GW_MAX), 0);
@@ -88,12 +89,12 @@ static void zeros_stay_zeros(void **state) {
     run(keep_zeros, &j);
 }
 
-// The channel of number 700 has a number of member 1's that no byte says.
+// The channel of number 700 has a number of member 1's that no byte represents.
 static void spoil(gw_scope *root, int rank, void *context) {
     const job *j = context;
     given_model m;
     begin(root, &m, j);
-    gw_tensor *own = brought(root, rank);
+    gw_tensor *own = contribution(root, rank);
     if (rank == 1) gw_fill_(root, gw_slice(root, own, 0, 700, 701, 1), j->spoilt);
     gw_backward(root, given_loss(root, &m, &own));
     gw_tensor *nan = gw_to_dtype(root, gw_isnan(root, gw_grad(root, m.weights[0])), GW_F32);
@@ -102,7 +103,7 @@ static void spoil(gw_scope *root, int rank, void *context) {
     assert_true(gw_item(root, gw_slice(root, nan, 0, 700, 701, 1)) == 1);
 }
 
-static void what_is_not_finite_is_nan_on_all(void **state) {
+static void a_value_that_is_not_finite_is_nan_on_all(void **state) {
     (void)state;
     job j = { gw_hook_quantize_tensor, NULL, 0, (double)NAN };
     run(spoil, &j);
@@ -116,7 +117,7 @@ static void refuse(gw_scope *root, int rank, void *context) {
     (void)rank;
     given_model m;
     begin(root, &m, context);
-    gw_tensor *own = brought(root, rank);
+    gw_tensor *own = contribution(root, rank);
     gw_backward(root, given_loss(root, &m, &own));
     if (!strstr(gw_scope_error(root)->text, "channels of 0 numbers"))
         fail_msg("%s", gw_scope_error(root)->text);
@@ -130,4 +131,4 @@ static void a_channel_has_numbers(void **state) {
 }
 
 GW_TESTS(parallel_quantize, each_number_is_off_by_half_a_step, zeros_stay_zeros,
-         what_is_not_finite_is_nan_on_all, a_channel_has_numbers);
+         a_value_that_is_not_finite_is_nan_on_all, a_channel_has_numbers);

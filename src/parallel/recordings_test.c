@@ -161,7 +161,7 @@ static void walk(gw_scope *s, const recorded *c, gw_module *m, gw_tensor *x, gw_
 }
 
 // Of f32, whose sums PyTorch adds in another order: a few units of the last place a step. Gloo adds halves
-// as halves; and what is rounded otherwise once is rounded again.
+// as halves; and later roundings may differ, too.
 static double absolute_of(const recorded *c, int step) {
     if (is_case(c, "autocast")) return 1.0 / 64;
     return is_case(c, "f16") ? 1e-4 * step : 2e-6 * step;
@@ -173,8 +173,8 @@ static void compare_gradients(gw_scope *s, const recorded *c, gw_module *m, int 
         gw_tensor *g = gw_grad_find(s, gw_module_parameter_at(s, m, i));
         char what[64];
         snprintf(what, sizeof what, "%s of %d: gradient %d", c->name, c->members, i);
-        bool is_there = c->grads.of[i] != NULL;
-        if (g ? !is_there : is_there && way == ALL_HAVE_ALL)
+        bool is_present = c->grads.of[i] != NULL;
+        if (g ? !is_present : is_present && way == ALL_HAVE_ALL)
             fail_msg("%s: %s", what, g ? "one" : "none");
         if (!g) continue;
         double absolute = is_case(c, "f16") ? 5e-4 : absolute_of(c, 1);
@@ -291,7 +291,7 @@ static void replicas_take_the_steps_that_pytorchs_take(void **state) {
     replay_all(27);
 }
 
-static void so_they_do_with_gradients_that_are_shared_out(void **state) {
+static void replicas_with_shared_out_gradients_take_them_too(void **state) {
     (void)state;
     way = SHARED_OUT;
     replay_all(20);
@@ -300,4 +300,4 @@ static void so_they_do_with_gradients_that_are_shared_out(void **state) {
 }
 
 GW_TESTS(parallel_recordings, replicas_take_the_steps_that_pytorchs_take,
-         so_they_do_with_gradients_that_are_shared_out);
+         replicas_with_shared_out_gradients_take_them_too);

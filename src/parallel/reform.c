@@ -6,14 +6,14 @@
 #include "parallel/shard.h"
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_ddp_reform"  // of what is called here, in errors
+#define GW_ORIGIN "gw_ddp_reform"  // of the calls in this file, in errors
 
-typedef struct place {
+typedef struct progress {
     int64_t steps, passes;
     int64_t of_hooks;  // passes that hooks count
-} place;
+} progress;
 
-static bool is_ahead(place a, place b) {
+static bool is_ahead(progress a, progress b) {
     return a.steps != b.steps ? a.steps > b.steps : a.passes > b.passes;
 }
 
@@ -26,25 +26,26 @@ static bool check(gw_scope *s, gw_ddp *d, const gw_group *g) {
         scope_fail(s, GW_WRONG_STATE, "gw_ddp_reform: %s is under way",
                    is_busy ? "a pass" : "a join");
     else if (d->options.shards && d->options.shards % n)
-        scope_fail(s, GW_INVALID, "gw_ddp_reform: %d shards for %d members, who cannot share them",
+        scope_fail(s, GW_INVALID,
+                   "gw_ddp_reform: %d shards for %d members, which does not divide evenly",
                    d->options.shards, n);
     return gw_ok(s);
 }
 
-// The lowest rank of those that are furthest ahead, whose place goes to |*out|. Fails with |s|.
-static int find_first(gw_scope *s, gw_group *g, place own, place *out) {
+// The lowest rank of those that are furthest ahead; its progress goes to |*out|. Fails with |s|.
+static int find_first(gw_scope *s, gw_group *g, progress own, progress *out) {
     gw_list *mine = gw_list_open(s);
     gw_list_add(s, mine, own.steps);
     gw_list_add(s, mine, own.passes);
     gw_list_add(s, mine, own.of_hooks);
     gw_list *all = gw_all_gather_value(s, g, mine);
-    place first = { -1, -1, 0 };
+    progress first = { -1, -1, 0 };
     int root = 0, n = gw_ok(s) ? gw_list_count(all) : 0;
     for (int i = 0; gw_ok(s) && i < n; i++) {
         gw_list *theirs = gw_list_of(s, gw_list_get(s, all, i));
-        place p = { gw_int_of(s, gw_list_get(s, theirs, 0)),
-                    gw_int_of(s, gw_list_get(s, theirs, 1)),
-                    gw_int_of(s, gw_list_get(s, theirs, 2)) };
+        progress p = { gw_int_of(s, gw_list_get(s, theirs, 0)),
+                       gw_int_of(s, gw_list_get(s, theirs, 1)),
+                       gw_int_of(s, gw_list_get(s, theirs, 2)) };
         if (!is_ahead(p, first)) continue;
         first = p;
         root = i;
@@ -54,7 +55,7 @@ static int find_first(gw_scope *s, gw_group *g, place own, place *out) {
 }
 
 // From here on passes are those of the new group, which begins like one that was opened now.
-static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g, place own) {
+static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g, progress own) {
     const sharing *shared = d->sharing;
     d->sharing = NULL;  // until the optimizer shares gradients out among the members of |g|
     layout *l = layout_open(d, NULL);
@@ -71,12 +72,12 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g, place own) {
     d->stats.timed_pass = 0;
     layout *old = d->layout;
     d->layout = l;
-    d->settling = NULL;
+    d->finalizing = NULL;
     gate_forget_answers_on_loop(&d->gate);
     d->stats.passes = d->stats.reduced = 0;
     d->earlier_reduced = own.passes;
     d->earlier_passes = own.of_hooks;
-    settle_reset_on_loop(d);
+    finalize_reset_on_loop(d);
     d->stats.world_size = gw_group_size(g);
     d->stats.rank = gw_group_rank(g);
     env_leave(d->agent->env);
@@ -88,8 +89,8 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g, place own) {
 
 // ---- Giving -------------------------------------------------------------------------------------
 
-// What member |root| gives, on its way: nothing of it is in place before all of it has come, so that a loss meanwhile
-// leaves nobody with a part. REPL-7.
+// The tensors of member |root|, while they are received. None is put in place before all have arrived, so that a
+// loss meanwhile leaves no member with a part. REPL-7.
 typedef struct gift {
     int root;
     hook_state hook;
@@ -121,7 +122,7 @@ static void receive(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gift *x) {
     x->numbers = replicas_receive(s, d, 0, end, x->root);
 }
 
-// The count of steps says where this member is: it comes last.
+// The count of steps is the progress of this member: it is written last.
 static void put(gw_scope *s, gw_ddp *d, gw_optimizer *opt, const gift *x, bool is_behind) {
     int end = d->gate.leaf_count + d->buffer_count;
     if (gw_ok(s) && x->hook_remembers)
@@ -138,8 +139,8 @@ static void break_group(gw_ddp *d, gw_group *g, const gw_error *error) {
 }
 
 // In |d->group|, whose members are those of |g|.
-static void catch_up(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g, gift *x, place own,
-                     place first) {
+static void catch_up(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g, gift *x, progress own,
+                     progress first) {
     bool is_sharded = opt && shard_of(opt), is_behind = is_ahead(first, own);
     receive(s, d, is_sharded ? NULL : opt, x);
     if (gw_ok(s) && is_sharded) shard_follow(s, opt, d, g);
@@ -157,9 +158,9 @@ void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
     }
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
-    place own = { gw_optimizer_steps(opt), d->earlier_reduced + d->stats.reduced,
-                  d->earlier_passes + d->stats.passes };
-    place first = own;
+    progress own = { gw_optimizer_steps(opt), d->earlier_reduced + d->stats.reduced,
+                     d->earlier_passes + d->stats.passes };
+    progress first = own;
     gift x = { 0 };
     opening o = { .function = "gw_ddp_reform",
                   .of = gw_module_name(d->model),

@@ -46,7 +46,7 @@ static bool add(void *context, const module_path *at, gw_tensor *x) {
     return true;
 }
 
-// A module's own tensors, so that those of sparse embeddings are known.
+// Collects the tensors that a module has itself, so that those of sparse embeddings are known.
 static bool add_module(void *context, const module_path *at, gw_module *m) {
     collecting *c = context;
     const module_parts *parts = c->kind == MODULE_PARAMETERS ? &m->parameters : &m->buffers;
@@ -147,15 +147,15 @@ static void compare_with_first(gw_scope *s, const gw_ddp *d, const gw_list *all,
     }
 }
 
-bool replicas_compare_models(gw_scope *s, const gw_ddp *d, const gw_list *told) {
+bool replicas_compare_models(gw_scope *s, const gw_ddp *d, const gw_list *descriptions) {
     for (int rank = 1; gw_ok(s) && rank < d->stats.world_size; rank++)
-        compare_with_first(s, d, told, rank);
+        compare_with_first(s, d, descriptions, rank);
     return gw_ok(s);
 }
 
 // ---- Broadcasting -------------------------------------------------------------------------------
 
-// All tensors of one dtype travel in one. |numbers[i - first]| is what is given of tensor |i|.
+// All tensors of one dtype travel in one. |numbers[i - first]|: the values of tensor |i|.
 static void receive_dtype(gw_scope *s, gw_ddp *d, gw_dtype dtype, int first, int end, int root,
                           gw_tensor **numbers) {
     gw_tensor **parts = gw_alloc(s, ((size_t)(end - first) + 1) * sizeof *parts);

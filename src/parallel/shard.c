@@ -1,4 +1,4 @@
-// Sharded optimizers: who has which part.
+// Sharded optimizers: which member has which part.
 #include "parallel/shard.h"
 
 #include "base/mem.h"
@@ -12,7 +12,7 @@
 #include <string.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_optimizer_shard"  // of what is called here, in errors
+#define GW_ORIGIN "gw_optimizer_shard"  // of the calls in this file, in errors
 
 // ---- Whole parameters ---------------------------------------------------------------------------
 
@@ -306,7 +306,7 @@ static bool check(gw_scope *s, const gw_optimizer *o, gw_shard_options options) 
     else if (o->step_count)
         scope_fail(s, GW_WRONG_STATE, "gw_optimizer_shard: the optimizer has stepped already");
     else if ((unsigned)options.gradients > GW_SHARDED)
-        scope_fail(s, GW_INVALID, "gw_optimizer_shard: %d says nothing of gradients",
+        scope_fail(s, GW_INVALID, "gw_optimizer_shard: %d is no choice for gradients",
                    (int)options.gradients);
     return gw_ok(s);
 }

@@ -14,7 +14,7 @@ typedef struct piece {
     int64_t first, count;
 } piece;
 
-// From what the new values of a parameter were prepared before the step.
+// The inputs of new values that were prepared before the step.
 typedef struct early {
     gw_tensor *mean;  // counted; NULL: they were not
     uint32_t mean_version, version;
@@ -40,11 +40,11 @@ typedef struct shard {
     gw_optimizer
         *own;  // with |flat|, of this member's pieces, as views of the parameters; else NULL
     bool is_flat, shares_gradients;
-    // OWN-2: a step has failed while values went around, and others may have taken it. What was prepared
-    // stays until the next one.
+    // OWN-2: a step has failed while values went around, and others may have taken it. The prepared values stay
+    // until the next one.
     bool is_in_doubt;
-    // OWN-4: what this member had before the optimizer was re-formed, until a step shows that all have
-    // done so.
+    // OWN-4: the state of this member before the optimizer was re-formed, until a step shows that all members have
+    // re-formed theirs.
     held_states held;
 
     // By piece, in a step: how many rows of a table go around; -1: all numbers of it.
@@ -77,7 +77,7 @@ bool shard_extend(gw_scope *s, gw_optimizer *o);
 shard *shard_open(gw_scope *s, const gw_optimizer *o, gw_group *g, bool is_flat);
 void shard_close(remote_part *part);
 bool shard_compare_parameters(gw_scope *s, const gw_group *g, const gw_optimizer *o);
-// What the optimizer of this member's own steps of piece |i|; NULL: another member does, or there are no
+// The tensor that the optimizer of this member's own steps for piece |i|; NULL: another member does, or there are no
 // ranges.
 gw_tensor *shard_view_of(const shard *x, int i);
 // Where the state of each parameter is now.
@@ -98,23 +98,23 @@ void shard_abort(gw_optimizer *o, shard *x);
 
 // ---- Tables (shard_rows.c) ----------------------------------------------------------------------
 
-// Whether the gradients of some parameters are sparse by rows, of which all members know.
+// Whether the gradients of some parameters are sparse by rows; the same on all members.
 bool shard_has_tables(const gw_optimizer *o, const shard *x);
 bool shard_is_table(const gw_optimizer *o, const shard *x, const piece *at);
-// Members tell each other which rows of tables they have computed, and take memory for those of others.
+// Members exchange which rows of tables they have computed, and take memory for those of others.
 // False if that has failed on all; else |s| may have failed here.
 bool shard_exchange_rows(gw_scope *s, gw_optimizer *o, shard *x);
 int64_t shard_numbers_of(const gw_optimizer *o, const shard *x, int piece);  // that go around
 
 // ---- Before the step (shard_early.c) ------------------------------------------------------------
 
-// The parameters of |o| are prepared as their gradients come. False with |s| failed.
+// The parameters of |o| are prepared as their gradients arrive. False with |s| failed.
 bool shard_overlap(gw_scope *s, gw_optimizer *o);
-// Around what changes |o|: nothing is prepared meanwhile.
+// Around changes of |o|: nothing is prepared meanwhile.
 void shard_begin(shard *x);
 void shard_end(shard *x);
-// Discards what was prepared from other gradients than those of |s|, or with other options.
-void shard_settle(const gw_scope *s, gw_optimizer *o);
+// Discards values that were prepared from other gradients than those of |s|, or with other options.
+void shard_discard_stale(const gw_scope *s, gw_optimizer *o);
 void shard_forget_early(shard *x);
 
 // ---- State (shard_state.c) ----------------------------------------------------------------------
@@ -127,12 +127,12 @@ void shard_load(gw_scope *s, gw_optimizer *o, gw_map *map);
 // OWN-3, on all members of |g|. |saved| may be NULL.
 void shard_reform(gw_scope *s, gw_optimizer *o, gw_group *g, gw_map *saved,
                   gw_optimizer_reformed *out);
-// The same with |d|, which goes on in |g| already, and whose gradients are shared out anew.
+// The same with |d|, which is in |g| already, and whose gradients are shared out anew.
 void shard_follow(gw_scope *s, gw_optimizer *o, gw_ddp *d, gw_group *g);
 void held_forget(held_states *all);
-// What this member has: its part, and what it has held since the last re-forming. False with |s| failed.
+// The state of this member: its part, and the states held since the last re-forming. False with |s| failed.
 bool held_collect(gw_scope *s, const gw_optimizer *o, held_states *out);
-// The state of this member's pieces of |next|, in their order, from all members of |g|, which bring
+// The state of this member's pieces of |next|, in their order, from all members of |g|, which contribute
 // what they have in |own| and |saved|, NULL: nothing. False with |s| failed.
 bool held_move(gw_scope *s, const gw_optimizer *o, const shard *next, gw_group *g,
                const held_states *own, const loaded *saved, held_states *out,

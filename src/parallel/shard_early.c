@@ -1,6 +1,6 @@
-// Steps that begin early: the owner of a parameter prepares its new values as the bucket with its
-// gradient comes. The step uses them if the gradient is still that one, and options and values have
-// not changed; else it computes anew, so that clipping and the like are as without.
+// Steps that begin early: the owner of a parameter prepares its new values as the bucket with its gradient arrives. The
+// step uses them if gradient, options and values have not changed since; else it computes anew, so that the results,
+// also of clipping, are as without.
 #include "parallel/shard.h"
 
 #include "autograd/grads.h"
@@ -38,7 +38,7 @@ void shard_end(shard *x) {
     env_leave(env_of(x));
 }
 
-// What comes while something else is prepared, or in a step, is left to the step.
+// A gradient that arrives while another one is prepared, or in a step, is left to the step.
 static bool begin_early(shard *x) {
     env_enter(env_of(x));
     bool may = !x->is_stepping && !x->is_preparing && !x->is_in_doubt;
@@ -106,8 +106,8 @@ static void prepare(gw_scope *s, gw_optimizer *o, int i, gw_tensor *mean) {
     memcpy(&e->options, &o->groups[p->group], sizeof e->options);
 }
 
-// What fails here fails in the step, too, and is said there.
-static void mean_came(gw_handle *taker, gw_scope *s, gw_tensor *leaf, gw_tensor *mean) {
+// An error here occurs in the step, too, and is reported there.
+static void mean_arrived(gw_handle *taker, gw_scope *s, gw_tensor *leaf, gw_tensor *mean) {
     gw_optimizer *o = (gw_optimizer *)(void *)taker;
     shard *x = shard_of(o);
     int i = 0;
@@ -132,7 +132,7 @@ static bool is_as_it_was(const gw_scope *s, const gw_optimizer *o, int i) {
            memcmp(&e->options, &o->groups[p->group], sizeof e->options) == 0;
 }
 
-void shard_settle(const gw_scope *s, gw_optimizer *o) {
+void shard_discard_stale(const gw_scope *s, gw_optimizer *o) {
     for (int i = 0; i < shard_of(o)->early_count; i++) {
         own_part at = own_part_of(o, i);
         if (at.number < 0 || !at.optimizer->parameters[at.number].is_early) continue;
@@ -155,12 +155,12 @@ bool shard_overlap(gw_scope *s, gw_optimizer *o) {
     x->early_count = o->parameter_count;
     for (int i = 0, leaf; i < o->parameter_count && gw_ok(s); i++) {
         gw_ddp *d = ddp_of_parameter(o->parameters[i].x, &leaf);
-        if (d && d->taker != &o->handle) ddp_set_taker(s, d, &o->handle, mean_came);
+        if (d && d->taker != &o->handle) ddp_set_taker(s, d, &o->handle, mean_arrived);
         known += d != NULL;
     }
     if (!known)
         scope_fail(s, GW_INVALID,
                    "gw_optimizer_shard: no parameter is one of a model that gw_ddp_open has "
-                   "replicated, whose gradients could come early");
+                   "replicated, whose gradients could arrive early");
     return gw_ok(s);
 }

@@ -1,5 +1,5 @@
-// What members have of the state of a sharded optimizer, and who gives what to its new owners: all know it
-// alike, since each has said what it has.
+// The state of a sharded optimizer on the members, and which member sends what to the new owners. All members plan
+// alike, since each has reported its state.
 #include "parallel/shard_held.h"
 
 #include "base/mem.h"
@@ -10,9 +10,9 @@
 #include <string.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_optimizer_reform"  // of what is called here, in errors
+#define GW_ORIGIN "gw_optimizer_reform"  // of the calls in this file, in errors
 
-// ---- What a member has --------------------------------------------------------------------------
+// ---- The state of a member --------------------------------------------------------------------------
 
 void held_forget(held_states *all) {
     for (int i = 0; i < all->count; i++)
@@ -54,7 +54,7 @@ static bool covers_held(const held_state *a, const held_state *b) {
            a->steps == b->steps && states_of(a->state) == states_of(b->state);
 }
 
-// What one of |all| has, too, would be there once more behind each re-forming at one step.
+// State that another one of |all| covers would be present once more after each re-forming at one step.
 static bool is_covered(const held_states *all, const chains *c, const held_state *x) {
     for (int i = c->heads[x->parameter]; i >= 0; i = c->next[i])
         if (covers_held(&all->items[i], x)) return true;
@@ -89,7 +89,7 @@ bool held_collect(gw_scope *s, const gw_optimizer *o, held_states *out) {
     return gw_ok(s);
 }
 
-// ---- What all of them have ----------------------------------------------------------------------
+// ---- The state of all members ----------------------------------------------------------------------
 
 enum { COLUMNS = 6 };
 
@@ -158,7 +158,7 @@ bool held_gather(gw_scope *s, const gw_optimizer *o, gw_group *g, const held_sta
     return gw_ok(s);
 }
 
-// ---- Who gives what -----------------------------------------------------------------------------
+// ---- Senders -----------------------------------------------------------------------------
 
 static bool push(gw_scope *s, segments *all, segment x) {
     if (all->count == all->room) {
@@ -177,7 +177,7 @@ static bool covers(const entry *e, int64_t at) {
     return e->first <= at && at < e->first + e->count;
 }
 
-// Who has number |at|: best its new owner itself, last who has it from a map.
+// The member that sends number |at|: preferably its new owner itself, lastly one that has it from a map.
 static int find_entry(const directory *d, const piece *p, int64_t at) {
     int best = -1, best_rank = 3;
     for (int i = d->heads[p->parameter]; i >= 0; i = d->entries[i].next) {

@@ -1,5 +1,5 @@
-// State of a sharded optimizer on its way to new owners, between the files of this room: what each member
-// has, and who gives what.
+// State of a sharded optimizer on its way to new owners, between the files of this room: the state of each member,
+// and which member sends what.
 #ifndef PARALLEL_SHARD_HELD_H
 #define PARALLEL_SHARD_HELD_H
 
@@ -7,7 +7,7 @@
 
 // One that some member has.
 typedef struct entry {
-    int member, place;  // of its rows
+    int member, row;  // of its rows
     bool is_saved;
     int parameter;
     int64_t first, count, steps;
@@ -21,13 +21,13 @@ typedef struct directory {
     int *heads;  // by parameter
 } directory;
 
-// Members tell each other what they have in |own| and |saved|, NULL: nothing. False with |s| failed.
+// Members exchange what they have in |own| and |saved|, NULL: nothing. False with |s| failed.
 bool held_gather(gw_scope *s, const gw_optimizer *o, gw_group *g, const held_states *own,
                  const loaded *saved, directory *out);
 
 // Numbers of a piece that one member gives to its owner.
 typedef struct segment {
-    int piece, entry;  // -1: nobody has them
+    int piece, entry;  // -1: no member has them
     int64_t first, count;
 } segment;
 

@@ -7,7 +7,7 @@
 #include <gradwire/ops.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_optimizer_reform"  // of what is called here, in errors
+#define GW_ORIGIN "gw_optimizer_reform"  // of the calls in this file, in errors
 
 typedef struct move {
     const gw_optimizer *o;
@@ -37,7 +37,7 @@ static int owner_of(const move *m, const segment *x) {
 // Where this member has the numbers of its entry |e|.
 static block *own_block(const move *m, const entry *e, int k) {
     return e->is_saved ? m->saved->parameters[e->parameter].state[k]
-                       : m->own->items[e->place].state[k];
+                       : m->own->items[e->row].state[k];
 }
 
 static void write_to_fresh(const move *m, const segment *x, int k, const block *from,
@@ -48,27 +48,27 @@ static void write_to_fresh(const move *m, const segment *x, int k, const block *
                from_offset, (size_t)x->count * size);
 }
 
-// ---- What a member gets -------------------------------------------------------------------------
+// ---- The state that a member gets -------------------------------------------------------------------------
 
 // Of a parameter whose state some member has a part of.
-typedef struct known {
+typedef struct state_layout {
     int64_t steps;
     unsigned states;
-} known;
+} state_layout;
 
-static known *find_known(gw_scope *s, const move *m) {
-    known *all = gw_alloc(s, (size_t)m->o->parameter_count * sizeof *all);
+static state_layout *find_settings(gw_scope *s, const move *m) {
+    state_layout *all = gw_alloc(s, (size_t)m->o->parameter_count * sizeof *all);
     for (int i = 0; all && i < m->segments.count; i++) {
         const segment *x = &m->segments.items[i];
         const entry *e = entry_of(m, x);
-        known *of = &all[m->next->pieces[x->piece].parameter];
+        state_layout *of = &all[m->next->pieces[x->piece].parameter];
         if (e) of->states |= e->states;
         if (e && e->steps > of->steps) of->steps = e->steps;
     }
     return all;
 }
 
-// What this member has of the whole piece; NULL: not all of it, or in a map.
+// The entry of this member for the whole piece; NULL: it has only a part of it, or has it in a map.
 static const entry *find_whole(const move *m, int from, int end, const held_state *of) {
     const entry *e = end - from == 1 ? entry_of(m, &m->segments.items[from]) : NULL;
     bool is =
@@ -85,13 +85,14 @@ static block *open_state(const move *m, const held_state *of, int k) {
     return b;
 }
 
-// The piece of segments from |from| up to |end|: what this member has of it, in memory for the rest,
-// where states are what they begin with.
-static bool open_piece(const move *m, int from, int end, const known *known, held_state *out) {
+// The piece of segments from |from| up to |end|: the state that this member has of it, and memory for the rest, filled
+// with initial values.
+static bool open_piece(const move *m, int from, int end, const state_layout *state_layout,
+                       held_state *out) {
     const entry *whole = find_whole(m, from, end, out);
-    out->steps = known->steps;
+    out->steps = state_layout->steps;
     for (int k = 0; k < OPTIM_STATES_MAX; k++) {
-        if (!(known->states >> k & 1)) continue;
+        if (!(state_layout->states >> k & 1)) continue;
         out->state[k] = whole && whole->states >> k & 1 ? block_retain(own_block(m, whole, k))
                                                         : open_state(m, out, k);
         if (!out->state[k]) return false;
@@ -111,7 +112,7 @@ static bool open_pieces(gw_scope *s, move *m) {
     size_t count = (size_t)m->next->piece_count + 1;
     m->fresh_of = gw_alloc(s, count * sizeof *m->fresh_of);
     m->fresh->items = mem_calloc(count * sizeof *m->fresh->items);
-    const known *all = find_known(s, m);
+    const state_layout *all = find_settings(s, m);
     bool ok = m->fresh_of && m->fresh->items && all;
     for (int i = 0, at = 0; ok && i < m->next->piece_count; i++) {
         const piece *p = &m->next->pieces[i];
@@ -127,7 +128,7 @@ static bool open_pieces(gw_scope *s, move *m) {
     return ok;
 }
 
-// ---- What travels -------------------------------------------------------------------------------
+// ---- Messages -------------------------------------------------------------------------------
 
 static int count_of(unsigned states) {
     int count = 0;
@@ -140,7 +141,7 @@ static bool travels(const move *m, const segment *x, gw_dtype dtype) {
     return e && e->states && e->member != owner_of(m, x) && dtype_of(m, x) == dtype;
 }
 
-// What this member gives, for one owner after the other.
+// The state that this member sends, for one owner after the other.
 static gw_tensor *pack(gw_scope *s, const move *m, gw_dtype dtype, int64_t *sizes) {
     int64_t total = 0, n = gw_group_size(m->group);
     size_t at = 0, size = gw_dtype_size(dtype);
@@ -167,9 +168,9 @@ static gw_tensor *pack(gw_scope *s, const move *m, gw_dtype dtype, int64_t *size
     return out ? out : tensor_poison_of(s);
 }
 
-static void unpack(gw_scope *s, const move *m, gw_dtype dtype, const gw_tensor *came) {
-    size_t size = gw_dtype_size(dtype), at = tensor_offset(came);
-    size_t end = at + tensor_size(came);
+static void unpack(gw_scope *s, const move *m, gw_dtype dtype, const gw_tensor *received) {
+    size_t size = gw_dtype_size(dtype), at = tensor_offset(received);
+    size_t end = at + tensor_size(received);
     for (int from = 0; from < gw_group_size(m->group); from++)
         for (int i = 0; i < m->segments.count; i++) {
             const segment *x = &m->segments.items[i];
@@ -178,13 +179,13 @@ static void unpack(gw_scope *s, const move *m, gw_dtype dtype, const gw_tensor *
             for (int k = 0; k < OPTIM_STATES_MAX; k++) {
                 if (!(e->states >> k & 1)) continue;
                 if (end - at < (size_t)x->count * size) goto mismatch;
-                write_to_fresh(m, x, k, came->storage->block, at);
+                write_to_fresh(m, x, k, received->storage->block, at);
                 at += (size_t)x->count * size;
             }
         }
     if (at == end) return;
 mismatch:
-    scope_fail(s, GW_MISMATCH, "gw_optimizer_reform: what came is not what was to come");
+    scope_fail(s, GW_MISMATCH, "gw_optimizer_reform: the received state does not match the plan");
 }
 
 static void exchange(gw_scope *s, const move *m, gw_dtype dtype) {
@@ -196,8 +197,8 @@ static void exchange(gw_scope *s, const move *m, gw_dtype dtype) {
     gw_no_grad(t);
     int64_t *sizes = gw_alloc(t, (size_t)gw_group_size(m->group) * sizeof *sizes);
     gw_tensor *out = sizes ? pack(t, m, dtype, sizes) : tensor_poison_of(t);
-    gw_tensor *came = gw_all_to_all(t, m->group, out, .sizes = sizes);
-    if (gw_ok(t)) unpack(t, m, dtype, came);
+    gw_tensor *received = gw_all_to_all(t, m->group, out, .sizes = sizes);
+    if (gw_ok(t)) unpack(t, m, dtype, received);
     gw_scope_close_up(t);
 }
 

@@ -10,9 +10,9 @@
 #include <gradwire/ops.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_optimizer_reform"  // of what is called here, in errors
+#define GW_ORIGIN "gw_optimizer_reform"  // of the calls in this file, in errors
 
-// What goes around at once.
+// The size of one round.
 enum { ROUND_BYTES = 25 << 20 };
 
 // ---- One step for all ---------------------------------------------------------------------------
@@ -42,10 +42,10 @@ static void give_values(gw_scope *s, gw_optimizer *o, gw_group *g, int root, int
     gw_no_grad(t);
     gw_tensor **all = gw_alloc(t, (size_t)(end - from) * sizeof *all);
     for (int i = from; all && i < end; i++) all[i - from] = gw_detach(t, o->parameters[i].x);
-    gw_list *came = gw_broadcast_coalesced(t, g, all, end - from, root);
+    gw_list *received = gw_broadcast_coalesced(t, g, all, end - from, root);
     for (int i = from; gw_ok(t) && i < end; i++) {
         const parameter *p = &o->parameters[i];
-        const gw_tensor *x = gw_tensor_of(t, gw_list_get(t, came, i - from));
+        const gw_tensor *x = gw_tensor_of(t, gw_list_get(t, received, i - from));
         if (gw_ok(t) && (x->dtype != p->x->dtype || x->numel != p->x->numel))
             scope_fail(t, GW_MISMATCH, "gw_optimizer_reform: %s has another parameter %d",
                        gw_group_worker(t, g, root).name, i);
@@ -66,8 +66,8 @@ static void give_all_values(gw_scope *s, gw_optimizer *o, gw_group *g, int root)
     } while (gw_ok(s) && end < o->parameter_count);
 }
 
-// Parameters become those of |root|. Who was in the middle of the last step has prepared its part of it,
-// and lacked what others have computed.
+// Parameters become those of |root|. A member that was in the middle of the last step has prepared its part of it,
+// and lacked the parts of others.
 static void catch_up(gw_scope *s, gw_optimizer *o, gw_group *g, int root, int64_t steps) {
     shard *x = shard_of(o);
     bool completes = x->is_in_doubt && o->step_count == steps - 1;
@@ -107,7 +107,7 @@ static void put_states(gw_optimizer *o, const shard *next, loaded *l, held_state
     state_take_over(o, l);
 }
 
-// Cannot fail. |own| is held until a step shows that all have come as far.
+// Cannot fail. |own| is held until a step shows that all members have re-formed theirs.
 static void take(gw_optimizer *o, shard *next, loaded *l, held_states *fresh, held_states *own) {
     shard *x = shard_of(o), old = *x;
     x->group = next->group;
@@ -130,7 +130,7 @@ static void take(gw_optimizer *o, shard *next, loaded *l, held_states *fresh, he
     *own = (held_states){ 0 };
 }
 
-// Rates, and what has been counted, as |root| has them.
+// Learning rates and counters, as |root| has them.
 static void read_groups(gw_scope *s, const gw_optimizer *o, gw_group *g, int root, loaded *out) {
     gw_map *own = gw_map_open(s);
     bool leads = gw_group_rank(g) == root;
@@ -160,7 +160,7 @@ static void share_anew(gw_scope *s, gw_optimizer *o, gw_group *g, int root, int6
     if (next) shard_close(&next->part);
 }
 
-static void tell(const gw_optimizer *o, const gw_group *g, const gw_optimizer_reformed *r) {
+static void log_reform(const gw_optimizer *o, const gw_group *g, const gw_optimizer_reformed *r) {
     int64_t all = 0;
     for (int i = 0; i < o->parameter_count; i++) all += o->parameters[i].x->numel;
     if (r->lost && !gw_group_rank(g))
@@ -186,7 +186,7 @@ void shard_reform(gw_scope *s, gw_optimizer *o, gw_group *of, gw_map *saved,
     if (gw_ok(t)) catch_up(t, o, g, root, steps);
     if (gw_ok(t)) share_anew(t, o, g, root, steps, saved, &counts);
     shard_end(x);
-    if (gw_ok(t)) tell(o, g, &counts);
+    if (gw_ok(t)) log_reform(o, g, &counts);
     if (gw_ok(t)) *out = counts;
     gw_scope_close_up(t);
 }

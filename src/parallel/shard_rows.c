@@ -9,9 +9,9 @@
 #include <gradwire/ops.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_optimizer_step"  // of what is called here, in errors
+#define GW_ORIGIN "gw_optimizer_step"  // of the calls in this file, in errors
 
-// All members have opened the same models, and so know the same of their parameters.
+// All members have opened the same models, and so have the same kinds of parameters.
 bool shard_is_table(const gw_optimizer *o, const shard *x, const piece *at) {
     int leaf;
     const gw_ddp *d = ddp_of_parameter(o->parameters[at->parameter].x, &leaf);
@@ -29,7 +29,7 @@ int64_t shard_numbers_of(const gw_optimizer *o, const shard *x, int i) {
     return x->rows[i] < 0 ? at->count : x->rows[i] * rows_length(o->parameters[at->parameter].x);
 }
 
-// ---- What this member has -----------------------------------------------------------------------
+// ---- Rows of this member -----------------------------------------------------------------------
 
 static bool is_own(const shard *x, const piece *at) {
     return at->owner == gw_group_rank(x->group);
@@ -56,7 +56,7 @@ static gw_tensor *list_rows(gw_scope *s, const gw_optimizer *o, shard *x) {
     return gw_cat(s, all, count, 0);
 }
 
-// ---- What others have ---------------------------------------------------------------------------
+// ---- Rows of the others ---------------------------------------------------------------------------
 
 static bool expect(gw_scope *s, gw_optimizer *o, shard *x, int i, gw_tensor *indices) {
     int parameter = x->pieces[i].parameter;
@@ -64,19 +64,19 @@ static bool expect(gw_scope *s, gw_optimizer *o, shard *x, int i, gw_tensor *ind
     return x->rows[i] == 0 || optimizer_reserve_rows(s, o, parameter, indices);
 }
 
-static void read_rows(gw_scope *s, gw_optimizer *o, shard *x, int owner, gw_tensor *came) {
-    int64_t left = came->dtype == GW_I64 ? came->numel : 0, at = 0;
+static void read_rows(gw_scope *s, gw_optimizer *o, shard *x, int owner, gw_tensor *received) {
+    int64_t left = received->dtype == GW_I64 ? received->numel : 0, at = 0;
     for (int i = 0; i < x->piece_count && gw_ok(s); i++) {
         const piece *p = &x->pieces[i];
         if (p->owner != owner || !shard_is_table(o, x, p)) continue;
-        int64_t count = at < left ? ((const int64_t *)gw_data(came))[at++] : -2;
+        int64_t count = at < left ? ((const int64_t *)gw_data(received))[at++] : -2;
         if (count < -1 || count > left - at) {
             scope_fail(s, GW_MISMATCH, "a sharded step: %s has computed other rows",
                        gw_group_worker(s, x->group, owner).name);
             return;
         }
         x->rows[i] = count;
-        gw_tensor *indices = count > 0 ? gw_slice(s, came, 0, at, at + count, 1) : NULL;
+        gw_tensor *indices = count > 0 ? gw_slice(s, received, 0, at, at + count, 1) : NULL;
         expect(s, o, x, i, indices);
         at += count > 0 ? count : 0;
     }
@@ -86,10 +86,10 @@ bool shard_exchange_rows(gw_scope *s, gw_optimizer *o, shard *x) {
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
     gw_list *all = gw_all_gather_list(t, x->group, gw_ok(t) ? list_rows(t, o, x) : NULL);
-    bool came = gw_ok(t);
+    bool received = gw_ok(t);
     for (int m = 0; m < gw_group_size(x->group) && gw_ok(t); m++)
         if (m != gw_group_rank(x->group))
             read_rows(t, o, x, m, gw_tensor_of(t, gw_list_get(t, all, m)));
     gw_scope_close_up(t);
-    return came;
+    return received;
 }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "state of a sharded optimizer"  // of what is called here, in errors
+#define GW_ORIGIN "state of a sharded optimizer"  // of the calls in this file, in errors
 
 // ---- Writing ------------------------------------------------------------------------------------
 
@@ -22,7 +22,7 @@ static gw_map *own_part(gw_scope *s, const gw_optimizer *o) {
     return own;
 }
 
-// What the members have under |key|, from |from| on, behind each other in the shape of its parameter.
+// The state of the members under |key|, from |from| on, behind each other in the shape of its parameter.
 static gw_value join(gw_scope *s, const gw_optimizer *o, const gw_list *all, int from,
                      const char *key) {
     gw_tensor **parts = gw_alloc(s, (size_t)gw_list_count(all) * sizeof *parts);

@@ -11,12 +11,12 @@
 #include <gradwire/ops.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_optimizer_step"  // of what is called here, in errors
+#define GW_ORIGIN "gw_optimizer_step"  // of the calls in this file, in errors
 
-// What goes around at once, so that it need not all be there beside the new values.
+// The size of one round, so that only a part is in memory in addition to the new values.
 enum { ROUND_BYTES = 25 << 20 };
 
-// ---- What this member computes ------------------------------------------------------------------
+// ---- Computation on this member ------------------------------------------------------------------
 
 static bool is_own(const shard *x, const piece *at) {
     return at->owner == gw_group_rank(x->group);
@@ -74,7 +74,7 @@ static void prepare(gw_scope *s, gw_optimizer *o, shard *x) {
     }
 }
 
-// ---- What goes around ---------------------------------------------------------------------------
+// ---- Exchange ---------------------------------------------------------------------------
 
 // Pieces from |from| up to |end|, those of |dtype|.
 typedef struct round {
@@ -139,14 +139,14 @@ static gw_tensor *join_own(gw_scope *s, const gw_optimizer *o, const shard *x, c
 }
 
 static void stage(gw_optimizer *o, const shard *x, const round *r, int owner,
-                  const gw_tensor *came) {
+                  const gw_tensor *received) {
     int64_t from = 0;
     for (int i = r->from; i < r->end; i++) {
         const piece *at = &x->pieces[i];
         if (at->owner != owner || !is_in(o, at, r->dtype)) continue;
         int64_t count = shard_numbers_of(o, x, i);
         if (count && o->parameters[at->parameter].elsewhere)
-            optimizer_stage(o, at->parameter, at->first, came, from, count);
+            optimizer_stage(o, at->parameter, at->first, received, from, count);
         from += count;
     }
 }
@@ -157,18 +157,19 @@ static void exchange(gw_scope *s, gw_optimizer *o, shard *x, const round *r) {
     gw_tensor *own = gw_ok(t) ? join_own(t, o, x, r) : NULL;
     gw_list *all = gw_all_gather_list(t, x->group, own);
     for (int owner = 0; owner < gw_list_count(all) && gw_ok(t); owner++) {
-        gw_tensor *came = gw_tensor_of(t, gw_list_get(t, all, owner));
-        if (gw_ok(t) && (came->dtype != r->dtype || came->numel != numbers_of(o, x, r, owner)))
+        gw_tensor *received = gw_tensor_of(t, gw_list_get(t, all, owner));
+        if (gw_ok(t) &&
+            (received->dtype != r->dtype || received->numel != numbers_of(o, x, r, owner)))
             scope_fail(t, GW_MISMATCH, "a sharded step: %s shares out other parameters",
                        gw_group_worker(t, x->group, owner).name);
-        if (gw_ok(t)) stage(o, x, r, owner, came);
+        if (gw_ok(t)) stage(o, x, r, owner, received);
     }
     gw_scope_close_up(t);
 }
 
 // ---- The step -----------------------------------------------------------------------------------
 
-// What the parameters get has come with the values of the others.
+// The new values of the parameters have arrived with those of the others.
 static void commit_own(gw_optimizer *own) {
     for (int i = 0; i < own->parameter_count; i++) {
         block_release(own->parameters[i].new_x);
@@ -177,7 +178,7 @@ static void commit_own(gw_optimizer *own) {
     optimizer_commit(own);
 }
 
-// All have come here, and so to the group of the last re-forming.
+// All values have arrived here: all members of the last re-forming have taken part.
 void shard_commit(gw_optimizer *o, shard *x) {
     if (x->own) commit_own(x->own);
     optimizer_commit(o);
@@ -198,7 +199,7 @@ static bool is_broken(const gw_group *g) {
     return is;
 }
 
-// What is shared out by the owners of another group does not come to those of this one.
+// Gradients that are shared out to the owners of another group do not reach those of this one.
 static void check_sharing(gw_scope *s, const gw_optimizer *o, const shard *x) {
     int leaf;
     for (int i = 0; i < o->parameter_count && x->shares_gradients && gw_ok(s); i++) {
@@ -212,13 +213,13 @@ static void check_sharing(gw_scope *s, const gw_optimizer *o, const shard *x) {
     }
 }
 
-// What fails here is told to the others by the collective that is entered all the same. Who is told of a
-// failure by that one does not know whether the others have what they need.
+// An error here is reported by the collective, which is entered all the same. A member whose collective fails cannot
+// decide whether the others have what they need.
 static void step(gw_scope *s, gw_optimizer *o, shard *x) {
     bool is_over = false;
     if (x->is_in_doubt) shard_abort(o, x);
     if (gw_ok(s)) check_sharing(s, o, x);
-    if (gw_ok(s)) shard_settle(s, o);
+    if (gw_ok(s)) shard_discard_stale(s, o);
     if (gw_ok(s) && shard_extend(s, o)) prepare(s, o, x);
     if (shard_has_tables(o, x)) is_over = !shard_exchange_rows(s, o, x);
     bool is_prepared = gw_ok(s);

@@ -1,4 +1,4 @@
-// Who has which part of a sharded optimizer, as PyTorch shares parameters out and by ranges.
+// Which member has which part of a sharded optimizer, shared out as by PyTorch and by ranges.
 #include "parallel/ddp.h"
 #include "parallel/shard.h"
 
@@ -36,7 +36,7 @@ static void share_out_whole(gw_scope *root, int rank, void *context) {
     expect_owners(o, (int[]){ 1, 2, 2, 1, 1, 0 }, PARAMETERS);
     assert_true(shard_of(o)->loads[0] == 20 && shard_of(o)->loads[1] == 15 &&
                 shard_of(o)->loads[2] == 12);
-    // A group that is added goes on with what they have: 9 to rank 2, 7 to rank 1, 3 to rank 0.
+    // A group that is added is shared out on top of what they have: 9 to rank 2, 7 to rank 1, 3 to rank 0.
     gw_optimizer_add_parameter_group(root, o, make(root, GW_F32, more, 3), .lr = 0.5);
     gw_backward(root, gw_requires_grad(root, gw_ones(root, GW_F32)));  // of something else
     gw_optimizer_step(root, o);
@@ -104,7 +104,7 @@ static void step_early(gw_scope *root, int rank, void *context) {
     (void)rank;
 }
 
-static void owners_step_as_gradients_come(void **state) {
+static void owners_step_as_gradients_arrive(void **state) {
     (void)state;
     for (int n = 1; n <= 3; n++)
         for (int i = 0; i < 4; i++) {
@@ -124,7 +124,7 @@ typedef struct held {
 
 static const int64_t layer_bytes = (WIDTH + 1) * WIDTH * (int64_t)sizeof(float);
 
-// As a bucket sets out, gradients are held of it and of what is in none that has, and the means of those
+// When a bucket is launched, gradients are held of it and of those in no launched bucket, and the means of those
 // before it that are kept here.
 static gw_future *watch(gw_scope *s, gw_bucket *b, void *context) {
     const gw_ddp *d = b->ddp;
@@ -173,7 +173,7 @@ static void hold(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void of_gradients_each_holds_its_part(void **state) {
+static void each_member_holds_its_part_of_the_gradients(void **state) {
     (void)state;
     static gw_comm_hook *const hooks[] = { NULL, gw_hook_bf16, gw_hook_none, watch };
     for (int n = 2; n <= 4; n++)
@@ -183,5 +183,5 @@ static void of_gradients_each_holds_its_part(void **state) {
         }
 }
 
-GW_TESTS(shard, of_gradients_each_holds_its_part, owners_step_as_gradients_come,
+GW_TESTS(shard, each_member_holds_its_part_of_the_gradients, owners_step_as_gradients_arrive,
          parameters_go_to_the_least_loaded_largest_first, ranges_are_of_one_length);

@@ -14,7 +14,7 @@ typedef struct slice {
     gw_error error;
 } slice;
 
-// Counted: by who calls the module, by the threads at work, by the node.
+// Counted: by the caller of the module, by the running threads, by the node.
 typedef struct slices {
     _Atomic uint32_t count;
     agent *agent;       // one count
@@ -27,7 +27,7 @@ typedef struct slices {
 
 void slices_release(slices *x);
 
-// |y| is what the slices have given, |x| what they have got: records the backward pass through them.
+// |y| is the output of the slices, |x| their input: records the backward pass through them.
 void slices_record(gw_scope *s, slices *all, gw_tensor *x, gw_tensor *y);
 
 // Puts "slice 2 of 4" in front of |error|.

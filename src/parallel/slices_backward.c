@@ -1,5 +1,5 @@
 // The way back through the slices of a batch: a node that answers when all of them have.
-#include "parallel/crew.h"
+#include "parallel/thread_team.h"
 #include "parallel/slices.h"
 
 #include "autograd/late.h"
@@ -15,7 +15,7 @@
 typedef struct slices_node {
     node base;
     slices *slices;      // one count; NULL once it is spent
-    gw_tensor **inputs;  // by edge: the parameter, or NULL for what the module was called with
+    gw_tensor **inputs;  // by edge: the parameter, or NULL for the input of the module
 } slices_node;
 
 static const char *name_of(const node *n) {
@@ -79,7 +79,7 @@ static void go_back(void *context, int i) {
     if (error.status) note_error(w, i, error);
 }
 
-// Of a parameter: what the slices leave for it, in their order.
+// The gradients that the slices leave for a parameter, in their order.
 static gw_tensor *add_up(gw_scope *s, const way_back *w, uint32_t k) {
     gw_tensor *sum = NULL;
     for (int i = 0; i < w->slices->slice_count; i++) {
@@ -152,7 +152,8 @@ static void start(node *base, node_run *r, late *l) {
         return;
     }
     way_back *w = open_way_back(n, dy, l);
-    if (w && crew_start(n->slices->agent, 0, n->slices->slice_count, go_back, all_are_back, w))
+    if (w &&
+        thread_team_start(n->slices->agent, 0, n->slices->slice_count, go_back, all_are_back, w))
         return;
     if (w) {
         for (int i = 0; i < n->slices->slice_count; i++) go_back(w, i);
@@ -186,7 +187,7 @@ static bool add_wanted(void *context, const module_path *at, gw_tensor *x) {
     return true;
 }
 
-// |y| is what the slices have given, |x| what they have got; an edge leads to that, if it needs a
+// |y| is the output of the slices, |x| their input; an edge leads to that, if it needs a
 // gradient, and to each parameter.
 void slices_record(gw_scope *s, slices *all, gw_tensor *x, gw_tensor *y) {
     wanted most = { 0 };

@@ -1,5 +1,5 @@
 // What is the same in each pass over a model: the parameters that a pass reaches, and whether passes inside
-// hooks do. With static_graph nothing is said of them behind the first one, and nothing waits for hooks.
+// hooks do. With static_graph later passes do not exchange which are used, and nothing waits for hooks.
 #include "parallel/ddp.h"
 
 bool static_open(gw_ddp *d) {
@@ -38,7 +38,7 @@ bool static_follow(gw_scope *s, gw_ddp *d, const bool *reached) {
 bool static_check_gradient(gw_scope *s, const ddp_pass *r, int i, const gw_tensor *gradient) {
     const gw_ddp *d = r->ddp;
     env_enter(d->agent->env);
-    bool is_lost = gradient && d->options.static_graph && d->first.tells_used && !d->first.used[i];
+    bool is_lost = gradient && d->options.static_graph && d->first.is_final && !d->first.used[i];
     env_leave(d->agent->env);
     if (is_lost && ddp_keeps(d, i))
         scope_fail(s, GW_INVALID,
@@ -52,13 +52,13 @@ void static_learn_on_loop(const ddp_pass *r) {
     for (int i = 0; i < d->gate.leaf_count; i++) d->first.used[i] = r->results[i] != NULL;
 }
 
-void static_settle_on_loop(gw_ddp *d) {
+void static_finalize_on_loop(gw_ddp *d) {
     if (!d->options.static_graph) return;
-    d->first.tells_used = true;
+    d->first.is_final = true;
     atomic_store_explicit(&d->gate.overlaps, !d->gate.has_inside, memory_order_relaxed);
 }
 
 void static_forget_on_loop(gw_ddp *d) {
-    d->first.is_known = d->first.tells_used = false;
+    d->first.is_known = d->first.is_final = false;
     atomic_store_explicit(&d->gate.overlaps, false, memory_order_relaxed);
 }

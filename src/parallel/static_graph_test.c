@@ -1,5 +1,5 @@
-// Passes that reach the same parameters each time, as torch's static_graph wants them, and what is said
-// of those that do not.
+// Passes that reach the same parameters each time, as torch's static_graph requires, and the errors of those that do
+// not.
 #include "parallel/ddp.h"
 
 #include "testing/cluster.h"
@@ -29,7 +29,7 @@ static void open_leaves(gw_scope *s, leaves *l) {
     }
 }
 
-// p is used by all, q by member 1, and r by nobody unless |uses_r|.
+// p is used by all, q by member 1, and r by no member unless |uses_r|.
 static void walk(gw_scope *s, leaves *l, int rank, bool uses_r) {
     gw_tensor *sum = gw_mul(s, gw_module_call(s, l->m, l->x[0]), rank + 1);
     if (rank == 1) sum = gw_add(s, sum, gw_mul(s, l->x[1], 8));
@@ -74,7 +74,7 @@ static void train(gw_scope *root, int rank, void *context) {
     assert_int_equal(gw_ddp_get_stats(ddp).unused, 1);
 }
 
-static void a_pass_that_reaches_others_is_named_on_all(void **state) {
+static void a_pass_that_reaches_other_parameters_is_an_error_on_all(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(20); seed++) {
         choice c = { .small = seed % 2, .hooked = seed % 4 >= 2 };
@@ -93,20 +93,20 @@ static void learn(gw_scope *root, int rank, void *context) {
     gw_ddp_check(s, ddp);
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
     gw_scope_close_up(s);
-    assert_true(ddp->first.tells_used && ddp->first.used[0] && ddp->first.used[1]);
+    assert_true(ddp->first.is_final && ddp->first.used[0] && ddp->first.used[1]);
     assert_false(ddp->first.used[2]);
     ++*members;
 }
 
-static void it_is_learnt_in_the_first_pass(void **state) {
+static void used_parameters_are_recorded_in_the_first_pass(void **state) {
     (void)state;
     int members = 0;
     cluster_run(1, (cluster_options){ .world_size = 3 }, learn, &members);
     assert_int_equal(members, 3);
 }
 
-// A model that is not said to be static may be: torch's _get_ddp_logging_data tells, too.
-static void look(gw_scope *root, int rank, void *context) {
+// A model that is not declared static may be: torch's _get_ddp_logging_data reports it, too.
+static void read_stats(gw_scope *root, int rank, void *context) {
     (void)context;
     leaves l;
     open_leaves(root, &l);
@@ -124,10 +124,10 @@ static void look(gw_scope *root, int rank, void *context) {
     assert_true(stats.forward_us >= 0 && stats.parameter_bytes == (int64_t)(LEAVES * 2 * 4));
 }
 
-static void it_is_noticed_without_being_said(void **state) {
+static void a_static_graph_is_detected(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = 2 }, look, NULL);
+    cluster_run(1, (cluster_options){ .world_size = 2 }, read_stats, NULL);
 }
 
-GW_TESTS(parallel_static_graph, a_pass_that_reaches_others_is_named_on_all,
-         it_is_learnt_in_the_first_pass, it_is_noticed_without_being_said);
+GW_TESTS(parallel_static_graph, a_pass_that_reaches_other_parameters_is_an_error_on_all,
+         used_parameters_are_recorded_in_the_first_pass, a_static_graph_is_detected);

@@ -8,10 +8,10 @@
 #include <gradwire/parallel.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "sync batch norm"  // of what is called here, in errors
+#define GW_ORIGIN "sync batch norm"  // of the calls in this file, in errors
 
-// In the shape of a feature's numbers beside x: 1 C 1 ...
-static gw_tensor *beside(gw_scope *s, const gw_tensor *x, gw_tensor *features) {
+// In the shape of a feature's numbers in x: 1 C 1 ...
+static gw_tensor *broadcast_features(gw_scope *s, const gw_tensor *x, gw_tensor *features) {
     int64_t sizes[GW_DIMS_MAX];
     for (int i = 0; i < x->dims; i++) sizes[i] = 1;
     sizes[1] = x->sizes[1];
@@ -51,14 +51,14 @@ static gw_tensor *normalize(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_ten
     double count = count_all(s, g, x);
     if (!gw_ok(s)) return tensor_poison_of(s);
     gw_tensor *mean = gw_div(s, gw_all_reduce(s, g, sum_features(s, x), GW_SUM), count);
-    gw_tensor *d = gw_sub(s, x, beside(s, x, mean));
+    gw_tensor *d = gw_sub(s, x, broadcast_features(s, x, mean));
     gw_tensor *squares = gw_all_reduce(s, g, sum_features(s, gw_mul(s, d, d)), GW_SUM);
     gw_tensor *scale = gw_rsqrt(s, gw_add(s, gw_div(s, squares, count), options.eps));
     follow(s, options.running_mean, mean, options.momentum);
     follow(s, options.running_var, gw_div(s, squares, count - 1), options.momentum);
     if (weight) scale = gw_mul(s, scale, weight);
-    gw_tensor *y = gw_mul(s, d, beside(s, x, scale));
-    return bias ? gw_add(s, y, beside(s, x, bias)) : y;
+    gw_tensor *y = gw_mul(s, d, broadcast_features(s, x, scale));
+    return bias ? gw_add(s, y, broadcast_features(s, x, bias)) : y;
 }
 
 static void convert(gw_module *m, gw_group *g) {

@@ -1,4 +1,4 @@
-// Entries: what the owner of a reference stores, the value and the holder set.
+// Entries: the owner's state of a reference, the value and the holder set.
 #include "reference/references.h"
 
 #include "base/mem.h"
@@ -159,13 +159,13 @@ void entry_make_on_loop(entry *e, result *value, object *o) {
 }
 
 // A value nested deeper than this counts as one with parameters.
-enum { LOOKS_INTO_MAX = 8 };
+enum { VALUE_DEPTH_MAX = 8 };
 
 static bool has_parameters(gw_value v, int depth) {
     if (v.kind == GW_TENSOR) return tensor_is_leaf_with_grad(v.as.tensor);
     if (v.kind != GW_LIST && v.kind != GW_MAP) return false;
     const gw_list *items = v.kind == GW_LIST ? v.as.list : &v.as.map->values;
-    if (depth == LOOKS_INTO_MAX) return true;
+    if (depth == VALUE_DEPTH_MAX) return true;
     for (int i = 0; i < items->count; i++)
         if (has_parameters(items->items[i], depth + 1)) return true;
     return false;

@@ -4,7 +4,7 @@
 #include "testing/testing.h"
 
 // Two workers; the test calls the functions of the first one's agent.
-static void look(gw_scope *s, int rank, void *context) {
+static void run_body(gw_scope *s, int rank, void *context) {
     if (rank != 0) return;
     agent *a = s->agent;
     env_enter(a->env);
@@ -13,7 +13,7 @@ static void look(gw_scope *s, int rank, void *context) {
 }
 
 static void run(void (*body)(agent *a)) {
-    cluster_run(1, (cluster_options){ .world_size = 2 }, look, (void *)body);
+    cluster_run(1, (cluster_options){ .world_size = 2 }, run_body, (void *)body);
 }
 
 static void list_forks(agent *a) {

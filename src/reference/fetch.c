@@ -22,7 +22,7 @@ typedef struct fetch {
     call_kind kind;
     uint64_t id;
     int to;
-    timer expiry;    // until the value has been made, and the turn has come
+    timer expiry;    // until the value has been made, and it has the turn
     list_node link;  // in |fetches|
 } fetch;
 
@@ -111,7 +111,7 @@ static void expired(timer *t) {
     free_on_loop(f);
 }
 
-// One of a value whose creating request has not come keeps nobody from leaving: if that is under
+// One of a value whose creating request has not arrived does not block leaving: if that is under
 // way, so is a message (SHUT-4).
 size_t fetches_pending(const agent *a) {
     size_t count = 0;
@@ -132,7 +132,7 @@ void fetches_lost_on_loop(agent *a, int rank) {
 static gw_status check_capacity(agent *a, int from, gw_error *error) {
     uint32_t count = reference_peer_of(a, from)->fetch_count;
     if (count < LIMIT_FETCHES_PER_PEER) return GW_OK;
-    return error_set(error, GW_OVERLOADED, "%u values that %s has asked for have not been sent",
+    return error_set(error, GW_OVERLOADED, "%u values that %s has requested have not been sent",
                      count, agent_member(a, from)->name);
 }
 
@@ -210,7 +210,7 @@ gw_status fetch_forward_received_on_loop(agent *a, int from, message *m, gw_erro
 
 // ---- The holder ---------------------------------------------------------------------------------
 
-// Fills in the fields that are known only when the fetch is sent.
+// Fills in the fields that are set only when the fetch is sent.
 static void amend(bytes *head, uint64_t call, uint64_t time_left_ns) {
     if (head->failed) return;
     memcpy(head->data, &call, sizeof call);

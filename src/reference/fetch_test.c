@@ -51,15 +51,15 @@ static void fetch_too_much(gw_scope *s, int rank, void *context) {
     gw_rref *r = gw_remote(s, 1, "fetch_make", 4);
     gw_rpc_sync(s, 1, "fetch_count_for_caller", LIMIT_FETCHES_PER_PEER);
     gw_to_here(s, r);
-    expect(s, GW_OVERLOADED, "w1: 65536 values that w0 has asked for have not been sent");
+    expect(s, GW_OVERLOADED, "w1: 65536 values that w0 has requested have not been sent");
     gw_rpc_sync(s, 2, "fetch_make", gw_by_value(s, r));
     expect(s, GW_OVERLOADED,
-           "w2: fetch_make: w1: 65536 values that w0 has asked for have not been sent");
+           "w2: fetch_make: w1: 65536 values that w0 has requested have not been sent");
     gw_rpc_sync(s, 1, "fetch_count_for_caller", 0);
     assert_int_equal(gw_item_int(s, gw_select(s, gw_to_here(s, r), 0, 0)), 4);
 }
 
-static void it_lets_a_worker_ask_for_so_many_values_at_a_time(void **state) {
+static void the_number_of_concurrent_fetches_of_a_worker_is_limited(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 3 }, fetch_too_much, NULL);
 }
@@ -105,4 +105,4 @@ static void it_ends_at_the_owner_with_its_deadline(void **state) {
 
 GW_TESTS(reference_fetch, it_ends_at_the_owner_with_its_deadline,
          it_fails_at_once_for_a_worker_that_is_no_holder,
-         it_lets_a_worker_ask_for_so_many_values_at_a_time);
+         the_number_of_concurrent_fetches_of_a_worker_is_limited);

@@ -17,7 +17,7 @@ static void send_two(agent *a, int to, reference_kind kind, uint64_t x, uint64_t
     agent_send_on_loop(a, to, m, false, NULL);
 }
 
-gw_status fork_ask_on_loop(gw_rref *r) {
+gw_status fork_request_on_loop(gw_rref *r) {
     if (!map_put(&references_of(r->agent)->pending, r->fork, r)) return GW_NO_MEMORY;
     failpoint("fork_request");
     send_two(r->agent, r->owner, KIND_FORK_REQUEST, r->id, r->fork);
@@ -161,7 +161,7 @@ static gw_status read_held(agent *a, int from, int owner, uint64_t id, uint64_t 
         fork_accept_on_loop(a, from, fork);
         r->parent = -1;
     }
-    gw_status status = fork_ask_on_loop(r);
+    gw_status status = fork_request_on_loop(r);
     if (!status) fork_apply_on_loop(r, FORK_REQUESTED);
     return status;
 }

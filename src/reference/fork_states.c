@@ -1,4 +1,4 @@
-// What the holder of a fork awaits, as a table. docs/protocol/references.md, "States of a fork".
+// The states of a fork at its holder, as a table. docs/protocol/references.md, "States of a fork".
 #include "reference/references.h"
 
 #include <assert.h>
@@ -25,11 +25,11 @@ typedef struct rule {
 
 // clang-format off
 static const rule rules[] = {
-    { FORK_UNSENT,    FORK_REQUESTED, FORK_PENDING,   nothing,                    "the owner lists it when the creating request comes (REF-1), or the fork request (REF-4)" },
+    { FORK_UNSENT,    FORK_REQUESTED, FORK_PENDING,   nothing,                    "the owner lists it when the creating request arrives (REF-1), or the fork request (REF-4)" },
     { FORK_UNSENT,    FORK_LISTED,    FORK_CONFIRMED, confirm,                    "the owner listed it while it sent the reference (REF-2)" },
-    { FORK_UNSENT,    FORK_REFUSED,   FORK_FAILED,    nothing,                    "it came home to a value that is gone, or its request could not be sent" },
-    { FORK_UNSENT,    FORK_LOST,      FORK_FAILED,    nothing,                    "its owner was lost before it came (REF-9)" },
-    { FORK_UNSENT,    FORK_DROPPED,   FORK_UNSENT,    nothing,                    "the owner knows nothing of it" },
+    { FORK_UNSENT,    FORK_REFUSED,   FORK_FAILED,    nothing,                    "it returned to its owner, where the value is gone, or its request could not be sent" },
+    { FORK_UNSENT,    FORK_LOST,      FORK_FAILED,    nothing,                    "its owner was lost before it arrived (REF-9)" },
+    { FORK_UNSENT,    FORK_DROPPED,   FORK_UNSENT,    nothing,                    "the owner has not received it" },
 
     { FORK_PENDING,   FORK_LISTED,    FORK_CONFIRMED, confirm,                    "accepted, or fork ack" },
     { FORK_PENDING,   FORK_REFUSED,   FORK_FAILED,    nothing,                    "the owner could not list it, or the creating request could not be sent" },
@@ -39,7 +39,7 @@ static const rule rules[] = {
     { FORK_CONFIRMED, FORK_LOST,      FORK_FAILED,    nothing,                    "the value is gone with its owner (REF-9)" },
     { FORK_CONFIRMED, FORK_DROPPED,   FORK_RELEASED,  fork_queue_release_on_loop, "the owner need not keep the value for it any more (REF-5)" },
 
-    { FORK_RELEASED,  FORK_LOST,      FORK_FAILED,    nothing,                    "uses after shutdown say that the owner is lost" },
+    { FORK_RELEASED,  FORK_LOST,      FORK_FAILED,    nothing,                    "uses after shutdown fail as if the owner were lost" },
     { FORK_RELEASED,  FORK_DROPPED,   FORK_RELEASED,  nothing,                    "once is enough" },
 
     { FORK_FAILED,    FORK_DROPPED,   FORK_FAILED,    nothing,                    "the owner does not list it" },

@@ -47,14 +47,14 @@ static void refuse(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_int_of(s, gw_rpc_sync(s, 2, "fork_read", good)), 4);
 }
 
-static void it_says_why_a_fork_is_refused(void **state) {
+static void a_refused_fork_contains_the_reason(void **state) {
     (void)state;
     cluster_outcome o = cluster_run(1, (cluster_options){ .world_size = 3 }, refuse, NULL);
     for (int rank = 0; rank < 3; rank++) assert_int_equal(o.owned[rank], 0);
 }
 
 // A fork request for a value that existed and is gone, as when the parent has ended meanwhile.
-static void ask_late(gw_scope *s, int rank, void *context) {
+static void request_late(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     agent *a = s->agent;
@@ -72,7 +72,7 @@ static void ask_late(gw_scope *s, int rank, void *context) {
     gw_wait(t, gw_future_open(t));
     assert_int_equal(gw_scope_close(t).status, GW_TIMEOUT);
     env_enter(a->env);
-    assert_int_equal(fork_ask_on_loop(late), GW_OK);
+    assert_int_equal(fork_request_on_loop(late), GW_OK);
     env_leave(a->env);
     gw_rpc_sync(s, 1, "fork_make", 0);
     gw_to_here_value(s, late);
@@ -80,11 +80,11 @@ static void ask_late(gw_scope *s, int rank, void *context) {
     handle_release(late);
 }
 
-static void it_does_not_wait_for_what_was_there_and_is_gone(void **state) {
+static void a_fork_of_a_released_reference_is_refused(void **state) {
     (void)state;
-    cluster_outcome o = cluster_run(1, (cluster_options){ .world_size = 2 }, ask_late, NULL);
+    cluster_outcome o = cluster_run(1, (cluster_options){ .world_size = 2 }, request_late, NULL);
     assert_int_equal(o.owned[1], 0);
 }
 
-GW_TESTS(reference_fork, it_says_why_a_fork_is_refused,
-         it_does_not_wait_for_what_was_there_and_is_gone);
+GW_TESTS(reference_fork, a_refused_fork_contains_the_reason,
+         a_fork_of_a_released_reference_is_refused);

@@ -1,6 +1,6 @@
 // A hostile member of the job sends any messages about calls, promises, references and leaving,
-// while an honest one calls it and serves its calls: both end, and the memory stays within what was
-// received.
+// while an honest one calls it and serves its calls: both end, and the memory stays within the size of the
+// received messages.
 #include "base/log.h"
 #include "base/mem.h"
 #include "reference/references.h"
@@ -42,7 +42,7 @@ GW_METHOD(hostile_box, get, GW_INLINE) {
     return gw_value_of(self->x);
 }
 
-// ---- What it says -------------------------------------------------------------------------------
+// ---- Its messages -------------------------------------------------------------------------------
 // Numbers that are sometimes valid: calls, ids of references and forks of either member, and
 // numbers at the limits.
 static uint64_t draw_number(reader *in) {
@@ -135,7 +135,7 @@ static message *draw_message(reader *in) {
     return m;
 }
 
-static void say(gw_scope *root, reader *in) {
+static void send_any(gw_scope *root, reader *in) {
     agent *a = root->agent;
     for (int i = 0; i < OPERATIONS_MAX && reader_left(in) > 0 && gw_ok(root); i++) {
         if (reader_u8(in) % 4 == 0) {
@@ -150,7 +150,7 @@ static void say(gw_scope *root, reader *in) {
     gw_scope_clear(root);
 }
 
-// ---- What the other does ------------------------------------------------------------------------
+// ---- The honest member ------------------------------------------------------------------------
 static void behave(gw_scope *root) {
     for (int i = 0; i < 3; i++) {
         gw_scope *s = gw_scope_open(root);
@@ -167,7 +167,7 @@ static void behave(gw_scope *root) {
 
 static void play(gw_scope *root, int rank, void *context) {
     if (rank == HOSTILE) {
-        say(root, context);
+        send_any(root, context);
     } else {
         behave(root);
     }

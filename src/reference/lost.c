@@ -84,7 +84,7 @@ static void fail_unrequested(agent *a, int rank) {
 }
 
 void references_lost_on_loop(agent *a, int rank) {
-    // A worker leaves once the coordinator has told it that no message is under way, so the holder
+    // A worker leaves once the coordinator has reported that no message is under way, so the holder
     // sets are final.
     if (a->phase == AGENT_DRAINING && a->peers && peers_has_left(a->peers, rank))
         references_report_on_loop(a);

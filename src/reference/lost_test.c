@@ -62,13 +62,13 @@ static void lose(gw_scope *root, int rank, void *context) {
     // Its forks are released, and references to its values are lost, with the reason.
     assert_int_equal(reference_peer_of(a, 1)->fork_count, 0);
     gw_to_here_value(s, theirs);
-    expect(s, GW_REF_LOST, "w1, who owned what the reference names, is gone: w1 (rank 1) has left");
+    expect(s, GW_REF_LOST, "w1, the owner of the referenced value, is gone: w1 (rank 1) has left");
     gw_rpc_sync(s, shelves[0], "put", other);
     assert_int_equal(gw_scope_error(s)->status, GW_REF_LOST);
     gw_scope_clear(s);
     gw_rpc_sync(s, 2, "lost_make", gw_by_value(s, theirs));
     expect(s, GW_REF_LOST,
-           "w2: lost_make: w1, who owned what the reference names, is gone: w1 (rank 1) has left");
+           "w2: lost_make: w1, the owner of the referenced value, is gone: w1 (rank 1) has left");
     gw_rpc_sync(s, 2, "lost_make", theirs);
     assert_int_equal(gw_scope_error(s)->status, GW_REF_LOST);
     gw_scope_clear(s);
@@ -76,7 +76,7 @@ static void lose(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_strikes_off_what_a_lost_worker_held_and_fails_what_it_owned(void **state) {
+static void a_lost_worker_releases_its_forks_and_fails_its_references(void **state) {
     (void)state;
     cluster_outcome o =
         cluster_run(1, (cluster_options){ .world_size = 3, .leaves = { [1] = true } }, lose, NULL);
@@ -100,7 +100,7 @@ static void lose_waiting(gw_scope *root, int rank, void *context) {
     gw_future *here = gw_to_here_async(s, never);
     gw_wait(s, f);
     expect(s, GW_REF_LOST,
-           "w2: lost_make: w1, who owned what the reference names, is gone: w1 (rank 1) has left");
+           "w2: lost_make: w1, the owner of the referenced value, is gone: w1 (rank 1) has left");
     gw_wait(s, here);
     assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
     gw_scope_clear(s);
@@ -113,5 +113,5 @@ static void it_fails_waits_for_values_of_a_lost_worker(void **state) {
                 NULL);
 }
 
-GW_TESTS(reference_lost, it_strikes_off_what_a_lost_worker_held_and_fails_what_it_owned,
+GW_TESTS(reference_lost, a_lost_worker_releases_its_forks_and_fails_its_references,
          it_fails_waits_for_values_of_a_lost_worker);

@@ -1,4 +1,4 @@
-// Values of this worker under names, and who waits for one to be named.
+// Values of this worker under names, and waiters for names.
 #include "reference/names.h"
 
 #include "agent/awaits.h"
@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// A call of gw.named whose name is not there yet; its reply is the future.
+// A call of gw.named whose name does not exist yet; its reply is the future.
 typedef struct named_waiter {
     char *name;
     gw_future *future;  // one count
@@ -120,7 +120,7 @@ static const function name_functions[] = {
     { 0 },
 };
 
-static void say_what_is_awaited(gw_scope *s, const char *name) {
+static void explain_timeout(gw_scope *s, const char *name) {
     char what[GW_NAME_MAX + 64];
     snprintf(what, sizeof what, "gw_named: nothing has been named \"%.*s\"", GW_NAME_MAX, name);
     scope_explain_error(s, what);
@@ -137,7 +137,7 @@ gw_rref *gw_named_with(gw_scope *s, gw_target to, const char *name) {
     call_needs_program(s, f, true);
     gw_value v = gw_wait(s, f);
     gw_drop(s, f);
-    if (was_ok && s->error && s->error->status == GW_TIMEOUT) say_what_is_awaited(s, name);
+    if (was_ok && s->error && s->error->status == GW_TIMEOUT) explain_timeout(s, name);
     return gw_rref_of(s, v);
 }
 
@@ -165,7 +165,7 @@ static bool check_naming(gw_scope *s, gw_rref *r, const char *name) {
     return gw_ok(s);
 }
 
-// What a waiter gets. One whose call has ended meanwhile needs nothing.
+// Resolves a waiter. One whose call has ended meanwhile needs nothing.
 static void resolve(gw_scope *s, gw_future *f, gw_rref *r) {
     gw_future_set(s, f, r);
     gw_scope_clear(s);
@@ -180,7 +180,7 @@ void gw_rref_set_name(gw_scope *s, gw_rref *r, const char *name) {
     gw_status status = put_on_loop(a, r, name, &error);
     env_leave(a->env);
     if (status) scope_fail_with(s, &error);
-    // Whether somebody waits or not, or random numbers drawn later would depend on who came first.
+    // Also without a waiter, or random numbers drawn later would depend on the order of arrival.
     gw_scope *t = gw_scope_open(s);
     for (gw_future *f = NULL; !status;) {
         env_enter(a->env);

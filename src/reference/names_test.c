@@ -44,7 +44,7 @@ static void run(int world_size, cluster_main *main) {
     for (int i = 0; i < world_size; i++) assert_int_equal(o.owned[i], 0);
 }
 
-static void find_what_is_there(gw_scope *root, int rank, void *context) {
+static void find_present(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_scope *s = gw_scope_open(root);
@@ -60,11 +60,11 @@ static void find_what_is_there(gw_scope *root, int rank, void *context) {
 
 static void a_value_is_found_by_its_name(void **state) {
     (void)state;
-    run(2, find_what_is_there);
+    run(2, find_present);
 }
 
 // Both wait before there is anything.
-static void find_what_comes_later(gw_scope *s, int rank, void *context) {
+static void find_later(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank == 2) return;
     if (rank == 1) {
@@ -83,9 +83,9 @@ static void find_what_comes_later(gw_scope *s, int rank, void *context) {
     }
 }
 
-static void who_asks_early_waits(void **state) {
+static void a_lookup_before_the_name_exists_waits(void **state) {
     (void)state;
-    run(3, find_what_comes_later);
+    run(3, find_later);
 }
 
 static void draw_awaited_or_not(gw_scope *s, int rank, void *context) {
@@ -101,12 +101,12 @@ static void draw_awaited_or_not(gw_scope *s, int rank, void *context) {
     assert_true(awaited == alone && awaited > 0);
 }
 
-static void random_numbers_do_not_tell_whether_somebody_has_waited(void **state) {
+static void waiting_does_not_change_random_numbers(void **state) {
     (void)state;
     run(3, draw_awaited_or_not);
 }
 
-static void ask_in_vain(gw_scope *root, int rank, void *context) {
+static void find_absent(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank == 1) gw_rpc_leave(root);
     if (rank != 0) return;
@@ -128,7 +128,7 @@ static void ask_in_vain(gw_scope *root, int rank, void *context) {
 
 static void waiting_ends_with_the_deadline_or_the_worker(void **state) {
     (void)state;
-    run(2, ask_in_vain);
+    run(2, find_absent);
 }
 
 static void name_wrongly(gw_scope *root, int rank, void *context) {
@@ -150,13 +150,13 @@ static void name_wrongly(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void what_is_wrong_is_said(void **state) {
+static void mistakes_are_reported(void **state) {
     (void)state;
     run(2, name_wrongly);
 }
 
 // Many that give up leave nothing behind.
-static void ask_often(gw_scope *s, int rank, void *context) {
+static void find_often(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     for (int i = 0; i < 100; i++) {
@@ -169,12 +169,11 @@ static void ask_often(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_int_of(s, gw_rpc_sync(s, gw_named(s, 1, "name50"), "add", 1)), 2);
 }
 
-static void who_gives_up_is_forgotten(void **state) {
+static void a_lookup_that_times_out_is_removed(void **state) {
     (void)state;
-    run(2, ask_often);
+    run(2, find_often);
 }
 
-GW_TESTS(reference_names, a_value_is_found_by_its_name, who_asks_early_waits,
-         random_numbers_do_not_tell_whether_somebody_has_waited,
-         waiting_ends_with_the_deadline_or_the_worker, what_is_wrong_is_said,
-         who_gives_up_is_forgotten);
+GW_TESTS(reference_names, a_value_is_found_by_its_name, a_lookup_before_the_name_exists_waits,
+         waiting_does_not_change_random_numbers, waiting_ends_with_the_deadline_or_the_worker,
+         mistakes_are_reported, a_lookup_that_times_out_is_removed);

@@ -75,11 +75,11 @@ static void list_pending(const agent *a, pending *out) {
 
 static void stop(agent *a, const gw_error *why) {
     references *rs = references_of(a);
-    list_node told;
-    list_init(&told);
-    list_splice(&told, &rs->entries);
+    list_node shut_down;
+    list_init(&shut_down);
+    list_splice(&shut_down, &rs->entries);
     // An error may let user code drop other entries.
-    for (list_node *l; (l = list_take(&told));) {
+    for (list_node *l; (l = list_take(&shut_down));) {
         list_append(&rs->entries, l);
         entry *e = list_entry(l, entry, link);
         if (!e->made) entry_make_on_loop(e, result_of_error(why), NULL);

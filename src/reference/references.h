@@ -27,7 +27,7 @@ typedef enum reference_kind {
 
 struct entry {
     agent *agent;
-    uint64_t id;     // 0: no other worker has heard of it
+    uint64_t id;     // 0: not sent to another worker yet
     uint32_t count;  // handles and requests of this worker
     int64_t since_ns;
     const char *origin;  // "train.c:12"; of |origins|
@@ -46,13 +46,13 @@ typedef enum fork_state {
     FORK_PENDING,    // awaits accepted, or fork ack
     FORK_CONFIRMED,  // it is in the owner's holder set
     FORK_RELEASED,   // its release is queued, or sent
-    FORK_FAILED      // unusable; |failed| says why
+    FORK_FAILED      // unusable; |failed| has the reason
 } fork_state;
 
 typedef enum fork_event {
     FORK_REQUESTED,  // the request to the owner is sent
     FORK_LISTED,     // the owner has added it to the holder set
-    FORK_REFUSED,    // the owner has refused it, or could not be asked
+    FORK_REFUSED,    // the owner has refused it, or the request could not be sent
     FORK_LOST,       // the owner is lost
     FORK_DROPPED     // no handle and no pin needs it
 } fork_event;
@@ -193,7 +193,7 @@ void fork_queue_release_on_loop(gw_rref *r);            // an action of the tabl
 gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error);
 void fork_acknowledge_on_loop(agent *a, int to, uint64_t fork, gw_status status);
 void fork_unpin_on_loop(agent *a, uint64_t fork);
-gw_status fork_ask_on_loop(gw_rref *r);                         // sends the fork request
+gw_status fork_request_on_loop(gw_rref *r);                     // sends the fork request
 void fork_accept_on_loop(agent *a, int parent, uint64_t fork);  // sends child accept
 
 void references_lost_on_loop(agent *a, int rank);  // lost.c
@@ -205,8 +205,8 @@ gw_status release_received_on_loop(agent *a, int from, message *m, gw_error *err
 
 // ---- Fetching: fetch.c --------------------------------------------------------------------------
 gw_status fetch_received_on_loop(agent *a, int from, message *m, gw_error *error);
-size_t fetches_pending(const agent *a);         // what keeps this worker from leaving
-void fetches_lost_on_loop(agent *a, int rank);  // what |rank| has asked for, or is to get
+size_t fetches_pending(const agent *a);         // those that block leaving
+void fetches_lost_on_loop(agent *a, int rank);  // fetches that |rank| has requested, or is to get
 gw_status fetch_forward_received_on_loop(agent *a, int from, message *m, gw_error *error);
 gw_status fetch_send_on_loop(struct call *c, const gw_rref *r);
 result *fetch_result(const entry *e);  // |e| is made; one count

@@ -68,15 +68,15 @@ static void read_odd(gw_scope *s, int rank, void *context) {
     assert_int_equal(read(a, 2, 5, id_of(2, 5), 0), GW_PROTOCOL);   // another's fork
     assert_int_equal(read(a, 2, 5, id_of(1, 5), 1), GW_PROTOCOL);   // another worker's holder set
     assert_int_equal(read(a, 2, 5, id_of(1, 5), 2), GW_PROTOCOL);
-    // A reference that comes home without an entry is lost; the message is valid.
+    // A reference that returns to its owner without an entry is lost; the message is valid.
     assert_int_equal(read(a, 0, id_of(1, 5), 0, 1), GW_OK);
     env_leave(a->env);
 }
 
-static void it_refuses_references_that_mean_nothing(void **state) {
+static void it_refuses_malformed_references(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 3 }, read_odd, NULL);
 }
 
 GW_TESTS(reference_references, it_refuses_messages_that_are_cut_off,
-         it_refuses_references_that_mean_nothing);
+         it_refuses_malformed_references);

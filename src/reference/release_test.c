@@ -70,9 +70,9 @@ static void release_for_others(gw_scope *s, int rank, void *context) {
     env_leave(a->env);
 }
 
-static void it_takes_back_only_what_the_sender_holds(void **state) {
+static void a_release_counts_only_forks_of_its_sender(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 3 }, release_for_others, NULL);
 }
 
-GW_TESTS(reference_release, it_gives_back_many_at_once, it_takes_back_only_what_the_sender_holds);
+GW_TESTS(reference_release, it_gives_back_many_at_once, a_release_counts_only_forks_of_its_sender);

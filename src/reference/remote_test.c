@@ -47,7 +47,7 @@ static void it_returns_before_anything_is_made(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 2 }, make_without_waiting, NULL);
 }
 
-// Its result comes later, from another worker, or never does.
+// Its result is sent later by another worker, or never.
 GW_FUNCTION(remote_later, GW_INLINE, "int") {
     return gw_value_of(gw_rpc_async(s, gw_arg_caller(a), "remote_make", gw_arg_int(s, a, 0)));
 }
@@ -79,21 +79,21 @@ static void make_later(gw_scope *s, int rank, void *context) {
     }
 }
 
-static void its_value_may_come_from_a_future(void **state) {
+static void its_value_may_be_that_of_a_future(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, make_later, NULL);
 }
 
-static void fail_to_ask(gw_scope *s, int rank, void *context) {
+static void fail_request(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
-    gw_rref *nobody = gw_remote(s, "nobody", "remote_make", 1);
+    gw_rref *unknown = gw_remote(s, "unknown", "remote_make", 1);
     gw_rref *bad_name = gw_remote(s, 1, "no name", 1);
     assert_true(gw_ok(s));
-    gw_to_here_value(s, nobody);
+    gw_to_here_value(s, unknown);
     assert_int_equal(gw_scope_error(s)->status, GW_NOT_FOUND);
     gw_scope_clear(s);
-    gw_rpc_sync(s, nobody, "n");
+    gw_rpc_sync(s, unknown, "n");
     assert_int_equal(gw_scope_error(s)->status, GW_NOT_FOUND);
     gw_scope_clear(s);
     gw_to_here_value(s, bad_name);
@@ -101,10 +101,10 @@ static void fail_to_ask(gw_scope *s, int rank, void *context) {
     gw_scope_clear(s);
 }
 
-static void it_keeps_the_error_of_what_could_not_be_asked_for(void **state) {
+static void a_failed_request_leaves_its_error_in_the_reference(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = 2 }, fail_to_ask, NULL);
+    cluster_run(1, (cluster_options){ .world_size = 2 }, fail_request, NULL);
 }
 
-GW_TESTS(reference_remote, it_returns_before_anything_is_made, its_value_may_come_from_a_future,
-         it_keeps_the_error_of_what_could_not_be_asked_for);
+GW_TESTS(reference_remote, it_returns_before_anything_is_made, its_value_may_be_that_of_a_future,
+         a_failed_request_leaves_its_error_in_the_reference);

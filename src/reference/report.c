@@ -43,7 +43,7 @@ typedef struct report {
     int max, count;
 } report;
 
-static const char *what_is(const entry *e) {
+static const char *kind_of(const entry *e) {
     if (!e->made) return "being made";
     if (e->object) return e->object->class->name;
     if (result_error(e->result)) return "error";
@@ -58,7 +58,7 @@ static void list_entry_of(report *l, const entry *e) {
     agent *a = l->agent;
     gw_reference_info info = { .id = e->id,
                                .owner = agent_member(a, a->rank)->worker,
-                               .what = what_is(e),
+                               .what = kind_of(e),
                                .origin = e->origin,
                                .age_ms = age_ms(l, e->since_ns),
                                .is_confirmed = true,

@@ -22,7 +22,7 @@ GW_FUNCTION(report_never, GW_INLINE) {
 }
 
 // This worker's report of the forks that the caller holds: "tensor of report_test.c:70 for w0".
-GW_FUNCTION(report_tell, GW_INLINE) {
+GW_FUNCTION(report_list, GW_INLINE) {
     gw_reference_info all[8];
     int count = gw_references(s, all, 8);
     gw_list *out = gw_list_open(s);
@@ -59,11 +59,11 @@ static void expect_listed(gw_scope *s, const char *what, const char *origin) {
     gw_scope_set_timeout(t, 10);
     gw_wait(t, gw_future_open(t));
     assert_int_equal(gw_scope_close(t).status, GW_TIMEOUT);
-    gw_list *told = gw_list_of(s, gw_rpc_sync(s, 1, "report_tell"));
+    gw_list *listed = gw_list_of(s, gw_rpc_sync(s, 1, "report_list"));
     char text[200];
     snprintf(text, sizeof text, "w1 %s of report_test.c%s for w0", what, origin);
-    assert_int_equal(gw_list_count(told), 1);
-    assert_string_equal(gw_string_of(s, gw_list_get(s, told, 0)), text);
+    assert_int_equal(gw_list_count(listed), 1);
+    assert_string_equal(gw_string_of(s, gw_list_get(s, listed, 0)), text);
 }
 
 static void list_all(gw_scope *root, int rank, void *context) {
@@ -111,7 +111,7 @@ static void list_all(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_tells_what_is_where_since_when_and_from_where(void **state) {
+static void the_report_lists_owner_age_and_origin(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2, .timeout_ms = 2000 }, list_all, NULL);
 }
@@ -138,7 +138,7 @@ static void keep_origins(gw_scope *s, int rank, void *context) {
     env_leave(a->env);
 }
 
-static void it_remembers_so_many_places_in_printable_form(void **state) {
+static void the_number_of_origins_is_limited_and_they_are_printable(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, keep_origins, NULL);
 }
@@ -164,7 +164,7 @@ static void tie(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_logs_twenty_leaks_and_counts_the_others(void **state) {
+static void it_logs_twenty_leaks_and_counts_the_rest(void **state) {
     (void)state;
     lines = summaries = 0;
     log_hook = count_lines;
@@ -174,5 +174,6 @@ static void it_logs_twenty_leaks_and_counts_the_others(void **state) {
     assert_int_equal(summaries, 2);
 }
 
-GW_TESTS(reference_report, it_tells_what_is_where_since_when_and_from_where,
-         it_remembers_so_many_places_in_printable_form, it_logs_twenty_leaks_and_counts_the_others);
+GW_TESTS(reference_report, the_report_lists_owner_age_and_origin,
+         the_number_of_origins_is_limited_and_they_are_printable,
+         it_logs_twenty_leaks_and_counts_the_rest);

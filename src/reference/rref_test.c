@@ -8,7 +8,7 @@ GW_FUNCTION(rref_make, GW_INLINE, "int") {
     return gw_value_of(gw_arg_int(s, a, 0));
 }
 
-static void ask(gw_scope *s, int rank, void *context) {
+static void query(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_rref *mine = gw_rref_open(s, 3), *theirs = gw_remote(s, 1, "rref_make", 4);
@@ -26,9 +26,9 @@ static void ask(gw_scope *s, int rank, void *context) {
     gw_scope_clear(s);
 }
 
-static void it_says_who_owns_it(void **state) {
+static void its_owner_can_be_queried(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = 2 }, ask, NULL);
+    cluster_run(1, (cluster_options){ .world_size = 2 }, query, NULL);
 }
 
 static void use_poison(gw_scope *s, int rank, void *context) {
@@ -50,7 +50,7 @@ static void use_poison(gw_scope *s, int rank, void *context) {
     gw_scope_clear(s);
 }
 
-static void one_of_a_failed_scope_is_of_no_use(void **state) {
+static void a_reference_of_a_failed_scope_is_unusable(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, use_poison, NULL);
 }
@@ -71,10 +71,10 @@ static void use_late(gw_scope *s, int rank, void *context) {
     gw_scope_clear(s);
 }
 
-static void it_is_of_no_use_after_shutdown(void **state) {
+static void a_reference_is_unusable_after_shutdown(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, use_late, NULL);
 }
 
-GW_TESTS(reference_rref, it_says_who_owns_it, one_of_a_failed_scope_is_of_no_use,
-         it_is_of_no_use_after_shutdown);
+GW_TESTS(reference_rref, its_owner_can_be_queried, a_reference_of_a_failed_scope_is_unusable,
+         a_reference_is_unusable_after_shutdown);

@@ -29,7 +29,7 @@ static void it_has_nothing_else(void **state) {
     assert_null(find("gw.add"));  // operators are in their own table
 }
 
-static void it_checks_what_they_are_given(void **state) {
+static void it_checks_their_arguments(void **state) {
     (void)state;
     const signature *s = &find("gw.grad_scale")->signature;
     gw_value good[] = { { .kind = GW_LIST }, { .kind = GW_INT } }, bad = { .kind = GW_INT };
@@ -45,4 +45,4 @@ static void it_checks_what_they_are_given(void **state) {
 }
 
 GW_TESTS(runtime_library, it_finds_functions_and_classes_by_name, it_has_nothing_else,
-         it_checks_what_they_are_given);
+         it_checks_their_arguments);

@@ -1,4 +1,4 @@
-// How a worker is reached: what its connection and its lending say together.
+// The path to a worker: its connection and its lending together.
 #include "agent/agent.h"
 #include "lend/lend.h"
 #include "session/peers.h"

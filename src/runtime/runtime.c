@@ -13,10 +13,10 @@
 #include "reference/names.h"
 #include "reference/references.h"
 
-// What lives on every agent, in the order in which it is opened, told and ended. A new room adds
+// The services of every agent, in the order in which they are opened, notified and ended. A new room adds
 // its line here.
 const service *const runtime_services[] = {
-    &collective_service,  // before calls: who is lost in a collective is lost, and has not given up (COL-3)
+    &collective_service,  // before calls: a worker that is lost in a collective is lost, and has not given up (COL-3)
     &group_service,
     &letter_service,
     &call_service,
@@ -26,7 +26,7 @@ const service *const runtime_services[] = {
     &pass_service,
     &optimizer_service,
     &module_service,
-    &lend_service,  // after all that drop what was lent to them
+    &lend_service,  // after all that drop lent memory
     NULL,
 };
 
@@ -47,7 +47,7 @@ void gw_rpc_init_with(gw_scope *root, gw_rpc_options options) {
         runtime_open_on(root, e, true, options);
         scope_leave(root);
     }
-    // At once: a program may do a lot before it looks at its scope, or be ended by its launcher.
+    // At once: a program may do a lot before it reads its scope's error, or be ended by its launcher.
     if (root->error && !root->error->is_printed) {
         bool is_printed = log_error("gw_rpc_init: %s", root->error->text);
         if (scope_own_error(root)) root->error->is_printed = is_printed;

@@ -40,10 +40,10 @@ static handshake claim_to_be_ps(const char *name) {
     assert_int_equal(connection_protect(doors_env, &self, &error), GW_OK);
     assert_int_equal(peers_open(o, "tcp://127.0.0.1:0", &p, addresses, &error), GW_OK);
     assert_int_equal(peers_add(p, 1, 1, "ps", "tcp://127.0.0.1:1", &error), GW_OK);
-    visitor_come(&v, other, strstr(addresses, "tcp://") + 6, &self.self);
-    while (v.heard_size < HANDSHAKE_PREFACE_BYTES && !v.closed)
+    visitor_connect(&v, other, strstr(addresses, "tcp://") + 6, &self.self);
+    while (v.received_size < HANDSHAKE_PREFACE_BYTES && !v.closed)
         env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
-    assert_int_equal(handshake_decode(v.heard, v.heard_size, &answer, &error), GW_OK);
+    assert_int_equal(handshake_decode(v.received, v.received_size, &answer, &error), GW_OK);
     visitor_leave(&v);
     peers_close(p);
     connection_unprotect(doors_env, &self);

@@ -84,7 +84,7 @@ static void a_small_message_does_not_wait_for_the_end_of_a_large_one(void **stat
     assert_int_equal(p.b.inbox_count, 3);
     assert_int_equal(p.b.whole_count, 2);
     assert_true(p.b.inbox[0]->incomplete);
-    session_pair_settle(&p, SIZE_MAX);
+    session_pair_flush(&p, SIZE_MAX);
     assert_int_equal(p.b.whole_count, 3);
     assert_int_equal(p.b.whole[2], 0);
     expect(p.b.inbox[0], 0, 10, 20 * FRAME);
@@ -99,7 +99,7 @@ static void messages_are_announced_in_the_order_in_which_they_were_sent(void **s
     session_pair p;
     session_pair_open(&p, true);
     for (uint32_t n = 0; n < 30; n++) send(&p.a, n, n * 500, n % 3 ? 0 : (n + 1) * 100000);
-    session_pair_settle(&p, 5000);
+    session_pair_flush(&p, 5000);
     assert_int_equal(p.b.inbox_count, 30);
     for (uint32_t n = 0; n < 30; n++)
         expect(p.b.inbox[n], n, n * 500, n % 3 ? 0 : (n + 1) * 100000);
@@ -125,7 +125,7 @@ static void small_and_large_bulks_share_the_connection(void **state) {
         move_outbox(&p);
     }
     assert_false(p.b.inbox[0]->incomplete);
-    session_pair_settle(&p, SIZE_MAX);
+    session_pair_flush(&p, SIZE_MAX);
     session_pair_close(&p);
 }
 
@@ -140,7 +140,7 @@ static void small_messages_do_not_starve_bulk(void **state) {
     }
     assert_false(p.b.inbox[0]->incomplete);
     assert_true(list_has(&p.a.session.unacked));
-    session_pair_settle(&p, SIZE_MAX);
+    session_pair_flush(&p, SIZE_MAX);
     session_pair_close(&p);
 }
 
@@ -175,7 +175,7 @@ static void break_and_resume(uint64_t seed, void *context) {
         session_pair_part(&p);
         assert_int_equal(session_pair_join(&p), GW_OK);
     }
-    session_pair_settle(&p, SIZE_MAX);
+    session_pair_flush(&p, SIZE_MAX);
     assert_int_equal(p.b.inbox_count, MESSAGES);
     assert_int_equal(p.b.whole_count, MESSAGES);
     for (uint32_t i = 0; i < MESSAGES; i++) {
@@ -227,7 +227,7 @@ static void damaged_bytes_are_sent_again(void **state) {
         assert_int_equal(session_feed(&p.b.session, bytes, size, &error), GW_DISCONNECTED);
         session_pair_part(&p);
         assert_int_equal(session_pair_join(&p), GW_OK);
-        session_pair_settle(&p, SIZE_MAX);
+        session_pair_flush(&p, SIZE_MAX);
         assert_int_equal(p.b.inbox_count, 2);
         expect(p.b.inbox[0], 0, 20, SEGMENT);
         expect(p.b.inbox[1], 1, 20, 50);
@@ -267,7 +267,7 @@ static void bodies_are_unchecked_on_protected_connections(void **state) {
     frame f;
     assert_int_equal(frame_decode(session_parts(&p.a.session, &count)->iov_base, &f, NULL), GW_OK);
     assert_true(f.number == 1 && f.body_check == 0);
-    session_pair_settle(&p, SIZE_MAX);
+    session_pair_flush(&p, SIZE_MAX);
     expect(p.b.inbox[0], 0, 20, 400000);
     session_pair_close(&p);
 }
@@ -287,7 +287,7 @@ static void unwanted_bulk_takes_no_memory(void **state) {
     assert_int_equal(session_pair_join(&p), GW_OK);
     p.b.drops = false;
     send(&p.a, 1, 10, 0);
-    session_pair_settle(&p, SIZE_MAX);
+    session_pair_flush(&p, SIZE_MAX);
     assert_true(mem_live_count() <= live + 4);
     assert_int_equal(p.b.inbox_count, 1);
     assert_int_equal(p.b.session.bulk_in_count, 0);
@@ -307,7 +307,7 @@ static void a_message_that_is_withdrawn_travels_without_its_segments(void **stat
     assert_int_equal(session_queue(&p.a.session, m, &error), GW_OK);
     assert_true(session_withdraw(&p.a.session, p.a.session.last_id, 6));
     assert_int_equal(b->pins, 0);
-    session_pair_settle(&p, SIZE_MAX);
+    session_pair_flush(&p, SIZE_MAX);
     assert_int_equal(p.b.inbox_count, 2);
     assert_int_equal(p.b.inbox[1]->kind, 6);
     expect(p.b.inbox[1], 1, 10, 0);

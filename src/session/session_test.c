@@ -59,7 +59,7 @@ static void it_carries_messages_of_every_size(void **state) {
         int n = 0;
         for (int h = 0; h < 5; h++)
             for (int s = 0; s < 6; s++) send(&p.a, (uint32_t)n++, heads[h], segments[s]);
-        session_pair_settle(&p, pieces[k]);
+        session_pair_flush(&p, pieces[k]);
         assert_int_equal(p.b.inbox_count, n);
         for (int i = 0; i < n; i++) expect(&p.b, i, heads[i / 6], segments[i % 6]);
         assert_true(list_is_empty(&p.a.session.unacked));
@@ -74,7 +74,7 @@ static void it_carries_a_message_without_bytes(void **state) {
     session_pair_open(&p, false);
     for (int i = 0; i < 3; i++)
         assert_int_equal(session_queue(&p.a.session, message_open(5), &error), GW_OK);
-    session_pair_settle(&p, 7);
+    session_pair_flush(&p, 7);
     assert_int_equal(p.b.inbox_count, 3);
     assert_int_equal(p.b.inbox[2]->kind, 5);
     assert_int_equal(p.b.inbox[2]->head.size, 0);
@@ -105,7 +105,7 @@ static void it_survives_a_cut_at_every_byte(void **state) {
         assert_int_equal(status, GW_OK);
         session_pair_part(&p);
         assert_int_equal(session_pair_join(&p), GW_OK);
-        session_pair_settle(&p, 5000);
+        session_pair_flush(&p, 5000);
         assert_int_equal(p.b.inbox_count, CUT_MESSAGES);
         for (int n = 0; n < CUT_MESSAGES; n++) expect(&p.b, n, cut_heads[n], cut_segments[n]);
         assert_true(list_is_empty(&p.a.session.unacked));
@@ -163,7 +163,7 @@ static void it_owes_an_ack_after_some_frames_or_bytes(void **state) {
         session_end_move(&p.a, &p.b, SIZE_MAX, 4096, &status);
     }
     assert_true(session_owes_ack_now(&p.b.session));
-    session_pair_settle(&p, 4096);
+    session_pair_flush(&p, 4096);
     assert_true(list_is_empty(&p.a.session.unacked));
     send(&p.a, SESSION_ACK_FRAMES, 0, SESSION_ACK_BYTES);
     session_end_move(&p.a, &p.b, SIZE_MAX, 1 << 20, &status);

@@ -303,7 +303,7 @@ void store_host_take(void *user, connection *l) {
     h->new_count++;
     set_deadline(c, CLOSING_NEW_TIME, LIMIT_STORE_CLIENT_MS);
     connection_stream(l, &client_events, c);
-    connection_say(l, &(handshake){ .kind = HANDSHAKE_WELCOME });
+    connection_send_handshake(l, &(handshake){ .kind = HANDSHAKE_WELCOME });
 }
 
 // STORE-8: "and no more than a quarter of the descriptors that the host may have".

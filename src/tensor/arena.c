@@ -18,7 +18,7 @@ enum {
     MOVED_MAX = 1024,     // blocks that are in the arena, but not at its address
 };
 
-// Where an extent is mapped besides: what a child has to map again.
+// The second mapping of an extent: a child has to map it again.
 typedef struct moved {
     uint8_t *bytes;
     size_t size;
@@ -40,7 +40,7 @@ static struct {
 
 // ---- Opening ------------------------------------------------------------------------------------
 
-// Larger than memory, since extents leave gaps; nothing of it is there before it is taken.
+// Larger than memory, since extents leave gaps; no page exists before it is taken.
 static size_t size_wanted(void) {
     size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     size_t size = memory / ARENA_UNIT_BYTES * 4;
@@ -86,7 +86,7 @@ static void punch(uint64_t offset, size_t size) {
               (off_t)size);
 }
 
-// What a child writes must not be seen by its parent. It sees what the parent writes to pages that
+// The parent must not see writes of a child. The child sees writes of the parent to pages that
 // it has not written itself.
 static void remap_in_child(void) {
     if (!arena.base) return;
@@ -140,7 +140,7 @@ static void open_arena(void) {
     p = arena.base;
     room = size;
     madvise(arena.base, size, MADV_HUGEPAGE);
-    madvise(arena.base, size, MADV_DONTDUMP);  // to look for its pages takes a dump minutes
+    madvise(arena.base, size, MADV_DONTDUMP);  // dumping its pages takes minutes
     arena.unit_count = size / ARENA_UNIT_BYTES;
     if (open_header() && !pthread_atfork(lock_for_fork, unlock_after_fork, begin_child)) return;
 unmap:
@@ -238,7 +238,7 @@ size_t arena_taken_bytes(void) {
     return bytes;
 }
 
-// ---- Moving what is elsewhere -------------------------------------------------------------------
+// ---- Moving blocks into the arena -------------------------------------------------------------------
 
 static bool note_moved(moved m) {
     pthread_mutex_lock(&arena.lock);
@@ -255,7 +255,7 @@ static void forget_moved(const uint8_t *bytes) {
     pthread_mutex_unlock(&arena.lock);
 }
 
-// What is written behind the copy would be lost when the copy takes its place.
+// A write behind the copy would be lost when the copy replaces the pages.
 static bool protect(uint8_t *bytes, size_t size) {
     return has_mutation(MUTATION_WRITE_LOST) || !mprotect(bytes, size, PROT_READ);
 }

@@ -1,12 +1,12 @@
 // The arena: memory of this process that other processes can map. The pool takes large blocks from
-// it while somebody has use for that; src/lend tells peers where they are.
+// it while it is in use; src/lend reports their offsets to peers.
 //
 // It is one memfd, as large as it can ever become and sparse, sealed against growing and shrinking,
 // so that no access to it is ever beyond its end. Pages are populated when they are taken: want of
-// memory is an error then, and never a signal later. Its first page is a header, for those who map
+// memory is an error then, and never a signal later. Its first page is a header, for processes that map
 // it (LEND-3).
 //
-// Ownership: one for the process, made when it is first asked for; kept. A child made by fork has a
+// Ownership: one for the process, made at its first use; kept. A child made by fork has a
 // private copy that nothing is taken from. Threads: any.
 #ifndef TENSOR_ARENA_H
 #define TENSOR_ARENA_H
@@ -20,7 +20,7 @@
 enum {
     ARENA_HEADER_BYTES = 4096,
     ARENA_OWNERS_MAX = ARENA_HEADER_BYTES / 8 - 1,
-    ARENA_UNIT_BYTES = 2 << 20,  // what is taken is a multiple, and aligned to it
+    ARENA_UNIT_BYTES = 2 << 20,  // extents are multiples, and aligned to it
 };
 
 typedef struct arena_header {
@@ -31,13 +31,13 @@ typedef struct arena_header {
 // Where it is, for an offer. False if there can be none.
 bool arena_find(int *out_descriptor, uint64_t *out_size);
 
-// Says in the header that the agent of this incarnation lends from it, or no more. False if too
+// Notes in the header that the agent of this incarnation lends from it, or no more. False if too
 // many do.
 bool arena_admit(uint64_t incarnation);
 void arena_dismiss(uint64_t incarnation);
 
-// Somebody can use what is in the arena, or no more: counted. While it is in use, new large blocks
-// come from it.
+// The arena gets a user, or loses one: counted. While it is in use, new large blocks
+// are taken from it.
 void arena_use(int change);
 bool arena_is_used(void);
 

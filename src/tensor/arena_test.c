@@ -76,19 +76,19 @@ static void it_moves_memory_under_its_address(void **state) {
     arena_give(offset, UNIT);
 }
 
-static void blocks_come_from_it_while_it_is_used(void **state) {
+static void blocks_are_in_the_arena_while_it_is_used(void **state) {
     (void)state;
     open_it();
     block *before = block_take(3 << 20);
-    assert_int_equal(before->place, 0);
+    assert_int_equal(before->arena_offset, 0);
     arena_use(1);
     block *b = block_take(3 << 20), *claimed = block_take_unpopulated(3 << 20);
-    assert_true(b->place > 0);
-    assert_ptr_equal(b->bytes, arena_at(b->place));
-    assert_int_equal(claimed->place, 0);
+    assert_true(b->arena_offset > 0);
+    assert_ptr_equal(b->bytes, arena_at(b->arena_offset));
+    assert_int_equal(claimed->arena_offset, 0);
     block_pin(before);
     assert_int_equal(pool_move_to_arena(before), MEM_CACHED);
-    if (MEM_CACHED) assert_true(before->place > 0);
+    if (MEM_CACHED) assert_true(before->arena_offset > 0);
     arena_use(-1);
     block_unpin(before);
     block_release(before);
@@ -98,7 +98,7 @@ static void blocks_come_from_it_while_it_is_used(void **state) {
     assert_int_equal(arena_taken_bytes(), UNIT);  // its header's
 }
 
-static void it_does_not_get_what_may_be_written(void **state) {
+static void a_writable_block_does_not_move_into_it(void **state) {
     (void)state;
     open_it();
     gw_scope *s = gw_scope_open(NULL);
@@ -111,7 +111,7 @@ static void it_does_not_get_what_may_be_written(void **state) {
     assert_false(pool_move_to_arena(handed_out));
     assert_false(pool_move_to_arena(stays));
     p[7] = 7;
-    block_place(stays, 0)[5] = 5;
+    block_writable(stays, 0)[5] = 5;
     assert_int_equal(handed_out->bytes[7], 7);
     assert_int_equal(stays->bytes[5], 5);
     block_unpin(handed_out);
@@ -120,12 +120,12 @@ static void it_does_not_get_what_may_be_written(void **state) {
     gw_scope_close_up(s);
 }
 
-static void a_stray_block_is_not_written(void **state) {
+static void an_orphaned_block_is_not_written(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_full(s, GW_U8, 3, 1 << 20);
     block *lent = block_retain(x->storage->block);
-    block_mark_as(lent, BLOCK_STRAY);
+    block_mark_as(lent, BLOCK_ORPHANED);
     uint8_t *p = gw_data_for_write(s, x);
     assert_int_equal(p[9], 3);
     p[9] = 4;
@@ -135,17 +135,17 @@ static void a_stray_block_is_not_written(void **state) {
     block_release(lent);
 }
 
-static void a_stray_block_is_not_used_again(void **state) {
+static void an_orphaned_block_is_not_used_again(void **state) {
     (void)state;
     open_it();
     arena_use(1);
     block *b = block_take(1 << 20);
-    uint64_t place = b->place;
+    uint64_t place = b->arena_offset;
     memset(b->bytes, 9, 1 << 20);
-    block_mark_as(b, BLOCK_STRAY);
+    block_mark_as(b, BLOCK_ORPHANED);
     block_release(b);
     b = block_take(1 << 20);
-    assert_true(b->place != place);
+    assert_true(b->arena_offset != place);
     assert_int_equal(arena_at(place)[100], 9);
     arena_use(-1);
     block_release(b);
@@ -184,6 +184,6 @@ static void it_respects_the_limit_of_files(void **state) {
 }
 
 GW_TESTS(tensor_arena, it_is_sealed_and_begins_with_a_header, it_gives_extents_out_once,
-         it_moves_memory_under_its_address, blocks_come_from_it_while_it_is_used,
-         it_does_not_get_what_may_be_written, a_stray_block_is_not_written,
-         a_stray_block_is_not_used_again, a_child_has_a_copy, it_respects_the_limit_of_files);
+         it_moves_memory_under_its_address, blocks_are_in_the_arena_while_it_is_used,
+         a_writable_block_does_not_move_into_it, an_orphaned_block_is_not_written,
+         an_orphaned_block_is_not_used_again, a_child_has_a_copy, it_respects_the_limit_of_files);

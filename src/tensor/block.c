@@ -1,6 +1,6 @@
-// Blocks and the pool they come from.
+// Blocks, and their pool.
 //
-// See Note [Where blocks come from] for the three sizes.
+// See Note [The pool of blocks] for the three sizes.
 #include "tensor/tensor.h"
 
 #include "base/check.h"
@@ -32,7 +32,7 @@ block *block_take_unpopulated(size_t size) {
     return take(size, pool_take_unpopulated);
 }
 
-// The block beside the bytes, which lie where the CPU may not write.
+// A block whose bytes are elsewhere, where the CPU may not write.
 static block *take_elsewhere(uint8_t device, size_t size) {
     if (mem_must_fail(size)) return NULL;
     block *b = mem_take(sizeof *b);
@@ -50,7 +50,7 @@ block *block_take_on(uint8_t device, size_t size) {
     return device == GW_CPU ? block_take(size) : take_elsewhere(device, size);
 }
 
-// The bytes are somebody else's, who is told of the end.
+// The bytes belong to the caller, whose function is called at the end.
 typedef struct external_block {
     block block;
     task end;
@@ -67,11 +67,11 @@ block *block_of_external(void *bytes, size_t size, void (*deleter)(void *context
     return &x->block;
 }
 
-block *block_of_borrowed(const uint8_t *bytes, size_t size, void (*deleter)(void *context),
-                         void *context) {
+block *block_of_mapped(const uint8_t *bytes, size_t size, void (*deleter)(void *context),
+                       void *context) {
     block *b = block_of_external((void *)(uintptr_t)bytes, size, deleter, context);
     if (!b) return NULL;
-    b->borrowed = true;
+    b->is_mapped = true;
     atomic_init(&b->pins, 1);
     return b;
 }
@@ -82,7 +82,7 @@ static void end_external(task *t) {
     mem_give(x, sizeof *x);
 }
 
-// Who is told may do anything, and take any lock: a turn that is under way is over first.
+// The function may do anything, and take any lock: a turn that is under way is over first.
 static void release_external(block *b) {
     external_block *x = (external_block *)b;
     x->end.run = end_external;
@@ -100,7 +100,7 @@ block *block_retain(block *b) {
 
 void block_release(block *b) {
     if (!b) return;
-    // Most blocks have one holder, who needs no locked instruction to find that out.
+    // Most blocks have one holder, which needs no locked instruction to find that out.
     if (atomic_load_explicit(&b->count, memory_order_acquire) != 1 &&
         atomic_fetch_sub_explicit(&b->count, 1, memory_order_acq_rel) != 1)
         return;
@@ -130,7 +130,7 @@ void block_drop_pin(block *b) {
         check_die(
             "a pointer of gw_data_for_write was kept and written to after the next operation, "
             "while a backward pass or a message relied on the values");
-    // Released, so that a writer that sees no pin comes after everything the pin's holder has read.
+    // Released, so that a writer that sees no pin follows all reads of the pin's holder.
     atomic_fetch_sub_explicit(&b->pins, 1, memory_order_release);
 }
 
@@ -145,7 +145,7 @@ void block_unpin(block *b) {
 }
 
 // ---- Bytes --------------------------------------------------------------------------------------
-// From one device to another that do not know each other.
+// Between two devices without a copy function for each other.
 static void copy_between(block *to, size_t to_offset, const block *from, size_t from_offset,
                          size_t size) {
     uint8_t some[4096];

@@ -35,7 +35,7 @@ static void no_size_class_is_too_small(void **state) {
     }
 }
 
-static void what_is_given_back_is_taken_again(void **state) {
+static void freed_blocks_are_reused(void **state) {
     (void)state;
 #if MEM_CACHED
     const size_t sizes[] = { 100, 20000, 5 << 20 };
@@ -47,7 +47,7 @@ static void what_is_given_back_is_taken_again(void **state) {
         assert_ptr_equal(b->bytes, bytes);
         block_release(b);
     }
-    // A mapping serves what wastes at most a quarter of it.
+    // A mapping serves blocks that waste at most a quarter of it.
     block *b = block_take(64 << 20);
     uint8_t *bytes = b->bytes;
     block_release(b);
@@ -60,7 +60,7 @@ static void what_is_given_back_is_taken_again(void **state) {
 #endif
 }
 
-static void what_waits_can_be_given_to_the_system(void **state) {
+static void free_blocks_can_be_given_to_the_system(void **state) {
     (void)state;
 #if MEM_CACHED
     block *b = block_take(8 << 20);
@@ -72,7 +72,7 @@ static void what_waits_can_be_given_to_the_system(void **state) {
 #endif
 }
 
-static void what_waits_in_vain_goes_to_the_system(void **state) {
+static void unused_blocks_are_given_to_the_system(void **state) {
     (void)state;
 #if MEM_CACHED
     enum { COUNT = 8 };
@@ -82,7 +82,7 @@ static void what_waits_in_vain_goes_to_the_system(void **state) {
     for (int i = 0; i < COUNT; i++) block_release(never[i]);
     block_release(often);
     assert_true(pool_idle_bytes() >= COUNT * (8 << 20));
-    // As if the time had come: each block given back makes one go.
+    // As if the time had passed: each returned block gives one to the system.
     pool_keep_for(0);
     for (int i = 0; i < COUNT; i++) {
         often = block_take(3 << 20);
@@ -125,7 +125,7 @@ static void count_call(void *context) {
     ++*(int *)context;
 }
 
-static void an_external_block_tells_its_owner_once(void **state) {
+static void an_external_block_calls_its_release_function_once(void **state) {
     (void)state;
     int calls = 0;
     float bytes[4];
@@ -187,7 +187,7 @@ static void blocks_move_between_threads(void **state) {
     pool_trim();
 }
 
-// The system would promise it, and kill who touches too much of it.
+// The system would promise it, and kill a process that touches too much of it.
 static void more_than_the_machine_has_is_refused(void **state) {
     (void)state;
     assert_null(block_take((size_t)memory_limit() + 1));
@@ -199,7 +199,8 @@ static void more_than_the_machine_has_is_refused(void **state) {
 }
 
 GW_TESTS(tensor_block, more_than_the_machine_has_is_refused, its_bytes_are_aligned_and_usable,
-         no_size_class_is_too_small, what_is_given_back_is_taken_again,
-         what_waits_can_be_given_to_the_system, what_waits_in_vain_goes_to_the_system,
-         it_is_counted_while_in_use, tests_can_make_it_fail, an_external_block_tells_its_owner_once,
-         a_pin_is_a_count, blocks_move_between_threads);
+         no_size_class_is_too_small, freed_blocks_are_reused,
+         free_blocks_can_be_given_to_the_system, unused_blocks_are_given_to_the_system,
+         it_is_counted_while_in_use, tests_can_make_it_fail,
+         an_external_block_calls_its_release_function_once, a_pin_is_a_count,
+         blocks_move_between_threads);

@@ -8,9 +8,9 @@
 #include <assert.h>
 #include <string.h>
 
-// A block of all vectors is combined before the next one, so that what lies between two additions
-// stays in the first cache. Blocks that are as large are not on the stack, which may be small; those
-// of few numbers are, and all of them where there is no memory. The bits are the same.
+// A block of all vectors is combined before the next one, so that the intermediate sums
+// stay in the first cache. Blocks of that size are not on the stack, which may be small; those
+// of few numbers are, and all of them without memory. The bits are the same.
 enum { BLOCK_BYTES = 4096, BLOCK_BYTES_SMALL = 256, LEVELS = 14 };
 
 _Static_assert(1 << (LEVELS - 1) >= LIMIT_WORKERS,
@@ -44,7 +44,7 @@ static loop loop_of(combine_op op) {
     }
 }
 
-bool combine_is_known(combine_op op, gw_dtype dtype) {
+bool combine_is_supported(combine_op op, gw_dtype dtype) {
     bool is_bits = op == COMBINE_BAND || op == COMBINE_BOR || op == COMBINE_BXOR;
     if (dtype == GW_BOOL8) return is_bits || op == COMBINE_MIN || op == COMBINE_MAX;
     if (dtype_is_float(dtype)) return !is_bits;
@@ -161,7 +161,8 @@ static bool run_large(tree *t, int levels) {
 
 static void run(const combine_request *c, gw_dtype from, gw_dtype to, double factor,
                 double divisor) {
-    assert(c->count >= 1 && c->count <= 2 * LIMIT_WORKERS - 1 && combine_is_known(c->op, c->dtype));
+    assert(c->count >= 1 && c->count <= 2 * LIMIT_WORKERS - 1 &&
+           combine_is_supported(c->op, c->dtype));
     tree t;
     t.request = c;
     t.from = from;

@@ -24,14 +24,14 @@ typedef enum combine_op {
 
 // Whether numbers of |dtype| can be combined so: bools by BAND, BOR, BXOR, MIN and MAX only, AVG
 // takes floating ones only, bits of floating ones are not combined.
-bool combine_is_known(combine_op op, gw_dtype dtype);
+bool combine_is_supported(combine_op op, gw_dtype dtype);
 
 typedef struct combine_request {
     combine_op op;
     gw_dtype dtype;
     int count;  // vectors, at least 1
-    const void *const
-        *from;         // aligned to the dtype's size; may be lent by others, who may change them
+    const void *const *
+        from;  // aligned to the dtype's size; may be in memory of other processes, which may change them
     void *out;         // apart from all of |from|, or the same as one of the same dtype
     uint64_t numbers;  // in each
     // Each number is multiplied by it first, in its dtype (f32 for halves; of integers by its whole
@@ -43,9 +43,9 @@ typedef struct combine_request {
 // Integers wrap around.
 void combine(const combine_request *c);
 
-// The same in parts. A partial sum has the dtype of combine_partial_dtype: f32 of halves. What begins
-// multiplies and does not round; what goes on takes partial sums; what ends divides and rounds. The
-// parts give the bits of the whole if they are subtrees of it.
+// The same in parts. A partial sum has the dtype of combine_partial_dtype: f32 of halves. combine_begin
+// multiplies and does not round; combine_partial divides and rounds if it |ends|. The parts give the bits of the
+// whole if they are subtrees of it.
 void combine_begin(const combine_request *c);               // numbers to a partial sum
 void combine_partial(const combine_request *c, bool ends);  // partial sums to one, or to numbers
 gw_dtype combine_partial_dtype(gw_dtype dtype);

@@ -90,7 +90,7 @@ static number join(combine_op op, arithmetic as, number a, number b) {
     }
 }
 
-// Element |k| of what |c| asks for.
+// Element |k| of the result of |c|.
 static number expected_number(const combine_request *c, uint64_t k) {
     number y[VECTORS];
     arithmetic as = arithmetic_of(c->dtype);
@@ -145,7 +145,7 @@ static void every_operation_is_its_definition(void **state) {
     for (int d = 0; d < DTYPES; d++) {
         fill(&some, dtypes[d], (uint32_t)d + 1);
         for (combine_op op = COMBINE_SUM; op <= COMBINE_BXOR; op++) {
-            if (!combine_is_known(op, dtypes[d])) continue;
+            if (!combine_is_supported(op, dtypes[d])) continue;
             for (size_t n = 0; n < sizeof counts / sizeof *counts; n++) {
                 for (size_t l = n % 3; l < sizeof lengths / sizeof *lengths; l += 3) {
                     combine_request c = request_of(op, &some, counts[n], lengths[l]);
@@ -188,13 +188,13 @@ static void a_mean_is_a_true_quotient(void **state) {
                           .divisor = 3 };
     combine(&c);
     assert_true(out[0] == 1);
-    // A divisor of its own: those who have come to an end do not count.
+    // A divisor of its own: members that have ended do not count.
     c.divisor = 2;
     combine(&c);
     assert_true(out[0] == 1.5f);
 }
 
-static void nan_is_handed_on(void **state) {
+static void nan_propagates(void **state) {
     (void)state;
     for (int at = 0; at < 5; at++) {
         float x[5] = { 1, 2, -3, 4, 5 }, out;
@@ -215,7 +215,7 @@ static void nan_is_handed_on(void **state) {
 
 static void bools_are_all_any_or_an_odd_count(void **state) {
     (void)state;
-    // Any byte but 0 is true, as it may come from elsewhere.
+    // Any byte but 0 is true, as it may be received from elsewhere.
     uint8_t x[] = { 0, 1, 7, 2 }, y[] = { 0, 0, 1, 4 }, out[4];
     combine_request c = { .dtype = GW_BOOL8,
                           .count = 2,
@@ -232,11 +232,11 @@ static void bools_are_all_any_or_an_odd_count(void **state) {
         combine(&c);
         assert_memory_equal(out, expected[i], 4);
     }
-    assert_false(combine_is_known(COMBINE_SUM, GW_BOOL8));
-    assert_false(combine_is_known(COMBINE_AVG, GW_I32));
-    assert_false(combine_is_known(COMBINE_BOR, GW_BF16));
-    assert_true(combine_is_known(COMBINE_AVG, GW_F16));
-    assert_true(combine_is_known(COMBINE_BXOR, GW_U8));
+    assert_false(combine_is_supported(COMBINE_SUM, GW_BOOL8));
+    assert_false(combine_is_supported(COMBINE_AVG, GW_I32));
+    assert_false(combine_is_supported(COMBINE_BOR, GW_BF16));
+    assert_true(combine_is_supported(COMBINE_AVG, GW_F16));
+    assert_true(combine_is_supported(COMBINE_BXOR, GW_U8));
 }
 
 static void the_result_may_replace_a_vector(void **state) {
@@ -321,6 +321,6 @@ static void partial_sums_give_the_bits_of_the_whole(void **state) {
 }
 
 GW_TESTS(tensor_combine, every_operation_is_its_definition, numbers_are_multiplied_first,
-         a_mean_is_a_true_quotient, nan_is_handed_on, bools_are_all_any_or_an_odd_count,
+         a_mean_is_a_true_quotient, nan_propagates, bools_are_all_any_or_an_odd_count,
          the_result_may_replace_a_vector, cutting_the_work_changes_no_bit,
          partial_sums_give_the_bits_of_the_whole);

@@ -4,7 +4,7 @@
 typedef uint16_t f16_bits;
 typedef uint16_t bf16_bits;
 
-// What an element of one dtype is worth: a double where one is exact for all, an int64_t for
+// The value of an element of one dtype: a double where one is exact for all, an int64_t for
 // integers.
 static inline float load_f32(float x) {
     return x;
@@ -102,7 +102,7 @@ static convert *const rows[GW_DTYPE_COUNT][GW_DTYPE_COUNT] = {
     [GW_U8] = ROW(u8),   [GW_BOOL8] = ROW(b8),
 };
 
-// What halves are computed in, and back, by the loops for this CPU. False for other dtypes.
+// Halves to the dtype of the computation, and back, by the loops for this CPU. False for other dtypes.
 static bool convert_half(gw_dtype to, void *out, gw_dtype from, const void *in, int64_t n) {
     const loops *l = loops_get();
     if (to == GW_F32 && from == GW_F16) {

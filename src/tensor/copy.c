@@ -70,9 +70,9 @@ static void transpose(const copier *c, int unit, uint8_t *to, const uint8_t *fro
     }
 }
 
-// Rows of |to| along the last dimension, for all values of dimension |unit|: in tiles, so that what
-// lies side by side on one side and far apart on the other is still in the cache when its turn
-// comes.
+// Rows of |to| along the last dimension, for all values of dimension |unit|: in tiles, so that elements
+// that are adjacent on one side and far apart on the other are still in the cache when they are
+// copied.
 static void copy_plane(const copier *c, int unit, uint8_t *to, const uint8_t *from) {
     int last = c->dims - 1;
     int64_t height = c->sizes[unit], width = c->sizes[last];

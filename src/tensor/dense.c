@@ -49,9 +49,9 @@ static void move_row(const transfer *t, int64_t strided, int64_t packed, int64_t
                       packed_at(t, packed), n);
 }
 
-// The plane of the last dimension and of |unit|, whose elements lie side by side in the strided
-// array: in tiles, so that what lies side by side in one array and far apart in the other is in the
-// cache when its turn comes. What is written is written in order.
+// The plane of the last dimension and of |unit|, whose elements are adjacent in the strided
+// array: in tiles, so that elements that are adjacent in one array and far apart in the other are in the
+// cache when they are moved. Writes are in order.
 static void move_plane(const transfer *t, int unit, int64_t strided, int64_t packed) {
     int last = t->dims - 1;
     int64_t rows = t->sizes[unit], n = t->sizes[last], stride = t->strides[last];
@@ -186,7 +186,7 @@ bool result_open_rows(op_call *c, int i, int last, gw_dtype dtype, result *out) 
     gw_tensor *x = c->outputs[i];
     *out = (result){ .tensor = x, .dtype = dtype, .last = last };
     if (is_in_place(x, last, dtype)) {
-        // Fresh from infer, so that nobody else has its block.
+        // Fresh from infer: its block has no other holder.
         out->values = (uint8_t *)tensor_bytes(x);
         return true;
     }

@@ -1,4 +1,4 @@
-// Arguments and results of operators as plain arrays, which is what kernels are written for.
+// Arguments and results of operators as plain arrays, the form that kernels take.
 //
 //     dense x;
 //     result y;
@@ -23,7 +23,7 @@ typedef struct result {
     block *copy;  // NULL: the tensor's own bytes
     gw_tensor *tensor;
     gw_dtype dtype;
-    int last;  // the dimension that comes last in |values|
+    int last;  // the dimension that is last in |values|
 } result;
 
 // The values of |x| in order, as |dtype|. Returns false with the call failed, and |out| empty,
@@ -46,7 +46,7 @@ void dense_close(dense *d);
 bool result_open(op_call *c, int i, gw_dtype dtype, result *out);
 bool result_open_rows(op_call *c, int i, int last, gw_dtype dtype, result *out);
 
-// Converts and moves what was written into the output.
+// Converts and moves the written values into the output.
 void result_close(result *r);
 
 // A temporary of |count| elements of |size| bytes. NULL with the call failed.

@@ -8,7 +8,7 @@ static op_call call_in(gw_scope *s) {
     return (op_call){ .scope = s, .op = &row };
 }
 
-// The place in order of what comes as number |i| when dimension |last| is moved to the end.
+// The position in order of element |i| when dimension |last| is moved to the end.
 static int64_t place(const gw_tensor *x, int last, int64_t i) {
     int64_t index[GW_DIMS_MAX], at = 0;
     index[last] = i % x->sizes[last];
@@ -57,7 +57,7 @@ static void rows_lie_along_any_dimension(void **state) {
     gw_scope_close_up(s);
 }
 
-static void what_lies_in_order_is_not_copied(void **state) {
+static void a_contiguous_tensor_is_not_copied(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     op_call c = call_in(s);
@@ -79,7 +79,7 @@ static void what_lies_in_order_is_not_copied(void **state) {
     gw_scope_close_up(s);
 }
 
-static void results_come_back_to_their_places(void **state) {
+static void results_are_copied_back(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     int64_t sizes[] = { 3, 70, 37 };
@@ -125,6 +125,5 @@ static void nothing_and_scalars_can_be_opened(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_dense, rows_lie_along_any_dimension, what_lies_in_order_is_not_copied,
-         results_come_back_to_their_places, expanded_values_repeat,
-         nothing_and_scalars_can_be_opened);
+GW_TESTS(tensor_dense, rows_lie_along_any_dimension, a_contiguous_tensor_is_not_copied,
+         results_are_copied_back, expanded_values_repeat, nothing_and_scalars_can_be_opened);

@@ -25,7 +25,7 @@ static void cpu_fill(uint8_t *to, const void *number, size_t number_size, size_t
         memset(to, 0, total);
         return;
     }
-    const size_t most = 32 * 1024;  // what is copied again and again stays in the first cache
+    const size_t most = 32 * 1024;  // a size that stays in the first cache
     for (size_t done = 0; done < total;) {
         size_t more = done ? (done < most ? done : most) : number_size;
         if (more > total - done) more = total - done;
@@ -34,7 +34,7 @@ static void cpu_fill(uint8_t *to, const void *number, size_t number_size, size_t
     }
 }
 
-// Its memory comes from the pool, with the block in one piece, and its kernels stand in the rows
+// Its memory is the pool's, with the block in one piece, and its kernels stand in the rows
 // themselves.
 static const device cpu = {
     .name = "cpu",
@@ -63,7 +63,7 @@ const char *device_name(uint8_t number) {
     return device_get(number)->name;
 }
 
-// Looking through a list costs little beside a launch on a device that is not the CPU.
+// A list is enough: searching it costs little compared with a launch on a device that is not the CPU.
 device_compute *device_find_kernel(uint8_t number, const op *o) {
     if (number == GW_CPU) return o->compute;
     for (const device_kernel *k = device_get(number)->kernels; k && k->op; k++)

@@ -1,14 +1,14 @@
-// Devices: where the bytes of blocks lie, and who computes on them.
+// Devices: the memory of blocks, and the kernels that compute on them.
 //
 // A device is one table: its memory, copies in and out of it, and its kernels. GW_CPU is the first;
 // the memory of another one may be such that the CPU cannot read it, and is touched by that
-// device's functions and kernels only. Whoever wants the numbers of a tensor outside tensor/ reads
-// them through tensor/pack.h, which copies them out where it must.
+// device's functions and kernels only. Code outside tensor/ reads the numbers of a tensor
+// through tensor/pack.h, which copies them out if needed.
 //
-// A tensor lies on one device, and so do all operands of one operator: nothing is moved behind the
-// caller's back, but by what is about the CPU anyway. Printing, gw_item, checkpoints and messages
-// copy out; what a message brings lies on the CPU of its receiver, and a gradient that comes back
-// goes to the device of the tensor it is of.
+// A tensor lies on one device, and so do all operands of one operator: nothing is moved implicitly,
+// except for functions that work on the CPU. Printing, gw_item, checkpoints and messages
+// copy out; a tensor of a message lies on the CPU of its receiver, and its gradient
+// goes back to the device of the tensor.
 //
 // Ownership: a table is static, and registered for the life of the process, before the first tensor
 // of the device.
@@ -56,7 +56,7 @@ typedef struct device {
 
 gw_device device_register(const device *d);  // the next number; at most LIMIT_DEVICES
 
-const device *device_get(uint8_t number);  // one that is there
+const device *device_get(uint8_t number);  // of a registered one
 const char *device_name(uint8_t number);
 
 // NULL if the device has none.

@@ -1,4 +1,4 @@
-// A device whose memory the CPU cannot read: what the rooms below the network do with its tensors.
+// A device whose memory the CPU cannot read: its tensors in the rooms below the network.
 #include "tensor/pack.h"
 #include "tensor/ops/op.h"
 #include "testing/hidden_device.h"
@@ -52,7 +52,7 @@ static void the_cpu_cannot_read_its_memory(void **state) {
     close_scope(s);
 }
 
-static void values_go_there_and_come_back(void **state) {
+static void values_round_trip_to_the_device(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_reshape(s, gw_arange(s, GW_F32, 0, 12, 1), 3, 4);
@@ -64,7 +64,7 @@ static void values_go_there_and_come_back(void **state) {
     close_scope(s);
 }
 
-static void views_of_it_come_back_as_they_look(void **state) {
+static void views_of_it_are_copied_with_their_layout(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_reshape(s, gw_arange(s, GW_I64, 0, 24, 1), 2, 3, 4), *there = hide(s, x);
@@ -290,7 +290,7 @@ static void operands_are_on_one_device(void **state) {
     close_scope(s);
 }
 
-static void an_operator_without_a_kernel_says_so(void **state) {
+static void an_operator_without_a_kernel_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *there = hide(s, gw_ones(s, GW_F32, 2, 2));
@@ -320,10 +320,10 @@ static void it_survives_without_memory(void **state) {
     testing_alloc_failure_loop(allocations_may_fail, NULL);
 }
 
-GW_TESTS(tensor_device, the_cpu_cannot_read_its_memory, values_go_there_and_come_back,
-         views_of_it_come_back_as_they_look, it_is_printed_and_read_one_by_one,
+GW_TESTS(tensor_device, the_cpu_cannot_read_its_memory, values_round_trip_to_the_device,
+         views_of_it_are_copied_with_their_layout, it_is_printed_and_read_one_by_one,
          the_user_gets_no_address_of_it, copies_convert_and_broadcast_across_devices,
          operators_and_their_derivatives_run_there, a_gradient_goes_back_to_the_device_it_is_of,
          saved_values_do_not_change, it_is_written_in_place,
          a_copy_that_is_recorded_crosses_devices, operands_are_on_one_device,
-         an_operator_without_a_kernel_says_so, it_survives_without_memory);
+         an_operator_without_a_kernel_is_an_error, it_survives_without_memory);

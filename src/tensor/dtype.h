@@ -1,4 +1,4 @@
-// Dtypes: sizes, half floats, conversions, and which dtype comes out of two (torch.result_type).
+// Dtypes: sizes, half floats, conversions, and the dtype of a result of two (torch.result_type).
 #ifndef TENSOR_DTYPE_H
 #define TENSOR_DTYPE_H
 
@@ -18,7 +18,7 @@ static inline gw_dtype dtype_compute(gw_dtype d) {
     return d == GW_F16 || d == GW_BF16 ? GW_F32 : d;
 }
 
-// |d|, or f32 if it is not a float: what exp or a true division gives.
+// |d|, or f32 if it is not a float: the result of exp or of a true division.
 static inline gw_dtype dtype_to_float(gw_dtype d) {
     return dtype_is_float(d) ? d : GW_F32;
 }

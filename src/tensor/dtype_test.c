@@ -42,7 +42,7 @@ static gw_dtype result_of(const gw_tensor *a, const gw_tensor *b, gw_value numbe
     return promotion_end(&p);
 }
 
-// The examples of PyTorch's documentation of type promotion, and what its rules leave open there.
+// The examples of PyTorch's documentation of type promotion, and cases that its rules leave open there.
 static void scalars_and_numbers_only_raise_the_kind(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -71,7 +71,7 @@ static double f16_by_definition(uint16_t h) {
     return h & 0x8000 ? -size : size;
 }
 
-static void every_f16_becomes_the_f32_it_means_and_comes_back(void **state) {
+static void every_f16_round_trips_through_f32(void **state) {
     (void)state;
     for (uint32_t h = 0; h < 65536; h++) {
         double meant = f16_by_definition((uint16_t)h);
@@ -117,7 +117,7 @@ static void f32_rounds_to_the_nearest_bf16(void **state) {
 }
 
 // ---- Numbers ------------------------------------------------------------------------------------
-static void it_reads_what_it_wrote(void **state) {
+static void it_reads_the_values_that_it_wrote(void **state) {
     (void)state;
     for (int d = 0; d < GW_DTYPE_COUNT; d++) {
         uint64_t p = 0;
@@ -143,6 +143,6 @@ static void floats_out_of_range_become_the_least_integer(void **state) {
 }
 
 GW_TESTS(tensor_dtype, it_names_and_measures_dtypes, it_promotes_as_pytorch_does,
-         scalars_and_numbers_only_raise_the_kind, every_f16_becomes_the_f32_it_means_and_comes_back,
-         f32_rounds_to_the_nearest_f16, f32_rounds_to_the_nearest_bf16, it_reads_what_it_wrote,
-         floats_out_of_range_become_the_least_integer);
+         scalars_and_numbers_only_raise_the_kind, every_f16_round_trips_through_f32,
+         f32_rounds_to_the_nearest_f16, f32_rounds_to_the_nearest_bf16,
+         it_reads_the_values_that_it_wrote, floats_out_of_range_become_the_least_integer);

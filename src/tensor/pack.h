@@ -1,15 +1,15 @@
-// The numbers of a tensor, for those who are no kernels: messages, files, text.
+// The numbers of a tensor outside of kernels: for messages, files, text.
 //
 // Reading packs them: one after the other in the CPU's memory, the last dimension varying first.
-// What lies so already is lent as it is; what does not, or lies on another device, is copied.
+// A tensor that lies so already is read in place; one that does not, or lies on another device, is copied.
 // Writing assigns the numbers of another tensor.
 #ifndef TENSOR_PACK_H
 #define TENSOR_PACK_H
 
 #include "tensor/tensor.h"
 
-// Numbers to read until they are released. One that is lent keeps the block, not its values: the
-// reader comes before the next write, or pins |holder|.
+// Numbers to read until they are released. Without a copy, the block is held, not its values: the
+// reader reads before the next write, or pins |holder|.
 typedef struct packed {
     const uint8_t *bytes;
     block *holder;  // counted; of the CPU
@@ -23,7 +23,7 @@ void packed_release(packed *p);
 // To |out|, of tensor_size(x) bytes. Needs no memory.
 void tensor_pack_into(uint8_t *out, const gw_tensor *x);
 
-// Copies the numbers of |from| to |to|, which nobody else relies on: dense, of one shape and dtype,
+// Copies the numbers of |from| to |to|, which has no other holder: dense, of one shape and dtype,
 // apart from each other.
 // Needs no memory, whatever the devices.
 void tensor_assign(gw_tensor *to, const gw_tensor *from);

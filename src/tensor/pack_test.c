@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-static void what_lies_packed_is_lent(void **state) {
+static void a_packed_tensor_is_not_copied(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_slice(s, gw_arange(s, GW_F32, 0, 12, 1), 0, 4, 8, 1);
@@ -20,7 +20,7 @@ static void what_lies_packed_is_lent(void **state) {
     gw_scope_close_up(s);
 }
 
-static void what_does_not_is_copied_in_order(void **state) {
+static void a_strided_tensor_is_copied_in_order(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_transpose(s, gw_reshape(s, gw_arange(s, GW_I16, 0, 6, 1), 2, 3), 0, 1);
@@ -68,5 +68,5 @@ static void on_its_device_a_tensor_stays_itself(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_pack, what_lies_packed_is_lent, what_does_not_is_copied_in_order,
+GW_TESTS(tensor_pack, a_packed_tensor_is_not_copied, a_strided_tensor_is_copied_in_order,
          numbers_are_assigned_between_layouts, on_its_device_a_tensor_stays_itself);

@@ -1,4 +1,4 @@
-// What failed operators return, see Note [Poison] in tensor/tensor.h.
+// The results of failed operators, see Note [Poison] in tensor/tensor.h.
 #include "base/mem.h"
 #include "tensor/tensor.h"
 

@@ -56,7 +56,7 @@ static void mark(gw_scope *s, gw_tensor *x) {
 static void pass(gw_scope *s, gw_tensor *x) {
     gw_backward(s, x);
 }
-static void ask(gw_scope *s, gw_tensor *x) {
+static void run_query(gw_scope *s, gw_tensor *x) {
     gw_grad(s, x);
 }
 static void layer(gw_scope *s, gw_tensor *x) {
@@ -90,11 +90,11 @@ static void rows(gw_scope *s, gw_tensor *x) {
 
 typedef void use(gw_scope *s, gw_tensor *x);
 
-static void a_scope_that_is_well_refuses_it_with_its_sentence(void **state) {
+static void a_scope_without_error_refuses_it_with_its_error_text(void **state) {
     (void)state;
-    static use *const uses[] = { add,  add_to, copy, cat,    read,     print,     like,
-                                 mark, pass,   ask,  layer,  nothing,  attention, recurrent,
-                                 rows, start,  draw, sample, normalize };
+    static use *const uses[] = { add,  add_to, copy,      cat,    read,     print,     like,
+                                 mark, pass,   run_query, layer,  nothing,  attention, recurrent,
+                                 rows, start,  draw,      sample, normalize };
     gw_scope *outer = gw_scope_open(NULL), *failed = gw_scope_open(outer);
     gw_tensor *x = gw_keep(outer, mismatch_in(failed));
     gw_error first = gw_scope_close(failed);
@@ -155,6 +155,6 @@ static void it_needs_no_memory_to_be_refused(void **state) {
     testing_alloc_failure_loop(use_it, NULL);
 }
 
-GW_TESTS(tensor_poison, it_has_no_elements, a_scope_that_is_well_refuses_it_with_its_sentence,
+GW_TESTS(tensor_poison, it_has_no_elements, a_scope_without_error_refuses_it_with_its_error_text,
          each_error_of_a_scope_has_its_own, it_can_be_held_as_any_other,
          it_needs_no_memory_to_be_refused);

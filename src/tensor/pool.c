@@ -7,16 +7,16 @@
 
 #include <stdbool.h>
 
-// Note [Where blocks come from]
+// Note [The pool of blocks]
 //
 // A page that is touched for the first time costs ten times the copy that goes into it, so memory
 // that was used once is kept for the next block of its size:
 //   - below 1 MiB in size classes, four to a doubling, header and bytes in one piece. Each thread keeps some of the
 //     classes up to 8 KiB for itself, without a lock; the rest waits in lists of the process;
 //   - from 1 MiB on in mappings of whole huge pages, of which the process keeps as many as the cap allows. While peers
-//     can map the arena, they are extents of it. What has waited for some seconds while others were given back is
-//     no longer needed, as what a program needs in each step is taken again: it goes back to the system, one
-//     at a time, so that nobody waits for long.
+//     can map the arena, they are extents of it. A block that has waited for some seconds while others were given back
+//     is no longer needed, as blocks that a program needs in each step are taken again: it goes back to the system, one
+//     at a time, so that no thread waits for long.
 // Under sanitizers every block is an allocation of its own.
 
 enum { HEADER_BYTES = 64, ALIGNMENT = 64 };
@@ -27,8 +27,8 @@ enum { LARGE = 255 };  // the class of large blocks
 
 // An extent that another process may still read is given back by the end of this one.
 static void give_extent(block *b) {
-    if (b->bytes != arena_at(b->place)) arena_unmove(b->bytes, b->capacity);
-    if (!block_has(b, BLOCK_STRAY)) arena_give(b->place, b->capacity);
+    if (b->bytes != arena_at(b->arena_offset)) arena_unmove(b->bytes, b->capacity);
+    if (!block_has(b, BLOCK_ORPHANED)) arena_give(b->arena_offset, b->capacity);
 }
 
 static block *fresh_in_arena(size_t size) {
@@ -41,7 +41,7 @@ static block *fresh_in_arena(size_t size) {
         return NULL;
     }
     *b = (block){ .bytes = arena_at(place), .capacity = capacity, .class = LARGE };
-    atomic_init(&b->place, place);
+    atomic_init(&b->arena_offset, place);
     return b;
 }
 
@@ -183,7 +183,7 @@ static block *take_from_process(unsigned class) {
     pthread_mutex_lock(&pool.lock);
     block *b = pop(&pool.classes[class]);
     if (b) pool.classes_bytes -= b->capacity;
-    // A thread that frees elsewhere what it takes here comes back often: let it take several at
+    // A thread that frees elsewhere the blocks that it takes here takes often: it gets several at
     // once.
     for (size_t i = thread_keeps(class) / 2; cached && b && i-- > 1;) {
         block *more = pop(&pool.classes[class]);
@@ -251,7 +251,7 @@ static block *reuse_large(size_t capacity, bool in_arena) {
     for (size_t i = pool.large_count; i-- > 0;) {
         block *b = pool.large[i].block;
         if (b->capacity < capacity || b->capacity - capacity > capacity / 4) continue;
-        if (in_arena && !b->place) continue;
+        if (in_arena && !b->arena_offset) continue;
         if (best && best->capacity <= b->capacity) continue;
         best = b;
         at = i;
@@ -262,7 +262,7 @@ static block *reuse_large(size_t capacity, bool in_arena) {
 }
 
 static void free_large(block *b) {
-    if (b->place)
+    if (b->arena_offset)
         give_extent(b);
     else
         munmap(b->bytes, b->capacity);
@@ -308,11 +308,11 @@ bool pool_move_to_arena(block *b) {
     static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
     assert(atomic_load_explicit(&b->pins, memory_order_relaxed));
     if (b->class != LARGE || b->external || b->device) return false;
-    if (!b->place && !may_move(b)) return false;
+    if (!b->arena_offset && !may_move(b)) return false;
     pthread_mutex_lock(&one_at_a_time);
-    if (!b->place) atomic_store(&b->place, arena_move(b->bytes, b->capacity));
+    if (!b->arena_offset) atomic_store(&b->arena_offset, arena_move(b->bytes, b->capacity));
     pthread_mutex_unlock(&one_at_a_time);
-    return b->place != 0;
+    return b->arena_offset != 0;
 }
 
 static void give_large(block *b) {
@@ -323,7 +323,7 @@ static void give_large(block *b) {
     if (!pool.large_bytes_max) pool.large_bytes_max = idle_bytes_max();
     if (pool.large_count && now - pool.large[0].since_ms >= pool.large_ms_max)
         surplus[surplus_count++] = remove_large(0);
-    if (b->capacity > pool.large_bytes_max || block_has(b, BLOCK_STRAY)) {
+    if (b->capacity > pool.large_bytes_max || block_has(b, BLOCK_ORPHANED)) {
         surplus[surplus_count++] = b;
     } else {
         while (pool.large_count == LARGE_IDLE_MAX ||
@@ -375,7 +375,7 @@ static block *take(size_t size, bool populated) {
         block *b =
             size < POOL_LARGE_BYTES ? take_class(class_of(size)) : take_large(size, populated);
         if (b) return b;
-        pool_trim();  // what waits for reuse in another size may be what is missing
+        pool_trim();  // blocks that wait for reuse in another size may be missing here
     }
     return NULL;
 }
@@ -411,7 +411,7 @@ block *pool_take(size_t size) {
 }
 
 void pool_give(block *b) {
-    if (b->place) give_extent(b);
+    if (b->arena_offset) give_extent(b);
     mem_unreserve(b);
 }
 void pool_trim(void) {}
@@ -419,7 +419,7 @@ void pool_keep_for(int64_t ms) {
     (void)ms;
 }
 bool pool_move_to_arena(block *b) {
-    return b->place != 0;
+    return b->arena_offset != 0;
 }
 size_t pool_idle_bytes(void) {
     return 0;

@@ -1,5 +1,5 @@
-// Tensors as text, like PyTorch's: four digits, one width for all numbers, the edges of what is
-// large.
+// Tensors as text, like PyTorch's: four digits, one width for all numbers, the edges of large
+// ones.
 #include "tensor/dtype.h"
 
 #include "base/bytes.h"
@@ -60,7 +60,7 @@ static bool is_cut(const printer *p, int dim) {
     return p->edges_only && p->x->sizes[dim] > 2 * EDGE;
 }
 
-// The place after |i| along |dim|.
+// The index after |i| along |dim|.
 static int64_t next(const printer *p, int dim, int64_t i) {
     return is_cut(p, dim) && i == EDGE - 1 ? p->x->sizes[dim] - EDGE : i + 1;
 }

@@ -1,4 +1,4 @@
-// What PyTorch prints is compared in src/autograd/recordings_test.c; here is what it does not
+// The output of PyTorch is compared in src/autograd/recordings_test.c; here are the cases that it does not
 // cover.
 #include "testing/testing.h"
 #include <gradwire/autograd.h>
@@ -25,7 +25,7 @@ static void all_numbers_share_a_form(void **state) {
     gw_scope_close_up(s);
 }
 
-static void dtype_shape_and_gradient_are_told_when_they_are_not_evident(void **state) {
+static void dtype_shape_and_gradient_are_printed_if_not_evident(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     assert_text(s, gw_zeros(s, GW_F32, 0), "tensor([])");
@@ -70,6 +70,5 @@ static void a_failed_scope_gets_no_text(void **state) {
 }
 
 GW_TESTS(tensor_print, all_numbers_share_a_form,
-         dtype_shape_and_gradient_are_told_when_they_are_not_evident,
-         large_tensors_show_their_edges, a_view_shows_its_own_elements,
-         a_failed_scope_gets_no_text);
+         dtype_shape_and_gradient_are_printed_if_not_evident, large_tensors_show_their_edges,
+         a_view_shows_its_own_elements, a_failed_scope_gets_no_text);

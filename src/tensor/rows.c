@@ -6,7 +6,7 @@
 #include <gradwire/ops.h>
 
 // ---- Making -------------------------------------------------------------------------------------
-int64_t rows_find_stray(const void *indices, int64_t n, int64_t row_count, bool *out_ascending) {
+int64_t rows_find_invalid(const void *indices, int64_t n, int64_t row_count, bool *out_ascending) {
     int64_t last = -1;
     bool ascending = true;
     for (int64_t i = 0; i < n; i++) {
@@ -56,10 +56,10 @@ gw_tensor *rows_new(gw_scope *s, gw_tensor *indices, gw_tensor *values, int64_t 
     if (!indices) return NULL;
     int64_t n = indices->numel;
     bool ascending = false;
-    int64_t stray = rows_find_stray(tensor_bytes(indices), n, row_count, &ascending);
-    if (stray < n) {
+    int64_t invalid = rows_find_invalid(tensor_bytes(indices), n, row_count, &ascending);
+    if (invalid < n) {
         scope_fail_of(s, "gw.rows", GW_INVALID, "index %lld out of range for %lld rows",
-                      (long long)((const int64_t *)(const void *)tensor_bytes(indices))[stray],
+                      (long long)((const int64_t *)(const void *)tensor_bytes(indices))[invalid],
                       (long long)row_count);
         handle_release(indices);
         return NULL;
@@ -111,7 +111,7 @@ gw_tensor *gw_rows(gw_scope *s, gw_tensor *indices, gw_tensor *values, int64_t r
     return owned(s, rows_new(s, indices, values, row_count));
 }
 
-// A saved tensor rather than the part itself: whoever writes to it gets other memory.
+// A saved tensor rather than the part itself: a writer gets other memory.
 gw_tensor *gw_rows_indices(gw_scope *s, const gw_tensor *x) {
     if (!is_rows(s, "gw.rows_indices", x)) return tensor_poison_of(s);
     return owned(s, tensor_saved(s, x->indices));

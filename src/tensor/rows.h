@@ -2,7 +2,7 @@
 // change.
 //
 // Sums are made so that they have the bits of the same sums of dense tensors: rows with one index
-// are added in the order in which they stand, and tensors only once each of their rows is there
+// are added in their order, and tensors only once each of their rows is listed
 // once.
 #ifndef TENSOR_ROWS_H
 #define TENSOR_ROWS_H
@@ -10,14 +10,14 @@
 #include "tensor/tensor.h"
 
 // These return one count, or NULL with |s| failed. The tensors are borrowed, and sparse by rows
-// unless said otherwise.
+// unless stated otherwise.
 gw_tensor *rows_new(gw_scope *s, gw_tensor *indices, gw_tensor *values, int64_t row_count);
 gw_tensor *rows_coalesce(gw_scope *s, gw_tensor *x);
 gw_tensor *rows_to_dense(gw_scope *s, gw_tensor *x);
 gw_tensor *rows_plus(gw_scope *s, gw_tensor *a,
                      gw_tensor *b);  // one may be dense; so is the sum then
 
-// Adds |x|, whose indices come once each, to |to|, a dense and contiguous tensor of its shape in
+// Adds |x|, whose indices are distinct, to |to|, a dense and contiguous tensor of its shape in
 // f32 or f64. False if |to| is not on the CPU, or without memory.
 bool rows_add_into(gw_tensor *to, const gw_tensor *x);
 
@@ -28,7 +28,7 @@ void rows_scatter(block *table, size_t offset, const gw_tensor *x, const block *
 
 // Where the first of |n| i64 indices stands that is none of |row_count| rows; |n| if all are.
 // |out_ascending|: each is greater than the one before. The bytes need not be aligned.
-int64_t rows_find_stray(const void *indices, int64_t n, int64_t row_count, bool *out_ascending);
+int64_t rows_find_invalid(const void *indices, int64_t n, int64_t row_count, bool *out_ascending);
 
 // Numbers in one row of |x|, which may have none.
 static inline int64_t rows_length(const gw_tensor *x) {

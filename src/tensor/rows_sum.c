@@ -6,10 +6,10 @@
 #include <gradwire/ops.h>
 
 static void *writable(gw_tensor *x) {
-    return (void *)(uintptr_t)tensor_bytes(x);  // of tensors that nobody has seen yet
+    return (void *)(uintptr_t)tensor_bytes(x);  // of tensors without another holder
 }
 
-// |x| (dense) contiguous and as |dtype|, for nobody else if it shall be written. One count.
+// |x| (dense) contiguous and as |dtype|; with |own|, without another holder, for writing. One count.
 static gw_tensor *converted(gw_scope *s, gw_tensor *x, gw_dtype dtype, bool own) {
     if (!own && x->dtype == dtype && x->contiguous) return handle_retain(x);
     gw_tensor *y = tensor_new(s, dtype, x->dims, x->sizes);
@@ -72,8 +72,8 @@ gw_tensor *rows_to_dense(gw_scope *s, gw_tensor *x) {
 // ---- Each index once ----------------------------------------------------------------------------
 enum { DIGIT_BITS = 10, DIGITS = 1 << DIGIT_BITS };
 
-// One pass of a radix sort: places by one digit of their index, those with the same digit in the
-// order they had.
+// One pass of a radix sort: positions by one digit of their index, those with the same digit in their
+// previous order.
 static void sort_by_digit(const int64_t *index, int64_t n, int shift, const int64_t *from,
                           int64_t *to) {
     int64_t starts[DIGITS] = { 0 }, start = 0;
@@ -86,7 +86,7 @@ static void sort_by_digit(const int64_t *index, int64_t n, int shift, const int6
     for (int64_t i = 0; i < n; i++) to[starts[index[from[i]] >> shift & (DIGITS - 1)]++] = from[i];
 }
 
-// The places 0 to |n| - 1 in ascending order of their index, equal ones in their own order.
+// The positions 0 to |n| - 1 in ascending order of their index, equal ones in their own order.
 // |places| has room for twice as many; the half with the result is returned.
 static int64_t *sort_places(const int64_t *index, int64_t n, int64_t row_count, int64_t *places) {
     int64_t *from = places, *to = places + n;
@@ -124,7 +124,7 @@ static void sum_groups(const gw_tensor *x, const gw_tensor *values, const int64_
     }
 }
 
-// |x| with its places sorted. |values|: its own, in a dtype that can be added.
+// |x| with its positions sorted. |values|: its own, in a dtype that can be added.
 static gw_tensor *gather_once(gw_scope *s, gw_tensor *x, const gw_tensor *values,
                               const int64_t *places) {
     int64_t sizes[GW_DIMS_MAX], count = count_once(rows_index(x), rows_count(x), places);

@@ -110,7 +110,7 @@ static void it_prints_its_parts(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_says_what_is_wrong_with_parts(void **state) {
+static void invalid_parts_are_errors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *values = gw_zeros(s, GW_F32, 2, 3);
@@ -146,13 +146,16 @@ static void other_operators_refuse_it(void **state) {
     gw_clone(s, x);
     expect_fails(s, "gw.clone: x is sparse by rows; gw_to_dense makes it dense");
     gw_add(s, x, 1);
-    expect_fails(s, "gw.add: a number and what is sparse by rows; gw_to_dense makes it dense");
+    expect_fails(
+        s, "gw.add: a number and a tensor that is sparse by rows; gw_to_dense makes it dense");
     gw_add(s, x, gw_zeros(s, GW_F32, 2));
-    expect_fails(s, "gw.add: 5x2 and 2, but what is sparse by rows does not broadcast: the shapes "
-                    "must be equal");
+    expect_fails(
+        s, "gw.add: 5x2 and 2, but tensors that are sparse by rows do not broadcast: the shapes "
+           "must be equal");
     gw_add(s, x, gw_zeros(s, GW_F64, 5, 2));
-    expect_fails(s, "gw.add: f32 and f64, but what is sparse by rows is not promoted: the dtypes "
-                    "must be equal");
+    expect_fails(
+        s, "gw.add: f32 and f64, but tensors that are sparse by rows are not promoted: the dtypes "
+           "must be equal");
     gw_mul(s, x, dense);
     expect_fails(
         s,
@@ -193,4 +196,4 @@ static void it_lives_without_memory(void **state) {
 GW_TESTS(tensor_rows, it_is_a_tensor_of_all_rows_and_keeps_some,
          it_puts_each_row_once_in_ascending_order, its_sums_have_the_bits_of_dense_ones,
          it_goes_with_numbers, its_values_never_change, it_prints_its_parts,
-         it_says_what_is_wrong_with_parts, other_operators_refuse_it, it_lives_without_memory);
+         invalid_parts_are_errors, other_operators_refuse_it, it_lives_without_memory);

@@ -38,13 +38,13 @@ void storage_pin(storage *st) {
     st->pins = true;
 }
 
-// By others: the pin of a storage that is alone with its block keeps nobody from writing. What another
-// process may still read is written to no more (LEND-10).
+// By other holders: the pin of a storage that is alone with its block keeps no thread from writing. Memory that another
+// process may still read is not written any more (LEND-10).
 static bool is_pinned(const storage *st) {
     uint32_t pins = atomic_load_explicit(&st->block->pins, memory_order_acquire), own = st->pins;
     if (pins > own) return true;
     if (own && atomic_load_explicit(&st->block->count, memory_order_acquire) > 1) return true;
-    return block_has(st->block, BLOCK_STRAY);  // marked before the pin of its lease was dropped
+    return block_has(st->block, BLOCK_ORPHANED);  // marked before the pin of its lease was dropped
 }
 
 // For a copy of it, which takes the count on |copy|.

@@ -222,7 +222,7 @@ gw_tensor *tensor_saved(gw_scope *s, const gw_tensor *x) {
     return saved;
 }
 
-// Whoever shares the block with |st|, which is nobody else's, copies before writing from now on.
+// Other users of the block of |st|, which has no other holder, copy before writing from now on.
 static void pin(storage *st) {
     if (st->pins) return;
     st->pins = true;
@@ -255,8 +255,8 @@ gw_tensor *tensor_of_rows(gw_scope *s, int64_t row_count, gw_tensor *indices, gw
     return x;
 }
 
-// ---- Looking ------------------------------------------------------------------------------------
-// What cannot fail looks at NULL as at poison.
+// ---- Reading ------------------------------------------------------------------------------------
+// Functions that cannot fail read NULL as poison.
 static const gw_tensor *seen(const gw_tensor *x) {
     return x ? x : &tensor_poison;
 }

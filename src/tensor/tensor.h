@@ -13,20 +13,20 @@
 //   1. No thread writes to a block with a pin, except to one that stays (BLOCK_STAYS): a collective
 //      receives one piece of its result while it sends another one. Each byte has one writer then, and
 //      no reader until it is written.
-//   2. A pointer to write to comes from block_take, whose caller is alone with the block; from
-//      storage_writable, which swaps in a copy of a block with a pin; or from block_place, which
+//   2. A pointer for writing is returned by block_take, whose caller is alone with the block; by
+//      storage_writable, which swaps in a copy of a block with a pin; or by block_writable, which
 //      asserts rule 1.
 //   3. The pages of a block are exchanged (pool_move_to_arena) only while it has a pin, and never if it
 //      stays, or was handed out to the program (BLOCK_HANDED_OUT). So no thread writes to them
 //      meanwhile. They are write-protected meanwhile, so that a write against this rule is a fault, and
 //      is not lost.
 
-// Counted bytes. A pin is a count held by somebody who relies on the values staying as they are: an
+// Counted bytes. A pin is a count of a holder that relies on the values not changing: an
 // unsent frame, a tensor saved for backward.
 typedef enum block_mark {
     BLOCK_STAYS = 1,       // parts of it are written while others are sent
     BLOCK_HANDED_OUT = 2,  // a pointer of gw_data_for_write
-    BLOCK_STRAY = 4,       // another process may still read it: not written to, and not used again
+    BLOCK_ORPHANED = 4,    // another process may still read it: not written to, and not used again
 } block_mark;
 
 typedef struct block {
@@ -35,15 +35,15 @@ typedef struct block {
     uint8_t
         *bytes;   // aligned to 64, unless external; the CPU may not follow that of another device
     size_t size;  // usable bytes
-    size_t capacity;         // the pool's
-    _Atomic uint64_t place;  // in the arena; 0: elsewhere
-    uint8_t class;           // the pool's
-    uint8_t device;          // see tensor/device.h
+    size_t capacity;                // the pool's
+    _Atomic uint64_t arena_offset;  // in the arena; 0: elsewhere
+    uint8_t class;                  // the pool's
+    uint8_t device;                 // see tensor/device.h
     bool
-        external : 1;  // the bytes are somebody else's, who is told through |deleter| (may be NULL)
-    bool borrowed : 1;      // another process may change them at any time (LEND-8); pinned for ever
+        external : 1;  // the bytes belong to the caller; |deleter| (may be NULL) is called at the end
+    bool is_mapped : 1;     // another process may change them at any time (LEND-8); pinned for ever
     _Atomic uint8_t marks;  // of block_mark
-    uint32_t hash;          // of what is handed out, since it was pinned first; in the checked mode
+    uint32_t hash;  // of the handed out bytes, since it was pinned first; in the checked mode
     void (*deleter)(void *context);
     void *context;
 } block;
@@ -52,16 +52,16 @@ block *block_take(size_t size);  // of the CPU, from the pool, not zeroed; NULL 
 block *block_take_on(uint8_t device, size_t size);
 block *block_of_external(void *bytes, size_t size, void (*deleter)(void *context), void *context);
 // The same for bytes that another process lends: they can be read only, and are pinned for ever.
-block *block_of_borrowed(const uint8_t *bytes, size_t size, void (*deleter)(void *context),
-                         void *context);
-// Of the CPU, for what is claimed to come: its pages are not there before they are touched.
+block *block_of_mapped(const uint8_t *bytes, size_t size, void (*deleter)(void *context),
+                       void *context);
+// Of the CPU, for memory that a peer has announced: its pages do not exist before they are touched.
 block *block_take_unpopulated(size_t size);
 // A count that is a pin already, or no more one.
 void block_add_pin(block *b);
 void block_drop_pin(block *b);
 block *block_retain(block *b);
 void block_release(block *b);  // NULL is fine
-block *block_pin(block *b);    // retains, and asks writers to copy first
+block *block_pin(block *b);    // retains, and makes writers copy first
 void block_unpin(block *b);
 
 static inline bool block_has(const block *b, block_mark mark) {
@@ -85,12 +85,12 @@ static inline const uint8_t *block_lend(const block *b, size_t offset) {
 }
 
 // Where bytes of a block of the CPU are to be received, or computed.
-static inline uint8_t *block_place(block *b, size_t offset) {
+static inline uint8_t *block_writable(block *b, size_t offset) {
     assert(b->device == GW_CPU && block_may_be_written(b));
     return b->bytes + offset;
 }
 
-// Bytes of blocks whose values nobody else relies on, whatever their devices are.
+// Bytes of blocks whose values have no other user, whatever their devices are.
 void block_copy(block *to, size_t to_offset, const block *from, size_t from_offset, size_t size);
 void block_write(block *to, size_t offset, const void *from, size_t size);
 void block_read(void *to, const block *from, size_t offset, size_t size);
@@ -109,11 +109,11 @@ storage *storage_retain(storage *st);
 void storage_release(storage *st);
 void storage_pin(storage *st);  // others have the block, too: makes its count a pin
 
-// The one way to write: bytes of the storage that nobody else relies on. Swaps in a copy if the
+// The one way to write: bytes of the storage without another user. Swaps in a copy if the
 // block is pinned. False without memory.
 bool storage_make_writable(storage *st);
 // The same without a failure: |*spare|, of the block's size and device, is the copy if one is
-// needed, and then NULL. Without a spare it is known to be writable.
+// needed, and then NULL. Without a spare it must be writable.
 void storage_make_writable_by(storage *st, block **spare);
 // The same on the CPU, for kernels: the bytes, NULL without memory.
 uint8_t *storage_writable(storage *st);
@@ -147,9 +147,9 @@ struct gw_tensor {
 // Note [Poison]
 //
 // A function that fails, or is called in a failed scope, returns poison: a tensor without elements
-// that knows the sentence of its scope's first error. It is never written to. In a scope that is
-// well it is refused with that sentence, so that a failure is not lost on its way from one scope,
-// or one worker, to another. A scope makes its poison when it is first asked for one.
+// that has the text of its scope's first error. It is never written to. A scope without error
+// refuses it with that text, so that a failure is not lost on its way from one scope,
+// or one worker, to another. A scope makes its poison at its first use.
 extern const handle_class tensor_poison_class;
 extern gw_tensor tensor_poison;  // of no scope, and where there is no memory for another
 
@@ -161,7 +161,7 @@ const char *tensor_poison_reason(const gw_tensor *x);
 
 void tensor_check_live(const gw_tensor *x);  // in the checked mode
 
-// Whether |s| is well and |x| (which may be NULL) no poison. Fails |s| with the poison's sentence
+// Whether |s| has no error and |x| (which may be NULL) is no poison. Fails |s| with the poison's text
 // behind |what|, "gw.add".
 bool tensor_check(gw_scope *s, const char *what, const gw_tensor *x);
 
@@ -183,7 +183,7 @@ static inline size_t tensor_size(const gw_tensor *x) {
 static inline size_t tensor_offset(const gw_tensor *x) {
     return (size_t)x->offset * gw_dtype_size((gw_dtype)x->dtype);
 }
-// Where the first element is, for kernels and what runs on the CPU only. Others read through
+// The first element, for kernels and code that runs on the CPU only. Others read through
 // tensor/pack.h.
 static inline const uint8_t *tensor_bytes(const gw_tensor *x) {
     return x->storage->block->bytes + (size_t)x->offset * gw_dtype_size((gw_dtype)x->dtype);
@@ -207,7 +207,7 @@ gw_tensor *tensor_over(gw_scope *s, gw_dtype dtype, int dims, const int64_t *siz
 gw_tensor *tensor_like(gw_scope *s, const gw_tensor *x);  // shape and dtype only, no values
 gw_tensor *
 tensor_of_rows(gw_scope *s, int64_t row_count, gw_tensor *indices, gw_tensor *values,
-               bool coalesced);  // takes the counts on both, whose storages nobody else has
+               bool coalesced);  // takes the counts on both, whose storages have no other holder
 
 // Contiguous, of the shape, dtype and device of |x|, filled with |number|. Owned by |s|; poison if
 // it is failed.

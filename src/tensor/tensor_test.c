@@ -55,7 +55,7 @@ static void a_size_must_make_sense(void **state) {
     close_failed(s, GW_LIMIT, "a tensor has at most 32 dimensions, not 33");
 }
 
-static void what_a_peer_asks_for_has_a_limit(void **state) {
+static void the_size_that_a_peer_requests_is_limited(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     s->tensor_bytes_max = 100;
@@ -198,10 +198,12 @@ static void null_is_no_tensor(void **state) {
     assert_int_equal(gw_size(NULL, 0), 0);
     assert_null(gw_data(NULL));
     gw_tensor *x = gw_ones(s, GW_F32, 2);
-    static const char *const says[] = { "gw.item: ",       "gw.item_int: ", "gw_data_for_write: ",
-                                        "gw.copy_: ",      "gw.copy_: ",    "gw.cat: ",
-                                        "gw.zeros_like: ", "gw.add: ",      "gw.full_like: " };
-    for (int k = 0; k < (int)(sizeof says / sizeof *says); k++) {
+    static const char *const prefixes[] = {
+        "gw.item: ",       "gw.item_int: ", "gw_data_for_write: ",
+        "gw.copy_: ",      "gw.copy_: ",    "gw.cat: ",
+        "gw.zeros_like: ", "gw.add: ",      "gw.full_like: "
+    };
+    for (int k = 0; k < (int)(sizeof prefixes / sizeof *prefixes); k++) {
         gw_scope *t = gw_scope_open(s);
         switch (k) {
         case 0: gw_item(t, NULL); break;
@@ -215,7 +217,7 @@ static void null_is_no_tensor(void **state) {
         case 8: gw_full_like(t, NULL, 1); break;
         }
         assert_int_equal(gw_scope_error(t)->status, GW_INVALID);
-        assert_ptr_equal(strstr(gw_scope_error(t)->text, says[k]), gw_scope_error(t)->text);
+        assert_ptr_equal(strstr(gw_scope_error(t)->text, prefixes[k]), gw_scope_error(t)->text);
         gw_scope_clear(t);
         gw_scope_close_up(t);
     }
@@ -257,7 +259,7 @@ static void literals_and_pointers_have_a_dtype(void **state) {
 }
 
 GW_TESTS(tensor_tensor, literals_and_pointers_have_a_dtype, null_is_no_tensor,
-         a_new_one_is_contiguous, a_size_must_make_sense, what_a_peer_asks_for_has_a_limit,
+         a_new_one_is_contiguous, a_size_must_make_sense, the_size_that_a_peer_requests_is_limited,
          an_item_is_the_only_one, a_view_shares_the_values, a_saved_one_cannot_change,
          one_without_values_has_a_shape, external_memory_is_used_in_place_and_given_back_once,
          external_memory_is_given_back_also_when_it_fails, a_block_that_is_too_small_is_refused,

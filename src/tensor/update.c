@@ -2,7 +2,7 @@
 
 #include "tensor/device.h"
 
-bool update_is_known(const update_rule *r, const gw_tensor *x) {
+bool update_is_supported(const update_rule *r, const gw_tensor *x) {
     return device_find_update(x->device, r, (gw_dtype)x->dtype) != NULL;
 }
 

@@ -21,7 +21,7 @@ typedef struct update_run {
 } update_run;
 
 // Whether there is a kernel of |r| for |x|.
-bool update_is_known(const update_rule *r, const gw_tensor *x);
+bool update_is_supported(const update_rule *r, const gw_tensor *x);
 
 // There is one.
 void update_on_device(const update_rule *r, const void *options, const update_run *u);

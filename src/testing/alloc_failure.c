@@ -30,7 +30,7 @@ static bool run_with_failure(long n, void (*scenario)(void *context), void *cont
 }
 
 void testing_alloc_failure_loop(void (*scenario)(void *context), void *context) {
-    // What is made once per process, such as tables and pools, is made here and is not a leak.
+    // Objects that are made once per process, such as tables and pools, are made here and are no leaks.
     scenario(context);
     for (int mode = 0; mode < 2; mode++) {
         fail_all_later = mode == 1;

@@ -10,7 +10,7 @@ static int node_of(const char *name) {
     return sscanf(name, "w%d%n", &node, &size) == 1 && !name[size] ? node : -1;
 }
 
-// ---- What was done ------------------------------------------------------------------------------
+// ---- Faults ------------------------------------------------------------------------------
 
 // A worker that has lost its coordinator is fenced after so long without the next one (MEM-21).
 #define CUT_OFF_NS (MEMBERSHIP_CUT_OFF_NS - MEMBERSHIP_TICK_NS)
@@ -27,7 +27,7 @@ bool blame_may_be_gone(const blame_facts *f, int node) {
     return has_ended(f, node) || is_away(f, node, CUT_OFF_NS);
 }
 
-// Whether workers to which nothing was done may hear no quorum. An end that is certain needs none,
+// Whether workers without a fault may not reach a quorum. An end that is certain needs none,
 // except to a worker that was stopped, which is in doubt then (MEM-20).
 static bool has_lost_most(const blame_facts *f) {
     int gone = 0;

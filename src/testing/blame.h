@@ -1,5 +1,5 @@
-// Whether what was done to the workers of a simulation explains an error: the error names one
-// lost worker and how it was lost, and both must be true by the time that the error is there. Node n
+// Whether the faults of the workers of a simulation explain an error: the error names one
+// lost worker and how it was lost, and both must be true by the time of the error. Node n
 // of the simulation is called "wn".
 //
 //     if (!blame_explains(gw_scope_error(s), &facts, involved)) fail_msg(...);
@@ -11,23 +11,23 @@
 #include "testing/sim.h"
 #include <gradwire/status.h>
 
-// What the test knows.
+// The facts that the test has.
 typedef struct blame_facts {
     const sim *sim;
     int count;       // of workers, on nodes 0 to |count| - 1
     uint64_t ended;  // nodes whose workers leave or have ended by themselves, as bits
-    uint64_t late;   // nodes whose workers had not come when others waited to hear them
+    uint64_t late;   // nodes whose workers had not joined when others waited for them
     bool lost_most;  // the others of a worker may seem to be cut off for another reason
 } blame_facts;
 
-enum { BLAME_EVERYBODY = -1 };
+enum { BLAME_ANY = -1 };
 
 // Whether |node| may be gone for others: its process has ended, or it has been stopped or parted
 // from others for so long that it may be fenced.
 bool blame_may_be_gone(const blame_facts *f, int node);
 
 // Whether an error by a lost worker, DISCONNECTED, REF_LOST or FENCED, is true. |involved|: the
-// nodes that the operation goes through, as bits; BLAME_EVERYBODY: it is not known.
+// nodes that the operation goes through, as bits; BLAME_ANY: any.
 bool blame_explains(const gw_error *error, const blame_facts *f, int64_t involved);
 
 #endif

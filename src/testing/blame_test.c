@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-// ---- What was done ------------------------------------------------------------------------------
+// ---- Faults ------------------------------------------------------------------------------
 
 typedef struct scene {
     sim *sim;
@@ -28,8 +28,8 @@ static void wait(void *arg) {
     env_wait(e, &w, env_now_ns(e) + SIM_SECOND);
     sim_crash(c->sim, 1);
     sim_stop(c->sim, 2);
-    assert_true(explains(c, GW_LOSS_ENDED, 1, BLAME_EVERYBODY));
-    assert_false(explains(c, GW_LOSS_SILENT, 2, BLAME_EVERYBODY));
+    assert_true(explains(c, GW_LOSS_ENDED, 1, BLAME_ANY));
+    assert_false(explains(c, GW_LOSS_SILENT, 2, BLAME_ANY));
     env_wait(e, &w, env_now_ns(e) + 5 * SIM_SECOND);
     env_leave(e);
 }
@@ -40,16 +40,16 @@ static void an_error_is_true_once_its_worker_was_hit(void **state) {
     c.facts = (blame_facts){ .sim = c.sim, .count = 5 };
     assert_non_null(sim_env(c.sim, 1));
     assert_true(sim_spawn(c.sim, 0, wait, &c));
-    assert_false(explains(&c, GW_LOSS_ENDED, 1, BLAME_EVERYBODY));
+    assert_false(explains(&c, GW_LOSS_ENDED, 1, BLAME_ANY));
     assert_true(sim_run(c.sim, 60 * SIM_SECOND));
-    assert_true(explains(&c, GW_LOSS_SILENT, 2, BLAME_EVERYBODY));
+    assert_true(explains(&c, GW_LOSS_SILENT, 2, BLAME_ANY));
     // Not of one that nothing was done to, that the operation does not go through, or for another
     // reason than there is.
-    assert_false(explains(&c, GW_LOSS_SILENT, 3, BLAME_EVERYBODY));
+    assert_false(explains(&c, GW_LOSS_SILENT, 3, BLAME_ANY));
     assert_false(explains(&c, GW_LOSS_SILENT, 2, 1 << 0 | 1 << 3));
-    assert_false(explains(&c, GW_LOSS_LEFT, 2, BLAME_EVERYBODY));
+    assert_false(explains(&c, GW_LOSS_LEFT, 2, BLAME_ANY));
     c.facts.ended = 1 << 2;
-    assert_true(explains(&c, GW_LOSS_LEFT, 2, BLAME_EVERYBODY));
+    assert_true(explains(&c, GW_LOSS_LEFT, 2, BLAME_ANY));
     sim_close(c.sim);
 }
 
@@ -59,8 +59,8 @@ static void an_error_that_names_no_lost_worker_is_not_explained(void **state) {
     c.facts = (blame_facts){ .sim = c.sim, .count = 3, .lost_most = true };
     gw_error e;
     error_set(&e, GW_DISCONNECTED, "w1 (rank 1) is gone: its process has ended");
-    assert_false(blame_explains(&e, &c.facts, BLAME_EVERYBODY));
-    assert_true(explains(&c, GW_LOSS_ENDED, 1, BLAME_EVERYBODY));
+    assert_false(blame_explains(&e, &c.facts, BLAME_ANY));
+    assert_true(explains(&c, GW_LOSS_ENDED, 1, BLAME_ANY));
     sim_close(c.sim);
 }
 
@@ -71,7 +71,7 @@ static void any_worker_may_be_cut_off_when_half_of_them_are_away(void **state) {
     assert_non_null(sim_env(c.sim, 1));
     assert_true(sim_spawn(c.sim, 0, wait, &c));
     assert_true(sim_run(c.sim, 60 * SIM_SECOND));
-    assert_true(explains(&c, GW_LOSS_CUT_OFF, 0, BLAME_EVERYBODY));
+    assert_true(explains(&c, GW_LOSS_CUT_OFF, 0, BLAME_ANY));
     sim_close(c.sim);
 }
 

@@ -28,7 +28,7 @@ static void print_own_stack(int signal_number) {
 static void die_with_stacks(int signal_number) {
     static atomic_flag dying = ATOMIC_FLAG_INIT;
     while (atomic_flag_test_and_set(&dying))
-        pause();  // another thread came first and speaks for all
+        pause();  // another thread was first and reports for all
     const char text[] = "\ndied by a signal:\n";
     if (write(STDERR_FILENO, text, sizeof text - 1) < 0) _exit(1);
     testing_print_stacks_of_process(getpid(), STDERR_FILENO);
@@ -36,8 +36,8 @@ static void die_with_stacks(int signal_number) {
     raise(signal_number);
 }
 
-// cmocka puts its own handlers in place, which turn a crash into one line. Ours, or the
-// sanitizer's, say where it was.
+// cmocka installs its own handlers, which turn a crash into one line. Ours, or the
+// sanitizer's, print the position.
 static void restore_fatal_actions(void) {
     for (int i = 0; i < FATAL_SIGNAL_COUNT; i++)
         sigaction(fatal_signals[i], &fatal_actions[i], NULL);
@@ -57,7 +57,7 @@ _Noreturn void testing_run_child(const char *name, void (*test)(void **state)) {
     void *frame;
     backtrace(&frame, 1);
     signal(SIGQUIT, print_own_stack);
-    // Of a bad access, the address sanitizer knows more than a debugger.
+    // The address sanitizer reports more about a bad access than a debugger.
     for (int i = 0; i < FATAL_SIGNAL_COUNT; i++) {
         bool is_theirs = TESTING_ADDRESS_SANITIZER && fatal_signals[i] != SIGABRT;
         if (!is_theirs) signal(fatal_signals[i], die_with_stacks);

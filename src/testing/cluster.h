@@ -6,8 +6,8 @@
 //
 //     cluster_run(seed, (cluster_options){ .world_size = 2 }, play, NULL);
 //
-// Workers are named w0, w1, ... Each runs the same main with its own root scope, then asks for
-// shutdown. The test fails if the simulation does not end, or a worker's root scope has an error
+// Workers are named w0, w1, ... Each runs the same main with its own root scope, then calls
+// gw_rpc_shutdown. The test fails if the simulation does not end, or a worker's root scope has an error
 // that its main has not cleared.
 #ifndef TESTING_CLUSTER_H
 #define TESTING_CLUSTER_H
@@ -19,12 +19,12 @@ enum { CLUSTER_WORKERS_MAX = 8, CLUSTER_NO_TIMEOUT = -1 };
 
 typedef struct cluster_options {
     int world_size;
-    int threads;         // places of each pool; 0: the usual
+    int threads;         // worker threads of each pool; 0: the usual
     int64_t timeout_ms;  // of calls; 0: the usual; CLUSTER_NO_TIMEOUT
     const char *key;     // of the job, a file; NULL: none
     sim_options network;
     bool leaves[CLUSTER_WORKERS_MAX];       // by rank: closes its scope without gw_rpc_shutdown
-    bool fails;                             // errors at the end are the caller's to look at
+    bool fails;                             // the caller checks errors at the end
     sim_faults faults;                      // if it has nodes: a plan that the seed chooses
     void (*direct)(sim *s, void *context);  // plans more, before it begins; NULL: nothing
 } cluster_options;
@@ -39,7 +39,7 @@ typedef struct cluster_outcome {
     int64_t took_ns;  // of virtual time
 } cluster_outcome;
 
-// Lets |ms| of virtual time pass. TIMEOUT, unless what |s| is in ends before.
+// Lets |ms| of virtual time pass. TIMEOUT, unless the scope around |s| ends before.
 gw_error cluster_pause_ms(gw_scope *s, int64_t ms);
 
 typedef void cluster_main(gw_scope *root, int rank, void *context);

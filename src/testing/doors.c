@@ -11,7 +11,7 @@ static uint8_t staging[STAGING_BYTES];
 
 void doors_open_env(void) {
     gw_error error;
-    testing_note("seed 1");  // as a mutation that is found here is told
+    testing_note("seed 1");  // printed with the report of a mutation that is found here
     assert_int_equal(env_os_open(&doors_env, &error), GW_OK);
     env_enter(doors_env);
 }
@@ -32,13 +32,13 @@ void doors_until(const int *count, int wanted) {
 static door *at_door;  // the one whose protection the env has
 
 static void forget_one(void) {
-    at_door->turned_away++;
+    at_door->refused++;
 }
 
 static void on_handshake(void *user, const handshake *h, const gw_error *bad) {
     (void)user;
     if (h) {
-        at_door->heard++;
+        at_door->admitted++;
         at_door->last = *h;
     } else {
         at_door->why = *bad;
@@ -84,18 +84,18 @@ static void on_opened(void *user) {
     visitor *v = user;
     uint8_t out[HANDSHAKE_MAX];
     v->opened++;
-    struct iovec part = { out, handshake_encode(out, &v->says) };
+    struct iovec part = { out, handshake_encode(out, &v->hello) };
     assert_int_equal(stream_send(v->stream, &part, 1), part.iov_len);
 }
 
 static void on_buffer(void *user, void **into, size_t *size) {
     visitor *v = user;
-    *into = v->heard + v->heard_size;
-    *size = sizeof v->heard - v->heard_size;
+    *into = v->received + v->received_size;
+    *size = sizeof v->received - v->received_size;
 }
 
 static void on_received(void *user, size_t count) {
-    ((visitor *)user)->heard_size += count;
+    ((visitor *)user)->received_size += count;
 }
 
 static void on_writable(void *user) {
@@ -124,20 +124,20 @@ handshake visitor_hello(const party *from, const party *to) {
                         .connection_number = 1 };
 }
 
-void visitor_come(visitor *v, protection self, const char *address, const party *to) {
+void visitor_connect(visitor *v, protection self, const char *address, const party *to) {
     gw_error error;
     char text[ADDRESS_MAX];
     snprintf(text, sizeof text, "%s", address);
     const route r = { &tcp_transport, text };
     *v = (visitor){ .self = self };
-    v->says = to ? visitor_hello(&v->self.self, to) : (handshake){ .kind = HANDSHAKE_STORE };
+    v->hello = to ? visitor_hello(&v->self.self, to) : (handshake){ .kind = HANDSHAKE_STORE };
     assert_int_equal(
         tls_open((tls_options){ .env = doors_env, .protection = &v->self }, &v->tls, &error),
         GW_OK);
     assert_int_equal(tls_connect(v->tls, &r, to, &visitor_events, v, &v->stream, &error), GW_OK);
 }
 
-void visitor_come_plain(visitor *v, const char *address) {
+void visitor_connect_plain(visitor *v, const char *address) {
     gw_error error;
     *v = (visitor){ 0 };
     assert_int_equal(

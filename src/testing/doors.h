@@ -1,7 +1,7 @@
-// Who is let in by whom, for tests: a door is a worker that accepts connections, a visitor is anybody
-// who connects. Both are in one process and one env.
+// Admission of connections, for tests: a door is a worker that accepts connections, a visitor is any
+// process that connects. Both are in one process and one env.
 //
-// Ownership: whoever opens a door closes it, and visitors leave. Threads: the test's own, which has the
+// Ownership: the caller closes its doors, and calls visitor_leave. Threads: the test's own, which has the
 // loop lock from doors_open_env on.
 #ifndef TESTING_DOORS_H
 #define TESTING_DOORS_H
@@ -22,9 +22,9 @@ typedef struct door {
     listener *listener;
     char address[ADDRESS_MAX];
     connection *inside[64];
-    int accepted, heard, turned_away;
+    int accepted, admitted, refused;
     handshake last;
-    gw_error why;  // of who was turned away last
+    gw_error why;  // of the last visitor that was refused
 } door;
 
 // The last one that was opened is that of the env. It closes |self|.
@@ -37,17 +37,17 @@ typedef struct visitor {
     stream *stream;
     int opened, closed;
     gw_error why;
-    uint8_t heard[4096];
-    size_t heard_size;
-    handshake says;  // as soon as it is open
+    uint8_t received[4096];
+    size_t received_size;
+    handshake hello;  // sent as soon as it is open
 } visitor;
 
-// To |to|, at |address|; NULL: whoever hosts the store. It closes |self|.
-void visitor_come(visitor *v, protection self, const char *address, const party *to);
-void visitor_come_plain(visitor *v, const char *address);  // without any encryption
+// To |to|, at |address|; NULL: to the host of the store. It closes |self|.
+void visitor_connect(visitor *v, protection self, const char *address, const party *to);
+void visitor_connect_plain(visitor *v, const char *address);  // without any encryption
 void visitor_leave(visitor *v);
 
-// What |from| says to |to| as soon as it is let in.
+// The hello that |from| sends to |to| as soon as it is admitted.
 handshake visitor_hello(const party *from, const party *to);
 
 #endif

@@ -42,17 +42,17 @@ secret *encrypted_secret(const char *digits) {
     return s;
 }
 
-// The text of the CA |letter|, the same whenever it is asked for.
-static const char *ca_of(char letter) {
+// The text of the CA |name|, the same at each call.
+static const char *ca_of(char name) {
     static char texts[4][SECRET_TEXT_MAX];
     gw_error error;
-    int i = letter - 'a';
+    int i = name - 'a';
     assert_true(i >= 0 && i < 4);
     if (!texts[i][0]) assert_int_equal(certificate_make_ca(10, texts[i], &error), GW_OK);
     return texts[i];
 }
 
-// In place of the CA that |text| ends with.
+// Replaces the CA at the end of |text|.
 static void trust(char text[SECRET_TEXT_MAX], const char *trusted) {
     static const char begin[] = "-----BEGIN CERTIFICATE-----";
     char *own = strstr(text, begin), *cas = strstr(own + 1, begin);

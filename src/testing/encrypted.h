@@ -1,4 +1,4 @@
-// A transport for tests whose streams are encrypted ones of another transport: what net/tls/tls.h makes,
+// A transport for tests whose streams are encrypted ones of another transport: those of net/tls/tls.h,
 // with the same key at both ends.
 //
 // Ownership, threads: one in a process at a time, opened and closed with the loop lock of its env.

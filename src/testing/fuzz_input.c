@@ -30,15 +30,15 @@ double fuzz_take_real(fuzz_input *in) {
     return which < 12 ? ends[which] : (double)which - 16;
 }
 
-// Few elements, but sizes of any kind beside one of 0.
+// Few elements, but sizes of any kind with one of 0.
 static int take_sizes(fuzz_input *in, int64_t *sizes) {
-    static const int64_t beside_0[] = { 1L << 20, 1L << 40, 7, 3 };
+    static const int64_t with_0[] = { 1L << 20, 1L << 40, 7, 3 };
     int dims = (int)fuzz_take(in, 6);
     unsigned empty = fuzz_take(in, 12);
     for (int i = 0; i < dims; i++) sizes[i] = 1 + fuzz_take(in, 4);
     if (empty < (unsigned)dims) {
         sizes[empty] = 0;
-        if (dims > 1) sizes[(empty + 1) % (unsigned)dims] = beside_0[fuzz_take(in, 4)];
+        if (dims > 1) sizes[(empty + 1) % (unsigned)dims] = with_0[fuzz_take(in, 4)];
     }
     return dims;
 }

@@ -1,4 +1,4 @@
-// What fuzz targets make of their bytes: numbers, tensors and values as any peer may send them.
+// Inputs that fuzz targets make of their bytes: numbers, tensors and values as any peer may send them.
 #ifndef TESTING_FUZZ_INPUT_H
 #define TESTING_FUZZ_INPUT_H
 
@@ -9,7 +9,7 @@
 
 typedef struct fuzz_input {
     const uint8_t *at, *end;
-    gw_scope *scope;  // of what is made
+    gw_scope *scope;  // of the results
 } fuzz_input;
 
 // As much as a peer may have made for it, but so little that a run is short.
@@ -33,7 +33,7 @@ typedef enum fuzz_kind {
 // A number from 0 on; 0 when there are no bytes left.
 unsigned fuzz_take(fuzz_input *in, unsigned below);
 
-// Small ones mostly, and those at the ends of what numbers can be.
+// Small ones mostly, and those at the ends of the range.
 int64_t fuzz_take_int(fuzz_input *in);
 double fuzz_take_real(fuzz_input *in);
 

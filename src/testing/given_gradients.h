@@ -1,4 +1,4 @@
-// A model whose gradients a test chooses: the loss is the sum of its weights times what is given.
+// A model whose gradients a test chooses: the loss is the sum of its weights times given numbers.
 //
 //     given_model m;
 //     given_open(s, &m, 2, (gw_shape[]){ GW_SHAPE(8, 6), GW_SHAPE(6) });

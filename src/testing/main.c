@@ -55,7 +55,7 @@ typedef struct runner {
     job jobs[JOBS_MAX];
     int running_count;
     sigset_t signals;  // blocked, and taken by sigtimedwait alone
-    FILE *ran;         // for the names of tests that have passed; NULL: not asked for
+    FILE *ran;         // for the names of tests that have passed; NULL: not requested
     // results
     int passed_count, failed_count, skipped_count;
     reason reasons[REASONS_MAX];
@@ -144,14 +144,14 @@ static void start_test(runner *r, const test *t) {
         dup2(j->output_fd, STDOUT_FILENO);
         dup2(j->output_fd, STDERR_FILENO);
         unsetenv("GW_TEST_RAN");           // a harness that it runs has results of its own
-        setvbuf(stdout, NULL, _IOLBF, 0);  // in order with what goes to stderr
+        setvbuf(stdout, NULL, _IOLBF, 0);  // in order with the output to stderr
         for (int i = 0; i < r->job_count; i++) {
             if (r->jobs[i].test) close(r->jobs[i].output_fd);
         }
         testing_note_text = j->note;
         testing_run_child(t->name, t->run);
     }
-    setpgid(j->pid, j->pid);  // on both sides: either may come first
+    setpgid(j->pid, j->pid);  // on both sides: either may be first
     j->start_ms = now_ms();
     j->deadline_ms = pace_now_ms() + (int64_t)t->limit_s * 1000;
     r->running_count++;
@@ -190,7 +190,7 @@ static void count_reason(runner *r, const char *text) {
 }
 
 static void finish_test(runner *r, job *j, int status) {
-    kill(-j->pid, SIGKILL);  // what the test has left running
+    kill(-j->pid, SIGKILL);  // processes that the test has left running
     int64_t took_ms = now_ms() - j->start_ms;
     if (!j->expired && WIFEXITED(status) && WEXITSTATUS(status) == TESTING_EXIT_PASSED) {
         r->passed_count++;
@@ -292,7 +292,7 @@ int main(int argc, char **argv) {
     restore_signals();
     static runner r;
     bool list_only = false;
-    // One more for every two processors: some tests wait for what takes its time.
+    // One more for every two processors: some tests wait for timers.
     r.job_count = (int)sysconf(_SC_NPROCESSORS_ONLN) * 3 / 2;
     int i = 1;
     for (; i < argc && strncmp(argv[i], "--", 2) == 0; i++) {

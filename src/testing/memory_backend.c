@@ -14,12 +14,12 @@
 enum { MEMBERS_MAX = 8, SLOTS_MAX = 8192, RANKS_MAX = 16 };
 
 #define TAKES_NS (SIM_SECOND / 100)
-#define LOOKS_NS (SIM_SECOND / 1000)
+#define POLL_NS (SIM_SECOND / 1000)
 
-// What the members start as one call.
+// The calls of the members that form one collective.
 typedef struct slot {
     uint64_t id;
-    int came;
+    int arrived;
     backend_call *calls[MEMBERS_MAX];
 } slot;
 
@@ -141,7 +141,7 @@ static void end(task *t) {
               fails ? "a fault" : "aborted");
     c->under_way--;
     memory_backend_counts.under_way--;
-    call->done(call, fails || f->slot->came < c->count ? &error : NULL);
+    call->done(call, fails || f->slot->arrived < c->count ? &error : NULL);
     free_if_closed(c);
     mem_free(f);
 }
@@ -150,14 +150,14 @@ static bool is_held(const flight *f) {
     return memory_backend_faults.held == f->index && f->of->under_way < 2;
 }
 
-static void look(timer *t) {
+static void poll(timer *t) {
     flight *f = list_entry(t, flight, timer);
     communicator *c = f->of;
     int64_t now_ns = env_now_ns(c->env);
-    bool waits = f->slot->came < c->count || is_held(f) || now_ns < f->ends_ns;
+    bool waits = f->slot->arrived < c->count || is_held(f) || now_ns < f->ends_ns;
     bool ends = c->is_aborted && memory_backend.guarantees & BACKEND_CANCELS;
     if (waits && !ends) {
-        env_set_timer(c->env, t, now_ns < f->ends_ns ? f->ends_ns : now_ns + LOOKS_NS);
+        env_set_timer(c->env, t, now_ns < f->ends_ns ? f->ends_ns : now_ns + POLL_NS);
         return;
     }
     f->task.run = end;
@@ -172,7 +172,7 @@ static void start(void *to, backend_call *call) {
     assert_true(f && !c->is_aborted && call->lane < memory_backend.lanes);
     assert_null(x->calls[c->self]);
     x->calls[c->self] = call;
-    if (++x->came == c->count) move(x, c->count);
+    if (++x->arrived == c->count) move(x, c->count);
     *f = (flight){ .slot = x, .of = c, .index = c->begun++ };
     n->begun++;
     n->under_way++;
@@ -181,7 +181,7 @@ static void start(void *to, backend_call *call) {
     int64_t now_ns = env_now_ns(c->env);
     if (f->index == memory_backend_faults.late)
         f->ends_ns = now_ns + memory_backend_faults.late_ms * (SIM_SECOND / 1000);
-    f->timer.fire = look;
+    f->timer.fire = poll;
     env_set_timer(c->env, &f->timer, now_ns + TAKES_NS);
 }
 

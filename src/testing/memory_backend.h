@@ -1,6 +1,6 @@
 // A backend of collectives made of memory, for members that are in one process: a simulated cluster. It
-// knows nothing but the order in which each member starts its calls in a lane, or their keys, and takes
-// its time. Tests take away what it has, hold calls back, and let some fail.
+// uses only the order in which each member starts its calls in a lane, or their keys, and takes
+// its time. Tests remove operations, hold calls back, and let some fail.
 //
 //     memory_backend_reset();
 //     memory_backend.operations = 1u << OPERATION_BROADCAST;   // the rest is composed, or goes over sessions
@@ -13,7 +13,7 @@
 
 #include <gradwire/scope.h>
 
-extern backend memory_backend;  // "memory"; it has all operations that backends are asked for
+extern backend memory_backend;  // "memory"; it has all operations of backends
 
 extern struct memory_backend_counts {
     int begun;         // calls of all members
@@ -23,7 +23,7 @@ extern struct memory_backend_counts {
     int opened;        // communicators
 } memory_backend_counts;
 
-// What happens to calls, by the order in which a member of a group begins them, from 0; -1: to none.
+// Faults of calls, by the order in which a member of a group begins them, from 0; -1: of none.
 extern struct memory_backend_faults {
     int held;  // does not end before its member has another one under way
     int late;  // does not end for |late_ms|

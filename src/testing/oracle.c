@@ -3,12 +3,12 @@
 #include "reference/references.h"
 #include "testing/testing.h"
 
-static bool knows_as_lost(const agent *a, int rank) {
+static bool sees_as_lost(const agent *a, int rank) {
     return rank >= a->member_count || !a->members[rank] || a->members[rank]->lost;
 }
 
 static bool are_together(agent *const *agents, int a, int b) {
-    return agents[a] && agents[b] && !knows_as_lost(agents[a], b) && !knows_as_lost(agents[b], a);
+    return agents[a] && agents[b] && !sees_as_lost(agents[a], b) && !sees_as_lost(agents[b], a);
 }
 
 static unsigned long long number(uint64_t x) {
@@ -20,8 +20,8 @@ static void check_holder_set(const agent *owner, const entry *e) {
     map_entry *m;
     for (size_t i = 0; (m = map_next(&e->forks, &i));) {
         int holder = (int)(intptr_t)m->value - 1;
-        if (knows_as_lost(owner, holder))
-            fail_msg("worker %d lists fork %llx of %llx for worker %d, which it knows to be gone",
+        if (sees_as_lost(owner, holder))
+            fail_msg("worker %d lists fork %llx of %llx for worker %d, which is gone for it",
                      owner->rank, number(m->key), number(e->id), holder);
     }
 }

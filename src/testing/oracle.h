@@ -1,7 +1,7 @@
-// What must be true of the references of all workers together. docs/protocol/references.md, has the
+// Invariants of the references of all workers together. docs/protocol/references.md has the
 // rules.
 //
-// |agents| has one place per rank: NULL for workers that are not there, have crashed, or have been
+// |agents| has one entry per rank: NULL for workers that have not joined, have crashed, or have been
 // fenced.
 // Threads: while no thread of the simulation runs, or none holds a role.
 #ifndef TESTING_ORACLE_H
@@ -9,8 +9,8 @@
 
 #include "agent/agent.h"
 
-// At any time: who is listed is alive as far as the owner knows, and who holds a confirmed
-// reference is listed, so that the value behind it is there.
+// At any time: each listed holder is alive for the owner, and each holder of a confirmed
+// reference is listed, so that the value behind it exists.
 void oracle_check(agent *const *agents, int count);
 
 // Once nothing is under way: the holder sets of the owners are exactly the forks that holders hold.

@@ -1,9 +1,9 @@
-// How fast this machine is just now. Its users run other programs beside the tests, so limits are not counted in seconds of the
-// clock on the wall, but in those of a machine that has nothing else to do: while each piece of work takes seven times what it
-// could take, that clock goes at a seventh of its speed.
+// The present speed of this machine. Its users run other programs during the tests, so limits are not counted in
+// seconds of the clock on the wall, but in those of a machine that has nothing else to do: while each piece of work
+// takes seven times its shortest time, that clock runs at a seventh of its speed.
 //
-// A process of its own does a fixed piece of work every second, for as long as the one that has opened it lives. Processes that
-// are forked later read the same clock.
+// A process of its own does a fixed piece of work every second, until the process that has opened it ends. Processes
+// that are forked later read the same clock.
 #ifndef TESTING_PACE_H
 #define TESTING_PACE_H
 
@@ -16,10 +16,10 @@ int64_t pace_now_ms(void);  // never faster than CLOCK_MONOTONIC
 double pace_slowness(void);
 double pace_slowness_max(void);
 
-// What lasts longer than this is no busy machine.
+// Anything slower is no busy machine.
 #define PACE_MAX 60.0
 
-// The arithmetic, for its test: a clock that is told of pieces of work.
+// The arithmetic, for its test: a clock that is fed with pieces of work.
 typedef struct pace_clock {
     int64_t at_ms, pace_ms;  // both clocks at the end of the last piece
     double slowness, slowness_max;

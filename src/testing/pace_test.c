@@ -23,14 +23,14 @@ static void while_work_takes_five_times_its_time_it_goes_at_a_fifth(void **state
     pace_clock_feed(&c, 11000, 50 * MS, 10 * MS);
     assert_int_equal(pace_clock_read(&c, 11000), 2000);
     assert_int_equal(pace_clock_read(&c, 16000), 3000);
-    pace_clock_feed(&c, 21000, 10 * MS, 10 * MS);  // idle again, who knows for how long
+    pace_clock_feed(&c, 21000, 10 * MS, 10 * MS);  // idle again, for an unknown time
     assert_int_equal(pace_clock_read(&c, 21000), 4000);
     assert_int_equal(pace_clock_read(&c, 22000), 5000);
     assert_true(c.slowness_max == 5);
 }
 
 // A processor that is shared with other machines computes for longer, and is not waited for.
-static void a_slow_processor_is_measured_by_what_it_could_do(void **state) {
+static void a_slow_processor_slows_the_clock(void **state) {
     (void)state;
     pace_clock c = open_clock();
     pace_clock_feed(&c, 1000, 10 * MS, 10 * MS);
@@ -38,7 +38,7 @@ static void a_slow_processor_is_measured_by_what_it_could_do(void **state) {
     assert_true(c.slowness == 3);
 }
 
-static void nothing_makes_it_stand_still(void **state) {
+static void the_clock_always_advances(void **state) {
     (void)state;
     pace_clock c = open_clock();
     pace_clock_feed(&c, 1000, 10 * MS, 10 * MS);
@@ -55,6 +55,5 @@ static void tests_read_the_clock_of_the_harness(void **state) {
 }
 
 GW_TESTS(testing_pace, on_an_idle_machine_it_is_the_clock_on_the_wall,
-         while_work_takes_five_times_its_time_it_goes_at_a_fifth,
-         a_slow_processor_is_measured_by_what_it_could_do, nothing_makes_it_stand_still,
-         tests_read_the_clock_of_the_harness);
+         while_work_takes_five_times_its_time_it_goes_at_a_fifth, a_slow_processor_slows_the_clock,
+         the_clock_always_advances, tests_read_the_clock_of_the_harness);

@@ -9,13 +9,13 @@ void sim_pass_time(env *e, int64_t ns) {
     env_leave(e);
 }
 
-static bool all_have_come(const quiescence *q, int phase) {
+static bool all_have_arrived(const quiescence *q, int phase) {
     for (int i = 0; i < q->count; i++)
         if (!q->is_out(q->context, i) && q->phases[i] < phase) return false;
     return true;
 }
 
-// How long it may take until all workers know what has happened and no message is under way.
+// How long it may take until all workers have received the faults and no message is under way.
 static int64_t calm_ns(const quiescence *q) {
     sim_counts c = sim_count(q->sim);
     int64_t calm = SIM_SECOND + 50 * q->delay_max_ns;
@@ -33,16 +33,16 @@ static bool is_calm(const quiescence *q, int64_t since_ns) {
 
 bool quiescence_await(quiescence *q, env *e, int worker) {
     int phase = ++q->phases[worker];
-    while (!all_have_come(q, phase)) {
+    while (!all_have_arrived(q, phase)) {
         if (sim_is_ghost(e)) return false;
         sim_pass_time(e, 50 * MS);
     }
     int64_t since_ns = sim_now_ns(q->sim);
-    while (q->looked < phase && !is_calm(q, since_ns)) {
+    while (q->checked < phase && !is_calm(q, since_ns)) {
         if (sim_is_ghost(e)) return false;
         sim_pass_time(e, 500 * MS);
     }
-    if (q->looked >= phase) return false;
-    q->looked = phase;
+    if (q->checked >= phase) return false;
+    q->checked = phase;
     return true;
 }

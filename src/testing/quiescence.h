@@ -1,4 +1,4 @@
-// Simulated workers that come to rest together: what is kept, and what is freed, can be looked at once no message is under way.
+// Simulated workers that come to rest together: kept and freed memory can be checked once no message is under way.
 //
 //     quiescence rest = { .sim = sim, .delay_max_ns = ..., .count = 4, .is_out = is_out, .context = scene };
 //     if (quiescence_await(&rest, env, rank)) look_at(scene);  // on each worker
@@ -17,16 +17,16 @@ typedef struct quiescence {
     int64_t delay_max_ns;  // of the network
     int count;             // of workers
     bool (*is_out)(const void *context,
-                   int worker);  // nobody waits for it: it has ended, or has crashed
+                   int worker);  // no worker waits for it: it has ended, or has crashed
     const void *context;
 
     // progress
-    int phases[QUIESCENCE_WORKERS_MAX];  // how often each has come
-    int looked;                          // and how often somebody has looked
+    int phases[QUIESCENCE_WORKERS_MAX];  // how often each has arrived
+    int checked;                         // and how often one has checked
 } quiescence;
 
-// Waits until all workers that are left have come as often as |worker|, and then for as long as what has happened may take
-// to be known to all. True for the first of them, which is to look.
+// Waits until all remaining workers have arrived as often as |worker|, and then for as long as past faults may take
+// to reach all. True for the first of them, which is to check.
 bool quiescence_await(quiescence *q, env *e, int worker);
 
 // Lets |ns| of virtual time pass.

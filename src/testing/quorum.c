@@ -54,7 +54,7 @@ static quorum_event pop(quorum *q) {
     }
 }
 
-// Behind what is under way between the two already.
+// Behind the messages that are under way between the two already.
 static void post(quorum *q, int kind, int from, int to, message *m, int64_t delay_ns) {
     int64_t at_ns = q->now_ns + delay_ns + 1 + (int64_t)quorum_random(q, (uint64_t)q->delay_max_ns);
     if (at_ns < q->last_ns[from][to]) at_ns = q->last_ns[from][to];
@@ -67,7 +67,7 @@ static void post(quorum *q, int kind, int from, int to, message *m, int64_t dela
                             .message = m });
 }
 
-// ---- What machines want -------------------------------------------------------------------------
+// ---- Callbacks of the machines -------------------------------------------------------------------------
 static uint64_t incarnation_of(int node) {
     return 100 + (uint64_t)node;
 }
@@ -86,7 +86,7 @@ static void on_send(void *user, int rank, message *m) {
     }
     if (membership_incarnation(n->machine, rank) != incarnation_of(rank)) {
         message_release(
-            m);  // to one that was let in, and never came: a rank is a node's number here
+            m);  // to one that was admitted, and never joined: a rank is a node's number here
         post(q, ENDED, rank, n->rank, NULL, REFUSED_NS);
         return;
     }
@@ -102,14 +102,14 @@ static void on_joined(void *user, const member_fact *who) {
     n->joined_ns[who->rank] = n->quorum->now_ns;
 }
 
-// The session ends, and the other finds it out when it tries to go on.
+// The session ends, and the other finds it out at its next message.
 static void on_gone(void *user, int rank, bool left, const gw_error *why) {
     quorum_node *n = user;
     quorum *q = n->quorum;
     assert_false(n->gone[rank]);
     assert_false(n->is_fenced);
     if (q->nodes[rank].gone[n->rank] && !q->nodes[rank].is_crashed)
-        fail_msg("w%d and w%d have both been told that the other is gone", n->rank, rank);
+        fail_msg("w%d and w%d have both lost the other", n->rank, rank);
     n->gone[rank] = true;
     n->left[rank] = left;
     n->gone_ns[rank] = q->now_ns;
@@ -186,13 +186,13 @@ static void arrive(quorum *q, const quorum_event *e) {
             post(q, REFUSAL, e->to, e->from, NULL, 0);
             return;
         }
-        n->was_heard[e->from] = true;
+        n->has_received[e->from] = true;
         post(q, ACK, e->to, e->from, NULL, ACK_NS);
         gw_status status = membership_received(n->machine, e->from, e->message, q->now_ns, &error);
         if (status) fail_msg("node %d from %d: %s", e->to, e->from, error.text);
         return;
     case ACK:
-        if (!n->is_lost[e->from]) n->was_heard[e->from] = true;
+        if (!n->is_lost[e->from]) n->has_received[e->from] = true;
         return;
     case REFUSAL:
         // A fenced node answers no other any more: its address refuses.
@@ -226,7 +226,7 @@ static void handle(quorum *q, quorum_event e) {
         message_release(e.message);
         return;
     }
-    // A hello from an unknown node is not answered, and comes again.
+    // A hello from an unknown node is not answered, and is sent again.
     uint64_t incarnation = membership_incarnation(n->machine, e.from);
     if (e.kind == ARRIVES && !incarnation && !n->is_fenced) {
         e.at_ns = q->now_ns + QUORUM_SECOND / 10;
@@ -239,8 +239,8 @@ static void handle(quorum *q, quorum_event e) {
 
 static void tick(quorum *q, quorum_node *n) {
     for (int i = 0; i < q->count; i++) {
-        if (n->was_heard[i]) membership_note_receive(n->machine, i, q->now_ns);
-        n->was_heard[i] = false;
+        if (n->has_received[i]) membership_note_receive(n->machine, i, q->now_ns);
+        n->has_received[i] = false;
     }
     n->due_ns = membership_tick(n->machine, q->now_ns);
 }
@@ -346,7 +346,7 @@ static void open_node(quorum *q, int rank, bool joins) {
     assert_int_equal(membership_open(o, &n->machine, &error), GW_OK);
 }
 
-static void know(quorum *q, int rank, int other) {
+static void introduce(quorum *q, int rank, int other) {
     gw_error error;
     char name[16], addresses[16];
     snprintf(name, sizeof name, "w%d", other);
@@ -365,7 +365,7 @@ void quorum_open(quorum *q, uint64_t seed, int count, int64_t delay_max_ns) {
     for (int i = 0; i < count; i++) open_node(q, i, false);
     for (int i = 0; i < count; i++) {
         for (int k = 0; k < count; k++)
-            if (k != i) know(q, i, k);
+            if (k != i) introduce(q, i, k);
         membership_start(q->nodes[i].machine, q->now_ns);
         q->nodes[i].due_ns = q->now_ns + (int64_t)quorum_random(q, MEMBERSHIP_TICK_NS);
     }
@@ -395,11 +395,11 @@ bool quorum_join(quorum *q, int coordinator) {
         q->count--;
         return false;
     }
-    // What it was sent meanwhile is still under way.
+    // Messages that were sent to it meanwhile are still under way.
     bool is_linked = q->nodes[mine].is_linked[coordinator];
     open_node(q, mine, true);
     q->nodes[mine].is_linked[coordinator] = is_linked;
-    know(q, mine, coordinator);
+    introduce(q, mine, coordinator);
     membership_start(q->nodes[mine].machine, q->now_ns);
     release_held(q);
     return true;
@@ -423,8 +423,8 @@ int quorum_check(const quorum *q) {
         assert_int_equal(membership_coordinator(b), first);
         for (int k = 0; k < q->count; k++) {
             if (!q->nodes[k].is_opened) continue;
-            bool is_there = membership_is_known(b, k) && !membership_is_gone(b, k);
-            if (k != i && is_there != quorum_is_up(q, k))
+            bool is_present = membership_is_known(b, k) && !membership_is_gone(b, k);
+            if (k != i && is_present != quorum_is_up(q, k))
                 fail_msg("w%d thinks w%d is %s", i, k, quorum_is_up(q, k) ? "gone" : "there");
             if (k != i) assert_int_equal(membership_is_gone(b, k), q->nodes[i].gone[k]);
         }

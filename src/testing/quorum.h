@@ -11,7 +11,7 @@
 //     quorum_close(&q);
 //
 // Between two nodes messages arrive in order and once, or wait while the link is cut, as with
-// sessions. Who is lost hears a refusal; who sends to a node that has ended hears that it has.
+// sessions. A lost node receives a refusal; a sender to a node that has ended receives its end.
 //
 // Ownership: the quorum owns its machines. Threads: one.
 #ifndef TESTING_QUORUM_H
@@ -30,12 +30,12 @@ typedef struct quorum_node {
     bool is_opened, is_crashed, is_stopped, has_left;
     int64_t due_ns;
 
-    bool is_linked[QUORUM_MAX];  // there is or was a connection
-    bool is_lost[QUORUM_MAX];    // the session with it has ended
-    bool was_heard[QUORUM_MAX];  // since the last tick
+    bool is_linked[QUORUM_MAX];     // there is or was a connection
+    bool is_lost[QUORUM_MAX];       // the session with it has ended
+    bool has_received[QUORUM_MAX];  // since the last tick
     bool is_owed_ack[QUORUM_MAX];
 
-    // what it was told
+    // events that it got
     bool joined[QUORUM_MAX], gone[QUORUM_MAX], left[QUORUM_MAX], suspected[QUORUM_MAX];
     int64_t joined_ns[QUORUM_MAX], gone_ns[QUORUM_MAX];
     int suspicions, coordinator_changes, sent, sent_to[QUORUM_MAX];
@@ -66,14 +66,14 @@ typedef struct quorum {
     uint64_t handled;
 } quorum;
 
-// All |count| know each other from the start. |delay_max_ns| 0: a millisecond.
+// All |count| are members from the start. |delay_max_ns| 0: a millisecond.
 void quorum_open(quorum *q, uint64_t seed, int count, int64_t delay_max_ns);
 void quorum_close(quorum *q);
 void quorum_run(quorum *q, int64_t until_ns);
 uint64_t quorum_random(quorum *q, uint64_t below);
 
 void quorum_crash(quorum *q, int node);  // its connections close and its address refuses
-void quorum_leave(quorum *q, int node);  // it says goodbye
+void quorum_leave(quorum *q, int node);  // it sends goodbye
 void quorum_stop(quorum *q, int node);
 void quorum_continue(quorum *q, int node);
 void quorum_cut(quorum *q, int a, int b);  // both ways
@@ -82,8 +82,8 @@ void quorum_heal(quorum *q, int a, int b);
 void quorum_part(quorum *q, unsigned side);  // those whose bits are set from the others
 void quorum_heal_all(quorum *q);
 
-// A new node asks the coordinator |coordinator| to be let in; its rank is q->count - 1. False if
-// the coordinator says no.
+// A new node requests admission from |coordinator|; its rank is q->count - 1. False if
+// the coordinator refuses.
 bool quorum_join(quorum *q, int coordinator);
 
 bool quorum_is_up(const quorum *q, int node);  // neither ended nor fenced

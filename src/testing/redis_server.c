@@ -14,14 +14,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-static struct sockaddr_in place(int port) {
+static struct sockaddr_in address_of(int port) {
     return (struct sockaddr_in){ .sin_family = AF_INET,
                                  .sin_port = htons((uint16_t)port),
                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 }
 
 static int free_port(void) {
-    struct sockaddr_in at = place(0);
+    struct sockaddr_in at = address_of(0);
     socklen_t size = sizeof at;
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
@@ -31,7 +31,7 @@ static int free_port(void) {
 }
 
 static bool answers(int port) {
-    struct sockaddr_in at = place(port);
+    struct sockaddr_in at = address_of(port);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     bool connected = connect(fd, (struct sockaddr *)&at, sizeof at) == 0;
     close(fd);

@@ -12,7 +12,7 @@ typedef struct redis_server {
     pid_t pid;
 } redis_server;
 
-redis_server redis_server_start(const char *password);  // NULL: none is asked for
+redis_server redis_server_start(const char *password);  // NULL: no password
 void redis_server_stop(redis_server *r);
 
 #endif

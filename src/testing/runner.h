@@ -7,7 +7,7 @@
 
 #include "testing/testing.h"
 
-// Clang asks __has_feature what gcc says by a macro.
+// Clang has __has_feature for what gcc defines as a macro.
 #ifndef __has_feature
 #define __has_feature(x) 0
 #endif
@@ -29,7 +29,7 @@ enum { TESTING_EXIT_PASSED = 76, TESTING_EXIT_SKIPPED = 77 };
 
 extern testing_group *testing_groups;
 
-// What testing_note wrote; shared with the parent, which prints it however the child ended.
+// The text of testing_note; shared with the parent, which prints it however the child ended.
 extern char *testing_note_text;
 
 // The positive number in the environment variable |name|, or |otherwise| if it is not set.

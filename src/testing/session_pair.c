@@ -62,9 +62,9 @@ void session_pair_part(session_pair *p) {
 size_t session_end_move(session_end *from, session_end *to, size_t most, size_t piece,
                         gw_status *status) {
     size_t moved = 0;
-    gw_status told = GW_OK;
+    gw_status fed = GW_OK;
     gw_error error;
-    while (!told && moved < most && session_fill(&from->session)) {
+    while (!fed && moved < most && session_fill(&from->session)) {
         int count;
         const struct iovec *parts = session_parts(&from->session, &count);
         uint8_t staging[4096];
@@ -77,16 +77,16 @@ size_t session_end_move(session_end *from, session_end *to, size_t most, size_t 
         memcpy(into, parts[0].iov_base, size);
         session_sent(&from->session, size);
         moved += size;
-        told = session_feed(&to->session, into, size, &error);
+        fed = session_feed(&to->session, into, size, &error);
     }
     if (status)
-        *status = told;
+        *status = fed;
     else
-        assert_int_equal(told, GW_OK);
+        assert_int_equal(fed, GW_OK);
     return moved;
 }
 
-void session_pair_settle(session_pair *p, size_t piece) {
+void session_pair_flush(session_pair *p, size_t piece) {
     for (;;) {
         size_t moved = session_end_move(&p->a, &p->b, SIZE_MAX, piece, NULL);
         moved += session_end_move(&p->b, &p->a, SIZE_MAX, piece, NULL);

@@ -8,11 +8,11 @@ enum { SESSION_INBOX_MAX = 2048 };
 
 typedef struct session_end {
     session session;
-    message *inbox[SESSION_INBOX_MAX];  // as they began to come
+    message *inbox[SESSION_INBOX_MAX];  // in the order of their first bytes
     int inbox_count;
     int whole[SESSION_INBOX_MAX];  // indexes of the inbox, in the order in which they became whole
     int whole_count;
-    bool drops;  // what comes is released at once
+    bool drops;  // received messages are released at once
 } session_end;
 
 typedef struct session_pair {
@@ -26,11 +26,11 @@ gw_status session_pair_join(session_pair *p);
 void session_pair_part(session_pair *p);
 
 // Moves at most |most| bytes from one end to the other, in pieces as the receiver wishes, but at most |piece|. Returns
-// how many. |status|: what the receiver says of them; NULL: the test fails if that is an error.
+// how many. |status|: the result of the receiver; NULL: the test fails if that is an error.
 size_t session_end_move(session_end *from, session_end *to, size_t most, size_t piece,
                         gw_status *status);
 
-// Both ways until nothing moves; what is owed is acknowledged.
-void session_pair_settle(session_pair *p, size_t piece);
+// Both ways until nothing moves; owed acknowledgements are sent.
+void session_pair_flush(session_pair *p, size_t piece);
 
 #endif

@@ -1,4 +1,4 @@
-// The simulator: randomness, events, and the choice of what is next.
+// The simulator: randomness, events, and the choice of the next one.
 #include "testing/sim.h"
 
 #include <assert.h>
@@ -16,7 +16,7 @@ enum {
     WINDOW_BYTES = 64 * 1024,
     INTERLEAVE_PER_MILLION = 50000,
     STEP_MAX_NS =
-        500,  // virtual time of one decision, so that nothing can go on for ever at one instant
+        500,  // virtual time of one decision, so that nothing can run for ever at one instant
 };
 
 // ---- Randomness and the trace -------------------------------------------------------------------
@@ -121,7 +121,7 @@ static sim_thread *choose_among(sim *s, uint64_t count) {
         sim_thread *t = list_entry(l, sim_thread, queued);
         if (!sim_thread_can_run(t) || chosen-- > 0) continue;
         list_remove(l);
-        sim_note(s, t, "goes on", 0, 0);
+        sim_note(s, t, "continues", 0, 0);
         return t;
     }
     list_each(l, &s->ready) {
@@ -138,7 +138,7 @@ static uint64_t count_choices(const sim *s) {
     return count;
 }
 
-// The thread that goes on; the one outside when the run is over or stuck.
+// The thread that continues; the one outside when the run is over or stuck.
 sim_thread *sim_choose(sim *s) {
     s->counts.decisions++;
     s->now_ns += 1 + (int64_t)sim_random_below(s, STEP_MAX_NS);
@@ -176,7 +176,7 @@ static void report_thread(sim *s, const sim_thread *t) {
         if (t->until_ns != ENV_NEVER) append(s, " until %.6f s", (double)t->until_ns / 1e9);
     } else {
         append(s, "  %s %s", t->label,
-               t->state == SIM_JOINING ? "waits for the threads of its env" : "can go on");
+               t->state == SIM_JOINING ? "waits for the threads of its env" : "can continue");
     }
     append(s, "%s\n", t->is_main ? "" : " (not a main)");
 }

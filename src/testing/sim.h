@@ -11,15 +11,15 @@
 //         sim_close(s);
 //     }
 //
-// Each node has an env of class "sim". What the simulator decides, all of it by the seed: which
-// thread goes on, when bytes arrive and in what pieces, how much a stream takes, when timers fire,
+// Each node has an env of class "sim". The simulator decides, all of it by the seed: which
+// thread continues, when bytes arrive and in what pieces, how much a stream takes, when timers fire,
 // which connections fail. Code under test runs unchanged on threads of its own and may block, in
 // env_wait alone; exactly one runs at a time. A thread may be overtaken by others whenever it
 // enters the loop lock, before each task, and while it waits. Virtual time passes only when no
-// thread can go on, but for a little at each decision.
+// thread can continue, but for a little at each decision.
 //
-// The same seed and the same code give the same run, bit for bit, which sim_trace_hash tells. Code
-// under test must not ask anything else than its env for time or randomness, nor decide by
+// The same seed and the same code give the same run, bit for bit; sim_trace_hash is equal then. Code
+// under test must take time and randomness from its env only, and must not decide by
 // addresses of objects.
 //
 // Ownership: the simulation owns its envs; env_close on one ends the node's agent, sim_close does
@@ -43,9 +43,9 @@ enum { SIM_NODES_MAX = 256 };
 
 // 0: the usual; negative: none.
 typedef struct sim_options {
-    int delay_max_us;            // until bytes arrive, at least 1; 200
-    int window_bytes;            // what a stream takes before its peer reads; 64 KiB, at times less
-    int cut_per_million;         // deliveries that find the connection failed; none
+    int delay_max_us;     // until bytes arrive, at least 1; 200
+    int window_bytes;     // bytes that a stream takes before its peer reads; 64 KiB, at times less
+    int cut_per_million;  // deliveries that find the connection failed; none
     int interleave_per_million;  // times a thread that enters the loop lock is overtaken; 50000
     int lose_per_million;        // frames of sessions that never arrive; none
     int duplicate_per_million;   // frames of sessions that arrive twice; none
@@ -69,7 +69,7 @@ typedef struct sim_counts {
 // NULL without memory.
 sim *sim_open(uint64_t seed, sim_options options);
 
-// Ends every thread where it waits, without returning to it: what those threads own is lost. After
+// Ends every thread where it waits, without returning to it: the memory of those threads is lost. After
 // a run that succeeded only threads of envs that the test has not closed are left.
 void sim_close(sim *s);
 
@@ -80,33 +80,33 @@ env *sim_env(sim *s, int node);
 // memory.
 bool sim_spawn(sim *s, int node, void (*main)(void *arg), void *arg);
 
-// Runs until all mains have returned, then true. False if none of the threads can ever go on, or if
-// virtual time has passed |until_ns|; then it has printed the seed and who waits for what.
+// Runs until all mains have returned, then true. False if none of the threads can ever continue, or if
+// virtual time has passed |until_ns|; then it has printed the seed and the wait of each thread.
 bool sim_run(sim *s, int64_t until_ns);
 
 // ---- Faults: from outside, from the director, or from any thread of the simulation --------------
 // Cuts every connection there is, as a failing network does.
 void sim_cut_all(sim *s);
 
-// The process of |node| ends. To the others: its streams end behind what had left it, or before;
+// The process of |node| ends. To the others: its streams end behind the bytes that had left it, or before;
 // its listeners refuse.
-// Its own threads go on as a *ghost*, alone in an empty world, so that they can free what they own:
-// all its streams close, no peer answers, nothing leaves. What a ghost does must not count for a
+// Its own threads continue as a *ghost*, alone in an empty world, so that they can free their memory:
+// all its streams close, no peer answers, nothing leaves. Actions of a ghost must not count for a
 // test. sim_env makes another env for the node.
 void sim_crash(sim *s, int node);
 bool sim_is_crashed(const sim *s, int node);     // its last env is a ghost's
 int64_t sim_crashed_ns(const sim *s, int node);  // when it did, last; ENV_NEVER: it has not
 bool sim_is_ghost(const env *e);
 
-// SIGSTOP and SIGCONT: none of its threads goes on and nothing happens on it, while time does. Its
-// listeners accept, as the kernel does, and its streams take what their windows hold.
+// SIGSTOP and SIGCONT: none of its threads continues and nothing happens on it, while time does. Its
+// listeners accept, as the kernel does, and its streams take bytes up to their windows.
 void sim_stop(sim *s, int node);
 void sim_continue(sim *s, int node);
 bool sim_is_stopped(const sim *s, int node);
 // How long |node| has been stopped, or parted from any other, in all.
 int64_t sim_away_ns(const sim *s, int node);
 
-// Holds what goes from |a| to |b|, or back, or both: bytes, connections and answers to them.
+// Holds traffic from |a| to |b|, or back, or both: bytes, connections and answers to them.
 // Healed, they arrive.
 void sim_partition(sim *s, int a, int b, bool a_to_b, bool b_to_a);
 void sim_heal_between(sim *s, int a, int b);
@@ -120,11 +120,11 @@ void sim_step_wall(sim *s, int node, int64_t by_ns);
 bool sim_at(sim *s, int64_t when_ns, void (*act)(sim *s, void *arg), void *arg);
 bool sim_at_decision(sim *s, uint64_t decision, void (*act)(sim *s, void *arg), void *arg);
 bool sim_at_send(sim *s, uint64_t send, void (*act)(sim *s, void *arg), void *arg);
-// Calls |act| at the first decision or send at which |is_so|, which only looks.
+// Calls |act| at the first decision or send at which |is_so|, which has no side effects.
 bool sim_when(sim *s, bool (*is_so)(void *arg), void (*act)(sim *s, void *arg), void *arg);
 
 // A plan of faults that |seed| chooses: at most so many of each kind, at most one crash a node.
-// Crashes come at any event, other faults at a time; what is stopped goes on, and what is parted is
+// Crashes happen at any event, other faults at a time; stopped nodes continue, and partitions are
 // healed, in the end.
 typedef struct sim_faults {
     int nodes;         // that may be hit: 0 to |nodes| - 1
@@ -136,13 +136,13 @@ typedef struct sim_faults {
 
 bool sim_fault_plan(sim *s, uint64_t seed, sim_faults faults);  // false without memory
 const char *sim_plan_text(const sim *s);                        // a line for each fault
-bool sim_plan_is_over(const sim *s);  // nothing of it is to come at a time; crashes at events may
+bool sim_plan_is_over(const sim *s);  // none of it is to happen at a time; crashes at events may
 int64_t sim_last_fault_ns(
     const sim *s);  // when one last began or ended, cuts of single connections not counted
 
 int64_t sim_now_ns(const sim *s);
 uint64_t sim_trace_hash(const sim *s);
 sim_counts sim_count(const sim *s);
-const char *sim_report(const sim *s);  // what sim_run has printed last, "" if nothing
+const char *sim_report(const sim *s);  // the last output of sim_run, "" if none
 
 #endif

@@ -1,4 +1,4 @@
-// The director: what the simulation does by itself, at a time, before a decision, or behind a send.
+// The director: actions of the simulation itself, at a time, before a decision, or behind a send.
 #include "base/mem.h"
 #include "testing/sim_parts.h"
 
@@ -8,7 +8,7 @@ static void give(sim *s, sim_cue *cue) {
     cue->act(s, cue->arg);
 }
 
-static void time_has_come(sim_event *ev) {
+static void act_on_time(sim_event *ev) {
     sim_cue *cue = list_entry(ev, sim_cue, event);
     give(cue->fault.sim, cue);
 }
@@ -16,7 +16,7 @@ static void time_has_come(sim_event *ev) {
 sim_cue *sim_cue_open(sim *s, void (*act)(sim *s, void *arg), void *arg) {
     sim_cue *cue = mem_calloc(sizeof *cue);
     if (!cue) return NULL;
-    sim_event_init(s, &cue->event, NULL, "the director acts", time_has_come);
+    sim_event_init(s, &cue->event, NULL, "the director acts", act_on_time);
     cue->act = act;
     cue->arg = arg;
     cue->fault.sim = s;

@@ -10,7 +10,7 @@
 #include "base/mem.h"
 #include "base/status.h"
 
-enum { ENTER_NS = 100 };  // so that a thread which looks at the clock in a loop sees it go
+enum { ENTER_NS = 100 };  // so that a thread which reads the clock in a loop sees it advance
 
 static sim_env_ *of(env *e) {
     return (sim_env_ *)e;
@@ -162,7 +162,7 @@ static bool wait(env *e, waiter *w, int64_t until_ns) {
     sim_thread *t = x->sim->running;
     assert(held(e) && x->depth == 1);
     assert(!x->turning);            // callbacks do not wait
-    assert(t != &x->sim->outside);  // nor does who runs the simulation
+    assert(t != &x->sim->outside);  // nor does the caller of the simulation
     run_tasks(x);
     w->parked = t;
     for (bool looked = false; !w->woken; looked = true) {
@@ -248,7 +248,7 @@ void sim_env_free(sim_env_ *x) {
     mem_free(x);
 }
 
-// Nobody has started a simulated process.
+// A simulated process has no launcher.
 static void report_to_launcher(env *e, const char *line) {
     (void)e, (void)line;
 }

@@ -1,4 +1,4 @@
-// What is done to nodes and to links between them: crashes, stops, partitions, steps of the wall
+// Faults of nodes and of links between them: crashes, stops, partitions, steps of the wall
 // clock.
 #include <assert.h>
 
@@ -15,7 +15,7 @@ int64_t sim_last_fault_ns(const sim *s) {
 
 // ---- Crashes ------------------------------------------------------------------------------------
 
-// The others may get what had left the node, or lose some of it, as with a kernel that resets a
+// The others may get the bytes that had left the node, or lose some of them, as with a kernel that resets a
 // stream which has bytes that its end has not read.
 static void end_at_peer(sim *s, sim_stream *peer) {
     peer->peer = NULL;

@@ -31,7 +31,7 @@ static void continue_1(sim *s, void *arg) {
     sim_continue(s, 1);
 }
 
-static void part_there(sim *s, void *arg) {
+static void part_one_way(sim *s, void *arg) {
     (void)arg;
     sim_partition(s, 0, 1, true, false);
 }
@@ -74,7 +74,7 @@ static void crash_with_seed(uint64_t seed, void *context) {
     talk_close(&t);
 }
 
-static void who_crashes_is_gone_and_its_ghost_is_alone(void **state) {
+static void a_crashed_worker_is_gone_and_its_ghost_is_alone(void **state) {
     (void)state;
     testing_for_seeds(200, crash_with_seed, NULL);
 }
@@ -109,7 +109,7 @@ static void pause_with_seed(uint64_t seed, void *context) {
     talk_close(&t);
 }
 
-static void who_was_stopped_finds_what_came_meanwhile(void **state) {
+static void a_stopped_worker_receives_frames_of_the_meantime(void **state) {
     (void)state;
     pause_plan at_once = { stop_1, continue_1, 0, 3 * SIM_SECOND };
     pause_plan later = { stop_1, continue_1, 20 * MS, 3 * SIM_SECOND };
@@ -119,7 +119,7 @@ static void who_was_stopped_finds_what_came_meanwhile(void **state) {
 
 static void a_partition_holds_until_it_is_healed(void **state) {
     (void)state;
-    void (*const ways[])(sim *, void *) = { part_there, part_back };
+    void (*const ways[])(sim *, void *) = { part_one_way, part_back };
     for (int i = 0; i < 2; i++) {
         pause_plan at_once = { ways[i], heal, 0, 3 * SIM_SECOND };
         pause_plan later = { ways[i], heal, 20 * MS, 3 * SIM_SECOND };
@@ -146,7 +146,7 @@ static void repeat_with_seed(uint64_t seed, void *context) {
     talk_close(&t);
 }
 
-static void frames_that_come_twice_change_nothing(void **state) {
+static void duplicated_frames_change_nothing(void **state) {
     (void)state;
     repeated = 0;
     testing_for_seeds(60, repeat_with_seed, NULL);
@@ -172,7 +172,7 @@ static void note_call(sim *s, void *arg) {
     ++*(int *)arg;
 }
 
-static void the_director_acts_when_told(void **state) {
+static void the_director_acts_on_request(void **state) {
     (void)state;
     talk t;
     int calls = 0;
@@ -201,7 +201,7 @@ static void make_plan(uint64_t seed, char *out, size_t size) {
     sim_close(s);
 }
 
-static void a_plan_is_what_its_seed_says(void **state) {
+static void a_plan_depends_only_on_its_seed(void **state) {
     (void)state;
     enum { SIZE = 4096 };
     static char first[SIZE], again[SIZE], other[SIZE];
@@ -212,7 +212,7 @@ static void a_plan_is_what_its_seed_says(void **state) {
     assert_string_not_equal(first, other);
 }
 
-GW_TESTS(sim_faults, who_crashes_is_gone_and_its_ghost_is_alone,
-         who_was_stopped_finds_what_came_meanwhile, a_partition_holds_until_it_is_healed,
-         frames_that_come_twice_change_nothing, wall_clocks_differ_and_step,
-         the_director_acts_when_told, a_plan_is_what_its_seed_says);
+GW_TESTS(sim_faults, a_crashed_worker_is_gone_and_its_ghost_is_alone,
+         a_stopped_worker_receives_frames_of_the_meantime, a_partition_holds_until_it_is_healed,
+         duplicated_frames_change_nothing, wall_clocks_differ_and_step,
+         the_director_acts_on_request, a_plan_depends_only_on_its_seed);

@@ -1,5 +1,5 @@
-// Frames lost, damaged, and frames that come twice, below the session: the session that reads the stream never
-// sees the one, and sees the other again at once. A stream that has lost something is cut a little
+// Lost, damaged and repeated frames, below the session: the session that reads the stream never
+// gets a lost one, and gets a repeated one again at once. A stream that has lost something is cut a little
 // later, if its users have not closed it: a network that loses also breaks.
 #include <string.h>
 
@@ -96,7 +96,7 @@ static bool repeats_now(sim_stream *c) {
     return true;
 }
 
-// False if more bytes are needed to tell what comes next.
+// False if more bytes are needed to recognise the next part.
 static bool begin(sim_stream *c) {
     sim_filter *f = &c->filter;
     bool is_last = c->end && c->size > 0;
@@ -105,12 +105,12 @@ static bool begin(sim_stream *c) {
     return is_last;
 }
 
-size_t sim_filter_look(sim_stream *c, size_t most, const char **out) {
+size_t sim_filter_inspect(sim_stream *c, size_t most, const char **out) {
     sim_filter *f = &c->filter;
     const sim_options *o = &c->env->sim->options;
-    bool looks =
+    bool inspects =
         o->lose_per_million > 0 || o->duplicate_per_million > 0 || o->damage_per_million > 0;
-    if (!looks) f->is_raw = true;
+    if (!inspects) f->is_raw = true;
     while (!f->is_raw && f->pass == 0) {
         if (f->skip > 0) {
             size_t size = f->skip < c->size ? f->skip : c->size;

@@ -48,9 +48,9 @@ static sim_listener *find_listener(sim *s, const char *name) {
 
 bool sim_note_name(sim *s, const char *text, int node) {
     list_each(l, &s->names) {
-        sim_name *known = list_entry(l, sim_name, link);
-        if (strcmp(known->text, text) != 0) continue;
-        known->node = node;
+        sim_name *entry = list_entry(l, sim_name, link);
+        if (strcmp(entry->text, text) != 0) continue;
+        entry->node = node;
         return true;
     }
     sim_name *n = mem_calloc(sizeof *n);
@@ -64,8 +64,8 @@ bool sim_note_name(sim *s, const char *text, int node) {
 // The node that listens at |name|, or did; -1: none ever has.
 static int find_node(sim *s, const char *name) {
     list_each(l, &s->names) {
-        const sim_name *known = list_entry(l, sim_name, link);
-        if (strcmp(known->text, name) == 0) return known->node;
+        const sim_name *entry = list_entry(l, sim_name, link);
+        if (strcmp(entry->text, name) == 0) return entry->node;
     }
     return -1;
 }
@@ -73,7 +73,7 @@ static int find_node(sim *s, const char *name) {
 static void approach(sim_event *ev);
 static void accept_connection(sim_event *ev);
 
-// As a kernel does: the stream is there, and takes bytes, before the listener accepts it.
+// As with a kernel: the stream exists, and takes bytes, before the listener accepts it.
 static sim_stream *make_accepted(sim_stream *client, sim_listener *l) {
     sim_stream *server = sim_new_conn(l->env, STREAM_ACCEPTED, accept_connection);
     if (!server) return NULL;
@@ -197,7 +197,7 @@ static gw_status check(const char *text, gw_error *error) {
     return parse(text, name) < 0 ? malformed(text, error) : GW_OK;
 }
 
-// Its addresses are those of the transport in whose place it stands.
+// Its addresses are those of the transport that it replaces.
 const transport sim_transport = {
     .name = "sim",
     .scheme = "tcp",
@@ -208,7 +208,7 @@ const transport sim_transport = {
     .connect = sim_connect,
 };
 
-// Its listeners are no others, since who connects says what the streams are made of.
+// It has the same listeners, since the connecting end chooses the kind of the streams.
 const transport sim_rings_transport = {
     .name = "sim rings",
     .scheme = "shm",

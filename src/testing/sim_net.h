@@ -12,16 +12,16 @@ typedef enum stream_state {
     STREAM_CLOSED,
 } stream_state;
 
-// Finds frames in what arrives, behind the hello, and loses or repeats some.
+// Finds frames in received bytes, behind the hello, and loses or repeats some.
 typedef struct sim_filter {
-    bool is_session;  // known once the hello has come: frames follow it
-    bool is_raw;      // bytes without frames, or none that can be known
+    bool is_session;  // set once the hello has arrived: frames follow it
+    bool is_raw;      // bytes without frames, or without recognisable ones
     bool has_handshake;
-    bool is_frame;      // what passes, not a handshake
-    size_t pass, skip;  // bytes that come, or do not, until the next frame
-    char *copy;         // of a frame that will come again
+    bool is_frame;      // the bytes that pass, not a handshake
+    size_t pass, skip;  // bytes that are delivered, or dropped, until the next frame
+    char *copy;         // of a frame that will be repeated
     size_t copy_size, copy_at;
-    bool copies;  // what passes is being copied
+    bool copies;  // the bytes that pass are being copied
 } sim_filter;
 
 typedef struct sim_listener {
@@ -40,16 +40,16 @@ struct sim_stream {
     list_node link;
     stream_state state;
     uint64_t id;
-    int remote_node;         // -1: not known yet
+    int remote_node;         // -1: none yet
     sim_listener *accepter;  // to be accepted by
     char name[ADDRESS_MAX];  // where it leads, for messages
     sim_stream *peer;        // NULL when it has closed, or before there is one
 
-    // what the peer has sent, a ring
+    // the bytes of the peer, a ring
     char *bytes;
     size_t capacity, start, size;
     const char *end;  // why this stream ends after those bytes; NULL while it does not
-    bool is_cut;      // what is sent from here on is lost
+    bool is_cut;      // bytes sent from here on are lost
     sim_filter filter;
     sim_rings *rings;  // instead, if there are any
 
@@ -76,12 +76,12 @@ void sim_lose_from_some_byte(sim_stream *c, const char *why);
 bool sim_note_name(sim *s, const char *text, int node);  // false without memory
 
 // ---- sim_filter.c -------------------------------------------------------------------------------
-// How many of the bytes that have come, at most |most|, can be given to the receiver now, after
-// those that are lost have been taken away; |*out| is where they are. 0: it takes more bytes to
-// tell. sim_filter_given after that many have been.
-size_t sim_filter_look(sim_stream *c, size_t most, const char **out);
+// How many of the received bytes, at most |most|, can be given to the receiver now, after
+// lost ones have been removed; |*out| points to them. 0: more bytes are needed to
+// decide. sim_filter_given after that many have been.
+size_t sim_filter_inspect(sim_stream *c, size_t most, const char **out);
 void sim_filter_given(sim_stream *c, size_t size);
-bool sim_filter_is_in_frame(const sim_stream *c);  // what was looked at is of one
+bool sim_filter_is_in_frame(const sim_stream *c);  // the last inspected bytes are of one
 size_t sim_filter_left(const sim_stream *c);       // of a repeated frame that has begun
 void sim_filter_fini(sim_stream *c);
 

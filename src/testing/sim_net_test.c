@@ -61,7 +61,7 @@ static void open_transfer(transfer *t, uint64_t seed, sim_options options) {
     assert_non_null(t->sim);
     t->server.end.env = sim_env(t->sim, 0);
     t->client.end.env = sim_env(t->sim, 1);
-    // Before the run, or some seeds would have the client come too early.
+    // Before the run, or in some seeds the client would connect too early.
     assert_int_equal(start_to_listen(&t->server), GW_OK);
     sim_spawn(t->sim, 0, run_server, &t->server);
     sim_spawn(t->sim, 1, run_client, &t->client);
@@ -110,12 +110,12 @@ static int64_t time_of_transfer(int delay_max_us) {
     return took_ns;
 }
 
-static void delays_delay(void **state) {
+static void delayed_bytes_arrive_later(void **state) {
     (void)state;
     assert_true(time_of_transfer(1000000) > 100 * time_of_transfer(1000));
 }
 
-static void a_cut_loses_what_comes_after_some_byte(void **state) {
+static void a_cut_loses_all_bytes_after_some_byte(void **state) {
     (void)state;
     int cut_count = 0, whole_count = 0, different = 0;
     size_t first = 0;
@@ -126,8 +126,8 @@ static void a_cut_loses_what_comes_after_some_byte(void **state) {
         t.server.wanted = SIZE_MAX;
         bool ended = sim_run(t.sim, 100 * SIM_SECOND);
         if (sim_count(t.sim).cuts > 0) {
-            // Both ends are told, after a prefix of the bytes; the end has checked what they
-            // are.
+            // Both ends are closed, after a prefix of the bytes; the end has checked
+            // them.
             assert_true(ended);
             assert_true(t.server.end.closed && t.client.end.closed);
             assert_int_equal(t.server.end.why.status, GW_DISCONNECTED);
@@ -163,7 +163,7 @@ static void all_can_be_cut_at_once(void **state) {
     (void)state;
     transfer t = { .server = { .wanted = SIZE_MAX }, .client = { .wanted = SIZE_MAX } };
     open_transfer(&t, 1, (sim_options){ .quiet = true });
-    assert_false(sim_run(t.sim, SIM_SECOND));  // they wait for bytes that do not come
+    assert_false(sim_run(t.sim, SIM_SECOND));  // they wait for bytes that do not arrive
     assert_true(t.server.end.opened && t.client.end.opened);
     sim_cut_all(t.sim);
     assert_true(sim_run(t.sim, 2 * SIM_SECOND));
@@ -181,7 +181,7 @@ static void closing_an_env_closes_its_streams(void **state) {
     env_close(t.server.end.env);
     assert_true(sim_run(t.sim, 2 * SIM_SECOND));
     assert_true(t.client.end.closed);
-    // The node comes back, at the same address.
+    // The node is started again, at the same address.
     side again = { .end.env = sim_env(t.sim, 0), .wanted = 10 };
     side client = { .end.env = t.client.end.env, .end.to_send = 10 };
     assert_ptr_not_equal(again.end.env, t.server.end.env);
@@ -243,6 +243,6 @@ static void nothing_is_lost_without_memory(void **state) {
 }
 
 GW_TESTS(sim_net, bytes_arrive_in_order_for_any_seed, pieces_are_cut_differently_by_each_seed,
-         delays_delay, a_cut_loses_what_comes_after_some_byte, a_cut_loses_bytes_under_way,
-         all_can_be_cut_at_once, closing_an_env_closes_its_streams, addresses_are_names_with_ports,
-         nothing_is_lost_without_memory);
+         delayed_bytes_arrive_later, a_cut_loses_all_bytes_after_some_byte,
+         a_cut_loses_bytes_under_way, all_can_be_cut_at_once, closing_an_env_closes_its_streams,
+         addresses_are_names_with_ports, nothing_is_lost_without_memory);

@@ -80,7 +80,7 @@ struct sim_env_ {
     int depth;
     list_node deferred, drains;
 
-    // who waits
+    // waiting threads
     list_node waiting;
     sim_thread *dispatcher;  // makes a turn of events, or runs its tasks
     waiter *turning;         // its waiter while callbacks run
@@ -93,7 +93,7 @@ struct sim_env_ {
     list_node conns, listeners;
 };
 
-// What has been done to a node.
+// The faults of a node.
 typedef struct sim_node {
     bool is_stopped;
     bool is_away;                    // stopped, or parted from another
@@ -103,7 +103,7 @@ typedef struct sim_node {
     uint64_t clogged[SIM_NODES_MAX / 64];  // by the node that bytes from here go to
 } sim_node;
 
-// A fault of a plan; what the numbers are depends on |act|.
+// A fault of a plan; the numbers depend on |act|.
 typedef struct sim_fault {
     sim *sim;
     int a, b;
@@ -140,7 +140,7 @@ struct sim {
     bool traces;
     char report[SIM_REPORT_MAX];
 
-    timers events;    // to come
+    timers events;    // future ones
     list_node ready;  // due, waiting for a thread
     list_node runnable;
     list_node threads, envs;
@@ -181,7 +181,7 @@ bool sim_thread_can_run(const sim_thread *t);
 bool sim_thread_open(sim *s, sim_env_ *env, bool is_main, int node, void (*main)(void *arg),
                      void *arg);
 void sim_make_runnable(sim_thread *t);
-void sim_pass_baton(sim *s);  // until it comes back; the caller has set its own state
+void sim_pass_baton(sim *s);  // until it returns; the caller has set its own state
 void sim_maybe_overtaken(sim *s);
 void sim_cancel_all(sim *s);
 int sim_pin(sim *s, void *old_mask, unsigned long size);

@@ -46,7 +46,7 @@ static int draw_victim(plan *p) {
     return -1;
 }
 
-static void say(plan *p, const char *format, ...) {
+static void append(plan *p, const char *format, ...) {
     char *text = p->sim->plan;
     size_t used = strlen(text);
     va_list args;
@@ -77,7 +77,7 @@ static void add_at(plan *p, int64_t when_ns, void (*act)(sim *s, void *arg), sim
     if (cue) sim_event_at(p->sim, &cue->event, when_ns);
 }
 
-// ---- What is done -------------------------------------------------------------------------------
+// ---- Actions -------------------------------------------------------------------------------
 
 static void crash(sim *s, void *arg) {
     sim_crash(s, ((sim_fault *)arg)->a);
@@ -121,13 +121,13 @@ static void plan_crash(plan *p) {
     uint64_t how = draw(p, 3);
     if (how == 0) {
         int64_t when = draw_time(p);
-        say(p, "  node %d crashes at %.6f s\n", node, seconds(when));
+        append(p, "  node %d crashes at %.6f s\n", node, seconds(when));
         add_at(p, when, crash, f);
         return;
     }
     uint64_t count = draw_count(p);
-    say(p, "  node %d crashes at %s %llu\n", node, how == 1 ? "decision" : "send",
-        (unsigned long long)count);
+    append(p, "  node %d crashes at %s %llu\n", node, how == 1 ? "decision" : "send",
+           (unsigned long long)count);
     sim_cue *cue = add(p, crash, f);
     if (cue) *(how == 1 ? &cue->at_decision : &cue->at_send) = count;
 }
@@ -136,7 +136,7 @@ static void plan_stop(plan *p) {
     int node = draw_victim(p);
     if (node < 0) return;
     int64_t when = draw_time(p), hold = draw_hold(p);
-    say(p, "  node %d stops at %.6f s for %.6f s\n", node, seconds(when), seconds(hold));
+    append(p, "  node %d stops at %.6f s for %.6f s\n", node, seconds(when), seconds(hold));
     add_at(p, when, stop, (sim_fault){ .a = node });
     add_at(p, when + hold, go_on, (sim_fault){ .a = node });
 }
@@ -157,16 +157,16 @@ static void plan_partition(plan *p) {
     if (how == 1) {
         f.a = a;
         f.b = (a + 1 + (int)draw(p, (uint64_t)nodes - 1)) % nodes;
-        say(p, "  node %d and node %d are parted at %.6f s for %.6f s%s\n", f.a, f.b, seconds(when),
-            seconds(hold), way < 2 ? ", one way" : "");
+        append(p, "  node %d and node %d are parted at %.6f s for %.6f s%s\n", f.a, f.b,
+               seconds(when), seconds(hold), way < 2 ? ", one way" : "");
         part_between(p, when, hold, f);
         return;
     }
-    say(p, "  nodes %llx (as bits) are parted from the others at %.6f s for %.6f s%s\n",
-        (unsigned long long)group, seconds(when), seconds(hold),
-        way == 0   ? ", hear nothing"
-        : way == 1 ? ", are not heard"
-                   : "");
+    append(p, "  nodes %llx (as bits) are parted from the others at %.6f s for %.6f s%s\n",
+           (unsigned long long)group, seconds(when), seconds(hold),
+           way == 0   ? ", receive nothing"
+           : way == 1 ? ", send nothing"
+                      : "");
     for (f.a = 0; f.a < nodes; f.a++)
         for (f.b = 0; f.b < nodes; f.b++)
             if ((group >> f.a & 1) && !(group >> f.b & 1)) part_between(p, when, hold, f);
@@ -182,8 +182,8 @@ static void plan_clog(plan *p) {
             if (a != b && count < LINKS_MAX && draw(p, 2))
                 links[count++] = (sim_fault){ .a = a, .b = b, .there = true };
     int64_t when = draw_time(p), hold = draw_hold(p);
-    say(p, "  %d links are clogged from %.6f s on, for %.6f s\n", count, seconds(when),
-        seconds(hold));
+    append(p, "  %d links are clogged from %.6f s on, for %.6f s\n", count, seconds(when),
+           seconds(hold));
     p->sim->counts.clogs++;
     for (int i = 0; i < count; i++) {
         add_at(p, when + (int64_t)draw(p, (uint64_t)hold / 2), part, links[i]);
@@ -193,7 +193,7 @@ static void plan_clog(plan *p) {
 
 static void plan_cut(plan *p) {
     int64_t when = draw_time(p);
-    say(p, "  all connections are cut at %.6f s\n", seconds(when));
+    append(p, "  all connections are cut at %.6f s\n", seconds(when));
     add_at(p, when, cut_all, (sim_fault){ 0 });
 }
 
@@ -201,8 +201,8 @@ static void plan_step(plan *p) {
     static const int64_t steps_s[] = { 1, 3600, 31536000 };
     int node = (int)draw(p, (uint64_t)p->faults->nodes);
     int64_t when = draw_time(p), by = steps_s[draw(p, 3)] * (draw(p, 2) ? 1 : -1);
-    say(p, "  the wall clock of node %d steps by %lld s at %.6f s\n", node, (long long)by,
-        seconds(when));
+    append(p, "  the wall clock of node %d steps by %lld s at %.6f s\n", node, (long long)by,
+           seconds(when));
     add_at(p, when, step, (sim_fault){ .a = node, .amount_ns = by * SIM_SECOND });
 }
 

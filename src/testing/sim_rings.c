@@ -1,5 +1,6 @@
-// Streams through the rings of net/shm/ring.h, in memory that both ends have. A bell takes a while, comes together with others
-// or for nothing; who is awake looks again by itself. In place of a cut, an end may find that nonsense stands in the words.
+// Streams through the rings of net/shm/ring.h, in memory that both ends have. A bell takes a while, arrives together
+// with others or without a reason; an end that is awake polls again by itself. Instead of a cut, an end may find
+// invalid words.
 #include "testing/sim_rings.h"
 
 #include <string.h>
@@ -7,12 +8,12 @@
 #include "base/mem.h"
 
 enum {
-    LOOKS_ON_PER_MILLION = 300000,  // looks for a while before it sleeps
+    POLLS_ON_PER_MILLION = 300000,  // polls for a while before it sleeps
     RINGS_FOR_NOTHING_PER_MILLION = 20000,
     NO_PAGES_PER_MILLION = 200000,  // a ring that wants to grow, and cannot
     SHRINKS_PER_MILLION = 2000,
-    PIECE_PER_MILLION = 250000,  // looks that take a part of what is there
-    LOST_MAX = 100000,           // of what a broken connection still brings
+    PIECE_PER_MILLION = 250000,  // polls that take a part of the available bytes
+    LOST_MAX = 100000,           // bytes that a broken connection still delivers
 };
 
 typedef struct sim_memory {
@@ -26,13 +27,13 @@ struct sim_rings {
     sim_memory *memory;
     ring_in in;
     ring_out out;
-    size_t left;    // that still comes, of a stream that was cut
-    bool looks_on;  // has found nothing, and is about to sleep
+    size_t left;    // bytes that still arrive, of a stream that was cut
+    bool polls_on;  // has found nothing, and is about to sleep
 };
 
 // ---- Life ---------------------------------------------------------------------------------------
 
-// Pages that are given back are zeros when they come again: nobody may rely on what was there.
+// Pages that were given back are zeros when they are used again: no code may rely on their old contents.
 static bool resize(void *user, bool large) {
     sim_rings *r = user;
     if (large) return !sim_chance(r->sim, NO_PAGES_PER_MILLION);
@@ -122,7 +123,7 @@ bool sim_rings_have_room(sim_stream *c) {
 
 // ---- In -----------------------------------------------------------------------------------------
 
-// The peer writes what cannot be.
+// The peer writes invalid words.
 static void scribble(sim_rings *r) {
     uint64_t off = sim_random_below(r->sim, UINT64_C(1) << 40);
     if (sim_random_below(r->sim, 2)) {
@@ -132,7 +133,7 @@ static void scribble(sim_rings *r) {
     }
 }
 
-// True once there is no more to come for now.
+// True once no more bytes are available now.
 static bool take(sim_stream *c, size_t most) {
     sim *s = c->env->sim;
     while (most > 0) {
@@ -155,19 +156,19 @@ static bool take(sim_stream *c, size_t most) {
     return false;
 }
 
-// At once, or later: what is written meanwhile rings no bell.
+// At once, or later: bytes that are written meanwhile ring no bell.
 static bool falls_asleep(sim_rings *r) {
-    r->looks_on = sim_chance(r->sim, LOOKS_ON_PER_MILLION);
-    return !r->looks_on && ring_in_sleeps(&r->in);
+    r->polls_on = sim_chance(r->sim, POLLS_ON_PER_MILLION);
+    return !r->polls_on && ring_in_sleeps(&r->in);
 }
 
 static bool is_still_asleep(sim_rings *r) {
-    bool looked_on = r->looks_on;
-    r->looks_on = false;
-    return looked_on && ring_in_sleeps(&r->in);
+    bool polled_on = r->polls_on;
+    r->polls_on = false;
+    return polled_on && ring_in_sleeps(&r->in);
 }
 
-bool sim_rings_look(sim_stream *c) {
+bool sim_rings_poll(sim_stream *c) {
     sim *s = c->env->sim;
     sim_rings *r = c->rings;
     if (!c->end && is_still_asleep(r)) return false;

@@ -1,5 +1,5 @@
-// Streams between nodes. Bytes keep their order; when they arrive, and in what pieces, is the
-// seed's choice.
+// Streams between nodes. Bytes keep their order; the seed decides when they arrive, and in what
+// pieces.
 #include <assert.h>
 #include <string.h>
 
@@ -9,13 +9,13 @@
 #include "testing/sim_rings.h"
 
 enum {
-    SPLIT_PER_MILLION = 250000,   // deliveries of a part of what is there
+    SPLIT_PER_MILLION = 250000,   // deliveries of a part of the available bytes
     PARTIAL_PER_MILLION = 50000,  // sends that take less than they could
     SMALL_WINDOW_PER_MILLION = 100000,
     SMALL_WINDOW_MIN = 64,
     RESENDS_MAX = 8,
 };
-#define RESEND_NS INT64_C(200000000)  // until TCP sends again what was not acknowledged
+#define RESEND_NS INT64_C(200000000)  // until TCP sends unacknowledged bytes again
 
 const char sim_refused[] = "Connection refused";
 
@@ -51,7 +51,7 @@ sim_stream *sim_new_conn(sim_env_ *x, stream_state state, void (*approach)(sim_e
     c->capacity = window;
     sim_event_init(s, &c->arrival, x, "bytes arrive", arrive);
     sim_event_init(s, &c->room, x, "there is room to send", make_room);
-    sim_event_init(s, &c->approach, NULL, "a connection comes", approach);
+    sim_event_init(s, &c->approach, NULL, "a connection arrives", approach);
     sim_event_init(s, &c->break_up, NULL, "the network notices a loss", break_up);
     list_append(&x->conns, &c->link);
     return c;
@@ -75,7 +75,7 @@ static void end_conn(sim_stream *c) {
     list_append(&s->dead_conns, &c->link);
 }
 
-// What TCP makes of lost packets: bytes come later, and all behind them. It waits twice as long
+// Packet loss under TCP: bytes arrive later, and all behind them. It waits twice as long
 // each time, and gives up in the end.
 static int64_t resend_ns(sim_stream *c) {
     sim *s = c->env->sim;
@@ -99,7 +99,7 @@ void sim_arrive_later(sim_stream *c) {
     }
 }
 
-// The end that has read tells the other that there is room.
+// The end that has read notifies the other that it has room.
 void sim_room_later(sim_stream *c) {
     sim *s = c->env->sim;
     if (sim_is_clogged(s, c->remote_node, c->env->node)) {
@@ -228,7 +228,7 @@ static void make_room(sim_event *ev) {
     c->base.events->writable(c->base.user);
 }
 
-// How much of what is there comes now.
+// How many of the available bytes arrive now.
 static size_t choose_piece(sim *s, size_t size) {
     if (size > 1 && sim_chance(s, SPLIT_PER_MILLION)) return 1 + sim_random_below(s, size);
     return size;
@@ -248,7 +248,7 @@ static void deliver(sim_stream *c, size_t most) {
     sim *s = c->env->sim;
     while (most > 0 && c->state == STREAM_OPEN) {
         const char *from;
-        size_t piece = sim_filter_look(c, most, &from);
+        size_t piece = sim_filter_inspect(c, most, &from);
         if (piece == 0) return;
         void *into = NULL;
         size_t room = 0;
@@ -283,19 +283,19 @@ static void arrive(sim_event *ev) {
     s->counts.deliveries++;
     size_t size = c->size;
     uint64_t bytes = s->counts.bytes;
-    bool brought = true;
+    bool has_progress = true;
     if (c->state == STREAM_CONNECTING && !c->end) {
         c->state = STREAM_OPEN;
         if (c->wants_room) sim_room_later(c);
         c->base.events->opened(c->base.user);
         if (c->state == STREAM_OPEN && c->rings) sim_arrive_later(c);
     } else if (c->state == STREAM_OPEN && c->rings) {
-        if (sim_rings_look(c)) end_stream(c);
+        if (sim_rings_poll(c)) end_stream(c);
         return;
     } else if (c->state == STREAM_OPEN && c->size + sim_filter_left(c) > 0) {
         if (!c->is_cut && sim_chance(s, s->options.cut_per_million)) sim_cut(c);
         deliver(c, choose_piece(s, c->size + sim_filter_left(c)));
-        brought = c->size != size || s->counts.bytes != bytes;
+        has_progress = c->size != size || s->counts.bytes != bytes;
     } else if (c->end) {
         end_stream(c);
         return;
@@ -303,7 +303,7 @@ static void arrive(sim_event *ev) {
     if (c->state != STREAM_OPEN) return;
     if (c->peer && c->peer->wants_room) sim_room_later(c->peer);
     // A part of a header waits for the rest of it: then nothing was given, nor taken away.
-    if (c->end || (c->size + sim_filter_left(c) > 0 && brought)) sim_arrive_later(c);
+    if (c->end || (c->size + sim_filter_left(c) > 0 && has_progress)) sim_arrive_later(c);
 }
 
 static void adopt(stream *adopted) {

@@ -8,7 +8,7 @@
 
 enum { TEXT_MAX = 4096 };
 
-// A player on one node: sends numbers to the other and waits for each to come back.
+// A player on one node: sends numbers to the other and waits for the return of each.
 typedef struct player {
     env *env;
     const char *address;
@@ -20,18 +20,18 @@ typedef struct player {
     uint32_t in, out;
     size_t in_size;
     int done;
-    char *log;  // shared by all players: who got what, in order
+    char *log;  // shared by all players: the numbers that each has received, in order
     char name;
 } player;
 
-static void tell(player *p) {
+static void wake(player *p) {
     if (p->waiter && !p->waiter->woken) env_wake(p->env, p->waiter);
 }
 
 static void on_opened(void *user) {
     player *p = user;
     p->opened = true;
-    tell(p);
+    wake(p);
 }
 
 static void on_buffer(void *user, void **into, size_t *size) {
@@ -43,7 +43,7 @@ static void on_buffer(void *user, void **into, size_t *size) {
 static void on_received(void *user, size_t count) {
     player *p = user;
     p->in_size += count;
-    if (p->in_size == sizeof p->in) tell(p);
+    if (p->in_size == sizeof p->in) wake(p);
 }
 
 static void on_writable(void *user) {
@@ -55,7 +55,7 @@ static void on_closed(void *user, const gw_error *why) {
     (void)why;
     p->closed = true;
     p->stream = NULL;
-    tell(p);
+    wake(p);
 }
 
 static const stream_events player_events = { .opened = on_opened,
@@ -69,7 +69,7 @@ static void on_accepted(void *user, stream *c) {
     p->stream = c;
     p->opened = true;
     stream_adopt(c, &player_events, p);
-    tell(p);
+    wake(p);
 }
 
 static void wait_until(player *p, const bool *done) {
@@ -302,7 +302,7 @@ static void a_run_that_takes_too_long_is_reported(void **state) {
     assert_non_null(strstr(sim_report(s), "not done at virtual time"));
     assert_non_null(strstr(sim_report(s), "until 10.000000 s"));
     assert_true(sim_now_ns(s) < 2 * SIM_SECOND);
-    assert_true(sim_run(s, 20 * SIM_SECOND));  // it can go on
+    assert_true(sim_run(s, 20 * SIM_SECOND));  // it can continue
     sim_close(s);
 }
 
@@ -318,7 +318,7 @@ static void a_thread_that_never_waits_is_reported(void **state) {
     sim *s = sim_open(1, (sim_options){ .quiet = true });
     sim_spawn(s, 0, turn_for_ever, sim_env(s, 0));
     assert_false(sim_run(s, SIM_SECOND / 1000));
-    assert_non_null(strstr(sim_report(s), "node 0 main can go on"));
+    assert_non_null(strstr(sim_report(s), "node 0 main can continue"));
     sim_close(s);
 }
 
@@ -327,7 +327,7 @@ static void a_thread_that_never_waits_is_reported(void **state) {
 typedef struct office {
     env *env;
     waiter *workers[4];
-    int worker_count, done_count, asked_to_leave;
+    int worker_count, done_count, must_leave;
     char order[64];
     waiter finished;
     int wanted;
@@ -337,12 +337,12 @@ static void work(void *arg) {
     office *o = arg;
     env_enter(o->env);
     int self = o->worker_count++;
-    while (!o->asked_to_leave) {
+    while (!o->must_leave) {
         waiter w = { .idle = true };
         o->workers[self] = &w;
         env_wait(o->env, &w, ENV_NEVER);
         o->workers[self] = NULL;
-        if (o->asked_to_leave) break;
+        if (o->must_leave) break;
         o->order[o->done_count++] = (char)('a' + self);
         if (o->done_count == o->wanted) env_wake(o->env, &o->finished);
     }
@@ -368,7 +368,7 @@ static void direct(void *arg) {
         }
     }
     assert_true(env_wait(o->env, &o->finished, ENV_NEVER));
-    o->asked_to_leave = true;
+    o->must_leave = true;
     for (int i = 0; i < 4; i++) {
         if (o->workers[i] && !o->workers[i]->woken) env_wake(o->env, o->workers[i]);
     }

@@ -21,7 +21,7 @@ typedef struct carrier {
     struct carrier *next;
 } carrier;
 
-// Free carriers belong to the process: a simulation takes them and they come back by themselves.
+// Free carriers belong to the process: a simulation takes them and they return by themselves.
 static pthread_mutex_t free_lock = PTHREAD_MUTEX_INITIALIZER;
 static carrier *free_carriers;
 

@@ -13,15 +13,15 @@
 
 enum { PROCESSES_PRINTED_MAX = 8 };
 
-// Keeps of gdb's output the frames that say something: not the harness's, and not the signal
+// Keeps the frames of gdb's output that are useful: not the harness's, and not the signal
 // handler that called gdb.
-static const char keep_telling_frames[] =
+static const char keep_useful_frames[] =
     "/^Thread / { printf \"%s\", frames; frames = \"\"; print; seen = 1 }"
     "/^#.*<signal handler called>/ { frames = \"\"; next }"
     "/^#/ && !/libcmocka|src.testing.(child|main|stacks)[.]c/ { frames = frames $0 \"\\n\" }"
     "END { printf \"%s\", frames; exit !seen }";
 
-// Returns whether gdb was there and could attach. It needs a limit of its own: it may wait for the
+// Returns whether gdb was found and could attach. It needs a limit of its own: it may wait for the
 // kernel forever.
 static bool print_by_gdb(pid_t pid, int output_fd) {
     pid_t shell = fork();
@@ -31,7 +31,7 @@ static bool print_by_gdb(pid_t pid, int output_fd) {
         snprintf(command, sizeof command,
                  "timeout -k 1 30 gdb -q -nx --batch -ex 'thread apply all bt' -p %d 2>/dev/null | "
                  "awk '%s'",
-                 (int)pid, keep_telling_frames);
+                 (int)pid, keep_useful_frames);
         dup2(output_fd, STDOUT_FILENO);
         sigset_t none;
         sigemptyset(&none);
@@ -46,7 +46,7 @@ static bool print_by_gdb(pid_t pid, int output_fd) {
 }
 
 // Every thread in turn is sent SIGQUIT, whose handler prints its stack.
-static void ask_for_stacks(pid_t pid) {
+static void request_stacks(pid_t pid) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%d/task", (int)pid);
     DIR *threads = opendir(path);
@@ -84,14 +84,14 @@ void testing_print_stacks_of_process(pid_t pid, int output_fd) {
     char title[64];
     int size = snprintf(title, sizeof title, "---- stacks of process %d\n", (int)pid);
     if (write(output_fd, title, (size_t)size) < 0) return;
-    if (!print_by_gdb(pid, output_fd)) ask_for_stacks(pid);
+    if (!print_by_gdb(pid, output_fd)) request_stacks(pid);
 }
 
 void testing_print_stacks_of_group(pid_t pgid, int output_fd) {
     if (!are_wanted()) return;
     DIR *processes = opendir("/proc");
     if (!processes) return;
-    // Listed first: gdb's own processes come and go while it works.
+    // Listed first: gdb's own processes start and end while it works.
     pid_t found[PROCESSES_PRINTED_MAX];
     int found_count = 0;
     for (struct dirent *e; found_count < PROCESSES_PRINTED_MAX && (e = readdir(processes));) {

@@ -8,7 +8,7 @@ enum { WAIT_S = 1000 };
 
 static const int64_t second_ns = (int64_t)1000 * 1000 * 1000;
 
-static void tell(stream_end *x) {
+static void wake(stream_end *x) {
     if (x->waiter && !x->waiter->woken) env_wake(x->env, x->waiter);
 }
 
@@ -20,7 +20,7 @@ static void expect_alive(const stream_end *x) {
 void stream_end_let_go(stream_end *x) {
     stream_close(x->stream);
     x->gone = true;
-    tell(x);
+    wake(x);
 }
 
 static void end_at(stream_end *x, end_moment now) {
@@ -63,7 +63,7 @@ static void on_opened(void *user) {
     x->opened = true;
     send_on(x);
     end_at(x, END_WHEN_OPENED);
-    tell(x);
+    wake(x);
 }
 
 static void on_buffer(void *user, void **into, size_t *size) {
@@ -86,7 +86,7 @@ static void on_received(void *user, size_t count) {
     if (x->echoes)
         assert_int_equal(stream_send(x->stream, &(struct iovec){ x->buffer, count }, 1), count);
     end_at(x, END_WHEN_RECEIVED);
-    tell(x);
+    wake(x);
 }
 
 static void on_writable(void *user) {
@@ -95,7 +95,7 @@ static void on_writable(void *user) {
     x->writable_count++;
     end_at(x, END_WHEN_WRITABLE);
     if (!x->gone) send_on(x);
-    tell(x);
+    wake(x);
 }
 
 static void on_closed(void *user, const gw_error *why) {
@@ -103,7 +103,7 @@ static void on_closed(void *user, const gw_error *why) {
     expect_alive(x);
     x->closed = true;
     x->why = *why;
-    tell(x);
+    wake(x);
 }
 
 const stream_events stream_end_events = { .opened = on_opened,
@@ -145,7 +145,7 @@ gw_status stream_end_connect(stream_end *x, const transport *t, const char *addr
 
 // ---- Waiting ------------------------------------------------------------------------------------
 static void wait_once(stream_end *x, int64_t until_ns) {
-    waiter w = { .what = "what happens to a stream" };
+    waiter w = { .what = "an event of a stream" };
     x->waiter = &w;
     bool woken = env_wait(x->env, &w, until_ns);
     x->waiter = NULL;

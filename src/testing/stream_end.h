@@ -1,7 +1,7 @@
-// One end of a stream in a test: it sends a pattern of bytes, each of which follows from its place in the stream, and
-// checks that what comes is that pattern, and that nothing is told after the end.
+// One end of a stream in a test: it sends a pattern of bytes, each of which follows from its offset in the stream, and
+// checks that received bytes are that pattern, and that no event follows the end.
 //
-// All of it with the loop lock, which is also what events come with.
+// All functions and events with the loop lock.
 #ifndef TESTING_STREAM_END_H
 #define TESTING_STREAM_END_H
 
@@ -24,26 +24,26 @@ typedef struct stream_end {
     env *env;
     stream *stream;
 
-    // what to do
+    // actions
     end_moment closes;
-    bool echoes;  // sends back what comes
+    bool echoes;  // sends received bytes back
     size_t bite;  // offered for one receipt; 0: all of |buffer|
     size_t to_send;
 
-    // what has happened
+    // results
     bool opened, closed;  // |closed|: by the event
     bool gone;            // closed by the test
     gw_error why;
     size_t sent, received;
     int writable_count, piece_count;
     int partial_count;  // how often the stream has not taken all
-    int64_t last_ns;    // when bytes came
+    int64_t last_ns;    // the time of the last bytes
 
     waiter *waiter;  // woken by whatever happens
     char buffer[64 * 1024];
 } stream_end;
 
-// An end without a stream. |stream_end_close| closes what it has been given meanwhile.
+// An end without a stream. |stream_end_close| closes the stream that it has been given meanwhile.
 stream_end *stream_end_open(env *e);
 void stream_end_close(stream_end *x);
 void stream_end_reset(stream_end *x);  // as new: its stream has ended
@@ -80,7 +80,7 @@ stream_pair stream_pair_listen(env *e, const transport *t, const char *address);
 void stream_pair_connect(stream_pair *p);  // until both are open
 void stream_pair_close(stream_pair *p);
 
-// A pair in an env of its own, of the operating system, that sends some bytes both ways, or as far as it comes where
+// A pair in an env of its own, of the operating system, that sends some bytes both ways, or as many as it can where
 // memory lacks.
 void stream_ends_try(const transport *t, const char *address);
 

@@ -21,7 +21,7 @@ uint64_t talk_random(talker *x) {
     return next_random(&x->random);
 }
 
-// ---- Messages whose bytes are known -------------------------------------------------------------
+// ---- Messages of known bytes -------------------------------------------------------------
 static void fill(uint8_t *out, size_t size, uint64_t seed) {
     for (size_t i = 0; i < size; i += 8) {
         uint64_t x = next_random(&seed);
@@ -42,7 +42,7 @@ typedef struct shape {
     uint32_t segment_count;
 } shape;
 
-// What the |n|-th message from |from| to |to| looks like.
+// The shape of the |n|-th message from |from| to |to|.
 static shape shape_of(const talk_options *o, int from, int to, uint32_t n, uint64_t *out_seed) {
     uint64_t seed = (uint64_t)n * 1000003 + (uint64_t)from * 131 + (uint64_t)to * 17 + 1;
     *out_seed = seed;
@@ -190,7 +190,7 @@ static bool has_all(talker *x) {
     return peers_is_drained(x->peers);
 }
 
-static void say_everything(talker *x) {
+static void send_all(talker *x) {
     const talk_options *o = &x->talk->options;
     for (int n = 0; n < o->messages && (!o->one_way || x->rank == 0); n++) {
         for (int to = 0; to < o->count; to++) {
@@ -216,7 +216,7 @@ static bool all_have_finished(talker *x) {
     return x->talk->finished_count == x->talk->options.count;
 }
 
-// Serves until everybody has finished: what is on its way to others needs their acks.
+// Serves until all have finished: messages on their way to others need their acks.
 static void run_talker(void *arg) {
     job *j = arg;
     talker *x = j->talker;
@@ -250,7 +250,7 @@ bool talk_run_with(talk *t, void (*body)(talker *x)) {
 }
 
 bool talk_run(talk *t) {
-    return talk_run_with(t, say_everything);
+    return talk_run_with(t, send_all);
 }
 
 // ---- Opening and closing ------------------------------------------------------------------------

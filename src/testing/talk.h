@@ -1,9 +1,9 @@
-// Talkers: workers' peers that send each other messages whose every byte is known, and check what
-// comes.
+// Talkers: workers' peers that send each other messages whose every byte is known, and check the
+// received ones.
 //
 //     talk t;
 //     talk_open_sim(&t, seed, (talk_options){ .count = 2, .messages = 50 }, (sim_options){ .cut_per_million = 3000 });
-//     talk_run(&t);          // every talker sends |messages| to every other; returns when all has come
+//     talk_run(&t);          // every talker sends |messages| to every other; returns when all have arrived
 //     talk_close(&t);
 //
 // Ownership: the talk owns its envs and peers. Threads: used by one, outside of the talkers' own.
@@ -47,7 +47,7 @@ typedef struct talk {
     _Atomic bool failed;
 } talk;
 
-// Opens envs and peers, and makes all known to each other.
+// Opens envs and peers, and connects them to each other.
 void talk_open_sim(talk *t, uint64_t seed, talk_options options, sim_options faults);
 void talk_open_tcp(talk *t, talk_options options, int cut_every);
 
@@ -64,7 +64,7 @@ void talk_close(talk *t);
 uint64_t talk_random(talker *x);
 gw_status talk_send(talker *x, int to, bool flush, gw_error *error);  // the next message to |to|
 void talk_pause(talker *x, int64_t max_ns);                           // waits for a random while
-// Waits until |done| says so.
+// Waits until |done| is true.
 void talk_wait(talker *x, const char *what, bool (*done)(talker *x));
 
 #endif

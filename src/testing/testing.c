@@ -1,4 +1,4 @@
-// What tests use while they run; the parent's side is in main.c.
+// The functions that tests call; the parent's side is in main.c.
 #include "testing/testing.h"
 
 #include <errno.h>

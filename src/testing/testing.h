@@ -1,5 +1,5 @@
 // The test harness: cmocka's assertions, one process per test, a hard limit on each.
-// Limits are counted on a clock that goes slower while the machine is busy (pace.h).
+// Limits are counted on a clock that is slower while the machine is busy (pace.h).
 //
 //     static void it_adds(void **state) {
 //         (void)state;
@@ -9,7 +9,7 @@
 //     GW_TESTS(base_list, it_adds, it_grows);
 //
 // A test fails by a failed assertion (in any thread), a crash, a leak reported by a sanitizer, an
-// exit, or by running longer than its limit; then all stacks are printed. What a test prints is
+// exit, or by running longer than its limit; then all stacks are printed. The output of a test is
 // shown only if it fails.
 #ifndef TESTING_TESTING_H
 #define TESTING_TESTING_H
@@ -56,15 +56,15 @@ void testing_register(testing_group *group);
 // sanitizer makes them slow.
 int testing_scaled(int count);
 
-// Returns |ms| as long as it may take on this machine, on which other programs run: times how much slower it was at worst than
-// it can be since the tests began. For each limit that a test sets on what it waits for.
+// Returns |ms| as long as it may take on this machine, on which other programs run: times the largest slowdown
+// since the tests began. For each limit that a test sets on a wait.
 int testing_patient_ms(int ms);
 
-// Sets the sentence that is printed if this test fails from here on, however it fails: "seed 17".
+// Sets the text that is printed if this test fails from here on, however it fails: "seed 17".
 void testing_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // Ends this test without a result: it cannot be run here. The reason is printed behind all tests, so it
-// says what is missing: "redis-server is not installed".
+// names the missing part: "redis-server is not installed".
 _Noreturn void testing_skip(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 // Runs |scenario| for the seeds 1 to |count| (scaled). The environment variable SEEDS sets another
@@ -73,12 +73,12 @@ void testing_for_seeds(int count, void (*scenario)(uint64_t seed, void *context)
 
 // Runs |scenario| with its first allocation failing, then its second, and so on until none is left
 // to fail; first with one failure, then with every allocation failing from there on. The scenario
-// must survive each run and give all its memory back; what it returns early with is its own
+// must survive each run and give all its memory back; its errors are its own
 // business.
 void testing_alloc_failure_loop(void (*scenario)(void *context), void *context);
 
 // From here on the system call |call| (SYS_...) fails with |error| in all threads of this process, as
-// in a container. False: the kernel cannot be told to.
+// in a container. False: the kernel does not support it.
 bool testing_forbid(long call, int error);
 
 #endif

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "testing/runner.h"
 
-// Runs the fixture's tests named |filter| and returns what the harness printed.
+// Runs the fixture's tests named |filter| and returns the output of the harness.
 static const char *run_fixture(const char *filter) {
     static char output[1 << 16];
     char command[512];
@@ -23,58 +23,58 @@ static const char *run_fixture(const char *filter) {
     return output;
 }
 
-static void assert_says(const char *output, const char *text) {
-    if (!strstr(output, text)) fail_msg("the harness did not say \"%s\"", text);
+static void assert_output(const char *output, const char *text) {
+    if (!strstr(output, text)) fail_msg("the harness did not print \"%s\"", text);
 }
 
 static void it_counts_a_pass_and_hides_its_output(void **state) {
     (void)state;
     const char *output = run_fixture("it_passes");
-    assert_says(output, "1 passed, 0 failed, 0 skipped\nexit 0\n");
-    assert_null(strstr(output, "nobody sees this"));
+    assert_output(output, "1 passed, 0 failed, 0 skipped\nexit 0\n");
+    assert_null(strstr(output, "output of a passing test"));
 }
 
 static void it_counts_a_failed_assertion_and_prints_line_and_note(void **state) {
     (void)state;
     const char *output = run_fixture("it_asserts");
-    assert_says(output, "0x1 != 0x2");
-    assert_says(output, "failures.c:");
-    assert_says(output, "note: this is noted");
-    assert_says(output, "0x3 != 0x4");
-    assert_says(output, "\n0 passed, 2 failed, 0 skipped\nexit 1\n");
+    assert_output(output, "0x1 != 0x2");
+    assert_output(output, "failures.c:");
+    assert_output(output, "note: this is noted");
+    assert_output(output, "0x3 != 0x4");
+    assert_output(output, "\n0 passed, 2 failed, 0 skipped\nexit 1\n");
 }
 
-static void it_counts_a_crash_and_says_where_it_was(void **state) {
+static void it_counts_a_crash_and_prints_its_stack(void **state) {
     (void)state;
     const char *output = run_fixture("it_crashes");
-    if (!TESTING_ADDRESS_SANITIZER) assert_says(output, "---- stacks of process");
-    assert_says(output, "in it_crashes ");
-    assert_says(output, "\n0 passed, 1 failed, 0 skipped\nexit 1\n");
+    if (!TESTING_ADDRESS_SANITIZER) assert_output(output, "---- stacks of process");
+    assert_output(output, "in it_crashes ");
+    assert_output(output, "\n0 passed, 1 failed, 0 skipped\nexit 1\n");
 }
 
 static void it_counts_an_exit_as_a_failure(void **state) {
     (void)state;
-    assert_says(run_fixture("it_exits"), "\n0 passed, 1 failed, 0 skipped\nexit 1\n");
+    assert_output(run_fixture("it_exits"), "\n0 passed, 1 failed, 0 skipped\nexit 1\n");
 }
 
 static void it_counts_a_skipped_test_apart(void **state) {
     (void)state;
     const char *output = run_fixture("it_skips");
-    assert_says(output, "skipped: fixture.it_skips\n1 skipped: there is no moon\n");
-    assert_says(output, "\n0 passed, 0 failed, 1 skipped\n");
+    assert_output(output, "skipped: fixture.it_skips\n1 skipped: there is no moon\n");
+    assert_output(output, "\n0 passed, 0 failed, 1 skipped\n");
 }
 
 static void it_prints_all_stacks_of_a_hang(void **state) {
     (void)state;
     const char *output = run_fixture("it_hangs");
-    assert_says(output, "ran longer than");
-    assert_says(output, "in wait_forever_here ");
-    assert_says(output, "\n0 passed, 1 failed, 0 skipped\nexit 1\n");
+    assert_output(output, "ran longer than");
+    assert_output(output, "in wait_forever_here ");
+    assert_output(output, "\n0 passed, 1 failed, 0 skipped\nexit 1\n");
 }
 
 static void it_fails_when_no_test_has_the_name(void **state) {
     (void)state;
-    assert_says(run_fixture("no_such_test"), "0 passed, 0 failed, 0 skipped\nexit 1\n");
+    assert_output(run_fixture("no_such_test"), "0 passed, 0 failed, 0 skipped\nexit 1\n");
 }
 
 static void it_divides_repetitions_by_SCALE(void **state) {
@@ -90,7 +90,7 @@ static void sum_seeds(uint64_t seed, void *context) {
     *(uint64_t *)context += seed;
 }
 
-static void it_walks_through_the_seeds_asked_for(void **state) {
+static void it_runs_the_given_seeds(void **state) {
     (void)state;
     uint64_t sum = 0;
     unsetenv("SCALE");
@@ -113,10 +113,10 @@ typedef struct allocation_trace {
 
 static void allocate_twice(void *context) {
     allocation_trace *trace = context;
-    char *letters = trace->runs[trace->run_count++];
+    char *results = trace->runs[trace->run_count++];
     for (int i = 0; i < 2; i++) {
         void *p = mem_alloc(100);
-        letters[i] = p ? 'y' : 'n';
+        results[i] = p ? 'y' : 'n';
         mem_free(p);
     }
 }
@@ -132,8 +132,8 @@ static void it_fails_each_allocation_alone_and_with_all_later_ones(void **state)
 
 GW_TESTS_WITH_LIMIT(testing, 120, it_counts_a_pass_and_hides_its_output,
                     it_counts_a_failed_assertion_and_prints_line_and_note,
-                    it_counts_a_crash_and_says_where_it_was, it_counts_an_exit_as_a_failure,
+                    it_counts_a_crash_and_prints_its_stack, it_counts_an_exit_as_a_failure,
                     it_counts_a_skipped_test_apart, it_prints_all_stacks_of_a_hang,
                     it_fails_when_no_test_has_the_name, it_divides_repetitions_by_SCALE,
-                    it_walks_through_the_seeds_asked_for,
+                    it_runs_the_given_seeds,
                     it_fails_each_allocation_alone_and_with_all_later_ones);

@@ -1,6 +1,6 @@
-// What every transport does, written once and run over all that are listed in |places|: a new one
+// Requirements on every transport, written once and run over all that are listed in |testbeds|: a new one
 // is tested by being listed.
-// What is a transport's own is tested in its room.
+// Tests of one transport are in its room.
 #include "net/env_os.h"
 #include "net/shm/shm.h"
 #include "net/tcp/tcp.h"
@@ -17,23 +17,23 @@
 enum { STREAMS = 40, BULK_OVER = 64 * 1024 };
 
 // ---- Where it runs ------------------------------------------------------------------------------
-typedef struct place place;
+typedef struct testbed testbed;
 
 // A transport within an env of its kind. |body| runs with the loop lock.
 typedef struct field {
     env *env;
     const transport *transport;
-    const place *place;
+    const testbed *testbed;
     char elsewhere[ADDRESS_MAX];  // where no listener of this test is
 } field;
 
-struct place {
+struct testbed {
     const transport *transport;
-    void (*run)(const place *p, void (*body)(field *f));
+    void (*run)(const testbed *p, void (*body)(field *f));
     size_t bulk_bytes;         // much, for it
     const char *elsewhere;     // where no listener of this test is; NULL: where one has been
-    const char *in_use;        // what comes before the number of an address that is in use
-    const char *wrong[10];     // what are no addresses of it
+    const char *in_use;        // the text before the number of an address that is in use
+    const char *wrong[10];     // invalid addresses
     const char *not_to_reach;  // where one may listen, but not connect to
 };
 
@@ -45,8 +45,8 @@ static void ignore_stream(void *user, stream *s) {
 static void choose_elsewhere(field *f) {
     listener *l;
     gw_error error;
-    if (f->place->elsewhere) {
-        snprintf(f->elsewhere, sizeof f->elsewhere, "%s", f->place->elsewhere);
+    if (f->testbed->elsewhere) {
+        snprintf(f->elsewhere, sizeof f->elsewhere, "%s", f->testbed->elsewhere);
         return;
     }
     const transport *t = f->transport;
@@ -64,9 +64,9 @@ static void run_over(field *f, const transport *over, void (*body)(field *f)) {
     if (encrypts) encrypted_close();
 }
 
-static void run_in_process(const place *p, void (*body)(field *f)) {
+static void run_in_process(const testbed *p, void (*body)(field *f)) {
     gw_error error;
-    field f = { .transport = p->transport, .place = p };
+    field f = { .transport = p->transport, .testbed = p };
     assert_int_equal(env_os_open(&f.env, &error), GW_OK);
     env_enter(f.env);
     run_over(&f, &tcp_transport, body);
@@ -86,7 +86,7 @@ static void run_body(void *arg) {
     env_leave(r->field.env);
 }
 
-static void run_in_simulator(const place *p, void (*body)(field *f)) {
+static void run_in_simulator(const testbed *p, void (*body)(field *f)) {
     for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(30); seed++) {
         testing_note("over %s, seed %llu", p->transport->name, (unsigned long long)seed);
         sim_options options = sim_varied(seed, 0);
@@ -94,7 +94,7 @@ static void run_in_simulator(const place *p, void (*body)(field *f)) {
         options.rings = p->transport == &sim_rings_transport;
         sim *s = sim_open(seed, options);
         assert_non_null(s);
-        sim_run_ r = { { .env = sim_env(s, 0), .transport = p->transport, .place = p }, body };
+        sim_run_ r = { { .env = sim_env(s, 0), .transport = p->transport, .testbed = p }, body };
         assert_true(sim_spawn(s, 0, run_body, &r));
         assert_true(sim_run(s, 10000 * SIM_SECOND));
         sim_close(s);
@@ -107,10 +107,10 @@ static void run_in_simulator(const place *p, void (*body)(field *f)) {
     .wrong = { "", "29500", ":29500", "localhost", "localhost:", "host:x", "host:70000" },         \
     .not_to_reach = "127.0.0.1:0"
 #define IN_SIMULATOR                                                                               \
-    .run = run_in_simulator, .elsewhere = "nobody:29500", .in_use = "port ",                       \
+    .run = run_in_simulator, .elsewhere = "absent:29500", .in_use = "port ",                       \
     .wrong = { "", "host", "host:", ":1", "host:x", "host:70000" }, .not_to_reach = "host:0"
 
-static const place places[] = {
+static const testbed testbeds[] = {
     { .transport = &tcp_transport, .bulk_bytes = (size_t)64 << 20, IN_PROCESS },
     { .transport = &shm_transport,
       .run = run_in_process,
@@ -126,9 +126,9 @@ static const place places[] = {
 };
 
 static void over_all(void (*body)(field *f)) {
-    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
-        testing_note("over %s", places[i].transport->name);
-        places[i].run(&places[i], body);
+    for (size_t i = 0; i < sizeof testbeds / sizeof testbeds[0]; i++) {
+        testing_note("over %s", testbeds[i].transport->name);
+        testbeds[i].run(&testbeds[i], body);
     }
 }
 
@@ -162,7 +162,7 @@ static void it_connects_two_ends(void **state) {
     over_all(connects);
 }
 
-static void finds_nobody(field *f) {
+static void finds_no_listener(field *f) {
     stream_pair p = open_pair(f);
     listener_close(p.listener);
     p.listener = NULL;
@@ -172,14 +172,14 @@ static void finds_nobody(field *f) {
     assert_false(late->opened);
     assert_int_equal(late->why.status, GW_NOT_FOUND);
     assert_string_equal(late->why.text, "Connection refused");
-    assert_false(p.client->closed || p.server->closed);  // those that are there stay
+    assert_false(p.client->closed || p.server->closed);  // existing ones stay
     stream_end_close(late);
     stream_pair_close(&p);
 }
 
-static void it_says_that_no_process_listens(void **state) {
+static void a_connection_without_listener_is_refused(void **state) {
     (void)state;
-    over_all(finds_nobody);
+    over_all(finds_no_listener);
 }
 
 static void refuses_garbage(field *f) {
@@ -191,8 +191,8 @@ static void refuses_garbage(field *f) {
     memset(longer, 'x', sizeof longer);
     memcpy(longer + sizeof longer - 4, ":80", 4);
     assert_int_equal(t->check(longer, &error), GW_INVALID);
-    for (int i = 0; f->place->wrong[i]; i++) {
-        const char *wrong = f->place->wrong[i];
+    for (int i = 0; f->testbed->wrong[i]; i++) {
+        const char *wrong = f->testbed->wrong[i];
         assert_int_equal(t->check(wrong, &error), GW_INVALID);
         assert_non_null(strstr(error.text, wrong));
         assert_int_equal(t->listen(f->env, wrong, stream_end_accept, x, &l, bound, &error),
@@ -200,16 +200,16 @@ static void refuses_garbage(field *f) {
         assert_int_equal(t->connect(f->env, wrong, &stream_end_events, x, &x->stream, &error),
                          GW_INVALID);
     }
-    if (f->place->not_to_reach)
+    if (f->testbed->not_to_reach)
         assert_int_equal(
-            t->connect(f->env, f->place->not_to_reach, &stream_end_events, x, &x->stream, &error),
+            t->connect(f->env, f->testbed->not_to_reach, &stream_end_events, x, &x->stream, &error),
             GW_INVALID);
     assert_null(l);
     assert_null(x->stream);
     stream_end_close(x);
 }
 
-static void it_refuses_what_is_no_address(void **state) {
+static void it_refuses_invalid_addresses(void **state) {
     (void)state;
     over_all(refuses_garbage);
 }
@@ -222,7 +222,7 @@ static void finds_it_taken(field *f) {
     assert_int_equal(
         f->transport->listen(f->env, p.address, stream_end_accept, p.server, &other, bound, &error),
         GW_ADDRESS_IN_USE);
-    snprintf(expected, sizeof expected, "%s%s is in use", f->place->in_use,
+    snprintf(expected, sizeof expected, "%s%s is in use", f->testbed->in_use,
              strrchr(p.address, ':') + 1);
     assert_non_null(strstr(error.text, expected));
     // And it is free again when its listener has closed.
@@ -234,7 +234,7 @@ static void finds_it_taken(field *f) {
     stream_pair_close(&p);
 }
 
-static void it_says_that_an_address_is_in_use(void **state) {
+static void an_address_in_use_is_reported(void **state) {
     (void)state;
     over_all(finds_it_taken);
 }
@@ -244,7 +244,7 @@ static void close_at_once(void *user, stream *s) {
     stream_close(s);
 }
 
-// With a listener there to accept it, and without one: nothing is heard of either.
+// With a listener that would accept it, and without one: neither causes an event.
 static void gives_up(field *f) {
     listener *l;
     char address[ADDRESS_MAX];
@@ -268,7 +268,7 @@ static void gives_up(field *f) {
     stream_pair_close(&p);
 }
 
-static void a_connection_can_be_given_up_before_it_is_there(void **state) {
+static void a_connection_can_be_closed_before_it_is_open(void **state) {
     (void)state;
     over_all(gives_up);
 }
@@ -291,7 +291,7 @@ static void bytes_go_both_ways_in_order(void **state) {
     over_all(goes_both_ways);
 }
 
-// What is sent at the first end_moment at which one may, on either side.
+// Bytes that are sent at the first end_moment at which one may, on either side.
 static void goes_at_once(field *f) {
     stream_pair p = listen_for(f);
     p.client->to_send = p.server->to_send = 10;
@@ -310,15 +310,15 @@ static void either_end_may_send_as_soon_as_it_is_open(void **state) {
 // The reader takes small bites, so that the stream is full most of the time.
 static void holds_back(field *f) {
     stream_pair p = open_pair(f);
-    size_t size = f->place->bulk_bytes;
+    size_t size = f->testbed->bulk_bytes;
     p.server->bite = 1000;
     stream_end_send(p.client, size);
     assert_true(p.client->sent < size);
-    assert_int_equal(p.client->writable_count, 0);  // it comes in a turn, if at all
+    assert_int_equal(p.client->writable_count, 0);  // it is called in a turn, if at all
     stream_end_wait_for_bytes(p.server, size);
     assert_true(p.client->writable_count > 0);
     stream_end_wait(p.client, stream_end_has_sent);
-    // Once everything was taken there is nothing to tell.
+    // Once everything was taken there is no event.
     int count = p.client->writable_count;
     stream_end_let_pass(f->env, SIM_SECOND / 100);
     assert_int_equal(p.client->writable_count, count);
@@ -429,9 +429,9 @@ static void ends_with_bytes_unread(field *f) {
     stream_pair p = open_pair(f);
     p.server->bite = 1;
     p.server->closes = END_WHEN_RECEIVED;
-    stream_end_send(p.server, f->place->bulk_bytes);  // more than a stream holds
+    stream_end_send(p.server, f->testbed->bulk_bytes);  // more than a stream holds
     size_t taken = p.server->sent;
-    assert_true(taken < f->place->bulk_bytes);
+    assert_true(taken < f->testbed->bulk_bytes);
     // The server reads one byte of these, and closes. The client has read nothing so far.
     stream_end_send(p.client, 10);
     assert_true(p.client->sent > 0);
@@ -442,7 +442,7 @@ static void ends_with_bytes_unread(field *f) {
     stream_pair_close(&p);
 }
 
-static void what_was_sent_arrives_though_bytes_are_unread(void **state) {
+static void sent_bytes_arrive_though_the_sender_has_unread_bytes(void **state) {
     (void)state;
     over_all(ends_with_bytes_unread);
 }
@@ -460,12 +460,12 @@ static void closes_in_events(field *f) {
         closing->closes = when;
         if (when != END_WHEN_OPENED) {
             stream_end_wait(p.server, stream_end_is_open);
-            stream_end_send(when == END_WHEN_WRITABLE ? closing : other, f->place->bulk_bytes);
+            stream_end_send(when == END_WHEN_WRITABLE ? closing : other, f->testbed->bulk_bytes);
         }
         stream_end_wait(closing, stream_end_is_gone);
         if (other->stream || when != END_WHEN_OPENED) stream_end_wait(other, stream_end_is_closed);
         stream_end_let_pass(f->env,
-                            SIM_SECOND / 100);  // expect_alive says that nothing comes any more
+                            SIM_SECOND / 100);  // expect_alive checks that no event follows
         assert_false(closing->closed);
         stream_pair_close(&p);
     }
@@ -514,7 +514,7 @@ static void a_listener_may_be_closed_while_it_accepts(void **state) {
 static void leaves_open(field *f) {
     stream_pair p = open_pair(f);
     stream_end_send(p.client, 100);
-    // What still comes while the env closes would be told to these, which are not to be freed
+    // Events while the env closes would go to these, which are not to be freed
     // before.
     p.client->gone = p.server->gone = true;
     static stream_end *left[2];
@@ -524,15 +524,16 @@ static void leaves_open(field *f) {
     left[1] = p.server;
 }
 
-static void an_env_closes_what_is_left_open(void **state) {
+static void an_env_closes_open_connections(void **state) {
     (void)state;
     over_all(leaves_open);
 }
 
-GW_TESTS(net_transport_conformance, it_connects_two_ends, it_says_that_no_process_listens,
-         it_refuses_what_is_no_address, it_says_that_an_address_is_in_use,
-         a_connection_can_be_given_up_before_it_is_there, bytes_go_both_ways_in_order,
+GW_TESTS(net_transport_conformance, it_connects_two_ends, a_connection_without_listener_is_refused,
+         it_refuses_invalid_addresses, an_address_in_use_is_reported,
+         a_connection_can_be_closed_before_it_is_open, bytes_go_both_ways_in_order,
          either_end_may_send_as_soon_as_it_is_open, a_slow_reader_holds_the_sender_back,
          many_parts_go_in_order, one_listener_serves_many, the_peer_sees_an_end_after_all_bytes,
-         what_was_sent_arrives_though_bytes_are_unread, a_stream_may_be_closed_in_any_of_its_events,
-         a_listener_may_be_closed_while_it_accepts, an_env_closes_what_is_left_open);
+         sent_bytes_arrive_though_the_sender_has_unread_bytes,
+         a_stream_may_be_closed_in_any_of_its_events, a_listener_may_be_closed_while_it_accepts,
+         an_env_closes_open_connections);

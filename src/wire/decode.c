@@ -346,7 +346,7 @@ static gw_status read_inline(decoder *d, tensor_header *h, block **out, gw_error
 // and kernels do not read unaligned data.
 static bool must_copy(const tensor_header *h, const segment *g) {
     size_t size = gw_dtype_size(h->dtype);
-    return (g->block->borrowed && h->dtype > GW_BF16) || g->offset % size != 0 ||
+    return (g->block->is_mapped && h->dtype > GW_BF16) || g->offset % size != 0 ||
            (uintptr_t)block_lend(g->block, 0) % size != 0;
 }
 
@@ -424,7 +424,7 @@ static gw_status check_indices(const tensor_header *whole, const tensor_header *
     if (h->dtype != GW_I64 || h->dims != 1)
         return error_set(error, GW_PROTOCOL, "tensor: indices of rows in %s of %d dimensions",
                          gw_dtype_name(h->dtype), h->dims);
-    int64_t at = rows_find_stray(h->numbers, h->sizes[0], whole->sizes[0], ascending);
+    int64_t at = rows_find_invalid(h->numbers, h->sizes[0], whole->sizes[0], ascending);
     if (at == h->sizes[0]) return GW_OK;
     return error_set(error, GW_PROTOCOL, "tensor: index %lld is none of its %lld rows",
                      (long long)at, (long long)whole->sizes[0]);

@@ -211,7 +211,7 @@ static gw_status next_in_segment(assembly *a, uint8_t **into, size_t *size, gw_e
     segment *s = &a->segments[a->at.segment];
     if (!s->block && !allocate_segment(a, s))
         return error_set(error, GW_NO_MEMORY, "no memory for a tensor of %zu bytes", s->size);
-    *into = block_place(s->block, s->offset + (size_t)a->at.segment_done);
+    *into = block_writable(s->block, s->offset + (size_t)a->at.segment_done);
     *size = s->size - (size_t)a->at.segment_done;
     return GW_OK;
 }

@@ -95,7 +95,8 @@ static void federated_averaging_continues_without_a_stopped_client(void **state)
     char *printed = run_and_end_one("fedavg --rounds 200", "^round", "STOP", &status);
     assert_non_null(strstr(printed, " is lost: "));
     // On a busy machine other workers may detect the loss before the server does.
-    assert_true(strstr(printed, " was silent to ") || strstr(printed, " has received nothing from "));
+    assert_true(strstr(printed, " was silent to ") ||
+                strstr(printed, " has received nothing from "));
     assert_int_equal(status, 0);
 }
 

@@ -115,9 +115,9 @@ static const struct {
     const char *point;
     bool trainer;
 } training_points[] = {
-    { "pass_begun", true },    { "pass_part", false },     { "pass_done", false },
-    { "step_prepare", false }, { "step_prepared", false }, { "step_commit", false },
-    { "step_told", true },     { "step_decided", true },   { "step_committed", false },
+    { "pass_begun", true },       { "pass_part", false },     { "pass_done", false },
+    { "step_prepare", false },    { "step_prepared", false }, { "step_commit", false },
+    { "step_commit_sent", true }, { "step_decided", true },   { "step_committed", false },
 };
 
 enum { TRAINING_POINTS = sizeof training_points / sizeof training_points[0] };

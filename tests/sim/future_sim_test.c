@@ -142,7 +142,7 @@ static void misuse(gw_scope *s, int rank, void *context) {
     gw_rpc_sync(s, 1, (const char *)NULL);
     expect(s, GW_INVALID, "the name of the function is NULL");
     gw_rpc_sync(s, "a\nb", "future_echo", 1);
-    expect(s, GW_NOT_FOUND, "w0 knows no worker named \"a?b\"");
+    expect(s, GW_NOT_FOUND, "w0 has no worker named \"a?b\"");
     gw_worker self = gw_rpc_self(s), unknown = { .rank = -5 };
     gw_rpc_sync(s, gw_to_workers(&self, 1), "future_echo", 1);
     expect(s, GW_INVALID, "several workers, where one is called");
@@ -255,7 +255,7 @@ static void the_program_completes_a_future_once(void **state) {
 
 // ---- Futures that no handle can complete --------------------------------------------------------
 
-#define ABANDONED "nobody can complete the future any more: its last handle was dropped"
+#define ABANDONED "the future can no longer be completed: its last handle was dropped"
 
 GW_FUNCTION(future_forget, GW_INLINE) {
     return gw_value_of(gw_future_open(s));
@@ -393,7 +393,7 @@ static void wait_for_members(gw_scope *s, int rank, void *context) {
     gw_future_set(s, lost, 1);
     expect(s, GW_INVALID, "only futures of gw_future_open are completed by the program");
     gw_member_lost(s, &(gw_worker){ .rank = 7 }, 1);
-    expect(s, GW_NOT_FOUND, "no worker of rank 7 is known here");
+    expect(s, GW_NOT_FOUND, "no worker of rank 7");
 }
 
 static void waits_for_members_end_when_one_is_lost(void **state) {

@@ -140,7 +140,7 @@ static bool losses_explain(const walk *w, const gw_error *e) {
     };
     if (e->status != GW_DISCONNECTED && e->status != GW_FENCED) return false;
     if (strstr(e->text, "has called gw_rpc_")) return w->ended != 0;
-    return blame_explains(e, &facts, BLAME_EVERYBODY);
+    return blame_explains(e, &facts, BLAME_ANY);
 }
 
 static void check_error(participant *p, int step, const gw_error *e) {

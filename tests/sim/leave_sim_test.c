@@ -301,7 +301,7 @@ static void leave_first(gw_scope *s, int rank, void *context) {
     gw_scope_clear(s);
     gw_to_here_value(s, theirs);
     expect(s, GW_REF_LOST, GW_NOT_DELIVERED,
-           "w1, who owned what the reference names, is gone: w1 (rank 1) has left");
+           "w1, the owner of the referenced value, is gone: w1 (rank 1) has left");
     assert_int_equal(gw_int_of(s, gw_rpc_sync(s, 2, "leave_echo", 3)), 3);
 }
 

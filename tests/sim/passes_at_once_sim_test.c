@@ -132,7 +132,7 @@ static void leave_sends_unused(gw_scope *root, int rank, void *context) {
     gw_scope *s = gw_scope_open(root);
     gw_tensor *x = open_input(s, 1), *used = through(s, 1, 4, x);
     gw_tensor *unused = through(s, 3, 0, x);
-    expect_refused_at_once(s, gw_sum(s, used), "does not use what w0 sent to w3");
+    expect_refused_at_once(s, gw_sum(s, used), "does not use a tensor that w0 sent to w3");
     assert_true(gw_needs_grad(unused));
     gw_scope_close_up(s);
     s = gw_scope_open(root);
@@ -140,7 +140,8 @@ static void leave_sends_unused(gw_scope *root, int rank, void *context) {
     gw_backward(s, gw_sum(s, used), .fast = true);
     // The reply to w1 is freed with the call; its send may be released already or not.
     const gw_error *e = gw_scope_error(s);
-    if (e->status && !strstr(e->text, "does not use what w1 sent to w2")) fail_msg("%s", e->text);
+    if (e->status && !strstr(e->text, "does not use a tensor that w1 sent to w2"))
+        fail_msg("%s", e->text);
     gw_scope_clear(s);
     gw_scope_close_up(s);
 }

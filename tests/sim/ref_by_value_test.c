@@ -348,7 +348,7 @@ static void run_failing(gw_scope *root, int rank, void *context) {
     // a reference whose creation could not be requested
     bad = gw_remote(s, "w9", "chain_load", 1, 2);
     gw_rpc_sync(s, 2, "chain_first", gw_by_value(s, bad));
-    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w2: chain_first: w0 knows no worker named \"w9\"");
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w2: chain_first: w0 has no worker named \"w9\"");
     // only the program's own futures are completed by it
     gw_future_set(s, gw_by_value(s, box), 1);
     assert_int_equal(gw_scope_error(s)->status, GW_INVALID);

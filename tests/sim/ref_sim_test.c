@@ -170,9 +170,9 @@ static void fail_to_make(gw_scope *root, int rank, void *context) {
     r = gw_remote(s, "w9", "ref_make", 1);
     assert_true(gw_ok(s));
     gw_to_here(s, r);
-    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 knows no worker named \"w9\"");
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 has no worker named \"w9\"");
     gw_rpc_sync(s, 1, "ref_first_of", r);
-    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 knows no worker named \"w9\"");
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 has no worker named \"w9\"");
     r = gw_remote(s, 0, "ref_fail");
     gw_to_here(s, r);
     expect(s, GW_REMOTE, GW_RAN_AND_FAILED, "w0: ref_fail: cannot make it");

@@ -107,7 +107,7 @@ static bool is_explained(const walk *w, const gw_error *e) {
     if (strstr(e->text, "is gone, and w")) return w->kind != WALK_CALM;
     if (strstr(e->text, "has called gw_rpc_") || strstr(e->text, "has closed the group"))
         return w->left != 0;
-    return blame_explains(e, &facts, BLAME_EVERYBODY);
+    return blame_explains(e, &facts, BLAME_ANY);
 }
 
 static void note_generation(walk *w, gw_scope *s, const gw_group *g, int rank) {

@@ -178,9 +178,9 @@ static void make_mistakes(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_rpc_sync(s, "w9", "sim_echo", 1);
-    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 knows no worker named \"w9\"");
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 has no worker named \"w9\"");
     gw_rpc_sync(s, 7, "sim_echo", 1);
-    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 knows no worker of rank 7; there are 2");
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 has no worker of rank 7; there are 2");
     gw_rpc_sync(s, "w1", "my_ad", 1);
     expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED,
            "w1 has no function my_ad; is its object linked? (gradwire/function.h)");
@@ -277,7 +277,7 @@ static void fail_late(gw_scope *s, int rank, void *context) {
     gw_wait_all(s, both, 2);
     expect(s, GW_REMOTE, GW_RAN_AND_FAILED, "w1: sim_fail: late");
     gw_wait(s, f);
-    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 knows no worker named \"w9\"");
+    expect(s, GW_NOT_FOUND, GW_NOT_DELIVERED, "w0 has no worker named \"w9\"");
     // Calls in a failed scope do nothing.
     gw_fail(s, GW_CANCELLED, "enough");
     uint64_t made = gw_rpc_get_stats(s).calls_made;
@@ -373,7 +373,7 @@ static void relay(gw_scope *s, int rank, void *context) {
     gw_future *f = gw_rpc_async(s, 1, "sim_relay", 9, 1);
     gw_wait(s, f);
     expect(s, GW_NOT_FOUND, GW_RAN_AND_FAILED,
-           "w1: sim_relay: w1 knows no worker of rank 9; there are 3");
+           "w1: sim_relay: w1 has no worker of rank 9; there are 3");
 }
 
 static void it_replies_when_a_returned_future_resolves(void **state) {

@@ -152,7 +152,7 @@ static bool have_prepared(optimizers_counts n) {
 }
 
 static bool have_been_queried(optimizers_counts n) {
-    return n.asked > 0;
+    return n.fenced > 0;
 }
 
 static bool all_have_prepared(void *arg) {
@@ -208,7 +208,7 @@ static bool is_explained(const scene *c, const gw_error *error) {
     // Another trainer holds the weights of both for long.
     if (error->status == GW_OVERLOADED)
         return c->world.trainer_count > 1 && faults_of(c) + n.cuts + n.frames_lost > 0;
-    return blame_explains(error, &f, BLAME_EVERYBODY);
+    return blame_explains(error, &f, BLAME_ANY);
 }
 
 // An operation that began at |began_ns|.

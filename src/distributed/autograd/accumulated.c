@@ -112,7 +112,7 @@ typedef struct pair_of_passes {
     grad_pairs grads[2];
 } pair_of_passes;
 
-// Whether the initiator itself has said that |x| succeeded, so that no later message can abort it.
+// Whether the initiator itself has reported that |x| succeeded, so that no later message can abort it.
 static bool is_over(const distributed_pass *x) {
     return x->state == DISTRIBUTED_PASS_SETTLED && !x->ends &&
            passes_is_over_on_loop(x->agent, x->initiator, x->number);

@@ -1,4 +1,4 @@
-// Accumulated gradients: what the passes of one scope of another worker have left on this worker.
+// Accumulated gradients: the gradients that the passes of one scope of another worker have left on this worker.
 // Each pass keeps its own gradients until it is over; then they are added to those of the pass
 // before it. So the many passes of a scope take the memory of one, and of the few that run.
 //
@@ -18,7 +18,7 @@ typedef struct accumulated {
 typedef struct grad_pairs {
     gw_tensor_grad *items;
     int count;
-    int replaces;  // those from here on take the place of what earlier passes have left
+    int replaces;  // those from here on replace the gradients of earlier passes
 } grad_pairs;
 
 void grad_pairs_fini(grad_pairs *p);
@@ -35,7 +35,7 @@ void accumulated_add(gw_scope *s, gw_scope *work, grad_pairs *p);
 // Copies all gradients that |s| has. False without memory.
 bool accumulated_take(gw_scope *s, grad_pairs *out);
 
-// Puts |sum| in the place of the first pass's gradients and removes those of the other passes.
+// Replaces the gradients of the first pass by |sum| and removes those of the other passes.
 // Empties |*sum|. False without memory.
 bool accumulated_exchange(accumulated k, grad_pairs *sum);
 

@@ -1,4 +1,4 @@
-// Receiving gradient messages: checks what they say and bounds what waits here. With the loop lock
+// Receiving gradient messages: checks their contents and bounds the memory that they take here. With the loop lock
 // held.
 #include "distributed/autograd/passes.h"
 
@@ -63,7 +63,7 @@ static distributed_pass *distributed_pass_of(agent *a, const gradient_head *h, g
         return x;
     passes_peer *by = passes_peer_of_on_loop(a, h->from);
     if (by && by->open_count >= LIMIT_PASSES_PER_PEER) {
-        error_set(error, GW_LIMIT, "%s: %d backward passes that %s has told of are kept here",
+        error_set(error, GW_LIMIT, "%s: %d backward passes that %s has reported are kept here",
                   a->name, LIMIT_PASSES_PER_PEER, agent_member(a, h->from)->name);
         return NULL;
     }
@@ -93,7 +93,7 @@ static bool same_marks(const marks *a, const marks *b) {
            (!a->count || !memcmp(a->items, b->items, a->count * sizeof *a->items));
 }
 
-// PASS-8: all messages of a pass tell the same scope, flags and marks. A worker that was told other
+// PASS-8: all messages of a pass have the same scope, flags and marks. A worker that had received other
 // marks could wait for ever.
 static bool agrees(const distributed_pass *x, const gradient_head *h) {
     if (h->scope != x->scope || (h->flags & ~DISTRIBUTED_PASS_MARKS) != distributed_pass_flags(x))
@@ -104,30 +104,31 @@ static bool agrees(const distributed_pass *x, const gradient_head *h) {
 
 // ---- Queueing -----------------------------------------------------------------------------------
 
-void distributed_pass_leave_early_on_loop(distributed_pass *x) {
+void distributed_pass_expect_inbox_on_loop(distributed_pass *x) {
     list_each(l, &x->inbox) {
         const distributed_pass_mail *mail = list_entry(l, distributed_pass_mail, link);
         passes_peer *p = passes_peer_find_on_loop(x->agent, mail->peer);
         if (!p) continue;
-        p->early_count--;
-        p->early_bytes -= message_size(mail->message);
+        p->unexpected_count--;
+        p->unexpected_bytes -= message_size(mail->message);
     }
 }
 
-// Counts a gradient that comes before the marks of its pass, of which this worker cannot tell yet
-// whether it is awaited. The first of a peer may have any size, so that each gradient can be sent.
-static gw_status count_early(const distributed_pass *x, int from, uint64_t size, gw_error *error) {
+// Counts a gradient that arrives before the marks of its pass: it is not decided yet whether it is awaited. The first
+// of a peer may have any size, so that each gradient can be sent.
+static gw_status count_unexpected(const distributed_pass *x, int from, uint64_t size,
+                                  gw_error *error) {
     agent *a = x->agent;
     passes_peer *p = passes_peer_of_on_loop(a, from);
     if (!p) return error_set(error, GW_NO_MEMORY, "%s: no memory for a gradient", a->name);
-    if (p->early_count >= LIMIT_UNEXPECTED_GRADIENTS ||
-        (p->early_count && p->early_bytes + size > LIMIT_UNEXPECTED_GRADIENT_BYTES))
+    if (p->unexpected_count >= LIMIT_UNEXPECTED_GRADIENTS ||
+        (p->unexpected_count && p->unexpected_bytes + size > LIMIT_UNEXPECTED_GRADIENT_BYTES))
         return error_set(error, GW_OVERLOADED,
-                         "%s: %u gradients of %s, of %llu bytes, have come before their marks",
-                         a->name, p->early_count, agent_member(a, from)->name,
-                         (unsigned long long)p->early_bytes);
-    p->early_count++;
-    p->early_bytes += size;
+                         "%s: %u gradients of %s, of %llu bytes, have arrived before their marks",
+                         a->name, p->unexpected_count, agent_member(a, from)->name,
+                         (unsigned long long)p->unexpected_bytes);
+    p->unexpected_count++;
+    p->unexpected_bytes += size;
     return GW_OK;
 }
 
@@ -141,7 +142,7 @@ static gw_status put_into_inbox(distributed_pass *x, message *m, const gradient_
         return error_set(error, GW_NO_MEMORY, "%s: no memory for a gradient", x->agent->name);
     gw_status status = GW_OK;
     if (x->state == DISTRIBUTED_PASS_MARKING)
-        status = count_early(x, h->from, message_size(m), error);
+        status = count_unexpected(x, h->from, message_size(m), error);
     if (status) {
         mem_give(mail, sizeof *mail);
         return status;
@@ -161,13 +162,14 @@ static gw_status take(distributed_pass *x, message *m, gradient_head *h, gw_erro
         (own && h->from != x->initiator && !distributed_pass_awaits(x, h->from)))
         return GW_OK;
     if (!own && !agrees(x, h))
-        return error_set(error, GW_PROTOCOL, "%s: %s tells of another pass than was told before",
-                         x->agent->name, agent_member(x->agent, h->from)->name);
+        return error_set(error, GW_PROTOCOL,
+                         "%s: %s has sent another scope or other marks of a pass", x->agent->name,
+                         agent_member(x->agent, h->from)->name);
     if (x->state == DISTRIBUTED_PASS_MARKING && h->flags & DISTRIBUTED_PASS_MARKS) {
         passes_peer *by = own || x->by < 0 ? NULL : passes_peer_find_on_loop(x->agent, x->by);
         if (by && by->mark_count + h->marks.count > LIMIT_MARKS_PER_PEER)
             return error_set(error, GW_LIMIT,
-                             "%s: %llu tensors between workers, of passes that %s has told of",
+                             "%s: %llu tensors between workers, of passes that %s has reported",
                              x->agent->name, (unsigned long long)by->mark_count + h->marks.count,
                              agent_member(x->agent, x->by)->name);
         if (by) by->mark_count += x->counted_marks = h->marks.count;
@@ -176,7 +178,8 @@ static gw_status take(distributed_pass *x, message *m, gradient_head *h, gw_erro
         x->partial = !h->send;
         distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_MARKED);
     }
-    if (h->ended.settled > x->heard.settled && h->ended.settled <= x->number) x->heard = h->ended;
+    if (h->ended.settled > x->relayed.settled && h->ended.settled <= x->number)
+        x->relayed = h->ended;
     return h->send ? put_into_inbox(x, m, h, error) : GW_OK;
 }
 
@@ -202,7 +205,7 @@ gw_status passes_gradient_received_on_loop(agent *a, int from, message *m, gw_er
     if (!status && from == (int)h.initiator)
         passes_note_ended_on_loop(a, from, h.ended);
     else if (!status && h.ended.settled <= h.number)
-        passes_note_heard_on_loop(a, (int)h.initiator, h.ended);
+        passes_note_relayed_on_loop(a, (int)h.initiator, h.ended);
     distributed_pass *x = status ? NULL : distributed_pass_of(a, &h, &why);
     if (x && !take(x, m, &h, &why)) {
         distributed_pass_schedule_on_loop(x, message_size(m));

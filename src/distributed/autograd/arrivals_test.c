@@ -39,7 +39,7 @@ static void send_soon(agent *a, int to, message *m) {
     pass_time(a);
 }
 
-static void say(gw_scope *s, claim c) {
+static void send_claim(gw_scope *s, claim c) {
     message *m = message_open(KIND_GRADIENT);
     encoder e = { .message = m };
     marks all = { 0 };
@@ -60,7 +60,7 @@ static void say(gw_scope *s, claim c) {
     send_soon(s->agent, VICTIM, m);
 }
 
-GW_FUNCTION(arrivals_say, GW_POOL, "int, int, int, int, int, int, int, int") {
+GW_FUNCTION(arrivals_send_claim, GW_POOL, "int, int, int, int, int, int, int, int") {
     claim c = { .initiator = (int)gw_arg_int(s, a, 0),
                 .number = (uint64_t)gw_arg_int(s, a, 1),
                 .scope = (uint64_t)gw_arg_int(s, a, 2),
@@ -68,19 +68,19 @@ GW_FUNCTION(arrivals_say, GW_POOL, "int, int, int, int, int, int, int, int") {
                 .has_marks = gw_arg_int(s, a, 4),
                 .marked = { (uint64_t)gw_arg_int(s, a, 5), (uint64_t)gw_arg_int(s, a, 6) },
                 .send = (uint64_t)gw_arg_int(s, a, 7) };
-    say(s, c);
+    send_claim(s, c);
     return gw_none();
 }
 
-static void let_it_say(gw_scope *s, claim c) {
-    gw_rpc_sync(s, LIAR, "arrivals_say", c.initiator, (int64_t)c.number, (int64_t)c.scope,
+static void claim_at_liar(gw_scope *s, claim c) {
+    gw_rpc_sync(s, LIAR, "arrivals_send_claim", c.initiator, (int64_t)c.number, (int64_t)c.scope,
                 (int64_t)c.ended.settled, (int)c.has_marks, (int64_t)c.marked[0],
                 (int64_t)c.marked[1], (int64_t)c.send);
     assert_true(gw_ok(s));
 }
 
 // The number of the victim's send to the liar: its second.
-GW_FUNCTION(arrivals_ask, GW_POOL, "") {
+GW_FUNCTION(arrivals_call_victim, GW_POOL, "") {
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
     (void)a;
     return gw_value_of_tensor(
@@ -111,11 +111,11 @@ static void forge_gradient(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     gw_tensor *x, *loss = open_loss(root, &x);
-    let_it_say(root, (claim){ .number = 1,
-                              .scope = gw_scope_id(root),
-                              .has_marks = true,
-                              .marked = { 1 },
-                              .send = 1 });
+    claim_at_liar(root, (claim){ .number = 1,
+                                 .scope = gw_scope_id(root),
+                                 .has_marks = true,
+                                 .marked = { 1 },
+                                 .send = 1 });
     expect_failure(root, loss, GW_WRONG_STATE, "w1: this backward pass has been given up here");
     expect_gradient(root, loss, x);
 }
@@ -129,13 +129,14 @@ static void forge_marks(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     gw_tensor *x, *loss = open_loss(root, &x);
-    gw_rpc_sync(root, LIAR, "arrivals_ask");
-    let_it_say(root, (claim){ .number = 1,
-                              .scope = gw_scope_id(root),
-                              .has_marks = true,
-                              .marked = { 1, 2 },
-                              .send = 2 });
-    expect_failure(root, loss, GW_PROTOCOL, "w1: w0 tells of another pass than was told before");
+    gw_rpc_sync(root, LIAR, "arrivals_call_victim");
+    claim_at_liar(root, (claim){ .number = 1,
+                                 .scope = gw_scope_id(root),
+                                 .has_marks = true,
+                                 .marked = { 1, 2 },
+                                 .send = 2 });
+    expect_failure(root, loss, GW_PROTOCOL,
+                   "w1: w0 has sent another scope or other marks of a pass");
     expect_gradient(root, loss, x);
 }
 
@@ -148,24 +149,24 @@ static void forge_end(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     gw_tensor *x, *loss = open_loss(root, &x);
-    gw_rpc_sync(root, LIAR, "arrivals_ask");
+    gw_rpc_sync(root, LIAR, "arrivals_call_victim");
     for (uint64_t number = 1000; number > 900; number -= 50)
-        let_it_say(root, (claim){ .number = number,
-                                  .ended.settled = number + 25,
-                                  .has_marks = true,
-                                  .marked = { 1, 2 },
-                                  .send = 2 });
+        claim_at_liar(root, (claim){ .number = number,
+                                     .ended.settled = number + 25,
+                                     .has_marks = true,
+                                     .marked = { 1, 2 },
+                                     .send = 2 });
     expect_gradient(root, loss, x);
 }
 
 // The victim's shutdown waits until its end for passes that the liar made up.
-static void what_others_say_ends_no_pass(void **state) {
+static void messages_of_other_workers_end_no_pass(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 3, .fails = true }, forge_end, NULL);
 }
 
-// Acts as if the initiator had said that all its passes are over.
-GW_FUNCTION(arrivals_go_deaf, GW_INLINE, "") {
+// Acts as if the initiator had reported that all its passes are over.
+GW_FUNCTION(arrivals_end_all, GW_INLINE, "") {
     agent *here = s->agent;
     (void)a;
     env_enter(here->env);
@@ -178,9 +179,9 @@ static void wait_in_vain(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     gw_tensor *x, *loss = open_loss(root, &x);
-    gw_rpc_sync(root, VICTIM, "arrivals_go_deaf");
+    gw_rpc_sync(root, VICTIM, "arrivals_end_all");
     expect_failure(root, loss, GW_TIMEOUT,
-                   "nothing has come from other workers for as long as a call may take");
+                   "no message has arrived from other workers for as long as a call may take");
 }
 
 static void a_pass_waits_no_longer_than_a_call(void **state) {
@@ -219,51 +220,51 @@ static void expect_abort(gw_scope *s, claim c, gw_status status, const char *tex
     c.initiator = LIAR;
     c.scope = 1;
     c.number = PASS;
-    say(s, c);
+    send_claim(s, c);
     gw_error error = close_pass(x);
     assert_string_equal(error.text, text);
     assert_int_equal(error.status, status);
 }
 
-GW_FUNCTION(arrivals_count_early, GW_INLINE, "int") {
+GW_FUNCTION(arrivals_count_unexpected, GW_INLINE, "int") {
     agent *here = s->agent;
     env_enter(here->env);
     passes_peer *p = passes_peer_of_on_loop(here, LIAR);
-    uint32_t before = p->early_count;
-    p->early_count = (uint32_t)gw_arg_int(s, a, 0);
+    uint32_t before = p->unexpected_count;
+    p->unexpected_count = (uint32_t)gw_arg_int(s, a, 0);
     env_leave(here->env);
     return gw_value_of((int64_t)before);
 }
 
-static void count_early(gw_scope *s, uint32_t expected, uint32_t next) {
-    assert_int_equal(gw_int_of(s, gw_rpc_sync(s, VICTIM, "arrivals_count_early", (int)next)),
+static void count_unexpected(gw_scope *s, uint32_t expected, uint32_t next) {
+    assert_int_equal(gw_int_of(s, gw_rpc_sync(s, VICTIM, "arrivals_count_unexpected", (int)next)),
                      expected);
 }
 
-static void come_early(gw_scope *root, int rank, void *context) {
+static void send_unexpected(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != LIAR) return;
     expect_abort(root, (claim){ .send = 5 }, GW_OK, "");
-    count_early(root, 1, 1);
-    // The marks come in the end, and they are of another send.
+    count_unexpected(root, 1, 1);
+    // The marks arrive in the end, and they are of another send.
     expect_abort(root, (claim){ .send = 5, .has_marks = true, .marked = { 5 } }, GW_PROTOCOL,
                  "w1: a gradient of w2 that is not awaited");
-    count_early(root, 0, LIMIT_UNEXPECTED_GRADIENTS);
+    count_unexpected(root, 0, LIMIT_UNEXPECTED_GRADIENTS);
 }
 
-static void come_too_early(gw_scope *root, int rank, void *context) {
+static void send_too_many_unexpected(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != LIAR) return;
-    gw_rpc_sync(root, VICTIM, "arrivals_count_early", (int)LIMIT_UNEXPECTED_GRADIENTS);
+    gw_rpc_sync(root, VICTIM, "arrivals_count_unexpected", (int)LIMIT_UNEXPECTED_GRADIENTS);
     expect_abort(root, (claim){ .send = 5 }, GW_OVERLOADED,
-                 "w1: 65536 gradients of w2, of 0 bytes, have come before their marks");
-    count_early(root, LIMIT_UNEXPECTED_GRADIENTS, 0);
+                 "w1: 65536 gradients of w2, of 0 bytes, have arrived before their marks");
+    count_unexpected(root, LIMIT_UNEXPECTED_GRADIENTS, 0);
 }
 
 static void gradients_before_their_marks_have_a_limit(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = 3 }, come_early, NULL);
-    cluster_run(1, (cluster_options){ .world_size = 3 }, come_too_early, NULL);
+    cluster_run(1, (cluster_options){ .world_size = 3 }, send_unexpected, NULL);
+    cluster_run(1, (cluster_options){ .world_size = 3 }, send_too_many_unexpected, NULL);
 }
 
 static int fail_mail(size_t size) {
@@ -276,7 +277,7 @@ static void find_no_memory(gw_scope *root, int rank, void *context) {
     mem_fail_hook = fail_mail;
     expect_abort(root, (claim){ .send = 5 }, GW_NO_MEMORY, "w1: no memory for a gradient");
     mem_fail_hook = NULL;
-    count_early(root, 0, 0);
+    count_unexpected(root, 0, 0);
 }
 
 static void a_gradient_without_memory_fails_its_pass(void **state) {
@@ -317,6 +318,6 @@ static void only_participants_abort_a_pass(void **state) {
 }
 
 GW_TESTS(distributed_arrivals, a_gradient_is_taken_from_its_receiver_only,
-         a_member_that_contradicts_itself_ends_the_pass, what_others_say_ends_no_pass,
+         a_member_that_contradicts_itself_ends_the_pass, messages_of_other_workers_end_no_pass,
          a_pass_waits_no_longer_than_a_call, gradients_before_their_marks_have_a_limit,
          a_gradient_without_memory_fails_its_pass, only_participants_abort_a_pass);

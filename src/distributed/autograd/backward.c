@@ -65,7 +65,7 @@ static bool check_participants(const distributed_pass *x, gw_scope *s) {
     return false;
 }
 
-// Notes the participants that must say done. Fails if one of them is lost.
+// Notes the participants that must send done. Fails if one of them is lost.
 static bool expect_participants(distributed_pass *x, pass_visited *v) {
     agent *a = x->agent;
     gw_error error = { 0 };
@@ -93,21 +93,21 @@ static bool begin(distributed_pass *x, pass_visited *v) {
     return ok;
 }
 
-static bool tell_marks(distributed_pass *x) {
-    worker_set told = { { 0 } };
+static bool send_marks(distributed_pass *x) {
+    worker_set notified = { { 0 } };
     if (x->marks.count <= LIMIT_MARKS) return true;
     for (uint32_t i = 0; i < x->marks.count; i++) {
         int rank = (int)x->marks.items[i].rank;
-        if (rank == x->agent->rank || worker_set_has(&told, rank)) continue;
-        worker_set_add(&told, rank);
-        if (!distributed_pass_tell_marks(x, rank)) return false;
+        if (rank == x->agent->rank || worker_set_has(&notified, rank)) continue;
+        worker_set_add(&notified, rank);
+        if (!distributed_pass_send_marks(x, rank)) return false;
     }
     return true;
 }
 
 static bool start(distributed_pass *x, gw_tensor *const *roots, const part *parts, int count) {
     pass *p = x->pass;
-    if (!tell_marks(x) || !gates_begin(p)) return false;
+    if (!send_marks(x) || !gates_begin(p)) return false;
     for (int i = 0; i < count; i++)
         if (!pass_deliver(p, parts[i], pass_first_gradient(p, roots[i], p->options.gradient)))
             return false;
@@ -127,8 +127,8 @@ static bool is_over(const distributed_pass *x) {
     return x->error.status || (!x->missing && all_done && !x->pass->late_count);
 }
 
-// The name of one worker that has not said done; this worker's, if all others have.
-static const char *who_is_not_done(const distributed_pass *x) {
+// The name of one worker that has not sent done; this worker's, if all others have.
+static const char *name_of_pending(const distributed_pass *x) {
     const agent *a = x->agent;
     for (int rank = 0; x->undone_count && rank < a->member_count; rank++)
         if (worker_set_has(&x->undone, rank)) return a->members[rank]->name;
@@ -147,12 +147,13 @@ static void wait_for_more(distributed_pass *x, gw_scope *s) {
         x->waiting = NULL;
         if (woken || is_over(x)) continue;
         if (!context_check_cancelled(s, &error))
-            error_set(&error, GW_TIMEOUT,
-                      context_deadline_ns(s) == ENV_NEVER
-                          ? "nothing has come from other workers for as long as a call may take, "
-                            "and %s is not done"
-                          : "the pass did not end on %s within the deadline",
-                      who_is_not_done(x));
+            error_set(
+                &error, GW_TIMEOUT,
+                context_deadline_ns(s) == ENV_NEVER
+                    ? "no message has arrived from other workers for as long as a call may take, "
+                      "and %s is not done"
+                    : "the pass did not end on %s within the deadline",
+                name_of_pending(x));
         distributed_pass_fail_on_loop(x, &error);
     }
 }
@@ -183,13 +184,14 @@ static bool run(distributed_pass *x, gw_scope *s) {
 static void abort_all(distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     gw_error error = gw_ok(s) ? x->error : *scope_error(s);
-    worker_set told = { { 0 } };
+    worker_set notified = { { 0 } };
     env_enter(a->env);
     distributed_pass_note_failed_on_loop(x);
     for (uint32_t i = 0; i < x->marks.count && a->phase != AGENT_LEFT; i++) {
         int rank = (int)x->marks.items[i].rank;
-        if (rank == a->rank || worker_set_has(&told, rank) || agent_member(a, rank)->lost) continue;
-        worker_set_add(&told, rank);
+        if (rank == a->rank || worker_set_has(&notified, rank) || agent_member(a, rank)->lost)
+            continue;
+        worker_set_add(&notified, rank);
         distributed_pass_abort_on_loop(x, rank, &error);
     }
     env_leave(a->env);

@@ -64,7 +64,7 @@ static double sum_of_grad(gw_scope *s, gw_tensor *x) {
 
 // ---- Tests --------------------------------------------------------------------------------------
 
-static void walk_there_and_back(gw_scope *root, int rank, void *context) {
+static void walk_round_trip(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     gw_rref *layer = gw_remote(root, "w1", "dist_layer", 2.0);
@@ -84,7 +84,7 @@ static void walk_there_and_back(gw_scope *root, int rank, void *context) {
 static void it_walks_to_another_worker_and_back(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= seed_count(); seed++)
-        cluster_run(seed, (cluster_options){ .world_size = 2 }, walk_there_and_back, NULL);
+        cluster_run(seed, (cluster_options){ .world_size = 2 }, walk_round_trip, NULL);
 }
 
 static void walk_three(gw_scope *root, int rank, void *context) {
@@ -124,7 +124,7 @@ static void walk_callbacks(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_walks_through_callbacks_here_and_there(void **state) {
+static void it_walks_through_local_and_remote_callbacks(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= seed_count(); seed++)
         cluster_run(seed, (cluster_options){ .world_size = 3 }, walk_callbacks, NULL);
@@ -148,13 +148,14 @@ static void leave_some_unused(gw_scope *root, int rank, void *context) {
     gw_tensor *y = gw_tensor_of(s, gw_rpc_sync(s, layer, "forward", x));
     gw_backward(s, gw_sum(s, y), .fast = true);
     assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
-    assert_non_null(strstr(gw_scope_error(s)->text, "FAST mode expects a gradient of everything"));
+    assert_non_null(
+        strstr(gw_scope_error(s)->text, "FAST mode expects a gradient of every sent tensor"));
     gw_error ignored = gw_scope_close(s);
     (void)ignored;
 }
 
 // PyTorch's test_backward_unused_send_function asserts that it waits for ever.
-static void it_does_not_wait_for_what_the_loss_does_not_use(void **state) {
+static void it_does_not_wait_for_tensors_that_the_loss_does_not_use(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= seed_count(); seed++)
         cluster_run(seed, (cluster_options){ .world_size = 2 }, leave_some_unused, NULL);
@@ -217,7 +218,7 @@ static void sends_and_passes_are_gone_with_their_scopes(void **state) {
         cluster_run(seed, (cluster_options){ .world_size = 2 }, leave_nothing, NULL);
 }
 
-// Each answer of w1 tells two marks.
+// Each reply of w1 contains two marks.
 static void walk_to_and_fro(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
@@ -229,13 +230,14 @@ static void walk_to_and_fro(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(root));
 }
 
-static void it_walks_to_and_fro_many_times(void **state) {
+static void a_graph_may_cross_two_workers_many_times(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, walk_to_and_fro, NULL);
 }
 
-GW_TESTS(distributed_backward, it_walks_to_another_worker_and_back, it_walks_to_and_fro_many_times,
-         it_walks_through_calls_that_calls_have_made, it_walks_through_callbacks_here_and_there,
-         it_does_not_wait_for_what_the_loss_does_not_use,
+GW_TESTS(distributed_backward, it_walks_to_another_worker_and_back,
+         a_graph_may_cross_two_workers_many_times, it_walks_through_calls_that_calls_have_made,
+         it_walks_through_local_and_remote_callbacks,
+         it_does_not_wait_for_tensors_that_the_loss_does_not_use,
          it_walks_through_references_promises_and_operators,
          sends_and_passes_are_gone_with_their_scopes);

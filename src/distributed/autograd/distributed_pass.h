@@ -16,22 +16,22 @@
 typedef enum distributed_pass_state {
     DISTRIBUTED_PASS_MARKING,   // awaits the marks
     DISTRIBUTED_PASS_RUNNING,   // awaits a gradient for each marked slot
-    DISTRIBUTED_PASS_REDUCING,  // awaits what is late on this worker: nodes and gates
+    DISTRIBUTED_PASS_REDUCING,  // awaits the late answers on this worker: of nodes and gates
     DISTRIBUTED_PASS_COMPLETE,  // this part is done; awaits whether the whole pass succeeds
     DISTRIBUTED_PASS_SETTLED,   // the whole pass has succeeded
     DISTRIBUTED_PASS_DROPPED    // aborted, or its scope is closed
 } distributed_pass_state;
 
 typedef enum distributed_pass_event {
-    DISTRIBUTED_PASS_MARKED,     // the marks have come
-    DISTRIBUTED_PASS_REDUCES,    // all gradients of others have come, but not all late answers
+    DISTRIBUTED_PASS_MARKED,     // the marks have arrived
+    DISTRIBUTED_PASS_REDUCES,    // all gradients of others have arrived, but not all late answers
     DISTRIBUTED_PASS_DONE,       // this worker has run its part
-    DISTRIBUTED_PASS_SUCCEEDED,  // the initiator says that the pass is over and has not failed
-    DISTRIBUTED_PASS_HEARD,      // another participant says so
-    DISTRIBUTED_PASS_FAILED,     // the part failed here, or the initiator says that the pass failed
-    DISTRIBUTED_PASS_FOLDED,     // an older pass of the scope has taken over the gradients
-    DISTRIBUTED_PASS_CLOSED,     // the initiator has closed the scope
-    DISTRIBUTED_PASS_LOST        // the initiator is lost
+    DISTRIBUTED_PASS_SUCCEEDED,  // the initiator reports that the pass is over and has not failed
+    DISTRIBUTED_PASS_RELAYED,    // another participant reports so
+    DISTRIBUTED_PASS_FAILED,  // the part failed here, or the initiator reports that the pass failed
+    DISTRIBUTED_PASS_FOLDED,  // an older pass of the scope has taken over the gradients
+    DISTRIBUTED_PASS_CLOSED,  // the initiator has closed the scope
+    DISTRIBUTED_PASS_LOST     // the initiator is lost
 } distributed_pass_event;
 
 // A gradient message that was received, or one that is to be sent.
@@ -49,7 +49,7 @@ typedef struct distributed_pass_input {
     sent *sent;  // one count
     int from;    // the receiver of the send, which sends the gradient
     part part;
-    bool came;
+    bool arrived;
 } distributed_pass_input;
 
 typedef struct distributed_pass {
@@ -68,14 +68,14 @@ typedef struct distributed_pass {
     bool unsure;   // other workers may have settled it: only its sends are given up
     bool ends;     // it is SETTLED or DROPPED, and distributed_pass_end has not run
     list_node inbox;
-    uint32_t awaited;    // gradients that may come: one for each marked slot of this worker
-    uint32_t received;   // gradients that were put into |inbox|
-    passes_ended heard;  // the initiator's passes that are over, as this one's messages say
-    worker_set undone;   // the initiator's: participants that have not sent done
+    uint32_t awaited;      // gradients that may arrive: one for each marked slot of this worker
+    uint32_t received;     // gradients that were put into |inbox|
+    passes_ended relayed;  // the initiator's passes that are over, in this one's messages
+    worker_set undone;     // the initiator's: participants that have not sent done
     int undone_count;
     gw_error error;   // its status is not GW_OK once the pass has failed; a participant's: why
     waiter *waiting;  // the initiator's thread
-    bool answered;    // a late answer has come that no thread has taken
+    bool answered;    // a late answer has arrived that no thread has taken
     task task;
     pool_job job;
 
@@ -86,10 +86,10 @@ typedef struct distributed_pass {
     distributed_pass_input *inputs;  // in the order of |marks|
     uint32_t input_count, missing;
     list_node outbox;
-    worker_set told;        // workers to which it has sent the marks
-    gw_tensor_grad *grads;  // once complete; one count on each gradient and each leaf
+    worker_set marks_sent_to;  // workers to which it has sent the marks
+    gw_tensor_grad *grads;     // once complete; one count on each gradient and each leaf
     int grad_count;
-    int grad_replaces;       // those from here on take the place of earlier passes' gradients
+    int grad_replaces;       // those from here on replace earlier passes' gradients
     uint32_t grads_changes;  // as |grads|, with the loop lock held once the part is complete
 } distributed_pass;
 
@@ -110,9 +110,9 @@ bool distributed_pass_plan(distributed_pass *x, gw_scope *s, gw_backward_options
 bool distributed_pass_fail_memory(gw_scope *s);  // returns false
 // Takes the messages in |arrived| and runs the nodes that have all their gradients.
 bool distributed_pass_run(distributed_pass *x, list_node *arrived);
-// Fills |grads| once all gradients have come.
+// Fills |grads| once all gradients have arrived.
 bool distributed_pass_finish(distributed_pass *x);
-// Lets late answers of |x| come to the thread, task or job that runs it.
+// Late answers of |x| go to the thread, task or job that runs it.
 void distributed_pass_expect_answers(distributed_pass *x);
 // The flags of its gradient messages.
 uint8_t distributed_pass_flags(const distributed_pass *x);
@@ -120,21 +120,21 @@ uint8_t distributed_pass_flags(const distributed_pass *x);
 void distributed_pass_give_up_graph(distributed_pass *x);
 void distributed_pass_fini(distributed_pass *x);
 
-// The initiator's mark phase (marking.c): finds all marks of |p|, and asks other workers for those
-// that this one does not know.
+// The initiator's mark phase (marking.c): finds all marks of |p|, and requests from other workers those
+// that this one does not have.
 bool distributed_pass_find_marks(distributed_pass *x, const pass *p);
 
 // Queues the gradients of a receive's node for the sender of its send, in the scope of the pass.
 void distributed_pass_send_gradients(gw_scope *work, receive *to, gw_tensor **gradients);
 // Queues a message to |to| that has the marks and no gradient.
-bool distributed_pass_tell_marks(distributed_pass *x, int to);
+bool distributed_pass_send_marks(distributed_pass *x, int to);
 void distributed_pass_mail_free(list_node *mails);
 
 // How a pass that stays in one process waits for late answers (waiting.c).
 extern const late_waiting distributed_late_waiting;
 int64_t distributed_late_until_ns(const agent *a, gw_scope *s);
 
-// The workers that the passes of a scope have visited, to be told when it closes.
+// The workers that the passes of a scope have visited, which are notified when it closes.
 typedef struct pass_visited {
     list_node link;
     agent *agent;  // one count

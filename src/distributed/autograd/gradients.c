@@ -1,5 +1,5 @@
-// Lets functions that are called in the initiator's scope see what its passes have accumulated
-// here.
+// Accumulated gradients of the initiator's passes on this worker, for functions that are called in the initiator's
+// scope.
 #include "distributed/autograd/accumulated.h"
 
 #include "autograd/grads.h"
@@ -64,11 +64,11 @@ static gw_value serve_grad(gw_scope *s, const gw_args *args) {
     return gw_value_of_tensor(gw_grad(s, x));
 }
 
-typedef struct asked_marks {
+typedef struct requested_marks {
     uint32_t count;
     sent **sents;  // one count each
     edge *edges;   // of their slots
-} asked_marks;
+} requested_marks;
 
 static bool fail_gone(gw_scope *s, int lost) {
     gw_error error;
@@ -77,7 +77,7 @@ static bool fail_gone(gw_scope *s, int lost) {
     return false;
 }
 
-static bool take_asked(gw_scope *s, gw_value v, asked_marks *asked) {
+static bool take_requested(gw_scope *s, gw_value v, requested_marks *requested) {
     agent *a = s->agent;
     size_t count = v.size / sizeof(mark);
     if (!gw_ok(s)) return false;
@@ -85,9 +85,9 @@ static bool take_asked(gw_scope *s, gw_value v, asked_marks *asked) {
         scope_fail_of(s, "gw.marks", GW_INVALID, "%zu bytes are no marks", v.size);
         return false;
     }
-    asked->sents = gw_alloc(s, (count + 1) * sizeof(sent *));
-    asked->edges = gw_alloc(s, (count + 1) * sizeof(edge));
-    bool all = asked->sents && asked->edges;
+    requested->sents = gw_alloc(s, (count + 1) * sizeof(sent *));
+    requested->edges = gw_alloc(s, (count + 1) * sizeof(edge));
+    bool all = requested->sents && requested->edges;
     int lost = -1;
     env_enter(a->env);
     for (size_t i = 0; all && i < count; i++) {
@@ -97,8 +97,8 @@ static bool take_asked(gw_scope *s, gw_value v, asked_marks *asked) {
         all = d && m.slot < d->sent->slot_count;
         if (!all) lost = sends_lost_with_on_loop(a, m.send);
         if (!all) break;
-        asked->edges[i] = d->sent->slots[m.slot].edge;
-        asked->sents[asked->count++] = handle_retain(d->sent);
+        requested->edges[i] = d->sent->slots[m.slot].edge;
+        requested->sents[requested->count++] = handle_retain(d->sent);
     }
     env_leave(a->env);
     return all || (gw_ok(s) && fail_gone(s, lost));
@@ -112,14 +112,14 @@ static uint8_t *put_marks(uint8_t *at, const marks *m) {
 }
 
 static gw_value serve_marks(gw_scope *s, const gw_args *args) {
-    asked_marks asked = { 0 };
+    requested_marks requested = { 0 };
     marks all = { 0 }, open = { 0 };
-    bool ok = take_asked(s, gw_arg(s, args, 0), &asked);
-    if (ok && !upstream_find_next(asked.edges, asked.count, &all, &open)) {
+    bool ok = take_requested(s, gw_arg(s, args, 0), &requested);
+    if (ok && !upstream_find_next(requested.edges, requested.count, &all, &open)) {
         scope_fail(s, GW_NO_MEMORY, "no memory for marks");
         ok = false;
     }
-    for (uint32_t i = 0; i < asked.count; i++) handle_release(asked.sents[i]);
+    for (uint32_t i = 0; i < requested.count; i++) handle_release(requested.sents[i]);
     size_t size = 2 * sizeof(uint32_t) + ((size_t)all.count + open.count) * sizeof(mark);
     uint8_t *answer = ok ? gw_alloc(s, size) : NULL;
     if (answer) put_marks(put_marks(answer, &all), &open);

@@ -9,7 +9,7 @@
 extern const remote_grads gradients_remote;
 
 // Stores the gradients of |s|, the scope of a body, as the accumulated ones of its caller, so that
-// later calls of the caller see what gw_clip_grad_norm or grads_replace has changed.
+// later calls of the caller use the result of gw_clip_grad_norm or grads_replace.
 void gradients_keep(gw_scope *s);
 
 // The built-in functions gw.marks and gw.grad.

@@ -30,7 +30,7 @@ GW_METHOD(grads_layer, weight, GW_INLINE, "") {
     return gw_value_of(gw_rref_open(s, self->w));
 }
 
-// The gradient's sum, found by its place among all.
+// The gradient's sum, found by its index among all.
 GW_METHOD(grads_layer, grads_get, GW_INLINE, "") {
     if (gw_grads_count(s) != 1) return gw_value_of(-1.0);
     gw_tensor_grad g = gw_grads_get(s, 0);
@@ -47,7 +47,7 @@ GW_METHOD(grads_layer, grad, GW_INLINE, "") {
     return gw_value_of(gw_grad(s, self->w));
 }
 
-// The body begins a pass of its own, whose gradients are added; with true, after a look at them.
+// The body begins a pass of its own, whose gradients are added; with true, after it has read them.
 GW_METHOD(grads_layer, regularise, GW_INLINE, "bool") {
     if (gw_arg_bool(s, a, 0)) (void)gw_grads_count(s);
     gw_backward(s, gw_sum(s, gw_mul(s, self->w, self->w)));
@@ -65,7 +65,7 @@ GW_METHOD(grads_layer, passes, GW_INLINE, "") {
     return gw_value_of(count);
 }
 
-// How many counts the weight has beside its object's.
+// The count of the weight, less its object's.
 GW_METHOD(grads_layer, holders, GW_INLINE, "") {
     return gw_value_of((int)((gw_handle *)self->w)->count);
 }
@@ -75,17 +75,17 @@ static void run_two(cluster_main *main, void *context) {
         cluster_run(seed, (cluster_options){ .world_size = 2 }, main, context);
 }
 
-static gw_rref *open_layer_there(gw_scope *s) {
+static gw_rref *open_remote_layer(gw_scope *s) {
     return gw_remote(s, "w1", "grads_layer", 2.0);
 }
 
-// d w is |by| at each place.
+// d w is |by| at each element.
 static void walk(gw_scope *s, gw_rref *layer, double by) {
     gw_tensor *x = gw_full(s, GW_F64, by, SIZE);
     gw_backward(s, gw_sum(s, gw_tensor_of(s, gw_rpc_sync(s, layer, "forward", x))));
 }
 
-static double told(gw_scope *s, gw_rref *layer, const char *method) {
+static double call_number(gw_scope *s, gw_rref *layer, const char *method) {
     double x = gw_float_of(s, gw_rpc_sync(s, layer, method));
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
     return x;
@@ -96,17 +96,17 @@ static double told(gw_scope *s, gw_rref *layer, const char *method) {
 static void count_them(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
-    gw_rref *layer = open_layer_there(root);
+    gw_rref *layer = open_remote_layer(root);
     gw_scope *s = gw_scope_open(root);
     walk(s, layer, 5);
     walk(s, layer, 1);
-    assert_true(told(s, layer, "grads_get") == SIZE * 6);
+    assert_true(call_number(s, layer, "grads_get") == SIZE * 6);
     gw_rpc_sync(s, layer, "grads_get_beyond");
     assert_int_equal(gw_scope_error(s)->status, GW_INVALID);
     assert_non_null(strstr(gw_scope_error(s)->text, "gradient 1 of 1"));
     gw_scope_clear(s);
     gw_scope *other = gw_scope_open(root);
-    assert_true(told(other, layer, "grads_get") == -1);
+    assert_true(call_number(other, layer, "grads_get") == -1);
     gw_scope_close_up(other);
     gw_scope_close_up(s);
 }
@@ -116,23 +116,23 @@ static void a_function_counts_those_of_its_callers_scope(void **state) {
     run_two(count_them, NULL);
 }
 
-static void walk_there_too(gw_scope *root, int rank, void *context) {
+static void walk_remote_too(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
-    gw_rref *layer = open_layer_there(root);
-    for (int looks = 0; looks < 2; looks++) {
+    gw_rref *layer = open_remote_layer(root);
+    for (int reads_first = 0; reads_first < 2; reads_first++) {
         gw_scope *s = gw_scope_open(root);
         walk(s, layer, 5);
-        gw_value sum = gw_rpc_sync(s, layer, "regularise", (bool)looks);
+        gw_value sum = gw_rpc_sync(s, layer, "regularise", (bool)reads_first);
         assert_true(gw_float_of(s, sum) == SIZE * (5 + 2 * 2));
-        assert_true(told(s, layer, "grads_get") == SIZE * 5);
+        assert_true(call_number(s, layer, "grads_get") == SIZE * 5);
         gw_scope_close_up(s);
     }
 }
 
 static void a_pass_of_a_function_adds_to_them(void **state) {
     (void)state;
-    run_two(walk_there_too, NULL);
+    run_two(walk_remote_too, NULL);
 }
 
 // ---- Sums ---------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ static double value_of(int i) {
 static void walk_often(gw_scope *root, int rank, void *context) {
     int passes = *(int *)context;
     if (rank) return;
-    gw_rref *layer = open_layer_there(root);
+    gw_rref *layer = open_remote_layer(root);
     for (int round = 0; round < 2; round++) {
         gw_scope *s = gw_scope_open(root);
         double sum = 0;
@@ -172,7 +172,7 @@ static void passes_that_are_over_are_kept_as_their_sum(void **state) {
 static void walk_beyond_limit(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
-    gw_rref *layer = open_layer_there(root);
+    gw_rref *layer = open_remote_layer(root);
     gw_scope *s = gw_scope_open(root);
     int passes = LIMIT_PASSES_PER_PEER + 3;
     gw_tensor *x = gw_ones(s, GW_F64, SIZE);
@@ -182,7 +182,7 @@ static void walk_beyond_limit(gw_scope *root, int rank, void *context) {
         gw_backward(s, gw_sum(inside, y));
         gw_scope_close_up(inside);
     }
-    assert_true(told(s, layer, "grads_get") == (double)SIZE * passes);
+    assert_true(call_number(s, layer, "grads_get") == (double)SIZE * passes);
     gw_scope_close_up(s);
 }
 
@@ -203,7 +203,7 @@ static void expect_holders(gw_scope *s, gw_rref *layer, int count) {
 static void clip_after_passes(gw_scope *root, int rank, void *context) {
     int passes = *(int *)context;
     if (rank) return;
-    gw_rref *layer = open_layer_there(root);
+    gw_rref *layer = open_remote_layer(root);
     gw_list *params = gw_list_open(root);
     gw_list_add(root, params, gw_rref_of(root, gw_rpc_sync(root, layer, "weight")));
     int before = (int)gw_int_of(root, gw_rpc_sync(root, layer, "holders"));
@@ -211,19 +211,19 @@ static void clip_after_passes(gw_scope *root, int rank, void *context) {
     for (int i = 0; i < passes; i++) walk(s, layer, 3);
     assert_float_equal(gw_clip_grad_norm(s, params, 1), 3 * passes * sqrt(SIZE), 1e-9);
     walk(s, layer, 3);
-    assert_float_equal(told(s, layer, "grads_get"), sqrt(SIZE) + SIZE * 3, 1e-5);
+    assert_float_equal(call_number(s, layer, "grads_get"), sqrt(SIZE) + SIZE * 3, 1e-5);
     gw_scope_close_up(s);
     expect_holders(root, layer, before);
 }
 
-static void what_clipping_has_replaced_is_let_go_of(void **state) {
+static void clipping_releases_the_replaced_gradients(void **state) {
     (void)state;
     for (int passes = 1; passes < 5; passes++) run_two(clip_after_passes, &passes);
 }
 
 // ---- Too early ----------------------------------------------------------------------------------
 
-// A weight that is not made before |ready| has come.
+// A weight that is not made before |ready| is set.
 GW_FUNCTION(gradients_weight, GW_POOL, "tensor") {
     return gw_value_of(gw_requires_grad(s, gw_clone(s, gw_arg_tensor(s, a, 0))));
 }
@@ -231,11 +231,11 @@ GW_FUNCTION(gradients_weight, GW_POOL, "tensor") {
 static void assert_fails(gw_scope *s, gw_status status, const char *words) {
     const gw_error *e = gw_scope_error(s);
     assert_int_equal(e->status, status);
-    if (!strstr(e->text, words)) fail_msg("\"%s\" does not say \"%s\"", e->text, words);
+    if (!strstr(e->text, words)) fail_msg("\"%s\" does not contain \"%s\"", e->text, words);
     gw_scope_clear(s);
 }
 
-static void ask_too_early(gw_scope *root, int rank, void *context) {
+static void read_too_early(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     gw_future *ready = gw_future_open(root);
@@ -248,12 +248,12 @@ static void ask_too_early(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(root));
 }
 
-static void what_is_not_made_has_no_gradient(void **state) {
+static void a_value_that_is_not_made_has_no_gradient(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = 2 }, ask_too_early, NULL);
+    cluster_run(1, (cluster_options){ .world_size = 2 }, read_too_early, NULL);
 }
 
-static void ask_for_none(gw_scope *root, int rank, void *context) {
+static void read_none(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     gw_rref_grad(root, NULL);
@@ -267,10 +267,10 @@ static void ask_for_none(gw_scope *root, int rank, void *context) {
 
 static void no_reference_has_no_gradient(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = 2 }, ask_for_none, NULL);
+    cluster_run(1, (cluster_options){ .world_size = 2 }, read_none, NULL);
 }
 
-GW_TESTS(distributed_gradients, what_is_not_made_has_no_gradient, no_reference_has_no_gradient,
-         a_function_counts_those_of_its_callers_scope, a_pass_of_a_function_adds_to_them,
-         passes_that_are_over_are_kept_as_their_sum, a_scope_has_any_number_of_passes,
-         what_clipping_has_replaced_is_let_go_of);
+GW_TESTS(distributed_gradients, a_value_that_is_not_made_has_no_gradient,
+         no_reference_has_no_gradient, a_function_counts_those_of_its_callers_scope,
+         a_pass_of_a_function_adds_to_them, passes_that_are_over_are_kept_as_their_sum,
+         a_scope_has_any_number_of_passes, clipping_releases_the_replaced_gradients);

@@ -44,14 +44,14 @@ static void lost(agent *a, int rank) {
     receives_flush_on_loop(a);
     list_each(l, &graphs_of(a)->passes) {
         distributed_pass *x = list_entry(l, distributed_pass, link);
-        bool told = x->by == rank || distributed_pass_awaits(x, rank);
+        bool has_contact = x->by == rank || distributed_pass_awaits(x, rank);
         forget_sender_on_loop(x, rank);
         if (x->initiator == rank) {
             distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_LOST);
         } else if (x->initiator == a->rank && distributed_pass_awaits(x, rank)) {
             distributed_pass_fail_on_loop(x, &error);
-        } else if (x->initiator != a->rank && told && x->state < DISTRIBUTED_PASS_COMPLETE) {
-            // Its initiator need not have begun it: the lost worker may have said what is not so.
+        } else if (x->initiator != a->rank && has_contact && x->state < DISTRIBUTED_PASS_COMPLETE) {
+            // Its initiator need not have begun it: the lost worker may have sent a false report.
             distributed_pass_fail_part_on_loop(x, &error);
         }
     }
@@ -69,7 +69,7 @@ static void stop(agent *a, const gw_error *why) {
             distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_FAILED);
     }
     receives_close_on_loop(a);
-    passes_stop_saying_on_loop(a);
+    passes_stop_reporting_on_loop(a);
 }
 
 static void close(agent *a) {
@@ -94,7 +94,7 @@ static void list_pending(const agent *a, pending *out) {
     list_each(l, &graphs_of(a)->passes) count +=
         list_entry(l, distributed_pass, link)->state < DISTRIBUTED_PASS_COMPLETE;
     pending_add(out, "is in", count, "backward pass", "backward passes");
-    pending_add(out, "has no memory for", passes_unsaid_count(a), "message", "messages");
+    pending_add(out, "has no memory for", passes_deferred_count(a), "message", "messages");
 }
 
 static bool acts(const agent *a) {

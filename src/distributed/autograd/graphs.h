@@ -1,7 +1,7 @@
 // Graphs across workers, as one agent has them: its sends, its receives, and the distributed passes
 // over them. docs/protocol/passes.md is the specification.
 //
-// Ownership: the agent's. Threads: with the loop lock held, unless a comment says otherwise.
+// Ownership: the agent's. Threads: with the loop lock held, unless a comment states otherwise.
 #ifndef DISTRIBUTED_AUTOGRAD_GRAPHS_H
 #define DISTRIBUTED_AUTOGRAD_GRAPHS_H
 
@@ -30,7 +30,7 @@ void marks_fini(marks *m);
 void marks_write(const marks *m, bytes *b);
 // PROTOCOL if the marks are not sorted, name a worker that does not exist, or are more than |max|.
 gw_status marks_read(const agent *a, reader *r, uint32_t max, marks *out, gw_error *error);
-// Reads marks and says whether one names a worker that this one does not know yet. False for
+// Reads marks; true if one names a worker that is not known here yet. False for
 // invalid bytes, which marks_read refuses.
 bool marks_name_unknown(const agent *a, reader *r);
 
@@ -48,7 +48,7 @@ static inline void worker_set_remove(worker_set *w, int rank) {
     w->words[rank / 64] &= ~((uint64_t)1 << (rank % 64));
 }
 
-// ---- What was sent ------------------------------------------------------------------------------
+// ---- Sends ------------------------------------------------------------------------------
 
 typedef struct sent_slot {
     edge edge;  // counted
@@ -85,12 +85,12 @@ void sends_lost_on_loop(agent *a, int rank);
 void sends_give_up_on_loop(agent *a, uint64_t id, int with);
 // The lost worker that the send was given up with; -1: not known.
 int sends_lost_with_on_loop(const agent *a, uint64_t id);
-// The error of a pass that comes to a send that does not exist: it names the worker |lost|, or,
-// with -1, what may have happened.
+// The error of a pass that reaches a send that does not exist: it names the worker |lost|, or,
+// with -1, the possible reasons.
 void sends_gone_error(const agent *a, int lost, gw_error *out);
 void sends_close(agent *a);  // without the loop lock
 
-// ---- What was received --------------------------------------------------------------------------
+// ---- Receives --------------------------------------------------------------------------
 
 typedef struct receive {
     gw_handle handle;  // counted by the incoming message
@@ -116,8 +116,8 @@ gw_status graph_link(gw_handle *received, uint32_t slot, gw_tensor *x, gw_error 
 
 receive *receive_of(const node *n);  // NULL if |n| is of another kind
 
-// Walks this worker's graph from |e| (upstream.c): the marks of the receives that it meets, and
-// what is known to lie upstream of those. Visits up to |nodes_max| nodes. False if there may be
+// Walks this worker's graph from |e| (upstream.c): the marks of the receives that it reaches, and
+// the marks upstream of those, as far as they are known. Visits up to |nodes_max| nodes. False if there may be
 // more marks, or without memory.
 bool upstream_find(edge e, uint32_t nodes_max, marks *out);
 // The same for all |edges| and without a limit; visits each node once. |open|: those of the marks
@@ -137,21 +137,21 @@ typedef struct lost_send {
     int with;
 } lost_send;
 
-// The passes of one initiator that have ended: all below |settled|. Bit i of |failed| says that
+// The passes of one initiator that have ended: all below |settled|. Bit i of |failed|:
 // pass settled - 1 - i has failed. As on the wire.
 typedef struct passes_ended {
     uint64_t settled, failed;
 } passes_ended;
 
-// What one worker tells another of a pass: done, or abort.
-typedef struct pass_word {
+// A report of one worker to another about a pass: done, or abort.
+typedef struct pass_report {
     uint8_t kind;  // of pass_kind
     int to, initiator;
     uint64_t number;
     gw_status status;  // of an abort
-} pass_word;
+} pass_report;
 
-enum { PASS_WORDS_MAX = 64 };
+enum { PASS_REPORTS_MAX = 64 };
 
 struct graphs {
     agent *agent;
@@ -173,10 +173,10 @@ struct graphs {
     map others;                           // passes_peer by rank
 
     // for want of memory
-    pass_word unsaid[PASS_WORDS_MAX];
-    uint32_t unsaid_count;
-    list_node closing;  // of pass_visited
-    worker_set untold;  // initiators that more than that was to be told
+    pass_report deferred[PASS_REPORTS_MAX];
+    uint32_t deferred_count;
+    list_node closing;      // of pass_visited
+    worker_set unreported;  // initiators whose reports did not fit into |deferred|
     timer again;
 
     uint64_t mark_calls;  // calls of gw.marks that this worker made, for tests
@@ -201,7 +201,7 @@ static inline graphs *graphs_of(const agent *a) {
     return agent_state(a, &pass_service);
 }
 
-// Whether a gradient message names a worker that this one does not know yet. False for invalid
+// Whether a gradient message names a worker that is not known here yet. False for invalid
 // bytes, which graphs_received_on_loop refuses.
 bool gradient_names_unknown(const agent *a, const message *m);
 gw_status graphs_received_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|

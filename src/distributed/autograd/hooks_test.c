@@ -76,7 +76,7 @@ static gw_tensor *forward(gw_scope *s, gw_rref *layer, gw_tensor *x) {
     return gw_tensor_of(s, gw_rpc_sync(s, layer, "forward", x));
 }
 
-static double told(gw_scope *s, gw_rref *layer) {
+static double call_sum(gw_scope *s, gw_rref *layer) {
     return gw_float_of(s, gw_rpc_sync(s, layer, "grad_sum"));
 }
 
@@ -99,7 +99,7 @@ static void run_seeds(int world_size, cluster_main *main) {
 
 // ---- Where they run -----------------------------------------------------------------------------
 
-static void hook_here_and_there(gw_scope *root, int rank, void *context) {
+static void hook_local_and_remote(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     gw_rref *layer = gw_remote(root, "w1", "hooks_layer", 2.0);
@@ -113,7 +113,7 @@ static void hook_here_and_there(gw_scope *root, int rank, void *context) {
         expect_fine(s);
         // Hooks of y: of the receive here, and of the send at the owner.
         assert_true(sum_of_grad(s, x) == SIZE * 2 * 2 * 2);
-        assert_true(told(s, layer) == SIZE * 5 * 2 * 2 * (hooked ? 2 : 1));
+        assert_true(call_sum(s, layer) == SIZE * 5 * 2 * 2 * (hooked ? 2 : 1));
         if (hooked) gw_rpc_sync(s, layer, "unhook_weight", hook);
         gw_scope_close_up(s);
     }
@@ -121,7 +121,7 @@ static void hook_here_and_there(gw_scope *root, int rank, void *context) {
 
 static void they_run_on_the_worker_that_has_the_tensor(void **state) {
     (void)state;
-    run_seeds(2, hook_here_and_there);
+    run_seeds(2, hook_local_and_remote);
 }
 
 // ---- Passes inside them -------------------------------------------------------------------------
@@ -133,13 +133,13 @@ typedef struct inner {
     int runs;
 } inner;
 
-// The inner pass leads to another worker, whose gradient it asks for.
+// The inner pass leads to another worker, whose gradient it requests.
 static gw_tensor *walk_inside(gw_scope *s, gw_tensor *grad, void *context) {
     inner *in = context;
     in->runs++;
     gw_scope *into = in->scope ? in->scope : s;
     gw_backward(into, in->loss);
-    if (!in->scope) assert_true(told(s, in->layer) == SIZE);
+    if (!in->scope) assert_true(call_sum(s, in->layer) == SIZE);
     return gw_mul(s, grad, 1);
 }
 
@@ -160,9 +160,9 @@ static void nest(gw_scope *root, int rank, void *context) {
         assert_int_equal(in.runs, 1);
         // y is 2 x^2
         assert_true(sum_of_grad(s, x) == SIZE * (2 * 50) * 2 * 10);
-        assert_true(told(s, layer) == SIZE * (2 * 50) * 25);
+        assert_true(call_sum(s, layer) == SIZE * (2 * 50) * 25);
         assert_true((gw_grad_find(other, z) != NULL) == apart);
-        if (apart) assert_true(told(other, layer) == SIZE && sum_of_grad(other, z) == SIZE * 2);
+        if (apart) assert_true(call_sum(other, layer) == SIZE && sum_of_grad(other, z) == SIZE * 2);
         gw_scope_close_up(s);
         gw_scope_close_up(other);
         for (int i = 0; i < 3; i++) {
@@ -300,9 +300,9 @@ static void play_failing(gw_scope *root) {
     gw_backward(s, gw_sum(s, y));
     expect_fine(s);
     assert_true(sum_of_grad(s, x) == SIZE * 2 * 3 * 4);
-    assert_true(told(s, first) == SIZE * 3 * 4);
-    assert_true(told(s, second) == SIZE * 2 * 4);
-    assert_true(told(s, third) == SIZE * 2 * 3);
+    assert_true(call_sum(s, first) == SIZE * 3 * 4);
+    assert_true(call_sum(s, second) == SIZE * 2 * 4);
+    assert_true(call_sum(s, third) == SIZE * 2 * 3);
     gw_scope_close_up(s);
 }
 

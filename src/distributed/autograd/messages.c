@@ -87,7 +87,7 @@ enum { ENDED_AT = 20 };  // in the head of a gradient
 void distributed_pass_send_outbox_on_loop(distributed_pass *x, list_node *mails) {
     agent *a = x->agent;
     passes_ended ended = passes_ended_on_loop(a, x->initiator);
-    if (x->heard.settled > ended.settled) ended = x->heard;
+    if (x->relayed.settled > ended.settled) ended = x->relayed;
     gw_error error = { 0 };
     while (!list_is_empty(mails) && !error.status && x->state != DISTRIBUTED_PASS_DROPPED) {
         distributed_pass_mail *mail = list_entry(list_take(mails), distributed_pass_mail, link);
@@ -102,9 +102,9 @@ void distributed_pass_send_outbox_on_loop(distributed_pass *x, list_node *mails)
 }
 
 void distributed_pass_abort_on_loop(const distributed_pass *x, int to, const gw_error *why) {
-    passes_say_on_loop(
+    passes_report_on_loop(
         x->agent,
-        (pass_word){
+        (pass_report){
             .kind = KIND_PASS_ABORT, .to = to, .initiator = x->initiator, .number = x->number },
         why);
 }

@@ -35,12 +35,12 @@ static void fail(distributed_pass *x) {
 }
 
 void distributed_pass_done_on_loop(const distributed_pass *x) {
-    passes_say_on_loop(x->agent,
-                       (pass_word){ .kind = KIND_PASS_DONE,
-                                    .to = x->initiator,
-                                    .initiator = x->initiator,
-                                    .number = x->number },
-                       NULL);
+    passes_report_on_loop(x->agent,
+                          (pass_report){ .kind = KIND_PASS_DONE,
+                                         .to = x->initiator,
+                                         .initiator = x->initiator,
+                                         .number = x->number },
+                          NULL);
 }
 
 static bool plan(distributed_pass *x) {
@@ -76,7 +76,7 @@ static void send_out(distributed_pass *x) {
     distributed_pass_mail_free(&x->outbox);
 }
 
-// Whether threads run the part, or may come back to it.
+// Whether threads run the part, or may run it again.
 static bool is_under_way(const distributed_pass *x) {
     return x->state == DISTRIBUTED_PASS_RUNNING || x->state == DISTRIBUTED_PASS_REDUCING;
 }
@@ -132,7 +132,7 @@ static void submit_on_loop(distributed_pass *x) {
     pool_submit_on_loop(&x->agent->pool, &x->job);
 }
 
-// The plan tells whether the part is large: a small gradient may lead to a large model.
+// The plan decides whether the part is large: a small gradient may lead to a large model.
 static void run_task(task *t) {
     distributed_pass *x = list_entry(t, distributed_pass, task);
     if (!x->planned) plan(x);

@@ -1,4 +1,4 @@
-// The list of the passes on this worker, and what it knows of those that are over. With the loop
+// The list of the passes on this worker, and the passes that are over. With the loop
 // lock held.
 #include "distributed/autograd/passes.h"
 
@@ -33,8 +33,8 @@ void passes_peer_free(passes_peer *in) {
 bool passes_is_over_on_loop(const agent *a, int rank, uint64_t number) {
     const passes_peer *in = map_find(&graphs_of(a)->others, passes_peer_key(rank));
     if (has_mutation(MUTATION_PASS_BEGINS_AGAIN)) return false;
-    if (!in) return passes_is_unsaid_on_loop(a, rank, number);
-    bool over = number < in->ended.settled || passes_is_unsaid_on_loop(a, rank, number);
+    if (!in) return passes_has_deferred_abort_on_loop(a, rank, number);
+    bool over = number < in->ended.settled || passes_has_deferred_abort_on_loop(a, rank, number);
     for (uint32_t i = 0; i < in->count && !over; i++) over = in->aborted[i] == number;
     return over;
 }
@@ -136,15 +136,15 @@ void passes_note_ended_on_loop(agent *a, int from, passes_ended ended) {
     }
 }
 
-// A participant that passes on what it has heard may be faster than the initiator, and may be
-// wrong. So only the initiator's word counts for failures, and for passes too old for the 64 bits
+// A participant that relays an end may be faster than the initiator, and may be
+// wrong. So only the initiator's report counts for failures, and for passes too old for the 64 bits
 // of |failed|.
-void passes_note_heard_on_loop(agent *a, int from, passes_ended ended) {
+void passes_note_relayed_on_loop(agent *a, int from, passes_ended ended) {
     list_each(l, &graphs_of(a)->passes) {
         distributed_pass *x = list_entry(l, distributed_pass, link);
         if (x->initiator != from || from == a->rank || x->number >= ended.settled ||
             ended.settled - x->number > PASSES_FAILED_BITS || has_failed(x, &ended))
             continue;
-        distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_HEARD);
+        distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_RELAYED);
     }
 }

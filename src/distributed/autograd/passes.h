@@ -1,22 +1,22 @@
 // The distributed passes on this worker, between the files that handle them. With the loop lock
-// held, unless a comment says otherwise.
+// held, unless a comment states otherwise.
 #ifndef DISTRIBUTED_AUTOGRAD_PASSES_H
 #define DISTRIBUTED_AUTOGRAD_PASSES_H
 
 #include "distributed/autograd/distributed_pass.h"
 
-// What this worker knows of another worker. As an initiator: which of its passes have ended, as it
-// says itself, and which of the others were aborted, by it or here. As a sender of pass messages:
-// what is stored here because of them, up to the limits.
+// The state of another worker on this one. As an initiator: which of its passes have ended, by its own
+// reports, and which of the others were aborted, by it or here. As a sender of pass messages:
+// the memory taken here because of them, up to the limits.
 typedef struct passes_peer {
     passes_ended ended;
     uint64_t *aborted;
     uint32_t count, capacity;
 
-    uint32_t open_count;   // passes that its messages opened here
-    uint64_t mark_count;   // marks of those passes
-    uint32_t early_count;  // gradients from it that came before the marks of their passes
-    uint64_t early_bytes;
+    uint32_t open_count;        // passes that its messages opened here
+    uint64_t mark_count;        // marks of those passes
+    uint32_t unexpected_count;  // gradients from it that arrived before the marks of their passes
+    uint64_t unexpected_bytes;
     uint32_t send_count;  // sends to it
 } passes_peer;
 
@@ -29,32 +29,33 @@ bool passes_peer_remember_aborted(passes_peer *in, uint64_t number);
 distributed_pass *passes_find_on_loop(agent *a, int from, uint64_t number);
 bool passes_is_over_on_loop(const agent *a, int rank, uint64_t number);
 void passes_put_ended_on_loop(const agent *a, int from, bytes *b);
-// The first is what the initiator says itself. The second is what a participant passes on, which
+// The first is reported by the initiator itself. The second is relayed by a participant, which
 // may be wrong: it only settles parts that are COMPLETE here.
 void passes_note_ended_on_loop(agent *a, int initiator, passes_ended ended);
-void passes_note_heard_on_loop(agent *a, int initiator, passes_ended ended);
+void passes_note_relayed_on_loop(agent *a, int initiator, passes_ended ended);
 
 gw_status passes_gradient_received_on_loop(agent *a, int from, message *m, gw_error *error);
 
-// Runs a participant's part soon, because |size| bytes of gradients have come.
+// Runs a participant's part soon, because |size| bytes of gradients have arrived.
 void distributed_pass_schedule_on_loop(distributed_pass *x, uint64_t size);
-// Drops the part and tells the initiator that it has failed.
+// Drops the part and reports to the initiator that it has failed.
 void distributed_pass_fail_part_on_loop(distributed_pass *x, const gw_error *why);
 // Whether a send of worker |rank| is marked, so that it takes part.
 bool distributed_pass_awaits(const distributed_pass *x, int rank);
-// Stops counting the gradients in |inbox| as early, because the marks have come.
-void distributed_pass_leave_early_on_loop(distributed_pass *x);
-// Frees what a settled or dropped part has no use for. Without the loop lock.
+// Stops counting the gradients in |inbox| as unexpected, because the marks have arrived.
+void distributed_pass_expect_inbox_on_loop(distributed_pass *x);
+// Frees the memory that a settled or dropped part does not need. Without the loop lock.
 void distributed_pass_end(distributed_pass *x);
 // Sends done to the initiator.
 void distributed_pass_done_on_loop(const distributed_pass *x);
 
-// ---- What there may be no memory to say (unsaid.c) ----------------------------------------------
+// ---- Reports without memory (deferred.c) ----------------------------------------------
 
-// Says |w| now or, without memory, again and again; an abort with |why| in words, or its status.
-void passes_say_on_loop(agent *a, pass_word w, const gw_error *why);
-bool passes_is_unsaid_on_loop(const agent *a, int initiator, uint64_t number);  // its abort
-size_t passes_unsaid_count(const agent *a);
-void passes_stop_saying_on_loop(agent *a);
+// Sends |w| now or, without memory, again and again; an abort with the text of |why|, or its status.
+void passes_report_on_loop(agent *a, pass_report w, const gw_error *why);
+bool passes_has_deferred_abort_on_loop(const agent *a, int initiator,
+                                       uint64_t number);  // its abort
+size_t passes_deferred_count(const agent *a);
+void passes_stop_reporting_on_loop(agent *a);
 
 #endif

@@ -1,6 +1,6 @@
 // A hostile member of the job sends any messages about graphs and passes, while two honest members
-// run passes through its sends and through their own. All passes end, the memory stays within what
-// was received, and a pass of the two honest members alone gives the right gradients or an error.
+// run passes through its sends and through their own. All passes end, the memory stays within the size of the
+// received messages, and a pass of the two honest members alone gives the right gradients or an error.
 #include "base/log.h"
 #include "base/mem.h"
 #include "distributed/autograd/graphs.h"
@@ -40,7 +40,7 @@ GW_FUNCTION(passes_fuzz_late, GW_POOL, "tensor, any") {
     return gw_value_of(gw_mul(s, gw_arg_tensor(s, a, 0), gw_full(s, GW_F32, 2.0)));
 }
 
-// The caller's graph goes on to the friend, which gets some of the tensors that the caller tracked.
+// The caller's graph continues at the friend, which gets some of the tensors that the caller tracked.
 GW_FUNCTION(passes_fuzz_on, GW_POOL, "tensor") {
     gw_tensor *x = gw_arg_tensor(s, a, 0);
     return gw_rpc_sync(s, FRIEND, "passes_fuzz_double", x);
@@ -181,15 +181,15 @@ static uint32_t put_attachments(bytes *head, reader *in) {
     return at;
 }
 
-static void put_asked_marks(gw_scope *s, message *m, reader *in) {
+static void put_requested_marks(gw_scope *s, message *m, reader *in) {
     (void)s;
-    marks asked = { 0 };
+    marks requested = { 0 };
     encoder e = { .message = m };
     int count = reader_u8(in) % 8;
-    for (int i = 0; i < count; i++) marks_add(&asked, draw_mark(in));
-    size_t cut = reader_u8(in) >= 250, size = asked.count * sizeof(mark);
-    encode_value(&e, gw_value_of_bytes(asked.items, size > cut ? size - cut : 0), NULL);
-    marks_fini(&asked);
+    for (int i = 0; i < count; i++) marks_add(&requested, draw_mark(in));
+    size_t cut = reader_u8(in) >= 250, size = requested.count * sizeof(mark);
+    encode_value(&e, gw_value_of_bytes(requested.items, size > cut ? size - cut : 0), NULL);
+    marks_fini(&requested);
 }
 
 static void put_request(gw_scope *s, message *m, reader *in) {
@@ -209,7 +209,7 @@ static void put_request(gw_scope *s, message *m, reader *in) {
     if (function > 5 && function < 8) f.target = draw_id(in), f.target_fork = draw_id(in);
     request_write(&m->head, &f, names[function], NULL, count);
     for (int i = 0; i < count; i++)
-        function == 3 ? put_asked_marks(s, m, in) : put_value(s, m, in, true);
+        function == 3 ? put_requested_marks(s, m, in) : put_value(s, m, in, true);
     f.attachments_at = put_attachments(&m->head, in);
     request_amend(&m->head, &f);
 }
@@ -222,16 +222,16 @@ static void put_reply(gw_scope *s, message *m, reader *in) {
     reply_amend(&m->head, &f);
 }
 
-// An answer of gw.marks: twice a count and marks, as bytes.
-static void put_told_marks(message *m, reader *in) {
-    bytes told = { 0 };
+// A reply of gw.marks: twice a count and marks, as bytes.
+static void put_marks_reply(message *m, reader *in) {
+    bytes reply = { 0 };
     encoder e = { .message = m };
     reply_fixed f = { .id = draw_number(in) };
     reply_write(&m->head, &f);
-    put_marks(&told, in);
-    put_marks(&told, in);
-    encode_value(&e, gw_value_of_bytes(told.data, told.size), NULL);
-    bytes_fini(&told);
+    put_marks(&reply, in);
+    put_marks(&reply, in);
+    encode_value(&e, gw_value_of_bytes(reply.data, reply.size), NULL);
+    bytes_fini(&reply);
 }
 
 static void put_ended(bytes *head, reader *in) {
@@ -290,7 +290,7 @@ static message *draw_message(gw_scope *s, reader *in) {
     } else if (m->kind == KIND_REQUEST) {
         put_request(s, m, in);
     } else if (m->kind == KIND_REPLY) {
-        what % 10 == 1 ? put_reply(s, m, in) : put_told_marks(m, in);
+        what % 10 == 1 ? put_reply(s, m, in) : put_marks_reply(m, in);
     } else if (m->kind == KIND_GRADIENT) {
         put_gradient(s, m, in);
     } else {
@@ -299,7 +299,7 @@ static message *draw_message(gw_scope *s, reader *in) {
     return m;
 }
 
-static void say(gw_scope *root, reader *in) {
+static void send_any(gw_scope *root, reader *in) {
     agent *a = root->agent;
     for (int i = 0; i < OPERATIONS_MAX && reader_left(in) > 0; i++) {
         gw_scope *s = gw_scope_open(root);
@@ -369,7 +369,7 @@ static void behave(gw_scope *root, int rank) {
 
 static void play(gw_scope *root, int rank, void *context) {
     if (rank == HOSTILE) {
-        say(root, context);
+        send_any(root, context);
     } else {
         behave(root, rank);
     }

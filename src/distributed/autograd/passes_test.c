@@ -1,5 +1,5 @@
-// Distributed passes: how many messages they cost, how large their graphs may be, what they refuse,
-// and what happens without memory.
+// Distributed passes: how many messages they cost, how large their graphs may be, their errors,
+// and their behaviour without memory.
 #include "distributed/autograd/distributed_pass.h"
 
 #include "runtime/runtime.h"
@@ -33,7 +33,7 @@ GW_METHOD(passes_layer, grad, GW_INLINE, "") {
     return gw_value_of(gw_grad(s, self->w));
 }
 
-// A graph of as many nodes as are asked for.
+// A graph of |n| nodes.
 GW_FUNCTION(passes_chain, GW_INLINE, "tensor, int") {
     gw_tensor *x = gw_arg_tensor(s, a, 0);
     for (int64_t i = gw_arg_int(s, a, 1); i-- > 0;) x = gw_neg(s, x);
@@ -123,12 +123,12 @@ static void walk_wide(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_asks_only_where_something_is_not_known(void **state) {
+static void it_sends_requests_only_for_unknown_upstreams(void **state) {
     (void)state;
     run_two(walk_wide);
 }
 
-static void it_asks_for_marks_that_no_message_could_carry(void **state) {
+static void it_requests_marks_that_no_message_could_carry(void **state) {
     (void)state;
     run_two(walk_many);
 }
@@ -146,7 +146,7 @@ static void walk_deep(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_asks_where_a_graph_is_too_deep_to_look_through(void **state) {
+static void it_sends_a_request_if_a_graph_is_too_deep_to_walk(void **state) {
     (void)state;
     run_two(walk_deep);
 }
@@ -184,10 +184,10 @@ static void misuse(gw_scope *root, int rank, void *context) {
     expect_error(s, GW_INVALID, "backward: a tensor of 6 elements, which is not one number");
     gw_backward(s, gw_sum(s, gw_detach(s, y)));
     expect_error(s, GW_INVALID, "backward: this tensor needs no gradient");
-    gw_scope *stray = gw_scope_open(NULL);
-    gw_backward(stray, gw_sum(s, y));
-    expect_error(stray, GW_INVALID, "and the scope is not of the same agent");
-    gw_scope_close_up(stray);
+    gw_scope *foreign = gw_scope_open(NULL);
+    gw_backward(foreign, gw_sum(s, y));
+    expect_error(foreign, GW_INVALID, "and the scope is not of the same agent");
+    gw_scope_close_up(foreign);
     gw_rpc_sync(s, "w1", "passes_wait_inline", y);
     expect_error(s, GW_WOULD_BLOCK, "w1: passes_wait_inline: ");
     gw_backward(s, gw_sum(s, y));
@@ -199,7 +199,7 @@ static void misuse(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void it_says_what_is_wrong(void **state) {
+static void invalid_arguments_are_errors(void **state) {
     (void)state;
     run_two(misuse);
 }
@@ -284,8 +284,8 @@ static void it_survives_failing_allocations(void **state) {
 }
 
 GW_TESTS_WITH_LIMIT(distributed_passes, 120, a_steady_step_costs_six_messages,
-                    it_asks_only_where_something_is_not_known,
-                    it_asks_for_marks_that_no_message_could_carry,
-                    it_asks_where_a_graph_is_too_deep_to_look_through, gradients_of_rows_stay_rows,
-                    it_says_what_is_wrong, it_ends_at_once_after_shutdown,
+                    it_sends_requests_only_for_unknown_upstreams,
+                    it_requests_marks_that_no_message_could_carry,
+                    it_sends_a_request_if_a_graph_is_too_deep_to_walk, gradients_of_rows_stay_rows,
+                    invalid_arguments_are_errors, it_ends_at_once_after_shutdown,
                     it_survives_failing_allocations);

@@ -1,5 +1,5 @@
 // Runs one worker's part of a pass, in the same way at the initiator and at participants. Without
-// the loop lock, unless a comment says otherwise.
+// the loop lock, unless a comment states otherwise.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
@@ -76,8 +76,8 @@ static bool check_fast(distributed_pass *x, gw_scope *s) {
     env_leave(a->env);
     if (unused_by < 0) return true;
     scope_fail_of(s, "backward", GW_INVALID,
-                  "FAST mode expects a gradient of everything sent, but the loss does not "
-                  "use what %s sent to %s; the exact mode needs none",
+                  "FAST mode expects a gradient of every sent tensor, but the loss does not "
+                  "use a tensor that %s sent to %s; the exact mode needs none",
                   a->name, agent_member(a, unused_by)->name);
     return false;
 }
@@ -96,7 +96,7 @@ bool distributed_pass_plan(distributed_pass *x, gw_scope *s, gw_backward_options
     return gw_ok(s);
 }
 
-static void answer_came(pass *p) {
+static void answer_arrived(pass *p) {
     distributed_pass *x = p->runner;
     x->answered = true;
     distributed_pass_schedule_on_loop(x, 0);
@@ -104,7 +104,7 @@ static void answer_came(pass *p) {
 
 void distributed_pass_expect_answers(distributed_pass *x) {
     x->pass->runner = x;
-    x->pass->came = answer_came;
+    x->pass->on_answer = answer_arrived;
 }
 
 // ---- Receiving gradients ------------------------------------------------------------------------
@@ -142,14 +142,14 @@ static bool deliver(distributed_pass *x, distributed_pass_input *in, gw_value v)
     } else if (v.kind == GW_TENSOR) {
         gradient = v.as.tensor;
     }
-    if (in->came || (v.kind != GW_NONE && !gradient) || (gradient && !fits(at, gradient))) {
+    if (in->arrived || (v.kind != GW_NONE && !gradient) || (gradient && !fits(at, gradient))) {
         return fail_unawaited(x->pass->scope);
     }
     if (has_mutation(MUTATION_GRADIENT_TWICE) && gradient && in->mark.slot)
         gradient = gw_add(x->pass->work, gradient, gradient);
-    in->came = true;
+    in->arrived = true;
     x->missing--;
-    // A message brings it to the CPU.
+    // A message carries it to the CPU.
     if (gradient) gradient = tensor_to_device(x->pass->work, gradient, (gw_device)at->device);
     return pass_deliver(x->pass, in->part, gradient);
 }
@@ -220,22 +220,23 @@ uint8_t distributed_pass_flags(const distributed_pass *x) {
 
 static void write_head(distributed_pass *x, int to, bool alone, bytes *b) {
     bool small = !x->partial && x->marks.count <= LIMIT_MARKS;
-    bool tells = alone || (small && !worker_set_has(&x->told, to));
+    bool includes_marks = alone || (small && !worker_set_has(&x->marks_sent_to, to));
     bytes_put_u32(b, (uint32_t)x->initiator);
     bytes_put_u64(b, x->number);
     bytes_put_u64(b, x->scope);
     bytes_put_u64(b, 0);  // settled and failed, which are filled in when the message is sent
     bytes_put_u64(b, 0);
-    bytes_put_u8(b, (uint8_t)(distributed_pass_flags(x) | (tells ? DISTRIBUTED_PASS_MARKS : 0)));
+    bytes_put_u8(
+        b, (uint8_t)(distributed_pass_flags(x) | (includes_marks ? DISTRIBUTED_PASS_MARKS : 0)));
     if (alone) {
         write_own_marks(x, to, b);
-    } else if (tells) {
+    } else if (includes_marks) {
         marks_write(&x->marks, b);
     }
-    if (tells) worker_set_add(&x->told, to);
+    if (includes_marks) worker_set_add(&x->marks_sent_to, to);
 }
 
-bool distributed_pass_tell_marks(distributed_pass *x, int to) {
+bool distributed_pass_send_marks(distributed_pass *x, int to) {
     distributed_pass_mail *mail = open_mail(to);
     if (!mail) return distributed_pass_fail_memory(x->pass->scope);
     write_head(x, to, true, &mail->message->head);
@@ -315,7 +316,7 @@ void distributed_pass_give_up_graph(distributed_pass *x) {
 // The initiator's pass may outlive |x|.
 static void ignore_answers(const distributed_pass *x) {
     env_enter(x->agent->env);
-    x->pass->came = NULL;
+    x->pass->on_answer = NULL;
     env_leave(x->agent->env);
 }
 
@@ -324,7 +325,8 @@ void distributed_pass_fini(distributed_pass *x) {
     distributed_pass_mail_free(&x->inbox);
     distributed_pass_mail_free(&x->outbox);
     if (x->pass == &x->own) {
-        if (x->root && x->error.status) scope_fail_with(x->root, &x->error);  // gates hear why
+        if (x->root && x->error.status)
+            scope_fail_with(x->root, &x->error);  // the error that gates get
         pass_close(&x->own);
     }
     x->pass = NULL;

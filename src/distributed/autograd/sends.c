@@ -45,7 +45,7 @@ static bool reserve_slot(sent *t) {
     return true;
 }
 
-// GRAPH-4: the marks in a message are bounded. The initiator of a pass asks for those beyond.
+// GRAPH-4: the marks in a message are bounded. The initiator of a pass requests those beyond.
 static void find_upstream(sent *t, sent_slot *at) {
     at->complete = upstream_find(at->edge, LIMIT_UPSTREAM_NODES, &at->upstream);
     if (t->mark_count + at->upstream.count > LIMIT_MARKS) at->complete = false;
@@ -170,7 +170,7 @@ gw_status sends_released_on_loop(agent *a, int from, message *m, gw_error *error
     return cut ? error_set(error, GW_PROTOCOL, "sends released: cut off") : GW_OK;
 }
 
-// GRAPH-5: a later pass that comes to the send fails with the loss of |with|. Without memory it
+// GRAPH-5: a later pass that reaches the send fails with the loss of |with|. Without memory it
 // fails with a more general error.
 static void remember_lost(graphs *gs, uint64_t id, int with) {
     if (gs->lost_count == gs->lost_capacity && gs->lost_capacity < LIMIT_SENDS_LOST) {
@@ -206,12 +206,12 @@ int sends_lost_with_on_loop(const agent *a, uint64_t id) {
     return -1;
 }
 
-// This worker may know of a loss before the initiator of the pass does, so the error names the lost
+// The loss may be found here before it is found by the initiator of the pass, so the error names the lost
 // worker.
 void sends_gone_error(const agent *a, int lost, gw_error *out) {
     if (lost < 0) {
         error_set(out, GW_WRONG_STATE,
-                  "a pass has been through this graph, which goes on at other workers, or one of "
+                  "a pass has been through this graph, which continues at other workers, or one of "
                   "them is gone; set retain_graph in the first pass");
         return;
     }

@@ -1,4 +1,4 @@
-// How many sends a worker stores for each receiver, and what it remembers of those that are gone.
+// How many sends a worker stores for each receiver, and its memory of sends that are gone.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
@@ -79,7 +79,7 @@ static void count(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void a_pass_frees_what_counts_against_the_limits(void **state) {
+static void a_pass_frees_sends_that_count_against_the_limits(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, count, NULL);
 }
@@ -128,7 +128,7 @@ static void refuse(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void what_there_is_no_memory_for_is_released(void **state) {
+static void a_send_without_memory_is_released(void **state) {
     (void)state;
     cluster_run(1, (cluster_options){ .world_size = 2 }, refuse, NULL);
 }
@@ -158,7 +158,7 @@ static void it_remembers_the_lost_worker_of_a_send(void **state) {
 
 // ---- gw.marks -----------------------------------------------------------------------------------
 
-static void ask(gw_scope *root, int rank, void *context) {
+static void check_upstream(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
     mark m = { .rank = 1, .slot = 0, .send = 9 };
@@ -167,7 +167,7 @@ static void ask(gw_scope *root, int rank, void *context) {
     gw_rpc_sync(root, 1, "gw.marks", gw_value_of_bytes(&m, sizeof m));
     assert_int_equal(gw_scope_error(root)->status, GW_WRONG_STATE);
     gw_scope_clear(root);
-    // The same slot is asked about often; the walk visits each node once.
+    // The same slot is requested many times; the walk visits each node once.
     gw_tensor *y = call_double(root, 1);
     mark many[100];
     for (int i = 0; i < 100; i++) many[i] = (mark){ .rank = 1, .slot = 0, .send = 1 };
@@ -176,12 +176,12 @@ static void ask(gw_scope *root, int rank, void *context) {
     gw_backward(root, gw_sum(root, y));
 }
 
-static void it_tells_what_lies_upstream_and_refuses_nonsense(void **state) {
+static void it_reports_upstream_sends_and_refuses_unknown_numbers(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = 2 }, ask, NULL);
+    cluster_run(1, (cluster_options){ .world_size = 2 }, check_upstream, NULL);
 }
 
 GW_TESTS(distributed_sends, one_member_does_not_use_up_the_limits_of_others,
-         a_pass_frees_what_counts_against_the_limits, what_there_is_no_memory_for_is_released,
+         a_pass_frees_sends_that_count_against_the_limits, a_send_without_memory_is_released,
          a_long_graph_is_dropped_at_the_pace_of_messages, it_remembers_the_lost_worker_of_a_send,
-         it_tells_what_lies_upstream_and_refuses_nonsense);
+         it_reports_upstream_sends_and_refuses_unknown_numbers);

@@ -1,5 +1,5 @@
 // The states of a participant's part of a pass, and how it ends. With the loop lock held, unless a
-// comment says otherwise.
+// comment states otherwise.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
@@ -66,14 +66,14 @@ static void nothing(distributed_pass *x) {
     (void)x;
 }
 
-// The marks say how many gradients to await, so those in |inbox| are no longer early.
+// The number of gradients to await follows from the marks, so those in |inbox| are no longer unexpected.
 static void begin(distributed_pass *x) {
-    distributed_pass_leave_early_on_loop(x);
+    distributed_pass_expect_inbox_on_loop(x);
     for (uint32_t i = 0; i < x->marks.count; i++)
         x->awaited += x->marks.items[i].rank == (uint32_t)x->agent->rank;
 }
 
-static void tell_done(distributed_pass *x) {
+static void send_done(distributed_pass *x) {
     distributed_pass_done_on_loop(x);
     leaving_check_on_loop(x->agent);
 }
@@ -99,8 +99,8 @@ static void drop(distributed_pass *x) {
     leaving_check_on_loop(x->agent);
 }
 
-static void drop_early(distributed_pass *x) {
-    distributed_pass_leave_early_on_loop(x);
+static void drop_unmarked(distributed_pass *x) {
+    distributed_pass_expect_inbox_on_loop(x);
     drop(x);
 }
 
@@ -109,7 +109,7 @@ static void settle_and_drop(distributed_pass *x) {
     drop(x);
 }
 
-// Other workers may have heard that the pass succeeded. They will not release the sends that it
+// Other workers may have received that the pass succeeded. They will not release the sends that it
 // went through, so this worker deletes them.
 static void give_up_sends_and_drop(distributed_pass *x) {
     x->unsure = true;
@@ -128,37 +128,37 @@ typedef struct rule {
 
 // clang-format off
 static const rule rules[] = {
-    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_MARKED,    DISTRIBUTED_PASS_RUNNING,  begin,                  "the marks say which gradients to await" },
-    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_DROPPED,  drop_early,             "a pass that is over and not COMPLETE here has failed" },
-    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_MARKING,  nothing,                "only the initiator can end a part that is not COMPLETE" },
-    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop_early,             "no node has run" },
-    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_MARKING,  nothing,                "the initiator tells its end now, or when an older pass has ended" },
-    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop_early,             "only the initiator uses the result" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_MARKED,    DISTRIBUTED_PASS_RUNNING,  begin,                  "the marks name the gradients to await" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_DROPPED,  drop_unmarked,             "a pass that is over and not COMPLETE here has failed" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_RELAYED,     DISTRIBUTED_PASS_MARKING,  nothing,                "only the initiator can end a part that is not COMPLETE" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop_unmarked,             "no node has run" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_MARKING,  nothing,                "the initiator reports its end now, or when an older pass has ended" },
+    { DISTRIBUTED_PASS_MARKING,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop_unmarked,             "only the initiator uses the result" },
 
-    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_DONE,      DISTRIBUTED_PASS_COMPLETE, tell_done,              "all marked slots have had their gradient, and what follows is sent" },
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_DONE,      DISTRIBUTED_PASS_COMPLETE, send_done,              "all marked slots have had their gradient, and the next gradients are sent" },
     { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_DROPPED,  drop,                   "a pass that is over and not COMPLETE here has failed" },
-    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_RUNNING,  nothing,                "only the initiator can end a part that is not COMPLETE" },
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_RELAYED,     DISTRIBUTED_PASS_RUNNING,  nothing,                "only the initiator can end a part that is not COMPLETE" },
     { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "it failed here or on another worker; the graph stays as it was" },
-    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_RUNNING,  nothing,                "the initiator tells its end now, or when an older pass has ended" },
+    { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_RUNNING,  nothing,                "the initiator reports its end now, or when an older pass has ended" },
     { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "only the initiator uses the result" },
 
     { DISTRIBUTED_PASS_RUNNING,  DISTRIBUTED_PASS_REDUCES,   DISTRIBUTED_PASS_REDUCING, nothing,                "this worker's late answers are missing; no thread waits for them" },
-    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_DONE,      DISTRIBUTED_PASS_COMPLETE, tell_done,              "they have come, and what follows is sent" },
+    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_DONE,      DISTRIBUTED_PASS_COMPLETE, send_done,              "they have arrived, and the next gradients are sent" },
     { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_DROPPED,  drop,                   "a pass that is over and not COMPLETE here has failed" },
-    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_REDUCING, nothing,                "only the initiator can end a part that is not COMPLETE" },
-    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "it failed here or on another worker; gates hear of it" },
-    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_REDUCING, nothing,                "the initiator tells its end now, or when an older pass has ended" },
-    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "only the initiator uses the result; gates hear of it" },
+    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_RELAYED,     DISTRIBUTED_PASS_REDUCING, nothing,                "only the initiator can end a part that is not COMPLETE" },
+    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "it failed here or on another worker; gates are notified" },
+    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_REDUCING, nothing,                "the initiator reports its end now, or when an older pass has ended" },
+    { DISTRIBUTED_PASS_REDUCING, DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "only the initiator uses the result; gates are notified" },
 
     { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_SETTLED,  settle,                 "it has succeeded everywhere: the graph is freed, the gradients stay" },
-    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_SETTLED,  settle,                 "the graph is freed before the initiator's next pass walks it" },
+    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_RELAYED,     DISTRIBUTED_PASS_SETTLED,  settle,                 "the graph is freed before the initiator's next pass walks it" },
     { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "it failed on another worker; the graph stays as it was" },
     { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_DROPPED,  settle_and_drop,        "it was not aborted, so it has succeeded; a closed scope needs no gradients" },
-    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  give_up_sends_and_drop, "only the initiator knew whether it has succeeded" },
+    { DISTRIBUTED_PASS_COMPLETE, DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  give_up_sends_and_drop, "only the initiator had the information whether it has succeeded" },
 
-    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_SETTLED,  nothing,                "the initiator confirms what was heard" },
-    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_HEARD,     DISTRIBUTED_PASS_SETTLED,  nothing,                "it is known already" },
-    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "the initiator says that what was heard is wrong" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_SUCCEEDED, DISTRIBUTED_PASS_SETTLED,  nothing,                "the initiator confirms the relayed end" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_RELAYED,     DISTRIBUTED_PASS_SETTLED,  nothing,                "it is settled already" },
+    { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_FAILED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "the initiator contradicts the relayed end" },
     { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_FOLDED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "an older pass of its scope has taken over its gradients" },
     { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_CLOSED,    DISTRIBUTED_PASS_DROPPED,  drop,                   "a closed scope needs no gradients" },
     { DISTRIBUTED_PASS_SETTLED,  DISTRIBUTED_PASS_LOST,      DISTRIBUTED_PASS_DROPPED,  drop,                   "only calls of the initiator use the gradients" },

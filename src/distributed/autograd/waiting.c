@@ -1,4 +1,4 @@
-// How a pass that stays in one process waits for what comes later (autograd/late.h).
+// How a pass that stays in one process waits for late answers (autograd/late.h).
 #include "autograd/pass.h"
 #include "distributed/autograd/distributed_pass.h"
 
@@ -21,15 +21,15 @@ static void wake(pass *p) {
     env_wake(p->scope->env, p->runner);
 }
 
-// Waits as a call would, and somewhat longer: what answers has the same deadline, and says who did
-// not come.
+// Waits as a call would, and somewhat longer: the collective that answers has the same deadline, and its error names
+// the missing workers.
 static void wait_on_loop(pass *p, agent *a, gw_error *error) {
     gw_scope *s = p->scope;
     waiter w = { .what = "the others of a backward pass", .runs_pass = true };
-    p->came = wake;
+    p->on_answer = wake;
     p->runner = &w;
     bool woken = context_wait_on_loop(a, s, &w, distributed_late_until_ns(a, s));
-    p->came = NULL;
+    p->on_answer = NULL;
     p->runner = NULL;
     if (woken || context_check_cancelled(s, error)) return;
     error_set(error, GW_TIMEOUT, "others have not answered within the deadline");

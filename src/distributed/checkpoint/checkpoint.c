@@ -91,7 +91,8 @@ static uint64_t header_size(checkpoint *c, const checkpoint_source *from) {
         scope_fail(c->scope, GW_INVALID, "no checkpoint: a header of %llu bytes, more than %d",
                    (unsigned long long)size, LIMIT_CHECKPOINT_HEADER_BYTES);
     else if (size > left)
-        scope_fail(c->scope, GW_INVALID, "cut off: a header of %llu bytes, of which %llu are there",
+        scope_fail(c->scope, GW_INVALID,
+                   "cut off: a header of %llu bytes, of which %llu are present",
                    (unsigned long long)size, (unsigned long long)left);
     return size;
 }

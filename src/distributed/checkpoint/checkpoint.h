@@ -38,7 +38,7 @@ void checkpoint_flatten(checkpoint *c, gw_map *values);
 gw_map *checkpoint_nest(checkpoint *c, gw_scope *out);                          // in |out|
 void checkpoint_put_text(checkpoint *c, const char *name, const json_t *tree);  // as JSON
 
-// checkpoint_header.c: reads JSON that is nested no deeper than what is saved; NULL with |error| of
+// checkpoint_header.c: reads JSON that is nested no deeper than the saved values; NULL with |error| of
 // the parser's, whose walk takes stack for each level.
 json_t *checkpoint_parse(const char *text, size_t size, json_error_t *error);
 // Writes the header, padded so that the numbers behind it are aligned; and

@@ -25,7 +25,7 @@ static void add_check(const checkpoint *c, const checkpoint_entry *e, json_t *ch
     }
     write_check(text, numbers.bytes, (size_t)(e->end - e->begin));
     packed_release(&numbers);
-    // A name that is no UTF-8 text is told where the header is written.
+    // A name that is no UTF-8 text is an error when the header is written.
     json_object_set_new(checks, e->name, json_string(text));
 }
 

@@ -1,4 +1,4 @@
-// Checkpoints in files: a file is written beside the old one, and renamed to its name once all of
+// Checkpoints in files: a file is written to a temporary name in the same folder, and renamed once all of
 // it is on the disk.
 #include "distributed/checkpoint/checkpoint.h"
 
@@ -38,7 +38,7 @@ static bool write_file(void *context, const void *bytes, size_t size) {
 }
 
 // Opens a file with a new name in the same folder, so that renaming it is atomic.
-static int open_beside(gw_scope *s, const char *path, const char **out_path) {
+static int open_temporary(gw_scope *s, const char *path, const char **out_path) {
     for (int i = 0; gw_ok(s); i++) {
         *out_path = gw_format(s, "%s.%d-%d.tmp", path, (int)getpid(), i);
         int fd = gw_ok(s)
@@ -63,7 +63,7 @@ static void sync_folder(gw_scope *s, const char *path) {
 }
 
 // Fails if |path| is a folder, a pipe or the like, which renaming would replace.
-static bool check_place(gw_scope *s, const char *path) {
+static bool check_path(gw_scope *s, const char *path) {
     struct stat about;
     if (lstat(path, &about) || S_ISREG(about.st_mode) || S_ISLNK(about.st_mode)) return true;
     scope_fail(s, GW_INVALID, "no plain file");
@@ -71,18 +71,18 @@ static bool check_place(gw_scope *s, const char *path) {
 }
 
 static void save(gw_scope *s, const char *path, gw_map *values) {
-    if (!check_place(s, path)) return;
-    const char *beside;
-    file f = { .scope = s, .fd = open_beside(s, path, &beside) };
+    if (!check_path(s, path)) return;
+    const char *temporary;
+    file f = { .scope = s, .fd = open_temporary(s, path, &temporary) };
     if (f.fd < 0) return;
     checkpoint_encode(s, values, (checkpoint_sink){ write_file, &f });
     if (gw_ok(s) && fsync(f.fd)) failed(s, "sync");
     if (close(f.fd) && gw_ok(s)) failed(s, "close");
-    if (gw_ok(s) && rename(beside, path)) failed(s, "rename");
+    if (gw_ok(s) && rename(temporary, path)) failed(s, "rename");
     if (gw_ok(s)) {
         sync_folder(s, path);
     } else {
-        unlink(beside);
+        unlink(temporary);
     }
 }
 

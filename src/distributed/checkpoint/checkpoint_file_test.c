@@ -12,24 +12,24 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-typedef struct place {
+typedef struct temp_dir {
     char folder[64], path[96];
-} place;
+} temp_dir;
 
-static place place_open(void) {
-    place p = { .folder = "/tmp/gradwire-checkpoint-XXXXXX" };
+static temp_dir temp_dir_open(void) {
+    temp_dir p = { .folder = "/tmp/gradwire-checkpoint-XXXXXX" };
     assert_non_null(mkdtemp(p.folder));
     snprintf(p.path, sizeof p.path, "%s/a.safetensors", p.folder);
     return p;
 }
 
-static void place_close(const place *p) {
+static void temp_dir_close(const temp_dir *p) {
     char command[96];
     snprintf(command, sizeof command, "rm -rf %s", p->folder);
     assert_int_equal(system(command), 0);
 }
 
-static int count_files(const place *p) {
+static int count_files(const temp_dir *p) {
     DIR *d = opendir(p->folder);
     assert_non_null(d);
     int count = 0;
@@ -53,7 +53,7 @@ static double value_in(gw_scope *s, const char *path) {
 // ---- Saving -------------------------------------------------------------------------------------
 static void a_module_is_saved_and_loaded(void **state) {
     (void)state;
-    place p = place_open();
+    temp_dir p = temp_dir_open();
     gw_scope *s = gw_scope_open(NULL);
     gw_module *a = gw_nn_sequential(s, gw_nn_linear(s, 3, 4), gw_nn_linear(s, 4, 2));
     gw_module *b = gw_nn_sequential(s, gw_nn_linear(s, 3, 4), gw_nn_linear(s, 4, 2));
@@ -64,12 +64,12 @@ static void a_module_is_saved_and_loaded(void **state) {
                         gw_to_text(s, gw_module_call(s, b, x)));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
     assert_int_equal(count_files(&p), 1);
-    place_close(&p);
+    temp_dir_close(&p);
 }
 
-static void a_new_file_takes_the_place_of_the_old(void **state) {
+static void a_new_file_replaces_the_old_one(void **state) {
     (void)state;
-    place p = place_open();
+    temp_dir p = temp_dir_open();
     gw_scope *s = gw_scope_open(NULL);
     for (int i = 0; i < 3; i++) {
         gw_checkpoint_save(s, p.path, values_of(s, i));
@@ -77,12 +77,12 @@ static void a_new_file_takes_the_place_of_the_old(void **state) {
     }
     assert_int_equal(gw_scope_close(s).status, GW_OK);
     assert_int_equal(count_files(&p), 1);
-    place_close(&p);
+    temp_dir_close(&p);
 }
 
-static void what_cannot_be_written_leaves_the_old_file(void **state) {
+static void a_failed_write_leaves_the_old_file(void **state) {
     (void)state;
-    place p = place_open();
+    temp_dir p = temp_dir_open();
     gw_scope *s = gw_scope_open(NULL);
     gw_checkpoint_save(s, p.path, values_of(s, 5));
     struct rlimit limit, small = { .rlim_cur = 8192, .rlim_max = RLIM_INFINITY };
@@ -98,12 +98,12 @@ static void what_cannot_be_written_leaves_the_old_file(void **state) {
     assert_float_equal(value_in(s, p.path), 5, 0);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
     assert_int_equal(count_files(&p), 1);
-    place_close(&p);
+    temp_dir_close(&p);
 }
 
 static void values_that_cannot_be_saved_leave_the_old_file(void **state) {
     (void)state;
-    place p = place_open();
+    temp_dir p = temp_dir_open();
     gw_scope *s = gw_scope_open(NULL);
     gw_checkpoint_save(s, p.path, values_of(s, 5));
     gw_map *bad = values_of(s, 6);
@@ -115,7 +115,7 @@ static void values_that_cannot_be_saved_leave_the_old_file(void **state) {
     assert_float_equal(value_in(s, p.path), 5, 0);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
     assert_int_equal(count_files(&p), 1);
-    place_close(&p);
+    temp_dir_close(&p);
 }
 
 static void it_needs_a_folder(void **state) {
@@ -129,7 +129,7 @@ static void it_needs_a_folder(void **state) {
 
 static void only_files_are_replaced(void **state) {
     (void)state;
-    place p = place_open();
+    temp_dir p = temp_dir_open();
     gw_scope *s = gw_scope_open(NULL);
     assert_int_equal(mkdir(p.path, 0700), 0);
     gw_checkpoint_save(s, p.path, values_of(s, 1));
@@ -146,10 +146,10 @@ static void only_files_are_replaced(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_INVALID);
     assert_int_equal(lstat(p.path, &about), 0);
     assert_true(S_ISFIFO(about.st_mode));
-    place_close(&p);
+    temp_dir_close(&p);
 }
 
-static void what_is_missing_is_said(void **state) {
+static void a_missing_entry_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_checkpoint_save(s, NULL, gw_map_open(s));
@@ -163,7 +163,7 @@ static void what_is_missing_is_said(void **state) {
 }
 
 // ---- Loading ------------------------------------------------------------------------------------
-static void a_file_that_is_not_there_is_said(void **state) {
+static void a_missing_file_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     assert_int_equal(gw_map_count(gw_checkpoint_load(s, "/nowhere.safetensors")), 0);
@@ -174,19 +174,19 @@ static void a_file_that_is_not_there_is_said(void **state) {
 
 static void a_pipe_is_not_waited_for(void **state) {
     (void)state;
-    place p = place_open();
+    temp_dir p = temp_dir_open();
     gw_scope *s = gw_scope_open(NULL);
     assert_int_equal(mkfifo(p.path, 0600), 0);
     gw_checkpoint_load(s, p.path);
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
     assert_non_null(strstr(e.text, "no plain file"));
-    place_close(&p);
+    temp_dir_close(&p);
 }
 
-static void a_truncated_file_is_said(void **state) {
+static void a_truncated_file_is_an_error(void **state) {
     (void)state;
-    place p = place_open();
+    temp_dir p = temp_dir_open();
     gw_scope *s = gw_scope_open(NULL);
     gw_checkpoint_save(s, p.path, values_of(s, 1));
     assert_int_equal(truncate(p.path, 20000), 0);
@@ -194,11 +194,11 @@ static void a_truncated_file_is_said(void **state) {
     gw_error e = gw_scope_close(s);
     assert_int_equal(e.status, GW_INVALID);
     assert_non_null(strstr(e.text, "a.safetensors: cut off: \"x\" ends at byte 40000"));
-    place_close(&p);
+    temp_dir_close(&p);
 }
 
 // ---- Others' tools ------------------------------------------------------------------------------
-static const char reader_of_others[] =
+static const char reader_elsewhere[] =
     "import json, struct, sys\n"
     "b = open(sys.argv[1], 'rb').read()\n"
     "n, = struct.unpack('<Q', b[:8])\n"
@@ -207,8 +207,8 @@ static const char reader_of_others[] =
     "def floats(name):\n"
     "    e = header[name]\n"
     "    begin, end = e['data_offsets']\n"
-    "    letter = {'F32': 'f', 'F64': 'd', 'I64': 'q', 'BOOL': '?'}[e['dtype']]\n"
-    "    return e['shape'], [x for x, in struct.iter_unpack('<' + letter, data[begin:end])]\n"
+    "    code = {'F32': 'f', 'F64': 'd', 'I64': 'q', 'BOOL': '?'}[e['dtype']]\n"
+    "    return e['shape'], [x for x, in struct.iter_unpack('<' + code, data[begin:end])]\n"
     "assert floats('model.weight') == ([2, 3], [1, 2, 3, 4, 5, 6.5]), header\n"
     "assert floats('lr') == ([], [0.1]), header\n"
     "assert floats('step') == ([], [12]), header\n"
@@ -218,7 +218,7 @@ static const char reader_of_others[] =
     "assert max(e['data_offsets'][1] for e in header.values()) == len(data)\n"
     "assert (8 + n) % 8 == 0\n";
 
-static const char writer_of_others[] =
+static const char writer_elsewhere[] =
     "import json, struct, sys\n"
     "header = {'__metadata__': {'format': 'pt'},\n"
     "          'b': {'dtype': 'I32', 'shape': [3], 'data_offsets': [8, 20]},\n"
@@ -232,7 +232,7 @@ static bool has_python(void) {
     return system("python3 -c pass 2>/dev/null") == 0;
 }
 
-static void run_python(const place *p, const char *text) {
+static void run_python(const temp_dir *p, const char *text) {
     char script[96], command[256];
     snprintf(script, sizeof script, "%s/script.py", p->folder);
     FILE *out = fopen(script, "w");
@@ -243,10 +243,10 @@ static void run_python(const place *p, const char *text) {
     assert_int_equal(system(command), 0);
 }
 
-static void others_can_read_it(void **state) {
+static void other_libraries_can_read_it(void **state) {
     (void)state;
     if (!has_python()) testing_skip("python3 has no numpy");
-    place p = place_open();
+    temp_dir p = temp_dir_open();
     gw_scope *s = gw_scope_open(NULL);
     gw_map *all = gw_map_open(s), *model = gw_map_open(s);
     gw_map_put(s, model, "weight", gw_from(s, ((float[]){ 1, 2, 3, 4, 5, 6.5 }), 2, 3));
@@ -257,15 +257,15 @@ static void others_can_read_it(void **state) {
     gw_map_put(s, all, "note", "fünf");
     gw_checkpoint_save(s, p.path, all);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
-    run_python(&p, reader_of_others);
-    place_close(&p);
+    run_python(&p, reader_elsewhere);
+    temp_dir_close(&p);
 }
 
-static void files_of_others_can_be_read(void **state) {
+static void files_of_other_libraries_can_be_read(void **state) {
     (void)state;
     if (!has_python()) testing_skip("python3 has no numpy");
-    place p = place_open();
-    run_python(&p, writer_of_others);
+    temp_dir p = temp_dir_open();
+    run_python(&p, writer_elsewhere);
     gw_scope *s = gw_scope_open(NULL);
     gw_map *all = gw_checkpoint_load(s, p.path);
     assert_int_equal(gw_map_count(all), 2);
@@ -275,11 +275,11 @@ static void files_of_others_can_be_read(void **state) {
     assert_string_equal(gw_to_text(s, gw_tensor_of(s, gw_map_get(s, all, "b"))),
                         gw_to_text(s, gw_from(s, ((int32_t[]){ 7, 8, 9 }), 3)));
     assert_int_equal(gw_scope_close(s).status, GW_OK);
-    place_close(&p);
+    temp_dir_close(&p);
 }
 
-GW_TESTS(distributed_checkpoint_file, a_module_is_saved_and_loaded,
-         a_new_file_takes_the_place_of_the_old, what_cannot_be_written_leaves_the_old_file,
-         values_that_cannot_be_saved_leave_the_old_file, it_needs_a_folder, only_files_are_replaced,
-         what_is_missing_is_said, a_file_that_is_not_there_is_said, a_pipe_is_not_waited_for,
-         a_truncated_file_is_said, others_can_read_it, files_of_others_can_be_read);
+GW_TESTS(distributed_checkpoint_file, a_module_is_saved_and_loaded, a_new_file_replaces_the_old_one,
+         a_failed_write_leaves_the_old_file, values_that_cannot_be_saved_leave_the_old_file,
+         it_needs_a_folder, only_files_are_replaced, a_missing_entry_is_an_error,
+         a_missing_file_is_an_error, a_pipe_is_not_waited_for, a_truncated_file_is_an_error,
+         other_libraries_can_read_it, files_of_other_libraries_can_be_read);

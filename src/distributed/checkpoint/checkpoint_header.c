@@ -49,7 +49,7 @@ static size_t size_of(const checkpoint_entry *e) {
     return (size_t)gw_numel(e->x) * gw_dtype_size(gw_dtype_of(e->x));
 }
 
-// Tensors with the widest numbers come first, so that each is aligned; else in the order of adding.
+// Tensors with the widest numbers are first, so that each is aligned; else in the order of adding.
 void checkpoint_lay_out(checkpoint *c) {
     uint64_t at = 0;
     for (size_t width = 8; width > 0; width /= 2) {
@@ -101,7 +101,7 @@ static bool read_dtype(checkpoint *c, checkpoint_entry *e, const json_t *j) {
         return true;
     }
     scope_fail(c->scope, GW_UNSUPPORTED,
-               "\"%.200s\" is of the dtype %.40s, which is not known here", e->name, name);
+               "\"%.200s\" is of the dtype %.40s, which is not supported here", e->name, name);
     return false;
 }
 
@@ -151,9 +151,10 @@ static bool check_size(checkpoint *c, const checkpoint_entry *e, uint64_t data_s
                    gw_dtype_name(e->dtype), shape_text_of(e->shape.count, e->shape.sizes).text,
                    (unsigned long long)e->begin, (unsigned long long)e->end);
     } else if (e->end > data_size) {
-        scope_fail(c->scope, GW_INVALID,
-                   "cut off: \"%.200s\" ends at byte %llu of the numbers, of which %llu are there",
-                   e->name, (unsigned long long)e->end, (unsigned long long)data_size);
+        scope_fail(
+            c->scope, GW_INVALID,
+            "cut off: \"%.200s\" ends at byte %llu of the numbers, of which %llu are present",
+            e->name, (unsigned long long)e->end, (unsigned long long)data_size);
     }
     return gw_ok(c->scope);
 }
@@ -185,7 +186,7 @@ static bool read_metadata(checkpoint *c, json_t *j) {
     return ok;
 }
 
-static int by_place(const void *a, const void *b) {
+static int by_offset(const void *a, const void *b) {
     const checkpoint_entry *x = *(const checkpoint_entry *const *)a,
                            *y = *(const checkpoint_entry *const *)b;
     if (x->begin != y->begin) return x->begin < y->begin ? -1 : 1;
@@ -193,14 +194,14 @@ static int by_place(const void *a, const void *b) {
 }
 
 // Each byte behind the header belongs to exactly one tensor.
-static void check_places(checkpoint *c, uint64_t data_size) {
+static void check_offsets(checkpoint *c, uint64_t data_size) {
     const checkpoint_entry **order = mem_alloc((size_t)(c->count + 1) * sizeof *order);
     if (!order) {
         scope_fail(c->scope, GW_NO_MEMORY, "no memory for %d names", c->count);
         return;
     }
     for (int i = 0; i < c->count; i++) order[i] = &c->items[i];
-    qsort(order, (size_t)c->count, sizeof *order, by_place);
+    qsort(order, (size_t)c->count, sizeof *order, by_offset);
     uint64_t at = 0;
     for (int i = 0; i < c->count && gw_ok(c->scope); i++) {
         if (order[i]->begin < at)
@@ -254,6 +255,6 @@ void checkpoint_read_header(checkpoint *c, const char *text, size_t size, uint64
                                                            : read_metadata(c, value));
         if (!ok) break;
     }
-    if (gw_ok(c->scope)) check_places(c, data_size);
+    if (gw_ok(c->scope)) check_offsets(c, data_size);
     json_decref(header);
 }

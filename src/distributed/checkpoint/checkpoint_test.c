@@ -25,7 +25,7 @@ static gw_map *decode(gw_scope *s, bytes *b) {
     return out;
 }
 
-static gw_map *there_and_back(gw_scope *s, gw_map *values) {
+static gw_map *round_trip(gw_scope *s, gw_map *values) {
     bytes b = { 0 };
     checkpoint_encode(s, values, (checkpoint_sink){ write_memory, &b });
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
@@ -51,22 +51,22 @@ static void assert_refused_with(bytes b, gw_status status, const char *words) {
     assert_null(decode(s, &b));
     gw_error e = gw_scope_close(s);
     bytes_fini(&b);
-    if (!strstr(e.text, words)) fail_msg("\"%s\" does not say \"%s\"", e.text, words);
+    if (!strstr(e.text, words)) fail_msg("\"%s\" does not contain \"%s\"", e.text, words);
     assert_int_equal(e.status, status);
 }
 
 // ---- Saving and loading -------------------------------------------------------------------------
-static void every_dtype_comes_back(void **state) {
+static void every_dtype_round_trips(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_map *values = gw_map_open(s);
     for (int d = 0; d < GW_DTYPE_COUNT; d++)
         gw_map_put(s, values, gw_dtype_name((gw_dtype)d),
                    gw_to_dtype(s, gw_from(s, ((float[]){ 1, 0, 1, 0, 1, 1 }), 2, 3), (gw_dtype)d));
-    // An odd number of bytes, so that what follows would not be aligned in the order of adding.
+    // An odd number of bytes, so that the next tensor would not be aligned in the order of adding.
     gw_map_put(s, values, "odd", gw_to_dtype(s, gw_ones(s, GW_F32, 3), GW_I8));
     gw_map_put(s, values, "last", gw_full(s, GW_F64, 0.1, 1));
-    gw_map *back = there_and_back(s, values);
+    gw_map *back = round_trip(s, values);
     assert_int_equal(gw_map_count(back), GW_DTYPE_COUNT + 2);
     for (int i = 0; i < gw_map_count(back); i++) {
         const char *name = gw_map_key(s, values, i);
@@ -79,7 +79,7 @@ static void every_dtype_comes_back(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void every_shape_comes_back(void **state) {
+static void every_shape_round_trips(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_map *values = gw_map_open(s);
@@ -87,7 +87,7 @@ static void every_shape_comes_back(void **state) {
     gw_map_put(s, values, "view", gw_transpose(s, gw_slice(s, x, 1, 1, 6, 2), 0, 1));
     gw_map_put(s, values, "empty", gw_zeros(s, GW_F32, 3, 0, 2));
     gw_map_put(s, values, "scalar", gw_full(s, GW_I64, -5));
-    gw_map *back = there_and_back(s, values);
+    gw_map *back = round_trip(s, values);
     for (int i = 0; i < 3; i++) {
         const char *name = gw_map_key(s, values, i);
         gw_tensor *a = gw_tensor_of(s, gw_map_get(s, values, name)),
@@ -120,10 +120,10 @@ static gw_map *nested(gw_scope *s) {
     return all;
 }
 
-static void what_is_nested_comes_back_nested(void **state) {
+static void nested_values_round_trip(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
-    gw_map *all = there_and_back(s, nested(s));
+    gw_map *all = round_trip(s, nested(s));
     assert_int_equal(gw_map_count(all), 3);
     gw_map *model = gw_map_of(s, gw_map_get(s, all, "model"));
     assert_int_equal(gw_numel(gw_tensor_of(s, gw_map_get(s, model, "0.weight"))), 2);
@@ -190,11 +190,11 @@ static void put_deep(gw_scope *s, gw_map *values) {
     }
 }
 
-static void what_cannot_be_saved_is_said(void **state) {
+static void an_unsupported_value_is_an_error(void **state) {
     (void)state;
     static const struct {
         void (*put)(gw_scope *s, gw_map *values);
-        const char *says;
+        const char *words;
     } all[] = {
         { put_same_twice, "two values would be called \"a.b\"" },
         { put_reserved, "two values would be called \"__metadata__\"" },
@@ -213,7 +213,7 @@ static void what_cannot_be_saved_is_said(void **state) {
         checkpoint_encode(s, values, (checkpoint_sink){ write_memory, &b });
         bytes_fini(&b);
         gw_error e = gw_scope_close(s);
-        if (!strstr(e.text, all[i].says)) fail_msg("%s", e.text);
+        if (!strstr(e.text, all[i].words)) fail_msg("%s", e.text);
     }
 }
 
@@ -221,7 +221,7 @@ static void what_cannot_be_saved_is_said(void **state) {
 typedef struct bad {
     const char *header;
     size_t data_size;
-    const char *says;
+    const char *words;
 } bad;
 
 #define ENTRY(name, dtype, shape, begin, end)                                                      \
@@ -252,7 +252,7 @@ static const bad bads[] = {
     { "{" ENTRY("a", "F32", "[2147483648,2147483648,4]", "0", "0") "}", 0, "are wrong" },
     { "{" ENTRY("a", "F32", "[0,9223372036854775807]", "0", "0") "}", 0, "are wrong" },
     { "{" ENTRY("a", "F32", "[2]", "0", "8") "}", 7,
-      "cut off: \"a\" ends at byte 8 of the numbers, of which 7 are there" },
+      "cut off: \"a\" ends at byte 8 of the numbers, of which 7 are present" },
     { "{" ENTRY("a", "F32", "[2]", "0", "8") "}", 10, "no tensor has the last 2 bytes" },
     { "{" ENTRY("a", "F32", "[1]", "0", "4") "," ENTRY("b", "F32", "[1]", "6", "10") "}", 10,
       "no tensor has the bytes 4 to 6 before \"b\"" },
@@ -265,28 +265,29 @@ static const bad bads[] = {
     { "{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ is no JSON object of texts" },
     { "{\"__metadata__\":{\"gradwire\":\"{\"}}", 0, "its nesting is no JSON object" },
     { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"tensor\\\"}\"}}", 0,
-      "\"a\" is said to be of kind tensor, but is not there" },
+      "\"a\" is declared as kind tensor, but is missing" },
     { "{\"__metadata__\":{\"gradwire\":\"{}\"}," ENTRY("a", "U8", "[]", "0", "1") "}", 1,
-      "\"a\" has no place among the others" },
+      "\"a\" is not in the tree of values" },
     { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"int\\\"}\"}," ENTRY("a", "U8", "[]", "0",
                                                                             "1") "}",
-      1, "\"a\" is said to be of kind int, but has another shape" },
+      1, "\"a\" is declared as kind int, but has another shape" },
     { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"string\\\"}\"}}", 0,
-      "the text \"a\" is not there" },
-    { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"code\\\"}\"}}", 0, "of kind \"code\"" },
-    { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":5}\"}}", 0, "\"a\" is said to be of no kind" },
+      "the text \"a\" is missing" },
+    { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"code\\\"}\"}}", 0, "as kind \"code\"" },
+    { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":5}\"}}", 0,
+      "\"a\" is declared without a kind" },
 };
 
-static void each_lie_is_said(void **state) {
+static void each_false_header_field_is_an_error(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof bads / sizeof *bads; i++)
-        assert_refused_with(file_of(bads[i].header, bads[i].data_size), GW_INVALID, bads[i].says);
+        assert_refused_with(file_of(bads[i].header, bads[i].data_size), GW_INVALID, bads[i].words);
 }
 
-static void other_dtypes_are_said(void **state) {
+static void unsupported_dtypes_are_errors(void **state) {
     (void)state;
     assert_refused_with(file_of("{" ENTRY("a", "F8_E4M3", "[]", "0", "1") "}", 1), GW_UNSUPPORTED,
-                        "\"a\" is of the dtype F8_E4M3, which is not known here");
+                        "\"a\" is of the dtype F8_E4M3, which is not supported here");
 }
 
 static void bools_are_checked(void **state) {
@@ -303,7 +304,7 @@ static void sizes_of_headers_are_checked(void **state) {
     assert_refused_with(b, GW_INVALID, "4 bytes are no checkpoint");
     b = file_of("{}", 0);
     b.data[0] = 9;
-    assert_refused_with(b, GW_INVALID, "cut off: a header of 9 bytes, of which 2 are there");
+    assert_refused_with(b, GW_INVALID, "cut off: a header of 9 bytes, of which 2 are present");
     b = file_of("{}", 0);
     b.data[7] = 1;
     assert_refused_with(b, GW_INVALID, "a header of 72057594037927938 bytes, more than 100000000");
@@ -358,8 +359,8 @@ static void it_survives_any_failing_allocation(void **state) {
     testing_alloc_failure_loop(write_and_read, NULL);
 }
 
-GW_TESTS(distributed_checkpoint, every_dtype_comes_back, every_shape_comes_back,
-         what_is_nested_comes_back_nested, a_map_of_tensors_has_checks_alone,
-         what_cannot_be_saved_is_said, each_lie_is_said, other_dtypes_are_said, bools_are_checked,
-         sizes_of_headers_are_checked, every_cut_is_noticed, every_flipped_bit_is_noticed,
-         it_survives_any_failing_allocation);
+GW_TESTS(distributed_checkpoint, every_dtype_round_trips, every_shape_round_trips,
+         nested_values_round_trip, a_map_of_tensors_has_checks_alone,
+         an_unsupported_value_is_an_error, each_false_header_field_is_an_error,
+         unsupported_dtypes_are_errors, bools_are_checked, sizes_of_headers_are_checked,
+         every_cut_is_noticed, every_flipped_bit_is_noticed, it_survives_any_failing_allocation);

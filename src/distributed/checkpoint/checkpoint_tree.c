@@ -74,8 +74,8 @@ static json_t *flatten_list(checkpoint *c, const char *path, int depth, gw_list 
     gw_scope *s = c->scope;
     json_t *out = json_array();
     for (int i = 0; i < gw_list_count(list) && gw_ok(s); i++) {
-        const char *place = join(s, path, gw_format(s, "%d", i));
-        json_t *inner = flatten(c, place, depth, gw_list_get(s, list, i));
+        const char *element = join(s, path, gw_format(s, "%d", i));
+        json_t *inner = flatten(c, element, depth, gw_list_get(s, list, i));
         if (!gw_ok(s)) {
             json_decref(inner);
         } else if (json_array_append_new(out, inner)) {
@@ -161,7 +161,7 @@ static gw_value number_of(nester *n, const char *path, gw_kind kind, const gw_te
         return gw_value_of_bool(*(const uint8_t *)gw_data(x));
     if (gw_dims(x) == 1 && kind == GW_BYTES && dtype == GW_U8)
         return gw_value_of_bytes(gw_data(x), (size_t)gw_numel(x));
-    scope_fail(n->scope, GW_INVALID, "\"%.200s\" is said to be of kind %s, but has another shape",
+    scope_fail(n->scope, GW_INVALID, "\"%.200s\" is declared as kind %s, but has another shape",
                path, gw_kind_name(kind));
     return gw_none();
 }
@@ -169,8 +169,8 @@ static gw_value number_of(nester *n, const char *path, gw_kind kind, const gw_te
 static gw_value nest_tensor(nester *n, const char *path, gw_kind kind) {
     gw_value v = gw_map_find(n->flat, path);
     if (json_object_del(n->left, path)) {
-        scope_fail(n->scope, GW_INVALID, "\"%.200s\" is said to be of kind %s, but is not there",
-                   path, gw_kind_name(kind));
+        scope_fail(n->scope, GW_INVALID, "\"%.200s\" is declared as kind %s, but is missing", path,
+                   gw_kind_name(kind));
         return gw_none();
     }
     return kind == GW_TENSOR ? v : number_of(n, path, kind, v.as.tensor);
@@ -179,7 +179,7 @@ static gw_value nest_tensor(nester *n, const char *path, gw_kind kind) {
 static gw_value nest_text(nester *n, const char *path) {
     const char *text =
         strcmp(path, tree_name) ? json_string_value(json_object_get(n->texts, path)) : NULL;
-    if (!text) scope_fail(n->scope, GW_INVALID, "the text \"%.200s\" is not there", path);
+    if (!text) scope_fail(n->scope, GW_INVALID, "the text \"%.200s\" is missing", path);
     return gw_value_of_string(text);
 }
 
@@ -189,7 +189,7 @@ static gw_value nest_leaf(nester *n, const char *path, const char *kind) {
     if (!strcmp(kind, gw_kind_name(GW_STRING))) return nest_text(n, path);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
         if (!strcmp(kind, gw_kind_name(kinds[i]))) return nest_tensor(n, path, kinds[i]);
-    scope_fail(n->scope, GW_INVALID, "\"%.200s\" is said to be of kind \"%.40s\"", path, kind);
+    scope_fail(n->scope, GW_INVALID, "\"%.200s\" is declared as kind \"%.40s\"", path, kind);
     return gw_none();
 }
 
@@ -208,8 +208,8 @@ static gw_map *nest_map(nester *n, const char *path, int depth, const json_t *tr
 static gw_list *nest_list(nester *n, const char *path, int depth, const json_t *tree) {
     gw_list *out = gw_list_open(n->scope);
     for (size_t i = 0; i < json_array_size(tree) && gw_ok(n->scope); i++) {
-        const char *place = join(n->scope, path, gw_format(n->scope, "%zu", i));
-        gw_list_add(n->scope, out, nest(n, place, depth, json_array_get(tree, i)));
+        const char *element = join(n->scope, path, gw_format(n->scope, "%zu", i));
+        gw_list_add(n->scope, out, nest(n, element, depth, json_array_get(tree, i)));
     }
     return out;
 }
@@ -224,7 +224,7 @@ static gw_value nest(nester *n, const char *path, int depth, const json_t *tree)
     if (json_is_object(tree)) return gw_value_of_map(nest_map(n, path, depth + 1, tree));
     if (json_is_array(tree)) return gw_value_of_list(nest_list(n, path, depth + 1, tree));
     if (json_is_string(tree)) return nest_leaf(n, path, json_string_value(tree));
-    scope_fail(n->scope, GW_INVALID, "\"%.200s\" is said to be of no kind", path);
+    scope_fail(n->scope, GW_INVALID, "\"%.200s\" is declared without a kind", path);
     return gw_none();
 }
 
@@ -243,7 +243,7 @@ static gw_map *nest_all(checkpoint *c, gw_scope *out, const json_t *tree) {
     n.flat = flat_map(c, c->scope, n.left);
     gw_map *values = gw_ok(c->scope) ? nest_map(&n, NULL, 1, tree) : NULL;
     if (gw_ok(c->scope) && json_object_size(n.left))
-        scope_fail(c->scope, GW_INVALID, "\"%.200s\" has no place among the others",
+        scope_fail(c->scope, GW_INVALID, "\"%.200s\" is not in the tree of values",
                    json_object_iter_key(json_object_iter(n.left)));
     json_decref(n.left);
     return values;

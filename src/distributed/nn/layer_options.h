@@ -1,4 +1,4 @@
-// What a layer is made of when a class makes it: some arguments, then a map of options.
+// The options of a layer that a class makes: some arguments, then a map of options.
 #ifndef DISTRIBUTED_NN_LAYER_OPTIONS_H
 #define DISTRIBUTED_NN_LAYER_OPTIONS_H
 
@@ -7,11 +7,11 @@
 
 #include <stddef.h>
 
-// How a member of a struct of options is said in a map.
+// The form of a member of a struct of options in a map.
 typedef enum layer_option_kind {
     LAYER_BOOL,
     LAYER_INT,    // int64_t
-    LAYER_SMALL,  // int: what does not fit is no number of layers and no dimension
+    LAYER_SMALL,  // int: larger values are no number of layers and no dimension
     LAYER_FLOAT,  // double
     LAYER_PAIR,   // int64_t[2]: a number, which counts for both, or a list of one or two
     LAYER_DTYPE,  // its name
@@ -42,7 +42,7 @@ typedef struct layer_option {
 #define LAYER_OPTION_OF(type, member, words)                                                       \
     { #member, LAYER_WORD, offsetof(type, member), words }
 
-// Writes to the struct |out| what the map behind |count| arguments says, if there is one. Fails |s|
+// Writes to the struct |out| the options in the map behind |count| arguments, if it is present. Fails |s|
 // for anything else behind them, and for an option that is not in |options| (NULL: there are none).
 void layer_read(gw_scope *s, const gw_args *a, int count, const layer_option *options, void *out);
 

@@ -1,5 +1,5 @@
 // Layers as any peer makes and calls them: by name, with any arguments and options, then with any
-// inputs, outputs going back, and states loaded. Each of it ends in values or in one sentence.
+// inputs, gradients of outputs, and loaded states. All of it ends in values or in one error.
 #include "distributed/nn/layer_options.h"
 #include "distributed/nn/module_object.h"
 
@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 enum { ARGUMENTS_MAX = 4, DEPTH_MAX = 3, CALLS_MAX = 6, INPUTS_MAX = 8 };
 
-// ---- What a layer is made of --------------------------------------------------------------------
+// ---- Arguments and options of a layer --------------------------------------------------------------------
 // Mostly sizes that the tensors of fuzz_take_tensor have.
 static gw_value take_size(fuzz_input *in) {
     return fuzz_take(in, 8) ? gw_value_of_int(1 + fuzz_take(in, 4)) : fuzz_take_value(in, FUZZ_INT);
@@ -90,7 +90,7 @@ static gw_value take_listed(fuzz_input *in, int depth) {
     return gw_value_of_list(list);
 }
 
-// ---- What its methods take ----------------------------------------------------------------------
+// ---- Inputs of its methods ----------------------------------------------------------------------
 static gw_value take_inputs(fuzz_input *in) {
     gw_list *list = gw_list_open(in->scope);
     for (unsigned i = 0, count = fuzz_take(in, INPUTS_MAX); i < count; i++) {
@@ -161,7 +161,7 @@ static void close_scope(gw_scope *s) {
     (void)error;
 }
 
-// What a worker does with a call of a method that has come.
+// Serves a received call of a method, as a worker does.
 static void serve(fuzz_input *in, const class *c, gw_module_object *self) {
     gw_scope *s = gw_scope_open(NULL);
     s->tensor_bytes_max = FUZZ_TENSOR_BYTES_MAX;

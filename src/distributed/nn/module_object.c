@@ -28,29 +28,29 @@ void gw_module_object_open(gw_scope *own, gw_module_object *self, gw_module *m) 
 }
 
 // ---- Parameters as references -------------------------------------------------------------------
-// A parameter with several names has one reference, so |names| gives places in |references|.
+// A parameter with several names has one reference, so |names| has indices into |references|.
 typedef struct referrer {
     gw_scope *own;
     gw_list *parameters, *references;
     gw_map *names;
 } referrer;
 
-static int place_of(gw_scope *s, const gw_list *parameters, gw_value v) {
+static int index_of(gw_scope *s, const gw_list *parameters, gw_value v) {
     for (int i = 0; i < gw_list_count(parameters); i++)
         if (gw_list_get(s, parameters, i).as.tensor == v.as.tensor) return i;
     return -1;
 }
 
 static void refer(referrer *r, const char *name, gw_value v) {
-    int place = place_of(r->own, r->parameters, v);
-    if (place < 0) {
-        place = gw_list_count(r->references);
+    int index = index_of(r->own, r->parameters, v);
+    if (index < 0) {
+        index = gw_list_count(r->references);
         gw_list_add(r->own, r->parameters, v);
         // A part that is a remote module itself gives references already.
         gw_list_add(r->own, r->references,
                     v.kind == GW_RREF ? v : gw_value_of(gw_rref_open(r->own, v)));
     }
-    gw_map_put(r->own, r->names, name, place);
+    gw_map_put(r->own, r->names, name, index);
 }
 
 // Makes the references once, so that all workers get references to the same values.
@@ -84,17 +84,17 @@ static gw_value forward(gw_scope *s, void *object, const gw_args *a) {
     return gw_value_of(gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)));
 }
 
-// The input |i|: an item of |values|, by its place in them if there are |places|.
-static gw_value take_input(gw_scope *s, gw_list *values, gw_list *places, int i) {
-    return gw_list_get(s, values, places ? (int)gw_int_of(s, gw_list_get(s, places, i)) : i);
+// The input |i|: an item of |values|, by its index in them if there are |indices|.
+static gw_value take_input(gw_scope *s, gw_list *values, gw_list *indices, int i) {
+    return gw_list_get(s, values, indices ? (int)gw_int_of(s, gw_list_get(s, indices, i)) : i);
 }
 
 static gw_values take_inputs(gw_scope *s, const gw_args *a) {
-    gw_list *values = gw_arg_list(s, a, 1), *places = NULL;
-    if (gw_ok(s) && gw_arg(s, a, 2).kind != GW_NONE) places = gw_arg_list(s, a, 2);
-    int count = gw_list_count(places ? places : values);
+    gw_list *values = gw_arg_list(s, a, 1), *indices = NULL;
+    if (gw_ok(s) && gw_arg(s, a, 2).kind != GW_NONE) indices = gw_arg_list(s, a, 2);
+    int count = gw_list_count(indices ? indices : values);
     gw_value *items = gw_alloc(s, (size_t)(count + 1) * sizeof *items);
-    for (int i = 0; gw_ok(s) && i < count; i++) items[i] = take_input(s, values, places, i);
+    for (int i = 0; gw_ok(s) && i < count; i++) items[i] = take_input(s, values, indices, i);
     return (gw_values){ gw_ok(s) ? count : 0, items };
 }
 

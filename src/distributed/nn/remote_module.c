@@ -11,11 +11,11 @@
 
 typedef struct remote {
     gw_rref *rref;       // one count
-    gw_map *parameters;  // one count; NULL until asked for
+    gw_map *parameters;  // one count; NULL until requested
 } remote;
 
-static gw_value ask(gw_scope *s, const gw_module *m, const char *method, int count,
-                    const gw_value *args) {
+static gw_value call_object(gw_scope *s, const gw_module *m, const char *method, int count,
+                            const gw_value *args) {
     const remote *r = m->state;
     return gw_rpc_sync_with(s, gw_to_rref(r->rref), method, (gw_values){ count, args },
                             GW_OPTIONS(gw_call_options));
@@ -33,33 +33,33 @@ static gw_tensor *output_of(gw_scope *s, const gw_module *m, const char *method,
 }
 
 static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
-    gw_value y = ask(s, m, "forward", 1, (gw_value[]){ gw_value_of(x) });
+    gw_value y = call_object(s, m, "forward", 1, (gw_value[]){ gw_value_of(x) });
     return output_of(s, m, "forward", y);
 }
 
 // A tensor that is several inputs is sent once, so that the owner computes with one tensor and sums
-// its gradients there: |places| says for each input which one of |values| it is. False if every
+// its gradients there: |indices| has for each input its index in |values|. False if every
 // input is its own.
-static bool list_inputs(gw_scope *s, gw_values in, gw_list *values, gw_list *places) {
+static bool list_inputs(gw_scope *s, gw_values in, gw_list *values, gw_list *indices) {
     bool any_again = false;
     for (int i = 0; i < in.count; i++) {
-        int first = 0, place = 0;
+        int first = 0, index = 0;
         while (first < i && (in.items[i].kind != GW_TENSOR || in.items[first].kind != GW_TENSOR ||
                              in.items[first].as.tensor != in.items[i].as.tensor))
             first++;
         if (first == i) {
-            place = gw_list_count(values);
+            index = gw_list_count(values);
             gw_list_add(s, values, in.items[i]);
         } else {
-            place = (int)gw_int_of(s, gw_list_get(s, places, first));
+            index = (int)gw_int_of(s, gw_list_get(s, indices, first));
             any_again = true;
         }
-        gw_list_add(s, places, place);
+        gw_list_add(s, indices, index);
     }
     return any_again;
 }
 
-// Fails |s| if an object of another class than GW_MODULE gave what |c| never gives.
+// Fails |s| if an object of another class than GW_MODULE returned other outputs than those of |c|.
 static gw_value check_outputs(gw_scope *s, const gw_module *m, const typed_call *c, gw_value v) {
     bool is_fine = !c || c->outputs == 1
                        ? v.kind != GW_NONE
@@ -76,34 +76,34 @@ static gw_value check_outputs(gw_scope *s, const gw_module *m, const typed_call 
 
 // The arguments of the method "call".
 static void list_call(gw_scope *s, const typed_call *c, gw_values in, gw_value out[3]) {
-    gw_list *values = gw_list_open(s), *places = gw_list_open(s);
-    bool any_again = list_inputs(s, in, values, places);
+    gw_list *values = gw_list_open(s), *indices = gw_list_open(s);
+    bool any_again = list_inputs(s, in, values, indices);
     out[0] = gw_value_of(c ? c->name : "");
     out[1] = gw_value_of(values);
-    out[2] = any_again ? gw_value_of(places) : gw_none();
+    out[2] = any_again ? gw_value_of(indices) : gw_none();
 }
 
 static gw_value call(gw_scope *s, gw_module *m, const typed_call *c, gw_values in) {
     gw_value args[3];
     list_call(s, c, in, args);
-    return check_outputs(s, m, c, ask(s, m, "call", 3, args));
+    return check_outputs(s, m, c, call_object(s, m, "call", 3, args));
 }
 
 // ---- Parameters, state, training ----------------------------------------------------------------
 
 static void train(gw_scope *s, gw_module *m, bool training) {
-    ask(s, m, "train", 1, (gw_value[]){ gw_value_of(training) });
+    call_object(s, m, "train", 1, (gw_value[]){ gw_value_of(training) });
 }
 
 // The owner gives one reference for each parameter, also if the parameter has several names.
-static gw_map *ask_parameters(gw_scope *s, gw_module *m) {
-    gw_list *both = gw_list_of(s, ask(s, m, "parameters", 0, NULL));
+static gw_map *fetch_parameters(gw_scope *s, gw_module *m) {
+    gw_list *both = gw_list_of(s, call_object(s, m, "parameters", 0, NULL));
     gw_map *names = gw_map_of(s, gw_list_get(s, both, 0)), *out = gw_map_open(s);
     gw_list *references = gw_list_of(s, gw_list_get(s, both, 1));
     for (int i = 0; gw_ok(s) && i < gw_map_count(names); i++) {
         const char *name = gw_map_key(s, names, i);
-        int place = (int)gw_int_of(s, gw_map_find(names, name));
-        gw_map_put(s, out, name, gw_list_get(s, references, place));
+        int index = (int)gw_int_of(s, gw_map_find(names, name));
+        gw_map_put(s, out, name, gw_list_get(s, references, index));
     }
     return out;
 }
@@ -112,22 +112,22 @@ static gw_map *parameters(gw_scope *s, gw_module *m) {
     remote *r = m->state;
     if (r->parameters) return r->parameters;
     gw_scope *t = gw_scope_open(s);
-    gw_map *found = ask_parameters(t, m);
+    gw_map *found = fetch_parameters(t, m);
     if (gw_ok(t)) r->parameters = handle_retain(found);
     gw_scope_close_up(t);
     return r->parameters;
 }
 
 static gw_map *shapes(gw_scope *s, gw_module *m) {
-    return gw_map_of(s, ask(s, m, "shapes", 0, NULL));
+    return gw_map_of(s, call_object(s, m, "shapes", 0, NULL));
 }
 
 static gw_map *state(gw_scope *s, gw_module *m) {
-    return gw_map_of(s, ask(s, m, "state_dict", 0, NULL));
+    return gw_map_of(s, call_object(s, m, "state_dict", 0, NULL));
 }
 
 static void load(gw_scope *s, gw_module *m, gw_map *values) {
-    ask(s, m, "load", 2, (gw_value[]){ gw_value_of(values), gw_value_of((bool)true) });
+    call_object(s, m, "load", 2, (gw_value[]){ gw_value_of(values), gw_value_of((bool)true) });
 }
 
 static void destroy(gw_module *m) {
@@ -194,7 +194,7 @@ static void free_pending(pending_call *p) {
     mem_give(p, sizeof *p);
 }
 
-static void output_came(gw_scope *s, gw_future *f, void *context) {
+static void output_arrived(gw_scope *s, gw_future *f, void *context) {
     pending_call *p = context;
     gw_value v = values_hooks_after(s, p->m, gw_keep(s, p->x), gw_future_value(s, f));
     gw_future_set(s, p->out, v);
@@ -210,13 +210,13 @@ static gw_future *call_hooked(gw_scope *s, gw_module *m, gw_tensor *x, gw_future
         return out;
     }
     *p = (pending_call){ handle_retain(m), handle_retain(x), handle_retain(out) };
-    gw_on_done(s, f, output_came, p);
+    gw_on_done(s, f, output_arrived, p);
     if (!gw_ok(s)) free_pending(p);
     return out;
 }
 
-static gw_future *ask_async(gw_scope *s, gw_module *m, const char *method, gw_values args,
-                            gw_tensor *x) {
+static gw_future *call_object_async(gw_scope *s, gw_module *m, const char *method, gw_values args,
+                                    gw_tensor *x) {
     const remote *r = m->state;
     gw_future *f =
         gw_rpc_async_with(s, gw_to_rref(r->rref), method, args, GW_OPTIONS(gw_call_options));
@@ -234,7 +234,7 @@ gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x) {
     if (!m->remote) return future_of(s, gw_value_of(gw_module_call(s, m, x)));
     x = module_hooks_before(s, m, x);
     gw_value in = gw_value_of(x);
-    return ask_async(s, m, "forward", (gw_values){ 1, &in }, x);
+    return call_object_async(s, m, "forward", (gw_values){ 1, &in }, x);
 }
 
 gw_future *gw_module_call_value_async_with(gw_scope *s, gw_module *m, gw_values in) {
@@ -245,5 +245,5 @@ gw_future *gw_module_call_value_async_with(gw_scope *s, gw_module *m, gw_values 
     gw_tensor *x = hooks_any(&m->hooks) ? values_hooks_before(s, m, &in) : NULL;
     gw_value args[3];
     list_call(s, NULL, in, args);
-    return ask_async(s, m, "call", (gw_values){ 3, args }, x);
+    return call_object_async(s, m, "call", (gw_values){ 3, args }, x);
 }

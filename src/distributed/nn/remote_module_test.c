@@ -158,7 +158,7 @@ static void switch_it(gw_scope *s, int rank, void *context) {
     assert_ok(s);
 }
 
-static void it_is_switched_with_the_others(void **state) {
+static void it_is_switched_to_evaluation_with_local_modules(void **state) {
     (void)state;
     run(2, switch_it);
 }
@@ -197,7 +197,7 @@ static void load_parts(gw_scope *s, int rank, void *context) {
     assert_failed(s, GW_INVALID, "lacks \"0.weight\", \"0.bias\", \"1.tied\" and 4 more");
 }
 
-static void its_state_is_read_and_given_like_others(void **state) {
+static void its_state_is_saved_and_loaded_like_that_of_local_modules(void **state) {
     (void)state;
     run(3, load_parts);
 }
@@ -323,7 +323,7 @@ static void compare_layers(gw_scope *s, int rank, void *context) {
     gw_nn_conv_options conv =
         GW_OPTIONS(gw_nn_conv_options, .kernel = { 3, 2 }, .stride = { 2, 2 });
     gw_pool_options pool = GW_OPTIONS(gw_pool_options, .kernel = { 3, 2 }, .stride = { 2, 2 });
-    // The values are drawn before: the order of what an initializer draws is unspecified.
+    // The values are drawn before: the order in which an initializer draws is unspecified.
     gw_module *embedding = gw_nn_embedding(s, 9, 3);
     gw_module *lstm = gw_nn_lstm(s, 4, 3);
     gw_module *gru = gw_nn_gru(s, 4, 3);
@@ -403,7 +403,7 @@ static void go_wrong(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void what_goes_wrong_names_worker_and_class(void **state) {
+static void errors_name_the_worker_and_the_class(void **state) {
     (void)state;
     run(2, go_wrong);
 }
@@ -473,8 +473,8 @@ static void it_is_trained_from_here_to_the_same_bits(void **state) {
     run(2, train_both);
 }
 
-// No worker waits for a gradient that will not come.
-static void call_what_is_none(gw_scope *root, int rank, void *context) {
+// No worker waits for a gradient that cannot arrive.
+static void call_no_module(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
     gw_scope *failed = gw_scope_open(root), *s = gw_scope_open(root);
@@ -497,12 +497,13 @@ static void call_what_is_none(gw_scope *root, int rank, void *context) {
 
 static void calls_of_no_module_fail_at_once(void **state) {
     (void)state;
-    run(2, call_what_is_none);
+    run(2, call_no_module);
 }
 
 GW_TESTS(distributed_remote_module, calls_of_no_module_fail_at_once, it_computes_like_a_local_one,
-         large_ones_run_on_the_pool, its_parameters_are_references, it_is_switched_with_the_others,
-         its_state_is_read_and_given_like_others, several_workers_use_one, hooks_run_here,
-         layers_are_made_by_their_names, layers_compute_like_local_ones,
-         what_goes_wrong_names_worker_and_class, a_lost_owner_is_named,
+         large_ones_run_on_the_pool, its_parameters_are_references,
+         it_is_switched_to_evaluation_with_local_modules,
+         its_state_is_saved_and_loaded_like_that_of_local_modules, several_workers_use_one,
+         hooks_run_here, layers_are_made_by_their_names, layers_compute_like_local_ones,
+         errors_name_the_worker_and_the_class, a_lost_owner_is_named,
          it_is_trained_from_here_to_the_same_bits);

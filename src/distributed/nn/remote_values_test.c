@@ -326,8 +326,8 @@ static void classes_of_programs_have_them_with_their_hooks(void **state) {
     run(call_programs_class);
 }
 
-// ---- Modules of one's own -----------------------------------------------------------------------
-// A model of indices and offsets, which gives scores and the bags that they come from.
+// ---- User modules -----------------------------------------------------------------------
+// A model of indices and offsets, which returns scores and the bags of the indices.
 static gw_value tagger_forward(gw_scope *s, gw_module *m, const gw_args *a) {
     gw_tensor *indices = gw_arg_tensor(s, a, 0), *offsets = gw_arg_tensor_or_null(s, a, 1);
     gw_tensor *bags =
@@ -377,7 +377,7 @@ static void train_own(gw_scope *s, int rank, void *context) {
     assert_failed(s, GW_INVALID, "w1: typed_tagger.call: tagger: argument 0 is missing");
 }
 
-static void modules_of_ones_own_take_and_give_several(void **state) {
+static void user_modules_may_have_several_inputs_and_outputs(void **state) {
     (void)state;
     run(train_own);
 }
@@ -500,12 +500,12 @@ static void go_wrong(gw_scope *s, int rank, void *context) {
     assert_failed(s, GW_INVALID, "w1: typed_odd.call gave no list of 3 outputs");
 }
 
-static void what_goes_wrong_names_worker_and_class(void **state) {
+static void errors_name_the_worker_and_the_class(void **state) {
     (void)state;
     run(go_wrong);
 }
 
-// What another program may send.
+// Messages that another program may send.
 static void send_nonsense(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank != 0) return;
@@ -527,9 +527,9 @@ static void send_nonsense(gw_scope *s, int rank, void *context) {
     const gw_value wrong[] = { gw_value_of(4), gw_value_of(-1), gw_value_of("x") };
     const char *const words[] = { "item 4 of a list of 4", "item -1 of a list of 4", "int" };
     for (int i = 0; i < 3; i++) {
-        gw_list *places = gw_list_open(s);
-        gw_list_add(s, places, wrong[i]);
-        gw_rpc_sync(s, r, "call", "gru", in, places);
+        gw_list *indices = gw_list_open(s);
+        gw_list_add(s, indices, wrong[i]);
+        gw_rpc_sync(s, r, "call", "gru", in, indices);
         assert_failed(s, GW_INVALID, words[i]);
     }
 }
@@ -542,5 +542,5 @@ static void nonsense_is_refused(void **state) {
 GW_TESTS(distributed_remote_values, recurrent_layers_take_and_give_states,
          states_carry_gradients_from_call_to_call, bags_take_offsets_and_weights,
          attention_takes_query_key_and_value, classes_of_programs_have_them_with_their_hooks,
-         modules_of_ones_own_take_and_give_several, layers_are_called_by_value,
-         calls_by_value_need_not_wait, what_goes_wrong_names_worker_and_class, nonsense_is_refused);
+         user_modules_may_have_several_inputs_and_outputs, layers_are_called_by_value,
+         calls_by_value_need_not_wait, errors_name_the_worker_and_the_class, nonsense_is_refused);

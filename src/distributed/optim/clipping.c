@@ -72,7 +72,7 @@ bool owners_unscale(gw_scope *s, const gw_optimizer *o, double by, bool not_fini
 
 gw_value serve_unscale(gw_scope *s, void *object, const gw_args *a) {
     const owned_optimizer *self = object;
-    (void)gw_grads_count(s);  // brings the gradients here
+    (void)gw_grads_count(s);  // fetches the gradients
     bool not_finite = scaler_unscale_part(s, self->optimizer, gw_arg_float(s, a, 0));
     gradients_keep(s);
     return gw_value_of(not_finite);

@@ -35,7 +35,7 @@ static void free_owners(owners *e) {
     for (int i = 0; i < e->count; i++) handle_release(e->items[i].object);
     mem_free(e->items);
     mem_free(e->owner_of);
-    mem_free(e->told);
+    mem_free(e->sent);
     mem_free(e);
 }
 
@@ -139,14 +139,14 @@ static bool take_over(gw_scope *w, gw_optimizer *o, uint64_t id, const request *
         while (e->items[k].rank != reference_owner(refs[i].as.rref)) k++;
         e->owner_of[numbers[i]] = k;
     }
-    e->told_count = 0;
+    e->sent_count = 0;
     e->id = id;
     e->part.class = &owners_class;
     o->remote = &e->part;
     return true;
 }
 
-// OPT-1: tells the owners that have or may have the new group to remove it. New objects end with
+// OPT-1: sends the owners that have or may have the new group a request to remove it. New objects end with
 // their references.
 static void undo(gw_scope *s, const gw_optimizer *o, const request *requests, int count) {
     gw_scope *u = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
@@ -159,9 +159,9 @@ static void undo(gw_scope *s, const gw_optimizer *o, const request *requests, in
     (void)ignored;
 }
 
-// An object that could not be made answers every method with why: the method that asked is nothing
-// to the program.
-static void drop_asking(gw_error *error) {
+// An object that could not be made replies to every method with its error: removes the name of the method, which means
+// nothing to the program.
+static void drop_method(gw_error *error) {
     const gw_trace *t = &error->trace;
     if (t->calls != 1 || t->function != error_trace_function("group_count")) return;
     memmove(error->text, error->text + t->first, strlen(error->text + t->first) + 1);
@@ -175,7 +175,7 @@ static void wait_for_replies(gw_scope *w, const request *requests, int count) {
         gw_scope *t = scope_open_regardless(w);
         gw_wait(t, requests[k].reply);
         gw_error error = gw_scope_close(t);
-        drop_asking(&error);
+        drop_method(&error);
         if (error.status && gw_ok(w)) scope_fail_with(w, &error);
     }
 }

@@ -1,4 +1,4 @@
-// The remote part of an optimizer: what the worker that made the optimizer, its trainer, knows of
+// The remote part of an optimizer: the state that the worker that made it, its trainer, has about
 // the owners of its parameters. docs/protocol/training.md is the specification.
 //
 // Ownership: the optimizer has its remote part, which holds a reference to an object of class
@@ -25,8 +25,8 @@ typedef struct owners {
     int *owner_of;  // by a parameter's number; -1: this worker
     int number_count;
     uint64_t transaction;  // number of the last one
-    double *told;          // the options that all owners have
-    int told_count;        // 0: not known
+    double *sent;          // the options that all owners have
+    int sent_count;        // 0: none
 } owners;
 
 // The remote part of |o|; NULL if it has none.

@@ -1,5 +1,5 @@
-// Steps over several owners of which one, or the trainer, crashes at any event: the owners that are
-// left are at the same step, or the error says which are ahead.
+// Steps over several owners of which one, or the trainer, crashes at any event: the remaining owners
+// are at the same step, or the error names those that are ahead.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -31,7 +31,7 @@ typedef struct run {
 } run;
 
 typedef struct tally {
-    int whole, unchanged, ahead, unsaid;
+    int whole, unchanged, ahead, unexplained;
 } tally;
 
 static void pause_s(gw_scope *s, int64_t seconds) {
@@ -89,13 +89,13 @@ static void check(const run *r, const cluster_outcome *o, tally *t) {
         if (r->steps[i] < least) least = r->steps[i];
         if (r->steps[i] > most) most = r->steps[i];
     }
-    bool says = !o->crashed[0] && strstr(r->error, "may be at step") != NULL;
-    if (least != most && !says)
+    bool explains = !o->crashed[0] && strstr(r->error, "may be at step") != NULL;
+    if (least != most && !explains)
         fail_msg("survivors are at steps %d to %d, and \"%s\"", least, most, r->error);
     t->whole += !r->error[0];
     t->unchanged += strstr(r->error, "nothing has changed") != NULL;
     t->ahead += strstr(r->error, "all others are at step") != NULL;
-    t->unsaid += least != most;
+    t->unexplained += least != most;
     if (!o->crashed[0]) assert_int_equal(r->trainer_steps, r->steps[0]);
 }
 
@@ -109,14 +109,14 @@ static void run_seed(uint64_t seed, int world_size, int victim, tally *t) {
     check(&r, &o, t);
 }
 
-static void owners_that_are_left_are_where_the_trainer_is(void **state) {
+static void the_remaining_owners_have_the_steps_of_the_trainer(void **state) {
     (void)state;
     tally t = { 0 };
     for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(SEEDS); seed++)
         run_seed(seed, 2 + seed % 3, 1 + (int)(seed % (1 + seed % 3)), &t);
     testing_note("%d whole, %d unchanged, %d ahead", t.whole, t.unchanged, t.ahead);
     if (SEEDS == testing_scaled(SEEDS)) assert_true(t.whole && t.unchanged && t.ahead);
-    assert_int_equal(t.unsaid, 0);
+    assert_int_equal(t.unexplained, 0);
 }
 
 static void owners_agree_when_the_trainer_is_gone(void **state) {
@@ -163,5 +163,5 @@ static void steps_of_several_trainers_are_all_taken(void **state) {
             cluster_run(seed, (cluster_options){ .world_size = WORKERS }, race, &(bool){ i });
 }
 
-GW_TESTS(distributed_optimizer_fault, owners_that_are_left_are_where_the_trainer_is,
+GW_TESTS(distributed_optimizer_fault, the_remaining_owners_have_the_steps_of_the_trainer,
          owners_agree_when_the_trainer_is_gone, steps_of_several_trainers_are_all_taken);

@@ -36,7 +36,7 @@ optimizers_counts optimizers_count(optimizers *all) {
         const owned_optimizer *o = list_entry(l, owned_optimizer, link);
         n.owned++;
         n.prepared += o->prepared != 0;
-        n.asked += o->is_fenced;
+        n.fenced += o->is_fenced;
     }
     pthread_mutex_unlock(&all->lock);
     return n;
@@ -117,9 +117,9 @@ static void open_owned(gw_scope *own, void *object, const gw_args *a) {
     optimizers_unlock(own);
 }
 
-// OPT-5: asks the other owners whether they have committed the transaction that is prepared here,
-// after its trainer is lost. An owner that answers commits nothing more for the trainer, so its
-// answer stays true.
+// OPT-5: queries the other owners whether they have committed the transaction that is prepared here,
+// after its trainer is lost. An owner that replies commits nothing more for the trainer, so its
+// reply stays true.
 static bool has_been_committed(const gw_scope *own, const owned_optimizer *self) {
     agent *a = own->agent;
     int count = 0, members = a->member_count;
@@ -152,8 +152,8 @@ static void close_owned(gw_scope *own, void *object) {
     owned_optimizer *self = object;
     const agent *a = own->agent;
     gw_scope *s = scope_open_regardless(own);
-    bool asks = self->prepared && !has_mutation(MUTATION_STEP_NOT_QUERIED);
-    bool commits = asks && has_been_committed(own, self);
+    bool queries = self->prepared && !has_mutation(MUTATION_STEP_NOT_QUERIED);
+    bool commits = queries && has_been_committed(own, self);
     s->deadline_ns = ENV_NEVER;  // the other owners have committed, so this one must
     commits = commits && turns_enter(s, &self->turns);
     optimizers_lock(own);
@@ -181,7 +181,7 @@ static gw_value serve_outcome(gw_scope *s, const gw_args *args) {
     list_each(l, &all->all) {
         owned_optimizer *o = list_entry(l, owned_optimizer, link);
         if (o->id != id) continue;
-        // Only an owner in the same transactions may ask; from then on |committed| is fixed.
+        // Only an owner in the same transactions may query; from then on |committed| is fixed.
         if (!worker_set_has(&o->owners, gw_arg_caller(args).rank)) continue;
         o->is_fenced = true;
         committed = o->committed;

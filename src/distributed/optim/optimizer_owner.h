@@ -35,7 +35,7 @@ typedef struct owned_optimizer {
     turns turns;
     worker_set owners;
     uint64_t committed;  // the last transaction that this owner has committed
-    bool is_fenced;      // another owner was told |committed|, so it must not change any more
+    bool is_fenced;      // another owner has queried |committed|, so it must not change any more
     list_node link;
     bool computes;      // a method computes new values now
     uint64_t prepared;  // the transaction that is prepared and not committed; 0: none

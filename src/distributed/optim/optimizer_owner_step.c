@@ -61,14 +61,14 @@ void owned_abort(owned_optimizer *self) {
     self->prepared = 0;
 }
 
-// Begins the transaction of one try, unless it was aborted. Drops what an older transaction has
+// Begins the transaction of one try, unless it was aborted. Drops the values that an older transaction has
 // prepared, whose abort its trainer could not send. Opens the scope |out|, which has the turns
 // until end_step closes it.
 static bool begin_step(gw_scope *s, owned_optimizer *self, const gw_args *a,
                        uint64_t *out_transaction, gw_scope **out) {
     *out_transaction = (uint64_t)gw_arg_int(s, a, 0);
     gw_value options = gw_arg(s, a, 1);
-    (void)gw_grads_count(s);  // brings the gradients here
+    (void)gw_grads_count(s);  // fetches the gradients
     *out = gw_scope_open(s);
     if (!turns_enter(*out, &self->turns)) return false;
     optimizers_lock(s);

@@ -53,7 +53,7 @@ void owners_load(gw_scope *s, gw_optimizer *o, gw_map *map) {
         state_forget(&l);
         return;
     }
-    e->told_count = 0;
+    e->sent_count = 0;
     for (int i = 0; i < e->count; i++) fs[i] = gw_rpc_async(s, e->items[i].object, "load");
     state_take_over(o, &l);
     gw_wait_all(s, fs, e->count);

@@ -19,16 +19,16 @@ static gw_value new_options(gw_scope *w, const gw_optimizer *o) {
     double *now = gw_alloc(w, (size_t)count * sizeof *now);
     if (!now) return gw_none();
     options_write(o, now);
-    if (e->told_count == count && !memcmp(e->told, now, (size_t)count * sizeof *now))
+    if (e->sent_count == count && !memcmp(e->sent, now, (size_t)count * sizeof *now))
         return gw_none();
-    double *told = mem_realloc(e->told, (size_t)count * sizeof *told);
-    if (!told) {
+    double *sent = mem_realloc(e->sent, (size_t)count * sizeof *sent);
+    if (!sent) {
         scope_fail(w, GW_NO_MEMORY, "gw_optimizer_step: no memory");
         return gw_none();
     }
-    memcpy(told, now, (size_t)count * sizeof *told);
-    e->told = told;
-    e->told_count = 0;  // until all owners have taken the options
+    memcpy(sent, now, (size_t)count * sizeof *sent);
+    e->sent = sent;
+    e->sent_count = 0;  // until all owners have taken the options
     gw_list *list = gw_list_open(w);
     for (int i = 0; i < count; i++) gw_list_add(w, list, now[i]);
     gw_list *ranks = gw_list_open(w), *both = gw_list_open(w);
@@ -54,7 +54,7 @@ static const char *name_of(gw_scope *s, const owner *at) {
     return agent_member(s->agent, at->rank)->name;
 }
 
-// Whether |at| is lost for the whole job. A fenced worker cannot tell: to it all others seem lost.
+// Whether |at| is lost for the whole job. Not known to a fenced worker, which sees all others as lost.
 static bool is_gone(gw_scope *s, const owner *at) {
     agent *a = s->agent;
     env_enter(a->env);
@@ -63,10 +63,10 @@ static bool is_gone(gw_scope *s, const owner *at) {
     return gone;
 }
 
-// Fails |s| with |why|, behind a sentence that says which worker is at which step.
-static void fail_behind(gw_scope *s, const gw_error *why, const char *sentence) {
+// Fails |s| with |why|, behind a text that names the step of each worker.
+static void fail_behind(gw_scope *s, const gw_error *why, const char *error_text) {
     gw_error error = *why;
-    error_prefix(&error, sentence);
+    error_prefix(&error, error_text);
     scope_fail_with(s, &error);
 }
 
@@ -86,19 +86,19 @@ static void step_one(gw_scope *s, gw_scope *w, gw_optimizer *o) {
     gw_wait(w, f);
     if (gw_ok(w)) {
         optimizer_commit(o);
-        e->told_count = options_count(o);
+        e->sent_count = options_count(o);
         return;
     }
     optimizer_abort(o);
     const gw_error *why = scope_error(w);
-    char sentence[256];
+    char error_text[256];
     if (has_changed_nothing(s, at, why))
-        snprintf(sentence, sizeof sentence, "gw_optimizer_step: nothing has changed");
+        snprintf(error_text, sizeof error_text, "gw_optimizer_step: nothing has changed");
     else
-        snprintf(sentence, sizeof sentence,
+        snprintf(error_text, sizeof error_text,
                  "gw_optimizer_step: %s may be at step %lld, and this worker is at step %lld",
                  name_of(s, at), (long long)o->step_count + 1, (long long)o->step_count);
-    fail_behind(s, why, sentence);
+    fail_behind(s, why, error_text);
 }
 
 // ---- With several owners: two-phase commit ------------------------------------------------------
@@ -112,13 +112,13 @@ static void abort_all(gw_scope *s, const owners *e) {
     (void)ignored;
 }
 
-typedef struct sentence {
+typedef struct error_text {
     char text[256];
     size_t size;
     int more;  // owners that are missing and do not fit into |text|
-} sentence;
+} error_text;
 
-__attribute__((format(printf, 2, 3))) static bool say(sentence *to, const char *format, ...) {
+__attribute__((format(printf, 2, 3))) static bool append(error_text *to, const char *format, ...) {
     enum { ROOM_FOR_THE_END = 80 };
     size_t room = sizeof to->text - ROOM_FOR_THE_END - to->size;
     va_list arguments;
@@ -131,15 +131,15 @@ __attribute__((format(printf, 2, 3))) static bool say(sentence *to, const char *
     return fits;
 }
 
-// Says that |at| has not confirmed the commit after which this worker is at step |steps|.
-static void say_missing(gw_scope *s, sentence *to, const owner *at, int64_t steps) {
-    bool fits = is_gone(s, at) ? say(to, "%s is lost, ", name_of(s, at))
-                               : say(to, "%s may be at step %lld still, ", name_of(s, at),
-                                     (long long)steps - 1);
+// Appends that |at| has not confirmed the commit after which this worker is at step |steps|.
+static void append_missing(gw_scope *s, error_text *to, const owner *at, int64_t steps) {
+    bool fits = is_gone(s, at) ? append(to, "%s is lost, ", name_of(s, at))
+                               : append(to, "%s may be at step %lld still, ", name_of(s, at),
+                                        (long long)steps - 1);
     to->more += !fits;
 }
 
-static void say_others(sentence *to, int64_t steps) {
+static void append_rest(error_text *to, int64_t steps) {
     char *end = to->text + to->size;
     size_t room = sizeof to->text - to->size;
     if (to->more)
@@ -160,23 +160,23 @@ static void commit_all(gw_scope *s, gw_optimizer *o, gw_future **fs) {
         gw_scope_clear(u);  // the other owners get their commits all the same
     }
     optimizer_commit(o);
-    failpoint("step_told");
+    failpoint("step_commit_sent");
     gw_error why = { .status = GW_OK };
-    sentence missing = { .size = 0 };
-    say(&missing, "gw_optimizer_step: ");
+    error_text missing = { .size = 0 };
+    append(&missing, "gw_optimizer_step: ");
     for (int i = 0; i < e->count; i++) {
         gw_scope *t = gw_scope_open(s);
         t->deadline_ns = ENV_NEVER;
         gw_wait(t, fs[i]);
         gw_error error = gw_scope_close(t);
         if (!error.status) continue;
-        say_missing(s, &missing, &e->items[i], o->step_count);
+        append_missing(s, &missing, &e->items[i], o->step_count);
         if (!why.status) why = error;
     }
     gw_error ignored = gw_scope_close(u);
     (void)ignored;
     if (!why.status) return;
-    say_others(&missing, o->step_count);
+    append_rest(&missing, o->step_count);
     fail_behind(s, &why, missing.text);
 }
 
@@ -193,7 +193,7 @@ static void step_all(gw_scope *s, gw_scope *w, gw_optimizer *o) {
         fail_behind(s, scope_error(w), "gw_optimizer_step: nothing has changed");
         return;
     }
-    e->told_count = options_count(o);
+    e->sent_count = options_count(o);
     failpoint("step_decided");
     commit_all(s, o, fs);
 }
@@ -207,7 +207,7 @@ static void step_each(gw_scope *s, gw_scope *w, gw_optimizer *o) {
         fs[i] = call(w, o, &e->items[i], "step", options);
     if (!gw_ok(w) || !optimizer_step(s, o)) return;
     if (wait_for_all(w, fs, e->count))
-        e->told_count = options_count(o);
+        e->sent_count = options_count(o);
     else
         fail_behind(s, scope_error(w), "gw_optimizer_step: of several steps at once");
 }

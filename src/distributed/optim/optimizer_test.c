@@ -100,7 +100,7 @@ static gw_optimizer *open_rule(gw_scope *s, int rule, gw_list *params) {
 }
 
 // ---- Steps --------------------------------------------------------------------------------------
-static void train_beside(gw_scope *root, int rank, void *context) {
+static void train_concurrently(gw_scope *root, int rank, void *context) {
     int remote = *(int *)context;
     if (rank) return;
     model spread = open_model(root, remote), whole = open_model(root, 0);
@@ -130,7 +130,8 @@ static void its_numbers_are_those_of_one_process(void **state) {
     (void)state;
     for (int remote = 1; remote <= LAYERS; remote++)
         for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(SEEDS); seed++)
-            cluster_run(seed, (cluster_options){ .world_size = remote + 1 }, train_beside, &remote);
+            cluster_run(seed, (cluster_options){ .world_size = remote + 1 }, train_concurrently,
+                        &remote);
 }
 
 // ---- Groups, clipping, state --------------------------------------------------------------------
@@ -211,7 +212,7 @@ static gw_map *without(gw_scope *s, gw_map *map, const char *key) {
 static void save_and_load(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
-    // An optimizer over other owners goes on from the saved state.
+    // An optimizer over other owners continues from the saved state.
     model spread = open_model(root, 2), whole = open_model(root, 0);
     gw_optimizer *a = open_rule(root, 1, spread.params), *b = open_rule(root, 1, whole.params);
     step(root, &spread, a, 0);
@@ -229,7 +230,7 @@ static void save_and_load(gw_scope *root, int rank, void *context) {
         char words[64];
         snprintf(words, sizeof words, "gw_optimizer_load_state_dict: \"%s\" is missing",
                  missing[i]);
-        if (!strstr(e->text, words)) fail_msg("\"%s\" does not say \"%s\"", e->text, words);
+        if (!strstr(e->text, words)) fail_msg("\"%s\" does not contain \"%s\"", e->text, words);
         gw_scope_clear(root);
         assert_int_equal(
             gw_int_of(root, gw_map_get(root, gw_optimizer_state_dict(root, a), "0.step")), 1);
@@ -252,9 +253,9 @@ static void state_is_that_of_all_owners_together(void **state) {
 }
 
 // ---- Bad input ----------------------------------------------------------------------------------
-static void assert_says(gw_scope *s, gw_status status, const char *words) {
+static void assert_error(gw_scope *s, gw_status status, const char *words) {
     const gw_error *e = gw_scope_error(s);
-    if (!strstr(e->text, words)) fail_msg("\"%s\" does not say \"%s\"", e->text, words);
+    if (!strstr(e->text, words)) fail_msg("\"%s\" does not contain \"%s\"", e->text, words);
     assert_int_equal(e->status, status);
     gw_scope_clear(s);
 }
@@ -269,8 +270,8 @@ static void refuse(gw_scope *root, int rank, void *context) {
         gw_status status;
         const char *words;
     } bad[] = {
-        { remote, GW_INVALID, "w1: gw.optimizer: gw_sgd: parameter 4 is there twice" },
-        { gw_list_get(root, m.params, 1), GW_INVALID, "gw_sgd: parameter 4 is there twice" },
+        { remote, GW_INVALID, "w1: gw.optimizer: gw_sgd: parameter 4 is listed twice" },
+        { gw_list_get(root, m.params, 1), GW_INVALID, "gw_sgd: parameter 4 is listed twice" },
         { gw_value_of(m.layers[0]), GW_INVALID, "w1: gw.optimizer: " },
         { gw_value_of(gw_remote(root, 1, "optim_number")), GW_INVALID,
           "w1: gw.optimizer: gw_sgd: parameter 4 is no tensor" },
@@ -288,7 +289,7 @@ static void refuse(gw_scope *root, int rank, void *context) {
         gw_optimizer *opt = gw_sgd(s, params);
         gw_optimizer_step(s, opt);
         assert_null(strstr(gw_scope_error(s)->text, "group_count"));
-        assert_says(s, bad[i].status, bad[i].words);
+        assert_error(s, bad[i].status, bad[i].words);
         // Refused as a second group, it leaves the optimizer as it was.
         opt = gw_sgd(s, m.params, .lr = 0.1);
         gw_optimizer_add_parameter_group(s, opt, params, .lr = 0.3);
@@ -301,7 +302,7 @@ static void refuse(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void it_says_which_parameter_is_wrong_and_where(void **state) {
+static void errors_name_the_parameter_and_its_owner(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(SEEDS); seed++)
         cluster_run(seed, (cluster_options){ .world_size = 3 }, refuse, NULL);
@@ -329,7 +330,7 @@ static void wait_for_end(gw_scope *root) {
 
 static void expect_lost(gw_scope *s) {
     const gw_error *e = gw_scope_error(s);
-    if (!strstr(e->text, "w2")) fail_msg("\"%s\" does not say who is gone", e->text);
+    if (!strstr(e->text, "w2")) fail_msg("\"%s\" does not name the lost worker", e->text);
     if (e->status != GW_DISCONNECTED && e->status != GW_REF_LOST) fail_msg("%s", e->text);
     gw_scope_clear(s);
 }
@@ -378,7 +379,7 @@ static void outlive_owner(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(root));
 }
 
-static void one_over_an_owner_that_is_gone_says_so(void **state) {
+static void an_optimizer_whose_owner_is_lost_fails(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= (uint64_t)testing_scaled(SEEDS); seed++) {
         cluster_outcome o = cluster_run(
@@ -390,5 +391,5 @@ static void one_over_an_owner_that_is_gone_says_so(void **state) {
 
 GW_TESTS(distributed_optimizer, its_numbers_are_those_of_one_process,
          groups_and_clipping_reach_every_owner, a_norm_is_that_of_all_owners_together,
-         state_is_that_of_all_owners_together, it_says_which_parameter_is_wrong_and_where,
-         one_over_an_owner_that_is_gone_says_so);
+         state_is_that_of_all_owners_together, errors_name_the_parameter_and_its_owner,
+         an_optimizer_whose_owner_is_lost_fails);

@@ -13,9 +13,9 @@ static inline optimizers *optimizers_of(const agent *a) {
 }
 
 // For tests: how many optimizers have parameters here, how many of these have a prepared step, and
-// about how many another owner has asked.
+// how many were fenced by a query of another owner.
 typedef struct optimizers_counts {
-    int owned, prepared, asked;
+    int owned, prepared, fenced;
 } optimizers_counts;
 optimizers_counts optimizers_count(optimizers *all);
 

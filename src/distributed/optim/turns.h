@@ -12,7 +12,7 @@ typedef struct turns {
     int count;
 } turns;
 
-// Adds the turn of the parameter behind |r|, unless it is there. False with |s| failed.
+// Adds the turn of the parameter behind |r|, unless it is present. False with |s| failed.
 bool turns_add(gw_scope *s, turns *ts, gw_rref *r);
 // Takes all turns until |s| closes. Waits up to the deadline of |s|, for ever if it has none. False
 // with |s| failed.

@@ -52,7 +52,7 @@ GW_FUNCTION(turns_agree, GW_POOL, "rref, rref") {
     return gw_value_of(!had && has);
 }
 
-// What a method names in another object that it has entered.
+// Returns a weight of another object that the method has entered.
 GW_METHOD(turns_box, weight_of_inner, GW_POOL, "") {
     gw_scope *t = gw_scope_open(s);
     const turns_box *inner = gw_local(t, self->inner, turns_box);

@@ -24,12 +24,12 @@ static void make(visit x, bool enters) {
     visitor v;
     doors_open_env();
     door_open(&d, x.door);
-    visitor_come(&v, x.visitor, d.address, x.store ? NULL : x.to ? x.to : &d.self.self);
-    while (!d.heard && !v.closed)
+    visitor_connect(&v, x.visitor, d.address, x.store ? NULL : x.to ? x.to : &d.self.self);
+    while (!d.admitted && !v.closed)
         env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
-    assert_int_equal(d.heard, enters);
+    assert_int_equal(d.admitted, enters);
     if (!enters) {
-        doors_until(&d.turned_away, 1);
+        doors_until(&d.refused, 1);
         assert_int_equal(v.opened, 0);
         testing_note("door: \"%s\", visitor: \"%s\"", d.why.text, v.why.text);
         if (x.door_says) assert_non_null(strstr(d.why.text, x.door_says));
@@ -152,8 +152,8 @@ static void a_hello_must_match_the_certificate(void **state) {
     visitor v;
     doors_open_env();
     door_open(&d, certified("w%d", 2));
-    visitor_come(&v, certified("w1", 1), d.address, &d.self.self);
-    doors_until(&d.heard, 1);
+    visitor_connect(&v, certified("w1", 1), d.address, &d.self.self);
+    doors_until(&d.admitted, 1);
     assert_true(connection_may_be(d.inside[0], "w1"));
     assert_false(connection_may_be(d.inside[0], "ps"));
     visitor_leave(&v);

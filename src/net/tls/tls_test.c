@@ -113,21 +113,21 @@ static void a_member_is_admitted(void **state) {
     doors_open_env();
     door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
-    visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
-    doors_until(&d.heard, 1);
+    visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
+    doors_until(&d.admitted, 1);
     assert_int_equal(d.last.from_incarnation, 1);
     assert_int_equal(d.last.to_rank, 2);
     connection_send_handshake(d.inside[0], &(handshake){ .kind = HANDSHAKE_WELCOME });
-    while (v.heard_size == 0)
+    while (v.received_size == 0)
         doors_until(&v.closed, 0), env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env));
-    assert_memory_equal(v.heard, HANDSHAKE_MAGIC, 8);
+    assert_memory_equal(v.received, HANDSHAKE_MAGIC, 8);
     // The hello of either is not readable on the wire.
     assert_null(memmem(w.client.heard, w.client.size, HANDSHAKE_MAGIC, 8));
     assert_null(memmem(w.server.heard, w.server.size, HANDSHAKE_MAGIC, 8));
-    visitor_come(&s, encrypted_worker("a", 3), d.address, NULL);
-    doors_until(&d.heard, 2);
+    visitor_connect(&s, encrypted_worker("a", 3), d.address, NULL);
+    doors_until(&d.admitted, 2);
     assert_int_equal(d.last.kind, HANDSHAKE_STORE);
-    assert_int_equal(d.turned_away, 0);
+    assert_int_equal(d.refused, 0);
     visitor_leave(&v);
     visitor_leave(&s);
     close_wire(&w);
@@ -150,9 +150,9 @@ static void two_keys_are_taken_while_one_replaces_the_other(void **state) {
         visitor v;
         doors_open_env();
         door_open(&d, encrypted_worker(rows[i].door, 2));
-        visitor_come(&v, encrypted_worker(rows[i].visitor, 1), d.address, &d.self.self);
-        doors_until(rows[i].enters ? &d.heard : &v.closed, 1);
-        assert_int_equal(d.heard, rows[i].enters);
+        visitor_connect(&v, encrypted_worker(rows[i].visitor, 1), d.address, &d.self.self);
+        doors_until(rows[i].enters ? &d.admitted : &v.closed, 1);
+        assert_int_equal(d.admitted, rows[i].enters);
         visitor_leave(&v);
         door_close(&d);
         doors_close_env();
@@ -167,10 +167,10 @@ static void a_key_that_was_removed_opens_nothing(void **state) {
         door d;
         visitor v;
         door_open(&d, encrypted_worker(keys[i], 2));
-        visitor_come(&v, encrypted_worker("a", 1), d.address, &d.self.self);
-        while (!d.heard && !v.closed)
+        visitor_connect(&v, encrypted_worker("a", 1), d.address, &d.self.self);
+        while (!d.admitted && !v.closed)
             env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
-        assert_int_equal(d.heard, i < 2);
+        assert_int_equal(d.admitted, i < 2);
         visitor_leave(&v);
         door_close(&d);
     }
@@ -188,10 +188,10 @@ static void refuse_visitor(protection self, const party *to, const char *words, 
     doors_open_env();
     door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
-    visitor_come(&v, self, w.address, to ? to : &d.self.self);
+    visitor_connect(&v, self, w.address, to ? to : &d.self.self);
     doors_until(&v.closed, 1);
-    doors_until(&d.turned_away, 1);
-    assert_int_equal(d.heard, 0);
+    doors_until(&d.refused, 1);
+    assert_int_equal(d.admitted, 0);
     assert_int_equal(v.opened, 0);
     if (!strstr(d.why.text, words)) fail_msg("\"%s\" should contain \"%s\"", d.why.text, words);
     if (!strstr(v.why.text, "it does not accept our key"))
@@ -236,13 +236,13 @@ static void a_member_is_admitted_after_unauthenticated_peers(void **state) {
     doors_open_env();
     door_open(&d, encrypted_worker("a", 2));
     for (int i = 0; i < 3 * BACKOFF_FREE; i++) {
-        visitor_come(&v, encrypted_worker("b", 1), d.address, &d.self.self);
+        visitor_connect(&v, encrypted_worker("b", 1), d.address, &d.self.self);
         doors_until(&v.closed, 1);
         visitor_leave(&v);
     }
-    assert_int_equal(d.heard, 0);
-    visitor_come(&v, encrypted_worker("a", 1), d.address, &d.self.self);
-    doors_until(&d.heard, 1);
+    assert_int_equal(d.admitted, 0);
+    visitor_connect(&v, encrypted_worker("a", 1), d.address, &d.self.self);
+    doors_until(&d.admitted, 1);
     visitor_leave(&v);
     door_close(&d);
     doors_close_env();
@@ -254,7 +254,7 @@ static void a_store_that_does_not_take_the_key_is_a_mismatch(void **state) {
     visitor v;
     doors_open_env();
     door_open(&d, encrypted_worker("a", 2));
-    visitor_come(&v, encrypted_worker("b", 1), d.address, NULL);
+    visitor_connect(&v, encrypted_worker("b", 1), d.address, NULL);
     doors_until(&v.closed, 1);
     assert_int_equal(v.why.status, GW_MISMATCH);
     visitor_leave(&v);
@@ -270,14 +270,14 @@ static void a_hello_in_plain_text_is_answered_by_a_refusal(void **state) {
     gw_error error;
     doors_open_env();
     door_open(&d, encrypted_worker("a", 2));
-    visitor_come_plain(&v, d.address);
+    visitor_connect_plain(&v, d.address);
     const party me = { .rank = 1, .incarnation = 1 };
-    v.says = visitor_hello(&me, &d.self.self);
-    while (!v.closed && !d.heard)
+    v.hello = visitor_hello(&me, &d.self.self);
+    while (!v.closed && !d.admitted)
         env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
-    assert_int_equal(d.heard, 0);
+    assert_int_equal(d.admitted, 0);
     assert_string_equal(d.why.text, "it speaks without encryption, and this worker has a key");
-    assert_int_equal(handshake_decode(v.heard, v.heard_size, &h, &error), GW_OK);
+    assert_int_equal(handshake_decode(v.received, v.received_size, &h, &error), GW_OK);
     assert_int_equal(h.kind, HANDSHAKE_REFUSAL);
     assert_int_equal(h.reason, REFUSED_PLAIN);
     assert_non_null(strstr(h.text, "all its workers need the file of its key"));
@@ -296,9 +296,9 @@ static void a_client_with_a_key_sends_nothing_to_a_server_without_one(void **sta
     door_open(&d, encrypted_worker("a", 2));
     connection_unprotect(doors_env, &d.self);
     open_wire(&w, d.address);
-    visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
-    doors_until(&d.turned_away, 1);
-    assert_int_equal(d.heard, 0);
+    visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
+    doors_until(&d.refused, 1);
+    assert_int_equal(d.admitted, 0);
     connection_close(d.inside[0]);
     d.inside[0] = NULL;
     doors_until(&v.closed, 1);
@@ -320,8 +320,8 @@ static void a_handshake_that_is_repeated_opens_nothing(void **state) {
     doors_open_env();
     door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
-    visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
-    doors_until(&d.heard, 1);
+    visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
+    doors_until(&d.admitted, 1);
     wire_end again = { .wire = &w, .other = &w.client };  // receives what the client has sent
     gw_error error;
     assert_int_equal(
@@ -329,8 +329,8 @@ static void a_handshake_that_is_repeated_opens_nothing(void **state) {
         GW_OK);
     w.client.other = &again;
     w.client.passed = 0;
-    doors_until(&d.turned_away, 1);
-    assert_int_equal(d.heard, 1);
+    doors_until(&d.refused, 1);
+    assert_int_equal(d.admitted, 1);
     assert_string_equal(d.why.text, "it cannot end the handshake that it has begun");
     w.client.other = &w.server;
     if (again.stream) stream_close(again.stream);
@@ -350,11 +350,11 @@ static void a_reflected_handshake_is_refused(void **state) {
     door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
     // Worker 2 connects to worker 1, and the wire leads back to worker 2.
-    visitor_come(&v, encrypted_worker("a", 2), w.address, &other);
+    visitor_connect(&v, encrypted_worker("a", 2), w.address, &other);
     while (!v.closed && !v.opened)
         env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
     assert_int_equal(v.opened, 0);
-    assert_int_equal(d.heard, 0);
+    assert_int_equal(d.admitted, 0);
     visitor_leave(&v);
     close_wire(&w);
     door_close(&d);
@@ -376,11 +376,11 @@ static void the_hello_must_name_the_same_workers(void **state) {
         visitor v;
         doors_open_env();
         door_open(&d, encrypted_worker("a", 2));
-        visitor_come(&v, encrypted_worker("a", 1), d.address, &d.self.self);
-        v.says = lies[i];
-        while (!d.heard && !d.turned_away)
+        visitor_connect(&v, encrypted_worker("a", 1), d.address, &d.self.self);
+        v.hello = lies[i];
+        while (!d.admitted && !d.refused)
             env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
-        assert_int_equal(d.heard, 0);
+        assert_int_equal(d.admitted, 0);
         assert_string_equal(d.why.text, "its hello names another worker than its key, w1");
         visitor_leave(&v);
         door_close(&d);
@@ -400,11 +400,11 @@ static void a_changed_byte_ends_the_connection(void **state) {
         door_open(&d, encrypted_worker("a", 2));
         open_wire(&w, d.address);
         w.damage_at = at;
-        visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
-        while (!d.heard && !d.turned_away && !v.closed)
+        visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
+        while (!d.admitted && !d.refused && !v.closed)
             env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
         if (at == 0) size = w.client.size;
-        assert_int_equal(d.heard, at == 0);
+        assert_int_equal(d.admitted, at == 0);
         visitor_leave(&v);
         close_wire(&w);
         door_close(&d);
@@ -421,8 +421,8 @@ static void incomplete_handshakes_time_out(void **state) {
     doors_open_env();
     door_open(&d, encrypted_worker("a", 2));
     open_wire(&w, d.address);
-    visitor_come(&v, encrypted_worker("a", 1), w.address, &d.self.self);
-    doors_until(&d.heard, 1);
+    visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
+    doors_until(&d.admitted, 1);
     static uint8_t said[16384];
     size_t size = w.client.size;
     memcpy(said, w.client.heard, size);
@@ -446,9 +446,9 @@ static void incomplete_handshakes_time_out(void **state) {
         while (words.client.passed < words.client.size)
             env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
     }
-    int gone = d.turned_away;
-    doors_until(&d.turned_away, COUNT > gone ? COUNT : gone);
-    assert_int_equal(d.heard, 1);
+    int gone = d.refused;
+    doors_until(&d.refused, COUNT > gone ? COUNT : gone);
+    assert_int_equal(d.admitted, 1);
     words.client.stream = NULL;
     for (int i = 0; i < COUNT; i++)
         if (stopped[i].stream) stream_close(stopped[i].stream);
@@ -528,7 +528,7 @@ static void a_server_certificate_does_not_replace_the_key(void **state) {
         tcp_transport.listen(doors_env, "127.0.0.1:0", on_shop_accepted, &s, &l, address, &error),
         GW_OK);
     const party to = { .name = "w2", .rank = 2, .incarnation = 2 };
-    visitor_come(&v, encrypted_worker("a", 1), address, &to);
+    visitor_connect(&v, encrypted_worker("a", 1), address, &to);
     doors_until(&v.closed, 1);
     assert_int_equal(v.opened, 0);
     assert_string_equal(v.why.text, "it does not have the key of this job");

@@ -41,7 +41,7 @@ static struct {
 static pthread_once_t load_once = PTHREAD_ONCE_INIT;
 
 // OpenBLAS picks its kernels by a list of CPU models and falls back to those of an old one (0.3.21:
-// Haswell's on Zen 5, Prescott's on Sapphire Rapids), so we say what this CPU can do.
+// Haswell's on Zen 5, Prescott's on Sapphire Rapids), so we name the features of this CPU.
 static const char *core_type(void) {
 #if defined(__x86_64__)
     __builtin_cpu_init();
@@ -68,29 +68,29 @@ static void *open_library(const char *wanted, int flags) {
     return handle;
 }
 
-// The number of threads asked for, 0 if none was.
+// The number of threads in the variable, 0 without.
 static int threads_wanted(void) {
     const char *text = getenv("GW_BLAS_THREADS");
     long count = text ? strtol(text, NULL, 10) : 0;
     return count >= 1 && count <= 1024 ? (int)count : 0;
 }
 
-// Without a wish plain loops are what there is, and nothing is wrong.
-static void tell_unusable(const char *wanted, const char *reason) {
+// If no library is named, plain loops are used without a log line.
+static void log_unusable(const char *wanted, const char *reason) {
     if (!wanted || !*wanted) return;
     log_line(
         "GW_BLAS=%.200s cannot be used: %.300s. Matrices are multiplied by plain loops, which are "
         "slow. It is \"plain\", or the name of a CBLAS library such as libopenblas.so.0",
-        wanted, reason ? reason : "it is not there");
+        wanted, reason ? reason : "it was not found");
 }
 
 static uint64_t address_space_left(void) {
     unsigned long long pages = 0;
     struct rlimit space;
     FILE *f = fopen("/proc/self/statm", "r");
-    bool is_known = f && fscanf(f, "%llu", &pages) == 1;
+    bool has_limits = f && fscanf(f, "%llu", &pages) == 1;
     if (f) fclose(f);
-    if (!is_known || getrlimit(RLIMIT_AS, &space) || space.rlim_cur == RLIM_INFINITY)
+    if (!has_limits || getrlimit(RLIMIT_AS, &space) || space.rlim_cur == RLIM_INFINITY)
         return UINT64_MAX;
     uint64_t used = pages * (uint64_t)sysconf(_SC_PAGESIZE);
     return space.rlim_cur > used ? space.rlim_cur - used : 0;
@@ -103,7 +103,7 @@ static bool has_room(void) {
     if (left >= wanted) return true;
     log_line("OpenBLAS is left out, and products are slower: there are %llu MiB of address space "
              "for it, and it "
-             "may ask for %llu (ulimit -v)",
+             "may take %llu (ulimit -v)",
              (unsigned long long)(left >> 20), (unsigned long long)(wanted >> 20));
     return false;
 }
@@ -113,7 +113,7 @@ static void load(void) {
     if (wanted && strcmp(wanted, "plain") == 0) return;
     if (!has_room()) return;
 
-    // Somebody else in this process may use it already, and with more threads.
+    // Other code in this process may use it already, and with more threads.
     void *handle = open_library(wanted, RTLD_NOLOAD);
     bool is_shared = handle != NULL;
 
@@ -124,14 +124,14 @@ static void load(void) {
     if (threads_set) unsetenv("OPENBLAS_NUM_THREADS");
     if (core_set) unsetenv("OPENBLAS_CORETYPE");
     if (!handle) {
-        tell_unusable(wanted, dlerror());
+        log_unusable(wanted, dlerror());
         return;
     }
 
     sgemm_function *sgemm = (sgemm_function *)dlsym(handle, "cblas_sgemm");
     dgemm_function *dgemm = (dgemm_function *)dlsym(handle, "cblas_dgemm");
     if (!sgemm || !dgemm) {
-        tell_unusable(wanted, "it has no cblas_sgemm");
+        log_unusable(wanted, "it has no cblas_sgemm");
         dlclose(handle);
         return;
     }
@@ -151,9 +151,9 @@ const char *blas_description(void) {
     return library.description;
 }
 
-// CBLAS takes a matrix whose rows or whose columns are contiguous. Fills in how |x| looks to it.
+// CBLAS takes a matrix whose rows or whose columns are contiguous. Fills in the form of |x| for it.
 static bool as_cblas(matrix x, int64_t rows, int64_t columns, int *form, int *stride) {
-    // The stride along a dimension of size 1 says nothing.
+    // The stride along a dimension of size 1 is meaningless.
     bool by_rows = (x.column_stride == 1 || columns == 1) && (x.row_stride >= columns || rows == 1);
     bool by_columns = (x.row_stride == 1 || rows == 1) && (x.column_stride >= rows || columns == 1);
     if (!by_rows && !by_columns) return false;
@@ -171,9 +171,8 @@ bool matrix_is_fast(matrix x, int64_t rows, int64_t columns) {
     return as_cblas(x, rows, columns, &form, &stride);
 }
 
-// A row of few numbers times columns that lie one after the other: what a small layer does to one
-// observation. Products with vectors are faster at that than those with matrices, up to about this
-// many numbers.
+// A row of few numbers times adjacent columns: a small layer on one observation. Products with vectors
+// are faster at that than those with matrices, up to about this many numbers.
 enum { SHORT_ROW_MAX = 32 };
 
 static bool is_short_row(int64_t m, int64_t k, matrix a, int b_form) {

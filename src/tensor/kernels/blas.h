@@ -1,9 +1,9 @@
-// Matrix products, borrowed from a CBLAS library where there is one.
+// Matrix products of a CBLAS library, if one is found.
 //
 // The library is loaded at the first product, with the kernels this CPU deserves and one thread.
 // Two environment variables decide otherwise: GW_BLAS names another library with CBLAS's functions,
 // or "plain" for our own loops;
-// GW_BLAS_THREADS asks for more threads. The same operands give the same bits on one machine.
+// GW_BLAS_THREADS sets the number of threads. The same operands give the same bits on one machine.
 //
 // Threads: any.
 #ifndef TENSOR_KERNELS_BLAS_H
@@ -30,7 +30,7 @@ void blas_multiply(gw_dtype dtype, int64_t m, int64_t n, int64_t k, matrix a, ma
 // not.
 bool matrix_is_fast(matrix x, int64_t rows, int64_t columns);
 
-// What does the work: "plain", or what the library says of itself ("OpenBLAS 0.3.21 ... SkylakeX").
+// The implementation: "plain", or the library's description of itself ("OpenBLAS 0.3.21 ... SkylakeX").
 const char *blas_description(void);
 
 // The same by our own loops, which need no library.

@@ -110,25 +110,25 @@ static void it_does_so_without_a_library(void **state) {
     check_all(blas_multiply_plain);
 }
 
-static void it_leaves_the_library_out_when_asked(void **state) {
+static void it_does_not_load_the_library_if_disabled(void **state) {
     (void)state;
     setenv("GW_BLAS", "plain", 1);
     assert_string_equal(blas_description(), "plain");
     check(blas_multiply, GW_F32, 5, 7, 3, 0, 1, false);
 }
 
-static char said[256];
+static char logged[256];
 
 static void keep(const char *line) {
-    snprintf(said, sizeof said, "%s", line);
+    snprintf(logged, sizeof logged, "%s", line);
 }
 
-static void it_does_without_a_library_that_is_not_there_and_says_so(void **state) {
+static void a_missing_library_is_logged_and_not_used(void **state) {
     (void)state;
     log_hook = keep;
     setenv("GW_BLAS", "libno-such-blas.so.7", 1);
     assert_string_equal(blas_description(), "plain");
-    assert_non_null(strstr(said, "GW_BLAS=libno-such-blas.so.7 cannot be used"));
+    assert_non_null(strstr(logged, "GW_BLAS=libno-such-blas.so.7 cannot be used"));
     check(blas_multiply, GW_F64, 5, 7, 3, 1, 0, false);
 }
 
@@ -176,7 +176,7 @@ static void it_may_be_used_by_many_threads_at_once(void **state) {
     for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
 }
 
-static void it_says_which_matrices_are_fast_as_they_lie(void **state) {
+static void it_reports_which_layouts_need_no_copy(void **state) {
     (void)state;
     assert_true(matrix_is_fast((matrix){ NULL, 5, 1 }, 4, 5));
     assert_true(matrix_is_fast((matrix){ NULL, 1, 4 }, 4, 5));
@@ -188,8 +188,7 @@ static void it_says_which_matrices_are_fast_as_they_lie(void **state) {
 }
 
 GW_TESTS(tensor_blas, it_multiplies_matrices_however_they_lie, it_does_so_without_a_library,
-         it_leaves_the_library_out_when_asked,
-         it_does_without_a_library_that_is_not_there_and_says_so,
+         it_does_not_load_the_library_if_disabled, a_missing_library_is_logged_and_not_used,
          it_leaves_the_environment_as_it_was, it_picks_the_kernels_that_suit_the_cpu,
          it_wraps_integers_around, it_may_be_used_by_many_threads_at_once,
-         it_says_which_matrices_are_fast_as_they_lie);
+         it_reports_which_layouts_need_no_copy);

@@ -9,7 +9,7 @@
 typedef struct channels {
     gw_dtype type;
     int64_t count, outer, inner;
-    int last;  // the dimension that comes last
+    int last;  // the dimension that is last
 } channels;
 
 channels channels_of(const gw_tensor *x);
@@ -21,7 +21,7 @@ const void *channels_run(const channels *ch, const void *x, int64_t outer, int64
 double channels_read(const channels *ch, const void *x, int64_t i);
 void channels_write(const channels *ch, void *x, int64_t i, double value);
 
-// What derivatives use: see op_batch_norm_back.c. Not in the table.
+// Used by derivatives: see op_batch_norm_back.c. Not in the table.
 extern const op op_batch_norm_back;
 
 #endif

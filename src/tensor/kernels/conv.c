@@ -74,7 +74,7 @@ bool conv_read(op_call *c, int dims, conv *v) {
     return true;
 }
 
-// What products need to know besides. Nothing overflows, because x, the weight and the result
+// Further numbers that products need. Nothing overflows, because x, the weight and the result
 // exist.
 void conv_plan(conv *v) {
     const window *w = &v->window;

@@ -1,4 +1,4 @@
-// What convolutions and their derivatives share: arguments, and the walk over strips of columns.
+// Common parts of convolutions and their derivatives: arguments, and the walk over strips of columns.
 #ifndef TENSOR_KERNELS_CONV_H
 #define TENSOR_KERNELS_CONV_H
 
@@ -19,7 +19,7 @@ typedef struct conv {
 // plane has.
 bool conv_read(op_call *c, int dims, conv *v);
 
-// What products need to know besides.
+// Further numbers that products need.
 void conv_plan(conv *v);
 
 // A strip of one image and group: its columns, K by |count|, and where they begin among the

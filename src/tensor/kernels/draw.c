@@ -28,7 +28,7 @@ static void draw_halves(draw_f32 *f, uint64_t key, uint64_t first, gw_dtype dtyp
     }
 }
 
-// As many bits as the half has digits: rounding would make 1 of what is just below.
+// As many bits as the half has digits: rounding would make 1 of numbers just below.
 static void cut_uniform(gw_dtype dtype, float *numbers, int64_t n) {
     float parts = dtype == GW_F16 ? 0x1p11f : 0x1p8f;
     for (int64_t i = 0; i < n; i++) numbers[i] = (float)(int32_t)(numbers[i] * parts) / parts;

@@ -26,7 +26,7 @@ DRAW_INLINE double unit_of_word(uint32_t word) {
 }
 
 // ln x for 0 < x <= 1: the exponent's part, and 2 artanh((m - 1) / (m + 1)) of the rest, as a
-// series.
+// power series.
 DRAW_INLINE double natural_log(double x) {
     uint64_t bits =
         bits_of_double(x) - 0x3fe6a09e667f3bcd;  // sqrt(1/2), so that m is in [sqrt(1/2), sqrt 2)
@@ -49,7 +49,7 @@ DRAW_INLINE double natural_log(double x) {
     return 2 * s * sum + e * M_LN2;
 }
 
-// Cosine and sine of 2 pi u, by their series on an eighth of the circle.
+// Cosine and sine of 2 pi u, by their power series on an eighth of the circle.
 DRAW_INLINE void cos_sin(double u, double *out_cos, double *out_sin) {
     double shifted = 4 * u + 0x1.8p52, quarters = shifted - 0x1.8p52;  // the nearest whole number
     uint64_t quarter = bits_of_double(shifted) & 3;

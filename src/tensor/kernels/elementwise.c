@@ -62,7 +62,7 @@ static bool run_at_once(const ew_call *e) {
     return true;
 }
 
-// Whether dimension |dim| goes on where a step of the one before it ends.
+// Whether dimension |dim| continues where a step of the one before it ends.
 static bool joins(const walk *w, int inputs, int dim) {
     for (int k = 0; k < inputs; k++)
         if (w->strides[k][dim - 1] != w->strides[k][dim] * w->sizes[dim]) return false;

@@ -1,5 +1,5 @@
-// Running one small loop over whole tensors: broadcasting, strides and dtypes are settled here, so
-// that a kernel only sees rows of numbers of the four types that arithmetic is done in.
+// Running one small loop over whole tensors: broadcasting, strides and dtypes are handled here, so
+// that a kernel only gets rows of numbers of the four types of arithmetic.
 #ifndef TENSOR_KERNELS_ELEMENTWISE_H
 #define TENSOR_KERNELS_ELEMENTWISE_H
 
@@ -28,12 +28,12 @@ typedef struct ew_kernels {
 typedef struct ew_input {
     const gw_tensor *x;  // NULL: |number|
     gw_value number;
-    gw_dtype as;  // what the kernel reads
+    gw_dtype as;  // read by the kernel
 } ew_input;
 
 typedef struct ew_call {
-    gw_tensor *out;   // contiguous, its shape is what the inputs broadcast to
-    gw_dtype out_as;  // what the kernel writes
+    gw_tensor *out;   // contiguous, of the shape to which the inputs broadcast
+    gw_dtype out_as;  // written by the kernel
     ew_input in[EW_INPUTS_MAX];
     int in_count;
     unsigned vectors;  // bit i: the kernel wants input i with step 1

@@ -1,4 +1,4 @@
-// Loops over whole gradients, without operators: what passes and clipping do to all of them.
+// Loops over whole gradients, without operators: for passes and clipping.
 #ifndef TENSOR_KERNELS_GRADIENTS_H
 #define TENSOR_KERNELS_GRADIENTS_H
 
@@ -15,7 +15,7 @@ bool tensor_add_into(gw_tensor *to, const gw_tensor *from);
 // without memory.
 bool tensor_squares(const gw_tensor *x, double *out);
 
-// Writes |from| times |by| to |to|, contiguous floats of one dtype, which nobody else sees; it may
+// Writes |from| times |by| to |to|, contiguous floats of one dtype with no other holder; it may
 // be |from|. False if they are not on the CPU: gw_mul is for all.
 bool tensor_scale_into(gw_tensor *to, const gw_tensor *from, double by);
 

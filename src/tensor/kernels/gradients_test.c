@@ -16,7 +16,7 @@ static void it_adds_in_place(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_adds_only_what_lies_alike(void **state) {
+static void it_adds_only_equal_layouts(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3);
@@ -52,5 +52,5 @@ static void it_scales_into_another_or_itself(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_gradients, it_adds_in_place, it_adds_only_what_lies_alike,
+GW_TESTS(tensor_gradients, it_adds_in_place, it_adds_only_equal_layouts,
          squares_are_summed_in_double, it_scales_into_another_or_itself);

@@ -33,8 +33,8 @@ static const kernels *choose(void) {
     return all[i];
 }
 
-// A name that there is not is told by base/variables.h.
-static void tell_other(const kernels *k) {
+// An unknown name is logged by base/variables.h.
+static void log_choice(const kernels *k) {
     const char *wanted = getenv("GW_KERNELS");
     if (wanted && strcmp(wanted, k->name) && (!strcmp(wanted, "avx2") || !strcmp(wanted, "avx512")))
         log_line("GW_KERNELS=%s: this CPU has no such instructions, \"%s\" is used", wanted,
@@ -47,7 +47,7 @@ const kernels *kernels_get(void) {
     if (!k) {
         const kernels *before = NULL;
         k = choose();
-        if (atomic_compare_exchange_strong(&chosen, &before, k)) tell_other(k);
+        if (atomic_compare_exchange_strong(&chosen, &before, k)) log_choice(k);
     }
     return k;
 }

@@ -1,4 +1,4 @@
-// Kernels: the loops that most of the time goes into, compiled for several kinds of CPU.
+// Kernels: the loops that take most of the time, compiled for several kinds of CPU.
 //
 // kernels_body.h is compiled for any CPU, for AVX2 and for AVX-512; the first use picks what this
 // CPU can do. Sums are taken over the same lanes in the same order in all of them, and nothing
@@ -62,7 +62,7 @@ typedef struct kernels {
     void (*kl_div[2])(const void *x, const void *target, int64_t n, double beta, void *out);
     void (*kl_div_log[2])(const void *x, const void *target, int64_t n, double beta, void *out);
 
-    // out = x times 0 or |scale|, as the mask says; the mask is which words are below |limit|.
+    // out = x times 0 or |scale|, by the mask; the mask is 1 for words below |limit|.
     void (*apply_mask[2])(const void *x, const uint8_t *mask, double scale, int64_t n, void *out);
     void (*draw_mask)(const uint32_t *words, uint64_t limit, int64_t n, uint8_t *mask);
 
@@ -90,7 +90,7 @@ typedef struct kernels {
 
 extern const kernels kernels_any, kernels_avx2, kernels_avx512;
 
-// Those for this CPU. GW_KERNELS=any or =avx2 asks for less.
+// Those for this CPU. GW_KERNELS=any or =avx2 chooses slower ones.
 const kernels *kernels_get(void);
 
 // Whether this CPU can run |k|.

@@ -1,4 +1,4 @@
-// All kernels, for the CPU that the including file has told the compiler of. Defines |KERNELS|, a
+// All kernels, for the CPU that the including file compiles for. Defines |KERNELS|, a
 // table named KERNELS_NAME. LANES_BYTES is the width of the CPU's vectors.
 #include "tensor/kernels/kernels.h"
 #include "base/random.h"
@@ -124,7 +124,7 @@ LANES_INLINE moments moments_of(kernel_type type, const void *x, int64_t n) {
         rest += d;
         m.squares += d * d;
     }
-    // What is left of the sum after rounding the mean is taken out of the squares.
+    // The rest of the sum after rounding the mean is taken out of the squares.
     m.squares -= rest * rest / (double)n;
     return m;
 }

@@ -169,7 +169,7 @@ static void every_kind_of_cpu_gives_the_same_bits(void **state) {
     if (!compared) testing_skip("this processor has one kind of kernels");
 }
 
-static void a_kind_can_be_asked_for(void **state) {
+static void a_kind_can_be_chosen(void **state) {
     (void)state;
     setenv("GW_KERNELS", "any", 1);
     assert_ptr_equal(kernels_get(), &kernels_any);
@@ -186,5 +186,5 @@ static void words_are_those_of_philox(void **state) {
     }
 }
 
-GW_TESTS(tensor_kernels, every_kind_of_cpu_gives_the_same_bits, a_kind_can_be_asked_for,
+GW_TESTS(tensor_kernels, every_kind_of_cpu_gives_the_same_bits, a_kind_can_be_chosen,
          words_are_those_of_philox);

@@ -1,4 +1,4 @@
-// Loops: what operators do to each number, compiled for several kinds of CPU.
+// Loops: the work of operators on each number, compiled for several kinds of CPU.
 //
 // loops_body.h is compiled for any CPU, for AVX2 and for AVX-512. Nothing depends on the width of a
 // vector and nothing fuses a multiplication with an addition, so that all give the same bits.
@@ -21,7 +21,7 @@ typedef enum loop {
     LOOP_NE,
     LOOP_LT,
     LOOP_LE,
-    LOOP_LOGICAL_AND,  // of what is not 0
+    LOOP_LOGICAL_AND,  // of numbers other than 0
     LOOP_LOGICAL_OR,
     LOOP_LOGICAL_XOR,
     LOOP_ISFINITE,  // of floats only, one at a time

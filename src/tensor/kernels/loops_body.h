@@ -1,4 +1,4 @@
-// All loops, for the CPU that the including file has told the compiler of. Defines the table
+// All loops, for the CPU that the including file compiles for. Defines the table
 // |LOOPS|.
 //
 // Each is a macro's instance for a type: x and y are the numbers in |value|.

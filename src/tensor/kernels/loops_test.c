@@ -21,7 +21,7 @@ typedef struct accuracy {
     const char *name;
     double (*exact)(double x);
     double low, high;
-    double bits;  // the largest error, in units of the last place
+    double bits;  // the largest error, in units in the last place
 } accuracy;
 
 static double exact_sigmoid(double x) {
@@ -44,7 +44,7 @@ static const accuracy accuracies[] = {
     { LOOP_SILU, "silu", exact_silu, -80, 80, 5 },
 };
 
-static double unit_of_last_place(double x) {
+static double unit_in_last_place(double x) {
     float f = fabsf((float)x);
     return (double)nextafterf(f, INFINITY) - f;
 }
@@ -62,7 +62,7 @@ static double largest_error(const accuracy *a) {
         }
         run(&loops_any, a->loop, x, x, y, COUNT);
         for (int i = 0; i < COUNT; i++) {
-            double exact = a->exact(x[i]), error = fabs(y[i] - exact) / unit_of_last_place(exact);
+            double exact = a->exact(x[i]), error = fabs(y[i] - exact) / unit_in_last_place(exact);
             if (error > worst) worst = error;
         }
     }
@@ -73,9 +73,9 @@ static void functions_are_right_to_the_last_bits(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof accuracies / sizeof *accuracies; i++) {
         double worst = largest_error(&accuracies[i]);
-        testing_note("%s is off by %g units of the last place", accuracies[i].name, worst);
+        testing_note("%s is off by %g units in the last place", accuracies[i].name, worst);
         if (worst > accuracies[i].bits)
-            fail_msg("%s is off by %g units of the last place", accuracies[i].name, worst);
+            fail_msg("%s is off by %g units in the last place", accuracies[i].name, worst);
     }
 }
 
@@ -85,7 +85,7 @@ static float one(loop l, float x) {
     return y;
 }
 
-static void they_know_their_ends(void **state) {
+static void functions_are_exact_at_their_limits(void **state) {
     (void)state;
     assert_true(one(LOOP_EXP, INFINITY) == INFINITY && one(LOOP_EXP, -INFINITY) == 0);
     assert_true(one(LOOP_EXP, 88.73f) == INFINITY && one(LOOP_EXP, 0) == 1 &&
@@ -184,7 +184,7 @@ static void every_cpu_draws_and_rounds_the_same(void **state) {
 }
 
 // Whether a number stands at the end of a vector or in the rest behind it makes no difference.
-static void a_result_does_not_depend_on_its_place(void **state) {
+static void a_result_does_not_depend_on_its_offset(void **state) {
     (void)state;
     float x[COUNT], y[COUNT], expected[COUNT], out[COUNT];
     fill(x, 3);
@@ -200,6 +200,6 @@ static void a_result_does_not_depend_on_its_place(void **state) {
     }
 }
 
-GW_TESTS(tensor_loops, functions_are_right_to_the_last_bits, they_know_their_ends,
+GW_TESTS(tensor_loops, functions_are_right_to_the_last_bits, functions_are_exact_at_their_limits,
          every_cpu_computes_the_same_bits, every_cpu_draws_and_rounds_the_same,
-         a_result_does_not_depend_on_its_place);
+         a_result_does_not_depend_on_its_offset);

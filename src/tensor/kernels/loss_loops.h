@@ -68,7 +68,7 @@ static void NAMED(kl_div_log)(const void *values, const void *targets, int64_t n
     for (int64_t i = 0; i < n; i++) out[i] = NAMED(exp)(target[i]) * (target[i] - x[i]);
 }
 
-// NaN and infinity stay what they are times 0, as in PyTorch.
+// NaN and infinity times 0 stay NaN and infinity, as in PyTorch.
 static void NAMED(apply_mask)(const void *values, const uint8_t *mask, double scale, int64_t n,
                               void *masked) {
     const ELEMENT *x = values, factor = (ELEMENT)scale;

@@ -14,7 +14,7 @@ typedef struct NAMED(part) {
     ELEMENT *c;
     int64_t a_row, a_column, b_row, c_row;  // strides
     int64_t rows, depth, width;
-    bool add;  // to what is in c
+    bool add;  // to the values of c
 } NAMED(part);
 
 // |rows| rows from |first| on. |rows| is a constant to the compiler, so that the sums stay in

@@ -216,8 +216,8 @@ static void give_x(const recurrent *r, const void *d_rows, int64_t width, const 
     }
 }
 
-// The rows of |span| of a weight's gradient, from |count| rows of the gates' and what they were
-// products with.
+// The rows of |span| of a weight's gradient, from |count| rows of the gates' gradients and the inputs
+// of the products.
 static void give_weight(const recurrent *r, const void *d_rows, int64_t width, gate_span span,
                         const void *x, int64_t columns, int64_t count, void *dw, bool add) {
     int64_t h = r->hidden;
@@ -226,7 +226,7 @@ static void give_weight(const recurrent *r, const void *d_rows, int64_t width, g
                   recurrent_row(r, dw, span.row * h, columns), columns, add);
 }
 
-// Each step's state comes from the step before it, the first one's from h0.
+// Each step's state is that of the step before it, the first one's is h0.
 static void give_weight_hh(const recurrent *r, const void *d_rows, int64_t width, gate_span hh,
                            const void *states, void *dw) {
     int64_t rest = (r->steps - 1) * r->batch, first = r->reverse ? rest : 0;

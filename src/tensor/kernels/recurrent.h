@@ -1,10 +1,10 @@
-// What layers that read a sequence step by step have in common: op_lstm.c, op_gru.c, op_rnn.c.
+// Common parts of layers that read a sequence step by step: op_lstm.c, op_gru.c, op_rnn.c.
 //
 // x: T N E, h0: N H, weight_ih: G H by E, weight_hh: G H by H, biases: G H, where G is the number
 // of gates. The products with x are one for the whole sequence, and so are those for the
 // derivatives of the weights; only that with h is one for each step.
 //
-// An observation whose sequence has ended keeps its state: at such a time h is what it was. So the
+// An observation whose sequence has ended keeps its state: h does not change at such a time. So the
 // state after the last step is that at its own end, and in reverse each begins at its own end.
 #ifndef TENSOR_KERNELS_RECURRENT_H
 #define TENSOR_KERNELS_RECURRENT_H
@@ -62,15 +62,15 @@ static inline const void *recurrent_old(const recurrent *r, const void *states, 
     return k ? recurrent_row(r, states, recurrent_time(r, k - 1) * r->batch, r->hidden) : first;
 }
 
-// Writes what comes from x and the biases into |rows| (T N) of |width| H numbers. |hh|: where
+// Writes the contributions of x and the biases into |rows| (T N) of |width| H numbers. |hh|: where
 // bias_hh goes; NULL: nowhere.
 void recurrent_start(const recurrent *r, void *rows, int64_t width, const gate_span *ih,
                      int ih_count, const gate_span *hh);
 
-// Adds what comes from the state |h| (N H) to N such rows.
+// Adds the contribution of the state |h| (N H) to N such rows.
 void recurrent_step(const recurrent *r, const void *h, void *rows, int64_t width, gate_span hh);
 
-// The same on the way back: dh += what comes from N rows of gradients.
+// The same on the way back: dh += the contribution of N rows of gradients.
 void recurrent_step_back(const recurrent *r, const void *d_rows, int64_t width, gate_span hh,
                          void *dh);
 

@@ -1,11 +1,11 @@
 // The cells of recurrent layers, of one observation at one time: n hidden units. Included by
 // loops_body.h.
 //
-// Each array is a parameter of its own: what is only a part of another one could overlap it, and the
+// Each array is a parameter of its own: a part of another one could overlap it, and the
 // loop would not become one over vectors.
 
 // LSTM (Hochreiter, Schmidhuber 1997; Gers et al. 2000): |gates| holds i f g o, n numbers each,
-// which become what the functions of them are: c = f c' + i g, h = o tanh c.
+// which are replaced by their functions: c = f c' + i g, h = o tanh c.
 #define LSTM(type, name)                                                                           \
     static void lstm_cells_##name(                                                                 \
         int64_t n, type *restrict is, type *restrict fs, type *restrict gs, type *restrict os,     \
@@ -41,7 +41,7 @@
             dc[k] = d_c * f;                                                                       \
         }                                                                                          \
     }                                                                                              \
-    /* |dc| comes with the gradient of c from later and leaves with that of c'. */                 \
+    /* |dc|: in, the gradient of c from later steps; out, that of c'. */                           \
     static void lstm_back_##name(int64_t n, const void *gates, const void *old_c, const void *c,   \
                                  const void *dh, void *dc, void *d_gates) {                        \
         type *d = d_gates;                                                                         \
@@ -51,7 +51,7 @@ LSTM(float, f32)
 LSTM(double, f64)
 
 // GRU (Cho et al. 2014, as cuDNN and PyTorch have it): |gates| holds x r z m, n numbers each, where
-// x comes from the input and m from h'. r and z become sigmoids, x becomes tanh(x + r m), and h =
+// x is of the input and m of h'. r and z become sigmoids, x becomes tanh(x + r m), and h =
 // (1 - z) x + z h'.
 #define GRU(type, name)                                                                            \
     static void gru_cells_##name(int64_t n, type *restrict xs, type *restrict rs,                  \
@@ -70,7 +70,7 @@ LSTM(double, f64)
         type *gates = gates_;                                                                      \
         gru_cells_##name(n, gates, gates + n, gates + 2 * n, gates + 3 * n, old_h, h);             \
     }                                                                                              \
-    /* |dh| comes with the gradient of h and leaves with the part of that of h' that z lets by. */ \
+    /* |dh|: in, the gradient of h; out, the part of that of h' through z. */                      \
     static void gru_back_##name(int64_t n, const void *gates_, const void *old_h_, void *dh_,      \
                                 void *d_gates_) {                                                  \
         const type *restrict gates = gates_, *restrict old_h = old_h_;                             \

@@ -1,7 +1,7 @@
-// Softmax and what goes with it for one type of number. Included once for each, after sum_loops.h
+// Softmax and related loops for one type of number. Included once for each, after sum_loops.h
 // and extreme_loops.h, with ELEMENT and NAMED(name) defined; undefines them.
 
-// What happens to a number x of a row: e^(x - shift) * scale + offset.
+// The function of a number x of a row: e^(x - shift) * scale + offset.
 typedef struct NAMED(raise) {
     ELEMENT shift, scale, offset;
 } NAMED(raise);

@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-// The arrays are either apart, or what is new and what was are the very same.
+// The arrays are either apart, or the new and the old ones are the very same.
 #if defined(__clang__)
 #define EACH_ALONE _Pragma("clang loop vectorize(assume_safety)")
 #else

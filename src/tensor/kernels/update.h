@@ -1,5 +1,5 @@
-// The arithmetic of optimizers' rules, on plain arrays: the CPU's kernels, and what those of other
-// devices are like.
+// The arithmetic of optimizers' rules, on plain arrays: the CPU's kernels, and the types of those of other
+// devices.
 #ifndef TENSOR_KERNELS_UPDATE_H
 #define TENSOR_KERNELS_UPDATE_H
 
@@ -8,8 +8,8 @@
 
 enum { UPDATE_STATES_MAX = 3 };
 
-// One parameter's part of a step: arrays of |count| numbers on one device. What is new may be
-// written over what was; otherwise the arrays are apart.
+// One parameter's part of a step: arrays of |count| numbers on one device. New values may replace
+// the old ones in the same array; otherwise the arrays are apart.
 typedef struct update {
     const void *x, *grad;
     void *new_x;

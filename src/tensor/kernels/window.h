@@ -1,4 +1,4 @@
-// Windows that move over planes: what convolutions and pools have in common.
+// Windows that move over planes: common parts of convolutions and pools.
 //
 // A plane is height by width; one dimension is a plane of height 1. Pairs are of both, in that
 // order.
@@ -19,7 +19,7 @@ typedef struct window {
 bool window_read(op_call *c, int i, const char *name, int dims, int64_t least, int64_t standard,
                  int64_t idle, int64_t out[2]);
 
-// The last |dims| sizes of |x| as the plane. Fails if they are beyond what windows count with.
+// The last |dims| sizes of |x| as the plane. Fails if they are too large for the counters of windows.
 bool window_plane(op_call *c, const gw_tensor *x, int dims, window *w);
 
 // Counts positions, with one more where |ceil| lets the last window reach over the end. Fails if
@@ -34,7 +34,7 @@ static inline int64_t window_out_size(const window *w) {
 }
 
 // ---- Pools --------------------------------------------------------------------------------------
-// Checks what is pooled, argument 0: floats, and planes that are not empty. Fills in the plane.
+// Checks the input of a pool, argument 0: floats, and planes that are not empty. Fills in the plane.
 bool window_pooled(op_call *c, int dims, window *w);
 
 // That, and reads "- kernel stride padding"; the stride is the kernel's if there is none.
@@ -43,7 +43,7 @@ bool window_pool(op_call *c, int dims, window *w);
 // The sizes of |x| with positions in place of the plane. Returns how many.
 int window_output_sizes(const gw_tensor *x, int dims, const window *w, int64_t sizes[4]);
 
-// What position |o| sees along dimension |d|: every |dilation|th from |first| to before |end|.
+// The inputs of position |o| along dimension |d|: every |dilation|th from |first| to before |end|.
 typedef struct window_span {
     int64_t first, end;
 } window_span;

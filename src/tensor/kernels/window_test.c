@@ -14,7 +14,7 @@ static const window seen = {
     .out = { 1, 4 },
 };
 
-static void columns_hold_what_each_position_sees(void **state) {
+static void columns_hold_the_window_of_each_position(void **state) {
     (void)state;
     const double x[] = { 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12 };
     const double expected[] = { 0, 1, 2, 3, 2, 3, 4, 0, 0, 5, 6, 7, 6, 7, 8, 0 };
@@ -23,7 +23,7 @@ static void columns_hold_what_each_position_sees(void **state) {
     assert_memory_equal(columns, expected, sizeof expected);
 }
 
-static void folding_adds_each_back_to_where_it_was_seen(void **state) {
+static void folding_adds_each_value_to_its_source(void **state) {
     (void)state;
     float x[12] = { 0 }, columns[16];
     for (int i = 0; i < 16; i++) columns[i] = (float)(i + 1);
@@ -70,6 +70,6 @@ static void spans_are_what_is_in_the_plane(void **state) {
         }
 }
 
-GW_TESTS(tensor_window, columns_hold_what_each_position_sees,
-         folding_adds_each_back_to_where_it_was_seen, parts_make_the_whole,
+GW_TESTS(tensor_window, columns_hold_the_window_of_each_position,
+         folding_adds_each_value_to_its_source, parts_make_the_whole,
          spans_are_what_is_in_the_plane);

@@ -3,10 +3,10 @@
 // Note [Casts that are kept]
 //
 // A weight is used by every forward pass between two steps, and by each step of a recurrent loop, so
-// its cast is kept: one for each leaf that wants a gradient, as long as the outermost scope that
-// casts. A cast is a recorded operator, through which all its uses give their gradients back. What
-// was kept is of use while the storage has the version that was cast, for the same dtype, and, since
-// what is cast under gw_no_grad has no past, while gradients are enabled as they were.
+// its cast is kept: one for each leaf that needs a gradient, as long as the outermost scope that
+// casts. A cast is a recorded operator, through which all its uses give their gradients back. A kept
+// cast is of use while the storage has the version that was cast, for the same dtype, and, since
+// a cast under gw_no_grad has no history, while gradients are enabled as they were.
 #include "tensor/ops/autocast.h"
 
 #include "base/map.h"
@@ -32,7 +32,7 @@ typedef struct cast_cache {
     size_t sweep_count;    // so many are kept when the next sweep is due
 } cast_cache;
 
-// What a scope has asked for. The last one counts; scopes that were opened before still point to
+// The options of a scope. The last one counts; scopes that were opened before still point to
 // the others.
 struct autocast {
     struct autocast *before;
@@ -68,7 +68,7 @@ static bool is_current(const gw_scope *s, const kept_cast *k, const gw_tensor *x
            k->is_recorded == s->grad_enabled;
 }
 
-// A count on what is kept of |x|, or NULL.
+// A count on the kept cast of |x|, or NULL.
 static gw_tensor *find_cast(gw_scope *s, cast_cache *c, const gw_tensor *x, gw_dtype dtype) {
     pthread_mutex_lock(&c->lock);
     kept_cast *k = map_find(&c->casts, (uint64_t)(uintptr_t)x);
@@ -77,8 +77,8 @@ static gw_tensor *find_cast(gw_scope *s, cast_cache *c, const gw_tensor *x, gw_d
     return found;
 }
 
-// Forgets leaves that nobody else has: the cache and the cast's own node hold them. So inputs that
-// want a gradient, new ones in each step, do not pile up.
+// Forgets leaves with no other holder than the cache and the cast's own node. So inputs that
+// need a gradient, new ones in each step, do not pile up.
 static kept_cast *sweep(cast_cache *c) {
     kept_cast *dead = NULL;
     map_entry *e;

@@ -1,11 +1,11 @@
-// Casts by the scope: what op_run does to the tensors of an operator between gw_autocast and
+// Casts by the scope: op_run casts the tensors of an operator between gw_autocast and
 // gw_autocast_off.
 #ifndef TENSOR_OPS_AUTOCAST_H
 #define TENSOR_OPS_AUTOCAST_H
 
 #include "tensor/ops/op.h"
 
-// Writes the arguments of |c| with the casts that its row asks for to |out|, and lets |c| have them.
+// Writes the arguments of |c| with the casts of its row to |out|, and makes them those of |c|.
 // False with the scope failed.
 bool autocast_args(op_call *c, gw_value out[OP_ARGS_MAX]);
 

@@ -11,7 +11,7 @@
 
 #include <string.h>
 
-// What an operator on a tensor of |from| gives in |s|, with another tensor of f32 if it takes two.
+// The dtype of an operator on a tensor of |from| in |s|, with another tensor of f32 if it takes two.
 static gw_dtype result_of(gw_scope *s, const char *name, gw_dtype from) {
     gw_tensor *x = gw_to_dtype(s, gw_full(s, GW_F32, 0.5, 2, 2), from);
     gw_tensor *y = gw_full(s, GW_F32, 0.25, 2, 2), *classes = gw_zeros(s, GW_I64, 2);
@@ -51,7 +51,7 @@ static void f16_goes_by_pytorch_s_list(void **state) {
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 
-static void products_go_down(void **state) {
+static void products_are_cast_down(void **state) {
     (void)state;
     for (int i = 0; i < 2; i++) {
         gw_scope *s = gw_scope_open(NULL);
@@ -141,6 +141,6 @@ static void it_survives_the_lack_of_memory(void **state) {
     testing_alloc_failure_loop(compute, NULL);
 }
 
-GW_TESTS(tensor_autocast, f16_goes_by_pytorch_s_list, products_go_down,
+GW_TESTS(tensor_autocast, f16_goes_by_pytorch_s_list, products_are_cast_down,
          a_product_is_that_of_the_converted, scopes_inside_inherit_it_and_may_end_it,
          other_types_are_refused, calls_do_not_carry_it, it_survives_the_lack_of_memory);

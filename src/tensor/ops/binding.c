@@ -7,18 +7,18 @@
 #include <pthread.h>
 #include <string.h>
 
-enum { ROWS_MAX = 256, LETTERS_MAX = 16 * 1024 };
+enum { ROWS_MAX = 256, NAME_BYTES_MAX = 16 * 1024 };
 
 static gw_operator operators[ROWS_MAX];
 static int operator_count;
-static char letters[LETTERS_MAX];  // names of arguments, each with its NUL
-static size_t letter_count;
+static char name_bytes[NAME_BYTES_MAX];  // names of arguments, each with its NUL
+static size_t name_byte_count;
 static pthread_once_t operators_once = PTHREAD_ONCE_INIT;
 
 static const char *name_of(const op_param *p) {
-    char *name = letters + letter_count;
-    letter_count += (size_t)p->name_size + 1;
-    assert(letter_count <= LETTERS_MAX);
+    char *name = name_bytes + name_byte_count;
+    name_byte_count += (size_t)p->name_size + 1;
+    assert(name_byte_count <= NAME_BYTES_MAX);
     memcpy(name, p->name, (size_t)p->name_size);
     return name;
 }

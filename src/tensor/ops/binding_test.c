@@ -1,4 +1,4 @@
-// The public table beside the rows it is made of: a binding that knows nothing but it reaches every
+// The public table compared with the rows it is made of: a binding that uses nothing else reaches every
 // operator.
 #include <gradwire/binding.h>
 
@@ -47,7 +47,7 @@ static void call_by_name(op_sampler *p, const gw_value *args, int arg_count) {
     for (int i = 0; i < count_of(s, o, v) && i < 2; i++)
         expect_same_bits(result_at(s, o, v, i), direct[i]);
 
-    // What is left out is what the table says.
+    // Omitted arguments have the defaults of the table.
     gw_value full[GW_OPERATOR_ARGUMENTS_MAX];
     for (int i = 0; i < o->argument_count; i++) {
         full[i] = i < arg_count ? args[i] : gw_none();
@@ -78,7 +78,7 @@ static void it_calls_every_operator_by_its_row(void **state) {
     }
 }
 
-static void a_failed_call_gives_what_is_safe_to_pass_on(void **state) {
+static void a_failed_call_returns_usable_poison(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_value args[] = { gw_value_of(gw_ones(s, GW_F32, 2)), gw_value_of("two") };
@@ -93,7 +93,7 @@ static void a_failed_call_gives_what_is_safe_to_pass_on(void **state) {
 }
 
 // ---- Looking ------------------------------------------------------------------------------------
-static void it_describes_what_an_operator_takes(void **state) {
+static void it_describes_the_parameters_of_an_operator(void **state) {
     (void)state;
     const gw_operator *o = gw_operator_find("gw.smooth_l1");
     assert_ptr_equal(o, gw_operator_find("smooth_l1"));
@@ -162,6 +162,6 @@ static void a_handle_is_released_on_any_thread(void **state) {
     pthread_join(thread, NULL);
 }
 
-GW_TESTS(tensor_binding, it_calls_every_operator_by_its_row,
-         a_failed_call_gives_what_is_safe_to_pass_on, it_describes_what_an_operator_takes,
-         a_retained_handle_outlives_its_scope, a_handle_is_released_on_any_thread);
+GW_TESTS(tensor_binding, it_calls_every_operator_by_its_row, a_failed_call_returns_usable_poison,
+         it_describes_the_parameters_of_an_operator, a_retained_handle_outlives_its_scope,
+         a_handle_is_released_on_any_thread);

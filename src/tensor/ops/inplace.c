@@ -2,10 +2,10 @@
 //
 // Note [Writing in place]
 //
-// The result is computed beside its target and then moved in: by exchanging blocks where the target
-// is all of its storage, which costs no copy, else by storage_writable, so that whoever relies on
-// the old values keeps them. Where gradients are on, the target's node goes the same way. Nodes
-// know tensors only by their makers, so what was computed from the old values stays right. Another
+// The result is computed apart from its target and then moved in: by exchanging blocks where the target
+// is all of its storage, which costs no copy, else by storage_writable, so that other holders of
+// the old values keep them. Where gradients are on, the target's node goes the same way. Nodes
+// refer to tensors only by their makers, so results of the old values stay right. Another
 // view of the storage has a node of its own, though, which would not see the change: that is
 // refused.
 #include <gradwire/ops.h>
@@ -18,7 +18,7 @@
 
 #include <stdio.h>
 
-// ---- What may be written ------------------------------------------------------------------------
+// ---- Checks of the target ------------------------------------------------------------------------
 static bool overlaps(const gw_tensor *x) {
     for (int i = 0; i < x->dims; i++)
         if (x->strides[i] == 0 && x->sizes[i] > 1 && x->numel) return true;
@@ -93,7 +93,7 @@ static void write_values(gw_tensor *x, const gw_tensor *result) {
         tensor_assign(x, result);
 }
 
-// |result| is new and nobody else's.
+// |result| is new and has no other holder.
 static void move_values(gw_scope *s, gw_tensor *x, gw_tensor *result) {
     bool alike = x->device == result->device;
     if (alike && is_all_of_its_block(x) && is_all_of_its_block(result)) {

@@ -1,7 +1,7 @@
 #include "tensor/ops/op_expect.h"
 
 // ---- Values -------------------------------------------------------------------------------------
-static void it_computes_what_the_operator_would(void **state) {
+static void it_gives_the_result_of_the_operator(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_from(s, ((float[]){ 1, 2, 3, 4 }), 2, 2);
@@ -52,7 +52,7 @@ static void each_write_is_a_version(void **state) {
     gw_scope_close_up(s);
 }
 
-// ---- What fits ----------------------------------------------------------------------------------
+// ---- Checks ----------------------------------------------------------------------------------
 static void only_the_other_operand_broadcasts(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -65,7 +65,7 @@ static void only_the_other_operand_broadcasts(void **state) {
     gw_scope_close_up(s);
 }
 
-static void a_result_does_not_go_down_a_kind(void **state) {
+static void a_result_keeps_its_kind(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *half = gw_ones(s, GW_F16, 1), *byte = gw_ones(s, GW_U8, 1);
@@ -118,7 +118,7 @@ static void a_leaf_is_written_only_without_gradients(void **state) {
     gw_scope_close_up(s);
 }
 
-static void what_is_saved_for_backward_keeps_its_values(void **state) {
+static void tensors_saved_for_backward_keep_their_values(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *w = gw_requires_grad(s, gw_full(s, GW_F32, 3, 2));
@@ -133,7 +133,7 @@ static void what_is_saved_for_backward_keeps_its_values(void **state) {
 }
 
 // y = 2 w, then 3 y + y^2 with the old y, then y is something else.
-static void a_result_goes_on_from_what_was_written(void **state) {
+static void a_result_is_computed_from_the_written_values(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *w = gw_requires_grad(s, gw_full(s, GW_F64, 5, 1));
@@ -146,7 +146,7 @@ static void a_result_goes_on_from_what_was_written(void **state) {
     gw_scope_close_up(s);
 }
 
-static void a_plain_tensor_takes_on_a_history(void **state) {
+static void a_plain_tensor_gets_a_history(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *w = gw_requires_grad(s, gw_ones(s, GW_F32, 3));
@@ -193,7 +193,7 @@ static void a_view_of_a_result_is_refused(void **state) {
     gw_add_(s, gw_slice(s, gw_mul(s, w, 2), 0, 0, 2, 1), 1);
     expect_fails(s, text);
     gw_tensor *plain = gw_zeros(s, GW_F32, 3), *part = gw_select(s, plain, 0, 0);
-    gw_add_(s, plain, w);  // |part| would not know
+    gw_add_(s, plain, w);  // |part| would not see it
     expect_fails(s, text);
     expect_values(s, plain, (const double[]){ 0, 0, 0 }, 0);
     gw_drop(s, part);
@@ -239,7 +239,7 @@ static void the_seed_decides(void **state) {
     gw_scope_close_up(s);
 }
 
-static void there_is_no_such_distribution(void **state) {
+static void an_unknown_distribution_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2);
@@ -276,12 +276,12 @@ static void it_survives_any_failing_allocation(void **state) {
     testing_alloc_failure_loop(write_all, NULL);
 }
 
-GW_TESTS(tensor_inplace, it_computes_what_the_operator_would, every_view_sees_it,
+GW_TESTS(tensor_inplace, it_gives_the_result_of_the_operator, every_view_sees_it,
          memory_of_the_caller_is_written, each_write_is_a_version,
-         only_the_other_operand_broadcasts, a_result_does_not_go_down_a_kind,
+         only_the_other_operand_broadcasts, a_result_keeps_its_kind,
          it_refuses_poison_and_does_nothing_in_a_failed_scope,
-         a_leaf_is_written_only_without_gradients, what_is_saved_for_backward_keeps_its_values,
-         a_result_goes_on_from_what_was_written, a_plain_tensor_takes_on_a_history,
+         a_leaf_is_written_only_without_gradients, tensors_saved_for_backward_keep_their_values,
+         a_result_is_computed_from_the_written_values, a_plain_tensor_gets_a_history,
          constants_and_chance_have_no_history, without_gradients_a_result_keeps_its_history,
          a_view_of_a_result_is_refused, random_numbers_have_their_distribution, the_seed_decides,
-         there_is_no_such_distribution, it_survives_any_failing_allocation);
+         an_unknown_distribution_is_an_error, it_survives_any_failing_allocation);

@@ -110,8 +110,8 @@ gw_tensor *op_run(gw_scope *s, const op *o, const gw_value *args, int arg_count,
     return first ? first : poison(s, others);
 }
 
-// A list of the results: empty if there are as many as the arguments say and they said nothing
-// good.
+// A list of the results: empty if their number depends on the arguments and these are not
+// valid.
 static gw_list *results(op_call *c, const op *o, bool ok) {
     gw_list *list = gw_list_open(c->scope);
     int count = o->results == OP_LIST ? ok * c->output_count : o->results;

@@ -3,7 +3,8 @@
 // tests and docs iterate over the table.
 //
 // Running a row: op_run checks that the scope is fine, that the arguments fit |params| and that
-// they are on one device, casts them if the scope says so, calls |infer| (which checks shapes and dtypes and makes the outputs),
+// they are on one device, casts them if the scope has autocast, calls |infer| (which checks shapes and dtypes and makes
+// the outputs),
 // then |compute| or the device's kernel of the row (which fills them; NULL for views), then hands
 // the call to the tape of the tensor arguments if one of them needs a gradient.
 #ifndef TENSOR_OPS_OP_H
@@ -14,7 +15,7 @@
 enum {
     OP_ARGS_MAX = 8,
     OP_OUTPUTS_MAX = 2,
-    OP_LIST = -1,             // for |results|: as many as the arguments say
+    OP_LIST = -1,             // for |results|: the number depends on the arguments
     OP_LIST_MAX = UINT16_MAX  // nodes of the graph count their outputs in 16 bits
 };
 
@@ -22,7 +23,7 @@ typedef struct op_call op_call;
 typedef struct op_grad op_grad;
 struct op_sampler;  // tests: makes inputs for the battery
 
-// What gw_autocast does to the tensors of an operator (gradwire/amp.h).
+// Casts of gw_autocast for the tensors of an operator (gradwire/amp.h).
 typedef enum op_cast {
     OP_CAST_NONE = 0,
     OP_CAST_DOWN,          // to the scope's dtype
@@ -34,7 +35,7 @@ typedef struct op {
     const char *name;  // "add"; "gw.add" on the wire
 
     // "x:tensor other:operand dim:int": name:kind, a '?' behind the kind makes it optional (none),
-    // and "?=0.1" says what it is then. Kinds: tensor, operand (tensor or number), number, int,
+    // and "?=0.1" gives its default. Kinds: tensor, operand (tensor or number), number, int,
     // float, bool, ints (sizes or dims; one alone may be an int), tensors (a list), dtype. See
     // op_param_next.
     const char *params;
@@ -50,7 +51,7 @@ typedef struct op {
     bool moves;                   // |compute| goes through tables of devices, for whatever devices
     void (*grad)(op_grad *g);     // NULL: not differentiable
     uint32_t
-        saves;  // what |grad| reads: OP_SAVE_ARG(0) | OP_SAVE_OUT(0); shapes and numbers are always there
+        saves;  // read by |grad|: OP_SAVE_ARG(0) | OP_SAVE_OUT(0); shapes and numbers are always saved
 
     // Makes the one output instead of |infer| and |compute| when an argument is sparse by rows;
     // nothing is recorded. NULL: no argument may be.
@@ -118,10 +119,10 @@ typedef struct op_param {
 // Reads the parameter at |*at|, and moves on to the next. False at the end.
 bool op_param_next(const char **at, op_param *out);
 bool op_param_fits(const op_param *p, gw_value v);
-gw_value op_param_otherwise(const op_param *p);  // what it is if left out: none or a number
+gw_value op_param_otherwise(const op_param *p);  // the default: none or a number
 
 // Whether the arguments fit |params| and none is poison; fails the scope if not. If
-// something is left out, the arguments are then |filled|, where it is what the row says.
+// an argument is omitted, the arguments are then |filled|, with the default of the row.
 bool op_params_check(op_call *c, gw_value filled[OP_ARGS_MAX]);
 
 // Arguments, inside infer, compute and grad (pass c->args or g->args). They were checked against
@@ -174,13 +175,13 @@ int op_broadcast(op_call *c, const gw_tensor *a, const gw_tensor *b, int64_t out
 // The same with one shape in |sizes|, where the result goes.
 int op_broadcast_to(op_call *c, int dims, int64_t sizes[GW_DIMS_MAX], const gw_tensor *x);
 
-// For grad: the flat input of argument |i|, which is a tensor; and the sum of |d| over what was
-// broadcast, in the dtype of |x|: the way back of broadcasting.
+// For grad: the flat input of argument |i|, which is a tensor; and the sum of |d| over the broadcast
+// dimensions, in the dtype of |x|: the way back of broadcasting.
 int grad_input(const op_grad *g, int i);
 gw_tensor *unbroadcast(gw_scope *s, gw_tensor *d, const gw_tensor *x);
 
-// For grad: halves as f32, anything else as it is, so that what a derivative makes of them on the way
-// neither overflows nor rounds in between. Results are rounded once: by unbroadcast, or gw_to_dtype.
+// For grad: halves as f32, other dtypes unchanged, so that intermediate values of a derivative
+// neither overflow nor round. Results are rounded once: by unbroadcast, or gw_to_dtype.
 gw_value grad_wide(gw_scope *s, gw_value v);
 gw_tensor *grad_wide_tensor(gw_scope *s, gw_tensor *x);
 
@@ -190,8 +191,8 @@ static inline gw_value value_of_ints(gw_shape shape) {
     return gw_value_of_bytes(shape.sizes, (size_t)shape.count * sizeof(int64_t));
 }
 
-// What records operators for backward. Every tensor that needs a gradient has a pointer to it,
-// which the room above gave it; so operators on tensors that need none know of no tape.
+// Records operators for backward. Every tensor that needs a gradient has a pointer to it,
+// which the room above gave it; so operators on tensors that need none use no tape.
 typedef struct tape {
     void (*record)(
         op_call *c);  // links c->outputs to a new node of the graph; fails c->scope without memory

@@ -13,7 +13,7 @@ static gw_dtype compute_type(gw_dtype d) {
     return dtype_is_float(d) ? dtype_compute(d) : GW_I64;
 }
 
-// Whether a number of the row is 0, or is not, as |zero| says.
+// Whether a number of the row is 0, or, if |zero| is false, is not.
 #define FIND(name, element)                                                                        \
     static bool find_##name(const element *row, int64_t n, bool zero) {                            \
         int64_t i = 0;                                                                             \

@@ -12,7 +12,7 @@
 typedef struct average {
     window window;
     bool is_adaptive, exclude_padding;
-    int64_t divisor;  // 0: what the window has
+    int64_t divisor;  // 0: the size of the window
 } average;
 
 static int plane_dims(const op_call *c, bool is_adaptive) {
@@ -56,7 +56,7 @@ static void infer(op_call *c) {
 }
 
 // ---- Windows ------------------------------------------------------------------------------------
-// What position |o| sees along dimension |d|, and what that counts as.
+// The inputs of position |o| along dimension |d|, and their count for the divisor.
 typedef struct extent {
     int64_t first, end, count;
 } extent;

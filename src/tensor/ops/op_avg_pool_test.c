@@ -28,7 +28,7 @@ static void to_size_1_it_is_the_mean(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_refuses_what_does_not_fit(void **state) {
+static void it_refuses_invalid_arguments(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3, 3);
@@ -51,4 +51,4 @@ static void it_refuses_what_does_not_fit(void **state) {
 }
 
 GW_TESTS(tensor_op_avg_pool, it_takes_the_mean_of_each_window, to_size_1_it_is_the_mean,
-         it_refuses_what_does_not_fit);
+         it_refuses_invalid_arguments);

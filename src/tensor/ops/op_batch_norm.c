@@ -103,7 +103,7 @@ static void normalise(const channels *ch, const void *x, const void *stats, cons
     }
 }
 
-// Copies what is given to |stats|.
+// Copies the given statistics to |stats|.
 static bool take_given(op_call *c, const channels *ch, void *stats) {
     dense mean, variance = { 0 };
     size_t size = (size_t)ch->count * gw_dtype_size(ch->type);
@@ -172,7 +172,7 @@ static void samples(op_sampler *p) {
                 gw_none(), gw_none(), yes, gw_value_of(1e-3));
     sample_call(p, sample_real(p, -2, 2, 2, 3, 4), gw_none(), sample_real(p, -1, 1, 3), gw_none(),
                 gw_none(), yes);
-    // What is given has no derivative, in PyTorch neither; in f32 none is looked for.
+    // Given statistics have no derivative, as in PyTorch; in f32 none is searched for.
     sample_call(p, sample_real(p, -2, 2, 2, 2, 20), sample_real(p, 0.5, 2, 2),
                 sample_real(p, -1, 1, 2), sample_tensor(p, GW_F32, -1, 1, 2),
                 sample_tensor(p, GW_F32, 0.5, 2, 2), no);

@@ -77,7 +77,7 @@ static void nothing_changes_nothing(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_refuses_what_does_not_fit(void **state) {
+static void it_refuses_invalid_arguments(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_batch_norm_options train = GW_OPTIONS(gw_batch_norm_options, .training = true),
@@ -120,7 +120,7 @@ static void it_survives_without_memory(void **state) {
     testing_alloc_failure_loop(train_once, NULL);
 }
 
-// In evaluation it is a line, whose slope does not know where it is taken.
+// In evaluation it is a line, whose slope does not depend on its input.
 static void an_infinite_input_has_a_gradient_in_evaluation(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -134,4 +134,4 @@ static void an_infinite_input_has_a_gradient_in_evaluation(void **state) {
 
 GW_TESTS(tensor_op_batch_norm, an_infinite_input_has_a_gradient_in_evaluation, it_is_the_definition,
          running_ones_follow_in_training_only, nothing_changes_nothing,
-         it_refuses_what_does_not_fit, it_survives_without_memory);
+         it_refuses_invalid_arguments, it_survives_without_memory);

@@ -4,7 +4,7 @@
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
-// ---- Shapes and dtypes; plan.ints[0] is what the kernel works in --------------------------------
+// ---- Shapes and dtypes; plan.ints[0] is the dtype of the kernel --------------------------------
 static void infer_arithmetic(op_call *c) {
     gw_dtype dtype = operands_dtype(c, 0, 1);
     c->plan.ints[0] = operands_work_dtype(c, dtype);
@@ -17,7 +17,7 @@ static bool is_bool(gw_value v) {
 
 static void infer_sub(op_call *c) {
     if (is_bool(c->args[0]) || is_bool(c->args[1])) {
-        op_fail(c, GW_INVALID, "bools cannot be subtracted; gw_ne tells where two differ");
+        op_fail(c, GW_INVALID, "bools cannot be subtracted; gw_ne shows where two differ");
         return;
     }
     infer_arithmetic(c);

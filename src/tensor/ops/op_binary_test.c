@@ -147,7 +147,7 @@ static void bools_follow_pytorch(void **state) {
     assert_text(s, gw_add(s, a, 1), "tensor([2, 2, 1])");
     assert_text(s, gw_div(s, a, 2), "tensor([0.5000, 0.5000, 0.0000])");
     gw_sub(s, a, b);
-    assert_fails(s, "gw.sub: bools cannot be subtracted; gw_ne tells where two differ");
+    assert_fails(s, "gw.sub: bools cannot be subtracted; gw_ne shows where two differ");
     gw_pow(s, a, b);
     assert_fails(s, "gw.pow: bools have no powers: the operands must be numbers");
     gw_scope_close_up(s);
@@ -193,7 +193,7 @@ static void comparisons_see_large_integers_and_nan(void **state) {
     gw_scope_close_up(s);
 }
 
-static void where_wants_a_bool(void **state) {
+static void where_requires_a_bool(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_where(s, gw_ones(s, GW_F32, 2), 1, 2);
@@ -241,4 +241,4 @@ GW_TESTS(tensor_op_binary, gradients_of_halves_do_not_overflow_on_the_way,
          a_transposed_matrix_adds_like_its_copy, shapes_that_do_not_fit_are_named,
          integers_wrap_around, bools_follow_pytorch, division_is_true,
          powers_of_integers_stay_integers, comparisons_see_large_integers_and_nan,
-         where_wants_a_bool);
+         where_requires_a_bool);

@@ -13,7 +13,7 @@ static void equal_wants_the_same_shape_and_values(void **state) {
     gw_tensor *nan = gw_full(s, GW_F64, NAN, 1);
     assert_false(gw_equal(s, nan, nan));
     assert_true(gw_equal(s, gw_zeros(s, GW_F16, 1), gw_neg(s, gw_zeros(s, GW_F16, 1))));
-    // Numbers that no double tells apart.
+    // Numbers that are equal as doubles.
     gw_tensor *large = gw_full(s, GW_I64, INT64_C(1) << 60, 1);
     assert_false(gw_equal(s, large, gw_add(s, large, 1)));
     assert_true(gw_equal(s, gw_eq(s, x, x), gw_ones(s, GW_BOOL8, 3, 4)));

@@ -111,7 +111,7 @@ static void nothing_in_gives_nothing_out(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_refuses_what_does_not_fit(void **state) {
+static void it_refuses_invalid_arguments(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_conv_options plain = GW_OPTIONS(gw_conv_options);
@@ -159,4 +159,4 @@ static void it_refuses_what_does_not_fit(void **state) {
 
 GW_TESTS(tensor_op_conv, it_is_the_definition, large_images_are_taken_in_strips,
          one_dimension_is_a_plane_of_height_1, nothing_in_gives_nothing_out,
-         it_refuses_what_does_not_fit);
+         it_refuses_invalid_arguments);

@@ -1,4 +1,4 @@
-// Copies: in another layout, in another dtype, into a tensor that is there.
+// Copies: in another layout, in another dtype, into an existing tensor.
 #include "tensor/copy.h"
 #include "tensor/dtype.h"
 #include "tensor/ops/op_sample.h"

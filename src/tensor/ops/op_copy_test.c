@@ -9,7 +9,7 @@ static void assert_fails(gw_scope *s, const char *text) {
     gw_scope_clear(s);
 }
 
-static void contiguous_copies_only_what_is_not(void **state) {
+static void contiguous_copies_only_if_needed(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_from(s, ((float[]){ 1, 2, 3, 4 }), 2, 2), *t = gw_transpose(s, x, 0, 1);
@@ -125,6 +125,6 @@ static void copy_refuses_a_target_that_needs_a_gradient(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_copy, contiguous_copies_only_what_is_not, a_transposed_copy_moves_every_element,
+GW_TESTS(tensor_op_copy, contiguous_copies_only_if_needed, a_transposed_copy_moves_every_element,
          cat_joins_and_promotes, stack_adds_a_dimension, copy_broadcasts_and_converts_into_a_view,
          copy_within_a_storage_reads_before_it_writes, copy_refuses_a_target_that_needs_a_gradient);

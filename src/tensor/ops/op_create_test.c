@@ -121,7 +121,7 @@ static void a_block_is_the_same_wherever_it_is_drawn(void **state) {
     }
 }
 
-static void children_go_on_where_the_parent_stopped(void **state) {
+static void children_continue_the_sequence_of_the_parent(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_seed(s, 3);
@@ -163,7 +163,7 @@ static void check_moments(gw_dtype dtype) {
     gw_scope_close_up(s);
 }
 
-static void numbers_are_spread_as_they_should_be(void **state) {
+static void numbers_have_their_distribution(void **state) {
     (void)state;
     check_moments(GW_F32);
     check_moments(GW_F64);
@@ -182,5 +182,5 @@ static void only_floats_are_random(void **state) {
 GW_TESTS(tensor_op_create, it_fills_in_every_dtype, arange_counts_up_and_down,
          a_number_that_is_no_dtype_is_refused, from_copies,
          a_seed_means_the_same_numbers_everywhere, a_block_is_the_same_wherever_it_is_drawn,
-         children_go_on_where_the_parent_stopped, numbers_are_spread_as_they_should_be,
+         children_continue_the_sequence_of_the_parent, numbers_have_their_distribution,
          only_floats_are_random);

@@ -20,8 +20,8 @@ static void infer_cross_entropy(op_call *c) {
         op_fail(c, GW_INVALID, "label_smoothing is %g, but must be between 0 and 1", smoothing);
 }
 
-// What the loss of a row is made of: its largest number and the sum of e^(x - largest). Later, in
-// the same places and the third: what raise_rows wants.
+// The parts of the loss of a row: its largest number and the sum of e^(x - largest). Later, in
+// the same fields and the third: the arguments of raise_rows.
 typedef struct row_facts {
     dense rows, target, weight;
     block *room;
@@ -64,8 +64,8 @@ static double weight_sum(const double *weights, int64_t classes) {
     return sum;
 }
 
-// The sum of |n| numbers, each less |largest|: large ones do not overflow, nor lose what they differ
-// by. In lanes, which take one another's time.
+// The sum of |n| numbers, each less |largest|: large ones do not overflow, nor lose their
+// differences. In lanes, which run in parallel.
 #define SUM_BELOW(T)                                                                               \
     static double sum_below_##T(const T *x, int64_t n, double largest) {                           \
         enum { LANES = 8 };                                                                        \

@@ -1,6 +1,6 @@
 #include "tensor/ops/op_expect.h"
 
-// Values, shapes and errors are tested beside nll's in op_loss_class_test.c.
+// Values, shapes and errors are tested with nll's in op_loss_class_test.c.
 
 static void large_logits_keep_their_digits(void **state) {
     (void)state;
@@ -14,8 +14,8 @@ static void large_logits_keep_their_digits(void **state) {
     gw_scope_close_up(s);
 }
 
-// By differences this would be 0 / 0: the gradient of what is ignored is 0 whatever it is.
-static void what_is_ignored_has_no_gradient(void **state) {
+// By differences this would be 0 / 0: the gradient of an ignored target is 0 in any case.
+static void ignored_targets_have_no_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_from(s, ((float[]){ INFINITY, NAN, 0, 0 }), 2, 2);
@@ -39,5 +39,5 @@ static void smoothing_moves_the_gradient_to_all_classes(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_cross_entropy, large_logits_keep_their_digits, what_is_ignored_has_no_gradient,
+GW_TESTS(tensor_op_cross_entropy, large_logits_keep_their_digits, ignored_targets_have_no_gradient,
          smoothing_moves_the_gradient_to_all_classes);

@@ -48,7 +48,7 @@ static void it_is_the_identity_outside_training(void **state) {
     gw_scope_close_up(s);
 }
 
-static void the_gradient_goes_where_the_numbers_went(void **state) {
+static void the_gradient_goes_to_the_kept_elements(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 200));
@@ -75,5 +75,5 @@ static void it_refuses_other_shares_and_integers(void **state) {
 }
 
 GW_TESTS(tensor_op_dropout, it_zeroes_a_share_and_scales_the_rest, the_seed_decides,
-         it_is_the_identity_outside_training, the_gradient_goes_where_the_numbers_went,
+         it_is_the_identity_outside_training, the_gradient_goes_to_the_kept_elements,
          it_refuses_other_shares_and_integers);

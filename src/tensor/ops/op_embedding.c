@@ -106,7 +106,7 @@ static int64_t padding_row(const op_grad *g) {
     return padding < 0 ? padding + arg_tensor(g->args, 0)->sizes[0] : padding;
 }
 
-// The places in |index|, which is contiguous, that do not hold |padding|. NULL if all do not: then
+// The positions in |index|, which is contiguous, that do not hold |padding|. NULL if all do not: then
 // nothing need be picked.
 static gw_tensor *unpadded(gw_scope *s, const gw_tensor *index, int64_t padding) {
     const int64_t *rows = gw_data(index);
@@ -180,7 +180,7 @@ gw_tensor *gw_embedding_with(gw_scope *s, gw_tensor *weight, gw_tensor *indices,
 }
 
 // ---- one_hot ------------------------------------------------------------------------------------
-// How many classes |index| needs, after a look at all of it. -1 with the call failed.
+// The number of classes that |index| needs, after reading all of it. -1 with the call failed.
 static int64_t count_classes(op_call *c, const int64_t *index, int64_t n, int64_t classes) {
     int64_t needed = 0;
     for (int64_t i = 0; i < n; i++) {
@@ -197,7 +197,7 @@ static int64_t count_classes(op_call *c, const int64_t *index, int64_t n, int64_
     if (classes >= 0) return classes;
     if (n == 0)
         op_fail(c, GW_INVALID,
-                "the number of classes cannot be told from no indices: it must be given");
+                "the number of classes cannot be inferred from no indices: it must be given");
     return n == 0 ? -1 : needed;
 }
 

@@ -1,6 +1,6 @@
 #include "tensor/ops/op_expect.h"
 
-static void it_looks_rows_up(void **state) {
+static void it_returns_the_rows_of_the_indices(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *weight = gw_reshape(s, gw_arange(s, GW_F32, 0, 6, 1), 3, 2);
@@ -57,7 +57,7 @@ static void a_padding_row_gets_no_gradient(void **state) {
     gw_scope_close_up(s);
 }
 
-// A place that is seen 700 times, and every second one of a longer list.
+// A position that is read 700 times, and every second one of a longer list.
 static void indices_may_lie_in_any_layout(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -81,7 +81,7 @@ static void indices_may_lie_in_any_layout(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_says_which_index_is_no_row(void **state) {
+static void an_index_out_of_range_is_named(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *weight = gw_zeros(s, GW_F32, 10, 2);
@@ -110,7 +110,8 @@ static void one_hot_marks_the_class(void **state) {
     expect_fails(s, "gw.one_hot: index -2 is negative, as none must be");
     gw_one_hot(s, gw_zeros(s, GW_I64, 0), -1);
     expect_fails(
-        s, "gw.one_hot: the number of classes cannot be told from no indices: it must be given");
+        s,
+        "gw.one_hot: the number of classes cannot be inferred from no indices: it must be given");
     gw_one_hot(s, gw_full(s, GW_I64, INT64_MAX), -1);
     expect_fails(s,
                  "gw.one_hot: index 9223372036854775807 is no number of a class, which must fit");
@@ -119,6 +120,6 @@ static void one_hot_marks_the_class(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_embedding, it_looks_rows_up, gradients_of_a_row_add_up,
+GW_TESTS(tensor_op_embedding, it_returns_the_rows_of_the_indices, gradients_of_a_row_add_up,
          a_padding_row_gets_no_gradient, indices_may_lie_in_any_layout,
-         it_says_which_index_is_no_row, one_hot_marks_the_class);
+         an_index_out_of_range_is_named, one_hot_marks_the_class);

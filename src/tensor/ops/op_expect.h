@@ -1,4 +1,4 @@
-// What tests of operators say about results. For tests only.
+// Checks of results for tests of operators. For tests only.
 #ifndef TENSOR_OPS_OP_EXPECT_H
 #define TENSOR_OPS_OP_EXPECT_H
 
@@ -23,7 +23,7 @@ static inline void expect_shape(gw_scope *s, const gw_tensor *x, const char *sha
     assert_string_equal(shape_text(x).text, shape);
 }
 
-// Fails with this sentence; the scope is fine again afterwards.
+// Expects this error text; the scope is fine again afterwards.
 static inline void expect_fails(gw_scope *s, const char *text) {
     assert_string_equal(scope_error(s)->text, text);
     assert_int_equal(scope_error(s)->status, GW_INVALID);

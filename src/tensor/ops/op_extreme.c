@@ -17,9 +17,10 @@ static void infer_as(op_call *c, gw_dtype dtype) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (!reduction_infer(c, dtype)) return;
     if (reduction_of(c->args).n == 0 && c->outputs[0]->numel > 0)
-        op_fail(c, GW_INVALID,
-                "nothing to choose from in %s: there must be an element along what is reduced",
-                shape_text(x).text);
+        op_fail(
+            c, GW_INVALID,
+            "nothing to choose from in %s: there must be an element along the reduced dimensions",
+            shape_text(x).text);
 }
 
 static void infer_value(op_call *c) {
@@ -61,8 +62,8 @@ static void compute_value(op_call *c, bool largest) {
     dense_close(&values);
 }
 
-// Where |best| first stands in a row of |n|; NaN is equal to NaN. A row that is borrowed may have changed since, and have
-// it no more (LEND-8).
+// The first position of |best| in a row of |n|; NaN is equal to NaN. A row in memory of another process may have
+// changed since, and not contain it any more (LEND-8).
 #define FIND(name, element)                                                                        \
     static int64_t find_##name(const element *row, int64_t n, element best) {                      \
         int64_t i = 0;                                                                             \

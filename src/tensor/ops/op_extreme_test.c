@@ -35,23 +35,22 @@ static void extremes_keep_the_dtype_and_the_first_of_equals(void **state) {
                 "tensor([[1],\n        [1]])");
     bool truth[] = { false, true, false };
     expect_text(s, gw_max(s, gw_from(s, truth, 3)), GW_BOOL8, "tensor(True)");
-    // Numbers that no double tells apart.
+    // Numbers that are equal as doubles.
     int64_t large[] = { (INT64_C(1) << 60), (INT64_C(1) << 60) + 1 };
     assert_int_equal(gw_item_int(s, gw_argmax(s, gw_from(s, large, 2))), 1);
     gw_scope_close_up(s);
 }
 
-static void there_is_no_extreme_of_nothing(void **state) {
+static void an_extreme_of_nothing_is_an_error(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 0, 3);
     gw_max(s, x);
-    expect_fails(
-        s, "gw.max: nothing to choose from in 0x3: there must be an element along what is reduced");
+    expect_fails(s, "gw.max: nothing to choose from in 0x3: there must be an element along the "
+                    "reduced dimensions");
     gw_argmin(s, x, .dim = 0);
-    expect_fails(
-        s,
-        "gw.argmin: nothing to choose from in 0x3: there must be an element along what is reduced");
+    expect_fails(s, "gw.argmin: nothing to choose from in 0x3: there must be an element along the "
+                    "reduced dimensions");
     expect_shape(s, gw_max(s, x, .dim = 1), "0");
     gw_scope_close_up(s);
 }
@@ -92,5 +91,5 @@ static void numbers_that_are_none_share_the_gradient(void **state) {
 }
 
 GW_TESTS(tensor_op_extreme, numbers_that_are_none_share_the_gradient, extremes_do_not_overlook_nan,
-         extremes_keep_the_dtype_and_the_first_of_equals, there_is_no_extreme_of_nothing,
+         extremes_keep_the_dtype_and_the_first_of_equals, an_extreme_of_nothing_is_an_error,
          equals_share_the_gradient_of_everything);

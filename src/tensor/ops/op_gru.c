@@ -15,7 +15,7 @@ static const recurrent_form form = { .gates = 3,
                                      .lengths = 6,
                                      .reverse = 7 };
 
-// What the way back needs, and its gradients, lie as x r z m at each time of each observation (see
+// The values for the way back, and its gradients, lie as x r z m at each time of each observation (see
 // recurrent_loops.h); rows of the weights are r z n, where n is x of the input and m of the state.
 enum { WIDTH = 4 };
 static const gate_span of_input[] = { { 1, 0, 2 }, { 0, 2, 1 } }, of_state = { 1, 0, 3 };
@@ -100,7 +100,7 @@ static void run_back(op_grad *g, way_back *b) {
 
 static void grad(op_grad *g) {
     gw_scope *s = g->scope;
-    if (!g->d_outputs[0]) return;  // nobody sees the other
+    if (!g->d_outputs[0]) return;  // the other has no user
     way_back b = { .h = tensor_bytes(g->outputs[0]), .trace = tensor_bytes(g->outputs[1]) };
     gw_tensor *d_out = gw_contiguous(s, g->d_outputs[0]);
     if (!gw_ok(s)) return;

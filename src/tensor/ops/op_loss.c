@@ -7,7 +7,7 @@
 #include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 
-// ---- What losses have in common -----------------------------------------------------------------
+// ---- Common parts of losses -----------------------------------------------------------------
 gw_reduction loss_reduction(const gw_value *args, int i) {
     return (gw_reduction)arg_int(args, i);
 }
@@ -267,7 +267,7 @@ static void compute_l1(op_call *c) {
     loss_run(c, kernels_get()->l1, 0);
 }
 
-// The sign of what they are apart, and 0 of none.
+// The sign of the difference, and 0 for equal numbers.
 static void grad_l1(op_grad *g) {
     gw_scope *s = g->scope;
     gw_tensor *x = arg_tensor(g->args, 0), *target = arg_tensor(g->args, 1), *d = loss_scaled(g, 1);

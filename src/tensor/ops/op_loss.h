@@ -1,4 +1,4 @@
-// What losses have in common: a loss for each place, then the mean, the sum or none.
+// Common parts of losses: a loss for each element, then the mean, the sum or none.
 #ifndef TENSOR_OPS_OP_LOSS_H
 #define TENSOR_OPS_OP_LOSS_H
 
@@ -24,7 +24,7 @@ typedef loss_kernel *const loss_kernels[2];
 void loss_infer(op_call *c);
 void loss_run(op_call *c, const loss_kernels kernels, double beta);
 
-// For derivatives: what each number's derivative is multiplied with, the output's gradient times
+// For derivatives: the factor of each number's derivative, the output's gradient times
 // |factor| included.
 gw_tensor *loss_scaled(const op_grad *g, double factor);
 

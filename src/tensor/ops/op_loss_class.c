@@ -1,4 +1,4 @@
-// What losses of classes have in common, and nll.
+// Common parts of losses of classes, and nll.
 #include "tensor/ops/op_loss_class.h"
 
 #include "tensor/dense.h"
@@ -8,7 +8,7 @@
 
 enum { IGNORE_INDEX = -100 };  // PyTorch's default
 
-// ---- What they have in common -------------------------------------------------------------------
+// ---- Common parts -------------------------------------------------------------------
 int class_dim(const gw_tensor *x) {
     return x->dims == 1 ? 0 : 1;
 }

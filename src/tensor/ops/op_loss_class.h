@@ -23,18 +23,18 @@ gw_value class_weight_value(gw_loss_options options);
 bool class_check_targets(op_call *c, const int64_t *target, int64_t n, int64_t classes,
                          int64_t ignore);
 
-// What class |k| counts, 1 if |weights| is NULL.
+// The weight of class |k|, 1 if |weights| is NULL.
 static inline double class_weight(const double *weights, int64_t k) {
     return weights ? weights[k] : 1;
 }
 
-// What all targets count together that are not ignored: by this a mean is divided.
+// The sum of the weights of all targets that are not ignored: a mean is divided by it.
 double class_count(const int64_t *target, int64_t n, int64_t ignore, const double *weights);
 
 // Writes losses, one for each target, or their sum or mean, to the output.
 void class_reduce_losses(op_call *c, const double *losses, int64_t n, double counted);
 
-// What a gradient row is multiplied with. |d| is the gradient of the loss, one number unless
+// The factor of a gradient row. |d| is the gradient of the loss, one number unless
 // nothing was reduced.
 double class_row_gradient(const double *d, gw_reduction reduction, int64_t row, double counted);
 

@@ -101,7 +101,7 @@ static void weights_count_classes_several_times(void **state) {
     gw_scope_close_up(s);
 }
 
-// A 0 that is said is the class 0, and not what is left out.
+// A given 0 is the class 0, and not an omitted argument.
 static void class_0_can_be_ignored(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -132,7 +132,7 @@ static void smoothing_weighs_every_class(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_says_which_target_is_no_class(void **state) {
+static void an_invalid_target_is_named(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 10);
@@ -143,7 +143,7 @@ static void it_says_which_target_is_no_class(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_refuses_what_does_not_fit(void **state) {
+static void it_refuses_invalid_arguments(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 10);
@@ -183,4 +183,4 @@ static void smoothing_takes_logits_of_any_size(void **state) {
 GW_TESTS(tensor_op_loss_class, smoothing_takes_logits_of_any_size, class_0_can_be_ignored,
          they_are_their_definitions, ignored_targets_need_not_be_classes, one_row_needs_no_batch,
          weights_count_classes_several_times, smoothing_weighs_every_class,
-         it_says_which_target_is_no_class, it_refuses_what_does_not_fit);
+         an_invalid_target_is_named, it_refuses_invalid_arguments);

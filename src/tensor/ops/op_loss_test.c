@@ -75,7 +75,7 @@ static void targets_broadcast_and_dtypes_are_promoted(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_refuses_what_has_no_meaning(void **state) {
+static void it_refuses_meaningless_arguments(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2);
@@ -88,7 +88,7 @@ static void it_refuses_what_has_no_meaning(void **state) {
     gw_scope_close_up(s);
 }
 
-static void l1_has_no_slope_where_there_is_no_loss(void **state) {
+static void l1_has_no_slope_at_zero_loss(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_requires_grad(s, gw_from(s, ((float[]){ 1, 2, 3 }), 3));
@@ -142,5 +142,5 @@ static void infinite_logits_have_infinite_losses(void **state) {
 GW_TESTS(tensor_op_loss, infinite_logits_have_infinite_losses,
          losses_of_halves_overflow_only_if_the_result_does, they_are_their_definitions,
          large_logits_do_not_overflow, targets_broadcast_and_dtypes_are_promoted,
-         it_refuses_what_has_no_meaning, l1_has_no_slope_where_there_is_no_loss,
+         it_refuses_meaningless_arguments, l1_has_no_slope_at_zero_loss,
          the_mean_of_no_losses_is_nan);

@@ -16,7 +16,7 @@ static const recurrent_form form = { .gates = 4,
                                      .lengths = 6,
                                      .reverse = 7 };
 
-// What the way back needs lies in one block, the second output: at each time c, i, f, g, o of each
+// The values for the way back lie in one block, the second output: at each time c, i, f, g, o of each
 // observation.
 enum { TRACE_WIDTH = 5, GATES_WIDTH = 4 };
 static const gate_span trace_gates = { 1, 0, 4 }, gates = { 0, 0, 4 };
@@ -105,7 +105,7 @@ static void step_back(way_back *b, int64_t k) {
     recurrent_step_back(r, d_rows, GATES_WIDTH, gates, b->dh);
 }
 
-// The gradients of h0 and c0, which are what is left after the first step.
+// The gradients of h0 and c0, which are left after the first step.
 static void give_states(op_grad *g, way_back *b) {
     const recurrent *r = &b->r;
     size_t size = (size_t)(r->batch * r->hidden) * r->size_bytes;

@@ -1,4 +1,4 @@
-// One number in the places that a mask names.
+// One number in the positions of a mask.
 #include "tensor/ops/operands.h"
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>

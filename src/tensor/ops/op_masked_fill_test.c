@@ -1,6 +1,6 @@
 #include "tensor/ops/op_expect.h"
 
-static void it_keeps_the_dtype_of_what_it_fills(void **state) {
+static void the_result_has_the_dtype_of_the_input(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *mask = gw_from(s, ((bool[]){ true, false, true }), 3);
@@ -13,7 +13,7 @@ static void it_keeps_the_dtype_of_what_it_fills(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_wants_a_mask_and_one_number(void **state) {
+static void a_mask_and_one_number_are_required(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_F32, 2, 3);
@@ -27,5 +27,5 @@ static void it_wants_a_mask_and_one_number(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_masked_fill, it_keeps_the_dtype_of_what_it_fills,
-         it_wants_a_mask_and_one_number);
+GW_TESTS(tensor_op_masked_fill, the_result_has_the_dtype_of_the_input,
+         a_mask_and_one_number_are_required);

@@ -125,7 +125,7 @@ static void nothing_times_something_is_zero_or_nothing(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_says_what_does_not_fit(void **state) {
+static void mismatched_arguments_are_errors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 6, 5), *y = gw_zeros(s, GW_F32, 4, 8);
@@ -204,6 +204,6 @@ static void the_same_operands_give_the_same_bits(void **state) {
 
 GW_TESTS(tensor_op_matmul, it_multiplies_every_dtype_and_layout, it_does_so_without_a_library,
          vectors_are_rows_on_the_left_and_columns_on_the_right, batches_broadcast,
-         nothing_times_something_is_zero_or_nothing, it_says_what_does_not_fit,
+         nothing_times_something_is_zero_or_nothing, mismatched_arguments_are_errors,
          small_integers_wrap_around, linear_is_x_times_weight_transposed_plus_bias,
          the_same_operands_give_the_same_bits);

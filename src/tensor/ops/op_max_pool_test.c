@@ -56,7 +56,7 @@ static void nan_is_kept_wherever_it_stands(void **state) {
 }
 
 // A dilated window may step over all there is.
-static void a_window_that_sees_nothing_gives_no_gradient(void **state) {
+static void a_window_without_inputs_gives_no_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F64, 1, 1));
@@ -79,7 +79,7 @@ static void the_last_window_may_be_larger_than_the_plane(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_refuses_what_does_not_fit(void **state) {
+static void it_refuses_invalid_arguments(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3, 3);
@@ -104,4 +104,4 @@ static void it_refuses_what_does_not_fit(void **state) {
 GW_TESTS(tensor_op_max_pool, it_takes_the_largest_of_each_window,
          the_first_of_equals_gets_the_gradient, nan_is_larger_than_everything,
          nan_is_kept_wherever_it_stands, the_last_window_may_be_larger_than_the_plane,
-         a_window_that_sees_nothing_gives_no_gradient, it_refuses_what_does_not_fit);
+         a_window_without_inputs_gives_no_gradient, it_refuses_invalid_arguments);

@@ -51,7 +51,7 @@ static void a_row_of_equal_numbers_becomes_the_bias(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_refuses_what_does_not_fit(void **state) {
+static void it_refuses_invalid_arguments(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3), *w = gw_zeros(s, GW_F32, 2);
@@ -91,4 +91,4 @@ static void a_constant_row_is_0_in_every_dtype(void **state) {
 }
 
 GW_TESTS(tensor_op_norm, a_constant_row_is_0_in_every_dtype, it_is_the_definition,
-         a_row_of_equal_numbers_becomes_the_bias, it_refuses_what_does_not_fit);
+         a_row_of_equal_numbers_becomes_the_bias, it_refuses_invalid_arguments);

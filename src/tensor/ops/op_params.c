@@ -1,4 +1,4 @@
-// What a row takes, and whether it is given that.
+// The parameters of a row, and checks of the arguments.
 #include "tensor/ops/op.h"
 
 #include "base/value.h"
@@ -86,26 +86,26 @@ static bool is_rows(gw_value v) {
     return false;
 }
 
-// The first tensor says what the device is. False with the scope failed if |x| is on another.
-static inline bool is_on_device(op_call *c, const gw_tensor *x, bool *is_known) {
-    if (!*is_known) c->device = x->device;
-    *is_known = true;
+// The first tensor sets the device. False with the scope failed if |x| is on another.
+static inline bool is_on_device(op_call *c, const gw_tensor *x, bool *has_device) {
+    if (!*has_device) c->device = x->device;
+    *has_device = true;
     if (x->device == c->device) return true;
     op_fail(c, GW_INVALID, "its tensors are on devices %s and %s", device_name(c->device),
             device_name(x->device));
     return false;
 }
 
-static bool are_on_device(op_call *c, gw_value v, bool *is_known) {
-    if (v.kind == GW_TENSOR) return is_on_device(c, v.as.tensor, is_known);
+static bool are_on_device(op_call *c, gw_value v, bool *has_device) {
+    if (v.kind == GW_TENSOR) return is_on_device(c, v.as.tensor, has_device);
     bool all = true;
     for (int i = 0; v.kind == GW_LIST && i < v.as.list->count && all; i++)
         if (v.as.list->items[i].kind == GW_TENSOR)
-            all = is_on_device(c, v.as.list->items[i].as.tensor, is_known);
+            all = is_on_device(c, v.as.list->items[i].as.tensor, has_device);
     return all;
 }
 
-// A list, or the bytes that the C functions hand over, which nobody should have to know about.
+// A list, or the bytes that the C functions pass instead, which an error does not mention.
 static void fail_ints(op_call *c, int name_size, const char *name, gw_value v) {
     size_t count = v.kind == GW_BYTES ? v.size / sizeof(int64_t) : (size_t)v.as.list->count;
     size_t at = 0;
@@ -150,8 +150,8 @@ static void fail_misfit(op_call *c, int i, const char *name, const char *kind) {
             gw_kind_name(v.kind));
 }
 
-// "-100", "0.1", "1e-5", "true": numbers of the table, whatever the locale. What is exact in a
-// double comes out exact.
+// "-100", "0.1", "1e-5", "true": numbers of the table, whatever the locale. A number that is exact in a
+// double is read exactly.
 static gw_value parse_number(const char *text) {
     if (*text == 't' || *text == 'f') return gw_value_of_bool(*text == 't');
     bool negative = *text == '-', real = false;
@@ -205,16 +205,16 @@ bool op_param_fits(const op_param *p, gw_value v) {
     return fits(p->kind, v);
 }
 
-// Whether the tensors in |v| are of scopes that are well, on the call's device, and of a layout that
+// Whether the tensors in |v| are of scopes without error, on the call's device, and of a layout that
 // the row takes.
-static bool check_tensors(op_call *c, const op_param *p, gw_value v, bool *is_known) {
+static bool check_tensors(op_call *c, const op_param *p, gw_value v, bool *has_device) {
     const gw_tensor *poison = find_poison(v);
     if (poison) {
         op_fail(c, GW_INVALID, "%.*s is of a scope that has failed: %s", p->name_size, p->name,
                 tensor_poison_reason(poison));
         return false;
     }
-    if (!are_on_device(c, v, is_known)) return false;
+    if (!are_on_device(c, v, has_device)) return false;
     if (!is_rows(v)) return true;
     if (!c->op->rows) {
         op_fail(c, GW_INVALID, "%.*s is sparse by rows; gw_to_dense makes it dense", p->name_size,
@@ -224,22 +224,22 @@ static bool check_tensors(op_call *c, const op_param *p, gw_value v, bool *is_kn
     return c->has_rows = true;
 }
 
-// Whether argument |i| can be what |p| says; fails the scope if not.
-static bool check_arg(op_call *c, int i, const op_param *p, bool *is_known) {
+// Whether argument |i| fits |p|; fails the scope if not.
+static bool check_arg(op_call *c, int i, const op_param *p, bool *has_device) {
     const gw_value *v = &c->args[i];
     if (!fits(p->kind, *v)) {
         fail_misfit(c, i, p->name, p->kind);
         return false;
     }
     if (v->kind != GW_TENSOR && v->kind != GW_LIST) return true;
-    // Most arguments are a tensor, about which there is nothing to say.
+    // Most arguments are a tensor, which needs no further check.
     const gw_tensor *x = v->kind == GW_TENSOR ? v->as.tensor : NULL;
     if (x && !check_enabled && !tensor_is_poison(x) && !tensor_is_rows(x))
-        return is_on_device(c, x, is_known);
-    return check_tensors(c, p, *v, is_known);
+        return is_on_device(c, x, has_device);
+    return check_tensors(c, p, *v, has_device);
 }
 
-// What is left out becomes what the row says.
+// Omitted arguments get the defaults of the row.
 static void fill(op_call *c, gw_value filled[OP_ARGS_MAX]) {
     const char *at = c->op->params;
     op_param p;
@@ -255,7 +255,7 @@ static void fill(op_call *c, gw_value filled[OP_ARGS_MAX]) {
 // Rows' strings are well-formed, see op_test.c, so the walk is short.
 bool op_params_check(op_call *c, gw_value filled[OP_ARGS_MAX]) {
     const char *at = c->op->params;
-    bool incomplete = false, is_known = false;
+    bool incomplete = false, has_device = false;
     op_param p;
     int i = 0;
     for (; next_param(&at, &p); i++) {
@@ -265,7 +265,7 @@ bool op_params_check(op_call *c, gw_value filled[OP_ARGS_MAX]) {
         } else if (absent) {
             fail_misfit(c, i, p.name, p.kind);
             return false;
-        } else if (!check_arg(c, i, &p, &is_known)) {
+        } else if (!check_arg(c, i, &p, &has_device)) {
             return false;
         }
     }

@@ -25,7 +25,7 @@ static gw_value otherwise(const char *row) {
     return op_param_otherwise(&p);
 }
 
-static void it_reads_what_an_argument_is_when_left_out(void **state) {
+static void it_reads_default_values(void **state) {
     (void)state;
     assert_int_equal(otherwise("x:tensor").kind, GW_NONE);
     assert_int_equal(otherwise("x:tensor? y:int?=3").kind, GW_NONE);
@@ -47,7 +47,7 @@ static void it_reads_what_an_argument_is_when_left_out(void **state) {
     }
 }
 
-static void what_is_left_out_anywhere_is_filled_in(void **state) {
+static void omitted_arguments_get_defaults(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_from(s, ((float[]){ 3, 0 }), 2), *t = gw_zeros(s, GW_F32, 2);
@@ -58,5 +58,5 @@ static void what_is_left_out_anywhere_is_filled_in(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_params, it_walks_the_words_of_a_row, it_reads_what_an_argument_is_when_left_out,
-         what_is_left_out_anywhere_is_filled_in);
+GW_TESTS(tensor_op_params, it_walks_the_words_of_a_row, it_reads_default_values,
+         omitted_arguments_get_defaults);

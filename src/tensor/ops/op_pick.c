@@ -7,7 +7,7 @@
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
-// ---- What they have in common -------------------------------------------------------------------
+// ---- Common parts -------------------------------------------------------------------
 bool pick_check_dtype(op_call *c, const gw_tensor *index) {
     if (index->dtype == GW_I64 || index->dtype == GW_I32) return true;
     op_fail(c, GW_INVALID, "indices are %s, but must be i64 or i32", gw_dtype_name(index->dtype));

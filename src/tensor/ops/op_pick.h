@@ -1,4 +1,4 @@
-// What operators that pick by index have in common. Their arguments begin with "x:tensor dim:int
+// Common parts of operators that pick by index. Their arguments begin with "x:tensor dim:int
 // index:tensor".
 #ifndef TENSOR_OPS_OP_PICK_H
 #define TENSOR_OPS_OP_PICK_H
@@ -16,7 +16,7 @@ int pick_dim(const gw_value *args);
 // Whether |index| has the dimensions of |x|, and none longer but |dim|.
 bool pick_index_fits(const gw_tensor *index, const gw_tensor *x, int dim);
 
-// The places of |index| in order. gather reads from x what scatter and scatter_add write to it:
+// The elements of |index| in order. gather reads from x the positions to which scatter and scatter_add write:
 // out[i, j] = x[index[i, j], j] and x[index[i, j], j] = source[i, j], for dimension 0.
 typedef struct walk {
     int dims, dim;

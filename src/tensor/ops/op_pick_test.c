@@ -75,7 +75,7 @@ static void index_select_takes_slices(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_says_which_index_is_out_of_range(void **state) {
+static void an_index_outside_the_dim_is_named(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3), *i = gw_full(s, GW_I64, 3, 2, 2);
@@ -88,7 +88,7 @@ static void it_says_which_index_is_out_of_range(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_refuses_what_does_not_fit(void **state) {
+static void it_refuses_invalid_arguments(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3), *i = gw_zeros(s, GW_I64, 3, 2);
@@ -115,4 +115,4 @@ static void it_refuses_what_does_not_fit(void **state) {
 
 GW_TESTS(tensor_op_pick, gather_reads_along_a_dimension, scatter_add_adds_along_a_dimension,
          a_source_may_be_larger_than_its_index, index_select_takes_slices,
-         it_says_which_index_is_out_of_range, it_refuses_what_does_not_fit);
+         an_index_outside_the_dim_is_named, it_refuses_invalid_arguments);

@@ -40,8 +40,8 @@ static void compute(op_call *c) {
 }
 
 // ---- The derivative -----------------------------------------------------------------------------
-// For each number the product of the others of its row, without a division, which would not do
-// where one is 0: what stands before it times what stands behind. Not in the table.
+// For each number the product of the others of its row, without a division, which would fail
+// where one is 0: the product before it times the product behind it. Not in the table.
 static void infer_others(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);

@@ -87,7 +87,7 @@ static void infer_randperm(op_call *c) {
     op_output(c, GW_I64, 1, &n);
 }
 
-// Fisher, Yates: each number changes places with one that is not behind it.
+// Fisher, Yates: each number is swapped with one that is not behind it.
 static void compute_randperm(op_call *c) {
     int64_t *order = (int64_t *)tensor_bytes(c->outputs[0]), n = c->outputs[0]->numel;
     for (int64_t i = 0; i < n; i++) order[i] = i;

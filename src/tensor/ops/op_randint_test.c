@@ -9,7 +9,7 @@ static void it_draws_every_integer_as_often(void **state) {
     gw_scope_close_up(s);
 }
 
-static void a_range_may_be_all_there_is(void **state) {
+static void a_range_may_be_the_whole_dtype(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_randint(s, GW_I64, INT64_MIN, INT64_MAX, 1000);
@@ -40,7 +40,7 @@ static void an_order_has_every_number_once(void **state) {
     gw_scope_close_up(s);
 }
 
-// Each of the six orders of three comes as often.
+// Each of the six orders of three is drawn equally often.
 static void every_order_is_as_likely(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -59,7 +59,7 @@ static void every_order_is_as_likely(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_refuses_what_the_dtype_does_not_hold(void **state) {
+static void it_refuses_bounds_outside_the_dtype(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_randint(s, GW_U8, 0, 257, 2);
@@ -73,6 +73,6 @@ static void it_refuses_what_the_dtype_does_not_hold(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_randint, it_draws_every_integer_as_often, a_range_may_be_all_there_is,
+GW_TESTS(tensor_op_randint, it_draws_every_integer_as_often, a_range_may_be_the_whole_dtype,
          the_seed_decides, an_order_has_every_number_once, every_order_is_as_likely,
-         it_refuses_what_the_dtype_does_not_hold);
+         it_refuses_bounds_outside_the_dtype);

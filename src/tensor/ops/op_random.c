@@ -186,8 +186,8 @@ static int64_t sink(double *times, int64_t *classes, int64_t n, double time) {
     }
 }
 
-// Each class waits for a time drawn from an exponential distribution with its weight; the first
-// |count| to come are the sample, in the order of coming (Efraimidis, Spirakis 2006). |times|
+// Each class waits for a time drawn from an exponential distribution with its weight; the |count| with the
+// smallest times are the sample, in their order (Efraimidis, Spirakis 2006). |times|
 // becomes a heap with the latest on top.
 static void draw_without_replacement(generator *g, const double *p, int64_t n, double *times,
                                      int64_t count, int64_t *out) {

@@ -1,6 +1,6 @@
 #include "tensor/ops/op_expect.h"
 
-// Whether |count| of |n| draws is what chance |p| gives, within five standard deviations.
+// Whether |count| of |n| draws fits the probability |p|, within five standard deviations.
 static void expect_share(int64_t count, int64_t n, double p) {
     double deviation = sqrt((double)n * p * (1 - p));
     if (!(fabs((double)count - (double)n * p) <= 5 * deviation + 0.5))
@@ -30,7 +30,7 @@ static void bernoulli_draws_ones_with_their_probability(void **state) {
     gw_scope_close_up(s);
 }
 
-static void bernoulli_refuses_what_is_no_probability(void **state) {
+static void bernoulli_refuses_invalid_probabilities(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_bernoulli(s, gw_full(s, GW_F32, 1.5, 2));
@@ -64,8 +64,8 @@ static void multinomial_draws_classes_by_their_weight(void **state) {
     gw_scope_close_up(s);
 }
 
-// Classes 0, 1, 2 of weights 1, 2, 3: the first is 2 with 1/2; then 0 or 1 from what is left.
-static void without_replacement_no_class_comes_twice(void **state) {
+// Classes 0, 1, 2 of weights 1, 2, 3: the first is 2 with 1/2; then 0 or 1 of the rest.
+static void without_replacement_no_class_is_drawn_twice(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *p = gw_from(s, ((double[]){ 1, 2, 0, 3 }), 4);
@@ -116,7 +116,7 @@ static void the_seed_decides(void **state) {
     gw_scope_close_up(s);
 }
 
-static void multinomial_refuses_what_cannot_be_drawn(void **state) {
+static void multinomial_refuses_invalid_weights(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *p = gw_from(s, ((float[]){ 0.5f, 0.5f, 0 }), 3);
@@ -147,6 +147,6 @@ static void multinomial_refuses_what_cannot_be_drawn(void **state) {
 }
 
 GW_TESTS(tensor_op_random, bernoulli_draws_ones_with_their_probability,
-         bernoulli_refuses_what_is_no_probability, multinomial_draws_classes_by_their_weight,
-         without_replacement_no_class_comes_twice, without_replacement_everything_can_be_drawn,
-         the_seed_decides, multinomial_refuses_what_cannot_be_drawn);
+         bernoulli_refuses_invalid_probabilities, multinomial_draws_classes_by_their_weight,
+         without_replacement_no_class_is_drawn_twice, without_replacement_everything_can_be_drawn,
+         the_seed_decides, multinomial_refuses_invalid_weights);

@@ -1,4 +1,4 @@
-// Sums and what is made of them: sum, mean, var, std.
+// Sums and derived operators: sum, mean, var, std.
 #include "tensor/ops/reduction.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
-// What an operator refuses, it refuses with the rule: "Errors are INVALID with the operator, the operands and the rule" (ops.h).
-// Each row of the table gets arguments of all kinds that it declares, most of them wrong, and each sentence must say what must be.
+// A refused call fails with the rule: "Errors are INVALID with the operator, the operands and the rule" (ops.h). Each
+// row of the table gets arguments of all kinds that it declares, most of them wrong; each error must name the rule.
 #include "tensor/ops/op.h"
 #include "testing/testing.h"
 
@@ -61,14 +61,14 @@ static gw_value pick_argument(gw_scope *s, draw *d, const op_param *p) {
     return gw_value_of_float((double[]){ -9, -1, 0, 0.5, 3, 99 }[pick(d, 6)]);
 }
 
-static bool says_the_rule(const char *text) {
+static bool names_the_rule(const char *text) {
     static const char *const words[] = { " must", "out of range for", "gw_" };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++)
         if (strstr(text, words[i])) return true;
     return false;
 }
 
-static void each_refusal_says_what_must_be(void **state) {
+static void each_error_names_the_violated_rule(void **state) {
     (void)state;
     int refused = 0, without = 0;
     draw d = { 1 };
@@ -86,15 +86,15 @@ static void each_refusal_says_what_must_be(void **state) {
             gw_error error = gw_scope_close(s);
             if (error.status != GW_INVALID) continue;
             refused++;
-            if (says_the_rule(error.text)) continue;
+            if (names_the_rule(error.text)) continue;
             if (strcmp(last, error.text)) printf("no rule: %s\n", error.text);
             memcpy(last, error.text, sizeof last);
             without++;
         }
     }
-    testing_note("%d of %d refusals do not say what must be", without, refused);
+    testing_note("%d of %d refusals do not name the rule", without, refused);
     assert_true(refused > testing_scaled(DRAWS) * 20);
     assert_int_equal(without, 0);
 }
 
-GW_TESTS_WITH_LIMIT(tensor_op_refusals, 120, each_refusal_says_what_must_be);
+GW_TESTS_WITH_LIMIT(tensor_op_refusals, 120, each_error_names_the_violated_rule);

@@ -19,7 +19,7 @@ static void integers_are_not_divided_by_0(void **state) {
     expect_fails(s, "gw.remainder: an integer divided by 0, which b must not be");
     gw_remainder(s, x, gw_from(s, ((int32_t[]){ 1, 0 }), 2));
     expect_fails(s, "gw.remainder: an integer divided by 0, which b must not be");
-    gw_remainder(s, gw_from(s, ((uint8_t[]){ 4, 5 }), 2), 256);  // which is 0 beside u8
+    gw_remainder(s, gw_from(s, ((uint8_t[]){ 4, 5 }), 2), 256);  // which is 0 as u8
     expect_fails(s, "gw.remainder: an integer divided by 0, which b must not be");
     gw_tensor *y = gw_remainder(s, gw_ones(s, GW_F32, 1), 0);
     assert_true(isnan(gw_item(s, y)));

@@ -37,7 +37,7 @@ static bool is_relu(const gw_value *args) {
     return arg_int(args, 7);
 }
 
-// What comes of x is in |h| already.
+// The contribution of x is in |h| already.
 static void compute(op_call *c) {
     recurrent r;
     loop l = is_relu(c->args) ? LOOP_RELU : LOOP_TANH;

@@ -1,4 +1,4 @@
-// What operators make of tensors that are sparse by rows: the few that take them.
+// Operators that take tensors that are sparse by rows.
 #include "tensor/ops/op_rows.h"
 
 #include "tensor/rows.h"
@@ -8,13 +8,14 @@
 
 static bool same_kind(op_call *c, const gw_tensor *a, const gw_tensor *b) {
     if (a->dims != b->dims || memcmp(a->sizes, b->sizes, a->dims * sizeof(int64_t)) != 0) {
-        op_fail(
-            c, GW_INVALID,
-            "%s and %s, but what is sparse by rows does not broadcast: the shapes must be equal",
-            shape_text(a).text, shape_text(b).text);
+        op_fail(c, GW_INVALID,
+                "%s and %s, but tensors that are sparse by rows do not broadcast: the shapes must "
+                "be equal",
+                shape_text(a).text, shape_text(b).text);
     } else if (a->dtype != b->dtype) {
         op_fail(c, GW_INVALID,
-                "%s and %s, but what is sparse by rows is not promoted: the dtypes must be equal",
+                "%s and %s, but tensors that are sparse by rows are not promoted: the dtypes must "
+                "be equal",
                 gw_dtype_name((gw_dtype)a->dtype), gw_dtype_name((gw_dtype)b->dtype));
     }
     return gw_ok(c->scope);
@@ -23,7 +24,8 @@ static bool same_kind(op_call *c, const gw_tensor *a, const gw_tensor *b) {
 void rows_add(op_call *c) {
     gw_tensor *a = arg_tensor(c->args, 0), *b = arg_tensor(c->args, 1);
     if (!a || !b)
-        op_fail(c, GW_INVALID, "a number and what is sparse by rows; gw_to_dense makes it dense");
+        op_fail(c, GW_INVALID,
+                "a number and a tensor that is sparse by rows; gw_to_dense makes it dense");
     else if (same_kind(c, a, b))
         op_output_of(c, rows_plus(c->scope, a, b));
 }

@@ -1,5 +1,5 @@
 // Samples: small inputs that each row makes for the battery of tests which iterates over the table.
-// A row's |samples| says what is interesting about its arguments:
+// A row's |samples| makes the interesting arguments:
 //
 //     static void samples(op_sampler *p) {
 //         sample_call(p, sample_real(p, -2, 2, 3, 4), sample_real(p, -2, 2, 4));     // broadcast
@@ -7,7 +7,7 @@
 //     }
 //
 // The test that iterates fills an op_sampler, calls o->samples(p), and gets each call through
-// |run|. Numbers depend only on |seed| and on what was asked for before. For rows that draw random
+// |run|. Numbers depend only on |seed| and on the numbers made before. For rows that draw random
 // numbers themselves, a test that runs a sample twice seeds the scope before each run.
 //
 // Ownership: everything belongs to p->scope.
@@ -19,7 +19,7 @@
 typedef struct op_sampler {
     gw_scope *scope;
     const op *op;
-    gw_dtype real;  // what sample_real makes: f32, or f64 to compare derivatives, or a half
+    gw_dtype real;  // the dtype of sample_real: f32, or f64 to compare derivatives, or a half
     uint64_t seed;
     void (*run)(struct op_sampler *p, const gw_value *args, int arg_count);
     void *context;  // the test's

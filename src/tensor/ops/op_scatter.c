@@ -14,7 +14,7 @@ static bool source_fits(const gw_tensor *source, const gw_tensor *index) {
     return true;
 }
 
-// An index without elements may have any dimensions, also more than what it picks from.
+// An index without elements may have any dimensions, also more than its input.
 static int walked_dims(const gw_tensor *index) {
     return index->numel ? index->dims : 0;
 }
@@ -96,7 +96,7 @@ static gw_tensor *pad_to(gw_scope *s, gw_tensor *d, const gw_tensor *like) {
     return d;
 }
 
-// What was written at a place has the place's gradient.
+// A written element has the gradient of its position.
 static void give_source(op_grad *g) {
     gw_tensor *d = g->d_outputs[0], *index = arg_tensor(g->args, 2);
     int source = grad_input(g, 3);
@@ -146,7 +146,7 @@ gw_tensor *gw_scatter_add(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index, 
 }
 
 // ---- scatter ------------------------------------------------------------------------------------
-// The places of |index| in the output get what |source| has there, or |number| if there is none.
+// The positions of |index| in the output get the elements of |source|, or |number| if that is NULL.
 static void write(op_call *c, const int64_t *index, const uint8_t *source, const uint8_t *number) {
     const gw_tensor *i = arg_tensor(c->args, 2), *s = arg_tensor(c->args, 3);
     gw_tensor *y = c->outputs[0];
@@ -183,7 +183,7 @@ static void compute_scatter(op_call *c) {
     dense_close(&index);
 }
 
-// What was written over has no gradient.
+// Overwritten elements have no gradient.
 static void grad_scatter(op_grad *g) {
     if (g->wanted[0])
         g->d_inputs[0] = gw_scatter(g->scope, g->d_outputs[0], (int)arg_int(g->args, 1),
@@ -191,7 +191,7 @@ static void grad_scatter(op_grad *g) {
     if (arg_tensor(g->args, 3)) give_source(g);
 }
 
-// No place is named twice, which has a derivative only by convention.
+// No position is named twice, which has a derivative only by convention.
 static void samples_scatter(op_sampler *p) {
     gw_value across = gw_value_of(gw_from(p->scope, ((int64_t[]){ 2, 0, 1, 2 }), 2, 2));
     gw_value down = gw_value_of(gw_from(p->scope, ((int32_t[]){ 3, 0, 1, 1, 0, 2 }), 3, 2));

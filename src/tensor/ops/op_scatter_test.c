@@ -1,11 +1,11 @@
 #include "tensor/ops/op_expect.h"
 
-static void it_writes_what_gather_reads(void **state) {
+static void it_writes_the_positions_that_gather_reads(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_randn(s, GW_F32, 3, 4, 5);
     for (int dim = 0; dim < 3; dim++) {
-        // An order of each row: no place is named twice, and every one once.
+        // An order of each row: every position is named once.
         gw_tensor *index = gw_sort(s, gw_rand(s, GW_F32, 3, 4, 5), .dim = dim).indices;
         gw_tensor *zeros = gw_zeros(s, GW_F32, 3, 4, 5);
         gw_tensor *y = gw_scatter(s, zeros, dim, index, x);
@@ -27,7 +27,7 @@ static void the_last_of_several_wins(void **state) {
     gw_scope_close_up(s);
 }
 
-static void what_is_written_over_has_no_gradient(void **state) {
+static void overwritten_elements_have_no_gradient(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_requires_grad(s, gw_zeros(s, GW_F32, 3));
@@ -39,7 +39,7 @@ static void what_is_written_over_has_no_gradient(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_says_what_does_not_fit(void **state) {
+static void mismatched_arguments_are_errors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3), *index = gw_zeros(s, GW_I64, 2, 3);
@@ -61,5 +61,5 @@ static void it_says_what_does_not_fit(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_scatter, it_writes_what_gather_reads, the_last_of_several_wins,
-         what_is_written_over_has_no_gradient, it_says_what_does_not_fit);
+GW_TESTS(tensor_op_scatter, it_writes_the_positions_that_gather_reads, the_last_of_several_wins,
+         overwritten_elements_have_no_gradient, mismatched_arguments_are_errors);

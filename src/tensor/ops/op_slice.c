@@ -13,7 +13,7 @@ static void output_with(op_call *c, const gw_tensor *x, int dim, int64_t size, i
     op_output_view(c, x, x->dims, sizes, strides, offset);
 }
 
-// Python's rules: negative counts from the end, and what is out of range ends there.
+// Python's rules: negative counts from the end, and numbers out of range end there.
 static int64_t bound(int64_t at, int64_t size) {
     if (at < 0) at += size;
     return at < 0 ? 0 : at > size ? size : at;

@@ -50,7 +50,7 @@ static void large_numbers_do_not_overflow(void **state) {
     gw_scope_close_up(s);
 }
 
-static void infinities_and_nan_come_out_as_in_pytorch(void **state) {
+static void infinities_and_nan_are_as_in_pytorch(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     float rows[] = { -INFINITY, 0, 0, INFINITY, 0, 0, NAN, 0, 0, -INFINITY, -INFINITY, -INFINITY };
@@ -71,7 +71,7 @@ static void a_scalar_is_a_row_of_one(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_refuses_integers_and_dimensions_that_are_not_there(void **state) {
+static void it_refuses_integers_and_missing_dimensions(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_softmax(s, gw_zeros(s, GW_I64, 2), 0);
@@ -82,5 +82,5 @@ static void it_refuses_integers_and_dimensions_that_are_not_there(void **state) 
 }
 
 GW_TESTS(tensor_op_softmax, it_is_the_definition_for_every_dimension_and_layout,
-         large_numbers_do_not_overflow, infinities_and_nan_come_out_as_in_pytorch,
-         a_scalar_is_a_row_of_one, it_refuses_integers_and_dimensions_that_are_not_there);
+         large_numbers_do_not_overflow, infinities_and_nan_are_as_in_pytorch,
+         a_scalar_is_a_row_of_one, it_refuses_integers_and_missing_dimensions);

@@ -1,4 +1,4 @@
-// Numbers in order, and where they stood: sort, topk.
+// Numbers in order, and their original positions: sort, topk.
 //
 // A number becomes an unsigned key that grows with it, NaN being the largest, and equals keep their
 // order. So one loop over pairs of key and place does for every dtype and both directions.

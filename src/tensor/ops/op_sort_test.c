@@ -6,7 +6,7 @@ static bool is_before(double a, double b, bool descending) {
     return descending ? a > b : a < b;
 }
 
-// The place that comes in the |k|-th place of row |row|: before it stand k others.
+// The position of the |k|-th element of row |row|: k others are before it.
 static int64_t place_at(const gw_tensor *x, int64_t row, int64_t k, bool descending) {
     int64_t n = x->sizes[1];
     for (int64_t i = 0; i < n; i++) {
@@ -71,7 +71,7 @@ static void it_sorts_along_any_dimension(void **state) {
     gw_scope_close_up(s);
 }
 
-static void gradients_go_where_the_values_stood(void **state) {
+static void gradients_go_to_the_original_positions(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_requires_grad(s, gw_from(s, ((float[]){ 3, 1, 2 }), 3));
@@ -84,7 +84,7 @@ static void gradients_go_where_the_values_stood(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_says_what_there_is_not(void **state) {
+static void missing_dimensions_are_errors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3);
@@ -97,5 +97,5 @@ static void it_says_what_there_is_not(void **state) {
 }
 
 GW_TESTS(tensor_op_sort, they_are_their_definitions, nan_is_larger_than_everything,
-         it_sorts_along_any_dimension, gradients_go_where_the_values_stood,
-         it_says_what_there_is_not);
+         it_sorts_along_any_dimension, gradients_go_to_the_original_positions,
+         missing_dimensions_are_errors);

@@ -48,7 +48,7 @@ static void each_part_has_its_part_of_the_gradient(void **state) {
     gw_scope_close_up(s);
 }
 
-static void there_may_be_many(void **state) {
+static void the_number_of_parts_is_not_limited(void **state) {
     (void)state;
     enum { MANY = 1000 };
     gw_scope *s = gw_scope_open(NULL);
@@ -65,7 +65,7 @@ static void there_may_be_many(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_says_what_cannot_be_cut(void **state) {
+static void invalid_splits_are_errors(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 4, 3);
@@ -89,4 +89,5 @@ static void it_says_what_cannot_be_cut(void **state) {
 }
 
 GW_TESTS(tensor_op_split, parts_are_views, chunks_are_of_one_size_but_the_last,
-         each_part_has_its_part_of_the_gradient, there_may_be_many, it_says_what_cannot_be_cut);
+         each_part_has_its_part_of_the_gradient, the_number_of_parts_is_not_limited,
+         invalid_splits_are_errors);

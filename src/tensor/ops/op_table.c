@@ -148,7 +148,7 @@ const op *const op_table[] = {
     NULL,
 };
 
-// Where a name is, by its hash. Made once; rpc looks every call up.
+// The position of a name, by its hash. Made once; rpc finds the operator of every call here.
 enum { SLOTS = 512 };
 static const op *slots[SLOTS];
 static pthread_once_t slots_once = PTHREAD_ONCE_INIT;

@@ -1,4 +1,4 @@
-// The battery: what every row of the table must do, tried on the samples that the row gives itself.
+// The battery: the requirements on every row of the table, tested with the samples of the row.
 // Values are compared with naive loops and with PyTorch's in the tests of each file; derivatives in
 // src/autograd/.
 #include "tensor/ops/op.h"
@@ -34,7 +34,7 @@ static void for_each_sample(each_sample *f) {
     }
 }
 
-// The first output, or NULL if the row refuses (some have no halves); counts what ran.
+// The first output, or NULL if the row refuses (some have no halves); counts the runs.
 static gw_tensor *run_in(gw_scope *s, const op *o, const gw_value *args, int arg_count) {
     gw_seed(s, 1);
     gw_tensor *other = NULL, *y = op_run(s, o, args, arg_count, &other);

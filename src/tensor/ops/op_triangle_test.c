@@ -19,7 +19,7 @@ static void triangles_are_their_definitions(void **state) {
     gw_scope_close_up(s);
 }
 
-static void nonzero_says_where_they_stand(void **state) {
+static void nonzero_returns_the_indices(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_from(s, ((float[]){ 0, 2, -0.0f, NAN, 0, 5 }), 2, 3);
@@ -32,4 +32,4 @@ static void nonzero_says_where_they_stand(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_op_triangle, triangles_are_their_definitions, nonzero_says_where_they_stand);
+GW_TESTS(tensor_op_triangle, triangles_are_their_definitions, nonzero_returns_the_indices);

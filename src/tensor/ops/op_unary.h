@@ -1,4 +1,4 @@
-// What operators on one number at a time have in common: argument "x:tensor".
+// Common parts of operators on one number at a time: argument "x:tensor".
 #ifndef TENSOR_OPS_OP_UNARY_H
 #define TENSOR_OPS_OP_UNARY_H
 

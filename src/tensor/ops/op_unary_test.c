@@ -16,7 +16,7 @@ static void assert_fails(gw_scope *s, const char *text) {
     gw_scope_clear(s);
 }
 
-static void integers_become_f32_where_the_result_is_none(void **state) {
+static void integers_become_f32_if_the_result_is_not_an_integer(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_from(s, ((int64_t[]){ 0, 1 }), 2);
@@ -93,5 +93,5 @@ static void relu_lets_the_gradient_of_nan_through(void **state) {
 }
 
 GW_TESTS(tensor_op_unary, relu_lets_the_gradient_of_nan_through, nan_is_not_clamped_away,
-         integers_become_f32_where_the_result_is_none, some_have_no_integers,
+         integers_become_f32_if_the_result_is_not_an_integer, some_have_no_integers,
          the_upper_bound_of_clamp_wins, nan_goes_through);

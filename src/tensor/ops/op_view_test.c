@@ -47,7 +47,7 @@ static void reshape_shares_where_it_can(void **state) {
     gw_scope_close_up(s);
 }
 
-static void reshape_refuses_what_does_not_fit(void **state) {
+static void reshape_refuses_other_sizes(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 3, 4);
@@ -95,10 +95,10 @@ static void permute_and_transpose_reorder_dimensions(void **state) {
     assert_shape_is(gw_transpose(s, gw_ones(s, GW_F32), 0, -1), "scalar");
     gw_permute(s, x, 0, 1);
     assert_fails(s, "gw.permute: 0x1 is no order of the 3 dimensions of 1x2x3, of which each must "
-                    "be there once");
+                    "be listed once");
     gw_permute(s, x, 0, 1, 1);
     assert_fails(s, "gw.permute: 0x1x1 is no order of the 3 dimensions of 1x2x3, of which each "
-                    "must be there once");
+                    "must be listed once");
     gw_transpose(s, x, 0, 3);
     assert_fails(s, "gw.transpose: dimension 3 of 1x2x3, but it must be -3 to 2");
     gw_scope_close_up(s);
@@ -185,7 +185,7 @@ static void shapes_beyond_counting_are_refused(void **state) {
 }
 
 GW_TESTS(tensor_op_view, shapes_beyond_counting_are_refused, reshape_shares_where_it_can,
-         reshape_refuses_what_does_not_fit, expand_repeats_without_a_copy,
+         reshape_refuses_other_sizes, expand_repeats_without_a_copy,
          permute_and_transpose_reorder_dimensions, slice_counts_as_python_does,
          select_takes_one_away, squeeze_and_unsqueeze_undo_each_other,
          thirty_two_dimensions_are_enough);

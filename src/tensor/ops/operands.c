@@ -47,7 +47,7 @@ void operands_output(op_call *c, gw_dtype dtype) {
     if (dims >= 0) op_output(c, dtype, dims, sizes);
 }
 
-// In PyTorch -1 is 255 beside u8. A number beside floats stays as exact as the kernel's type.
+// In PyTorch -1 is 255 as u8. A number in an operation with floats stays as exact as the kernel's type.
 void operand_input_cast(ew_input *in, const op_call *c, int i, gw_dtype as) {
     operand_input(in, c, i, as);
     gw_dtype dtype = (gw_dtype)c->outputs[0]->dtype;

@@ -1,14 +1,14 @@
-// Operands that broadcast and are promoted: what arithmetic, comparisons and where have in common.
+// Operands that broadcast and are promoted: common parts of arithmetic, comparisons and where.
 #ifndef TENSOR_OPS_OPERANDS_H
 #define TENSOR_OPS_OPERANDS_H
 
 #include "tensor/kernels/loops.h"
 #include "tensor/ops/op_sample.h"
 
-// What arguments |a| to |b| are promoted to.
+// The dtype to which arguments |a| to |b| are promoted.
 gw_dtype operands_dtype(const op_call *c, int a, int b);
 
-// What the kernel works in for arguments 0 and 1: i64 rather than i32 when a number would not fit.
+// The dtype of the kernel for arguments 0 and 1: i64 rather than i32 when a number would not fit.
 gw_dtype operands_work_dtype(const op_call *c, gw_dtype dtype);
 
 // Makes the output of arguments 0 and 1.
@@ -24,8 +24,8 @@ static inline void operand_input(ew_input *in, const op_call *c, int i, gw_dtype
 // The same for arithmetic, where a scalar first takes on the dtype of the result.
 void operand_input_cast(ew_input *in, const op_call *c, int i, gw_dtype as);
 
-// Gives argument |i| its gradient, if it is a tensor that wants one: what |f| makes of the output's
-// gradient, summed over what was broadcast.
+// Gives argument |i| its gradient, if it is a tensor that needs one: |f| of the output's
+// gradient, summed over the broadcast dimensions.
 typedef gw_tensor *operand_derivative(const op_grad *g, gw_value d);
 void operand_give(op_grad *g, int i, operand_derivative *f);
 

@@ -1,6 +1,6 @@
-// What reductions have in common: arguments "x:tensor dims:ints? keepdim:bool?", or "dim:int?" for
+// Common parts of reductions: arguments "x:tensor dims:ints? keepdim:bool?", or "dim:int?" for
 // those along one dimension.
-// Those with arguments in between say where |dims| stands.
+// Those with arguments in between pass the position of |dims|.
 #ifndef TENSOR_OPS_REDUCTION_H
 #define TENSOR_OPS_REDUCTION_H
 
@@ -8,11 +8,11 @@
 #include "tensor/ops/op.h"
 #include <gradwire/ops.h>
 
-// x as outer n inner, where n is what is reduced.
+// x as outer n inner, where n is reduced.
 typedef struct reduction {
     int dim;         // the only one; -1: everything, or several
     uint32_t dims;   // a bit for each
-    bool scattered;  // others lie between them: reduction_open brings them together, inner is 1
+    bool scattered;  // others lie between them: reduction_open gathers them, inner is 1
     int64_t outer, n, inner;
 } reduction;
 
@@ -44,7 +44,7 @@ gw_tensor *reduction_spread(const op_grad *g, gw_tensor *y);
 gw_tensor *reduction_run(gw_scope *s, const op *o, gw_tensor *x, gw_dim_options options);
 gw_tensor *reduction_run_dims(gw_scope *s, const op *o, gw_tensor *x, gw_dims_options options);
 
-// What is reduced, as an argument: a dimension, several, or none, which is everything. Fails |s| if
+// The reduced dimensions, as an argument: a dimension, several, or none, which is everything. Fails |s| if
 // one and several are given.
 gw_value reduction_dims(gw_scope *s, const op *o, gw_dims_options options);
 

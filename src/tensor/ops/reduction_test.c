@@ -1,7 +1,7 @@
 #include "tensor/ops/reduction.h"
 #include "tensor/ops/op_expect.h"
 
-// Sums over each set of dimensions of a tensor beside one dimension after the other.
+// Sums over each set of dimensions of a tensor compared with one dimension after the other.
 static void several_dims_are_one_after_the_other(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -37,7 +37,7 @@ static void no_dims_are_all(void **state) {
     gw_scope_close_up(s);
 }
 
-static void a_dim_is_there_and_given_once(void **state) {
+static void a_dim_must_exist_and_be_given_once(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_F32, 2, 3);
@@ -63,7 +63,7 @@ static void a_call_by_name_takes_one_dim_or_a_list(void **state) {
     gw_scope_close_up(s);
 }
 
-// ---- Of nothing, and of what is not finite ------------------------------------------------------
+// ---- Of nothing, and of numbers that are not finite ------------------------------------------------------
 static void nothing_has_the_value_that_changes_nothing(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
@@ -74,9 +74,8 @@ static void nothing_has_the_value_that_changes_nothing(void **state) {
     expect_text(s, gw_any(s, x), GW_BOOL8, "tensor(False)");
     expect_text(s, gw_all(s, x), GW_BOOL8, "tensor(True)");
     gw_amax(s, x, .dims = GW_SHAPE(0));
-    expect_fails(
-        s,
-        "gw.amax: nothing to choose from in 0x2: there must be an element along what is reduced");
+    expect_fails(s, "gw.amax: nothing to choose from in 0x2: there must be an element along the "
+                    "reduced dimensions");
     gw_norm(s, x, INFINITY, .dims = GW_SHAPE(0));
     expect_fails(
         s, "gw.norm: no norm inf of 0x2: there must be an element where p is infinite or below 0");
@@ -112,7 +111,7 @@ static void floats_only(void **state) {
     gw_scope_close_up(s);
 }
 
-static void one_dimension_or_several_are_given_but_not_both(void **state) {
+static void dim_and_dims_exclude_each_other(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_F32, 2, 3, 4);
@@ -127,7 +126,7 @@ static void one_dimension_or_several_are_given_but_not_both(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_reduction, one_dimension_or_several_are_given_but_not_both,
-         several_dims_are_one_after_the_other, no_dims_are_all, a_dim_is_there_and_given_once,
+GW_TESTS(tensor_reduction, dim_and_dims_exclude_each_other, several_dims_are_one_after_the_other,
+         no_dims_are_all, a_dim_must_exist_and_be_given_once,
          a_call_by_name_takes_one_dim_or_a_list, nothing_has_the_value_that_changes_nothing,
          nan_and_infinities_stay, floats_only);

@@ -1,4 +1,4 @@
-// The way back of broadcasting: what was read several times gets the sum of its gradients.
+// The way back of broadcasting: an element that was read several times gets the sum of its gradients.
 //
 // Sums are in double and in the order of the elements, so that they depend on nothing but their
 // inputs.
@@ -11,7 +11,7 @@ enum { CHUNK = 1024 };
 typedef struct sum_walk {
     int dims;
     const int64_t *sizes, *from_strides;
-    int64_t to_strides[GW_DIMS_MAX];  // 0 along what was broadcast
+    int64_t to_strides[GW_DIMS_MAX];  // 0 along broadcast dimensions
     gw_dtype dtype;
     const uint8_t *from;
     double *to;

@@ -7,7 +7,7 @@ static void assert_text(gw_scope *s, gw_tensor *x, const char *text) {
     assert_string_equal(gw_to_text(s, x), text);
 }
 
-static void what_was_not_broadcast_stays_itself(void **state) {
+static void a_tensor_that_was_not_broadcast_is_returned(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *d = gw_ones(s, GW_F32, 2, 3);
@@ -15,7 +15,7 @@ static void what_was_not_broadcast_stays_itself(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_sums_over_what_was_spread(void **state) {
+static void it_sums_over_broadcast_dimensions(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *d = gw_reshape(s, gw_arange(s, GW_F32, 0, 12, 1), 2, 3, 2);
@@ -39,7 +39,7 @@ static void an_empty_gradient_sums_to_zero(void **state) {
     gw_scope_close_up(s);
 }
 
-static void it_comes_back_in_the_dtype_it_went(void **state) {
+static void it_returns_the_original_dtype(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *d = gw_full(s, GW_F64, 0.5, 3);
@@ -48,5 +48,6 @@ static void it_comes_back_in_the_dtype_it_went(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS(tensor_unbroadcast, what_was_not_broadcast_stays_itself, it_sums_over_what_was_spread,
-         an_empty_gradient_sums_to_zero, it_comes_back_in_the_dtype_it_went);
+GW_TESTS(tensor_unbroadcast, a_tensor_that_was_not_broadcast_is_returned,
+         it_sums_over_broadcast_dimensions, an_empty_gradient_sums_to_zero,
+         it_returns_the_original_dtype);

@@ -1,23 +1,23 @@
-#include "parallel/crew.h"
+#include "parallel/thread_team.h"
 
 #include "agent/pool.h"
 #include "base/mem.h"
 
-typedef struct crew crew;
+typedef struct thread_team thread_team;
 
-typedef struct crew_job {
+typedef struct thread_team_job {
     pool_job job;
-    crew *crew;
+    thread_team *team;
     int number;
-} crew_job;
+} thread_team_job;
 
-struct crew {
+struct thread_team {
     agent *agent;  // one count
     void (*run)(void *context, int number);
     void (*done)(void *context);
     void *context;
     int missing;  // with the loop lock
-    crew_job jobs[];
+    thread_team_job jobs[];
 };
 
 static bool taken(pool_job *j) {
@@ -26,8 +26,8 @@ static bool taken(pool_job *j) {
 }
 
 static void run(pool_job *j) {
-    crew_job *own = list_entry(j, crew_job, job);
-    crew *c = own->crew;
+    thread_team_job *own = list_entry(j, thread_team_job, job);
+    thread_team *c = own->team;
     c->run(c->context, own->number);
     env_enter(c->agent->env);
     bool last = --c->missing == 0;
@@ -38,15 +38,15 @@ static void run(pool_job *j) {
     mem_free(c);
 }
 
-bool crew_start(agent *a, int first, int end, void (*each)(void *context, int number),
-                void (*done)(void *context), void *context) {
+bool thread_team_start(agent *a, int first, int end, void (*each)(void *context, int number),
+                       void (*done)(void *context), void *context) {
     int count = end - first;
-    crew *c = mem_calloc(sizeof *c + (size_t)count * sizeof *c->jobs);
+    thread_team *c = mem_calloc(sizeof *c + (size_t)count * sizeof *c->jobs);
     if (!c) return false;
-    *c = (crew){ agent_retain(a), each, done, context, count };
+    *c = (thread_team){ agent_retain(a), each, done, context, count };
     env_enter(a->env);
     for (int i = 0; i < count; i++) {
-        c->jobs[i] = (crew_job){ .crew = c, .number = first + i };
+        c->jobs[i] = (thread_team_job){ .team = c, .number = first + i };
         c->jobs[i].job = (pool_job){ .depth = 1, .taken = taken, .run = run };
     }
     for (int i = 0; i < count; i++) pool_submit_on_loop(&a->pool, &c->jobs[i].job);

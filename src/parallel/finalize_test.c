@@ -1,4 +1,4 @@
-// When members use what their first passes have told: REPL-2. Passes that fail on some of them are in
+// The pass from which members use what their first passes agreed on: REPL-2. Passes that fail on some members are in
 // tests/sim/ddp_sim_test.c.
 #include "parallel/ddp.h"
 
@@ -30,7 +30,7 @@ static gw_ddp *open_job(gw_scope *s, const job *j, gw_tensor **x) {
                        .bucket_bytes = bytes);
 }
 
-// Gradients come from the last leaf to the first, as buckets are in the beginning, or upwards.
+// Gradients arrive from the last leaf to the first, as buckets are in the beginning, or upwards.
 static void walk(gw_scope *root, gw_tensor **x, bool is_upwards) {
     gw_scope *s = gw_scope_open(root);
     gw_tensor *sum = NULL;
@@ -52,11 +52,11 @@ static void step(gw_scope *root, int rank, void *context) {
     bool several = j->is_small && gw_rpc_world_size(root) > 1, agrees = several || j->is_static;
     walk(root, x, j->is_upwards);
     bool is_alone = gw_rpc_world_size(root) == 1;
-    assert_true(a->is_known == agrees && a->is_settled == (agrees && is_alone));
+    assert_true(a->is_known == agrees && a->is_final == (agrees && is_alone));
     assert_false(gw_ddp_get_stats(d).rebuilt);
     walk(root, x, !j->is_upwards);
-    assert_true(a->is_known == agrees && a->is_settled == agrees);
-    assert_true(gw_ddp_get_stats(d).rebuilt == several && d->first.tells_used == j->is_static);
+    assert_true(a->is_known == agrees && a->is_final == agrees);
+    assert_true(gw_ddp_get_stats(d).rebuilt == several && d->first.is_final == j->is_static);
     int first = several ? a->ordered->buckets[0].leaves[0] : -1;
     assert_int_equal(first, !several ? -1 : j->is_upwards ? 0 : LEAVES - 1);
     walk(root, x, j->is_upwards);
@@ -64,7 +64,7 @@ static void step(gw_scope *root, int rank, void *context) {
 }
 
 // The order is that of the first pass, and the third one has it.
-static void what_the_first_pass_tells_is_of_use_behind_the_second(void **state) {
+static void the_order_of_the_first_pass_is_used_from_the_third(void **state) {
     (void)state;
     for (int i = 0; i < 8; i++) {
         job j = { .is_small = i & 1, .is_static = i & 2, .is_upwards = i & 4 };
@@ -74,4 +74,4 @@ static void what_the_first_pass_tells_is_of_use_behind_the_second(void **state) 
     }
 }
 
-GW_TESTS(parallel_settle, what_the_first_pass_tells_is_of_use_behind_the_second);
+GW_TESTS(parallel_finalize, the_order_of_the_first_pass_is_used_from_the_third);

@@ -1,4 +1,4 @@
-// Passes end although a worker has no memory to say so.
+// Passes end although a worker has no memory to report their end.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
@@ -27,11 +27,11 @@ static void run_out_of_messages(agent *a, int count) {
     assert_null(a->spare);
 }
 
-typedef struct unsaid_layer {
+typedef struct deferred_layer {
     gw_tensor *w;
-} unsaid_layer;
+} deferred_layer;
 
-GW_CLASS(unsaid_layer, open_layer);
+GW_CLASS(deferred_layer, open_layer);
 
 static bool hook_fails;
 
@@ -41,20 +41,20 @@ static gw_tensor *run_out(gw_scope *s, gw_tensor *grad, void *context) {
     return grad;
 }
 
-static void open_layer(gw_scope *own, unsaid_layer *self, const gw_args *a) {
+static void open_layer(gw_scope *own, deferred_layer *self, const gw_args *a) {
     self->w = gw_requires_grad(own, gw_full(own, GW_F32, 2.0, 3));
     if (gw_arg_bool(own, a, 0)) gw_register_hook(own, self->w, run_out, own->agent);
 }
 
-GW_METHOD(unsaid_layer, forward, GW_INLINE, "tensor") {
+GW_METHOD(deferred_layer, forward, GW_INLINE, "tensor") {
     return gw_value_of(gw_mul(s, self->w, gw_arg_tensor(s, a, 0)));
 }
 
-GW_METHOD(unsaid_layer, grad, GW_INLINE, "") {
+GW_METHOD(deferred_layer, grad, GW_INLINE, "") {
     return gw_value_of(gw_grad(s, self->w));
 }
 
-GW_FUNCTION(unsaid_pass_count, GW_INLINE) {
+GW_FUNCTION(deferred_pass_count, GW_INLINE) {
     int64_t count = 0;
     agent *here = s->agent;
     env_enter(here->env);
@@ -81,7 +81,7 @@ static void run(cluster_main *main) {
 static void finish_without_memory(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank) return;
-    gw_rref *layer = gw_remote(s, "w1", "unsaid_layer", (bool)true);
+    gw_rref *layer = gw_remote(s, "w1", "deferred_layer", (bool)true);
     gw_backward(s, loss_of(s, layer));
     assert_true(gw_ok(s));
     assert_int_equal(failing_count, 0);
@@ -89,7 +89,7 @@ static void finish_without_memory(gw_scope *s, int rank, void *context) {
     assert_true(gw_item(s, gw_sum(s, g)) == 3);
 }
 
-static void a_part_that_is_done_says_so_when_there_is_memory(void **state) {
+static void a_finished_participant_reports_once_it_has_memory(void **state) {
     (void)state;
     hook_fails = false;
     run(finish_without_memory);
@@ -98,43 +98,44 @@ static void a_part_that_is_done_says_so_when_there_is_memory(void **state) {
 static void fail_without_memory(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank) return;
-    gw_rref *layer = gw_remote(s, "w1", "unsaid_layer", (bool)true);
+    gw_rref *layer = gw_remote(s, "w1", "deferred_layer", (bool)true);
     gw_backward(s, loss_of(s, layer));
     assert_int_equal(failing_count, 0);
     assert_string_equal(gw_scope_error(s)->text,
                         "backward: w1: it has given up this backward pass, "
-                        "and has no memory to say why");
+                        "and has no memory to report the reason");
     assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);
     gw_scope_clear(s);
 }
 
-static void a_part_that_has_failed_says_so_when_there_is_memory(void **state) {
+static void a_failed_participant_reports_once_it_has_memory(void **state) {
     (void)state;
     hook_fails = true;
     run(fail_without_memory);
 }
 
-// More words than there is room for: whoever is not told loses this worker, and waits no more.
-static void say_too_much(gw_scope *s, int rank, void *context) {
+// More reports than fit: an initiator without its report loses this worker, and waits no more.
+static void report_too_much(gw_scope *s, int rank, void *context) {
     (void)context;
     agent *a = s->agent;
     if (rank == 0) return;
     run_out_of_messages(a, 1000);
     env_enter(a->env);
-    for (int i = 0; i <= PASS_WORDS_MAX; i++) {
-        pass_word w = { .kind = KIND_PASS_DONE, .number = 1000 + (uint64_t)i };
-        passes_say_on_loop(a, w, NULL);
+    for (int i = 0; i <= PASS_REPORTS_MAX; i++) {
+        pass_report w = { .kind = KIND_PASS_DONE, .number = 1000 + (uint64_t)i };
+        passes_report_on_loop(a, w, NULL);
     }
     env_leave(a->env);
     gw_wait(s, gw_member_lost(s, (const gw_worker[]){ gw_rpc_worker(s, 0) }, 1));
-    assert_non_null(strstr(gw_scope_error(s)->text, "no memory to tell it the end of a backward"));
+    assert_non_null(
+        strstr(gw_scope_error(s)->text, "no memory to report to it the end of a backward"));
     gw_scope_clear(s);
     failing_count = 0;
 }
 
-static void who_cannot_be_told_is_lost(void **state) {
+static void an_unreachable_participant_is_lost(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = 2, .fails = true }, say_too_much, NULL);
+    cluster_run(1, (cluster_options){ .world_size = 2, .fails = true }, report_too_much, NULL);
     mem_fail_hook = NULL;
 }
 
@@ -143,7 +144,7 @@ static void who_cannot_be_told_is_lost(void **state) {
 static void close_without_memory(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank) return;
-    gw_rref *layer = gw_remote(root, "w1", "unsaid_layer", (bool)false);
+    gw_rref *layer = gw_remote(root, "w1", "deferred_layer", (bool)false);
     gw_scope *s = gw_scope_open(root);
     gw_backward(s, loss_of(s, layer));
     run_out_of_messages(root->agent, 12);
@@ -155,16 +156,16 @@ static void close_without_memory(gw_scope *root, int rank, void *context) {
         gw_error late = gw_scope_close(t);
         assert_int_equal(late.status, GW_TIMEOUT);
     }
-    for (int i = 0; i < 50 && gw_int_of(root, gw_rpc_sync(root, 1, "unsaid_pass_count")); i++) {
+    for (int i = 0; i < 50 && gw_int_of(root, gw_rpc_sync(root, 1, "deferred_pass_count")); i++) {
     }
-    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "unsaid_pass_count")), 0);
+    assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "deferred_pass_count")), 0);
 }
 
-static void a_scope_that_is_closed_says_so_when_there_is_memory(void **state) {
+static void a_closed_scope_is_reported_once_there_is_memory(void **state) {
     (void)state;
     run(close_without_memory);
 }
 
-GW_TESTS(distributed_unsaid, a_part_that_is_done_says_so_when_there_is_memory,
-         a_part_that_has_failed_says_so_when_there_is_memory, who_cannot_be_told_is_lost,
-         a_scope_that_is_closed_says_so_when_there_is_memory);
+GW_TESTS(distributed_deferred, a_finished_participant_reports_once_it_has_memory,
+         a_failed_participant_reports_once_it_has_memory, an_unreachable_participant_is_lost,
+         a_closed_scope_is_reported_once_there_is_memory);
