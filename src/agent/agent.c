@@ -453,6 +453,7 @@ static gw_status start(agent *a, const join_options *o, const gw_rpc_options *op
     env_catch_signals(a->env);
     status = start_on_loop(a, o, error);
     const char *caught = env_release_signals(a->env);
+    if (a->interrupted) caught = a->interrupted;
     env_leave(a->env);
     if (status && a->absence.status) return *error = a->absence, a->absence.status;
     if (status && caught) error_set(error, GW_CANCELLED, "joining was interrupted by %s", caught);

@@ -11,9 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
-// For finding out who is missing when time is up; until it is said for whom this worker waits, and
-// said again.
+// For finding out who is missing when time is up; for saying to the others that this worker gives up; until it is said
+// for whom this worker waits, and said again.
 #define GRACE_NS INT64_C(500000000)
+#define GIVE_UP_NS INT64_C(1000000000)
 #define SILENCE_NS INT64_C(5000000000)
 #define REMINDER_NS INT64_C(10000000000)
 
@@ -300,15 +301,22 @@ static gw_status publish(joining *j, const gw_error *refusal, gw_error *error) {
                       a->incarnation, error);
 }
 
-// A worker that has published where it is, and leaves before all have joined, would be missed only once
-// the rank comes that all wait for. So it says so in the place of that rank (JOIN-8).
+// The others wait for a worker that has stopped to wait, each for its whole time, unless it says so in
+// the store (JOIN-8): in the place of the rank that all wait for, which is this worker's own until it has published
+// where it is. It waits for the answer: what is on its way when a connection closes may be lost. A signal ends all
+// waits until it is released.
 static void give_up(joining *j, int awaited) {
-    const agent *a = j->agent;
+    agent *a = j->agent;
     if (has_mutation(MUTATION_GIVES_UP_UNTOLD)) return;
+    if (!a->interrupted) a->interrupted = env_release_signals(a->env);
+    j->until_ns = env_now_ns(a->env) + GIVE_UP_NS;
     gw_error why = a->absence;
-    if (!why.status)
+    if (!why.status && awaited != a->rank)
         error_set(&why, GW_CANCELLED, "%s (rank %d) has stopped waiting for rank %d of %d", a->name,
                   a->rank, awaited, a->world_size);
+    if (!why.status)
+        error_set(&why, GW_CANCELLED, "%s (rank %d) was interrupted while it joined", a->name,
+                  a->rank);
     publish_as(j, awaited, "", why.text, 0, NULL);
 }
 
@@ -380,10 +388,50 @@ static void explain_absence(joining *j, gw_error *error) {
               (long long)(j->options->join_timeout_ms + 999) / 1000, last);
 }
 
+// This worker has published nothing yet. Whoever has its rank already is another worker.
+static void give_up_early(joining *j, bool is_client) {
+    agent *a = j->agent;
+    a->interrupted = env_release_signals(a->env);
+    if (!a->interrupted && !j->has_rank) return;
+    j->until_ns = env_now_ns(a->env) + GIVE_UP_NS;
+    gw_error ignored;
+    bytes found;
+    bytes_init(&found);
+    bool can_say = j->store || (is_client && !join_open_store(j, false, &ignored));
+    if (can_say && !j->has_rank) can_say = !enter_job(j, &found, NULL) && !take_rank(j, NULL);
+    if (can_say) give_up(j, a->rank);
+    bytes_fini(&found);
+}
+
 // Rank 0 may have ended since another rank cannot join, which the launcher is telling this one, too.
 static void await_reason(agent *a) {
     waiter w = { .what = "the launcher" };
     if (!a->absence.status) env_wait(a->env, &w, env_now_ns(a->env) + GRACE_NS);
+}
+
+// Says who and where this worker is, or why it cannot join.
+static gw_status enter(joining *j, gw_error *error) {
+    bytes found;
+    bytes_init(&found);
+    gw_status status = enter_job(j, &found, error);
+    if (!status) status = take_rank(j, error);
+    j->has_rank = !status;
+    failpoint("join");
+    if (!status) status = compare_job(j, &found, error);
+    if (!status) status = take_name(j, error);
+    bool is_refused = status && status != GW_TIMEOUT && j->has_rank;
+    if (is_refused) publish(j, error, NULL);
+    if (!status) status = publish(j, NULL, error);
+    bytes_fini(&found);
+    failpoint("join_published");
+    return status;
+}
+
+static gw_status await_all(joining *j, gw_error *error) {
+    int awaited;
+    gw_status status = wait_for_all(j, &awaited, error);
+    if (status && status != GW_DISCONNECTED) give_up(j, awaited);
+    return status;
 }
 
 gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
@@ -392,29 +440,11 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     gw_status status = join_open_store(&j, a->rank == 0, error);
     if (status == GW_TIMEOUT && is_client) explain_absence(&j, error);
     if (status && is_client) error_prefix(error, "meeting rank 0");
-    if (status) return status;
-    bytes found;
-    bytes_init(&found);
-    status = enter_job(&j, &found, error);
-    if (!status) status = take_rank(&j, error);
-    failpoint("join");
-    if (!status) {
-        status = compare_job(&j, &found, error);
-        if (!status) status = take_name(&j, error);
-        if (status) {
-            publish(&j, error, NULL);
-        } else {
-            status = publish(&j, NULL, error);
-        }
-    }
-    bytes_fini(&found);
-    failpoint("join_published");
-    if (!status) {
-        int awaited;
-        status = wait_for_all(&j, &awaited, error);
-        if (status) give_up(&j, awaited);
-    }
-    if (status == GW_DISCONNECTED && is_client && !j.is_told) {
+    bool has_store = !status;
+    if (!status) status = enter(&j, error);
+    if (status == GW_TIMEOUT) give_up_early(&j, is_client);
+    if (!status) status = await_all(&j, error);
+    if (has_store && status == GW_DISCONNECTED && is_client && !j.is_told) {
         error_prefix(error, "rank 0 has ended before all had joined");
         if (options->is_launched) await_reason(a);
     }
