@@ -388,6 +388,14 @@ static void explain_absence(joining *j, gw_error *error) {
               (long long)(j->options->join_timeout_ms + 999) / 1000, last);
 }
 
+// Those that are still looking for rank 0 when a signal ends it would look on; its store says why they need not.
+static void serve_last(joining *j) {
+    agent *a = j->agent;
+    waiter w = { .what = "workers that look for rank 0" };
+    bool is_host = a->rank == 0 && !j->options->path[0];
+    if (is_host && a->interrupted && !a->absence.status) env_wait(a->env, &w, j->until_ns);
+}
+
 // This worker has published nothing yet. Whoever has its rank already is another worker.
 static void give_up_early(joining *j, bool is_client) {
     agent *a = j->agent;
@@ -430,7 +438,9 @@ static gw_status enter(joining *j, gw_error *error) {
 static gw_status await_all(joining *j, gw_error *error) {
     int awaited;
     gw_status status = wait_for_all(j, &awaited, error);
-    if (status && status != GW_DISCONNECTED) give_up(j, awaited);
+    if (!status || status == GW_DISCONNECTED) return status;
+    give_up(j, awaited);
+    serve_last(j);
     return status;
 }
 
