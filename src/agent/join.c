@@ -6,7 +6,9 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mutation.h"
+#include "base/system_error.h"
 #include "agent/member_table.h"
+#include "net/transport/exhausted.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +21,7 @@
 #define REMINDER_NS INT64_C(10000000000)
 
 enum { JOB_INSECURE = 1 };  // a flag of the key `job`
+enum { LACKS_S = 5 };       // how long descriptors may lack
 
 static int64_t deadline_of(env *e, int64_t timeout_ms) {
     int64_t length_ns, until_ns;
@@ -305,15 +308,16 @@ static gw_status publish(joining *j, const gw_error *refusal, gw_error *error) {
 // the store (JOIN-8): in the place of the rank that all wait for, which is this worker's own until it has published
 // where it is. It waits for the answer: what is on its way when a connection closes may be lost. A signal ends all
 // waits until it is released.
-static void give_up(joining *j, int awaited) {
+static void give_up(joining *j, int awaited, const gw_error *reason) {
     agent *a = j->agent;
     if (has_mutation(MUTATION_GIVES_UP_UNTOLD)) return;
     if (!a->interrupted) a->interrupted = env_release_signals(a->env);
     j->until_ns = env_now_ns(a->env) + GIVE_UP_NS;
     gw_error why = a->absence;
     if (!why.status && awaited != a->rank)
-        error_set(&why, GW_CANCELLED, "%s (rank %d) has stopped waiting for rank %d of %d", a->name,
-                  a->rank, awaited, a->world_size);
+        error_set(&why, GW_CANCELLED, "%s (rank %d) has stopped waiting for rank %d of %d%s%.500s",
+                  a->name, a->rank, awaited, a->world_size, reason ? ": " : "",
+                  reason ? reason->text : "");
     if (!why.status)
         error_set(&why, GW_CANCELLED, "%s (rank %d) was interrupted while it joined", a->name,
                   a->rank);
@@ -353,13 +357,27 @@ static gw_status name_missing(joining *j, int from, gw_error *error) {
                      (long long)(j->options->join_timeout_ms + 999) / 1000);
 }
 
-static gw_status wait_for_all(joining *j, int *out_awaited, gw_error *error) {
+// A worker that has no descriptors left for those that it waits for would wait in vain.
+static gw_status refuses_others(gw_error *error) {
+    int lack = exhausted_for(LACKS_S);
+    if (!lack) return GW_OK;
+    return error_set(error, GW_SYSTEM, "connections are refused: %s", system_error_text(lack).text);
+}
+
+static gw_status wait_for_one(joining *j, int rank, gw_error *error) {
     const agent *a = j->agent;
-    for (int rank = 0; rank < a->member_count; rank++) {
+    for (;;) {
+        gw_status status = wait_for_member(j, rank, piece_end(j), error);
+        if (!join_is_line_due(j, status)) return status;
+        if ((status = refuses_others(error))) return status;
+        log_info("%s waits for rank %d of %d to join", a->name, rank, a->world_size);
+    }
+}
+
+static gw_status wait_for_all(joining *j, int *out_awaited, gw_error *error) {
+    for (int rank = 0; rank < j->agent->member_count; rank++) {
         *out_awaited = rank;
-        gw_status status;
-        while (join_is_line_due(j, status = wait_for_member(j, rank, piece_end(j), error)))
-            log_info("%s waits for rank %d of %d to join", a->name, rank, a->world_size);
+        gw_status status = wait_for_one(j, rank, error);
         if (status == GW_TIMEOUT) return name_missing(j, rank, error);
         if (status) return status;
     }
@@ -407,7 +425,7 @@ static void give_up_early(joining *j, bool is_client) {
     bytes_init(&found);
     bool can_say = j->store || (is_client && !join_open_store(j, false, &ignored));
     if (can_say && !j->has_rank) can_say = !enter_job(j, &found, NULL) && !take_rank(j, NULL);
-    if (can_say) give_up(j, a->rank);
+    if (can_say) give_up(j, a->rank, NULL);
     bytes_fini(&found);
 }
 
@@ -439,7 +457,7 @@ static gw_status await_all(joining *j, gw_error *error) {
     int awaited;
     gw_status status = wait_for_all(j, &awaited, error);
     if (!status || status == GW_DISCONNECTED) return status;
-    give_up(j, awaited);
+    give_up(j, awaited, status == GW_TIMEOUT ? NULL : error);
     serve_last(j);
     return status;
 }
