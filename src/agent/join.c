@@ -445,6 +445,7 @@ static gw_status enter(joining *j, gw_error *error) {
     failpoint("join");
     if (!status) status = compare_job(j, &found, error);
     if (!status) status = take_name(j, error);
+    if (!status) status = pool_start_on_loop(&j->agent->pool, error);
     bool is_refused = status && status != GW_TIMEOUT && j->has_rank;
     if (is_refused) publish(j, error, NULL);
     if (!status) status = publish(j, NULL, error);

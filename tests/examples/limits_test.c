@@ -13,25 +13,28 @@ enum { NOT_SOLVED = 3, SAMPLE = 7, FIRST_USER = 1000000 };
 typedef struct limit {
     const char *flag;  // of ulimit
     int first, last, step;
+    int sample;            // of how many steps one is tried
     const char *names[4];  // what says that it was reached, one of them
     const char *as;        // the command that runs an example under it; NULL: it needs none
 } limit;
 
-static const limit descriptors = { "-n", 3, 64, 1, { "Too many open files" }, NULL };
+static const limit descriptors = { "-n", 3, 64, 1, SAMPLE, { "Too many open files" }, NULL };
 // KiB. Under 12,000 the program is not loaded.
-static const limit address_space = { "-v",
-                                     12000,
-                                     500000,
-                                     4000,
-                                     { "Resource temporarily unavailable", "Cannot allocate memory",
-                                       "no memory", "ulimit -v" },
-                                     NULL };
-static const limit locked = { "-l", 0, 64, 16, { "no memory" }, NULL };
+static const limit address_space = {
+    "-v",
+    12000,
+    500000,
+    4000,
+    SAMPLE,
+    { "Resource temporarily unavailable", "Cannot allocate memory", "no memory", "ulimit -v" },
+    NULL
+};
+static const limit locked = { "-l", 0, 64, 16, SAMPLE, { "no memory" }, NULL };
 
 // Processes and threads of a user who has no others. The number is for each example and value another one, as the end of a
 // process is counted a moment after it is waited for.
 #define USER "exec setpriv --reuid=$USER_ID --regid=$USER_ID --clear-groups"
-static const limit processes = { "-u", 1, 40, 1, { "Resource temporarily unavailable" }, USER };
+static const limit processes = { "-u", 1, 20, 1, 1, { "Resource temporarily unavailable" }, USER };
 
 // A shell with every flag: dash has no -u.
 #define LIMITED "bash -c 'ulimit $LIMIT; exec"
@@ -70,7 +73,7 @@ static void try_one(const char *example, const limit *l, int value) {
 
 static void sweep(const limit *l) {
     const char *how = getenv("GW_LIMITS");
-    int step = how && strcmp(how, "all") == 0 ? l->step : l->step * SAMPLE;
+    int step = how && strcmp(how, "all") == 0 ? l->step : l->step * l->sample;
     for (size_t i = 0; i < sizeof examples / sizeof *examples; i++)
         for (int value = l->first; value <= l->last; value += step) {
             testing_note("example %d, ulimit %s %d", (int)i, l->flag, value);
