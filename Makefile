@@ -79,7 +79,7 @@ coverage:
 # The examples under each limit of the system, every value: tests/examples/limits_test.c; and tensors of 4 GiB.
 limits:
 	@$(call build,release)
-	GW_LIMITS=all build/bin/gradwire-tests limits large_sum.counts
+	GW_LIMITS=all GW_TEST_LIMIT_S=3600 build/bin/gradwire-tests limits large_sum.counts
 
 # For each mutation of tests/sim/mutation_seeds.txt (or each of BUG="name ..."), the first seed that finds it.
 mutations:

@@ -50,7 +50,9 @@ digits digits_slice(gw_scope *s, digits d, int64_t start, int64_t end) {
                      gw_slice(s, d.labels, 0, start, end, 1), (int)(end - start) };
 }
 
+// On a scope that has failed numbers are 0.
 digits digits_share(gw_scope *s, digits d, int share, int shares) {
+    if (shares < 1) return digits_slice(s, d, 0, 0);
     return digits_slice(s, d, (int64_t)d.count * share / shares,
                         (int64_t)d.count * (share + 1) / shares);
 }

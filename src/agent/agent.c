@@ -436,8 +436,9 @@ static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error)
         snprintf(a->name, sizeof a->name, "worker-%016llx", (unsigned long long)a->incarnation);
     gw_status status = protect(a, error);
     if (!status) status = open_peers(a, o, error);
+    // A worker that can run no function does not join; in a job of known size it tells the others why (join.c).
+    if (!status && o->job) status = pool_start_on_loop(&a->pool, error);
     if (!status) status = find_others(a, o, error);
-    if (!status) status = pool_start_on_loop(&a->pool, error);
     if (!status) a->phase = AGENT_SERVING;
     env_listen_to_launcher(a->env, NULL, NULL);
     agent_tell_launcher(a, status ? "refused" : "joined", a->incarnation, "");
@@ -453,6 +454,7 @@ static gw_status start(agent *a, const join_options *o, const gw_rpc_options *op
     env_catch_signals(a->env);
     status = start_on_loop(a, o, error);
     const char *caught = env_release_signals(a->env);
+    if (a->interrupted) caught = a->interrupted;
     env_leave(a->env);
     if (status && a->absence.status) return *error = a->absence, a->absence.status;
     if (status && caught) error_set(error, GW_CANCELLED, "joining was interrupted by %s", caught);

@@ -159,11 +159,12 @@ struct agent {
     agent_phase phase;
     peers *peers;
     members *membership;
-    gw_error fence;     // its status is GW_FENCED once the others go on without this worker
-    task cutting;       // after that: its sessions
-    waiter *joining;    // until the member table is complete
-    gw_error absence;   // while it joins: a rank that cannot join any more, as the launcher says
-    list_node watches;  // of gw_watch
+    gw_error fence;    // its status is GW_FENCED once the others go on without this worker
+    task cutting;      // after that: its sessions
+    waiter *joining;   // until the member table is complete
+    gw_error absence;  // while it joins: a rank that cannot join any more, as the launcher says
+    const char *interrupted;  // the signal that has ended its joining, or ""; NULL: none
+    list_node watches;        // of gw_watch
     deferred_messages deferred;
     agent_awaits awaits;
     store *store;                          // that it hosts, or in a file that it may be asked at

@@ -6,19 +6,23 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mutation.h"
+#include "base/system_error.h"
 #include "agent/member_table.h"
+#include "net/transport/exhausted.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-// For finding out who is missing when time is up, and for saying so; until it is said for whom this worker waits, and
-// said again.
+// For finding out who is missing when time is up, and for saying so; for saying to the others that this worker gives up; until it is said
+// for whom this worker waits, and said again.
 #define GRACE_NS INT64_C(500000000)
+#define GIVE_UP_NS INT64_C(1000000000)
 #define SILENCE_NS INT64_C(5000000000)
 #define REMINDER_NS INT64_C(10000000000)
 
 enum { JOB_INSECURE = 1 };  // a flag of the key `job`
+enum { LACKS_S = 5 };       // how long descriptors may lack
 
 static int64_t deadline_of(env *e, int64_t timeout_ms) {
     int64_t length_ns, until_ns;
@@ -334,17 +338,23 @@ static gw_status publish(joining *j, const gw_error *refusal, gw_error *error) {
                       a->incarnation, error);
 }
 
-// A worker that has published where it is, and leaves before all have joined, would be missed only once
-// the rank comes that all wait for. So it says so in the place of that rank (JOIN-8).
-static void give_up(joining *j, int awaited) {
-    const agent *a = j->agent;
+// The others wait for a worker that has stopped to wait, each for its whole time, unless it says so in
+// the store (JOIN-8): in the place of the rank that all wait for, which is this worker's own until it has published
+// where it is. It waits for the answer: what is on its way when a connection closes may be lost. A signal ends all
+// waits until it is released.
+static void give_up(joining *j, int awaited, const gw_error *reason) {
+    agent *a = j->agent;
     if (has_mutation(MUTATION_GIVES_UP_UNREPORTED)) return;
+    if (!a->interrupted) a->interrupted = env_release_signals(a->env);
+    j->until_ns = env_now_ns(a->env) + GIVE_UP_NS;
     gw_error why = a->absence;
+    if (!why.status && awaited != a->rank)
+        error_set(&why, GW_CANCELLED, "%s (rank %d) has stopped waiting for rank %d of %d%s%.500s",
+                  a->name, a->rank, awaited, a->world_size, reason ? ": " : "",
+                  reason ? reason->text : "");
     if (!why.status)
-        error_set(&why, GW_CANCELLED, "%s (rank %d) has stopped waiting for rank %d of %d", a->name,
-                  a->rank, awaited, a->world_size);
-    j->until_ns =
-        env_now_ns(a->env) + GRACE_NS;  // its time may be over; the answer says that it is written
+        error_set(&why, GW_CANCELLED, "%s (rank %d) was interrupted while it joined", a->name,
+                  a->rank);
     publish_as(j, awaited, "", why.text, 0, NULL);
 }
 
@@ -380,13 +390,27 @@ static gw_status name_missing(joining *j, int from, gw_error *error) {
                      (long long)(j->options->join_timeout_ms + 999) / 1000);
 }
 
-static gw_status wait_for_all(joining *j, int *out_awaited, gw_error *error) {
+// A worker that has no descriptors left for those that it waits for would wait in vain.
+static gw_status refuses_others(gw_error *error) {
+    int lack = exhausted_for(LACKS_S);
+    if (!lack) return GW_OK;
+    return error_set(error, GW_SYSTEM, "connections are refused: %s", system_error_text(lack).text);
+}
+
+static gw_status wait_for_one(joining *j, int rank, gw_error *error) {
     const agent *a = j->agent;
-    for (int rank = 0; rank < a->member_count; rank++) {
+    for (;;) {
+        gw_status status = wait_for_member(j, rank, piece_end(j), error);
+        if (!join_is_line_due(j, status)) return status;
+        if ((status = refuses_others(error))) return status;
+        log_info("%s waits for rank %d of %d to join", a->name, rank, a->world_size);
+    }
+}
+
+static gw_status wait_for_all(joining *j, int *out_awaited, gw_error *error) {
+    for (int rank = 0; rank < j->agent->member_count; rank++) {
         *out_awaited = rank;
-        gw_status status;
-        while (join_is_line_due(j, status = wait_for_member(j, rank, piece_end(j), error)))
-            log_info("%s waits for rank %d of %d to join", a->name, rank, a->world_size);
+        gw_status status = wait_for_one(j, rank, error);
         if (status == GW_TIMEOUT) return name_missing(j, rank, error);
         if (status) return status;
     }
@@ -415,10 +439,62 @@ static void explain_absence(joining *j, gw_error *error) {
               (long long)(j->options->join_timeout_ms + 999) / 1000, last);
 }
 
+// Those that are still looking for rank 0 when a signal ends it would look on; its store says why they need not.
+static void serve_last(joining *j) {
+    agent *a = j->agent;
+    waiter w = { .what = "workers that look for rank 0" };
+    bool is_host = a->rank == 0 && !j->options->path[0];
+    if (is_host && a->interrupted && !a->absence.status) env_wait(a->env, &w, j->until_ns);
+}
+
+// This worker has published nothing yet. Whoever has its rank already is another worker.
+static void give_up_early(joining *j, bool is_client) {
+    agent *a = j->agent;
+    a->interrupted = env_release_signals(a->env);
+    if (!a->interrupted && !j->has_rank) return;
+    j->until_ns = env_now_ns(a->env) + GIVE_UP_NS;
+    gw_error ignored;
+    bytes found;
+    bytes_init(&found);
+    bool can_say = j->store || (is_client && !join_open_store(j, false, &ignored));
+    if (can_say && !j->has_rank) can_say = !enter_job(j, &found, NULL) && !take_rank(j, NULL);
+    if (can_say) give_up(j, a->rank, NULL);
+    bytes_fini(&found);
+}
+
 // Rank 0 may have ended since another rank cannot join, which the launcher is telling this one, too.
 static void await_reason(agent *a) {
     waiter w = { .what = "the launcher" };
     if (!a->absence.status) env_wait(a->env, &w, env_now_ns(a->env) + GRACE_NS);
+}
+
+// Says who and where this worker is, or why it cannot join.
+static gw_status enter(joining *j, gw_error *error) {
+    bytes found;
+    bytes_init(&found);
+    gw_status status = enter_job(j, &found, error);
+    if (!status && !has_own_rank(j, &found)) status = compare_job(j, &found, error);
+    if (!status) status = take_rank(j, error);
+    j->has_rank = !status;
+    failpoint("join");
+    if (!status) status = compare_job(j, &found, error);
+    if (!status) status = take_name(j, error);
+    if (!status) status = pool_start_on_loop(&j->agent->pool, error);
+    bool is_refused = status && status != GW_TIMEOUT && j->has_rank;
+    if (is_refused) publish(j, error, NULL);
+    if (!status) status = publish(j, NULL, error);
+    bytes_fini(&found);
+    failpoint("join_published");
+    return status;
+}
+
+static gw_status await_all(joining *j, gw_error *error) {
+    int awaited;
+    gw_status status = wait_for_all(j, &awaited, error);
+    if (!status || status == GW_DISCONNECTED) return status;
+    give_up(j, awaited, status == GW_TIMEOUT ? NULL : error);
+    serve_last(j);
+    return status;
 }
 
 gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
@@ -427,30 +503,11 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     gw_status status = join_open_store(&j, a->rank == 0, error);
     if (status == GW_TIMEOUT && is_client) explain_absence(&j, error);
     if (status && is_client) error_prefix(error, "meeting rank 0");
-    if (status) return status;
-    bytes found;
-    bytes_init(&found);
-    status = enter_job(&j, &found, error);
-    if (!status && !has_own_rank(&j, &found)) status = compare_job(&j, &found, error);
-    if (!status) status = take_rank(&j, error);
-    failpoint("join");
-    if (!status) {
-        status = compare_job(&j, &found, error);
-        if (!status) status = take_name(&j, error);
-        if (status) {
-            publish(&j, error, NULL);
-        } else {
-            status = publish(&j, NULL, error);
-        }
-    }
-    bytes_fini(&found);
-    failpoint("join_published");
-    if (!status) {
-        int awaited;
-        status = wait_for_all(&j, &awaited, error);
-        if (status) give_up(&j, awaited);
-    }
-    if (status == GW_DISCONNECTED && is_client && !j.is_told) {
+    bool has_store = !status;
+    if (!status) status = enter(&j, error);
+    if (status == GW_TIMEOUT) give_up_early(&j, is_client);
+    if (!status) status = await_all(&j, error);
+    if (has_store && status == GW_DISCONNECTED && is_client && !j.is_told) {
         error_prefix(error, "rank 0 has ended before all had joined");
         if (options->is_launched) await_reason(a);
     }

@@ -13,6 +13,7 @@ typedef struct joining {
     int64_t until_ns;
     int64_t line_ns;  // when it is said next for what this worker waits
     bool is_told;     // by another worker that it need not wait
+    bool has_rank;    // in the store
 } joining;
 
 joining join_begin(agent *a, const join_options *options);

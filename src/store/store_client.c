@@ -12,7 +12,7 @@
 
 #define MS ((int64_t)1000000)
 
-enum { RETRY_FIRST_MS = 10, RETRY_MAX_MS = 250 };
+enum { RETRY_FIRST_MS = 10, RETRY_MAX_MS = 250, LACKS_MS = 5000 };
 
 // What is awaited from the host.
 typedef enum client_state {
@@ -42,6 +42,8 @@ typedef struct client {
     timer retry;
     int tries;            // since it was connected
     int64_t gives_up_ns;  // ENV_NEVER: not
+    int64_t
+        lacks_since_ns;  // that this process cannot make a connection, for want of a descriptor; 0: it can
     bool was_connected;
     int64_t
         moves_ms;    // how long another host may take to follow one that has gone; 0: none follows
@@ -158,6 +160,18 @@ static void die(client *c, gw_status status, const char *what, const char *why) 
     apply(c, CLIENT_DEAD);
 }
 
+// A process gives no descriptor back while it waits here, but another thread of it may.
+static bool lacks_for_good(const client *c) {
+    return c->lacks_since_ns && env_now_ns(c->store.env) - c->lacks_since_ns >= LACKS_MS * MS;
+}
+
+static void note_lack(client *c, bool lacks) {
+    if (!lacks)
+        c->lacks_since_ns = 0;
+    else if (!c->lacks_since_ns)
+        c->lacks_since_ns = env_now_ns(c->store.env);
+}
+
 // All addresses have failed, each with an answer of its own. A host may start later, but does not
 // come back; another may follow it.
 static void end_round(client *c) {
@@ -169,7 +183,9 @@ static void end_round(client *c) {
         die(c, c->why.status, "cannot be used", error_kept(c->routes.why)->text);
         return;
     default:
-        if (c->why.status == GW_NOT_FOUND && c->was_connected && !c->moves_ms) {
+        if (lacks_for_good(c)) {
+            die(c, c->why.status, "cannot be reached", error_kept(c->routes.why)->text);
+        } else if (c->why.status == GW_NOT_FOUND && c->was_connected && !c->moves_ms) {
             die(c, GW_DISCONNECTED, "is gone", error_kept(c->routes.why)->text);
         } else {
             apply(c, CLIENT_BROKEN);
@@ -190,6 +206,7 @@ static void connect_here(client *c) {
     env *e = c->store.env;
     gw_status status = connection_connect(e, routes_at(&c->routes), NULL, c->staging, &events, c,
                                           &c->connection, &error);
+    note_lack(c, status == GW_SYSTEM);
     if (status) {
         attempt_failed(c, &error, true);
     } else {
@@ -279,7 +296,7 @@ static const rule rules[] = {
     { CLIENT_AWAITING_OPEN,    CLIENT_OPENED,    CLIENT_AWAITING_WELCOME, say_handshake,   "the connecting side speaks first" },
     { CLIENT_AWAITING_OPEN,    CLIENT_ELSEWHERE, CLIENT_AWAITING_OPEN,    connect_elsewhere, "another of its addresses may do better" },
     { CLIENT_AWAITING_OPEN,    CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   back_off,        "the host may start later" },
-    { CLIENT_AWAITING_OPEN,    CLIENT_DEAD,      CLIENT_GONE,             give_up,         "it was there, and no process listens any more" },
+    { CLIENT_AWAITING_OPEN,    CLIENT_DEAD,      CLIENT_GONE,             give_up,         "it was there, and no process listens any more; or this process can make no connection" },
     { CLIENT_AWAITING_WELCOME, CLIENT_WELCOMED,  CLIENT_CONNECTED,        repeat_requests, "what was not answered may not have come" },
     { CLIENT_AWAITING_WELCOME, CLIENT_ELSEWHERE, CLIENT_AWAITING_OPEN,    connect_elsewhere, "somebody else is at this address, or it broke" },
     { CLIENT_AWAITING_WELCOME, CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   back_off,        "the network failed, or the host hosts no store yet" },

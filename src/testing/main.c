@@ -40,6 +40,7 @@ typedef struct job {
     int64_t deadline_ms;  // by the clock of pace.h
     bool expired;
     char *note;
+    _Atomic int *patience_ms;
 } job;
 
 // Why tests were skipped.
@@ -129,6 +130,7 @@ static void start_test(runner *r, const test *t) {
     j->test = t;
     j->expired = false;
     j->note[0] = '\0';
+    *j->patience_ms = 0;
     j->output_fd = memfd_create(t->name, MFD_CLOEXEC);
     if (j->output_fd < 0) die("memfd_create");
 
@@ -149,6 +151,7 @@ static void start_test(runner *r, const test *t) {
             if (r->jobs[i].test) close(r->jobs[i].output_fd);
         }
         testing_note_text = j->note;
+        testing_patience_ms = j->patience_ms;
         testing_run_child(t->name, t->run);
     }
     setpgid(j->pid, j->pid);  // on both sides: either may be first
@@ -230,10 +233,14 @@ static void reap(runner *r) {
     }
 }
 
+static int64_t deadline_of(const job *j) {
+    return j->deadline_ms + *j->patience_ms;
+}
+
 static void expire(runner *r) {
     for (int i = 0; i < r->job_count; i++) {
         job *j = &r->jobs[i];
-        if (!j->test || j->expired || pace_now_ms() < j->deadline_ms) continue;
+        if (!j->test || j->expired || pace_now_ms() < deadline_of(j)) continue;
         j->expired = true;
         testing_print_stacks_of_group(j->pid, j->output_fd);
         kill(-j->pid, SIGKILL);
@@ -245,7 +252,7 @@ static void wait_for_something(runner *r) {
     int64_t next_ms = INT64_MAX;
     for (int i = 0; i < r->job_count; i++) {
         const job *j = &r->jobs[i];
-        if (j->test && !j->expired && j->deadline_ms < next_ms) next_ms = j->deadline_ms;
+        if (j->test && !j->expired && deadline_of(j) < next_ms) next_ms = deadline_of(j);
     }
     int64_t wait_ms = next_ms == INT64_MAX ? 1000 : next_ms - pace_now_ms();  // or more
     if (wait_ms < 0) wait_ms = 0;
@@ -267,11 +274,20 @@ static void run_all(runner *r) {
     }
 }
 
+// What the process of a test writes for this one.
+typedef struct shared {
+    char note[TESTING_NOTE_MAX];
+    _Atomic int patience_ms;
+} shared;
+
 static void open_runner(runner *r) {
-    char *notes = mmap(NULL, JOBS_MAX * TESTING_NOTE_MAX, PROT_READ | PROT_WRITE,
+    shared *all = mmap(NULL, JOBS_MAX * sizeof *all, PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (notes == MAP_FAILED) die("mmap");
-    for (int i = 0; i < JOBS_MAX; i++) r->jobs[i].note = notes + i * TESTING_NOTE_MAX;
+    if (all == MAP_FAILED) die("mmap");
+    for (int i = 0; i < JOBS_MAX; i++) {
+        r->jobs[i].note = all[i].note;
+        r->jobs[i].patience_ms = &all[i].patience_ms;
+    }
     const char *path = getenv("GW_TEST_RAN");
     if (path && *path && !(r->ran = fopen(path, "we"))) die(path);
     sigemptyset(&r->signals);

@@ -32,6 +32,10 @@ extern testing_group *testing_groups;
 // The text of testing_note; shared with the parent, which prints it however the child ended.
 extern char *testing_note_text;
 
+// The longest time that testing_patient_ms has given to the test beyond what it asked for, shared as well: its limit is so
+// much longer, as the machine may be quick again while the test waits.
+extern _Atomic int *testing_patience_ms;
+
 // The positive number in the environment variable |name|, or |otherwise| if it is not set.
 int testing_environment_int(const char *name, int otherwise);
 

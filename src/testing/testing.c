@@ -15,6 +15,7 @@
 #include "testing/runner.h"
 
 char *testing_note_text;
+_Atomic int *testing_patience_ms;
 testing_group *testing_groups;
 
 void testing_register(testing_group *group) {
@@ -40,7 +41,9 @@ int testing_scaled(int count) {
 }
 
 int testing_patient_ms(int ms) {
-    return (int)(ms * pace_slowness_max());
+    int patient_ms = (int)(ms * pace_slowness_max()), more_ms = patient_ms - ms;
+    if (testing_patience_ms && more_ms > *testing_patience_ms) *testing_patience_ms = more_ms;
+    return patient_ms;
 }
 
 void testing_note(const char *format, ...) {

@@ -86,6 +86,13 @@ static void it_divides_repetitions_by_SCALE(void **state) {
     assert_int_equal(testing_scaled(1000), 1000);
 }
 
+static void its_limit_grows_by_the_patience_of_a_test(void **state) {
+    (void)state;
+    int patient_ms = testing_patient_ms(100000);
+    testing_patient_ms(10);
+    assert_true(*testing_patience_ms >= patient_ms - 100000);
+}
+
 static void sum_seeds(uint64_t seed, void *context) {
     *(uint64_t *)context += seed;
 }
@@ -135,5 +142,5 @@ GW_TESTS_WITH_LIMIT(testing, 120, it_counts_a_pass_and_hides_its_output,
                     it_counts_a_crash_and_prints_its_stack, it_counts_an_exit_as_a_failure,
                     it_counts_a_skipped_test_apart, it_prints_all_stacks_of_a_hang,
                     it_fails_when_no_test_has_the_name, it_divides_repetitions_by_SCALE,
-                    it_runs_the_given_seeds,
+                    its_limit_grows_by_the_patience_of_a_test, it_runs_the_given_seeds,
                     it_fails_each_allocation_alone_and_with_all_later_ones);

@@ -1,10 +1,11 @@
-// gradwire run on two hosts, which are this one twice: whichever process of one of them is stopped or
-// killed, and whenever, both hosts end, and no rank is left. tests/clusters/run_test.c cuts hosts off.
+// gradwire run on two hosts, which are this one twice: whichever process of one of them is stopped, killed or asked to end,
+// and whenever, both hosts end, no rank is left, and the other host says which host or rank it was, and why.
+// tests/clusters/run_test.c cuts hosts off.
 #include "testing/testing.h"
 
-#include <dirent.h>
 #include <netinet/in.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,27 +14,35 @@
 
 #include "../support/launched.h"
 
-enum { HOSTS = 2, LAST_ROWS = 8 };
+enum { HOSTS = 2, ROWS_MAX = 12 };
+
+typedef enum who { LAUNCHER, LINK, RANK } who;
 
 typedef enum moment {
-    BEFORE_MEETING,    // the other host has not been started
-    IN_THE_MIDDLE,     // all ranks run
-    BEFORE_RANKS_END,  // all ranks run, and end well after it
-    AFTER_RANKS_END,   // those of this host have ended, those of the other one run
+    BEFORE_MEETING,   // the other host has not been started
+    WHILE_MEETING,    // the other host waits for this one, which has just been started
+    BEFORE_JOINING,   // all ranks run, and have not begun to join
+    AMID_THE_JOB,     // all ranks have joined
+    BEFORE_THE_END,   // all ranks have left the job, and end well after it
+    AFTER_RANKS_END,  // of the ranks those of this host have ended; or, of a rank, all others have, and it has left the job
 } moment;
 
-// Who is hit, of which host, and how.
+// Who is hit, of which host, how and when. Host and rank have the same number.
 typedef struct row {
-    bool is_link;  // else the launcher
+    who who;
     int host;
     int signal;
-    // while it runs
     moment when;
+    bool on_one_host;  // both ranks are on host 0
+    // while it runs
     path folder;
     char endpoint[64];
     launched of[HOSTS];
-    int ranks[HOSTS];  // descriptors of processes; -1: it has not been started
+    pid_t ranks[HOSTS];
+    int rank_fds[HOSTS];  // -1: there is nothing to wait for
 } row;
+
+// ---- Jobs -----------------------------------------------------------------------------------------
 
 static void choose_endpoint(row *r) {
     struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
@@ -45,112 +54,306 @@ static void choose_endpoint(row *r) {
     snprintf(r->endpoint, sizeof r->endpoint, "--rdzv-endpoint=127.0.0.1:%d", ntohs(at.sin_port));
 }
 
-// A rank runs until there is a file of the name "all", or its own number.
 static void start_host(row *r, int host) {
-    char node[32], script[600];
+    const char *program = GW_BUILD_DIR "/bin/case-stages", *folder = r->folder.text;
+    if (r->on_one_host) {
+        if (host == 0) r->of[0] = LAUNCH("run", "-n2", "--grace=1", program, folder);
+        return;
+    }
+    char node[32];
     snprintf(node, sizeof node, "--node-rank=%d", host);
-    snprintf(script, sizeof script,
-             "echo ready $$; cd %s; until test -e all || test -e $RANK; do sleep 0.1; done",
-             r->folder.text);
-    // Who waits for a host that does not come ends by its own time.
-    const char *timeout = r->when == BEFORE_MEETING ? "--rdzv-timeout=15" : "--rdzv-timeout=300";
-    r->of[host] = LAUNCH("run", "--nnodes=2", node, r->endpoint, timeout, "-n1", "--grace=1", "sh",
-                         "-c", script);
+    // Who waits in vain for a host that cannot say so ends by its own time.
+    bool is_in_vain =
+        r->when == BEFORE_MEETING || (r->when == WHILE_MEETING && r->signal != SIGTERM);
+    r->of[host] = LAUNCH("run", "--nnodes=2", node, r->endpoint,
+                         is_in_vain ? "--rdzv-timeout=15" : "--rdzv-timeout=300", "-n1",
+                         "--grace=1", program, folder);
 }
 
-static void let_ranks_end(const row *r, const char *which) {
-    FILE *f = fopen(in_folder(r->folder, which).text, "w");
+// |stage| of all ranks, or of one.
+static void let_go_on(const row *r, const char *stage, int rank) {
+    char name[32];
+    snprintf(name, sizeof name, rank < 0 ? "%s" : "%s.%d", stage, rank);
+    FILE *f = fopen(in_folder(r->folder, name).text, "w");
     assert_non_null(f);
     fclose(f);
 }
 
-static void await_rank(row *r, int host) {
-    r->ranks[host] =
-        open_process(read_line(r->of[host].out_fd, host ? "[1] ready " : "[0] ready "));
+static void await_stage(row *r, const char *stage, int host) {
+    char beginning[32];
+    snprintf(beginning, sizeof beginning, "[%d] %s ", host, stage);
+    int of = r->on_one_host ? 0 : host;
+    r->ranks[host] = (pid_t)strtol(read_line(r->of[of].out_fd, beginning), NULL, 10);
+}
+
+// Lines of two ranks of one launcher have no order.
+static void await_all(row *r, const char *stage) {
+    char beginning[HOSTS][32];
+    for (int host = 0; host < HOSTS; host++) {
+        if (!r->on_one_host) await_stage(r, stage, host);
+        snprintf(beginning[host], sizeof beginning[host], "[%d] %s ", host, stage);
+    }
+    for (int left = r->on_one_host ? HOSTS : 0; left;) {
+        const char *line = read_line(r->of[0].out_fd, "");
+        for (int host = 0; host < HOSTS; host++) {
+            size_t size = strlen(beginning[host]);
+            if (strncmp(line, beginning[host], size) != 0) continue;
+            r->ranks[host] = (pid_t)strtol(line + size, NULL, 10);
+            left--;
+        }
+    }
 }
 
 static void hit(const row *r) {
     pid_t pid = r->of[r->host].pid;
-    if (r->is_link) pid = find_link(pid);
+    if (r->who == LINK) pid = find_link(pid);
+    if (r->who == RANK) pid = r->ranks[r->host];
     assert_int_equal(kill(pid, r->signal), 0);
 }
 
-static void begin(row *r, moment when) {
-    r->when = when;
-    r->folder = make_folder();
-    r->ranks[0] = r->ranks[1] = -1;
-    choose_endpoint(r);
-    start_host(r, r->host);
-    if (when == BEFORE_MEETING) hit(r);
-    start_host(r, !r->host);
-    if (when == BEFORE_MEETING) return;
-    for (int host = 0; host < HOSTS; host++) await_rank(r, host);
-    if (when == AFTER_RANKS_END) {
-        let_ranks_end(r, r->host ? "1" : "0");
-        wait_for_end(r->ranks[r->host]);
-        r->ranks[r->host] = -1;
+static void start_both(row *r) {
+    for (int host = 0; host < HOSTS; host++) start_host(r, host);
+    await_all(r, "started");
+    for (int host = 0; host < HOSTS; host++) {
+        char pid[16];
+        snprintf(pid, sizeof pid, "%d", (int)r->ranks[host]);
+        r->rank_fds[host] = open_process(pid);
     }
-    hit(r);
-    if (when == BEFORE_RANKS_END) let_ranks_end(r, "all");
+    if (r->when == BEFORE_JOINING) return;
+    let_go_on(r, "join", -1);
+    await_all(r, "joined");
 }
 
-// Both end by themselves, and the one that was not hit says why.
+static void end_rank(row *r, int rank) {
+    let_go_on(r, "end", rank);
+    wait_for_end(r->rank_fds[rank]);
+    r->rank_fds[rank] = -1;
+}
+
+// Until the moment has come.
+static void reach(row *r) {
+    switch (r->when) {
+    case BEFORE_MEETING:
+        start_host(r, r->host);
+        find_link(r->of[r->host].pid);
+        break;
+    case WHILE_MEETING:
+        while (!strstr(read_line(r->of[!r->host].err_fd, ""), " waits for rank ")) continue;
+        start_host(r, r->host);
+        find_link(r->of[r->host].pid);
+        break;
+    case BEFORE_JOINING:
+    case AMID_THE_JOB: start_both(r); break;
+    case BEFORE_THE_END:
+        start_both(r);
+        let_go_on(r, "leave", -1);
+        await_all(r, "left");
+        break;
+    case AFTER_RANKS_END:
+        start_both(r);
+        let_go_on(r, "leave", r->who == RANK ? -1 : r->host);
+        if (r->who == RANK)
+            await_all(r, "left");
+        else
+            await_stage(r, "left", r->host);
+        end_rank(r, r->who == RANK ? !r->host : r->host);
+        break;
+    }
+}
+
+// A link leaves the end of a host to its launcher, once they have met.
+static bool is_undisturbed(const row *r) {
+    return r->who == LINK && r->signal == SIGTERM && r->when > WHILE_MEETING;
+}
+
+static void prepare(row *r) {
+    r->folder = make_folder();
+    r->rank_fds[0] = r->rank_fds[1] = -1;
+    choose_endpoint(r);
+    if (r->when != WHILE_MEETING) return;
+    setenv("GW_LOG", "info", 1);
+    start_host(r, !r->host);
+    unsetenv("GW_LOG");
+}
+
+static void begin(row *r) {
+    reach(r);
+    hit(r);
+    if (r->when == BEFORE_MEETING) start_host(r, !r->host);
+    if (r->when == BEFORE_JOINING || is_undisturbed(r)) let_go_on(r, "join", -1);
+    if (is_undisturbed(r)) let_go_on(r, "leave", -1);
+    if (r->when == BEFORE_THE_END || is_undisturbed(r)) let_go_on(r, "end", -1);
+}
+
+// ---- How they end -----------------------------------------------------------------------------------
+
+static bool says(const char *text, const char *format, ...) __attribute__((format(printf, 2, 3)));
+
+static bool says(const char *text, const char *format, ...) {
+    char part[128];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(part, sizeof part, format, args);
+    va_end(args);
+    return strstr(text, part) != NULL;
+}
+
+// Whether the host that was not hit says which one was, and what became of it.
+static bool names_cause(const row *r, const char *text) {
+    int n = r->host;
+    if (r->who == RANK) {
+        // On a busy machine another rank may end before it.
+        if (says(text, "after it had lost another worker: worker%d (rank %d) ", n, n)) return true;
+        bool is_named = r->on_one_host
+                            ? says(text, "rank %d (pid %d)", n, (int)r->ranks[n])
+                            : says(text, "rank %d (host %d, pid %d)", n, n, (int)r->ranks[n]);
+        if (r->signal == SIGTERM) return is_named && says(text, "was killed by signal 15");
+        bool has_not_run = says(text, "had been stopped for 7 s") || says(text, "was silent to");
+        return is_named &&
+               (r->signal == SIGKILL ? says(text, "was killed by signal 9") : has_not_run);
+    }
+    if (r->when < BEFORE_JOINING && says(text, "the hosts of the job did not meet: "))
+        return says(text, "rank %d", n);
+    if (r->who == LAUNCHER && r->signal == SIGTERM) return says(text, "SIGTERM on host %d: ", n);
+    return says(text, "host %d is lost: ", n) ||
+           (says(text, "this host is cut off from the others: ") &&
+            says(text, "host%d (rank %d)", n, n));
+}
+
+static bool is_expected_code(const row *r, int code) {
+    if (r->who == RANK)
+        return code == 1 || code == 128 + (r->signal == SIGTERM ? SIGTERM : SIGKILL);
+    if (is_undisturbed(r)) return code == 0;
+    bool is_asked = r->who == LAUNCHER && r->signal == SIGTERM;
+    if (is_asked && r->when >= BEFORE_JOINING) return code == 128 + SIGTERM;
+    return code == 125 || (is_asked && r->when == WHILE_MEETING && code == 128 + SIGTERM);
+}
+
+// The launcher of the host that was hit.
+static bool is_expected_own(const row *r, const result *own) {
+    if (r->who == RANK) return is_expected_code(r, own->code);
+    if (r->who == LAUNCHER && r->signal == SIGSTOP && r->when == BEFORE_MEETING)
+        return own->code != 0;  // it was continued
+    if (r->who == LAUNCHER) return own->code == 128 + (r->signal == SIGTERM ? SIGTERM : SIGKILL);
+    if (is_undisturbed(r)) return own->code == 0;
+    return own->code == 125 &&
+           (r->signal == SIGTERM || says(own->err, "this host is cut off from the others: "));
+}
+
+static void note_result(const row *r, const result *other, const result *own) {
+    static const char *const names[] = { "launcher", "link", "rank" };
+    printf("%s of host %d, signal %d\nother %d: %s\nown %d: %s\n", names[r->who], r->host,
+           r->signal, other->code, other->err, own->code, own->err);
+}
+
 static void end(row *r) {
-    testing_note("%s of host %d, signal %d", r->is_link ? "link" : "launcher", r->host, r->signal);
-    result other = finish(r->of[!r->host]);
-    // Without ranks there is nothing to be ended for.
-    if (r->when == BEFORE_MEETING && !r->is_link) kill(r->of[r->host].pid, SIGCONT);
-    result own = finish(r->of[r->host]);
-    testing_note("%s", other.err);
-    testing_note("%s", own.err);
-    // Ranks that all ended well before anybody noticed are a job that ended well.
-    bool may_be_well = r->when == BEFORE_RANKS_END;
-    assert_true(other.code == 125 || (may_be_well && other.code == 0));
-    assert_true(own.code != 0 || may_be_well);
+    int hit_one = r->on_one_host ? 0 : r->host;
+    result other = { 0 };
+    if (!r->on_one_host) other = finish(r->of[!r->host]);
+    // Without ranks there is nothing that has to be ended.
+    if (r->when == BEFORE_MEETING && r->who == LAUNCHER) kill(r->of[r->host].pid, SIGCONT);
+    result own = finish(r->of[hit_one]);
+    if (r->on_one_host) other = own;
+    note_result(r, &other, &own);
+    // What all ranks have done well before it was noticed is done well.
+    bool is_well = r->who != RANK && r->when == BEFORE_THE_END && other.code == 0;
+    assert_true(is_well || is_expected_code(r, other.code));
+    assert_true(is_well || is_undisturbed(r) || names_cause(r, other.err));
+    assert_true((is_well && own.code == 0) || is_expected_own(r, &own));
     for (int host = 0; host < HOSTS; host++)
-        if (r->ranks[host] >= 0) wait_for_end(r->ranks[host]);
-    forget(other);
+        if (r->rank_fds[host] >= 0) wait_for_end(r->rank_fds[host]);
     forget(own);
+    if (!r->on_one_host) forget(other);
     remove_folder(r->folder);
 }
 
-static void hit_each(moment when) {
-    row rows[LAST_ROWS];
+// ---- The rows -----------------------------------------------------------------------------------------
+
+static const int signals[] = { SIGSTOP, SIGKILL, SIGTERM };
+
+static int add_rows(row *rows, row like) {
     int count = 0;
-    for (int is_link = 0; is_link < 2; is_link++)
-        for (int host = 0; host < HOSTS; host++)
-            for (int kills = 0; kills < 2; kills++)
-                rows[count++] =
-                    (row){ .is_link = is_link, .host = host, .signal = kills ? SIGKILL : SIGSTOP };
-    for (int i = 0; i < count; i++) begin(&rows[i], when);
+    for (like.host = 0; like.host < HOSTS; like.host++) {
+        for (int i = 0; i < 3; i++) {
+            like.signal = signals[i];
+            // Whether they have met already decides what it does.
+            if (like.who != LINK || like.when != WHILE_MEETING || like.signal != SIGTERM)
+                rows[count++] = like;
+        }
+    }
+    return count;
+}
+
+static void run_rows(row *rows, int count) {
+    for (int i = 0; i < count; i++) prepare(&rows[i]);
+    for (int i = 0; i < count; i++) begin(&rows[i]);
     for (int i = 0; i < count; i++) end(&rows[i]);
+}
+
+static void hit_hosts(moment when) {
+    row rows[ROWS_MAX];
+    int count = add_rows(rows, (row){ .who = LAUNCHER, .when = when });
+    count += add_rows(rows + count, (row){ .who = LINK, .when = when });
+    run_rows(rows, count);
+}
+
+static void hit_ranks(moment when) {
+    row rows[ROWS_MAX];
+    int count = add_rows(rows, (row){ .who = RANK, .when = when });
+    count += add_rows(rows + count, (row){ .who = RANK, .when = when, .on_one_host = true });
+    run_rows(rows, count);
 }
 
 static void before_the_hosts_have_met(void **state) {
     (void)state;
-    hit_each(BEFORE_MEETING);
+    hit_hosts(BEFORE_MEETING);
+}
+
+static void while_the_hosts_meet(void **state) {
+    (void)state;
+    hit_hosts(WHILE_MEETING);
+}
+
+static void before_the_ranks_join(void **state) {
+    (void)state;
+    hit_hosts(BEFORE_JOINING);
 }
 
 static void in_the_middle_of_the_job(void **state) {
     (void)state;
-    hit_each(IN_THE_MIDDLE);
+    hit_hosts(AMID_THE_JOB);
 }
 
 static void before_all_ranks_end(void **state) {
     (void)state;
-    hit_each(BEFORE_RANKS_END);
+    hit_hosts(BEFORE_THE_END);
 }
 
 static void after_the_ranks_of_a_host_have_ended(void **state) {
     (void)state;
-    hit_each(AFTER_RANKS_END);
+    hit_hosts(AFTER_RANKS_END);
+}
+
+static void a_rank_before_it_joins(void **state) {
+    (void)state;
+    hit_ranks(BEFORE_JOINING);
+}
+
+static void a_rank_in_the_middle_of_the_job(void **state) {
+    (void)state;
+    hit_ranks(AMID_THE_JOB);
+}
+
+static void a_rank_that_has_left_when_the_others_have_ended(void **state) {
+    (void)state;
+    hit_ranks(AFTER_RANKS_END);
 }
 
 // Of three hosts the last one does not come. JOIN-8: who stops waiting for it ends the wait of the others.
 static void who_ends_before_all_have_met_is_told_to_the_others(void **state) {
     (void)state;
     launched of[HOSTS][HOSTS];  // of a job for each that is asked to end
-    row places[HOSTS];
+    row places[HOSTS];          // of which only the endpoint is used
     setenv("GW_LOG", "info", 1);
     for (int asked = 0; asked < HOSTS; asked++) {
         choose_endpoint(&places[asked]);
@@ -177,5 +380,8 @@ static void who_ends_before_all_have_met_is_told_to_the_others(void **state) {
 }
 
 GW_TESTS_WITH_LIMIT(run_alive, 120, who_ends_before_all_have_met_is_told_to_the_others,
-                    before_the_hosts_have_met, in_the_middle_of_the_job, before_all_ranks_end,
-                    after_the_ranks_of_a_host_have_ended);
+                    before_the_hosts_have_met, while_the_hosts_meet, before_the_ranks_join,
+                    in_the_middle_of_the_job, before_all_ranks_end,
+                    after_the_ranks_of_a_host_have_ended, a_rank_before_it_joins,
+                    a_rank_in_the_middle_of_the_job,
+                    a_rank_that_has_left_when_the_others_have_ended);

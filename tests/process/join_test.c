@@ -249,6 +249,31 @@ static void a_failed_join_names_the_error_of_each_address(void **state) {
     assert_non_null(strstr(j.error.text, "Connection refused"));
 }
 
+// Once it looks for rank 0 it gets no descriptor any more: it ends long before its time is over.
+static void a_worker_without_descriptors_for_connections_names_the_limit(void **state) {
+    (void)state;
+    struct rlimit before, none;
+    int port, fd = take_port(&port);
+    char url[64];
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", port);
+    joiner j = { .options =
+                     GW_OPTIONS(gw_rpc_options, .rank = 1, .world_size = 2, .init_method = url) };
+    pthread_t thread;
+    assert_int_equal(pthread_create(&thread, NULL, join_and_leave, &j), 0);
+    int connection = accept(fd, NULL, NULL);
+    assert_true(connection >= 0);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){ .rlim_cur = 3, .rlim_max = before.rlim_max };
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    close(connection);
+    close(fd);
+    pthread_join(thread, NULL);
+    setrlimit(RLIMIT_NOFILE, &before);
+    testing_note("\"%s\"", j.error.text);
+    assert_int_equal(j.error.status, GW_SYSTEM);
+    assert_non_null(strstr(j.error.text, "Too many open files (ulimit -n is 3)"));
+}
+
 // ---- Interrupted --------------------------------------------------------------------------------
 
 static volatile sig_atomic_t handled;
@@ -384,4 +409,5 @@ GW_TESTS(join, a_signal_interrupts_joining_at_each_wait,
          insecure_is_set_by_a_joining_worker_as_by_the_members,
          workers_join_at_an_address_of_the_network_with_insecure, workers_join_over_ipv6,
          a_failed_join_names_the_error_of_each_address,
+         a_worker_without_descriptors_for_connections_names_the_limit,
          shutdown_while_another_thread_joins_is_an_error);

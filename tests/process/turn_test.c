@@ -58,7 +58,7 @@ static gw_error close_job(job *j) {
 
 static void add_one(job *j, int64_t expected) {
     gw_scope *s = gw_scope_open(j->root);
-    gw_scope_set_timeout(s, 10000);
+    gw_scope_set_timeout(s, testing_patient_ms(10000));
     assert_int_equal(gw_int_of(s, gw_rpc_sync(s, j->box, "add", 1)), expected);
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }

@@ -43,8 +43,8 @@ static const char *const mistakes[] = { "cancels",
                                         "is late" };
 
 static void describe(const pairs *p) {
-    testing_note("%d members, w%d %s call %d; scopes %d, futures %d, seed %d", p->members, p->who,
-                 mistakes[p->mistake], p->at, (int)p->scopes, (int)p->futures, (int)p->seed);
+    testing_note("seed %d; %d members, w%d %s call %d; scopes %d, futures %d", (int)p->seed,
+                 p->members, p->who, mistakes[p->mistake], p->at, (int)p->scopes, (int)p->futures);
 }
 
 static void check_sum(const pairs *p, gw_scope *s, int rank, int call, gw_value v) {
@@ -105,7 +105,7 @@ static void call_on(gw_scope *root, int rank, void *context) {
         look(p, s, rank, call, gw_all_reduce_async(s, g, gw_full(s, GW_F32, call, 1), GW_SUM));
         gw_error e = gw_scope_close(s);
         ok = !e.status;
-        if (!ok) testing_note("w%d, call %d: %s", rank, call, e.text);
+        if (!ok) testing_note("seed %d; w%d, call %d: %s", (int)p->seed, rank, call, e.text);
     }
     if (!ok) fail_msg("w%d: the last call has failed", rank);
 }
@@ -128,7 +128,7 @@ static void step_on(gw_scope *root, int rank, void *context) {
             look(p, s, rank, first + i, all[i]);
         gw_error e = gw_scope_close(s);
         ok = !e.status;
-        if (!ok) testing_note("w%d, step %d: %s", rank, step, e.text);
+        if (!ok) testing_note("seed %d; w%d, step %d: %s", (int)p->seed, rank, step, e.text);
     }
     if (!ok) fail_msg("w%d: the last step has failed", rank);
 }

@@ -44,7 +44,7 @@ static void one_gives_up(uint64_t seed, void *context) {
 static void who_gives_up_ends_the_waiting_of_the_others(void **state) {
     (void)state;
     for (int gives_up = 0; gives_up < 2; gives_up++)
-        testing_for_seeds(100, one_gives_up, &gives_up);
+        testing_for_seeds(300, one_gives_up, &gives_up);
 }
 
 GW_TESTS(joining_sim, who_gives_up_ends_the_waiting_of_the_others);

@@ -31,7 +31,8 @@ static rank *find_cause(const job *j, rank *r) {
 }
 
 static bool is_about_to_end(const job *j, const rank *cause, const rank *r) {
-    return j->policy.stage == AWAITING_RANKS && cause->is_running &&
+    return j->policy.stage == AWAITING_RANKS &&
+           (cause->is_running || members_lost_elsewhere(j, cause)) &&
            clock_now_ms() < r->ended_ms + ENDING_MS;
 }
 
@@ -42,7 +43,7 @@ static void rank_failed(job *j, rank *r, rank *cause) {
     char why[LINK_TEXT_SIZE];
     report_describe_failure(j, r, cause, why, sizeof why);
     if (by_itself && !j->cause) j->cause = cause->is_running ? r : cause;
-    if (is_alone && by_itself && !r->is_dead) sink_say(j->say, "%s", why);
+    if (is_alone && by_itself && !r->killed_why[0]) sink_say(j->say, "%s", why);
     if (is_alone)
         ending_set_code(j, code);
     else if (by_itself && j->options.keep)

@@ -32,7 +32,9 @@ typedef struct rank {
     bool has_joined;      // the same
     bool is_absent;       // it cannot join any more, and other workers have been told so
     bool is_told_absent;  // and we have said so
-    bool is_dead;         // to the other members, and killed for that
+    int64_t stopped_ms;   // since when it is stopped; 0: it is not
+    char killed_why
+        [512];  // by the launcher, as it was dead to the other members or stopped; "": it was not
     // The first that it has lost: a member, or a rank that cannot join.
     uint64_t lost_member;      // 0: none
     struct rank *lost_absent;  // NULL: none of this host
@@ -56,7 +58,8 @@ typedef struct job {
     bool passes_through;  // ranks have our own standard output and error
 
     // what it holds
-    char id[JOB_ID_SIZE];
+    char id[JOB_ID_SIZE];    // the mark of its processes on this host
+    char name[JOB_ID_SIZE];  // over all hosts, if this one is host 0 and the user has given none
     signals signals;
     guard guard;
     channels channels;  // on which workers report
@@ -82,6 +85,7 @@ typedef struct job {
     rank *absent;          // which it is; NULL: of another host
     bool absence_is_told;  // to all that joined then
     uint64_t line_count;
+    int64_t stops_looked_ms;
     int64_t judge_ms;  // when a rank that has ended is judged at last; INT64_MAX: none waits
     rank *cause;       // the rank that failed first; NULL: none
     char refusal[LINK_TEXT_SIZE];  // why not all ranks could be started

@@ -157,11 +157,11 @@ static bool is_over_soon(void) {
     return is_over;
 }
 
-static void *watch_members(void *scope) {
-    gw_scope *s = scope;
-    gw_watch *w = gw_watch_open(s);
+static void *watch_members(void *arg) {
+    const link_watch *of = arg;
+    gw_scope *s = of->scope;
     for (;;) {
-        gw_member_event e = gw_watch_next(s, w);
+        gw_member_event e = gw_watch_next(s, of->watch);
         if (!gw_ok(s)) break;
         if (e.kind == GW_MEMBER_DIED || (e.kind == GW_MEMBER_LEFT && !is_over_soon()))
             tell_launcher(LINK_LOST, e.worker.rank, 0, e.why.text);
@@ -232,10 +232,9 @@ static void let_go_of_the_rest(int fd, pid_t launcher) {
     syscall(SYS_close_range, LAUNCHER_FD + 1, ~0U, 0);
 }
 
-static void serve(gw_scope *root) {
-    pthread_t watching;
-    gw_scope *s = gw_scope_open(root);
-    if (pthread_create(&watching, NULL, watch_members, s)) {
+static void serve(gw_scope *root, link_watch *of) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, watch_members, of)) {
         tell_launcher(LINK_LOST, here.run->node_rank, 0, "no thread could be made");
         return;
     }
@@ -248,23 +247,22 @@ static void serve(gw_scope *root) {
         report(root, &m);
     }
     gw_rpc_leave(root);
-    pthread_join(watching, NULL);
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+    pthread_join(thread, NULL);
 }
 
 _Noreturn void link_main(int fd, const link_options *o) {
     let_go_of_the_rest(fd, o->launcher);
     here.run = o->run;
-    pthread_t watching;
-    if (pthread_create(&watching, NULL, watch_launcher, (void *)(uintptr_t)o)) _exit(1);
+    pthread_t beating;
+    if (pthread_create(&beating, NULL, watch_launcher, (void *)(uintptr_t)o)) _exit(1);
     let_launcher_interrupt();
     gw_scope *root = gw_scope_open(NULL);
     link_plan plan;
-    link_meet(root, o, &plan);
+    link_watch watch;
+    link_meet(root, o, &plan, &watch);
     if (gw_ok(root)) {
         tell_ready(&plan);
-        serve(root);
+        serve(root, &watch);
     } else {
         tell_launcher(LINK_CANNOT, here.run->node_rank, 0, gw_scope_error(root)->text);
     }

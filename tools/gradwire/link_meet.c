@@ -57,7 +57,10 @@ static void agree(gw_scope *s, const link_options *o, link_plan *out) {
     out->port = number_in(s, first, "port");
 }
 
-void link_meet(gw_scope *root, const link_options *o, link_plan *out) {
+// The watch is opened first: a host that is lost before it fails to agree.
+void link_meet(gw_scope *root, const link_options *o, link_plan *out, link_watch *watch) {
     join(root, o);
+    watch->scope = gw_scope_open(root);
+    watch->watch = gw_watch_open(watch->scope);
     if (gw_ok(root)) agree(root, o, out);
 }

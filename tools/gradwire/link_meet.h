@@ -3,6 +3,7 @@
 #define GRADWIRE_LINK_MEET_H
 
 #include <gradwire.h>
+#include <gradwire/membership.h>
 
 #include "link.h"
 
@@ -12,7 +13,14 @@ typedef struct link_plan {
     const char *job_id;  // of |root|
 } link_plan;
 
-// Joins the job of links on |root|. Fails if not all come, or if they were started differently.
-void link_meet(gw_scope *root, const link_options *o, link_plan *out);
+// For one thread that looks what becomes of the other hosts.
+typedef struct link_watch {
+    gw_scope *scope;
+    gw_watch *watch;
+} link_watch;
+
+// Joins the job of links on |root|. Fails if not all come, or if they were started differently. |watch| has whatever
+// happens to a host after that.
+void link_meet(gw_scope *root, const link_options *o, link_plan *out, link_watch *watch);
 
 #endif

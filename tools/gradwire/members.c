@@ -73,11 +73,18 @@ rank *members_lost_by(const job *j, const rank *r) {
     return NULL;
 }
 
+bool members_lost_elsewhere(const job *j, const rank *r) {
+    if (!nodes_are_there(&j->nodes) || !r->lost_member) return false;
+    for (int i = 0; i < j->member_count; i++)
+        if (j->members[i].incarnation == r->lost_member) return false;
+    return true;
+}
+
 // The others go on without it, so it can only hold up the job.
 static void end_member(job *j, const job_member *m, const char *why) {
     if (!is_running(m)) return;
     rank *r = find_rank(j, m->process.pid);
-    if (r) r->is_dead = true;
+    if (r) snprintf(r->killed_why, sizeof r->killed_why, "%s", why);
     report_dead(j, r, m->process.pid, why);
     proc_signal(&m->process, SIGKILL);
 }
@@ -167,6 +174,10 @@ static int count_joining(const job *j) {
     for (int i = 0; i < j->member_count; i++)
         count += j->members[i].is_joining && is_running(&j->members[i]);
     return count;
+}
+
+bool members_are_joining(const job *j) {
+    return count_joining(j) > 0;
 }
 
 // Of the group of a rank that has ended there may be more processes, which may join.

@@ -11,7 +11,7 @@
 
 #include "clock.h"
 
-enum { CLOSE_MS = 8000, INTERRUPT_MS = 2000, LOOK_AGAIN_MS = 5 };
+enum { CLOSE_MS = 8000, INTERRUPT_MS = 4000, LOOK_AGAIN_MS = 5 };
 
 bool nodes_open(nodes *n, const run_options *run, int port, const char *job_id) {
     int ends[2];

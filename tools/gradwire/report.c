@@ -41,6 +41,8 @@ void report_describe_failure(const job *j, const rank *r, const rank *cause, cha
         snprintf(out, size, "%s before the job was over, and then %s", first, failed);
     } else if (cause->is_running || (cause == r && r->lost_why[0])) {
         snprintf(out, size, "%s, after it had lost another worker: %s", failed, r->lost_why);
+    } else if (cause == r && r->killed_why[0]) {
+        snprintf(out, size, "%s: %s", failed, r->killed_why);
     } else {
         snprintf(out, size, "%s", failed);
     }
@@ -84,6 +86,10 @@ void report_dead(job *j, const rank *r, pid_t pid, const char *why) {
     else
         snprintf(who, sizeof who, "process %d", (int)pid);
     sink_say(j->say, "%s is dead to the others, and is killed: %s", who, why);
+}
+
+void report_stopped(job *j, const rank *r) {
+    sink_say(j->say, "rank %d (pid %d) is killed: %s", number_of(j, r), (int)r->pid, r->killed_why);
 }
 
 void report_absent(job *j, const rank *r, int joining_count) {

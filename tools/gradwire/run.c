@@ -84,10 +84,11 @@ static void close_job(job *j) {
     free(j->lines);
 }
 
-// All hosts take that of host 0.
+// All hosts take that of host 0, which is none of their marks: by its mark a guard knows what it has to kill, and a host
+// may be a machine with another one.
 static const char *job_id(const job *j) {
     const char *given = getenv("GW_JOB_ID");
-    return given && *given && strlen(given) < LINK_JOB_ID_SIZE ? given : j->id;
+    return given && *given && strlen(given) < LINK_JOB_ID_SIZE ? given : j->name;
 }
 
 // NULL, or what failed, with errno.
@@ -95,7 +96,7 @@ static const char *open_job(job *j) {
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     if (!open_sinks(j) || !open_memory(j)) return "memory";
     if (j->options.log_dir && !log_make_folder(j->options.log_dir)) return "--log-dir";
-    if (!make_id(j->id)) return "getrandom";
+    if (!make_id(j->id) || !make_id(j->name)) return "getrandom";
     if (!open_port(j)) return "no free port";
     if (!signals_open(&j->signals)) return "signalfd";
     channels_open(&j->channels, j->id);

@@ -17,6 +17,7 @@
 #include "others.h"
 #include "proc.h"
 #include "report.h"
+#include "stops.h"
 
 enum { LOOK_AGAIN_MS = 20, SLOW_READER_MS = 1000 };
 
@@ -141,6 +142,7 @@ static int time_to_wait_ms(const job *j) {
     if (j->tree_has_changed && j->running_count == 0 && !j->is_alone) return LOOK_AGAIN_MS;
     int64_t until_ms = deadline_ms(j);
     if (j->judge_ms < until_ms) until_ms = j->judge_ms;
+    if (stops_deadline_ms(j) < until_ms) until_ms = stops_deadline_ms(j);
     if (nodes_deadline_ms(&j->nodes) < until_ms) until_ms = nodes_deadline_ms(&j->nodes);
     if (until_ms == INT64_MAX) return -1;
     int64_t left_ms = until_ms - clock_now_ms();
@@ -165,6 +167,8 @@ static void turn(job *j) {
     take_signals(j);
     members_take_news(j);
     reap(j);
+    stops_take(j);
+    if (clock_now_ms() >= stops_deadline_ms(j)) stops_end(j);
     others_take(j);
     members_find_absent(j);
     flow_read(j, j->polls + POLL_FLOW);
