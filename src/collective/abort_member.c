@@ -87,9 +87,11 @@ static bool keep_ahead(sequence *t, const collective_abort *ab) {
 // The last number of them; that of the abort without any.
 static uint64_t take_reported(gw_group *g, sequence *t, const collective_abort *ab) {
     if (!t->reported || t->reported < ab->number || t->reported >= ab->next) return ab->number;
-    bool has_all = ab->next >= t->reported_next;
-    t->next = has_all ? t->reported_next : ab->next;
-    t->reported = has_all ? 0 : ab->next;
+    uint64_t next = ab->next;  // behind what has ended: that is reported no more
+    while (next < t->reported_next && abort_has_ended(t, next)) next++;
+    bool has_all = next >= t->reported_next;
+    t->next = has_all ? t->reported_next : next;
+    t->reported = has_all ? 0 : next;
     if (!has_all) group_report_failed_on_loop(g, t->key, t->reported, t->reported_next, &ab->error);
     return t->next - 1;
 }
@@ -167,6 +169,7 @@ static void apply_to(gw_group *g, sequence *t, const collective_abort *ab) {
 }
 
 void abort_apply_on_loop(gw_group *g, const collective_abort *ab) {
+    abort_drop_reports_on_loop(g, ab);
     if (key_is_final(ab->key)) {
         series_apply_verdict_on_loop(g, ab->key, ab->all, &ab->error);
         return;
@@ -245,7 +248,7 @@ void abort_testify_on_loop(gw_group *g, const report_about *about, testimony *ou
     find_last(g, about, out);
 }
 
-void abort_send_answer_on_loop(gw_group *g, const report_about *about) {
+void abort_send_answer_on_loop(gw_group *g, int to, const report_about *about) {
     testimony own;
     abort_testify_on_loop(g, about, &own);
     message *m = abort_open_message(g, KIND_ANSWER, about->key, about->number);
@@ -256,5 +259,5 @@ void abort_send_answer_on_loop(gw_group *g, const report_about *about) {
         bytes_put_u8(&m->head, own.attendance);
         bytes_put_text(&m->head, own.text);
     }
-    abort_send_on_loop(g, g->members[LEADER].rank, m);
+    abort_send_on_loop(g, g->members[to].rank, m);
 }

@@ -29,7 +29,8 @@ enum {
     KIND_WHERE,
     KIND_HERE,
     KIND_DISMISS,
-    GROUP_KIND_LAST = KIND_DISMISS
+    KIND_DEPART,
+    GROUP_KIND_LAST = KIND_DEPART
 };
 
 typedef struct run run;
@@ -168,7 +169,7 @@ typedef struct report_about {
     uint8_t level;    // of the scope that was left, in the path of the call
 } report_about;
 
-// A report that the leader has, GRP-4.
+// A report of this member, or of another one to the leader: GRP-4.
 typedef struct report {
     list_node link;
     report_about about;
@@ -252,8 +253,10 @@ struct gw_group {
         *before;  // one count: the generation before this one, as a handle whose use is an error
     bool is_unopened;  // unopened.c: the program has not opened it
 
-    // the leader's
+    int left_count;  // members that have left in order, GRP-7
     list_node reports;
+
+    // the leader's
     testimony *testimonies;  // of the first report, of each member; NULL: it does not ask now
     int missing;
 
@@ -319,6 +322,9 @@ uint64_t group_list_of(const group_peer *members, int count);
 
 gw_group *group_find_on_loop(const agent *a, uint64_t id);
 int group_index_of(const gw_group *g, int rank);  // of a rank in the job; -1
+// GRP-4: the index of the member that leads.
+int group_leader_on_loop(const gw_group *g);
+bool group_leads_on_loop(const gw_group *g);  // this member does
 const char *group_member_name(const gw_group *g, int index);
 // GRP-6: the error of a collective that the program has not looked at; NULL.
 const gw_error *group_unheard_on_loop(const gw_group *g);
@@ -395,6 +401,8 @@ void call_skip_ended_on_loop(gw_group *g, sequence *t);
 void sequence_fini(sequence *t);
 // |error| was reported here for |t|. GRP-21: a scope that has it reports it no more of a final key.
 void sequence_note_report(const gw_group *g, const sequence *t, gw_error *error);
+// GRP-7: a member has left in order; the first |g->left_count| that have are counted.
+void group_member_left_on_loop(gw_group *g, int rank);
 bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h, reader *in);
 
 // Of a collective that |from| has entered, of a group that was closed here.

@@ -25,7 +25,8 @@ static void give_up_the_leader(run *r) {
     gw_error error;
     uint64_t number = r->number ? r->number : r->sequence->next;
     error_set(&error, GW_TIMEOUT, "%s does not answer to %s: collective %llu has not ended",
-              group_member_name(g, 0), group_member_name(g, g->self), (unsigned long long)number);
+              group_member_name(g, group_leader_on_loop(g)), group_member_name(g, g->self),
+              (unsigned long long)number);
     group_break_all_on_loop(g, &error);
 }
 
@@ -109,6 +110,7 @@ static void enter(run *r) {
     if (r->state != RUN_UNDER_WAY) return;  // without memory for that the group has broken
     if (future_result(r->future)) report_cancelled(r);
     take_early(r);
+    if (run_needs_left_on_loop(r)) run_report_left_on_loop(r);
 }
 
 // GRP-3.

@@ -96,7 +96,8 @@ uint64_t peers_heard_count(const peers *p, int rank);  // grows whenever somethi
 bool peers_is_connected(const peers *p,
                         int rank);  // by a connection that has not been seen to break
 bool peers_is_drained(
-    const peers *p);  // nothing queued and nothing unacknowledged to any live peer
+    const peers *p);                  // nothing queued and nothing unacknowledged to any live peer
+int peers_find_busy(const peers *p);  // the first peer for which that does not hold; -1
 // From now on nobody can connect and nothing but goodbye is said, and this worker is drained once
 // that has gone out to all to whom it has a connection.
 void peers_say_goodbye(peers *p);
