@@ -110,14 +110,10 @@ static void note_failed_scopes(sequence *t, const collective_abort *ab, uint64_t
     const scope_path *failed = call_paths_find(&t->paths, number);
     const scope_path *latest = call_paths_find(&t->paths, t->next - 1);
     if (!failed) return;
-    t->failed_in = *failed;
-    t->failed = number;
-    t->failed_abort = ab->number;
-    error_forget(&t->failed_why);
-    error_keep(&t->failed_why, &ab->error);
     int level = latest ? scope_path_leaves(failed, latest) : SCOPE_PATH_INSIDE;
-    t->failed_depth = failed->depth;
-    if (level != SCOPE_PATH_INSIDE) t->failed_in.depth = level;
+    failed_call f = { *failed, failed->depth, number, ab->number };
+    if (level != SCOPE_PATH_INSIDE) f.in.depth = level;
+    call_note_failure_on_loop(t, f, &ab->error);
 }
 
 // GRP-24: others have failed in what has succeeded here, since members did not do the same.

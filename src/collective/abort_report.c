@@ -77,9 +77,9 @@ void abort_report_left_on_loop(gw_group *g, const sequence *t, int level) {
     char who[LIMIT_NAME_BYTES + 64];
     snprintf(who, sizeof who, "%s has gone on without it", group_member_name(g, g->self));
     error_prefix(&error, who);
-    tell_leader(g,
-                &(report_about){ t->key, t->next, t->next, REPORT_LEFT, t->failed, (uint8_t)level },
-                &error);
+    tell_leader(
+        g, &(report_about){ t->key, t->next, t->next, REPORT_LEFT, t->leaving, (uint8_t)level },
+        &error);
 }
 
 void group_report_past_on_loop(gw_group *g, int from, uint64_t key, uint64_t number) {

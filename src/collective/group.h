@@ -67,6 +67,14 @@ typedef struct scope_left {
         next;  // what is called in it behind |from| fails; behind it, |next| is the next number
 } scope_left;
 
+// A call that has failed, in scopes that this member has not all left: GRP-6.
+typedef struct failed_call {
+    scope_path in;    // as far as they are not left
+    int depth;        // of all of them, with the call
+    uint64_t number;  // its own,
+    uint64_t abort;   // and that of the abort
+} failed_call;
+
 // The collectives of one key, in the order in which this member calls them.
 typedef struct sequence {
     uint64_t key;
@@ -93,12 +101,10 @@ typedef struct sequence {
     ended_numbers ended[ENDED_KEPT];  // a ring of the last ones
     struct ended_ahead
         *ahead;  // numbers that have ended before this member has called them, in order
-    // the scopes of the last call that has failed, as far as this member has not left them; depth 0: there are none
-    scope_path failed_in;
-    int failed_depth;       // of all of them, with the call
-    uint64_t failed;        // its number,
-    uint64_t failed_abort;  // and that of the abort
-    gw_error *failed_why;
+    // Of each depth the last one, the outermost first: the scopes of all contain the last call.
+    failed_call failures[SCOPE_PATH_MAX];
+    int failure_count;
+    gw_error *failed_why;  // of the last failure
     uint64_t
         leaving;  // this member has reported that it has left a scope of the call of that number; 0
     int leaving_level;  // the scope at this level
@@ -396,6 +402,8 @@ void call_cancelled_on_loop(gw_group *g, sequence *t, uint64_t number);
 void call_note_path_on_loop(gw_group *g, sequence *t, uint64_t number, const scope_path *path);
 void call_fail_in_place_on_loop(gw_group *g, sequence *t, const scope_path *path, uint32_t count,
                                 const gw_error *error);
+// The call |f| has failed with |why|.
+void call_note_failure_on_loop(sequence *t, failed_call f, const gw_error *why);
 // What has ended before this member has called it: a member without calls of its own does not come to it.
 void call_skip_ended_on_loop(gw_group *g, sequence *t);
 void sequence_fini(sequence *t);
