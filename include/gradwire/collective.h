@@ -19,6 +19,8 @@
 // The failure ends what members have called after it in the same scope, too. A member that then calls in another scope
 // skips the rest of that scope, and what the other members call in it fails: so make the calls of one step in one scope,
 // nested alike on all members.
+// Where members nest scopes differently, and skip calls after a failure, the calls of different steps may be added with
+// status OK: nothing says then which calls were skipped.
 // Stalls: the error names the members that did not arrive and what their programs do, also where members of several
 // groups wait for each other. A line in the log says so after 10 s and every 10 s. gw_group_history lists the last
 // collectives.

@@ -105,15 +105,26 @@ static void take_cancelled(sequence *t, const collective_abort *ab) {
     t->cancelled_count = left;
 }
 
-// GRP-6: what is called next in the scopes of this is one of what has failed.
-static void note_failed_scopes(sequence *t, const collective_abort *ab, uint64_t number) {
+static uint64_t note_failed_scopes_of(sequence *t, const collective_abort *ab, uint64_t number) {
     const scope_path *failed = call_paths_find(&t->paths, number);
     const scope_path *latest = call_paths_find(&t->paths, t->next - 1);
-    if (!failed) return;
+    if (!failed) return 0;
     int level = latest ? scope_path_leaves(failed, latest) : SCOPE_PATH_INSIDE;
-    failed_call f = { *failed, failed->depth, number, ab->number };
+    failed_call f = { *failed, failed->depth, number };
     if (level != SCOPE_PATH_INSIDE) f.in.depth = level;
     call_note_failure_on_loop(t, f, &ab->error);
+    return failed->ids[failed->depth > 1 ? failed->depth - 2 : 0];
+}
+
+// GRP-6: what is called next in the scopes of this is one of what has failed. Where members have called different
+// collectives before, what has ended is of several scopes.
+static void note_failed_scopes(sequence *t, const collective_abort *ab, uint64_t number) {
+    uint64_t scope = note_failed_scopes_of(t, ab, number);
+    for (uint64_t n = number + 1; n < ab->next && n < t->next; n++) {
+        const scope_path *path = call_paths_find(&t->paths, n);
+        if (path && path->ids[path->depth > 1 ? path->depth - 2 : 0] != scope)
+            scope = note_failed_scopes_of(t, ab, n);
+    }
 }
 
 // GRP-24: others have failed in what has succeeded here, since members did not do the same.

@@ -76,12 +76,11 @@ static scope_path whole_path(const failed_call *f) {
 
 // Numbers of the call that has failed, or of the scope that is left, which this member does not call: it is asked about them
 // by what others have called there.
-static void skip_to(gw_group *g, sequence *t, const scope_path *in, uint64_t call_next,
-                    uint64_t next) {
+static void skip_to(gw_group *g, sequence *t, const scope_path *in, bool is_call, uint64_t next) {
     uint64_t n = next > CALL_PATHS_KEPT ? next - CALL_PATHS_KEPT : 0;
     for (n = n > t->next ? n : t->next; n < next; n++) {
         scope_path path = *in;
-        if (n >= call_next) scope_path_make_call(&path, n);
+        if (!is_call) scope_path_make_call(&path, n);
         call_note_path_on_loop(g, t, n, &path);
     }
     advance(g, t, next);
@@ -113,14 +112,9 @@ static uint64_t next_behind(sequence *t, const scope_path *failed_in, int level)
 static bool leave_scopes_of(gw_group *g, sequence *t, const failed_call *f, int depth) {
     int level = depth == f->depth - 1 ? SCOPE_PATH_CALL : depth;
     scope_path failed_in = whole_path(f);
-    const ended_ahead *x = find_ahead(t);
-    bool leaves_call = level == SCOPE_PATH_CALL;
-    if (x && x->numbers.number == f->abort)
-        skip_to(g, t, &failed_in, x->numbers.call_next,
-                leaves_call ? x->numbers.call_next : x->numbers.next);
     uint64_t next = next_behind(t, &failed_in, level);
     if (g->count == 1 || next || has_mutation(MUTATION_SCOPE_LEFT_UNTOLD)) {
-        skip_to(g, t, &failed_in, leaves_call ? next : 0, next);
+        skip_to(g, t, &failed_in, level == SCOPE_PATH_CALL, next);
         return true;
     }
     t->frozen = true;
@@ -172,8 +166,7 @@ void call_note_left_on_loop(gw_group *g, sequence *t, const collective_abort *ab
     if (t->leaving != ab->failed || ab->level > t->leaving_level) return;
     const scope_path *failed_in = call_paths_find(&t->paths, t->leaving);
     scope_path none = { .depth = 0 };
-    skip_to(g, t, failed_in ? failed_in : &none, t->leaving_level == SCOPE_PATH_CALL ? ab->next : 0,
-            ab->next);
+    skip_to(g, t, failed_in ? failed_in : &none, t->leaving_level == SCOPE_PATH_CALL, ab->next);
     t->leaving = 0;
 }
 
@@ -230,8 +223,7 @@ void call_fail_in_place_on_loop(gw_group *g, sequence *t, const scope_path *path
 static void take_ended(gw_group *g, sequence *t, const scope_path *path, const ended_ahead *x,
                        gw_error *error) {
     *error = x->error;
-    call_note_failure_on_loop(t, (failed_call){ *path, path->depth, t->next, x->numbers.number },
-                              error);
+    call_note_failure_on_loop(t, (failed_call){ *path, path->depth, t->next }, error);
     call_note_path_on_loop(g, t, t->next, path);
     advance(g, t, t->next + 1);
 }

@@ -71,8 +71,7 @@ typedef struct scope_left {
 typedef struct failed_call {
     scope_path in;    // as far as they are not left
     int depth;        // of all of them, with the call
-    uint64_t number;  // its own,
-    uint64_t abort;   // and that of the abort
+    uint64_t number;  // its own
 } failed_call;
 
 // The collectives of one key, in the order in which this member calls them.

@@ -33,6 +33,7 @@ typedef enum futures { WAITED_AT_ONCE, WAITED_LATER, DROPPED, FUTURE_FORMS } fut
 // A block of calls and blocks: the nodes behind it to below |end|. A call ends behind itself.
 typedef struct node {
     bool is_block;
+    bool is_of_two;  // a call of two tensors, which are two collectives
     int end;
 } node;
 
@@ -50,7 +51,7 @@ typedef struct program {
 typedef struct player {
     const program *program;
     gw_group *group;
-    int rank, sums;
+    int rank;
     uint64_t random;
 } player;
 
@@ -66,7 +67,7 @@ static int fill(program *p, uint64_t *random, int at, int end, int depth) {
         int left = end - at;
         bool is_block = depth < DEPTH && left > 2 && draw(random, 3) == 0;
         int size = is_block ? 2 + (int)draw(random, (uint64_t)left - 1) : 1;
-        p->nodes[at] = (node){ is_block, at + size };
+        p->nodes[at] = (node){ is_block, draw(random, 4) == 0, at + size };
         if (is_block) fill(p, random, at + 1, at + size, depth + 1);
         at += size;
     }
@@ -104,21 +105,31 @@ static gw_future *start(const player *x, gw_scope *s, int at) {
     mistake m = mistake_of(x, at);
     gw_tensor *own = gw_full(s, GW_I64, at + 1, m == OTHER_SHAPE ? 2 : 1);
     if (m == SCOPE_FAILED) gw_fail(s, GW_INVALID, "this is wrong on purpose");
-    gw_future *f = gw_all_reduce_async(s, x->group, own, m == REFUSED ? (gw_reduce_op)77 : GW_SUM,
-                                       .timeout_ms = m == SHORT_DEADLINE ? 1 : 20000);
+    gw_reduce_op op = m == REFUSED ? (gw_reduce_op)77 : GW_SUM;
+    int64_t timeout_ms = m == SHORT_DEADLINE ? 1 : 20000;
+    gw_tensor *both[] = { own, gw_full(s, GW_I32, at + 1, 1) };
+    gw_future *f =
+        x->program->nodes[at].is_of_two
+            ? gw_all_reduce_coalesced_async(s, x->group, both, 2, op, .timeout_ms = timeout_ms)
+            : gw_all_reduce_async(s, x->group, own, op, .timeout_ms = timeout_ms);
     if (m == CANCELS) gw_cancel(s, f);
     return f;
 }
 
-static void look(player *x, gw_scope *s, int at, gw_future *f) {
-    if (!f) return;
-    gw_value v = gw_wait(s, f);
-    if (!gw_ok(s)) return;
+static void check_sum(const player *x, gw_scope *s, int at, gw_value v) {
     int64_t sum = gw_item_int(s, gw_tensor_of(s, v));
-    x->sums++;
     if (gw_ok(s) && sum != x->program->members * (at + 1))
         fail_msg("w%d, call %d: the sum is %d for %d", x->rank, at, (int)sum,
                  x->program->members * (at + 1));
+}
+
+static void look(const player *x, gw_scope *s, int at, gw_future *f) {
+    if (!f) return;
+    gw_value v = gw_wait(s, f);
+    if (!gw_ok(s)) return;
+    if (!x->program->nodes[at].is_of_two) check_sum(x, s, at, v);
+    for (int i = 0; i < 2 && x->program->nodes[at].is_of_two; i++)
+        check_sum(x, s, at, gw_list_get(s, gw_list_of(s, v), i));
 }
 
 // False: the rest of the block is skipped.
@@ -135,7 +146,7 @@ static void close_block(const player *x, gw_scope *s, gw_scope *inner, int at) {
     if (e.status && !choice(x, at, 3, 3)) scope_fail_with(s, &e);
 }
 
-static void run_block(player *x, gw_scope *s, int at, int end) {
+static void run_block(const player *x, gw_scope *s, int at, int end) {
     gw_future *all[NODES] = { NULL };
     int first = at;
     for (; at < end; at = x->program->nodes[at].end) {
