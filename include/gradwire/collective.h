@@ -19,6 +19,8 @@
 // The failure also ends the calls that members have made after it in the same scope. A member that then calls in
 // another scope skips the rest of that scope, and the calls of the other members in it fail. So make the calls of one
 // step in one scope, nested alike on all members.
+// Where members nest scopes differently, and skip calls after a failure, the calls of different steps may be added with
+// status OK: nothing says then which calls were skipped.
 // Stalls: the error names the members that did not arrive and what their programs do, also where members of several
 // groups wait for each other. A line in the log reports this after 10 s and every 10 s. gw_group_history lists the last
 // collectives.

@@ -146,8 +146,9 @@ GW_API GW_TYPE_OF(gw_rpc_shutdown) gw_rpc_shutdown_with;
 /// Leaves the job while the other workers continue.
 ///
 /// Blocks: until running functions have returned, at most 30 s; new calls are refused. Otherwise as gw_rpc_shutdown.
-/// References of other workers to values here are lost.
-/// Errors: TIMEOUT, naming the functions that still run.
+/// References of other workers to values here are lost. A collective that this worker has completed succeeds on the
+/// other members of its group, however late they call it; the next one fails there.
+/// Errors: TIMEOUT, naming the functions that still run, or a worker that has not received all within 30 s.
 /// Source: torch.distributed.rpc.shutdown(graceful=False).
 GW_API void gw_rpc_leave(gw_scope *root);
 

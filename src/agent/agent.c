@@ -226,7 +226,7 @@ static void cut(task *t) {
 }
 
 void agent_fence_on_loop(agent *a, const gw_error *why) {
-    if (a->fence.status || a->phase == AGENT_LEFT) return;
+    if (a->fence.status || a->phase == AGENT_LEFT || a->leaving.says_goodbye) return;
     bool was_in = why->status != GW_DISCONNECTED;  // else it has lost who let it in
     error_set(&a->fence, was_in ? GW_FENCED : GW_DISCONNECTED, "%s", why->text);
     a->fence.lost = why->lost;

@@ -70,11 +70,13 @@ typedef struct leaving_sums {
 
 // Leaving; the middle group is the coordinator's.
 typedef struct leaving {
-    bool alone;       // gw_rpc_leave: the others stay
-    bool all_asked;   // as far as is known here; no worker may join any more
-    bool over;        // this worker may leave
-    gw_error error;   // its status is GW_OK if all is well
-    waiter *waiting;  // of the thread in gw_rpc_shutdown
+    bool alone;              // gw_rpc_leave: the others stay
+    bool says_goodbye;       // of that: the others may see it gone
+    int64_t alone_until_ns;  // of that, what it has sent is to arrive before
+    bool all_asked;          // as far as is known here; no worker may join any more
+    bool over;               // this worker may leave
+    gw_error error;          // its status is GW_OK if all is well
+    waiter *waiting;         // of the thread in gw_rpc_shutdown
     timer bound;
     timer reminder;   // of who has not asked
     bool has_served;  // calls, since this worker has asked

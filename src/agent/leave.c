@@ -348,6 +348,7 @@ static void out_of_time_alone(timer *t) {
 
 void leaving_ask_alone_on_loop(agent *a) {
     a->leaving.alone = true;
+    a->leaving.alone_until_ns = env_now_ns(a->env) + BOUND_S * SECOND;
     a->phase = AGENT_DRAINING;
     leaving_set_timer(a, &a->leaving.bound, out_of_time_alone, BOUND_S);
     release_all(a);

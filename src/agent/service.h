@@ -125,6 +125,8 @@ typedef struct service {
     void (*writable)(agent *a, int rank);  // less is queued for it, after peers_await_writable
     void (*release)(agent *a);  // this worker is leaving: releases what it holds of others
     void (*pending)(const agent *a, pending *out);  // what keeps this worker from leaving
+    // It leaves while the others go on, and nothing keeps it: the last messages that it sends.
+    void (*depart)(agent *a);
     // docs/protocol/waits.md.
     bool (*acts)(const agent *a);       // something runs here that may do what others wait for
     int (*serves_for)(const agent *a);  // the rank of a worker for which a function runs here; -1

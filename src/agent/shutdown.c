@@ -17,20 +17,42 @@ typedef struct way {
 
 // The coordinator's last message must arrive, and so must the last messages of a worker that leaves
 // alone.
-static void wait_until_drained(agent *a, const char *what) {
-    waiter w = { .what = what };
-    if (!a->peers || peers_is_drained(a->peers)) return;
-    peers_on_drained(a->peers, &w);
-    env_wait(a->env, &w, env_now_ns(a->env) + GOODBYE_S * SECOND);
-    if (a->peers) peers_on_drained(a->peers, NULL);
+static void wait_until_drained(agent *a, int64_t until_ns, const char *what) {
+    // More may have been sent since it was woken, such as an answer.
+    for (bool woken = true; woken && a->peers && !peers_is_drained(a->peers);) {
+        waiter w = { .what = what };
+        peers_on_drained(a->peers, &w);
+        woken = env_wait(a->env, &w, until_ns);
+        if (a->peers) peers_on_drained(a->peers, NULL);
+    }
+}
+
+// Of a worker that leaves alone.
+static void check_drained(agent *a) {
+    int rank = a->peers && !a->leaving.error.status ? peers_find_busy(a->peers) : -1;
+    if (rank >= 0)
+        error_set(&a->leaving.error, GW_TIMEOUT,
+                  "leaving: %s has not received all that this worker has sent within %d s",
+                  agent_member(a, rank)->name, BOUND_S);
+}
+
+static void depart(agent *a) {
+    for (int i = 0; i < a->service_count; i++)
+        if (a->services[i].service->depart) a->services[i].service->depart(a);
 }
 
 static void see_off(agent *a) {
-    if (a->leaving.coordinates || a->leaving.alone)
-        wait_until_drained(a, "the last messages to be received");
-    if (!a->leaving.alone || !a->peers) return;
+    leaving *l = &a->leaving;
+    int64_t soon_ns = env_now_ns(a->env) + GOODBYE_S * SECOND;
+    int64_t until_ns = l->alone && l->alone_until_ns > soon_ns ? l->alone_until_ns : soon_ns;
+    if (l->alone && !l->error.status) depart(a);
+    if (l->coordinates || l->alone)
+        wait_until_drained(a, until_ns, "the last messages to be received");
+    if (l->alone) check_drained(a);
+    if (!l->alone || !a->peers) return;
+    l->says_goodbye = true;
     peers_send_goodbye(a->peers);
-    wait_until_drained(a, "goodbye to go out");
+    wait_until_drained(a, env_now_ns(a->env) + GOODBYE_S * SECOND, "goodbye to go out");
 }
 
 // What the program would have heard by its next call: there is none.

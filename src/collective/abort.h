@@ -7,7 +7,6 @@
 
 #include "collective/group.h"
 
-enum { LEADER = 0 };              // the index of the member that leads
 enum { ABORT_ABOUT_BYTES = 18 };  // what abort_put_about writes
 
 // GRP-6.
@@ -45,15 +44,24 @@ void abort_apply_on_loop(gw_group *g, const collective_abort *ab);
 // Whether |number| is one of those that the last aborts have ended.
 bool abort_has_ended(const sequence *t, uint64_t number);
 void abort_testify_on_loop(gw_group *g, const report_about *about, testimony *out);
-void abort_send_answer_on_loop(gw_group *g, const report_about *about);
+// |to|: the index of who asks.
+void abort_send_answer_on_loop(gw_group *g, int to, const report_about *about);
 
 // call_place.c: a member calls nothing more in a scope.
 void call_note_left_on_loop(gw_group *g, sequence *t, const collective_abort *ab);
 
-// abort_leader.c
-void abort_take_report_on_loop(gw_group *g, const report_about *about, const gw_error *error);
+// abort_report.c
+// NULL if an abort has said it, or the group has broken for want of memory.
+report *abort_keep_report_on_loop(gw_group *g, const report_about *about, const gw_error *error);
+void abort_send_report_on_loop(gw_group *g, const report *x);
+// What |ab| says is reported no more.
+void abort_drop_reports_on_loop(gw_group *g, const collective_abort *ab);
 // GRP-6: this member calls nothing more in the scope at |level| of those in which a call has failed.
 void abort_report_left_on_loop(gw_group *g, const sequence *t, int level);
+
+// abort_leader.c
+void abort_ask_next_on_loop(gw_group *g);  // about the first report, if this member leads
+void abort_take_report_on_loop(gw_group *g, const report_about *about, const gw_error *error);
 bool abort_take_answer_on_loop(gw_group *g, int from, const group_header *h, reader *in);
 
 #endif

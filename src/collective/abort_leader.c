@@ -3,7 +3,9 @@
 
 #include "base/mem.h"
 #include "base/mutation.h"
+#include "collective/groups_state.h"
 #include "collective/history.h"
+#include "collective/run.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -74,25 +76,6 @@ static void compose(const gw_group *g, const report *x, gw_error *out) {
     error_add_abort(out, abort_identity(g, x->about.key, x->about.number));
 }
 
-static void ask_next(gw_group *g);
-
-// What the abort says already.
-static bool is_said(const report_about *x, const collective_abort *ab) {
-    if (x->key != ab->key) return false;
-    if (key_is_final(ab->key)) return true;
-    if (x->cause != REPORT_LEFT) return x->number >= ab->number && x->number < ab->next;
-    return ab->failed && x->failed == ab->failed && x->level >= ab->level;
-}
-
-static void drop_reports(gw_group *g, const collective_abort *ab) {
-    list_each(l, &g->reports) {
-        report *x = list_entry(l, report, link);
-        if (!is_said(&x->about, ab)) continue;
-        list_remove(l);
-        mem_free(x);
-    }
-}
-
 static collective_abort decide(const gw_group *g, const report *x) {
     const report_about *about = &x->about;
     collective_abort ab = { .key = about->key,
@@ -131,13 +114,13 @@ static void conclude(gw_group *g) {
     mem_free(g->testimonies);
     g->testimonies = NULL;
     mem_free(x);
-    drop_reports(g, &ab);
     if (!has_mutation(MUTATION_ABORT_NOT_REPORTED))
         abort_send_to_others_on_loop(g, KIND_VERDICT, (run_place){ ab.key, ab.number }, &ab,
                                      &ab.error);
     handle_retain(g);
     abort_apply_on_loop(g, &ab);
-    if (!g->broken.status) ask_next(g);
+    if (!g->broken.status) abort_ask_next_on_loop(g);
+    leaving_check_on_loop(g->agent);
     group_release_on_loop(g);
 }
 
@@ -151,7 +134,16 @@ static void send_queries(gw_group *g, const report_about *about) {
     }
 }
 
-static void ask_next(gw_group *g) {
+// GRP-7.
+static void testify_for_left(gw_group *g, int i, const report_about *about) {
+    testimony *t = &g->testimonies[i];
+    *t = (testimony){ .has_come = true, .next = about->number, .attendance = NOT_COME };
+    snprintf(t->text, sizeof t->text, "has left");
+    g->missing--;
+}
+
+void abort_ask_next_on_loop(gw_group *g) {
+    if (!group_leads_on_loop(g) || groups_of(g->agent)->departs) return;
     if (g->testimonies || list_is_empty(&g->reports)) return;
     report *x = list_entry(g->reports.next, report, link);
     g->testimonies = mem_calloc((size_t)g->count * sizeof *g->testimonies);
@@ -164,69 +156,43 @@ static void ask_next(gw_group *g) {
     }
     abort_testify_on_loop(g, &x->about, &g->testimonies[g->self]);
     g->missing = g->count - 1;
+    for (int i = 0; i < g->count; i++)
+        if (agent_member(g->agent, g->members[i].rank)->lost) testify_for_left(g, i, &x->about);
     send_queries(g, &x->about);
     if (!g->missing) conclude(g);
 }
 
 void abort_take_report_on_loop(gw_group *g, const report_about *about, const gw_error *error) {
-    const sequence *t = group_find_sequence_on_loop(g, about->key);
-    if (t && about->cause != REPORT_LEFT && abort_has_ended(t, about->number)) return;
-    if (series_find_verdict_on_loop(g, about->key)) return;
-    report *x = mem_alloc(sizeof *x);
-    if (!x) {
-        gw_error none;
-        error_set(&none, GW_NO_MEMORY, "no memory for a report");
-        group_break_all_on_loop(g, &none);
-        return;
+    if (abort_keep_report_on_loop(g, about, error)) abort_ask_next_on_loop(g);
+}
+
+// GRP-4, GRP-7.
+static void replace(gw_group *g, int index) {
+    if (g->testimonies) {
+        if (g->testimonies[index].has_come) return;
+        testify_for_left(g, index, &list_entry(g->reports.next, report, link)->about);
+        if (!g->missing) conclude(g);
+    } else if (group_leads_on_loop(g)) {
+        abort_ask_next_on_loop(g);
+    } else if (index < group_leader_on_loop(g)) {
+        list_each(l, &g->reports) abort_send_report_on_loop(g, list_entry(l, report, link));
     }
-    *x = (report){ .about = *about, .error = *error };
-    list_append(&g->reports, &x->link);
-    ask_next(g);
 }
 
-static void tell_leader(gw_group *g, const report_about *about, const gw_error *error) {
-    if (g->broken.status) return;
-    if (g->self == LEADER) {
-        abort_take_report_on_loop(g, about, error);
-        return;
+static run *find_in_need(const gw_group *g) {
+    list_each(l, &g->runs) {
+        run *r = list_entry(l, run, link);
+        if (run_needs_left_on_loop(r)) return r;
     }
-    message *m = abort_open_message(g, KIND_REPORT, about->key, about->number);
-    if (m) abort_put_about(&m->head, about);
-    if (m) unopened_put_group(&m->head, g);
-    if (m) encode_error(&m->head, error);
-    abort_send_on_loop(g, g->members[LEADER].rank, m);
+    return NULL;
 }
 
-void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error) {
-    report_about about = { key, number, number + 1, REPORT_COLLECTIVE, 0, 0 };
-    tell_leader(g, &about, error);
-}
-
-void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number, uint64_t next,
-                                 const gw_error *error) {
-    report_about about = { key, number, next, REPORT_BEFORE, 0, 0 };
-    tell_leader(g, &about, error);
-}
-
-void abort_report_left_on_loop(gw_group *g, const sequence *t, int level) {
-    gw_error error = *error_kept(t->failed_why);
-    char who[LIMIT_NAME_BYTES + 64];
-    snprintf(who, sizeof who, "%s has gone on without it", group_member_name(g, g->self));
-    error_prefix(&error, who);
-    tell_leader(g,
-                &(report_about){ t->key, t->next, t->next, REPORT_LEFT, t->failed, (uint8_t)level },
-                &error);
-}
-
-void group_report_past_on_loop(gw_group *g, int from, uint64_t key, uint64_t number) {
-    gw_error error;
-    sentence t = { error.text, 0, sizeof error.text };
-    error_set(&error, GW_MISMATCH, "%s", "");
-    sentence_put(&t, "%s and %s have not called the same before", group_member_name(g, g->self),
-                 group_member_name(g, from));
-    history_put_last(g, key, number, &t);
-    report_about about = { key, number, number + 1, REPORT_PAST, 0, 0 };
-    tell_leader(g, &about, &error);
+void group_member_left_on_loop(gw_group *g, int rank) {
+    g->left_count++;
+    handle_retain(g);
+    replace(g, group_index_of(g, rank));
+    for (run *r; !g->broken.status && (r = find_in_need(g));) run_report_left_on_loop(r);
+    group_release_on_loop(g);
 }
 
 bool abort_take_answer_on_loop(gw_group *g, int from, const group_header *h, reader *in) {

@@ -88,9 +88,11 @@ static bool keep_ahead(sequence *t, const collective_abort *ab) {
 // reported. The last number of them; that of the abort without any.
 static uint64_t take_reported(gw_group *g, sequence *t, const collective_abort *ab) {
     if (!t->reported || t->reported < ab->number || t->reported >= ab->next) return ab->number;
-    bool has_all = ab->next >= t->reported_next;
-    t->next = has_all ? t->reported_next : ab->next;
-    t->reported = has_all ? 0 : ab->next;
+    uint64_t next = ab->next;  // behind what has ended: that is reported no more
+    while (next < t->reported_next && abort_has_ended(t, next)) next++;
+    bool has_all = next >= t->reported_next;
+    t->next = has_all ? t->reported_next : next;
+    t->reported = has_all ? 0 : next;
     if (!has_all) group_report_failed_on_loop(g, t->key, t->reported, t->reported_next, &ab->error);
     return t->next - 1;
 }
@@ -104,19 +106,26 @@ static void take_cancelled(sequence *t, const collective_abort *ab) {
     t->cancelled_count = left;
 }
 
-// GRP-6: what is called next in the scopes of this is one of what has failed.
-static void note_failed_scopes(sequence *t, const collective_abort *ab, uint64_t number) {
+static uint64_t note_failed_scopes_of(sequence *t, const collective_abort *ab, uint64_t number) {
     const scope_path *failed = call_paths_find(&t->paths, number);
     const scope_path *latest = call_paths_find(&t->paths, t->next - 1);
-    if (!failed) return;
-    t->failed_in = *failed;
-    t->failed = number;
-    t->failed_abort = ab->number;
-    error_forget(&t->failed_why);
-    error_keep(&t->failed_why, &ab->error);
+    if (!failed) return 0;
     int level = latest ? scope_path_leaves(failed, latest) : SCOPE_PATH_INSIDE;
-    t->failed_depth = failed->depth;
-    if (level != SCOPE_PATH_INSIDE) t->failed_in.depth = level;
+    failed_call f = { *failed, failed->depth, number };
+    if (level != SCOPE_PATH_INSIDE) f.in.depth = level;
+    call_note_failure_on_loop(t, f, &ab->error);
+    return failed->ids[failed->depth > 1 ? failed->depth - 2 : 0];
+}
+
+// GRP-6: what is called next in the scopes of this is one of what has failed. Where members have called different
+// collectives before, what has ended is of several scopes.
+static void note_failed_scopes(sequence *t, const collective_abort *ab, uint64_t number) {
+    uint64_t scope = note_failed_scopes_of(t, ab, number);
+    for (uint64_t n = number + 1; n < ab->next && n < t->next; n++) {
+        const scope_path *path = call_paths_find(&t->paths, n);
+        if (path && path->ids[path->depth > 1 ? path->depth - 2 : 0] != scope)
+            scope = note_failed_scopes_of(t, ab, n);
+    }
 }
 
 // GRP-24: others have failed in what has succeeded here, since members did not do the same.
@@ -168,6 +177,7 @@ static void apply_to(gw_group *g, sequence *t, const collective_abort *ab) {
 }
 
 void abort_apply_on_loop(gw_group *g, const collective_abort *ab) {
+    abort_drop_reports_on_loop(g, ab);
     if (key_is_final(ab->key)) {
         series_apply_verdict_on_loop(g, ab->key, ab->all, &ab->error);
         return;
@@ -247,7 +257,7 @@ void abort_testify_on_loop(gw_group *g, const report_about *about, testimony *ou
     find_last(g, about, out);
 }
 
-void abort_send_answer_on_loop(gw_group *g, const report_about *about) {
+void abort_send_answer_on_loop(gw_group *g, int to, const report_about *about) {
     testimony own;
     abort_testify_on_loop(g, about, &own);
     message *m = abort_open_message(g, KIND_ANSWER, about->key, about->number);
@@ -258,5 +268,5 @@ void abort_send_answer_on_loop(gw_group *g, const report_about *about) {
         bytes_put_u8(&m->head, own.attendance);
         bytes_put_text(&m->head, own.text);
     }
-    abort_send_on_loop(g, g->members[LEADER].rank, m);
+    abort_send_on_loop(g, g->members[to].rank, m);
 }

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "collective/backend_run.h"
 #include "collective/doing.h"
+#include "collective/groups_state.h"
 #include "collective/history.h"
 #include "wire/codec.h"
 
@@ -182,6 +183,16 @@ static bool read_error(reader *in, gw_error *out) {
     return !decode_error(in, out, &ignored) && out->status != GW_OK;
 }
 
+// GRP-7: this member may not know yet that those before it have left.
+static bool may_lead(const gw_group *g, int from) {
+    for (int i = 0; i < from; i++) {
+        int rank = g->members[i].rank;
+        if (!agent_member(g->agent, rank)->lost && !groups_part_of(g->agent, rank)->has_departed)
+            return false;
+    }
+    return true;
+}
+
 bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h,
                             reader *in) {
     gw_error error;
@@ -194,16 +205,15 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
     }
     switch (kind) {
     case KIND_REPORT:
-        if (g->self != LEADER || !read_about(in, h, &about) || !unopened_skip_group(in) ||
-            !read_error(in, &error))
+        if (!read_about(in, h, &about) || !unopened_skip_group(in) || !read_error(in, &error))
             return false;
         abort_take_report_on_loop(g, &about, &error);
         return true;
     case KIND_QUERY:
-        if (from != LEADER || !read_about(in, h, &about)) return false;
-        abort_send_answer_on_loop(g, &about);
+        if (!may_lead(g, from) || !read_about(in, h, &about)) return false;
+        abort_send_answer_on_loop(g, from, &about);
         return true;
-    case KIND_ANSWER: return g->self == LEADER && abort_take_answer_on_loop(g, from, h, in);
+    case KIND_ANSWER: return abort_take_answer_on_loop(g, from, h, in);
     case KIND_VERDICT:
         ab = (collective_abort){ .key = h->key, .number = h->number, .next = reader_u64(in) };
         ab.call_next = reader_u64(in);
@@ -211,7 +221,7 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
         ab.ahead = reader_u64(in);
         ab.failed = reader_u64(in);
         ab.level = reader_u8(in);
-        if (from != LEADER || ab.next < ab.number || (ab.next == ab.number && !ab.failed) ||
+        if (!may_lead(g, from) || ab.next < ab.number || (ab.next == ab.number && !ab.failed) ||
             ab.all > ab.next || ab.ahead < ab.next || ab.level > SCOPE_PATH_CALL ||
             !read_error(in, &ab.error))
             return false;

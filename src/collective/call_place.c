@@ -44,15 +44,45 @@ void sequence_fini(sequence *t) {
     error_forget(&t->failed_why);
 }
 
+// ---- Calls that have failed -----------------------------------------------------------------------
+
+// Of two that are as deep the later one counts, in which others may have called more.
+static void note_depth(sequence *t, failed_call f, int depth) {
+    int at = 0;
+    f.in.depth = depth;
+    if (!depth) return;
+    while (at < t->failure_count && t->failures[at].in.depth < depth) at++;
+    if (at < t->failure_count && t->failures[at].in.depth == depth) {
+        if (t->failures[at].number < f.number) t->failures[at] = f;
+        return;
+    }
+    for (int i = t->failure_count++; i > at; i--) t->failures[i] = t->failures[i - 1];
+    t->failures[at] = f;
+}
+
+void call_note_failure_on_loop(sequence *t, failed_call f, const gw_error *why) {
+    error_forget(&t->failed_why);
+    error_keep(&t->failed_why, why);
+    note_depth(t, f, f.in.depth);
+}
+
+static scope_path whole_path(const failed_call *f) {
+    scope_path path = f->in;
+    path.depth = f->depth;
+    return path;
+}
+
 // ---- Leaving a scope in which a call has failed ---------------------------------------------------
 
 // Numbers of the call that has failed, or of the scope that is left, which this member does not call: it is asked about
 // them by what others have called there.
-static void skip_to(gw_group *g, sequence *t, uint64_t next) {
-    scope_path path = t->failed_in;
-    path.depth = t->failed_depth;
+static void skip_to(gw_group *g, sequence *t, const scope_path *in, bool is_call, uint64_t next) {
     uint64_t n = next > CALL_PATHS_KEPT ? next - CALL_PATHS_KEPT : 0;
-    for (n = n > t->next ? n : t->next; n < next; n++) call_note_path_on_loop(g, t, n, &path);
+    for (n = n > t->next ? n : t->next; n < next; n++) {
+        scope_path path = *in;
+        if (!is_call) scope_path_make_call(&path, n);
+        call_note_path_on_loop(g, t, n, &path);
+    }
     advance(g, t, next);
 }
 
@@ -66,39 +96,45 @@ static uint64_t find_left(const sequence *t, scope_left *x) {
 
 // The number behind what was called in it, if others have left the scope of |failed_in| at |level|; 0: they have not,
 // or have calls there that wait for this member.
-static uint64_t next_behind(sequence *t, int level) {
+static uint64_t next_behind(sequence *t, const scope_path *failed_in, int level) {
     uint64_t next = 0;
-    scope_path failed_in = t->failed_in;
-    failed_in.depth = t->failed_depth;
     for (int i = 0; i < LEFT_KEPT; i++) {
         scope_left *x = &t->left[i];
         uint64_t scope = find_left(t, x);
         if (scope && t->next >= x->from && x->level <= level &&
-            scope_path_at(&failed_in, x->level) == scope && x->next > next)
+            scope_path_at(failed_in, x->level) == scope && x->next > next)
             next = x->next;
     }
     return next;
 }
 
 // The others end what they have called in that scope behind this member's last call in it. False: it waits for that.
-static bool leave_scopes(gw_group *g, sequence *t, const scope_path *path) {
-    int depth = scope_path_leaves(&t->failed_in, path);
-    if (depth == SCOPE_PATH_INSIDE) return true;
-    int level = depth == t->failed_depth - 1 ? SCOPE_PATH_CALL : depth;
-    const ended_ahead *x = find_ahead(t);
-    if (x && x->numbers.number == t->failed_abort)
-        skip_to(g, t, level == SCOPE_PATH_CALL ? x->numbers.call_next : x->numbers.next);
-    uint64_t next = next_behind(t, level);
+static bool leave_scopes_of(gw_group *g, sequence *t, const failed_call *f, int depth) {
+    int level = depth == f->depth - 1 ? SCOPE_PATH_CALL : depth;
+    scope_path failed_in = whole_path(f);
+    uint64_t next = next_behind(t, &failed_in, level);
     if (g->count == 1 || next || has_mutation(MUTATION_SCOPE_LEFT_UNREPORTED)) {
-        skip_to(g, t, next);
-        t->failed_in.depth = depth;
+        skip_to(g, t, &failed_in, level == SCOPE_PATH_CALL, next);
         return true;
     }
     t->frozen = true;
-    t->leaving = t->failed;
+    t->leaving = f->number;
     t->leaving_level = level;
     abort_report_left_on_loop(g, t, level);
     return false;
+}
+
+// What is not left of one of these is not left of those before it.
+static bool leave_scopes(gw_group *g, sequence *t, const scope_path *path) {
+    while (t->failure_count) {
+        failed_call f = t->failures[t->failure_count - 1];
+        int depth = scope_path_leaves(&f.in, path);
+        if (depth == SCOPE_PATH_INSIDE) return true;
+        if (!leave_scopes_of(g, t, &f, depth)) return false;
+        t->failure_count--;
+        note_depth(t, f, depth);
+    }
+    return true;
 }
 
 static scope_left *place_to_note(sequence *t) {
@@ -128,10 +164,9 @@ void call_note_left_on_loop(gw_group *g, sequence *t, const collective_abort *ab
     }
     *place_to_note(t) = (scope_left){ ab->failed, ab->level, 0, ab->number, ab->next };
     if (t->leaving != ab->failed || ab->level > t->leaving_level) return;
-    skip_to(g, t, ab->next);
-    bool is_call = t->leaving_level == SCOPE_PATH_CALL;
-    if (t->failed == t->leaving)
-        t->failed_in.depth = is_call ? t->failed_depth - 1 : t->leaving_level;
+    const scope_path *failed_in = call_paths_find(&t->paths, t->leaving);
+    scope_path none = { .depth = 0 };
+    skip_to(g, t, failed_in ? failed_in : &none, t->leaving_level == SCOPE_PATH_CALL, ab->next);
     t->leaving = 0;
 }
 
@@ -188,14 +223,16 @@ void call_fail_in_place_on_loop(gw_group *g, sequence *t, const scope_path *path
 static void take_ended(gw_group *g, sequence *t, const scope_path *path, const ended_ahead *x,
                        gw_error *error) {
     *error = x->error;
-    t->failed = t->next;
-    t->failed_abort = x->numbers.number;
-    t->failed_in = *path;
-    t->failed_depth = path->depth;
-    error_forget(&t->failed_why);
-    error_keep(&t->failed_why, error);
+    call_note_failure_on_loop(t, (failed_call){ *path, path->depth, t->next }, error);
     call_note_path_on_loop(g, t, t->next, path);
     advance(g, t, t->next + 1);
+}
+
+// The call is in the scope of one that has failed.
+static bool is_behind_failure(const sequence *t) {
+    for (int i = 0; i < t->failure_count; i++)
+        if (t->failures[i].in.depth >= t->failures[i].depth - 1) return true;
+    return false;
 }
 
 call_place call_place_on_loop(gw_group *g, sequence *t, const scope_path *path, gw_error *error) {
@@ -220,8 +257,7 @@ call_place call_place_on_loop(gw_group *g, sequence *t, const scope_path *path, 
         take_ended(g, t, path, x, error);
         return CALL_FAILS;
     }
-    bool has_not_looked = t->missed && t->failed_in.depth >= t->failed_depth - 1;
-    if (!t->fails_next && !has_not_looked) return CALL_ENTERS;
+    if (!t->fails_next && !(t->missed && is_behind_failure(t))) return CALL_ENTERS;
     *error = *error_kept(t->why);
     t->fails_next = t->missed = false;
     call_fail_in_place_on_loop(g, t, path, 1, error);

@@ -8,10 +8,10 @@
 
 gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
                              const group_header *h, incoming *p, gw_error *error) {
-    early_part *part = agent_member_part(a, from, &group_service);
+    groups_part *part = groups_part_of(a, from);
     uint64_t size = sizeof(early_message) + message_size(p->message) + p->message->fetched_bytes;
     early_message *x = mem_alloc(sizeof *x);
-    if (!x || size > LIMIT_UNEXPECTED_COLLECTIVE_BYTES - part->bytes) {
+    if (!x || size > LIMIT_UNEXPECTED_COLLECTIVE_BYTES - part->early_bytes) {
         gw_status status = x ? GW_LIMIT : GW_NO_MEMORY;
         mem_free(x);
         incoming_close_on_loop(a, p);
@@ -19,7 +19,7 @@ gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
                          status == GW_LIMIT ? "too much of collectives that were not entered here"
                                             : "no memory for a collective");
     }
-    part->bytes += size;
+    part->early_bytes += size;
     *x = (early_message){ .header = *h, .kind = kind, .from = from, .size = size, .incoming = p };
     list_append(list, &x->link);
     return GW_OK;
@@ -36,9 +36,9 @@ early_message *early_take_on_loop(const gw_group *g, uint64_t key, uint64_t numb
 }
 
 incoming *early_open_on_loop(agent *a, early_message *x) {
-    early_part *part = agent_member_part(a, x->from, &group_service);
+    groups_part *part = groups_part_of(a, x->from);
     incoming *p = x->incoming;
-    part->bytes -= x->size;
+    part->early_bytes -= x->size;
     list_remove(&x->link);
     mem_free(x);
     return p;

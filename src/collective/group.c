@@ -74,7 +74,8 @@ static void destroy_group(gw_handle *h) {
         for (list_node *l; (l = list_take(&g->early));) {
             early_message *x = list_entry(l, early_message, link);
             if (x->kind == KIND_ENTER && g->agent->phase != AGENT_LEFT)
-                group_refuse_closed_on_loop(g->agent, x->from, g->members[0].rank, &x->header);
+                group_refuse_closed_on_loop(g->agent, x->from,
+                                            g->members[group_leader_on_loop(g)].rank, &x->header);
             early_drop_on_loop(g->agent, x);
         }
         env_leave(g->agent->env);

@@ -29,7 +29,8 @@ enum {
     KIND_WHERE,
     KIND_HERE,
     KIND_DISMISS,
-    GROUP_KIND_LAST = KIND_DISMISS
+    KIND_DEPART,
+    GROUP_KIND_LAST = KIND_DEPART
 };
 
 typedef struct run run;
@@ -66,6 +67,13 @@ typedef struct scope_left {
         next;  // what is called in it behind |from| fails; behind it, |next| is the next number
 } scope_left;
 
+// A call that has failed, in scopes that this member has not all left: GRP-6.
+typedef struct failed_call {
+    scope_path in;    // as far as they are not left
+    int depth;        // of all of them, with the call
+    uint64_t number;  // its own
+} failed_call;
+
 // The collectives of one key, in the order in which this member calls them.
 typedef struct sequence {
     uint64_t key;
@@ -92,12 +100,10 @@ typedef struct sequence {
     ended_numbers ended[ENDED_KEPT];  // a ring of the last ones
     struct ended_ahead
         *ahead;  // numbers that have ended before this member has called them, in order
-    // the scopes of the last call that has failed, as far as this member has not left them; depth 0: there are none
-    scope_path failed_in;
-    int failed_depth;       // of all of them, with the call
-    uint64_t failed;        // its number,
-    uint64_t failed_abort;  // and that of the abort
-    gw_error *failed_why;
+    // Of each depth the last one, the outermost first: the scopes of all contain the last call.
+    failed_call failures[SCOPE_PATH_MAX];
+    int failure_count;
+    gw_error *failed_why;  // of the last failure
     uint64_t
         leaving;  // this member has reported that it has left a scope of the call of that number; 0
     int leaving_level;  // the scope at this level
@@ -168,7 +174,7 @@ typedef struct report_about {
     uint8_t level;    // of the scope that was left, in the path of the call
 } report_about;
 
-// A report that the leader has, GRP-4.
+// A report of this member, or of another one to the leader: GRP-4.
 typedef struct report {
     list_node link;
     report_about about;
@@ -252,8 +258,10 @@ struct gw_group {
         *before;  // one count: the generation before this one, as a handle whose use is an error
     bool is_unopened;  // unopened.c: the program has not opened it
 
-    // the leader's
+    int left_count;  // members that have left in order, GRP-7
     list_node reports;
+
+    // the leader's
     testimony *testimonies;  // of the first report, of each member; NULL: it does not ask now
     int missing;
 
@@ -319,6 +327,9 @@ uint64_t group_list_of(const group_peer *members, int count);
 
 gw_group *group_find_on_loop(const agent *a, uint64_t id);
 int group_index_of(const gw_group *g, int rank);  // of a rank in the job; -1
+// GRP-4: the index of the member that leads.
+int group_leader_on_loop(const gw_group *g);
+bool group_leads_on_loop(const gw_group *g);  // this member does
 const char *group_member_name(const gw_group *g, int index);
 // GRP-6: the error of a collective that the program has not looked at; NULL.
 const gw_error *group_unheard_on_loop(const gw_group *g);
@@ -390,11 +401,15 @@ void call_cancelled_on_loop(gw_group *g, sequence *t, uint64_t number);
 void call_note_path_on_loop(gw_group *g, sequence *t, uint64_t number, const scope_path *path);
 void call_fail_in_place_on_loop(gw_group *g, sequence *t, const scope_path *path, uint32_t count,
                                 const gw_error *error);
+// The call |f| has failed with |why|.
+void call_note_failure_on_loop(sequence *t, failed_call f, const gw_error *why);
 // What has ended before this member has called it: a member without calls of its own does not come to it.
 void call_skip_ended_on_loop(gw_group *g, sequence *t);
 void sequence_fini(sequence *t);
 // |error| was reported here for |t|. GRP-21: a scope that has it reports it no more of a final key.
 void sequence_note_report(const gw_group *g, const sequence *t, gw_error *error);
+// GRP-7: a member has left in order; the first |g->left_count| that have are counted.
+void group_member_left_on_loop(gw_group *g, int rank);
 bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h, reader *in);
 
 // Of a collective that |from| has entered, of a group that was closed here.

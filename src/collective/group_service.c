@@ -56,7 +56,7 @@ static gw_status keep_unknown(agent *a, int from, uint8_t kind, const group_head
 // been told before; if it was this member, there is none.
 void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_header *h) {
     gw_error error;
-    bool leads = leader == a->rank;
+    bool leads = leader == a->rank || agent_member(a, leader)->lost;
     group_header about = *h;
     if (leads) about.key = about.number = 0;
     error_set(&error, GW_DISCONNECTED, "%s has closed the group", a->name);
@@ -88,8 +88,8 @@ static void answer_for_closed(agent *a, int from, uint8_t kind, const closed_gro
     if (was->leader < 0) return;  // it has been broken for all
     if (was->next_generation) {
         if (enters || reports || kind == KIND_QUERY) answer_for_ended(a, from, h);
-    } else if (enters || (reports && was->leader == a->rank)) {
-        group_refuse_closed_on_loop(a, from, was->leader, h);
+    } else if (enters || reports) {  // who reports to this member knows that it leads
+        group_refuse_closed_on_loop(a, from, reports ? a->rank : was->leader, h);
     }
 }
 
@@ -216,10 +216,16 @@ static gw_status about_verdict(agent *a, int from, message *m, const group_heade
     return end_with(m, valid, error);
 }
 
+static bool depart_received(const agent *a, int from, const reader *in) {
+    groups_part_of(a, from)->has_departed = true;
+    return !reader_left(in);
+}
+
 static gw_status received(agent *a, int from, message *m, gw_error *error) {
     reader in = reader_of(m->head.data, m->head.size);
     group_header h;
     if (m->kind == KIND_KNOCK) return end_with(m, knock_received_on_loop(a, from, &in), error);
+    if (m->kind == KIND_DEPART) return end_with(m, depart_received(a, from, &in), error);
     if (m->kind == KIND_WHERE || m->kind == KIND_HERE)
         return end_with(m, where_received_on_loop(a, from, m->kind, &in), error);
     bool has_number = m->kind != KIND_BREAK && m->kind != KIND_ABSENT;
@@ -278,21 +284,41 @@ static void take_backends_down(const agent *a, int rank) {
     }
 }
 
-static void lost(agent *a, int rank) {
-    groups *x = groups_of(a);
-    take_backends_down(a, rank);
-    if (!agent_member(a, rank)->left) backends_lose();
-    list_each(l, &x->early) {
-        early_message *m = list_entry(l, early_message, link);
-        if (m->from == rank) early_drop_on_loop(a, m);
+// One that counts |rank| as there; |rank| has left in order.
+static gw_group *find_to_leave(const agent *a, int rank) {
+    map_entry *e;
+    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
+        gw_group *g = e->value;
+        int lost = 0;
+        if (g->broken.status || group_index_of(g, rank) < 0) continue;
+        for (int k = 0; k < g->count; k++) lost += agent_member(a, g->members[k].rank)->lost;
+        if (lost > g->left_count) return g;
     }
-    unopened_lost_on_loop(a, rank);
+    return NULL;
+}
+
+static void break_with(agent *a, int rank) {
+    take_backends_down(a, rank);
     for (gw_group *g; (g = find_with(a, rank));) {
         gw_error error = *agent_member(a, rank)->why;
         error.status = GW_DISCONNECTED;
         error_prefix(&error, agent_member(a, rank)->name);
         group_break_on_loop(g, &error);
     }
+}
+
+static void lost(agent *a, int rank) {
+    groups *x = groups_of(a);
+    if (!agent_member(a, rank)->left) backends_lose();
+    list_each(l, &x->early) {
+        early_message *m = list_entry(l, early_message, link);
+        if (m->from == rank) early_drop_on_loop(a, m);
+    }
+    unopened_lost_on_loop(a, rank);
+    if (groups_has_left_on_loop(a, rank))
+        for (gw_group *g; (g = find_to_leave(a, rank));) group_member_left_on_loop(g, rank);
+    else
+        break_with(a, rank);
     if (a->fence.status) return;  // it is this worker that is out: nobody agrees with it
     for (gw_group *g; (g = find_agreeing(a, rank));) agree_lost_on_loop(g, group_index_of(g, rank));
     knock_lost_on_loop(a, rank);
@@ -323,17 +349,19 @@ static bool acts(const agent *a) {
 
 static void list_pending(const agent *a, pending *out) {
     map_entry *e;
-    size_t count = 0, draining = 0, agreements = 0;
+    size_t count = 0, draining = 0, agreements = 0, aborts = 0;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
         const gw_group *g = e->value;
         list_each(l, &g->runs) count += list_entry(l, run, link)->state != RUN_OVER;
         draining += backend_count_draining_on_loop(g);
         agreements += g->agreements && !list_is_empty(&g->agreements->calls);
+        aborts += a->leaving.alone && group_leads_on_loop(g) && !list_is_empty(&g->reports);
     }
     pending_add(out, "awaits", count, "collective", "collectives");
     pending_add(out, "has", draining, "ended collective in its backend",
                 "ended collectives in their backends");
     pending_add(out, "awaits", agreements, "agreement", "agreements");
+    pending_add(out, "ends", aborts, "collective", "collectives");
 }
 
 // GRP-24.
@@ -361,6 +389,17 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
     return GW_OK;
 }
 
+// GRP-7. Without memory for it the group breaks there.
+static void depart(agent *a) {
+    groups_of(a)->departs = true;
+    for (int rank = 0; rank < a->member_count; rank++) {
+        if (rank == a->rank || agent_member(a, rank)->lost ||
+            !groups_part_of(a, rank)->shares_group)
+            continue;
+        agree_send_on_loop(a, rank, agent_message_on_loop(a, KIND_DEPART));
+    }
+}
+
 static void close_groups(agent *a) {
     openings_close(a);
     unopened_close(a);
@@ -383,12 +422,13 @@ const service group_service = {
     .name = "group",
     .kind_first = KIND_ENTER,
     .kind_last = GROUP_KIND_LAST,
-    .member_size = sizeof(early_part),
+    .member_size = sizeof(groups_part),
     .open = open,
     .received = received,
     .find_table = find_table,
     .names_unknown = names_unknown,
     .takes_incomplete = takes_incomplete,
+    .depart = depart,
     .joined = joined,
     .lost = lost,
     .pending = list_pending,

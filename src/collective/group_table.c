@@ -13,6 +13,10 @@ groups *groups_of(const agent *a) {
     return agent_state(a, &group_service);
 }
 
+groups_part *groups_part_of(const agent *a, int rank) {
+    return agent_member_part(a, rank, &group_service);
+}
+
 // ---- The table ----------------------------------------------------------------------------------
 
 gw_group *group_find_on_loop(const agent *a, uint64_t id) {
@@ -98,15 +102,29 @@ static gw_status draw_id(groups *x, gw_group *g, gw_error *error) {
     return GW_OK;
 }
 
-static gw_status check_members(const gw_group *g, gw_error *error) {
+// GRP-7.
+bool groups_has_left_on_loop(const agent *a, int rank) {
+    const member *m = agent_member(a, rank);
+    return m->lost && m->left && groups_part_of(a, rank)->has_departed;
+}
+
+static gw_status check_members(const gw_group *g, bool may_have_left, gw_error *error) {
     for (int i = 0; i < g->count; i++) {
-        const member *m = agent_member(g->agent, g->members[i].rank);
-        if (!m->lost) continue;
+        int rank = g->members[i].rank;
+        const member *m = agent_member(g->agent, rank);
+        if (!m->lost || (may_have_left && groups_has_left_on_loop(g->agent, rank))) continue;
         *error = *m->why;
         error_prefix(error, m->name);
         return error->status;
     }
     return GW_OK;
+}
+
+static void meet_members(gw_group *g) {
+    for (int i = 0; i < g->count; i++) {
+        groups_part_of(g->agent, g->members[i].rank)->shares_group = true;
+        g->left_count += agent_member(g->agent, g->members[i].rank)->lost;
+    }
 }
 
 // A group that has its id is the next of one, or a child: it is broken if a member is lost already,
@@ -117,7 +135,7 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
     give_title(g, 0);
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a group", error);
     groups *x = groups_of(a);
-    gw_status status = check_members(g, &lost);
+    gw_status status = check_members(g, g->id, &lost);
     if (g->id)
         status = GW_OK;
     else if (status)
@@ -127,6 +145,7 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
     if (!status && !g->id) status = draw_id(x, g, error);
     if (status) return status;
     if (!put(x, g)) return error_set(error, GW_NO_MEMORY, "no memory for a group");
+    meet_members(g);
     early_hand_over_on_loop(g);
     if (lost.status) lost.status = GW_DISCONNECTED;
     if (lost.status) group_break_on_loop(g, &lost);
@@ -187,13 +206,23 @@ void groups_remove_on_loop(gw_group *g) {
                          .list = g->list,
                          .released = g->agreements ? g->agreements->released : 0,
                          .next_generation = g->is_over ? g->generation + 1 : 0,
-                         .leader = g->members[0].rank };
+                         .leader = g->members[group_leader_on_loop(g)].rank };
     groups_remember_closed_on_loop(g->agent, was);
 }
 
 gw_group *groups_next_on_loop(const agent *a, size_t *at) {
     map_entry *e = map_next(&groups_of(a)->groups, at);
     return e ? e->value : NULL;
+}
+
+int group_leader_on_loop(const gw_group *g) {
+    int i = 0;
+    while (i + 1 < g->count && agent_member(g->agent, g->members[i].rank)->lost) i++;
+    return i;
+}
+
+bool group_leads_on_loop(const gw_group *g) {
+    return group_leader_on_loop(g) == g->self;
 }
 
 // ---- Sequences ----------------------------------------------------------------------------------

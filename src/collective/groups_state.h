@@ -8,10 +8,12 @@
 
 enum { CLOSED_GROUPS = 4096, DROPPED_GROUPS = 16 };
 
-// Of each member: what it has sent that waits here (early.c).
-typedef struct early_part {
-    uint64_t bytes;
-} early_part;
+// Of each worker.
+typedef struct groups_part {
+    uint64_t early_bytes;  // of what it has sent that waits here (early.c)
+    bool shares_group;     // has been in one with this worker
+    bool has_departed;     // GRP-7
+} groups_part;
 
 // What is left of a group that was open here: closed by its program, or ended since it was re-formed.
 typedef struct closed_group {
@@ -37,9 +39,13 @@ typedef struct groups {
     closed_group *closed;   // a ring of the last ones; NULL before the first
     uint32_t closed_count;  // of all
     gw_error *unheard;      // GRP-24: of a group that the program has closed; NULL
+    bool departs;           // GRP-7: this worker has sent the last that it sends
 } groups;
 
 groups *groups_of(const agent *a);
+groups_part *groups_part_of(const agent *a, int rank);
+// GRP-7: it is lost since it has left in order.
+bool groups_has_left_on_loop(const agent *a, int rank);
 void knock_free(groups *x);
 // |what|: the function that opens it. Gives it its id, too.
 void group_name_child(gw_group *g, const gw_group *of, uint64_t number, const char *what);

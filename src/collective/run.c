@@ -252,6 +252,7 @@ static void leave_group(run *r) {
     r->state = RUN_OVER;
     list_remove(&r->link);
     series_leave_on_loop(r->group, r->sequence);
+    leaving_check_on_loop(r->group->agent);
     run_release_on_loop(r);
 }
 
@@ -339,6 +340,7 @@ void run_drained_on_loop(run *r) {
     r->group->draining_count--;
     backend_run_forget_on_loop(r);
     if (r->group->is_over) group_end_on_loop(r->group);
+    leaving_check_on_loop(r->group->agent);
     run_release_on_loop(r);
 }
 
@@ -389,6 +391,7 @@ void run_fail_on_loop(run *r, const gw_error *error) {
     r->held = NULL;
     if (!is_done) complete(r, result_of_error(error));
     series_leave_on_loop(r->group, r->sequence);
+    leaving_check_on_loop(r->group->agent);
     run_release_on_loop(r);
 }
 

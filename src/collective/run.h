@@ -188,6 +188,9 @@ void run_over_received_on_loop(gw_group *g, int from, const group_header *h, con
 // Its partners are, or are no longer, waited for.
 void run_await_partners_on_loop(const run *r, bool awaits);
 void run_await_programs_on_loop(run *r);  // run_await.c: of those that have not entered
+// GRP-7: whether it needs something of a member that has left; the leader gets to know that.
+bool run_needs_left_on_loop(const run *r);
+void run_report_left_on_loop(run *r);
 
 // run_start.c: runs of |g| that wait enter, as far as they may.
 void run_admit_on_loop(gw_group *g);

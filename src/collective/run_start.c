@@ -8,6 +8,8 @@
 #include "collective/history.h"
 #include "collective/where.h"
 
+#include <stdio.h>
+
 #define PATIENCE_NS INT64_C(10000000000)
 #define VERDICT_NS INT64_C(30000000000)  // GRP-10
 
@@ -25,7 +27,8 @@ static void give_up_the_leader(run *r) {
     gw_error error;
     uint64_t number = r->number ? r->number : r->sequence->next;
     error_set(&error, GW_TIMEOUT, "%s does not answer to %s: collective %llu has not ended",
-              group_member_name(g, 0), group_member_name(g, g->self), (unsigned long long)number);
+              group_member_name(g, group_leader_on_loop(g)), group_member_name(g, g->self),
+              (unsigned long long)number);
     group_break_all_on_loop(g, &error);
 }
 
@@ -109,6 +112,7 @@ static void enter(run *r) {
     if (r->state != RUN_UNDER_WAY) return;  // without memory for that the group has broken
     if (future_result(r->future)) report_cancelled(r);
     take_early(r);
+    if (run_needs_left_on_loop(r)) run_report_left_on_loop(r);
 }
 
 // GRP-3.
@@ -306,6 +310,21 @@ static run *last_failure(const gw_group *g, const sequence *t) {
     return count >= FAILURES_MAX ? last : NULL;
 }
 
+// How many collectives a call of several has is known to members alone that enter it.
+static bool is_one(const run *r) {
+    return !r->called_in.of_several;
+}
+
+static void break_at_limit(gw_group *g, const gw_error *error) {
+    char before[96];
+    gw_error full = *error;
+    full.status = GW_LIMIT;
+    snprintf(before, sizeof before, "%d calls that have failed wait here: re-form the group",
+             FAILURES_MAX);
+    error_prefix(&full, before);
+    group_break_all_on_loop(g, &full);
+}
+
 // GRP-5. |r| takes the place of the call in its sequence; NULL without memory for it.
 static void enter_failed_on_loop(gw_group *g, uint64_t key, run *r, const gw_error *error) {
     gw_error ignored;
@@ -316,8 +335,10 @@ static void enter_failed_on_loop(gw_group *g, uint64_t key, run *r, const gw_err
         fail_unknown_on_loop(g, key, error);
     } else if (key_is_final(key)) {
         fail_final_on_loop(g, t, error);
-    } else if (last && last->failures < UINT32_MAX) {
+    } else if (last && r && is_one(last) && is_one(r) && last->failures < UINT32_MAX) {
         last->failures++;
+    } else if (last) {
+        break_at_limit(g, error);
     } else if (!r) {
         group_break_all_on_loop(g, error);
     } else {

@@ -16,6 +16,7 @@ scope_path scope_path_of(gw_scope *s) {
     gw_scope *called_in = s;
     while (called_in && !called_in->collective_call) called_in = called_in->parent;
     uint64_t call = called_in ? called_in->collective_call : scope_new_id(s);
+    p.of_several = called_in;
     if (!called_in) called_in = s;
     int count = 0, most = SCOPE_PATH_MAX - 1;
     for (const gw_scope *x = called_in; x; x = x->parent) count++;

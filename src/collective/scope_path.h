@@ -17,8 +17,9 @@ enum { SCOPE_PATH_CALL = SCOPE_PATH_MAX, SCOPE_PATH_SCOPE };
 
 typedef struct scope_path {
     uint64_t ids[SCOPE_PATH_MAX];
-    int depth;     // 0: no path
-    bool in_body;  // of a function that is served: the outermost scope ends with that
+    int depth;        // 0: no path
+    bool of_several;  // the call may enter several collectives
+    bool in_body;     // of a function that is served: the outermost scope ends with that
 } scope_path;
 
 scope_path scope_path_of(gw_scope *s);

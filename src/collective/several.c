@@ -177,7 +177,7 @@ static void take_apart(gw_scope *s, const layout *l, gw_tensor *joined, int dtyp
 
 // ---- Waiting ------------------------------------------------------------------------------------
 
-static gw_list *run_several(gw_scope *s, const several *m) {
+static gw_list *run_each(gw_scope *s, const several *m) {
     gw_list *list = gw_list_open(s);
     if (!request_may_wait(s, m->group, m->what, m->options.key) ||
         !request_is_usable(s, m->group, m->what, m->options.key))
@@ -186,7 +186,6 @@ static gw_list *run_several(gw_scope *s, const several *m) {
         request_refuse(s, m->group, m->options.key);
         return list;
     }
-    scope_path_begin_call(s);
     gw_scope *t = gw_scope_open(s);
     const layout *l = make_layout(t, m);
     gw_tensor **out = gw_alloc(t, ((size_t)m->count + 1) * sizeof *out);
@@ -201,6 +200,12 @@ static gw_list *run_several(gw_scope *s, const several *m) {
     }
     for (int i = 0; i < m->count && gw_ok(t); i++) gw_list_add(s, list, out[i]);
     gw_scope_close_up(t);
+    return list;
+}
+
+static gw_list *run_several(gw_scope *s, const several *m) {
+    scope_path_begin_call(s);
+    gw_list *list = run_each(s, m);
     scope_path_end_call(s);
     return list;
 }
@@ -244,25 +249,30 @@ static gw_future *start_of_dtype(gw_scope *s, const several *m, int dtype) {
     return f;
 }
 
-static gw_future *start_several(gw_scope *s, const several *m) {
+static gw_future *start_each(gw_scope *s, const several *m) {
     if (!request_is_usable(s, m->group, m->what, m->options.key)) return &future_poison;
     check(s, m);
     for (int i = 0; gw_ok(s) && i < m->count; i++) request_check_no_gradient(s, m->what, m->xs[i]);
     gw_future *all[GW_DTYPE_COUNT + 1] = { gw_ok(s) ? future_of_layout(s, m) : NULL };
     if (!gw_ok(s)) return request_refuse(s, m->group, m->options.key);
     int count = 1;
-    scope_path_begin_call(s);
     for (int dtype = 0; dtype < GW_DTYPE_COUNT && gw_ok(s); dtype++) {
         gw_future *f = start_of_dtype(s, m, dtype);
         if (f) all[count++] = f;
     }
-    scope_path_end_call(s);
     if (s->error) return &future_poison;
     gw_future *joined = gw_collect_all(s, all, count);
     gw_future *out = gw_then(s, joined, list_of_pieces, NULL);
     for (int i = 0; i < count; i++) gw_drop(s, all[i]);  // cancelled with |out|
     gw_drop(s, joined);
     return out;
+}
+
+static gw_future *start_several(gw_scope *s, const several *m) {
+    scope_path_begin_call(s);
+    gw_future *f = start_each(s, m);
+    scope_path_end_call(s);
+    return f;
 }
 
 // ---- Functions ----------------------------------------------------------------------------------

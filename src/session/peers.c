@@ -204,6 +204,12 @@ bool peers_is_drained(const peers *p) {
     return p->busy_count == 0;
 }
 
+int peers_find_busy(const peers *p) {
+    for (int i = 0; i < p->rank_limit; i++)
+        if (p->by_rank[i] && p->by_rank[i]->is_busy) return i;
+    return -1;
+}
+
 void peers_on_drained(peers *p, waiter *w) {
     p->drained = w;
     if (!w) return;

@@ -97,7 +97,8 @@ uint64_t peers_received_count(const peers *p, int rank);  // grows with each rec
 bool peers_is_connected(const peers *p,
                         int rank);  // by a connection that has not been detected as broken
 bool peers_is_drained(
-    const peers *p);  // nothing queued and nothing unacknowledged to any live peer
+    const peers *p);                  // nothing queued and nothing unacknowledged to any live peer
+int peers_find_busy(const peers *p);  // the first peer for which that does not hold; -1
 // From now on no connection is accepted and nothing but goodbye is sent, and this worker is drained once
 // the goodbye has been sent to all peers to which it has a connection.
 void peers_send_goodbye(peers *p);
