@@ -19,7 +19,7 @@
  * Left out: bounds and memory (PASS-9, and the second abort of PASS-8, for when there is none for the first), times
  * (PASS-10: a deadline is a cancel), several scopes and initiators, folding of passes (PASS-7), walking a graph twice
  * (PASS-5, retain_graph), order of additions (PASS-3), releases of sends (GRAPH-2), live workers declared dead
- * (reference.pml), peers that lie.
+ * (reference.pml), false messages of peers.
  *
  * A rule is removed by -DNO_...; each such variant must fail. `make model` runs them all.
  */
