@@ -194,7 +194,7 @@ static bool has_lost_all(const membership *ms) {
     return any_failed;
 }
 
-// MEM-20: all others have ended, and those that this worker in doubt has set to *failed* have left in order. Each
+// MEM-20: all others have ended, and those that are *failed* have left in order. Each
 // took this worker for a member at its end, and no member remains that could decide otherwise.
 static bool have_all_left(const membership *ms) {
     int rank = 0;
@@ -238,7 +238,7 @@ static void check_contact(membership *ms, int64_t now_ns) {
     int64_t passed_ns = now_ns - ms->contact_ns;
     if (!ms->had_quorum) passed_ns -= MEMBERSHIP_GRACE_NS;
     if (ms->had_quorum && !ms->doubt_ns && passed_ns > 0) ms->doubt_ns = now_ns;
-    if (ms->doubt_ns && have_all_left(ms)) {
+    if (have_all_left(ms)) {
         end_doubt_alone(ms, now_ns);
         return;
     }
