@@ -60,7 +60,7 @@ void abort_drop_reports_on_loop(gw_group *g, const collective_abort *ab);
 void abort_report_left_on_loop(gw_group *g, const sequence *t, int level);
 
 // abort_leader.c
-void abort_ask_next_on_loop(gw_group *g);  // about the first report, if this member leads
+void abort_query_next_on_loop(gw_group *g);  // about the first report, if this member leads
 void abort_take_report_on_loop(gw_group *g, const report_about *about, const gw_error *error);
 bool abort_take_answer_on_loop(gw_group *g, int from, const group_header *h, reader *in);
 

@@ -5,22 +5,22 @@
 #include "base/mutation.h"
 #include "collective/backend_run.h"
 #include "collective/backward.h"
-#include "collective/doing.h"
+#include "collective/activity.h"
 #include "collective/history.h"
-#include "collective/where.h"
+#include "collective/stall_report.h"
 
 #include <string.h>
 
 // ---- What it ends -------------------------------------------------------------------------------
 
 static void end_runs(gw_group *g, const sequence *t, const collective_abort *ab, bool *ended,
-                     bool *told) {
+                     bool *reported) {
     for (bool again = true; again;) {  // what ends may call others
         again = false;
         list_each(l, &g->runs) {
             run *r = list_entry(l, run, link);
             if (r->sequence != t || r->number < ab->number || r->number >= ab->next) continue;
-            run_end_by_verdict_on_loop(r, ab->all, &ab->error, ended, told);
+            run_end_by_abort_on_loop(r, ab->all, &ab->error, ended, reported);
             again = true;
             break;
         }
@@ -52,7 +52,7 @@ static bool is_under_way_backward(gw_group *g, const collective_abort *ab) {
 
 static void end_backwards(gw_group *g, const collective_abort *ab) {
     for (uint64_t n = ab->number, key; !g->broken.status && (key = next_backward(g, ab, &n));)
-        series_apply_verdict_on_loop(g, key, 1, &ab->error);
+        final_apply_abort_on_loop(g, key, 1, &ab->error);
 }
 
 static void break_without_memory(gw_group *g) {
@@ -147,16 +147,17 @@ static uint64_t find_doubt(const gw_group *g, const sequence *t) {
 }
 
 static void apply_to(gw_group *g, sequence *t, const collective_abort *ab) {
-    bool ended = false, told = false;
+    bool ended = false, reported = false;
     t->is_of_own = t->next > ab->number;
     t->ended[t->aborts++ % ENDED_KEPT] = (ended_numbers){ ab->number, ab->next, ab->call_next };
     if (ab->next > t->next_then) t->next_then = ab->next;
     t->past = t->past_from = ab->ahead;
     t->has_dropped = false;
-    early_drop_between_on_loop(g, ab->key, ab->number > t->next ? ab->number : t->next, ab->next);
+    unexpected_drop_between_on_loop(g, ab->key, ab->number > t->next ? ab->number : t->next,
+                                    ab->next);
     uint64_t failed = take_reported(g, t, ab);
     take_cancelled(t, ab);
-    end_runs(g, t, ab, &ended, &told);
+    end_runs(g, t, ab, &ended, &reported);
     if (t->doubt >= ab->number && t->doubt < ab->next) t->doubt = find_doubt(g, t);
     if (!has_mutation(MUTATION_NUMBER_NOT_ADVANCED) && !keep_ahead(t, ab)) {
         break_without_memory(g);
@@ -166,20 +167,20 @@ static void apply_to(gw_group *g, sequence *t, const collective_abort *ab) {
         call_note_left_on_loop(g, t, ab);
     else
         note_failed_scopes(t, ab, failed);
-    told = told || is_under_way_backward(g, ab);  // a pass of the program hears it
-    if (ended && !told) miss(t, &ab->error);
+    reported = reported || is_under_way_backward(g, ab);  // a pass of the program hears it
+    if (ended && !reported) miss(t, &ab->error);
     if (!ended && !ab->failed) note_difference(g, t, ab);
     if (!t->reported && !t->cancelled_count && !t->leaving) t->frozen = false;
     end_backwards(g, ab);
-    where_report_others_on_loop(g, ab->key);
-    run_settle_on_loop(g);
+    stall_report_others_on_loop(g, ab->key);
+    run_finalize_on_loop(g);
     run_admit_on_loop(g);
 }
 
 void abort_apply_on_loop(gw_group *g, const collective_abort *ab) {
     abort_drop_reports_on_loop(g, ab);
     if (key_is_final(ab->key)) {
-        series_apply_verdict_on_loop(g, ab->key, ab->all, &ab->error);
+        final_apply_abort_on_loop(g, ab->key, ab->all, &ab->error);
         return;
     }
     sequence *t = group_sequence_on_loop(g, ab->key);
@@ -193,11 +194,10 @@ void abort_apply_on_loop(gw_group *g, const collective_abort *ab) {
 // ---- What members say ---------------------------------------------------------------------------
 
 // Who has left one out is behind for good: so it says how far it is.
-static void put_place(const gw_group *g, uint64_t series, sentence *out) {
-    if (g->series_begun >= series || g->is_unopened) return;
-    sentence_put(out, "is at %s %llu, %llu behind, and ", g->series_name,
-                 (unsigned long long)g->series_begun,
-                 (unsigned long long)(series - g->series_begun));
+static void put_place(const gw_group *g, uint64_t number, text_builder *out) {
+    if (g->final_begun >= number || g->is_pending) return;
+    text_put(out, "is at %s %llu, %llu behind, and ", g->final_name,
+             (unsigned long long)g->final_begun, (unsigned long long)(number - g->final_begun));
 }
 
 // GRP-6: the last number, from |from| on, that this member has called in one scope with |first|; or the one before
@@ -226,29 +226,29 @@ static void find_last(gw_group *g, const report_about *about, testimony *out) {
 }
 
 static void testify_what(gw_group *g, uint64_t key, uint64_t number, testimony *out) {
-    if (series_is_over_on_loop(g, key)) {
-        *out = (testimony){ .has_come = true,
-                            .next = series_next_on_loop(g, (run_place){ key, number }),
+    if (final_is_over_on_loop(g, key)) {
+        *out = (testimony){ .has_answered = true,
+                            .next = final_next_on_loop(g, (run_place){ key, number }),
                             .attendance = IS_DONE };
         return;
     }
     sequence *t = group_sequence_on_loop(g, key);
     const run *r = group_find_run_on_loop(g, key, number);
-    *out = (testimony){ .has_come = true, .next = t ? t->next : 1 };
+    *out = (testimony){ .has_answered = true, .next = t ? t->next : 1 };
     if (t) t->frozen = true;
     if (r) {
         out->attendance = r->state == RUN_DONE ? IS_DONE : HAS_ENTERED;
         signature_text(&r->signature, r->detail, r->origin, out->text);
-        sentence says = { out->text, strlen(out->text), sizeof out->text };
-        series_put_note(g, key, &says);
+        text_builder text = { out->text, strlen(out->text), sizeof out->text };
+        final_put_note(g, key, &text);
     } else if (number < out->next) {
         out->attendance = IS_DONE;
     } else {
-        doing own;
-        doing_look_on_loop(g->agent, &(collective_id){ g->id, key, number }, &own);
-        sentence says = { out->text, 0, sizeof out->text };
-        if (key_is_series(key)) put_place(g, key - GROUP_KEY_SERIES, &says);
-        sentence_put(&says, "%s", own.text);
+        activity own;
+        activity_read_on_loop(g->agent, &(collective_id){ g->id, key, number }, &own);
+        text_builder text = { out->text, 0, sizeof out->text };
+        if (key_is_final_sequence(key)) put_place(g, key - GROUP_KEY_FINAL, &text);
+        text_put(&text, "%s", own.text);
     }
 }
 

@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "collective/backend_run.h"
-#include "collective/doing.h"
+#include "collective/activity.h"
 #include "collective/groups_state.h"
 #include "collective/history.h"
 #include "wire/codec.h"
@@ -32,7 +32,7 @@ enum { NUMBER_OF_GROUP = 0 };
 // The number of what a member has reported, and whose own number it does not know yet.
 #define NUMBER_OF_REPORT UINT64_MAX
 
-bool group_has_told(const gw_group *g, const gw_error *error) {
+bool group_has_reported(const gw_group *g, const gw_error *error) {
     uint64_t own = group_identity(g);
     int count = error_abort_count(error);
     for (int i = 0; i < count; i++) {
@@ -43,7 +43,7 @@ bool group_has_told(const gw_group *g, const gw_error *error) {
     return false;
 }
 
-bool sequence_has_told(const gw_group *g, const sequence *t, const gw_error *error) {
+bool sequence_has_reported(const gw_group *g, const sequence *t, const gw_error *error) {
     uint64_t own = group_identity(g);
     int count = error_abort_count(error);
     for (int i = 0; i < count; i++) {
@@ -118,11 +118,11 @@ void group_break_on_loop(gw_group *g, const gw_error *error) {
     bool fails = !list_is_empty(&g->runs) || !list_is_empty(&g->waiting);
     if (fails && g->agent->phase != AGENT_LEFT) history_print_on_loop(g, &g->broken);
     while (!list_is_empty(&g->runs))
-        run_fail_by_verdict_on_loop(list_entry(g->runs.next, run, link), UINT64_MAX, &g->broken);
+        run_fail_by_abort_on_loop(list_entry(g->runs.next, run, link), UINT64_MAX, &g->broken);
     while (!list_is_empty(&g->waiting))
         run_fail_on_loop(list_entry(g->waiting.next, run, link), &g->broken);
-    while (!list_is_empty(&g->early))
-        early_drop_on_loop(g->agent, list_entry(g->early.next, early_message, link));
+    while (!list_is_empty(&g->unexpected))
+        unexpected_drop_on_loop(g->agent, list_entry(g->unexpected.next, unexpected_message, link));
     for (list_node *l; (l = list_take(&g->reports));) mem_free(list_entry(l, report, link));
     mem_free(g->testimonies);
     g->testimonies = NULL;
@@ -205,7 +205,7 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
     }
     switch (kind) {
     case KIND_REPORT:
-        if (!read_about(in, h, &about) || !unopened_skip_group(in) || !read_error(in, &error))
+        if (!read_about(in, h, &about) || !pending_group_skip(in) || !read_error(in, &error))
             return false;
         abort_take_report_on_loop(g, &about, &error);
         return true;
@@ -214,7 +214,7 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
         abort_send_answer_on_loop(g, from, &about);
         return true;
     case KIND_ANSWER: return abort_take_answer_on_loop(g, from, h, in);
-    case KIND_VERDICT:
+    case KIND_ABORT:
         ab = (collective_abort){ .key = h->key, .number = h->number, .next = reader_u64(in) };
         ab.call_next = reader_u64(in);
         ab.all = reader_u64(in);
@@ -241,15 +241,15 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
 }
 
 void abort_answer_unknown_on_loop(agent *a, int to, const group_header *h) {
-    doing own;
+    activity own;
     message *m = agent_message_on_loop(a, KIND_ANSWER);
     if (!m) return;
     group_header_put(&m->head, h);
     bytes_put_u64(&m->head, 1);
     bytes_put_u64(&m->head, 0);
     bytes_put_u64(&m->head, 0);
-    bytes_put_u8(&m->head, NOT_COME);
-    doing_look_on_loop(a, &(collective_id){ h->group, h->key, h->number }, &own);
+    bytes_put_u8(&m->head, NOT_CALLED);
+    activity_read_on_loop(a, &(collective_id){ h->group, h->key, h->number }, &own);
     bytes_put_text(&m->head, own.text);
     if (m->head.failed)
         message_release(m);

@@ -9,7 +9,7 @@
 #include "agent/awaits.h"
 #include "collective/decision.h"
 
-typedef enum agreement_kind { AGREE_NOT_COME, AGREE_FLAGS, AGREE_REFORM } agreement_kind;
+typedef enum agreement_kind { AGREE_NOT_CALLED, AGREE_FLAGS, AGREE_REFORM } agreement_kind;
 
 // What a member has proposed.
 typedef struct proposal {
@@ -43,14 +43,14 @@ struct agreements {
     gw_error *missed;            // GRP-13: what the next call hears,
     bool missed_spares_reforms;  // unless it re-forms the group
     bool *is_out;                // by index: lost, or absent
-    uint64_t asked;              // the number that the leader has asked for
+    uint64_t polled;             // the number that the leader has asked for
 
     // the leader's
-    bool leads;             // it has sent the decision that it has stored
-    bool *has_stored;       // by index
-    bool *newcomer_stored;  // by place among the decision's members
-    proposal *proposals;    // by index, of the others
-    timer ask;
+    bool leads;            // it has sent the decision that it has stored
+    bool *has_stored;      // by index
+    bool *joining_stored;  // by place among the decision's members
+    proposal *proposals;   // by index, of the others
+    timer poll;
     bool is_impatient, has_hurried;  // for those that have not come
 };
 
@@ -85,7 +85,7 @@ void agree_release(gw_group *g, decision *d);  // a count of that; without the l
 
 // agree_leader.c: goes on if this member leads; a newcomer has stored what was decided.
 void agree_consider_on_loop(gw_group *g);
-void agree_newcomer_stored_on_loop(gw_group *g, int rank, uint64_t number);
+void agree_joining_stored_on_loop(gw_group *g, int rank, uint64_t number);
 // The decision is released here.
 void agree_released_on_loop(gw_group *g);
 // This member is absent from here on: its calls fail with |error|.
@@ -120,19 +120,19 @@ decision *reform_choose_on_loop(gw_group *g, uint32_t min, bool grow, bool *out_
 // This worker will not be in |d|'s generation: its members are told so.
 void reform_break_next_on_loop(agent *a, const decision *d, const gw_error *error);
 
-// ---- Newcomers (knock.c) ------------------------------------------------------------------------
+// ---- Newcomers (join_request.c) ------------------------------------------------------------------------
 
-int knock_count_on_loop(const gw_group *g);
+int join_request_count_on_loop(const gw_group *g);
 // The lowest rank above |after| of a worker that knocks for |g|; -1.
-int knock_next_on_loop(const gw_group *g, int after);
-bool knock_received_on_loop(agent *a, int from, reader *in);
-void knock_joined_on_loop(agent *a, int rank);
-void knock_lost_on_loop(agent *a, int rank);
-void knock_stop_on_loop(agent *a, const gw_error *why);
+int join_request_next_on_loop(const gw_group *g, int after);
+bool join_request_received_on_loop(agent *a, int from, reader *in);
+void join_request_joined_on_loop(agent *a, int rank);
+void join_request_lost_on_loop(agent *a, int rank);
+void join_request_stop_on_loop(agent *a, const gw_error *why);
 // A decision about a group that is not open here; takes |d|.
-void knock_decided_on_loop(agent *a, const group_header *h, decision *d);
+void join_request_decided_on_loop(agent *a, const group_header *h, decision *d);
 // A newcomer asks whether the generation of id h->key was released.
-void knock_asked_on_loop(agent *a, int from, const group_header *h);
-bool knock_released_on_loop(agent *a, const group_header *h);  // false: nobody waits for it
+void join_request_polled_on_loop(agent *a, int from, const group_header *h);
+bool join_request_released_on_loop(agent *a, const group_header *h);  // false: nobody waits for it
 
 #endif

@@ -44,7 +44,7 @@ typedef struct backend_call {
     void *to;                               // the same as |from| of broadcast
     uint64_t size;                          // bytes of |from|; all_to_all: see |sizes_from|
     const uint64_t *sizes_from, *sizes_to;  // bytes for, and from, each member; NULL where not used
-    int lane;                               // below |lanes|
+    int channel;                            // below |channels|
     uint64_t key, number;                   // of the collective
     int part;                               // its calls are counted from 0
     // Called once, unless the call never ends; |error|: NULL if it went well.
@@ -70,7 +70,7 @@ typedef struct backend {
     uint32_t guarantees;
     // How many collectives it carries side by side, at least 2: one is under way in each lane, and all
     // members start those of a lane in one order. Half of them are for series.
-    int lanes;
+    int channels;
     // A communicator. All members open theirs in one order. It may still be on its way when this returns.
     gw_status (*open)(const backend_members *m, void **out, gw_error *error);
     void (*start)(void *communicator, backend_call *c);

@@ -32,7 +32,7 @@ const backend backend_mpi = { .name = "mpi", .open = open_group };
 #include <time.h>
 #include <unistd.h>
 
-enum { LAST_LOOKS = 4500 };  // some two seconds
+enum { LAST_POLLS = 4500 };  // some two seconds
 enum { LOST_S = 3 };
 
 static gw_error why_not;  // there is no MPI
@@ -68,7 +68,7 @@ static void rest(int idle) {
 
 // Of a group that was broken, what all members have begun still ends.
 static void await_last(void) {
-    for (int idle = 0; mpi_count_flights() && idle < LAST_LOOKS; idle++) {
+    for (int idle = 0; mpi_count_flights() && idle < LAST_POLLS; idle++) {
         mpi_progress(&why_not);
         rest(idle);
     }
@@ -170,7 +170,7 @@ const backend backend_mpi = {
     .dtypes = BIT(GW_F32) | BIT(GW_F64) | BIT(GW_I32) | BIT(GW_I64),
     .bytes_max = INT_MAX,
     .devices = BIT(GW_CPU),
-    .lanes = MPI_LANES,
+    .channels = MPI_CHANNELS,
     .open = open_group,
     .start = start,
     .abort = abort_group,

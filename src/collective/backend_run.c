@@ -77,7 +77,7 @@ bool backend_run_open(run *r) {
     struct backend_run *b = mem_calloc(sizeof *b + 4 * n * sizeof b->arrays[0]);
     if (!b) return false;
     b->run = r;
-    b->lane = -1;
+    b->channel = -1;
     b->sizes_from = b->arrays;
     b->sizes_to = b->arrays + n;
     b->rows = b->arrays + 2 * n;

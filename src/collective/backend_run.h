@@ -19,7 +19,7 @@ struct backend_run {
     // with the loop lock
     list_node link;  // among those that wait for their turn, in their order
     run *run;
-    int lane;  // -1: it has not entered
+    int channel;  // -1: it has not entered
     bool has_queued, waits, has_ended;
     gw_error error;
 
@@ -56,17 +56,17 @@ void backend_end_turn(run *r);
 
 void backend_run_entered_on_loop(run *r);
 // Whether something has ended that the worker has not seen, which it has then.
-bool backend_run_take_news_on_loop(run *r);
+bool backend_run_take_events_on_loop(run *r);
 // The run is over.
 void backend_run_forget_on_loop(run *r);
 // A verdict has ended |r|, and all members have entered what is below |all|, or may have: whether it goes
 // on in the backend.
-bool backend_run_drains_on_loop(const run *r, uint64_t all);
-run *backend_find_draining_on_loop(const gw_group *g, uint64_t key, uint64_t number);  // NULL
+bool backend_run_detaches_on_loop(const run *r, uint64_t all);
+run *backend_find_detached_on_loop(const gw_group *g, uint64_t key, uint64_t number);  // NULL
 
 gw_status backend_group_open(gw_group *g, const char *name, gw_error *error);
 // Runs that all members have entered, and that are not over.
-uint32_t backend_count_draining_on_loop(const gw_group *g);
+uint32_t backend_count_detached_on_loop(const gw_group *g);
 // A member is lost, or has failed in the middle of a collective, or this one ends: what is under way may
 // never end, and what is behind it would be taken for it, so that nothing is begun any more.
 void backend_group_down_on_loop(gw_group *g);

@@ -148,9 +148,9 @@ static gw_tensor *finish(gw_scope *s, const collective_node *n, gw_tensor *d) {
 }
 
 // What comes from a member that has no part of its own in it is none: no gradient.
-static gw_tensor *gradient_of_item(gw_scope *s, const collective_node *n, const gw_list *came,
+static gw_tensor *gradient_of_item(gw_scope *s, const collective_node *n, const gw_list *received,
                                    int i) {
-    gw_value v = gw_list_get(s, came, i);
+    gw_value v = gw_list_get(s, received, i);
     if (n->base.edges[i].kind == EDGE_NONE || v.kind == GW_NONE) return NULL;
     gw_tensor *d = gw_tensor_of(s, v);
     const item_shape *x = &n->items[i];
@@ -164,11 +164,11 @@ static gw_tensor *gradient_of_item(gw_scope *s, const collective_node *n, const 
 
 // For each edge; NULL where there is none, or with |s| failed.
 static gw_tensor **gradients_of_items(gw_scope *s, const collective_node *n, gw_value v) {
-    const gw_list *came = gw_list_of(s, v);
+    const gw_list *received = gw_list_of(s, v);
     if (!n->base.edge_count) return NULL;
     gw_tensor **all = gw_alloc(s, n->base.edge_count * sizeof *all);
     for (int i = 0; all && i < (int)n->base.edge_count; i++)
-        all[i] = gw_ok(s) ? gradient_of_item(s, n, came, i) : NULL;
+        all[i] = gw_ok(s) ? gradient_of_item(s, n, received, i) : NULL;
     return all;
 }
 
@@ -267,7 +267,8 @@ void backward_forget_unvisited(gw_group *g) {
 }
 
 static bool is_awaited(const gw_group *g, uint64_t key) {
-    list_each(l, &g->early) if (list_entry(l, early_message, link)->header.key == key) return true;
+    list_each(l, &g->unexpected) if (list_entry(l, unexpected_message, link)->header.key ==
+                                     key) return true;
     return false;
 }
 

@@ -26,7 +26,7 @@ static void advance(gw_group *g, sequence *t, uint64_t next) {
             mem_free(x);
         }
     }
-    early_drop_between_on_loop(g, t->key, from, next);
+    unexpected_drop_between_on_loop(g, t->key, from, next);
 }
 
 void call_skip_ended_on_loop(gw_group *g, sequence *t) {
@@ -238,7 +238,7 @@ static bool is_behind_failure(const sequence *t) {
 call_place call_place_on_loop(gw_group *g, sequence *t, const scope_path *path, gw_error *error) {
     if (t->frozen) return CALL_WAITS;
     if (key_is_final(t->key)) return CALL_ENTERS;
-    if (g->answers) {
+    if (g->shadows) {
         call_skip_ended_on_loop(g, t);
         return CALL_ENTERS;
     }

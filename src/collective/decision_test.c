@@ -46,7 +46,7 @@ static void it_arrives_as_it_was_sent(void **state) {
     bytes_fini(&b);
 }
 
-static void an_error_arrives_with_its_sentence(void **state) {
+static void an_error_arrives_with_its_text(void **state) {
     (void)state;
     decision *d = decision_open(2, 0), *e;
     gw_error error;
@@ -106,6 +106,6 @@ static void without_memory_there_is_none(void **state) {
     bytes_fini(&b);
 }
 
-GW_TESTS(collective_decision, it_arrives_as_it_was_sent, an_error_arrives_with_its_sentence,
+GW_TESTS(collective_decision, it_arrives_as_it_was_sent, an_error_arrives_with_its_text,
          what_ends_at_any_byte_is_refused, a_member_that_is_twice_is_refused,
          without_memory_there_is_none);

@@ -19,19 +19,19 @@
 
 // What has been done in it, and agreed.
 static void free_record(gw_group *g) {
-    for (uint32_t i = 0; g->verdicts && i < LIMIT_FINAL_ABORTS; i++)
-        error_forget(&g->verdicts[i].error);
-    mem_free(g->verdicts);
+    for (uint32_t i = 0; g->final_aborts && i < LIMIT_FINAL_ABORTS; i++)
+        error_forget(&g->final_aborts[i].error);
+    mem_free(g->final_aborts);
     mem_free(g->history);
-    mem_free(g->asked_ns);
-    g->verdicts = NULL;
+    mem_free(g->queried_ns);
+    g->final_aborts = NULL;
     g->history = NULL;
-    g->asked_ns = NULL;
+    g->queried_ns = NULL;
     agree_free(g);
 }
 
 void group_end_on_loop(gw_group *g) {
-    if (!list_is_empty(&g->draining)) return;  // its messages are still for it: called again then
+    if (!list_is_empty(&g->detached)) return;  // its messages are still for it: called again then
     groups_remove_on_loop(g);
     free_record(g);
 }
@@ -45,7 +45,7 @@ static void free_group(gw_group *g) {
     map_fini(&g->sequences);
     backward_forget_unvisited(g);
     sequence_fini(&g->main);
-    mem_free(g->series_note);
+    mem_free(g->final_note);
     for (list_node *l; (l = list_take(&g->reports));) mem_free(list_entry(l, report, link));
     mem_free(g->testimonies);
     free_record(g);
@@ -69,14 +69,14 @@ static void destroy_group(gw_handle *h) {
     if (!agent_is_closed(g->agent)) {
         env_enter(g->agent->env);
         agree_leaving_on_loop(g);
-        if (g->agreements) env_set_timer(g->agent->env, &g->agreements->ask, ENV_NEVER);
+        if (g->agreements) env_set_timer(g->agent->env, &g->agreements->poll, ENV_NEVER);
         groups_remove_on_loop(g);
-        for (list_node *l; (l = list_take(&g->early));) {
-            early_message *x = list_entry(l, early_message, link);
+        for (list_node *l; (l = list_take(&g->unexpected));) {
+            unexpected_message *x = list_entry(l, unexpected_message, link);
             if (x->kind == KIND_ENTER && g->agent->phase != AGENT_LEFT)
                 group_refuse_closed_on_loop(g->agent, x->from,
                                             g->members[group_leader_on_loop(g)].rank, &x->header);
-            early_drop_on_loop(g->agent, x);
+            unexpected_drop_on_loop(g->agent, x);
         }
         env_leave(g->agent->env);
     }
@@ -135,7 +135,7 @@ bool group_check_name(gw_scope *s, const char *name) {
     size_t size = name ? strlen(name) : 0;
     if (size == 0 || size > LIMIT_NAME_BYTES)
         scope_fail(s, GW_INVALID, "the name of a group has 1 to %d bytes", LIMIT_NAME_BYTES);
-    else if (!sentence_may_quote(name))
+    else if (!text_may_quote(name))
         scope_fail(s, GW_INVALID,
                    "the name of a group has control characters, a %%, or is not UTF-8");
     return gw_ok(s);
@@ -191,27 +191,27 @@ static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_gr
     map_init(&g->unvisited);
     list_init(&g->unvisited_nodes);
     g->main.next = 1;
-    g->series_name = "series";
+    g->final_name = "series";
     list_init(&g->runs);
-    list_init(&g->draining);
+    list_init(&g->detached);
     g->backend = &backend_session;
     g->any_order = o.any_order;
     g->wanted_backend = o.backend;
     list_init(&g->waiting);
-    list_init(&g->early);
+    list_init(&g->unexpected);
     list_init(&g->reports);
     g->history = history_open();
     return g;
 }
 
 // Its name is what the title has in quotes.
-gw_group *group_make_unopened(agent *a, const gw_worker *workers, int count, uint64_t id,
-                              const char *title) {
+gw_group *group_make_pending(agent *a, const gw_worker *workers, int count, uint64_t id,
+                             const char *title) {
     gw_group *g =
         make_group(a, workers, count, GW_OPTIONS(gw_group_open_options, .name = title), NULL);
     if (!g) return NULL;
     g->id = id;
-    g->is_unopened = true;
+    g->is_pending = true;
     snprintf(g->title, sizeof g->title, "%s", title);
     const char *from = strchr(title, '"'), *to = strrchr(title, '"');
     size_t size = from && to > from ? (size_t)(to - from - 1) : 0;

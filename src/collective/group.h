@@ -8,7 +8,7 @@
 #include "agent/message_io.h"
 #include "base/map.h"
 #include "collective/scope_path.h"
-#include "collective/sentence.h"
+#include "collective/text.h"
 #include "collective/signature.h"
 
 enum {
@@ -17,17 +17,17 @@ enum {
     KIND_REPORT,
     KIND_QUERY,
     KIND_ANSWER,
-    KIND_VERDICT,
+    KIND_ABORT,
     KIND_BREAK,
     KIND_PROPOSE,
-    KIND_ASK,
+    KIND_POLL,
     KIND_DECIDED,
     KIND_STORED,
     KIND_RELEASED,
     KIND_ABSENT,
-    KIND_KNOCK,
-    KIND_WHERE,
-    KIND_HERE,
+    KIND_JOIN_REQUEST,
+    KIND_STALL_QUERY,
+    KIND_STALL_ANSWER,
     KIND_DISMISS,
     KIND_DEPART,
     GROUP_KIND_LAST = KIND_DEPART
@@ -134,29 +134,29 @@ typedef struct notice {
 
 // Keys from here on are final, GRP-21: those of series, and of collectives that are the only ones of
 // theirs, as a pass has them.
-#define GROUP_KEY_SERIES ((uint64_t)1 << 62)
+#define GROUP_KEY_FINAL ((uint64_t)1 << 62)
 // Of the collectives by which members open groups of the library's own, GRP-22.
-#define GROUP_KEY_OPENING (GROUP_KEY_SERIES - 1)
+#define GROUP_KEY_OPENING (GROUP_KEY_FINAL - 1)
 #define GROUP_OPENINGS " of openings"  // in sentences
 #define GROUP_KEY_ONCE ((uint64_t)1 << 63)
 
 static inline bool key_is_final(uint64_t key) {
-    return key >= GROUP_KEY_SERIES;
+    return key >= GROUP_KEY_FINAL;
 }
 
 static inline bool key_is_once(uint64_t key) {
     return key & GROUP_KEY_ONCE;
 }
 
-static inline bool key_is_series(uint64_t key) {
+static inline bool key_is_final_sequence(uint64_t key) {
     return key_is_final(key) && !key_is_once(key);
 }
 
 // The last word about a final key.
-typedef struct final_verdict {
+typedef struct final_abort {
     uint64_t key;
     gw_error *error;
-} final_verdict;
+} final_abort;
 
 typedef enum report_cause {
     REPORT_COLLECTIVE,  // the collective itself
@@ -182,10 +182,10 @@ typedef struct report {
 } report;
 
 // The leader's, while it asks: what members do at the reported number.
-typedef enum attendance { NOT_COME, HAS_ENTERED, IS_DONE } attendance;
+typedef enum attendance { NOT_CALLED, HAS_ENTERED, IS_DONE } attendance;
 
 typedef struct testimony {
-    bool has_come;
+    bool has_answered;
     uint64_t next;
     uint64_t last,
         call_last;  // GRP-6: the last one that was called in one scope with it; by one call
@@ -220,43 +220,44 @@ struct gw_group {
     const char *wanted_backend;  // while it is opened
     void *communicator;          // NULL: |backend| needs none
     bool any_order;
-    struct backend_lane *lanes;  // backend_turn.c; NULL as |communicator|
-    list_node draining;          // runs that have ended, by |link|
-    uint32_t draining_count;
+    struct backend_channel *channels;  // backend_turn.c; NULL as |communicator|
+    list_node detached;                // runs that have ended, by |link|
+    uint32_t detached_count;
     bool backend_is_down;  // nothing is begun in it any more
     uint32_t run_count;
     list_node waiting;  // runs that have not entered
     uint32_t waiting_count;
-    // series.c: of a group that a room above has to itself
-    uint64_t series;        // of calls without a key, now; 0: none
-    uint64_t series_mark;   // what they have to have alike besides, part of their signatures
-    uint64_t series_begun;  // the last that has begun
-    run_place series_last;  // of the last one that is over and had any: the number behind its last
-    const char *series_name;  // of one, in sentences
-    char *series_note;        // what |series_mark| stands for besides, in sentences; NULL: nothing
-    final_verdict *verdicts;  // a ring of the last ones; NULL before the first
-    uint32_t verdict_count;   // of all
-    list_node early;          // of early_message
-    history *history;         // NULL: there was no memory for it
-    int64_t *asked_ns;  // where.c: when members were last asked where they are; NULL: none was
+    // final_keys.c: of a group that a room above has to itself
+    uint64_t final_number;   // of calls without a key, now; 0: none
+    uint64_t final_mark;     // what they have to have alike besides, part of their signatures
+    uint64_t final_begun;    // the last that has begun
+    run_place final_last;    // of the last one that is over and had any: the number behind its last
+    const char *final_name;  // of one, in sentences
+    char *final_note;        // what |final_mark| stands for besides, in sentences; NULL: nothing
+    final_abort *final_aborts;   // a ring of the last ones; NULL before the first
+    uint32_t final_abort_count;  // of all
+    list_node unexpected;        // of unexpected_message
+    history *history;            // NULL: there was no memory for it
+    int64_t
+        *queried_ns;  // stall_report.c: when members were last asked where they are; NULL: none was
     // backward.c: nodes that were freed unvisited, by the keys of their collectives, and oldest first.
     map unvisited;
     list_node unvisited_nodes;
     task deferred_free;
 
-    // answer.c: of a member that has no part of its own in what others enter
+    // shadow.c: of a member that has no part of its own in what others enter
     bool is_own;  // a room's: its collectives are answered by that
-    bool answers;
-    bool answering;  // a task is under way
-    task answer_task;
-    waiter *answered;        // who waits for the end of it; NULL
+    bool shadows;
+    bool is_shadowing;  // a task is under way
+    task shadow_task;
+    waiter *shadow_waiter;   // who waits for the end of it; NULL
     agreements *agreements;  // NULL before the first one
     bool is_absent;          // GRP-18: this member
     bool is_over;            // there is a next generation
     gw_group *next_named;    // with a name of the same hash
     gw_group
         *before;  // one count: the generation before this one, as a handle whose use is an error
-    bool is_unopened;  // unopened.c: the program has not opened it
+    bool is_pending;  // pending_groups.c: the program has not opened it
 
     int left_count;  // members that have left in order, GRP-7
     list_node reports;
@@ -277,14 +278,14 @@ typedef struct group_header {
 enum { GROUP_ATTACHMENTS_FIELD = 32, GROUP_HEADER_BYTES = 36 };
 
 // An enter or part of a collective that this member has not entered.
-typedef struct early_message {
+typedef struct unexpected_message {
     list_node link;
     group_header header;
     uint8_t kind;
     int from;  // in the job
     uint64_t size;
     incoming *incoming;
-} early_message;
+} unexpected_message;
 
 void group_header_put(bytes *head, const group_header *h);  // without attachments
 void group_header_write(bytes *head, const gw_group *g, uint64_t key, uint64_t number);
@@ -301,12 +302,13 @@ typedef struct opening {
     gw_list *options;      // a text for each that members have to have alike; NULL: none
     gw_value own;          // what this member says besides
 
-    gw_list *told;  // what each member has said besides, by rank; belongs to the scope of the call
+    gw_list
+        *inputs;  // what each member has said besides, by rank; belongs to the scope of the call
 } opening;
 
-// One with the members, the backend and the deadlines of |of|, NULL: all that are there, which |keeper| holds. A
+// One with the members, the backend and the deadlines of |of|, NULL: all that are there, which |owner| holds. A
 // collective of |of|: fails |s| on all members if one does not come, or opens something else, MISMATCH.
-gw_group *group_open_own(gw_scope *s, gw_scope *keeper, gw_group *of, opening *o);
+gw_group *group_open_own(gw_scope *s, gw_scope *owner, gw_group *of, opening *o);
 // This member has failed with |s| before it could do so: the others hear of that.
 void group_open_own_failed(gw_scope *s, gw_group *of);
 // group.c: the child of that number, opened by the function |what|; and the parent of groups that have no other one.
@@ -332,7 +334,7 @@ int group_leader_on_loop(const gw_group *g);
 bool group_leads_on_loop(const gw_group *g);  // this member does
 const char *group_member_name(const gw_group *g, int index);
 // GRP-6: the error of a collective that the program has not looked at; NULL.
-const gw_error *group_unheard_on_loop(const gw_group *g);
+const gw_error *group_missed_error_on_loop(const gw_group *g);
 sequence *group_sequence_on_loop(gw_group *g, uint64_t key);  // NULL without memory, or too many
 sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key);  // NULL: nothing was entered
 // A run of that number that is under way; NULL.
@@ -357,31 +359,31 @@ void group_release_on_loop(gw_group *g);
 // Who breaks the protocol is lost.
 void group_blame_on_loop(gw_group *g, int rank, const gw_error *error);
 // Whether |error| is that of a verdict of the group, or about |t|: then everybody knows.
-bool group_has_told(const gw_group *g, const gw_error *error);
-bool sequence_has_told(const gw_group *g, const sequence *t, const gw_error *error);
+bool group_has_reported(const gw_group *g, const gw_error *error);
+bool sequence_has_reported(const gw_group *g, const sequence *t, const gw_error *error);
 
-// ---- Series and final keys (series.c) -----------------------------------------------------------
+// ---- Series and final keys (final_keys.c) -----------------------------------------------------------
 
 // From here on calls without a key are of that series; 0: of none. Series begin in their order.
 // |mark|: what all members are to have alike in them.
-void series_begin_on_loop(gw_group *g, uint64_t number, uint64_t mark);
-void series_end_on_loop(gw_group *g, uint64_t number);  // nothing more is called of it here
+void final_begin_on_loop(gw_group *g, uint64_t number, uint64_t mark);
+void final_end_on_loop(gw_group *g, uint64_t number);  // nothing more is called of it here
 // What this member has that all are to have alike: "gw_hook_f16". Nothing without memory.
-void series_note_on_loop(gw_group *g, const char *text);
-void series_put_note(const gw_group *g, uint64_t key, sentence *out);  // ", with gw_hook_f16"
+void final_note_on_loop(gw_group *g, const char *text);
+void final_put_note(const gw_group *g, uint64_t key, text_builder *out);  // ", with gw_hook_f16"
 // " of DDP pass 2", " with .key = 2"; nothing without a key.
-void series_put_key(const gw_group *g, uint64_t key, sentence *out);
+void final_put_key(const gw_group *g, uint64_t key, text_builder *out);
 // "collective 7 with .key = 2". Of keys that are hashes, words.
-void series_put_collective(const gw_group *g, run_place at, sentence *out);
+void final_put_collective(const gw_group *g, run_place at, text_builder *out);
 // The verdict about a final key; NULL: there was none.
-const gw_error *series_find_verdict_on_loop(const gw_group *g, uint64_t key);
-bool series_is_over_on_loop(gw_group *g, uint64_t key);  // whether it is one that has ended here
+const gw_error *final_find_abort_on_loop(const gw_group *g, uint64_t key);
+bool final_is_over_on_loop(gw_group *g, uint64_t key);  // whether it is one that has ended here
 // The first number of one that is over here which this member has not entered.
-uint64_t series_next_on_loop(const gw_group *g, run_place reported);
+uint64_t final_next_on_loop(const gw_group *g, run_place reported);
 // GRP-21. All members have entered what is below |all|. What it ends may call others.
-void series_apply_verdict_on_loop(gw_group *g, uint64_t key, uint64_t all, const gw_error *error);
+void final_apply_abort_on_loop(gw_group *g, uint64_t key, uint64_t all, const gw_error *error);
 // A run of |t| is over.
-void series_leave_on_loop(gw_group *g, sequence *t);
+void final_leave_on_loop(gw_group *g, sequence *t);
 
 // abort_message.c: that this worker has not opened the group.
 void abort_answer_unknown_on_loop(agent *a, int to, const group_header *h);
@@ -417,45 +419,45 @@ void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_hea
 
 void group_refuse_list_on_loop(gw_group *g, int from);  // |from| has another list of members: GRP-9
 
-// ---- Groups that are led before they are opened: unopened.c -------------------------------------
+// ---- Groups that are led before they are opened: pending_groups.c -------------------------------------
 
 // group.c: one that only its leader's verdicts know. NULL without memory.
-gw_group *group_make_unopened(agent *a, const gw_worker *workers, int count, uint64_t id,
-                              const char *title);
+gw_group *group_make_pending(agent *a, const gw_worker *workers, int count, uint64_t id,
+                             const char *title);
 // What a report says of its group, for a leader that has not opened it; of who has closed it: nothing.
-void unopened_put_group(bytes *out, const gw_group *g);
-void unopened_put_none(bytes *out);
-bool unopened_skip_group(reader *in);
-bool unopened_names_unknown(const agent *a, const message *m);
+void pending_group_put(bytes *out, const gw_group *g);
+void pending_group_put_none(bytes *out);
+bool pending_group_skip(reader *in);
+bool pending_group_names_unknown(const agent *a, const message *m);
 // That of |h|, if |from| is a member; NULL.
-gw_group *unopened_find_on_loop(const agent *a, int from, const group_header *h);
+gw_group *pending_group_find_on_loop(const agent *a, int from, const group_header *h);
 // The same for a report, which begins it. NULL: what has come waits until the group is opened.
-gw_group *unopened_lead_on_loop(agent *a, int from, const group_header *h, const message *m);
+gw_group *pending_group_lead_on_loop(agent *a, int from, const group_header *h, const message *m);
 // Whether an enter or part means nothing any more, by a verdict or break: then |from| is told, if need be.
-bool unopened_is_over_on_loop(const agent *a, int from, uint8_t kind, const group_header *h);
+bool pending_group_is_over_on_loop(const agent *a, int from, uint8_t kind, const group_header *h);
 // |g| has just been opened: it goes on from where this worker has led it to.
-void unopened_hand_over_on_loop(gw_group *g);
-void unopened_lost_on_loop(agent *a, int rank);
-void unopened_close(agent *a);
+void pending_group_hand_over_on_loop(gw_group *g);
+void pending_group_lost_on_loop(agent *a, int rank);
+void pending_groups_close(agent *a);
 
-// ---- Early messages: early.c ---------------------------------------------------------------------
+// ---- Early messages: unexpected.c ---------------------------------------------------------------------
 
 // Takes |p|, also on failure. LIMIT if that is too much of one sender; NO_MEMORY.
-gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
-                             const group_header *h, incoming *p, gw_error *error);
+gw_status unexpected_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
+                                  const group_header *h, incoming *p, gw_error *error);
 // Takes the first one of that collective out of |g|; NULL without one.
-early_message *early_take_on_loop(const gw_group *g, uint64_t key, uint64_t number);
+unexpected_message *unexpected_take_on_loop(const gw_group *g, uint64_t key, uint64_t number);
 // With what came, or without, which is the caller's then.
-void early_drop_on_loop(agent *a, early_message *x);
-void early_drop_between_on_loop(gw_group *g, uint64_t key, uint64_t from, uint64_t next);
-incoming *early_open_on_loop(agent *a, early_message *x);
-void early_drop_all_on_loop(agent *a);
+void unexpected_drop_on_loop(agent *a, unexpected_message *x);
+void unexpected_drop_between_on_loop(gw_group *g, uint64_t key, uint64_t from, uint64_t next);
+incoming *unexpected_open_on_loop(agent *a, unexpected_message *x);
+void unexpected_drop_all_on_loop(agent *a);
 // A message of |from| was dropped for want of memory. |g| NULL: of a group that is not open here; the
 // others hear of it when it is.
-void early_dropped_on_loop(agent *a, int from, gw_group *g, const group_header *h,
-                           const gw_error *error);
+void unexpected_dropped_on_loop(agent *a, int from, gw_group *g, const group_header *h,
+                                const gw_error *error);
 // |g| has just been opened: it gets what came before, or ends by it.
-void early_hand_over_on_loop(gw_group *g);
+void unexpected_hand_over_on_loop(gw_group *g);
 
 extern const service group_service;
 

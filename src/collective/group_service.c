@@ -3,11 +3,11 @@
 #include "base/mem.h"
 #include "collective/abort.h"
 #include "collective/agree.h"
-#include "collective/answer.h"
+#include "collective/shadow.h"
 #include "collective/backward.h"
 #include "collective/groups_state.h"
 #include "collective/backend_run.h"
-#include "collective/where.h"
+#include "collective/stall_report.h"
 #include "wire/codec.h"
 
 // ---- Headers ------------------------------------------------------------------------------------
@@ -47,8 +47,9 @@ void group_refuse_list_on_loop(gw_group *g, int from) {
 // Of a group that is not open here: kept until it is.
 static gw_status keep_unknown(agent *a, int from, uint8_t kind, const group_header *h, incoming *p,
                               gw_error *error) {
-    gw_status status = early_keep_on_loop(a, &groups_of(a)->early, from, kind, h, p, error);
-    if (status == GW_NO_MEMORY) early_dropped_on_loop(a, from, NULL, h, error);
+    gw_status status =
+        unexpected_keep_on_loop(a, &groups_of(a)->unexpected, from, kind, h, p, error);
+    if (status == GW_NO_MEMORY) unexpected_dropped_on_loop(a, from, NULL, h, error);
     return status == GW_NO_MEMORY ? GW_OK : status;
 }
 
@@ -66,7 +67,7 @@ void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_hea
     if (!leads)
         abort_put_about(
             &m->head, &(report_about){ h->key, h->number, h->number + 1, REPORT_COLLECTIVE, 0, 0 });
-    if (!leads) unopened_put_none(&m->head);
+    if (!leads) pending_group_put_none(&m->head);
     encode_error(&m->head, &error);
     agree_send_on_loop(a, leads ? from : leader, m);
 }
@@ -101,7 +102,7 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     gw_group *g = group_find_on_loop(a, h->group);
     if (status == GW_PROTOCOL) return status;
     if (status) {  // what was lent cannot be read, or there is no memory for it
-        early_dropped_on_loop(a, from, g, h, error);
+        unexpected_dropped_on_loop(a, from, g, h, error);
         return GW_OK;
     }
     const closed_group *was = g ? NULL : groups_find_closed_on_loop(a, h);
@@ -110,13 +111,13 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
         answer_for_closed(a, from, kind, was, h);
         return GW_OK;
     }
-    if (!g && unopened_is_over_on_loop(a, from, kind, h)) {
+    if (!g && pending_group_is_over_on_loop(a, from, kind, h)) {
         incoming_close_on_loop(a, p);
         return GW_OK;
     }
     if (!g) return keep_unknown(a, from, kind, h, p, error);
     int index = g->list == h->list ? group_index_of(g, from) : -1;
-    run *r = backend_find_draining_on_loop(g, h->key, h->number);
+    run *r = backend_find_detached_on_loop(g, h->key, h->number);
     if (r && index >= 0) return run_received_on_loop(r, index, p, kind, error);
     if (index < 0 || g->broken.status) {
         incoming_close_on_loop(a, p);
@@ -130,16 +131,16 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     r = group_find_run_on_loop(g, h->key, h->number);
     if (r) return run_received_on_loop(r, index, p, kind, error);
     bool is_over = t && h->number < t->next;  // GRP-6, or this member had no use for it
-    if (is_over || series_is_over_on_loop(g, h->key) || series_find_verdict_on_loop(g, h->key)) {
+    if (is_over || final_is_over_on_loop(g, h->key) || final_find_abort_on_loop(g, h->key)) {
         if (is_over && kind == KIND_ENTER) run_over_received_on_loop(g, index, h, p);
         incoming_close_on_loop(a, p);
         return GW_OK;
     }
-    status = early_keep_on_loop(a, &g->early, from, kind, h, p, error);
-    if (status == GW_NO_MEMORY) early_dropped_on_loop(a, from, g, h, error);
+    status = unexpected_keep_on_loop(a, &g->unexpected, from, kind, h, p, error);
+    if (status == GW_NO_MEMORY) unexpected_dropped_on_loop(a, from, g, h, error);
     if (status) return status == GW_NO_MEMORY ? GW_OK : status;
     if (key_is_once(h->key)) backward_awaited_on_loop(g, h->key);
-    answer_enters_on_loop(g);
+    shadow_enters_on_loop(g);
     return GW_OK;
 }
 
@@ -155,8 +156,8 @@ static gw_status end_with(message *m, bool valid, gw_error *error) {
 // GRP-8: about a group that is not open here, and that this worker leads.
 static gw_group *find_led(agent *a, int from, const message *m, const group_header *h) {
     if (m->kind >= KIND_PROPOSE || groups_find_closed_on_loop(a, h)) return NULL;
-    return m->kind == KIND_REPORT ? unopened_lead_on_loop(a, from, h, m)
-                                  : unopened_find_on_loop(a, from, h);
+    return m->kind == KIND_REPORT ? pending_group_lead_on_loop(a, from, h, m)
+                                  : pending_group_find_on_loop(a, from, h);
 }
 
 // About a group that is not open here. Who has not opened it answers queries all the same, since its
@@ -180,7 +181,7 @@ static gw_status unknown_received(agent *a, int from, message *m, const group_he
         valid = agree_unknown_received_on_loop(a, from, kind, h, after_header(m), &keeps);
     if (!valid || !keeps) return end_with(m, valid, error);
     gw_status status = incoming_open_on_loop(a, from, m, 0, &p, error);
-    if (status == GW_NO_MEMORY) early_dropped_on_loop(a, from, NULL, h, error);
+    if (status == GW_NO_MEMORY) unexpected_dropped_on_loop(a, from, NULL, h, error);
     if (status) return status == GW_NO_MEMORY ? GW_OK : status;
     return keep_unknown(a, from, kind, h, p, error);
 }
@@ -194,11 +195,11 @@ static void other_list_received(gw_group *g, int from, uint8_t kind, reader *in)
         group_refuse_list_on_loop(g, from);
 }
 
-static gw_status about_verdict(agent *a, int from, message *m, const group_header *h, reader *in,
-                               gw_error *error) {
+static gw_status about_abort(agent *a, int from, message *m, const group_header *h, reader *in,
+                             gw_error *error) {
     gw_group *g = group_find_on_loop(a, h->group);
-    if (m->kind == KIND_ASK && h->key) {
-        knock_asked_on_loop(a, from, h);
+    if (m->kind == KIND_POLL && h->key) {
+        join_request_polled_on_loop(a, from, h);
         message_release(m);
         return GW_OK;
     }
@@ -206,7 +207,7 @@ static gw_status about_verdict(agent *a, int from, message *m, const group_heade
     int index = g->list == h->list ? group_index_of(g, from) : -1;
     bool valid = true;
     if (index < 0 && m->kind == KIND_STORED)
-        agree_newcomer_stored_on_loop(g, from, h->number);
+        agree_joining_stored_on_loop(g, from, h->number);
     else if (index < 0)
         other_list_received(g, from, m->kind, in);
     else if (m->kind >= KIND_PROPOSE)
@@ -224,15 +225,16 @@ static bool depart_received(const agent *a, int from, const reader *in) {
 static gw_status received(agent *a, int from, message *m, gw_error *error) {
     reader in = reader_of(m->head.data, m->head.size);
     group_header h;
-    if (m->kind == KIND_KNOCK) return end_with(m, knock_received_on_loop(a, from, &in), error);
+    if (m->kind == KIND_JOIN_REQUEST)
+        return end_with(m, join_request_received_on_loop(a, from, &in), error);
     if (m->kind == KIND_DEPART) return end_with(m, depart_received(a, from, &in), error);
-    if (m->kind == KIND_WHERE || m->kind == KIND_HERE)
-        return end_with(m, where_received_on_loop(a, from, m->kind, &in), error);
+    if (m->kind == KIND_STALL_QUERY || m->kind == KIND_STALL_ANSWER)
+        return end_with(m, stall_received_on_loop(a, from, m->kind, &in), error);
     bool has_number = m->kind != KIND_BREAK && m->kind != KIND_ABSENT;
     bool valid = group_header_read(&in, &h) && (h.number > 0) == has_number;
     if (valid && (m->kind == KIND_ENTER || m->kind == KIND_PART))
         return value_received(a, from, m, &h, error);
-    if (valid && !h.attachments_at) return about_verdict(a, from, m, &h, &in, error);
+    if (valid && !h.attachments_at) return about_abort(a, from, m, &h, &in, error);
     return end_with(m, false, error);
 }
 
@@ -249,7 +251,7 @@ static size_t find_table(const message *m) {
 
 static bool names_unknown(const agent *a, const message *m) {
     return deferred_table_names_unknown(a, m, find_table(m)) || agree_names_unknown(a, m) ||
-           unopened_names_unknown(a, m);
+           pending_group_names_unknown(a, m);
 }
 
 // ---- Ends ---------------------------------------------------------------------------------------
@@ -310,33 +312,33 @@ static void break_with(agent *a, int rank) {
 static void lost(agent *a, int rank) {
     groups *x = groups_of(a);
     if (!agent_member(a, rank)->left) backends_lose();
-    list_each(l, &x->early) {
-        early_message *m = list_entry(l, early_message, link);
-        if (m->from == rank) early_drop_on_loop(a, m);
+    list_each(l, &x->unexpected) {
+        unexpected_message *m = list_entry(l, unexpected_message, link);
+        if (m->from == rank) unexpected_drop_on_loop(a, m);
     }
-    unopened_lost_on_loop(a, rank);
+    pending_group_lost_on_loop(a, rank);
     if (groups_has_left_on_loop(a, rank))
         for (gw_group *g; (g = find_to_leave(a, rank));) group_member_left_on_loop(g, rank);
     else
         break_with(a, rank);
     if (a->fence.status) return;  // it is this worker that is out: nobody agrees with it
     for (gw_group *g; (g = find_agreeing(a, rank));) agree_lost_on_loop(g, group_index_of(g, rank));
-    knock_lost_on_loop(a, rank);
+    join_request_lost_on_loop(a, rank);
 }
 
 static void stop(agent *a, const gw_error *why) {
-    early_drop_all_on_loop(a);
-    where_stop_on_loop(a);
+    unexpected_drop_all_on_loop(a);
+    stall_stop_on_loop(a);
     take_backends_down(a, -1);
     for (gw_group *g; (g = find_with(a, -1));) group_break_on_loop(g, why);
     map_entry *e;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));)
         agree_stop_on_loop(e->value, why);
-    knock_stop_on_loop(a, why);
+    join_request_stop_on_loop(a, why);
 }
 
 static void joined(agent *a, int rank) {
-    knock_joined_on_loop(a, rank);
+    join_request_joined_on_loop(a, rank);
 }
 
 // What waits to enter will do so.
@@ -349,28 +351,28 @@ static bool acts(const agent *a) {
 
 static void list_pending(const agent *a, pending *out) {
     map_entry *e;
-    size_t count = 0, draining = 0, agreements = 0, aborts = 0;
+    size_t count = 0, detached = 0, agreements = 0, aborts = 0;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
         const gw_group *g = e->value;
         list_each(l, &g->runs) count += list_entry(l, run, link)->state != RUN_OVER;
-        draining += backend_count_draining_on_loop(g);
+        detached += backend_count_detached_on_loop(g);
         agreements += g->agreements && !list_is_empty(&g->agreements->calls);
         aborts += a->leaving.alone && group_leads_on_loop(g) && !list_is_empty(&g->reports);
     }
     pending_add(out, "awaits", count, "collective", "collectives");
-    pending_add(out, "has", draining, "ended collective in its backend",
+    pending_add(out, "has", detached, "ended collective in its backend",
                 "ended collectives in their backends");
     pending_add(out, "awaits", agreements, "agreement", "agreements");
     pending_add(out, "ends", aborts, "collective", "collectives");
 }
 
 // GRP-24.
-static bool find_unheard(const agent *a, gw_error *out) {
+static bool find_missed_error(const agent *a, gw_error *out) {
     const groups *x = groups_of(a);
-    const gw_error *why = x->unheard;
+    const gw_error *why = x->missed_error;
     map_entry *e;
     for (size_t i = 0; !why && (e = map_next(&x->groups, &i));)
-        why = group_unheard_on_loop(e->value);
+        why = group_missed_error_on_loop(e->value);
     if (why) *out = *why;
     return why;
 }
@@ -381,9 +383,9 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
     (void)a, (void)options;
     groups *x = mem_calloc(sizeof *x);
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for groups");
-    list_init(&x->early);
-    list_init(&x->knocks);
-    list_init(&x->knockings);
+    list_init(&x->unexpected);
+    list_init(&x->join_requests);
+    list_init(&x->join_attempts);
     list_init(&x->inquiries);
     *state = x;
     return GW_OK;
@@ -402,7 +404,7 @@ static void depart(agent *a) {
 
 static void close_groups(agent *a) {
     openings_close(a);
-    unopened_close(a);
+    pending_groups_close(a);
 }
 
 static void free_state(void *state) {
@@ -411,10 +413,10 @@ static void free_state(void *state) {
     map_fini(&x->named);
     map_fini(&x->opened);
     map_fini(&x->worlds);
-    map_fini(&x->unopened);
-    knock_free(x);
+    map_fini(&x->pending_groups);
+    join_request_free(x);
     mem_free(x->closed);
-    error_forget(&x->unheard);
+    error_forget(&x->missed_error);
     mem_free(x);
 }
 
@@ -433,7 +435,7 @@ const service group_service = {
     .lost = lost,
     .pending = list_pending,
     .acts = acts,
-    .unheard = find_unheard,
+    .missed_error = find_missed_error,
     .stop = stop,
     .close = close_groups,
     .free = free_state,

@@ -146,7 +146,7 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
     if (status) return status;
     if (!put(x, g)) return error_set(error, GW_NO_MEMORY, "no memory for a group");
     meet_members(g);
-    early_hand_over_on_loop(g);
+    unexpected_hand_over_on_loop(g);
     if (lost.status) lost.status = GW_DISCONNECTED;
     if (lost.status) group_break_on_loop(g, &lost);
     return GW_OK;
@@ -200,8 +200,8 @@ void groups_remove_on_loop(gw_group *g) {
     groups *x = groups_of(g->agent);
     if (map_find(&x->groups, g->id) != g) return;
     take_out(x, g);
-    const gw_error *unheard = group_unheard_on_loop(g);
-    if (unheard && !x->unheard) error_keep(&x->unheard, unheard);
+    const gw_error *missed_error = group_missed_error_on_loop(g);
+    if (missed_error && !x->missed_error) error_keep(&x->missed_error, missed_error);
     closed_group was = { .id = g->id,
                          .list = g->list,
                          .released = g->agreements ? g->agreements->released : 0,
@@ -231,7 +231,7 @@ sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key) {
     return key ? map_find(&g->sequences, key) : &g->main;
 }
 
-const gw_error *group_unheard_on_loop(const gw_group *g) {
+const gw_error *group_missed_error_on_loop(const gw_group *g) {
     map_entry *e;
     if (g->broken.status) return NULL;  // that is told, or the group was re-formed
     if (g->main.missed && g->main.is_of_own) return error_kept(g->main.why);

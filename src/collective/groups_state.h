@@ -10,9 +10,9 @@ enum { CLOSED_GROUPS = 4096, DROPPED_GROUPS = 16 };
 
 // Of each worker.
 typedef struct groups_part {
-    uint64_t early_bytes;  // of what it has sent that waits here (early.c)
-    bool shares_group;     // has been in one with this worker
-    bool has_departed;     // GRP-7
+    uint64_t unexpected_bytes;  // of what it has sent that waits here (unexpected.c)
+    bool shares_group;          // has been in one with this worker
+    bool has_departed;          // GRP-7
 } groups_part;
 
 // What is left of a group that was open here: closed by its program, or ended since it was re-formed.
@@ -24,29 +24,29 @@ typedef struct closed_group {
 } closed_group;
 
 typedef struct groups {
-    map groups;    // by id
-    map named;     // by hash of the name: the first of those in |groups| that have a name
-    map opened;    // by name and list: how many there were
-    map worlds;    // opening.c: by list, with one count
-    map unopened;  // unopened.c: by id, groups that this worker leads all the same, with one count
-    list_node early;  // of groups that are not open here
+    map groups;  // by id
+    map named;   // by hash of the name: the first of those in |groups| that have a name
+    map opened;  // by name and list: how many there were
+    map worlds;  // opening.c: by list, with one count
+    map pending_groups;  // pending_groups.c: by id, groups that this worker leads all the same, with one count
+    list_node unexpected;  // of groups that are not open here
     // Of which groups that are not open here a message was dropped for want of memory: a ring of the last ones.
     uint64_t dropped[DROPPED_GROUPS];
-    uint32_t dropped_count;       // of all
-    list_node knocks, knockings;  // knock.c: of others, and of this worker
-    list_node inquiries;          // where.c
+    uint32_t dropped_count;                  // of all
+    list_node join_requests, join_attempts;  // join_request.c: of others, and of this worker
+    list_node inquiries;                     // stall_report.c
     uint64_t last_inquiry;
-    closed_group *closed;   // a ring of the last ones; NULL before the first
-    uint32_t closed_count;  // of all
-    gw_error *unheard;      // GRP-24: of a group that the program has closed; NULL
-    bool departs;           // GRP-7: this worker has sent the last that it sends
+    closed_group *closed;    // a ring of the last ones; NULL before the first
+    uint32_t closed_count;   // of all
+    gw_error *missed_error;  // GRP-24: of a group that the program has closed; NULL
+    bool departs;            // GRP-7: this worker has sent the last that it sends
 } groups;
 
 groups *groups_of(const agent *a);
 groups_part *groups_part_of(const agent *a, int rank);
 // GRP-7: it is lost since it has left in order.
 bool groups_has_left_on_loop(const agent *a, int rank);
-void knock_free(groups *x);
+void join_request_free(groups *x);
 // |what|: the function that opens it. Gives it its id, too.
 void group_name_child(gw_group *g, const gw_group *of, uint64_t number, const char *what);
 void openings_close(agent *a);

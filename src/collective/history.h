@@ -32,7 +32,7 @@ void history_end_on_loop(const run *r, gw_status status);
 // What this member has entered of that key and number, if it is one of the last; NULL.
 const history_record *history_find_on_loop(const gw_group *g, uint64_t key, uint64_t number);
 // "; w0: collective 3: broadcast f32 3 from 0 (train.c:12)", the last of |key| below |number|.
-void history_put_last(const gw_group *g, uint64_t key, uint64_t number, sentence *out);
+void history_put_last(const gw_group *g, uint64_t key, uint64_t number, text_builder *out);
 
 // The latest one of that key that has ended here; NULL.
 const history_record *history_last_ended_on_loop(const gw_group *g, uint64_t key);

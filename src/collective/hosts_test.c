@@ -17,7 +17,7 @@ static void members_of_a_host_have_its_name_in_their_addresses(void **state) {
     assert_int_equal(SIZE_OF(A "1"), 1);
 }
 
-static void without_shared_memory_the_address_says_it(void **state) {
+static void without_shared_memory_the_address_decides(void **state) {
     (void)state;
     assert_int_equal(SIZE_OF("tcp://10.0.0.1:1", "tcp://10.0.0.1:2", "tcp://10.0.0.2:1",
                              "tcp://10.0.0.2:2,tcp://10.0.0.1:7"),
@@ -38,4 +38,4 @@ static void hosts_that_differ_have_no_size(void **state) {
 }
 
 GW_TESTS(collective_hosts, members_of_a_host_have_its_name_in_their_addresses,
-         without_shared_memory_the_address_says_it, hosts_that_differ_have_no_size);
+         without_shared_memory_the_address_decides, hosts_that_differ_have_no_size);

@@ -32,7 +32,7 @@ static const char *const names[] = { "gw.all_gather", "gw.barrier" };
 
 // ---- Rounds -------------------------------------------------------------------------------------
 
-static bool has_come(const round *r, int index) {
+static bool has_answered(const round *r, int index) {
     return r->participants[index].future != NULL;
 }
 
@@ -75,7 +75,7 @@ static void name_missing(const round *r, char *out, size_t size) {
     int left = r->missing;
     out[0] = '\0';
     for (int i = 0; i < m->count; i++) {
-        if (has_come(r, i)) continue;
+        if (has_answered(r, i)) continue;
         const char *name = collective_name_of(m, i);
         if (at + strlen(name) + 32 > size) break;
         at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", name);
@@ -96,7 +96,7 @@ static void time_out(timer *t) {
 // COL-6.
 static int next_missing(const await *w, int *at) {
     const round *r = list_entry(w, const participant, await)->round;
-    while (*at < r->group->count && has_come(r, *at)) ++*at;
+    while (*at < r->group->count && has_answered(r, *at)) ++*at;
     return *at < r->group->count ? (int)r->group->members[(*at)++].rank : -1;
 }
 

@@ -23,7 +23,7 @@ struct mpi_communicator {
     bool is_aborted, is_closed;
 
     // the thread's
-    MPI_Comm lanes[MPI_LANES];
+    MPI_Comm channels[MPI_CHANNELS];
     int flight_count;
     gw_error error;  // it could not be made
 };
@@ -38,7 +38,7 @@ typedef struct flight {
 } flight;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static list_node opened;  // communicators that are to be made
 static bool is_stopping;
 
@@ -73,7 +73,7 @@ static gw_status begin(flight *f, MPI_Request *request, gw_error *error) {
     if (x->size > INT_MAX || !lay_out(x->sizes_from, n, out, out_at) ||
         !lay_out(x->sizes_to, n, in, in_at))
         return error_set(error, GW_LIMIT, "mpi: more than 2 GiB in one call");
-    MPI_Comm comm = c->lanes[x->lane];
+    MPI_Comm comm = c->channels[x->channel];
     int size = (int)x->size, code;
     switch (x->operation) {
     case OPERATION_ALL_TO_ALL:
@@ -198,15 +198,16 @@ static gw_status make(mpi_communicator *c, const gw_error *why_not) {
     if (mpi_check(mpi.Comm_group(mpi.world, &world), "MPI_Comm_group", &c->error) ||
         mpi_check(mpi.Group_incl(world, c->count, c->ranks, &members), "MPI_Group_incl",
                   &c->error) ||
-        mpi_check(mpi.Comm_create_group(mpi.world, members, 0, &c->lanes[0]),
+        mpi_check(mpi.Comm_create_group(mpi.world, members, 0, &c->channels[0]),
                   "MPI_Comm_create_group", &c->error))
         return c->error.status;
     mpi.Group_free(&world);
     mpi.Group_free(&members);
-    for (int i = 0; i < MPI_LANES && !c->error.status; i++) {
-        if (i && mpi_check(mpi.Comm_dup(c->lanes[0], &c->lanes[i]), "MPI_Comm_dup", &c->error))
+    for (int i = 0; i < MPI_CHANNELS && !c->error.status; i++) {
+        if (i &&
+            mpi_check(mpi.Comm_dup(c->channels[0], &c->channels[i]), "MPI_Comm_dup", &c->error))
             break;
-        mpi_check(mpi.Comm_set_errhandler(c->lanes[i], mpi.returns_errors),
+        mpi_check(mpi.Comm_set_errhandler(c->channels[i], mpi.returns_errors),
                   "MPI_Comm_set_errhandler", &c->error);
     }
     return c->error.status;
@@ -288,7 +289,7 @@ static bool has_calls(void) {
 bool mpi_await(void) {
     pthread_mutex_lock(&lock);
     while (!is_stopping && list_is_empty(&opened) && !air.count && !has_calls())
-        pthread_cond_wait(&news, &lock);
+        pthread_cond_wait(&changed, &lock);
     bool stops = is_stopping;
     pthread_mutex_unlock(&lock);
     return !stops;
@@ -299,7 +300,7 @@ bool mpi_await(void) {
 void mpi_communicators_stop(void) {
     pthread_mutex_lock(&lock);
     is_stopping = true;
-    pthread_cond_signal(&news);
+    pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
 }
 
@@ -318,7 +319,7 @@ gw_status mpi_communicator_open(const backend_members *m, mpi_communicator **out
     list_init(&c->calls);
     pthread_mutex_lock(&lock);
     list_append(&opened, &c->link);
-    pthread_cond_signal(&news);
+    pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
     *out = c;
     return GW_OK;
@@ -327,21 +328,21 @@ gw_status mpi_communicator_open(const backend_members *m, mpi_communicator **out
 void mpi_communicator_start(mpi_communicator *c, backend_call *call) {
     pthread_mutex_lock(&lock);
     list_append(&c->calls, &call->link);
-    pthread_cond_signal(&news);
+    pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
 }
 
 void mpi_communicator_abort(mpi_communicator *c) {
     pthread_mutex_lock(&lock);
     c->is_aborted = true;
-    pthread_cond_signal(&news);
+    pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
 }
 
 void mpi_communicator_close(mpi_communicator *c) {
     pthread_mutex_lock(&lock);
     c->is_closed = true;
-    pthread_cond_signal(&news);
+    pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
 }
 

@@ -9,7 +9,7 @@
 
 #include "collective/backend.h"
 
-enum { MPI_LANES = 8 };
+enum { MPI_CHANNELS = 8 };
 
 typedef struct mpi_communicator mpi_communicator;
 

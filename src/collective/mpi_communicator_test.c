@@ -206,11 +206,11 @@ static void calls_are_under_way_side_by_side(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(4);
     call a = broadcast_of(10), b = broadcast_of(20), d = broadcast_of(30);
-    b.call.lane = d.call.lane = MPI_LANES - 1;
+    b.call.channel = d.call.channel = MPI_CHANNELS - 1;
     mpi_communicator_start(c, &a.call);
     mpi_communicator_start(c, &b.call);
     go_on();
-    assert_int_equal(fake.made, MPI_LANES);
+    assert_int_equal(fake.made, MPI_CHANNELS);
     assert_begun(1, "bcast");
     assert_int_equal(fake.begun[0].size, 10);
     assert_int_equal(fake.begun[1].size, 20);
@@ -274,7 +274,7 @@ static void bytes_of_members_lie_behind_each_other(void **state) {
 }
 
 // MPI counts bytes with an int.
-static void what_is_too_large_is_told(void **state) {
+static void a_call_that_is_too_large_is_refused(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(4);
     const uint64_t much[MEMBERS] = { INT_MAX, 1, 0 }, none[MEMBERS] = { 0 };
@@ -295,12 +295,12 @@ static void what_is_too_large_is_told(void **state) {
     close_communicator(c);
 }
 
-static void what_mpi_says_is_told(void **state) {
+static void an_error_of_mpi_is_reported(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(4);
     call a = broadcast_of(10), b = broadcast_of(20), d = broadcast_of(30);
-    b.call.lane = 1;
-    d.call.lane = 2;
+    b.call.channel = 1;
+    d.call.channel = 2;
     mpi_communicator_start(c, &a.call);
     mpi_communicator_start(c, &b.call);
     mpi_communicator_start(c, &d.call);
@@ -330,7 +330,7 @@ static void ranks_have_to_be_those_of_mpi(void **state) {
     close_communicator(c);
 }
 
-static void without_mpi_all_calls_say_why(void **state) {
+static void without_mpi_all_calls_fail_with_the_reason(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(4);
     gw_error why;
@@ -342,7 +342,7 @@ static void without_mpi_all_calls_say_why(void **state) {
     close_communicator(c);
 }
 
-static void who_is_stopped_waits_no_more(void **state) {
+static void a_stopped_thread_waits_no_more(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(4);
     assert_true(mpi_await());  // there is a communicator to be made
@@ -352,9 +352,9 @@ static void who_is_stopped_waits_no_more(void **state) {
 }
 
 GW_TESTS(mpi_communicator, calls_are_under_way_side_by_side, an_abort_ends_what_has_not_begun,
-         bytes_of_members_lie_behind_each_other, what_is_too_large_is_told, what_mpi_says_is_told,
-         ranks_have_to_be_those_of_mpi, without_mpi_all_calls_say_why,
-         who_is_stopped_waits_no_more);
+         bytes_of_members_lie_behind_each_other, a_call_that_is_too_large_is_refused,
+         an_error_of_mpi_is_reported, ranks_have_to_be_those_of_mpi,
+         without_mpi_all_calls_fail_with_the_reason, a_stopped_thread_waits_no_more);
 
 #else
 

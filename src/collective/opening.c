@@ -147,7 +147,7 @@ static gw_list *words_of(gw_scope *s, const gw_group *g, const gw_list *all, int
 
 // The same sentence on all members.
 static gw_list *compare(gw_scope *s, const gw_group *g, const gw_list *all) {
-    gw_list *told = gw_list_open(s), *first = words_of(s, g, all, 0);
+    gw_list *inputs = gw_list_open(s), *first = words_of(s, g, all, 0);
     for (int rank = 0; gw_ok(s) && rank < g->count; rank++) {
         gw_list *theirs = words_of(s, g, all, rank);
         if (gw_ok(s) && strcmp(line_of(s, first, 1), line_of(s, theirs, 1)) != 0)
@@ -156,25 +156,25 @@ static gw_list *compare(gw_scope *s, const gw_group *g, const gw_list *all) {
         gw_list *a = gw_list_of(s, gw_list_get(s, first, 2));
         gw_list *b = gw_list_of(s, gw_list_get(s, theirs, 2));
         if (gw_ok(s)) compare_options(s, g, a, b, rank);
-        if (gw_ok(s)) gw_list_add_with(s, told, gw_list_get(s, theirs, 3));
+        if (gw_ok(s)) gw_list_add_with(s, inputs, gw_list_get(s, theirs, 3));
     }
-    return told;
+    return inputs;
 }
 
 // ---- Opening ------------------------------------------------------------------------------------
 
-gw_group *group_open_own(gw_scope *s, gw_scope *keeper, gw_group *of, opening *o) {
+gw_group *group_open_own(gw_scope *s, gw_scope *owner, gw_group *of, opening *o) {
     gw_scope *t = gw_scope_open(s);
     uint64_t number = 0;
     gw_group *parent = of ? of : world_of(t), *g = &group_poison;
     gw_list *all = gw_ok(t) ? gather(t, parent, o, &number) : NULL;
-    gw_list *told = all ? compare(t, parent, all) : NULL;
-    if (gw_ok(t)) g = group_open_child(keeper, parent, number, o->function);
-    if (gw_ok(t) && !gw_ok(keeper)) {
-        scope_fail_with(t, scope_error(keeper));
-        gw_scope_clear(keeper);
+    gw_list *inputs = all ? compare(t, parent, all) : NULL;
+    if (gw_ok(t)) g = group_open_child(owner, parent, number, o->function);
+    if (gw_ok(t) && !gw_ok(owner)) {
+        scope_fail_with(t, scope_error(owner));
+        gw_scope_clear(owner);
     }
-    if (gw_ok(t)) o->told = gw_keep(s, told);
+    if (gw_ok(t)) o->inputs = gw_keep(s, inputs);
     gw_error error = gw_scope_close(t);
     if (error.status) {
         error_prefix(&error, title_of(s, o));

@@ -61,7 +61,7 @@ static inline int plan_host_count(const plan_request *r) {
 }
 
 // Member |place| of this member's host; the member of host |host| with this one's place.
-static inline int plan_beside(const plan_request *r, int place) {
+static inline int plan_on_host(const plan_request *r, int place) {
     return r->rank - r->rank % r->host_size + place;
 }
 

@@ -36,7 +36,7 @@ static void send_slices(plan_builder *b) {
     for (int d = 1; d < r->host_size; d++) {
         int place = plan_other_place(r, d);
         for (int c = 0; c < chunk_count(b, place); c++)
-            plan_send(b, plan_beside(r, place), INPUT_OWN, chunk_of(b, place, c));
+            plan_send(b, plan_on_host(r, place), INPUT_OWN, chunk_of(b, place, c));
     }
 }
 
@@ -46,7 +46,7 @@ static void add_host(plan_builder *b, int c, int *from, part *out) {
     int place = r->rank % r->host_size;
     plan_value chunk = chunk_of(b, place, c);
     for (int i = 0; i < r->host_size; i++)
-        from[i] = i == place ? INPUT_OWN : plan_receive(b, plan_beside(r, i), chunk);
+        from[i] = i == place ? INPUT_OWN : plan_receive(b, plan_on_host(r, i), chunk);
     chunk.is_partial = true;
     out->sum = plan_add(b, from, r->host_size, chunk);
     for (int d = 1; d < plan_host_count(r); d++) {
@@ -79,7 +79,7 @@ static void share(plan_builder *b, int c, int *from, part *x) {
                       : plan_receive(b, plan_across(r, i), piece_of(b, chunk, i));
     x->whole = plan_join(b, from, plan_host_count(r), chunk);
     for (int d = 1; d < r->host_size; d++)
-        plan_send(b, plan_beside(r, plan_other_place(r, d)), x->whole, chunk);
+        plan_send(b, plan_on_host(r, plan_other_place(r, d)), x->whole, chunk);
 }
 
 // Its own chunks are put out by their pieces, which lie where they belong.
@@ -89,8 +89,8 @@ static void put_out_slices(plan_builder *b, const part *parts) {
         for (int c = 0; c < chunk_count(b, place); c++) {
             plan_value chunk = chunk_of(b, place, c);
             bool is_own = place == r->rank % r->host_size;
-            plan_put_out(b, is_own ? parts[c].whole : plan_receive(b, plan_beside(r, place), chunk),
-                         chunk);
+            plan_put_out(
+                b, is_own ? parts[c].whole : plan_receive(b, plan_on_host(r, place), chunk), chunk);
         }
     }
 }

@@ -29,7 +29,7 @@ static void broadcast(plan_builder *b) {
     int place = (host_of(r, r->rank) - first_host + hosts) % hosts;
     plan_value whole = plan_whole(b);
     if (!has_place_of_root(r)) {
-        source = plan_receive(b, plan_beside(r, r->root % r->host_size), whole);
+        source = plan_receive(b, plan_on_host(r, r->root % r->host_size), whole);
         plan_put_out(b, source, whole);
         return;
     }
@@ -41,7 +41,7 @@ static void broadcast(plan_builder *b) {
         if (place + d < hosts)
             plan_send(b, plan_across(r, (place + d + first_host) % hosts), source, whole);
     for (int d = 1; d < r->host_size; d++)
-        plan_send(b, plan_beside(r, plan_other_place(r, d)), source, whole);
+        plan_send(b, plan_on_host(r, plan_other_place(r, d)), source, whole);
     plan_put_out(b, source, whole);
 }
 
@@ -57,10 +57,10 @@ static void all_gather(plan_builder *b) {
         int other = plan_other_host(r, h), here = plan_across(r, other);
         from[here] = h ? plan_receive(b, here, whole) : INPUT_OWN;
         for (int d = 1; d < r->host_size; d++)
-            plan_send(b, plan_beside(r, plan_other_place(r, d)), from[here], whole);
+            plan_send(b, plan_on_host(r, plan_other_place(r, d)), from[here], whole);
         for (int d = 1; d < r->host_size; d++) {
             int place = plan_other_place(r, d);
-            from[other * r->host_size + place] = plan_receive(b, plan_beside(r, place), whole);
+            from[other * r->host_size + place] = plan_receive(b, plan_on_host(r, place), whole);
         }
     }
     for (int i = 0; i < r->member_count; i++) plan_put_out(b, from[i], whole);
@@ -77,7 +77,7 @@ static plan_value share_of(const plan_request *r, int member) {
 static int add_host(plan_builder *b, plan_value v, int *from) {
     const plan_request *r = b->request;
     for (int i = 0; i < r->host_size; i++)
-        from[i] = i == r->rank % r->host_size ? INPUT_OWN : plan_receive(b, plan_beside(r, i), v);
+        from[i] = i == r->rank % r->host_size ? INPUT_OWN : plan_receive(b, plan_on_host(r, i), v);
     v.is_partial = true;
     return plan_add(b, from, r->host_size, v);
 }
@@ -100,7 +100,7 @@ static void reduce_scatter(plan_builder *b) {
     for (int h = 1; h <= plan_host_count(r); h++) {
         for (int d = 1; d < r->host_size; d++) {
             int place = plan_other_place(r, d), to = plan_other_host(r, h) * r->host_size + place;
-            plan_send(b, plan_beside(r, place), INPUT_OWN, share_of(r, to));
+            plan_send(b, plan_on_host(r, place), INPUT_OWN, share_of(r, to));
         }
         int to = plan_across(r, plan_other_host(r, h));
         plan_value share = share_of(r, to);
@@ -124,7 +124,7 @@ static void reduce(plan_builder *b) {
     for (int c = 0; from && c < count; c++) {
         plan_value chunk = plan_cut(r, whole, c, count);
         if (!has_place_of_root(r)) {
-            plan_send(b, plan_beside(r, r->root % r->host_size), INPUT_OWN, chunk);
+            plan_send(b, plan_on_host(r, r->root % r->host_size), INPUT_OWN, chunk);
             continue;
         }
         int sum = add_host(b, chunk, from);

@@ -13,10 +13,10 @@ enum { MEMBERS_MAX = 64, STEPS_MAX = 64 * MEMBERS_MAX + 8, SHAPES_MAX = 1024 };
 
 // ---- Symbols ------------------------------------------------------------------------------------
 typedef enum stage {
-    STAGE_NONE,      // not made yet
-    STAGE_BROUGHT,   // numbers as the member |shape| brings them
-    STAGE_PARTIAL,   // a sum that is not rounded
-    STAGE_FINISHED,  // one that is
+    STAGE_NONE,         // not made yet
+    STAGE_CONTRIBUTED,  // numbers as the member |shape| brings them
+    STAGE_PARTIAL,      // a sum that is not rounded
+    STAGE_FINISHED,     // one that is
 } stage;
 
 typedef struct symbol {
@@ -95,13 +95,13 @@ static void open_plans(job *j) {
     }
 }
 
-enum { NOBODY = -1 };
+enum { NO_MEMBER = -1 };
 
 // Values go from one member to another in the order of the plans: the k-th that is sent is the k-th
 // that is received.
 static void match(job *j, int from, int to) {
     const plan *sends = &j->plans[from], *receives = &j->plans[to];
-    int sent = NOBODY, at = 0;
+    int sent = NO_MEMBER, at = 0;
     for (int i = 0; i < receives->step_count; i++) {
         if (receives->steps[i].kind != STEP_RECEIVE || receives->steps[i].peer != from) continue;
         while (at < sends->step_count &&
@@ -132,7 +132,7 @@ static symbol take(const job *j, int member, int from, uint64_t first, uint64_t 
     if (from == INPUT_OWN) {
         bool is_piece = j->request.operation == OPERATION_BROADCAST;
         assert_true(first + count <= (is_piece ? PLAN_PIECES : j->request.elements));
-        return (symbol){ STAGE_BROUGHT, member, first, count, item, (uint64_t)1 << member };
+        return (symbol){ STAGE_CONTRIBUTED, member, first, count, item, (uint64_t)1 << member };
     }
     symbol v = j->values[member][from];
     if (v.stage == STAGE_NONE) return v;
@@ -206,7 +206,7 @@ static symbol run_step(const job *j, int member, int step) {
     if (s->kind == STEP_RECEIVE) return receive(j, member, step);
     assert_int_equal(s->input_count, 1);
     int before = j->other[member][step];  // values to one member go in the order of the plan
-    if (before != NOBODY && j->values[member][before].stage == STAGE_NONE)
+    if (before != NO_MEMBER && j->values[member][before].stage == STAGE_NONE)
         return (symbol){ .stage = STAGE_NONE };
     symbol v = take(j, member, p->inputs[s->first_input], s->first, s->count, s->item);
     if (v.stage != STAGE_NONE) assert_int_equal(s->is_partial, v.stage == STAGE_PARTIAL);
@@ -215,13 +215,13 @@ static symbol run_step(const job *j, int member, int step) {
 
 // Runs what can run until nothing can. Everything has run then, or members wait for each other.
 static void run_to_the_end(job *j) {
-    for (bool goes_on = true; goes_on;) {
-        goes_on = false;
+    for (bool continues = true; continues;) {
+        continues = false;
         for (int m = 0; m < j->request.member_count; m++) {
             for (int i = 0; i < j->plans[m].step_count; i++) {
                 if (j->values[m][i].stage != STAGE_NONE) continue;
                 j->values[m][i] = run_step(j, m, i);
-                goes_on = goes_on || j->values[m][i].stage != STAGE_NONE;
+                continues = continues || j->values[m][i].stage != STAGE_NONE;
             }
         }
     }
@@ -253,9 +253,9 @@ static void assert_sum(const job *j, int member, uint64_t first, uint64_t count)
     assert_true(at == first + count);
 }
 
-static void assert_brought(const job *j, int member, int i, int by, int item) {
+static void assert_contributed(const job *j, int member, int i, int by, int item) {
     symbol v = output(j, member, i);
-    assert_int_equal(v.stage, STAGE_BROUGHT);
+    assert_int_equal(v.stage, STAGE_CONTRIBUTED);
     assert_int_equal(v.shape, by);
     assert_int_equal(v.item, item);
 }
@@ -265,7 +265,7 @@ static void assert_whole(const job *j, int member) {
     int count = j->plans[member].output_count;
     assert_true(count == 1 || count == PLAN_PIECES);
     for (int i = 0; i < count; i++) {
-        assert_brought(j, member, i, j->request.root, -1);
+        assert_contributed(j, member, i, j->request.root, -1);
         symbol v = output(j, member, i);
         assert_true(v.first == (uint64_t)i && v.count == (count > 1));
     }
@@ -273,7 +273,7 @@ static void assert_whole(const job *j, int member) {
 
 static void assert_from_all(const job *j, int member, int item) {
     assert_int_equal(j->plans[member].output_count, j->request.member_count);
-    for (int i = 0; i < j->request.member_count; i++) assert_brought(j, member, i, i, item);
+    for (int i = 0; i < j->request.member_count; i++) assert_contributed(j, member, i, i, item);
 }
 
 static void assert_nothing(const job *j, int member) {
@@ -281,7 +281,7 @@ static void assert_nothing(const job *j, int member) {
 }
 
 // When its plan has run, the member knows that each other has come.
-static void assert_all_have_come(const job *j, int member) {
+static void assert_all_have_arrived(const job *j, int member) {
     uint64_t after = (uint64_t)1 << member;
     for (int i = 0; i < j->plans[member].step_count; i++) after |= j->values[member][i].after;
     assert_true(after == UINT64_MAX >> (MEMBERS_MAX - j->request.member_count));
@@ -312,10 +312,10 @@ static void assert_result(const job *j, int m) {
         break;
     case OPERATION_SCATTER:
         assert_int_equal(j->plans[m].output_count, 1);
-        assert_brought(j, m, 0, r->root, m);
+        assert_contributed(j, m, 0, r->root, m);
         break;
     case OPERATION_ALL_TO_ALL: assert_from_all(j, m, m); break;
-    default: assert_nothing(j, m); assert_all_have_come(j, m);
+    default: assert_nothing(j, m); assert_all_have_arrived(j, m);
     }
 }
 
@@ -508,16 +508,16 @@ static void the_environment_chooses(void **state) {
            "all_reduce:direct,reduce:doubling,barrier,sum:flat,broadcast:fast,all_redcue:flat,"
            "broadcast:tere",
            1);
-    FILE *said = tmpfile();
+    FILE *written = tmpfile();
     int before = dup(2);
-    dup2(fileno(said), 2);
+    dup2(fileno(written), 2);
     assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 2, 4, 0), PLAN_DIRECT);
     assert_int_equal(plan_choose(OPERATION_REDUCE, 2, 4, 0), PLAN_FLAT);  // as the table has it
     dup2(before, 2);
     char text[2048] = "";
-    rewind(said);
-    text[fread(text, 1, sizeof text - 1, said)] = '\0';
-    fclose(said);
+    rewind(written);
+    text[fread(text, 1, sizeof text - 1, written)] = '\0';
+    fclose(written);
     static const char *const sentences[] = {
         "\"reduce:doubling\" names a plan that the collective has not and changes nothing",
         "\"barrier\" is no \"operation:plan\" and changes nothing",

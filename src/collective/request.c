@@ -251,7 +251,7 @@ static bool prepare_recording(gw_scope *s, gw_group *g, const char *what, run_re
     if (scatters_tensors(r)) return prepare_items(s, g, what, r, rec);
     r->signature.gradient = (uint8_t)need_of(s, r);
     if (!backward_is_recorded(s, r->own)) return true;
-    if (!rec || rec->goes_on) return request_check_no_gradient(s, what, r->own);
+    if (!rec || rec->continues) return request_check_no_gradient(s, what, r->own);
     if (r->options.into) {
         scope_fail(s, GW_INVALID, "%s: .into for a tensor that needs a gradient: detach it", what);
         return false;
@@ -290,7 +290,7 @@ gw_future *request_start(gw_scope *s, gw_group *g, const char *what, run_request
         r.signature.shares = rec->shapes;
         r.detail = rec->detail;
     }
-    r.is_awaited = r.is_awaited || (rec && !rec->goes_on);
+    r.is_awaited = r.is_awaited || (rec && !rec->continues);
     choose_plan(&r, g);
     return run_start(s, g, &r);
 }
@@ -311,7 +311,7 @@ gw_value request_wait(gw_scope *s, gw_future *f) {
         scope_fail_with(s, &error);
     else
         scope_fail(s, GW_TIMEOUT, "%s: nothing was heard within the scope's deadline", f->function);
-    if (!done) run_told(f);
+    if (!done) run_reported(f);
     gw_drop(s, f);
     return v;
 }

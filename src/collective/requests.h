@@ -34,7 +34,7 @@ typedef struct recording {
     gw_tensor *into;     // NULL: the result is a new tensor
     uint64_t shapes;     // a hash of those that are sent together; 0: there is one
     const char *detail;  // these, for sentences
-    bool goes_on;        // it is of a form that does not wait
+    bool continues;      // it is of a form that does not wait
     bool is_on;          // it has a gradient
     backward_record_request request;
 } recording;

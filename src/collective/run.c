@@ -36,16 +36,16 @@ void run_release_on_loop(run *r) {
 
 // ---- What the program knows ---------------------------------------------------------------------
 
-static void tell_on_loop(notice *n) {
+static void report_on_loop(notice *n) {
     n->was_looked_at = true;
     if (n->is_missed) n->sequence->missed = false;
 }
 
-void run_told(gw_future *f) {
+void run_reported(gw_future *f) {
     notice *n = f->source_state;
     if (agent_is_closed(f->agent)) return;
     env_enter(f->agent->env);
-    tell_on_loop(n);
+    report_on_loop(n);
     env_leave(f->agent->env);
 }
 
@@ -62,7 +62,7 @@ static void free_notice(gw_future *f) {
     mem_free(n);
 }
 
-const future_source run_future_source = { .reported = run_told, .free = free_notice };
+const future_source run_future_source = { .reported = run_reported, .free = free_notice };
 
 // ---- Work ---------------------------------------------------------------------------------------
 
@@ -97,12 +97,12 @@ void run_look_again_on_loop(run *r) {
 // GRP-24: |is_past|: they do the same here, and have not before.
 static void report_mismatch(run *r, int from, bool is_past) {
     gw_error error;
-    if (r->state != RUN_DRAINING && (!r->sequence->doubt || r->number < r->sequence->doubt))
+    if (r->state != RUN_DETACHED && (!r->sequence->doubt || r->number < r->sequence->doubt))
         r->sequence->doubt = r->number;
     error_set(&error, GW_MISMATCH, "%s and %s do not do the same",
               group_member_name(r->group, r->group->self), group_member_name(r->group, from));
-    if (r->state == RUN_DRAINING)  // GRP-23: nobody begins it
-        run_drained_on_loop(r);
+    if (r->state == RUN_DETACHED)  // GRP-23: nobody begins it
+        run_detached_over_on_loop(r);
     else if (is_past)
         group_report_past_on_loop(r->group, from, r->key, r->number);
     else
@@ -133,7 +133,7 @@ static gw_status take_value(run *r, run_partner *m, incoming *p, const reader *i
         incoming_close_on_loop(r->group->agent, p);
         if (!expected) return error_set(error, GW_PROTOCOL, "collective: a value that no plan has");
         error_set(error, GW_NO_MEMORY, "no memory for a collective");
-        if (r->state == RUN_DRAINING) {
+        if (r->state == RUN_DETACHED) {
             backend_group_down_on_loop(r->group);
             group_break_all_on_loop(r->group, error);
         } else {
@@ -251,7 +251,7 @@ static void leave_group(run *r) {
     awaits_close_on_loop(&r->await);
     r->state = RUN_OVER;
     list_remove(&r->link);
-    series_leave_on_loop(r->group, r->sequence);
+    final_leave_on_loop(r->group, r->sequence);
     leaving_check_on_loop(r->group->agent);
     run_release_on_loop(r);
 }
@@ -269,7 +269,7 @@ static void stop_waiting(run *r) {
 }
 
 // GRP-24: whether |r|, which has its value, can succeed.
-static bool is_settled(const run *r) {
+static bool is_finalized(const run *r) {
     if (has_mutation(MUTATION_DONE_NOT_FINAL)) return true;
     if (r->enters_missing || r->sequence->doubt) return false;
     list_each(l, &r->group->runs) {
@@ -283,7 +283,7 @@ static bool is_settled(const run *r) {
 static run *find_held(const gw_group *g) {
     list_each(l, &g->runs) {
         run *r = list_entry(l, run, link);
-        if (r->held && is_settled(r)) return r;
+        if (r->held && is_finalized(r)) return r;
     }
     return NULL;
 }
@@ -299,7 +299,7 @@ static void end_held(gw_group *g) {
     }
 }
 
-void run_settle_on_loop(gw_group *g) {
+void run_finalize_on_loop(gw_group *g) {
     end_held(g);
 }
 
@@ -319,7 +319,7 @@ static void complete(run *r, result *value) {
 }
 
 void run_done_on_loop(run *r, result *value) {
-    if (is_settled(r))
+    if (is_finalized(r))
         end_done(r, value);
     else
         r->held = value;
@@ -333,11 +333,11 @@ static void end_done(run *r, result *value) {
     over_if_all_have_entered(r);
 }
 
-void run_drained_on_loop(run *r) {
-    if (r->state != RUN_DRAINING) return;
+void run_detached_over_on_loop(run *r) {
+    if (r->state != RUN_DETACHED) return;
     r->state = RUN_OVER;
     list_remove(&r->link);
-    r->group->draining_count--;
+    r->group->detached_count--;
     backend_run_forget_on_loop(r);
     if (r->group->is_over) group_end_on_loop(r->group);
     leaving_check_on_loop(r->group->agent);
@@ -345,30 +345,30 @@ void run_drained_on_loop(run *r) {
 }
 
 // GRP-23. One more that does not end is too much.
-static void drain(run *r, const gw_error *error) {
+static void detach(run *r, const gw_error *error) {
     gw_group *g = r->group;
     gw_error full;
     history_end_on_loop(r, error->status);
     stop_waiting(r);
     awaits_close_on_loop(&r->await);
-    r->state = RUN_DRAINING;
+    r->state = RUN_DETACHED;
     list_remove(&r->link);
-    list_append(&g->draining, &r->link);
+    list_append(&g->detached, &r->link);
     g->run_count--;
-    g->draining_count++;
+    g->detached_count++;
     complete(r, result_of_error(error));
-    series_leave_on_loop(g, r->sequence);
+    final_leave_on_loop(g, r->sequence);
     r->sequence = NULL;
-    if (g->draining_count <= RUNS_MAX) return;
+    if (g->detached_count <= RUNS_MAX) return;
     error_set(&full, GW_TIMEOUT, "backend \"%s\" has not ended %d collectives that verdicts have",
               g->backend->name, RUNS_MAX);
     backend_group_down_on_loop(g);
     group_break_all_on_loop(g, &full);
 }
 
-void run_fail_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error) {
-    if (!r->held && backend_run_drains_on_loop(r, all))
-        drain(r, error);
+void run_fail_by_abort_on_loop(run *r, uint64_t all, const gw_error *error) {
+    if (!r->held && backend_run_detaches_on_loop(r, all))
+        detach(r, error);
     else
         run_fail_on_loop(r, error);
 }
@@ -390,25 +390,25 @@ void run_fail_on_loop(run *r, const gw_error *error) {
     if (r->held) result_release_on_loop(r->group->agent, r->held);
     r->held = NULL;
     if (!is_done) complete(r, result_of_error(error));
-    series_leave_on_loop(r->group, r->sequence);
+    final_leave_on_loop(r->group, r->sequence);
     leaving_check_on_loop(r->group->agent);
     run_release_on_loop(r);
 }
 
-static bool is_told(const run *r) {
+static bool is_observed(const run *r) {
     return handle_is_sole(&r->future->handle) || !list_is_empty(&r->future->nexts);
 }
 
-void run_end_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error, bool *ended,
-                                bool *told) {
+void run_end_by_abort_on_loop(run *r, uint64_t all, const gw_error *error, bool *ended,
+                              bool *reported) {
     const result *before = future_result(r->future);
     sequence *t = r->sequence;
     if (!before || result_error(before)) {
-        bool knows = r->failure || r->notice->was_looked_at || is_told(r);
+        bool is_known = r->failure || r->notice->was_looked_at || is_observed(r);
         *ended = true;
-        *told = *told || knows;
-        r->notice->is_missed = !knows;
-        t->missed_count += !knows;
+        *reported = *reported || is_known;
+        r->notice->is_missed = !is_known;
+        t->missed_count += !is_known;
     }
-    run_fail_by_verdict_on_loop(r, all, error);
+    run_fail_by_abort_on_loop(r, all, error);
 }

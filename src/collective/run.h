@@ -21,7 +21,7 @@ typedef enum run_state {
     RUN_WAITING,    // has no number yet
     RUN_UNDER_WAY,  // has entered
     RUN_DONE,       // has its result; some partners have not entered
-    RUN_DRAINING,   // has ended with an error, and goes on in the backend
+    RUN_DETACHED,   // has ended with an error, and goes on in the backend
     RUN_OVER
 } run_state;
 
@@ -79,11 +79,11 @@ struct run {
     // with the loop lock
     run_state state;
     bool works, deferred, has_failed;
-    bool has_reported;  // its deadline, or waits to ask before that:
-    bool asks_later;    // when another one of its sequence has
-    bool has_places;    // run_find_place may be asked
-    gw_error *failure;  // GRP-5: calls that failed here: they have a place and nothing else; NULL
-    uint32_t failures;  // as many
+    bool has_reported;   // its deadline, or waits to ask before that:
+    bool queries_later;  // when another one of its sequence has
+    bool has_places;     // run_find_place may be asked
+    gw_error *failure;   // GRP-5: calls that failed here: they have a place and nothing else; NULL
+    uint32_t failures;   // as many
     notice *notice;
     uint64_t record;  // history.c: its place in the group's history, from 1; 0: none
     list_node arrivals;
@@ -142,7 +142,7 @@ typedef struct run_request {
 } run_request;
 
 // The program waits no more for |f|, the future of a run.
-void run_told(gw_future *f);
+void run_reported(gw_future *f);
 
 // run_start.c: enters, or waits to do so. The future, owned by |s|; poison with |s| failed.
 gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request);
@@ -150,7 +150,7 @@ gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request);
 void run_enter_failed(gw_scope *s, gw_scope *called_in, gw_group *g, uint64_t key);
 
 static inline bool run_is_at_work(const run *r) {
-    return r->state == RUN_UNDER_WAY || r->state == RUN_DRAINING;
+    return r->state == RUN_UNDER_WAY || r->state == RUN_DETACHED;
 }
 
 run *run_retain(run *r);
@@ -172,15 +172,15 @@ extern const future_source run_future_source;
 void run_done_on_loop(run *r, result *value);
 void run_fail_on_loop(run *r, const gw_error *error);
 // The same by a verdict; all members have entered what is below |all|.
-void run_fail_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error);
-// The same of one without a final key, unless it has succeeded: then |*ended|. |*told|: the program
+void run_fail_by_abort_on_loop(run *r, uint64_t all, const gw_error *error);
+// The same of one without a final key, unless it has succeeded: then |*ended|. |*reported|: the program
 // knows, or does not want to; else gw_rpc_shutdown fails if it does not look before.
-void run_end_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error, bool *ended,
-                                bool *told);
+void run_end_by_abort_on_loop(run *r, uint64_t all, const gw_error *error, bool *ended,
+                              bool *reported);
 // GRP-24: what is done may succeed, since no abort is to come any more.
-void run_settle_on_loop(gw_group *g);
+void run_finalize_on_loop(gw_group *g);
 // It was draining, and has nothing more to do.
-void run_drained_on_loop(run *r);
+void run_detached_over_on_loop(run *r);
 // An enter or part of the member of index |from|; takes |p|. PROTOCOL.
 gw_status run_received_on_loop(run *r, int from, incoming *p, uint8_t kind, gw_error *error);
 // GRP-24: an enter of one that is over here.

@@ -1,7 +1,7 @@
 // What a run waits for: the programs of the partners that have not entered. WAIT-1.
 #include "collective/run.h"
 
-#define VERDICT_NS INT64_C(30000000000)  // GRP-10
+#define ABORT_NS INT64_C(30000000000)  // GRP-10
 
 static int next_missing(const await *w, int *at) {
     const run *r = list_entry(w, const run, await);
@@ -19,7 +19,7 @@ static void give_up(run *r, const gw_error *why) {
     env *e = r->group->agent->env;
     if (r->state == RUN_UNDER_WAY) {
         r->has_reported = true;
-        env_set_timer(e, &r->timer, env_now_ns(e) + VERDICT_NS);
+        env_set_timer(e, &r->timer, env_now_ns(e) + ABORT_NS);
     }
     group_report_failed_on_loop(r->group, r->sequence->key, r->number, r->number + 1, why);
 }

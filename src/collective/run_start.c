@@ -3,15 +3,15 @@
 
 #include "agent/context.h"
 #include "base/mutation.h"
-#include "collective/answer.h"
+#include "collective/shadow.h"
 #include "collective/groups_state.h"
 #include "collective/history.h"
-#include "collective/where.h"
+#include "collective/stall_report.h"
 
 #include <stdio.h>
 
 #define PATIENCE_NS INT64_C(10000000000)
-#define VERDICT_NS INT64_C(30000000000)  // GRP-10
+#define ABORT_NS INT64_C(30000000000)  // GRP-10
 
 // ---- Time ---------------------------------------------------------------------------------------
 
@@ -36,9 +36,9 @@ static void give_up_the_leader(run *r) {
 // not come: GRP-10.
 static void arm_waiting(run *r) {
     env *e = r->group->agent->env;
-    int64_t due_ns = r->deadline_ns, later_ns = env_now_ns(e) + VERDICT_NS;
-    if (due_ns > ENV_NEVER - VERDICT_NS) return;
-    due_ns += VERDICT_NS;
+    int64_t due_ns = r->deadline_ns, later_ns = env_now_ns(e) + ABORT_NS;
+    if (due_ns > ENV_NEVER - ABORT_NS) return;
+    due_ns += ABORT_NS;
     env_set_timer(e, &r->timer, due_ns > later_ns ? due_ns : later_ns);
 }
 
@@ -54,7 +54,7 @@ static void fire(timer *t) {
     if (r->state == RUN_WAITING) fire_waiting(r);
     if (r->state != RUN_UNDER_WAY) return;
     if (env_now_ns(r->group->agent->env) < r->deadline_ns) {
-        where_tell_on_loop(r);
+        stall_log_on_loop(r);
         arm(r);
         return;
     }
@@ -64,20 +64,20 @@ static void fire(timer *t) {
     }
     r->has_reported = true;
     env *e = r->group->agent->env;
-    env_set_timer(e, &r->timer, env_now_ns(e) + VERDICT_NS);
-    where_report_late_on_loop(r);
+    env_set_timer(e, &r->timer, env_now_ns(e) + ABORT_NS);
+    stall_report_late_on_loop(r);
 }
 
 // ---- Entering -----------------------------------------------------------------------------------
 
-static void take_early(run *r) {
+static void take_unexpected(run *r) {
     gw_group *g = r->group;
-    for (early_message *x;
-         r->state == RUN_UNDER_WAY && (x = early_take_on_loop(g, r->sequence->key, r->number));) {
+    for (unexpected_message *x; r->state == RUN_UNDER_WAY &&
+                                (x = unexpected_take_on_loop(g, r->sequence->key, r->number));) {
         gw_error error;
         uint8_t kind = x->kind;
         int from = x->from;
-        incoming *p = early_open_on_loop(g->agent, x);
+        incoming *p = unexpected_open_on_loop(g->agent, x);
         if (run_received_on_loop(r, group_index_of(g, from), p, kind, &error))
             group_blame_on_loop(g, from, &error);
     }
@@ -111,7 +111,7 @@ static void enter(run *r) {
         call_note_path_on_loop(g, r->sequence, r->number, &r->called_in);
     if (r->state != RUN_UNDER_WAY) return;  // without memory for that the group has broken
     if (future_result(r->future)) report_cancelled(r);
-    take_early(r);
+    take_unexpected(r);
     if (run_needs_left_on_loop(r)) run_report_left_on_loop(r);
 }
 
@@ -120,20 +120,21 @@ static bool may_enter(const gw_group *g) {
     return g->run_count < RUNS_MAX || has_mutation(MUTATION_ENTER_AHEAD);
 }
 
-static bool has_earlier_series(const list_node *list, const run *r) {
+static bool has_earlier_final(const list_node *list, const run *r) {
     list_each(l, list) {
         const run *x = list_entry(l, run, link);
         uint64_t key = x->sequence->key;
-        if (x->backend && key_is_series(key) && key < r->sequence->key && x->state != RUN_DONE)
+        if (x->backend && key_is_final_sequence(key) && key < r->sequence->key &&
+            x->state != RUN_DONE)
             return true;
     }
     return false;
 }
 
 // GRP-21: with a backend one series is under way at a time.
-static bool awaits_series(const run *r) {
-    return r->backend && key_is_series(r->sequence->key) &&
-           (has_earlier_series(&r->group->runs, r) || has_earlier_series(&r->group->waiting, r));
+static bool awaits_final(const run *r) {
+    return r->backend && key_is_final_sequence(r->sequence->key) &&
+           (has_earlier_final(&r->group->runs, r) || has_earlier_final(&r->group->waiting, r));
 }
 
 enum { FAILURES_AT_ONCE = CALL_PATHS_KEPT / 2 };  // so that members find the scopes of each
@@ -152,7 +153,7 @@ static void fail_in_its_place(run *r) {
 static run *next_to_admit(const gw_group *g) {
     list_each(l, &g->waiting) {
         run *r = list_entry(l, run, link);
-        if (!r->sequence->frozen && !awaits_series(r)) return r;
+        if (!r->sequence->frozen && !awaits_final(r)) return r;
     }
     return NULL;
 }
@@ -181,13 +182,13 @@ static bool admit(run *r) {
 }
 
 void run_admit_on_loop(gw_group *g) {
-    bool goes_on = true;
-    for (run *r; goes_on && (r = next_to_admit(g));) {
+    bool continues = true;
+    for (run *r; continues && (r = next_to_admit(g));) {
         run_retain(r);
-        goes_on = admit(r);
+        continues = admit(r);
         run_release_on_loop(r);
     }
-    answer_enters_on_loop(g);
+    shadow_enters_on_loop(g);
 }
 
 static void give_up(canceller *c) {
@@ -208,25 +209,25 @@ static gw_status check_enters(const gw_group *g, gw_error *error) {
 }
 
 // GRP-6: the verdict about a collective, which this member may not have heard of, by its backward.
-static void hear(const gw_group *g, sequence *t, const gw_error *why) {
-    if (t->missed && sequence_has_told(g, t, why)) t->missed = t->fails_next = false;
+static void clear_missed(const gw_group *g, sequence *t, const gw_error *why) {
+    if (t->missed && sequence_has_reported(g, t, why)) t->missed = t->fails_next = false;
 }
 
 // GRP-21: of a final key, what comes behind the verdict fails with that.
 static gw_status take_final(gw_group *g, uint64_t key, gw_error *error) {
-    const gw_error *why = series_find_verdict_on_loop(g, key);
+    const gw_error *why = final_find_abort_on_loop(g, key);
     if (!why) return GW_OK;
     *error = *why;
     if (!key_is_once(key)) return error->status;
     map_entry *e;
-    hear(g, &g->main, error);
-    for (size_t i = 0; (e = map_next(&g->sequences, &i));) hear(g, e->value, error);
+    clear_missed(g, &g->main, error);
+    for (size_t i = 0; (e = map_next(&g->sequences, &i));) clear_missed(g, e->value, error);
     return error->status;
 }
 
 // A call without a key is one of the series that is under way.
 static uint64_t key_of(const gw_group *g, uint64_t key) {
-    return key || !g->series ? key : GROUP_KEY_SERIES + g->series;
+    return key || !g->final_number ? key : GROUP_KEY_FINAL + g->final_number;
 }
 
 static gw_status check_count(const gw_group *g, gw_error *error) {
@@ -328,7 +329,7 @@ static void break_at_limit(gw_group *g, const gw_error *error) {
 // GRP-5. |r| takes the place of the call in its sequence; NULL without memory for it.
 static void enter_failed_on_loop(gw_group *g, uint64_t key, run *r, const gw_error *error) {
     gw_error ignored;
-    if (check_enters(g, &ignored) || series_find_verdict_on_loop(g, key)) return;
+    if (check_enters(g, &ignored) || final_find_abort_on_loop(g, key)) return;
     sequence *t = group_sequence_on_loop(g, key);
     run *last = t ? last_failure(g, t) : NULL;
     if (!t) {
@@ -355,7 +356,7 @@ static bool is_reported_on_loop(gw_group *g, uint64_t key, gw_scope *s) {
     if (!own) return false;
     const sequence *t = group_find_sequence_on_loop(g, key);
     sequence of_key = { .key = key };
-    if (t && sequence_has_told(g, t, own)) return key_is_final(key);
+    if (t && sequence_has_reported(g, t, own)) return key_is_final(key);
     sequence_note_report(g, t ? t : &of_key, own);
     return false;
 }
@@ -387,12 +388,12 @@ static gw_status start_on_loop(run *r, uint64_t given, bool *out_refused, gw_err
     status = t ? check_count(g, error) : without_sequence(g, error);
     *out_refused = status;
     if (status) return status;
-    if (!given) r->signature.shares ^= g->series_mark;
+    if (!given) r->signature.shares ^= g->final_mark;
     wait_for_turn(r, t);
     r->cancelled.run = give_up;
     r->future->on_cancel = &r->cancelled;
     bool first = g->waiting.next == &r->link;
-    if (first && may_enter(g) && !t->frozen && !awaits_series(r)) {
+    if (first && may_enter(g) && !t->frozen && !awaits_final(r)) {
         r->works = true;
         enter(r);
     } else {

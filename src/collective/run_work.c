@@ -397,8 +397,8 @@ static void read_arrival(run *r, arrival *a) {
     }
 }
 
-static void read_arrivals(run *r, list_node *came) {
-    for (list_node *l; (l = list_take(came));) {
+static void read_arrivals(run *r, list_node *arrived) {
+    for (list_node *l; (l = list_take(arrived));) {
         arrival *a = list_entry(l, arrival, link);
         if (gw_ok(r->scope))
             read_arrival(r, a);
@@ -410,10 +410,10 @@ static void read_arrivals(run *r, list_node *came) {
 
 // ---- Progress -----------------------------------------------------------------------------------
 
-static void progress(run *r, list_node *came) {
+static void progress(run *r, list_node *arrived) {
     if (!run_open_result(r)) return;
     if (!r->has_entered) send_some(r);
-    read_arrivals(r, came);
+    read_arrivals(r, arrived);
     for (bool more = true; more && gw_ok(r->scope);) {
         more = r->ready_count > 0;
         while (r->ready_count && gw_ok(r->scope)) add(r, r->ready[--r->ready_count]);
@@ -424,29 +424,30 @@ static void progress(run *r, list_node *came) {
 }
 
 // Takes over what is new. False: nothing is, or the run has ended; then this thread does not work any
-// more. |out_drains|: nobody here wants the result.
-static bool take_news(run *r, list_node *came, bool *out_drains) {
+// more. |out_detaches|: nobody here wants the result.
+static bool take_events(run *r, list_node *arrived, bool *out_detaches) {
     env *e = r->group->agent->env;
     env_enter(e);
-    bool news = !r->has_entered || !list_is_empty(&r->arrivals);
-    if (backend_run_take_news_on_loop(r)) news = true;
-    list_splice(came, &r->arrivals);
+    bool has_events = !r->has_entered || !list_is_empty(&r->arrivals);
+    if (backend_run_take_events_on_loop(r)) has_events = true;
+    list_splice(arrived, &r->arrivals);
     for (int i = 0; i < r->group->count; i++) {
         run_partner *m = &r->partners[i];
         bool may_be_large = m->entered && !m->differs;
-        news = news || (may_be_large && !m->may_be_large && m->next_send >= 0);
+        has_events = has_events || (may_be_large && !m->may_be_large && m->next_send >= 0);
         m->may_be_large = may_be_large;
     }
-    bool goes_on = run_is_at_work(r) && !r->has_failed && !r->held && (news || r->steps_left == 0);
-    if (!goes_on) r->works = false;
-    *out_drains = r->state == RUN_DRAINING;
+    bool continues =
+        run_is_at_work(r) && !r->has_failed && !r->held && (has_events || r->steps_left == 0);
+    if (!continues) r->works = false;
+    *out_detaches = r->state == RUN_DETACHED;
     env_leave(e);
-    return goes_on;
+    return continues;
 }
 
-static void finish(run *r, bool drains) {
+static void finish(run *r, bool detaches) {
     env *e = r->group->agent->env;
-    gw_value v = drains ? gw_none() : run_make_result(r);
+    gw_value v = detaches ? gw_none() : run_make_result(r);
     result *value = gw_ok(r->scope) ? result_of_value(v) : NULL;
     if (!value && gw_ok(r->scope))
         scope_fail(r->scope, GW_NO_MEMORY, "no memory for the result of a collective");
@@ -456,12 +457,12 @@ static void finish(run *r, bool drains) {
     else if (value)
         result_release_on_loop(r->group->agent, value);
     r->works = !value;
-    if (value) run_drained_on_loop(r);
+    if (value) run_detached_over_on_loop(r);
     env_leave(e);
 }
 
 // What has failed here fails for all: the group, where a backend carries it.
-static void tell_failure(run *r) {
+static void send_failure(run *r) {
     gw_group *g = r->group;
     gw_error error = *r->scope->error;
     error_prefix(&error, group_member_name(g, g->self));
@@ -478,19 +479,19 @@ static void tell_failure(run *r) {
 }
 
 void run_work(run *r) {
-    list_node came;
-    bool drains;
-    list_init(&came);
-    while (take_news(r, &came, &drains)) {
-        progress(r, &came);
-        if (gw_ok(r->scope) && r->steps_left == 0) finish(r, drains);
+    list_node arrived;
+    bool detaches;
+    list_init(&arrived);
+    while (take_events(r, &arrived, &detaches)) {
+        progress(r, &arrived);
+        if (gw_ok(r->scope) && r->steps_left == 0) finish(r, detaches);
         if (!gw_ok(r->scope)) {
-            tell_failure(r);
+            send_failure(r);
             break;
         }
         if (!r->works) break;
     }
-    for (list_node *l; (l = list_take(&came));) {
+    for (list_node *l; (l = list_take(&arrived));) {
         arrival *a = list_entry(l, arrival, link);
         incoming_close(a->incoming);
         mem_free(a);

@@ -73,7 +73,7 @@ static const char *content_suffix(const collective_signature *x) {
 // See |shares|.
 static size_t put_shares(char *out, size_t size, uint64_t shares, const char *detail) {
     if (shares & 3 && detail) return (size_t)snprintf(out, size, ", %s", detail);
-    if (!(shares & 3)) return 0;  // the note of its series says what it is (series_put_note)
+    if (!(shares & 3)) return 0;  // the note of its series says what it is (final_put_note)
     return (size_t)snprintf(out, size, "%s",
                             shares & 1 ? ", sizes of its own" : ", of several tensors");
 }

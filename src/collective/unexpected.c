@@ -6,12 +6,13 @@
 
 // ---- What waits ---------------------------------------------------------------------------------
 
-gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
-                             const group_header *h, incoming *p, gw_error *error) {
+gw_status unexpected_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
+                                  const group_header *h, incoming *p, gw_error *error) {
     groups_part *part = groups_part_of(a, from);
-    uint64_t size = sizeof(early_message) + message_size(p->message) + p->message->fetched_bytes;
-    early_message *x = mem_alloc(sizeof *x);
-    if (!x || size > LIMIT_UNEXPECTED_COLLECTIVE_BYTES - part->early_bytes) {
+    uint64_t size =
+        sizeof(unexpected_message) + message_size(p->message) + p->message->fetched_bytes;
+    unexpected_message *x = mem_alloc(sizeof *x);
+    if (!x || size > LIMIT_UNEXPECTED_COLLECTIVE_BYTES - part->unexpected_bytes) {
         gw_status status = x ? GW_LIMIT : GW_NO_MEMORY;
         mem_free(x);
         incoming_close_on_loop(a, p);
@@ -19,15 +20,17 @@ gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
                          status == GW_LIMIT ? "too much of collectives that were not entered here"
                                             : "no memory for a collective");
     }
-    part->early_bytes += size;
-    *x = (early_message){ .header = *h, .kind = kind, .from = from, .size = size, .incoming = p };
+    part->unexpected_bytes += size;
+    *x = (unexpected_message){
+        .header = *h, .kind = kind, .from = from, .size = size, .incoming = p
+    };
     list_append(list, &x->link);
     return GW_OK;
 }
 
-early_message *early_take_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
-    list_each(l, &g->early) {
-        early_message *x = list_entry(l, early_message, link);
+unexpected_message *unexpected_take_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
+    list_each(l, &g->unexpected) {
+        unexpected_message *x = list_entry(l, unexpected_message, link);
         if (x->header.key != key || x->header.number != number) continue;
         list_remove(l);
         return x;
@@ -35,43 +38,44 @@ early_message *early_take_on_loop(const gw_group *g, uint64_t key, uint64_t numb
     return NULL;
 }
 
-incoming *early_open_on_loop(agent *a, early_message *x) {
+incoming *unexpected_open_on_loop(agent *a, unexpected_message *x) {
     groups_part *part = groups_part_of(a, x->from);
     incoming *p = x->incoming;
-    part->early_bytes -= x->size;
+    part->unexpected_bytes -= x->size;
     list_remove(&x->link);
     mem_free(x);
     return p;
 }
 
-void early_drop_on_loop(agent *a, early_message *x) {
-    incoming_close_on_loop(a, early_open_on_loop(a, x));
+void unexpected_drop_on_loop(agent *a, unexpected_message *x) {
+    incoming_close_on_loop(a, unexpected_open_on_loop(a, x));
 }
 
-static bool is_value(const early_message *x) {
+static bool is_value(const unexpected_message *x) {
     return x->kind == KIND_ENTER || x->kind == KIND_PART;
 }
 
-void early_drop_between_on_loop(gw_group *g, uint64_t key, uint64_t from, uint64_t next) {
-    list_node *all = g->is_unopened ? &groups_of(g->agent)->early : &g->early;
+void unexpected_drop_between_on_loop(gw_group *g, uint64_t key, uint64_t from, uint64_t next) {
+    list_node *all = g->is_pending ? &groups_of(g->agent)->unexpected : &g->unexpected;
     list_each(l, all) {
-        early_message *x = list_entry(l, early_message, link);
+        unexpected_message *x = list_entry(l, unexpected_message, link);
         bool is_of = x->header.group == g->id && x->header.list == g->list && is_value(x);
         uint64_t number = x->header.number;
         if (is_of && x->header.key == key && number >= from && number < next)
-            early_drop_on_loop(g->agent, x);
+            unexpected_drop_on_loop(g->agent, x);
     }
 }
 
-void early_drop_all_on_loop(agent *a) {
-    list_node *all = &groups_of(a)->early;
-    while (!list_is_empty(all)) early_drop_on_loop(a, list_entry(all->next, early_message, link));
+void unexpected_drop_all_on_loop(agent *a) {
+    list_node *all = &groups_of(a)->unexpected;
+    while (!list_is_empty(all))
+        unexpected_drop_on_loop(a, list_entry(all->next, unexpected_message, link));
 }
 
 // ---- What is lost for want of memory ------------------------------------------------------------
 
-void early_dropped_on_loop(agent *a, int from, gw_group *g, const group_header *h,
-                           const gw_error *error) {
+void unexpected_dropped_on_loop(agent *a, int from, gw_group *g, const group_header *h,
+                                const gw_error *error) {
     groups *x = groups_of(a);
     bool is_member = g && g->list == h->list && group_index_of(g, from) >= 0;
     if (!g)
@@ -94,11 +98,11 @@ static void break_if_dropped(groups *x, gw_group *g) {
 // ---- Opening a group ----------------------------------------------------------------------------
 
 // A report, verdict or break that came before the group was opened.
-static void take_early_abort(gw_group *g, early_message *x) {
+static void take_unexpected_abort(gw_group *g, unexpected_message *x) {
     int from = x->from;
     group_header h = x->header;
     uint8_t kind = x->kind;
-    incoming *p = early_open_on_loop(g->agent, x);
+    incoming *p = unexpected_open_on_loop(g->agent, x);
     const bytes *head = &p->message->head;
     reader in = reader_of(head->data + GROUP_HEADER_BYTES, head->size - GROUP_HEADER_BYTES);
     int index = h.list == g->list ? group_index_of(g, from) : -1;
@@ -112,31 +116,31 @@ static void take_early_abort(gw_group *g, early_message *x) {
 }
 
 static void hand_over(groups *x, gw_group *g) {
-    list_each(l, &x->early) {
-        early_message *m = list_entry(l, early_message, link);
+    list_each(l, &x->unexpected) {
+        unexpected_message *m = list_entry(l, unexpected_message, link);
         if (m->header.group != g->id) continue;
         int from = m->from;
         if (!is_value(m)) {
-            if (!has_mutation(MUTATION_UNEXPECTED_BREAK_FORGOTTEN)) take_early_abort(g, m);
+            if (!has_mutation(MUTATION_UNEXPECTED_BREAK_FORGOTTEN)) take_unexpected_abort(g, m);
         } else if (m->header.list != g->list || group_index_of(g, from) < 0) {
-            early_drop_on_loop(g->agent, m);
+            unexpected_drop_on_loop(g->agent, m);
             group_refuse_list_on_loop(g, from);
         } else if (g->broken.status) {  // by what came before
-            early_drop_on_loop(g->agent, m);
+            unexpected_drop_on_loop(g->agent, m);
             abort_send_break_on_loop(g, from, &g->broken);
         } else {
             list_remove(l);
             if (has_mutation(MUTATION_UNEXPECTED_REVERSED))
-                list_prepend(&g->early, l);
+                list_prepend(&g->unexpected, l);
             else
-                list_append(&g->early, l);
+                list_append(&g->unexpected, l);
         }
     }
 }
 
-void early_hand_over_on_loop(gw_group *g) {
+void unexpected_hand_over_on_loop(gw_group *g) {
     groups *x = groups_of(g->agent);
-    unopened_hand_over_on_loop(g);
+    pending_group_hand_over_on_loop(g);
     hand_over(x, g);
     break_if_dropped(x, g);
 }

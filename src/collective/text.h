@@ -1,22 +1,22 @@
 // Text that is put together piece by piece, and cut where there is no more room.
 //
 // Ownership: |out| is the caller's. Threads: any.
-#ifndef COLLECTIVE_SENTENCE_H
-#define COLLECTIVE_SENTENCE_H
+#ifndef COLLECTIVE_TEXT_H
+#define COLLECTIVE_TEXT_H
 
 #include <gradwire/status.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-typedef struct sentence {
+typedef struct text_builder {
     char *out;
     size_t at, size;
-} sentence;
+} text_builder;
 
-void sentence_put(sentence *t, const char *format, ...) GW_PRINTF(2, 3);
-void sentence_put_time(sentence *t, int64_t ns);  // "312 us", "4.1 ms", "61 s"
+void text_put(text_builder *t, const char *format, ...) GW_PRINTF(2, 3);
+void text_put_time(text_builder *t, int64_t ns);  // "312 us", "4.1 ms", "61 s"
 // Whether a name of a program's may stand in sentences: UTF-8 without control characters and %.
-bool sentence_may_quote(const char *name);
+bool text_may_quote(const char *name);
 
 #endif
