@@ -1,4 +1,4 @@
-// Who ends a collective with an error: reports, and the leader that asks all members and decides. GRP-4, GRP-6.
+// The leader's side of aborts: reports, queries to all members, and the decision. GRP-4, GRP-6.
 #include "collective/abort.h"
 
 #include "base/mem.h"
@@ -14,8 +14,8 @@ enum { NAMED_MAX = 4 };
 
 // ---- The leader ---------------------------------------------------------------------------------
 
-// "w0, w2 do all_reduce sum f32 10 (train.c:40); w1 does broadcast f32 10 from 0 (train.c:52)". What is cut short may
-// be the same: then it is said what is not.
+// "w0, w2 do all_reduce sum f32 10 (train.c:40); w1 does broadcast f32 10 from 0 (train.c:52)". If the texts are
+// equal though the signatures differ, it states what they do not show.
 static void put_activities(const gw_group *g, uint64_t key, text_builder *out) {
     const testimony *all = g->testimonies;
     int listed = 0;
@@ -37,14 +37,14 @@ static void put_activities(const gw_group *g, uint64_t key, text_builder *out) {
                                                  : ", of different sizes");
 }
 
-// "; w3 has not come: w3 computes (its collective 40 ended 61 s ago)".
+// "; w3 has not entered: w3 computes (its collective 40 ended 61 s ago)".
 static void put_missing(const gw_group *g, text_builder *out) {
     int missing = 0;
     for (int i = 0; i < g->count; i++) {
         if (g->testimonies[i].attendance != NOT_CALLED) continue;
         text_put(out, "%s%s", missing++ ? ", " : "; ", group_member_name(g, i));
     }
-    if (missing) text_put(out, missing > 1 ? " have not come" : " has not come");
+    if (missing) text_put(out, missing > 1 ? " have not entered" : " has not entered");
     int listed = 0;
     for (int i = 0; i < g->count && listed < NAMED_MAX; i++) {
         const testimony *x = &g->testimonies[i];
@@ -53,7 +53,7 @@ static void put_missing(const gw_group *g, text_builder *out) {
     }
 }
 
-// Members do not do the same there.
+// Whether members call different collectives there.
 static bool is_difference(const report *x) {
     return x->error.status == GW_MISMATCH && x->about.cause == REPORT_COLLECTIVE;
 }
@@ -95,7 +95,7 @@ static collective_abort decide(const gw_group *g, const report *x) {
         if (y->last >= ab.next) ab.next = y->last + 1;
         if (y->call_last >= ab.call_next) ab.call_next = y->call_last + 1;
     }
-    // What was called before differs, and what is not over of that, too.
+    // The calls before it differ: the abort also ends those of them that are not over.
     if (about->cause == REPORT_PAST && ab.all < ab.number) {
         ab.number = ab.all;
         ab.call_next = ab.all + 1;

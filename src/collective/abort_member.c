@@ -1,4 +1,4 @@
-// What the abort of a collective ends at a member, and what the member answers before. GRP-5, GRP-6.
+// What an abort ends on a member, and how the member answers the query before it. GRP-5, GRP-6.
 #include "collective/abort.h"
 
 #include "base/mem.h"
@@ -15,7 +15,7 @@
 
 static void end_runs(gw_group *g, const sequence *t, const collective_abort *ab, bool *ended,
                      bool *reported) {
-    for (bool again = true; again;) {  // what ends may call others
+    for (bool again = true; again;) {  // the end of one run may start others
         again = false;
         list_each(l, &g->runs) {
             run *r = list_entry(l, run, link);
@@ -27,15 +27,15 @@ static void end_runs(gw_group *g, const sequence *t, const collective_abort *ab,
     }
 }
 
-// The program has not looked at it.
+// The program has not read the error.
 static void miss(sequence *t, const gw_error *error) {
     t->missed = true;
     error_forget(&t->why);
     error_keep(&t->why, error);
 }
 
-// GRP-6: of what has surely failed on some member, from *|n| on, the key of the first backward; 0: no more, or no more
-// that would be remembered. With a backend none has succeeded on another.
+// GRP-6: the key of the first backward of the first number from *|n| on that has surely failed on some member; 0: no
+// such number, or none that this member would remember. With a backend no member has succeeded.
 static uint64_t next_backward(const gw_group *g, const collective_abort *ab, uint64_t *n) {
     if (*n > ab->number && *n < ab->all) *n = ab->all;
     bool is_far = *n > ab->number && *n - ab->all >= LIMIT_FINAL_ABORTS;
@@ -69,8 +69,8 @@ bool abort_has_ended(const sequence *t, uint64_t number) {
     return false;
 }
 
-// What this member has not called yet fails when it does so. GRP-22: an opening that it has not meant to come to does
-// not.
+// A call that this member has not made yet fails when it is made. GRP-22: an opening that this member will not make
+// does not.
 static bool keep_ahead(sequence *t, const collective_abort *ab) {
     if (t->next >= ab->next) return true;
     ended_ahead *x = mem_alloc(sizeof *x), **last = &t->ahead;
@@ -84,11 +84,11 @@ static bool keep_ahead(sequence *t, const collective_abort *ab) {
     return true;
 }
 
-// Of calls that have failed here. The abort of the first ones may be another one, which has not all: the rest is
-// reported. The last number of them; that of the abort without any.
+// Calls that have failed here. The abort may be about other numbers and not end all of them: this member reports the
+// rest. Returns the last number that ends, or that of the abort if no call has failed here.
 static uint64_t take_reported(gw_group *g, sequence *t, const collective_abort *ab) {
     if (!t->reported || t->reported < ab->number || t->reported >= ab->next) return ab->number;
-    uint64_t next = ab->next;  // behind what has ended: that is reported no more
+    uint64_t next = ab->next;  // behind the numbers that have ended, which are reported no more
     while (next < t->reported_next && abort_has_ended(t, next)) next++;
     bool has_all = next >= t->reported_next;
     t->next = has_all ? t->reported_next : next;
@@ -117,8 +117,8 @@ static uint64_t note_failed_scopes_of(sequence *t, const collective_abort *ab, u
     return failed->ids[failed->depth > 1 ? failed->depth - 2 : 0];
 }
 
-// GRP-6: what is called next in the scopes of this is one of what has failed. Where members have called different
-// collectives before, what has ended is of several scopes.
+// GRP-6: the next call in these scopes belongs to what has failed. Where members have called different collectives
+// before, the ended calls are in several scopes.
 static void note_failed_scopes(sequence *t, const collective_abort *ab, uint64_t number) {
     uint64_t scope = note_failed_scopes_of(t, ab, number);
     for (uint64_t n = number + 1; n < ab->next && n < t->next; n++) {
@@ -128,7 +128,7 @@ static void note_failed_scopes(sequence *t, const collective_abort *ab, uint64_t
     }
 }
 
-// GRP-24: others have failed in what has succeeded here, since members did not do the same.
+// GRP-24: a collective that succeeded here has failed on other members, since the calls of members differ.
 static void note_difference(gw_group *g, sequence *t, const collective_abort *ab) {
     const history_record *x = history_find_on_loop(g, ab->key, ab->number);
     if (ab->error.status != GW_MISMATCH || !x || !x->ended_ns || x->status) return;
@@ -167,7 +167,7 @@ static void apply_to(gw_group *g, sequence *t, const collective_abort *ab) {
         call_note_left_on_loop(g, t, ab);
     else
         note_failed_scopes(t, ab, failed);
-    reported = reported || is_under_way_backward(g, ab);  // a pass of the program hears it
+    reported = reported || is_under_way_backward(g, ab);  // a pass of the program returns the error
     if (ended && !reported) miss(t, &ab->error);
     if (!ended && !ab->failed) note_difference(g, t, ab);
     if (!t->reported && !t->cancelled_count && !t->leaving) t->frozen = false;
@@ -184,24 +184,25 @@ void abort_apply_on_loop(gw_group *g, const collective_abort *ab) {
         return;
     }
     sequence *t = group_sequence_on_loop(g, ab->key);
-    if (!t && g->sequences.count >= LIMIT_GROUP_KEYS) return;  // nothing of it can be called here
+    if (!t && g->sequences.count >= LIMIT_GROUP_KEYS)
+        return;  // this member can call nothing of the key
     if (!t)
         break_without_memory(g);
     else
         apply_to(g, t, ab);
 }
 
-// ---- What members say ---------------------------------------------------------------------------
+// ---- Answers to a query -------------------------------------------------------------------------
 
-// Who has left one out is behind for good: so it says how far it is.
+// A member that has skipped a step cannot catch up: the text states its step and how far behind it is.
 static void put_place(const gw_group *g, uint64_t number, text_builder *out) {
     if (g->final_begun >= number || g->is_pending) return;
     text_put(out, "is at %s %llu, %llu behind, and ", g->final_name,
              (unsigned long long)g->final_begun, (unsigned long long)(number - g->final_begun));
 }
 
-// GRP-6: the last number, from |from| on, that this member has called in one scope with |first|; or the one before
-// |from|.
+// GRP-6: the last number, from |from| on, that this member has called in one scope with |first|; |from| - 1 if there
+// is none.
 static uint64_t last_in_scope(const sequence *t, const scope_path *first, int level,
                               uint64_t from) {
     uint64_t last = from - 1, scope = first ? scope_path_at(first, level) : 0;

@@ -1,4 +1,4 @@
-// What a member reports to the leader, and keeps until an abort has said it. GRP-4, GRP-7.
+// A member's reports to the leader, kept until an abort has ended what they are about. GRP-4, GRP-7.
 #include "collective/abort.h"
 
 #include "base/mem.h"
@@ -6,9 +6,9 @@
 
 #include <stdio.h>
 
-// ---- What is kept -------------------------------------------------------------------------------
+// ---- Kept reports -------------------------------------------------------------------------------
 
-// NULL if an abort has said it, or the group has broken for want of memory.
+// NULL if an abort has ended what |about| names, or if allocation failed and the group has broken.
 report *abort_keep_report_on_loop(gw_group *g, const report_about *about, const gw_error *error) {
     const sequence *t = group_find_sequence_on_loop(g, about->key);
     if (t && about->cause != REPORT_LEFT && abort_has_ended(t, about->number)) return NULL;
@@ -25,7 +25,7 @@ report *abort_keep_report_on_loop(gw_group *g, const report_about *about, const 
     return x;
 }
 
-// What the abort says already.
+// Whether the abort ends what the report is about.
 static bool is_reported(const report_about *x, const collective_abort *ab) {
     if (x->key != ab->key) return false;
     if (key_is_final(ab->key)) return true;
@@ -75,7 +75,8 @@ void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number, uin
 void abort_report_left_on_loop(gw_group *g, const sequence *t, int level) {
     gw_error error = *error_kept(t->failed_why);
     char reporter[LIMIT_NAME_BYTES + 64];
-    snprintf(reporter, sizeof reporter, "%s has gone on without it", group_member_name(g, g->self));
+    snprintf(reporter, sizeof reporter, "%s has continued without it",
+             group_member_name(g, g->self));
     error_prefix(&error, reporter);
     notify_leader(
         g, &(report_about){ t->key, t->next, t->next, REPORT_LEFT, t->leaving, (uint8_t)level },
@@ -86,8 +87,8 @@ void group_report_past_on_loop(gw_group *g, int from, uint64_t key, uint64_t num
     gw_error error;
     text_builder t = { error.text, 0, sizeof error.text };
     error_set(&error, GW_MISMATCH, "%s", "");
-    text_put(&t, "%s and %s have not called the same before", group_member_name(g, g->self),
-             group_member_name(g, from));
+    text_put(&t, "%s and %s have called different collectives before",
+             group_member_name(g, g->self), group_member_name(g, from));
     history_put_last(g, key, number, &t);
     report_about about = { key, number, number + 1, REPORT_PAST, 0, 0 };
     notify_leader(g, &about, &error);

@@ -15,7 +15,7 @@ static bool is_awaited(const gw_future *f) {
     return !future_result(f) && !list_is_empty(&f->waits);
 }
 
-// Passes take what their collectives give when it comes: their threads wait for all of it.
+// A pass uses the results of its collectives as they arrive; its thread waits for all of them.
 static bool waits_for_a_pass(const agent *a) {
     list_each(l, &a->waits) {
         const waiter *w = list_entry(l, context_wait, link)->waiter;
@@ -32,8 +32,8 @@ bool activity_waits_for(const run *r) {
 
 // ---- In collectives -----------------------------------------------------------------------------
 
-// Nobody waits in vain for members that have entered; of what is of one key alone nobody can tell any more who has
-// entered it.
+// Members that have entered end no wait. Collectives whose key is used once are not listed: after they are over no
+// member can determine which members entered them.
 static void add_wait(const run *r, activity *out) {
     const gw_group *g = r->group;
     if (out->wait_count == ACTIVITY_WAITS_MAX || !r->enters_missing ||
@@ -101,12 +101,12 @@ static bool find_call(const agent *a, text_builder *t) {
     return false;
 }
 
-// Whatever else its threads wait for.
+// Any other wait of its threads.
 static bool find_wait(const agent *a, text_builder *t) {
     list_each(l, &a->waits) {
         const context_wait *w = list_entry(l, context_wait, link);
         const char *what = w->waiter->what;
-        if (w->waiter->woken) continue;  // it goes on
+        if (w->waiter->woken) continue;  // its thread continues
         text_put(t, "waits for %s", what && what[0] ? what : "a future");
         return true;
     }

@@ -1,4 +1,5 @@
-// What the program of a worker does, for others that wait for it: where its threads wait, and for whom.
+// The current activity of a worker's program, for members that wait for it: where its threads wait, and for which
+// workers.
 //
 // Ownership: plain values. Threads: with the loop lock.
 #ifndef COLLECTIVE_ACTIVITY_H
@@ -13,7 +14,7 @@ typedef struct collective_id {
     uint64_t group, key, number;
 } collective_id;
 
-// A thread waits in a collective for members that have not entered it, by their ranks in the job.
+// A thread waits in a collective for members that have not entered it, given by their ranks in the job.
 typedef struct activity_wait {
     collective_id in;
     char group_name[LIMIT_NAME_BYTES + 1];
@@ -22,7 +23,7 @@ typedef struct activity_wait {
 } activity_wait;
 
 typedef struct activity {
-    bool has_entered;  // what it is asked about
+    bool has_entered;  // the collective that the query is about
     char text[SIGNATURE_TEXT_MAX];
     int wait_count;
     activity_wait waits[ACTIVITY_WAITS_MAX];
@@ -30,10 +31,10 @@ typedef struct activity {
 
 // Whether a thread waits for |r|, or for a pass that it is part of.
 bool activity_waits_for(const run *r);
-// Of this worker, when it is awaited in |about|.
+// Of this worker, which the sender of the query waits for in |about|.
 void activity_read_on_loop(const agent *a, const collective_id *about, activity *out);
 
 void activity_encode(bytes *out, const activity *x);
-bool activity_decode(reader *in, activity *out);  // false for bytes that mean nothing
+bool activity_decode(reader *in, activity *out);  // false if malformed
 
 #endif

@@ -1,4 +1,4 @@
-// A member's side of agreements: what it proposes, to whom, and how they end.
+// A member's side of agreements: its proposals, their receivers, and the end of an agreement.
 #include "collective/agree.h"
 
 #include "base/log.h"
@@ -7,7 +7,7 @@
 #include "base/status.h"
 #include "collective/groups_state.h"
 
-// ---- What a group has ---------------------------------------------------------------------------
+// ---- The agreements of a group ------------------------------------------------------------------
 
 static void fire_poll(timer *t) {
     agreements *x = list_entry(t, agreements, poll);
@@ -88,7 +88,7 @@ void agree_propose_on_loop(gw_group *g) {
     if (!agree_send_on_loop(g->agent, g->members[leader].rank, m)) agree_no_memory_on_loop(g);
 }
 
-// Whether the leader has to hear of this member.
+// Whether the leader needs a message from this member.
 static bool has_something_to_report(const agreements *x) {
     return !list_is_empty(&x->calls) || x->stored || x->polled == agree_number(x);
 }
@@ -105,7 +105,7 @@ static void end_group(gw_group *g, const decision *d) {
     group_end_on_loop(g);
 }
 
-// GRP-15: those that took this member for the leader, and the one before has not told them.
+// GRP-15: members that have proposed to this member, and that the leader before it has not notified.
 static void notify_proposers(gw_group *g) {
     agreements *x = g->agreements;
     for (int i = 0; i < g->count && !x->leads; i++) {
@@ -145,7 +145,7 @@ void agree_released_on_loop(gw_group *g) {
     group_release_on_loop(g);
 }
 
-// To all that are there.
+// To all members that are present.
 static void send_absent(gw_group *g) {
     for (int i = 0; i < g->count; i++) {
         int rank = g->members[i].rank;
@@ -160,7 +160,7 @@ void agree_give_up_on_loop(gw_group *g, const gw_error *error) {
     g->is_absent = true;
     log_error("%s", error->text);
     send_absent(g);
-    if (!g->agreements) {  // there was no memory for them
+    if (!g->agreements) {  // their allocation had failed
         group_release_on_loop(g);
         return;
     }
@@ -188,9 +188,9 @@ void agree_stop_on_loop(gw_group *g, const gw_error *why) {
     group_release_on_loop(g);
 }
 
-// ---- Who takes no part any more -----------------------------------------------------------------
+// ---- Members that no longer participate ---------------------------------------------------------
 
-// A member takes no part any more.
+// A member no longer participates.
 void agree_is_out_on_loop(gw_group *g, int index) {
     agreements *x = g->agreements;
     if (x->is_out[index]) return;

@@ -1,4 +1,4 @@
-// The leader's side of agreements: when it decides, and when what it has decided is released.
+// The leader's side of agreements: when it decides, and when its decision is released.
 #include "agent/agent.h"
 #include "base/mem.h"
 #include "base/mutation.h"
@@ -9,13 +9,13 @@
 #include <stdio.h>
 #include <string.h>
 
-// GRP-12: until it asks who has not come, and until it asks again.
+// GRP-12: the time until it polls members that have not proposed, and until it polls again.
 #define PATIENCE_NS INT64_C(200000000)
 #define AGAIN_NS INT64_C(1000000000)
 
-// ---- What it has heard --------------------------------------------------------------------------
+// ---- Proposals ----------------------------------------------------------------------------------
 
-// What member |i| proposes for the next number; NULL: nothing is heard of that yet.
+// The proposal of member |i| for the next number; NULL: none has arrived.
 static const proposal *proposal_of(const gw_group *g, int i) {
     const agreements *x = g->agreements;
     if (i == g->self) return agree_own_on_loop(x);
@@ -25,10 +25,10 @@ static const proposal *proposal_of(const gw_group *g, int i) {
 
 typedef struct survey {
     int proposed, not_called, unanswered;
-    const proposal *first;           // of those that have come
+    const proposal *first;           // of those that have arrived
     int first_index, differs_index;  // -1: all propose the same
     const proposal *differs, *failed;
-    int agrees, reforms;  // how many; the first of the latter
+    int agrees, reforms;  // counts, and the index of the first that re-forms
     int reforms_index;
     uint64_t flags;
 } survey;
@@ -84,7 +84,7 @@ static void add_missing(const gw_group *g, gw_error *e) {
         if (!p || p->what != AGREE_NOT_CALLED) continue;
         add(e, "%s%s", missing++ ? ", " : "; ", group_member_name(g, i));
     }
-    if (missing) add(e, missing > 1 ? " have not come" : " has not come");
+    if (missing) add(e, missing > 1 ? " have not proposed" : " has not proposed");
 }
 
 static void add_proposal(const proposal *p, gw_error *e) {
@@ -114,7 +114,7 @@ static void compose(const gw_group *g, const survey *v, gw_error *out) {
     add_proposal(v->differs, out);
 }
 
-// A member that is gone; -1. Some may have seen that when others have not.
+// A member that is lost or absent; -1. Members may observe that at different times.
 static int find_gone(const gw_group *g) {
     for (int i = 0; i < g->count; i++)
         if (g->agreements->is_out[i]) return i;
@@ -160,8 +160,8 @@ static void poll(gw_group *g) {
     env_set_timer(g->agent->env, &x->poll, env_now_ns(g->agent->env) + AGAIN_NS);
 }
 
-// Those that have not come are asked at once if it cannot go well, else after a while; and again,
-// since they may take part no more.
+// Members that have not proposed are polled at once if the decision is an error, else after a while; and again, since
+// they may no longer participate.
 static void wait_for_all(gw_group *g, const survey *v) {
     agreements *x = g->agreements;
     env *e = g->agent->env;
@@ -203,13 +203,13 @@ static bool decide(gw_group *g) {
     return true;
 }
 
-// ---- Telling ------------------------------------------------------------------------------------
+// ---- Sending decisions --------------------------------------------------------------------------
 
 static bool is_joining(const gw_group *g, int rank) {
     return group_index_of(g, rank) < 0;
 }
 
-// To all that live and to newcomers. False without memory.
+// To all members that live and to joining members. False if allocation fails.
 static bool broadcast(gw_group *g, uint8_t kind, const decision *d) {
     agreements *x = g->agreements;
     agent *a = g->agent;

@@ -1,4 +1,4 @@
-// The messages of agreements: what they look like, and what comes of them.
+// The messages of agreements: their encoding and their effects.
 #include "agent/deferred.h"
 #include "base/mem.h"
 #include "base/status.h"
@@ -61,7 +61,7 @@ static bool read_proposal(reader *in, proposal *out) {
     return true;
 }
 
-// ---- What comes ---------------------------------------------------------------------------------
+// ---- Received messages --------------------------------------------------------------------------
 
 static bool take_proposal(gw_group *g, int from, const group_header *h, reader *in) {
     agreements *x = g->agreements;
@@ -121,7 +121,7 @@ static void take_question(gw_group *g, int from, const group_header *h) {
     if (h->number == agree_number(x) && agree_leader_on_loop(g) == from) agree_propose_on_loop(g);
 }
 
-// GRP-18: for a member that is absent.
+// GRP-18: replies for this member, which is absent.
 static void answer_absent(gw_group *g, int from, uint8_t kind, const group_header *h) {
     bool is_over = g->agreements && h->number <= g->agreements->released;
     uint8_t answer = kind == KIND_DECIDED ? KIND_STORED : is_over ? KIND_RELEASED : KIND_ABSENT;
@@ -129,7 +129,7 @@ static void answer_absent(gw_group *g, int from, uint8_t kind, const group_heade
         agree_answer_on_loop(g->agent, g->members[from].rank, answer, h);
 }
 
-// Somebody waits for this member, of which nothing comes any more: GRP-18.
+// A member waits for this one, which will not send a proposal: GRP-18.
 static void take_dismissal(gw_group *g, const group_header *h) {
     agreements *x = g->agreements;
     if (h->number != agree_number(x) || !awaits_is_idle_on_loop(g->agent)) return;
@@ -219,7 +219,7 @@ bool agree_unknown_received_on_loop(agent *a, int from, uint8_t kind, const grou
     }
 }
 
-// ---- Workers that are not known yet -------------------------------------------------------------
+// ---- Unknown ranks ------------------------------------------------------------------------------
 
 bool agree_names_unknown(const agent *a, const message *m) {
     decision *d = NULL;

@@ -1,4 +1,4 @@
-// The backends that there are.
+// The table of backends.
 #include "collective/backend.h"
 
 #include "base/nearest.h"

@@ -1,6 +1,6 @@
-// Turns: which collectives are in the backend of their group, and what becomes of these when they end
-// before their time. A lane has one at a time, in the order of series and of numbers, so that every
-// member starts the same calls in the same order. Lanes know nothing of each other.
+// Turns: which collectives are in the backend of their group, and what happens when they end early. A channel has one
+// at a time, in the order of final sequences and of numbers, so that every member starts the same calls in the same
+// order. Channels are independent.
 #include "collective/backend_run.h"
 
 #include "agent/agent.h"
@@ -9,14 +9,14 @@
 #include "base/status.h"
 
 typedef struct backend_channel {
-    list_node queue;  // of those that wait for it, by their order
-    run *turn;        // whose values it carries now; NULL
+    list_node queue;  // runs that wait for it, in order
+    run *turn;        // the run whose values it carries now; NULL
 } backend_channel;
 
-// ---- Lanes --------------------------------------------------------------------------------------
+// ---- Channels -----------------------------------------------------------------------------------
 
-// Collectives without a key and those of series may be called by different threads: which comes first is
-// not the same on all members.
+// Different threads may call collectives without a key and those of final sequences: their order is not the same on
+// all members.
 static int choose_channel(const run *r) {
     int each = r->group->backend->channels / 2, first = key_is_final_sequence(r->key) ? each : 0;
     for (int i = 0; has_mutation(MUTATION_CHANNEL_THAT_IS_FREE) && i < each; i++)
@@ -70,7 +70,7 @@ static void start_on_loop(run *r) {
     g->backend->start(g->communicator, c);
 }
 
-// One that comes before it may not have come so far.
+// An earlier run may not be ready for the backend yet.
 static void next_turn_on_loop(gw_group *g, backend_channel *channel) {
     if (channel->turn || list_is_empty(&channel->queue)) return;
     run *r = list_entry(channel->queue.next, struct backend_run, link)->run;
@@ -148,7 +148,7 @@ void backend_run_forget_on_loop(run *r) {
     next_turn_on_loop(r->group, channel_of(r));
 }
 
-// What members do not have alike is begun by none, and told to be so by the enters of all.
+// No member begins a collective of which it has two signatures, and all members see them in the enters.
 bool backend_run_detaches_on_loop(const run *r, uint64_t all) {
     if (!r->backend || r->state != RUN_UNDER_WAY || r->group->backend_is_down) return false;
     if (has_mutation(MUTATION_NOT_DRAINED) && !r->backend->has_queued) return false;
@@ -171,7 +171,7 @@ static gw_status check_losses_on_loop(const gw_group *g, gw_error *error) {
     for (int i = 0; i < g->agent->member_count; i++) {
         const member *m = agent_member(g->agent, i);
         if (!m->known || !m->lost || m->left) continue;
-        error_set(error, GW_DISCONNECTED, "backend \"%s\" does not go on without %s",
+        error_set(error, GW_DISCONNECTED, "backend \"%s\" cannot continue without %s",
                   g->backend->name, m->name);
         error->lost = m->why->lost;
         return error->status;

@@ -1,4 +1,4 @@
-// Several tensors at once: those of one dtype go as one, in one set of messages.
+// Coalesced collectives: several tensors in one call. Tensors of one dtype are sent together.
 #include "collective/requests.h"
 
 #include "base/value.h"
@@ -40,7 +40,7 @@ static bool check(gw_scope *s, const coalesced *m) {
     return gw_ok(s);
 }
 
-// With 2 for its last two bits, so that it is no hash of sizes.
+// The last two bits are 2, so that it differs from every hash of sizes.
 static uint64_t hash_shapes(const coalesced *m, int dtype) {
     uint64_t hash = 2;
     for (int i = 0; i < m->count; i++) {
@@ -54,7 +54,7 @@ static uint64_t hash_shapes(const coalesced *m, int dtype) {
 
 enum { DETAIL_ENOUGH = 120 };
 
-// "tensors 2x3, 4", of |dtype|; of many the first ones and the last one, and how many there are.
+// "tensors 2x3, 4", of |dtype|; of many tensors the first ones, the last one, and their count.
 static const char *put_shapes(char *out, const coalesced *m, int dtype) {
     text_builder t = { out, 0, SIGNATURE_DETAIL_MAX };
     int listed = 0, found = 0;
@@ -71,9 +71,9 @@ static const char *put_shapes(char *out, const coalesced *m, int dtype) {
     return out;
 }
 
-// ---- There and back -----------------------------------------------------------------------------
+// ---- Joining and splitting ----------------------------------------------------------------------
 
-// The numbers of |x| that go to member |part| of |parts|.
+// The elements of |x| that go to member |part| of |parts|.
 static gw_tensor *part_of(gw_scope *s, gw_tensor *x, int part, int parts) {
     if (parts == 1) return gw_reshape(s, x, -1);
     int64_t rows = x->sizes[0] / parts;
@@ -86,7 +86,7 @@ static bool has_dtype(const coalesced *m, int dtype) {
     return has;
 }
 
-// All of |dtype| behind each other, those for each member together; NULL without one.
+// All tensors of |dtype| concatenated, grouped by member; NULL if there is none.
 static gw_tensor *join(gw_scope *s, const coalesced *m, int dtype) {
     int parts = m->operation == OPERATION_REDUCE_SCATTER ? m->group->count : 1, found = 0;
     gw_tensor **flat = gw_alloc(s, ((size_t)m->count * (size_t)parts + 1) * sizeof *flat);
@@ -96,7 +96,7 @@ static gw_tensor *join(gw_scope *s, const coalesced *m, int dtype) {
     return flat && found ? gw_cat(s, flat, found, 0) : NULL;
 }
 
-// What comes is taken apart by what these say of it, when the tensors may be gone.
+// The layout of the tensors: the result is split by it after they may have been freed.
 typedef struct piece {
     int32_t dtype, dims;
     int64_t sizes[LIMIT_DIMS], numel;
@@ -104,7 +104,7 @@ typedef struct piece {
 
 typedef struct layout {
     int32_t operation, members, count;
-    int32_t is_elsewhere;  // at the root alone there are numbers, and this member is another
+    int32_t is_elsewhere;  // only the root has elements, and this member is not the root
     piece pieces[];
 } layout;
 
@@ -128,7 +128,7 @@ static layout *make_layout(gw_scope *s, const coalesced *m) {
     return l;
 }
 
-// As |x|, with |rows| rows.
+// Of the shape of |x|, with |rows| rows.
 static gw_tensor *shaped(gw_scope *s, gw_tensor *flat, const piece *x, int64_t rows) {
     int64_t sizes[LIMIT_DIMS] = { 0 };
     int dims = x->dims ? x->dims : 1;
@@ -141,7 +141,7 @@ static int64_t row_count(const piece *x) {
     return x->dims ? x->sizes[0] : 1;
 }
 
-// What |x| has become, whose numbers lie at |at| of each |length| numbers of |joined|.
+// The result for |x|, whose elements start at |at| in each |length| elements of |joined|.
 static gw_tensor *take(gw_scope *s, const layout *l, gw_tensor *joined, const piece *x, int64_t at,
                        int64_t length) {
     int n = l->members;
@@ -175,7 +175,7 @@ static void take_apart(gw_scope *s, const layout *l, gw_tensor *joined, int dtyp
     }
 }
 
-// ---- Waiting ------------------------------------------------------------------------------------
+// ---- Calls that wait ----------------------------------------------------------------------------
 
 static gw_list *run_each(gw_scope *s, const coalesced *m) {
     gw_list *list = gw_list_open(s);
@@ -193,7 +193,7 @@ static gw_list *run_each(gw_scope *s, const coalesced *m) {
     char detail[SIGNATURE_DETAIL_MAX];
     for (int dtype = 0; l && out && dtype < GW_DTYPE_COUNT; dtype++) {
         if (!has_dtype(m, dtype)) continue;
-        gw_tensor *joined = join(t, m, dtype);  // what has failed is entered as failed
+        gw_tensor *joined = join(t, m, dtype);  // tensors of a failed scope are entered as failed
         joined = request_joined(t, m->group, m->operation, joined, m->argument,
                                 hash_shapes(m, dtype), put_shapes(detail, m, dtype), m->options);
         if (gw_ok(t)) take_apart(t, l, joined, dtype, out);
@@ -210,8 +210,8 @@ static gw_list *run_coalesced(gw_scope *s, const coalesced *m) {
     return list;
 }
 
-// ---- Without waiting ----------------------------------------------------------------------------
-// A future of the layout, as bytes, goes with those of what each dtype has been joined to.
+// ---- Calls that do not wait ---------------------------------------------------------------------
+// The future of the layout, as bytes, is joined with those of the dtypes.
 
 static gw_value list_of_pieces(gw_scope *s, gw_value v, void *context) {
     (void)context;

@@ -50,13 +50,13 @@ static void an_error_arrives_with_its_text(void **state) {
     (void)state;
     decision *d = decision_open(2, 0), *e;
     gw_error error;
-    error_set(&error, GW_TIMEOUT, "w1 has not come");
+    error_set(&error, GW_TIMEOUT, "w1 has not entered");
     error_keep(&d->error, &error);
     d->spares_reforms = true;
     bytes b = encoded(d);
     reader in = reader_of(b.data, b.size);
     assert_true(decision_decode(&in, &e));
-    assert_string_equal(error_kept(e->error)->text, "w1 has not come");
+    assert_string_equal(error_kept(e->error)->text, "w1 has not entered");
     assert_int_equal(error_kept(e->error)->status, GW_TIMEOUT);
     assert_true(e->spares_reforms);
     decision_release(d);

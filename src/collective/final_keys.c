@@ -1,5 +1,5 @@
-// Final keys, GRP-21: a verdict is the last word about one. Series are such keys with numbers, for what
-// fails as a whole: a room above begins and ends one after the other.
+// Final keys, GRP-21: an abort ends a final key for good. A final sequence is a final key with numbered calls, for
+// work that fails as a whole: another room begins and ends one after the other.
 #include "base/mem.h"
 #include "collective/run.h"
 #include "collective/text.h"
@@ -54,13 +54,13 @@ bool final_is_over_on_loop(gw_group *g, uint64_t key) {
            !group_find_sequence_on_loop(g, key);
 }
 
-// Older ones have ended everywhere, or this one would not have; later ones had nothing.
+// Older ones have ended on all members, or this one would not have been reported; later ones had no calls.
 uint64_t final_next_on_loop(const gw_group *g, run_place reported) {
     if (reported.key == g->final_last.key) return g->final_last.number;
     return reported.key < g->final_last.key ? reported.number + 1 : 1;
 }
 
-// What awaits a verdict stays, so that nothing of it is entered before that.
+// A sequence that waits for an abort stays, so that nothing of it is entered before that.
 static void forget_if_unused(gw_group *g, sequence *t) {
     uint64_t key = t->key;
     bool is_used = t->run_count || t->frozen || (key_is_final_sequence(key) && !t->is_over);
@@ -88,7 +88,7 @@ void final_begin_on_loop(gw_group *g, uint64_t number, uint64_t mark) {
     g->final_mark = mark;
     if (number > g->final_begun) g->final_begun = number;
     if (!number || g->broken.status || group_sequence_on_loop(g, GROUP_KEY_FINAL + number)) return;
-    break_without_memory(g);  // the others would wait for it
+    break_without_memory(g);  // the other members would wait for it
 }
 
 void final_end_on_loop(gw_group *g, uint64_t number) {
@@ -115,7 +115,7 @@ void final_apply_abort_on_loop(gw_group *g, uint64_t key, uint64_t all, const gw
         return;
     }
     sequence *t = group_find_sequence_on_loop(g, key);
-    if (t) t->frozen = true;  // stays until all that it has is over
+    if (t) t->frozen = true;  // stays until all its runs are over
     for (run *r; (r = find_run(&g->runs, key));) run_fail_by_abort_on_loop(r, all, error);
     for (run *r; (r = find_run(&g->waiting, key));) run_fail_on_loop(r, error);
     if (t) {

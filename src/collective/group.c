@@ -1,4 +1,4 @@
-// Groups as handles: opening, and what a program asks of them.
+// Groups as handles: opening, and the functions that query them.
 #include "collective/agree.h"
 
 #include "base/check.h"
@@ -17,7 +17,7 @@
 
 // ---- Handles ------------------------------------------------------------------------------------
 
-// What has been done in it, and agreed.
+// Its sequences, aborts and agreements.
 static void free_record(gw_group *g) {
     for (uint32_t i = 0; g->final_aborts && i < LIMIT_FINAL_ABORTS; i++)
         error_forget(&g->final_aborts[i].error);
@@ -31,7 +31,8 @@ static void free_record(gw_group *g) {
 }
 
 void group_end_on_loop(gw_group *g) {
-    if (!list_is_empty(&g->detached)) return;  // its messages are still for it: called again then
+    if (!list_is_empty(&g->detached))
+        return;  // its messages still need the group: called again when they have ended
     groups_remove_on_loop(g);
     free_record(g);
 }
@@ -63,7 +64,7 @@ void group_check_live(const gw_group *g) {
         check_die("a group was dropped, or the scope that held it is closed");
 }
 
-// What is under way holds a count, so nothing is.
+// A run under way holds a count, so there is none.
 static void destroy_group(gw_handle *h) {
     gw_group *g = (gw_group *)h;
     if (!agent_is_closed(g->agent)) {
@@ -204,7 +205,7 @@ static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_gr
     return g;
 }
 
-// Its name is what the title has in quotes.
+// Its name is the quoted part of the title.
 gw_group *group_make_pending(agent *a, const gw_worker *workers, int count, uint64_t id,
                              const char *title) {
     gw_group *g =
@@ -219,7 +220,7 @@ gw_group *group_make_pending(agent *a, const gw_worker *workers, int count, uint
     return g;
 }
 
-// Without memory they are not known, which no other member could know: so it is an error.
+// A failed allocation is an error: no other member would find the same.
 static gw_status find_hosts_on_loop(gw_group *g, gw_error *error) {
     const char **addresses = mem_alloc((size_t)g->count * sizeof *addresses);
     if (!addresses) return error_set(error, GW_NO_MEMORY, "no memory for a group");
@@ -232,7 +233,7 @@ static gw_status find_hosts_on_loop(gw_group *g, gw_error *error) {
 
 typedef gw_status adding(gw_group *g, gw_error *error);
 
-// By |add|, with the loop lock, and hands it to |s|.
+// Adds |g| by |add|, with the loop lock, and gives it to |s|.
 static gw_group *add_group_by(gw_scope *s, agent *a, gw_group *g, adding *add) {
     gw_error error = { 0 };
     if (!g) {
@@ -358,10 +359,9 @@ gw_group *gw_group_blocks_with(gw_scope *s, gw_group *g, int size, gw_group_open
     return ranks ? gw_group_of_with(s, g, ranks, size, options) : &group_poison;
 }
 
-// ---- For rooms above ----------------------------------------------------------------------------
+// ---- For other rooms ----------------------------------------------------------------------------
 
-// Its id follows from that of |of|, which is another one in each generation, and from a number that all
-// members know.
+// Its id follows from that of |of|, which differs in each generation, and from a number that all members have.
 gw_group *group_open_child(gw_scope *s, gw_group *of, uint64_t number, const char *what) {
     gw_worker *workers = mem_alloc((size_t)of->count * sizeof *workers);
     for (int i = 0; workers && i < of->count; i++) workers[i] = worker_of(of, i);
@@ -381,7 +381,7 @@ gw_group *group_open_world(gw_scope *s, agent *a, const gw_worker *workers, int 
     return add_group_by(s, a, g, groups_add_world_on_loop);
 }
 
-// ---- Looking ------------------------------------------------------------------------------------
+// ---- Queries ------------------------------------------------------------------------------------
 
 int gw_group_rank(const gw_group *g) {
     return g ? g->self : 0;
@@ -402,7 +402,7 @@ gw_worker gw_group_worker(gw_scope *s, const gw_group *g, int rank) {
     return (gw_worker){ .name = "", .rank = -1 };
 }
 
-// Also when |s| has failed: then a mistake is a line of log.
+// Also when |s| has failed: then an error is logged.
 static bool may_fail(gw_scope *s, const gw_group *g, gw_status status) {
     gw_error error;
     group_check_live(g);

@@ -1,4 +1,4 @@
-// The service of groups: their messages, and what becomes of them when members go.
+// The service of groups: their messages, and the effects of members that leave or are lost.
 #include "agent/deferred.h"
 #include "base/mem.h"
 #include "collective/abort.h"
@@ -53,8 +53,8 @@ static gw_status keep_unknown(agent *a, int from, uint8_t kind, const group_head
     return status == GW_NO_MEMORY ? GW_OK : status;
 }
 
-// GRP-8: nobody waits for a member that has closed the group, nor for its verdict. The leader is told, behind what it has
-// been told before; if it was this member, there is none.
+// GRP-8: no member waits for one that has closed the group, nor for its abort. The leader is notified, after earlier
+// reports; if this member was the leader, there is none.
 void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_header *h) {
     gw_error error;
     bool leads = leader == a->rank || agent_member(a, leader)->lost;
@@ -72,7 +72,7 @@ void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_hea
     agree_send_on_loop(a, leads ? from : leader, m);
 }
 
-// GRP-16: what comes of a generation that has ended here is answered as by one that has it still.
+// GRP-16: messages of a generation that has ended here are answered as by a member that still has it.
 static void answer_for_ended(agent *a, int to, const group_header *h) {
     gw_error error;
     message *m = agent_message_on_loop(a, KIND_BREAK);
@@ -86,10 +86,10 @@ static void answer_for_ended(agent *a, int to, const group_header *h) {
 static void answer_for_closed(agent *a, int from, uint8_t kind, const closed_group *was,
                               const group_header *h) {
     bool reports = kind == KIND_REPORT, enters = kind == KIND_ENTER;
-    if (was->leader < 0) return;  // it has been broken for all
+    if (was->leader < 0) return;  // it is broken on all members
     if (was->next_generation) {
         if (enters || reports || kind == KIND_QUERY) answer_for_ended(a, from, h);
-    } else if (enters || reports) {  // who reports to this member knows that it leads
+    } else if (enters || reports) {  // the sender of a report has this member as its leader
         group_refuse_closed_on_loop(a, from, reports ? a->rank : was->leader, h);
     }
 }
@@ -101,7 +101,7 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     gw_status status = incoming_open_on_loop(a, from, m, h->attachments_at, &p, error);
     gw_group *g = group_find_on_loop(a, h->group);
     if (status == GW_PROTOCOL) return status;
-    if (status) {  // what was lent cannot be read, or there is no memory for it
+    if (status) {  // lent bytes cannot be read, or allocation failed
         unexpected_dropped_on_loop(a, from, g, h, error);
         return GW_OK;
     }
@@ -150,7 +150,7 @@ static reader after_header(const message *m) {
 
 static gw_status end_with(message *m, bool valid, gw_error *error) {
     message_release(m);
-    return valid ? GW_OK : error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
+    return valid ? GW_OK : error_set(error, GW_PROTOCOL, "collective: malformed fields");
 }
 
 // GRP-8: about a group that is not open here, and that this worker leads.
@@ -160,8 +160,8 @@ static gw_group *find_led(agent *a, int from, const message *m, const group_head
                                   : pending_group_find_on_loop(a, from, h);
 }
 
-// About a group that is not open here. Who has not opened it answers queries all the same, since its
-// leader waits for all, and leads it; the rest is kept until it is.
+// About a group that is not open here. A member that has not opened it answers queries, since the leader waits for
+// all, and leads it; other messages are kept until it is opened.
 static gw_status unknown_received(agent *a, int from, message *m, const group_header *h,
                                   gw_error *error) {
     incoming *p;
@@ -254,9 +254,9 @@ static bool names_unknown(const agent *a, const message *m) {
            pending_group_names_unknown(a, m);
 }
 
-// ---- Ends ---------------------------------------------------------------------------------------
+// ---- Lost and leaving members -------------------------------------------------------------------
 
-// Ends of groups may run what opens or closes others, so each search begins again.
+// The end of a group may run code that opens or closes others, so each search begins again.
 static gw_group *find_with(const agent *a, int rank) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
@@ -266,7 +266,7 @@ static gw_group *find_with(const agent *a, int rank) {
     return NULL;
 }
 
-// One that counts |rank| among those who agree.
+// A group that counts |rank| among the members that agree.
 static gw_group *find_agreeing(const agent *a, int rank) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
@@ -286,7 +286,7 @@ static void take_backends_down(const agent *a, int rank) {
     }
 }
 
-// One that counts |rank| as there; |rank| has left in order.
+// A group that counts |rank| as present; |rank| has left in order.
 static gw_group *find_to_leave(const agent *a, int rank) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
@@ -321,7 +321,7 @@ static void lost(agent *a, int rank) {
         for (gw_group *g; (g = find_to_leave(a, rank));) group_member_left_on_loop(g, rank);
     else
         break_with(a, rank);
-    if (a->fence.status) return;  // it is this worker that is out: nobody agrees with it
+    if (a->fence.status) return;  // this worker itself is fenced: no member agrees with it
     for (gw_group *g; (g = find_agreeing(a, rank));) agree_lost_on_loop(g, group_index_of(g, rank));
     join_request_lost_on_loop(a, rank);
 }
@@ -341,7 +341,7 @@ static void joined(agent *a, int rank) {
     join_request_joined_on_loop(a, rank);
 }
 
-// What waits to enter will do so.
+// Runs that wait will enter.
 static bool acts(const agent *a) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));)
@@ -391,7 +391,7 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
     return GW_OK;
 }
 
-// GRP-7. Without memory for it the group breaks there.
+// GRP-7. If allocation fails the group breaks on that member.
 static void depart(agent *a) {
     groups_of(a)->departs = true;
     for (int rank = 0; rank < a->member_count; rank++) {

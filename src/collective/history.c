@@ -81,7 +81,7 @@ void history_put_last(const gw_group *g, uint64_t key, uint64_t number, text_bui
              group_member_name(g, g->self), what);
 }
 
-// ---- Telling ------------------------------------------------------------------------------------
+// ---- Printing -----------------------------------------------------------------------------------
 
 // "collective 41: all_reduce sum f32 1000 (train.c:40): under way for 10 s, waits for w1".
 static void put_record(const gw_group *g, const history_record *x, text_builder *out) {
@@ -108,7 +108,7 @@ static void put_record(const gw_group *g, const history_record *x, text_builder 
     text_put(out, " ago");
 }
 
-// Whether |b| is what |a| was, the next one of its key or in the next one of its series.
+// Whether |b| follows |a|: the same call, with the next number of its key or in the next final sequence.
 static bool continues(const history_record *a, const history_record *b) {
     char what[2][SIGNATURE_TEXT_MAX];
     bool is_next = a->key == b->key ? b->number == a->number + 1
@@ -120,7 +120,7 @@ static bool continues(const history_record *a, const history_record *b) {
     return strcmp(what[0], what[1]) == 0;
 }
 
-// How many from |i| on were not printed and are one like the other.
+// How many records from |i| on were not printed and are alike.
 static uint64_t count_alike(history *h, uint64_t i) {
     uint64_t n = 1;
     bool repeats = i + 1 < h->count && record_at(h, i)->key != record_at(h, i + 1)->key;
@@ -162,10 +162,10 @@ static void put_alike(const gw_group *g, uint64_t i, uint64_t n, text_builder *o
     text_put(out, " ago");
 }
 
-enum { ALIKE_MIN = 3 };  // as many are worth a line of their own
+enum { ALIKE_MIN = 3 };  // as many make a line of their own
 
-// Lines, each behind |before|. If |only_new|, those that were printed are left out, and are printed now;
-// what a loop has done again and again is one line.
+// Lines, each after |before|. With |only_new| it skips printed records and marks the rest as printed; repeated
+// collectives of a loop are one line.
 static int put_records(const gw_group *g, const char *before, bool only_new, text_builder *out) {
     history *h = g->history;
     int count = 0;

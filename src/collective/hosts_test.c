@@ -29,7 +29,8 @@ static void without_shared_memory_the_address_decides(void **state) {
 static void hosts_that_differ_have_no_size(void **state) {
     (void)state;
     assert_int_equal(SIZE_OF(A "1", A "2", B "1"), 0);
-    assert_int_equal(SIZE_OF(A "1", B "1", A "2", B "2"), 1);  // none beside another of its own
+    assert_int_equal(SIZE_OF(A "1", B "1", A "2", B "2"),
+                     1);  // none is next to another of its host
     assert_int_equal(SIZE_OF(A "1", A "2", B "1", A "3"), 0);
     assert_int_equal(SIZE_OF(A "1", A "2", A "3", B "1", B "2", B "3"), 0);
     assert_int_equal(SIZE_OF(A "1", A "2", B "1", B "2", B "3", B "4"), 0);

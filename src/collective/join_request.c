@@ -1,4 +1,4 @@
-// Workers that knock for a group: those that this one has heard of, and its own waits.
+// Workers that request to join a group: requests that this worker has received, and its own attempts.
 #include "agent/context.h"
 #include "base/mem.h"
 #include "base/status.h"
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AGAIN_NS INT64_C(1000000000)  // until a newcomer asks what has become of a decision
+#define AGAIN_NS INT64_C(1000000000)  // until a joining member polls for the release of a decision
 
 typedef struct join_request {
     list_node link;
@@ -16,21 +16,21 @@ typedef struct join_request {
     char name[LIMIT_NAME_BYTES + 1];
 } join_request;
 
-// A wait of this worker's program; on its stack.
+// A waiting call of this worker's program; on its stack.
 typedef struct join_attempt {
     list_node link;
     const char *name;
     waiter waiter;
     agent *agent;
     decision *stored;    // one count
-    group_header about;  // the group and number that it is of
+    group_header about;  // the group and number of the decision
     timer again;
     bool is_released;
-    await await;  // of any other worker
+    await await;  // for any other worker
     gw_error error;
 } join_attempt;
 
-// ---- Of others ----------------------------------------------------------------------------------
+// ---- Requests of other workers ------------------------------------------------------------------
 
 static join_request *find(const groups *x, int rank, const char *name) {
     list_each(l, &x->join_requests) {
@@ -68,7 +68,7 @@ int join_request_count_on_loop(const gw_group *g) {
     return count;
 }
 
-// One that ends leaves the table, so the search begins again: considering one twice changes nothing.
+// A request that ends leaves the table, so the search begins again: considering a group twice has no effect.
 static void consider_all(const agent *a) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
@@ -95,7 +95,7 @@ bool join_request_received_on_loop(agent *a, int from, reader *in) {
     if (k) return true;
     if (count_of(x, from) >= LIMIT_JOIN_REQUESTS) return false;
     k = mem_calloc(sizeof *k);
-    if (!k) return true;  // it is not let in as long as this worker leads
+    if (!k) return true;  // it is not admitted while this worker leads
     k->rank = from;
     snprintf(k->name, sizeof k->name, "%s", name);
     list_append(&x->join_requests, &k->link);
@@ -119,7 +119,7 @@ int gw_group_pending(const gw_group *g) {
     return count;
 }
 
-// ---- Of this worker -----------------------------------------------------------------------------
+// ---- Requests of this worker --------------------------------------------------------------------
 
 static void send_join_request(agent *a, int rank, const char *name, bool wants) {
     message *m = agent_message_on_loop(a, KIND_JOIN_REQUEST);
@@ -154,11 +154,11 @@ static join_attempt *find_own(const agent *a, const char *name) {
 static void refuse(agent *a, const decision *d) {
     gw_error error;
     if (groups_has_met_on_loop(a, d->id)) return;
-    error_set(&error, GW_CANCELLED, "%s knocks no more", a->name);
+    error_set(&error, GW_CANCELLED, "%s has withdrawn its join request", a->name);
     reform_break_next_on_loop(a, d, &error);
 }
 
-// GRP-17: its leader may be lost, and those that it has released are not the newcomer's to hear of.
+// GRP-17: its leader may be lost, and the members that it has released do not notify the joining member.
 static void poll_again(timer *t) {
     join_attempt *k = list_entry(t, join_attempt, again);
     agent *a = k->agent;
@@ -299,8 +299,8 @@ static void end_on_loop(agent *a, join_attempt *k) {
     decision_release(k->stored);
 }
 
-// In one pair it ends without success: what is decided later is refused. After success it ends when
-// the group is open.
+// On failure the attempt ends in one critical section: a later decision is refused. On success it ends when the group
+// is open.
 gw_group *gw_group_join_with(gw_scope *s, const char *name, gw_group_join_options options) {
     agent *a = s->error ? NULL : agent_of(s);
     gw_error error;
@@ -308,7 +308,7 @@ gw_group *gw_group_join_with(gw_scope *s, const char *name, gw_group_join_option
     join_attempt k = { .name = name,
                        .agent = a,
                        .again.fire = poll_again,
-                       .waiter = { .what = "being let in", .patient = true } };
+                       .waiter = { .what = "admission to a group", .patient = true } };
     env_enter(a->env);
     gw_status status = begin_on_loop(s, a, &k, &error);
     if (!status) {

@@ -1,6 +1,6 @@
-// A hostile member of a group sends any messages about it, as its leader or not, and enters some
-// collectives as it should, while two honest ones call collectives: all end, and the memory stays
-// within what was received.
+// A hostile member of a group sends arbitrary messages about it, as its leader or not, and enters some collectives
+// correctly, while two honest members call collectives: all calls end, and the memory is bounded by the received
+// bytes.
 #include "base/log.h"
 #include "base/mem.h"
 #include "collective/group.h"
@@ -16,7 +16,7 @@ enum {
     MEMBERS = 3,
     OPERATIONS_MAX = 24,
     SMALL = 8,
-    LARGE = 20000,  // numbers; its data waits for the partner's enter
+    LARGE = 20000,  // elements; its data waits for the partner's enter
     TIMEOUT_MS = 2000,
     MEMORY_MAX = 8 << 20
 };
@@ -28,7 +28,7 @@ typedef struct scene {
 
 // ---- Collectives --------------------------------------------------------------------------------
 
-// One of a few, the same for all members that give the same |which|.
+// One of a few collectives, the same on all members for one |which|.
 static void enter(gw_scope *s, gw_group *g, unsigned which) {
     gw_tensor *small = gw_ones(s, GW_F32, SMALL), *large = gw_ones(s, GW_F32, LARGE);
     int self = gw_group_rank(g);
@@ -60,7 +60,7 @@ static void behave(gw_scope *root, gw_group *g) {
     }
 }
 
-// ---- What the hostile one says ------------------------------------------------------------------
+// ---- Messages of the hostile member -------------------------------------------------------------
 
 static uint64_t draw_number(fuzz_input *in) {
     unsigned what = fuzz_take(in, 256);
@@ -95,7 +95,7 @@ static void put_signature(bytes *head, fuzz_input *in) {
     bytes_put_text(head, "here");
 }
 
-// What a report says of its group: at times nothing, or what is not so.
+// The group in a report: sometimes empty, or wrong.
 static void put_roster(bytes *head, const gw_group *g, fuzz_input *in) {
     unsigned odd = fuzz_take(in, 16);
     if (odd == 0) {
@@ -147,7 +147,7 @@ static gw_value draw_value(gw_scope *s, fuzz_input *in) {
     }
 }
 
-// Asks where others are, or answers what they may have asked.
+// A stall query, or an answer to a possible one.
 static void put_inquiry(bytes *head, const gw_group *g, uint8_t kind, fuzz_input *in) {
     bytes_put_u64(head, kind == KIND_STALL_QUERY ? draw_number(in)
                                                  : 64 * draw_number(in) + fuzz_take(in, 4));
@@ -203,7 +203,7 @@ static void call_one(gw_scope *s, gw_group *g, fuzz_input *in) {
     outgoing_fini(&x);
 }
 
-// A letter with any fields.
+// A point-to-point message with arbitrary fields.
 static void write_message(gw_scope *s, gw_group *g, fuzz_input *in) {
     int to = (g->self + 1 + (int)fuzz_take(in, MEMBERS - 1)) % MEMBERS;
     int64_t id = fuzz_take(in, 4) ? (int64_t)g->id : fuzz_take_int(in);
@@ -231,7 +231,7 @@ static void misbehave(gw_scope *root, gw_group *g, fuzz_input *in) {
 static void play(gw_scope *root, int rank, void *context) {
     scene *c = context;
     gw_group *g = gw_group_world(root, .timeout_ms = TIMEOUT_MS);
-    if (!gw_ok(root)) {  // the hostile one is lost already
+    if (!gw_ok(root)) {  // the hostile member is lost already
         gw_scope_clear(root);
     } else if (rank == c->hostile) {
         misbehave(root, g, &c->in);

@@ -19,30 +19,31 @@ struct mpi_communicator {
     int count, self;
 
     // with the lock
-    list_node calls;  // of backend_call, in their order, that have not begun
+    list_node calls;  // of backend_call, in order, that have not begun
     bool is_aborted, is_closed;
 
-    // the thread's
+    // used by the thread of MPI only
     MPI_Comm channels[MPI_CHANNELS];
     int flight_count;
-    gw_error error;  // it could not be made
+    gw_error error;  // set if it could not be made
 };
 
-// A call that is under way, and what MPI reads meanwhile.
+// A call under way, and the memory that MPI reads meanwhile.
 typedef struct flight {
     mpi_communicator *of;
     backend_call *call;
     bool has_ended;
-    int code;       // then
-    int numbers[];  // sizes and offsets of what goes and comes, four for each member
+    int code;       // of the completed request
+    int numbers[];  // sizes and offsets, sent and received, four for each member
 } flight;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
-static list_node opened;  // communicators that are to be made
+static list_node opened;  // communicators to be made
 static bool is_stopping;
 
-// The thread's. MPI looks at all requests at once, so they lie in one array, as has what belongs to each.
+// Used by the thread of MPI only. MPI tests all requests in one call, so they are in one array, and their flights in
+// a parallel one.
 static list_node all;
 static struct {
     int count, room;
@@ -129,7 +130,7 @@ static gw_status launch(mpi_communicator *c, backend_call *call, gw_error *error
     return GW_OK;
 }
 
-// The last one takes its place.
+// The last one takes its position.
 static void land(int at) {
     flight *f = air.flights[at];
     backend_call *call = f->call;
@@ -189,7 +190,7 @@ static gw_status make(mpi_communicator *c, const gw_error *why_not) {
     mpi.Comm_size(mpi.world, &size);
     if (rank != c->ranks[c->self])
         return error_set(&c->error, GW_WRONG_STATE,
-                         "mpi: rank %d of the job is rank %d of MPI: let mpirun say the ranks",
+                         "mpi: rank %d of the job is rank %d of MPI: let mpirun assign the ranks",
                          c->ranks[c->self], rank);
     for (int i = 0; i < c->count; i++)
         if (c->ranks[i] >= size)
@@ -234,8 +235,8 @@ static bool has_closed(mpi_communicator *c) {
     return is_over;
 }
 
-// Whether anything has begun or ended.
-static bool go_on(mpi_communicator *c) {
+// Whether any call has begun or ended.
+static bool advance(mpi_communicator *c) {
     bool any = false, is_aborted;
     for (backend_call *x; (x = next_call(c, &is_aborted)); any = true) {
         gw_error error = c->error;
@@ -266,7 +267,7 @@ static bool make_opened(const gw_error *why_not) {
 
 static bool go_on_with_all(void) {
     bool any = look_at_all();
-    list_each(l, &all) any = go_on(list_entry(l, mpi_communicator, link)) || any;
+    list_each(l, &all) any = advance(list_entry(l, mpi_communicator, link)) || any;
     return any;
 }
 

@@ -1,4 +1,4 @@
-// Communicators over an MPI of the test's own, which ends what was begun when the test says so.
+// Communicators over a fake MPI of the test, which completes calls when the test says so.
 #include "testing/testing.h"
 
 #include <stdio.h>
@@ -15,14 +15,14 @@
 
 enum { BEGUN_MAX = 16, MEMBERS = 3, SELF = 1, FAILS = 77 };
 
-// What was begun, in its order.
+// The calls that were begun, in order.
 typedef struct begun {
     const char *what;
     MPI_Comm in;
-    int sizes[2][MEMBERS], offsets[2][MEMBERS];  // of what goes, and comes
+    int sizes[2][MEMBERS], offsets[2][MEMBERS];  // sent, and received
     int size, root;
     bool is_done;
-    int code;  // that it ends with
+    int code;  // its result
 } begun;
 
 static struct {
@@ -30,7 +30,7 @@ static struct {
     int count, rank;
     char communicators[BEGUN_MAX];  // their addresses are handles
     int made;
-    int broken;  // what all tests of requests say
+    int broken;  // the result of all tests of requests
 } fake;
 
 static begun *begin(const char *what, MPI_Comm in, MPI_Request *out) {
@@ -178,15 +178,15 @@ static mpi_communicator *open_communicator(int rank) {
     return c;
 }
 
-// Until nothing more happens by itself.
-static void go_on(void) {
+// Until nothing more changes.
+static void advance(void) {
     for (int i = 0; i < 10; i++) mpi_progress(&fine);
 }
 
 static void end(int i) {
     assert_true(i < fake.count);
     fake.begun[i].is_done = true;
-    go_on();
+    advance();
 }
 
 static void assert_begun(int i, const char *what) {
@@ -196,7 +196,7 @@ static void assert_begun(int i, const char *what) {
 
 static void close_communicator(mpi_communicator *c) {
     mpi_communicator_close(c);
-    go_on();
+    advance();
     assert_int_equal(mpi_count_flights(), 0);
 }
 
@@ -209,7 +209,7 @@ static void calls_are_under_way_side_by_side(void **state) {
     b.call.channel = d.call.channel = MPI_CHANNELS - 1;
     mpi_communicator_start(c, &a.call);
     mpi_communicator_start(c, &b.call);
-    go_on();
+    advance();
     assert_int_equal(fake.made, MPI_CHANNELS);
     assert_begun(1, "bcast");
     assert_int_equal(fake.begun[0].size, 10);
@@ -221,7 +221,7 @@ static void calls_are_under_way_side_by_side(void **state) {
     assert_int_equal(a.ended, 0);
     assert_int_equal(b.ended, 1);
     mpi_communicator_start(c, &d.call);
-    go_on();
+    advance();
     assert_begun(2, "bcast");
     assert_true(fake.begun[2].in == fake.begun[1].in);
     fake.begun[0].is_done = true;
@@ -237,17 +237,17 @@ static void an_abort_ends_what_has_not_begun(void **state) {
     mpi_communicator *c = open_communicator(4);
     call a = broadcast_of(10), b = broadcast_of(20);
     mpi_communicator_start(c, &a.call);
-    go_on();
+    advance();
     mpi_communicator_start(c, &b.call);
     mpi_communicator_abort(c);
-    go_on();
+    advance();
     assert_begun(0, "bcast");
     assert_int_equal(b.ended, 1);
     assert_int_equal(b.error.status, GW_CANCELLED);
-    assert_int_equal(a.ended, 0);  // nobody may ever answer it
+    assert_int_equal(a.ended, 0);  // the peer may never take part
     assert_int_equal(mpi_count_flights(), 1);
     mpi_communicator_close(c);
-    go_on();
+    advance();
     end(0);
     assert_int_equal(a.ended, 1);
     assert_int_equal(mpi_count_flights(), 0);
@@ -262,7 +262,7 @@ static void bytes_of_members_lie_behind_each_other(void **state) {
                          .sizes_to = to,
                          .done = ended } };
     mpi_communicator_start(c, &a.call);
-    go_on();
+    advance();
     assert_begun(0, "alltoallv");
     const begun *x = &fake.begun[0];
     assert_memory_equal(x->sizes[0], ((int[]){ 3, 0, 5 }), sizeof x->sizes[0]);
@@ -286,7 +286,7 @@ static void a_call_that_is_too_large_is_refused(void **state) {
     mpi_communicator_start(c, &a.call);
     mpi_communicator_start(c, &b.call);
     mpi_communicator_start(c, &fits.call);
-    go_on();
+    advance();
     assert_int_equal(a.error.status, GW_LIMIT);
     assert_int_equal(b.error.status, GW_LIMIT);
     assert_begun(0, "bcast");
@@ -304,7 +304,7 @@ static void an_error_of_mpi_is_reported(void **state) {
     mpi_communicator_start(c, &a.call);
     mpi_communicator_start(c, &b.call);
     mpi_communicator_start(c, &d.call);
-    go_on();
+    advance();
     fake.begun[1].code = FAILS;
     fake.begun[0].is_done = true;
     end(1);
@@ -313,7 +313,7 @@ static void an_error_of_mpi_is_reported(void **state) {
     assert_non_null(strstr(b.error.text, "broadcast: the network is down"));
     assert_int_equal(d.ended, 0);
     fake.broken = FAILS;  // of no request
-    go_on();
+    advance();
     assert_int_equal(d.error.status, GW_REMOTE);
     close_communicator(c);
 }
@@ -323,7 +323,7 @@ static void ranks_have_to_be_those_of_mpi(void **state) {
     mpi_communicator *c = open_communicator(5);
     call a = broadcast_of(10);
     mpi_communicator_start(c, &a.call);
-    go_on();
+    advance();
     assert_int_equal(a.error.status, GW_WRONG_STATE);
     assert_non_null(strstr(a.error.text, "rank 4 of the job is rank 5 of MPI"));
     assert_int_equal(fake.count, 0);

@@ -1,5 +1,6 @@
-// Groups that this worker leads and its program has not opened, while others have: what ends for them ends by its
-// verdicts, so it leads without its program. Once that opens the group it goes on from there. GRP-8.
+// Pending groups: groups that this worker leads and its program has not opened, while other members have. Their
+// collectives end by aborts of this worker, so it leads them without its program. Once the program opens the group,
+// that takes over the state. GRP-8.
 #include "agent/deferred.h"
 #include "base/mem.h"
 #include "collective/abort.h"
@@ -7,7 +8,7 @@
 
 enum { MEMBER_BYTES = 12 };
 
-// ---- What a report says of its group ------------------------------------------------------------
+// ---- The group in a report ----------------------------------------------------------------------
 
 typedef struct roster {
     char title[sizeof((gw_group *)0)->title];
@@ -71,7 +72,7 @@ gw_group *pending_group_find_on_loop(const agent *a, int from, const group_heade
     return g && g->list == h->list && group_index_of(g, from) >= 0 ? g : NULL;
 }
 
-// Of members that all live: with one that is lost the group is broken on the others.
+// All members live: with a lost member the group is broken on the others.
 static bool find_worker(const agent *a, group_peer p, gw_worker *out) {
     const member *m = p.rank < a->member_count ? agent_member(a, p.rank) : NULL;
     if (!m || !m->known || m->lost || m->worker.incarnation != p.incarnation) return false;
@@ -79,7 +80,7 @@ static bool find_worker(const agent *a, group_peer p, gw_worker *out) {
     return true;
 }
 
-// The members' hash is that of their list, and this worker leads them.
+// The hash of the members equals their list, and this worker leads them.
 static bool find_workers(const agent *a, int from, uint64_t list, const roster *x,
                          group_peer *peers, gw_worker *out) {
     bool seen[LIMIT_WORKERS] = { false };
@@ -125,14 +126,14 @@ bool pending_group_is_over_on_loop(const agent *a, int from, uint8_t kind, const
            final_find_abort_on_loop(g, h->key);
 }
 
-// ---- The end of it ------------------------------------------------------------------------------
+// ---- Taking over --------------------------------------------------------------------------------
 
 static void refuse_list(gw_group *g, const gw_group *other) {
     for (int i = 0; i < other->count; i++)
         if (i != other->self) group_refuse_list_on_loop(g, other->members[i].rank);
 }
 
-// All that verdicts have said, and those that are still to come.
+// The aborts so far, and the reports that are still to be handled.
 static void give_all(gw_group *from, gw_group *to) {
     to->broken = from->broken;
     to->backend_is_down = from->backend_is_down;

@@ -1,10 +1,10 @@
-// Flat plans: everything goes to whom it is for in one step. Members begin with the one behind them,
-// so that not all send to the same one at once.
+// Flat plans: every value is sent directly to its receivers, in one step. A member starts with the one behind it, so
+// that not all send to the same one at once.
 #include "collective/plan_build.h"
 
 #include "base/mem.h"
 
-// Steps that received from each member, by rank: INPUT_OWN at this member's.
+// The steps that received from each member, by rank: INPUT_OWN at this member's.
 static int *receive_from_all(plan_builder *b, plan_value v) {
     const plan_request *r = b->request;
     int *from = mem_alloc((size_t)r->member_count * sizeof *from);
@@ -25,7 +25,7 @@ static void send_to_all(plan_builder *b, plan_value v) {
         plan_send(b, plan_behind(b->request, d), INPUT_OWN, v);
 }
 
-// The sum of what came from each member.
+// The sum of the values of all members.
 static void add_all(plan_builder *b, plan_value v) {
     int *from = receive_from_all(b, v);
     if (!from) return;

@@ -1,5 +1,6 @@
-// Letters: what one member of a group sends to another, matched by sender and tag. A letter is a call
-// that returns once the receiver has taken it, so that bounds, deadlines and losses are those of calls.
+// Point-to-point messages: a tensor that one member of a group sends to another, matched by sender and tag. A send is
+// a call that returns once the receiver has taken the tensor, so that bounds, deadlines and losses are those of
+// calls.
 #include "agent/awaits.h"
 #include "base/args.h"
 #include "base/mem.h"
@@ -13,9 +14,9 @@
 
 enum { ANY_MEMBER = -1 };
 
-// Those of one sender, or of any, with one tag: those that were sent, and those that are awaited.
+// The transfers of one sender, or of any, with one tag: sends that wait for a receive, and receives that wait.
 typedef struct transfer_queue {
-    uint64_t key;  // a hash, which others may share
+    uint64_t key;  // a hash, which other queues may share
     list_node sent, awaited;
 } transfer_queue;
 
@@ -23,32 +24,32 @@ enum { OF_SENDER, OF_ANY, QUEUES };
 
 typedef struct transfer_link {
     list_node link;
-    transfer_queue *queue;  // NULL: it is not in one
+    transfer_queue *queue;  // NULL: it is in no queue
     struct transfer *transfer;
 } transfer_link;
 
-// A letter that nobody has asked for yet, or a member that waits for one.
+// A tensor that was sent and not received yet, or a waiting receive.
 typedef struct transfer {
     list_node link;
-    transfer_link in[QUEUES];  // of who waits one of them
-    uint64_t order;            // in which they came
-    await await;               // of who waits
+    transfer_link in[QUEUES];  // a receive uses one of them
+    uint64_t order;            // the order of arrival
+    await await;               // of a receive
     canceller gave_up;
     agent *agent;
     uint64_t group, list;
     int64_t tag;
-    int from;  // a rank in the job, or ANY_MEMBER of who waits
+    int from;  // a rank in the job; of a receive also ANY_MEMBER
     gw_group
-        *source_in;  // of who waits, one count: the result is a list of the sender's rank in it and
+        *source_in;  // of a receive, one count: the result is a list of the sender's rank in it and
                      // the tensor; NULL: the tensor
-    gw_future *future;  // one count: of the call, or of who waits
-    result *value;      // of a letter
+    gw_future *future;  // one count: of the call, or of the receive
+    result *value;      // of a send
 } transfer;
 
 typedef struct transfers {
-    list_node sent, awaited;  // in the order in which they came
+    list_node sent, awaited;  // in the order of arrival
     map queues;               // by key
-    uint64_t count;           // that have come
+    uint64_t count;           // of all that have arrived
 } transfers;
 
 static transfers *transfers_of(const agent *a) {
@@ -73,7 +74,7 @@ static transfer_queue *queue_of(const transfer *x, int which) {
                     key_of(x, which == OF_ANY ? ANY_MEMBER : x->from));
 }
 
-// The first awaited one of a queue that takes |sent|, or the first sent one that |awaited| takes.
+// The first receive of a queue that takes |sent|, or the first send that |awaited| takes.
 static transfer *find_in(int which, const transfer *sent, const transfer *awaited) {
     transfer_queue *q = queue_of(sent ? sent : awaited, which);
     if (!q) return NULL;
@@ -132,7 +133,7 @@ static void take_out(transfer *x) {
     list_remove(&x->link);
 }
 
-// False without memory.
+// False if allocation fails.
 static bool put(transfer *x, bool is_sent) {
     transfers *all = transfers_of(x->agent);
     bool ok = is_sent ? put_in(x, OF_SENDER, true) && put_in(x, OF_ANY, true)
@@ -165,7 +166,7 @@ static result *with_source(const transfer *sent, const gw_group *g) {
     bool full = list && list_add(list, gw_value_of_int(group_index_of(g, sent->from))) &&
                 list_add(list, sent->value->value);
     result *r = full ? result_of_value(gw_value_of_list(list)) : NULL;
-    handle_release(list);  // with the loop lock: what it held lives on in |sent|
+    handle_release(list);  // with the loop lock: |sent| still holds its values
     return r;
 }
 
@@ -190,7 +191,7 @@ static void gave_up(canceller *c) {
     free_transfer(list_entry(c, transfer, gave_up));
 }
 
-// ---- Waiting for a program ----------------------------------------------------------------------
+// ---- Waiting for the sender's program -----------------------------------------------------------
 
 static int next_sender(const await *w, int *at) {
     const transfer *x = list_entry(w, const transfer, await);
@@ -199,7 +200,7 @@ static int next_sender(const await *w, int *at) {
 
 static int next_of_any(const await *w, int *at) {
     const gw_group *g = list_entry(w, const transfer, await)->source_in;
-    if (*at == g->self) ++*at;  // a letter to oneself is sent by whoever waits, or has been
+    if (*at == g->self) ++*at;  // the waiting thread itself would have to send to its own rank
     return *at < g->count ? g->members[(*at)++].rank : -1;
 }
 
@@ -214,7 +215,7 @@ static void end_await(await *w, int rank, const gw_error *why) {
 static const await_class await_of_one = { .next = next_sender, .end = end_await };
 static const await_class await_of_any = { .any = true, .next = next_of_any, .end = end_await };
 
-// Takes |x|, whose future is new. False without memory, and |x| is the caller's still.
+// Takes |x|, whose future is new. False if allocation fails; then |x| is still the caller's.
 static bool post(transfer *x, bool is_sent) {
     transfer *other = is_sent ? find_awaited(x) : find_sent(x);
     if (!other && !put(x, is_sent)) return false;
@@ -253,7 +254,7 @@ static gw_value send_body(gw_scope *s, const gw_args *args) {
     handle_release(x->future);
     result_release(x->value);
     mem_free(x);
-    scope_fail(s, GW_NO_MEMORY, "no memory for a letter");
+    scope_fail(s, GW_NO_MEMORY, "no memory for a message");
     return gw_none();
 }
 
@@ -276,7 +277,7 @@ static int64_t timeout_of(const gw_group *g, gw_message_options options) {
     return options.timeout_ms == GW_GROUP_TIMEOUT ? g->timeout_ms : options.timeout_ms;
 }
 
-// Says whom |s| has awaited in vain, which a call or a future does not know. |member| -1: anybody.
+// Adds the missing member to the timeout of |s|: a call or a future does not have its name. |member| -1: any member.
 static void name_late_member(gw_scope *s, const gw_group *g, const char *what, int member,
                              int64_t tag) {
     const gw_error *e = scope_error(s);
@@ -284,7 +285,7 @@ static void name_late_member(gw_scope *s, const gw_group *g, const char *what, i
     const char *name =
         member < 0 ? "any member" : agent_member(g->agent, (int)g->members[member].rank)->name;
     gw_scope_clear(s);
-    scope_fail(s, GW_TIMEOUT, "%s %s of group \"%s\", tag %lld: it has not come in time", what,
+    scope_fail(s, GW_TIMEOUT, "%s %s of group \"%s\", tag %lld: it has not arrived in time", what,
                name, g->name, (long long)tag);
 }
 
@@ -344,7 +345,7 @@ static gw_future *receive(gw_scope *s, gw_group *g, int from, gw_message_options
     if (!status) {
         awaits_open_on_loop(a, &x->await, from == ANY_MEMBER ? &await_of_any : &await_of_one,
                             a->rank, awaits_caller_on_loop(a, s));
-        if (!post(x, false)) status = error_set(&error, GW_NO_MEMORY, "no memory for a letter");
+        if (!post(x, false)) status = error_set(&error, GW_NO_MEMORY, "no memory for a message");
     }
     if (status) {
         awaits_close_on_loop(&x->await);
@@ -363,7 +364,7 @@ gw_future *gw_irecv_with(gw_scope *s, gw_group *g, int from, gw_message_options 
     return receive(s, g, g->members[from].rank, options);
 }
 
-// At most as long as the options say. |what| NULL: for several, of which it is not known who is late.
+// Waits as long as the options allow. |what| NULL: for several messages, of which the late one is unknown.
 static gw_value wait_for(gw_scope *s, const gw_group *g, gw_future *f, gw_message_options options,
                          const char *what, int from) {
     if (f == &future_poison) return gw_none();
@@ -398,7 +399,7 @@ gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from, gw_message_
     return out;
 }
 
-// ---- Several ------------------------------------------------------------------------------------
+// ---- Batches ------------------------------------------------------------------------------------
 
 static bool check_batch(gw_scope *s, const gw_group *g, const gw_message *messages, int count,
                         gw_message_options options) {
@@ -458,7 +459,7 @@ static void fail_all(list_node *list, const gw_error *why) {
         complete(list_entry(list->next, transfer, link), result_of_error(why));
 }
 
-// What ends may post other letters, but none of a member that is lost.
+// The end of a transfer may post others, but none of a member that is lost.
 static void fail_of(list_node *list, int rank, const gw_error *why) {
     list_node all;
     list_init(&all);
@@ -485,7 +486,7 @@ static void stop(agent *a, const gw_error *why) {
 static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
     (void)a, (void)options;
     transfers *x = mem_calloc(sizeof *x);
-    if (!x) return error_set(error, GW_NO_MEMORY, "no memory for letters");
+    if (!x) return error_set(error, GW_NO_MEMORY, "no memory for messages");
     list_init(&x->sent);
     list_init(&x->awaited);
     *state = x;
@@ -498,7 +499,7 @@ static void free_state(void *state) {
     mem_free(x);
 }
 
-const service point_to_point_service = { .name = "letter",
+const service point_to_point_service = { .name = "point_to_point",
                                          .functions = functions,
                                          .open = open,
                                          .lost = lost,

@@ -1,4 +1,4 @@
-// Functions of gradwire/collective.h that give one tensor: what they check, and what a run is asked for.
+// Functions of gradwire/collective.h that return one tensor: their checks and the requests of their runs.
 #include "collective/requests.h"
 
 #include "tensor/combine.h"
@@ -60,7 +60,7 @@ static void reduce_by(run_request *r, gw_reduce_op op) {
     r->elements = (uint64_t)r->own->numel;
 }
 
-// The form that waits, of each: |...| starts it with |rec|.
+// The forms that wait: |...| starts the run with |rec|.
 #define WAIT_FOR_TENSOR(what, ...)                                                                 \
     recording rec = { 0 };                                                                         \
     return request_may_wait(s, g, what, options.key) ? request_take(s, what, __VA_ARGS__, &rec)    \
@@ -74,7 +74,7 @@ static bool is_given_rows(const gw_tensor *x) {
 
 enum { DETAIL_ENOUGH = 120 };
 
-// "sizes 1+2+1"; of many the first ones and the last one, and what they are together.
+// "sizes 1+2+1"; of many sizes the first ones, the last one, and their sum.
 static void put_sizes(char *out, const int64_t *sizes, int count) {
     text_builder t = { out, 0, SIGNATURE_DETAIL_MAX };
     int listed = 0;

@@ -1,4 +1,4 @@
-// The life of a run within its group: work, what comes for it, its end.
+// The life of a run within its group: its messages, its states and its end.
 #include "collective/abort.h"
 #include "collective/backend_run.h"
 
@@ -34,7 +34,7 @@ void run_release_on_loop(run *r) {
     env_defer(r->group->agent->env, &r->task);
 }
 
-// ---- What the program knows ---------------------------------------------------------------------
+// ---- The program's side -------------------------------------------------------------------------
 
 static void report_on_loop(notice *n) {
     n->was_looked_at = true;
@@ -49,7 +49,7 @@ void run_reported(gw_future *f) {
     env_leave(f->agent->env);
 }
 
-// What the program lets go of it does not want to know.
+// A program that drops the future does not need the error.
 static void free_notice(gw_future *f) {
     notice *n = f->source_state;
     if (n->is_missed && !agent_is_closed(f->agent)) {
@@ -85,23 +85,24 @@ static void work_later(task *t) {
 }
 
 void run_look_again_on_loop(run *r) {
-    if (!run_is_at_work(r) || r->deferred || r->works) return;  // who works looks again at its end
+    if (!run_is_at_work(r) || r->deferred || r->works)
+        return;  // the worker checks again at its end
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
     r->deferred = true;
     r->task.run = work_later;
     env_defer(r->group->agent->env, &r->task);
 }
 
-// ---- What comes ---------------------------------------------------------------------------------
+// ---- Received messages --------------------------------------------------------------------------
 
-// GRP-24: |is_past|: they do the same here, and have not before.
+// GRP-24: |is_past|: their signatures match here, and earlier ones did not.
 static void report_mismatch(run *r, int from, bool is_past) {
     gw_error error;
     if (r->state != RUN_DETACHED && (!r->sequence->doubt || r->number < r->sequence->doubt))
         r->sequence->doubt = r->number;
-    error_set(&error, GW_MISMATCH, "%s and %s do not do the same",
+    error_set(&error, GW_MISMATCH, "%s and %s call different collectives",
               group_member_name(r->group, r->group->self), group_member_name(r->group, from));
-    if (r->state == RUN_DETACHED)  // GRP-23: nobody begins it
+    if (r->state == RUN_DETACHED)  // GRP-23: no member begins it
         run_detached_over_on_loop(r);
     else if (is_past)
         group_report_past_on_loop(r->group, from, r->key, r->number);
@@ -117,7 +118,7 @@ static void arrived(incoming *p) {
     run_look_again_on_loop(r);
 }
 
-// GRP-1: what is a piece of the result is received where it lies in it.
+// GRP-1: a piece of the result is received in place.
 static void name_place(const run *r, message *m, int step) {
     segment place;
     if (m->incomplete && r->has_places && run_find_place(r, step, &place))
@@ -169,11 +170,11 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
     if (m->entered || m->differs || !signature_read(in, r->group->count, &theirs, &holds) ||
         (past = reader_u64(in), false) || !reader_text(in, origin, sizeof origin)) {
         incoming_close_on_loop(r->group->agent, p);
-        return error_set(error, GW_PROTOCOL, "collective: an enter that means nothing");
+        return error_set(error, GW_PROTOCOL, "collective: a malformed enter");
     }
     bool matches =
         signature_matches(&r->signature, &theirs) || has_mutation(MUTATION_SIGNATURE_NOT_COMPARED);
-    // One that drains has no sequence any more.
+    // A detached run has no sequence any more.
     bool is_compared = past && r->past && r->sequence && r->number >= r->sequence->past_from;
     bool is_past = matches && m->is_partner && is_compared && past != r->past &&
                    !has_mutation(MUTATION_PAST_NOT_COMPARED);
@@ -198,7 +199,7 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
     return status;
 }
 
-// What lies behind a value that was dropped, until the verdict.
+// Whether a value was dropped: later values are ignored until the abort.
 static bool has_dropped(const run *r) {
     const sequence *t = group_find_sequence_on_loop(r->group, r->key);
     return t && t->has_dropped;
@@ -233,8 +234,8 @@ void run_over_received_on_loop(gw_group *g, int from, const group_header *h, con
         return;
     if (signature_matches(&own->signature, &theirs)) return;
     if (!t->doubt || h->number < t->doubt) t->doubt = h->number;
-    error_set(&error, GW_MISMATCH, "%s and %s do not do the same", group_member_name(g, g->self),
-              group_member_name(g, from));
+    error_set(&error, GW_MISMATCH, "%s and %s call different collectives",
+              group_member_name(g, g->self), group_member_name(g, from));
     group_report_on_loop(g, h->key, h->number, &error);
 }
 
@@ -256,7 +257,7 @@ static void leave_group(run *r) {
     run_release_on_loop(r);
 }
 
-// Of one that is under way: from here on it does not wait.
+// A run under way stops waiting.
 static void stop_waiting(run *r) {
     env_set_timer(r->group->agent->env, &r->timer, ENV_NEVER);
     if (!r->is_awaited) env_expect(r->group->agent->env, -1);
@@ -268,7 +269,7 @@ static void stop_waiting(run *r) {
     }
 }
 
-// GRP-24: whether |r|, which has its value, can succeed.
+// GRP-24: whether |r|, which has its result, can succeed.
 static bool is_finalized(const run *r) {
     if (has_mutation(MUTATION_DONE_NOT_FINAL)) return true;
     if (r->enters_missing || r->sequence->doubt) return false;
@@ -290,7 +291,7 @@ static run *find_held(const gw_group *g) {
 
 static void end_done(run *r, result *value);
 
-// What ends may call others, so each search begins again.
+// The end of one run may start others, so each search begins again.
 static void end_held(gw_group *g) {
     for (run *r; (r = find_held(g));) {
         result *value = r->held;
@@ -344,7 +345,7 @@ void run_detached_over_on_loop(run *r) {
     run_release_on_loop(r);
 }
 
-// GRP-23. One more that does not end is too much.
+// GRP-23. One more detached run breaks the group.
 static void detach(run *r, const gw_error *error) {
     gw_group *g = r->group;
     gw_error full;
@@ -360,7 +361,7 @@ static void detach(run *r, const gw_error *error) {
     final_leave_on_loop(g, r->sequence);
     r->sequence = NULL;
     if (g->detached_count <= RUNS_MAX) return;
-    error_set(&full, GW_TIMEOUT, "backend \"%s\" has not ended %d collectives that verdicts have",
+    error_set(&full, GW_TIMEOUT, "backend \"%s\" has not ended %d collectives that aborts have",
               g->backend->name, RUNS_MAX);
     backend_group_down_on_loop(g);
     group_break_all_on_loop(g, &full);

@@ -1,4 +1,4 @@
-// What a run gives of tensors that are sparse by rows: their sum, or the rows of all.
+// The result of tensors that are sparse by rows: their sum, or the rows of all members.
 #include "collective/run.h"
 
 #include "base/value.h"
@@ -17,7 +17,7 @@ static gw_tensor *with_dtype(gw_scope *s, gw_tensor *x, gw_dtype dtype) {
                    x->sizes[0]);
 }
 
-// In the order that tensor/combine.h has for dense numbers, so that the bits are the same.
+// In the order of tensor/combine.h for dense tensors, so that the bits are equal.
 static gw_tensor *add_all(run *r, gw_tensor **y) {
     gw_scope *s = r->scope;
     int count = r->group->count, power = 1;

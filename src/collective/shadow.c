@@ -10,9 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-// ---- Nothing ------------------------------------------------------------------------------------
+// ---- Neutral inputs -----------------------------------------------------------------------------
 
-// Integers of which each has the same bytes: |top| is the last of each.
+// Integers of equal bytes, except that the last byte of each is |top|.
 static gw_tensor *alike(gw_scope *s, gw_dtype dtype, gw_shape shape, int byte, int top) {
     size_t size = gw_dtype_size(dtype), count = 1;
     for (int i = 0; i < shape.count; i++) count *= (size_t)shape.sizes[i];
@@ -34,7 +34,7 @@ static gw_tensor *neutral_integers(gw_scope *s, gw_reduce_op op, gw_dtype dtype,
     }
 }
 
-// What changes nothing when numbers are combined by |op|.
+// The neutral element of |op|.
 static gw_tensor *neutral(gw_scope *s, gw_reduce_op op, gw_dtype dtype, gw_shape shape) {
     double least = -(double)INFINITY;
     if (op == GW_PRODUCT) return gw_full_with(s, dtype, gw_value_of(1), shape);
@@ -43,7 +43,7 @@ static gw_tensor *neutral(gw_scope *s, gw_reduce_op op, gw_dtype dtype, gw_shape
     return gw_full_with(s, dtype, gw_value_of(op == GW_MIN ? -least : least), shape);
 }
 
-// What only this member could bring fails |s|.
+// Fails |s| if only this member could contribute the values.
 static bool can_shadow(gw_scope *s, const gw_group *g, const collective_signature *x) {
     operation o = (operation)x->operation;
     bool is_root = x->root == g->self && (o == OPERATION_BROADCAST || o == OPERATION_SCATTER);
@@ -54,7 +54,7 @@ static bool can_shadow(gw_scope *s, const gw_group *g, const collective_signatur
     char what[SIGNATURE_TEXT_MAX];
     signature_text(x, NULL, "", what);
     if (is_root || unknown || is_open)
-        scope_fail(s, GW_INVALID, "it has no more input, and nothing to bring to %s", what);
+        scope_fail(s, GW_INVALID, "it has no more input, and nothing to contribute to %s", what);
     return gw_ok(s);
 }
 
@@ -64,7 +64,7 @@ static const int64_t *no_shares(gw_scope *s, int count) {
     return shares;
 }
 
-// Sparse by rows, without any: of the rows that all have, or of none.
+// Sparse by rows, with no rows: out of the rows that all members have, or out of none.
 static gw_tensor *no_rows(gw_scope *s, collective_signature *x) {
     int64_t none = 0, all = x->content == CONTENT_ROWS_SUMMED ? x->sizes[0] : 0;
     x->sizes[0] = 0;
@@ -103,11 +103,11 @@ static void contribute(gw_scope *s, const gw_group *g, run_request *r) {
         if (x->dims) x->sizes[0] = 0;
         r->own = gw_zeros_with(s, dtype, shape);
         break;
-    default: x->dims = SIGNATURE_OPEN;  // it takes what comes
+    default: x->dims = SIGNATURE_OPEN;  // it receives a value
     }
 }
 
-// ---- Answering ----------------------------------------------------------------------------------
+// ---- Shadow collectives -------------------------------------------------------------------------
 
 typedef struct question {
     uint64_t key, number;
@@ -122,8 +122,8 @@ static bool read_question(const gw_group *g, const unexpected_message *x, questi
     return signature_read(&in, g->count, &out->signature, &holds);
 }
 
-// The enter of a collective that comes next in its sequence. While a verdict is awaited (GRP-5), or
-// others are to end first (GRP-3), there is none.
+// Finds an enter of the next collective of its sequence. While an abort is awaited (GRP-5), or other runs have to end
+// first (GRP-3), there is none.
 static bool find_enter_on_loop(gw_group *g, question *out) {
     if (!g->shadows || g->broken.status || !list_is_empty(&g->waiting)) return false;
     if (g->run_count >= RUNS_MAX) return false;
@@ -181,7 +181,7 @@ void shadow_enters_on_loop(gw_group *g) {
     env_defer(g->agent->env, &g->shadow_task);
 }
 
-// ---- From when to when --------------------------------------------------------------------------
+// ---- Begin and end ------------------------------------------------------------------------------
 
 void shadow_begin(agent *a, uint64_t list, bool (*is_known)(void *context, const gw_group *g),
                   void *context) {
@@ -212,7 +212,7 @@ static gw_group *find_shadowing_on_loop(const agent *a, uint64_t list) {
 }
 
 void shadow_end(agent *a, uint64_t list) {
-    waiter w = { .what = "answers to the others' collectives" };
+    waiter w = { .what = "shadow collectives" };
     env_enter(a->env);
     for (gw_group *g; (g = find_shadowing_on_loop(a, list));) {
         handle_retain(g);

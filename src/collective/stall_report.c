@@ -14,17 +14,17 @@
 // GRP-19.
 #define LOGS_WITHIN_NS INT64_C(3000000000)
 #define REPORTS_WITHIN_NS INT64_C(500000000)
-#define AGAIN_NS INT64_C(9000000000)  // until the same member is asked again for a line in the log
+#define AGAIN_NS INT64_C(9000000000)  // until the next query to a member for a log line
 enum { QUESTIONS_MAX = 64, ANSWERS_MAX = 4 };
 
-// |from| waits in a collective for |to|, which is asked about that.
+// |from| waits in a collective for |to|; the query to |to| is about that collective.
 typedef struct question {
     int from, to;  // ranks in the job
     collective_id about;
     char group_name[LIMIT_NAME_BYTES + 1];
-    int same_as;       // the one before that |to| was asked the same for; -1
-    activity *answer;  // NULL: none yet
-    bool holds;        // as far as is known: |to| has not entered it
+    int same_as;       // an earlier query to |to| about the same collective; -1
+    activity *answer;  // NULL: not received
+    bool holds;        // as far as this member can determine, |to| has not entered it
 } question;
 
 typedef struct inquiry {
@@ -51,9 +51,9 @@ void stall_name_missing(const run *r, char *out, size_t size) {
     }
 }
 
-// ---- Asking -------------------------------------------------------------------------------------
+// ---- Queries ------------------------------------------------------------------------------------
 
-// The first question to |to| about that; -1.
+// The first query to |to| about that collective; -1.
 static int find_query(const inquiry *q, int to, const collective_id *about) {
     for (int i = 0; i < q->count; i++)
         if (q->questions[i].to == to && memcmp(&q->questions[i].about, about, sizeof *about) == 0)
@@ -61,7 +61,7 @@ static int find_query(const inquiry *q, int to, const collective_id *about) {
     return -1;
 }
 
-// This worker knows itself what it does.
+// A query to this worker itself is answered at once, without a message.
 static void query(inquiry *q, int from, int to, const collective_id *about,
                   const char *group_name) {
     agent *a = q->agent;
@@ -88,7 +88,7 @@ static bool is_missing(const run *r, int i) {
     return m->is_partner && !(r->enters_missing ? m->entered : m->next_receive < 0);
 }
 
-// What a member does is in the log for all of the group that wait for it: it is asked once.
+// The log line of one member serves all of the group that wait: the members are queried once.
 static bool is_logged(const gw_group *g, int i) {
     int64_t now_ns = env_now_ns(g->agent->env);
     return g->queried_ns && g->queried_ns[i] && now_ns - g->queried_ns[i] < AGAIN_NS;
@@ -112,7 +112,7 @@ static void query_missing(inquiry *q, const run *r) {
 
 // ---- Circles ------------------------------------------------------------------------------------
 
-// What this worker knows itself: whether a thread |waits| in the collective, and what it has entered.
+// The state of this worker itself: whether a thread |waits| in the collective, and what it has entered.
 static void check_own(inquiry *q, bool waits) {
     for (int i = 0; i < q->count; i++) {
         question *x = &q->questions[i];
@@ -128,8 +128,8 @@ static void check_own(inquiry *q, bool waits) {
     }
 }
 
-// The questions of the shortest circle through |start|, the last one first; their count, 0 without one. A
-// question leads from who waits to who is awaited.
+// The queries of the shortest circle through |start|, the last one first; their count, 0 without one. A query is an
+// edge from the worker that waits to the one that it waits for.
 static int find_circle(const inquiry *q, int start, int out[QUESTIONS_MAX]) {
     int before[QUESTIONS_MAX], reached[QUESTIONS_MAX], count = 0;
     bool is_reached[QUESTIONS_MAX] = { false };
@@ -203,7 +203,7 @@ static void report_late(inquiry *q, run *r) {
     gw_error error;
     char circle[GW_ERROR_TEXT_MAX / 2] = "";
     text_builder t = { circle, 0, sizeof circle };
-    // Of then: what the verdict says members do may be what they do since it has ended elsewhere.
+    // The circle of that time: the activities in the abort may be newer, since the circle may have ended elsewhere.
     if (q) put_circle(q, r, "waited", &t);
     error_set(&error, GW_TIMEOUT, "the deadline of %s has passed%s%s",
               group_member_name(g, g->self), circle[0] ? "; in a circle then, " : "", circle);
@@ -217,8 +217,8 @@ static void drop(inquiry *q) {
     mem_free(q);
 }
 
-// Of one sequence one asks at a time before it reports its deadline. The first of the others asks now if it lies before
-// that; else once the abort has arrived, which may end it, too.
+// In one sequence one run at a time queries before it reports its deadline. The first of the others queries now if
+// its number is lower; else once the abort has arrived, which may end it, too.
 static void query_next(gw_group *g, uint64_t key, uint64_t reported) {
     run *next = NULL;
     list_each(l, &g->runs) {
@@ -235,7 +235,7 @@ void stall_report_others_on_loop(gw_group *g, uint64_t key) {
     query_next(g, key, UINT64_MAX);
 }
 
-// Nothing is reported of what has ended meanwhile.
+// A run that has ended meanwhile reports nothing.
 static void conclude(inquiry *q) {
     gw_group *g = group_find_on_loop(q->agent, q->about.group);
     run *r = g ? group_find_run_on_loop(g, q->about.key, q->about.number) : NULL;
@@ -308,7 +308,7 @@ void stall_stop_on_loop(agent *a) {
     }
 }
 
-// ---- What comes ---------------------------------------------------------------------------------
+// ---- Received messages --------------------------------------------------------------------------
 
 static void answer(agent *a, int to, uint64_t id, const collective_id *about) {
     activity own;
@@ -320,7 +320,7 @@ static void answer(agent *a, int to, uint64_t id, const collective_id *about) {
     agree_send_on_loop(a, to, m);
 }
 
-// Who is awaited, and waits elsewhere, leads on to those that it waits for.
+// A member that has not entered, and waits elsewhere, adds queries to the members that it waits for.
 static void take_answer(inquiry *q, question *x, activity *d) {
     x->answer = d;
     x->holds = !d->has_entered || has_mutation(MUTATION_CIRCLE_NOT_PROVEN);

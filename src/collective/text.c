@@ -12,7 +12,7 @@ void text_put(text_builder *t, const char *format, ...) {
     if (size > 0) t->at += (size_t)size;
 }
 
-// The bytes of the character that begins with |lead|, the least that it may stand for, and what |lead| says of it.
+// The size of the character that begins with |lead|, its smallest code, and the code bits in |lead|.
 static int begin_character(unsigned char lead, uint32_t *least, uint32_t *code) {
     int size = lead < 0x80 ? 1 : lead >> 5 == 6 ? 2 : lead >> 4 == 14 ? 3 : lead >> 3 == 30 ? 4 : 0;
     static const uint32_t leasts[] = { 0, 0, 0x80, 0x800, 0x10000 };

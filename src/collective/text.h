@@ -1,4 +1,4 @@
-// Text that is put together piece by piece, and cut where there is no more room.
+// Text that is built piece by piece, and cut at the end of the buffer.
 //
 // Ownership: |out| is the caller's. Threads: any.
 #ifndef COLLECTIVE_TEXT_H
@@ -16,7 +16,7 @@ typedef struct text_builder {
 
 void text_put(text_builder *t, const char *format, ...) GW_PRINTF(2, 3);
 void text_put_time(text_builder *t, int64_t ns);  // "312 us", "4.1 ms", "61 s"
-// Whether a name of a program's may stand in sentences: UTF-8 without control characters and %.
+// Whether error texts may quote a name of the program: UTF-8 without control characters and %.
 bool text_may_quote(const char *name);
 
 #endif

@@ -1,10 +1,10 @@
-// What comes of a collective before this member has entered it, or has opened its group, waits here.
+// Unexpected messages: those of a collective that this member has not entered, or of a group that it has not opened.
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "collective/agree.h"
 #include "collective/groups_state.h"
 
-// ---- What waits ---------------------------------------------------------------------------------
+// ---- Kept messages ------------------------------------------------------------------------------
 
 gw_status unexpected_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
                                   const group_header *h, incoming *p, gw_error *error) {
@@ -17,8 +17,9 @@ gw_status unexpected_keep_on_loop(agent *a, list_node *list, int from, uint8_t k
         mem_free(x);
         incoming_close_on_loop(a, p);
         return error_set(error, status,
-                         status == GW_LIMIT ? "too much of collectives that were not entered here"
-                                            : "no memory for a collective");
+                         status == GW_LIMIT
+                             ? "too many bytes of collectives that this worker has not entered"
+                             : "no memory for a collective");
     }
     part->unexpected_bytes += size;
     *x = (unexpected_message){
@@ -72,7 +73,7 @@ void unexpected_drop_all_on_loop(agent *a) {
         unexpected_drop_on_loop(a, list_entry(all->next, unexpected_message, link));
 }
 
-// ---- What is lost for want of memory ------------------------------------------------------------
+// ---- Failed allocations -------------------------------------------------------------------------
 
 void unexpected_dropped_on_loop(agent *a, int from, gw_group *g, const group_header *h,
                                 const gw_error *error) {
@@ -89,7 +90,8 @@ static void break_if_dropped(groups *x, gw_group *g) {
     for (int i = 0; i < DROPPED_GROUPS; i++) {
         if (x->dropped[i] != g->id) continue;
         x->dropped[i] = 0;
-        error_set(&error, GW_NO_MEMORY, "%s had no memory for what came before it opened the group",
+        error_set(&error, GW_NO_MEMORY,
+                  "%s had no memory for messages that arrived before it opened the group",
                   g->agent->name);
         group_break_all_on_loop(g, &error);
     }
@@ -97,7 +99,7 @@ static void break_if_dropped(groups *x, gw_group *g) {
 
 // ---- Opening a group ----------------------------------------------------------------------------
 
-// A report, verdict or break that came before the group was opened.
+// A report, abort or break that has arrived before the group was opened.
 static void take_unexpected_abort(gw_group *g, unexpected_message *x) {
     int from = x->from;
     group_header h = x->header;
@@ -109,7 +111,7 @@ static void take_unexpected_abort(gw_group *g, unexpected_message *x) {
     if (index >= 0 && !(kind >= KIND_PROPOSE ? agree_received_on_loop
                                              : abort_received_on_loop)(g, index, kind, &h, &in)) {
         gw_error error;
-        error_set(&error, GW_PROTOCOL, "collective: fields that mean nothing");
+        error_set(&error, GW_PROTOCOL, "collective: malformed fields");
         group_blame_on_loop(g, from, &error);
     }
     incoming_close_on_loop(g->agent, p);
@@ -125,7 +127,7 @@ static void hand_over(groups *x, gw_group *g) {
         } else if (m->header.list != g->list || group_index_of(g, from) < 0) {
             unexpected_drop_on_loop(g->agent, m);
             group_refuse_list_on_loop(g, from);
-        } else if (g->broken.status) {  // by what came before
+        } else if (g->broken.status) {  // by an earlier message
             unexpected_drop_on_loop(g->agent, m);
             abort_send_break_on_loop(g, from, &g->broken);
         } else {
