@@ -265,14 +265,14 @@ static bool make_opened(const gw_error *why_not) {
     return true;
 }
 
-static bool go_on_with_all(void) {
+static bool advance_all(void) {
     bool any = look_at_all();
     list_each(l, &all) any = advance(list_entry(l, mpi_communicator, link)) || any;
     return any;
 }
 
 bool mpi_progress(const gw_error *why_not) {
-    return make_opened(why_not) || go_on_with_all();
+    return make_opened(why_not) || advance_all();
 }
 
 int mpi_count_flights(void) {
