@@ -89,7 +89,7 @@ struct run {
     list_node arrivals;
     list_node promised;  // arrivals with unresolved futures
     int enters_missing;
-    result *held;  // GRP-24: it has its result, and waits until those before it are final; NULL
+    result *held;  // GRP-24: it has its result, and waits until those before it are finalized; NULL
     int64_t began_ns;
     int caller;   // the caller, if in a function that it has called; -1
     await await;  // for the partners that have not entered
