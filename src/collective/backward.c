@@ -157,7 +157,7 @@ static gw_tensor *gradient_of_item(gw_scope *s, const collective_node *n, const 
     bool fits = gw_ok(s) && !tensor_is_rows(d) && d->dtype == x->dtype && d->dims == x->dims &&
                 memcmp(d->sizes, x->sizes, x->dims * sizeof *x->sizes) == 0;
     if (!fits)
-        scope_fail(s, GW_PROTOCOL, "what %s sent is no gradient of what it was given",
+        scope_fail(s, GW_PROTOCOL, "the value from %s is no gradient of its item",
                    group_member_name(n->group, i));
     return d;
 }

@@ -64,7 +64,7 @@ static void an_error_arrives_with_its_text(void **state) {
     bytes_fini(&b);
 }
 
-static void what_ends_at_any_byte_is_refused(void **state) {
+static void a_truncated_decision_is_refused(void **state) {
     (void)state;
     decision *d = sample(), *e;
     bytes b = encoded(d);
@@ -77,7 +77,7 @@ static void what_ends_at_any_byte_is_refused(void **state) {
     bytes_fini(&b);
 }
 
-static void a_member_that_is_twice_is_refused(void **state) {
+static void a_duplicate_member_is_refused(void **state) {
     (void)state;
     decision *d = sample(), *e;
     d->members[1].rank = 0;
@@ -107,5 +107,5 @@ static void without_memory_there_is_none(void **state) {
 }
 
 GW_TESTS(collective_decision, it_arrives_as_it_was_sent, an_error_arrives_with_its_text,
-         what_ends_at_any_byte_is_refused, a_member_that_is_twice_is_refused,
+         a_truncated_decision_is_refused, a_duplicate_member_is_refused,
          without_memory_there_is_none);

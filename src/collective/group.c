@@ -192,7 +192,7 @@ static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_gr
     map_init(&g->unvisited);
     list_init(&g->unvisited_nodes);
     g->main.next = 1;
-    g->final_name = "series";
+    g->final_name = "sequence";
     list_init(&g->runs);
     list_init(&g->detached);
     g->backend = &backend_session;

@@ -223,8 +223,8 @@ static bool check(gw_scope *s, const char *name, gw_group_join_options o) {
                    LIMIT_NAME_BYTES);
     else if (!text_may_quote(name))
         scope_fail(s, GW_INVALID,
-                   "gw_group_join: no group has a name of control characters, a %%, or "
-                   "what is not UTF-8");
+                   "gw_group_join: the name of a group has control characters, a %%, or "
+                   "is not UTF-8");
     else if (o.timeout_ms < 0 || o.collective_timeout_ms < 0)
         scope_fail(s, GW_INVALID, "gw_group_join: a timeout below 0");
     else if (context_check_wait(s, &error)) {

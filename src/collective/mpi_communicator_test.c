@@ -202,7 +202,7 @@ static void close_communicator(mpi_communicator *c) {
 
 // ---- Tests --------------------------------------------------------------------------------------
 
-static void calls_are_under_way_side_by_side(void **state) {
+static void calls_of_several_channels_are_under_way_at_once(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(4);
     call a = broadcast_of(10), b = broadcast_of(20), d = broadcast_of(30);
@@ -232,7 +232,7 @@ static void calls_are_under_way_side_by_side(void **state) {
     close_communicator(c);
 }
 
-static void an_abort_ends_what_has_not_begun(void **state) {
+static void an_abort_ends_calls_that_have_not_begun(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(4);
     call a = broadcast_of(10), b = broadcast_of(20);
@@ -253,7 +253,7 @@ static void an_abort_ends_what_has_not_begun(void **state) {
     assert_int_equal(mpi_count_flights(), 0);
 }
 
-static void bytes_of_members_lie_behind_each_other(void **state) {
+static void bytes_of_members_are_contiguous(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(4);
     const uint64_t from[MEMBERS] = { 3, 0, 5 }, to[MEMBERS] = { 7, 1, 2 };
@@ -318,7 +318,7 @@ static void an_error_of_mpi_is_reported(void **state) {
     close_communicator(c);
 }
 
-static void ranks_have_to_be_those_of_mpi(void **state) {
+static void ranks_that_differ_from_those_of_mpi_are_refused(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(5);
     call a = broadcast_of(10);
@@ -351,18 +351,19 @@ static void a_stopped_thread_waits_no_more(void **state) {
     assert_false(mpi_await());
 }
 
-GW_TESTS(mpi_communicator, calls_are_under_way_side_by_side, an_abort_ends_what_has_not_begun,
-         bytes_of_members_lie_behind_each_other, a_call_that_is_too_large_is_refused,
-         an_error_of_mpi_is_reported, ranks_have_to_be_those_of_mpi,
+GW_TESTS(mpi_communicator, calls_of_several_channels_are_under_way_at_once,
+         an_abort_ends_calls_that_have_not_begun, bytes_of_members_are_contiguous,
+         a_call_that_is_too_large_is_refused, an_error_of_mpi_is_reported,
+         ranks_that_differ_from_those_of_mpi_are_refused,
          without_mpi_all_calls_fail_with_the_reason, a_stopped_thread_waits_no_more);
 
 #else
 
-static void calls_are_under_way_side_by_side(void **state) {
+static void calls_of_several_channels_are_under_way_at_once(void **state) {
     (void)state;
     testing_skip("built without Open MPI");
 }
 
-GW_TESTS(mpi_communicator, calls_are_under_way_side_by_side);
+GW_TESTS(mpi_communicator, calls_of_several_channels_are_under_way_at_once);
 
 #endif

@@ -471,7 +471,7 @@ static uint64_t count_across(plan_request r) {
 }
 
 // Between hosts, sums that are not small are made by host, and a value for all crosses once.
-static void hosts_exchange_what_they_must(void **state) {
+static void hosts_exchange_as_little_as_possible(void **state) {
     (void)state;
     assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 1 << 20, 4), PLAN_HOSTS);
     assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 4096, 4),
@@ -516,7 +516,7 @@ static void the_environment_chooses(void **state) {
     rewind(written);
     text[fread(text, 1, sizeof text - 1, written)] = '\0';
     fclose(written);
-    static const char *const sentences[] = {
+    static const char *const lines[] = {
         "\"reduce:doubling\" names a plan that the collective has not and changes nothing",
         "\"barrier\" is no \"operation:plan\" and changes nothing",
         "\"sum:flat\" names no collective and changes nothing",
@@ -525,12 +525,12 @@ static void the_environment_chooses(void **state) {
         "\"all_reduce:direct\" does; did you mean \"tree\"?",
     };
     for (int i = 0; i < 6; i++)
-        if (!strstr(text, sentences[i])) fail_msg("not in \"%s\": %s", text, sentences[i]);
+        if (!strstr(text, lines[i])) fail_msg("not in \"%s\": %s", text, lines[i]);
     plan_prefer(OPERATION_ALL_REDUCE, PLAN_AUTO);
     assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 2, 4, 0), PLAN_FLAT);
 }
 
-static void large_values_do_not_go_to_all(void **state) {
+static void large_values_are_not_sent_to_all(void **state) {
     (void)state;
     // A member of a direct all_reduce sends its input twice, except its own slices.
     plan_request r = { .operation = OPERATION_ALL_REDUCE,
@@ -586,4 +586,4 @@ static void memory_may_fail(void **state) {
 GW_TESTS(collective_plan, plans_of_up_to_8_members_are_right, plans_of_up_to_33_members_are_right,
          plans_of_64_members_are_right, random_plans_are_right,
          every_operation_has_a_plan_by_the_table, the_environment_chooses,
-         hosts_exchange_what_they_must, large_values_do_not_go_to_all, memory_may_fail);
+         hosts_exchange_as_little_as_possible, large_values_are_not_sent_to_all, memory_may_fail);
