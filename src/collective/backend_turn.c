@@ -53,7 +53,7 @@ static void call_ended(backend_call *c, const gw_error *error) {
     if (!agent_visit(a)) return;  // the run stays: its env is gone
     b->has_ended = true;
     if (error) b->error = *error;
-    run_look_again_on_loop(r);
+    run_wake_on_loop(r);
     agent_visit_end(a);
     run_release(r);
 }

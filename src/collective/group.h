@@ -126,8 +126,8 @@ typedef struct sequence {
 typedef struct notice {
     gw_group *group;  // one count
     sequence *sequence;
-    bool was_looked_at;  // the program has waited for it
-    bool is_missed;      // an abort has ended it, and the program has not waited for it
+    bool was_read;   // the program has waited for it
+    bool is_missed;  // an abort has ended it, and the program has not waited for it
 } notice;
 
 // Keys from here on are final, GRP-21: those of final sequences, and keys that are used once, as in a backward pass.

@@ -160,7 +160,7 @@ static void mark_all_ended(int code) {
 }
 
 // Whether any has ended.
-static bool look_at_all(void) {
+static bool test_all(void) {
     int count = 0;
     if (!air.count) return false;
     int code = mpi.Testsome(air.count, air.requests, &count, air.ended, air.statuses);
@@ -266,7 +266,7 @@ static bool make_opened(const gw_error *why_not) {
 }
 
 static bool advance_all(void) {
-    bool any = look_at_all();
+    bool any = test_all();
     list_each(l, &all) any = advance(list_entry(l, mpi_communicator, link)) || any;
     return any;
 }

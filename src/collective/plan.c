@@ -165,7 +165,7 @@ gw_status plan_init(plan *p, const plan_request *request, gw_error *error) {
     case PLAN_HALVING: plan_halving(&b); break;
     case PLAN_HOSTS: plan_hosts(&b); break;
     case PLAN_BACKEND:
-    case PLAN_BACKEND_ADDS: plan_meet(&b); break;
+    case PLAN_BACKEND_ADDS: plan_barrier(&b); break;
     default: plan_flat(&b);
     }
     if (!b.is_out_of_memory) return GW_OK;

@@ -105,6 +105,6 @@ void plan_halving(plan_builder *b);
 void plan_relay(plan_builder *b);  // gather and scatter, along a chain or a tree
 void plan_hosts(plan_builder *b);
 void plan_hosts_values(plan_builder *b);  // of operations that are not one sum for all
-void plan_meet(plan_builder *b);          // an empty value between all pairs
+void plan_barrier(plan_builder *b);       // an empty value between all pairs
 
 #endif

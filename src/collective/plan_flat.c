@@ -103,7 +103,7 @@ static void reduce_scatter(plan_builder *b) {
     add_all(b, share_of(r, r->rank));
 }
 
-void plan_meet(plan_builder *b) {
+void plan_barrier(plan_builder *b) {
     send_to_all(b, plan_whole(b));
     mem_free(receive_from_all(b, plan_whole(b)));
 }
@@ -127,6 +127,6 @@ void plan_flat(plan_builder *b) {
         send_items(b);
         put_out_all(b, item_for(b->request->rank));
         break;
-    default: plan_meet(b);
+    default: plan_barrier(b);
     }
 }

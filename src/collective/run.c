@@ -37,7 +37,7 @@ void run_release_on_loop(run *r) {
 // ---- The program's side -------------------------------------------------------------------------
 
 static void report_on_loop(notice *n) {
-    n->was_looked_at = true;
+    n->was_read = true;
     if (n->is_missed) n->sequence->missed = false;
 }
 
@@ -84,7 +84,7 @@ static void work_later(task *t) {
     run_release(r);
 }
 
-void run_look_again_on_loop(run *r) {
+void run_wake_on_loop(run *r) {
     if (!run_is_at_work(r) || r->deferred || r->works)
         return;  // the worker checks again at its end
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
@@ -115,7 +115,7 @@ static void arrived(incoming *p) {
     run *r = x->run;
     list_remove(&x->link);
     list_append(&r->arrivals, &x->link);
-    run_look_again_on_loop(r);
+    run_wake_on_loop(r);
 }
 
 // GRP-1: a piece of the result is received in place.
@@ -191,7 +191,7 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
         status = take_value(r, m, p, in, error);
     else
         incoming_close_on_loop(r->group->agent, p);
-    run_look_again_on_loop(r);
+    run_wake_on_loop(r);
     gw_group *g = r->group;
     bool is_held = r->held;
     over_if_all_have_entered(r);
@@ -405,7 +405,7 @@ void run_end_by_abort_on_loop(run *r, uint64_t all, const gw_error *error, bool 
     const result *before = future_result(r->future);
     sequence *t = r->sequence;
     if (!before || result_error(before)) {
-        bool is_known = r->failure || r->notice->was_looked_at || is_observed(r);
+        bool is_known = r->failure || r->notice->was_read || is_observed(r);
         *ended = true;
         *reported = *reported || is_known;
         r->notice->is_missed = !is_known;

@@ -158,7 +158,7 @@ run *run_retain(run *r);
 void run_release(run *r);  // without the loop lock
 void run_release_on_loop(run *r);
 // An event has arrived for the run: a worker handles it.
-void run_look_again_on_loop(run *r);
+void run_wake_on_loop(run *r);
 
 // run_open.c: a run that has not entered, with one count; NULL with |s| failed. Without the loop lock, as run_free.
 run *run_open(gw_scope *s, gw_group *g, const run_request *request);

@@ -174,7 +174,7 @@ static bool admit(run *r) {
         fail_in_its_place(r);
     } else if (may_enter(g)) {
         enter(r);
-        run_look_again_on_loop(r);
+        run_wake_on_loop(r);
     } else {
         return false;
     }
