@@ -134,7 +134,7 @@ typedef struct service {
     bool (*has_called)(const agent *a, int rank);
     bool (*has_unread)(const agent *a, int rank);  // its messages have not done their work yet
     // Nothing is under way any more: the first error that no call of the program has returned yet.
-    bool (*unheard)(const agent *a, gw_error *out);
+    bool (*missed_error)(const agent *a, gw_error *out);
     void (*report)(agent *a);  // it leaves; says in the log what others still hold
     void (*stop)(agent *a,
                  const gw_error *why);  // it has left, or is fenced: all that is under way ends
