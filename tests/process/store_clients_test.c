@@ -181,7 +181,7 @@ static void clients_that_set_other_keys_prevent_no_joining(void **state) {
     join_beside(0, &sets, false);
 }
 
-static void clients_that_come_again_and_again_prevent_no_joining(void **state) {
+static void clients_that_reconnect_repeatedly_prevent_no_joining(void **state) {
     (void)state;
     join_beside(2, &silent, true);
     join_beside(2, &sets, true);
@@ -192,4 +192,4 @@ GW_TESTS(store_clients, silent_clients_prevent_no_joining,
          clients_that_only_wait_prevent_no_joining,
          clients_that_stop_in_a_record_prevent_no_joining,
          clients_that_set_other_keys_prevent_no_joining,
-         clients_that_come_again_and_again_prevent_no_joining);
+         clients_that_reconnect_repeatedly_prevent_no_joining);
