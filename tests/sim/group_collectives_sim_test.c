@@ -716,7 +716,7 @@ static void fail_before_the_collective(gw_scope *root, int rank, void *context) 
     if (rank == 1) gw_register_hook(s, out, refuse_gradient, NULL);
     gw_backward(s, gw_sum(s, out));
     expect(s, rank ? GW_INVALID : GW_REMOTE,
-           rank ? "gw.matmul" : "a backward pass of w1 has failed before it received here");
+           rank ? "gw.matmul" : "a backward pass of w1 has failed before it came here");
     gw_error closed = gw_scope_close(s);
     assert_int_equal(closed.status, GW_OK);
     gw_barrier(root, g);
