@@ -112,6 +112,7 @@ static uint64_t next_behind(sequence *t, const scope_path *failed_in, int level)
 static bool leave_scopes_of(gw_group *g, sequence *t, const failed_call *f, int depth) {
     int level = depth == f->depth - 1 ? SCOPE_PATH_CALL : depth;
     scope_path failed_in = whole_path(f);
+    if (!scope_path_at(&failed_in, level)) return true;  // the outermost scope is never left
     uint64_t next = next_behind(t, &failed_in, level);
     if (g->count == 1 || next || has_mutation(MUTATION_SCOPE_LEFT_UNREPORTED)) {
         skip_to(g, t, &failed_in, level == SCOPE_PATH_CALL, next);
