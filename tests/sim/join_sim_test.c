@@ -538,7 +538,7 @@ static void the_first_without_input_may_end_it_for_all(void **state) {
 // Member 1 fails once, and then continues or gives up.
 static void fail_once(gw_scope *root, int rank, void *context) {
     (void)context;
-    bool goes_on = draw(4, 0, 2);
+    bool continues = draw(4, 0, 2);
     gw_module *m = gw_nn_linear(root, SIZE, 2);
     gw_ddp *ddp = gw_ddp_open(root, m);
     gw_optimizer *opt = gw_adam(root, gw_parameters(root, m));
@@ -554,11 +554,11 @@ static void fail_once(gw_scope *root, int rank, void *context) {
         gw_backward(t, loss);
         gw_optimizer_step(t, opt);
         if (gw_ok(t) == (step == 2)) fail_msg("step %d: %s", step, gw_scope_error(t)->text);
-        if (goes_on) gw_scope_clear(t);
+        if (continues) gw_scope_clear(t);
         gw_scope_close_up(t);
     }
     gw_join_close(s, join);
-    if (goes_on)
+    if (continues)
         expect_ok(s);
     else
         expect_error(s, GW_INVALID, "a bad image");

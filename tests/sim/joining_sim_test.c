@@ -23,7 +23,7 @@ static void join_three(void *arg) {
     j->error = gw_scope_close(root);
 }
 
-// JOIN-8: rank 2 does not come, and one of the others stops waiting for it before the other one does.
+// JOIN-8: rank 2 does not join, and one of the others stops waiting for it before the other one does.
 static void one_gives_up(uint64_t seed, void *context) {
     int gives_up = *(int *)context;
     sim *s = sim_open(seed, (sim_options){ 0 });
