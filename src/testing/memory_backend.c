@@ -27,7 +27,7 @@ typedef struct communicator {
     uint64_t group;  // by its name
     int count, self;
     env *env;
-    uint64_t *numbers;  // of calls, by lane
+    uint64_t *numbers;  // of calls, by channel
     int begun, under_way;
     bool is_aborted, is_closed;
 } communicator;

@@ -1,5 +1,5 @@
 // A backend of collectives made of memory, for members that are in one process: a simulated cluster. It
-// uses only the order in which each member starts its calls in a lane, or their keys, and takes
+// uses only the order in which each member starts its calls in a channel, or their keys, and takes
 // its time. Tests remove operations, hold calls back, and let some fail.
 //
 //     memory_backend_reset();

@@ -22,6 +22,11 @@ static void includes_point_down(void **state) {
     run("arrows");
 }
 
+static void words_are_those_of_the_field(void **state) {
+    (void)state;
+    run("words");
+}
+
 static void banned_calls_are_not_made(void **state) {
     (void)state;
     run("banned");
@@ -129,7 +134,7 @@ static void calls_of_themselves_are_bounded(void **state) {
 }
 
 GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
-                    banned_calls_are_not_made, sources_compile_without_warnings,
+                    words_are_those_of_the_field, banned_calls_are_not_made, sources_compile_without_warnings,
                     public_headers_stand_alone, options_are_written_by_name,
                     a_seed_gives_the_same_numbers_with_every_compiler, examples_in_headers_compile,
                     every_public_name_has_an_entry, the_reference_is_made_without_a_warning,
