@@ -8,8 +8,8 @@
 
 #include "job.h"
 
-// Judges the ranks that have ended, once each: tells of failures, and lets them end the job. One whose
-// cause still seems to run is left for a moment, until |judge_ms| of the job.
+// Judges each rank that has ended, once: reports failures, which may end the job. A rank whose cause still seems to run
+// is judged later, at |judge_ms| of the job at the latest.
 void causes_judge(job *j);
 
 #endif

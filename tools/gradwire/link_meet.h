@@ -19,8 +19,8 @@ typedef struct link_watch {
     gw_watch *watch;
 } link_watch;
 
-// Joins the job of links on |root|. Fails if not all come, or if they were started differently. |watch| has whatever
-// happens to a host after that.
+// Joins the job of links on |root|. Fails if a host does not join, or if the hosts were started with different options.
+// |watch| has the events of all hosts from then on.
 void link_meet(gw_scope *root, const link_options *o, link_plan *out, link_watch *watch);
 
 #endif
