@@ -385,7 +385,7 @@ static gw_status name_missing(joining *j, int from, gw_error *error) {
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%d", count ? ", " : "", rank);
         count++;
     }
-    return error_set(error, GW_TIMEOUT, "rank%s %s of %d did not come within %lld s",
+    return error_set(error, GW_TIMEOUT, "rank%s %s of %d did not join within %lld s",
                      count == 1 ? "" : "s", list, j->agent->world_size,
                      (long long)(j->options->join_timeout_ms + 999) / 1000);
 }
@@ -435,7 +435,7 @@ static gw_status know_all(agent *a, gw_error *error) {
 static void explain_absence(joining *j, gw_error *error) {
     char last[GW_ERROR_TEXT_MAX];
     memcpy(last, error->text, sizeof last);
-    error_set(error, GW_TIMEOUT, "it did not come within %lld s: %.500s",
+    error_set(error, GW_TIMEOUT, "it did not join within %lld s: %.500s",
               (long long)(j->options->join_timeout_ms + 999) / 1000, last);
 }
 

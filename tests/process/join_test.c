@@ -92,7 +92,7 @@ static void the_second_of_a_rank_is_refused(void **state) {
     joiner b = { .options = GW_OPTIONS(gw_rpc_options, .name = "b", .rank = 0, .world_size = 2,
                                        .join_timeout_ms = testing_patient_ms(300)) };
     join_two(&a, &b);
-    assert_one_of_each(&a, &b, "rank 0 is taken by", "rank 1 of 2 did not come within");
+    assert_one_of_each(&a, &b, "rank 0 is taken by", "rank 1 of 2 did not join within");
 }
 
 // Opens a listening socket.
