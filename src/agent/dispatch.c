@@ -85,7 +85,7 @@ void dispatch_writable(void *user, int rank) {
         if (a->services[i].service->writable) a->services[i].service->writable(a, rank);
 }
 
-// One message at a time: what it leads to comes before the next one, as with messages of others.
+// One message at a time: its effects precede the next message, as with messages of others.
 static void run_loopback(task *t) {
     agent *a = list_entry(t, agent, loopback_task);
     env_enter(a->env);

@@ -19,9 +19,9 @@ typedef struct row {
     const char *rank, *world_size[NAMES];
     const char *local_rank, *local_size, *host_count;
     const char *mark[NAMES];
-    const char *peer_mark;  // a descriptor: who is at its other end is the mark
+    const char *peer_mark;  // a descriptor: the process at its other end is the mark
     const char *hosts[NAMES];
-    const char *port;    // if nobody says another one; NULL: made of the mark
+    const char *port;    // unless a variable has one; NULL: made of the mark
     const char *remedy;  // what to do where it does not say where rank 0 is
 } row;
 
@@ -220,7 +220,7 @@ static bool put_peer(const char *fd, char mark[MARK_MAX]) {
     return true;
 }
 
-// What tells this job from all others of its user; false if nothing does.
+// The mark that distinguishes this job from all others of its user; false without one.
 static bool find_mark(environment_lookup variable, const row *r, char mark[MARK_MAX]) {
     if (r->peer_mark) {
         const char *fd = find(variable, r->peer_mark);
@@ -355,7 +355,7 @@ gw_status environment_master_of(environment_lookup variable, int rank, int world
     } else if (is_marked && is_one_host(variable, engine, world_size)) {
         status = set_here(variable, mark, port, out);
     } else if (world_size == 1) {
-        snprintf(out->host, sizeof out->host, "127.0.0.1");  // nobody else looks for it
+        snprintf(out->host, sizeof out->host, "127.0.0.1");  // no other process looks for it
         if (!port) port = "0";
     } else if (engine && engine->hosts[0]) {
         status = set_first_host(variable, engine, out, error);

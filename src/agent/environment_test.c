@@ -132,7 +132,7 @@ static void it_understands_slurm(void **state) {
     // Another step of the same allocation meets elsewhere.
     join_options b = RESOLVE("SLURM_STEP_ID=1", SLURM("2", "4", "1", "node7"));
     assert_string_not_equal(a.master, b.master);
-    // The step's own size comes before the allocation's.
+    // The step's own size precedes the allocation's.
     join_options c = RESOLVE("SLURM_NTASKS=9", SLURM("2", "4", "1", "node7"));
     assert_place(&c, 2, 4);
     join_options d = RESOLVE("SLURM_STEP_ID=0", "SLURM_JOB_ID=17", "SLURM_PROCID=2",
@@ -235,7 +235,7 @@ static void one_launch_may_be_seen_by_two_rows(void **state) {
     assert_here(&o);
 }
 
-static void what_is_said_comes_before_what_is_found(void **state) {
+static void given_values_precede_those_of_launchers(void **state) {
     (void)state;
     join_options o = RESOLVE(OPEN_MPI("3", "4", "4"), "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500");
     assert_string_equal(o.master, "127.0.0.1:29500");
@@ -248,7 +248,7 @@ static void what_is_said_comes_before_what_is_found(void **state) {
     assert_int_equal(strncmp(o.master, "127.0.0.1:2", 11), 0);
 }
 
-static void a_program_may_ask_before_it_joins(void **state) {
+static void a_program_may_query_before_it_joins(void **state) {
     (void)state;
     environment = (const char *const[]){ "HOME=/", NULL };
     gw_launch l = environment_launch(look_up);
@@ -272,4 +272,4 @@ GW_TESTS(agent_environment, it_understands_torchrun, it_understands_open_mpi,
          the_first_of_slurms_hosts_has_rank_0, a_batch_script_is_no_rank,
          it_understands_indexed_jobs_of_kubernetes, what_contradicts_itself_is_named,
          an_inner_launcher_is_the_one_that_counts, one_launch_may_be_seen_by_two_rows,
-         what_is_said_comes_before_what_is_found, a_program_may_ask_before_it_joins);
+         given_values_precede_those_of_launchers, a_program_may_query_before_it_joins);

@@ -205,7 +205,7 @@ static void it_beats_with_the_coordinator_alone(void **state) {
     testing_for_seeds(10, rest, &(sim_options){ 0 });
 }
 
-static void it_declares_nobody_dead_for_being_slow(void **state) {
+static void a_slow_member_is_not_declared_dead(void **state) {
     (void)state;
     testing_for_seeds(20, rest, &(sim_options){ .delay_max_us = 500000, .cut_per_million = 20000 });
 }
@@ -365,7 +365,7 @@ static void it_agrees_after_faults_of_all_kinds(void **state) {
     testing_for_seeds(60, suffer, NULL);
 }
 
-GW_TESTS(agent_members, it_beats_with_the_coordinator_alone, it_declares_nobody_dead_for_being_slow,
+GW_TESTS(agent_members, it_beats_with_the_coordinator_alone, a_slow_member_is_not_declared_dead,
          it_knows_a_crashed_worker_within_a_second, it_knows_a_stopped_worker_within_seven_seconds,
          it_fences_a_worker_that_is_cut_off, it_lets_workers_join,
          it_agrees_after_faults_of_all_kinds);

@@ -57,9 +57,8 @@ gw_status outgoing_send_on_loop(outgoing *s, int to, size_t attachments_field, b
 
 // ---- Incoming -----------------------------------------------------------------------------------
 //
-// The table of attachments is read when the message comes, with the loop lock; values are decoded
-// later, on the thread that wants them. The references in a message that is never decoded are
-// released with it all the same (REF-5).
+// The table of attachments is read when the message arrives, with the loop lock; values are decoded later, on the thread
+// that uses them. The references in a message that is never decoded are released with it as well (REF-5).
 
 typedef struct incoming_attachment {
     const attachment_class *class;
@@ -88,14 +87,14 @@ void incoming_abandon_on_loop(incoming *p);  // will not be |ready| any more
 
 // Calls |ready| once all promises have resolved; false if they have.
 bool incoming_await_on_loop(incoming *p, void (*ready)(incoming *p), void *user);
-// Calls |whole| once its segments have come; false if they have.
+// Calls |whole| once its segments have arrived; false if they have already.
 bool incoming_await_segments_on_loop(incoming *p, void (*whole)(incoming *p));
 // From here on they are awaited like a promise.
 void incoming_count_segments_on_loop(incoming *p);
-// The error of the first promise that came as one, or NULL.
+// The error of the first promise that has resolved to an error, or NULL.
 const gw_error *incoming_error(const incoming *p);
 
-// A decoder of the values from |at| on; promises must have resolved, and segments have come.
+// A decoder of the values from |at| on; promises must have resolved, and segments have arrived.
 decoder incoming_decoder(incoming *p, size_t at, gw_scope *s);
 
 #endif

@@ -59,7 +59,7 @@ bool options_is_pattern(const char *pattern) {
     return options_complete_name(pattern, 0, name);
 }
 
-// |what| is where the text comes from: "RANK", "rank in the URL".
+// |what| names the source of the text: "RANK", "rank in the URL".
 static gw_status parse_number(const char *text, const char *what, long max, int *out,
                               gw_error *error) {
     char *end;
@@ -95,7 +95,7 @@ static gw_status parse_query(const char *query, int *rank, int *world_size, gw_e
     return GW_OK;
 }
 
-// A name that means nothing needs no key, but another name.
+// An invalid name needs another name, not a key.
 static gw_status allow_beyond(const join_options *o, const char *what, const char *host,
                               gw_error *error) {
     gw_status status = protection_allows_beyond(&o->protection, what, host, error);
@@ -118,7 +118,7 @@ static gw_status add_master(join_options *out, const char *host, const char *por
     if (!number && (out->job || out->world_size > 1))
         return error_set(error, GW_INVALID, "%s is 0, which the other workers cannot find",
                          port_what);
-    // "localhost" may mean two addresses, and everybody has to choose the same one.
+    // "localhost" may have two addresses, and all workers must choose the same one.
     const char *address = strcmp(host, "localhost") ? host : "127.0.0.1";
     bool is_bare_v6 = address[0] != '[' && strchr(address, ':');
     char text[LIMIT_ADDRESS_BYTES + 1];
@@ -139,7 +139,7 @@ static gw_status add_master(join_options *out, const char *host, const char *por
     return GW_OK;
 }
 
-// |what| is where |text| comes from; NULL is the empty text.
+// |what| names the source of |text|; NULL is the empty text.
 static gw_status copy_text(const char *text, const char *what, char *out, size_t room,
                            gw_error *error) {
     if (text && strlen(text) >= room)
@@ -247,8 +247,8 @@ static gw_status parse_address(const char *base, char *(*variable)(const char *n
     if (!strncmp(base, "rediss://", 9))
         return error_set(
             error, GW_UNSUPPORTED,
-            "rediss:// is not there: with a key of the job (gradwire key) what redis:// "
-            "is told is sealed");
+            "rediss:// is not supported: with a key of the job (gradwire key) all values in "
+            "redis:// are sealed");
     return error_set(error, GW_INVALID,
                      "init_method \"%s\" does not begin with env://, tcp://, file:// or redis://",
                      base);
@@ -357,7 +357,7 @@ static gw_status find_group_or_place(const gw_rpc_options *given,
     return GW_OK;
 }
 
-// "trainer%d" with the rank in place of %d. Who joins a group keeps it until it has one.
+// "trainer%d" with the rank in place of %d. A worker that joins a group keeps it until it has a rank.
 static gw_status set_ranked_name(const char *given, join_options *out, gw_error *error) {
     char name[LIMIT_NAME_BYTES + 1];
     int rank = out->rank < 0 ? LIMIT_WORKERS - 1 : out->rank;
@@ -371,7 +371,7 @@ static gw_status set_ranked_name(const char *given, join_options *out, gw_error 
 
 static gw_status set_name(const char *given, join_options *out, gw_error *error) {
     if (given && strstr(given, "%d")) return set_ranked_name(given, out, error);
-    // Who joins does not know its rank yet.
+    // A worker that joins has no rank yet.
     if (!given && out->job == GW_JOB_JOIN) return GW_OK;
     if (!given) {
         snprintf(out->name, sizeof out->name, "worker%d", out->rank);

@@ -1,4 +1,4 @@
-// What gw_rpc_init was told, by options, URL and environment, checked and put together.
+// The options of gw_rpc_init, from its arguments, URL and environment, checked and merged.
 #ifndef AGENT_OPTIONS_H
 #define AGENT_OPTIONS_H
 
@@ -24,10 +24,10 @@ typedef struct join_options {
     int64_t timeout_ms;  // GW_NO_TIMEOUT: none
     int64_t join_timeout_ms;
     int threads;
-    protection protection;  // whoever has resolved the options ends it
+    protection protection;  // the caller that has resolved the options ends it
 } join_options;
 
-// One sentence for whatever is wrong, and nothing to be ended. |variable| is getenv, or a test's.
+// On failure |error| is set, and nothing is to be ended. |variable| is getenv, or a test's.
 gw_status options_resolve(const gw_rpc_options *given, char *(*variable)(const char *name),
                           join_options *out, gw_error *error);
 

@@ -1,5 +1,4 @@
-// What gw_rpc_init is told by options, URL and environment: any texts end in options that are
-// within their limits, or in one sentence.
+// The options, URL and environment of gw_rpc_init: any texts result in options within their limits, or in an error.
 #include "agent/options.h"
 
 #include <stdlib.h>

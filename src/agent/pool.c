@@ -68,7 +68,7 @@ static void dispatch(pool *p) {
         if (!list_is_empty(&p->idle)) {
             rouse(p, pick_idle(p));
         } else if (p->thread_count >= LIMIT_THREADS || make_thread(p, NULL)) {
-            return;  // the next job that ends or waits goes on with the queue
+            return;  // the next job that ends or waits continues with the queue
         }
     }
     bool spare = !list_is_empty(&p->idle) || p->roused > wanted;
@@ -90,7 +90,7 @@ void pool_run_soon_on_loop(pool *p, task *t) {
     if (!p->roused) rouse(p, pick_idle(p));
 }
 
-// As tasks of a turn of this thread, which needs no place for them.
+// As tasks of a turn of this thread, which needs no slot for them.
 static void run_errands(pool *p) {
     for (list_node *l; (l = list_take(&p->errands));) env_defer(p->env, list_entry(l, task, link));
     env_leave(p->env);
@@ -135,7 +135,7 @@ static void run_job(pool *p, pool_job *j) {
     p->busy++;
     p->started++;
     if (begin_job(p, j)) {
-        dispatch(p);  // others may start beside this one
+        dispatch(p);  // other jobs may start concurrently
         env_leave(p->env);
         j->run(j);
         env_enter(p->env);

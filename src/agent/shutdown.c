@@ -55,8 +55,8 @@ static void see_off(agent *a) {
     wait_until_drained(a, env_now_ns(a->env) + GOODBYE_S * SECOND, "goodbye to go out");
 }
 
-// What the program would have heard by its next call: there is none.
-static void tell_unheard(const agent *a, gw_scope *root) {
+// Errors that the program's next call would have returned: there is none.
+static void report_unheard(const agent *a, gw_scope *root) {
     gw_error error;
     for (int i = 0; i < a->service_count; i++) {
         const service *x = a->services[i].service;
@@ -101,7 +101,7 @@ static void wait_until_over(agent *a, gw_scope *root, const way *way, int64_t ti
             stop_waiting_for_others(a, root, &w, timeout_ms, &late);
     }
     l->waiting = NULL;
-    tell_unheard(a, root);
+    report_unheard(a, root);
     see_off(a);
     agent_leave_on_loop(a);
     if (late.status) scope_fail_with(root, &late);

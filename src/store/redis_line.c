@@ -191,7 +191,7 @@ static gw_status ask(redis_line *l, const void *const words[], const size_t size
     return status;
 }
 
-gw_status redis_ask(redis_line *l, const void *const words[], const size_t sizes[], int count,
+gw_status redis_call(redis_line *l, const void *const words[], const size_t sizes[], int count,
                     redis_answer *out, gw_error *error) {
     sigset_t before;
     *out = (redis_answer){ 0 };
@@ -211,7 +211,7 @@ void redis_line_close(redis_line *l) {
     (void)l;
 }
 
-gw_status redis_ask(redis_line *l, const void *const words[], const size_t sizes[], int count,
+gw_status redis_call(redis_line *l, const void *const words[], const size_t sizes[], int count,
                     redis_answer *out, gw_error *error) {
     (void)l, (void)words, (void)sizes, (void)count;
     *out = (redis_answer){ 0 };

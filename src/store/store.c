@@ -72,7 +72,7 @@ bool store_is_attended(store *st) {
     return !st->class->is_attended || st->class->is_attended(st);
 }
 
-void store_tell(store *st, const char *key, const void *value, size_t size) {
+void store_notify(store *st, const char *key, const void *value, size_t size) {
     if (st->found) st->found(st->found_user, key, value, size);
 }
 

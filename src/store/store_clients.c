@@ -177,7 +177,7 @@ static gw_status add_value(client *c, const store_record *r, gw_error *error) {
     gw_status status = store_table_set(&h->table, r->key, r->value, r->size, r->token, error);
     if (status) return status;
     c->set_bytes += store_entry_cost(r->key, r->size);
-    store_tell(&h->store, r->key, r->value, r->size);
+    store_notify(&h->store, r->key, r->value, r->size);
     return GW_OK;
 }
 

@@ -21,8 +21,8 @@ typedef struct hosted {
 typedef struct fake {
     stream stream;  // must be first
     bool is_closed, reads_nothing;
-    bytes heard;
-    size_t heard_done;
+    bytes received;
+    size_t received_done;
 } fake;
 
 static uint8_t staging[STAGING_BYTES];
@@ -42,7 +42,7 @@ static size_t take_sent(stream *s, const struct iovec *parts, int count) {
     fake *f = (fake *)s;
     assert_int_equal(count, 1);
     if (f->reads_nothing) return 0;
-    bytes_put(&f->heard, parts->iov_base, parts->iov_len);
+    bytes_put(&f->received, parts->iov_base, parts->iov_len);
     return parts->iov_len;
 }
 
@@ -57,18 +57,18 @@ static const stream_class fake_class = {
 static const connection_events no_events = { 0 };
 
 static void open_fake(hosted *x, fake *f) {
-    bytes_fini(&f->heard);
+    bytes_fini(&f->received);
     *f = (fake){ .stream.class = &fake_class };
     connection *c = connection_accept(x->env, &f->stream, staging, &no_events, NULL);
     assert_non_null(c);
     store_host_take(x->host, c);
-    f->heard_done = f->heard.size;  // the welcome
+    f->received_done = f->received.size;  // the welcome
 }
 
 static void close_fake(fake *f) {
     gw_error why = { .status = GW_DISCONNECTED };
     if (!f->is_closed) f->stream.events->closed(f->stream.user, &why);
-    bytes_fini(&f->heard);
+    bytes_fini(&f->received);
 }
 
 static void send_bytes(fake *f, const void *data, size_t size) {
@@ -110,10 +110,10 @@ static store_outcome next_outcome(fake *f) {
     store_record r;
     size_t taken;
     gw_error error;
-    assert_int_equal(store_record_decode(f->heard.data + f->heard_done,
-                                         f->heard.size - f->heard_done, &r, &taken, &error),
+    assert_int_equal(store_record_decode(f->received.data + f->received_done,
+                                         f->received.size - f->received_done, &r, &taken, &error),
                      GW_OK);
-    f->heard_done += taken;
+    f->received_done += taken;
     return taken ? r.outcome : STORE_OUTCOME_COUNT;
 }
 

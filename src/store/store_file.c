@@ -130,7 +130,7 @@ static gw_status read_record(file *f, bool *out_is_whole, gw_error *error) {
         if (!status) {
             f->read_to += HEADER_BYTES + (off_t)size;
             *out_is_whole = true;
-            store_tell(&f->store, key, both + sizes.key, sizes.value);
+            store_notify(&f->store, key, both + sizes.key, sizes.value);
         }
     }
     mem_free(both);

@@ -33,7 +33,7 @@ struct store {
 };
 
 // Each kind of store calls it for each value that is set.
-void store_tell(store *st, const char *key, const void *value, size_t size);
+void store_notify(store *st, const char *key, const void *value, size_t size);
 
 // ---- The table: keys and values, and the waits for them -----------------------------------------
 typedef struct store_entry {

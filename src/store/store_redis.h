@@ -38,7 +38,7 @@ typedef struct redis_answer {
 
 // One command. DISCONNECTED if nobody answers, and it may be asked again; INVALID with what Redis says
 // against it. |out| is the caller's to give back by bytes_fini(&out->data).
-gw_status redis_ask(redis_line *l, const void *const words[], const size_t sizes[], int count,
+gw_status redis_call(redis_line *l, const void *const words[], const size_t sizes[], int count,
                     redis_answer *out, gw_error *error);
 
 #endif

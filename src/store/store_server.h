@@ -22,7 +22,7 @@ typedef struct closings {
     struct {
         int64_t limit;  // as it is here
         int64_t next_line_ns;
-        int unsaid_count;
+        int unreported_count;
     } of[CLOSING_COUNT];
 } closings;
 

@@ -147,7 +147,7 @@ typedef struct hosting {
     tale *client;
 } hosting;
 
-static void host_until_told(void *arg) {
+static void host_until_notified(void *arg) {
     hosting *h = arg;
     gw_error error;
     peers *p = NULL;
@@ -172,7 +172,7 @@ static void host_for(void (*prepare)(store *st), void (*client_main)(void *arg),
     hosting h = { .tale = { .env = sim_env(s, 0), .address = client->address },
                   .prepare = prepare,
                   .client = client };
-    assert_true(sim_spawn(s, 0, host_until_told, &h) && sim_spawn(s, 1, client_main, client));
+    assert_true(sim_spawn(s, 0, host_until_notified, &h) && sim_spawn(s, 1, client_main, client));
     assert_true(sim_run(s, 1000 * SIM_SECOND));
     env_close(h.tale.env);
     env_close(client->env);
@@ -228,7 +228,7 @@ typedef struct raw_client {
     waiter *waiter;
     uint8_t says[64];
     size_t size, done;
-    uint8_t heard[256];
+    uint8_t received[256];
 } raw_client;
 
 static void raw_send(void *user) {
@@ -239,8 +239,8 @@ static void raw_send(void *user) {
 
 static void raw_buffer(void *user, void **into, size_t *size) {
     raw_client *r = user;
-    *into = r->heard;
-    *size = sizeof r->heard;
+    *into = r->received;
+    *size = sizeof r->received;
 }
 
 static void raw_received(void *user, size_t count) {

@@ -484,7 +484,7 @@ static void watch_file(void *arg) {
     remove_path(path);
 }
 
-static void it_tells_of_what_is_set_in_redis(void **state) {
+static void watchers_get_values_set_in_redis(void **state) {
     (void)state;
     env *e;
     redis_server r = redis_server_start(NULL);
@@ -496,7 +496,7 @@ static void it_tells_of_what_is_set_in_redis(void **state) {
     redis_server_stop(&r);
 }
 
-static void it_tells_of_what_is_set_in_order(void **state) {
+static void watchers_get_values_in_the_order_of_their_sets(void **state) {
     (void)state;
     sim *s = sim_open(1, (sim_options){ 0 });
     assert_true(sim_spawn(s, 0, watch_file, sim_env(s, 0)));
@@ -504,7 +504,7 @@ static void it_tells_of_what_is_set_in_order(void **state) {
     sim_close(s);
 }
 
-GW_TESTS(store_store, it_tells_of_what_is_set_in_order, it_tells_of_what_is_set_in_redis,
+GW_TESTS(store_store, watchers_get_values_in_the_order_of_their_sets, watchers_get_values_set_in_redis,
          it_lets_workers_meet_in_redis, it_checks_keys_and_values_in_redis, it_lets_workers_meet,
          it_repeats_what_a_cut_connection_lost, it_lets_workers_meet_in_a_file,
          it_checks_keys_and_values, it_cuts_off_what_a_killed_writer_left,
