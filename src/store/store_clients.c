@@ -157,7 +157,7 @@ static gw_status check_set(const client *c, store_use use, const store_record *r
     return GW_OK;
 }
 
-// Its last connection has broken, as far as it is concerned.
+// The client that connects again has found its last connection broken.
 static void close_predecessor(host *h, const store_entry *registration) {
     list_each(l, &h->clients) {
         client *c = list_entry(l, client, link);
@@ -233,7 +233,7 @@ static void serve_wait(client *c, const store_record *r) {
     }
 }
 
-// Serves the records that have come whole.
+// Serves the records that have been received whole.
 static gw_status serve(client *c, gw_error *error) {
     size_t done = 0;
     while (!c->is_ending) {
@@ -286,7 +286,7 @@ static const connection_events client_events = {
     .closed = on_closed,
 };
 
-// ---- Coming and going ---------------------------------------------------------------------------
+// ---- New and closed connections -----------------------------------------------------------------
 void store_host_take(void *user, connection *l) {
     host *h = user;
     make_room(h);

@@ -1,7 +1,7 @@
-// The store in Redis. docs/protocol/joining.md says what is in it.
+// The store in Redis. docs/protocol/joining.md specifies its contents.
 //
-// Redis is asked without the loop lock, since it may be slow. A thread of the store's own asks for what
-// is new while it is watched, and says that this worker attends.
+// Commands are sent without the loop lock, since Redis may be slow. A thread of the store polls for new values while the
+// store is watched, and renews the key by which this worker attends.
 #include "store/store_redis.h"
 
 #include "base/log.h"
@@ -46,7 +46,7 @@ typedef struct redis {
     pthread_mutex_t lock;  // a leaf, of the rest
     pthread_cond_t changed;
     bool stops, is_attending, is_watching;
-    bytes found;  // keys and values with their sizes, to be told by |look|
+    bytes found;  // keys and values with their sizes, to be reported by |look|
     timer look;
 } redis;
 
@@ -63,7 +63,7 @@ static void add(words *w, const void *data, size_t size) {
 }
 
 static words words_of(const char *first, const char *second, const char *third, const char *fourth,
-                 const char *fifth) {
+                      const char *fifth) {
     const char *all[] = { first, second, third, fourth, fifth };
     words w = { 0 };
     for (int i = 0; i < 5 && all[i]; i++) add(&w, all[i], strlen(all[i]));
@@ -75,7 +75,7 @@ static gw_status ask_line(redis_line *l, const words *w, redis_answer *out, gw_e
     return redis_call(l, w->at, w->sizes, w->count, out, error);
 }
 
-// ---- Asking, for callers with the loop lock -----------------------------------------------------
+// ---- Commands of callers with the loop lock -----------------------------------------------------
 
 static gw_status ask_once(redis *r, const words *w, redis_answer *out, gw_error *error) {
     env_leave(r->store.env);
@@ -111,7 +111,7 @@ static gw_status ask(redis *r, const words *w, int64_t until_ns, redis_answer *o
 
 // ---- Values -------------------------------------------------------------------------------------
 
-// With a key of the job values are sealed, so that Redis is told nothing and can forge nothing.
+// With a key of the job values are sealed, so that the server can neither read nor forge them.
 static const secret *secret_of(const redis *r) {
     const protection *p = r->store.env->protection;
     return p && p->secret && p->secret->key_count ? p->secret : NULL;
@@ -172,7 +172,7 @@ static gw_status unwrap(const redis *r, const char *key, const void *data, size_
 
 // ---- Setting and waiting ------------------------------------------------------------------------
 
-// What is there, and sets it before if nothing is.
+// Returns the value of the key, and sets it before if it is absent.
 static const char set_script[] = "local found = redis.call('HGET', KEYS[1], ARGV[1]) "
                                  "if found then return found end "
                                  "redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) "
@@ -203,8 +203,7 @@ static gw_status redis_set(store *st, const char *key, const void *value, size_t
     return status;
 }
 
-// Looks again after a while, which doubles: nobody in Redis can be waited for in a way that all of its
-// kind have.
+// Reads again after an interval that doubles: servers of this kind have no common way to wait for a key.
 static gw_status redis_wait(store *st, const char *key, int64_t until_ns, bytes *out,
                             gw_error *error) {
     redis *r = (redis *)st;
@@ -240,7 +239,7 @@ static void attend(redis *r, redis_line *l) {
     for (int i = 0; i < 3; i++) send_to_redis(l, words_of("EXPIRE", kept[i], KEPT_S, NULL, NULL));
 }
 
-// Passes what was set since the last look on to the loop; *seen counts.
+// Passes the values set since the last look to the loop; *seen counts them.
 static void find_new(redis *r, redis_line *l, int *seen) {
     char from[16];
     redis_answer keys;
@@ -324,7 +323,7 @@ static gw_status need_thread(redis *r, bool *flag, gw_error *error) {
 static void redis_attend(store *st) {
     redis *r = (redis *)st;
     gw_error error;
-    // Here too, so that it is said when this returns.
+    // Sent here as well, so that this worker attends when this returns.
     redis_answer answer;
     const words w = words_of("SET", r->attends, "1", "EX", ATTENDS_S),
                 in = words_of("SADD", r->attended, r->attends, NULL, NULL);

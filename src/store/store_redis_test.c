@@ -61,7 +61,7 @@ static bytes raw(const redis_server *r, const char *hash) {
     return answer.data;
 }
 
-static void places_are_read(void **state) {
+static void redis_urls_are_parsed(void **state) {
     (void)state;
     static const char *const wrong[] = {
         "redis://",   "redis://a:x",   "redis://a:1/x",   "redis://[::1",       "redis://[::1]x",
@@ -130,7 +130,7 @@ static void jobs_of_other_ids_do_not_mix(void **state) {
     leave();
 }
 
-static void a_password_is_asked_for(void **state) {
+static void a_password_is_required(void **state) {
     (void)state;
     store *st;
     gw_error error;
@@ -164,7 +164,7 @@ static void a_job_is_attended_until_its_last_worker_goes(void **state) {
     leave();
 }
 
-// One that has gone is told of within seconds, and does not end the process by a signal.
+// The loss of a server is reported within seconds, and does not end the process by a signal.
 static void the_loss_of_a_server_is_reported(void **state) {
     (void)state;
     gw_error error;
@@ -180,6 +180,6 @@ static void the_loss_of_a_server_is_reported(void **state) {
     leave();
 }
 
-GW_TESTS(store_redis, places_are_read, with_a_key_redis_gets_sealed_values_only,
-         jobs_of_other_ids_do_not_mix, a_password_is_asked_for,
+GW_TESTS(store_redis, redis_urls_are_parsed, with_a_key_redis_gets_sealed_values_only,
+         jobs_of_other_ids_do_not_mix, a_password_is_required,
          a_job_is_attended_until_its_last_worker_goes, the_loss_of_a_server_is_reported);
