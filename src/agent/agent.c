@@ -358,7 +358,7 @@ static gw_status choose_places(const agent *a, const join_options *o, char out[A
     char chosen[ADDRESSES_MAX];
     gw_status status = places_choose(&p, chosen, error);
     if (status) return status;
-    // A place of one host alone is met at whatever else has been chosen.
+    // An address that is on one host alone (not tcp) is added to the chosen ones.
     bool adds = hosts && !is_tcp;
     int size =
         snprintf(out, ADDRESSES_MAX, "%s%s%s", adds ? o->master : "", adds ? "," : "", chosen);

@@ -235,7 +235,7 @@ static void ask_next_caller(await *w) {
     send(a, w->candidate, KIND_AWAIT, &q);
 }
 
-// The member that has failed says so at once.
+// A member that has failed answers so at once.
 static void ask_all(await *w) {
     w->at = 0;
     ask_member(w, only_member(w));
@@ -403,7 +403,7 @@ static bool is_same(const open_question *x, int from, const question *q) {
            x->question.waiter == q->waiter && x->question.caller == q->caller;
 }
 
-// Without memory the sender asks again: WAIT-5.
+// Without memory the sender repeats the question: WAIT-5.
 static void keep(agent *a, int from, const question *q) {
     list_each(l, &a->awaits.questions) {
         open_question *x = list_entry(l, open_question, link);

@@ -180,7 +180,7 @@ static void turn_granted(turn_request *r) {
     env_wake(w->env, &w->waiter);
 }
 
-// What was given up is taken again in any case; what is new, |until_ns| or until |c| is cancelled.
+// A turn that was released is taken again in any case; a new one until |until_ns| or until |c| is cancelled.
 static bool wait_for_turn(agent *a, turn *t, context *c, bool is_new, int64_t until_ns) {
     turn_wait w = { .request.granted = turn_granted, .waiter.what = "a turn", .env = a->env };
     if (turn_take_on_loop(t, &w.request)) return true;
@@ -197,7 +197,7 @@ static bool wait_for_turn(agent *a, turn *t, context *c, bool is_new, int64_t un
 }
 
 // Waiting is over for all of |s|. Turns are taken first: the context that has one may wait for a worker thread slot.
-static void regain_places(agent *a, gw_scope *s) {
+static void regain_slots(agent *a, gw_scope *s) {
     for (context *c; (c = context_next(&s));)
         if (c->has_place) pool_regain_place_on_loop(&a->pool);
 }
@@ -217,7 +217,7 @@ static bool resume(agent *a, gw_scope *s, held_turn *entering, int64_t until_ns)
             entered = false;
         }
     }
-    regain_places(a, s);
+    regain_slots(a, s);
     return entered;
 }
 
@@ -227,7 +227,7 @@ static bool give_up_and_wait(agent *a, gw_scope *s, waiter *w, int64_t until_ns)
     if (!c) return env_wait(a->env, w, until_ns);
     gw_error ignored;
     if (context_check_cancelled(c->scope, &ignored)) return w->woken;
-    // From the scope of an object nothing leads here while its turn is given up.
+    // The scope of an object does not lead to |c| while its turn is released.
     pause(a, c->scope, w);
     bool woken = env_wait(a->env, w, until_ns);
     resume(a, c->scope, NULL, ENV_NEVER);

@@ -46,8 +46,8 @@ typedef struct environment_master {
 gw_status environment_master_of(environment_lookup variable, int rank, int world_size,
                                 environment_master *out, gw_error *error);
 
-// The mark of the job that the launcher of this place has given to all its ranks; "" if it has given none that is the same on
-// all hosts.
+// The mark of the job that the launcher of this rank has given to all its ranks; "" if it has given none that is the same
+// on all hosts.
 void environment_job(environment_lookup variable, int rank, int world_size, char out[JOB_ID_MAX]);
 
 // The result of gw_rpc_launched.

@@ -191,7 +191,7 @@ static void it_understands_indexed_jobs_of_kubernetes(void **state) {
            "JOB_COMPLETION_INDEX=2", "WORLD_SIZE=3");
 }
 
-static void what_contradicts_itself_is_named(void **state) {
+static void contradicting_variables_are_named(void **state) {
     (void)state;
     REFUSE("RANK is 1, but SLURM_PROCID is 2", "RANK=1", "MASTER_ADDR=127.0.0.1",
            SLURM("2", "4", "1", "n"));
@@ -212,7 +212,7 @@ static void what_contradicts_itself_is_named(void **state) {
 }
 
 // srun gradwire run ..., mpirun torchrun ...: the inner one has set RANK.
-static void an_inner_launcher_is_the_one_that_counts(void **state) {
+static void an_inner_launcher_takes_precedence(void **state) {
     (void)state;
     join_options o = RESOLVE("RANK=5", "WORLD_SIZE=8", "GRADWIRE_JOB=abc", "MASTER_ADDR=127.0.0.1",
                              "MASTER_PORT=29500", SLURM("1", "2", "2", "n[1-2]"));
@@ -227,8 +227,8 @@ static void an_inner_launcher_is_the_one_that_counts(void **state) {
     assert_place(&o, 3, 4);
 }
 
-// Slurm's own PMI says nothing of where, but Slurm does.
-static void one_launch_may_be_seen_by_two_rows(void **state) {
+// Slurm's own PMI has no address of rank 0, but Slurm has.
+static void one_launch_may_match_two_rows(void **state) {
     (void)state;
     join_options o = RESOLVE("PMI_RANK=2", "PMI_SIZE=4", SLURM("2", "4", "1", "n1"));
     assert_place(&o, 2, 4);
@@ -270,6 +270,6 @@ static void a_program_may_query_before_it_joins(void **state) {
 GW_TESTS(agent_environment, it_understands_torchrun, it_understands_open_mpi,
          several_hosts_of_open_mpi_need_the_name_of_one, it_understands_pmi, it_understands_slurm,
          the_first_of_slurms_hosts_has_rank_0, a_batch_script_is_no_rank,
-         it_understands_indexed_jobs_of_kubernetes, what_contradicts_itself_is_named,
-         an_inner_launcher_is_the_one_that_counts, one_launch_may_be_seen_by_two_rows,
+         it_understands_indexed_jobs_of_kubernetes, contradicting_variables_are_named,
+         an_inner_launcher_takes_precedence, one_launch_may_match_two_rows,
          given_values_precede_those_of_launchers, a_program_may_query_before_it_joins);

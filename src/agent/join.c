@@ -132,8 +132,8 @@ gw_status join_register(joining *j, const char *key, const bytes *value, bool *o
 
 // From GW_JOB_ID, or the launcher.
 static const char *job_id(const joining *j) {
-    const char *said = j->agent->protection.job;
-    return said[0] || !j->options ? said : j->options->launch;
+    const char *given = j->agent->protection.job;
+    return given[0] || !j->options ? given : j->options->launch;
 }
 
 static void write_job(const joining *j, bytes *value, uint32_t world_size) {

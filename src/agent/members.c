@@ -35,10 +35,10 @@ static void on_send(void *user, int rank, message *msg) {
     peers_send(m->options.peers, rank, msg, true, &error);
 }
 
-static void on_joined(void *user, const member_fact *who) {
+static void on_joined(void *user, const member_fact *fact) {
     members *m = user;
     const members_options *o = &m->options;
-    if (o->joined) o->joined(o->user, who->rank, who->incarnation, who->name, who->addresses);
+    if (o->joined) o->joined(o->user, fact->rank, fact->incarnation, fact->name, fact->addresses);
 }
 
 static void on_gone(void *user, int rank, bool left, const gw_error *why) {

@@ -161,7 +161,7 @@ uint64_t outgoing_size_on_loop(const outgoing *s, int to) {
     return size;
 }
 
-// What can be lent becomes attachments (LEND-4). Without memory for one it travels.
+// Segments that can be lent become attachments (LEND-4). Without memory for one the segment is sent.
 static void lend_segments(outgoing *s, int to) {
     const attachment_class *lender = s->agent->lender;
     message *m = s->message;
@@ -231,7 +231,7 @@ gw_status outgoing_send_on_loop(outgoing *s, int to, size_t attachments_field, b
     if (s->attachment_count) {
         gw_status status = write_table(s, to, attachments_field, error);
         if (status) return status;
-        message_retain(m);  // to take back what it says, if it is not sent
+        message_retain(m);  // to undo its entries, if it is not sent
     } else if (m->head.failed) {
         return error_set(error, GW_NO_MEMORY, "no memory for a message");
     }
@@ -366,7 +366,7 @@ static gw_status take_in_lent(const agent *a, incoming *p, gw_error *error) {
     return error_set(error, GW_PROTOCOL, "attachments: a lent segment in no place");
 }
 
-// The others are not read; what was lent in them is given back all the same.
+// The other entries are not read; segments lent in them are released as well.
 static void drop_lent(agent *a, int from, reader table, uint32_t count, uint32_t done) {
     for (uint32_t i = 0; a->lender && i < count && !table.failed; i++) {
         const attachment_class *class = agent_attachment_of_type(a, reader_u8(&table));

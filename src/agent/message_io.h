@@ -1,4 +1,4 @@
-// Messages on their way out and in, with the values and attachments in them.
+// Outgoing and incoming messages, with the values and attachments in them.
 #ifndef AGENT_MESSAGE_IO_H
 #define AGENT_MESSAGE_IO_H
 
@@ -7,9 +7,8 @@
 
 // ---- Outgoing -----------------------------------------------------------------------------------
 //
-// Values are encoded on the thread that has them, without the loop lock. References are listed and
-// promises made when the message is sent, with the loop lock, so that what the table of attachments
-// says is true at that moment.
+// Values are encoded on the thread that has them, without the loop lock. References are listed and promises made when the
+// message is sent, with the loop lock, so that the table of attachments is correct at that moment.
 //
 // Ownership: lives on its user's stack; attachments are held until outgoing_fini. Threads: one.
 
@@ -47,11 +46,11 @@ void outgoing_track(outgoing *s, uint64_t scope);
 gw_status outgoing_put(outgoing *s, gw_value v, gw_error *error);
 void outgoing_put_error(outgoing *s, const gw_error *e);
 
-// Bytes of it that will travel to |to|.
+// The number of its bytes that will be sent to |to|.
 uint64_t outgoing_size_on_loop(const outgoing *s, int to);
 
-// Sends it once. |attachments_field| is where the head says where its table of attachments is. On
-// failure nothing has changed but that the outgoing message cannot be sent any more.
+// Sends it once. |attachments_field| is the offset of the field in the head that has the offset of the table of
+// attachments. On failure nothing has changed but that the outgoing message cannot be sent any more.
 gw_status outgoing_send_on_loop(outgoing *s, int to, size_t attachments_field, bool flush,
                                 gw_error *error);
 

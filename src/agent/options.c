@@ -38,7 +38,7 @@ bool options_fits_name(const char *pattern, const char *name) {
     const char *tail;
     if (!split_pattern(pattern, &head, &tail)) return strcmp(pattern, name) == 0;
     if (strncmp(pattern, name, head) != 0) return false;
-    // A tail may begin with digits too.
+    // The text behind %d may begin with digits, too.
     size_t size = strlen(name), behind = strlen(tail);
     size_t digits = strspn(name + head, "0123456789");
     return size > head + behind && head + digits + behind >= size &&
@@ -88,7 +88,7 @@ static gw_status parse_query(const char *query, int *rank, int *world_size, gw_e
                 parse_number(part + 11, "world_size in the URL", LIMIT_WORKERS, world_size, error);
         } else {
             status = error_set(error, GW_INVALID,
-                               "the URL says \"%s\"; it may say rank=... and world_size=...", part);
+                               "the URL has \"%s\"; it may have rank=... and world_size=...", part);
         }
         if (status) return status;
     }
@@ -148,7 +148,7 @@ static gw_status copy_text(const char *text, const char *what, char *out, size_t
     return GW_OK;
 }
 
-// Where this worker listens, as far as its user has chosen, by options or else by the environment.
+// The addresses at which this worker listens, if its user has chosen them, by options or else by the environment.
 static gw_status find_places(const gw_rpc_options *given, char *(*variable)(const char *name),
                              join_options *out, gw_error *error) {
     const char *addresses_from = given->addresses ? "addresses" : "GW_ADDRESS";
@@ -213,7 +213,7 @@ static gw_status split(const char *url, char *base, size_t base_size, int *rank,
     return query ? parse_query(query + 1, rank, world_size, error) : GW_OK;
 }
 
-// What is written there is sealed with the job's key; without one it is as open as the network.
+// Values there are sealed with the job's key; without a key they are as open as the network.
 static gw_status parse_redis(const char *url, char *(*variable)(const char *name),
                              join_options *out, gw_error *error) {
     redis_place place;
@@ -289,12 +289,12 @@ static gw_status find_protection(const gw_rpc_options *given, char *(*variable)(
     if (!status) status = find_secret(given, variable, &out->secret, error);
     if (!status && out->insecure && out->secret)
         status = error_set(error, GW_INVALID,
-                           "a key is given, and insecure is said: it is one or the other");
+                           "a key is given, and insecure is set: it is one or the other");
     return status;
 }
 
-// Options say rank and world size together; else the URL, else the environment, each for what is
-// still open.
+// Options have rank and world size together; else the URL, else the environment, each for the values that are still
+// unset.
 static gw_status find_place(const gw_rpc_options *given, char *(*variable)(const char *name),
                             int rank, int world_size, join_options *out, gw_error *error) {
     if (given->world_size != UNSET) {
@@ -324,7 +324,7 @@ static gw_status find_place(const gw_rpc_options *given, char *(*variable)(const
     return GW_OK;
 }
 
-// The environment is asked only where nothing is given.
+// The environment is used only for values that are not given.
 static gw_status find_group(const gw_rpc_options *given, char *(*variable)(const char *name),
                             bool place_is_given, join_options *out, gw_error *error) {
     const char *text = variable("GW_JOB");

@@ -15,7 +15,8 @@ typedef struct join_options {
     int rank, world_size;                    // of a group 0 or -1, and 0
     bool is_launched;                        // both are of the environment alone
     char master[LIMIT_ADDRESSES_BYTES + 1];  // "host:port", of a group a list; empty: a file
-    char launch[JOB_ID_MAX];      // the launcher's mark of the job; empty: options say the place
+    char launch
+        [JOB_ID_MAX];  // the launcher's mark of the job; empty: options have rank and world size
     char path[OPTIONS_PATH_MAX];  // of a file, or "redis://..."; empty: they meet at |master|
     char redis_password_file[OPTIONS_PATH_MAX];
     bool goes_beyond;                                  // loopback: others may be on other hosts

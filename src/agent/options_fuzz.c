@@ -19,7 +19,7 @@ static char *variable(const char *name) {
     return texts[4];
 }
 
-// The first byte says which texts there are; they follow, each with its end.
+// The first byte selects the texts; they follow, each with its end.
 static void take_texts(char *from, const char *end, uint8_t which) {
     memset(texts, 0, sizeof texts);
     for (int i = 0; i < TEXTS && from < end; i++) {

@@ -19,8 +19,8 @@ typedef struct pool_thread {
 
 static void thread_main(void *arg);
 
-void pool_init(pool *p, env *e, int places) {
-    *p = (pool){ .env = e, .places = places };
+void pool_init(pool *p, env *e, int slots) {
+    *p = (pool){ .env = e, .slots = slots };
     list_init(&p->queue);
     list_init(&p->idle);
     list_init(&p->errands);
@@ -63,7 +63,7 @@ static void rouse(pool *p, pool_thread *t) {
 // As many threads awake as there are jobs that may run, and one idle.
 static void dispatch(pool *p) {
     if (p->ending) return;
-    int wanted = p->places - p->busy < p->queue_count ? p->places - p->busy : p->queue_count;
+    int wanted = p->slots - p->busy < p->queue_count ? p->slots - p->busy : p->queue_count;
     while (p->roused < wanted) {
         if (!list_is_empty(&p->idle)) {
             rouse(p, pick_idle(p));
@@ -114,7 +114,7 @@ void pool_regain_place_on_loop(pool *p) {
 }
 
 static pool_job *next_job(pool *p) {
-    if (p->busy >= p->places) return NULL;
+    if (p->busy >= p->slots) return NULL;
     list_each(l, &p->queue) {
         pool_job *j = list_entry(l, pool_job, link);
         if (p->started >= THREADS_FOR_NO_HOPS + THREADS_PER_HOP * j->depth) continue;

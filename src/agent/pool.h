@@ -17,7 +17,7 @@ typedef struct pool_job {
 
 typedef struct pool {
     env *env;
-    int places;
+    int slots;
     int busy;          // jobs that run
     int started;       // jobs that run or wait
     int thread_count;  // all
@@ -31,7 +31,7 @@ typedef struct pool {
     waiter *closer;
 } pool;
 
-void pool_init(pool *p, env *e, int places);
+void pool_init(pool *p, env *e, int slots);
 
 // Starts the one thread that is always idle.
 gw_status pool_start_on_loop(pool *p, gw_error *error);

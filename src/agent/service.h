@@ -7,7 +7,7 @@
 // A service of another room needs this table, and a line in src/runtime/runtime.c; nothing in this room changes with it.
 //
 // Ownership: tables are constant. A service's state, and its part of each member, live from open to
-// free. Threads: with the loop lock held, but where it says otherwise. Every function may be NULL.
+// free. Threads: with the loop lock held, unless stated otherwise. Every function may be NULL.
 #ifndef AGENT_SERVICE_H
 #define AGENT_SERVICE_H
 

@@ -116,7 +116,7 @@ static void leave(gw_scope *root, const way *way, int64_t timeout_ms) {
     if (!a) {
         scope_enter(root);  // another thread may be joining
         scope_leave(root);
-        // Joining may have failed, and said so.
+        // Joining may have failed, and set an error.
         if (root->agent)
             scope_fail(root, GW_WRONG_STATE, "%s is for the scope that gw_rpc_init was given",
                        function);
@@ -125,7 +125,7 @@ static void leave(gw_scope *root, const way *way, int64_t timeout_ms) {
         return;
     }
     if (is_process_fork(a->mark)) {
-        agent_of(root);  // says so
+        agent_of(root);  // sets the error
         return;
     }
     env_enter(a->env);

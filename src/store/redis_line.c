@@ -137,7 +137,7 @@ static gw_status fail(redis_line *l, gw_error *error) {
 
 static gw_status refuse(redis_line *l, const redisReply *r, gw_error *error) {
     bool is_full = strncmp(r->str, "OOM", 3) == 0;
-    return error_set(error, is_full ? GW_LIMIT : GW_INVALID, "Redis at %s:%d says: %.300s",
+    return error_set(error, is_full ? GW_LIMIT : GW_INVALID, "Redis at %s:%d reports: %.300s",
                      l->place->host, l->place->port, r->str);
 }
 

@@ -34,7 +34,7 @@ typedef struct store_host_options {
 // The store inside this agent. Others use it through connections that store_host_take gets.
 gw_status store_open_host(env *e, store_host_options options, store **out, gw_error *error);
 
-// Takes a connection whose handshake asks for the store; |host| is what store_open_host has opened.
+// Takes a connection with a *store* handshake; |host| is the store that store_open_host has opened.
 // Not after store_close.
 void store_host_take(void *host, connection *c);
 

@@ -79,7 +79,7 @@ static void end_client(client *c, closing why) {
     set_deadline(c, why, 0);
 }
 
-// STORE-9: "The host closes a registered client when half a record, or unsent replies, have been there for 5 s".
+// STORE-9: "The host closes a registered client when half a record, or unsent replies, have been pending for 5 s".
 static void update_deadline(client *c, bool ended_record) {
     if (!c->registration || c->is_ending) return;
     bool is_stuck = c->in.size || c->out.size;
@@ -107,7 +107,7 @@ static void send_replies(client *c) {
     update_deadline(c, false);
 }
 
-// Without memory the connection closes soon: the client then asks again.
+// Without memory the connection closes soon: the client then repeats its requests.
 static void put_reply(client *c, uint64_t request, store_outcome outcome, const void *value,
                       size_t size) {
     size_t before = c->out.size;

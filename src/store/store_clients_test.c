@@ -84,10 +84,10 @@ static void send_bytes(fake *f, const void *data, size_t size) {
 }
 
 static void send_record(fake *f, const store_record *r) {
-    bytes says = { 0 };
-    store_record_encode(&says, r);
-    send_bytes(f, says.data, says.size);
-    bytes_fini(&says);
+    bytes encoded = { 0 };
+    store_record_encode(&encoded, r);
+    send_bytes(f, encoded.data, encoded.size);
+    bytes_fini(&encoded);
 }
 
 static void send_wait(fake *f, const char *key) {
@@ -330,13 +330,13 @@ static void stop_in_a_record(hosted *x) {
     send_set(&stops, "worker/1", 1, 4);
     send_set(&trickles, "worker/2", 1, 4);
     send_set(&ends, "worker/3", 1, 4);
-    bytes says = { 0 };
-    store_record_encode(&says, &(store_record){ .kind = STORE_WAIT, .key = "shared/a-key" });
-    send_bytes(&stops, says.data, 3);
-    send_bytes(&ends, says.data, 10);
+    bytes encoded = { 0 };
+    store_record_encode(&encoded, &(store_record){ .kind = STORE_WAIT, .key = "shared/a-key" });
+    send_bytes(&stops, encoded.data, 3);
+    send_bytes(&ends, encoded.data, 10);
     for (size_t i = 0; i < 5; i++) {
-        send_bytes(&trickles, says.data + i, 1);
-        if (i == 4) send_bytes(&ends, says.data + 10, says.size - 10);
+        send_bytes(&trickles, encoded.data + i, 1);
+        if (i == 4) send_bytes(&ends, encoded.data + 10, encoded.size - 10);
         if (i < 4) pass_ms(x, 1000);
     }
     assert_false(stops.is_closed || trickles.is_closed);
@@ -346,7 +346,7 @@ static void stop_in_a_record(hosted *x) {
     assert_false(ends.is_closed);
     assert_string_equal(last_line, "closed 1 connection to the store: clients that did not end a "
                                    "record, or read no replies (LIMIT_STORE_CLIENT_MS, here 5000)");
-    bytes_fini(&says);
+    bytes_fini(&encoded);
     close_fake(&stops);
     close_fake(&trickles);
     close_fake(&ends);

@@ -34,7 +34,7 @@ static gw_status system_failed(const file *f, const char *call, gw_error *error)
 
 // ---- The lock -----------------------------------------------------------------------------------
 // Locks of the open file, not of the process: two agents of one process exclude each other too. One
-// is on all that is written; one, far behind it, is shared by those who attend.
+// is on all records; one, far behind them, is shared by the workers that attend.
 #define ATTENDED_AT ((off_t)1 << 62)
 
 static int try_lock(const file *f, short type) {

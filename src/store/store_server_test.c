@@ -196,9 +196,9 @@ static void keep_connection(const char *connection) {
     snprintf(logged_line, sizeof logged_line, "%s", connection);
 }
 
-// What a client says behind its handshake, and the connection that it gets for it.
+// The bytes that a client sends after its handshake, and the line about its connection.
 static const struct {
-    uint8_t says[32];
+    uint8_t sent[32];
     size_t size;
     const char *connection;
 } misdeeds[] = {
@@ -225,14 +225,14 @@ typedef struct raw_client {
     stream *stream;
     bool is_closed;
     waiter *waiter;
-    uint8_t says[64];
+    uint8_t sent[64];
     size_t size, done;
     uint8_t received[256];
 } raw_client;
 
 static void raw_send(void *user) {
     raw_client *r = user;
-    struct iovec part = { r->says + r->done, r->size - r->done };
+    struct iovec part = { r->sent + r->done, r->size - r->done };
     if (part.iov_len) r->done += stream_send(r->stream, &part, 1);
 }
 
@@ -267,13 +267,13 @@ static void misbehave(void *arg) {
     waiter pause = { .what = "the host" };
     env_wait(t->env, &pause, env_now_ns(t->env) + SIM_SECOND / 100);
     for (size_t i = 0; i < sizeof misdeeds / sizeof misdeeds[0]; i++) {
-        waiter w = { .what = "being sent away" };
+        waiter w = { .what = "the close of its connection" };
         raw_client r = { .env = t->env, .waiter = &w };
         static const uint8_t handshake[20] = {
             'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2, 0, 4
         };
-        memcpy(r.says, handshake, sizeof handshake);
-        memcpy(r.says + sizeof handshake, misdeeds[i].says, misdeeds[i].size);
+        memcpy(r.sent, handshake, sizeof handshake);
+        memcpy(r.sent + sizeof handshake, misdeeds[i].sent, misdeeds[i].size);
         r.size = sizeof handshake + misdeeds[i].size;
         assert_int_equal(
             sim_transport.connect(t->env, t->address, &raw_events, &r, &r.stream, &t->error), 0);

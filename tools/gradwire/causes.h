@@ -1,7 +1,7 @@
 // What the end of a rank means for the job, and which of several ends was the first cause.
 //
 // A rank that loses another member often fails because of it, and may be the first to be noticed. So
-// workers report whom they have lost (docs/protocol/launcher.md), and a rank that has failed is judged
+// workers report which members they have lost (docs/protocol/launcher.md), and a rank that has failed is judged
 // after those that it has lost.
 #ifndef GRADWIRE_CAUSES_H
 #define GRADWIRE_CAUSES_H

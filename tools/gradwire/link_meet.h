@@ -7,7 +7,7 @@
 
 #include "link.h"
 
-// What only host 0 knows.
+// Set by host 0.
 typedef struct link_plan {
     int port;
     const char *job_id;  // of |root|
