@@ -436,7 +436,7 @@ static void explain_absence(joining *j, gw_error *error) {
               (long long)(j->options->join_timeout_ms + 999) / 1000, last);
 }
 
-// Workers that do not have reached rank 0 when a signal ends it would keep trying; its store has the reason not to.
+// Workers that have not reached rank 0 when a signal ends it would keep trying; its store has the reason to stop.
 static void serve_last(joining *j) {
     agent *a = j->agent;
     waiter w = { .what = "workers that look for rank 0" };

@@ -25,8 +25,8 @@ static inline bool leaving_is_kind(uint8_t kind) {
 
 enum {
     LEAVE_TEXT_MAX = 512,
-    PATIENCE_S = 1,  // until a worker reports that it is not idle
-    BOUND_S = 30,    // the coordinator's, from the moment all have asked; of one that leaves alone
+    PATIENCE_S = 1,    // until a worker reports that it is not idle
+    BOUND_S = 30,      // the coordinator's, from *all asked* on; of one that leaves alone
     OWN_BOUND_S = 35,  // the others', in case they receive nothing from the coordinator
     GOODBYE_S = 1,     // for the last messages
     ANSWER_S = 1,      // for the names of those that are missing
@@ -42,7 +42,7 @@ void leaving_finish_on_loop(agent *a, const gw_error *error);
 
 bool leaving_is_idle(const agent *a);
 leaving_sums leaving_sum(agent *a);     // of this worker, over the members of its view
-bool leaving_together(const agent *a);  // it has asked for shutdown
+bool leaving_together(const agent *a);  // it has called gw_rpc_shutdown
 
 // Begins the leaving that the program has called for: of all workers together, or of this worker alone.
 void leaving_ask_on_loop(agent *a);
