@@ -61,7 +61,7 @@ static void it_decodes_what_it_encodes(void **state) {
     assert_memory_equal(back.bytes, c.bytes, c.size);
 }
 
-static void the_store_has_a_size_limit(void **state) {
+static void it_holds_only_so_much(void **state) {
     (void)state;
     char text[LIMIT_CAPABILITY_BYTES + 2], key[8];
     memset(text, 'x', sizeof text);
@@ -112,4 +112,4 @@ static void it_refuses_malformed_maps(void **state) {
 }
 
 GW_TESTS(net_capabilities, it_finds_added_capabilities, it_agrees_on_common_capabilities,
-         it_decodes_what_it_encodes, the_store_has_a_size_limit, it_refuses_malformed_maps);
+         it_decodes_what_it_encodes, it_holds_only_so_much, it_refuses_malformed_maps);
