@@ -1,23 +1,23 @@
 /* How the collectives of a group end on all members, with success or by an abort, as GRP-2, GRP-4 to GRP-6 and GRP-21
- * of docs/protocol/groups.md have it.
+ * of docs/protocol/groups.md specify.
  *
  * Three members run the same program: SCOPES scopes, one after the other, of CALLS calls each, which block. A member
- * may call something else than the others (DIFFERS in all), find its call refused before it is entered (FAILS), and
- * have its deadline pass in any collective, once for each (LATES). Behind a failed call it may skip the rest of the
+ * may call another operation than the others (DIFFERS in all), its call may be refused before it is entered (FAILS), and
+ * its deadline may pass in any collective, once for each (LATES). After a failed call it may skip the rest of the
  * scope (SKIPS). A member reports to the leader, member 0, which queries all, and sends one abort to all. When nothing
  * else can move, deadlines pass.
  *
- * With -DSENDS a member that calls something else only sends, as the root of a broadcast: its call succeeds when it is
- * entered. What another one enters of that number does not match, also if that only sends.
+ * With -DSENDS a member that calls another operation only sends, as the root of a broadcast: its call succeeds when it
+ * is entered. The collective that another member enters with that number does not match, also if it only sends.
  *
  * With -DFINAL the key is a final one: its first abort ends all that is called with it, before and afterwards.
  *
  * Safety: a call succeeds when all members have entered that number with the same operation, and it is the same call of
  * the program on all of them, except for one that only sends; no member enters a number twice; an abort that reports
- * members that differ fails a call on each, or its next one; no abort is about a number that has ended. Of a final key there is one abort.
+ * members that differ fails a call on each, or its next one; no abort is about a number that has ended. A final key has one abort.
  * Liveness: when nothing can move any more all programs have ended.
  *
- * Left out: losses, which break the group on all; keys, which are sequences of their own; several collectives of a
+ * Left out: losses, which break the group on all; keys, each of which is a sequence of its own; several collectives of a
  * member under way at once; scopes in scopes; cancelling, which reports like a deadline.
  *
  * A rule is removed by -DNO_...; each such variant must fail.
@@ -61,9 +61,9 @@
 mtype = { ENTER, REPORT, QUERY, ANSWER, ABORT };
 
 chan link[9] = [5] of { mtype, byte, byte, byte };
-chan reports = [6] of { byte, byte };   /* that the leader has: number, cause */
+chan reports = [6] of { byte, byte };   /* those that the leader has received: number, cause */
 
-byte calls[MEMBERS];                /* that the program has made, and that have ended, or been skipped */
+byte calls[MEMBERS];                /* how many calls of the program have ended or were skipped */
 byte next[MEMBERS];                 /* the number of its next call */
 byte at[MEMBERS];                   /* the number that it is in; 0: none */
 bit waits[MEMBERS];                 /* its program has called, and it has not entered */
@@ -76,8 +76,8 @@ bit missed[MEMBERS], reported[MEMBERS];
 byte left_by[6], left_from[6], left_end[6]; /* by member and scope: the scope of call |left_by| was left */
 byte call_of[30];                   /* by member and number: the call of its program, from 1; 0: none yet */
 byte end_of[30];                    /* ... the end of the abort that has ended it; 0: none has */
-byte met[30];                       /* ... who has entered, as bits */
-byte others[30];                    /* ... of those, who does something else */
+byte met[30];                       /* ... the members that have entered, as bits */
+byte others[30];                    /* ... of those, the ones with another operation */
 byte did[30];                       /* ... 1 or 2: what it has entered; 3: only sent, and an abort has reported it */
 byte differs, fails, lates, skips;
 #ifdef FINAL
@@ -156,7 +156,7 @@ inline take_number(me) {
 #endif
 }
 
-/* k: which record says that |me| is not to call in |in_scope| from its next number on; 2: none */
+/* k: the record by which |me| may not call in |in_scope| from its next number on; 2: none */
 inline find_left(me, in_scope) {
     k = 0;
     do
@@ -174,7 +174,7 @@ inline report(me, number, why) {
     fi
 }
 
-/* Reports about numbers that have ended mean nothing any more. */
+/* Reports about numbers that have ended are ignored. */
 inline take_report(number, why) {
     if
 #ifndef NO_IGNORING
@@ -325,7 +325,7 @@ inline apply(me, begin, end_at, why) {
     :: else
     fi;
 #ifndef NO_MISSING
-    /* Its call of the reported number has succeeded: it hears of the difference by its next call. */
+    /* Its call of the reported number has succeeded: its next call fails with the difference. */
     if
     :: CAUSE(why) == DIFFERENT && !x && call_of[AT(me, begin)] != 0 && did[AT(me, begin)] >= 2 -> missed[me] = 1
     :: else
@@ -359,7 +359,7 @@ inline apply(me, begin, end_at, why) {
 }
 #endif
 
-/* y: up to which number |me| has called from |number| on in one scope with it, or of LEFT in the scope that was left. */
+/* y: the last number that |me| has called in the scope of |number|, or for LEFT in the scope that was left. */
 inline find_last(me, number, why) {
     scope = 0;
     y = number - 1;
@@ -400,7 +400,7 @@ inline conclude() {
     fi;
     kept_cause = cause;
     queries = 0; about = 0; cause = 0; answers = 0; least = 0; most = 0;
-    /* Those that wait in line and are about what ends now. */
+    /* Queued reports about numbers that end now. */
     x = len(reports);
     do
     :: x > 0 ->
@@ -459,7 +459,7 @@ inline place(me) {
     fi
 }
 
-/* It has the number of its place, and the next calls wait for the abort. */
+/* The refused call has its number, and the next calls wait for the abort. */
 inline refuse(me) {
     waits[me] = 0;
     frozen[me] = 1;
@@ -557,7 +557,7 @@ end:
 #else
     :: d_step { MET(me) && !MATCHES(me) && PATIENT(me) -> reported[me] = 1; report(me, at[me], DIFFERENT) }
 #endif
-    /* A deadline, while others may enter, or since nothing else moves. */
+    /* A deadline, while others may still enter, or when nothing else can move. */
     :: d_step { PATIENT(me) && lates < LATES -> lates++; reported[me] = 1; report(me, at[me], LATE) }
     :: d_step { timeout && PATIENT(me) -> reported[me] = 1; report(me, at[me], LATE) }
 
@@ -582,7 +582,7 @@ end:
     od
 }
 
-/* Rest: nothing can move any more, and no deadline can pass. */
+/* Rest: no member can move any more, and no deadline can pass. */
 init {
     atomic { run member(0); run member(1); run member(2) }
     timeout && !PATIENT(0) && !PATIENT(1) && !PATIENT(2);

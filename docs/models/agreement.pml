@@ -1,15 +1,16 @@
-/* What the members of a group agree on while members are lost, as GRP-11 to GRP-15 of docs/protocol/groups.md have it.
+/* How the members of a group agree while members are lost, as GRP-11 to GRP-15 of docs/protocol/groups.md specify it.
  *
- * Three members propose to the lowest one that lives, as each of them sees it. That decides when it has heard all that
- * live, has its decision stored by all, and releases it. What is decided is who has proposed. A member may crash at any
- * time (CRASHES in all); the others learn of it each at a time of its own, and drop what it has sent and has not come:
- * so it may have told some of them and not the others. One agreement follows the other (ROUNDS).
+ * Three members propose to the leader: the lowest live member in each one's own view. The leader decides when it has
+ * received the proposals of all live members, sends the decision to all, which store it, and then releases it. The
+ * decision is the set of members that have proposed. A member may crash at any time (CRASHES in all). Each other member
+ * detects that at a time of its own, and drops the messages of the crashed member that have not arrived: so a decision
+ * may have reached some members and not others. One agreement follows the other (ROUNDS).
  *
- * Safety: all that return a decision return the same, those too that crash later, and each was heard in it.
- * Liveness: when nothing can move any more all that live have returned from all.
+ * Safety: all members that return a decision return the same, also those that crash later, and each of them is in it.
+ * Liveness: when no member can move any more all live members have returned from all rounds.
  *
- * Left out: errors and deadlines, which are one more thing to propose; newcomers, which store like members and never
- * lead; absent members, who end like those that crash.
+ * Left out: errors and deadlines, which are one more thing to propose; joining members, which store like members and
+ * never lead; absent members, which end like those that crash.
  *
  * A rule is removed by -DNO_...; each such variant must fail.
  */
@@ -29,16 +30,16 @@ mtype = { PROPOSE, DECIDED, STORED, RELEASED };
 chan link[9] = [4] of { mtype, byte, byte };  /* kind, round, decision */
 
 bit dead[MEMBERS];
-byte lost[MEMBERS];                 /* by member: whom it knows to be lost, as bits */
-byte round[MEMBERS];                /* that it is in, from 1 */
+byte lost[MEMBERS];                 /* by member: the members that it has detected as lost, as bits */
+byte round[MEMBERS];                /* in which the member is, from 1 */
 byte stored[MEMBERS];               /* its decision of that round; 0: none */
 byte crashes, started;
 
-/* As leader: who has proposed to this round and to the next, and who has stored its decision */
+/* As leader: the members that have proposed to this round and to the next, and those that have stored its decision */
 byte heard[MEMBERS], ahead[MEMBERS], has_stored[MEMBERS];
 bit leads[MEMBERS];
 
-byte returned[ROUNDS + 2];          /* by round: what was returned first */
+byte returned[ROUNDS + 2];          /* by round: the decision that was returned first */
 
 hidden byte j;
 hidden mtype kind;
@@ -56,7 +57,7 @@ hidden byte r, what;
 #define MAY_RELEASE(me) (leads[me] && (has_stored[me] | lost[me] | BIT(me)) == ALL)
 #endif
 
-/* What goes to a dead one is lost, and so is what goes to one that is lost here. */
+/* Messages to a dead member are lost, and so are those to a member that |me| has detected as lost. */
 inline send(me, to, k, n, d) {
     if
     :: to != me && !dead[to] && !(lost[me] & BIT(to)) -> LINK(me, to)!k, n, d
@@ -94,7 +95,7 @@ inline return_it(me) {
     :: else -> assert(returned[round[me]] == stored[me])
     fi;
 #ifndef NO_ANSWERING_THOSE_BEFORE
-    j = 0;                          /* GRP-15: to those that took this one for the leader before it was released */
+    j = 0;                          /* GRP-15: to members that have proposed to this one as leader before it was released */
     do
     :: j < MEMBERS ->
         if
@@ -201,7 +202,7 @@ end:
     od
 }
 
-/* Rest: nothing can move any more. */
+/* Rest: no member can move any more. */
 init {
     atomic { run member(0); run member(1); run member(2) }
     timeout;

@@ -1,18 +1,18 @@
-/* Messages with bulk in a session, as docs/protocol/session.md and CALL-17 have them.
+/* Messages with bulk in a session, as docs/protocol/session.md and CALL-17 specify them.
  *
  * A sends MESSAGES requests to B. Message m has BULK(m) bulk frames; the others are stream alone. Frames are numbered
  * when they are put on the connection, in any order that the rules allow: bulk of any announced message, or the next
- * stream. A connection may be cut at any time (CUTS): what is under way is lost, and both sides resume with what B has
- * received. A body may be damaged on its way (DAMAGE). B acknowledges at any time.
- * Messages of one scope (SCOPE(m)) are started in their order, and each once it is whole.
+ * stream. A connection may be cut at any time (CUTS): frames under way are lost, and both sides resume after the frames
+ * that B has received. A body may be damaged on its way (DAMAGE). B acknowledges at any time.
+ * Messages of one scope (SCOPE(m)) are started in their order, and each only when it is complete.
  *
- * Safety: messages are announced in their order, bytes of bulk come in theirs, each once; what is acknowledged has
- * come; nothing damaged is taken; a scope's calls start in their order, and whole.
- * Liveness: when nothing can move any more everything was started, and acknowledged.
- * OVERTAKES asserts what must not hold: that no message starts before one of another scope that is in front of it.
+ * Safety: messages are announced in their order, bytes of bulk arrive in theirs, each once; acknowledged frames have
+ * arrived; no damaged frame is used; a scope's calls start in their order, and complete.
+ * Liveness: when nothing can move any more every message was started and acknowledged.
+ * OVERTAKES asserts what must not hold: that no message starts before one of another scope that was announced earlier.
  *
- * Left out: what session.pml has (handshakes, ends, gaps, repeats); messages whose stream is several frames; fairness,
- * which is a matter of bytes.
+ * Left out: the parts of session.pml (handshakes, ends, gaps, repeats); messages whose stream is several frames;
+ * fairness, which depends on bytes.
  *
  * A rule is removed by -DNO_...; each such variant must fail.
  */
@@ -28,11 +28,11 @@
 #define SCOPE(m) (m == 3)           /* 0, 1, 2 of one scope, 3 of another */
 #define FRAMES 7
 
-/* The sender: what has been put of each message, and what is acknowledged. */
+/* The sender: the frames of each message that were put, and those that are acknowledged. */
 byte put_bulk[MESSAGES], acked_bulk[MESSAGES];
-byte put_streams, acked_streams;    /* of how many messages, from the first on */
+byte put_streams, acked_streams;    /* how many messages, from the first on */
 byte filled, acked;                 /* numbers of frames */
-byte message_of[FRAMES + 1];        /* SES-5: what each frame carried that is not acknowledged */
+byte message_of[FRAMES + 1];        /* SES-5: the contents of each unacknowledged frame */
 bit is_bulk_of[FRAMES + 1];
 
 /* The receiver */
@@ -44,7 +44,7 @@ bit started[MESSAGES];
 
 /* Frames on their way: message, which piece of its bulk (0: its stream), damaged. Numbers count up by themselves. */
 chan wire = [2] of { byte, byte, bit };
-byte arriving;                      /* the number of the last frame that came on this connection */
+byte arriving;                      /* the number of the last frame that has arrived on this connection */
 chan acks = [1] of { byte };
 byte cuts, damaged;
 
@@ -77,7 +77,7 @@ inline take_ack(number) {
 #endif
     :: else -> break
     od;
-    /* What is acknowledged has come: its memory may change. */
+    /* Acknowledged frames have arrived: their memory may change. */
     assert(acked_streams <= announced);
     n = 0;
     do
@@ -140,7 +140,7 @@ inline take_frame() {
     arriving = arriving + 1;
     if
 #ifndef NO_CHECK
-    :: bad -> cut()                 /* FRAME-3: and both resume */
+    :: bad -> cut()                 /* FRAME-3: then both resume */
 #endif
     :: else ->
         assert(!bad);

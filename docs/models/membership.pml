@@ -1,22 +1,23 @@
-/* Membership, as docs/protocol/membership.md has it: each worker decides by itself who the members are, and all come to the same view.
+/* Membership, as docs/protocol/membership.md specifies it: each worker decides by itself which members exist, and all reach the same view.
  *
- * WORKERS workers know each other from the start. A worker may crash, or stop and go on; a link may be cut and heal; FAULTS
- * such events in all, at any time. Time goes in rounds of about 2 s, in each of which every worker that runs ticks once,
- * in any order: it hears the workers it can reach, merges their views, probes silent members through others, declares
+ * WORKERS workers have each other in their views from the start. A worker may crash, or stop and resume; a link may be cut and heal;
+ * FAULTS such events in all, at any time. Time passes in rounds of about 2 s, in each of which every running worker ticks once,
+ * in any order: it receives from the workers it can reach, merges their views, probes silent members through others, declares
  * members dead that were silent for 3 rounds if it may, and fences itself after 4 rounds without a quorum. A coordinator that may do so
- * gives the next rank to a newcomer, once. With -DJOINS only the first is a voter at the start, the founder of a group: the others
- * have just been told who is there, and may go on without it once they are voters, too.
+ * gives the next rank to a joining worker, once. With -DJOINS only the first is a voter at the start, the founder of an elastic job:
+ * the others have just received the view, and may continue without it once they are voters, too.
  *
- * Simpler than the protocol: all send heartbeats to all, and a view is read as it is instead of sent.
+ * Simpler than the protocol: all send heartbeats to all, and a view is read at its sender instead of sent.
  *
- * Safety: no worker declares another dead that a quorum has always been able to hear, and such a worker never fences itself (not
- * asserted with -DJOINS: too few may be voters yet); if all faults are crashes, no survivor fences itself; no rank is given twice among those that go on.
- * Agreement: REST rounds after the last fault, all that go on know the same, and none of them is dead to another.
+ * Safety: no worker declares another dead from which a quorum could always receive, and such a worker never fences itself (not
+ * asserted with -DJOINS: too few may be voters yet); if all faults are crashes, no survivor fences itself; no rank is given twice among
+ * the workers that continue.
+ * Agreement: REST rounds after the last fault, all workers that continue have the same view, and in it all of them are present.
  *
- * A worker acts on the end of a member that is removed (MEM-24). Of two that both run no more than one ever does.
+ * A worker acts on the end of a member that is removed (MEM-24). Of two running workers at most one acts on the other's end.
  *
- * Deciding takes answers (MEM-13), which take both ways of a link. With -DONE_WAY each way is cut by itself. With -DPARTS a fault is that
- * one worker has no links but the others have; the next one may be another's.
+ * A decision needs replies (MEM-13), which need both directions of a link. With -DONE_WAY each direction is cut by itself. With -DPARTS a
+ * fault cuts all links of one worker and no others; the next fault may be another worker's.
  *
  * A rule is removed by -DNO_...; each such variant must fail. `make model` runs them all.
  */
@@ -32,22 +33,22 @@
 #define DEAD 3
 #define CUT_OFF 4
 
-/* What x knows of y. */
-#define JOINING 0        /* present, and no voter until a quorum knows it */
+/* The view that x has of y. */
+#define JOINING 0        /* present, and no voter until a quorum has this view */
 #define ACTIVE 1         /* present, and a voter */
-#define FAILED 2         /* declared dead; a voter until a quorum knows it */
+#define FAILED 2         /* declared dead; a voter until a quorum has this view */
 #define REMOVED 3
 #define AT(x, y) ((x) * WORKERS + (y))
 byte stage[WORKERS * WORKERS];
 byte silent[WORKERS * WORKERS];  /* rounds */
-bit fresh[WORKERS * WORKERS];    /* y has answered x, since it last went on */
+bit fresh[WORKERS * WORKERS];    /* y has replied to x, since x last resumed */
 byte lonely[WORKERS];            /* rounds without a quorum */
 bit fenced[WORKERS];
 bit agrees[WORKERS * WORKERS];   /* y has had x's view since x is coordinator */
 byte coordinator[WORKERS];
-byte rank_of[WORKERS];           /* which worker, as x knows, gave the next rank away, plus one; 0: none yet */
+byte rank_of[WORKERS];           /* the worker that has given the next rank away, in the view of x, plus one; 0: none yet */
 
-/* The world. */
+/* Workers and links. */
 #define RUNS 0
 #define STOPPED 1
 #define CRASHED 2
@@ -68,11 +69,11 @@ bit ticked[WORKERS];
 byte calm;                       /* rounds since the last fault */
 
 #define GOES_ON(x) (body[x] == RUNS && !fenced[x])
-#define REACHES(x, y) (UP(y, x) && GOES_ON(y))   /* what y says arrives */
+#define REACHES(x, y) (UP(y, x) && GOES_ON(y))   /* messages of y arrive at x */
 #define MEETS(x, y) (UP_BOTH(x, y) && GOES_ON(y))
 
 /* MEM-24 */
-bit acted[WORKERS * WORKERS];    /* x has, on the end of y */
+bit acted[WORKERS * WORKERS];    /* x has acted on the end of y */
 #ifdef NO_WAITING
 #define ACTS_ON(x, y) (stage[AT(x, y)] >= FAILED)
 #else
@@ -94,7 +95,7 @@ inline act(x) {
     od
 }
 
-/* Whether a quorum of all workers has always been able to hear y. */
+/* Whether a quorum of all workers could always receive from y. */
 inline look_whether_steady(y) {
     count = 0; z = 0;
     do
@@ -182,7 +183,7 @@ inline merge(x, y) {
     fi
 }
 
-/* Whether x knows of a decision that it does not know a quorum to have. */
+/* Whether the view of x contains a decision that is not committed. */
 inline look_for_failed(x) {
     pending = 0; z = 0;
     do
@@ -191,8 +192,9 @@ inline look_for_failed(x) {
     od
 }
 
-/* Who is refused by a member, since it is gone there, fences itself. A certain end leaves the count at once only of whom x
- * has heard lately, and while nothing is pending: another may have helped to declare x dead before it ended. */
+/* A worker that a member refuses, because the member has acted on its end, fences itself. A member that certainly ended stops
+ * being a voter at once only if x has received a reply from it lately, and while nothing is pending: it may have helped to declare
+ * x dead before it ended. */
 inline hear(x) {
     y = 0;
     do
@@ -225,7 +227,7 @@ inline hear(x) {
     od
 }
 
-/* "One bad link is no death": a yes counts as heard. */
+/* One bad link is no evidence of an end: a yes counts as a message received. */
 inline ask_others(x) {
     y = 0;
     do
@@ -293,7 +295,7 @@ inline find_coordinator(x) {
     fi
 }
 
-/* The coordinator decides, or a worker that hears no lower rank. */
+/* The coordinator decides, or a worker that receives from no lower rank. */
 inline look_whether_candidate(x) {
     candidate = 1;
     z = 0;
@@ -332,7 +334,7 @@ inline decide(x) {
     od
 }
 
-/* MEM-15: a view is committed once a quorum of the voters, and of the present members, knows it. */
+/* MEM-15: a view is committed once a quorum of the voters, and of the present members, has it. */
 inline settle(x) {
     y = 0;
     do
@@ -359,7 +361,7 @@ inline settle(x) {
     od
 }
 
-/* A newcomer asks the coordinator; it answers if it hears a quorum, and knows the views of all. */
+/* A worker requests to join; the coordinator admits it if it receives from a quorum and all present members have its view. */
 inline admit(x) {
     LOOK_FOR_QUORUM(x, IS_VOTER, HEARS);
     z = 0;
@@ -392,7 +394,7 @@ inline stay(x) {
     fi
 }
 
-/* MEM-22: who is joining and knows of no voter was never in. Others may have become voters that it has not heard of. */
+/* MEM-22: a joining worker without a voter in its view was never admitted. Others may have become voters without its receiving that. */
 inline look_for_active(x) {
     may = 0; z = 0;
     do
@@ -436,7 +438,7 @@ inline tick(x) {
     fi
 }
 
-/* The state of workers that have ended is not needed any more. */
+/* Resets the state of a worker that has ended: fewer states. */
 inline forget(x) {
     y = 0;
     do
@@ -457,7 +459,7 @@ inline tidy() {
     y = 0
 }
 
-/* ---- What happens ---- */
+/* ---- Events ---- */
 proctype worker(byte x) {
     byte y, z, all, count;
     bit with_lowest, quorum, may, candidate, steady, yes, newcomer, pending;
@@ -490,7 +492,7 @@ proctype worker(byte x) {
         GOES_ON(x) && faults < FAULTS ->
         body[x] = STOPPED; stopped_once[x] = 1; only_crashes = 0; faults++; calm = 0
     }
-    :: d_step { /* what it has not heard it was not there to hear */
+    :: d_step { /* it resumes: its silence was its own, so it suspects no member for it */
         body[x] == STOPPED -> body[x] = RUNS; calm = 0;
         do
         :: y < WORKERS -> silent[AT(x, y)] = 0; fresh[AT(x, y)] = 0; unanswered[AT(x, y)] = SUSPECTED; y++
@@ -503,7 +505,7 @@ proctype worker(byte x) {
 }
 
 #ifdef PARTS
-/* Every link of one worker is cut, and of the others none. */
+/* Every link of one worker is cut, and no other link. */
 inline part(x) {
     y = 0;
     do
@@ -562,7 +564,7 @@ proctype time() {
         :: else
         fi;
         x = 0;
-#ifdef ONE_WAY  /* What is said may arrive nowhere as long as a link is cut. */
+#ifdef ONE_WAY  /* Messages of a worker may arrive nowhere as long as a link is cut. */
         do
         :: x < WORKERS * WORKERS && link[x] != 1 -> x++
         :: x < WORKERS * WORKERS && link[x] == 1 -> calm = 0; x = WORKERS * WORKERS

@@ -1,26 +1,25 @@
-/* A backward pass over the graphs of several workers, as docs/protocol/passes.md has it.
+/* A backward pass over the graphs of several workers, as docs/protocol/passes.md specifies it.
  *
  * The initiator I makes PASSES passes in one scope, over a diamond: I uses a tensor of P (slot PI) and one of Q (QI);
  * P has made its own from another one of Q (QP), which it uses twice; Q has made both from one tensor of I (IQ;
- * -DLEAVES: from none), and has sent P a third that nothing uses. With -DLATE Q's gradient for IQ comes later, and
- * Q's part is REDUCING until then. I knows what lies upstream of QI, and asks P about
- * PI. After a pass that failed the next goes over the same graph, else over a new one. Sessions are queues, one for
- * each direction of each pair. Each worker's part may fail, and I may cancel, at any time (FAULTS in all); any worker
- * may crash (CRASHES), and each of the others learns of it at a moment of its own. With -DMANY marks go alone, not
- * with gradients.
+ * -DLEAVES: from none), and has sent P a third that nothing uses. With -DLATE Q's gradient for IQ arrives later, and
+ * Q's part is REDUCING until then. I has the marks upstream of QI, and requests those upstream of PI from P. After a
+ * pass that failed the next one uses the same graph, else a new one. Sessions are queues, one for each direction of
+ * each pair. Each worker's part may fail, and I may cancel, at any time (FAULTS in all); any worker may crash (CRASHES),
+ * and each of the others detects it at a time of its own. With -DMANY marks are sent alone, not with gradients.
  *
- * Safety: when the initiator takes a pass for successful, it is complete on every worker that lives, and nobody
- * settles another. A call after a pass finds its gradients on each worker if it was successful, and on none if it was
+ * Safety: when a pass has succeeded at the initiator, it is complete on every live worker, and no worker settles a pass
+ * that has failed. A call after a pass finds its gradients on each worker if it was successful, and on none if it was
  * not. A marked slot gets one gradient in a pass, the others none. A pass fails only if something has failed in it,
  * or a worker is lost: so a failed pass leaves the graph as it was.
- * Liveness: when nothing can move any more, the initiator has one verdict on each pass, no worker has a part of any,
- * and a graph is gone everywhere if a pass over it has succeeded, nowhere if not; only the loss of the initiator
- * leaves less of it.
+ * Liveness: when no worker can move any more, the initiator has one outcome of each pass, no worker has a part of any,
+ * and a graph is deleted on all workers if a pass over it has succeeded, on none if not; only the loss of the
+ * initiator leaves less of it.
  *
  * Left out: bounds and memory (PASS-9, and the second abort of PASS-8, for when there is none for the first), times
  * (PASS-10: a deadline is a cancel), several scopes and initiators, folding of passes (PASS-7), walking a graph twice
  * (PASS-5, retain_graph), order of additions (PASS-3), releases of sends (GRAPH-2), live workers declared dead
- * (reference.pml), peers that lie.
+ * (reference.pml), false messages of peers.
  *
  * A rule is removed by -DNO_...; each such variant must fail. `make model` runs them all.
  */
@@ -39,15 +38,15 @@
 #define Q 2
 #define WORKERS 3
 
-/* Messages, by that page's names. */
+/* Messages, with the names of that page. */
 #define ASK 1            /* gw.marks */
-#define TOLD 2           /* its answer, and whether there was one */
+#define TOLD 2           /* the reply, and whether P had one */
 #define MARKS 3          /* a gradient message without a gradient */
 #define GRADIENT 4
 #define DONE 5
 #define ABORT 6
 #define SCOPE_CLOSED 7
-#define READ 8           /* a call that looks at the gradients */
+#define READ 8           /* a call that reads the gradients */
 #if PASSES == 3
 #define ROOM 16
 #else
@@ -68,23 +67,23 @@ bit alive[WORKERS];
 bit lost[WORKERS * WORKERS];
 #define IS_LOST(to, who) lost[(to) * WORKERS + (who)]
 byte faults, crashes;
-bit failed_in[PASSES + 1];       /* something has failed in this pass */
+bit failed_in[PASSES + 1];       /* a part of this pass has failed, or it was cancelled */
 
-/* Which graph a pass goes over, and whether a worker still has its part of it. */
+/* The graph of a pass, and whether a worker still has its part of that graph. */
 byte graph[PASSES + 1];
 bit has[WORKERS * (PASSES + 1)];
 #define HAS(w, g) has[(w) * (PASSES + 1) + (g)]
 
-/* A participant's part, by the names of src/distributed/autograd/states.c. */
+/* A participant's part, with the names of src/distributed/autograd/states.c. */
 #define NONE 0
 #define MARKING 1
 #define RUNNING 2
-#define REDUCING 3       /* Q's answer comes later (PASS-11) */
+#define REDUCING 3       /* Q's answer arrives later (PASS-11) */
 #define COMPLETE 4
 #define SETTLED 5
 byte part[WORKERS * (PASSES + 1)];
 #define PART(w, n) part[(w) * (PASSES + 1) + (n)]
-byte ended[WORKERS], has_failed[WORKERS];    /* as the initiator says: passes below have ended, and which failed */
+byte ended[WORKERS], has_failed[WORKERS];    /* as the initiator has reported: passes below have ended, and these have failed */
 bit aborted[WORKERS * (PASSES + 1)];
 #define ABORTED(w, n) aborted[(w) * (PASSES + 1) + (n)]
 
@@ -115,7 +114,7 @@ inline send(from, to, what, number, flag, end, mask) {
 
 /* ---- Participants ---- */
 
-/* The graph is given up. */
+/* The worker deletes its part of the graph. */
 inline settle(w, number) {
     assert(verdict[number] == SUCCEEDED);
     HAS(w, graph[number]) = 0
@@ -134,7 +133,7 @@ inline fail_part(w, number) {
 #endif
 }
 
-/* The initiator says that passes have ended. */
+/* The initiator reports that passes have ended. */
 inline note_ended(w, end, mask) {
     if
     :: end > ended[w] -> ended[w] = end; has_failed[w] = mask
@@ -157,7 +156,7 @@ inline note_ended(w, end, mask) {
     m = 0
 }
 
-/* PASS-5: others may be faster than the initiator's abort. */
+/* PASS-5: messages of others may be faster than the initiator's abort. */
 inline note_heard(w, end, mask) {
     m = 1;
     do
@@ -277,9 +276,9 @@ inline at_participant(w, from) {
     fi
 }
 
-/* PASS-2, PASS-4: what follows is sent, and then done. */
+/* PASS-2, PASS-4: the gradients that follow are sent, and then done. */
 #ifdef NO_MARKS
-#define HAS_ALL(w, number) (w == P && CAME(PI, number))      /* Q awaits one for what nothing uses */
+#define HAS_ALL(w, number) (w == P && CAME(PI, number))      /* Q awaits one for the unused tensor */
 #else
 #define HAS_ALL(w, number) (w == P && CAME(PI, number) || w == Q && CAME(QP, number) && CAME(QI, number))
 #endif
@@ -434,7 +433,7 @@ end:
     od
 }
 
-/* ---- What happens, each at any time ---- */
+/* ---- Events, each at any time ---- */
 proctype deliver(byte x, y) {
 end:
     do
@@ -481,7 +480,7 @@ inline lose(y, x) {
     :: y == I && phase >= ASKED && phase <= EXECUTING && (x == P || phase == EXECUTING) -> error = 1    /* PASS-6 */
 #endif
 #ifndef NO_LETTING_GO
-    :: y != I && x == I ->       /* PASS-5: others may have heard of a success; PASS-7 */
+    :: y != I && x == I ->       /* PASS-5: others may have received that it succeeded; PASS-7 */
         m = 1;
         do
         :: m <= PASSES ->

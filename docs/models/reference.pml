@@ -1,14 +1,14 @@
-/* References, as docs/protocol/references.md has them: who keeps a value, and until when.
+/* References, as docs/protocol/references.md specifies them: which workers keep a value, and until when.
  *
- * One value on its owner O. M has it made (or gets it from the owner, -DOWNER_MAKES) and hands the reference on to C,
- * C to G, G back to M: four forks in a chain, each of which may be used, handed on, sent home and dropped at any time.
+ * One value on its owner O. M requests it (or gets it from the owner, -DOWNER_MAKES) and passes the reference to C,
+ * C to G, G back to M: four forks in a chain, each of which may be used, passed on, sent home and dropped at any time.
  * Sessions are queues, one for each direction of each pair. A worker may crash, or be declared dead although it lives;
- * then it is fenced. Everybody learns of a declared death at a moment of its own.
+ * then it is fenced. Each worker is notified of a declared death at a time of its own.
  *
- * Safety: the owner never frees the value while a worker that it may not take for dead has a confirmed fork; nobody is
- * told "reference lost" unless a worker on the way of the reference, or he himself, was declared dead.
- * Liveness: when nothing can move any more, the value is freed, no fork is listed, nobody is held for another's sake,
- * and nobody waits.
+ * Safety: the owner never frees the value while a worker that was not declared dead has a confirmed fork; no worker
+ * gets "reference lost" unless a worker on the way of the reference, or itself, was declared dead.
+ * Liveness: when no worker can move any more, the value is freed, no fork is listed, no fork is held for another one,
+ * and no worker waits.
  *
  * A rule is removed by -DNO_...; each such variant must fail. `make model` runs them all.
  */
@@ -33,25 +33,25 @@
 #define HOLDER(f) ((f) == 0 || (f) == 3 -> M : ((f) == 1 -> C : G))
 #define PARENT(f) HOLDER((f) - 1)
 
-/* Messages, by that page's names. */
+/* Messages, with the names of that page. */
 #define CREATE 1       /* a request with a result: from M, fork 0 */
 #define ACCEPTED 2
 #define REF 3          /* a reference inside a message */
 #define FORK_REQUEST 4
-#define FORK_ACK 5     /* and whether the owner knows the reference */
+#define FORK_ACK 5     /* and whether the owner has an entry for the reference */
 #define CHILD_ACCEPT 6
 #define RELEASE 7
 #define HOME 8         /* a reference inside a message to its owner */
 #define FETCH 9
-#define REPLY 10       /* and whether there was a value */
+#define REPLY 10       /* and whether the owner had a value */
 
 #define TO(x, y) session[(x) * WORKERS + (y)]
-#define GONE(x, y) gone[(x) * WORKERS + (y)]   /* x knows that y is dead */
+#define GONE(x, y) gone[(x) * WORKERS + (y)]   /* x was notified that y is dead */
 chan session[16] = [6] of { byte, byte, bit };
 bit gone[16];
 
 bit alive[WORKERS] = 1;
-bit declared[WORKERS];     /* dead, by the one truth */
+bit declared[WORKERS];     /* dead, by a decision that holds for all workers */
 byte crashes, suspicions;
 
 /* A fork at its holder. */
@@ -62,7 +62,7 @@ byte crashes, suspicions;
 #define LOST 4
 byte state[4];
 bit dropped[4];            /* the program has dropped it */
-bit sent[5];               /* this fork was handed on */
+bit sent[5];               /* this fork was passed on */
 bit pin[5];                /* its parent is held for it */
 bit fetched[4], awaits[4]; /* the one fetch through it, and whether its reply is awaited */
 bit homed;
@@ -198,7 +198,7 @@ inline owner_loses(x) {
 
 /* ---- Holders ---- */
 
-/* REF-4: what is dropped stays while somebody relies on it, or the owner has not answered. */
+/* REF-4: a dropped fork stays while a child relies on it, or the owner has not replied. */
 #ifdef NO_HOLDING
 #define PINNED(f) false
 #else
@@ -288,7 +288,7 @@ inline holder_loses(y, x) {
     od
 }
 
-/* ---- What happens, each at any time ---- */
+/* ---- Events, each at any time ---- */
 
 inline drain(source, sink) {
     do
@@ -320,7 +320,7 @@ end:
     od
 }
 
-/* What the program of the holder does with fork f. */
+/* Actions of the holder's program with fork f. */
 proctype program(byte f) {
 end:
     do
@@ -360,7 +360,7 @@ end:
     od
 }
 
-/* A worker that is not there any more, or does nothing any more: nothing of it matters. */
+/* A worker that has ended or is fenced: its state is reset. */
 inline end_worker(x) {
     alive[x] = 0;
     i = 0;
@@ -396,11 +396,11 @@ end:
     :: atomic { alive[x] && !declared[x] && crashes < CRASHES -> crashes++; end_worker(x) }
     :: atomic { alive[x] && !declared[x] && suspicions < SUSPICIONS -> suspicions++; declared[x] = 1 }
     :: atomic { !alive[x] && !declared[x] -> declared[x] = 1 }
-    :: atomic { alive[x] && declared[x] -> end_worker(x) }   /* it learns that it is fenced */
+    :: atomic { alive[x] && declared[x] -> end_worker(x) }   /* it detects that it is fenced */
     od
 }
 
-/* y learns of the end of x. */
+/* y is notified of the end of x. */
 proctype learn(byte y, x) {
     byte i;
 end:

@@ -1,24 +1,24 @@
-/* A session, as docs/protocol/session.md and docs/protocol/connection.md have it: an ordered stream of messages that
+/* A session, as docs/protocol/session.md and docs/protocol/connection.md specify it: an ordered stream of messages that
  * outlives connections.
  *
  * A and B have a session. With -DRESTARTS=1 B ends at any time, and C, a new incarnation that listens where B did,
  * has a session of its own with A. Each side has messages for the other, of one frame each, and keeps at most KEPT
  * that are not acknowledged. A connection may be cut at any time (CUTS), in the middle of a frame too; each end
- * notices at a moment of its own, having read some of what was under way. An attempt to connect may be given up while
- * its handshake is under way, which then comes late (LATE). Below the connection a frame may be lost (LOSSES) or come
- * twice (REPEATS). A side may be told that the other is dead although it lives (SUSPICIONS).
+ * detects it at a time of its own, after it has read a part of the frames under way. An attempt to connect may be given
+ * up while its handshake is under way, which then arrives late (LATE). Below the connection a frame may be lost (LOSSES)
+ * or arrive twice (REPEATS). A side may be notified that the other is dead although it lives (SUSPICIONS).
  *
- * Safety: a message is delivered at most once, in order, to the incarnation that it was for, never of who is lost,
- * and never after its sender was told that it was not delivered. No honest peer breaks the protocol (SES-9). Attempts
- * converge: a fault costs at most one connection, and an attempt with the number that a refusal told is not stale
+ * Safety: a message is delivered at most once, in order, to the incarnation that it was for, never from a lost peer,
+ * and never after its sender was notified that it was not delivered. No honest peer breaks the protocol (SES-9).
+ * Attempts converge: a fault costs at most one connection, and an attempt with the number of a refusal is not stale
  * again.
- * Liveness: when nothing can move any more, everything was delivered and acknowledged between those that live, and
- * who lives has lost every peer that has ended.
+ * Liveness: when nothing can move any more, all messages between live workers were delivered and acknowledged, and each
+ * live worker has lost every peer that has ended.
  *
- * Left out: messages of several frames; close (SES-10), another way to learn of an end; a damaged header (FRAME-2),
+ * Left out: messages of several frames; close (SES-10), another way to detect an end; a damaged header (FRAME-2),
  * which is a cut; several addresses, versions, and all times (CONN-7, CONN-9: each may try at any moment); a cut that
- * lasts, since then nothing moves; peers that lie, which src/session/session_fuzz.c is for. Attempts that go on for
- * ever on one number are not looked for.
+ * lasts, since then nothing moves; false messages of peers, which src/session/session_fuzz.c tests. Attempts that
+ * continue for ever on one number are not detected.
  *
  * A rule is removed by -DNO_...; each such variant must fail. `make model` runs them all.
  */
@@ -65,23 +65,23 @@
 bit gone[3];         /* has ended, or has not begun */
 bit restarted;
 
-/* What an end is doing, by the names of src/session/peer_state.c. */
+/* The state of an end, with the names of src/session/peer_state.c. */
 #define QUIET 0
 #define AWAITING_RETRY 1
 #define AWAITING_WELCOME 2
 #define CONNECTED 3
 #define LOST 4
 byte state[ENDS];
-byte number[ENDS];       /* the largest connection number known */
+byte number[ENDS];       /* the largest connection number that it has sent or received */
 byte at[ENDS];           /* its connection plus one; 0: none */
 bit stale[ENDS];         /* its last attempt was answered as stale */
-/* Frames 1..acked are forgotten, ..sent have gone out at least once, ..last are kept; next goes out next. */
+/* Frames 1..acked are dropped, ..sent were sent at least once, ..last are kept; next is sent next. */
 byte acked[ENDS], sent[ENDS], last[ENDS], next[ENDS];
 byte received[ENDS];
 bit owes[ENDS];          /* an ack */
-bit pinged[ENDS];        /* and nothing has come since */
-bit inside[ENDS];        /* a part of a frame has come */
-byte void_from[ENDS];    /* from this one on its messages were told as not delivered; 0: none */
+bit pinged[ENDS];        /* and has received nothing since */
+bit inside[ENDS];        /* a part of a frame has arrived */
+byte void_from[ENDS];    /* from this one on its messages were reported as not delivered; 0: none */
 
 /* Connections: a queue for each direction, from the one that connected and to it. */
 #define CONNECTIONS 3
@@ -97,7 +97,7 @@ byte void_from[ENDS];    /* from this one on its messages were told as not deliv
 chan wire[2 * CONNECTIONS] = [2] of { byte, byte, byte };
 byte opener[CONNECTIONS];        /* the end that connected, plus one; 0: no such connection */
 byte holder[2 * CONNECTIONS];    /* end plus one at either side, or PENDING; 0: closed */
-byte listener[CONNECTIONS];      /* who has accepted */
+byte listener[CONNECTIONS];      /* the worker that has accepted */
 bit is_cut[CONNECTIONS];
 #define PENDING 9
 
@@ -145,7 +145,7 @@ inline put(side, what, x, y) {
     fi
 }
 
-/* SES-7: what came of a frame is dropped. */
+/* SES-7: the received part of a frame is dropped. */
 inline leave_connection(e) {
     if
     :: at[e] ->
@@ -169,7 +169,7 @@ inline broken(e) {
 
 /* ---- The end of a peer ---- */
 
-/* What has not gone out is told as not delivered, the rest as perhaps delivered. */
+/* Messages that were not sent are reported as not delivered, the rest as perhaps delivered. */
 inline lose(e) {
     leave_connection(e);
 #ifdef NO_COUNTING
@@ -245,7 +245,7 @@ inline find_free() {
     od
 }
 
-/* Who listens at the address of the peer; CONN-8: if nobody does, it is lost. */
+/* n: the worker that listens at the address of the peer; CONN-8: without one the peer is lost. */
 inline attempt(e) {
     n = WORKER(OTHER(e));
     if
@@ -387,7 +387,7 @@ inline take_in(e) {
     fi
 }
 
-/* ---- What happens, each at any time ---- */
+/* ---- Events, each at any time ---- */
 #define EXISTS(e) ((e) < 2 || restarted)
 #define IS_FREE (!opener[0] || !opener[1] || !opener[2])
 #define SILENT(e) (empty(wire[OUT(e)]) && empty(wire[IN(e)]))
@@ -455,7 +455,7 @@ end:
     :: d_step { holder[2 * x + 1] == PENDING && nempty(wire[2 * x]) -> at_listener(x) }
     :: d_step { holder[2 * x + 1] == PENDING && empty(wire[2 * x]) -> close_side((2 * x + 1)) }
     :: d_step { opener[x] && !is_cut[x] && cuts < CUTS -> cuts++; is_cut[x] = 1 }
-    /* in the middle of a frame that goes to the one that connected, or comes from it */
+    /* in the middle of a frame to the end that connected, or from it */
     :: d_step {
         opener[x] && !is_cut[x] && cuts < CUTS && holder[2 * x] && state[holder[2 * x] - 1] == CONNECTED &&
         next[holder[2 * x] - 1] <= last[holder[2 * x] - 1] && nfull(wire[2 * x]) ->
@@ -486,7 +486,7 @@ proctype rest() {
             if
             :: gone[WORKER(e)] || !EXISTS(e) -> skip
             :: gone[WORKER(OTHER(e))] -> assert(state[e] == LOST)
-            :: state[e] == LOST -> assert(state[OTHER(e)] == QUIET)    /* it has had nothing to say to who lost it */
+            :: state[e] == LOST -> assert(state[OTHER(e)] == QUIET)    /* it had nothing to send to the worker that lost it */
             :: else ->
                 assert(state[OTHER(e)] == LOST || last[e] == MESSAGES(e));
                 assert(state[OTHER(e)] == LOST || (acked[e] == last[e] && received[OTHER(e)] == last[e]))

@@ -1,11 +1,11 @@
-/* References on a network that loses, repeats and reorders messages: why there are sessions below.
+/* References on a network that loses, repeats and reorders messages: the reason for sessions below references.
  *
- * Owner, a holder A (the parent) and a child B. Messages lie in a bag and come in any order; the network may lose LOSSES
- * copies in all; a sender repeats what was not answered, at times although a copy is still on its way (EAGER times).
- * The child may crash (-DCRASH).
+ * Owner, a holder A (the parent) and a child B. Messages are in a bag and arrive in any order; the network may lose
+ * LOSSES copies in all; a sender repeats a message without reply, at times although a copy is still on its way (EAGER
+ * times). The child may crash (-DCRASH).
  *
- * What references need there: tombstones for every fork that was ever given back, retrying until the end of the peer,
- * and fencing. Over sessions (reference.pml) nothing comes twice or late, and there are neither tombstones nor retries.
+ * There references need tombstones for every fork that was ever given back, retrying until the end of the peer, and
+ * fencing. Over sessions (reference.pml) no message arrives twice or late, and neither tombstones nor retries are needed.
  *
  * -DNO_HOLDING: A may give back at once. -DNO_TOMBSTONES: a fork request is listed unless it is listed already.
  * -DRETRIES=5: give up after that many. -DNO_STRIKING_OFF: forks of the dead stay listed.
@@ -50,7 +50,7 @@ active proctype network() {
     :: atomic { lose(release_a) }
     :: atomic { lose(release_b) }
 
-    /* What their programs do. */
+    /* Actions of the programs. */
     :: atomic { !a_has_sent && a_holds -> a_has_sent = 1; fork++ }
 #ifdef NO_HOLDING
     :: atomic { a_holds && a_has_sent -> a_holds = 0; a_gives_back = 1; release_a++ }
@@ -59,7 +59,7 @@ active proctype network() {
 #endif
     :: atomic { b_holds && b_is_confirmed && !b_is_dead -> b_holds = 0; b_gives_back = 1; release_b++ }
 
-    /* What comes. */
+    /* Arriving messages. */
     :: atomic {
         fork > 0 -> fork--;
         if

@@ -130,7 +130,7 @@ typedef struct service {
     bool (*has_called)(const agent *a, int rank);
     bool (*has_unread)(const agent *a, int rank);  // some of its messages are not handled yet
     // No operation is under way any more: the first error that no call of the program has returned.
-    bool (*unheard)(const agent *a, gw_error *out);
+    bool (*missed_error)(const agent *a, gw_error *out);
     void (*report)(agent *a);  // it leaves; logs what others still hold
     void (*stop)(agent *a,
                  const gw_error *why);  // it has left, or is fenced: all operations end

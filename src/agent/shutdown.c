@@ -60,7 +60,7 @@ static void report_unheard(const agent *a, gw_scope *root) {
     gw_error error;
     for (int i = 0; i < a->service_count; i++) {
         const service *x = a->services[i].service;
-        if (x->unheard && x->unheard(a, &error)) scope_fail_with(root, &error);
+        if (x->missed_error && x->missed_error(a, &error)) scope_fail_with(root, &error);
     }
 }
 

@@ -1,4 +1,4 @@
-// Who ends a collective with an error: reports, and the leader that asks all members and decides. GRP-4, GRP-6.
+// The leader's side of aborts: reports, queries to all members, and the decision. GRP-4, GRP-6.
 #include "collective/abort.h"
 
 #include "base/mem.h"
@@ -14,46 +14,46 @@ enum { NAMED_MAX = 4 };
 
 // ---- The leader ---------------------------------------------------------------------------------
 
-// "w0, w2 do all_reduce sum f32 10 (train.c:40); w1 does broadcast f32 10 from 0 (train.c:52)". What is cut short may
-// be the same: then it is said what is not.
-static void put_doings(const gw_group *g, uint64_t key, sentence *out) {
+// "w0, w2 do all_reduce sum f32 10 (train.c:40); w1 does broadcast f32 10 from 0 (train.c:52)". If the texts are
+// equal though the signatures differ, it states what they do not show.
+static void put_activities(const gw_group *g, uint64_t key, text_builder *out) {
     const testimony *all = g->testimonies;
-    int said = 0;
+    int listed = 0;
     for (int i = 0; i < g->count; i++) {
-        bool seen = all[i].attendance == NOT_COME || !all[i].text[0];
+        bool seen = all[i].attendance == NOT_CALLED || !all[i].text[0];
         for (int j = 0; j < i && !seen; j++) seen = strcmp(all[j].text, all[i].text) == 0;
         if (seen) continue;
         int count = 0;
         for (int j = i; j < g->count; j++) {
-            if (all[j].attendance == NOT_COME || strcmp(all[j].text, all[i].text) != 0) continue;
-            sentence_put(out, "%s%s", count ? ", " : said ? "; " : "", group_member_name(g, j));
+            if (all[j].attendance == NOT_CALLED || strcmp(all[j].text, all[i].text) != 0) continue;
+            text_put(out, "%s%s", count ? ", " : listed ? "; " : "", group_member_name(g, j));
             count++;
         }
-        sentence_put(out, count > 1 ? " do %s" : " does %s", all[i].text);
-        said++;
+        text_put(out, count > 1 ? " do %s" : " does %s", all[i].text);
+        listed++;
     }
-    if (said == 1)
-        sentence_put(out, key_is_series(key) ? ", with gradients laid out differently"
-                                             : ", of different sizes");
+    if (listed == 1)
+        text_put(out, key_is_final_sequence(key) ? ", with gradients laid out differently"
+                                                 : ", of different sizes");
 }
 
-// "; w3 has not come: w3 computes (its collective 40 ended 61 s ago)".
-static void put_missing(const gw_group *g, sentence *out) {
+// "; w3 has not entered: w3 computes (its collective 40 ended 61 s ago)".
+static void put_missing(const gw_group *g, text_builder *out) {
     int missing = 0;
     for (int i = 0; i < g->count; i++) {
-        if (g->testimonies[i].attendance != NOT_COME) continue;
-        sentence_put(out, "%s%s", missing++ ? ", " : "; ", group_member_name(g, i));
+        if (g->testimonies[i].attendance != NOT_CALLED) continue;
+        text_put(out, "%s%s", missing++ ? ", " : "; ", group_member_name(g, i));
     }
-    if (missing) sentence_put(out, missing > 1 ? " have not come" : " has not come");
-    int told = 0;
-    for (int i = 0; i < g->count && told < NAMED_MAX; i++) {
+    if (missing) text_put(out, missing > 1 ? " have not entered" : " has not entered");
+    int listed = 0;
+    for (int i = 0; i < g->count && listed < NAMED_MAX; i++) {
         const testimony *x = &g->testimonies[i];
-        if (x->attendance != NOT_COME || !x->text[0]) continue;
-        sentence_put(out, "%s%s %s", told++ ? "; " : ": ", group_member_name(g, i), x->text);
+        if (x->attendance != NOT_CALLED || !x->text[0]) continue;
+        text_put(out, "%s%s %s", listed++ ? "; " : ": ", group_member_name(g, i), x->text);
     }
 }
 
-// Members do not do the same there.
+// Whether members call different collectives there.
 static bool is_difference(const report *x) {
     return x->error.status == GW_MISMATCH && x->about.cause == REPORT_COLLECTIVE;
 }
@@ -62,16 +62,16 @@ static void compose(const gw_group *g, const report *x, gw_error *out) {
     *out = x->error;
     out->outcome = GW_OUTCOME_NONE;
     out->trace = (gw_trace){ 0 };
-    sentence t = { out->text, 0, sizeof out->text };
-    sentence_put(&t, "%s: ", g->title);
-    series_put_collective(g, (run_place){ x->about.key, x->about.number }, &t);
-    sentence_put(&t, ": ");
+    text_builder t = { out->text, 0, sizeof out->text };
+    text_put(&t, "%s: ", g->title);
+    final_put_collective(g, (run_place){ x->about.key, x->about.number }, &t);
+    text_put(&t, ": ");
     bool differs = is_difference(x);
     bool is_late = x->error.status == GW_TIMEOUT && x->about.cause == REPORT_COLLECTIVE;
     if (differs)
-        put_doings(g, x->about.key, &t);
+        put_activities(g, x->about.key, &t);
     else
-        sentence_put(&t, "%s", x->error.text);
+        text_put(&t, "%s", x->error.text);
     if (differs || is_late) put_missing(g, &t);
     error_add_abort(out, abort_identity(g, x->about.key, x->about.number));
 }
@@ -95,7 +95,7 @@ static collective_abort decide(const gw_group *g, const report *x) {
         if (y->last >= ab.next) ab.next = y->last + 1;
         if (y->call_last >= ab.call_next) ab.call_next = y->call_last + 1;
     }
-    // What was called before differs, and what is not over of that, too.
+    // The calls before it differ: the abort also ends those of them that are not over.
     if (about->cause == REPORT_PAST && ab.all < ab.number) {
         ab.number = ab.all;
         ab.call_next = ab.all + 1;
@@ -115,11 +115,11 @@ static void conclude(gw_group *g) {
     g->testimonies = NULL;
     mem_free(x);
     if (!has_mutation(MUTATION_ABORT_NOT_REPORTED))
-        abort_send_to_others_on_loop(g, KIND_VERDICT, (run_place){ ab.key, ab.number }, &ab,
+        abort_send_to_others_on_loop(g, KIND_ABORT, (run_place){ ab.key, ab.number }, &ab,
                                      &ab.error);
     handle_retain(g);
     abort_apply_on_loop(g, &ab);
-    if (!g->broken.status) abort_ask_next_on_loop(g);
+    if (!g->broken.status) abort_query_next_on_loop(g);
     leaving_check_on_loop(g->agent);
     group_release_on_loop(g);
 }
@@ -137,12 +137,12 @@ static void send_queries(gw_group *g, const report_about *about) {
 // GRP-7.
 static void testify_for_left(gw_group *g, int i, const report_about *about) {
     testimony *t = &g->testimonies[i];
-    *t = (testimony){ .has_come = true, .next = about->number, .attendance = NOT_COME };
+    *t = (testimony){ .has_answered = true, .next = about->number, .attendance = NOT_CALLED };
     snprintf(t->text, sizeof t->text, "has left");
     g->missing--;
 }
 
-void abort_ask_next_on_loop(gw_group *g) {
+void abort_query_next_on_loop(gw_group *g) {
     if (!group_leads_on_loop(g) || groups_of(g->agent)->departs) return;
     if (g->testimonies || list_is_empty(&g->reports)) return;
     report *x = list_entry(g->reports.next, report, link);
@@ -163,17 +163,17 @@ void abort_ask_next_on_loop(gw_group *g) {
 }
 
 void abort_take_report_on_loop(gw_group *g, const report_about *about, const gw_error *error) {
-    if (abort_keep_report_on_loop(g, about, error)) abort_ask_next_on_loop(g);
+    if (abort_keep_report_on_loop(g, about, error)) abort_query_next_on_loop(g);
 }
 
 // GRP-4, GRP-7.
 static void replace(gw_group *g, int index) {
     if (g->testimonies) {
-        if (g->testimonies[index].has_come) return;
+        if (g->testimonies[index].has_answered) return;
         testify_for_left(g, index, &list_entry(g->reports.next, report, link)->about);
         if (!g->missing) conclude(g);
     } else if (group_leads_on_loop(g)) {
-        abort_ask_next_on_loop(g);
+        abort_query_next_on_loop(g);
     } else if (index < group_leader_on_loop(g)) {
         list_each(l, &g->reports) abort_send_report_on_loop(g, list_entry(l, report, link));
     }
@@ -197,13 +197,13 @@ void group_member_left_on_loop(gw_group *g, int rank) {
 
 bool abort_take_answer_on_loop(gw_group *g, int from, const group_header *h, reader *in) {
     const report *x = list_is_empty(&g->reports) ? NULL : list_entry(g->reports.next, report, link);
-    testimony t = { .has_come = true, .next = reader_u64(in) };
+    testimony t = { .has_answered = true, .next = reader_u64(in) };
     t.last = reader_u64(in);
     t.call_last = reader_u64(in);
     t.attendance = reader_u8(in);
     if (!reader_text(in, t.text, sizeof t.text) || t.attendance > IS_DONE || !t.next) return false;
     if (!g->testimonies || !x || x->about.key != h->key || x->about.number != h->number ||
-        g->testimonies[from].has_come)
+        g->testimonies[from].has_answered)
         return false;
     g->testimonies[from] = t;
     if (--g->missing == 0) conclude(g);

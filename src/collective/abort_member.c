@@ -1,41 +1,41 @@
-// What the abort of a collective ends at a member, and what the member answers before. GRP-5, GRP-6.
+// What an abort ends on a member, and how the member answers the query before it. GRP-5, GRP-6.
 #include "collective/abort.h"
 
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "collective/backend_run.h"
 #include "collective/backward.h"
-#include "collective/doing.h"
+#include "collective/activity.h"
 #include "collective/history.h"
-#include "collective/where.h"
+#include "collective/stall_report.h"
 
 #include <string.h>
 
 // ---- What it ends -------------------------------------------------------------------------------
 
 static void end_runs(gw_group *g, const sequence *t, const collective_abort *ab, bool *ended,
-                     bool *told) {
-    for (bool again = true; again;) {  // what ends may call others
+                     bool *reported) {
+    for (bool again = true; again;) {  // the end of one run may start others
         again = false;
         list_each(l, &g->runs) {
             run *r = list_entry(l, run, link);
             if (r->sequence != t || r->number < ab->number || r->number >= ab->next) continue;
-            run_end_by_verdict_on_loop(r, ab->all, &ab->error, ended, told);
+            run_end_by_abort_on_loop(r, ab->all, &ab->error, ended, reported);
             again = true;
             break;
         }
     }
 }
 
-// The program has not looked at it.
+// The program has not read the error.
 static void miss(sequence *t, const gw_error *error) {
     t->missed = true;
     error_forget(&t->why);
     error_keep(&t->why, error);
 }
 
-// GRP-6: of what has surely failed on some member, from *|n| on, the key of the first backward; 0: no more, or no more
-// that would be remembered. With a backend none has succeeded on another.
+// GRP-6: the key of the first backward of the first number from *|n| on that has surely failed on some member; 0: no
+// such number, or none that this member would remember. With a backend no member has succeeded.
 static uint64_t next_backward(const gw_group *g, const collective_abort *ab, uint64_t *n) {
     if (*n > ab->number && *n < ab->all) *n = ab->all;
     bool is_far = *n > ab->number && *n - ab->all >= LIMIT_FINAL_ABORTS;
@@ -52,7 +52,7 @@ static bool is_under_way_backward(gw_group *g, const collective_abort *ab) {
 
 static void end_backwards(gw_group *g, const collective_abort *ab) {
     for (uint64_t n = ab->number, key; !g->broken.status && (key = next_backward(g, ab, &n));)
-        series_apply_verdict_on_loop(g, key, 1, &ab->error);
+        final_apply_abort_on_loop(g, key, 1, &ab->error);
 }
 
 static void break_without_memory(gw_group *g) {
@@ -69,8 +69,8 @@ bool abort_has_ended(const sequence *t, uint64_t number) {
     return false;
 }
 
-// What this member has not called yet fails when it does so. GRP-22: an opening that it has not meant to come to does
-// not.
+// A call that this member has not made yet fails when it is made. GRP-22: an opening that this member will not make
+// does not.
 static bool keep_ahead(sequence *t, const collective_abort *ab) {
     if (t->next >= ab->next) return true;
     ended_ahead *x = mem_alloc(sizeof *x), **last = &t->ahead;
@@ -84,11 +84,11 @@ static bool keep_ahead(sequence *t, const collective_abort *ab) {
     return true;
 }
 
-// Of calls that have failed here. The abort of the first ones may be another one, which has not all: the rest is
-// reported. The last number of them; that of the abort without any.
+// Calls that have failed here. The abort may be about other numbers and not end all of them: this member reports the
+// rest. Returns the last number that ends, or that of the abort if no call has failed here.
 static uint64_t take_reported(gw_group *g, sequence *t, const collective_abort *ab) {
     if (!t->reported || t->reported < ab->number || t->reported >= ab->next) return ab->number;
-    uint64_t next = ab->next;  // behind what has ended: that is reported no more
+    uint64_t next = ab->next;  // behind the numbers that have ended, which are reported no more
     while (next < t->reported_next && abort_has_ended(t, next)) next++;
     bool has_all = next >= t->reported_next;
     t->next = has_all ? t->reported_next : next;
@@ -117,8 +117,8 @@ static uint64_t note_failed_scopes_of(sequence *t, const collective_abort *ab, u
     return failed->ids[failed->depth > 1 ? failed->depth - 2 : 0];
 }
 
-// GRP-6: what is called next in the scopes of this is one of what has failed. Where members have called different
-// collectives before, what has ended is of several scopes.
+// GRP-6: the next call in these scopes belongs to what has failed. Where members have called different collectives
+// before, the ended calls are in several scopes.
 static void note_failed_scopes(sequence *t, const collective_abort *ab, uint64_t number) {
     uint64_t scope = note_failed_scopes_of(t, ab, number);
     for (uint64_t n = number + 1; n < ab->next && n < t->next; n++) {
@@ -128,7 +128,7 @@ static void note_failed_scopes(sequence *t, const collective_abort *ab, uint64_t
     }
 }
 
-// GRP-24: others have failed in what has succeeded here, since members did not do the same.
+// GRP-24: a collective that succeeded here has failed on other members, since the calls of members differ.
 static void note_difference(gw_group *g, sequence *t, const collective_abort *ab) {
     const history_record *x = history_find_on_loop(g, ab->key, ab->number);
     if (ab->error.status != GW_MISMATCH || !x || !x->ended_ns || x->status) return;
@@ -147,16 +147,17 @@ static uint64_t find_doubt(const gw_group *g, const sequence *t) {
 }
 
 static void apply_to(gw_group *g, sequence *t, const collective_abort *ab) {
-    bool ended = false, told = false;
+    bool ended = false, reported = false;
     t->is_of_own = t->next > ab->number;
     t->ended[t->aborts++ % ENDED_KEPT] = (ended_numbers){ ab->number, ab->next, ab->call_next };
     if (ab->next > t->next_then) t->next_then = ab->next;
     t->past = t->past_from = ab->ahead;
     t->has_dropped = false;
-    early_drop_between_on_loop(g, ab->key, ab->number > t->next ? ab->number : t->next, ab->next);
+    unexpected_drop_between_on_loop(g, ab->key, ab->number > t->next ? ab->number : t->next,
+                                    ab->next);
     uint64_t failed = take_reported(g, t, ab);
     take_cancelled(t, ab);
-    end_runs(g, t, ab, &ended, &told);
+    end_runs(g, t, ab, &ended, &reported);
     if (t->doubt >= ab->number && t->doubt < ab->next) t->doubt = find_doubt(g, t);
     if (!has_mutation(MUTATION_NUMBER_NOT_ADVANCED) && !keep_ahead(t, ab)) {
         break_without_memory(g);
@@ -166,42 +167,42 @@ static void apply_to(gw_group *g, sequence *t, const collective_abort *ab) {
         call_note_left_on_loop(g, t, ab);
     else
         note_failed_scopes(t, ab, failed);
-    told = told || is_under_way_backward(g, ab);  // a pass of the program hears it
-    if (ended && !told) miss(t, &ab->error);
+    reported = reported || is_under_way_backward(g, ab);  // a pass of the program returns the error
+    if (ended && !reported) miss(t, &ab->error);
     if (!ended && !ab->failed) note_difference(g, t, ab);
     if (!t->reported && !t->cancelled_count && !t->leaving) t->frozen = false;
     end_backwards(g, ab);
-    where_report_others_on_loop(g, ab->key);
-    run_settle_on_loop(g);
+    stall_report_others_on_loop(g, ab->key);
+    run_finalize_on_loop(g);
     run_admit_on_loop(g);
 }
 
 void abort_apply_on_loop(gw_group *g, const collective_abort *ab) {
     abort_drop_reports_on_loop(g, ab);
     if (key_is_final(ab->key)) {
-        series_apply_verdict_on_loop(g, ab->key, ab->all, &ab->error);
+        final_apply_abort_on_loop(g, ab->key, ab->all, &ab->error);
         return;
     }
     sequence *t = group_sequence_on_loop(g, ab->key);
-    if (!t && g->sequences.count >= LIMIT_GROUP_KEYS) return;  // nothing of it can be called here
+    if (!t && g->sequences.count >= LIMIT_GROUP_KEYS)
+        return;  // this member can call nothing of the key
     if (!t)
         break_without_memory(g);
     else
         apply_to(g, t, ab);
 }
 
-// ---- What members say ---------------------------------------------------------------------------
+// ---- Answers to a query -------------------------------------------------------------------------
 
-// Who has left one out is behind for good: so it says how far it is.
-static void put_place(const gw_group *g, uint64_t series, sentence *out) {
-    if (g->series_begun >= series || g->is_unopened) return;
-    sentence_put(out, "is at %s %llu, %llu behind, and ", g->series_name,
-                 (unsigned long long)g->series_begun,
-                 (unsigned long long)(series - g->series_begun));
+// A member that has skipped a step cannot catch up: the text states its step and how far behind it is.
+static void put_place(const gw_group *g, uint64_t number, text_builder *out) {
+    if (g->final_begun >= number || g->is_pending) return;
+    text_put(out, "is at %s %llu, %llu behind, and ", g->final_name,
+             (unsigned long long)g->final_begun, (unsigned long long)(number - g->final_begun));
 }
 
-// GRP-6: the last number, from |from| on, that this member has called in one scope with |first|; or the one before
-// |from|.
+// GRP-6: the last number, from |from| on, that this member has called in one scope with |first|; |from| - 1 if there
+// is none.
 static uint64_t last_in_scope(const sequence *t, const scope_path *first, int level,
                               uint64_t from) {
     uint64_t last = from - 1, scope = first ? scope_path_at(first, level) : 0;
@@ -226,29 +227,29 @@ static void find_last(gw_group *g, const report_about *about, testimony *out) {
 }
 
 static void testify_what(gw_group *g, uint64_t key, uint64_t number, testimony *out) {
-    if (series_is_over_on_loop(g, key)) {
-        *out = (testimony){ .has_come = true,
-                            .next = series_next_on_loop(g, (run_place){ key, number }),
+    if (final_is_over_on_loop(g, key)) {
+        *out = (testimony){ .has_answered = true,
+                            .next = final_next_on_loop(g, (run_place){ key, number }),
                             .attendance = IS_DONE };
         return;
     }
     sequence *t = group_sequence_on_loop(g, key);
     const run *r = group_find_run_on_loop(g, key, number);
-    *out = (testimony){ .has_come = true, .next = t ? t->next : 1 };
+    *out = (testimony){ .has_answered = true, .next = t ? t->next : 1 };
     if (t) t->frozen = true;
     if (r) {
         out->attendance = r->state == RUN_DONE ? IS_DONE : HAS_ENTERED;
         signature_text(&r->signature, r->detail, r->origin, out->text);
-        sentence says = { out->text, strlen(out->text), sizeof out->text };
-        series_put_note(g, key, &says);
+        text_builder text = { out->text, strlen(out->text), sizeof out->text };
+        final_put_note(g, key, &text);
     } else if (number < out->next) {
         out->attendance = IS_DONE;
     } else {
-        doing own;
-        doing_look_on_loop(g->agent, &(collective_id){ g->id, key, number }, &own);
-        sentence says = { out->text, 0, sizeof out->text };
-        if (key_is_series(key)) put_place(g, key - GROUP_KEY_SERIES, &says);
-        sentence_put(&says, "%s", own.text);
+        activity own;
+        activity_read_on_loop(g->agent, &(collective_id){ g->id, key, number }, &own);
+        text_builder text = { out->text, 0, sizeof out->text };
+        if (key_is_final_sequence(key)) put_place(g, key - GROUP_KEY_FINAL, &text);
+        text_put(&text, "%s", own.text);
     }
 }
 

@@ -1,4 +1,4 @@
-// The messages by which a collective ends for all members with an error, broken groups, and the identities of errors.
+// The messages of aborts, broken groups, and the identities of errors. GRP-5, GRP-7.
 // GRP-5, GRP-7.
 #include "collective/abort.h"
 
@@ -6,7 +6,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "collective/backend_run.h"
-#include "collective/doing.h"
+#include "collective/activity.h"
 #include "collective/groups_state.h"
 #include "collective/history.h"
 #include "wire/codec.h"
@@ -17,7 +17,7 @@ void group_blame_on_loop(gw_group *g, int rank, const gw_error *error) {
     dispatch_protocol_error_on_loop(g->agent, rank, error);
 }
 
-// GRP-5. The list tells apart groups of one name that this worker has opened one after the other.
+// GRP-5. The list distinguishes groups of one name that this worker has opened one after the other.
 static uint64_t group_identity(const gw_group *g) {
     uint64_t both = hash_u64(g->id + g->list);
     return both ? both : 1;
@@ -27,12 +27,12 @@ gw_abort abort_identity(const gw_group *g, uint64_t key, uint64_t number) {
     return (gw_abort){ .group = group_identity(g), .key = key, .number = number };
 }
 
-// The number of what is about the group as a whole, and names it.
+// The number in an error about the group as a whole.
 enum { NUMBER_OF_GROUP = 0 };
-// The number of what a member has reported, and whose own number it does not know yet.
+// The number in an error that a member has reported before its own number is known.
 #define NUMBER_OF_REPORT UINT64_MAX
 
-bool group_has_told(const gw_group *g, const gw_error *error) {
+bool group_has_reported(const gw_group *g, const gw_error *error) {
     uint64_t own = group_identity(g);
     int count = error_abort_count(error);
     for (int i = 0; i < count; i++) {
@@ -43,7 +43,7 @@ bool group_has_told(const gw_group *g, const gw_error *error) {
     return false;
 }
 
-bool sequence_has_told(const gw_group *g, const sequence *t, const gw_error *error) {
+bool sequence_has_reported(const gw_group *g, const sequence *t, const gw_error *error) {
     uint64_t own = group_identity(g);
     int count = error_abort_count(error);
     for (int i = 0; i < count; i++) {
@@ -58,7 +58,7 @@ void sequence_note_report(const gw_group *g, const sequence *t, gw_error *error)
     error_add_abort(error, abort_identity(g, t->key, NUMBER_OF_REPORT));
 }
 
-// Once: members send each other what has broken the group.
+// Done once: members send each other the error that has broken the group.
 static void name_group(const gw_group *g, gw_error *error) {
     uint64_t own = group_identity(g);
     int count = error_abort_count(error);
@@ -78,7 +78,7 @@ message *abort_open_message(gw_group *g, uint8_t kind, uint64_t key, uint64_t nu
     return m;
 }
 
-// Without memory for it the others wait until their deadlines.
+// If allocation fails, the other members wait until their deadlines.
 void abort_send_on_loop(gw_group *g, int rank, message *m) {
     if (m && m->head.failed) {
         message_release(m);
@@ -87,7 +87,7 @@ void abort_send_on_loop(gw_group *g, int rank, message *m) {
     if (m)
         agent_send_on_loop(g->agent, rank, m, true, NULL);
     else
-        log_error("group \"%s\": no memory to tell %s how a collective has ended", g->name,
+        log_error("group \"%s\": no memory to notify %s that a collective has ended", g->name,
                   agent_member(g->agent, rank)->name);
 }
 
@@ -118,11 +118,11 @@ void group_break_on_loop(gw_group *g, const gw_error *error) {
     bool fails = !list_is_empty(&g->runs) || !list_is_empty(&g->waiting);
     if (fails && g->agent->phase != AGENT_LEFT) history_print_on_loop(g, &g->broken);
     while (!list_is_empty(&g->runs))
-        run_fail_by_verdict_on_loop(list_entry(g->runs.next, run, link), UINT64_MAX, &g->broken);
+        run_fail_by_abort_on_loop(list_entry(g->runs.next, run, link), UINT64_MAX, &g->broken);
     while (!list_is_empty(&g->waiting))
         run_fail_on_loop(list_entry(g->waiting.next, run, link), &g->broken);
-    while (!list_is_empty(&g->early))
-        early_drop_on_loop(g->agent, list_entry(g->early.next, early_message, link));
+    while (!list_is_empty(&g->unexpected))
+        unexpected_drop_on_loop(g->agent, list_entry(g->unexpected.next, unexpected_message, link));
     for (list_node *l; (l = list_take(&g->reports));) mem_free(list_entry(l, report, link));
     mem_free(g->testimonies);
     g->testimonies = NULL;
@@ -152,9 +152,9 @@ void group_dropped_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_
     group_report_on_loop(g, key, number, error);
 }
 
-// ---- What comes ---------------------------------------------------------------------------------
+// ---- Received messages --------------------------------------------------------------------------
 
-// GRP-10: who does not know that the group is broken.
+// GRP-10: |from| has not received that the group is broken.
 static void answer_for_broken(gw_group *g, int from, uint8_t kind) {
     if (kind == KIND_REPORT || kind == KIND_QUERY)
         abort_send_break_on_loop(g, g->members[from].rank, &g->broken);
@@ -183,7 +183,7 @@ static bool read_error(reader *in, gw_error *out) {
     return !decode_error(in, out, &ignored) && out->status != GW_OK;
 }
 
-// GRP-7: this member may not know yet that those before it have left.
+// GRP-7: this member may not have received yet that the members before it have left.
 static bool may_lead(const gw_group *g, int from) {
     for (int i = 0; i < from; i++) {
         int rank = g->members[i].rank;
@@ -205,7 +205,7 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
     }
     switch (kind) {
     case KIND_REPORT:
-        if (!read_about(in, h, &about) || !unopened_skip_group(in) || !read_error(in, &error))
+        if (!read_about(in, h, &about) || !pending_group_skip(in) || !read_error(in, &error))
             return false;
         abort_take_report_on_loop(g, &about, &error);
         return true;
@@ -214,7 +214,7 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
         abort_send_answer_on_loop(g, from, &about);
         return true;
     case KIND_ANSWER: return abort_take_answer_on_loop(g, from, h, in);
-    case KIND_VERDICT:
+    case KIND_ABORT:
         ab = (collective_abort){ .key = h->key, .number = h->number, .next = reader_u64(in) };
         ab.call_next = reader_u64(in);
         ab.all = reader_u64(in);
@@ -231,7 +231,7 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
         return true;
     case KIND_BREAK:
         if (!read_error(in, &error)) return false;
-        if (g->testimonies)  // who has answered waits for an abort
+        if (g->testimonies)  // a member that has answered waits for an abort
             group_break_all_on_loop(g, &error);
         else
             group_break_on_loop(g, &error);
@@ -241,15 +241,15 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
 }
 
 void abort_answer_unknown_on_loop(agent *a, int to, const group_header *h) {
-    doing own;
+    activity own;
     message *m = agent_message_on_loop(a, KIND_ANSWER);
     if (!m) return;
     group_header_put(&m->head, h);
     bytes_put_u64(&m->head, 1);
     bytes_put_u64(&m->head, 0);
     bytes_put_u64(&m->head, 0);
-    bytes_put_u8(&m->head, NOT_COME);
-    doing_look_on_loop(a, &(collective_id){ h->group, h->key, h->number }, &own);
+    bytes_put_u8(&m->head, NOT_CALLED);
+    activity_read_on_loop(a, &(collective_id){ h->group, h->key, h->number }, &own);
     bytes_put_text(&m->head, own.text);
     if (m->head.failed)
         message_release(m);

@@ -1,4 +1,4 @@
-// A member's side of agreements: what it proposes, to whom, and how they end.
+// A member's side of agreements: its proposals, their receivers, and the end of an agreement.
 #include "collective/agree.h"
 
 #include "base/log.h"
@@ -7,10 +7,10 @@
 #include "base/status.h"
 #include "collective/groups_state.h"
 
-// ---- What a group has ---------------------------------------------------------------------------
+// ---- The agreements of a group ------------------------------------------------------------------
 
-static void fire_ask(timer *t) {
-    agreements *x = list_entry(t, agreements, ask);
+static void fire_poll(timer *t) {
+    agreements *x = list_entry(t, agreements, poll);
     x->is_impatient = true;
     agree_consider_on_loop(x->group);
 }
@@ -21,7 +21,7 @@ static void free_agreements(agreements *x, int count) {
     decision_release(x->stored);
     mem_free(x->is_out);
     mem_free(x->has_stored);
-    mem_free(x->newcomer_stored);
+    mem_free(x->joining_stored);
     mem_free(x->proposals);
     mem_free(x);
 }
@@ -32,7 +32,7 @@ agreements *agree_of_on_loop(gw_group *g) {
     if (!x) return NULL;
     size_t count = (size_t)g->count;
     x->group = g;
-    x->ask.fire = fire_ask;
+    x->poll.fire = fire_poll;
     list_init(&x->calls);
     x->is_out = mem_calloc(count);
     x->has_stored = mem_calloc(count);
@@ -62,9 +62,9 @@ agreement_call *agree_first_call(const agreements *x) {
 }
 
 const proposal *agree_own_on_loop(const agreements *x) {
-    static const proposal not_come;
+    static const proposal not_called;
     const agreement_call *c = agree_first_call(x);
-    return c ? &c->own : &not_come;
+    return c ? &c->own : &not_called;
 }
 
 // ---- Proposing ----------------------------------------------------------------------------------
@@ -88,9 +88,9 @@ void agree_propose_on_loop(gw_group *g) {
     if (!agree_send_on_loop(g->agent, g->members[leader].rank, m)) agree_no_memory_on_loop(g);
 }
 
-// Whether the leader has to hear of this member.
-static bool has_something_to_say(const agreements *x) {
-    return !list_is_empty(&x->calls) || x->stored || x->asked == agree_number(x);
+// Whether the leader needs a message from this member.
+static bool has_something_to_report(const agreements *x) {
+    return !list_is_empty(&x->calls) || x->stored || x->polled == agree_number(x);
 }
 
 // ---- The end ------------------------------------------------------------------------------------
@@ -105,8 +105,8 @@ static void end_group(gw_group *g, const decision *d) {
     group_end_on_loop(g);
 }
 
-// GRP-15: those that took this member for the leader, and the one before has not told them.
-static void tell_those_who_proposed(gw_group *g) {
+// GRP-15: members that have proposed to this member, and that the leader before it has not notified.
+static void notify_proposers(gw_group *g) {
     agreements *x = g->agreements;
     for (int i = 0; i < g->count && !x->leads; i++) {
         if (x->proposals[i].number != agree_number(x)) continue;
@@ -126,27 +126,27 @@ void agree_released_on_loop(gw_group *g) {
     agreements *x = g->agreements;
     decision *d = x->stored;
     agreement_call *c = agree_first_call(x);
-    bool goes_on = c && d->spares_reforms && c->own.what == AGREE_REFORM;
+    bool continues = c && d->spares_reforms && c->own.what == AGREE_REFORM;
     handle_retain(g);
-    tell_those_who_proposed(g);
+    notify_proposers(g);
     x->stored = NULL;
     x->leads = x->has_hurried = x->is_impatient = false;
     x->released++;
-    env_set_timer(g->agent->env, &x->ask, ENV_NEVER);
-    if (c && !goes_on)
+    env_set_timer(g->agent->env, &x->poll, ENV_NEVER);
+    if (c && !continues)
         agree_finish_call_on_loop(c, d, NULL);
     else if (!c && d->error)
         miss(x, d);
     if (d->member_count)
         end_group(g, d);
-    else if (has_something_to_say(x))
+    else if (has_something_to_report(x))
         agree_propose_on_loop(g);
     decision_release(d);
     group_release_on_loop(g);
 }
 
-// To all that are there.
-static void tell_absent(gw_group *g) {
+// To all members that are present.
+static void send_absent(gw_group *g) {
     for (int i = 0; i < g->count; i++) {
         int rank = g->members[i].rank;
         if (i == g->self || agent_member(g->agent, rank)->lost) continue;
@@ -159,14 +159,14 @@ void agree_give_up_on_loop(gw_group *g, const gw_error *error) {
     handle_retain(g);
     g->is_absent = true;
     log_error("%s", error->text);
-    tell_absent(g);
-    if (!g->agreements) {  // there was no memory for them
+    send_absent(g);
+    if (!g->agreements) {  // their allocation had failed
         group_release_on_loop(g);
         return;
     }
     const decision *d = g->agreements->stored;
     if (d && d->member_count) reform_break_next_on_loop(g->agent, d, error);
-    env_set_timer(g->agent->env, &g->agreements->ask, ENV_NEVER);
+    env_set_timer(g->agent->env, &g->agreements->poll, ENV_NEVER);
     agree_fail_calls_on_loop(g->agreements, error);
     group_release_on_loop(g);
 }
@@ -175,22 +175,22 @@ void agree_leaving_on_loop(gw_group *g) {
     if (!g->agreements || g->is_absent || g->is_over || !list_is_empty(&g->agreements->calls))
         return;
     g->is_absent = true;
-    env_set_timer(g->agent->env, &g->agreements->ask, ENV_NEVER);
-    tell_absent(g);
+    env_set_timer(g->agent->env, &g->agreements->poll, ENV_NEVER);
+    send_absent(g);
 }
 
 void agree_stop_on_loop(gw_group *g, const gw_error *why) {
     if (!g->agreements) return;
     handle_retain(g);
     g->is_absent = true;
-    env_set_timer(g->agent->env, &g->agreements->ask, ENV_NEVER);
+    env_set_timer(g->agent->env, &g->agreements->poll, ENV_NEVER);
     agree_fail_calls_on_loop(g->agreements, why);
     group_release_on_loop(g);
 }
 
-// ---- Who takes no part any more -----------------------------------------------------------------
+// ---- Members that no longer participate ---------------------------------------------------------
 
-// A member takes no part any more.
+// A member no longer participates.
 void agree_is_out_on_loop(gw_group *g, int index) {
     agreements *x = g->agreements;
     if (x->is_out[index]) return;
@@ -203,7 +203,7 @@ void agree_is_out_on_loop(gw_group *g, int index) {
         decision_release(x->stored);
         x->stored = NULL;
     }
-    if (is_led_by_another && has_something_to_say(x))
+    if (is_led_by_another && has_something_to_report(x))
         agree_propose_on_loop(g);
     else
         agree_consider_on_loop(g);

@@ -1,4 +1,4 @@
-// Calls of the program that agree: how long they wait, and for what.
+// Calls of the program that agree: how long they wait, and for which members.
 #include "agent/context.h"
 #include "base/mem.h"
 #include "base/status.h"
@@ -14,7 +14,7 @@ static void free_call(agreement_call *c) {
     mem_free(c);
 }
 
-// With |d|, or with |error|. Its program may be gone, and then nobody enters the next generation.
+// Ends with |d| or with |error|. If its thread no longer waits, no program enters the next generation.
 void agree_finish_call_on_loop(agreement_call *c, decision *d, const gw_error *error) {
     gw_group *g = c->group;
     env_set_timer(g->agent->env, &c->deadline, ENV_NEVER);
@@ -95,7 +95,7 @@ static gw_status check_agrees(gw_group *g, agreement_kind what, gw_error *error)
     return spares ? GW_OK : error->status;
 }
 
-// Those that have not proposed, and those that have: their programs wait, so that they are not idle.
+// Members that have not proposed, and those that have: their programs wait, so that they are not idle.
 static int next_member(const await *w, int *at) {
     const gw_group *g = list_entry(w, const agreement_call, await)->group;
     for (; *at < g->count; ++*at)
@@ -103,7 +103,7 @@ static int next_member(const await *w, int *at) {
     return -1;
 }
 
-// GRP-18: it says itself to all that it is absent, unless it has proposed meanwhile.
+// GRP-18: the dismissed member sends to all that it is absent, unless it has proposed meanwhile.
 static void dismiss(await *w, int rank, const gw_error *why) {
     gw_group *g = list_entry(w, agreement_call, await)->group;
     (void)why;
@@ -127,7 +127,7 @@ static gw_status start_on_loop(agreement_call *c, gw_scope *s, int64_t after_ns,
     return GW_OK;
 }
 
-// The thread does not wait any more; the others hear why.
+// The thread no longer waits; the other members receive |why|.
 static void abandon(agreement_call *c, const gw_error *why) {
     gw_error error = *why;
     error_prefix(&error, group_member_name(c->group, c->group->self));
@@ -146,7 +146,7 @@ static int64_t time_left_ns(gw_scope *s, const gw_group *g, int64_t timeout_ms) 
     return left_ns > 0 ? left_ns : 0;
 }
 
-// A scope that has failed enters it as failed: nobody waits for its program.
+// A scope that has failed enters as failed: no thread waits.
 static void start_failed(gw_scope *s, agreement_call *c) {
     gw_error error = *s->error, ignored;
     env *e = c->group->agent->env;
@@ -193,7 +193,7 @@ decision *agree_call(gw_scope *s, gw_group *g, const char *what, const proposal 
         failed = true;
     }
     agreement_call *c = mem_calloc(sizeof *c);
-    if (!c) {  // nobody waits for it
+    if (!c) {  // no thread waits for it
         if (!failed) scope_fail(s, GW_NO_MEMORY, "%s: no memory for an agreement", what);
         env_enter(g->agent->env);
         agree_no_memory_on_loop(g);
@@ -219,7 +219,7 @@ void agree_release(gw_group *g, decision *d) {
     env_leave(g->agent->env);
 }
 
-// ---- What programs call -------------------------------------------------------------------------
+// ---- Public functions ---------------------------------------------------------------------------
 
 gw_agreement gw_group_agree(gw_scope *s, gw_group *g, uint64_t flags) {
     gw_agreement out = { 0 };

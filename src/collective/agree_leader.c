@@ -1,4 +1,4 @@
-// The leader's side of agreements: when it decides, and when what it has decided is released.
+// The leader's side of agreements: when it decides, and when its decision is released.
 #include "agent/agent.h"
 #include "base/mem.h"
 #include "base/mutation.h"
@@ -9,14 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-// GRP-12: until it asks who has not come, and until it asks again.
+// GRP-12: the time until it polls members that have not proposed, and until it polls again.
 #define PATIENCE_NS INT64_C(200000000)
 #define AGAIN_NS INT64_C(1000000000)
 
-// ---- What it has heard --------------------------------------------------------------------------
+// ---- Proposals ----------------------------------------------------------------------------------
 
-// What member |i| proposes for the next number; NULL: nothing is heard of that yet.
-static const proposal *heard_of(const gw_group *g, int i) {
+// The proposal of member |i| for the next number; NULL: none has arrived.
+static const proposal *proposal_of(const gw_group *g, int i) {
     const agreements *x = g->agreements;
     if (i == g->self) return agree_own_on_loop(x);
     const proposal *p = &x->proposals[i];
@@ -24,11 +24,11 @@ static const proposal *heard_of(const gw_group *g, int i) {
 }
 
 typedef struct survey {
-    int proposed, not_come, unheard;
-    const proposal *first;           // of those that have come
+    int proposed, not_called, unanswered;
+    const proposal *first;           // of those that have arrived
     int first_index, differs_index;  // -1: all propose the same
     const proposal *differs, *failed;
-    int agrees, reforms;  // how many; the first of the latter
+    int agrees, reforms;  // counts, and the index of the first that re-forms
     int reforms_index;
     uint64_t flags;
 } survey;
@@ -37,14 +37,14 @@ static bool is_same(const proposal *p, const proposal *q) {
     return p->what == q->what && p->min == q->min && p->grow == q->grow;
 }
 
-static survey look(const gw_group *g) {
+static survey take_survey(const gw_group *g) {
     survey v = { .flags = UINT64_MAX };
     for (int i = 0; i < g->count; i++) {
         if (g->agreements->is_out[i]) continue;
-        const proposal *p = heard_of(g, i);
-        v.unheard += !p;
-        v.not_come += p && p->what == AGREE_NOT_COME;
-        if (!p || p->what == AGREE_NOT_COME) continue;
+        const proposal *p = proposal_of(g, i);
+        v.unanswered += !p;
+        v.not_called += p && p->what == AGREE_NOT_CALLED;
+        if (!p || p->what == AGREE_NOT_CALLED) continue;
         v.proposed++;
         v.flags &= p->flags;
         if (p->what == AGREE_REFORM && !v.reforms++) v.reforms_index = i;
@@ -80,11 +80,11 @@ static void GW_PRINTF(2, 3) add(gw_error *e, const char *format, ...) {
 static void add_missing(const gw_group *g, gw_error *e) {
     int missing = 0;
     for (int i = 0; i < g->count; i++) {
-        const proposal *p = g->agreements->is_out[i] ? NULL : heard_of(g, i);
-        if (!p || p->what != AGREE_NOT_COME) continue;
+        const proposal *p = g->agreements->is_out[i] ? NULL : proposal_of(g, i);
+        if (!p || p->what != AGREE_NOT_CALLED) continue;
         add(e, "%s%s", missing++ ? ", " : "; ", group_member_name(g, i));
     }
-    if (missing) add(e, missing > 1 ? " have not come" : " has not come");
+    if (missing) add(e, missing > 1 ? " have not proposed" : " has not proposed");
 }
 
 static void add_proposal(const proposal *p, gw_error *e) {
@@ -102,8 +102,8 @@ static void compose(const gw_group *g, const survey *v, gw_error *out) {
     if (why) {
         add(out, "%s", why->text);
         out->lost = why->lost;
-        uint32_t there = (uint32_t)(v->proposed + knock_count_on_loop(g));
-        if (!v->not_come && why->status == GW_TIMEOUT && there < v->first->min)
+        uint32_t there = (uint32_t)(v->proposed + join_request_count_on_loop(g));
+        if (!v->not_called && why->status == GW_TIMEOUT && there < v->first->min)
             add(out, "; there are %u of at least %u members", there, v->first->min);
         add_missing(g, out);
         return;
@@ -114,7 +114,7 @@ static void compose(const gw_group *g, const survey *v, gw_error *out) {
     add_proposal(v->differs, out);
 }
 
-// A member that is gone; -1. Some may have seen that when others have not.
+// A member that is lost or absent; -1. Members may observe that at different times.
 static int find_gone(const gw_group *g) {
     for (int i = 0; i < g->count; i++)
         if (g->agreements->is_out[i]) return i;
@@ -141,46 +141,46 @@ static decision *decide_error(gw_group *g, const survey *v) {
     return d;
 }
 
-static void mark_those_here(const gw_group *g, decision *d) {
+static void mark_proposers(const gw_group *g, decision *d) {
     for (int i = 0; i < g->count; i++) {
-        const proposal *p = g->agreements->is_out[i] ? NULL : heard_of(g, i);
-        d->here[i] = p && p->what != AGREE_NOT_COME;
+        const proposal *p = g->agreements->is_out[i] ? NULL : proposal_of(g, i);
+        d->here[i] = p && p->what != AGREE_NOT_CALLED;
     }
 }
 
-static void ask(gw_group *g) {
+static void poll(gw_group *g) {
     agreements *x = g->agreements;
     x->is_impatient = false;
     for (int i = 0; i < g->count; i++) {
-        const proposal *p = x->is_out[i] ? NULL : heard_of(g, i);
-        if (i == g->self || x->is_out[i] || (p && p->what != AGREE_NOT_COME)) continue;
+        const proposal *p = x->is_out[i] ? NULL : proposal_of(g, i);
+        if (i == g->self || x->is_out[i] || (p && p->what != AGREE_NOT_CALLED)) continue;
         agree_send_on_loop(g->agent, g->members[i].rank,
-                           agree_message_on_loop(g, KIND_ASK, agree_number(x)));
+                           agree_message_on_loop(g, KIND_POLL, agree_number(x)));
     }
-    env_set_timer(g->agent->env, &x->ask, env_now_ns(g->agent->env) + AGAIN_NS);
+    env_set_timer(g->agent->env, &x->poll, env_now_ns(g->agent->env) + AGAIN_NS);
 }
 
-// Those that have not come are asked at once if it cannot go well, else after a while; and again,
-// since they may take part no more.
+// Members that have not proposed are polled at once if the decision is an error, else after a while; and again, since
+// they may no longer participate.
 static void wait_for_all(gw_group *g, const survey *v) {
     agreements *x = g->agreements;
     env *e = g->agent->env;
-    bool hurries = v->failed && v->unheard && !x->has_hurried;
-    if (!v->unheard && !v->not_come) return;
+    bool hurries = v->failed && v->unanswered && !x->has_hurried;
+    if (!v->unanswered && !v->not_called) return;
     if (hurries || x->is_impatient)
-        ask(g);
-    else if (!x->ask.armed)
-        env_set_timer(e, &x->ask, env_now_ns(e) + PATIENCE_NS);
+        poll(g);
+    else if (!x->poll.armed)
+        env_set_timer(e, &x->poll, env_now_ns(e) + PATIENCE_NS);
     x->has_hurried |= hurries;
 }
 
 // GRP-12. False: not yet.
 static bool decide(gw_group *g) {
     agreements *x = g->agreements;
-    survey v = look(g);
+    survey v = take_survey(g);
     if (!v.proposed) return false;
     bool fails = v.failed || v.differs, has_failed = false;
-    if (v.unheard || (v.not_come && !fails)) {
+    if (v.unanswered || (v.not_called && !fails)) {
         wait_for_all(g, &v);
         return false;
     }
@@ -198,26 +198,26 @@ static bool decide(gw_group *g) {
         no_memory(g);
         return false;
     }
-    mark_those_here(g, d);
+    mark_proposers(g, d);
     x->stored = d;
     return true;
 }
 
-// ---- Telling ------------------------------------------------------------------------------------
+// ---- Sending decisions --------------------------------------------------------------------------
 
-static bool is_newcomer(const gw_group *g, int rank) {
+static bool is_joining(const gw_group *g, int rank) {
     return group_index_of(g, rank) < 0;
 }
 
-// To all that live and to newcomers. False without memory.
-static bool tell(gw_group *g, uint8_t kind, const decision *d) {
+// To all members that live and to joining members. False if allocation fails.
+static bool broadcast(gw_group *g, uint8_t kind, const decision *d) {
     agreements *x = g->agreements;
     agent *a = g->agent;
     uint64_t number = agree_number(x);
     bool all = true;
     for (int i = 0; i < g->count + d->member_count; i++) {
         int rank = i < g->count ? g->members[i].rank : d->members[i - g->count].rank;
-        bool skips = i < g->count ? i == g->self || x->is_out[i] : !is_newcomer(g, rank);
+        bool skips = i < g->count ? i == g->self || x->is_out[i] : !is_joining(g, rank);
         if (skips || agent_member(a, rank)->lost) continue;
         message *m = agree_message_on_loop(g, kind, number);
         if (m && kind == KIND_DECIDED) decision_encode(&m->head, d);
@@ -230,9 +230,9 @@ static bool lead(gw_group *g) {
     agreements *x = g->agreements;
     x->leads = true;
     memset(x->has_stored, 0, (size_t)g->count);
-    mem_free(x->newcomer_stored);
-    x->newcomer_stored = mem_calloc((size_t)x->stored->member_count + 1);
-    if (x->newcomer_stored && tell(g, KIND_DECIDED, x->stored)) return true;
+    mem_free(x->joining_stored);
+    x->joining_stored = mem_calloc((size_t)x->stored->member_count + 1);
+    if (x->joining_stored && broadcast(g, KIND_DECIDED, x->stored)) return true;
     no_memory(g);
     return false;
 }
@@ -243,17 +243,17 @@ static bool all_have_stored(const gw_group *g) {
         if (i != g->self && !x->is_out[i] && !x->has_stored[i]) return false;
     for (int i = 0; i < x->stored->member_count; i++) {
         int rank = x->stored->members[i].rank;
-        if (is_newcomer(g, rank) && !agent_member(g->agent, rank)->lost && !x->newcomer_stored[i])
+        if (is_joining(g, rank) && !agent_member(g->agent, rank)->lost && !x->joining_stored[i])
             return false;
     }
     return true;
 }
 
-void agree_newcomer_stored_on_loop(gw_group *g, int rank, uint64_t number) {
+void agree_joining_stored_on_loop(gw_group *g, int rank, uint64_t number) {
     agreements *x = g->agreements;
     if (!x || !x->leads || !x->stored || number != agree_number(x)) return;
     for (int i = 0; i < x->stored->member_count; i++)
-        if (x->stored->members[i].rank == rank) x->newcomer_stored[i] = true;
+        if (x->stored->members[i].rank == rank) x->joining_stored[i] = true;
     agree_consider_on_loop(g);
 }
 
@@ -263,6 +263,6 @@ void agree_consider_on_loop(gw_group *g) {
     if (!x->stored && !decide(g)) return;  // GRP-14
     if (!x->leads && !lead(g)) return;
     if (!all_have_stored(g)) return;
-    tell(g, KIND_RELEASED, x->stored);
+    broadcast(g, KIND_RELEASED, x->stored);
     agree_released_on_loop(g);
 }

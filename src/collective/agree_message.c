@@ -1,4 +1,4 @@
-// The messages of agreements: what they look like, and what comes of them.
+// The messages of agreements: their encoding and their effects.
 #include "agent/deferred.h"
 #include "base/mem.h"
 #include "base/status.h"
@@ -28,7 +28,7 @@ void agree_answer_on_loop(agent *a, int to, uint8_t kind, const group_header *h)
     if (!m) return;
     group_header answer = *h;
     if (kind == KIND_ABSENT) answer.number = 0;
-    if (kind != KIND_ASK) answer.key = 0;
+    if (kind != KIND_POLL) answer.key = 0;
     group_header_put(&m->head, &answer);
     agree_send_on_loop(a, to, m);
 }
@@ -61,7 +61,7 @@ static bool read_proposal(reader *in, proposal *out) {
     return true;
 }
 
-// ---- What comes ---------------------------------------------------------------------------------
+// ---- Received messages --------------------------------------------------------------------------
 
 static bool take_proposal(gw_group *g, int from, const group_header *h, reader *in) {
     agreements *x = g->agreements;
@@ -117,19 +117,19 @@ static void take_question(gw_group *g, int from, const group_header *h) {
         agree_answer_on_loop(g->agent, g->members[from].rank, KIND_RELEASED, h);
         return;
     }
-    x->asked = h->number;
+    x->polled = h->number;
     if (h->number == agree_number(x) && agree_leader_on_loop(g) == from) agree_propose_on_loop(g);
 }
 
-// GRP-18: for a member that is absent.
+// GRP-18: replies for this member, which is absent.
 static void answer_absent(gw_group *g, int from, uint8_t kind, const group_header *h) {
     bool is_over = g->agreements && h->number <= g->agreements->released;
     uint8_t answer = kind == KIND_DECIDED ? KIND_STORED : is_over ? KIND_RELEASED : KIND_ABSENT;
-    if (kind == KIND_PROPOSE || kind == KIND_ASK || kind == KIND_DECIDED || kind == KIND_DISMISS)
+    if (kind == KIND_PROPOSE || kind == KIND_POLL || kind == KIND_DECIDED || kind == KIND_DISMISS)
         agree_answer_on_loop(g->agent, g->members[from].rank, answer, h);
 }
 
-// Somebody waits for this member, of which nothing comes any more: GRP-18.
+// A member waits for this one, which will not send a proposal: GRP-18.
 static void take_dismissal(gw_group *g, const group_header *h) {
     agreements *x = g->agreements;
     if (h->number != agree_number(x) || !awaits_is_idle_on_loop(g->agent)) return;
@@ -152,7 +152,7 @@ bool agree_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
     handle_retain(g);
     switch (kind) {
     case KIND_PROPOSE: valid = take_proposal(g, from, h, in); break;
-    case KIND_ASK: take_question(g, from, h); break;
+    case KIND_POLL: take_question(g, from, h); break;
     case KIND_DECIDED: valid = take_decision(g, from, h, in); break;
     case KIND_STORED:
         if (x->leads && h->number == agree_number(x)) {
@@ -170,12 +170,12 @@ bool agree_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
 
 // ---- Groups that are not open here --------------------------------------------------------------
 
-static void answer_not_come(agent *a, int to, const group_header *h) {
-    static const proposal not_come;
+static void answer_not_called(agent *a, int to, const group_header *h) {
+    static const proposal not_called;
     message *m = agent_message_on_loop(a, KIND_PROPOSE);
     if (!m) return;
     group_header_put(&m->head, h);
-    proposal_put(&m->head, &not_come);
+    proposal_put(&m->head, &not_called);
     agree_send_on_loop(a, to, m);
 }
 
@@ -184,11 +184,11 @@ static bool unknown_decided(agent *a, int from, const group_header *h, reader *i
     decision *d;
     if (!decision_decode(in, &d)) return false;
     if (!d) return true;  // its leader waits for this worker until the deadline
-    bool is_newcomer = decision_has_member(d, a->rank, a->incarnation);
-    *out_keeps = !is_newcomer && !is_closed;
+    bool is_joining = decision_has_member(d, a->rank, a->incarnation);
+    *out_keeps = !is_joining && !is_closed;
     agree_answer_on_loop(a, from, KIND_STORED, h);
-    if (is_newcomer && !is_closed)
-        knock_decided_on_loop(a, h, d);
+    if (is_joining && !is_closed)
+        join_request_decided_on_loop(a, h, d);
     else
         decision_release(d);
     return true;
@@ -200,13 +200,13 @@ bool agree_unknown_received_on_loop(agent *a, int from, uint8_t kind, const grou
     *out_keeps = false;
     switch (kind) {
     case KIND_PROPOSE:
-    case KIND_ASK:
+    case KIND_POLL:
         if (was && h->number <= was->released)
             agree_answer_on_loop(a, from, KIND_RELEASED, h);
         else if (was)
             agree_answer_on_loop(a, from, KIND_ABSENT, h);
-        else if (kind == KIND_ASK)
-            answer_not_come(a, from, h);
+        else if (kind == KIND_POLL)
+            answer_not_called(a, from, h);
         else
             *out_keeps = true;
         return true;
@@ -214,12 +214,12 @@ bool agree_unknown_received_on_loop(agent *a, int from, uint8_t kind, const grou
         if (awaits_is_idle_on_loop(a)) agree_answer_on_loop(a, from, KIND_ABSENT, h);
         return true;
     case KIND_DECIDED: return unknown_decided(a, from, h, &in, was, out_keeps);
-    case KIND_RELEASED: *out_keeps = !was && !knock_released_on_loop(a, h); return true;
+    case KIND_RELEASED: *out_keeps = !was && !join_request_released_on_loop(a, h); return true;
     default: return true;
     }
 }
 
-// ---- Workers that are not known yet -------------------------------------------------------------
+// ---- Unknown ranks ------------------------------------------------------------------------------
 
 bool agree_names_unknown(const agent *a, const message *m) {
     decision *d = NULL;

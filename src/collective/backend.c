@@ -1,4 +1,4 @@
-// The backends that there are.
+// The table of backends.
 #include "collective/backend.h"
 
 #include "base/nearest.h"
@@ -16,7 +16,7 @@ const backend backend_session = {
     .bytes_max = UINT64_MAX,
     .devices = 1u << GW_CPU,
     .guarantees = BACKEND_BITS | BACKEND_SURVIVES_LOSS | BACKEND_CANCELS | BACKEND_KEYS,
-    .lanes = RUNS_MAX,
+    .channels = RUNS_MAX,
 };
 
 const backend *backend_of_tests;

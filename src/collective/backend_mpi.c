@@ -1,5 +1,5 @@
-// Open MPI as a backend: see docs/decisions/0025-backends.md. One thread makes all calls of MPI, also
-// those that start and end it.
+// Open MPI as a backend: see docs/decisions/0025-backends.md. One thread makes all calls of MPI, including those that
+// initialize and finalize it.
 #include "collective/backend.h"
 
 #include "base/log.h"
@@ -32,11 +32,11 @@ const backend backend_mpi = { .name = "mpi", .open = open_group };
 #include <time.h>
 #include <unistd.h>
 
-enum { LAST_LOOKS = 4500 };  // some two seconds
+enum { LAST_POLLS = 4500 };  // about two seconds
 enum { LOST_S = 3 };
 
 static gw_error why_not;  // there is no MPI
-static bool is_ours;      // to be ended
+static bool is_ours;      // this process has to finalize it
 static pthread_t thread;
 static pid_t process;
 static atomic_bool has_loss;
@@ -57,7 +57,7 @@ static void begin_mpi(void) {
     if (!why_not.status) mpi.Comm_set_errhandler(mpi.world, mpi.returns_errors);
 }
 
-// Others need the processor while nothing comes: it yields, and then sleeps ever longer.
+// Other processes need the processor while no call ends: it yields, and then sleeps for longer and longer.
 static void rest(int idle) {
     struct timespec t = { .tv_nsec = idle < 2000 ? 20000 : idle < 4000 ? 200000 : 2000000 };
     if (idle < 50)
@@ -66,9 +66,9 @@ static void rest(int idle) {
         nanosleep(&t, NULL);
 }
 
-// Of a group that was broken, what all members have begun still ends.
+// In a broken group too, calls that all members have begun still end.
 static void await_last(void) {
-    for (int idle = 0; mpi_count_flights() && idle < LAST_LOOKS; idle++) {
+    for (int idle = 0; mpi_count_flights() && idle < LAST_POLLS; idle++) {
         mpi_progress(&why_not);
         rest(idle);
     }
@@ -82,7 +82,7 @@ static void *serve(void *argument) {
         if (mpi_count_flights()) rest(idle);
     }
     await_last();
-    // Ending MPI with calls that never end crashes in it.
+    // MPI_Finalize crashes while calls that never end are pending.
     if (mpi_count_flights())
         log_error("mpi: %d calls of groups that were broken never ended, so that this process does "
                   "not end MPI: mpirun takes it for failed",
@@ -92,8 +92,8 @@ static void *serve(void *argument) {
     return argument;
 }
 
-// MPI has to be ended by who has begun it, before the process ends; but where a worker was lost, it may never
-// begin, nor end: both wait for all ranks, and mpirun may have been told to go on.
+// The thread that has initialized MPI has to finalize it before the process ends. After a worker was lost,
+// initialization and finalization may never end: both wait for all ranks, and mpirun may be set to continue.
 static void stop(void) {
     if (getpid() != process) return;
     struct timespec until;
@@ -166,11 +166,11 @@ const backend backend_mpi = {
     .operations = BIT(OPERATION_ALL_REDUCE) | BIT(OPERATION_BROADCAST) | BIT(OPERATION_ALL_GATHER) |
                   BIT(OPERATION_GATHER) | BIT(OPERATION_ALL_TO_ALL),
     .ops = BIT(COMBINE_BXOR + 1) - 1,
-    // Sums of narrow integers do not wrap around in Open MPI 4.1, where the processor can saturate them.
+    // Sums of narrow integers do not wrap around in Open MPI 4.1 on processors with saturating instructions.
     .dtypes = BIT(GW_F32) | BIT(GW_F64) | BIT(GW_I32) | BIT(GW_I64),
     .bytes_max = INT_MAX,
     .devices = BIT(GW_CPU),
-    .lanes = MPI_LANES,
+    .channels = MPI_CHANNELS,
     .open = open_group,
     .start = start,
     .abort = abort_group,

@@ -1,6 +1,6 @@
-// Collectives composed of what a backend has. Sums, unless it may add in any order: slice j of each
-// member goes to member j, which adds them in the order of tensor/combine.h, so that the bits are those
-// of the sessions' plans, and sends the sum back. Shapes that members do not know go ahead.
+// Collectives composed of the operations of a backend. Unless it may add in any order, sums are computed here: slice
+// j of each member goes to member j, which adds them in the order of tensor/combine.h, so that the bits equal those
+// of the sessions' plans, and sends the sum back. Shapes that members do not have are sent first.
 #include "collective/backend_run.h"
 
 #include "agent/context.h"
@@ -11,13 +11,13 @@
 #include <gradwire/ops.h>
 #include <string.h>
 
-// ---- Which --------------------------------------------------------------------------------------
+// ---- Selection ----------------------------------------------------------------------------------
 
 static bool adds(const backend *b, const collective_signature *x) {
     bool is_float =
         x->dtype == GW_F32 || x->dtype == GW_F64 || x->dtype == GW_F16 || x->dtype == GW_BF16;
     bool hands_on_nan = is_float && (x->op == GW_MIN || x->op == GW_MAX);
-    combine_op op = x->op == GW_AVG ? COMBINE_SUM : (combine_op)x->op;  // which is divided here
+    combine_op op = x->op == GW_AVG ? COMBINE_SUM : (combine_op)x->op;  // the mean is divided here
     return x->operation == OPERATION_ALL_REDUCE && backend_has(b, OPERATION_ALL_REDUCE) &&
            b->ops & 1u << op && b->dtypes & 1u << x->dtype && !hands_on_nan;
 }
@@ -38,13 +38,13 @@ static bool moves(const backend *b, operation o) {
     }
 }
 
-// A factor, and the division of a mean, would be rounded apart from the sum.
+// A factor, and the division of a mean, would be rounded separately from the sum.
 static bool may_add(const gw_group *g, const collective_signature *s) {
     bool keeps_bits = g->backend->guarantees & BACKEND_BITS && s->op != GW_AVG && s->factor == 1;
     return (g->any_order || keeps_bits) && adds(g->backend, s);
 }
 
-// Of which all members have as much. Slices of all members come to the one that adds them.
+// Bytes that each member contributes to a call. The slices of all members go to the one that adds them.
 static uint64_t bytes_of_sum(const gw_group *g, const run_request *x) {
     uint64_t bytes = tensor_size(x->own), most = bytes;
     for (int i = 0; x->shares && i < g->count; i++) {
@@ -60,7 +60,7 @@ bool backend_takes(const gw_group *g, const run_request *x) {
     const backend *b = g->backend;
     const collective_signature *s = &x->signature;
     if (b == &backend_session || g->count == 1 || s->content != CONTENT_TENSOR) return false;
-    if (!(b->devices & 1u << GW_CPU)) return false;  // where all tensors of collectives are
+    if (!(b->devices & 1u << GW_CPU)) return false;  // all tensors of collectives are on the CPU
     if (signature_is_reduction(s) && bytes_of_sum(g, x) > b->bytes_max) return false;
     if (x->options.key && !(b->guarantees & BACKEND_KEYS)) return false;
     return may_add(g, s) || moves(b, (operation)s->operation);
@@ -77,7 +77,7 @@ bool backend_run_open(run *r) {
     struct backend_run *b = mem_calloc(sizeof *b + 4 * n * sizeof b->arrays[0]);
     if (!b) return false;
     b->run = r;
-    b->lane = -1;
+    b->channel = -1;
     b->sizes_from = b->arrays;
     b->sizes_to = b->arrays + n;
     b->rows = b->arrays + 2 * n;
@@ -107,7 +107,7 @@ static gw_tensor *open_numbers(run *r, uint64_t count) {
     return open_tensor(r, (gw_dtype)r->signature.dtype, 1, &size);
 }
 
-// Of the shape of what this member has brought, with |rows| rows.
+// Of the shape of this member's input, with |rows| rows.
 static gw_tensor *open_rows(run *r, uint64_t rows) {
     const gw_tensor *x = r->own;
     int64_t sizes[LIMIT_DIMS] = { 0 };
@@ -277,7 +277,7 @@ static gw_tensor *open_from_head(run *r) {
     for (uint64_t i = 0; valid && i < b->head[1]; i++)
         valid = (sizes[i] = (int64_t)b->head[2 + i]) >= 0;
     if (valid) return open_tensor(r, (gw_dtype)b->head[0], (int)b->head[1], sizes);
-    scope_fail(r->scope, GW_PROTOCOL, "broadcast: a shape that means nothing");
+    scope_fail(r->scope, GW_PROTOCOL, "broadcast: an invalid shape");
     return NULL;
 }
 
@@ -306,7 +306,7 @@ static bool broadcast_from_root(run *r) {
     }
 }
 
-// The rows of all, by |b->rows|; in |*out_bytes| those that this member gets of each.
+// The rows of all members, from |b->rows|; |*out_bytes| receives the bytes that this member gets from each.
 static bool open_result(run *r, bool has) {
     struct backend_run *b = r->backend;
     uint64_t row = row_bytes(r->own), total = 0;
@@ -324,7 +324,7 @@ static bool open_result(run *r, bool has) {
     return b->result;
 }
 
-// What one call cannot carry comes in pieces, each of one member: all members know how much each of them has.
+// A call that is too large is split into pieces, each of one member: all members have the sizes of all.
 static bool fits_one_call(const run *r) {
     uint64_t total = 0;
     for (int i = 0; i < r->group->count; i++)
@@ -332,7 +332,7 @@ static bool fits_one_call(const run *r) {
     return total <= r->group->backend->bytes_max;
 }
 
-// The next one. False: there is none.
+// The next piece. False: there is none.
 static bool gather_piece(run *r, operation o) {
     struct backend_run *b = r->backend;
     uint64_t max = r->group->backend->bytes_max, index = (uint64_t)(b->phase - 1), to = 0;
@@ -393,7 +393,7 @@ static bool exchange_rows(run *r) {
     }
 }
 
-// Makes the next call, or fails the scope. False: there is none, and the result is there.
+// Makes the next call, or fails the scope. False: there is none, and the result is complete.
 static bool make_call(run *r) {
     if (r->signature.plan == PLAN_BACKEND_ADDS) return reduce_there(r);
     switch ((operation)r->signature.operation) {
@@ -406,7 +406,7 @@ static bool make_call(run *r) {
     }
 }
 
-// ---- Going on -----------------------------------------------------------------------------------
+// ---- Continuation -------------------------------------------------------------------------------
 
 bool backend_run_continue(run *r) {
     struct backend_run *b = r->backend;
@@ -416,7 +416,7 @@ bool backend_run_continue(run *r) {
         return true;
     }
     bool more = make_call(r);
-    if (!gw_ok(r->scope)) return true;  // which breaks the group
+    if (!gw_ok(r->scope)) return true;  // the caller breaks the group
     if (more)
         backend_start_call(r);
     else
@@ -424,7 +424,7 @@ bool backend_run_continue(run *r) {
     return !more;
 }
 
-// With the rows of each member, if the run was asked for them.
+// With the rows of each member, if the run was called so.
 gw_value backend_run_result(run *r) {
     gw_scope *s = r->scope;
     const struct backend_run *b = r->backend;

@@ -1,12 +1,11 @@
-// A collective whose values a backend carries: what the run does once all members have entered, and
-// when it may.
+// A collective whose values a backend carries: the steps of the run after all members have entered, and its turn.
 //
-// A verdict, or the end of the group, ends what the program sees of it. If all members have entered it, it
-// goes on in the backend all the same, on all of them: one that had begun it could not stop, and what
-// comes behind it would be taken for a part of it. Such a run is *draining*: its result is dropped.
+// An abort, or the end of the group, ends the collective for the program. If all members have entered it, it
+// continues in the backend on all of them: a member that has begun it cannot stop, and the next call would be matched
+// with it. Such a run is *detached*: its result is dropped.
 //
-// Ownership: the run's, which each call under way counts; a group counts what is draining. Threads: as
-// runs; see collective/run.h.
+// Ownership: the run's, and each call under way holds a count; a group counts its detached runs. Threads: as runs;
+// see collective/run.h.
 #ifndef COLLECTIVE_BACKEND_RUN_H
 #define COLLECTIVE_BACKEND_RUN_H
 
@@ -17,9 +16,9 @@ enum { BACKEND_HEAD_FIELDS = 2 + LIMIT_DIMS };  // of broadcast: dtype, dims, si
 
 struct backend_run {
     // with the loop lock
-    list_node link;  // among those that wait for their turn, in their order
+    list_node link;  // among those that wait for their turn, in order
     run *run;
-    int lane;  // -1: it has not entered
+    int channel;  // -1: it has not entered
     bool has_queued, waits, has_ended;
     gw_error error;
 
@@ -27,11 +26,11 @@ struct backend_run {
     bool is_under_way;
     int phase;  // calls that have ended
     backend_call call;
-    gw_tensor *pieces, *sums;  // of all for this member, and what it has made of them
+    gw_tensor *pieces, *sums;  // of all members for this one, and their sum
     gw_tensor *result;
     uint64_t head[BACKEND_HEAD_FIELDS];
     uint64_t *sizes_from, *sizes_to, *rows, *own_rows;  // of each member
-    // Of gatherings: what each member has, and whether that is more than one call can carry.
+    // Of gathers: the bytes of each member, and whether they exceed one call.
     uint64_t *member_bytes;
     bool in_pieces;
     uint64_t arrays[];
@@ -39,36 +38,36 @@ struct backend_run {
 
 // Whether a collective of |g| goes through its backend.
 bool backend_takes(const gw_group *g, const run_request *x);
-plan_kind backend_plan(const gw_group *g, const run_request *x);  // then
+plan_kind backend_plan(const gw_group *g, const run_request *x);  // the plan of such a collective
 
 bool backend_run_open(run *r);  // false without memory
 void backend_run_free(run *r);
 
-// The run's worker: goes on as far as it can. True: the result is there, or |r->scope| has failed.
+// The run's worker: continues as far as possible. True: the result is complete, or |r->scope| has failed.
 bool backend_run_continue(run *r);
 gw_value backend_run_result(run *r);
 
 // ---- backend_turn.c -----------------------------------------------------------------------------
 
-// The run's worker: |r->backend->call| begins when it may; there is no more of them.
+// The run's worker: |r->backend->call| begins in its turn; the other function ends the turn after the last call.
 void backend_start_call(run *r);
 void backend_end_turn(run *r);
 
 void backend_run_entered_on_loop(run *r);
-// Whether something has ended that the worker has not seen, which it has then.
-bool backend_run_take_news_on_loop(run *r);
+// Whether a call has ended that the worker has not seen yet; marks it as seen.
+bool backend_run_take_events_on_loop(run *r);
 // The run is over.
 void backend_run_forget_on_loop(run *r);
-// A verdict has ended |r|, and all members have entered what is below |all|, or may have: whether it goes
-// on in the backend.
-bool backend_run_drains_on_loop(const run *r, uint64_t all);
-run *backend_find_draining_on_loop(const gw_group *g, uint64_t key, uint64_t number);  // NULL
+// An abort has ended |r|, and all members have entered the numbers below |all|, or may have: whether it continues in
+// the backend.
+bool backend_run_detaches_on_loop(const run *r, uint64_t all);
+run *backend_find_detached_on_loop(const gw_group *g, uint64_t key, uint64_t number);  // NULL
 
 gw_status backend_group_open(gw_group *g, const char *name, gw_error *error);
 // Runs that all members have entered, and that are not over.
-uint32_t backend_count_draining_on_loop(const gw_group *g);
-// A member is lost, or has failed in the middle of a collective, or this one ends: what is under way may
-// never end, and what is behind it would be taken for it, so that nothing is begun any more.
+uint32_t backend_count_detached_on_loop(const gw_group *g);
+// A member is lost, has failed in the middle of a collective, or this member ends: calls under way may never end, and
+// later calls would be matched with them, so that no call begins any more.
 void backend_group_down_on_loop(gw_group *g);
 void backend_group_close(gw_group *g);
 

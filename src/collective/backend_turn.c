@@ -1,6 +1,6 @@
-// Turns: which collectives are in the backend of their group, and what becomes of these when they end
-// before their time. A lane has one at a time, in the order of series and of numbers, so that every
-// member starts the same calls in the same order. Lanes know nothing of each other.
+// Turns: which collectives are in the backend of their group, and what happens when they end early. A channel has one
+// at a time, in the order of final sequences and of numbers, so that every member starts the same calls in the same
+// order. Channels are independent.
 #include "collective/backend_run.h"
 
 #include "agent/agent.h"
@@ -8,24 +8,24 @@
 #include "base/mutation.h"
 #include "base/status.h"
 
-typedef struct backend_lane {
-    list_node queue;  // of those that wait for it, by their order
-    run *turn;        // whose values it carries now; NULL
-} backend_lane;
+typedef struct backend_channel {
+    list_node queue;  // runs that wait for it, in order
+    run *turn;        // the run whose values it carries now; NULL
+} backend_channel;
 
-// ---- Lanes --------------------------------------------------------------------------------------
+// ---- Channels -----------------------------------------------------------------------------------
 
-// Collectives without a key and those of series may be called by different threads: which comes first is
-// not the same on all members.
-static int choose_lane(const run *r) {
-    int each = r->group->backend->lanes / 2, first = key_is_series(r->key) ? each : 0;
+// Different threads may call collectives without a key and those of final sequences: their order is not the same on
+// all members.
+static int choose_channel(const run *r) {
+    int each = r->group->backend->channels / 2, first = key_is_final_sequence(r->key) ? each : 0;
     for (int i = 0; has_mutation(MUTATION_CHANNEL_THAT_IS_FREE) && i < each; i++)
-        if (!r->group->lanes[first + i].turn) return first + i;
+        if (!r->group->channels[first + i].turn) return first + i;
     return first + (int)(r->number % (uint64_t)each);
 }
 
-static backend_lane *lane_of(const run *r) {
-    return &r->group->lanes[r->backend->lane];
+static backend_channel *channel_of(const run *r) {
+    return &r->group->channels[r->backend->channel];
 }
 
 static bool is_before(const run *a, const run *b) {
@@ -36,7 +36,7 @@ static bool has_one_ahead(const list_node *list, const run *r) {
     if (has_mutation(MUTATION_CHANNEL_OVERTAKEN)) return false;
     list_each(l, list) {
         const run *x = list_entry(l, run, link);
-        if (x->backend && run_is_at_work(x) && x->backend->lane == r->backend->lane &&
+        if (x->backend && run_is_at_work(x) && x->backend->channel == r->backend->channel &&
             !x->backend->has_queued && is_before(x, r))
             return true;
     }
@@ -53,7 +53,7 @@ static void call_ended(backend_call *c, const gw_error *error) {
     if (!agent_visit(a)) return;  // the run stays: its env is gone
     b->has_ended = true;
     if (error) b->error = *error;
-    run_look_again_on_loop(r);
+    run_wake_on_loop(r);
     agent_visit_end(a);
     run_release(r);
 }
@@ -62,7 +62,7 @@ static void start_on_loop(run *r) {
     gw_group *g = r->group;
     backend_call *c = &r->backend->call;
     c->done = call_ended;
-    c->lane = r->backend->lane;
+    c->channel = r->backend->channel;
     c->key = r->key;
     c->number = r->number;
     c->part = r->backend->phase;
@@ -70,28 +70,28 @@ static void start_on_loop(run *r) {
     g->backend->start(g->communicator, c);
 }
 
-// One that comes before it may not have come so far.
-static void next_turn_on_loop(gw_group *g, backend_lane *lane) {
-    if (lane->turn || list_is_empty(&lane->queue)) return;
-    run *r = list_entry(lane->queue.next, struct backend_run, link)->run;
-    if (has_one_ahead(&g->runs, r) || has_one_ahead(&g->draining, r)) return;
+// An earlier run may not be ready for the backend yet.
+static void next_turn_on_loop(gw_group *g, backend_channel *channel) {
+    if (channel->turn || list_is_empty(&channel->queue)) return;
+    run *r = list_entry(channel->queue.next, struct backend_run, link)->run;
+    if (has_one_ahead(&g->runs, r) || has_one_ahead(&g->detached, r)) return;
     list_remove(&r->backend->link);
     r->backend->waits = false;
-    lane->turn = r;
+    channel->turn = r;
     start_on_loop(r);
 }
 
 static void queue_on_loop(run *r) {
-    backend_lane *lane = lane_of(r);
-    list_node *before = &lane->queue;
-    list_each(l, &lane->queue) {
+    backend_channel *channel = channel_of(r);
+    list_node *before = &channel->queue;
+    list_each(l, &channel->queue) {
         if (is_before(list_entry(l, struct backend_run, link)->run, r)) continue;
         before = l;
         break;
     }
     list_append(before, &r->backend->link);
     r->backend->has_queued = r->backend->waits = true;
-    next_turn_on_loop(r->group, lane);
+    next_turn_on_loop(r->group, channel);
 }
 
 void backend_start_call(run *r) {
@@ -111,10 +111,10 @@ void backend_start_call(run *r) {
 }
 
 static void end_turn_on_loop(run *r) {
-    backend_lane *lane = lane_of(r);
-    if (lane->turn != r) return;
-    lane->turn = NULL;
-    next_turn_on_loop(r->group, lane);
+    backend_channel *channel = channel_of(r);
+    if (channel->turn != r) return;
+    channel->turn = NULL;
+    next_turn_on_loop(r->group, channel);
 }
 
 void backend_end_turn(run *r) {
@@ -127,10 +127,10 @@ void backend_end_turn(run *r) {
 // ---- Runs ---------------------------------------------------------------------------------------
 
 void backend_run_entered_on_loop(run *r) {
-    r->backend->lane = choose_lane(r);
+    r->backend->channel = choose_channel(r);
 }
 
-bool backend_run_take_news_on_loop(run *r) {
+bool backend_run_take_events_on_loop(run *r) {
     struct backend_run *b = r->backend;
     if (!b || !b->has_ended) return false;
     b->has_ended = b->is_under_way = false;
@@ -140,16 +140,16 @@ bool backend_run_take_news_on_loop(run *r) {
 
 void backend_run_forget_on_loop(run *r) {
     struct backend_run *b = r->backend;
-    if (!b || b->lane < 0) return;
+    if (!b || b->channel < 0) return;
     if (b->waits) list_remove(&b->link);
     b->waits = false;
     if (r->group->backend_is_down) return;
     end_turn_on_loop(r);
-    next_turn_on_loop(r->group, lane_of(r));
+    next_turn_on_loop(r->group, channel_of(r));
 }
 
-// What members do not have alike is begun by none, and told to be so by the enters of all.
-bool backend_run_drains_on_loop(const run *r, uint64_t all) {
+// No member begins a collective of which it has two signatures, and all members see them in the enters.
+bool backend_run_detaches_on_loop(const run *r, uint64_t all) {
     if (!r->backend || r->state != RUN_UNDER_WAY || r->group->backend_is_down) return false;
     if (has_mutation(MUTATION_NOT_DRAINED) && !r->backend->has_queued) return false;
     for (int i = 0; i < r->group->count; i++)
@@ -157,8 +157,8 @@ bool backend_run_drains_on_loop(const run *r, uint64_t all) {
     return r->number < all || has_mutation(MUTATION_DRAINED_UNMET);
 }
 
-run *backend_find_draining_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
-    list_each(l, &g->draining) {
+run *backend_find_detached_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
+    list_each(l, &g->detached) {
         run *r = list_entry(l, run, link);
         if (r->key == key && r->number == number) return r;
     }
@@ -171,7 +171,7 @@ static gw_status check_losses_on_loop(const gw_group *g, gw_error *error) {
     for (int i = 0; i < g->agent->member_count; i++) {
         const member *m = agent_member(g->agent, i);
         if (!m->known || !m->lost || m->left) continue;
-        error_set(error, GW_DISCONNECTED, "backend \"%s\" does not go on without %s",
+        error_set(error, GW_DISCONNECTED, "backend \"%s\" cannot continue without %s",
                   g->backend->name, m->name);
         error->lost = m->why->lost;
         return error->status;
@@ -193,12 +193,12 @@ gw_status backend_group_open(gw_group *g, const char *name, gw_error *error) {
     if (status || !g->backend->open || g->count == 1) return status;
     if ((status = check_losses(g, error))) return status;
     int *ranks = mem_alloc((size_t)g->count * sizeof *ranks);
-    g->lanes = mem_calloc((size_t)g->backend->lanes * sizeof *g->lanes);
-    if (!ranks || !g->lanes) {
+    g->channels = mem_calloc((size_t)g->backend->channels * sizeof *g->channels);
+    if (!ranks || !g->channels) {
         mem_free(ranks);
         return error_set(error, GW_NO_MEMORY, "no memory for a group");
     }
-    for (int i = 0; i < g->backend->lanes; i++) list_init(&g->lanes[i].queue);
+    for (int i = 0; i < g->backend->channels; i++) list_init(&g->channels[i].queue);
     for (int i = 0; i < g->count; i++) ranks[i] = g->members[i].rank;
     status = g->backend->open(
         &(backend_members){ .ranks = ranks, .count = g->count, .self = g->self, .name = g->name },
@@ -207,21 +207,21 @@ gw_status backend_group_open(gw_group *g, const char *name, gw_error *error) {
     return status;
 }
 
-uint32_t backend_count_draining_on_loop(const gw_group *g) {
+uint32_t backend_count_detached_on_loop(const gw_group *g) {
     uint32_t count = 0;
-    list_each(l, &g->draining) count += !list_entry(l, run, link)->enters_missing;
+    list_each(l, &g->detached) count += !list_entry(l, run, link)->enters_missing;
     return count;
 }
 
 void backend_group_down_on_loop(gw_group *g) {
     if (g->backend_is_down) return;
     g->backend_is_down = true;
-    while (!list_is_empty(&g->draining))
-        run_drained_on_loop(list_entry(g->draining.next, run, link));
+    while (!list_is_empty(&g->detached))
+        run_detached_over_on_loop(list_entry(g->detached.next, run, link));
     if (g->communicator) g->backend->abort(g->communicator);
 }
 
 void backend_group_close(gw_group *g) {
     if (g->communicator) g->backend->close(g->communicator);
-    mem_free(g->lanes);
+    mem_free(g->channels);
 }

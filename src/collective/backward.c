@@ -1,6 +1,6 @@
-// Collectives through backward: the node that one leaves behind, whose derivative is a collective of
-// the same group. Its key is that of the forward's place, so that the passes of members may meet
-// their collectives in different orders.
+// Collectives through backward: the node that a collective records, whose derivative is a collective of the same
+// group. Its key follows from the forward's number, so that the passes of members may reach their collectives in
+// different orders.
 #include "collective/backward.h"
 
 #include "autograd/late.h"
@@ -12,7 +12,7 @@
 #include <gradwire/ops.h>
 #include <string.h>
 
-// Of a tensor that was scattered, whose gradient comes from another member.
+// Of a scattered tensor, whose gradient another member sends.
 typedef struct item_shape {
     uint8_t dtype, dims;
     int64_t sizes[LIMIT_DIMS];
@@ -22,19 +22,19 @@ typedef struct collective_node {
     node base;
     gw_group *group;  // one count
     run_place place;
-    uint32_t times;  // that it has run
+    uint32_t times;  // how often it has run
     list_node link;  // among those of the group that were freed unvisited
-    uint64_t key;    // there
+    uint64_t key;    // in that table
     task answers;
     uint8_t operation, op;
     int root;
     double factor;
-    // Of the output, and of the rows that each member has brought, or was given.
+    // Of the output, and of the rows that each member has contributed or received.
     uint8_t dtype, dims;
     int64_t sizes[LIMIT_DIMS];
     bool input_is_scalar;
-    item_shape *items;  // for each member; of scattering, at the root
-    int64_t rows[];     // for each member; of gathering and exchange. Then edges, and items
+    item_shape *items;  // for each member; of scatter, at the root
+    int64_t rows[];     // for each member; of gather and exchange. Edges and items follow
 } collective_node;
 
 static const char *name_of(const node *n) {
@@ -68,7 +68,7 @@ static uint64_t key_of(const collective_node *n) {
     return key_of_time(n->place, n->times);
 }
 
-// In sentences where calls of the program have their place.
+// Origins, in error texts.
 static const char *const origins[OPERATION_COUNT] = {
     [OPERATION_ALL_REDUCE] = "backward of all_reduce",
     [OPERATION_BROADCAST] = "backward of broadcast",
@@ -137,7 +137,7 @@ static gw_future *begin(gw_scope *s, collective_node *n, gw_tensor *d) {
     return f;
 }
 
-// What the other factor of the sum leaves: the gather of sums knows nothing of it.
+// Multiplies by the other factor of the sum: the gather of sums does not apply it.
 static gw_tensor *finish(gw_scope *s, const collective_node *n, gw_tensor *d) {
     if (n->operation == OPERATION_BROADCAST && n->group->self != n->root)
         return gw_zeros_with(s, (gw_dtype)n->dtype, (gw_shape){ n->dims, n->sizes });
@@ -147,28 +147,28 @@ static gw_tensor *finish(gw_scope *s, const collective_node *n, gw_tensor *d) {
     return n->input_is_scalar ? gw_reshape(s, d) : d;
 }
 
-// What comes from a member that has no part of its own in it is none: no gradient.
-static gw_tensor *gradient_of_item(gw_scope *s, const collective_node *n, const gw_list *came,
+// A member without a part of its own sends none: no gradient.
+static gw_tensor *gradient_of_item(gw_scope *s, const collective_node *n, const gw_list *received,
                                    int i) {
-    gw_value v = gw_list_get(s, came, i);
+    gw_value v = gw_list_get(s, received, i);
     if (n->base.edges[i].kind == EDGE_NONE || v.kind == GW_NONE) return NULL;
     gw_tensor *d = gw_tensor_of(s, v);
     const item_shape *x = &n->items[i];
     bool fits = gw_ok(s) && !tensor_is_rows(d) && d->dtype == x->dtype && d->dims == x->dims &&
                 memcmp(d->sizes, x->sizes, x->dims * sizeof *x->sizes) == 0;
     if (!fits)
-        scope_fail(s, GW_PROTOCOL, "what %s sent is no gradient of what it was given",
+        scope_fail(s, GW_PROTOCOL, "the value from %s is no gradient of its item",
                    group_member_name(n->group, i));
     return d;
 }
 
-// For each edge; NULL where there is none, or with |s| failed.
+// For each edge; NULL for an edge without gradient, or with |s| failed.
 static gw_tensor **gradients_of_items(gw_scope *s, const collective_node *n, gw_value v) {
-    const gw_list *came = gw_list_of(s, v);
+    const gw_list *received = gw_list_of(s, v);
     if (!n->base.edge_count) return NULL;
     gw_tensor **all = gw_alloc(s, n->base.edge_count * sizeof *all);
     for (int i = 0; all && i < (int)n->base.edge_count; i++)
-        all[i] = gw_ok(s) ? gradient_of_item(s, n, came, i) : NULL;
+        all[i] = gw_ok(s) ? gradient_of_item(s, n, received, i) : NULL;
     return all;
 }
 
@@ -217,9 +217,9 @@ static void start(node *base, node_run *r, late *l) {
     mem_free(a);
 }
 
-// ---- Nodes that are freed unvisited -------------------------------------------------------------
-// No pass of this member will come to such a node: when others do, it brings zeros, or, if it was planned
-// by a pass that has failed before, ends the collective for them.
+// ---- Nodes freed unvisited ----------------------------------------------------------------------
+// No pass of this member will reach such a node. When passes of other members do, it contributes zeros; if it was
+// planned by a pass that has failed before, it ends the collective for them.
 
 static void answered(gw_scope *s, gw_future *f, void *context) {
     (void)s, (void)f;
@@ -234,7 +234,7 @@ static void answer_zeros(task *t) {
     if (gw_ok(s))
         gw_on_done(s, f, answered, n);
     else
-        free_node(n);  // the group is broken, or this worker leaves: the others know
+        free_node(n);  // the group is broken, or this worker leaves: the other members are notified
     gw_error ignored = gw_scope_close(s);
     (void)ignored;
 }
@@ -249,7 +249,7 @@ void backward_awaited_on_loop(gw_group *g, uint64_t key) {
     gw_error error;
     if (!n) return;
     if (n->base.planned) {
-        error_set(&error, GW_REMOTE, "a backward pass of %s has failed before it came here",
+        error_set(&error, GW_REMOTE, "a backward pass of %s has failed before it reached it",
                   group_member_name(g, g->self));
         group_report_on_loop(g, key, 1, &error);
         return;
@@ -267,11 +267,12 @@ void backward_forget_unvisited(gw_group *g) {
 }
 
 static bool is_awaited(const gw_group *g, uint64_t key) {
-    list_each(l, &g->early) if (list_entry(l, early_message, link)->header.key == key) return true;
+    list_each(l, &g->unexpected) if (list_entry(l, unexpected_message, link)->header.key ==
+                                     key) return true;
     return false;
 }
 
-// The group has it from here on, without a count on the group.
+// The group owns the node from here on, without a count on the group.
 static bool keep_on_loop(gw_group *g, collective_node *n, collective_node **out_oldest) {
     if (g->broken.status || g->agent->phase == AGENT_LEFT || g->count == 1) return false;
     n->key = key_of(n);

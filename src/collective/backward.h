@@ -1,4 +1,4 @@
-// Collectives through backward: what one that waits leaves behind if its input needs a gradient.
+// Collectives through backward: the node that a call that waits records if its input needs a gradient.
 //
 // Ownership: the node has counts on its group and its input's maker. Threads: the scope's.
 #ifndef COLLECTIVE_BACKWARD_H
@@ -10,30 +10,30 @@ typedef struct backward_record_request {
     gw_group *group;
     operation operation;
     gw_tensor *in;
-    const gw_value *items;  // of scattering, at the root: a tensor for each member, instead of |in|
+    const gw_value *items;  // of scatter, at the root: a tensor for each member, instead of |in|
     run_place place;
     gw_reduce_op op;
     int root;
     double factor;
-    const int64_t *rows;  // of each member in the output (gathering), or for it in the input's
-                          // exchange: where each came from; NULL
+    const int64_t *rows;  // of each member in the output (gather, all_to_all); NULL
 } backward_record_request;
 
-// Whether there is a derivative of |o|, of a reduction by |op|.
+// Whether |o| has a derivative; |op| is the operation of a reduction.
 bool backward_is_known(operation o, int op);
-// Whether a collective of |x| in |s| leaves a node.
+// Whether a collective of |x| in |s| records a node.
 bool backward_is_recorded(const gw_scope *s, const gw_tensor *x);
-// Makes |out|, which the collective has given, the output of one. May fail |s|.
+// Makes |out|, the result of the collective, the output of such a node. May fail |s|.
 void backward_record(gw_scope *s, const backward_record_request *r, gw_tensor *out);
-// Of an |out| that this member gives to nobody: it brings zeros, or, if it |has_failed|, fails the others' passes.
+// Of an |out| that the program does not get: the node contributes zeros, or, if it |has_failed|, fails the passes of
+// other members.
 void backward_record_unused(gw_scope *s, const backward_record_request *r, const gw_tensor *out,
                             bool has_failed);
 
-// Of the first backward of what is, or would have been, done there.
+// The key of the first backward of the collective at |forward|.
 uint64_t backward_key(run_place forward);
 
-// Others have entered the backward of |key|, a key of one collective, which this member may have freed
-// unvisited: then it brings zeros.
+// Other members have entered the backward of |key|, a key that is used once. If this member has freed that node
+// unvisited, it contributes zeros.
 void backward_awaited_on_loop(gw_group *g, uint64_t key);
 void backward_forget_unvisited(gw_group *g);  // of a group that is freed
 

@@ -1,4 +1,4 @@
-// Where the next call of a sequence stands when earlier ones have failed: whether it enters, waits or fails. GRP-6.
+// How the next call of a sequence continues when earlier ones have failed: it enters, waits or fails. GRP-6.
 #include "collective/abort.h"
 
 #include "base/mem.h"
@@ -13,7 +13,7 @@ static ended_ahead *find_ahead(const sequence *t) {
     return NULL;
 }
 
-// Takes numbers to below |next|.
+// Takes the numbers below |next|.
 static void advance(gw_group *g, sequence *t, uint64_t next) {
     uint64_t from = t->next;
     if (next <= from) return;
@@ -26,7 +26,7 @@ static void advance(gw_group *g, sequence *t, uint64_t next) {
             mem_free(x);
         }
     }
-    early_drop_between_on_loop(g, t->key, from, next);
+    unexpected_drop_between_on_loop(g, t->key, from, next);
 }
 
 void call_skip_ended_on_loop(gw_group *g, sequence *t) {
@@ -46,7 +46,7 @@ void sequence_fini(sequence *t) {
 
 // ---- Calls that have failed -----------------------------------------------------------------------
 
-// Of two that are as deep the later one counts, in which others may have called more.
+// Of two of the same depth the later one is kept: other members may have called more in it.
 static void note_depth(sequence *t, failed_call f, int depth) {
     int at = 0;
     f.in.depth = depth;
@@ -74,8 +74,8 @@ static scope_path whole_path(const failed_call *f) {
 
 // ---- Leaving a scope in which a call has failed ---------------------------------------------------
 
-// Numbers of the call that has failed, or of the scope that is left, which this member does not call: it is asked about
-// them by what others have called there.
+// Numbers of the call that has failed, or of the scope that is left, which this member does not call: others have
+// called them, and the leader queries this member about them.
 static void skip_to(gw_group *g, sequence *t, const scope_path *in, bool is_call, uint64_t next) {
     uint64_t n = next > CALL_PATHS_KEPT ? next - CALL_PATHS_KEPT : 0;
     for (n = n > t->next ? n : t->next; n < next; n++) {
@@ -86,7 +86,7 @@ static void skip_to(gw_group *g, sequence *t, const scope_path *in, bool is_call
     advance(g, t, next);
 }
 
-// What another member has left, as a scope of this member's.
+// The scope that another member has left, as a scope of this member.
 static uint64_t find_left(const sequence *t, scope_left *x) {
     if (!x->failed || x->scope) return x->scope;
     const scope_path *path = call_paths_find(&t->paths, x->failed);
@@ -94,8 +94,8 @@ static uint64_t find_left(const sequence *t, scope_left *x) {
     return x->scope;
 }
 
-// The number behind what was called in it, if others have left the scope of |failed_in| at |level|; 0: they have not,
-// or have calls there that wait for this member.
+// The number behind the calls in the scope of |failed_in| at |level|, if other members have left it; 0: they have
+// not, or have calls in it that wait for this member.
 static uint64_t next_behind(sequence *t, const scope_path *failed_in, int level) {
     uint64_t next = 0;
     for (int i = 0; i < LEFT_KEPT; i++) {
@@ -108,10 +108,12 @@ static uint64_t next_behind(sequence *t, const scope_path *failed_in, int level)
     return next;
 }
 
-// The others end what they have called in that scope behind this member's last call in it. False: it waits for that.
+// The other members end what they have called in that scope behind this member's last call in it. False: it waits for
+// that.
 static bool leave_scopes_of(gw_group *g, sequence *t, const failed_call *f, int depth) {
     int level = depth == f->depth - 1 ? SCOPE_PATH_CALL : depth;
     scope_path failed_in = whole_path(f);
+    if (!scope_path_at(&failed_in, level)) return true;  // the outermost scope is never left
     uint64_t next = next_behind(t, &failed_in, level);
     if (g->count == 1 || next || has_mutation(MUTATION_SCOPE_LEFT_UNREPORTED)) {
         skip_to(g, t, &failed_in, level == SCOPE_PATH_CALL, next);
@@ -124,7 +126,7 @@ static bool leave_scopes_of(gw_group *g, sequence *t, const failed_call *f, int 
     return false;
 }
 
-// What is not left of one of these is not left of those before it.
+// If a scope of one of these is not left, those of the earlier ones are not left either.
 static bool leave_scopes(gw_group *g, sequence *t, const scope_path *path) {
     while (t->failure_count) {
         failed_call f = t->failures[t->failure_count - 1];
@@ -147,7 +149,7 @@ static scope_left *place_to_note(sequence *t) {
     return out;
 }
 
-// What this member calls next could be in it.
+// The next call of this member could be in it.
 static bool has_forgotten(const sequence *t, const collective_abort *ab) {
     return ab->level != SCOPE_PATH_CALL && ab->failed + CALL_PATHS_KEPT < t->next;
 }
@@ -170,7 +172,7 @@ void call_note_left_on_loop(gw_group *g, sequence *t, const collective_abort *ab
     t->leaving = 0;
 }
 
-// A member calls no more there, and this call would be taken for one of its next.
+// A member calls no more in that scope, and this call would be matched with one of its next calls.
 static bool is_in_left_scope(sequence *t, const scope_path *path) {
     for (int i = 0; i < LEFT_KEPT; i++) {
         scope_left *x = &t->left[i];
@@ -207,7 +209,7 @@ void call_cancelled_on_loop(gw_group *g, sequence *t, uint64_t number) {
 
 void call_fail_in_place_on_loop(gw_group *g, sequence *t, const scope_path *path, uint32_t count,
                                 const gw_error *error) {
-    gw_error why = *error;  // it may be of the sequence, which may end with the report
+    gw_error why = *error;  // it may belong to the sequence, which may end with the report
     t->frozen = true;
     t->reported = t->next;
     t->reported_next = t->next + count;
@@ -219,7 +221,7 @@ void call_fail_in_place_on_loop(gw_group *g, sequence *t, const scope_path *path
     group_report_failed_on_loop(g, t->key, t->reported, t->reported_next, &why);
 }
 
-// It has its number all the same.
+// The call takes its number nevertheless.
 static void take_ended(gw_group *g, sequence *t, const scope_path *path, const ended_ahead *x,
                        gw_error *error) {
     *error = x->error;
@@ -238,7 +240,7 @@ static bool is_behind_failure(const sequence *t) {
 call_place call_place_on_loop(gw_group *g, sequence *t, const scope_path *path, gw_error *error) {
     if (t->frozen) return CALL_WAITS;
     if (key_is_final(t->key)) return CALL_ENTERS;
-    if (g->answers) {
+    if (g->shadows) {
         call_skip_ended_on_loop(g, t);
         return CALL_ENTERS;
     }

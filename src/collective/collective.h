@@ -1,7 +1,7 @@
-// Collectives: one operation that several named workers, its participants, enter together. The one
-// with the lowest rank is the leader. docs/protocol/collectives.md is the specification.
+// RPC collectives: one operation that several named workers, its participants, enter together. The participant with
+// the lowest rank is the leader. docs/protocol/collectives.md is the specification.
 //
-// Ownership: the agent has all groups until its end. Threads: with the loop lock held.
+// Ownership: the agent owns all groups until its end. Threads: with the loop lock held.
 #ifndef COLLECTIVE_COLLECTIVE_H
 #define COLLECTIVE_COLLECTIVE_H
 
@@ -19,12 +19,12 @@ typedef struct group_member {
 typedef struct collective_group {
     agent *agent;
     uint64_t entered;  // the last round that this worker has entered
-    uint32_t inside;   // of this worker's threads
+    uint32_t inside;   // count of this worker's threads
     uint64_t over;     // the leader's: the last round that is over
     // The leader's: rounds from |why_first| to |why_last| have ended since a participant was idle.
     gw_error *why;
     uint64_t why_first, why_last;
-    round *current;  // the leader's: the next round, once a participant has come; else NULL
+    round *current;  // the leader's: the next round, once a participant has entered; else NULL
     int count;
     group_member members[];  // by rank; the first is the leader
 } collective_group;
@@ -33,7 +33,7 @@ typedef struct collective_group {
 typedef struct collective_request {
     collective_kind kind;
     int caller;
-    int called_by;  // in a function that this one has called; -1: its program
+    int called_by;  // the caller, if in a function that it has called; -1: its program
     const uint32_t *ranks;
     int count;
     uint64_t number;
@@ -44,10 +44,10 @@ typedef struct collective_request {
 
 map *collective_groups_of(const agent *a);  // by their ranks
 collective_group *collective_group_of_on_loop(agent *a, const uint32_t *ranks,
-                                              int count);              // NULL without memory
+                                              int count);              // NULL if allocation fails
 int collective_index_of(const collective_group *m, int rank);          // -1: no participant
 const char *collective_name_of(const collective_group *m, int index);  // of that participant
 
-extern const service collective_service, letter_service;
+extern const service collective_service, point_to_point_service;
 
 #endif

@@ -65,7 +65,7 @@ static bool read_members(reader *in, decision *d) {
     return true;
 }
 
-// What stands in front of the members' number: their place in memory is not known before.
+// The part before the count of members, whose offset depends on the error's size.
 typedef struct fixed_part {
     gw_error error;
     bool spares_reforms;

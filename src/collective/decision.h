@@ -1,5 +1,4 @@
-// Decisions: what the members of a group have agreed on. docs/protocol/groups.md is the
-// specification.
+// Decisions: the result of an agreement of the members of a group. docs/protocol/groups.md is the specification.
 //
 // Ownership: counted. Threads: made and counted with the loop lock, else constant.
 #ifndef COLLECTIVE_DECISION_H
@@ -10,8 +9,8 @@
 
 typedef struct decision {
     uint32_t count;
-    gw_error *error;      // NULL: it has gone well
-    bool spares_reforms;  // GRP-12: |error| is not for those that re-form the group
+    gw_error *error;      // NULL: no error
+    bool spares_reforms;  // GRP-12: |error| is not for members that re-form the group
     uint64_t flags;
     int size;    // of the group
     bool *here;  // by index: has proposed
@@ -24,13 +23,13 @@ typedef struct decision {
     group_peer *members;
 } decision;
 
-// With one count, and nothing but sizes in it. NULL without memory.
+// With one count, and only the sizes set. NULL if allocation fails.
 decision *decision_open(int size, int member_count);
 decision *decision_retain(decision *d);
 void decision_release(decision *d);  // NULL is fine
 
 void decision_encode(bytes *out, const decision *d);
-// False for bytes that mean nothing; else |*out| has one count, or is NULL without memory.
+// False if malformed; else |*out| has one count, or is NULL if allocation fails.
 bool decision_decode(reader *in, decision **out);
 
 bool decision_has_member(const decision *d, int rank, uint64_t incarnation);

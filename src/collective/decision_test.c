@@ -46,17 +46,17 @@ static void it_arrives_as_it_was_sent(void **state) {
     bytes_fini(&b);
 }
 
-static void an_error_arrives_with_its_sentence(void **state) {
+static void an_error_arrives_with_its_text(void **state) {
     (void)state;
     decision *d = decision_open(2, 0), *e;
     gw_error error;
-    error_set(&error, GW_TIMEOUT, "w1 has not come");
+    error_set(&error, GW_TIMEOUT, "w1 has not entered");
     error_keep(&d->error, &error);
     d->spares_reforms = true;
     bytes b = encoded(d);
     reader in = reader_of(b.data, b.size);
     assert_true(decision_decode(&in, &e));
-    assert_string_equal(error_kept(e->error)->text, "w1 has not come");
+    assert_string_equal(error_kept(e->error)->text, "w1 has not entered");
     assert_int_equal(error_kept(e->error)->status, GW_TIMEOUT);
     assert_true(e->spares_reforms);
     decision_release(d);
@@ -64,7 +64,7 @@ static void an_error_arrives_with_its_sentence(void **state) {
     bytes_fini(&b);
 }
 
-static void what_ends_at_any_byte_is_refused(void **state) {
+static void a_truncated_decision_is_refused(void **state) {
     (void)state;
     decision *d = sample(), *e;
     bytes b = encoded(d);
@@ -77,7 +77,7 @@ static void what_ends_at_any_byte_is_refused(void **state) {
     bytes_fini(&b);
 }
 
-static void a_member_that_is_twice_is_refused(void **state) {
+static void a_duplicate_member_is_refused(void **state) {
     (void)state;
     decision *d = sample(), *e;
     d->members[1].rank = 0;
@@ -106,6 +106,6 @@ static void without_memory_there_is_none(void **state) {
     bytes_fini(&b);
 }
 
-GW_TESTS(collective_decision, it_arrives_as_it_was_sent, an_error_arrives_with_its_sentence,
-         what_ends_at_any_byte_is_refused, a_member_that_is_twice_is_refused,
+GW_TESTS(collective_decision, it_arrives_as_it_was_sent, an_error_arrives_with_its_text,
+         a_truncated_decision_is_refused, a_duplicate_member_is_refused,
          without_memory_there_is_none);

@@ -1,4 +1,4 @@
-// Groups as handles: opening, and what a program asks of them.
+// Groups as handles: opening, and the functions that query them.
 #include "collective/agree.h"
 
 #include "base/check.h"
@@ -17,21 +17,22 @@
 
 // ---- Handles ------------------------------------------------------------------------------------
 
-// What has been done in it, and agreed.
+// Its sequences, aborts and agreements.
 static void free_record(gw_group *g) {
-    for (uint32_t i = 0; g->verdicts && i < LIMIT_FINAL_ABORTS; i++)
-        error_forget(&g->verdicts[i].error);
-    mem_free(g->verdicts);
+    for (uint32_t i = 0; g->final_aborts && i < LIMIT_FINAL_ABORTS; i++)
+        error_forget(&g->final_aborts[i].error);
+    mem_free(g->final_aborts);
     mem_free(g->history);
-    mem_free(g->asked_ns);
-    g->verdicts = NULL;
+    mem_free(g->queried_ns);
+    g->final_aborts = NULL;
     g->history = NULL;
-    g->asked_ns = NULL;
+    g->queried_ns = NULL;
     agree_free(g);
 }
 
 void group_end_on_loop(gw_group *g) {
-    if (!list_is_empty(&g->draining)) return;  // its messages are still for it: called again then
+    if (!list_is_empty(&g->detached))
+        return;  // its messages still need the group: called again when they have ended
     groups_remove_on_loop(g);
     free_record(g);
 }
@@ -45,7 +46,7 @@ static void free_group(gw_group *g) {
     map_fini(&g->sequences);
     backward_forget_unvisited(g);
     sequence_fini(&g->main);
-    mem_free(g->series_note);
+    mem_free(g->final_note);
     for (list_node *l; (l = list_take(&g->reports));) mem_free(list_entry(l, report, link));
     mem_free(g->testimonies);
     free_record(g);
@@ -63,20 +64,20 @@ void group_check_live(const gw_group *g) {
         check_die("a group was dropped, or the scope that held it is closed");
 }
 
-// What is under way holds a count, so nothing is.
+// A run under way holds a count, so there is none.
 static void destroy_group(gw_handle *h) {
     gw_group *g = (gw_group *)h;
     if (!agent_is_closed(g->agent)) {
         env_enter(g->agent->env);
         agree_leaving_on_loop(g);
-        if (g->agreements) env_set_timer(g->agent->env, &g->agreements->ask, ENV_NEVER);
+        if (g->agreements) env_set_timer(g->agent->env, &g->agreements->poll, ENV_NEVER);
         groups_remove_on_loop(g);
-        for (list_node *l; (l = list_take(&g->early));) {
-            early_message *x = list_entry(l, early_message, link);
+        for (list_node *l; (l = list_take(&g->unexpected));) {
+            unexpected_message *x = list_entry(l, unexpected_message, link);
             if (x->kind == KIND_ENTER && g->agent->phase != AGENT_LEFT)
                 group_refuse_closed_on_loop(g->agent, x->from,
                                             g->members[group_leader_on_loop(g)].rank, &x->header);
-            early_drop_on_loop(g->agent, x);
+            unexpected_drop_on_loop(g->agent, x);
         }
         env_leave(g->agent->env);
     }
@@ -135,7 +136,7 @@ bool group_check_name(gw_scope *s, const char *name) {
     size_t size = name ? strlen(name) : 0;
     if (size == 0 || size > LIMIT_NAME_BYTES)
         scope_fail(s, GW_INVALID, "the name of a group has 1 to %d bytes", LIMIT_NAME_BYTES);
-    else if (!sentence_may_quote(name))
+    else if (!text_may_quote(name))
         scope_fail(s, GW_INVALID,
                    "the name of a group has control characters, a %%, or is not UTF-8");
     return gw_ok(s);
@@ -191,27 +192,27 @@ static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_gr
     map_init(&g->unvisited);
     list_init(&g->unvisited_nodes);
     g->main.next = 1;
-    g->series_name = "series";
+    g->final_name = "sequence";
     list_init(&g->runs);
-    list_init(&g->draining);
+    list_init(&g->detached);
     g->backend = &backend_session;
     g->any_order = o.any_order;
     g->wanted_backend = o.backend;
     list_init(&g->waiting);
-    list_init(&g->early);
+    list_init(&g->unexpected);
     list_init(&g->reports);
     g->history = history_open();
     return g;
 }
 
-// Its name is what the title has in quotes.
-gw_group *group_make_unopened(agent *a, const gw_worker *workers, int count, uint64_t id,
-                              const char *title) {
+// Its name is the quoted part of the title.
+gw_group *group_make_pending(agent *a, const gw_worker *workers, int count, uint64_t id,
+                             const char *title) {
     gw_group *g =
         make_group(a, workers, count, GW_OPTIONS(gw_group_open_options, .name = title), NULL);
     if (!g) return NULL;
     g->id = id;
-    g->is_unopened = true;
+    g->is_pending = true;
     snprintf(g->title, sizeof g->title, "%s", title);
     const char *from = strchr(title, '"'), *to = strrchr(title, '"');
     size_t size = from && to > from ? (size_t)(to - from - 1) : 0;
@@ -219,7 +220,7 @@ gw_group *group_make_unopened(agent *a, const gw_worker *workers, int count, uin
     return g;
 }
 
-// Without memory they are not known, which no other member could know: so it is an error.
+// A failed allocation is an error: no other member would find the same.
 static gw_status find_hosts_on_loop(gw_group *g, gw_error *error) {
     const char **addresses = mem_alloc((size_t)g->count * sizeof *addresses);
     if (!addresses) return error_set(error, GW_NO_MEMORY, "no memory for a group");
@@ -232,7 +233,7 @@ static gw_status find_hosts_on_loop(gw_group *g, gw_error *error) {
 
 typedef gw_status adding(gw_group *g, gw_error *error);
 
-// By |add|, with the loop lock, and hands it to |s|.
+// Adds |g| by |add|, with the loop lock, and gives it to |s|.
 static gw_group *add_group_by(gw_scope *s, agent *a, gw_group *g, adding *add) {
     gw_error error = { 0 };
     if (!g) {
@@ -358,10 +359,9 @@ gw_group *gw_group_blocks_with(gw_scope *s, gw_group *g, int size, gw_group_open
     return ranks ? gw_group_of_with(s, g, ranks, size, options) : &group_poison;
 }
 
-// ---- For rooms above ----------------------------------------------------------------------------
+// ---- For other rooms ----------------------------------------------------------------------------
 
-// Its id follows from that of |of|, which is another one in each generation, and from a number that all
-// members know.
+// Its id follows from that of |of|, which differs in each generation, and from a number that all members have.
 gw_group *group_open_child(gw_scope *s, gw_group *of, uint64_t number, const char *what) {
     gw_worker *workers = mem_alloc((size_t)of->count * sizeof *workers);
     for (int i = 0; workers && i < of->count; i++) workers[i] = worker_of(of, i);
@@ -381,7 +381,7 @@ gw_group *group_open_world(gw_scope *s, agent *a, const gw_worker *workers, int 
     return add_group_by(s, a, g, groups_add_world_on_loop);
 }
 
-// ---- Looking ------------------------------------------------------------------------------------
+// ---- Queries ------------------------------------------------------------------------------------
 
 int gw_group_rank(const gw_group *g) {
     return g ? g->self : 0;
@@ -402,7 +402,7 @@ gw_worker gw_group_worker(gw_scope *s, const gw_group *g, int rank) {
     return (gw_worker){ .name = "", .rank = -1 };
 }
 
-// Also when |s| has failed: then a mistake is a line of log.
+// Also when |s| has failed: then an error is logged.
 static bool may_fail(gw_scope *s, const gw_group *g, gw_status status) {
     gw_error error;
     group_check_live(g);

@@ -1,14 +1,14 @@
-// Groups, and what is under way in them. docs/protocol/groups.md is the specification.
+// Groups, and their collectives under way. docs/protocol/groups.md is the specification.
 //
-// Ownership: a group is a handle; each run in it has a count. The service has all groups by their
-// ids, without a count. Threads: what is constant is read by anyone; the rest with the loop lock.
+// Ownership: a group is a handle; each run in it has a count. The service has all groups by their ids, without a
+// count. Threads: constant fields may be read on any thread; the rest needs the loop lock.
 #ifndef COLLECTIVE_GROUP_H
 #define COLLECTIVE_GROUP_H
 
 #include "agent/message_io.h"
 #include "base/map.h"
 #include "collective/scope_path.h"
-#include "collective/sentence.h"
+#include "collective/text.h"
 #include "collective/signature.h"
 
 enum {
@@ -17,17 +17,17 @@ enum {
     KIND_REPORT,
     KIND_QUERY,
     KIND_ANSWER,
-    KIND_VERDICT,
+    KIND_ABORT,
     KIND_BREAK,
     KIND_PROPOSE,
-    KIND_ASK,
+    KIND_POLL,
     KIND_DECIDED,
     KIND_STORED,
     KIND_RELEASED,
     KIND_ABSENT,
-    KIND_KNOCK,
-    KIND_WHERE,
-    KIND_HERE,
+    KIND_JOIN_REQUEST,
+    KIND_STALL_QUERY,
+    KIND_STALL_ANSWER,
     KIND_DISMISS,
     KIND_DEPART,
     GROUP_KIND_LAST = KIND_DEPART
@@ -35,7 +35,7 @@ enum {
 
 typedef struct run run;
 
-// Which collective of its group it is.
+// The key and number of a collective in its group.
 typedef struct run_place {
     uint64_t key, number;
 } run_place;
@@ -54,23 +54,23 @@ enum { ENDED_KEPT = 8, LEFT_KEPT = 8 };
 // Numbers of a sequence that an abort has ended.
 typedef struct ended_numbers {
     uint64_t number, next;
-    uint64_t call_next;  // behind those of the call of |number|
+    uint64_t call_next;  // behind the numbers of the call of |number|
 } ended_numbers;
 
 // GRP-6: a member calls nothing more in one of the scopes of a call that has failed.
 typedef struct scope_left {
     uint64_t
-        failed;  // the number of a call in it, by which members find the scope that is theirs; 0: none was left
-    int level;       // of the scope in the path of that call
-    uint64_t scope;  // its id here; 0: this member has not called |failed|
+        failed;  // the number of a call in it, by which members find their own scope; 0: none was left
+    int level;       // of the scope, in the path of that call
+    uint64_t scope;  // its id on this worker; 0: this member has not called |failed|
     uint64_t from,
-        next;  // what is called in it behind |from| fails; behind it, |next| is the next number
+        next;  // calls in it behind |from| fails; the number behind them is |next|
 } scope_left;
 
 // A call that has failed, in scopes that this member has not all left: GRP-6.
 typedef struct failed_call {
-    scope_path in;    // as far as they are not left
-    int depth;        // of all of them, with the call
+    scope_path in;    // the scopes that are not left
+    int depth;        // of all its scopes, including the call
     uint64_t number;  // its own
 } failed_call;
 
@@ -78,24 +78,23 @@ typedef struct failed_call {
 typedef struct sequence {
     uint64_t key;
     uint64_t next;       // the number of the next call
-    uint64_t past;       // GRP-24: a hash of what was entered since the last abort,
+    uint64_t past;       // GRP-24: a hash of the collectives entered since the last abort,
     uint64_t past_from;  // from this number on
-    uint64_t
-        doubt;    // GRP-24: members differ in this number, and the abort of it has not arrived; 0
-    bool frozen;  // GRP-5: calls wait for an abort
-    // the numbers of calls that have failed here, until the abort of these
+    uint64_t doubt;      // GRP-24: members differ in this number, and its abort has not arrived; 0
+    bool frozen;         // GRP-5: calls wait for an abort
+    // the numbers of calls that have failed here, until their abort
     uint64_t reported, reported_next;
-    // the numbers of calls that the program has cancelled, until the aborts of these
+    // the numbers of calls that the program has cancelled, until their aborts
     uint64_t *cancelled;
     uint32_t cancelled_count;
 
-    // A value was dropped for want of memory, and reported: until the abort of that, what seems out of place may only
-    // be behind it, and is dropped, too.
+    // A value was dropped because allocation failed, and that was reported. Until the abort, messages that seem out
+    // of order may only follow it, and are dropped, too.
     bool has_dropped;
 
     // aborts, GRP-6
     call_paths paths;
-    uint32_t aborts;                  // how many there were
+    uint32_t aborts;                  // their count
     uint64_t next_then;               // the highest |next| of them
     ended_numbers ended[ENDED_KEPT];  // a ring of the last ones
     struct ended_ahead
@@ -106,62 +105,60 @@ typedef struct sequence {
     gw_error *failed_why;  // of the last failure
     uint64_t
         leaving;  // this member has reported that it has left a scope of the call of that number; 0
-    int leaving_level;  // the scope at this level
+    int leaving_level;  // the level of that scope
     scope_left left
-        [LEFT_KEPT];  // what members have left: the last ones, and of these the outer ones longest
+        [LEFT_KEPT];  // scopes that members have left: the last ones, and of these the outer ones longest
 
-    // What the program has not looked at: it is the error of gw_rpc_shutdown.
+    // Errors that the program has not read: the error of gw_rpc_shutdown.
     bool missed;
     bool
-        fails_next;  // GRP-24: a call that has succeeded here has failed on others: so does the next one, with |why|
-    bool is_of_own;         // |why| is about something that this member has called
-    uint32_t missed_count;  // futures that it has not looked at
+        fails_next;  // GRP-24: a call has succeeded here and failed on others: the next one fails with |why|
+    bool is_of_own;         // |why| is about a collective that this member has called
+    uint32_t missed_count;  // futures that it has not read
     gw_error *why;
 
     // of a final key
-    uint32_t run_count;  // that are not over
+    uint32_t run_count;  // runs that are not over
     bool is_over;        // this member calls no more of it
 } sequence;
 
-// How the program hears of the end of a run: the state of its future's source. Counted by that
-// future alone.
+// How the program receives the end of a run: the state of its future's source. Counted by that future alone.
 typedef struct notice {
     gw_group *group;  // one count
     sequence *sequence;
-    bool was_looked_at;  // the program has waited for it
-    bool is_missed;      // an abort has ended it, and the program has not waited for it
+    bool was_read;   // the program has waited for it
+    bool is_missed;  // an abort has ended it, and the program has not waited for it
 } notice;
 
-// Keys from here on are final, GRP-21: those of series, and of collectives that are the only ones of
-// theirs, as a pass has them.
-#define GROUP_KEY_SERIES ((uint64_t)1 << 62)
-// Of the collectives by which members open groups of the library's own, GRP-22.
-#define GROUP_KEY_OPENING (GROUP_KEY_SERIES - 1)
-#define GROUP_OPENINGS " of openings"  // in sentences
+// Keys from here on are final, GRP-21: those of final sequences, and keys that are used once, as in a backward pass.
+#define GROUP_KEY_FINAL ((uint64_t)1 << 62)
+// The key of the collectives by which members open groups of the library's own, GRP-22.
+#define GROUP_KEY_OPENING (GROUP_KEY_FINAL - 1)
+#define GROUP_OPENINGS " of openings"  // in error texts
 #define GROUP_KEY_ONCE ((uint64_t)1 << 63)
 
 static inline bool key_is_final(uint64_t key) {
-    return key >= GROUP_KEY_SERIES;
+    return key >= GROUP_KEY_FINAL;
 }
 
 static inline bool key_is_once(uint64_t key) {
     return key & GROUP_KEY_ONCE;
 }
 
-static inline bool key_is_series(uint64_t key) {
+static inline bool key_is_final_sequence(uint64_t key) {
     return key_is_final(key) && !key_is_once(key);
 }
 
-// The last word about a final key.
-typedef struct final_verdict {
+// The abort of a final key.
+typedef struct final_abort {
     uint64_t key;
     gw_error *error;
-} final_verdict;
+} final_abort;
 
 typedef enum report_cause {
     REPORT_COLLECTIVE,  // the collective itself
-    REPORT_BEFORE,      // what the program had failed with before
-    REPORT_PAST,        // GRP-24: what members have called before differs
+    REPORT_BEFORE,      // an error that the program had before
+    REPORT_PAST,        // GRP-24: members have called different collectives before
     REPORT_LEFT,        // GRP-6: this member has left the scope in which a call has failed
     REPORT_CAUSE_COUNT
 } report_cause;
@@ -170,22 +167,22 @@ typedef struct report_about {
     uint64_t key, number;
     uint64_t next;  // behind the last number
     report_cause cause;
-    uint64_t failed;  // of REPORT_LEFT: the number of the abort
+    uint64_t failed;  // of REPORT_LEFT: the number of the failed call
     uint8_t level;    // of the scope that was left, in the path of the call
 } report_about;
 
-// A report of this member, or of another one to the leader: GRP-4.
+// A report of this member, or at the leader of another one: GRP-4.
 typedef struct report {
     list_node link;
     report_about about;
     gw_error error;
 } report;
 
-// The leader's, while it asks: what members do at the reported number.
-typedef enum attendance { NOT_COME, HAS_ENTERED, IS_DONE } attendance;
+// The leader's, during a query: the state of a member at the reported number.
+typedef enum attendance { NOT_CALLED, HAS_ENTERED, IS_DONE } attendance;
 
 typedef struct testimony {
-    bool has_come;
+    bool has_answered;
     uint64_t next;
     uint64_t last,
         call_last;  // GRP-6: the last one that was called in one scope with it; by one call
@@ -197,72 +194,72 @@ struct gw_group {
     gw_handle handle;
     agent *agent;  // one count
 
-    // Scopes that hold it, and a call that opens it. Without any, what is under way alone has counts on it.
+    // Scopes that hold it, and a call that opens it. With 0, only operations under way have counts on it.
     _Atomic int owners;
 
     // constant
     uint64_t id, list;
-    uint32_t generation;  // how often it was re-formed before
+    uint32_t generation;  // how often it was re-formed
     int64_t timeout_ms;
     int count, self;
     int host_size;  // hosts.h
-    bool has_name;  // of the program's; else |name| is made of the members
+    bool has_name;  // given by the program; else |name| is made of the members
     char name[LIMIT_NAME_BYTES + 1];
-    // What its verdicts call it, and often which of that name it is: group "a" (opened 2 times).
+    // Its name in aborts, with how many of that name were opened: group "a" (opened 2 times).
     char title[LIMIT_NAME_BYTES + 64];
 
-    gw_error broken;  // GW_OK: it is well
-    map sequences;    // by key, but that of key 0
+    gw_error broken;  // GW_OK: no error
+    map sequences;    // by key, except key 0
     sequence main;
     list_node runs;  // under way, by |link|
-    // Who carries values, see collective/backend.h.
+    // The backend that carries values, see collective/backend.h.
     const struct backend *backend;
-    const char *wanted_backend;  // while it is opened
+    const char *wanted_backend;  // while the group is opened
     void *communicator;          // NULL: |backend| needs none
     bool any_order;
-    struct backend_lane *lanes;  // backend_turn.c; NULL as |communicator|
-    list_node draining;          // runs that have ended, by |link|
-    uint32_t draining_count;
-    bool backend_is_down;  // nothing is begun in it any more
+    struct backend_channel *channels;  // backend_turn.c; NULL as |communicator|
+    list_node detached;                // runs that have ended for the program, by |link|
+    uint32_t detached_count;
+    bool backend_is_down;  // no call begins in it any more
     uint32_t run_count;
     list_node waiting;  // runs that have not entered
     uint32_t waiting_count;
-    // series.c: of a group that a room above has to itself
-    uint64_t series;        // of calls without a key, now; 0: none
-    uint64_t series_mark;   // what they have to have alike besides, part of their signatures
-    uint64_t series_begun;  // the last that has begun
-    run_place series_last;  // of the last one that is over and had any: the number behind its last
-    const char *series_name;  // of one, in sentences
-    char *series_note;        // what |series_mark| stands for besides, in sentences; NULL: nothing
-    final_verdict *verdicts;  // a ring of the last ones; NULL before the first
-    uint32_t verdict_count;   // of all
-    list_node early;          // of early_message
-    history *history;         // NULL: there was no memory for it
-    int64_t *asked_ns;  // where.c: when members were last asked where they are; NULL: none was
-    // backward.c: nodes that were freed unvisited, by the keys of their collectives, and oldest first.
+    // final_keys.c: of a group of another room
+    uint64_t final_number;  // the current final sequence, of calls without a key; 0: none
+    uint64_t final_mark;    // part of the signatures: what else has to match
+    uint64_t final_begun;   // the last sequence that has begun
+    run_place
+        final_last;  // the last sequence that is over and had calls: the number behind its last
+    const char *final_name;      // of a sequence, in error texts
+    char *final_note;            // the text of |final_mark|, in error texts; NULL: nothing
+    final_abort *final_aborts;   // a ring of the last ones; NULL before the first
+    uint32_t final_abort_count;  // of all
+    list_node unexpected;        // of unexpected_message
+    history *history;            // NULL: its allocation failed
+    int64_t *queried_ns;         // stall_report.c: when members were last queried; NULL: never
+    // backward.c: nodes that were freed unvisited, by the keys of their collectives, the oldest first.
     map unvisited;
     list_node unvisited_nodes;
     task deferred_free;
 
-    // answer.c: of a member that has no part of its own in what others enter
-    bool is_own;  // a room's: its collectives are answered by that
-    bool answers;
-    bool answering;  // a task is under way
-    task answer_task;
-    waiter *answered;        // who waits for the end of it; NULL
+    // shadow.c: of a member that only joins the collectives of other members
+    bool is_own;  // of another room, which handles its collectives itself
+    bool shadows;
+    bool is_shadowing;  // a task is under way
+    task shadow_task;
+    waiter *shadow_waiter;   // waits for the end of the task; NULL
     agreements *agreements;  // NULL before the first one
     bool is_absent;          // GRP-18: this member
     bool is_over;            // there is a next generation
     gw_group *next_named;    // with a name of the same hash
-    gw_group
-        *before;  // one count: the generation before this one, as a handle whose use is an error
-    bool is_unopened;  // unopened.c: the program has not opened it
+    gw_group *before;  // one count: the previous generation, as a handle whose use is an error
+    bool is_pending;   // pending_groups.c: the program has not opened it
 
     int left_count;  // members that have left in order, GRP-7
     list_node reports;
 
     // the leader's
-    testimony *testimonies;  // of the first report, of each member; NULL: it does not ask now
+    testimony *testimonies;  // about the first report, of each member; NULL: no query is under way
     int missing;
 
     group_peer members[];
@@ -276,15 +273,15 @@ typedef struct group_header {
 
 enum { GROUP_ATTACHMENTS_FIELD = 32, GROUP_HEADER_BYTES = 36 };
 
-// An enter or part of a collective that this member has not entered.
-typedef struct early_message {
+// A message of a collective or group that this member has not entered or opened.
+typedef struct unexpected_message {
     list_node link;
     group_header header;
     uint8_t kind;
     int from;  // in the job
     uint64_t size;
     incoming *incoming;
-} early_message;
+} unexpected_message;
 
 void group_header_put(bytes *head, const group_header *h);  // without attachments
 void group_header_write(bytes *head, const gw_group *g, uint64_t key, uint64_t number);
@@ -292,98 +289,101 @@ bool group_header_read(reader *in, group_header *out);
 
 extern gw_group group_poison;
 
-// ---- For rooms above (opening.c) ----------------------------------------------------------------
-// Groups of their own, so that their collectives are never taken for the program's.
+// ---- For other rooms (opening.c) ----------------------------------------------------------------
+// Groups of the library's own, so that their collectives never match those of the program.
 
 typedef struct opening {
-    const char *function;  // that the program has called
-    const char *of;        // what it is to open, for people; NULL: nothing is said
-    gw_list *options;      // a text for each that members have to have alike; NULL: none
-    gw_value own;          // what this member says besides
+    const char *function;  // the function that the program has called
+    const char *of;        // the object that is opened, for error texts; NULL: not given
+    gw_list *options;      // a list of texts that must be equal on all members; NULL: none
+    gw_value own;          // this member's input
 
-    gw_list *told;  // what each member has said besides, by rank; belongs to the scope of the call
+    gw_list *inputs;  // the inputs of all members, by rank; owned by the scope of the call
 } opening;
 
-// One with the members, the backend and the deadlines of |of|, NULL: all that are there, which |keeper| holds. A
-// collective of |of|: fails |s| on all members if one does not come, or opens something else, MISMATCH.
-gw_group *group_open_own(gw_scope *s, gw_scope *keeper, gw_group *of, opening *o);
-// This member has failed with |s| before it could do so: the others hear of that.
+// A group with the members, the backend and the deadlines of |of|, held by |owner|; |of| NULL: of all workers that
+// are present. Opened by a collective of |of|: fails |s| on all members if one does not enter, or opens something
+// else (MISMATCH).
+gw_group *group_open_own(gw_scope *s, gw_scope *owner, gw_group *of, opening *o);
+// This member has failed with |s| before it could open the group: the other members receive that error.
 void group_open_own_failed(gw_scope *s, gw_group *of);
-// group.c: the child of that number, opened by the function |what|; and the parent of groups that have no other one.
+// group.c: the child of that number, opened by the function |what|; and the parent of groups that have no other
+// parent.
 gw_group *group_open_child(gw_scope *s, gw_group *of, uint64_t number, const char *what);
 gw_group *group_open_world(gw_scope *s, agent *a, const gw_worker *workers, int count);
-// The generation that |d| names, of which this worker is a member: broken if another one is lost.
+// The generation that |d| names, of which this worker is a member: broken if another member is lost.
 gw_group *group_open_next(gw_scope *s, agent *a, const decision *d, bool has_name,
                           int64_t timeout_ms);
-// Whether a call of the scope's may be about |g|; else |s| has failed.
+// Whether a call in the scope may use |g|; else |s| has failed.
 bool group_is_given(gw_scope *s, const gw_group *g, const char *what);
-// INVALID if |name| is none for a group: it goes into sentences and logs of all members.
+// INVALID if |name| is not valid for a group: all members use it in error texts and logs.
 bool group_check_name(gw_scope *s, const char *name);
-// In the checked mode: dies if |g| is no more.
+// In the checked mode: aborts the process if |g| was freed.
 void group_check_live(const gw_group *g);
 uint64_t group_list_of(const group_peer *members, int count);
 
-// ---- Looking ------------------------------------------------------------------------------------
+// ---- Queries ------------------------------------------------------------------------------------
 
 gw_group *group_find_on_loop(const agent *a, uint64_t id);
-int group_index_of(const gw_group *g, int rank);  // of a rank in the job; -1
+int group_index_of(const gw_group *g, int rank);  // the index of a rank in the job; -1
 // GRP-4: the index of the member that leads.
 int group_leader_on_loop(const gw_group *g);
-bool group_leads_on_loop(const gw_group *g);  // this member does
+bool group_leads_on_loop(const gw_group *g);  // whether this member leads
 const char *group_member_name(const gw_group *g, int index);
-// GRP-6: the error of a collective that the program has not looked at; NULL.
-const gw_error *group_unheard_on_loop(const gw_group *g);
-sequence *group_sequence_on_loop(gw_group *g, uint64_t key);  // NULL without memory, or too many
+// GRP-6: the error of a collective that the program has not read; NULL.
+const gw_error *group_missed_error_on_loop(const gw_group *g);
+sequence *group_sequence_on_loop(gw_group *g,
+                                 uint64_t key);  // NULL if allocation fails, or at the limit
 sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key);  // NULL: nothing was entered
-// A run of that number that is under way; NULL.
+// The run of that number if it is under way; NULL.
 run *group_find_run_on_loop(const gw_group *g, uint64_t key, uint64_t number);
 
 // ---- Ending -------------------------------------------------------------------------------------
 
-// All that is under way and waits fails with |error|, and so does what comes: GRP-7.
+// All that is under way or waits fails with |error|, and so do later calls: GRP-7.
 void group_break_on_loop(gw_group *g, const gw_error *error);
-// Tells the others, too.
+// The same, and sends |error| to the other members.
 void group_break_all_on_loop(gw_group *g, const gw_error *error);
-// A value of it has been dropped: reports |error|, or breaks the group if there is no memory to remember that.
+// A value of that collective was dropped: reports |error|, or breaks the group if allocation fails.
 void group_dropped_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error);
-// Tells the leader why the collective cannot end well: GRP-4.
+// Reports to the leader that the collective cannot succeed: GRP-4.
 void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error);
-// GRP-24: what this member and |from| have called before it differs.
+// GRP-24: this member and |from| have called different collectives before it.
 void group_report_past_on_loop(gw_group *g, int from, uint64_t key, uint64_t number);
-// The same of |error|, with which calls have failed here: those of |number| to below |next|.
+// Reports |error| of calls that have failed here: the numbers from |number| to below |next|.
 void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number, uint64_t next,
                                  const gw_error *error);
 void group_release_on_loop(gw_group *g);
-// Who breaks the protocol is lost.
+// A member that violates the protocol is lost.
 void group_blame_on_loop(gw_group *g, int rank, const gw_error *error);
-// Whether |error| is that of a verdict of the group, or about |t|: then everybody knows.
-bool group_has_told(const gw_group *g, const gw_error *error);
-bool sequence_has_told(const gw_group *g, const sequence *t, const gw_error *error);
+// Whether |error| is that of an abort of the group, or about |t|: then all members have it.
+bool group_has_reported(const gw_group *g, const gw_error *error);
+bool sequence_has_reported(const gw_group *g, const sequence *t, const gw_error *error);
 
-// ---- Series and final keys (series.c) -----------------------------------------------------------
+// ---- Final sequences and final keys (final_keys.c) ----------------------------------------------
 
-// From here on calls without a key are of that series; 0: of none. Series begin in their order.
-// |mark|: what all members are to have alike in them.
-void series_begin_on_loop(gw_group *g, uint64_t number, uint64_t mark);
-void series_end_on_loop(gw_group *g, uint64_t number);  // nothing more is called of it here
-// What this member has that all are to have alike: "gw_hook_f16". Nothing without memory.
-void series_note_on_loop(gw_group *g, const char *text);
-void series_put_note(const gw_group *g, uint64_t key, sentence *out);  // ", with gw_hook_f16"
+// From here on calls without a key belong to that final sequence; 0: to none. Sequences begin in order. |mark| must
+// be equal on all members.
+void final_begin_on_loop(gw_group *g, uint64_t number, uint64_t mark);
+void final_end_on_loop(gw_group *g, uint64_t number);  // no more calls of it on this member
+// A text for |mark|: "gw_hook_f16". Has no effect if allocation fails.
+void final_note_on_loop(gw_group *g, const char *text);
+void final_put_note(const gw_group *g, uint64_t key, text_builder *out);  // ", with gw_hook_f16"
 // " of DDP pass 2", " with .key = 2"; nothing without a key.
-void series_put_key(const gw_group *g, uint64_t key, sentence *out);
-// "collective 7 with .key = 2". Of keys that are hashes, words.
-void series_put_collective(const gw_group *g, run_place at, sentence *out);
-// The verdict about a final key; NULL: there was none.
-const gw_error *series_find_verdict_on_loop(const gw_group *g, uint64_t key);
-bool series_is_over_on_loop(gw_group *g, uint64_t key);  // whether it is one that has ended here
-// The first number of one that is over here which this member has not entered.
-uint64_t series_next_on_loop(const gw_group *g, run_place reported);
-// GRP-21. All members have entered what is below |all|. What it ends may call others.
-void series_apply_verdict_on_loop(gw_group *g, uint64_t key, uint64_t all, const gw_error *error);
+void final_put_key(const gw_group *g, uint64_t key, text_builder *out);
+// "collective 7 with .key = 2". For keys that are hashes, a description.
+void final_put_collective(const gw_group *g, run_place at, text_builder *out);
+// The abort of a final key; NULL: there was none.
+const gw_error *final_find_abort_on_loop(const gw_group *g, uint64_t key);
+bool final_is_over_on_loop(gw_group *g, uint64_t key);  // whether it is one that has ended here
+// The first number of a sequence that is over here which this member has not entered.
+uint64_t final_next_on_loop(const gw_group *g, run_place reported);
+// GRP-21. All members have entered the numbers below |all|. Runs that it ends may start others.
+void final_apply_abort_on_loop(gw_group *g, uint64_t key, uint64_t all, const gw_error *error);
 // A run of |t| is over.
-void series_leave_on_loop(gw_group *g, sequence *t);
+void final_leave_on_loop(gw_group *g, sequence *t);
 
-// abort_message.c: that this worker has not opened the group.
+// abort_message.c: replies that this worker has not opened the group.
 void abort_answer_unknown_on_loop(agent *a, int to, const group_header *h);
 void abort_send_break_on_loop(gw_group *g, int rank, const gw_error *error);
 // call_place.c: GRP-6
@@ -393,69 +393,69 @@ typedef enum call_place {
     CALL_FAILS   // with |*error|
 } call_place;
 
-// What a call of |t| in |path| does, if it is the next one.
+// The outcome of the next call of |t| in |path|.
 call_place call_place_on_loop(gw_group *g, sequence *t, const scope_path *path, gw_error *error);
-// The next |count| calls have failed here: they end for all members.
+// The program has cancelled calls: they end on all members.
 void call_cancelled_on_loop(gw_group *g, sequence *t, uint64_t number);
-// The call of |number| is made at |path|. Without memory for that the group breaks.
+// The call of |number| is made at |path|. The group breaks if allocation fails.
 void call_note_path_on_loop(gw_group *g, sequence *t, uint64_t number, const scope_path *path);
 void call_fail_in_place_on_loop(gw_group *g, sequence *t, const scope_path *path, uint32_t count,
                                 const gw_error *error);
 // The call |f| has failed with |why|.
 void call_note_failure_on_loop(sequence *t, failed_call f, const gw_error *why);
-// What has ended before this member has called it: a member without calls of its own does not come to it.
+// Skips numbers that ended before this member has called them, on a member without calls of its own.
 void call_skip_ended_on_loop(gw_group *g, sequence *t);
 void sequence_fini(sequence *t);
-// |error| was reported here for |t|. GRP-21: a scope that has it reports it no more of a final key.
+// |error| was reported here for |t|. GRP-21: a scope with it does not report it again for a final key.
 void sequence_note_report(const gw_group *g, const sequence *t, gw_error *error);
-// GRP-7: a member has left in order; the first |g->left_count| that have are counted.
+// GRP-7: a member has left in order; |g->left_count| counts the leading members that have.
 void group_member_left_on_loop(gw_group *g, int rank);
 bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h, reader *in);
 
-// Of a collective that |from| has entered, of a group that was closed here.
+// Replies to |from|, which has entered a collective of a group that was closed here.
 void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_header *h);
 
 void group_refuse_list_on_loop(gw_group *g, int from);  // |from| has another list of members: GRP-9
 
-// ---- Groups that are led before they are opened: unopened.c -------------------------------------
+// ---- Pending groups: led by this worker before its program opens them (pending_groups.c) --------
 
-// group.c: one that only its leader's verdicts know. NULL without memory.
-gw_group *group_make_unopened(agent *a, const gw_worker *workers, int count, uint64_t id,
-                              const char *title);
-// What a report says of its group, for a leader that has not opened it; of who has closed it: nothing.
-void unopened_put_group(bytes *out, const gw_group *g);
-void unopened_put_none(bytes *out);
-bool unopened_skip_group(reader *in);
-bool unopened_names_unknown(const agent *a, const message *m);
-// That of |h|, if |from| is a member; NULL.
-gw_group *unopened_find_on_loop(const agent *a, int from, const group_header *h);
-// The same for a report, which begins it. NULL: what has come waits until the group is opened.
-gw_group *unopened_lead_on_loop(agent *a, int from, const group_header *h, const message *m);
-// Whether an enter or part means nothing any more, by a verdict or break: then |from| is told, if need be.
-bool unopened_is_over_on_loop(const agent *a, int from, uint8_t kind, const group_header *h);
-// |g| has just been opened: it goes on from where this worker has led it to.
-void unopened_hand_over_on_loop(gw_group *g);
-void unopened_lost_on_loop(agent *a, int rank);
-void unopened_close(agent *a);
+// group.c: a group that exists only for the aborts of its leader. NULL if allocation fails.
+gw_group *group_make_pending(agent *a, const gw_worker *workers, int count, uint64_t id,
+                             const char *title);
+// The group in a report, for a leader that has not opened it; empty from a member that has closed it.
+void pending_group_put(bytes *out, const gw_group *g);
+void pending_group_put_none(bytes *out);
+bool pending_group_skip(reader *in);
+bool pending_group_names_unknown(const agent *a, const message *m);
+// The pending group of |h|, if |from| is a member; NULL.
+gw_group *pending_group_find_on_loop(const agent *a, int from, const group_header *h);
+// The same for a report, which creates the group. NULL: the message waits until the group is opened.
+gw_group *pending_group_lead_on_loop(agent *a, int from, const group_header *h, const message *m);
+// Whether an enter or part is void, by an abort or break; |from| is notified if needed.
+bool pending_group_is_over_on_loop(const agent *a, int from, uint8_t kind, const group_header *h);
+// |g| has just been opened: it takes over the state of the pending group.
+void pending_group_hand_over_on_loop(gw_group *g);
+void pending_group_lost_on_loop(agent *a, int rank);
+void pending_groups_close(agent *a);
 
-// ---- Early messages: early.c ---------------------------------------------------------------------
+// ---- Unexpected messages: unexpected.c ----------------------------------------------------------
 
-// Takes |p|, also on failure. LIMIT if that is too much of one sender; NO_MEMORY.
-gw_status early_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
-                             const group_header *h, incoming *p, gw_error *error);
-// Takes the first one of that collective out of |g|; NULL without one.
-early_message *early_take_on_loop(const gw_group *g, uint64_t key, uint64_t number);
-// With what came, or without, which is the caller's then.
-void early_drop_on_loop(agent *a, early_message *x);
-void early_drop_between_on_loop(gw_group *g, uint64_t key, uint64_t from, uint64_t next);
-incoming *early_open_on_loop(agent *a, early_message *x);
-void early_drop_all_on_loop(agent *a);
-// A message of |from| was dropped for want of memory. |g| NULL: of a group that is not open here; the
-// others hear of it when it is.
-void early_dropped_on_loop(agent *a, int from, gw_group *g, const group_header *h,
-                           const gw_error *error);
-// |g| has just been opened: it gets what came before, or ends by it.
-void early_hand_over_on_loop(gw_group *g);
+// Takes |p|, also on failure. LIMIT if the sender has too many bytes here; NO_MEMORY.
+gw_status unexpected_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
+                                  const group_header *h, incoming *p, gw_error *error);
+// Takes the first message of that collective out of |g|; NULL without one.
+unexpected_message *unexpected_take_on_loop(const gw_group *g, uint64_t key, uint64_t number);
+// Drops it with the incoming message, or returns that to the caller.
+void unexpected_drop_on_loop(agent *a, unexpected_message *x);
+void unexpected_drop_between_on_loop(gw_group *g, uint64_t key, uint64_t from, uint64_t next);
+incoming *unexpected_open_on_loop(agent *a, unexpected_message *x);
+void unexpected_drop_all_on_loop(agent *a);
+// A message of |from| was dropped because allocation failed. |g| NULL: of a group that is not open here; the other
+// members are notified when it is.
+void unexpected_dropped_on_loop(agent *a, int from, gw_group *g, const group_header *h,
+                                const gw_error *error);
+// |g| has just been opened: it receives the messages that arrived before, or ends by them.
+void unexpected_hand_over_on_loop(gw_group *g);
 
 extern const service group_service;
 

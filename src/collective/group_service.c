@@ -1,13 +1,13 @@
-// The service of groups: their messages, and what becomes of them when members go.
+// The service of groups: their messages, and the effects of members that leave or are lost.
 #include "agent/deferred.h"
 #include "base/mem.h"
 #include "collective/abort.h"
 #include "collective/agree.h"
-#include "collective/answer.h"
+#include "collective/shadow.h"
 #include "collective/backward.h"
 #include "collective/groups_state.h"
 #include "collective/backend_run.h"
-#include "collective/where.h"
+#include "collective/stall_report.h"
 #include "wire/codec.h"
 
 // ---- Headers ------------------------------------------------------------------------------------
@@ -47,13 +47,14 @@ void group_refuse_list_on_loop(gw_group *g, int from) {
 // Of a group that is not open here: kept until it is.
 static gw_status keep_unknown(agent *a, int from, uint8_t kind, const group_header *h, incoming *p,
                               gw_error *error) {
-    gw_status status = early_keep_on_loop(a, &groups_of(a)->early, from, kind, h, p, error);
-    if (status == GW_NO_MEMORY) early_dropped_on_loop(a, from, NULL, h, error);
+    gw_status status =
+        unexpected_keep_on_loop(a, &groups_of(a)->unexpected, from, kind, h, p, error);
+    if (status == GW_NO_MEMORY) unexpected_dropped_on_loop(a, from, NULL, h, error);
     return status == GW_NO_MEMORY ? GW_OK : status;
 }
 
-// GRP-8: nobody waits for a member that has closed the group, nor for its verdict. The leader is told, behind what it has
-// been told before; if it was this member, there is none.
+// GRP-8: no member waits for one that has closed the group, nor for its abort. The leader is notified, after earlier
+// reports; if this member was the leader, there is none.
 void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_header *h) {
     gw_error error;
     bool leads = leader == a->rank || agent_member(a, leader)->lost;
@@ -66,12 +67,12 @@ void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_hea
     if (!leads)
         abort_put_about(
             &m->head, &(report_about){ h->key, h->number, h->number + 1, REPORT_COLLECTIVE, 0, 0 });
-    if (!leads) unopened_put_none(&m->head);
+    if (!leads) pending_group_put_none(&m->head);
     encode_error(&m->head, &error);
     agree_send_on_loop(a, leads ? from : leader, m);
 }
 
-// GRP-16: what comes of a generation that has ended here is answered as by one that has it still.
+// GRP-16: messages of a generation that has ended here are answered as by a member that still has it.
 static void answer_for_ended(agent *a, int to, const group_header *h) {
     gw_error error;
     message *m = agent_message_on_loop(a, KIND_BREAK);
@@ -85,10 +86,10 @@ static void answer_for_ended(agent *a, int to, const group_header *h) {
 static void answer_for_closed(agent *a, int from, uint8_t kind, const closed_group *was,
                               const group_header *h) {
     bool reports = kind == KIND_REPORT, enters = kind == KIND_ENTER;
-    if (was->leader < 0) return;  // it has been broken for all
+    if (was->leader < 0) return;  // it is broken on all members
     if (was->next_generation) {
         if (enters || reports || kind == KIND_QUERY) answer_for_ended(a, from, h);
-    } else if (enters || reports) {  // who reports to this member knows that it leads
+    } else if (enters || reports) {  // the sender of a report has this member as its leader
         group_refuse_closed_on_loop(a, from, reports ? a->rank : was->leader, h);
     }
 }
@@ -100,8 +101,8 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     gw_status status = incoming_open_on_loop(a, from, m, h->attachments_at, &p, error);
     gw_group *g = group_find_on_loop(a, h->group);
     if (status == GW_PROTOCOL) return status;
-    if (status) {  // what was lent cannot be read, or there is no memory for it
-        early_dropped_on_loop(a, from, g, h, error);
+    if (status) {  // lent bytes cannot be read, or allocation failed
+        unexpected_dropped_on_loop(a, from, g, h, error);
         return GW_OK;
     }
     const closed_group *was = g ? NULL : groups_find_closed_on_loop(a, h);
@@ -110,13 +111,13 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
         answer_for_closed(a, from, kind, was, h);
         return GW_OK;
     }
-    if (!g && unopened_is_over_on_loop(a, from, kind, h)) {
+    if (!g && pending_group_is_over_on_loop(a, from, kind, h)) {
         incoming_close_on_loop(a, p);
         return GW_OK;
     }
     if (!g) return keep_unknown(a, from, kind, h, p, error);
     int index = g->list == h->list ? group_index_of(g, from) : -1;
-    run *r = backend_find_draining_on_loop(g, h->key, h->number);
+    run *r = backend_find_detached_on_loop(g, h->key, h->number);
     if (r && index >= 0) return run_received_on_loop(r, index, p, kind, error);
     if (index < 0 || g->broken.status) {
         incoming_close_on_loop(a, p);
@@ -130,16 +131,16 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     r = group_find_run_on_loop(g, h->key, h->number);
     if (r) return run_received_on_loop(r, index, p, kind, error);
     bool is_over = t && h->number < t->next;  // GRP-6, or this member had no use for it
-    if (is_over || series_is_over_on_loop(g, h->key) || series_find_verdict_on_loop(g, h->key)) {
+    if (is_over || final_is_over_on_loop(g, h->key) || final_find_abort_on_loop(g, h->key)) {
         if (is_over && kind == KIND_ENTER) run_over_received_on_loop(g, index, h, p);
         incoming_close_on_loop(a, p);
         return GW_OK;
     }
-    status = early_keep_on_loop(a, &g->early, from, kind, h, p, error);
-    if (status == GW_NO_MEMORY) early_dropped_on_loop(a, from, g, h, error);
+    status = unexpected_keep_on_loop(a, &g->unexpected, from, kind, h, p, error);
+    if (status == GW_NO_MEMORY) unexpected_dropped_on_loop(a, from, g, h, error);
     if (status) return status == GW_NO_MEMORY ? GW_OK : status;
     if (key_is_once(h->key)) backward_awaited_on_loop(g, h->key);
-    answer_enters_on_loop(g);
+    shadow_enters_on_loop(g);
     return GW_OK;
 }
 
@@ -149,18 +150,18 @@ static reader after_header(const message *m) {
 
 static gw_status end_with(message *m, bool valid, gw_error *error) {
     message_release(m);
-    return valid ? GW_OK : error_set(error, GW_PROTOCOL, "collective: fields that mean nothing");
+    return valid ? GW_OK : error_set(error, GW_PROTOCOL, "collective: malformed fields");
 }
 
 // GRP-8: about a group that is not open here, and that this worker leads.
 static gw_group *find_led(agent *a, int from, const message *m, const group_header *h) {
     if (m->kind >= KIND_PROPOSE || groups_find_closed_on_loop(a, h)) return NULL;
-    return m->kind == KIND_REPORT ? unopened_lead_on_loop(a, from, h, m)
-                                  : unopened_find_on_loop(a, from, h);
+    return m->kind == KIND_REPORT ? pending_group_lead_on_loop(a, from, h, m)
+                                  : pending_group_find_on_loop(a, from, h);
 }
 
-// About a group that is not open here. Who has not opened it answers queries all the same, since its
-// leader waits for all, and leads it; the rest is kept until it is.
+// About a group that is not open here. A member that has not opened it answers queries, since the leader waits for
+// all, and leads it; other messages are kept until it is opened.
 static gw_status unknown_received(agent *a, int from, message *m, const group_header *h,
                                   gw_error *error) {
     incoming *p;
@@ -180,7 +181,7 @@ static gw_status unknown_received(agent *a, int from, message *m, const group_he
         valid = agree_unknown_received_on_loop(a, from, kind, h, after_header(m), &keeps);
     if (!valid || !keeps) return end_with(m, valid, error);
     gw_status status = incoming_open_on_loop(a, from, m, 0, &p, error);
-    if (status == GW_NO_MEMORY) early_dropped_on_loop(a, from, NULL, h, error);
+    if (status == GW_NO_MEMORY) unexpected_dropped_on_loop(a, from, NULL, h, error);
     if (status) return status == GW_NO_MEMORY ? GW_OK : status;
     return keep_unknown(a, from, kind, h, p, error);
 }
@@ -194,11 +195,11 @@ static void other_list_received(gw_group *g, int from, uint8_t kind, reader *in)
         group_refuse_list_on_loop(g, from);
 }
 
-static gw_status about_verdict(agent *a, int from, message *m, const group_header *h, reader *in,
-                               gw_error *error) {
+static gw_status about_abort(agent *a, int from, message *m, const group_header *h, reader *in,
+                             gw_error *error) {
     gw_group *g = group_find_on_loop(a, h->group);
-    if (m->kind == KIND_ASK && h->key) {
-        knock_asked_on_loop(a, from, h);
+    if (m->kind == KIND_POLL && h->key) {
+        join_request_polled_on_loop(a, from, h);
         message_release(m);
         return GW_OK;
     }
@@ -206,7 +207,7 @@ static gw_status about_verdict(agent *a, int from, message *m, const group_heade
     int index = g->list == h->list ? group_index_of(g, from) : -1;
     bool valid = true;
     if (index < 0 && m->kind == KIND_STORED)
-        agree_newcomer_stored_on_loop(g, from, h->number);
+        agree_joining_stored_on_loop(g, from, h->number);
     else if (index < 0)
         other_list_received(g, from, m->kind, in);
     else if (m->kind >= KIND_PROPOSE)
@@ -224,15 +225,16 @@ static bool depart_received(const agent *a, int from, const reader *in) {
 static gw_status received(agent *a, int from, message *m, gw_error *error) {
     reader in = reader_of(m->head.data, m->head.size);
     group_header h;
-    if (m->kind == KIND_KNOCK) return end_with(m, knock_received_on_loop(a, from, &in), error);
+    if (m->kind == KIND_JOIN_REQUEST)
+        return end_with(m, join_request_received_on_loop(a, from, &in), error);
     if (m->kind == KIND_DEPART) return end_with(m, depart_received(a, from, &in), error);
-    if (m->kind == KIND_WHERE || m->kind == KIND_HERE)
-        return end_with(m, where_received_on_loop(a, from, m->kind, &in), error);
+    if (m->kind == KIND_STALL_QUERY || m->kind == KIND_STALL_ANSWER)
+        return end_with(m, stall_received_on_loop(a, from, m->kind, &in), error);
     bool has_number = m->kind != KIND_BREAK && m->kind != KIND_ABSENT;
     bool valid = group_header_read(&in, &h) && (h.number > 0) == has_number;
     if (valid && (m->kind == KIND_ENTER || m->kind == KIND_PART))
         return value_received(a, from, m, &h, error);
-    if (valid && !h.attachments_at) return about_verdict(a, from, m, &h, &in, error);
+    if (valid && !h.attachments_at) return about_abort(a, from, m, &h, &in, error);
     return end_with(m, false, error);
 }
 
@@ -249,12 +251,12 @@ static size_t find_table(const message *m) {
 
 static bool names_unknown(const agent *a, const message *m) {
     return deferred_table_names_unknown(a, m, find_table(m)) || agree_names_unknown(a, m) ||
-           unopened_names_unknown(a, m);
+           pending_group_names_unknown(a, m);
 }
 
-// ---- Ends ---------------------------------------------------------------------------------------
+// ---- Lost and leaving members -------------------------------------------------------------------
 
-// Ends of groups may run what opens or closes others, so each search begins again.
+// The end of a group may run code that opens or closes others, so each search begins again.
 static gw_group *find_with(const agent *a, int rank) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
@@ -264,7 +266,7 @@ static gw_group *find_with(const agent *a, int rank) {
     return NULL;
 }
 
-// One that counts |rank| among those who agree.
+// A group that counts |rank| among the members that agree.
 static gw_group *find_agreeing(const agent *a, int rank) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
@@ -284,7 +286,7 @@ static void take_backends_down(const agent *a, int rank) {
     }
 }
 
-// One that counts |rank| as there; |rank| has left in order.
+// A group that counts |rank| as present; |rank| has left in order.
 static gw_group *find_to_leave(const agent *a, int rank) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
@@ -310,36 +312,36 @@ static void break_with(agent *a, int rank) {
 static void lost(agent *a, int rank) {
     groups *x = groups_of(a);
     if (!agent_member(a, rank)->left) backends_lose();
-    list_each(l, &x->early) {
-        early_message *m = list_entry(l, early_message, link);
-        if (m->from == rank) early_drop_on_loop(a, m);
+    list_each(l, &x->unexpected) {
+        unexpected_message *m = list_entry(l, unexpected_message, link);
+        if (m->from == rank) unexpected_drop_on_loop(a, m);
     }
-    unopened_lost_on_loop(a, rank);
+    pending_group_lost_on_loop(a, rank);
     if (groups_has_left_on_loop(a, rank))
         for (gw_group *g; (g = find_to_leave(a, rank));) group_member_left_on_loop(g, rank);
     else
         break_with(a, rank);
-    if (a->fence.status) return;  // it is this worker that is out: nobody agrees with it
+    if (a->fence.status) return;  // this worker itself is fenced: no member agrees with it
     for (gw_group *g; (g = find_agreeing(a, rank));) agree_lost_on_loop(g, group_index_of(g, rank));
-    knock_lost_on_loop(a, rank);
+    join_request_lost_on_loop(a, rank);
 }
 
 static void stop(agent *a, const gw_error *why) {
-    early_drop_all_on_loop(a);
-    where_stop_on_loop(a);
+    unexpected_drop_all_on_loop(a);
+    stall_stop_on_loop(a);
     take_backends_down(a, -1);
     for (gw_group *g; (g = find_with(a, -1));) group_break_on_loop(g, why);
     map_entry *e;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));)
         agree_stop_on_loop(e->value, why);
-    knock_stop_on_loop(a, why);
+    join_request_stop_on_loop(a, why);
 }
 
 static void joined(agent *a, int rank) {
-    knock_joined_on_loop(a, rank);
+    join_request_joined_on_loop(a, rank);
 }
 
-// What waits to enter will do so.
+// Runs that wait will enter.
 static bool acts(const agent *a) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));)
@@ -349,28 +351,28 @@ static bool acts(const agent *a) {
 
 static void list_pending(const agent *a, pending *out) {
     map_entry *e;
-    size_t count = 0, draining = 0, agreements = 0, aborts = 0;
+    size_t count = 0, detached = 0, agreements = 0, aborts = 0;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
         const gw_group *g = e->value;
         list_each(l, &g->runs) count += list_entry(l, run, link)->state != RUN_OVER;
-        draining += backend_count_draining_on_loop(g);
+        detached += backend_count_detached_on_loop(g);
         agreements += g->agreements && !list_is_empty(&g->agreements->calls);
         aborts += a->leaving.alone && group_leads_on_loop(g) && !list_is_empty(&g->reports);
     }
     pending_add(out, "awaits", count, "collective", "collectives");
-    pending_add(out, "has", draining, "ended collective in its backend",
+    pending_add(out, "has", detached, "ended collective in its backend",
                 "ended collectives in their backends");
     pending_add(out, "awaits", agreements, "agreement", "agreements");
     pending_add(out, "ends", aborts, "collective", "collectives");
 }
 
 // GRP-24.
-static bool find_unheard(const agent *a, gw_error *out) {
+static bool find_missed_error(const agent *a, gw_error *out) {
     const groups *x = groups_of(a);
-    const gw_error *why = x->unheard;
+    const gw_error *why = x->missed_error;
     map_entry *e;
     for (size_t i = 0; !why && (e = map_next(&x->groups, &i));)
-        why = group_unheard_on_loop(e->value);
+        why = group_missed_error_on_loop(e->value);
     if (why) *out = *why;
     return why;
 }
@@ -381,15 +383,15 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
     (void)a, (void)options;
     groups *x = mem_calloc(sizeof *x);
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for groups");
-    list_init(&x->early);
-    list_init(&x->knocks);
-    list_init(&x->knockings);
+    list_init(&x->unexpected);
+    list_init(&x->join_requests);
+    list_init(&x->join_attempts);
     list_init(&x->inquiries);
     *state = x;
     return GW_OK;
 }
 
-// GRP-7. Without memory for it the group breaks there.
+// GRP-7. If allocation fails the group breaks on that member.
 static void depart(agent *a) {
     groups_of(a)->departs = true;
     for (int rank = 0; rank < a->member_count; rank++) {
@@ -402,7 +404,7 @@ static void depart(agent *a) {
 
 static void close_groups(agent *a) {
     openings_close(a);
-    unopened_close(a);
+    pending_groups_close(a);
 }
 
 static void free_state(void *state) {
@@ -411,10 +413,10 @@ static void free_state(void *state) {
     map_fini(&x->named);
     map_fini(&x->opened);
     map_fini(&x->worlds);
-    map_fini(&x->unopened);
-    knock_free(x);
+    map_fini(&x->pending_groups);
+    join_request_free(x);
     mem_free(x->closed);
-    error_forget(&x->unheard);
+    error_forget(&x->missed_error);
     mem_free(x);
 }
 
@@ -433,7 +435,7 @@ const service group_service = {
     .lost = lost,
     .pending = list_pending,
     .acts = acts,
-    .unheard = find_unheard,
+    .missed_error = find_missed_error,
     .stop = stop,
     .close = close_groups,
     .free = free_state,

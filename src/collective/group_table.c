@@ -1,4 +1,4 @@
-// The groups that a worker is in, by id, name and list of members; a group's sequences.
+// The groups of a worker, by id, name and list of members; the sequences of a group.
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "collective/agree.h"
@@ -62,10 +62,10 @@ static void take_out(groups *x, gw_group *g) {
         return;
     }
     map_take(&x->named, hash_of_name(g));
-    if (g->next_named) map_put(&x->named, hash_of_name(g), g->next_named);  // in its room
+    if (g->next_named) map_put(&x->named, hash_of_name(g), g->next_named);  // in its place
 }
 
-// "world, of gw_ddp_open": named after its parent's title, and the function.
+// "world, of gw_ddp_open": made of its parent's title and the function.
 void group_name_child(gw_group *g, const gw_group *of, uint64_t number, const char *what) {
     enum { ROOM_FOR_FUNCTION = 40 };
     g->id = hash_u64(of->id ^ hash_u64(number ^ UINT64_C(0x6368696c64)));
@@ -76,7 +76,7 @@ void group_name_child(gw_group *g, const gw_group *of, uint64_t number, const ch
     snprintf(g->name + size, sizeof g->name - size, ", of %s", what);
 }
 
-// |before|: groups of that name and list that were opened here.
+// |before|: how many groups of that name and list were opened here.
 static void give_title(gw_group *g, uint64_t before) {
     int size = snprintf(g->title, sizeof g->title, "group \"%s\"", g->name);
     char *end = g->title + size;
@@ -127,8 +127,8 @@ static void meet_members(gw_group *g) {
     }
 }
 
-// A group that has its id is the next of one, or a child: it is broken if a member is lost already,
-// as it is on those that have opened it before.
+// A group that has its id is a next generation, or a child: it is broken if a member is lost already, as it is on the
+// members that have opened it before.
 gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
     agent *a = g->agent;
     gw_error lost = { 0 };
@@ -146,13 +146,13 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
     if (status) return status;
     if (!put(x, g)) return error_set(error, GW_NO_MEMORY, "no memory for a group");
     meet_members(g);
-    early_hand_over_on_loop(g);
+    unexpected_hand_over_on_loop(g);
     if (lost.status) lost.status = GW_DISCONNECTED;
     if (lost.status) group_break_on_loop(g, &lost);
     return GW_OK;
 }
 
-// Its name ends with how many there were before of its members, unless it is the first.
+// The name ends with how many of that list there were before, except for the first.
 gw_status groups_add_world_on_loop(gw_group *g, gw_error *error) {
     groups *x = groups_of(g->agent);
     uint64_t same = hash_u64(g->list ^ UINT64_C(0x776f726c64));
@@ -187,7 +187,7 @@ static const closed_group *find_closed(const groups *x, uint64_t id, const uint6
     return NULL;
 }
 
-// Another list under the name of a group that was closed is another group, which has its id.
+// Another list under the name of a closed group is another group, which has its id.
 const closed_group *groups_find_closed_on_loop(const agent *a, const group_header *h) {
     return find_closed(groups_of(a), h->group, &h->list);
 }
@@ -200,8 +200,8 @@ void groups_remove_on_loop(gw_group *g) {
     groups *x = groups_of(g->agent);
     if (map_find(&x->groups, g->id) != g) return;
     take_out(x, g);
-    const gw_error *unheard = group_unheard_on_loop(g);
-    if (unheard && !x->unheard) error_keep(&x->unheard, unheard);
+    const gw_error *missed_error = group_missed_error_on_loop(g);
+    if (missed_error && !x->missed_error) error_keep(&x->missed_error, missed_error);
     closed_group was = { .id = g->id,
                          .list = g->list,
                          .released = g->agreements ? g->agreements->released : 0,
@@ -231,9 +231,9 @@ sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key) {
     return key ? map_find(&g->sequences, key) : &g->main;
 }
 
-const gw_error *group_unheard_on_loop(const gw_group *g) {
+const gw_error *group_missed_error_on_loop(const gw_group *g) {
     map_entry *e;
-    if (g->broken.status) return NULL;  // that is told, or the group was re-formed
+    if (g->broken.status) return NULL;  // the error was returned, or the group was re-formed
     if (g->main.missed && g->main.is_of_own) return error_kept(g->main.why);
     for (size_t i = 0; (e = map_next(&g->sequences, &i));) {
         const sequence *t = e->value;

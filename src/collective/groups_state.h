@@ -8,65 +8,65 @@
 
 enum { CLOSED_GROUPS = 4096, DROPPED_GROUPS = 16 };
 
-// Of each worker.
+// The state for each worker.
 typedef struct groups_part {
-    uint64_t early_bytes;  // of what it has sent that waits here (early.c)
-    bool shares_group;     // has been in one with this worker
-    bool has_departed;     // GRP-7
+    uint64_t unexpected_bytes;  // size of its unexpected messages here (unexpected.c)
+    bool shares_group;          // has been in a group with this worker
+    bool has_departed;          // GRP-7
 } groups_part;
 
-// What is left of a group that was open here: closed by its program, or ended since it was re-formed.
+// The record of a group that was open here: closed by its program, or re-formed.
 typedef struct closed_group {
     uint64_t id, list;
     uint64_t released;         // the last of its agreements that was over
     uint32_t next_generation;  // 0: it was closed
-    int leader;                // the rank of its first member; -1: this worker has never been in it
+    int leader;                // the rank of its first member; -1: this worker was never in it
 } closed_group;
 
 typedef struct groups {
-    map groups;    // by id
-    map named;     // by hash of the name: the first of those in |groups| that have a name
-    map opened;    // by name and list: how many there were
-    map worlds;    // opening.c: by list, with one count
-    map unopened;  // unopened.c: by id, groups that this worker leads all the same, with one count
-    list_node early;  // of groups that are not open here
-    // Of which groups that are not open here a message was dropped for want of memory: a ring of the last ones.
+    map groups;            // by id
+    map named;             // by hash of the name: the first of those in |groups| that have a name
+    map opened;            // by name and list: how many were opened
+    map worlds;            // opening.c: by list, with one count
+    map pending_groups;    // pending_groups.c: by id, with one count
+    list_node unexpected;  // of groups that are not open here
+    // Ids of groups that are not open here, of which a message was dropped because allocation failed: a ring of the
+    // last ones.
     uint64_t dropped[DROPPED_GROUPS];
-    uint32_t dropped_count;       // of all
-    list_node knocks, knockings;  // knock.c: of others, and of this worker
-    list_node inquiries;          // where.c
+    uint32_t dropped_count;                  // of all
+    list_node join_requests, join_attempts;  // join_request.c: of other workers, and of this one
+    list_node inquiries;                     // stall_report.c
     uint64_t last_inquiry;
-    closed_group *closed;   // a ring of the last ones; NULL before the first
-    uint32_t closed_count;  // of all
-    gw_error *unheard;      // GRP-24: of a group that the program has closed; NULL
-    bool departs;           // GRP-7: this worker has sent the last that it sends
+    closed_group *closed;    // a ring of the last ones; NULL before the first
+    uint32_t closed_count;   // of all
+    gw_error *missed_error;  // GRP-24: of a group that the program has closed; NULL
+    bool departs;            // GRP-7: this worker has sent its last message
 } groups;
 
 groups *groups_of(const agent *a);
 groups_part *groups_part_of(const agent *a, int rank);
-// GRP-7: it is lost since it has left in order.
+// GRP-7: the worker is lost after it has left in order.
 bool groups_has_left_on_loop(const agent *a, int rank);
-void knock_free(groups *x);
-// |what|: the function that opens it. Gives it its id, too.
+void join_request_free(groups *x);
+// |what|: the function that opens it. Sets its id, too.
 void group_name_child(gw_group *g, const gw_group *of, uint64_t number, const char *what);
 void openings_close(agent *a);
-// What comes for it later is answered as by one that has closed it, or in whose generation it has ended.
+// Later messages of it are answered as by a member that has closed it, or whose generation has ended.
 void groups_remember_closed_on_loop(const agent *a, closed_group was);
-// That of the header; NULL.
+// The closed group of the header; NULL.
 const closed_group *groups_find_closed_on_loop(const agent *a, const group_header *h);
 // Whether this worker is, or was, in the generation of that id.
 bool groups_has_met_on_loop(const agent *a, uint64_t id);
 
-// Gives |g| its id, and takes in what came for it early. DUPLICATE, LIMIT, NO_MEMORY, DISCONNECTED,
-// WRONG_STATE.
+// Adds |g| under its id, with its unexpected messages. DUPLICATE, LIMIT, NO_MEMORY, DISCONNECTED, WRONG_STATE.
 gw_status groups_add_on_loop(gw_group *g, gw_error *error);
-// The same of one that is the parent of groups which have no other one.
+// The same for a parent of groups that have no other parent.
 gw_status groups_add_world_on_loop(gw_group *g, gw_error *error);
 void groups_remove_on_loop(gw_group *g);
-// group.c: |g| was re-formed. It leaves the table and gives back its memory, but that of the handle, once nothing of
-// it goes on in a backend.
+// group.c: |g| was re-formed. It leaves the table and frees its memory, but not the handle, once none of its runs
+// continues in a backend.
 void group_end_on_loop(gw_group *g);
-// The next one behind |*at|, which begins with 0; NULL at the end.
+// The group after |*at|, which begins with 0; NULL at the end.
 gw_group *groups_next_on_loop(const agent *a, size_t *at);
 
 #endif

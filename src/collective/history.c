@@ -3,8 +3,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/scope.h"
-#include "collective/sentence.h"
-#include "collective/where.h"
+#include "collective/text.h"
+#include "collective/stall_report.h"
 
 #include <string.h>
 
@@ -55,7 +55,8 @@ const history_record *history_last_ended_on_loop(const gw_group *g, uint64_t key
     const history_record *last = NULL;
     for (uint64_t i = h ? first_of(h) : 0; h && i < h->count; i++) {
         const history_record *x = record_at(h, i);
-        bool is_like = x->key == key || (key_is_series(x->key) && key_is_series(key));
+        bool is_like =
+            x->key == key || (key_is_final_sequence(x->key) && key_is_final_sequence(key));
         if (x->ended_ns && is_like && (!last || x->ended_ns >= last->ended_ns)) last = x;
     }
     return last;
@@ -71,67 +72,67 @@ const history_record *history_find_on_loop(const gw_group *g, uint64_t key, uint
     return NULL;
 }
 
-void history_put_last(const gw_group *g, uint64_t key, uint64_t number, sentence *out) {
+void history_put_last(const gw_group *g, uint64_t key, uint64_t number, text_builder *out) {
     const history_record *x = number > 1 ? history_find_on_loop(g, key, number - 1) : NULL;
     char what[SIGNATURE_TEXT_MAX];
     if (!x) return;
     signature_text(&x->signature, NULL, x->origin, what);
-    sentence_put(out, "; collective %llu of %s was %s", (unsigned long long)x->number,
-                 group_member_name(g, g->self), what);
+    text_put(out, "; collective %llu of %s was %s", (unsigned long long)x->number,
+             group_member_name(g, g->self), what);
 }
 
-// ---- Telling ------------------------------------------------------------------------------------
+// ---- Printing -----------------------------------------------------------------------------------
 
 // "collective 41: all_reduce sum f32 1000 (train.c:40): under way for 10 s, waits for w1".
-static void put_record(const gw_group *g, const history_record *x, sentence *out) {
+static void put_record(const gw_group *g, const history_record *x, text_builder *out) {
     char what[SIGNATURE_TEXT_MAX], missing[256] = "";
     int64_t now_ns = env_now_ns(g->agent->env);
     const run *r = x->ended_ns ? NULL : group_find_run_on_loop(g, x->key, x->number);
     signature_text(&x->signature, r ? r->detail : NULL, x->origin, what);
-    series_put_collective(g, (run_place){ x->key, x->number }, out);
-    sentence_put(out, ": %s: ", what);
+    final_put_collective(g, (run_place){ x->key, x->number }, out);
+    text_put(out, ": %s: ", what);
     if (!x->ended_ns) {
-        if (r) where_name_missing(r, missing, sizeof missing);
-        sentence_put(out, "under way for ");
-        sentence_put_time(out, now_ns - x->began_ns);
-        if (missing[0]) sentence_put(out, ", waits for %s", missing);
+        if (r) stall_name_missing(r, missing, sizeof missing);
+        text_put(out, "under way for ");
+        text_put_time(out, now_ns - x->began_ns);
+        if (missing[0]) text_put(out, ", waits for %s", missing);
         return;
     }
     if (x->status)
-        sentence_put(out, "failed (%s) after ", gw_status_name(x->status));
+        text_put(out, "failed (%s) after ", gw_status_name(x->status));
     else
-        sentence_put(out, "done in ");
-    sentence_put_time(out, x->ended_ns - x->began_ns);
-    sentence_put(out, ", ");
-    sentence_put_time(out, now_ns - x->ended_ns);
-    sentence_put(out, " ago");
+        text_put(out, "done in ");
+    text_put_time(out, x->ended_ns - x->began_ns);
+    text_put(out, ", ");
+    text_put_time(out, now_ns - x->ended_ns);
+    text_put(out, " ago");
 }
 
-// Whether |b| is what |a| was, the next one of its key or in the next one of its series.
-static bool goes_on(const history_record *a, const history_record *b) {
+// Whether |b| follows |a|: the same call, with the next number of its key or in the next final sequence.
+static bool continues(const history_record *a, const history_record *b) {
     char what[2][SIGNATURE_TEXT_MAX];
-    bool is_next = a->key == b->key
-                       ? b->number == a->number + 1
-                       : key_is_series(a->key) && b->key == a->key + 1 && b->number == a->number;
+    bool is_next = a->key == b->key ? b->number == a->number + 1
+                                    : key_is_final_sequence(a->key) && b->key == a->key + 1 &&
+                                          b->number == a->number;
     if (!is_next || !a->ended_ns || a->status || !b->ended_ns || b->status) return false;
     signature_text(&a->signature, NULL, a->origin, what[0]);
     signature_text(&b->signature, NULL, b->origin, what[1]);
     return strcmp(what[0], what[1]) == 0;
 }
 
-// How many from |i| on were not printed and are one like the other.
+// How many records from |i| on were not printed and are alike.
 static uint64_t count_alike(history *h, uint64_t i) {
     uint64_t n = 1;
-    bool is_series = i + 1 < h->count && record_at(h, i)->key != record_at(h, i + 1)->key;
+    bool repeats = i + 1 < h->count && record_at(h, i)->key != record_at(h, i + 1)->key;
     for (; i + n < h->count; n++) {
         const history_record *a = record_at(h, i + n - 1), *b = record_at(h, i + n);
-        if (b->is_printed || (a->key != b->key) != is_series || !goes_on(a, b)) break;
+        if (b->is_printed || (a->key != b->key) != repeats || !continues(a, b)) break;
     }
     return n;
 }
 
 // "collectives 1 to 40: barrier (train.c:40): 40 done, each in 297 us to 7.9 ms, the last 4.1 ms ago".
-static void put_alike(const gw_group *g, uint64_t i, uint64_t n, sentence *out) {
+static void put_alike(const gw_group *g, uint64_t i, uint64_t n, text_builder *out) {
     const history_record *first = record_at(g->history, i),
                          *last = record_at(g->history, i + n - 1);
     int64_t shortest_ns = INT64_MAX, longest_ns = 0;
@@ -143,36 +144,36 @@ static void put_alike(const gw_group *g, uint64_t i, uint64_t n, sentence *out) 
     }
     char what[SIGNATURE_TEXT_MAX];
     signature_text(&first->signature, NULL, first->origin, what);
-    bool is_series = first->key != last->key;
-    if (is_series) {
-        series_put_collective(g, (run_place){ first->key, first->number }, out);
-        sentence_put(out, " to %llu", (unsigned long long)(last->key - GROUP_KEY_SERIES));
+    bool repeats = first->key != last->key;
+    if (repeats) {
+        final_put_collective(g, (run_place){ first->key, first->number }, out);
+        text_put(out, " to %llu", (unsigned long long)(last->key - GROUP_KEY_FINAL));
     } else {
-        sentence_put(out, "collectives %llu to %llu", (unsigned long long)first->number,
-                     (unsigned long long)last->number);
-        series_put_key(g, first->key, out);
+        text_put(out, "collectives %llu to %llu", (unsigned long long)first->number,
+                 (unsigned long long)last->number);
+        final_put_key(g, first->key, out);
     }
-    sentence_put(out, ": %s: %llu done, each in ", what, (unsigned long long)n);
-    sentence_put_time(out, shortest_ns);
-    sentence_put(out, " to ");
-    sentence_put_time(out, longest_ns);
-    sentence_put(out, ", the last ");
-    sentence_put_time(out, env_now_ns(g->agent->env) - last->ended_ns);
-    sentence_put(out, " ago");
+    text_put(out, ": %s: %llu done, each in ", what, (unsigned long long)n);
+    text_put_time(out, shortest_ns);
+    text_put(out, " to ");
+    text_put_time(out, longest_ns);
+    text_put(out, ", the last ");
+    text_put_time(out, env_now_ns(g->agent->env) - last->ended_ns);
+    text_put(out, " ago");
 }
 
-enum { ALIKE_MIN = 3 };  // as many are worth a line of their own
+enum { ALIKE_MIN = 3 };  // as many make a line of their own
 
-// Lines, each behind |before|. If |only_new|, those that were printed are left out, and are printed now;
-// what a loop has done again and again is one line.
-static int put_records(const gw_group *g, const char *before, bool only_new, sentence *out) {
+// Lines, each after |before|. With |only_new| it skips printed records and marks the rest as printed; repeated
+// collectives of a loop are one line.
+static int put_records(const gw_group *g, const char *before, bool only_new, text_builder *out) {
     history *h = g->history;
     int count = 0;
     for (uint64_t i = h ? first_of(h) : 0, n; h && i < h->count; i += n) {
         n = 1;
         if (only_new && record_at(h, i)->is_printed) continue;
         char line[LINE_BYTES];
-        sentence t = { line, 0, sizeof line };
+        text_builder t = { line, 0, sizeof line };
         if (only_new) n = count_alike(h, i);
         if (n < ALIKE_MIN) n = 1;
         if (n > 1)
@@ -181,7 +182,7 @@ static int put_records(const gw_group *g, const char *before, bool only_new, sen
             put_record(g, record_at(h, i), &t);
         for (uint64_t k = i; k < i + n; k++)
             record_at(h, k)->is_printed |= only_new && record_at(h, k)->ended_ns;
-        sentence_put(out, "%s%s", before, line);
+        text_put(out, "%s%s", before, line);
         count++;
     }
     return count;
@@ -199,9 +200,9 @@ void history_print_on_loop(gw_group *g, const gw_error *why) {
     if (!g->history || !is_lowest_that_lives(g)) return;
     char *text = mem_alloc(text_bytes);
     if (!text) return;
-    sentence t = { text, 0, text_bytes };
-    sentence_put(&t, "%s; the last collectives of group \"%s\" on %s:", why->text, g->name,
-                 group_member_name(g, g->self));
+    text_builder t = { text, 0, text_bytes };
+    text_put(&t, "%s; the last collectives of group \"%s\" on %s:", why->text, g->name,
+             group_member_name(g, g->self));
     if (put_records(g, "\n    ", true, &t)) log_block(text);
     mem_free(text);
 }
@@ -211,7 +212,7 @@ const char *gw_group_history(gw_scope *s, gw_group *g) {
     char *text = gw_alloc(s, text_bytes);
     if (!text) return "";
     text[0] = '\0';
-    sentence t = { text, 0, text_bytes };
+    text_builder t = { text, 0, text_bytes };
     env_enter(g->agent->env);
     put_records(g, "\n", false, &t);
     env_leave(g->agent->env);

@@ -1,8 +1,7 @@
-// The last collectives of a group, as this member knows them: what they were, when they began and how they ended.
-// They are printed with a failure (GRP-20), and given to programs that ask.
+// The last collectives of a group on this member: their signatures, when they began and how they ended. Printed with
+// a failure (GRP-20), and returned to programs.
 //
-// Ownership: a group has its history from its opening to its end; without memory for it, none. Threads: with the
-// loop lock.
+// Ownership: a group has its history from opening to end; none if allocation fails. Threads: with the loop lock.
 #ifndef COLLECTIVE_HISTORY_H
 #define COLLECTIVE_HISTORY_H
 
@@ -20,7 +19,7 @@ typedef struct history_record {
 } history_record;
 
 typedef struct history {
-    uint64_t count;  // of all that have entered; the last ones are there
+    uint64_t count;  // of all that have entered; the last ones are kept
     history_record records[HISTORY_SIZE];
 } history;
 
@@ -29,14 +28,14 @@ history *history_open(void);  // NULL without memory
 void history_begin_on_loop(run *r);
 void history_end_on_loop(const run *r, gw_status status);
 
-// What this member has entered of that key and number, if it is one of the last; NULL.
+// The record of that key and number, if it is one of the last; NULL.
 const history_record *history_find_on_loop(const gw_group *g, uint64_t key, uint64_t number);
 // "; w0: collective 3: broadcast f32 3 from 0 (train.c:12)", the last of |key| below |number|.
-void history_put_last(const gw_group *g, uint64_t key, uint64_t number, sentence *out);
+void history_put_last(const gw_group *g, uint64_t key, uint64_t number, text_builder *out);
 
-// The latest one of that key that has ended here; NULL.
+// The latest record of that key that has ended here; NULL.
 const history_record *history_last_ended_on_loop(const gw_group *g, uint64_t key);
-// Prints |why| and what was not printed before, if this member is the lowest one that lives.
+// Prints |why| and the records not printed before, if this member is the lowest one that lives.
 void history_print_on_loop(gw_group *g, const gw_error *why);
 
 #endif

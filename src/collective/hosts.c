@@ -4,8 +4,8 @@
 #include <stddef.h>
 #include <string.h>
 
-// What an address says of the host: of shared memory the host's own name, of others all but the port.
-// Returns its length.
+// The host part of an address: for shared memory the host's own name, for others all but the port. Returns its
+// length.
 static size_t find_host(const char *addresses, const char **out) {
     static const char shared[] = "shm://";
     const char *at = strstr(addresses, shared);

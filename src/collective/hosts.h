@@ -1,11 +1,11 @@
-// Which members of a group share a host, by their addresses, which all members have alike.
+// Which members of a group share a host, by their addresses, which are equal on all members.
 //
 // Ownership: arguments are borrowed. Threads: any.
 #ifndef COLLECTIVE_HOSTS_H
 #define COLLECTIVE_HOSTS_H
 
-// Members of each host, if all hosts have as many, one behind the other, and a power of two; else 0.
-// An address may be NULL: it is not known.
+// The count of members on each host, if it is the same on all hosts, a power of two, and the members of a host are
+// consecutive; else 0. An unknown address is NULL.
 int hosts_find_size(const char *const *addresses, int count);
 
 #endif

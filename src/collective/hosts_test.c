@@ -17,7 +17,7 @@ static void members_of_a_host_have_its_name_in_their_addresses(void **state) {
     assert_int_equal(SIZE_OF(A "1"), 1);
 }
 
-static void without_shared_memory_the_address_says_it(void **state) {
+static void without_shared_memory_the_address_decides(void **state) {
     (void)state;
     assert_int_equal(SIZE_OF("tcp://10.0.0.1:1", "tcp://10.0.0.1:2", "tcp://10.0.0.2:1",
                              "tcp://10.0.0.2:2,tcp://10.0.0.1:7"),
@@ -29,7 +29,8 @@ static void without_shared_memory_the_address_says_it(void **state) {
 static void hosts_that_differ_have_no_size(void **state) {
     (void)state;
     assert_int_equal(SIZE_OF(A "1", A "2", B "1"), 0);
-    assert_int_equal(SIZE_OF(A "1", B "1", A "2", B "2"), 1);  // none beside another of its own
+    assert_int_equal(SIZE_OF(A "1", B "1", A "2", B "2"),
+                     1);  // none is next to another of its host
     assert_int_equal(SIZE_OF(A "1", A "2", B "1", A "3"), 0);
     assert_int_equal(SIZE_OF(A "1", A "2", A "3", B "1", B "2", B "3"), 0);
     assert_int_equal(SIZE_OF(A "1", A "2", B "1", B "2", B "3", B "4"), 0);
@@ -38,4 +39,4 @@ static void hosts_that_differ_have_no_size(void **state) {
 }
 
 GW_TESTS(collective_hosts, members_of_a_host_have_its_name_in_their_addresses,
-         without_shared_memory_the_address_says_it, hosts_that_differ_have_no_size);
+         without_shared_memory_the_address_decides, hosts_that_differ_have_no_size);

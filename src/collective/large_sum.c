@@ -1,5 +1,5 @@
-// Sums of large tensors, in pieces, one collective each: what they take beside the operands and the result is that of a
-// few pieces, whose memory is used again for the next ones. GRP-25.
+// Sums of large tensors, in pieces, one collective each: besides the operands and the result they need memory for a
+// few pieces, which is reused for the next ones. GRP-25.
 #include "collective/requests.h"
 
 #include "base/value.h"
@@ -20,7 +20,7 @@ void large_sum_set_piece(int64_t bytes) {
 }
 
 typedef struct piece {
-    gw_scope *scope;  // NULL: none is under way there
+    gw_scope *scope;  // NULL: no piece is under way there
     gw_future *future;
     int64_t first, end;
 } piece;
@@ -30,7 +30,7 @@ typedef struct whole {
     gw_tensor *flat, *out;  // flat, too
     gw_reduce_op op;
     gw_collective_options options;
-    uint64_t mark;  // of the whole, for all pieces
+    uint64_t mark;  // of the whole tensor, for all pieces
     const char *detail;
 } whole;
 
@@ -40,7 +40,7 @@ static bool fits_into(const gw_tensor *into, const gw_tensor *x) {
            memcmp(into->sizes, x->sizes, x->dims * sizeof *x->sizes) == 0;
 }
 
-// What is wrong with a call is found, and said, by the way that small ones go.
+// Invalid calls are reported by the path of small tensors.
 bool large_sum_is_one(gw_scope *s, const gw_group *g, gw_tensor *x, gw_reduce_op op,
                       const gw_collective_options *o) {
     if (!gw_ok(s) || !g || g == &group_poison || s->agent != g->agent || g->count == 1)
@@ -55,7 +55,7 @@ bool large_sum_is_one(gw_scope *s, const gw_group *g, gw_tensor *x, gw_reduce_op
     return (int64_t)tensor_size(x) > LARGE_PIECES * piece_bytes && !backward_is_recorded(s, x);
 }
 
-// Each piece says of which whole it is: members whose tensors differ would pair pieces of one size.
+// Each piece names its whole: members whose tensors differ would otherwise match pieces of one size.
 static void describe(gw_scope *s, whole *l, const gw_tensor *x) {
     uint64_t hash = hash_u64(2 + x->dims);
     for (int d = 0; d < x->dims; d++) hash = hash_u64(hash + (uint64_t)x->sizes[d]);
@@ -68,7 +68,7 @@ static void start(gw_scope *s, const whole *l, piece *p, int64_t first) {
     p->scope = gw_scope_open(s);
     p->first = first;
     p->end = l->flat->numel - first < each ? l->flat->numel : first + each;
-    // A copy: what is lent as it lies would be moved to memory that others read, the whole of it.
+    // A copy: lending the slice in place would move the whole tensor to shared memory.
     gw_tensor *own = gw_clone(p->scope, gw_slice(p->scope, l->flat, 0, p->first, p->end, 1));
     p->future = request_joined_async(p->scope, l->group, OPERATION_ALL_REDUCE, own, (int)l->op,
                                      l->mark, l->detail, l->options);
@@ -90,10 +90,10 @@ static void sum_all(gw_scope *s, const whole *l) {
     int next = 0;
     do {
         finish(l, &under_way[next]);
-        if (!gw_ok(s) && at) break;  // a verdict has told all
+        if (!gw_ok(s) && at) break;  // an abort has notified all members
         piece *p = &under_way[next];
         start(s, l, p, at);
-        if (!gw_ok(p->scope)) break;  // by what was missed before, or told by this one
+        if (!gw_ok(p->scope)) break;  // by an earlier missed error, or by the error of this piece
         at = p->end;
         next = (next + 1) % AT_ONCE;
     } while (at < l->flat->numel);

@@ -1,4 +1,4 @@
-// The leader's side of collectives: rounds, and the participants that have come to them.
+// The leader's side of RPC collectives: rounds, and the participants that have entered them.
 #include "collective/collective.h"
 
 #include "agent/awaits.h"
@@ -15,9 +15,9 @@
 typedef struct participant {
     canceller gave_up;
     struct round *round;
-    gw_future *future;  // one count; NULL: has not come
+    gw_future *future;  // one count; NULL: has not entered
     result *value;      // one count
-    await await;        // of those that have not come
+    await await;        // for the participants that have not entered
 } participant;
 
 struct round {
@@ -32,7 +32,7 @@ static const char *const names[] = { "gw.all_gather", "gw.barrier" };
 
 // ---- Rounds -------------------------------------------------------------------------------------
 
-static bool has_come(const round *r, int index) {
+static bool has_answered(const round *r, int index) {
     return r->participants[index].future != NULL;
 }
 
@@ -75,7 +75,7 @@ static void name_missing(const round *r, char *out, size_t size) {
     int left = r->missing;
     out[0] = '\0';
     for (int i = 0; i < m->count; i++) {
-        if (has_come(r, i)) continue;
+        if (has_answered(r, i)) continue;
         const char *name = collective_name_of(m, i);
         if (at + strlen(name) + 32 > size) break;
         at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", name);
@@ -89,18 +89,18 @@ static void time_out(timer *t) {
     gw_error error;
     char missing[512];
     name_missing(r, missing, sizeof missing);
-    error_set(&error, GW_TIMEOUT, "%s did not come within the deadline", missing);
+    error_set(&error, GW_TIMEOUT, "%s did not enter within the deadline", missing);
     fail_round(r->group, &error);
 }
 
 // COL-6.
 static int next_missing(const await *w, int *at) {
     const round *r = list_entry(w, const participant, await)->round;
-    while (*at < r->group->count && has_come(r, *at)) ++*at;
+    while (*at < r->group->count && has_answered(r, *at)) ++*at;
     return *at < r->group->count ? (int)r->group->members[(*at)++].rank : -1;
 }
 
-// Those that come to it later hear the same.
+// Participants that enter later receive the same error.
 static void end_await(await *w, int rank, const gw_error *why) {
     collective_group *m = list_entry(w, participant, await)->round->group;
     gw_error error = *why;
@@ -141,12 +141,11 @@ static gw_status find_round(collective_group *m, collective_kind kind, uint64_t 
         return error->status;
     }
     if (number <= m->over)
-        return error_set(error, GW_TIMEOUT, "the others have gone on without %s",
+        return error_set(error, GW_TIMEOUT, "the others have continued without %s",
                          collective_name_of(m, index));
     if (number > m->over + 1 && m->current) {
         gw_error ahead;
-        error_set(&ahead, GW_MISMATCH, "%s has gone on to the next one",
-                  collective_name_of(m, index));
+        error_set(&ahead, GW_MISMATCH, "%s has entered the next one", collective_name_of(m, index));
         fail_round(m, &ahead);
     }
     m->over = number - 1;
@@ -165,7 +164,7 @@ static gw_status find_round(collective_group *m, collective_kind kind, uint64_t 
     gw_error other;
     error_set(&other, GW_MISMATCH, "%s is in %s", collective_name_of(m, index), names[kind]);
     error_set(error, GW_MISMATCH, "others are in %s", names[(*out)->kind]);
-    fail_round(m, &other);  // or they would wait for it until their deadlines
+    fail_round(m, &other);  // they would wait for it until their deadlines
     return GW_MISMATCH;
 }
 
@@ -185,8 +184,8 @@ static void add_participant(round *r, int index, gw_future *f, result *value,
     if (!r->timer.armed || due_ns < r->timer.due_ns) env_set_timer(a->env, &r->timer, due_ns);
 }
 
-// Takes |value|, unless it fails. Sets |out_full| to the round, taken out of the group, if all
-// participants have come.
+// Takes |value|, unless it fails. Sets |out_full| to the round, taken out of the group, if all participants have
+// entered.
 static gw_status enter(agent *a, const collective_request *x, gw_future *f, result *value,
                        round **out_full, gw_error *error) {
     round *r = NULL;
@@ -287,10 +286,9 @@ static const function collective_functions[] = {
     { 0 },
 };
 
-// ---- Ends ---------------------------------------------------------------------------------------
+// ---- Lost participants --------------------------------------------------------------------------
 
-// A round that fails may let bodies run that open other rounds, so the search begins again after
-// each.
+// A round that fails may run bodies that open other rounds, so the search begins again after each.
 static collective_group *find_open(agent *a, int rank) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(collective_groups_of(a), &i));) {
@@ -312,7 +310,7 @@ static void stop(agent *a, const gw_error *why) {
     for (collective_group *m; (m = find_open(a, -1));) fail_round(m, why);
 }
 
-// A thread of this worker is inside, and may have sent what has not come.
+// A thread of this worker is in a collective, and its request may be under way.
 static bool acts(const agent *a) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(collective_groups_of(a), &i));)

@@ -1,6 +1,6 @@
-// A hostile member of a group sends any messages about it, as its leader or not, and enters some
-// collectives as it should, while two honest ones call collectives: all end, and the memory stays
-// within what was received.
+// A hostile member of a group sends arbitrary messages about it, as its leader or not, and enters some collectives
+// correctly, while two honest members call collectives: all calls end, and the memory is bounded by the received
+// bytes.
 #include "base/log.h"
 #include "base/mem.h"
 #include "collective/group.h"
@@ -16,7 +16,7 @@ enum {
     MEMBERS = 3,
     OPERATIONS_MAX = 24,
     SMALL = 8,
-    LARGE = 20000,  // numbers; its data waits for the partner's enter
+    LARGE = 20000,  // elements; its data waits for the partner's enter
     TIMEOUT_MS = 2000,
     MEMORY_MAX = 8 << 20
 };
@@ -28,7 +28,7 @@ typedef struct scene {
 
 // ---- Collectives --------------------------------------------------------------------------------
 
-// One of a few, the same for all members that give the same |which|.
+// One of a few collectives, the same on all members for one |which|.
 static void enter(gw_scope *s, gw_group *g, unsigned which) {
     gw_tensor *small = gw_ones(s, GW_F32, SMALL), *large = gw_ones(s, GW_F32, LARGE);
     int self = gw_group_rank(g);
@@ -60,7 +60,7 @@ static void behave(gw_scope *root, gw_group *g) {
     }
 }
 
-// ---- What the hostile one says ------------------------------------------------------------------
+// ---- Messages of the hostile member -------------------------------------------------------------
 
 static uint64_t draw_number(fuzz_input *in) {
     unsigned what = fuzz_take(in, 256);
@@ -95,13 +95,13 @@ static void put_signature(bytes *head, fuzz_input *in) {
     bytes_put_text(head, "here");
 }
 
-// What a report says of its group: at times nothing, or what is not so.
+// The group in a report: sometimes empty, or wrong.
 static void put_roster(bytes *head, const gw_group *g, fuzz_input *in) {
     unsigned odd = fuzz_take(in, 16);
     if (odd == 0) {
-        unopened_put_none(head);
+        pending_group_put_none(head);
     } else if (odd > 3) {
-        unopened_put_group(head, g);
+        pending_group_put(head, g);
     } else {
         bytes_put_text(head, odd == 1 ? "group \"\n\"" : g->title);
         bytes_put_u32(head, (uint32_t)g->count);
@@ -122,7 +122,7 @@ static void put_fields(bytes *head, const gw_group *g, uint8_t kind, fuzz_input 
         bytes_put_u8(head, (uint8_t)fuzz_take(in, 4));
         bytes_put_text(head, "computes");
         break;
-    case KIND_VERDICT:
+    case KIND_ABORT:
         bytes_put_u64(head, draw_number(in));
         bytes_put_u64(head, draw_number(in));
         put_error(head, in);
@@ -147,11 +147,11 @@ static gw_value draw_value(gw_scope *s, fuzz_input *in) {
     }
 }
 
-// Asks where others are, or answers what they may have asked.
+// A stall query, or an answer to a possible one.
 static void put_inquiry(bytes *head, const gw_group *g, uint8_t kind, fuzz_input *in) {
-    bytes_put_u64(head,
-                  kind == KIND_WHERE ? draw_number(in) : 64 * draw_number(in) + fuzz_take(in, 4));
-    if (kind == KIND_WHERE) {
+    bytes_put_u64(head, kind == KIND_STALL_QUERY ? draw_number(in)
+                                                 : 64 * draw_number(in) + fuzz_take(in, 4));
+    if (kind == KIND_STALL_QUERY) {
         bytes_put_u64(head, fuzz_take(in, 4) ? g->id : draw_number(in));
         bytes_put_u64(head, fuzz_take(in, 4) ? 0 : draw_number(in));
         bytes_put_u64(head, draw_number(in));
@@ -180,7 +180,7 @@ static void put_header(bytes *head, const gw_group *g, uint8_t kind, unsigned od
     bytes_put_u32(head, odd == 3 ? (uint32_t)draw_number(in) * 8 : 0);
 }
 
-static void say(gw_scope *s, gw_group *g, fuzz_input *in) {
+static void call_one(gw_scope *s, gw_group *g, fuzz_input *in) {
     agent *a = s->agent;
     gw_error error;
     outgoing x;
@@ -189,7 +189,7 @@ static void say(gw_scope *s, gw_group *g, fuzz_input *in) {
     unsigned odd = fuzz_take(in, 64);
     if (outgoing_init(&x, a, kind, &error)) return;
     bytes *head = &x.message->head;
-    if (kind >= KIND_WHERE) {
+    if (kind >= KIND_STALL_QUERY) {
         put_inquiry(head, g, kind, in);
     } else {
         put_header(head, g, kind, odd, in);
@@ -203,8 +203,8 @@ static void say(gw_scope *s, gw_group *g, fuzz_input *in) {
     outgoing_fini(&x);
 }
 
-// A letter with any fields.
-static void write_letter(gw_scope *s, gw_group *g, fuzz_input *in) {
+// A point-to-point message with arbitrary fields.
+static void write_message(gw_scope *s, gw_group *g, fuzz_input *in) {
     int to = (g->self + 1 + (int)fuzz_take(in, MEMBERS - 1)) % MEMBERS;
     int64_t id = fuzz_take(in, 4) ? (int64_t)g->id : fuzz_take_int(in);
     int64_t list = fuzz_take(in, 4) ? (int64_t)g->list : fuzz_take_int(in);
@@ -216,9 +216,9 @@ static void misbehave(gw_scope *root, gw_group *g, fuzz_input *in) {
         gw_scope *s = gw_scope_open(root);
         unsigned what = fuzz_take(in, 8);
         if (what < 5)
-            say(s, g, in);
+            call_one(s, g, in);
         else if (what == 5)
-            write_letter(s, g, in);
+            write_message(s, g, in);
         else
             enter(s, g, fuzz_take(in, FORMS + 1));
         gw_scope_clear(s);
@@ -231,7 +231,7 @@ static void misbehave(gw_scope *root, gw_group *g, fuzz_input *in) {
 static void play(gw_scope *root, int rank, void *context) {
     scene *c = context;
     gw_group *g = gw_group_world(root, .timeout_ms = TIMEOUT_MS);
-    if (!gw_ok(root)) {  // the hostile one is lost already
+    if (!gw_ok(root)) {  // the hostile member is lost already
         gw_scope_clear(root);
     } else if (rank == c->hostile) {
         misbehave(root, g, &c->in);

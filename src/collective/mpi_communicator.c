@@ -19,30 +19,31 @@ struct mpi_communicator {
     int count, self;
 
     // with the lock
-    list_node calls;  // of backend_call, in their order, that have not begun
+    list_node calls;  // of backend_call, in order, that have not begun
     bool is_aborted, is_closed;
 
-    // the thread's
-    MPI_Comm lanes[MPI_LANES];
+    // used by the thread of MPI only
+    MPI_Comm channels[MPI_CHANNELS];
     int flight_count;
-    gw_error error;  // it could not be made
+    gw_error error;  // set if it could not be made
 };
 
-// A call that is under way, and what MPI reads meanwhile.
+// A call under way, and the memory that MPI reads meanwhile.
 typedef struct flight {
     mpi_communicator *of;
     backend_call *call;
     bool has_ended;
-    int code;       // then
-    int numbers[];  // sizes and offsets of what goes and comes, four for each member
+    int code;       // of the completed request
+    int numbers[];  // sizes and offsets, sent and received, four for each member
 } flight;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_cond_t news = PTHREAD_COND_INITIALIZER;
-static list_node opened;  // communicators that are to be made
+static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static list_node opened;  // communicators to be made
 static bool is_stopping;
 
-// The thread's. MPI looks at all requests at once, so they lie in one array, as has what belongs to each.
+// Used by the thread of MPI only. MPI tests all requests in one call, so they are in one array, and their flights in
+// a parallel one.
 static list_node all;
 static struct {
     int count, room;
@@ -73,7 +74,7 @@ static gw_status begin(flight *f, MPI_Request *request, gw_error *error) {
     if (x->size > INT_MAX || !lay_out(x->sizes_from, n, out, out_at) ||
         !lay_out(x->sizes_to, n, in, in_at))
         return error_set(error, GW_LIMIT, "mpi: more than 2 GiB in one call");
-    MPI_Comm comm = c->lanes[x->lane];
+    MPI_Comm comm = c->channels[x->channel];
     int size = (int)x->size, code;
     switch (x->operation) {
     case OPERATION_ALL_TO_ALL:
@@ -129,7 +130,7 @@ static gw_status launch(mpi_communicator *c, backend_call *call, gw_error *error
     return GW_OK;
 }
 
-// The last one takes its place.
+// The last one takes its position.
 static void land(int at) {
     flight *f = air.flights[at];
     backend_call *call = f->call;
@@ -159,7 +160,7 @@ static void mark_all_ended(int code) {
 }
 
 // Whether any has ended.
-static bool look_at_all(void) {
+static bool test_all(void) {
     int count = 0;
     if (!air.count) return false;
     int code = mpi.Testsome(air.count, air.requests, &count, air.ended, air.statuses);
@@ -189,7 +190,7 @@ static gw_status make(mpi_communicator *c, const gw_error *why_not) {
     mpi.Comm_size(mpi.world, &size);
     if (rank != c->ranks[c->self])
         return error_set(&c->error, GW_WRONG_STATE,
-                         "mpi: rank %d of the job is rank %d of MPI: let mpirun say the ranks",
+                         "mpi: rank %d of the job is rank %d of MPI: let mpirun assign the ranks",
                          c->ranks[c->self], rank);
     for (int i = 0; i < c->count; i++)
         if (c->ranks[i] >= size)
@@ -198,15 +199,16 @@ static gw_status make(mpi_communicator *c, const gw_error *why_not) {
     if (mpi_check(mpi.Comm_group(mpi.world, &world), "MPI_Comm_group", &c->error) ||
         mpi_check(mpi.Group_incl(world, c->count, c->ranks, &members), "MPI_Group_incl",
                   &c->error) ||
-        mpi_check(mpi.Comm_create_group(mpi.world, members, 0, &c->lanes[0]),
+        mpi_check(mpi.Comm_create_group(mpi.world, members, 0, &c->channels[0]),
                   "MPI_Comm_create_group", &c->error))
         return c->error.status;
     mpi.Group_free(&world);
     mpi.Group_free(&members);
-    for (int i = 0; i < MPI_LANES && !c->error.status; i++) {
-        if (i && mpi_check(mpi.Comm_dup(c->lanes[0], &c->lanes[i]), "MPI_Comm_dup", &c->error))
+    for (int i = 0; i < MPI_CHANNELS && !c->error.status; i++) {
+        if (i &&
+            mpi_check(mpi.Comm_dup(c->channels[0], &c->channels[i]), "MPI_Comm_dup", &c->error))
             break;
-        mpi_check(mpi.Comm_set_errhandler(c->lanes[i], mpi.returns_errors),
+        mpi_check(mpi.Comm_set_errhandler(c->channels[i], mpi.returns_errors),
                   "MPI_Comm_set_errhandler", &c->error);
     }
     return c->error.status;
@@ -233,8 +235,8 @@ static bool has_closed(mpi_communicator *c) {
     return is_over;
 }
 
-// Whether anything has begun or ended.
-static bool go_on(mpi_communicator *c) {
+// Whether any call has begun or ended.
+static bool advance(mpi_communicator *c) {
     bool any = false, is_aborted;
     for (backend_call *x; (x = next_call(c, &is_aborted)); any = true) {
         gw_error error = c->error;
@@ -263,14 +265,14 @@ static bool make_opened(const gw_error *why_not) {
     return true;
 }
 
-static bool go_on_with_all(void) {
-    bool any = look_at_all();
-    list_each(l, &all) any = go_on(list_entry(l, mpi_communicator, link)) || any;
+static bool advance_all(void) {
+    bool any = test_all();
+    list_each(l, &all) any = advance(list_entry(l, mpi_communicator, link)) || any;
     return any;
 }
 
 bool mpi_progress(const gw_error *why_not) {
-    return make_opened(why_not) || go_on_with_all();
+    return make_opened(why_not) || advance_all();
 }
 
 int mpi_count_flights(void) {
@@ -288,7 +290,7 @@ static bool has_calls(void) {
 bool mpi_await(void) {
     pthread_mutex_lock(&lock);
     while (!is_stopping && list_is_empty(&opened) && !air.count && !has_calls())
-        pthread_cond_wait(&news, &lock);
+        pthread_cond_wait(&changed, &lock);
     bool stops = is_stopping;
     pthread_mutex_unlock(&lock);
     return !stops;
@@ -299,7 +301,7 @@ bool mpi_await(void) {
 void mpi_communicators_stop(void) {
     pthread_mutex_lock(&lock);
     is_stopping = true;
-    pthread_cond_signal(&news);
+    pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
 }
 
@@ -318,7 +320,7 @@ gw_status mpi_communicator_open(const backend_members *m, mpi_communicator **out
     list_init(&c->calls);
     pthread_mutex_lock(&lock);
     list_append(&opened, &c->link);
-    pthread_cond_signal(&news);
+    pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
     *out = c;
     return GW_OK;
@@ -327,21 +329,21 @@ gw_status mpi_communicator_open(const backend_members *m, mpi_communicator **out
 void mpi_communicator_start(mpi_communicator *c, backend_call *call) {
     pthread_mutex_lock(&lock);
     list_append(&c->calls, &call->link);
-    pthread_cond_signal(&news);
+    pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
 }
 
 void mpi_communicator_abort(mpi_communicator *c) {
     pthread_mutex_lock(&lock);
     c->is_aborted = true;
-    pthread_cond_signal(&news);
+    pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
 }
 
 void mpi_communicator_close(mpi_communicator *c) {
     pthread_mutex_lock(&lock);
     c->is_closed = true;
-    pthread_cond_signal(&news);
+    pthread_cond_signal(&changed);
     pthread_mutex_unlock(&lock);
 }
 

@@ -1,4 +1,4 @@
-// Communicators over an MPI of the test's own, which ends what was begun when the test says so.
+// Communicators over a fake MPI of the test, which completes calls when the test says so.
 #include "testing/testing.h"
 
 #include <stdio.h>
@@ -15,14 +15,14 @@
 
 enum { BEGUN_MAX = 16, MEMBERS = 3, SELF = 1, FAILS = 77 };
 
-// What was begun, in its order.
+// The calls that were begun, in order.
 typedef struct begun {
     const char *what;
     MPI_Comm in;
-    int sizes[2][MEMBERS], offsets[2][MEMBERS];  // of what goes, and comes
+    int sizes[2][MEMBERS], offsets[2][MEMBERS];  // sent, and received
     int size, root;
     bool is_done;
-    int code;  // that it ends with
+    int code;  // its result
 } begun;
 
 static struct {
@@ -30,7 +30,7 @@ static struct {
     int count, rank;
     char communicators[BEGUN_MAX];  // their addresses are handles
     int made;
-    int broken;  // what all tests of requests say
+    int broken;  // the result of all tests of requests
 } fake;
 
 static begun *begin(const char *what, MPI_Comm in, MPI_Request *out) {
@@ -178,15 +178,15 @@ static mpi_communicator *open_communicator(int rank) {
     return c;
 }
 
-// Until nothing more happens by itself.
-static void go_on(void) {
+// Until nothing more changes.
+static void advance(void) {
     for (int i = 0; i < 10; i++) mpi_progress(&fine);
 }
 
 static void end(int i) {
     assert_true(i < fake.count);
     fake.begun[i].is_done = true;
-    go_on();
+    advance();
 }
 
 static void assert_begun(int i, const char *what) {
@@ -196,21 +196,21 @@ static void assert_begun(int i, const char *what) {
 
 static void close_communicator(mpi_communicator *c) {
     mpi_communicator_close(c);
-    go_on();
+    advance();
     assert_int_equal(mpi_count_flights(), 0);
 }
 
 // ---- Tests --------------------------------------------------------------------------------------
 
-static void calls_are_under_way_side_by_side(void **state) {
+static void calls_of_several_channels_are_under_way_at_once(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(4);
     call a = broadcast_of(10), b = broadcast_of(20), d = broadcast_of(30);
-    b.call.lane = d.call.lane = MPI_LANES - 1;
+    b.call.channel = d.call.channel = MPI_CHANNELS - 1;
     mpi_communicator_start(c, &a.call);
     mpi_communicator_start(c, &b.call);
-    go_on();
-    assert_int_equal(fake.made, MPI_LANES);
+    advance();
+    assert_int_equal(fake.made, MPI_CHANNELS);
     assert_begun(1, "bcast");
     assert_int_equal(fake.begun[0].size, 10);
     assert_int_equal(fake.begun[1].size, 20);
@@ -221,7 +221,7 @@ static void calls_are_under_way_side_by_side(void **state) {
     assert_int_equal(a.ended, 0);
     assert_int_equal(b.ended, 1);
     mpi_communicator_start(c, &d.call);
-    go_on();
+    advance();
     assert_begun(2, "bcast");
     assert_true(fake.begun[2].in == fake.begun[1].in);
     fake.begun[0].is_done = true;
@@ -232,28 +232,28 @@ static void calls_are_under_way_side_by_side(void **state) {
     close_communicator(c);
 }
 
-static void an_abort_ends_what_has_not_begun(void **state) {
+static void an_abort_ends_calls_that_have_not_begun(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(4);
     call a = broadcast_of(10), b = broadcast_of(20);
     mpi_communicator_start(c, &a.call);
-    go_on();
+    advance();
     mpi_communicator_start(c, &b.call);
     mpi_communicator_abort(c);
-    go_on();
+    advance();
     assert_begun(0, "bcast");
     assert_int_equal(b.ended, 1);
     assert_int_equal(b.error.status, GW_CANCELLED);
-    assert_int_equal(a.ended, 0);  // nobody may ever answer it
+    assert_int_equal(a.ended, 0);  // the peer may never take part
     assert_int_equal(mpi_count_flights(), 1);
     mpi_communicator_close(c);
-    go_on();
+    advance();
     end(0);
     assert_int_equal(a.ended, 1);
     assert_int_equal(mpi_count_flights(), 0);
 }
 
-static void bytes_of_members_lie_behind_each_other(void **state) {
+static void bytes_of_members_are_contiguous(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(4);
     const uint64_t from[MEMBERS] = { 3, 0, 5 }, to[MEMBERS] = { 7, 1, 2 };
@@ -262,7 +262,7 @@ static void bytes_of_members_lie_behind_each_other(void **state) {
                          .sizes_to = to,
                          .done = ended } };
     mpi_communicator_start(c, &a.call);
-    go_on();
+    advance();
     assert_begun(0, "alltoallv");
     const begun *x = &fake.begun[0];
     assert_memory_equal(x->sizes[0], ((int[]){ 3, 0, 5 }), sizeof x->sizes[0]);
@@ -274,7 +274,7 @@ static void bytes_of_members_lie_behind_each_other(void **state) {
 }
 
 // MPI counts bytes with an int.
-static void what_is_too_large_is_told(void **state) {
+static void a_call_that_is_too_large_is_refused(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(4);
     const uint64_t much[MEMBERS] = { INT_MAX, 1, 0 }, none[MEMBERS] = { 0 };
@@ -286,7 +286,7 @@ static void what_is_too_large_is_told(void **state) {
     mpi_communicator_start(c, &a.call);
     mpi_communicator_start(c, &b.call);
     mpi_communicator_start(c, &fits.call);
-    go_on();
+    advance();
     assert_int_equal(a.error.status, GW_LIMIT);
     assert_int_equal(b.error.status, GW_LIMIT);
     assert_begun(0, "bcast");
@@ -295,16 +295,16 @@ static void what_is_too_large_is_told(void **state) {
     close_communicator(c);
 }
 
-static void what_mpi_says_is_told(void **state) {
+static void an_error_of_mpi_is_reported(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(4);
     call a = broadcast_of(10), b = broadcast_of(20), d = broadcast_of(30);
-    b.call.lane = 1;
-    d.call.lane = 2;
+    b.call.channel = 1;
+    d.call.channel = 2;
     mpi_communicator_start(c, &a.call);
     mpi_communicator_start(c, &b.call);
     mpi_communicator_start(c, &d.call);
-    go_on();
+    advance();
     fake.begun[1].code = FAILS;
     fake.begun[0].is_done = true;
     end(1);
@@ -313,24 +313,24 @@ static void what_mpi_says_is_told(void **state) {
     assert_non_null(strstr(b.error.text, "broadcast: the network is down"));
     assert_int_equal(d.ended, 0);
     fake.broken = FAILS;  // of no request
-    go_on();
+    advance();
     assert_int_equal(d.error.status, GW_REMOTE);
     close_communicator(c);
 }
 
-static void ranks_have_to_be_those_of_mpi(void **state) {
+static void ranks_that_differ_from_those_of_mpi_are_refused(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(5);
     call a = broadcast_of(10);
     mpi_communicator_start(c, &a.call);
-    go_on();
+    advance();
     assert_int_equal(a.error.status, GW_WRONG_STATE);
     assert_non_null(strstr(a.error.text, "rank 4 of the job is rank 5 of MPI"));
     assert_int_equal(fake.count, 0);
     close_communicator(c);
 }
 
-static void without_mpi_all_calls_say_why(void **state) {
+static void without_mpi_all_calls_fail_with_the_reason(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(4);
     gw_error why;
@@ -342,7 +342,7 @@ static void without_mpi_all_calls_say_why(void **state) {
     close_communicator(c);
 }
 
-static void who_is_stopped_waits_no_more(void **state) {
+static void a_stopped_thread_waits_no_more(void **state) {
     (void)state;
     mpi_communicator *c = open_communicator(4);
     assert_true(mpi_await());  // there is a communicator to be made
@@ -351,18 +351,19 @@ static void who_is_stopped_waits_no_more(void **state) {
     assert_false(mpi_await());
 }
 
-GW_TESTS(mpi_communicator, calls_are_under_way_side_by_side, an_abort_ends_what_has_not_begun,
-         bytes_of_members_lie_behind_each_other, what_is_too_large_is_told, what_mpi_says_is_told,
-         ranks_have_to_be_those_of_mpi, without_mpi_all_calls_say_why,
-         who_is_stopped_waits_no_more);
+GW_TESTS(mpi_communicator, calls_of_several_channels_are_under_way_at_once,
+         an_abort_ends_calls_that_have_not_begun, bytes_of_members_are_contiguous,
+         a_call_that_is_too_large_is_refused, an_error_of_mpi_is_reported,
+         ranks_that_differ_from_those_of_mpi_are_refused,
+         without_mpi_all_calls_fail_with_the_reason, a_stopped_thread_waits_no_more);
 
 #else
 
-static void calls_are_under_way_side_by_side(void **state) {
+static void calls_of_several_channels_are_under_way_at_once(void **state) {
     (void)state;
     testing_skip("built without Open MPI");
 }
 
-GW_TESTS(mpi_communicator, calls_are_under_way_side_by_side);
+GW_TESTS(mpi_communicator, calls_of_several_channels_are_under_way_at_once);
 
 #endif

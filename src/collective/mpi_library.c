@@ -11,7 +11,7 @@ mpi_library mpi;
 
 static void *library;
 
-// Its plug-ins look for symbols of it in the whole process.
+// Its plug-ins search for its symbols in the whole process.
 void mpi_load(void) {
     library = dlopen(MPI_LIBRARY, RTLD_NOW | RTLD_GLOBAL);
     if (!library) return;

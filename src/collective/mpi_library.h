@@ -1,5 +1,4 @@
-// Open MPI, loaded when a group asks for it: nothing is linked with it, and programs that use no MPI
-// need none.
+// Open MPI, loaded when a group needs it: nothing is linked with it, and programs without MPI do not need it.
 //
 // Threads: once it is loaded, the thread that makes all calls of MPI (backend_mpi.c).
 #ifndef COLLECTIVE_MPI_LIBRARY_H
@@ -41,13 +40,13 @@ typedef struct mpi_library {
     bool is_loaded;
 } mpi_library;
 
-extern mpi_library mpi;  // tests put functions of their own there
+extern mpi_library mpi;  // tests replace its functions
 
-void mpi_load(void);                           // |mpi.is_loaded|, if it is here
-MPI_Datatype mpi_datatype_of(gw_dtype dtype);  // of those that backend_mpi adds
+void mpi_load(void);                           // sets |mpi.is_loaded| if the library exists
+MPI_Datatype mpi_datatype_of(gw_dtype dtype);  // for the types that backend_mpi adds
 MPI_Op mpi_op_of(combine_op op);
 
-// REMOTE, with what MPI says about |code|, unless it went well.
+// REMOTE, with the text of MPI for |code|, unless it is MPI_SUCCESS.
 gw_status mpi_check(int code, const char *what, gw_error *error);
 
 #endif

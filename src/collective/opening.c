@@ -1,5 +1,5 @@
-// Groups that a room has to itself, which all members open together: so that they know which one it is,
-// whatever some of them have opened alone before, and that they open the same. GRP-22.
+// Groups of the library's own, which all members open together: so all members have the same group, though some may
+// have opened others alone, and all open the same object. GRP-22.
 #include "base/value.h"
 #include "collective/groups_state.h"
 #include "collective/requests.h"
@@ -9,10 +9,10 @@
 #include <string.h>
 
 // ---- The group of all workers -------------------------------------------------------------------
-// Where the program names no group, members meet in one of the library's: one for each list of workers
-// that there has been, which stays while the agent does.
+// If the program names no group, the parent is one of the library's: one for each list of workers, kept until the
+// agent ends.
 
-// One that has broken though nobody is lost is followed by another one, on all members.
+// A world that has broken though no worker is lost is followed by another one, on all members.
 static gw_group *take_broken_on_loop(groups *x) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&x->worlds, &i));) {
@@ -71,7 +71,7 @@ static bool is_broken(gw_group *g) {
     return broken;
 }
 
-// One that another member has broken before this one knew of it is none.
+// A world that another member has broken before this one received that is not used.
 static gw_group *world_of(gw_scope *s) {
     enum { ATTEMPTS = 8 };
     gw_group *g = find_or_open_world(s);
@@ -79,7 +79,7 @@ static gw_group *world_of(gw_scope *s) {
     return g;
 }
 
-// ---- Meeting ------------------------------------------------------------------------------------
+// ---- Gathering ----------------------------------------------------------------------------------
 
 static const char *title_of(gw_scope *s, const opening *o) {
     return o->of ? gw_format(s, "%s of %s", o->function, o->of) : o->function;
@@ -94,7 +94,7 @@ static gw_value description_of(gw_scope *s, const opening *o) {
     return gw_value_of(all);
 }
 
-// All that the members have said. Its number is |*out_number|.
+// The inputs of all members. |*out_number| is the number of the collective.
 static gw_list *gather(gw_scope *s, gw_group *of, const opening *o, uint64_t *out_number) {
     run_place place = { 0 };
     const char *what = title_of(s, o);
@@ -136,7 +136,7 @@ static void compare_options(gw_scope *s, const gw_group *g, const gw_list *first
     }
 }
 
-// Of member |rank|, which may be answered for by one that has closed its join.
+// The texts of member |rank|. A member whose join has no more input contributes none: its shadow collective answers.
 static gw_list *words_of(gw_scope *s, const gw_group *g, const gw_list *all, int rank) {
     gw_value v = gw_list_get(s, all, rank);
     if (gw_ok(s) && v.kind != GW_LIST)
@@ -145,9 +145,9 @@ static gw_list *words_of(gw_scope *s, const gw_group *g, const gw_list *all, int
     return gw_list_of(s, v);
 }
 
-// The same sentence on all members.
+// The same error text on all members.
 static gw_list *compare(gw_scope *s, const gw_group *g, const gw_list *all) {
-    gw_list *told = gw_list_open(s), *first = words_of(s, g, all, 0);
+    gw_list *inputs = gw_list_open(s), *first = words_of(s, g, all, 0);
     for (int rank = 0; gw_ok(s) && rank < g->count; rank++) {
         gw_list *theirs = words_of(s, g, all, rank);
         if (gw_ok(s) && strcmp(line_of(s, first, 1), line_of(s, theirs, 1)) != 0)
@@ -156,25 +156,25 @@ static gw_list *compare(gw_scope *s, const gw_group *g, const gw_list *all) {
         gw_list *a = gw_list_of(s, gw_list_get(s, first, 2));
         gw_list *b = gw_list_of(s, gw_list_get(s, theirs, 2));
         if (gw_ok(s)) compare_options(s, g, a, b, rank);
-        if (gw_ok(s)) gw_list_add_with(s, told, gw_list_get(s, theirs, 3));
+        if (gw_ok(s)) gw_list_add_with(s, inputs, gw_list_get(s, theirs, 3));
     }
-    return told;
+    return inputs;
 }
 
 // ---- Opening ------------------------------------------------------------------------------------
 
-gw_group *group_open_own(gw_scope *s, gw_scope *keeper, gw_group *of, opening *o) {
+gw_group *group_open_own(gw_scope *s, gw_scope *owner, gw_group *of, opening *o) {
     gw_scope *t = gw_scope_open(s);
     uint64_t number = 0;
     gw_group *parent = of ? of : world_of(t), *g = &group_poison;
     gw_list *all = gw_ok(t) ? gather(t, parent, o, &number) : NULL;
-    gw_list *told = all ? compare(t, parent, all) : NULL;
-    if (gw_ok(t)) g = group_open_child(keeper, parent, number, o->function);
-    if (gw_ok(t) && !gw_ok(keeper)) {
-        scope_fail_with(t, scope_error(keeper));
-        gw_scope_clear(keeper);
+    gw_list *inputs = all ? compare(t, parent, all) : NULL;
+    if (gw_ok(t)) g = group_open_child(owner, parent, number, o->function);
+    if (gw_ok(t) && !gw_ok(owner)) {
+        scope_fail_with(t, scope_error(owner));
+        gw_scope_clear(owner);
     }
-    if (gw_ok(t)) o->told = gw_keep(s, told);
+    if (gw_ok(t)) o->inputs = gw_keep(s, inputs);
     gw_error error = gw_scope_close(t);
     if (error.status) {
         error_prefix(&error, title_of(s, o));
@@ -189,7 +189,8 @@ void group_open_own_failed(gw_scope *s, gw_group *of) {
     gw_group *parent = of ? of : world_of(t);
     if (gw_ok(t) && parent != &group_poison && parent->agent == s->agent) {
         gw_error error = *scope_error(s);
-        if (error.status == GW_TIMEOUT) error.status = GW_CANCELLED;  // not that of this collective
+        if (error.status == GW_TIMEOUT)
+            error.status = GW_CANCELLED;  // not the timeout of this collective
         scope_fail_with(t, &error);
         run_enter_failed(t, s, parent, GROUP_KEY_OPENING);
     }

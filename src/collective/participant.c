@@ -1,4 +1,4 @@
-// The participant's side of collectives: gw_rpc_all_gather and gw_rpc_barrier.
+// The participant's side of RPC collectives: gw_rpc_all_gather and gw_rpc_barrier.
 #include "agent/awaits.h"
 #include "call/call.h"
 #include "collective/collective.h"
@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// How much longer than its deadline a participant waits for the leader's answer, which names the
-// participants that have not come: COL-2.
+// How much longer than its deadline a participant waits for the leader's reply, which names the participants that
+// have not entered: COL-2.
 #define GRACE_NS INT64_C(1000000000)
 
 static int compare(const void *x, const void *y) {
@@ -39,7 +39,7 @@ static bool sort_ranks(gw_scope *s, agent *a, const gw_worker *workers, int coun
     return inside;
 }
 
-// This thread is inside from here on. NULL with |s| failed.
+// Counts this thread as being in the group. NULL with |s| failed.
 static collective_group *enter_group(gw_scope *s, agent *a, const uint32_t *ranks, int count,
                                      uint64_t *out_number, int *out_called_by) {
     gw_error error;

@@ -38,10 +38,10 @@ bool plan_exists(operation o, plan_kind kind) {
     }
 }
 
-// ---- Writing a plan down ------------------------------------------------------------------------
+// ---- Building a plan ----------------------------------------------------------------------------
 enum { FIRST_ROOM = 12 };  // of the plans for two and three members
 
-// Makes room for |more| entries behind |count| of an array whose address is |array|.
+// Makes room for |more| entries after |count| of an array whose address is |array|.
 static bool make_room(plan_builder *b, void *array, int count, int more, int *room, size_t size) {
     if (b->is_out_of_memory) return false;
     if (count + more <= *room) return true;
@@ -165,7 +165,7 @@ gw_status plan_init(plan *p, const plan_request *request, gw_error *error) {
     case PLAN_HALVING: plan_halving(&b); break;
     case PLAN_HOSTS: plan_hosts(&b); break;
     case PLAN_BACKEND:
-    case PLAN_BACKEND_ADDS: plan_meet(&b); break;
+    case PLAN_BACKEND_ADDS: plan_barrier(&b); break;
     default: plan_flat(&b);
     }
     if (!b.is_out_of_memory) return GW_OK;

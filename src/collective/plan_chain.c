@@ -1,6 +1,6 @@
-// Chains: each member sends to the next one only, beginning at the root or ending there. What a root
-// gives to all goes in pieces, so that a member sends one on while the next one comes: each sends and
-// receives it once, however many they are.
+// Chains: each member sends only to the next one, from the root on or toward it. A value that a root sends to all is
+// cut into pieces, so that a member forwards one while it receives the next: each sends and receives it once, for any
+// count of members.
 #include "collective/plan_build.h"
 
 // Members are counted along the chain, from the root on.

@@ -10,21 +10,20 @@
 
 // Note [The table of choices]
 //
-// The first row that fits says the plan. All members find the same row, because all know what it
-// asks for: a broadcast's members but the root do not know how much comes, so that its rows ask for
-// nothing but the count.
+// The first row that fits selects the plan. All members select the same row, because all have what it depends on: in
+// a broadcast only the root has the size, so those rows depend on the count alone.
 //
-// The rows are fitted to `gw-bench --plans` for up to 8 members of one host, where large values are
-// read where they lie: so a root that gives all to each pays nothing for it, and what counts for
-// small ones is the number of messages. Rows for more members follow from the number of steps.
+// The rows are fitted to `gw-bench --plans` for up to 8 members of one host, where large values are read in place: a
+// root that sends all to each has no cost for it, and for small values the number of messages dominates. Rows for
+// more members follow from the number of steps.
 //
-// Where members are on several hosts, as many on each, the link between these counts, and what crosses
-// it. So values that all are to have cross it once, at any size: a broadcast by host takes a fifth more
-// than a flat one for 4 KB, and half for what is large. Sums are made by host as soon as they are larger
-// than a message of their own costs. The rows are fitted to `bench/links --collectives`.
+// With several hosts of equal size the link between hosts dominates. A value for all members crosses it once, at any
+// size: a broadcast by host takes a fifth longer than a flat one for 4 KB, and half as long for large values. Sums
+// are made by host as soon as they are larger than the cost of a message. The rows are fitted to `bench/links
+// --collectives`.
 //
-// Chains and trees of gathers and scatters are not faster with so few members; a root of many has
-// fewer partners with a tree.
+// Chains and trees of gathers and scatters are not faster with few members; a root of many members has fewer partners
+// with a tree.
 typedef enum extent {
     ANYWHERE,
     ACROSS_HOSTS,
@@ -44,7 +43,7 @@ typedef struct choice {
 
 enum { CHOICES_MAX = 7 };
 
-// Behind the last row of an operation comes a flat plan.
+// After the last row of an operation the plan is flat.
 static const choice choices[OPERATION_COUNT][CHOICES_MAX + 1] = {
     [OPERATION_ALL_REDUCE] = { { ACROSS_HOSTS, ANY_COUNT, KIB(32), PLAN_DOUBLING },
                                { ACROSS_HOSTS, ANY_COUNT, ANY_BYTES, PLAN_HOSTS },
@@ -72,8 +71,8 @@ static const choice choices[OPERATION_COUNT][CHOICES_MAX + 1] = {
                             { ANYWHERE, ANY_COUNT, ANY_BYTES, PLAN_DOUBLING } },
 };
 
-// ---- What the environment says ------------------------------------------------------------------
-// By operation; PLAN_AUTO where it says nothing.
+// ---- The environment ----------------------------------------------------------------------------
+// By operation; PLAN_AUTO where it is not set.
 typedef struct wishes {
     plan_kind kinds[OPERATION_COUNT];
 } wishes;
@@ -82,7 +81,8 @@ static bool read_word(const char *text, size_t length, const char *name) {
     return strlen(name) == length && memcmp(text, name, length) == 0;
 }
 
-// Which of |count| names the |length| bytes of |text| are; else |count|, and |n| has the nearest.
+// The index of the name equal to the |length| bytes of |text|; |count| if there is none, and then |n| has the
+// nearest.
 static int read_name(char wanted[GW_NAME_MAX + 1], const char *text, size_t length, int first,
                      int count, const char *(*name_of)(int i), nearest *n) {
     int i = first;
@@ -102,8 +102,8 @@ static const char *plan_of(int i) {
     return plan_kind_name((plan_kind)i);
 }
 
-// "operation:plan", of which |text| has |length| bytes. What is wrong with it, or NULL. |n| has the name that
-// was meant, if one is near.
+// Parses "operation:plan", the first |length| bytes of |text|. Returns the error, or NULL. |n| has the intended name,
+// if one is near.
 static const char *read_wish(const char *text, size_t length, wishes *w,
                              char wanted[GW_NAME_MAX + 1], nearest *n) {
     const char *colon = memchr(text, ':', length);

@@ -1,12 +1,12 @@
-// Direct plans: member j adds slice j of all, and sends the sum on. Members whose slice is empty have
-// nothing to add. A large slice goes in chunks, so that some are added while others are on their way.
+// Direct plans: member j adds slice j of all members, and sends the sum to all. Members with an empty slice add
+// nothing. A large slice is sent in chunks, so that some are added while others are under way.
 #include "collective/plan_build.h"
 
 #include "base/mem.h"
 #include "base/mutation.h"
 
-// Of the slice of |member|. One chunk of slice 0 is there even if nothing is in it, so that members
-// of an empty reduction meet, too.
+// Chunks of the slice of |member|. Slice 0 has at least one chunk, even if empty, so that the members of an empty
+// reduction wait for each other, too.
 static int chunk_count(const plan_request *r, int member) {
     plan_value slice = plan_slice(r, member);
     return member == 0 || slice.count > 0 ? plan_chunk_count(r, slice) : 0;
@@ -58,7 +58,7 @@ static void add_slice(plan_builder *b, int sums[PLAN_CHUNKS_MAX]) {
     mem_free(from);
 }
 
-// All sums in their order. |own|: the steps that have made this member's.
+// All sums in order. |own|: the steps that have made this member's sums.
 static void put_out_sums(plan_builder *b, const int own[PLAN_CHUNKS_MAX]) {
     const plan_request *r = b->request;
     for (int j = 0; j < r->member_count; j++) {

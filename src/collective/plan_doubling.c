@@ -1,18 +1,17 @@
-// Recursive doubling: partial sums of pairs of members are exchanged, then those of pairs of pairs.
-// The members behind the largest power of two give what they bring to their partners before, and get
-// the sum from them behind.
+// Recursive doubling: pairs of members exchange partial sums, then pairs of pairs. The members above the largest
+// power of two send their inputs to their partners first, and receive the sum from them at the end.
 #include "collective/plan_build.h"
 
 #include "base/mutation.h"
 
-// Adds what this member has and what it received, in the order of their ranks.
+// Adds this member's sum and the received one, in the order of ranks.
 static int add_pair(plan_builder *b, int own, int other, bool own_is_first, plan_value v) {
     int inputs[] = { own_is_first ? own : other, own_is_first ? other : own };
     return plan_add(b, inputs, 2, v);
 }
 
-// Of a member before the power of two the one behind it, and the other way round; the count of
-// members if there is none.
+// For a member below the power of two the one above it, and the other way round; the count of members if there is
+// none.
 static int partner_of(const plan_request *r) {
     int power = plan_power(r->member_count), rank = r->rank, behind = r->member_count - power;
     if (has_mutation(MUTATION_WRONG_FOLD) && rank < behind) return r->member_count - 1 - rank;
@@ -20,7 +19,7 @@ static int partner_of(const plan_request *r) {
     return rank >= power ? rank - power : rank < behind ? rank + power : r->member_count;
 }
 
-// A member behind the power of two.
+// A member above the power of two.
 static void follow(plan_builder *b) {
     plan_value whole = plan_whole(b);
     plan_send(b, partner_of(b->request), INPUT_OWN, whole);

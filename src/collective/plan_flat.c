@@ -1,10 +1,10 @@
-// Flat plans: everything goes to whom it is for in one step. Members begin with the one behind them,
-// so that not all send to the same one at once.
+// Flat plans: every value is sent directly to its receivers, in one step. A member starts with the one behind it, so
+// that not all send to the same one at once.
 #include "collective/plan_build.h"
 
 #include "base/mem.h"
 
-// Steps that received from each member, by rank: INPUT_OWN at this member's.
+// The steps that received from each member, by rank: INPUT_OWN at this member's.
 static int *receive_from_all(plan_builder *b, plan_value v) {
     const plan_request *r = b->request;
     int *from = mem_alloc((size_t)r->member_count * sizeof *from);
@@ -25,7 +25,7 @@ static void send_to_all(plan_builder *b, plan_value v) {
         plan_send(b, plan_behind(b->request, d), INPUT_OWN, v);
 }
 
-// The sum of what came from each member.
+// The sum of the values of all members.
 static void add_all(plan_builder *b, plan_value v) {
     int *from = receive_from_all(b, v);
     if (!from) return;
@@ -103,7 +103,7 @@ static void reduce_scatter(plan_builder *b) {
     add_all(b, share_of(r, r->rank));
 }
 
-void plan_meet(plan_builder *b) {
+void plan_barrier(plan_builder *b) {
     send_to_all(b, plan_whole(b));
     mem_free(receive_from_all(b, plan_whole(b)));
 }
@@ -127,6 +127,6 @@ void plan_flat(plan_builder *b) {
         send_items(b);
         put_out_all(b, item_for(b->request->rank));
         break;
-    default: plan_meet(b);
+    default: plan_barrier(b);
     }
 }

@@ -1,13 +1,12 @@
-// Halving and doubling (Rabenseifner). Pairs of members exchange halves of what they have and add
-// them, then pairs of pairs halves of these, to the end: each member has its piece of the sum then, and
-// gets the others back the same way. It takes as many messages as recursive doubling, twice, of as many
-// bytes as a direct plan. The members behind the largest power of two give what they bring to their
-// partners before, and get the sum from them.
+// Halving and doubling (Rabenseifner). Pairs of members exchange halves of their values and add them, then pairs of
+// pairs halves of these, to the end: then each member has its piece of the sum, and the pieces are exchanged back the
+// same way. It takes as many messages as recursive doubling, twice, of as many bytes as a direct plan. The members
+// above the largest power of two send their inputs to their partners first, and receive the sum from them.
 #include "collective/plan_build.h"
 
 enum { LEVELS = 16 };
 
-// The first half of |v|, or the second: of whole lines of the cache.
+// The first or second half of |v|, of whole cache lines.
 static plan_value half_of(const plan_request *r, plan_value v, bool second) {
     uint64_t end = v.first + v.count;
     uint64_t middle = v.first + plan_round_to_lines(r, (v.count + 1) / 2);
@@ -29,7 +28,7 @@ static int add_pair(plan_builder *b, int first, int second, plan_value v) {
     return plan_add(b, inputs, 2, v);
 }
 
-// With what the partner behind the power of two brings, if there is one.
+// Adds the input of the partner above the power of two, if there is one.
 static int begin(plan_builder *b, plan_value *v) {
     const plan_request *r = b->request;
     int power = plan_power(r->member_count), follower = r->rank + power, own = INPUT_OWN;
@@ -39,7 +38,7 @@ static int begin(plan_builder *b, plan_value *v) {
     return add_pair(b, own, plan_receive(b, follower, plan_whole(b)), *v);
 }
 
-// What a member has in the end, in the order of the elements: its own piece and what has come back.
+// The final pieces of a member, in the order of elements: its own, and the received ones.
 typedef struct pieces {
     int steps[LEVELS + 1];
     plan_value values[LEVELS + 1];

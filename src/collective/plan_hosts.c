@@ -1,17 +1,17 @@
-// By host: slice j of what the members of a host bring goes to its member j, which adds it; then the
-// members j of all hosts add their slices, a piece each, and send the pieces back; then each has the
-// slices of its host's others. So what crosses from host to host is what one member brings, not what
-// all do. The order of additions is that of all plans, since the members of a host are a subtree.
+// By host: slice j of the inputs of the members of a host is sent to its member j, which adds it; then the members j
+// of all hosts add their slices, a piece each, and send the pieces back; then the members of each host exchange their
+// slices. So each host sends and receives the bytes of one member's input, not of all. The order of additions is that
+// of all plans, since the members of a host are a subtree.
 //
-// Where hosts are not so, or not known, it is a direct plan.
+// If hosts differ in size or are unknown, it is a direct plan.
 #include "collective/plan_build.h"
 
 #include "base/mem.h"
 
-// What this member does in each chunk of its slice.
+// This member's steps for each chunk of its slice.
 typedef struct part {
-    int sum;    // of its host; then its piece of all
-    int whole;  // of the chunk, once all pieces are back
+    int sum;    // of its host; then its piece of all hosts
+    int whole;  // the chunk, once all pieces have arrived
 } part;
 
 static plan_value slice_of(plan_builder *b, int place) {
@@ -36,17 +36,17 @@ static void send_slices(plan_builder *b) {
     for (int d = 1; d < r->host_size; d++) {
         int place = plan_other_place(r, d);
         for (int c = 0; c < chunk_count(b, place); c++)
-            plan_send(b, plan_beside(r, place), INPUT_OWN, chunk_of(b, place, c));
+            plan_send(b, plan_on_host(r, place), INPUT_OWN, chunk_of(b, place, c));
     }
 }
 
-// Adds chunk |c| of the host's members, and sends each host its piece of that.
+// Adds chunk |c| of the host's members, and sends each host its piece.
 static void add_host(plan_builder *b, int c, int *from, part *out) {
     const plan_request *r = b->request;
     int place = r->rank % r->host_size;
     plan_value chunk = chunk_of(b, place, c);
     for (int i = 0; i < r->host_size; i++)
-        from[i] = i == place ? INPUT_OWN : plan_receive(b, plan_beside(r, i), chunk);
+        from[i] = i == place ? INPUT_OWN : plan_receive(b, plan_on_host(r, i), chunk);
     chunk.is_partial = true;
     out->sum = plan_add(b, from, r->host_size, chunk);
     for (int d = 1; d < plan_host_count(r); d++) {
@@ -69,7 +69,7 @@ static void add_hosts(plan_builder *b, int c, int *from, part *x) {
         plan_send(b, plan_across(r, plan_other_host(r, d)), x->sum, piece);
 }
 
-// Puts chunk |c| together, and gives it to the host's others.
+// Joins chunk |c|, and sends it to the other members of the host.
 static void share(plan_builder *b, int c, int *from, part *x) {
     const plan_request *r = b->request;
     plan_value chunk = chunk_of(b, r->rank % r->host_size, c);
@@ -79,18 +79,18 @@ static void share(plan_builder *b, int c, int *from, part *x) {
                       : plan_receive(b, plan_across(r, i), piece_of(b, chunk, i));
     x->whole = plan_join(b, from, plan_host_count(r), chunk);
     for (int d = 1; d < r->host_size; d++)
-        plan_send(b, plan_beside(r, plan_other_place(r, d)), x->whole, chunk);
+        plan_send(b, plan_on_host(r, plan_other_place(r, d)), x->whole, chunk);
 }
 
-// Its own chunks are put out by their pieces, which lie where they belong.
+// Its own chunks are put out as their pieces, which are in place.
 static void put_out_slices(plan_builder *b, const part *parts) {
     const plan_request *r = b->request;
     for (int place = 0; place < r->host_size; place++) {
         for (int c = 0; c < chunk_count(b, place); c++) {
             plan_value chunk = chunk_of(b, place, c);
             bool is_own = place == r->rank % r->host_size;
-            plan_put_out(b, is_own ? parts[c].whole : plan_receive(b, plan_beside(r, place), chunk),
-                         chunk);
+            plan_put_out(
+                b, is_own ? parts[c].whole : plan_receive(b, plan_on_host(r, place), chunk), chunk);
         }
     }
 }

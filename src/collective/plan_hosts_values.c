@@ -1,8 +1,8 @@
-// By host, what is not one sum for all: each value crosses from host to host once, between members
-// that have the same place in theirs, which give it to those beside them; what is to be added is added
-// within each host before it crosses.
+// By host, for operations that are not one sum for all: each value crosses from host to host once, between members
+// with the same place in their hosts, which forward it to the other members of their host; sums are made within each
+// host before they cross.
 //
-// Where hosts are not so, or not known, these are flat plans.
+// If hosts differ in size or are unknown, these are flat plans.
 #include "collective/plan_build.h"
 
 #include "base/mem.h"
@@ -17,19 +17,19 @@ static int host_of(const plan_request *r, int member) {
     return member / r->host_size;
 }
 
-// Whether this member has the root's place in its host.
+// Whether this member has the same place in its host as the root.
 static bool has_place_of_root(const plan_request *r) {
     return r->rank % r->host_size == r->root % r->host_size;
 }
 
-// A binomial tree over hosts, which are counted from the root's on.
+// A binomial tree over hosts, counted from the root's on.
 static void broadcast(plan_builder *b) {
     const plan_request *r = b->request;
     int hosts = plan_host_count(r), first_host = host_of(r, r->root), source = INPUT_OWN;
     int place = (host_of(r, r->rank) - first_host + hosts) % hosts;
     plan_value whole = plan_whole(b);
     if (!has_place_of_root(r)) {
-        source = plan_receive(b, plan_beside(r, r->root % r->host_size), whole);
+        source = plan_receive(b, plan_on_host(r, r->root % r->host_size), whole);
         plan_put_out(b, source, whole);
         return;
     }
@@ -41,7 +41,7 @@ static void broadcast(plan_builder *b) {
         if (place + d < hosts)
             plan_send(b, plan_across(r, (place + d + first_host) % hosts), source, whole);
     for (int d = 1; d < r->host_size; d++)
-        plan_send(b, plan_beside(r, plan_other_place(r, d)), source, whole);
+        plan_send(b, plan_on_host(r, plan_other_place(r, d)), source, whole);
     plan_put_out(b, source, whole);
 }
 
@@ -52,15 +52,15 @@ static void all_gather(plan_builder *b) {
     if (!from) return;
     for (int d = 1; d < plan_host_count(r); d++)
         plan_send(b, plan_across(r, plan_other_host(r, d)), INPUT_OWN, whole);
-    // What a member sends to those beside it: what it brings, then what has crossed to it.
+    // A member sends to the others of its host its own input, then the inputs that have crossed to it.
     for (int h = 0; h < plan_host_count(r); h++) {
         int other = plan_other_host(r, h), here = plan_across(r, other);
         from[here] = h ? plan_receive(b, here, whole) : INPUT_OWN;
         for (int d = 1; d < r->host_size; d++)
-            plan_send(b, plan_beside(r, plan_other_place(r, d)), from[here], whole);
+            plan_send(b, plan_on_host(r, plan_other_place(r, d)), from[here], whole);
         for (int d = 1; d < r->host_size; d++) {
             int place = plan_other_place(r, d);
-            from[other * r->host_size + place] = plan_receive(b, plan_beside(r, place), whole);
+            from[other * r->host_size + place] = plan_receive(b, plan_on_host(r, place), whole);
         }
     }
     for (int i = 0; i < r->member_count; i++) plan_put_out(b, from[i], whole);
@@ -73,16 +73,16 @@ static plan_value share_of(const plan_request *r, int member) {
     return v;
 }
 
-// The sum over this host of |v|, whose parts the others beside this member send to it.
+// The sum of |v| over this host, whose other members send their parts to this one.
 static int add_host(plan_builder *b, plan_value v, int *from) {
     const plan_request *r = b->request;
     for (int i = 0; i < r->host_size; i++)
-        from[i] = i == r->rank % r->host_size ? INPUT_OWN : plan_receive(b, plan_beside(r, i), v);
+        from[i] = i == r->rank % r->host_size ? INPUT_OWN : plan_receive(b, plan_on_host(r, i), v);
     v.is_partial = true;
     return plan_add(b, from, r->host_size, v);
 }
 
-// The sum over all hosts, of which this one's is |own|.
+// The sum over all hosts; |own| is that of this host.
 static int add_hosts(plan_builder *b, plan_value v, int own, int *from) {
     const plan_request *r = b->request;
     plan_value partial = v;
@@ -92,7 +92,7 @@ static int add_hosts(plan_builder *b, plan_value v, int own, int *from) {
     return plan_add(b, from, plan_host_count(r), v);
 }
 
-// A member adds, over its host, the shares of all who have its place in theirs.
+// A member adds, over its host, the shares of all members that have its place.
 static void reduce_scatter(plan_builder *b) {
     const plan_request *r = b->request;
     int *from = open_steps(b), own = INPUT_OWN;
@@ -100,7 +100,7 @@ static void reduce_scatter(plan_builder *b) {
     for (int h = 1; h <= plan_host_count(r); h++) {
         for (int d = 1; d < r->host_size; d++) {
             int place = plan_other_place(r, d), to = plan_other_host(r, h) * r->host_size + place;
-            plan_send(b, plan_beside(r, place), INPUT_OWN, share_of(r, to));
+            plan_send(b, plan_on_host(r, place), INPUT_OWN, share_of(r, to));
         }
         int to = plan_across(r, plan_other_host(r, h));
         plan_value share = share_of(r, to);
@@ -124,7 +124,7 @@ static void reduce(plan_builder *b) {
     for (int c = 0; from && c < count; c++) {
         plan_value chunk = plan_cut(r, whole, c, count);
         if (!has_place_of_root(r)) {
-            plan_send(b, plan_beside(r, r->root % r->host_size), INPUT_OWN, chunk);
+            plan_send(b, plan_on_host(r, r->root % r->host_size), INPUT_OWN, chunk);
             continue;
         }
         int sum = add_host(b, chunk, from);

@@ -1,6 +1,6 @@
-// Gathering and scattering by relays: what is for, or from, another member goes through those between
-// it and the root, along a chain or a binomial tree. So each has to do with few others, however many
-// they are; what it passes on are the values of those behind it, one by one.
+// Gather and scatter by relays: a value for, or from, another member passes the members between it and the root,
+// along a chain or a binomial tree. So each member has few partners, for any count of members; it forwards the values
+// of the members behind it, one by one.
 #include "collective/plan_build.h"
 
 #include "base/mem.h"
@@ -18,8 +18,8 @@ static bool is_chain(const plan_builder *b) {
     return b->plan->kind == PLAN_CHAIN;
 }
 
-// Behind |place| are itself and every further one at this distance. In a tree the highest bit of a
-// place says who is before it: so those behind it have its bits as their lowest ones.
+// The members behind |place| are itself and every further one at this distance. In a tree the highest bit of a place
+// determines the member before it: so the members behind it have its bits as their lowest ones.
 static int distance_behind(const plan_builder *b, int place) {
     if (is_chain(b)) return 1;
     return place ? 2 * plan_power(place) : 1;
@@ -29,13 +29,13 @@ static int place_before(const plan_builder *b, int place) {
     return is_chain(b) ? place - 1 : place - plan_power(place);
 }
 
-// The next one on the way from |place| to |last|, which is behind it.
+// The next place on the way from |place| to |last|, which is behind it.
 static int place_towards(const plan_builder *b, int place, int last) {
     int way = last - place;
     return is_chain(b) ? place + 1 : place + (way & -way);
 }
 
-// Each sends what it brings, then what comes from those behind it, the nearest first.
+// Each sends its input, then the values of the members behind it, the nearest first.
 static void gather(plan_builder *b) {
     const plan_request *r = b->request;
     int place = place_of(r, r->rank), n = r->member_count;
@@ -54,7 +54,7 @@ static void gather(plan_builder *b) {
     mem_free(from);
 }
 
-// What goes farthest goes first, so that what comes last is for whom it comes to.
+// The farthest value is sent first, so that the last one received is the receiver's own.
 static void scatter(plan_builder *b) {
     const plan_request *r = b->request;
     int place = place_of(r, r->rank), last = INPUT_OWN, each = distance_behind(b, place);

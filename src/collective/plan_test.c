@@ -1,5 +1,4 @@
-// Plans are run with symbols for numbers: a value is a tree of additions over members, or what a
-// member brought.
+// Plans are run with symbols for numbers: a value is a tree of additions over members, or the input of a member.
 #include "collective/plan.h"
 
 #include "testing/testing.h"
@@ -13,10 +12,10 @@ enum { MEMBERS_MAX = 64, STEPS_MAX = 64 * MEMBERS_MAX + 8, SHAPES_MAX = 1024 };
 
 // ---- Symbols ------------------------------------------------------------------------------------
 typedef enum stage {
-    STAGE_NONE,      // not made yet
-    STAGE_BROUGHT,   // numbers as the member |shape| brings them
-    STAGE_PARTIAL,   // a sum that is not rounded
-    STAGE_FINISHED,  // one that is
+    STAGE_NONE,         // not made yet
+    STAGE_CONTRIBUTED,  // the input of member |shape|
+    STAGE_PARTIAL,      // a sum that is not rounded
+    STAGE_FINISHED,     // a rounded sum
 } stage;
 
 typedef struct symbol {
@@ -24,7 +23,7 @@ typedef struct symbol {
     int shape;  // a member's rank, or a node of a tree over them
     uint64_t first, count;
     int item;
-    uint64_t after;  // a bit for each member that has come before it was made
+    uint64_t after;  // a bit for each member whose enter precedes it
 } symbol;
 
 // Numbers of trees, by those of their halves: equal trees have equal numbers.
@@ -44,7 +43,7 @@ static int join(int a, int b) {
     return joined[a][b];
 }
 
-// y[i] = x[i] + x[i + p] where there is one, then pairs, and pairs of those.
+// y[i] = x[i] + x[i + p] where member i + p exists, then pairs, and pairs of those.
 static int tree_over(const int *shapes, int count) {
     int y[MEMBERS_MAX], p = 1;
     while (2 * p <= count) p *= 2;
@@ -61,11 +60,11 @@ static int random_below(uint64_t *random, int count) {
 
 // ---- Running the plans of all members -----------------------------------------------------------
 typedef struct job {
-    plan_request request;  // but the rank
+    plan_request request;  // except the rank
     plan plans[MEMBERS_MAX];
     symbol values[MEMBERS_MAX][STEPS_MAX];
-    // Of a step that receives, the one of its peer that sends that; of one that sends, the one before it
-    // that sends to the same peer. -1: none.
+    // Of a step that receives, the step of its peer that sends the value; of one that sends, the previous one to the
+    // same peer. -1: none.
     int16_t other[MEMBERS_MAX][STEPS_MAX];
 } job;
 
@@ -95,13 +94,12 @@ static void open_plans(job *j) {
     }
 }
 
-enum { NOBODY = -1 };
+enum { NO_MEMBER = -1 };
 
-// Values go from one member to another in the order of the plans: the k-th that is sent is the k-th
-// that is received.
+// Values are sent in the order of the plans: the k-th that is sent is the k-th that is received.
 static void match(job *j, int from, int to) {
     const plan *sends = &j->plans[from], *receives = &j->plans[to];
-    int sent = NOBODY, at = 0;
+    int sent = NO_MEMBER, at = 0;
     for (int i = 0; i < receives->step_count; i++) {
         if (receives->steps[i].kind != STEP_RECEIVE || receives->steps[i].peer != from) continue;
         while (at < sends->step_count &&
@@ -127,12 +125,12 @@ static void close_plans(job *j) {
     for (int i = 0; i < j->request.member_count; i++) plan_fini(&j->plans[i]);
 }
 
-// What |from|, a step or INPUT_OWN, has of the elements [first, first + count).
+// The elements [first, first + count) of |from|, a step or INPUT_OWN.
 static symbol take(const job *j, int member, int from, uint64_t first, uint64_t count, int item) {
     if (from == INPUT_OWN) {
         bool is_piece = j->request.operation == OPERATION_BROADCAST;
         assert_true(first + count <= (is_piece ? PLAN_PIECES : j->request.elements));
-        return (symbol){ STAGE_BROUGHT, member, first, count, item, (uint64_t)1 << member };
+        return (symbol){ STAGE_CONTRIBUTED, member, first, count, item, (uint64_t)1 << member };
     }
     symbol v = j->values[member][from];
     if (v.stage == STAGE_NONE) return v;
@@ -151,7 +149,7 @@ static symbol add(const job *j, int member, const plan_step *s) {
     for (int i = 0; i < s->input_count; i++) {
         symbol v = take(j, member, inputs[i], s->first, s->count, -1);
         if (v.stage == STAGE_NONE) return v;
-        // Sums that are rounded are at an end.
+        // Rounded sums are final.
         assert_int_not_equal(v.stage, STAGE_FINISHED);
         if (i > 0) assert_int_equal(v.stage, of_inputs);
         of_inputs = v.stage;
@@ -166,12 +164,12 @@ static symbol add(const job *j, int member, const plan_step *s) {
                      after };
 }
 
-// Pieces of the sum that follow one another.
+// Consecutive pieces of the sum.
 static symbol join_pieces(const job *j, int member, const plan_step *s) {
     const int *inputs = j->plans[member].inputs + s->first_input;
     symbol all = { .stage = STAGE_NONE };
     for (int i = 0; i < s->input_count; i++) {
-        if (inputs[i] == INPUT_OWN) fail_msg("member %d joins what it brings", member);
+        if (inputs[i] == INPUT_OWN) fail_msg("member %d joins its own input", member);
         symbol v = j->values[member][inputs[i]];
         if (v.stage == STAGE_NONE) return v;
         assert_int_equal(v.stage, STAGE_FINISHED);
@@ -205,23 +203,23 @@ static symbol run_step(const job *j, int member, int step) {
     assert_true(s->peer >= 0 && s->peer < j->request.member_count && s->peer != member);
     if (s->kind == STEP_RECEIVE) return receive(j, member, step);
     assert_int_equal(s->input_count, 1);
-    int before = j->other[member][step];  // values to one member go in the order of the plan
-    if (before != NOBODY && j->values[member][before].stage == STAGE_NONE)
+    int before = j->other[member][step];  // values to one member are sent in the order of the plan
+    if (before != NO_MEMBER && j->values[member][before].stage == STAGE_NONE)
         return (symbol){ .stage = STAGE_NONE };
     symbol v = take(j, member, p->inputs[s->first_input], s->first, s->count, s->item);
     if (v.stage != STAGE_NONE) assert_int_equal(s->is_partial, v.stage == STAGE_PARTIAL);
     return v;
 }
 
-// Runs what can run until nothing can. Everything has run then, or members wait for each other.
+// Runs steps until none can run. Then all have run, or members wait for each other.
 static void run_to_the_end(job *j) {
-    for (bool goes_on = true; goes_on;) {
-        goes_on = false;
+    for (bool continues = true; continues;) {
+        continues = false;
         for (int m = 0; m < j->request.member_count; m++) {
             for (int i = 0; i < j->plans[m].step_count; i++) {
                 if (j->values[m][i].stage != STAGE_NONE) continue;
                 j->values[m][i] = run_step(j, m, i);
-                goes_on = goes_on || j->values[m][i].stage != STAGE_NONE;
+                continues = continues || j->values[m][i].stage != STAGE_NONE;
             }
         }
     }
@@ -231,13 +229,13 @@ static void run_to_the_end(job *j) {
                 fail_msg("member %d waits for ever in step %d", m, i);
 }
 
-// ---- What has to come out -----------------------------------------------------------------------
+// ---- The expected results -----------------------------------------------------------------------
 static symbol output(const job *j, int member, int i) {
     const plan_output *o = &j->plans[member].outputs[i];
     return take(j, member, o->step, o->first, o->count, o->item);
 }
 
-// Each element of the sum that the member is to have, once and in order.
+// Each element of the member's sum, once and in order.
 static void assert_sum(const job *j, int member, uint64_t first, uint64_t count) {
     int members[MEMBERS_MAX];
     for (int i = 0; i < MEMBERS_MAX; i++) members[i] = i;
@@ -253,19 +251,19 @@ static void assert_sum(const job *j, int member, uint64_t first, uint64_t count)
     assert_true(at == first + count);
 }
 
-static void assert_brought(const job *j, int member, int i, int by, int item) {
+static void assert_contributed(const job *j, int member, int i, int by, int item) {
     symbol v = output(j, member, i);
-    assert_int_equal(v.stage, STAGE_BROUGHT);
+    assert_int_equal(v.stage, STAGE_CONTRIBUTED);
     assert_int_equal(v.shape, by);
     assert_int_equal(v.item, item);
 }
 
-// What the root brings: at once, or all pieces in their order.
+// The root's input: in one value, or all pieces in order.
 static void assert_whole(const job *j, int member) {
     int count = j->plans[member].output_count;
     assert_true(count == 1 || count == PLAN_PIECES);
     for (int i = 0; i < count; i++) {
-        assert_brought(j, member, i, j->request.root, -1);
+        assert_contributed(j, member, i, j->request.root, -1);
         symbol v = output(j, member, i);
         assert_true(v.first == (uint64_t)i && v.count == (count > 1));
     }
@@ -273,15 +271,15 @@ static void assert_whole(const job *j, int member) {
 
 static void assert_from_all(const job *j, int member, int item) {
     assert_int_equal(j->plans[member].output_count, j->request.member_count);
-    for (int i = 0; i < j->request.member_count; i++) assert_brought(j, member, i, i, item);
+    for (int i = 0; i < j->request.member_count; i++) assert_contributed(j, member, i, i, item);
 }
 
 static void assert_nothing(const job *j, int member) {
     assert_int_equal(j->plans[member].output_count, 0);
 }
 
-// When its plan has run, the member knows that each other has come.
-static void assert_all_have_come(const job *j, int member) {
+// When the plan of a member has run, all other members have entered.
+static void assert_all_have_arrived(const job *j, int member) {
     uint64_t after = (uint64_t)1 << member;
     for (int i = 0; i < j->plans[member].step_count; i++) after |= j->values[member][i].after;
     assert_true(after == UINT64_MAX >> (MEMBERS_MAX - j->request.member_count));
@@ -312,10 +310,10 @@ static void assert_result(const job *j, int m) {
         break;
     case OPERATION_SCATTER:
         assert_int_equal(j->plans[m].output_count, 1);
-        assert_brought(j, m, 0, r->root, m);
+        assert_contributed(j, m, 0, r->root, m);
         break;
     case OPERATION_ALL_TO_ALL: assert_from_all(j, m, m); break;
-    default: assert_nothing(j, m); assert_all_have_come(j, m);
+    default: assert_nothing(j, m); assert_all_have_arrived(j, m);
     }
 }
 
@@ -330,7 +328,7 @@ static void check(const plan_request *r) {
 }
 
 // ---- Tests --------------------------------------------------------------------------------------
-// One element, none, fewer than members, odd counts, one that fills lines of the cache and more.
+// One element, none, fewer than members, odd counts, one that fills cache lines and more.
 static uint64_t elements_of(int which, int n) {
     const uint64_t counts[] = { 0,    1,    (uint64_t)n - 1,    17 * (uint64_t)n + 3,
                                 1024, 4099, n < 6 ? 5000000 : 9 };
@@ -446,7 +444,7 @@ static void every_operation_has_a_plan_by_the_table(void **state) {
                 assert_true(kind != PLAN_AUTO && plan_exists((operation)o, kind));
             }
         }
-        // Without bytes nothing but the count may decide.
+        // Without bytes only the count may decide.
         plan_request r = { .operation = (operation)o, .member_count = 5 };
         uint64_t shares[5] = { 0 };
         r.shares = shares;
@@ -457,7 +455,7 @@ static void every_operation_has_a_plan_by_the_table(void **state) {
     }
 }
 
-// What members beside member 0 do is counted by where it goes: elements of a sum, values of others.
+// Counts what the members of host 0 other than member 0 send by receiver: elements of a sum, values of others.
 static uint64_t count_across(plan_request r) {
     uint64_t sent = 0;
     for (r.rank = 0; r.rank < r.host_size; r.rank++) {
@@ -472,8 +470,8 @@ static uint64_t count_across(plan_request r) {
     return sent;
 }
 
-// Between hosts, sums that are not small are made by host, and what all are to have crosses once.
-static void hosts_exchange_what_they_must(void **state) {
+// Between hosts, sums that are not small are made by host, and a value for all crosses once.
+static void hosts_exchange_as_little_as_possible(void **state) {
     (void)state;
     assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 1 << 20, 4), PLAN_HOSTS);
     assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 8, 4096, 4),
@@ -488,7 +486,7 @@ static void hosts_exchange_what_they_must(void **state) {
     // Four hosts of four.
     plan_request r = { .kind = PLAN_HOSTS, .member_count = 16, .host_size = 4, .element_bytes = 4 };
     r.operation = OPERATION_BROADCAST;
-    assert_int_equal(count_across(r), 2);  // the others go on with it
+    assert_int_equal(count_across(r), 2);  // the other members continue with it
     r.operation = OPERATION_ALL_GATHER;
     assert_int_equal(count_across(r), 3 * 4);
     r.elements = all;
@@ -508,17 +506,17 @@ static void the_environment_chooses(void **state) {
            "all_reduce:direct,reduce:doubling,barrier,sum:flat,broadcast:fast,all_redcue:flat,"
            "broadcast:tere",
            1);
-    FILE *said = tmpfile();
+    FILE *written = tmpfile();
     int before = dup(2);
-    dup2(fileno(said), 2);
+    dup2(fileno(written), 2);
     assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 2, 4, 0), PLAN_DIRECT);
-    assert_int_equal(plan_choose(OPERATION_REDUCE, 2, 4, 0), PLAN_FLAT);  // as the table has it
+    assert_int_equal(plan_choose(OPERATION_REDUCE, 2, 4, 0), PLAN_FLAT);  // as in the table
     dup2(before, 2);
     char text[2048] = "";
-    rewind(said);
-    text[fread(text, 1, sizeof text - 1, said)] = '\0';
-    fclose(said);
-    static const char *const sentences[] = {
+    rewind(written);
+    text[fread(text, 1, sizeof text - 1, written)] = '\0';
+    fclose(written);
+    static const char *const lines[] = {
         "\"reduce:doubling\" names a plan that the collective has not and changes nothing",
         "\"barrier\" is no \"operation:plan\" and changes nothing",
         "\"sum:flat\" names no collective and changes nothing",
@@ -527,14 +525,14 @@ static void the_environment_chooses(void **state) {
         "\"all_reduce:direct\" does; did you mean \"tree\"?",
     };
     for (int i = 0; i < 6; i++)
-        if (!strstr(text, sentences[i])) fail_msg("not in \"%s\": %s", text, sentences[i]);
+        if (!strstr(text, lines[i])) fail_msg("not in \"%s\": %s", text, lines[i]);
     plan_prefer(OPERATION_ALL_REDUCE, PLAN_AUTO);
     assert_int_equal(plan_choose(OPERATION_ALL_REDUCE, 2, 4, 0), PLAN_FLAT);
 }
 
-static void large_values_do_not_go_to_all(void **state) {
+static void large_values_are_not_sent_to_all(void **state) {
     (void)state;
-    // A member of a direct all_reduce sends twice what it brings, less its own slices.
+    // A member of a direct all_reduce sends its input twice, except its own slices.
     plan_request r = { .operation = OPERATION_ALL_REDUCE,
                        .kind = PLAN_DIRECT,
                        .member_count = 8,
@@ -588,4 +586,4 @@ static void memory_may_fail(void **state) {
 GW_TESTS(collective_plan, plans_of_up_to_8_members_are_right, plans_of_up_to_33_members_are_right,
          plans_of_64_members_are_right, random_plans_are_right,
          every_operation_has_a_plan_by_the_table, the_environment_chooses,
-         hosts_exchange_what_they_must, large_values_do_not_go_to_all, memory_may_fail);
+         hosts_exchange_as_little_as_possible, large_values_are_not_sent_to_all, memory_may_fail);

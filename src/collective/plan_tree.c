@@ -1,10 +1,10 @@
-// Binomial trees. A broadcast doubles the count of those who have it with each step. A reduction adds
-// pairs of subtrees; of two, the sum goes to the one that has the root in it, else to the first.
+// Binomial trees. A broadcast doubles the count of members that have the value with each step. A reduction adds pairs
+// of subtrees; of two, the one with the root in it receives the sum, else the first.
 #include "collective/plan_build.h"
 
 static void broadcast(plan_builder *b) {
     const plan_request *r = b->request;
-    // Ranks are counted from the root on. The highest bit of one says who sends to it.
+    // Ranks are counted from the root on. The highest bit of a rank determines its sender.
     int n = r->member_count, place = (r->rank - r->root + n) % n, power = plan_power(place);
     plan_value whole = plan_whole(b);
     int source = INPUT_OWN, first = 1;
@@ -12,7 +12,7 @@ static void broadcast(plan_builder *b) {
         source = plan_receive(b, (place - power + r->root) % n, whole);
         first = 2 * power;
     }
-    // The longest way first: who is behind has most to send on.
+    // The farthest first: that member has most to forward.
     int farthest = first;
     while (place + 2 * farthest < n) farthest *= 2;
     for (int distance = farthest; distance >= first; distance /= 2)
@@ -20,8 +20,8 @@ static void broadcast(plan_builder *b) {
     plan_put_out(b, source, whole);
 }
 
-// Who has the sum of the |size| leaves from |first| on, a power of two. Leaf i is member i, and the
-// one |power| behind it, which has it if it is the root.
+// The member that has the sum of the |size| leaves from |first| on, a power of two. Leaf i is member i, and the one
+// |power| above it, which has the sum if it is the root.
 static int holder_of(const plan_request *r, int power, int first, int size) {
     int leaf = r->root % power;
     return leaf >= first && leaf < first + size ? r->root : first;

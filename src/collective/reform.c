@@ -1,4 +1,4 @@
-// Re-forming a group: who is in its next generation, and the group of that.
+// Re-forming a group: the members of its next generation, and its group.
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/mutation.h"
@@ -21,23 +21,23 @@ static int count_survivors(const gw_group *g) {
     return count;
 }
 
-// The first |count| of those that knock, by rank, from members[at] on.
-static void put_newcomers(const gw_group *g, decision *d, int at, int count) {
+// The first |count| joining members, by rank, from members[at] on.
+static void put_joining(const gw_group *g, decision *d, int at, int count) {
     int rank = -1;
     for (int i = 0; i < count; i++) {
-        rank = knock_next_on_loop(g, rank);
+        rank = join_request_next_on_loop(g, rank);
         d->members[at + i] = (group_peer){ rank, agent_member(g->agent, rank)->worker.incarnation };
     }
 }
 
 decision *reform_choose_on_loop(gw_group *g, uint32_t min, bool grow, bool *out_failed) {
-    int survivors = count_survivors(g), newcomers = knock_count_on_loop(g);
+    int survivors = count_survivors(g), joining = join_request_count_on_loop(g);
     *out_failed = false;
-    if ((uint32_t)(survivors + newcomers) < min) return NULL;
+    if ((uint32_t)(survivors + joining) < min) return NULL;
     int needed = (int)min > survivors ? (int)min - survivors : 0;
-    if (!grow) newcomers = needed;
-    if (survivors + newcomers > LIMIT_WORKERS) newcomers = LIMIT_WORKERS - survivors;
-    decision *d = decision_open(g->count, survivors + newcomers);
+    if (!grow) joining = needed;
+    if (survivors + joining > LIMIT_WORKERS) joining = LIMIT_WORKERS - survivors;
+    decision *d = decision_open(g->count, survivors + joining);
     if (!d) {
         *out_failed = true;
         return NULL;
@@ -45,8 +45,8 @@ decision *reform_choose_on_loop(gw_group *g, uint32_t min, bool grow, bool *out_
     int at = 0;
     for (int i = 0; i < g->count; i++)
         if (has_proposed(g, i)) d->members[at++] = g->members[i];
-    put_newcomers(g, d, at, newcomers);
-    // A leader that is lost may have decided otherwise, and told a newcomer alone.
+    put_joining(g, d, at, joining);
+    // A lost leader may have decided otherwise, and sent that to a joining member alone.
     d->id = hash_u64(
         g->id ^ hash_u64(agree_number(g->agreements) ^ group_list_of(d->members, d->member_count)));
     d->generation = g->generation + 1;
@@ -71,8 +71,8 @@ void reform_break_next_on_loop(agent *a, const decision *d, const gw_error *erro
     }
 }
 
-// A loop that re-forms its group in one scope would keep a handle of each generation: the scope gives |g| back. The next
-// generation keeps it, so that whoever still uses it gets an error, and only that of one generation.
+// A loop that re-forms its group in one scope would keep a handle of each generation: the scope gives |g| back. The
+// next generation keeps it, so that a later use of it is an error, and only the previous generation is kept.
 static void take_place(gw_scope *s, gw_group *g, gw_group *next) {
     gw_group *before = g->before;
     g->before = NULL;

@@ -1,4 +1,4 @@
-// Checking and starting: what all functions of gradwire/collective.h do alike.
+// Checks and starts: shared by all functions of gradwire/collective.h.
 #include "collective/requests.h"
 
 #include "collective/backend_run.h"
@@ -17,7 +17,7 @@
 
 // ---- Checks -------------------------------------------------------------------------------------
 
-// The others are the library's: a verdict is the last word about a final one (GRP-21), and members open groups by one.
+// Other keys are reserved: an abort of a final key is final (GRP-21), and members open groups by one key.
 static bool check_key(gw_scope *s, const char *what, uint64_t key) {
     if (key < GROUP_KEY_OPENING || s->has_own_keys) return true;
     if (gw_ok(s))
@@ -67,7 +67,7 @@ bool request_check_root(gw_scope *s, const char *what, const gw_group *g, int ro
     return false;
 }
 
-// Whole numbers are multiplied by whole ones, which doubles hold exactly up to 2^53.
+// Integers are multiplied by whole factors, which doubles represent exactly up to 2^53.
 static bool is_whole(double factor) {
     return factor == nearbyint(factor) && fabs(factor) <= 0x1p53;
 }
@@ -88,7 +88,7 @@ bool request_check_factor(gw_scope *s, const char *what, gw_reduce_op op, gw_dty
     return gw_ok(s);
 }
 
-// What an operation takes beside .key, .timeout_ms and .origin, which are for all.
+// Options of an operation besides .key, .timeout_ms and .origin, which all take.
 enum { TAKES_FACTOR = 1, TAKES_SIZES = 2, TAKES_INTO = 4 };
 
 static const uint8_t options_taken[CONTENT_COUNT][OPERATION_COUNT] = {
@@ -117,7 +117,7 @@ bool request_check_options(gw_scope *s, const char *what, const run_request *r) 
     return gw_ok(s);
 }
 
-// ---- Given tensors ------------------------------------------------------------------------------
+// ---- .into --------------------------------------------------------------------------------------
 
 static bool has_result(const gw_group *g, const collective_signature *x) {
     bool at_root = x->operation == OPERATION_REDUCE || x->operation == OPERATION_GATHER;
@@ -142,7 +142,7 @@ static bool is_writable(gw_scope *s, const char *what, gw_tensor *into) {
     return gw_ok(s);
 }
 
-// As far as this member knows by what it brings itself. |own_rows|: those of the result; -1: more may come.
+// As far as this member's own input determines. |own_rows|: the rows of the result; -1: there may be more.
 static bool shape_may_fit(const gw_tensor *into, const gw_tensor *x, int64_t own_rows) {
     int dims = own_rows < 0 && !x->dims ? 1 : x->dims;
     if (into->dtype != x->dtype || into->dims != dims) return false;
@@ -205,7 +205,7 @@ bool request_check_no_gradient(gw_scope *s, const char *what, const gw_tensor *x
     return false;
 }
 
-// Of scattering: whether a gradient flows back the root says with what it brings.
+// Of scatter: the root's input states whether a gradient flows back.
 static bool prepare_items(gw_scope *s, gw_group *g, const char *what, run_request *r,
                           recording *rec) {
     bool needs = false;
@@ -238,11 +238,11 @@ static bool scatters_tensors(const run_request *r) {
     return r->signature.operation == OPERATION_SCATTER && r->signature.content == CONTENT_TENSORS;
 }
 
-// The pass of a member that leaves a node would wait for the others' in vain.
+// The pass of a member that records a node would wait for the others' in vain.
 static gradient_need need_of(const gw_scope *s, const run_request *r) {
     const collective_signature *x = &r->signature;
     if (x->content != CONTENT_TENSOR || !backward_is_known((operation)x->operation, x->op))
-        return GRADIENT_UNSAID;
+        return GRADIENT_UNSTATED;
     return backward_is_recorded(s, r->own) ? GRADIENT_NEEDED : GRADIENT_NONE;
 }
 
@@ -251,7 +251,7 @@ static bool prepare_recording(gw_scope *s, gw_group *g, const char *what, run_re
     if (scatters_tensors(r)) return prepare_items(s, g, what, r, rec);
     r->signature.gradient = (uint8_t)need_of(s, r);
     if (!backward_is_recorded(s, r->own)) return true;
-    if (!rec || rec->goes_on) return request_check_no_gradient(s, what, r->own);
+    if (!rec || rec->continues) return request_check_no_gradient(s, what, r->own);
     if (r->options.into) {
         scope_fail(s, GW_INVALID, "%s: .into for a tensor that needs a gradient: detach it", what);
         return false;
@@ -290,7 +290,7 @@ gw_future *request_start(gw_scope *s, gw_group *g, const char *what, run_request
         r.signature.shares = rec->shapes;
         r.detail = rec->detail;
     }
-    r.is_awaited = r.is_awaited || (rec && !rec->goes_on);
+    r.is_awaited = r.is_awaited || (rec && !rec->continues);
     choose_plan(&r, g);
     return run_start(s, g, &r);
 }
@@ -310,8 +310,8 @@ gw_value request_wait(gw_scope *s, gw_future *f) {
     else if (context_check_cancelled(s, &error))
         scope_fail_with(s, &error);
     else
-        scope_fail(s, GW_TIMEOUT, "%s: nothing was heard within the scope's deadline", f->function);
-    if (!done) run_told(f);
+        scope_fail(s, GW_TIMEOUT, "%s: no result within the scope's deadline", f->function);
+    if (!done) run_reported(f);
     gw_drop(s, f);
     return v;
 }
@@ -336,7 +336,7 @@ static gw_tensor *write_into(gw_scope *s, const char *what, gw_tensor *into, gw_
     return tensor_poison_of(s);
 }
 
-// An item whose gradient flows back to the root, also if this member does not want to differentiate.
+// An item whose gradient flows back to the root, also if this member does not need a gradient.
 static gw_tensor *take_item(gw_scope *s, const char *what, const gw_list *both, recording *rec) {
     gw_tensor *out = gw_keep(s, gw_tensor_of(s, gw_list_get(s, both, 0)));
     if (!gw_ok(s)) return tensor_poison_of(s);

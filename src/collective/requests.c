@@ -1,4 +1,4 @@
-// Functions of gradwire/collective.h that give one tensor: what they check, and what a run is asked for.
+// Functions of gradwire/collective.h that return one tensor: their checks and the requests of their runs.
 #include "collective/requests.h"
 
 #include "tensor/combine.h"
@@ -47,7 +47,7 @@ static bool check_rows(gw_scope *s, const char *what, const gw_group *g, const g
 
 // ---- Requests -----------------------------------------------------------------------------------
 
-static void bring(run_request *r, gw_tensor *x) {
+static void contribute(run_request *r, gw_tensor *x) {
     r->own = x;
     r->signature.dtype = x->dtype;
     r->signature.dims = x->dims;
@@ -60,7 +60,7 @@ static void reduce_by(run_request *r, gw_reduce_op op) {
     r->elements = (uint64_t)r->own->numel;
 }
 
-// The form that waits, of each: |...| starts it with |rec|.
+// The forms that wait: |...| starts the run with |rec|.
 #define WAIT_FOR_TENSOR(what, ...)                                                                 \
     recording rec = { 0 };                                                                         \
     return request_may_wait(s, g, what, options.key) ? request_take(s, what, __VA_ARGS__, &rec)    \
@@ -74,17 +74,17 @@ static bool is_given_rows(const gw_tensor *x) {
 
 enum { DETAIL_ENOUGH = 120 };
 
-// "sizes 1+2+1"; of many the first ones and the last one, and what they are together.
+// "sizes 1+2+1"; of many sizes the first ones, the last one, and their sum.
 static void put_sizes(char *out, const int64_t *sizes, int count) {
-    sentence t = { out, 0, SIGNATURE_DETAIL_MAX };
-    int said = 0;
-    for (; said < count && t.at < DETAIL_ENOUGH; said++)
-        sentence_put(&t, "%s%lld", said ? "+" : "sizes ", (long long)sizes[said]);
+    text_builder t = { out, 0, SIGNATURE_DETAIL_MAX };
+    int listed = 0;
+    for (; listed < count && t.at < DETAIL_ENOUGH; listed++)
+        text_put(&t, "%s%lld", listed ? "+" : "sizes ", (long long)sizes[listed]);
     uint64_t sum = 0;
     for (int i = 0; i < count; i++) sum += (uint64_t)sizes[i];
-    if (said < count)
-        sentence_put(&t, "+...+%lld: %d sizes, %llu together", (long long)sizes[count - 1], count,
-                     (unsigned long long)sum);
+    if (listed < count)
+        text_put(&t, "+...+%lld: %d sizes, %llu together", (long long)sizes[count - 1], count,
+                 (unsigned long long)sum);
 }
 
 static gw_future *reduce(gw_scope *s, gw_group *g, const char *what, operation o, gw_tensor *x,
@@ -97,7 +97,7 @@ static gw_future *reduce(gw_scope *s, gw_group *g, const char *what, operation o
         (o == OPERATION_REDUCE_SCATTER && !check_rows(s, what, g, x, options.sizes)))
         return request_refuse(s, g, options.key);
     run_request r = request_of(o, CONTENT_TENSOR, o == OPERATION_REDUCE ? root : -1, options);
-    bring(&r, x);
+    contribute(&r, x);
     reduce_by(&r, op);
     char detail[SIGNATURE_DETAIL_MAX];
     if (o == OPERATION_REDUCE_SCATTER && options.sizes) {
@@ -155,7 +155,7 @@ static gw_future *broadcast(gw_scope *s, gw_group *g, const char *what, gw_tenso
         ((x || g->self == root) && !request_check_tensor(s, what, x)))
         return request_refuse(s, g, options.key);
     run_request r = request_of(OPERATION_BROADCAST, CONTENT_TENSOR, root, options);
-    if (x) bring(&r, x);
+    if (x) contribute(&r, x);
     return request_start(s, g, what, r, rec);
 }
 
@@ -178,7 +178,7 @@ static gw_future *gather(gw_scope *s, gw_group *g, const char *what, operation o
         (o == OPERATION_GATHER && !request_check_root(s, what, g, root)))
         return request_refuse(s, g, options.key);
     run_request r = request_of(o, CONTENT_TENSOR, root, options);
-    bring(&r, x);
+    contribute(&r, x);
     return request_start(s, g, what, r, rec);
 }
 
@@ -211,7 +211,7 @@ static gw_future *exchange(gw_scope *s, gw_group *g, gw_tensor *x, gw_collective
     if (!request_check_tensor(s, what, x) || !check_rows(s, what, g, x, options.sizes))
         return request_refuse(s, g, options.key);
     run_request r = request_of(OPERATION_ALL_TO_ALL, CONTENT_TENSOR, -1, options);
-    bring(&r, x);
+    contribute(&r, x);
     r.shares = options.sizes;
     return request_start(s, g, what, r, rec);
 }
@@ -255,6 +255,6 @@ gw_tensor *request_joined(gw_scope *s, gw_group *g, operation o, gw_tensor *x, i
 gw_future *request_joined_async(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
                                 uint64_t shapes, const char *detail,
                                 gw_collective_options options) {
-    recording rec = { .shapes = shapes, .detail = detail, .goes_on = true };
+    recording rec = { .shapes = shapes, .detail = detail, .continues = true };
     return start_joined(s, g, o, x, argument, options, &rec);
 }

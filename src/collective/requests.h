@@ -1,5 +1,5 @@
-// What the functions of gradwire/collective.h share: what they check before anything is sent, and how
-// they start a run and wait for it.
+// Shared by the functions of gradwire/collective.h: the checks before anything is sent, and how they start a run and
+// wait for it.
 //
 // Threads: the scope's.
 #ifndef COLLECTIVE_REQUESTS_H
@@ -9,62 +9,63 @@
 
 // ---- Checks: each fails |s| -------------------------------------------------------------------
 
-// Also whether |s| is well: if not, the others get its error.
+// Also whether |s| has no error: if it has, the other members receive that error.
 bool request_is_usable(gw_scope *s, gw_group *g, const char *what, uint64_t key);
 bool request_check_tensor(gw_scope *s, const char *what, gw_tensor *x);
 bool request_check_root(gw_scope *s, const char *what, const gw_group *g, int root);
 bool request_check_factor(gw_scope *s, const char *what, gw_reduce_op op, gw_dtype dtype,
                           double factor);
-// Whether the operation takes the options that it was given.
+// Whether the operation takes the given options.
 bool request_check_options(gw_scope *s, const char *what, const run_request *r);
-// Of what does not wait: nothing would be recorded of it.
+// For forms that do not wait: no gradient would be recorded.
 bool request_check_no_gradient(gw_scope *s, const char *what, const gw_tensor *x);
 bool request_may_wait(gw_scope *s, gw_group *g, const char *what, uint64_t key);
-// The one way out of a function of gradwire/collective.h that finds after request_is_usable that it cannot do
-// what it was asked for: |s| has failed, and this member enters the collective as failed, so that all others
-// get that error in the same step. Returns the poison.
+// Every function of gradwire/collective.h that fails after request_is_usable returns by this one: |s| has failed, and
+// this member enters the collective as failed, so that all other members get that error in the same step. Returns the
+// poison.
 gw_future *request_refuse(gw_scope *s, gw_group *g, uint64_t key);
-// Whether |options.into| can take what |x|, as it is asked for, gives to this member.
+// Whether |options.into| can hold this member's result of |x|.
 bool request_check_into(gw_scope *s, const char *what, const gw_group *g, const run_request *x);
 
 // ---- Starting and waiting ---------------------------------------------------------------------
 
-// What a form that waits, and gives one tensor, does with that.
+// How a form that waits, and returns one tensor, handles the result.
 typedef struct recording {
     gw_tensor *into;     // NULL: the result is a new tensor
-    uint64_t shapes;     // a hash of those that are sent together; 0: there is one
-    const char *detail;  // these, for sentences
-    bool goes_on;        // it is of a form that does not wait
-    bool is_on;          // it has a gradient
+    uint64_t shapes;     // a hash of the shapes that are sent together; 0: there is one
+    const char *detail;  // the shapes, for error texts
+    bool continues;      // of a form that does not wait
+    bool is_on;          // the result has a gradient
     backward_record_request request;
 } recording;
 
 run_request request_of(operation o, content c, int root, gw_collective_options options);
-// |rec|: NULL of a form that does not wait, or gives something else.
+// |rec|: NULL for a form that does not wait, or that returns something else.
 gw_future *request_start(gw_scope *s, gw_group *g, const char *what, run_request r, recording *rec);
-// Somewhat longer than the run's deadline: its error then says who did not come.
+// Waits somewhat longer than the run's deadline: the error of the run then names the members that did not enter.
 gw_value request_wait(gw_scope *s, gw_future *f);
 // The tensor of a form that waits.
 gw_tensor *request_take(gw_scope *s, const char *what, gw_future *f, recording *rec);
 
-// The collective |o| of what several tensors have been joined to, whose shapes are hashed to |shapes|.
-// |argument|: an operation to reduce by, or a root.
+// The collective |o| of joined tensors, whose shapes are hashed to |shapes|. |argument|: an operation to reduce by,
+// or a root.
 gw_tensor *request_joined(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
                           uint64_t shapes, const char *detail, gw_collective_options options);
-// A future of it.
+// The same, as a future.
 gw_future *request_joined_async(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
                                 uint64_t shapes, const char *detail, gw_collective_options options);
 
-// large_sum.c: whether all_reduce of |x| goes in pieces, which all members find alike; and that. |s| is well.
+// large_sum.c: whether all_reduce of |x| is cut into pieces, which is equal on all members; and that. |s| has no
+// error.
 bool large_sum_is_one(gw_scope *s, const gw_group *g, gw_tensor *x, gw_reduce_op op,
                       const gw_collective_options *o);
 gw_tensor *large_sum(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
                      gw_collective_options options);
 
-// For tests, before collectives are under way, alike on all members: what is more than 8 of these goes in pieces.
+// For tests, before collectives are under way, equal on all members: a sum above 8 times |bytes| is cut into pieces.
 void large_sum_set_piece(int64_t bytes);
 
-// requests_rows.c: sums, and gathering, of tensors that are sparse by rows.
+// requests_rows.c: sums and gathers of tensors that are sparse by rows.
 gw_future *request_rows(gw_scope *s, gw_group *g, const char *what, content c, gw_tensor *x,
                         gw_reduce_op op, gw_collective_options options, recording *rec);
 

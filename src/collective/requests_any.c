@@ -1,4 +1,4 @@
-// Functions of gradwire/collective.h that give lists and values, and barriers.
+// Functions of gradwire/collective.h that return lists and values, and barriers.
 #include "collective/requests.h"
 
 #include "base/value.h"

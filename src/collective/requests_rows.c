@@ -1,4 +1,4 @@
-// Collectives of tensors that are sparse by rows: what they check, and what a run is asked for.
+// Collectives of tensors that are sparse by rows: their checks and the requests of their runs.
 #include "collective/requests.h"
 
 #include "base/value.h"
@@ -22,7 +22,7 @@ static bool check_rows(gw_scope *s, const char *what, content c, gw_tensor *x, g
     return gw_ok(s);
 }
 
-// What each brings goes to all, each row once; sums are made there.
+// Each member's input is sent to all, each row once; each receiver makes the sum.
 gw_future *request_rows(gw_scope *s, gw_group *g, const char *what, content c, gw_tensor *x,
                         gw_reduce_op op, gw_collective_options options, recording *rec) {
     if (!check_rows(s, what, c, x, op, options)) return request_refuse(s, g, options.key);

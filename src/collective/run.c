@@ -1,4 +1,4 @@
-// The life of a run within its group: work, what comes for it, its end.
+// The life of a run within its group: its messages, its states and its end.
 #include "collective/abort.h"
 #include "collective/backend_run.h"
 
@@ -34,22 +34,22 @@ void run_release_on_loop(run *r) {
     env_defer(r->group->agent->env, &r->task);
 }
 
-// ---- What the program knows ---------------------------------------------------------------------
+// ---- The program's side -------------------------------------------------------------------------
 
-static void tell_on_loop(notice *n) {
-    n->was_looked_at = true;
+static void report_on_loop(notice *n) {
+    n->was_read = true;
     if (n->is_missed) n->sequence->missed = false;
 }
 
-void run_told(gw_future *f) {
+void run_reported(gw_future *f) {
     notice *n = f->source_state;
     if (agent_is_closed(f->agent)) return;
     env_enter(f->agent->env);
-    tell_on_loop(n);
+    report_on_loop(n);
     env_leave(f->agent->env);
 }
 
-// What the program lets go of it does not want to know.
+// A program that drops the future does not need the error.
 static void free_notice(gw_future *f) {
     notice *n = f->source_state;
     if (n->is_missed && !agent_is_closed(f->agent)) {
@@ -62,7 +62,7 @@ static void free_notice(gw_future *f) {
     mem_free(n);
 }
 
-const future_source run_future_source = { .reported = run_told, .free = free_notice };
+const future_source run_future_source = { .reported = run_reported, .free = free_notice };
 
 // ---- Work ---------------------------------------------------------------------------------------
 
@@ -84,25 +84,26 @@ static void work_later(task *t) {
     run_release(r);
 }
 
-void run_look_again_on_loop(run *r) {
-    if (!run_is_at_work(r) || r->deferred || r->works) return;  // who works looks again at its end
+void run_wake_on_loop(run *r) {
+    if (!run_is_at_work(r) || r->deferred || r->works)
+        return;  // the worker checks again at its end
     atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
     r->deferred = true;
     r->task.run = work_later;
     env_defer(r->group->agent->env, &r->task);
 }
 
-// ---- What comes ---------------------------------------------------------------------------------
+// ---- Received messages --------------------------------------------------------------------------
 
-// GRP-24: |is_past|: they do the same here, and have not before.
+// GRP-24: |is_past|: their signatures match here, and earlier ones did not.
 static void report_mismatch(run *r, int from, bool is_past) {
     gw_error error;
-    if (r->state != RUN_DRAINING && (!r->sequence->doubt || r->number < r->sequence->doubt))
+    if (r->state != RUN_DETACHED && (!r->sequence->doubt || r->number < r->sequence->doubt))
         r->sequence->doubt = r->number;
-    error_set(&error, GW_MISMATCH, "%s and %s do not do the same",
+    error_set(&error, GW_MISMATCH, "%s and %s call different collectives",
               group_member_name(r->group, r->group->self), group_member_name(r->group, from));
-    if (r->state == RUN_DRAINING)  // GRP-23: nobody begins it
-        run_drained_on_loop(r);
+    if (r->state == RUN_DETACHED)  // GRP-23: no member begins it
+        run_detached_over_on_loop(r);
     else if (is_past)
         group_report_past_on_loop(r->group, from, r->key, r->number);
     else
@@ -114,10 +115,10 @@ static void arrived(incoming *p) {
     run *r = x->run;
     list_remove(&x->link);
     list_append(&r->arrivals, &x->link);
-    run_look_again_on_loop(r);
+    run_wake_on_loop(r);
 }
 
-// GRP-1: what is a piece of the result is received where it lies in it.
+// GRP-1: a piece of the result is received in place.
 static void name_place(const run *r, message *m, int step) {
     segment place;
     if (m->incomplete && r->has_places && run_find_place(r, step, &place))
@@ -133,7 +134,7 @@ static gw_status take_value(run *r, run_partner *m, incoming *p, const reader *i
         incoming_close_on_loop(r->group->agent, p);
         if (!expected) return error_set(error, GW_PROTOCOL, "collective: a value that no plan has");
         error_set(error, GW_NO_MEMORY, "no memory for a collective");
-        if (r->state == RUN_DRAINING) {
+        if (r->state == RUN_DETACHED) {
             backend_group_down_on_loop(r->group);
             group_break_all_on_loop(r->group, error);
         } else {
@@ -169,11 +170,11 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
     if (m->entered || m->differs || !signature_read(in, r->group->count, &theirs, &holds) ||
         (past = reader_u64(in), false) || !reader_text(in, origin, sizeof origin)) {
         incoming_close_on_loop(r->group->agent, p);
-        return error_set(error, GW_PROTOCOL, "collective: an enter that means nothing");
+        return error_set(error, GW_PROTOCOL, "collective: a malformed enter");
     }
     bool matches =
         signature_matches(&r->signature, &theirs) || has_mutation(MUTATION_SIGNATURE_NOT_COMPARED);
-    // One that drains has no sequence any more.
+    // A detached run has no sequence any more.
     bool is_compared = past && r->past && r->sequence && r->number >= r->sequence->past_from;
     bool is_past = matches && m->is_partner && is_compared && past != r->past &&
                    !has_mutation(MUTATION_PAST_NOT_COMPARED);
@@ -190,7 +191,7 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
         status = take_value(r, m, p, in, error);
     else
         incoming_close_on_loop(r->group->agent, p);
-    run_look_again_on_loop(r);
+    run_wake_on_loop(r);
     gw_group *g = r->group;
     bool is_held = r->held;
     over_if_all_have_entered(r);
@@ -198,7 +199,7 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
     return status;
 }
 
-// What lies behind a value that was dropped, until the verdict.
+// Whether a value was dropped: later values are ignored until the abort.
 static bool has_dropped(const run *r) {
     const sequence *t = group_find_sequence_on_loop(r->group, r->key);
     return t && t->has_dropped;
@@ -233,8 +234,8 @@ void run_over_received_on_loop(gw_group *g, int from, const group_header *h, con
         return;
     if (signature_matches(&own->signature, &theirs)) return;
     if (!t->doubt || h->number < t->doubt) t->doubt = h->number;
-    error_set(&error, GW_MISMATCH, "%s and %s do not do the same", group_member_name(g, g->self),
-              group_member_name(g, from));
+    error_set(&error, GW_MISMATCH, "%s and %s call different collectives",
+              group_member_name(g, g->self), group_member_name(g, from));
     group_report_on_loop(g, h->key, h->number, &error);
 }
 
@@ -251,12 +252,12 @@ static void leave_group(run *r) {
     awaits_close_on_loop(&r->await);
     r->state = RUN_OVER;
     list_remove(&r->link);
-    series_leave_on_loop(r->group, r->sequence);
+    final_leave_on_loop(r->group, r->sequence);
     leaving_check_on_loop(r->group->agent);
     run_release_on_loop(r);
 }
 
-// Of one that is under way: from here on it does not wait.
+// A run under way stops waiting.
 static void stop_waiting(run *r) {
     env_set_timer(r->group->agent->env, &r->timer, ENV_NEVER);
     if (!r->is_awaited) env_expect(r->group->agent->env, -1);
@@ -268,8 +269,8 @@ static void stop_waiting(run *r) {
     }
 }
 
-// GRP-24: whether |r|, which has its value, can succeed.
-static bool is_settled(const run *r) {
+// GRP-24: whether |r|, which has its result, can succeed.
+static bool is_finalized(const run *r) {
     if (has_mutation(MUTATION_DONE_NOT_FINAL)) return true;
     if (r->enters_missing || r->sequence->doubt) return false;
     list_each(l, &r->group->runs) {
@@ -283,14 +284,14 @@ static bool is_settled(const run *r) {
 static run *find_held(const gw_group *g) {
     list_each(l, &g->runs) {
         run *r = list_entry(l, run, link);
-        if (r->held && is_settled(r)) return r;
+        if (r->held && is_finalized(r)) return r;
     }
     return NULL;
 }
 
 static void end_done(run *r, result *value);
 
-// What ends may call others, so each search begins again.
+// The end of one run may start others, so each search begins again.
 static void end_held(gw_group *g) {
     for (run *r; (r = find_held(g));) {
         result *value = r->held;
@@ -299,7 +300,7 @@ static void end_held(gw_group *g) {
     }
 }
 
-void run_settle_on_loop(gw_group *g) {
+void run_finalize_on_loop(gw_group *g) {
     end_held(g);
 }
 
@@ -319,7 +320,7 @@ static void complete(run *r, result *value) {
 }
 
 void run_done_on_loop(run *r, result *value) {
-    if (is_settled(r))
+    if (is_finalized(r))
         end_done(r, value);
     else
         r->held = value;
@@ -333,42 +334,42 @@ static void end_done(run *r, result *value) {
     over_if_all_have_entered(r);
 }
 
-void run_drained_on_loop(run *r) {
-    if (r->state != RUN_DRAINING) return;
+void run_detached_over_on_loop(run *r) {
+    if (r->state != RUN_DETACHED) return;
     r->state = RUN_OVER;
     list_remove(&r->link);
-    r->group->draining_count--;
+    r->group->detached_count--;
     backend_run_forget_on_loop(r);
     if (r->group->is_over) group_end_on_loop(r->group);
     leaving_check_on_loop(r->group->agent);
     run_release_on_loop(r);
 }
 
-// GRP-23. One more that does not end is too much.
-static void drain(run *r, const gw_error *error) {
+// GRP-23. One more detached run breaks the group.
+static void detach(run *r, const gw_error *error) {
     gw_group *g = r->group;
     gw_error full;
     history_end_on_loop(r, error->status);
     stop_waiting(r);
     awaits_close_on_loop(&r->await);
-    r->state = RUN_DRAINING;
+    r->state = RUN_DETACHED;
     list_remove(&r->link);
-    list_append(&g->draining, &r->link);
+    list_append(&g->detached, &r->link);
     g->run_count--;
-    g->draining_count++;
+    g->detached_count++;
     complete(r, result_of_error(error));
-    series_leave_on_loop(g, r->sequence);
+    final_leave_on_loop(g, r->sequence);
     r->sequence = NULL;
-    if (g->draining_count <= RUNS_MAX) return;
-    error_set(&full, GW_TIMEOUT, "backend \"%s\" has not ended %d collectives that verdicts have",
+    if (g->detached_count <= RUNS_MAX) return;
+    error_set(&full, GW_TIMEOUT, "backend \"%s\" has not ended %d collectives that aborts have",
               g->backend->name, RUNS_MAX);
     backend_group_down_on_loop(g);
     group_break_all_on_loop(g, &full);
 }
 
-void run_fail_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error) {
-    if (!r->held && backend_run_drains_on_loop(r, all))
-        drain(r, error);
+void run_fail_by_abort_on_loop(run *r, uint64_t all, const gw_error *error) {
+    if (!r->held && backend_run_detaches_on_loop(r, all))
+        detach(r, error);
     else
         run_fail_on_loop(r, error);
 }
@@ -390,25 +391,25 @@ void run_fail_on_loop(run *r, const gw_error *error) {
     if (r->held) result_release_on_loop(r->group->agent, r->held);
     r->held = NULL;
     if (!is_done) complete(r, result_of_error(error));
-    series_leave_on_loop(r->group, r->sequence);
+    final_leave_on_loop(r->group, r->sequence);
     leaving_check_on_loop(r->group->agent);
     run_release_on_loop(r);
 }
 
-static bool is_told(const run *r) {
+static bool is_observed(const run *r) {
     return handle_is_sole(&r->future->handle) || !list_is_empty(&r->future->nexts);
 }
 
-void run_end_by_verdict_on_loop(run *r, uint64_t all, const gw_error *error, bool *ended,
-                                bool *told) {
+void run_end_by_abort_on_loop(run *r, uint64_t all, const gw_error *error, bool *ended,
+                              bool *reported) {
     const result *before = future_result(r->future);
     sequence *t = r->sequence;
     if (!before || result_error(before)) {
-        bool knows = r->failure || r->notice->was_looked_at || is_told(r);
+        bool is_known = r->failure || r->notice->was_read || is_observed(r);
         *ended = true;
-        *told = *told || knows;
-        r->notice->is_missed = !knows;
-        t->missed_count += !knows;
+        *reported = *reported || is_known;
+        r->notice->is_missed = !is_known;
+        t->missed_count += !is_known;
     }
-    run_fail_by_verdict_on_loop(r, all, error);
+    run_fail_by_abort_on_loop(r, all, error);
 }

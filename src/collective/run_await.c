@@ -1,7 +1,7 @@
-// What a run waits for: the programs of the partners that have not entered. WAIT-1.
+// The waits of a run: for the programs of partners that have not entered. WAIT-1.
 #include "collective/run.h"
 
-#define VERDICT_NS INT64_C(30000000000)  // GRP-10
+#define ABORT_NS INT64_C(30000000000)  // GRP-10
 
 static int next_missing(const await *w, int *at) {
     const run *r = list_entry(w, const run, await);
@@ -12,14 +12,14 @@ static int next_missing(const await *w, int *at) {
     return -1;
 }
 
-// The others hear of it by a verdict: GRP-4.
+// The other members receive it by an abort: GRP-4.
 static void give_up(run *r, const gw_error *why) {
     awaits_close_on_loop(&r->await);
     if (r->state != RUN_UNDER_WAY && r->state != RUN_DONE) return;
     env *e = r->group->agent->env;
     if (r->state == RUN_UNDER_WAY) {
         r->has_reported = true;
-        env_set_timer(e, &r->timer, env_now_ns(e) + VERDICT_NS);
+        env_set_timer(e, &r->timer, env_now_ns(e) + ABORT_NS);
     }
     group_report_failed_on_loop(r->group, r->sequence->key, r->number, r->number + 1, why);
 }
@@ -37,7 +37,7 @@ void run_await_programs_on_loop(run *r) {
         awaits_open_on_loop(a, &r->await, &await_of_partners, a->rank, r->caller);
 }
 
-// The first partner that has left without what this member needs of it; -1.
+// The first partner that has left without sending a message that this member needs; -1.
 static int find_left(const run *r) {
     const gw_group *g = r->group;
     for (int i = 0; i < g->count && g->left_count && !r->has_reported; i++) {

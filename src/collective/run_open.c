@@ -1,4 +1,4 @@
-// Making a run: its plan, what it waits for, what this member brings.
+// Opening a run: its plan, its waits, and this member's input.
 #include "collective/backend_run.h"
 
 #include "agent/context.h"
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- Making -------------------------------------------------------------------------------------
+// ---- Tables -------------------------------------------------------------------------------------
 
 void run_free(run *r) {
     plan_fini(&r->plan);
@@ -35,7 +35,7 @@ void run_free(run *r) {
     mem_free(r);
 }
 
-// Which steps wait for each, and the lists of those that exchange with one member.
+// The steps that depend on each step, and the lists of steps that exchange with one member.
 static void link_steps(run *r) {
     const plan *p = &r->plan;
     for (int i = 0; i < p->step_count; i++) {
@@ -48,7 +48,7 @@ static void link_steps(run *r) {
         }
     }
     for (int i = 0; i < p->step_count; i++) r->first_dependent[i + 1] += r->first_dependent[i];
-    uint32_t *at = r->first_dependent;  // moves on, and back below
+    uint32_t *at = r->first_dependent;  // advances, and is reset below
     for (int i = 0; i < p->step_count; i++) {
         const plan_step *x = &p->steps[i];
         for (int k = 0; k < x->input_count; k++) {
@@ -76,7 +76,7 @@ static void link_partners(run *r) {
     }
 }
 
-// All in one piece, those of large alignment first: a small collective is made of little else.
+// One allocation, in the order of alignment: a small collective takes little other time.
 static bool make_tables(run *r) {
     size_t steps = (size_t)r->plan.step_count, inputs = (size_t)r->plan.input_count;
     size_t members = (size_t)r->group->count;
@@ -145,9 +145,9 @@ static gw_status make_plan(run *r, const run_request *x, gw_error *error) {
     return status;
 }
 
-enum { KEPT_DEPTH = 64 };  // of values in values; below, they are as they are
+enum { KEPT_DEPTH = 64 };  // of nested values; deeper ones are not copied
 
-// |v| as it is now: whatever is written to its tensors later, or put into its lists and maps.
+// |v| as it is now: later writes to its tensors, or changes of its lists and maps, have no effect on it.
 static gw_value kept(gw_scope *s, gw_value v, int depth) {
     if (v.kind == GW_TENSOR && !tensor_is_rows(v.as.tensor) && !tensor_is_poison(v.as.tensor)) {
         gw_tensor *saved = scope_own(s, tensor_saved(s, v.as.tensor));
@@ -170,7 +170,7 @@ static gw_value kept(gw_scope *s, gw_value v, int depth) {
     return v;
 }
 
-// What this member brings, as it is now.
+// This member's input as it is now.
 static void keep_own(run *r, const run_request *x) {
     gw_scope *s = r->scope;
     s->grad_enabled = false;
@@ -179,7 +179,7 @@ static void keep_own(run *r, const run_request *x) {
     if (x->own && !forgets) r->own = gw_contiguous(s, scope_own(s, tensor_saved(s, x->own)));
     if (x->items) {
         r->items = gw_alloc(s, (size_t)r->group->count * sizeof *r->items);
-        gw_list *all = gw_list_open(s);  // holds them
+        gw_list *all = gw_list_open(s);  // holds the values
         for (int i = 0; r->items && i < r->group->count; i++) {
             gw_list_add_with(s, all, kept(s, x->items[i], KEPT_DEPTH));
             r->items[i] = gw_list_get(s, all, i);
@@ -223,7 +223,7 @@ static gw_status fill_run(run *r, gw_scope *s, const run_request *x, gw_error *e
     link_partners(r);
     r->steps_left = r->plan.step_count;
     if (r->plan.kind >= PLAN_BACKEND) {
-        r->steps_left++;  // what the backend does
+        r->steps_left++;  // the step of the backend
         if (!backend_run_open(r))
             return error_set(error, GW_NO_MEMORY, "no memory for a collective");
     }

@@ -1,4 +1,4 @@
-// What a run gives its program.
+// The result of a run for its program.
 #include "collective/backend_run.h"
 
 #include "base/mem.h"
@@ -16,7 +16,7 @@ gw_tensor *run_open_places(run *r, gw_dtype dtype, int dims, const int64_t *size
 
 // ---- Sums ---------------------------------------------------------------------------------------
 
-// Of the shape of what this member brought, with the rows that it gets.
+// Of the shape of this member's input, with the rows that it receives.
 static gw_tensor *open_sum(run *r, int64_t elements) {
     const gw_tensor *x = r->own;
     int64_t sizes[LIMIT_DIMS] = { 0 };
@@ -25,7 +25,7 @@ static gw_tensor *open_sum(run *r, int64_t elements) {
     if (r->signature.operation == OPERATION_REDUCE_SCATTER) {
         int64_t equal = x->sizes[0] / r->group->count;
         sizes[0] = r->shares ? r->shares[r->group->self] : equal;
-    } else if (elements == 0 && x->numel) {  // it is at the root
+    } else if (elements == 0 && x->numel) {  // at the root
         dims = 1;
         sizes[0] = 0;
     }
@@ -51,7 +51,7 @@ void run_put_numbers(uint8_t *to, const gw_tensor *t) {
 
 static void open_rows_before(run *r);
 
-// What is joined lies in the result, which has all elements in their order.
+// The inputs of a join are in the result, which has all elements in order.
 static void place_joined(run *r) {
     const plan *p = &r->plan;
     for (int i = 0; i < p->step_count; i++) {
@@ -115,14 +115,13 @@ static gw_tensor *open_rows(run *r, const gw_tensor *x, int64_t count) {
     return run_open_places(r, (gw_dtype)x->dtype, x->dims ? x->dims : 1, sizes);
 }
 
-// Of rows from each member, as far as this one can know: all bring as many as it does.
+// The rows of the result, if all members have as many as this one.
 static int64_t guess_rows(const run *r) {
     if (r->signature.operation != OPERATION_ALL_TO_ALL) return row_count(r->own);
     return r->shares ? 0 : r->own->sizes[0] / r->group->count;
 }
 
-// Large rows are received where they lie in the result (GRP-1): if the guess is wrong they are
-// copied there in the end.
+// Large rows are received in place, in the result (GRP-1); if the guess is wrong they are copied at the end.
 static void open_rows_before(run *r) {
     int count = r->group->count;
     bool gives_rows = r->signature.content == CONTENT_TENSOR && r->own &&
@@ -169,7 +168,7 @@ static gw_value join_rows(run *r, const gw_tensor *like) {
     return gw_value_of_tensor(out);
 }
 
-// Of what the root gives to all: the value itself, or the rows of its pieces.
+// Of a value that the root sends to all: the value itself, or the rows of its pieces.
 static gw_value join_pieces(run *r) {
     gw_value first = run_output_value(r, &r->plan.outputs[0]);
     if (r->signature.content == CONTENT_TENSORS && first.kind == GW_LIST && !r->takes_gradient)
@@ -183,12 +182,12 @@ static gw_value join_pieces(run *r) {
     const collective_signature *x = &r->signature;
     gw_value all = join_rows(r, first.as.tensor);
     if (x->dims != SIGNATURE_OPEN && gw_ok(r->scope) && all.as.tensor->sizes[0] != x->sizes[0])
-        scope_fail(r->scope, GW_PROTOCOL, "what came has %lld rows, not %lld",
+        scope_fail(r->scope, GW_PROTOCOL, "the received value has %lld rows, not %lld",
                    (long long)all.as.tensor->sizes[0], (long long)x->sizes[0]);
     return all;
 }
 
-// ---- Others -------------------------------------------------------------------------------------
+// ---- Other results ------------------------------------------------------------------------------
 
 static gw_value list_outputs(run *r) {
     gw_list *list = gw_list_open(r->scope);
@@ -197,7 +196,7 @@ static gw_value list_outputs(run *r) {
     return gw_value_of_list(list);
 }
 
-// Of the members whose rows are in it; 0 for the others.
+// Rows of the members in the result; 0 for the others.
 static gw_value list_with_rows(run *r, gw_value result) {
     int count = r->group->count;
     int64_t *rows = gw_alloc(r->scope, (size_t)count * sizeof *rows);

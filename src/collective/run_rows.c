@@ -1,4 +1,4 @@
-// What a run gives of tensors that are sparse by rows: their sum, or the rows of all.
+// The result of tensors that are sparse by rows: their sum, or the rows of all members.
 #include "collective/run.h"
 
 #include "base/value.h"
@@ -7,7 +7,7 @@
 
 #include <gradwire/ops.h>
 
-static gw_tensor *brought_by(run *r, int member) {
+static gw_tensor *contribution_of(run *r, int member) {
     return run_output_value(r, &r->plan.outputs[member]).as.tensor;
 }
 
@@ -17,7 +17,7 @@ static gw_tensor *with_dtype(gw_scope *s, gw_tensor *x, gw_dtype dtype) {
                    x->sizes[0]);
 }
 
-// In the order that tensor/combine.h has for dense numbers, so that the bits are the same.
+// In the order of tensor/combine.h for dense tensors, so that the bits are equal.
 static gw_tensor *add_all(run *r, gw_tensor **y) {
     gw_scope *s = r->scope;
     int count = r->group->count, power = 1;
@@ -34,7 +34,7 @@ static gw_value sum(run *r) {
     gw_dtype dtype = (gw_dtype)x->dtype, wide = combine_partial_dtype(dtype);
     gw_tensor **y = gw_alloc(s, (size_t)r->group->count * sizeof(gw_tensor *));
     for (int i = 0; y && i < r->group->count; i++) {
-        y[i] = with_dtype(s, gw_coalesce(s, brought_by(r, i)), wide);
+        y[i] = with_dtype(s, gw_coalesce(s, contribution_of(r, i)), wide);
         if (x->factor != 1) y[i] = gw_mul(s, y[i], x->factor);
     }
     if (!y || s->error) return gw_none();
@@ -50,7 +50,7 @@ static gw_value join(run *r) {
     gw_tensor **indices = gw_alloc(s, (size_t)count * sizeof(gw_tensor *));
     gw_tensor **values = gw_alloc(s, (size_t)count * sizeof(gw_tensor *));
     for (int i = 0; indices && values && i < count; i++) {
-        gw_tensor *x = brought_by(r, i);
+        gw_tensor *x = contribution_of(r, i);
         indices[i] = gw_add(s, gw_rows_indices(s, x), row_count);
         values[i] = gw_rows_values(s, x);
         if (__builtin_add_overflow(row_count, x->sizes[0], &row_count))

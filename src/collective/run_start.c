@@ -1,17 +1,17 @@
-// The way of a run into its group: what its caller is told at once, the number it gets, its deadline.
+// How a run enters its group: the errors that its caller gets at once, its number, its deadline.
 #include "collective/backend_run.h"
 
 #include "agent/context.h"
 #include "base/mutation.h"
-#include "collective/answer.h"
+#include "collective/shadow.h"
 #include "collective/groups_state.h"
 #include "collective/history.h"
-#include "collective/where.h"
+#include "collective/stall_report.h"
 
 #include <stdio.h>
 
 #define PATIENCE_NS INT64_C(10000000000)
-#define VERDICT_NS INT64_C(30000000000)  // GRP-10
+#define ABORT_NS INT64_C(30000000000)  // GRP-10
 
 // ---- Time ---------------------------------------------------------------------------------------
 
@@ -32,13 +32,13 @@ static void give_up_the_leader(run *r) {
     group_break_all_on_loop(g, &error);
 }
 
-// A run that has not entered has no say in verdicts, but it does not wait for ever for one that does
-// not come: GRP-10.
+// A run that has not entered has no part in aborts, but it does not wait for ever for one that does not arrive:
+// GRP-10.
 static void arm_waiting(run *r) {
     env *e = r->group->agent->env;
-    int64_t due_ns = r->deadline_ns, later_ns = env_now_ns(e) + VERDICT_NS;
-    if (due_ns > ENV_NEVER - VERDICT_NS) return;
-    due_ns += VERDICT_NS;
+    int64_t due_ns = r->deadline_ns, later_ns = env_now_ns(e) + ABORT_NS;
+    if (due_ns > ENV_NEVER - ABORT_NS) return;
+    due_ns += ABORT_NS;
     env_set_timer(e, &r->timer, due_ns > later_ns ? due_ns : later_ns);
 }
 
@@ -54,7 +54,7 @@ static void fire(timer *t) {
     if (r->state == RUN_WAITING) fire_waiting(r);
     if (r->state != RUN_UNDER_WAY) return;
     if (env_now_ns(r->group->agent->env) < r->deadline_ns) {
-        where_tell_on_loop(r);
+        stall_log_on_loop(r);
         arm(r);
         return;
     }
@@ -64,20 +64,20 @@ static void fire(timer *t) {
     }
     r->has_reported = true;
     env *e = r->group->agent->env;
-    env_set_timer(e, &r->timer, env_now_ns(e) + VERDICT_NS);
-    where_report_late_on_loop(r);
+    env_set_timer(e, &r->timer, env_now_ns(e) + ABORT_NS);
+    stall_report_late_on_loop(r);
 }
 
 // ---- Entering -----------------------------------------------------------------------------------
 
-static void take_early(run *r) {
+static void take_unexpected(run *r) {
     gw_group *g = r->group;
-    for (early_message *x;
-         r->state == RUN_UNDER_WAY && (x = early_take_on_loop(g, r->sequence->key, r->number));) {
+    for (unexpected_message *x; r->state == RUN_UNDER_WAY &&
+                                (x = unexpected_take_on_loop(g, r->sequence->key, r->number));) {
         gw_error error;
         uint8_t kind = x->kind;
         int from = x->from;
-        incoming *p = early_open_on_loop(g->agent, x);
+        incoming *p = unexpected_open_on_loop(g->agent, x);
         if (run_received_on_loop(r, group_index_of(g, from), p, kind, &error))
             group_blame_on_loop(g, from, &error);
     }
@@ -109,9 +109,9 @@ static void enter(run *r) {
     run_await_programs_on_loop(r);
     if (!key_is_final(r->sequence->key))
         call_note_path_on_loop(g, r->sequence, r->number, &r->called_in);
-    if (r->state != RUN_UNDER_WAY) return;  // without memory for that the group has broken
+    if (r->state != RUN_UNDER_WAY) return;  // allocation failed, and the group has broken
     if (future_result(r->future)) report_cancelled(r);
-    take_early(r);
+    take_unexpected(r);
     if (run_needs_left_on_loop(r)) run_report_left_on_loop(r);
 }
 
@@ -120,20 +120,21 @@ static bool may_enter(const gw_group *g) {
     return g->run_count < RUNS_MAX || has_mutation(MUTATION_ENTER_AHEAD);
 }
 
-static bool has_earlier_series(const list_node *list, const run *r) {
+static bool has_earlier_final(const list_node *list, const run *r) {
     list_each(l, list) {
         const run *x = list_entry(l, run, link);
         uint64_t key = x->sequence->key;
-        if (x->backend && key_is_series(key) && key < r->sequence->key && x->state != RUN_DONE)
+        if (x->backend && key_is_final_sequence(key) && key < r->sequence->key &&
+            x->state != RUN_DONE)
             return true;
     }
     return false;
 }
 
-// GRP-21: with a backend one series is under way at a time.
-static bool awaits_series(const run *r) {
-    return r->backend && key_is_series(r->sequence->key) &&
-           (has_earlier_series(&r->group->runs, r) || has_earlier_series(&r->group->waiting, r));
+// GRP-21: with a backend one final sequence is under way at a time.
+static bool awaits_final(const run *r) {
+    return r->backend && key_is_final_sequence(r->sequence->key) &&
+           (has_earlier_final(&r->group->runs, r) || has_earlier_final(&r->group->waiting, r));
 }
 
 enum { FAILURES_AT_ONCE = CALL_PATHS_KEPT / 2 };  // so that members find the scopes of each
@@ -152,18 +153,18 @@ static void fail_in_its_place(run *r) {
 static run *next_to_admit(const gw_group *g) {
     list_each(l, &g->waiting) {
         run *r = list_entry(l, run, link);
-        if (!r->sequence->frozen && !awaits_series(r)) return r;
+        if (!r->sequence->frozen && !awaits_final(r)) return r;
     }
     return NULL;
 }
 
-// False: it waits, for an abort or for others to end.
+// False: it waits, for an abort or for other runs to end.
 static bool admit(run *r) {
     gw_group *g = r->group;
     gw_error error;
     call_place place = call_place_on_loop(g, r->sequence, &r->called_in, &error);
     if (r->state != RUN_WAITING) return true;  // the group has broken
-    if (place == CALL_WAITS) return true;      // the others of its sequence, too
+    if (place == CALL_WAITS) return true;      // and so do the others of its sequence
     if (place == CALL_FAILS) {
         if (r->failure && --r->failures)
             scope_path_make_call(&r->called_in, r->sequence->next);
@@ -173,7 +174,7 @@ static bool admit(run *r) {
         fail_in_its_place(r);
     } else if (may_enter(g)) {
         enter(r);
-        run_look_again_on_loop(r);
+        run_wake_on_loop(r);
     } else {
         return false;
     }
@@ -181,13 +182,13 @@ static bool admit(run *r) {
 }
 
 void run_admit_on_loop(gw_group *g) {
-    bool goes_on = true;
-    for (run *r; goes_on && (r = next_to_admit(g));) {
+    bool continues = true;
+    for (run *r; continues && (r = next_to_admit(g));) {
         run_retain(r);
-        goes_on = admit(r);
+        continues = admit(r);
         run_release_on_loop(r);
     }
-    answer_enters_on_loop(g);
+    shadow_enters_on_loop(g);
 }
 
 static void give_up(canceller *c) {
@@ -195,7 +196,7 @@ static void give_up(canceller *c) {
     if (r->state == RUN_UNDER_WAY) report_cancelled(r);  // else when it has its number
 }
 
-// ---- What is told at once -----------------------------------------------------------------------
+// ---- Errors at once -----------------------------------------------------------------------------
 
 static gw_status check_enters(const gw_group *g, gw_error *error) {
     const agent *a = g->agent;
@@ -207,26 +208,26 @@ static gw_status check_enters(const gw_group *g, gw_error *error) {
     return awaits_check_acts_on_loop(a, error);
 }
 
-// GRP-6: the verdict about a collective, which this member may not have heard of, by its backward.
-static void hear(const gw_group *g, sequence *t, const gw_error *why) {
-    if (t->missed && sequence_has_told(g, t, why)) t->missed = t->fails_next = false;
+// GRP-6: the abort of a collective, which this member may not have received, arrives with its backward.
+static void clear_missed(const gw_group *g, sequence *t, const gw_error *why) {
+    if (t->missed && sequence_has_reported(g, t, why)) t->missed = t->fails_next = false;
 }
 
-// GRP-21: of a final key, what comes behind the verdict fails with that.
+// GRP-21: calls of a final key behind its abort fail with that.
 static gw_status take_final(gw_group *g, uint64_t key, gw_error *error) {
-    const gw_error *why = series_find_verdict_on_loop(g, key);
+    const gw_error *why = final_find_abort_on_loop(g, key);
     if (!why) return GW_OK;
     *error = *why;
     if (!key_is_once(key)) return error->status;
     map_entry *e;
-    hear(g, &g->main, error);
-    for (size_t i = 0; (e = map_next(&g->sequences, &i));) hear(g, e->value, error);
+    clear_missed(g, &g->main, error);
+    for (size_t i = 0; (e = map_next(&g->sequences, &i));) clear_missed(g, e->value, error);
     return error->status;
 }
 
-// A call without a key is one of the series that is under way.
+// A call without a key belongs to the final sequence that is under way.
 static uint64_t key_of(const gw_group *g, uint64_t key) {
-    return key || !g->series ? key : GROUP_KEY_SERIES + g->series;
+    return key || !g->final_number ? key : GROUP_KEY_FINAL + g->final_number;
 }
 
 static gw_status check_count(const gw_group *g, gw_error *error) {
@@ -245,8 +246,8 @@ static gw_status without_sequence(const gw_group *g, gw_error *error) {
 
 // ---- Entering as failed -------------------------------------------------------------------------
 
-// The first of |t| that is under way, or the next: of a final key, a verdict about either is the same,
-// and who has not come to that one is named.
+// The first number of |t| that is under way, or the next: of a final key an abort of either has the same effect, and
+// a member that has not entered the former is named.
 static uint64_t number_to_report(const gw_group *g, const sequence *t) {
     uint64_t number = t->next;
     list_each(l, &g->runs) {
@@ -258,7 +259,7 @@ static uint64_t number_to_report(const gw_group *g, const sequence *t) {
     return number;
 }
 
-// There is no sequence: |key| is one too many, or there is no memory for it.
+// There is no sequence: |key| exceeds the limit, or allocation failed.
 static void fail_unknown_on_loop(gw_group *g, uint64_t key, const gw_error *error) {
     if (g->sequences.count >= LIMIT_GROUP_KEYS)
         group_report_failed_on_loop(g, key, 1, 2, error);
@@ -266,7 +267,7 @@ static void fail_unknown_on_loop(gw_group *g, uint64_t key, const gw_error *erro
         group_break_all_on_loop(g, error);
 }
 
-// Of a final key one failure is the last word. If there is one on its way, that ends this, too.
+// Of a final key one failure is final. If one is under way, that ends this call, too.
 static void fail_final_on_loop(gw_group *g, sequence *t, const gw_error *error) {
     uint64_t number = number_to_report(g, t);
     bool reports = !t->frozen;
@@ -294,9 +295,7 @@ static bool has_waiting(const gw_group *g, const sequence *t) {
     return false;
 }
 
-enum {
-    FAILURES_MAX = 256
-};  // that wait each for itself; what fails behind these goes with the last one
+enum { FAILURES_MAX = 256 };  // that wait each for itself; later failures join the last one
 
 static run *last_failure(const gw_group *g, const sequence *t) {
     run *last = NULL;
@@ -310,7 +309,7 @@ static run *last_failure(const gw_group *g, const sequence *t) {
     return count >= FAILURES_MAX ? last : NULL;
 }
 
-// How many collectives a call of several has is known to members alone that enter it.
+// Only members that enter a coalesced call have the count of its collectives.
 static bool is_one(const run *r) {
     return !r->called_in.of_several;
 }
@@ -325,10 +324,10 @@ static void break_at_limit(gw_group *g, const gw_error *error) {
     group_break_all_on_loop(g, &full);
 }
 
-// GRP-5. |r| takes the place of the call in its sequence; NULL without memory for it.
+// GRP-5. |r| takes the number of the call in its sequence; NULL if its allocation failed.
 static void enter_failed_on_loop(gw_group *g, uint64_t key, run *r, const gw_error *error) {
     gw_error ignored;
-    if (check_enters(g, &ignored) || series_find_verdict_on_loop(g, key)) return;
+    if (check_enters(g, &ignored) || final_find_abort_on_loop(g, key)) return;
     sequence *t = group_sequence_on_loop(g, key);
     run *last = t ? last_failure(g, t) : NULL;
     if (!t) {
@@ -342,20 +341,20 @@ static void enter_failed_on_loop(gw_group *g, uint64_t key, run *r, const gw_err
     } else if (!r) {
         group_break_all_on_loop(g, error);
     } else {
-        t->fails_next = t->missed = false;  // the program has seen that something has failed
+        t->fails_next = t->missed = false;  // the program has observed an error
         wait_for_turn(r, t);
         run_admit_on_loop(g);
     }
 }
 
-// Of a final key, a scope that has failed reports that once. An error that scopes share cannot say in which: each of its
-// calls is reported.
+// Of a final key, a scope that has failed reports that once. An error that scopes share cannot name the scope: each
+// of its calls is reported.
 static bool is_reported_on_loop(gw_group *g, uint64_t key, gw_scope *s) {
     gw_error *own = scope_own_error(s);
     if (!own) return false;
     const sequence *t = group_find_sequence_on_loop(g, key);
     sequence of_key = { .key = key };
-    if (t && sequence_has_told(g, t, own)) return key_is_final(key);
+    if (t && sequence_has_reported(g, t, own)) return key_is_final(key);
     sequence_note_report(g, t ? t : &of_key, own);
     return false;
 }
@@ -374,7 +373,7 @@ void run_enter_failed(gw_scope *s, gw_scope *called_in, gw_group *g, uint64_t ke
 
 // ---- Starting -----------------------------------------------------------------------------------
 
-// |*out_refused|: the others do not know of the error.
+// |*out_refused|: the other members have not received the error.
 static gw_status start_on_loop(run *r, uint64_t given, bool *out_refused, gw_error *error) {
     gw_group *g = r->group;
     gw_status status = check_enters(g, error);
@@ -383,16 +382,16 @@ static gw_status start_on_loop(run *r, uint64_t given, bool *out_refused, gw_err
     sequence *t = group_sequence_on_loop(g, key);
     if (t && !has_waiting(g, t) && call_place_on_loop(g, t, &r->called_in, error) == CALL_FAILS)
         return error->status;
-    if ((status = check_enters(g, error))) return status;  // which may have broken the group
+    if ((status = check_enters(g, error))) return status;  // this may have broken the group
     status = t ? check_count(g, error) : without_sequence(g, error);
     *out_refused = status;
     if (status) return status;
-    if (!given) r->signature.shares ^= g->series_mark;
+    if (!given) r->signature.shares ^= g->final_mark;
     wait_for_turn(r, t);
     r->cancelled.run = give_up;
     r->future->on_cancel = &r->cancelled;
     bool first = g->waiting.next == &r->link;
-    if (first && may_enter(g) && !t->frozen && !awaits_series(r)) {
+    if (first && may_enter(g) && !t->frozen && !awaits_final(r)) {
         r->works = true;
         enter(r);
     } else {
@@ -414,13 +413,13 @@ gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request) {
     r->caller = awaits_caller_on_loop(g->agent, s);
     bool refused = false;
     gw_status status = start_on_loop(r, request->options.key, &refused, &error);
-    bool works = !status && r->works;  // any thread that has the loop may from here on
+    bool works = !status && r->works;  // any thread that holds the loop may work from here on
     env_leave(g->agent->env);
     if (status) scope_fail_with(s, &error);
     if (refused) run_enter_failed(s, s, g, request->options.key);
     if (works) run_work(r);
     run_release(r);
-    if (status) {  // nothing will complete it, also not when the scope closes behind its agent
+    if (status) {  // no worker will complete it, also if the scope closes after its agent
         handle_release(f);
         return &future_poison;
     }

@@ -1,4 +1,4 @@
-// What a run does without the loop lock: sends, reads what has come, adds. One thread at a time.
+// The work of a run without the loop lock: it sends, reads arrivals, and adds. One thread at a time.
 #include "collective/backend_run.h"
 
 #include "base/mem.h"
@@ -11,7 +11,7 @@
 
 // ---- Values -------------------------------------------------------------------------------------
 
-// The rows of |own| that are for member |item|.
+// The rows of |own| for member |item|.
 static gw_tensor *rows_for(run *r, int item) {
     const gw_tensor *x = r->own;
     int64_t equal = x->sizes[0] / r->group->count, first = equal * item, count = equal;
@@ -33,7 +33,7 @@ static gw_tensor *elements_of(run *r, uint64_t first, uint64_t count) {
                                            r->own->offset + (int64_t)first));
 }
 
-// Piece |i| of what the root gives to all, by rows. What has none is its first piece.
+// Piece |i| of a value that the root sends to all, by rows. A value without rows is its first piece.
 static gw_value piece_of_own(run *r, int64_t i) {
     const gw_tensor *x = r->own;
     if (!x || !x->dims || r->signature.content == CONTENT_VALUES) {
@@ -80,7 +80,7 @@ static gw_value value_to_send(run *r, const plan_step *x) {
     return part ? gw_value_of_tensor(part) : gw_none();
 }
 
-// GRP-1. What is not looked into counts as large.
+// GRP-1. Nested values count as large.
 static bool is_small(gw_value v) {
     switch (v.kind) {
     case GW_TENSOR: return tensor_size(v.as.tensor) <= RUN_SMALL_BYTES;
@@ -126,7 +126,7 @@ static void put_value(run *r, shipment *x, gw_value v) {
     if (gw_ok(r->scope) && outgoing_put(&x->message, v, &error)) scope_fail_with(r->scope, &error);
 }
 
-// Whether the step that sends to |m| next can be done, with a large value only if |may_be_large|.
+// Whether the next step that sends to |m| can run, with a large value only if |may_be_large|.
 static bool can_send(run *r, const run_partner *m, bool may_be_large, gw_value *out) {
     if (m->next_send < 0 || r->missing[m->next_send]) return false;
     *out = value_to_send(r, &r->plan.steps[m->next_send]);
@@ -144,7 +144,7 @@ static void fill_enter(run *r, shipments *all, int to) {
     gw_value v;
     shipment *x = open_shipment(r, all, KIND_ENTER, to);
     if (!x) return;
-    // GRP-1. A large value would hold up what the enter permits until all of it has come.
+    // GRP-1. A large value would delay the values that the enter permits until all of it has arrived.
     bool holds = can_send(r, m, false, &v);
     bytes *head = &x->message.message->head;
     signature_write(head, &r->signature, holds);
@@ -167,7 +167,7 @@ static bool fill_part(run *r, shipments *all, int to) {
     return true;
 }
 
-// What cannot be sent to a partner because it is lost breaks the group soon.
+// A message that cannot be sent to a lost partner is dropped: the group breaks soon.
 static void dispatch_shipments(run *r, const shipments *all) {
     gw_group *g = r->group;
     env *e = g->agent->env;
@@ -186,7 +186,7 @@ static void dispatch_shipments(run *r, const shipments *all) {
     if (failed.status) scope_fail_with(r->scope, &failed);
 }
 
-// Sends what can be sent: to each partner its enter, or the next value. False: nothing.
+// Sends its enter, or the next value, to each partner. False: there is nothing to send.
 static bool send_some(run *r) {
     gw_group *g = r->group;
     shipments all;
@@ -224,7 +224,7 @@ static void step_done(run *r, int step) {
     }
 }
 
-// Where the numbers of |step| are to lie: in the result, or apart.
+// The memory for the elements of |step|: in the result, or separate.
 static gw_tensor *make_sum(run *r, int step) {
     const plan_step *x = &r->plan.steps[step];
     int64_t size = (int64_t)x->count, stride = 1;
@@ -261,7 +261,7 @@ static void add(run *r, int step) {
         step_done(r, step);
         return;
     }
-    if (x->kind == STEP_JOIN) {  // its inputs lie in the result already
+    if (x->kind == STEP_JOIN) {  // its inputs are in the result already
         r->values[step].tensor = make_sum(r, step);
         if (gw_ok(r->scope)) step_done(r, step);
         return;
@@ -316,7 +316,7 @@ static bool shape_fits(const run *r, const gw_tensor *t, const plan_step *x) {
     return true;
 }
 
-// What run_request says of |takes_gradient|.
+// See |takes_gradient| of run_request.
 static bool is_item_with_gradient(const run *r, gw_value v) {
     if (r->signature.operation != OPERATION_SCATTER || v.kind != GW_LIST) return false;
     const gw_list *both = v.as.list;
@@ -332,7 +332,7 @@ static bool value_fits(run *r, gw_value v, const plan_step *x) {
     return v.kind == GW_TENSOR && shape_fits(r, v.as.tensor, x);
 }
 
-// A value that is a piece of the result goes there.
+// Moves a value that is a piece of the result there.
 static void place(run *r, int step) {
     const gw_tensor *t = r->values[step].tensor;
     if (!r->result || r->output_at[step] < 0 || !t) return;
@@ -349,8 +349,8 @@ void run_let_go(run *r, int step) {
     v->is_brief = false;
 }
 
-// Whether a large value is needed for one addition alone. The next one then finds its memory, which
-// is still in the cache.
+// Whether a large value is needed for one addition only. The next one then reuses its memory, which is still in the
+// cache.
 static bool is_brief(const run *r, const arrival *a) {
     uint32_t first = r->first_dependent[a->step], end = r->first_dependent[a->step + 1];
     return r->result && r->output_at[a->step] < 0 && a->incoming->message->segment_count > 0 &&
@@ -387,7 +387,7 @@ static void read_arrival(run *r, arrival *a) {
     if (decode_arrival(r, a, &error)) {
         if (gw_ok(r->scope)) scope_fail_with(r->scope, &error);
     } else if (!value_fits(r, v->value, x)) {
-        scope_fail(r->scope, GW_PROTOCOL, "what %s sent does not fit what it said",
+        scope_fail(r->scope, GW_PROTOCOL, "what %s sent does not match its enter",
                    group_member_name(r->group, x->peer));
     } else {
         if (v->value.kind == GW_TENSOR && r->signature.content != CONTENT_VALUES)
@@ -397,8 +397,8 @@ static void read_arrival(run *r, arrival *a) {
     }
 }
 
-static void read_arrivals(run *r, list_node *came) {
-    for (list_node *l; (l = list_take(came));) {
+static void read_arrivals(run *r, list_node *arrived) {
+    for (list_node *l; (l = list_take(arrived));) {
         arrival *a = list_entry(l, arrival, link);
         if (gw_ok(r->scope))
             read_arrival(r, a);
@@ -410,10 +410,10 @@ static void read_arrivals(run *r, list_node *came) {
 
 // ---- Progress -----------------------------------------------------------------------------------
 
-static void progress(run *r, list_node *came) {
+static void progress(run *r, list_node *arrived) {
     if (!run_open_result(r)) return;
     if (!r->has_entered) send_some(r);
-    read_arrivals(r, came);
+    read_arrivals(r, arrived);
     for (bool more = true; more && gw_ok(r->scope);) {
         more = r->ready_count > 0;
         while (r->ready_count && gw_ok(r->scope)) add(r, r->ready[--r->ready_count]);
@@ -423,30 +423,31 @@ static void progress(run *r, list_node *came) {
         r->steps_left--;
 }
 
-// Takes over what is new. False: nothing is, or the run has ended; then this thread does not work any
-// more. |out_drains|: nobody here wants the result.
-static bool take_news(run *r, list_node *came, bool *out_drains) {
+// Takes the new events. False: there are none, or the run has ended; then this thread stops working. |out_detaches|:
+// the run is detached, and the result is not needed.
+static bool take_events(run *r, list_node *arrived, bool *out_detaches) {
     env *e = r->group->agent->env;
     env_enter(e);
-    bool news = !r->has_entered || !list_is_empty(&r->arrivals);
-    if (backend_run_take_news_on_loop(r)) news = true;
-    list_splice(came, &r->arrivals);
+    bool has_events = !r->has_entered || !list_is_empty(&r->arrivals);
+    if (backend_run_take_events_on_loop(r)) has_events = true;
+    list_splice(arrived, &r->arrivals);
     for (int i = 0; i < r->group->count; i++) {
         run_partner *m = &r->partners[i];
         bool may_be_large = m->entered && !m->differs;
-        news = news || (may_be_large && !m->may_be_large && m->next_send >= 0);
+        has_events = has_events || (may_be_large && !m->may_be_large && m->next_send >= 0);
         m->may_be_large = may_be_large;
     }
-    bool goes_on = run_is_at_work(r) && !r->has_failed && !r->held && (news || r->steps_left == 0);
-    if (!goes_on) r->works = false;
-    *out_drains = r->state == RUN_DRAINING;
+    bool continues =
+        run_is_at_work(r) && !r->has_failed && !r->held && (has_events || r->steps_left == 0);
+    if (!continues) r->works = false;
+    *out_detaches = r->state == RUN_DETACHED;
     env_leave(e);
-    return goes_on;
+    return continues;
 }
 
-static void finish(run *r, bool drains) {
+static void finish(run *r, bool detaches) {
     env *e = r->group->agent->env;
-    gw_value v = drains ? gw_none() : run_make_result(r);
+    gw_value v = detaches ? gw_none() : run_make_result(r);
     result *value = gw_ok(r->scope) ? result_of_value(v) : NULL;
     if (!value && gw_ok(r->scope))
         scope_fail(r->scope, GW_NO_MEMORY, "no memory for the result of a collective");
@@ -456,18 +457,18 @@ static void finish(run *r, bool drains) {
     else if (value)
         result_release_on_loop(r->group->agent, value);
     r->works = !value;
-    if (value) run_drained_on_loop(r);
+    if (value) run_detached_over_on_loop(r);
     env_leave(e);
 }
 
-// What has failed here fails for all: the group, where a backend carries it.
-static void tell_failure(run *r) {
+// A failure here fails on all members: by the group, where a backend carries the values.
+static void send_failure(run *r) {
     gw_group *g = r->group;
     gw_error error = *r->scope->error;
     error_prefix(&error, group_member_name(g, g->self));
     env_enter(g->agent->env);
     r->has_failed = true;
-    if (r->backend && run_is_at_work(r)) {  // others may have begun it
+    if (r->backend && run_is_at_work(r)) {  // other members may have begun it
         backend_group_down_on_loop(g);
         group_break_all_on_loop(g, &error);
     } else if (r->state == RUN_UNDER_WAY) {
@@ -478,19 +479,19 @@ static void tell_failure(run *r) {
 }
 
 void run_work(run *r) {
-    list_node came;
-    bool drains;
-    list_init(&came);
-    while (take_news(r, &came, &drains)) {
-        progress(r, &came);
-        if (gw_ok(r->scope) && r->steps_left == 0) finish(r, drains);
+    list_node arrived;
+    bool detaches;
+    list_init(&arrived);
+    while (take_events(r, &arrived, &detaches)) {
+        progress(r, &arrived);
+        if (gw_ok(r->scope) && r->steps_left == 0) finish(r, detaches);
         if (!gw_ok(r->scope)) {
-            tell_failure(r);
+            send_failure(r);
             break;
         }
         if (!r->works) break;
     }
-    for (list_node *l; (l = list_take(&came));) {
+    for (list_node *l; (l = list_take(&arrived));) {
         arrival *a = list_entry(l, arrival, link);
         incoming_close(a->incoming);
         mem_free(a);

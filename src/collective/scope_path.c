@@ -29,7 +29,7 @@ scope_path scope_path_of(gw_scope *s) {
     return p;
 }
 
-// Scopes have no ids so high.
+// No scope has an id so high.
 void scope_path_make_call(scope_path *p, uint64_t number) {
     if (p->depth) p->ids[p->depth - 1] = UINT64_MAX - number;
 }
@@ -46,7 +46,7 @@ uint64_t scope_path_at(const scope_path *p, int level) {
     return level >= 0 && level < p->depth && (level || p->in_body) ? p->ids[level] : 0;
 }
 
-// ---- Of the calls of a sequence -----------------------------------------------------------------
+// ---- The calls of a sequence --------------------------------------------------------------------
 
 typedef struct call_path {
     uint64_t number;

@@ -21,7 +21,7 @@ bool signature_is_rows(const collective_signature *x) {
     return x->content == CONTENT_ROWS || x->content == CONTENT_ROWS_SUMMED;
 }
 
-// Members may bring different numbers of rows.
+// Members may have different counts of rows.
 static bool has_free_rows(const collective_signature *x) {
     if (x->content == CONTENT_ROWS_SUMMED) return false;
     return x->operation == OPERATION_ALL_GATHER || x->operation == OPERATION_GATHER ||
@@ -37,8 +37,8 @@ static bool shapes_match(const collective_signature *a, const collective_signatu
 }
 
 static bool gradients_match(const collective_signature *a, const collective_signature *b) {
-    return a->gradient == b->gradient || a->gradient == GRADIENT_UNSAID ||
-           b->gradient == GRADIENT_UNSAID;
+    return a->gradient == b->gradient || a->gradient == GRADIENT_UNSTATED ||
+           b->gradient == GRADIENT_UNSTATED;
 }
 
 bool signature_matches(const collective_signature *a, const collective_signature *b) {
@@ -48,8 +48,8 @@ bool signature_matches(const collective_signature *a, const collective_signature
            gradients_match(a, b) && shapes_match(a, b);
 }
 
-// Shapes are left out: some members may not say them, or bring other rows, and who has an own one compares it with all
-// whose values it takes.
+// Shapes are left out: some members do not state them, or have other counts of rows, and a member with its own shape
+// compares it with those of all values that it takes.
 uint64_t signature_add(uint64_t past, const collective_signature *x) {
     uint64_t factor, what = (uint64_t)x->operation << 32 | (uint64_t)x->op << 24 |
                             (uint64_t)x->plan << 16 | (uint64_t)x->content << 8;
@@ -73,7 +73,7 @@ static const char *content_suffix(const collective_signature *x) {
 // See |shares|.
 static size_t put_shares(char *out, size_t size, uint64_t shares, const char *detail) {
     if (shares & 3 && detail) return (size_t)snprintf(out, size, ", %s", detail);
-    if (!(shares & 3)) return 0;  // the note of its series says what it is (series_put_note)
+    if (!(shares & 3)) return 0;  // the note of its final sequence has the text (final_put_note)
     return (size_t)snprintf(out, size, "%s",
                             shares & 1 ? ", sizes of its own" : ", of several tensors");
 }

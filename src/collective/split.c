@@ -1,11 +1,11 @@
-// Groups by color: what a member does in which group, by one collective.
+// Groups by color: members exchange their colors by one collective.
 #include "base/value.h"
 #include "collective/group.h"
 
 #include <stdlib.h>
 
 #undef GW_ORIGIN
-#define GW_ORIGIN "gw_group_split"  // of what is called here, in errors
+#define GW_ORIGIN "gw_group_split"  // the origin of calls here, in errors
 
 // ---- Groups by color ----------------------------------------------------------------------------
 
@@ -20,7 +20,7 @@ static int compare(const void *x, const void *y) {
     return a->rank - b->rank;
 }
 
-// Those of |color|, in order.
+// The members of |color|, in order.
 static int read_choices(gw_scope *s, const gw_list *all, int64_t color, choice *out) {
     int count = 0;
     for (int i = 0; i < gw_list_count(all) && gw_ok(s); i++) {

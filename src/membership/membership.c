@@ -194,6 +194,28 @@ static bool has_lost_all(const membership *ms) {
     return any_failed;
 }
 
+// MEM-20: all others have ended, and those that are *failed* have left in order. Each
+// took this worker for a member at its end, and no member remains that could decide otherwise.
+static bool have_all_left(const membership *ms) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank));) {
+        if (member_is_self(ms, x)) continue;
+        if (member_is_present(x) || (x->fact.stage == MEMBER_FAILED && !x->has_left)) return false;
+    }
+    return true;
+}
+
+static void end_doubt_alone(membership *ms, int64_t now_ns) {
+    int rank = 0;
+    gw_error why;
+    error_set(&why, GW_DISCONNECTED, "%s", "");
+    for (member *x; (x = member_next(ms, &rank));)
+        if (x->fact.stage == MEMBER_FAILED)
+            member_advance(ms, x, MEMBER_REMOVED, true, &why, now_ns);
+    ms->contact_ns = now_ns;
+    ms->doubt_ns = 0;
+}
+
 static void fence_alone(membership *ms) {
     gw_error why;
     error_set(&why, GW_FENCED,
@@ -216,6 +238,10 @@ static void check_contact(membership *ms, int64_t now_ns) {
     int64_t passed_ns = now_ns - ms->contact_ns;
     if (!ms->had_quorum) passed_ns -= MEMBERSHIP_GRACE_NS;
     if (ms->had_quorum && !ms->doubt_ns && passed_ns > 0) ms->doubt_ns = now_ns;
+    if (have_all_left(ms)) {
+        end_doubt_alone(ms, now_ns);
+        return;
+    }
     if (has_lost_all(ms)) {
         fence_alone(ms);
         return;
@@ -312,7 +338,9 @@ static bool has_failed(const membership *ms) {
 void membership_lost(membership *ms, int rank, bool left, const gw_error *why, int64_t now_ns) {
     if (ms->is_fenced) return;
     member *x = member_find(ms, rank);
-    if (!x || x->state == MEMBER_GONE || rank == ms->options.rank) return;
+    if (!x || rank == ms->options.rank) return;
+    x->has_left = x->has_left || left;
+    if (x->state == MEMBER_GONE) return;
     if (why->status == GW_FENCED && !has_mutation(MUTATION_NO_FENCING)) {
         membership_fence(ms, why);
     } else {

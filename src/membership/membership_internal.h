@@ -66,6 +66,7 @@ typedef struct member {
     bool is_notified_suspected;
     gw_status why;          // of its end; the fact has the text
     bool is_declared_here;  // dead, by this worker
+    bool has_left;  // it has closed its session with this worker, which it took for a member
 } member;
 
 // A probe of another member that this worker has not answered yet.

@@ -485,6 +485,44 @@ static void a_worker_in_doubt_is_fenced_when_no_member_is_left(void **state) {
     testing_for_seeds(100, stop_one_and_end_others, NULL);
 }
 
+// Members leave while a worker is stopped: for a time in which they do not miss it, or until they have declared
+// it dead.
+static void stop_one_while_others_leave(uint64_t seed, void *context) {
+    const bool is_declared_dead = context != NULL;
+    quorum q;
+    int count = 2 + (int)(seed % 3), last = count - 1;
+    quorum_open(&q, seed, count, 0);
+    int64_t begin_ns = at_s(30) + (int64_t)quorum_random(&q, QUORUM_SECOND);
+    quorum_run(&q, begin_ns);
+    quorum_stop(&q, last);
+    quorum_run(&q, begin_ns + (is_declared_dead ? at_s(20) : at_s(2)));
+    bool is_linked = true;  // else a member that leaves cannot send it goodbye
+    for (int i = 0; i < last; i++) is_linked = is_linked && q.nodes[i].is_linked[last];
+    for (int i = 0; i < last; i++) {
+        quorum_leave(&q, (i + (int)seed) % last);
+        quorum_run(&q, q.now_ns + (int64_t)quorum_random(&q, QUORUM_SECOND / 4));
+    }
+    quorum_run(&q, q.now_ns + QUORUM_SECOND / 10);  // their messages are on this side
+    quorum_continue(&q, last);
+    quorum_run(&q, q.now_ns + at_s(40));
+    if (is_linked && q.nodes[last].is_fenced != is_declared_dead)
+        fail_msg("%s", q.nodes[last].fenced_why.text);
+    for (int i = 0; i < last && is_linked && !is_declared_dead; i++)
+        assert_true(q.nodes[last].left[i]);
+    quorum_close(&q);
+}
+
+static void a_worker_in_doubt_continues_when_all_others_have_left(void **state) {
+    (void)state;
+    testing_for_seeds(100, stop_one_while_others_leave, NULL);
+}
+
+static void a_dead_worker_is_fenced_when_all_others_have_left(void **state) {
+    (void)state;
+    bool is_declared_dead = true;
+    testing_for_seeds(100, stop_one_while_others_leave, &is_declared_dead);
+}
+
 static void it_fences_all_when_there_is_no_quorum(void **state) {
     (void)state;
     quorum q;
@@ -526,4 +564,6 @@ GW_TESTS(membership_membership, it_suspects_no_member_on_a_good_network,
          it_waits_for_members_that_have_never_joined, its_error_explains_the_fencing,
          its_error_has_the_time_without_contact, it_acts_on_no_decision_without_a_quorum,
          it_fences_all_when_there_is_no_quorum, a_worker_in_doubt_is_fenced_when_no_member_is_left,
+         a_worker_in_doubt_continues_when_all_others_have_left,
+         a_dead_worker_is_fenced_when_all_others_have_left,
          a_stopped_worker_declares_no_other_dead);

@@ -168,12 +168,12 @@ static bool take_group(gw_scope *s, gw_ddp *d) {
         return false;
     }
     d->group = g;
-    g->series_name = "DDP pass";
+    g->final_name = "DDP pass";
     hook_note(d);
     d->stats.backend = g->backend->name;
     d->stats.world_size = gw_group_size(g);
     d->stats.rank = gw_group_rank(g);
-    replicas_compare_models(t, d, o.told);
+    replicas_compare_models(t, d, o.inputs);
     int shards = d->options.shards;
     if (gw_ok(t) && shards && shards % d->stats.world_size)
         scope_fail(t, GW_INVALID,

@@ -28,7 +28,7 @@ static bool take_arrays(ddp_pass *r, int leaf_count) {
 static void end_sequence(const ddp_pass *r) {
     if (!r->number || agent_is_closed(r->ddp->agent)) return;
     env_enter(r->ddp->agent->env);
-    series_end_on_loop(r->group, (uint64_t)r->number);
+    final_end_on_loop(r->group, (uint64_t)r->number);
     env_leave(r->ddp->agent->env);
 }
 
@@ -143,7 +143,7 @@ static void cancel(gw_ddp *d, gw_future **futures, int count) {
 }
 
 static bool is_aborted_on_loop(const ddp_pass *r) {
-    return series_find_verdict_on_loop(r->group, GROUP_KEY_SERIES + (uint64_t)r->number);
+    return final_find_abort_on_loop(r->group, GROUP_KEY_FINAL + (uint64_t)r->number);
 }
 
 // With the line that opened the replicas. An abort about members that differ names the line of each; those about
@@ -152,7 +152,7 @@ static void set_error(ddp_pass *r, const gw_error *error) {
     const char *origin = r->ddp->origin;
     r->error = *error;
     size_t size = strlen(r->error.text);
-    bool names_origin = error->status == GW_MISMATCH && group_has_told(r->group, error);
+    bool names_origin = error->status == GW_MISMATCH && group_has_reported(r->group, error);
     if (!names_origin) snprintf(r->error.text + size, sizeof r->error.text - size, " (%s)", origin);
 }
 

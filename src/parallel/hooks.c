@@ -48,7 +48,7 @@ const char *hook_describe(gw_scope *s, gw_comm_hook *hook, const void *context) 
 
 void hook_note(gw_ddp *d) {
     env_enter(d->agent->env);
-    series_note_on_loop(d->group, d->hook_text);
+    final_note_on_loop(d->group, d->hook_text);
     env_leave(d->agent->env);
 }
 

@@ -2,7 +2,7 @@
 #include "autograd/grads.h"
 #include "base/log.h"
 #include "base/mutation.h"
-#include "collective/answer.h"
+#include "collective/shadow.h"
 #include "parallel/join.h"
 
 #include <string.h>
@@ -38,7 +38,7 @@ void join_fail(gw_scope *s, gw_join *j) {
     j->is_over = true;
     j->error = *scope_error(s);
     env_enter(j->agent->env);
-    bool is_known_to_all = group_has_told(j->group, &j->error);
+    bool is_known_to_all = group_has_reported(j->group, &j->error);
     env_leave(j->agent->env);
     if (!is_known_to_all) gw_group_fail(s, j->group, j->error.status, "%s", j->error.text);
 }
@@ -144,7 +144,7 @@ static bool is_reported(const gw_join *j, const gw_error *error) {
     env_enter(e);
     for (int i = 0; i < j->count; i++) {
         const gw_group *g = joinable_group(&j->parts[i]);
-        is_known_to_all |= group_has_told(g ? g : j->group, error);
+        is_known_to_all |= group_has_reported(g ? g : j->group, error);
     }
     env_leave(e);
     return is_known_to_all;
@@ -195,7 +195,7 @@ void join_shadow_active(gw_scope *s, gw_join *j) {
     uint64_t list = j->group->list;
     uint8_t own = j->options.fail_early ? STOPS : 0;
     bool counted = has_mutation(MUTATION_JOINED_COUNTED_LATE);
-    answers_begin(j->agent, list, is_known, j);
+    shadow_begin(j->agent, list, is_known, j);
     for (int64_t since = 1; meet(s, j, counted ? ACTIVE | SYNCHRONISED : own); since++) {
         counted = false;
         shadow_all(s, j);
@@ -204,7 +204,7 @@ void join_shadow_active(gw_scope *s, gw_join *j) {
                      j->agent->name, SKEW_WARNED_OF);
     }
     if (gw_ok(s)) await_all(s, j);
-    answers_end(j->agent, list);
+    shadow_end(j->agent, list);
     gw_barrier(s, j->group);  // behind which the others may call collectives of theirs
     if (gw_ok(s)) finish(s, j);
     if (gw_ok(s)) j->is_over = true;

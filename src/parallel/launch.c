@@ -159,7 +159,7 @@ void ddp_pass_report(ddp_pass *r, const gw_error *error) {
     if (!reports) return;
     gw_scope *s = agent_scope_open(r->ddp->agent, 0, 0, ENV_NEVER);
     scope_fail_with(s, error);
-    run_enter_failed(s, s, r->group, GROUP_KEY_SERIES + (uint64_t)r->number);
+    run_enter_failed(s, s, r->group, GROUP_KEY_FINAL + (uint64_t)r->number);
     gw_error ignored = gw_scope_close(s);
     (void)ignored;
 }
@@ -217,11 +217,11 @@ void launch_ready(gw_ddp *d) {
     while (launches && find_next_on_loop(d, &at)) {
         ddp_pass *r = at.pass;
         bool last = r->has_set_out;
-        series_begin_on_loop(r->group, (uint64_t)r->number, mark_of(r));
+        final_begin_on_loop(r->group, (uint64_t)r->number, mark_of(r));
         env_leave(e);
         set_out(at);
         env_enter(e);
-        series_begin_on_loop(r->group, 0, 0);
+        final_begin_on_loop(r->group, 0, 0);
         if (last) {
             env_leave(e);
             ddp_pass_release(r);  // that of the list

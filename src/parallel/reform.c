@@ -66,8 +66,8 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g, progress own) {
     }
     env_enter(d->agent->env);
     d->group = g;
-    g->series_name = "DDP pass";
-    series_note_on_loop(g, d->hook_text);
+    g->final_name = "DDP pass";
+    final_note_on_loop(g, d->hook_text);
     d->stats.backend = g->backend->name;
     d->stats.timed_pass = 0;
     layout *old = d->layout;
@@ -168,7 +168,7 @@ void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
                   .own = gw_value_of(replicas_describe(t, d)) };
     gw_group *before = d->group, *private = group_open_own(t, d->own, g, &o);
     if (gw_ok(t)) x.root = find_first(t, private, own, &first);
-    if (gw_ok(t) && enter_group(t, d, private, own) && replicas_compare_models(t, d, o.told))
+    if (gw_ok(t) && enter_group(t, d, private, own) && replicas_compare_models(t, d, o.inputs))
         catch_up(t, d, opt, g, &x, own, first);
     if (!gw_ok(t) && private != &group_poison) break_group(d, private, scope_error(t));
     gw_drop(d->own, d->group == private ? before : private);

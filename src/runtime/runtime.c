@@ -18,7 +18,7 @@
 const service *const runtime_services[] = {
     &collective_service,  // before calls: a worker that is lost in a collective is lost, and has not given up (COL-3)
     &group_service,
-    &letter_service,
+    &point_to_point_service,
     &call_service,
     &future_service,
     &name_service,  // before references: a name is one

@@ -111,8 +111,8 @@ static void move(const slot *x, int count) {
 
 static uint64_t slot_id(const communicator *c, const backend_call *call) {
     bool has_keys = memory_backend.guarantees & BACKEND_KEYS;
-    uint64_t id = hash_u64(c->group ^ hash_u64(has_keys ? call->key : (uint64_t)call->lane));
-    id = hash_u64(id ^ hash_u64(has_keys ? call->number : c->numbers[call->lane]++));
+    uint64_t id = hash_u64(c->group ^ hash_u64(has_keys ? call->key : (uint64_t)call->channel));
+    id = hash_u64(id ^ hash_u64(has_keys ? call->number : c->numbers[call->channel]++));
     return has_keys ? hash_u64(id ^ (uint64_t)call->part) : id;
 }
 
@@ -169,7 +169,7 @@ static void start(void *to, backend_call *call) {
     struct memory_backend_counts *n = &memory_backend_counts;
     flight *f = mem_calloc(sizeof *f);
     slot *x = find_slot(slot_id(c, call));
-    assert_true(f && !c->is_aborted && call->lane < memory_backend.lanes);
+    assert_true(f && !c->is_aborted && call->channel < memory_backend.channels);
     assert_null(x->calls[c->self]);
     x->calls[c->self] = call;
     if (++x->arrived == c->count) move(x, c->count);
@@ -189,7 +189,7 @@ static void start(void *to, backend_call *call) {
 
 static gw_status open(const backend_members *m, void **out, gw_error *error) {
     communicator *c = mem_calloc(sizeof *c);
-    uint64_t *numbers = mem_calloc((size_t)memory_backend.lanes * sizeof *numbers);
+    uint64_t *numbers = mem_calloc((size_t)memory_backend.channels * sizeof *numbers);
     if (!c || !numbers) {
         mem_free(c);
         mem_free(numbers);
@@ -227,7 +227,7 @@ static const backend whole = {
     .bytes_max = UINT64_MAX,
     .devices = 1u << GW_CPU,
     .guarantees = BACKEND_CANCELS,
-    .lanes = 4,
+    .channels = 4,
     .open = open,
     .start = start,
     .abort = abort_calls,

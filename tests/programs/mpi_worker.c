@@ -121,7 +121,7 @@ static void differ(gw_scope *s, gw_group *m, gw_group *g) {
         if (i == 4 && rank == 0) gw_fail(s, GW_INVALID, "no more data");
         gw_all_reduce(s, m, x, GW_SUM, .timeout_ms = 1000);
         if (i == 2) expect_error(s, GW_MISMATCH, "by its backend");
-        if (i == 3) expect_error(s, GW_TIMEOUT, "has not come");
+        if (i == 3) expect_error(s, GW_TIMEOUT, "has not entered");
         if (i == 4) expect_error(s, GW_INVALID, "no more data");
         if (i == 3 && rank == 0) gw_send(s, g, gw_ones(s, GW_F32, 1), n - 1);
         gw_barrier(s, g);

@@ -639,7 +639,7 @@ static void open_after_a_loss(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_scope_error(s)->status, survives ? GW_OK : GW_DISCONNECTED);
     if (!survives)
         assert_string_equal(gw_scope_error(s)->text,
-                            "backend \"memory\" does not go on without w2");
+                            "backend \"memory\" cannot continue without w2");
     gw_scope_clear(s);
 }
 

@@ -281,7 +281,7 @@ static void come_late(gw_scope *s, int rank, void *context) {
     gw_group *g = gw_group_world(s);
     if (rank == 2) pause_s(s, 5);
     gw_all_reduce(s, g, gw_ones(s, GW_F32, 1), GW_SUM, .timeout_ms = 1000);
-    expect(s, GW_TIMEOUT, "; w2 has not come");
+    expect(s, GW_TIMEOUT, "; w2 has not entered");
     expect_sum(s, g);
 }
 
@@ -715,7 +715,7 @@ static void fail_behind(gw_scope *root, int rank, void *context) {
     if (rank == 1) gw_register_hook(s, out, refuse_gradient, NULL);
     gw_backward(s, gw_sum(s, out));
     expect(s, rank ? GW_INVALID : GW_REMOTE,
-           rank ? "gw.matmul" : "a backward pass of w1 has failed before it came here");
+           rank ? "gw.matmul" : "a backward pass of w1 has failed before it reached it");
     gw_error closed = gw_scope_close(s);
     assert_int_equal(closed.status, GW_OK);
     gw_barrier(root, g);
@@ -733,7 +733,7 @@ static void differentiate_late(gw_scope *root, int rank, void *context) {
     gw_scope *t = gw_scope_open(s);
     if (rank < 2) gw_scope_set_timeout(t, 2000);
     gw_backward(t, gw_sum(t, out));
-    expect(t, GW_TIMEOUT, "; w2 has not come");
+    expect(t, GW_TIMEOUT, "; w2 has not entered");
     gw_scope_close_up(t);
     gw_scope_close_up(s);
     expect_sum(root, g);

@@ -370,7 +370,7 @@ static void refuse_scattered(gw_scope *s, int rank, void *context) {
     if (rank == 0)
         expect(s, GW_INVALID, "gw_scatter_from: .into for a tensor that needs a gradient");
     if (rank) gw_backward(s, gw_sum(s, mine));
-    if (rank == ROOT) expect(s, GW_REMOTE, "a backward pass of w0 has failed before it came here");
+    if (rank == ROOT) expect(s, GW_REMOTE, "a backward pass of w0 has failed before it reached it");
     gw_scope_clear(s);
     gw_all_gather_list(s, g, x);
     expect(s, GW_INVALID, "gw_all_gather_list: no gradient flows through it: detach the tensor");

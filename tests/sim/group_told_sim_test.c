@@ -121,7 +121,8 @@ static void write_in_vain(gw_scope *s, int rank, void *context) {
     gw_group *g = gw_group_world(s, .name = "pair");
     if (rank == 0) {
         gw_recv(s, g, 1, .tag = 7, .timeout_ms = 100);
-        expect(s, GW_TIMEOUT, "gw_recv from w1 of group \"pair\", tag 7: it has not come in time");
+        expect(s, GW_TIMEOUT,
+               "gw_recv from w1 of group \"pair\", tag 7: it has not arrived in time");
         gw_recv_any(s, g, NULL, .timeout_ms = 100);
         expect(s, GW_TIMEOUT, "gw_recv_any from any member of group \"pair\", tag 0");
         gw_send(s, g, gw_ones(s, GW_F32), 1, .timeout_ms = 100);

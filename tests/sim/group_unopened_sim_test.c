@@ -76,7 +76,7 @@ static void run(cluster_main *main, int members) {
 
 static const char sentence[] = "group \"late\": collective 1: the deadline of w";
 static const char missing[] =
-    " has passed; w0 has not come: w0 waits for a future (it has not opened the group)";
+    " has passed; w0 has not entered: w0 waits for a future (it has not opened the group)";
 
 static void wait_for_the_leader(gw_scope *s, int rank, void *context) {
     told *t = context;
@@ -117,7 +117,7 @@ static void wait_longer(gw_scope *s, int rank, void *context) {
     gw_group *g = open_late(s, rank == 1 ? TIMEOUT_MS : 60000);
     for (int i = 0; i < 3; i++) {
         gw_barrier(s, g);
-        expect(s, GW_TIMEOUT, "w0 has not come: w0 ");
+        expect(s, GW_TIMEOUT, "w0 has not entered: w0 ");
         expect(s, GW_TIMEOUT, "(it has not opened the group)");
         expect_soon(s, since_ms, TIMEOUT_MS);
         gw_scope_clear(s);
@@ -138,7 +138,7 @@ static void name_all(gw_scope *s, int rank, void *context) {
     if (rank != 2) wait_until_ms(s, since_ms + 10000 + 1000 * rank);
     gw_group *g = open_late(s, TIMEOUT_MS);
     gw_barrier(s, g);
-    expect(s, GW_TIMEOUT, "; w0, w1, w3 have not come: w0 ");
+    expect(s, GW_TIMEOUT, "; w0, w1, w3 have not entered: w0 ");
     expect(s, GW_TIMEOUT, "(it has not opened the group); w1 ");
     if (rank == 2) expect_soon(s, since_ms, TIMEOUT_MS);
     expect_alike(t, s);
@@ -166,7 +166,7 @@ static void differ(gw_scope *s, int rank, void *context) {
     if (rank == 1 && gw_ok(s)) gw_barrier(s, g);  // who only sends may have succeeded
     expect(s, GW_MISMATCH, "group \"late\": collective 1: w1 does broadcast");
     expect(s, GW_MISMATCH, "w2 does all_reduce");
-    expect(s, GW_MISMATCH, "; w0 has not come: w0 ");
+    expect(s, GW_MISMATCH, "; w0 has not entered: w0 ");
     if (rank) expect_soon(s, since_ms, 0);
     expect_alike(t, s);
     wait_until_ms(s, since_ms + 20000);

@@ -181,7 +181,7 @@ static void be_late(gw_scope *s, int rank, void *context) {
     gw_barrier(s, g);
     if (rank == 1) compute_ms(s, 3000);
     gw_barrier(s, g, .timeout_ms = 1000);
-    expect(s, GW_TIMEOUT, "has passed; w1 has not come: w1 computes (its collective 1 ended ");
+    expect(s, GW_TIMEOUT, "has passed; w1 has not entered: w1 computes (its collective 1 ended ");
     gw_barrier(s, g);
     assert_true(gw_ok(s));
 }

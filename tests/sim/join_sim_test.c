@@ -490,7 +490,7 @@ static void root_that_has_closed(gw_scope *root, int rank, void *context) {
         assert_true(add_up(root, c.group, 1) == now.members - 1);
         gw_broadcast(root, g, NULL, 0);
         expect_error(root, GW_INVALID,
-                     "w0: it has no more input, and nothing to bring to broadcast");
+                     "w0: it has no more input, and nothing to contribute to broadcast");
         gw_barrier(root, g);
     }
     gw_join_close(root, join);

@@ -158,7 +158,7 @@ static void come_late(gw_scope *s, int rank, void *context) {
     if (rank == *who) pause_ms(s, 5000);
     gw_group_agree(s, g, 1);
     char missing[64];
-    snprintf(missing, sizeof missing, "has passed; w%d has not come", *who);
+    snprintf(missing, sizeof missing, "has passed; w%d has not proposed", *who);
     if (*who)
         expect(s, GW_TIMEOUT, missing);
     else

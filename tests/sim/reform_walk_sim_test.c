@@ -89,7 +89,7 @@ static bool names_one_shut_out(const walk *w, const gw_error *e) {
     char name[32];
     bool is = false;
     for (int i = 0; i < w->members && !is; i++) {
-        snprintf(name, sizeof name, "; w%d has not come", i);
+        snprintf(name, sizeof name, "; w%d has not proposed", i);
         is = w->shut_out >> i & 1 && strstr(e->text, name);
     }
     return is && e->status == GW_TIMEOUT;
@@ -101,7 +101,8 @@ static bool is_explained(const walk *w, const gw_error *e) {
                           .ended = w->ended | ~w->begun,
                           .lost_most = w->kind >= WALK_STOPS };
     if (names_one_shut_out(w, e)) return true;
-    if (strstr(e->text, "knocks no more") || strstr(e->text, "has given up")) return true;
+    if (strstr(e->text, "has withdrawn its join request") || strstr(e->text, "has given up"))
+        return true;
     if (e->status == GW_MISMATCH && strstr(e->text, "re-forms it")) return w->kind != WALK_CALM;
     if (e->status != GW_DISCONNECTED && e->status != GW_FENCED) return false;
     if (strstr(e->text, "is gone, and w")) return w->kind != WALK_CALM;

@@ -390,14 +390,14 @@ static void stay_away(gw_scope *s, int rank, void *context) {
         while (done_count < 3 && gw_ok(s)) gw_rpc_sync(s, 0, "many_echo", 0);
         gw_rpc_barrier(s, workers, count);
         assert_int_equal(gw_scope_error(s)->status, GW_TIMEOUT);
-        assert_non_null(strstr(gw_scope_error(s)->text, "the others have gone on without w2"));
+        assert_non_null(strstr(gw_scope_error(s)->text, "the others have continued without w2"));
     } else {
         gw_scope *inner = gw_scope_open(s);
         gw_scope_set_timeout(inner, 200 + 50 * rank);
         gw_rpc_barrier(inner, workers, count);
         gw_error e = gw_scope_close(inner);
         assert_int_equal(e.status, GW_TIMEOUT);
-        assert_string_equal(e.text, "w0: gw.barrier: w2 did not come within the deadline");
+        assert_string_equal(e.text, "w0: gw.barrier: w2 did not enter within the deadline");
         done_count++;
     }
     gw_scope_clear(s);
@@ -425,7 +425,7 @@ static void enter_another(gw_scope *s, int rank, void *context) {
     else
         gw_rpc_barrier(inner, workers, count);
     gw_error e = gw_scope_close(inner);
-    assert_true(e.status == GW_MISMATCH || strstr(e.text, "the others have gone on without"));
+    assert_true(e.status == GW_MISMATCH || strstr(e.text, "the others have continued without"));
     gw_list *all = gw_rpc_all_gather(s, workers, count, rank);
     for (int i = 0; i < count; i++) assert_int_equal(gw_int_of(s, gw_list_get(s, all, i)), i);
 }

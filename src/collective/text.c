@@ -1,10 +1,10 @@
-#include "collective/sentence.h"
+#include "collective/text.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 
-void sentence_put(sentence *t, const char *format, ...) {
+void text_put(text_builder *t, const char *format, ...) {
     va_list args;
     va_start(args, format);
     int size = t->at < t->size ? vsnprintf(t->out + t->at, t->size - t->at, format, args) : 0;
@@ -12,7 +12,7 @@ void sentence_put(sentence *t, const char *format, ...) {
     if (size > 0) t->at += (size_t)size;
 }
 
-// The bytes of the character that begins with |lead|, the least that it may stand for, and what |lead| says of it.
+// The size of the character that begins with |lead|, its smallest code, and the code bits in |lead|.
 static int begin_character(unsigned char lead, uint32_t *least, uint32_t *code) {
     int size = lead < 0x80 ? 1 : lead >> 5 == 6 ? 2 : lead >> 4 == 14 ? 3 : lead >> 3 == 30 ? 4 : 0;
     static const uint32_t leasts[] = { 0, 0, 0x80, 0x800, 0x10000 };
@@ -21,7 +21,7 @@ static int begin_character(unsigned char lead, uint32_t *least, uint32_t *code) 
     return size;
 }
 
-bool sentence_may_quote(const char *name) {
+bool text_may_quote(const char *name) {
     const unsigned char *c = (const unsigned char *)name;
     while (*c) {
         uint32_t least, code;
@@ -37,12 +37,12 @@ bool sentence_may_quote(const char *name) {
     return true;
 }
 
-void sentence_put_time(sentence *t, int64_t ns) {
+void text_put_time(text_builder *t, int64_t ns) {
     if (ns < 1000000)
-        sentence_put(t, "%" PRId64 " us", ns / 1000);
+        text_put(t, "%" PRId64 " us", ns / 1000);
     else if (ns < INT64_C(10000000000))
-        sentence_put(t, ns < 1000000000 ? "%.1f ms" : "%.1f s",
-                     ns < 1000000000 ? (double)ns / 1e6 : (double)ns / 1e9);
+        text_put(t, ns < 1000000000 ? "%.1f ms" : "%.1f s",
+                 ns < 1000000000 ? (double)ns / 1e6 : (double)ns / 1e9);
     else
-        sentence_put(t, "%" PRId64 " s", ns / 1000000000);
+        text_put(t, "%" PRId64 " s", ns / 1000000000);
 }

@@ -1,5 +1,6 @@
-// Groups that this worker leads and its program has not opened, while others have: what ends for them ends by its
-// verdicts, so it leads without its program. Once that opens the group it goes on from there. GRP-8.
+// Pending groups: groups that this worker leads and its program has not opened, while other members have. Their
+// collectives end by aborts of this worker, so it leads them without its program. Once the program opens the group,
+// that takes over the state. GRP-8.
 #include "agent/deferred.h"
 #include "base/mem.h"
 #include "collective/abort.h"
@@ -7,7 +8,7 @@
 
 enum { MEMBER_BYTES = 12 };
 
-// ---- What a report says of its group ------------------------------------------------------------
+// ---- The group in a report ----------------------------------------------------------------------
 
 typedef struct roster {
     char title[sizeof((gw_group *)0)->title];
@@ -15,7 +16,7 @@ typedef struct roster {
     const uint8_t *members;
 } roster;
 
-void unopened_put_group(bytes *out, const gw_group *g) {
+void pending_group_put(bytes *out, const gw_group *g) {
     bytes_put_text(out, g->title);
     bytes_put_u32(out, (uint32_t)g->count);
     for (int i = 0; i < g->count; i++) {
@@ -24,7 +25,7 @@ void unopened_put_group(bytes *out, const gw_group *g) {
     }
 }
 
-void unopened_put_none(bytes *out) {
+void pending_group_put_none(bytes *out) {
     bytes_put_text(out, "");
     bytes_put_u32(out, 0);
 }
@@ -37,7 +38,7 @@ static bool read_roster(reader *in, roster *out) {
     return !in->failed;
 }
 
-bool unopened_skip_group(reader *in) {
+bool pending_group_skip(reader *in) {
     roster ignored;
     return read_roster(in, &ignored);
 }
@@ -56,7 +57,7 @@ static bool find_roster(const message *m, roster *out) {
     return read_roster(&in, out);
 }
 
-bool unopened_names_unknown(const agent *a, const message *m) {
+bool pending_group_names_unknown(const agent *a, const message *m) {
     roster x;
     if (!find_roster(m, &x)) return false;
     for (uint32_t i = 0; i < x.count; i++)
@@ -66,12 +67,12 @@ bool unopened_names_unknown(const agent *a, const message *m) {
 
 // ---- Leading ------------------------------------------------------------------------------------
 
-gw_group *unopened_find_on_loop(const agent *a, int from, const group_header *h) {
-    gw_group *g = map_find(&groups_of(a)->unopened, h->group);
+gw_group *pending_group_find_on_loop(const agent *a, int from, const group_header *h) {
+    gw_group *g = map_find(&groups_of(a)->pending_groups, h->group);
     return g && g->list == h->list && group_index_of(g, from) >= 0 ? g : NULL;
 }
 
-// Of members that all live: with one that is lost the group is broken on the others.
+// All members live: with a lost member the group is broken on the others.
 static bool find_worker(const agent *a, group_peer p, gw_worker *out) {
     const member *m = p.rank < a->member_count ? agent_member(a, p.rank) : NULL;
     if (!m || !m->known || m->lost || m->worker.incarnation != p.incarnation) return false;
@@ -79,7 +80,7 @@ static bool find_worker(const agent *a, group_peer p, gw_worker *out) {
     return true;
 }
 
-// The members' hash is that of their list, and this worker leads them.
+// The hash of the members equals their list, and this worker leads them.
 static bool find_workers(const agent *a, int from, uint64_t list, const roster *x,
                          group_peer *peers, gw_worker *out) {
     bool seen[LIMIT_WORKERS] = { false };
@@ -97,42 +98,42 @@ static gw_group *make(agent *a, int from, const group_header *h, const roster *x
     gw_worker *workers = mem_alloc((x->count + 1) * sizeof *workers);
     gw_group *g = NULL;
     if (peers && workers && find_workers(a, from, h->list, x, peers, workers))
-        g = group_make_unopened(a, workers, (int)x->count, h->group, x->title);
+        g = group_make_pending(a, workers, (int)x->count, h->group, x->title);
     mem_free(peers);
     mem_free(workers);
     return g;
 }
 
-gw_group *unopened_lead_on_loop(agent *a, int from, const group_header *h, const message *m) {
+gw_group *pending_group_lead_on_loop(agent *a, int from, const group_header *h, const message *m) {
     groups *all = groups_of(a);
     roster x;
-    gw_group *g = unopened_find_on_loop(a, from, h);
-    if (g || map_find(&all->unopened, h->group)) return g;
-    if (all->unopened.count >= LIMIT_GROUPS_PENDING || a->phase == AGENT_LEFT) return NULL;
-    if (!find_roster(m, &x) || !sentence_may_quote(x.title)) return NULL;
+    gw_group *g = pending_group_find_on_loop(a, from, h);
+    if (g || map_find(&all->pending_groups, h->group)) return g;
+    if (all->pending_groups.count >= LIMIT_GROUPS_PENDING || a->phase == AGENT_LEFT) return NULL;
+    if (!find_roster(m, &x) || !text_may_quote(x.title)) return NULL;
     g = make(a, from, h, &x);
-    if (!g || map_put(&all->unopened, h->group, g)) return g;
+    if (!g || map_put(&all->pending_groups, h->group, g)) return g;
     group_release_on_loop(g);
     return NULL;
 }
 
-bool unopened_is_over_on_loop(const agent *a, int from, uint8_t kind, const group_header *h) {
-    gw_group *g = unopened_find_on_loop(a, from, h);
+bool pending_group_is_over_on_loop(const agent *a, int from, uint8_t kind, const group_header *h) {
+    gw_group *g = pending_group_find_on_loop(a, from, h);
     if (!g) return false;
     if (g->broken.status && kind == KIND_ENTER) abort_send_break_on_loop(g, from, &g->broken);
     const sequence *t = group_find_sequence_on_loop(g, h->key);
     return g->broken.status || (t && (h->number < t->next || abort_has_ended(t, h->number))) ||
-           series_find_verdict_on_loop(g, h->key);
+           final_find_abort_on_loop(g, h->key);
 }
 
-// ---- The end of it ------------------------------------------------------------------------------
+// ---- Taking over --------------------------------------------------------------------------------
 
 static void refuse_list(gw_group *g, const gw_group *other) {
     for (int i = 0; i < other->count; i++)
         if (i != other->self) group_refuse_list_on_loop(g, other->members[i].rank);
 }
 
-// All that verdicts have said, and those that are still to come.
+// The aborts so far, and the reports that are still to be handled.
 static void give_all(gw_group *from, gw_group *to) {
     to->broken = from->broken;
     to->backend_is_down = from->backend_is_down;
@@ -141,17 +142,17 @@ static void give_all(gw_group *from, gw_group *to) {
     map sequences = to->sequences;
     to->sequences = from->sequences;
     from->sequences = sequences;
-    to->verdicts = from->verdicts;
-    to->verdict_count = from->verdict_count;
-    from->verdicts = NULL;
+    to->final_aborts = from->final_aborts;
+    to->final_abort_count = from->final_abort_count;
+    from->final_aborts = NULL;
     for (list_node *l; (l = list_take(&from->reports));) list_append(&to->reports, l);
     to->testimonies = from->testimonies;
     to->missing = from->missing;
     from->testimonies = NULL;
 }
 
-void unopened_hand_over_on_loop(gw_group *g) {
-    gw_group *was = map_take(&groups_of(g->agent)->unopened, g->id);
+void pending_group_hand_over_on_loop(gw_group *g) {
+    gw_group *was = map_take(&groups_of(g->agent)->pending_groups, g->id);
     if (!was) return;
     if (was->list == g->list)
         give_all(was, g);
@@ -162,21 +163,21 @@ void unopened_hand_over_on_loop(gw_group *g) {
 
 static gw_group *find_with(const agent *a, int rank) {
     map_entry *e;
-    for (size_t i = 0; (e = map_next(&groups_of(a)->unopened, &i));)
+    for (size_t i = 0; (e = map_next(&groups_of(a)->pending_groups, &i));)
         if (group_index_of(e->value, rank) >= 0) return e->value;
     return NULL;
 }
 
-void unopened_lost_on_loop(agent *a, int rank) {
+void pending_group_lost_on_loop(agent *a, int rank) {
     for (gw_group *g; (g = find_with(a, rank));) {
-        map_take(&groups_of(a)->unopened, g->id);
+        map_take(&groups_of(a)->pending_groups, g->id);
         group_release_on_loop(g);
     }
 }
 
-void unopened_close(agent *a) {
+void pending_groups_close(agent *a) {
     groups *x = groups_of(a);
     map_entry *e;
-    for (size_t i = 0; (e = map_next(&x->unopened, &i)); i = 0)
-        handle_release(map_take(&x->unopened, e->key));
+    for (size_t i = 0; (e = map_next(&x->pending_groups, &i)); i = 0)
+        handle_release(map_take(&x->pending_groups, e->key));
 }

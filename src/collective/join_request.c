@@ -1,4 +1,4 @@
-// Workers that knock for a group: those that this one has heard of, and its own waits.
+// Workers that request to join a group: requests that this worker has received, and its own attempts.
 #include "agent/context.h"
 #include "base/mem.h"
 #include "base/status.h"
@@ -8,33 +8,33 @@
 #include <stdio.h>
 #include <string.h>
 
-#define AGAIN_NS INT64_C(1000000000)  // until a newcomer asks what has become of a decision
+#define AGAIN_NS INT64_C(1000000000)  // until a joining member polls for the release of a decision
 
-typedef struct knock {
+typedef struct join_request {
     list_node link;
     int rank;
     char name[LIMIT_NAME_BYTES + 1];
-} knock;
+} join_request;
 
-// A wait of this worker's program; on its stack.
-typedef struct knocking {
+// A waiting call of this worker's program; on its stack.
+typedef struct join_attempt {
     list_node link;
     const char *name;
     waiter waiter;
     agent *agent;
     decision *stored;    // one count
-    group_header about;  // the group and number that it is of
+    group_header about;  // the group and number of the decision
     timer again;
     bool is_released;
-    await await;  // of any other worker
+    await await;  // for any other worker
     gw_error error;
-} knocking;
+} join_attempt;
 
-// ---- Of others ----------------------------------------------------------------------------------
+// ---- Requests of other workers ------------------------------------------------------------------
 
-static knock *find(const groups *x, int rank, const char *name) {
-    list_each(l, &x->knocks) {
-        knock *k = list_entry(l, knock, link);
+static join_request *find(const groups *x, int rank, const char *name) {
+    list_each(l, &x->join_requests) {
+        join_request *k = list_entry(l, join_request, link);
         if (k->rank == rank && strcmp(k->name, name) == 0) return k;
     }
     return NULL;
@@ -42,19 +42,19 @@ static knock *find(const groups *x, int rank, const char *name) {
 
 static int count_of(const groups *x, int rank) {
     int count = 0;
-    list_each(l, &x->knocks) count += list_entry(l, knock, link)->rank == rank;
+    list_each(l, &x->join_requests) count += list_entry(l, join_request, link)->rank == rank;
     return count;
 }
 
-static void drop(knock *k) {
+static void drop(join_request *k) {
     list_remove(&k->link);
     mem_free(k);
 }
 
-int knock_next_on_loop(const gw_group *g, int after) {
+int join_request_next_on_loop(const gw_group *g, int after) {
     int next = -1;
-    list_each(l, &groups_of(g->agent)->knocks) {
-        const knock *k = list_entry(l, knock, link);
+    list_each(l, &groups_of(g->agent)->join_requests) {
+        const join_request *k = list_entry(l, join_request, link);
         bool is_one = k->rank > after && (next < 0 || k->rank < next);
         if (is_one && strcmp(k->name, g->name) == 0 && group_index_of(g, k->rank) < 0)
             next = k->rank;
@@ -62,13 +62,13 @@ int knock_next_on_loop(const gw_group *g, int after) {
     return next;
 }
 
-int knock_count_on_loop(const gw_group *g) {
+int join_request_count_on_loop(const gw_group *g) {
     int count = 0;
-    for (int rank = -1; (rank = knock_next_on_loop(g, rank)) >= 0;) count++;
+    for (int rank = -1; (rank = join_request_next_on_loop(g, rank)) >= 0;) count++;
     return count;
 }
 
-// One that ends leaves the table, so the search begins again: considering one twice changes nothing.
+// A request that ends leaves the table, so the search begins again: considering a group twice has no effect.
 static void consider_all(const agent *a) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
@@ -81,13 +81,13 @@ static void consider_all(const agent *a) {
     }
 }
 
-bool knock_received_on_loop(agent *a, int from, reader *in) {
+bool join_request_received_on_loop(agent *a, int from, reader *in) {
     groups *x = groups_of(a);
     char name[LIMIT_NAME_BYTES + 1];
     bool named = reader_text(in, name, sizeof name) && name[0];
     uint8_t wants = reader_u8(in);
     if (!named || in->failed || wants > 1) return false;
-    knock *k = find(x, from, name);
+    join_request *k = find(x, from, name);
     if (!wants) {
         if (k) drop(k);
         return true;
@@ -95,17 +95,17 @@ bool knock_received_on_loop(agent *a, int from, reader *in) {
     if (k) return true;
     if (count_of(x, from) >= LIMIT_JOIN_REQUESTS) return false;
     k = mem_calloc(sizeof *k);
-    if (!k) return true;  // it is not let in as long as this worker leads
+    if (!k) return true;  // it is not admitted while this worker leads
     k->rank = from;
     snprintf(k->name, sizeof k->name, "%s", name);
-    list_append(&x->knocks, &k->link);
+    list_append(&x->join_requests, &k->link);
     consider_all(a);
     return true;
 }
 
-void knock_lost_on_loop(agent *a, int rank) {
-    list_each(l, &groups_of(a)->knocks) {
-        knock *k = list_entry(l, knock, link);
+void join_request_lost_on_loop(agent *a, int rank) {
+    list_each(l, &groups_of(a)->join_requests) {
+        join_request *k = list_entry(l, join_request, link);
         if (k->rank == rank) drop(k);
     }
     consider_all(a);
@@ -114,37 +114,37 @@ void knock_lost_on_loop(agent *a, int rank) {
 int gw_group_pending(const gw_group *g) {
     if (!g || g == &group_poison || agent_is_closed(g->agent)) return 0;
     env_enter(g->agent->env);
-    int count = knock_count_on_loop(g);
+    int count = join_request_count_on_loop(g);
     env_leave(g->agent->env);
     return count;
 }
 
-// ---- Of this worker -----------------------------------------------------------------------------
+// ---- Requests of this worker --------------------------------------------------------------------
 
-static void tell(agent *a, int rank, const char *name, bool wants) {
-    message *m = agent_message_on_loop(a, KIND_KNOCK);
+static void send_join_request(agent *a, int rank, const char *name, bool wants) {
+    message *m = agent_message_on_loop(a, KIND_JOIN_REQUEST);
     if (m) bytes_put_text(&m->head, name);
     if (m) bytes_put_u8(&m->head, wants);
     agree_send_on_loop(a, rank, m);
 }
 
-static void tell_all(agent *a, const char *name, bool wants) {
+static void send_all(agent *a, const char *name, bool wants) {
     for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
-        if (rank != a->rank && m && m->known && !m->lost) tell(a, rank, name, wants);
+        if (rank != a->rank && m && m->known && !m->lost) send_join_request(a, rank, name, wants);
     }
 }
 
-void knock_joined_on_loop(agent *a, int rank) {
-    list_each(l, &groups_of(a)->knockings) {
-        const knocking *k = list_entry(l, knocking, link);
-        if (!k->is_released) tell(a, rank, k->name, true);
+void join_request_joined_on_loop(agent *a, int rank) {
+    list_each(l, &groups_of(a)->join_attempts) {
+        const join_attempt *k = list_entry(l, join_attempt, link);
+        if (!k->is_released) send_join_request(a, rank, k->name, true);
     }
 }
 
-static knocking *find_own(const agent *a, const char *name) {
-    list_each(l, &groups_of(a)->knockings) {
-        knocking *k = list_entry(l, knocking, link);
+static join_attempt *find_own(const agent *a, const char *name) {
+    list_each(l, &groups_of(a)->join_attempts) {
+        join_attempt *k = list_entry(l, join_attempt, link);
         if (strcmp(k->name, name) == 0) return k;
     }
     return NULL;
@@ -154,26 +154,26 @@ static knocking *find_own(const agent *a, const char *name) {
 static void refuse(agent *a, const decision *d) {
     gw_error error;
     if (groups_has_met_on_loop(a, d->id)) return;
-    error_set(&error, GW_CANCELLED, "%s knocks no more", a->name);
+    error_set(&error, GW_CANCELLED, "%s has withdrawn its join request", a->name);
     reform_break_next_on_loop(a, d, &error);
 }
 
-// GRP-17: its leader may be lost, and those that it has released are not the newcomer's to hear of.
-static void ask_again(timer *t) {
-    knocking *k = list_entry(t, knocking, again);
+// GRP-17: its leader may be lost, and the members that it has released do not notify the joining member.
+static void poll_again(timer *t) {
+    join_attempt *k = list_entry(t, join_attempt, again);
     agent *a = k->agent;
     group_header h = k->about;
     h.key = k->stored->id;
     for (int i = 0; i < k->stored->member_count; i++) {
         int rank = k->stored->members[i].rank;
         if (rank != a->rank && !agent_member(a, rank)->lost)
-            agree_answer_on_loop(a, rank, KIND_ASK, &h);
+            agree_answer_on_loop(a, rank, KIND_POLL, &h);
     }
     env_set_timer(a->env, &k->again, env_now_ns(a->env) + AGAIN_NS);
 }
 
-void knock_decided_on_loop(agent *a, const group_header *h, decision *d) {
-    knocking *k = find_own(a, d->name);
+void join_request_decided_on_loop(agent *a, const group_header *h, decision *d) {
+    join_attempt *k = find_own(a, d->name);
     if (!k) refuse(a, d);
     if (!k || k->is_released) {
         decision_release(d);
@@ -185,13 +185,13 @@ void knock_decided_on_loop(agent *a, const group_header *h, decision *d) {
     env_set_timer(a->env, &k->again, env_now_ns(a->env) + AGAIN_NS);
 }
 
-void knock_asked_on_loop(agent *a, int from, const group_header *h) {
+void join_request_polled_on_loop(agent *a, int from, const group_header *h) {
     if (groups_has_met_on_loop(a, h->key)) agree_answer_on_loop(a, from, KIND_RELEASED, h);
 }
 
-bool knock_released_on_loop(agent *a, const group_header *h) {
-    list_each(l, &groups_of(a)->knockings) {
-        knocking *k = list_entry(l, knocking, link);
+bool join_request_released_on_loop(agent *a, const group_header *h) {
+    list_each(l, &groups_of(a)->join_attempts) {
+        join_attempt *k = list_entry(l, join_attempt, link);
         if (!k->stored || k->about.group != h->group || k->about.number != h->number ||
             k->waiter.woken)
             continue;
@@ -202,16 +202,17 @@ bool knock_released_on_loop(agent *a, const group_header *h) {
     return false;
 }
 
-void knock_stop_on_loop(agent *a, const gw_error *why) {
-    list_each(l, &groups_of(a)->knockings) {
-        knocking *k = list_entry(l, knocking, link);
+void join_request_stop_on_loop(agent *a, const gw_error *why) {
+    list_each(l, &groups_of(a)->join_attempts) {
+        join_attempt *k = list_entry(l, join_attempt, link);
         k->error = *why;
         if (!k->waiter.woken) env_wake(a->env, &k->waiter);
     }
 }
 
-void knock_free(groups *x) {
-    for (list_node *l; (l = list_take(&x->knocks));) mem_free(list_entry(l, knock, link));
+void join_request_free(groups *x) {
+    for (list_node *l; (l = list_take(&x->join_requests));)
+        mem_free(list_entry(l, join_request, link));
 }
 
 static bool check(gw_scope *s, const char *name, gw_group_join_options o) {
@@ -220,10 +221,10 @@ static bool check(gw_scope *s, const char *name, gw_group_join_options o) {
     if (size == 0 || size > LIMIT_NAME_BYTES)
         scope_fail(s, GW_INVALID, "gw_group_join: the name of a group has 1 to %d bytes",
                    LIMIT_NAME_BYTES);
-    else if (!sentence_may_quote(name))
+    else if (!text_may_quote(name))
         scope_fail(s, GW_INVALID,
-                   "gw_group_join: no group has a name of control characters, a %%, or "
-                   "what is not UTF-8");
+                   "gw_group_join: the name of a group has control characters, a %%, or "
+                   "is not UTF-8");
     else if (o.timeout_ms < 0 || o.collective_timeout_ms < 0)
         scope_fail(s, GW_INVALID, "gw_group_join: a timeout below 0");
     else if (context_check_wait(s, &error)) {
@@ -256,7 +257,7 @@ static int next_other(const await *w, int *at) {
 }
 
 static void end_await(await *w, int rank, const gw_error *why) {
-    knocking *k = list_entry(w, knocking, await);
+    join_attempt *k = list_entry(w, join_attempt, await);
     (void)rank;
     error_set(&k->error, GW_DISCONNECTED,
               "gw_group_join: no member is left to admit %s to group \"%s\": %s", k->agent->name,
@@ -268,17 +269,17 @@ static void end_await(await *w, int rank, const gw_error *why) {
 
 static const await_class await_of_others = { .any = true, .next = next_other, .end = end_await };
 
-static gw_status begin_on_loop(gw_scope *s, agent *a, knocking *k, gw_error *error) {
+static gw_status begin_on_loop(gw_scope *s, agent *a, join_attempt *k, gw_error *error) {
     gw_status status = check_on_loop(a, k->name, error);
     if (status) return status;
     awaits_open_on_loop(a, &k->await, &await_of_others, a->rank, awaits_caller_on_loop(a, s));
-    list_append(&groups_of(a)->knockings, &k->link);
-    tell_all(a, k->name, true);
+    list_append(&groups_of(a)->join_attempts, &k->link);
+    send_all(a, k->name, true);
     return GW_OK;
 }
 
 // GW_OK: it is admitted.
-static gw_status wait_on_loop(gw_scope *s, agent *a, knocking *k, int64_t timeout_ms,
+static gw_status wait_on_loop(gw_scope *s, agent *a, join_attempt *k, int64_t timeout_ms,
                               gw_error *error) {
     context_wait_on_loop(a, s, &k->waiter, until_ns(s, a, timeout_ms));
     if (k->is_released) return GW_OK;
@@ -290,24 +291,24 @@ static gw_status wait_on_loop(gw_scope *s, agent *a, knocking *k, int64_t timeou
     return error->status;
 }
 
-static void end_on_loop(agent *a, knocking *k) {
+static void end_on_loop(agent *a, join_attempt *k) {
     list_remove(&k->link);
     awaits_close_on_loop(&k->await);
     env_set_timer(a->env, &k->again, ENV_NEVER);
-    tell_all(a, k->name, false);
+    send_all(a, k->name, false);
     decision_release(k->stored);
 }
 
-// In one pair it ends without success: what is decided later is refused. After success it ends when
-// the group is open.
+// On failure the attempt ends in one critical section: a later decision is refused. On success it ends when the group
+// is open.
 gw_group *gw_group_join_with(gw_scope *s, const char *name, gw_group_join_options options) {
     agent *a = s->error ? NULL : agent_of(s);
     gw_error error;
     if (!a || !check(s, name, options)) return &group_poison;
-    knocking k = { .name = name,
-                   .agent = a,
-                   .again.fire = ask_again,
-                   .waiter = { .what = "being let in", .patient = true } };
+    join_attempt k = { .name = name,
+                       .agent = a,
+                       .again.fire = poll_again,
+                       .waiter = { .what = "admission to a group", .patient = true } };
     env_enter(a->env);
     gw_status status = begin_on_loop(s, a, &k, &error);
     if (!status) {

@@ -1,4 +1,4 @@
-#include "collective/answer.h"
+#include "collective/shadow.h"
 
 #include "agent/context.h"
 #include "collective/groups_state.h"
@@ -10,9 +10,9 @@
 #include <math.h>
 #include <string.h>
 
-// ---- Nothing ------------------------------------------------------------------------------------
+// ---- Neutral inputs -----------------------------------------------------------------------------
 
-// Integers of which each has the same bytes: |top| is the last of each.
+// Integers of equal bytes, except that the last byte of each is |top|.
 static gw_tensor *alike(gw_scope *s, gw_dtype dtype, gw_shape shape, int byte, int top) {
     size_t size = gw_dtype_size(dtype), count = 1;
     for (int i = 0; i < shape.count; i++) count *= (size_t)shape.sizes[i];
@@ -34,7 +34,7 @@ static gw_tensor *neutral_integers(gw_scope *s, gw_reduce_op op, gw_dtype dtype,
     }
 }
 
-// What changes nothing when numbers are combined by |op|.
+// The neutral element of |op|.
 static gw_tensor *neutral(gw_scope *s, gw_reduce_op op, gw_dtype dtype, gw_shape shape) {
     double least = -(double)INFINITY;
     if (op == GW_PRODUCT) return gw_full_with(s, dtype, gw_value_of(1), shape);
@@ -43,8 +43,8 @@ static gw_tensor *neutral(gw_scope *s, gw_reduce_op op, gw_dtype dtype, gw_shape
     return gw_full_with(s, dtype, gw_value_of(op == GW_MIN ? -least : least), shape);
 }
 
-// What only this member could bring fails |s|.
-static bool can_answer(gw_scope *s, const gw_group *g, const collective_signature *x) {
+// Fails |s| if only this member could contribute the values.
+static bool can_shadow(gw_scope *s, const gw_group *g, const collective_signature *x) {
     operation o = (operation)x->operation;
     bool is_root = x->root == g->self && (o == OPERATION_BROADCAST || o == OPERATION_SCATTER);
     bool unknown = o == OPERATION_REDUCE_SCATTER && x->shares & 1;
@@ -54,7 +54,7 @@ static bool can_answer(gw_scope *s, const gw_group *g, const collective_signatur
     char what[SIGNATURE_TEXT_MAX];
     signature_text(x, NULL, "", what);
     if (is_root || unknown || is_open)
-        scope_fail(s, GW_INVALID, "it has no more input, and nothing to bring to %s", what);
+        scope_fail(s, GW_INVALID, "it has no more input, and nothing to contribute to %s", what);
     return gw_ok(s);
 }
 
@@ -64,7 +64,7 @@ static const int64_t *no_shares(gw_scope *s, int count) {
     return shares;
 }
 
-// Sparse by rows, without any: of the rows that all have, or of none.
+// Sparse by rows, with no rows: out of the rows that all members have, or out of none.
 static gw_tensor *no_rows(gw_scope *s, collective_signature *x) {
     int64_t none = 0, all = x->content == CONTENT_ROWS_SUMMED ? x->sizes[0] : 0;
     x->sizes[0] = 0;
@@ -74,7 +74,7 @@ static gw_tensor *no_rows(gw_scope *s, collective_signature *x) {
     return gw_rows(s, indices, values, all);
 }
 
-static void bring(gw_scope *s, const gw_group *g, run_request *r) {
+static void contribute(gw_scope *s, const gw_group *g, run_request *r) {
     collective_signature *x = &r->signature;
     gw_dtype dtype = (gw_dtype)x->dtype;
     gw_shape shape = { x->dims, x->sizes };
@@ -103,18 +103,18 @@ static void bring(gw_scope *s, const gw_group *g, run_request *r) {
         if (x->dims) x->sizes[0] = 0;
         r->own = gw_zeros_with(s, dtype, shape);
         break;
-    default: x->dims = SIGNATURE_OPEN;  // it takes what comes
+    default: x->dims = SIGNATURE_OPEN;  // it receives a value
     }
 }
 
-// ---- Answering ----------------------------------------------------------------------------------
+// ---- Shadow collectives -------------------------------------------------------------------------
 
 typedef struct question {
     uint64_t key, number;
     collective_signature signature;
 } question;
 
-static bool read_question(const gw_group *g, const early_message *x, question *out) {
+static bool read_question(const gw_group *g, const unexpected_message *x, question *out) {
     const bytes *head = &x->incoming->message->head;
     reader in = reader_of(head->data + GROUP_HEADER_BYTES, head->size - GROUP_HEADER_BYTES);
     bool holds;
@@ -122,13 +122,13 @@ static bool read_question(const gw_group *g, const early_message *x, question *o
     return signature_read(&in, g->count, &out->signature, &holds);
 }
 
-// The enter of a collective that comes next in its sequence. While a verdict is awaited (GRP-5), or
-// others are to end first (GRP-3), there is none.
-static bool find_question_on_loop(gw_group *g, question *out) {
-    if (!g->answers || g->broken.status || !list_is_empty(&g->waiting)) return false;
+// Finds an enter of the next collective of its sequence. While an abort is awaited (GRP-5), or other runs have to end
+// first (GRP-3), there is none.
+static bool find_enter_on_loop(gw_group *g, question *out) {
+    if (!g->shadows || g->broken.status || !list_is_empty(&g->waiting)) return false;
     if (g->run_count >= RUNS_MAX) return false;
-    list_each(l, &g->early) {
-        const early_message *x = list_entry(l, early_message, link);
+    list_each(l, &g->unexpected) {
+        const unexpected_message *x = list_entry(l, unexpected_message, link);
         sequence *t = group_find_sequence_on_loop(g, x->header.key);
         if (t) call_skip_ended_on_loop(g, t);
         uint64_t next = t ? t->next : 1;
@@ -138,7 +138,7 @@ static bool find_question_on_loop(gw_group *g, question *out) {
     return false;
 }
 
-static bool answer(gw_group *g, const question *q) {
+static bool enter(gw_group *g, const question *q) {
     gw_error ignored;
     gw_scope *s = agent_scope_open(g->agent, 0, 0, ENV_NEVER);
     gw_no_grad(s);
@@ -147,7 +147,7 @@ static bool answer(gw_group *g, const question *q) {
     r.options.timeout_ms = 0;
     r.takes_gradient = true;
     r.as_list = q->signature.content == CONTENT_TENSORS || q->signature.content == CONTENT_VALUES;
-    if (can_answer(s, g, &q->signature)) bring(s, g, &r);
+    if (can_shadow(s, g, &q->signature)) contribute(s, g, &r);
     if (gw_ok(s)) run_start(s, g, &r);
     bool ok = gw_ok(s);
     if (!ok) run_enter_failed(s, s, g, q->key);
@@ -156,46 +156,46 @@ static bool answer(gw_group *g, const question *q) {
     return ok;
 }
 
-static void answer_all(task *t) {
-    gw_group *g = list_entry(t, gw_group, answer_task);
+static void shadow_all(task *t) {
+    gw_group *g = list_entry(t, gw_group, shadow_task);
     env *e = g->agent->env;
     question q;
     bool ok = true;
     env_enter(e);
-    while (ok && find_question_on_loop(g, &q)) {
+    while (ok && find_enter_on_loop(g, &q)) {
         env_leave(e);
-        ok = answer(g, &q);
+        ok = enter(g, &q);
         env_enter(e);
     }
-    g->answering = false;
-    if (g->answered) env_wake(e, g->answered);
+    g->is_shadowing = false;
+    if (g->shadow_waiter) env_wake(e, g->shadow_waiter);
     env_leave(e);
     handle_release(g);
 }
 
-void answer_enters_on_loop(gw_group *g) {
-    if (!g->answers || g->answering || list_is_empty(&g->early)) return;
+void shadow_enters_on_loop(gw_group *g) {
+    if (!g->shadows || g->is_shadowing || list_is_empty(&g->unexpected)) return;
     handle_retain(g);
-    g->answering = true;
-    g->answer_task.run = answer_all;
-    env_defer(g->agent->env, &g->answer_task);
+    g->is_shadowing = true;
+    g->shadow_task.run = shadow_all;
+    env_defer(g->agent->env, &g->shadow_task);
 }
 
-// ---- From when to when --------------------------------------------------------------------------
+// ---- Begin and end ------------------------------------------------------------------------------
 
-void answers_begin(agent *a, uint64_t list, bool (*is_known)(void *context, const gw_group *g),
-                   void *context) {
+void shadow_begin(agent *a, uint64_t list, bool (*is_known)(void *context, const gw_group *g),
+                  void *context) {
     gw_group *g;
     env_enter(a->env);
     for (size_t i = 0; (g = groups_next_on_loop(a, &i));) {
         if (g->list != list || g->is_own || is_known(context, g)) continue;
-        g->answers = true;
-        answer_enters_on_loop(g);
+        g->shadows = true;
+        shadow_enters_on_loop(g);
     }
     env_leave(a->env);
 }
 
-static void forget_verdicts(gw_group *g) {
+static void forget_aborts(gw_group *g) {
     map_entry *e;
     g->main.missed = g->main.fails_next = false;
     for (size_t i = 0; (e = map_next(&g->sequences, &i));) {
@@ -204,23 +204,23 @@ static void forget_verdicts(gw_group *g) {
     }
 }
 
-static gw_group *find_answering_on_loop(const agent *a, uint64_t list) {
+static gw_group *find_shadowing_on_loop(const agent *a, uint64_t list) {
     gw_group *g;
     for (size_t i = 0; (g = groups_next_on_loop(a, &i));)
-        if (g->list == list && g->answers) return g;
+        if (g->list == list && g->shadows) return g;
     return NULL;
 }
 
-void answers_end(agent *a, uint64_t list) {
-    waiter w = { .what = "answers to the others' collectives" };
+void shadow_end(agent *a, uint64_t list) {
+    waiter w = { .what = "shadow collectives" };
     env_enter(a->env);
-    for (gw_group *g; (g = find_answering_on_loop(a, list));) {
+    for (gw_group *g; (g = find_shadowing_on_loop(a, list));) {
         handle_retain(g);
-        g->answered = &w;
-        while (g->answering) env_wait(a->env, &w, ENV_NEVER);
-        g->answered = NULL;
-        g->answers = false;
-        forget_verdicts(g);
+        g->shadow_waiter = &w;
+        while (g->is_shadowing) env_wait(a->env, &w, ENV_NEVER);
+        g->shadow_waiter = NULL;
+        g->shadows = false;
+        forget_aborts(g);
         group_release_on_loop(g);
     }
     env_leave(a->env);

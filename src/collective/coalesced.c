@@ -1,4 +1,4 @@
-// Several tensors at once: those of one dtype go as one, in one set of messages.
+// Coalesced collectives: several tensors in one call. Tensors of one dtype are sent together.
 #include "collective/requests.h"
 
 #include "base/value.h"
@@ -7,7 +7,7 @@
 #include <gradwire/ops.h>
 #include <string.h>
 
-typedef struct several {
+typedef struct coalesced {
     const char *what;
     gw_group *group;
     operation operation;
@@ -15,11 +15,11 @@ typedef struct several {
     int count;
     int argument;  // an operation to reduce by, or a root
     gw_collective_options options;
-} several;
+} coalesced;
 
 // ---- Checks -------------------------------------------------------------------------------------
 
-static bool check_rows(gw_scope *s, const several *m, const gw_tensor *x) {
+static bool check_rows(gw_scope *s, const coalesced *m, const gw_tensor *x) {
     int n = m->group->count;
     if (m->operation != OPERATION_REDUCE_SCATTER || (x->dims && x->sizes[0] % n == 0)) return true;
     scope_fail(s, GW_INVALID, "%s: %lld rows for %d members", m->what,
@@ -27,7 +27,7 @@ static bool check_rows(gw_scope *s, const several *m, const gw_tensor *x) {
     return false;
 }
 
-static bool check(gw_scope *s, const several *m) {
+static bool check(gw_scope *s, const coalesced *m) {
     if (m->count < 0 || (m->count && !m->xs))
         scope_fail(s, GW_INVALID, "%s: %d tensors%s", m->what, m->count, m->xs ? "" : " at NULL");
     else if (m->options.sizes || m->options.into)
@@ -40,8 +40,8 @@ static bool check(gw_scope *s, const several *m) {
     return gw_ok(s);
 }
 
-// With 2 for its last two bits, so that it is no hash of sizes.
-static uint64_t hash_shapes(const several *m, int dtype) {
+// The last two bits are 2, so that it differs from every hash of sizes.
+static uint64_t hash_shapes(const coalesced *m, int dtype) {
     uint64_t hash = 2;
     for (int i = 0; i < m->count; i++) {
         const gw_tensor *x = m->xs[i];
@@ -54,10 +54,10 @@ static uint64_t hash_shapes(const several *m, int dtype) {
 
 enum { DETAIL_ENOUGH = 120 };
 
-// "tensors 2x3, 4", of |dtype|; of many the first ones and the last one, and how many there are.
-static const char *put_shapes(char *out, const several *m, int dtype) {
-    sentence t = { out, 0, SIGNATURE_DETAIL_MAX };
-    int said = 0, found = 0;
+// "tensors 2x3, 4", of |dtype|; of many tensors the first ones, the last one, and their count.
+static const char *put_shapes(char *out, const coalesced *m, int dtype) {
+    text_builder t = { out, 0, SIGNATURE_DETAIL_MAX };
+    int listed = 0, found = 0;
     const gw_tensor *last = NULL;
     for (int i = 0; i < m->count; i++) {
         const gw_tensor *x = m->xs[i];
@@ -65,29 +65,29 @@ static const char *put_shapes(char *out, const several *m, int dtype) {
         last = x;
         found++;
         if (t.at >= DETAIL_ENOUGH) continue;
-        sentence_put(&t, "%s%s", said++ ? ", " : "tensors ", shape_text(x).text);
+        text_put(&t, "%s%s", listed++ ? ", " : "tensors ", shape_text(x).text);
     }
-    if (said < found) sentence_put(&t, ", ..., %s: %d tensors", shape_text(last).text, found);
+    if (listed < found) text_put(&t, ", ..., %s: %d tensors", shape_text(last).text, found);
     return out;
 }
 
-// ---- There and back -----------------------------------------------------------------------------
+// ---- Joining and splitting ----------------------------------------------------------------------
 
-// The numbers of |x| that go to member |part| of |parts|.
+// The elements of |x| that go to member |part| of |parts|.
 static gw_tensor *part_of(gw_scope *s, gw_tensor *x, int part, int parts) {
     if (parts == 1) return gw_reshape(s, x, -1);
     int64_t rows = x->sizes[0] / parts;
     return gw_reshape(s, gw_slice(s, x, 0, part * rows, (part + 1) * rows, 1), -1);
 }
 
-static bool has_dtype(const several *m, int dtype) {
+static bool has_dtype(const coalesced *m, int dtype) {
     bool has = false;
     for (int i = 0; i < m->count && !has; i++) has = m->xs[i]->dtype == dtype;
     return has;
 }
 
-// All of |dtype| behind each other, those for each member together; NULL without one.
-static gw_tensor *join(gw_scope *s, const several *m, int dtype) {
+// All tensors of |dtype| concatenated, grouped by member; NULL if there is none.
+static gw_tensor *join(gw_scope *s, const coalesced *m, int dtype) {
     int parts = m->operation == OPERATION_REDUCE_SCATTER ? m->group->count : 1, found = 0;
     gw_tensor **flat = gw_alloc(s, ((size_t)m->count * (size_t)parts + 1) * sizeof *flat);
     for (int part = 0; flat && part < parts; part++)
@@ -96,7 +96,7 @@ static gw_tensor *join(gw_scope *s, const several *m, int dtype) {
     return flat && found ? gw_cat(s, flat, found, 0) : NULL;
 }
 
-// What comes is taken apart by what these say of it, when the tensors may be gone.
+// The layout of the tensors: the result is split by it after they may have been freed.
 typedef struct piece {
     int32_t dtype, dims;
     int64_t sizes[LIMIT_DIMS], numel;
@@ -104,7 +104,7 @@ typedef struct piece {
 
 typedef struct layout {
     int32_t operation, members, count;
-    int32_t is_elsewhere;  // at the root alone there are numbers, and this member is another
+    int32_t is_elsewhere;  // only the root has elements, and this member is not the root
     piece pieces[];
 } layout;
 
@@ -112,7 +112,7 @@ static size_t layout_size(int count) {
     return sizeof(layout) + (size_t)count * sizeof(piece);
 }
 
-static layout *make_layout(gw_scope *s, const several *m) {
+static layout *make_layout(gw_scope *s, const coalesced *m) {
     layout *l = gw_alloc(s, layout_size(m->count));
     if (!l) return NULL;
     memset(l, 0, layout_size(m->count));
@@ -128,7 +128,7 @@ static layout *make_layout(gw_scope *s, const several *m) {
     return l;
 }
 
-// As |x|, with |rows| rows.
+// Of the shape of |x|, with |rows| rows.
 static gw_tensor *shaped(gw_scope *s, gw_tensor *flat, const piece *x, int64_t rows) {
     int64_t sizes[LIMIT_DIMS] = { 0 };
     int dims = x->dims ? x->dims : 1;
@@ -141,7 +141,7 @@ static int64_t row_count(const piece *x) {
     return x->dims ? x->sizes[0] : 1;
 }
 
-// What |x| has become, whose numbers lie at |at| of each |length| numbers of |joined|.
+// The result for |x|, whose elements start at |at| in each |length| elements of |joined|.
 static gw_tensor *take(gw_scope *s, const layout *l, gw_tensor *joined, const piece *x, int64_t at,
                        int64_t length) {
     int n = l->members;
@@ -175,9 +175,9 @@ static void take_apart(gw_scope *s, const layout *l, gw_tensor *joined, int dtyp
     }
 }
 
-// ---- Waiting ------------------------------------------------------------------------------------
+// ---- Calls that wait ----------------------------------------------------------------------------
 
-static gw_list *run_each(gw_scope *s, const several *m) {
+static gw_list *run_each(gw_scope *s, const coalesced *m) {
     gw_list *list = gw_list_open(s);
     if (!request_may_wait(s, m->group, m->what, m->options.key) ||
         !request_is_usable(s, m->group, m->what, m->options.key))
@@ -193,7 +193,7 @@ static gw_list *run_each(gw_scope *s, const several *m) {
     char detail[SIGNATURE_DETAIL_MAX];
     for (int dtype = 0; l && out && dtype < GW_DTYPE_COUNT; dtype++) {
         if (!has_dtype(m, dtype)) continue;
-        gw_tensor *joined = join(t, m, dtype);  // what has failed is entered as failed
+        gw_tensor *joined = join(t, m, dtype);  // tensors of a failed scope are entered as failed
         joined = request_joined(t, m->group, m->operation, joined, m->argument,
                                 hash_shapes(m, dtype), put_shapes(detail, m, dtype), m->options);
         if (gw_ok(t)) take_apart(t, l, joined, dtype, out);
@@ -203,32 +203,32 @@ static gw_list *run_each(gw_scope *s, const several *m) {
     return list;
 }
 
-static gw_list *run_several(gw_scope *s, const several *m) {
+static gw_list *run_coalesced(gw_scope *s, const coalesced *m) {
     scope_path_begin_call(s);
     gw_list *list = run_each(s, m);
     scope_path_end_call(s);
     return list;
 }
 
-// ---- Without waiting ----------------------------------------------------------------------------
-// A future of the layout, as bytes, goes with those of what each dtype has been joined to.
+// ---- Calls that do not wait ---------------------------------------------------------------------
+// The future of the layout, as bytes, is joined with those of the dtypes.
 
 static gw_value list_of_pieces(gw_scope *s, gw_value v, void *context) {
     (void)context;
-    const gw_list *came = gw_list_of(s, v);
-    const layout *l = gw_data(gw_tensor_of(s, gw_list_get(s, came, 0)));
+    const gw_list *parts = gw_list_of(s, v);
+    const layout *l = gw_data(gw_tensor_of(s, gw_list_get(s, parts, 0)));
     gw_list *list = gw_list_open(s);
     gw_tensor **out = gw_ok(s) ? gw_alloc(s, ((size_t)l->count + 1) * sizeof *out) : NULL;
     for (int dtype = 0, next = 1; out && dtype < GW_DTYPE_COUNT; dtype++) {
         bool has = false;
         for (int i = 0; i < l->count && !has; i++) has = l->pieces[i].dtype == dtype;
-        if (has) take_apart(s, l, gw_tensor_of(s, gw_list_get(s, came, next++)), dtype, out);
+        if (has) take_apart(s, l, gw_tensor_of(s, gw_list_get(s, parts, next++)), dtype, out);
     }
     for (int i = 0; out && i < l->count && gw_ok(s); i++) gw_list_add(s, list, out[i]);
     return gw_value_of_list(list);
 }
 
-static gw_future *future_of_layout(gw_scope *s, const several *m) {
+static gw_future *future_of_layout(gw_scope *s, const coalesced *m) {
     gw_scope *t = gw_scope_open(s);
     const layout *l = make_layout(t, m);
     gw_future *f = gw_future_open(s);
@@ -237,7 +237,7 @@ static gw_future *future_of_layout(gw_scope *s, const several *m) {
     return f;
 }
 
-static gw_future *start_of_dtype(gw_scope *s, const several *m, int dtype) {
+static gw_future *start_of_dtype(gw_scope *s, const coalesced *m, int dtype) {
     gw_scope *t = gw_scope_open(s);
     gw_future *f = NULL;
     char detail[SIGNATURE_DETAIL_MAX];
@@ -249,7 +249,7 @@ static gw_future *start_of_dtype(gw_scope *s, const several *m, int dtype) {
     return f;
 }
 
-static gw_future *start_each(gw_scope *s, const several *m) {
+static gw_future *start_each(gw_scope *s, const coalesced *m) {
     if (!request_is_usable(s, m->group, m->what, m->options.key)) return &future_poison;
     check(s, m);
     for (int i = 0; gw_ok(s) && i < m->count; i++) request_check_no_gradient(s, m->what, m->xs[i]);
@@ -268,7 +268,7 @@ static gw_future *start_each(gw_scope *s, const several *m) {
     return out;
 }
 
-static gw_future *start_several(gw_scope *s, const several *m) {
+static gw_future *start_coalesced(gw_scope *s, const coalesced *m) {
     scope_path_begin_call(s);
     gw_future *f = start_each(s, m);
     scope_path_end_call(s);
@@ -279,62 +279,63 @@ static gw_future *start_several(gw_scope *s, const several *m) {
 
 gw_list *gw_all_reduce_coalesced_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
                                       gw_reduce_op op, gw_collective_options options) {
-    return run_several(s, &(several){ "gw_all_reduce_coalesced", g, OPERATION_ALL_REDUCE, xs, count,
-                                      (int)op, options });
+    return run_coalesced(s, &(coalesced){ "gw_all_reduce_coalesced", g, OPERATION_ALL_REDUCE, xs,
+                                          count, (int)op, options });
 }
 
 gw_future *gw_all_reduce_coalesced_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
                                               int count, gw_reduce_op op,
                                               gw_collective_options options) {
-    return start_several(s, &(several){ "gw_all_reduce_coalesced", g, OPERATION_ALL_REDUCE, xs,
-                                        count, (int)op, options });
+    return start_coalesced(s, &(coalesced){ "gw_all_reduce_coalesced", g, OPERATION_ALL_REDUCE, xs,
+                                            count, (int)op, options });
 }
 
 gw_list *gw_broadcast_coalesced_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
                                      int root, gw_collective_options options) {
-    return run_several(s, &(several){ "gw_broadcast_coalesced", g, OPERATION_BROADCAST, xs, count,
-                                      root, options });
+    return run_coalesced(s, &(coalesced){ "gw_broadcast_coalesced", g, OPERATION_BROADCAST, xs,
+                                          count, root, options });
 }
 
 gw_future *gw_broadcast_coalesced_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
                                              int count, int root, gw_collective_options options) {
-    return start_several(s, &(several){ "gw_broadcast_coalesced", g, OPERATION_BROADCAST, xs, count,
-                                        root, options });
+    return start_coalesced(s, &(coalesced){ "gw_broadcast_coalesced", g, OPERATION_BROADCAST, xs,
+                                            count, root, options });
 }
 
 gw_list *gw_all_gather_coalesced_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
                                       gw_collective_options options) {
-    return run_several(
-        s, &(several){ "gw_all_gather_coalesced", g, OPERATION_ALL_GATHER, xs, count, 0, options });
+    return run_coalesced(s, &(coalesced){ "gw_all_gather_coalesced", g, OPERATION_ALL_GATHER, xs,
+                                          count, 0, options });
 }
 
 gw_future *gw_all_gather_coalesced_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
                                               int count, gw_collective_options options) {
-    return start_several(
-        s, &(several){ "gw_all_gather_coalesced", g, OPERATION_ALL_GATHER, xs, count, 0, options });
+    return start_coalesced(s, &(coalesced){ "gw_all_gather_coalesced", g, OPERATION_ALL_GATHER, xs,
+                                            count, 0, options });
 }
 
 gw_list *gw_gather_to_coalesced_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
                                      int root, gw_collective_options options) {
-    return run_several(
-        s, &(several){ "gw_gather_to_coalesced", g, OPERATION_GATHER, xs, count, root, options });
+    return run_coalesced(
+        s, &(coalesced){ "gw_gather_to_coalesced", g, OPERATION_GATHER, xs, count, root, options });
 }
 
 gw_future *gw_gather_to_coalesced_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
                                              int count, int root, gw_collective_options options) {
-    return start_several(
-        s, &(several){ "gw_gather_to_coalesced", g, OPERATION_GATHER, xs, count, root, options });
+    return start_coalesced(
+        s, &(coalesced){ "gw_gather_to_coalesced", g, OPERATION_GATHER, xs, count, root, options });
 }
 
 gw_list *gw_reduce_scatter_coalesced_with(gw_scope *s, gw_group *g, gw_tensor *const *xs, int count,
                                           gw_reduce_op op, gw_collective_options options) {
-    return run_several(s, &(several){ "gw_reduce_scatter_coalesced", g, OPERATION_REDUCE_SCATTER,
-                                      xs, count, (int)op, options });
+    return run_coalesced(s, &(coalesced){ "gw_reduce_scatter_coalesced", g,
+                                          OPERATION_REDUCE_SCATTER, xs, count, (int)op, options });
 }
 
 gw_future *gw_reduce_scatter_coalesced_async_with(gw_scope *s, gw_group *g, gw_tensor *const *xs,
                                                   int count, gw_reduce_op op,
                                                   gw_collective_options options) {
-    return start_several(s, &(several){ "gw_reduce_scatter_coalesced", g, OPERATION_REDUCE_SCATTER,
-                                        xs, count, (int)op, options });
+    return start_coalesced(s,
+                           &(coalesced){ "gw_reduce_scatter_coalesced", g, OPERATION_REDUCE_SCATTER,
+                                         xs, count, (int)op, options });
 }

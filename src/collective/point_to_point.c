@@ -1,5 +1,6 @@
-// Letters: what one member of a group sends to another, matched by sender and tag. A letter is a call
-// that returns once the receiver has taken it, so that bounds, deadlines and losses are those of calls.
+// Point-to-point messages: a tensor that one member of a group sends to another, matched by sender and tag. A send is
+// a call that returns once the receiver has taken the tensor, so that bounds, deadlines and losses are those of
+// calls.
 #include "agent/awaits.h"
 #include "base/args.h"
 #include "base/mem.h"
@@ -13,92 +14,92 @@
 
 enum { ANY_MEMBER = -1 };
 
-// Those of one sender, or of any, with one tag: those that were sent, and those that are awaited.
-typedef struct letter_queue {
-    uint64_t key;  // a hash, which others may share
+// The transfers of one sender, or of any, with one tag: sends that wait for a receive, and receives that wait.
+typedef struct transfer_queue {
+    uint64_t key;  // a hash, which other queues may share
     list_node sent, awaited;
-} letter_queue;
+} transfer_queue;
 
 enum { OF_SENDER, OF_ANY, QUEUES };
 
-typedef struct letter_place {
+typedef struct transfer_link {
     list_node link;
-    letter_queue *queue;  // NULL: it is not in one
-    struct letter *letter;
-} letter_place;
+    transfer_queue *queue;  // NULL: it is in no queue
+    struct transfer *transfer;
+} transfer_link;
 
-// A letter that nobody has asked for yet, or a member that waits for one.
-typedef struct letter {
+// A tensor that was sent and not received yet, or a waiting receive.
+typedef struct transfer {
     list_node link;
-    letter_place in[QUEUES];  // of who waits one of them
-    uint64_t order;           // in which they came
-    await await;              // of who waits
+    transfer_link in[QUEUES];  // a receive uses one of them
+    uint64_t order;            // the order of arrival
+    await await;               // of a receive
     canceller gave_up;
     agent *agent;
     uint64_t group, list;
     int64_t tag;
-    int from;  // a rank in the job, or ANY_MEMBER of who waits
+    int from;  // a rank in the job; of a receive also ANY_MEMBER
     gw_group
-        *told_in;  // of who waits, one count: the result is a list of the sender's rank in it and
-                   // the tensor; NULL: the tensor
-    gw_future *future;  // one count: of the call, or of who waits
-    result *value;      // of a letter
-} letter;
+        *source_in;  // of a receive, one count: the result is a list of the sender's rank in it and
+                     // the tensor; NULL: the tensor
+    gw_future *future;  // one count: of the call, or of the receive
+    result *value;      // of a send
+} transfer;
 
-typedef struct letters {
-    list_node sent, awaited;  // in the order in which they came
+typedef struct transfers {
+    list_node sent, awaited;  // in the order of arrival
     map queues;               // by key
-    uint64_t count;           // that have come
-} letters;
+    uint64_t count;           // of all that have arrived
+} transfers;
 
-static letters *letters_of(const agent *a) {
-    return agent_state(a, &letter_service);
+static transfers *transfers_of(const agent *a) {
+    return agent_state(a, &point_to_point_service);
 }
 
 // ---- Matching -----------------------------------------------------------------------------------
 
-static bool fits(const letter *sent, const letter *awaited) {
+static bool fits(const transfer *sent, const transfer *awaited) {
     return sent->group == awaited->group && sent->list == awaited->list &&
            sent->tag == awaited->tag &&
            (awaited->from == ANY_MEMBER || awaited->from == sent->from);
 }
 
-static uint64_t key_of(const letter *x, int from) {
+static uint64_t key_of(const transfer *x, int from) {
     uint64_t sender = hash_u64((uint64_t)(from - ANY_MEMBER));
     return hash_u64(x->group ^ hash_u64(x->list ^ hash_u64((uint64_t)x->tag ^ sender)));
 }
 
-static letter_queue *queue_of(const letter *x, int which) {
-    return map_find(&letters_of(x->agent)->queues,
+static transfer_queue *queue_of(const transfer *x, int which) {
+    return map_find(&transfers_of(x->agent)->queues,
                     key_of(x, which == OF_ANY ? ANY_MEMBER : x->from));
 }
 
-// The first awaited one of a queue that takes |sent|, or the first sent one that |awaited| takes.
-static letter *find_in(int which, const letter *sent, const letter *awaited) {
-    letter_queue *q = queue_of(sent ? sent : awaited, which);
+// The first receive of a queue that takes |sent|, or the first send that |awaited| takes.
+static transfer *find_in(int which, const transfer *sent, const transfer *awaited) {
+    transfer_queue *q = queue_of(sent ? sent : awaited, which);
     if (!q) return NULL;
     list_each(l, sent ? &q->awaited : &q->sent) {
-        letter *x = list_entry(l, letter_place, link)->letter;
+        transfer *x = list_entry(l, transfer_link, link)->transfer;
         if (fits(sent ? sent : x, sent ? x : awaited)) return x;
     }
     return NULL;
 }
 
-static int queue_of_awaited(const letter *x) {
+static int queue_of_awaited(const transfer *x) {
     return x->from == ANY_MEMBER ? OF_ANY : OF_SENDER;
 }
 
-static letter *find_sent(const letter *awaited) {
+static transfer *find_sent(const transfer *awaited) {
     return find_in(queue_of_awaited(awaited), NULL, awaited);
 }
 
-static letter *find_awaited(const letter *sent) {
-    letter *a = find_in(OF_SENDER, sent, NULL), *b = find_in(OF_ANY, sent, NULL);
+static transfer *find_awaited(const transfer *sent) {
+    transfer *a = find_in(OF_SENDER, sent, NULL), *b = find_in(OF_ANY, sent, NULL);
     return !a ? b : !b ? a : a->order < b->order ? a : b;
 }
 
-static letter_queue *open_queue(letters *all, uint64_t key) {
-    letter_queue *q = mem_take(sizeof *q);
+static transfer_queue *open_queue(transfers *all, uint64_t key) {
+    transfer_queue *q = mem_take(sizeof *q);
     if (!q) return NULL;
     q->key = key;
     list_init(&q->sent);
@@ -108,32 +109,33 @@ static letter_queue *open_queue(letters *all, uint64_t key) {
     return NULL;
 }
 
-static bool put_in(letter *x, int which, bool is_sent) {
-    letter_queue *q = queue_of(x, which);
-    if (!q) q = open_queue(letters_of(x->agent), key_of(x, which == OF_ANY ? ANY_MEMBER : x->from));
+static bool put_in(transfer *x, int which, bool is_sent) {
+    transfer_queue *q = queue_of(x, which);
+    if (!q)
+        q = open_queue(transfers_of(x->agent), key_of(x, which == OF_ANY ? ANY_MEMBER : x->from));
     if (!q) return false;
     x->in[which].queue = q;
-    x->in[which].letter = x;
+    x->in[which].transfer = x;
     list_append(is_sent ? &q->sent : &q->awaited, &x->in[which].link);
     return true;
 }
 
-static void take_out(letter *x) {
+static void take_out(transfer *x) {
     for (int i = 0; i < QUEUES; i++) {
-        letter_queue *q = x->in[i].queue;
+        transfer_queue *q = x->in[i].queue;
         if (!q) continue;
         x->in[i].queue = NULL;
         list_remove(&x->in[i].link);
         if (!list_is_empty(&q->sent) || !list_is_empty(&q->awaited)) continue;
-        map_take(&letters_of(x->agent)->queues, q->key);
+        map_take(&transfers_of(x->agent)->queues, q->key);
         mem_give(q, sizeof *q);
     }
     list_remove(&x->link);
 }
 
-// False without memory.
-static bool put(letter *x, bool is_sent) {
-    letters *all = letters_of(x->agent);
+// False if allocation fails.
+static bool put(transfer *x, bool is_sent) {
+    transfers *all = transfers_of(x->agent);
     bool ok = is_sent ? put_in(x, OF_SENDER, true) && put_in(x, OF_ANY, true)
                       : put_in(x, queue_of_awaited(x), false);
     x->order = ++all->count;
@@ -142,36 +144,36 @@ static bool put(letter *x, bool is_sent) {
     return ok;
 }
 
-static void free_letter(letter *x) {
+static void free_transfer(transfer *x) {
     take_out(x);
     awaits_close_on_loop(&x->await);
-    if (x->told_in) group_release_on_loop(x->told_in);
+    if (x->source_in) group_release_on_loop(x->source_in);
     x->future->makers--;
     future_release_on_loop(x->future);
     if (x->value) result_release_on_loop(x->agent, x->value);
     mem_free(x);
 }
 
-static void complete(letter *x, result *value) {
+static void complete(transfer *x, result *value) {
     x->future->on_cancel = NULL;
     take_out(x);
     future_complete_on_loop(x->future, value);
-    free_letter(x);
+    free_transfer(x);
 }
 
-static result *with_source(const letter *sent, const gw_group *g) {
+static result *with_source(const transfer *sent, const gw_group *g) {
     gw_list *list = list_open();
     bool full = list && list_add(list, gw_value_of_int(group_index_of(g, sent->from))) &&
                 list_add(list, sent->value->value);
     result *r = full ? result_of_value(gw_value_of_list(list)) : NULL;
-    handle_release(list);  // with the loop lock: what it held lives on in |sent|
+    handle_release(list);  // with the loop lock: |sent| still holds its values
     return r;
 }
 
-static void meet(letter *sent, letter *awaited) {
+static void match(transfer *sent, transfer *awaited) {
     gw_error error;
     result *value =
-        awaited->told_in ? with_source(sent, awaited->told_in) : result_retain(sent->value);
+        awaited->source_in ? with_source(sent, awaited->source_in) : result_retain(sent->value);
     if (!value) {
         error_set(&error, GW_NO_MEMORY, "no memory for a message");
         value = result_of_error(&error);
@@ -186,19 +188,19 @@ static void meet(letter *sent, letter *awaited) {
 }
 
 static void gave_up(canceller *c) {
-    free_letter(list_entry(c, letter, gave_up));
+    free_transfer(list_entry(c, transfer, gave_up));
 }
 
-// ---- Waiting for a program ----------------------------------------------------------------------
+// ---- Waiting for the sender's program -----------------------------------------------------------
 
 static int next_sender(const await *w, int *at) {
-    const letter *x = list_entry(w, const letter, await);
+    const transfer *x = list_entry(w, const transfer, await);
     return (*at)++ ? -1 : x->from;
 }
 
 static int next_of_any(const await *w, int *at) {
-    const gw_group *g = list_entry(w, const letter, await)->told_in;
-    if (*at == g->self) ++*at;  // a letter to oneself is sent by whoever waits, or has been
+    const gw_group *g = list_entry(w, const transfer, await)->source_in;
+    if (*at == g->self) ++*at;  // the waiting thread itself would have to send to its own rank
     return *at < g->count ? g->members[(*at)++].rank : -1;
 }
 
@@ -206,29 +208,29 @@ static void end_await(await *w, int rank, const gw_error *why) {
     gw_error error = *why;
     (void)rank;
     error_prefix(&error,
-                 list_entry(w, letter, await)->from == ANY_MEMBER ? "gw_recv_any" : "gw_recv");
-    complete(list_entry(w, letter, await), result_of_error(&error));
+                 list_entry(w, transfer, await)->from == ANY_MEMBER ? "gw_recv_any" : "gw_recv");
+    complete(list_entry(w, transfer, await), result_of_error(&error));
 }
 
 static const await_class await_of_one = { .next = next_sender, .end = end_await };
 static const await_class await_of_any = { .any = true, .next = next_of_any, .end = end_await };
 
-// Takes |x|, whose future is new. False without memory, and |x| is the caller's still.
-static bool post(letter *x, bool is_sent) {
-    letter *other = is_sent ? find_awaited(x) : find_sent(x);
+// Takes |x|, whose future is new. False if allocation fails; then |x| is still the caller's.
+static bool post(transfer *x, bool is_sent) {
+    transfer *other = is_sent ? find_awaited(x) : find_sent(x);
     if (!other && !put(x, is_sent)) return false;
     x->gave_up.run = gave_up;
     x->future->makers = 1;
     x->future->on_cancel = &x->gave_up;
-    if (other) meet(is_sent ? x : other, is_sent ? other : x);
+    if (other) match(is_sent ? x : other, is_sent ? other : x);
     return true;
 }
 
 // ---- Sending ------------------------------------------------------------------------------------
 
-static gw_value letter_body(gw_scope *s, const gw_args *args) {
+static gw_value send_body(gw_scope *s, const gw_args *args) {
     agent *a = s->agent;
-    letter *x = mem_calloc(sizeof *x);
+    transfer *x = mem_calloc(sizeof *x);
     gw_future *f = x ? scope_own(s, future_open(a, "")) : NULL;
     if (x) {
         x->agent = a;
@@ -252,7 +254,7 @@ static gw_value letter_body(gw_scope *s, const gw_args *args) {
     handle_release(x->future);
     result_release(x->value);
     mem_free(x);
-    scope_fail(s, GW_NO_MEMORY, "no memory for a letter");
+    scope_fail(s, GW_NO_MEMORY, "no memory for a message");
     return gw_none();
 }
 
@@ -275,15 +277,15 @@ static int64_t timeout_of(const gw_group *g, gw_message_options options) {
     return options.timeout_ms == GW_GROUP_TIMEOUT ? g->timeout_ms : options.timeout_ms;
 }
 
-// Says whom |s| has awaited in vain, which a call or a future does not know. |member| -1: anybody.
-static void name_who_is_late(gw_scope *s, const gw_group *g, const char *what, int member,
+// Adds the missing member to the timeout of |s|: a call or a future does not have its name. |member| -1: any member.
+static void name_late_member(gw_scope *s, const gw_group *g, const char *what, int member,
                              int64_t tag) {
     const gw_error *e = scope_error(s);
     if (!e || e->status != GW_TIMEOUT) return;
     const char *name =
         member < 0 ? "any member" : agent_member(g->agent, (int)g->members[member].rank)->name;
     gw_scope_clear(s);
-    scope_fail(s, GW_TIMEOUT, "%s %s of group \"%s\", tag %lld: it has not come in time", what,
+    scope_fail(s, GW_TIMEOUT, "%s %s of group \"%s\", tag %lld: it has not arrived in time", what,
                name, g->name, (long long)tag);
 }
 
@@ -291,13 +293,13 @@ gw_future *gw_isend_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
                          gw_message_options options) {
     if (!check_peer(s, "gw_send", g, to) || !tensor_is_given(s, "gw_send", x))
         return &future_poison;
-    gw_tensor *brought = gw_detach(s, x);
+    gw_tensor *input = gw_detach(s, x);
     const gw_value args[] = { gw_value_of_int((int64_t)g->id), gw_value_of_int((int64_t)g->list),
-                              gw_value_of_int(options.tag), gw_value_of_tensor(brought) };
+                              gw_value_of_int(options.tag), gw_value_of_tensor(input) };
     gw_call_options how = { .timeout_ms = timeout_of(g, options), .origin = options.origin };
     gw_future *f = gw_rpc_async_with(s, gw_to_rank(g->members[to].rank), "gw.send",
                                      (gw_values){ 4, args }, how);
-    gw_drop(s, brought);
+    gw_drop(s, input);
     call_needs_program(s, f, false);
     return f;
 }
@@ -306,7 +308,7 @@ void gw_send_with(gw_scope *s, gw_group *g, gw_tensor *x, int to, gw_message_opt
     gw_future *f = gw_isend_with(s, g, x, to, options);
     if (f == &future_poison) return;
     gw_wait(s, f);
-    name_who_is_late(s, g, "gw_send to", to, options.tag);
+    name_late_member(s, g, "gw_send to", to, options.tag);
     gw_drop(s, f);
 }
 
@@ -324,26 +326,26 @@ static gw_status check_source(const gw_group *g, int from, gw_error *error) {
 static gw_future *receive(gw_scope *s, gw_group *g, int from, gw_message_options options) {
     agent *a = g->agent;
     gw_error error;
-    letter *x = mem_calloc(sizeof *x);
+    transfer *x = mem_calloc(sizeof *x);
     gw_future *f = x ? scope_own(s, future_open(a, "gw_recv")) : NULL;
     if (!f) {
         mem_free(x);
         if (gw_ok(s)) scope_fail(s, GW_NO_MEMORY, "no memory for a message");
         return &future_poison;
     }
-    *x = (letter){ .agent = a,
-                   .group = g->id,
-                   .list = g->list,
-                   .tag = options.tag,
-                   .from = from,
-                   .told_in = from == ANY_MEMBER ? handle_retain(g) : NULL,
-                   .future = handle_retain(f) };
+    *x = (transfer){ .agent = a,
+                     .group = g->id,
+                     .list = g->list,
+                     .tag = options.tag,
+                     .from = from,
+                     .source_in = from == ANY_MEMBER ? handle_retain(g) : NULL,
+                     .future = handle_retain(f) };
     env_enter(a->env);
     gw_status status = check_source(g, from, &error);
     if (!status) {
         awaits_open_on_loop(a, &x->await, from == ANY_MEMBER ? &await_of_any : &await_of_one,
                             a->rank, awaits_caller_on_loop(a, s));
-        if (!post(x, false)) status = error_set(&error, GW_NO_MEMORY, "no memory for a letter");
+        if (!post(x, false)) status = error_set(&error, GW_NO_MEMORY, "no memory for a message");
     }
     if (status) {
         awaits_close_on_loop(&x->await);
@@ -351,7 +353,7 @@ static gw_future *receive(gw_scope *s, gw_group *g, int from, gw_message_options
     }
     env_leave(a->env);
     if (!status) return f;
-    handle_release(x->told_in);
+    handle_release(x->source_in);
     mem_free(x);
     scope_fail_with(s, &error);
     return &future_poison;
@@ -362,7 +364,7 @@ gw_future *gw_irecv_with(gw_scope *s, gw_group *g, int from, gw_message_options 
     return receive(s, g, g->members[from].rank, options);
 }
 
-// At most as long as the options say. |what| NULL: for several, of which it is not known who is late.
+// Waits as long as the options allow. |what| NULL: for several messages, of which the late one is unknown.
 static gw_value wait_for(gw_scope *s, const gw_group *g, gw_future *f, gw_message_options options,
                          const char *what, int from) {
     if (f == &future_poison) return gw_none();
@@ -370,7 +372,7 @@ static gw_value wait_for(gw_scope *s, const gw_group *g, gw_future *f, gw_messag
     if (timeout_of(g, options)) gw_scope_set_timeout(t, timeout_of(g, options));
     gw_value v = gw_wait(t, f);
     if (!gw_ok(t)) gw_cancel(t, f);
-    if (what) name_who_is_late(t, g, what, from, options.tag);
+    if (what) name_late_member(t, g, what, from, options.tag);
     gw_scope_close_up(t);
     if (gw_ok(s) && v.kind != GW_NONE) v = gw_future_value(s, f);
     gw_drop(s, f);
@@ -397,7 +399,7 @@ gw_tensor *gw_recv_any_with(gw_scope *s, gw_group *g, int *out_from, gw_message_
     return out;
 }
 
-// ---- Several ------------------------------------------------------------------------------------
+// ---- Batches ------------------------------------------------------------------------------------
 
 static bool check_batch(gw_scope *s, const gw_group *g, const gw_message *messages, int count,
                         gw_message_options options) {
@@ -442,29 +444,29 @@ gw_list *gw_batch_with(gw_scope *s, gw_group *g, const gw_message *messages, int
 
 // ---- The service --------------------------------------------------------------------------------
 
-static const function letter_functions[] = {
+static const function point_to_point_functions[] = {
     { .name = (char *)"gw.send",
       .where = GW_INLINE,
       .signature = TAKES(1 << GW_INT, 1 << GW_INT, 1 << GW_INT, 1 << GW_TENSOR),
-      .body = letter_body },
+      .body = send_body },
     { 0 },
 };
 
-static const function *const functions[] = { letter_functions, NULL };
+static const function *const functions[] = { point_to_point_functions, NULL };
 
 static void fail_all(list_node *list, const gw_error *why) {
     while (!list_is_empty(list))
-        complete(list_entry(list->next, letter, link), result_of_error(why));
+        complete(list_entry(list->next, transfer, link), result_of_error(why));
 }
 
-// What ends may post other letters, but none of a member that is lost.
+// The end of a transfer may post others, but none of a member that is lost.
 static void fail_of(list_node *list, int rank, const gw_error *why) {
     list_node all;
     list_init(&all);
     list_splice(&all, list);
     for (list_node *l; (l = list_take(&all));) {
         list_append(list, l);
-        letter *x = list_entry(l, letter, link);
+        transfer *x = list_entry(l, transfer, link);
         if (x->from == rank) complete(x, result_of_error(why));
     }
 }
@@ -472,19 +474,19 @@ static void fail_of(list_node *list, int rank, const gw_error *why) {
 static void lost(agent *a, int rank) {
     gw_error error = *agent_member(a, rank)->why;
     error_prefix(&error, agent_member(a, rank)->name);
-    fail_of(&letters_of(a)->sent, rank, &error);
-    fail_of(&letters_of(a)->awaited, rank, &error);
+    fail_of(&transfers_of(a)->sent, rank, &error);
+    fail_of(&transfers_of(a)->awaited, rank, &error);
 }
 
 static void stop(agent *a, const gw_error *why) {
-    fail_all(&letters_of(a)->sent, why);
-    fail_all(&letters_of(a)->awaited, why);
+    fail_all(&transfers_of(a)->sent, why);
+    fail_all(&transfers_of(a)->awaited, why);
 }
 
 static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
     (void)a, (void)options;
-    letters *x = mem_calloc(sizeof *x);
-    if (!x) return error_set(error, GW_NO_MEMORY, "no memory for letters");
+    transfers *x = mem_calloc(sizeof *x);
+    if (!x) return error_set(error, GW_NO_MEMORY, "no memory for messages");
     list_init(&x->sent);
     list_init(&x->awaited);
     *state = x;
@@ -492,14 +494,14 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
 }
 
 static void free_state(void *state) {
-    letters *x = state;
+    transfers *x = state;
     map_fini(&x->queues);
     mem_free(x);
 }
 
-const service letter_service = { .name = "letter",
-                                 .functions = functions,
-                                 .open = open,
-                                 .lost = lost,
-                                 .stop = stop,
-                                 .free = free_state };
+const service point_to_point_service = { .name = "point_to_point",
+                                         .functions = functions,
+                                         .open = open,
+                                         .lost = lost,
+                                         .stop = stop,
+                                         .free = free_state };
