@@ -14,7 +14,7 @@
 //     /// Source: torch.arange.                                          of the definition
 //
 // Everywhere: pointer arguments are borrowed until the function returns; results belong to the scope; out_ arguments are
-// written only on success; nothing is safe for several threads unless its header states it. Letters of shapes: N batch, T
+// written only on success; nothing is safe for several threads unless its header states it. Sizes in shapes: N batch, T
 // time, C channels, F features, V vocabulary.
 //
 // A function with a macro of its name below it has a short form, in which

@@ -28,7 +28,7 @@ static void print_help(const char *program, const char *about, const flag *flags
     printf("  %-26s this text\n", "--help");
 }
 
-// Edit distance: letters to add, remove or replace.
+// Edit distance: characters to add, remove or replace.
 static int distance(const char *a, const char *b) {
     enum { LONGEST = 31 };
     int row[LONGEST + 1], size = (int)strlen(b);

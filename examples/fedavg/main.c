@@ -5,7 +5,7 @@
 // results: weights after some local epochs (FedAvg), or gradients (FedSGD). McMahan et al., "Communication-Efficient
 // Learning of Deep Networks from Decentralized Data", 2017.
 //
-//     fedavg --come 10 --leave 20 --kill 30            four clients; one more joins, one leaves, one dies
+//     fedavg --add 10 --leave 20 --kill 30             four clients; one more joins, one leaves, one dies
 //     fedavg --method sgd
 //     fedavg --model-parameters 25000000 --rounds 3 --epochs 1 --batch 64
 //     fedavg --at file:///tmp/meet --shares 5 --await 5      and from another terminal:
@@ -114,7 +114,7 @@ static void change_members(gw_scope *s, server *self, int round, processes *p) {
         if (number <= o->clients) start_client(p, number);
         server_await(s, self, number, p->all[number], o->timeout_s);
     }
-    if (round == o->come) {
+    if (round == o->add) {
         start_client(p, o->clients + 1);
         server_await(s, self, o->clients + 1, p->all[o->clients + 1], o->timeout_s);
     }

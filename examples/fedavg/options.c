@@ -24,9 +24,9 @@ static int check(options *o, bool has_rounds, bool has_lr) {
     if (o->await < o->clients) o->await = o->clients;
     if (o->await < 1 + (o->leave > 0) + (o->kill > 0) || o->clients < (o->kill > 0))
         return wrong("--clients: no client would be left");
-    if (!o->shares) o->shares = (o->clients ? o->clients : o->await) + (o->come > 0);
-    if (o->come > o->rounds || o->leave > o->rounds)
-        return wrong("--come and --leave: expected a round before the last");
+    if (!o->shares) o->shares = (o->clients ? o->clients : o->await) + (o->add > 0);
+    if (o->add > o->rounds || o->leave > o->rounds)
+        return wrong("--add and --leave: expected a round before the last");
     if (o->kill >= o->rounds && o->kill)
         return wrong("--kill: expected a round before the last, or the loss would have no effect");
     if (o->number > o->shares) return wrong("--number: expected at most --shares");
@@ -59,7 +59,7 @@ int options_parse(int argc, char **argv, options *out) {
           .max = 1000 },
         { "model-parameters", "N", "about how large the model is", .integer = &o.parameters,
           .min = 1000, .max = many },
-        { "come", "ROUND", "one more client joins before it; 0: never", .integer = &o.come,
+        { "add", "ROUND", "one more client joins before it; 0: never", .integer = &o.add,
           .max = many },
         { "leave", "ROUND", "a client leaves before it; 0: never", .integer = &o.leave,
           .max = many },

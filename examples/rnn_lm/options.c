@@ -57,8 +57,8 @@ int options_parse(int argc, char **argv, options *out) {
     const double many = 1e6;
     const flag flags[] = {
         { "text", "FILES", "what to learn from", .text = &o.text },
-        { "vocabulary", "N", "most frequent words to tell apart", .integer = &o.vocabulary,
-          .min = 10, .max = 20000 },
+        { "vocabulary", "N", "size: the N most frequent words", .integer = &o.vocabulary, .min = 10,
+          .max = 20000 },
         { "features", "N", "numbers for each word", .integer = &o.features, .min = 1, .max = many },
         { "hidden", "N", "of each layer of the LSTM", .integer = &o.hidden, .min = 1, .max = many },
         { "layers", "N", "of the LSTM", .integer = &o.layers, .min = 1, .max = 100 },

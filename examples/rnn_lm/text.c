@@ -16,7 +16,7 @@ typedef struct spelling {
     int64_t count;  // in the training text
     int64_t id;
     int64_t first;  // its first position; the earlier of two equally frequent words ranks first
-    char letters[WORD_MAX + 1];
+    char text[WORD_MAX + 1];
 } spelling;
 
 typedef struct token {
@@ -26,7 +26,7 @@ typedef struct token {
 
 typedef struct reader {
     gw_scope *s;
-    void *tree;  // of spellings by letters
+    void *tree;  // of spellings, by their text
     spelling **entries;
     int64_t entry_count, entry_room;
     token *tokens;
@@ -35,7 +35,7 @@ typedef struct reader {
 } reader;
 
 static int by_spelling(const void *a, const void *b) {
-    return strcmp(((const spelling *)a)->letters, ((const spelling *)b)->letters);
+    return strcmp(((const spelling *)a)->text, ((const spelling *)b)->text);
 }
 
 static int by_frequency(const void *a, const void *b) {
@@ -85,7 +85,7 @@ static bool next_word(FILE *f, spelling *out) {
     *out = (spelling){ 0 };
     int (*belongs)(int) = isalpha(c) ? isalpha : isdigit(c) ? isdigit : NULL;
     do {
-        if (length < WORD_MAX) out->letters[length++] = (char)tolower(c);
+        if (length < WORD_MAX) out->text[length++] = (char)tolower(c);
         c = getc(f);
     } while (belongs && c != EOF && belongs(c));
     if (c != EOF) ungetc(c, f);

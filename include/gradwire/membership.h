@@ -71,8 +71,8 @@ GW_API bool gw_watch_ready(gw_watch *w);
 /// ends a collective operation of a program when a worker is lost, instead of at a deadline: a body that replies when
 /// all workers have arrived returns
 ///
-///     gw_future *either[] = { self->all_came, self->lost };   // gw_member_lost(own, workers, count)
-///     gw_future *first = gw_collect_first(s, either, 2);              // what the method returns
+///     gw_future *either[] = { self->all_arrived, self->lost };  // gw_member_lost(own, workers, count)
+///     gw_future *first = gw_collect_first(s, either, 2);        // what the method returns
 ///
 /// and gw_wait_any waits for futures and members together.
 ///

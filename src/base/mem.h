@@ -1,7 +1,7 @@
 // Memory: the only access to the allocator, so that tests can make any allocation fail and count
 // live ones.
 //
-// Small objects of fixed size (handles, tape nodes, calls) come from a per-thread cache of size
+// Small objects of fixed size (handles, tape nodes, calls) are taken from a per-thread cache of size
 // classes: mem_take and mem_give. Under sanitizers the cache is disabled, so that every object is a
 // real allocation.
 #ifndef BASE_MEM_H

@@ -14,8 +14,8 @@ static bool are_same(char a, char b) {
            (a == '-' && b == '_');
 }
 
-// The number of letters that are left out, added, changed or exchanged with their neighbour (Damerau's distance, with
-// each letter exchanged once).
+// The number of characters that are left out, added, changed or exchanged with their neighbour (Damerau's distance,
+// with each character exchanged once).
 static int distance_of(const char *a, int a_size, const char *b, int b_size) {
     int rows[3][GW_NAME_MAX + 2], *before = rows[0], *above = rows[1], *row = rows[2];
     for (int j = 0; j <= b_size; j++) above[j] = j;

@@ -10,7 +10,7 @@
 
 typedef struct nearest {
     const char *wanted;
-    int distance;  // of |name|: letters to add, leave out, change, or exchange with a neighbour
+    int distance;  // of |name|: characters to add, leave out, change, or exchange with a neighbour
     char name[GW_NAME_MAX + 1];
     char words[GW_NAME_MAX + 32];
 } nearest;
@@ -18,8 +18,8 @@ typedef struct nearest {
 nearest nearest_to(const char *wanted);
 void nearest_offer(nearest *n, const char *name);
 
-// "; did you mean "worker1"?", or "" if no name is near: more than a third of the letters differ. Of equally near ones
-// the first in the alphabet is chosen, in whatever order they were offered. Lives in |n|.
+// "; did you mean "worker1"?", or "" if no name is near: more than a third of the characters differ. Of equally near
+// ones the first in the alphabet is chosen, in whatever order they were offered. Lives in |n|.
 const char *nearest_words(nearest *n);
 
 #endif

@@ -34,7 +34,7 @@ static void setting_an_error_fills_all_of_it(void **state) {
     assert_string_equal(e.text, "rank 5 of 4");
     assert_string_equal(e.worker, "");
     assert_string_equal(e.function, "");
-    assert_int_equal(error_set(NULL, GW_TIMEOUT, "nobody listens"), GW_TIMEOUT);
+    assert_int_equal(error_set(NULL, GW_TIMEOUT, "no listener"), GW_TIMEOUT);
 }
 
 static void a_trail_grows_in_front(void **state) {

@@ -41,12 +41,12 @@ static void fold(gw_error *error) {
 static void add_hop(gw_error *error, const char *hop, uint64_t function) {
     gw_trace *t = &error->trace;
     size_t size = strlen(hop);
-    bool goes_on = function && t->calls && t->function == function && t->calls < UINT32_MAX;
-    if (goes_on) fold(error);
+    bool continues = function && t->calls && t->function == function && t->calls < UINT32_MAX;
+    if (continues) fold(error);
     *t = (gw_trace){ .function = function,
-                     .calls = function ? (goes_on ? t->calls : 0) + 1 : 0,
+                     .calls = function ? (continues ? t->calls : 0) + 1 : 0,
                      .first = (uint16_t)size,
-                     .last = (uint16_t)(goes_on ? t->last + size : 0) };
+                     .last = (uint16_t)(continues ? t->last + size : 0) };
     prefix(error, hop);
 }
 

@@ -29,7 +29,7 @@ static void let_go_all_on_loop(gw_future *f) {
     }
 }
 
-void future_let_go_on_loop(gw_future *f) {
+void future_drop_on_loop(gw_future *f) {
     agent *a = f->agent;
     if (!f->let_go_count++) list_append(&a->let_go, &f->let_go);
     if (a->lets_go) return;

@@ -103,7 +103,7 @@ static void stop(canceller *x) {
     for (int i = 0; i < c->count; i++) {
         gw_future *in = c->items[i].in;
         c->items[i].in = NULL;
-        future_let_go_on_loop(in);
+        future_drop_on_loop(in);
     }
 }
 

@@ -202,7 +202,7 @@ static void followed(continuation *c) {
 static void stop_following(canceller *c) {
     follow *w = list_entry(c, follow, stop);
     continuation_cancel_on_loop(&w->next);
-    future_let_go_on_loop(w->in);
+    future_drop_on_loop(w->in);
     free_follow(w);
 }
 

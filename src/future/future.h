@@ -145,7 +145,7 @@ void future_cancel_on_loop(gw_future *f);
 void future_abandon_on_loop(gw_future *f);
 // The same, and then releases the count, one of those that wait. Inside another call of it that
 // happens later, so that chains of futures have any length.
-void future_let_go_on_loop(gw_future *f);
+void future_drop_on_loop(gw_future *f);
 
 // The service of futures that the program completes.
 extern const service future_service;

@@ -170,7 +170,7 @@ static void stop(canceller *c) {
     then *t = list_entry(c, then, stop);
     continuation_cancel_on_loop(&t->next);
     release_parts_on_loop(t);
-    future_let_go_on_loop(t->in);
+    future_drop_on_loop(t->in);
     future_release_on_loop(t->out);
     mem_free(t);
 }

@@ -119,7 +119,7 @@ const char *peers_transport(const peers *p, int rank);  // of its connection; NU
 
 enum { PEERS_REASON_BYTES = 320 };
 
-// Why that is not the best transport, "shm: another host", as far as this worker can tell;
+// Why that is not the best transport, "shm: another host", as far as this worker can determine;
 // "" if it is, or without a connection. Returns |out|.
 const char *peers_why_not_better(const peers *p, int rank, char out[PEERS_REASON_BYTES]);
 

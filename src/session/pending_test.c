@@ -351,7 +351,7 @@ static void a_version_refusal_names_both_versions(void **state) {
     receive(0, speak_another_version);
 }
 
-static void go_on_unasked(fixture *h) {
+static void send_before_the_reply(fixture *h) {
     // Its rank is not added yet, so that its handshake waits; and then it sends more.
     uint8_t raw[HANDSHAKE_MAX + 1];
     size_t size = handshake_encode(raw, &(handshake){ .kind = HANDSHAKE_SESSION,
@@ -368,7 +368,7 @@ static void go_on_unasked(fixture *h) {
 
 static void bytes_before_the_reply_close_the_connection(void **state) {
     (void)state;
-    receive(0, go_on_unasked);
+    receive(0, send_before_the_reply);
 }
 
 // ---- The same by real sockets -------------------------------------------------------------------

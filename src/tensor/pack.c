@@ -66,8 +66,8 @@ static int outer_dims(const gw_tensor *shape, const int64_t *a, const int64_t *b
     *out_run = 1;
     for (; dims > 0; dims--) {
         int64_t size = shape->sizes[dims - 1];
-        bool goes_on = a[dims - 1] == *out_run && b[dims - 1] == *out_run;
-        if (size != 1 && !goes_on) break;
+        bool continues = a[dims - 1] == *out_run && b[dims - 1] == *out_run;
+        if (size != 1 && !continues) break;
         *out_run *= size;
     }
     return dims;

@@ -18,8 +18,8 @@ secret *encrypted_secret(const char *digits);
 // A protection with them, of a worker of this incarnation, whose name is "w" and it, and its rank it.
 protection encrypted_worker(const char *digits, uint64_t incarnation);
 
-// The same with a certificate of |names|, "w1=1,w2=2", by the CA whose letter |ca| is; it trusts the CAs
-// of all letters of |trusted|, and no other one.
+// The same with a certificate of |names|, "w1=1,w2=2", by the CA named |ca|, one character; it trusts the CAs
+// named by the characters of |trusted|, and no other one.
 protection encrypted_certified(char ca, const char *trusted, const char *names,
                                uint64_t incarnation);
 

@@ -75,7 +75,7 @@ static void measure(void) {
     atomic_store(&the_clock->current, current + 1);
 }
 
-static _Noreturn void go_on_measuring(pid_t parent) {
+static _Noreturn void keep_measuring(pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     for (;;) {
         if (getppid() != parent) _exit(0);
@@ -96,7 +96,7 @@ void pace_open(void) {
     for (int i = 0; i < PIECES_FIRST; i++) measure();
     fflush(NULL);
     pid_t pid = fork();
-    if (pid == 0) go_on_measuring(parent);
+    if (pid == 0) keep_measuring(parent);
     if (pid < 0) perror("fork");  // then it stays as slow as it is
 }
 

@@ -1,4 +1,4 @@
-// Simulated workers that come to rest together: kept and freed memory can be checked once no message is under way.
+// Simulated workers that wait for each other until no message is under way: then kept and freed memory can be checked.
 //
 //     quiescence rest = { .sim = sim, .delay_max_ns = ..., .count = 4, .is_out = is_out, .context = scene };
 //     if (quiescence_await(&rest, env, rank)) look_at(scene);  // on each worker

@@ -88,7 +88,7 @@ static void stop(sim *s, void *arg) {
     if (!sim_is_crashed(s, node)) sim_stop(s, node);
 }
 
-static void go_on(sim *s, void *arg) {
+static void resume(sim *s, void *arg) {
     sim_continue(s, ((sim_fault *)arg)->a);
 }
 
@@ -138,7 +138,7 @@ static void plan_stop(plan *p) {
     int64_t when = draw_time(p), hold = draw_hold(p);
     append(p, "  node %d stops at %.6f s for %.6f s\n", node, seconds(when), seconds(hold));
     add_at(p, when, stop, (sim_fault){ .a = node });
-    add_at(p, when + hold, go_on, (sim_fault){ .a = node });
+    add_at(p, when + hold, resume, (sim_fault){ .a = node });
 }
 
 static void part_between(plan *p, int64_t when, int64_t hold, sim_fault f) {

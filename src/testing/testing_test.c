@@ -114,7 +114,7 @@ static void it_runs_the_given_seeds(void **state) {
 }
 
 typedef struct allocation_trace {
-    char runs[16][4];  // one letter per allocation: y got it, n did not
+    char runs[16][4];  // one character per allocation: y succeeded, n failed
     int run_count;
 } allocation_trace;
 

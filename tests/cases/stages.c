@@ -1,6 +1,7 @@
-// A rank that goes on from one stage of a job to the next when a file is there. Started by `gradwire run -- stages FOLDER`: it
-// prints "started PID", joins once FOLDER/join is there, prints "joined PID", leaves once FOLDER/leave or FOLDER/leave.RANK is there,
-// prints "left PID", and ends once FOLDER/end or FOLDER/end.RANK is there, with exit code 0. When another rank is lost it ends with 1.
+// A rank that continues from one stage of a job to the next when a file exists. Started by `gradwire run -- stages
+// FOLDER`: it prints "started PID", joins once FOLDER/join exists, prints "joined PID", leaves once FOLDER/leave or
+// FOLDER/leave.RANK exists, prints "left PID", and ends once FOLDER/end or FOLDER/end.RANK exists, with exit code 0.
+// When another rank is lost it ends with 1.
 #include <gradwire.h>
 #include <gradwire/membership.h>
 #include <poll.h>
@@ -11,14 +12,14 @@
 static const char *folder;
 static int rank;
 
-static bool is_there(const char *format, const char *stage) {
+static bool file_exists(const char *format, const char *stage) {
     char path[512];
     snprintf(path, sizeof path, format, folder, stage, rank);
     return access(path, F_OK) == 0;
 }
 
-static bool may_go_on(const char *stage) {
-    return is_there("%s/%s", stage) || is_there("%s/%s.%d", stage);
+static bool may_continue(const char *stage) {
+    return file_exists("%s/%s", stage) || file_exists("%s/%s.%d", stage);
 }
 
 static void reach(const char *stage) {
@@ -28,7 +29,7 @@ static void reach(const char *stage) {
 
 // Until |stage| may be left, or another rank has died: |w| is NULL while there are no others.
 static void await(gw_scope *s, gw_watch *w, const char *stage) {
-    while (gw_ok(s) && !may_go_on(stage)) {
+    while (gw_ok(s) && !may_continue(stage)) {
         poll(NULL, 0, 20);
         if (!w || !gw_watch_ready(w)) continue;
         gw_member_event e = gw_watch_next(s, w);

@@ -96,7 +96,7 @@ static void hosts_that_are_cut_off_report_that_they_did_not_meet(void **state) {
     forget_all(&j);
 }
 
-// Each host says which one is cut off: the one itself, or those that go on without it.
+// Each host names the one that is cut off: that one itself, or the hosts that continue without it.
 static void assert_cut_is_named(const job *j, int cut) {
     char lost[32], quoted[32];
     snprintf(lost, sizeof lost, "host %d is lost: ", cut);

@@ -37,7 +37,7 @@ static void gradients_are_as_accurate_as_training_in_one_process(void **state) {
 
 static void it_continues_when_clients_join_leave_and_die(void **state) {
     (void)state;
-    result *r = run("./fedavg --clients 6 --come 10 --leave 50 --kill 55 --seed 4");
+    result *r = run("./fedavg --clients 6 --add 10 --leave 50 --kill 55 --seed 4");
     assert_non_null(strstr(r->output, "client7 joins"));
     assert_non_null(strstr(r->output, "client1 is dismissed"));
     // The client may have answered before it is killed: then the next round cannot call it.

@@ -1,5 +1,5 @@
-// A member whose process ends right behind a collective that it has completed, among real processes: large values may still
-// be read from its memory by the others.
+// A member whose process ends right after a collective that it has completed, among real processes: the others may
+// still read large values from its memory.
 #include "../support/launched.h"
 #include "testing/testing.h"
 
@@ -20,7 +20,7 @@ static void leave_behind(int who, const char *what, int rows) {
     forget(r);
 }
 
-static void what_it_has_completed_succeeds_on_the_others(void **state) {
+static void a_collective_completed_before_the_exit_succeeds_on_the_others(void **state) {
     static const char *const operations[] = { "all_reduce", "reduce",        "broadcast",
                                               "all_gather", "gather",        "scatter",
                                               "all_to_all", "reduce_scatter" };
@@ -30,4 +30,5 @@ static void what_it_has_completed_succeeds_on_the_others(void **state) {
             leave_behind(who, operations[i], (i + who) % 2 ? 7 : 400000);
 }
 
-GW_TESTS_WITH_LIMIT(leave_behind, 600, what_it_has_completed_succeeds_on_the_others);
+GW_TESTS_WITH_LIMIT(leave_behind, 600,
+                    a_collective_completed_before_the_exit_succeeds_on_the_others);

@@ -1,5 +1,5 @@
-// Connections to the store of a job without a key that ask for nothing: any process of this machine can
-// open them. They keep no worker from joining, and the store's host says which limit has closed them.
+// Connections to the store of a job without a key that do not join: any process of this machine can open
+// them. They keep no worker from joining, and the store's host logs which limit has closed them.
 #include "../support/launched.h"
 #include "testing/testing.h"
 
@@ -27,7 +27,7 @@ static int free_port(void) {
     return ntohs(a.sin_port);
 }
 
-// Returns once somebody listens there.
+// Returns once a process listens on |port|.
 static int connect_to(int port) {
     struct sockaddr_in a = { .sin_family = AF_INET,
                              .sin_port = htons((uint16_t)port),
@@ -85,7 +85,7 @@ static pid_t start(int rank, int world_size, int port, const char *log) {
 typedef struct hostile {
     uint8_t says[80];
     size_t size;
-    size_t repeat_count;  // of what follows the hello
+    size_t repeat_count;  // of the bytes after the hello
     const char *limit;    // that the host names; NULL: it closes them in another way
 } hostile;
 
@@ -139,7 +139,7 @@ static void expect_success(pid_t pid) {
     assert_int_equal(status, 0);
 }
 
-static void join_beside(int world_size, const hostile *h, bool again) {
+static void join_during(int world_size, const hostile *h, bool again) {
     path folder = make_folder(), log = in_folder(folder, "log");
     int port = free_port(), fds[SILENT];
     pid_t host = start(0, world_size, port, log.text), opens = -1;
@@ -147,8 +147,8 @@ static void join_beside(int world_size, const hostile *h, bool again) {
     if (again) opens = start_hostile(port, h);
     if (again) await_in_file(log.text, h->limit);
     if (!again) open_all(port, h, fds);
-    pid_t newcomer = start(1, world_size, port, NULL);
-    expect_success(newcomer);
+    pid_t joining = start(1, world_size, port, NULL);
+    expect_success(joining);
     expect_success(host);
     if (h->limit) await_in_file(log.text, h->limit);
     if (again) kill(opens, SIGKILL);
@@ -159,37 +159,37 @@ static void join_beside(int world_size, const hostile *h, bool again) {
 
 static void silent_clients_prevent_no_joining(void **state) {
     (void)state;
-    join_beside(2, &silent, false);
-    join_beside(2, &mute, false);
+    join_during(2, &silent, false);
+    join_during(2, &mute, false);
 }
 
 static void clients_that_only_wait_prevent_no_joining(void **state) {
     (void)state;
-    join_beside(2, &waits, false);
-    join_beside(2, &waits_a_lot, false);
+    join_during(2, &waits, false);
+    join_during(2, &waits_a_lot, false);
 }
 
 static void clients_that_stop_in_a_record_prevent_no_joining(void **state) {
     (void)state;
-    join_beside(2, &stops, false);
-    join_beside(2, &begins_a_lot, false);
+    join_during(2, &stops, false);
+    join_during(2, &begins_a_lot, false);
 }
 
 static void clients_that_set_other_keys_prevent_no_joining(void **state) {
     (void)state;
-    join_beside(2, &sets, false);
-    join_beside(0, &sets, false);
+    join_during(2, &sets, false);
+    join_during(0, &sets, false);
 }
 
-static void clients_that_come_again_and_again_prevent_no_joining(void **state) {
+static void clients_that_reconnect_repeatedly_prevent_no_joining(void **state) {
     (void)state;
-    join_beside(2, &silent, true);
-    join_beside(2, &sets, true);
-    join_beside(0, &waits, true);
+    join_during(2, &silent, true);
+    join_during(2, &sets, true);
+    join_during(0, &waits, true);
 }
 
 GW_TESTS(store_clients, silent_clients_prevent_no_joining,
          clients_that_only_wait_prevent_no_joining,
          clients_that_stop_in_a_record_prevent_no_joining,
          clients_that_set_other_keys_prevent_no_joining,
-         clients_that_come_again_and_again_prevent_no_joining);
+         clients_that_reconnect_repeatedly_prevent_no_joining);

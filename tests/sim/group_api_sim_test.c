@@ -1,4 +1,4 @@
-// Collectives into given tensors, of sparse ones and of several at once, and batches of letters, in the simulator.
+// Collectives into given tensors, of sparse tensors, coalesced ones, and batches of messages, in the simulator.
 #include "collective/groups_state.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
@@ -77,7 +77,7 @@ static void fail_given(gw_scope *s, int rank, void *context) {
     expect_numbers(s, x, "tensor([3., 3.])");
 }
 
-static void what_fails_has_changed_nothing(void **state) {
+static void a_failed_collective_changes_no_given_tensor(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) cluster_run(seed, workers(3), fail_given, NULL);
 }
@@ -106,13 +106,15 @@ static void refuse_given(gw_scope *s, int rank, void *context) {
     gw_all_gather(s, g, x, .into = gw_ones(s, GW_F32, 2, 2));
     expect(s, GW_INVALID, "gw_all_gather: the result of f32 2 does not fit into f32 2x2");
     expect_numbers(s, gw_all_reduce(s, g, x, GW_SUM), "tensor([2., 2.])");  // nothing was sent
-    gw_all_gather(s, g, x, .into = gw_ones(s, GW_F32, 5));  // as many as come are not known before
+    gw_all_gather(
+        s, g, x,
+        .into = gw_ones(s, GW_F32, 5));  // the size of the result is not known before the call
     expect(s, GW_INVALID, "gw_all_gather: the result is f32 4, which does not fit into f32 5");
 }
 
 enum { AT_ONCE = 20 };
 
-// How many of them ask where the other one is, and what they end with.
+// How many of 20 calls request the activity of the late member, and their statuses.
 static void wait_at_once(gw_scope *s, int rank, void *context) {
     int64_t timeout_ms = *(const int64_t *)context;
     bool is_late = timeout_ms < 25000;
@@ -134,7 +136,7 @@ static void wait_at_once(gw_scope *s, int rank, void *context) {
     if (rank == 0) assert_int_equal(groups_of(s->agent)->last_inquiry, is_late ? 1 : 2);
 }
 
-static void one_asks_for_all_that_wait(void **state) {
+static void one_inquiry_serves_all_waiting_calls(void **state) {
     (void)state;
     for (int64_t timeout_ms = 5000; timeout_ms <= 60000; timeout_ms += 55000)
         cluster_run(1, workers(2), wait_at_once, &timeout_ms);
@@ -178,12 +180,12 @@ static void keys_of_the_librarys_own_are_refused(void **state) {
     cluster_run(1, workers(2), refuse_keys, NULL);
 }
 
-static void what_does_not_fit_is_refused_before_anything_is_sent(void **state) {
+static void results_that_do_not_fit_are_refused_before_sending(void **state) {
     (void)state;
     cluster_run(1, workers(2), refuse_given, NULL);
 }
 
-// ---- Sparse ones --------------------------------------------------------------------------------
+// ---- Sparse tensors -----------------------------------------------------------------------------
 
 enum { TABLE = 9, WIDTH = 3, NAMED = 5 };
 
@@ -257,9 +259,9 @@ static void sparse_and_dense_do_not_mix(void **state) {
     for (uint64_t seed = 1; seed <= 20; seed++) cluster_run(seed, workers(3), differ_sparse, NULL);
 }
 
-// ---- Several at once ----------------------------------------------------------------------------
+// ---- Coalesced calls ----------------------------------------------------------------------------
 
-static void join_several(gw_scope *s, int rank, void *context) {
+static void exchange_coalesced(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     float r = (float)rank;
@@ -280,9 +282,10 @@ static void join_several(gw_scope *s, int rank, void *context) {
     assert_true(gw_ok(s));
 }
 
-static void several_give_what_each_would(void **state) {
+static void coalesced_calls_return_what_single_calls_return(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 20; seed++) cluster_run(seed, workers(3), join_several, NULL);
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        cluster_run(seed, workers(3), exchange_coalesced, NULL);
 }
 
 static void differ_in_shapes(gw_scope *s, int rank, void *context) {
@@ -302,13 +305,13 @@ static void differ_in_shapes(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID, "gw_all_gather_coalesced: 2 tensors at NULL");
 }
 
-static void several_of_other_shapes_are_told(void **state) {
+static void coalesced_calls_of_other_shapes_are_a_mismatch(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++)
         cluster_run(seed, workers(2), differ_in_shapes, NULL);
 }
 
-static void differentiate_several(gw_scope *s, int rank, void *context) {
+static void differentiate_coalesced(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 2, 2));
@@ -320,13 +323,13 @@ static void differentiate_several(gw_scope *s, int rank, void *context) {
     assert_int_equal((int)gw_item(s, gw_max(s, gw_grad(s, x))), 3);
 }
 
-static void gradients_flow_back_through_several(void **state) {
+static void gradients_flow_back_through_coalesced_calls(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++)
-        cluster_run(seed, workers(2), differentiate_several, NULL);
+        cluster_run(seed, workers(2), differentiate_coalesced, NULL);
 }
 
-// ---- Batches of letters -------------------------------------------------------------------------
+// ---- Batches of messages ------------------------------------------------------------------------
 
 static void pass_on(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -336,12 +339,12 @@ static void pass_on(gw_scope *s, int rank, void *context) {
                           { .peer = next, .send = gw_full(s, GW_F32, rank, 2), .tag = 2 },
                           { .peer = before },
                           { .peer = next, .send = gw_full(s, GW_I64, rank, 1) } };
-    gw_list *came = gw_batch(s, g, ring, 4);
+    gw_list *received = gw_batch(s, g, ring, 4);
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
-    assert_int_equal(gw_list_count(came), 4);
-    assert_int_equal((int)gw_item(s, gw_max(s, item(s, came, 0))), before);
-    assert_int_equal(gw_item_int(s, item(s, came, 2)), before);
-    assert_int_equal(gw_list_get(s, came, 1).kind, GW_NONE);
+    assert_int_equal(gw_list_count(received), 4);
+    assert_int_equal((int)gw_item(s, gw_max(s, item(s, received, 0))), before);
+    assert_int_equal(gw_item_int(s, item(s, received, 2)), before);
+    assert_int_equal(gw_list_get(s, received, 1).kind, GW_NONE);
     assert_int_equal(gw_list_count(gw_batch(s, g, NULL, 0)), 0);
     gw_message wrong[] = { ring[1], { .peer = n } };
     gw_batch(s, g, wrong, 2);
@@ -356,14 +359,14 @@ static void pass_on(gw_scope *s, int rank, void *context) {
     assert_true(gw_ok(s));
 }
 
-static void a_batch_goes_in_any_order(void **state) {
+static void a_batch_of_messages_completes_in_any_order(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) cluster_run(seed, workers(3), pass_on, NULL);
 }
 
-GW_TESTS(group_api_sim, results_go_into_given_tensors, what_fails_has_changed_nothing,
-         what_does_not_fit_is_refused_before_anything_is_sent, keys_of_the_librarys_own_are_refused,
-         one_asks_for_all_that_wait, sparse_tensors_add_up_to_the_bits_of_dense_ones,
-         sparse_and_dense_do_not_mix, several_give_what_each_would,
-         several_of_other_shapes_are_told, gradients_flow_back_through_several,
-         a_batch_goes_in_any_order);
+GW_TESTS(group_api_sim, results_go_into_given_tensors, a_failed_collective_changes_no_given_tensor,
+         results_that_do_not_fit_are_refused_before_sending, keys_of_the_librarys_own_are_refused,
+         one_inquiry_serves_all_waiting_calls, sparse_tensors_add_up_to_the_bits_of_dense_ones,
+         sparse_and_dense_do_not_mix, coalesced_calls_return_what_single_calls_return,
+         coalesced_calls_of_other_shapes_are_a_mismatch,
+         gradients_flow_back_through_coalesced_calls, a_batch_of_messages_completes_in_any_order);

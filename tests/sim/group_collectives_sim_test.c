@@ -1,4 +1,4 @@
-// Collectives of groups in the simulator: what they give, and how they end when they cannot.
+// Collectives of groups in the simulator: their results, and their errors.
 #include "base/map.h"
 #include "collective/group.h"
 #include "collective/plan.h"
@@ -20,7 +20,7 @@ static void expect_numbers(gw_scope *s, gw_tensor *x, const char *text) {
     assert_string_equal(gw_to_text(s, x), text);
 }
 
-// ---- What they give -----------------------------------------------------------------------------
+// ---- Results ------------------------------------------------------------------------------------
 
 static void try_all(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -44,9 +44,9 @@ static void try_all(gw_scope *s, int rank, void *context) {
     gw_tensor *rows = gw_full(s, GW_F32, rank + 1, 3, 2);
     expect_numbers(s, gw_reduce_scatter(s, g, rows, GW_SUM), "tensor([[6., 6.]])");
     gw_tensor *to = gw_from(s, ((float[]){ 10.f * rank, 10.f * rank + 1, 10.f * rank + 2 }), 3);
-    gw_tensor *came = gw_all_to_all(s, g, to);
+    gw_tensor *received = gw_all_to_all(s, g, to);
     for (int i = 0; i < n; i++)
-        assert_int_equal((int)((const float *)gw_data(came))[i], 10 * i + rank);
+        assert_int_equal((int)((const float *)gw_data(received))[i], 10 * i + rank);
     gw_list *all = gw_all_gather_value(s, g, rank * 7);
     assert_int_equal(gw_list_count(all), n);
     for (int i = 0; i < n; i++) assert_int_equal(gw_int_of(s, gw_list_get(s, all, i)), i * 7);
@@ -56,7 +56,7 @@ static void try_all(gw_scope *s, int rank, void *context) {
     assert_true(gw_ok(s));
 }
 
-static void every_operation_gives_what_it_says(void **state) {
+static void every_operation_returns_its_defined_result(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) cluster_run(seed, workers(3), try_all, NULL);
 }
@@ -90,7 +90,7 @@ static void sizes_do_not_matter(void **state) {
 
 enum { LARGE_NUMBERS = 240000 };
 
-// Numbers that say whose they are, and where they belong.
+// Numbers that contain their index and the rank of their member.
 static gw_tensor *large_of(gw_scope *s, int rank, int64_t count) {
     gw_tensor *x = gw_zeros(s, GW_I32, count);
     int32_t *at = gw_data_for_write(s, x);
@@ -107,7 +107,7 @@ static void expect_large(gw_scope *s, gw_tensor *x, int64_t first, int64_t count
             fail_msg("%lld is %d", (long long)(first + i), at[first + i]);
 }
 
-// Hosts of two, as if the addresses said so.
+// Two members to a host, as if their addresses were equal.
 static void put_on_hosts(gw_group *g) {
     if (g->count % 2 == 0) g->host_size = 2;
 }
@@ -120,13 +120,13 @@ static void exchange_large(gw_scope *s, int rank, void *context) {
     int64_t each = LARGE_NUMBERS / n;
     gw_tensor *x = large_of(s, rank, LARGE_NUMBERS), *all = gw_all_gather(s, g, x);
     for (int i = 0; i < n; i++) expect_large(s, all, i * LARGE_NUMBERS, LARGE_NUMBERS, 0, i);
-    gw_tensor *came = gw_all_to_all(s, g, x);
-    for (int i = 0; i < n; i++) expect_large(s, came, i * each, each, rank * each, i);
-    // Not all bring as many rows.
+    gw_tensor *received = gw_all_to_all(s, g, x);
+    for (int i = 0; i < n; i++) expect_large(s, received, i * each, each, rank * each, i);
+    // Members contribute different numbers of rows.
     gw_tensor *uneven = gw_gather_to(s, g, large_of(s, rank, LARGE_NUMBERS + rank), 0);
     for (int i = 0; i < n && rank == 0; i++)
         expect_large(s, uneven, i * LARGE_NUMBERS + i * (i - 1) / 2, LARGE_NUMBERS + i, 0, i);
-    // As one row and as many, of which some pieces have none.
+    // As one dimension, and as 3 rows, of which some pieces have none.
     gw_tensor *first = gw_broadcast(s, g, rank == n - 1 ? x : NULL, n - 1);
     expect_large(s, first, 0, LARGE_NUMBERS, 0, n - 1);
     first = gw_broadcast(s, g, gw_reshape(s, x, 3, LARGE_NUMBERS / 3), 0);
@@ -150,14 +150,14 @@ static void exchange_large_over_connections_that_break(uint64_t seed, void *cont
     cluster_run(seed, o, exchange_large, NULL);
 }
 
-// Where there is such a plan.
+// For the operations that have such a plan.
 static void prefer_plans(plan_kind kind) {
     for (int o = 0; o < OPERATION_COUNT; o++)
         plan_prefer((operation)o, plan_exists((operation)o, kind) ? kind : PLAN_AUTO);
 }
 
-// Pieces of the result lie where they belong, also if they have come twice.
-static void large_pieces_come_to_their_place(void **state) {
+// Pieces of the result are at their offsets, also if they arrive twice.
+static void large_pieces_are_written_at_their_offsets(void **state) {
     (void)state;
     for (int kind = PLAN_KIND_COUNT - 1; kind >= PLAN_AUTO; kind--) {
         prefer_plans((plan_kind)kind);
@@ -165,8 +165,8 @@ static void large_pieces_come_to_their_place(void **state) {
     }
 }
 
-// How long each member takes, in nanoseconds of the simulation, if rank 1 calls when what rank 0 has said
-// about it is there. |to|: the one that gathers; -1: both do.
+// How long each member takes, in nanoseconds of the simulation, if rank 1 calls after the messages of rank 0 about the
+// collective have arrived. |to|: the rank that gathers; -1: both do.
 static int64_t times_ns[2];
 
 static void time_with_late(gw_scope *s, gw_group *g, gw_tensor *x, int to) {
@@ -199,8 +199,8 @@ static void exchange_at_once(gw_scope *s, int rank, void *context) {
                      (long long)times_ns[i] / 1000, (long long)one_way_ns[i] / 1000);
 }
 
-// Who comes late brings a large value at once, and others send theirs while that is on its way.
-static void large_values_pass_each_other(void **state) {
+// A late member sends its large value at once, and the other one sends its own concurrently.
+static void large_values_are_exchanged_concurrently(void **state) {
     (void)state;
     setenv("GW_LEND", "0", 1);  // all of it goes over the network
     cluster_options o = workers(2);
@@ -208,8 +208,8 @@ static void large_values_pass_each_other(void **state) {
     for (uint64_t seed = 1; seed <= 5; seed++) cluster_run(seed, o, exchange_at_once, NULL);
 }
 
-// What is not there yet when it is sent comes behind.
-static void gather_what_is_to_come(gw_scope *s, int rank, void *context) {
+// A future that is not resolved when it is gathered arrives as a promise.
+static void gather_promises(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     int n = gw_group_size(g);
@@ -230,10 +230,10 @@ static void gather_what_is_to_come(gw_scope *s, int rank, void *context) {
 static void promises_are_gathered(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++)
-        cluster_run(seed, workers(3), gather_what_is_to_come, NULL);
+        cluster_run(seed, workers(3), gather_promises, NULL);
 }
 
-// ---- How they end -------------------------------------------------------------------------------
+// ---- Errors -------------------------------------------------------------------------------------
 
 static void expect(gw_scope *s, gw_status status, const char *text) {
     const gw_error *e = gw_scope_error(s);
@@ -263,7 +263,7 @@ static void differ(gw_scope *s, int rank, void *context) {
     expect_sum(s, g);
 }
 
-static void members_that_differ_are_told_what_each_does_and_go_on(void **state) {
+static void members_that_differ_get_the_call_of_each_and_continue(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 50; seed++) cluster_run(seed, workers(3), differ, NULL);
 }
@@ -276,7 +276,7 @@ static void pause_s(gw_scope *s, int seconds) {
     assert_int_equal(late.status, GW_TIMEOUT);
 }
 
-static void come_late(gw_scope *s, int rank, void *context) {
+static void be_late(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     if (rank == 2) pause_s(s, 5);
@@ -285,9 +285,9 @@ static void come_late(gw_scope *s, int rank, void *context) {
     expect_sum(s, g);
 }
 
-static void who_is_late_fails_with_the_others_and_they_go_on(void **state) {
+static void a_late_member_fails_with_the_others_and_all_continue(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 50; seed++) cluster_run(seed, workers(3), come_late, NULL);
+    for (uint64_t seed = 1; seed <= 50; seed++) cluster_run(seed, workers(3), be_late, NULL);
 }
 
 static void fail_before(gw_scope *s, int rank, void *context) {
@@ -328,7 +328,7 @@ static void give_up(gw_scope *s, int rank, void *context) {
     expect_sum(s, g);
 }
 
-static void who_cancels_ends_it_for_all(void **state) {
+static void a_cancellation_ends_the_collective_for_all(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 50; seed++) cluster_run(seed, workers(3), give_up, NULL);
 }
@@ -347,7 +347,7 @@ static void go_away(gw_scope *s, int rank, void *context) {
     gw_scope_clear(s);
 }
 
-static void who_leaves_is_not_waited_for(void **state) {
+static void a_member_that_leaves_is_not_waited_for(void **state) {
     (void)state;
     bool alone[] = { false, true };
     for (uint64_t seed = 1; seed <= 50; seed++) {
@@ -373,7 +373,7 @@ static void start_many(gw_scope *s, int rank, void *context) {
     }
 }
 
-static void more_than_may_be_under_way_wait_in_order(void **state) {
+static void collectives_above_the_limit_wait_in_order(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 3; seed++) cluster_run(seed, workers(3), start_many, NULL);
 }
@@ -420,7 +420,7 @@ static void use_keys(gw_scope *s, int rank, void *context) {
         assert_int_equal(gw_item_int(s, gw_tensor_of(s, gw_wait(s, fs[key - 1]))), 3 * key);
 }
 
-static void keys_may_come_in_different_orders(void **state) {
+static void keys_may_be_used_in_different_orders(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) cluster_run(seed, workers(3), use_keys, NULL);
 }
@@ -429,7 +429,7 @@ static void keys_may_come_in_different_orders(void **state) {
 
 enum { PLAN_WORKERS = 6, PLAN_NUMBERS = 301 };
 
-// Numbers whose sums depend on the order of additions, the same whoever asks.
+// Numbers of member |rank|, whose sums depend on the order of additions.
 static gw_tensor *numbers_of(gw_scope *s, int rank, gw_dtype dtype) {
     float x[PLAN_NUMBERS];
     for (int i = 0; i < PLAN_NUMBERS; i++)
@@ -513,9 +513,9 @@ static void every_plan_gives_the_same_bits(void **state) {
     }
 }
 
-// ---- Letters ------------------------------------------------------------------------------------
+// ---- Messages -----------------------------------------------------------------------------------
 
-static void write_letters(gw_scope *s, int rank, void *context) {
+static void exchange_messages(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     int n = gw_group_size(g), next = (rank + 1) % n, before = (rank + n - 1) % n;
@@ -542,12 +542,13 @@ static void write_letters(gw_scope *s, int rank, void *context) {
     assert_true(gw_ok(s));
 }
 
-static void letters_are_matched_by_sender_and_tag_in_order(void **state) {
+static void messages_are_matched_by_sender_and_tag_in_order(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 30; seed++) cluster_run(seed, workers(3), write_letters, NULL);
+    for (uint64_t seed = 1; seed <= 30; seed++)
+        cluster_run(seed, workers(3), exchange_messages, NULL);
 }
 
-static void write_to_the_dead(gw_scope *s, int rank, void *context) {
+static void exchange_after_a_loss(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     gw_barrier(s, g);
@@ -558,18 +559,18 @@ static void write_to_the_dead(gw_scope *s, int rank, void *context) {
     gw_recv(s, g, 2);
     assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
     gw_scope_clear(s);
-    if (rank == 0) gw_send(s, g, gw_ones(s, GW_F32, 1), 1);  // between the living it passes
+    if (rank == 0) gw_send(s, g, gw_ones(s, GW_F32, 1), 1);  // between remaining members
     if (rank == 1) assert_int_equal((int)gw_item(s, gw_recv(s, g, 0)), 1);
     assert_true(gw_ok(s));
 }
 
-static void letters_pass_between_the_living(void **state) {
+static void messages_pass_between_the_remaining_members(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++)
-        cluster_run(seed, workers(3), write_to_the_dead, NULL);
+        cluster_run(seed, workers(3), exchange_after_a_loss, NULL);
 }
 
-// ---- Made of others -----------------------------------------------------------------------------
+// ---- Split groups, coalesced calls --------------------------------------------------------------
 
 static void split_up(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -615,7 +616,7 @@ static gw_tensor *leaf(gw_scope *s, int64_t rows) {
     return gw_requires_grad(s, gw_ones(s, GW_F32, rows, 1));
 }
 
-// Each member's loss counts what it gets by its rank + 1.
+// Each member multiplies its results by its rank + 1 in its loss.
 static void differentiate(gw_scope *root, int rank, void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(root);
@@ -647,7 +648,7 @@ static void differentiate(gw_scope *root, int rank, void *context) {
     expect_gradient(s, c, each);
     expect_gradient(s, d, each);
     expect_gradient(s, e, rank == 1 ? sums : (float[]){ 0, 0 });
-    gw_tensor *df = gw_grad(s, f);  // of 2 / n times what member 0 counts once
+    gw_tensor *df = gw_grad(s, f);  // 2 / n: only member 0 uses the result, with weight 1
     assert_true(gw_ok(s) && fabs(gw_item(s, gw_max(s, df)) - 2.0 / n) < 1e-6);
     expect_gradient(s, h, (float[]){ 3, 3, 3 });
     gw_error failed = gw_scope_close(s);
@@ -659,7 +660,7 @@ static void gradients_flow_back_through_collectives(void **state) {
     for (uint64_t seed = 1; seed <= 30; seed++) cluster_run(seed, workers(3), differentiate, NULL);
 }
 
-// Member 1 uses nothing of what it was given, and closes its scope late.
+// Member 1 does not use its results, and closes its scope late.
 static void use_nothing(gw_scope *root, int rank, void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(root);
@@ -692,7 +693,7 @@ static void use_nothing(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(root));
 }
 
-static void who_uses_nothing_holds_others_up_no_longer_than_its_scope_lives(void **state) {
+static void a_member_that_uses_no_result_delays_others_until_its_scope_closes(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         cluster_outcome x = cluster_run(seed, workers(3), use_nothing, NULL);
@@ -700,14 +701,14 @@ static void who_uses_nothing_holds_others_up_no_longer_than_its_scope_lives(void
     }
 }
 
-// Member 1's pass fails before it comes to the collective.
+// Member 1's pass fails before it reaches the collective.
 static gw_tensor *refuse_gradient(gw_scope *s, gw_tensor *d, void *context) {
     (void)context;
     gw_matmul(s, d, gw_ones(s, GW_F32, 7, 7));
     return d;
 }
 
-static void fail_behind(gw_scope *root, int rank, void *context) {
+static void fail_before_the_collective(gw_scope *root, int rank, void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(root);
     gw_group *g = gw_group_world(root);
@@ -722,8 +723,7 @@ static void fail_behind(gw_scope *root, int rank, void *context) {
     assert_true(gw_ok(root));
 }
 
-// Member 2 comes to the backward of a collective when the others have given up: it hears what they have
-// heard, and does not wait for anybody.
+// Member 2 reaches the backward of a collective after the others have timed out: it gets their error without a wait.
 static void differentiate_late(gw_scope *root, int rank, void *context) {
     (void)context;
     gw_scope *s = gw_scope_open(root);
@@ -739,7 +739,7 @@ static void differentiate_late(gw_scope *root, int rank, void *context) {
     expect_sum(root, g);
 }
 
-static void who_is_late_to_a_backward_hears_what_the_others_have_heard(void **state) {
+static void a_member_late_to_a_backward_gets_the_error_of_the_others(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         cluster_outcome x = cluster_run(seed, workers(3), differentiate_late, NULL);
@@ -750,7 +750,7 @@ static void who_is_late_to_a_backward_hears_what_the_others_have_heard(void **st
 static void a_pass_that_has_failed_fails_the_others(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
-        cluster_outcome x = cluster_run(seed, workers(2), fail_behind, NULL);
+        cluster_outcome x = cluster_run(seed, workers(2), fail_before_the_collective, NULL);
         assert_true(x.took_ns < 10 * SIM_SECOND);
     }
 }
@@ -788,15 +788,16 @@ static void wrong_arguments_are_refused(void **state) {
     cluster_run(1, workers(2), refuse, NULL);
 }
 
-GW_TESTS(group_collectives_sim, every_operation_gives_what_it_says, sizes_do_not_matter,
-         large_pieces_come_to_their_place, large_values_pass_each_other, promises_are_gathered,
-         members_that_differ_are_told_what_each_does_and_go_on,
-         who_is_late_fails_with_the_others_and_they_go_on,
-         a_scope_that_has_failed_fails_the_others_once, who_cancels_ends_it_for_all,
-         who_leaves_is_not_waited_for, more_than_may_be_under_way_wait_in_order,
-         too_many_are_refused, keys_may_come_in_different_orders, every_plan_gives_the_same_bits,
-         letters_are_matched_by_sender_and_tag_in_order, letters_pass_between_the_living,
-         groups_are_split_and_tensors_sent_together, gradients_flow_back_through_collectives,
-         who_uses_nothing_holds_others_up_no_longer_than_its_scope_lives,
-         who_is_late_to_a_backward_hears_what_the_others_have_heard,
+GW_TESTS(group_collectives_sim, every_operation_returns_its_defined_result, sizes_do_not_matter,
+         large_pieces_are_written_at_their_offsets, large_values_are_exchanged_concurrently,
+         promises_are_gathered, members_that_differ_get_the_call_of_each_and_continue,
+         a_late_member_fails_with_the_others_and_all_continue,
+         a_scope_that_has_failed_fails_the_others_once, a_cancellation_ends_the_collective_for_all,
+         a_member_that_leaves_is_not_waited_for, collectives_above_the_limit_wait_in_order,
+         too_many_are_refused, keys_may_be_used_in_different_orders, every_plan_gives_the_same_bits,
+         messages_are_matched_by_sender_and_tag_in_order,
+         messages_pass_between_the_remaining_members, groups_are_split_and_tensors_sent_together,
+         gradients_flow_back_through_collectives,
+         a_member_that_uses_no_result_delays_others_until_its_scope_closes,
+         a_member_late_to_a_backward_gets_the_error_of_the_others,
          a_pass_that_has_failed_fails_the_others, wrong_arguments_are_refused);

@@ -1,6 +1,6 @@
-// What goes wrong with members of a group, by who they are, where they are in a collective, a pass or
-// a step, and what happens to them. The others get one error that says so, in time; nothing of
-// theirs has changed; and those that are left go on together.
+// Faults of members of a group, by their role, their place in a collective, a pass or a step, and the fault. The others
+// get one error that names them, in time; no weights of theirs have changed; and the remaining members continue
+// together.
 #include "agent/agent.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -20,7 +20,7 @@ typedef enum place {
     IN_THE_DATA,
     OWN_PART_DONE,  // of a broadcast: what it sends has been sent, or it has its result
     BETWEEN_BUCKETS,
-    REDUCING,  // its gradients have all been brought, and the others' have not
+    REDUCING,  // it has contributed all its gradients, and the others have not
     SHARDED_STEP,
     AGREES,
     REFORMS,
@@ -31,7 +31,7 @@ typedef enum fault {
     KILLED,
     STOPPED,
     PARTED,
-    FENCED,  // it hears the others, and they do not hear it
+    FENCED,  // it receives from the others, and they do not receive from it
     CANCELS,
     DEADLINE,
     SCOPE_FAILS,
@@ -39,7 +39,7 @@ typedef enum fault {
     FAULTS
 } fault;
 
-// The leader, the root of broadcasts, others, who have a slice of what is large, and all but one.
+// The leader, the root of broadcasts, two other members, which have a slice of large values, and all but one.
 static const unsigned victims_of[] = { 1 << 0, 1 << ROOT, 1 << 1, 1 << 3, 0x1e };
 enum { ALL_BUT_ONE = 4, WHO = 5 };
 
@@ -50,9 +50,9 @@ static struct scene {
     fault fault;
     unsigned victims;  // as bits
     int64_t hit_ns, delay_ns;
-    char told[GW_ERROR_TEXT_MAX];  // the sentence of the verdict
-    uint64_t agreed;               // 0: nothing yet
-    uint64_t went_on, did_not;     // members, as bits
+    char abort[GW_ERROR_TEXT_MAX];  // the text of the abort
+    uint64_t agreed;                // 0: nothing yet
+    uint64_t continued, failed;     // members, as bits
 } now;
 
 static bool is_victim(int rank) {
@@ -96,7 +96,7 @@ static void hit(sim *s, void *arg) {
         assert_true(sim_at(s, now.hit_ns + AWAY_S * SIM_SECOND, end_absence, NULL));
 }
 
-// Called by each victim where it is; the first one brings it about, soon.
+// Called by each victim at its place; the first call makes the fault occur, after |delay_ns|.
 static void arrive(gw_scope *s) {
     if (now.fault == NO_MEMORY && allocations < 0) allocations = 0;
     if (now.hit_ns) return;
@@ -112,7 +112,7 @@ typedef struct participant {
     gw_optimizer *opt;
 } participant;
 
-// ---- What must be true --------------------------------------------------------------------------
+// ---- Checks -------------------------------------------------------------------------------------
 
 static bool names_a_victim(const char *text) {
     for (int i = 0; i < MEMBERS; i++) {
@@ -122,7 +122,7 @@ static bool names_a_victim(const char *text) {
     return false;
 }
 
-// All but one are gone: to the last it seems that it is cut off itself.
+// All but one are lost: the last one may be fenced itself.
 static bool is_alone(void) {
     return now.victims == victims_of[ALL_BUT_ONE];
 }
@@ -131,13 +131,13 @@ static void check_loss(const participant *p, const gw_error *e, int64_t took_ns)
     bool named = e->status == GW_DISCONNECTED && names_a_victim(e->text);
     if (is_victim(p->rank) || is_alone())
         named = named || e->status == GW_FENCED || e->status == GW_DISCONNECTED;
-    // The deadline of one that was stopped has passed when it goes on.
+    // The deadline of a stopped member has passed when it continues.
     if (is_victim(p->rank) && now.fault == STOPPED) named = named || e->status == GW_TIMEOUT;
     if (!named) fail_msg("w%d, place %d, fault %d: %s", p->rank, now.place, now.fault, e->text);
     if (!is_victim(p->rank) && !is_alone()) assert_true(took_ns < T_DEAD_S * SIM_SECOND);
 }
 
-// ---- What members do ----------------------------------------------------------------------------
+// ---- Actions of members -------------------------------------------------------------------------
 
 // The bucket of the other leaf has set out by then.
 static gw_tensor *on_gradient(gw_scope *s, gw_tensor *grad, void *context) {
@@ -186,7 +186,7 @@ static void agree(gw_scope *s, const participant *p) {
     assert_true(!(a.flags & own));
 }
 
-// Those that live form one generation, of which all of them are members, however often it takes.
+// The survivors re-form the group until one generation has all of them, and no others.
 static void reform(gw_scope *root, gw_scope *s, participant *p) {
     if (is_victim(p->rank)) arrive(s);
     gw_group *next = gw_group_reform(s, p->group);
@@ -225,22 +225,22 @@ static void act(gw_scope *root, gw_scope *s, participant *p) {
     }
 }
 
-// The sentence of a verdict is the same for all.
-static void check_verdict(const participant *p, const gw_error *e) {
+// The text of an abort is the same for all members.
+static void check_abort(const participant *p, const gw_error *e) {
     static const gw_status expected[] = { [CANCELS] = GW_CANCELLED,
                                           [DEADLINE] = GW_TIMEOUT,
                                           [SCOPE_FAILS] = GW_INVALID,
                                           [NO_MEMORY] = GW_NO_MEMORY };
     const char *at = strstr(e->text, "group \"");
-    // Without memory to begin a pass the others hear of it when its member is late, or leaves.
+    // If a member has no memory to begin a pass, the others get an error when it is late, or leaves.
     bool is_pass = now.place == REDUCING || now.place == BETWEEN_BUCKETS;
     if (now.fault == NO_MEMORY && is_pass)
         if (e->status == GW_TIMEOUT || e->status == GW_DISCONNECTED) return;
     if (e->status != expected[now.fault])
         fail_msg("w%d, place %d, fault %d: %s", p->rank, now.place, now.fault, e->text);
     if (!at || !(strstr(at, ": collective ") || strstr(at, ": agreement "))) return;  // its own
-    if (!now.told[0]) snprintf(now.told, sizeof now.told, "%s", at);
-    assert_string_equal(now.told, at);
+    if (!now.abort[0]) snprintf(now.abort, sizeof now.abort, "%s", at);
+    assert_string_equal(now.abort, at);
 }
 
 static void check_unchanged(gw_scope *s, const participant *p, bool failed) {
@@ -250,8 +250,8 @@ static void check_unchanged(gw_scope *s, const participant *p, bool failed) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
 }
 
-// The survivors of a loss open a group without those that are lost; else all go on.
-static void go_on(gw_scope *root, const participant *p) {
+// The survivors of a loss open a group without the lost members; after other faults all members continue.
+static void continue_together(gw_scope *root, const participant *p) {
     gw_scope *s = gw_scope_open(root);
     if (now.place == REFORMS && is_loss()) {  // it has
         assert_int_equal(gw_group_size(p->group), MEMBERS - 1);
@@ -275,14 +275,14 @@ static void go_on(gw_scope *root, const participant *p) {
     gw_scope_close_up(s);
 }
 
-// Without memory a group may be broken: then it is for all.
-static void try_to_go_on(gw_scope *root, const participant *p) {
+// A member without memory may break the group: then it is broken for all.
+static void try_to_continue(gw_scope *root, const participant *p) {
     if (now.place == REFORMS && is_victim(p->rank)) return;  // the others may be without it
     gw_scope *s = gw_scope_open(root);
-    gw_barrier(s, p->group);  // it may have missed a verdict
+    gw_barrier(s, p->group);  // it may have missed an abort
     gw_scope_clear(s);
     gw_barrier(s, p->group);
-    *(gw_ok(s) ? &now.went_on : &now.did_not) |= UINT64_C(1) << p->rank;
+    *(gw_ok(s) ? &now.continued : &now.failed) |= UINT64_C(1) << p->rank;
     gw_scope_clear(s);
     gw_scope_close_up(s);
 }
@@ -298,7 +298,7 @@ static void open_participant(gw_scope *root, participant *p) {
     p->opt = gw_adam(root, gw_parameters(root, p->model), .lr = 0.1);
     if (now.place == SHARDED_STEP) gw_optimizer_shard(root, p->opt);
     gw_barrier(root, p->group);
-    cluster_pause_ms(root, 500);  // until all have come through it
+    cluster_pause_ms(root, 500);  // until all members have completed it
     gw_scope *s = gw_scope_open(root);
     gw_no_grad(s);
     p->before = gw_keep(root, gw_clone(s, p->weight));
@@ -316,8 +316,8 @@ static void play(gw_scope *root, int rank, void *context) {
     int64_t took_ns = env_now_ns(root->env) - now.hit_ns;
     gw_error e = gw_scope_close(s);
     bool is_gone = sim_is_ghost(root->env);
-    if (!is_gone && e.status) is_loss() ? check_loss(&p, &e, took_ns) : check_verdict(&p, &e);
-    // What a member has sent may be all that the others need of it.
+    if (!is_gone && e.status) is_loss() ? check_loss(&p, &e, took_ns) : check_abort(&p, &e);
+    // The others may have received all that they need of a victim.
     bool must_fail =
         now.place == BEFORE_ENTERING && now.fault != NO_MEMORY && !is_victim(rank) && !is_alone();
     if (!is_gone && !e.status && must_fail)
@@ -328,9 +328,9 @@ static void play(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
     cluster_pause_ms(root, 1000);
     if (now.fault == NO_MEMORY)
-        try_to_go_on(root, &p);
+        try_to_continue(root, &p);
     else if (is_loss() ? !is_victim(rank) && !is_alone() : !is_gone)
-        go_on(root, &p);
+        continue_together(root, &p);
     gw_scope_clear(root);
 }
 
@@ -339,7 +339,7 @@ static void direct(sim *s, void *context) {
     now.sim = s;
 }
 
-// A member can cancel what it waits for by a future, and has no hook to fail in elsewhere.
+// A member can cancel only where it waits for a future, and fail only where its code runs.
 static bool makes_sense(void) {
     if (now.fault == CANCELS) return now.place >= HAS_ENTERED && now.place <= IN_THE_DATA;
     if (now.fault == DEADLINE)
@@ -362,7 +362,7 @@ static void run_one(uint64_t seed, void *context) {
     if (!makes_sense()) return;
     cluster_run(seed, (cluster_options){ .world_size = MEMBERS, .fails = true, .direct = direct },
                 play, NULL);
-    if (now.went_on && now.did_not) fail_msg("%d, %d: some go on", now.place, now.fault);
+    if (now.continued && now.failed) fail_msg("%d, %d: some continue", now.place, now.fault);
 }
 
 static void run_from(fault first) {
@@ -374,7 +374,7 @@ static void members_that_are_lost_are_named_wherever_they_are(void **state) {
     run_from(KILLED);
 }
 
-static void a_member_without_memory_keeps_nobody_waiting(void **state) {
+static void a_member_without_memory_keeps_no_other_waiting(void **state) {
     (void)state;
     mem_fail_hook = fail_when_due;
     run_from(NO_MEMORY);
@@ -388,4 +388,4 @@ static void members_that_give_up_are_named_wherever_they_are(void **state) {
 
 GW_TESTS_WITH_LIMIT(group_faults_sim, 120, members_that_are_lost_are_named_wherever_they_are,
                     members_that_give_up_are_named_wherever_they_are,
-                    a_member_without_memory_keeps_nobody_waiting);
+                    a_member_without_memory_keeps_no_other_waiting);

@@ -1,4 +1,4 @@
-// The forms of collectives in the simulator: which options each takes, what the asynchronous ones give.
+// The forms of collectives in the simulator: which options each takes, the results of the asynchronous ones.
 #include "collective/plan.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
@@ -22,7 +22,7 @@ static void expect(gw_scope *s, gw_status status, const char *text) {
 
 enum { MEMBERS = 2, FACTOR = 1, SIZES = 2, INTO = 4, OPTIONS_END = 8 };
 
-// What a call of a table below is made with: two rows, and the same as a list.
+// The arguments of each call of the table below: two rows, and the same as a list.
 typedef struct given {
     gw_scope *s;
     gw_group *g;
@@ -33,9 +33,9 @@ typedef struct given {
 } given;
 
 typedef struct form {
-    const char *name;  // as sentences have it
+    const char *name;  // as errors contain it
     int takes;
-    int rows;  // of the result, which |.into| is to have
+    int rows;  // of the result, and so of |.into|
     void (*call)(given *x);
 } form;
 
@@ -176,7 +176,7 @@ static void factors_are_finite_and_whole_for_integers(void **state) {
     cluster_run(1, workers(MEMBERS), multiply, NULL);
 }
 
-// ---- What differs -------------------------------------------------------------------------------
+// ---- Mismatches ---------------------------------------------------------------------------------
 
 static void differ_in_sizes(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -203,13 +203,13 @@ static void differ_in_sizes(gw_scope *s, int rank, void *context) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
 }
 
-static void verdicts_show_the_sizes_that_differ(void **state) {
+static void mismatch_errors_show_the_sizes_that_differ(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++)
         cluster_run(seed, workers(3), differ_in_sizes, NULL);
 }
 
-// ---- Gradients of what is scattered -------------------------------------------------------------
+// ---- Gradients of scattered tensors -------------------------------------------------------------
 
 enum { ROOT = 1, SCATTERED = 3 };
 
@@ -218,7 +218,7 @@ static gw_tensor *leaf_of(gw_scope *s, int item) {
     return gw_requires_grad(s, x);
 }
 
-// What member |rank| makes of its item.
+// The loss of member |rank|.
 static gw_tensor *loss_of(gw_scope *s, int rank, gw_tensor *item) {
     return gw_mul(s, gw_sum(s, gw_sin(s, item)), rank + 1);
 }
@@ -279,7 +279,7 @@ static void differentiate_scattered(gw_scope *root, int rank, void *context) {
     if (failed.status) fail_msg("%s", failed.text);
 }
 
-static void gradients_of_scattered_tensors_come_back_to_the_root(void **state) {
+static void gradients_of_scattered_tensors_return_to_the_root(void **state) {
     (void)state;
     static const plan_kind kinds[] = { PLAN_FLAT, PLAN_TREE, PLAN_CHAIN, PLAN_AUTO };
     for (int i = 0; i < 4; i++) {
@@ -289,7 +289,7 @@ static void gradients_of_scattered_tensors_come_back_to_the_root(void **state) {
     }
 }
 
-// One tensor for all, of which member 0 uses nothing and member 2 wants no gradient.
+// One tensor for all members. Member 0 does not use its item, and member 2 is in a scope without gradients.
 static void use_some(gw_scope *root, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(root);
@@ -316,7 +316,7 @@ static void use_some(gw_scope *root, int rank, void *context) {
     if (!gw_ok(root)) fail_msg("%s", gw_scope_error(root)->text);
 }
 
-static void who_does_not_use_its_item_brings_zeros(void **state) {
+static void a_member_that_does_not_use_its_item_contributes_zeros(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         cluster_outcome x = cluster_run(seed, workers(SCATTERED), use_some, NULL);
@@ -324,7 +324,7 @@ static void who_does_not_use_its_item_brings_zeros(void **state) {
     }
 }
 
-// Items without a gradient leave nothing behind: the root's pass needs nobody.
+// The backward of items without a gradient needs no other member.
 static void scatter_plain(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
@@ -337,7 +337,7 @@ static void scatter_plain(gw_scope *s, int rank, void *context) {
     assert_string_equal(gw_to_text(s, gw_grad(s, w)), "tensor([1., 1.])");
 }
 
-static void plain_items_leave_nothing_behind(void **state) {
+static void items_without_a_gradient_need_no_backward(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 5; seed++) {
         cluster_outcome x = cluster_run(seed, workers(SCATTERED), scatter_plain, NULL);
@@ -364,7 +364,7 @@ static void refuse_scattered(gw_scope *s, int rank, void *context) {
     }
     gw_barrier(s, g);
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
-    // Who gives its item to nobody fails the root's pass.
+    // A member whose call has failed fails the root's pass.
     gw_tensor *mine = rank == 0 ? gw_scatter_from(s, g, NULL, ROOT, .into = into)
                                 : gw_scatter_from(s, g, list, ROOT);
     if (rank == 0)
@@ -376,22 +376,22 @@ static void refuse_scattered(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID, "gw_all_gather_list: no gradient flows through it: detach the tensor");
     gw_barrier(s, g);
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
-    // A form that does not wait cannot take what has a gradient.
+    // An asynchronous form does not accept an item that needs a gradient.
     if (rank == 2)
         gw_wait(s, gw_scatter_from_async(s, g, NULL, ROOT));
     else
         gw_scatter_from(s, g, list, ROOT);
     if (rank == 2) expect(s, GW_INVALID, "gw_scatter_from_async: a tensor that needs a gradient");
-    gw_scope_clear(s);  // who has its item already may not have heard
+    gw_scope_clear(s);  // a member that has its item already may have no error
 }
 
-static void gradients_that_cannot_come_back_are_refused(void **state) {
+static void gradients_that_cannot_return_are_refused(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++)
         cluster_run(seed, workers(SCATTERED), refuse_scattered, NULL);
 }
 
-// ---- Forms that do not wait ---------------------------------------------------------------------
+// ---- Asynchronous forms -------------------------------------------------------------------------
 
 static void expect_same(gw_scope *s, gw_value x, gw_value y) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
@@ -404,7 +404,7 @@ static void expect_same(gw_scope *s, gw_value x, gw_value y) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
 }
 
-static void start_several(gw_scope *s, int rank, void *context) {
+static void start_coalesced(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     int n = gw_group_size(g);
@@ -434,14 +434,14 @@ static void start_several(gw_scope *s, int rank, void *context) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
 }
 
-static void several_start_together(void **state) {
+static void coalesced_forms_start_together(void **state) {
     (void)state;
     for (int n = 1; n <= 3; n++)
         for (uint64_t seed = 1; seed <= 10; seed++)
-            cluster_run(seed, workers(n), start_several, NULL);
+            cluster_run(seed, workers(n), start_coalesced, NULL);
 }
 
-// What is brought is what it was when it was called.
+// A call contributes its input as it is at the call; later changes of the input have no effect.
 static void start_values(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
@@ -464,12 +464,12 @@ static void start_values(gw_scope *s, int rank, void *context) {
     gw_list_add(s, mine, 5);
     gw_map_put(s, map, "y", 5);
     gw_wait(s, end);
-    gw_list *came = gw_list_of(s, gw_wait(s, all)), *last = gw_list_of(s, gw_wait(s, there));
+    gw_list *received = gw_list_of(s, gw_wait(s, all)), *last = gw_list_of(s, gw_wait(s, there));
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
-    assert_int_equal(gw_list_count(came), n);
+    assert_int_equal(gw_list_count(received), n);
     assert_int_equal(gw_list_count(last), rank == n - 1 ? n : 0);
     for (int i = 0; i < n; i++) {
-        gw_list *theirs = gw_list_of(s, gw_list_get(s, came, i));
+        gw_list *theirs = gw_list_of(s, gw_list_get(s, received, i));
         assert_int_equal(gw_list_count(theirs), 2);
         gw_tensor *first = gw_tensor_of(s, gw_list_get(s, theirs, 0));
         assert_int_equal((int)gw_item(s, gw_min(s, first)), i);
@@ -520,12 +520,12 @@ static void receive_any(gw_scope *s, int rank, void *context) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
 }
 
-static void letters_of_anybody_are_awaited_by_futures(void **state) {
+static void receives_from_any_member_return_futures(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) cluster_run(seed, workers(4), receive_any, NULL);
 }
 
-// Inline functions call all forms that do not wait, and none that does.
+// Inline functions may call all asynchronous forms, and no form that waits.
 static gw_group *the_group;
 
 GW_FUNCTION(group_forms_start, GW_INLINE, "int") {
@@ -542,7 +542,7 @@ GW_FUNCTION(group_forms_start, GW_INLINE, "int") {
     case 6: gw_group_split(s, g, 0, 0); break;
     case 7: gw_group_agree(s, g, 1); break;
     case 8: gw_group_reform(s, g); break;
-    default: gw_group_join(s, "nobody's"); break;
+    default: gw_group_join(s, "absent"); break;
     }
     return gw_none();
 }
@@ -570,14 +570,14 @@ static void inline_functions_start_what_they_may_not_wait_for(void **state) {
     cluster_run(1, workers(1), call_inline, NULL);
 }
 
-// ---- Messages between receives of one member and of any -----------------------------------------
+// ---- The order of receives from one member and from any -----------------------------------------
 
 static double number_of(gw_scope *s, gw_value v) {
     return gw_item(s, v.kind == GW_LIST ? gw_tensor_of(s, gw_list_get(s, gw_list_of(s, v), 1))
                                         : gw_tensor_of(s, v));
 }
 
-// Bit i of |kinds|: receive i is of any member. A second tag is between them.
+// Bit i of |kinds|: receive i is from any member. Messages of a second tag are in between.
 static void exchange_in_order(gw_scope *root, int kinds, bool sends_first) {
     enum { COUNT = 4 };
     gw_worker self = gw_rpc_self(root);
@@ -614,9 +614,10 @@ static void messages_go_to_receives_in_their_order(void **state) {
 
 GW_TESTS(group_forms_sim, messages_go_to_receives_in_their_order,
          options_that_an_operation_has_no_use_for_are_refused,
-         factors_are_finite_and_whole_for_integers, verdicts_show_the_sizes_that_differ,
-         gradients_of_scattered_tensors_come_back_to_the_root,
-         who_does_not_use_its_item_brings_zeros, plain_items_leave_nothing_behind,
-         gradients_that_cannot_come_back_are_refused, several_start_together,
-         values_start_together_as_they_are, letters_of_anybody_are_awaited_by_futures,
+         factors_are_finite_and_whole_for_integers, mismatch_errors_show_the_sizes_that_differ,
+         gradients_of_scattered_tensors_return_to_the_root,
+         a_member_that_does_not_use_its_item_contributes_zeros,
+         items_without_a_gradient_need_no_backward, gradients_that_cannot_return_are_refused,
+         coalesced_forms_start_together, values_start_together_as_they_are,
+         receives_from_any_member_return_futures,
          inline_functions_start_what_they_may_not_wait_for);

@@ -1,4 +1,4 @@
-// What members may bring to collectives, in the simulator: views, bools, and tensors without numbers.
+// Inputs of collectives, in the simulator: views, bools, and empty tensors.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -39,8 +39,8 @@ static form *const forms[] = { all_reduce, reduce,       broadcast,      all_gat
                                gather_to,  scatter_from, reduce_scatter, all_to_all };
 enum { FORMS = sizeof forms / sizeof forms[0] };
 
-// All columns of another tensor, every second one, and bools: as their copies are.
-static void bring_views(gw_scope *s, int rank, void *context) {
+// A transposed view, a strided one, and one of bools give the results of their copies.
+static void contribute_views(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     gw_tensor *x = gw_reshape(s, gw_arange(s, GW_F32, rank, rank + 24, 1), 4, 6);
@@ -57,13 +57,13 @@ static void bring_views(gw_scope *s, int rank, void *context) {
         }
 }
 
-static void views_are_brought_as_their_copies_are(void **state) {
+static void views_contribute_the_numbers_of_their_copies(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++)
-        cluster_run(seed, (cluster_options){ .world_size = MEMBERS }, bring_views, NULL);
+        cluster_run(seed, (cluster_options){ .world_size = MEMBERS }, contribute_views, NULL);
 }
 
-static void bring_bools(gw_scope *s, int rank, void *context) {
+static void contribute_bools(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     gw_tensor *mine = gw_eq(s, gw_arange(s, GW_I64, 0, MEMBERS, 1), rank);  // one bit each
@@ -83,10 +83,10 @@ static void bring_bools(gw_scope *s, int rank, void *context) {
 
 static void bools_are_combined_and_not_added(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = MEMBERS }, bring_bools, NULL);
+    cluster_run(1, (cluster_options){ .world_size = MEMBERS }, contribute_bools, NULL);
 }
 
-static void bring_nothing(gw_scope *s, int rank, void *context) {
+static void contribute_empty(gw_scope *s, int rank, void *context) {
     (void)rank, (void)context;
     gw_group *g = gw_group_world(s);
     for (int f = 0; f < FORMS; f++) {
@@ -97,11 +97,11 @@ static void bring_nothing(gw_scope *s, int rank, void *context) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
 }
 
-static void tensors_without_numbers_meet_too(void **state) {
+static void empty_tensors_are_accepted(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++)
-        cluster_run(seed, (cluster_options){ .world_size = MEMBERS }, bring_nothing, NULL);
+        cluster_run(seed, (cluster_options){ .world_size = MEMBERS }, contribute_empty, NULL);
 }
 
-GW_TESTS(group_inputs_sim, views_are_brought_as_their_copies_are, bools_are_combined_and_not_added,
-         tensors_without_numbers_meet_too);
+GW_TESTS(group_inputs_sim, views_contribute_the_numbers_of_their_copies,
+         bools_are_combined_and_not_added, empty_tensors_are_accepted);

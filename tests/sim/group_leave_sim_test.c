@@ -93,7 +93,7 @@ static void finish(const leaver *x, gw_scope *s, int rank, gw_future *f) {
     }
 }
 
-// ---- Who leaves ---------------------------------------------------------------------------------
+// ---- Leaving ------------------------------------------------------------------------------------
 
 static void go(const leaver *x, gw_scope *root) {
     if (x->way_out != GIVES_UP) {
@@ -109,7 +109,7 @@ static void play(gw_scope *root, int rank, void *context) {
     const leaver *x = context;
     gw_group *g = gw_group_world(root, .timeout_ms = 600000,
                                  .backend = x->by_backend ? memory_backend_at(root) : NULL);
-    if (x->members % 2 == 0) g->host_size = 2;  // as if the addresses said so
+    if (x->members % 2 == 0) g->host_size = 2;  // as if their addresses were equal
     gw_barrier(root, g);                        // all have opened it
     if (rank == x->late && rank != x->who && x->late_ms) cluster_pause_ms(root, x->late_ms);
     gw_future *f = start(x, root, g, rank);
@@ -197,7 +197,7 @@ static void a_report_to_a_leader_that_has_left_reaches_the_next_one(void **state
     testing_for_seeds(1000, refuse_late_with, NULL);
 }
 
-static void what_a_member_has_completed_succeeds_behind_its_leaving(void **state) {
+static void a_collective_that_a_leaving_member_has_completed_succeeds(void **state) {
     (void)state;
     testing_for_seeds(1000, leave_with, NULL);
 }
@@ -261,7 +261,7 @@ static void play_steps(gw_scope *root, int rank, void *context) {
             fail_msg("w%d, step %d: %s", rank, step, e.text);
         if (!e.status && step > first)
             fail_msg("w%d, step %d succeeds without a member", rank, step);
-        // The leader that leaves is followed by the next one.
+        // When the leader leaves, the next one takes over.
         if (strstr(e.text, "does not answer")) fail_msg("w%d, step %d: %s", rank, step, e.text);
     }
     if (x->leaves_behind[rank] < STEPS) gw_rpc_leave(root);
@@ -292,5 +292,5 @@ static void leaders_leave_amid_aborts(void **state) {
     testing_for_seeds(1000, leave_amid_aborts_with, NULL);
 }
 
-GW_TESTS(group_leave_sim, what_a_member_has_completed_succeeds_behind_its_leaving,
+GW_TESTS(group_leave_sim, a_collective_that_a_leaving_member_has_completed_succeeds,
          a_report_to_a_leader_that_has_left_reaches_the_next_one, leaders_leave_amid_aborts);

@@ -10,7 +10,7 @@ enum { MEMBERS = 2, TIMEOUT_MS = 2000, LARGE = 20000 };
 
 typedef void scenario(gw_scope *s, gw_group *g);
 
-// ---- What members do together -------------------------------------------------------------------
+// ---- Scenarios ----------------------------------------------------------------------------------
 
 static void reduce(gw_scope *s, gw_group *g) {
     gw_tensor *small = gw_ones(s, GW_F32, 4), *large = gw_ones(s, GW_F32, LARGE);
@@ -38,7 +38,7 @@ static void gather(gw_scope *s, gw_group *g) {
     gw_all_to_all(s, g, gw_ones(s, GW_I64, 2, 2));
 }
 
-static void write_letters(gw_scope *s, gw_group *g) {
+static void exchange_messages(gw_scope *s, gw_group *g) {
     if (gw_group_rank(g))
         gw_recv(s, g, 0);
     else
@@ -48,7 +48,7 @@ static void write_letters(gw_scope *s, gw_group *g) {
     gw_barrier(s, half);
 }
 
-// Members call different things, and go on behind the verdict.
+// Members call different collectives, and continue after the abort.
 static void disagree(gw_scope *s, gw_group *g) {
     if (gw_group_rank(g))
         gw_all_reduce(s, g, gw_ones(s, GW_F32, 4), GW_SUM);
@@ -62,24 +62,24 @@ static void disagree(gw_scope *s, gw_group *g) {
     gw_barrier(s, g);
     gw_scope_clear(s);
     if (gw_group_rank(g)) cluster_pause_ms(s, 200);
-    gw_barrier(s, g, .timeout_ms = 50);  // of which one asks where the other is
+    gw_barrier(s, g, .timeout_ms = 50);  // rank 0 requests the activity of rank 1
     gw_scope_clear(s);
     gw_barrier(s, g);
 }
 
-// The leader opens the group when the others have given up, and all go on.
+// The leader opens the group when the call of the other member has timed out, and both continue.
 static void open_late(gw_scope *s, gw_group *g) {
     if (!gw_group_rank(g)) cluster_pause_ms(s, 500);
     gw_scope_clear(s);
     gw_worker all[2];
     for (int i = 0; i < 2; i++) all[i] = gw_group_worker(s, g, i);
     gw_group *late = gw_group_open(s, all, 2, .name = "late", .timeout_ms = TIMEOUT_MS);
-    gw_barrier(s, late, .timeout_ms = 50);  // of which the leader hears later
+    gw_barrier(s, late, .timeout_ms = 50);  // the leader gets this timeout later
     gw_scope_clear(s);
     gw_barrier(s, late);
 }
 
-// They agree in a group that is well, and in one that is broken, and go on as the next generation.
+// They agree in a group, and again once it is broken, and continue as the next generation.
 static void agree(gw_scope *s, gw_group *g) {
     gw_group_agree(s, g, 3);
     gw_scope_clear(s);
@@ -91,7 +91,7 @@ static void agree(gw_scope *s, gw_group *g) {
     gw_barrier(s, next);
 }
 
-static void let_in(gw_scope *s, gw_group *g) {
+static void admit(gw_scope *s, gw_group *g) {
     if (gw_group_rank(g) == 1) {
         gw_barrier(s, gw_group_join(s, "own", .timeout_ms = TIMEOUT_MS));
         return;
@@ -120,7 +120,7 @@ static void share(gw_scope *s, gw_group *g) {
     gw_optimizer_step(s, opt);
 }
 
-// In ranges, computed as gradients come, that are clipped.
+// Sharded in flat ranges, computed as gradients arrive, and clipped.
 static void share_gradients(gw_scope *s, gw_group *g) {
     gw_module *m = gw_nn_linear(s, 2, 3);
     gw_ddp_open(s, m, .group = g);
@@ -131,7 +131,7 @@ static void share_gradients(gw_scope *s, gw_group *g) {
     gw_optimizer_step(s, opt);
 }
 
-static void share_anew(gw_scope *s, gw_group *g) {
+static void reshard(gw_scope *s, gw_group *g) {
     gw_list *params = gw_list_open(s);
     for (int i = 0; i < 3; i++)
         gw_list_add(s, params, gw_requires_grad(s, gw_ones(s, GW_F32, 2 + i)));
@@ -196,12 +196,12 @@ static void gatherings_survive_failing_allocations(void **state) {
     fail_each(gather);
 }
 
-static void letters_survive_failing_allocations(void **state) {
+static void messages_survive_failing_allocations(void **state) {
     (void)state;
-    fail_each(write_letters);
+    fail_each(exchange_messages);
 }
 
-static void verdicts_survive_failing_allocations(void **state) {
+static void aborts_survive_failing_allocations(void **state) {
     (void)state;
     fail_each(disagree);
 }
@@ -216,9 +216,9 @@ static void agreements_survive_failing_allocations(void **state) {
     fail_each(agree);
 }
 
-static void knocks_survive_failing_allocations(void **state) {
+static void join_requests_survive_failing_allocations(void **state) {
     (void)state;
-    fail_each(let_in);
+    fail_each(admit);
 }
 
 static void passes_through_collectives_survive_failing_allocations(void **state) {
@@ -236,21 +236,23 @@ static void sharded_steps_survive_failing_allocations(void **state) {
     fail_each(share);
 }
 
-static void so_do_gradients_that_are_shared_out_in_ranges(void **state) {
+static void gradients_sharded_in_ranges_survive_failing_allocations(void **state) {
     (void)state;
     fail_each(share_gradients);
 }
 
-static void so_does_what_is_shared_out_anew(void **state) {
+static void resharding_survives_failing_allocations(void **state) {
     (void)state;
-    fail_each(share_anew);
+    fail_each(reshard);
 }
 
 GW_TESTS_WITH_LIMIT(group_memory, 120, reductions_survive_failing_allocations,
-                    gatherings_survive_failing_allocations, letters_survive_failing_allocations,
-                    verdicts_survive_failing_allocations,
+                    gatherings_survive_failing_allocations, messages_survive_failing_allocations,
+                    aborts_survive_failing_allocations,
                     groups_that_are_opened_late_survive_failing_allocations,
-                    agreements_survive_failing_allocations, knocks_survive_failing_allocations,
+                    agreements_survive_failing_allocations,
+                    join_requests_survive_failing_allocations,
                     passes_through_collectives_survive_failing_allocations,
                     replicas_survive_failing_allocations, sharded_steps_survive_failing_allocations,
-                    so_do_gradients_that_are_shared_out_in_ranges, so_does_what_is_shared_out_anew);
+                    gradients_sharded_in_ranges_survive_failing_allocations,
+                    resharding_survives_failing_allocations);

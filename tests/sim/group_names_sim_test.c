@@ -1,5 +1,5 @@
-// Names of groups that are used again, in the simulator: once the program has closed a group its name is free, whatever
-// of it is still under way.
+// Names of groups that are used again, in the simulator: once the program has closed a group its name is free, even
+// while its collectives are under way.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -8,11 +8,11 @@
 
 enum { SEEDS = 40, TIMES = 6 };
 
-static void expect_well(gw_scope *s) {
+static void expect_ok(gw_scope *s) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
 }
 
-static void close_well(gw_scope *s) {
+static void close_ok(gw_scope *s) {
     gw_error e = gw_scope_close(s);
     assert_string_equal(e.text, "");
 }
@@ -33,14 +33,14 @@ static void be_ahead(gw_scope *root, int rank, void *context) {
         gw_group *g = gw_group_world(s, .name = "step");
         gw_tensor *x = gw_broadcast(s, g, gw_full(s, GW_F32, rank ? 0 : i, 3), 0);
         double sum = gw_item(s, gw_sum(s, x));
-        expect_well(s);
+        expect_ok(s);
         assert_int_equal((int)sum, 3 * i);
-        close_well(s);
+        close_ok(s);
     }
 }
 
-// Rank 0 has sent what the others have not come for yet.
-static void a_closed_group_gives_its_name_back(void **state) {
+// Rank 0 has sent its broadcasts before the others call theirs.
+static void the_name_of_a_closed_group_is_free(void **state) {
     (void)state;
     run(be_ahead);
 }
@@ -49,17 +49,17 @@ static void hold(gw_scope *root, int rank, void *context) {
     (void)rank, (void)context;
     gw_scope *s = gw_scope_open(root), *outer = gw_scope_open(root);
     gw_keep(outer, gw_group_world(s, .name = "step"));
-    close_well(s);
+    close_ok(s);
     gw_group_world(root, .name = "step");
     assert_int_equal(gw_scope_error(root)->status, GW_DUPLICATE);
     gw_scope_clear(root);
-    close_well(outer);
+    close_ok(outer);
     gw_group_world(root, .name = "step");
-    expect_well(root);
+    expect_ok(root);
     gw_barrier(root, gw_group_world(root));
 }
 
-static void one_that_a_scope_holds_keeps_it(void **state) {
+static void a_group_that_a_scope_holds_keeps_its_name(void **state) {
     (void)state;
     run(hold);
 }
@@ -69,16 +69,16 @@ static void change_members(gw_scope *root, int rank, void *context) {
     gw_scope *s = gw_scope_open(root);
     gw_worker two[] = { gw_rpc_worker(s, "w0"), gw_rpc_worker(s, "w1") };
     if (rank < 2) gw_barrier(s, gw_group_open(s, two, 2, .name = "stage"));
-    expect_well(s);
-    close_well(s);
+    expect_ok(s);
+    close_ok(s);
     cluster_pause_ms(root, rank == 0 ? 50 : 20);
     gw_scope_clear(root);
     gw_barrier(root, gw_group_world(root, .name = "stage"));
-    expect_well(root);
+    expect_ok(root);
 }
 
-// What comes early for it is not taken for what comes late for the one before.
-static void it_may_be_that_of_other_members_next(void **state) {
+// Unexpected messages of the next group are not confused with late messages of the previous one.
+static void other_members_may_use_the_name_next(void **state) {
     (void)state;
     run(change_members);
 }
@@ -89,7 +89,7 @@ static void repeat(gw_scope *root, int rank, void *context) {
     for (int i = 0; i < TIMES; i++) {
         before = g;
         g = gw_group_reform(root, g);
-        expect_well(root);
+        expect_ok(root);
         gw_barrier(root, before);
         assert_int_equal(gw_scope_error(root)->status, GW_WRONG_STATE);
         gw_scope_clear(root);
@@ -98,10 +98,11 @@ static void repeat(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void of_generations_a_scope_keeps_the_last(void **state) {
+static void a_scope_keeps_the_last_generation(void **state) {
     (void)state;
     run(repeat);
 }
 
-GW_TESTS(group_names_sim, a_closed_group_gives_its_name_back, one_that_a_scope_holds_keeps_it,
-         it_may_be_that_of_other_members_next, of_generations_a_scope_keeps_the_last);
+GW_TESTS(group_names_sim, the_name_of_a_closed_group_is_free,
+         a_group_that_a_scope_holds_keeps_its_name, other_members_may_use_the_name_next,
+         a_scope_keeps_the_last_generation);

@@ -19,7 +19,7 @@ typedef enum mistake {
 } mistake;
 
 typedef enum scopes {
-    OWN_SCOPES,   // each call has one, which is closed when its future was looked at
+    OWN_SCOPES,   // each call has one, which is closed after the wait for its future
     ONE_CLEARED,  // all calls are made in one, which is cleared after each error
     ONE_KEPT,     // the same, and it stays failed
     SCOPE_FORMS
@@ -94,7 +94,7 @@ static void call_under_way(const pairs *p, gw_scope *root, gw_group *g, int rank
     (void)!gw_scope_close(one).status;
 }
 
-// All members make the same calls, whatever becomes of them.
+// All members make the same calls, also after errors.
 static void call_on(gw_scope *root, int rank, void *context) {
     const pairs *p = context;
     gw_group *g = gw_group_world(root, .timeout_ms = 20000);
@@ -110,7 +110,7 @@ static void call_on(gw_scope *root, int rank, void *context) {
     if (!ok) fail_msg("w%d: the last call has failed", rank);
 }
 
-// Members leave a step at its first error, and go on with the next one.
+// Members leave a step at its first error, and continue with the next one.
 static void step_on(gw_scope *root, int rank, void *context) {
     const pairs *p = context;
     gw_group *g = gw_group_world(root, .timeout_ms = 20000);
@@ -151,7 +151,7 @@ static pairs choose(uint64_t seed) {
     return p;
 }
 
-static void go_on_with(uint64_t seed, void *context) {
+static void call_with(uint64_t seed, void *context) {
     (void)context;
     pairs p = choose(seed);
     run(&p, call_on);
@@ -165,7 +165,7 @@ static void step_with(uint64_t seed, void *context) {
     run(&p, step_on);
 }
 
-// More calls in a failed scope than wait each for itself, and a member that cancels one of them.
+// More calls in a failed scope than are reported one by one, and a member that cancels one of them.
 static void call_often(gw_scope *root, int rank, void *context) {
     uint64_t seed = *(const uint64_t *)context, x = hash_u64(seed);
     gw_group *g = gw_group_world(root, .timeout_ms = 20000);
@@ -202,7 +202,7 @@ static void many_calls_in_a_failed_scope_are_counted(void **state) {
 
 static void the_same_calls_are_added_wherever_one_has_failed(void **state) {
     (void)state;
-    testing_for_seeds(1500, go_on_with, NULL);
+    testing_for_seeds(1500, call_with, NULL);
 }
 
 static void the_same_steps_are_added_wherever_one_has_failed(void **state) {

@@ -1,5 +1,5 @@
-// Random programs of nested scopes and calls, which all members run, in the simulator. Members make mistakes, and each goes
-// on in a way of its own where something has failed. Each call contributes a value of its own, so that a sum that is OK
+// Random programs of nested scopes and calls, which all members run, in the simulator. Members make mistakes, and each
+// continues in a way of its own after an error. Each call contributes a value of its own, so that a sum that is OK
 // shows whether the same calls were added (GRP-6).
 #include "base/map.h"
 #include "base/scope.h"
@@ -20,17 +20,17 @@ typedef enum mistake {
     MISTAKES
 } mistake;
 
-// What a member does behind an error in a block.
+// What a member does after an error in a block.
 typedef enum reaction {
     LEAVES,  // skips the rest of the block
-    CLEARS,  // the scope, and goes on in it
-    KEEPS,   // goes on in the failed scope
+    CLEARS,  // clears the scope, and continues in it
+    KEEPS,   // continues in the failed scope
     REACTIONS
 } reaction;
 
 typedef enum futures { WAITED_AT_ONCE, WAITED_LATER, DROPPED, FUTURE_FORMS } futures;
 
-// A block of calls and blocks: the nodes behind it to below |end|. A call ends behind itself.
+// A block of calls and blocks: the nodes after it, up to |end|. The |end| of a call is the next node.
 typedef struct node {
     bool is_block;
     bool is_of_two;  // a call of two tensors, which are two collectives
@@ -45,7 +45,7 @@ typedef struct program {
         mistake mistake;
         int who, at;
     } mistakes[MISTAKES_MAX];
-    bool alike;  // all members react in one way, and look at futures in one way
+    bool alike;  // all members react, and wait for futures, in the same way
 } program;
 
 typedef struct player {
@@ -133,14 +133,14 @@ static void look(const player *x, gw_scope *s, int at, gw_future *f) {
 }
 
 // False: the rest of the block is skipped.
-static bool goes_on(const player *x, gw_scope *s, int at) {
+static bool continues(const player *x, gw_scope *s, int at) {
     if (gw_ok(s)) return true;
     reaction r = (reaction)choice(x, at, 1, REACTIONS);
     if (r == CLEARS) gw_scope_clear(s);
     return r != LEAVES;
 }
 
-// Some blocks hand their errors to the one around them.
+// Some blocks pass their errors to the enclosing one.
 static void close_block(const player *x, gw_scope *s, gw_scope *inner, int at) {
     gw_error e = gw_scope_close(inner);
     if (e.status && !choice(x, at, 3, 3)) scope_fail_with(s, &e);
@@ -162,7 +162,7 @@ static void run_block(const player *x, gw_scope *s, int at, int end) {
             if (form == DROPPED && gw_ok(s)) gw_drop(s, f);
             if (form == WAITED_LATER) all[at] = f;
         }
-        if (!goes_on(x, s, at)) break;
+        if (!continues(x, s, at)) break;
     }
     for (int i = first; i < end; i++) {
         if (gw_ok(s)) look(x, s, i, all[i]);

@@ -26,7 +26,7 @@ typedef struct arguments {
     static void name##_waits(gw_scope *s, gw_group *g, const arguments *a) {                       \
         gw_##name##_with(s, g, __VA_ARGS__);                                                       \
     }                                                                                              \
-    static void name##_goes_on(gw_scope *s, gw_group *g, const arguments *a) {                     \
+    static void name##_starts(gw_scope *s, gw_group *g, const arguments *a) {                      \
         gw_wait(s, gw_##name##_async_with(s, g, __VA_ARGS__));                                     \
     }
 
@@ -51,7 +51,7 @@ COLLECTIVE(gather_value_to, gw_value_of(3), a->root, a->o)
 COLLECTIVE(broadcast_value, gw_value_of(3), a->root, a->o)
 COLLECTIVE(scatter_value_from, a->list, a->root, a->o)
 
-// What each takes that may be wrong, besides options.
+// The arguments of each that may be wrong, in addition to options.
 enum { ONE = 1, MANY = 2, LIST = 4, OP = 8, ROOT = 16 };
 
 typedef struct collective {
@@ -63,7 +63,7 @@ typedef struct collective {
 #define ROW(name, takes)                                                                           \
     {                                                                                              \
 #name, takes, {                                                                            \
-            name##_waits, name##_goes_on                                                           \
+            name##_waits, name##_starts                                                            \
         }                                                                                          \
     }
 
@@ -159,8 +159,8 @@ static void spoil(gw_scope *s, arguments *a, refusal how, const int64_t *no_size
     }
 }
 
-// A member succeeds if all that it exchanges values with have entered. So may all but the root if that gets the values, and
-// all if it gives them and does not refuse itself.
+// A member succeeds if all members with which it exchanges values have entered. If the root receives the values, all
+// but the root may succeed. If the root sends them, all may succeed unless the root refuses.
 static bool may_succeed(const collective *c, int rank, int who) {
     bool to_root = strstr(c->name, "reduce") || strstr(c->name, "gather");
     return c->takes & ROOT && (to_root ? rank != 0 : who != 0);
@@ -182,8 +182,8 @@ static void refuse(gw_scope *root, gw_group *g, int rank, int who, const collect
     if (rank == who) spoil(s, &a, how, no_sizes);
     c->calls[form](s, g, &a);
     gw_error e = gw_scope_close(s);
-    bool is_late = how == BAD_INTO &&
-                   c->takes & LIST;  // the result does not fit, which is known when it is there
+    bool is_late =
+        how == BAD_INTO && c->takes & LIST;  // whether the result fits is known when it has arrived
     bool succeeds = e.status == GW_OK && rank != who && (is_late || may_succeed(c, rank, who));
     if (e.status != GW_INVALID && !succeeds)
         fail_msg("w%d: %s, form %d, refusal %d by w%d: %s", rank, c->name, form, how, who, e.text);

@@ -24,11 +24,11 @@ struct worker {
     int node;
     const char *name;
     gw_job_kind job;
-    int world_size;  // of a job that is no group; its rank is the node
+    int world_size;  // of a job that is not elastic, in which the rank is the node; 0: elastic
     int64_t start_ms;
     const char *url;  // NULL: rank 0's address
     play *play;
-    gw_error joined, ended;  // how gw_rpc_init and the scope went
+    gw_error joined, ended;  // of gw_rpc_init, of the scope
     bool has_joined, is_done;
     int seen[8];  // events, by kind
 };
@@ -107,8 +107,8 @@ static void just_shut_down(worker *w, gw_scope *root) {
 // ---- Joining ------------------------------------------------------------------------------------
 
 // Each member passes the references that it has made on every member to every other, also to
-// members that have only just heard of each other.
-static void know_all(worker *w, gw_scope *root) {
+// members that have only just received each other's address.
+static void call_all(worker *w, gw_scope *root) {
     (void)w;
     gw_scope *s = gw_scope_open(root);
     while (gw_rpc_world_size(s) < NODES - 1 && gw_ok(s)) {
@@ -148,14 +148,14 @@ static void join_with_seed(uint64_t seed, void *context) {
         ws[i] = (worker){ .name = names[i],
                           .job = i ? GW_JOB_JOIN : GW_JOB_CREATE,
                           .start_ms = (int64_t)(hash_u64(seed * 8 + (uint64_t)i) % 3000),
-                          .play = know_all };
+                          .play = call_all };
         add(s, i, &ws[i]);
     }
     run(s, 200);
     expect_fine(ws, NODES - 1);
 }
 
-static void workers_join_at_any_time_and_know_each_other(void **state) {
+static void workers_join_at_any_time_and_find_each_other(void **state) {
     (void)state;
     testing_for_seeds(60, join_with_seed, NULL);
 }
@@ -179,8 +179,8 @@ static void a_name_that_a_member_has_is_refused(void **state) {
     assert_string_equal(ws[2].joined.text, "joining the group: the name \"w\" is taken by rank 1");
 }
 
-// Whoever is there has the name that its rank makes; ranks of those that have left are not given
-// out again.
+// Each present member has the name that the pattern makes of its rank. Ranks of members that have left are not assigned
+// again.
 static void look_around(worker *w, gw_scope *root) {
     char name[16];
     pause_ms(root, 40000);  // over the slowest network joining takes some seconds
@@ -218,7 +218,7 @@ static void join_by_pattern(uint64_t seed, void *context) {
     expect_fine(ws, 4);
 }
 
-static void a_pattern_names_who_joins_by_its_rank(void **state) {
+static void a_pattern_names_joining_workers_by_rank(void **state) {
     (void)state;
     testing_for_seeds(10, join_by_pattern, NULL);
 }
@@ -270,9 +270,9 @@ static void expect_sum(gw_scope *s, gw_tensor *x, double sum) {
     assert_true(gw_item(s, gw_sum(s, gw_grad(s, x))) == sum);
 }
 
-// Uses a newcomer together with a member that cannot know it yet: that one gets a graph, or a
-// gradient, that names the newcomer.
-static void walk_through_newcomer(worker *w, gw_scope *root) {
+// Uses a worker that has just joined together with a member whose view does not have it yet: that member gets a graph,
+// or a gradient, that names the joined worker.
+static void walk_through_joined(worker *w, gw_scope *root) {
     gw_scope *s = gw_scope_open(root);
     gw_tensor *x = gw_requires_grad(s, gw_ones(s, GW_F32, 3));
     gw_tensor *here = gw_tensor_of(s, gw_rpc_sync(s, "w1", "gw.add", x, x));
@@ -299,7 +299,7 @@ static void walk_with_seed(uint64_t seed, void *context) {
         ws[i] = (worker){ .name = names[i],
                           .job = i ? GW_JOB_JOIN : GW_JOB_CREATE,
                           .start_ms = i == 3 ? 4000 : i * 800,
-                          .play = i == 2 ? walk_through_newcomer : stay_a_while };
+                          .play = i == 2 ? walk_through_joined : stay_a_while };
         ws[i].seen[0] = (int)(seed % 2);
         add(s, i, &ws[i]);
     }
@@ -309,7 +309,7 @@ static void walk_with_seed(uint64_t seed, void *context) {
     expect_fine(ws, 4);
 }
 
-static void a_member_that_does_not_know_a_newcomer_defers_its_part_of_a_pass(void **state) {
+static void a_member_defers_its_part_of_a_pass_until_its_view_has_all_members(void **state) {
     (void)state;
     testing_for_seeds(40, walk_with_seed, NULL);
 }
@@ -330,7 +330,7 @@ static void watch_for(worker *w, gw_scope *s, gw_watch *watch, gw_member_event_k
     }
 }
 
-static void see_it_come_again(worker *w, gw_scope *root) {
+static void see_it_join_again(worker *w, gw_scope *root) {
     gw_scope *s = gw_scope_open(root);
     gw_watch *watch = gw_watch_open(s);
     watch_for(w, s, watch, GW_MEMBER_JOINED, "phoenix");
@@ -352,10 +352,10 @@ static void start_again(sim *s, void *arg) {
     add(s, 2, arg);
 }
 
-static void come_again_with_seed(uint64_t seed, void *context) {
+static void join_again_with_seed(uint64_t seed, void *context) {
     (void)context;
     worker ws[] = {
-        { .name = "boss", .job = GW_JOB_CREATE, .play = see_it_come_again },
+        { .name = "boss", .job = GW_JOB_CREATE, .play = see_it_join_again },
         { .name = "w", .job = GW_JOB_JOIN, .play = just_shut_down },
         { .name = "phoenix", .job = GW_JOB_JOIN, .start_ms = 1000, .play = just_shut_down }
     };
@@ -369,22 +369,22 @@ static void come_again_with_seed(uint64_t seed, void *context) {
     expect_fine(&again, 1);
 }
 
-static void a_worker_comes_again_under_the_same_name(void **state) {
+static void a_worker_joins_again_under_the_same_name(void **state) {
     (void)state;
-    testing_for_seeds(50, come_again_with_seed, NULL);
+    testing_for_seeds(50, join_again_with_seed, NULL);
 }
 
-// The one that comes again has never met the one that died: to it that is no news.
+// The worker that joins again never had the one that died in its view, and does not log its death.
 static int lines_about_deaths;
 
 static void count_deaths(const char *line) {
     if (strstr(line, "phoenix (rank 2) is gone")) lines_about_deaths++;
 }
 
-static void only_who_has_met_a_worker_logs_its_death(void **state) {
+static void a_later_member_does_not_log_an_earlier_death(void **state) {
     (void)state;
     log_hook = count_deaths;
-    come_again_with_seed(7, NULL);
+    join_again_with_seed(7, NULL);
     log_hook = NULL;
     assert_int_equal(lines_about_deaths, 2);
 }
@@ -426,7 +426,7 @@ static void shut_down_with_calls(worker *w, gw_scope *root) {
     gw_rpc_shutdown(root);
 }
 
-// The coordinator of the shutdown crashes: the next one takes over, and the others end well.
+// The coordinator of the shutdown crashes: the next one takes over, and the others end without an error.
 static void lose_coordinators_with_seed(uint64_t seed, void *context) {
     (void)context;
     static const char *const names[] = { "a", "b", "c", "d" };
@@ -462,7 +462,7 @@ static void expect_clear(const worker *w) {
     }
 }
 
-// Members go on; workers that have not joined fail with the reason.
+// Members continue; workers that have not joined fail with the reason.
 static void lose_founder_with_seed(uint64_t seed, void *context) {
     (void)context;
     worker ws[] = {
@@ -478,7 +478,7 @@ static void lose_founder_with_seed(uint64_t seed, void *context) {
     expect_clear(&ws[2]);
 }
 
-static void joining_without_the_founder_says_so(void **state) {
+static void joining_without_the_founder_fails_with_the_reason(void **state) {
     (void)state;
     testing_for_seeds(100, lose_founder_with_seed, NULL);
 }
@@ -511,7 +511,7 @@ static void expect_waits(worker *ws, const char *url, const char *lines) {
     assert_string_equal(waits, lines);
 }
 
-static void who_waits_for_others_to_come_says_so_again_and_again(void **state) {
+static void a_worker_that_waits_for_others_to_join_logs_it_repeatedly(void **state) {
     (void)state;
     char path[] = "/tmp/gw-group-XXXXXX", url[64];
     int fd = mkstemp(path);
@@ -541,8 +541,7 @@ static void who_waits_for_others_to_come_says_so_again_and_again(void **state) {
 #undef REFUSED
 }
 
-// A worker that the coordinator has admitted without telling it the members yet says who is
-// missing.
+// A worker that the coordinator has admitted, but not sent the members yet, names the coordinator in its error.
 static void lose_founder_of_file_with_seed(uint64_t seed, void *context) {
     int *lost = context;
     char path[] = "/tmp/gw-group-XXXXXX", url[64];
@@ -569,7 +568,7 @@ static void lose_founder_of_file_with_seed(uint64_t seed, void *context) {
     ++*lost;
 }
 
-static void a_worker_that_joins_through_a_coordinator_that_dies_says_so(void **state) {
+static void joining_through_a_coordinator_that_dies_fails_with_the_reason(void **state) {
     (void)state;
     int lost = 0;
     testing_for_seeds(200, lose_founder_of_file_with_seed, &lost);
@@ -606,7 +605,7 @@ static void leave_after_a_while(worker *w, gw_scope *root) {
     gw_rpc_leave(root);
 }
 
-static void be_let_in_by_another(worker *w, gw_scope *root) {
+static void be_admitted_by_another(worker *w, gw_scope *root) {
     (void)w;
     assert_int_equal(gw_rpc_self(root).rank, 2);
     assert_int_equal(gw_int_of(root, gw_rpc_sync(root, "heir", "group_echo", 5)), 5);
@@ -626,7 +625,7 @@ static void a_group_in_a_file_outlives_its_founder(void **state) {
     worker ws[] = {
         { .name = "boss", .job = GW_JOB_CREATE, .play = leave_after_a_while },
         { .name = "heir", .job = GW_JOB_JOIN, .play = stay_a_while },
-        { .name = "late", .job = GW_JOB_JOIN, .start_ms = 5000, .play = be_let_in_by_another },
+        { .name = "late", .job = GW_JOB_JOIN, .start_ms = 5000, .play = be_admitted_by_another },
         { .name = "second", .job = GW_JOB_CREATE, .start_ms = 100 }
     };
     sim *s = open_sim(4);
@@ -642,19 +641,19 @@ static void a_group_in_a_file_outlives_its_founder(void **state) {
     assert_int_equal(ws[3].joined.status, GW_DUPLICATE);
 }
 
-static void be_let_in_by_heir(worker *w, gw_scope *root) {
+static void be_admitted_by_heir(worker *w, gw_scope *root) {
     assert_int_equal(gw_int_of(root, gw_rpc_sync(root, "heir", "group_echo", 5)), 5);
     just_shut_down(w, root);
 }
 
-// The founder ends at any moment of the others' joining; who leads the group then lets them in.
-static void move_door_with_seed(uint64_t seed, void *context) {
+// The founder ends at any moment of the others' joining; the next coordinator admits them.
+static void move_admission_with_seed(uint64_t seed, void *context) {
     (void)context;
     worker ws[] = {
         { .name = "boss", .job = GW_JOB_CREATE, .play = stay_a_while },
         { .name = "heir", .job = GW_JOB_JOIN, .play = stay_a_while },
         { .name = "third", .job = GW_JOB_JOIN, .play = stay_a_while },
-        { .name = "late", .job = GW_JOB_JOIN, .start_ms = 14000, .play = be_let_in_by_heir },
+        { .name = "late", .job = GW_JOB_JOIN, .start_ms = 14000, .play = be_admitted_by_heir },
     };
     sim *s = open_sim(seed);
     for (int i = 0; i < 4; i++) {
@@ -664,7 +663,7 @@ static void move_door_with_seed(uint64_t seed, void *context) {
     sim_at(s, 13990 * (SIM_SECOND / 1000) + (int64_t)seed * (SIM_SECOND / 2000), crash_node,
            (void *)(intptr_t)0);
     run(s, 200);
-    // Who was let in by the founder, and not told the members yet, fails, as in a file.
+    // A worker that the founder has admitted, but not sent the members yet, fails, as in a file.
     if (ws[3].joined.status == GW_DISCONNECTED &&
         strstr(ws[3].joined.text, "boss, which admitted this"))
         return;
@@ -673,13 +672,13 @@ static void move_door_with_seed(uint64_t seed, void *context) {
 
 static void a_group_at_addresses_outlives_its_founder(void **state) {
     (void)state;
-    testing_for_seeds(60, move_door_with_seed, NULL);
+    testing_for_seeds(60, move_admission_with_seed, NULL);
 }
 
-// All have just joined: who is a member now is a voter, and can go on without the founder.
+// All have just joined: each member is a voter by then, and continues without the founder.
 typedef struct founding {
     const worker *ws;
-    int patience;  // looks that find all there until the founder ends
+    int patience;  // checks that find all joined until the founder ends
 } founding;
 
 static bool have_all_joined(void *arg) {
@@ -707,7 +706,7 @@ static void lose_founder_of_all_with_seed(uint64_t seed, void *context) {
         { .name = "boss", .job = GW_JOB_CREATE, .play = stay_a_while },
         { .name = "heir", .job = GW_JOB_JOIN, .play = call_each_other },
         { .name = "third", .job = GW_JOB_JOIN, .play = call_each_other },
-        { .name = "late", .job = GW_JOB_JOIN, .start_ms = 5000, .play = be_let_in_by_heir },
+        { .name = "late", .job = GW_JOB_JOIN, .start_ms = 5000, .play = be_admitted_by_heir },
     };
     founding f = { .ws = ws, .patience = (int)(hash_u64(seed) % 40) };
     sim *s = open_sim(seed);
@@ -752,7 +751,7 @@ static void a_group_at_addresses_is_founded_once(void **state) {
 
 // ---- Events -------------------------------------------------------------------------------------
 
-static void tell_many(worker *w, gw_scope *root) {
+static void send_many_events(worker *w, gw_scope *root) {
     gw_watch *watch = gw_watch_open(root);
     assert_false(gw_watch_ready(watch));
     env_enter(w->env);
@@ -774,7 +773,7 @@ static void tell_many(worker *w, gw_scope *root) {
 
 static void a_watch_counts_what_it_drops(void **state) {
     (void)state;
-    worker w = { .name = "alone", .job = GW_JOB_CREATE, .play = tell_many };
+    worker w = { .name = "alone", .job = GW_JOB_CREATE, .play = send_many_events };
     sim *s = open_sim(5);
     add(s, 0, &w);
     run(s, 100);
@@ -809,8 +808,8 @@ static void see_it_leave(worker *w, gw_scope *root) {
 }
 
 typedef struct departure {
-    int world_size;  // 0: a group
-    bool narrow;     // streams take less at once than a goodbye may need
+    int world_size;  // 0: elastic
+    bool narrow;     // streams accept less at once than the message of leaving may need
 } departure;
 
 static void leave_with_seed(uint64_t seed, void *context) {
@@ -833,7 +832,7 @@ static void leave_with_seed(uint64_t seed, void *context) {
     expect_fine(ws, 3);
 }
 
-static void one_leaves_and_the_others_go_on(void **state) {
+static void one_leaves_and_the_others_continue(void **state) {
     (void)state;
     for (int narrow = 0; narrow < 2; narrow++) {
         testing_for_seeds(60, leave_with_seed, &(departure){ .narrow = narrow });
@@ -841,7 +840,7 @@ static void one_leaves_and_the_others_go_on(void **state) {
     }
 }
 
-// ---- Being taken for dead -----------------------------------------------------------------------
+// ---- Fencing ------------------------------------------------------------------------------------
 
 static void stop_node(sim *s, void *arg) {
     sim_stop(s, (int)(intptr_t)arg);
@@ -908,16 +907,17 @@ static void a_stopped_member_finds_itself_fenced_and_joins_again(void **state) {
     testing_for_seeds(30, stop_with_seed, NULL);
 }
 
-GW_TESTS(group_sim, workers_join_at_any_time_and_know_each_other, a_job_of_known_size_is_closed,
-         a_member_that_does_not_know_a_newcomer_defers_its_part_of_a_pass,
-         a_name_that_a_member_has_is_refused, a_pattern_names_who_joins_by_its_rank,
+GW_TESTS(group_sim, workers_join_at_any_time_and_find_each_other, a_job_of_known_size_is_closed,
+         a_member_defers_its_part_of_a_pass_until_its_view_has_all_members,
+         a_name_that_a_member_has_is_refused, a_pattern_names_joining_workers_by_rank,
          a_name_that_a_pattern_would_make_twice_is_refused,
-         a_worker_comes_again_under_the_same_name, only_who_has_met_a_worker_logs_its_death,
+         a_worker_joins_again_under_the_same_name, a_later_member_does_not_log_an_earlier_death,
          a_worker_that_dies_while_it_joins_delays_no_other, shutdown_survives_its_coordinators,
-         joining_without_the_founder_says_so, who_waits_for_others_to_come_says_so_again_and_again,
-         a_worker_that_joins_through_a_coordinator_that_dies_says_so,
+         joining_without_the_founder_fails_with_the_reason,
+         a_worker_that_waits_for_others_to_join_logs_it_repeatedly,
+         joining_through_a_coordinator_that_dies_fails_with_the_reason,
          a_worker_that_joins_at_the_end_joins_or_is_refused, a_group_in_a_file_outlives_its_founder,
          a_group_at_addresses_outlives_its_founder,
          a_founder_that_ends_once_all_have_joined_leaves_a_group,
          a_group_at_addresses_is_founded_once, a_watch_counts_what_it_drops,
-         one_leaves_and_the_others_go_on, a_stopped_member_finds_itself_fenced_and_joins_again);
+         one_leaves_and_the_others_continue, a_stopped_member_finds_itself_fenced_and_joins_again);

@@ -48,9 +48,9 @@ typedef struct walk {
     sim *sim;
     int count;
     uint64_t begun, ended;  // nodes that have joined; that have ended by themselves, as bits
-    int leaver;             // -1: nobody leaves
+    int leaver;             // -1: no member leaves
     int leaves_at;
-    bool is_slow;     // the network: nothing large goes over it
+    bool is_slow;     // the network: no large values are sent
     int patience_ms;  // deadlines
     bool drops_out;   // programs leave a step at its first error
     struct {
@@ -102,15 +102,15 @@ static bool is_clean(const walk *w, int step) {
     return !has_mistakes(w) || step >= STEPS;
 }
 
-// ---- What is true -------------------------------------------------------------------------------
+// ---- Checks -------------------------------------------------------------------------------------
 
 static bool is_ghost(const participant *p) {
     const agent *a = p->root->agent;
     return sim_is_ghost(a->env);
 }
 
-// The sentence of a verdict is the same on all members that hear it.
-static void check_told(walk *w, const char *text) {
+// The text of an abort is the same on all members that get it.
+static void check_report(walk *w, const char *text) {
     const char *at = strstr(text, "group \"");
     if (!at || !strstr(at, ": collective ")) return;
     const char *end = strstr(strstr(at, ": collective ") + 2, ": ");
@@ -119,7 +119,7 @@ static void check_told(walk *w, const char *text) {
     for (int i = 0; i < w->error_count; i++) {
         if (w->errors[i].of != of) continue;
         if (strcmp(w->errors[i].text, at) != 0)
-            fail_msg("one is told \"%s\", another \"%s\"", w->errors[i].text, at);
+            fail_msg("one member gets \"%s\", another \"%s\"", w->errors[i].text, at);
         return;
     }
     if (w->error_count == ERRORS) return;
@@ -147,9 +147,9 @@ static void check_error(participant *p, int step, const gw_error *e) {
     walk *w = p->walk;
     w->outcome.failed++;
     if (is_ghost(p)) return;
-    check_told(w, e->text);
+    check_report(w, e->text);
     if (has_mistakes(w) && mistakes_explain(e->status)) return;
-    // Who has called less often is in shutdown while another one still waits.
+    // A member that has called less often is in shutdown while another one still waits.
     if (has_mistakes(w) && strstr(e->text, "has called gw_rpc_shutdown")) {
         w->has_ended_early = true;
         return;
@@ -169,7 +169,7 @@ typedef enum form {
     GATHER,
     REDUCE_SCATTER,
     ALL_TO_ALL,
-    FORMS_WITH_SHAPES,  // the rest say too little for a mistake to be found at once
+    FORMS_WITH_SHAPES,  // the rest have no shapes by which a mistake is found at once
     BARRIER = FORMS_WITH_SHAPES,
     SCATTER,
     ALL_GATHER_VALUE,
@@ -197,8 +197,8 @@ static call call_of(participant *p, int step, int i) {
     int base = 100 + i * 8;
     bool many = has_many(w, step), all = is_clean(w, step) && !many;  // values are waited for
     int group = many ? 0 : (int)choose(w, step, base, 4);
-    // Steps of other groups than that of all members begin with no exchange, so mistakes in them may
-    // leave members at different places.
+    // Only the group of all members begins a step with an exchange, so mistakes in other groups may leave their members
+    // at different collectives.
     if (has_mistakes(w) && step >= STEPS) group = 0;
     call c = { .group = p->groups[group < GROUPS ? group : 0],
                .form = (form)choose(w, step, base + 1, all ? FORM_COUNT : FORMS_WITH_SHAPES),
@@ -215,7 +215,7 @@ static call call_of(participant *p, int step, int i) {
     return c;
 }
 
-static gw_tensor *brought(gw_scope *s, const call *c, int rank) {
+static gw_tensor *input_of(gw_scope *s, const call *c, int rank) {
     int n = gw_group_size(c->group);
     switch (c->form) {
     case ALL_GATHER:
@@ -258,12 +258,12 @@ static void check_numbers(gw_scope *s, const call *c, gw_tensor *x, int64_t coun
                  (long long)c->width, (long long)gw_numel(x), sum, (long long)count, total);
 }
 
-// A key that a mistake has touched may be at another place than the others still, and its next call
-// fails with what was missed: members then leave a step at different places. What is no tensor on
-// all of them has no shape by which they would be told.
-static void come_to_another_call(gw_scope *s, const call *c) {
+// After a mistake a key may be at different collectives on different members, and its next call fails with the missed
+// error: members then leave a step at different calls. Calls without a tensor on all members have no shape by which the
+// mismatch would be found.
+static void note_another_call(gw_scope *s, const call *c) {
     if (!c->may_be_shifted) fail_msg("form %d of another call", (int)c->form);
-    gw_fail(s, GW_MISMATCH, "what another call has brought");
+    gw_fail(s, GW_MISMATCH, "the input of another call");
 }
 
 static void check_result(gw_scope *s, const call *c, gw_tensor *x) {
@@ -276,7 +276,7 @@ static void check_result(gw_scope *s, const call *c, gw_tensor *x) {
     }
     bool here = c->root == self;
     if (c->form == SCATTER && gw_numel(x) != w) {
-        come_to_another_call(s, c);
+        note_another_call(s, c);
         return;
     }
     switch (c->form) {
@@ -295,12 +295,12 @@ static void check_result(gw_scope *s, const call *c, gw_tensor *x) {
     }
 }
 
-// What a value says: who has brought it, and to which call.
+// A value contains the rank of its sender and the width of its call.
 static void check_of_call(gw_scope *s, const call *c, gw_value v, int from) {
-    int64_t said = gw_int_of(s, v);
+    int64_t content = gw_int_of(s, v);
     if (!gw_ok(s)) return;
-    assert_int_equal(said % VALUE_BASE, from);
-    if (said / VALUE_BASE != c->width) come_to_another_call(s, c);
+    assert_int_equal(content % VALUE_BASE, from);
+    if (content / VALUE_BASE != c->width) note_another_call(s, c);
 }
 
 static void exchange_values(gw_scope *s, const call *c) {
@@ -359,7 +359,7 @@ static void run_call(participant *p, gw_scope *s, call c, mistake m, under_way *
         exchange_values(s, &c);
         return;
     }
-    gw_tensor *x = brought(s, &c, gw_group_rank(c.group));
+    gw_tensor *x = input_of(s, &c, gw_group_rank(c.group));
     u->future = start(s, &c, x);
     check_bounds(c.group);
     if (c.async && gw_ok(s)) gw_fill_(s, x, -1);  // it is the program's again
@@ -396,22 +396,22 @@ static void play(participant *p, gw_scope *s, int step) {
         if (gw_ok(s)) finish(s, &all[i]);
 }
 
-// All members say which step they are at, and go on with the latest. False: that has failed.
-static bool meet(participant *p, gw_scope *s, int attempt, int *step) {
+// Members exchange their step numbers, and continue with the latest. False: the exchange has failed.
+static bool exchange_steps(participant *p, gw_scope *s, int attempt, int *step) {
     walk *w = p->walk;
     int n = gw_group_size(p->groups[0]);
     uint64_t hash = 0;
     gw_list *all = gw_all_gather_value(s, p->groups[0], attempt * 1000 + *step,
                                        .timeout_ms = 4 * w->patience_ms);
     for (int i = 0; i < n && gw_ok(s); i++) {
-        int64_t said = gw_int_of(s, gw_list_get(s, all, i));
-        if (said % 1000 > *step) *step = (int)(said % 1000);
-        hash = hash_u64(hash ^ (uint64_t)said);
+        int64_t sent = gw_int_of(s, gw_list_get(s, all, i));
+        if (sent % 1000 > *step) *step = (int)(sent % 1000);
+        hash = hash_u64(hash ^ (uint64_t)sent);
     }
     for (int i = 0; i < n && gw_ok(s) && !is_ghost(p); i++) {
-        int64_t said = gw_int_of(s, gw_list_get(s, all, i));
-        uint64_t *tag = &w->tags[i][said / 1000];
-        if (*tag && *tag != hash) fail_msg("w%d has met others than w%d has", p->rank, i);
+        int64_t sent = gw_int_of(s, gw_list_get(s, all, i));
+        uint64_t *tag = &w->tags[i][sent / 1000];
+        if (*tag && *tag != hash) fail_msg("w%d and w%d exchange different steps", p->rank, i);
         *tag = hash;
     }
     return gw_ok(s);
@@ -440,7 +440,7 @@ static bool takes_leave(participant *p, int step) {
     return true;
 }
 
-// Until what mistakes have left behind is over.
+// Waits until the deadlines of calls with mistakes have passed.
 static void rest(participant *p, gw_scope *s) {
     cluster_pause_ms(s, p->walk->patience_ms + 10000);
     p->has_rested = true;
@@ -449,14 +449,14 @@ static void rest(participant *p, gw_scope *s) {
 // A step; false: there are no more.
 static bool run_step(participant *p, int attempt, int *step) {
     gw_scope *s = gw_scope_open(p->root);
-    bool goes_on = true;
-    if (meet(p, s, attempt, step)) {
+    bool continues = true;
+    if (exchange_steps(p, s, attempt, step)) {
         if (*step >= STEPS && !p->has_rested)
             rest(p, s);
         else if (*step < STEPS + CLEAN)
             play(p, s, *step);
         else
-            goes_on = false;
+            continues = false;
     }
     gw_error e = gw_scope_close(s);
     if (e.status)
@@ -466,23 +466,23 @@ static bool run_step(participant *p, int attempt, int *step) {
     if (e.status && getenv("SEED")) fprintf(stderr, "w%d, step %d: %s\n", p->rank, *step, e.text);
     p->is_over = e.status == GW_DISCONNECTED || e.status == GW_FENCED;
     (*step)++;
-    return goes_on;
+    return continues;
 }
 
 static void run_member(gw_scope *root, int rank, void *context) {
     walk *w = context;
     participant p = { .walk = w, .root = root, .rank = rank };
-    bool goes_on = true;
+    bool continues = true;
     p.has_rested = !has_mistakes(w);
     w->begun |= UINT64_C(1) << rank;
     open_groups(&p);
-    for (int step = 0, attempt = 1; goes_on && !p.is_over && gw_ok(root); attempt++) {
+    for (int step = 0, attempt = 1; continues && !p.is_over && gw_ok(root); attempt++) {
         if (takes_leave(&p, step)) return;
         if (attempt == TRIES) fail_msg("w%d is at step %d for ever", rank, step);
-        goes_on = run_step(&p, attempt, &step);
+        continues = run_step(&p, attempt, &step);
     }
     w->ended |= UINT64_C(1) << rank;
-    if (!goes_on && !is_ghost(&p) && p.clean) w->finished++;
+    if (!continues && !is_ghost(&p) && p.clean) w->finished++;
     gw_scope_clear(root);
 }
 

@@ -1,11 +1,11 @@
-// Random programs of groups of workers: each goes through steps, in which it calls a few collectives
-// of several groups, and makes mistakes if it is told to; all under faults.
+// Random programs of groups of workers, under faults. Each worker takes steps, in which it calls a few collectives of
+// several groups and, depending on the kind of walk, makes mistakes.
 //
 //     group_walk_outcome o = group_walk_run(seed, GROUP_WALK_CRASHES);
 //
-// What is checked: a result is what one process computes; in a collective that ends with an error
-// all members that hear of it get one sentence; mistakes and faults explain each error; a group that
-// is not broken goes on, with all members at the same place; every run ends.
+// It checks that a result is what one process computes; that all members that get an error of one collective get the
+// same text; that mistakes and faults explain each error; that a group that is not broken continues, with all members
+// at the same collective; and that every run ends.
 //
 // A step begins with an exchange of its number, so that members that have left a step at different
 // places are together again in the next one. One walk at a time in a process.
@@ -16,7 +16,7 @@
 
 typedef enum group_walk_kind {
     GROUP_WALK_CALM,
-    GROUP_WALK_LOSSY,  // frames are lost and come twice, connections break
+    GROUP_WALK_LOSSY,  // frames are lost and arrive twice, connections break
     GROUP_WALK_MISTAKES,
     GROUP_WALK_MISTAKES_LOSSY,
     GROUP_WALK_CRASHES,

@@ -31,7 +31,7 @@ static void walk_through(group_walk_kind kind) {
     testing_for_seeds(SEEDS, run_seed, &w);
     printf("%" PRIu64 " seeds, %" PRIu64 " collectives, %" PRIu64 " errors, %" PRIu64 " mistakes\n",
            w.seeds, w.sum.collectives, w.sum.failed, w.sum.mistakes);
-    // Each walk is judged by group_walk_run, where it goes wrong.
+    // group_walk_run checks each walk.
     if (!getenv("SEED")) assert_true(w.sum.collectives > 0);
 }
 
@@ -45,17 +45,17 @@ static void they_survive_lost_and_repeated_frames(void **state) {
     walk_through(GROUP_WALK_LOSSY);
 }
 
-static void members_that_make_mistakes_are_told_and_go_on(void **state) {
+static void members_get_the_errors_of_mistakes_and_continue(void **state) {
     (void)state;
     walk_through(GROUP_WALK_MISTAKES);
 }
 
-static void so_they_are_when_frames_are_lost(void **state) {
+static void mistakes_are_reported_when_frames_are_lost(void **state) {
     (void)state;
     walk_through(GROUP_WALK_MISTAKES_LOSSY);
 }
 
-static void a_crash_breaks_the_groups_of_who_has_crashed(void **state) {
+static void a_crash_breaks_the_groups_of_the_crashed_member(void **state) {
     (void)state;
     walk_through(GROUP_WALK_CRASHES);
 }
@@ -70,20 +70,21 @@ static void a_partition_is_waited_for_or_breaks_groups(void **state) {
     walk_through(GROUP_WALK_PARTITIONS);
 }
 
-static void who_leaves_early_is_named(void **state) {
+static void a_member_that_leaves_early_is_named(void **state) {
     (void)state;
     walk_through(GROUP_WALK_LEAVES);
 }
 
-static void all_of_it_comes_together(void **state) {
+static void all_faults_and_mistakes_occur_together(void **state) {
     (void)state;
     walk_through(GROUP_WALK_ALL);
 }
 
 GW_TESTS_WITH_LIMIT(group_walk_sim, 120, groups_compute_what_one_process_does,
                     they_survive_lost_and_repeated_frames,
-                    members_that_make_mistakes_are_told_and_go_on, so_they_are_when_frames_are_lost,
-                    a_crash_breaks_the_groups_of_who_has_crashed,
+                    members_get_the_errors_of_mistakes_and_continue,
+                    mistakes_are_reported_when_frames_are_lost,
+                    a_crash_breaks_the_groups_of_the_crashed_member,
                     a_stopped_member_is_waited_for_or_lost,
-                    a_partition_is_waited_for_or_breaks_groups, who_leaves_early_is_named,
-                    all_of_it_comes_together);
+                    a_partition_is_waited_for_or_breaks_groups, a_member_that_leaves_early_is_named,
+                    all_faults_and_mistakes_occur_together);

@@ -88,7 +88,7 @@ static void a_store_host_that_stops_during_joining_ends_no_worker(void **state) 
     jobs_run(2371, JOBS_STOPS);
 }
 
-// A majority has joined, so that a member without contact to the host cannot tell whether the rest waits for it.
+// A majority has joined, so that a member without contact to the host cannot determine whether the others wait for it.
 static void a_worker_that_cannot_reach_the_store_host_is_fenced(void **state) {
     (void)state;
     jobs_run(34187, JOBS_STOPS);

@@ -134,7 +134,7 @@ static bool is_late(const jobs_worker *w) {
 }
 
 // Workers that need the store, whose host was away, to join. If the others are as many as can continue without them,
-// another one without contact to the host cannot tell whether they have continued.
+// another one without contact to the host cannot determine whether they have continued.
 static uint64_t late_ones(void) {
     const jobs *j = jobs_now;
     uint64_t late = 0;

@@ -1,5 +1,5 @@
-// Groups that the library opens for replicas, sharded optimizers and joins, in simulated jobs: members
-// that do not come, come with something else, or fail before.
+// Groups that the library opens for replicas, sharded optimizers and joins, in simulated jobs: a member opens alone,
+// with different arguments, or after an error.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 #include <gradwire.h>
@@ -16,13 +16,13 @@ static void expect_error(gw_scope *s, gw_status status, const char *text) {
     gw_scope_clear(s);
 }
 
-static void expect_well(gw_scope *s) {
+static void expect_ok(gw_scope *s) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
 }
 
 static void meet(gw_scope *s, gw_group *g) {
     gw_barrier(s, g);
-    expect_well(s);
+    expect_ok(s);
 }
 
 static gw_module *open_model(gw_scope *s) {
@@ -34,7 +34,7 @@ static void step(gw_scope *outer, gw_module *m, gw_optimizer *opt) {
     gw_backward(s, gw_mean(s, gw_module_call(s, m, gw_ones(s, GW_F32, 2, 4))));
     if (opt) gw_optimizer_step(s, opt);
     gw_scope_close_up(s);
-    expect_well(outer);
+    expect_ok(outer);
 }
 
 static void open_alone(gw_scope *root, int rank, void *context);
@@ -42,7 +42,7 @@ static void open_alone(gw_scope *root, int rank, void *context);
 static void run_one(uint64_t seed, void *context) {
     cluster_main *const *main = context;
     sim_options network = sim_varied(seed, 0);
-    // Over the slowest networks, of some hundred bytes a second, verdicts miss the time of GRP-10.
+    // Over the slowest networks, of some hundred bytes a second, aborts miss the time of GRP-10.
     if (*main == open_alone && network.delay_max_us > 20000) network.delay_max_us = 20000;
     cluster_run(seed, (cluster_options){ .world_size = MEMBERS, .network = network }, *main, &seed);
 }
@@ -72,7 +72,7 @@ static void open_one(gw_scope *s, what x, gw_group *g) {
     if (gw_ok(s)) gw_join_close(s, join);
 }
 
-// All of |count| members.
+// Called by all members: opens each kind, and takes a step.
 static void open_all(gw_scope *s, gw_group *g) {
     gw_scope *t = gw_scope_open(s);
     gw_module *m = open_model(t);
@@ -82,10 +82,10 @@ static void open_all(gw_scope *s, gw_group *g) {
     step(t, m, opt);
     meet(t, g);
     gw_scope_close_up(t);
-    expect_well(s);
+    expect_ok(s);
 }
 
-// Who does so is told what nobody else came to; then all open, in step again.
+// The member that opens alone gets an error with the function that no other member has called. Then all members open.
 static void open_alone(gw_scope *root, int rank, void *context) {
     uint64_t seed = *(const uint64_t *)context;
     gw_group *sync = gw_group_world(root, .name = "sync", .timeout_ms = GW_NO_TIMEOUT);
@@ -113,14 +113,14 @@ static void open_alone(gw_scope *root, int rank, void *context) {
     }
 }
 
-static void who_opens_alone_is_told_and_the_next_opening_is_well(void **state) {
+static void a_member_that_opens_alone_gets_an_error_and_the_next_opening_succeeds(void **state) {
     (void)state;
     run(open_alone);
 }
 
-// ---- One member fails before --------------------------------------------------------------------
+// ---- One member has failed before ---------------------------------------------------------------
 
-// The others hear of it at once, whatever it was.
+// The others get its error at once.
 static void fail_before(gw_scope *root, int rank, void *context) {
     uint64_t seed = *(const uint64_t *)context;
     gw_group *g = seed % 2 ? gw_group_world(root, .name = "g") : NULL;
@@ -143,17 +143,17 @@ static void fail_before(gw_scope *root, int rank, void *context) {
         gw_scope_close_up(s);
         m = open_model(root);
         gw_ddp_open(root, m, .group = g);
-        expect_well(root);
+        expect_ok(root);
         step(root, m, NULL);
     }
 }
 
-static void what_fails_before_is_everybodys_at_once(void **state) {
+static void an_earlier_error_of_one_member_fails_all_at_once(void **state) {
     (void)state;
     run(fail_before);
 }
 
-// ---- Members open something else ----------------------------------------------------------------
+// ---- Members open with different arguments ------------------------------------------------------
 
 typedef void opens(gw_scope *s, gw_group *g, bool other);
 
@@ -219,7 +219,7 @@ static void other_divisor(gw_scope *s, gw_group *g, bool other) {
     gw_join_open(s, &part, 1, .active_divisor = other);
 }
 
-// Member 1 does what is behind "and".
+// The part of the text behind "and" is the call of member 1.
 static const struct difference {
     opens *open;
     const char *text;
@@ -251,7 +251,7 @@ static void differ(gw_scope *root, int rank, void *context) {
     open_all(root, g);
 }
 
-static void what_differs_is_said_on_all(void **state) {
+static void differences_are_reported_on_all_members(void **state) {
     (void)state;
     run(differ);
 }
@@ -269,6 +269,6 @@ static void a_joinable_is_in_a_join_once(void **state) {
     run(join_one_twice);
 }
 
-GW_TESTS(opening_sim, who_opens_alone_is_told_and_the_next_opening_is_well,
-         what_fails_before_is_everybodys_at_once, what_differs_is_said_on_all,
+GW_TESTS(opening_sim, a_member_that_opens_alone_gets_an_error_and_the_next_opening_succeeds,
+         an_earlier_error_of_one_member_fails_all_at_once, differences_are_reported_on_all_members,
          a_joinable_is_in_a_join_once);

@@ -63,7 +63,7 @@ GW_METHOD(mix_shelf, get, GW_INLINE, "int") {
 }
 
 typedef enum mixing_loss {
-    LOSES_NOBODY,
+    LOSES_NONE,
     LOSES_A_LEAVER,    // worker 2 leaves in the middle
     LOSES_BY_CRASHING  // a worker other than the first ends at any moment
 } mixing_loss;
@@ -256,7 +256,7 @@ static void expect_no_leak(const char *line) {
 
 static void it_finds_every_value_and_keeps_none(void **state) {
     (void)state;
-    mixing_loss loses = LOSES_NOBODY;
+    mixing_loss loses = LOSES_NONE;
     log_hook = expect_no_leak;
     testing_for_seeds(150, mix_with_seed, &loses);
     log_hook = NULL;

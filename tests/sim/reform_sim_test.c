@@ -1,4 +1,4 @@
-// What groups do after a loss, in the simulator: agreeing, re-forming, letting others in.
+// Groups after a loss, in the simulator: agreements, re-forming, admission.
 #include "runtime/runtime.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
@@ -55,9 +55,9 @@ static gw_group *open_first(gw_scope *s, int count, const char *name, int64_t ti
     return gw_group_open(s, first, count, .name = name, .timeout_ms = timeout_ms);
 }
 
-// ---- Agreeing -----------------------------------------------------------------------------------
+// ---- Agreements ---------------------------------------------------------------------------------
 
-static void agree_well(gw_scope *s, int rank, void *context) {
+static void agree_often(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     for (uint64_t i = 0; i < 5; i++) {
@@ -73,12 +73,12 @@ static void agree_well(gw_scope *s, int rank, void *context) {
 
 static void members_agree_on_the_flags_that_all_have_given(void **state) {
     (void)state;
-    for (int n = 1; n <= 5; n++) for_seeds(4, workers(n), agree_well, NULL);
+    for (int n = 1; n <= 5; n++) for_seeds(4, workers(n), agree_often, NULL);
 }
 
 static const int leaves_as_leader = 0, leaves_as_member = 2;
 
-// Others may not have finished what it has.
+// Two barriers: a member may have completed the first one that the others have not.
 static void lose(gw_scope *s, gw_group *g) {
     gw_barrier(s, g);
     gw_barrier(s, g);
@@ -101,7 +101,7 @@ static void leave_first(gw_scope *s, int rank, void *context) {
     assert_int_equal(a.missing[0], *who);
 }
 
-static void a_broken_group_agrees_without_who_is_gone(void **state) {
+static void a_broken_group_agrees_without_lost_members(void **state) {
     (void)state;
     for_seeds(SEEDS, workers(4), leave_first, (void *)&leaves_as_leader);
     for_seeds(SEEDS, workers(4), leave_first, (void *)&leaves_as_member);
@@ -123,7 +123,7 @@ static void shut_down_early(gw_scope *s, int rank, void *context) {
     expect_sum(s, next);
 }
 
-static void who_has_shut_down_is_not_waited_for(void **state) {
+static void a_member_that_has_shut_down_is_not_waited_for(void **state) {
     (void)state;
     for_seeds(SEEDS, workers(4), shut_down_early, (void *)&leaves_as_leader);
     for_seeds(SEEDS, workers(4), shut_down_early, (void *)&leaves_as_member);
@@ -145,13 +145,13 @@ static void close_group(gw_scope *s, int rank, void *context) {
     if (rank == *who) pause_ms(s, 2000);
 }
 
-static void who_has_closed_the_group_is_not_waited_for(void **state) {
+static void a_member_that_has_closed_the_group_is_not_waited_for(void **state) {
     (void)state;
     for_seeds(SEEDS, workers(3), close_group, (void *)&leaves_as_leader);
     for_seeds(SEEDS, workers(3), close_group, (void *)&leaves_as_member);
 }
 
-static void come_late(gw_scope *s, int rank, void *context) {
+static void be_late(gw_scope *s, int rank, void *context) {
     const int *who = context;
     gw_group *g = gw_group_world(s, .timeout_ms = 1000);
     expect_sum(s, g);
@@ -170,10 +170,10 @@ static void come_late(gw_scope *s, int rank, void *context) {
     expect_sum(s, g);
 }
 
-static void who_is_late_hears_what_the_others_have_heard(void **state) {
+static void a_late_member_gets_the_error_of_the_others(void **state) {
     (void)state;
-    for_seeds(SEEDS, workers(3), come_late, (void *)&leaves_as_member);
-    for_seeds(SEEDS, workers(3), come_late, (void *)&leaves_as_leader);
+    for_seeds(SEEDS, workers(3), be_late, (void *)&leaves_as_member);
+    for_seeds(SEEDS, workers(3), be_late, (void *)&leaves_as_leader);
 }
 
 static void fail_before(gw_scope *s, int rank, void *context) {
@@ -208,12 +208,12 @@ static void differ(gw_scope *s, int rank, void *context) {
     expect_sum(s, g);
 }
 
-static void members_that_differ_are_told_what_each_asks(void **state) {
+static void members_that_differ_get_the_request_of_each(void **state) {
     (void)state;
     for_seeds(SEEDS, workers(3), differ, NULL);
 }
 
-// The group of all, once it has lost |who|; NULL to the one that leaves.
+// The group of all, once it has lost |who|; NULL on the worker that leaves.
 static gw_group *world_without(gw_scope *s, int rank, int who) {
     gw_group *g = gw_group_world(s, .timeout_ms = 20000);
     if (rank == who) {
@@ -226,7 +226,7 @@ static gw_group *world_without(gw_scope *s, int rank, int who) {
     return g;
 }
 
-// A loss is seen by some while others are still well.
+// Some members re-form the group after a loss while others agree in it.
 static void differ_after_a_loss(gw_scope *s, int rank, void *context) {
     const int *who = context;
     gw_group *g = world_without(s, rank, *who);
@@ -245,8 +245,8 @@ static void differ_after_a_loss(gw_scope *s, int rank, void *context) {
     expect_sum(s, next);
 }
 
-// One that has not come yet when they differ.
-static void come_behind(gw_scope *s, int rank, void *context) {
+// One member is late when the others differ.
+static void be_late_after_a_loss(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s, .timeout_ms = 20000);
     gw_barrier(s, g);
@@ -262,14 +262,14 @@ static void come_behind(gw_scope *s, int rank, void *context) {
     expect_sum(s, gw_group_reform(s, g));
 }
 
-static void who_agrees_while_others_re_form_hears_why_and_joins_them(void **state) {
+static void a_member_that_agrees_while_others_re_form_gets_the_reason_and_joins_them(void **state) {
     (void)state;
     for_seeds(SEEDS, workers(5), differ_after_a_loss, (void *)&leaves_as_leader);
     for_seeds(SEEDS, workers(5), differ_after_a_loss, (void *)&leaves_as_member);
-    for_seeds(SEEDS, workers(4), come_behind, NULL);
+    for_seeds(SEEDS, workers(4), be_late_after_a_loss, NULL);
 }
 
-// Errors of groups of the same name are not taken for one another.
+// Errors of groups of the same name are not confused.
 static void take_an_error_along(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s, .timeout_ms = 5000);
@@ -279,7 +279,7 @@ static void take_an_error_along(gw_scope *s, int rank, void *context) {
     for (int i = 0; i < 2; i++) {
         gw_group *other = i ? gw_group_reform(s, g) : gw_group_world(s, .timeout_ms = 5000);
         expect_ok(s);
-        for (int k = 0; k < 3; k++) {  // so that its numbers are further on
+        for (int k = 0; k < 3; k++) {  // so that its numbers are higher
             gw_all_reduce(s, other, gw_ones(s, GW_F32, rank == 1 ? 2 : 3), GW_SUM);
             expect(s, GW_MISMATCH,
                    i ? "group \"world\" (re-formed once): collective"
@@ -293,7 +293,7 @@ static void take_an_error_along(gw_scope *s, int rank, void *context) {
     gw_scope_close_up(t);
 }
 
-static void an_error_of_another_group_of_that_name_is_told(void **state) {
+static void an_error_of_another_group_of_that_name_is_reported(void **state) {
     (void)state;
     for_seeds(SEEDS, workers(3), take_an_error_along, NULL);
 }
@@ -342,13 +342,13 @@ static void reform_without(gw_scope *s, int rank, void *context) {
     expect(s, GW_WRONG_STATE, "group \"world\": it was re-formed: use the new one");
 }
 
-static void survivors_go_on_as_the_next_generation(void **state) {
+static void survivors_continue_as_the_next_generation(void **state) {
     (void)state;
     for_seeds(SEEDS, workers(4), reform_without, (void *)&leaves_as_leader);
     for_seeds(SEEDS, workers(4), reform_without, (void *)&leaves_as_member);
 }
 
-// One member has called more than the others, which no collective of all has noticed.
+// One member has called one collective more than the others, which no later collective has detected.
 static void fall_out_of_step(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s, .timeout_ms = 2000);
@@ -368,9 +368,9 @@ static void members_out_of_step_are_in_step_again(void **state) {
     for_seeds(SEEDS, workers(3), fall_out_of_step, NULL);
 }
 
-// ---- Letting in ---------------------------------------------------------------------------------
+// ---- Admission ----------------------------------------------------------------------------------
 
-static void let_in(gw_scope *s, int rank, void *context) {
+static void admit(gw_scope *s, int rank, void *context) {
     const gw_reform_options *how = context;
     gw_scope *t = gw_scope_open(s);
     gw_group *g;
@@ -393,11 +393,11 @@ static void let_in(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_group_pending(g), 0);
 }
 
-static void workers_that_knock_are_let_in(void **state) {
+static void pending_joiners_are_admitted(void **state) {
     (void)state;
     gw_reform_options grow = { .min = 1, .grow = true }, fill = { .min = 5 };
-    for_seeds(SEEDS, workers(5), let_in, &grow);
-    for_seeds(SEEDS, workers(5), let_in, &fill);
+    for_seeds(SEEDS, workers(5), admit, &grow);
+    for_seeds(SEEDS, workers(5), admit, &fill);
 }
 
 static void fill_up(gw_scope *s, int rank, void *context) {
@@ -421,7 +421,7 @@ static void fill_up(gw_scope *s, int rank, void *context) {
     expect_sum(s, g);
 }
 
-static void too_few_survivors_wait_for_who_knocks(void **state) {
+static void too_few_survivors_wait_for_a_join_request(void **state) {
     (void)state;
     for_seeds(SEEDS, workers(4), fill_up, NULL);
 }
@@ -437,12 +437,12 @@ static void stay_too_few(gw_scope *s, int rank, void *context) {
     expect_sum(s, next);
 }
 
-static void with_too_few_all_hear_so_and_may_try_again(void **state) {
+static void too_few_survivors_get_an_error_and_may_retry(void **state) {
     (void)state;
     for_seeds(SEEDS, workers(3), stay_too_few, NULL);
 }
 
-static void knock_in_vain(gw_scope *s, int rank, void *context) {
+static void join_and_give_up(gw_scope *s, int rank, void *context) {
     (void)context;
     if (rank == 2) {
         gw_group_join(s, "trainers", .timeout_ms = 1000);
@@ -459,14 +459,14 @@ static void knock_in_vain(gw_scope *s, int rank, void *context) {
     expect_sum(s, next);
 }
 
-static void who_gives_up_knocking_is_not_let_in(void **state) {
+static void a_withdrawn_join_request_is_not_admitted(void **state) {
     (void)state;
-    for_seeds(SEEDS, workers(3), knock_in_vain, NULL);
+    for_seeds(SEEDS, workers(3), join_and_give_up, NULL);
 }
 
-// The newcomer gives up at about the time at which it is let in: either all have it, or the next
-// generation says that it is gone, and the one after it is without it.
-static void knock_shortly(gw_scope *s, int rank, void *context) {
+// The joining worker gives up at about the time of its admission: either all members have it, or the collectives of the
+// next generation fail with its name, and the generation after that is without it.
+static void join_shortly(gw_scope *s, int rank, void *context) {
     const uint64_t *seed = context;
     if (rank == 3) {
         gw_group *g = gw_group_join(s, "trainers", .timeout_ms = 400 + (int64_t)(*seed % 40));
@@ -484,23 +484,22 @@ static void knock_shortly(gw_scope *s, int rank, void *context) {
         if (!strstr(gw_scope_error(s)->text, "w3")) fail_msg("%s", gw_scope_error(s)->text);
         gw_scope_clear(s);
     }
-    fail_msg("it does not come to rest");
+    fail_msg("the third generation fails, too");
 }
 
-static void who_gives_up_while_it_is_let_in_breaks_that_generation_alone(void **state) {
+static void a_worker_that_gives_up_during_admission_breaks_only_that_generation(void **state) {
     (void)state;
-    for (uint64_t seed = 1; seed <= 100; seed++)
-        cluster_run(seed, workers(4), knock_shortly, &seed);
+    for (uint64_t seed = 1; seed <= 100; seed++) cluster_run(seed, workers(4), join_shortly, &seed);
 }
 
-// ---- At any moment ------------------------------------------------------------------------------
+// ---- Deaths at any moment -----------------------------------------------------------------------
 
-// One worker ends behind its own or another's n-th send of all.
+// One worker dies after the n-th send of all workers.
 typedef struct death {
     sim *sim;
     uint64_t at;
     int node;
-    uint64_t flags[4];           // by number of the agreement: what was returned first; 0: nothing
+    uint64_t flags[4];           // by number of the agreement: the first that was returned; 0: none
     char generations[8][4][32];  // by generation and rank: its members
 } death;
 
@@ -514,7 +513,7 @@ static void plan_death(sim *s, void *context) {
     assert_true(sim_at_send(s, d->at, die, d));
 }
 
-// Also what one has returned that is dead now, but not what it makes up as a ghost.
+// A worker that runs on as a ghost after its death does not count; its results from before do.
 static bool is_dead(const death *d, int rank) {
     return rank == d->node && sim_is_crashed(d->sim, rank);
 }
@@ -545,7 +544,7 @@ static void agree_with_seed(uint64_t seed, void *context) {
                 agree_until_death, &d);
 }
 
-static void whoever_dies_whenever_all_that_live_return_the_same(void **state) {
+static void survivors_of_any_death_return_the_same_agreement(void **state) {
     (void)state;
     testing_for_seeds(720, agree_with_seed, NULL);
 }
@@ -557,7 +556,7 @@ static void write_members(gw_scope *s, const gw_group *g, char out[32]) {
         at += (size_t)snprintf(out + at, 32 - at, "%s", gw_group_worker(s, g, i).name);
 }
 
-// All that are in a generation know the same members.
+// All members of a generation have the same members.
 static void compare_generations(death *d, gw_scope *s, const gw_group *g, int rank) {
     int n = gw_group_generation(g);
     assert_true(n < 8);
@@ -568,13 +567,13 @@ static void compare_generations(death *d, gw_scope *s, const gw_group *g, int ra
                      d->generations[n][rank], rank);
 }
 
-static int count_there(gw_scope *s) {
+static int count_workers(gw_scope *s) {
     int count;
     gw_rpc_workers(s, &count);
     return gw_ok(s) ? count : 0;
 }
 
-// Survivors form the group again until one of its collectives succeeds; w3 knocks.
+// Survivors re-form the group until its collectives succeed; w3 requests to join.
 static void reform_until_death(gw_scope *s, int rank, void *context) {
     death *d = context;
     gw_group *g = rank < 3 ? open_first(s, 3, "three", 20000)
@@ -584,9 +583,9 @@ static void reform_until_death(gw_scope *s, int rank, void *context) {
         return;
     }
     while (rank < 3 && !gw_group_pending(g) && !is_dead(d, 3) && !is_dead(d, rank) &&
-           count_there(s) == 4)
+           count_workers(s) == 4)
         pause_ms(s, 5);
-    // One that dies early lets the others go on before they have heard of who knocks.
+    // After an early death the others continue before they have received the join request.
     bool is_left_out = rank == 3 && (gw_scope_error(s)->status == GW_TIMEOUT ||
                                      gw_scope_error(s)->status == GW_DISCONNECTED);
     for (int tries = 0; !is_left_out; tries++) {
@@ -612,7 +611,7 @@ static void reform_with_seed(uint64_t seed, void *context) {
                 reform_until_death, &d);
 }
 
-static void whoever_dies_whenever_the_next_generation_is_one(void **state) {
+static void survivors_of_any_death_form_one_next_generation(void **state) {
     (void)state;
     testing_for_seeds(960, reform_with_seed, NULL);
 }
@@ -659,7 +658,7 @@ static void run_joiner(void *arg) {
     w->is_done = true;
 }
 
-static void a_worker_that_joins_the_job_is_waited_for_and_let_in(void **state) {
+static void a_worker_that_joins_the_job_is_waited_for_and_admitted(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= SEEDS; seed++) {
         joiner ws[3] = { 0 };
@@ -698,20 +697,19 @@ static void wrong_arguments_are_refused(void **state) {
     for_seeds(1, workers(2), give_wrong_arguments, NULL);
 }
 
-GW_TESTS_WITH_LIMIT(reform_sim, 120, members_agree_on_the_flags_that_all_have_given,
-                    a_broken_group_agrees_without_who_is_gone, who_has_shut_down_is_not_waited_for,
-                    who_has_closed_the_group_is_not_waited_for,
-                    who_is_late_hears_what_the_others_have_heard,
-                    a_scope_that_has_failed_fails_the_agreement_of_all,
-                    members_that_differ_are_told_what_each_asks,
-                    who_agrees_while_others_re_form_hears_why_and_joins_them,
-                    an_error_of_another_group_of_that_name_is_told,
-                    a_group_that_was_failed_ends_for_all_and_is_formed_again,
-                    survivors_go_on_as_the_next_generation, members_out_of_step_are_in_step_again,
-                    workers_that_knock_are_let_in, too_few_survivors_wait_for_who_knocks,
-                    with_too_few_all_hear_so_and_may_try_again, who_gives_up_knocking_is_not_let_in,
-                    whoever_dies_whenever_all_that_live_return_the_same,
-                    whoever_dies_whenever_the_next_generation_is_one,
-                    who_gives_up_while_it_is_let_in_breaks_that_generation_alone,
-                    a_worker_that_joins_the_job_is_waited_for_and_let_in,
-                    wrong_arguments_are_refused);
+GW_TESTS_WITH_LIMIT(
+    reform_sim, 120, members_agree_on_the_flags_that_all_have_given,
+    a_broken_group_agrees_without_lost_members, a_member_that_has_shut_down_is_not_waited_for,
+    a_member_that_has_closed_the_group_is_not_waited_for,
+    a_late_member_gets_the_error_of_the_others, a_scope_that_has_failed_fails_the_agreement_of_all,
+    members_that_differ_get_the_request_of_each,
+    a_member_that_agrees_while_others_re_form_gets_the_reason_and_joins_them,
+    an_error_of_another_group_of_that_name_is_reported,
+    a_group_that_was_failed_ends_for_all_and_is_formed_again,
+    survivors_continue_as_the_next_generation, members_out_of_step_are_in_step_again,
+    pending_joiners_are_admitted, too_few_survivors_wait_for_a_join_request,
+    too_few_survivors_get_an_error_and_may_retry, a_withdrawn_join_request_is_not_admitted,
+    survivors_of_any_death_return_the_same_agreement,
+    survivors_of_any_death_form_one_next_generation,
+    a_worker_that_gives_up_during_admission_breaks_only_that_generation,
+    a_worker_that_joins_the_job_is_waited_for_and_admitted, wrong_arguments_are_refused);

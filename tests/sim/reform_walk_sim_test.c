@@ -1,10 +1,10 @@
-// Random programs that go on after losses: members of a group take steps, agree now and then, form
-// the group again when one of them is lost, and let in those that knock; all under faults. Each
-// seed belongs to one kind, so that `make sim SEED=n` repeats one run.
+// Random programs that continue after losses, under faults: members of a group take steps, agree now and then, re-form
+// the group when one of them is lost, and admit pending joiners. Each seed belongs to one kind, so that `make sim
+// SEED=n` repeats one run.
 //
-// What is checked: who agrees gets what all others get, also those that are lost later; there is one
-// next generation of each group; sums are those of its members; faults explain each error; all that
-// are left finish.
+// They check that an agreement returns the same on all members, also on those that are lost later; that each group has
+// one next generation; that sums are those of its members; that faults explain each error; and that all remaining
+// members finish.
 #include "agent/agent.h"
 #include "base/map.h"
 #include "base/mem.h"
@@ -23,7 +23,7 @@ enum {
     STEPS = 14,
     TRIES = 80,
     TABLE = 1024,
-    KNOCKERS = 2,
+    JOINERS = 2,
 };
 
 typedef enum walk_kind {
@@ -36,29 +36,29 @@ typedef enum walk_kind {
     WALK_KIND_COUNT
 } walk_kind;
 
-// What everybody has to find at one place: of an agreement, or of a generation.
+// What all members have to return from one agreement, or as one generation: |content| for |key|.
 typedef struct fact {
-    uint64_t place, content;
+    uint64_t key, content;
 } fact;
 
 typedef struct walk {
     uint64_t seed;
     walk_kind kind;
     sim *sim;
-    int members;  // at first; the others knock
+    int members;  // at first; the others request to join
     int count;
-    uint64_t begun, ended, left;  // nodes, as bits: that take no more steps
-    uint64_t shut_out;            // of these, that could not open the group: one was lost before
+    uint64_t begun, ended, left;  // nodes, as bits; |left| take no more steps
+    uint64_t shut_out;            // of |left|: could not open the group, since one was lost before
     int leaver, leaves_at;
     fact facts[TABLE];
     int fact_count;
-    int finished, agreed, generations, let_in;
+    int finished, agreed, generations, admitted;
 } walk;
 
 typedef struct walks {
     walk_kind kind;
     uint64_t seeds;
-    int finished, agreed, generations, let_in;
+    int finished, agreed, generations, admitted;
 } walks;
 
 static uint64_t choose(const walk *w, int what, uint64_t below) {
@@ -70,21 +70,22 @@ static bool is_ghost(gw_scope *root) {
     return sim_is_ghost(a->env);
 }
 
-// ---- What is true -------------------------------------------------------------------------------
+// ---- Checks -------------------------------------------------------------------------------------
 
-// False if another has found the same there before.
-static bool remember(walk *w, const char *what, uint64_t place, uint64_t content) {
+// False if another member has returned the same before.
+static bool remember(walk *w, const char *what, uint64_t key, uint64_t content) {
     for (int i = 0; i < w->fact_count; i++) {
-        if (w->facts[i].place != place) continue;
+        if (w->facts[i].key != key) continue;
         if (w->facts[i].content != content) fail_msg("members do not get the same: %s", what);
         return false;
     }
     assert_true(w->fact_count < TABLE);
-    w->facts[w->fact_count++] = (fact){ place, content };
+    w->facts[w->fact_count++] = (fact){ key, content };
     return true;
 }
 
-// Who has no group proposes nothing, and lives: the others wait for it until their deadline.
+// A member that could not open the group proposes nothing, but is not lost: the others wait for it until their
+// deadline.
 static bool names_one_shut_out(const walk *w, const gw_error *e) {
     char name[32];
     bool is = false;
@@ -123,14 +124,14 @@ static void note_generation(walk *w, gw_scope *s, const gw_group *g, int rank) {
 
 // ---- A member -----------------------------------------------------------------------------------
 
-// Who has finished stays for a while, so that who was taken for dead is told so.
+// A member that has finished stays for a while, so that a stopped member is notified that it is fenced.
 typedef struct participant {
     walk *walk;
     gw_scope *root, *life;  // of its groups
     int rank, step;
     uint64_t agreements;  // in this generation
     gw_group *group;
-    gw_future *late;  // of the generation before: one that the others do not enter; NULL
+    gw_future *late;  // a collective of the generation before, which the others do not enter; NULL
 } participant;
 
 static void pause_ms(gw_scope *s, int64_t ms) {
@@ -141,7 +142,8 @@ static void pause_ms(gw_scope *s, int64_t ms) {
     (void)late;
 }
 
-// Now and then one member goes on in a generation that is about to end: that ends with it, also where it has ended first.
+// Now and then one member starts a collective in a generation that is about to end. It ends with the generation, also
+// where that has ended before.
 static void enter_alone(participant *p, gw_scope *s) {
     bool is_alone = gw_group_size(p->group) == 1;
     if (p->late || is_alone || choose(p->walk, 400 + p->step, 4) != (uint64_t)p->rank) return;
@@ -173,14 +175,14 @@ static bool agree(participant *p, gw_scope *s, uint64_t flags, gw_agreement *out
     char text[128];
     *out = gw_group_agree(s, p->group, flags);
     if (!gw_ok(s) || is_ghost(p->root)) return gw_ok(s);
-    uint64_t place = hash_u64((uint64_t)gw_group_generation(p->group) * 1000 + ++p->agreements);
+    uint64_t key = hash_u64((uint64_t)gw_group_generation(p->group) * 1000 + ++p->agreements);
     uint64_t content = hash_u64(out->flags);
     for (int i = 0; i < out->missing_count; i++)
         content = hash_u64(content ^ (uint64_t)out->missing[i]);
     snprintf(text, sizeof text, "w%d, generation %d, agreement %d: flags %" PRIx64 ", %d missing",
              p->rank, gw_group_generation(p->group), (int)p->agreements, out->flags,
              out->missing_count);
-    p->walk->agreed += remember(p->walk, text, place, content);
+    p->walk->agreed += remember(p->walk, text, key, content);
     return true;
 }
 
@@ -189,17 +191,17 @@ static void agree_on_something(participant *p, gw_scope *s) {
     gw_agreement a;
     uint64_t own = ~(UINT64_C(1) << p->rank);
     if (!agree(p, s, own, &a) || is_ghost(p->root)) return;
-    if (a.flags & (UINT64_C(1) << p->rank)) fail_msg("w%d was not heard", p->rank);
+    if (a.flags & (UINT64_C(1) << p->rank)) fail_msg("the flags of w%d are missing", p->rank);
 }
 
-// All let in who knocks if one has heard of it.
-static void look_outside(participant *p, gw_scope *s) {
+// All admit the pending joiners if one member has received a join request.
+static void admit_pending(participant *p, gw_scope *s) {
     gw_agreement a;
     if (!agree(p, s, gw_group_pending(p->group) ? 0 : 1, &a) || a.flags) return;
     enter_alone(p, p->life);
     gw_group *next = gw_group_reform(p->life, p->group, .grow = true);
     if (!gw_ok(p->life)) return;
-    p->walk->let_in += gw_group_size(next) > gw_group_size(p->group);
+    p->walk->admitted += gw_group_size(next) > gw_group_size(p->group);
     enter(p, next);
 }
 
@@ -215,18 +217,18 @@ static void take_step(participant *p, gw_scope *s) {
     assert_int_equal((int)gw_item(s, gw_sum(s, sum)), 3 * n * (p->step + 1));
     p->step++;
     if (choose(p->walk, p->step, 3) == 0) agree_on_something(p, s);
-    if (gw_ok(s) && p->step < STEPS && choose(p->walk, 100 + p->step, 4) == 0) look_outside(p, s);
+    if (gw_ok(s) && p->step < STEPS && choose(p->walk, 100 + p->step, 4) == 0) admit_pending(p, s);
     if (gw_ok(s) && choose(p->walk, 200 + p->step, 3) == 0) pause_ms(s, 10);
 }
 
-// False: this worker goes no further.
+// False: this worker takes no more steps.
 static bool recover(participant *p, const gw_error *e) {
     if (is_ghost(p->root)) return false;
     if (!is_explained(p->walk, e))
         fail_msg("w%d, step %d: nothing explains \"%s\" (%d)", p->rank, p->step, e->text,
                  e->status);
     if (e->status == GW_FENCED) return false;
-    // Others may not have noticed that one is lost, and agree.
+    // Members that have not detected the loss yet may agree.
     gw_group *next = gw_group_reform(p->life, p->group);
     while (gw_scope_error(p->life)->status == GW_MISMATCH &&
            is_explained(p->walk, gw_scope_error(p->life))) {
@@ -243,8 +245,8 @@ static bool recover(participant *p, const gw_error *e) {
 
 static void go(participant *p) {
     walk *w = p->walk;
-    bool goes_on = gw_ok(p->life);
-    for (int tries = 0; goes_on && !is_ghost(p->root) && p->step < STEPS; tries++) {
+    bool continues = gw_ok(p->life);
+    for (int tries = 0; continues && !is_ghost(p->root) && p->step < STEPS; tries++) {
         if (tries == TRIES) fail_msg("w%d is at step %d for ever", p->rank, p->step);
         if (w->leaver == p->rank && p->step >= w->leaves_at) {
             w->left |= UINT64_C(1) << p->rank;
@@ -257,9 +259,9 @@ static void go(participant *p) {
         gw_error e = gw_scope_close(s);
         if (!gw_ok(p->life)) e = *gw_scope_error(p->life);
         gw_scope_clear(p->life);
-        if (e.status) goes_on = recover(p, &e);
+        if (e.status) continues = recover(p, &e);
     }
-    if (goes_on && !is_ghost(p->root)) w->finished++;
+    if (continues && !is_ghost(p->root)) w->finished++;
     gw_scope_clear(p->life);
 }
 
@@ -326,7 +328,7 @@ static void run_seed(uint64_t seed, void *context) {
     assert_non_null(w);
     uint64_t x = hash_u64(seed + 99);
     *w = (walk){ .seed = seed, .kind = sum->kind, .members = 2 + (int)(x % 3), .leaver = -1 };
-    w->count = w->members + (int)(x / 8 % (KNOCKERS + 1));
+    w->count = w->members + (int)(x / 8 % (JOINERS + 1));
     if (w->kind == WALK_LEAVES) {
         w->leaver = (int)(x / 32 % (uint64_t)w->members);
         w->leaves_at = (int)(x / 256 % STEPS);
@@ -346,48 +348,49 @@ static void run_seed(uint64_t seed, void *context) {
     sum->finished += w->finished;
     sum->agreed += w->agreed;
     sum->generations += w->generations;
-    sum->let_in += w->let_in;
+    sum->admitted += w->admitted;
     mem_free(w);
 }
 
 static void walk_through(walk_kind kind) {
     walks w = { .kind = kind };
     testing_for_seeds(SEEDS, run_seed, &w);
-    printf("%" PRIu64 " seeds, %d members finished, %d agreements, %d generations, %d let in\n",
-           w.seeds, w.finished, w.agreed, w.generations, w.let_in);
+    printf("%" PRIu64 " seeds, %d members finished, %d agreements, %d generations, %d admitted\n",
+           w.seeds, w.finished, w.agreed, w.generations, w.admitted);
 }
 
-static void members_agree_and_let_others_in(void **state) {
+static void members_agree_and_admit_others(void **state) {
     (void)state;
     walk_through(WALK_CALM);
 }
 
-static void those_left_by_crashes_go_on_alike(void **state) {
+static void survivors_of_crashes_continue_alike(void **state) {
     (void)state;
     walk_through(WALK_CRASHES);
 }
 
-static void those_left_by_stops_go_on_alike(void **state) {
+static void survivors_of_stops_continue_alike(void **state) {
     (void)state;
     walk_through(WALK_STOPS);
 }
 
-static void those_left_by_partitions_go_on_alike(void **state) {
+static void survivors_of_partitions_continue_alike(void **state) {
     (void)state;
     walk_through(WALK_PARTITIONS);
 }
 
-static void those_that_stay_go_on_when_one_leaves(void **state) {
+static void remaining_members_continue_when_one_leaves(void **state) {
     (void)state;
     walk_through(WALK_LEAVES);
 }
 
-static void they_go_on_when_all_faults_come_together(void **state) {
+static void survivors_continue_when_all_faults_occur_together(void **state) {
     (void)state;
     walk_through(WALK_ALL);
 }
 
-GW_TESTS_WITH_LIMIT(reform_walk_sim, 120, members_agree_and_let_others_in,
-                    those_left_by_crashes_go_on_alike, those_left_by_stops_go_on_alike,
-                    those_left_by_partitions_go_on_alike, those_that_stay_go_on_when_one_leaves,
-                    they_go_on_when_all_faults_come_together);
+GW_TESTS_WITH_LIMIT(reform_walk_sim, 120, members_agree_and_admit_others,
+                    survivors_of_crashes_continue_alike, survivors_of_stops_continue_alike,
+                    survivors_of_partitions_continue_alike,
+                    remaining_members_continue_when_one_leaves,
+                    survivors_continue_when_all_faults_occur_together);

@@ -87,12 +87,12 @@ static bool take_inbox(distributed_pass *x, list_node *out) {
     env_enter(e);
     list_splice(out, &x->inbox);
     list_init(&x->inbox);
-    bool goes_on = (!list_is_empty(out) || x->answered) && is_under_way(x);
+    bool continues = (!list_is_empty(out) || x->answered) && is_under_way(x);
     x->answered = false;
-    bool ends = !goes_on && x->ends;
-    if (!goes_on) x->runs = false;
+    bool ends = !continues && x->ends;
+    if (!continues) x->runs = false;
     env_leave(e);
-    if (goes_on) return true;
+    if (continues) return true;
     distributed_pass_mail_free(out);
     if (ends) distributed_pass_end(x);
     return false;

@@ -136,7 +136,7 @@ static void closed_streams_leave_nothing_behind(void **state) {
     close_pair(&p);
 }
 
-// A network of its own in which every connection comes from one of two ports.
+// A network of its own in which every connection has one of two source ports.
 static bool enter_narrow_network(void) {
     // Root needs no user namespace, which a process with threads, such as those of a sanitizer, cannot enter.
     if (unshare(CLONE_NEWNET) && unshare(CLONE_NEWUSER | CLONE_NEWNET)) return false;

@@ -40,7 +40,7 @@ static bool add_names(X509 *x, const certificate_name *names, int count) {
     return done;
 }
 
-// The common part of all certificates. A random part of their names tells CAs apart.
+// The common part of all certificates. A random part of their names distinguishes CAs.
 static bool fill(X509 *x, EVP_PKEY *key, const char *name, int days) {
     uint64_t serial;
     char subject[64];

@@ -22,7 +22,7 @@ typedef struct party {
 typedef struct protection {
     secret *secret;  // NULL: none
     bool insecure;   // this worker's user allows connections beyond this host without a secret
-    char job[JOB_ID_MAX];  // tells jobs with the same key apart; may be empty
+    char job[JOB_ID_MAX];  // distinguishes jobs with the same key; may be empty
     party self;            // this worker
     bool meets_at_rank_0;  // the host of its store has to be rank 0, if certificates name workers
     struct tls *tls;       // once connection_protect was called, if there is a secret

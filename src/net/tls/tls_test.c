@@ -18,7 +18,7 @@ typedef struct wire_end {
     struct wire_end *other;
     stream *stream;  // NULL: it has closed
     bool is_open;
-    uint8_t heard[16384];
+    uint8_t bytes[16384];
     size_t size, passed;
 } wire_end;
 
@@ -33,7 +33,7 @@ typedef struct wire {
 static void pass_on(wire_end *from) {
     wire_end *to = from->other;
     if (!to->is_open || !to->stream) return;
-    struct iovec part = { from->heard + from->passed, from->size - from->passed };
+    struct iovec part = { from->bytes + from->passed, from->size - from->passed };
     from->passed += stream_send(to->stream, &part, 1);
     assert_int_equal(from->passed, from->size);
 }
@@ -46,15 +46,15 @@ static void on_wire_opened(void *user) {
 
 static void on_wire_buffer(void *user, void **into, size_t *size) {
     wire_end *x = user;
-    *into = x->heard + x->size;
-    *size = sizeof x->heard - x->size;
+    *into = x->bytes + x->size;
+    *size = sizeof x->bytes - x->size;
 }
 
 static void on_wire_received(void *user, size_t count) {
     wire_end *x = user;
     size_t at = x->size, damage = x->wire->damage_at;
     x->size += count;
-    if (x == &x->wire->client && damage >= at && damage < x->size && damage) x->heard[damage] ^= 1;
+    if (x == &x->wire->client && damage >= at && damage < x->size && damage) x->bytes[damage] ^= 1;
     pass_on(x);
 }
 
@@ -122,8 +122,8 @@ static void a_member_is_admitted(void **state) {
         doors_until(&v.closed, 0), env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env));
     assert_memory_equal(v.received, HANDSHAKE_MAGIC, 8);
     // The hello of either is not readable on the wire.
-    assert_null(memmem(w.client.heard, w.client.size, HANDSHAKE_MAGIC, 8));
-    assert_null(memmem(w.server.heard, w.server.size, HANDSHAKE_MAGIC, 8));
+    assert_null(memmem(w.client.bytes, w.client.size, HANDSHAKE_MAGIC, 8));
+    assert_null(memmem(w.server.bytes, w.server.size, HANDSHAKE_MAGIC, 8));
     visitor_connect(&s, encrypted_worker("a", 3), d.address, NULL);
     doors_until(&d.admitted, 2);
     assert_int_equal(d.last.kind, HANDSHAKE_STORE);
@@ -198,7 +198,7 @@ static void refuse_visitor(protection self, const party *to, const char *words, 
         fail_msg("\"%s\" should report that the key was not taken", v.why.text);
     assert_int_equal(v.why.status, GW_DISCONNECTED);
     assert_true(w.server.size <= 64);
-    memcpy(answer, w.server.heard, w.server.size);
+    memcpy(answer, w.server.bytes, w.server.size);
     *out_size = w.server.size;
     visitor_leave(&v);
     close_wire(&w);
@@ -304,7 +304,7 @@ static void a_client_with_a_key_sends_nothing_to_a_server_without_one(void **sta
     doors_until(&v.closed, 1);
     assert_int_equal(v.opened, 0);
     assert_non_null(strstr(v.why.text, "it may have no key"));
-    assert_null(memmem(w.client.heard, w.client.size, HANDSHAKE_MAGIC, 8));
+    assert_null(memmem(w.client.bytes, w.client.size, HANDSHAKE_MAGIC, 8));
     visitor_leave(&v);
     close_wire(&w);
     door_close(&d);
@@ -423,9 +423,9 @@ static void incomplete_handshakes_time_out(void **state) {
     open_wire(&w, d.address);
     visitor_connect(&v, encrypted_worker("a", 1), w.address, &d.self.self);
     doors_until(&d.admitted, 1);
-    static uint8_t said[16384];
+    static uint8_t sent[16384];
     size_t size = w.client.size;
-    memcpy(said, w.client.heard, size);
+    memcpy(sent, w.client.bytes, size);
     visitor_leave(&v);
     close_wire(&w);
     enum { COUNT = 40 };
@@ -436,7 +436,7 @@ static void incomplete_handshakes_time_out(void **state) {
         stopped[i] = (wire_end){ .wire = &words, .other = &words.client };
         words.client =
             (wire_end){ .wire = &words, .other = &stopped[i], .size = size * (size_t)i / COUNT };
-        memcpy(words.client.heard, said, size);
+        memcpy(words.client.bytes, sent, size);
         int before = d.accepted;
         assert_int_equal(tcp_transport.connect(doors_env, d.address, &wire_events, &stopped[i],
                                                &stopped[i].stream, &error),

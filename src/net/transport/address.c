@@ -34,9 +34,9 @@ static const char *parse_port(const char *text, int *out_port) {
 
 static bool is_host(const char *text, size_t size) {
     for (size_t i = 0; i < size; i++) {
-        bool is_letter = (text[i] | 32) >= 'a' && (text[i] | 32) <= 'z';
+        bool is_alpha = (text[i] | 32) >= 'a' && (text[i] | 32) <= 'z';
         bool is_digit = text[i] >= '0' && text[i] <= '9';
-        if (!is_letter && !is_digit && !memchr(".:-_%", text[i], 5)) return false;
+        if (!is_alpha && !is_digit && !memchr(".:-_%", text[i], 5)) return false;
     }
     return true;
 }

@@ -56,10 +56,10 @@ static void it_takes_a_list_apart(void **state) {
     assert_false(address_take(&at, &a));
 }
 
-static void answer(routes *r, gw_status status, const char *text, bool goes_on) {
+static void answer(routes *r, gw_status status, const char *text, bool continues) {
     gw_error error;
     error_set(&error, status, "%s", text);
-    assert_true(routes_failed(r, &error, false) == goes_on);
+    assert_true(routes_failed(r, &error, false) == continues);
 }
 
 static void it_skips_unknown_schemes(void **state) {

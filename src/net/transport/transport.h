@@ -82,7 +82,7 @@ struct transport {
     bool
         is_private;  // the other end is this user's and on this host, and no one else can read the bytes
 
-    // Whether |address| can be right, as far as its text tells. INVALID.
+    // Whether |address| can be right, as far as its text shows. INVALID.
     gw_status (*check)(const char *address, gw_error *error);
 
     // The addresses that |address| resolves to, separated by commas: all those of a name. NULL:
@@ -116,7 +116,7 @@ static inline size_t stream_send(stream *s, const struct iovec *parts, int count
     return s->class->send(s, parts, count);
 }
 
-// No event comes after this. Bytes taken before are still sent if the peer reads them.
+// No event follows. Bytes taken before are still sent if the peer reads them.
 static inline void stream_close(stream *s) {
     s->class->close(s);
 }

@@ -41,7 +41,7 @@ static bool is_dtype(gw_value v) {
     return v.kind == GW_INT && v.as.integer >= 0 && v.as.integer < GW_DTYPE_COUNT;
 }
 
-// |kind| points at the kind in the row's params; the letters that tell the kinds apart decide.
+// |kind| points at the kind in the row's params; the characters in which the kinds differ decide.
 static bool fits(const char *kind, gw_value v) {
     switch (kind[0]) {
     case 't': return kind[6] == 's' ? are_tensors(v) : v.kind == GW_TENSOR;
@@ -252,7 +252,7 @@ static void fill(op_call *c, gw_value filled[OP_ARGS_MAX]) {
     c->arg_count = i;
 }
 
-// Rows' strings are well-formed, see op_test.c, so the walk is short.
+// Rows' strings are valid, see op_test.c, so the walk is short.
 bool op_params_check(op_call *c, gw_value filled[OP_ARGS_MAX]) {
     const char *at = c->op->params;
     bool incomplete = false, has_device = false;

@@ -54,7 +54,7 @@ static bool is_kind(const char *kind, size_t size) {
     return false;
 }
 
-static void its_rows_are_well_formed(void **state) {
+static void its_rows_are_valid(void **state) {
     (void)state;
     for (const op *const *o = op_table; *o; o++) {
         testing_note("gw.%s", (*o)->name);
@@ -355,7 +355,7 @@ static void it_takes_sizes_as_bytes_and_as_a_list(void **state) {
     gw_scope_close_up(s);
 }
 
-GW_TESTS_WITH_LIMIT(tensor_op, 120, its_rows_are_well_formed, it_runs_every_sample,
+GW_TESTS_WITH_LIMIT(tensor_op, 120, its_rows_are_valid, it_runs_every_sample,
                     it_leaves_its_arguments_alone, it_takes_tensors_of_any_layout,
                     it_refuses_arguments_of_a_wrong_kind,
                     it_does_nothing_in_a_failed_scope_and_refuses_poison,

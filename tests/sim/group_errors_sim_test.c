@@ -1,4 +1,5 @@
-// What members of a group are told, in the simulator: everyone of what has gone wrong, and in time.
+// Errors of groups and what closed scopes keep, in the simulator: mismatches that a sender gets by its next call,
+// invalid statuses and names, timeouts of messages, memory of dropped values, closed groups.
 #include "base/check.h"
 #include "base/mem.h"
 #include "testing/cluster.h"
@@ -11,16 +12,16 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-// ---- What differs -------------------------------------------------------------------------------
+// ---- Mismatches ---------------------------------------------------------------------------------
 
 typedef struct difference {
     int members;
     int64_t numbers;
     uint64_t key;
-    bool with_barriers;  // odd members enter one, and no broadcast
+    bool with_barriers;  // odd members call a barrier instead of the broadcast
 } difference;
 
-static bool has_heard(gw_scope *s, const char *part) {
+static bool has_mismatch(gw_scope *s, const char *part) {
     if (gw_ok(s)) return false;
     const gw_error *e = gw_scope_error(s);
     if (e->status != GW_MISMATCH || !strstr(e->text, part)) fail_msg("%s", e->text);
@@ -28,7 +29,7 @@ static bool has_heard(gw_scope *s, const char *part) {
     return true;
 }
 
-// Who only sends may succeed, and hears of it by its next call, which fails on all: GRP-24.
+// A call of a member that only sends may succeed; then its next call fails, on all members: GRP-24.
 static void name_own_root(gw_scope *s, int rank, void *context) {
     const difference *d = context;
     gw_group *g = gw_group_world(s, .timeout_ms = 60000);
@@ -37,12 +38,12 @@ static void name_own_root(gw_scope *s, int rank, void *context) {
         gw_barrier(s, g, .key = d->key);
     else
         gw_broadcast(s, g, gw_full(s, GW_F32, rank, d->numbers), rank, .key = d->key);
-    bool heard = has_heard(s, "broadcast");
+    bool reported = has_mismatch(s, "broadcast");
     gw_barrier(s, g, .key = d->key);
-    heard = has_heard(s, "broadcast") || heard;
-    if (!heard) fail_msg("w%d of %d has heard nothing", rank, d->members);
+    reported = has_mismatch(s, "broadcast") || reported;
+    if (!reported) fail_msg("w%d of %d has no error", rank, d->members);
     gw_barrier(s, g, .key = d->key);
-    if (!gw_ok(s)) fail_msg("w%d cannot go on: %s", rank, gw_scope_error(s)->text);
+    if (!gw_ok(s)) fail_msg("w%d cannot continue: %s", rank, gw_scope_error(s)->text);
 }
 
 static void differ_with_seed(uint64_t seed, void *context) {
@@ -56,12 +57,12 @@ static void differ_with_seed(uint64_t seed, void *context) {
                 name_own_root, &d);
 }
 
-static void who_only_sends_hears_of_others_that_do_something_else(void **state) {
+static void a_member_that_only_sends_gets_the_mismatch_by_its_next_call(void **state) {
     (void)state;
     testing_for_seeds(120, differ_with_seed, NULL);
 }
 
-// ---- What programs say --------------------------------------------------------------------------
+// ---- Invalid statuses and names -----------------------------------------------------------------
 
 static void expect(gw_scope *s, gw_status status, const char *part) {
     const gw_error *e = gw_scope_error(s);
@@ -70,33 +71,33 @@ static void expect(gw_scope *s, gw_status status, const char *part) {
     gw_scope_clear(s);
 }
 
-GW_FUNCTION(told_fail_oddly, GW_INLINE) {
+GW_FUNCTION(group_errors_fail, GW_INLINE) {
     (void)a;
     gw_fail(s, (gw_status)12345, "odd");
     return gw_none();
 }
 
-GW_FUNCTION(told_fail_later, GW_INLINE) {
+GW_FUNCTION(group_errors_fail_later, GW_INLINE) {
     (void)a;
     gw_future *f = gw_future_open(s);
     gw_future_fail(s, f, (gw_status)-3, "odd");
     return gw_value_of(f);
 }
 
-static const char odd[] = "12345 is no status of an error: odd";
+static const char invalid[] = "12345 is no status of an error: odd";
 
-static void say_odd_things(gw_scope *s, int rank, void *context) {
+static void use_invalid_statuses(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     if (!rank) gw_fail(s, (gw_status)12345, "odd");
     gw_barrier(s, g);
-    expect(s, GW_INVALID, odd);
-    gw_rpc_sync(s, rank ? "w0" : "w1", "told_fail_oddly");
-    expect(s, GW_INVALID, odd);
-    gw_rpc_sync(s, rank ? "w0" : "w1", "told_fail_later");
+    expect(s, GW_INVALID, invalid);
+    gw_rpc_sync(s, rank ? "w0" : "w1", "group_errors_fail");
+    expect(s, GW_INVALID, invalid);
+    gw_rpc_sync(s, rank ? "w0" : "w1", "group_errors_fail_later");
     expect(s, GW_INVALID, "-3 is no status of an error: odd");
     gw_error none = { 0 }, wrong = { .status = GW_STATUS_COUNT };
-    gw_rpc_sync(s, rank ? "w0" : "w1", "told_fail_later", &none);
+    gw_rpc_sync(s, rank ? "w0" : "w1", "group_errors_fail_later", &none);
     expect(s, GW_INVALID, "an error of status 0");
     gw_all_gather_value(s, g, gw_value_of(&wrong));
     expect(s, GW_INVALID, "an error of status ");
@@ -110,13 +111,13 @@ static void say_odd_things(gw_scope *s, int rank, void *context) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
 }
 
-static void odd_statuses_cost_no_worker_its_life(void **state) {
+static void invalid_statuses_end_no_worker(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++)
-        cluster_run(seed, (cluster_options){ .world_size = 2 }, say_odd_things, NULL);
+        cluster_run(seed, (cluster_options){ .world_size = 2 }, use_invalid_statuses, NULL);
 }
 
-static void write_in_vain(gw_scope *s, int rank, void *context) {
+static void time_out_on_messages(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s, .name = "pair");
     if (rank == 0) {
@@ -132,13 +133,13 @@ static void write_in_vain(gw_scope *s, int rank, void *context) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
 }
 
-static void letters_say_who_was_awaited_in_vain(void **state) {
+static void timeouts_of_messages_name_the_peer(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++)
-        cluster_run(seed, (cluster_options){ .world_size = 2 }, write_in_vain, NULL);
+        cluster_run(seed, (cluster_options){ .world_size = 2 }, time_out_on_messages, NULL);
 }
 
-static void name_oddly(gw_scope *s, int rank, void *context) {
+static void use_invalid_names(gw_scope *s, int rank, void *context) {
     (void)context, (void)rank;
     static const char *const names[] = { "",         "a\nb",         "100%",
                                          "\x7f",     "\xff\xfe",     "\xc3",
@@ -158,12 +159,12 @@ static void name_oddly(gw_scope *s, int rank, void *context) {
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
 }
 
-static void names_that_would_spoil_a_sentence_are_refused(void **state) {
+static void group_names_that_are_not_printable_are_refused(void **state) {
     (void)state;
-    cluster_run(1, (cluster_options){ .world_size = 1 }, name_oddly, NULL);
+    cluster_run(1, (cluster_options){ .world_size = 1 }, use_invalid_names, NULL);
 }
 
-// ---- What is left behind ------------------------------------------------------------------------
+// ---- Memory and closed groups -------------------------------------------------------------------
 
 enum { OFTEN = 1000, FEW = 60 };
 
@@ -186,7 +187,7 @@ static void share_and_drop(gw_scope *s, gw_group *g, gw_tensor *x) {
     gw_drop(s, gw_all_reduce_coalesced(s, g, &x, 1, GW_SUM));
 }
 
-static void write_letters(gw_scope *s, gw_group *g, gw_tensor *x) {
+static void exchange_messages(gw_scope *s, gw_group *g, gw_tensor *x) {
     int other = 1 - gw_group_rank(g);
     gw_future *sent = gw_isend(s, g, x, other);
     gw_drop(s, gw_recv(s, g, other));
@@ -229,10 +230,10 @@ static void repeat(gw_scope *s, int rank, void *context) {
         fail_msg("%zu allocations are left of %d times", after - before, OFTEN);
 }
 
-static void one_long_scope_keeps_nothing_of_what_has_been_dropped(void **state) {
+static void a_long_scope_does_not_keep_dropped_values(void **state) {
     (void)state;
-    static form *const forms[] = { reduce_and_drop, reduce_into,     share_and_drop,
-                                   write_letters,   wait_at_barrier, agree };
+    static form *const forms[] = { reduce_and_drop,   reduce_into,     share_and_drop,
+                                   exchange_messages, wait_at_barrier, agree };
     mem_account();
     for (size_t i = 0; i < sizeof forms / sizeof forms[0]; i++) {
         form *once = forms[i];
@@ -248,7 +249,7 @@ static void open_again(gw_scope *s, int rank, void *context) {
         gw_group *g = gw_group_world(s, .name = "again");
         gw_barrier(s, g);
         gw_drop(s, gw_all_reduce(s, g, gw_ones(s, GW_F32, 4), GW_SUM));
-        cluster_pause_ms(s, 1000);  // until all have come through it
+        cluster_pause_ms(s, 1000);  // until all members have completed both
         gw_drop(s, g);
     }
     if (!gw_ok(s)) fail_msg("%s", gw_scope_error(s)->text);
@@ -294,8 +295,7 @@ static void a_closed_group_is_seen_in_the_checked_mode(void **state) {
         strstr(text, "GW_CHECK: a group was dropped, or the scope that held it is closed"));
 }
 
-GW_TESTS(group_told_sim, who_only_sends_hears_of_others_that_do_something_else,
-         odd_statuses_cost_no_worker_its_life, letters_say_who_was_awaited_in_vain,
-         names_that_would_spoil_a_sentence_are_refused,
-         one_long_scope_keeps_nothing_of_what_has_been_dropped, a_group_that_is_dropped_is_closed,
-         a_closed_group_is_seen_in_the_checked_mode);
+GW_TESTS(group_errors_sim, a_member_that_only_sends_gets_the_mismatch_by_its_next_call,
+         invalid_statuses_end_no_worker, timeouts_of_messages_name_the_peer,
+         group_names_that_are_not_printable_are_refused, a_long_scope_does_not_keep_dropped_values,
+         a_group_that_is_dropped_is_closed, a_closed_group_is_seen_in_the_checked_mode);

@@ -1,5 +1,5 @@
-// What members learn of each other when they wait for long: what the missing ones do, circles over several groups,
-// and the last collectives of a group that has failed.
+// Stall reports of groups, in the simulator: the current activity of the members that a call waits for, circles over
+// several groups, and the last collectives of a group that has failed.
 #include "base/log.h"
 #include "base/map.h"
 #include "base/scope.h"
@@ -13,7 +13,7 @@
 
 enum { LOG_BYTES = 1 << 16, CIRCLE_SEEDS = 120 };
 
-// ---- What is written ----------------------------------------------------------------------------
+// ---- The log ------------------------------------------------------------------------------------
 
 static char written[LOG_BYTES];
 
@@ -44,7 +44,7 @@ static void expect(gw_scope *s, gw_status status, const char *text) {
     gw_scope_clear(s);
 }
 
-// Time passes, and no thread waits in the library.
+// Time passes while no thread waits in the library.
 static void compute_ms(gw_scope *s, int64_t ms) {
     waiter w = { .what = "computing" };
     env_enter(s->env);
@@ -60,7 +60,7 @@ static void run(int workers, cluster_main *play, void *context) {
     log_hook = NULL;
 }
 
-// ---- What the missing ones do -------------------------------------------------------------------
+// ---- Activity of missing members ----------------------------------------------------------------
 
 static void compute_long(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -71,18 +71,18 @@ static void compute_long(gw_scope *s, int rank, void *context) {
     gw_barrier(s, g);
     assert_true(gw_ok(s));
     if (rank != 0) return;
-    expect_written("group \"world\": barrier (group_where_sim_test.c:");
+    expect_written("group \"world\": barrier (stall_report_sim_test.c:");
     expect_written("has waited 10 s for w1: w1 computes (its collective 1 ended 10 s ago)\n");
-    assert_int_equal(count_written("has waited"), 2);  // w2 has, too
+    assert_int_equal(count_written("has waited"), 2);  // by w0, and by w2
     assert_int_equal(count_written("circle"), 0);
 }
 
-static void who_waits_for_long_is_told_that_others_compute(void **state) {
+static void a_long_wait_reports_that_others_compute(void **state) {
     (void)state;
     run(3, compute_long, NULL);
 }
 
-GW_FUNCTION(where_slow, GW_POOL) {
+GW_FUNCTION(stall_slow, GW_POOL) {
     (void)a;
     compute_ms(s, 15000);
     return gw_none();
@@ -91,13 +91,14 @@ GW_FUNCTION(where_slow, GW_POOL) {
 static void call_long(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
-    if (rank == 1) gw_rpc_sync(s, "w2", "where_slow");
+    if (rank == 1) gw_rpc_sync(s, "w2", "stall_slow");
     gw_barrier(s, g);
     assert_true(gw_ok(s));
-    if (rank == 0) expect_written("for w1: w1 waits for where_slow of w2 (group_where_sim_test.c:");
+    if (rank == 0)
+        expect_written("for w1: w1 waits for stall_slow of w2 (stall_report_sim_test.c:");
 }
 
-static void or_that_they_wait_for_a_call(void **state) {
+static void a_long_wait_reports_that_others_wait_for_a_call(void **state) {
     (void)state;
     run(3, call_long, NULL);
 }
@@ -118,13 +119,13 @@ static void wait_in_a_row(gw_scope *s, int rank, void *context) {
     if (a) gw_barrier(s, a);
     assert_true(gw_ok(s));
     if (rank != 0) return;
-    expect_written("group \"a\": barrier (group_where_sim_test.c:");
+    expect_written("group \"a\": barrier (stall_report_sim_test.c:");
     expect_written("for w1: w1 waits in group \"b\" for w2 (collective 1, barrier (");
     expect_written("for w2: w2 computes\n");
     assert_int_equal(count_written("circle"), 0);
 }
 
-static void or_that_they_wait_in_another_group(void **state) {
+static void a_long_wait_reports_that_others_wait_in_another_group(void **state) {
     (void)state;
     run(3, wait_in_a_row, NULL);
 }
@@ -139,7 +140,7 @@ static void agree_long(gw_scope *s, int rank, void *context) {
     if (rank == 0) expect_written("w1 agrees in group \"b\"");
 }
 
-static void or_that_they_agree_elsewhere(void **state) {
+static void a_long_wait_reports_that_others_agree_in_another_group(void **state) {
     (void)state;
     run(3, agree_long, NULL);
 }
@@ -149,14 +150,14 @@ static void stop_for_a_while(sim *s, void *context) {
     sim_stop(s, 1);
 }
 
-static void go_on(sim *s, void *context) {
+static void resume(sim *s, void *context) {
     (void)context;
     sim_continue(s, 1);
 }
 
 static void plan_stop(sim *s, void *context) {
     assert_true(sim_at(s, 10 * SIM_SECOND, stop_for_a_while, context));
-    assert_true(sim_at(s, 15 * SIM_SECOND, go_on, context));
+    assert_true(sim_at(s, 15 * SIM_SECOND, resume, context));
 }
 
 static void be_stopped(gw_scope *s, int rank, void *context) {
@@ -168,7 +169,7 @@ static void be_stopped(gw_scope *s, int rank, void *context) {
     if (rank == 0) expect_written("for w1: w1 has not answered for 3.0 s\n");
 }
 
-static void or_that_they_do_not_answer(void **state) {
+static void a_long_wait_reports_that_others_do_not_answer(void **state) {
     (void)state;
     listen();
     cluster_run(1, (cluster_options){ .world_size = 3, .direct = plan_stop }, be_stopped, NULL);
@@ -186,7 +187,7 @@ static void be_late(gw_scope *s, int rank, void *context) {
     assert_true(gw_ok(s));
 }
 
-static void the_verdict_of_a_deadline_says_it_to_all(void **state) {
+static void the_timeout_error_of_all_members_reports_it(void **state) {
     (void)state;
     run(3, be_late, NULL);
 }
@@ -196,10 +197,10 @@ static void the_verdict_of_a_deadline_says_it_to_all(void **state) {
 typedef struct ring {
     int size;
     const char *text;
-    int told;
+    int reported;
 } ring;
 
-// Each waits for the next one before it would come to the one before it.
+// Each member calls the barrier with the next member before the one with the previous member.
 static void wait_in_a_circle(gw_scope *s, int rank, void *context) {
     ring *x = context;
     static const char *const names[] = { "a", "b", "c", "d" };
@@ -209,9 +210,10 @@ static void wait_in_a_circle(gw_scope *s, int rank, void *context) {
     own = open_pair(s, world, rank, next, names[rank]);
     other = open_pair(s, world, before, rank, names[before]);
     gw_barrier(s, own);
-    // Who is told first goes on, and may enter what the one before waits for, which then is in no circle any more.
+    // The member with the first error continues and may enter the barrier for which the previous member waits, which
+    // then is in no circle any more.
     bool in_circle = strstr(gw_scope_error(s)->text, "in a circle");
-    x->told += in_circle;
+    x->reported += in_circle;
     if (!gw_ok(s)) expect(s, GW_TIMEOUT, in_circle ? x->text : "has passed");
     gw_barrier(s, other);
     gw_scope_clear(s);
@@ -220,7 +222,7 @@ static void wait_in_a_circle(gw_scope *s, int rank, void *context) {
     if (rank == 0) expect_written(x->text + 4);
 }
 
-static void a_circle_is_named_by_all_deadlines_and_in_the_log(void **state) {
+static void a_circle_is_reported_by_all_deadlines_and_in_the_log(void **state) {
     (void)state;
     ring two = { .size = 2,
                  .text =
@@ -232,7 +234,7 @@ static void a_circle_is_named_by_all_deadlines_and_in_the_log(void **state) {
     };
     run(2, wait_in_a_circle, &two);
     run(3, wait_in_a_circle, &three);
-    assert_true(two.told >= 10 && three.told >= 10);  // by each seed
+    assert_true(two.reported >= 10 && three.reported >= 10);  // by each seed
 }
 
 static gw_module *open_replica(gw_scope *s, gw_group *g) {
@@ -241,7 +243,7 @@ static gw_module *open_replica(gw_scope *s, gw_group *g) {
     return m;
 }
 
-// Each differentiates through two models, of which the other one takes the other first.
+// Each member differentiates through two models, in opposite orders.
 static void differentiate_in_a_circle(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s, .timeout_ms = 12000);
@@ -257,13 +259,13 @@ static void differentiate_in_a_circle(gw_scope *s, int rank, void *context) {
     assert_true(gw_ok(s));
 }
 
-static void so_is_one_of_passes_through_two_models(void **state) {
+static void a_circle_of_passes_through_two_models_is_reported(void **state) {
     (void)state;
     run(2, differentiate_in_a_circle, NULL);
 }
 
-// Members call barriers of two groups each in an order that the seed decides, some of them without waiting, and
-// compute meanwhile. Whether they can end is known.
+// Members call barriers of several groups in orders that the seed decides, and compute in between. find_stuck computes
+// which members cannot end.
 enum { WALKERS = 4, WALK_GROUPS = 4, WALK_CALLS = 6 };
 
 typedef struct walk {
@@ -272,14 +274,14 @@ typedef struct walk {
     int calls[WALKERS][WALK_CALLS];
     int call_count[WALKERS];
     bool is_stuck[WALKERS];
-    bool told;
+    bool reported;
 } walk;
 
 static uint64_t choose(const walk *w, int what, uint64_t below) {
     return hash_u64(w->seed * 977 + (uint64_t)what) % below;
 }
 
-// Each group has as many calls as any member makes of it, so that only their order is wrong.
+// All members of a group call it equally often, so that only the order of calls is wrong.
 static void plan_walk(walk *w) {
     for (int g = 0; g < WALK_GROUPS; g++) {
         int first = (int)choose(w, g, WALKERS), other = (int)choose(w, 10 + g, WALKERS - 1);
@@ -300,7 +302,7 @@ static void plan_walk(walk *w) {
     }
 }
 
-// A call ends when all members of its group are at it: who is not at the end when nothing can move is stuck.
+// A call ends when all members of its group are at it. A member that has calls left when no call can end is stuck.
 static void find_stuck(walk *w) {
     int at[WALKERS] = { 0 };
     for (bool moves = true; moves;) {
@@ -338,7 +340,7 @@ static void walk_along(gw_scope *root, int rank, void *context) {
     }
     if (gw_ok(s) == w->is_stuck[rank])
         fail_msg("w%d: %s", rank, gw_ok(s) ? "not stuck" : gw_scope_error(s)->text);
-    w->told |= strstr(gw_scope_error(s)->text, "in a circle") != NULL;
+    w->reported |= strstr(gw_scope_error(s)->text, "in a circle") != NULL;
     gw_scope_clear(s);
     gw_scope_close_up(s);
     gw_scope_clear(root);
@@ -357,13 +359,13 @@ static void walk_with_seed(uint64_t seed, void *context) {
     sim_options network = is_slow ? sim_varied(seed, 0) : (sim_options){ 0 };
     cluster_run(seed, (cluster_options){ .world_size = WALKERS, .network = network }, walk_along,
                 &w);
-    // On a slow network answers may come too late for the deadline.
-    if (is_slow ? w.told && !any : any != w.told)
-        fail_msg("%s\n%s", any ? "a circle is not told" : "there is no circle", written);
+    // On a slow network replies may arrive too late for the deadline.
+    if (is_slow ? w.reported && !any : any != w.reported)
+        fail_msg("%s\n%s", any ? "a circle is not reported" : "there is no circle", written);
     if (any != (count_written("in a circle") > 0)) fail_msg("in the log: %s", written);
 }
 
-static void circles_are_told_where_there_are_some_and_nowhere_else(void **state) {
+static void circles_are_reported_only_where_they_exist(void **state) {
     (void)state;
     int stuck = 0;
     testing_for_seeds(CIRCLE_SEEDS, walk_with_seed, &stuck);
@@ -372,23 +374,23 @@ static void circles_are_told_where_there_are_some_and_nowhere_else(void **state)
     if (!getenv("SEED") && testing_scaled(CIRCLE_SEEDS) == CIRCLE_SEEDS) assert_true(stuck > 0);
 }
 
-// What w2 sends to w1 is on its way for a while.
+// Delays messages from w2 to w1.
 static void hold(sim *s, void *context) {
     (void)context;
     sim_partition(s, 2, 1, true, false);
 }
 
-static void let_go(sim *s, void *context) {
+static void release(sim *s, void *context) {
     (void)context;
     sim_heal(s);
 }
 
 static void plan_delay(sim *s, void *context) {
     assert_true(sim_at(s, 12 * SIM_SECOND, hold, context));
-    assert_true(sim_at(s, 16 * SIM_SECOND, let_go, context));
+    assert_true(sim_at(s, 16 * SIM_SECOND, release, context));
 }
 
-// w0 waits for w1, which waits for what w2 has sent, which waits for w0.
+// w0 waits for w1, w1 for a message that w2 has sent already, and w2 for w0.
 static void wait_for_a_message(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *world = gw_group_world(s);
@@ -418,7 +420,7 @@ static void a_message_on_its_way_closes_no_circle(void **state) {
     log_hook = NULL;
 }
 
-// What is under way, and is not waited for, holds nobody up.
+// A collective under way for which the program does not wait delays no member.
 static void overlap(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *world = gw_group_world(s);
@@ -450,18 +452,18 @@ static void differ(gw_scope *s, int rank, void *context) {
             gw_all_gather(s, g, gw_ones(s, GW_F32, 3));
         else
             gw_all_reduce(s, g, gw_ones(s, GW_F32, 2, 2), GW_SUM);
-        expect(s, GW_MISMATCH, "w0, w2 do all_reduce sum f32 2x2 (group_where_sim_test.c:");
+        expect(s, GW_MISMATCH, "w0, w2 do all_reduce sum f32 2x2 (stall_report_sim_test.c:");
         gw_barrier(s, g);
     }
     gw_barrier(s, g);
     if (rank != 0) return;
-    expect_written("w1 does all_gather f32 3 (group_where_sim_test.c:");
+    expect_written("w1 does all_gather f32 3 (stall_report_sim_test.c:");
     expect_written("; the last collectives of group \"world\" on w0:\n"
-                   "    collective 1: all_reduce sum f32 3 (group_where_sim_test.c:");
-    expect_written("    collective 2 with .key = 7: barrier (group_where_sim_test.c:");
-    expect_written("    collective 2: all_reduce sum f32 2x2 (group_where_sim_test.c:");
+                   "    collective 1: all_reduce sum f32 3 (stall_report_sim_test.c:");
+    expect_written("    collective 2 with .key = 7: barrier (stall_report_sim_test.c:");
+    expect_written("    collective 2: all_reduce sum f32 2x2 (stall_report_sim_test.c:");
     expect_written("): under way for ");
-    // Once for a failure, by one member, and what has ended once.
+    // One member logs each failure once, and each ended collective once.
     assert_int_equal(count_written("the last collectives"), 2);
     assert_int_equal(count_written("    collective 1: "), 1);
     assert_int_equal(count_written("    collective 2 with .key = 7: "), 1);
@@ -469,7 +471,7 @@ static void differ(gw_scope *s, int rank, void *context) {
     expect_written("): failed (mismatch) after ");
 }
 
-static void a_failure_is_printed_with_what_went_before(void **state) {
+static void a_failure_is_logged_with_the_last_collectives(void **state) {
     (void)state;
     run(3, differ, NULL);
 }
@@ -487,11 +489,11 @@ static void differ_at_last(gw_scope *s, int rank, void *context) {
     expect(s, GW_MISMATCH, "all_gather f32 3");
     gw_barrier(s, g);
     if (rank != 0) return;
-    expect_written("    collectives 1 to 40: barrier (group_where_sim_test.c:");
+    expect_written("    collectives 1 to 40: barrier (stall_report_sim_test.c:");
     expect_written("): 40 done, each in ");
-    expect_written("    collective 41: all_reduce sum f32 2 (group_where_sim_test.c:");
-    expect_written("    collective 42: all_reduce sum f32 2 (group_where_sim_test.c:");
-    expect_written("    collectives 43 to 45: all_reduce sum f32 4 (group_where_sim_test.c:");
+    expect_written("    collective 41: all_reduce sum f32 2 (stall_report_sim_test.c:");
+    expect_written("    collective 42: all_reduce sum f32 2 (stall_report_sim_test.c:");
+    expect_written("    collectives 43 to 45: all_reduce sum f32 4 (stall_report_sim_test.c:");
     expect_written("): 3 done, each in ");
     assert_int_equal(count_written("\n    collective"), 5);
     const char *all = gw_group_history(s, g);  // a line for each
@@ -500,7 +502,7 @@ static void differ_at_last(gw_scope *s, int rank, void *context) {
     assert_int_equal(lines, 47);
 }
 
-static void what_a_loop_has_done_is_one_line(void **state) {
+static void equal_collectives_of_a_loop_are_one_line(void **state) {
     (void)state;
     run(3, differ_at_last, NULL);
 }
@@ -524,7 +526,7 @@ static void fail_in_a_pass(gw_scope *s, int rank, void *context) {
     if (rank == 0) expect_written("    collective 1 of DDP pass 1 to 20: all_reduce avg f32 8");
 }
 
-static void so_is_what_passes_have_reduced(void **state) {
+static void equal_collectives_of_passes_are_one_line(void **state) {
     (void)state;
     run(3, fail_in_a_pass, NULL);
 }
@@ -540,7 +542,7 @@ static void lose_one(gw_scope *s, int rank, void *context) {
     cluster_pause_ms(s, 1000);
     assert_int_equal(count_written("the last collectives of group \"world\" on w1:"), 1);
     assert_int_equal(count_written("the last collectives"), 1);
-    expect_written("    collective 2: barrier (group_where_sim_test.c:");
+    expect_written("    collective 2: barrier (stall_report_sim_test.c:");
     expect_written(", waits for w0\n");
 }
 
@@ -553,7 +555,7 @@ static void plan_crash(sim *s, void *context) {
     assert_true(sim_at(s, 5 * SIM_SECOND, crash_w0, context));
 }
 
-static void so_is_a_loss_by_the_lowest_that_is_left(void **state) {
+static void the_lowest_remaining_member_logs_a_loss(void **state) {
     (void)state;
     listen();
     cluster_run(1, (cluster_options){ .world_size = 3, .fails = true, .direct = plan_crash },
@@ -561,7 +563,7 @@ static void so_is_a_loss_by_the_lowest_that_is_left(void **state) {
     log_hook = NULL;
 }
 
-static void end_well(gw_scope *s, int rank, void *context) {
+static void end_without_failure(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     gw_barrier(s, g);
@@ -575,9 +577,9 @@ static void end_well(gw_scope *s, int rank, void *context) {
     assert_int_equal(count_written("the last collectives"), 0);
 }
 
-static void what_ends_well_or_is_cancelled_prints_nothing(void **state) {
+static void successful_and_cancelled_collectives_log_nothing(void **state) {
     (void)state;
-    run(3, end_well, NULL);
+    run(3, end_without_failure, NULL);
 }
 
 static void look_back(gw_scope *s, int rank, void *context) {
@@ -592,28 +594,30 @@ static void look_back(gw_scope *s, int rank, void *context) {
     int lines = 1;
     for (const char *c = text; *c; c++) lines += *c == '\n';
     assert_int_equal(lines, 64);
-    assert_ptr_equal(strstr(text, "collective 8: all_reduce sum f32 8 (group_where_sim_test.c:"),
+    assert_ptr_equal(strstr(text, "collective 8: all_reduce sum f32 8 (stall_report_sim_test.c:"),
                      text);
     assert_non_null(
-        strstr(text, "\ncollective 70: all_reduce sum f32 70 (group_where_sim_test.c:"));
+        strstr(text, "\ncollective 70: all_reduce sum f32 70 (stall_report_sim_test.c:"));
     assert_non_null(strstr(text, "): done in "));
     assert_non_null(strstr(text, "\ncollective 71: barrier ("));
     gw_group_history(s, NULL);
     expect(s, GW_INVALID, "gw_group_history: the group is NULL");
 }
 
-static void a_program_may_look_at_the_last_64(void **state) {
+static void the_history_has_the_last_64_collectives(void **state) {
     (void)state;
     run(2, look_back, NULL);
 }
 
 GW_TESTS_WITH_LIMIT(
-    group_where_sim, 120, who_waits_for_long_is_told_that_others_compute,
-    or_that_they_wait_for_a_call, or_that_they_wait_in_another_group, or_that_they_agree_elsewhere,
-    or_that_they_do_not_answer, the_verdict_of_a_deadline_says_it_to_all,
-    a_circle_is_named_by_all_deadlines_and_in_the_log, so_is_one_of_passes_through_two_models,
-    circles_are_told_where_there_are_some_and_nowhere_else, a_message_on_its_way_closes_no_circle,
-    members_that_overlap_two_groups_are_in_no_circle, a_failure_is_printed_with_what_went_before,
-    what_a_loop_has_done_is_one_line, so_is_what_passes_have_reduced,
-    so_is_a_loss_by_the_lowest_that_is_left, what_ends_well_or_is_cancelled_prints_nothing,
-    a_program_may_look_at_the_last_64);
+    stall_report_sim, 120, a_long_wait_reports_that_others_compute,
+    a_long_wait_reports_that_others_wait_for_a_call,
+    a_long_wait_reports_that_others_wait_in_another_group,
+    a_long_wait_reports_that_others_agree_in_another_group,
+    a_long_wait_reports_that_others_do_not_answer, the_timeout_error_of_all_members_reports_it,
+    a_circle_is_reported_by_all_deadlines_and_in_the_log,
+    a_circle_of_passes_through_two_models_is_reported, circles_are_reported_only_where_they_exist,
+    a_message_on_its_way_closes_no_circle, members_that_overlap_two_groups_are_in_no_circle,
+    a_failure_is_logged_with_the_last_collectives, equal_collectives_of_a_loop_are_one_line,
+    equal_collectives_of_passes_are_one_line, the_lowest_remaining_member_logs_a_loss,
+    successful_and_cancelled_collectives_log_nothing, the_history_has_the_last_64_collectives);

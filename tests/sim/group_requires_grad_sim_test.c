@@ -1,5 +1,5 @@
-// Collectives of which some members bring what needs a gradient, and others do not, in the simulator: a verdict on all
-// instead of a pass that waits for who has nothing to differentiate.
+// Collectives in which the inputs of some members need a gradient and those of others do not, in the simulator: a
+// mismatch on all members instead of a pass that waits for a member without a backward.
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -33,7 +33,7 @@ static gw_tensor *broadcast_all(gw_scope *s, gw_group *g, gw_tensor *x) {
 }
 
 static const struct {
-    const char *name;  // as sentences have it
+    const char *name;  // as errors contain it
     form *call;
     uint64_t key;
 } forms[] = {
@@ -51,7 +51,7 @@ static const struct {
 
 enum { FORMS = sizeof forms / sizeof *forms };
 
-static gw_tensor *brought(gw_scope *s, bool needs, int64_t rows) {
+static gw_tensor *input_of(gw_scope *s, bool needs, int64_t rows) {
     gw_tensor *x = gw_ones(s, GW_F32, rows, 2);
     return needs ? gw_requires_grad(s, x) : x;
 }
@@ -71,38 +71,38 @@ typedef struct mixture {
     int64_t rows;
 } mixture;
 
-// Whether |s| has heard who has brought what.
-static bool has_heard(gw_scope *s, const mixture *m) {
+// Whether |s| has failed with the mismatch of |m|.
+static bool has_mismatch(gw_scope *s, const mixture *m) {
     if (gw_ok(s)) return false;
     const gw_error *e = gw_scope_error(s);
     const char *gradient = strstr(e->text, ", which needs a gradient (");
-    bool says = e->status == GW_MISMATCH && strstr(e->text, forms[m->form].name) && gradient;
-    says = says && strstr(e->text, "; w");
-    if (!says || strstr(gradient + 1, ", which needs a gradient (")) fail_msg("%s", e->text);
+    bool is_named = e->status == GW_MISMATCH && strstr(e->text, forms[m->form].name) && gradient;
+    is_named = is_named && strstr(e->text, "; w");
+    if (!is_named || strstr(gradient + 1, ", which needs a gradient (")) fail_msg("%s", e->text);
     gw_scope_clear(s);
     return true;
 }
 
-// Who only sends may succeed: its pass hears it, or one of its next calls.
+// The call of a member that only sends may succeed: then its pass or one of its next calls fails.
 static void mix(gw_scope *root, int rank, void *context) {
     const mixture *m = context;
     gw_group *g = gw_group_world(root);
     gw_scope *s = gw_scope_open(root);
     bool needs = m->needing >> rank & 1, all = m->needing == (1 << MEMBERS) - 1;
-    gw_tensor *out = forms[m->form].call(s, g, brought(s, needs, m->rows));
+    gw_tensor *out = forms[m->form].call(s, g, input_of(s, needs, m->rows));
     if (all || !m->needing) {
         expect_ok(s);
         if (needs) gw_backward(s, gw_sum(s, out));
         expect_ok(s);
     } else {
-        bool heard = has_heard(s, m);
-        if (!heard && needs) {
+        bool reported = has_mismatch(s, m);
+        if (!reported && needs) {
             gw_backward(s, gw_sum(s, out));
-            heard = has_heard(s, m);
+            reported = has_mismatch(s, m);
         }
         gw_barrier(s, g, .key = forms[m->form].key);
-        heard = has_heard(s, m) || heard;
-        if (!heard) fail_msg("w%d has heard nothing", rank);
+        reported = has_mismatch(s, m) || reported;
+        if (!reported) fail_msg("w%d has no error", rank);
     }
     gw_scope_close_up(s);
     gw_barrier(root, g, .key = forms[m->form].key);
@@ -121,16 +121,16 @@ static void mix_with_seed(uint64_t seed, void *context) {
     assert_true(x.took_ns < 60 * SIM_SECOND);
 }
 
-static void members_that_do_not_need_gradients_alike_are_told_and_go_on(void **state) {
+static void members_that_differ_in_requires_grad_get_a_mismatch_and_continue(void **state) {
     (void)state;
     testing_for_seeds(2 * FORMS << MEMBERS, mix_with_seed, NULL);
 }
 
-// What each does is said as it did it.
-static void say(gw_scope *s, int rank, void *context) {
+// The error contains each call as the member made it.
+static void differ_in_one(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
-    gw_all_reduce_with(s, g, brought(s, rank == 1, 5), GW_SUM,
+    gw_all_reduce_with(s, g, input_of(s, rank == 1, 5), GW_SUM,
                        GW_OPTIONS(gw_collective_options, .origin = "a.c:3"));
     const gw_error *e = gw_scope_error(s);
     assert_int_equal(e->status, GW_MISMATCH);
@@ -141,21 +141,21 @@ static void say(gw_scope *s, int rank, void *context) {
     expect_sum(s, g);
 }
 
-static void one_sentence_names_who_needs_one(void **state) {
+static void the_error_names_the_members_that_need_a_gradient(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 10; seed++)
-        cluster_run(seed, (cluster_options){ .world_size = MEMBERS }, say, NULL);
+        cluster_run(seed, (cluster_options){ .world_size = MEMBERS }, differ_in_one, NULL);
 }
 
 static gw_tensor *rows_of(gw_scope *s, bool needs) {
-    return gw_rows(s, gw_zeros(s, GW_I64, 1), brought(s, needs, 1), 4);
+    return gw_rows(s, gw_zeros(s, GW_I64, 1), input_of(s, needs, 1), 4);
 }
 
-// What leaves nothing to differentiate on any member is not compared.
-static void bring_what_has_no_backward(gw_scope *s, int rank, void *context) {
+// Members are not compared if the collective has no backward on any of them.
+static void call_without_backward(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
-    gw_tensor *x = brought(s, rank == 0, MEMBERS);
+    gw_tensor *x = input_of(s, rank == 0, MEMBERS);
     gw_scope *plain = gw_scope_open(s);
     gw_no_grad(plain);
     gw_all_reduce(plain, g, x, GW_SUM);
@@ -177,31 +177,30 @@ static void bring_what_has_no_backward(gw_scope *s, int rank, void *context) {
     expect_sum(s, g);
 }
 
-static void what_has_no_backward_is_not_compared(void **state) {
+static void collectives_without_backward_are_not_compared(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++)
-        cluster_run(seed, (cluster_options){ .world_size = MEMBERS }, bring_what_has_no_backward,
-                    NULL);
+        cluster_run(seed, (cluster_options){ .world_size = MEMBERS }, call_without_backward, NULL);
 }
 
-// A form that does not wait says that it brings what needs none; so does who evaluates.
+// The input of an asynchronous form, or in a scope without gradients, counts as one that needs none.
 static void mix_with_others(gw_scope *s, int rank, void *context) {
     bool evaluates = *(bool *)context;
     gw_group *g = gw_group_world(s);
     gw_scope *t = gw_scope_open(s);
     if (evaluates && rank == 0) gw_no_grad(t);
-    gw_tensor *x = brought(t, rank || evaluates, 2);
+    gw_tensor *x = input_of(t, rank || evaluates, 2);
     if (evaluates || rank)
         gw_all_reduce(t, g, x, GW_SUM);
     else
         gw_wait(t, gw_all_reduce_async(t, g, x, GW_SUM));
     const mixture sums = { .form = 0 };
-    assert_true(has_heard(t, &sums));
+    assert_true(has_mismatch(t, &sums));
     gw_scope_close_up(t);
     expect_sum(s, g);
 }
 
-static void neither_who_evaluates_nor_who_does_not_wait_can_be_waited_for(void **state) {
+static void no_pass_waits_for_no_grad_scopes_or_asynchronous_forms(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 20; seed++) {
         bool evaluates = seed % 2;
@@ -209,13 +208,13 @@ static void neither_who_evaluates_nor_who_does_not_wait_can_be_waited_for(void *
     }
 }
 
-// Member 0 has sent its part, and is in its pass when the others give up.
+// Member 0 has sent its part, and is in its pass when the calls of the others time out.
 static void differentiate_what_has_failed(gw_scope *root, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(root);
     gw_scope *s = gw_scope_open(root);
     if (rank == 2) cluster_pause_ms(s, 5000);
-    gw_tensor *out = gw_reduce(s, g, brought(s, true, 2), GW_SUM, 1, .timeout_ms = 1000);
+    gw_tensor *out = gw_reduce(s, g, input_of(s, true, 2), GW_SUM, 1, .timeout_ms = 1000);
     assert_true(rank == 0 ? gw_ok(s) : !gw_ok(s));
     if (rank == 0) gw_backward(s, gw_sum(s, out));
     const gw_error *e = gw_scope_error(s);
@@ -223,10 +222,10 @@ static void differentiate_what_has_failed(gw_scope *root, int rank, void *contex
         fail_msg("%s", e->text);
     gw_scope_clear(s);
     gw_scope_close_up(s);
-    expect_sum(root, g);  // each has heard it once
+    expect_sum(root, g);  // each member has got the error once
 }
 
-static void a_pass_ends_with_what_it_differentiates(void **state) {
+static void a_pass_fails_with_the_collective_that_it_differentiates(void **state) {
     (void)state;
     for (uint64_t seed = 1; seed <= 30; seed++) {
         cluster_outcome x = cluster_run(seed, (cluster_options){ .world_size = MEMBERS },
@@ -235,7 +234,8 @@ static void a_pass_ends_with_what_it_differentiates(void **state) {
     }
 }
 
-GW_TESTS(group_needs_sim, members_that_do_not_need_gradients_alike_are_told_and_go_on,
-         one_sentence_names_who_needs_one, what_has_no_backward_is_not_compared,
-         neither_who_evaluates_nor_who_does_not_wait_can_be_waited_for,
-         a_pass_ends_with_what_it_differentiates);
+GW_TESTS(group_requires_grad_sim, members_that_differ_in_requires_grad_get_a_mismatch_and_continue,
+         the_error_names_the_members_that_need_a_gradient,
+         collectives_without_backward_are_not_compared,
+         no_pass_waits_for_no_grad_scopes_or_asynchronous_forms,
+         a_pass_fails_with_the_collective_that_it_differentiates);

@@ -1,5 +1,6 @@
-// Members that are ahead of others, in the simulator: what a root calls before the others have come stays whole if its
-// next call is refused, and nothing is told as done while what was called before it may differ (GRP-6, GRP-24).
+// When collectives of a member that is ahead of others complete, in the simulator: calls that a root makes before the
+// others call theirs complete even if its next call is refused, and no collective completes while an earlier one may
+// differ (GRP-6, GRP-24).
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -18,7 +19,7 @@ static void expect(gw_scope *s, int rank, const char *what, gw_status status) {
     gw_scope_clear(s);
 }
 
-static bool hears_mismatch(gw_scope *s, int rank) {
+static bool gets_mismatch(gw_scope *s, int rank) {
     bool ok = gw_ok(s);
     if (!ok) expect(s, rank, "a call", GW_MISMATCH);
     return !ok;
@@ -35,40 +36,41 @@ static void refuse_ahead(gw_scope *s, int rank, void *context) {
     else
         cluster_pause_ms(s, 100);
     for (int i = 0; rank && i < AHEAD; i++) {
-        double came = gw_item(s, gw_broadcast(s, g, NULL, 0));
-        if (!gw_ok(s) || came != 7)
-            fail_msg("w%d, broadcast %d: %g, %s", rank, i, came, gw_scope_error(s)->text);
+        double received = gw_item(s, gw_broadcast(s, g, NULL, 0));
+        if (!gw_ok(s) || received != 7)
+            fail_msg("w%d, broadcast %d: %g, %s", rank, i, received, gw_scope_error(s)->text);
     }
     gw_broadcast(s, g, x, rank == 0 ? MEMBERS : 0);
     expect(s, rank, "the call that w0 refuses", GW_INVALID);
     if (rank == 0) gw_wait_all(s, given, AHEAD);
-    expect(s, rank, "what w0 has sent", GW_OK);
+    expect(s, rank, "the broadcasts of w0", GW_OK);
     sum_right(s, g, rank);
 }
 
-// w0 is done with its first broadcast before w1 calls another one; the others hear of it by their next call.
-static void differ_behind(gw_scope *s, int rank, void *context) {
+// w0 completes its first broadcast before w1 calls a different one. The next calls of the others fail.
+static void differ_late(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     gw_tensor *x = gw_full(s, GW_F32, rank, 1);
     if (rank == 1) cluster_pause_ms(s, 100);
     gw_broadcast(s, g, x, rank == 1);
-    bool heard = hears_mismatch(s, rank);
+    bool reported = gets_mismatch(s, rank);
     gw_broadcast(s, g, x, 0);
-    heard = hears_mismatch(s, rank) || heard;
+    reported = gets_mismatch(s, rank) || reported;
     gw_barrier(s, g);
-    heard = hears_mismatch(s, rank) || heard;
-    if (!heard) fail_msg("w%d has heard nothing", rank);
+    reported = gets_mismatch(s, rank) || reported;
+    if (!reported) fail_msg("w%d has no error", rank);
     sum_right(s, g, rank);
 }
 
-// w1 and w2 exchange nothing in their first collectives, which differ, and w0 has not come: the second one shows it.
+// The first collectives of w1 and w2 differ but exchange nothing between these two, and w0 is late: the second
+// collective finds the difference.
 static void differ_without_the_root(gw_scope *s, int rank, void *context) {
     (void)context;
     gw_group *g = gw_group_world(s);
     gw_tensor *x = gw_full(s, GW_F32, rank, 1);
     if (rank == 0) {
-        cluster_pause_ms(s, 5000);  // the others have heard of it
+        cluster_pause_ms(s, 5000);  // the others have the error by then
         gw_broadcast(s, g, x, 0);
         expect(s, rank, "the first", GW_MISMATCH);
         gw_broadcast(s, g, NULL, 2);
@@ -94,17 +96,17 @@ static void refuse_with(uint64_t seed, void *context) {
     run(refuse_ahead, seed);
 }
 
-static void what_was_called_before_a_refused_call_is_whole(void **state) {
+static void collectives_called_before_a_refused_call_complete(void **state) {
     (void)state;
     testing_for_seeds(20, refuse_with, NULL);
 }
 
 static void differ_with(uint64_t seed, void *context) {
     (void)context;
-    run(differ_behind, seed);
+    run(differ_late, seed);
 }
 
-static void nothing_is_done_while_what_was_before_it_may_differ(void **state) {
+static void no_collective_completes_while_an_earlier_one_may_differ(void **state) {
     (void)state;
     testing_for_seeds(20, differ_with, NULL);
 }
@@ -114,11 +116,11 @@ static void differ_without_root_with(uint64_t seed, void *context) {
     run(differ_without_the_root, seed);
 }
 
-static void who_has_called_something_else_before_is_found_by_the_next(void **state) {
+static void a_member_with_another_earlier_call_is_found_by_the_next(void **state) {
     (void)state;
     testing_for_seeds(20, differ_without_root_with, NULL);
 }
 
-GW_TESTS(group_settled_sim, what_was_called_before_a_refused_call_is_whole,
-         nothing_is_done_while_what_was_before_it_may_differ,
-         who_has_called_something_else_before_is_found_by_the_next);
+GW_TESTS(group_completion_sim, collectives_called_before_a_refused_call_complete,
+         no_collective_completes_while_an_earlier_one_may_differ,
+         a_member_with_another_earlier_call_is_found_by_the_next);
