@@ -2,42 +2,42 @@
 
 #include "base/log.h"
 #include "base/mem.h"
-#include "agent/door.h"
+#include "agent/group_store.h"
 #include "agent/member_table.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum {
-    KNOCKS_MAX = LIMIT_WORKERS,
+    REQUESTS_MAX = LIMIT_WORKERS,
     AGAIN_MS = 200,  // while this coordinator may admit no member
-    DOOR_AGAIN_MS = 1000,
+    STORE_AGAIN_MS = 1000,
     WRITE_S = 10  // an answer
 };
 
-// Somebody at the door.
-typedef struct knock {
+// The request of a worker that wants to join.
+typedef struct join_request {
     list_node link;
     gw_worker worker;
     char name[LIMIT_NAME_BYTES + 1];  // perhaps with %d in place of the rank
     char addresses[LIMIT_ADDRESSES_BYTES + 1];
-} knock;
+} join_request;
 
 struct admission {
     agent *agent;
-    list_node knocks;  // first come, first served
-    int knock_count;
+    list_node requests;  // in the order of arrival
+    int request_count;
     bool ending, gone;
     waiter waiter, *closer;
 };
 
-void door_key(char key[DOOR_KEY_MAX], const char *what, uint64_t incarnation) {
-    snprintf(key, DOOR_KEY_MAX, "%s/%016llx", what, (unsigned long long)incarnation);
+void join_key(char key[JOIN_KEY_MAX], const char *what, uint64_t incarnation) {
+    snprintf(key, JOIN_KEY_MAX, "%s/%016llx", what, (unsigned long long)incarnation);
 }
 
-// ---- What the store tells -----------------------------------------------------------------------
+// ---- Join requests in the store -----------------------------------------------------------------
 
-static bool read_knock(knock *k, const void *value, size_t size) {
+static bool read_request(join_request *k, const void *value, size_t size) {
     reader r = reader_of(value, size);
     reader_text(&r, k->name, sizeof k->name);
     reader_text(&r, k->addresses, sizeof k->addresses);
@@ -45,40 +45,40 @@ static bool read_knock(knock *k, const void *value, size_t size) {
     return !r.failed && options_is_pattern(k->name) && k->worker.incarnation;
 }
 
-static void keep_knock(admission *d, const char *key, const void *value, size_t size) {
-    knock *k = d->knock_count < KNOCKS_MAX ? mem_calloc(sizeof *k) : NULL;
-    char own_key[DOOR_KEY_MAX] = "";
-    if (k && read_knock(k, value, size)) door_key(own_key, "join", k->worker.incarnation);
+static void keep_request(admission *d, const char *key, const void *value, size_t size) {
+    join_request *k = d->request_count < REQUESTS_MAX ? mem_calloc(sizeof *k) : NULL;
+    char own_key[JOIN_KEY_MAX] = "";
+    if (k && read_request(k, value, size)) join_key(own_key, "join", k->worker.incarnation);
     if (!k || strcmp(key, own_key)) {
-        log_line("%s did not let %s into the group: %s", d->agent->name, key,
-                 k ? "what it wrote means nothing" : "no memory, or too many at the door");
+        log_line("%s refused %s to the group: %s", d->agent->name, key,
+                 k ? "a malformed join request" : "no memory, or too many join requests");
         mem_free(k);
         return;
     }
-    list_append(&d->knocks, &k->link);
-    d->knock_count++;
+    list_append(&d->requests, &k->link);
+    d->request_count++;
 }
 
-static void drop_knock(admission *d, knock *k) {
+static void drop_request(admission *d, join_request *k) {
     list_remove(&k->link);
-    d->knock_count--;
+    d->request_count--;
     mem_free(k);
 }
 
 static void answered_already(admission *d, const char *key) {
-    char own_key[DOOR_KEY_MAX];
-    list_each(l, &d->knocks) {
-        knock *k = list_entry(l, knock, link);
-        door_key(own_key, "admitted", k->worker.incarnation);
-        if (!strcmp(key, own_key)) drop_knock(d, k);
+    char own_key[JOIN_KEY_MAX];
+    list_each(l, &d->requests) {
+        join_request *k = list_entry(l, join_request, link);
+        join_key(own_key, "admitted", k->worker.incarnation);
+        if (!strcmp(key, own_key)) drop_request(d, k);
     }
 }
 
 static void found(void *user, const char *key, const void *value, size_t size) {
     admission *d = user;
-    if (!strncmp(key, "join/", 5)) keep_knock(d, key, value, size);
+    if (!strncmp(key, "join/", 5)) keep_request(d, key, value, size);
     if (!strncmp(key, "admitted/", 9)) answered_already(d, key);
-    if (!list_is_empty(&d->knocks) && !d->waiter.woken) env_wake(d->agent->env, &d->waiter);
+    if (!list_is_empty(&d->requests) && !d->waiter.woken) env_wake(d->agent->env, &d->waiter);
 }
 
 // ---- Answers ------------------------------------------------------------------------------------
@@ -91,10 +91,10 @@ static void write_worker(bytes *out, const agent *a, int rank) {
     bytes_put_text(out, m->addresses);
 }
 
-static gw_status answer(admission *d, const knock *k, int rank, const gw_error *refusal,
+static gw_status answer(admission *d, const join_request *k, int rank, const gw_error *refusal,
                         gw_error *error) {
     agent *a = d->agent;
-    char key[DOOR_KEY_MAX];
+    char key[JOIN_KEY_MAX];
     bool set;
     bytes value;
     bytes_init(&value);
@@ -102,7 +102,7 @@ static gw_status answer(admission *d, const knock *k, int rank, const gw_error *
     bytes_put_text(&value, refusal ? refusal->text : "");
     bytes_put_u32(&value, (uint32_t)rank);
     write_worker(&value, a, a->rank);
-    door_key(key, "admitted", k->worker.incarnation);
+    join_key(key, "admitted", k->worker.incarnation);
     gw_status status = value.failed
                            ? error_set(error, GW_NO_MEMORY, "no memory")
                            : store_set_if_absent(a->store, key, value.data, value.size,
@@ -112,54 +112,54 @@ static gw_status answer(admission *d, const knock *k, int rank, const gw_error *
     return status;
 }
 
-static gw_status admit(agent *a, const knock *k, int *out_rank, gw_error *error) {
+static gw_status admit(agent *a, const join_request *k, int *out_rank, gw_error *error) {
     if (a->leaving.all_asked) return error_set(error, GW_WRONG_STATE, "the group is shutting down");
-    // It will have the next rank, or one that it has been given already.
+    // It gets the next rank, or the one that it has got already.
     char name[LIMIT_NAME_BYTES + 1];
     if (!options_complete_name(k->name, members_limit(a->membership), name))
         return error_set(error, GW_INVALID, "\"%s\" is not a name with that rank", k->name);
     return members_admit(a->membership, k->worker.incarnation, name, k->addresses, out_rank, error);
 }
 
-// Until it is to go, or |until_ns|.
+// Waits for a join request, the end of the admission, or |until_ns|.
 static void pause_until(admission *d, int64_t until_ns) {
     d->waiter = (waiter){ .idle = until_ns == ENV_NEVER, .what = "a join request" };
     env_wait(d->agent->env, &d->waiter, until_ns);
 }
 
-// A coordinator that does not hear a quorum admits no member meanwhile.
+// A coordinator without contact to a quorum admits no member meanwhile.
 static bool is_passing(const agent *a, gw_status status) {
     return (status == GW_WRONG_STATE && !a->leaving.all_asked) || status == GW_NO_MEMORY;
 }
 
-static void serve(admission *d, knock *k) {
+static void serve(admission *d, join_request *k) {
     agent *a = d->agent;
     gw_error why, error;
     int rank = -1;
     gw_status status = admit(a, k, &rank, &why);
     if (is_passing(a, status)) {
-        list_append(&d->knocks, &k->link);
+        list_append(&d->requests, &k->link);
         pause_until(d, env_now_ns(a->env) + AGAIN_MS * INT64_C(1000000));
         return;
     }
     if (answer(d, k, rank, status ? &why : NULL, &error) && !d->ending)
         log_line("%s could not answer %s, which wants to join: %s", a->name, k->name, error.text);
-    d->knock_count--;
+    d->request_count--;
     mem_free(k);
 }
 
-// The door that the last coordinator has left, once its place is free.
-static gw_status take_door(admission *d, gw_error *error) {
+// Hosts the group's store in place of the last coordinator, once one of the group's addresses is free.
+static gw_status open_store(admission *d, gw_error *error) {
     agent *a = d->agent;
     for (bool again = false; !a->store && !d->ending; again = true) {
-        gw_status status = door_open_on_loop(a, error);
+        gw_status status = group_store_open_on_loop(a, error);
         if (!status) status = store_watch(a->store, found, d, error);
-        if (a->store) return status ? status : door_write_job_on_loop(a, error);
+        if (a->store) return status ? status : group_store_write_job_on_loop(a, error);
         if (!again)
-            log_line("%s leads the group now, and nobody can join it until it has one of its "
-                     "addresses: %s",
+            log_line("%s is the coordinator of the group now; no worker can join until it has one "
+                     "of the group's addresses: %s",
                      a->name, error->text);
-        pause_until(d, env_now_ns(a->env) + DOOR_AGAIN_MS * INT64_C(1000000));
+        pause_until(d, env_now_ns(a->env) + STORE_AGAIN_MS * INT64_C(1000000));
     }
     return GW_OK;
 }
@@ -169,12 +169,12 @@ static void admission_main(void *arg) {
     env *e = d->agent->env;
     gw_error error;
     env_enter(e);
-    if (take_door(d, &error) && !d->ending)
+    if (open_store(d, &error) && !d->ending)
         log_line("%s admits no member to the group: %s", d->agent->name, error.text);
     while (!d->ending) {
-        list_node *l = list_take(&d->knocks);
+        list_node *l = list_take(&d->requests);
         if (l) {
-            serve(d, list_entry(l, knock, link));
+            serve(d, list_entry(l, join_request, link));
         } else {
             pause_until(d, ENV_NEVER);
         }
@@ -187,8 +187,8 @@ static void admission_main(void *arg) {
 // ---- Life ---------------------------------------------------------------------------------------
 
 void admission_check_on_loop(agent *a) {
-    bool has_door = a->store || a->door[0];
-    if (a->admission || !a->job || !has_door || member_table_coordinator(a) != a->rank) return;
+    bool has_store = a->store || a->group_addresses[0];
+    if (a->admission || !a->job || !has_store || member_table_coordinator(a) != a->rank) return;
     admission *d = mem_calloc(sizeof *d);
     gw_error error;
     if (!d) {
@@ -196,7 +196,7 @@ void admission_check_on_loop(agent *a) {
         return;
     }
     d->agent = a;
-    list_init(&d->knocks);
+    list_init(&d->requests);
     if (env_spawn(a->env, admission_main, d, &error)) {
         log_line("%s admits no member to the group: %s", a->name, error.text);
         mem_free(d);
@@ -223,7 +223,8 @@ void admission_join_on_loop(agent *a) {
         env_wait(a->env, &w, ENV_NEVER);
         d->closer = NULL;
     }
-    while (!list_is_empty(&d->knocks)) drop_knock(d, list_entry(d->knocks.next, knock, link));
+    while (!list_is_empty(&d->requests))
+        drop_request(d, list_entry(d->requests.next, join_request, link));
     a->admission = NULL;
     mem_free(d);
 }

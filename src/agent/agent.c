@@ -227,7 +227,7 @@ static void cut(task *t) {
 
 void agent_fence_on_loop(agent *a, const gw_error *why) {
     if (a->fence.status || a->phase == AGENT_LEFT || a->leaving.says_goodbye) return;
-    bool was_in = why->status != GW_DISCONNECTED;  // else it has lost who let it in
+    bool was_in = why->status != GW_DISCONNECTED;  // else it has lost the member that admitted it
     error_set(&a->fence, was_in ? GW_FENCED : GW_DISCONNECTED, "%s", why->text);
     a->fence.lost = why->lost;
     for (int rank = 0; rank < a->member_count; rank++)
@@ -260,7 +260,7 @@ void agent_leave_on_loop(agent *a) {
     close_store_on_loop(a);
 }
 
-// Ends of objects that no thread has come to.
+// Runs the jobs that end objects and that no thread has taken.
 static void run_left_jobs(agent *a) {
     for (;;) {
         env_enter(a->env);
@@ -286,7 +286,7 @@ void agent_visit_end(agent *a) {
     atomic_fetch_sub(&a->visitor_count, 1);
 }
 
-// None comes any more, and what those do that are there is short.
+// No visitor enters any more, and the present ones leave soon.
 static void await_visitors(const agent *a) {
     while (atomic_load(&a->visitor_count)) sched_yield();
 }
@@ -337,17 +337,17 @@ static gw_status open_services(agent *a, const gw_rpc_options *options, gw_error
     return status;
 }
 
-// On this host alone, or where other hosts can come to.
+// Addresses on this host alone, or addresses that other hosts can reach.
 static gw_status choose_places(const agent *a, const join_options *o, char out[ADDRESSES_MAX],
                                gw_error *error) {
-    bool hosts = o->master[0] && !o->job && a->rank == 0;  // a group has a door
+    bool hosts = o->master[0] && !o->job && a->rank == 0;  // a group has a store of its own
     snprintf(out, ADDRESSES_MAX, "%s", hosts ? o->master : "");
     bool is_chosen = o->listen_addresses[0] || o->listen_interfaces[0];
     bool is_tcp = !strstr(o->master, "://");
     if (!o->goes_beyond && !is_chosen) return GW_OK;
     if (o->goes_beyond && o->protection.insecure)
-        log_line("%s: connections leave this host without encryption, since insecure was said: "
-                 "everybody on the network can read and change what they carry",
+        log_line("%s: connections leave this host without encryption, since insecure is set: "
+                 "every host of the network can read and change their data",
                  a->name);
     char toward[ADDRESS_MAX];
     snprintf(toward, sizeof toward, "%.*s", (int)strcspn(o->master, ","), o->master);
@@ -358,7 +358,7 @@ static gw_status choose_places(const agent *a, const join_options *o, char out[A
     char chosen[ADDRESSES_MAX];
     gw_status status = places_choose(&p, chosen, error);
     if (status) return status;
-    // A place of one host alone is met at whatever else has been chosen.
+    // An address that is on one host alone (not tcp) is added to the chosen ones.
     bool adds = hosts && !is_tcp;
     int size =
         snprintf(out, ADDRESSES_MAX, "%s%s%s", adds ? o->master : "", adds ? "," : "", chosen);
@@ -389,14 +389,14 @@ static gw_status find_others(agent *a, const join_options *o, gw_error *error) {
     return join_on_loop(a, o, error);
 }
 
-void agent_tell_launcher(agent *a, const char *what, uint64_t incarnation, const char *why) {
+void agent_notify_launcher(agent *a, const char *what, uint64_t incarnation, const char *why) {
     char line[GW_ERROR_TEXT_MAX + 64];
     snprintf(line, sizeof line, "%s %016llx %s", what, (unsigned long long)incarnation, why);
     env_report_to_launcher(a->env, line);
 }
 
 // A job of known size joins whole or not at all, so one rank that has ended is enough (LAUN-9).
-static void heard_from_launcher(void *user, const char *line) {
+static void received_from_launcher(void *user, const char *line) {
     agent *a = user;
     int rank, world_size, at = 0;
     if (sscanf(line, "ended %d %d %n", &rank, &world_size, &at) != 2 || !at) return;
@@ -406,7 +406,7 @@ static void heard_from_launcher(void *user, const char *line) {
     env_interrupt(a->env);
 }
 
-void agent_say_who_on_loop(agent *a) {
+void agent_set_identity_on_loop(agent *a) {
     party *self = &a->protection.self;
     *self = (party){ .rank = a->rank < 0 ? PARTY_RANK_UNKNOWN : (uint32_t)a->rank,
                      .incarnation = a->incarnation };
@@ -415,11 +415,11 @@ void agent_say_who_on_loop(agent *a) {
 
 static gw_status protect(agent *a, gw_error *error) {
     const protection *p = &a->protection;
-    agent_say_who_on_loop(a);
+    agent_set_identity_on_loop(a);
     a->protection.meets_at_rank_0 = a->job == GW_JOB_NONE;
     if (p->insecure)
-        log_line("%s runs insecure: what its connections carry beyond this host, everybody on the "
-                 "way may read and change",
+        log_line("%s runs insecure: every host of the network may read and change the data of its "
+                 "connections beyond this host",
                  a->name);
     return connection_protect(a->env, &a->protection, error);
 }
@@ -428,20 +428,20 @@ static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error)
     do a->incarnation = env_random_u64(a->env);
     while (!a->incarnation);
     // Ranks that options give are not those of the launcher.
-    if (o->is_launched) env_listen_to_launcher(a->env, heard_from_launcher, a);
+    if (o->is_launched) env_listen_to_launcher(a->env, received_from_launcher, a);
     char group[16];
     snprintf(group, sizeof group, "%d", (int)getpgrp());
-    agent_tell_launcher(a, "joins", a->incarnation, group);
+    agent_notify_launcher(a, "joins", a->incarnation, group);
     if (!a->name[0])
         snprintf(a->name, sizeof a->name, "worker-%016llx", (unsigned long long)a->incarnation);
     gw_status status = protect(a, error);
     if (!status) status = open_peers(a, o, error);
-    // A worker that can run no function does not join; in a job of known size it tells the others why (join.c).
+    // A worker that cannot run functions does not join; in a job of known size it publishes the reason (join.c).
     if (!status && o->job) status = pool_start_on_loop(&a->pool, error);
     if (!status) status = find_others(a, o, error);
     if (!status) a->phase = AGENT_SERVING;
     env_listen_to_launcher(a->env, NULL, NULL);
-    agent_tell_launcher(a, status ? "refused" : "joined", a->incarnation, "");
+    agent_notify_launcher(a, status ? "refused" : "joined", a->incarnation, "");
     return status;
 }
 

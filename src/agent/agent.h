@@ -1,9 +1,8 @@
-// The agent: the running endpoint of one worker in this process. Everything of this room hangs on
-// it.
+// The agent: the running endpoint of one worker in this process. It owns the state of this room.
 //
-// Ownership: the scope it was opened on has one count, each future and reference another, so that
-// handles may outlive it; |closed| says that its env is gone. Threads: all fields with the loop
-// lock of |env| held, unless they say otherwise.
+// Ownership: the scope it was opened on has one count, each future and reference another, so that handles may outlive
+// it; |closed| is set when its env is closed. Threads: all fields with the loop lock of |env| held, unless their comment
+// states otherwise.
 #ifndef AGENT_AGENT_H
 #define AGENT_AGENT_H
 
@@ -32,23 +31,23 @@ static inline uint64_t id_rank(uint64_t id) {
     return id >> ID_COUNT_BITS;
 }
 
-// A member of the job, oneself included: one incarnation, which has its rank for ever. The first
-// group never changes once |known| says so, and may then be read by anyone.
+// A member of the job, this worker included: one incarnation, which has its rank for ever. The first group of fields
+// never changes once |known| is set, and any thread may then read it.
 typedef struct member {
     gw_worker worker;
     char name[LIMIT_NAME_BYTES + 1];
     char *addresses;     // NULL before they are known
-    _Atomic bool known;  // false: a rank between others that this worker has not heard of
+    _Atomic bool known;  // false: a rank between others whose member this worker does not have yet
 
     bool lost;
-    bool left;                // valid when lost: by its own will
-    const gw_error *why;      // it is lost, or not known here
+    bool left;                // valid when lost: it has left by itself
+    const gw_error *why;      // why it is lost, or not known here
     bool was_idle;            // it has been once (awaits.c)
     bool asked, answered;     // the coordinator's: to leave; the wave
-    char missing[96];         // the coordinator's: what it has told last
-    uint32_t owed;            // kinds of messages about leaving that there was no memory for
+    char missing[96];         // the coordinator's: the work that it has reported last
+    uint32_t owed;            // kinds of messages about leaving that wait for memory
     uint64_t sent, received;  // messages, those about leaving and membership not counted
-    list_node deferred;       // messages from it that name workers not heard of yet, by |link|
+    list_node deferred;       // messages from it that name workers not known yet, by |link|
     list_node incomplete;     // messages from it that wait for segments, and those behind them
 
     // The parts of the services follow: agent_member_part.
@@ -57,12 +56,12 @@ typedef struct member {
 typedef enum agent_phase {
     AGENT_JOINING,
     AGENT_SERVING,
-    AGENT_ASKED,     // has asked to leave, serves on
+    AGENT_ASKED,     // has sent *ask leave*, still serves
     AGENT_DRAINING,  // all have asked, or it leaves alone
     AGENT_LEFT       // or is fenced
 } agent_phase;
 
-// What has been counted of messages, over workers that know the same members.
+// Counts of messages, over workers with the same members.
 typedef struct leaving_sums {
     uint64_t members;  // the exclusive or of their incarnations
     uint64_t sent, received;
@@ -72,21 +71,22 @@ typedef struct leaving_sums {
 typedef struct leaving {
     bool alone;              // gw_rpc_leave: the others stay
     bool says_goodbye;       // of that: the others may see it gone
-    int64_t alone_until_ns;  // of that, what it has sent is to arrive before
-    bool all_asked;          // as far as is known here; no worker may join any more
-    bool over;               // this worker may leave
-    gw_error error;          // its status is GW_OK if all is well
-    waiter *waiting;         // of the thread in gw_rpc_shutdown
+    int64_t alone_until_ns;  // of that: until when its sent messages are to arrive
+    bool all_asked;   // all are known to have called gw_rpc_shutdown; no worker may join any more
+    bool over;        // this worker may leave
+    gw_error error;   // its status is GW_OK without an error
+    waiter *waiting;  // of the thread in gw_rpc_shutdown
     timer bound;
-    timer reminder;   // of who has not asked
+    timer reminder;   // of workers that have not called it
     bool has_served;  // calls, since this worker has asked
     bool asks_missing, reminds;
-    char unasked[512];  // who has not asked, as the coordinator has said; "": it has not
+    char unasked
+        [512];  // the workers that have not called it, from the coordinator; "": no answer yet
 
     bool coordinates;
     uint32_t sent_wave;
-    bool clean;                // what leave says
-    bool all_idle, all_agree;  // in this wave: agree on who the members are
+    bool clean;                // a field of *leave*
+    bool all_idle, all_agree;  // in this wave: agree on the members
     bool before_was_quiet;     // all were idle and agreed
     leaving_sums sums, before;
     int64_t wave_start_ns;
@@ -97,7 +97,7 @@ typedef struct leaving {
     int wave_from;
     timer patience;
 
-    timer again;         // for messages that there was no memory for
+    timer again;         // for messages that wait for memory
     int64_t failing_ns;  // since when; 0: not
 } leaving;
 
@@ -109,13 +109,13 @@ typedef struct agent_awaits {
     uint64_t last_question;
     timer timer;
     bool knows_idle;    // a member has been idle
-    gw_error *failure;  // of the scope that this agent was opened on; NULL: none that is known
+    gw_error *failure;  // of the scope that this agent was opened on; NULL: none
 } agent_awaits;
 
-// Messages that have to wait until this worker has heard of those that they name.
+// Messages that wait until this worker has the members that they name.
 typedef struct deferred_messages {
     int count;
-    timer limit;  // the view comes soon, or the sender is wrong
+    timer limit;  // the view arrives before, or the sender breaks the protocol
     task retry;
     bool retrying;
 } deferred_messages;
@@ -134,12 +134,12 @@ struct agent {
     gw_scope *root;
     char name[LIMIT_NAME_BYTES + 1], addresses[LIMIT_ADDRESSES_BYTES + 1];
     gw_job_kind job;
-    int rank;        // -1 until a group has let this worker in
+    int rank;        // -1 until a group has admitted this worker
     int world_size;  // of a job whose workers were known when it began; else 0
     uint64_t incarnation;
     _Atomic int member_count;        // ranks below it have been given out; grows
     member *members[LIMIT_WORKERS];  // by rank
-    _Atomic int there_count;         // members that are known and not lost
+    _Atomic int present_count;       // members that are known and not lost
     pthread_mutex_t names;           // a leaf, of |ranks|
     map ranks;                       // by name: rank + 1, of the last one with that name
     scope_ids ids;
@@ -161,16 +161,16 @@ struct agent {
     agent_phase phase;
     peers *peers;
     members *membership;
-    gw_error fence;    // its status is GW_FENCED once the others go on without this worker
+    gw_error fence;    // its status is GW_FENCED once the others continue without this worker
     task cutting;      // after that: its sessions
     waiter *joining;   // until the member table is complete
-    gw_error absence;  // while it joins: a rank that cannot join any more, as the launcher says
+    gw_error absence;  // while it joins: a rank that cannot join any more, reported by the launcher
     const char *interrupted;  // the signal that has ended its joining, or ""; NULL: none
     list_node watches;        // of gw_watch
     deferred_messages deferred;
     agent_awaits awaits;
-    store *store;                          // that it hosts, or in a file that it may be asked at
-    char door[LIMIT_ADDRESSES_BYTES + 1];  // where a group is met; empty: in a file
+    store *store;  // that it hosts, or in a file in which it reads join requests
+    char group_addresses[LIMIT_ADDRESSES_BYTES + 1];  // where a group is met; empty: in a file
     bool hosts_store;
     admission *admission;     // of the coordinator of a group
     peers_stats final_stats;  // once |peers| is gone
@@ -178,8 +178,8 @@ struct agent {
 
     message *spare;  // for a small message, when there is no memory
 
-    // Futures that resolve inside the resolving of others, and that are let go inside that of others,
-    // wait for their turn: chains of them have any length (future/future.h).
+    // Futures that resolve or are released inside the same of others are queued: so chains of them may have any length
+    // (future/future.h).
     list_node continuations;  // of continuation, by |link|
     list_node let_go;         // of gw_future
     bool continues, lets_go;
@@ -198,13 +198,13 @@ static inline member *agent_member(const agent *a, int rank) {
     return a->members[rank];
 }
 
-// Makes a place for the member of rank |rank|, if there is none, and for those below it; they are
-// lost until they are known. False without memory.
+// Creates the entry for the member of rank |rank|, and for those below it, if they do not exist; they are lost until they
+// are known. False without memory.
 bool agent_add_member(agent *a, int rank);
 void agent_member_lost(member *m, const gw_error *why);
 
 // Opens the agent of |options| on |root|, over |e|, which it closes in the end if |owns_env|.
-// |services| ends with NULL; they are opened, told and ended in its order.
+// |services| ends with NULL; they are opened, notified and ended in its order.
 void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options,
                    const service *const *services);
 
@@ -238,8 +238,8 @@ agent *agent_of(gw_scope *s);
 // A scope of its own for a body: of this worker, with |key| as its seed.
 gw_scope *agent_scope_open(agent *a, uint64_t key, uint64_t id, int64_t deadline_ns);
 
-// A message that keeps others from waiting: made even when there is no memory, if that is rare. It
-// has room for AGENT_SMALL_BYTES. NULL otherwise.
+// A message that other workers wait for, with room for AGENT_SMALL_BYTES. Without memory it is a reserved one; NULL if that
+// is in use.
 enum { AGENT_SMALL_BYTES = 256 };
 message *agent_message_on_loop(agent *a, uint8_t kind);
 
@@ -253,7 +253,7 @@ gw_status agent_check_on_loop(agent *a, int rank, gw_error *error);
 gw_status agent_left_error(const agent *a, const char *what, gw_error *error);
 
 // For threads that are neither the program's nor the agent's, such as a backend's. Takes the loop lock, and keeps the agent
-// from closing its env until agent_visit_end has given it back; false: the agent is closed.
+// from closing its env until agent_visit_end is called; false: the agent is closed.
 bool agent_visit(agent *a);
 void agent_visit_end(agent *a);
 
@@ -262,29 +262,28 @@ static inline bool agent_is_closed(const agent *a) {
     return is_process_fork(a->mark) || atomic_load_explicit(&a->closed, memory_order_acquire);
 }
 
-// Tells the launcher |what| about the member of that incarnation (docs/protocol/launcher.md).
-void agent_tell_launcher(agent *a, const char *what, uint64_t incarnation, const char *why);
+// Reports |what| about the member of that incarnation to the launcher (docs/protocol/launcher.md).
+void agent_notify_launcher(agent *a, const char *what, uint64_t incarnation, const char *why);
 
-// join.c, group.c: everything about finding the others; fills members. With the loop lock.
-// Connections are for this worker, by its name and rank of now.
-void agent_say_who_on_loop(agent *a);
+// Sets the current name and rank of this worker as its identity in connections.
+void agent_set_identity_on_loop(agent *a);
 
+// join.c, group.c: find the other workers, and fill |members|. With the loop lock.
 gw_status join_on_loop(agent *a, const join_options *options, gw_error *error);
 gw_status group_found_on_loop(agent *a, const join_options *options, gw_error *error);
 gw_status group_join_on_loop(agent *a, const join_options *options, gw_error *error);
 
-// Fails all that is under way, and ends the sessions: nothing is sent or received any more. Not in
-// callbacks.
+// Fails all operations, and ends the sessions: nothing is sent or received any more. Not in callbacks.
 void agent_leave_on_loop(agent *a);
 
-// The same for a worker that the others go on without, with |why|; also in callbacks.
+// The same for a worker that is fenced, with |why|; also in callbacks.
 void agent_fence_on_loop(agent *a, const gw_error *why);
 
-// leaving.c
+// leave.c
 void leaving_coordinator_changed_on_loop(agent *a);
 gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|
 void leaving_lost_on_loop(agent *a, int rank);
-void leaving_check_on_loop(agent *a);  // something has ended: perhaps this worker is idle now
+void leaving_check_on_loop(agent *a);  // an operation has ended: this worker may be idle now
 void leaving_stop_on_loop(agent *a);
 
 #endif

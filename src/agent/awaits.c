@@ -12,7 +12,7 @@
 #define AGAIN_NS INT64_C(10000000000)
 enum { QUESTIONS_MAX = 4096, ALL_ANSWERED = LIMIT_WORKERS };
 
-// Who is asked: as the member that is awaited, as the caller of the function that waits, or as the
+// The role of the worker asked: the member that is awaited, the caller of the function that waits, or the
 // worker whose program waits.
 typedef enum role { ROLE_MEMBER, ROLE_CALLER, ROLE_PROGRAM, ROLE_COUNT } role;
 
@@ -65,7 +65,7 @@ static bool has_called(const agent *a, uint32_t rank) {
     return false;
 }
 
-// Messages of |rank| have come that have not done their work yet.
+// Messages of |rank| have arrived that are not handled yet.
 static bool has_unread(const agent *a, int rank) {
     const member *m = agent_member(a, rank);
     if (!list_is_empty(&m->deferred) || !list_is_empty(&m->incomplete)) return true;
@@ -101,7 +101,7 @@ void awaits_note_root(gw_scope *s) {
     env_leave(a->env);
 }
 
-// What the others hear.
+// The reason that the others get.
 static void reason(const agent *a, gw_error *out) {
     const gw_error *e = a->awaits.failure ? error_kept(a->awaits.failure) : NULL;
     if (!e) {
@@ -161,7 +161,7 @@ static bool is_there(const agent *a, int64_t rank) {
 
 // ---- Asking -------------------------------------------------------------------------------------
 
-// WAIT-3: first whoever could make the member do it; who is gone cannot.
+// WAIT-3: first the worker that could make the member do it, if it is not gone.
 static void ask_about(const await *w, int rank) {
     agent *a = w->agent;
     question q = { .role = w->caller < 0 ? ROLE_PROGRAM : ROLE_CALLER,
@@ -186,7 +186,7 @@ static void keep_why_lost(await *w, int rank) {
     error_keep(&w->why, &why);
 }
 
-// Of |any|: the next one that is there is asked about; without one nobody will do it.
+// Of |any|: asks about the next present member; without one, no member will do it.
 static void ask_next(await *w) {
     agent *a = w->agent;
     gw_error why;
@@ -235,7 +235,7 @@ static void ask_next_caller(await *w) {
     send(a, w->candidate, KIND_AWAIT, &q);
 }
 
-// The member that has failed says so at once.
+// A member that has failed answers so at once.
 static void ask_all(await *w) {
     w->at = 0;
     ask_member(w, only_member(w));
@@ -290,7 +290,7 @@ static void set_due(await *w, int64_t due_ns) {
     env_set_timer(w->agent->env, t, due_ns);
 }
 
-// Who has been idle before is asked at once.
+// A member that has been idle before is asked at once.
 static bool needs_idle_member(const await *w) {
     int at = 0;
     for (int rank; w->agent->awaits.knows_idle && (rank = w->class->next(w, &at)) >= 0;)
@@ -363,7 +363,7 @@ static void caller_is_idle(agent *a, int from, const question *q) {
     }
 }
 
-// Who could make the member do it does not: now the member is asked.
+// The worker that could make the member do it does not: now the member is asked.
 static gw_status answered(agent *a, int from, reader *in, gw_error *error) {
     question q;
     gw_error why;
@@ -403,7 +403,7 @@ static bool is_same(const open_question *x, int from, const question *q) {
            x->question.waiter == q->waiter && x->question.caller == q->caller;
 }
 
-// Without memory the sender asks again: WAIT-5.
+// Without memory the sender repeats the question: WAIT-5.
 static void keep(agent *a, int from, const question *q) {
     list_each(l, &a->awaits.questions) {
         open_question *x = list_entry(l, open_question, link);

@@ -71,7 +71,7 @@ body_start context_body_starts(const context *c) {
     return (body_start){ now_ns, c->may_wait ? 0 : cpu_recently_ns(now_ns) };
 }
 
-void context_tell_if_long(const context *c, body_start began) {
+void context_report_if_long(const context *c, body_start began) {
     if (c->may_wait || env_now_ns(c->agent->env) - began.now_ns < LONG_NS) return;
     int64_t took_ns = cpu_now_ns() - began.cpu_ns;
     if (took_ns < LONG_NS) return;
@@ -153,7 +153,7 @@ static void pause(agent *a, gw_scope *s, waiter *w) {
     }
 }
 
-// The turn with the least number that is not held: everybody takes several in this order (OBJ-2).
+// The turn with the least number that is not held: every context takes several turns in this order (OBJ-2).
 static held_turn *next_to_take(gw_scope *s, context **out_context) {
     held_turn *least = NULL;
     for (context *c; (c = context_next(&s));) {
@@ -180,7 +180,7 @@ static void turn_granted(turn_request *r) {
     env_wake(w->env, &w->waiter);
 }
 
-// What was given up is taken again in any case; what is new, |until_ns| or until |c| is cancelled.
+// A turn that was released is taken again in any case; a new one until |until_ns| or until |c| is cancelled.
 static bool wait_for_turn(agent *a, turn *t, context *c, bool is_new, int64_t until_ns) {
     turn_wait w = { .request.granted = turn_granted, .waiter.what = "a turn", .env = a->env };
     if (turn_take_on_loop(t, &w.request)) return true;
@@ -196,9 +196,8 @@ static bool wait_for_turn(agent *a, turn *t, context *c, bool is_new, int64_t un
     return w.granted;
 }
 
-// Waiting is over for all of |s|. Turns come first: the context that has one may wait for a place
-// of the pool.
-static void regain_places(agent *a, gw_scope *s) {
+// Waiting is over for all of |s|. Turns are taken first: the context that has one may wait for a worker thread slot.
+static void regain_slots(agent *a, gw_scope *s) {
     for (context *c; (c = context_next(&s));)
         if (c->has_place) pool_regain_place_on_loop(&a->pool);
 }
@@ -218,7 +217,7 @@ static bool resume(agent *a, gw_scope *s, held_turn *entering, int64_t until_ns)
             entered = false;
         }
     }
-    regain_places(a, s);
+    regain_slots(a, s);
     return entered;
 }
 
@@ -228,7 +227,7 @@ static bool give_up_and_wait(agent *a, gw_scope *s, waiter *w, int64_t until_ns)
     if (!c) return env_wait(a->env, w, until_ns);
     gw_error ignored;
     if (context_check_cancelled(c->scope, &ignored)) return w->woken;
-    // From the scope of an object nothing leads here while its turn is given up.
+    // The scope of an object does not lead to |c| while its turn is released.
     pause(a, c->scope, w);
     bool woken = env_wait(a->env, w, until_ns);
     resume(a, c->scope, NULL, ENV_NEVER);
@@ -274,7 +273,7 @@ static void leave_turns(gw_scope *s, void *data) {
     list_each(l, &c->turns) {
         held_turn *h = list_entry(l, held_turn, link);
         if (h->scope != s) continue;
-        // Nobody is left whom an error in the object's scope could be told.
+        // No caller is left that an error in the object's scope could be reported to.
         if (h->holds && h->turn->own) gw_scope_clear(h->turn->own);
         turn_end_on_loop(h);
         if (h->left) h->left(h);
@@ -334,10 +333,11 @@ gw_status context_enter(agent *a, gw_scope *s, turn *t, held_turn *h, gw_error *
         turn_begin_on_loop(h, t, c, false);
         if (!resume(a, c->scope, h, context_until_ns(a, s)) &&
             !(status = context_check_cancelled(s, error)))
-            status =
-                t->own ? error_set(error, GW_TIMEOUT,
-                                   "the turn of an object of class %s did not come", t->class_name)
-                       : error_set(error, GW_TIMEOUT, "the turn of a parameter did not come");
+            status = t->own ? error_set(error, GW_TIMEOUT,
+                                        "the turn of an object of class %s was not granted in time",
+                                        t->class_name)
+                            : error_set(error, GW_TIMEOUT,
+                                        "the turn of a parameter was not granted in time");
     }
     env_leave(a->env);
     return status;

@@ -1,4 +1,4 @@
-// Contexts: what runs in a scope, and what it must give up while it waits.
+// Contexts: the function that runs in a scope, and the slot and turns that it releases while it waits.
 //
 // A handler's scope has one, found from every scope inside it; so has a scope that entered an
 // object by gw_local. The scope of an object leads to the context that has its turn.
@@ -16,7 +16,7 @@ typedef struct context {
     uint8_t depth;   // of the call that is served; 0: none
     uint64_t order;  // of calls made in its scope; 0: not drawn yet
     int64_t deadline_ns;
-    const char *function;  // NULL: what gw_then runs
+    const char *function;  // NULL: a function of gw_then
     list_node turns;       // of held_turn
     bool own_memory;       // of gw_local: goes with its scope
     bool entered;          // an object, in it or in a scope inside
@@ -37,22 +37,22 @@ void context_attach(context *c);
 // The nearest one above |s|, or NULL.
 context *context_of(gw_scope *s);
 
-// The rank of the worker whose call leads to what runs in |s|; -1: none does.
+// The rank of the worker whose call the function in |s| serves; -1: none.
 int context_caller(gw_scope *s);
 
 // The context at or above |*at|, which moves on behind it: from an object to the context that has
 // its turn, and from there upward.
 context *context_next(gw_scope **at);
 
-// What is called in |c| from now on; NULL without memory.
+// The work that has the calls made in |c| from now on; NULL without memory.
 work *context_work_on_loop(context *c);
 
-// Cancels what runs in |c|: its wait ends, and so do the calls made in it.
+// Cancels the function in |c|: its wait ends, and so do the calls made in it.
 void context_cancel_on_loop(context *c, cancel_reason reason);
-// CANCELLED with a sentence, if the call that |s| is part of has been cancelled.
+// CANCELLED, if the call that |s| is part of has been cancelled.
 gw_status context_check_cancelled(gw_scope *s, gw_error *error);
 
-// When a body began: on the clock of |c|'s env, and what its thread had computed until then.
+// When a body began: on the clock of |c|'s env, and in the CPU time of its thread.
 typedef struct body_start {
     int64_t now_ns, cpu_ns;
 } body_start;
@@ -60,20 +60,20 @@ typedef struct body_start {
 body_start context_body_starts(const context *c);
 // A line for the user, if a body that may not wait has computed for long since |began|. A thread that was only late, as on
 // a busy machine, is not named.
-void context_tell_if_long(const context *c, body_start began);
+void context_report_if_long(const context *c, body_start began);
 
 // Whether a thread may wait in |s|; else fails |error| with WOULD_BLOCK.
 gw_status context_check_wait(gw_scope *s, gw_error *error);
 int64_t context_deadline_ns(gw_scope *s);  // the least of all above |s|
-// How long to wait in |s| from now on. As for calls: what has no deadline does not wait for ever.
+// Until when to wait in |s| from now on. As for calls, a scope without a deadline does not wait for ever.
 int64_t context_until_ns(const agent *a, gw_scope *s);
 
 // Takes the turn |t| for |h|, which |s| returns when it closes (h->left). Fails with WOULD_BLOCK,
-// TIMEOUT, NO_MEMORY, and INVALID in a scope that outlives what runs in it. Without the loop lock.
+// TIMEOUT, NO_MEMORY, and INVALID in a scope that outlives the function in it. Without the loop lock.
 gw_status context_enter(agent *a, gw_scope *s, turn *t, held_turn *h, gw_error *error);
 // Whether the context of |s| has the turn |t| already.
 bool context_has_turn(gw_scope *s, const turn *t);
-// The turn that what runs in |s| has: of the object whose scope it is, else the one entered last.
+// The turn that the function in |s| has: of the object whose scope it is, else of the one entered last.
 // NULL without one.
 turn *context_turn_on_loop(gw_scope *s);
 
@@ -83,8 +83,8 @@ typedef struct context_wait {
     const waiter *waiter;
 } context_wait;
 
-// Waits as env_wait does, giving up place and turns meanwhile; not at all, or no longer, once the
-// call that |s| is part of is cancelled.
+// Waits as env_wait does, and releases the worker thread slot and turns meanwhile; returns at once when the call that |s|
+// is part of is cancelled.
 bool context_wait_on_loop(agent *a, gw_scope *s, waiter *w, int64_t until_ns);
 
 #endif

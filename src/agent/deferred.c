@@ -7,17 +7,17 @@
 #include <string.h>
 
 enum {
-    EARLY_MAX = 65536,  // messages
-    EARLY_S = 30        // longer than a new coordinator takes to tell everybody
+    DEFERRED_MAX = 65536,  // messages
+    DEFERRED_S = 30        // longer than a new coordinator takes to notify all members
 };
 
-// ---- Whom a message names -----------------------------------------------------------------------
+// ---- The workers that a message names -----------------------------------------------------------
 
 bool deferred_is_unknown(const agent *a, uint64_t rank) {
-    return rank < LIMIT_WORKERS && !member_table_has_heard_of(a, (uint32_t)rank);
+    return rank < LIMIT_WORKERS && !member_table_is_known(a, (uint32_t)rank);
 }
 
-// Bytes that mean nothing are found when they are read.
+// Malformed bytes are detected when they are read.
 bool deferred_table_names_unknown(const agent *a, const message *m, size_t at) {
     if (!at || at > m->head.size) return false;
     reader r = reader_of(m->head.data + at, m->head.size - at);
@@ -40,7 +40,7 @@ static bool names_unknown(const agent *a, const message *m) {
     return a->job && s && s->names_unknown && s->names_unknown(a, m);
 }
 
-// ---- What is to be fetched ----------------------------------------------------------------------
+// ---- Segments that are to be fetched ------------------------------------------------------------
 
 static bool awaits_segments(agent *a, int from, message *m) {
     const service *s = agent_service_of_kind(a, m->kind);
@@ -79,8 +79,7 @@ static void blame_all(timer *t) {
         if (is_blamed(a, agent_member(a, rank))) dispatch_protocol_error_on_loop(a, rank, &error);
 }
 
-// It runs while somebody's first message names one that is not known: what is fetched takes as long
-// as it takes.
+// The timer runs while the first message of any sender names an unknown member. Fetching segments has no limit.
 static void set_limit(agent *a) {
     bool any = false;
     for (int rank = 0; rank < a->member_count && a->job && a->deferred.count && !any; rank++)
@@ -88,7 +87,7 @@ static void set_limit(agent *a) {
     if (any == a->deferred.limit.armed) return;
     a->deferred.limit.fire = blame_all;
     env_set_timer(a->env, &a->deferred.limit,
-                  any ? env_now_ns(a->env) + EARLY_S * INT64_C(1000000000) : ENV_NEVER);
+                  any ? env_now_ns(a->env) + DEFERRED_S * INT64_C(1000000000) : ENV_NEVER);
 }
 
 bool deferred_keep_on_loop(agent *a, int from, message *m) {
@@ -98,7 +97,7 @@ bool deferred_keep_on_loop(agent *a, int from, message *m) {
     list_append(&sender->deferred, &m->link);
     a->deferred.count++;
     if (is_first) set_limit(a);
-    if (a->deferred.count > EARLY_MAX && a->deferred.limit.armed)
+    if (a->deferred.count > DEFERRED_MAX && a->deferred.limit.armed)
         env_set_timer(a->env, &a->deferred.limit, env_now_ns(a->env));
     return true;
 }
@@ -108,8 +107,8 @@ static message *take(agent *a, member *sender) {
     return list_entry(list_take(&sender->deferred), message, link);
 }
 
-// Goes on to its service, or waits for its segments.
-static void go_on(agent *a, int from, message *m) {
+// Passes |m| to its service, or keeps it until its segments have arrived.
+static void deliver(agent *a, int from, message *m) {
     if (!deferred_keep_incomplete_on_loop(a, from, m)) dispatch_on_loop(a, from, m);
 }
 
@@ -121,7 +120,7 @@ static void retry(task *t) {
         member *sender = agent_member(a, rank);
         while (!list_is_empty(&sender->deferred) && !names_unknown(a, first_of(sender)) &&
                !awaits_segments(a, rank, first_of(sender)))
-            go_on(a, rank, take(a, sender));
+            deliver(a, rank, take(a, sender));
     }
     set_limit(a);
     leaving_check_on_loop(a);
@@ -137,7 +136,7 @@ void deferred_retry_on_loop(agent *a) {
 
 // ---- Incomplete messages ------------------------------------------------------------------------
 
-// Whether one stands in front of |end| that is for the same service.
+// Whether a message for the same service is queued before |end|.
 static bool is_preceded(const agent *a, const member *sender, const list_node *end,
                         const service *s) {
     for (const list_node *l = sender->incomplete.next; l != end; l = l->next)
@@ -179,7 +178,7 @@ bool deferred_keep_incomplete_on_loop(agent *a, int from, message *m) {
     list_append(&sender->incomplete, &m->link);
     m->completed = one_is_complete;
     m->completed_user = a;
-    if (a->deferred.count++ < EARLY_MAX) return true;
+    if (a->deferred.count++ < DEFERRED_MAX) return true;
     gw_error error;
     error_set(&error, GW_LIMIT, "%u messages that wait for others", a->deferred.count);
     dispatch_protocol_error_on_loop(a, from, &error);

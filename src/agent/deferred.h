@@ -1,7 +1,7 @@
-// Early messages: those that name a worker this one has not heard of yet, those with numbers that are
-// still to be fetched from their sender (LEND-13), and those that are incomplete (CALL-17). A new member is told to all, but not to
-// all at the same time; a message of a member that knows it may be faster. It waits, with all that
-// comes behind it from the same member, until this worker has heard too.
+// Deferred messages: messages that name a worker which this one does not have as a member yet, messages with numbers that
+// are still to be fetched from their sender (LEND-13), and incomplete messages (CALL-17). Members are notified of a new
+// member at different times; a message of a member that has it already may arrive earlier. The message waits, with all
+// later ones from the same sender, until this worker has the member, too.
 //
 // Threads: with the loop lock.
 #ifndef AGENT_DEFERRED_H
@@ -9,20 +9,19 @@
 
 #include "agent/agent.h"
 
-// Takes |m| if it has to wait.
+// Takes |m| if it is deferred.
 bool deferred_keep_on_loop(agent *a, int from, message *m);
 
-// The same, for its segments or for what is before it in its service.
+// The same while its segments are missing, or while an earlier message to its service waits.
 bool deferred_keep_incomplete_on_loop(agent *a, int from, message *m);
 
-// For services that look at their messages: whether |rank| is one that this worker may still hear
-// of; whether one of the attachments in the table at |at| of the head of |m| names one; eight bytes
-// of the head, 0 behind its end.
+// For services that inspect their messages: whether |rank| is one that this worker may still add as a member; whether one
+// of the attachments in the table at |at| of the head of |m| names one; eight bytes of the head, 0 behind its end.
 bool deferred_is_unknown(const agent *a, uint64_t rank);
 bool deferred_table_names_unknown(const agent *a, const message *m, size_t at);
 uint64_t deferred_u64_at(const message *m, size_t at);
 
-void deferred_retry_on_loop(agent *a);  // a member is known now, or something has been fetched
+void deferred_retry_on_loop(agent *a);  // a member was added, or a segment has been fetched
 void deferred_drop_on_loop(agent *a, int from);
 void deferred_close_on_loop(agent *a);
 

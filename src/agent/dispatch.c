@@ -6,7 +6,7 @@
 
 #include <assert.h>
 
-// ---- Going out and coming in --------------------------------------------------------------------
+// ---- Sending and receiving ----------------------------------------------------------------------
 
 message *dispatch_make_spare(void) {
     message *m = message_open(0);
@@ -48,7 +48,7 @@ static bool is_counted(const message *m) {
     return !leaving_is_kind(m->kind) && !await_is_kind(m->kind);
 }
 
-// A peer that cannot be understood is lost, since what it meant can no longer be known.
+// A peer that sends a malformed message is lost, since the meaning of its messages is unknown.
 void dispatch_protocol_error_on_loop(agent *a, int rank, const gw_error *why) {
     gw_error error;
     error_set(&error, GW_PROTOCOL, "%s (rank %d) broke the protocol: %s",
@@ -85,7 +85,7 @@ void dispatch_writable(void *user, int rank) {
         if (a->services[i].service->writable) a->services[i].service->writable(a, rank);
 }
 
-// One message at a time: what it leads to comes before the next one, as with messages of others.
+// One message at a time: its effects precede the next message, as with messages of others.
 static void run_loopback(task *t) {
     agent *a = list_entry(t, agent, loopback_task);
     env_enter(a->env);
@@ -102,8 +102,7 @@ static void run_loopback(task *t) {
     env_leave(a->env);
 }
 
-// A copy is received: the caller may write what it sent, and its message pins what it was sent
-// from.
+// The receiver gets a copy: the caller may write its tensors, while its message pins the blocks that it was sent from.
 static gw_status send_to_self(agent *a, message *m, gw_error *error) {
     message *copy = message_copy(m);
     message_release(m);

@@ -1,5 +1,4 @@
-// The post: messages between the agent and its peers, itself included. agent.h has what others send
-// with.
+// Messages between the agent and its peers, itself included. agent.h has the functions with which services send.
 //
 // Threads: with the loop lock.
 #ifndef AGENT_DISPATCH_H
@@ -7,7 +6,7 @@
 
 #include "agent/agent.h"
 
-// What the sessions call; |user| is the agent.
+// Called by the sessions; |user| is the agent.
 void dispatch_receive(void *user, int from, message *m);
 
 // Hands |m|, which it takes, to the service of its kind; a sender that breaks the protocol is lost.
@@ -15,7 +14,7 @@ void dispatch_on_loop(agent *a, int from, message *m);
 void dispatch_protocol_error_on_loop(agent *a, int rank, const gw_error *why);
 void dispatch_writable(void *user, int rank);
 
-// Messages to oneself that have not come.
+// Drops messages of this worker to itself that are not handled yet.
 void dispatch_drop_loopback(agent *a);
 
 message *dispatch_make_spare(void);  // NULL without memory

@@ -19,10 +19,10 @@ typedef struct row {
     const char *rank, *world_size[NAMES];
     const char *local_rank, *local_size, *host_count;
     const char *mark[NAMES];
-    const char *peer_mark;  // a descriptor: who is at its other end is the mark
+    const char *peer_mark;  // a descriptor: the process at its other end is the mark
     const char *hosts[NAMES];
-    const char *port;    // if nobody says another one; NULL: made of the mark
-    const char *remedy;  // what to do where it does not say where rank 0 is
+    const char *port;    // unless a variable has one; NULL: made of the mark
+    const char *remedy;  // what the user can do if it has no address of rank 0
 } row;
 
 static const row plain = { .rank = "RANK",
@@ -106,24 +106,24 @@ static gw_status not_a_number(const char *name, const char *text, int max, gw_er
                      max);
 }
 
-// ---- Which place --------------------------------------------------------------------------------
+// ---- Rank and world size ------------------------------------------------------------------------
 
-// A number with the name of the variable that says it.
-typedef struct said {
+// A number with the name of the variable that has it.
+typedef struct setting {
     const char *name;
     int number;
-} said;
+} setting;
 
-static gw_status read_number(environment_lookup variable, const char *name, int max, said *out,
+static gw_status read_number(environment_lookup variable, const char *name, int max, setting *out,
                              gw_error *error) {
     const char *text = find(variable, name);
-    *out = (said){ name, UNSET };
+    *out = (setting){ name, UNSET };
     if (!text || parse(text, max, &out->number)) return GW_OK;
     return not_a_number(name, text, max, error);
 }
 
-static gw_status read_row(environment_lookup variable, const row *r, said *rank, said *world_size,
-                          gw_error *error) {
+static gw_status read_row(environment_lookup variable, const row *r, setting *rank,
+                          setting *world_size, gw_error *error) {
     const char *name;
     find_first(variable, r->world_size, &name);
     gw_status status = read_number(variable, r->rank, LIMIT_WORKERS - 1, rank, error);
@@ -135,7 +135,7 @@ static bool is_inside(environment_lookup variable) {
     return find(variable, "GRADWIRE_JOB") || find(variable, "TORCHELASTIC_RUN_ID");
 }
 
-static gw_status compare(const said *mine, const said *other, gw_error *error) {
+static gw_status compare(const setting *mine, const setting *other, gw_error *error) {
     if (mine->number == UNSET || other->number == UNSET || mine->number == other->number)
         return GW_OK;
     return error_set(error, GW_INVALID,
@@ -143,9 +143,9 @@ static gw_status compare(const said *mine, const said *other, gw_error *error) {
                      mine->name, mine->number, other->name, other->number);
 }
 
-// What RANK and WORLD_SIZE leave open is the engine's.
-static gw_status complete(said *rank, said *world_size, const said *other_rank,
-                          const said *other_size, gw_error *error) {
+// A value that RANK and WORLD_SIZE do not set is taken from the other launcher.
+static gw_status complete(setting *rank, setting *world_size, const setting *other_rank,
+                          const setting *other_size, gw_error *error) {
     bool is_alone = other_size->number == 1 && rank->number != UNSET;
     gw_status status = is_alone ? GW_OK : compare(rank, other_rank, error);
     if (!status && !is_alone) status = compare(world_size, other_size, error);
@@ -154,12 +154,12 @@ static gw_status complete(said *rank, said *world_size, const said *other_rank,
     return status;
 }
 
-static gw_status find_said(environment_lookup variable, said *rank, said *world_size,
-                           gw_error *error) {
+static gw_status find_settings(environment_lookup variable, setting *rank, setting *world_size,
+                               gw_error *error) {
     const row *engine = find_engine(variable);
     gw_status status = read_row(variable, &plain, rank, world_size, error);
     if (status || !engine || (rank->number != UNSET && is_inside(variable))) return status;
-    said other_rank, other_size;
+    setting other_rank, other_size;
     status = read_row(variable, engine, &other_rank, &other_size, error);
     if (!status) status = complete(rank, world_size, &other_rank, &other_size, error);
     return status;
@@ -176,7 +176,7 @@ static gw_status no_rank(environment_lookup variable, gw_error *error) {
                      "JOB_COMPLETION_INDEX); start it with: gradwire run -n 2 -- ./program");
 }
 
-static gw_status check_place(const said *rank, const said *world_size, gw_error *error) {
+static gw_status check_place(const setting *rank, const setting *world_size, gw_error *error) {
     if (world_size->number == UNSET)
         return error_set(error, GW_INVALID,
                          "%s is not set and no world size was given, but %s is set",
@@ -193,11 +193,12 @@ static gw_status check_place(const said *rank, const said *world_size, gw_error 
 gw_status environment_place(environment_lookup variable, int *rank, int *world_size,
                             gw_error *error) {
     if (*rank != UNSET && *world_size != UNSET) return GW_OK;
-    said found_rank, found_size;
-    gw_status status = find_said(variable, &found_rank, &found_size, error);
+    setting found_rank, found_size;
+    gw_status status = find_settings(variable, &found_rank, &found_size, error);
     if (status) return status;
-    if (*rank != UNSET) found_rank = (said){ "the rank that was given", *rank };
-    if (*world_size != UNSET) found_size = (said){ "the world size that was given", *world_size };
+    if (*rank != UNSET) found_rank = (setting){ "the rank that was given", *rank };
+    if (*world_size != UNSET)
+        found_size = (setting){ "the world size that was given", *world_size };
     status = found_rank.number == UNSET ? no_rank(variable, error)
                                         : check_place(&found_rank, &found_size, error);
     if (status) return status;
@@ -206,7 +207,7 @@ gw_status environment_place(environment_lookup variable, int *rank, int *world_s
     return GW_OK;
 }
 
-// ---- Where rank 0 is ----------------------------------------------------------------------------
+// ---- The address of rank 0 ----------------------------------------------------------------------
 
 // The process that has started this one is at the other end of |fd|, whatever shells are between.
 static bool put_peer(const char *fd, char mark[MARK_MAX]) {
@@ -220,7 +221,7 @@ static bool put_peer(const char *fd, char mark[MARK_MAX]) {
     return true;
 }
 
-// What tells this job from all others of its user; false if nothing does.
+// The mark that distinguishes this job from all others of its user; false without one.
 static bool find_mark(environment_lookup variable, const row *r, char mark[MARK_MAX]) {
     if (r->peer_mark) {
         const char *fd = find(variable, r->peer_mark);
@@ -292,11 +293,11 @@ static gw_status set_first_host(environment_lookup variable, const row *r, envir
                      name, list);
 }
 
-// The engine that has made this place, or that has made one like it.
+// The launcher that has assigned this rank and world size, or one that has assigned equal ones.
 static const row *find_placer(environment_lookup variable, int rank, int world_size) {
     const row *first = NULL;
     for (int i = 0; i < ENGINES; i++) {
-        said r, w;
+        setting r, w;
         const row *engine = &engines[i];
         if (!is_there(variable, engine) || read_row(variable, engine, &r, &w, NULL) ||
             r.number != rank || w.number != world_size)
@@ -355,7 +356,7 @@ gw_status environment_master_of(environment_lookup variable, int rank, int world
     } else if (is_marked && is_one_host(variable, engine, world_size)) {
         status = set_here(variable, mark, port, out);
     } else if (world_size == 1) {
-        snprintf(out->host, sizeof out->host, "127.0.0.1");  // nobody else looks for it
+        snprintf(out->host, sizeof out->host, "127.0.0.1");  // no other process looks for it
         if (!port) port = "0";
     } else if (engine && engine->hosts[0]) {
         status = set_first_host(variable, engine, out, error);
@@ -369,12 +370,12 @@ void environment_job(environment_lookup variable, int rank, int world_size, char
     char mark[MARK_MAX];
     const row *r = is_there(variable, &plain) ? &plain : find_placer(variable, rank, world_size);
     out[0] = '\0';
-    // What is made of a process is another one on each host.
+    // A mark made of a process differs from host to host.
     if (r && !r->peer_mark && find_mark(variable, r, mark))
         snprintf(out, JOB_ID_MAX, "%.*s", JOB_ID_MAX - 1, mark);
 }
 
-// ---- What programs may ask ----------------------------------------------------------------------
+// ---- Queries of programs ------------------------------------------------------------------------
 
 static int number_of(environment_lookup variable, const char *name) {
     int number;
@@ -393,9 +394,8 @@ gw_launch environment_launch(environment_lookup variable) {
 
 // ---- Output -------------------------------------------------------------------------------------
 
-// A launcher reads what its ranks print from pipes, for which C collects whole buffers: lines would be
-// seen late, and lost if the rank is killed. So standard output is line buffered, from before main on,
-// unless the program chooses otherwise.
+// A launcher reads the output of its ranks from pipes, for which C uses full buffering: lines would be seen late, and lost
+// if the rank is killed. So standard output is line buffered, from before main on, unless the program chooses otherwise.
 __attribute__((constructor)) static void buffer_lines(void) {
     if (environment_launch(getenv).rank >= 0) setvbuf(stdout, NULL, _IOLBF, 0);
 }

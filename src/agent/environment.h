@@ -1,7 +1,7 @@
-// What launchers leave in the environment of the processes that they start.
+// The environment variables that launchers set for the processes that they start.
 //
-// A row of the table is a launcher. The first row that is there says rank and world size; where rank 0 is met is said by the
-// first row that says so, among those with the same rank and world size: one launch may be seen by two of them (Slurm, PMI).
+// A row of the table is a launcher. The first row whose variables are set has rank and world size. The address of rank 0 is
+// that of the first row that has one, among rows with the same rank and world size: one launch may match two rows (Slurm, PMI).
 //
 // | launcher | rank, world size | local rank, and of how many | mark of the job | where rank 0 is |
 // |---|---|---|---|---|
@@ -11,10 +11,11 @@
 // | Slurm (srun) | SLURM_PROCID, SLURM_STEP_NUM_TASKS or SLURM_NTASKS | SLURM_LOCALID | SLURM_JOB_ID, SLURM_STEP_ID | on one host (SLURM_STEP_NUM_NODES): here; else the first of SLURM_STEP_NODELIST or SLURM_JOB_NODELIST |
 // | Kubernetes (indexed jobs) | JOB_COMPLETION_INDEX, WORLD_SIZE of the manifest | | | MASTER_ADDR of the manifest, port 29500 |
 //
-// * MASTER_ADDR and MASTER_PORT come before what any row knows. A port that nobody says is made of the mark, 20000 to 29999.
-// * *Here* is a name in the kernel made of the mark, which two jobs cannot share and nobody has to remove; with
+// * MASTER_ADDR and MASTER_PORT precede the address of any row. A port that no variable has is made of the mark, 20000 to
+//   29999.
+// * *Here* is a name in the kernel made of the mark, which two jobs cannot share and which needs no removal; with
 //   GW_TRANSPORT=tcp it is 127.0.0.1 and a port.
-// * RANK and WORLD_SIZE must not contradict another row, since then nobody knows which of them is meant. They may when their
+// * RANK and WORLD_SIZE must not contradict another row, since the intended one is unknown then. They may when their
 //   launcher runs inside another one (GRADWIRE_JOB, TORCHELASTIC_RUN_ID), or when that other one has started one process alone.
 // * A world of one needs no MASTER_ADDR: 127.0.0.1, and a port that the kernel chooses.
 // * SLURM_PROCID without SLURM_STEP_ID is a batch script's, which srun has not started.
@@ -33,23 +34,23 @@ typedef char *(*environment_lookup)(const char *name);
 gw_status environment_place(environment_lookup variable, int *rank, int *world_size,
                             gw_error *error);
 
-// Where rank 0 is met.
+// The address of rank 0.
 typedef struct environment_master {
-    char address[LIMIT_ADDRESS_BYTES + 1];  // of a transport, "shm://..."; "": host and port say it
+    char address[LIMIT_ADDRESS_BYTES + 1];  // of a transport, "shm://..."; "": host and port
     char host[LIMIT_ADDRESS_BYTES + 1];
     char port[32];                      // as it was found
-    const char *host_from, *port_from;  // variables, for sentences
+    const char *host_from, *port_from;  // variables, for error texts
 } environment_master;
 
 // |rank| and |world_size| as they were found, or given; -1 and 0 of a group. INVALID, naming variables.
 gw_status environment_master_of(environment_lookup variable, int rank, int world_size,
                                 environment_master *out, gw_error *error);
 
-// The mark of the job that the launcher of this place has given to all its ranks; "" if it has given none that is the same on
-// all hosts.
+// The mark of the job that the launcher of this rank has given to all its ranks; "" if it has given none that is the same
+// on all hosts.
 void environment_job(environment_lookup variable, int rank, int world_size, char out[JOB_ID_MAX]);
 
-// What gw_rpc_launched says.
+// The result of gw_rpc_launched.
 gw_launch environment_launch(environment_lookup variable);
 
 #endif

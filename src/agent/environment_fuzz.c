@@ -43,7 +43,7 @@ static char *variable(const char *name) {
     return NULL;
 }
 
-// Pieces: a byte that says of which variable, and its text with its end.
+// Pieces: a byte that selects the variable, and its text with its end.
 static void take_texts(char *from, const char *end) {
     memset(texts, 0, sizeof texts);
     while (from < end) {

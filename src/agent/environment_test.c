@@ -132,7 +132,7 @@ static void it_understands_slurm(void **state) {
     // Another step of the same allocation meets elsewhere.
     join_options b = RESOLVE("SLURM_STEP_ID=1", SLURM("2", "4", "1", "node7"));
     assert_string_not_equal(a.master, b.master);
-    // The step's own size comes before the allocation's.
+    // The step's own size precedes the allocation's.
     join_options c = RESOLVE("SLURM_NTASKS=9", SLURM("2", "4", "1", "node7"));
     assert_place(&c, 2, 4);
     join_options d = RESOLVE("SLURM_STEP_ID=0", "SLURM_JOB_ID=17", "SLURM_PROCID=2",
@@ -191,7 +191,7 @@ static void it_understands_indexed_jobs_of_kubernetes(void **state) {
            "JOB_COMPLETION_INDEX=2", "WORLD_SIZE=3");
 }
 
-static void what_contradicts_itself_is_named(void **state) {
+static void contradicting_variables_are_named(void **state) {
     (void)state;
     REFUSE("RANK is 1, but SLURM_PROCID is 2", "RANK=1", "MASTER_ADDR=127.0.0.1",
            SLURM("2", "4", "1", "n"));
@@ -212,7 +212,7 @@ static void what_contradicts_itself_is_named(void **state) {
 }
 
 // srun gradwire run ..., mpirun torchrun ...: the inner one has set RANK.
-static void an_inner_launcher_is_the_one_that_counts(void **state) {
+static void an_inner_launcher_takes_precedence(void **state) {
     (void)state;
     join_options o = RESOLVE("RANK=5", "WORLD_SIZE=8", "GRADWIRE_JOB=abc", "MASTER_ADDR=127.0.0.1",
                              "MASTER_PORT=29500", SLURM("1", "2", "2", "n[1-2]"));
@@ -227,15 +227,15 @@ static void an_inner_launcher_is_the_one_that_counts(void **state) {
     assert_place(&o, 3, 4);
 }
 
-// Slurm's own PMI says nothing of where, but Slurm does.
-static void one_launch_may_be_seen_by_two_rows(void **state) {
+// Slurm's own PMI has no address of rank 0, but Slurm has.
+static void one_launch_may_match_two_rows(void **state) {
     (void)state;
     join_options o = RESOLVE("PMI_RANK=2", "PMI_SIZE=4", SLURM("2", "4", "1", "n1"));
     assert_place(&o, 2, 4);
     assert_here(&o);
 }
 
-static void what_is_said_comes_before_what_is_found(void **state) {
+static void given_values_precede_those_of_launchers(void **state) {
     (void)state;
     join_options o = RESOLVE(OPEN_MPI("3", "4", "4"), "MASTER_ADDR=127.0.0.1", "MASTER_PORT=29500");
     assert_string_equal(o.master, "127.0.0.1:29500");
@@ -248,7 +248,7 @@ static void what_is_said_comes_before_what_is_found(void **state) {
     assert_int_equal(strncmp(o.master, "127.0.0.1:2", 11), 0);
 }
 
-static void a_program_may_ask_before_it_joins(void **state) {
+static void a_program_may_query_before_it_joins(void **state) {
     (void)state;
     environment = (const char *const[]){ "HOME=/", NULL };
     gw_launch l = environment_launch(look_up);
@@ -270,6 +270,6 @@ static void a_program_may_ask_before_it_joins(void **state) {
 GW_TESTS(agent_environment, it_understands_torchrun, it_understands_open_mpi,
          several_hosts_of_open_mpi_need_the_name_of_one, it_understands_pmi, it_understands_slurm,
          the_first_of_slurms_hosts_has_rank_0, a_batch_script_is_no_rank,
-         it_understands_indexed_jobs_of_kubernetes, what_contradicts_itself_is_named,
-         an_inner_launcher_is_the_one_that_counts, one_launch_may_be_seen_by_two_rows,
-         what_is_said_comes_before_what_is_found, a_program_may_ask_before_it_joins);
+         it_understands_indexed_jobs_of_kubernetes, contradicting_variables_are_named,
+         an_inner_launcher_takes_precedence, one_launch_may_match_two_rows,
+         given_values_precede_those_of_launchers, a_program_may_query_before_it_joins);

@@ -4,19 +4,19 @@
 #include "base/failpoint.h"
 #include "base/log.h"
 #include "agent/admission.h"
-#include "agent/door.h"
+#include "agent/group_store.h"
 #include "agent/member_table.h"
 
 #include <stdio.h>
 #include <string.h>
 
-// How long a group whose last member has just gone is waited for.
+// How often a joining worker checks whether the group has a member left; how long a founder looks for an older group.
 #define LOOK_NS INT64_C(1000000000)
 
-// From here on others can talk to this worker.
+// From here on others can send to this worker.
 static gw_status take_rank(agent *a, int rank, bool joins, gw_error *error) {
     a->rank = rank;
-    agent_say_who_on_loop(a);
+    agent_set_identity_on_loop(a);
     gw_status status = connection_check_own(&a->protection, error);
     if (status) return status;
     a->ids.space = (uint64_t)rank + 1;
@@ -40,11 +40,11 @@ static gw_status write_job(joining *j, gw_error *error) {
                                                        : ", and is over: remove the file");
 }
 
-// Whether the group is there already: its members may have it at another of its addresses.
+// Whether the group exists already: its members may host its store at another of its addresses.
 static gw_status check_is_first(joining *j, gw_error *error) {
     env *e = j->agent->env;
     store *there;
-    if (!strchr(j->options->master, ',')) return GW_OK;  // the address itself tells
+    if (!strchr(j->options->master, ',')) return GW_OK;  // listening at the address fails then
     if (store_open_client(e, j->options->master, env_now_ns(e) + LOOK_NS, &there, NULL))
         return GW_OK;
     store_close(there);
@@ -53,9 +53,9 @@ static gw_status check_is_first(joining *j, gw_error *error) {
 
 static gw_status claim_addresses(joining *j, gw_error *error) {
     agent *a = j->agent;
-    snprintf(a->door, sizeof a->door, "%s", j->options->master);
+    snprintf(a->group_addresses, sizeof a->group_addresses, "%s", j->options->master);
     gw_status status = check_is_first(j, error);
-    return status ? status : door_open_on_loop(a, error);
+    return status ? status : group_store_open_on_loop(a, error);
 }
 
 // The file may be another group's, whose store is not to be watched.
@@ -75,13 +75,12 @@ gw_status group_found_on_loop(agent *a, const join_options *options, gw_error *e
     if (status) return status;
     members_start(a->membership);
     admission_check_on_loop(a);
-    return a->hosts_store ? door_write_job_on_loop(a, error) : GW_OK;
+    return a->hosts_store ? group_store_write_job_on_loop(a, error) : GW_OK;
 }
 
 // ---- Joining ------------------------------------------------------------------------------------
 
-// Waits for |key|, but once it has been |founded| not for a group that nobody is in any more. Its
-// store may move meanwhile.
+// Waits for |key|; once the group has been |founded|, only while it has a member. Its store may move meanwhile.
 static gw_status wait_for_key(joining *j, const char *key, bool founded, bytes *out,
                               gw_error *error) {
     env *e = j->agent->env;
@@ -93,10 +92,10 @@ static gw_status wait_for_key(joining *j, const char *key, bool founded, bytes *
         if (status != GW_TIMEOUT || is_last || env_now_ns(e) < look_ns) return status;
         if (join_is_line_due(j, status))
             log_line("%s waits %s at %s", j->agent->name,
-                     founded ? "to be let into the group" : "for the founder of a group",
+                     founded ? "to be admitted to the group" : "for the founder of a group",
                      join_place(j));
         if (founded && !store_is_attended(j->store))
-            return error_set(error, GW_DISCONNECTED, "the group at %s is over: nobody is there",
+            return error_set(error, GW_DISCONNECTED, "the group at %s is over: it has no member",
                              join_place(j));
     }
 }
@@ -115,16 +114,16 @@ static gw_status check_job(joining *j, gw_error *error) {
     return status;
 }
 
-static gw_status knock(joining *j, gw_error *error) {
+static gw_status send_join_request(joining *j, gw_error *error) {
     agent *a = j->agent;
-    char key[DOOR_KEY_MAX];
+    char key[JOIN_KEY_MAX];
     bool set;
     bytes value;
     bytes_init(&value);
     bytes_put_text(&value, a->name);
     bytes_put_text(&value, a->addresses);
     bytes_put_u64(&value, a->incarnation);
-    door_key(key, "join", a->incarnation);
+    join_key(key, "join", a->incarnation);
     gw_status status = join_register(j, key, &value, &set, NULL, error);
     bytes_fini(&value);
     return status;
@@ -149,8 +148,7 @@ static gw_status read_answer(const bytes *value, answer *out, gw_error *error) {
         return error_set(error, refused, "%s", why);
     if (r.failed || refused || rank >= LIMIT_WORKERS || coordinator >= rank ||
         !options_is_name(out->name))
-        return error_set(error, GW_PROTOCOL,
-                         "the store says something about this worker that means nothing");
+        return error_set(error, GW_PROTOCOL, "the store has a malformed answer to this worker");
     out->rank = (int)rank;
     out->coordinator.rank = (int)coordinator;
     out->coordinator.name = out->name;
@@ -158,10 +156,10 @@ static gw_status read_answer(const bytes *value, answer *out, gw_error *error) {
 }
 
 static gw_status wait_for_answer(joining *j, answer *out, gw_error *error) {
-    char key[DOOR_KEY_MAX];
+    char key[JOIN_KEY_MAX];
     bytes value;
     bytes_init(&value);
-    door_key(key, "admitted", j->agent->incarnation);
+    join_key(key, "admitted", j->agent->incarnation);
     gw_status status = wait_for_key(j, key, true, &value, error);
     if (status == GW_TIMEOUT)
         error_set(error, GW_TIMEOUT,
@@ -172,8 +170,8 @@ static gw_status wait_for_answer(joining *j, answer *out, gw_error *error) {
     return status;
 }
 
-// Whom the coordinator has told of us may talk to us before we have heard of all.
-static gw_status meet_all(joining *j, const answer *by, gw_error *error) {
+// Members that the coordinator has notified of this worker may send to it before it has all members.
+static gw_status await_members(joining *j, const answer *by, gw_error *error) {
     agent *a = j->agent;
     char name[LIMIT_NAME_BYTES + 1];
     if (options_complete_name(a->name, by->rank, name))
@@ -210,15 +208,15 @@ gw_status group_join_on_loop(agent *a, const join_options *options, gw_error *er
     joining j = join_begin(a, options);
     answer by;
     gw_status status = join_open_store(&j, false, error);
-    if (!status) store_expect_move(j.store, DOOR_MOVES_MS);
+    if (!status) store_expect_move(j.store, STORE_MOVES_MS);
     if (!status) status = check_job(&j, error);
     failpoint("join");
-    if (!status) status = knock(&j, error);
+    if (!status) status = send_join_request(&j, error);
     failpoint("join_published");
     if (!status) status = wait_for_answer(&j, &by, error);
     if (status) error_prefix(error, "joining the group");
-    if (!status) status = meet_all(&j, &by, error);
-    // Anybody of the group lets others in, once it is the coordinator.
+    if (!status) status = await_members(&j, &by, error);
+    // Any member admits others once it is the coordinator.
     if (!status && options->path[0]) {
         a->store = j.store;
         store_attend(a->store);
@@ -226,7 +224,7 @@ gw_status group_join_on_loop(agent *a, const join_options *options, gw_error *er
         store_close(j.store);
     }
     if (status) return status;
-    snprintf(a->door, sizeof a->door, "%s", options->master);
+    snprintf(a->group_addresses, sizeof a->group_addresses, "%s", options->master);
     admission_check_on_loop(a);
     return GW_OK;
 }

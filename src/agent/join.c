@@ -1,5 +1,4 @@
-// Finding the others: through the store every worker tells who and where it is, and learns it of
-// all.
+// Finding the other workers: each publishes its name and addresses in the store, and reads those of all others.
 #include "agent/join.h"
 
 #include "base/failpoint.h"
@@ -14,8 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-// For finding out who is missing when time is up, and for saying so; for saying to the others that this worker gives up; until it is said
-// for whom this worker waits, and said again.
+// Times: to find the missing workers at the timeout; to publish that this worker gives up; until a line names the worker
+// that this one waits for; until the next such line.
 #define GRACE_NS INT64_C(500000000)
 #define GIVE_UP_NS INT64_C(1000000000)
 #define SILENCE_NS INT64_C(5000000000)
@@ -115,7 +114,7 @@ gw_status join_open_store(joining *j, bool hosts, gw_error *error) {
     return status;
 }
 
-// ---- What is written ----------------------------------------------------------------------------
+// ---- Writing ------------------------------------------------------------------------------------
 
 gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_set, bytes *out_found,
                    gw_error *error) {
@@ -131,10 +130,10 @@ gw_status join_register(joining *j, const char *key, const bytes *value, bool *o
                           error);
 }
 
-// What GW_JOB_ID says, or the launcher.
+// From GW_JOB_ID, or the launcher.
 static const char *job_id(const joining *j) {
-    const char *said = j->agent->protection.job;
-    return said[0] || !j->options ? said : j->options->launch;
+    const char *given = j->agent->protection.job;
+    return given[0] || !j->options ? given : j->options->launch;
 }
 
 static void write_job(const joining *j, bytes *value, uint32_t world_size) {
@@ -144,7 +143,7 @@ static void write_job(const joining *j, bytes *value, uint32_t world_size) {
     bytes_put_text(value, job_id(j));
 }
 
-// Whether those who meet there are of this worker's job, as far as both have a name for theirs.
+// Whether the workers that meet there are of this worker's job, if both have an id of their job.
 static gw_status check_id(const joining *j, const bytes *value, gw_error *error) {
     reader r = reader_of(value->data, value->size);
     char theirs[JOB_ID_MAX] = "";
@@ -155,7 +154,7 @@ static gw_status check_id(const joining *j, const bytes *value, gw_error *error)
     if (r.failed || !theirs[0] || !job_id(j)[0] || strcmp(theirs, job_id(j)) == 0) return GW_OK;
     return error_set(error, GW_MISMATCH,
                      "job \"%s\" meets at %s, and this worker is of job \"%s\": two jobs need two "
-                     "places",
+                     "addresses or files",
                      theirs, join_place(j), job_id(j));
 }
 
@@ -172,8 +171,8 @@ gw_status join_read_job(const joining *j, const bytes *value, uint32_t *out_worl
     bool job_is = reader_u32(&r) & JOB_INSECURE, own = j->agent->protection.insecure;
     if (!r.failed && job_is == own) return GW_OK;
     return error_set(error, GW_MISMATCH,
-                     "insecure was said %s: it is said by all workers (.insecure, GW_INSECURE=1, "
-                     "gradwire run --insecure), or by none",
+                     "insecure is set %s: all workers set it (.insecure, GW_INSECURE=1, "
+                     "gradwire run --insecure), or none",
                      own ? "by this worker, and not by the others"
                          : "by others, and not by this one");
 }
@@ -204,7 +203,7 @@ gw_status join_set_job(joining *j, uint32_t world_size, bool *out_set, uint32_t 
     return status;
 }
 
-// The same for all, or they cannot work together.
+// The world size must be the same for all.
 static gw_status compare_job(const joining *j, const bytes *found, gw_error *error) {
     uint32_t own = (uint32_t)j->agent->world_size, world_size;
     gw_status status = join_read_job(j, found, &world_size, error);
@@ -216,7 +215,7 @@ static gw_status compare_job(const joining *j, const bytes *found, gw_error *err
                      world_size);
 }
 
-// Without its rank there the worker has no place in the store, where others would read why it cannot join.
+// Without its rank in the job the worker has no key in the store, where others would read why it cannot join.
 static bool has_own_rank(const joining *j, const bytes *found) {
     reader r = reader_of(found->data, found->size);
     return reader_u32(&r) > (uint32_t)j->agent->rank;
@@ -237,8 +236,7 @@ static gw_status read_member(const bytes *value, member *out, gw_error *error) {
     reader_text(&r, addresses, sizeof addresses);
     out->worker.incarnation = reader_u64(&r);
     if (r.failed || !options_is_name(out->name) || !out->worker.incarnation)
-        return error_set(error, GW_PROTOCOL,
-                         "the store says something about rank %d that means nothing",
+        return error_set(error, GW_PROTOCOL, "the store has a malformed value of rank %d",
                          out->worker.rank);
     mem_free(out->addresses);
     out->addresses = mem_strdup(addresses);
@@ -249,28 +247,28 @@ bool join_is_over(joining *j) {
     env *e = j->agent->env;
     waiter w = { .what = "whether the job is over" };
     if (store_is_attended(j->store)) return false;
-    env_wait(e, &w, env_now_ns(e) + GRACE_NS);  // somebody may just be coming
+    env_wait(e, &w, env_now_ns(e) + GRACE_NS);  // a worker may be about to attend
     return !store_is_attended(j->store);
 }
 
-static gw_status tell_over(const joining *j, gw_error *error) {
+static gw_status report_over(const joining *j, gw_error *error) {
     if (strstr(j->options->path, "://"))
         return error_set(error, GW_DUPLICATE,
                          "the job \"%s\" at %s is over, and forgotten there in a minute: wait, or "
-                         "say another GW_JOB_ID",
+                         "set another GW_JOB_ID",
                          j->agent->protection.job, j->options->path);
     return error_set(error, GW_DUPLICATE,
                      "%s is the file of a job that is over: remove it, or meet in another",
                      j->options->path);
 }
 
-// The first thing that a worker does: one of another job leaves no trace.
+// The first step of a worker: one of another job sets no key.
 static gw_status enter_job(joining *j, bytes *out_found, gw_error *error) {
     bool set;
     gw_status status = find_job(j, (uint32_t)j->agent->world_size, &set, out_found, error);
     if (status || set) return status;
     status = check_id(j, out_found, error);
-    return status && j->options->path[0] && join_is_over(j) ? tell_over(j, error) : status;
+    return status && j->options->path[0] && join_is_over(j) ? report_over(j, error) : status;
 }
 
 static gw_status take_rank(joining *j, gw_error *error) {
@@ -285,7 +283,7 @@ static gw_status take_rank(joining *j, gw_error *error) {
     gw_status status = join_register(j, key, &mine, &set, &found, error);
     if (!status && set) store_attend(j->store);
     if (!status && !set && join_is_over(j)) {
-        status = tell_over(j, error);
+        status = report_over(j, error);
     } else if (!status && !set) {
         reader r = reader_of(found.data, found.size);
         reader_text(&r, other, sizeof other);
@@ -315,7 +313,7 @@ static gw_status take_name(joining *j, gw_error *error) {
     return status;
 }
 
-// The empty name is for a worker that does not come, and |incarnation| 0 for one that says so of another.
+// The empty name is for a worker that does not join, and |incarnation| 0 if another worker has set the key.
 static gw_status publish_as(joining *j, int rank, const char *name, const char *text,
                             uint64_t incarnation, gw_error *error) {
     char key[32];
@@ -331,17 +329,16 @@ static gw_status publish_as(joining *j, int rank, const char *name, const char *
     return status;
 }
 
-// Tells the others where this worker is; or why it cannot join, or they would wait in vain.
+// Publishes the addresses of this worker; or why it cannot join, since the others would wait in vain.
 static gw_status publish(joining *j, const gw_error *refusal, gw_error *error) {
     const agent *a = j->agent;
     return publish_as(j, a->rank, refusal ? "" : a->name, refusal ? refusal->text : a->addresses,
                       a->incarnation, error);
 }
 
-// The others wait for a worker that has stopped to wait, each for its whole time, unless it says so in
-// the store (JOIN-8): in the place of the rank that all wait for, which is this worker's own until it has published
-// where it is. It waits for the answer: what is on its way when a connection closes may be lost. A signal ends all
-// waits until it is released.
+// The others wait for a worker that has stopped waiting, each until its timeout, unless it sets a key (JOIN-8): the key of
+// the rank that all wait for, which is this worker's own until it has published its addresses. It waits for the answer:
+// a *set* that is under way when a connection closes may be lost. A signal ends all waits until it is released.
 static void give_up(joining *j, int awaited, const gw_error *reason) {
     agent *a = j->agent;
     if (has_mutation(MUTATION_GIVES_UP_UNREPORTED)) return;
@@ -358,7 +355,7 @@ static void give_up(joining *j, int awaited, const gw_error *reason) {
     publish_as(j, awaited, "", why.text, 0, NULL);
 }
 
-// ---- What is read -------------------------------------------------------------------------------
+// ---- Reading ------------------------------------------------------------------------------------
 
 static gw_status wait_for_member(joining *j, int rank, int64_t until_ns, gw_error *error) {
     char key[32];
@@ -368,13 +365,13 @@ static gw_status wait_for_member(joining *j, int rank, int64_t until_ns, gw_erro
     gw_status status = store_wait(j->store, key, until_ns, &value, error);
     if (!status) {
         status = read_member(&value, agent_member(j->agent, rank), error);
-        j->is_told = status != GW_OK;
+        j->is_ended_by_other = status != GW_OK;
     }
     bytes_fini(&value);
     return status;
 }
 
-// "ranks 3, 7": at most some of them.
+// "ranks 3, 7": not all of them, if they are many.
 static gw_status name_missing(joining *j, int from, gw_error *error) {
     char list[256] = "";
     size_t at = 0;
@@ -385,12 +382,12 @@ static gw_status name_missing(joining *j, int from, gw_error *error) {
         at += (size_t)snprintf(list + at, sizeof list - at, "%s%d", count ? ", " : "", rank);
         count++;
     }
-    return error_set(error, GW_TIMEOUT, "rank%s %s of %d did not come within %lld s",
+    return error_set(error, GW_TIMEOUT, "rank%s %s of %d did not join within %lld s",
                      count == 1 ? "" : "s", list, j->agent->world_size,
                      (long long)(j->options->join_timeout_ms + 999) / 1000);
 }
 
-// A worker that has no descriptors left for those that it waits for would wait in vain.
+// A worker without descriptors for the connections of the workers that it waits for would wait in vain.
 static gw_status refuses_others(gw_error *error) {
     int lack = exhausted_for(LACKS_S);
     if (!lack) return GW_OK;
@@ -417,7 +414,7 @@ static gw_status wait_for_all(joining *j, int *out_awaited, gw_error *error) {
     return GW_OK;
 }
 
-static gw_status know_all(agent *a, gw_error *error) {
+static gw_status add_all_members(agent *a, gw_error *error) {
     gw_status status = member_table_add_self_on_loop(a, a->addresses, error);
     if (!status) status = member_table_open_on_loop(a, false, error);
     for (int rank = 0; rank < a->world_size && !status; rank++) {
@@ -431,15 +428,15 @@ static gw_status know_all(agent *a, gw_error *error) {
     return status;
 }
 
-// Of all that went wrong the last is told.
+// The text has the last error.
 static void explain_absence(joining *j, gw_error *error) {
     char last[GW_ERROR_TEXT_MAX];
     memcpy(last, error->text, sizeof last);
-    error_set(error, GW_TIMEOUT, "it did not come within %lld s: %.500s",
+    error_set(error, GW_TIMEOUT, "it did not join within %lld s: %.500s",
               (long long)(j->options->join_timeout_ms + 999) / 1000, last);
 }
 
-// Those that are still looking for rank 0 when a signal ends it would look on; its store says why they need not.
+// Workers that have not reached rank 0 when a signal ends it would keep trying; its store has the reason to stop.
 static void serve_last(joining *j) {
     agent *a = j->agent;
     waiter w = { .what = "workers that look for rank 0" };
@@ -447,8 +444,8 @@ static void serve_last(joining *j) {
     if (is_host && a->interrupted && !a->absence.status) env_wait(a->env, &w, j->until_ns);
 }
 
-// This worker has published nothing yet. Whoever has its rank already is another worker.
-static void give_up_early(joining *j, bool is_client) {
+// This worker has published nothing yet. If its rank is taken, another worker has it.
+static void give_up_unpublished(joining *j, bool is_client) {
     agent *a = j->agent;
     a->interrupted = env_release_signals(a->env);
     if (!a->interrupted && !j->has_rank) return;
@@ -462,13 +459,13 @@ static void give_up_early(joining *j, bool is_client) {
     bytes_fini(&found);
 }
 
-// Rank 0 may have ended since another rank cannot join, which the launcher is telling this one, too.
+// Rank 0 may have ended since another rank cannot join, which the launcher reports to this worker, too.
 static void await_reason(agent *a) {
     waiter w = { .what = "the launcher" };
     if (!a->absence.status) env_wait(a->env, &w, env_now_ns(a->env) + GRACE_NS);
 }
 
-// Says who and where this worker is, or why it cannot join.
+// Publishes the name and addresses of this worker, or why it cannot join.
 static gw_status enter(joining *j, gw_error *error) {
     bytes found;
     bytes_init(&found);
@@ -505,13 +502,13 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     if (status && is_client) error_prefix(error, "meeting rank 0");
     bool has_store = !status;
     if (!status) status = enter(&j, error);
-    if (status == GW_TIMEOUT) give_up_early(&j, is_client);
+    if (status == GW_TIMEOUT) give_up_unpublished(&j, is_client);
     if (!status) status = await_all(&j, error);
-    if (has_store && status == GW_DISCONNECTED && is_client && !j.is_told) {
+    if (has_store && status == GW_DISCONNECTED && is_client && !j.is_ended_by_other) {
         error_prefix(error, "rank 0 has ended before all had joined");
         if (options->is_launched) await_reason(a);
     }
-    if (!status) status = know_all(a, error);
+    if (!status) status = add_all_members(a, error);
     // The host serves those that are still reading; a file is attended.
     if (!status && (a->rank == 0 || options->path[0])) {
         a->store = j.store;

@@ -1,4 +1,4 @@
-// What both ways of joining have in common: a job of known size (join.c), a group (group.c).
+// Shared by both ways of joining: a job of known size (join.c), a group (group.c).
 //
 // Threads: with the loop lock.
 #ifndef AGENT_JOIN_H
@@ -11,24 +11,25 @@ typedef struct joining {
     const join_options *options;
     store *store;
     int64_t until_ns;
-    int64_t line_ns;  // when it is said next for what this worker waits
-    bool is_told;     // by another worker that it need not wait
-    bool has_rank;    // in the store
+    int64_t line_ns;         // when a line next states which worker this one waits for
+    bool is_ended_by_other;  // another worker has set a key that ends the joining
+    bool has_rank;           // in the store
 } joining;
 
 joining join_begin(agent *a, const join_options *options);
 
-// Where they meet, for sentences.
+// Where the workers meet, for error texts.
 const char *join_place(const joining *j);
 
-// Every wait is one of pieces, at most to |line_ns|: whether |status| is only the end of such a
-// piece, and not of the wait's time, nor a signal's doing. Then it is time for a line.
+// Every wait is divided into pieces that last at most to |line_ns|: whether |status| is the end of such a piece, and
+// neither the end of the whole wait nor caused by a signal. Then a line is due.
 bool join_is_line_due(joining *j, gw_status status);
 
 // The store of the job: a file, that of |a| itself if it |hosts|, or that at the master's address.
 gw_status join_open_store(joining *j, bool hosts, gw_error *error);
 
-// Sets |key| to |value|; *out_set tells, and |out_found| gets what was there. Fails if |value| has.
+// Sets |key| to |value| if it is absent; *out_set is whether it was, and |out_found| gets an older value. Fails if
+// |value| has failed.
 gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_set, bytes *out_found,
                    gw_error *error);
 
@@ -36,14 +37,14 @@ gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_se
 gw_status join_register(joining *j, const char *key, const bytes *value, bool *out_set,
                         bytes *out_found, gw_error *error);
 
-// The key `job`: u32 world size, 0 for a group, u32 version, u32 flags: whether its workers were
-// told that connections need no encryption, which all or none must be; and which job it is. MISMATCH.
+// Reads the key `job`: u32 world size, 0 for a group, u32 version, u32 flags (whether its workers use connections without
+// encryption, the same for all), text id. MISMATCH.
 gw_status join_read_job(const joining *j, const bytes *value, uint32_t *out_world_size,
                         gw_error *error);
-// Sets it, if nobody has; |out_world_size| gets that of the job that is there then.
+// Sets the key `job` if it is absent; |out_world_size| gets that of the key's value.
 gw_status join_set_job(joining *j, uint32_t world_size, bool *out_set, uint32_t *out_world_size,
                        gw_error *error);
-// Whether nobody is in the job, or the group, whose file it is.
+// Whether the job, or the group, of the file has no worker any more.
 bool join_is_over(joining *j);
 
 #endif

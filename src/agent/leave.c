@@ -1,4 +1,4 @@
-// What workers tell each other when they leave. docs/protocol/shutdown.md.
+// The messages of workers that leave. docs/protocol/shutdown.md.
 #include "agent/leave.h"
 
 #include "agent/awaits.h"
@@ -36,7 +36,7 @@ void leaving_finish_on_loop(agent *a, const gw_error *error) {
     if (l->waiting) env_wake(a->env, l->waiting);
 }
 
-// ---- What this worker is doing ------------------------------------------------------------------
+// ---- The work of this worker --------------------------------------------------------------------
 
 void pending_add(pending *p, const char *verb, size_t count, const char *one, const char *many) {
     size_t at = strlen(p->text);
@@ -84,7 +84,7 @@ static void write_state(agent *a, bytes *body) {
     bytes_put_text(body, missing.text);
 }
 
-// "w1 awaits 1 reply; w2 serves 1 call"; empty if all is well.
+// "w1 awaits 1 reply; w2 serves 1 call"; empty if all have ended.
 static void write_missing(agent *a, bytes *body) {
     char text[LEAVE_TEXT_MAX] = "";
     size_t at = 0;
@@ -134,37 +134,37 @@ static uint32_t bit_of(leaving_kind kind) {
     return 1u << (kind - KIND_ASK_LEAVE);
 }
 
-static void tell_again(timer *t);
+static void send_again(timer *t);
 
-// Without memory it is told again later, as things are then. The coordinator tells itself at once.
-void leaving_tell_on_loop(agent *a, int to, leaving_kind kind) {
+// Without memory the message is sent later, with the state of then. The coordinator handles its own message at once.
+void leaving_send_on_loop(agent *a, int to, leaving_kind kind) {
     if (to == a->rank) {
         uint8_t buffer[1024];
         bytes body = { .data = buffer, .capacity = sizeof buffer };
         write_body(a, kind, &body);
         reader r = reader_of(body.data, body.size);
-        leaving_told_on_loop(a, to, kind, &r);
+        leaving_handle_on_loop(a, to, kind, &r);
     } else if (!send(a, to, kind)) {
         leaving *l = &a->leaving;
         agent_member(a, to)->owed |= bit_of(kind);
         if (!l->failing_ns) l->failing_ns = env_now_ns(a->env);
-        l->again.fire = tell_again;
+        l->again.fire = send_again;
         env_set_timer(a->env, &l->again, env_now_ns(a->env) + AGAIN_MS * INT64_C(1000000));
     }
 }
 
-void leaving_tell_all_on_loop(agent *a, leaving_kind kind) {
+void leaving_send_all_on_loop(agent *a, leaving_kind kind) {
     for (int rank = a->member_count - 1; rank >= 0; rank--)
-        if (!agent_member(a, rank)->lost) leaving_tell_on_loop(a, rank, kind);
+        if (!agent_member(a, rank)->lost) leaving_send_on_loop(a, rank, kind);
 }
 
 static void give_up(agent *a) {
     gw_error error;
-    error_set(&error, GW_NO_MEMORY, "shutdown: no memory to tell the others");
+    error_set(&error, GW_NO_MEMORY, "shutdown: no memory to notify the others");
     leaving_finish_on_loop(a, &error);
 }
 
-static void tell_again(timer *t) {
+static void send_again(timer *t) {
     agent *a = list_entry(t, agent, leaving.again);
     int64_t since_ns = a->leaving.failing_ns;
     a->leaving.failing_ns = 0;
@@ -173,7 +173,7 @@ static void tell_again(timer *t) {
         agent_member(a, rank)->owed = 0;
         for (leaving_kind kind = KIND_ASK_LEAVE; owed && kind <= KIND_LEAVE; kind++)
             if ((owed & bit_of(kind)) && !agent_member(a, rank)->lost)
-                leaving_tell_on_loop(a, rank, kind);
+                leaving_send_on_loop(a, rank, kind);
     }
     if (!a->leaving.failing_ns) return;
     a->leaving.failing_ns = since_ns;
@@ -182,7 +182,7 @@ static void tell_again(timer *t) {
 
 void leaving_send_state_on_loop(agent *a) {
     leaving_disarm(a, &a->leaving.patience);
-    leaving_tell_on_loop(a, a->leaving.wave_from, KIND_STATE);
+    leaving_send_on_loop(a, a->leaving.wave_from, KIND_STATE);
 }
 
 static void out_of_patience(timer *t) {
@@ -206,8 +206,7 @@ bool leaving_together(const agent *a) {
     return (a->phase == AGENT_ASKED || a->phase == AGENT_DRAINING) && !a->leaving.alone;
 }
 
-// SHUT-6: "A worker takes all asked, wave and leave only from the coordinator that it knows, once it
-// has asked it, and ignores them from others."
+// SHUT-6.
 static bool has_asked(const agent *a, int from) {
     return leaving_together(a) && from == member_table_coordinator(a);
 }
@@ -231,14 +230,14 @@ static void all_asked(agent *a, int from) {
     a->phase = AGENT_DRAINING;
     l->all_asked = true;
     if (l->waiting) env_wake(a->env, l->waiting);  // from now on it waits for the end
-    // Whoever is told first to leave may be met no more by who is told last.
+    // The worker that receives *leave* first may be gone before the last one does.
     for (int rank = 0; rank < a->member_count; rank++) peers_expect_loss(a->peers, rank);
     if (!l->coordinates) leaving_set_timer(a, &l->bound, out_of_own_time, OWN_BOUND_S);
     failpoint("draining");
     release_all(a);
 }
 
-static void wave_came(agent *a, int from, reader *r) {
+static void wave_received(agent *a, int from, reader *r) {
     leaving *l = &a->leaving;
     uint32_t wave = reader_u32(r);
     if (r->failed || !has_asked(a, from)) return;
@@ -251,7 +250,7 @@ static void wave_came(agent *a, int from, reader *r) {
     }
 }
 
-static void leave_came(agent *a, int from, reader *r) {
+static void leave_received(agent *a, int from, reader *r) {
     gw_error error;
     char missing[LEAVE_TEXT_MAX];
     bool clean = reader_u8(r) != 0;
@@ -263,7 +262,7 @@ static void leave_came(agent *a, int from, reader *r) {
     leaving_finish_on_loop(a, clean ? NULL : &error);
 }
 
-// ---- Who is missing -----------------------------------------------------------------------------
+// ---- Missing workers ----------------------------------------------------------------------------
 
 static void take_names(agent *a, const char *names) {
     leaving *l = &a->leaving;
@@ -276,7 +275,7 @@ static void take_names(agent *a, const char *names) {
     if (l->waiting) env_wake(a->env, l->waiting);
 }
 
-// What there is no memory for is not asked again: the names are for people.
+// Without memory the question is not repeated: the names are for people.
 void leaving_ask_missing_on_loop(agent *a) {
     int to = member_table_coordinator(a);
     char names[LEAVE_TEXT_MAX];
@@ -290,7 +289,7 @@ void leaving_ask_missing_on_loop(agent *a) {
     a->leaving.asks_missing = false;
 }
 
-static void missing_came(agent *a, int from, reader *r) {
+static void missing_received(agent *a, int from, reader *r) {
     char names[LEAVE_TEXT_MAX];
     bool answers = reader_u8(r);
     reader_text(r, names, sizeof names);
@@ -301,7 +300,7 @@ static void missing_came(agent *a, int from, reader *r) {
         send(a, from, KIND_MISSING);
 }
 
-// SHUT-1. Who serves calls waits because it is called.
+// SHUT-1. A worker that serves calls waits because others call it.
 static void remind(timer *t) {
     agent *a = list_entry(t, agent, leaving.reminder);
     if (a->phase != AGENT_ASKED || a->leaving.has_served) return;
@@ -309,20 +308,20 @@ static void remind(timer *t) {
     leaving_ask_missing_on_loop(a);
 }
 
-void leaving_told_on_loop(agent *a, int from, leaving_kind kind, reader *r) {
+void leaving_handle_on_loop(agent *a, int from, leaving_kind kind, reader *r) {
     switch (kind) {
     case KIND_ASK_LEAVE: coordinator_asked_on_loop(a, from, r); break;
     case KIND_ALL_ASKED: all_asked(a, from); break;
-    case KIND_WAVE: wave_came(a, from, r); break;
-    case KIND_STATE: coordinator_state_came_on_loop(a, from, r); break;
-    case KIND_MISSING: missing_came(a, from, r); break;
-    default: leave_came(a, from, r); break;
+    case KIND_WAVE: wave_received(a, from, r); break;
+    case KIND_STATE: coordinator_state_received_on_loop(a, from, r); break;
+    case KIND_MISSING: missing_received(a, from, r); break;
+    default: leave_received(a, from, r); break;
     }
 }
 
 gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *error) {
     reader r = reader_of(m->head.data, m->head.size);
-    leaving_told_on_loop(a, from, (leaving_kind)m->kind, &r);
+    leaving_handle_on_loop(a, from, (leaving_kind)m->kind, &r);
     message_release(m);
     if (!r.failed) return GW_OK;
     return error_set(error, GW_PROTOCOL, "a message about leaving that is cut off");
@@ -334,7 +333,7 @@ void leaving_ask_on_loop(agent *a) {
     a->phase = AGENT_ASKED;
     leaving_set_timer(a, &a->leaving.reminder, remind, REMINDER_S);
     awaits_check_on_loop(a);
-    leaving_tell_on_loop(a, member_table_coordinator(a), KIND_ASK_LEAVE);
+    leaving_send_on_loop(a, member_table_coordinator(a), KIND_ASK_LEAVE);
 }
 
 static void out_of_time_alone(timer *t) {
@@ -355,20 +354,20 @@ void leaving_ask_alone_on_loop(agent *a) {
     leaving_check_on_loop(a);
 }
 
-// ---- What happens to others meanwhile -----------------------------------------------------------
+// ---- Lost members and new coordinators ----------------------------------------------------------
 
 void leaving_coordinator_changed_on_loop(agent *a) {
     leaving *l = &a->leaving;
     if (!leaving_together(a) || l->over) return;
-    // "Whoever has asked tells the new one, and it begins again."
+    // A worker that has sent *ask leave* sends it to the new coordinator, which begins again.
     if (a->phase == AGENT_DRAINING) leaving_set_timer(a, &l->bound, out_of_own_time, OWN_BOUND_S);
     leaving_disarm(a, &l->patience);
-    leaving_tell_on_loop(a, member_table_coordinator(a), KIND_ASK_LEAVE);
+    leaving_send_on_loop(a, member_table_coordinator(a), KIND_ASK_LEAVE);
 }
 
 void leaving_lost_on_loop(agent *a, int rank) {
     if (a->leaving.wave_from == rank) leaving_disarm(a, &a->leaving.patience);
     coordinator_check_asked_on_loop(a);
     coordinator_check_answered_on_loop(a);
-    leaving_check_on_loop(a);  // what was awaited from it is awaited no more
+    leaving_check_on_loop(a);  // nothing is awaited from it any more
 }

@@ -8,23 +8,23 @@
 
 enum { PAUSE_FIRST_MS = 5, PAUSE_MAX_MS = 500 };
 
-static bool is_there(const member *m) {
+static bool is_present(const member *m) {
     return m->known && !m->lost;
 }
 
 static void send_leave(agent *a, bool clean) {
     a->leaving.clean = clean;
-    leaving_tell_all_on_loop(a, KIND_LEAVE);
+    leaving_send_all_on_loop(a, KIND_LEAVE);
 }
 
 static void out_of_time(timer *t) {
     agent *a = list_entry(t, agent, leaving.bound);
-    // A wave that is younger than its answers need says nothing about who is silent.
+    // During a wave that is younger than its answers need, no member counts as silent.
     bool late = env_now_ns(a->env) - a->leaving.wave_start_ns > 2 * PATIENCE_S * SECOND;
     for (int rank = 0; rank < a->member_count && late; rank++) {
         member *m = agent_member(a, rank);
-        if (is_there(m) && !m->answered)
-            snprintf(m->missing, sizeof m->missing, "does not say what it is doing");
+        if (is_present(m) && !m->answered)
+            snprintf(m->missing, sizeof m->missing, "does not report its state");
     }
     send_leave(a, false);
 }
@@ -38,7 +38,7 @@ static void start_wave(agent *a) {
     l->sums = (leaving_sums){ .members = leaving_sum(a).members };
     l->wave_start_ns = env_now_ns(a->env);
     for (int rank = 0; rank < a->member_count; rank++) agent_member(a, rank)->answered = false;
-    leaving_tell_all_on_loop(a, KIND_WAVE);
+    leaving_send_all_on_loop(a, KIND_WAVE);
 }
 
 static void pause_is_over(timer *t) {
@@ -51,12 +51,11 @@ static int64_t longer_pause_ns(int64_t pause_ns) {
     return 2 * pause_ns < max ? 2 * pause_ns : max;
 }
 
-// Who is busy answers late, and two quiet waves in a row are enough. But as long as all are idle
-// and the sums differ, something is under way, or is known to some and not to others: asking at
-// once again would only be in its way.
+// A busy worker answers late, and two quiet waves in a row are enough. But while all are idle and the sums differ, a
+// message is under way, or some views differ: the next wave waits, so as not to delay them.
 //
-// Even without a pause the wave begins in another turn: this worker answers it at once, and what it
-// has put off to the end of this turn, such as giving back what a message held, is counted nowhere.
+// Even without a pause the wave begins in another turn: this worker answers it at once, and the work deferred to the end
+// of this turn, such as releases of the handles of a message, is not counted.
 static void start_next_wave(agent *a) {
     leaving *l = &a->leaving;
     bool differ =
@@ -66,7 +65,7 @@ static void start_next_wave(agent *a) {
     env_set_timer(a->env, &l->pause, env_now_ns(a->env) + l->pause_ns);
 }
 
-// Four sums that are the same mean something only if they are of the same members.
+// Four equal sums count only if they are of the same members.
 static bool has_ended(const leaving *l) {
     return l->all_idle && l->all_agree && l->before_was_quiet &&
            l->sums.members == l->before.members && l->sums.sent == l->sums.received &&
@@ -78,7 +77,7 @@ void coordinator_check_answered_on_loop(agent *a) {
     if (!l->coordinates || l->over || l->pause.armed) return;
     for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
-        if (is_there(m) && !(m->answered && m->asked)) return;
+        if (is_present(m) && !(m->answered && m->asked)) return;
     }
     // A member that was lost meanwhile was asked, and need not have answered.
     if (l->sums.members != leaving_sum(a).members) l->all_agree = false;
@@ -89,7 +88,7 @@ void coordinator_check_answered_on_loop(agent *a) {
     }
 }
 
-void coordinator_state_came_on_loop(agent *a, int from, reader *r) {
+void coordinator_state_received_on_loop(agent *a, int from, reader *r) {
     leaving *l = &a->leaving;
     char missing[96];
     uint32_t wave = reader_u32(r);
@@ -112,7 +111,7 @@ void coordinator_name_missing(const agent *a, char *out, size_t size) {
     out[0] = '\0';
     for (int rank = 0; rank < a->member_count && at < size; rank++) {
         const member *m = agent_member(a, rank);
-        if (!is_there(m) || m->asked) continue;
+        if (!is_present(m) || m->asked) continue;
         at += (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", m->name);
     }
 }
@@ -127,9 +126,9 @@ void coordinator_asked_on_loop(agent *a, int from, reader *r) {
     if (!l->coordinates) {
         coordinator_check_asked_on_loop(a);
     } else {
-        // It has ignored what it was told before it asked.
-        leaving_tell_on_loop(a, from, KIND_ALL_ASKED);
-        if (!agent_member(a, from)->answered) leaving_tell_on_loop(a, from, KIND_WAVE);
+        // It has ignored the messages that it received before it sent *ask leave*.
+        leaving_send_on_loop(a, from, KIND_ALL_ASKED);
+        if (!agent_member(a, from)->answered) leaving_send_on_loop(a, from, KIND_WAVE);
         coordinator_check_answered_on_loop(a);
     }
 }
@@ -142,19 +141,19 @@ void coordinator_check_asked_on_loop(agent *a) {
     leaving *l = &a->leaving;
     if (!leaving_together(a) || l->coordinates || l->over || member_table_coordinator(a) != a->rank)
         return;
-    // Members that have ended meanwhile may have gone on without this worker, and not asked.
+    // Members that have ended meanwhile may have continued without this worker, and not sent *ask leave*.
     if (members_is_in_doubt(a->membership)) {
         leaving_set_timer(a, &l->pause, check_asked_again, 1);
         return;
     }
     for (int rank = 0; rank < a->member_count; rank++) {
         const member *m = agent_member(a, rank);
-        if (is_there(m) && !m->asked) return;
+        if (is_present(m) && !m->asked) return;
     }
     leaving_disarm(a, &l->pause);
     l->coordinates = true;
     l->all_asked = true;
-    leaving_tell_all_on_loop(a, KIND_ALL_ASKED);
+    leaving_send_all_on_loop(a, KIND_ALL_ASKED);
     leaving_set_timer(a, &l->bound, out_of_time, BOUND_S);
     start_wave(a);
 }

@@ -52,7 +52,7 @@ static void append(gw_watch *w, event e) {
     if (w->waiting) env_wake(w->agent->env, w->waiting);
 }
 
-void watches_tell_on_loop(agent *a, gw_member_event_kind kind, int rank) {
+void watches_notify_on_loop(agent *a, gw_member_event_kind kind, int rank) {
     event e = { .kind = kind, .rank = rank, .epoch = members_epoch(a->membership) };
     list_each(l, &a->watches) append(list_entry(l, gw_watch, link), e);
 }
@@ -109,7 +109,7 @@ static gw_status wait_for_event(gw_scope *s, gw_watch *w, gw_error *error) {
         w->waiting = NULL;
         if (!woken && !w->count)
             return error_set(error, GW_TIMEOUT,
-                             "no member came or went within the scope's deadline");
+                             "no member joined or left within the scope's deadline");
     }
     return status;
 }
@@ -153,7 +153,7 @@ const char *gw_member_event_name(gw_member_event_kind kind) {
     return (unsigned)kind < sizeof names / sizeof names[0] ? names[kind] : "unknown event";
 }
 
-// ---- Who is there -------------------------------------------------------------------------------
+// ---- Present members ----------------------------------------------------------------------------
 
 static int copy_workers(agent *a, gw_worker *out) {
     int count = 0;

@@ -7,9 +7,9 @@
 #include "agent/agent.h"
 #include <gradwire/membership.h>
 
-void watches_tell_on_loop(agent *a, gw_member_event_kind kind, int rank);
+void watches_notify_on_loop(agent *a, gw_member_event_kind kind, int rank);
 
-// Who waits for an event waits no more.
+// Ends the waits for events.
 void watches_close_on_loop(agent *a);
 
 #endif

@@ -9,7 +9,7 @@
 
 #include <stdio.h>
 
-// ---- Who is there -------------------------------------------------------------------------------
+// ---- The members --------------------------------------------------------------------------------
 
 static bool put_name(agent *a, int rank) {
     pthread_mutex_lock(&a->names);
@@ -32,7 +32,7 @@ void member_table_offer(agent *a, nearest *n) {
     pthread_mutex_unlock(&a->names);
 }
 
-bool member_table_has_heard_of(const agent *a, uint32_t rank) {
+bool member_table_is_known(const agent *a, uint32_t rank) {
     return rank < (uint32_t)a->member_count && a->members[rank]->known;
 }
 
@@ -44,7 +44,7 @@ void member_table_await_on_loop(agent *a, int rank, bool awaits) {
     if (a->membership && rank != a->rank) members_await(a->membership, rank, awaits);
 }
 
-// A name may come again, with a larger rank: then it means the new one.
+// A name may be used again, with a larger rank: then it means the new member.
 static bool is_newest(agent *a, int rank) {
     return member_table_find(a, agent_member(a, rank)->name) < rank;
 }
@@ -61,7 +61,7 @@ static gw_status introduce(agent *a, const gw_worker *w, const char *addresses, 
         return error_set(error, GW_NO_MEMORY, "no memory for %s", w->name);
     m->lost = false;
     atomic_store_explicit(&m->known, true, memory_order_release);
-    a->there_count++;
+    a->present_count++;
     return GW_OK;
 }
 
@@ -70,7 +70,7 @@ gw_status member_table_add_self_on_loop(agent *a, const char *addresses, gw_erro
     return introduce(a, &self, addresses, error);
 }
 
-static gw_status meet(agent *a, const gw_worker *w, const char *addresses, gw_error *error) {
+static gw_status add_peer(agent *a, const gw_worker *w, const char *addresses, gw_error *error) {
     gw_status status = introduce(a, w, addresses, error);
     return status ? status
                   : peers_add(a->peers, w->rank, w->incarnation, w->name, addresses, error);
@@ -78,37 +78,37 @@ static gw_status meet(agent *a, const gw_worker *w, const char *addresses, gw_er
 
 gw_status member_table_add_on_loop(agent *a, const gw_worker *w, const char *addresses,
                                    gw_error *error) {
-    if (member_table_has_heard_of(a, (uint32_t)w->rank)) return GW_OK;
-    gw_status status = meet(a, w, addresses, error);
+    if (member_table_is_known(a, (uint32_t)w->rank)) return GW_OK;
+    gw_status status = add_peer(a, w, addresses, error);
     return status ? status
                   : members_add(a->membership, w->rank, w->incarnation, w->name, addresses, error);
 }
 
-// ---- What happens to them -----------------------------------------------------------------------
+// ---- Events of members --------------------------------------------------------------------------
 
 static void joined(void *user, int rank, uint64_t incarnation, const char *name,
                    const char *addresses) {
     agent *a = user;
     gw_error error;
     const gw_worker w = { .name = name, .rank = rank, .incarnation = incarnation };
-    if (a->fence.status || member_table_has_heard_of(a, (uint32_t)rank)) return;
-    // Whoever cannot remember a member would misunderstand all that is said of it.
-    if (meet(a, &w, addresses, &error)) {
-        log_line("%s goes, since it cannot take in another member: %s", a->name, error.text);
+    if (a->fence.status || member_table_is_known(a, (uint32_t)rank)) return;
+    // A worker without an entry for a member could not handle messages about it.
+    if (add_peer(a, &w, addresses, &error)) {
+        log_line("%s leaves, since it cannot add another member: %s", a->name, error.text);
         agent_fence_on_loop(a, &error);
         return;
     }
     for (int i = 0; i < a->service_count; i++)
         if (a->services[i].service->joined) a->services[i].service->joined(a, rank);
     deferred_retry_on_loop(a);
-    watches_tell_on_loop(a, GW_MEMBER_JOINED, rank);
+    watches_notify_on_loop(a, GW_MEMBER_JOINED, rank);
 }
 
 void member_table_lose_on_loop(agent *a, int rank, bool left, const gw_error *why) {
     member *m = agent_member(a, rank);
     agent_member_lost(m, why);
     m->left = left;
-    a->there_count--;
+    a->present_count--;
     deferred_drop_on_loop(a, rank);
     awaits_lost_on_loop(a, rank);
     for (int i = 0; i < a->service_count; i++)
@@ -117,21 +117,21 @@ void member_table_lose_on_loop(agent *a, int rank, bool left, const gw_error *wh
 
 static void gone(void *user, int rank, bool left, const gw_error *why) {
     agent *a = user;
-    if (a->fence.status || !member_table_has_heard_of(a, (uint32_t)rank)) return;
+    if (a->fence.status || !member_table_is_known(a, (uint32_t)rank)) return;
     if (agent_member(a, rank)->lost) return;
     member_table_lose_on_loop(a, rank, left, why);
     if (!left)
-        agent_tell_launcher(a, members_has_declared(a->membership, rank) ? "dead" : "lost",
-                            agent_member(a, rank)->worker.incarnation, why->text);
+        agent_notify_launcher(a, members_has_declared(a->membership, rank) ? "dead" : "lost",
+                              agent_member(a, rank)->worker.incarnation, why->text);
     leaving_lost_on_loop(a, rank);
-    watches_tell_on_loop(a, left ? GW_MEMBER_LEFT : GW_MEMBER_DIED, rank);
+    watches_notify_on_loop(a, left ? GW_MEMBER_LEFT : GW_MEMBER_DIED, rank);
     if (a->joining) env_wake(a->env, a->joining);
 }
 
 static void suspected(void *user, int rank, bool is_suspected) {
     agent *a = user;
-    if (a->fence.status || !member_table_has_heard_of(a, (uint32_t)rank)) return;
-    watches_tell_on_loop(a, is_suspected ? GW_MEMBER_SUSPECTED : GW_MEMBER_RECOVERED, rank);
+    if (a->fence.status || !member_table_is_known(a, (uint32_t)rank)) return;
+    watches_notify_on_loop(a, is_suspected ? GW_MEMBER_SUSPECTED : GW_MEMBER_RECOVERED, rank);
 }
 
 static void coordinator_changed(void *user, int coordinator) {
@@ -153,7 +153,7 @@ void member_table_peer_lost(void *user, int rank, const gw_error *why) {
 
 void member_table_process_ended_on_loop(agent *a, int rank, const gw_error *why) {
     if (a->phase == AGENT_LEFT || agent_member(a, rank)->lost) return;
-    // MEM-12: what it has sent counts first, if it ever sent anything.
+    // MEM-12: its sent messages are read first, if it has sent any.
     if (!peers_received_count(a->peers, rank)) peers_lose(a->peers, rank, why);
 }
 

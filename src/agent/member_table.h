@@ -1,5 +1,5 @@
-// The member table: who the members are, as the rest of the agent sees it. session/members.h
-// decides; this tells everybody here.
+// The member table: the members of the job, for the rest of the agent. agent/members.h decides; this table notifies
+// services, watches and the launcher.
 //
 // Threads: with the loop lock, but for member_table_find.
 #ifndef AGENT_MEMBER_TABLE_H
@@ -12,20 +12,20 @@
 gw_status member_table_open_on_loop(agent *a, bool joins, gw_error *error);
 void member_table_close_on_loop(agent *a);
 
-// This worker itself, before others; then members that are known from the start. Another one with
-// the same rank is not looked at.
+// Adds this worker itself, before others; then members that are known from the start. A second one with the same rank is
+// ignored.
 gw_status member_table_add_self_on_loop(agent *a, const char *addresses, gw_error *error);
 gw_status member_table_add_on_loop(agent *a, const gw_worker *w, const char *addresses,
                                    gw_error *error);
 
-// What the sessions tell; |user| is the agent.
+// Called by the sessions; |user| is the agent.
 void member_table_peer_lost(void *user, int rank, const gw_error *why);
 
-// The process of that worker, which this program had started, has ended. If nothing was ever heard of it, it is dead
-// at once; else what it has sent is read first, and its connections show the end.
+// The process of that worker, which this program had started, has ended. If nothing was ever received from it, it is dead
+// at once; else its sent messages are read first, and its connections end then.
 void member_table_process_ended_on_loop(agent *a, int rank, const gw_error *why);
 
-// All that is under way with it ends with |why|.
+// All operations with it end with |why|.
 void member_table_lose_on_loop(agent *a, int rank, bool left, const gw_error *why);
 
 // Of the last member with that name; -1. From any thread.
@@ -33,7 +33,7 @@ int member_table_find(agent *a, const char *name);
 // Offers all names that it finds. From any thread.
 void member_table_offer(agent *a, nearest *n);
 int member_table_coordinator(const agent *a);
-bool member_table_has_heard_of(const agent *a, uint32_t rank);
+bool member_table_is_known(const agent *a, uint32_t rank);
 
 // This worker awaits something from |rank|, or no more. Counted.
 void member_table_await_on_loop(agent *a, int rank, bool awaits);

@@ -14,8 +14,8 @@ struct members {
     timer tick;
     bool is_started;
 
-    // what was counted of each peer at the last tick
-    uint64_t *heard_counts;
+    // the messages received from each peer until the last tick
+    uint64_t *received_counts;
     int count_limit;
 };
 
@@ -27,18 +27,18 @@ static int64_t now_of(const members *m) {
     return env_now_ns(m->options.env);
 }
 
-// ---- What the machine wants ---------------------------------------------------------------------
+// ---- Callbacks of the machine -------------------------------------------------------------------
 static void on_send(void *user, int rank, message *msg) {
     members *m = user;
     gw_error error;
-    // What cannot be sent now is made up for by later beats, or the peer is lost.
+    // Later heartbeats replace a message that cannot be sent now, or the peer is lost.
     peers_send(m->options.peers, rank, msg, true, &error);
 }
 
-static void on_joined(void *user, const member_fact *who) {
+static void on_joined(void *user, const member_fact *fact) {
     members *m = user;
     const members_options *o = &m->options;
-    if (o->joined) o->joined(o->user, who->rank, who->incarnation, who->name, who->addresses);
+    if (o->joined) o->joined(o->user, fact->rank, fact->incarnation, fact->name, fact->addresses);
 }
 
 static void on_gone(void *user, int rank, bool left, const gw_error *why) {
@@ -62,7 +62,7 @@ static void on_coordinator_changed(void *user, int coordinator) {
     if (o->coordinator_changed) o->coordinator_changed(o->user, coordinator);
 }
 
-// Nobody listens to this worker any more, nor should it to them.
+// The other members ignore this worker from now on, and it ignores them.
 static void on_fenced(void *user, const gw_error *why) {
     members *m = user;
     const members_options *o = &m->options;
@@ -76,26 +76,25 @@ static void on_fenced(void *user, const gw_error *why) {
 // ---- Time ---------------------------------------------------------------------------------------
 static bool has_counts(members *m, int limit) {
     if (limit <= m->count_limit) return true;
-    uint64_t *grown = mem_realloc(m->heard_counts, (size_t)limit * sizeof *grown);
+    uint64_t *grown = mem_realloc(m->received_counts, (size_t)limit * sizeof *grown);
     if (!grown) return false;
     for (int i = m->count_limit; i < limit; i++) grown[i] = 0;
-    m->heard_counts = grown;
+    m->received_counts = grown;
     m->count_limit = limit;
     return true;
 }
 
-// Whether a peer is heard is seen by comparing a count once in a while: receiving costs nothing
-// more.
-static void look_who_is_heard(members *m, int64_t now_ns) {
+// Compares the counts of received messages at each tick to detect silent peers: so receiving itself does no extra work.
+static void check_received(members *m, int64_t now_ns) {
     int limit = membership_limit(m->machine);
     if (!has_counts(m, limit)) limit = m->count_limit;
     for (int rank = 0; rank < limit; rank++) {
         uint64_t count = peers_received_count(m->options.peers, rank);
-        if (count == m->heard_counts[rank]) {
+        if (count == m->received_counts[rank]) {
             peers_ping(m->options.peers, rank);  // should it have been lost below the session
             continue;
         }
-        m->heard_counts[rank] = count;
+        m->received_counts[rank] = count;
         membership_note_receive(m->machine, rank, now_ns);
     }
 }
@@ -103,7 +102,7 @@ static void look_who_is_heard(members *m, int64_t now_ns) {
 static void on_tick(timer *t) {
     members *m = (members *)((char *)t - offsetof(members, tick));
     int64_t now_ns = now_of(m);
-    look_who_is_heard(m, now_ns);
+    check_received(m, now_ns);
     int64_t due_ns = membership_tick(m->machine, now_ns);
     if (has_mutation(MUTATION_WALL_CLOCK) && due_ns != ENV_NEVER)
         due_ns = env_now_ns(m->options.env) + due_ns - now_ns;
@@ -141,7 +140,7 @@ void members_close(members *m) {
     if (!m) return;
     env_set_timer(m->options.env, &m->tick, ENV_NEVER);
     membership_close(m->machine);
-    mem_free(m->heard_counts);
+    mem_free(m->received_counts);
     mem_free(m);
 }
 

@@ -179,7 +179,7 @@ static void run_until(group *g, int64_t limit_ns) {
     assert_true(sim_run(g->sim, limit_ns + 100 * SIM_SECOND));
 }
 
-// ---- Peace --------------------------------------------------------------------------------------
+// ---- Without faults -----------------------------------------------------------------------------
 static void expect_peace(const group *g) {
     for (int i = 0; i < g->count; i++) {
         assert_false(g->nodes[i].is_fenced);
@@ -195,17 +195,17 @@ static void rest(uint64_t seed, void *context) {
     for (int i = 0; i < 5; i++) sim_step_wall(g.sim, i, (i - 2) * 3600 * SIM_SECOND);
     run_until(&g, 60 * SIM_SECOND);
     expect_peace(&g);
-    // Idle links to the coordinator carry beats and their acks, and no others are there.
+    // Only links to the coordinator exist; idle ones carry heartbeats and their acks.
     assert_true(sim_count(g.sim).cuts > 0 || sim_count(g.sim).connections <= 8);
     close_group(&g);
 }
 
-static void it_beats_with_the_coordinator_alone(void **state) {
+static void heartbeats_go_to_the_coordinator_alone(void **state) {
     (void)state;
     testing_for_seeds(10, rest, &(sim_options){ 0 });
 }
 
-static void it_declares_nobody_dead_for_being_slow(void **state) {
+static void a_slow_member_is_not_declared_dead(void **state) {
     (void)state;
     testing_for_seeds(20, rest, &(sim_options){ .delay_max_us = 500000, .cut_per_million = 20000 });
 }
@@ -267,13 +267,13 @@ static void strike(uint64_t seed, void *context) {
     close_group(&g);
 }
 
-static void it_knows_a_crashed_worker_within_a_second(void **state) {
+static void a_crashed_worker_is_detected_within_a_second(void **state) {
     (void)state;
     testing_for_seeds(40, strike,
                       &(blow){ crash_one, 10 * SIM_SECOND, SIM_SECOND, 40 * SIM_SECOND });
 }
 
-static void it_knows_a_stopped_worker_within_seven_seconds(void **state) {
+static void a_stopped_worker_is_detected_within_seven_seconds(void **state) {
     (void)state;
     testing_for_seeds(40, strike,
                       &(blow){ stop_one, 30 * SIM_SECOND, 7 * SIM_SECOND, 60 * SIM_SECOND });
@@ -323,7 +323,7 @@ static void join_all(uint64_t seed, void *context) {
     close_group(&g);
 }
 
-static void it_lets_workers_join(void **state) {
+static void workers_join_a_running_group(void **state) {
     (void)state;
     testing_for_seeds(20, join_all, NULL);
 }
@@ -365,7 +365,7 @@ static void it_agrees_after_faults_of_all_kinds(void **state) {
     testing_for_seeds(60, suffer, NULL);
 }
 
-GW_TESTS(agent_members, it_beats_with_the_coordinator_alone, it_declares_nobody_dead_for_being_slow,
-         it_knows_a_crashed_worker_within_a_second, it_knows_a_stopped_worker_within_seven_seconds,
-         it_fences_a_worker_that_is_cut_off, it_lets_workers_join,
-         it_agrees_after_faults_of_all_kinds);
+GW_TESTS(agent_members, heartbeats_go_to_the_coordinator_alone, a_slow_member_is_not_declared_dead,
+         a_crashed_worker_is_detected_within_a_second,
+         a_stopped_worker_is_detected_within_seven_seconds, it_fences_a_worker_that_is_cut_off,
+         workers_join_a_running_group, it_agrees_after_faults_of_all_kinds);

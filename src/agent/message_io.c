@@ -161,7 +161,7 @@ uint64_t outgoing_size_on_loop(const outgoing *s, int to) {
     return size;
 }
 
-// What can be lent becomes attachments (LEND-4). Without memory for one it travels.
+// Segments that can be lent become attachments (LEND-4). Without memory for one the segment is sent.
 static void lend_segments(outgoing *s, int to) {
     const attachment_class *lender = s->agent->lender;
     message *m = s->message;
@@ -216,7 +216,7 @@ static gw_status write_table(outgoing *s, int to, size_t attachments_field, gw_e
     return status;
 }
 
-static void tell_sent(outgoing *s) {
+static void notify_sent(outgoing *s) {
     for (uint32_t i = 0; i < s->attachment_count; i++) {
         outgoing_attachment *x = &s->attachments[i];
         if (x->prepared) x->class->sent(x->prepared);
@@ -231,7 +231,7 @@ gw_status outgoing_send_on_loop(outgoing *s, int to, size_t attachments_field, b
     if (s->attachment_count) {
         gw_status status = write_table(s, to, attachments_field, error);
         if (status) return status;
-        message_retain(m);  // to take back what it says, if it is not sent
+        message_retain(m);  // to undo its entries, if it is not sent
     } else if (m->head.failed) {
         return error_set(error, GW_NO_MEMORY, "no memory for a message");
     }
@@ -243,7 +243,7 @@ gw_status outgoing_send_on_loop(outgoing *s, int to, size_t attachments_field, b
         failpoint("fork");
         if (status) undo_attachments(s, s->attachment_count, to, m->head.data);
         message_release(m);
-        if (!status) tell_sent(s);
+        if (!status) notify_sent(s);
     }
     return status;
 }
@@ -291,12 +291,12 @@ void incoming_close_on_loop(agent *a, incoming *p) {
 
 // ---- Taking attachments in ----------------------------------------------------------------------
 
-static void one_came(incoming *p) {
+static void one_arrived(incoming *p) {
     if (--p->missing == 0 && p->ready) p->ready(p);
 }
 
 static void promise_resolved(continuation *c) {
-    one_came(list_entry(c, incoming_attachment, resolved)->incoming);
+    one_arrived(list_entry(c, incoming_attachment, resolved)->incoming);
 }
 
 static gw_status read_attachment(agent *a, int from, reader *table, incoming_attachment *s,
@@ -357,7 +357,7 @@ static gw_status take_in_lent(const agent *a, incoming *p, gw_error *error) {
                          lent_count + m->segment_count, LIMIT_SEGMENTS);
     uint32_t count = lent_count + m->segment_count;
     segment *merged = mem_alloc(count * sizeof *merged);
-    if (!merged) return error_set(error, GW_NO_MEMORY, "no memory for a message that came");
+    if (!merged) return error_set(error, GW_NO_MEMORY, "no memory for a received message");
     bool fits = merge_lent(a, p, merged, count);
     mem_free(m->segments);
     m->segments = merged;
@@ -366,7 +366,7 @@ static gw_status take_in_lent(const agent *a, incoming *p, gw_error *error) {
     return error_set(error, GW_PROTOCOL, "attachments: a lent segment in no place");
 }
 
-// The others are not read; what was lent in them is given back all the same.
+// The other entries are not read; segments lent in them are released as well.
 static void drop_lent(agent *a, int from, reader table, uint32_t count, uint32_t done) {
     for (uint32_t i = 0; a->lender && i < count && !table.failed; i++) {
         const attachment_class *class = agent_attachment_of_type(a, reader_u8(&table));
@@ -388,7 +388,7 @@ static gw_status open_incoming(agent *a, int from, message *m, uint32_t attachme
         table = reader_of(m->head.data + attachments_at, m->head.size - attachments_at);
         count = reader_u32(&table);
         // Each takes at least that many bytes, so that a peer cannot make this worker allocate for
-        // what did not come.
+        // attachments that did not arrive.
         if (table.failed || count > reader_left(&table) / ATTACHMENT_BYTES_MIN)
             return error_set(error, GW_PROTOCOL, "attachments: %u of them in %zu bytes", count,
                              reader_left(&table));
@@ -396,7 +396,7 @@ static gw_status open_incoming(agent *a, int from, message *m, uint32_t attachme
     incoming *p = mem_take(size_of(count));
     if (!p) {
         drop_lent(a, from, table, count, 0);
-        return error_set(error, GW_NO_MEMORY, "no memory for a message that came");
+        return error_set(error, GW_NO_MEMORY, "no memory for a received message");
     }
     *p = (incoming){ .message = m };
     for (uint32_t i = 0; i < count; i++) p->attachments[i] = (incoming_attachment){ 0 };
@@ -428,7 +428,7 @@ bool incoming_await_on_loop(incoming *p, void (*ready)(incoming *p), void *user)
     return true;
 }
 
-static void segments_have_come(message *m) {
+static void segments_have_arrived(message *m) {
     incoming *p = m->completed_user;
     p->whole(p);
 }
@@ -437,13 +437,13 @@ bool incoming_await_segments_on_loop(incoming *p, void (*whole)(incoming *p)) {
     message *m = p->message;
     if (!m->incomplete) return false;
     p->whole = whole;
-    m->completed = segments_have_come;
+    m->completed = segments_have_arrived;
     m->completed_user = p;
     return true;
 }
 
 void incoming_count_segments_on_loop(incoming *p) {
-    if (incoming_await_segments_on_loop(p, one_came)) p->missing++;
+    if (incoming_await_segments_on_loop(p, one_arrived)) p->missing++;
 }
 
 const gw_error *incoming_error(const incoming *p) {

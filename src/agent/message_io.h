@@ -1,4 +1,4 @@
-// Messages on their way out and in, with the values and attachments in them.
+// Outgoing and incoming messages, with the values and attachments in them.
 #ifndef AGENT_MESSAGE_IO_H
 #define AGENT_MESSAGE_IO_H
 
@@ -7,9 +7,8 @@
 
 // ---- Outgoing -----------------------------------------------------------------------------------
 //
-// Values are encoded on the thread that has them, without the loop lock. References are listed and
-// promises made when the message is sent, with the loop lock, so that what the table of attachments
-// says is true at that moment.
+// Values are encoded on the thread that has them, without the loop lock. References are listed and promises made when the
+// message is sent, with the loop lock, so that the table of attachments is correct at that moment.
 //
 // Ownership: lives on its user's stack; attachments are held until outgoing_fini. Threads: one.
 
@@ -47,19 +46,18 @@ void outgoing_track(outgoing *s, uint64_t scope);
 gw_status outgoing_put(outgoing *s, gw_value v, gw_error *error);
 void outgoing_put_error(outgoing *s, const gw_error *e);
 
-// Bytes of it that will travel to |to|.
+// The number of its bytes that will be sent to |to|.
 uint64_t outgoing_size_on_loop(const outgoing *s, int to);
 
-// Sends it once. |attachments_field| is where the head says where its table of attachments is. On
-// failure nothing has changed but that the outgoing message cannot be sent any more.
+// Sends it once. |attachments_field| is the offset of the field in the head that has the offset of the table of
+// attachments. On failure nothing has changed but that the outgoing message cannot be sent any more.
 gw_status outgoing_send_on_loop(outgoing *s, int to, size_t attachments_field, bool flush,
                                 gw_error *error);
 
 // ---- Incoming -----------------------------------------------------------------------------------
 //
-// The table of attachments is read when the message comes, with the loop lock; values are decoded
-// later, on the thread that wants them. The references in a message that is never decoded are
-// released with it all the same (REF-5).
+// The table of attachments is read when the message arrives, with the loop lock; values are decoded later, on the thread
+// that uses them. The references in a message that is never decoded are released with it as well (REF-5).
 
 typedef struct incoming_attachment {
     const attachment_class *class;
@@ -88,14 +86,14 @@ void incoming_abandon_on_loop(incoming *p);  // will not be |ready| any more
 
 // Calls |ready| once all promises have resolved; false if they have.
 bool incoming_await_on_loop(incoming *p, void (*ready)(incoming *p), void *user);
-// Calls |whole| once its segments have come; false if they have.
+// Calls |whole| once its segments have arrived; false if they have already.
 bool incoming_await_segments_on_loop(incoming *p, void (*whole)(incoming *p));
 // From here on they are awaited like a promise.
 void incoming_count_segments_on_loop(incoming *p);
-// The error of the first promise that came as one, or NULL.
+// The error of the first promise that has resolved to an error, or NULL.
 const gw_error *incoming_error(const incoming *p);
 
-// A decoder of the values from |at| on; promises must have resolved, and segments have come.
+// A decoder of the values from |at| on; promises must have resolved, and segments have arrived.
 decoder incoming_decoder(incoming *p, size_t at, gw_scope *s);
 
 #endif

@@ -38,7 +38,7 @@ bool options_fits_name(const char *pattern, const char *name) {
     const char *tail;
     if (!split_pattern(pattern, &head, &tail)) return strcmp(pattern, name) == 0;
     if (strncmp(pattern, name, head) != 0) return false;
-    // A tail may begin with digits too.
+    // The text behind %d may begin with digits, too.
     size_t size = strlen(name), behind = strlen(tail);
     size_t digits = strspn(name + head, "0123456789");
     return size > head + behind && head + digits + behind >= size &&
@@ -59,7 +59,7 @@ bool options_is_pattern(const char *pattern) {
     return options_complete_name(pattern, 0, name);
 }
 
-// |what| is where the text comes from: "RANK", "rank in the URL".
+// |what| names the source of the text: "RANK", "rank in the URL".
 static gw_status parse_number(const char *text, const char *what, long max, int *out,
                               gw_error *error) {
     char *end;
@@ -88,14 +88,14 @@ static gw_status parse_query(const char *query, int *rank, int *world_size, gw_e
                 parse_number(part + 11, "world_size in the URL", LIMIT_WORKERS, world_size, error);
         } else {
             status = error_set(error, GW_INVALID,
-                               "the URL says \"%s\"; it may say rank=... and world_size=...", part);
+                               "the URL has \"%s\"; it may have rank=... and world_size=...", part);
         }
         if (status) return status;
     }
     return GW_OK;
 }
 
-// A name that means nothing needs no key, but another name.
+// An invalid name needs another name, not a key.
 static gw_status allow_beyond(const join_options *o, const char *what, const char *host,
                               gw_error *error) {
     gw_status status = protection_allows_beyond(&o->protection, what, host, error);
@@ -118,7 +118,7 @@ static gw_status add_master(join_options *out, const char *host, const char *por
     if (!number && (out->job || out->world_size > 1))
         return error_set(error, GW_INVALID, "%s is 0, which the other workers cannot find",
                          port_what);
-    // "localhost" may mean two addresses, and everybody has to choose the same one.
+    // "localhost" may have two addresses, and all workers must choose the same one.
     const char *address = strcmp(host, "localhost") ? host : "127.0.0.1";
     bool is_bare_v6 = address[0] != '[' && strchr(address, ':');
     char text[LIMIT_ADDRESS_BYTES + 1];
@@ -139,7 +139,7 @@ static gw_status add_master(join_options *out, const char *host, const char *por
     return GW_OK;
 }
 
-// |what| is where |text| comes from; NULL is the empty text.
+// |what| names the source of |text|; NULL is the empty text.
 static gw_status copy_text(const char *text, const char *what, char *out, size_t room,
                            gw_error *error) {
     if (text && strlen(text) >= room)
@@ -148,7 +148,7 @@ static gw_status copy_text(const char *text, const char *what, char *out, size_t
     return GW_OK;
 }
 
-// Where this worker listens, as far as its user has chosen, by options or else by the environment.
+// The addresses at which this worker listens, if its user has chosen them, by options or else by the environment.
 static gw_status find_places(const gw_rpc_options *given, char *(*variable)(const char *name),
                              join_options *out, gw_error *error) {
     const char *addresses_from = given->addresses ? "addresses" : "GW_ADDRESS";
@@ -213,7 +213,7 @@ static gw_status split(const char *url, char *base, size_t base_size, int *rank,
     return query ? parse_query(query + 1, rank, world_size, error) : GW_OK;
 }
 
-// What is written there is sealed with the job's key; without one it is as open as the network.
+// Values there are sealed with the job's key; without a key they are as open as the network.
 static gw_status parse_redis(const char *url, char *(*variable)(const char *name),
                              join_options *out, gw_error *error) {
     redis_place place;
@@ -247,8 +247,8 @@ static gw_status parse_address(const char *base, char *(*variable)(const char *n
     if (!strncmp(base, "rediss://", 9))
         return error_set(
             error, GW_UNSUPPORTED,
-            "rediss:// is not there: with a key of the job (gradwire key) what redis:// "
-            "is told is sealed");
+            "rediss:// is not supported: with a key of the job (gradwire key) all values in "
+            "redis:// are sealed");
     return error_set(error, GW_INVALID,
                      "init_method \"%s\" does not begin with env://, tcp://, file:// or redis://",
                      base);
@@ -289,12 +289,12 @@ static gw_status find_protection(const gw_rpc_options *given, char *(*variable)(
     if (!status) status = find_secret(given, variable, &out->secret, error);
     if (!status && out->insecure && out->secret)
         status = error_set(error, GW_INVALID,
-                           "a key is given, and insecure is said: it is one or the other");
+                           "a key is given, and insecure is set: it is one or the other");
     return status;
 }
 
-// Options say rank and world size together; else the URL, else the environment, each for what is
-// still open.
+// Options have rank and world size together; else the URL, else the environment, each for the values that are still
+// unset.
 static gw_status find_place(const gw_rpc_options *given, char *(*variable)(const char *name),
                             int rank, int world_size, join_options *out, gw_error *error) {
     if (given->world_size != UNSET) {
@@ -324,7 +324,7 @@ static gw_status find_place(const gw_rpc_options *given, char *(*variable)(const
     return GW_OK;
 }
 
-// The environment is asked only where nothing is given.
+// The environment is used only for values that are not given.
 static gw_status find_group(const gw_rpc_options *given, char *(*variable)(const char *name),
                             bool place_is_given, join_options *out, gw_error *error) {
     const char *text = variable("GW_JOB");
@@ -357,7 +357,7 @@ static gw_status find_group_or_place(const gw_rpc_options *given,
     return GW_OK;
 }
 
-// "trainer%d" with the rank in place of %d. Who joins a group keeps it until it has one.
+// "trainer%d" with the rank in place of %d. A worker that joins a group keeps it until it has a rank.
 static gw_status set_ranked_name(const char *given, join_options *out, gw_error *error) {
     char name[LIMIT_NAME_BYTES + 1];
     int rank = out->rank < 0 ? LIMIT_WORKERS - 1 : out->rank;
@@ -371,7 +371,7 @@ static gw_status set_ranked_name(const char *given, join_options *out, gw_error 
 
 static gw_status set_name(const char *given, join_options *out, gw_error *error) {
     if (given && strstr(given, "%d")) return set_ranked_name(given, out, error);
-    // Who joins does not know its rank yet.
+    // A worker that joins has no rank yet.
     if (!given && out->job == GW_JOB_JOIN) return GW_OK;
     if (!given) {
         snprintf(out->name, sizeof out->name, "worker%d", out->rank);

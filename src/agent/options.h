@@ -1,4 +1,4 @@
-// What gw_rpc_init was told, by options, URL and environment, checked and put together.
+// The options of gw_rpc_init, from its arguments, URL and environment, checked and merged.
 #ifndef AGENT_OPTIONS_H
 #define AGENT_OPTIONS_H
 
@@ -15,7 +15,8 @@ typedef struct join_options {
     int rank, world_size;                    // of a group 0 or -1, and 0
     bool is_launched;                        // both are of the environment alone
     char master[LIMIT_ADDRESSES_BYTES + 1];  // "host:port", of a group a list; empty: a file
-    char launch[JOB_ID_MAX];      // the launcher's mark of the job; empty: options say the place
+    char launch
+        [JOB_ID_MAX];  // the launcher's mark of the job; empty: options have rank and world size
     char path[OPTIONS_PATH_MAX];  // of a file, or "redis://..."; empty: they meet at |master|
     char redis_password_file[OPTIONS_PATH_MAX];
     bool goes_beyond;                                  // loopback: others may be on other hosts
@@ -24,10 +25,10 @@ typedef struct join_options {
     int64_t timeout_ms;  // GW_NO_TIMEOUT: none
     int64_t join_timeout_ms;
     int threads;
-    protection protection;  // whoever has resolved the options ends it
+    protection protection;  // the caller that has resolved the options ends it
 } join_options;
 
-// One sentence for whatever is wrong, and nothing to be ended. |variable| is getenv, or a test's.
+// On failure |error| is set, and nothing is to be ended. |variable| is getenv, or a test's.
 gw_status options_resolve(const gw_rpc_options *given, char *(*variable)(const char *name),
                           join_options *out, gw_error *error);
 

@@ -1,5 +1,4 @@
-// What gw_rpc_init is told by options, URL and environment: any texts end in options that are
-// within their limits, or in one sentence.
+// The options, URL and environment of gw_rpc_init: any texts result in options within their limits, or in an error.
 #include "agent/options.h"
 
 #include <stdlib.h>
@@ -20,7 +19,7 @@ static char *variable(const char *name) {
     return texts[4];
 }
 
-// The first byte says which texts there are; they follow, each with its end.
+// The first byte selects the texts; they follow, each with its end.
 static void take_texts(char *from, const char *end, uint8_t which) {
     memset(texts, 0, sizeof texts);
     for (int i = 0; i < TEXTS && from < end; i++) {

@@ -68,7 +68,7 @@ static void it_takes_rank_and_world_size_from_options_or_the_url(void **state) {
     assert_string_equal(o.path, "/tmp/x");
 }
 
-static void it_refuses_a_wrong_place_in_the_job(void **state) {
+static void it_refuses_a_wrong_rank_or_world_size(void **state) {
     (void)state;
     set_environment("WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=29500", NULL);
     refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "RANK is not set and no rank was given");
@@ -149,7 +149,7 @@ static void it_refuses_a_wrong_address(void **state) {
     refuse(o, GW_INVALID, "\"color=red\"");
 }
 
-static void it_goes_beyond_this_machine_if_that_was_said(void **state) {
+static void it_listens_beyond_this_machine_on_request(void **state) {
     (void)state;
     gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .world_size = 2, .rank = 0, .insecure = true);
     const char *const hosts[][2] = { { "10.0.0.1", "10.0.0.1:29500" },
@@ -171,7 +171,7 @@ static void it_goes_beyond_this_machine_if_that_was_said(void **state) {
     refuse(o, GW_INVALID, "MASTER_ADDR is \"a b\", which is no host");
 }
 
-static void it_listens_where_it_is_told_to(void **state) {
+static void it_listens_at_the_given_addresses(void **state) {
     (void)state;
     gw_rpc_options o =
         GW_OPTIONS(gw_rpc_options, .world_size = 1, .init_method = "tcp://localhost:1");
@@ -192,7 +192,7 @@ static void it_listens_where_it_is_told_to(void **state) {
     refuse(o, GW_INVALID, "GW_ADDRESS is longer than 511 bytes");
 }
 
-static void options_say_where_it_listens_before_the_environment(void **state) {
+static void listening_options_precede_the_environment(void **state) {
     (void)state;
     gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .world_size = 1,
                                   .init_method = "tcp://localhost:1", .addresses = "127.0.0.3:7");
@@ -247,7 +247,7 @@ static void it_puts_the_rank_into_a_name(void **state) {
     set_environment(NULL, NULL, NULL, NULL);
     o.name = "trainer%d";
     o.job = GW_JOB_JOIN;
-    assert_string_equal(resolve(o).name, "trainer%d");  // until it is let in
+    assert_string_equal(resolve(o).name, "trainer%d");  // until it is admitted
 }
 
 static void it_refuses_wrong_times_and_threads(void **state) {
@@ -269,7 +269,7 @@ static void it_refuses_wrong_times_and_threads(void **state) {
     assert_int_equal(resolve(o).timeout_ms, GW_NO_TIMEOUT);
 }
 
-static void it_takes_a_group_instead_of_a_place(void **state) {
+static void it_accepts_a_group_instead_of_a_rank(void **state) {
     (void)state;
     const gw_rpc_options none = GW_OPTIONS(gw_rpc_options, .init_method = "file:///tmp/x");
     set_environment("GW_JOB=join", "RANK=3", "WORLD_SIZE=4", NULL);
@@ -283,7 +283,7 @@ static void it_takes_a_group_instead_of_a_place(void **state) {
     assert_int_equal(o.job, GW_JOB_CREATE);
     assert_int_equal(o.rank, 0);
     assert_string_equal(o.name, "worker0");
-    // What is given comes before the environment.
+    // Given values precede the environment.
     o = resolve(
         GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2, .init_method = "file:///tmp/x"));
     assert_int_equal(o.job, GW_JOB_NONE);
@@ -367,7 +367,7 @@ static void it_takes_the_key_of_the_job_from_a_file_or_a_descriptor(void **state
     o.key = path;
     o.insecure = true;
     set_environment(NULL, NULL, NULL, NULL);
-    refuse(o, GW_INVALID, "a key is given, and insecure is said");
+    refuse(o, GW_INVALID, "a key is given, and insecure is set");
     protection_fini(&by_file.protection);
     protection_fini(&by_option.protection);
     protection_fini(&by_descriptor.protection);
@@ -394,10 +394,11 @@ static void a_pattern_of_names_is_a_role(void **state) {
 
 GW_TESTS(agent_options, it_names_three_ways_beyond_this_machine,
          it_takes_the_key_of_the_job_from_a_file_or_a_descriptor, a_pattern_of_names_is_a_role,
-         it_takes_a_group_instead_of_a_place, a_group_may_have_several_addresses,
+         it_accepts_a_group_instead_of_a_rank, a_group_may_have_several_addresses,
          it_takes_everything_from_the_environment,
-         it_takes_rank_and_world_size_from_options_or_the_url, it_refuses_a_wrong_place_in_the_job,
-         a_world_of_one_needs_no_address, it_refuses_a_wrong_address, it_takes_a_redis_server,
-         it_goes_beyond_this_machine_if_that_was_said, it_listens_where_it_is_told_to,
-         options_say_where_it_listens_before_the_environment, it_refuses_a_wrong_name,
+         it_takes_rank_and_world_size_from_options_or_the_url,
+         it_refuses_a_wrong_rank_or_world_size, a_world_of_one_needs_no_address,
+         it_refuses_a_wrong_address, it_takes_a_redis_server,
+         it_listens_beyond_this_machine_on_request, it_listens_at_the_given_addresses,
+         listening_options_precede_the_environment, it_refuses_a_wrong_name,
          it_puts_the_rank_into_a_name, it_refuses_wrong_times_and_threads);

@@ -19,8 +19,8 @@ typedef struct pool_thread {
 
 static void thread_main(void *arg);
 
-void pool_init(pool *p, env *e, int places) {
-    *p = (pool){ .env = e, .places = places };
+void pool_init(pool *p, env *e, int slots) {
+    *p = (pool){ .env = e, .slots = slots };
     list_init(&p->queue);
     list_init(&p->idle);
     list_init(&p->errands);
@@ -63,12 +63,12 @@ static void rouse(pool *p, pool_thread *t) {
 // As many threads awake as there are jobs that may run, and one idle.
 static void dispatch(pool *p) {
     if (p->ending) return;
-    int wanted = p->places - p->busy < p->queue_count ? p->places - p->busy : p->queue_count;
+    int wanted = p->slots - p->busy < p->queue_count ? p->slots - p->busy : p->queue_count;
     while (p->roused < wanted) {
         if (!list_is_empty(&p->idle)) {
             rouse(p, pick_idle(p));
         } else if (p->thread_count >= LIMIT_THREADS || make_thread(p, NULL)) {
-            return;  // the next job that ends or waits goes on with the queue
+            return;  // the next job that ends or waits continues with the queue
         }
     }
     bool spare = !list_is_empty(&p->idle) || p->roused > wanted;
@@ -90,7 +90,7 @@ void pool_run_soon_on_loop(pool *p, task *t) {
     if (!p->roused) rouse(p, pick_idle(p));
 }
 
-// As tasks of a turn of this thread, which needs no place for them.
+// As tasks of a turn of this thread, which needs no slot for them.
 static void run_errands(pool *p) {
     for (list_node *l; (l = list_take(&p->errands));) env_defer(p->env, list_entry(l, task, link));
     env_leave(p->env);
@@ -114,7 +114,7 @@ void pool_regain_place_on_loop(pool *p) {
 }
 
 static pool_job *next_job(pool *p) {
-    if (p->busy >= p->places) return NULL;
+    if (p->busy >= p->slots) return NULL;
     list_each(l, &p->queue) {
         pool_job *j = list_entry(l, pool_job, link);
         if (p->started >= THREADS_FOR_NO_HOPS + THREADS_PER_HOP * j->depth) continue;
@@ -135,7 +135,7 @@ static void run_job(pool *p, pool_job *j) {
     p->busy++;
     p->started++;
     if (begin_job(p, j)) {
-        dispatch(p);  // others may start beside this one
+        dispatch(p);  // other jobs may start concurrently
         env_leave(p->env);
         j->run(j);
         env_enter(p->env);

@@ -17,11 +17,11 @@ typedef struct pool_job {
 
 typedef struct pool {
     env *env;
-    int places;
+    int slots;
     int busy;          // jobs that run
     int started;       // jobs that run or wait
     int thread_count;  // all
-    int roused;        // threads woken or made that have not looked yet
+    int roused;        // threads woken or made that have not checked the queue yet
     list_node queue;   // of pool_job
     int queue_count;
     list_node idle;     // of pool_thread, latest first
@@ -31,15 +31,15 @@ typedef struct pool {
     waiter *closer;
 } pool;
 
-void pool_init(pool *p, env *e, int places);
+void pool_init(pool *p, env *e, int slots);
 
 // Starts the one thread that is always idle.
 gw_status pool_start_on_loop(pool *p, gw_error *error);
 
 void pool_submit_on_loop(pool *p, pool_job *j);
 
-// Runs |t| soon, at the end of this turn; but if this thread is about to run a job, on another one,
-// since what the job leads to comes after its start.
+// Runs |t| soon, at the end of this turn; if this thread is about to run a job, on another thread, since the effects of the
+// job must follow its start.
 void pool_run_soon_on_loop(pool *p, task *t);
 
 bool pool_withdraw_on_loop(pool *p, pool_job *j);  // false if it was taken already

@@ -74,10 +74,10 @@ static void run_all(void *arg) {
     env_close(w->env);
 }
 
-static work run(uint64_t seed, int places, bool waits) {
+static work run(uint64_t seed, int slots, bool waits) {
     sim *s = sim_open(seed, (sim_options){ 0 });
     work w = { .env = sim_env(s, 0), .waits = waits };
-    pool_init(&w.pool, w.env, places);
+    pool_init(&w.pool, w.env, slots);
     assert_true(sim_spawn(s, 0, run_all, &w));
     assert_true(sim_run(s, 1000 * SIM_SECOND));
     sim_close(s);
@@ -85,30 +85,29 @@ static work run(uint64_t seed, int places, bool waits) {
     return w;
 }
 
-static void run_in_places(uint64_t seed, void *context) {
+static void run_in_slots(uint64_t seed, void *context) {
     (void)context;
-    for (int places = 1; places <= 4; places++) {
-        work w = run(seed, places, false);
-        assert_int_equal(w.running_max, places);
+    for (int slots = 1; slots <= 4; slots++) {
+        work w = run(seed, slots, false);
+        assert_int_equal(w.running_max, slots);
         for (int i = 0; i < JOBS; i++) assert_int_equal(w.order[i], i);
     }
 }
 
-static void it_runs_as_many_jobs_as_there_are_places(void **state) {
+static void it_runs_as_many_jobs_as_there_are_slots(void **state) {
     (void)state;
-    testing_for_seeds(20, run_in_places, NULL);
+    testing_for_seeds(20, run_in_slots, NULL);
 }
 
-static void wait_in_one_place(uint64_t seed, void *context) {
+static void wait_in_one_slot(uint64_t seed, void *context) {
     (void)context;
     work w = run(seed, 1, true);
     assert_int_equal(w.running_max, 1);
 }
 
-static void it_gives_the_place_of_who_waits_to_others(void **state) {
+static void a_waiting_job_releases_its_slot(void **state) {
     (void)state;
-    testing_for_seeds(20, wait_in_one_place, NULL);
+    testing_for_seeds(20, wait_in_one_slot, NULL);
 }
 
-GW_TESTS(agent_pool, it_runs_as_many_jobs_as_there_are_places,
-         it_gives_the_place_of_who_waits_to_others);
+GW_TESTS(agent_pool, it_runs_as_many_jobs_as_there_are_slots, a_waiting_job_releases_its_slot);

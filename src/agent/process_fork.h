@@ -1,5 +1,5 @@
-// Whether this is the process that opened the agent, or a child that fork made of it: there is
-// nothing of the agent's threads, and its connections are the parent's.
+// Whether this is the process that opened the agent, or a child that fork made of it: a child has none of the agent's
+// threads, and its connections are the parent's.
 //
 // Threads: any.
 #ifndef AGENT_PROCESS_FORK_H
@@ -8,8 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-// A page that is zero in children; NULL where the kernel has none of this kind, and then nothing is
-// noticed.
+// A page that is zero in children; NULL where the kernel has no such pages: forks are not detected then.
 typedef const volatile uint8_t *process_fork_mark;
 
 process_fork_mark process_fork_mark_open(void);

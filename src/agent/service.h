@@ -1,14 +1,13 @@
-// Services: what lives on an agent. Calls, references and passes each register one table of this
-// kind; the agent opens them, hands them the messages of their kinds, tells them who joins and who
-// is lost, and ends them. It knows none of them by name.
+// Services of an agent. Calls, references and passes each register one table of this kind; the agent opens them, passes
+// them the messages of their kinds, notifies them when members join and are lost, and ends them. The agent names none of
+// them.
 //
 //     const service call_service = { .name = "call", .kind_first = 1, .kind_last = 6, .received = received, ... };
 //
-// A service of another room needs this table, and a line in src/runtime/runtime.c; nothing here
-// changes with it.
+// A service of another room needs this table, and a line in src/runtime/runtime.c; nothing in this room changes with it.
 //
 // Ownership: tables are constant. A service's state, and its part of each member, live from open to
-// free. Threads: with the loop lock held, but where it says otherwise. Every function may be NULL.
+// free. Threads: with the loop lock held, unless stated otherwise. Every function may be NULL.
 #ifndef AGENT_SERVICE_H
 #define AGENT_SERVICE_H
 
@@ -21,7 +20,7 @@
 typedef struct agent agent;
 typedef struct pending pending;
 
-// What happens next, with the loop lock held, when something has resolved.
+// A function to be called with the loop lock held when a value has resolved.
 typedef struct continuation {
     list_node link;
     void (*run)(struct continuation *c);
@@ -31,20 +30,18 @@ static inline void continuation_cancel_on_loop(continuation *c) {
     list_remove(&c->link);
 }
 
-// What travels beside the values of a message: a reference, a promise, the graph of tracked
-// tensors. Its bytes stand in a table behind the values (docs/protocol/calls.md), which name it by
-// its place there.
+// An attachment of the values of a message: a reference, a promise, the graph of tracked tensors. Its bytes are in a
+// table behind the values (docs/protocol/calls.md), which name it by its index there.
 //
-// Going out, an attachment is a handle, held until the message is done with, and what |prepare|
-// made of it for this message.
-// Coming in, |read| makes a handle, which the message holds.
+// In an outgoing message an attachment is a handle, held until the message is done, and the result of |prepare| for this
+// message. In an incoming message it is a handle that |read| has made, which the message holds.
 enum { ATTACHMENT_BYTES_MIN = 16 };
 
 typedef struct attachment_class {
     uint8_t type;  // the first byte of its entry in the table, of at least ATTACHMENT_BYTES_MIN
     gw_kind kind;  // of the values that stand for it; GW_NONE: tensors are linked to it
 
-    // ---- Going out ------------------------------------------------------------------------------
+    // ---- Outgoing -------------------------------------------------------------------------------
 
     const agent *(*agent_of)(const gw_handle *h);  // NULL: of none; without the loop lock
     // The value behind it as another attachment: what an operator is given. One count, NULL without
@@ -65,15 +62,14 @@ typedef struct attachment_class {
     gw_handle *(*track)(agent *a, uint64_t scope);
     gw_status (*add)(gw_handle *h, gw_tensor *x, uint32_t *out_slot, gw_error *error);
 
-    // ---- Coming in ------------------------------------------------------------------------------
+    // ---- Incoming -------------------------------------------------------------------------------
 
     gw_status (*read)(agent *a, int from, reader *table, gw_handle **out, gw_error *error);
-    // Whether an entry names a worker that this one has not heard of: deferred_is_unknown. Reads to
-    // its end.
+    // Whether an entry names a worker that this one does not have as a member: deferred_is_unknown. Reads to its end.
     bool (*names_unknown)(const agent *a, reader *table);
     bool (*await)(gw_handle *h,
-                  continuation *c);  // runs |c| when its value has come; false if it has
-    const gw_error *(*error)(const gw_handle *h);  // it came as an error; else NULL
+                  continuation *c);  // runs |c| when its value has arrived; false if it has already
+    const gw_error *(*error)(const gw_handle *h);  // its error, if it arrived as one; else NULL
     void (*abandon)(gw_handle *h);                 // the message will not be read
     gw_value (*give)(gw_handle *h, gw_scope *s);   // its value, in |s|; without the lock
     gw_status (*link)(gw_handle *h, uint32_t slot, gw_tensor *x,
@@ -87,10 +83,10 @@ typedef struct attachment_class {
     bool (*may_lend)(agent *a, int to, const segment *g);
     // The attachment that stands for |g|; one count. NULL: it travels.
     gw_handle *(*lend)(agent *a, int to, uint32_t index, const segment *g);
-    // What an entry says is to be got from its sender first: true if it is here, or cannot be had;
-    // else deferred_retry_on_loop tells. Reads to its end; adds the bytes that it takes here.
+    // Fetches the segment of an entry from its sender: true if it is here, or cannot be fetched; else
+    // deferred_retry_on_loop is called later. Reads to its end; adds the bytes that the segment takes here.
     bool (*fetch)(agent *a, int from, reader *table, uint64_t *bytes);
-    // The segment that came for it, with one count on its block.
+    // The segment that was fetched for it, with one count on its block.
     void (*take_in)(gw_handle *h, uint32_t *out_index, segment *out);
     // There is no memory for the message: an entry of it, of which nothing has been read.
     void (*drop)(agent *a, int from, reader *table);
@@ -108,38 +104,38 @@ typedef struct service {
     size_t member_size;               // of its part of each member, zeros at first
     void (*member_init)(void *part);  // any thread
 
-    // Before anybody else is known, without the lock; |*state| is NULL. What has failed is freed.
+    // Before other members are known, without the lock; |*state| is NULL. After a failure |free| is called.
     gw_status (*open)(agent *a, const gw_rpc_options *options, void **state, gw_error *error);
-    // Takes |m|. PROTOCOL for bytes that mean nothing: its sender is lost.
+    // Takes |m|. PROTOCOL for a malformed message: its sender is lost.
     gw_status (*received)(agent *a, int from, message *m, gw_error *error);
     // Where the table of attachments of |m|, of one of its kinds, is in its head; 0: it has none.
     size_t (*find_table)(const message *m);
-    // Whether |m|, of one of its kinds, names a worker that this one has not heard of.
+    // Whether |m|, of one of its kinds, names a worker that this one does not have as a member.
     bool (*names_unknown)(const agent *a, const message *m);
-    // Whether it can have a message of that kind before its segments have come. What it cannot
-    // is kept for it until then, and so is what comes for it from the same worker meanwhile.
+    // Whether it accepts a message of that kind before its segments have arrived. Other messages are kept until then, and
+    // so are those for it that arrive from the same worker meanwhile.
     bool (*takes_incomplete)(uint8_t kind);
     void (*swept)(agent *a);               // after each message to oneself
     void (*joined)(agent *a, int rank);    // it may be sent to from now on
-    void (*lost)(agent *a, int rank);      // what waits for it fails with member.why
+    void (*lost)(agent *a, int rank);      // operations that wait for it fail with member.why
     void (*writable)(agent *a, int rank);  // less is queued for it, after peers_await_writable
     void (*release)(agent *a);  // this worker is leaving: releases what it holds of others
-    void (*pending)(const agent *a, pending *out);  // what keeps this worker from leaving
-    // It leaves while the others go on, and nothing keeps it: the last messages that it sends.
+    void (*pending)(const agent *a, pending *out);  // the work that keeps this worker from leaving
+    // It leaves while the others continue, and no work keeps it: sends its last messages.
     void (*depart)(agent *a);
     // docs/protocol/waits.md.
-    bool (*acts)(const agent *a);       // something runs here that may do what others wait for
+    bool (*acts)(const agent *a);       // code runs here that may do what others wait for
     int (*serves_for)(const agent *a);  // the rank of a worker for which a function runs here; -1
     // A function runs, or is to run, at |rank| that this worker has called.
     bool (*has_called)(const agent *a, int rank);
-    bool (*has_unread)(const agent *a, int rank);  // its messages have not done their work yet
-    // Nothing is under way any more: the first error that no call of the program has returned yet.
+    bool (*has_unread)(const agent *a, int rank);  // some of its messages are not handled yet
+    // No operation is under way any more: the first error that no call of the program has returned.
     bool (*missed_error)(const agent *a, gw_error *out);
-    void (*report)(agent *a);  // it leaves; says in the log what others still hold
+    void (*report)(agent *a);  // it leaves; logs what others still hold
     void (*stop)(agent *a,
-                 const gw_error *why);  // it has left, or is fenced: all that is under way ends
+                 const gw_error *why);  // it has left, or is fenced: all operations end
     void (*close)(agent *a);            // nothing runs any more. Without the lock
-    void (*free)(void *state);          // the last handle is gone. Any thread
+    void (*free)(void *state);          // the last handle is released. Any thread
 } service;
 
 enum { SERVICES_MAX = 16 };

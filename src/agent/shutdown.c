@@ -55,8 +55,8 @@ static void see_off(agent *a) {
     wait_until_drained(a, env_now_ns(a->env) + GOODBYE_S * SECOND, "goodbye to go out");
 }
 
-// What the program would have heard by its next call: there is none.
-static void tell_unheard(const agent *a, gw_scope *root) {
+// Errors that the program's next call would have returned: there is none.
+static void report_unheard(const agent *a, gw_scope *root) {
     gw_error error;
     for (int i = 0; i < a->service_count; i++) {
         const service *x = a->services[i].service;
@@ -101,7 +101,7 @@ static void wait_until_over(agent *a, gw_scope *root, const way *way, int64_t ti
             stop_waiting_for_others(a, root, &w, timeout_ms, &late);
     }
     l->waiting = NULL;
-    tell_unheard(a, root);
+    report_unheard(a, root);
     see_off(a);
     agent_leave_on_loop(a);
     if (late.status) scope_fail_with(root, &late);
@@ -116,7 +116,7 @@ static void leave(gw_scope *root, const way *way, int64_t timeout_ms) {
     if (!a) {
         scope_enter(root);  // another thread may be joining
         scope_leave(root);
-        // Joining may have failed, and said so.
+        // Joining may have failed, and set an error.
         if (root->agent)
             scope_fail(root, GW_WRONG_STATE, "%s is for the scope that gw_rpc_init was given",
                        function);
@@ -125,7 +125,7 @@ static void leave(gw_scope *root, const way *way, int64_t timeout_ms) {
         return;
     }
     if (is_process_fork(a->mark)) {
-        agent_of(root);  // says so
+        agent_of(root);  // sets the error
         return;
     }
     env_enter(a->env);

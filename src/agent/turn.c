@@ -33,7 +33,7 @@ bool turn_take_on_loop(turn *t, turn_request *r) {
     return false;
 }
 
-// Straight to the next: a request that comes now is behind it.
+// Passes the turn directly to the next request: a request that is made now is queued behind it.
 void turn_give_on_loop(turn *t) {
     assert(t->taken);
     list_node *l = list_take(&t->waiting);

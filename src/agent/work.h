@@ -1,8 +1,8 @@
 // Work: the calls that have been made for a call that is served, so that they can be cancelled with
 // it.
 //
-// Ownership: counted by the context of the call and by whatever will go on for it later. Threads:
-// with the loop lock, but for |cancelled|, which anyone may read.
+// Ownership: counted by the context of the call and by continuations that run for it later. Threads: with the loop lock,
+// but for |cancelled|, which any thread may read.
 #ifndef AGENT_WORK_H
 #define AGENT_WORK_H
 

@@ -117,7 +117,7 @@ static gw_value run_body(served_call *s, object **out_made) {
     s->ran = true;
     failpoint("running");
     gw_value v = call_body(s, &args, out_made);
-    context_tell_if_long(&s->context, began);
+    context_report_if_long(&s->context, began);
     return v;
 }
 

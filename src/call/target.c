@@ -70,7 +70,7 @@ gw_worker gw_rpc_self(gw_scope *s) {
 int gw_rpc_world_size(gw_scope *s) {
     agent *a = agent_of(s);
     if (!a) return 1;
-    return a->job ? a->there_count : a->world_size;
+    return a->job ? a->present_count : a->world_size;
 }
 
 gw_rpc_stats gw_rpc_get_stats(gw_scope *s) {

@@ -242,7 +242,7 @@ static void run_body(then *t, gw_scope *s) {
     } else {
         complete_body(t, s);
     }
-    context_tell_if_long(&c, began);
+    context_report_if_long(&c, began);
     close_scope(s);
 }
 

@@ -1,4 +1,4 @@
-// Asking Redis, by hiredis.
+// Commands to Redis, by hiredis.
 #include "store/store_redis.h"
 
 #include "base/status.h"
@@ -60,7 +60,7 @@ gw_status redis_place_of(const char *url, redis_place *out, gw_error *error) {
 static const struct timeval timeout = { .tv_sec = REDIS_TIMEOUT_MS / 1000 };
 
 // ---- The library --------------------------------------------------------------------------------
-// Loaded when somebody asks for Redis: programs that do not are neither larger, nor linked with it.
+// Loaded when a program uses Redis: other programs are neither larger, nor linked with it.
 
 #define NAME_OF(soname) NAME_OF_TEXT(soname)
 #define NAME_OF_TEXT(soname) "libhiredis.so." #soname
@@ -137,11 +137,11 @@ static gw_status fail(redis_line *l, gw_error *error) {
 
 static gw_status refuse(redis_line *l, const redisReply *r, gw_error *error) {
     bool is_full = strncmp(r->str, "OOM", 3) == 0;
-    return error_set(error, is_full ? GW_LIMIT : GW_INVALID, "Redis at %s:%d says: %.300s",
+    return error_set(error, is_full ? GW_LIMIT : GW_INVALID, "Redis at %s:%d reports: %.300s",
                      l->place->host, l->place->port, r->str);
 }
 
-// What it says first; nothing of the password is in what is said of it.
+// The first commands of a connection; error texts about them do not contain the password.
 static gw_status command(redis_line *l, gw_error *error, redisReply *r) {
     if (!r) return fail(l, error);
     gw_status status = r->type == REDIS_REPLY_ERROR ? refuse(l, r, error) : GW_OK;
@@ -191,8 +191,8 @@ static gw_status ask(redis_line *l, const void *const words[], const size_t size
     return status;
 }
 
-gw_status redis_ask(redis_line *l, const void *const words[], const size_t sizes[], int count,
-                    redis_answer *out, gw_error *error) {
+gw_status redis_call(redis_line *l, const void *const words[], const size_t sizes[], int count,
+                     redis_answer *out, gw_error *error) {
     sigset_t before;
     *out = (redis_answer){ 0 };
     bool was_pending = hold_signal(&before);
@@ -211,8 +211,8 @@ void redis_line_close(redis_line *l) {
     (void)l;
 }
 
-gw_status redis_ask(redis_line *l, const void *const words[], const size_t sizes[], int count,
-                    redis_answer *out, gw_error *error) {
+gw_status redis_call(redis_line *l, const void *const words[], const size_t sizes[], int count,
+                     redis_answer *out, gw_error *error) {
     (void)l, (void)words, (void)sizes, (void)count;
     *out = (redis_answer){ 0 };
     return error_set(error, GW_UNSUPPORTED,

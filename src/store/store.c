@@ -1,4 +1,4 @@
-// What all kinds of stores have in common: checks, the table, the records.
+// Shared by all kinds of stores: checks, the table, the records.
 #include "store/store_internal.h"
 
 #include "base/mem.h"
@@ -72,7 +72,7 @@ bool store_is_attended(store *st) {
     return !st->class->is_attended || st->class->is_attended(st);
 }
 
-void store_tell(store *st, const char *key, const void *value, size_t size) {
+void store_notify(store *st, const char *key, const void *value, size_t size) {
     if (st->found) st->found(st->found_user, key, value, size);
 }
 
@@ -187,7 +187,7 @@ static gw_status decode_fields(reader *in, store_record *out, gw_error *error) {
         reader_text(in, out->key, sizeof out->key);
     }
     if (in->failed || kind < STORE_SET || kind > STORE_REPLY)
-        return error_set(error, GW_PROTOCOL, "store: a record of kind %u that means nothing", kind);
+        return error_set(error, GW_PROTOCOL, "store: a record of unknown kind %u", kind);
     out->kind = (store_record_kind)kind;
     out->size = reader_left(in);
     out->value = reader_take(in, out->size);

@@ -1,7 +1,7 @@
 // The store: the small key-value service where workers find each other.
 //
-// One worker hosts it and is handed connections that ask for it (tcp://, env://), or it is a file
-// (file://), or in a Redis server (redis://).
+// One worker hosts it and gets the connections with a *store* handshake (tcp://, env://), or it is in a file (file://), or
+// in a Redis server (redis://).
 // Keys are texts of 1 to LIMIT_STORE_KEY_BYTES bytes, values bytes, at most
 // LIMIT_STORE_VALUE_BYTES; a value is set once, never changes, and is read by waiting for it.
 //
@@ -21,7 +21,7 @@ typedef struct store store;
 typedef enum store_use {
     STORE_READ_ONLY,   // no client sets it
     STORE_BY_WORKERS,  // registered clients set it
-    STORE_REGISTERS,   // whoever sets it is registered from then on
+    STORE_REGISTERS,   // the client that sets it is registered from then on
 } store_use;
 
 typedef struct store_host_options {
@@ -31,17 +31,16 @@ typedef struct store_host_options {
     int64_t registered_max;  // clients; 0: LIMIT_WORKERS
 } store_host_options;
 
-// The store inside this agent. Others use it through connections that are handed over by whoever
-// listens.
+// The store inside this agent. Others use it through connections that store_host_take gets.
 gw_status store_open_host(env *e, store_host_options options, store **out, gw_error *error);
 
-// Takes a connection whose handshake asks for the store; |host| is what store_open_host has opened.
+// Takes a connection with a *store* handshake; |host| is the store that store_open_host has opened.
 // Not after store_close.
 void store_host_take(void *host, connection *c);
 
 // The store at the first of |addresses| that works: connects, again and again until |until_ns|,
-// since the host may start later. TIMEOUT with what went wrong last, MISMATCH for a host of another
-// version, PROTOCOL if something else listens there.
+// since the host may start later. TIMEOUT with the last error, MISMATCH for a host of another version, PROTOCOL if another
+// service listens there.
 gw_status store_open_client(env *e, const char *addresses, int64_t until_ns, store **out,
                             gw_error *error);
 
@@ -49,20 +48,20 @@ gw_status store_open_client(env *e, const char *addresses, int64_t until_ns, sto
 // absent. SYSTEM, or INVALID if the file is something else.
 gw_status store_open_file(env *e, const char *path, store **out, gw_error *error);
 
-// The store in a Redis server, "redis://host:port/database", of the job whose id the env's protection
-// says; values are sealed with its key, if there is one. |password| may be NULL. DISCONNECTED if it
-// does not answer for 5 s, INVALID with what it says, UNSUPPORTED in a build without hiredis.
+// The store in a Redis server, "redis://host:port/database", of the job whose id is in the env's protection; values are
+// sealed with its key, if there is one. |password| may be NULL. DISCONNECTED if the server does not answer for 5 s,
+// INVALID with the server's error, UNSUPPORTED in a build without hiredis.
 gw_status store_open_redis(env *e, const char *url, const char *password, store **out,
                            gw_error *error);
-// The store of a group moves: for |ms| after its host has gone it is asked for at all addresses,
-// where another member may host it next. What the last host has taken and not answered is repeated;
-// what it has answered is not known to the next. No meaning for a file, and for this worker's own.
+// The store of a group moves: for |ms| after the loss of its host the client tries all addresses, where another member may
+// host it next. Requests without an answer are repeated; values that the last host has stored are not in the next store.
+// No effect for a file, and for this worker's own store.
 void store_expect_move(store *st, int64_t ms);
 
 void store_close(store *st);  // NULL is fine
 
-// Sets |key| if it is absent. *out_set tells; if it was there, |out_found| (may be NULL) gets its
-// value. INVALID, LIMIT, TIMEOUT at |until_ns|, DISCONNECTED when the host is gone.
+// Sets |key| if it is absent; *out_set is whether it was. Otherwise |out_found| (may be NULL) gets its value. INVALID,
+// LIMIT, TIMEOUT at |until_ns|, DISCONNECTED when the host is gone.
 gw_status store_set_if_absent(store *st, const char *key, const void *value, size_t size,
                               int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error);
 
@@ -79,8 +78,8 @@ gw_status store_watch(store *st,
                       void (*found)(void *user, const char *key, const void *value, size_t size),
                       void *user, gw_error *error);
 
-// Whoever is in the job that meets here attends its store, until it closes it or ends. Whether
-// anybody else does: nobody attends the file of a job that is over.
+// A worker of the job attends its store, until it closes the store or ends. store_is_attended: whether another worker
+// does; none attends the store of a job that is over.
 void store_attend(store *st);
 bool store_is_attended(store *st);
 

@@ -14,7 +14,7 @@
 
 enum { RETRY_FIRST_MS = 10, RETRY_MAX_MS = 250, LACKS_MS = 5000 };
 
-// What is awaited from the host.
+// The event that the client awaits from the host.
 typedef enum client_state {
     CLIENT_AWAITING_RETRY,    // the time of the next attempt
     CLIENT_AWAITING_OPEN,     // the connect
@@ -37,7 +37,7 @@ typedef struct client {
     routes routes;  // to the host
     uint8_t *staging;
     client_state state;
-    gw_error why;  // what went wrong last
+    gw_error why;  // the last error
     connection *connection;
     timer retry;
     int tries;            // since it was connected
@@ -172,8 +172,8 @@ static void note_lack(client *c, bool lacks) {
         c->lacks_since_ns = env_now_ns(c->store.env);
 }
 
-// All addresses have failed, each with an answer of its own. A host may start later, but does not
-// come back; another may follow it.
+// All addresses have failed, each with its own error. A host may start later, but a lost host does not return; another
+// one may follow it.
 static void end_round(client *c) {
     c->why = *error_kept(c->routes.why);
     switch (c->why.status) {
@@ -296,13 +296,13 @@ static const rule rules[] = {
     { CLIENT_AWAITING_OPEN,    CLIENT_OPENED,    CLIENT_AWAITING_WELCOME, say_handshake,   "the connecting side speaks first" },
     { CLIENT_AWAITING_OPEN,    CLIENT_ELSEWHERE, CLIENT_AWAITING_OPEN,    connect_elsewhere, "another of its addresses may do better" },
     { CLIENT_AWAITING_OPEN,    CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   back_off,        "the host may start later" },
-    { CLIENT_AWAITING_OPEN,    CLIENT_DEAD,      CLIENT_GONE,             give_up,         "it was there, and no process listens any more; or this process can make no connection" },
-    { CLIENT_AWAITING_WELCOME, CLIENT_WELCOMED,  CLIENT_CONNECTED,        repeat_requests, "what was not answered may not have come" },
-    { CLIENT_AWAITING_WELCOME, CLIENT_ELSEWHERE, CLIENT_AWAITING_OPEN,    connect_elsewhere, "somebody else is at this address, or it broke" },
+    { CLIENT_AWAITING_OPEN,    CLIENT_DEAD,      CLIENT_GONE,             give_up,         "the host was reached before, and no process listens any more; or this process cannot open a connection" },
+    { CLIENT_AWAITING_WELCOME, CLIENT_WELCOMED,  CLIENT_CONNECTED,        repeat_requests, "requests without a reply may not have arrived" },
+    { CLIENT_AWAITING_WELCOME, CLIENT_ELSEWHERE, CLIENT_AWAITING_OPEN,    connect_elsewhere, "another host is at this address, or the connection broke" },
     { CLIENT_AWAITING_WELCOME, CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   back_off,        "the network failed, or the host hosts no store yet" },
-    { CLIENT_AWAITING_WELCOME, CLIENT_DEAD,      CLIENT_GONE,             give_up,         "something else listens there" },
+    { CLIENT_AWAITING_WELCOME, CLIENT_DEAD,      CLIENT_GONE,             give_up,         "another service listens there" },
     { CLIENT_CONNECTED,        CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   ask_again,       "a closed connection is evidence, not proof" },
-    { CLIENT_CONNECTED,        CLIENT_DEAD,      CLIENT_GONE,             give_up,         "it cannot be understood" },
+    { CLIENT_CONNECTED,        CLIENT_DEAD,      CLIENT_GONE,             give_up,         "it breaks the protocol" },
 };
 // clang-format on
 

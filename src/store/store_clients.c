@@ -79,7 +79,7 @@ static void end_client(client *c, closing why) {
     set_deadline(c, why, 0);
 }
 
-// STORE-9: "The host closes a registered client when half a record, or unsent replies, have been there for 5 s".
+// STORE-9: "The host closes a registered client when half a record, or unsent replies, have been pending for 5 s".
 static void update_deadline(client *c, bool ended_record) {
     if (!c->registration || c->is_ending) return;
     bool is_stuck = c->in.size || c->out.size;
@@ -107,7 +107,7 @@ static void send_replies(client *c) {
     update_deadline(c, false);
 }
 
-// Without memory the connection closes soon: the client then asks again.
+// Without memory the connection closes soon: the client then repeats its requests.
 static void put_reply(client *c, uint64_t request, store_outcome outcome, const void *value,
                       size_t size) {
     size_t before = c->out.size;
@@ -157,7 +157,7 @@ static gw_status check_set(const client *c, store_use use, const store_record *r
     return GW_OK;
 }
 
-// Its last connection has broken, as far as it is concerned.
+// The client that connects again has found its last connection broken.
 static void close_predecessor(host *h, const store_entry *registration) {
     list_each(l, &h->clients) {
         client *c = list_entry(l, client, link);
@@ -177,7 +177,7 @@ static gw_status add_value(client *c, const store_record *r, gw_error *error) {
     gw_status status = store_table_set(&h->table, r->key, r->value, r->size, r->token, error);
     if (status) return status;
     c->set_bytes += store_entry_cost(r->key, r->size);
-    store_tell(&h->store, r->key, r->value, r->size);
+    store_notify(&h->store, r->key, r->value, r->size);
     return GW_OK;
 }
 
@@ -233,7 +233,7 @@ static void serve_wait(client *c, const store_record *r) {
     }
 }
 
-// Serves the records that have come whole.
+// Serves the records that have been received whole.
 static gw_status serve(client *c, gw_error *error) {
     size_t done = 0;
     while (!c->is_ending) {
@@ -286,7 +286,7 @@ static const connection_events client_events = {
     .closed = on_closed,
 };
 
-// ---- Coming and going ---------------------------------------------------------------------------
+// ---- New and closed connections -----------------------------------------------------------------
 void store_host_take(void *user, connection *l) {
     host *h = user;
     make_room(h);

@@ -21,8 +21,8 @@ typedef struct hosted {
 typedef struct fake {
     stream stream;  // must be first
     bool is_closed, reads_nothing;
-    bytes heard;
-    size_t heard_done;
+    bytes received;
+    size_t received_done;
 } fake;
 
 static uint8_t staging[STAGING_BYTES];
@@ -42,7 +42,7 @@ static size_t take_sent(stream *s, const struct iovec *parts, int count) {
     fake *f = (fake *)s;
     assert_int_equal(count, 1);
     if (f->reads_nothing) return 0;
-    bytes_put(&f->heard, parts->iov_base, parts->iov_len);
+    bytes_put(&f->received, parts->iov_base, parts->iov_len);
     return parts->iov_len;
 }
 
@@ -57,18 +57,18 @@ static const stream_class fake_class = {
 static const connection_events no_events = { 0 };
 
 static void open_fake(hosted *x, fake *f) {
-    bytes_fini(&f->heard);
+    bytes_fini(&f->received);
     *f = (fake){ .stream.class = &fake_class };
     connection *c = connection_accept(x->env, &f->stream, staging, &no_events, NULL);
     assert_non_null(c);
     store_host_take(x->host, c);
-    f->heard_done = f->heard.size;  // the welcome
+    f->received_done = f->received.size;  // the welcome
 }
 
 static void close_fake(fake *f) {
     gw_error why = { .status = GW_DISCONNECTED };
     if (!f->is_closed) f->stream.events->closed(f->stream.user, &why);
-    bytes_fini(&f->heard);
+    bytes_fini(&f->received);
 }
 
 static void send_bytes(fake *f, const void *data, size_t size) {
@@ -84,10 +84,10 @@ static void send_bytes(fake *f, const void *data, size_t size) {
 }
 
 static void send_record(fake *f, const store_record *r) {
-    bytes says = { 0 };
-    store_record_encode(&says, r);
-    send_bytes(f, says.data, says.size);
-    bytes_fini(&says);
+    bytes encoded = { 0 };
+    store_record_encode(&encoded, r);
+    send_bytes(f, encoded.data, encoded.size);
+    bytes_fini(&encoded);
 }
 
 static void send_wait(fake *f, const char *key) {
@@ -110,10 +110,10 @@ static store_outcome next_outcome(fake *f) {
     store_record r;
     size_t taken;
     gw_error error;
-    assert_int_equal(store_record_decode(f->heard.data + f->heard_done,
-                                         f->heard.size - f->heard_done, &r, &taken, &error),
+    assert_int_equal(store_record_decode(f->received.data + f->received_done,
+                                         f->received.size - f->received_done, &r, &taken, &error),
                      GW_OK);
-    f->heard_done += taken;
+    f->received_done += taken;
     return taken ? r.outcome : STORE_OUTCOME_COUNT;
 }
 
@@ -217,7 +217,7 @@ static void open_a_few(hosted *x) {
     for (int i = 0; i < 12; i++) close_fake(&all[i]);
 }
 
-static void they_have_a_quarter_of_the_descriptors(void **state) {
+static void unregistered_clients_have_a_quarter_of_the_descriptors(void **state) {
     (void)state;
     with_host_of(open_a_few, 0, 40);
 }
@@ -238,7 +238,7 @@ static void ask_all_the_time(hosted *x) {
     close_fake(&silent);
 }
 
-static void what_a_client_sends_prolongs_nothing(void **state) {
+static void records_of_a_client_do_not_extend_its_deadline(void **state) {
     (void)state;
     with_host(ask_all_the_time);
 }
@@ -264,7 +264,7 @@ static void register_too_many(hosted *x) {
     for (int i = 1; i < 4; i++) close_fake(&all[i]);
 }
 
-static void only_so_many_are_registered(void **state) {
+static void the_number_of_registered_clients_is_limited(void **state) {
     (void)state;
     with_host_of(register_too_many, 3, 0);
 }
@@ -289,7 +289,7 @@ static void set_all_kinds(hosted *x) {
     close_fake(&f);
 }
 
-static void a_client_sets_what_workers_set(void **state) {
+static void clients_can_set_the_keys_of_workers_only(void **state) {
     (void)state;
     with_host(set_all_kinds);
 }
@@ -330,13 +330,13 @@ static void stop_in_a_record(hosted *x) {
     send_set(&stops, "worker/1", 1, 4);
     send_set(&trickles, "worker/2", 1, 4);
     send_set(&ends, "worker/3", 1, 4);
-    bytes says = { 0 };
-    store_record_encode(&says, &(store_record){ .kind = STORE_WAIT, .key = "shared/a-key" });
-    send_bytes(&stops, says.data, 3);
-    send_bytes(&ends, says.data, 10);
+    bytes encoded = { 0 };
+    store_record_encode(&encoded, &(store_record){ .kind = STORE_WAIT, .key = "shared/a-key" });
+    send_bytes(&stops, encoded.data, 3);
+    send_bytes(&ends, encoded.data, 10);
     for (size_t i = 0; i < 5; i++) {
-        send_bytes(&trickles, says.data + i, 1);
-        if (i == 4) send_bytes(&ends, says.data + 10, says.size - 10);
+        send_bytes(&trickles, encoded.data + i, 1);
+        if (i == 4) send_bytes(&ends, encoded.data + 10, encoded.size - 10);
         if (i < 4) pass_ms(x, 1000);
     }
     assert_false(stops.is_closed || trickles.is_closed);
@@ -346,7 +346,7 @@ static void stop_in_a_record(hosted *x) {
     assert_false(ends.is_closed);
     assert_string_equal(last_line, "closed 1 connection to the store: clients that did not end a "
                                    "record, or read no replies (LIMIT_STORE_CLIENT_MS, here 5000)");
-    bytes_fini(&says);
+    bytes_fini(&encoded);
     close_fake(&stops);
     close_fake(&trickles);
     close_fake(&ends);
@@ -434,7 +434,7 @@ static void set_a_lot(hosted *x) {
     close_fake(&large);
 }
 
-static void a_client_sets_only_so_much(void **state) {
+static void the_bytes_set_by_a_client_are_limited(void **state) {
     (void)state;
     with_host(set_a_lot);
 }
@@ -463,7 +463,7 @@ static void wait_a_lot(hosted *x) {
     assert_int_equal(x->host->table.entries.count, before + 1);
 }
 
-static void a_client_waits_only_so_often_and_leaves_nothing(void **state) {
+static void the_waits_of_a_client_are_limited_and_freed(void **state) {
     (void)state;
     with_host(wait_a_lot);
 }
@@ -475,7 +475,7 @@ static void wait_here(hosted *x) {
     assert_int_equal(x->host->table.entries.count, before);
 }
 
-static void nor_does_a_wait_of_the_host(void **state) {
+static void a_wait_of_the_host_is_freed(void **state) {
     (void)state;
     with_host(wait_here);
 }
@@ -491,7 +491,7 @@ static void close_many(hosted *x) {
     assert_memory_equal(last_line, "closed 100 connections to the store: too many clients", 53);
 }
 
-static void many_have_one_line_a_minute(void **state) {
+static void many_closed_clients_are_one_line_a_minute(void **state) {
     (void)state;
     with_host(close_many);
 }
@@ -577,17 +577,18 @@ static void wait_again_and_again(uint64_t seed, void *context) {
     sim_close(s);
 }
 
-static void a_worker_is_recognised_and_waits_as_long_as_it_likes(void **state) {
+static void a_registered_worker_waits_without_limit(void **state) {
     (void)state;
     log_hook = keep_line;
     testing_for_seeds(20, wait_again_and_again, NULL);
 }
 
 GW_TESTS(store_store_clients, clients_that_do_not_register_make_room,
-         they_have_a_quarter_of_the_descriptors, what_a_client_sends_prolongs_nothing,
-         only_so_many_are_registered, a_client_sets_what_workers_set,
+         unregistered_clients_have_a_quarter_of_the_descriptors,
+         records_of_a_client_do_not_extend_its_deadline,
+         the_number_of_registered_clients_is_limited, clients_can_set_the_keys_of_workers_only,
          a_worker_that_connects_again_takes_its_place, half_a_record_has_a_deadline,
          replies_that_are_not_read_have_a_deadline, replies_do_not_pile_up,
-         a_client_sets_only_so_much, a_client_waits_only_so_often_and_leaves_nothing,
-         nor_does_a_wait_of_the_host, many_have_one_line_a_minute,
-         a_worker_is_recognised_and_waits_as_long_as_it_likes);
+         the_bytes_set_by_a_client_are_limited, the_waits_of_a_client_are_limited_and_freed,
+         a_wait_of_the_host_is_freed, many_closed_clients_are_one_line_a_minute,
+         a_registered_worker_waits_without_limit);

@@ -18,10 +18,10 @@ static const struct {
 
 void closings_count(closings *c, env *e, closing why) {
     int64_t now_ns = env_now_ns(e);
-    int count = ++c->of[why].unsaid_count;
+    int count = ++c->of[why].unreported_count;
     if (now_ns < c->of[why].next_line_ns) return;
     log_line("closed %d connection%s to the store: %s (%s, here %lld)", count,
              count == 1 ? "" : "s", texts[why].what, texts[why].limit, (long long)c->of[why].limit);
-    c->of[why].unsaid_count = 0;
+    c->of[why].unreported_count = 0;
     c->of[why].next_line_ns = now_ns + LINE_NS;
 }

@@ -1,4 +1,4 @@
-// The store in a file. docs/protocol/joining.md says what is in it.
+// The store in a file. docs/protocol/joining.md specifies its contents.
 #include "store/store_internal.h"
 
 #include "base/mem.h"
@@ -34,7 +34,7 @@ static gw_status system_failed(const file *f, const char *call, gw_error *error)
 
 // ---- The lock -----------------------------------------------------------------------------------
 // Locks of the open file, not of the process: two agents of one process exclude each other too. One
-// is on all that is written; one, far behind it, is shared by those who attend.
+// is on all records; one, far behind them, is shared by the workers that attend.
 #define ATTENDED_AT ((off_t)1 << 62)
 
 static int try_lock(const file *f, short type) {
@@ -61,7 +61,7 @@ static void unlock(const file *f) {
     (void)try_lock(f, F_UNLCK);
 }
 
-// Files have no events: looks again after a while, which doubles. False when |until_ns| has come.
+// Files have no events: waits before the next read, twice as long each time. False when |until_ns| has passed.
 static bool pause_before(file *f, const char *what, int64_t until_ns, int64_t *delay_ms) {
     int64_t now = env_now_ns(f->store.env);
     if (now >= until_ns) return false;
@@ -111,8 +111,7 @@ static bool is_record(const record_sizes *r) {
            r->value <= LIMIT_STORE_VALUE_BYTES;
 }
 
-// Takes the record at |read_to| into the table. *out_is_whole is false at the end, and at what a
-// killed writer has left.
+// Adds the record at |read_to| to the table. *out_is_whole is false at the end, and at the rest of a killed writer's record.
 static gw_status read_record(file *f, bool *out_is_whole, gw_error *error) {
     record_sizes sizes;
     *out_is_whole = false;
@@ -130,7 +129,7 @@ static gw_status read_record(file *f, bool *out_is_whole, gw_error *error) {
         if (!status) {
             f->read_to += HEADER_BYTES + (off_t)size;
             *out_is_whole = true;
-            store_tell(&f->store, key, both + sizes.key, sizes.value);
+            store_notify(&f->store, key, both + sizes.key, sizes.value);
         }
     }
     mem_free(both);
@@ -163,7 +162,7 @@ static bool write_all(int fd, const void *data, size_t size, off_t at) {
     return true;
 }
 
-// Cuts off what a killed writer has left behind the last whole record (STORE-4).
+// Cuts off the partial record of a killed writer behind the last whole record (STORE-4).
 static gw_status append(file *f, const char *key, const void *value, size_t size, gw_error *error) {
     bytes record = { 0 };
     record_sizes sizes = { .key = (uint32_t)strlen(key), .value = (uint32_t)size };
@@ -221,7 +220,7 @@ static gw_status file_wait(store *st, const char *key, int64_t until_ns, bytes *
 }
 
 // ---- Watching -----------------------------------------------------------------------------------
-// What another process is just writing is found at the next look.
+// A record that another process is writing now is found at the next read.
 static void look(timer *t) {
     file *f = (file *)((char *)t - offsetof(file, look));
     if (!try_lock(f, F_RDLCK)) {
@@ -231,7 +230,7 @@ static void look(timer *t) {
     env_set_timer(f->store.env, t, env_now_ns(f->store.env) + WATCH_MS * MS);
 }
 
-// Reads it all again, to tell the values in the order in which they were written.
+// Reads the file again, to report the values in the order in which they were written.
 static gw_status file_watch(store *st, gw_error *error) {
     file *f = (file *)st;
     (void)error;

@@ -1,4 +1,4 @@
-// The inside of the store: what each kind of store provides, its table, and the records of
+// The internals of the store: the functions of each kind of store, its table, and the records of
 // docs/protocol/joining.md.
 //
 // Threads: with the loop lock held.
@@ -17,8 +17,9 @@ typedef struct store_class {
                                   int64_t until_ns, bool *out_set, bytes *out_found,
                                   gw_error *error);
     gw_status (*wait)(store *st, const char *key, int64_t until_ns, bytes *out, gw_error *error);
-    gw_status (*watch)(store *st, gw_error *error);  // the table tells; NULL: cannot
-    void (*attend)(store *st);                       // NULL: it ends with its host
+    gw_status (*watch)(store *st,
+                       gw_error *error);  // the table calls store_notify; NULL: unsupported
+    void (*attend)(store *st);            // NULL: it ends with its host
     bool (*is_attended)(store *st);
     void (*expect_move)(store *st, int64_t ms);  // NULL: it stays where it is
     void (*close)(store *st);
@@ -33,7 +34,7 @@ struct store {
 };
 
 // Each kind of store calls it for each value that is set.
-void store_tell(store *st, const char *key, const void *value, size_t size);
+void store_notify(store *st, const char *key, const void *value, size_t size);
 
 // ---- The table: keys and values, and the waits for them -----------------------------------------
 typedef struct store_entry {

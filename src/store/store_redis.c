@@ -1,7 +1,7 @@
-// The store in Redis. docs/protocol/joining.md says what is in it.
+// The store in Redis. docs/protocol/joining.md specifies its contents.
 //
-// Redis is asked without the loop lock, since it may be slow. A thread of the store's own asks for what
-// is new while it is watched, and says that this worker attends.
+// Commands are sent without the loop lock, since Redis may be slow. A thread of the store polls for new values while the
+// store is watched, and renews the key by which this worker attends.
 #include "store/store_redis.h"
 
 #include "base/log.h"
@@ -46,7 +46,7 @@ typedef struct redis {
     pthread_mutex_t lock;  // a leaf, of the rest
     pthread_cond_t changed;
     bool stops, is_attending, is_watching;
-    bytes found;  // keys and values with their sizes, to be told by |look|
+    bytes found;  // keys and values with their sizes, to be reported by |look|
     timer look;
 } redis;
 
@@ -62,8 +62,8 @@ static void add(words *w, const void *data, size_t size) {
     w->sizes[w->count++] = size;
 }
 
-static words say(const char *first, const char *second, const char *third, const char *fourth,
-                 const char *fifth) {
+static words words_of(const char *first, const char *second, const char *third, const char *fourth,
+                      const char *fifth) {
     const char *all[] = { first, second, third, fourth, fifth };
     words w = { 0 };
     for (int i = 0; i < 5 && all[i]; i++) add(&w, all[i], strlen(all[i]));
@@ -72,10 +72,10 @@ static words say(const char *first, const char *second, const char *third, const
 
 // The caller has no loop lock.
 static gw_status ask_line(redis_line *l, const words *w, redis_answer *out, gw_error *error) {
-    return redis_ask(l, w->at, w->sizes, w->count, out, error);
+    return redis_call(l, w->at, w->sizes, w->count, out, error);
 }
 
-// ---- Asking, for callers with the loop lock -----------------------------------------------------
+// ---- Commands of callers with the loop lock -----------------------------------------------------
 
 static gw_status ask_once(redis *r, const words *w, redis_answer *out, gw_error *error) {
     env_leave(r->store.env);
@@ -111,7 +111,7 @@ static gw_status ask(redis *r, const words *w, int64_t until_ns, redis_answer *o
 
 // ---- Values -------------------------------------------------------------------------------------
 
-// With a key of the job values are sealed, so that Redis is told nothing and can forge nothing.
+// With a key of the job values are sealed, so that the server can neither read nor forge them.
 static const secret *secret_of(const redis *r) {
     const protection *p = r->store.env->protection;
     return p && p->secret && p->secret->key_count ? p->secret : NULL;
@@ -172,7 +172,7 @@ static gw_status unwrap(const redis *r, const char *key, const void *data, size_
 
 // ---- Setting and waiting ------------------------------------------------------------------------
 
-// What is there, and sets it before if nothing is.
+// Returns the value of the key, and sets it before if it is absent.
 static const char set_script[] = "local found = redis.call('HGET', KEYS[1], ARGV[1]) "
                                  "if found then return found end "
                                  "redis.call('HSET', KEYS[1], ARGV[1], ARGV[2]) "
@@ -188,7 +188,7 @@ static gw_status redis_set(store *st, const char *key, const void *value, size_t
     bytes wrapped = { 0 }, found = { 0 };
     redis_answer answer = { 0 };
     gw_status status = wrap(r, key, mine, value, size, &wrapped, error);
-    words w = say("EVAL", set_script, "2", r->hash, r->order);
+    words w = words_of("EVAL", set_script, "2", r->hash, r->order);
     add(&w, key, strlen(key));
     add(&w, wrapped.data, wrapped.size);
     if (!status) status = ask(r, &w, until_ns, &answer, error);
@@ -203,12 +203,11 @@ static gw_status redis_set(store *st, const char *key, const void *value, size_t
     return status;
 }
 
-// Looks again after a while, which doubles: nobody in Redis can be waited for in a way that all of its
-// kind have.
+// Reads again after an interval that doubles: servers of this kind have no common way to wait for a key.
 static gw_status redis_wait(store *st, const char *key, int64_t until_ns, bytes *out,
                             gw_error *error) {
     redis *r = (redis *)st;
-    words w = say("HGET", r->hash, key, NULL, NULL);
+    words w = words_of("HGET", r->hash, key, NULL, NULL);
     for (int64_t delay_ms = POLL_FIRST_MS;;
          delay_ms = delay_ms < POLL_MAX_MS ? delay_ms * 2 : POLL_MAX_MS) {
         redis_answer answer = { 0 };
@@ -226,7 +225,7 @@ static gw_status redis_wait(store *st, const char *key, int64_t until_ns, bytes 
 
 // ---- The thread ---------------------------------------------------------------------------------
 
-static gw_status tell_redis(redis_line *l, words w) {
+static gw_status send_to_redis(redis_line *l, words w) {
     redis_answer answer;
     gw_status status = ask_line(l, &w, &answer, NULL);
     bytes_fini(&answer.data);
@@ -235,23 +234,23 @@ static gw_status tell_redis(redis_line *l, words w) {
 
 static void attend(redis *r, redis_line *l) {
     const char *kept[] = { r->hash, r->order, r->attended };
-    tell_redis(l, say("SET", r->attends, "1", "EX", ATTENDS_S));
-    tell_redis(l, say("SADD", r->attended, r->attends, NULL, NULL));
-    for (int i = 0; i < 3; i++) tell_redis(l, say("EXPIRE", kept[i], KEPT_S, NULL, NULL));
+    send_to_redis(l, words_of("SET", r->attends, "1", "EX", ATTENDS_S));
+    send_to_redis(l, words_of("SADD", r->attended, r->attends, NULL, NULL));
+    for (int i = 0; i < 3; i++) send_to_redis(l, words_of("EXPIRE", kept[i], KEPT_S, NULL, NULL));
 }
 
-// Passes what was set since the last look on to the loop; *seen counts.
+// Passes the values set since the last look to the loop; *seen counts them.
 static void find_new(redis *r, redis_line *l, int *seen) {
     char from[16];
     redis_answer keys;
     snprintf(from, sizeof from, "%d", *seen);
-    const words w = say("LRANGE", r->order, from, "-1", NULL);
+    const words w = words_of("LRANGE", r->order, from, "-1", NULL);
     if (ask_line(l, &w, &keys, NULL)) keys.data.size = 0;
     reader in = reader_of(keys.data.data, keys.data.size);
     char key[LIMIT_STORE_KEY_BYTES + 1];
     while (reader_text(&in, key, sizeof key)) {
         redis_answer value;
-        const words get = say("HGET", r->hash, key, NULL, NULL);
+        const words get = words_of("HGET", r->hash, key, NULL, NULL);
         gw_status status = ask_line(l, &get, &value, NULL);
         if (!status) {
             pthread_mutex_lock(&r->lock);
@@ -299,8 +298,8 @@ static void *run(void *arg) {
     bool attended = r->is_attending;
     pthread_mutex_unlock(&r->lock);
     if (attended) {
-        tell_redis(&l, say("DEL", r->attends, NULL, NULL, NULL));
-        tell_redis(&l, say("SREM", r->attended, r->attends, NULL, NULL));
+        send_to_redis(&l, words_of("DEL", r->attends, NULL, NULL, NULL));
+        send_to_redis(&l, words_of("SREM", r->attended, r->attends, NULL, NULL));
     }
     redis_line_close(&l);
     return NULL;
@@ -324,10 +323,10 @@ static gw_status need_thread(redis *r, bool *flag, gw_error *error) {
 static void redis_attend(store *st) {
     redis *r = (redis *)st;
     gw_error error;
-    // Here too, so that it is said when this returns.
+    // Sent here as well, so that this worker attends when this returns.
     redis_answer answer;
-    const words w = say("SET", r->attends, "1", "EX", ATTENDS_S),
-                in = say("SADD", r->attended, r->attends, NULL, NULL);
+    const words w = words_of("SET", r->attends, "1", "EX", ATTENDS_S),
+                in = words_of("SADD", r->attended, r->attends, NULL, NULL);
     if (!ask_once(r, &w, &answer, &error)) ask_once(r, &in, &answer, &error);
     if (need_thread(r, &r->is_attending, &error)) log_line("%s", error.text);
 }
@@ -338,7 +337,7 @@ static bool redis_is_attended(store *st) {
                                  "return 1 end end return 0";
     redis *r = (redis *)st;
     redis_answer answer;
-    words w = say("EVAL", script, "1", r->attended, r->attends);
+    words w = words_of("EVAL", script, "1", r->attended, r->attends);
     gw_status status = ask(r, &w, ENV_NEVER, &answer, NULL);
     bytes_fini(&answer.data);
     return status || answer.number;  // of one that does not answer it is not known
@@ -359,7 +358,7 @@ static void look(timer *t) {
         uint32_t size = reader_u32(&in);
         const uint8_t *data = reader_take(&in, size);
         if (!unwrap(r, key, data, size, &token, &value, &error)) {
-            store_tell(&r->store, key, value.data, value.size);
+            store_notify(&r->store, key, value.data, value.size);
         } else {
             log_line("%s", error.text);
         }
@@ -437,7 +436,7 @@ gw_status store_open_redis(env *e, const char *url, const char *password, store 
     redis *r = make(e, url);
     if (!r) return error_set(error, GW_NO_MEMORY, "no memory for the store");
     redis_answer answer = { 0 };
-    const words w = say("PING", NULL, NULL, NULL, NULL);
+    const words w = words_of("PING", NULL, NULL, NULL, NULL);
     gw_status status = redis_place_of(url, &r->place, error);
     snprintf(r->place.password, sizeof r->place.password, "%s", password ? password : "");
     if (!status) status = ask(r, &w, ENV_NEVER, &answer, error);

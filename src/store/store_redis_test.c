@@ -56,12 +56,12 @@ static bytes raw(const redis_server *r, const char *hash) {
     const void *words[] = { "HGETALL", hash };
     const size_t sizes[] = { 7, strlen(hash) };
     assert_int_equal(redis_place_of(r->url, &place, NULL), GW_OK);
-    assert_int_equal(redis_ask(&l, words, sizes, 2, &answer, NULL), GW_OK);
+    assert_int_equal(redis_call(&l, words, sizes, 2, &answer, NULL), GW_OK);
     redis_line_close(&l);
     return answer.data;
 }
 
-static void places_are_read(void **state) {
+static void redis_urls_are_parsed(void **state) {
     (void)state;
     static const char *const wrong[] = {
         "redis://",   "redis://a:x",   "redis://a:1/x",   "redis://[::1",       "redis://[::1]x",
@@ -80,7 +80,7 @@ static void places_are_read(void **state) {
         assert_int_equal(redis_place_of(wrong[i], &p, &error), GW_INVALID);
 }
 
-static void with_a_key_redis_is_told_nothing(void **state) {
+static void with_a_key_redis_gets_sealed_values_only(void **state) {
     (void)state;
     char value[64];
     gw_error error;
@@ -130,7 +130,7 @@ static void jobs_of_other_ids_do_not_mix(void **state) {
     leave();
 }
 
-static void a_password_is_asked_for(void **state) {
+static void a_password_is_required(void **state) {
     (void)state;
     store *st;
     gw_error error;
@@ -164,8 +164,8 @@ static void a_job_is_attended_until_its_last_worker_goes(void **state) {
     leave();
 }
 
-// One that has gone is told of within seconds, and does not end the process by a signal.
-static void a_server_that_is_gone_is_told(void **state) {
+// The loss of a server is reported within seconds, and does not end the process by a signal.
+static void the_loss_of_a_server_is_reported(void **state) {
     (void)state;
     gw_error error;
     char value[64];
@@ -180,6 +180,6 @@ static void a_server_that_is_gone_is_told(void **state) {
     leave();
 }
 
-GW_TESTS(store_redis, places_are_read, with_a_key_redis_is_told_nothing,
-         jobs_of_other_ids_do_not_mix, a_password_is_asked_for,
-         a_job_is_attended_until_its_last_worker_goes, a_server_that_is_gone_is_told);
+GW_TESTS(store_redis, redis_urls_are_parsed, with_a_key_redis_gets_sealed_values_only,
+         jobs_of_other_ids_do_not_mix, a_password_is_required,
+         a_job_is_attended_until_its_last_worker_goes, the_loss_of_a_server_is_reported);

@@ -23,7 +23,7 @@ static gw_status host_set(store *st, const char *key, const void *value, size_t 
     gw_status status = store_table_set(t, key, value, size, token, error);
     if (status) return status;
     *out_set = true;
-    store_tell(st, key, value, size);
+    store_notify(st, key, value, size);
     return GW_OK;
 }
 

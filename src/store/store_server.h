@@ -1,5 +1,5 @@
-// The inside of the store that an agent hosts: the host (store_server.c), its clients (store_clients.c),
-// and what is logged of those that it closes (store_closings.c).
+// The internals of the store that an agent hosts: the host (store_server.c), its clients (store_clients.c), and the log
+// lines about clients that it closes (store_closings.c).
 //
 // Threads: with the loop lock held.
 #ifndef STORE_STORE_SERVER_H
@@ -17,12 +17,12 @@ typedef enum closing {
     CLOSING_COUNT
 } closing;
 
-// One line for many, since whoever opens a thousand connections is to fill no log.
+// One line for many, so that a process that opens a thousand connections does not fill the log.
 typedef struct closings {
     struct {
         int64_t limit;  // as it is here
         int64_t next_line_ns;
-        int unsaid_count;
+        int unreported_count;
     } of[CLOSING_COUNT];
 } closings;
 

@@ -1,4 +1,4 @@
-// The host of a store: what callers are told without an answer, clients that misbehave, its limits.
+// The host of a store: errors of callers without an answer, clients that break the protocol, its limits.
 #include "store/store_server.h"
 #include "store/store_test.h"
 
@@ -9,17 +9,17 @@
 #include <stdio.h>
 #include <string.h>
 
-// ---- What callers are told ----------------------------------------------------------------------
-typedef struct tale {
+// ---- Errors of callers --------------------------------------------------------------------------
+typedef struct caller {
     env *env;
     const char *address;
     gw_error error;
     gw_status status;
     bool stop;
-} tale;
+} caller;
 
 static void open_too_early(void *arg) {
-    tale *t = arg;
+    caller *t = arg;
     store *st = NULL;
     env_enter(t->env);
     t->status =
@@ -27,10 +27,10 @@ static void open_too_early(void *arg) {
     env_leave(t->env);
 }
 
-static void it_says_that_no_host_is_there(void **state) {
+static void a_missing_host_is_a_timeout(void **state) {
     (void)state;
     sim *s = sim_open(1, (sim_options){ 0 });
-    tale t = { .env = sim_env(s, 0), .address = "127.0.0.1:29500" };
+    caller t = { .env = sim_env(s, 0), .address = "127.0.0.1:29500" };
     sim_spawn(s, 0, open_too_early, &t);
     assert_true(sim_run(s, 10 * SIM_SECOND));
     assert_int_equal(t.status, GW_TIMEOUT);
@@ -39,10 +39,10 @@ static void it_says_that_no_host_is_there(void **state) {
     sim_close(s);
 }
 
-static void it_refuses_an_address_that_cannot_be(void **state) {
+static void an_invalid_address_is_refused(void **state) {
     (void)state;
     sim *s = sim_open(1, (sim_options){ 0 });
-    tale t = { .env = sim_env(s, 0), .address = "nonsense" };
+    caller t = { .env = sim_env(s, 0), .address = "nonsense" };
     sim_spawn(s, 0, open_too_early, &t);
     assert_true(sim_run(s, 10 * SIM_SECOND));
     assert_int_equal(t.status, GW_INVALID);
@@ -51,7 +51,7 @@ static void it_refuses_an_address_that_cannot_be(void **state) {
 }
 
 static void host_for_a_second(void *arg) {
-    tale *t = arg;
+    caller *t = arg;
     gw_error error;
     peers *p = NULL;
     store *st = NULL;
@@ -66,7 +66,7 @@ static void host_for_a_second(void *arg) {
 }
 
 static void wait_for_nothing(void *arg) {
-    tale *t = arg;
+    caller *t = arg;
     store *st = NULL;
     bytes value = { 0 };
     env_enter(t->env);
@@ -84,8 +84,8 @@ static void wait_for_nothing(void *arg) {
 static void host_goes(uint64_t seed, void *context) {
     (void)context;
     sim *s = sim_open(seed, (sim_options){ 0 });
-    tale host = { .env = sim_env(s, 0), .address = "127.0.0.1:29500" };
-    tale client = { .env = sim_env(s, 1), .address = "127.0.0.1:29500" };
+    caller host = { .env = sim_env(s, 0), .address = "127.0.0.1:29500" };
+    caller client = { .env = sim_env(s, 1), .address = "127.0.0.1:29500" };
     sim_spawn(s, 0, host_for_a_second, &host);
     sim_spawn(s, 1, wait_for_nothing, &client);
     assert_true(sim_run(s, 20 * SIM_SECOND));
@@ -97,15 +97,15 @@ static void host_goes(uint64_t seed, void *context) {
     sim_close(s);
 }
 
-static void it_says_that_the_host_is_gone(void **state) {
+static void the_loss_of_the_host_ends_waits(void **state) {
     (void)state;
     testing_for_seeds(50, host_goes, NULL);
 }
 
 // ---- Clients that misbehave, and a host that runs out -------------------------------------------
-// What is there is there, and can be read.
+// Values that were set before can still be read.
 static void set_one_more(void *arg) {
-    tale *t = arg;
+    caller *t = arg;
     store *st = NULL;
     bool is_set;
     env_enter(t->env);
@@ -142,46 +142,47 @@ static void fill_up(store *st) {
 }
 
 typedef struct hosting {
-    tale tale;
+    caller caller;
     void (*prepare)(store *st);  // may be NULL
-    tale *client;
+    caller *client;
 } hosting;
 
-static void host_until_told(void *arg) {
+static void host_until_notified(void *arg) {
     hosting *h = arg;
     gw_error error;
     peers *p = NULL;
     store *st = NULL;
     char bound[ADDRESSES_MAX];
-    env_enter(h->tale.env);
-    assert_int_equal(peers_open(quiet_peers(h->tale.env), h->tale.address, &p, bound, &error), 0);
-    assert_int_equal(open_host(h->tale.env, p, &st, &error), GW_OK);
+    env_enter(h->caller.env);
+    assert_int_equal(peers_open(quiet_peers(h->caller.env), h->caller.address, &p, bound, &error),
+                     0);
+    assert_int_equal(open_host(h->caller.env, p, &st, &error), GW_OK);
     if (h->prepare) h->prepare(st);
     while (!h->client->stop) {
         waiter w = { .what = "the client" };
-        env_wait(h->tale.env, &w, env_now_ns(h->tale.env) + SIM_SECOND / 100);
+        env_wait(h->caller.env, &w, env_now_ns(h->caller.env) + SIM_SECOND / 100);
     }
     close_host(p, st);
-    env_leave(h->tale.env);
+    env_leave(h->caller.env);
 }
 
-static void host_for(void (*prepare)(store *st), void (*client_main)(void *arg), tale *client) {
+static void host_for(void (*prepare)(store *st), void (*client_main)(void *arg), caller *client) {
     sim *s = sim_open(1, (sim_options){ 0 });
     client->address = "127.0.0.1:29500";
     client->env = sim_env(s, 1);
-    hosting h = { .tale = { .env = sim_env(s, 0), .address = client->address },
+    hosting h = { .caller = { .env = sim_env(s, 0), .address = client->address },
                   .prepare = prepare,
                   .client = client };
-    assert_true(sim_spawn(s, 0, host_until_told, &h) && sim_spawn(s, 1, client_main, client));
+    assert_true(sim_spawn(s, 0, host_until_notified, &h) && sim_spawn(s, 1, client_main, client));
     assert_true(sim_run(s, 1000 * SIM_SECOND));
-    env_close(h.tale.env);
+    env_close(h.caller.env);
     env_close(client->env);
     sim_close(s);
 }
 
-static void it_holds_only_so_much(void **state) {
+static void the_store_has_a_size_limit(void **state) {
     (void)state;
-    tale client = { 0 };
+    caller client = { 0 };
     host_for(fill_up, set_one_more, &client);
     assert_int_equal(client.status, GW_LIMIT);
     assert_string_equal(client.error.text, "store: more than 67108864 bytes of keys and values");
@@ -195,15 +196,13 @@ static void keep_connection(const char *connection) {
     snprintf(logged_line, sizeof logged_line, "%s", connection);
 }
 
-// What a client says behind its handshake, and the connection that it gets for it.
+// The bytes that a client sends after its handshake, and the line about its connection.
 static const struct {
-    uint8_t says[32];
+    uint8_t sent[32];
     size_t size;
     const char *connection;
 } misdeeds[] = {
-    { { 0, 0, 0, 0 },
-      4,
-      "closed a connection to the store: store: a record of kind 0 that means nothing" },
+    { { 0, 0, 0, 0 }, 4, "closed a connection to the store: store: a record of unknown kind 0" },
     { { 10, 0, 0, 0, 3, 1, 0, 0, 0, 0, 0, 0, 0, 0 },
       14,
       "closed a connection to the store: store: a reply to no request" },
@@ -226,21 +225,21 @@ typedef struct raw_client {
     stream *stream;
     bool is_closed;
     waiter *waiter;
-    uint8_t says[64];
+    uint8_t sent[64];
     size_t size, done;
-    uint8_t heard[256];
+    uint8_t received[256];
 } raw_client;
 
 static void raw_send(void *user) {
     raw_client *r = user;
-    struct iovec part = { r->says + r->done, r->size - r->done };
+    struct iovec part = { r->sent + r->done, r->size - r->done };
     if (part.iov_len) r->done += stream_send(r->stream, &part, 1);
 }
 
 static void raw_buffer(void *user, void **into, size_t *size) {
     raw_client *r = user;
-    *into = r->heard;
-    *size = sizeof r->heard;
+    *into = r->received;
+    *size = sizeof r->received;
 }
 
 static void raw_received(void *user, size_t count) {
@@ -263,18 +262,18 @@ static const stream_events raw_events = {
 };
 
 static void misbehave(void *arg) {
-    tale *t = arg;
+    caller *t = arg;
     env_enter(t->env);
     waiter pause = { .what = "the host" };
     env_wait(t->env, &pause, env_now_ns(t->env) + SIM_SECOND / 100);
     for (size_t i = 0; i < sizeof misdeeds / sizeof misdeeds[0]; i++) {
-        waiter w = { .what = "being sent away" };
+        waiter w = { .what = "the close of its connection" };
         raw_client r = { .env = t->env, .waiter = &w };
         static const uint8_t handshake[20] = {
             'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 2, 0, 4
         };
-        memcpy(r.says, handshake, sizeof handshake);
-        memcpy(r.says + sizeof handshake, misdeeds[i].says, misdeeds[i].size);
+        memcpy(r.sent, handshake, sizeof handshake);
+        memcpy(r.sent + sizeof handshake, misdeeds[i].sent, misdeeds[i].size);
         r.size = sizeof handshake + misdeeds[i].size;
         assert_int_equal(
             sim_transport.connect(t->env, t->address, &raw_events, &r, &r.stream, &t->error), 0);
@@ -287,12 +286,13 @@ static void misbehave(void *arg) {
     env_leave(t->env);
 }
 
-static void it_sends_away_who_misbehaves(void **state) {
+static void clients_that_break_the_protocol_are_closed(void **state) {
     (void)state;
-    tale client = { 0 };
+    caller client = { 0 };
     log_hook = keep_connection;
     host_for(NULL, misbehave, &client);
 }
 
-GW_TESTS(store_server, it_says_that_no_host_is_there, it_refuses_an_address_that_cannot_be,
-         it_says_that_the_host_is_gone, it_holds_only_so_much, it_sends_away_who_misbehaves);
+GW_TESTS(store_server, a_missing_host_is_a_timeout, an_invalid_address_is_refused,
+         the_loss_of_the_host_ends_waits, the_store_has_a_size_limit,
+         clients_that_break_the_protocol_are_closed);

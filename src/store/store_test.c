@@ -147,7 +147,7 @@ static void meet_in_sim(uint64_t seed, void *context) {
     sim_close(s);
 }
 
-static void it_lets_workers_meet(void **state) {
+static void workers_meet_at_a_host(void **state) {
     (void)state;
     testing_for_seeds(100, meet_in_sim, &(sim_options){ 0 });
 }
@@ -196,7 +196,7 @@ static void meet_in_threads(const char *address, void (*open)(worker *w)) {
     check_claims(workers);
 }
 
-static void it_lets_workers_meet_in_a_file(void **state) {
+static void workers_meet_in_a_file(void **state) {
     (void)state;
     char path[64];
     make_path(path);
@@ -204,7 +204,7 @@ static void it_lets_workers_meet_in_a_file(void **state) {
     remove_path(path);
 }
 
-static void it_lets_workers_meet_in_redis(void **state) {
+static void workers_meet_in_redis(void **state) {
     (void)state;
     redis_server r = redis_server_start(NULL);
     meet_in_threads(r.url, open_in_redis);
@@ -484,7 +484,7 @@ static void watch_file(void *arg) {
     remove_path(path);
 }
 
-static void it_tells_of_what_is_set_in_redis(void **state) {
+static void watchers_get_values_set_in_redis(void **state) {
     (void)state;
     env *e;
     redis_server r = redis_server_start(NULL);
@@ -496,7 +496,7 @@ static void it_tells_of_what_is_set_in_redis(void **state) {
     redis_server_stop(&r);
 }
 
-static void it_tells_of_what_is_set_in_order(void **state) {
+static void watchers_get_values_in_the_order_of_their_sets(void **state) {
     (void)state;
     sim *s = sim_open(1, (sim_options){ 0 });
     assert_true(sim_spawn(s, 0, watch_file, sim_env(s, 0)));
@@ -504,9 +504,9 @@ static void it_tells_of_what_is_set_in_order(void **state) {
     sim_close(s);
 }
 
-GW_TESTS(store_store, it_tells_of_what_is_set_in_order, it_tells_of_what_is_set_in_redis,
-         it_lets_workers_meet_in_redis, it_checks_keys_and_values_in_redis, it_lets_workers_meet,
-         it_repeats_what_a_cut_connection_lost, it_lets_workers_meet_in_a_file,
-         it_checks_keys_and_values, it_cuts_off_what_a_killed_writer_left,
-         it_leaves_files_of_others_alone, it_survives_without_memory,
-         it_survives_in_a_file_without_memory);
+GW_TESTS(store_store, watchers_get_values_in_the_order_of_their_sets,
+         watchers_get_values_set_in_redis, workers_meet_in_redis,
+         it_checks_keys_and_values_in_redis, workers_meet_at_a_host,
+         it_repeats_what_a_cut_connection_lost, workers_meet_in_a_file, it_checks_keys_and_values,
+         it_cuts_off_what_a_killed_writer_left, it_leaves_files_of_others_alone,
+         it_survives_without_memory, it_survives_in_a_file_without_memory);

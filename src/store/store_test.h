@@ -20,7 +20,7 @@ static inline peers_options quiet_peers(env *e) {
     };
 }
 
-// As an agent does: its listener hands over those who ask for the store.
+// As in an agent: the listener passes connections with a *store* handshake to the store.
 static inline gw_status open_host_with(env *e, peers *p, store_host_options options, store **out,
                                        gw_error *error) {
     gw_status status = store_open_host(e, options, out, error);

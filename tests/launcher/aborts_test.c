@@ -22,11 +22,11 @@ static void find_roots(const char *operation, int barriers) {
     if (!r.code || strstr(r.out, "call 2"))
         fail_msg("%s, %d barriers: code %d\n%s%s", operation, barriers, r.code, r.out, r.err);
     for (int rank = 0; rank < 2; rank++) {
-        char heard[3][64];
-        snprintf(heard[0], sizeof heard[0], "rank %d call 0: mismatch", rank);
-        snprintf(heard[1], sizeof heard[1], "rank %d call 1: mismatch", rank);
-        snprintf(heard[2], sizeof heard[2], "rank %d shutdown: mismatch", rank);
-        if (!strstr(r.out, heard[0]) && !strstr(r.out, heard[barriers ? 1 : 2]))
+        char reported[3][64];
+        snprintf(reported[0], sizeof reported[0], "rank %d call 0: mismatch", rank);
+        snprintf(reported[1], sizeof reported[1], "rank %d call 1: mismatch", rank);
+        snprintf(reported[2], sizeof reported[2], "rank %d shutdown: mismatch", rank);
+        if (!strstr(r.out, reported[0]) && !strstr(r.out, reported[barriers ? 1 : 2]))
             fail_msg("%s, %d barriers:\n%s%s", operation, barriers, r.out, r.err);
     }
     forget(r);
@@ -49,7 +49,7 @@ static void expect_steps(const char *command, const char *const *lines) {
     forget(r);
 }
 
-static void an_error_that_quotes_another_one_is_not_taken_for_it(void **state) {
+static void an_error_that_quotes_another_one_stays_distinct(void **state) {
     (void)state;
     static const char *const lines[] = {
         "rank 0 step 1: mismatch", "rank 1 step 1: mismatch", "rank 0 step 2: invalid",
@@ -71,5 +71,4 @@ static void a_refused_call_fails_that_step_on_all(void **state) {
 }
 
 GW_TESTS(aborts, different_roots_are_found_by_the_next_call,
-         an_error_that_quotes_another_one_is_not_taken_for_it,
-         a_refused_call_fails_that_step_on_all);
+         an_error_that_quotes_another_one_stays_distinct, a_refused_call_fails_that_step_on_all);

@@ -1,4 +1,4 @@
-// gradwire doctor: what it says of this host.
+// gradwire doctor: what it prints about this host.
 #include "testing/testing.h"
 
 #include <stdlib.h>
@@ -6,7 +6,7 @@
 
 #include "../support/launched.h"
 
-static void it_says_how_workers_of_this_host_reach_each_other(void **state) {
+static void doctor_prints_the_paths_between_workers_of_this_host(void **state) {
     (void)state;
     result r = RUN("doctor");
     assert_int_equal(r.code, 0);
@@ -15,7 +15,7 @@ static void it_says_how_workers_of_this_host_reach_each_other(void **state) {
     forget(r);
 }
 
-static void it_says_what_protects_connections_to_other_hosts(void **state) {
+static void doctor_prints_the_protection_of_connections_to_other_hosts(void **state) {
     (void)state;
     setenv("GW_INTERFACE", "lo", 1);
     result r = RUN("doctor");
@@ -34,5 +34,5 @@ static void it_says_what_protects_connections_to_other_hosts(void **state) {
     unsetenv("GW_INSECURE");
 }
 
-GW_TESTS(doctor, it_says_how_workers_of_this_host_reach_each_other,
-         it_says_what_protects_connections_to_other_hosts);
+GW_TESTS(doctor, doctor_prints_the_paths_between_workers_of_this_host,
+         doctor_prints_the_protection_of_connections_to_other_hosts);

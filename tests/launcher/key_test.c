@@ -1,4 +1,4 @@
-// gradwire key: what it prints is a key that workers take, in a file that is its owner's alone.
+// gradwire key: it prints a key that workers accept, into a file that only its owner can read.
 #include "net/connection.h"
 #include "testing/testing.h"
 
@@ -10,7 +10,7 @@
 
 #include "../support/launched.h"
 
-static void each_is_a_new_one(void **state) {
+static void each_key_is_new(void **state) {
     (void)state;
     gw_error error;
     secret *a, *b;
@@ -44,7 +44,7 @@ static void the_file_that_a_shell_has_made_is_closed_to_others(void **state) {
     remove_folder(folder);
 }
 
-// What a command of gradwire prints, in a file.
+// Writes the output of a gradwire command into a file.
 static path print_to(path folder, const char *name, const char *const arguments[]) {
     path file = in_folder(folder, name);
     int fd = open(file.text, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
@@ -94,7 +94,7 @@ static void say(const char *words, result r) {
     forget(r);
 }
 
-static void what_a_ca_cannot_make_is_one_sentence(void **state) {
+static void a_certificate_that_cannot_be_made_prints_one_line(void **state) {
     (void)state;
     say("gradwire key: --ca x makes certificates of workers, and none is named\n",
         RUN("key", "--ca", "x"));
@@ -104,7 +104,7 @@ static void what_a_ca_cannot_make_is_one_sentence(void **state) {
     say("gradwire ca: it takes no \"--days=x\"; see gradwire ca --help\n", RUN("ca", "--days=x"));
 }
 
-static void a_wrong_command_line_is_one_sentence(void **state) {
+static void a_wrong_command_line_prints_one_line(void **state) {
     (void)state;
     result r = RUN("key", "job.key"), help = RUN("key", "--help");
     assert_int_equal(r.code, 2);
@@ -123,6 +123,6 @@ static void a_wrong_command_line_is_one_sentence(void **state) {
     forget(help);
 }
 
-GW_TESTS(launcher_key, each_is_a_new_one, the_file_that_a_shell_has_made_is_closed_to_others,
-         a_ca_makes_certificates_of_workers, what_a_ca_cannot_make_is_one_sentence,
-         a_wrong_command_line_is_one_sentence);
+GW_TESTS(launcher_key, each_key_is_new, the_file_that_a_shell_has_made_is_closed_to_others,
+         a_ca_makes_certificates_of_workers, a_certificate_that_cannot_be_made_prints_one_line,
+         a_wrong_command_line_prints_one_line);

@@ -1,5 +1,5 @@
-// gradwire run on two hosts, which are this one twice: whichever process of one of them is stopped, killed or asked to end,
-// and whenever, both hosts end, no rank is left, and the other host says which host or rank it was, and why.
+// gradwire run on two hosts, which are this one twice. When any process of one host is stopped, killed or asked to end, at
+// any time, both hosts end, no rank is left, and the other host prints which host or rank it was, and why.
 // tests/clusters/run_test.c cuts hosts off.
 #include "testing/testing.h"
 
@@ -23,11 +23,11 @@ typedef enum moment {
     WHILE_MEETING,    // the other host waits for this one, which has just been started
     BEFORE_JOINING,   // all ranks run, and have not begun to join
     AMID_THE_JOB,     // all ranks have joined
-    BEFORE_THE_END,   // all ranks have left the job, and end well after it
-    AFTER_RANKS_END,  // of the ranks those of this host have ended; or, of a rank, all others have, and it has left the job
+    BEFORE_THE_END,   // all ranks have left the job, and then exit with 0
+    AFTER_RANKS_END,  // the ranks of this host have ended; in rows of a rank, all other ranks have, and it has left the job
 } moment;
 
-// Who is hit, of which host, how and when. Host and rank have the same number.
+// The process that gets the signal, its host, the signal and the time. Host and rank have the same number.
 typedef struct row {
     who who;
     int host;
@@ -62,7 +62,7 @@ static void start_host(row *r, int host) {
     }
     char node[32];
     snprintf(node, sizeof node, "--node-rank=%d", host);
-    // Who waits in vain for a host that cannot say so ends by its own time.
+    // A host that waits in vain for one that cannot withdraw ends by its own timeout.
     bool is_in_vain =
         r->when == BEFORE_MEETING || (r->when == WHILE_MEETING && r->signal != SIGTERM);
     r->of[host] = LAUNCH("run", "--nnodes=2", node, r->endpoint,
@@ -71,7 +71,7 @@ static void start_host(row *r, int host) {
 }
 
 // |stage| of all ranks, or of one.
-static void let_go_on(const row *r, const char *stage, int rank) {
+static void continue_stage(const row *r, const char *stage, int rank) {
     char name[32];
     snprintf(name, sizeof name, rank < 0 ? "%s" : "%s.%d", stage, rank);
     FILE *f = fopen(in_folder(r->folder, name).text, "w");
@@ -120,17 +120,17 @@ static void start_both(row *r) {
         r->rank_fds[host] = open_process(pid);
     }
     if (r->when == BEFORE_JOINING) return;
-    let_go_on(r, "join", -1);
+    continue_stage(r, "join", -1);
     await_all(r, "joined");
 }
 
 static void end_rank(row *r, int rank) {
-    let_go_on(r, "end", rank);
+    continue_stage(r, "end", rank);
     wait_for_end(r->rank_fds[rank]);
     r->rank_fds[rank] = -1;
 }
 
-// Until the moment has come.
+// Waits until the job has reached the row's time.
 static void reach(row *r) {
     switch (r->when) {
     case BEFORE_MEETING:
@@ -146,12 +146,12 @@ static void reach(row *r) {
     case AMID_THE_JOB: start_both(r); break;
     case BEFORE_THE_END:
         start_both(r);
-        let_go_on(r, "leave", -1);
+        continue_stage(r, "leave", -1);
         await_all(r, "left");
         break;
     case AFTER_RANKS_END:
         start_both(r);
-        let_go_on(r, "leave", r->who == RANK ? -1 : r->host);
+        continue_stage(r, "leave", r->who == RANK ? -1 : r->host);
         if (r->who == RANK)
             await_all(r, "left");
         else
@@ -161,7 +161,7 @@ static void reach(row *r) {
     }
 }
 
-// A link leaves the end of a host to its launcher, once they have met.
+// Once the hosts have met, a link leaves signals to its launcher.
 static bool is_undisturbed(const row *r) {
     return r->who == LINK && r->signal == SIGTERM && r->when > WHILE_MEETING;
 }
@@ -180,9 +180,9 @@ static void begin(row *r) {
     reach(r);
     hit(r);
     if (r->when == BEFORE_MEETING) start_host(r, !r->host);
-    if (r->when == BEFORE_JOINING || is_undisturbed(r)) let_go_on(r, "join", -1);
-    if (is_undisturbed(r)) let_go_on(r, "leave", -1);
-    if (r->when == BEFORE_THE_END || is_undisturbed(r)) let_go_on(r, "end", -1);
+    if (r->when == BEFORE_JOINING || is_undisturbed(r)) continue_stage(r, "join", -1);
+    if (is_undisturbed(r)) continue_stage(r, "leave", -1);
+    if (r->when == BEFORE_THE_END || is_undisturbed(r)) continue_stage(r, "end", -1);
 }
 
 // ---- How they end -----------------------------------------------------------------------------------
@@ -198,7 +198,7 @@ static bool says(const char *text, const char *format, ...) {
     return strstr(text, part) != NULL;
 }
 
-// Whether the host that was not hit says which one was, and what became of it.
+// Whether the host without the signalled process names that process, or its host, and the reason.
 static bool names_cause(const row *r, const char *text) {
     int n = r->host;
     if (r->who == RANK) {
@@ -229,7 +229,7 @@ static bool is_expected_code(const row *r, int code) {
     return code == 125 || (is_asked && r->when == WHILE_MEETING && code == 128 + SIGTERM);
 }
 
-// The launcher of the host that was hit.
+// The launcher of the host with the signalled process.
 static bool is_expected_own(const row *r, const result *own) {
     if (r->who == RANK) return is_expected_code(r, own->code);
     if (r->who == LAUNCHER && r->signal == SIGSTOP && r->when == BEFORE_MEETING)
@@ -255,11 +255,11 @@ static void end(row *r) {
     result own = finish(r->of[hit_one]);
     if (r->on_one_host) other = own;
     note_result(r, &other, &own);
-    // What all ranks have done well before it was noticed is done well.
-    bool is_well = r->who != RANK && r->when == BEFORE_THE_END && other.code == 0;
-    assert_true(is_well || is_expected_code(r, other.code));
-    assert_true(is_well || is_undisturbed(r) || names_cause(r, other.err));
-    assert_true((is_well && own.code == 0) || is_expected_own(r, &own));
+    // If all ranks exit with 0 before the signal is noticed, the job has no failure.
+    bool has_no_failure = r->who != RANK && r->when == BEFORE_THE_END && other.code == 0;
+    assert_true(has_no_failure || is_expected_code(r, other.code));
+    assert_true(has_no_failure || is_undisturbed(r) || names_cause(r, other.err));
+    assert_true((has_no_failure && own.code == 0) || is_expected_own(r, &own));
     for (int host = 0; host < HOSTS; host++)
         if (r->rank_fds[host] >= 0) wait_for_end(r->rank_fds[host]);
     forget(own);
@@ -276,7 +276,7 @@ static int add_rows(row *rows, row like) {
     for (like.host = 0; like.host < HOSTS; like.host++) {
         for (int i = 0; i < 3; i++) {
             like.signal = signals[i];
-            // Whether they have met already decides what it does.
+            // Its effect depends on whether the hosts have met.
             if (like.who != LINK || like.when != WHILE_MEETING || like.signal != SIGTERM)
                 rows[count++] = like;
         }
@@ -349,8 +349,8 @@ static void a_rank_that_has_left_when_the_others_have_ended(void **state) {
     hit_ranks(AFTER_RANKS_END);
 }
 
-// Of three hosts the last one does not come. JOIN-8: who stops waiting for it ends the wait of the others.
-static void who_ends_before_all_have_met_is_told_to_the_others(void **state) {
+// The last of three hosts does not join. JOIN-8: a host that stops waiting for it ends the wait of the others.
+static void a_host_that_ends_before_all_have_met_ends_the_wait_of_the_others(void **state) {
     (void)state;
     launched of[HOSTS][HOSTS];  // of a job for each that is asked to end
     row places[HOSTS];          // of which only the endpoint is used
@@ -379,7 +379,8 @@ static void who_ends_before_all_have_met_is_told_to_the_others(void **state) {
     }
 }
 
-GW_TESTS_WITH_LIMIT(run_alive, 120, who_ends_before_all_have_met_is_told_to_the_others,
+GW_TESTS_WITH_LIMIT(run_alive, 120,
+                    a_host_that_ends_before_all_have_met_ends_the_wait_of_the_others,
                     before_the_hosts_have_met, while_the_hosts_meet, before_the_ranks_join,
                     in_the_middle_of_the_job, before_all_ranks_end,
                     after_the_ranks_of_a_host_have_ended, a_rank_before_it_joins,

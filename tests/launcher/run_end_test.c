@@ -1,4 +1,4 @@
-// gradwire run: how a job ends, and that nothing of it stays.
+// gradwire run: how a job ends, and that no process of it stays.
 #include "testing/testing.h"
 
 #include <fcntl.h>
@@ -13,11 +13,10 @@
 
 #include "../support/launched.h"
 
-// A process that prints its number and then runs for longer than any test, whatever it is asked.
+// A process that prints its pid and then runs for longer than any test; it ignores all signals that ask it to end.
 #define STUBBORN "trap '' TERM INT HUP; echo $$; while :; do sleep 1000; done"
 
-// Runs for ever, and ends well when it is asked to by |signals|, after |words|. The sleeper ignores
-// some of them.
+// Runs for ever; on one of |signals| it runs |words| and exits with 0. The sleeper ignores some of the signals.
 #define UNTIL(signals, words)                                                                      \
     "sleep 1000 & trap \"kill -9 $!; " words "; exit 0\" " signals "; echo ready; wait"
 
@@ -59,7 +58,7 @@ static void ranks_have_the_grace_time_to_end(void **state) {
     forget(r);
 }
 
-static void who_does_not_end_in_time_is_killed(void **state) {
+static void a_rank_that_does_not_end_in_time_is_killed(void **state) {
     (void)state;
     launched l = LAUNCH("run", "-n", "2", "--grace=0.2", "sh", "-c",
                         "test $RANK = 0 && { read x; exit 5; }; " STUBBORN);
@@ -73,7 +72,7 @@ static void who_does_not_end_in_time_is_killed(void **state) {
     forget(r);
 }
 
-static void a_stopped_rank_obeys_as_well(void **state) {
+static void a_stopped_rank_is_ended_as_well(void **state) {
     (void)state;
     launched l =
         LAUNCH("run", "-n", "2", "--grace=3600", "sh", "-c",
@@ -87,7 +86,7 @@ static void a_stopped_rank_obeys_as_well(void **state) {
     forget(r);
 }
 
-static void keep_waits_for_all_and_tells_of_each(void **state) {
+static void keep_waits_for_all_and_reports_each(void **state) {
     (void)state;
     path folder = make_folder(), gate = in_folder(folder, "gate");
     assert_int_equal(mkfifo(gate.text, 0600), 0);
@@ -113,7 +112,7 @@ static void keep_waits_for_all_and_tells_of_each(void **state) {
     remove_folder(folder);
 }
 
-static void a_cause_far_above_is_told_again(void **state) {
+static void a_cause_far_above_is_printed_again(void **state) {
     (void)state;
     launched l = LAUNCH(
         "run", "-n", "2", "--grace=3600", "sh", "-c",
@@ -164,7 +163,7 @@ static void a_second_signal_kills_at_once(void **state) {
     launched l = LAUNCH("run", "-n", "2", "--grace=3600", "sh", "-c", STUBBORN);
     int ranks[2] = { open_process(read_line(l.out_fd, "[0] ")), -1 };
     kill(l.pid, SIGINT);
-    // Two that come together count as one, so it may take more than two.
+    // Two signals that arrive together count as one, so more than two may be needed.
     struct pollfd ended = { .fd = l.pid_fd, .events = POLLIN };
     while (poll(&ended, 1, 50) == 0) kill(l.pid, SIGINT);
     assert_true(has_ended(ranks[0]));
@@ -220,13 +219,13 @@ static void user_signals_are_passed_on(void **state) {
 }
 
 static char state_of(const char *number) {
-    char path[64], letter = '?';
+    char path[64], state = '?';
     snprintf(path, sizeof path, "/proc/%ld/stat", strtol(number, NULL, 10));
     FILE *stat = fopen(path, "r");
     assert_non_null(stat);
-    assert_int_equal(fscanf(stat, "%*d %*s %c", &letter), 1);
+    assert_int_equal(fscanf(stat, "%*d %*s %c", &state), 1);
     fclose(stat);
-    return letter;
+    return state;
 }
 
 static void a_pause_reaches_the_ranks(void **state) {
@@ -241,7 +240,7 @@ static void a_pause_reaches_the_ranks(void **state) {
     struct pollfd nothing = { .fd = -1 };
     while (state_of(number) != 'T') poll(&nothing, 1, 1);
     kill(l.pid, SIGCONT);
-    send_line(&l, "go on");
+    send_line(&l, "continue");
     result r = finish(l);
     assert_int_equal(r.code, 0);
     assert_string_equal(r.out, "[0] awake\n");
@@ -250,7 +249,7 @@ static void a_pause_reaches_the_ranks(void **state) {
 
 // ---- Leftovers ----------------------------------------------------------------------------------
 
-static void what_ranks_have_started_is_stopped(void **state) {
+static void processes_that_ranks_have_started_are_stopped(void **state) {
     (void)state;
     // Three that outlive their parents: in the group of the rank, in a session of its own, and one
     // below that.
@@ -270,7 +269,7 @@ static void what_ranks_have_started_is_stopped(void **state) {
     forget(r);
 }
 
-static void killing_the_launcher_leaves_nobody(void **state) {
+static void killing_the_launcher_leaves_no_process(void **state) {
     (void)state;
     const char *script =
         "setsid sh -c 'setsid sh -c \"$0\" &' \"$0\"; sh -c \"$0\" & exec sh -c \"$0\"";
@@ -285,7 +284,7 @@ static void killing_the_launcher_leaves_nobody(void **state) {
     forget(r);
 }
 
-static void killing_the_launcher_at_any_time_leaves_nobody(void **state) {
+static void killing_the_launcher_at_any_time_leaves_no_process(void **state) {
     (void)state;
     const char *script = "setsid sleep 1000 & exec sleep 1000";
     for (int i = 0; i < testing_scaled(100); i++) {
@@ -321,10 +320,10 @@ static void a_job_in_a_job_ends_with_it(void **state) {
 }
 
 GW_TESTS(run_end, the_first_failure_stops_all, death_by_a_signal_is_named,
-         ranks_have_the_grace_time_to_end, who_does_not_end_in_time_is_killed,
-         a_stopped_rank_obeys_as_well, keep_waits_for_all_and_tells_of_each,
-         a_cause_far_above_is_told_again, signals_end_the_job, a_second_signal_kills_at_once,
+         ranks_have_the_grace_time_to_end, a_rank_that_does_not_end_in_time_is_killed,
+         a_stopped_rank_is_ended_as_well, keep_waits_for_all_and_reports_each,
+         a_cause_far_above_is_printed_again, signals_end_the_job, a_second_signal_kills_at_once,
          signals_at_any_time_leave_nothing, a_reader_that_does_not_read_does_not_stop_signals,
-         user_signals_are_passed_on, a_pause_reaches_the_ranks, what_ranks_have_started_is_stopped,
-         killing_the_launcher_leaves_nobody, a_job_in_a_job_ends_with_it,
-         killing_the_launcher_at_any_time_leaves_nobody);
+         user_signals_are_passed_on, a_pause_reaches_the_ranks,
+         processes_that_ranks_have_started_are_stopped, killing_the_launcher_leaves_no_process,
+         a_job_in_a_job_ends_with_it, killing_the_launcher_at_any_time_leaves_no_process);

@@ -1,5 +1,5 @@
-// gradwire run on several hosts, which are this one several times: they meet, start their ranks, and
-// end together.
+// gradwire run on several hosts, which are this one several times: the launchers meet, start their ranks, and end
+// together.
 #include "testing/testing.h"
 
 #include <dirent.h>
@@ -28,7 +28,7 @@ static void choose_endpoint(void) {
     snprintf(endpoint, sizeof endpoint, "--rdzv-endpoint=127.0.0.1:%d", ntohs(at.sin_port));
 }
 
-// One of HOSTS, with |more| behind what all have.
+// Starts one of HOSTS, with |more| after the options that all have.
 static launched start_host(int node, const char *const more[]) {
     char rank[32], count[32];
     snprintf(rank, sizeof rank, "--node-rank=%d", node);
@@ -41,7 +41,7 @@ static launched start_host(int node, const char *const more[]) {
 
 #define HOST(node, ...) start_host(node, (const char *const[]){ __VA_ARGS__, NULL })
 
-// The option, for a wait that what a test wants to see comes before, also on a busy machine.
+// The option for a timeout that the expected event precedes, also on a busy machine.
 static const char *rdzv_timeout(int ms) {
     static char option[64];
     snprintf(option, sizeof option, "--rdzv-timeout=%g", testing_patient_ms(ms) / 1000.0);
@@ -113,7 +113,7 @@ static void workers_of_two_hosts_are_one_job(void **state) {
     forget_both(b);
 }
 
-static void they_wait_for_each_other_and_say_who_did_not_come(void **state) {
+static void hosts_wait_for_each_other_and_name_a_host_that_did_not_join(void **state) {
     (void)state;
     choose_endpoint();
     launched alone = HOST(0, "-n1", rdzv_timeout(500), "echo", "started");
@@ -121,7 +121,7 @@ static void they_wait_for_each_other_and_say_who_did_not_come(void **state) {
     assert_int_equal(r.code, 125);
     assert_string_equal(r.out, "");
     assert_non_null(strstr(r.err, "the hosts of the job did not meet: "));
-    assert_non_null(strstr(r.err, "rank 1 of 2 did not come"));
+    assert_non_null(strstr(r.err, "rank 1 of 2 did not join"));
     forget(r);
 }
 
@@ -138,7 +138,7 @@ static void a_signal_ends_the_wait_for_others(void **state) {
     forget(r);
 }
 
-static void hosts_that_were_started_differently_are_told(void **state) {
+static void hosts_with_different_options_are_refused(void **state) {
     (void)state;
     choose_endpoint();
     both b = finish_both(HOST(0, "-n2", "echo", "started"), HOST(1, "-n3", "echo", "started"));
@@ -152,7 +152,7 @@ static void hosts_that_were_started_differently_are_told(void **state) {
 
 // ---- The end ------------------------------------------------------------------------------------
 
-static void the_first_failure_ends_all_and_is_said_by_all(void **state) {
+static void the_first_failure_ends_all_and_is_printed_by_all(void **state) {
     (void)state;
     choose_endpoint();
     const char *script = "test $RANK = 3 && exit 7; exec sleep 1000";
@@ -166,7 +166,7 @@ static void the_first_failure_ends_all_and_is_said_by_all(void **state) {
     forget_both(b);
 }
 
-static void of_two_failures_all_say_the_same(void **state) {
+static void all_hosts_print_the_same_of_two_failures(void **state) {
     (void)state;
     choose_endpoint();
     const char *script = "exit $((RANK + 10))";
@@ -177,7 +177,7 @@ static void of_two_failures_all_say_the_same(void **state) {
     forget_both(b);
 }
 
-static void a_program_that_one_host_lacks_is_said_by_all(void **state) {
+static void a_program_that_one_host_lacks_is_reported_by_all(void **state) {
     (void)state;
     choose_endpoint();
     both b = finish_both(HOST(0, "-n1", "sleep", "1000"), HOST(1, "-n1", "no-such-program"));
@@ -187,7 +187,7 @@ static void a_program_that_one_host_lacks_is_said_by_all(void **state) {
     forget_both(b);
 }
 
-static void who_has_ended_well_waits_for_the_others(void **state) {
+static void a_host_whose_ranks_have_ended_waits_for_the_others(void **state) {
     (void)state;
     choose_endpoint();
     launched second = HOST(1, "-n1", "true");
@@ -259,7 +259,7 @@ static void a_host_whose_launcher_is_killed_is_lost_to_the_others(void **state) 
     }
 }
 
-// Its link hears nothing and says nothing: as if the network were gone.
+// Its link receives nothing and sends nothing, as if the network were down.
 static void a_host_that_is_cut_off_ends_itself(void **state) {
     (void)state;
     choose_endpoint();
@@ -276,15 +276,15 @@ static void a_host_that_is_cut_off_ends_itself(void **state) {
     result second = finish(l[1]);
     testing_note("host 1: %d, \"%s\"", second.code, second.err);
     assert_int_equal(second.code, 125);
-    // What it learns first: that the others have gone on without it, or that they have ended.
+    // It detects either that the others have continued without it, or that they have ended.
     assert_true(strstr(second.err, "this host is cut off from the others: ") ||
                 strstr(second.err, "host 0 is lost: "));
     forget(first);
     forget(second);
 }
 
-// Host 0, where the others of it say so, cannot know which process it is.
-static void who_is_dead_to_the_others_is_ended_on_its_host(void **state) {
+// Host 0, whose ranks report the death, does not have its process.
+static void a_member_declared_dead_is_ended_on_its_host(void **state) {
     (void)state;
     choose_endpoint();
     const char *script = "echo $$; exec " GW_BUILD_DIR "/bin/batch_rpc --epochs 2000";
@@ -304,8 +304,8 @@ static void who_is_dead_to_the_others_is_ended_on_its_host(void **state) {
     forget_both(b);
 }
 
-// The launcher of its host tells those of the others (LAUN-9).
-static void who_cannot_join_any_more_is_told_to_workers_of_other_hosts(void **state) {
+// The launcher of its host notifies those of the others (LAUN-9).
+static void a_rank_that_cannot_join_any_more_fails_the_joining_on_other_hosts(void **state) {
     (void)state;
     choose_endpoint();
     const char *program = GW_BUILD_DIR "/bin/case-early_exit";
@@ -372,7 +372,7 @@ static void launchers_meet_with_certificates(void **state) {
                          HOST(1, "-n2", "--key", second.text, "true"));
     expect_code(b, 0);
     forget_both(b);
-    // One that has taken the certificate of another host, but not its place. Host 0 waits for the right one.
+    // A host with the certificate of another host, but its own rank. Host 0 waits for the right one.
     choose_endpoint();
     launched l[HOSTS] = { HOST(0, "-n2", "--key", first.text, "true"),
                           HOST(1, "-n2", "--key", first.text, "true") };
@@ -386,7 +386,7 @@ static void launchers_meet_with_certificates(void **state) {
     remove_folder(folder);
 }
 
-static void beyond_loopback_a_key_is_wanted(void **state) {
+static void a_key_is_required_beyond_loopback(void **state) {
     (void)state;
     result r =
         RUN("run", "--nnodes=2", "--node-rank=0", "--rdzv-endpoint=10.0.0.1:29500", "-n1", "true");
@@ -398,13 +398,13 @@ static void beyond_loopback_a_key_is_wanted(void **state) {
 }
 
 GW_TESTS(run_hosts, ranks_are_counted_over_all_hosts, workers_of_two_hosts_are_one_job,
-         they_wait_for_each_other_and_say_who_did_not_come, a_signal_ends_the_wait_for_others,
-         hosts_that_were_started_differently_are_told,
-         the_first_failure_ends_all_and_is_said_by_all, of_two_failures_all_say_the_same,
-         a_program_that_one_host_lacks_is_said_by_all, who_has_ended_well_waits_for_the_others,
-         keep_lets_the_others_end_by_themselves, a_signal_to_any_host_ends_all,
-         a_host_whose_launcher_is_killed_is_lost_to_the_others, a_host_that_is_cut_off_ends_itself,
-         who_is_dead_to_the_others_is_ended_on_its_host,
-         who_cannot_join_any_more_is_told_to_workers_of_other_hosts,
+         hosts_wait_for_each_other_and_name_a_host_that_did_not_join,
+         a_signal_ends_the_wait_for_others, hosts_with_different_options_are_refused,
+         the_first_failure_ends_all_and_is_printed_by_all, all_hosts_print_the_same_of_two_failures,
+         a_program_that_one_host_lacks_is_reported_by_all,
+         a_host_whose_ranks_have_ended_waits_for_the_others, keep_lets_the_others_end_by_themselves,
+         a_signal_to_any_host_ends_all, a_host_whose_launcher_is_killed_is_lost_to_the_others,
+         a_host_that_is_cut_off_ends_itself, a_member_declared_dead_is_ended_on_its_host,
+         a_rank_that_cannot_join_any_more_fails_the_joining_on_other_hosts,
          ranks_are_given_the_key_by_a_descriptor_alone, launchers_meet_with_certificates,
-         beyond_loopback_a_key_is_wanted);
+         a_key_is_required_beyond_loopback);

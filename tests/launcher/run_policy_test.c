@@ -18,7 +18,7 @@ static void a_failure_stops_the_others_then_kills_them(void **state) {
     assert_int_equal(p.stage, AWAITING_DEATH);
 }
 
-static void what_cannot_be_killed_is_left_in_the_end(void **state) {
+static void processes_that_cannot_be_killed_are_left_in_the_end(void **state) {
     (void)state;
     const struct {
         int64_t grace_ms, death_ms;
@@ -48,7 +48,7 @@ static void a_second_signal_kills_and_a_third_changes_nothing(void **state) {
     assert_int_equal(p.deadline_ms, 10500);
 }
 
-static void two_signals_at_once_are_one_wish(void **state) {
+static void two_signals_at_once_are_one_request(void **state) {
     (void)state;
     policy p;
     policy_init(&p, 10000);
@@ -58,7 +58,7 @@ static void two_signals_at_once_are_one_wish(void **state) {
     assert_int_equal(policy_happened(&p, USER_SIGNAL, SIGTERM, 100), SIGKILL);
 }
 
-static void a_signal_to_all_processes_is_one_wish_even_if_a_rank_obeys_first(void **state) {
+static void a_signal_to_all_processes_is_one_request_even_if_a_rank_ends_first(void **state) {
     (void)state;
     policy p;
     policy_init(&p, 10000);
@@ -78,7 +78,7 @@ static void leftovers_may_end_by_themselves_at_first(void **state) {
     assert_int_equal(p.deadline_ms, 500);
     assert_int_equal(policy_happened(&p, LEFTOVERS_FOUND, SIGTERM, 300), 0);
     assert_int_equal(policy_happened(&p, TIME_IS_UP, SIGTERM, 500), SIGKILL);
-    // Some may have been started after that.
+    // Some processes may have been started after that.
     assert_int_equal(policy_happened(&p, LEFTOVERS_FOUND, SIGTERM, 520), SIGKILL);
 }
 
@@ -90,7 +90,7 @@ static void a_failed_start_kills_at_once(void **state) {
     assert_int_equal(policy_happened(&p, RANK_FAILED, SIGTERM, 1), 0);
 }
 
-static void each_rule_is_there_once_and_has_a_reason(void **state) {
+static void each_rule_exists_once_and_has_a_reason(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
         assert_ptr_equal(find_rule(rules[i].from, rules[i].event), &rules[i]);
@@ -99,8 +99,8 @@ static void each_rule_is_there_once_and_has_a_reason(void **state) {
 }
 
 GW_TESTS(run_policy, a_failure_stops_the_others_then_kills_them,
-         what_cannot_be_killed_is_left_in_the_end,
-         a_second_signal_kills_and_a_third_changes_nothing, two_signals_at_once_are_one_wish,
-         a_signal_to_all_processes_is_one_wish_even_if_a_rank_obeys_first,
+         processes_that_cannot_be_killed_are_left_in_the_end,
+         a_second_signal_kills_and_a_third_changes_nothing, two_signals_at_once_are_one_request,
+         a_signal_to_all_processes_is_one_request_even_if_a_rank_ends_first,
          leftovers_may_end_by_themselves_at_first, a_failed_start_kills_at_once,
-         each_rule_is_there_once_and_has_a_reason);
+         each_rule_exists_once_and_has_a_reason);

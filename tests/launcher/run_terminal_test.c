@@ -15,8 +15,7 @@
 #define LAUNCH_ON_TERMINAL(...)                                                                    \
     launch_on_terminal((const char *const[]){ "gradwire", __VA_ARGS__, NULL })
 
-// Input and output are the terminal, whose other side is in_fd and out_fd. What is typed is not
-// shown.
+// Input and output are the terminal, whose other side is in_fd and out_fd. Typed characters are not echoed.
 static launched launch_on_terminal(const char *const arguments[]) {
     int fd = posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC);
     assert_true(fd >= 0);
@@ -74,7 +73,7 @@ static void several_ranks_have_prefixes(void **state) {
     forget(r);
 }
 
-static void what_is_typed_reaches_rank_0(void **state) {
+static void terminal_input_reaches_rank_0(void **state) {
     (void)state;
     launched l = LAUNCH_ON_TERMINAL("run", "-n", "2", "sh", "-c",
                                     "while read x; do echo got $x; done; echo end");
@@ -93,7 +92,7 @@ static void typing_ahead_of_a_rank_that_does_not_read_does_no_harm(void **state)
     launched l = LAUNCH_ON_TERMINAL("run", "-n", "2", "sh", "-c",
                                     "exec <&-; echo $RANK ready; exec sleep 1000");
     read_line(l.out_fd, "[0] 0 ready");
-    send_line(&l, "for nobody");
+    send_line(&l, "not read");
     assert_int_equal(write(l.in_fd, "\003", 1), 1);
     result r = finish_on_terminal(l);
     assert_int_equal(r.code, 130);
@@ -128,5 +127,5 @@ static void closing_the_terminal_ends_the_job(void **state) {
 }
 
 GW_TESTS(run_terminal, a_single_rank_has_the_terminal_for_its_output, several_ranks_have_prefixes,
-         what_is_typed_reaches_rank_0, typing_ahead_of_a_rank_that_does_not_read_does_no_harm,
+         terminal_input_reaches_rank_0, typing_ahead_of_a_rank_that_does_not_read_does_no_harm,
          ctrl_c_ends_the_job, closing_the_terminal_ends_the_job);

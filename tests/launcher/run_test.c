@@ -1,4 +1,4 @@
-// gradwire run: what ranks are given, what they print, and what comes out.
+// gradwire run: the environment of ranks, and their output.
 #include "testing/testing.h"
 
 #include <netinet/in.h>
@@ -38,7 +38,7 @@ static void help_and_version_are_printed(void **state) {
     forget(run_help);
 }
 
-static void a_wrong_command_line_is_one_sentence(void **state) {
+static void a_wrong_command_line_prints_one_line(void **state) {
     (void)state;
     static const char *const lines[][8] = {
         { "gradwire" },
@@ -91,7 +91,7 @@ static void a_wrong_command_line_is_one_sentence(void **state) {
     }
 }
 
-// As torchrun writes its options, too. Of values and of the program nothing changes.
+// As torchrun writes its options, too. Values and the program are unchanged.
 static void options_may_have_underscores(void **state) {
     (void)state;
     result r = RUN("run", "--nproc_per_node=1", "--master_port", "29512", "--on_failure=keep",
@@ -101,7 +101,7 @@ static void options_may_have_underscores(void **state) {
     forget(r);
 }
 
-static void a_host_without_an_address_is_told(void **state) {
+static void a_host_without_an_address_is_refused(void **state) {
     (void)state;
     result r = RUN("run", "--nnodes=2", "--node-rank=0", "-n1",
                    "--rdzv-endpoint=no.such.invalid:29500", "true");
@@ -113,7 +113,7 @@ static void a_host_without_an_address_is_told(void **state) {
     forget(r);
 }
 
-// Every option that --help names has its place on the page of the manual.
+// The page of the manual has every option that --help names.
 static void the_manual_names_every_option(void **state) {
     (void)state;
     char page[64 * 1024];
@@ -147,7 +147,7 @@ static void keep_processors(int count) {
     assert_int_equal(sched_setaffinity(0, sizeof kept, &kept), 0);
 }
 
-// Masks of the ranks, which say themselves what they may use.
+// The masks of the ranks, which print the processors that they may use.
 static int find_masks(int count, bool binds, cpu_set_t *out) {
     char n[8], line[64];
     snprintf(n, sizeof n, "%d", count);
@@ -171,7 +171,7 @@ static int find_masks(int count, bool binds, cpu_set_t *out) {
     return found;
 }
 
-static void ranks_are_bound_to_their_share_of_what_the_launcher_has(void **state) {
+static void ranks_are_bound_to_their_share_of_the_processors(void **state) {
     (void)state;
     cpu_set_t had, masks[5], both;
     assert_int_equal(sched_getaffinity(0, sizeof had, &had), 0);
@@ -200,7 +200,7 @@ static void ranks_are_bound_to_their_share_of_what_the_launcher_has(void **state
     assert_int_equal(CPU_COUNT(&masks[0]), 1);
 }
 
-static void a_dry_run_says_which_processors(void **state) {
+static void a_dry_run_prints_the_processors(void **state) {
     (void)state;
     cpu_set_t had;
     char place[64];
@@ -215,7 +215,7 @@ static void a_dry_run_says_which_processors(void **state) {
     forget(r);
 }
 
-static void a_dry_run_says_what_would_run(void **state) {
+static void a_dry_run_prints_the_commands(void **state) {
     (void)state;
     result r = RUN("run", "-n", "2", "--master-port=4711", "--dry-run", "sh", "-c", "touch 'x y'");
     assert_int_equal(r.code, 0);
@@ -234,9 +234,9 @@ static void a_dry_run_says_what_would_run(void **state) {
     forget(r);
 }
 
-// ---- What a rank is given -----------------------------------------------------------------------
+// ---- The environment of a rank ------------------------------------------------------------------
 
-static void ranks_find_their_place_in_the_environment(void **state) {
+static void ranks_find_their_rank_in_the_environment(void **state) {
     (void)state;
     setenv("RANK", "77", 1);
     setenv("MASTER_PORT", "1", 1);
@@ -295,7 +295,7 @@ static void rank_0_reads_the_input(void **state) {
     forget(r);
 }
 
-// What |script| prints when a shell runs it directly.
+// The output of |script| when a shell runs it directly.
 static void print_directly(const char *script, char *out, size_t size) {
     int ends[2];
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
@@ -314,7 +314,7 @@ static void print_directly(const char *script, char *out, size_t size) {
     waitpid(pid, NULL, 0);
 }
 
-static void ranks_have_what_the_launcher_was_given(void **state) {
+static void ranks_inherit_from_the_launcher(void **state) {
     (void)state;
     // Descriptors, blocked and ignored signals, the limit of descriptors.
     const char *script = "ls /proc/$$/fd; grep -E 'SigBlk|SigIgn' /proc/self/status; ulimit -n";
@@ -328,7 +328,7 @@ static void ranks_have_what_the_launcher_was_given(void **state) {
     forget(r);
 }
 
-// ---- What ranks print ---------------------------------------------------------------------------
+// ---- The output of ranks ------------------------------------------------------------------------
 
 static void lines_carry_their_rank(void **state) {
     (void)state;
@@ -397,7 +397,7 @@ static void a_last_line_without_end_gets_one(void **state) {
 static void a_line_in_pieces_is_printed_whole(void **state) {
     (void)state;
     launched l = LAUNCH("run", "-n", "1", "sh", "-c", "printf 'half '; read x; echo ' done'");
-    send_line(&l, "go on");
+    send_line(&l, "continue");
     result r = finish(l);
     assert_string_equal(r.out, "[0] half  done\n");
     forget(r);
@@ -427,7 +427,7 @@ static long memory_peak_kib(pid_t pid) {
     return peak_kib;
 }
 
-static void memory_is_bounded_whatever_is_printed(void **state) {
+static void memory_is_bounded_for_any_output(void **state) {
     (void)state;
     launched l = LAUNCH("run", "-n", "2", "sh", "-c",
                         "head -c 100000000 /dev/zero | tr '\\0' a; echo; head -c 100000 /dev/zero |"
@@ -447,7 +447,7 @@ static void binary_passes(void **state) {
     forget(r);
 }
 
-static void one_rank_that_floods_does_not_keep_others_waiting(void **state) {
+static void a_rank_with_endless_output_does_not_delay_the_others(void **state) {
     (void)state;
     launched l =
         LAUNCH("run", "-n", "3", "sh", "-c",
@@ -459,7 +459,7 @@ static void one_rank_that_floods_does_not_keep_others_waiting(void **state) {
     forget(r);
 }
 
-static void a_reader_that_has_gone_is_a_broken_pipe(void **state) {
+static void ranks_get_a_broken_pipe_when_the_reader_has_closed(void **state) {
     (void)state;
     launched l = LAUNCH("run", "-n", "2", "yes");
     read_line(l.out_fd, "[");
@@ -470,7 +470,7 @@ static void a_reader_that_has_gone_is_a_broken_pipe(void **state) {
     forget(r);
 }
 
-static void a_full_disk_is_told(void **state) {
+static void a_full_disk_is_reported(void **state) {
     (void)state;
     int full_fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
     const char *const arguments[] = { "gradwire", "run", "-n", "2", "echo", "lost", NULL };
@@ -568,8 +568,8 @@ static bool starts_with(size_t size) {
     return code == 0;
 }
 
-// The launcher has an environment that the system just takes, and adds to it for the ranks.
-static void an_environment_that_is_too_big_is_told(void **state) {
+// The launcher has the largest environment that the system accepts, and adds to it for the ranks.
+static void an_environment_that_is_too_big_is_reported(void **state) {
     (void)state;
     const struct rlimit small = { 512 << 10,
                                   512 << 10 };  // a quarter of it: arguments, environment
@@ -605,16 +605,17 @@ static void many_ranks_start(void **state) {
     forget(r);
 }
 
-GW_TESTS(run, help_and_version_are_printed, a_wrong_command_line_is_one_sentence,
-         options_may_have_underscores, a_host_without_an_address_is_told,
-         ranks_find_their_place_in_the_environment, a_free_port_is_kept_for_rank_0,
-         rank_0_reads_the_input, ranks_have_what_the_launcher_was_given, lines_carry_their_rank,
-         a_log_is_kept_for_each_rank, a_dry_run_says_what_would_run,
-         a_dry_run_says_which_processors, ranks_are_bound_to_their_share_of_what_the_launcher_has,
+GW_TESTS(run, help_and_version_are_printed, a_wrong_command_line_prints_one_line,
+         options_may_have_underscores, a_host_without_an_address_is_refused,
+         ranks_find_their_rank_in_the_environment, a_free_port_is_kept_for_rank_0,
+         rank_0_reads_the_input, ranks_inherit_from_the_launcher, lines_carry_their_rank,
+         a_log_is_kept_for_each_rank, a_dry_run_prints_the_commands,
+         a_dry_run_prints_the_processors, ranks_are_bound_to_their_share_of_the_processors,
          the_manual_names_every_option, no_prefix_leaves_output_alone,
          a_last_line_without_end_gets_one, a_line_in_pieces_is_printed_whole, a_long_line_is_cut,
-         memory_is_bounded_whatever_is_printed, binary_passes,
-         one_rank_that_floods_does_not_keep_others_waiting, a_reader_that_has_gone_is_a_broken_pipe,
-         a_full_disk_is_told, both_outputs_may_be_one_file, a_program_that_cannot_run_is_named,
-         without_descriptors_nothing_starts, an_environment_that_is_too_big_is_told,
+         memory_is_bounded_for_any_output, binary_passes,
+         a_rank_with_endless_output_does_not_delay_the_others,
+         ranks_get_a_broken_pipe_when_the_reader_has_closed, a_full_disk_is_reported,
+         both_outputs_may_be_one_file, a_program_that_cannot_run_is_named,
+         without_descriptors_nothing_starts, an_environment_that_is_too_big_is_reported,
          many_ranks_start);

@@ -1,4 +1,4 @@
-// gradwire run: what its workers report of joining and of each other, and what it makes of that.
+// gradwire run: the reports of its workers about joining and about each other, and their effects.
 #include "testing/testing.h"
 
 #include <signal.h>
@@ -44,7 +44,7 @@ static void a_late_launcher_loses_no_report(void **state) {
 // ---- Ranks that end before they have joined -------------------------------------------------------
 
 // The others would wait for it until join_timeout, which is longer than this test may take.
-static void who_cannot_join_any_more_is_told_to_the_others(void **state) {
+static void a_rank_that_cannot_join_any_more_fails_the_joining_of_the_others(void **state) {
     (void)state;
     static const char *const ends[][2] = { { "kill", "was killed by signal 9 (Killed)" },
                                            { "0", "exited with code 0" },
@@ -73,26 +73,26 @@ static void who_cannot_join_any_more_is_told_to_the_others(void **state) {
 
 // ---- First causes -----------------------------------------------------------------------------------
 
-// What the launcher says of failures: one line, among those of ranks.
-static const char *find_verdict(const char *text) {
+// The launcher's message about failures: one line, among those of ranks.
+static const char *find_failure_line(const char *text) {
     const char *line = strstr(text, "\ngradwire: rank ");
     assert_non_null(line);
     assert_null(strstr(line + 1, "\ngradwire: rank "));
     return line + 1;
 }
 
-static void who_ends_well_in_the_middle_is_the_cause(void **state) {
+static void a_rank_that_exits_with_0_in_the_middle_is_the_cause(void **state) {
     (void)state;
     result r = RUN("run", "-n", "3", GW_BUILD_DIR "/bin/case-first_cause", "0");
     testing_note("%s", r.err);
     assert_int_equal(r.code, 1);
-    assert_int_equal(strncmp(find_verdict(r.err), "gradwire: rank 1 (pid ", 22), 0);
-    assert_non_null(
-        strstr(find_verdict(r.err), " exited with code 0 before the job was over, and then rank "));
+    assert_int_equal(strncmp(find_failure_line(r.err), "gradwire: rank 1 (pid ", 22), 0);
+    assert_non_null(strstr(find_failure_line(r.err),
+                           " exited with code 0 before the job was over, and then rank "));
     forget(r);
 }
 
-// The launcher notices all ends at once, and then knows their order from what ranks have reported.
+// The launcher notices all ends at once, and derives their order from the reports of ranks.
 static void of_ends_that_are_noticed_together_the_first_is_named(void **state) {
     (void)state;
     path folder = make_folder();
@@ -101,15 +101,15 @@ static void of_ends_that_are_noticed_together_the_first_is_named(void **state) {
     result r = finish(l);
     testing_note("%s", r.err);
     assert_int_equal(r.code, 7);
-    assert_int_equal(strncmp(find_verdict(r.err), "gradwire: rank 1 (pid ", 22), 0);
-    assert_non_null(strstr(find_verdict(r.err), " exited with code 7\n"));
+    assert_int_equal(strncmp(find_failure_line(r.err), "gradwire: rank 1 (pid ", 22), 0);
+    assert_non_null(strstr(find_failure_line(r.err), " exited with code 7\n"));
     forget(r);
     remove_folder(folder);
 }
 
 // ---- Output -----------------------------------------------------------------------------------------
 
-static void what_a_killed_rank_has_printed_is_shown(void **state) {
+static void the_output_of_a_killed_rank_is_printed(void **state) {
     (void)state;
     result r = RUN("run", "-n", "2", GW_BUILD_DIR "/bin/case-lost_output");
     assert_int_equal(r.code, 128 + SIGKILL);
@@ -123,6 +123,7 @@ static void what_a_killed_rank_has_printed_is_shown(void **state) {
 }
 
 GW_TESTS(run_workers, a_late_launcher_loses_no_report,
-         who_cannot_join_any_more_is_told_to_the_others, who_ends_well_in_the_middle_is_the_cause,
+         a_rank_that_cannot_join_any_more_fails_the_joining_of_the_others,
+         a_rank_that_exits_with_0_in_the_middle_is_the_cause,
          of_ends_that_are_noticed_together_the_first_is_named,
-         what_a_killed_rank_has_printed_is_shown);
+         the_output_of_a_killed_rank_is_printed);

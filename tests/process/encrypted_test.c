@@ -178,7 +178,7 @@ static void a_worker_with_another_key_gets_the_reason(void **state) {
     member a = { .url = url, .key = k.path, .is_in_vain = true, .main = nothing }, b = a;
     b.key = other.path;
     run_two(&a, &b);
-    expect(&a.error, GW_TIMEOUT, "rank 1 of 2 did not come");
+    expect(&a.error, GW_TIMEOUT, "rank 1 of 2 did not join");
     expect(&b.error, GW_MISMATCH, "it does not accept our key");
     unlink(k.path);
     unlink(other.path);
@@ -191,7 +191,7 @@ static void a_worker_without_the_key_gets_the_reason(void **state) {
     member a = { .url = url, .key = k.path, .is_in_vain = true, .main = nothing }, b = a;
     b.key = NULL;
     run_two(&a, &b);
-    expect(&a.error, GW_TIMEOUT, "rank 1 of 2 did not come");
+    expect(&a.error, GW_TIMEOUT, "rank 1 of 2 did not join");
     expect(&b.error, GW_MISMATCH, "all its workers need the file of its key");
     unlink(k.path);
 }
@@ -203,7 +203,7 @@ static void a_host_without_the_key_receives_nothing(void **state) {
     member a = { .url = url, .key = NULL, .is_in_vain = true, .main = nothing }, b = a;
     b.key = k.path;
     run_two(&a, &b);
-    expect(&a.error, GW_TIMEOUT, "rank 1 of 2 did not come");
+    expect(&a.error, GW_TIMEOUT, "rank 1 of 2 did not join");
     expect(&b.error, GW_TIMEOUT, "it may have no key");
     unlink(k.path);
 }
@@ -264,7 +264,7 @@ static void a_worker_with_the_certificate_of_another_gets_the_reason(void **stat
     member a = { .url = url, .key = first.path, .is_in_vain = true, .main = nothing }, b = a;
     b.key = second.path;
     run_two(&a, &b);
-    expect(&a.error, GW_TIMEOUT, "rank 1 of 2 did not come");
+    expect(&a.error, GW_TIMEOUT, "rank 1 of 2 did not join");
     expect(&b.error, GW_MISMATCH, "the certificate of this worker names gradwire:*/7/worker7");
     unlink(first.path);
     unlink(second.path);

@@ -92,7 +92,7 @@ static void the_second_of_a_rank_is_refused(void **state) {
     joiner b = { .options = GW_OPTIONS(gw_rpc_options, .name = "b", .rank = 0, .world_size = 2,
                                        .join_timeout_ms = testing_patient_ms(300)) };
     join_two(&a, &b);
-    assert_one_of_each(&a, &b, "rank 0 is taken by", "rank 1 of 2 did not come within");
+    assert_one_of_each(&a, &b, "rank 0 is taken by", "rank 1 of 2 did not join within");
 }
 
 // Opens a listening socket.
@@ -172,7 +172,7 @@ static const char *free_url(const char *host, char out[128]) {
 static void expect_insecure_differs(const gw_error *e) {
     testing_note("\"%s\"", e->text);
     assert_int_equal(e->status, GW_MISMATCH);
-    assert_non_null(strstr(e->text, "insecure was said by"));
+    assert_non_null(strstr(e->text, "insecure is set by"));
 }
 
 static void insecure_is_set_by_all_or_by_none(void **state) {

@@ -356,7 +356,7 @@ static void a_group_that_is_over_is_not_waited_for(void **state) {
     gw_error error = gw_scope_close(late);
     testing_note("\"%s\"", error.text);
     assert_int_equal(error.status, GW_DISCONNECTED);
-    assert_non_null(strstr(error.text, " is over: nobody is there"));
+    assert_non_null(strstr(error.text, " is over: it has no member"));
     gw_scope *again = gw_scope_open(NULL);
     gw_rpc_init(again, .job = GW_JOB_CREATE, .init_method = url.text);
     assert_non_null(strstr(gw_scope_close(again).text, " already, and is over: remove the file"));

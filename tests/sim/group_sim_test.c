@@ -755,7 +755,7 @@ static void send_many_events(worker *w, gw_scope *root) {
     gw_watch *watch = gw_watch_open(root);
     assert_false(gw_watch_ready(watch));
     env_enter(w->env);
-    for (int i = 0; i < 300; i++) watches_tell_on_loop(root->agent, GW_MEMBER_SUSPECTED, 0);
+    for (int i = 0; i < 300; i++) watches_notify_on_loop(root->agent, GW_MEMBER_SUSPECTED, 0);
     env_leave(w->env);
     assert_true(gw_watch_ready(watch));
     gw_member_event e = gw_watch_next(root, watch);

@@ -386,7 +386,7 @@ static void count_even(gw_scope *root, int rank, void *context) {
     assert_true(c.total == 3 * now.members && !c.shadowed && !c.finished);
 }
 
-static void one_that_is_off_does_nothing(void **state) {
+static void a_disabled_join_does_nothing(void **state) {
     (void)state;
     run_seeds(5, count_even);
 }
@@ -530,7 +530,7 @@ static void end_at_the_first(gw_scope *root, int rank, void *context) {
     gw_scope_close_up(s);
 }
 
-static void the_first_without_input_may_end_it_for_all(void **state) {
+static void the_first_member_without_input_may_end_the_join_for_all(void **state) {
     (void)state;
     run_seeds(SEEDS, end_at_the_first);
 }
@@ -740,9 +740,9 @@ static void a_thousand_missed_iterations_log_a_line(void **state) {
 
 GW_TESTS(join_sim, means_are_over_the_remaining_inputs,
          a_closed_member_steps_its_part_of_the_optimizer, functions_are_shadows_in_order,
-         one_that_is_off_does_nothing, collectives_without_a_joinable_get_empty_shadows,
+         a_disabled_join_does_nothing, collectives_without_a_joinable_get_empty_shadows,
          batch_norm_is_over_the_remaining_batches, a_collective_that_needs_a_closed_root_fails,
-         the_first_without_input_may_end_it_for_all,
+         the_first_member_without_input_may_end_the_join_for_all,
          an_iteration_that_fails_ends_the_join_if_its_member_gives_up,
          a_member_that_fails_outside_an_iteration_ends_the_join,
          a_straggler_that_dies_is_named_by_all, bad_use_is_refused,

@@ -1,4 +1,4 @@
-// Joining a job of known size in the simulator: who gives up ends the waiting of the others.
+// Joining a job of known size in the simulator: a worker that gives up ends the wait of the others.
 #include "runtime/runtime.h"
 #include "testing/sim.h"
 #include "testing/testing.h"
@@ -41,10 +41,10 @@ static void one_gives_up(uint64_t seed, void *context) {
     sim_close(s);
 }
 
-static void who_gives_up_ends_the_waiting_of_the_others(void **state) {
+static void a_worker_that_gives_up_ends_the_wait_of_the_others(void **state) {
     (void)state;
     for (int gives_up = 0; gives_up < 2; gives_up++)
         testing_for_seeds(300, one_gives_up, &gives_up);
 }
 
-GW_TESTS(joining_sim, who_gives_up_ends_the_waiting_of_the_others);
+GW_TESTS(joining_sim, a_worker_that_gives_up_ends_the_wait_of_the_others);

@@ -8,7 +8,7 @@
 #include "command.h"
 #include "ending.h"
 #include "members.h"
-#include "others.h"
+#include "other_hosts.h"
 #include "report.h"
 
 // A process that is ending closes its connections some time before its end can be noticed.
@@ -38,18 +38,18 @@ static bool is_about_to_end(const job *j, const rank *cause, const rank *r) {
 
 static void rank_failed(job *j, rank *r, rank *cause) {
     bool by_itself = j->policy.stage == AWAITING_RANKS;
-    bool is_alone = !nodes_are_there(&j->nodes);
+    bool is_alone = !nodes_are_open(&j->nodes);
     int code = WIFSIGNALED(r->status) ? EXIT_SIGNAL + WTERMSIG(r->status) : WEXITSTATUS(r->status);
     char why[LINK_TEXT_SIZE];
     report_describe_failure(j, r, cause, why, sizeof why);
     if (by_itself && !j->cause) j->cause = cause->is_running ? r : cause;
-    if (is_alone && by_itself && !r->killed_why[0]) sink_say(j->say, "%s", why);
+    if (is_alone && by_itself && !r->killed_why[0]) sink_print(j->messages, "%s", why);
     if (is_alone)
         ending_set_code(j, code);
     else if (by_itself && j->options.keep)
-        others_keep_failure(j, code, why);
+        other_hosts_keep_failure(j, code, why);
     else if (by_itself)
-        others_part_failed(j, code, why);
+        other_hosts_report_failure(j, code, why);
     if (!j->options.keep || !by_itself) ending_happened(j, RANK_FAILED, SIGTERM);
 }
 
@@ -68,8 +68,8 @@ static void judge(job *j, rank *r) {
     rank_failed(j, r, cause);
 }
 
-// Ends that are noticed together, of ranks that have reported nothing, have no known order. Who was
-// killed is the likelier cause: the others may have exited because of it.
+// The order of ends that are noticed together, of ranks that have reported nothing, is not known. A killed rank is the
+// likelier cause: the others may have exited because of it.
 void causes_judge(job *j) {
     j->judge_ms = INT64_MAX;
     for (int killed = 1; killed >= 0; killed--) {

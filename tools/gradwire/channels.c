@@ -63,12 +63,12 @@ static bool has_room(channels *c) {
     return true;
 }
 
-// Who has connected, if it is a process of this user.
+// The pid of the process that has connected, if it is of this user; else 0.
 static pid_t find_peer(int fd) {
-    struct ucred who;
-    socklen_t size = sizeof who;
-    bool is_known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0;
-    return is_known && who.uid == geteuid() ? who.pid : 0;
+    struct ucred peer;
+    socklen_t size = sizeof peer;
+    bool is_known = getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+    return is_known && peer.uid == geteuid() ? peer.pid : 0;
 }
 
 static void add_channel(channels *c, int fd) {
@@ -92,7 +92,7 @@ static void accept_all(channels *c) {
         if (fd >= 0) {
             add_channel(c, fd);
         } else if (errno == EMFILE || errno == ENFILE) {
-            // It would be reported for ever. With no channel to close there is nothing to wait for.
+            // Otherwise epoll would report it for ever. Without an open channel no descriptor becomes free later.
             epoll_ctl(c->poll_fd, EPOLL_CTL_DEL, c->listen_fd, NULL);
             c->is_full = true;
             return;
@@ -102,7 +102,7 @@ static void accept_all(channels *c) {
     }
 }
 
-// The next whole line of those that are there already; one that is too long has no meaning.
+// The next whole line of those received already. A line that is too long is discarded.
 static const char *next_line(channel *l) {
     memmove(l->in, l->in + l->line_size, l->in_size - l->line_size);
     l->in_size -= l->line_size;
@@ -132,7 +132,7 @@ static int find(const channels *c, const channel *l) {
 
 const char *channels_take(channels *c, channel **out_from) {
     for (;;) {
-        // Lines that came with the last one are there without another look.
+        // Lines received together with the last one are read first, without a system call.
         const char *line = c->current ? next_line(c->current) : NULL;
         *out_from = c->current;
         if (line) return line;

@@ -1,4 +1,4 @@
-// What main.c knows of the subcommands, and the exit codes that they share.
+// The table of the subcommands, and the exit codes that they share.
 #ifndef GRADWIRE_COMMAND_H
 #define GRADWIRE_COMMAND_H
 

@@ -1,6 +1,6 @@
 // gradwire doctor: two workers on this host, how they reach each other, and why not better.
 //
-// It uses the library, as a program would; what it says of the system explains what the two have found.
+// It uses the library, as a program would. The lines about the system explain what the two workers have found.
 #include <gradwire.h>
 
 #include <errno.h>
@@ -104,7 +104,7 @@ static void print_network(void) {
     if (key && *key)
         printf("connections to them     encrypted  (GW_KEY_FILE is %s)\n", key);
     else if (insecure && strcmp(insecure, "1") == 0)
-        printf("connections to them     not encrypted  (GW_INSECURE: everybody on the network can "
+        printf("connections to them     not encrypted  (GW_INSECURE: every host of the network can "
                "read "
                "and change them)\n");
     else

@@ -27,7 +27,7 @@ int ending_sweep(job *j, int signal_number) {
 static void signal_all(job *j, int signal_number) {
     ending_signal_groups(j, signal_number);
     ending_sweep(j, signal_number);
-    // A stopped process obeys when it goes on.
+    // A stopped process handles the signal when it is continued.
     if (signal_number != SIGKILL) {
         ending_signal_groups(j, SIGCONT);
         ending_sweep(j, SIGCONT);

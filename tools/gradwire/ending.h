@@ -1,4 +1,4 @@
-// How a job ends on this host: what the policy says is done to its processes.
+// How a job ends on this host: sends the signals that the policy returns.
 #ifndef GRADWIRE_ENDING_H
 #define GRADWIRE_ENDING_H
 
@@ -10,7 +10,7 @@ void ending_signal_groups(job *j, int signal_number);  // of the ranks that run
 // many there are, -1 if that is not known.
 int ending_sweep(job *j, int signal_number);
 
-// Does what the rule for |event| says; |asked| is the signal that asks processes to end.
+// Applies the policy's rule for |event|; |asked| is the signal that asks processes to end.
 void ending_happened(job *j, policy_event event, int asked);
 
 void ending_set_code(job *j, int code);  // the first one stays

@@ -1,4 +1,4 @@
-// What a rank finds in its environment, beside what the launcher found in its own.
+// The environment variables that a rank gets in addition to those of the launcher.
 #ifndef GRADWIRE_ENVIRONMENT_H
 #define GRADWIRE_ENVIRONMENT_H
 

@@ -4,7 +4,7 @@
 
 #include "report.h"
 
-// Places of the descriptors: our own two, then the ranks', one after the other.
+// The order of the descriptors: the launcher's own two, then those of the ranks.
 enum { POLL_SINKS = 0, POLL_OUTPUTS = OUTPUTS };
 
 static int output_count(const job *j) {
@@ -19,7 +19,7 @@ int flow_poll_count(const job *j) {
     return POLL_OUTPUTS + output_count(j);
 }
 
-// What is not wanted now is -1, which poll() passes over.
+// A descriptor that is not polled now is -1, which poll() skips.
 void flow_poll(const job *j, struct pollfd *out) {
     for (int i = 0; i < OUTPUTS; i++) {
         const sink *s = &j->sinks[i];
@@ -33,8 +33,7 @@ void flow_poll(const job *j, struct pollfd *out) {
     }
 }
 
-// Each in its turn, one read at a time, so that one that never ends does not keep the others
-// waiting.
+// Reads each output in turn, one read at a time, so that endless output does not delay the others.
 void flow_read(job *j, const struct pollfd *ready) {
     int count = output_count(j);
     for (int n = 0; n < count; n++) {
@@ -47,8 +46,7 @@ void flow_read(job *j, const struct pollfd *ready) {
     j->first_output = (j->first_output + 1) % count;
 }
 
-// Who has gone is gone for those who write, too: they get a broken pipe, as if they had written
-// directly.
+// If the reader has closed our output, ranks that write to it get a broken pipe, as if they had written directly.
 static void break_outputs(job *j, const sink *s) {
     for (int i = 0; i < output_count(j); i++) {
         output *o = output_at(j, i);
@@ -76,7 +74,7 @@ bool flow_is_done(const job *j) {
     return true;
 }
 
-// With nobody left to write, a pipe that is empty stays so, even if a stranger holds its other end.
+// When no process of the job is left, an empty pipe stays empty, even if an unrelated process has its other end open.
 void flow_finish(job *j) {
     for (int i = 0; i < output_count(j); i++) {
         output *o = output_at(j, i);

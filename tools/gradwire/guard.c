@@ -18,7 +18,7 @@ enum {
     // A process that has just been forked, or becomes another program, may be missed: so not one
     // look, but several.
     QUIET_ROUNDS = 3,
-    // Those of whom nothing can be known need not be ours, and do not keep us for long.
+    // Processes whose environment cannot be read may not be of the job, and are waited for only briefly.
     UNKNOWN_ROUNDS = 100,
     ROUNDS_MAX = 1000,
 };
@@ -57,10 +57,10 @@ static void kill_all_marked(const char *mark) {
     }
 }
 
-// Holds nothing of the launcher's: whoever waits for the end of its output, waits for the launcher
-// alone.
-static void let_go_of_everything(int lifeline_fd) {
-    setsid();  // a terminal's signals and its closing do not come here
+// The guard keeps no descriptor of the launcher: a process that reads the launcher's output until its end waits for the
+// launcher only.
+static void detach(int lifeline_fd) {
+    setsid();  // excludes this process from the signals and the hang-up of a terminal
     prctl(PR_SET_NAME, "gradwire-guard");
     sigset_t all;
     sigfillset(&all);
@@ -72,7 +72,7 @@ static void let_go_of_everything(int lifeline_fd) {
 }
 
 _Noreturn static void watch(int lifeline_fd, const char *mark) {
-    let_go_of_everything(lifeline_fd);
+    detach(lifeline_fd);
     char none;
     while (read(LIFELINE_FD, &none, 1) < 0 && errno == EINTR) continue;
     kill_all_marked(mark);

@@ -1,10 +1,9 @@
-// A small process that outlives a killed launcher for as long as it takes to kill what the launcher
-// has left behind.
+// A small process that outlives a killed launcher until it has killed the processes that the launcher has left behind.
 //
 // When the launcher is killed by SIGKILL, the kernel kills the ranks (PR_SET_PDEATHSIG), but not
 // what they have started.
-// The guard learns of the launcher's end by the end of a pipe, and kills every process that carries
-// the job's mark in the environment it was started with.
+// The guard detects the launcher's end by the end of a pipe, and kills every process that has the job's mark in the
+// environment it was started with.
 #ifndef GRADWIRE_GUARD_H
 #define GRADWIRE_GUARD_H
 

@@ -21,8 +21,8 @@ static bool is_in_foreground(const input *in) {
     return tcgetpgrp(in->terminal_fd) == getpgrp();
 }
 
-// poll() passes over an entry without a descriptor. The pipe is looked at even when there is
-// nothing to write, since it tells when its reader has gone.
+// poll() skips an entry without a descriptor. The pipe is polled even when there is nothing to write, since the kernel
+// reports when its reader has closed it.
 void input_poll(const input *in, struct pollfd out[INPUT_POLL_COUNT]) {
     bool has_data = in->begin < in->end;
     bool may_read = in->terminal_fd >= 0 && !has_data && is_in_foreground(in);

@@ -2,7 +2,7 @@
 //
 // Ranks are in process groups of their own, in the background of the terminal, where reading from
 // it would stop them.
-// Input that is no terminal does not come here: rank 0 reads it itself.
+// Input that is not a terminal is not relayed: rank 0 reads it itself.
 #ifndef GRADWIRE_INPUT_H
 #define GRADWIRE_INPUT_H
 

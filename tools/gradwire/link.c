@@ -19,55 +19,56 @@
 #include "clock.h"
 #include "link_meet.h"
 
-enum { LAUNCHER_FD = 3, TELL_MS = 5000, LEFT_MS = 3000, REVIVAL_MS = 3000, EARLY_MAX = 8 };
+enum { LAUNCHER_FD = 3, NOTIFY_MS = 5000, LEFT_MS = 3000, REVIVAL_MS = 3000, PENDING_MAX = 8 };
 
-// What functions that are called here need; of this one process.
+// The state of this process that its registered functions use.
 static struct {
     const run_options *run;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    bool is_decided;                // host 0: how the job ends
-    bool is_over;                   // this host has been told
-    bool is_ready;                  // its launcher knows that all have met
-    link_message early[EARLY_MAX];  // what it is told then
-    int early_count;
-    int done_count;  // host 0: hosts whose ranks have ended well
+    bool is_decided;                    // host 0: how the job ends
+    bool is_over;                       // this host has received the outcome
+    bool is_ready;                      // its launcher has been notified that all hosts have met
+    link_message pending[PENDING_MAX];  // sent to the launcher then
+    int pending_count;
+    int done_count;  // host 0: hosts whose ranks have ended without a failure
     int done_code;   // the first that is not 0
 
-    _Atomic(gw_scope *) meets;  // of the thread that watches the launcher; NULL: hosts have not met
+    _Atomic(gw_scope *)
+        meets;  // for the thread that watches the launcher; NULL: the hosts have not met
 } here = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
 
 static void send_to_launcher(const link_message *m) {
-    // If it has ended, so will this process.
+    // If the launcher has ended, this process ends, too.
     ssize_t sent = send(LAUNCHER_FD, m, sizeof *m, MSG_NOSIGNAL);
     (void)sent;
 }
 
-static void tell_launcher(link_kind kind, int node, int number, const char *text) {
+static void notify_launcher(link_kind kind, int node, int number, const char *text) {
     link_message m = { .kind = kind, .node = node, .number = number };
     snprintf(m.text, sizeof m.text, "%s", text);
     send_to_launcher(&m);
 }
 
-// Another host may have met all, started its ranks and failed before this one knows that all have met.
-static void tell_ready(const link_plan *plan) {
-    tell_launcher(LINK_READY, 0, plan->port, plan->job_id);
+// Another host may have met all hosts, started its ranks and failed before this host has found that all have met.
+static void notify_ready(const link_plan *plan) {
+    notify_launcher(LINK_READY, 0, plan->port, plan->job_id);
     pthread_mutex_lock(&here.lock);
     here.is_ready = true;
-    for (int i = 0; i < here.early_count; i++) send_to_launcher(&here.early[i]);
+    for (int i = 0; i < here.pending_count; i++) send_to_launcher(&here.pending[i]);
     pthread_mutex_unlock(&here.lock);
 }
 
-static void tell_verdict(link_kind kind, int node, int number, const char *text) {
+static void notify_outcome(link_kind kind, int node, int number, const char *text) {
     pthread_mutex_lock(&here.lock);
     bool is_ready = here.is_ready;
-    if (!is_ready && here.early_count < EARLY_MAX) {
-        link_message *m = &here.early[here.early_count++];
+    if (!is_ready && here.pending_count < PENDING_MAX) {
+        link_message *m = &here.pending[here.pending_count++];
         *m = (link_message){ .kind = kind, .node = node, .number = number };
         snprintf(m->text, sizeof m->text, "%s", text);
     }
     pthread_mutex_unlock(&here.lock);
-    if (is_ready) tell_launcher(kind, node, number, text);
+    if (is_ready) notify_launcher(kind, node, number, text);
 }
 
 // ---- How the job ends ---------------------------------------------------------------------------
@@ -76,51 +77,51 @@ static bool ends_job(link_kind kind) {
     return kind != LINK_DEAD && kind != LINK_ABSENT;
 }
 
-static void take_verdict(link_kind kind, int node, int number, const char *text) {
+static void take_outcome(link_kind kind, int node, int number, const char *text) {
     pthread_mutex_lock(&here.lock);
     here.is_over |= ends_job(kind);
     pthread_cond_broadcast(&here.changed);
     pthread_mutex_unlock(&here.lock);
-    tell_verdict(kind, node, number, text);
+    notify_outcome(kind, node, number, text);
 }
 
 GW_FUNCTION(launcher_verdict, GW_INLINE, "int, int, int, string") {
-    take_verdict((link_kind)gw_arg_int(s, a, 0), (int)gw_arg_int(s, a, 1), (int)gw_arg_int(s, a, 2),
+    take_outcome((link_kind)gw_arg_int(s, a, 0), (int)gw_arg_int(s, a, 1), (int)gw_arg_int(s, a, 2),
                  gw_arg_string(s, a, 3));
     return gw_none();
 }
 
-// Whoever cannot be told is lost, and learns that by itself.
-static void tell_all(gw_scope *s, const link_message *m) {
-    gw_future *told[NODE_COUNT_MAX] = { 0 };
+// A host that cannot be notified is lost, and detects that by itself.
+static void notify_all(gw_scope *s, const link_message *m) {
+    gw_future *notified[NODE_COUNT_MAX] = { 0 };
     for (int node = 1; node < here.run->node_count; node++)
-        told[node] =
+        notified[node] =
             gw_rpc_async_with(s, gw_to(node), "launcher_verdict",
                               GW_ARGS((int)m->kind, m->node, m->number, (const char *)m->text),
-                              GW_OPTIONS(gw_call_options, .timeout_ms = TELL_MS));
-    take_verdict(m->kind, m->node, m->number, m->text);
+                              GW_OPTIONS(gw_call_options, .timeout_ms = NOTIFY_MS));
+    take_outcome(m->kind, m->node, m->number, m->text);
     for (int node = 1; node < here.run->node_count; node++) {
         gw_scope *one = gw_scope_open(s);
-        gw_wait(one, told[node]);
+        gw_wait(one, notified[node]);
         gw_error ignored = gw_scope_close(one);
         (void)ignored;
     }
 }
 
-// Host 0 decides, so that all say the same: the first failure that comes to it, or that all are
-// done. A signal may come again, since who asks twice does not want to wait.
+// Host 0 decides, so that all hosts report the same outcome: the first failure that it receives, or that all hosts are
+// done. A later signal counts as well: a user who sends a second signal does not want to wait.
 static bool decide(link_message *m) {
     if (!ends_job(m->kind)) return true;
     pthread_mutex_lock(&here.lock);
-    bool tells = m->kind == LINK_SIGNAL || !here.is_decided;
-    if (m->kind == LINK_DONE && tells) {
+    bool decides = m->kind == LINK_SIGNAL || !here.is_decided;
+    if (m->kind == LINK_DONE && decides) {
         if (!here.done_code) here.done_code = m->number;
         m->number = here.done_code;
-        tells = ++here.done_count == here.run->node_count;
+        decides = ++here.done_count == here.run->node_count;
     }
-    here.is_decided |= tells;
+    here.is_decided |= decides;
     pthread_mutex_unlock(&here.lock);
-    return tells;
+    return decides;
 }
 
 GW_FUNCTION(launcher_report, GW_POOL, "int, int, int, string") {
@@ -128,7 +129,7 @@ GW_FUNCTION(launcher_report, GW_POOL, "int, int, int, string") {
                        .node = (int)gw_arg_int(s, a, 1),
                        .number = (int)gw_arg_int(s, a, 2) };
     snprintf(m.text, sizeof m.text, "%s", gw_arg_string(s, a, 3));
-    if (gw_ok(s) && decide(&m)) tell_all(s, &m);
+    if (gw_ok(s) && decide(&m)) notify_all(s, &m);
     return gw_none();
 }
 
@@ -136,14 +137,14 @@ static void report(gw_scope *root, const link_message *m) {
     gw_scope *s = gw_scope_open(root);
     gw_rpc_sync_with(s, gw_to(0), "launcher_report",
                      GW_ARGS((int)m->kind, here.run->node_rank, m->number, (const char *)m->text),
-                     GW_OPTIONS(gw_call_options, .timeout_ms = 2 * TELL_MS));
+                     GW_OPTIONS(gw_call_options, .timeout_ms = 2 * NOTIFY_MS));
     gw_error error = gw_scope_close(s);
-    if (error.status) tell_launcher(LINK_LOST, 0, 0, error.text);
+    if (error.status) notify_launcher(LINK_LOST, 0, 0, error.text);
 }
 
-// ---- Who is there -------------------------------------------------------------------------------
+// ---- Lost hosts ---------------------------------------------------------------------------------
 
-// One that leaves has been told how the job ends; this host may just be about to be.
+// A host that leaves has received the outcome of the job; this host may be about to receive it.
 static bool is_over_soon(void) {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
@@ -164,20 +165,21 @@ static void *watch_members(void *arg) {
         gw_member_event e = gw_watch_next(s, of->watch);
         if (!gw_ok(s)) break;
         if (e.kind == GW_MEMBER_DIED || (e.kind == GW_MEMBER_LEFT && !is_over_soon()))
-            tell_launcher(LINK_LOST, e.worker.rank, 0, e.why.text);
+            notify_launcher(LINK_LOST, e.worker.rank, 0, e.why.text);
     }
     const gw_error *why = gw_scope_error(s);
-    if (why->status != GW_WRONG_STATE) tell_launcher(LINK_LOST, here.run->node_rank, 0, why->text);
+    if (why->status != GW_WRONG_STATE)
+        notify_launcher(LINK_LOST, here.run->node_rank, 0, why->text);
     return NULL;
 }
 
 // ---- Whether the launcher runs --------------------------------------------------------------------
 
-static void pause_beat(void) {
-    nanosleep(&(struct timespec){ .tv_nsec = BEAT_MS * INT64_C(1000000) }, NULL);
+static void pause_heartbeat(void) {
+    nanosleep(&(struct timespec){ .tv_nsec = HEARTBEAT_MS * INT64_C(1000000) }, NULL);
 }
 
-// The others would wait for ranks that nobody watches over any more.
+// Otherwise the other hosts would wait for ranks that no launcher watches.
 static void lose_host(void) {
     gw_scope *s = atomic_load(&here.meets);
     if (!s) _exit(0);
@@ -186,14 +188,15 @@ static void lose_host(void) {
     report(s, &m);
 }
 
-// A launcher that does not run cannot end its ranks; killing it does (LAUN-12).
+// A launcher that does not run cannot end its ranks; they end when it is killed (LAUN-12).
 static void *watch_launcher(void *options) {
     const link_options *o = options;
-    pulse p = { 0 };
+    heartbeat_check p = { 0 };
     int64_t lost_ms = 0;
-    for (;; pause_beat()) {
-        atomic_fetch_add(&o->beats->link, 1);
-        if (!pulse_is_silent(&p, atomic_load(&o->beats->launcher), clock_now_ms())) continue;
+    for (;; pause_heartbeat()) {
+        atomic_fetch_add(&o->heartbeats->link, 1);
+        if (!heartbeat_is_silent(&p, atomic_load(&o->heartbeats->launcher), clock_now_ms()))
+            continue;
         if (lost_ms && clock_now_ms() - lost_ms > REVIVAL_MS) kill(o->launcher, SIGKILL);
         if (lost_ms) continue;
         lose_host();
@@ -208,7 +211,7 @@ static void do_nothing(int signal_number) {
     (void)signal_number;
 }
 
-// Ends the wait for the others, by SIGTERM. The thread that watches the launcher leaves it to this one.
+// Allows SIGTERM to end the wait for the other hosts. The thread that watches the launcher keeps it blocked.
 static void let_launcher_interrupt(void) {
     struct sigaction action = { .sa_handler = do_nothing };
     sigset_t one;
@@ -218,9 +221,9 @@ static void let_launcher_interrupt(void) {
     sigprocmask(SIG_UNBLOCK, &one, NULL);
 }
 
-// Of the launcher's it keeps standard error, for what the library says.
-static void let_go_of_the_rest(int fd, pid_t launcher) {
-    setsid();  // a terminal's signals and its closing do not come here
+// Of the launcher's descriptors the link keeps standard error, for the messages of the library.
+static void detach(int fd, pid_t launcher) {
+    setsid();  // excludes this process from the signals and the hang-up of a terminal
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != launcher) _exit(1);  // it ended before the line above
     prctl(PR_SET_NAME, "gradwire-link");
@@ -235,7 +238,7 @@ static void let_go_of_the_rest(int fd, pid_t launcher) {
 static void serve(gw_scope *root, link_watch *of) {
     pthread_t thread;
     if (pthread_create(&thread, NULL, watch_members, of)) {
-        tell_launcher(LINK_LOST, here.run->node_rank, 0, "no thread could be made");
+        notify_launcher(LINK_LOST, here.run->node_rank, 0, "no thread could be started");
         return;
     }
     atomic_store(&here.meets, gw_scope_open(root));
@@ -251,20 +254,20 @@ static void serve(gw_scope *root, link_watch *of) {
 }
 
 _Noreturn void link_main(int fd, const link_options *o) {
-    let_go_of_the_rest(fd, o->launcher);
+    detach(fd, o->launcher);
     here.run = o->run;
-    pthread_t beating;
-    if (pthread_create(&beating, NULL, watch_launcher, (void *)(uintptr_t)o)) _exit(1);
+    pthread_t heartbeat_thread;
+    if (pthread_create(&heartbeat_thread, NULL, watch_launcher, (void *)(uintptr_t)o)) _exit(1);
     let_launcher_interrupt();
     gw_scope *root = gw_scope_open(NULL);
     link_plan plan;
     link_watch watch;
     link_meet(root, o, &plan, &watch);
     if (gw_ok(root)) {
-        tell_ready(&plan);
+        notify_ready(&plan);
         serve(root, &watch);
     } else {
-        tell_launcher(LINK_CANNOT, here.run->node_rank, 0, gw_scope_error(root)->text);
+        notify_launcher(LINK_CANNOT, here.run->node_rank, 0, gw_scope_error(root)->text);
     }
     gw_error ignored = gw_scope_close(root);
     (void)ignored;

@@ -44,7 +44,7 @@ static void compare(gw_scope *s, const gw_map *first, const gw_map *plan, int no
                 node);
 }
 
-// All tell all what they were started with, and take from host 0 what only it can know.
+// Each host sends its plan to all others, and takes the job's id and port from the plan of host 0.
 static void agree(gw_scope *s, const link_options *o, link_plan *out) {
     int count;
     const gw_worker *all = gw_rpc_workers(s, &count);

@@ -7,7 +7,7 @@
 
 #include "link.h"
 
-// What only host 0 knows.
+// Set by host 0.
 typedef struct link_plan {
     int port;
     const char *job_id;  // of |root|
@@ -19,8 +19,8 @@ typedef struct link_watch {
     gw_watch *watch;
 } link_watch;
 
-// Joins the job of links on |root|. Fails if not all come, or if they were started differently. |watch| has whatever
-// happens to a host after that.
+// Joins the job of links on |root|. Fails if a host does not join, or if the hosts were started with different options.
+// |watch| has the events of all hosts from then on.
 void link_meet(gw_scope *root, const link_options *o, link_plan *out, link_watch *watch);
 
 #endif

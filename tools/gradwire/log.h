@@ -1,6 +1,6 @@
-// --log-dir: what a rank prints, once more in a file of its own.
+// --log-dir: the output of a rank, copied to a file of its own.
 //
-// Lines as they are shown, standard output and error together, without prefixes.
+// The file has the same lines as the launcher's output, standard output and error together, without prefixes.
 #ifndef GRADWIRE_LOG_H
 #define GRADWIRE_LOG_H
 
@@ -12,7 +12,7 @@ typedef struct log_file {
     int error;  // why no more is written
 } log_file;
 
-// A folder that is not there is made. False with errno.
+// Creates the folder if it does not exist. False with errno.
 bool log_make_folder(const char *path);
 
 // "rank3.log" in |folder|, emptied; false with errno.

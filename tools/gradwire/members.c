@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "news.h"
+#include "events.h"
 #include "report.h"
 
 static rank *find_rank(job *j, pid_t group) {
@@ -28,10 +28,10 @@ static bool is_running(const job_member *m) {
            p.start_time == m->process.start_time && !proc_is_zombie(&p);
 }
 
-// Who is not noted for want of memory is not ended when it is declared dead.
-static job_member *add_member(job *j, const news *n) {
+// A member that is not recorded for lack of memory is not ended when it is declared dead.
+static job_member *add_member(job *j, const worker_event *n) {
     proc p;
-    // A process that has ended since, below its rank, has said of which group it was.
+    // A process below its rank that has ended since has reported its group.
     if (!proc_read(n->from->pid, &p)) p = (proc){ .group = (pid_t)strtol(n->why, NULL, 10) };
     if (j->member_count == j->member_capacity) {
         int more = j->member_capacity ? 2 * j->member_capacity : 64;
@@ -45,17 +45,17 @@ static job_member *add_member(job *j, const news *n) {
     return m;
 }
 
-// ---- Who has lost whom --------------------------------------------------------------------------
+// ---- Which rank has lost which ------------------------------------------------------------------
 
-// What a rank loses first is why it fails, if it fails; the rest may be the same loss, seen again.
+// The first loss of a rank is the reason if it fails; later ones may be consequences of the same loss.
 static bool is_first_loss(rank *r, const char *why) {
     if (!r || r->lost_why[0]) return false;
     snprintf(r->lost_why, sizeof r->lost_why, "%s", why);
     return true;
 }
 
-// Once all are asked to end, all lose all.
-static void note_lost(job *j, const news *n) {
+// Once all ranks are asked to end, they all lose each other.
+static void note_lost(job *j, const worker_event *n) {
     if (j->policy.stage != AWAITING_RANKS) return;
     const job_member *m = find_member(j, n->from->incarnation);
     if (m && is_first_loss(m->rank, n->why)) m->rank->lost_member = n->incarnation;
@@ -65,7 +65,7 @@ static void note_absent(const job_member *m, rank *absent, const char *how) {
     if (m && m->rank != absent && is_first_loss(m->rank, how)) m->rank->lost_absent = absent;
 }
 
-// What is lost may be known later than that it is: reports of different workers have no order.
+// A report of a loss may arrive before the lost member's own: reports of different workers have no order.
 rank *members_lost_by(const job *j, const rank *r) {
     if (r->lost_absent) return r->lost_absent;
     for (int i = 0; r->lost_member && i < j->member_count; i++)
@@ -74,13 +74,13 @@ rank *members_lost_by(const job *j, const rank *r) {
 }
 
 bool members_lost_elsewhere(const job *j, const rank *r) {
-    if (!nodes_are_there(&j->nodes) || !r->lost_member) return false;
+    if (!nodes_are_open(&j->nodes) || !r->lost_member) return false;
     for (int i = 0; i < j->member_count; i++)
         if (j->members[i].incarnation == r->lost_member) return false;
     return true;
 }
 
-// The others go on without it, so it can only hold up the job.
+// The other members continue without it, so it can only delay the end of the job.
 static void end_member(job *j, const job_member *m, const char *why) {
     if (!is_running(m)) return;
     rank *r = find_rank(j, m->process.pid);
@@ -89,18 +89,18 @@ static void end_member(job *j, const job_member *m, const char *why) {
     proc_signal(&m->process, SIGKILL);
 }
 
-// It may be of another host, whose launcher knows its process.
-static void tell_others(job *j, const news *n) {
-    char text[NEWS_TEXT_SIZE + 32];
+// The member may be of another host, whose launcher has its process.
+static void notify_other_hosts(job *j, const worker_event *n) {
+    char text[EVENT_TEXT_SIZE + 32];
     snprintf(text, sizeof text, "%016" PRIx64 " %s", n->incarnation, n->why);
-    nodes_tell(&j->nodes, LINK_DEAD, 0, text);
+    nodes_send(&j->nodes, LINK_DEAD, 0, text);
 }
 
-static void end_dead(job *j, const job_member *m, const news *n) {
+static void end_dead(job *j, const job_member *m, const worker_event *n) {
     if (m)
         end_member(j, m, n->why);
     else
-        tell_others(j, n);
+        notify_other_hosts(j, n);
 }
 
 void members_end(job *j, const char *text) {
@@ -111,16 +111,16 @@ void members_end(job *j, const char *text) {
     if (m) end_member(j, m, text + at);
 }
 
-// ---- Who joins, and who cannot any more -----------------------------------------------------------
+// ---- Joining workers, and ranks that cannot join any more -----------------------------------------
 
-// How a rank has ended, of the line about it.
+// How a rank has ended, taken from the line about it.
 static const char *how_it_ended(const char *line) {
     int at = 0;
     sscanf(line, "ended %*d %*d %n", &at);
     return line + at;
 }
 
-static void begin_joining(job *j, const news *n) {
+static void begin_joining(job *j, const worker_event *n) {
     job_member *m = find_member(j, n->incarnation);
     if (!m) m = add_member(j, n);
     if (m) m->is_joining = true;
@@ -130,29 +130,29 @@ static void begin_joining(job *j, const news *n) {
     note_absent(m, j->absent, how_it_ended(j->absence));
 }
 
-static void end_joining(job *j, const news *n) {
+static void end_joining(job *j, const worker_event *n) {
     job_member *m = find_member(j, n->incarnation);
     if (!m) return;
     m->is_joining = false;
-    if (m->rank && n->kind == NEWS_JOINED) m->rank->has_joined = true;
+    if (m->rank && n->kind == EVENT_JOINED) m->rank->has_joined = true;
 }
 
-void members_take_news(job *j) {
-    for (news n; news_take(&j->channels, &n);) {
+void members_take_events(job *j) {
+    for (worker_event n; events_take(&j->channels, &n);) {
         switch (n.kind) {
-        case NEWS_JOINS: begin_joining(j, &n); break;
-        case NEWS_JOINED:
-        case NEWS_REFUSED: end_joining(j, &n); break;
-        case NEWS_DEAD:
-        case NEWS_LOST:
+        case EVENT_JOINS: begin_joining(j, &n); break;
+        case EVENT_JOINED:
+        case EVENT_REFUSED: end_joining(j, &n); break;
+        case EVENT_DEAD:
+        case EVENT_LOST:
             note_lost(j, &n);
-            if (n.kind == NEWS_DEAD) end_dead(j, find_member(j, n.incarnation), &n);
+            if (n.kind == EVENT_DEAD) end_dead(j, find_member(j, n.incarnation), &n);
             break;
         }
     }
 }
 
-static void tell_joining(job *j, rank *absent, const char *line) {
+static void notify_joining(job *j, rank *absent, const char *line) {
     for (int i = 0; i < j->channels.count; i++) {
         const channel *to = j->channels.list[i];
         const job_member *m = find_member(j, to->incarnation);
@@ -162,7 +162,7 @@ static void tell_joining(job *j, rank *absent, const char *line) {
     }
 }
 
-// One is enough for those that begin to join later.
+// One absence is enough for workers that begin to join later.
 static void keep_absence(job *j, rank *absent, const char *line) {
     if (j->absence[0]) return;
     j->absent = absent;
@@ -180,45 +180,45 @@ bool members_are_joining(const job *j) {
     return count_joining(j) > 0;
 }
 
-// Of the group of a rank that has ended there may be more processes, which may join.
+// The process group of a rank that has ended may have more processes, which may join.
 static bool is_absent(const rank *r) {
     return r->pid && !r->is_running && kill(-r->pid, 0) != 0;
 }
 
-// One absence is enough for all that wait now. A rank that has joined before it ended is only missed
-// by those that begin later.
-static void tell_absent(job *j, rank *r) {
+// One absence is enough for all workers that are joining now. A rank that had joined before it ended is absent only for
+// workers that begin to join later.
+static void notify_absent(job *j, rank *r) {
     char how[160], line[LINK_TEXT_SIZE];
     int number = run_rank(&j->options, (int)(r - j->ranks));
     report_describe(j, r, how, sizeof how);
     snprintf(line, sizeof line, "ended %d %d %s", number, run_world_size(&j->options), how);
     keep_absence(j, r, line);
-    if (r->has_joined || j->absence_is_told) return;
-    j->absence_is_told = true;
-    tell_joining(j, r, line);
-    nodes_tell(&j->nodes, LINK_ABSENT, 0, line);
+    if (r->has_joined || j->absence_is_sent) return;
+    j->absence_is_sent = true;
+    notify_joining(j, r, line);
+    nodes_send(&j->nodes, LINK_ABSENT, 0, line);
 }
 
-void members_hear_absent(job *j, const char *text) {
+void members_take_absent(job *j, const char *text) {
     keep_absence(j, NULL, text);
-    tell_joining(j, NULL, text);
+    notify_joining(j, NULL, text);
 }
 
-// Who has ended with another code has been named for that.
-static void say_absent(job *j, rank *r) {
-    if (r->status || r->has_begun || r->is_told_absent) return;
+// A rank that has ended with another code has been reported for that.
+static void print_absent(job *j, rank *r) {
+    if (r->status || r->has_begun || r->is_reported_absent) return;
     int joining_count = count_joining(j);
-    r->is_told_absent = joining_count > 0;
-    if (r->is_told_absent) report_absent(j, r, joining_count);
+    r->is_reported_absent = joining_count > 0;
+    if (r->is_reported_absent) report_absent(j, r, joining_count);
 }
 
 void members_find_absent(job *j) {
-    if (j->policy.stage != AWAITING_RANKS) return;  // all are asked to end
+    if (j->policy.stage != AWAITING_RANKS) return;  // all ranks are asked to end
     for (int i = 0; i < j->options.rank_count; i++) {
         rank *r = &j->ranks[i];
         if (!r->is_absent && !is_absent(r)) continue;
-        say_absent(j, r);
-        if (!r->is_absent) tell_absent(j, r);
+        print_absent(j, r);
+        if (!r->is_absent) notify_absent(j, r);
         r->is_absent = true;
     }
 }

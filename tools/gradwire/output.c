@@ -8,7 +8,8 @@
 
 enum { READ_MAX = 64 * 1024, DRAIN_READS_MAX = 64 };
 
-void output_init(output *o, int fd, int rank, sink *to, tail *last, log_file *log, char *line) {
+void output_init(output *o, int fd, int rank, sink *to, last_lines *last, log_file *log,
+                 char *line) {
     *o = (output){ .fd = fd, .to = to, .last = last, .log = log, .line = line };
     snprintf(o->prefix, sizeof o->prefix, "[%d] ", rank);
 }
@@ -17,8 +18,8 @@ static void keep(output *o, const char *line, size_t size) {
     bool was_kept = o->log->fd >= 0;
     log_put(o->log, line, size);
     if (was_kept && o->log->error)
-        sink_say(o->to, "the log of %.*s ends here: %s", (int)strcspn(o->prefix, "]") + 1,
-                 o->prefix, strerror(o->log->error));
+        sink_print(o->to, "the log of %.*s ends here: %s", (int)strcspn(o->prefix, "]") + 1,
+                   o->prefix, strerror(o->log->error));
 }
 
 static void put_line(output *o, const char *line, size_t size) {
@@ -30,7 +31,7 @@ static void put_line(output *o, const char *line, size_t size) {
         sink_put(o->to, mark, (size_t)n);
     }
     sink_put(o->to, "\n", 1);
-    tail_add(o->last, line, size);
+    last_lines_add(o->last, line, size);
     keep(o, line, size);
     o->size = 0;
     o->left_out = 0;

@@ -1,8 +1,6 @@
-// What ranks print, line by line: from a pipe into a sink, each line whole and with its rank in
-// front.
+// The output of ranks, line by line: from a pipe into a sink, each line whole and with its rank in front.
 //
-// A line longer than LINE_MAX_BYTES is cut, and says how much was left out; so memory is bounded
-// whatever a rank prints.
+// A line longer than LINE_MAX_BYTES is cut, and ends with the number of bytes left out; so memory is bounded for any output.
 // Bytes are bytes: only '\n' means anything.
 #ifndef GRADWIRE_OUTPUT_H
 #define GRADWIRE_OUTPUT_H
@@ -13,7 +11,7 @@
 
 #include "log.h"
 #include "sink.h"
-#include "tail.h"
+#include "last_lines.h"
 
 enum { LINE_MAX_BYTES = 64 * 1024 };
 
@@ -21,16 +19,17 @@ typedef struct output {
     // arguments
     int fd;  // the pipe's end, not blocking; -1 once it is at its end
     sink *to;
-    tail *last;     // what the rank printed last; shared by its two outputs
-    log_file *log;  // so is this
+    last_lines *last;  // what the rank printed last; shared by its two outputs
+    log_file *log;     // so is this
     char prefix[16];
-    // the beginning of a line whose end has not come
+    // the beginning of a line whose end has not been read
     char *line;  // room for LINE_MAX_BYTES, of which |size| are used
     size_t size;
     uint64_t left_out;  // more bytes of that line
 } output;
 
-void output_init(output *o, int fd, int rank, sink *to, tail *last, log_file *log, char *line);
+void output_init(output *o, int fd, int rank, sink *to, last_lines *last, log_file *log,
+                 char *line);
 
 // Reads and passes on one read's worth, if there is any. Returns whether there was.
 bool output_read(output *o);

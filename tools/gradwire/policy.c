@@ -5,10 +5,10 @@
 #include <stddef.h>
 
 enum {
-    // One wish may come as two signals: timeout(1) signals the process and its group, a batch
-    // system every process.
-    SAME_WISH_MS = 100,
-    // What reads a rank's output, tee for one, ends a moment after it.
+    // One request may arrive as two signals: timeout(1) signals the process and its group, a batch
+    // system signals every process.
+    SAME_REQUEST_MS = 100,
+    // A process that reads a rank's output, such as tee, ends a moment after the rank.
     LEFTOVERS_MS = 200,
     // SIGKILL needs some time on a busy machine, however short the grace time is; and little more,
     // however long.
@@ -30,24 +30,25 @@ static const rule rules[] = {
     { AWAITING_RANKS, START_FAILED, AWAITING_DEATH, SEND_KILL, "a job starts whole or not at all" },
     { AWAITING_RANKS, RANK_FAILED, AWAITING_STOP, SEND_ASKED,
       "the others would wait for the one that is gone" },
-    { AWAITING_RANKS, OTHERS_FAILED, AWAITING_STOP, SEND_ASKED, "a job fails on all of its hosts" },
+    { AWAITING_RANKS, OTHER_HOST_FAILED, AWAITING_STOP, SEND_ASKED,
+      "a job fails on all of its hosts" },
     { AWAITING_RANKS, USER_SIGNAL, AWAITING_STOP, SEND_ASKED, "ranks may want to save their work" },
     { AWAITING_RANKS, LEFTOVERS_FOUND, AWAITING_LEFTOVERS, DO_NOTHING, "they may be about to end" },
     { AWAITING_LEFTOVERS, LEFTOVERS_FOUND, AWAITING_LEFTOVERS, DO_NOTHING, "they still may" },
     { AWAITING_LEFTOVERS, USER_SIGNAL, AWAITING_STOP, SEND_ASKED,
-      "somebody does not want to wait" },
-    { AWAITING_LEFTOVERS, OTHERS_FAILED, AWAITING_STOP, SEND_ASKED,
+      "the user does not want to wait" },
+    { AWAITING_LEFTOVERS, OTHER_HOST_FAILED, AWAITING_STOP, SEND_ASKED,
       "what is left behind is not waited for" },
     { AWAITING_LEFTOVERS, TIME_IS_UP, AWAITING_STOP, SEND_ASKED, "nothing outlives the job" },
     { AWAITING_STOP, RANK_FAILED, AWAITING_STOP, DO_NOTHING, "it ended as it was asked to" },
-    { AWAITING_STOP, OTHERS_FAILED, AWAITING_STOP, DO_NOTHING, "all have been asked here" },
+    { AWAITING_STOP, OTHER_HOST_FAILED, AWAITING_STOP, DO_NOTHING, "all have been asked here" },
     { AWAITING_STOP, LEFTOVERS_FOUND, AWAITING_STOP, DO_NOTHING, "they have been asked, too" },
     { AWAITING_STOP, USER_SIGNAL, AWAITING_DEATH, SEND_KILL,
-      "who asks twice does not want to wait" },
+      "a user who sends a second signal does not want to wait" },
     { AWAITING_STOP, TIME_IS_UP, AWAITING_DEATH, SEND_KILL,
       "the grace time is what it takes to obey" },
     { AWAITING_DEATH, RANK_FAILED, AWAITING_DEATH, DO_NOTHING, "it was killed" },
-    { AWAITING_DEATH, OTHERS_FAILED, AWAITING_DEATH, DO_NOTHING, "all have been killed here" },
+    { AWAITING_DEATH, OTHER_HOST_FAILED, AWAITING_DEATH, DO_NOTHING, "all have been killed here" },
     { AWAITING_DEATH, LEFTOVERS_FOUND, AWAITING_DEATH, SEND_KILL,
       "they may have been started since" },
     { AWAITING_DEATH, USER_SIGNAL, AWAITING_DEATH, DO_NOTHING, "there is nothing stronger" },
@@ -88,9 +89,9 @@ static void enter(policy *p, policy_stage stage, int64_t now_ms) {
 }
 
 int policy_happened(policy *p, policy_event event, int asked, int64_t now_ms) {
-    bool same_wish =
-        event == USER_SIGNAL && p->stage == AWAITING_STOP && now_ms - p->entered_ms < SAME_WISH_MS;
-    if (same_wish || p->stage == AWAITING_NOTHING) return 0;
+    bool same_request = event == USER_SIGNAL && p->stage == AWAITING_STOP &&
+                        now_ms - p->entered_ms < SAME_REQUEST_MS;
+    if (same_request || p->stage == AWAITING_NOTHING) return 0;
     const rule *r = find_rule(p->stage, event);
     assert(r);
     enter(p, r->to, now_ms);

@@ -1,7 +1,7 @@
 // When a job is stopped, killed and given up: the rules, without any process, signal or clock.
 //
-// The launcher tells what happened and at what time, and does what the answer says. A table in
-// policy.c holds every rule and its reason.
+// The launcher passes each event with its time, and acts on the returned signal. A table in policy.c has every rule and
+// its reason.
 #ifndef GRADWIRE_POLICY_H
 #define GRADWIRE_POLICY_H
 
@@ -18,11 +18,11 @@ typedef enum policy_stage {
 } policy_stage;
 
 typedef enum policy_event {
-    START_FAILED,     // not all ranks could be started
-    RANK_FAILED,      // and the others are to be stopped then
-    OTHERS_FAILED,    // the part of another host has failed, or that host is lost
-    USER_SIGNAL,      // somebody wants the job to end
-    LEFTOVERS_FOUND,  // no rank is left, but processes that ranks have started
+    START_FAILED,       // not all ranks could be started
+    RANK_FAILED,        // and the others are to be stopped then
+    OTHER_HOST_FAILED,  // the part of another host has failed, or that host is lost
+    USER_SIGNAL,        // a signal of the user or the system ends the job
+    LEFTOVERS_FOUND,    // no rank is left, but processes that ranks have started
     TIME_IS_UP,
 } policy_event;
 

@@ -26,7 +26,7 @@ int port_reserve(const char *host, int *out_fd) {
     const int yes = 1;
     int fd = socket(at.bytes.ss_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return 0;
-    // Sharing is allowed only once the port is ours: before, somebody else's shared port would do.
+    // Sharing is allowed only after bind: before it, a shared port of another process could be chosen.
     if ((bind(fd, (struct sockaddr *)&at.bytes, at.size) != 0 && !bind_anywhere(fd, &at)) ||
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) != 0 ||
         getsockname(fd, (struct sockaddr *)&at.bytes, &at.size) != 0) {

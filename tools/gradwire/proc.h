@@ -1,8 +1,7 @@
-// Processes as /proc shows them, and signals that cannot hit a stranger.
+// Processes according to /proc, and signals that cannot reach a wrong process.
 //
-// Between looking and signalling a process may end and its number be given to another one. So a
-// process is known by its number and start time, and signalled through a descriptor that was
-// checked to be of this very process.
+// Between a look-up and a signal a process may end and its number be reused. So a process is identified by its number and
+// start time, and signalled through a descriptor that was checked to be of this process.
 #ifndef GRADWIRE_PROC_H
 #define GRADWIRE_PROC_H
 
@@ -20,7 +19,7 @@ typedef struct proc {
 
 bool proc_read(pid_t pid, proc *out);  // false: there is none
 
-// Ended, and only waiting for its parent to learn it.
+// It has ended, and its parent has not waited for it.
 bool proc_is_zombie(const proc *p);
 
 bool proc_signal(const proc *p,
@@ -33,7 +32,7 @@ typedef enum proc_mark {
     MARK_ABSENT,
     MARK_PRESENT,
     // No environment: it is becoming another program at this moment, or ending, or was started
-    // without one, or belongs to the kernel, or to somebody else.
+    // without one, or belongs to the kernel, or to another user.
     MARK_UNKNOWN,
 } proc_mark;
 

@@ -60,18 +60,20 @@ void report_node(job *j, const link_message *m) {
     char name[64];
     name_of(j, m->node, name);
     switch (m->kind) {
-    case LINK_FAILED: sink_say(j->say, "%s", m->text); break;
+    case LINK_FAILED: sink_print(j->messages, "%s", m->text); break;
     case LINK_SIGNAL:
-        sink_say(j->say, "%s on %s: stopping %d rank%s", signals_name(m->number), name,
-                 j->running_count, j->running_count == 1 ? "" : "s");
+        sink_print(j->messages, "%s on %s: stopping %d rank%s", signals_name(m->number), name,
+                   j->running_count, j->running_count == 1 ? "" : "s");
         break;
     case LINK_LOST:
-        sink_say(j->say, "%s is %s: %s", name,
-                 m->node < 0 || m->node == j->options.node_rank ? "cut off from the others"
-                                                                : "lost",
-                 m->text);
+        sink_print(j->messages, "%s is %s: %s", name,
+                   m->node < 0 || m->node == j->options.node_rank ? "cut off from the others"
+                                                                  : "lost",
+                   m->text);
         break;
-    case LINK_CANNOT: sink_say(j->say, "the hosts of the job did not meet: %s", m->text); break;
+    case LINK_CANNOT:
+        sink_print(j->messages, "the hosts of the job did not meet: %s", m->text);
+        break;
     case LINK_READY:
     case LINK_DEAD:
     case LINK_ABSENT:
@@ -80,34 +82,36 @@ void report_node(job *j, const link_message *m) {
 }
 
 void report_dead(job *j, const rank *r, pid_t pid, const char *why) {
-    char who[64];
+    char name[64];
     if (r)
-        snprintf(who, sizeof who, "rank %d (pid %d)", number_of(j, r), (int)pid);
+        snprintf(name, sizeof name, "rank %d (pid %d)", number_of(j, r), (int)pid);
     else
-        snprintf(who, sizeof who, "process %d", (int)pid);
-    sink_say(j->say, "%s is dead to the others, and is killed: %s", who, why);
+        snprintf(name, sizeof name, "process %d", (int)pid);
+    sink_print(j->messages, "%s is dead to the others, and is killed: %s", name, why);
 }
 
 void report_stopped(job *j, const rank *r) {
-    sink_say(j->say, "rank %d (pid %d) is killed: %s", number_of(j, r), (int)r->pid, r->killed_why);
+    sink_print(j->messages, "rank %d (pid %d) is killed: %s", number_of(j, r), (int)r->pid,
+               r->killed_why);
 }
 
 void report_absent(job *j, const rank *r, int joining_count) {
-    sink_say(j->say, "rank %d (pid %d) exited with code 0 without joining, and %d worker%s for it",
-             number_of(j, r), (int)r->pid, joining_count, joining_count == 1 ? " waits" : "s wait");
+    sink_print(
+        j->messages, "rank %d (pid %d) exited with code 0 without joining, and %d worker%s for it",
+        number_of(j, r), (int)r->pid, joining_count, joining_count == 1 ? " waits" : "s wait");
 }
 
 void report_signal(job *j, int signal_number) {
-    sink_say(j->say, "%s: stopping %d rank%s; a second one kills at once",
-             signals_name(signal_number), j->running_count, j->running_count == 1 ? "" : "s");
+    sink_print(j->messages, "%s: stopping %d rank%s; a second one kills at once",
+               signals_name(signal_number), j->running_count, j->running_count == 1 ? "" : "s");
 }
 
-static void say_processes(job *j, int count, const char *what) {
-    sink_say(j->say, "%d process%s %s", count, count == 1 ? "" : "es", what);
+static void print_processes(job *j, int count, const char *what) {
+    sink_print(j->messages, "%d process%s %s", count, count == 1 ? "" : "es", what);
 }
 
 void report_leftovers(job *j, int count) {
-    if (count > 0) say_processes(j, count, "left behind by the ranks: stopping");
+    if (count > 0) print_processes(j, count, "left behind by the ranks: stopping");
 }
 
 void report_killing(job *j, int others_count) {
@@ -115,7 +119,7 @@ void report_killing(job *j, int others_count) {
     char what[80];
     snprintf(what, sizeof what, "did not end within %g s: killing",
              (double)j->options.grace_ms / 1000);
-    say_processes(j, others_count, what);
+    print_processes(j, others_count, what);
 }
 
 void report_unkillable(job *j) {
@@ -123,22 +127,22 @@ void report_unkillable(job *j) {
         const rank *r = &j->ranks[i];
         proc p;
         if (!r->is_running || !proc_read(r->pid, &p)) continue;
-        sink_say(j->say, "rank %d (pid %d) cannot be killed and is left (state %c)",
-                 number_of(j, r), (int)r->pid, p.state);
+        sink_print(j->messages, "rank %d (pid %d) cannot be killed and is left (state %c)",
+                   number_of(j, r), (int)r->pid, p.state);
     }
     if (j->running_count == 0 && !j->is_alone)
-        sink_say(j->say, "processes below the ranks cannot be killed and are left");
+        sink_print(j->messages, "processes below the ranks cannot be killed and are left");
 }
 
 void report_lost_output(job *j, const sink *s) {
     const char *name = s == &j->sinks[0] ? "standard output" : "standard error";
-    sink_say(j->say, "cannot write %s: %s", name, strerror(s->error));
+    sink_print(j->messages, "cannot write %s: %s", name, strerror(s->error));
 }
 
 void report_end(job *j) {
-    if (!j->cause || !tail_is_buried(&j->cause->last)) return;
+    if (!j->cause || !last_lines_are_buried(&j->cause->last)) return;
     char text[160];
     report_describe(j, j->cause, text, sizeof text);
-    sink_say(j->say, "%s first; its last lines were:", text);
-    tail_put(&j->cause->last, j->cause->outputs[0].prefix, j->say);
+    sink_print(j->messages, "%s first; its last lines were:", text);
+    last_lines_put(&j->cause->last, j->cause->outputs[0].prefix, j->messages);
 }

@@ -1,12 +1,12 @@
-// What the launcher says, in one sentence each.
+// The messages that the launcher prints, a line each.
 #ifndef GRADWIRE_REPORT_H
 #define GRADWIRE_REPORT_H
 
 #include "job.h"
 
-void report_node(job *j, const link_message *m);  // what decides how a job over several hosts ends
+void report_node(job *j, const link_message *m);  // the event that ends a job over several hosts
 void report_describe(const job *j, const rank *r, char *out, size_t size);  // how |r| has failed
-// The same, and because of whom: |cause| is the rank that was lost before, or |r| itself.
+// The same, with its cause: |cause| is the rank that was lost before, or |r| itself.
 void report_describe_failure(const job *j, const rank *r, const rank *cause, char *out,
                              size_t size);
 void report_dead(job *j, const rank *r, pid_t pid, const char *why);  // |r| NULL: none of the ranks

@@ -13,7 +13,7 @@
 #include "dry_run.h"
 #include "job.h"
 #include "log.h"
-#include "others.h"
+#include "other_hosts.h"
 #include "port.h"
 #include "start.h"
 #include "watch.h"
@@ -32,7 +32,7 @@ static bool open_sinks(job *j) {
     }
     // Through one queue, lines stay whole and nearly in order.
     if (sink_is_same_file(STDOUT_FILENO, STDERR_FILENO)) j->to[1] = &j->sinks[0];
-    j->say = j->to[1];
+    j->messages = j->to[1];
     return true;
 }
 
@@ -56,7 +56,7 @@ static bool open_memory(job *j) {
 static bool open_port(job *j) {
     const run_options *o = &j->options;
     j->port = o->master_port;
-    if (o->node_rank > 0) return true;  // host 0 tells
+    if (o->node_rank > 0) return true;  // host 0 sends its own
     if (!j->port)
         j->port = port_reserve(o->rdzv_endpoint ? o->rdzv_host : "127.0.0.1", &j->port_fd);
     return j->port > 0;
@@ -84,8 +84,8 @@ static void close_job(job *j) {
     free(j->lines);
 }
 
-// All hosts take that of host 0, which is none of their marks: by its mark a guard knows what it has to kill, and a host
-// may be a machine with another one.
+// All hosts use the name of host 0, which differs from all marks: a guard kills the processes with the mark of its host,
+// and two hosts may be on one machine.
 static const char *job_id(const job *j) {
     const char *given = getenv("GW_JOB_ID");
     return given && *given && strlen(given) < LINK_JOB_ID_SIZE ? given : j->name;
@@ -120,7 +120,7 @@ int run_command(int argc, char **argv) {
         dry_run(&j.options);
         return 0;
     }
-    // What one rank shows on a terminal needs no prefix to tell it from another's.
+    // The output of a single rank on a terminal needs no prefix.
     j.passes_through = j.options.no_prefix || (run_world_size(&j.options) == 1 &&
                                                isatty(STDOUT_FILENO) && !j.options.log_dir);
 
@@ -131,7 +131,7 @@ int run_command(int argc, char **argv) {
         close_job(&j);
         return EXIT_OWN_FAILURE;
     }
-    if (others_meet(&j, &code)) {
+    if (other_hosts_meet(&j, &code)) {
         start_result result = start_ranks(&j, &code);
         if (result == START_REFUSED) watch_start_failed(&j, code);
         code = watch(&j);

@@ -41,12 +41,13 @@ static const char help[] =
     "  --node-rank=R             which of them this one is, 0 to M-1; its ranks are R*N to "
     "R*N+N-1\n"
     "  --rdzv-endpoint=HOST:PORT where they meet: an address or name of host 0, the same for all\n"
-    "  --rdzv-id=NAME            tells jobs apart that meet there (default: none)\n"
+    "  --rdzv-id=NAME            distinguishes jobs that meet there (default: none)\n"
     "  --rdzv-timeout=SECONDS    how long the others are waited for (default 300)\n"
     "  --key=FILE                the key of the job, which `gradwire key` makes: with it all\n"
-    "                            connections are encrypted, and nobody else gets in\n"
-    "  --insecure                without a key, over a network that everybody on it may read and\n"
-    "                            change\n"
+    "                            connections are encrypted, and peers without it are refused\n"
+    "  --insecure                without a key, over a network whose hosts may all read and "
+    "change\n"
+    "                            the data\n"
     "\n"
     "Each rank finds RANK, WORLD_SIZE, LOCAL_RANK, LOCAL_WORLD_SIZE, GROUP_RANK, "
     "GROUP_WORLD_SIZE,\n"
@@ -123,7 +124,7 @@ static bool parse_id(const char *text, run_options *out) {
     return true;
 }
 
-// What the environment says of protection is for the launchers, too.
+// The environment's variables for protection apply to the launchers, too.
 static bool check_protection(run_options *o) {
     const char *file = getenv("GW_KEY_FILE"), *insecure = getenv("GW_INSECURE");
     gw_error error;
@@ -226,7 +227,7 @@ bool run_options_parse(int argc, char **argv, run_options *out, int *out_code) {
     };
     *out_code = EXIT_USAGE;
     bool has_node_rank = false;
-    opterr = 0;  // our sentences, not getopt's
+    opterr = 0;  // own error texts, not getopt's
     for (;;) {
         if (optind < argc) replace_underscores(argv[optind]);
         const char *given = optind < argc ? argv[optind] : "";

@@ -22,14 +22,13 @@ typedef struct run_options {
     int node_count, node_rank;      // 1 and 0 without --nnodes
     char rdzv_host[RDZV_HOST_MAX];  // "": on this host alone
     const char *rdzv_endpoint;      // "host:port", where launchers meet; NULL: on this host alone
-    const char *rdzv_id;            // "": jobs are told apart by where they meet
+    const char *rdzv_id;            // "": jobs are distinguished by their endpoints
     int64_t rdzv_timeout_ms;
     const char *key;  // the path of a file; NULL: none
     bool insecure;
 } run_options;
 
-// Returns false when there is nothing to run: --help was printed, or one sentence about what is
-// wrong. Then |out_code| is the exit code.
+// Returns false when there is nothing to run: --help or an error was printed. Then |out_code| is the exit code.
 bool run_options_parse(int argc, char **argv, run_options *out, int *out_code);
 
 // Of the whole job, and of one of this host's ranks in it.

@@ -11,8 +11,7 @@
 
 enum { DAYS_MAX = 36500 };
 
-// A file that a shell has made is open to all that its umask lets in. False if it cannot be closed
-// to them.
+// A file that a shell has created is accessible as its umask allows. False if the access of other users cannot be removed.
 static bool close_to_others(int fd) {
     struct stat s;
     return fstat(fd, &s) || !S_ISREG(s.st_mode) || fchmod(fd, 0600) == 0;

@@ -33,8 +33,7 @@ enum { OWN_ACTION_COUNT = sizeof own_actions / sizeof own_actions[0] };
 _Static_assert(sizeof((signals *)0)->old_actions / sizeof(struct sigaction) == OWN_ACTION_COUNT,
                "each own disposition has its old one");
 
-// nohup and shells' background jobs mean what they ignore; nobody ignores SIGTERM by mistake or
-// otherwise.
+// nohup and shells' background jobs ignore these signals on purpose. SIGTERM is never ignored so.
 static bool is_ignored(int signal_number) {
     struct sigaction action;
     return signal_number != SIGCHLD && signal_number != SIGTERM && signal_number != SIGCONT &&

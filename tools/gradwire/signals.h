@@ -12,7 +12,7 @@ typedef enum signal_duty {
     DUTY_CHILD,   // a child has ended
     DUTY_END,     // the job is to end
     DUTY_PAUSE,   // the job is to stop for a while, and so is the launcher
-    DUTY_RESUME,  // and to go on
+    DUTY_RESUME,  // the job is to continue
     DUTY_PASS,    // for the programs
 } signal_duty;
 
@@ -26,7 +26,7 @@ typedef struct signals {
 bool signals_open(signals *s);  // false, with errno
 void signals_close(signals *s);
 
-// Takes a signal that has come; DUTY_NONE when there is none.
+// Takes a pending signal; DUTY_NONE when there is none.
 signal_duty signals_take(signals *s, int *out_signal);
 
 // True if one of DUTY_END waits, which is left where it is.
@@ -35,7 +35,7 @@ bool signals_end_waits(void);
 // In the child that becomes a rank: everything as the launcher was given it.
 void signals_restore(const signals *s);
 
-// Which signal asks ranks to end when |signal_number| has asked the launcher.
+// The signal that ends the ranks when the launcher has received |signal_number|.
 int signals_to_ranks(int signal_number);
 
 // "SIGINT"

@@ -84,7 +84,7 @@ static ssize_t write_some(const sink *s) {
     return write(s->fd, data, size < PIPE_BUF ? size : PIPE_BUF);
 }
 
-// A full disk may have room again later; a reader that has gone does not come back.
+// A full disk may have room again later; a pipe without a reader stays broken.
 static void give_up(sink *s, int error) {
     if (!s->error) s->error = error;
     s->is_broken = error == EPIPE || error == EIO || error == ECONNRESET;
@@ -105,7 +105,7 @@ void sink_flush(sink *s) {
     s->begin = s->end = 0;
 }
 
-void sink_say(sink *s, const char *format, ...) {
+void sink_print(sink *s, const char *format, ...) {
     char text[SAY_MAX] = "gradwire: ";
     size_t size = strlen(text);
     va_list arguments;

@@ -1,9 +1,7 @@
-// A stream that the launcher writes to: whole lines go in, and out as fast as whoever reads them
-// allows.
+// A stream that the launcher writes to: it buffers whole lines, and writes them as fast as the reader reads.
 //
-// Writing never blocks the launcher, so that signals and deadlines are served while a reader is
-// slow. Memory is bounded: who feeds a sink asks sink_has_room first, and then may add one read's
-// worth of lines.
+// Writing never blocks the launcher, so that signals and deadlines are handled while a reader is slow. Memory is bounded:
+// a caller checks sink_has_room first, and then may add the lines of one read.
 #ifndef GRADWIRE_SINK_H
 #define GRADWIRE_SINK_H
 
@@ -12,10 +10,10 @@
 
 typedef struct sink {
     int fd;
-    bool own_fd;  // opened by us, to be without blocking
+    bool own_fd;  // opened again by the sink, to be non-blocking
     bool is_socket;
-    bool is_broken;  // its reader has gone; what comes is dropped
-    int error;       // why something could not be written, the first time
+    bool is_broken;  // its reader has closed it; lines are dropped
+    int error;       // errno of the first failed write
     char *data;
     size_t begin, end;  // what is not written yet
 } sink;
@@ -30,7 +28,7 @@ void sink_put(sink *s, const void *data,
 void sink_flush(sink *s);    // writes what can be written now
 
 // Adds "gradwire: ", the text and an end of line.
-__attribute__((format(printf, 2, 3))) void sink_say(sink *s, const char *format, ...);
+__attribute__((format(printf, 2, 3))) void sink_print(sink *s, const char *format, ...);
 
 // True if both lead to the same file, pipe or terminal.
 bool sink_is_same_file(int fd, int other_fd);

@@ -18,7 +18,7 @@
 #include "command.h"
 #include "environment.h"
 
-// Where ranks wait to become the program, and how they tell that they could not.
+// The pipes on which ranks wait to execute the program, and report a failure to do so.
 typedef struct gate {
     int go[2];      // a byte for each rank; its end: the launcher has given up
     int result[2];  // a failure; its end: all of them have become the program
@@ -176,7 +176,7 @@ static const char *fork_rank(start *s, int index) {
     for (int i = 0; i < OUTPUTS; i++) close_fd(&write_fds[i]);
     errno = error;
     if (pid < 0) return "fork";
-    setpgid(pid, pid);  // here too: whichever comes first
+    setpgid(pid, pid);  // the child calls it, too: either may run first
     r->pid = pid;
     r->is_running = true;
     j->running_count++;
@@ -209,7 +209,7 @@ static start_result open_gate(start *s, gate *g, int count, int *out_code) {
         return refuse(s->job, out_code, "write", errno);
     struct pollfd result = { .fd = g->result[0], .events = POLLIN };
     while (poll(&result, 1, LOOK_FOR_SIGNALS_MS) <= 0) {
-        nodes_beat(&s->job->nodes);
+        nodes_send_heartbeat(&s->job->nodes);
         if (signals_end_waits()) return START_INTERRUPTED;
     }
     failure f;

@@ -6,8 +6,8 @@
 
 typedef enum start_result {
     START_OK,
-    START_REFUSED,      // |out_code| is the exit code; it was said why
-    START_INTERRUPTED,  // a signal that ends the job waits
+    START_REFUSED,      // |out_code| is the exit code; the reason was printed
+    START_INTERRUPTED,  // a signal that ends the job is pending
 } start_result;
 
 // Starts all ranks: each in a process group of its own, killed by the kernel when the launcher ends

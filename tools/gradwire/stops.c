@@ -33,7 +33,7 @@ static bool is_stopped(const rank *r) {
     return r->is_running && r->stopped_ms && proc_read(r->pid, &p) && p.state == 'T';
 }
 
-// A user may stop what has nothing to do with the library.
+// A user may stop a rank that does not use the library.
 static bool is_waited_for(const job *j, const rank *r) {
     if (j->policy.stage != AWAITING_RANKS) return false;
     return r->has_begun || j->options.node_count > 1 || members_are_joining(j);
@@ -47,20 +47,21 @@ static void end_stopped(job *j, rank *r) {
 }
 
 void stops_end(job *j) {
-    int64_t now_ms = clock_now_ms(), late_ms = now_ms - j->stops_looked_ms;
+    int64_t now_ms = clock_now_ms(), late_ms = now_ms - j->stops_checked_ms;
     for (int i = 0; i < j->options.rank_count; i++) {
         rank *r = &j->ranks[i];
-        // The launcher may have been stopped with its ranks, and goes on before them.
+        // The launcher may have been stopped together with its ranks, and is continued before them.
         if (r->stopped_ms && late_ms > LATE_MS) r->stopped_ms = now_ms;
         if (r->stopped_ms && now_ms - r->stopped_ms >= SILENT_MS && is_stopped(r) &&
             is_waited_for(j, r))
             end_stopped(j, r);
     }
-    j->stops_looked_ms = now_ms;
+    j->stops_checked_ms = now_ms;
 }
 
 int64_t stops_deadline_ms(const job *j) {
     for (int i = 0; i < j->options.rank_count; i++)
-        if (j->ranks[i].is_running && j->ranks[i].stopped_ms) return j->stops_looked_ms + BEAT_MS;
+        if (j->ranks[i].is_running && j->ranks[i].stopped_ms)
+            return j->stops_checked_ms + HEARTBEAT_MS;
     return INT64_MAX;
 }

@@ -1,4 +1,4 @@
-// What is said of an argument that a subcommand does not take.
+// The error about an argument that a subcommand does not take.
 #ifndef GRADWIRE_USAGE_H
 #define GRADWIRE_USAGE_H
 

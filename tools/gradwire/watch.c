@@ -1,4 +1,4 @@
-// One loop: everything that happens is a descriptor that is ready, or the time that is up.
+// One loop: each event is a ready descriptor or an expired deadline.
 #include "watch.h"
 
 #include <errno.h>
@@ -14,18 +14,24 @@
 #include "ending.h"
 #include "flow.h"
 #include "members.h"
-#include "others.h"
+#include "other_hosts.h"
 #include "proc.h"
 #include "report.h"
 #include "stops.h"
 
 enum { LOOK_AGAIN_MS = 20, SLOW_READER_MS = 1000 };
 
-// Places of the descriptors that the loop waits for.
-enum { POLL_SIGNALS, POLL_NEWS, POLL_NODES, POLL_INPUT, POLL_FLOW = POLL_INPUT + INPUT_POLL_COUNT };
+// The indices of the descriptors that the loop polls.
+enum {
+    POLL_SIGNALS,
+    POLL_EVENTS,
+    POLL_NODES,
+    POLL_INPUT,
+    POLL_FLOW = POLL_INPUT + INPUT_POLL_COUNT
+};
 
 void watch_start_failed(job *j, int code) {
-    others_part_failed(j, code, j->refusal);
+    other_hosts_report_failure(j, code, j->refusal);
     ending_happened(j, START_FAILED, 0);
 }
 
@@ -33,7 +39,7 @@ void watch_start_failed(job *j, int code) {
 
 static void pause_all(job *j) {
     ending_signal_groups(j, SIGTSTP);
-    // By the signal's own effect, which the kernel withholds where nobody could wake us.
+    // By the signal's default action, which the kernel suppresses in an orphaned process group.
     sigset_t mask;
     sigemptyset(&mask);
     sigaddset(&mask, SIGTSTP);
@@ -52,9 +58,9 @@ static void pass_on(job *j, int signal_number) {
 static void end_job(job *j, int signal_number) {
     ending_set_code(j, EXIT_SIGNAL + signal_number);
     j->asked_ms = clock_now_ms();
-    nodes_tell(&j->nodes, LINK_SIGNAL, signal_number, "");
+    nodes_send(&j->nodes, LINK_SIGNAL, signal_number, "");
     j->nodes.is_decided = true;
-    if (j->is_alone) return;  // a reader of our output was all that was waited for
+    if (j->is_alone) return;  // the launcher only waited for a reader of its output
     if (j->policy.stage == AWAITING_RANKS) report_signal(j, signal_number);
     ending_happened(j, USER_SIGNAL, signals_to_ranks(signal_number));
 }
@@ -90,15 +96,14 @@ static void rank_ended(job *j, rank *r, int status) {
     for (int k = 0; k < OUTPUTS; k++) output_drain(&r->outputs[k]);
 }
 
-// Before a process is waited for, everything that it has reported is read: after that nobody knows
-// which process it was.
+// All reports of a process are read before it is waited for: after that its pid no longer identifies it.
 static void reap(job *j) {
     bool any = false;
     for (siginfo_t ended = { 0 }; waitid(P_ALL, 0, &ended, WEXITED | WNOHANG | WNOWAIT) == 0;
          ended.si_pid = 0) {
         int status;
         if (!ended.si_pid) break;
-        members_take_news(j);
+        members_take_events(j);
         if (waitpid(ended.si_pid, &status, 0) != ended.si_pid) continue;
         j->tree_has_changed = any = true;
         if (ended.si_pid == j->guard.pid) j->guard.pid = 0;
@@ -109,7 +114,7 @@ static void reap(job *j) {
     if (any || clock_now_ms() >= j->judge_ms) causes_judge(j);
 }
 
-// Once no rank runs: what have they left behind? The guard is a child, too, and the last to go.
+// Once no rank runs, looks for processes that ranks have left behind. The guard is a child, too, and ends last.
 static void look_for_leftovers(job *j) {
     bool must_look = j->tree_has_changed || j->policy.stage == AWAITING_DEATH;
     if (j->running_count > 0 || j->is_alone || !must_look) return;
@@ -130,11 +135,10 @@ static void look_for_leftovers(job *j) {
 
 // ---- The loop -----------------------------------------------------------------------------------
 
-// At the end only a reader of our output is waited for: without limit, unless somebody wants the
-// end.
+// At the end the launcher waits only for the reader of its output: without limit, unless a signal has ended the job.
 static int64_t deadline_ms(const job *j) {
     if (!j->is_alone) return j->policy.deadline_ms;
-    if (!j->asked_ms) return others_deadline_ms(j);
+    if (!j->asked_ms) return other_hosts_deadline_ms(j);
     return (j->asked_ms > j->alone_ms ? j->asked_ms : j->alone_ms) + SLOW_READER_MS;
 }
 
@@ -153,23 +157,23 @@ static int time_to_wait_ms(const job *j) {
 
 static void wait_for_something(job *j) {
     j->polls[POLL_SIGNALS] = (struct pollfd){ .fd = j->signals.fd, .events = POLLIN };
-    j->polls[POLL_NEWS] = (struct pollfd){ .fd = j->channels.poll_fd, .events = POLLIN };
+    j->polls[POLL_EVENTS] = (struct pollfd){ .fd = j->channels.poll_fd, .events = POLLIN };
     j->polls[POLL_NODES] = (struct pollfd){ .fd = nodes_poll_fd(&j->nodes), .events = POLLIN };
     input_poll(&j->input, j->polls + POLL_INPUT);
     flow_poll(j, j->polls + POLL_FLOW);
-    // A failure is an interruption, or a want of memory for a moment: then nothing is ready.
+    // poll() fails if it is interrupted or memory is short for a moment: then nothing is ready.
     poll(j->polls, (nfds_t)(POLL_FLOW + flow_poll_count(j)), time_to_wait_ms(j));
 }
 
 static void turn(job *j) {
     wait_for_something(j);
-    nodes_beat(&j->nodes);
+    nodes_send_heartbeat(&j->nodes);
     take_signals(j);
-    members_take_news(j);
+    members_take_events(j);
     reap(j);
     stops_take(j);
     if (clock_now_ms() >= stops_deadline_ms(j)) stops_end(j);
-    others_take(j);
+    other_hosts_take(j);
     members_find_absent(j);
     flow_read(j, j->polls + POLL_FLOW);
     input_relay(&j->input, j->polls + POLL_INPUT);
@@ -181,7 +185,7 @@ static void turn(job *j) {
 
 static bool is_over(job *j) {
     if (!j->is_alone) return j->policy.stage == AWAITING_NOTHING;
-    if (others_are_awaited(j)) return false;
+    if (other_hosts_are_awaited(j)) return false;
     return flow_is_done(j) || clock_now_ms() >= deadline_ms(j);
 }
 

@@ -1,4 +1,4 @@
-#include "agent/door.h"
+#include "agent/group_store.h"
 
 #include "agent/admission.h"
 #include "agent/join.h"
@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-// Each of them in turn. What all have answered makes one sentence, with the status of the first.
+// Tries each address in turn. The error has the texts of all addresses, and the status of the first.
 static gw_status listen_at_one(agent *a, gw_error *error) {
-    const char *at = a->door;
+    const char *at = a->group_addresses;
     gw_error first = { 0 }, why;
     address_text address;
     while (address_take(&at, &address)) {
@@ -29,10 +29,10 @@ static gw_status listen_at_one(agent *a, gw_error *error) {
 
 // STORE-7: "in a group `join/I`".
 static store_use use_of_key(void *user, const char *key) {
-    char own[DOOR_KEY_MAX];
+    char own[JOIN_KEY_MAX];
     (void)user;
     uint64_t incarnation = strncmp(key, "join/", 5) ? 0 : strtoull(key + 5, NULL, 16);
-    door_key(own, "join", incarnation);
+    join_key(own, "join", incarnation);
     return incarnation && !strcmp(key, own) ? STORE_REGISTERS : STORE_READ_ONLY;
 }
 
@@ -42,7 +42,7 @@ static int64_t registered_max(const env *e) {
     return half && half < LIMIT_WORKERS ? half : LIMIT_WORKERS;
 }
 
-gw_status door_open_on_loop(agent *a, gw_error *error) {
+gw_status group_store_open_on_loop(agent *a, gw_error *error) {
     gw_status status = listen_at_one(a, error);
     const store_host_options of = { .use_of = use_of_key,
                                     .registered_max = registered_max(a->env) };
@@ -53,7 +53,7 @@ gw_status door_open_on_loop(agent *a, gw_error *error) {
     return GW_OK;
 }
 
-gw_status door_write_job_on_loop(agent *a, gw_error *error) {
+gw_status group_store_write_job_on_loop(agent *a, gw_error *error) {
     joining j = { .agent = a, .store = a->store, .until_ns = ENV_NEVER };
     bool set;
     uint32_t world_size;
