@@ -85,7 +85,7 @@ static void take_outcome(link_kind kind, int node, int number, const char *text)
     notify_outcome(kind, node, number, text);
 }
 
-GW_FUNCTION(launcher_verdict, GW_INLINE, "int, int, int, string") {
+GW_FUNCTION(launcher_outcome, GW_INLINE, "int, int, int, string") {
     take_outcome((link_kind)gw_arg_int(s, a, 0), (int)gw_arg_int(s, a, 1), (int)gw_arg_int(s, a, 2),
                  gw_arg_string(s, a, 3));
     return gw_none();
@@ -96,7 +96,7 @@ static void notify_all(gw_scope *s, const link_message *m) {
     gw_future *notified[NODE_COUNT_MAX] = { 0 };
     for (int node = 1; node < here.run->node_count; node++)
         notified[node] =
-            gw_rpc_async_with(s, gw_to(node), "launcher_verdict",
+            gw_rpc_async_with(s, gw_to(node), "launcher_outcome",
                               GW_ARGS((int)m->kind, m->node, m->number, (const char *)m->text),
                               GW_OPTIONS(gw_call_options, .timeout_ms = NOTIFY_MS));
     take_outcome(m->kind, m->node, m->number, m->text);

@@ -2,7 +2,7 @@
 
 #include <stdlib.h>
 
-enum { PLAN_VERSION = 1 };
+enum { PLAN_VERSION = 2 };
 
 static void join(gw_scope *root, const link_options *o) {
     const run_options *run = o->run;
