@@ -28,9 +28,9 @@ static void it_names_the_limit(void **state) {
 static void a_limit_that_is_not_set_is_not_named(void **state) {
     (void)state;
     assert_string_equal(system_error_text(ENOMEM).text, "Cannot allocate memory");
-    put_limit(RLIMIT_DATA, (rlim_t)1 << 40);
+    put_limit(RLIMIT_DATA, (rlim_t)1 << 50);
     assert_string_equal(system_error_text(ENOMEM).text,
-                        "Cannot allocate memory (ulimit -d is 1073741824)");
+                        "Cannot allocate memory (ulimit -d is 1099511627776)");
 }
 
 GW_TESTS(base_system_error, it_names_the_limit, a_limit_that_is_not_set_is_not_named);
