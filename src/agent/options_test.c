@@ -107,7 +107,7 @@ static void it_takes_a_redis_server(void **state) {
     o.init_method = "redis://me@127.0.0.1/?rank=1&world_size=2";
     refuse(o, GW_INVALID, "is not of the form redis://host:port/database");
     o.init_method = "rediss://127.0.0.1/?rank=1&world_size=2";
-    refuse(o, GW_UNSUPPORTED, "rediss:// is not there");
+    refuse(o, GW_UNSUPPORTED, "rediss:// is not supported");
 }
 
 static void a_world_of_one_needs_no_address(void **state) {
