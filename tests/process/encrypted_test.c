@@ -43,7 +43,7 @@ static void *run_member(void *arg) {
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_options o = GW_OPTIONS(gw_rpc_options, .init_method = m->url, .key = m->key,
                                   .insecure = m->insecure, .job = m->job);
-    if (m->is_in_vain) o.join_timeout_ms = testing_patient_ms(m->rank ? 2000 : 4000);
+    if (m->is_in_vain) o.join_timeout_ms = testing_patient_ms(m->rank ? 750 : 1500);
     if (m->job) {
         o.name = m->rank ? "joined%d" : "founder";
     } else {
