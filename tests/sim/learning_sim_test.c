@@ -152,14 +152,19 @@ static void a_member_that_steps_in_another_scope_fails_the_step_of_all(void **st
 }
 
 // ---- In calls -----------------------------------------------------------------------------------
-// Uses gradients of a local weight, in the scope of the call.
-GW_FUNCTION(learning_use, GW_POOL, "rref, int") {
-    setup u = { .here = gw_tensor_of(s, gw_rref_local_value(s, gw_arg_rref(s, a, 0))),
+static setup setup_of_weight(gw_scope *s, gw_rref *weight) {
+    setup u = { .here = gw_tensor_of(s, gw_rref_local_value(s, weight)),
                 .params = gw_list_open(s),
                 .scaler = gw_scaler_open(s),
                 .off = gw_scaler_open(s, .enabled = false) };
     gw_list_add(s, u.params, u.here);
     u.opt = gw_sgd(s, u.params, .lr = 0.5);
+    return u;
+}
+
+// Uses gradients of a local weight, in the scope of the call.
+GW_FUNCTION(learning_use, GW_POOL, "rref, int") {
+    setup u = setup_of_weight(s, gw_arg_rref(s, a, 0));
     users[gw_arg_int(s, a, 1)].use(s, &u);
     return gw_none();
 }
@@ -309,12 +314,7 @@ static void a_step_without_gradients_is_one_where_none_are_missed(void **state) 
 
 // Makes a pass over a weight in a scope of its own, and uses the gradients of its caller's scope.
 GW_FUNCTION(learning_use_with_another_pass, GW_POOL, "rref, int") {
-    setup u = { .here = gw_tensor_of(s, gw_rref_local_value(s, gw_arg_rref(s, a, 0))),
-                .params = gw_list_open(s),
-                .scaler = gw_scaler_open(s),
-                .off = gw_scaler_open(s, .enabled = false) };
-    gw_list_add(s, u.params, u.here);
-    u.opt = gw_sgd(s, u.params, .lr = 0.5);
+    setup u = setup_of_weight(s, gw_arg_rref(s, a, 0));
     gw_scope *t = gw_scope_open(s);
     gw_scope_label(t, "step 12");
     backward(t, &u);
