@@ -13,10 +13,9 @@ enum { ABORT_ABOUT_BYTES = 18 };  // the size of what abort_put_about writes
 // GRP-6.
 typedef struct collective_abort {
     uint64_t key, number,
-        next;  // the abort ends the numbers from |number| to below |next|, which may be none
-    uint64_t call_next;  // behind the numbers that one call has entered
-    uint64_t all;        // all members have entered the numbers below
-    uint64_t ahead;      // no member has entered this number or a later one
+        next;        // the abort ends the numbers from |number| to below |next|, which may be none
+    uint64_t all;    // all members have entered the numbers below
+    uint64_t ahead;  // no member has entered this number or a later one
     uint64_t
         failed;  // a member has left a scope of the call of this number; 0: the number itself has failed
     uint8_t level;  // the level of that scope in the path of the call

@@ -81,25 +81,20 @@ static collective_abort decide(const gw_group *g, const report *x) {
     collective_abort ab = { .key = about->key,
                             .number = about->number,
                             .next = about->next,
-                            .call_next = about->next,
                             .all = UINT64_MAX,
                             .level = about->level };
     if (about->cause == REPORT_LEFT) {
         ab.failed = about->failed;
-        ab.next = ab.call_next = ab.number;
+        ab.next = ab.number;
     }
     for (int i = 0; i < g->count; i++) {
         const testimony *y = &g->testimonies[i];
         if (y->next > ab.ahead) ab.ahead = y->next;
         if (y->next < ab.all) ab.all = y->next;
         if (y->last >= ab.next) ab.next = y->last + 1;
-        if (y->call_last >= ab.call_next) ab.call_next = y->call_last + 1;
     }
     // The calls before it differ: the abort also ends those of them that are not over.
-    if (about->cause == REPORT_PAST && ab.all < ab.number) {
-        ab.number = ab.all;
-        ab.call_next = ab.all + 1;
-    }
+    if (about->cause == REPORT_PAST && ab.all < ab.number) ab.number = ab.all;
     if (ab.ahead < ab.next) ab.ahead = ab.next;
     if (ab.all > ab.next) ab.all = ab.next;
     compose(g, x, &ab.error);
@@ -199,7 +194,6 @@ bool abort_take_answer_on_loop(gw_group *g, int from, const group_header *h, rea
     const report *x = list_is_empty(&g->reports) ? NULL : list_entry(g->reports.next, report, link);
     testimony t = { .has_answered = true, .next = reader_u64(in) };
     t.last = reader_u64(in);
-    t.call_last = reader_u64(in);
     t.attendance = reader_u8(in);
     if (!reader_text(in, t.text, sizeof t.text) || t.attendance > IS_DONE || !t.next) return false;
     if (!g->testimonies || !x || x->about.key != h->key || x->about.number != h->number ||

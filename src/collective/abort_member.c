@@ -75,7 +75,7 @@ static bool keep_ahead(sequence *t, const collective_abort *ab) {
     if (t->next >= ab->next) return true;
     ended_ahead *x = mem_alloc(sizeof *x), **last = &t->ahead;
     if (!x) return false;
-    *x = (ended_ahead){ .numbers = { ab->number, ab->next, ab->call_next },
+    *x = (ended_ahead){ .numbers = { ab->number, ab->next },
                         .is_skipped = ab->key == GROUP_KEY_OPENING &&
                                       ab->error.status == GW_TIMEOUT && t->next <= ab->number,
                         .error = ab->error };
@@ -149,7 +149,7 @@ static uint64_t find_doubt(const gw_group *g, const sequence *t) {
 static void apply_to(gw_group *g, sequence *t, const collective_abort *ab) {
     bool ended = false, reported = false;
     t->is_of_own = t->next > ab->number;
-    t->ended[t->aborts++ % ENDED_KEPT] = (ended_numbers){ ab->number, ab->next, ab->call_next };
+    t->ended[t->aborts++ % ENDED_KEPT] = (ended_numbers){ ab->number, ab->next };
     if (ab->next > t->next_then) t->next_then = ab->next;
     t->past = t->past_from = ab->ahead;
     t->has_dropped = false;
@@ -223,7 +223,6 @@ static void find_last(gw_group *g, const report_about *about, testimony *out) {
         t ? call_paths_find(&t->paths, has_left ? about->failed : about->number) : NULL;
     uint64_t from = has_left ? about->number : about->number + 1;
     out->last = last_in_scope(t, first, has_left ? about->level : SCOPE_PATH_SCOPE, from);
-    out->call_last = last_in_scope(t, first, has_left ? about->level : SCOPE_PATH_CALL, from);
 }
 
 static void testify_what(gw_group *g, uint64_t key, uint64_t number, testimony *out) {
@@ -265,7 +264,6 @@ void abort_send_answer_on_loop(gw_group *g, int to, const report_about *about) {
     if (m) {
         bytes_put_u64(&m->head, own.next);
         bytes_put_u64(&m->head, own.last);
-        bytes_put_u64(&m->head, own.call_last);
         bytes_put_u8(&m->head, own.attendance);
         bytes_put_text(&m->head, own.text);
     }

@@ -98,7 +98,6 @@ void abort_send_to_others_on_loop(gw_group *g, uint8_t kind, run_place about,
         if (i == g->self || agent_member(g->agent, rank)->lost) continue;
         message *m = abort_open_message(g, kind, about.key, about.number);
         if (m && ab) bytes_put_u64(&m->head, ab->next);
-        if (m && ab) bytes_put_u64(&m->head, ab->call_next);
         if (m && ab) bytes_put_u64(&m->head, ab->all);
         if (m && ab) bytes_put_u64(&m->head, ab->ahead);
         if (m && ab) bytes_put_u64(&m->head, ab->failed);
@@ -216,7 +215,6 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
     case KIND_ANSWER: return abort_take_answer_on_loop(g, from, h, in);
     case KIND_ABORT:
         ab = (collective_abort){ .key = h->key, .number = h->number, .next = reader_u64(in) };
-        ab.call_next = reader_u64(in);
         ab.all = reader_u64(in);
         ab.ahead = reader_u64(in);
         ab.failed = reader_u64(in);
@@ -246,7 +244,6 @@ void abort_answer_unknown_on_loop(agent *a, int to, const group_header *h) {
     if (!m) return;
     group_header_put(&m->head, h);
     bytes_put_u64(&m->head, 1);
-    bytes_put_u64(&m->head, 0);
     bytes_put_u64(&m->head, 0);
     bytes_put_u8(&m->head, NOT_CALLED);
     activity_read_on_loop(a, &(collective_id){ h->group, h->key, h->number }, &own);

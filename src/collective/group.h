@@ -54,7 +54,6 @@ enum { ENDED_KEPT = 8, LEFT_KEPT = 8 };
 // Numbers of a sequence that an abort has ended.
 typedef struct ended_numbers {
     uint64_t number, next;
-    uint64_t call_next;  // behind the numbers of the call of |number|
 } ended_numbers;
 
 // GRP-6: a member calls nothing more in one of the scopes of a call that has failed.
@@ -184,8 +183,7 @@ typedef enum attendance { NOT_CALLED, HAS_ENTERED, IS_DONE } attendance;
 typedef struct testimony {
     bool has_answered;
     uint64_t next;
-    uint64_t last,
-        call_last;  // GRP-6: the last one that was called in one scope with it; by one call
+    uint64_t last;  // GRP-6: the last one that was called in one scope with it
     uint8_t attendance;
     char text[SIGNATURE_TEXT_MAX];
 } testimony;
