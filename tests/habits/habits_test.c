@@ -57,6 +57,11 @@ static void examples_in_headers_compile(void **state) {
     run("examples");
 }
 
+static void programs_of_the_tutorial_print_what_it_shows(void **state) {
+    (void)state;
+    run("tutorial");
+}
+
 static void every_public_name_has_an_entry(void **state) {
     (void)state;
     run("entries");
@@ -137,11 +142,12 @@ GW_TESTS_WITH_LIMIT(habits, 300, sources_are_formatted, includes_point_down,
                     words_are_those_of_the_field, banned_calls_are_not_made,
                     sources_compile_without_warnings, public_headers_stand_alone,
                     options_are_written_by_name, a_seed_gives_the_same_numbers_with_every_compiler,
-                    examples_in_headers_compile, every_public_name_has_an_entry,
-                    the_reference_is_made_without_a_warning, links_in_pages_have_targets,
-                    labels_of_rules_are_unique, nothing_depends_on_the_text_of_an_error,
-                    limits_are_as_written, programs_are_no_longer_than_their_table,
-                    an_installed_library_can_be_used, all_versions_are_the_same,
+                    examples_in_headers_compile, programs_of_the_tutorial_print_what_it_shows,
+                    every_public_name_has_an_entry, the_reference_is_made_without_a_warning,
+                    links_in_pages_have_targets, labels_of_rules_are_unique,
+                    nothing_depends_on_the_text_of_an_error, limits_are_as_written,
+                    programs_are_no_longer_than_their_table, an_installed_library_can_be_used,
+                    all_versions_are_the_same,
                     a_moved_tree_builds_and_make_install_builds_no_more_than_it_installs,
                     the_static_library_shows_its_own_names_only, the_library_has_no_mutations,
                     every_fault_has_a_test, every_wait_for_another_program_is_tested,
