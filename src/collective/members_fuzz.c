@@ -3,7 +3,7 @@
 // bytes.
 #include "base/log.h"
 #include "base/mem.h"
-#include "collective/group.h"
+#include "collective/abort.h"
 #include "testing/cluster.h"
 #include "testing/fuzz_input.h"
 
@@ -113,23 +113,42 @@ static void put_roster(bytes *head, const gw_group *g, fuzz_input *in) {
     }
 }
 
-static void put_fields(bytes *head, const gw_group *g, uint8_t kind, fuzz_input *in) {
+// What a report or a query about |number| is about; mostly one that a member accepts.
+static void put_about(bytes *head, uint64_t number, fuzz_input *in) {
+    report_cause cause = (report_cause)fuzz_take(in, REPORT_CAUSE_COUNT + 1);
+    bool has_left = cause == REPORT_LEFT, fits = fuzz_take(in, 8);
+    abort_put_about(head,
+                    &(report_about){ .cause = cause,
+                                     .next = fits ? number + (has_left ? 0 : 1 + fuzz_take(in, 3))
+                                                  : draw_number(in),
+                                     .failed = has_left ? 1 + fuzz_take(in, 12) : 0,
+                                     .level = (uint8_t)fuzz_take(in, SCOPE_PATH_CALL + 2) });
+}
+
+static void put_abort(bytes *head, uint64_t number, fuzz_input *in) {
+    uint64_t next = number + fuzz_take(in, 4), ahead = next + fuzz_take(in, 4);
+    bytes_put_u64(head, next);
+    bytes_put_u64(head, fuzz_take(in, 8) ? number : draw_number(in));  // all
+    bytes_put_u64(head, ahead);
+    bytes_put_u64(head, next == number ? 1 + fuzz_take(in, 12) : draw_number(in));  // failed
+    bytes_put_u8(head, (uint8_t)fuzz_take(in, SCOPE_PATH_CALL + 2));
+    put_error(head, in);
+}
+
+static void put_fields(bytes *head, const gw_group *g, uint8_t kind, uint64_t number,
+                       fuzz_input *in) {
     switch (kind) {
     case KIND_ENTER: put_signature(head, in); break;
     case KIND_PART: bytes_put_u32(head, (uint32_t)draw_number(in)); break;
+    case KIND_QUERY: put_about(head, number, in); break;
     case KIND_ANSWER:
-        bytes_put_u64(head, draw_number(in));
-        bytes_put_u8(head, (uint8_t)fuzz_take(in, 4));
+        bytes_put_u64(head, draw_number(in));           // next
+        bytes_put_u64(head, draw_number(in));           // last
+        bytes_put_u8(head, (uint8_t)fuzz_take(in, 4));  // attendance
         bytes_put_text(head, "computes");
         break;
-    case KIND_ABORT:
-        bytes_put_u64(head, draw_number(in));
-        bytes_put_u64(head, draw_number(in));
-        put_error(head, in);
-        break;
-    case KIND_REPORT:
-        bytes_put_u8(head, (uint8_t)fuzz_take(in, 3));
-        put_roster(head, g, in);  // fall through
+    case KIND_ABORT: put_abort(head, number, in); break;
+    case KIND_REPORT: put_about(head, number, in); put_roster(head, g, in);  // fall through
     case KIND_BREAK: put_error(head, in); break;
     default: break;
     }
@@ -172,12 +191,16 @@ static void put_inquiry(bytes *head, const gw_group *g, uint8_t kind, fuzz_input
     }
 }
 
-static void put_header(bytes *head, const gw_group *g, uint8_t kind, unsigned odd, fuzz_input *in) {
+// Returns the number in it.
+static uint64_t put_header(bytes *head, const gw_group *g, uint8_t kind, unsigned odd,
+                           fuzz_input *in) {
     bytes_put_u64(head, odd == 1 ? g->id + 1 : g->id);
     bytes_put_u64(head, odd == 2 ? g->list + 1 : g->list);
     bytes_put_u64(head, fuzz_take(in, 4) ? 0 : draw_number(in));
-    bytes_put_u64(head, kind == KIND_BREAK && odd ? 0 : draw_number(in));
+    uint64_t number = kind == KIND_BREAK && odd ? 0 : draw_number(in);
+    bytes_put_u64(head, number);
     bytes_put_u32(head, odd == 3 ? (uint32_t)draw_number(in) * 8 : 0);
+    return number;
 }
 
 static void call_one(gw_scope *s, gw_group *g, fuzz_input *in) {
@@ -192,8 +215,8 @@ static void call_one(gw_scope *s, gw_group *g, fuzz_input *in) {
     if (kind >= KIND_STALL_QUERY) {
         put_inquiry(head, g, kind, in);
     } else {
-        put_header(head, g, kind, odd, in);
-        put_fields(head, g, kind, in);
+        uint64_t number = put_header(head, g, kind, odd, in);
+        put_fields(head, g, kind, number, in);
     }
     if (kind == KIND_ENTER || kind == KIND_PART) outgoing_put(&x, draw_value(s, in), &error);
     if (odd == 4 && head->size > GROUP_HEADER_BYTES) head->size -= fuzz_take(in, 16);
