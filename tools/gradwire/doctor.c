@@ -16,9 +16,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "options/command.h"
 #include "net/transport/interfaces.h"
-#include "usage.h"
+#include "options/usage.h"
 
 enum { CALLS = 500, TENSORS = 20, FLOATS = 1 << 20 };
 

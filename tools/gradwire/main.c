@@ -9,7 +9,7 @@
 #include <gradwire/version.h>
 
 #include "base/nearest.h"
-#include "command.h"
+#include "options/command.h"
 
 static const command commands[] = {
     { "ca", "make the CA of a job, for gradwire key --ca", ca_command },

@@ -7,16 +7,16 @@
 #include <sys/random.h>
 #include <unistd.h>
 
-#include "command.h"
+#include "options/command.h"
 
 #include "base/system_error.h"
-#include "dry_run.h"
-#include "job.h"
-#include "log.h"
-#include "other_hosts.h"
-#include "port.h"
-#include "start.h"
-#include "watch.h"
+#include "launch/dry_run.h"
+#include "job/job.h"
+#include "output/log.h"
+#include "watch/other_hosts.h"
+#include "system/port.h"
+#include "launch/start.h"
+#include "watch/watch.h"
 
 static bool make_id(char out[JOB_ID_SIZE]) {
     unsigned char bits[(JOB_ID_SIZE - 1) / 2];

@@ -1,0 +1,275 @@
+#include "hosts/link.h"
+
+#include <gradwire/membership.h>
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "system/clock.h"
+#include "hosts/link_meet.h"
+
+enum { LAUNCHER_FD = 3, NOTIFY_MS = 5000, LEFT_MS = 3000, REVIVAL_MS = 3000, PENDING_MAX = 8 };
+
+// The state of this process that its registered functions use.
+static struct {
+    const run_options *run;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool is_decided;                    // host 0: how the job ends
+    bool is_over;                       // this host has received the outcome
+    bool is_ready;                      // its launcher has been notified that all hosts have met
+    link_message pending[PENDING_MAX];  // sent to the launcher then
+    int pending_count;
+    int done_count;  // host 0: hosts whose ranks have ended without a failure
+    int done_code;   // the first that is not 0
+
+    _Atomic(gw_scope *)
+        meets;  // for the thread that watches the launcher; NULL: the hosts have not met
+} here = { .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER };
+
+static void send_to_launcher(const link_message *m) {
+    // If the launcher has ended, this process ends, too.
+    ssize_t sent = send(LAUNCHER_FD, m, sizeof *m, MSG_NOSIGNAL);
+    (void)sent;
+}
+
+static void notify_launcher(link_kind kind, int node, int number, const char *text) {
+    link_message m = { .kind = kind, .node = node, .number = number };
+    snprintf(m.text, sizeof m.text, "%s", text);
+    send_to_launcher(&m);
+}
+
+// Another host may have met all hosts, started its ranks and failed before this host has found that all have met.
+static void notify_ready(const link_plan *plan) {
+    notify_launcher(LINK_READY, 0, plan->port, plan->job_id);
+    pthread_mutex_lock(&here.lock);
+    here.is_ready = true;
+    for (int i = 0; i < here.pending_count; i++) send_to_launcher(&here.pending[i]);
+    pthread_mutex_unlock(&here.lock);
+}
+
+static void notify_outcome(link_kind kind, int node, int number, const char *text) {
+    pthread_mutex_lock(&here.lock);
+    bool is_ready = here.is_ready;
+    if (!is_ready && here.pending_count < PENDING_MAX) {
+        link_message *m = &here.pending[here.pending_count++];
+        *m = (link_message){ .kind = kind, .node = node, .number = number };
+        snprintf(m->text, sizeof m->text, "%s", text);
+    }
+    pthread_mutex_unlock(&here.lock);
+    if (is_ready) notify_launcher(kind, node, number, text);
+}
+
+// ---- How the job ends ---------------------------------------------------------------------------
+
+static bool ends_job(link_kind kind) {
+    return kind != LINK_DEAD && kind != LINK_ABSENT;
+}
+
+static void take_outcome(link_kind kind, int node, int number, const char *text) {
+    pthread_mutex_lock(&here.lock);
+    here.is_over |= ends_job(kind);
+    pthread_cond_broadcast(&here.changed);
+    pthread_mutex_unlock(&here.lock);
+    notify_outcome(kind, node, number, text);
+}
+
+GW_FUNCTION(launcher_outcome, GW_INLINE, "int, int, int, string") {
+    take_outcome((link_kind)gw_arg_int(s, a, 0), (int)gw_arg_int(s, a, 1), (int)gw_arg_int(s, a, 2),
+                 gw_arg_string(s, a, 3));
+    return gw_none();
+}
+
+// A host that cannot be notified is lost, and detects that by itself.
+static void notify_all(gw_scope *s, const link_message *m) {
+    gw_future *notified[NODE_COUNT_MAX] = { 0 };
+    for (int node = 1; node < here.run->node_count; node++)
+        notified[node] =
+            gw_rpc_async_with(s, gw_to(node), "launcher_outcome",
+                              GW_ARGS((int)m->kind, m->node, m->number, (const char *)m->text),
+                              GW_OPTIONS(gw_call_options, .timeout_ms = NOTIFY_MS));
+    take_outcome(m->kind, m->node, m->number, m->text);
+    for (int node = 1; node < here.run->node_count; node++) {
+        gw_scope *one = gw_scope_open(s);
+        gw_wait(one, notified[node]);
+        gw_error ignored = gw_scope_close(one);
+        (void)ignored;
+    }
+}
+
+// Host 0 decides, so that all hosts report the same outcome: the first failure that it receives, or that all hosts are
+// done. A later signal counts as well: a user who sends a second signal does not want to wait.
+static bool decide(link_message *m) {
+    if (!ends_job(m->kind)) return true;
+    pthread_mutex_lock(&here.lock);
+    bool decides = m->kind == LINK_SIGNAL || !here.is_decided;
+    if (m->kind == LINK_DONE && decides) {
+        if (!here.done_code) here.done_code = m->number;
+        m->number = here.done_code;
+        decides = ++here.done_count == here.run->node_count;
+    }
+    here.is_decided |= decides;
+    pthread_mutex_unlock(&here.lock);
+    return decides;
+}
+
+GW_FUNCTION(launcher_report, GW_POOL, "int, int, int, string") {
+    link_message m = { .kind = (link_kind)gw_arg_int(s, a, 0),
+                       .node = (int)gw_arg_int(s, a, 1),
+                       .number = (int)gw_arg_int(s, a, 2) };
+    snprintf(m.text, sizeof m.text, "%s", gw_arg_string(s, a, 3));
+    if (gw_ok(s) && decide(&m)) notify_all(s, &m);
+    return gw_none();
+}
+
+static void report(gw_scope *root, const link_message *m) {
+    gw_scope *s = gw_scope_open(root);
+    gw_rpc_sync_with(s, gw_to(0), "launcher_report",
+                     GW_ARGS((int)m->kind, here.run->node_rank, m->number, (const char *)m->text),
+                     GW_OPTIONS(gw_call_options, .timeout_ms = 2 * NOTIFY_MS));
+    gw_error error = gw_scope_close(s);
+    if (error.status) notify_launcher(LINK_LOST, 0, 0, error.text);
+}
+
+// ---- Lost hosts ---------------------------------------------------------------------------------
+
+// A host that leaves has received the outcome of the job; this host may be about to receive it.
+static bool is_over_soon(void) {
+    struct timespec until;
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += LEFT_MS / 1000;
+    pthread_mutex_lock(&here.lock);
+    int failed = 0;
+    while (!here.is_over && !failed)
+        failed = pthread_cond_timedwait(&here.changed, &here.lock, &until);
+    bool is_over = here.is_over;
+    pthread_mutex_unlock(&here.lock);
+    return is_over;
+}
+
+static void *watch_members(void *arg) {
+    const link_watch *of = arg;
+    gw_scope *s = of->scope;
+    for (;;) {
+        gw_member_event e = gw_watch_next(s, of->watch);
+        if (!gw_ok(s)) break;
+        if (e.kind == GW_MEMBER_DIED || (e.kind == GW_MEMBER_LEFT && !is_over_soon()))
+            notify_launcher(LINK_LOST, e.worker.rank, 0, e.why.text);
+    }
+    const gw_error *why = gw_scope_error(s);
+    if (why->status != GW_WRONG_STATE)
+        notify_launcher(LINK_LOST, here.run->node_rank, 0, why->text);
+    return NULL;
+}
+
+// ---- Whether the launcher runs --------------------------------------------------------------------
+
+static void pause_heartbeat(void) {
+    nanosleep(&(struct timespec){ .tv_nsec = HEARTBEAT_MS * INT64_C(1000000) }, NULL);
+}
+
+// Otherwise the other hosts would wait for ranks that no launcher watches.
+static void lose_host(void) {
+    gw_scope *s = atomic_load(&here.meets);
+    if (!s) _exit(0);
+    link_message m = { .kind = LINK_LOST, .node = here.run->node_rank };
+    snprintf(m.text, sizeof m.text, "its launcher has not run for %d s", SILENT_MS / 1000);
+    report(s, &m);
+}
+
+// A launcher that does not run cannot end its ranks; they end when it is killed (LAUN-12).
+static void *watch_launcher(void *options) {
+    const link_options *o = options;
+    heartbeat_check p = { 0 };
+    int64_t lost_ms = 0;
+    for (;; pause_heartbeat()) {
+        atomic_fetch_add(&o->heartbeats->link, 1);
+        if (!heartbeat_is_silent(&p, atomic_load(&o->heartbeats->launcher), clock_now_ms()))
+            continue;
+        if (lost_ms && clock_now_ms() - lost_ms > REVIVAL_MS) kill(o->launcher, SIGKILL);
+        if (lost_ms) continue;
+        lose_host();
+        lost_ms = clock_now_ms();
+    }
+    return NULL;
+}
+
+// ---- The process --------------------------------------------------------------------------------
+
+static void do_nothing(int signal_number) {
+    (void)signal_number;
+}
+
+// Allows SIGTERM to end the wait for the other hosts. The thread that watches the launcher keeps it blocked.
+static void let_launcher_interrupt(void) {
+    struct sigaction action = { .sa_handler = do_nothing };
+    sigset_t one;
+    sigemptyset(&one);
+    sigaddset(&one, SIGTERM);
+    sigaction(SIGTERM, &action, NULL);
+    sigprocmask(SIG_UNBLOCK, &one, NULL);
+}
+
+// Of the launcher's descriptors the link keeps standard error, for the messages of the library.
+static void detach(int fd, pid_t launcher) {
+    setsid();  // excludes this process from the signals and the hang-up of a terminal
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != launcher) _exit(1);  // it ended before the line above
+    prctl(PR_SET_NAME, "gradwire-link");
+    if (dup2(fd, LAUNCHER_FD) < 0) _exit(1);
+    for (int i = 0; i < 2; i++) {
+        close(i);
+        if (open("/dev/null", O_RDWR) != i) _exit(1);
+    }
+    syscall(SYS_close_range, LAUNCHER_FD + 1, ~0U, 0);
+}
+
+static void serve(gw_scope *root, link_watch *of) {
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, watch_members, of)) {
+        notify_launcher(LINK_LOST, here.run->node_rank, 0, "no thread could be started");
+        return;
+    }
+    atomic_store(&here.meets, gw_scope_open(root));
+    link_message m;
+    for (;;) {
+        ssize_t n = recv(LAUNCHER_FD, &m, sizeof m, 0);
+        if (n < 0 && errno == EINTR) continue;
+        if (n != sizeof m) break;
+        report(root, &m);
+    }
+    gw_rpc_leave(root);
+    pthread_join(thread, NULL);
+}
+
+_Noreturn void link_main(int fd, const link_options *o) {
+    detach(fd, o->launcher);
+    here.run = o->run;
+    pthread_t heartbeat_thread;
+    if (pthread_create(&heartbeat_thread, NULL, watch_launcher, (void *)(uintptr_t)o)) _exit(1);
+    let_launcher_interrupt();
+    gw_scope *root = gw_scope_open(NULL);
+    link_plan plan;
+    link_watch watch;
+    link_meet(root, o, &plan, &watch);
+    if (gw_ok(root)) {
+        notify_ready(&plan);
+        serve(root, &watch);
+    } else {
+        notify_launcher(LINK_CANNOT, here.run->node_rank, 0, gw_scope_error(root)->text);
+    }
+    gw_error ignored = gw_scope_close(root);
+    (void)ignored;
+    _exit(0);
+}

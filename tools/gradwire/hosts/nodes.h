@@ -1,0 +1,54 @@
+// The other hosts of a job, which the launcher reaches through its link (link.h).
+//
+// Ownership: run.c opens and closes it. Threads: one.
+#ifndef GRADWIRE_NODES_H
+#define GRADWIRE_NODES_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "hosts/heartbeat.h"
+#include "hosts/link.h"
+
+typedef struct nodes {
+    pid_t pid;               // of the link; 0: the job has one host, or the link has ended
+    int fd;                  // -1: the job has one host
+    heartbeats *heartbeats;  // of this process and the link
+    heartbeat_check link_heartbeat;
+    int64_t next_heartbeat_ms;
+    char job_id[LINK_JOB_ID_SIZE];  // of all hosts
+
+    bool has_met;            // all hosts have joined
+    bool has_ended;          // the link has ended, or is treated as ended
+    bool is_decided;         // how the job ends
+    bool has_reported_end;   // that this host's part has failed, or has ended well
+    bool has_reported_wait;  // that the others are waited for
+    int failed_code;  // the exit code of this host's failure, until all hosts agree; 0: no failure
+    char failed_why[LINK_TEXT_SIZE];
+} nodes;
+
+bool nodes_open(nodes *n, const run_options *run, int port, const char *job_id);  // false, errno
+void nodes_close(nodes *n);
+static inline bool nodes_are_open(const nodes *n) {
+    return n->fd >= 0;
+}
+
+// Readable when a message can be taken; -1: there will be none.
+static inline int nodes_poll_fd(const nodes *n) {
+    return n->has_ended ? -1 : n->fd;
+}
+
+// Increments the launcher's heartbeat; to be called at least every HEARTBEAT_MS while this process runs, at
+// nodes_deadline_ms: INT64_MAX without a link.
+void nodes_send_heartbeat(nodes *n);
+int64_t nodes_deadline_ms(const nodes *n);
+
+// Sends a report of this host to the link. Of LINK_FAILED and LINK_DONE only the first is sent.
+void nodes_send(nodes *n, link_kind kind, int number, const char *text);
+
+// Takes a message of the link; false: none has been received. A link that has ended or does not run counts as a message
+// that this host is lost.
+bool nodes_take(nodes *n, link_message *out);
+
+#endif

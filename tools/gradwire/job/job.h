@@ -1,0 +1,102 @@
+// The state of a job in gradwire run: its ranks, their output and its progress.
+//
+// Threads: one. Ownership: run.c opens and closes all of it.
+#ifndef GRADWIRE_JOB_H
+#define GRADWIRE_JOB_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "system/channels.h"
+#include "system/guard.h"
+#include "system/input.h"
+#include "hosts/nodes.h"
+#include "output/output.h"
+#include "options/policy.h"
+#include "system/proc.h"
+#include "options/run_options.h"
+#include "system/signals.h"
+#include "output/sink.h"
+#include "output/last_lines.h"
+
+enum { OUTPUTS = 2, JOB_ID_SIZE = 33 };  // standard output and error; 128 bits in hexadecimal
+
+typedef struct rank {
+    pid_t pid;  // also the number of its process group; 0: not started
+    bool is_running;
+    int status;  // how it ended, from waitpid
+    int64_t ended_ms;
+    bool is_judged;           // the effect of its end on the job is decided
+    bool has_begun;           // to join, or a process that it started has
+    bool has_joined;          // the same
+    bool is_absent;           // it cannot join any more, and other workers have been notified
+    bool is_reported_absent;  // and the launcher has printed so
+    int64_t stopped_ms;       // since when it is stopped; 0: it is not
+    char killed_why
+        [512];  // by the launcher, as it was dead to the other members or stopped; "": it was not
+    // The first that it has lost: a member, or a rank that cannot join.
+    uint64_t lost_member;      // 0: none
+    struct rank *lost_absent;  // NULL: none of this host
+    char lost_why[512];        // "": nothing
+    output outputs[OUTPUTS];
+    last_lines last;
+    log_file log;
+} rank;
+
+// A process that has reported that it joins.
+typedef struct job_member {
+    uint64_t incarnation;
+    proc process;
+    rank *rank;  // the rank that this process is, or that has started it; NULL: none of this host
+    bool is_joining;  // waits for other workers
+} job_member;
+
+typedef struct job {
+    // arguments
+    run_options options;
+    bool passes_through;  // ranks have our own standard output and error
+
+    // what it holds
+    char id[JOB_ID_SIZE];    // the mark of its processes on this host
+    char name[JOB_ID_SIZE];  // over all hosts, if this one is host 0 and the user has given none
+    signals signals;
+    guard guard;
+    channels channels;  // on which workers report
+    int port_fd;        // keeps the port; -1: the user has chosen it
+    int port;
+    nodes nodes;
+    input input;
+    sink sinks[OUTPUTS];
+    sink *to[OUTPUTS];  // one sink for both when both lead to the same file
+    sink *messages;     // for the launcher's own messages
+    rank *ranks;
+    char *lines;    // LINE_MAX_BYTES for each output
+    pid_t *groups;  // of running ranks, as a sweep wants them
+    struct pollfd *polls;
+
+    // state
+    policy policy;
+    int running_count;
+    job_member *members;
+    int member_count, member_capacity;
+    // For workers that join: the line about the first rank that cannot join any more; "": none.
+    char absence[LINK_TEXT_SIZE];
+    rank *absent;          // that rank; NULL: of another host
+    bool absence_is_sent;  // to all workers that were joining then
+    uint64_t line_count;
+    int64_t stops_checked_ms;
+    int64_t
+        judge_ms;  // when a rank that has ended is judged at the latest; INT64_MAX: none is pending
+    rank *cause;   // the rank that failed first; NULL: none
+    char refusal[LINK_TEXT_SIZE];  // why not all ranks could be started
+    int exit_code;
+    bool has_exit_code;  // later events do not change it
+    int64_t asked_ms;    // when the last signal that ends the job was received; 0: never
+    int64_t alone_ms;
+    bool is_alone;          // no process of the job is left
+    bool tree_has_changed;  // since the last search for processes below the launcher
+    int first_output;       // the output that is read first in this turn
+} job;
+
+#endif

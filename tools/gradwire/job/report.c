@@ -1,0 +1,148 @@
+#include "job/report.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "system/proc.h"
+
+static int number_of(const job *j, const rank *r) {
+    return run_rank(&j->options, (int)(r - j->ranks));
+}
+
+// "pid 77", and of which host where there are several.
+static const char *place_of(const job *j, pid_t pid, char out[64]) {
+    if (j->options.node_count == 1)
+        snprintf(out, 64, "pid %d", (int)pid);
+    else
+        snprintf(out, 64, "host %d, pid %d", j->options.node_rank, (int)pid);
+    return out;
+}
+
+void report_describe(const job *j, const rank *r, char *out, size_t size) {
+    char place[64];
+    place_of(j, r->pid, place);
+    if (WIFSIGNALED(r->status)) {
+        int number = WTERMSIG(r->status);
+        snprintf(out, size, "rank %d (%s) was killed by signal %d (%s)%s", number_of(j, r), place,
+                 number, strsignal(number), WCOREDUMP(r->status) ? ", core dumped" : "");
+    } else {
+        snprintf(out, size, "rank %d (%s) exited with code %d", number_of(j, r), place,
+                 WEXITSTATUS(r->status));
+    }
+}
+
+void report_describe_failure(const job *j, const rank *r, const rank *cause, char *out,
+                             size_t size) {
+    char failed[160], first[160];
+    report_describe(j, r, failed, sizeof failed);
+    if (cause != r && !cause->is_running && !cause->status) {
+        report_describe(j, cause, first, sizeof first);
+        snprintf(out, size, "%s before the job was over, and then %s", first, failed);
+    } else if (cause->is_running || (cause == r && r->lost_why[0])) {
+        snprintf(out, size, "%s, after it had lost another worker: %s", failed, r->lost_why);
+    } else if (cause == r && r->killed_why[0]) {
+        snprintf(out, size, "%s: %s", failed, r->killed_why);
+    } else {
+        snprintf(out, size, "%s", failed);
+    }
+}
+
+static const char *name_of(const job *j, int node, char out[64]) {
+    if (node < 0 || node == j->options.node_rank)
+        snprintf(out, 64, "this host");
+    else
+        snprintf(out, 64, "host %d", node);
+    return out;
+}
+
+void report_node(job *j, const link_message *m) {
+    char name[64];
+    name_of(j, m->node, name);
+    switch (m->kind) {
+    case LINK_FAILED: sink_print(j->messages, "%s", m->text); break;
+    case LINK_SIGNAL:
+        sink_print(j->messages, "%s on %s: stopping %d rank%s", signals_name(m->number), name,
+                   j->running_count, j->running_count == 1 ? "" : "s");
+        break;
+    case LINK_LOST:
+        sink_print(j->messages, "%s is %s: %s", name,
+                   m->node < 0 || m->node == j->options.node_rank ? "cut off from the others"
+                                                                  : "lost",
+                   m->text);
+        break;
+    case LINK_CANNOT:
+        sink_print(j->messages, "the hosts of the job did not meet: %s", m->text);
+        break;
+    case LINK_READY:
+    case LINK_DEAD:
+    case LINK_ABSENT:
+    case LINK_DONE: break;
+    }
+}
+
+void report_dead(job *j, const rank *r, pid_t pid, const char *why) {
+    char name[64];
+    if (r)
+        snprintf(name, sizeof name, "rank %d (pid %d)", number_of(j, r), (int)pid);
+    else
+        snprintf(name, sizeof name, "process %d", (int)pid);
+    sink_print(j->messages, "%s is dead to the others, and is killed: %s", name, why);
+}
+
+void report_stopped(job *j, const rank *r) {
+    sink_print(j->messages, "rank %d (pid %d) is killed: %s", number_of(j, r), (int)r->pid,
+               r->killed_why);
+}
+
+void report_absent(job *j, const rank *r, int joining_count) {
+    sink_print(
+        j->messages, "rank %d (pid %d) exited with code 0 without joining, and %d worker%s for it",
+        number_of(j, r), (int)r->pid, joining_count, joining_count == 1 ? " waits" : "s wait");
+}
+
+void report_signal(job *j, int signal_number) {
+    sink_print(j->messages, "%s: stopping %d rank%s; a second one kills at once",
+               signals_name(signal_number), j->running_count, j->running_count == 1 ? "" : "s");
+}
+
+static void print_processes(job *j, int count, const char *what) {
+    sink_print(j->messages, "%d process%s %s", count, count == 1 ? "" : "es", what);
+}
+
+void report_leftovers(job *j, int count) {
+    if (count > 0) print_processes(j, count, "left behind by the ranks: stopping");
+}
+
+void report_killing(job *j, int others_count) {
+    if (others_count <= 0) return;
+    char what[80];
+    snprintf(what, sizeof what, "did not end within %g s: killing",
+             (double)j->options.grace_ms / 1000);
+    print_processes(j, others_count, what);
+}
+
+void report_unkillable(job *j) {
+    for (int i = 0; i < j->options.rank_count; i++) {
+        const rank *r = &j->ranks[i];
+        proc p;
+        if (!r->is_running || !proc_read(r->pid, &p)) continue;
+        sink_print(j->messages, "rank %d (pid %d) cannot be killed and is left (state %c)",
+                   number_of(j, r), (int)r->pid, p.state);
+    }
+    if (j->running_count == 0 && !j->is_alone)
+        sink_print(j->messages, "processes below the ranks cannot be killed and are left");
+}
+
+void report_lost_output(job *j, const sink *s) {
+    const char *name = s == &j->sinks[0] ? "standard output" : "standard error";
+    sink_print(j->messages, "cannot write %s: %s", name, strerror(s->error));
+}
+
+void report_end(job *j) {
+    if (!j->cause || !last_lines_are_buried(&j->cause->last)) return;
+    char text[160];
+    report_describe(j, j->cause, text, sizeof text);
+    sink_print(j->messages, "%s first; its last lines were:", text);
+    last_lines_put(&j->cause->last, j->cause->outputs[0].prefix, j->messages);
+}

@@ -1,0 +1,121 @@
+// gradwire key: a new key of a job, or of one worker of it.
+#include <errno.h>
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "options/command.h"
+#include "net/tls/certificate_make.h"
+#include "keys/secret_output.h"
+#include "options/usage.h"
+
+enum { NAMES_MAX = 32, DAYS = 365 };
+
+static const char help[] =
+    "usage: gradwire key > FILE\n"
+    "       gradwire key --ca CA [--job ID] [--days N] NAME[=RANKS]... > FILE\n\n"
+    "Prints a new key for a job, which is a secret. All workers of a job are given the same key,\n"
+    "by gradwire run --key FILE, by GW_KEY_FILE=FILE, or by the option .key of gw_rpc_init; then\n"
+    "all data that they send to each other is encrypted, and workers without the key are refused.\n"
+    "FILE must be readable by its owner alone: gradwire key sets the mode of the file that it\n"
+    "prints to, and workers refuse another mode.\n\n"
+    "A file may have two keys, a line each. Workers use the first one when they connect, and\n"
+    "accept both from workers that connect: to change the key of workers that join and leave,\n"
+    "add the new one behind the old one for all, then put it in front, then remove the old one.\n\n"
+    "A process that has this key can pass for any worker. With --ca, which `gradwire ca` makes,\n"
+    "FILE is instead for the named workers alone, given to them in the same ways, and no other\n"
+    "worker can pass for them: a private key, a certificate of the names, and the certificate of\n"
+    "the CA. CA itself is given to no worker.\n\n"
+    "  NAME=RANK      a worker, \"ps=0\"\n"
+    "  NAME=FROM-TO   several with the rank in their names, \"trainer%d=1-7\"\n"
+    "  NAME           of a group, whose ranks are not known before: \"trainer%d\"\n"
+    "  --job=ID       in the job of this id alone, GW_JOB_ID (default: any)\n"
+    "  --days=N       how long it is good (default 365)\n\n"
+    "gradwire run over several hosts is one of them, too: host0=0 on the first, host1=1, and so "
+    "on.\n"
+    "To change the CA, put the certificate of the new one behind that of the old one for all "
+    "first.\n";
+
+typedef struct wanted {
+    const char *ca, *job;
+    int days, count;
+    certificate_name names[NAMES_MAX];
+} wanted;
+
+static bool complain(const char *format, const char *what) {
+    fprintf(stderr, "gradwire key: ");
+    fprintf(stderr, format, what);
+    fprintf(stderr, "\n");
+    return false;
+}
+
+static bool take_name(wanted *w, const char *text) {
+    if (w->count == NAMES_MAX) return complain("%s is one name too many for a certificate", text);
+    if (certificate_name_of(text, w->job, &w->names[w->count++])) return true;
+    return complain("\"%s\" is no NAME=RANKS, such as ps=0 or trainer%%d=1-7", text);
+}
+
+static const struct option options[] = {
+    { "ca", required_argument, NULL, 'c' },
+    { "job", required_argument, NULL, 'j' },
+    { "days", required_argument, NULL, 'd' },
+    { "help", no_argument, NULL, 'h' },
+    { 0 },
+};
+
+static bool refuse(const char *given) {
+    static const char *const names[] = { "--ca", "--job", "--days", "--help", NULL };
+    usage_refuse("key", given, names);
+    return false;
+}
+
+// False with the exit code.
+static bool parse(int argc, char **argv, wanted *out, int *out_code) {
+    *out = (wanted){ .job = "*", .days = DAYS };
+    *out_code = EXIT_USAGE;
+    opterr = 0;
+    for (int option; (option = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
+        switch (option) {
+        case 'c': out->ca = optarg; break;
+        case 'j': out->job = optarg; break;
+        case 'd':
+            if (!days_parse(optarg, &out->days)) return complain("--days is not \"%s\"", optarg);
+            break;
+        case 'h':
+            *out_code = 0;
+            printf("%s", help);
+            return false;
+        default: return refuse(argv[optind - 1]);
+        }
+    }
+    if (!out->ca && optind < argc) return refuse(argv[optind]);
+    if (!out->ca || optind < argc) {
+        while (optind < argc)
+            if (!take_name(out, argv[optind++])) return false;
+        return true;
+    }
+    return complain("--ca %s makes certificates of workers, and none is named", out->ca);
+}
+
+static gw_status make(const wanted *w, char out[SECRET_TEXT_MAX], gw_error *error) {
+    char ca[SECRET_TEXT_MAX];
+    if (!w->ca) return secret_make_line(out, error);
+    gw_status status = secret_read_file(w->ca, ca, error);
+    if (!status) status = certificate_make(ca, w->ca, w->names, w->count, w->days, out, error);
+    explicit_bzero(ca, sizeof ca);
+    return status;
+}
+
+int key_command(int argc, char **argv) {
+    wanted w;
+    int code;
+    char text[SECRET_TEXT_MAX];
+    gw_error error;
+    if (!parse(argc, argv, &w, &code)) return code;
+    if (make(&w, text, &error)) {
+        complain("%s", error.text);
+        return EXIT_OWN_FAILURE;
+    }
+    return secret_print("key", text);
+}

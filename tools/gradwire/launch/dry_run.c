@@ -1,0 +1,56 @@
+#include "launch/dry_run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "options/binding.h"
+#include "launch/environment.h"
+
+static const char plain[] =
+    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./:,+@%-";
+
+static void print_quoted(const char *text) {
+    if (*text && strspn(text, plain) == strlen(text)) {
+        printf("%s", text);
+        return;
+    }
+    putchar('\'');
+    for (const char *c = text; *c; c++) {
+        if (*c == '\'')
+            printf("'\\''");
+        else
+            putchar(*c);
+    }
+    putchar('\'');
+}
+
+static void print_place(const run_options *o, int index) {
+    char processors[256];
+    printf("host %d: rank %d (local rank %d", o->node_rank, run_rank(o, index), index);
+    binding_describe(index, o->rank_count, processors, sizeof processors);
+    if (o->bind) printf(", processors %s", processors);
+    printf("):");
+}
+
+void dry_run(const run_options *o) {
+    for (int i = 0; i < o->rank_count; i++) {
+        variables v;
+        variables_make(&(variables_options){ .run = o,
+                                             .index = i,
+                                             .mark = "a random one",
+                                             .job_id = o->node_count > 1 ? "that of host 0" : "",
+                                             .port = o->master_port,
+                                             .key_fd = -1 },
+                       &v);
+        print_place(o, i);
+        for (int k = 0; k < v.count; k++) {
+            printf(" %s=", v.list[k].name);
+            print_quoted(v.list[k].value);
+        }
+        for (char **a = o->program; *a; a++) {
+            putchar(' ');
+            print_quoted(*a);
+        }
+        putchar('\n');
+    }
+}

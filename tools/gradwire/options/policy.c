@@ -1,0 +1,99 @@
+#include "options/policy.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stddef.h>
+
+enum {
+    // One request may arrive as two signals: timeout(1) signals the process and its group, a batch
+    // system signals every process.
+    SAME_REQUEST_MS = 100,
+    // A process that reads a rank's output, such as tee, ends a moment after the rank.
+    LEFTOVERS_MS = 200,
+    // SIGKILL needs some time on a busy machine, however short the grace time is; and little more,
+    // however long.
+    DEATH_MS_MIN = 5000,
+    DEATH_MS_MAX = 10000,
+};
+
+typedef enum action { DO_NOTHING, SEND_ASKED, SEND_KILL } action;
+
+typedef struct rule {
+    policy_stage from;
+    policy_event event;
+    policy_stage to;
+    action action;
+    const char *why;
+} rule;
+
+static const rule rules[] = {
+    { AWAITING_RANKS, START_FAILED, AWAITING_DEATH, SEND_KILL, "a job starts whole or not at all" },
+    { AWAITING_RANKS, RANK_FAILED, AWAITING_STOP, SEND_ASKED,
+      "the others would wait for the one that is gone" },
+    { AWAITING_RANKS, OTHER_HOST_FAILED, AWAITING_STOP, SEND_ASKED,
+      "a job fails on all of its hosts" },
+    { AWAITING_RANKS, USER_SIGNAL, AWAITING_STOP, SEND_ASKED, "ranks may want to save their work" },
+    { AWAITING_RANKS, LEFTOVERS_FOUND, AWAITING_LEFTOVERS, DO_NOTHING, "they may be about to end" },
+    { AWAITING_LEFTOVERS, LEFTOVERS_FOUND, AWAITING_LEFTOVERS, DO_NOTHING, "they still may" },
+    { AWAITING_LEFTOVERS, USER_SIGNAL, AWAITING_STOP, SEND_ASKED,
+      "the user does not want to wait" },
+    { AWAITING_LEFTOVERS, OTHER_HOST_FAILED, AWAITING_STOP, SEND_ASKED,
+      "what is left behind is not waited for" },
+    { AWAITING_LEFTOVERS, TIME_IS_UP, AWAITING_STOP, SEND_ASKED, "nothing outlives the job" },
+    { AWAITING_STOP, RANK_FAILED, AWAITING_STOP, DO_NOTHING, "it ended as it was asked to" },
+    { AWAITING_STOP, OTHER_HOST_FAILED, AWAITING_STOP, DO_NOTHING, "all have been asked here" },
+    { AWAITING_STOP, LEFTOVERS_FOUND, AWAITING_STOP, DO_NOTHING, "they have been asked, too" },
+    { AWAITING_STOP, USER_SIGNAL, AWAITING_DEATH, SEND_KILL,
+      "a user who sends a second signal does not want to wait" },
+    { AWAITING_STOP, TIME_IS_UP, AWAITING_DEATH, SEND_KILL,
+      "the grace time is what it takes to obey" },
+    { AWAITING_DEATH, RANK_FAILED, AWAITING_DEATH, DO_NOTHING, "it was killed" },
+    { AWAITING_DEATH, OTHER_HOST_FAILED, AWAITING_DEATH, DO_NOTHING, "all have been killed here" },
+    { AWAITING_DEATH, LEFTOVERS_FOUND, AWAITING_DEATH, SEND_KILL,
+      "they may have been started since" },
+    { AWAITING_DEATH, USER_SIGNAL, AWAITING_DEATH, DO_NOTHING, "there is nothing stronger" },
+    { AWAITING_DEATH, TIME_IS_UP, AWAITING_NOTHING, DO_NOTHING,
+      "uninterruptible sleep may last for ever" },
+};
+
+void policy_init(policy *p, int64_t grace_ms) {
+    *p = (policy){ .grace_ms = grace_ms, .stage = AWAITING_RANKS, .deadline_ms = INT64_MAX };
+}
+
+static const rule *find_rule(policy_stage from, policy_event event) {
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
+        if (rules[i].from == from && rules[i].event == event) return &rules[i];
+    }
+    return NULL;
+}
+
+static int64_t patience_ms(const policy *p, policy_stage stage) {
+    switch (stage) {
+    case AWAITING_LEFTOVERS: return LEFTOVERS_MS;
+    case AWAITING_STOP: return p->grace_ms;
+    case AWAITING_DEATH:
+        if (p->grace_ms < DEATH_MS_MIN) return DEATH_MS_MIN;
+        return p->grace_ms < DEATH_MS_MAX ? p->grace_ms : DEATH_MS_MAX;
+    case AWAITING_RANKS:
+    case AWAITING_NOTHING: break;
+    }
+    return INT64_MAX;
+}
+
+static void enter(policy *p, policy_stage stage, int64_t now_ms) {
+    if (stage == p->stage) return;
+    p->stage = stage;
+    p->entered_ms = now_ms;
+    int64_t wait_ms = patience_ms(p, stage);
+    p->deadline_ms = wait_ms == INT64_MAX ? INT64_MAX : now_ms + wait_ms;
+}
+
+int policy_happened(policy *p, policy_event event, int asked, int64_t now_ms) {
+    bool same_request = event == USER_SIGNAL && p->stage == AWAITING_STOP &&
+                        now_ms - p->entered_ms < SAME_REQUEST_MS;
+    if (same_request || p->stage == AWAITING_NOTHING) return 0;
+    const rule *r = find_rule(p->stage, event);
+    assert(r);
+    enter(p, r->to, now_ms);
+    return r->action == SEND_KILL ? SIGKILL : r->action == SEND_ASKED ? asked : 0;
+}

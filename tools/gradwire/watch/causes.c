@@ -1,0 +1,81 @@
+#include "watch/causes.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <sys/wait.h>
+
+#include "system/clock.h"
+#include "options/command.h"
+#include "watch/ending.h"
+#include "watch/members.h"
+#include "watch/other_hosts.h"
+#include "job/report.h"
+
+// A process that is ending closes its connections some time before its end can be noticed.
+enum { ENDING_MS = 1000 };
+
+static bool has_failed(const rank *r) {
+    return r->pid && !r->is_running && r->status != 0;
+}
+
+// Back along what ranks have lost, to one that has lost nothing. Two that have lost each other are
+// each a cause of their own.
+static rank *find_cause(const job *j, rank *r) {
+    rank *c = r;
+    for (int i = 0; i < j->options.rank_count; i++) {
+        rank *lost = members_lost_by(j, c);
+        if (!lost || lost == c) return c;
+        c = lost;
+    }
+    return r;
+}
+
+static bool is_about_to_end(const job *j, const rank *cause, const rank *r) {
+    return j->policy.stage == AWAITING_RANKS &&
+           (cause->is_running || members_lost_elsewhere(j, cause)) &&
+           clock_now_ms() < r->ended_ms + ENDING_MS;
+}
+
+static void rank_failed(job *j, rank *r, rank *cause) {
+    bool by_itself = j->policy.stage == AWAITING_RANKS;
+    bool is_alone = !nodes_are_open(&j->nodes);
+    int code = WIFSIGNALED(r->status) ? EXIT_SIGNAL + WTERMSIG(r->status) : WEXITSTATUS(r->status);
+    char why[LINK_TEXT_SIZE];
+    report_describe_failure(j, r, cause, why, sizeof why);
+    if (by_itself && !j->cause) j->cause = cause->is_running ? r : cause;
+    if (is_alone && by_itself && !r->killed_why[0]) sink_print(j->messages, "%s", why);
+    if (is_alone)
+        ending_set_code(j, code);
+    else if (by_itself && j->options.keep)
+        other_hosts_keep_failure(j, code, why);
+    else if (by_itself)
+        other_hosts_report_failure(j, code, why);
+    if (!j->options.keep || !by_itself) ending_happened(j, RANK_FAILED, SIGTERM);
+}
+
+static void judge(job *j, rank *r) {
+    rank *cause = find_cause(j, r);
+    if (is_about_to_end(j, cause, r)) {
+        int64_t until_ms = r->ended_ms + ENDING_MS;
+        if (until_ms < j->judge_ms) j->judge_ms = until_ms;
+        return;
+    }
+    if (cause != r && has_failed(cause) && !cause->is_judged) {
+        cause->is_judged = true;
+        rank_failed(j, cause, cause);
+    }
+    r->is_judged = true;
+    rank_failed(j, r, cause);
+}
+
+// The order of ends that are noticed together, of ranks that have reported nothing, is not known. A killed rank is the
+// likelier cause: the others may have exited because of it.
+void causes_judge(job *j) {
+    j->judge_ms = INT64_MAX;
+    for (int killed = 1; killed >= 0; killed--) {
+        for (int i = 0; i < j->options.rank_count; i++) {
+            rank *r = &j->ranks[i];
+            if (has_failed(r) && !r->is_judged && WIFSIGNALED(r->status) == killed) judge(j, r);
+        }
+    }
+}

@@ -1,0 +1,224 @@
+#include "watch/members.h"
+
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "watch/events.h"
+#include "job/report.h"
+
+static rank *find_rank(job *j, pid_t group) {
+    for (int i = 0; i < j->options.rank_count; i++) {
+        if (j->ranks[i].pid == group) return &j->ranks[i];
+    }
+    return NULL;
+}
+
+static job_member *find_member(job *j, uint64_t incarnation) {
+    for (int i = 0; i < j->member_count; i++) {
+        if (j->members[i].incarnation == incarnation) return &j->members[i];
+    }
+    return NULL;
+}
+
+static bool is_running(const job_member *m) {
+    proc p;
+    return m->process.pid && proc_read(m->process.pid, &p) &&
+           p.start_time == m->process.start_time && !proc_is_zombie(&p);
+}
+
+// A member that is not recorded for lack of memory is not ended when it is declared dead.
+static job_member *add_member(job *j, const worker_event *n) {
+    proc p;
+    // A process below its rank that has ended since has reported its group.
+    if (!proc_read(n->from->pid, &p)) p = (proc){ .group = (pid_t)strtol(n->why, NULL, 10) };
+    if (j->member_count == j->member_capacity) {
+        int more = j->member_capacity ? 2 * j->member_capacity : 64;
+        job_member *larger = realloc(j->members, (size_t)more * sizeof *larger);
+        if (!larger) return NULL;
+        j->members = larger;
+        j->member_capacity = more;
+    }
+    job_member *m = &j->members[j->member_count++];
+    *m = (job_member){ .incarnation = n->incarnation, .process = p, .rank = find_rank(j, p.group) };
+    return m;
+}
+
+// ---- Which rank has lost which ------------------------------------------------------------------
+
+// The first loss of a rank is the reason if it fails; later ones may be consequences of the same loss.
+static bool is_first_loss(rank *r, const char *why) {
+    if (!r || r->lost_why[0]) return false;
+    snprintf(r->lost_why, sizeof r->lost_why, "%s", why);
+    return true;
+}
+
+// Once all ranks are asked to end, they all lose each other.
+static void note_lost(job *j, const worker_event *n) {
+    if (j->policy.stage != AWAITING_RANKS) return;
+    const job_member *m = find_member(j, n->from->incarnation);
+    if (m && is_first_loss(m->rank, n->why)) m->rank->lost_member = n->incarnation;
+}
+
+static void note_absent(const job_member *m, rank *absent, const char *how) {
+    if (m && m->rank != absent && is_first_loss(m->rank, how)) m->rank->lost_absent = absent;
+}
+
+// A report of a loss may arrive before the lost member's own: reports of different workers have no order.
+rank *members_lost_by(const job *j, const rank *r) {
+    if (r->lost_absent) return r->lost_absent;
+    for (int i = 0; r->lost_member && i < j->member_count; i++)
+        if (j->members[i].incarnation == r->lost_member) return j->members[i].rank;
+    return NULL;
+}
+
+bool members_lost_elsewhere(const job *j, const rank *r) {
+    if (!nodes_are_open(&j->nodes) || !r->lost_member) return false;
+    for (int i = 0; i < j->member_count; i++)
+        if (j->members[i].incarnation == r->lost_member) return false;
+    return true;
+}
+
+// The other members continue without it, so it can only delay the end of the job.
+static void end_member(job *j, const job_member *m, const char *why) {
+    if (!is_running(m)) return;
+    rank *r = find_rank(j, m->process.pid);
+    if (r) snprintf(r->killed_why, sizeof r->killed_why, "%s", why);
+    report_dead(j, r, m->process.pid, why);
+    proc_signal(&m->process, SIGKILL);
+}
+
+// The member may be of another host, whose launcher has its process.
+static void notify_other_hosts(job *j, const worker_event *n) {
+    char text[EVENT_TEXT_SIZE + 32];
+    snprintf(text, sizeof text, "%016" PRIx64 " %s", n->incarnation, n->why);
+    nodes_send(&j->nodes, LINK_DEAD, 0, text);
+}
+
+static void end_dead(job *j, const job_member *m, const worker_event *n) {
+    if (m)
+        end_member(j, m, n->why);
+    else
+        notify_other_hosts(j, n);
+}
+
+void members_end(job *j, const char *text) {
+    uint64_t incarnation;
+    int at = 0;
+    if (sscanf(text, "%16" SCNx64 " %n", &incarnation, &at) != 1) return;
+    const job_member *m = find_member(j, incarnation);
+    if (m) end_member(j, m, text + at);
+}
+
+// ---- Joining workers, and ranks that cannot join any more -----------------------------------------
+
+// How a rank has ended, taken from the line about it.
+static const char *how_it_ended(const char *line) {
+    int at = 0;
+    sscanf(line, "ended %*d %*d %n", &at);
+    return line + at;
+}
+
+static void begin_joining(job *j, const worker_event *n) {
+    job_member *m = find_member(j, n->incarnation);
+    if (!m) m = add_member(j, n);
+    if (m) m->is_joining = true;
+    if (m && m->rank) m->rank->has_begun = true;
+    if (!j->absence[0]) return;
+    channel_send(n->from, j->absence);
+    note_absent(m, j->absent, how_it_ended(j->absence));
+}
+
+static void end_joining(job *j, const worker_event *n) {
+    job_member *m = find_member(j, n->incarnation);
+    if (!m) return;
+    m->is_joining = false;
+    if (m->rank && n->kind == EVENT_JOINED) m->rank->has_joined = true;
+}
+
+void members_take_events(job *j) {
+    for (worker_event n; events_take(&j->channels, &n);) {
+        switch (n.kind) {
+        case EVENT_JOINS: begin_joining(j, &n); break;
+        case EVENT_JOINED:
+        case EVENT_REFUSED: end_joining(j, &n); break;
+        case EVENT_DEAD:
+        case EVENT_LOST:
+            note_lost(j, &n);
+            if (n.kind == EVENT_DEAD) end_dead(j, find_member(j, n.incarnation), &n);
+            break;
+        }
+    }
+}
+
+static void notify_joining(job *j, rank *absent, const char *line) {
+    for (int i = 0; i < j->channels.count; i++) {
+        const channel *to = j->channels.list[i];
+        const job_member *m = find_member(j, to->incarnation);
+        if (!m || !m->is_joining) continue;
+        channel_send(to, line);
+        note_absent(m, absent, how_it_ended(line));
+    }
+}
+
+// One absence is enough for workers that begin to join later.
+static void keep_absence(job *j, rank *absent, const char *line) {
+    if (j->absence[0]) return;
+    j->absent = absent;
+    snprintf(j->absence, sizeof j->absence, "%s", line);
+}
+
+static int count_joining(const job *j) {
+    int count = 0;
+    for (int i = 0; i < j->member_count; i++)
+        count += j->members[i].is_joining && is_running(&j->members[i]);
+    return count;
+}
+
+bool members_are_joining(const job *j) {
+    return count_joining(j) > 0;
+}
+
+// The process group of a rank that has ended may have more processes, which may join.
+static bool is_absent(const rank *r) {
+    return r->pid && !r->is_running && kill(-r->pid, 0) != 0;
+}
+
+// One absence is enough for all workers that are joining now. A rank that had joined before it ended is absent only for
+// workers that begin to join later.
+static void notify_absent(job *j, rank *r) {
+    char how[160], line[LINK_TEXT_SIZE];
+    int number = run_rank(&j->options, (int)(r - j->ranks));
+    report_describe(j, r, how, sizeof how);
+    snprintf(line, sizeof line, "ended %d %d %s", number, run_world_size(&j->options), how);
+    keep_absence(j, r, line);
+    if (r->has_joined || j->absence_is_sent) return;
+    j->absence_is_sent = true;
+    notify_joining(j, r, line);
+    nodes_send(&j->nodes, LINK_ABSENT, 0, line);
+}
+
+void members_take_absent(job *j, const char *text) {
+    keep_absence(j, NULL, text);
+    notify_joining(j, NULL, text);
+}
+
+// A rank that has ended with another code has been reported for that.
+static void print_absent(job *j, rank *r) {
+    if (r->status || r->has_begun || r->is_reported_absent) return;
+    int joining_count = count_joining(j);
+    r->is_reported_absent = joining_count > 0;
+    if (r->is_reported_absent) report_absent(j, r, joining_count);
+}
+
+void members_find_absent(job *j) {
+    if (j->policy.stage != AWAITING_RANKS) return;  // all ranks are asked to end
+    for (int i = 0; i < j->options.rank_count; i++) {
+        rank *r = &j->ranks[i];
+        if (!r->is_absent && !is_absent(r)) continue;
+        print_absent(j, r);
+        if (!r->is_absent) notify_absent(j, r);
+        r->is_absent = true;
+    }
+}

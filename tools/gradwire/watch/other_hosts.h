@@ -1,0 +1,28 @@
+// How the launchers of a job over several hosts end together.
+//
+// The first failure, a signal or the loss of a host ends the job on all hosts. Each prints the same reason and has the
+// same exit code. Host 0 decides which failure was the first.
+#ifndef GRADWIRE_OTHER_HOSTS_H
+#define GRADWIRE_OTHER_HOSTS_H
+
+#include "job/job.h"
+
+// Waits for the other hosts, if there are any. False: not all hosts have joined, or a signal has ended the wait; then
+// |out_code| is the exit code.
+bool other_hosts_meet(job *j, int *out_code);
+
+// A rank has failed, or could not be started. A job on one host prints |why| at once; on several hosts each host prints
+// the first failure once host 0 has decided which one it was.
+void other_hosts_report_failure(job *j, int code, const char *why);
+
+// The same with --on-failure=keep: printed at once, on this host alone. The first code is the exit code of all hosts
+// when all have ended.
+void other_hosts_keep_failure(job *j, int code, const char *why);
+
+void other_hosts_take(job *j);  // handles their messages
+
+// To be called when no process of the job is left on this host: notifies the others, and returns whether to wait for them.
+bool other_hosts_are_awaited(job *j);
+int64_t other_hosts_deadline_ms(const job *j);  // of that; INT64_MAX: none
+
+#endif
