@@ -176,7 +176,7 @@ static void they_survive_any_failing_allocation(void **state) {
     testing_alloc_failure_loop(use_them, NULL);
 }
 
-GW_TESTS(nn_module_values, they_have_names, each_is_for_its_module, missing_values_are_errors,
+GW_TESTS(nn_module_call, they_have_names, each_is_for_its_module, missing_values_are_errors,
          poison_is_refused, they_take_and_give_any_values,
          with_one_tensor_they_are_modules_like_any_other, mismatched_values_are_errors,
          hooks_get_the_first_of_each, they_survive_any_failing_allocation);

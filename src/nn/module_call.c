@@ -1,4 +1,4 @@
-// Calls of modules with values: several inputs, several outputs.
+// Calls of modules: with one tensor, and with values (several inputs, several outputs).
 #include "nn/module.h"
 
 #include "base/value.h"
@@ -6,17 +6,6 @@
 
 #include <stdio.h>
 #include <string.h>
-
-static const typed_call *const all[] = {
-    &typed_lstm,          &typed_gru, &typed_rnn, &typed_embedding_bag, &typed_multihead_attention,
-    &typed_encoder_layer,
-};
-
-const typed_call *typed_call_find(const char *name) {
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (!strcmp(all[i]->name, name)) return all[i];
-    return NULL;
-}
 
 // ---- Inputs -------------------------------------------------------------------------------------
 typedef struct site {
@@ -57,7 +46,7 @@ static gw_tensor *first_tensor(gw_value v) {
     return v.kind == GW_TENSOR ? v.as.tensor : NULL;
 }
 
-gw_tensor *values_first(gw_scope *s, const gw_module *m, gw_value v) {
+static gw_tensor *values_first(gw_scope *s, const gw_module *m, gw_value v) {
     gw_tensor *y = first_tensor(v);
     if (gw_ok(s) && !y && v.kind != GW_NONE)
         scope_fail(s, GW_INVALID, "%s: its forward gave %s, not a tensor", m->name,
@@ -75,12 +64,35 @@ static gw_value with_first(gw_scope *s, gw_value v, gw_tensor *y) {
     return gw_value_of(list);
 }
 
-// ---- Calls --------------------------------------------------------------------------------------
-gw_value values_forward(gw_scope *s, gw_module *m, gw_values in) {
+// ---- With one tensor ----------------------------------------------------------------------------
+static gw_value values_forward(gw_scope *s, gw_module *m, gw_values in) {
     gw_args args = { m->name, in.count, in.items, { .name = "", .rank = -1 } };
     return m->forward_values(s, m, &args);
 }
 
+static gw_tensor *check_output(gw_scope *s, const gw_module *m, gw_tensor *y) {
+    if (!tensor_check(s, m->name, y)) return tensor_poison_of(s);
+    if (y) return y;
+    scope_fail(s, GW_INVALID, "%s: its forward gave no output", m->name);
+    return tensor_poison_of(s);
+}
+
+static gw_tensor *forward_one(gw_scope *s, gw_module *m, gw_tensor *x) {
+    if (m->forward) return check_output(s, m, m->forward(s, m, x));
+    gw_value in = gw_value_of_tensor(x);
+    return check_output(s, m, values_first(s, m, values_forward(s, m, (gw_values){ 1, &in })));
+}
+
+gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x) {
+    if (!module_is_usable(s, "gw_module_call", m) || !tensor_check(s, m->name, x))
+        return tensor_poison_of(s);
+    if (!hooks_any(&m->hooks)) return forward_one(s, m, x);
+    x = module_hooks_before(s, m, x);
+    gw_tensor *y = gw_ok(s) ? forward_one(s, m, x) : tensor_poison_of(s);
+    return module_hooks_after(s, m, x, y);
+}
+
+// ---- With values --------------------------------------------------------------------------------
 static gw_value forward_tensor(gw_scope *s, gw_module *m, gw_values in) {
     if (in.count == 1 && in.items[0].kind == GW_TENSOR)
         return gw_value_of(m->forward(s, m, in.items[0].as.tensor));
