@@ -3,7 +3,7 @@
 # room the linker uses the one that it finds first.
 file(GLOB mutation_sources CONFIGURE_DEPENDS src/wire/*.c src/net/shm/*.c src/net/tls/*.c src/net/handshake.c src/net/connection.c src/session/*.c src/store/*.c
     src/membership/*.c src/agent/*.c src/future/*.c src/lend/*.c src/call/*.c src/collective/*.c src/reference/*.c
-    src/distributed/*/*.c src/parallel/*.c src/runtime/*.c src/tensor/arena.c src/tensor/pool.c)
+    src/distributed/*/*.c src/parallel/*.c src/parallel/*/*.c src/runtime/*.c src/tensor/arena.c src/tensor/pool.c)
 list(FILTER mutation_sources EXCLUDE REGEX "_(test|fuzz)\\.c$")
 list(APPEND mutation_sources src/base/mutation.c src/base/failpoint.c)
 

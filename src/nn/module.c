@@ -5,6 +5,7 @@
 #include "tensor/tensor.h"
 #include <gradwire/autograd.h>
 
+#include <stdatomic.h>
 #include <string.h>
 
 // ---- Life ---------------------------------------------------------------------------------------
@@ -21,7 +22,8 @@ static void destroy(gw_handle *h) {
     gw_module *m = (gw_module *)h;
     if (m->remote) m->remote->destroy(m);
     hooks_fini(&m->hooks);
-    module_numbers_free(m);
+    mem_free(m->numbers[0]);
+    mem_free(m->numbers[1]);
     free_parts(&m->children);
     free_parts(&m->buffers);
     free_parts(&m->parameters);
@@ -117,28 +119,6 @@ bool module_is_usable(gw_scope *s, const char *where, const gw_module *m) {
     return gw_ok(s);
 }
 
-static gw_tensor *check_output(gw_scope *s, const gw_module *m, gw_tensor *y) {
-    if (!tensor_check(s, m->name, y)) return tensor_poison_of(s);
-    if (y) return y;
-    scope_fail(s, GW_INVALID, "%s: its forward gave no output", m->name);
-    return tensor_poison_of(s);
-}
-
-static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
-    if (m->forward) return check_output(s, m, m->forward(s, m, x));
-    gw_value in = gw_value_of_tensor(x);
-    return check_output(s, m, values_first(s, m, values_forward(s, m, (gw_values){ 1, &in })));
-}
-
-gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x) {
-    if (!module_is_usable(s, "gw_module_call", m) || !tensor_check(s, m->name, x))
-        return tensor_poison_of(s);
-    if (!hooks_any(&m->hooks)) return forward(s, m, x);
-    x = module_hooks_before(s, m, x);
-    gw_tensor *y = gw_ok(s) ? forward(s, m, x) : tensor_poison_of(s);
-    return module_hooks_after(s, m, x, y);
-}
-
 // ---- Parts --------------------------------------------------------------------------------------
 enum { PARTS_FEW = 16 };  // so many are looked up one by one
 
@@ -214,6 +194,8 @@ static bool check_name(gw_scope *s, const gw_module *m, const char *name) {
     return true;
 }
 
+_Atomic uint64_t module_changes = 1;
+
 static bool add_part(gw_scope *s, const gw_module *m, module_parts *parts, const char *name,
                      void *handle) {
     char *copy = mem_strdup(name);
@@ -227,7 +209,7 @@ static bool add_part(gw_scope *s, const gw_module *m, module_parts *parts, const
     }
     if (!note_index(parts, name)) goto free_copy;
     parts->items[parts->count++] = (module_part){ copy, { handle_retain(handle) } };
-    module_numbers_forget(m);
+    if (m->is_numbered) atomic_fetch_add_explicit(&module_changes, 1, memory_order_relaxed);
     return true;
 
 free_copy:
@@ -307,6 +289,46 @@ gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *name) {
     scope_fail(s, GW_NOT_FOUND, "%s has no part \"%s\"%s", m->name, name ? name : "",
                nearest_words(&n));
     return &module_poison;
+}
+
+// ---- Walks --------------------------------------------------------------------------------------
+static bool visit_own(const module_parts *parts, const module_path *where, module_visit *visit,
+                      void *context) {
+    for (int i = 0; i < parts->count; i++) {
+        module_path at = { where, parts->items[i].name };
+        if (!visit(context, &at, parts->items[i].is.parameter)) return false;
+    }
+    return true;
+}
+
+bool module_each_tensor(const gw_module *m, module_tensors kinds, const module_path *where,
+                        module_visit *visit, void *context) {
+    if ((kinds & MODULE_PARAMETERS) && !visit_own(&m->parameters, where, visit, context))
+        return false;
+    if ((kinds & MODULE_BUFFERS) && !visit_own(&m->buffers, where, visit, context)) return false;
+    for (int i = 0; i < m->children.count; i++) {
+        module_path at = { where, m->children.items[i].name };
+        if (!module_each_tensor(m->children.items[i].is.child, kinds, &at, visit, context))
+            return false;
+    }
+    return true;
+}
+
+bool module_each(gw_module *m, const module_path *where,
+                 bool (*visit)(void *context, const module_path *where, gw_module *m),
+                 void *context) {
+    if (!visit(context, where, m)) return false;
+    for (int i = 0; i < m->children.count; i++) {
+        module_path at = { where, m->children.items[i].name };
+        if (!module_each(m->children.items[i].is.child, &at, visit, context)) return false;
+    }
+    return true;
+}
+
+const char *module_path_text(gw_scope *s, const module_path *at) {
+    const char *text = gw_format(s, "%s", at->name);
+    for (at = at->outer; at; at = at->outer) text = gw_format(s, "%s.%s", at->name, text);
+    return text;
 }
 
 // ---- Training and evaluation --------------------------------------------------------------------

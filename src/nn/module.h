@@ -46,10 +46,6 @@ gw_value module_call_values(gw_scope *s, gw_module *m, const typed_call *c, gw_v
 void module_call_typed(gw_scope *s, gw_module *m, const typed_call *c, const gw_value *in,
                        gw_tensor **out);
 
-// The result of |forward_values| for |in|, and its first tensor: fails |s| without one.
-gw_value values_forward(gw_scope *s, gw_module *m, gw_values in);
-gw_tensor *values_first(gw_scope *s, const gw_module *m, gw_value v);
-
 // Apply the hooks of |m| to the first of |*in|, which then is a copy in |s|, and to the first output
 // that |v| has. Fail |s| if it is no tensor.
 gw_tensor *values_hooks_before(gw_scope *s, gw_module *m, gw_values *in);
@@ -149,8 +145,9 @@ bool module_each_tensor(const gw_module *m, module_tensors kinds, const module_p
 // The count of parameters, or of buffers, of |m| and its parts, and the one of |index|, NULL if it is out of range;
 // |out| may be NULL. False without memory, or while another thread is here: then the caller walks.
 bool module_numbers_get(gw_module *m, bool of_buffers, int index, int *out_count, gw_tensor **out);
-void module_numbers_forget(const gw_module *m);  // |m| has got another part
-void module_numbers_free(gw_module *m);
+
+// How often a module that is in a table of numbers has got another part.
+extern _Atomic uint64_t module_changes;
 
 // Calls |visit| for |m|, then for its parts in order. Remote ones are visited too, without tensors.
 // |where| is NULL at |m|.

@@ -10,18 +10,6 @@
 // One lock for all tables, which no thread waits for: in a child of fork another thread's may be locked for ever.
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
-// How often a module that is in a table has got another part.
-static _Atomic uint64_t change = 1;
-
-void module_numbers_forget(const gw_module *m) {
-    if (m->is_numbered) atomic_fetch_add_explicit(&change, 1, memory_order_relaxed);
-}
-
-void module_numbers_free(gw_module *m) {
-    mem_free(m->numbers[0]);
-    mem_free(m->numbers[1]);
-}
-
 typedef struct counter {
     bool of_buffers;
     int count;
@@ -44,7 +32,7 @@ static module_numbers *make(gw_module *m, bool of_buffers) {
     module_each(m, NULL, count_own, &c);
     module_numbers *n = mem_alloc(sizeof *n + (size_t)c.count * sizeof *n->tensors);
     if (!n) return NULL;
-    n->change = atomic_load_explicit(&change, memory_order_relaxed);
+    n->change = atomic_load_explicit(&module_changes, memory_order_relaxed);
     n->count = c.count;
     c.count = 0;
     c.out = n->tensors;
@@ -55,7 +43,7 @@ static module_numbers *make(gw_module *m, bool of_buffers) {
 bool module_numbers_get(gw_module *m, bool of_buffers, int index, int *out_count, gw_tensor **out) {
     if (m == &module_poison || pthread_mutex_trylock(&lock)) return false;
     module_numbers **at = &m->numbers[of_buffers];
-    if (!*at || (*at)->change != atomic_load_explicit(&change, memory_order_relaxed)) {
+    if (!*at || (*at)->change != atomic_load_explicit(&module_changes, memory_order_relaxed)) {
         mem_free(*at);
         *at = make(m, of_buffers);
     }

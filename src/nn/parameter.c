@@ -6,39 +6,6 @@
 
 #include <string.h>
 
-static bool visit_own(const module_parts *parts, const module_path *where, module_visit *visit,
-                      void *context) {
-    for (int i = 0; i < parts->count; i++) {
-        module_path at = { where, parts->items[i].name };
-        if (!visit(context, &at, parts->items[i].is.parameter)) return false;
-    }
-    return true;
-}
-
-bool module_each_tensor(const gw_module *m, module_tensors kinds, const module_path *where,
-                        module_visit *visit, void *context) {
-    if ((kinds & MODULE_PARAMETERS) && !visit_own(&m->parameters, where, visit, context))
-        return false;
-    if ((kinds & MODULE_BUFFERS) && !visit_own(&m->buffers, where, visit, context)) return false;
-    for (int i = 0; i < m->children.count; i++) {
-        module_path at = { where, m->children.items[i].name };
-        if (!module_each_tensor(m->children.items[i].is.child, kinds, &at, visit, context))
-            return false;
-    }
-    return true;
-}
-
-bool module_each(gw_module *m, const module_path *where,
-                 bool (*visit)(void *context, const module_path *where, gw_module *m),
-                 void *context) {
-    if (!visit(context, where, m)) return false;
-    for (int i = 0; i < m->children.count; i++) {
-        module_path at = { where, m->children.items[i].name };
-        if (!module_each(m->children.items[i].is.child, &at, visit, context)) return false;
-    }
-    return true;
-}
-
 static const char *kind_name(module_tensors kind) {
     return kind == MODULE_BUFFERS ? "buffer" : "parameter";
 }
@@ -71,12 +38,6 @@ typedef struct numbered {
     gw_tensor *found;
     const char *name;  // NULL: none wanted
 } numbered;
-
-const char *module_path_text(gw_scope *s, const module_path *at) {
-    const char *text = gw_format(s, "%s", at->name);
-    for (at = at->outer; at; at = at->outer) text = gw_format(s, "%s.%s", at->name, text);
-    return text;
-}
 
 static bool reach(void *context, const module_path *at, gw_tensor *x) {
     numbered *n = context;

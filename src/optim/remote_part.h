@@ -8,6 +8,9 @@
 #include "optim/optimizer.h"
 
 typedef struct remote_part_class {
+    // "sharded". Its address identifies the class, so that files below the functions of the class recognise a part.
+    const char *kind;
+
     // Whether |r| names a value of this worker, which it writes to |out|. Fails |s| if there is no
     // value.
     bool (*is_here)(gw_scope *s, gw_rref *r, gw_value *out);

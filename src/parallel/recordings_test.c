@@ -1,5 +1,5 @@
 // Replicas take the steps that PyTorch's took, with Gloo between them.
-#include "parallel/power_sgd.h"
+#include "parallel/hooks/power_sgd.h"
 
 #include "testing/cluster.h"
 #include "testing/recording.h"

@@ -2,8 +2,8 @@
 #include "base/value.h"
 #include "collective/backend.h"
 #include "collective/group.h"
-#include "parallel/ddp.h"
-#include "parallel/shard.h"
+#include "parallel/hooks/hooks.h"
+#include "parallel/shard/shard.h"
 
 #undef GW_ORIGIN
 #define GW_ORIGIN "gw_ddp_reform"  // of the calls in this file, in errors
