@@ -98,7 +98,7 @@ bool optimizer_add_part(gw_scope *s, gw_optimizer *o, gw_list *params, const int
 }
 
 const remote_part_class *remote_parts_of(gw_scope *s) {
-    if (s->remote) return s->remote->optim;
+    if (s->remote && s->remote->optim) return s->remote->optim;
     scope_fail(s, GW_WRONG_STATE, "this scope has no agent: gw_rpc_init makes one");
     return NULL;
 }
