@@ -181,7 +181,7 @@ gw_scope *agent_scope_open(agent *a, uint64_t key, uint64_t id, int64_t deadline
     if (s->error) return s;
     s->env = a->env;
     s->agent = a;
-    s->remote = a->remote;
+    s->remote = &a->remote;
     s->ids = &a->ids;
     s->worker = a->name;
     s->own_random = (generator){ .key = key };
@@ -477,7 +477,7 @@ static void detach(gw_scope *root, void *data) {
 static void attach(gw_scope *root, agent *a) {
     atomic_fetch_add(&attached_count, 1);
     root->agent = a;
-    root->remote = a->remote;
+    root->remote = &a->remote;
     root->env = a->env;
     root->ids = &a->ids;
     root->worker = a->name;

@@ -143,7 +143,7 @@ struct agent {
     pthread_mutex_t names;           // a leaf, of |ranks|
     map ranks;                       // by name: rank + 1, of the last one with that name
     scope_ids ids;
-    const scope_remote *remote;  // of its scopes
+    scope_remote remote;  // of its scopes: filled by its services
     int64_t timeout_ms;
 
     // Set when it opens.
