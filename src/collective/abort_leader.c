@@ -123,7 +123,7 @@ static void send_queries(gw_group *g, const report_about *about) {
     for (int i = 0; i < g->count; i++) {
         int rank = g->members[i].rank;
         if (i == g->self || agent_member(g->agent, rank)->lost) continue;
-        message *m = abort_open_message(g, KIND_QUERY, about->key, about->number);
+        message *m = group_message_on_loop(g, KIND_QUERY, about->key, about->number);
         if (m) abort_put_about(&m->head, about);
         abort_send_on_loop(g, rank, m);
     }

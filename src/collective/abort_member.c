@@ -61,14 +61,6 @@ static void break_without_memory(gw_group *g) {
     group_break_all_on_loop(g, &none);
 }
 
-bool abort_has_ended(const sequence *t, uint64_t number) {
-    for (const ended_ahead *x = t->ahead; x; x = x->next)
-        if (number >= x->numbers.number && number < x->numbers.next) return true;
-    for (int i = 0; i < ENDED_KEPT; i++)
-        if (number >= t->ended[i].number && number < t->ended[i].next) return true;
-    return false;
-}
-
 // A call that this member has not made yet fails when it is made. GRP-22: an opening that this member will not make
 // does not.
 static bool keep_ahead(sequence *t, const collective_abort *ab) {
@@ -89,7 +81,7 @@ static bool keep_ahead(sequence *t, const collective_abort *ab) {
 static uint64_t take_reported(gw_group *g, sequence *t, const collective_abort *ab) {
     if (!t->reported || t->reported < ab->number || t->reported >= ab->next) return ab->number;
     uint64_t next = ab->next;  // behind the numbers that have ended, which are reported no more
-    while (next < t->reported_next && abort_has_ended(t, next)) next++;
+    while (next < t->reported_next && sequence_has_ended(t, next)) next++;
     bool has_all = next >= t->reported_next;
     t->next = has_all ? t->reported_next : next;
     t->reported = has_all ? 0 : next;
@@ -260,7 +252,7 @@ void abort_testify_on_loop(gw_group *g, const report_about *about, testimony *ou
 void abort_send_answer_on_loop(gw_group *g, int to, const report_about *about) {
     testimony own;
     abort_testify_on_loop(g, about, &own);
-    message *m = abort_open_message(g, KIND_ANSWER, about->key, about->number);
+    message *m = group_message_on_loop(g, KIND_ANSWER, about->key, about->number);
     if (m) {
         bytes_put_u64(&m->head, own.next);
         bytes_put_u64(&m->head, own.last);

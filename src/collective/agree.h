@@ -109,11 +109,7 @@ void agree_free(gw_group *g);
 
 void proposal_put(bytes *out, const proposal *p);
 void proposal_clear(proposal *p);
-// A message with the header of |g|, or with |h|.
-message *agree_message_on_loop(gw_group *g, uint8_t kind, uint64_t number);
 void agree_answer_on_loop(agent *a, int to, uint8_t kind, const group_header *h);
-// Takes |m|. False if allocation fails.
-bool agree_send_on_loop(agent *a, int to, message *m);
 
 // ---- The next generation (reform.c) -------------------------------------------------------------
 

@@ -107,8 +107,8 @@ static int next_member(const await *w, int *at) {
 static void dismiss(await *w, int rank, const gw_error *why) {
     gw_group *g = list_entry(w, agreement_call, await)->group;
     (void)why;
-    agree_send_on_loop(g->agent, rank,
-                       agree_message_on_loop(g, KIND_DISMISS, agree_number(g->agreements)));
+    group_send_on_loop(g->agent, rank,
+                       group_message_on_loop(g, KIND_DISMISS, 0, agree_number(g->agreements)));
 }
 
 static const await_class await_of_members = { .next = next_member, .end = dismiss };

@@ -154,8 +154,8 @@ static void poll(gw_group *g) {
     for (int i = 0; i < g->count; i++) {
         const proposal *p = x->is_out[i] ? NULL : proposal_of(g, i);
         if (i == g->self || x->is_out[i] || (p && p->what != AGREE_NOT_CALLED)) continue;
-        agree_send_on_loop(g->agent, g->members[i].rank,
-                           agree_message_on_loop(g, KIND_POLL, agree_number(x)));
+        group_send_on_loop(g->agent, g->members[i].rank,
+                           group_message_on_loop(g, KIND_POLL, 0, agree_number(x)));
     }
     env_set_timer(g->agent->env, &x->poll, env_now_ns(g->agent->env) + AGAIN_NS);
 }
@@ -219,9 +219,9 @@ static bool broadcast(gw_group *g, uint8_t kind, const decision *d) {
         int rank = i < g->count ? g->members[i].rank : d->members[i - g->count].rank;
         bool skips = i < g->count ? i == g->self || x->is_out[i] : !is_joining(g, rank);
         if (skips || agent_member(a, rank)->lost) continue;
-        message *m = agree_message_on_loop(g, kind, number);
+        message *m = group_message_on_loop(g, kind, 0, number);
         if (m && kind == KIND_DECIDED) decision_encode(&m->head, d);
-        all &= agree_send_on_loop(a, rank, m);
+        all &= group_send_on_loop(a, rank, m);
     }
     return all;
 }

@@ -8,21 +8,6 @@
 
 // ---- Messages -----------------------------------------------------------------------------------
 
-message *agree_message_on_loop(gw_group *g, uint8_t kind, uint64_t number) {
-    message *m = agent_message_on_loop(g->agent, kind);
-    if (m) group_header_write(&m->head, g, 0, number);
-    return m;
-}
-
-bool agree_send_on_loop(agent *a, int to, message *m) {
-    if (m && m->head.failed) {
-        message_release(m);
-        m = NULL;
-    }
-    if (m) agent_send_on_loop(a, to, m, true, NULL);
-    return m;
-}
-
 void agree_answer_on_loop(agent *a, int to, uint8_t kind, const group_header *h) {
     message *m = agent_message_on_loop(a, kind);
     if (!m) return;
@@ -30,7 +15,7 @@ void agree_answer_on_loop(agent *a, int to, uint8_t kind, const group_header *h)
     if (kind == KIND_ABSENT) answer.number = 0;
     if (kind != KIND_POLL) answer.key = 0;
     group_header_put(&m->head, &answer);
-    agree_send_on_loop(a, to, m);
+    group_send_on_loop(a, to, m);
 }
 
 void proposal_put(bytes *out, const proposal *p) {
@@ -176,7 +161,7 @@ static void answer_not_called(agent *a, int to, const group_header *h) {
     if (!m) return;
     group_header_put(&m->head, h);
     proposal_put(&m->head, &not_called);
-    agree_send_on_loop(a, to, m);
+    group_send_on_loop(a, to, m);
 }
 
 static bool unknown_decided(agent *a, int from, const group_header *h, reader *in, bool is_closed,

@@ -3,7 +3,8 @@
 
 #include "base/mem.h"
 #include "base/mutation.h"
-#include "collective/run.h"
+
+#include <stdio.h>
 
 // ---- Numbers that have ended ahead --------------------------------------------------------------
 
@@ -31,17 +32,6 @@ static void advance(gw_group *g, sequence *t, uint64_t next) {
 
 void call_skip_ended_on_loop(gw_group *g, sequence *t) {
     for (const ended_ahead *x; (x = find_ahead(t));) advance(g, t, x->numbers.next);
-}
-
-void sequence_fini(sequence *t) {
-    for (ended_ahead *x; (x = t->ahead);) {
-        t->ahead = x->next;
-        mem_free(x);
-    }
-    mem_free(t->cancelled);
-    call_paths_fini(&t->paths);
-    error_forget(&t->why);
-    error_forget(&t->failed_why);
 }
 
 // ---- Calls that have failed -----------------------------------------------------------------------
@@ -108,6 +98,18 @@ static uint64_t next_behind(sequence *t, const scope_path *failed_in, int level)
     return next;
 }
 
+// This member calls nothing more in the scope at |level| of those in which a call has failed.
+static void report_left(gw_group *g, const sequence *t, int level) {
+    gw_error error = *error_kept(t->failed_why);
+    char reporter[LIMIT_NAME_BYTES + 64];
+    snprintf(reporter, sizeof reporter, "%s has continued without it",
+             group_member_name(g, g->self));
+    error_prefix(&error, reporter);
+    group_report_about_on_loop(
+        g, &(report_about){ t->key, t->next, t->next, REPORT_LEFT, t->leaving, (uint8_t)level },
+        &error);
+}
+
 // The other members end what they have called in that scope behind this member's last call in it. False: it waits for
 // that.
 static bool leave_scopes_of(gw_group *g, sequence *t, const failed_call *f, int depth) {
@@ -122,7 +124,7 @@ static bool leave_scopes_of(gw_group *g, sequence *t, const failed_call *f, int 
     t->frozen = true;
     t->leaving = f->number;
     t->leaving_level = level;
-    abort_report_left_on_loop(g, t, level);
+    report_left(g, t, level);
     return false;
 }
 

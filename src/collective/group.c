@@ -1,4 +1,5 @@
 // Groups as handles: opening, and the functions that query them.
+#include "collective/abort.h"
 #include "collective/agree.h"
 
 #include "base/check.h"
@@ -195,6 +196,7 @@ static gw_group *make_group(agent *a, const gw_worker *workers, int count, gw_gr
     g->final_name = "sequence";
     list_init(&g->runs);
     list_init(&g->detached);
+    g->faults = &abort_faults;
     g->backend = &backend_session;
     g->any_order = o.any_order;
     g->wanted_backend = o.backend;

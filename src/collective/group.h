@@ -50,6 +50,7 @@ typedef struct group_peer {
 } group_peer;
 
 enum { ENDED_KEPT = 8, LEFT_KEPT = 8 };
+enum { RUNS_MAX = 64 };  // under way in a group: GRP-3
 
 // Numbers of a sequence that an abort has ended.
 typedef struct ended_numbers {
@@ -188,6 +189,33 @@ typedef struct testimony {
     char text[SIGNATURE_TEXT_MAX];
 } testimony;
 
+// GRP-6.
+typedef struct collective_abort {
+    uint64_t key, number,
+        next;        // the abort ends the numbers from |number| to below |next|, which may be none
+    uint64_t all;    // all members have entered the numbers below
+    uint64_t ahead;  // no member has entered this number or a later one
+    uint64_t
+        failed;  // a member has left a scope of the call of this number; 0: the number itself has failed
+    uint8_t level;  // the level of that scope in the path of the call
+    gw_error error;
+} collective_abort;
+
+// Numbers that have ended before this member has called them.
+typedef struct ended_ahead {
+    struct ended_ahead *next;
+    ended_numbers numbers;
+    bool is_skipped;  // GRP-22: no call of this member is one of these
+    gw_error error;
+} ended_ahead;
+
+// How the failures of a group are handled, by the layer of aborts: see the functions of group_faults.c.
+typedef struct group_faults {
+    void (*report)(gw_group *g, const report_about *about, const gw_error *error);
+    void (*break_here)(gw_group *g, const gw_error *error);
+    void (*break_all)(gw_group *g, const gw_error *error);
+} group_faults;
+
 struct gw_group {
     gw_handle handle;
     agent *agent;  // one count
@@ -205,6 +233,7 @@ struct gw_group {
     char name[LIMIT_NAME_BYTES + 1];
     // Its name in aborts, with how many of that name were opened: group "a" (opened 2 times).
     char title[LIMIT_NAME_BYTES + 64];
+    const group_faults *faults;
 
     gw_error broken;  // GW_OK: no error
     map sequences;    // by key, except key 0
@@ -284,6 +313,10 @@ typedef struct unexpected_message {
 void group_header_put(bytes *head, const group_header *h);  // without attachments
 void group_header_write(bytes *head, const gw_group *g, uint64_t key, uint64_t number);
 bool group_header_read(reader *in, group_header *out);
+// A message with that header; NULL if allocation fails.
+message *group_message_on_loop(gw_group *g, uint8_t kind, uint64_t key, uint64_t number);
+// Takes |m|. False if allocation fails.
+bool group_send_on_loop(agent *a, int to, message *m);
 
 extern gw_group group_poison;
 
@@ -345,9 +378,8 @@ void group_break_all_on_loop(gw_group *g, const gw_error *error);
 // A value of that collective was dropped: reports |error|, or breaks the group if allocation fails.
 void group_dropped_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error);
 // Reports to the leader that the collective cannot succeed: GRP-4.
+void group_report_about_on_loop(gw_group *g, const report_about *about, const gw_error *error);
 void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_error *error);
-// GRP-24: this member and |from| have called different collectives before it.
-void group_report_past_on_loop(gw_group *g, int from, uint64_t key, uint64_t number);
 // Reports |error| of calls that have failed here: the numbers from |number| to below |next|.
 void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number, uint64_t next,
                                  const gw_error *error);
@@ -357,6 +389,9 @@ void group_blame_on_loop(gw_group *g, int rank, const gw_error *error);
 // Whether |error| is that of an abort of the group, or about |t|: then all members have it.
 bool group_has_reported(const gw_group *g, const gw_error *error);
 bool sequence_has_reported(const gw_group *g, const sequence *t, const gw_error *error);
+// The error that has broken |g|: adds its name.
+void group_name_error(const gw_group *g, gw_error *error);
+gw_abort abort_identity(const gw_group *g, uint64_t key, uint64_t number);
 
 // ---- Final sequences and final keys (final_keys.c) ----------------------------------------------
 
@@ -381,9 +416,6 @@ void final_apply_abort_on_loop(gw_group *g, uint64_t key, uint64_t all, const gw
 // A run of |t| is over.
 void final_leave_on_loop(gw_group *g, sequence *t);
 
-// abort_message.c: replies that this worker has not opened the group.
-void abort_answer_unknown_on_loop(agent *a, int to, const group_header *h);
-void abort_send_break_on_loop(gw_group *g, int rank, const gw_error *error);
 // call_place.c: GRP-6
 typedef enum call_place {
     CALL_ENTERS,
@@ -403,12 +435,13 @@ void call_fail_in_place_on_loop(gw_group *g, sequence *t, const scope_path *path
 void call_note_failure_on_loop(sequence *t, failed_call f, const gw_error *why);
 // Skips numbers that ended before this member has called them, on a member without calls of its own.
 void call_skip_ended_on_loop(gw_group *g, sequence *t);
+// Another member calls nothing more in a scope.
+void call_note_left_on_loop(gw_group *g, sequence *t, const collective_abort *ab);
 void sequence_fini(sequence *t);
+// Whether |number| is one of those that the last aborts have ended.
+bool sequence_has_ended(const sequence *t, uint64_t number);
 // |error| was reported here for |t|. GRP-21: a scope with it does not report it again for a final key.
 void sequence_note_report(const gw_group *g, const sequence *t, gw_error *error);
-// GRP-7: a member has left in order; |g->left_count| counts the leading members that have.
-void group_member_left_on_loop(gw_group *g, int rank);
-bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h, reader *in);
 
 // Replies to |from|, which has entered a collective of a group that was closed here.
 void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_header *h);

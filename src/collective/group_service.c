@@ -10,29 +10,6 @@
 #include "collective/stall_report.h"
 #include "wire/codec.h"
 
-// ---- Headers ------------------------------------------------------------------------------------
-
-void group_header_put(bytes *head, const group_header *h) {
-    bytes_put_u64(head, h->group);
-    bytes_put_u64(head, h->list);
-    bytes_put_u64(head, h->key);
-    bytes_put_u64(head, h->number);
-    bytes_put_u32(head, 0);
-}
-
-void group_header_write(bytes *head, const gw_group *g, uint64_t key, uint64_t number) {
-    group_header_put(head, &(group_header){ g->id, g->list, key, number, 0 });
-}
-
-bool group_header_read(reader *in, group_header *out) {
-    out->group = reader_u64(in);
-    out->list = reader_u64(in);
-    out->key = reader_u64(in);
-    out->number = reader_u64(in);
-    out->attachments_at = reader_u32(in);
-    return !in->failed;
-}
-
 // ---- Messages -----------------------------------------------------------------------------------
 
 // GRP-9.
@@ -69,7 +46,7 @@ void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_hea
             &m->head, &(report_about){ h->key, h->number, h->number + 1, REPORT_COLLECTIVE, 0, 0 });
     if (!leads) pending_group_put_none(&m->head);
     encode_error(&m->head, &error);
-    agree_send_on_loop(a, leads ? from : leader, m);
+    group_send_on_loop(a, leads ? from : leader, m);
 }
 
 // GRP-16: messages of a generation that has ended here are answered as by a member that still has it.
@@ -80,7 +57,7 @@ static void answer_for_ended(agent *a, int to, const group_header *h) {
     error_set(&error, GW_WRONG_STATE, "the group was re-formed: use the new one");
     group_header_put(&m->head, &(group_header){ .group = h->group, .list = h->list });
     encode_error(&m->head, &error);
-    agree_send_on_loop(a, to, m);
+    group_send_on_loop(a, to, m);
 }
 
 static void answer_for_closed(agent *a, int from, uint8_t kind, const closed_group *was,
@@ -398,7 +375,7 @@ static void depart(agent *a) {
         if (rank == a->rank || agent_member(a, rank)->lost ||
             !groups_part_of(a, rank)->shares_group)
             continue;
-        agree_send_on_loop(a, rank, agent_message_on_loop(a, KIND_DEPART));
+        group_send_on_loop(a, rank, agent_message_on_loop(a, KIND_DEPART));
     }
 }
 

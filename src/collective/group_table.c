@@ -227,35 +227,6 @@ bool group_leads_on_loop(const gw_group *g) {
     return group_leader_on_loop(g) == g->self;
 }
 
-// ---- Sequences ----------------------------------------------------------------------------------
-
-sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key) {
-    return key ? map_find(&g->sequences, key) : &g->main;
-}
-
-const gw_error *group_missed_error_on_loop(const gw_group *g) {
-    map_entry *e;
-    if (g->broken.status) return NULL;  // the error was returned, or the group was re-formed
-    if (g->main.missed && g->main.is_of_own) return error_kept(g->main.why);
-    for (size_t i = 0; (e = map_next(&g->sequences, &i));) {
-        const sequence *t = e->value;
-        if (t->missed && t->is_of_own) return error_kept(t->why);
-    }
-    return NULL;
-}
-
-sequence *group_sequence_on_loop(gw_group *g, uint64_t key) {
-    sequence *t = group_find_sequence_on_loop(g, key);
-    if (t || g->sequences.count >= LIMIT_GROUP_KEYS) return t;
-    t = mem_calloc(sizeof *t);
-    if (!t) return NULL;
-    t->key = key;
-    t->next = 1;
-    if (map_put(&g->sequences, key, t)) return t;
-    mem_free(t);
-    return NULL;
-}
-
 run *group_find_run_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
     list_each(l, &g->runs) {
         run *r = list_entry(l, run, link);

@@ -122,7 +122,7 @@ bool pending_group_is_over_on_loop(const agent *a, int from, uint8_t kind, const
     if (!g) return false;
     if (g->broken.status && kind == KIND_ENTER) abort_send_break_on_loop(g, from, &g->broken);
     const sequence *t = group_find_sequence_on_loop(g, h->key);
-    return g->broken.status || (t && (h->number < t->next || abort_has_ended(t, h->number))) ||
+    return g->broken.status || (t && (h->number < t->next || sequence_has_ended(t, h->number))) ||
            final_find_abort_on_loop(g, h->key);
 }
 

@@ -67,7 +67,7 @@ void reform_break_next_on_loop(agent *a, const decision *d, const gw_error *erro
         if (!m) continue;
         group_header_put(&m->head, &broken);
         encode_error(&m->head, error);
-        agree_send_on_loop(a, rank, m);
+        group_send_on_loop(a, rank, m);
     }
 }
 

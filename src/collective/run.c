@@ -95,6 +95,18 @@ void run_wake_on_loop(run *r) {
 
 // ---- Received messages --------------------------------------------------------------------------
 
+// GRP-24: this member and |from| have called different collectives before it.
+static void report_past(gw_group *g, int from, uint64_t key, uint64_t number) {
+    gw_error error;
+    text_builder t = { error.text, 0, sizeof error.text };
+    error_set(&error, GW_MISMATCH, "%s", "");
+    text_put(&t, "%s and %s have called different collectives before",
+             group_member_name(g, g->self), group_member_name(g, from));
+    history_put_last(g, key, number, &t);
+    report_about about = { key, number, number + 1, REPORT_PAST, 0, 0 };
+    group_report_about_on_loop(g, &about, &error);
+}
+
 // GRP-24: |is_past|: their signatures match here, and earlier ones did not.
 static void report_mismatch(run *r, int from, bool is_past) {
     gw_error error;
@@ -105,7 +117,7 @@ static void report_mismatch(run *r, int from, bool is_past) {
     if (r->state == RUN_DETACHED)  // GRP-23: no member begins it
         run_detached_over_on_loop(r);
     else if (is_past)
-        group_report_past_on_loop(r->group, from, r->key, r->number);
+        report_past(r->group, from, r->key, r->number);
     else
         group_report_on_loop(r->group, r->key, r->number, &error);
 }
@@ -229,7 +241,7 @@ void run_over_received_on_loop(gw_group *g, int from, const group_header *h, con
     collective_signature theirs;
     bool holds;
     gw_error error;
-    if (!t || abort_has_ended(t, h->number) || !own || own->status ||
+    if (!t || sequence_has_ended(t, h->number) || !own || own->status ||
         !signature_read(&in, g->count, &theirs, &holds))
         return;
     if (signature_matches(&own->signature, &theirs)) return;

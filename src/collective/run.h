@@ -13,7 +13,6 @@
 #include "future/future.h"
 
 enum {
-    RUNS_MAX = 64,               // under way in a group: GRP-3
     RUN_SMALL_BYTES = 64 * 1024  // values up to this size are sent with the enter: GRP-1
 };
 

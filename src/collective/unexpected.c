@@ -1,6 +1,7 @@
 // Unexpected messages: those of a collective that this member has not entered, or of a group that it has not opened.
 #include "base/mem.h"
 #include "base/mutation.h"
+#include "collective/abort.h"
 #include "collective/agree.h"
 #include "collective/groups_state.h"
 
