@@ -84,8 +84,5 @@ void abort_answer_unknown_on_loop(agent *a, int to, const group_header *h) {
     bytes_put_u8(&m->head, NOT_CALLED);
     activity_read_on_loop(a, &(collective_id){ h->group, h->key, h->number }, &own);
     bytes_put_text(&m->head, own.text);
-    if (m->head.failed)
-        message_release(m);
-    else
-        agent_send_on_loop(a, to, m, true, NULL);
+    group_send_on_loop(a, to, m);
 }

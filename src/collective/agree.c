@@ -95,6 +95,14 @@ static bool has_something_to_report(const agreements *x) {
 
 // ---- The end ------------------------------------------------------------------------------------
 
+void group_end_on_loop(gw_group *g) {
+    if (!list_is_empty(&g->detached))
+        return;  // its messages still need the group: called again when they have ended
+    groups_remove_on_loop(g, agree_released(g));
+    group_free_records(g);
+    agree_free(g);
+}
+
 static void end_group(gw_group *g, const decision *d) {
     gw_error error;
     g->is_over = true;

@@ -55,6 +55,11 @@ struct agreements {
     bool is_impatient, has_hurried;  // about members that have not proposed
 };
 
+// The number of the last agreement of |g| that is over; 0.
+static inline uint64_t agree_released(const gw_group *g) {
+    return g->agreements ? g->agreements->released : 0;
+}
+
 static inline uint64_t agree_number(const agreements *x) {
     return x->released + 1;
 }

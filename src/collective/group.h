@@ -347,10 +347,13 @@ gw_group *group_open_next(gw_scope *s, agent *a, const decision *d, bool has_nam
                           int64_t timeout_ms);
 // Whether a call in the scope may use |g|; else |s| has failed.
 bool group_is_given(gw_scope *s, const gw_group *g, const char *what);
+// The same for functions that open other groups of |g|.
+bool group_is_usable(gw_scope *s, const gw_group *g);
 // INVALID if |name| is not valid for a group: all members use it in error texts and logs.
 bool group_check_name(gw_scope *s, const char *name);
 // In the checked mode: aborts the process if |g| was freed.
 void group_check_live(const gw_group *g);
+gw_worker group_worker_of(const gw_group *g, int index);
 uint64_t group_list_of(const group_peer *members, int count);
 
 // ---- Queries ------------------------------------------------------------------------------------
@@ -474,6 +477,10 @@ void pending_groups_close(agent *a);
 // Takes |p|, also on failure. LIMIT if the sender has too many bytes here; NO_MEMORY.
 gw_status unexpected_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
                                   const group_header *h, incoming *p, gw_error *error);
+static inline bool unexpected_is_value(const unexpected_message *x) {
+    return x->kind == KIND_ENTER || x->kind == KIND_PART;
+}
+
 // Takes the first message of that collective out of |g|; NULL without one.
 unexpected_message *unexpected_take_on_loop(const gw_group *g, uint64_t key, uint64_t number);
 // Drops it with the incoming message, or returns that to the caller.
@@ -485,7 +492,7 @@ void unexpected_drop_all_on_loop(agent *a);
 // members are notified when it is.
 void unexpected_dropped_on_loop(agent *a, int from, gw_group *g, const group_header *h,
                                 const gw_error *error);
-// |g| has just been opened: it receives the messages that arrived before, or ends by them.
+// hand_over.c: |g| has just been opened: it receives the messages that arrived before, or ends by them.
 void unexpected_hand_over_on_loop(gw_group *g);
 
 extern const service group_service;

@@ -1,8 +1,6 @@
 // The groups of a worker, by id, name and list of members; the sequences of a group.
 #include "base/mem.h"
 #include "base/mutation.h"
-#include "collective/agree.h"
-#include "collective/collective.h"
 #include "collective/groups_state.h"
 #include "collective/run.h"
 
@@ -131,31 +129,28 @@ static void meet_members(gw_group *g) {
 
 // A group that has its id is a next generation, or a child: it is broken if a member is lost already, as it is on the
 // members that have opened it before.
-gw_status groups_add_on_loop(gw_group *g, gw_error *error) {
+gw_status groups_add_on_loop(gw_group *g, gw_error *out_lost, gw_error *error) {
     agent *a = g->agent;
-    gw_error lost = { 0 };
     give_title(g, 0);
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a group", error);
     groups *x = groups_of(a);
-    gw_status status = check_members(g, g->id, &lost);
+    gw_status status = check_members(g, g->id, out_lost);
     if (g->id)
         status = GW_OK;
     else if (status)
-        *error = lost;
+        *error = *out_lost;
     if (!status && x->groups.count >= LIMIT_GROUPS)
         status = error_set(error, GW_LIMIT, "more than %d groups", LIMIT_GROUPS);
     if (!status && !g->id) status = draw_id(x, g, error);
     if (status) return status;
     if (!put(x, g)) return error_set(error, GW_NO_MEMORY, "no memory for a group");
     meet_members(g);
-    unexpected_hand_over_on_loop(g);
-    if (lost.status) lost.status = GW_DISCONNECTED;
-    if (lost.status) group_break_on_loop(g, &lost);
+    if (out_lost->status) out_lost->status = GW_DISCONNECTED;
     return GW_OK;
 }
 
 // The name ends with how many of that list there were before, except for the first.
-gw_status groups_add_world_on_loop(gw_group *g, gw_error *error) {
+gw_status groups_add_world_on_loop(gw_group *g, gw_error *out_lost, gw_error *error) {
     groups *x = groups_of(g->agent);
     uint64_t same = hash_u64(g->list ^ UINT64_C(0x776f726c64));
     uintptr_t before = (uintptr_t)map_find(&x->opened, same);
@@ -168,7 +163,7 @@ gw_status groups_add_world_on_loop(gw_group *g, gw_error *error) {
         return error_set(error, GW_WRONG_STATE, "another thread opens a group of all workers");
     if (!map_put(&x->opened, same, (void *)(before + 1)) || !map_put(&x->worlds, g->list, g))
         return error_set(error, GW_NO_MEMORY, "no memory for a group");
-    gw_status status = groups_add_on_loop(g, error);
+    gw_status status = groups_add_on_loop(g, out_lost, error);
     if (status)
         map_take(&x->worlds, g->list);
     else
@@ -198,7 +193,7 @@ bool groups_has_met_on_loop(const agent *a, uint64_t id) {
     return group_find_on_loop(a, id) || find_closed(groups_of(a), id, NULL);
 }
 
-void groups_remove_on_loop(gw_group *g) {
+void groups_remove_on_loop(gw_group *g, uint64_t released) {
     groups *x = groups_of(g->agent);
     if (map_find(&x->groups, g->id) != g) return;
     take_out(x, g);
@@ -206,7 +201,7 @@ void groups_remove_on_loop(gw_group *g) {
     if (missed_error && !x->missed_error) error_keep(&x->missed_error, missed_error);
     closed_group was = { .id = g->id,
                          .list = g->list,
-                         .released = g->agreements ? g->agreements->released : 0,
+                         .released = released,
                          .next_generation = g->is_over ? g->generation + 1 : 0,
                          .leader = g->members[group_leader_on_loop(g)].rank };
     groups_remember_closed_on_loop(g->agent, was);

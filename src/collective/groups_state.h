@@ -58,14 +58,17 @@ const closed_group *groups_find_closed_on_loop(const agent *a, const group_heade
 // Whether this worker is, or was, in the generation of that id.
 bool groups_has_met_on_loop(const agent *a, uint64_t id);
 
-// Adds |g| under its id, with its unexpected messages. DUPLICATE, LIMIT, NO_MEMORY, DISCONNECTED, WRONG_STATE.
-gw_status groups_add_on_loop(gw_group *g, gw_error *error);
+// Adds |g| under its id. |*out_lost| is set if it has to break, since a member is lost. DUPLICATE, LIMIT, NO_MEMORY,
+// DISCONNECTED, WRONG_STATE.
+gw_status groups_add_on_loop(gw_group *g, gw_error *out_lost, gw_error *error);
 // The same for a parent of groups that have no other parent.
-gw_status groups_add_world_on_loop(gw_group *g, gw_error *error);
-void groups_remove_on_loop(gw_group *g);
-// group.c: |g| was re-formed. It leaves the table and frees its memory, but not the handle, once none of its runs
+gw_status groups_add_world_on_loop(gw_group *g, gw_error *out_lost, gw_error *error);
+void groups_remove_on_loop(gw_group *g, uint64_t released);  // see closed_group
+// agree.c: |g| was re-formed. It leaves the table and frees its memory, but not the handle, once none of its runs
 // continues in a backend.
 void group_end_on_loop(gw_group *g);
+// Its final keys, history and queries.
+void group_free_records(gw_group *g);
 // The group after |*at|, which begins with 0; NULL at the end.
 gw_group *groups_next_on_loop(const agent *a, size_t *at);
 
