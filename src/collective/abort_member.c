@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "collective/backend_run.h"
-#include "collective/backward.h"
 #include "collective/activity.h"
 #include "collective/history.h"
 #include "collective/stall_report.h"
@@ -40,7 +39,7 @@ static uint64_t next_backward(const gw_group *g, const collective_abort *ab, uin
     if (*n > ab->number && *n < ab->all) *n = ab->all;
     bool is_far = *n > ab->number && *n - ab->all >= LIMIT_FINAL_ABORTS;
     if (g->backend != &backend_session || *n >= ab->next || is_far) return 0;
-    return backward_key((run_place){ ab->key, (*n)++ });
+    return backward_key((run_place){ ab->key, (*n)++ }, 0);
 }
 
 static bool is_under_way_backward(gw_group *g, const collective_abort *ab) {
@@ -50,15 +49,41 @@ static bool is_under_way_backward(gw_group *g, const collective_abort *ab) {
     return any;
 }
 
-static void end_backwards(gw_group *g, const collective_abort *ab) {
-    for (uint64_t n = ab->number, key; !g->broken.status && (key = next_backward(g, ab, &n));)
-        final_apply_abort_on_loop(g, key, 1, &ab->error);
-}
-
 static void break_without_memory(gw_group *g) {
     gw_error none;
     error_set(&none, GW_NO_MEMORY, "%s has no memory for an abort", group_member_name(g, g->self));
     group_break_all_on_loop(g, &none);
+}
+
+static run *find_of_key(list_node *list, uint64_t key) {
+    list_each(l, list) {
+        run *r = list_entry(l, run, link);
+        if (r->sequence->key == key) return r;
+    }
+    return NULL;
+}
+
+// GRP-21. All members have entered the numbers below |all|. Runs that it ends may start others.
+static void apply_to_final(gw_group *g, uint64_t key, uint64_t all, const gw_error *error) {
+    unexpected_drop_between_on_loop(g, key, 0, UINT64_MAX);
+    if (!final_keep_abort_on_loop(g, key, error)) {
+        break_without_memory(g);
+        return;
+    }
+    sequence *t = group_find_sequence_on_loop(g, key);
+    if (t) t->frozen = true;  // stays until all its runs are over
+    for (run *r; (r = find_of_key(&g->runs, key));) run_fail_by_abort_on_loop(r, all, error);
+    for (run *r; (r = find_of_key(&g->waiting, key));) run_fail_on_loop(r, error);
+    if (t) {
+        t->frozen = false;
+        final_forget_if_unused_on_loop(g, t);
+    }
+    run_admit_on_loop(g);
+}
+
+static void end_backwards(gw_group *g, const collective_abort *ab) {
+    for (uint64_t n = ab->number, key; !g->broken.status && (key = next_backward(g, ab, &n));)
+        apply_to_final(g, key, 1, &ab->error);
 }
 
 // A call that this member has not made yet fails when it is made. GRP-22: an opening that this member will not make
@@ -172,7 +197,7 @@ static void apply_to(gw_group *g, sequence *t, const collective_abort *ab) {
 void abort_apply_on_loop(gw_group *g, const collective_abort *ab) {
     abort_drop_reports_on_loop(g, ab);
     if (key_is_final(ab->key)) {
-        final_apply_abort_on_loop(g, ab->key, ab->all, &ab->error);
+        apply_to_final(g, ab->key, ab->all, &ab->error);
         return;
     }
     sequence *t = group_sequence_on_loop(g, ab->key);

@@ -51,7 +51,7 @@ static void add_wait(const run *r, activity *out) {
 static void put_run(const run *r, text_builder *out) {
     char what[SIGNATURE_TEXT_MAX], missing[256];
     signature_text(&r->signature, r->detail, r->origin, what);
-    stall_name_missing(r, missing, sizeof missing);
+    run_name_missing(r, missing, sizeof missing);
     text_put(out, missing[0] ? "waits in group \"%s\" for %s (" : "is in group \"%s\"%s (",
              r->group->name, missing);
     final_put_collective(r->group, (run_place){ r->sequence->key, r->number }, out);

@@ -86,10 +86,6 @@ bool backend_run_open(run *r) {
     return true;
 }
 
-void backend_run_free(run *r) {
-    mem_free(r->backend);
-}
-
 static const uint8_t *bytes_of(const gw_tensor *t) {
     return block_lend(t->storage->block, tensor_offset(t));
 }

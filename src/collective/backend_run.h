@@ -41,7 +41,6 @@ bool backend_takes(const gw_group *g, const run_request *x);
 plan_kind backend_plan(const gw_group *g, const run_request *x);  // the plan of such a collective
 
 bool backend_run_open(run *r);  // false without memory
-void backend_run_free(run *r);
 
 // The run's worker: continues as far as possible. True: the result is complete, or |r->scope| has failed.
 bool backend_run_continue(run *r);
@@ -61,14 +60,8 @@ void backend_run_forget_on_loop(run *r);
 // An abort has ended |r|, and all members have entered the numbers below |all|, or may have: whether it continues in
 // the backend.
 bool backend_run_detaches_on_loop(const run *r, uint64_t all);
-run *backend_find_detached_on_loop(const gw_group *g, uint64_t key, uint64_t number);  // NULL
 
 gw_status backend_group_open(gw_group *g, const char *name, gw_error *error);
-// Runs that all members have entered, and that are not over.
-uint32_t backend_count_detached_on_loop(const gw_group *g);
-// A member is lost, has failed in the middle of a collective, or this member ends: calls under way may never end, and
-// later calls would be matched with them, so that no call begins any more.
-void backend_group_down_on_loop(gw_group *g);
 void backend_group_close(gw_group *g);
 
 #endif

@@ -157,14 +157,6 @@ bool backend_run_detaches_on_loop(const run *r, uint64_t all) {
     return r->number < all || has_mutation(MUTATION_DRAINED_UNMET);
 }
 
-run *backend_find_detached_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
-    list_each(l, &g->detached) {
-        run *r = list_entry(l, run, link);
-        if (r->key == key && r->number == number) return r;
-    }
-    return NULL;
-}
-
 // ---- Groups -------------------------------------------------------------------------------------
 
 static gw_status check_losses_on_loop(const gw_group *g, gw_error *error) {
@@ -205,20 +197,6 @@ gw_status backend_group_open(gw_group *g, const char *name, gw_error *error) {
         &g->communicator, error);
     mem_free(ranks);
     return status;
-}
-
-uint32_t backend_count_detached_on_loop(const gw_group *g) {
-    uint32_t count = 0;
-    list_each(l, &g->detached) count += !list_entry(l, run, link)->enters_missing;
-    return count;
-}
-
-void backend_group_down_on_loop(gw_group *g) {
-    if (g->backend_is_down) return;
-    g->backend_is_down = true;
-    while (!list_is_empty(&g->detached))
-        run_detached_over_on_loop(list_entry(g->detached.next, run, link));
-    if (g->communicator) g->backend->abort(g->communicator);
 }
 
 void backend_group_close(gw_group *g) {

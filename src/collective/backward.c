@@ -55,17 +55,8 @@ static void free_node(collective_node *n) {
 
 // ---- The derivative -----------------------------------------------------------------------------
 
-static uint64_t key_of_time(run_place forward, uint32_t times) {
-    uint64_t place = hash_u64(hash_u64(forward.key) + forward.number);
-    return hash_u64(place + times) | GROUP_KEY_ONCE;
-}
-
-uint64_t backward_key(run_place forward) {
-    return key_of_time(forward, 0);
-}
-
 static uint64_t key_of(const collective_node *n) {
-    return key_of_time(n->place, n->times);
+    return backward_key(n->place, n->times);
 }
 
 // Origins, in error texts.

@@ -29,9 +29,6 @@ void backward_record(gw_scope *s, const backward_record_request *r, gw_tensor *o
 void backward_record_unused(gw_scope *s, const backward_record_request *r, const gw_tensor *out,
                             bool has_failed);
 
-// The key of the first backward of the collective at |forward|.
-uint64_t backward_key(run_place forward);
-
 // Other members have entered the backward of |key|, a key that is used once. If this member has freed that node
 // unvisited, it contributes zeros.
 void backward_awaited_on_loop(gw_group *g, uint64_t key);

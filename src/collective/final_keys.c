@@ -1,8 +1,7 @@
 // Final keys, GRP-21: an abort ends a final key for good. A final sequence is a final key with numbered calls, for
 // work that fails as a whole: another room begins and ends one after the other.
 #include "base/mem.h"
-#include "collective/run.h"
-#include "collective/text.h"
+#include "collective/group.h"
 
 const gw_error *final_find_abort_on_loop(const gw_group *g, uint64_t key) {
     if (!key_is_final(key)) return NULL;
@@ -38,7 +37,7 @@ void final_put_note(const gw_group *g, uint64_t key, text_builder *out) {
     if (key_is_final_sequence(key) && g->final_note) text_put(out, ", with %s", g->final_note);
 }
 
-static bool keep_abort(gw_group *g, uint64_t key, const gw_error *error) {
+bool final_keep_abort_on_loop(gw_group *g, uint64_t key, const gw_error *error) {
     if (!g->final_aborts)
         g->final_aborts = mem_calloc(LIMIT_FINAL_ABORTS * sizeof *g->final_aborts);
     if (!g->final_aborts) return false;
@@ -61,7 +60,7 @@ uint64_t final_next_on_loop(const gw_group *g, run_place reported) {
 }
 
 // A sequence that waits for an abort stays, so that nothing of it is entered before that.
-static void forget_if_unused(gw_group *g, sequence *t) {
+void final_forget_if_unused_on_loop(gw_group *g, sequence *t) {
     uint64_t key = t->key;
     bool is_used = t->run_count || t->frozen || (key_is_final_sequence(key) && !t->is_over);
     if (!key_is_final(key) || is_used) return;
@@ -73,7 +72,7 @@ static void forget_if_unused(gw_group *g, sequence *t) {
 
 void final_leave_on_loop(gw_group *g, sequence *t) {
     t->run_count--;
-    forget_if_unused(g, t);
+    final_forget_if_unused_on_loop(g, t);
 }
 
 static void break_without_memory(gw_group *g) {
@@ -97,30 +96,10 @@ void final_end_on_loop(gw_group *g, uint64_t number) {
     sequence *t = group_find_sequence_on_loop(g, key);
     if (!t) return;
     t->is_over = true;
-    forget_if_unused(g, t);
+    final_forget_if_unused_on_loop(g, t);
 }
 
-static run *find_run(list_node *list, uint64_t key) {
-    list_each(l, list) {
-        run *r = list_entry(l, run, link);
-        if (r->sequence->key == key) return r;
-    }
-    return NULL;
-}
-
-void final_apply_abort_on_loop(gw_group *g, uint64_t key, uint64_t all, const gw_error *error) {
-    unexpected_drop_between_on_loop(g, key, 0, UINT64_MAX);
-    if (!keep_abort(g, key, error)) {
-        break_without_memory(g);
-        return;
-    }
-    sequence *t = group_find_sequence_on_loop(g, key);
-    if (t) t->frozen = true;  // stays until all its runs are over
-    for (run *r; (r = find_run(&g->runs, key));) run_fail_by_abort_on_loop(r, all, error);
-    for (run *r; (r = find_run(&g->waiting, key));) run_fail_on_loop(r, error);
-    if (t) {
-        t->frozen = false;
-        forget_if_unused(g, t);
-    }
-    run_admit_on_loop(g);
+uint64_t backward_key(run_place forward, uint32_t times) {
+    uint64_t place = hash_u64(hash_u64(forward.key) + forward.number);
+    return hash_u64(place + times) | GROUP_KEY_ONCE;
 }

@@ -369,8 +369,6 @@ const gw_error *group_missed_error_on_loop(const gw_group *g);
 sequence *group_sequence_on_loop(gw_group *g,
                                  uint64_t key);  // NULL if allocation fails, or at the limit
 sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key);  // NULL: nothing was entered
-// The run of that number if it is under way; NULL.
-run *group_find_run_on_loop(const gw_group *g, uint64_t key, uint64_t number);
 
 // ---- Ending -------------------------------------------------------------------------------------
 
@@ -414,10 +412,14 @@ const gw_error *final_find_abort_on_loop(const gw_group *g, uint64_t key);
 bool final_is_over_on_loop(gw_group *g, uint64_t key);  // whether it is one that has ended here
 // The first number of a sequence that is over here which this member has not entered.
 uint64_t final_next_on_loop(const gw_group *g, run_place reported);
-// GRP-21. All members have entered the numbers below |all|. Runs that it ends may start others.
-void final_apply_abort_on_loop(gw_group *g, uint64_t key, uint64_t all, const gw_error *error);
+// Remembers an abort of |key|. False if allocation fails.
+bool final_keep_abort_on_loop(gw_group *g, uint64_t key, const gw_error *error);
 // A run of |t| is over.
 void final_leave_on_loop(gw_group *g, sequence *t);
+// Of a final key without runs: frees |t|, unless it waits for an abort.
+void final_forget_if_unused_on_loop(gw_group *g, sequence *t);
+// The key, used once, of the backward of the collective at |forward| that has run |times| times before.
+uint64_t backward_key(run_place forward, uint32_t times);
 
 // call_place.c: GRP-6
 typedef enum call_place {
@@ -488,6 +490,8 @@ void unexpected_drop_on_loop(agent *a, unexpected_message *x);
 void unexpected_drop_between_on_loop(gw_group *g, uint64_t key, uint64_t from, uint64_t next);
 incoming *unexpected_open_on_loop(agent *a, unexpected_message *x);
 void unexpected_drop_all_on_loop(agent *a);
+// Of a member with shadow collectives: an enter has been kept, or its collective may be entered now.
+void shadow_enters_on_loop(gw_group *g);
 // A message of |from| was dropped because allocation failed. |g| NULL: of a group that is not open here; the other
 // members are notified when it is.
 void unexpected_dropped_on_loop(agent *a, int from, gw_group *g, const group_header *h,

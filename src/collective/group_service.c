@@ -94,7 +94,7 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     }
     if (!g) return keep_unknown(a, from, kind, h, p, error);
     int index = g->list == h->list ? group_index_of(g, from) : -1;
-    run *r = backend_find_detached_on_loop(g, h->key, h->number);
+    run *r = group_find_detached_on_loop(g, h->key, h->number);
     if (r && index >= 0) return run_received_on_loop(r, index, p, kind, error);
     if (index < 0 || g->broken.status) {
         incoming_close_on_loop(a, p);
@@ -332,7 +332,7 @@ static void list_pending(const agent *a, pending *out) {
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
         const gw_group *g = e->value;
         list_each(l, &g->runs) count += list_entry(l, run, link)->state != RUN_OVER;
-        detached += backend_count_detached_on_loop(g);
+        detached += group_count_detached_on_loop(g);
         agreements += g->agreements && !list_is_empty(&g->agreements->calls);
         aborts += a->leaving.alone && group_leads_on_loop(g) && !list_is_empty(&g->reports);
     }

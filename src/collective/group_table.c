@@ -2,7 +2,6 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "collective/groups_state.h"
-#include "collective/run.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -220,12 +219,4 @@ int group_leader_on_loop(const gw_group *g) {
 
 bool group_leads_on_loop(const gw_group *g) {
     return group_leader_on_loop(g) == g->self;
-}
-
-run *group_find_run_on_loop(const gw_group *g, uint64_t key, uint64_t number) {
-    list_each(l, &g->runs) {
-        run *r = list_entry(l, run, link);
-        if (r->number == number && r->sequence->key == key) return r;
-    }
-    return NULL;
 }

@@ -92,7 +92,7 @@ static void put_record(const gw_group *g, const history_record *x, text_builder 
     final_put_collective(g, (run_place){ x->key, x->number }, out);
     text_put(out, ": %s: ", what);
     if (!x->ended_ns) {
-        if (r) stall_name_missing(r, missing, sizeof missing);
+        if (r) run_name_missing(r, missing, sizeof missing);
         text_put(out, "under way for ");
         text_put_time(out, now_ns - x->began_ns);
         if (missing[0]) text_put(out, ", waits for %s", missing);

@@ -9,88 +9,12 @@
 #include "collective/groups_state.h"
 #include "collective/history.h"
 
-// ---- Counts -------------------------------------------------------------------------------------
-
-static bool is_last(run *r) {
-    return atomic_fetch_sub_explicit(&r->count, 1, memory_order_acq_rel) == 1;
-}
-
-run *run_retain(run *r) {
-    atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
-    return r;
-}
-
-void run_release(run *r) {
-    if (is_last(r)) run_free(r);
-}
-
-static void free_later(task *t) {
-    run_free(list_entry(t, run, task));
-}
-
-void run_release_on_loop(run *r) {
-    if (!is_last(r)) return;
-    r->task.run = free_later;
-    env_defer(r->group->agent->env, &r->task);
-}
-
-// ---- The program's side -------------------------------------------------------------------------
-
-static void report_on_loop(notice *n) {
-    n->was_read = true;
-    if (n->is_missed) n->sequence->missed = false;
-}
-
-void run_reported(gw_future *f) {
-    notice *n = f->source_state;
-    if (agent_is_closed(f->agent)) return;
-    env_enter(f->agent->env);
-    report_on_loop(n);
-    env_leave(f->agent->env);
-}
-
-// A program that drops the future does not need the error.
-static void free_notice(gw_future *f) {
-    notice *n = f->source_state;
-    if (n->is_missed && !agent_is_closed(f->agent)) {
-        env_enter(f->agent->env);
-        sequence *t = n->sequence;
-        if (--t->missed_count == 0 && !t->fails_next) t->missed = false;
-        env_leave(f->agent->env);
-    }
-    handle_release(n->group);
-    mem_free(n);
-}
-
-const future_source run_future_source = { .reported = run_reported, .free = free_notice };
-
 // ---- Work ---------------------------------------------------------------------------------------
 
 void run_await_partners_on_loop(const run *r, bool awaits) {
     for (int i = 0; i < r->group->count; i++)
         if (r->partners[i].is_partner)
             member_table_await_on_loop(r->group->agent, r->group->members[i].rank, awaits);
-}
-
-static void work_later(task *t) {
-    run *r = list_entry(t, run, task);
-    env *e = r->group->agent->env;
-    env_enter(e);
-    r->deferred = false;
-    bool goes = !r->works && run_is_at_work(r);
-    if (goes) r->works = true;
-    env_leave(e);
-    if (goes) run_work(r);
-    run_release(r);
-}
-
-void run_wake_on_loop(run *r) {
-    if (!run_is_at_work(r) || r->deferred || r->works)
-        return;  // the worker checks again at its end
-    atomic_fetch_add_explicit(&r->count, 1, memory_order_relaxed);
-    r->deferred = true;
-    r->task.run = work_later;
-    env_defer(r->group->agent->env, &r->task);
 }
 
 // ---- Received messages --------------------------------------------------------------------------
@@ -377,6 +301,14 @@ static void detach(run *r, const gw_error *error) {
               g->backend->name, RUNS_MAX);
     backend_group_down_on_loop(g);
     group_break_all_on_loop(g, &full);
+}
+
+void backend_group_down_on_loop(gw_group *g) {
+    if (g->backend_is_down) return;
+    g->backend_is_down = true;
+    while (!list_is_empty(&g->detached))
+        run_detached_over_on_loop(list_entry(g->detached.next, run, link));
+    if (g->communicator) g->backend->abort(g->communicator);
 }
 
 void run_fail_by_abort_on_loop(run *r, uint64_t all, const gw_error *error) {

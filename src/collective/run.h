@@ -95,7 +95,7 @@ struct run {
     timer timer;
     gw_future *future;  // one count
     canceller cancelled;
-    task task;
+    task work, freeing;
     run_partner *partners;
 
     void *tables;  // one allocation for the arrays of steps and partners
@@ -141,13 +141,12 @@ typedef struct run_request {
     bool with_rows;  // the result is a list of the values and of the count of rows of each member
 } run_request;
 
-// The program has read, or no longer needs, the end of |f|, the future of a run.
-void run_reported(gw_future *f);
-
 // run_start.c: enters, or waits to enter. The future, owned by |s|; poison with |s| failed.
 gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request);
 // The scope |s| had failed before the program called, in |called_in|: the other members receive its error.
 void run_enter_failed(gw_scope *s, gw_scope *called_in, gw_group *g, uint64_t key);
+
+// ---- Counts (run_count.c) -----------------------------------------------------------------------
 
 static inline bool run_is_at_work(const run *r) {
     return r->state == RUN_UNDER_WAY || r->state == RUN_DETACHED;
@@ -159,11 +158,24 @@ void run_release_on_loop(run *r);
 // An event has arrived for the run: a worker handles it.
 void run_wake_on_loop(run *r);
 
-// run_open.c: a run that has not entered, with one count; NULL with |s| failed. Without the loop lock, as run_free.
+void run_free(run *r);  // without the loop lock
+// The program has read, or no longer needs, the end of |f|, the future of a run.
+void run_reported(gw_future *f);
+extern const future_source run_future_source;
+
+// run_open.c: a run that has not entered, with one count; NULL with |s| failed. Without the loop lock.
 run *run_open(gw_scope *s, gw_group *g, const run_request *request);
 run *run_open_failed(gw_group *g, const gw_error *error);  // NULL if allocation fails
-void run_free(run *r);
-extern const future_source run_future_source;
+
+// ---- Queries (run_query.c) ----------------------------------------------------------------------
+
+// The run of that number if it is under way; NULL. The same among those that are detached.
+run *group_find_run_on_loop(const gw_group *g, uint64_t key, uint64_t number);
+run *group_find_detached_on_loop(const gw_group *g, uint64_t key, uint64_t number);
+// Runs that all members have entered, and that are detached.
+uint32_t group_count_detached_on_loop(const gw_group *g);
+// Names the members that have not entered, else those whose values have not arrived.
+void run_name_missing(const run *r, char *out, size_t size);
 
 // ---- With the loop lock -------------------------------------------------------------------------
 
@@ -191,21 +203,31 @@ void run_await_programs_on_loop(run *r);  // run_await.c: for the partners that 
 bool run_needs_left_on_loop(const run *r);
 void run_report_left_on_loop(run *r);
 
-// run_start.c: waiting runs of |g| enter, as far as they may.
+// A member is lost, has failed in the middle of a collective, or this member ends: calls under way in the backend may
+// never end, and later calls would be matched with them, so that no call begins any more.
+void backend_group_down_on_loop(gw_group *g);
+
+// ---- Entering (run_admit.c) ---------------------------------------------------------------------
+
+// Waiting runs of |g| enter, as far as they may.
 void run_admit_on_loop(gw_group *g);
+// |r| has begun to wait. Sets |works| if it enters.
+void run_enter_or_wait_on_loop(run *r);
+void run_timer_fire(timer *t);   // of a run
+void run_give_up(canceller *c);  // the program has cancelled it
+
+// ---- Work ---------------------------------------------------------------------------------------
 
 // run_work.c: continues as far as possible. Without the loop lock; |works| is set for this thread.
 void run_work(run *r);
+void run_work_later(task *t);  // the task of run_wake_on_loop
+
+// run_values.c: all use the run's scope, which may fail.
 // This member's input: elements of it, the part for member |item|, or the whole with -1.
 gw_value run_own_value(run *r, uint64_t first, uint64_t count, int item);
 // Releases the value of |step|, if no step needs it any more.
 void run_let_go(run *r, int step);
-// run_result.c: both use the run's scope, which may fail.
-bool run_open_result(run *r);
-gw_value run_make_result(run *r);
 gw_value run_output_value(run *r, const plan_output *o);
-// The memory for the elements of |step|, with one count, if they are a piece of the result.
-bool run_find_place(const run *r, int step, segment *out);
 // A tensor of which pieces are received and computed while others are sent: its memory does not move (LEND-16). NULL
 // with the run's scope failed.
 gw_tensor *run_open_places(run *r, gw_dtype dtype, int dims, const int64_t *sizes);
@@ -214,6 +236,12 @@ gw_tensor *run_open_places(run *r, gw_dtype dtype, int dims, const int64_t *size
 const uint8_t *run_numbers_at(const gw_tensor *t, int64_t first);
 uint8_t *run_place_at(const gw_tensor *t, int64_t first);
 void run_put_numbers(uint8_t *to, const gw_tensor *t);
+
+// run_result.c: both use the run's scope, which may fail.
+bool run_open_result(run *r);
+gw_value run_make_result(run *r);
+// The memory for the elements of |step|, with one count, if they are a piece of the result.
+bool run_find_place(const run *r, int step, segment *out);
 // run_rows.c: for tensors that are sparse by rows.
 gw_value run_join_sparse(run *r);
 

@@ -12,29 +12,6 @@
 
 // ---- Tables -------------------------------------------------------------------------------------
 
-void run_free(run *r) {
-    plan_fini(&r->plan);
-    for (list_node *l; (l = list_take(&r->arrivals));) {
-        arrival *x = list_entry(l, arrival, link);
-        incoming_close(x->incoming);
-        mem_free(x);
-    }
-    for (int i = 0; r->values && i < r->plan_steps; i++) run_let_go(r, i);
-    if (r->scope) {
-        gw_error ignored = gw_scope_close(r->scope);
-        (void)ignored;
-    }
-    for (int i = 0; r->values && i < r->plan_steps; i++) incoming_close(r->values[i].incoming);
-    mem_give(r->tables, r->tables_size);
-    mem_free(r->shares);
-    mem_free(r->detail);
-    error_forget(&r->failure);
-    backend_run_free(r);
-    handle_release(r->future);
-    handle_release(r->group);
-    mem_free(r);
-}
-
 // The steps that depend on each step, and the lists of steps that exchange with one member.
 static void link_steps(run *r) {
     const plan *p = &r->plan;

@@ -1,18 +1,10 @@
 // The result of a run for its program.
-#include "collective/backend_run.h"
+#include "collective/run.h"
 
-#include "base/mem.h"
 #include "base/value.h"
 #include "tensor/pack.h"
 
 #include <string.h>
-
-gw_tensor *run_open_places(run *r, gw_dtype dtype, int dims, const int64_t *sizes) {
-    const char *name = operation_name((operation)r->signature.operation);
-    gw_tensor *x = tensor_new_for(r->scope, name, GW_CPU, dtype, dims, sizes);
-    if (x) block_mark_as(x->storage->block, BLOCK_STAYS);
-    return scope_own(r->scope, x);
-}
 
 // ---- Sums ---------------------------------------------------------------------------------------
 
@@ -30,23 +22,6 @@ static gw_tensor *open_sum(run *r, int64_t elements) {
         sizes[0] = 0;
     }
     return run_open_places(r, (gw_dtype)x->dtype, dims, sizes);
-}
-
-static size_t offset_of(const gw_tensor *t, int64_t first) {
-    return tensor_offset(t) + (size_t)first * gw_dtype_size((gw_dtype)t->dtype);
-}
-
-const uint8_t *run_numbers_at(const gw_tensor *t, int64_t first) {
-    return block_lend(t->storage->block, offset_of(t, first));
-}
-
-uint8_t *run_place_at(const gw_tensor *t, int64_t first) {
-    return block_writable(t->storage->block, offset_of(t, first));
-}
-
-void run_put_numbers(uint8_t *to, const gw_tensor *t) {
-    bool lie_there = t->contiguous && t->numel && run_numbers_at(t, 0) == to;
-    if (!lie_there) tensor_pack_into(to, t);
 }
 
 static void open_rows_before(run *r);
@@ -97,12 +72,6 @@ bool run_find_place(const run *r, int step, segment *out) {
 }
 
 // ---- Rows ---------------------------------------------------------------------------------------
-
-gw_value run_output_value(run *r, const plan_output *o) {
-    if (o->step == INPUT_OWN) return run_own_value(r, o->first, o->count, o->item);
-    const run_value *v = &r->values[o->step];
-    return v->tensor ? gw_value_of_tensor(v->tensor) : v->value;
-}
 
 static int64_t row_count(const gw_tensor *x) {
     return x->dims ? x->sizes[0] : 1;
@@ -211,7 +180,6 @@ static gw_value list_with_rows(run *r, gw_value result) {
 }
 
 gw_value run_make_result(run *r) {
-    if (r->backend) return backend_run_result(r);
     if (r->result) return gw_value_of_tensor(r->result);
     if (r->signature.operation == OPERATION_BARRIER) return gw_none();
     if (r->as_list) return list_outputs(r);

@@ -11,56 +11,6 @@
 
 // ---- Values -------------------------------------------------------------------------------------
 
-// The rows of |own| for member |item|.
-static gw_tensor *rows_for(run *r, int item) {
-    const gw_tensor *x = r->own;
-    int64_t equal = x->sizes[0] / r->group->count, first = equal * item, count = equal;
-    if (r->shares) {
-        first = 0;
-        for (int i = 0; i < item; i++) first += r->shares[i];
-        count = r->shares[item];
-    }
-    int64_t sizes[LIMIT_DIMS];
-    memcpy(sizes, x->sizes, (size_t)x->dims * sizeof *sizes);
-    sizes[0] = count;
-    return scope_own(r->scope, tensor_view(r->scope, x, x->dims, sizes, x->strides,
-                                           x->offset + first * x->strides[0]));
-}
-
-static gw_tensor *elements_of(run *r, uint64_t first, uint64_t count) {
-    int64_t size = (int64_t)count, stride = 1;
-    return scope_own(r->scope, tensor_view(r->scope, r->own, 1, &size, &stride,
-                                           r->own->offset + (int64_t)first));
-}
-
-// Piece |i| of a value that the root sends to all, by rows. A value without rows is its first piece.
-static gw_value piece_of_own(run *r, int64_t i) {
-    const gw_tensor *x = r->own;
-    if (!x || !x->dims || r->signature.content == CONTENT_VALUES) {
-        if (i > 0) return gw_none();
-        return x ? gw_value_of_tensor(r->own) : r->own_value;
-    }
-    int64_t sizes[LIMIT_DIMS], first = x->sizes[0] * i / PLAN_PIECES;
-    memcpy(sizes, x->sizes, (size_t)x->dims * sizeof *sizes);
-    sizes[0] = x->sizes[0] * (i + 1) / PLAN_PIECES - first;
-    gw_tensor *piece = scope_own(r->scope, tensor_view(r->scope, x, x->dims, sizes, x->strides,
-                                                       x->offset + first * x->strides[0]));
-    return piece ? gw_value_of_tensor(piece) : gw_none();
-}
-
-gw_value run_own_value(run *r, uint64_t first, uint64_t count, int item) {
-    if (r->backend || r->signature.operation == OPERATION_BARRIER) return gw_none();
-    if (r->signature.operation == OPERATION_BROADCAST && count)
-        return piece_of_own(r, (int64_t)first);
-    if (r->items) return item < 0 ? gw_none() : r->items[item];
-    if (r->signature.content == CONTENT_VALUES || signature_is_rows(&r->signature))
-        return r->own_value;
-    gw_tensor *x = signature_is_reduction(&r->signature) ? elements_of(r, first, count)
-                   : item >= 0                           ? rows_for(r, item)
-                                                         : r->own;
-    return x ? gw_value_of_tensor(x) : gw_none();
-}
-
 static int only_input(const run *r, const plan_step *x) {
     return r->plan.inputs[x->first_input];
 }
@@ -339,16 +289,6 @@ static void place(run *r, int step) {
     run_put_numbers(run_place_at(r->result, r->output_at[step]), t);
 }
 
-void run_let_go(run *r, int step) {
-    if (step == INPUT_OWN || !r->values[step].is_brief) return;
-    run_value *v = &r->values[step];
-    handle_release(v->tensor);
-    incoming_close(v->incoming);
-    v->tensor = NULL;
-    v->incoming = NULL;
-    v->is_brief = false;
-}
-
 // Whether a large value is needed for one addition only. The next one then reuses its memory, which is still in the
 // cache.
 static bool is_brief(const run *r, const arrival *a) {
@@ -447,7 +387,7 @@ static bool take_events(run *r, list_node *arrived, bool *out_detaches) {
 
 static void finish(run *r, bool detaches) {
     env *e = r->group->agent->env;
-    gw_value v = detaches ? gw_none() : run_make_result(r);
+    gw_value v = detaches ? gw_none() : r->backend ? backend_run_result(r) : run_make_result(r);
     result *value = gw_ok(r->scope) ? result_of_value(v) : NULL;
     if (!value && gw_ok(r->scope))
         scope_fail(r->scope, GW_NO_MEMORY, "no memory for the result of a collective");
@@ -496,4 +436,16 @@ void run_work(run *r) {
         incoming_close(a->incoming);
         mem_free(a);
     }
+}
+
+void run_work_later(task *t) {
+    run *r = list_entry(t, run, work);
+    env *e = r->group->agent->env;
+    env_enter(e);
+    r->deferred = false;
+    bool goes = !r->works && run_is_at_work(r);
+    if (goes) r->works = true;
+    env_leave(e);
+    if (goes) run_work(r);
+    run_release(r);
 }

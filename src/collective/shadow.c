@@ -173,14 +173,6 @@ static void shadow_all(task *t) {
     handle_release(g);
 }
 
-void shadow_enters_on_loop(gw_group *g) {
-    if (!g->shadows || g->is_shadowing || list_is_empty(&g->unexpected)) return;
-    handle_retain(g);
-    g->is_shadowing = true;
-    g->shadow_task.run = shadow_all;
-    env_defer(g->agent->env, &g->shadow_task);
-}
-
 // ---- Begin and end ------------------------------------------------------------------------------
 
 void shadow_begin(agent *a, uint64_t list, bool (*is_known)(void *context, const gw_group *g),
@@ -190,6 +182,7 @@ void shadow_begin(agent *a, uint64_t list, bool (*is_known)(void *context, const
     for (size_t i = 0; (g = groups_next_on_loop(a, &i));) {
         if (g->list != list || g->is_own || is_known(context, g)) continue;
         g->shadows = true;
+        g->shadow_task.run = shadow_all;
         shadow_enters_on_loop(g);
     }
     env_leave(a->env);

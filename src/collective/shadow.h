@@ -15,7 +15,4 @@ void shadow_begin(agent *a, uint64_t list, bool (*is_known)(void *context, const
 // arrived meanwhile. Without the loop lock, on a thread that may wait.
 void shadow_end(agent *a, uint64_t list);
 
-// An enter has been kept, or its collective may be entered now.
-void shadow_enters_on_loop(gw_group *g);
-
 #endif

@@ -39,18 +39,6 @@ typedef struct inquiry {
     question questions[QUESTIONS_MAX];
 } inquiry;
 
-void stall_name_missing(const run *r, char *out, size_t size) {
-    const gw_group *g = r->group;
-    size_t at = 0;
-    out[0] = '\0';
-    for (int i = 0; i < g->count && at + LIMIT_NAME_BYTES + 16 < size; i++) {
-        const run_partner *m = &r->partners[i];
-        if (!m->is_partner || (r->enters_missing ? m->entered : m->next_receive < 0)) continue;
-        at +=
-            (size_t)snprintf(out + at, size - at, "%s%s", at ? ", " : "", group_member_name(g, i));
-    }
-}
-
 // ---- Queries ------------------------------------------------------------------------------------
 
 // The first query to |to| about that collective; -1.
@@ -187,7 +175,7 @@ static void write_log(inquiry *q, const run *r) {
     char what[SIGNATURE_TEXT_MAX], missing[256], line[1024];
     text_builder t = { line, 0, sizeof line };
     signature_text(&r->signature, r->detail, r->origin, what);
-    stall_name_missing(r, missing, sizeof missing);
+    run_name_missing(r, missing, sizeof missing);
     text_put(&t, "group \"%s\": %s has waited ", r->group->name, what);
     text_put_time(&t, env_now_ns(q->agent->env) - r->began_ns);
     text_put(&t, " for %s", missing);

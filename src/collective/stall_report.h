@@ -7,8 +7,6 @@
 
 #include "collective/run.h"
 
-// Names the members that have not entered, else those whose values have not arrived.
-void stall_name_missing(const run *r, char *out, size_t size);
 // The run has waited for long: queries, and logs a line.
 void stall_log_on_loop(run *r);
 // Its deadline has passed: queries, and reports the deadline, unless the run has ended by then.

@@ -68,6 +68,13 @@ void unexpected_drop_all_on_loop(agent *a) {
         unexpected_drop_on_loop(a, list_entry(all->next, unexpected_message, link));
 }
 
+void shadow_enters_on_loop(gw_group *g) {
+    if (!g->shadows || g->is_shadowing || list_is_empty(&g->unexpected)) return;
+    handle_retain(g);
+    g->is_shadowing = true;
+    env_defer(g->agent->env, &g->shadow_task);
+}
+
 // ---- Failed allocations -------------------------------------------------------------------------
 
 void unexpected_dropped_on_loop(agent *a, int from, gw_group *g, const group_header *h,
