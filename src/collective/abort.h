@@ -39,6 +39,11 @@ bool abort_take_answer_on_loop(gw_group *g, int from, const group_header *h, rea
 // GRP-7: a member has left in order; |g->left_count| counts the leading members that have.
 void group_member_left_on_loop(gw_group *g, int rank);
 
+// abort_refuse.c
+// Replies to |from|, which has entered a collective of a group that was closed here.
+void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_header *h);
+void group_refuse_list_on_loop(gw_group *g, int from);  // |from| has another list of members: GRP-9
+
 // abort_faults.c
 extern const group_faults abort_faults;
 

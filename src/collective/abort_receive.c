@@ -5,6 +5,7 @@
 #include "collective/activity.h"
 #include "collective/backend_run.h"
 #include "collective/groups_state.h"
+#include "collective/roster.h"
 #include "wire/codec.h"
 
 // GRP-10: |from| has not received that the group is broken.
@@ -33,6 +34,7 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
     gw_error error;
     collective_abort ab;
     report_about about;
+    roster members;  // for a leader that has not opened the group
     if (kind == KIND_BREAK && h->key) backend_group_down_on_loop(g);
     if (g->broken.status) {
         answer_for_broken(g, from, kind);
@@ -40,7 +42,8 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
     }
     switch (kind) {
     case KIND_REPORT:
-        if (!abort_read_about(in, h, &about) || !pending_group_skip(in) || !read_error(in, &error))
+        if (!abort_read_about(in, h, &about) || !roster_read(in, &members) ||
+            !read_error(in, &error))
             return false;
         abort_take_report_on_loop(g, &about, &error);
         return true;

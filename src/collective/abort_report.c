@@ -1,5 +1,6 @@
 // A member's reports to the leader, kept until an abort has ended what they are about. GRP-4, GRP-7.
 #include "collective/abort.h"
+#include "collective/roster.h"
 
 #include "base/mem.h"
 #include "collective/history.h"

@@ -93,6 +93,41 @@ static bool has_something_to_report(const agreements *x) {
     return !list_is_empty(&x->calls) || x->stored || x->polled == agree_number(x);
 }
 
+// ---- The end of a call --------------------------------------------------------------------------
+
+void agree_free_call(agreement_call *c) {
+    error_forget(&c->own.error);
+    mem_free(c);
+}
+
+// Ends with |d| or with |error|. If its thread no longer waits, no program enters the next generation.
+void agree_finish_call_on_loop(agreement_call *c, decision *d, const gw_error *error) {
+    gw_group *g = c->group;
+    env_set_timer(g->agent->env, &c->deadline, ENV_NEVER);
+    awaits_close_on_loop(&c->await);
+    list_remove(&c->link);
+    if (error) c->error = *error;
+    c->result = d ? decision_retain(d) : NULL;
+    c->is_done = true;
+    if (c->waiting) {
+        env_wake(g->agent->env, c->waiting);
+        return;
+    }
+    if (d && d->member_count) {
+        gw_error gone;
+        error_set(&gone, GW_CANCELLED, "%s has given up re-forming it",
+                  group_member_name(g, g->self));
+        reform_break_next_on_loop(g->agent, d, &gone);
+    }
+    decision_release(c->result);
+    agree_free_call(c);
+    group_release_on_loop(g);
+}
+
+void agree_fail_calls_on_loop(agreements *x, const gw_error *error) {
+    for (agreement_call *c; (c = agree_first_call(x));) agree_finish_call_on_loop(c, NULL, error);
+}
+
 // ---- The end ------------------------------------------------------------------------------------
 
 void group_end_on_loop(gw_group *g) {

@@ -76,12 +76,13 @@ void agree_propose_on_loop(gw_group *g);
 // Member |index| no longer participates.
 void agree_is_out_on_loop(gw_group *g, int index);
 void agree_no_memory_on_loop(gw_group *g);
-
-// ---- Calls (agree_call.c) -----------------------------------------------------------------------
-
 // Ends the call with |d| or with |error|.
 void agree_finish_call_on_loop(agreement_call *c, decision *d, const gw_error *error);
 void agree_fail_calls_on_loop(agreements *x, const gw_error *error);
+void agree_free_call(agreement_call *c);
+
+// ---- Calls (agree_call.c) -----------------------------------------------------------------------
+
 // Calls, waits, and returns the decision with one count; NULL with |s| failed.
 decision *agree_call(gw_scope *s, gw_group *g, const char *what, const proposal *own,
                      int64_t timeout_ms);
@@ -113,21 +114,29 @@ void agree_free(gw_group *g);
 // ---- Messages (agree_message.c) -----------------------------------------------------------------
 
 void proposal_put(bytes *out, const proposal *p);
+bool proposal_read(reader *in, proposal *out);  // |*out| is the caller's, also on failure
 void proposal_clear(proposal *p);
 void agree_answer_on_loop(agent *a, int to, uint8_t kind, const group_header *h);
 
-// ---- The next generation (reform.c) -------------------------------------------------------------
+// ---- The next generation (next_generation.c) -------------------------------------------------------------
 
 // The members of the next generation; NULL: it waits for more, or, with *out_failed, allocation failed.
 decision *reform_choose_on_loop(gw_group *g, uint32_t min, bool grow, bool *out_failed);
 // This worker will not be in |d|'s generation: sends that to its members.
 void reform_break_next_on_loop(agent *a, const decision *d, const gw_error *error);
 
-// ---- Joining members (join_request.c) -----------------------------------------------------------
+// ---- Requests to join (join_request.c) ----------------------------------------------------------
 
+// Keeps the request of that worker. False if it has too many.
+bool join_request_keep_on_loop(const agent *a, int from, const char *name, bool *out_is_new);
+void join_request_drop_on_loop(const agent *a, int rank,
+                               const char *name);  // NULL: all of that worker
 int join_request_count_on_loop(const gw_group *g);
 // The lowest rank above |after| of a worker that requests to join |g|; -1.
 int join_request_next_on_loop(const gw_group *g, int after);
+
+// ---- Joining members (join.c) -------------------------------------------------------------------
+
 bool join_request_received_on_loop(agent *a, int from, reader *in);
 void join_request_joined_on_loop(agent *a, int rank);
 void join_request_lost_on_loop(agent *a, int rank);

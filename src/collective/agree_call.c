@@ -7,41 +7,6 @@
 
 #define RELEASE_NS INT64_C(30000000000)  // GRP-18
 
-// ---- Calls --------------------------------------------------------------------------------------
-
-static void free_call(agreement_call *c) {
-    error_forget(&c->own.error);
-    mem_free(c);
-}
-
-// Ends with |d| or with |error|. If its thread no longer waits, no program enters the next generation.
-void agree_finish_call_on_loop(agreement_call *c, decision *d, const gw_error *error) {
-    gw_group *g = c->group;
-    env_set_timer(g->agent->env, &c->deadline, ENV_NEVER);
-    awaits_close_on_loop(&c->await);
-    list_remove(&c->link);
-    if (error) c->error = *error;
-    c->result = d ? decision_retain(d) : NULL;
-    c->is_done = true;
-    if (c->waiting) {
-        env_wake(g->agent->env, c->waiting);
-        return;
-    }
-    if (d && d->member_count) {
-        gw_error gone;
-        error_set(&gone, GW_CANCELLED, "%s has given up re-forming it",
-                  group_member_name(g, g->self));
-        reform_break_next_on_loop(g->agent, d, &gone);
-    }
-    decision_release(c->result);
-    free_call(c);
-    group_release_on_loop(g);
-}
-
-void agree_fail_calls_on_loop(agreements *x, const gw_error *error) {
-    for (agreement_call *c; (c = agree_first_call(x));) agree_finish_call_on_loop(c, NULL, error);
-}
-
 static void propose_if_first(agreement_call *c) {
     if (agree_first_call(c->group->agreements) == c) agree_propose_on_loop(c->group);
 }
@@ -154,7 +119,7 @@ static void start_failed(gw_scope *s, agreement_call *c) {
     error_prefix(&error, group_member_name(c->group, c->group->self));
     error_keep(&c->own.error, &error);
     c->is_late = true;
-    if (start_on_loop(c, s, RELEASE_NS, &ignored)) free_call(c);
+    if (start_on_loop(c, s, RELEASE_NS, &ignored)) agree_free_call(c);
     env_leave(e);  // |c| may be over, in a group of one
 }
 
@@ -177,7 +142,7 @@ static decision *wait_for(gw_scope *s, agreement_call *c, int64_t timeout_ms) {
     decision *d = status ? NULL : c->result;
     if (!status) group_release_on_loop(g);
     env_leave(g->agent->env);
-    if (c) free_call(c);
+    if (c) agree_free_call(c);
     if (error.status && !d) scope_fail_with(s, &error);
     return d;
 }

@@ -100,6 +100,10 @@ int gw_group_size(const gw_group *g) {
     return g && g != &group_poison ? g->count : 1;
 }
 
+int gw_group_generation(const gw_group *g) {
+    return g ? (int)g->generation : 0;
+}
+
 const char *gw_group_name(const gw_group *g) {
     return g ? g->name : "";
 }

@@ -448,20 +448,15 @@ bool sequence_has_ended(const sequence *t, uint64_t number);
 // |error| was reported here for |t|. GRP-21: a scope with it does not report it again for a final key.
 void sequence_note_report(const gw_group *g, const sequence *t, gw_error *error);
 
-// Replies to |from|, which has entered a collective of a group that was closed here.
-void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_header *h);
-
-void group_refuse_list_on_loop(gw_group *g, int from);  // |from| has another list of members: GRP-9
-
 // ---- Pending groups: led by this worker before its program opens them (pending_groups.c) --------
 
-// group.c: a group that exists only for the aborts of its leader. NULL if allocation fails.
+// group_make.c: a group of these workers that is not open yet. Its name is that of |o|, or |title|, or made of the
+// members. NULL if allocation fails.
+gw_group *group_make(agent *a, const gw_worker *workers, int count, gw_group_open_options o,
+                     const char *title);
+// A group that exists only for the aborts of its leader. NULL if allocation fails.
 gw_group *group_make_pending(agent *a, const gw_worker *workers, int count, uint64_t id,
                              const char *title);
-// The group in a report, for a leader that has not opened it; empty from a member that has closed it.
-void pending_group_put(bytes *out, const gw_group *g);
-void pending_group_put_none(bytes *out);
-bool pending_group_skip(reader *in);
 bool pending_group_names_unknown(const agent *a, const message *m);
 // The pending group of |h|, if |from| is a member; NULL.
 gw_group *pending_group_find_on_loop(const agent *a, int from, const group_header *h);

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "collective/abort.h"
+#include "collective/roster.h"
 #include "testing/cluster.h"
 #include "testing/fuzz_input.h"
 

@@ -5,63 +5,22 @@
 #include "base/mem.h"
 #include "collective/abort.h"
 #include "collective/groups_state.h"
-
-enum { MEMBER_BYTES = 12 };
+#include "collective/roster.h"
 
 // ---- The group in a report ----------------------------------------------------------------------
-
-typedef struct roster {
-    char title[sizeof((gw_group *)0)->title];
-    uint32_t count;
-    const uint8_t *members;
-} roster;
-
-void pending_group_put(bytes *out, const gw_group *g) {
-    bytes_put_text(out, g->title);
-    bytes_put_u32(out, (uint32_t)g->count);
-    for (int i = 0; i < g->count; i++) {
-        bytes_put_u32(out, (uint32_t)g->members[i].rank);
-        bytes_put_u64(out, g->members[i].incarnation);
-    }
-}
-
-void pending_group_put_none(bytes *out) {
-    bytes_put_text(out, "");
-    bytes_put_u32(out, 0);
-}
-
-static bool read_roster(reader *in, roster *out) {
-    if (!reader_text(in, out->title, sizeof out->title)) return false;
-    out->count = reader_u32(in);
-    if (in->failed || out->count > LIMIT_WORKERS) return false;
-    out->members = reader_take(in, (size_t)out->count * MEMBER_BYTES);
-    return !in->failed;
-}
-
-bool pending_group_skip(reader *in) {
-    roster ignored;
-    return read_roster(in, &ignored);
-}
-
-static group_peer member_at(const roster *x, uint32_t i) {
-    reader in = reader_of(x->members + (size_t)i * MEMBER_BYTES, MEMBER_BYTES);
-    group_peer p = { .rank = (int)(reader_u32(&in) & INT32_MAX) };
-    p.incarnation = reader_u64(&in);
-    return p;
-}
 
 static bool find_roster(const message *m, roster *out) {
     if (m->kind != KIND_REPORT || m->head.size < GROUP_HEADER_BYTES) return false;
     reader in = reader_of(m->head.data + GROUP_HEADER_BYTES, m->head.size - GROUP_HEADER_BYTES);
     if (!reader_take(&in, ABORT_ABOUT_BYTES)) return false;
-    return read_roster(&in, out);
+    return roster_read(&in, out);
 }
 
 bool pending_group_names_unknown(const agent *a, const message *m) {
     roster x;
     if (!find_roster(m, &x)) return false;
     for (uint32_t i = 0; i < x.count; i++)
-        if (deferred_is_unknown(a, (uint64_t)member_at(&x, i).rank)) return true;
+        if (deferred_is_unknown(a, (uint64_t)roster_member(&x, i).rank)) return true;
     return false;
 }
 
@@ -85,7 +44,7 @@ static bool find_workers(const agent *a, int from, uint64_t list, const roster *
                          group_peer *peers, gw_worker *out) {
     bool seen[LIMIT_WORKERS] = { false };
     for (uint32_t i = 0; i < x->count; i++) {
-        peers[i] = member_at(x, i);
+        peers[i] = roster_member(x, i);
         if (!find_worker(a, peers[i], &out[i]) || seen[peers[i].rank]) return false;
         seen[peers[i].rank] = true;
     }

@@ -1,4 +1,4 @@
-// The counts of a run, its end, and that of its future.
+// The counts of a run, how its worker is woken, and the state of its future.
 #include "collective/run.h"
 
 #include "base/mem.h"
