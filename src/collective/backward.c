@@ -94,7 +94,7 @@ static gw_future *scatter_rows(gw_scope *s, collective_node *n, gw_tensor *d,
             at += n->rows[i];
         }
     }
-    return gw_scatter_from_async_with(s, n->group, list, n->root, o);
+    return request_scatter(s, n->group, "gw_scatter_from", CONTENT_TENSORS, list, n->root, o, NULL);
 }
 
 static gw_future *begin_backward(gw_scope *s, collective_node *n, gw_tensor *d) {
@@ -104,18 +104,23 @@ static gw_future *begin_backward(gw_scope *s, collective_node *n, gw_tensor *d) 
     switch ((operation)n->operation) {
     case OPERATION_ALL_REDUCE:
         o.factor = n->factor;
-        return gw_all_reduce_async_with(s, g, d, op, o);
-    case OPERATION_BROADCAST: return gw_reduce_async_with(s, g, d, GW_SUM, n->root, o);
+        return request_reduce(s, g, "gw_all_reduce", OPERATION_ALL_REDUCE, d, op, -1, o, NULL);
+    case OPERATION_BROADCAST:
+        return request_reduce(s, g, "gw_reduce", OPERATION_REDUCE, d, GW_SUM, n->root, o, NULL);
     case OPERATION_REDUCE:
-        return gw_broadcast_async_with(s, g, g->self == n->root ? d : NULL, n->root, o);
+        return request_broadcast(s, g, "gw_broadcast", g->self == n->root ? d : NULL, n->root, o,
+                                 NULL);
     case OPERATION_ALL_GATHER:
         o.sizes = n->rows;
-        return gw_reduce_scatter_async_with(s, g, d, GW_SUM, o);
-    case OPERATION_REDUCE_SCATTER: return gw_all_gather_async_with(s, g, d, o);
+        return request_reduce(s, g, "gw_reduce_scatter", OPERATION_REDUCE_SCATTER, d, GW_SUM, -1, o,
+                              NULL);
+    case OPERATION_REDUCE_SCATTER:
+        return request_gather(s, g, "gw_all_gather", OPERATION_ALL_GATHER, d, -1, o, NULL);
     case OPERATION_GATHER: return scatter_rows(s, n, d, o);
     case OPERATION_SCATTER:
-        return gw_gather_value_to_async_with(s, g, gw_value_of_tensor(d), n->root, o);
-    case OPERATION_ALL_TO_ALL: o.sizes = n->rows; return gw_all_to_all_async_with(s, g, d, o);
+        return request_values(s, g, "gw_gather_value_to", OPERATION_GATHER, gw_value_of_tensor(d),
+                              n->root, o, false);
+    case OPERATION_ALL_TO_ALL: o.sizes = n->rows; return request_exchange(s, g, d, o, NULL);
     default: scope_fail(s, GW_UNSUPPORTED, "%s has no derivative", name_of(&n->base));
     }
     return &future_poison;
@@ -300,20 +305,6 @@ static const node_class collective_node_class = {
 
 // ---- Recording ----------------------------------------------------------------------------------
 
-static bool is_sum(int op) {
-    return op == GW_SUM || op == GW_AVG;
-}
-
-bool backward_is_known(operation o, int op) {
-    bool reduces =
-        o == OPERATION_ALL_REDUCE || o == OPERATION_REDUCE || o == OPERATION_REDUCE_SCATTER;
-    return !reduces || is_sum(op);
-}
-
-bool backward_is_recorded(const gw_scope *s, const gw_tensor *x) {
-    return gw_ok(s) && s->grad_enabled && x && tensor_needs_grad(x);
-}
-
 static void add_edge(collective_node *n, gw_tensor *x) {
     n->base.edges[n->base.edge_count++] = edge_retain(edge_to(x));
 }
@@ -330,10 +321,9 @@ static void add_items(collective_node *n, const gw_value *items) {
 }
 
 // With one count; NULL with |s| failed.
-static collective_node *open_node(gw_scope *s, const backward_record_request *r,
-                                  const gw_tensor *out) {
+static collective_node *open_node(gw_scope *s, const record_request *r, const gw_tensor *out) {
     const gw_tensor *in = r->in;
-    if (!backward_is_known(r->operation, r->op)) {
+    if (!request_has_gradient(r->operation, r->op)) {
         scope_fail(s, GW_UNSUPPORTED, "%s: there are gradients of sums and means only: detach it",
                    operation_name(r->operation));
         return NULL;
@@ -365,14 +355,14 @@ static collective_node *open_node(gw_scope *s, const backward_record_request *r,
     return n;
 }
 
-void backward_record(gw_scope *s, const backward_record_request *r, gw_tensor *out) {
+void backward_record(gw_scope *s, const record_request *r, gw_tensor *out) {
     collective_node *n = open_node(s, r, out);
     if (!n) return;
     node_make(&n->base, 0, out);
     node_release(&n->base);
 }
 
-void backward_record_unused(gw_scope *s, const backward_record_request *r, const gw_tensor *out,
+void backward_record_unused(gw_scope *s, const record_request *r, const gw_tensor *out,
                             bool has_failed) {
     collective_node *n = open_node(s, r, out);
     if (!n) return;

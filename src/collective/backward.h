@@ -4,29 +4,13 @@
 #ifndef COLLECTIVE_BACKWARD_H
 #define COLLECTIVE_BACKWARD_H
 
-#include "collective/run.h"
+#include "collective/requests.h"
 
-typedef struct backward_record_request {
-    gw_group *group;
-    operation operation;
-    gw_tensor *in;
-    const gw_value *items;  // of scatter, at the root: a tensor for each member, instead of |in|
-    run_place place;
-    gw_reduce_op op;
-    int root;
-    double factor;
-    const int64_t *rows;  // of each member in the output (gather, all_to_all); NULL
-} backward_record_request;
-
-// Whether |o| has a derivative; |op| is the operation of a reduction.
-bool backward_is_known(operation o, int op);
-// Whether a collective of |x| in |s| records a node.
-bool backward_is_recorded(const gw_scope *s, const gw_tensor *x);
 // Makes |out|, the result of the collective, the output of such a node. May fail |s|.
-void backward_record(gw_scope *s, const backward_record_request *r, gw_tensor *out);
+void backward_record(gw_scope *s, const record_request *r, gw_tensor *out);
 // Of an |out| that the program does not get: the node contributes zeros, or, if it |has_failed|, fails the passes of
 // other members.
-void backward_record_unused(gw_scope *s, const backward_record_request *r, const gw_tensor *out,
+void backward_record_unused(gw_scope *s, const record_request *r, const gw_tensor *out,
                             bool has_failed);
 
 // Other members have entered the backward of |key|, a key that is used once. If this member has freed that node

@@ -177,6 +177,15 @@ static void take_apart(gw_scope *s, const layout *l, gw_tensor *joined, int dtyp
 
 // ---- Calls that wait ----------------------------------------------------------------------------
 
+static gw_tensor *wait_for_joined(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
+                                  uint64_t shapes, const char *detail,
+                                  gw_collective_options options) {
+    recording rec = { .shapes = shapes, .detail = detail };
+    if (!request_may_wait(s, g, operation_name(o), options.key)) return tensor_poison_of(s);
+    return request_take(s, operation_name(o), request_joined(s, g, o, x, argument, options, &rec),
+                        &rec);
+}
+
 static gw_list *run_each(gw_scope *s, const coalesced *m) {
     gw_list *list = gw_list_open(s);
     if (!request_may_wait(s, m->group, m->what, m->options.key) ||
@@ -194,8 +203,8 @@ static gw_list *run_each(gw_scope *s, const coalesced *m) {
     for (int dtype = 0; l && out && dtype < GW_DTYPE_COUNT; dtype++) {
         if (!has_dtype(m, dtype)) continue;
         gw_tensor *joined = join(t, m, dtype);  // tensors of a failed scope are entered as failed
-        joined = request_joined(t, m->group, m->operation, joined, m->argument,
-                                hash_shapes(m, dtype), put_shapes(detail, m, dtype), m->options);
+        joined = wait_for_joined(t, m->group, m->operation, joined, m->argument,
+                                 hash_shapes(m, dtype), put_shapes(detail, m, dtype), m->options);
         if (gw_ok(t)) take_apart(t, l, joined, dtype, out);
     }
     for (int i = 0; i < m->count && gw_ok(t); i++) gw_list_add(s, list, out[i]);

@@ -1,20 +1,11 @@
-// Groups as handles: opening, and the functions that query them.
-#include "collective/abort.h"
-#include "collective/agree.h"
-
-#include "base/check.h"
-#include "base/log.h"
+// Opening groups.
 #include "base/mem.h"
 #include "base/value.h"
+#include "collective/agree.h"
 #include "collective/backend_run.h"
-#include "collective/backward.h"
 #include "collective/groups_state.h"
-#include "collective/history.h"
 #include "collective/hosts.h"
 #include <gradwire/membership.h>
-
-#include <stdio.h>
-#include <string.h>
 
 static bool check_members(gw_scope *s, agent *a, const gw_worker *workers, int count) {
     int self = 0;

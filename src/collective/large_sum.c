@@ -52,7 +52,7 @@ bool large_sum_is_one(gw_scope *s, const gw_group *g, gw_tensor *x, gw_reduce_op
         return false;
     if (o->factor != 1 || o->sizes || (o->into && !fits_into(o->into, x))) return false;
     if (x->device != GW_CPU) return false;
-    return (int64_t)tensor_size(x) > LARGE_PIECES * piece_bytes && !backward_is_recorded(s, x);
+    return (int64_t)tensor_size(x) > LARGE_PIECES * piece_bytes && !request_is_recorded(s, x);
 }
 
 // Each piece names its whole: members whose tensors differ would otherwise match pieces of one size.

@@ -195,12 +195,26 @@ static void choose_plan(run_request *r, const gw_group *g) {
         (uint8_t)plan_choose((operation)r->signature.operation, g->count, bytes, g->host_size);
 }
 
-static bool gives_rows(operation o) {
+bool request_gives_rows(operation o) {
     return o == OPERATION_ALL_GATHER || o == OPERATION_GATHER || o == OPERATION_ALL_TO_ALL;
 }
 
+static bool is_sum(int op) {
+    return op == GW_SUM || op == GW_AVG;
+}
+
+bool request_has_gradient(operation o, int op) {
+    bool reduces =
+        o == OPERATION_ALL_REDUCE || o == OPERATION_REDUCE || o == OPERATION_REDUCE_SCATTER;
+    return !reduces || is_sum(op);
+}
+
+bool request_is_recorded(const gw_scope *s, const gw_tensor *x) {
+    return gw_ok(s) && s->grad_enabled && x && tensor_needs_grad(x);
+}
+
 bool request_check_no_gradient(gw_scope *s, const char *what, const gw_tensor *x) {
-    if (!backward_is_recorded(s, x)) return true;
+    if (!request_is_recorded(s, x)) return true;
     scope_fail(s, GW_INVALID, "%s_async: a tensor that needs a gradient: detach it", what);
     return false;
 }
@@ -210,13 +224,13 @@ static bool prepare_items(gw_scope *s, gw_group *g, const char *what, run_reques
                           recording *rec) {
     bool needs = false;
     for (int i = 0; r->items && i < g->count; i++)
-        needs = needs || backward_is_recorded(s, r->items[i].as.tensor);
+        needs = needs || request_is_recorded(s, r->items[i].as.tensor);
     if (needs && !rec)
         scope_fail(s, GW_INVALID, "%s_async: a tensor that needs a gradient: detach it", what);
     else if (needs && r->options.into)
         scope_fail(s, GW_INVALID, "%s: .into for a tensor that needs a gradient: detach it", what);
     if (!rec || s->error) return gw_ok(s);
-    rec->request = (backward_record_request){
+    rec->request = (record_request){
         .group = g, .operation = OPERATION_SCATTER, .root = r->signature.root, .factor = 1
     };
     r->out_place = &rec->request.place;
@@ -241,16 +255,16 @@ static bool scatters_tensors(const run_request *r) {
 // The pass of a member that records a node would wait for the others' in vain.
 static gradient_need need_of(const gw_scope *s, const run_request *r) {
     const collective_signature *x = &r->signature;
-    if (x->content != CONTENT_TENSOR || !backward_is_known((operation)x->operation, x->op))
+    if (x->content != CONTENT_TENSOR || !request_has_gradient((operation)x->operation, x->op))
         return GRADIENT_UNSTATED;
-    return backward_is_recorded(s, r->own) ? GRADIENT_NEEDED : GRADIENT_NONE;
+    return request_is_recorded(s, r->own) ? GRADIENT_NEEDED : GRADIENT_NONE;
 }
 
 static bool prepare_recording(gw_scope *s, gw_group *g, const char *what, run_request *r,
                               recording *rec) {
     if (scatters_tensors(r)) return prepare_items(s, g, what, r, rec);
     r->signature.gradient = (uint8_t)need_of(s, r);
-    if (!backward_is_recorded(s, r->own)) return true;
+    if (!request_is_recorded(s, r->own)) return true;
     if (!rec || rec->continues) return request_check_no_gradient(s, what, r->own);
     if (r->options.into) {
         scope_fail(s, GW_INVALID, "%s: .into for a tensor that needs a gradient: detach it", what);
@@ -258,14 +272,14 @@ static bool prepare_recording(gw_scope *s, gw_group *g, const char *what, run_re
     }
     operation o = (operation)r->signature.operation;
     rec->is_on = true;
-    rec->request = (backward_record_request){ .group = g,
-                                              .operation = o,
-                                              .in = r->own,
-                                              .op = (gw_reduce_op)r->signature.op,
-                                              .root = r->signature.root,
-                                              .factor = r->signature.factor };
+    rec->request = (record_request){ .group = g,
+                                     .operation = o,
+                                     .in = r->own,
+                                     .op = (gw_reduce_op)r->signature.op,
+                                     .root = r->signature.root,
+                                     .factor = r->signature.factor };
     r->out_place = &rec->request.place;
-    r->with_rows = gives_rows(o);
+    r->with_rows = request_gives_rows(o);
     return true;
 }
 
@@ -324,51 +338,4 @@ bool request_may_wait(gw_scope *s, gw_group *g, const char *what, uint64_t key) 
     scope_fail_with(s, &error);
     if (is_usable) request_refuse(s, g, key);
     return false;
-}
-
-static gw_tensor *write_into(gw_scope *s, const char *what, gw_tensor *into, gw_tensor *result) {
-    bool fits = into->dtype == result->dtype && into->dims == result->dims &&
-                memcmp(into->sizes, result->sizes, into->dims * sizeof *into->sizes) == 0;
-    if (fits) return gw_copy_(s, into, result);
-    scope_fail(s, GW_INVALID, "%s: the result is %s %s, which does not fit into %s %s", what,
-               gw_dtype_name((gw_dtype)result->dtype), shape_text(result).text,
-               gw_dtype_name((gw_dtype)into->dtype), shape_text(into).text);
-    return tensor_poison_of(s);
-}
-
-// An item whose gradient flows back to the root, also if this member does not need a gradient.
-static gw_tensor *take_item(gw_scope *s, const char *what, const gw_list *both, recording *rec) {
-    gw_tensor *out = gw_keep(s, gw_tensor_of(s, gw_list_get(s, both, 0)));
-    if (!gw_ok(s)) return tensor_poison_of(s);
-    gw_drop(s, both);
-    if (rec->into) {
-        backward_record_unused(s, &rec->request, out, true);
-        scope_fail(s, GW_INVALID, "%s: .into for a tensor that needs a gradient: detach it", what);
-    } else if (s->grad_enabled) {
-        backward_record(s, &rec->request, out);
-    } else {
-        backward_record_unused(s, &rec->request, out, false);
-    }
-    return s->error ? tensor_poison_of(s) : out;
-}
-
-gw_tensor *request_take(gw_scope *s, const char *what, gw_future *f, recording *rec) {
-    gw_value v = request_wait(s, f);
-    if (gw_ok(s) && rec->request.operation == OPERATION_SCATTER && v.kind == GW_LIST)
-        return take_item(s, what, gw_list_of(s, v), rec);
-    if (gw_ok(s) && rec->into) {
-        gw_tensor *result = gw_tensor_of(s, v);
-        gw_tensor *into = write_into(s, what, rec->into, result);
-        gw_drop(s, result);
-        return into;
-    }
-    if (s->error || !rec->is_on) return gw_tensor_of(s, v);
-    bool with_rows = gives_rows(rec->request.operation);
-    const gw_list *both = with_rows ? gw_list_of(s, v) : NULL;
-    gw_tensor *out = gw_tensor_of(s, both ? gw_list_get(s, both, 0) : v);
-    if (both) rec->request.rows = gw_data(gw_tensor_of(s, gw_list_get(s, both, 1)));
-    if (gw_ok(s)) backward_record(s, &rec->request, out);
-    if (gw_ok(s) && both) gw_keep(s, out);
-    if (gw_ok(s)) gw_drop(s, both);
-    return s->error ? tensor_poison_of(s) : out;
 }

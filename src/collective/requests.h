@@ -5,7 +5,7 @@
 #ifndef COLLECTIVE_REQUESTS_H
 #define COLLECTIVE_REQUESTS_H
 
-#include "collective/backward.h"
+#include "collective/run.h"
 
 // ---- Checks: each fails |s| -------------------------------------------------------------------
 
@@ -29,6 +29,24 @@ bool request_check_into(gw_scope *s, const char *what, const gw_group *g, const 
 
 // ---- Starting and waiting ---------------------------------------------------------------------
 
+// What backward.c records of a collective.
+typedef struct record_request {
+    gw_group *group;
+    operation operation;
+    gw_tensor *in;
+    const gw_value *items;  // of scatter, at the root: a tensor for each member, instead of |in|
+    run_place place;
+    gw_reduce_op op;
+    int root;
+    double factor;
+    const int64_t *rows;  // of each member in the output (gather, all_to_all); NULL
+} record_request;
+
+// Whether |o| has a derivative; |op| is the operation of a reduction.
+bool request_has_gradient(operation o, int op);
+// Whether a collective of |x| in |s| records a node.
+bool request_is_recorded(const gw_scope *s, const gw_tensor *x);
+
 // How a form that waits, and returns one tensor, handles the result.
 typedef struct recording {
     gw_tensor *into;     // NULL: the result is a new tensor
@@ -36,22 +54,40 @@ typedef struct recording {
     const char *detail;  // the shapes, for error texts
     bool continues;      // of a form that does not wait
     bool is_on;          // the result has a gradient
-    backward_record_request request;
+    record_request request;
 } recording;
 
 run_request request_of(operation o, content c, int root, gw_collective_options options);
 // |rec|: NULL for a form that does not wait, or that returns something else.
 gw_future *request_start(gw_scope *s, gw_group *g, const char *what, run_request r, recording *rec);
+// Whether the result of |o| has the rows of all members.
+bool request_gives_rows(operation o);
 // Waits somewhat longer than the run's deadline: the error of the run then names the members that did not enter.
 gw_value request_wait(gw_scope *s, gw_future *f);
-// The tensor of a form that waits.
+// request_take.c: the tensor of a form that waits.
 gw_tensor *request_take(gw_scope *s, const char *what, gw_future *f, recording *rec);
 
-// The collective |o| of joined tensors, whose shapes are hashed to |shapes|. |argument|: an operation to reduce by,
-// or a root.
-gw_tensor *request_joined(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
-                          uint64_t shapes, const char *detail, gw_collective_options options);
-// The same, as a future.
+// ---- Forms (request_forms.c) ------------------------------------------------------------------
+// Each checks the arguments of an operation, as |what|, and starts it. |rec|: as in request_start.
+
+gw_future *request_reduce(gw_scope *s, gw_group *g, const char *what, operation o, gw_tensor *x,
+                          gw_reduce_op op, int root, gw_collective_options options, recording *rec);
+gw_future *request_broadcast(gw_scope *s, gw_group *g, const char *what, gw_tensor *x, int root,
+                             gw_collective_options options, recording *rec);
+gw_future *request_gather(gw_scope *s, gw_group *g, const char *what, operation o, gw_tensor *x,
+                          int root, gw_collective_options options, recording *rec);
+gw_future *request_exchange(gw_scope *s, gw_group *g, gw_tensor *x, gw_collective_options options,
+                            recording *rec);
+gw_future *request_scatter(gw_scope *s, gw_group *g, const char *what, content c,
+                           const gw_list *list, int root, gw_collective_options options,
+                           recording *rec);
+// |waits|: the caller waits for it at once.
+gw_future *request_values(gw_scope *s, gw_group *g, const char *what, operation o, gw_value x,
+                          int root, gw_collective_options options, bool waits);
+// The collective |o| of joined tensors. |argument|: an operation to reduce by, or a root.
+gw_future *request_joined(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
+                          gw_collective_options options, recording *rec);
+// The same, of tensors whose shapes are hashed to |shapes|, as a form that does not wait.
 gw_future *request_joined_async(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
                                 uint64_t shapes, const char *detail, gw_collective_options options);
 

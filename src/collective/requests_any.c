@@ -9,7 +9,7 @@ static gw_future *gather_list(gw_scope *s, gw_group *g, gw_tensor *x, gw_collect
                               bool waits) {
     const char *what = "gw_all_gather_list";
     if (!request_is_usable(s, g, what, options.key)) return &future_poison;
-    if (request_check_tensor(s, what, x) && waits && backward_is_recorded(s, x))
+    if (request_check_tensor(s, what, x) && waits && request_is_recorded(s, x))
         scope_fail(s, GW_INVALID, "%s: no gradient flows through it: detach the tensor", what);
     if (!gw_ok(s)) return request_refuse(s, g, options.key);
     run_request r = request_of(OPERATION_ALL_GATHER, CONTENT_TENSORS, -1, options);
@@ -30,32 +30,9 @@ gw_list *gw_all_gather_list_with(gw_scope *s, gw_group *g, gw_tensor *x,
     return gw_list_of(s, request_wait(s, gather_list(s, g, x, options, true)));
 }
 
-// One item for each member, from the root alone.
-static bool check_items(gw_scope *s, const char *what, const gw_group *g, const gw_list *list,
-                        int root) {
-    if (!request_check_root(s, what, g, root) || g->self != root) return gw_ok(s);
-    if (!list || gw_list_count(list) != g->count)
-        scope_fail(s, GW_INVALID, "%s: %d items for %d members", what,
-                   list ? gw_list_count(list) : 0, g->count);
-    return gw_ok(s);
-}
-
-static gw_future *scatter(gw_scope *s, gw_group *g, const char *what, content c,
-                          const gw_list *list, int root, gw_collective_options options,
-                          recording *rec) {
-    if (!request_is_usable(s, g, what, options.key)) return &future_poison;
-    if (!check_items(s, what, g, list, root)) return request_refuse(s, g, options.key);
-    run_request r = request_of(OPERATION_SCATTER, c, root, options);
-    if (g->self == root) r.items = list->items;
-    for (int i = 0; r.items && c == CONTENT_TENSORS && i < g->count; i++)
-        if (!request_check_tensor(s, what, gw_tensor_of(s, r.items[i])))
-            return request_refuse(s, g, options.key);
-    return request_start(s, g, what, r, rec);
-}
-
 gw_future *gw_scatter_from_async_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
                                       gw_collective_options options) {
-    return scatter(s, g, "gw_scatter_from", CONTENT_TENSORS, list, root, options, NULL);
+    return request_scatter(s, g, "gw_scatter_from", CONTENT_TENSORS, list, root, options, NULL);
 }
 
 gw_tensor *gw_scatter_from_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
@@ -63,8 +40,8 @@ gw_tensor *gw_scatter_from_with(gw_scope *s, gw_group *g, const gw_list *list, i
     const char *what = "gw_scatter_from";
     recording rec = { 0 };
     if (!request_may_wait(s, g, what, options.key)) return tensor_poison_of(s);
-    return request_take(s, what, scatter(s, g, what, CONTENT_TENSORS, list, root, options, &rec),
-                        &rec);
+    return request_take(
+        s, what, request_scatter(s, g, what, CONTENT_TENSORS, list, root, options, &rec), &rec);
 }
 
 // ---- Barriers -----------------------------------------------------------------------------------
@@ -99,22 +76,10 @@ void gw_monitored_barrier_with(gw_scope *s, gw_group *g, gw_collective_options o
 
 // ---- Values -------------------------------------------------------------------------------------
 
-static gw_future *start_values(gw_scope *s, gw_group *g, const char *what, operation o, gw_value x,
-                               int root, gw_collective_options options, bool waits) {
-    if (!request_is_usable(s, g, what, options.key)) return &future_poison;
-    if (o != OPERATION_ALL_GATHER && !request_check_root(s, what, g, root))
-        return request_refuse(s, g, options.key);
-    run_request r = request_of(o, CONTENT_VALUES, o == OPERATION_ALL_GATHER ? -1 : root, options);
-    r.own_value = x;
-    r.as_list = o != OPERATION_BROADCAST;
-    r.is_awaited = waits;
-    return request_start(s, g, what, r, NULL);
-}
-
 static gw_value collect_values(gw_scope *s, gw_group *g, const char *what, operation o, gw_value x,
                                int root, gw_collective_options options) {
     if (!request_may_wait(s, g, what, options.key)) return gw_none();
-    return request_wait(s, start_values(s, g, what, o, x, root, options, true));
+    return request_wait(s, request_values(s, g, what, o, x, root, options, true));
 }
 
 gw_list *gw_all_gather_value_with(gw_scope *s, gw_group *g, gw_value x,
@@ -125,7 +90,7 @@ gw_list *gw_all_gather_value_with(gw_scope *s, gw_group *g, gw_value x,
 
 gw_future *gw_all_gather_value_async_with(gw_scope *s, gw_group *g, gw_value x,
                                           gw_collective_options options) {
-    return start_values(s, g, "gw_all_gather_value", OPERATION_ALL_GATHER, x, -1, options, false);
+    return request_values(s, g, "gw_all_gather_value", OPERATION_ALL_GATHER, x, -1, options, false);
 }
 
 gw_list *gw_gather_value_to_with(gw_scope *s, gw_group *g, gw_value x, int root,
@@ -136,7 +101,7 @@ gw_list *gw_gather_value_to_with(gw_scope *s, gw_group *g, gw_value x, int root,
 
 gw_future *gw_gather_value_to_async_with(gw_scope *s, gw_group *g, gw_value x, int root,
                                          gw_collective_options options) {
-    return start_values(s, g, "gw_gather_value_to", OPERATION_GATHER, x, root, options, false);
+    return request_values(s, g, "gw_gather_value_to", OPERATION_GATHER, x, root, options, false);
 }
 
 gw_value gw_broadcast_value_with(gw_scope *s, gw_group *g, gw_value x, int root,
@@ -146,17 +111,18 @@ gw_value gw_broadcast_value_with(gw_scope *s, gw_group *g, gw_value x, int root,
 
 gw_future *gw_broadcast_value_async_with(gw_scope *s, gw_group *g, gw_value x, int root,
                                          gw_collective_options options) {
-    return start_values(s, g, "gw_broadcast_value", OPERATION_BROADCAST, x, root, options, false);
+    return request_values(s, g, "gw_broadcast_value", OPERATION_BROADCAST, x, root, options, false);
 }
 
 gw_value gw_scatter_value_from_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
                                     gw_collective_options options) {
     const char *what = "gw_scatter_value_from";
     if (!request_may_wait(s, g, what, options.key)) return gw_none();
-    return request_wait(s, scatter(s, g, what, CONTENT_VALUES, list, root, options, NULL));
+    return request_wait(s, request_scatter(s, g, what, CONTENT_VALUES, list, root, options, NULL));
 }
 
 gw_future *gw_scatter_value_from_async_with(gw_scope *s, gw_group *g, const gw_list *list, int root,
                                             gw_collective_options options) {
-    return scatter(s, g, "gw_scatter_value_from", CONTENT_VALUES, list, root, options, NULL);
+    return request_scatter(s, g, "gw_scatter_value_from", CONTENT_VALUES, list, root, options,
+                           NULL);
 }
