@@ -102,14 +102,14 @@ void agree_give_up_on_loop(gw_group *g, const gw_error *error);
 // ---- Events from the service --------------------------------------------------------------------
 
 bool agree_received_on_loop(gw_group *g, int from, uint8_t kind, const group_header *h, reader *in);
-// For a group that is not open here. Sets *out_keeps if the message has to be kept until it is.
-bool agree_unknown_received_on_loop(agent *a, int from, uint8_t kind, const group_header *h,
-                                    reader in, bool *out_keeps);
 bool agree_names_unknown(const agent *a, const message *m);
 void agree_lost_on_loop(gw_group *g, int index);
 void agree_leaving_on_loop(gw_group *g);  // its program will not agree, or closes |g|
 void agree_stop_on_loop(gw_group *g, const gw_error *why);
 void agree_free(gw_group *g);
+// |g| was re-formed. It leaves the table and frees its memory, but not the handle, once none of its runs continues in
+// a backend.
+void group_end_on_loop(gw_group *g);
 
 // ---- Messages (agree_message.c) -----------------------------------------------------------------
 
@@ -118,7 +118,7 @@ bool proposal_read(reader *in, proposal *out);  // |*out| is the caller's, also 
 void proposal_clear(proposal *p);
 void agree_answer_on_loop(agent *a, int to, uint8_t kind, const group_header *h);
 
-// ---- The next generation (next_generation.c) -------------------------------------------------------------
+// ---- The next generation (next_generation.c) -----------------------------------------------------
 
 // The members of the next generation; NULL: it waits for more, or, with *out_failed, allocation failed.
 decision *reform_choose_on_loop(gw_group *g, uint32_t min, bool grow, bool *out_failed);
@@ -134,17 +134,6 @@ void join_request_drop_on_loop(const agent *a, int rank,
 int join_request_count_on_loop(const gw_group *g);
 // The lowest rank above |after| of a worker that requests to join |g|; -1.
 int join_request_next_on_loop(const gw_group *g, int after);
-
-// ---- Joining members (join.c) -------------------------------------------------------------------
-
-bool join_request_received_on_loop(agent *a, int from, reader *in);
-void join_request_joined_on_loop(agent *a, int rank);
-void join_request_lost_on_loop(agent *a, int rank);
-void join_request_stop_on_loop(agent *a, const gw_error *why);
-// A decision about a group that is not open here; takes |d|.
-void join_request_decided_on_loop(agent *a, const group_header *h, decision *d);
-// A joining member requests whether the generation of id h->key was released.
-void join_request_polled_on_loop(agent *a, int from, const group_header *h);
-bool join_request_released_on_loop(agent *a, const group_header *h);  // false: no call waits for it
+void join_request_free(list_node *requests);
 
 #endif

@@ -1,6 +1,7 @@
 // The messages of agreements of groups that are not open here.
 #include "collective/agree.h"
 #include "collective/groups_state.h"
+#include "collective/join.h"
 
 static void answer_not_called(agent *a, int to, const group_header *h) {
     static const proposal not_called;

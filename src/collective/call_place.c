@@ -1,5 +1,5 @@
 // How the next call of a sequence continues when earlier ones have failed: it enters, waits or fails. GRP-6.
-#include "collective/abort.h"
+#include "collective/group.h"
 
 #include "base/mem.h"
 #include "base/mutation.h"

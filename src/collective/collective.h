@@ -48,7 +48,7 @@ collective_group *collective_group_of_on_loop(agent *a, const uint32_t *ranks,
 int collective_index_of(const collective_group *m, int rank);          // -1: no participant
 const char *collective_name_of(const collective_group *m, int index);  // of that participant
 
-extern const service collective_service, point_to_point_service;
+extern const service collective_service;
 extern const service_data collective_data;
 
 #endif

@@ -320,31 +320,8 @@ bool group_send_on_loop(agent *a, int to, message *m);
 
 extern gw_group group_poison;
 
-// ---- For other rooms (opening.c) ----------------------------------------------------------------
-// Groups of the library's own, so that their collectives never match those of the program.
+// ---- Checks -------------------------------------------------------------------------------------
 
-typedef struct opening {
-    const char *function;  // the function that the program has called
-    const char *of;        // the object that is opened, for error texts; NULL: not given
-    gw_list *options;      // a list of texts that must be equal on all members; NULL: none
-    gw_value own;          // this member's input
-
-    gw_list *inputs;  // the inputs of all members, by rank; owned by the scope of the call
-} opening;
-
-// A group with the members, the backend and the deadlines of |of|, held by |owner|; |of| NULL: of all workers that
-// are present. Opened by a collective of |of|: fails |s| on all members if one does not enter, or opens something
-// else (MISMATCH).
-gw_group *group_open_own(gw_scope *s, gw_scope *owner, gw_group *of, opening *o);
-// This member has failed with |s| before it could open the group: the other members receive that error.
-void group_open_own_failed(gw_scope *s, gw_group *of);
-// group.c: the child of that number, opened by the function |what|; and the parent of groups that have no other
-// parent.
-gw_group *group_open_child(gw_scope *s, gw_group *of, uint64_t number, const char *what);
-gw_group *group_open_world(gw_scope *s, agent *a, const gw_worker *workers, int count);
-// The generation that |d| names, of which this worker is a member: broken if another member is lost.
-gw_group *group_open_next(gw_scope *s, agent *a, const decision *d, bool has_name,
-                          int64_t timeout_ms);
 // Whether a call in the scope may use |g|; else |s| has failed.
 bool group_is_given(gw_scope *s, const gw_group *g, const char *what);
 // The same for functions that open other groups of |g|.
@@ -448,32 +425,12 @@ bool sequence_has_ended(const sequence *t, uint64_t number);
 // |error| was reported here for |t|. GRP-21: a scope with it does not report it again for a final key.
 void sequence_note_report(const gw_group *g, const sequence *t, gw_error *error);
 
-// ---- Pending groups: led by this worker before its program opens them (pending_groups.c) --------
-
-// group_make.c: a group of these workers that is not open yet. Its name is that of |o|, or |title|, or made of the
-// members. NULL if allocation fails.
-gw_group *group_make(agent *a, const gw_worker *workers, int count, gw_group_open_options o,
-                     const char *title);
-// A group that exists only for the aborts of its leader. NULL if allocation fails.
-gw_group *group_make_pending(agent *a, const gw_worker *workers, int count, uint64_t id,
-                             const char *title);
-bool pending_group_names_unknown(const agent *a, const message *m);
-// The pending group of |h|, if |from| is a member; NULL.
-gw_group *pending_group_find_on_loop(const agent *a, int from, const group_header *h);
-// The same for a report, which creates the group. NULL: the message waits until the group is opened.
-gw_group *pending_group_lead_on_loop(agent *a, int from, const group_header *h, const message *m);
-// Whether an enter or part is void, by an abort or break; |from| is notified if needed.
-bool pending_group_is_over_on_loop(const agent *a, int from, uint8_t kind, const group_header *h);
-// |g| has just been opened: it takes over the state of the pending group.
-void pending_group_hand_over_on_loop(gw_group *g);
-void pending_group_lost_on_loop(agent *a, int rank);
-void pending_groups_close(agent *a);
-
-// ---- Unexpected messages: unexpected.c ----------------------------------------------------------
+// ---- Unexpected messages (unexpected.c) ----------------------------------------------------------
 
 // Takes |p|, also on failure. LIMIT if the sender has too many bytes here; NO_MEMORY.
 gw_status unexpected_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,
                                   const group_header *h, incoming *p, gw_error *error);
+// Whether it is an enter or a part.
 static inline bool unexpected_is_value(const unexpected_message *x) {
     return x->kind == KIND_ENTER || x->kind == KIND_PART;
 }
@@ -491,10 +448,5 @@ void shadow_enters_on_loop(gw_group *g);
 // members are notified when it is.
 void unexpected_dropped_on_loop(agent *a, int from, gw_group *g, const group_header *h,
                                 const gw_error *error);
-// hand_over.c: |g| has just been opened: it receives the messages that arrived before, or ends by them.
-void unexpected_hand_over_on_loop(gw_group *g);
-
-extern const service group_service;
-extern const service_data group_data;
 
 #endif

@@ -6,6 +6,7 @@
 #include "collective/backend_run.h"
 #include "collective/backward.h"
 #include "collective/groups_state.h"
+#include "collective/opening.h"
 #include "collective/history.h"
 
 #include <stdio.h>

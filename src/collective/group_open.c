@@ -4,6 +4,7 @@
 #include "collective/agree.h"
 #include "collective/backend_run.h"
 #include "collective/groups_state.h"
+#include "collective/opening.h"
 #include "collective/hosts.h"
 #include <gradwire/membership.h>
 

@@ -6,6 +6,9 @@
 #include "collective/shadow.h"
 #include "collective/backward.h"
 #include "collective/groups_state.h"
+#include "collective/group_service.h"
+#include "collective/join.h"
+#include "collective/opening.h"
 #include "collective/backend_run.h"
 #include "collective/stall_report.h"
 #include "wire/codec.h"
@@ -363,7 +366,7 @@ static void free_state(void *state) {
     map_fini(&x->opened);
     map_fini(&x->worlds);
     map_fini(&x->pending_groups);
-    join_request_free(x);
+    join_request_free(&x->join_requests);
     mem_free(x->closed);
     error_forget(&x->missed_error);
     mem_free(x);

@@ -43,14 +43,13 @@ typedef struct groups {
     bool departs;            // GRP-7: this worker has sent its last message
 } groups;
 
+extern const service_data group_data;
 groups *groups_of(const agent *a);
 groups_part *groups_part_of(const agent *a, int rank);
 // GRP-7: the worker is lost after it has left in order.
 bool groups_has_left_on_loop(const agent *a, int rank);
-void join_request_free(groups *x);
 // |what|: the function that opens it. Sets its id, too.
 void group_name_child(gw_group *g, const gw_group *of, uint64_t number, const char *what);
-void openings_close(agent *a);
 // Later messages of it are answered as by a member that has closed it, or whose generation has ended.
 void groups_remember_closed_on_loop(const agent *a, closed_group was);
 // The closed group of the header; NULL.
@@ -64,9 +63,6 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *out_lost, gw_error *error);
 // The same for a parent of groups that have no other parent.
 gw_status groups_add_world_on_loop(gw_group *g, gw_error *out_lost, gw_error *error);
 void groups_remove_on_loop(gw_group *g, uint64_t released);  // see closed_group
-// agree.c: |g| was re-formed. It leaves the table and frees its memory, but not the handle, once none of its runs
-// continues in a backend.
-void group_end_on_loop(gw_group *g);
 // Its final keys, history and queries.
 void group_free_records(gw_group *g);
 // The group after |*at|, which begins with 0; NULL at the end.

@@ -4,6 +4,7 @@
 #include "collective/abort.h"
 #include "collective/agree.h"
 #include "collective/groups_state.h"
+#include "collective/opening.h"
 
 static void break_if_dropped(groups *x, gw_group *g) {
     gw_error error;

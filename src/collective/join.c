@@ -3,6 +3,8 @@
 #include "base/status.h"
 #include "collective/agree.h"
 #include "collective/groups_state.h"
+#include "collective/join.h"
+#include "collective/opening.h"
 
 #include <stdio.h>
 #include <string.h>

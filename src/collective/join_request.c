@@ -74,7 +74,6 @@ int gw_group_pending(const gw_group *g) {
     return count;
 }
 
-void join_request_free(groups *x) {
-    for (list_node *l; (l = list_take(&x->join_requests));)
-        mem_free(list_entry(l, join_request, link));
+void join_request_free(list_node *requests) {
+    for (list_node *l; (l = list_take(requests));) mem_free(list_entry(l, join_request, link));
 }

@@ -2,6 +2,7 @@
 // have opened others alone, and all open the same object. GRP-22.
 #include "base/value.h"
 #include "collective/groups_state.h"
+#include "collective/opening.h"
 #include "collective/requests.h"
 #include "collective/run.h"
 

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "collective/abort.h"
 #include "collective/groups_state.h"
+#include "collective/opening.h"
 #include "collective/roster.h"
 
 // ---- The group in a report ----------------------------------------------------------------------

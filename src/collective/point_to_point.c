@@ -6,8 +6,8 @@
 #include "base/mem.h"
 #include "base/value.h"
 #include "call/call.h"
-#include "collective/collective.h"
 #include "collective/group.h"
+#include "collective/point_to_point.h"
 #include "future/future.h"
 
 #include <gradwire/autograd.h>

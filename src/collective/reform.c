@@ -1,5 +1,6 @@
 // Re-forming a group: the program agrees on the next generation and opens it.
 #include "collective/agree.h"
+#include "collective/opening.h"
 
 #include "base/value.h"
 

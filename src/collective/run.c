@@ -1,5 +1,5 @@
 // The life of a run within its group: its messages, its states and its end.
-#include "collective/abort.h"
+#include "collective/agree.h"
 #include "collective/backend_run.h"
 
 #include "agent/context.h"

@@ -2,6 +2,7 @@
 #include "base/value.h"
 #include "collective/backend.h"
 #include "collective/group.h"
+#include "collective/opening.h"
 #include "parallel/hooks/hooks.h"
 #include "parallel/shard/shard.h"
 

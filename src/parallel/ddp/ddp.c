@@ -7,6 +7,7 @@
 #include "call/protocol.h"
 #include "collective/backend.h"
 #include "collective/group.h"
+#include "collective/opening.h"
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
 

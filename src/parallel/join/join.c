@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/value.h"
 #include "collective/group.h"
+#include "collective/opening.h"
 #include "parallel/shard/shard.h"
 
 static gw_join join_poison;

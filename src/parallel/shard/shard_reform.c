@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/value.h"
 #include "collective/group.h"
+#include "collective/opening.h"
 #include "parallel/ddp/ddp.h"
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
