@@ -3,7 +3,8 @@
 // bytes.
 #include "base/log.h"
 #include "base/mem.h"
-#include "collective/abort.h"
+#include "collective/abort/abort.h"
+#include "collective/group/roster.h"
 #include "testing/cluster.h"
 #include "testing/fuzz_input.h"
 

@@ -2,8 +2,9 @@
 
 #include "base/log.h"
 #include "call/calls.h"
-#include "collective/collective.h"
-#include "collective/group.h"
+#include "collective/rpc/collective.h"
+#include "collective/group_service.h"
+#include "collective/p2p/point_to_point.h"
 #include "distributed/autograd/graphs.h"
 #include "distributed/nn/module_object.h"
 #include "distributed/optim/optimizers.h"
