@@ -69,9 +69,10 @@ static bool add_next_member(agent *a) {
     m->why = &not_known;
     list_init(&m->deferred);
     list_init(&m->incomplete);
-    for (int i = 0; a->services[i].service; i++)
-        if (a->services[i].service->member_init)
-            a->services[i].service->member_init((char *)m + a->services[i].part_offset);
+    for (int i = 0; a->services[i].service; i++) {
+        const service_data *data = a->services[i].data;
+        if (data && data->member_init) data->member_init((char *)m + a->services[i].part_offset);
+    }
     a->members[rank] = m;
     atomic_store_explicit(&a->member_count, rank + 1, memory_order_release);
     return true;
@@ -92,12 +93,13 @@ static void list_services(agent *a, const service *const *services) {
         for (int k = 0; k < i && services[i]->kind_last; k++)
             assert(services[i]->kind_first > services[k]->kind_last ||
                    services[i]->kind_last < services[k]->kind_first);
+        const service_data *data = a->services[i].data = services[i]->data;
         a->services[i].service = services[i];
         if (services[i]->attachment && services[i]->attachment->lend)
             a->lender = services[i]->attachment;
         a->services[i].part_offset = a->member_size;
-        a->member_size +=
-            (services[i]->member_size + alignof(max_align_t) - 1) & ~(alignof(max_align_t) - 1);
+        a->member_size += ((data ? data->member_size : 0) + alignof(max_align_t) - 1) &
+                          ~(alignof(max_align_t) - 1);
     }
 }
 

@@ -150,6 +150,7 @@ struct agent {
     const service *const *service_table;  // ends with NULL
     struct {
         const service *service;
+        const service_data *data;
         void *state;
         size_t part_offset;  // in a member
     } services[SERVICES_MAX];
@@ -208,17 +209,17 @@ void agent_member_lost(member *m, const gw_error *why);
 void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options,
                    const service *const *services);
 
-// The state of |s|, which is one of the agent's services, or will be; NULL before it has opened.
-static inline void *agent_state(const agent *a, const service *s) {
+// The state of the service with |data|, which is one of the agent's services, or will be; NULL before it has opened.
+static inline void *agent_state(const agent *a, const service_data *data) {
     int i = 0;
-    while (a->services[i].service != s) i++;
+    while (a->services[i].data != data) i++;
     return a->services[i].state;
 }
 
-// The part of |s| of the member of rank |rank|.
-static inline void *agent_member_part(const agent *a, int rank, const service *s) {
+// The part of that service of the member of rank |rank|.
+static inline void *agent_member_part(const agent *a, int rank, const service_data *data) {
     int i = 0;
-    while (a->services[i].service != s) i++;
+    while (a->services[i].data != data) i++;
     return (char *)a->members[rank] + a->services[i].part_offset;
 }
 

@@ -2,7 +2,7 @@
 // them the messages of their kinds, notifies them when members join and are lost, and ends them. The agent names none of
 // them.
 //
-//     const service call_service = { .name = "call", .kind_first = 1, .kind_last = 6, .received = received, ... };
+//     const service call_service = { .name = "call", .data = &call_data, .kind_first = 1, .received = received, ... };
 //
 // A service of another room needs this table, and a line in src/runtime/runtime.c; nothing in this room changes with it.
 //
@@ -94,15 +94,22 @@ typedef struct attachment_class {
 
 struct function;
 
+// The data of a service at an agent: its state, made by |open|, and its part of each member. Its address identifies it.
+// It is apart from the functions of the service: so the files of a room find their data, and the table of functions, which
+// refers to all of these files, is above them.
+typedef struct service_data {
+    size_t member_size;               // of its part of each member, zeros at first
+    void (*member_init)(void *part);  // any thread
+} service_data;
+
 typedef struct service {
     const char *name;
+    const service_data *data;       // NULL: none
     uint8_t kind_first, kind_last;  // of its messages; 0: none
     // What it serves by itself, tables that end with a function without name, the last table is
     // NULL. Read by calls.
     const struct function *const *functions;
     const attachment_class *attachment;
-    size_t member_size;               // of its part of each member, zeros at first
-    void (*member_init)(void *part);  // any thread
 
     // Before other members are known, without the lock; |*state| is NULL. After a failure |free| is called.
     gw_status (*open)(agent *a, const gw_rpc_options *options, void **state, gw_error *error);

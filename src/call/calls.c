@@ -183,13 +183,14 @@ static bool has_unread(const agent *a, int rank) {
     return false;
 }
 
+const service_data call_data = { .member_size = sizeof(call_peer), .member_init = open_peer };
+
 const service call_service = {
     .name = "call",
+    .data = &call_data,
     .kind_first = KIND_REQUEST,
     .kind_last = CALL_KIND_LAST,
     .attachment = &promise_attachment,
-    .member_size = sizeof(call_peer),
-    .member_init = open_peer,
     .open = open,
     .received = received,
     .find_table = find_table,

@@ -57,13 +57,14 @@ typedef struct call_peer {
 } call_peer;
 
 extern const service call_service;
+extern const service_data call_data;
 
 static inline calls *calls_of(const agent *a) {
-    return agent_state(a, &call_service);
+    return agent_state(a, &call_data);
 }
 
 static inline call_peer *call_peer_of(const agent *a, int rank) {
-    return agent_member_part(a, rank, &call_service);
+    return agent_member_part(a, rank, &call_data);
 }
 
 #endif

@@ -88,7 +88,7 @@ static bool find_agreement(const agent *a, text_builder *t) {
 }
 
 static bool find_call(const agent *a, text_builder *t) {
-    const calls *x = agent_state(a, &call_service);
+    const calls *x = calls_of(a);
     map_entry *e;
     for (size_t i = 0; x && (e = map_next(&x->out, &i));) {
         const gw_future *f = e->value;

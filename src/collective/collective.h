@@ -49,5 +49,6 @@ int collective_index_of(const collective_group *m, int rank);          // -1: no
 const char *collective_name_of(const collective_group *m, int index);  // of that participant
 
 extern const service collective_service, point_to_point_service;
+extern const service_data collective_data;
 
 #endif

@@ -456,5 +456,6 @@ void unexpected_dropped_on_loop(agent *a, int from, gw_group *g, const group_hea
 void unexpected_hand_over_on_loop(gw_group *g);
 
 extern const service group_service;
+extern const service_data group_data;
 
 #endif

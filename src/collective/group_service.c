@@ -422,9 +422,9 @@ static void free_state(void *state) {
 
 const service group_service = {
     .name = "group",
+    .data = &group_data,
     .kind_first = KIND_ENTER,
     .kind_last = GROUP_KIND_LAST,
-    .member_size = sizeof(groups_part),
     .open = open,
     .received = received,
     .find_table = find_table,

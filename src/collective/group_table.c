@@ -9,12 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
+const service_data group_data = { .member_size = sizeof(groups_part) };
+
 groups *groups_of(const agent *a) {
-    return agent_state(a, &group_service);
+    return agent_state(a, &group_data);
 }
 
 groups_part *groups_part_of(const agent *a, int rank) {
-    return agent_member_part(a, rank, &group_service);
+    return agent_member_part(a, rank, &group_data);
 }
 
 // ---- The table ----------------------------------------------------------------------------------

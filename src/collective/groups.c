@@ -5,8 +5,10 @@
 
 #include <stdio.h>
 
+const service_data collective_data = { 0 };
+
 map *collective_groups_of(const agent *a) {
-    return agent_state(a, &collective_service);
+    return agent_state(a, &collective_data);
 }
 
 static char *key_of(const uint32_t *ranks, int count) {

@@ -341,6 +341,7 @@ static const function *const functions[] = { collective_functions, NULL };
 
 const service collective_service = {
     .name = "collective",
+    .data = &collective_data,
     .functions = functions,
     .open = open,
     .acts = acts,

@@ -52,8 +52,10 @@ typedef struct transfers {
     uint64_t count;           // of all that have arrived
 } transfers;
 
+static const service_data data = { 0 };
+
 static transfers *transfers_of(const agent *a) {
-    return agent_state(a, &point_to_point_service);
+    return agent_state(a, &data);
 }
 
 // ---- Matching -----------------------------------------------------------------------------------
@@ -500,6 +502,7 @@ static void free_state(void *state) {
 }
 
 const service point_to_point_service = { .name = "point_to_point",
+                                         .data = &data,
                                          .functions = functions,
                                          .open = open,
                                          .lost = lost,

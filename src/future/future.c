@@ -267,29 +267,31 @@ typedef struct futures {
     uint32_t then_count;   // functions that are to run after a future
 } futures;
 
+static const service_data data = { 0 };
+
 void futures_count_then_on_loop(agent *a, int more) {
-    futures *x = agent_state(a, &future_service);
+    futures *x = agent_state(a, &data);
     x->then_count += (uint32_t)more;
     if (more < 0) leaving_check_on_loop(a);
 }
 
 static bool acts(const agent *a) {
-    const futures *x = agent_state(a, &future_service);
+    const futures *x = agent_state(a, &data);
     return x->then_count;
 }
 
 list_node *futures_unresolved(const agent *a) {
-    futures *x = agent_state(a, &future_service);
+    futures *x = agent_state(a, &data);
     return &x->unresolved;
 }
 
 list_node *futures_lost(const agent *a) {
-    futures *x = agent_state(a, &future_service);
+    futures *x = agent_state(a, &data);
     return &x->lost;
 }
 
 list_node *futures_processes(const agent *a) {
-    futures *x = agent_state(a, &future_service);
+    futures *x = agent_state(a, &data);
     return &x->processes;
 }
 
@@ -326,6 +328,7 @@ static void free_futures(void *state) {
 }
 
 const service future_service = { .name = "future",
+                                 .data = &data,
                                  .open = open_futures,
                                  .joined = processes_joined_on_loop,
                                  .lost = lost,

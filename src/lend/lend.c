@@ -161,13 +161,14 @@ const attachment_class lend_attachment = {
     .drop = receiver_drop,
 };
 
+const service_data lend_data = { .member_size = sizeof(lend_peer), .member_init = open_peer };
+
 const service lend_service = {
     .name = "lend",
+    .data = &lend_data,
     .kind_first = LEND_KIND_OFFER,
     .kind_last = LEND_KIND_RECALL,
     .attachment = &lend_attachment,
-    .member_size = sizeof(lend_peer),
-    .member_init = open_peer,
     .open = open,
     .received = received,
     .lost = lost,

@@ -83,11 +83,13 @@ typedef struct lending {
     int env_users;  // threads of any agent that use the env to return a lease: it is not closed meanwhile
 } lending;
 
+extern const service_data lend_data;
+
 static inline lending *lending_of(const agent *a) {
-    return agent_state(a, &lend_service);
+    return agent_state(a, &lend_data);
 }
 static inline lend_peer *lend_peer_of(const agent *a, int rank) {
-    return agent_member_part(a, rank, &lend_service);
+    return agent_member_part(a, rank, &lend_data);
 }
 
 extern const attachment_class lend_attachment;

@@ -27,8 +27,10 @@ typedef struct names {
     bool is_leaving;
 } names;
 
+static const service_data data = { 0 };
+
 static names *names_of(const agent *a) {
-    return agent_state(a, &name_service);
+    return agent_state(a, &data);
 }
 
 // ---- Waiting ------------------------------------------------------------------------------------
@@ -238,6 +240,7 @@ static const function *const functions[] = { name_functions, NULL };
 
 const service name_service = {
     .name = "name",
+    .data = &data,
     .functions = functions,
     .open = open_names,
     .release = release,

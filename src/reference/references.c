@@ -156,13 +156,15 @@ static bool names_unknown(const agent *a, const message *m) {
     }
 }
 
+const service_data reference_data = { .member_size = sizeof(reference_peer),
+                                      .member_init = open_peer };
+
 const service reference_service = {
     .name = "reference",
+    .data = &reference_data,
     .kind_first = KIND_ACCEPTED,
     .kind_last = REFERENCE_KIND_LAST,
     .attachment = &reference_attachment,
-    .member_size = sizeof(reference_peer),
-    .member_init = open_peer,
     .open = open,
     .received = received,
     .names_unknown = names_unknown,

@@ -120,13 +120,14 @@ typedef struct reference_peer {
 } reference_peer;
 
 extern const service reference_service;
+extern const service_data reference_data;
 
 static inline references *references_of(const agent *a) {
-    return agent_state(a, &reference_service);
+    return agent_state(a, &reference_data);
 }
 
 static inline reference_peer *reference_peer_of(const agent *a, int rank) {
-    return agent_member_part(a, rank, &reference_service);
+    return agent_member_part(a, rank, &reference_data);
 }
 
 // The tables through which calls and messages use references.

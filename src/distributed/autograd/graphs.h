@@ -195,10 +195,11 @@ typedef enum pass_kind {
 
 // The service of passes on an agent, and the attachment class of graphs in messages.
 extern const service pass_service;
+extern const service_data pass_data;
 extern const attachment_class graph_attachment;
 
 static inline graphs *graphs_of(const agent *a) {
-    return agent_state(a, &pass_service);
+    return agent_state(a, &pass_data);
 }
 
 // Whether a gradient message names a worker that is not known here yet. False for invalid

@@ -25,9 +25,13 @@ static void free_optimizers(void *state) {
 
 static const function *const functions[] = { optimizer_functions, clipping_functions, NULL };
 
-const service optimizer_service = {
-    .name = "optimizer", .functions = functions, .open = open_optimizers, .free = free_optimizers
-};
+const service_data optimizer_data = { 0 };
+
+const service optimizer_service = { .name = "optimizer",
+                                    .data = &optimizer_data,
+                                    .functions = functions,
+                                    .open = open_optimizers,
+                                    .free = free_optimizers };
 
 optimizers_counts optimizers_count(optimizers *all) {
     optimizers_counts n = { 0 };

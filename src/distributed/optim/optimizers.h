@@ -7,9 +7,10 @@
 typedef struct optimizers optimizers;
 
 extern const service optimizer_service;
+extern const service_data optimizer_data;
 
 static inline optimizers *optimizers_of(const agent *a) {
-    return agent_state(a, &optimizer_service);
+    return agent_state(a, &optimizer_data);
 }
 
 // For tests: how many optimizers have parameters here, how many of these have a prepared step, and
