@@ -1,7 +1,7 @@
 #include "runtime/runtime.h"
 
 #include "base/log.h"
-#include "call/calls.h"
+#include "call/call_service.h"
 #include "collective/collective.h"
 #include "collective/group.h"
 #include "distributed/autograd/graphs.h"
