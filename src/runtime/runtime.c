@@ -11,7 +11,7 @@
 #include "lend/lend.h"
 #include "net/env_os.h"
 #include "reference/names.h"
-#include "reference/references.h"
+#include "reference/reference_service.h"
 
 // The services of every agent, in the order in which they are opened, notified and ended. A new room adds
 // its line here.
