@@ -6,11 +6,12 @@
 #include "agent/context.h"
 #include "agent/awaits.h"
 #include "agent/deferred.h"
-#include "agent/dispatch.h"
 #include "agent/environment.h"
 #include "agent/leave.h"
 #include "agent/member_events.h"
 #include "agent/member_table.h"
+#include "agent/receive.h"
+#include "agent/send.h"
 #include "net/transport/interfaces.h"
 
 #include <assert.h>
@@ -123,7 +124,8 @@ static agent *make_agent(const join_options *o, const service *const *services, 
     a->world_size = o->world_size;
     a->timeout_ms = o->timeout_ms;
     a->ids.space = (uint64_t)o->rank + 1;
-    a->spare = dispatch_make_spare();
+    a->spare = send_make_spare();
+    a->loopback_task.run = receive_loopback;
     a->mark = process_fork_mark_open();
     list_init(&a->loopback);
     list_init(&a->watches);
@@ -297,7 +299,7 @@ static void close_agent(agent *a) {
     env_enter(a->env);
     agent_leave_on_loop(a);
     pool_join_on_loop(&a->pool);
-    dispatch_drop_loopback(a);
+    send_drop_loopback(a);
     leaving_stop_on_loop(a);
     env_leave(a->env);
     run_left_jobs(a);
@@ -374,9 +376,9 @@ static gw_status open_peers(agent *a, const join_options *o, gw_error *error) {
                               .rank = a->rank,
                               .incarnation = a->incarnation,
                               .user = a,
-                              .received = dispatch_receive,
+                              .received = receive_message,
                               .lost = member_table_peer_lost,
-                              .room = dispatch_writable };
+                              .room = receive_writable };
     char listen[ADDRESSES_MAX];
     gw_status status = choose_places(a, o, listen, error);
     return status ? status : peers_open(options, listen, &a->peers, a->addresses, error);
