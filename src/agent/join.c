@@ -6,6 +6,7 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "base/system_error.h"
+#include "agent/member_changes.h"
 #include "agent/member_table.h"
 #include "net/transport/exhausted.h"
 
@@ -223,7 +224,7 @@ static gw_status wait_for_all(joining *j, int *out_awaited, gw_error *error) {
 
 static gw_status add_all_members(agent *a, gw_error *error) {
     gw_status status = member_table_add_self_on_loop(a, a->addresses, error);
-    if (!status) status = member_table_open_on_loop(a, false, error);
+    if (!status) status = member_changes_open_on_loop(a, false, error);
     for (int rank = 0; rank < a->world_size && !status; rank++) {
         const member *m = agent_member(a, rank);
         char name[sizeof m->name];
