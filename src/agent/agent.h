@@ -204,6 +204,9 @@ static inline member *agent_member(const agent *a, int rank) {
 bool agent_add_member(agent *a, int rank);
 void agent_member_lost(member *m, const gw_error *why);
 
+// An agent that no scope has, with one count; NULL without memory.
+agent *agent_make(const join_options *o, const service *const *services, gw_error *error);
+
 // Opens the agent of |options| on |root|, over |e|, which it closes in the end if |owns_env|.
 // |services| ends with NULL; they are opened, notified and ended in its order.
 void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options,

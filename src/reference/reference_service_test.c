@@ -1,5 +1,6 @@
-#include "reference/references.h"
+#include "reference/reference_service.h"
 
+#include "reference/references.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 
@@ -78,5 +79,5 @@ static void it_refuses_malformed_references(void **state) {
     cluster_run(1, (cluster_options){ .world_size = 3 }, read_odd, NULL);
 }
 
-GW_TESTS(reference_references, it_refuses_messages_that_are_cut_off,
+GW_TESTS(reference_reference_service, it_refuses_messages_that_are_cut_off,
          it_refuses_malformed_references);
