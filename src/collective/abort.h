@@ -39,6 +39,10 @@ void abort_send_to_others_on_loop(gw_group *g, uint8_t kind, run_place about,
                                   const collective_abort *ab, const gw_error *error);
 void abort_put_about(bytes *out, const report_about *x);
 
+// GRP-5: a query of the member of index |from| that was answered before the group was opened here: this member waits for
+// the abort. False for malformed fields.
+bool abort_queried_before_on_loop(gw_group *g, int from, const group_header *h, reader *in);
+
 // abort_member.c
 void abort_apply_on_loop(gw_group *g, const collective_abort *ab);
 // Whether |number| is one of those that the last aborts have ended.

@@ -115,6 +115,7 @@ void group_break_on_loop(gw_group *g, const gw_error *error) {
     g->broken = *error;
     name_group(g, &g->broken);
     bool fails = !list_is_empty(&g->runs) || !list_is_empty(&g->waiting);
+    g->break_is_known = fails;
     if (fails && g->agent->phase != AGENT_LEFT) history_print_on_loop(g, &g->broken);
     while (!list_is_empty(&g->runs))
         run_fail_by_abort_on_loop(list_entry(g->runs.next, run, link), UINT64_MAX, &g->broken);
@@ -238,13 +239,22 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
     return false;
 }
 
+bool abort_queried_before_on_loop(gw_group *g, int from, const group_header *h, reader *in) {
+    report_about about;
+    testimony answered;
+    if (!may_lead(g, from) || !read_about(in, h, &about)) return false;
+    if (!g->broken.status) abort_testify_on_loop(g, &about, &answered);
+    return true;
+}
+
 void abort_answer_unknown_on_loop(agent *a, int to, const group_header *h) {
     activity own;
     message *m = agent_message_on_loop(a, KIND_ANSWER);
     if (!m) return;
     group_header_put(&m->head, h);
-    bytes_put_u64(&m->head, 1);
-    bytes_put_u64(&m->head, 0);
+    bytes_put_u64(&m->head, 1);  // next
+    bytes_put_u64(&m->head, 0);  // last
+    bytes_put_u64(&m->head, 0);  // call
     bytes_put_u8(&m->head, NOT_CALLED);
     activity_read_on_loop(a, &(collective_id){ h->group, h->key, h->number }, &own);
     bytes_put_text(&m->head, own.text);
