@@ -18,7 +18,7 @@
 
 typedef struct admission admission;
 
-enum { PROTOCOL_VERSION = 3 };
+enum { PROTOCOL_VERSION = 4 };
 
 // Ids of references, forks, promises and orders: the rank of the worker that drew it, and that
 // worker's count from 1.

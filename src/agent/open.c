@@ -204,7 +204,7 @@ static void detach(gw_scope *root, void *data) {
 static void attach(gw_scope *root, agent *a) {
     atomic_fetch_add(&attached_count, 1);
     root->agent = a;
-    root->remote = a->remote;
+    root->remote = &a->remote;
     root->env = a->env;
     root->ids = &a->ids;
     root->worker = a->name;

@@ -113,13 +113,13 @@ static gw_group *find_led(agent *a, int from, const message *m, const group_head
 }
 
 // About a group that is not open here. A member that has not opened it answers queries, since the leader waits for
-// all, and leads it; other messages are kept until it is opened.
+// all, and leads it; queries and other messages are kept until it is opened.
 static gw_status unknown_received(agent *a, int from, message *m, const group_header *h,
                                   gw_error *error) {
     incoming *p;
     uint8_t kind = m->kind;
     const closed_group *was = groups_find_closed_on_loop(a, h);
-    bool valid = true, keeps = !was && kind != KIND_QUERY && kind != KIND_ANSWER;
+    bool valid = true, keeps = !was && kind != KIND_ANSWER;
     gw_group *led = find_led(a, from, m, h);
     if (led) {
         reader in = after_header(m);

@@ -111,8 +111,6 @@ const attachment_class lend_attachment = {
     .drop = receiver_drop,
 };
 
-const service_data lend_data = { .member_size = sizeof(lend_peer), .member_init = open_peer };
-
 const service lend_service = {
     .name = "lend",
     .data = &lend_data,

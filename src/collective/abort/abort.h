@@ -19,6 +19,10 @@ void abort_put_about(bytes *out, const report_about *x);
 bool abort_read_about(reader *in, const group_header *h, report_about *out);
 void abort_send_break_on_loop(gw_group *g, int rank, const gw_error *error);
 
+// GRP-5: a query of the member of index |from| that was answered before the group was opened here: this member waits for
+// the abort. False for malformed fields.
+bool abort_queried_before_on_loop(gw_group *g, int from, const group_header *h, reader *in);
+
 // abort_member.c
 void abort_apply_on_loop(gw_group *g, const collective_abort *ab);
 void abort_testify_on_loop(gw_group *g, const report_about *about, testimony *out);

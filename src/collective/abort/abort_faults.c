@@ -24,6 +24,7 @@ static void break_here(gw_group *g, const gw_error *error) {
     g->broken = *error;
     group_name_error(g, &g->broken);
     bool fails = !list_is_empty(&g->runs) || !list_is_empty(&g->waiting);
+    g->break_is_known = fails;
     if (fails && g->agent->phase != AGENT_LEFT) history_print_on_loop(g, &g->broken);
     while (!list_is_empty(&g->runs))
         run_fail_by_abort_on_loop(list_entry(g->runs.next, run, link), UINT64_MAX, &g->broken);

@@ -53,9 +53,18 @@ static void put_missing(const gw_group *g, text_builder *out) {
     }
 }
 
-// Whether members call different collectives there.
-static bool is_difference(const report *x) {
-    return x->error.status == GW_MISMATCH && x->about.cause == REPORT_COLLECTIVE;
+// Whether members call different collectives there. A member that waits for one of them may have reported something else.
+static bool is_difference(const gw_group *g, const report *x) {
+    gw_status status = x->error.status;
+    uint64_t first = 0;
+    if (x->about.cause == REPORT_COLLECTIVE && status == GW_MISMATCH) return true;
+    if (x->about.cause != REPORT_COLLECTIVE && x->about.cause != REPORT_BEFORE) return false;
+    for (int i = 0; i < g->count && (status == GW_TIMEOUT || status == GW_DISCONNECTED); i++) {
+        uint64_t call = g->testimonies[i].call;
+        if (!first) first = call;
+        if (call && call != first) return true;
+    }
+    return false;
 }
 
 static void compose(const gw_group *g, const report *x, gw_error *out) {
@@ -66,12 +75,15 @@ static void compose(const gw_group *g, const report *x, gw_error *out) {
     text_put(&t, "%s: ", g->title);
     final_put_collective(g, (run_place){ x->about.key, x->about.number }, &t);
     text_put(&t, ": ");
-    bool differs = is_difference(x);
+    bool differs = is_difference(g, x);
     bool is_late = x->error.status == GW_TIMEOUT && x->about.cause == REPORT_COLLECTIVE;
-    if (differs)
+    if (differs) {
+        out->status = GW_MISMATCH;
+        out->lost = (gw_lost_worker){ 0 };
         put_activities(g, x->about.key, &t);
-    else
+    } else {
         text_put(&t, "%s", x->error.text);
+    }
     if (differs || is_late) put_missing(g, &t);
     error_add_abort(out, abort_identity(g, x->about.key, x->about.number));
 }
@@ -87,11 +99,15 @@ static collective_abort decide(const gw_group *g, const report *x) {
         ab.failed = about->failed;
         ab.next = ab.number;
     }
+    bool differs = is_difference(g, x);
     for (int i = 0; i < g->count; i++) {
         const testimony *y = &g->testimonies[i];
         if (y->next > ab.ahead) ab.ahead = y->next;
         if (y->next < ab.all) ab.all = y->next;
         if (y->last >= ab.next) ab.next = y->last + 1;
+        // It has succeeded there: the next call of that member, which it has entered, fails in its place.
+        bool is_next = differs && y->attendance == IS_DONE && y->next > ab.number + 1;
+        if (is_next && ab.next < ab.number + 2) ab.next = ab.number + 2;
     }
     // The calls before it differ: the abort also ends those of them that are not over.
     if (about->cause == REPORT_PAST && ab.all < ab.number) ab.number = ab.all;
@@ -194,6 +210,7 @@ bool abort_take_answer_on_loop(gw_group *g, int from, const group_header *h, rea
     const report *x = list_is_empty(&g->reports) ? NULL : list_entry(g->reports.next, report, link);
     testimony t = { .has_answered = true, .next = reader_u64(in) };
     t.last = reader_u64(in);
+    t.call = reader_u64(in);
     t.attendance = reader_u8(in);
     if (!reader_text(in, t.text, sizeof t.text) || t.attendance > IS_DONE || !t.next) return false;
     if (!g->testimonies || !x || x->about.key != h->key || x->about.number != h->number ||

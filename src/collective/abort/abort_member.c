@@ -255,11 +255,17 @@ static void testify_what(gw_group *g, uint64_t key, uint64_t number, testimony *
     if (t) t->frozen = true;
     if (r) {
         out->attendance = r->state == RUN_DONE ? IS_DONE : HAS_ENTERED;
+        out->call = signature_add(1, &r->signature);
         signature_text(&r->signature, r->detail, r->origin, out->text);
         text_builder text = { out->text, strlen(out->text), sizeof out->text };
         final_put_note(g, key, &text);
     } else if (number < out->next) {
         out->attendance = IS_DONE;
+        const history_record *x = history_find_on_loop(g, key, number);
+        if (!x) return;
+        out->call = signature_add(1, &x->signature);
+        if (!x->signature.shares)  // the history lacks its text
+            signature_text(&x->signature, NULL, x->origin, out->text);
     } else {
         activity own;
         activity_read_on_loop(g->agent, &(collective_id){ g->id, key, number }, &own);
@@ -281,6 +287,7 @@ void abort_send_answer_on_loop(gw_group *g, int to, const report_about *about) {
     if (m) {
         bytes_put_u64(&m->head, own.next);
         bytes_put_u64(&m->head, own.last);
+        bytes_put_u64(&m->head, own.call);
         bytes_put_u8(&m->head, own.attendance);
         bytes_put_text(&m->head, own.text);
     }

@@ -77,13 +77,22 @@ bool abort_received_on_loop(gw_group *g, int from, uint8_t kind, const group_hea
     return false;
 }
 
+bool abort_queried_before_on_loop(gw_group *g, int from, const group_header *h, reader *in) {
+    report_about about;
+    testimony answered;
+    if (!may_lead(g, from) || !abort_read_about(in, h, &about)) return false;
+    if (!g->broken.status) abort_testify_on_loop(g, &about, &answered);
+    return true;
+}
+
 void abort_answer_unknown_on_loop(agent *a, int to, const group_header *h) {
     activity own;
     message *m = agent_message_on_loop(a, KIND_ANSWER);
     if (!m) return;
     group_header_put(&m->head, h);
-    bytes_put_u64(&m->head, 1);
-    bytes_put_u64(&m->head, 0);
+    bytes_put_u64(&m->head, 1);  // next
+    bytes_put_u64(&m->head, 0);  // last
+    bytes_put_u64(&m->head, 0);  // call
     bytes_put_u8(&m->head, NOT_CALLED);
     activity_read_on_loop(a, &(collective_id){ h->group, h->key, h->number }, &own);
     bytes_put_text(&m->head, own.text);

@@ -185,6 +185,8 @@ typedef struct testimony {
     bool has_answered;
     uint64_t next;
     uint64_t last;  // GRP-6: the last one that was called in one scope with it
+    uint64_t
+        call;  // a hash of what it has called there, but for shapes; 0: nothing, or it has forgotten
     uint8_t attendance;
     char text[SIGNATURE_TEXT_MAX];
 } testimony;
@@ -235,8 +237,9 @@ struct gw_group {
     char title[LIMIT_NAME_BYTES + 64];
     const group_faults *faults;
 
-    gw_error broken;  // GW_OK: no error
-    map sequences;    // by key, except key 0
+    gw_error broken;      // GW_OK: no error
+    bool break_is_known;  // a call of the program has returned |broken|
+    map sequences;        // by key, except key 0
     sequence main;
     list_node runs;  // under way, by |link|
     // The backend that carries values, see collective/backend/backend.h.

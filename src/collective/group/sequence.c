@@ -12,7 +12,7 @@ sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key) {
 
 const gw_error *group_missed_error_on_loop(const gw_group *g) {
     map_entry *e;
-    if (g->broken.status) return NULL;  // the error was returned, or the group was re-formed
+    if (g->is_over || g->break_is_known) return NULL;
     if (g->main.missed && g->main.is_of_own) return error_kept(g->main.why);
     for (size_t i = 0; (e = map_next(&g->sequences, &i));) {
         const sequence *t = e->value;

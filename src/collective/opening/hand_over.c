@@ -18,7 +18,14 @@ static void break_if_dropped(groups *x, gw_group *g) {
     }
 }
 
-// A report, abort or break that has arrived before the group was opened.
+static bool take_about_abort(gw_group *g, int index, uint8_t kind, const group_header *h,
+                             reader *in) {
+    if (kind >= KIND_PROPOSE) return agree_received_on_loop(g, index, kind, h, in);
+    if (kind == KIND_QUERY) return abort_queried_before_on_loop(g, index, h, in);
+    return abort_received_on_loop(g, index, kind, h, in);
+}
+
+// A report, query, abort or break that has arrived before the group was opened.
 static void take_unexpected_abort(gw_group *g, unexpected_message *x) {
     int from = x->from;
     group_header h = x->header;
@@ -27,8 +34,7 @@ static void take_unexpected_abort(gw_group *g, unexpected_message *x) {
     const bytes *head = &p->message->head;
     reader in = reader_of(head->data + GROUP_HEADER_BYTES, head->size - GROUP_HEADER_BYTES);
     int index = h.list == g->list ? group_index_of(g, from) : -1;
-    if (index >= 0 && !(kind >= KIND_PROPOSE ? agree_received_on_loop
-                                             : abort_received_on_loop)(g, index, kind, &h, &in)) {
+    if (index >= 0 && !take_about_abort(g, index, kind, &h, &in)) {
         gw_error error;
         error_set(&error, GW_PROTOCOL, "collective: malformed fields");
         group_blame_on_loop(g, from, &error);

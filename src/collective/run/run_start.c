@@ -11,9 +11,10 @@
 
 // ---- Errors at once -----------------------------------------------------------------------------
 
-static gw_status check_enters(const gw_group *g, gw_error *error) {
+static gw_status check_enters(gw_group *g, gw_error *error) {
     const agent *a = g->agent;
     if (g->broken.status) {
+        g->break_is_known = true;
         *error = g->broken;
         return error->status;
     }
