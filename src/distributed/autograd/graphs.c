@@ -105,8 +105,6 @@ static bool names_unknown(const agent *a, const message *m) {
 
 static const function *const functions[] = { gradient_functions, NULL };
 
-const service_data pass_data = { 0 };
-
 const service pass_service = {
     .name = "pass",
     .data = &pass_data,
