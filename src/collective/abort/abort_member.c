@@ -3,7 +3,8 @@
 
 #include "base/mem.h"
 #include "base/mutation.h"
-#include "collective/run/backend_run.h"
+#include "collective/backend/backend.h"
+#include "collective/run/run.h"
 #include "collective/run/activity.h"
 #include "collective/run/history.h"
 #include "collective/run/stall_report.h"

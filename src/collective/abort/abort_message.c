@@ -1,19 +1,8 @@
-// The messages of aborts, broken groups, and the identities of errors. GRP-5, GRP-7.
-// GRP-5, GRP-7.
+// The messages of aborts and broken groups: their encoding, sending them. GRP-5, GRP-7.
 #include "collective/abort/abort.h"
 
-#include "agent/dispatch.h"
 #include "base/log.h"
-#include "base/mem.h"
-#include "collective/run/backend_run.h"
-#include "collective/run/activity.h"
-#include "collective/group/groups_state.h"
-#include "collective/run/history.h"
 #include "wire/codec.h"
-
-#include <stdio.h>
-
-// ---- Messages -----------------------------------------------------------------------------------
 
 // If allocation fails, the other members wait until their deadlines.
 void abort_send_on_loop(gw_group *g, int rank, message *m) {

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "collective/run/activity.h"
-#include "collective/run/backend_run.h"
+#include "collective/run/run.h"
 #include "collective/group/groups_state.h"
 #include "collective/group/roster.h"
 #include "wire/codec.h"

@@ -3,7 +3,6 @@
 #include "collective/group/roster.h"
 
 #include "base/mem.h"
-#include "collective/run/history.h"
 
 #include <stdio.h>
 

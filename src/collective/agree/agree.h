@@ -118,7 +118,7 @@ bool proposal_read(reader *in, proposal *out);  // |*out| is the caller's, also 
 void proposal_clear(proposal *p);
 void agree_answer_on_loop(agent *a, int to, uint8_t kind, const group_header *h);
 
-// ---- The next generation (next_generation.c) -----------------------------------------------------
+// ---- The next generation (next_generation.c) ----------------------------------------------------
 
 // The members of the next generation; NULL: it waits for more, or, with *out_failed, allocation failed.
 decision *reform_choose_on_loop(gw_group *g, uint32_t min, bool grow, bool *out_failed);

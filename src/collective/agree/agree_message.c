@@ -3,7 +3,6 @@
 #include "base/mem.h"
 #include "base/status.h"
 #include "collective/agree/agree.h"
-#include "collective/group/groups_state.h"
 #include "wire/codec.h"
 
 void agree_answer_on_loop(agent *a, int to, uint8_t kind, const group_header *h) {

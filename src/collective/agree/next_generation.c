@@ -2,7 +2,6 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/mutation.h"
-#include "base/status.h"
 #include "collective/agree/agree.h"
 #include "collective/group/groups_state.h"
 #include "wire/codec.h"

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-// ---- Checks ---------------------------------------------------------------------------------------
+// ---- Checks -------------------------------------------------------------------------------------
 
 static bool check_op(gw_scope *s, const char *what, gw_reduce_op op, const gw_tensor *x,
                      double factor) {
@@ -56,7 +56,7 @@ static bool check_items(gw_scope *s, const char *what, const gw_group *g, const 
     return gw_ok(s);
 }
 
-// ---- Requests -------------------------------------------------------------------------------------
+// ---- Requests -----------------------------------------------------------------------------------
 
 static void contribute(run_request *r, gw_tensor *x) {
     r->own = x;
@@ -71,7 +71,7 @@ static void reduce_by(run_request *r, gw_reduce_op op) {
     r->elements = (uint64_t)r->own->numel;
 }
 
-// ---- Sums -----------------------------------------------------------------------------------------
+// ---- Sums ---------------------------------------------------------------------------------------
 
 static bool is_given_rows(const gw_tensor *x) {
     return x && !tensor_is_poison(x) && tensor_is_rows(x);
@@ -116,7 +116,7 @@ gw_future *request_reduce(gw_scope *s, gw_group *g, const char *what, operation 
     return request_start(s, g, what, r, rec);
 }
 
-// ---- Copies ---------------------------------------------------------------------------------------
+// ---- Copies -------------------------------------------------------------------------------------
 
 gw_future *request_broadcast(gw_scope *s, gw_group *g, const char *what, gw_tensor *x, int root,
                              gw_collective_options options, recording *rec) {
@@ -167,7 +167,7 @@ gw_future *request_scatter(gw_scope *s, gw_group *g, const char *what, content c
     return request_start(s, g, what, r, rec);
 }
 
-// ---- Values ---------------------------------------------------------------------------------------
+// ---- Values -------------------------------------------------------------------------------------
 
 gw_future *request_values(gw_scope *s, gw_group *g, const char *what, operation o, gw_value x,
                           int root, gw_collective_options options, bool waits) {
@@ -181,7 +181,7 @@ gw_future *request_values(gw_scope *s, gw_group *g, const char *what, operation 
     return request_start(s, g, what, r, NULL);
 }
 
-// ---- Several tensors in one -----------------------------------------------------------------------
+// ---- Several tensors in one ---------------------------------------------------------------------
 
 gw_future *request_joined(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
                           gw_collective_options options, recording *rec) {

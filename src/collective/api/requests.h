@@ -7,7 +7,7 @@
 
 #include "collective/run/run.h"
 
-// ---- Checks: each fails |s| -------------------------------------------------------------------
+// ---- Checks: each fails |s| ---------------------------------------------------------------------
 
 // Also whether |s| has no error: if it has, the other members receive that error.
 bool request_is_usable(gw_scope *s, gw_group *g, const char *what, uint64_t key);
@@ -27,7 +27,7 @@ gw_future *request_refuse(gw_scope *s, gw_group *g, uint64_t key);
 // Whether |options.into| can hold this member's result of |x|.
 bool request_check_into(gw_scope *s, const char *what, const gw_group *g, const run_request *x);
 
-// ---- Starting and waiting ---------------------------------------------------------------------
+// ---- Starting and waiting -----------------------------------------------------------------------
 
 // What backward.c records of a collective.
 typedef struct record_request {
@@ -67,7 +67,7 @@ gw_value request_wait(gw_scope *s, gw_future *f);
 // request_take.c: the tensor of a form that waits.
 gw_tensor *request_take(gw_scope *s, const char *what, gw_future *f, recording *rec);
 
-// ---- Forms (request_forms.c) ------------------------------------------------------------------
+// ---- Forms (request_forms.c) --------------------------------------------------------------------
 // Each checks the arguments of an operation, as |what|, and starts it. |rec|: as in request_start.
 
 gw_future *request_reduce(gw_scope *s, gw_group *g, const char *what, operation o, gw_tensor *x,

@@ -211,7 +211,8 @@ typedef struct ended_ahead {
     gw_error error;
 } ended_ahead;
 
-// How the failures of a group are handled, by the layer of aborts: see the functions of group_faults.c.
+// What a failure in a group causes. The files in abort/ define the table, and a group gets it when it is made: the files
+// below abort/ report failures to it by the functions of group_faults.c.
 typedef struct group_faults {
     void (*report)(gw_group *g, const report_about *about, const gw_error *error);
     void (*break_here)(gw_group *g, const gw_error *error);
@@ -313,6 +314,8 @@ typedef struct unexpected_message {
     incoming *incoming;
 } unexpected_message;
 
+// ---- Messages (group_message.c) -----------------------------------------------------------------
+
 void group_header_put(bytes *head, const group_header *h);  // without attachments
 void group_header_write(bytes *head, const gw_group *g, uint64_t key, uint64_t number);
 bool group_header_read(reader *in, group_header *out);
@@ -320,11 +323,13 @@ bool group_header_read(reader *in, group_header *out);
 message *group_message_on_loop(gw_group *g, uint8_t kind, uint64_t key, uint64_t number);
 // Takes |m|. False if allocation fails.
 bool group_send_on_loop(agent *a, int to, message *m);
+// A member that violates the protocol is lost.
+void group_blame_on_loop(gw_group *g, int rank, const gw_error *error);
+
+// ---- Handles (group.c) --------------------------------------------------------------------------
 
 extern gw_group group_poison;
-
-// ---- Checks -------------------------------------------------------------------------------------
-
+void group_release_on_loop(gw_group *g);
 // Whether a call in the scope may use |g|; else |s| has failed.
 bool group_is_given(gw_scope *s, const gw_group *g, const char *what);
 // The same for functions that open other groups of |g|.
@@ -336,7 +341,7 @@ void group_check_live(const gw_group *g);
 gw_worker group_worker_of(const gw_group *g, int index);
 uint64_t group_list_of(const group_peer *members, int count);
 
-// ---- Queries ------------------------------------------------------------------------------------
+// ---- Queries (group_table.c) --------------------------------------------------------------------
 
 gw_group *group_find_on_loop(const agent *a, uint64_t id);
 int group_index_of(const gw_group *g, int rank);  // the index of a rank in the job; -1
@@ -344,13 +349,28 @@ int group_index_of(const gw_group *g, int rank);  // the index of a rank in the 
 int group_leader_on_loop(const gw_group *g);
 bool group_leads_on_loop(const gw_group *g);  // whether this member leads
 const char *group_member_name(const gw_group *g, int index);
+
+// ---- Sequences (sequence.c) ---------------------------------------------------------------------
+
 // GRP-6: the error of a collective that the program has not read; NULL.
 const gw_error *group_missed_error_on_loop(const gw_group *g);
 sequence *group_sequence_on_loop(gw_group *g,
                                  uint64_t key);  // NULL if allocation fails, or at the limit
 sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key);  // NULL: nothing was entered
+void sequence_fini(sequence *t);
+// Whether |number| is one of those that the last aborts have ended.
+bool sequence_has_ended(const sequence *t, uint64_t number);
+// Whether |error| is that of an abort of the group, or about |t|: then all members have it.
+bool group_has_reported(const gw_group *g, const gw_error *error);
+bool sequence_has_reported(const gw_group *g, const sequence *t, const gw_error *error);
+// |error| was reported here for |t|. GRP-21: a scope with it does not report it again for a final key.
+void sequence_note_report(const gw_group *g, const sequence *t, gw_error *error);
+// Adds the name of |g| to the error by which it breaks, once.
+void group_name_error(const gw_group *g, gw_error *error);
+// The identity, in errors, of the abort of that collective.
+gw_abort abort_identity(const gw_group *g, uint64_t key, uint64_t number);
 
-// ---- Ending -------------------------------------------------------------------------------------
+// ---- Failures (group_faults.c) ------------------------------------------------------------------
 
 // All that is under way or waits fails with |error|, and so do later calls: GRP-7.
 void group_break_on_loop(gw_group *g, const gw_error *error);
@@ -364,15 +384,6 @@ void group_report_on_loop(gw_group *g, uint64_t key, uint64_t number, const gw_e
 // Reports |error| of calls that have failed here: the numbers from |number| to below |next|.
 void group_report_failed_on_loop(gw_group *g, uint64_t key, uint64_t number, uint64_t next,
                                  const gw_error *error);
-void group_release_on_loop(gw_group *g);
-// A member that violates the protocol is lost.
-void group_blame_on_loop(gw_group *g, int rank, const gw_error *error);
-// Whether |error| is that of an abort of the group, or about |t|: then all members have it.
-bool group_has_reported(const gw_group *g, const gw_error *error);
-bool sequence_has_reported(const gw_group *g, const sequence *t, const gw_error *error);
-// The error that has broken |g|: adds its name.
-void group_name_error(const gw_group *g, gw_error *error);
-gw_abort abort_identity(const gw_group *g, uint64_t key, uint64_t number);
 
 // ---- Final sequences and final keys (final_keys.c) ----------------------------------------------
 
@@ -401,7 +412,8 @@ void final_forget_if_unused_on_loop(gw_group *g, sequence *t);
 // The key, used once, of the backward of the collective at |forward| that has run |times| times before.
 uint64_t backward_key(run_place forward, uint32_t times);
 
-// call_place.c: GRP-6
+// ---- The next call of a sequence (call_place.c): GRP-6 ------------------------------------------
+
 typedef enum call_place {
     CALL_ENTERS,
     CALL_WAITS,  // for an abort
@@ -422,13 +434,8 @@ void call_note_failure_on_loop(sequence *t, failed_call f, const gw_error *why);
 void call_skip_ended_on_loop(gw_group *g, sequence *t);
 // Another member calls nothing more in a scope.
 void call_note_left_on_loop(gw_group *g, sequence *t, const collective_abort *ab);
-void sequence_fini(sequence *t);
-// Whether |number| is one of those that the last aborts have ended.
-bool sequence_has_ended(const sequence *t, uint64_t number);
-// |error| was reported here for |t|. GRP-21: a scope with it does not report it again for a final key.
-void sequence_note_report(const gw_group *g, const sequence *t, gw_error *error);
 
-// ---- Unexpected messages (unexpected.c) ----------------------------------------------------------
+// ---- Unexpected messages (unexpected.c) ---------------------------------------------------------
 
 // Takes |p|, also on failure. LIMIT if the sender has too many bytes here; NO_MEMORY.
 gw_status unexpected_keep_on_loop(agent *a, list_node *list, int from, uint8_t kind,

@@ -7,7 +7,7 @@
 
 #include "collective/group/group.h"
 
-// ---- For other rooms (opening.c) -----------------------------------------------------------------
+// ---- For other rooms (opening.c) ----------------------------------------------------------------
 // Groups of the library's own, so that their collectives never match those of the program.
 
 typedef struct opening {
@@ -27,7 +27,7 @@ gw_group *group_open_own(gw_scope *s, gw_scope *owner, gw_group *of, opening *o)
 void group_open_own_failed(gw_scope *s, gw_group *of);
 void openings_close(agent *a);
 
-// ---- Making and opening (group_make.c, group_open.c) ---------------------------------------------
+// ---- Making and opening (group_make.c, group_open.c) --------------------------------------------
 
 // group_make.c: a group of these workers that is not open yet. Its name is that of |o|, or |title|, or made of the
 // members. NULL if allocation fails.
@@ -45,7 +45,7 @@ gw_group *group_open_world(gw_scope *s, agent *a, const gw_worker *workers, int 
 gw_group *group_open_next(gw_scope *s, agent *a, const decision *d, bool has_name,
                           int64_t timeout_ms);
 
-// ---- Pending groups: led by this worker before its program opens them (pending_groups.c) ---------
+// ---- Pending groups: led by this worker before its program opens them (pending_groups.c) --------
 
 bool pending_group_names_unknown(const agent *a, const message *m);
 // The pending group of |h|, if |from| is a member; NULL.

@@ -78,7 +78,7 @@ static inline int plan_other_host(const plan_request *r, int distance) {
     return (r->rank / r->host_size + distance) % plan_host_count(r);
 }
 
-// ---- Orders of addition ---------------------------------------------------------------------------
+// ---- Orders of addition -------------------------------------------------------------------------
 
 // The largest power of two that is not above |count|.
 int plan_power(int count);

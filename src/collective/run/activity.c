@@ -6,7 +6,6 @@
 #include "collective/group/groups_state.h"
 #include "collective/run/history.h"
 #include "collective/group/text.h"
-#include "collective/run/stall_report.h"
 
 #include <stdio.h>
 #include <string.h>

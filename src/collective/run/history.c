@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "base/scope.h"
 #include "collective/group/text.h"
-#include "collective/run/stall_report.h"
 
 #include <string.h>
 

@@ -2,11 +2,9 @@
 #include "collective/agree/agree.h"
 #include "collective/run/backend_run.h"
 
-#include "agent/context.h"
 #include "agent/member_table.h"
 #include "base/mem.h"
 #include "base/mutation.h"
-#include "collective/group/groups_state.h"
 #include "collective/run/history.h"
 
 // ---- Work ---------------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 #include "collective/run/run.h"
 
 #include "base/value.h"
-#include "tensor/pack.h"
 
 #include <string.h>
 

@@ -1,11 +1,7 @@
-// How a run enters its group: the errors that its caller gets at once, its number, its deadline.
-#include "collective/run/backend_run.h"
+// How a run starts: the errors that its caller gets at once, calls that enter as failed, waiting for its turn.
+#include "collective/run/run.h"
 
 #include "agent/context.h"
-#include "base/mutation.h"
-#include "collective/group/groups_state.h"
-#include "collective/run/history.h"
-#include "collective/run/stall_report.h"
 
 #include <stdio.h>
 

@@ -5,7 +5,6 @@
 #include "base/mutation.h"
 #include "base/value.h"
 #include "tensor/combine.h"
-#include "tensor/pack.h"
 
 #include <string.h>
 

@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mutation.h"
-#include "collective/agree/agree.h"
 #include "collective/run/activity.h"
 #include "collective/group/groups_state.h"
 #include "collective/group/text.h"
