@@ -305,6 +305,9 @@ typedef struct opening {
 gw_group *group_open_own(gw_scope *s, gw_scope *owner, gw_group *of, opening *o);
 // This member has failed with |s| before it could open the group: the other members receive that error.
 void group_open_own_failed(gw_scope *s, gw_group *of);
+// The group of all workers that the library has itself, with one count, for functions that take no group; also in a scope
+// that has failed. The poison without one, with |s| failed.
+gw_group *group_take_world(gw_scope *s);
 // group.c: the child of that number, opened by the function |what|; and the parent of groups that have no other
 // parent.
 gw_group *group_open_child(gw_scope *s, gw_group *of, uint64_t number, const char *what);
