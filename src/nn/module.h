@@ -95,7 +95,11 @@ struct gw_module {
 // |context| is counted by the module. False for other modules.
 typedef gw_tensor *batch_normalize(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
                                    gw_batch_norm_options options, gw_handle *context);
-bool batch_norm_set_normalize(gw_module *m, batch_normalize *normalize, gw_handle *context);
+// In place of it: a forward has failed before.
+typedef void batch_refuse(gw_scope *s, gw_handle *context);
+bool batch_norm_set_normalize(gw_module *m, batch_normalize *normalize, batch_refuse *refuse,
+                              gw_handle *context);
+bool module_is_batch_norm(const gw_module *m);
 
 extern gw_module module_poison;  // returned by failed constructors
 
