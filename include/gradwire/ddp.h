@@ -17,10 +17,16 @@
 //
 // A parameter that a member's pass does not use contributes zeros. A parameter that no member uses has no gradient on
 // any member (NOT_FOUND). Members pair their passes by count: each makes as many, in one order. A pass with .inputs, or
-// one that uses no parameter of the model, is not counted; a member without a batch calls gw_ddp_skip. A pass that
-// fails, or whose scope fails after the model was called in it, fails the pass of the other members with its error. A
-// warning reports, once, a scope that closes with means that no step, gw_clip_grad_norm, gw_grad or the like has used:
-// most often the step is in another scope.
+// one that uses no parameter of the model, is not counted; a member without a batch calls gw_ddp_skip. A warning
+// reports, once, a scope that closes with means that no step, gw_clip_grad_norm, gw_grad or the like has used: most
+// often the step is in another scope.
+//
+// A pass that fails on one member fails on all, with the error of that member, and is counted. So does a pass whose
+// scope fails before it: with an error before the model is called, as of a batch that cannot be read, the member calls
+// the model (or gw_ddp_skip) and gw_backward in the failed scope, as in any other step. gw_module_call of the model, or
+// of a module that the model is a part of, in training and with gradients on, then reports the error by gw_backward, or
+// when the scope closes. With .shards a scope that has failed ends the step: it is reported once. A member that leaves
+// out the call of the model, too, is behind the others by a pass (gw_ddp_reform).
 //
 // Errors, of all of them: INVALID for arguments; the errors of collectives (gradwire/collective.h).
 // Ownership: a gw_ddp belongs to the scope that it was opened in, and holds a count on the model. Closing it ends
@@ -114,8 +120,10 @@ GW_API void gw_ddp_no_sync(gw_scope *s);
 /// Errors: none.
 GW_API void gw_ddp_sync(gw_scope *s);
 
-/// Replaces a pass: this member contributes the gradients that |s| has, or zeros, and gets the means.
-/// Errors: as gw_backward of a replicated model.
+/// Replaces a pass: this member contributes the gradients that |s| has, or zeros, and gets the means. Without a call of
+/// the model in |s| before it, it replaces one such call, too. Runs also in a scope that has failed: then the pass fails
+/// on all members.
+/// Errors: as gw_backward of a replicated model; INVALID if |ddp| is NULL, and the other members wait.
 GW_API void gw_ddp_skip(gw_scope *s, gw_ddp *ddp);
 
 // ---- Comparing ----------------------------------------------------------------------------------

@@ -231,7 +231,7 @@ bool gates_find(pass *p) {
     return true;
 }
 
-static void forget_note(gw_scope *s, const gate *g);
+static void note_reported_once(gw_scope *s, gate *g);
 
 bool gates_begin(pass *p) {
     for (gate_pass *at = p->gates; at; at = at->next) {
@@ -240,11 +240,12 @@ bool gates_begin(pass *p) {
         l->gate = at;
         at->answer = at->answered = l;
         at->adds = gate_has_answered(at->gate, p->scope);
-        forget_note(p->scope, at->gate);
+        gate_forget_note(p->scope, at->gate);
         at->gate->class->begin(at, p->work);
         if (!gw_ok(p->work)) {
             late_release(l);
             scope_fail_with(p->scope, scope_error(p->work));
+            note_reported_once(p->scope, at->gate);
             return false;
         }
         at->begun = true;
@@ -278,6 +279,7 @@ bool gates_all_arrived(pass *p) {
 void gates_end(pass *p, const gw_error *error) {
     for (gate_pass *at = p->gates; at; at = at->next) {
         if (at->begun) at->gate->class->end(at, error);
+        if (at->begun && error) note_reported_once(p->scope, at->gate);
         at->begun = false;
     }
 }
@@ -296,11 +298,10 @@ void gates_close(pass *p) {
 typedef struct note {
     struct note *next;
     gate *gate;  // one count
+    // In a scope that has failed: the error is reported, and a call of gw_backward behind that reports nothing. Nor does
+    // any later one, if the gate gets an error once.
+    bool is_reported;
 } note;
-
-static void report(const note *n, const gw_error *error) {
-    for (; n; n = n->next) n->gate->class->abandoned(n->gate, error);
-}
 
 static void free_note(note *n) {
     gate *g = n->gate;
@@ -308,30 +309,68 @@ static void free_note(note *n) {
     handle_release(g);
 }
 
+static note *find_note(const gw_scope *s, const gate *g) {
+    note *n = s->slots[SCOPE_GATES].data;
+    while (n && n->gate != g) n = n->next;
+    return n;
+}
+
+// In |s|, which has failed, or in the scopes around it that have.
+static note *find_failed(const gw_scope *s, const gate *g) {
+    note *n = NULL;
+    for (; s && !n && !gw_ok(s); s = s->parent) n = find_note(s, g);
+    return n;
+}
+
+static gw_scope *outermost_failed(gw_scope *s) {
+    while (s->parent && !gw_ok(s->parent)) s = s->parent;
+    return s;
+}
+
+static void close_notes(gw_scope *s, void *data);
+
+static note *add_note(gw_scope *s, gate *g) {
+    note *n = mem_take(sizeof *n);
+    if (!n) return NULL;
+    *n = (note){ .next = s->slots[SCOPE_GATES].data, .gate = handle_retain(g) };
+    scope_set_slot(s, SCOPE_GATES, n, close_notes);
+    return n;
+}
+
+// Without memory the error is reported once more.
+static void note_reported(gw_scope *s, gate *g) {
+    bool is_shared = !s->ids;  // the scope that is returned without memory for one
+    if (is_shared) return;
+    note *n = gw_ok(s) ? find_note(s, g) : find_failed(s, g);
+    if (!n) n = add_note(gw_ok(s) ? s : outermost_failed(s), g);
+    if (n) n->is_reported = true;
+}
+
+static void note_reported_once(gw_scope *s, gate *g) {
+    if (g->fails_once) note_reported(s, g);
+}
+
 // Tensors of a scope may be used in the one around it, if it had no error.
 static void close_notes(gw_scope *s, void *data) {
-    if (!gw_ok(s)) report(data, scope_error(s));
     for (note *n = data, *next; n; n = next) {
         next = n->next;
-        if (gw_ok(s) && s->parent) gate_note(s->parent, n->gate);
+        bool failed = !gw_ok(s);
+        if (failed && !n->is_reported) n->gate->class->abandoned(n->gate, scope_error(s));
+        if (failed && s->parent && !gw_ok(s->parent)) note_reported(s->parent, n->gate);
+        if (!failed && s->parent && !n->is_reported) gate_note(s->parent, n->gate);
         free_note(n);
     }
 }
 
 void gate_note(gw_scope *s, gate *g) {
-    note *first = s->slots[SCOPE_GATES].data;
-    for (note *n = first; n; n = n->next)
-        if (n->gate == g) return;
-    note *n = mem_take(sizeof *n);
-    if (!n) {
-        scope_fail(s, GW_NO_MEMORY, "no memory for the gate of a model");
-        return;
-    }
-    *n = (note){ .next = first, .gate = handle_retain(g) };
-    scope_set_slot(s, SCOPE_GATES, n, close_notes);
+    note *n = gw_ok(s) ? find_note(s, g) : find_failed(s, g);
+    if (n && gw_ok(s)) n->is_reported = false;
+    if (n || add_note(gw_ok(s) ? s : outermost_failed(s), g)) return;
+    scope_fail(s, GW_NO_MEMORY, "no memory for the gate of a model");
+    g->class->abandoned(g, scope_error(s));
 }
 
-static void forget_note(gw_scope *s, const gate *g) {
+void gate_forget_note(gw_scope *s, const gate *g) {
     for (; s; s = s->parent) {
         note *first = s->slots[SCOPE_GATES].data;
         for (note **at = &first; *at; at = &(*at)->next) {
@@ -345,14 +384,31 @@ static void forget_note(gw_scope *s, const gate *g) {
     }
 }
 
-void gates_report_failure(gw_scope *failed) {
-    for (gw_scope *s = failed; s; s = s->parent) {
-        report(s->slots[SCOPE_GATES].data, scope_error(failed));
-        note *first = s->slots[SCOPE_GATES].data;
-        scope_set_slot(s, SCOPE_GATES, NULL, NULL);
-        for (note *next; first; first = next) {
-            next = first->next;
-            free_note(first);
-        }
+bool gate_is_noted(const gw_scope *s, const gate *g) {
+    for (; s; s = s->parent) {
+        const note *n = find_note(s, g);
+        if (n && !n->is_reported) return true;
     }
+    return false;
+}
+
+void gate_report_failure(gw_scope *failed, gate *g) {
+    const note *n = find_failed(failed, g);
+    bool is_reported = n && n->is_reported;
+    handle_retain(g);
+    gate_forget_note(failed, g);
+    if (!is_reported) g->class->abandoned(g, scope_error(failed));
+    note_reported_once(failed, g);
+    handle_release(g);
+}
+
+static note *first_due(const gw_scope *s) {
+    note *n = s->slots[SCOPE_GATES].data;
+    while (n && n->is_reported && n->gate->fails_once) n = n->next;
+    return n;
+}
+
+void gates_report_failure(gw_scope *failed) {
+    for (gw_scope *s = failed; s; s = s->parent)
+        for (note *n; (n = first_due(s));) gate_report_failure(failed, n->gate);
 }

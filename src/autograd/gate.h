@@ -77,6 +77,7 @@ struct gate {
     uint64_t visit;           // the last visit
     _Atomic bool has_warned;  // that its answers are not used
     _Atomic bool overlaps;    // no pass holds gradients; one inside a hook fails
+    bool fails_once;          // a scope that has failed is reported to it once; set with the class
 
     // The ids of the last scopes that have an answer which is to stay apart, by their number modulo
     // GATE_SCOPES; 0: none. With the loop lock.
@@ -107,10 +108,16 @@ void gate_forget_answers_on_loop(gate *g);
 // twice as many as leaves, with one count each. Where NULL is one of them, the scope has none any more.
 int gate_list_answers(const gate *g, gw_tensor *const *answers, bool adds, gw_tensor_grad *out);
 
-// Notes that |g| expects a pass over tensors of |s|: if |s| fails before, |g| gets the error.
+// Notes that |g| expects a pass over tensors of |s|: if |s| fails before, or has failed, |g| gets the error. A scope
+// that has failed notes it in the outermost scope that has.
 void gate_note(gw_scope *s, gate *g);
+// Whether that is noted in |s|, or in a scope around it, and has not been reported.
+bool gate_is_noted(const gw_scope *s, const gate *g);
+void gate_forget_note(gw_scope *s, const gate *g);
 // Reports the error to the gates that are noted in |failed| and in the scopes around it.
 void gates_report_failure(gw_scope *failed);
+// Reports the error of |failed| to |g|, noted or not.
+void gate_report_failure(gw_scope *failed, gate *g);
 
 // The tensor of which a scope has the gradient of |x| that this worker keeps: a range of |x|, or |x|.
 const gw_tensor *gate_kept_of(const gw_tensor *x);

@@ -21,7 +21,9 @@ typedef struct grads {
     uint32_t count, capacity;
     pointer_index numbers;  // of leaves, in |items|
     uint32_t left;          // see autograd/left.h
-    gate *unread;           // counted: the gate whose answers are unread. NULL: none
+    gate *unread;           // the gate whose answers are unread. NULL: none
+    gate **answered;        // counted: the gates that have answered a pass of the scope
+    int answered_count;
 } grads;
 
 // Imports the accumulated gradients of a caller's passes before the gradients of |s| are used.
@@ -50,7 +52,8 @@ static void warn_of_unread(const gw_scope *s, grads *g) {
 static void close_grads(gw_scope *s, void *data) {
     grads *g = data;
     warn_of_unread(s, g);
-    handle_release(g->unread);
+    for (int i = 0; i < g->answered_count; i++) handle_release(g->answered[i]);
+    mem_free(g->answered);
     for (uint32_t i = 0; i < g->count; i++) {
         handle_release(g->items[i].pair.leaf);
         handle_release(g->items[i].pair.grad);
@@ -96,20 +99,28 @@ gw_tensor *grads_find(const gw_scope *s, const gw_tensor *x) {
     return item ? item->pair.grad : NULL;
 }
 
-gw_tensor *grads_leaf(const gw_scope *s, int i) {
+gate *grads_answered(const gw_scope *s, int i) {
     const grads *g = s->slots[SCOPE_GRADS].data;
-    return g && (uint32_t)i < g->count ? g->items[i].pair.leaf : NULL;
+    return g && i < g->answered_count ? g->answered[i] : NULL;
 }
 
 bool grads_note_pass(gw_scope *s) {
     return grads_of(s) || open_grads(s);
 }
 
+// Without memory the gate is not noted.
 void grads_expect_reader(gw_scope *s, gate *of) {
     grads *g = s->slots[SCOPE_GRADS].data;
-    if (!g || g->unread == of) return;
-    handle_release(g->unread);
-    g->unread = handle_retain(of);
+    int i = 0;
+    if (!g) return;
+    while (i < g->answered_count && g->answered[i] != of) i++;
+    if (i == g->answered_count) {
+        gate **more = mem_realloc(g->answered, ((size_t)i + 1) * sizeof(gate *));
+        if (!more) return;
+        g->answered = more;
+        g->answered[g->answered_count++] = handle_retain(of);
+    }
+    g->unread = of;
 }
 
 static bool has_pass_of_caller(const gw_scope *s) {
@@ -137,10 +148,7 @@ void grads_note_used(const gw_scope *s, gw_tensor *leaf) {
 
 bool grads_check_pass(gw_scope *s, const char *function, uint32_t left) {
     grads *g = gw_ok(s) ? grads_of(s) : NULL;
-    if (g) {
-        handle_release(g->unread);
-        g->unread = NULL;
-    }
+    if (g) g->unread = NULL;
     if (!gw_ok(s) || g || has_pass_of_caller(s)) return gw_ok(s);
     if (left)
         scope_fail(s, GW_WRONG_STATE,

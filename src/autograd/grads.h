@@ -20,9 +20,9 @@ typedef struct remote_grads {
 // The gradient of |x| in |s|, borrowed until the next pass or change; NULL if there is none.
 gw_tensor *grads_find(const gw_scope *s, const gw_tensor *x);
 
-// The tensor to which gradient |i| of |s| belongs, also in a scope that has failed; borrowed. NULL
-// behind the last one.
-gw_tensor *grads_leaf(const gw_scope *s, int i);
+// Gate |i| of those that have answered passes of |s|, also in a scope that has failed, and if this worker keeps no
+// gradient; borrowed. NULL behind the last one.
+struct gate *grads_answered(const gw_scope *s, int i);
 
 // Adds |more[i].grad| (of the shape and dtype of |more[i].leaf|; contiguous, or sparse by rows) to
 // the gradient of each leaf in |s|; or none of them, and |work|, in which the sums are computed, is

@@ -9,6 +9,7 @@ typedef struct batch_norm {
     double momentum, eps;    // as the operator takes them
     bool is_cumulative, is_tracking;
     batch_normalize *normalize;  // while it trains; NULL: the operator's
+    batch_refuse *refuse;        // with |normalize|
 } batch_norm;
 
 enum { RUNNING_MEAN, RUNNING_VAR, BATCH_COUNT };  // buffers, if there are any
@@ -37,13 +38,23 @@ static void count_batch(gw_scope *s, gw_tensor *count) {
     gw_scope_close_up(t);
 }
 
+static bool uses_batch(const gw_module *m) {
+    return m->training || !((const batch_norm *)m->settings)->is_tracking;
+}
+
+static void refuse(gw_scope *s, gw_module *m) {
+    const batch_norm *b = m->settings;
+    if (uses_batch(m) && b->refuse) b->refuse(s, m->kept);
+}
+
 static gw_tensor *forward_batch_norm(gw_scope *s, gw_module *m, gw_tensor *x) {
     const batch_norm *b = m->settings;
-    if (!tensor_check(s, "gw_nn_batch_norm", x) || !check_input(s, m, x))
+    if (!tensor_check(s, "gw_nn_batch_norm", x) || !check_input(s, m, x)) {
+        refuse(s, m);
         return tensor_poison_of(s);
-    gw_batch_norm_options options =
-        GW_OPTIONS(gw_batch_norm_options, .training = m->training || !b->is_tracking,
-                   .momentum = b->momentum, .eps = b->eps);
+    }
+    gw_batch_norm_options options = GW_OPTIONS(gw_batch_norm_options, .training = uses_batch(m),
+                                               .momentum = b->momentum, .eps = b->eps);
     if (b->is_tracking) {
         options.running_mean = buffer(m, RUNNING_MEAN);
         options.running_var = buffer(m, RUNNING_VAR);
@@ -59,9 +70,17 @@ static gw_tensor *forward_batch_norm(gw_scope *s, gw_module *m, gw_tensor *x) {
     return y;
 }
 
-bool batch_norm_set_normalize(gw_module *m, batch_normalize *normalize, gw_handle *context) {
-    if (m->forward != forward_batch_norm) return false;
-    ((batch_norm *)m->settings)->normalize = normalize;
+bool module_is_batch_norm(const gw_module *m) {
+    return m->forward == forward_batch_norm;
+}
+
+bool batch_norm_set_normalize(gw_module *m, batch_normalize *normalize, batch_refuse *refuse_batch,
+                              gw_handle *context) {
+    if (!module_is_batch_norm(m)) return false;
+    batch_norm *b = m->settings;
+    b->normalize = normalize;
+    b->refuse = refuse_batch;
+    m->refused = refuse;
     handle_retain(context);
     handle_release(m->kept);
     m->kept = context;

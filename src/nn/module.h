@@ -87,13 +87,19 @@ struct gw_module {
     module_parts parameters, buffers, children;  // one count on each
     module_numbers *numbers[2];                  // of parameters, of buffers (module_numbers.c)
     bool is_numbered;                            // it is in the numbers of some module
+    // A call of the module, or of one around it, has failed before its forward. NULL: nothing happens
+    void (*refused)(gw_scope *s, gw_module *m);
 };
 
 // A batch norm whose batch is larger than its input: replaces the operator while it trains.
 // |context| is counted by the module. False for other modules.
 typedef gw_tensor *batch_normalize(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias,
                                    gw_batch_norm_options options, gw_handle *context);
-bool batch_norm_set_normalize(gw_module *m, batch_normalize *normalize, gw_handle *context);
+// In place of it: a forward has failed before.
+typedef void batch_refuse(gw_scope *s, gw_handle *context);
+bool batch_norm_set_normalize(gw_module *m, batch_normalize *normalize, batch_refuse *refuse,
+                              gw_handle *context);
+bool module_is_batch_norm(const gw_module *m);
 
 extern gw_module module_poison;  // returned by failed constructors
 
@@ -118,6 +124,14 @@ gw_module *module_new_typed(gw_scope *s, const typed_call *c, const void *settin
 // Whether |m| is a table whose gradients are sparse by rows.
 bool embedding_is_sparse(const gw_module *m);
 bool embedding_bag_is_sparse(const gw_module *m);  // of one that is an embedding_bag
+
+// A forward pre hook that is called also in a scope that has failed, by a call of |m|, or of a module around it whose
+// forward does not run. Then other workers may wait for a call of theirs.
+int module_register_hook_always(gw_scope *s, gw_module *m, gw_module_forward_pre_hook *hook,
+                                void *context);
+// A call of |m|, which may be NULL or poison, has failed before its hooks; or with them. |s| has failed.
+void module_refuse_call(gw_scope *s, gw_module *m);
+void module_refuse_forward(gw_scope *s, gw_module *m);
 
 // Apply the hooks of |m| to its input, and to its output.
 gw_tensor *module_hooks_before(gw_scope *s, gw_module *m, gw_tensor *x);

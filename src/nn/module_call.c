@@ -84,10 +84,13 @@ static gw_tensor *forward_one(gw_scope *s, gw_module *m, gw_tensor *x) {
 }
 
 gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x) {
-    if (!module_is_usable(s, "gw_module_call", m) || !tensor_check(s, m->name, x))
+    if (!module_is_usable(s, "gw_module_call", m) || !tensor_check(s, m->name, x)) {
+        module_refuse_call(s, m);
         return tensor_poison_of(s);
+    }
     if (!hooks_any(&m->hooks)) return forward_one(s, m, x);
     x = module_hooks_before(s, m, x);
+    if (!gw_ok(s)) module_refuse_forward(s, m);
     gw_tensor *y = gw_ok(s) ? forward_one(s, m, x) : tensor_poison_of(s);
     return module_hooks_after(s, m, x, y);
 }
@@ -122,7 +125,7 @@ static bool check_hooked(gw_scope *s, const gw_module *m, const gw_tensor *x, co
 gw_tensor *values_hooks_before(gw_scope *s, gw_module *m, gw_values *in) {
     gw_tensor *x = in->count ? first_tensor(in->items[0]) : NULL;
     gw_value *own = gw_alloc(s, (size_t)(in->count + 1) * sizeof *own);
-    if (!check_hooked(s, m, x, "input")) return tensor_poison_of(s);
+    if (!check_hooked(s, m, x, "input")) return module_hooks_before(s, m, tensor_poison_of(s));
     memcpy(own, in->items, (size_t)in->count * sizeof *own);
     x = module_hooks_before(s, m, x);
     own[0] = gw_value_of(x);
@@ -138,9 +141,12 @@ gw_value values_hooks_after(gw_scope *s, gw_module *m, gw_tensor *x, gw_value v)
 }
 
 gw_value module_call_values(gw_scope *s, gw_module *m, const typed_call *c, gw_values in) {
-    if (!is_callable(s, c, m)) return gw_none();
-    if (!check_inputs(s, c, m, in)) return gw_none();
+    if (!is_callable(s, c, m) || !check_inputs(s, c, m, in)) {
+        module_refuse_call(s, m);
+        return gw_none();
+    }
     gw_tensor *x = hooks_any(&m->hooks) ? values_hooks_before(s, m, &in) : NULL;
+    if (!gw_ok(s)) module_refuse_forward(s, m);
     gw_value v = gw_ok(s) ? forward(s, m, c, in) : gw_none();
     if (x) v = values_hooks_after(s, m, x, v);
     return gw_ok(s) ? v : gw_none();
@@ -148,6 +154,7 @@ gw_value module_call_values(gw_scope *s, gw_module *m, const typed_call *c, gw_v
 
 gw_value gw_module_call_value_with(gw_scope *s, gw_module *m, gw_values in) {
     bool ok = scope_check_array(s, "gw_module_call_value", in.items, in.count);
+    if (!ok) module_refuse_call(s, m);
     gw_value v = ok ? module_call_values(s, m, NULL, in) : gw_none();
     return gw_ok(s) ? v : gw_value_of(tensor_poison_of(s));
 }

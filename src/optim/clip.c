@@ -74,15 +74,16 @@ static double squares_of_all(gw_scope *s, const gw_list *params) {
     return sum;
 }
 
-// In a scope that has failed: others may wait for this worker's squares. Its list of parameters is
-// empty, most often, since that was made in the scope, but the gradients exist.
-static void report_failure(gw_scope *s) {
-    uint64_t visit = gates_begin_visit();
-    gw_tensor *x;
-    for (int i = 0, leaf; (x = grads_leaf(s, i)); i++) {
-        gate *g = gate_of(x, &leaf);
-        if (g && g->gives_away && gate_visit(g, visit)) g->class->sum(g, s, NULL, 0);
+// In a scope that has failed: others may wait for this worker's squares. If its list of parameters is empty, as one
+// that was made in such a scope, they are of the gates that have answered a pass of the scope.
+static void report_failure(gw_scope *s, const gw_list *params) {
+    gate *g;
+    if (params && gw_list_count(params)) {
+        squares_of_all(s, params);
+        return;
     }
+    for (int i = 0; (g = grads_answered(s, i)); i++)
+        if (g->gives_away) g->class->sum(g, s, NULL, 0);
 }
 
 // ---- Scaling ------------------------------------------------------------------------------------
@@ -159,9 +160,8 @@ static bool check_pass(gw_scope *s, const gw_list *params) {
         gw_value v = params->items[i];
         if (v.kind == GW_TENSOR && v.as.tensor) left = left_latest(left, v.as.tensor);
     }
-    if (!gw_list_count(params) ||
-        (grads_check_pass(s, function, left) &&
-         (has_gradient(s, params) || grads_check_missed(s, function, left))))
+    if (grads_check_pass(s, function, left) &&
+        (has_gradient(s, params) || grads_check_missed(s, function, left)))
         return true;
     squares_of_all(s, params);
     return false;
@@ -170,10 +170,12 @@ static bool check_pass(gw_scope *s, const gw_list *params) {
 double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm) {
     if (gw_ok(s) && !params)
         scope_fail(s, GW_INVALID, "gw_clip_grad_norm: no list");
+    else if (gw_ok(s) && !gw_list_count(params))
+        scope_fail(s, GW_INVALID, "gw_clip_grad_norm: an empty list");
     else if (gw_ok(s) && !(max_norm >= 0))
         scope_fail(s, GW_INVALID, "gw_clip_grad_norm: %g is no norm", max_norm);
     if (!gw_ok(s)) {
-        report_failure(s);
+        report_failure(s, params);
         return 0;
     }
     if (!check_pass(s, params)) return 0;

@@ -149,20 +149,16 @@ static bool unscale(gw_scope *s, gw_scaler *c, scaling *k) {
 }
 
 // Other members may wait for the report whether a gradient is finite here.
-static void report_failure(gw_scope *s, const gw_scaler *c, gw_optimizer *o) {
-    if (!c || c == &scaler_poison || !o || o == &optimizer_poison) return;
-    if (c->options.enabled && has_elsewhere(o))
+static void report_failure(gw_scope *s, gw_optimizer *o) {
+    if (!o || o == &optimizer_poison) return;
+    if (has_elsewhere(o))
         of_any_replica(s, o, false);
     else if (o->remote && o->remote->class->refused)
         o->remote->class->refused(s, o);
 }
 
-// Other members are notified, too, if |function| fails here.
-static bool begin(gw_scope *s, const gw_scaler *c, gw_optimizer *o, const char *function) {
-    bool ok = check(s, c, function) && optimizer_check(s, o, function) &&
-              (!c->options.enabled || optimizer_check_pass(s, o, function));
-    if (!ok) report_failure(s, c, o);
-    return ok;
+static bool is_off(const gw_scaler *c) {
+    return c && c != &scaler_poison && !c->options.enabled;
 }
 
 static bool check_stage(gw_scope *s, const scaling *k, scaling_stage before, const char *function) {
@@ -172,25 +168,48 @@ static bool check_stage(gw_scope *s, const scaling *k, scaling_stage before, con
     return gw_ok(s);
 }
 
+// The record of |o|, at a stage before |before|. NULL with |s| failed: then other members are notified, too.
+static scaling *begin(gw_scope *s, gw_scaler *c, gw_optimizer *o, scaling_stage before,
+                      const char *function) {
+    bool ok = check(s, c, function) && optimizer_check(s, o, function) &&
+              optimizer_check_pass(s, o, function);
+    scaling *k = ok ? scaling_of(s, c, o) : NULL;
+    if (k && check_stage(s, k, before, function)) return k;
+    report_failure(s, o);
+    return NULL;
+}
+
 void gw_scaler_unscale(gw_scope *s, gw_scaler *c, gw_optimizer *o) {
     const char *function = "gw_scaler_unscale";
-    if (!begin(s, c, o, function) || !c->options.enabled) return;
-    scaling *k = scaling_of(s, c, o);
-    if (k && check_stage(s, k, UNSCALED, function)) unscale(s, c, k);
+    if (is_off(c)) {
+        optimizer_check(s, o, function);
+        return;
+    }
+    scaling *k = begin(s, c, o, UNSCALED, function);
+    if (k) unscale(s, c, k);
 }
 
 // ---- Steps --------------------------------------------------------------------------------------
+// A step that is left out counts as one for an averager, on all members alike.
+static void leave_out(gw_scope *s, gw_optimizer *o) {
+    if (o && o->after) o->after->run(o->after, s, o);
+}
+
 bool gw_scaler_step(gw_scope *s, gw_scaler *c, gw_optimizer *o) {
     const char *function = "gw_scaler_step";
-    if (!begin(s, c, o, function)) return false;
-    if (!c->options.enabled) {
+    if (is_off(c)) {
         gw_optimizer_step(s, o);
         return gw_ok(s);
     }
-    scaling *k = scaling_of(s, c, o);
-    if (!k || !check_stage(s, k, STEPPED, function)) return false;
-    if (k->stage == SCALED && !unscale(s, c, k)) return false;
-    if (!k->not_finite) gw_optimizer_step(s, o);
+    scaling *k = begin(s, c, o, STEPPED, function);
+    if (!k || (k->stage == SCALED && !unscale(s, c, k))) {
+        leave_out(s, o);
+        return false;
+    }
+    if (k->not_finite)
+        leave_out(s, o);
+    else
+        gw_optimizer_step(s, o);
     if (gw_ok(s)) k->stage = STEPPED;
     return gw_ok(s) && !k->not_finite;
 }

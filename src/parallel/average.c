@@ -1,6 +1,7 @@
 // Averages of weights over the members of a group.
 #include "base/mem.h"
 #include "base/value.h"
+#include "collective/opening/opening.h"
 #include "optim/optimizer.h"
 #include "tensor/tensor.h"
 
@@ -11,9 +12,13 @@
 #undef GW_ORIGIN
 #define GW_ORIGIN "gw_average_parameters"  // of the calls in this file, in errors
 
-void gw_average_parameters(gw_scope *s, gw_group *g, gw_list *params) {
+// A member whose list is wrong enters the collective as failed.
+static void average(gw_scope *s, const char *function, gw_group *g, gw_list *params) {
     int count = params ? gw_list_count(params) : 0;
     gw_scope *t = gw_scope_open(s);
+    if (!count)
+        scope_fail(t, GW_INVALID, "%s: %s", function,
+                   params ? "an empty list" : "the list is NULL");
     gw_no_grad(t);
     gw_tensor **xs = gw_alloc(t, (size_t)(count + 1) * sizeof *xs);
     for (int i = 0; i < count && gw_ok(t); i++) xs[i] = gw_tensor_of(t, gw_list_get(t, params, i));
@@ -21,6 +26,10 @@ void gw_average_parameters(gw_scope *s, gw_group *g, gw_list *params) {
     for (int i = 0; i < count && gw_ok(t); i++)
         gw_copy_(t, xs[i], gw_tensor_of(t, gw_list_get(t, means, i)));
     gw_scope_close_up(t);
+}
+
+void gw_average_parameters(gw_scope *s, gw_group *g, gw_list *params) {
+    average(s, "gw_average_parameters", g, params);
 }
 
 // The level with the largest period that divides the step, counted from the warmup's end if there is one
@@ -45,13 +54,9 @@ bool gw_averager_step(gw_scope *s, gw_averager *a, gw_list *params) {
     int64_t step = a->step++;
     int level = step < a->warmup ? -1 : find_level(a, step);
     if (level < 0) return false;
-    if (!a->levels[level].group && gw_ok(s)) {
-        gw_scope *t = gw_scope_open(s);
-        gw_average_parameters(t, gw_group_world(t), params);
-        gw_scope_close_up(t);
-    } else {
-        gw_average_parameters(s, a->levels[level].group, params);
-    }
+    gw_group *of = a->levels[level].group, *world = of ? NULL : group_take_world(s);
+    if (world != &group_poison) average(s, "gw_averager_step", of ? of : world, params);
+    handle_release(world);
     return gw_ok(s);
 }
 
@@ -62,7 +67,7 @@ typedef struct average_after {
     gw_averager *averager;
 } average_after;
 
-static void run(after_step *a, gw_scope *s, gw_optimizer *o) {
+static void step(after_step *a, gw_scope *s, gw_optimizer *o) {
     gw_averager *averager = ((average_after *)a)->averager;
     gw_list *params = gw_list_open(s);
     for (int i = 0; i < o->parameter_count; i++) gw_list_add(s, params, o->parameters[i].x);
@@ -101,6 +106,6 @@ void gw_optimizer_average(gw_scope *s, gw_optimizer *o, gw_averager *a) {
         scope_fail(s, GW_NO_MEMORY, "gw_optimizer_average: no memory");
         return;
     }
-    *x = (average_after){ { run, close, "averager.step", &a->step }, a };
+    *x = (average_after){ { step, close, "averager.step", &a->step }, a };
     o->after = &x->after;
 }

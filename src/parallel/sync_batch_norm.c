@@ -1,5 +1,6 @@
 // Batch norm over the batches of all members: its sums are collectives, whose gradients are, too.
 #include "base/value.h"
+#include "collective/opening/opening.h"
 #include "nn/module.h"
 #include "tensor/tensor.h"
 
@@ -61,15 +62,43 @@ static gw_tensor *normalize(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_ten
     return bias ? gw_add(s, y, broadcast_features(s, x, bias)) : y;
 }
 
-static void convert(gw_module *m, gw_group *g) {
-    batch_norm_set_normalize(m, normalize, (gw_handle *)(void *)g);
-    for (int i = 0; i < m->children.count; i++) convert(m->children.items[i].is.child, g);
+// The others fail in the first sum of this forward.
+static void refuse(gw_scope *s, gw_handle *context) {
+    gw_scope *t = gw_scope_open(s);
+    gw_all_reduce(t, (gw_group *)(void *)context, NULL, GW_SUM);
+    gw_scope_close_up(t);
+}
+
+static bool count_one(void *context, const module_path *where, gw_module *m) {
+    (void)where;
+    *(int *)context += module_is_batch_norm(m);
+    return true;
+}
+
+static bool convert(void *context, const module_path *where, gw_module *m) {
+    (void)where;
+    batch_norm_set_normalize(m, normalize, refuse, context);
+    return true;
+}
+
+static gw_list *describe(gw_scope *s, gw_module *model) {
+    gw_list *all = gw_list_open(s);
+    int count = 0;
+    module_each(model, NULL, count_one, &count);
+    gw_list_add(s, all, gw_format(s, "%d batch norms", count));
+    return all;
 }
 
 void gw_sync_batch_norm_convert(gw_scope *s, gw_module *model, gw_group *g) {
-    if (!gw_ok(s) || !module_is_usable(s, "gw_sync_batch_norm_convert", model)) return;
+    if (!gw_ok(s) || !module_is_usable(s, "gw_sync_batch_norm_convert", model)) {
+        group_open_own_failed(s, g);
+        return;
+    }
     gw_scope *t = gw_scope_open(s);
-    if (!g) g = gw_group_world(t);
-    if (gw_ok(t)) convert(model, g);
+    opening how = { .function = "gw_sync_batch_norm_convert",
+                    .of = gw_module_name(model),
+                    .options = describe(t, model) };
+    gw_group *own = group_open_own(t, t, g, &how);
+    if (gw_ok(t)) module_each(model, NULL, convert, own);
     gw_scope_close_up(t);
 }

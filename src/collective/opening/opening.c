@@ -80,6 +80,16 @@ static gw_group *world_of(gw_scope *s) {
     return g;
 }
 
+gw_group *group_take_world(gw_scope *s) {
+    if (!s->agent) agent_of(s);
+    if (!s->agent) return &group_poison;
+    gw_scope *t = agent_scope_open(s->agent, 0, 0, ENV_NEVER);
+    gw_group *g = handle_retain(world_of(t));
+    gw_error error = gw_scope_close(t);
+    if (error.status) scope_fail_with(s, &error);
+    return g;
+}
+
 // ---- Gathering ----------------------------------------------------------------------------------
 
 static const char *title_of(gw_scope *s, const opening *o) {

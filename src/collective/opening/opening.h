@@ -25,6 +25,9 @@ typedef struct opening {
 gw_group *group_open_own(gw_scope *s, gw_scope *owner, gw_group *of, opening *o);
 // This member has failed with |s| before it could open the group: the other members receive that error.
 void group_open_own_failed(gw_scope *s, gw_group *of);
+// The group of all workers that the library has itself, with one count, for functions that take no group; also in a scope
+// that has failed. The poison without one, with |s| failed.
+gw_group *group_take_world(gw_scope *s);
 void openings_close(agent *a);
 
 // ---- Making and opening (group_make.c, group_open.c) --------------------------------------------

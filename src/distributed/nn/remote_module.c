@@ -230,7 +230,10 @@ static gw_future *future_of(gw_scope *s, gw_value v) {
 }
 
 gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x) {
-    if (!module_is_usable(s, "gw_module_call_async", m)) return &future_poison;
+    if (!module_is_usable(s, "gw_module_call_async", m)) {
+        module_refuse_call(s, m);
+        return &future_poison;
+    }
     if (!m->remote) return future_of(s, gw_value_of(gw_module_call(s, m, x)));
     x = module_hooks_before(s, m, x);
     gw_value in = gw_value_of(x);
@@ -239,8 +242,10 @@ gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x) {
 
 gw_future *gw_module_call_value_async_with(gw_scope *s, gw_module *m, gw_values in) {
     if (!scope_check_array(s, "gw_module_call_value_async", in.items, in.count) ||
-        !module_is_usable(s, "gw_module_call_value_async", m))
+        !module_is_usable(s, "gw_module_call_value_async", m)) {
+        module_refuse_call(s, m);
         return &future_poison;
+    }
     if (!m->remote) return future_of(s, gw_module_call_value_with(s, m, in));
     gw_tensor *x = hooks_any(&m->hooks) ? values_hooks_before(s, m, &in) : NULL;
     gw_value args[3];

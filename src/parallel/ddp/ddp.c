@@ -46,7 +46,7 @@ bool ddp_is_usable(gw_scope *s, const char *what, const gw_ddp *d) {
 
 static bool is_check_due(const gw_ddp *d) {
     int64_t every = d->options.check_every;
-    if (!every || !d->stats.reduced || d->stats.reduced % every) return false;
+    if (!every || !d->stats.passes || d->stats.passes % every) return false;
     return !d->join.join ||
            d->join.is_whole;  // a member that has closed a join need not have stepped
 }
@@ -58,19 +58,21 @@ static bool begin_iteration(gw_scope *s, gw_ddp *d) {
     return in->begin(s, in->join, !s->not_synchronised);
 }
 
-// The exchanges before a synchronised pass. Once in an iteration of a join.
+// The exchanges before a synchronised pass. Once in an iteration of a join. A scope that has failed enters them as
+// failed.
 static void prepare_pass(gw_scope *s, gw_ddp *d) {
     if (d->join.join && !d->join.awaits_forward) return;
     d->join.awaits_forward = false;
     if (d->buffer_count && d->options.buffers == GW_BUFFERS_BROADCAST)
         replicas_broadcast(s, d, false, true, d->join.buffer_root);
-    if (gw_ok(s) && is_check_due(d)) replicas_compare_numbers(s, d);
+    if (is_check_due(d)) replicas_compare_numbers(s, d);
 }
 
+// Called also if |s| has failed: its pass fails then. REPL-5.
 static gw_tensor *before_forward(gw_scope *s, gw_module *m, gw_tensor *x, void *context) {
     gw_ddp *d = context;
     (void)x;
-    if (!gw_ok(s) || !s->grad_enabled || !m->training || !begin_iteration(s, d)) return NULL;
+    if (!s->grad_enabled || !m->training || !begin_iteration(s, d)) return NULL;
     if (s->not_synchronised) return NULL;
     gate_note(s, &d->gate);
     if (!d->forward_ns && ddp_is_timed(d->stats.passes + 1))
@@ -82,12 +84,8 @@ static gw_tensor *before_forward(gw_scope *s, gw_module *m, gw_tensor *x, void *
 // An error here fails the pass on all members.
 void ddp_shadow(gw_scope *s, gw_ddp *d, bool synchronised) {
     if (!synchronised) return;
-    if (gw_ok(s)) prepare_pass(s, d);
     d->join.shadows = true;
-    if (gw_ok(s))
-        gw_ddp_skip(s, d);
-    else
-        d->gate.class->abandoned(&d->gate, scope_error(s));
+    gw_ddp_skip(s, d);
     d->join.shadows = false;
 }
 
@@ -226,7 +224,8 @@ static bool make_buckets(gw_scope *s, gw_ddp *d) {
 static bool enter_model(gw_scope *s, gw_ddp *d) {
     if (!gate_set(s, &d->gate)) return false;
     d->gate.class = &ddp_gate_class;
-    d->model_hook = gw_module_register_forward_pre_hook(s, d->model, before_forward, d);
+    d->gate.fails_once = d->shards != NULL;
+    d->model_hook = module_register_hook_always(s, d->model, before_forward, d);
     return gw_ok(s);
 }
 
@@ -446,18 +445,26 @@ static void exchange_nothing(gw_scope *s, gw_ddp *d, bool adds) {
     ddp_pass_release(r);
 }
 
-void gw_ddp_skip(gw_scope *s, gw_ddp *d) {
+// The others call the model before their pass.
+static bool prepare_skip(gw_scope *s, gw_ddp *d) {
     gw_error error;
+    if (gw_ok(s) && context_check_wait(s, &error)) scope_fail_with(s, &error);
+    bool is_prepared = gate_is_noted(s, &d->gate);
+    if (!is_prepared) prepare_pass(s, d);
+    if (!gw_ok(s)) {
+        gate_report_failure(s, &d->gate);
+        return false;
+    }
+    gate_forget_note(s, &d->gate);
+    return ddp_pass_is_awaited(s, d);
+}
+
+void gw_ddp_skip(gw_scope *s, gw_ddp *d) {
     if (!d || d == &ddp_poison) {
         ddp_is_usable(s, "gw_ddp_skip", d);
         return;
     }
-    if (gw_ok(s) && context_check_wait(s, &error)) scope_fail_with(s, &error);
-    if (!gw_ok(s)) {
-        gates_report_failure(s);
-        return;
-    }
-    if (!ddp_pass_is_awaited(s, d)) return;
+    if (!prepare_skip(s, d)) return;
     bool adds = gate_has_answered(&d->gate, s);
     if (shards_is_last(d))
         exchange_nothing(s, d, adds);

@@ -28,6 +28,7 @@ static void break_group(gw_ddp *d, const gw_error *error) {
 // over.
 static void abandoned(gate *g, const gw_error *error) {
     gw_ddp *d = ddp_of(g);
+    if (agent_is_closed(d->agent)) return;
     shards_reset(d);
     gw_scope *s = agent_scope_open(d->agent, 0, 0, ENV_NEVER);
     env_enter(d->agent->env);

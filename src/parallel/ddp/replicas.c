@@ -155,6 +155,11 @@ bool replicas_compare_models(gw_scope *s, const gw_ddp *d, const gw_list *descri
 
 // ---- Broadcasting -------------------------------------------------------------------------------
 
+static bool has_dtype(const gw_ddp *d, gw_dtype dtype, int first, int end) {
+    while (first < end && tensor_at(d, first)->dtype != dtype) first++;
+    return first < end;
+}
+
 // All tensors of one dtype travel in one. |numbers[i - first]|: the values of tensor |i|.
 static void receive_dtype(gw_scope *s, gw_ddp *d, gw_dtype dtype, int first, int end, int root,
                           gw_tensor **numbers) {
@@ -164,7 +169,6 @@ static void receive_dtype(gw_scope *s, gw_ddp *d, gw_dtype dtype, int first, int
         gw_tensor *x = tensor_at(d, i);
         if (x->dtype == dtype) parts[count++] = gw_reshape_with(s, x, (gw_shape){ 1, &x->numel });
     }
-    if (gw_ok(s) && !count) return;
     gw_tensor *flat = gw_ok(s) ? gw_cat(s, parts, count, 0) : tensor_poison_of(s);
     gw_collective_options options = ddp_options_of(d);
     options.key = KEY_BROADCAST;
@@ -182,8 +186,12 @@ static void receive_dtype(gw_scope *s, gw_ddp *d, gw_dtype dtype, int first, int
 gw_tensor **replicas_receive(gw_scope *s, gw_ddp *d, int first, int end, int root) {
     if (d->stats.world_size == 1) return NULL;
     gw_tensor **numbers = gw_alloc(s, ((size_t)(end - first) + 1) * sizeof *numbers);
-    for (gw_dtype dtype = 0; gw_ok(s) && dtype <= GW_BOOL8; dtype++)
+    bool is_entered = false;  // a scope that has failed enters the first broadcast, as failed
+    for (gw_dtype dtype = 0; (gw_ok(s) || !is_entered) && dtype <= GW_BOOL8; dtype++) {
+        if (!has_dtype(d, dtype, first, end)) continue;
         receive_dtype(s, d, dtype, first, end, root, numbers);
+        is_entered = true;
+    }
     return gw_ok(s) && d->stats.rank != root ? numbers : NULL;
 }
 
