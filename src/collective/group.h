@@ -308,6 +308,8 @@ void group_open_own_failed(gw_scope *s, gw_group *of);
 // The group of all workers that the library has itself, with one count, for functions that take no group; also in a scope
 // that has failed. The poison without one, with |s| failed.
 gw_group *group_take_world(gw_scope *s);
+// Members without input in a join answer the collectives of |g|, one of the library's own, as those of a program's.
+void group_allow_shadows(gw_group *g);
 // group.c: the child of that number, opened by the function |what|; and the parent of groups that have no other
 // parent.
 gw_group *group_open_child(gw_scope *s, gw_group *of, uint64_t number, const char *what);
