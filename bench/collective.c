@@ -1,7 +1,7 @@
 // Collectives between processes of one host: each sample is the time from a barrier until the slowest member is done.
 #include "bench.h"
 
-#include "collective/plan.h"
+#include "collective/plan/plan.h"
 
 #include <stdio.h>
 #include <string.h>

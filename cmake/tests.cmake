@@ -33,6 +33,7 @@ endif()
 # (scripts/build-tests).
 gradwire_program(gradwire-tests-alone gradwire-tests ${test_sources} ${cartpole_sources} ${text_sources})
 target_link_libraries(gradwire-tests-alone PRIVATE gradwire-testing)
+target_include_directories(gradwire-tests-alone PRIVATE tools/gradwire)  # run_policy_test.c
 target_compile_definitions(gradwire-tests-alone PRIVATE
     GW_SOURCE_DIR="${PROJECT_SOURCE_DIR}" GW_BUILD_DIR="${PROJECT_BINARY_DIR}")
 

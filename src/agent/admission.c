@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "agent/group_store.h"
+#include "agent/join.h"
 #include "agent/member_table.h"
 
 #include <stdio.h>
@@ -30,10 +31,6 @@ struct admission {
     bool ending, gone;
     waiter waiter, *closer;
 };
-
-void join_key(char key[JOIN_KEY_MAX], const char *what, uint64_t incarnation) {
-    snprintf(key, JOIN_KEY_MAX, "%s/%016llx", what, (unsigned long long)incarnation);
-}
 
 // ---- Join requests in the store -----------------------------------------------------------------
 

@@ -13,8 +13,4 @@ void admission_check_on_loop(agent *a);
 void admission_end_on_loop(agent *a);   // asks its thread to end, if there is one
 void admission_join_on_loop(agent *a);  // waits until it is gone
 
-// The keys in the store: of a join request, and of its answer.
-enum { JOIN_KEY_MAX = 32 };
-void join_key(char key[JOIN_KEY_MAX], const char *what, uint64_t incarnation);
-
 #endif

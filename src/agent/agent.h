@@ -18,7 +18,7 @@
 
 typedef struct admission admission;
 
-enum { PROTOCOL_VERSION = 3 };
+enum { PROTOCOL_VERSION = 4 };
 
 // Ids of references, forks, promises and orders: the rank of the worker that drew it, and that
 // worker's count from 1.
@@ -143,7 +143,7 @@ struct agent {
     pthread_mutex_t names;           // a leaf, of |ranks|
     map ranks;                       // by name: rank + 1, of the last one with that name
     scope_ids ids;
-    const scope_remote *remote;  // of its scopes
+    scope_remote remote;  // of its scopes: filled by its services
     int64_t timeout_ms;
 
     // Set when it opens.
@@ -203,6 +203,9 @@ static inline member *agent_member(const agent *a, int rank) {
 // are known. False without memory.
 bool agent_add_member(agent *a, int rank);
 void agent_member_lost(member *m, const gw_error *why);
+
+// An agent that no scope has, with one count; NULL without memory.
+agent *agent_make(const join_options *o, const service *const *services, gw_error *error);
 
 // Opens the agent of |options| on |root|, over |e|, which it closes in the end if |owns_env|.
 // |services| ends with NULL; they are opened, notified and ended in its order.

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "agent/admission.h"
 #include "agent/group_store.h"
+#include "agent/member_changes.h"
 #include "agent/member_table.h"
 
 #include <stdio.h>
@@ -22,7 +23,7 @@ static gw_status take_rank(agent *a, int rank, bool joins, gw_error *error) {
     a->ids.space = (uint64_t)rank + 1;
     peers_set_rank(a->peers, rank);
     status = member_table_add_self_on_loop(a, a->addresses, error);
-    return status ? status : member_table_open_on_loop(a, joins, error);
+    return status ? status : member_changes_open_on_loop(a, joins, error);
 }
 
 // ---- Founding -----------------------------------------------------------------------------------

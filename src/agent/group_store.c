@@ -1,6 +1,5 @@
 #include "agent/group_store.h"
 
-#include "agent/admission.h"
 #include "agent/join.h"
 
 #include <stdio.h>

@@ -1,5 +1,4 @@
-// The member table: the members of the job, for the rest of the agent. agent/members.h decides; this table notifies
-// services, watches and the launcher.
+// The member table: the members of the job, for the rest of the agent.
 //
 // Threads: with the loop lock, but for member_table_find.
 #ifndef AGENT_MEMBER_TABLE_H
@@ -8,15 +7,17 @@
 #include "agent/agent.h"
 #include "base/nearest.h"
 
-// Opens it for this worker, whose rank and addresses are known.
-gw_status member_table_open_on_loop(agent *a, bool joins, gw_error *error);
-void member_table_close_on_loop(agent *a);
-
 // Adds this worker itself, before others; then members that are known from the start. A second one with the same rank is
 // ignored.
 gw_status member_table_add_self_on_loop(agent *a, const char *addresses, gw_error *error);
 gw_status member_table_add_on_loop(agent *a, const gw_worker *w, const char *addresses,
                                    gw_error *error);
+// The same without |membership|, which knows it.
+gw_status member_table_add_peer_on_loop(agent *a, const gw_worker *w, const char *addresses,
+                                        gw_error *error);
+
+// Closes |membership|.
+void member_table_close_on_loop(agent *a);
 
 // Called by the sessions; |user| is the agent.
 void member_table_peer_lost(void *user, int rank, const gw_error *why);
@@ -24,9 +25,6 @@ void member_table_peer_lost(void *user, int rank, const gw_error *why);
 // The process of that worker, which this program had started, has ended. If nothing was ever received from it, it is dead
 // at once; else its sent messages are read first, and its connections end then.
 void member_table_process_ended_on_loop(agent *a, int rank, const gw_error *why);
-
-// All operations with it end with |why|.
-void member_table_lose_on_loop(agent *a, int rank, bool left, const gw_error *why);
 
 // Of the last member with that name; -1. From any thread.
 int member_table_find(agent *a, const char *name);

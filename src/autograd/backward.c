@@ -55,7 +55,7 @@ gw_tensor *pass_first_gradient(pass *p, gw_tensor *root, gw_tensor *given) {
 // A pass with gates is going to wait: where nothing may, it does not begin.
 static bool begin(pass *p) {
     const scope_remote *remote = p->scope->remote;
-    if (p->gates && remote && !remote->late->check(p->scope)) return false;
+    if (p->gates && remote && remote->late && !remote->late->check(p->scope)) return false;
     return gates_begin(p);
 }
 

@@ -14,13 +14,6 @@ uint64_t gates_begin_visit(void) {
 
 // ---- Leaves -------------------------------------------------------------------------------------
 
-gate *gate_of(const gw_tensor *leaf, int *out_leaf) {
-    const grad_hooks *h = leaf->hooks;
-    if (!h || !h->gate) return NULL;
-    *out_leaf = h->number;
-    return h->gate;
-}
-
 static bool put_gate(gw_tensor *leaf, gate *g, int number) {
     grad_hooks *h = grad_hooks_get(&leaf->hooks);
     if (!h) return false;
@@ -220,8 +213,7 @@ static void hold_gradients(pass *p) {
 }
 
 bool gates_find(pass *p) {
-    bool inside = pass_is_inside();
-    if (p->options.inputs || p->scope->not_synchronised || inside) {
+    if (p->options.inputs || p->scope->not_synchronised || p->is_inside) {
         if (!check_all_apart(p)) return false;
         return p->options.inputs || p->scope->not_synchronised || note_inside(p);
     }

@@ -20,6 +20,7 @@
 #ifndef AUTOGRAD_GATE_H
 #define AUTOGRAD_GATE_H
 
+#include "autograd/hook.h"
 #include "autograd/late.h"
 #include "base/handle.h"
 #include <gradwire/autograd.h>
@@ -131,9 +132,6 @@ static inline bool gate_visit(gate *g, uint64_t visit) {
 }
 
 // ---- For passes -----------------------------------------------------------------------------------
-
-// The gate of |leaf|, and the number of the leaf there; NULL without one.
-gate *gate_of(const gw_tensor *leaf, int *out_leaf);
 
 // Finds the gates of a plan, to be freed by gates_close.
 bool gates_find(struct pass *p);

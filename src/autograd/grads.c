@@ -28,7 +28,8 @@ typedef struct grads {
 
 // Imports the accumulated gradients of a caller's passes before the gradients of |s| are used.
 static grads *grads_of(const gw_scope *s) {
-    if (!s->slots[SCOPE_GRADS].data && s->remote) s->remote->grads->import((gw_scope *)s);
+    if (!s->slots[SCOPE_GRADS].data && s->remote && s->remote->grads)
+        s->remote->grads->import((gw_scope *)s);
     return s->slots[SCOPE_GRADS].data;
 }
 
@@ -123,7 +124,7 @@ void grads_expect_reader(gw_scope *s, gate *of) {
 }
 
 static bool has_pass_of_caller(const gw_scope *s) {
-    return s->remote && s->remote->grads->has_pass(s);
+    return s->remote && s->remote->grads && s->remote->grads->has_pass(s);
 }
 
 static uint32_t number_of(const gw_scope *s) {

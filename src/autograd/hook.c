@@ -68,3 +68,10 @@ void gw_remove_hook(gw_scope *s, gw_tensor *x, int hook) {
     if (!h || !hooks_remove(&h->list, hook, x->output))
         scope_fail(s, GW_NOT_FOUND, "this tensor has no hook %d", hook);
 }
+
+struct gate *gate_of(const gw_tensor *leaf, int *out_leaf) {
+    const grad_hooks *h = leaf->hooks;
+    if (!h || !h->gate) return NULL;
+    *out_leaf = h->number;
+    return h->gate;
+}

@@ -27,4 +27,7 @@ void grad_hooks_free(grad_hooks *h);
 // Applies all hooks of |output| to |*gradient|, which is counted. False with |s| failed.
 bool grad_hooks_run(gw_scope *s, const grad_hooks *h, uint16_t output, gw_tensor **gradient);
 
+// The gate of |leaf|, and the number of the leaf there; NULL without one.
+struct gate *gate_of(const gw_tensor *leaf, int *out_leaf);
+
 #endif

@@ -9,10 +9,13 @@
 
 enum { EDGES_SMALL = 16 };
 
+static _Thread_local int inside;  // passes whose functions run on this thread
+
 void pass_open(pass *p, gw_scope *s, gw_backward_options options) {
     p->scope = s;
     p->options = options;
     p->keeps = false;
+    p->is_inside = inside > 0;
     p->remote = NULL;
     p->targets = p->small_targets;
     p->parts = p->small_parts;
@@ -241,12 +244,6 @@ static bool take_answers(pass *p) {
 }
 
 // ---- Running ------------------------------------------------------------------------------------
-
-static _Thread_local int inside;  // passes whose functions run on this thread
-
-bool pass_is_inside(void) {
-    return inside > 0;
-}
 
 static bool run_ready(pass *p) {
     bool ok = true;

@@ -61,7 +61,8 @@ typedef struct pass {
     gw_scope *scope;  // gets the gradients, or the error
     gw_backward_options options;
 
-    bool keeps;  // leaves the saved values of the graph alone until pass_forget
+    bool is_inside;  // it was opened inside a hook or a derivative of another one
+    bool keeps;      // leaves the saved values of the graph alone until pass_forget
 
     // the plan
     const node_class *remote;  // of a node that leads to another worker, if the plan has any
@@ -111,9 +112,6 @@ bool pass_commit(pass *p);
 // Instead of pass_commit: gives the gradients to the caller, in an array to be freed by mem_free;
 // leaves are borrowed. Those from |out_replaces| on replace earlier ones, as in grads_add_and_replace.
 bool pass_take(pass *p, gw_tensor_grad **out_pairs, int *out_count, int *out_replaces);
-
-// Whether this thread is inside a hook or a derivative of some pass.
-bool pass_is_inside(void);
 
 // Hands the error of the work to the scope of the pass; |what| names the failed step. Returns false.
 bool pass_fail_from_work(pass *p, const char *what);

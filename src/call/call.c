@@ -73,6 +73,7 @@ static gw_status expect(call *c) {
     f->made.cancel = cancel_made;
     if (w) list_append(&w->items, &f->made.link);
     f->makers = 1;
+    if (!f->source) f->source = &call_source;  // the value behind a reference has its own
     f->call = c->fixed.call;
     f->to = c->to;
     f->deadline.fire = expire;
@@ -92,7 +93,7 @@ static void forget(gw_future *f) {
     list_remove(&f->sibling);
     list_remove(&f->made.link);
     if (--call_peer_of(a, f->to)->call_count == 0) member_table_await_on_loop(a, f->to, false);
-    flow_call_ended_on_loop(a, f->to);
+    flow_wake_on_loop(a, f->to);
 }
 
 static void finish(gw_future *f, result *r) {

@@ -138,7 +138,6 @@ static gw_status open_future(call *c, const char *name, int64_t length_ms) {
     c->future = future_open(c->agent, name);
     if (!c->future) return error_set(&c->error, GW_NO_MEMORY, "no memory for a call");
     c->future->length_ms = length_ms;
-    c->future->source = &call_source;
     return GW_OK;
 }
 

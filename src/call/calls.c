@@ -1,17 +1,7 @@
-// The service of calls: its life, and its functions for the agent.
+// What the service of calls keeps at an agent.
 #include "call/calls.h"
 
-#include "agent/deferred.h"
 #include "base/mem.h"
-#include "call/call.h"
-#include "call/flow_control.h"
-#include "call/promise.h"
-#include "call/server.h"
-
-#include <stddef.h>
-#include <string.h>
-
-// ---- Life ---------------------------------------------------------------------------------------
 
 static gw_status take_registry(calls *c, const gw_registry *given, gw_error *error) {
     if (!given) return registry_open_process(&c->registry, error);
@@ -20,7 +10,7 @@ static gw_status take_registry(calls *c, const gw_registry *given, gw_error *err
     return GW_OK;
 }
 
-static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
+gw_status call_state_open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
     (void)a;
     calls *c = mem_calloc(sizeof *c);
     if (!c) return error_set(error, GW_NO_MEMORY, "no memory for calls");
@@ -47,15 +37,9 @@ static void open_peer(void *part) {
     list_init(&p->deferred_admitted);
 }
 
-static void stop(agent *a, const gw_error *why) {
-    served_calls_close_on_loop(a, why);
-    calls_close_on_loop(a, why);
-    promises_close_on_loop(a, why);
-    for (int rank = 0; rank < a->member_count; rank++) reply_lost_on_loop(a, rank, why);
-    flow_close_on_loop(a);
-}
+const service_data call_data = { .member_size = sizeof(call_peer), .member_init = open_peer };
 
-static void free_calls(void *state) {
+void call_state_free(void *state) {
     calls *c = state;
     map_fini(&c->out);
     map_fini(&c->promises);
@@ -64,145 +48,3 @@ static void free_calls(void *state) {
     handle_release(c->registry);
     mem_free(c);
 }
-
-// ---- Messages -----------------------------------------------------------------------------------
-
-static gw_status received(agent *a, int from, message *m, gw_error *error) {
-    switch ((call_kind)m->kind) {
-    case KIND_REQUEST: return served_call_requested_on_loop(a, from, m, error);
-    case KIND_REPLY: return call_replied_on_loop(a, from, m, error);
-    case KIND_FORWARD: return served_call_forward_on_loop(a, from, m, error);
-    case KIND_PROMISE_VALUE: return promise_received_on_loop(a, from, m, error);
-    case KIND_CANCEL: return served_call_cancelled_on_loop(a, from, m, error);
-    case KIND_WITHDRAWN: break;
-    }
-    return served_call_withdrawn_on_loop(a, from, m, error);
-}
-
-// CALL-17
-static bool takes_incomplete(uint8_t kind) {
-    (void)kind;
-    return true;
-}
-
-static size_t find_table(const message *m) {
-    switch ((call_kind)m->kind) {
-    case KIND_REQUEST: return (uint32_t)deferred_u64_at(m, REQUEST_ATTACHMENTS_FIELD);
-    case KIND_PROMISE_VALUE:
-    case KIND_REPLY: return (uint32_t)deferred_u64_at(m, REPLY_ATTACHMENTS_FIELD);
-    case KIND_FORWARD:
-    case KIND_CANCEL:
-    case KIND_WITHDRAWN: break;
-    }
-    return 0;
-}
-
-static bool names_unknown(const agent *a, const message *m) {
-    switch ((call_kind)m->kind) {
-    case KIND_REQUEST:
-        if (deferred_is_unknown(a, id_rank(deferred_u64_at(m, offsetof(request_fixed, target)))))
-            return true;
-        break;
-    case KIND_PROMISE_VALUE:
-        if (deferred_is_unknown(a, id_rank(deferred_u64_at(m, offsetof(reply_fixed, id)))))
-            return true;
-        break;
-    case KIND_FORWARD:
-        return deferred_is_unknown(a, (uint32_t)deferred_u64_at(m, sizeof(uint64_t)));
-    case KIND_REPLY:
-    case KIND_CANCEL:
-    case KIND_WITHDRAWN: break;
-    }
-    return deferred_table_names_unknown(a, m, find_table(m));
-}
-
-// ---- Others -------------------------------------------------------------------------------------
-
-static void lost(agent *a, int rank) {
-    calls_lost_on_loop(a, rank);
-    served_calls_lost_on_loop(a, rank);
-    promises_lost_on_loop(a, rank);
-    reply_lost_on_loop(a, rank, agent_member(a, rank)->why);
-    flow_resume_on_loop(a, rank);
-}
-
-// Values that no request has mentioned do not block leaving: if a request is under way, so is a
-// message (SHUT-4).
-static size_t count_promises(const agent *a) {
-    size_t count = calls_of(a)->promises.count;
-    for (int rank = 0; rank < a->member_count; rank++)
-        count -= call_peer_of(a, rank)->unexpected_count;
-    return count;
-}
-
-static void list_pending(const agent *a, pending *out) {
-    const calls *c = calls_of(a);
-    pending_add(out, "awaits", c->out.count, "reply", "replies");
-    pending_add(out, "serves", c->body_count, "call", "calls");
-    pending_add(out, "awaits", count_promises(a), "promise", "promises");
-}
-
-// The library's own functions do nothing that others wait for: they only wait for it themselves.
-static bool is_own(const char *function) {
-    return strncmp(function, "gw.", 3) == 0;
-}
-
-// A call whose body has returned a future is completed by another one.
-static const served_call *find_acting(const agent *a) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&calls_of(a)->served, &i));) {
-        const served_call *s = e->value;
-        if (s->state < SERVED_RESULT && !is_own(s->header.function)) return s;
-    }
-    return NULL;
-}
-
-static bool acts(const agent *a) {
-    return find_acting(a);
-}
-
-static int serves_for(const agent *a) {
-    const served_call *s = find_acting(a);
-    return s ? s->caller : -1;
-}
-
-static bool has_called(const agent *a, int rank) {
-    if (rank < 0 || rank >= a->member_count) return false;
-    list_each(l, &call_peer_of(a, rank)->calls) {
-        const gw_future *f = list_entry(l, gw_future, sibling);
-        if (!f->fetches && !is_own(f->function)) return true;
-    }
-    return false;
-}
-
-static bool has_unread(const agent *a, int rank) {
-    list_each(l, &call_peer_of(a, rank)->served) {
-        const served_call *s = list_entry(l, served_call, sibling);
-        if (s->state < SERVED_RUNNING && is_own(s->header.function)) return true;
-    }
-    return false;
-}
-
-const service_data call_data = { .member_size = sizeof(call_peer), .member_init = open_peer };
-
-const service call_service = {
-    .name = "call",
-    .data = &call_data,
-    .kind_first = KIND_REQUEST,
-    .kind_last = CALL_KIND_LAST,
-    .attachment = &promise_attachment,
-    .open = open,
-    .received = received,
-    .find_table = find_table,
-    .takes_incomplete = takes_incomplete,
-    .names_unknown = names_unknown,
-    .lost = lost,
-    .writable = flow_resume_on_loop,
-    .pending = list_pending,
-    .acts = acts,
-    .serves_for = serves_for,
-    .has_called = has_called,
-    .has_unread = has_unread,
-    .stop = stop,
-    .free = free_calls,
-};

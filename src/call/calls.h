@@ -1,4 +1,4 @@
-// The service of calls: the agent's state of those that are out, those that it serves, and
+// What the service of calls keeps at an agent: of those that are out, those that it serves, and
 // promises.
 //
 // Ownership: the agent's. Threads: with the loop lock, unless stated otherwise.
@@ -56,8 +56,11 @@ typedef struct call_peer {
     uint64_t unexpected_bytes;  // and their sizes
 } call_peer;
 
-extern const service call_service;
 extern const service_data call_data;
+
+// For the service: makes and frees its state.
+gw_status call_state_open(agent *a, const gw_rpc_options *options, void **state, gw_error *error);
+void call_state_free(void *state);
 
 static inline calls *calls_of(const agent *a) {
     return agent_state(a, &call_data);

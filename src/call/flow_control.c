@@ -1,7 +1,6 @@
 #include "call/flow_control.h"
 
 #include "call/calls.h"
-#include "call/server.h"
 
 // ---- Requests -----------------------------------------------------------------------------------
 
@@ -49,7 +48,7 @@ static void wake_first_of(agent *a, const list_node *waiting) {
         env_wake(a->env, &list_entry(waiting->next, flow_wait, link)->waiter);
 }
 
-static void wake_first(agent *a, int rank) {
+void flow_wake_on_loop(agent *a, int rank) {
     wake_first_of(a, &call_peer_of(a, rank)->waiting);
     wake_first_of(a, &call_peer_of(a, rank)->waiting_large);
 }
@@ -74,7 +73,7 @@ static gw_status wait(agent *a, gw_scope *s, int rank, uint64_t size, bool count
         context_wait_on_loop(a, s, &w.waiter, until_ns);
     }
     list_remove(&w.link);
-    wake_first(a, rank);
+    flow_wake_on_loop(a, rank);
     return status;
 }
 
@@ -87,6 +86,10 @@ gw_status flow_wait_on_loop(agent *a, gw_scope *s, int to, uint64_t size, bool c
     return room || agent_member(a, to)->lost ? GW_OK : overloaded(a, to, counts, error);
 }
 
+void flow_close_on_loop(agent *a) {
+    for (int rank = 0; rank < a->member_count; rank++) flow_wake_on_loop(a, rank);
+}
+
 // ---- Replies ------------------------------------------------------------------------------------
 
 bool flow_has_capacity_on_loop(agent *a, int rank) {
@@ -94,41 +97,4 @@ bool flow_has_capacity_on_loop(agent *a, int rank) {
     uint64_t limit = calls_of(a)->limits.backlog_bytes;
     peers_backlog b = peers_get_backlog(a->peers, rank);
     return b.stream <= limit && b.later_bulk <= limit;
-}
-
-void flow_defer_on_loop(served_call *s, bool admitted) {
-    call_peer *p = call_peer_of(s->agent, s->caller);
-    list_append(admitted ? &p->deferred_admitted : &p->deferred, &s->deferred_link);
-    peers_await_writable(s->agent->peers, s->caller);
-}
-
-static void start_deferred(agent *a, int rank) {
-    call_peer *p = call_peer_of(a, rank);
-    while (flow_has_capacity_on_loop(a, rank)) {
-        // Those that their call queue has admitted are first.
-        list_node *l = list_take(&p->deferred_admitted);
-        if (l) {
-            served_call_admit_on_loop(list_entry(l, served_call, deferred_link));
-        } else if ((l = list_take(&p->deferred))) {
-            served_call_apply_on_loop(list_entry(l, served_call, deferred_link), SERVED_READY);
-        } else {
-            return;
-        }
-    }
-    peers_await_writable(a->peers, rank);
-}
-
-// ---- Both ---------------------------------------------------------------------------------------
-
-void flow_resume_on_loop(agent *a, int rank) {
-    if (!agent_member(a, rank)->lost && a->phase != AGENT_LEFT) start_deferred(a, rank);
-    wake_first(a, rank);
-}
-
-void flow_call_ended_on_loop(agent *a, int rank) {
-    wake_first(a, rank);
-}
-
-void flow_close_on_loop(agent *a) {
-    for (int rank = 0; rank < a->member_count; rank++) wake_first(a, rank);
 }

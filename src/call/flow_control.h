@@ -8,23 +8,17 @@
 
 #include "agent/context.h"
 
-struct served_call;
-
 // Waits with the thread of |s|, if it may wait, until a request of |size| bytes may be queued for
 // |to|, at most |until_ns|.
 // |counts|: as a call that is out. OVERLOADED; CANCELLED.
 gw_status flow_wait_on_loop(agent *a, gw_scope *s, int to, uint64_t size, bool counts,
                             int64_t until_ns, gw_error *error);
 
-// Something has been acknowledged by |rank|, or it is lost.
-void flow_resume_on_loop(agent *a, int rank);
-void flow_call_ended_on_loop(agent *a, int rank);  // to |rank|
+// Less may be queued for |rank|, a call to it has ended, or it is lost.
+void flow_wake_on_loop(agent *a, int rank);
 void flow_close_on_loop(agent *a);
 
 // Whether a call of |rank| may be started.
 bool flow_has_capacity_on_loop(agent *a, int rank);
-// An action of the table: it is not started until replies to its caller have gone out. |admitted|:
-// by its call queue.
-void flow_defer_on_loop(struct served_call *s, bool admitted);
 
 #endif

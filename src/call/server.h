@@ -98,9 +98,12 @@ void served_calls_close_on_loop(agent *a, const gw_error *why);
 // |why| is the error of its reply.
 void served_call_cancel_on_loop(served_call *s, cancel_reason reason, const gw_error *why);
 
+// Less is queued for |rank|: starts calls of it that wait for that.
+void served_calls_resume_on_loop(agent *a, int rank);
+
 // ---- Between the files of the server ------------------------------------------------------------
 
-// server_states.c: nothing else changes its state. Afterwards the call may be gone.
+// server_queue.c: nothing else changes its state. Afterwards the call may be gone.
 void served_call_apply_on_loop(served_call *s, served_call_event event);
 
 // Actions of the table.

@@ -247,6 +247,32 @@ void served_call_admit_on_loop(served_call *s) {
     served_call_apply_on_loop(s, may_start(s) ? event : SERVED_BLOCKED);
 }
 
+// ---- Flow control ------------------------------------------------------------------------------
+
+// It is not started until replies to its caller have gone out. |admitted|: by its call queue.
+static void wait_for_replies(served_call *s, bool admitted) {
+    call_peer *p = call_peer_of(s->agent, s->caller);
+    list_append(admitted ? &p->deferred_admitted : &p->deferred, &s->deferred_link);
+    peers_await_writable(s->agent->peers, s->caller);
+}
+
+void served_calls_resume_on_loop(agent *a, int rank) {
+    if (agent_member(a, rank)->lost || a->phase == AGENT_LEFT) return;
+    call_peer *p = call_peer_of(a, rank);
+    while (flow_has_capacity_on_loop(a, rank)) {
+        // Those that their call queue has admitted are first.
+        list_node *l = list_take(&p->deferred_admitted);
+        if (l) {
+            served_call_admit_on_loop(list_entry(l, served_call, deferred_link));
+        } else if ((l = list_take(&p->deferred))) {
+            served_call_apply_on_loop(list_entry(l, served_call, deferred_link), SERVED_READY);
+        } else {
+            return;
+        }
+    }
+    peers_await_writable(a->peers, rank);
+}
+
 // ---- Actions ------------------------------------------------------------------------------------
 
 static void nothing(served_call *s) {
@@ -254,16 +280,16 @@ static void nothing(served_call *s) {
 }
 
 static void defer(served_call *s) {
-    flow_defer_on_loop(s, false);
+    wait_for_replies(s, false);
 }
 
 static void defer_admitted(served_call *s) {
-    flow_defer_on_loop(s, true);
+    wait_for_replies(s, true);
 }
 
 static void return_turn(served_call *s) {
     turn_give_on_loop(s->object->turn);
-    flow_defer_on_loop(s, true);
+    wait_for_replies(s, true);
 }
 
 // Its awaited event may happen during its end, and must not find it.

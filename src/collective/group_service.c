@@ -1,48 +1,19 @@
 // The service of groups: their messages, and the effects of members that leave or are lost.
 #include "agent/deferred.h"
 #include "base/mem.h"
-#include "collective/abort.h"
-#include "collective/agree.h"
-#include "collective/shadow.h"
-#include "collective/backward.h"
-#include "collective/groups_state.h"
-#include "collective/backend_run.h"
-#include "collective/stall_report.h"
+#include "collective/abort/abort.h"
+#include "collective/agree/agree.h"
+#include "collective/api/backward.h"
+#include "collective/backend/backend.h"
+#include "collective/group/groups_state.h"
+#include "collective/group_service.h"
+#include "collective/opening/join.h"
+#include "collective/opening/opening.h"
+#include "collective/run/run.h"
+#include "collective/run/stall_report.h"
 #include "wire/codec.h"
 
-// ---- Headers ------------------------------------------------------------------------------------
-
-void group_header_put(bytes *head, const group_header *h) {
-    bytes_put_u64(head, h->group);
-    bytes_put_u64(head, h->list);
-    bytes_put_u64(head, h->key);
-    bytes_put_u64(head, h->number);
-    bytes_put_u32(head, 0);
-}
-
-void group_header_write(bytes *head, const gw_group *g, uint64_t key, uint64_t number) {
-    group_header_put(head, &(group_header){ g->id, g->list, key, number, 0 });
-}
-
-bool group_header_read(reader *in, group_header *out) {
-    out->group = reader_u64(in);
-    out->list = reader_u64(in);
-    out->key = reader_u64(in);
-    out->number = reader_u64(in);
-    out->attachments_at = reader_u32(in);
-    return !in->failed;
-}
-
 // ---- Messages -----------------------------------------------------------------------------------
-
-// GRP-9.
-void group_refuse_list_on_loop(gw_group *g, int from) {
-    gw_error error;
-    error_set(&error, GW_MISMATCH, "it has other members on %s than on %s",
-              agent_member(g->agent, from)->name, g->agent->name);
-    abort_send_break_on_loop(g, from, &error);
-    group_break_on_loop(g, &error);
-}
 
 // Of a group that is not open here: kept until it is.
 static gw_status keep_unknown(agent *a, int from, uint8_t kind, const group_header *h, incoming *p,
@@ -53,25 +24,6 @@ static gw_status keep_unknown(agent *a, int from, uint8_t kind, const group_head
     return status == GW_NO_MEMORY ? GW_OK : status;
 }
 
-// GRP-8: no member waits for one that has closed the group, nor for its abort. The leader is notified, after earlier
-// reports; if this member was the leader, there is none.
-void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_header *h) {
-    gw_error error;
-    bool leads = leader == a->rank || agent_member(a, leader)->lost;
-    group_header about = *h;
-    if (leads) about.key = about.number = 0;
-    error_set(&error, GW_DISCONNECTED, "%s has closed the group", a->name);
-    message *m = agent_message_on_loop(a, leads ? KIND_BREAK : KIND_REPORT);
-    if (!m) return;
-    group_header_put(&m->head, &about);
-    if (!leads)
-        abort_put_about(
-            &m->head, &(report_about){ h->key, h->number, h->number + 1, REPORT_COLLECTIVE, 0, 0 });
-    if (!leads) pending_group_put_none(&m->head);
-    encode_error(&m->head, &error);
-    agree_send_on_loop(a, leads ? from : leader, m);
-}
-
 // GRP-16: messages of a generation that has ended here are answered as by a member that still has it.
 static void answer_for_ended(agent *a, int to, const group_header *h) {
     gw_error error;
@@ -80,7 +32,7 @@ static void answer_for_ended(agent *a, int to, const group_header *h) {
     error_set(&error, GW_WRONG_STATE, "the group was re-formed: use the new one");
     group_header_put(&m->head, &(group_header){ .group = h->group, .list = h->list });
     encode_error(&m->head, &error);
-    agree_send_on_loop(a, to, m);
+    group_send_on_loop(a, to, m);
 }
 
 static void answer_for_closed(agent *a, int from, uint8_t kind, const closed_group *was,
@@ -117,7 +69,7 @@ static gw_status value_received(agent *a, int from, message *m, const group_head
     }
     if (!g) return keep_unknown(a, from, kind, h, p, error);
     int index = g->list == h->list ? group_index_of(g, from) : -1;
-    run *r = backend_find_detached_on_loop(g, h->key, h->number);
+    run *r = group_find_detached_on_loop(g, h->key, h->number);
     if (r && index >= 0) return run_received_on_loop(r, index, p, kind, error);
     if (index < 0 || g->broken.status) {
         incoming_close_on_loop(a, p);
@@ -161,13 +113,13 @@ static gw_group *find_led(agent *a, int from, const message *m, const group_head
 }
 
 // About a group that is not open here. A member that has not opened it answers queries, since the leader waits for
-// all, and leads it; other messages are kept until it is opened.
+// all, and leads it; queries and other messages are kept until it is opened.
 static gw_status unknown_received(agent *a, int from, message *m, const group_header *h,
                                   gw_error *error) {
     incoming *p;
     uint8_t kind = m->kind;
     const closed_group *was = groups_find_closed_on_loop(a, h);
-    bool valid = true, keeps = !was && kind != KIND_QUERY && kind != KIND_ANSWER;
+    bool valid = true, keeps = !was && kind != KIND_ANSWER;
     gw_group *led = find_led(a, from, m, h);
     if (led) {
         reader in = after_header(m);
@@ -355,7 +307,7 @@ static void list_pending(const agent *a, pending *out) {
     for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
         const gw_group *g = e->value;
         list_each(l, &g->runs) count += list_entry(l, run, link)->state != RUN_OVER;
-        detached += backend_count_detached_on_loop(g);
+        detached += group_count_detached_on_loop(g);
         agreements += g->agreements && !list_is_empty(&g->agreements->calls);
         aborts += a->leaving.alone && group_leads_on_loop(g) && !list_is_empty(&g->reports);
     }
@@ -398,7 +350,7 @@ static void depart(agent *a) {
         if (rank == a->rank || agent_member(a, rank)->lost ||
             !groups_part_of(a, rank)->shares_group)
             continue;
-        agree_send_on_loop(a, rank, agent_message_on_loop(a, KIND_DEPART));
+        group_send_on_loop(a, rank, agent_message_on_loop(a, KIND_DEPART));
     }
 }
 
@@ -414,7 +366,7 @@ static void free_state(void *state) {
     map_fini(&x->opened);
     map_fini(&x->worlds);
     map_fini(&x->pending_groups);
-    join_request_free(x);
+    join_request_free(&x->join_requests);
     mem_free(x->closed);
     error_forget(&x->missed_error);
     mem_free(x);

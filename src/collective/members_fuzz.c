@@ -3,7 +3,8 @@
 // bytes.
 #include "base/log.h"
 #include "base/mem.h"
-#include "collective/abort.h"
+#include "collective/abort/abort.h"
+#include "collective/group/roster.h"
 #include "testing/cluster.h"
 #include "testing/fuzz_input.h"
 
@@ -144,6 +145,7 @@ static void put_fields(bytes *head, const gw_group *g, uint8_t kind, uint64_t nu
     case KIND_ANSWER:
         bytes_put_u64(head, draw_number(in));           // next
         bytes_put_u64(head, draw_number(in));           // last
+        bytes_put_u64(head, draw_number(in));           // call
         bytes_put_u8(head, (uint8_t)fuzz_take(in, 4));  // attendance
         bytes_put_text(head, "computes");
         break;

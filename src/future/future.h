@@ -147,11 +147,15 @@ void future_abandon_on_loop(gw_future *f);
 // happens later, so that chains of futures have any length.
 void future_drop_on_loop(gw_future *f);
 
-// The service of futures that the program completes.
+// The service of futures that the program completes, and what it keeps.
 extern const service future_service;
+extern const service_data future_data;
+gw_status future_state_open(agent *a, const gw_rpc_options *options, void **state, gw_error *error);
+void future_state_free(void *state);
 list_node *futures_unresolved(const agent *a);
 // |more| functions are to run after a future: less than 0, these are over.
 void futures_count_then_on_loop(agent *a, int more);
+bool futures_have_then_on_loop(const agent *a);
 
 // lost.c: the futures of gw_member_lost, and that |rank| is lost.
 list_node *futures_lost(const agent *a);

@@ -1,10 +1,9 @@
+// The service of zero-copy sharing.
 #include "lend/lending.h"
 
 #include "base/mem.h"
 #include "net/transport/transport.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,55 +17,6 @@ static const char *disabled_by(const env *e) {
 static bool only_reads(void) {
     const char *text = getenv("GW_LEND");
     return text && strcmp(text, "pull") == 0;
-}
-
-__attribute__((format(printf, 2, 3))) static const char *describe(char out[LEND_DESCRIPTION_BYTES],
-                                                                  const char *format, ...) {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(out, LEND_DESCRIPTION_BYTES, format, args);
-    va_end(args);
-    return out;
-}
-
-static const char *describe_ways(const lend_peer *p, char out[LEND_DESCRIPTION_BYTES]) {
-    const lend_reasons *why = &p->reasons;
-    bool is_mapped = p->ways & 1u << WAY_MAP, is_read = p->ways & 1u << WAY_READ;
-    if (is_mapped && is_read) return describe(out, "lent, or pulled where the program has them");
-    if (is_mapped) return describe(out, "lent, or sent where the program has them: %s", why->read);
-    if (is_read) return describe(out, "pulled, not lent: %s", why->map);
-    if (strcmp(why->map, why->read) == 0) return describe(out, "sent: %s", why->map);
-    return describe(out, "sent, not lent: %s; not pulled: %s", why->map, why->read);
-}
-
-const char *lend_describe_on_loop(const agent *a, int rank, char out[LEND_DESCRIPTION_BYTES]) {
-    const lend_peer *p = lend_peer_of(a, rank);
-    const lending *l = lending_of(a);
-    if (l->off) return describe(out, "sent: turned off here by %s", l->off);
-    switch (p->state) {
-    case OFFER_NONE: return describe(out, "none was sent yet");
-    case OFFER_MADE: return describe(out, "sent, until it has answered the offer");
-    case OFFER_ANSWERED: break;
-    }
-    return describe_ways(p, out);
-}
-
-lend_counts lend_count_on_loop(const agent *a) {
-    lend_counts counts = lending_of(a)->counts;
-    counts.lent_now = 0;
-    for (int rank = 0; rank < a->member_count; rank++)
-        counts.lent_now += lend_peer_of(a, rank)->leases.count;
-    return counts;
-}
-
-// ---- The service --------------------------------------------------------------------------------
-
-static void open_peer(void *part) {
-    lend_peer *p = part;
-    map_init(&p->leases);
-    list_init(&p->held);
-    list_init(&p->returned);
-    map_init(&p->reads);
 }
 
 static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
@@ -160,8 +110,6 @@ const attachment_class lend_attachment = {
     .take_in = receiver_take_in,
     .drop = receiver_drop,
 };
-
-const service_data lend_data = { .member_size = sizeof(lend_peer), .member_init = open_peer };
 
 const service lend_service = {
     .name = "lend",

@@ -186,3 +186,16 @@ void membership_detect_failures(membership *ms, int64_t now_ns) {
     int rank = 0;
     for (member *x; (x = member_next(ms, &rank));) monitor(ms, x, now_ns);
 }
+
+// MEM-14: whether all lower ranks are silent, so that this worker decides in the coordinator's
+// place.
+bool membership_is_candidate(const membership *ms, int64_t now_ns) {
+    int rank = 0;
+    for (member *x; (x = member_next(ms, &rank)) && x->fact.rank < ms->options.rank;) {
+        if (!member_is_present(x)) continue;
+        if (x->state == MEMBER_UNMONITORED || now_ns - x->monitored_ns < MEMBERSHIP_PROBE_NS ||
+            member_receives_from(ms, x, MEMBERSHIP_SUSPECT_NS, now_ns))
+            return false;
+    }
+    return true;
+}

@@ -1,5 +1,4 @@
-// The machine: its members, its decisions about silent ones, its contact with the others, and
-// its clock.
+// The machine: its decisions about silent members, its contact with the others, and its clock.
 #include "membership/membership_internal.h"
 
 #include "base/limits.h"
@@ -7,57 +6,8 @@
 #include "base/mutation.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #define SECONDS(ns) ((double)(ns) / 1e9)
-
-// ---- Members ------------------------------------------------------------------------------------
-member *member_find(const membership *ms, int rank) {
-    return rank >= 0 && rank < ms->limit ? ms->by_rank[rank] : NULL;
-}
-
-member *member_self(const membership *ms) {
-    return ms->by_rank[ms->options.rank];
-}
-
-member *member_next(const membership *ms, int *rank) {
-    while (*rank < ms->limit) {
-        member *x = ms->by_rank[(*rank)++];
-        if (x) return x;
-    }
-    return NULL;
-}
-
-bool member_is_present(const member *x) {
-    return x->fact.stage == MEMBER_JOINING || x->fact.stage == MEMBER_ACTIVE;
-}
-
-static bool reserve_rank(membership *ms, int rank) {
-    if (rank >= ms->capacity) {
-        int capacity = ms->capacity ? ms->capacity * 2 : 8;
-        while (capacity <= rank) capacity *= 2;
-        member **grown = mem_realloc(ms->by_rank, (size_t)capacity * sizeof *grown);
-        if (!grown) return false;
-        ms->by_rank = grown;
-        ms->capacity = capacity;
-    }
-    while (ms->limit <= rank) ms->by_rank[ms->limit++] = NULL;
-    return true;
-}
-
-// In stage UNKNOWN.
-member *member_make(membership *ms, const member_fact *f, int64_t now_ns) {
-    if (!reserve_rank(ms, f->rank)) return NULL;
-    member *x = mem_calloc(sizeof *x);
-    if (!x) return NULL;
-    x->fact = *f;
-    x->fact.stage = MEMBER_UNKNOWN;
-    x->fact.left = false;
-    x->fact.why[0] = '\0';
-    x->known_ns = now_ns;
-    ms->by_rank[f->rank] = x;
-    return x;
-}
 
 // ---- Requesting answers -------------------------------------------------------------------------
 static bool has_answered(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns) {
@@ -84,19 +34,6 @@ static bool may_decide(const membership *ms, int64_t now_ns) {
     member_test *test = has_mutation(MUTATION_RECEIVED_ONLY) ? member_receives_from : has_answered;
     return membership_is_quorum(ms, true, test, MEMBERSHIP_SUSPECT_NS, now_ns) &&
            membership_is_quorum(ms, false, test, MEMBERSHIP_SUSPECT_NS, now_ns);
-}
-
-// MEM-14: whether all lower ranks are silent, so that this worker decides in the coordinator's
-// place.
-bool membership_is_candidate(const membership *ms, int64_t now_ns) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank)) && x->fact.rank < ms->options.rank;) {
-        if (!member_is_present(x)) continue;
-        if (x->state == MEMBER_UNMONITORED || now_ns - x->monitored_ns < MEMBERSHIP_PROBE_NS ||
-            member_receives_from(ms, x, MEMBERSHIP_SUSPECT_NS, now_ns))
-            return false;
-    }
-    return true;
 }
 
 static void declare_dead(membership *ms, member *x, int64_t silence_ns, int64_t now_ns) {
@@ -133,21 +70,6 @@ static void decide(membership *ms, int64_t now_ns) {
         int64_t silence_ns = member_silence(x, x->alive_ns, now_ns);
         if (silence_ns >= MEMBERSHIP_DEAD_NS) declare_dead(ms, x, silence_ns, now_ns);
     }
-}
-
-static void set_lost_self(const membership *ms, gw_loss how, gw_error *why) {
-    error_set_lost(why, how, ms->options.rank, ms->options.incarnation, ms->options.name);
-}
-
-void membership_fence(membership *ms, const gw_error *why) {
-    if (ms->is_fenced) return;
-    ms->is_fenced = ms->must_notify_fenced = true;
-    ms->fenced_why = *why;
-    // A worker that was never admitted is not fenced: it has lost the coordinator that admits it
-    // (MEM-22).
-    if (why->status != GW_DISCONNECTED) ms->fenced_why.status = GW_FENCED;
-    if (ms->fenced_why.status == GW_FENCED && !why->lost.how)
-        set_lost_self(ms, GW_LOSS_DECLARED, &ms->fenced_why);
 }
 
 // ---- Contact ------------------------------------------------------------------------------------
@@ -222,7 +144,7 @@ static void fence_alone(membership *ms) {
               "%s has lost all others before they could confirm that it is a member; join "
               "anew",
               ms->options.name);
-    set_lost_self(ms, GW_LOSS_ALONE, &why);
+    membership_set_lost_self(ms, GW_LOSS_ALONE, &why);
     membership_fence(ms, &why);
 }
 
@@ -255,7 +177,7 @@ static void check_contact(membership *ms, int64_t now_ns) {
         "%s was cut off from most of the others for %.1f s, and they continue without it; join "
         "anew",
         ms->options.name, SECONDS(now_ns - ms->contact_evidence_ns));
-    set_lost_self(ms, GW_LOSS_CUT_OFF, &why);
+    membership_set_lost_self(ms, GW_LOSS_CUT_OFF, &why);
     membership_fence(ms, &why);
 }
 
@@ -384,54 +306,6 @@ gw_status membership_received(membership *ms, int from, const message *m, int64_
     }
     membership_finish(ms, now_ns);
     return status;
-}
-
-// ---- Queries ------------------------------------------------------------------------------------
-int membership_limit(const membership *ms) {
-    return ms->limit;
-}
-
-int membership_coordinator(const membership *ms) {
-    return ms->lowest;
-}
-
-bool membership_is_known(const membership *ms, int rank) {
-    return membership_incarnation(ms, rank) != 0;
-}
-
-uint64_t membership_incarnation(const membership *ms, int rank) {
-    const member *x = member_find(ms, rank);
-    return x && x->fact.stage != MEMBER_UNKNOWN ? x->fact.incarnation : 0;
-}
-
-bool membership_was_present(const membership *ms, int rank) {
-    const member *x = member_find(ms, rank);
-    return x && x->was_present;
-}
-
-bool membership_is_gone(const membership *ms, int rank) {
-    const member *x = member_find(ms, rank);
-    return x && x->state == MEMBER_GONE;
-}
-
-bool membership_is_fenced(const membership *ms) {
-    return ms->is_fenced;
-}
-
-bool membership_is_in_doubt(const membership *ms) {
-    return ms->doubt_ns != 0;
-}
-
-bool membership_has_joined(const membership *ms) {
-    return ms->is_complete && member_self(ms)->fact.stage == MEMBER_ACTIVE;
-}
-
-uint64_t membership_epoch(const membership *ms) {
-    return ms->epoch;
-}
-
-uint64_t membership_digest(const membership *ms) {
-    return ms->digest;
 }
 
 // ---- Opening and closing ------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 // Internals of the membership machine.
 //
-// failure_detector.c suspects, indirect_probe.c queries other members, membership.c decides, coordinator.c
-// commits and admits, view.c merges and notifies.
+// member_list.c has the members, failure_detector.c suspects, indirect_probe.c queries other members, view.c merges,
+// coordinator.c commits, finish.c notifies, admission.c admits, membership.c decides. Each uses those before it.
 #ifndef MEMBERSHIP_MEMBERSHIP_INTERNAL_H
 #define MEMBERSHIP_MEMBERSHIP_INTERNAL_H
 
@@ -116,9 +116,10 @@ bool member_receives_from(const membership *ms, const member *x, int64_t within_
 typedef bool member_test(const membership *ms, const member *x, int64_t within_ns, int64_t now_ns);
 bool membership_is_quorum(const membership *ms, bool voters, member_test *test, int64_t within_ns,
                           int64_t now_ns);
-bool membership_is_candidate(const membership *ms, int64_t now_ns);
 bool membership_receives_from_quorum(const membership *ms, int64_t within_ns, int64_t now_ns);
 void membership_fence(membership *ms, const gw_error *why);
+// |why| is the loss of this worker itself.
+void membership_set_lost_self(const membership *ms, gw_loss how, gw_error *why);
 void membership_send_heartbeat(membership *ms, member *x);
 void membership_request_answer(membership *ms, member *x);  // by a heartbeat with that flag
 
@@ -134,11 +135,12 @@ static inline bool membership_is_coordinator(const membership *ms) {
 
 // ---- failure_detector.c -------------------------------------------------------------------------
 int64_t member_silence(const member *x, int64_t since_ns, int64_t now_ns);
+// MEM-14: whether this worker decides in the coordinator's place.
+bool membership_is_candidate(const membership *ms, int64_t now_ns);
 bool member_is_monitored(const membership *ms, const member *x);
 void membership_detect_failures(membership *ms, int64_t now_ns);
 
 // ---- coordinator.c ------------------------------------------------------------------------------
-bool membership_has_pending(const membership *ms);
 void membership_commit_view(membership *ms, int64_t now_ns);
 void membership_announce(membership *ms, int64_t now_ns);
 void membership_request_views(membership *ms, int64_t now_ns);
@@ -146,11 +148,15 @@ void membership_request_views(membership *ms, int64_t now_ns);
 // ---- view.c -------------------------------------------------------------------------------------
 // Advances |x| to |stage|; false if it is there already.
 bool member_advance(membership *ms, member *x, member_stage stage, bool left, const gw_error *why,
-                    int64_t now_ns);  // |why| of one that is gone
+                    int64_t now_ns);                // |why| of one that is gone
+bool membership_has_pending(const membership *ms);  // members that wait for a quorum
+void membership_send_view(membership *ms, const member *to, bool full);
 gw_status membership_merge(membership *ms, member *from, membership_message *m, int64_t now_ns,
                            gw_error *error);
 void membership_note_digest(membership *ms, member *from, const membership_message *m,
                             int64_t now_ns);
+
+// ---- finish.c -----------------------------------------------------------------------------------
 void membership_finish(membership *ms, int64_t now_ns);  // notifies others, then the user
 
 // ---- indirect_probe.c ---------------------------------------------------------------------------

@@ -1,5 +1,8 @@
 #include "optim/optimizer.h"
 
+#include "autograd/gate.h"
+#include "autograd/grads.h"
+#include "autograd/left.h"
 #include "base/mem.h"
 #include "optim/remote_part.h"
 
@@ -98,7 +101,7 @@ bool optimizer_add_part(gw_scope *s, gw_optimizer *o, gw_list *params, const int
 }
 
 const remote_part_class *remote_parts_of(gw_scope *s) {
-    if (s->remote) return s->remote->optim;
+    if (s->remote && s->remote->optim) return s->remote->optim;
     scope_fail(s, GW_WRONG_STATE, "this scope has no agent: gw_rpc_init makes one");
     return NULL;
 }
@@ -167,6 +170,17 @@ gw_optimizer *optimizer_open(gw_scope *s, const rule *r) {
     return o;
 }
 
+gw_optimizer *optimizer_make(gw_scope *s, const rule *r, gw_list *params,
+                             const optimizer_group *options) {
+    gw_optimizer *o = optimizer_open(s, r);
+    if (o && !optimizer_add_group(s, o, params, options)) {
+        handle_release(o);
+        o = NULL;
+    }
+    o = o ? scope_own(s, o) : NULL;
+    return o ? o : &optimizer_poison;
+}
+
 bool optimizer_check(gw_scope *s, const gw_optimizer *o, const char *function) {
     if (gw_ok(s) && !o) scope_fail(s, GW_INVALID, "%s: no optimizer", function);
     if (gw_ok(s) && o == &optimizer_poison)
@@ -212,4 +226,37 @@ void gw_optimizer_set_parameter_group_lr(gw_scope *s, gw_optimizer *o, int group
     else
         scope_fail(s, GW_INVALID, "gw_optimizer_set_parameter_group_lr: group %d of %d", group,
                    o->group_count);
+}
+
+// ---- Steps --------------------------------------------------------------------------------------
+// Whether |s| has a gradient of any parameter, or another worker may have one.
+static bool has_gradient(const gw_scope *s, const gw_optimizer *o) {
+    if (o->parameter_count < o->number_count) return true;
+    for (int i = 0; i < o->parameter_count; i++)
+        if (o->parameters[i].is_early || grads_find(s, gate_kept_of(o->parameters[i].x)))
+            return true;
+    return false;
+}
+
+bool optimizer_check_pass(gw_scope *s, const gw_optimizer *o, const char *function) {
+    uint32_t left = 0;
+    if (!gw_ok(s) || !o->number_count) return gw_ok(s);
+    for (int i = 0; i < o->parameter_count; i++) left = left_latest(left, o->parameters[i].x);
+    return grads_check_pass(s, function, left) &&
+           (has_gradient(s, o) || grads_check_missed(s, function, left));
+}
+
+void gw_optimizer_step(gw_scope *s, gw_optimizer *o) {
+    const char *function = "gw_optimizer_step";
+    if (optimizer_check(s, o, function) && optimizer_check_pass(s, o, function)) {
+        if (o->remote)
+            o->remote->class->step(s, o);
+        else
+            optimizer_step(s, o);
+        for (int i = 0; i < o->parameter_count && gw_ok(s); i++)
+            grads_note_used(s, o->parameters[i].x);
+    } else if (o && o->remote && o->remote->class->refused) {
+        o->remote->class->refused(s, o);
+    }
+    if (o && o->after) o->after->run(o->after, s, o);
 }

@@ -40,14 +40,12 @@ typedef struct rule {
     const update_rule *update;
 } rule;
 
-// NULL if there is none.
+// One of this library, or one that the program has registered. NULL if there is none.
 const rule *rule_find(const char *name);
+const rule *rule_find_listed(const char *name);  // only of this library
 
 // The bits of the states that are used.
 unsigned rule_states(const rule *r, const optimizer_group *g);
-
-// One that the program has registered; NULL if there is none.
-const rule *own_rule_find(const char *name);
 
 // False with |s| failed if a number is out of its range.
 bool rule_check(gw_scope *s, const rule *r, const optimizer_group *g);

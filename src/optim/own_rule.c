@@ -126,7 +126,9 @@ void gw_rule_register(gw_rule *g) {
     for (int k = 0; k < GW_RULE_STATES_MAX; k++) r->rule.states[k] = g->states[k];
 }
 
-const rule *own_rule_find(const char *name) {
+const rule *rule_find(const char *name) {
+    const rule *listed = rule_find_listed(name);
+    if (listed) return listed;
     const own_rule *r = find(name);
     return r && !problem_of(r) ? &r->rule : NULL;
 }
@@ -154,7 +156,7 @@ static const own_rule *find_good(gw_scope *s, const char *name) {
     const char *problem = r ? problem_of(r) : NULL;
     if (problem)
         scope_fail(s, GW_INVALID, "the rule %s: %s", name, problem);
-    else if (name && !r && rule_find(name))
+    else if (name && !r && rule_find_listed(name))
         scope_fail(s, GW_INVALID, "gw_optimizer_open: gw_%s makes an optimizer of this rule", name);
     else if (!r) {
         nearest n = nearest_to(name);

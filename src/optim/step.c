@@ -1,7 +1,5 @@
 // A step in two phases: prepare, then commit or abort.
-#include "autograd/gate.h"
 #include "autograd/grads.h"
-#include "autograd/left.h"
 #include "optim/row_update.h"
 #include "optim/remote_part.h"
 #include "tensor/device.h"
@@ -271,36 +269,4 @@ bool optimizer_step(gw_scope *s, gw_optimizer *o) {
     optimizer_compute(o);
     optimizer_commit(o);
     return true;
-}
-
-// Whether |s| has a gradient of any parameter, or another worker may have one.
-static bool has_gradient(const gw_scope *s, const gw_optimizer *o) {
-    if (o->parameter_count < o->number_count) return true;
-    for (int i = 0; i < o->parameter_count; i++)
-        if (o->parameters[i].is_early || grads_find(s, gate_kept_of(o->parameters[i].x)))
-            return true;
-    return false;
-}
-
-bool optimizer_check_pass(gw_scope *s, const gw_optimizer *o, const char *function) {
-    uint32_t left = 0;
-    if (!gw_ok(s) || !o->number_count) return gw_ok(s);
-    for (int i = 0; i < o->parameter_count; i++) left = left_latest(left, o->parameters[i].x);
-    return grads_check_pass(s, function, left) &&
-           (has_gradient(s, o) || grads_check_missed(s, function, left));
-}
-
-void gw_optimizer_step(gw_scope *s, gw_optimizer *o) {
-    const char *function = "gw_optimizer_step";
-    if (optimizer_check(s, o, function) && optimizer_check_pass(s, o, function)) {
-        if (o->remote)
-            o->remote->class->step(s, o);
-        else
-            optimizer_step(s, o);
-        for (int i = 0; i < o->parameter_count && gw_ok(s); i++)
-            grads_note_used(s, o->parameters[i].x);
-    } else if (o && o->remote && o->remote->class->refused) {
-        o->remote->class->refused(s, o);
-    }
-    if (o && o->after) o->after->run(o->after, s, o);
 }

@@ -1,7 +1,7 @@
 // Averages of weights over the members of a group.
 #include "base/mem.h"
 #include "base/value.h"
-#include "collective/group.h"
+#include "collective/opening/opening.h"
 #include "optim/optimizer.h"
 #include "tensor/tensor.h"
 

@@ -1,7 +1,8 @@
 // Replicas after a loss: in another group, with the numbers of the member that is furthest ahead.
 #include "base/value.h"
-#include "collective/backend.h"
-#include "collective/group.h"
+#include "collective/backend/backend.h"
+#include "collective/group/group.h"
+#include "collective/opening/opening.h"
 #include "parallel/hooks/hooks.h"
 #include "parallel/shard/shard.h"
 

@@ -1,6 +1,6 @@
 // Batch norm over the batches of all members: its sums are collectives, whose gradients are, too.
 #include "base/value.h"
-#include "collective/group.h"
+#include "collective/opening/opening.h"
 #include "nn/module.h"
 #include "tensor/tensor.h"
 

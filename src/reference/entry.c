@@ -110,6 +110,10 @@ void entry_release_on_loop(entry *e) {
     }
 }
 
+void entry_set_origin_on_loop(entry *e, const char *origin, size_t size) {
+    e->origin = origin_keep_on_loop(references_of(e->agent), origin, size);
+}
+
 // ---- The holder set -----------------------------------------------------------------------------
 
 gw_status entry_add_holder_on_loop(entry *e, uint64_t fork, int holder, gw_error *error) {

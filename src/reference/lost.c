@@ -5,12 +5,6 @@
 
 // ---- References to its values -------------------------------------------------------------------
 
-void rref_lose_on_loop(gw_rref *r) {
-    gw_error error;
-    promise_explain_lost_owner(agent_member(r->agent, r->owner), &error);
-    rref_fail_on_loop(r, FORK_LOST, &error);
-}
-
 static void lose_users(agent *a, int rank) {
     references *rs = references_of(a);
     list_each(l, &rs->users) {

@@ -119,8 +119,11 @@ typedef struct reference_peer {
     uint64_t last_result;  // the largest id of its creating requests
 } reference_peer;
 
-extern const service reference_service;
 extern const service_data reference_data;
+
+// For the service: makes and frees its state.
+gw_status reference_state_open(agent *a, void **state, gw_error *error);
+void reference_state_free(void *state);
 
 static inline references *references_of(const agent *a) {
     return agent_state(a, &reference_data);
@@ -130,8 +133,10 @@ static inline reference_peer *reference_peer_of(const agent *a, int rank) {
     return agent_member_part(a, rank, &reference_data);
 }
 
-// The tables through which calls and messages use references.
-extern const target_class reference_target;
+// A text equal to |origin|, stored once, with printable characters only. "" without memory.
+const char *origin_keep_on_loop(references *rs, const char *origin, size_t size);
+
+// The table through which messages use references.
 extern const attachment_class reference_attachment;
 
 extern gw_rref rref_poison;
@@ -184,11 +189,8 @@ turn *entry_turn_on_loop(
 // ---- Reference reports: report.c ----------------------------------------------------------------
 // Logs a line for each fork in the holder sets, once none should be left.
 void references_report_on_loop(agent *a);
-// A text equal to |origin|, stored once, with printable characters only. "" without memory.
-const char *origin_keep_on_loop(references *rs, const char *origin, size_t size);
-void origins_free(references *rs);
 
-// ---- Forks: fork_states.c, fork.c ---------------------------------------------------------------
+// ---- Forks: fork_states.c, fork.c; the messages about them: fork_messages.c ---------------------
 void fork_apply_on_loop(gw_rref *r, fork_event event);  // nothing else changes the state of a fork
 void fork_queue_release_on_loop(gw_rref *r);            // an action of the table
 gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error);

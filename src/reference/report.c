@@ -2,36 +2,6 @@
 #include "reference/references.h"
 
 #include "base/log.h"
-#include "base/mem.h"
-
-#include <string.h>
-
-// ---- Origins ------------------------------------------------------------------------------------
-
-const char *origin_keep_on_loop(references *rs, const char *origin, size_t size) {
-    char text[LIMIT_ORIGIN_BYTES + 1];
-    if (size > LIMIT_ORIGIN_BYTES) size = LIMIT_ORIGIN_BYTES;
-    for (size_t i = 0; i < size; i++)
-        text[i] = origin[i] < ' ' || origin[i] > '~' ? '?' : origin[i];
-    text[size] = '\0';
-    if (!size) return "";
-    char *kept = map_find_name(&rs->origins, text);
-    if (kept) return kept;
-    if (rs->origins.count >= LIMIT_SITES || !(kept = mem_strdup(text))) return "";
-    if (map_put_name(&rs->origins, kept, kept)) return kept;
-    mem_free(kept);
-    return "";
-}
-
-void origins_free(references *rs) {
-    map_entry *m;
-    for (size_t i = 0; (m = map_next(&rs->origins, &i));) mem_free(m->value);
-    map_fini(&rs->origins);
-}
-
-void entry_set_origin_on_loop(entry *e, const char *origin, size_t size) {
-    e->origin = origin_keep_on_loop(references_of(e->agent), origin, size);
-}
 
 // ---- All references -----------------------------------------------------------------------------
 

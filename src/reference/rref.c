@@ -71,6 +71,12 @@ void rref_fail_on_loop(gw_rref *r, fork_event event, const gw_error *why) {
     fork_apply_on_loop(r, event);
 }
 
+void rref_lose_on_loop(gw_rref *r) {
+    gw_error error;
+    promise_explain_lost_owner(agent_member(r->agent, r->owner), &error);
+    rref_fail_on_loop(r, FORK_LOST, &error);
+}
+
 gw_status rref_check(const gw_rref *r, gw_error *error) {
     if (r->failed) {
         *error = *result_error(r->failed);

@@ -1,9 +1,10 @@
 #include "runtime/runtime.h"
 
 #include "base/log.h"
-#include "call/calls.h"
-#include "collective/collective.h"
-#include "collective/group.h"
+#include "call/call_service.h"
+#include "collective/group_service.h"
+#include "collective/p2p/point_to_point.h"
+#include "collective/rpc/collective.h"
 #include "distributed/autograd/graphs.h"
 #include "distributed/nn/module_object.h"
 #include "distributed/optim/optimizers.h"
@@ -11,7 +12,7 @@
 #include "lend/lend.h"
 #include "net/env_os.h"
 #include "reference/names.h"
-#include "reference/references.h"
+#include "reference/reference_service.h"
 
 // The services of every agent, in the order in which they are opened, notified and ended. A new room adds
 // its line here.

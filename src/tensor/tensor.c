@@ -5,7 +5,7 @@
 #include "base/mem.h"
 #include "tensor/device.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op.h"
+#include "tensor/ops/op.h"  // tape
 
 #include <stdio.h>
 #include <string.h>
@@ -364,4 +364,18 @@ gw_tensor *gw_arg_tensor(gw_scope *s, const gw_args *a, int index) {
 gw_tensor *gw_arg_tensor_or_null(gw_scope *s, const gw_args *a, int index) {
     if (index >= a->count || (index >= 0 && a->values[index].kind == GW_NONE)) return NULL;
     return gw_arg_tensor(s, a, index);
+}
+
+// ---- Text ---------------------------------------------------------------------------------------
+shape_words shape_text_of(int dims, const int64_t *sizes) {
+    shape_words w = { "scalar" };
+    size_t used = 0;
+    for (int i = 0; i < dims && used < sizeof w.text; i++)
+        used += (size_t)snprintf(w.text + used, sizeof w.text - used, i ? "x%lld" : "%lld",
+                                 (long long)sizes[i]);
+    return w;
+}
+
+shape_words shape_text(const gw_tensor *x) {
+    return shape_text_of(x->dims, x->sizes);
 }

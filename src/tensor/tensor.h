@@ -217,4 +217,11 @@ gw_tensor *tensor_full_like(gw_scope *s, const gw_tensor *x, double number);
 // sending.
 gw_tensor *tensor_saved(gw_scope *s, const gw_tensor *x);
 
+// A shape as errors print it: "6x5", "5", "scalar". Use: shape_text(x).text
+typedef struct shape_words {
+    char text[160];
+} shape_words;
+shape_words shape_text(const gw_tensor *x);
+shape_words shape_text_of(int dims, const int64_t *sizes);
+
 #endif

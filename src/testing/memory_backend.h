@@ -9,7 +9,7 @@
 #ifndef TESTING_MEMORY_BACKEND_H
 #define TESTING_MEMORY_BACKEND_H
 
-#include "collective/backend.h"
+#include "collective/backend/backend.h"
 
 #include <gradwire/scope.h>
 

@@ -16,18 +16,19 @@ static void expect_lines(const result *r, const char *const *lines) {
 enum { RUNS_OF_ROOTS = 3 };
 
 // By the first barrier, or by shutdown where there is none; then there is no later call.
-static void find_roots(const char *operation, int barriers) {
-    result r = finish(launch_command("./gradwire run -n 2 --on-failure=keep -- ./case-roots %s %d",
-                                     operation, barriers));
+static void find_roots(int members, const char *operation, int barriers) {
+    result r = finish(launch_command("./gradwire run -n %d --on-failure=keep -- ./case-roots %s %d",
+                                     members, operation, barriers));
     if (!r.code || strstr(r.out, "call 2"))
         fail_msg("%s, %d barriers: code %d\n%s%s", operation, barriers, r.code, r.out, r.err);
-    for (int rank = 0; rank < 2; rank++) {
+    for (int rank = 0; rank < members; rank++) {
         char reported[3][64];
         snprintf(reported[0], sizeof reported[0], "rank %d call 0: mismatch", rank);
         snprintf(reported[1], sizeof reported[1], "rank %d call 1: mismatch", rank);
         snprintf(reported[2], sizeof reported[2], "rank %d shutdown: mismatch", rank);
         if (!strstr(r.out, reported[0]) && !strstr(r.out, reported[barriers ? 1 : 2]))
-            fail_msg("%s, %d barriers:\n%s%s", operation, barriers, r.out, r.err);
+            fail_msg("%d members, %s, %d barriers:\n%s%s", members, operation, barriers, r.out,
+                     r.err);
     }
     forget(r);
 }
@@ -37,7 +38,9 @@ static void different_roots_are_found_by_the_next_call(void **state) {
     static const char *const operations[] = { "broadcast", "scatter", "reduce", "gather" };
     for (int i = 0; i < RUNS_OF_ROOTS; i++)
         for (int o = 0; o < 4; o++)
-            for (int barriers = 0; barriers <= 2; barriers++) find_roots(operations[o], barriers);
+            for (int barriers = 0; barriers <= 2; barriers++)
+                for (int members = 2; members <= 4; members++)
+                    find_roots(members, operations[o], barriers);
 }
 
 // ---- Steps --------------------------------------------------------------------------------------

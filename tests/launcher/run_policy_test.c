@@ -3,7 +3,7 @@
 
 #include <signal.h>
 
-#include "../../tools/gradwire/options/policy.c"
+#include "options/policy.c"
 
 static void a_failure_stops_the_others_then_kills_them(void **state) {
     (void)state;

@@ -1,5 +1,5 @@
 // Collectives into given tensors, of sparse tensors, coalesced ones, and batches of messages, in the simulator.
-#include "collective/groups_state.h"
+#include "collective/group/groups_state.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 

@@ -1,7 +1,7 @@
 // Collectives of groups in the simulator: their results, and their errors.
 #include "base/map.h"
-#include "collective/group.h"
-#include "collective/plan.h"
+#include "collective/group/group.h"
+#include "collective/plan/plan.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 

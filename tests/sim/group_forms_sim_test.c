@@ -1,5 +1,5 @@
 // The forms of collectives in the simulator: which options each takes, the results of the asynchronous ones.
-#include "collective/plan.h"
+#include "collective/plan/plan.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 

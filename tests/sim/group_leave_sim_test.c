@@ -1,8 +1,8 @@
 // A member that leaves the job right behind a collective that it has completed, in the simulator: the collective succeeds
 // on all other members, however late they call it, and the next one fails (GRP-7).
 #include "base/map.h"
-#include "collective/group.h"
-#include "collective/plan.h"
+#include "collective/group/group.h"
+#include "collective/plan/plan.h"
 #include "testing/cluster.h"
 #include "testing/memory_backend.h"
 #include "testing/testing.h"

@@ -4,7 +4,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/scope.h"
-#include "collective/run.h"
+#include "collective/run/run.h"
 #include "testing/blame.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"

@@ -1,6 +1,6 @@
 // Sums in several pieces, in the simulator: the numbers are those of one collective, and an error is reported to all
 // once.
-#include "collective/requests.h"
+#include "collective/api/requests.h"
 #include "testing/cluster.h"
 #include "testing/testing.h"
 

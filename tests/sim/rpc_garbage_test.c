@@ -4,7 +4,7 @@
 #include "agent/awaits.h"
 #include "agent/leave.h"
 #include "call/protocol.h"
-#include "collective/group.h"
+#include "collective/group/group.h"
 #include "lend/lending.h"
 #include "distributed/autograd/graphs.h"
 #include "reference/references.h"

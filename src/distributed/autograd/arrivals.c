@@ -104,16 +104,6 @@ static bool agrees(const distributed_pass *x, const gradient_head *h) {
 
 // ---- Queueing -----------------------------------------------------------------------------------
 
-void distributed_pass_expect_inbox_on_loop(distributed_pass *x) {
-    list_each(l, &x->inbox) {
-        const distributed_pass_mail *mail = list_entry(l, distributed_pass_mail, link);
-        passes_peer *p = passes_peer_find_on_loop(x->agent, mail->peer);
-        if (!p) continue;
-        p->unexpected_count--;
-        p->unexpected_bytes -= message_size(mail->message);
-    }
-}
-
 // Counts a gradient that arrives before the marks of its pass: it is not decided yet whether it is awaited. The first
 // of a peer may have any size, so that each gradient can be sent.
 static gw_status count_unexpected(const distributed_pass *x, int from, uint64_t size,

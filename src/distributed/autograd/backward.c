@@ -116,8 +116,10 @@ static bool start(distributed_pass *x, gw_tensor *const *roots, const part *part
 
 static void send_out(distributed_pass *x) {
     agent *a = x->agent;
+    gw_error error;
     env_enter(a->env);
-    if (!x->error.status) distributed_pass_send_outbox_on_loop(x, &x->outbox);
+    if (!x->error.status && !distributed_pass_send_outbox_on_loop(x, &x->outbox, &error))
+        distributed_pass_fail_on_loop(x, &error);
     env_leave(a->env);
     distributed_pass_mail_free(&x->outbox);
 }

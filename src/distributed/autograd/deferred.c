@@ -45,14 +45,12 @@ void passes_report_on_loop(agent *a, pass_report w, const gw_error *why) {
     if (!send_report(a, &w, why)) keep(a, &w);
 }
 
-bool passes_has_deferred_abort_on_loop(const agent *a, int initiator, uint64_t number) {
-    const graphs *gs = graphs_of(a);
-    for (uint32_t i = 0; i < gs->deferred_count; i++) {
-        const pass_report *w = &gs->deferred[i];
-        if (w->kind == KIND_PASS_ABORT && w->initiator == initiator && w->number == number)
-            return true;
-    }
-    return false;
+void distributed_pass_abort_on_loop(const distributed_pass *x, int to, const gw_error *why) {
+    passes_report_on_loop(
+        x->agent,
+        (pass_report){
+            .kind = KIND_PASS_ABORT, .to = to, .initiator = x->initiator, .number = x->number },
+        why);
 }
 
 static bool send_late(agent *a, const pass_report *w) {

@@ -112,8 +112,6 @@ bool distributed_pass_fail_memory(gw_scope *s);  // returns false
 bool distributed_pass_run(distributed_pass *x, list_node *arrived);
 // Fills |grads| once all gradients have arrived.
 bool distributed_pass_finish(distributed_pass *x);
-// Late answers of |x| go to the thread, task or job that runs it.
-void distributed_pass_expect_answers(distributed_pass *x);
 // The flags of its gradient messages.
 uint8_t distributed_pass_flags(const distributed_pass *x);
 // Frees the saved values of the graph, and its sends, once the pass is settled.
@@ -144,16 +142,21 @@ typedef struct pass_visited {
 
 void pass_visited_close(pass_visited *v);  // takes it
 
-// ---- With the loop lock (passes.c, messages.c) --------------------------------------------------
+// ---- With the loop lock (passes.c) --------------------------------------------------------------
 
 distributed_pass *distributed_pass_open(agent *a, int initiator, uint64_t number, uint64_t scope);
 void distributed_pass_note_failed_on_loop(const distributed_pass *x);  // the initiator's
 passes_ended passes_ended_on_loop(const agent *a, int initiator);
-void distributed_pass_send_outbox_on_loop(distributed_pass *x, list_node *mails);
+void distributed_pass_unlist_on_loop(distributed_pass *x);
+
+// run.c: takes |mails| in their order, up to one that cannot be sent: then false with |error| set.
+bool distributed_pass_send_outbox_on_loop(distributed_pass *x, list_node *mails, gw_error *error);
+// deferred.c.
 void distributed_pass_abort_on_loop(const distributed_pass *x, int to, const gw_error *why);
-void distributed_pass_fail_on_loop(distributed_pass *x, const gw_error *why);  // the initiator's
 // states.c: nothing else changes the state of a participant's part.
 void distributed_pass_apply_on_loop(distributed_pass *x, distributed_pass_event event);
-void distributed_pass_unlist_on_loop(distributed_pass *x);
+void distributed_pass_fail_on_loop(distributed_pass *x, const gw_error *why);  // the initiator's
+// participant.c: late answers of |x| go to the thread, task or job that runs it.
+void distributed_pass_expect_answers(distributed_pass *x);
 
 #endif

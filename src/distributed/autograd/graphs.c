@@ -3,11 +3,6 @@
 
 #include "base/mem.h"
 #include "distributed/autograd/gradients.h"
-#include "distributed/optim/optimizer.h"
-
-static const scope_remote remote = { .grads = &gradients_remote,
-                                     .late = &distributed_late_waiting,
-                                     .optim = &owners_class };
 
 static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_error *error) {
     (void)options;
@@ -18,7 +13,8 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
     list_init(&gs->passes);
     list_init(&gs->ending);
     list_init(&gs->closing);
-    a->remote = &remote;
+    a->remote.grads = &gradients_remote;
+    a->remote.late = &distributed_late_waiting;
     *state = gs;
     return GW_OK;
 }
@@ -108,8 +104,6 @@ static bool names_unknown(const agent *a, const message *m) {
 }
 
 static const function *const functions[] = { gradient_functions, NULL };
-
-const service_data pass_data = { 0 };
 
 const service pass_service = {
     .name = "pass",

@@ -90,6 +90,12 @@ int sends_lost_with_on_loop(const agent *a, uint64_t id);
 void sends_gone_error(const agent *a, int lost, gw_error *out);
 void sends_close(agent *a);  // without the loop lock
 
+// The functions of graph_attachment for outgoing messages.
+gw_handle *graph_track(agent *a, uint64_t scope);
+gw_status graph_add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_error *error);
+bool graph_write(gw_handle *graph, void *prepared, int to, bytes *table, gw_error *error);
+void graph_undo(gw_handle *graph, int to, const uint8_t *written);
+
 // ---- Receives --------------------------------------------------------------------------
 
 typedef struct receive {
@@ -109,12 +115,10 @@ typedef struct receive {
     marks all;
 } receive;
 
-// The graph in a message, as an attachment.
-gw_status graph_read_on_loop(agent *a, int from, reader *table, gw_handle **out, gw_error *error);
-bool graph_names_unknown(const agent *a, reader *table);
-gw_status graph_link(gw_handle *received, uint32_t slot, gw_tensor *x, gw_error *error);
-
-receive *receive_of(const node *n);  // NULL if |n| is of another kind
+// NULL if |n| is of another kind: only nodes of receives are remote.
+static inline receive *receive_of(const node *n) {
+    return node_is_remote(n) ? (receive *)((char *)n - offsetof(receive, node)) : NULL;
+}
 
 // Walks this worker's graph from |e| (upstream.c): the marks of the receives that it reaches, and
 // the marks upstream of those, as far as they are known. Visits up to |nodes_max| nodes. False if there may be
@@ -124,6 +128,11 @@ bool upstream_find(edge e, uint32_t nodes_max, marks *out);
 // whose own upstream is not complete, and so not in |out|. False without memory.
 bool upstream_find_next(const edge *edges, uint32_t count, marks *out, marks *open);
 
+// Releases (releases.c). Nothing here needs |r| any more: its send is released. Without the loop lock.
+void receive_end(receive *r);
+void receive_free(receive *r);  // without a release
+// Releases a send for which this worker has no memory, so that the sender need not keep it.
+void receives_release_unread_on_loop(agent *a, int from, uint64_t send);
 void receives_flush_on_loop(agent *a);
 void receives_flush_soon_on_loop(agent *a);  // at the end of this iteration of the loop
 void receives_close_on_loop(agent *a);

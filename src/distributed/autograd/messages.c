@@ -2,12 +2,7 @@
 // loop lock held.
 #include "distributed/autograd/passes.h"
 
-#include "base/mem.h"
 #include "base/mutation.h"
-
-#include <string.h>
-
-// ---- Receiving ----------------------------------------------------------------------------------
 
 static passes_ended read_ended(reader *r) {
     passes_ended e = { .settled = reader_u64(r) };
@@ -78,38 +73,4 @@ gw_status graphs_received_on_loop(agent *a, int from, message *m, gw_error *erro
     }
     message_release(m);
     return status;
-}
-
-// ---- Sending ------------------------------------------------------------------------------------
-
-enum { ENDED_AT = 20 };  // in the head of a gradient
-
-void distributed_pass_send_outbox_on_loop(distributed_pass *x, list_node *mails) {
-    agent *a = x->agent;
-    passes_ended ended = passes_ended_on_loop(a, x->initiator);
-    if (x->relayed.settled > ended.settled) ended = x->relayed;
-    gw_error error = { 0 };
-    while (!list_is_empty(mails) && !error.status && x->state != DISTRIBUTED_PASS_DROPPED) {
-        distributed_pass_mail *mail = list_entry(list_take(mails), distributed_pass_mail, link);
-        bool more = !list_is_empty(mails) &&
-                    list_entry(mails->next, distributed_pass_mail, link)->peer == mail->peer;
-        if (!mail->message->head.failed)
-            memcpy(mail->message->head.data + ENDED_AT, &ended, sizeof ended);
-        agent_send_on_loop(a, mail->peer, mail->message, !more, &error);
-        mem_give(mail, sizeof *mail);
-    }
-    if (error.status) distributed_pass_fail_part_on_loop(x, &error);
-}
-
-void distributed_pass_abort_on_loop(const distributed_pass *x, int to, const gw_error *why) {
-    passes_report_on_loop(
-        x->agent,
-        (pass_report){
-            .kind = KIND_PASS_ABORT, .to = to, .initiator = x->initiator, .number = x->number },
-        why);
-}
-
-void distributed_pass_fail_on_loop(distributed_pass *x, const gw_error *why) {
-    if (!x->error.status) x->error = *why;
-    if (x->waiting) env_wake(x->agent->env, x->waiting);
 }

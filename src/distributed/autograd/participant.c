@@ -11,20 +11,6 @@
 // runs larger ones.
 enum { INLINE_BYTES = 64 << 10 };
 
-void distributed_pass_fail_part_on_loop(distributed_pass *x, const gw_error *why) {
-    agent *a = x->agent;
-    if (x->initiator == a->rank) {
-        distributed_pass_fail_on_loop(x, why);
-        return;
-    }
-    if (x->state != DISTRIBUTED_PASS_DROPPED) {
-        passes_peer *in = passes_peer_of_on_loop(a, x->initiator);
-        if (in) passes_peer_remember_aborted(in, x->number);
-        distributed_pass_abort_on_loop(x, x->initiator, why);
-    }
-    distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_FAILED);
-}
-
 static void fail(distributed_pass *x) {
     agent *a = x->agent;
     gw_error error = *scope_error(x->root);
@@ -32,15 +18,6 @@ static void fail(distributed_pass *x) {
     env_enter(a->env);
     distributed_pass_fail_part_on_loop(x, &error);
     env_leave(a->env);
-}
-
-void distributed_pass_done_on_loop(const distributed_pass *x) {
-    passes_report_on_loop(x->agent,
-                          (pass_report){ .kind = KIND_PASS_DONE,
-                                         .to = x->initiator,
-                                         .initiator = x->initiator,
-                                         .number = x->number },
-                          NULL);
 }
 
 static bool plan(distributed_pass *x) {
@@ -64,8 +41,10 @@ static bool plan(distributed_pass *x) {
 
 static void send_out(distributed_pass *x) {
     agent *a = x->agent;
+    gw_error error;
     env_enter(a->env);
-    distributed_pass_send_outbox_on_loop(x, &x->outbox);
+    if (!distributed_pass_send_outbox_on_loop(x, &x->outbox, &error))
+        distributed_pass_fail_part_on_loop(x, &error);
     bool late = x->pass->late_count && !has_mutation(MUTATION_DONE_WHILE_REDUCING);
     bool begins = x->state == DISTRIBUTED_PASS_RUNNING;
     if (!x->missing && !late)
@@ -169,4 +148,17 @@ void distributed_pass_schedule_on_loop(distributed_pass *x, uint64_t size) {
         x->task.run = run_task;
         pool_run_soon_on_loop(&x->agent->pool, &x->task);
     }
+}
+
+// ---- Late answers -------------------------------------------------------------------------------
+
+static void answer_arrived(pass *p) {
+    distributed_pass *x = p->runner;
+    x->answered = true;
+    distributed_pass_schedule_on_loop(x, 0);
+}
+
+void distributed_pass_expect_answers(distributed_pass *x) {
+    x->pass->runner = x;
+    x->pass->on_answer = answer_arrived;
 }

@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+const service_data pass_data = { 0 };
+
 // ---- Other workers ------------------------------------------------------------------------------
 
 uint64_t passes_peer_key(int rank) {
@@ -30,11 +32,21 @@ void passes_peer_free(passes_peer *in) {
     mem_free(in);
 }
 
+static bool has_deferred_abort(const agent *a, int initiator, uint64_t number) {
+    const graphs *gs = graphs_of(a);
+    for (uint32_t i = 0; i < gs->deferred_count; i++) {
+        const pass_report *w = &gs->deferred[i];
+        if (w->kind == KIND_PASS_ABORT && w->initiator == initiator && w->number == number)
+            return true;
+    }
+    return false;
+}
+
 bool passes_is_over_on_loop(const agent *a, int rank, uint64_t number) {
     const passes_peer *in = map_find(&graphs_of(a)->others, passes_peer_key(rank));
     if (has_mutation(MUTATION_PASS_BEGINS_AGAIN)) return false;
-    if (!in) return passes_has_deferred_abort_on_loop(a, rank, number);
-    bool over = number < in->ended.settled || passes_has_deferred_abort_on_loop(a, rank, number);
+    if (!in) return has_deferred_abort(a, rank, number);
+    bool over = number < in->ended.settled || has_deferred_abort(a, rank, number);
     for (uint32_t i = 0; i < in->count && !over; i++) over = in->aborted[i] == number;
     return over;
 }
@@ -108,43 +120,4 @@ void passes_put_ended_on_loop(const agent *a, int from, bytes *b) {
     passes_ended e = passes_ended_on_loop(a, from);
     bytes_put_u64(b, e.settled);
     bytes_put_u64(b, e.failed);
-}
-
-// ---- Passes that are over -----------------------------------------------------------------------
-
-static bool has_failed(const distributed_pass *x, const passes_ended *ended) {
-    uint64_t before = ended->settled - 1 - x->number;
-    return before < PASSES_FAILED_BITS && (ended->failed >> before & 1) &&
-           !has_mutation(MUTATION_FAILED_OMITTED);
-}
-
-void passes_note_ended_on_loop(agent *a, int from, passes_ended ended) {
-    passes_peer *in = from == a->rank ? NULL : passes_peer_of_on_loop(a, from);
-    if (!in) return;
-    if (ended.settled > in->ended.settled) {
-        in->ended = ended;
-        uint32_t left = 0;
-        for (uint32_t i = 0; i < in->count; i++)
-            if (in->aborted[i] >= ended.settled) in->aborted[left++] = in->aborted[i];
-        in->count = left;
-    }
-    list_each(l, &graphs_of(a)->passes) {
-        distributed_pass *x = list_entry(l, distributed_pass, link);
-        if (x->initiator == from && x->number < ended.settled)
-            distributed_pass_apply_on_loop(x, has_failed(x, &ended) ? DISTRIBUTED_PASS_FAILED
-                                                                    : DISTRIBUTED_PASS_SUCCEEDED);
-    }
-}
-
-// A participant that relays an end may be faster than the initiator, and may be
-// wrong. So only the initiator's report counts for failures, and for passes too old for the 64 bits
-// of |failed|.
-void passes_note_relayed_on_loop(agent *a, int from, passes_ended ended) {
-    list_each(l, &graphs_of(a)->passes) {
-        distributed_pass *x = list_entry(l, distributed_pass, link);
-        if (x->initiator != from || from == a->rank || x->number >= ended.settled ||
-            ended.settled - x->number > PASSES_FAILED_BITS || has_failed(x, &ended))
-            continue;
-        distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_RELAYED);
-    }
 }

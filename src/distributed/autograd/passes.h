@@ -42,19 +42,13 @@ void distributed_pass_schedule_on_loop(distributed_pass *x, uint64_t size);
 void distributed_pass_fail_part_on_loop(distributed_pass *x, const gw_error *why);
 // Whether a send of worker |rank| is marked, so that it takes part.
 bool distributed_pass_awaits(const distributed_pass *x, int rank);
-// Stops counting the gradients in |inbox| as unexpected, because the marks have arrived.
-void distributed_pass_expect_inbox_on_loop(distributed_pass *x);
 // Frees the memory that a settled or dropped part does not need. Without the loop lock.
 void distributed_pass_end(distributed_pass *x);
-// Sends done to the initiator.
-void distributed_pass_done_on_loop(const distributed_pass *x);
 
 // ---- Reports without memory (deferred.c) ----------------------------------------------
 
 // Sends |w| now or, without memory, again and again; an abort with the text of |why|, or its status.
 void passes_report_on_loop(agent *a, pass_report w, const gw_error *why);
-bool passes_has_deferred_abort_on_loop(const agent *a, int initiator,
-                                       uint64_t number);  // its abort
 size_t passes_deferred_count(const agent *a);
 void passes_stop_reporting_on_loop(agent *a);
 

@@ -96,17 +96,6 @@ bool distributed_pass_plan(distributed_pass *x, gw_scope *s, gw_backward_options
     return gw_ok(s);
 }
 
-static void answer_arrived(pass *p) {
-    distributed_pass *x = p->runner;
-    x->answered = true;
-    distributed_pass_schedule_on_loop(x, 0);
-}
-
-void distributed_pass_expect_answers(distributed_pass *x) {
-    x->pass->runner = x;
-    x->pass->on_answer = answer_arrived;
-}
-
 // ---- Receiving gradients ------------------------------------------------------------------------
 
 static distributed_pass_input *find_input(distributed_pass *x, uint64_t send, uint32_t slot) {
@@ -276,6 +265,25 @@ void distributed_pass_send_gradients(gw_scope *work, receive *to, gw_tensor **gr
     write_head(x, to->from, false, &mail->message->head);
     list_append(&x->outbox, &mail->link);
     if (!write_gradients(x, to, gradients, mail->message, &error)) scope_fail_with(work, &error);
+}
+
+enum { ENDED_AT = 20 };  // in the head of a gradient
+
+bool distributed_pass_send_outbox_on_loop(distributed_pass *x, list_node *mails, gw_error *error) {
+    agent *a = x->agent;
+    passes_ended ended = passes_ended_on_loop(a, x->initiator);
+    if (x->relayed.settled > ended.settled) ended = x->relayed;
+    error->status = GW_OK;
+    while (!list_is_empty(mails) && !error->status && x->state != DISTRIBUTED_PASS_DROPPED) {
+        distributed_pass_mail *mail = list_entry(list_take(mails), distributed_pass_mail, link);
+        bool more = !list_is_empty(mails) &&
+                    list_entry(mails->next, distributed_pass_mail, link)->peer == mail->peer;
+        if (!mail->message->head.failed)
+            memcpy(mail->message->head.data + ENDED_AT, &ended, sizeof ended);
+        agent_send_on_loop(a, mail->peer, mail->message, !more, error);
+        mem_give(mail, sizeof *mail);
+    }
+    return !error->status;
 }
 
 // ---- The end ------------------------------------------------------------------------------------

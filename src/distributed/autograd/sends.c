@@ -23,7 +23,7 @@ static void destroy_sent(gw_handle *h) {
 
 static const handle_class sent_class = { .name = "graph", .destroy = destroy_sent };
 
-static gw_handle *track(agent *a, uint64_t scope) {
+gw_handle *graph_track(agent *a, uint64_t scope) {
     sent *t = mem_take(sizeof *t);
     if (!t) return NULL;
     *t = (sent){ .agent = a, .scope = scope };
@@ -53,7 +53,7 @@ static void find_upstream(sent *t, sent_slot *at) {
     t->mark_count += at->upstream.count;
 }
 
-static gw_status add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_error *error) {
+gw_status graph_add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_error *error) {
     sent *t = (sent *)graph;
     if (t->slot_count == LIMIT_SLOTS)
         return error_set(error, GW_LIMIT, "more than %d tensors that need a gradient in a message",
@@ -88,7 +88,7 @@ static bool has_room(const graphs *gs, const passes_peer *p, int to, gw_error *e
     return false;
 }
 
-static bool write(gw_handle *graph, void *prepared, int to, bytes *table, gw_error *error) {
+bool graph_write(gw_handle *graph, void *prepared, int to, bytes *table, gw_error *error) {
     (void)prepared;
     sent *t = (sent *)graph;
     graphs *gs = graphs_of(t->agent);
@@ -132,26 +132,12 @@ void sends_forget_on_loop(agent *a, uint64_t id) {
     env_defer(a->env, &d->deferred_free);
 }
 
-static void undo(gw_handle *graph, int to, const uint8_t *written) {
+void graph_undo(gw_handle *graph, int to, const uint8_t *written) {
     (void)to;
     uint64_t id;
     memcpy(&id, written, sizeof id);
     sends_forget_on_loop(((sent *)graph)->agent, id);
 }
-
-// ---- As an attachment; receives.c is the other end ----------------------------------------------
-
-const attachment_class graph_attachment = {
-    .type = 3,
-    .kind = GW_NONE,
-    .track = track,
-    .add = add,
-    .write = write,
-    .undo = undo,
-    .read = graph_read_on_loop,
-    .names_unknown = graph_names_unknown,
-    .link = graph_link,
-};
 
 // ---- Forgetting sends ---------------------------------------------------------------------------
 

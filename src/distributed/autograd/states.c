@@ -1,8 +1,9 @@
-// The states of a participant's part of a pass, and how it ends. With the loop lock held, unless a
-// comment states otherwise.
+// The states of a participant's part of a pass, how it ends, and what ends it: failures, and passes that are over. With
+// the loop lock held, unless a comment states otherwise.
 #include "distributed/autograd/passes.h"
 
 #include "base/mem.h"
+#include "base/mutation.h"
 
 #include <assert.h>
 
@@ -66,15 +67,31 @@ static void nothing(distributed_pass *x) {
     (void)x;
 }
 
+// Stops counting the gradients in |inbox| as unexpected, because the marks have arrived.
+static void expect_inbox(distributed_pass *x) {
+    list_each(l, &x->inbox) {
+        const distributed_pass_mail *mail = list_entry(l, distributed_pass_mail, link);
+        passes_peer *p = passes_peer_find_on_loop(x->agent, mail->peer);
+        if (!p) continue;
+        p->unexpected_count--;
+        p->unexpected_bytes -= message_size(mail->message);
+    }
+}
+
 // The number of gradients to await follows from the marks, so those in |inbox| are no longer unexpected.
 static void begin(distributed_pass *x) {
-    distributed_pass_expect_inbox_on_loop(x);
+    expect_inbox(x);
     for (uint32_t i = 0; i < x->marks.count; i++)
         x->awaited += x->marks.items[i].rank == (uint32_t)x->agent->rank;
 }
 
 static void send_done(distributed_pass *x) {
-    distributed_pass_done_on_loop(x);
+    passes_report_on_loop(x->agent,
+                          (pass_report){ .kind = KIND_PASS_DONE,
+                                         .to = x->initiator,
+                                         .initiator = x->initiator,
+                                         .number = x->number },
+                          NULL);
     leaving_check_on_loop(x->agent);
 }
 
@@ -100,7 +117,7 @@ static void drop(distributed_pass *x) {
 }
 
 static void drop_unmarked(distributed_pass *x) {
-    distributed_pass_expect_inbox_on_loop(x);
+    expect_inbox(x);
     drop(x);
 }
 
@@ -176,4 +193,64 @@ void distributed_pass_apply_on_loop(distributed_pass *x, distributed_pass_event 
     assert(r);  // a message becomes an event only in states that have a rule for it
     x->state = r->to;
     r->action(x);
+}
+
+// ---- Failing ------------------------------------------------------------------------------------
+
+void distributed_pass_fail_on_loop(distributed_pass *x, const gw_error *why) {
+    if (!x->error.status) x->error = *why;
+    if (x->waiting) env_wake(x->agent->env, x->waiting);
+}
+
+void distributed_pass_fail_part_on_loop(distributed_pass *x, const gw_error *why) {
+    agent *a = x->agent;
+    if (x->initiator == a->rank) {
+        distributed_pass_fail_on_loop(x, why);
+        return;
+    }
+    if (x->state != DISTRIBUTED_PASS_DROPPED) {
+        passes_peer *in = passes_peer_of_on_loop(a, x->initiator);
+        if (in) passes_peer_remember_aborted(in, x->number);
+        distributed_pass_abort_on_loop(x, x->initiator, why);
+    }
+    distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_FAILED);
+}
+
+// ---- Passes that are over -----------------------------------------------------------------------
+
+static bool has_failed(const distributed_pass *x, const passes_ended *ended) {
+    uint64_t before = ended->settled - 1 - x->number;
+    return before < PASSES_FAILED_BITS && (ended->failed >> before & 1) &&
+           !has_mutation(MUTATION_FAILED_OMITTED);
+}
+
+void passes_note_ended_on_loop(agent *a, int from, passes_ended ended) {
+    passes_peer *in = from == a->rank ? NULL : passes_peer_of_on_loop(a, from);
+    if (!in) return;
+    if (ended.settled > in->ended.settled) {
+        in->ended = ended;
+        uint32_t left = 0;
+        for (uint32_t i = 0; i < in->count; i++)
+            if (in->aborted[i] >= ended.settled) in->aborted[left++] = in->aborted[i];
+        in->count = left;
+    }
+    list_each(l, &graphs_of(a)->passes) {
+        distributed_pass *x = list_entry(l, distributed_pass, link);
+        if (x->initiator == from && x->number < ended.settled)
+            distributed_pass_apply_on_loop(x, has_failed(x, &ended) ? DISTRIBUTED_PASS_FAILED
+                                                                    : DISTRIBUTED_PASS_SUCCEEDED);
+    }
+}
+
+// A participant that relays an end may be faster than the initiator, and may be
+// wrong. So only the initiator's report counts for failures, and for passes too old for the 64 bits
+// of |failed|.
+void passes_note_relayed_on_loop(agent *a, int from, passes_ended ended) {
+    list_each(l, &graphs_of(a)->passes) {
+        distributed_pass *x = list_entry(l, distributed_pass, link);
+        if (x->initiator != from || from == a->rank || x->number >= ended.settled ||
+            ended.settled - x->number > PASSES_FAILED_BITS || has_failed(x, &ended))
+            continue;
+        distributed_pass_apply_on_loop(x, DISTRIBUTED_PASS_RELAYED);
+    }
 }

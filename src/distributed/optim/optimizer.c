@@ -7,23 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-gw_scope *calls_open(gw_scope *s) {
-    uint64_t id = gw_scope_id(s);
-    gw_scope *w = gw_scope_open(s);
-    if (!gw_ok(w)) return w;
-    w->id = id;
-    gw_no_grad(w);
-    return w;
-}
-
-bool calls_may_wait(gw_scope *s, const char *what) {
-    gw_error error;
-    if (!gw_ok(s) || !context_check_wait(s, &error)) return gw_ok(s);
-    error_prefix(&error, what);
-    scope_fail_with(s, &error);
-    return false;
-}
-
 static bool is_here(gw_scope *s, gw_rref *r, gw_value *out) {
     if (!gw_ok(s) || !gw_rref_is_owner(r)) return false;
     *out = gw_rref_local_value(s, r);
@@ -41,17 +24,6 @@ static void free_owners(owners *e) {
 
 static void close_part(remote_part *part) {
     free_owners((owners *)part);
-}
-
-// ---- Options ------------------------------------------------------------------------------------
-int options_count(const gw_optimizer *o) {
-    return o->group_count * o->rule->option_count;
-}
-
-void options_write(const gw_optimizer *o, double *out) {
-    for (int i = 0; i < o->group_count; i++)
-        for (int k = 0; k < o->rule->option_count; k++)
-            *out++ = option_get(&o->rule->options[k], &o->groups[i]);
 }
 
 // ---- Groups -------------------------------------------------------------------------------------
@@ -207,6 +179,7 @@ static bool add_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g, co
 }
 
 const remote_part_class owners_class = {
+    .kind = "owners",
     .is_here = is_here,
     .add_group = add_group,
     .close = close_part,

@@ -34,6 +34,8 @@ static inline owners *owners_of(const gw_optimizer *o) {
     return (owners *)o->remote;
 }
 
+// ---- Calls to owners (owner_calls.c) ------------------------------------------------------------
+
 // A scope for calls on behalf of |s|: it has the id of the gradients of |s|. Its errors are its own
 // until it is merged.
 gw_scope *calls_open(gw_scope *s);
@@ -45,7 +47,8 @@ bool calls_may_wait(gw_scope *s, const char *what);
 int options_count(const gw_optimizer *o);
 void options_write(const gw_optimizer *o, double *out);
 
-// The functions of owners_class.
+// ---- The functions of owners_class --------------------------------------------------------------
+
 void owners_step(gw_scope *s, gw_optimizer *o);
 void owners_write(gw_scope *s, const gw_optimizer *o, gw_map *map);
 void owners_load(gw_scope *s, gw_optimizer *o, gw_map *map);

@@ -8,11 +8,12 @@
 
 static gw_status open_optimizers(agent *a, const gw_rpc_options *options, void **state,
                                  gw_error *error) {
-    (void)a, (void)options;
+    (void)options;
     optimizers *o = mem_calloc(sizeof *o);
     if (!o) return error_set(error, GW_NO_MEMORY, "no memory for optimizers");
     pthread_mutex_init(&o->lock, NULL);
     list_init(&o->all);
+    a->remote.optim = &owners_class;
     *state = o;
     return GW_OK;
 }

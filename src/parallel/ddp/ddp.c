@@ -5,8 +5,9 @@
 #include "base/mem.h"
 #include "base/value.h"
 #include "call/protocol.h"
-#include "collective/backend.h"
-#include "collective/group.h"
+#include "collective/backend/backend.h"
+#include "collective/group/group.h"
+#include "collective/opening/opening.h"
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>
 

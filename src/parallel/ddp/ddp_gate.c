@@ -1,5 +1,5 @@
 // The gate of the parameters of a DistributedDataParallel: its calls drive a pass.
-#include "collective/run.h"
+#include "collective/run/run.h"
 #include "parallel/ddp/ddp.h"
 #include <gradwire/ops.h>
 

@@ -1,7 +1,7 @@
 // One pass over the gradients of a DistributedDataParallel.
 #include "autograd/grads.h"
 #include "base/mem.h"
-#include "collective/run.h"
+#include "collective/run/run.h"
 #include "parallel/ddp/ddp.h"
 #include "tensor/rows.h"
 #include <gradwire/autograd.h>

@@ -3,7 +3,7 @@
 // nothing is entered there behind an abort.
 #include "base/mem.h"
 #include "base/mutation.h"
-#include "collective/run.h"
+#include "collective/run/run.h"
 #include "future/future.h"
 #include "parallel/ddp/ddp.h"
 

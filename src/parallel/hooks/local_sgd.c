@@ -1,7 +1,7 @@
 // Gradients that few members or none exchange, for weights that are averaged now and then.
 #include "base/map.h"
 #include "base/scope.h"
-#include "collective/group.h"
+#include "collective/group/group.h"
 #include "parallel/ddp/ddp.h"
 #include "tensor/tensor.h"
 #include <gradwire/comm_hook.h>

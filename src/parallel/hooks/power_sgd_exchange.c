@@ -7,7 +7,7 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/scope.h"
-#include "collective/group.h"
+#include "collective/group/group.h"
 #include "parallel/hooks/power_sgd.h"
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>

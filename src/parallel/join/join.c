@@ -4,7 +4,8 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/value.h"
-#include "collective/group.h"
+#include "collective/group/group.h"
+#include "collective/opening/opening.h"
 #include "parallel/shard/shard.h"
 
 static gw_join join_poison;

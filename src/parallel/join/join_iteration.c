@@ -2,7 +2,7 @@
 #include "autograd/grads.h"
 #include "base/log.h"
 #include "base/mutation.h"
-#include "collective/shadow.h"
+#include "collective/api/shadow.h"
 #include "parallel/join/join.h"
 #include "parallel/shard/shard.h"
 

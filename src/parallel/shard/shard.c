@@ -3,7 +3,8 @@
 
 #include "base/mem.h"
 #include "base/value.h"
-#include "collective/group.h"
+#include "collective/group/group.h"
+#include "collective/opening/opening.h"
 
 #undef GW_ORIGIN
 #define GW_ORIGIN "gw_optimizer_shard"  // of the calls in this file, in errors

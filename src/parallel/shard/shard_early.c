@@ -6,7 +6,7 @@
 #include "autograd/grads.h"
 #include "base/mem.h"
 #include "base/mutation.h"
-#include "collective/group.h"
+#include "collective/group/group.h"
 #include "parallel/ddp/ddp.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 
 #include "base/mem.h"
 #include "base/value.h"
-#include "collective/group.h"
+#include "collective/group/group.h"
 #include "parallel/ddp/ddp.h"
 #include "tensor/ops/op.h"
 

@@ -4,7 +4,8 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/value.h"
-#include "collective/group.h"
+#include "collective/group/group.h"
+#include "collective/opening/opening.h"
 #include "parallel/ddp/ddp.h"
 #include "tensor/tensor.h"
 #include <gradwire/ops.h>

@@ -4,7 +4,7 @@
 #include "autograd/grads.h"
 #include "base/mutation.h"
 #include "base/scope.h"
-#include "collective/group.h"
+#include "collective/group/group.h"
 #include "optim/row_update.h"
 #include "parallel/ddp/ddp.h"
 #include "tensor/tensor.h"

@@ -1,4 +1,4 @@
-// Operators that write into their first operand: add_, copy_, fill_, normal_ and their like.
+// Writing into a tensor, and copy_. The operators that compute what they write are in inplace_values.c.
 //
 // Note [Writing in place]
 //
@@ -8,13 +8,12 @@
 // refer to tensors only by their makers, so results of the old values stay right. Another
 // view of the storage has a node of its own, though, which would not see the change: that is
 // refused.
-#include <gradwire/ops.h>
+#include "tensor/ops/inplace.h"
 
 #include "tensor/copy.h"
 #include "tensor/dtype.h"
-#include "tensor/ops/op.h"
-#include "tensor/ops/ops.h"
 #include "tensor/pack.h"
+#include <gradwire/ops.h>
 
 #include <stdio.h>
 
@@ -31,7 +30,7 @@ static bool check_operand(gw_scope *s, const char *name, const gw_tensor *x) {
     return tensor_is_given(s, what, x);
 }
 
-static bool may_write(gw_scope *s, const char *name, const gw_tensor *x) {
+bool inplace_may_write(gw_scope *s, const char *name, const gw_tensor *x) {
     if (!check_operand(s, name, x)) return false;
     if (tensor_is_rows(x)) {
         scope_fail(s, GW_INVALID, "gw.%s: the target is sparse by rows; gw_to_dense makes it dense",
@@ -122,8 +121,7 @@ static void exchange_histories(gw_tensor *x, gw_tensor *result) {
     result->output = output;
 }
 
-// Writes |result|, a new tensor of |s|, into |x| and gives it back.
-static gw_tensor *put(gw_scope *s, const char *name, gw_tensor *x, gw_tensor *result) {
+gw_tensor *inplace_put(gw_scope *s, const char *name, gw_tensor *x, gw_tensor *result) {
     if (s->error || !fits(s, name, x, result)) return tensor_poison_of(s);
     if (result->dtype != x->dtype) {
         gw_tensor *converted = gw_to_dtype(s, result, (gw_dtype)x->dtype);
@@ -137,17 +135,6 @@ static gw_tensor *put(gw_scope *s, const char *name, gw_tensor *x, gw_tensor *re
     gw_drop(s, result);
     return x;
 }
-
-// ---- Arithmetic ---------------------------------------------------------------------------------
-#define ARITHMETIC(verb)                                                                           \
-    gw_tensor *gw_##verb##_with_(gw_scope *s, gw_tensor *x, gw_value other) {                      \
-        if (!may_write(s, #verb "_", x)) return tensor_poison_of(s);                               \
-        return put(s, #verb "_", x, gw_##verb##_with(s, gw_value_of(x), other));                   \
-    }
-ARITHMETIC(add)
-ARITHMETIC(sub)
-ARITHMETIC(mul)
-ARITHMETIC(div)
 
 // ---- copy_ --------------------------------------------------------------------------------------
 static bool broadcasts_into(gw_scope *s, const gw_tensor *x, const gw_tensor *source) {
@@ -168,7 +155,7 @@ static gw_tensor *copy_recorded(gw_scope *s, gw_tensor *x, gw_tensor *source) {
     gw_tensor *result = gw_clone(s, converted);
     gw_drop(s, converted);  // views of the source, which may be written in place itself
     gw_drop(s, spread);
-    return put(s, "copy_", x, result);
+    return inplace_put(s, "copy_", x, result);
 }
 
 static gw_tensor *copy_plain(gw_scope *s, gw_tensor *x, gw_tensor *source) {
@@ -200,7 +187,8 @@ static gw_tensor *copy_across(gw_scope *s, gw_tensor *x, gw_tensor *source) {
 }
 
 gw_tensor *gw_copy_(gw_scope *s, gw_tensor *x, gw_tensor *source) {
-    if (!may_write(s, "copy_", x) || !check_operand(s, "copy_", source)) return tensor_poison_of(s);
+    if (!inplace_may_write(s, "copy_", x) || !check_operand(s, "copy_", source))
+        return tensor_poison_of(s);
     if (tensor_is_rows(source)) {
         scope_fail_of(s, "gw.copy_", GW_INVALID,
                       "the source is sparse by rows; gw_to_dense makes it dense");
@@ -211,64 +199,4 @@ gw_tensor *gw_copy_(gw_scope *s, gw_tensor *x, gw_tensor *source) {
     if (recorded) return copy_recorded(s, x, tensor_to_device(s, source, (gw_device)x->device));
     bool plain = x->device == GW_CPU && source->device == GW_CPU;
     return plain ? copy_plain(s, x, source) : copy_across(s, x, source);
-}
-
-// ---- Constants ----------------------------------------------------------------------------------
-static gw_tensor *fill(gw_scope *s, const char *name, gw_tensor *x, gw_value value) {
-    if (!may_write(s, name, x)) return tensor_poison_of(s);
-    return put(s, name, x, gw_full_like(s, x, value));
-}
-
-gw_tensor *gw_fill_with_(gw_scope *s, gw_tensor *x, gw_value value) {
-    return fill(s, "fill_", x, value);
-}
-gw_tensor *gw_zero_(gw_scope *s, gw_tensor *x) {
-    return fill(s, "zero_", x, gw_value_of(0));
-}
-
-// ---- Random numbers -----------------------------------------------------------------------------
-gw_tensor *(gw_random_)(gw_scope *s, gw_tensor *x, int64_t from, int64_t to) {
-    if (!may_write(s, "random_", x)) return tensor_poison_of(s);
-    gw_shape shape = { x->dims, x->sizes };
-    return put(s, "random_", x, gw_randint_with(s, (gw_dtype)x->dtype, from, to, shape));
-}
-
-// drawn * scale + shift, which is drawn new.
-static gw_tensor *put_scaled(gw_scope *s, const char *name, gw_tensor *x, gw_tensor *drawn,
-                             double scale, double shift) {
-    if (s->error) return drawn;
-    gw_scope *t = gw_scope_open(s);
-    t->grad_enabled = false;
-    gw_tensor *result = gw_add_(t, gw_mul_(t, drawn, scale), shift);
-    gw_scope_close_up(t);
-    return result == drawn ? put(s, name, x, drawn) : tensor_poison_of(s);
-}
-
-gw_tensor *(gw_uniform_)(gw_scope *s, gw_tensor *x, double from, double to) {
-    if (!may_write(s, "uniform_", x)) return tensor_poison_of(s);
-    if (!(from <= to && to - from < __builtin_inf())) {
-        scope_fail_of(s, "gw.uniform_", GW_INVALID, "no numbers from %g to %g", from, to);
-        return tensor_poison_of(s);
-    }
-    return put_scaled(s, "uniform_", x, gw_rand_like(s, x), to - from, from);
-}
-
-gw_tensor *(gw_normal_)(gw_scope *s, gw_tensor *x, double mean, double std) {
-    if (!may_write(s, "normal_", x)) return tensor_poison_of(s);
-    if (!(std >= 0)) {
-        scope_fail_of(s, "gw.normal_", GW_INVALID, "a standard deviation of %g", std);
-        return tensor_poison_of(s);
-    }
-    return put_scaled(s, "normal_", x, gw_randn_like(s, x), std, mean);
-}
-
-gw_tensor *(gw_bernoulli_)(gw_scope *s, gw_tensor *x, double p) {
-    if (!may_write(s, "bernoulli_", x)) return tensor_poison_of(s);
-    gw_tensor *chances = gw_full_with(s, GW_F64, gw_value_of(p), (gw_shape){ x->dims, x->sizes });
-    gw_tensor *drawn = gw_bernoulli(s, chances);
-    gw_drop(s, chances);
-    // 0 and 1 are in every dtype.
-    gw_tensor *result = gw_to_dtype(s, drawn, (gw_dtype)x->dtype);
-    if (result != drawn) gw_drop(s, drawn);
-    return put(s, "bernoulli_", x, result);
 }

@@ -6,9 +6,6 @@
 #include "tensor/dtype.h"
 #include "tensor/ops/autocast.h"
 
-#include <stdio.h>
-
-// ---- Running ------------------------------------------------------------------------------------
 static const tape *tape_of_value(gw_value v) {
     const tape *t = NULL;
     if (v.kind == GW_TENSOR) return v.as.tensor->tape;
@@ -128,92 +125,4 @@ gw_value op_run_value(gw_scope *s, const op *o, const gw_value *args, int arg_co
     gw_list *list = results(&c, o, ok);
     free_room(&c);
     return gw_value_of_list(list);
-}
-
-// ---- For infer ----------------------------------------------------------------------------------
-void op_fail(op_call *c, gw_status status, const char *format, ...) {
-    char text[GW_ERROR_TEXT_MAX];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    char name[64];
-    snprintf(name, sizeof name, "gw.%s", c->op->name);
-    scope_fail_of(c->scope, name, status, "%s", text);
-}
-
-shape_words shape_text_of(int dims, const int64_t *sizes) {
-    shape_words w = { "scalar" };
-    size_t used = 0;
-    for (int i = 0; i < dims && used < sizeof w.text; i++)
-        used += (size_t)snprintf(w.text + used, sizeof w.text - used, i ? "x%lld" : "%lld",
-                                 (long long)sizes[i]);
-    return w;
-}
-
-shape_words shape_text(const gw_tensor *x) {
-    return shape_text_of(x->dims, x->sizes);
-}
-
-bool op_output_room(op_call *c, int64_t count) {
-    if (count <= OP_OUTPUTS_MAX) return true;
-    if (count > OP_LIST_MAX)
-        op_fail(c, GW_INVALID, "%lld results, but there must be at most %d", (long long)count,
-                OP_LIST_MAX);
-    else if (!(c->outputs = mem_alloc((size_t)count * sizeof *c->outputs)))
-        op_fail(c, GW_NO_MEMORY, "no memory for %lld results", (long long)count);
-    if (!c->outputs) c->outputs = c->few;
-    return !c->scope->error;
-}
-
-gw_tensor *op_output_of(op_call *c, gw_tensor *x) {
-    if (!c->outputs) c->outputs = c->few;
-    if (x) c->outputs[c->output_count++] = x;
-    return x;
-}
-
-gw_tensor *op_output(op_call *c, gw_dtype dtype, int dims, const int64_t *sizes) {
-    return op_output_of(c, tensor_new_for(c->scope, c->op->name, c->device, dtype, dims, sizes));
-}
-
-gw_tensor *op_output_view(op_call *c, const gw_tensor *base, int dims, const int64_t *sizes,
-                          const int64_t *strides, int64_t offset) {
-    return op_output_of(c,
-                        tensor_view_for(c->scope, c->op->name, base, dims, sizes, strides, offset));
-}
-
-int op_dim(op_call *c, const gw_tensor *x, int64_t dim) {
-    int dims = x->dims ? x->dims : 1;
-    if (dim >= -dims && dim < dims) return (int)(dim < 0 ? dim + dims : dim);
-    op_fail(c, GW_INVALID, "dimension %lld of %s, but it must be -%d to %d", (long long)dim,
-            shape_text(x).text, dims, dims - 1);
-    return -1;
-}
-
-// The size of the dimension that is |back| before the end, 1 beyond the first.
-static int64_t size_back(int dims, const int64_t *sizes, int back) {
-    return back <= dims ? sizes[dims - back] : 1;
-}
-
-int op_broadcast_to(op_call *c, int dims, int64_t sizes[GW_DIMS_MAX], const gw_tensor *x) {
-    int out_dims = dims > x->dims ? dims : x->dims;
-    int64_t out[GW_DIMS_MAX];
-    for (int back = 1; back <= out_dims; back++) {
-        int64_t a = size_back(dims, sizes, back), b = size_back(x->dims, x->sizes, back);
-        if (a != b && a != 1 && b != 1) {
-            op_fail(c, GW_INVALID,
-                    "%s and %s do not broadcast: from the last dimension backward, sizes must be "
-                    "equal or 1",
-                    shape_text_of(dims, sizes).text, shape_text(x).text);
-            return -1;
-        }
-        out[out_dims - back] = a == 1 ? b : a;
-    }
-    for (int i = 0; i < out_dims; i++) sizes[i] = out[i];
-    return out_dims;
-}
-
-int op_broadcast(op_call *c, const gw_tensor *a, const gw_tensor *b, int64_t out[GW_DIMS_MAX]) {
-    for (int i = 0; i < a->dims; i++) out[i] = a->sizes[i];
-    return op_broadcast_to(c, a->dims, out, b);
 }

@@ -147,17 +147,12 @@ static inline bool arg_is_none(const gw_value *args, int i) {
 gw_dtype arg_dtype(const gw_value *args, int i);
 int arg_ints(const gw_value *args, int i, int64_t out[GW_DIMS_MAX]);  // returns the count
 
+// ---- For infer, and for kernels (op_output.c) ---------------------------------------------------
+
 // Fails c->scope with "gw.<name>: " in front.
 void op_fail(op_call *c, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
 
-// A shape as errors print it: "6x5", "5", "scalar". Use: shape_text(x).text
-typedef struct shape_words {
-    char text[160];
-} shape_words;
-shape_words shape_text(const gw_tensor *x);
-shape_words shape_text_of(int dims, const int64_t *sizes);
-
-// For infer: make the next output, on the call's device. NULL with c->scope failed.
+// Make the next output, on the call's device. NULL with c->scope failed.
 gw_tensor *op_output(op_call *c, gw_dtype dtype, int dims, const int64_t *sizes);
 gw_tensor *op_output_of(op_call *c, gw_tensor *x);  // takes the count on |x|, which may be NULL
 bool op_output_room(op_call *c, int64_t count);     // for more outputs than OP_OUTPUTS_MAX

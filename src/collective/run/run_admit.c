@@ -1,0 +1,204 @@
+// How a run enters its group once its sequence and the limit admit it, and how long it waits.
+#include "collective/run/backend_run.h"
+
+#include "base/mutation.h"
+#include "collective/run/history.h"
+#include "collective/run/stall_report.h"
+
+#define PATIENCE_NS INT64_C(10000000000)
+#define ABORT_NS INT64_C(30000000000)  // GRP-10
+
+// ---- Time ---------------------------------------------------------------------------------------
+
+static void arm(run *r) {
+    env *e = r->group->agent->env;
+    int64_t next_ns = env_now_ns(e) + PATIENCE_NS;
+    env_set_timer(e, &r->timer, next_ns < r->deadline_ns ? next_ns : r->deadline_ns);
+}
+
+// GRP-10.
+static void give_up_the_leader(run *r) {
+    gw_group *g = r->group;
+    gw_error error;
+    uint64_t number = r->number ? r->number : r->sequence->next;
+    error_set(&error, GW_TIMEOUT, "%s does not answer to %s: collective %llu has not ended",
+              group_member_name(g, group_leader_on_loop(g)), group_member_name(g, g->self),
+              (unsigned long long)number);
+    group_break_all_on_loop(g, &error);
+}
+
+// A run that has not entered has no part in aborts, but it does not wait for ever for one that does not arrive:
+// GRP-10.
+static void arm_waiting(run *r) {
+    env *e = r->group->agent->env;
+    int64_t due_ns = r->deadline_ns, later_ns = env_now_ns(e) + ABORT_NS;
+    if (due_ns > ENV_NEVER - ABORT_NS) return;
+    due_ns += ABORT_NS;
+    env_set_timer(e, &r->timer, due_ns > later_ns ? due_ns : later_ns);
+}
+
+static void fire_waiting(run *r) {
+    if (r->sequence->frozen)
+        give_up_the_leader(r);
+    else
+        arm_waiting(r);
+}
+
+void run_timer_fire(timer *t) {
+    run *r = list_entry(t, run, timer);
+    if (r->state == RUN_WAITING) fire_waiting(r);
+    if (r->state != RUN_UNDER_WAY) return;
+    if (env_now_ns(r->group->agent->env) < r->deadline_ns) {
+        stall_log_on_loop(r);
+        arm(r);
+        return;
+    }
+    if (r->has_reported) {
+        give_up_the_leader(r);
+        return;
+    }
+    r->has_reported = true;
+    env *e = r->group->agent->env;
+    env_set_timer(e, &r->timer, env_now_ns(e) + ABORT_NS);
+    stall_report_late_on_loop(r);
+}
+
+// ---- Entering -----------------------------------------------------------------------------------
+
+static void take_unexpected(run *r) {
+    gw_group *g = r->group;
+    for (unexpected_message *x; r->state == RUN_UNDER_WAY &&
+                                (x = unexpected_take_on_loop(g, r->sequence->key, r->number));) {
+        gw_error error;
+        uint8_t kind = x->kind;
+        int from = x->from;
+        incoming *p = unexpected_open_on_loop(g->agent, x);
+        if (run_received_on_loop(r, group_index_of(g, from), p, kind, &error))
+            group_blame_on_loop(g, from, &error);
+    }
+}
+
+static void report_cancelled(run *r) {
+    call_cancelled_on_loop(r->group, r->sequence, r->number);
+}
+
+static void enter(run *r) {
+    gw_group *g = r->group;
+    list_remove(&r->link);
+    list_append(&g->runs, &r->link);
+    g->waiting_count--;
+    g->run_count++;
+    r->state = RUN_UNDER_WAY;
+    r->number = r->sequence->next++;
+    if (r->number >= r->sequence->past_from) {
+        r->past = r->sequence->past;
+        r->sequence->past = signature_add(r->past, &r->signature);
+    }
+    if (!r->is_awaited) env_expect(g->agent->env, 1);
+    if (r->backend) backend_run_entered_on_loop(r);
+    if (r->out_place) *r->out_place = (run_place){ r->sequence->key, r->number };
+    r->began_ns = env_now_ns(g->agent->env);
+    history_begin_on_loop(r);
+    arm(r);
+    run_await_partners_on_loop(r, true);
+    run_await_programs_on_loop(r);
+    if (!key_is_final(r->sequence->key))
+        call_note_path_on_loop(g, r->sequence, r->number, &r->called_in);
+    if (r->state != RUN_UNDER_WAY) return;  // allocation failed, and the group has broken
+    if (future_result(r->future)) report_cancelled(r);
+    take_unexpected(r);
+    if (run_needs_left_on_loop(r)) run_report_left_on_loop(r);
+}
+
+// GRP-3.
+static bool may_enter(const gw_group *g) {
+    return g->run_count < RUNS_MAX || has_mutation(MUTATION_ENTER_AHEAD);
+}
+
+static bool has_earlier_final(const list_node *list, const run *r) {
+    list_each(l, list) {
+        const run *x = list_entry(l, run, link);
+        uint64_t key = x->sequence->key;
+        if (x->backend && key_is_final_sequence(key) && key < r->sequence->key &&
+            x->state != RUN_DONE)
+            return true;
+    }
+    return false;
+}
+
+// GRP-21: with a backend one final sequence is under way at a time.
+static bool awaits_final(const run *r) {
+    return r->backend && key_is_final_sequence(r->sequence->key) &&
+           (has_earlier_final(&r->group->runs, r) || has_earlier_final(&r->group->waiting, r));
+}
+
+enum { FAILURES_AT_ONCE = CALL_PATHS_KEPT / 2 };  // so that members find the scopes of each
+
+static void fail_in_its_place(run *r) {
+    sequence *t = r->sequence;
+    gw_error error = *error_kept(r->failure);
+    uint32_t count = r->failures < FAILURES_AT_ONCE ? r->failures : FAILURES_AT_ONCE;
+    scope_path path = r->called_in;
+    r->failures -= count;
+    scope_path_make_call(&r->called_in, t->next + count);
+    if (!r->failures) run_fail_on_loop(r, &error);
+    call_fail_in_place_on_loop(r->group, t, &path, count, &error);
+}
+
+static run *next_to_admit(const gw_group *g) {
+    list_each(l, &g->waiting) {
+        run *r = list_entry(l, run, link);
+        if (!r->sequence->frozen && !awaits_final(r)) return r;
+    }
+    return NULL;
+}
+
+// False: it waits, for an abort or for other runs to end.
+static bool admit(run *r) {
+    gw_group *g = r->group;
+    gw_error error;
+    call_place place = call_place_on_loop(g, r->sequence, &r->called_in, &error);
+    if (r->state != RUN_WAITING) return true;  // the group has broken
+    if (place == CALL_WAITS) return true;      // and so do the others of its sequence
+    if (place == CALL_FAILS) {
+        if (r->failure && --r->failures)
+            scope_path_make_call(&r->called_in, r->sequence->next);
+        else
+            run_fail_on_loop(r, &error);
+    } else if (r->failure) {
+        fail_in_its_place(r);
+    } else if (may_enter(g)) {
+        enter(r);
+        run_wake_on_loop(r);
+    } else {
+        return false;
+    }
+    return true;
+}
+
+void run_admit_on_loop(gw_group *g) {
+    bool continues = true;
+    for (run *r; continues && (r = next_to_admit(g));) {
+        run_retain(r);
+        continues = admit(r);
+        run_release_on_loop(r);
+    }
+    shadow_enters_on_loop(g);
+}
+
+void run_give_up(canceller *c) {
+    run *r = list_entry(c, run, cancelled);
+    if (r->state == RUN_UNDER_WAY) report_cancelled(r);  // else when it has its number
+}
+
+void run_enter_or_wait_on_loop(run *r) {
+    gw_group *g = r->group;
+    bool first = g->waiting.next == &r->link;
+    if (first && may_enter(g) && !r->sequence->frozen && !awaits_final(r)) {
+        r->works = true;
+        enter(r);
+    } else {
+        arm_waiting(r);
+        run_admit_on_loop(g);
+    }
+}
