@@ -100,7 +100,8 @@ typedef struct GW_BY_NAME gw_ddp_options {
 /// Errors: MISMATCH, naming both sides, if the models differ in names, shapes or dtypes, or members in options other
 /// than .check_finite, .copy_gradients and .ignore; TIMEOUT, naming the members that did not arrive; INVALID for a
 /// model without such parameters, an option out of range, or an unknown name in .ignore; DUPLICATE if a parameter is in
-/// another gw_ddp. A failure on one member fails on all; the next opening works.
+/// another gw_ddp; INVALID for .joining in a group that was not re-formed. A failure on one member fails on all; the next
+/// opening works.
 /// Source: torch.nn.parallel.DistributedDataParallel; Li et al. 2020.
 GW_API gw_ddp *gw_ddp_open(gw_scope *s, gw_module *model, gw_ddp_options options GW_DEFAULT({}))
     GW_CALLS(gw_ddp_open_with);
@@ -129,11 +130,12 @@ GW_API void gw_ddp_skip(gw_scope *s, gw_ddp *ddp);
 // ---- Comparing ----------------------------------------------------------------------------------
 
 /// Compares the parameters and buffers of all members, bit by bit. All members call it.
-/// Errors: MISMATCH, naming the first parameter or buffer that differs, and the member.
+/// Errors: MISMATCH, naming the first parameter or buffer that differs, and the member; INVALID if |ddp| is NULL, and the
+/// other members wait.
 GW_API void gw_ddp_check(gw_scope *s, gw_ddp *ddp);
 
 /// Copies the parameters and buffers of rank 0 to all members. All members call it.
-/// Errors: of collectives.
+/// Errors: of collectives; INVALID if |ddp| is NULL, and the other members wait.
 GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 
 // ---- After a loss -------------------------------------------------------------------------------
@@ -175,8 +177,9 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 /// "w1 is at pass 6, 2 behind", and without a deadline they pair different steps. All members call gw_group_agree, then
 /// gw_ddp_reform. `gradwire run` ends all workers with the first one that fails, unless it has --on-failure=keep.
 ///
-/// opt: NULL: none.
-/// Errors: of collectives; MISMATCH, naming both sides, for different models or hooks.
+/// opt: NULL: none, on all members.
+/// Errors: of collectives; MISMATCH, naming both sides, for different models or hooks, or an optimizer on some members
+/// only; INVALID if |group| is NULL, and the other members wait.
 GW_API void gw_ddp_reform(gw_scope *s, gw_ddp *ddp, gw_optimizer *opt, gw_group *group);
 
 // ---- Hooks --------------------------------------------------------------------------------------

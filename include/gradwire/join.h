@@ -78,7 +78,8 @@ typedef struct GW_BY_NAME gw_join_options {
 /// Returns: the join.
 /// Errors: INVALID if the joinables' groups have different members, or an optimizer has parameters of other workers;
 /// WRONG_STATE for a gw_ddp that is in another join; DUPLICATE for one that is given twice; MISMATCH if members have
-/// other joinables, or differ in .active_divisor or .off.
+/// other joinables, or differ in .active_divisor or .off. Without joinables (NULL, or a count below 1) the group is
+/// unknown, and the other members wait.
 GW_API gw_join *gw_join_open(gw_scope *s, const gw_joinable *joinables, int count,
                              gw_join_options options GW_DEFAULT({})) GW_CALLS(gw_join_open_with);
 #define gw_join_open(...) GW_FORM_3(gw_join_open, gw_join_options, __VA_ARGS__)

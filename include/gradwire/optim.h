@@ -258,14 +258,15 @@ GW_API GW_TYPE_OF(gw_rprop) gw_rprop_with;
 /// this scope, and scope "step 12" has gradients of these parameters". In a function that another worker calls, the
 /// passes of the caller's scope count, too. WRONG_STATE also if the passes of |s| left no gradient of any parameter and
 /// a later pass of the same thread, or of the same call of a function, left some in another scope, which no step has
-/// used. So with gw_clip_grad_norm, gw_scaler_step and gw_scaler_unscale.
+/// used. So with gw_clip_grad_norm, gw_scaler_step and gw_scaler_unscale. A step of a sharded optimizer that fails on one
+/// member fails on all; if |opt| is NULL there, the other members wait.
 /// Source: torch.optim.Optimizer.step.
 GW_API void gw_optimizer_step(gw_scope *s, gw_optimizer *opt);
 
 /// Scales the gradients that |s| has of |params| so that the 2-norm of all of them together is at most |max_norm|.
 ///
 /// Returns: the norm before.
-/// Errors: as gw_optimizer_step. If it fails while owners scale theirs, some gradients are scaled and some are not.
+/// Errors: as gw_optimizer_step; INVALID for an empty list. If it fails while owners scale theirs, some gradients are scaled and some are not.
 /// Source: torch.nn.utils.clip_grad_norm_.
 GW_API double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm);
 

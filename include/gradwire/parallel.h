@@ -7,7 +7,9 @@
 //     gw_averager average = { .levels = { { .period = 4 } } };         // local SGD: every fourth step
 //     gw_averager_step(s, &average, gw_parameters(s, model));
 //
-// All members of a group call these alike, as collectives.
+// All members of a group call these alike, as collectives. A call that one member refuses, or makes in a scope that has
+// failed, fails on all members; but not one whose handle (an optimizer, an averager, a group) is NULL or could not be
+// opened, so that the group is unknown: then the other members wait until their deadline.
 //
 // Errors, of all of them: INVALID for arguments; the errors of collectives (gradwire/collective.h).
 // Ownership: a sharded optimizer holds a count on its group.
@@ -79,7 +81,7 @@ GW_API GW_TYPE_OF(gw_optimizer_shard) gw_optimizer_shard_with;
 /// Gathers the whole state of a sharded optimizer on the member of rank |to|.
 ///
 /// Returns: there a map as of gw_optimizer_state_dict; elsewhere an empty map.
-/// Errors: INVALID if |opt| is not sharded.
+/// Errors: INVALID if |to| is no rank of the group, on all members; INVALID if |opt| is NULL or not sharded.
 /// Source: torch.distributed.optim.ZeroRedundancyOptimizer.consolidate_state_dict.
 GW_API gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *opt, int to);
 
@@ -126,8 +128,8 @@ typedef struct gw_optimizer_reformed {
 /// after gw_ddp_reform with |opt|.
 ///
 /// Returns: the counts.
-/// Errors: MISMATCH if optimizers differ; INVALID if |opt| is not sharded or .saved does not fit. A call that fails has
-/// changed nothing but parameters of members that are behind, and is repeated in the next generation.
+/// Errors: MISMATCH if optimizers differ; INVALID if |opt| is not sharded or .saved does not fit; INVALID if |group| is
+/// NULL, and the other members wait. A call that fails has changed nothing but parameters of members that are behind, and is repeated in the next generation.
 GW_API gw_optimizer_reformed gw_optimizer_reform(gw_scope *s, gw_optimizer *opt, gw_group *group,
                                                  gw_optimizer_reform_options options GW_DEFAULT({}))
     GW_CALLS(gw_optimizer_reform_with);
@@ -162,16 +164,21 @@ GW_API gw_module *gw_data_parallel(gw_scope *s, gw_module *module, int threads);
 
 /// Changes each batch norm in |model|: in training it takes mean and variance over the batches of all members of
 /// |group|, which may be of different sizes, and empty on some. Every member calls such a model, and its backward, as
-/// often. Gradients of weight and bias stay this member's, as gw_ddp_open expects.
+/// often. Gradients of weight and bias stay this member's, as gw_ddp_open expects. Its sums are in a group of its own.
 ///
 /// group: NULL: all workers of the job.
-/// Errors: of a forward pass INVALID over one value of a feature on all members together.
+/// Blocks: until all members have called it.
+/// Errors: MISMATCH if the members' models have different numbers of batch norms. Of a forward pass INVALID over one value
+/// of a feature on all members together; a forward that fails on one member, or is called in a scope that has failed,
+/// fails on all.
 /// Source: torch.nn.SyncBatchNorm.convert_sync_batchnorm, in place.
 GW_API void gw_sync_batch_norm_convert(gw_scope *s, gw_module *model, gw_group *group);
 
 // ---- Averages -----------------------------------------------------------------------------------
 
 /// Replaces the tensors in |params|, in place, by their mean over all members.
+///
+/// Errors: INVALID for an empty list, on all members.
 /// Source: torch.distributed.algorithms.model_averaging.utils.average_parameters.
 GW_API void gw_average_parameters(gw_scope *s, gw_group *group, gw_list *params);
 
@@ -193,8 +200,12 @@ typedef struct gw_averager {
     int64_t step;    ///< counted by gw_averager_step; to be saved with a checkpoint
 } gw_averager;
 
-/// Averages |params| if |averager| is due, after each step of the optimizer.
+/// Averages |params| if |averager| is due, after each step of the optimizer. A step in a scope that has failed is counted,
+/// and reported to the other members where an average is due.
+///
 /// Returns: whether it has averaged.
+/// Errors: INVALID for an empty list, on all members, where an average is due; INVALID if |averager| is NULL, and the
+/// other members wait.
 GW_API bool gw_averager_step(gw_scope *s, gw_averager *averager, gw_list *params);
 
 /// Lets gw_optimizer_step call gw_averager_step with the optimizer's parameters. Its state map has |averager|'s count, as

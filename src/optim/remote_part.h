@@ -29,7 +29,7 @@ typedef struct remote_part_class {
     void (*refused)(gw_scope *s, gw_optimizer *o);
 
     // Adds the state of the remote part to |map|; loads a map on this worker and all owners, or on
-    // none with |s| failed.
+    // none with |s| failed. Called also in a scope that has failed.
     void (*write)(gw_scope *s, const gw_optimizer *o, gw_map *map);
     void (*load)(gw_scope *s, gw_optimizer *o, gw_map *map);
 

@@ -49,9 +49,14 @@ void state_write_parameters(gw_scope *s, const gw_optimizer *o, gw_map *map) {
         if (!o->parameters[i].elsewhere) write_parameter(s, o, i, map);
 }
 
+// In a scope that has failed a remote part notifies those that wait for this worker.
+static bool is_usable(gw_scope *s, const gw_optimizer *o, const char *function) {
+    return optimizer_check(s, o, function) || (o && o->remote);
+}
+
 gw_map *gw_optimizer_state_dict(gw_scope *s, gw_optimizer *o) {
     gw_map *map = gw_map_open(s);
-    if (!optimizer_check(s, o, "gw_optimizer_state_dict")) return map;
+    if (!is_usable(s, o, "gw_optimizer_state_dict")) return map;
     gw_scope *work = gw_scope_open(s);
     state_write_groups(work, o, map);
     state_write_parameters(work, o, map);
@@ -183,7 +188,7 @@ void state_take_over(gw_optimizer *o, loaded *l) {
 }
 
 void gw_optimizer_load_state_dict(gw_scope *s, gw_optimizer *o, gw_map *map) {
-    if (!optimizer_check(s, o, "gw_optimizer_load_state_dict")) return;
+    if (!is_usable(s, o, "gw_optimizer_load_state_dict")) return;
     gw_scope *work = gw_scope_open(s);
     loaded l;
     if (o->remote)

@@ -151,6 +151,15 @@ static void catch_up(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g, gif
     d->earlier_reduced = first.passes;
 }
 
+static gw_list *describe(gw_scope *s, const gw_ddp *d, const gw_optimizer *opt) {
+    gw_list *all = ddp_describe(s, d, true);
+    gw_list_add(s, all,
+                !opt            ? "no optimizer"
+                : shard_of(opt) ? "a sharded optimizer"
+                                : "an optimizer");
+    return all;
+}
+
 void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
     if (!ddp_is_usable(s, "gw_ddp_reform", d) || !group_is_given(s, g, "gw_ddp_reform") ||
         !check(s, d, g)) {
@@ -165,7 +174,7 @@ void gw_ddp_reform(gw_scope *s, gw_ddp *d, gw_optimizer *opt, gw_group *g) {
     gift x = { 0 };
     opening o = { .function = "gw_ddp_reform",
                   .of = gw_module_name(d->model),
-                  .options = ddp_describe(t, d, true),
+                  .options = describe(t, d, opt),
                   .own = gw_value_of(replicas_describe(t, d)) };
     gw_group *before = d->group, *private = group_open_own(t, d->own, g, &o);
     if (gw_ok(t)) x.root = find_first(t, private, own, &first);

@@ -99,6 +99,7 @@ void gw_sync_batch_norm_convert(gw_scope *s, gw_module *model, gw_group *g) {
                     .of = gw_module_name(model),
                     .options = describe(t, model) };
     gw_group *own = group_open_own(t, t, g, &how);
+    if (gw_ok(t)) group_allow_shadows(own);
     if (gw_ok(t)) module_each(model, NULL, convert, own);
     gw_scope_close_up(t);
 }

@@ -80,6 +80,12 @@ static gw_group *world_of(gw_scope *s) {
     return g;
 }
 
+void group_allow_shadows(gw_group *g) {
+    env_enter(g->agent->env);
+    g->is_own = false;
+    env_leave(g->agent->env);
+}
+
 gw_group *group_take_world(gw_scope *s) {
     if (!s->agent) agent_of(s);
     if (!s->agent) return &group_poison;
@@ -87,6 +93,7 @@ gw_group *group_take_world(gw_scope *s) {
     gw_group *g = handle_retain(world_of(t));
     gw_error error = gw_scope_close(t);
     if (error.status) scope_fail_with(s, &error);
+    if (g != &group_poison) group_allow_shadows(g);
     return g;
 }
 

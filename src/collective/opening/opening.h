@@ -28,6 +28,8 @@ void group_open_own_failed(gw_scope *s, gw_group *of);
 // The group of all workers that the library has itself, with one count, for functions that take no group; also in a scope
 // that has failed. The poison without one, with |s| failed.
 gw_group *group_take_world(gw_scope *s);
+// Members without input in a join answer the collectives of |g|, one of the library's own, as those of a program's.
+void group_allow_shadows(gw_group *g);
 void openings_close(agent *a);
 
 // ---- Making and opening (group_make.c, group_open.c) --------------------------------------------

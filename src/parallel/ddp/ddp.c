@@ -102,6 +102,12 @@ static void check_ignored(gw_scope *s, const gw_module *model, const gw_ddp_opti
     }
 }
 
+// A joining member has a group of its own until gw_ddp_reform. A group that workers can have joined has been re-formed.
+static bool opens_alone(const gw_ddp_options *o) {
+    const gw_group *g = o->group;
+    return o->joining && g && (g->generation || gw_group_size(g) == 1);
+}
+
 static bool check_options(gw_scope *s, const gw_module *model, const gw_ddp_options *o) {
     int64_t bucket = o->bucket_bytes < 1 ? o->bucket_bytes : o->first_bucket_bytes;
     if (bucket < 1)
@@ -116,6 +122,10 @@ static bool check_options(gw_scope *s, const gw_module *model, const gw_ddp_opti
                    o->ignore ? "" : " at NULL");
     else if (o->joining && !o->group)
         scope_fail(s, GW_INVALID, "gw_ddp_open: a joining member without a group");
+    else if (o->joining && !opens_alone(o))
+        scope_fail(s, GW_INVALID,
+                   "gw_ddp_open: .joining is for a member that has joined the group by "
+                   "gw_group_join");
     else if ((unsigned)o->buffers > GW_BUFFERS_AVERAGE)
         scope_fail(s, GW_INVALID, "gw_ddp_open: %d is nothing to do with buffers", (int)o->buffers);
     else
@@ -153,7 +163,6 @@ void ddp_note_hook(gw_ddp *d) {
     env_leave(d->agent->env);
 }
 
-// A joining member has a group of its own until gw_ddp_reform.
 static gw_group *open_alone(gw_scope *s, gw_group *g) {
     int self = gw_group_rank(g);
     return gw_group_of(s, g, &self, 1);
@@ -256,7 +265,7 @@ gw_ddp *gw_ddp_open_with(gw_scope *s, gw_module *model, gw_ddp_options options) 
     if (a && module_is_usable(s, "gw_ddp_open", model) && check_options(s, model, &options))
         d = take(s, a, model, options);
     if (!d || !replicas_collect(s, d)) {
-        group_open_own_failed(s, options.group);
+        if (!opens_alone(&options)) group_open_own_failed(s, options.group);
         if (d) handle_release(d);
         return &ddp_poison;
     }
@@ -356,11 +365,13 @@ void gw_ddp_sync(gw_scope *s) {
 }
 
 void gw_ddp_check(gw_scope *s, gw_ddp *d) {
-    if (ddp_is_usable(s, "gw_ddp_check", d)) replicas_compare_numbers(s, d);
+    ddp_is_usable(s, "gw_ddp_check", d);
+    if (d && d != &ddp_poison) replicas_compare_numbers(s, d);
 }
 
 void gw_ddp_broadcast(gw_scope *s, gw_ddp *d) {
-    if (ddp_is_usable(s, "gw_ddp_broadcast", d)) replicas_broadcast(s, d, true, true, 0);
+    ddp_is_usable(s, "gw_ddp_broadcast", d);
+    if (d && d != &ddp_poison) replicas_broadcast(s, d, true, true, 0);
 }
 
 gw_ddp_stats gw_ddp_get_stats(const gw_ddp *d) {

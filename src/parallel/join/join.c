@@ -164,7 +164,8 @@ gw_join *gw_join_open_with(gw_scope *s, const gw_joinable *joinables, int count,
     if (a && gw_ok(s)) check_groups(s, joinables, count, of);
     gw_join *j = a && gw_ok(s) ? take(s, a, joinables, count, options) : NULL;
     if (!j) {
-        if (a) group_open_own_failed(s, of);
+        bool is_known = joinables && count > 0;  // which group the others open it in
+        if (is_known) group_open_own_failed(s, of);
         return &join_poison;
     }
     if (!open_group(s, j, of, count) || !(j = scope_own(s, j))) {
@@ -196,7 +197,7 @@ void gw_join_close(gw_scope *s, gw_join *j) {
 // ---- Iterations ---------------------------------------------------------------------------------
 
 void gw_join_notify(gw_scope *s, gw_join *j) {
-    if (!gw_ok(s) || !is_usable(s, "gw_join_notify", j) || j->options.off) return;
+    if (!is_usable(s, "gw_join_notify", j) || j->options.off) return;
     if (j->parts[0].ddp)
         scope_fail(s, GW_INVALID, "gw_join_notify: its iterations begin with a forward");
     else

@@ -61,20 +61,19 @@ void shard_write(gw_scope *s, const gw_optimizer *o, gw_map *map) {
 
 gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *o, int to) {
     gw_map *map = gw_map_open(s);
-    if (!optimizer_check(s, o, "gw_optimizer_consolidate")) return map;
-    const shard *x = shard_of(o);
-    if (!x || to < 0 || to >= gw_group_size(x->group)) {
-        if (x)
-            scope_fail(s, GW_INVALID, "gw_optimizer_consolidate: rank %d of a group of %d", to,
-                       gw_group_size(x->group));
-        else
-            scope_fail(s, GW_INVALID, "gw_optimizer_consolidate: the optimizer is not sharded");
+    optimizer_check(s, o, "gw_optimizer_consolidate");
+    const shard *x = o && o != &optimizer_poison ? shard_of(o) : NULL;
+    if (!x) {
+        scope_fail(s, GW_INVALID, "gw_optimizer_consolidate: the optimizer is not sharded");
         return map;
     }
+    if (to < 0 || to >= gw_group_size(x->group))
+        scope_fail(s, GW_INVALID, "gw_optimizer_consolidate: rank %d of a group of %d", to,
+                   gw_group_size(x->group));
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);
     gw_list *all = gw_gather_value_to(t, x->group, own_part(t, o), to);
-    if (gw_group_rank(x->group) == to) {
+    if (gw_ok(t) && gw_group_rank(x->group) == to) {
         state_write_groups(t, o, map);
         put_all(t, o, all, map);
     }
