@@ -61,7 +61,7 @@ GW_API gw_watch *gw_watch_open(gw_scope *s);
 
 /// Blocks until the next event, at most until the deadline of |s|.
 /// Returns: the event.
-/// Errors: TIMEOUT.
+/// Errors: TIMEOUT; DISCONNECTED if there can be none: in a job of a world size, once no other worker is left.
 GW_API gw_member_event gw_watch_next(gw_scope *s, gw_watch *w);
 
 /// Returns whether gw_watch_next would not block.
@@ -76,6 +76,7 @@ GW_API bool gw_watch_ready(gw_watch *w);
 ///
 /// and gw_wait_any waits for futures and members together.
 ///
+/// workers: of an empty list, or of this worker alone, the future does not resolve before gw_rpc_shutdown.
 /// Returns: the future.
 /// Errors: NOT_FOUND for an unknown worker.
 GW_API gw_future *gw_member_lost(gw_scope *s, const gw_worker *workers, int count);

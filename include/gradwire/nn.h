@@ -195,7 +195,8 @@ GW_API gw_module *gw_nn_batch_norm2d(gw_scope *s, int64_t features,
 GW_API GW_TYPE_OF(gw_nn_batch_norm2d) gw_nn_batch_norm2d_with;
 
 // ---- Convolutions, pools ------------------------------------------------------------------------
-// Pairs are for height and width; in one dimension only the first counts.
+// Pairs are for height and width; in one dimension only the first counts. C fills a pair with zeros: {1} is {1, 0}, which
+// pads the height alone, where PyTorch's padding=1 is {1, 1}.
 
 /// The values beyond the edges of an input.
 typedef enum gw_padding_mode {

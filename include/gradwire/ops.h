@@ -763,7 +763,8 @@ GW_API GW_TYPE_OF(gw_batch_norm) gw_batch_norm_with;
 GW_API gw_tensor *gw_one_hot(gw_scope *s, gw_tensor *indices, int64_t classes);
 
 // ---- Convolutions, pools ------------------------------------------------------------------------
-// Of pairs the first number is for height, the second for width; in one dimension only the first counts.
+// Of pairs the first number is for height, the second for width; in one dimension only the first counts. C fills a pair
+// with zeros: {1} is {1, 0}.
 
 /// Options of convolutions.
 typedef struct GW_BY_NAME gw_conv_options {

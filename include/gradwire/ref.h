@@ -110,7 +110,8 @@ GW_API void gw_rref_set_name(gw_scope *s, gw_rref *ref, const char *name);
 /// to: a name, a rank, or a gw_worker.
 /// Blocks: until |to| has named it, at most until the deadline of a call.
 /// Returns: a reference to it.
-/// Errors: TIMEOUT; NOT_FOUND if |to| leaves without having named it.
+/// Errors: TIMEOUT; DISCONNECTED if |to| leaves, or calls gw_rpc_shutdown, without having named it; REMOTE with the error
+/// of its root scope, if that has failed; NOT_FOUND for an unknown worker.
 GW_API gw_rref *gw_named(gw_scope *s, gw_target to, const char *name) GW_CALLS(gw_named_with);
 #define gw_named(s, to, name) gw_named_with((s), gw_to(to), (name))
 GW_API GW_TYPE_OF(gw_named) gw_named_with;

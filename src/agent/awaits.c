@@ -131,7 +131,8 @@ static void put(bytes *out, const question *q) {
 }
 
 static bool take(reader *in, question *out) {
-    *out = (question){ .role = reader_u8(in), .id = reader_u64(in) };
+    *out = (question){ .role = reader_u8(in) };
+    out->id = reader_u64(in);
     out->about = reader_u32(in);
     out->waiter = reader_u32(in);
     out->caller = (int32_t)reader_u32(in);

@@ -95,11 +95,22 @@ static gw_member_event take(gw_watch *w) {
     return out;
 }
 
+// Whether a worker can still join, leave or die.
+static bool has_others(const agent *a) {
+    if (a->job != GW_JOB_NONE) return true;
+    for (int rank = 0; rank < a->member_count; rank++)
+        if (rank != a->rank && !agent_member(a, rank)->lost) return true;
+    return false;
+}
+
 static gw_status wait_for_event(gw_scope *s, gw_watch *w, gw_error *error) {
     agent *a = w->agent;
     gw_status status = w->count ? GW_OK : context_check_wait(s, error);
     if (!status && w->waiting)
         status = error_set(error, GW_WRONG_STATE, "gw_watch_next on two threads");
+    if (!status && !w->count && !has_others(a))
+        status = error_set(error, GW_DISCONNECTED,
+                           "gw_watch_next: no other worker is left, and none can join");
     int64_t until_ns = context_deadline_ns(s);
     while (!status && !w->count) {
         if (a->phase == AGENT_LEFT) return agent_left_error(a, "a watch", error);

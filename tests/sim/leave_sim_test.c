@@ -454,7 +454,29 @@ static void connections_that_break_during_leaving_are_no_errors(void **state) {
     if (!getenv("SEED")) assert_true(cuts > 0);
 }
 
-GW_TESTS(leave_sim, it_starts_calls_of_one_scope_in_order,
+// ---- The last worker ----------------------------------------------------------------------------
+
+static void watch_until_alone(gw_scope *root, int rank, void *context) {
+    (void)context;
+    if (rank) {
+        cluster_pause_ms(root, 500);
+        gw_rpc_leave(root);
+        return;
+    }
+    gw_watch *w = gw_watch_open(root);
+    for (int i = 0; i < 2; i++) assert_int_equal(gw_watch_next(root, w).kind, GW_MEMBER_LEFT);
+    assert_int_equal(gw_watch_next(root, w).kind, GW_MEMBER_NONE);
+    assert_int_equal(gw_scope_error(root)->status, GW_DISCONNECTED);
+    gw_scope_clear(root);
+}
+
+static void a_watch_of_a_worker_that_is_alone_ends(void **state) {
+    (void)state;
+    for (uint64_t seed = 1; seed <= 20; seed++)
+        cluster_run(seed, (cluster_options){ .world_size = 3 }, watch_until_alone, NULL);
+}
+
+GW_TESTS(leave_sim, a_watch_of_a_worker_that_is_alone_ends, it_starts_calls_of_one_scope_in_order,
          it_serves_until_all_are_in_shutdown_and_all_calls_have_ended,
          it_names_pending_calls_at_the_deadline, it_refuses_calls_after_shutdown,
          it_continues_without_a_worker_that_has_left, it_releases_references_of_a_lost_worker,

@@ -57,7 +57,9 @@ gw_status marks_read(const agent *a, reader *r, uint32_t max, marks *out, gw_err
     if (r->failed || count > max || count > reader_left(r) / sizeof(mark))
         return error_set(error, GW_PROTOCOL, "marks: %u of them", count);
     for (uint32_t i = 0; i < count; i++) {
-        mark one = { .rank = reader_u32(r), .slot = reader_u32(r), .send = reader_u64(r) };
+        mark one = { .rank = reader_u32(r) };
+        one.slot = reader_u32(r);
+        one.send = reader_u64(r);
         if (one.rank >= (uint32_t)a->member_count || !one.send || one.slot >= LIMIT_SLOTS ||
             (i && compare(&out->items[out->count - 1], &one) >= 0))
             return error_set(error, GW_PROTOCOL, "marks: fields that mean nothing");
