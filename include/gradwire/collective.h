@@ -332,8 +332,9 @@ GW_API gw_future *gw_monitored_barrier_async(gw_scope *s, gw_group *group,
 GW_API GW_TYPE_OF(gw_monitored_barrier_async) gw_monitored_barrier_async_with;
 
 // ---- Coalesced ----------------------------------------------------------------------------------
-// One operation on |count| tensors, by one collective for each dtype among them. |count|, shapes and dtypes are the
-// same on all members, else MISMATCH. .sizes and .into are INVALID.
+// One operation on |count| tensors. |count|, shapes and dtypes are the same on all members, else MISMATCH, also if some
+// members give no tensors. It is one collective; of tensors of several dtypes it is one for each dtype if they are
+// added, or if they need a gradient. .sizes and .into are INVALID.
 // Memory: the tensors of a dtype are copied into one, and so are their results. While a call runs, a member has up to
 // about three times the size of |xs| and the results together.
 

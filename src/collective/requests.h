@@ -54,6 +54,9 @@ gw_tensor *request_joined(gw_scope *s, gw_group *g, operation o, gw_tensor *x, i
 // The same, as a future.
 gw_future *request_joined_async(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
                                 uint64_t shapes, const char *detail, gw_collective_options options);
+// Compares |shapes| of all members and waits for that: MISMATCH on all if they differ.
+void request_compare(gw_scope *s, gw_group *g, const char *what, uint64_t shapes,
+                     const char *detail, gw_collective_options options);
 
 // large_sum.c: whether all_reduce of |x| is cut into pieces, which is equal on all members; and that. |s| has no
 // error.
