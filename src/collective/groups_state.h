@@ -20,6 +20,7 @@ typedef struct closed_group {
     uint64_t id, list;
     uint64_t released;         // the last of its agreements that was over
     uint32_t next_generation;  // 0: it was closed
+    gw_error *broken;          // the error that had broken it; NULL
     int leader;                // the rank of its first member; -1: this worker was never in it
 } closed_group;
 
@@ -62,6 +63,9 @@ bool groups_has_met_on_loop(const agent *a, uint64_t id);
 gw_status groups_add_on_loop(gw_group *g, gw_error *error);
 // The same for a parent of groups that have no other parent.
 gw_status groups_add_world_on_loop(gw_group *g, gw_error *error);
+// Its opening is refused here, by |why|: it counts, and the group is broken on the other members. The caller releases
+// |g| then.
+void groups_refuse_on_loop(gw_group *g, const gw_error *why);
 void groups_remove_on_loop(gw_group *g);
 // group.c: |g| was re-formed. It leaves the table and frees its memory, but not the handle, once none of its runs
 // continues in a backend.
