@@ -548,7 +548,14 @@ GW_API GW_TYPE_OF(gw_scatter_value_from_async) gw_scatter_value_from_async_with;
 // ---- Messages -----------------------------------------------------------------------------------
 // One member sends a tensor to another one; messages are matched by sender and tag, in order. They are not counted
 // among the collectives, and pass between live members of a broken group. The receiver does not need shape or dtype.
-// No gradient flows through them. If the arguments of a gw_send are refused, the deadline of its gw_recv ends that.
+// No gradient flows through them.
+// Failures: the n-th gw_send of a tag to a member is received by its n-th gw_recv. A call that is refused, is made in a
+// scope that has failed, is late or is cancelled keeps its place: the call of the other member fails, too. All messages
+// of a refused gw_batch are refused. So a gw_recv that was late is not repeated for the same message. Without a place
+// are calls with a rank that is out of range or a group that is not given, sends that were given up before all bytes of
+// a large tensor had arrived, and calls that find no memory: the next call takes the place then. gw_recv_any takes the
+// first message that has arrived and that no earlier gw_recv takes, also the failure of a gw_send; if it ends early it
+// takes none.
 
 /// Options of messages.
 typedef struct GW_BY_NAME gw_message_options {
@@ -632,7 +639,7 @@ typedef struct gw_message {
 ///
 /// messages: |count| of them, each with a tag of its own.
 /// Returns: a list in their order: the tensor of a received message, none for a sent one.
-/// Errors: INVALID, before anything is sent, for options with a tag.
+/// Errors: INVALID, before any tensor is sent, for options with a tag.
 /// Source: torch.distributed.batch_isend_irecv.
 GW_API gw_list *gw_batch(gw_scope *s, gw_group *group, const gw_message *messages, int count,
                          gw_message_options options GW_DEFAULT({})) GW_CALLS(gw_batch_with);
