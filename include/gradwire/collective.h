@@ -20,7 +20,9 @@
 // another scope skips the rest of that scope, and the calls of the other members in it fail. So make the calls of one
 // step in one scope, nested alike on all members.
 // Where members nest scopes differently, and skip calls after a failure, the calls of different steps may be added with
-// status OK: nothing says then which calls were skipped.
+// status OK: nothing says then which calls were skipped. The same holds where a member leaves out a call, or makes one
+// too many, though nothing has failed: its later calls are compared with the calls of other steps, which are a MISMATCH
+// only if they differ in an attribute that must agree. A failure of that kind does not change which calls are compared.
 // Stalls: the error names the members that did not arrive and what their programs do, also where members of several
 // groups wait for each other. A line in the log reports this after 10 s and every 10 s. gw_group_history lists the last
 // collectives.
@@ -45,8 +47,9 @@
 // Errors, of all of them: INVALID for arguments; LIMIT with 1,024 collectives of a group under way, or when one member
 // sends another a tensor of more than 4 GiB (a gw_all_reduce in pieces sends none so large); MISMATCH, TIMEOUT,
 // CANCELLED, DISCONNECTED, and the error of a member that entered with a failed scope. A refused call keeps its place
-// in the order of calls: it fails with that error on each member that needs this member's part. A key above its limit
-// has no place: the deadlines of the other members end their calls.
+// in the order of calls: it fails with that error on each member that needs this member's part. A call with a
+// key above its limit, or without a group, has no place: this member leaves it out, and the deadlines of the others
+// end theirs.
 // Blocking: gw_x(s, g, ...) blocks; gw_x_async gives a future and does not block, so inline functions call it.
 // Ownership: results belong to the scope that called, or that waits for the future. Arguments are borrowed until the
 // call returns and may be written then.
