@@ -20,7 +20,9 @@
 // another scope skips the rest of that scope, and the calls of the other members in it fail. So make the calls of one
 // step in one scope, nested alike on all members.
 // Where members nest scopes differently, and skip calls after a failure, the calls of different steps may be added with
-// status OK: nothing says then which calls were skipped.
+// status OK: nothing says then which calls were skipped. The same holds where a member leaves out a call, or makes one
+// too many, though nothing has failed: its later calls are compared with the calls of other steps, which are a MISMATCH
+// only if they differ in an attribute that must agree. A failure of that kind does not change which calls are compared.
 // Stalls: the error names the members that did not arrive and what their programs do, also where members of several
 // groups wait for each other. A line in the log reports this after 10 s and every 10 s. gw_group_history lists the last
 // collectives.
@@ -45,8 +47,9 @@
 // Errors, of all of them: INVALID for arguments; LIMIT with 1,024 collectives of a group under way, or when one member
 // sends another a tensor of more than 4 GiB (a gw_all_reduce in pieces sends none so large); MISMATCH, TIMEOUT,
 // CANCELLED, DISCONNECTED, and the error of a member that entered with a failed scope. A refused call keeps its place
-// in the order of calls: it fails with that error on each member that needs this member's part. A key above its limit
-// has no place: the deadlines of the other members end their calls.
+// in the order of calls: it fails with that error on each member that needs this member's part. A call with a
+// key above its limit, or without a group, has no place: this member leaves it out, and the deadlines of the others
+// end theirs.
 // Blocking: gw_x(s, g, ...) blocks; gw_x_async gives a future and does not block, so inline functions call it.
 // Ownership: results belong to the scope that called, or that waits for the future. Arguments are borrowed until the
 // call returns and may be written then.
@@ -332,8 +335,9 @@ GW_API gw_future *gw_monitored_barrier_async(gw_scope *s, gw_group *group,
 GW_API GW_TYPE_OF(gw_monitored_barrier_async) gw_monitored_barrier_async_with;
 
 // ---- Coalesced ----------------------------------------------------------------------------------
-// One operation on |count| tensors, by one collective for each dtype among them. |count|, shapes and dtypes are the
-// same on all members, else MISMATCH. .sizes and .into are INVALID.
+// One operation on |count| tensors. |count|, shapes and dtypes are the same on all members, else MISMATCH, also if some
+// members give no tensors. It is one collective; of tensors of several dtypes it is one for each dtype if they are
+// added, or if they need a gradient. .sizes and .into are INVALID.
 // Memory: the tensors of a dtype are copied into one, and so are their results. While a call runs, a member has up to
 // about three times the size of |xs| and the results together.
 
@@ -547,7 +551,14 @@ GW_API GW_TYPE_OF(gw_scatter_value_from_async) gw_scatter_value_from_async_with;
 // ---- Messages -----------------------------------------------------------------------------------
 // One member sends a tensor to another one; messages are matched by sender and tag, in order. They are not counted
 // among the collectives, and pass between live members of a broken group. The receiver does not need shape or dtype.
-// No gradient flows through them. If the arguments of a gw_send are refused, the deadline of its gw_recv ends that.
+// No gradient flows through them.
+// Failures: the n-th gw_send of a tag to a member is received by its n-th gw_recv. A call that is refused, is made in a
+// scope that has failed, is late or is cancelled keeps its place: the call of the other member fails, too. All messages
+// of a refused gw_batch are refused. So a gw_recv that was late is not repeated for the same message. Without a place
+// are calls with a rank that is out of range or a group that is not given, sends that were given up before all bytes of
+// a large tensor had arrived, and calls that find no memory: the next call takes the place then. gw_recv_any takes the
+// first message that has arrived and that no earlier gw_recv takes, also the failure of a gw_send; if it ends early it
+// takes none.
 
 /// Options of messages.
 typedef struct GW_BY_NAME gw_message_options {
@@ -631,7 +642,7 @@ typedef struct gw_message {
 ///
 /// messages: |count| of them, each with a tag of its own.
 /// Returns: a list in their order: the tensor of a received message, none for a sent one.
-/// Errors: INVALID, before anything is sent, for options with a tag.
+/// Errors: INVALID, before any tensor is sent, for options with a tag.
 /// Source: torch.distributed.batch_isend_irecv.
 GW_API gw_list *gw_batch(gw_scope *s, gw_group *group, const gw_message *messages, int count,
                          gw_message_options options GW_DEFAULT({})) GW_CALLS(gw_batch_with);

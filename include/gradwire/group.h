@@ -30,11 +30,17 @@
 // MPI without its result. MPI cannot continue after a loss: mpirun then ends all processes; an error inside MPI on one
 // member, also for lack of memory, breaks the group for all. The next generation of a group has sessions.
 //
-// Errors, of all of them: INVALID for arguments. A refused call sends nothing: the other members, in the same call of
-// gw_group_split, gw_group_agree or gw_group_reform, or in the first collective of a group that this member has not
-// opened, block until their deadline. Their error then names this member and the call that it has not made. If this
-// member opens the group later, its next collective fails with the errors that it has missed, and all continue
-// together.
+// Errors, of all of them: INVALID for arguments. Opening a group in a scope that has failed, or with options that are
+// refused, is an opening, too: the group is broken on all members, with the error of this one, and the next opening of
+// that name and list is the next one on all. gw_group_split fails on all members if one of them refuses it. Where the
+// list or the name itself is refused (a rank out of range, a worker twice), the other members open a group that this
+// member does not know: the next collective of the group that gw_group_of or gw_group_blocks was called with fails on
+// all, and those of the new group block until their deadline. Open no group of that list again then; groups of
+// gw_group_split are opened again together.
+// A refused gw_group_agree or gw_group_reform sends nothing: the other members block until their deadline. Their error
+// then names this member and the call that it has not made, as it does in the first collective of a group that this
+// member has not opened. If it opens the group later, its next collective fails with the errors that it has missed, and
+// all continue together.
 // Blocking: gw_group_split, gw_group_agree, gw_group_reform and gw_group_join block, and are WOULD_BLOCK in inline
 // functions. The others do not block.
 // Ownership: a group belongs to the scope that it was opened in; collectives under way hold a count.

@@ -24,22 +24,28 @@ static gw_status keep_unknown(agent *a, int from, uint8_t kind, const group_head
     return status == GW_NO_MEMORY ? GW_OK : status;
 }
 
+static void answer_with_break(agent *a, int to, const group_header *h, const gw_error *error) {
+    message *m = agent_message_on_loop(a, KIND_BREAK);
+    if (!m) return;
+    group_header_put(&m->head, &(group_header){ .group = h->group, .list = h->list });
+    encode_error(&m->head, error);
+    group_send_on_loop(a, to, m);
+}
+
 // GRP-16: messages of a generation that has ended here are answered as by a member that still has it.
 static void answer_for_ended(agent *a, int to, const group_header *h) {
     gw_error error;
-    message *m = agent_message_on_loop(a, KIND_BREAK);
-    if (!m) return;
     error_set(&error, GW_WRONG_STATE, "the group was re-formed: use the new one");
-    group_header_put(&m->head, &(group_header){ .group = h->group, .list = h->list });
-    encode_error(&m->head, &error);
-    group_send_on_loop(a, to, m);
+    answer_with_break(a, to, h, &error);
 }
 
 static void answer_for_closed(agent *a, int from, uint8_t kind, const closed_group *was,
                               const group_header *h) {
     bool reports = kind == KIND_REPORT, enters = kind == KIND_ENTER;
     if (was->leader < 0) return;  // it is broken on all members
-    if (was->next_generation) {
+    if (was->broken && !was->next_generation) {
+        if (enters || reports || kind == KIND_QUERY) answer_with_break(a, from, h, was->broken);
+    } else if (was->next_generation) {
         if (enters || reports || kind == KIND_QUERY) answer_for_ended(a, from, h);
     } else if (enters || reports) {  // the sender of a report has this member as its leader
         group_refuse_closed_on_loop(a, from, reports ? a->rank : was->leader, h);
@@ -367,6 +373,7 @@ static void free_state(void *state) {
     map_fini(&x->worlds);
     map_fini(&x->pending_groups);
     join_request_free(&x->join_requests);
+    for (uint32_t i = 0; x->closed && i < CLOSED_GROUPS; i++) error_forget(&x->closed[i].broken);
     mem_free(x->closed);
     error_forget(&x->missed_error);
     mem_free(x);

@@ -45,12 +45,21 @@ static void expect_cause(const char *name, const char *what, const char *other, 
 
 static void a_program_that_fails_before_it_opens_a_group_ends_all_waits_for_it(void **state) {
     (void)state;
-    static const char *const waits[] = { "ddp",  "world", "split",     "shard",
-                                         "recv", "named", "rpcbarrier" };
-    expect_cause("failed_before_group", "", "worker0 has failed: ", "train.csv: no such file");
+    static const char *const waits[] = { "recv", "named", "rpcbarrier" };
     for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++)
         expect_cause("failed_before_group_matrix", waits[i],
                      "worker0 has failed: ", "missing.safetensors");
+}
+
+// It refuses to open the group, which fails on the other worker.
+static void a_program_that_opens_a_group_in_a_failed_scope_fails_it_on_all(void **state) {
+    (void)state;
+    static const char *const waits[] = { "ddp", "world", "split", "shard" };
+    expect_cause("failed_before_group", "",
+                 "group \"world\": worker0: ", "train.csv: no such file");
+    for (size_t i = 0; i < sizeof waits / sizeof waits[0]; i++)
+        expect_cause("failed_before_group_matrix", waits[i],
+                     "group \"world\": worker0: ", "missing.safetensors");
 }
 
 // In a group that the program has opened it enters the collective as failed.
@@ -104,6 +113,7 @@ static void trainers_in_shutdown_train_for_a_master(void **state) {
 }
 
 GW_TESTS(waits, a_program_that_fails_before_it_opens_a_group_ends_all_waits_for_it,
+         a_program_that_opens_a_group_in_a_failed_scope_fails_it_on_all,
          a_program_that_fails_in_a_group_fails_the_next_collective,
          a_worker_in_shutdown_ends_all_waits_for_it, a_worker_in_shutdown_is_missing_in_agreements,
          trainers_in_shutdown_train_for_a_master);

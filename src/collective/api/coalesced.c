@@ -1,9 +1,17 @@
-// Coalesced collectives: several tensors in one call. Tensors of one dtype are sent together.
+// Coalesced collectives: several tensors in one call. Tensors of one dtype are sent together, and those of all dtypes
+// as bytes where nothing is computed with them.
+//
+// With a root, a member may succeed before the root compares all lists, and calls the next collective. So no member
+// enters a second collective of such a call before all lists are compared: else members would count differently from
+// then on.
 #include "collective/api/requests.h"
 
 #include "base/value.h"
+#include "collective/run/run.h"
+#include "tensor/combine.h"
 #include "tensor/ops/op.h"
 
+#include <gradwire/autograd.h>
 #include <gradwire/ops.h>
 #include <string.h>
 
@@ -40,38 +48,71 @@ static bool check(gw_scope *s, const coalesced *m) {
     return gw_ok(s);
 }
 
-// The last two bits are 2, so that it differs from every hash of sizes.
-static uint64_t hash_shapes(const coalesced *m, int dtype) {
-    uint64_t hash = 2;
+// Of the whole list, whatever the dtype of a part: members whose lists differ have a mismatch in their first part, and
+// none of them enters a second one that others have not. The last two bits are 2, so that it differs from every hash of
+// sizes.
+static uint64_t hash_list(const coalesced *m) {
+    uint64_t hash = hash_u64((uint64_t)m->count);
     for (int i = 0; i < m->count; i++) {
         const gw_tensor *x = m->xs[i];
-        if (x->dtype != dtype) continue;
+        hash = hash_u64(hash + (uint64_t)x->dtype);
         hash = hash_u64(hash + x->dims);
         for (int d = 0; d < x->dims; d++) hash = hash_u64(hash + (uint64_t)x->sizes[d]);
     }
-    return (hash & ~(uint64_t)1) | 2;
+    return (hash & ~(uint64_t)3) | 2;
 }
 
 enum { DETAIL_ENOUGH = 120 };
 
-// "tensors 2x3, 4", of |dtype|; of many tensors the first ones, the last one, and their count.
-static const char *put_shapes(char *out, const coalesced *m, int dtype) {
+static bool has_one_dtype(const coalesced *m) {
+    for (int i = 1; i < m->count; i++)
+        if (m->xs[i]->dtype != m->xs[0]->dtype) return false;
+    return true;
+}
+
+static void put_tensor(text_builder *out, const gw_tensor *x, bool with_dtype) {
+    if (with_dtype) text_put(out, "%s ", gw_dtype_name((gw_dtype)x->dtype));
+    text_put(out, "%s", shape_text(x).text);
+}
+
+// "tensors 2x3, 4", or of several dtypes "tensors f32 2x3, i64 4"; of many tensors the first ones, the last one, and
+// their count.
+static const char *put_list(char *out, const coalesced *m) {
     text_builder t = { out, 0, SIGNATURE_DETAIL_MAX };
-    int listed = 0, found = 0;
-    const gw_tensor *last = NULL;
-    for (int i = 0; i < m->count; i++) {
-        const gw_tensor *x = m->xs[i];
-        if (x->dtype != dtype) continue;
-        last = x;
-        found++;
-        if (t.at >= DETAIL_ENOUGH) continue;
-        text_put(&t, "%s%s", listed++ ? ", " : "tensors ", shape_text(x).text);
+    bool with_dtypes = !has_one_dtype(m);
+    int listed = 0;
+    for (; listed < m->count && t.at < DETAIL_ENOUGH; listed++) {
+        text_put(&t, "%s", listed ? ", " : "tensors ");
+        put_tensor(&t, m->xs[listed], with_dtypes);
     }
-    if (listed < found) text_put(&t, ", ..., %s: %d tensors", shape_text(last).text, found);
+    if (listed < m->count) {
+        text_put(&t, ", ..., ");
+        put_tensor(&t, m->xs[m->count - 1], with_dtypes);
+        text_put(&t, ": %d tensors", m->count);
+    }
+    if (!m->count) text_put(&t, "no tensors");
     return out;
 }
 
 // ---- Joining and splitting ----------------------------------------------------------------------
+
+static bool is_reduction(const coalesced *m) {
+    return m->operation == OPERATION_ALL_REDUCE || m->operation == OPERATION_REDUCE_SCATTER;
+}
+
+static bool has_gradient(const gw_scope *s, const coalesced *m) {
+    bool has = false;
+    for (int i = 0; i < m->count && !has; i++) has = backward_is_recorded(s, m->xs[i]);
+    return has;
+}
+
+static bool travels_as_bytes(const gw_scope *s, const coalesced *m) {
+    return !is_reduction(m) && !has_one_dtype(m) && !has_gradient(s, m);
+}
+
+static bool has_root(const coalesced *m) {
+    return m->operation == OPERATION_BROADCAST || m->operation == OPERATION_GATHER;
+}
 
 // The elements of |x| that go to member |part| of |parts|.
 static gw_tensor *part_of(gw_scope *s, gw_tensor *x, int part, int parts) {
@@ -80,20 +121,48 @@ static gw_tensor *part_of(gw_scope *s, gw_tensor *x, int part, int parts) {
     return gw_reshape(s, gw_slice(s, x, 0, part * rows, (part + 1) * rows, 1), -1);
 }
 
+// A call without tensors is one collective, too, of this dtype: others may have given some.
+static int dtype_of_none(const coalesced *m) {
+    for (int dtype = 0; is_reduction(m) && dtype < GW_DTYPE_COUNT; dtype++)
+        if (combine_is_supported((combine_op)m->argument, (gw_dtype)dtype)) return dtype;
+    return GW_F32;
+}
+
 static bool has_dtype(const coalesced *m, int dtype) {
-    bool has = false;
+    bool has = !m->count && dtype == dtype_of_none(m);
     for (int i = 0; i < m->count && !has; i++) has = m->xs[i]->dtype == dtype;
     return has;
 }
 
 // All tensors of |dtype| concatenated, grouped by member; NULL if there is none.
 static gw_tensor *join(gw_scope *s, const coalesced *m, int dtype) {
+    if (!m->count) return has_dtype(m, dtype) ? gw_zeros(s, (gw_dtype)dtype, 0) : NULL;
     int parts = m->operation == OPERATION_REDUCE_SCATTER ? m->group->count : 1, found = 0;
     gw_tensor **flat = gw_alloc(s, ((size_t)m->count * (size_t)parts + 1) * sizeof *flat);
     for (int part = 0; flat && part < parts; part++)
         for (int i = 0; i < m->count; i++)
             if (m->xs[i]->dtype == dtype) flat[found++] = part_of(s, m->xs[i], part, parts);
     return flat && found ? gw_cat(s, flat, found, 0) : NULL;
+}
+
+static gw_tensor *join_bytes(gw_scope *s, const coalesced *m) {
+    gw_scope *t = gw_scope_open(s);
+    gw_no_grad(t);
+    gw_tensor *joined[GW_DTYPE_COUNT];
+    int64_t size = 0;
+    for (int dtype = 0; dtype < GW_DTYPE_COUNT; dtype++) {
+        joined[dtype] = join(t, m, dtype);
+        if (joined[dtype] && gw_ok(t)) size += (int64_t)tensor_size(joined[dtype]);
+    }
+    gw_tensor *out = gw_ok(t) ? scope_own(s, tensor_new(t, GW_U8, 1, &size)) : NULL;
+    uint8_t *at = out && size ? run_place_at(out, 0) : NULL;
+    for (int dtype = 0; at && dtype < GW_DTYPE_COUNT; dtype++) {
+        if (!joined[dtype] || !tensor_size(joined[dtype])) continue;
+        memcpy(at, gw_data(joined[dtype]), tensor_size(joined[dtype]));
+        at += tensor_size(joined[dtype]);
+    }
+    gw_scope_close_up(t);
+    return out ? out : tensor_poison_of(s);
 }
 
 // The layout of the tensors: the result is split by it after they may have been freed.
@@ -105,6 +174,7 @@ typedef struct piece {
 typedef struct layout {
     int32_t operation, members, count;
     int32_t is_elsewhere;  // only the root has elements, and this member is not the root
+    int32_t as_bytes;
     piece pieces[];
 } layout;
 
@@ -119,6 +189,7 @@ static layout *make_layout(gw_scope *s, const coalesced *m) {
     l->operation = (int32_t)m->operation;
     l->members = m->group->count;
     l->count = m->count;
+    l->as_bytes = travels_as_bytes(s, m);
     l->is_elsewhere = m->operation == OPERATION_GATHER && m->argument != m->group->self;
     for (int i = 0; i < m->count; i++) {
         const gw_tensor *x = m->xs[i];
@@ -175,6 +246,37 @@ static void take_apart(gw_scope *s, const layout *l, gw_tensor *joined, int dtyp
     }
 }
 
+static int64_t total_size(const layout *l) {
+    int64_t size = 0;
+    for (int dtype = 0; dtype < GW_DTYPE_COUNT; dtype++)
+        size += length_of(l, dtype) * (int64_t)gw_dtype_size((gw_dtype)dtype);
+    return size;
+}
+
+// The bytes from |at| on of each member, as elements of |dtype|.
+static gw_tensor *of_bytes(gw_scope *s, const layout *l, gw_tensor *bytes, int dtype, int64_t at) {
+    int64_t count = l->operation == OPERATION_BROADCAST ? 1 : l->is_elsewhere ? 0 : l->members;
+    int64_t length = length_of(l, dtype), numel = count * length, each = total_size(l);
+    size_t size = (size_t)length * gw_dtype_size((gw_dtype)dtype);
+    gw_tensor *out = scope_own(s, tensor_new(s, (gw_dtype)dtype, 1, &numel));
+    const uint8_t *from = gw_data(bytes);
+    uint8_t *to = out && numel ? run_place_at(out, 0) : NULL;
+    for (int64_t i = 0; to && i < count; i++)
+        memcpy(to + (size_t)i * size, from + i * each + at, size);
+    return out ? out : tensor_poison_of(s);
+}
+
+static void take_all(gw_scope *s, const layout *l, gw_tensor *bytes, gw_tensor **out) {
+    int64_t at = 0;
+    gw_tensor *flat = gw_contiguous(s, bytes);
+    for (int dtype = 0; dtype < GW_DTYPE_COUNT && gw_ok(s); dtype++) {
+        bool has = false;
+        for (int i = 0; i < l->count && !has; i++) has = l->pieces[i].dtype == dtype;
+        if (has) take_apart(s, l, of_bytes(s, l, flat, dtype, at), dtype, out);
+        at += length_of(l, dtype) * (int64_t)gw_dtype_size((gw_dtype)dtype);
+    }
+}
+
 // ---- Calls that wait ----------------------------------------------------------------------------
 
 static gw_tensor *wait_for_joined(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
@@ -184,6 +286,27 @@ static gw_tensor *wait_for_joined(gw_scope *s, gw_group *g, operation o, gw_tens
     if (!request_may_wait(s, g, operation_name(o), options.key)) return tensor_poison_of(s);
     return request_take(s, operation_name(o), request_joined(s, g, o, x, argument, options, &rec),
                         &rec);
+static gw_tensor *run_part(gw_scope *s, const coalesced *m, gw_tensor *joined) {
+    char detail[SIGNATURE_DETAIL_MAX];
+    return wait_for_joined(s, m->group, m->operation, joined, m->argument, hash_list(m),
+                           put_list(detail, m), m->options);
+}
+
+// After a failure this member enters no further part: the others have the error in the same one.
+static void run_parts(gw_scope *s, const coalesced *m, const layout *l, gw_tensor **out) {
+    char detail[SIGNATURE_DETAIL_MAX];
+    if (l->as_bytes) {
+        gw_tensor *all = run_part(s, m, join_bytes(s, m));
+        if (gw_ok(s)) take_all(s, l, all, out);
+        return;
+    }
+    if (has_root(m) && m->count && !has_one_dtype(m))
+        request_compare(s, m->group, m->what, hash_list(m), put_list(detail, m), m->options);
+    for (int dtype = 0; gw_ok(s) && dtype < GW_DTYPE_COUNT; dtype++) {
+        if (!has_dtype(m, dtype)) continue;
+        gw_tensor *joined = run_part(s, m, join(s, m, dtype));
+        if (gw_ok(s)) take_apart(s, l, joined, dtype, out);
+    }
 }
 
 static gw_list *run_each(gw_scope *s, const coalesced *m) {
@@ -198,15 +321,8 @@ static gw_list *run_each(gw_scope *s, const coalesced *m) {
     gw_scope *t = gw_scope_open(s);
     const layout *l = make_layout(t, m);
     gw_tensor **out = gw_alloc(t, ((size_t)m->count + 1) * sizeof *out);
-    if (!gw_ok(t) && m->count) request_refuse(t, m->group, m->options.key);
-    char detail[SIGNATURE_DETAIL_MAX];
-    for (int dtype = 0; l && out && dtype < GW_DTYPE_COUNT; dtype++) {
-        if (!has_dtype(m, dtype)) continue;
-        gw_tensor *joined = join(t, m, dtype);  // tensors of a failed scope are entered as failed
-        joined = wait_for_joined(t, m->group, m->operation, joined, m->argument,
-                                 hash_shapes(m, dtype), put_shapes(detail, m, dtype), m->options);
-        if (gw_ok(t)) take_apart(t, l, joined, dtype, out);
-    }
+    if (!gw_ok(t)) request_refuse(t, m->group, m->options.key);
+    if (l && out) run_parts(t, m, l, out);
     for (int i = 0; i < m->count && gw_ok(t); i++) gw_list_add(s, list, out[i]);
     gw_scope_close_up(t);
     return list;
@@ -228,7 +344,8 @@ static gw_value list_of_pieces(gw_scope *s, gw_value v, void *context) {
     const layout *l = gw_data(gw_tensor_of(s, gw_list_get(s, parts, 0)));
     gw_list *list = gw_list_open(s);
     gw_tensor **out = gw_ok(s) ? gw_alloc(s, ((size_t)l->count + 1) * sizeof *out) : NULL;
-    for (int dtype = 0, next = 1; out && dtype < GW_DTYPE_COUNT; dtype++) {
+    if (out && l->as_bytes) take_all(s, l, gw_tensor_of(s, gw_list_get(s, parts, 1)), out);
+    for (int dtype = 0, next = 1; out && !l->as_bytes && dtype < GW_DTYPE_COUNT; dtype++) {
         bool has = false;
         for (int i = 0; i < l->count && !has; i++) has = l->pieces[i].dtype == dtype;
         if (has) take_apart(s, l, gw_tensor_of(s, gw_list_get(s, parts, next++)), dtype, out);
@@ -246,14 +363,15 @@ static gw_future *future_of_layout(gw_scope *s, const coalesced *m) {
     return f;
 }
 
-static gw_future *start_of_dtype(gw_scope *s, const coalesced *m, int dtype) {
+// |dtype| -1: all, as bytes. NULL: there is no tensor of it.
+static gw_future *start_part(gw_scope *s, const coalesced *m, int dtype) {
     gw_scope *t = gw_scope_open(s);
     gw_future *f = NULL;
     char detail[SIGNATURE_DETAIL_MAX];
-    gw_tensor *joined = join(t, m, dtype);
+    gw_tensor *joined = dtype < 0 ? join_bytes(t, m) : join(t, m, dtype);
     if (joined || !gw_ok(t))
-        f = request_joined_async(s, m->group, m->operation, joined, m->argument,
-                                 hash_shapes(m, dtype), put_shapes(detail, m, dtype), m->options);
+        f = request_joined_async(s, m->group, m->operation, joined, m->argument, hash_list(m),
+                                 put_list(detail, m), m->options);
     gw_scope_close_up(t);
     return f;
 }
@@ -265,8 +383,10 @@ static gw_future *start_each(gw_scope *s, const coalesced *m) {
     gw_future *all[GW_DTYPE_COUNT + 1] = { gw_ok(s) ? future_of_layout(s, m) : NULL };
     if (!gw_ok(s)) return request_refuse(s, m->group, m->options.key);
     int count = 1;
-    for (int dtype = 0; dtype < GW_DTYPE_COUNT && gw_ok(s); dtype++) {
-        gw_future *f = start_of_dtype(s, m, dtype);
+    bool as_bytes = travels_as_bytes(s, m);
+    if (as_bytes) all[count++] = start_part(s, m, -1);
+    for (int dtype = 0; !as_bytes && dtype < GW_DTYPE_COUNT && gw_ok(s); dtype++) {
+        gw_future *f = start_part(s, m, dtype);
         if (f) all[count++] = f;
     }
     if (s->error) return &future_poison;

@@ -90,6 +90,9 @@ gw_future *request_joined(gw_scope *s, gw_group *g, operation o, gw_tensor *x, i
 // The same, of tensors whose shapes are hashed to |shapes|, as a form that does not wait.
 gw_future *request_joined_async(gw_scope *s, gw_group *g, operation o, gw_tensor *x, int argument,
                                 uint64_t shapes, const char *detail, gw_collective_options options);
+// Compares |shapes| of all members and waits for that: MISMATCH on all if they differ.
+void request_compare(gw_scope *s, gw_group *g, const char *what, uint64_t shapes,
+                     const char *detail, gw_collective_options options);
 
 // large_sum.c: whether all_reduce of |x| is cut into pieces, which is equal on all members; and that. |s| has no
 // error.

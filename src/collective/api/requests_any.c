@@ -74,6 +74,17 @@ void gw_monitored_barrier_with(gw_scope *s, gw_group *g, gw_collective_options o
         request_wait(s, barrier(s, g, what, options, true));
 }
 
+void request_compare(gw_scope *s, gw_group *g, const char *what, uint64_t shapes,
+                     const char *detail, gw_collective_options options) {
+    if (!request_may_wait(s, g, what, options.key) || !request_is_usable(s, g, what, options.key))
+        return;
+    run_request r = request_of(OPERATION_BARRIER, CONTENT_VALUES, -1, options);
+    r.is_awaited = true;
+    r.signature.shares = shapes;
+    r.detail = detail;
+    request_wait(s, request_start(s, g, what, r, NULL));
+}
+
 // ---- Values -------------------------------------------------------------------------------------
 
 static gw_value collect_values(gw_scope *s, gw_group *g, const char *what, operation o, gw_value x,

@@ -223,6 +223,14 @@ void call_fail_in_place_on_loop(gw_group *g, sequence *t, const scope_path *path
     group_report_failed_on_loop(g, t->key, t->reported, t->reported_next, &why);
 }
 
+void call_fail_next_on_loop(sequence *t, const gw_error *error) {
+    if (!t->missed && !t->fails_next) {
+        error_forget(&t->why);
+        error_keep(&t->why, error);
+    }
+    t->fails_next = true;
+}
+
 // The call takes its number nevertheless.
 static void take_ended(gw_group *g, sequence *t, const scope_path *path, const ended_ahead *x,
                        gw_error *error) {

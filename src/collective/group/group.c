@@ -63,9 +63,14 @@ bool group_is_given(gw_scope *s, const gw_group *g, const char *what) {
 
 bool group_is_usable(gw_scope *s, const gw_group *g) {
     group_check_live(g);
-    if (s->error) return false;
-    if (!g || g == &group_poison)
+    if (gw_ok(s) && (!g || g == &group_poison))
         scope_fail(s, GW_INVALID, g ? "a group that could not be opened" : "the group is NULL");
+    return g && g != &group_poison;
+}
+
+bool group_check_options(gw_scope *s, gw_group_open_options o) {
+    if (o.timeout_ms < 0)
+        scope_fail(s, GW_INVALID, "a timeout of %lld ms", (long long)o.timeout_ms);
     return gw_ok(s);
 }
 

@@ -332,8 +332,10 @@ extern gw_group group_poison;
 void group_release_on_loop(gw_group *g);
 // Whether a call in the scope may use |g|; else |s| has failed.
 bool group_is_given(gw_scope *s, const gw_group *g, const char *what);
-// The same for functions that open other groups of |g|.
+// The same for functions that open other groups of |g|, also if |s| has failed before.
 bool group_is_usable(gw_scope *s, const gw_group *g);
+// The options of an opening besides the name; fails |s|.
+bool group_check_options(gw_scope *s, gw_group_open_options o);
 // INVALID if |name| is not valid for a group: all members use it in error texts and logs.
 bool group_check_name(gw_scope *s, const char *name);
 // In the checked mode: aborts the process if |g| was freed.
@@ -430,6 +432,8 @@ void call_fail_in_place_on_loop(gw_group *g, sequence *t, const scope_path *path
                                 const gw_error *error);
 // The call |f| has failed with |why|.
 void call_note_failure_on_loop(sequence *t, failed_call f, const gw_error *why);
+// The next call of |t| fails with |error| on all members.
+void call_fail_next_on_loop(sequence *t, const gw_error *error);
 // Skips numbers that ended before this member has called them, on a member without calls of its own.
 void call_skip_ended_on_loop(gw_group *g, sequence *t);
 // Another member calls nothing more in a scope.

@@ -88,17 +88,22 @@ static void give_title(gw_group *g, uint64_t before) {
         snprintf(end, left, " (opened %llu times)", (unsigned long long)before + 1);
 }
 
-static gw_status draw_id(groups *x, gw_group *g, gw_error *error) {
+// Counts the opening, also one that is refused, so that the next one has the same id on all members. 0: allocation
+// failed.
+static uint64_t draw_id(groups *x, gw_group *g) {
     uint64_t name = g->has_name ? hash_of_name(g) : 0;
     uint64_t same = hash_u64(g->list ^ name);
     uintptr_t before = (uintptr_t)map_find(&x->opened, same);
-    g->id = hash_u64((g->has_name ? name : g->list) ^ before);
-    if (map_find(&x->groups, g->id) || (g->has_name && is_open(x, g)))
-        return error_set(error, GW_DUPLICATE, "a group \"%s\" is open here already", g->name);
-    if (!map_put(&x->opened, same, (void *)(before + 1)))
-        return error_set(error, GW_NO_MEMORY, "no memory for a group");
+    if (!map_put(&x->opened, same, (void *)(before + 1))) return 0;
     give_title(g, before);
-    return GW_OK;
+    return hash_u64((g->has_name ? name : g->list) ^ before);
+}
+
+static gw_status open_id(groups *x, gw_group *g, gw_error *error) {
+    g->id = draw_id(x, g);
+    if (!g->id) return error_set(error, GW_NO_MEMORY, "no memory for a group");
+    if (!map_find(&x->groups, g->id) && !(g->has_name && is_open(x, g))) return GW_OK;
+    return error_set(error, GW_DUPLICATE, "a group \"%s\" is open here already", g->name);
 }
 
 // GRP-7.
@@ -138,14 +143,25 @@ gw_status groups_add_on_loop(gw_group *g, gw_error *out_lost, gw_error *error) {
         status = GW_OK;
     else if (status)
         *error = *out_lost;
+    if (!status && !g->id) status = open_id(x, g, error);
     if (!status && x->groups.count >= LIMIT_GROUPS)
         status = error_set(error, GW_LIMIT, "more than %d groups", LIMIT_GROUPS);
-    if (!status && !g->id) status = draw_id(x, g, error);
     if (status) return status;
     if (!put(x, g)) return error_set(error, GW_NO_MEMORY, "no memory for a group");
     meet_members(g);
     if (out_lost->status) out_lost->status = GW_DISCONNECTED;
     return GW_OK;
+}
+
+// GRP-8.
+bool groups_refuse_on_loop(gw_group *g) {
+    gw_error lost;
+    groups *x = groups_of(g->agent);
+    if (g->agent->phase == AGENT_LEFT || check_members(g, false, &lost)) return false;
+    if (!g->id) g->id = draw_id(x, g);
+    if (!g->id || map_find(&x->groups, g->id) || !put(x, g)) return false;
+    meet_members(g);
+    return true;
 }
 
 // The name ends with how many of that list there were before, except for the first.
@@ -172,9 +188,15 @@ gw_status groups_add_world_on_loop(gw_group *g, gw_error *out_lost, gw_error *er
 
 void groups_remember_closed_on_loop(const agent *a, closed_group was) {
     groups *x = groups_of(a);
-    if (was.next_generation && has_mutation(MUTATION_GENERATION_FORGOTTEN)) return;
-    if (!x->closed) x->closed = mem_calloc(CLOSED_GROUPS * sizeof *x->closed);
-    if (x->closed) x->closed[x->closed_count++ % CLOSED_GROUPS] = was;
+    bool is_forgotten = was.next_generation && has_mutation(MUTATION_GENERATION_FORGOTTEN);
+    if (!is_forgotten && !x->closed) x->closed = mem_calloc(CLOSED_GROUPS * sizeof *x->closed);
+    if (is_forgotten || !x->closed) {
+        error_forget(&was.broken);
+        return;
+    }
+    closed_group *at = &x->closed[x->closed_count++ % CLOSED_GROUPS];
+    error_forget(&at->broken);
+    *at = was;
 }
 
 static const closed_group *find_closed(const groups *x, uint64_t id, const uint64_t *list) {
@@ -203,6 +225,7 @@ void groups_remove_on_loop(gw_group *g, uint64_t released) {
                          .released = released,
                          .next_generation = g->is_over ? g->generation + 1 : 0,
                          .leader = g->members[group_leader_on_loop(g)].rank };
+    if (g->broken.status && !g->is_over) error_keep(&was.broken, &g->broken);
     groups_remember_closed_on_loop(g->agent, was);
 }
 

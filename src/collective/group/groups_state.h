@@ -20,6 +20,7 @@ typedef struct closed_group {
     uint64_t id, list;
     uint64_t released;         // the last of its agreements that was over
     uint32_t next_generation;  // 0: it was closed
+    gw_error *broken;          // the error that had broken it; NULL
     int leader;                // the rank of its first member; -1: this worker was never in it
 } closed_group;
 
@@ -62,6 +63,9 @@ bool groups_has_met_on_loop(const agent *a, uint64_t id);
 gw_status groups_add_on_loop(gw_group *g, gw_error *out_lost, gw_error *error);
 // The same for a parent of groups that have no other parent.
 gw_status groups_add_world_on_loop(gw_group *g, gw_error *out_lost, gw_error *error);
+// Adds |g|, whose opening is refused here: it counts, and the caller breaks it on the other members. False if they need
+// not be notified, or allocation fails.
+bool groups_refuse_on_loop(gw_group *g);
 void groups_remove_on_loop(gw_group *g, uint64_t released);  // see closed_group
 // Its final keys, history and queries.
 void group_free_records(gw_group *g);

@@ -32,7 +32,7 @@ typedef struct collective_signature {
     uint8_t operation, op, dtype, plan, content, dims, gradient;
     int32_t root;  // -1: without one
     double factor;
-    // An odd hash of |sizes| of reduce_scatter, or a hash of the shapes of coalesced tensors, with 2 for its last two
+    // An odd hash of |sizes| of reduce_scatter, or a hash of the list of coalesced tensors, with 2 for its last two
     // bits; 0: neither. In a final sequence XORed with a mark, a multiple of 4, that has to match.
     uint64_t shares;
     int64_t sizes[LIMIT_DIMS];

@@ -33,13 +33,6 @@ static bool check_members(gw_scope *s, agent *a, const gw_worker *workers, int c
     return self;
 }
 
-static bool check_options(gw_scope *s, gw_group_open_options o) {
-    if (o.name && !group_check_name(s, o.name)) return false;
-    if (o.timeout_ms < 0)
-        scope_fail(s, GW_INVALID, "a timeout of %lld ms", (long long)o.timeout_ms);
-    return gw_ok(s);
-}
-
 // A failed allocation is an error: no other member would find the same.
 static gw_status find_hosts_on_loop(gw_group *g, gw_error *error) {
     const char **addresses = mem_alloc((size_t)g->count * sizeof *addresses);
@@ -49,6 +42,18 @@ static gw_status find_hosts_on_loop(gw_group *g, gw_error *error) {
     g->host_size = hosts_find_size(addresses, g->count);
     mem_free(addresses);
     return GW_OK;
+}
+
+// The other members get |why| by their next collective in |g|.
+static void refuse(agent *a, gw_group *g, const gw_error *why) {
+    gw_error error = *why;
+    error_prefix(&error, group_member_name(g, g->self));
+    env_enter(a->env);
+    if (!g->generation && groups_refuse_on_loop(g)) {
+        unexpected_hand_over_on_loop(g);
+        group_break_all_on_loop(g, &error);
+    }
+    env_leave(a->env);
 }
 
 typedef gw_status adding(gw_group *g, gw_error *out_lost, gw_error *error);
@@ -70,6 +75,7 @@ static gw_group *add_group_by(gw_scope *s, agent *a, gw_group *g, adding *add) {
     env_leave(a->env);
     if (status) {
         scope_fail_with(s, &error);
+        if (add == groups_add_on_loop) refuse(a, g, &error);
         handle_release(g);
         return &group_poison;
     }
@@ -82,12 +88,48 @@ static gw_group *add_group(gw_scope *s, agent *a, gw_group *g) {
     return add_group_by(s, a, g, groups_add_on_loop);
 }
 
+// A scope for the checks of an opening that |s|, which has failed, refuses; NULL: this worker has no agent, or no
+// memory.
+static gw_scope *open_for_checks(const gw_scope *s) {
+    agent *a = s->agent;
+    bool has_agent = a && !agent_is_closed(a) && !is_process_fork(a->mark);
+    gw_scope *t = has_agent ? agent_scope_open(a, 0, 0, ENV_NEVER) : NULL;
+    return t && t->agent ? t : NULL;
+}
+
+// |s| has failed. NULL: the list or the name is not one of a group, so that nothing is known about it.
+static gw_group *refuse_group(gw_scope *s, const gw_worker *workers, int count,
+                              gw_group_open_options o, const char *title) {
+    gw_scope *t = open_for_checks(s);
+    if (!t) return &group_poison;
+    agent *a = t->agent;
+    o.backend = NULL;
+    bool is_known = check_members(t, a, workers, count) && (!o.name || group_check_name(t, o.name));
+    gw_group *g = is_known ? group_make(a, workers, count, o, title) : NULL;
+    if (g) {
+        refuse(a, g, scope_error(s));
+        handle_release(g);
+    }
+    (void)!gw_scope_close(t).status;
+    return is_known ? &group_poison : NULL;
+}
+
+// The same.
+static gw_group *try_open(gw_scope *s, const gw_worker *workers, int count, gw_group_open_options o,
+                          const char *title) {
+    awaits_note_root(s);
+    if (s->error) return refuse_group(s, workers, count, o, title);
+    agent *a = agent_of(s);
+    if (!a || !check_members(s, a, workers, count) || (o.name && !group_check_name(s, o.name)))
+        return NULL;
+    if (!group_check_options(s, o)) return refuse_group(s, workers, count, o, title);
+    return add_group(s, a, group_make(a, workers, count, o, title));
+}
+
 static gw_group *open_group(gw_scope *s, const gw_worker *workers, int count,
                             gw_group_open_options o, const char *title) {
-    awaits_note_root(s);
-    agent *a = s->error ? NULL : agent_of(s);
-    if (!a || !check_members(s, a, workers, count) || !check_options(s, o)) return &group_poison;
-    return add_group(s, a, group_make(a, workers, count, o, title));
+    gw_group *g = try_open(s, workers, count, o, title);
+    return g ? g : &group_poison;
 }
 
 gw_group *group_open_next(gw_scope *s, agent *a, const decision *d, bool has_name,
@@ -116,41 +158,67 @@ gw_group *gw_group_open_with(gw_scope *s, const gw_worker *workers, int count,
 }
 
 gw_group *gw_group_world_with(gw_scope *s, gw_group_open_options options) {
+    gw_scope *t = s->error ? open_for_checks(s) : s;
     int count;
-    const gw_worker *workers = gw_rpc_workers(s, &count);
-    return s->error ? &group_poison : open_group(s, workers, count, options, "world");
+    const gw_worker *workers = t ? gw_rpc_workers(t, &count) : NULL;
+    gw_group *g =
+        workers && gw_ok(t) ? open_group(s, workers, count, options, "world") : &group_poison;
+    if (t && t != s) (void)!gw_scope_close(t).status;
+    return g;
+}
+
+// |s| has failed, and this member does not know the list: the other members get the error by the next call of |g|.
+static gw_group *refuse_list(const gw_scope *s, gw_group *g) {
+    if (agent_is_closed(g->agent) || is_process_fork(g->agent->mark)) return &group_poison;
+    gw_error error = *s->error;
+    error_prefix(&error, group_member_name(g, g->self));
+    env_enter(g->agent->env);
+    if (!group_has_reported(g, s->error)) call_fail_next_on_loop(&g->main, &error);
+    env_leave(g->agent->env);
+    return &group_poison;
+}
+
+static bool check_ranks(gw_scope *s, const gw_group *g, const int *ranks, int count) {
+    bool is_given = count >= 1 && count <= g->count && ranks;
+    if (!is_given && gw_ok(s))
+        scope_fail(s, GW_INVALID, "%d ranks of group \"%s\", which has %d", count, g->name,
+                   g->count);
+    for (int i = 0; is_given && i < count; i++) {
+        if (ranks[i] >= 0 && ranks[i] < g->count) continue;
+        if (gw_ok(s))
+            scope_fail(s, GW_INVALID, "rank %d of group \"%s\", which has %d", ranks[i], g->name,
+                       g->count);
+        return false;
+    }
+    return is_given;
 }
 
 gw_group *gw_group_of_with(gw_scope *s, gw_group *g, const int *ranks, int count,
                            gw_group_open_options options) {
     if (!group_is_usable(s, g)) return &group_poison;
-    if (count < 1 || count > g->count || !ranks) {
-        scope_fail(s, GW_INVALID, "%d ranks of group \"%s\", which has %d", count, g->name,
-                   g->count);
-        return &group_poison;
-    }
-    gw_worker *workers = gw_alloc(s, (size_t)count * sizeof *workers);
-    for (int i = 0; workers && i < count; i++) {
-        if (ranks[i] < 0 || ranks[i] >= g->count) {
-            scope_fail(s, GW_INVALID, "rank %d of group \"%s\", which has %d", ranks[i], g->name,
-                       g->count);
-            return &group_poison;
-        }
-        workers[i] = group_worker_of(g, ranks[i]);
-    }
-    return workers ? open_group(s, workers, count, options, NULL) : &group_poison;
+    if (!check_ranks(s, g, ranks, count)) return refuse_list(s, g);
+    gw_worker *workers = mem_alloc((size_t)count * sizeof *workers);
+    for (int i = 0; workers && i < count; i++) workers[i] = group_worker_of(g, ranks[i]);
+    if (!workers && gw_ok(s)) scope_fail(s, GW_NO_MEMORY, "no memory for a group");
+    gw_group *out = workers ? try_open(s, workers, count, options, NULL) : NULL;
+    mem_free(workers);
+    return out ? out : refuse_list(s, g);
 }
 
 gw_group *gw_group_blocks_with(gw_scope *s, gw_group *g, int size, gw_group_open_options options) {
     if (!group_is_usable(s, g)) return &group_poison;
     if (size < 1 || g->count % size) {
-        scope_fail(s, GW_INVALID, "group \"%s\" of %d has no blocks of %d", g->name, g->count,
-                   size);
-        return &group_poison;
+        if (gw_ok(s))
+            scope_fail(s, GW_INVALID, "group \"%s\" of %d has no blocks of %d", g->name, g->count,
+                       size);
+        return refuse_list(s, g);
     }
-    int *ranks = gw_alloc(s, (size_t)size * sizeof *ranks);
+    int *ranks = mem_alloc((size_t)size * sizeof *ranks);
     for (int i = 0; ranks && i < size; i++) ranks[i] = g->self / size * size + i;
-    return ranks ? gw_group_of_with(s, g, ranks, size, options) : &group_poison;
+    if (!ranks && gw_ok(s)) scope_fail(s, GW_NO_MEMORY, "no memory for a group");
+    gw_group *out = ranks ? gw_group_of_with(s, g, ranks, size, options) : refuse_list(s, g);
+    mem_free(ranks);
+    return out;
 }
 
 // ---- For other rooms ----------------------------------------------------------------------------

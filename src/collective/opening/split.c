@@ -1,6 +1,7 @@
 // Groups by color: members exchange their colors by one collective.
 #include "base/value.h"
-#include "collective/group/group.h"
+#include "collective/api/requests.h"
+#include "collective/backend/backend.h"
 
 #include <stdlib.h>
 
@@ -34,16 +35,35 @@ static int read_choices(gw_scope *s, const gw_list *all, int64_t color, choice *
     return count;
 }
 
+static bool check_backend(gw_scope *s, const char *name) {
+    const backend *found;
+    gw_error error;
+    if (name && backend_find(name, &found, &error)) scope_fail_with(s, &error);
+    return gw_ok(s);
+}
+
+// Before the exchange, in which the other members then get the error; after it they open the group.
+static bool check(gw_scope *s, gw_group *g, gw_group_open_options o) {
+    if (!gw_ok(s)) return true;  // the exchange is entered as failed
+    if (!request_is_usable(s, g, "gw_group_split", 0)) return false;
+    if ((!o.name || group_check_name(s, o.name)) && group_check_options(s, o) &&
+        check_backend(s, o.backend))
+        return true;
+    request_refuse(s, g, 0);
+    return false;
+}
+
 gw_group *gw_group_split_with(gw_scope *s, gw_group *g, int color, int key,
                               gw_group_open_options options) {
+    if (!check(s, g, options)) return &group_poison;
     gw_scope *t = gw_scope_open(s);
+    int n = gw_group_size(g), count = 0;
+    choice *choices = gw_alloc(t, (size_t)(n + 1) * sizeof *choices);
+    int *ranks = gw_alloc(t, (size_t)(n + 1) * sizeof *ranks);
     gw_list *own = gw_list_open(t);
     gw_list_add(t, own, color);
     gw_list_add(t, own, key);
     gw_list *all = gw_all_gather_value(t, g, own);
-    int n = gw_group_size(g), count = 0;
-    choice *choices = gw_alloc(t, (size_t)(n + 1) * sizeof *choices);
-    int *ranks = gw_alloc(t, (size_t)(n + 1) * sizeof *ranks);
     if (gw_ok(t) && color >= 0) count = read_choices(t, all, color, choices);
     for (int i = 0; i < count; i++) ranks[i] = choices[i].rank;
     gw_group *out = &group_poison;

@@ -1,12 +1,16 @@
 // Point-to-point messages: a tensor that one member of a group sends to another, matched by sender and tag. A send is
 // a call that returns once the receiver has taken the tensor, so that bounds, deadlines and losses are those of
 // calls.
+//
+// The n-th send of a tag is received by the n-th receive. So a send or receive that is refused, fails or is given up
+// keeps its place, as an ended transfer, and the transfer that is matched with it fails. A receive from any member has
+// no place among those of one sender: it takes nothing if it ends early.
 #include "agent/awaits.h"
 #include "base/args.h"
 #include "base/mem.h"
 #include "base/value.h"
 #include "call/call.h"
-#include "collective/group/group.h"
+#include "collective/group/groups_state.h"
 #include "collective/p2p/point_to_point.h"
 #include "future/future.h"
 
@@ -42,14 +46,15 @@ typedef struct transfer {
     gw_group
         *source_in;  // of a receive, one count: the result is a list of the sender's rank in it and
                      // the tensor; NULL: the tensor
-    gw_future *future;  // one count: of the call, or of the receive
-    result *value;      // of a send
+    gw_future *future;  // one count: of the call, or of the receive; NULL: it has ended
+    result *value;      // of a send: the tensor, or the error with which it has ended
 } transfer;
 
 typedef struct transfers {
     list_node sent, awaited;  // in the order of arrival
     map queues;               // by key
     uint64_t count;           // of all that have arrived
+    uint64_t ended;           // how many have ended early
 } transfers;
 
 static const service_data data = { 0 };
@@ -150,13 +155,20 @@ static void free_transfer(transfer *x) {
     take_out(x);
     awaits_close_on_loop(&x->await);
     if (x->source_in) group_release_on_loop(x->source_in);
-    x->future->makers--;
-    future_release_on_loop(x->future);
+    if (x->future) {
+        x->future->makers--;
+        future_release_on_loop(x->future);
+    }
     if (x->value) result_release_on_loop(x->agent, x->value);
     mem_free(x);
 }
 
 static void complete(transfer *x, result *value) {
+    if (!x->future) {
+        result_release_on_loop(x->agent, value);
+        free_transfer(x);
+        return;
+    }
     x->future->on_cancel = NULL;
     take_out(x);
     future_complete_on_loop(x->future, value);
@@ -172,10 +184,25 @@ static result *with_source(const transfer *sent, const gw_group *g) {
     return r;
 }
 
+// The receive of |sent| has ended before.
+static result *not_received(const transfer *sent) {
+    gw_error error;
+    const agent *a = sent->agent;
+    error_set(&error, GW_CANCELLED,
+              "%s has refused, or no longer waits for, this message of tag %lld", a->name,
+              (long long)sent->tag);
+    return result_of_error(&error);
+}
+
 static void match(transfer *sent, transfer *awaited) {
     gw_error error;
-    result *value =
-        awaited->source_in ? with_source(sent, awaited->source_in) : result_retain(sent->value);
+    if (!awaited->future) {
+        complete(sent, not_received(sent));
+        free_transfer(awaited);
+        return;
+    }
+    bool has_source = awaited->source_in && sent->future;
+    result *value = has_source ? with_source(sent, awaited->source_in) : result_retain(sent->value);
     if (!value) {
         error_set(&error, GW_NO_MEMORY, "no memory for a message");
         value = result_of_error(&error);
@@ -189,8 +216,50 @@ static void match(transfer *sent, transfer *awaited) {
     complete(sent, taken);
 }
 
+static void forget_closed(agent *a, list_node *list) {
+    list_node all;
+    list_init(&all);
+    list_splice(&all, list);
+    for (list_node *l; (l = list_take(&all));) {
+        list_append(list, l);
+        transfer *x = list_entry(l, transfer, link);
+        bool is_closed = !group_find_on_loop(a, x->group) && groups_has_met_on_loop(a, x->group);
+        if (!x->future && is_closed) free_transfer(x);
+    }
+}
+
+// Of groups that are closed here those that have ended early are matched no more.
+static void note_ended(agent *a) {
+    enum { EACH = 256 };
+    transfers *all = transfers_of(a);
+    if (++all->ended % EACH) return;
+    forget_closed(a, &all->sent);
+    forget_closed(a, &all->awaited);
+}
+
+static result *given_up(const transfer *sent) {
+    gw_error error;
+    error_set(&error, GW_CANCELLED, "%s has given up this message of tag %lld",
+              agent_member(sent->agent, sent->from)->name, (long long)sent->tag);
+    return result_of_error(&error);
+}
+
 static void gave_up(canceller *c) {
-    free_transfer(list_entry(c, transfer, gave_up));
+    transfer *x = list_entry(c, transfer, gave_up);
+    if (x->from == ANY_MEMBER || agent_member(x->agent, x->from)->lost) {
+        free_transfer(x);
+        return;
+    }
+    awaits_close_on_loop(&x->await);
+    x->future->makers--;
+    future_release_on_loop(x->future);
+    x->future = NULL;
+    if (x->value) {
+        result *tensor = x->value;
+        x->value = given_up(x);
+        result_release_on_loop(x->agent, tensor);
+    }
+    note_ended(x->agent);
 }
 
 // ---- Waiting for the sender's program -----------------------------------------------------------
@@ -219,40 +288,50 @@ static const await_class await_of_any = { .any = true, .next = next_of_any, .end
 
 // Takes |x|, whose future is new. False if allocation fails; then |x| is still the caller's.
 static bool post(transfer *x, bool is_sent) {
+    if (!x->future) note_ended(x->agent);
     transfer *other = is_sent ? find_awaited(x) : find_sent(x);
     if (!other && !put(x, is_sent)) return false;
     x->gave_up.run = gave_up;
-    x->future->makers = 1;
-    x->future->on_cancel = &x->gave_up;
+    if (x->future) {
+        x->future->makers = 1;
+        x->future->on_cancel = &x->gave_up;
+    }
     if (other) match(is_sent ? x : other, is_sent ? other : x);
     return true;
 }
 
 // ---- Sending ------------------------------------------------------------------------------------
 
+// The sender has refused the message with an error, and does not wait.
+static result *result_to_send(gw_value v) {
+    return v.kind == GW_ERROR ? result_of_error(v.as.error) : result_of_value(v);
+}
+
 static gw_value send_body(gw_scope *s, const gw_args *args) {
     agent *a = s->agent;
+    gw_value sent = gw_arg(s, args, 3);
+    bool is_refused = gw_ok(s) && sent.kind == GW_ERROR;
     transfer *x = mem_calloc(sizeof *x);
-    gw_future *f = x ? scope_own(s, future_open(a, "")) : NULL;
+    gw_future *f = x && !is_refused ? scope_own(s, future_open(a, "")) : NULL;
     if (x) {
         x->agent = a;
         x->group = (uint64_t)gw_arg_int(s, args, 0);
         x->list = (uint64_t)gw_arg_int(s, args, 1);
         x->tag = gw_arg_int(s, args, 2);
         x->from = args->caller.rank;
-        x->value = result_of_value(gw_arg(s, args, 3));
+        x->value = result_to_send(sent);
     }
-    if (!x || !f || !x->value || s->error) {
+    if (!x || !(f || is_refused) || !x->value || s->error) {
         if (x && x->value) result_release(x->value);
         mem_free(x);
         if (gw_ok(s)) scope_fail(s, GW_NO_MEMORY, "no memory for a message");
         return gw_none();
     }
-    x->future = handle_retain(f);
+    if (f) x->future = handle_retain(f);
     env_enter(a->env);
     bool ok = post(x, true);
     env_leave(a->env);
-    if (ok) return gw_value_of(f);
+    if (ok) return f ? gw_value_of(f) : gw_none();
     handle_release(x->future);
     result_release(x->value);
     mem_free(x);
@@ -275,6 +354,43 @@ static bool check_peer(gw_scope *s, const char *what, const gw_group *g, int ran
     return gw_ok(s);
 }
 
+// Whether messages of this member and |rank| have an order, which a refused one keeps.
+static bool has_order(const gw_group *g, int rank) {
+    return g && g != &group_poison && rank >= 0 && rank < g->count && !agent_is_closed(g->agent) &&
+           !is_process_fork(g->agent->mark);
+}
+
+// |s| has failed: the receive of that message gets the error.
+static gw_future *refuse_send(gw_scope *s, const gw_group *g, int to, int64_t tag) {
+    if (!has_order(g, to)) return &future_poison;
+    gw_error error = *scope_error(s);
+    error_prefix(&error, group_member_name(g, g->self));
+    gw_scope *t = agent_scope_open(g->agent, 0, 0, ENV_NEVER);
+    const gw_value args[] = { gw_value_of_int((int64_t)g->id),
+                              gw_value_of_int((int64_t)g->list),
+                              gw_value_of_int(tag),
+                              { .kind = GW_ERROR, .as.error = &error } };
+    gw_rpc_async_with(t, gw_to_rank(g->members[to].rank), "gw.send", (gw_values){ 4, args },
+                      GW_OPTIONS(gw_call_options));
+    (void)!gw_scope_close(t).status;
+    return &future_poison;
+}
+
+// |s| has failed: the message of this receive fails.
+static gw_future *refuse_recv(const gw_group *g, int from, int64_t tag) {
+    transfer *x = has_order(g, from) ? mem_calloc(sizeof *x) : NULL;
+    if (!x) return &future_poison;
+    agent *a = g->agent;
+    *x = (transfer){
+        .agent = a, .group = g->id, .list = g->list, .tag = tag, .from = g->members[from].rank
+    };
+    env_enter(a->env);
+    bool may_arrive = a->phase != AGENT_LEFT && !agent_member(a, x->from)->lost;
+    if (!may_arrive || !post(x, false)) mem_free(x);
+    env_leave(a->env);
+    return &future_poison;
+}
+
 static int64_t timeout_of(const gw_group *g, gw_message_options options) {
     return options.timeout_ms == GW_GROUP_TIMEOUT ? g->timeout_ms : options.timeout_ms;
 }
@@ -294,13 +410,14 @@ static void name_late_member(gw_scope *s, const gw_group *g, const char *what, i
 gw_future *gw_isend_with(gw_scope *s, gw_group *g, gw_tensor *x, int to,
                          gw_message_options options) {
     if (!check_peer(s, "gw_send", g, to) || !tensor_is_given(s, "gw_send", x))
-        return &future_poison;
+        return refuse_send(s, g, to, options.tag);
     gw_tensor *input = gw_detach(s, x);
     const gw_value args[] = { gw_value_of_int((int64_t)g->id), gw_value_of_int((int64_t)g->list),
                               gw_value_of_int(options.tag), gw_value_of_tensor(input) };
     gw_call_options how = { .timeout_ms = timeout_of(g, options), .origin = options.origin };
     gw_future *f = gw_rpc_async_with(s, gw_to_rank(g->members[to].rank), "gw.send",
                                      (gw_values){ 4, args }, how);
+    if (s->error) return refuse_send(s, g, to, options.tag);
     gw_drop(s, input);
     call_needs_program(s, f, false);
     return f;
@@ -362,8 +479,9 @@ static gw_future *receive(gw_scope *s, gw_group *g, int from, gw_message_options
 }
 
 gw_future *gw_irecv_with(gw_scope *s, gw_group *g, int from, gw_message_options options) {
-    if (!check_peer(s, "gw_recv", g, from)) return &future_poison;
-    return receive(s, g, g->members[from].rank, options);
+    gw_future *f = check_peer(s, "gw_recv", g, from) ? receive(s, g, g->members[from].rank, options)
+                                                     : &future_poison;
+    return f == &future_poison ? refuse_recv(g, from, options.tag) : f;
 }
 
 // Waits as long as the options allow. |what| NULL: for several messages, of which the late one is unknown.
@@ -425,11 +543,22 @@ static gw_future *post_one(gw_scope *s, gw_group *g, const gw_message *x,
                    : gw_irecv_with(s, g, x->peer, options);
 }
 
+static gw_future *refuse_one(gw_scope *s, gw_group *g, const gw_message *x) {
+    return x->send ? refuse_send(s, g, x->peer, x->tag) : refuse_recv(g, x->peer, x->tag);
+}
+
+// Of a batch that is refused all messages are, also those that are valid.
+static gw_future *refuse_batch(gw_scope *s, gw_group *g, const gw_message *messages, int count) {
+    for (int i = 0; messages && i < count; i++) refuse_one(s, g, &messages[i]);
+    return &future_poison;
+}
+
 gw_future *gw_batch_async_with(gw_scope *s, gw_group *g, const gw_message *messages, int count,
                                gw_message_options options) {
-    if (!check_batch(s, g, messages, count, options)) return &future_poison;
+    if (!check_batch(s, g, messages, count, options)) return refuse_batch(s, g, messages, count);
     gw_future **all = gw_alloc(s, ((size_t)count + 1) * sizeof *all);
-    for (int i = 0; all && i < count && gw_ok(s); i++)
+    if (!all) return refuse_batch(s, g, messages, count);
+    for (int i = 0; i < count; i++)  // after a failure the others are refused
         all[i] = post_one(s, g, &messages[i], options);
     if (s->error) return &future_poison;
     gw_future *out = gw_collect_all(s, all, count);
@@ -449,7 +578,7 @@ gw_list *gw_batch_with(gw_scope *s, gw_group *g, const gw_message *messages, int
 static const function point_to_point_functions[] = {
     { .name = (char *)"gw.send",
       .where = GW_INLINE,
-      .signature = TAKES(1 << GW_INT, 1 << GW_INT, 1 << GW_INT, 1 << GW_TENSOR),
+      .signature = TAKES(1 << GW_INT, 1 << GW_INT, 1 << GW_INT, 1 << GW_TENSOR | 1 << GW_ERROR),
       .body = send_body },
     { 0 },
 };
