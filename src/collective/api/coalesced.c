@@ -102,7 +102,7 @@ static bool is_reduction(const coalesced *m) {
 
 static bool has_gradient(const gw_scope *s, const coalesced *m) {
     bool has = false;
-    for (int i = 0; i < m->count && !has; i++) has = backward_is_recorded(s, m->xs[i]);
+    for (int i = 0; i < m->count && !has; i++) has = request_is_recorded(s, m->xs[i]);
     return has;
 }
 
@@ -286,6 +286,8 @@ static gw_tensor *wait_for_joined(gw_scope *s, gw_group *g, operation o, gw_tens
     if (!request_may_wait(s, g, operation_name(o), options.key)) return tensor_poison_of(s);
     return request_take(s, operation_name(o), request_joined(s, g, o, x, argument, options, &rec),
                         &rec);
+}
+
 static gw_tensor *run_part(gw_scope *s, const coalesced *m, gw_tensor *joined) {
     char detail[SIGNATURE_DETAIL_MAX];
     return wait_for_joined(s, m->group, m->operation, joined, m->argument, hash_list(m),
