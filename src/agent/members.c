@@ -4,9 +4,13 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/mutation.h"
+#include "base/system_error.h"
 #include "membership/membership.h"
+#include "net/transport/exhausted.h"
 
 #include <assert.h>
+
+enum { LACKS_S = 5 };  // how long descriptors, or memory for connections, may lack
 
 struct members {
     members_options options;
@@ -99,10 +103,26 @@ static void check_received(members *m, int64_t now_ns) {
     }
 }
 
+// MEM-25: the other member may be in the same state, and neither would be declared dead.
+static void leave_without_descriptors(members *m, int64_t now_ns) {
+    const members_options *o = &m->options;
+    int lack = exhausted_for(LACKS_S);
+    int rank = lack ? peers_find_unreachable(o->peers, LACKS_S * (int64_t)1000000000) : -1;
+    if (rank < 0) return;
+    gw_error why;
+    error_set(&why, GW_FENCED,
+              "%s leaves the job: it could not open a connection to %s (rank %d) for %d "
+              "s: %s",
+              o->name, peers_name(o->peers, rank), rank, LACKS_S, system_error_text(lack).text);
+    error_set_lost(&why, GW_LOSS_CUT_OFF, o->rank, o->incarnation, o->name);
+    membership_lost(m->machine, rank, false, &why, now_ns);
+}
+
 static void on_tick(timer *t) {
     members *m = (members *)((char *)t - offsetof(members, tick));
     int64_t now_ns = now_of(m);
     check_received(m, now_ns);
+    leave_without_descriptors(m, now_ns);
     int64_t due_ns = membership_tick(m->machine, now_ns);
     if (has_mutation(MUTATION_WALL_CLOCK) && due_ns != ENV_NEVER)
         due_ns = env_now_ns(m->options.env) + due_ns - now_ns;

@@ -281,6 +281,30 @@ static void one_direction_suffices_and_is_logged(void **state) {
          be_connected_back);
 }
 
+static void be_without_connection(scene *s) {
+    node *n = &s->nodes[CALLER];
+    gw_error error;
+    sim_partition(s->sim, CALLER, OTHER, true, true);
+    add_at(s, "tcp://other:1002");
+    peers_disable_timeout(n->peers);
+    pass_time(n, 10 * SIM_SECOND);
+    assert_int_equal(peers_find_unreachable(n->peers, 0), -1);  // nothing is to be sent
+    assert_int_equal(peers_send(n->peers, 1, message_open(1), true, &error), GW_OK);
+    pass_time(n, 3 * SIM_SECOND);
+    assert_int_equal(peers_find_unreachable(n->peers, 5 * SIM_SECOND), -1);
+    pass_time(n, 3 * SIM_SECOND);
+    assert_int_equal(peers_find_unreachable(n->peers, 5 * SIM_SECOND), 1);
+    assert_string_equal(peers_name(n->peers, 1), "p1");
+    sim_heal(s->sim);
+    pass_time(n, 10 * SIM_SECOND);
+    assert_int_equal(peers_find_unreachable(n->peers, 0), -1);
+}
+
+static void it_finds_a_peer_that_it_cannot_connect_to(void **state) {
+    (void)state;
+    play(&(scene){ .nodes[OTHER].listens = "other:1002" }, be_without_connection);
+}
+
 // ---- Losing -------------------------------------------------------------------------------------
 static void call_dead_addresses(scene *s) {
     node *n = &s->nodes[CALLER];
@@ -314,5 +338,6 @@ static void it_loses_a_peer_without_a_usable_transport(void **state) {
 GW_TESTS(session_addresses, it_skips_addresses_without_a_transport,
          it_tries_the_next_address_after_a_refusal, it_tries_the_next_address_after_another_process,
          it_tries_the_next_address_after_silence, it_prefers_the_first_address,
-         one_direction_suffices_and_is_logged, peers_agree_on_common_capabilities,
-         it_loses_a_peer_once_all_addresses_refuse, it_loses_a_peer_without_a_usable_transport);
+         one_direction_suffices_and_is_logged, it_finds_a_peer_that_it_cannot_connect_to,
+         peers_agree_on_common_capabilities, it_loses_a_peer_once_all_addresses_refuse,
+         it_loses_a_peer_without_a_usable_transport);

@@ -33,6 +33,10 @@ static void drop_connection(peer *x) {
     x->connection = NULL;
 }
 
+static int limit_ms(const peer *x) {
+    return x->connected_ns ? LIMIT_RECONNECT_MS : LIMIT_CONNECT_MS;
+}
+
 // A peer that answers a handshake is alive, however often connections to it break: the time until this worker gives
 // up starts with the first failure after that. The interval between attempts grows while they achieve nothing: no
 // frame, and no connection that lasted for a while.
@@ -43,8 +47,12 @@ static void note_failure(peer *x, bool was_connected) {
     if (held || progress != x->progress) x->tries = 0;
     x->progress = progress;
     if (x->gives_up_ns) return;
-    int64_t limit_ms = x->connected_ns ? LIMIT_RECONNECT_MS : LIMIT_CONNECT_MS;
-    x->gives_up_ns = now + limit_ms * MS;
+    x->gives_up_ns = now + limit_ms(x) * MS;
+}
+
+int64_t peer_fails_since_ns(const peer *x) {
+    bool fails = x->gives_up_ns && x->state != PEER_CONNECTED && x->state != PEER_LOST;
+    return fails ? x->gives_up_ns - limit_ms(x) * MS : ENV_NEVER;
 }
 
 // ---- Actions ------------------------------------------------------------------------------------
@@ -299,9 +307,8 @@ static void retry_is_due(timer *t) {
     }
     char last[GW_ERROR_TEXT_MAX];
     memcpy(last, error_kept(x->why)->text, sizeof last);
-    int limit_ms = x->connected_ns ? LIMIT_RECONNECT_MS : LIMIT_CONNECT_MS;
     peer_lose(x, GW_LOSS_SILENT, "did not answer at %s for %d s%s%.300s", x->routes.text,
-              limit_ms / 1000, *last ? ": " : "", last);
+              limit_ms(x) / 1000, *last ? ": " : "", last);
 }
 
 static void on_opened(void *user) {

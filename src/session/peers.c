@@ -210,6 +210,19 @@ int peers_find_busy(const peers *p) {
     return -1;
 }
 
+const char *peers_name(const peers *p, int rank) {
+    return p->by_rank[rank]->name;
+}
+
+int peers_find_unreachable(const peers *p, int64_t for_ns) {
+    int64_t until_ns = env_now_ns(p->options.env) - for_ns;
+    for (int i = 0; i < p->rank_limit; i++) {
+        const peer *x = p->by_rank[i];
+        if (x && x->is_busy && peer_fails_since_ns(x) <= until_ns) return i;
+    }
+    return -1;
+}
+
 void peers_on_drained(peers *p, waiter *w) {
     p->drained = w;
     if (!w) return;

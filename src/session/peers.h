@@ -96,6 +96,9 @@ void peers_ping(peers *p, int rank);            // requests an ack if something 
 uint64_t peers_received_count(const peers *p, int rank);  // grows with each receive from it
 bool peers_is_connected(const peers *p,
                         int rank);  // by a connection that has not been detected as broken
+// The first peer to which this worker has had something to send for |for_ns|, and no connection; -1.
+int peers_find_unreachable(const peers *p, int64_t for_ns);
+const char *peers_name(const peers *p, int rank);  // of a worker that was added
 bool peers_is_drained(
     const peers *p);                  // nothing queued and nothing unacknowledged to any live peer
 int peers_find_busy(const peers *p);  // the first peer for which that does not hold; -1

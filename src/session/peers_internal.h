@@ -111,6 +111,9 @@ void peer_accept(peer *x, connection *l, const handshake *h);  // a handshake fr
 peer *peer_open(peers *p, int rank, uint64_t incarnation, const char *name, const char *addresses);
 void peer_close(peer *x);  // frees it, after a goodbye
 
+// Since when attempts to connect to |x| have failed; ENV_NEVER: there is no need of one, or none has failed.
+int64_t peer_fails_since_ns(const peer *x);
+
 // ---- peers.c ------------------------------------------------------------------------------------
 void peer_message(void *user, message *m);
 void peer_flush(peer *x);

@@ -29,6 +29,16 @@ static const limit address_space = {
     { "Resource temporarily unavailable", "Cannot allocate memory", "no memory", "ulimit -v" },
     NULL
 };
+// KiB of private memory.
+static const limit private_memory = {
+    "-d",
+    2000,
+    200000,
+    6000,
+    SAMPLE,
+    { "Resource temporarily unavailable", "Cannot allocate memory", "no memory", "ulimit -d" },
+    NULL
+};
 static const limit locked = { "-l", 0, 64, 16, SAMPLE, { "no memory" }, NULL };
 
 // Processes and threads of a user who has no others. The number is for each example and value another one, as the end of a
@@ -92,6 +102,12 @@ static void little_address_space_is_named(void **state) {
     sweep(&address_space);
 }
 
+static void little_private_memory_is_named(void **state) {
+    (void)state;
+    if (!MEM_CACHED) testing_skip("a sanitizer needs more memory than such limits leave");
+    sweep(&private_memory);
+}
+
 static void little_locked_memory_is_no_hindrance(void **state) {
     (void)state;
     sweep(&locked);
@@ -133,5 +149,5 @@ static void little_shared_memory_is_no_hindrance(void **state) {
 }
 
 GW_TESTS_WITH_LIMIT(limits, 900, few_descriptors_are_named, little_address_space_is_named,
-                    little_locked_memory_is_no_hindrance, few_processes_are_named,
-                    little_shared_memory_is_no_hindrance);
+                    little_private_memory_is_named, little_locked_memory_is_no_hindrance,
+                    few_processes_are_named, little_shared_memory_is_no_hindrance);

@@ -3,15 +3,15 @@
 #include "base/log.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <unistd.h>
+#include <sys/mman.h>
 
-#include "base/log.h"
+#include "base/system_error.h"
 
 // CBLAS's enumerations, which are part of its interface.
 enum { ROW_MAJOR = 101, NOT_TRANSPOSED = 111, TRANSPOSED = 112 };
@@ -84,27 +84,19 @@ static void log_unusable(const char *wanted, const char *reason) {
         wanted, reason ? reason : "it was not found");
 }
 
-static uint64_t address_space_left(void) {
-    unsigned long long pages = 0;
-    struct rlimit space;
-    FILE *f = fopen("/proc/self/statm", "r");
-    bool has_limits = f && fscanf(f, "%llu", &pages) == 1;
-    if (f) fclose(f);
-    if (!has_limits || getrlimit(RLIMIT_AS, &space) || space.rlim_cur == RLIM_INFINITY)
-        return UINT64_MAX;
-    uint64_t used = pages * (uint64_t)sysconf(_SC_PAGESIZE);
-    return space.rlim_cur > used ? space.rlim_cur - used : 0;
-}
-
-// OpenBLAS maps 128 MiB for each thread that multiplies, and tries again for ever where that fails.
+// OpenBLAS maps 128 MiB for each thread that multiplies, and tries again for ever where that fails: for a limit of
+// addresses (RLIMIT_AS) or of private memory (RLIMIT_DATA), or since the system promises no more than it has
+// (vm.overcommit_memory=2). So memory for eight threads is mapped here first, and given back untouched.
 static bool has_room(void) {
-    static const uint64_t wanted = (uint64_t)1 << 30;
-    uint64_t left = address_space_left();
-    if (left >= wanted) return true;
-    log_line("OpenBLAS is left out, and products are slower: there are %llu MiB of address space "
-             "for it, and it "
-             "may take %llu (ulimit -v)",
-             (unsigned long long)(left >> 20), (unsigned long long)(wanted >> 20));
+    static const size_t wanted = (size_t)1 << 30;
+    void *room = mmap(NULL, wanted, PROT_READ | PROT_WRITE,
+                      MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (room != MAP_FAILED) {
+        munmap(room, wanted);
+        return true;
+    }
+    log_line("OpenBLAS is left out, and products are slower: it may take %zu MiB: %s", wanted >> 20,
+             system_error_text(errno).text);
     return false;
 }
 

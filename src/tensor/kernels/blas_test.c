@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/log.h"
 #include "base/mem.h"
@@ -132,6 +133,21 @@ static void a_missing_library_is_logged_and_not_used(void **state) {
     check(blas_multiply, GW_F64, 5, 7, 3, 1, 0, false);
 }
 
+// The library would wait for the memory for ever.
+static void without_memory_for_the_library_it_is_not_used(void **state) {
+    (void)state;
+    if (!MEM_CACHED) testing_skip("a sanitizer needs more memory than such a limit leaves");
+    struct rlimit data;
+    assert_int_equal(getrlimit(RLIMIT_DATA, &data), 0);
+    data.rlim_cur = (rlim_t)512 << 20;
+    assert_int_equal(setrlimit(RLIMIT_DATA, &data), 0);
+    log_hook = keep;
+    assert_string_equal(blas_description(), "plain");
+    assert_non_null(strstr(logged, "OpenBLAS is left out"));
+    assert_non_null(strstr(logged, "ulimit -d is 524288"));
+    check(blas_multiply, GW_F64, 5, 7, 3, 1, 0, false);
+}
+
 static void it_leaves_the_environment_as_it_was(void **state) {
     (void)state;
     unsetenv("OPENBLAS_NUM_THREADS");
@@ -189,6 +205,6 @@ static void it_reports_which_layouts_need_no_copy(void **state) {
 
 GW_TESTS(tensor_blas, it_multiplies_matrices_however_they_lie, it_does_so_without_a_library,
          it_does_not_load_the_library_if_disabled, a_missing_library_is_logged_and_not_used,
-         it_leaves_the_environment_as_it_was, it_picks_the_kernels_that_suit_the_cpu,
-         it_wraps_integers_around, it_may_be_used_by_many_threads_at_once,
-         it_reports_which_layouts_need_no_copy);
+         without_memory_for_the_library_it_is_not_used, it_leaves_the_environment_as_it_was,
+         it_picks_the_kernels_that_suit_the_cpu, it_wraps_integers_around,
+         it_may_be_used_by_many_threads_at_once, it_reports_which_layouts_need_no_copy);
