@@ -45,7 +45,8 @@ extern "C" {
 /// A worker process, started by gw_process_start.
 typedef struct gw_process gw_process;
 
-/// Starts this program again, with the environment, the streams and the folder of this process.
+/// Starts this program again, with the environment, the streams and the folder of this process. Its standard output is
+/// line buffered, as under a launcher: no line is lost when it is killed.
 ///
 /// worker: the name under which it joins.
 /// arguments: end with NULL; without argv[0].

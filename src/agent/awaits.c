@@ -6,6 +6,7 @@
 #include "wire/codec.h"
 
 #include <stdio.h>
+#include <string.h>
 
 // WAIT-2, WAIT-5.
 #define PATIENCE_NS INT64_C(200000000)
@@ -89,12 +90,34 @@ int awaits_caller_on_loop(const agent *a, gw_scope *s) {
     return caller;
 }
 
+// Where the error |why| of this program arose.
+static uint64_t find_origin(const agent *a, const gw_error *why) {
+    for (int rank = 0; rank < a->member_count && why->worker[0]; rank++) {
+        const member *m = agent_member(a, rank);
+        if (m->known && !m->lost && strcmp(m->name, why->worker) == 0) return m->worker.incarnation;
+    }
+    return a->incarnation;
+}
+
+// The launcher finds the first failure by its time: LAUN-15.
+static void report_to_launcher(agent *a, const gw_error *why) {
+    char text[GW_ERROR_TEXT_MAX + 32];
+    if (a->phase == AGENT_LEFT || !why == !a->awaits.failure) return;
+    if (!why) {
+        agent_notify_launcher(a, "continues", a->incarnation, "");
+        return;
+    }
+    snprintf(text, sizeof text, "%lld %s", (long long)env_now_ns(a->env), why->text);
+    agent_notify_launcher(a, "failed", find_origin(a, why), text);
+}
+
 // WAIT-6.
 void awaits_note_root(gw_scope *s) {
     agent *a = s->agent;
     if (!a || a->root != s || is_process_fork(a->mark)) return;
     if (!s->error && !a->awaits.failure) return;
     env_enter(a->env);
+    report_to_launcher(a, s->error);
     error_forget(&a->awaits.failure);
     if (s->error) error_keep(&a->awaits.failure, s->error);
     awaits_check_on_loop(a);

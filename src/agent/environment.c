@@ -395,7 +395,9 @@ gw_launch environment_launch(environment_lookup variable) {
 // ---- Output -------------------------------------------------------------------------------------
 
 // A launcher reads the output of its ranks from pipes, for which C uses full buffering: lines would be seen late, and lost
-// if the rank is killed. So standard output is line buffered, from before main on, unless the program chooses otherwise.
+// if the rank is killed. So standard output is line buffered, from before main on, unless the program chooses otherwise;
+// also in a worker process, which the library kills when its scope is closed.
 __attribute__((constructor)) static void buffer_lines(void) {
-    if (environment_launch(getenv).rank >= 0) setvbuf(stdout, NULL, _IOLBF, 0);
+    if (getenv(ENVIRONMENT_STARTED) || environment_launch(getenv).rank >= 0)
+        setvbuf(stdout, NULL, _IOLBF, 0);
 }

@@ -26,6 +26,9 @@
 #include "net/tls/protection.h"
 #include <gradwire/rpc.h>
 
+// Set in workers that gw_process_start starts.
+#define ENVIRONMENT_STARTED "GRADWIRE_STARTED"
+
 // Looks a variable up: getenv, or a test's.
 typedef char *(*environment_lookup)(const char *name);
 

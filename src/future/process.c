@@ -4,6 +4,7 @@
 // it ends (PR_SET_PDEATHSIG), and this one ends last.
 #include <gradwire/process.h>
 
+#include "agent/environment.h"
 #include "agent/member_table.h"
 #include "base/mem.h"
 #include "base/system_error.h"
@@ -25,6 +26,7 @@ struct gw_process {
     list_node link;  // in the agent's
     char worker[LIMIT_NAME_BYTES + 1];
     char **argv;
+    char **environment;  // the strings are those of this process
     gw_future *joined, *ended;
     int rank;  // -1: it has not joined
     int code;  // -1: the agent has not noted its end
@@ -54,7 +56,7 @@ static gw_process process_poison = { .handle = { &process_class, HANDLE_IMMORTAL
 static void become_worker(const gw_process *p, pid_t parent) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() == parent && sigprocmask(SIG_SETMASK, &p->signals, NULL) == 0)
-        execv("/proc/self/exe", p->argv);
+        execve("/proc/self/exe", p->argv, p->environment);
     _exit(UNSTARTABLE);
 }
 
@@ -205,6 +207,7 @@ static void destroy_process(gw_handle *h) {
     if (!is_process_fork(p->agent->mark)) end_process(p);
     leave_agent(p);
     free_argv(p->argv);
+    mem_free(p->environment);
     pthread_mutex_destroy(&p->lock);
     pthread_cond_destroy(&p->started);
     mem_free(p);
@@ -226,6 +229,18 @@ static char **copy_argv(const char *const *arguments) {
     return NULL;
 }
 
+// That of this process, and that gw_process_start has started the new one; NULL without memory.
+static char **copy_environment(void) {
+    static char mark[] = ENVIRONMENT_STARTED "=1";
+    size_t count = 0;
+    while (environ && environ[count]) count++;
+    char **all = mem_calloc((count + 2) * sizeof *all);
+    if (!all) return NULL;
+    if (count) memcpy(all, environ, count * sizeof *all);
+    all[count] = mark;
+    return all;
+}
+
 static gw_process *open_process(gw_scope *s, agent *a, const char *worker,
                                 const char *const *arguments) {
     gw_process *p = mem_calloc(sizeof *p);
@@ -241,9 +256,10 @@ static gw_process *open_process(gw_scope *s, agent *a, const char *worker,
     pthread_cond_init(&p->started, NULL);
     snprintf(p->worker, sizeof p->worker, "%s", worker);
     p->argv = copy_argv(arguments);
+    p->environment = copy_environment();
     p->joined = future_open(a, "");
     p->ended = future_open(a, "");
-    if (p->argv && p->joined && p->ended) return p;
+    if (p->argv && p->environment && p->joined && p->ended) return p;
     scope_fail(s, GW_NO_MEMORY, "no memory for a process");
     handle_release(p);
     return NULL;

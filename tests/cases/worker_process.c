@@ -1,8 +1,8 @@
-// A program that starts workers of itself: one that serves until the end; one that exits before it joins; one that is
-// killed at once, and one that is killed the moment it has joined; one that stops itself. Each wait for them ends with
+// A program that starts workers of itself: one that serves until the end; one that exits before it joins; one that prints a
+// line and is killed; one that is killed at once, and one that is killed the moment it has joined; one that stops itself. Each wait for them ends with
 // their outcome, no call waits for a worker that has ended, and a worker whose scope is closed ends with it.
 //
-// Right: seven lines, as in tests/process/worker_process_test.c, and exit code 0.
+// Right: ten lines, as in tests/process/worker_process_test.c, and exit code 0.
 #include <gradwire.h>
 
 #include <errno.h>
@@ -23,6 +23,10 @@ GW_FUNCTION(stop, GW_POOL, "") {
 
 static int be_worker(const char *url, const char *name, const char *how) {
     if (strcmp(how, "exits") == 0) return 3;
+    if (strcmp(how, "prints") == 0) {
+        printf("%s prints\n", name);
+        raise(SIGKILL);
+    }
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_init(root, .name = name, .job = GW_JOB_JOIN, .init_method = url);
     gw_rpc_shutdown(root);
@@ -47,6 +51,7 @@ static void print_outcome(gw_scope *root, const char *what, gw_future *f) {
 
 int main(int argc, char **argv) {
     if (argc == 4) return be_worker(argv[1], argv[2], argv[3]);
+    setvbuf(stdout, NULL, _IOLBF, 0);  // in order with the output of its workers
     char path[64], url[80];
     snprintf(path, sizeof path, "/tmp/gradwire-case-%d", (int)getpid());
     snprintf(url, sizeof url, "file://%s", path);
@@ -56,6 +61,9 @@ int main(int argc, char **argv) {
     gw_process *exits = start(root, url, "exits", "exits");
     print_outcome(root, "exits joins", gw_process_joined(exits));
     print_outcome(root, "exits ends", gw_process_ended(exits));
+
+    gw_process *prints = start(root, url, "prints", "prints");
+    print_outcome(root, "prints ends", gw_process_ended(prints));
 
     gw_process *killed = start(root, url, "killed", "serves");
     gw_process_kill(killed);

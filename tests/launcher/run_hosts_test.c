@@ -177,6 +177,17 @@ static void all_hosts_print_the_same_of_two_failures(void **state) {
     forget_both(b);
 }
 
+static void a_rank_whose_program_failed_first_is_the_cause_on_all_hosts(void **state) {
+    (void)state;
+    choose_endpoint();
+    const char *program = GW_BUILD_DIR "/bin/case-first_failure";
+    both b = finish_both(HOST(0, "-n1", program, "barrier"), HOST(1, "-n1", program, "barrier"));
+    expect_code(b, 77);
+    for (int i = 0; i < HOSTS; i++)
+        assert_non_null(strstr(b.of[i].err, "gradwire: rank 0 (host 0, pid "));
+    forget_both(b);
+}
+
 static void a_program_that_one_host_lacks_is_reported_by_all(void **state) {
     (void)state;
     choose_endpoint();
@@ -401,6 +412,7 @@ GW_TESTS(run_hosts, ranks_are_counted_over_all_hosts, workers_of_two_hosts_are_o
          hosts_wait_for_each_other_and_name_a_host_that_did_not_join,
          a_signal_ends_the_wait_for_others, hosts_with_different_options_are_refused,
          the_first_failure_ends_all_and_is_printed_by_all, all_hosts_print_the_same_of_two_failures,
+         a_rank_whose_program_failed_first_is_the_cause_on_all_hosts,
          a_program_that_one_host_lacks_is_reported_by_all,
          a_host_whose_ranks_have_ended_waits_for_the_others, keep_lets_the_others_end_by_themselves,
          a_signal_to_any_host_ends_all, a_host_whose_launcher_is_killed_is_lost_to_the_others,

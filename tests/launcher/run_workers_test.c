@@ -107,6 +107,25 @@ static void of_ends_that_are_noticed_together_the_first_is_named(void **state) {
     remove_folder(folder);
 }
 
+// It waits in gw_rpc_shutdown, so the ranks that fail because of it end at the same time or before it.
+static void a_rank_whose_program_failed_first_is_the_cause(void **state) {
+    (void)state;
+    static const char *const ways[] = { "barrier", "named", "kill" };
+    for (int i = 0; i < 6; i++) {
+        bool keeps = i % 2;
+        result r = RUN("run", "-n", "3", keeps ? "--on-failure=keep" : "--on-failure=stop",
+                       GW_BUILD_DIR "/bin/case-first_failure", ways[i / 2]);
+        testing_note("%s, %s: %s", ways[i / 2], keeps ? "keep" : "stop", r.err);
+        assert_int_equal(r.code, 77);
+        const char *line = strstr(r.err, "\ngradwire: rank ");
+        assert_non_null(line);
+        if (!keeps) line = find_failure_line(r.err) - 1;
+        assert_int_equal(strncmp(line, "\ngradwire: rank 0 (pid ", 23), 0);
+        assert_non_null(strstr(line, " exited with code 77\n"));
+        forget(r);
+    }
+}
+
 // ---- Output -----------------------------------------------------------------------------------------
 
 static void the_output_of_a_killed_rank_is_printed(void **state) {
@@ -126,4 +145,4 @@ GW_TESTS(run_workers, a_late_launcher_loses_no_report,
          a_rank_that_cannot_join_any_more_fails_the_joining_of_the_others,
          a_rank_that_exits_with_0_in_the_middle_is_the_cause,
          of_ends_that_are_noticed_together_the_first_is_named,
-         the_output_of_a_killed_rank_is_printed);
+         a_rank_whose_program_failed_first_is_the_cause, the_output_of_a_killed_rank_is_printed);

@@ -12,6 +12,8 @@ static void every_wait_ends_with_the_outcome_of_the_worker(void **state) {
         "exits joins: disconnected: exits (pid ",
         ") exited with code 3 before it had joined\n",
         "exits ends: 3\n",
+        "prints prints\n",
+        "prints ends: 137\n",
         "killed ends: 137\n",
         "stops ends: 137\n",
         "closed is gone: 1\n",

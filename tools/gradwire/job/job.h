@@ -39,6 +39,10 @@ typedef struct rank {
     uint64_t lost_member;      // 0: none
     struct rank *lost_absent;  // NULL: none of this host
     char lost_why[512];        // "": nothing
+    // Its program has failed before it has lost another.
+    int64_t failed_ns;     // by the clock of all processes of the host; 0: it has not failed
+    uint64_t failed_from;  // the member in which the error arose
+    char failed_why[512];
     output outputs[OUTPUTS];
     last_lines last;
     log_file log;

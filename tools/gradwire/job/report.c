@@ -39,6 +39,9 @@ void report_describe_failure(const job *j, const rank *r, const rank *cause, cha
     if (cause != r && !cause->is_running && !cause->status) {
         report_describe(j, cause, first, sizeof first);
         snprintf(out, size, "%s before the job was over, and then %s", first, failed);
+    } else if (cause->is_running && cause->failed_ns) {
+        snprintf(out, size, "%s, after rank %d had failed: %s", failed, number_of(j, cause),
+                 cause->failed_why);
     } else if (cause->is_running || (cause == r && r->lost_why[0])) {
         snprintf(out, size, "%s, after it had lost another worker: %s", failed, r->lost_why);
     } else if (cause == r && r->killed_why[0]) {

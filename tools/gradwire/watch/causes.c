@@ -18,21 +18,29 @@ static bool has_failed(const rank *r) {
     return r->pid && !r->is_running && r->status != 0;
 }
 
-// Back along what ranks have lost, to one that has lost nothing. Two that have lost each other are
-// each a cause of their own.
-static rank *find_cause(const job *j, rank *r) {
+// A rank whose program fails waits for the others in gw_rpc_shutdown. They fail because of it and may end first, with or
+// without a report.
+static rank *find_failed_before(job *j, const rank *r) {
+    bool has_exited = has_failed(r) && WIFEXITED(r->status);
+    return r->failed_ns || has_exited ? members_failed_before(j, r) : NULL;
+}
+
+// Back along what ranks have lost and whose program failed before, to one without either. Two that have lost each other
+// are each a cause of their own.
+static rank *find_cause(job *j, rank *r) {
     rank *c = r;
-    for (int i = 0; i < j->options.rank_count; i++) {
-        rank *lost = members_lost_by(j, c);
-        if (!lost || lost == c) return c;
-        c = lost;
+    for (int i = 0; i <= j->options.rank_count; i++) {
+        rank *before = members_lost_by(j, c);
+        if (!before) before = find_failed_before(j, c);
+        if (!before || before == c) return c;
+        c = before;
     }
     return r;
 }
 
 static bool is_about_to_end(const job *j, const rank *cause, const rank *r) {
     return j->policy.stage == AWAITING_RANKS &&
-           (cause->is_running || members_lost_elsewhere(j, cause)) &&
+           (cause->is_running || members_failed_elsewhere(j, cause)) &&
            clock_now_ms() < r->ended_ms + ENDING_MS;
 }
 

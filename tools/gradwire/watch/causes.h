@@ -2,7 +2,8 @@
 //
 // A rank that loses another member often fails because of it, and may be the first to be noticed. So
 // workers report which members they have lost (docs/protocol/launcher.md), and a rank that has failed is judged
-// after those that it has lost.
+// after those that it has lost. Workers also report that their program has failed, for which others may fail: the first
+// of these is judged before them.
 #ifndef GRADWIRE_CAUSES_H
 #define GRADWIRE_CAUSES_H
 

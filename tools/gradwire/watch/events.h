@@ -13,6 +13,8 @@ typedef enum event_kind {
     EVENT_REFUSED,  // did not become one
     EVENT_DEAD,     // the sender has declared that member dead, since it was silent
     EVENT_LOST,     // the sender has lost that member: it has ended, or was declared dead
+    EVENT_FAILED,  // the program of the sender has failed, by an error that arose in that member (WAIT-6), or
+    EVENT_CONTINUES,  // has failed no longer
 } event_kind;
 
 typedef struct worker_event {

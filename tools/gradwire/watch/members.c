@@ -45,20 +45,41 @@ static job_member *add_member(job *j, const worker_event *n) {
     return m;
 }
 
-// ---- Which rank has lost which ------------------------------------------------------------------
+// ---- Which rank has lost which, or has failed ------------------------------------------------------------------
 
 // The first loss of a rank is the reason if it fails; later ones may be consequences of the same loss.
 static bool is_first_loss(rank *r, const char *why) {
-    if (!r || r->lost_why[0]) return false;
+    if (!r || r->lost_why[0] || r->failed_ns) return false;
     snprintf(r->lost_why, sizeof r->lost_why, "%s", why);
     return true;
 }
 
 // Once all ranks are asked to end, they all lose each other.
+static rank *find_sender(const job *j, const worker_event *n) {
+    if (j->policy.stage != AWAITING_RANKS) return NULL;
+    for (int i = 0; i < j->member_count; i++)
+        if (j->members[i].incarnation == n->from->incarnation) return j->members[i].rank;
+    return NULL;
+}
+
 static void note_lost(job *j, const worker_event *n) {
-    if (j->policy.stage != AWAITING_RANKS) return;
-    const job_member *m = find_member(j, n->from->incarnation);
-    if (m && is_first_loss(m->rank, n->why)) m->rank->lost_member = n->incarnation;
+    rank *r = find_sender(j, n);
+    if (is_first_loss(r, n->why)) r->lost_member = n->incarnation;
+}
+
+static void note_failed(job *j, const worker_event *n) {
+    rank *r = find_sender(j, n);
+    char *why;
+    int64_t ns = strtoll(n->why, &why, 10);
+    if (!r || r->lost_why[0] || r->failed_ns) return;
+    r->failed_ns = ns;
+    r->failed_from = n->incarnation;
+    snprintf(r->failed_why, sizeof r->failed_why, "%s", *why ? why + 1 : why);
+}
+
+static void note_continues(job *j, const worker_event *n) {
+    rank *r = find_sender(j, n);
+    if (r) r->failed_ns = 0;
 }
 
 static void note_absent(const job_member *m, rank *absent, const char *how) {
@@ -73,11 +94,22 @@ rank *members_lost_by(const job *j, const rank *r) {
     return NULL;
 }
 
-bool members_lost_elsewhere(const job *j, const rank *r) {
-    if (!nodes_are_open(&j->nodes) || !r->lost_member) return false;
+bool members_failed_elsewhere(const job *j, const rank *r) {
+    uint64_t other = r->failed_ns ? r->failed_from : r->lost_member;
+    if (!nodes_are_open(&j->nodes) || !other) return false;
     for (int i = 0; i < j->member_count; i++)
-        if (j->members[i].incarnation == r->lost_member) return false;
+        if (j->members[i].incarnation == other) return false;
     return true;
+}
+
+rank *members_failed_before(job *j, const rank *r) {
+    rank *first = NULL;
+    for (int i = 0; i < j->options.rank_count; i++) {
+        rank *x = &j->ranks[i];
+        if (!x->failed_ns || x == r || (r->failed_ns && r->failed_ns <= x->failed_ns)) continue;
+        if (!first || x->failed_ns < first->failed_ns) first = x;
+    }
+    return first;
 }
 
 // The other members continue without it, so it can only delay the end of the job.
@@ -148,6 +180,8 @@ void members_take_events(job *j) {
             note_lost(j, &n);
             if (n.kind == EVENT_DEAD) end_dead(j, find_member(j, n.incarnation), &n);
             break;
+        case EVENT_FAILED: note_failed(j, &n); break;
+        case EVENT_CONTINUES: note_continues(j, &n); break;
         }
     }
 }

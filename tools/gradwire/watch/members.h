@@ -11,8 +11,11 @@ void members_take_events(job *j);
 // The rank of this host that |r| has lost first; NULL: none has been reported.
 rank *members_lost_by(const job *j, const rank *r);
 
-// Whether the member that |r| has lost first is of another host.
-bool members_lost_elsewhere(const job *j, const rank *r);
+// The rank whose program has failed first, if that was before the program of |r| failed; NULL: there is none.
+rank *members_failed_before(job *j, const rank *r);
+
+// Whether the member that |r| has lost first, or whose error it has failed with, is of another host.
+bool members_failed_elsewhere(const job *j, const rank *r);
 
 // Ends the process of a member that the others have declared dead, if it runs on this host. |text| has its incarnation
 // and the reason, as the launcher that received the report has sent them.
