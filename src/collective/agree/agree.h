@@ -93,6 +93,8 @@ void agree_release(gw_group *g, decision *d);  // releases one count of |d|; wit
 // agree_leader.c: continues if this member leads. agree_joining_stored_on_loop: a joining member has stored the
 // decision.
 void agree_consider_on_loop(gw_group *g);
+// Whether the leader waits for that member: for its proposal, or until it has stored the decision.
+bool agree_is_silent_on_loop(const gw_group *g, int index);
 void agree_joining_stored_on_loop(gw_group *g, int rank, uint64_t number);
 // The decision is released here.
 void agree_released_on_loop(gw_group *g);

@@ -22,10 +22,11 @@ static void fire_deadline(timer *t) {
     gw_error error;
     handle_retain(g);
     if (c->is_late) {
-        error_set(&error, GW_TIMEOUT,
-                  "group \"%s\": %s does not answer to %s: agreement %llu has not ended", g->name,
-                  group_member_name(g, agree_leader_on_loop(g)), group_member_name(g, g->self),
-                  (unsigned long long)agree_number(g->agreements));
+        char silent[GW_ERROR_TEXT_MAX] = "";
+        text_builder t = { silent, 0, sizeof silent };
+        group_put_silent_on_loop(g, agree_leader_on_loop(g), agree_is_silent_on_loop, &t);
+        error_set(&error, GW_TIMEOUT, "group \"%s\": %sagreement %llu has not ended", g->name,
+                  silent, (unsigned long long)agree_number(g->agreements));
         agree_give_up_on_loop(g, &error);
     } else {
         c->is_late = true;

@@ -23,6 +23,12 @@ static const proposal *proposal_of(const gw_group *g, int i) {
     return p->number == agree_number(x) ? p : NULL;
 }
 
+bool agree_is_silent_on_loop(const gw_group *g, int index) {
+    const agreements *x = g->agreements;
+    if (index == g->self || x->is_out[index]) return false;
+    return x->leads ? !x->has_stored[index] : !proposal_of(g, index);
+}
+
 typedef struct survey {
     int proposed, not_called, unanswered;
     const proposal *first;           // of those that have arrived

@@ -351,6 +351,10 @@ int group_index_of(const gw_group *g, int rank);  // the index of a rank in the 
 int group_leader_on_loop(const gw_group *g);
 bool group_leads_on_loop(const gw_group *g);  // whether this member leads
 const char *group_member_name(const gw_group *g, int index);
+// "w1, w2 do not answer to w0: ": the leader does not answer to this member, or, if this member leads, those of which
+// |is_silent| is true do not. Nothing if there are none.
+void group_put_silent_on_loop(const gw_group *g, int leader,
+                              bool (*is_silent)(const gw_group *g, int index), text_builder *out);
 
 // ---- Sequences (sequence.c) ---------------------------------------------------------------------
 

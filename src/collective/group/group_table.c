@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { NAMED_MAX = 4 };
+
 const service_data group_data = { .member_size = sizeof(groups_part) };
 
 groups *groups_of(const agent *a) {
@@ -238,6 +240,20 @@ int group_leader_on_loop(const gw_group *g) {
     int i = 0;
     while (i + 1 < g->count && agent_member(g->agent, g->members[i].rank)->lost) i++;
     return i;
+}
+
+void group_put_silent_on_loop(const gw_group *g, int leader,
+                              bool (*is_silent)(const gw_group *g, int index), text_builder *out) {
+    int count = 0;
+    for (int i = 0; i < g->count; i++) {
+        if (leader == g->self ? !is_silent(g, i) : i != leader) continue;
+        if (count++ < NAMED_MAX)
+            text_put(out, "%s%s", count > 1 ? ", " : "", group_member_name(g, i));
+    }
+    if (count > NAMED_MAX) text_put(out, " and %d others", count - NAMED_MAX);
+    if (!count) return;
+    text_put(out, " %s not answer to %s: ", count > 1 ? "do" : "does",
+             group_member_name(g, g->self));
 }
 
 bool group_leads_on_loop(const gw_group *g) {

@@ -16,13 +16,20 @@ static void arm(run *r) {
     env_set_timer(e, &r->timer, next_ns < r->deadline_ns ? next_ns : r->deadline_ns);
 }
 
+// The leader's query is under way, and that member has not answered.
+static bool is_silent(const gw_group *g, int i) {
+    return g->testimonies && !g->testimonies[i].has_answered;
+}
+
 // GRP-10.
-static void give_up_the_leader(run *r) {
+static void give_up(run *r) {
     gw_group *g = r->group;
     gw_error error;
+    char silent[GW_ERROR_TEXT_MAX] = "";
     uint64_t number = r->number ? r->number : r->sequence->next;
-    error_set(&error, GW_TIMEOUT, "%s does not answer to %s: collective %llu has not ended",
-              group_member_name(g, group_leader_on_loop(g)), group_member_name(g, g->self),
+    text_builder t = { silent, 0, sizeof silent };
+    group_put_silent_on_loop(g, group_leader_on_loop(g), is_silent, &t);
+    error_set(&error, GW_TIMEOUT, "%scollective %llu has not ended", silent,
               (unsigned long long)number);
     group_break_all_on_loop(g, &error);
 }
@@ -39,7 +46,7 @@ static void arm_waiting(run *r) {
 
 static void fire_waiting(run *r) {
     if (r->sequence->frozen)
-        give_up_the_leader(r);
+        give_up(r);
     else
         arm_waiting(r);
 }
@@ -54,7 +61,7 @@ void run_timer_fire(timer *t) {
         return;
     }
     if (r->has_reported) {
-        give_up_the_leader(r);
+        give_up(r);
         return;
     }
     r->has_reported = true;

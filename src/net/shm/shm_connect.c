@@ -27,10 +27,12 @@ static os_env *of(env *e) {
 
 // ---- Addresses ----------------------------------------------------------------------------------
 
-// Abstract names belong to one network namespace of one running kernel. 0: unknown.
+// Abstract names belong to one network namespace of one running kernel. 0: unknown; then errno is
+// the reason, or 0.
 static uint64_t this_host(void) {
     char boot_id[64] = "";
     struct stat names;
+    errno = 0;
     FILE *f = fopen("/proc/sys/kernel/random/boot_id", "re");
     if (!f) return 0;
     bool read = fgets(boot_id, sizeof boot_id, f) != NULL;
@@ -57,6 +59,12 @@ static bool take_hex(const char **at, uint64_t *out) {
         }
     }
     return true;
+}
+
+static gw_status host_unknown(const char *text, int why, gw_error *error) {
+    return error_set(error, exhausted_is(why) ? GW_SYSTEM : GW_UNSUPPORTED,
+                     "%s: this host cannot be identified%s%s", text, why ? ": " : "",
+                     why ? system_error_text(why).text : "");
 }
 
 // "here:" is this host, whose processes may agree on a name in advance.
@@ -208,7 +216,13 @@ static gw_status shm_connect(env *e, const char *text, const stream_events *even
     shm_address a;
     int fd;
     if (!parse(text, &a)) return not_an_address(text, error);
-    if (a.host != this_host()) return error_set(error, GW_INVALID, "%s: on another host", text);
+    uint64_t host = this_host();
+    int why = errno;
+    if (!host && exhausted_is(why)) {
+        exhausted_log("a connection cannot be made", why);
+        return host_unknown(text, why, error);
+    }
+    if (a.host != host) return error_set(error, GW_INVALID, "%s: on another host", text);
     gw_status status = open_socket(text, &fd, error);
     if (status) return status;
     shm_stream *t = shm_stream_new(o, fd, SHM_CONNECTING);
@@ -239,7 +253,7 @@ static void take_connection(acceptor *a, int fd, const address *unnamed) {
 
 static gw_status choose(env *e, const char *text, shm_address *out, gw_error *error) {
     uint64_t host = this_host();
-    if (!host) return error_set(error, GW_UNSUPPORTED, "%s: this host cannot be identified", text);
+    if (!host) return host_unknown(text, errno, error);
     if (strcmp(text, anywhere) == 0) {
         *out = (shm_address){ host, e->class->random_u64(e) };
         return GW_OK;

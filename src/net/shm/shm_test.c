@@ -492,7 +492,36 @@ static void a_limit_of_file_sizes_is_an_error(void **state) {
     assert_non_null(strstr(error.text, "File too large (ulimit -f is 4)"));
 }
 
-GW_TESTS(net_shm, a_quiet_connection_is_small_and_a_busy_one_shrinks_back,
+static void without_descriptors_the_limit_is_named(void **state) {
+    (void)state;
+    env *e = NULL;
+    gw_error listening, connecting;
+    listener *l = NULL;
+    stream *s = NULL;
+    char bound[ADDRESS_MAX];
+    struct rlimit before, none;
+    static const stream_events events = { 0 };
+    assert_int_equal(env_os_open(&e, &listening), GW_OK);
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = (struct rlimit){ .rlim_cur = 3, .rlim_max = before.rlim_max };
+    env_enter(e);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    shm_transport.listen(e, shm_transport.anywhere, NULL, NULL, &l, bound, &listening);
+    shm_transport.connect(e, "0000000000000001:0000000000000001", &events, NULL, &s, &connecting);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    env_leave(e);
+    env_close(e);
+    static const char reason[] =
+        "this host cannot be identified: Too many open files (ulimit -n is 3)";
+    assert_int_equal(listening.status, GW_SYSTEM);
+    assert_non_null(strstr(listening.text, reason));
+    // Not an address that is invalid: the peer would be lost.
+    assert_int_equal(connecting.status, GW_SYSTEM);
+    assert_non_null(strstr(connecting.text, reason));
+}
+
+GW_TESTS(net_shm, without_descriptors_the_limit_is_named,
+         a_quiet_connection_is_small_and_a_busy_one_shrinks_back,
          closed_streams_leave_nothing_behind, the_end_of_a_killed_process_is_reported_at_once,
          memory_that_cannot_be_trusted_is_not_mapped, a_process_of_another_user_is_refused,
          impossible_words_end_the_stream, a_burst_wakes_the_other_end_once,
