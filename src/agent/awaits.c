@@ -205,7 +205,7 @@ static void keep_why_lost(await *w, int rank) {
     const member *m = rank >= 0 ? agent_member(w->agent, rank) : NULL;
     if (!m || !m->known || !m->lost) return;
     gw_error why = *m->why;
-    error_prefix(&why, m->name);
+    error_prefix_worker(&why, m->name);
     why.status = GW_DISCONNECTED;
     error_keep(&w->why, &why);
 }

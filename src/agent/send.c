@@ -63,7 +63,7 @@ gw_status agent_check_on_loop(agent *a, int rank, gw_error *error) {
     if (!m->lost) return GW_OK;
     if (!m->known) return error_set(error, GW_DISCONNECTED, "rank %d is not known here", rank);
     *error = *m->why;
-    error_prefix(error, m->name);
+    error_prefix_worker(error, m->name);
     return error->status;
 }
 

@@ -6,6 +6,7 @@
 #include "agent/leave.h"
 #include "agent/member_events.h"
 #include "agent/member_table.h"
+#include "base/logged_losses.h"
 
 void stop_member_on_loop(agent *a, int rank, bool left, const gw_error *why) {
     member *m = agent_member(a, rank);
@@ -58,6 +59,7 @@ void agent_fence_on_loop(agent *a, const gw_error *why) {
     bool was_in = why->status != GW_DISCONNECTED;  // else it has lost the member that admitted it
     error_set(&a->fence, was_in ? GW_FENCED : GW_DISCONNECTED, "%s", why->text);
     a->fence.lost = why->lost;
+    logged_losses_forget(a->env);
     for (int rank = 0; rank < a->member_count; rank++)
         if (rank != a->rank && !agent_member(a, rank)->lost)
             stop_member_on_loop(a, rank, false, &a->fence);

@@ -32,6 +32,8 @@ typedef struct env env;
 
 #define ENV_NEVER INT64_MAX  // a time that is never reached
 
+enum { ENV_LOGGED_LOSSES = 32 };
+
 // A waiting thread; lives on its stack. |woken| is set by env_wake, once. Zero but for the first
 // group.
 typedef struct waiter {
@@ -90,6 +92,9 @@ struct env {
     const struct transport *const *transports;  // of this env, the best first; ends with NULL
     const struct protection *protection;        // of its connections; NULL: they stay on this host
     int64_t descriptor_max;                     // that the process may have open; 0: no limit
+    // Of logged_losses.h: incarnations, the latest ones; 0: none.
+    _Atomic uint64_t logged_losses[ENV_LOGGED_LOSSES];
+    _Atomic uint32_t logged_loss_count;
 };
 
 // Nanoseconds on a monotonic clock; not comparable with the clocks of other workers.

@@ -85,7 +85,7 @@ void log_read_environment(void) {
     pthread_once(&environment_once, read_environment);
 }
 
-static bool is_wanted(gw_log_level level) {
+bool log_is_wanted(gw_log_level level) {
     log_read_environment();
     return level <= settings.level;
 }
@@ -108,7 +108,7 @@ static bool hand_out(gw_log_level level, const char *line) {
 
 static bool write_line(gw_log_level level, const char *format, va_list args) {
     char line[LINE_MAX_BYTES];
-    if (!is_wanted(level)) return false;
+    if (!log_is_wanted(level)) return false;
     vsnprintf(line, sizeof line, format, args);
     for (char *c = line; *c; c++)
         if (is_control(*c)) *c = '?';
@@ -123,11 +123,12 @@ bool log_error(const char *format, ...) {
     return is_shown;
 }
 
-void log_line(const char *format, ...) {
+bool log_line(const char *format, ...) {
     va_list args;
     va_start(args, format);
-    write_line(GW_LOG_WARNING, format, args);
+    bool is_shown = write_line(GW_LOG_WARNING, format, args);
     va_end(args);
+    return is_shown;
 }
 
 void log_info(const char *format, ...) {
@@ -155,7 +156,7 @@ static void print_block(char *text) {
 }
 
 void log_block(char *text) {
-    if (!is_wanted(GW_LOG_WARNING)) return;
+    if (!log_is_wanted(GW_LOG_WARNING)) return;
     for (char *c = text; *c; c++)
         if (*c != '\n' && is_control(*c)) *c = '?';
     if (!log_hook && !settings.sink) {

@@ -11,10 +11,12 @@
 // Each writes one line, by default to stderr with "gradwire: " in front, in one piece. Control
 // characters are shown as '?'. True if standard error has the line.
 bool log_error(const char *format, ...) GW_PRINTF(1, 2);  // an error that no caller receives
-void log_line(const char *format, ...) GW_PRINTF(1, 2);   // a warning
+bool log_line(const char *format, ...) GW_PRINTF(1, 2);   // a warning
 void log_info(const char *format, ...) GW_PRINTF(1, 2);
 // A warning of at most 128 lines, to a file in one piece. Writes into |text|.
 void log_block(char *text);
+
+bool log_is_wanted(gw_log_level level);  // GW_LOG
 
 // Reads GW_LOG now instead of at the first line, so that an invalid value is reported at once.
 void log_read_environment(void);

@@ -1,6 +1,7 @@
 #include "base/scope.h"
 
 #include "base/log.h"
+#include "base/logged_losses.h"
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/variables.h"
@@ -99,7 +100,7 @@ static void take_on(gw_scope *s, const gw_error *error) {
     // A scope that has joined a job: the other workers receive its error, and it is logged, even if this
     // program does not reach the scope's end.
     if (s->slots[SCOPE_AGENT].data && s->worker && !s->error->is_printed) {
-        bool is_printed = log_error("%s: %s", s->worker, s->error->text);
+        bool is_printed = logged_losses_log_root(s->env, s->worker, s->error);
         if (e) e->is_printed = is_printed;
     }
 }

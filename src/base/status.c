@@ -129,6 +129,10 @@ void error_prefix(gw_error *error, const char *prefix) {
     error->is_printed = false;
 }
 
+void error_prefix_worker(gw_error *error, const char *name) {
+    if (!error->lost.how || strcmp(error->lost.name, name) != 0) error_prefix(error, name);
+}
+
 void error_prefix_function(gw_error *error, const char *function) {
     error_prefix(error, function);
     error->trace.function = error_trace_function(function);

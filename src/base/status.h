@@ -23,6 +23,10 @@ gw_error error_of_program(const gw_error *error);
 // Puts "prefix: " before the text, cutting the end if it grows too long.
 void error_prefix(gw_error *error, const char *prefix);
 
+// The same with the name of the worker whose loss the error reports, unless the error is the loss itself, whose text
+// begins with that name.
+void error_prefix_worker(gw_error *error, const char *name);
+
 // The same with the name of a function, unless the error of a call to another worker already
 // has it.
 void error_prefix_function(gw_error *error, const char *function);

@@ -262,7 +262,7 @@ static void break_with(agent *a, int rank) {
     for (gw_group *g; (g = find_with(a, rank));) {
         gw_error error = *agent_member(a, rank)->why;
         error.status = GW_DISCONNECTED;
-        error_prefix(&error, agent_member(a, rank)->name);
+        error_prefix_worker(&error, agent_member(a, rank)->name);
         group_break_on_loop(g, &error);
     }
 }

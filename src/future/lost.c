@@ -21,7 +21,7 @@ static const future_source lost_source = { .free = free_awaited };
 static void fail_because_of(gw_future *f, int rank) {
     const member *m = agent_member(f->agent, rank);
     gw_error error = *m->why;
-    error_prefix(&error, m->name);
+    error_prefix_worker(&error, m->name);
     future_fail_on_loop(f, &error);
 }
 

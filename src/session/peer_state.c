@@ -2,6 +2,7 @@
 #include "session/peers_internal.h"
 
 #include "base/log.h"
+#include "base/logged_losses.h"
 #include "base/mem.h"
 #include "base/status.h"
 
@@ -196,7 +197,7 @@ static void bury(peer *x) {
     list_remove(&x->dirty);
     bool is_logged =
         !x->session.has_close && !x->is_expected_lost && error_kept(x->why)->status != GW_FENCED;
-    if (is_logged) log_line("%s", error_kept(x->why)->text);
+    if (is_logged) logged_losses_log(p->options.env, error_kept(x->why));
     session_stop(&x->session);
     peer_update_busy(x);
     p->options.lost(p->options.user, x->rank, error_kept(x->why));

@@ -553,7 +553,7 @@ static void enter_with_a_crash(gw_scope *s, int rank, void *context) {
     gw_rpc_all_gather(s, workers, count, rank);
     if (rank == 2) return;
     assert_int_equal(gw_scope_error(s)->status, GW_DISCONNECTED);
-    assert_non_null(strstr(gw_scope_error(s)->text, "w2: w2 (rank 2) is gone"));
+    assert_non_null(strstr(gw_scope_error(s)->text, "w2 (rank 2) is gone"));
     gw_scope_clear(s);
 }
 

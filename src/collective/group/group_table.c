@@ -120,7 +120,7 @@ static gw_status check_members(const gw_group *g, bool may_have_left, gw_error *
         const member *m = agent_member(g->agent, rank);
         if (!m->lost || (may_have_left && groups_has_left_on_loop(g->agent, rank))) continue;
         *error = *m->why;
-        error_prefix(error, m->name);
+        error_prefix_worker(error, m->name);
         return error->status;
     }
     return GW_OK;

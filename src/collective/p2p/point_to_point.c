@@ -438,7 +438,7 @@ static gw_status check_source(const gw_group *g, int from, gw_error *error) {
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a message", error);
     if (from == ANY_MEMBER || !agent_member(a, from)->lost) return GW_OK;
     *error = *agent_member(a, from)->why;
-    error_prefix(error, agent_member(a, from)->name);
+    error_prefix_worker(error, agent_member(a, from)->name);
     return error->status;
 }
 
@@ -604,7 +604,7 @@ static void fail_of(list_node *list, int rank, const gw_error *why) {
 
 static void lost(agent *a, int rank) {
     gw_error error = *agent_member(a, rank)->why;
-    error_prefix(&error, agent_member(a, rank)->name);
+    error_prefix_worker(&error, agent_member(a, rank)->name);
     fail_of(&transfers_of(a)->sent, rank, &error);
     fail_of(&transfers_of(a)->awaited, rank, &error);
 }

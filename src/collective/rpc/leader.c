@@ -127,7 +127,7 @@ static gw_status check_members(const collective_group *m, gw_error *error) {
         const member *x = agent_member(m->agent, (int)m->members[i].rank);
         if (!x->lost) continue;
         *error = *x->why;
-        error_prefix(error, x->name);
+        error_prefix_worker(error, x->name);
         return error->status;
     }
     return GW_OK;
@@ -301,7 +301,7 @@ static collective_group *find_open(agent *a, int rank) {
 static void lost(agent *a, int rank) {
     for (collective_group *m; (m = find_open(a, rank));) {
         gw_error error = *agent_member(a, rank)->why;
-        error_prefix(&error, agent_member(a, rank)->name);
+        error_prefix_worker(&error, agent_member(a, rank)->name);
         fail_round(m, &error);
     }
 }

@@ -196,7 +196,8 @@ static bool is_lowest_that_lives(const gw_group *g) {
 static const size_t text_bytes = GW_ERROR_TEXT_MAX + 256 + (LINE_BYTES + 8) * HISTORY_SIZE;
 
 void history_print_on_loop(gw_group *g, const gw_error *why) {
-    if (!g->history || !is_lowest_that_lives(g)) return;
+    bool is_death = why->lost.how && why->lost.how != GW_LOSS_LEFT;  // whose line is enough
+    if (!g->history || is_death || !is_lowest_that_lives(g)) return;
     char *text = mem_alloc(text_bytes);
     if (!text) return;
     text_builder t = { text, 0, text_bytes };

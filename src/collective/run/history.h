@@ -35,7 +35,8 @@ void history_put_last(const gw_group *g, uint64_t key, uint64_t number, text_bui
 
 // The latest record of that key that has ended here; NULL.
 const history_record *history_last_ended_on_loop(const gw_group *g, uint64_t key);
-// Prints |why| and the records not printed before, if this member is the lowest one that lives.
+// Prints |why| and the records not printed before, if this member is the lowest one that lives; not for the death of a
+// member.
 void history_print_on_loop(gw_group *g, const gw_error *why);
 
 #endif

@@ -56,7 +56,7 @@ void run_report_left_on_loop(run *r) {
     const member *m = agent_member(r->group->agent, r->group->members[find_left(r)].rank);
     gw_error why = *m->why;
     why.status = GW_DISCONNECTED;
-    error_prefix(&why, m->name);
+    error_prefix_worker(&why, m->name);
     r->has_reported = true;
     give_up(r, &why);
 }

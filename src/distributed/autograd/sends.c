@@ -203,7 +203,7 @@ void sends_gone_error(const agent *a, int lost, gw_error *out) {
     }
     const member *m = agent_member(a, lost);
     *out = *m->why;
-    if (m->known) error_prefix(out, m->name);
+    if (m->known) error_prefix_worker(out, m->name);
 }
 
 void sends_close(agent *a) {
