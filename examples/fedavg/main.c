@@ -199,6 +199,7 @@ int main(int argc, char **argv) {
     if (code >= 0) return code;
     if (o.join) return client_run(&o);
 
+    setvbuf(stdout, NULL, _IOLBF, 0);
     char path[64], url[80];
     snprintf(path, sizeof path, "/tmp/gradwire-fedavg-%d", (int)getpid());
     snprintf(url, sizeof url, "file://%s", path);
