@@ -100,9 +100,9 @@ static void put_signature(bytes *head, fuzz_input *in) {
 static void put_roster(bytes *head, const gw_group *g, fuzz_input *in) {
     unsigned odd = fuzz_take(in, 16);
     if (odd == 0) {
-        pending_group_put_none(head);
+        roster_put_none(head);
     } else if (odd > 3) {
-        pending_group_put(head, g);
+        roster_put(head, g);
     } else {
         bytes_put_text(head, odd == 1 ? "group \"\n\"" : g->title);
         bytes_put_u32(head, (uint32_t)g->count);

@@ -47,7 +47,7 @@ void abort_drop_reports_on_loop(gw_group *g, const collective_abort *ab) {
 void abort_send_report_on_loop(gw_group *g, const report *x) {
     message *m = group_message_on_loop(g, KIND_REPORT, x->about.key, x->about.number);
     if (m) abort_put_about(&m->head, &x->about);
-    if (m) pending_group_put(&m->head, g);
+    if (m) roster_put(&m->head, g);
     if (m) encode_error(&m->head, &x->error);
     abort_send_on_loop(g, g->members[group_leader_on_loop(g)].rank, m);
 }

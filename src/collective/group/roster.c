@@ -2,7 +2,7 @@
 
 enum { MEMBER_BYTES = 12 };
 
-void pending_group_put(bytes *out, const gw_group *g) {
+void roster_put(bytes *out, const gw_group *g) {
     bytes_put_text(out, g->title);
     bytes_put_u32(out, (uint32_t)g->count);
     for (int i = 0; i < g->count; i++) {
@@ -11,7 +11,7 @@ void pending_group_put(bytes *out, const gw_group *g) {
     }
 }
 
-void pending_group_put_none(bytes *out) {
+void roster_put_none(bytes *out) {
     bytes_put_text(out, "");
     bytes_put_u32(out, 0);
 }

@@ -12,8 +12,8 @@ typedef struct roster {
     const uint8_t *members;
 } roster;
 
-void pending_group_put(bytes *out, const gw_group *g);
-void pending_group_put_none(bytes *out);    // of a member that has closed the group
+void roster_put(bytes *out, const gw_group *g);
+void roster_put_none(bytes *out);           // of a member that has closed the group
 bool roster_read(reader *in, roster *out);  // false if malformed
 group_peer roster_member(const roster *x, uint32_t i);
 
