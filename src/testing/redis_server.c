@@ -20,16 +20,6 @@ static struct sockaddr_in address_of(int port) {
                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
 }
 
-static int free_port(void) {
-    struct sockaddr_in at = address_of(0);
-    socklen_t size = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-    close(fd);
-    return ntohs(at.sin_port);
-}
-
 static bool answers(int port) {
     struct sockaddr_in at = address_of(port);
     int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -50,7 +40,7 @@ _Noreturn static void become_server(int port, const char *password) {
 }
 
 redis_server redis_server_start(const char *password) {
-    redis_server r = { .port = free_port() };
+    redis_server r = { .port = testing_free_port() };
     if (!redis_is_built()) testing_skip("this build has no hiredis");
     if (system("command -v redis-server >/dev/null")) testing_skip("redis-server is not installed");
     snprintf(r.url, sizeof r.url, "redis://127.0.0.1:%d", r.port);

@@ -60,6 +60,9 @@ int testing_scaled(int count);
 // since the tests began. For each limit that a test sets on a wait.
 int testing_patient_ms(int ms);
 
+// Returns a TCP port that no process uses, and that neither another test nor a socket without a named port gets.
+int testing_free_port(void);
+
 // Sets the text that is printed if this test fails from here on, however it fails: "seed 17".
 void testing_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 

@@ -4,14 +4,12 @@
 #include "../support/other_launchers.h"
 #include "testing/testing.h"
 
-#include <netinet/in.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -21,16 +19,6 @@ typedef struct slurm {
     path folder;
     pid_t daemons[DAEMONS];
 } slurm;
-
-static int free_port(void) {
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-    close(fd);
-    return ntohs(at.sin_port);
-}
 
 static void write_file(const slurm *s, const char *name, const char *text) {
     path file = in_folder(s->folder, name);
@@ -57,7 +45,8 @@ static void configure(const slurm *s, const char *host) {
              "MpiDefault=none\nReturnToService=2\nSlurmdParameters=config_overrides\n"
              "NodeName=%s NodeAddr=127.0.0.1 CPUs=16 State=UNKNOWN\n"
              "PartitionName=all Nodes=%s Default=YES MaxTime=INFINITE State=UP\n",
-             host, at, free_port(), free_port(), at, at, at, at, at, at, host, host);
+             host, at, testing_free_port(), testing_free_port(), at, at, at, at, at, at, host,
+             host);
     write_file(s, "slurm.conf", text);
 }
 

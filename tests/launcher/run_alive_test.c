@@ -3,13 +3,11 @@
 // tests/clusters/run_test.c cuts hosts off.
 #include "testing/testing.h"
 
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "../support/launched.h"
@@ -45,13 +43,7 @@ typedef struct row {
 // ---- Jobs -----------------------------------------------------------------------------------------
 
 static void choose_endpoint(row *r) {
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-    close(fd);
-    snprintf(r->endpoint, sizeof r->endpoint, "--rdzv-endpoint=127.0.0.1:%d", ntohs(at.sin_port));
+    snprintf(r->endpoint, sizeof r->endpoint, "--rdzv-endpoint=127.0.0.1:%d", testing_free_port());
 }
 
 static void start_host(row *r, int host) {

@@ -3,12 +3,10 @@
 #include "testing/testing.h"
 
 #include <dirent.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -19,13 +17,7 @@ enum { HOSTS = 2, ARGUMENTS_MAX = 32 };
 static char endpoint[64];
 
 static void choose_endpoint(void) {
-    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof at;
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&at, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&at, &size), 0);
-    close(fd);
-    snprintf(endpoint, sizeof endpoint, "--rdzv-endpoint=127.0.0.1:%d", ntohs(at.sin_port));
+    snprintf(endpoint, sizeof endpoint, "--rdzv-endpoint=127.0.0.1:%d", testing_free_port());
 }
 
 // Starts one of HOSTS, with |more| after the options that all have.

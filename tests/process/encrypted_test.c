@@ -76,13 +76,7 @@ static int port;
 
 static const char *new_url(void) {
     static char url[64];
-    struct sockaddr_in a = loopback(0);
-    socklen_t size = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &size), 0);
-    close(fd);
-    port = ntohs(a.sin_port);
+    port = testing_free_port();
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d", port);
     return url;
 }

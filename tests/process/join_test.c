@@ -112,9 +112,7 @@ static int take_port(int *out_port) {
 static void a_rank_that_the_job_does_not_have_is_refused(void **state) {
     (void)state;
     char url[64];
-    int port, fd = take_port(&port);
-    close(fd);
-    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", port);
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", testing_free_port());
     joiner a = { .options =
                      GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2, .init_method = url) };
     joiner b = { .options =
@@ -163,9 +161,7 @@ static bool find_outside(char out[64]) {
 }
 
 static const char *free_url(const char *host, char out[128]) {
-    int port;
-    close(take_port(&port));
-    snprintf(out, 128, "tcp://%s:%d", host, port);
+    snprintf(out, 128, "tcp://%s:%d", host, testing_free_port());
     return out;
 }
 
@@ -312,9 +308,7 @@ static void interrupt(gw_rpc_options options, const char *url) {
 static void a_signal_interrupts_joining_at_each_wait(void **state) {
     (void)state;
     char folder[] = "/tmp/gw-join-XXXXXX", path[64], url[80], unfounded[80], free_port[64];
-    int port;
-    close(take_port(&port));
-    snprintf(free_port, sizeof free_port, "tcp://127.0.0.1:%d", port);
+    snprintf(free_port, sizeof free_port, "tcp://127.0.0.1:%d", testing_free_port());
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/store", folder);
     snprintf(url, sizeof url, "file://%s", path);

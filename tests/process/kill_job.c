@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <gradwire.h>
 #include <inttypes.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -16,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -87,16 +85,6 @@ static void open_pipe(int *out_read, int *out_write) {
     assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
     *out_read = move_up(ends[0]);
     *out_write = move_up(ends[1]);
-}
-
-static int free_port(void) {
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &size), 0);
-    close(fd);
-    return ntohs(a.sin_port);
 }
 
 static bool leaves(const kill_case *c) {
@@ -281,7 +269,7 @@ static int64_t check_errors(job *j) {
 static void open_job(job *j, const kill_case *c) {
     *j = (job){ .c = c, .folder = make_folder(), .point_fd = -1, .go_fd = -1, .steps = -1 };
     if (c->tcp) {
-        snprintf(j->url, sizeof j->url, "tcp://127.0.0.1:%d", free_port());
+        snprintf(j->url, sizeof j->url, "tcp://127.0.0.1:%d", testing_free_port());
     } else {
         snprintf(j->url, sizeof j->url, "file://%s", in_folder(j->folder, "store").text);
     }

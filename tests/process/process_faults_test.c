@@ -193,16 +193,6 @@ static int connect_to(int port) {
     return -1;
 }
 
-static int free_port(void) {
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &size), 0);
-    close(fd);
-    return ntohs(a.sin_port);
-}
-
 static bool is_closed(int fd) {
     char byte;
     ssize_t n = recv(fd, &byte, 1, MSG_DONTWAIT);
@@ -213,7 +203,7 @@ static bool is_closed(int fd) {
 static void silent_connections_do_not_disturb_members(void **state) {
     (void)state;
     enum { AT_ONCE = 500 };
-    int count = testing_scaled(10000), fds[AT_ONCE], open_count = 0, port = free_port(),
+    int count = testing_scaled(10000), fds[AT_ONCE], open_count = 0, port = testing_free_port(),
         connected_count = 0;
     char url[64];
     snprintf(url, sizeof url, "tcp://127.0.0.1:%d", port);
@@ -398,7 +388,7 @@ static pid_t start_member(const char *url, const char *name, bool calls) {
 
 static void lose_founder(bool calls) {
     char url[64];
-    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", free_port());
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", testing_free_port());
     assert_int_equal(pipe(joined), 0);
     pid_t founder = start_member(url, "founder", calls), others[2];
     others[0] = start_member(url, "one", calls);

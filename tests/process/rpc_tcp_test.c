@@ -304,11 +304,6 @@ static void it_serves_many_threads_of_one_agent(void **state) {
 // ---- Processes ----------------------------------------------------------------------------------
 
 // A port that is most likely free.
-static void free_port_url(char *url, size_t size) {
-    // Chosen by process, in a range from which the kernel assigns no ports.
-    snprintf(url, size, "tcp://127.0.0.1:%d", 20000 + (int)(getpid() % 10000));
-}
-
 static int run_process(int rank, int world_size, const char *url) {
     gw_scope *root = gw_scope_open(NULL);
     gw_rpc_init(root, .rank = rank, .world_size = world_size, .init_method = url);
@@ -324,7 +319,7 @@ static void it_runs_as_several_processes(void **state) {
     (void)state;
     enum { WORLD_SIZE = 4 };
     char url[64];
-    free_port_url(url, sizeof url);
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", testing_free_port());
     pid_t children[WORLD_SIZE];
     for (int rank = 0; rank < WORLD_SIZE; rank++) {
         children[rank] = fork();
@@ -347,7 +342,7 @@ GW_FUNCTION(tcp_exit, GW_POOL) {
 static void it_survives_workers_that_end(void **state) {
     (void)state;
     char url[64];
-    free_port_url(url, sizeof url);
+    snprintf(url, sizeof url, "tcp://127.0.0.1:%d", testing_free_port());
     pid_t children[4] = { 0 };
     for (int rank = 1; rank < 4; rank++) {
         children[rank] = fork();

@@ -17,16 +17,6 @@
 
 enum { SILENT = 1000, DESCRIPTORS = 1024 };
 
-static int free_port(void) {
-    struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-    socklen_t size = sizeof a;
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    assert_int_equal(bind(fd, (struct sockaddr *)&a, size), 0);
-    assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &size), 0);
-    close(fd);
-    return ntohs(a.sin_port);
-}
-
 // Returns once a process listens on |port|.
 static int connect_to(int port) {
     struct sockaddr_in a = { .sin_family = AF_INET,
@@ -141,7 +131,7 @@ static void expect_success(pid_t pid) {
 
 static void join_during(int world_size, const hostile *h, bool again) {
     path folder = make_folder(), log = in_folder(folder, "log");
-    int port = free_port(), fds[SILENT];
+    int port = testing_free_port(), fds[SILENT];
     pid_t host = start(0, world_size, port, log.text), opens = -1;
     limit_descriptors(SILENT + 100);
     if (again) opens = start_hostile(port, h);
