@@ -589,6 +589,17 @@ static void an_environment_that_is_too_big_is_reported(void **state) {
     forget(r);
 }
 
+static void a_stack_of_64_kib_suffices(void **state) {
+    (void)state;
+    const struct rlimit small = { 64 << 10, 64 << 10 };
+    assert_int_equal(setrlimit(RLIMIT_STACK, &small), 0);
+    result r = RUN("run", "-n", "2", GW_BUILD_DIR "/bin/hello");
+    assert_string_equal(r.err, "");
+    assert_string_equal(r.out, "[0] tensor([ 6., 12., 18.])\n");
+    assert_int_equal(r.code, 0);
+    forget(r);
+}
+
 static void many_ranks_start(void **state) {
     (void)state;
     char count[16];
@@ -618,4 +629,4 @@ GW_TESTS(run, help_and_version_are_printed, a_wrong_command_line_prints_one_line
          ranks_get_a_broken_pipe_when_the_reader_has_closed, a_full_disk_is_reported,
          both_outputs_may_be_one_file, a_program_that_cannot_run_is_named,
          without_descriptors_nothing_starts, an_environment_that_is_too_big_is_reported,
-         many_ranks_start);
+         a_stack_of_64_kib_suffices, many_ranks_start);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { READ_MAX = 64 * 1024, DRAIN_READS_MAX = 64 };
+enum { READ_MAX = 8 * 1024, DRAIN_READS_MAX = 512 };
 
 void output_init(output *o, int fd, int rank, sink *to, last_lines *last, log_file *log,
                  char *line) {

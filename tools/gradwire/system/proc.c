@@ -86,7 +86,7 @@ int proc_list(proc **out_all) {
 }
 
 proc_mark proc_find_mark(pid_t pid, const char *mark) {
-    enum { CHUNK = 16 * 1024 };
+    enum { CHUNK = 8 * 1024 };
     char text[CHUNK];
     size_t mark_size = strlen(mark), kept = 0;
     int fd = open_file(pid, "environ");
