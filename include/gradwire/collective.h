@@ -357,6 +357,7 @@ GW_API GW_TYPE_OF(gw_all_reduce_coalesced) gw_all_reduce_coalesced_with;
 
 /// Starts gw_all_reduce_coalesced and does not block.
 /// Returns: a future of the list.
+/// Errors: UNSUPPORTED if |xs| have several dtypes: call it once for each dtype.
 GW_API gw_future *gw_all_reduce_coalesced_async(gw_scope *s, gw_group *group, gw_tensor *const *xs,
                                                 int count, gw_reduce_op op,
                                                 gw_collective_options options GW_DEFAULT({}))
@@ -453,6 +454,7 @@ GW_API GW_TYPE_OF(gw_reduce_scatter_coalesced) gw_reduce_scatter_coalesced_with;
 
 /// Starts gw_reduce_scatter_coalesced and does not block.
 /// Returns: a future of the list.
+/// Errors: UNSUPPORTED if |xs| have several dtypes: call it once for each dtype.
 GW_API gw_future *
 gw_reduce_scatter_coalesced_async(gw_scope *s, gw_group *group, gw_tensor *const *xs, int count,
                                   gw_reduce_op op, gw_collective_options options GW_DEFAULT({}))

@@ -410,24 +410,30 @@ static void start_coalesced(gw_scope *s, int rank, void *context) {
     int n = gw_group_size(g);
     gw_tensor *xs[] = { gw_full(s, GW_F32, rank + 1, 2 * n, 3), gw_full(s, GW_I64, rank, n),
                         gw_full(s, GW_F32, 10 * rank, n), gw_full(s, GW_F64, 0.5, n, 1) };
-    gw_future *fs[] = { gw_all_reduce_coalesced_async(s, g, xs, 4, GW_SUM),
+    gw_tensor *of_one_dtype[] = { xs[0], xs[2] };
+    gw_future *fs[] = { gw_all_reduce_coalesced_async(s, g, of_one_dtype, 2, GW_SUM),
                         gw_broadcast_coalesced_async(s, g, xs, 4, n - 1),
                         gw_all_gather_coalesced_async(s, g, xs, 4),
                         gw_gather_to_coalesced_async(s, g, xs, 4, 0),
-                        gw_reduce_scatter_coalesced_async(s, g, xs, 4, GW_MAX),
+                        gw_reduce_scatter_coalesced_async(s, g, of_one_dtype, 2, GW_MAX),
                         gw_all_reduce_coalesced_async(s, g, NULL, 0, GW_SUM) };
-    gw_list *waited[] = { gw_all_reduce_coalesced(s, g, xs, 4, GW_SUM),
+    gw_list *waited[] = { gw_all_reduce_coalesced(s, g, of_one_dtype, 2, GW_SUM),
                           gw_broadcast_coalesced(s, g, xs, 4, n - 1),
                           gw_all_gather_coalesced(s, g, xs, 4),
                           gw_gather_to_coalesced(s, g, xs, 4, 0),
-                          gw_reduce_scatter_coalesced(s, g, xs, 4, GW_MAX),
+                          gw_reduce_scatter_coalesced(s, g, of_one_dtype, 2, GW_MAX),
                           gw_list_open(s) };
     for (int i = 0; i < 6; i++) expect_same(s, gw_wait(s, fs[i]), gw_value_of(waited[i]));
     gw_tensor *leaf = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
     gw_all_reduce_coalesced_async(s, g, ((gw_tensor *[]){ xs[1], leaf }), 2, GW_SUM);
     expect(s, GW_INVALID,
            "gw_all_reduce_coalesced_async: a tensor that needs a gradient: detach it");
-    gw_future *f = gw_all_reduce_coalesced_async(s, g, xs, 4, rank == 1 ? GW_MIN : GW_SUM);
+    gw_all_reduce_coalesced_async(s, g, xs, 4, GW_SUM);
+    expect(s, GW_UNSUPPORTED,
+           "gw_all_reduce_coalesced_async: the tensors have several dtypes: call it once for each "
+           "dtype");
+    gw_future *f =
+        gw_all_reduce_coalesced_async(s, g, of_one_dtype, 2, rank == 1 ? GW_MIN : GW_SUM);
     gw_wait(s, f);
     if (n > 1) expect(s, GW_MISMATCH, "all_reduce min");
     gw_barrier(s, g);

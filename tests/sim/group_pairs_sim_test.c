@@ -174,7 +174,7 @@ static void call_often(gw_scope *root, int rank, void *context) {
     if (rank == 0 && x / 65536 % 2) cluster_pause_ms(s, 100);
     if (rank == 0) gw_fail(s, GW_INVALID, "this is wrong on purpose");
     for (int i = 0; i < count; i++) {
-        gw_tensor *both[] = { gw_full(s, GW_F32, i, 1), gw_full(s, GW_I64, i, 1) };
+        gw_tensor *both[] = { gw_full(s, GW_F32, i, 1), gw_full(s, GW_F32, i, 1) };
         gw_future *f = seed % 2 ? gw_all_reduce_async(s, g, both[0], GW_SUM)
                                 : gw_all_reduce_coalesced_async(s, g, both, 2, GW_SUM);
         if (rank == 1 && i == cancelled) gw_cancel(s, f);

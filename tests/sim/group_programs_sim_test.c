@@ -107,7 +107,7 @@ static gw_future *start(const player *x, gw_scope *s, int at) {
     if (m == SCOPE_FAILED) gw_fail(s, GW_INVALID, "this is wrong on purpose");
     gw_reduce_op op = m == REFUSED ? (gw_reduce_op)77 : GW_SUM;
     int64_t timeout_ms = m == SHORT_DEADLINE ? 1 : 20000;
-    gw_tensor *both[] = { own, gw_full(s, GW_I32, at + 1, 1) };
+    gw_tensor *both[] = { own, gw_full(s, GW_I64, at + 1, 1) };
     gw_future *f =
         x->program->nodes[at].is_of_two
             ? gw_all_reduce_coalesced_async(s, x->group, both, 2, op, .timeout_ms = timeout_ms)

@@ -2,8 +2,8 @@
 // as bytes where nothing is computed with them.
 //
 // With a root, a member may succeed before the root compares all lists, and calls the next collective. So no member
-// enters a second collective of such a call before all lists are compared: else members would count differently from
-// then on.
+// enters a second collective of a call before all lists are compared: else members would count differently from then
+// on. So calls that do not wait enter one collective.
 #include "collective/api/requests.h"
 
 #include "base/value.h"
@@ -338,21 +338,18 @@ static gw_list *run_coalesced(gw_scope *s, const coalesced *m) {
 }
 
 // ---- Calls that do not wait ---------------------------------------------------------------------
-// The future of the layout, as bytes, is joined with those of the dtypes.
+// The future of the layout, as bytes, is joined with that of the collective.
 
 static gw_value list_of_pieces(gw_scope *s, gw_value v, void *context) {
     (void)context;
-    const gw_list *parts = gw_list_of(s, v);
-    const layout *l = gw_data(gw_tensor_of(s, gw_list_get(s, parts, 0)));
+    const gw_list *both = gw_list_of(s, v);
+    const layout *l = gw_data(gw_tensor_of(s, gw_list_get(s, both, 0)));
     gw_list *list = gw_list_open(s);
     gw_tensor **out = gw_ok(s) ? gw_alloc(s, ((size_t)l->count + 1) * sizeof *out) : NULL;
-    if (out && l->as_bytes) take_all(s, l, gw_tensor_of(s, gw_list_get(s, parts, 1)), out);
-    for (int dtype = 0, next = 1; out && !l->as_bytes && dtype < GW_DTYPE_COUNT; dtype++) {
-        bool has = false;
-        for (int i = 0; i < l->count && !has; i++) has = l->pieces[i].dtype == dtype;
-        if (has) take_apart(s, l, gw_tensor_of(s, gw_list_get(s, parts, next++)), dtype, out);
-    }
-    for (int i = 0; out && i < l->count && gw_ok(s); i++) gw_list_add(s, list, out[i]);
+    gw_tensor *joined = out ? gw_tensor_of(s, gw_list_get(s, both, 1)) : NULL;
+    if (joined && l->as_bytes) take_all(s, l, joined, out);
+    if (joined && !l->as_bytes && l->count) take_apart(s, l, joined, l->pieces[0].dtype, out);
+    for (int i = 0; joined && i < l->count && gw_ok(s); i++) gw_list_add(s, list, out[i]);
     return gw_value_of_list(list);
 }
 
@@ -365,36 +362,36 @@ static gw_future *future_of_layout(gw_scope *s, const coalesced *m) {
     return f;
 }
 
-// |dtype| -1: all, as bytes. NULL: there is no tensor of it.
-static gw_future *start_part(gw_scope *s, const coalesced *m, int dtype) {
+static gw_future *start_joined(gw_scope *s, const coalesced *m) {
     gw_scope *t = gw_scope_open(s);
-    gw_future *f = NULL;
     char detail[SIGNATURE_DETAIL_MAX];
-    gw_tensor *joined = dtype < 0 ? join_bytes(t, m) : join(t, m, dtype);
-    if (joined || !gw_ok(t))
-        f = request_joined_async(s, m->group, m->operation, joined, m->argument, hash_list(m),
-                                 put_list(detail, m), m->options);
+    int dtype = m->count ? m->xs[0]->dtype : dtype_of_none(m);
+    gw_tensor *joined = travels_as_bytes(s, m) ? join_bytes(t, m) : join(t, m, dtype);
+    gw_future *f = request_joined_async(s, m->group, m->operation, joined, m->argument,
+                                        hash_list(m), put_list(detail, m), m->options);
     gw_scope_close_up(t);
     return f;
 }
 
+static bool check_async(gw_scope *s, const coalesced *m) {
+    if (!check(s, m)) return false;
+    for (int i = 0; gw_ok(s) && i < m->count; i++) request_check_no_gradient(s, m->what, m->xs[i]);
+    if (gw_ok(s) && is_reduction(m) && !has_one_dtype(m))
+        scope_fail(s, GW_UNSUPPORTED,
+                   "%s_async: the tensors have several dtypes: call it once for each dtype",
+                   m->what);
+    return gw_ok(s);
+}
+
 static gw_future *start_each(gw_scope *s, const coalesced *m) {
     if (!request_is_usable(s, m->group, m->what, m->options.key)) return &future_poison;
-    check(s, m);
-    for (int i = 0; gw_ok(s) && i < m->count; i++) request_check_no_gradient(s, m->what, m->xs[i]);
-    gw_future *all[GW_DTYPE_COUNT + 1] = { gw_ok(s) ? future_of_layout(s, m) : NULL };
+    gw_future *both[] = { check_async(s, m) ? future_of_layout(s, m) : NULL, NULL };
     if (!gw_ok(s)) return request_refuse(s, m->group, m->options.key);
-    int count = 1;
-    bool as_bytes = travels_as_bytes(s, m);
-    if (as_bytes) all[count++] = start_part(s, m, -1);
-    for (int dtype = 0; !as_bytes && dtype < GW_DTYPE_COUNT && gw_ok(s); dtype++) {
-        gw_future *f = start_part(s, m, dtype);
-        if (f) all[count++] = f;
-    }
+    both[1] = start_joined(s, m);
     if (s->error) return &future_poison;
-    gw_future *joined = gw_collect_all(s, all, count);
+    gw_future *joined = gw_collect_all(s, both, 2);
     gw_future *out = gw_then(s, joined, list_of_pieces, NULL);
-    for (int i = 0; i < count; i++) gw_drop(s, all[i]);  // cancelled with |out|
+    for (int i = 0; i < 2; i++) gw_drop(s, both[i]);  // cancelled with |out|
     gw_drop(s, joined);
     return out;
 }

@@ -83,20 +83,22 @@ static void finish(const whole *l, piece *p) {
     p->scope = NULL;
 }
 
-// In the order in which they were started.
+// In the order in which they were started. The first one alone: members that call another collective with a root may
+// be past it, and would match the second one with their next call.
 static void sum_all(gw_scope *s, const whole *l) {
     piece under_way[AT_ONCE] = { { 0 } };
-    int64_t at = 0;
+    start(s, l, &under_way[0], 0);
+    int64_t at = under_way[0].end;
+    finish(l, &under_way[0]);
     int next = 0;
-    do {
-        finish(l, &under_way[next]);
-        if (!gw_ok(s) && at) break;  // an abort has notified all members
+    while (gw_ok(s) && at < l->flat->numel) {
         piece *p = &under_way[next];
         start(s, l, p, at);
-        if (!gw_ok(p->scope)) break;  // by an earlier missed error, or by the error of this piece
+        if (!gw_ok(p->scope)) break;  // by an earlier missed error
         at = p->end;
         next = (next + 1) % AT_ONCE;
-    } while (at < l->flat->numel);
+        finish(l, &under_way[next]);  // an abort has notified all members
+    }
     for (int i = 0; i < AT_ONCE; i++) finish(l, &under_way[(next + i) % AT_ONCE]);
 }
 
