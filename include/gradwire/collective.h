@@ -22,9 +22,9 @@
 // skip calls after a failure, the library cannot detect which calls they skipped, and may combine calls of different
 // steps with status OK. The same holds without any failure if a member leaves out a call or makes one too many: its
 // later calls are combined with calls of other steps, which is a MISMATCH only if they differ in an attribute that must
-// agree. Such a MISMATCH does not correct which calls belong together. Stalls: a TIMEOUT names the members that did not
-// arrive and what their programs do, also if members of several groups wait for each other. The log reports the same
-// every 10 s of waiting. gw_group_history lists the last collectives.
+// agree. Such a MISMATCH does not correct which calls belong together.
+// Stalls: a TIMEOUT names the members that did not arrive and what their programs do, also if members of several groups
+// wait for each other. The log reports the same every 10 s of waiting. gw_group_history lists the last collectives.
 //
 // Results are new tensors: a collective that fails changes nothing. The order in which a sum is added depends on the
 // number of members alone: the same inputs give the same bits on every member, at every size, over every transport. f16
@@ -87,8 +87,8 @@ typedef struct GW_BY_NAME gw_collective_options {
     /// A collective is matched with those of the same key only, so that members may call different keys in different
     /// orders. 0: no key. Keys are below 2^62 - 1; a group has at most 65,536 keys.
     uint64_t key GW_DEFAULT(0);
-    int64_t
-        timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: the scope's deadline alone
+    int64_t timeout_ms
+        GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: the scope's deadline alone
     /// For GW_SUM and GW_AVG: each element is multiplied by it first. It is finite, the same on all members, and for
     /// integers a whole number.
     double factor GW_DEFAULT(1);
@@ -131,7 +131,7 @@ GW_API GW_TYPE_OF(gw_all_reduce_async) gw_all_reduce_async_with;
 /// Combines |x| of all members by |op| on member |root| alone.
 ///
 /// x: any shape; the same shape and dtype on all members.
-/// root: a rank in the group, the same on all members.
+/// root: a rank, the same on all members.
 /// Returns: on the root a tensor like |x|; elsewhere a tensor without elements.
 /// Gradient: for GW_SUM and GW_AVG, every member gets the root's gradient times .factor (for GW_AVG divided by the
 /// number of members). Another |op| is UNSUPPORTED for an |x| that needs a gradient.
@@ -152,10 +152,11 @@ GW_API GW_TYPE_OF(gw_reduce_async) gw_reduce_async_with;
 /// Copies |x| of member |root| to all members.
 ///
 /// x: on the root any shape; elsewhere NULL, or a tensor of the shape and dtype that this member expects.
-/// root: a rank in the group, the same on all members.
+/// root: a rank, the same on all members.
 /// Returns: a tensor like the root's |x|.
 /// Gradient: the root gets the sum of the members' gradients, the others zeros. Then |x| is a tensor, not NULL, on all
-/// members. Source: torch.distributed.broadcast.
+/// members.
+/// Source: torch.distributed.broadcast.
 GW_API gw_tensor *gw_broadcast(gw_scope *s, gw_group *group, gw_tensor *x, int root,
                                gw_collective_options options GW_DEFAULT({}))
     GW_CALLS(gw_broadcast_with);
@@ -215,7 +216,7 @@ GW_API GW_TYPE_OF(gw_all_gather_list_async) gw_all_gather_list_async_with;
 /// Joins |x| of all members along dimension 0 on member |root| alone.
 ///
 /// x: as of gw_all_gather.
-/// root: a rank in the group, the same on all members.
+/// root: a rank, the same on all members.
 /// Returns: on the root all rows in the order of ranks; elsewhere a tensor without elements.
 /// Gradient: this member's rows of the root's gradient (a scatter).
 /// Source: torch.distributed.gather.
@@ -236,7 +237,7 @@ GW_API GW_TYPE_OF(gw_gather_to_async) gw_gather_to_async_with;
 /// Sends one tensor of the root's |list| to each member.
 ///
 /// list: on the root a list with one tensor of any shape for each member; elsewhere NULL.
-/// root: a rank in the group, the same on all members.
+/// root: a rank, the same on all members.
 /// Returns: the tensor at this member's rank.
 /// Gradient: each tensor of the root's list gets the gradient of the member that received it (a gather).
 /// Errors: INVALID for a list of another length.
@@ -370,7 +371,7 @@ GW_API GW_TYPE_OF(gw_all_reduce_coalesced_async) gw_all_reduce_coalesced_async_w
 /// Copies |xs| of member |root| to all members.
 ///
 /// xs: |count| tensors, on all members with the shapes and dtypes of those of the root.
-/// root: a rank in the group, the same on all members.
+/// root: a rank, the same on all members.
 /// Returns: a list of copies in the order of |xs|.
 /// Gradient: as gw_broadcast.
 /// Source: torch.distributed._broadcast_coalesced.
@@ -418,7 +419,7 @@ GW_API GW_TYPE_OF(gw_all_gather_coalesced_async) gw_all_gather_coalesced_async_w
 /// Joins each of |xs| on member |root| as gw_gather_to does.
 ///
 /// xs: |count| tensors.
-/// root: a rank in the group, the same on all members.
+/// root: a rank, the same on all members.
 /// Returns: a list of the results in the order of |xs|; on members other than the root these have no elements.
 /// Gradient: as gw_gather_to.
 GW_API gw_list *gw_gather_to_coalesced(gw_scope *s, gw_group *group, gw_tensor *const *xs,
@@ -489,7 +490,7 @@ GW_API GW_TYPE_OF(gw_all_gather_value_async) gw_all_gather_value_async_with;
 /// Gathers |x| of all members on member |root| alone.
 ///
 /// x: any value.
-/// root: a rank in the group, the same on all members.
+/// root: a rank, the same on all members.
 /// Returns: on the root a list of the values in the order of ranks; elsewhere an empty list.
 /// Source: torch.distributed.gather_object.
 GW_API gw_list *gw_gather_value_to(gw_scope *s, gw_group *group, gw_value x, int root,
@@ -509,7 +510,7 @@ GW_API GW_TYPE_OF(gw_gather_value_to_async) gw_gather_value_to_async_with;
 /// Copies |x| of member |root| to all members.
 ///
 /// x: on the root any value; ignored elsewhere.
-/// root: a rank in the group, the same on all members.
+/// root: a rank, the same on all members.
 /// Returns: the root's value.
 /// Source: torch.distributed.broadcast_object_list.
 GW_API gw_value gw_broadcast_value(gw_scope *s, gw_group *group, gw_value x, int root,
@@ -529,7 +530,7 @@ GW_API GW_TYPE_OF(gw_broadcast_value_async) gw_broadcast_value_async_with;
 /// Sends one item of the root's |list| to each member.
 ///
 /// list: on the root a list with one item for each member; elsewhere NULL.
-/// root: a rank in the group, the same on all members.
+/// root: a rank, the same on all members.
 /// Returns: the item at this member's rank.
 /// Errors: INVALID for a list of another length.
 /// Source: torch.distributed.scatter_object_list.
@@ -565,9 +566,9 @@ GW_API GW_TYPE_OF(gw_scatter_value_from_async) gw_scatter_value_from_async_with;
 /// Options of messages.
 typedef struct GW_BY_NAME gw_message_options {
     int64_t tag GW_DEFAULT(0);
-    int64_t
-        timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: the scope's deadline alone
-    const char *origin GW_DEFAULT(NULL);          ///< "train.c:12"; set by the short forms of C
+    int64_t timeout_ms
+        GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: the scope's deadline alone
+    const char *origin GW_DEFAULT(NULL);  ///< "train.c:12"; set by the short forms of C
 } gw_message_options;
 
 /// Sends |x| to member |to| and blocks until that member has received it.

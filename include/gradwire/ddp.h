@@ -61,8 +61,8 @@ typedef enum gw_buffers {
 typedef struct GW_BY_NAME gw_ddp_options {
     gw_group *group GW_DEFAULT(NULL);           ///< NULL: all workers of the job
     int64_t bucket_bytes GW_DEFAULT(25 << 20);  ///< bytes; the size of a bucket
-    int64_t first_bucket_bytes
-        GW_DEFAULT(1 << 20);  ///< bytes; the size of the first bucket of each dtype: a small one starts early
+    int64_t first_bucket_bytes GW_DEFAULT(
+        1 << 20);  ///< bytes; the size of the first bucket of each dtype: a small one starts early
     /// Buffers can be sent with gradients only if a parameter has f32 or f64 and no gw_comm_hook is set: else INVALID.
     gw_buffers buffers GW_DEFAULT(GW_BUFFERS_BROADCAST);
     /// Promises that each pass of this member uses the same parameters as its first pass, so that members do not
@@ -81,7 +81,8 @@ typedef struct GW_BY_NAME gw_ddp_options {
     /// The weights are the same, bit for bit, with 1, 2, 4, ... members. A scope in which one step was made adds the
     /// mean of the next step to its gradients; passes there that are not synchronised are WRONG_STATE. 0: no shards.
     int shards GW_DEFAULT(0);
-    int64_t check_every GW_DEFAULT(0);  ///< compare replicas as gw_ddp_check after so many passes; 0: never
+    int64_t check_every
+        GW_DEFAULT(0);  ///< compare replicas as gw_ddp_check after so many passes; 0: never
     /// Names of parameters and buffers of the model that are neither copied nor averaged.
     const char *const *ignore GW_DEFAULT(NULL);
     int ignore_count GW_DEFAULT(0);
@@ -211,7 +212,8 @@ typedef gw_map *gw_hook_save(gw_scope *s, void *context);
 typedef void gw_hook_load(gw_scope *s, void *context, gw_map *state, bool is_behind);
 
 /// Sets how gw_ddp_reform copies the state of a hook of the program; all members call it. Hooks of the library need no
-/// such call. Errors: WRONG_STATE without a hook.
+/// such call.
+/// Errors: WRONG_STATE without a hook.
 GW_API void gw_ddp_set_hook_state(gw_scope *s, gw_ddp *ddp, gw_hook_save *save, gw_hook_load *load);
 
 /// Returns the index of |b| among the buckets of its pass, from 0.
@@ -259,7 +261,7 @@ typedef struct gw_ddp_stats {
     int64_t passes;   ///< synchronised passes, and parts on this member of passes that others began
     int64_t reduced;  ///< how many of |passes| have received all their means
     int64_t
-        completed;  ///< |reduced|, and those of earlier generations of the group: after gw_ddp_reform the same on all members
+        completed;  ///< |reduced| and those of earlier generations: after gw_ddp_reform the same on all members
     bool rebuilt;    ///< the buckets follow the order in which gradients were ready
     bool is_static;  ///< each pass so far has used the same parameters on this member
     bool has_hook;

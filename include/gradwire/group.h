@@ -64,11 +64,11 @@ typedef struct GW_BY_NAME gw_group_open_options {
     /// UTF-8 without control characters and %, at most 127 bytes. NULL: the group is identified by its list alone; all
     /// members then open several groups of one list in the same order.
     const char *name GW_DEFAULT(NULL);
-    int64_t timeout_ms
-        GW_DEFAULT(300000);  ///< milliseconds, of each collective; GW_NO_TIMEOUT: the scope's deadline alone
+    int64_t timeout_ms GW_DEFAULT(
+        300000);  ///< milliseconds, of each collective; GW_NO_TIMEOUT: the scope's deadline alone
     const char *backend GW_DEFAULT(NULL);  ///< "mpi"; NULL: "session"
-    bool any_order
-        GW_DEFAULT(false);  ///< the backend may add in its own order, which may change the last bits
+    bool any_order GW_DEFAULT(
+        false);  ///< the backend may add in its own order, which may change the last bits
 } gw_group_open_options;
 
 /// Opens the group of all workers of the job, by rank. In an elastic job the members open it while gw_rpc_workers
@@ -189,10 +189,11 @@ GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *group, uint64_t flags)
 
 /// Options of gw_group_reform; the same on all members.
 typedef struct GW_BY_NAME gw_reform_options {
-    int min GW_DEFAULT(1);  ///< blocks until there are so many members; admits pending joiners up to this number
+    int min GW_DEFAULT(
+        1);  ///< blocks until there are so many members; admits pending joiners up to this number
     bool grow GW_DEFAULT(false);  ///< admits all pending joiners
-    int64_t
-        timeout_ms GW_DEFAULT(0);  ///< milliseconds; 0: the timeout of |group|, which the new group keeps
+    int64_t timeout_ms
+        GW_DEFAULT(0);  ///< milliseconds; 0: the timeout of |group|, which the new group keeps
 } gw_reform_options;
 
 /// Opens the next generation of |group|: the remaining members in their old order, then joining members by rank. It has

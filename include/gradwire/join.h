@@ -46,7 +46,7 @@ typedef struct gw_join_iteration {
     int64_t number;  ///< from 1; at the end that of the last iteration, or 0 if there was none
     int members,
         active;  ///< how many members, and how many with inputs; at the end as in the last iteration
-    int last;           ///< the highest active rank
+    int last;    ///< the highest active rank
     bool synchronised;  ///< it has a pass that members reduce
 } gw_join_iteration;
 

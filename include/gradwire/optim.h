@@ -72,7 +72,8 @@ typedef struct GW_BY_NAME gw_sgd_options {
 
 /// Makes an optimizer by stochastic gradient descent with momentum.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: leaves that need a gradient, contiguous, of f32 or f64, each once; or references to such leaves ("Other
+/// workers").
 /// Returns: the optimizer.
 /// Source: torch.optim.SGD; Sutskever et al. 2013 for .nesterov.
 GW_API gw_optimizer *gw_sgd(gw_scope *s, gw_list *params, gw_sgd_options options GW_DEFAULT({}))
@@ -93,7 +94,7 @@ typedef struct GW_BY_NAME gw_adam_options {
 
 /// Makes an optimizer by Adam.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adam; Kingma, Ba 2014; .amsgrad: Reddi et al. 2018.
 GW_API gw_optimizer *gw_adam(gw_scope *s, gw_list *params, gw_adam_options options GW_DEFAULT({}))
@@ -114,7 +115,7 @@ typedef struct GW_BY_NAME gw_adamw_options {
 
 /// Makes an optimizer by Adam with decoupled weight decay.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.AdamW; Loshchilov, Hutter 2017.
 GW_API gw_optimizer *gw_adamw(gw_scope *s, gw_list *params, gw_adamw_options options GW_DEFAULT({}))
@@ -134,7 +135,7 @@ typedef struct GW_BY_NAME gw_sparse_adam_options {
 /// Makes an optimizer by Adam for gradients that are sparse by rows: a step changes only the rows that a gradient has,
 /// and their moments.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
 /// Errors: gw_optimizer_step is INVALID for dense gradients.
 /// Source: torch.optim.SparseAdam.
@@ -157,7 +158,7 @@ typedef struct GW_BY_NAME gw_adamax_options {
 /// Makes an optimizer by Adamax: Adam that divides by a decaying maximum of gradients instead of the root of their
 /// squares.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adamax; Kingma, Ba 2014.
 GW_API gw_optimizer *gw_adamax(gw_scope *s, gw_list *params,
@@ -178,7 +179,7 @@ typedef struct GW_BY_NAME gw_adagrad_options {
 
 /// Makes an optimizer by Adagrad: each element's rate falls with the sum of its squared gradients.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adagrad; Duchi et al. 2011.
 GW_API gw_optimizer *gw_adagrad(gw_scope *s, gw_list *params,
@@ -199,7 +200,7 @@ typedef struct GW_BY_NAME gw_adadelta_options {
 
 /// Makes an optimizer by Adadelta: each step is about as long as the running mean of the steps before.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adadelta; Zeiler 2012.
 GW_API gw_optimizer *gw_adadelta(gw_scope *s, gw_list *params,
@@ -222,7 +223,7 @@ typedef struct GW_BY_NAME gw_rmsprop_options {
 
 /// Makes an optimizer by RMSprop: each element's rate falls with the running mean of its squared gradients.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.RMSprop; Hinton 2012; .centered: Graves 2013.
 GW_API gw_optimizer *gw_rmsprop(gw_scope *s, gw_list *params,
@@ -242,7 +243,7 @@ typedef struct GW_BY_NAME gw_rprop_options {
 
 /// Makes an optimizer by Rprop: a step depends on the signs of gradients, not on their size.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Rprop; Riedmiller, Braun 1993.
 GW_API gw_optimizer *gw_rprop(gw_scope *s, gw_list *params, gw_rprop_options options GW_DEFAULT({}))
@@ -270,7 +271,8 @@ GW_API void gw_optimizer_step(gw_scope *s, gw_optimizer *opt);
 ///
 /// Returns: the norm before scaling.
 /// Errors: as gw_optimizer_step; INVALID for an empty list. If an owner fails while it scales, some gradients are
-/// scaled and some are not. Source: torch.nn.utils.clip_grad_norm_.
+/// scaled and some are not.
+/// Source: torch.nn.utils.clip_grad_norm_.
 GW_API double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm);
 
 /// Returns the number of steps taken.
@@ -413,7 +415,8 @@ GW_API gw_map *gw_optimizer_state_dict(gw_scope *s, gw_optimizer *opt);
 /// state: of an optimizer of the same rule over as many parameter groups and parameters. "group.0.initial_lr", the rate
 /// from which schedulers start, may be missing: schedulers of |opt| then keep the one that they have.
 /// Errors: INVALID if a name is missing or unknown, or a value has another shape or kind than expected; then nothing
-/// has changed. Source: torch.optim.Optimizer.load_state_dict.
+/// has changed.
+/// Source: torch.optim.Optimizer.load_state_dict.
 GW_API void gw_optimizer_load_state_dict(gw_scope *s, gw_optimizer *opt, gw_map *state);
 
 // ---- Schedules ----------------------------------------------------------------------------------
@@ -516,15 +519,16 @@ GW_API GW_TYPE_OF(gw_linear_lr) gw_linear_lr_with;
 
 /// Options of gw_one_cycle_lr.
 typedef struct GW_BY_NAME gw_one_cycle_lr_options {
-    double max_lr GW_DEFAULT(0);           ///< required, above 0
-    int64_t total_steps GW_DEFAULT(0);     ///< required, at least 1
-    double pct_start GW_DEFAULT(0.3);      ///< the part of the steps in which the rate rises
-    bool linear GW_DEFAULT(false);         ///< false: along a cosine
-    bool cycle_momentum GW_DEFAULT(true);  ///< momentum, or beta1, falls while the rate rises, and rises while it falls
+    double max_lr GW_DEFAULT(0);        ///< required, above 0
+    int64_t total_steps GW_DEFAULT(0);  ///< required, at least 1
+    double pct_start GW_DEFAULT(0.3);   ///< the part of the steps in which the rate rises
+    bool linear GW_DEFAULT(false);      ///< false: along a cosine
+    bool cycle_momentum GW_DEFAULT(
+        true);  ///< momentum, or beta1, falls while the rate rises, and rises while it falls
     double base_momentum GW_DEFAULT(0.85), max_momentum GW_DEFAULT(0.95);
     double div_factor GW_DEFAULT(25);         ///< the first rate is |max_lr| / |div_factor|
     double final_div_factor GW_DEFAULT(1e4);  ///< the last rate is that / |final_div_factor|
-    bool three_phase GW_DEFAULT(false);       ///< the rate falls as fast as it rose, then to almost 0
+    bool three_phase GW_DEFAULT(false);  ///< the rate falls as fast as it rose, then to almost 0
 } gw_one_cycle_lr_options;
 
 /// Raises the rate to .max_lr and lowers it to almost 0, in .total_steps steps; the momentum of gw_sgd and gw_rmsprop,
@@ -545,8 +549,9 @@ typedef struct GW_BY_NAME gw_reduce_lr_on_plateau_options {
     double factor GW_DEFAULT(0.1);  ///< below 1
     int64_t patience GW_DEFAULT(10);
     double threshold GW_DEFAULT(1e-4);  ///< a smaller change is no improvement
-    bool absolute GW_DEFAULT(false);    ///< |threshold| is a difference, else a fraction of the best metric
-    int64_t cooldown GW_DEFAULT(0);     ///< after a change of the rate so many steps are not counted
+    bool absolute
+        GW_DEFAULT(false);  ///< |threshold| is a difference, else a fraction of the best metric
+    int64_t cooldown GW_DEFAULT(0);  ///< after a change of the rate so many steps are not counted
     double min_lr GW_DEFAULT(0);
     double eps GW_DEFAULT(1e-8);  ///< smaller changes of the rate are not made
 } gw_reduce_lr_on_plateau_options;

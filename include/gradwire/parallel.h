@@ -221,7 +221,8 @@ GW_API bool gw_averager_step(gw_scope *s, gw_averager *averager, gw_list *params
 ///
 /// averager: lives as long as |opt|; for levels without a group one is opened in |s|.
 /// Errors: INVALID for parameters of other workers, or an averager without periods; WRONG_STATE if |opt| has an
-/// averager already. Source: torch.distributed.optim.PostLocalSGDOptimizer.
+/// averager already.
+/// Source: torch.distributed.optim.PostLocalSGDOptimizer.
 GW_API void gw_optimizer_average(gw_scope *s, gw_optimizer *opt, gw_averager *averager);
 
 #ifdef __cplusplus

@@ -142,8 +142,8 @@ GW_API int gw_rref_owned_count(gw_scope *s);
 typedef struct gw_reference_info {
     uint64_t id;              ///< names the value in the whole job; 0: it was never sent
     gw_worker owner, holder;  ///< texts live as long as the agent
-    const char *
-        what;  ///< "tensor", "list", a class; "being made", "error"; "" if only the owner knows it
+    const char
+        *what;  ///< "tensor", "list", a class; "being made", "error"; "" if only the owner knows it
     const char *origin;  ///< the source line of the call that made it, "train.c:12"; "" if unknown
     int64_t age_ms;      ///< milliseconds since this worker got it
     bool is_confirmed;   ///< the owner has accepted it

@@ -53,7 +53,7 @@ typedef enum gw_job_kind {
     GW_JOB_NONE =
         0,  ///< a job of fixed world size; if none is given, the variable GW_JOB ("create", "join") decides
     GW_JOB_CREATE,  ///< creates an elastic job; other workers join it by .init_method
-    GW_JOB_JOIN,  ///< joins an elastic job, once it exists
+    GW_JOB_JOIN,    ///< joins an elastic job, once it exists
 } gw_job_kind;
 
 /// Stands for "no timeout" where an option is a timeout in milliseconds.
@@ -64,8 +64,8 @@ typedef struct GW_BY_NAME gw_rpc_options {
     /// The name of this worker, [A-Za-z0-9_:.-], 1 to 127 bytes. %d in it stands for the rank. NULL: "worker%d"; a
     /// worker that joins an elastic job without a name gets one that no other worker has.
     const char *name GW_DEFAULT(NULL);
-    gw_job_kind
-        job GW_DEFAULT(GW_JOB_NONE);  ///< for an elastic job, for which rank and world size are not given
+    gw_job_kind job GW_DEFAULT(
+        GW_JOB_NONE);  ///< for an elastic job, for which rank and world size are not given
     /// Set both or neither. -1: from .init_method, or from the environment: RANK and WORLD_SIZE, or the variables of
     /// the launchers of MPI, Slurm and Kubernetes (docs/LAUNCHERS.md).
     int rank GW_DEFAULT(-1), world_size GW_DEFAULT(-1);
@@ -79,10 +79,11 @@ typedef struct GW_BY_NAME gw_rpc_options {
     /// The addresses or network interfaces at which this worker listens: "10.0.0.7" or "10.0.0.7:29501,[fd00::7]", and
     /// "eth0" or "eth0,ib0". NULL: GW_ADDRESS and GW_INTERFACE in the environment, or the library chooses.
     const char *addresses GW_DEFAULT(NULL), *interfaces GW_DEFAULT(NULL);
-    int64_t timeout_ms GW_DEFAULT(60000);          ///< milliseconds, of each call
-    int64_t join_timeout_ms GW_DEFAULT(300000);    ///< milliseconds, until all workers have joined
-    int threads GW_DEFAULT(4);                     ///< threads of the pool, which run GW_POOL functions
-    const gw_registry *registry GW_DEFAULT(NULL);  ///< the functions that this worker serves; NULL: the process's registry
+    int64_t timeout_ms GW_DEFAULT(60000);        ///< milliseconds, of each call
+    int64_t join_timeout_ms GW_DEFAULT(300000);  ///< milliseconds, until all workers have joined
+    int threads GW_DEFAULT(4);  ///< threads of the pool, which run GW_POOL functions
+    const gw_registry *registry
+        GW_DEFAULT(NULL);  ///< the functions that this worker serves; NULL: the process's registry
     /// The path of the job's key, a file that `gradwire key` has made and that no other user may read: connections are
     /// encrypted with it, and a worker without it is refused. NULL: the key of the launcher (GW_KEY_FD, a descriptor),
     /// or the file that GW_KEY_FILE names, or none. Or the path of this worker's certificate (gradwire key --ca): then
@@ -134,10 +135,11 @@ typedef struct GW_BY_NAME gw_rpc_shutdown_options {
 /// references and waits for running functions, at most 30 s. Afterwards calls and references are WRONG_STATE; calling
 /// it again does nothing. If a worker that has served no call waits for 10 s, its log names the workers that have not
 /// called it. Runs also when |root| has failed. If |root| is closed without this call, the worker leaves at once, and
-/// the others regard it as lost. Errors: TIMEOUT, naming the workers that have not called it before .timeout_ms (this
-/// worker then leaves as by gw_rpc_leave), or the functions that still run after 30 s. FENCED if the other workers
-/// continue without this one. Other workers that wait for something from this one get DISCONNECTED at once, or the
-/// error of |root|: "worker0 has failed: train.csv: no such file".
+/// the others regard it as lost.
+/// Errors: TIMEOUT, naming the workers that have not called it before .timeout_ms (this worker then leaves as by
+/// gw_rpc_leave), or the functions that still run after 30 s. FENCED if the other workers continue without this one.
+/// Other workers that wait for something from this one get DISCONNECTED at once, or the error of |root|: "worker0 has
+/// failed: train.csv: no such file".
 /// Source: torch.distributed.rpc.shutdown.
 GW_API void gw_rpc_shutdown(gw_scope *root, gw_rpc_shutdown_options options GW_DEFAULT({}))
     GW_CALLS(gw_rpc_shutdown_with);
@@ -322,9 +324,8 @@ GW_API int gw_wait_any(gw_scope *s, gw_future *const *fs, int count);
 /// If |f| is of a call that has not started, the function does not run. If the function runs, gw_cancelled is true in
 /// it, its waits end with CANCELLED, and the calls that it makes are cancelled in turn; what it has done is not undone.
 /// The outcome is NOT_DELIVERED if the request was not sent, else MAY_HAVE_RUN. If |f| is of gw_then, gw_collect_all
-/// and the like, the futures that it waits for are cancelled, too, except those that a handle of the program still
-/// holds: call gw_drop for these first. Calls of gw_remote cannot be cancelled; their value is released with its
-/// references.
+/// and the like, the futures that it waits for are cancelled, too, unless another handle of the program holds them:
+/// call gw_drop for these first. Calls of gw_remote cannot be cancelled; their value is released with its references.
 /// Errors: none for a future that has resolved.
 GW_API void gw_cancel(gw_scope *s, gw_future *f);
 

@@ -41,7 +41,8 @@ GW_API gw_scope *gw_scope_open(gw_scope *parent);
 ///
 /// Scopes inside |s| that are still open are closed first: if one has an error that the program has not read
 /// (gw_scope_error), the error is logged, and becomes the error of |s| if |s| has none. The library closes scopes that
-/// the body of a function has left open. Returns: the first error of |s|.
+/// the body of a function has left open.
+/// Returns: the first error of |s|.
 /// Errors: WRONG_STATE in the body of a function for the scope given to it, which stays open.
 GW_API GW_MUST_CHECK gw_error gw_scope_close(gw_scope *s);
 
