@@ -195,8 +195,8 @@ GW_API GW_TYPE_OF(gw_data_loader_open) gw_data_loader_open_with;
 /// .num_workers WOULD_BLOCK in an inline function.
 GW_API bool gw_data_loader_next(gw_scope *s, gw_data_loader *loader);
 
-/// Returns tensor |index| of the current batch, which is a list; if the batch is a tensor, index 0 returns it. Errors:
-/// WRONG_STATE if there is no batch.
+/// Returns tensor |index| of the current batch, which is a list; if the batch is a tensor, index 0 returns it.
+/// Errors: WRONG_STATE if there is no batch.
 GW_API gw_tensor *gw_data_loader_tensor(gw_scope *s, gw_data_loader *loader, int index);
 /// Returns the current batch. Strings live until the loader moves.
 /// Errors: WRONG_STATE if there is no batch.

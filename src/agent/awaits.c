@@ -53,9 +53,10 @@ bool awaits_is_idle_on_loop(const agent *a) {
 
 gw_status awaits_check_acts_on_loop(const agent *a, gw_error *error) {
     if (!is_leaving(a) || acts(a)) return GW_OK;
-    return error_set(error, GW_WRONG_STATE,
-                     "%s has called %s: only functions that it serves may do this", a->name,
-                     a->leaving.alone ? "gw_rpc_leave" : "gw_rpc_shutdown");
+    return error_set(
+        error, GW_WRONG_STATE,
+        "%s has called %s: after that only functions that other workers call may do this", a->name,
+        a->leaving.alone ? "gw_rpc_leave" : "gw_rpc_shutdown");
 }
 
 static bool has_called(const agent *a, uint32_t rank) {

@@ -138,9 +138,8 @@ static bool is_inside(environment_lookup variable) {
 static gw_status compare(const setting *mine, const setting *other, gw_error *error) {
     if (mine->number == UNSET || other->number == UNSET || mine->number == other->number)
         return GW_OK;
-    return error_set(error, GW_INVALID,
-                     "%s is %d, but %s is %d: which of them is meant cannot be known; unset one",
-                     mine->name, mine->number, other->name, other->number);
+    return error_set(error, GW_INVALID, "%s is %d, but %s is %d: unset one of them", mine->name,
+                     mine->number, other->name, other->number);
 }
 
 // A value that RANK and WORLD_SIZE do not set is taken from the other launcher.
@@ -168,22 +167,21 @@ static gw_status find_settings(environment_lookup variable, setting *rank, setti
 static gw_status no_rank(environment_lookup variable, gw_error *error) {
     if (find(variable, "SLURM_PROCID"))
         return error_set(error, GW_INVALID,
-                         "RANK is not set and no rank was given; SLURM_PROCID is set, but "
-                         "SLURM_STEP_ID is not: srun starts ranks, a batch script does not");
+                         "no rank was given, and RANK is not set; SLURM_PROCID is set, but "
+                         "SLURM_STEP_ID is not: start the program by srun in the batch script");
     return error_set(error, GW_INVALID,
-                     "RANK is not set and no rank was given, nor is there a rank of another "
-                     "launcher (OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID, "
+                     "no rank was given, and neither RANK nor the variable of another launcher is "
+                     "set (OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID, "
                      "JOB_COMPLETION_INDEX); start it with: gradwire run -n 2 -- ./program");
 }
 
 static gw_status check_place(const setting *rank, const setting *world_size, gw_error *error) {
     if (world_size->number == UNSET)
-        return error_set(error, GW_INVALID,
-                         "%s is not set and no world size was given, but %s is set",
+        return error_set(error, GW_INVALID, "no world size was given, and %s is not set, but %s is",
                          world_size->name, rank->name);
     if (world_size->number < 1)
-        return error_set(error, GW_INVALID, "a world size of 0, not 1 to %d (%s)", LIMIT_WORKERS,
-                         world_size->name);
+        return error_set(error, GW_INVALID, "the world size is 0, but must be 1 to %d (%s)",
+                         LIMIT_WORKERS, world_size->name);
     if (rank->number >= world_size->number)
         return error_set(error, GW_INVALID, "rank %d of world size %d (%s, %s)", rank->number,
                          world_size->number, rank->name, world_size->name);
@@ -284,13 +282,12 @@ static gw_status set_first_host(environment_lookup variable, const row *r, envir
     out->host_from = name;
     if (!list)
         return error_set(error, GW_INVALID,
-                         "%s is not set, nor is MASTER_ADDR, which would name the host of rank 0",
-                         name);
+                         "neither %s nor MASTER_ADDR, the host of rank 0, is set", name);
     if (first_host(list, out->host, sizeof out->host)) return GW_OK;
-    return error_set(error, GW_INVALID,
-                     "%s is \"%.100s\", which begins with no host; MASTER_ADDR may name that of "
-                     "rank 0",
-                     name, list);
+    return error_set(
+        error, GW_INVALID,
+        "%s is \"%.100s\", which does not begin with a host: set MASTER_ADDR to the host of rank 0",
+        name, list);
 }
 
 // The launcher that has assigned this rank and world size, or one that has assigned equal ones.

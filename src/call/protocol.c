@@ -55,7 +55,8 @@ gw_status request_read(const message *m, request_header *out, gw_error *error) {
     out->origin_size = reader_u32(&r);
     out->origin = reader_take(&r, out->origin_size);
     if (out->origin_size > LIMIT_ORIGIN_BYTES)
-        return error_set(error, GW_LIMIT, "request: a site of %u bytes, at most %d",
+        return error_set(error, GW_LIMIT,
+                         "malformed request: the source line has %u bytes, at most %d are allowed",
                          out->origin_size, LIMIT_ORIGIN_BYTES);
     out->arg_count = reader_u32(&r);
     if (r.failed) return error_set(error, GW_PROTOCOL, "request: cut off");

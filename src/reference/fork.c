@@ -227,8 +227,8 @@ static void requested(agent *a, int from, uint64_t id, uint64_t fork) {
 static void explain_refusal(const gw_rref *r, gw_status status, gw_error *out) {
     const char *owner = agent_member(r->agent, r->owner)->name;
     if (status == GW_LIMIT) {
-        error_set(out, GW_LIMIT, "%s: this worker holds %d references to values of %s already",
-                  owner, LIMIT_FORKS_PER_PEER, owner);
+        error_set(out, GW_LIMIT, "%s: this worker has %d references to values of %s already", owner,
+                  LIMIT_FORKS_PER_PEER, owner);
     } else if (status == GW_NO_MEMORY) {
         error_set(out, GW_NO_MEMORY, "%s: no memory for a reference", owner);
     } else {
@@ -271,8 +271,7 @@ gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error)
         y = reader_u64(&r);
     reference_kind kind = m->kind;
     message_release(m);
-    if (r.failed)
-        return error_set(error, GW_PROTOCOL, "a message about references that is cut off");
+    if (r.failed) return error_set(error, GW_PROTOCOL, "a message about references is truncated");
     switch (kind) {
     case KIND_ACCEPTED: confirm(a, from, y, GW_OK); break;
     case KIND_FORK_REQUEST: requested(a, from, x, y); break;
