@@ -398,7 +398,7 @@ static const obstacle obstacles[] = {
     { leave_proc, "tcp; large tensors: sent: there is no /proc" },
     { become_another_user,
       "tcp; large tensors: sent, not lent: its memory cannot be opened: its process belongs to "
-      "user 0; not pulled: its memory cannot be read: user 0 has it; not shm: " },
+      "user 0; not pulled: its memory cannot be read: its process belongs to user 0; not shm: " },
 };
 
 // Whatever prevents lending, results are right, and the log names the reason.

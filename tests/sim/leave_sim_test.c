@@ -249,9 +249,9 @@ static void shut_down_in_bodies(gw_scope *root, int rank, void *context) {
         gw_rpc_sync(root, to, "leave_shutdown");
         assert_int_equal(gw_scope_error(root)->status, GW_WRONG_STATE);
         assert_int_equal(gw_scope_error(root)->outcome, GW_RAN_AND_FAILED);
-        assert_non_null(
-            strstr(gw_scope_error(root)->text, "leave_shutdown: gw_rpc_shutdown must be called "
-                                               "with the scope that was given to gw_rpc_init"));
+        assert_non_null(strstr(gw_scope_error(root)->text,
+                               "leave_shutdown: gw_rpc_shutdown must be called "
+                               "with the scope that was given to gw_rpc_init"));
         gw_scope_clear(root);
         gw_rpc_sync(root, to, "leave_leave");
         assert_int_equal(gw_scope_error(root)->status, GW_WRONG_STATE);

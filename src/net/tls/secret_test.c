@@ -92,7 +92,7 @@ static void a_file_without_a_key_or_with_too_many_is_refused(void **state) {
     char lines[3][SECRET_LINE_MAX], text[3 * SECRET_LINE_MAX];
     for (int i = 0; i < 3; i++) make_line(lines[i]);
     refuse_text("", "the file k contains no key: make one with `gradwire key`");
-    refuse_text("# nothing\n\n", "has no key in it");
+    refuse_text("# nothing\n\n", "contains no key");
     refuse_text("password\n", "line 1 of the file k is not a key");
     snprintf(text, sizeof text, "%s%s", lines[0], lines[0]);
     refuse_text(text, "the same key twice");
