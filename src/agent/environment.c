@@ -38,14 +38,14 @@ static const row engines[] = {
       .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
       .mark = { "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
                 "OMPI_MCA_orte_precondition_transports" },
-      .remedy = "mpirun -x MASTER_ADDR=... names the host of rank 0" },
+      .remedy = "set it to the host of rank 0 with mpirun -x MASTER_ADDR=..." },
     { .rank = "PMI_RANK",
       .world_size = { "PMI_SIZE" },
       .local_rank = "MPI_LOCALRANKID",
       .local_size = "MPI_LOCALNRANKS",
       .peer_mark = "PMI_FD",
-      .remedy = "mpiexec -genv MASTER_ADDR ... -genv MASTER_PORT ... name the host of rank 0 and "
-                "a port of it" },
+      .remedy = "set the host of rank 0 and a port with mpiexec -genv MASTER_ADDR ... -genv "
+                "MASTER_PORT ..." },
     { .needs = "SLURM_STEP_ID",
       .rank = "SLURM_PROCID",
       .world_size = { "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS" },
@@ -53,11 +53,11 @@ static const row engines[] = {
       .host_count = "SLURM_STEP_NUM_NODES",
       .mark = { "SLURM_JOB_ID", "SLURM_STEP_ID" },
       .hosts = { "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST" },
-      .remedy = "it may name the host of rank 0" },
+      .remedy = "set it to the host of rank 0" },
     { .rank = "JOB_COMPLETION_INDEX",
       .world_size = { "WORLD_SIZE" },
       .port = "29500",
-      .remedy = "the manifest names the pod of index 0 behind its headless service" },
+      .remedy = "set it in the manifest to the pod of index 0 behind its headless service" },
 };
 
 enum { ENGINES = sizeof engines / sizeof *engines };
@@ -102,8 +102,8 @@ static const row *find_engine(environment_lookup variable) {
 }
 
 static gw_status not_a_number(const char *name, const char *text, int max, gw_error *error) {
-    return error_set(error, GW_INVALID, "%s is \"%.100s\", not a number from 0 to %d", name, text,
-                     max);
+    return error_set(error, GW_INVALID, "%s is \"%.100s\", but must be a number from 0 to %d", name,
+                     text, max);
 }
 
 // ---- Rank and world size ------------------------------------------------------------------------

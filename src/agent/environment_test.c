@@ -92,7 +92,8 @@ static void it_understands_open_mpi(void **state) {
 static void several_hosts_of_open_mpi_need_the_name_of_one(void **state) {
     (void)state;
     REFUSE("MASTER_ADDR is not set, and the ranks are on several hosts (OMPI_COMM_WORLD_LOCAL_SIZE "
-           "is 2, OMPI_COMM_WORLD_SIZE is 4): mpirun -x MASTER_ADDR=",
+           "is 2, OMPI_COMM_WORLD_SIZE is 4): set it to the host of rank 0 with mpirun -x "
+           "MASTER_ADDR=",
            OPEN_MPI("3", "4", "2"));
     // The port is made of the job's mark, and the same for all.
     join_options a = RESOLVE(OPEN_MPI("0", "4", "2"), "MASTER_ADDR=127.0.0.1");
@@ -115,8 +116,9 @@ static void it_understands_pmi(void **state) {
     assert_place(&b, 1, 2);
     assert_string_equal(a.master, b.master);
     assert_string_equal(a.launch, "");  // on another host it would be another one
-    REFUSE("(MPI_LOCALNRANKS is 1, PMI_SIZE is 2): mpiexec -genv MASTER_ADDR", "PMI_RANK=1",
-           "PMI_SIZE=2", "MPI_LOCALNRANKS=1", fd);
+    REFUSE("(MPI_LOCALNRANKS is 1, PMI_SIZE is 2): set the host of rank 0 and a port with mpiexec "
+           "-genv MASTER_ADDR",
+           "PMI_RANK=1", "PMI_SIZE=2", "MPI_LOCALNRANKS=1", fd);
     REFUSE("neither MASTER_ADDR nor MPI_LOCALNRANKS is set, but PMI_RANK is", "PMI_RANK=1",
            "PMI_SIZE=2", fd);
     close(ends[0]);
@@ -187,7 +189,7 @@ static void it_understands_indexed_jobs_of_kubernetes(void **state) {
     assert_string_equal(o.master, "127.0.0.1:1234");
     REFUSE("no world size was given, and WORLD_SIZE is not set, but JOB_COMPLETION_INDEX is",
            "JOB_COMPLETION_INDEX=2");
-    REFUSE("MASTER_ADDR is not set, but JOB_COMPLETION_INDEX is: the manifest names the pod",
+    REFUSE("MASTER_ADDR is not set, but JOB_COMPLETION_INDEX is: set it in the manifest to the pod",
            "JOB_COMPLETION_INDEX=2", "WORLD_SIZE=3");
 }
 

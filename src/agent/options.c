@@ -65,8 +65,8 @@ static gw_status parse_number(const char *text, const char *what, long max, int 
     char *end;
     long value = strtol(text, &end, 10);
     if (!isdigit((unsigned char)text[0]) || *end || value > max)
-        return error_set(error, GW_INVALID, "%s is \"%s\", not a number from 0 to %ld", what, text,
-                         max);
+        return error_set(error, GW_INVALID, "%s is \"%s\", but must be a number from 0 to %ld",
+                         what, text, max);
     *out = (int)value;
     return GW_OK;
 }

@@ -131,7 +131,7 @@ static void it_refuses_a_wrong_address(void **state) {
     set_environment("MASTER_ADDR=localhost", NULL, NULL, NULL);
     refuse(o, GW_INVALID, "MASTER_PORT is not set");
     set_environment("MASTER_ADDR=localhost", "MASTER_PORT=70000", NULL, NULL);
-    refuse(o, GW_INVALID, "MASTER_PORT is \"70000\", not a number from 0 to 65535");
+    refuse(o, GW_INVALID, "MASTER_PORT is \"70000\", but must be a number from 0 to 65535");
     set_environment("MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500", NULL, NULL);
     refuse(o, GW_UNSUPPORTED, "MASTER_ADDR is \"10.0.0.1\", which is not this machine");
     set_environment("MASTER_ADDR=no.such.invalid", "MASTER_PORT=29500", NULL, NULL);

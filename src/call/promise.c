@@ -156,7 +156,7 @@ static gw_status read_promise(agent *a, int from, reader *table, gw_handle **out
     call_peer *maker = call_peer_of(a, from);
     if (table->failed || producer >= (uint32_t)a->member_count || id_rank(id) != (uint32_t)from ||
         of_reference > 1 || id <= maker->last_promise)
-        return error_set(error, GW_PROTOCOL, "promise: fields that mean nothing");
+        return error_set(error, GW_PROTOCOL, "malformed promise message: invalid fields");
     maker->last_promise = id;
     gw_future *f = map_find(&calls_of(a)->promises, id);
     if (f) uncount_unexpected(f);

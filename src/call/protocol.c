@@ -78,7 +78,7 @@ gw_status reply_read(const message *m, reply_fixed *out, size_t *out_value_at, g
     reader r = reader_of(m->head.data, m->head.size);
     if (!take(&r, out, sizeof *out) || !reader_take(&r, out->trailer_size) ||
         out->outcome > REPLY_ERROR || !are_zero(out->zero))
-        return error_set(error, GW_PROTOCOL, "reply: a header that means nothing");
+        return error_set(error, GW_PROTOCOL, "malformed reply: invalid header");
     *out_value_at = (size_t)(r.at - m->head.data);
     return GW_OK;
 }

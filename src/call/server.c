@@ -405,7 +405,7 @@ gw_status served_call_forward_on_loop(agent *a, int from, message *m, gw_error *
     uint64_t promise = reader_u64(&r);
     message_release(m);
     if (r.failed || consumer >= (uint32_t)a->member_count || id_rank(promise) != (uint64_t)from)
-        return error_set(error, GW_PROTOCOL, "forward: fields that mean nothing");
+        return error_set(error, GW_PROTOCOL, "malformed forward message: invalid fields");
     served_call *s = find_served_call(a, from, call);
     if (s) want(s, (int)consumer, promise);
     return GW_OK;

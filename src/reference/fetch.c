@@ -197,7 +197,7 @@ gw_status fetch_forward_received_on_loop(agent *a, int from, message *m, gw_erro
     uint64_t promise = reader_u64(&in);
     message_release(m);
     if (in.failed || consumer >= (uint32_t)a->member_count || id_rank(promise) != (uint64_t)from)
-        return error_set(error, GW_PROTOCOL, "forward value: fields that mean nothing");
+        return error_set(error, GW_PROTOCOL, "malformed forward value message: invalid fields");
     if (agent_member(a, (int)consumer)->lost) return GW_OK;
     fetch f = { .made.run = made,
                 .agent = a,

@@ -142,7 +142,7 @@ static gw_status read(agent *a, int from, reader *table, gw_handle **out, gw_err
     if (table->failed || owner >= (uint32_t)a->member_count || !id || listed > 1 ||
         (!home && (!fork || id_rank(fork) != (uint64_t)from)) ||
         (!home && listed && owner != (uint32_t)from))
-        return error_set(error, GW_PROTOCOL, "reference: fields that mean nothing");
+        return error_set(error, GW_PROTOCOL, "malformed reference message: invalid fields");
     gw_rref *r = NULL;
     gw_status status =
         home ? read_own(a, id, &r) : read_held(a, from, (int)owner, id, fork, listed, &r);

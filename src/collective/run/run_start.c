@@ -127,7 +127,7 @@ static bool is_one(const run *r) {
 }
 
 static void break_at_limit(gw_group *g, const gw_error *error) {
-    char before[96];
+    char before[160];
     gw_error full = *error;
     full.status = GW_LIMIT;
     snprintf(before, sizeof before,

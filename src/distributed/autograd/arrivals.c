@@ -35,7 +35,7 @@ static gw_status read_head(agent *a, const message *m, gradient_head *h, gw_erro
     if (status) return status;
     if (r.failed || h->initiator >= (uint32_t)a->member_count || !h->number ||
         h->flags > DISTRIBUTED_PASS_FLAGS)
-        return error_set(error, GW_PROTOCOL, "gradient: fields that mean nothing");
+        return error_set(error, GW_PROTOCOL, "malformed gradient message: invalid fields");
     if (!h->send && (h->from != (int)h->initiator || !(h->flags & DISTRIBUTED_PASS_MARKS)))
         return error_set(error, GW_PROTOCOL,
                          "malformed gradient: its marks are not from the initiator");
