@@ -205,7 +205,7 @@ static void contradicting_variables_are_named(void **state) {
            OPEN_MPI("4", "4", "4"));
     REFUSE("rank 5 of world size 2 (RANK, WORLD_SIZE)", "RANK=5", "WORLD_SIZE=2");
     REFUSE("no world size was given, and PMI_SIZE is not set, but PMI_RANK is", "PMI_RANK=1");
-    REFUSE("PMI_RANK is \"first\", not a number", "PMI_RANK=first", "PMI_SIZE=2");
+    REFUSE("PMI_RANK is \"first\", but must be a number", "PMI_RANK=first", "PMI_SIZE=2");
     REFUSE("the world size is 0, but must be 1 to 4096 (PMI_SIZE)", "PMI_RANK=0", "PMI_SIZE=0");
     REFUSE("(OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID, JOB_COMPLETION_INDEX)", "HOME=/");
     char host[300] = "MASTER_ADDR=";
