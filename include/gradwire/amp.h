@@ -1,5 +1,5 @@
-// Automatic mixed precision: operators in f16 or bf16 where that loses little, and a scaler that keeps small gradients
-// from becoming 0.
+// Automatic mixed precision: computes operators that need little precision in f16 or bf16, and scales losses so that
+// small gradients do not become 0.
 //
 //     gw_scaler *scaler = gw_scaler_open(root);
 //     for (int step = 0; step < 100 && gw_ok(root); step++) {
@@ -12,8 +12,8 @@
 //         gw_scope_close_up(s);
 //     }
 //
-// Parameters stay in f32, and so do their gradients. With GW_BF16, whose range is that of f32, no scaler is needed. On a
-// CPU without arithmetic of these types it saves bytes, not time.
+// Parameters stay in f32, and so do their gradients. With GW_BF16, whose range is that of f32, no scaler is needed. On
+// a CPU without instructions for these types mixed precision saves memory, not time.
 //
 // Ownership: a scaler belongs to the scope that made it.
 // Threads: as the scope.
@@ -27,15 +27,17 @@ extern "C" {
 #endif
 
 /// Turns conversion on in |s|, and in scopes opened inside it later: operators convert their tensors of f32, f16 and
-/// bf16. Functions of other workers do not, nor do backward passes, which use the types of the operators.
+/// bf16. This has no effect on functions of other workers. Backward passes compute in the dtypes of the forward
+/// operators.
 ///
 /// * To |dtype|: gw_matmul, gw_linear, gw_conv1d and gw_conv2d, and the recurrent layers.
 /// * To f32: gw_prod, and the losses gw_nll, gw_cross_entropy, gw_mse, gw_bce_with_logits, gw_smooth_l1, gw_l1,
 ///   gw_kl_div; with GW_F16 also gw_exp, gw_log, gw_pow, gw_rsqrt, gw_softmax, gw_log_softmax, gw_sum, gw_logsumexp,
 ///   gw_norm, gw_cumsum, gw_layer_norm.
-/// * All others take what they are given, by the rules of promotion: gw_cat and gw_stack the widest.
+/// * All others compute in the dtypes of their operands, by the rules of promotion: gw_cat and gw_stack use the widest.
 ///
-/// A parameter is converted once for each new value of it, and the result is kept as long as the outermost such scope.
+/// A parameter is converted again only when its value has changed; the converted tensor lives until the outermost scope
+/// with conversion closes.
 /// dtype: GW_F16 or GW_BF16.
 /// Errors: INVALID for another dtype.
 /// Source: torch.autocast for the CPU (bf16) and for CUDA (f16); recurrent layers compute in |dtype| throughout.
@@ -46,17 +48,18 @@ GW_API void gw_autocast(gw_scope *s, gw_dtype dtype);
 /// Source: torch.autocast(enabled=False).
 GW_API void gw_autocast_off(gw_scope *s);
 
-/// Returns the dtype to which operators in |s| convert; GW_F32 for none.
+/// Returns the dtype to which operators in |s| convert; GW_F32 if they do not.
 GW_API gw_dtype gw_autocast_dtype(const gw_scope *s);
 
 // ---- Scaling ------------------------------------------------------------------------------------
-// The loss is multiplied by a scale before the pass, and the gradients by its inverse, computed in f64, before the step.
-// A step whose gradients are not all finite is skipped, and the scale becomes smaller; after many good ones it becomes
-// larger. Numbers and rules are PyTorch's.
+// The loss is multiplied by a scale before the pass, and the gradients by its inverse, computed in f64, before the
+// step. If a gradient is not finite, the step is skipped and the scale becomes smaller; after .growth_interval updates
+// without this it becomes larger. Numbers and rules are PyTorch's.
 //
-// With parameters of other workers their owners unscale their gradients; if one of these is not finite, all skip the
-// step. So do all members of a sharded optimizer, and, with parameters of other workers, all replicas of the local ones
-// (gw_ddp_open): they call gw_scaler_unscale or gw_scaler_step alike.
+// The gradients of parameters on other workers are unscaled by their owners; if one gradient is not finite, all owners
+// skip the step. All members of a sharded optimizer skip it together, too, and, if some parameters are on other
+// workers, all replicas of the local ones (gw_ddp_open): these members call gw_scaler_unscale and gw_scaler_step
+// together.
 
 /// A scaler of losses and gradients, opened by gw_scaler_open.
 typedef struct gw_scaler gw_scaler;
@@ -66,8 +69,9 @@ typedef struct GW_BY_NAME gw_scaler_options {
     double init_scale GW_DEFAULT(65536);
     double growth_factor GW_DEFAULT(2);
     double backoff_factor GW_DEFAULT(0.5);
-    int64_t growth_interval GW_DEFAULT(2000);  ///< good updates, one after the other
-    bool enabled GW_DEFAULT(true);             ///< false: nothing is scaled, and each step is taken
+    int64_t growth_interval
+        GW_DEFAULT(2000);  ///< successive updates with finite gradients before the scale grows
+    bool enabled GW_DEFAULT(true);  ///< false: the scaler does not scale, and skips no step
 } gw_scaler_options;
 
 /// Makes a scaler.
@@ -79,27 +83,27 @@ GW_API gw_scaler *gw_scaler_open(gw_scope *s, gw_scaler_options options GW_DEFAU
 #define gw_scaler_open(...) GW_FORM_1(gw_scaler_open, gw_scaler_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_scaler_open) gw_scaler_open_with;
 
-/// Multiplies each loss of a step by the scale.
+/// Multiplies the loss |x| by the scale; call it for each loss of a step.
 /// Returns: |x| times the scale.
 /// Gradient: dy times the scale.
 /// Errors: INVALID for a scaler whose constructor failed.
 GW_API gw_tensor *gw_scaler_scale(gw_scope *s, gw_scaler *scaler, gw_tensor *x);
 
-/// Unscales the gradients that |s| has of the parameters of |opt|, before they are clipped or read.
-/// Errors: WRONG_STATE if it was done, or the step taken, since the last update. If an owner fails, some gradients may
-/// be unscaled and others not.
+/// Divides the gradients of the parameters of |opt| in |s| by the scale: call it before gradients are clipped or read.
+/// Errors: WRONG_STATE if gw_scaler_unscale or gw_scaler_step was called for |opt| since the last gw_scaler_update. If
+/// an owner fails, some gradients may be unscaled and others not.
 GW_API void gw_scaler_unscale(gw_scope *s, gw_scaler *scaler, gw_optimizer *opt);
 
-/// Unscales if it has not been done, and steps if all gradients are finite.
+/// Unscales the gradients unless gw_scaler_unscale has, and calls gw_optimizer_step if all are finite.
 /// Returns: whether the step was taken.
-/// Errors: WRONG_STATE for a second one since the last update; as gw_optimizer_step.
+/// Errors: WRONG_STATE for a second call for |opt| since the last gw_scaler_update; as gw_optimizer_step.
 GW_API bool gw_scaler_step(gw_scope *s, gw_scaler *scaler, gw_optimizer *opt);
 
-/// Changes the scale, once after the steps of all optimizers.
-/// Errors: WRONG_STATE if nothing was stepped or unscaled.
+/// Changes the scale: call it once, after the steps of all optimizers.
+/// Errors: WRONG_STATE if no gw_scaler_step or gw_scaler_unscale was called before.
 GW_API void gw_scaler_update(gw_scope *s, gw_scaler *scaler);
 
-/// Returns the scale; 1 if it is not enabled.
+/// Returns the scale; 1 if the scaler is not enabled.
 GW_API double gw_scaler_get_scale(const gw_scaler *scaler);
 
 /// Lists the state of a scaler under PyTorch's names.

@@ -41,10 +41,10 @@ GW_API gw_list *gw_arg_list(gw_scope *s, const gw_args *a, int index);
 GW_API gw_map *gw_arg_map(gw_scope *s, const gw_args *a, int index);
 /// Returns argument |index|, a reference.
 GW_API gw_rref *gw_arg_rref(gw_scope *s, const gw_args *a, int index);
-/// Returns argument |index|, a tensor; NULL if it is left out, or none.
+/// Returns argument |index|, a tensor; NULL if the argument is left out, or none.
 GW_API gw_tensor *gw_arg_tensor_or_null(gw_scope *s, const gw_args *a, int index);
 
-/// Returns the caller. The forward of a module has none: its name is "", its rank -1.
+/// Returns the caller. In the forward of a module there is no caller: the name is "", the rank -1.
 GW_API gw_worker gw_arg_caller(const gw_args *a);
 
 #ifdef __cplusplus

@@ -13,7 +13,7 @@
 //     }
 //
 // A leaf is a tensor that no recorded operator made. Several passes in one scope add up; passes in two scopes over the
-// same weights never mix. The same inputs give the same bits. What the graph needs is kept as it was: writing to a
+// same weights never mix. The same inputs give the same bits. The graph keeps the values that it needs: writing to a
 // tensor later cannot change a gradient. Passes across workers: gradwire/dist.h.
 //
 // Ownership: a graph lives as long as a tensor made through it. Gradients belong to the scope given to gw_backward.
@@ -58,22 +58,22 @@ GW_API void gw_enable_grad(gw_scope *s);
 
 /// Options of gw_backward and gw_backward_roots.
 typedef struct GW_BY_NAME gw_backward_options {
-    /// The gradient of |loss|, in its shape. NULL: 1; then |loss| has one element.
+    /// The gradient of |loss|, in the shape of |loss|. NULL: 1, for a |loss| of one element.
     gw_tensor *gradient GW_DEFAULT(NULL);
-    /// Keep the saved tensors of the graph, for another pass over it.
+    /// Keeps the saved tensors of the graph, so that another pass over it can be made.
     bool retain_graph GW_DEFAULT(false);
-    /// Only these tensors get gradients, and only the paths to them are walked, and all that lead to other workers, on
-    /// which no leaf gets one. They may be results. NULL: every leaf.
+    /// Only these tensors, which may be results of operators, get gradients. The pass walks only the paths to them and
+    /// to other workers, where no leaf gets a gradient. NULL: every leaf gets one.
     gw_tensor *const *inputs GW_DEFAULT(NULL);
     int input_count GW_DEFAULT(0);
-    /// Across workers: expect a gradient of everything that was sent in this scope's calls, as PyTorch's FAST mode.
-    /// What the loss does not use is then an error, and slots without gradient are sent as zeros.
+    /// For passes across workers, as PyTorch's FAST mode: the loss must use every tensor that was sent in calls of this
+    /// scope, else the pass fails; zeros are sent for a tensor without a gradient.
     bool fast GW_DEFAULT(false);
 } gw_backward_options;
 
 /// Adds the gradients of |loss| to those of |s|, and releases the saved tensors of the graph.
 ///
-/// loss: one element, or with .gradient.
+/// loss: a tensor of one element, or of any shape with .gradient.
 /// Errors: INVALID if |loss| needs no gradient, or has several elements; WRONG_STATE for a second pass over a graph
 /// that was not retained; of passes across workers, see gradwire/dist.h. A pass that fails adds nothing.
 /// Source: torch.autograd.backward.
@@ -82,9 +82,9 @@ GW_API void gw_backward(gw_scope *s, gw_tensor *loss, gw_backward_options option
 #define gw_backward(...) GW_FORM_2(gw_backward, gw_backward_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_backward) gw_backward_with;
 
-/// Makes one pass from several losses.
+/// Makes one backward pass from several losses.
 ///
-/// roots: |count| tensors of one element; those of other workers as gw_to_here gives them.
+/// roots: |count| losses, tensors of one element; gw_to_here gives those of other workers.
 /// Errors: as gw_backward.
 /// Source: torch.distributed.autograd.backward.
 GW_API void gw_backward_roots(gw_scope *s, gw_tensor *const *roots, int count,
@@ -95,20 +95,21 @@ GW_API GW_TYPE_OF(gw_backward_roots) gw_backward_roots_with;
 
 // ---- Hooks --------------------------------------------------------------------------------------
 
-/// Is called in each pass with the gradient of a tensor, once all parts of it have arrived and before it is used: of a
-/// leaf, before it is added to that of its scope. On other workers, too, on the thread that runs the pass there.
+/// A hook: each pass calls it with the gradient of a tensor, once all parts of the gradient have arrived and before it
+/// is used (for a leaf, before it is added to the gradient in the scope). Other workers call their hooks, too, on the
+/// thread that runs the pass there.
 ///
 /// Returns: the gradient that replaces |grad|; NULL or |grad| itself keeps it.
 ///
-/// A hook may register and remove hooks, itself among them, and drop the tensors of the graph. A removed hook is not
-/// called any more, also not in this pass; one that is registered while the hooks of its tensor run is called from the
-/// next pass on.
+/// A hook may register and remove hooks, also itself, and drop the tensors of the graph. A removed hook is not called
+/// again, also not in this pass; a hook that is registered while the hooks of its tensor run is called from the next
+/// pass on.
 ///
-/// |s| is the scope of the pass, in which nothing is recorded, and closes at the end of it. A hook may call
-/// gw_backward with |s| only for gradients that the hook reads itself, named in .inputs, since they are released with
-/// |s|; for gradients that an optimizer uses it calls gw_backward with the scope of the step, which |context| holds.
-/// GW_CHECK=1 ends a program whose outer pass ends with unread gradients in |s|. In a pass that another worker began a
-/// hook does not block (WOULD_BLOCK), so that passes inside it stay on their worker. Gradient checkpointing:
+/// |s| is the scope of the pass: nothing is recorded in it, and it closes when the pass ends, which releases its
+/// gradients. So a hook calls gw_backward with |s| only for gradients that the hook itself reads, named in .inputs; for
+/// gradients that an optimizer uses it calls gw_backward with the scope of the step, which |context| holds. With
+/// GW_CHECK=1 the program ends if gradients in |s| are unread when the pass ends. In a pass that another worker began a
+/// hook must not block (WOULD_BLOCK), so that passes inside it cannot visit other workers. Gradient checkpointing:
 ///
 ///     typedef struct segment { gw_scope *step; gw_tensor *x; } segment;
 ///     static gw_tensor *f(gw_scope *s, gw_tensor *x) { return gw_module_call(s, encoder, x); }
@@ -140,7 +141,7 @@ GW_API void gw_remove_hook(gw_scope *s, gw_tensor *x, int hook);
 
 // ---- Gradients ----------------------------------------------------------------------------------
 
-/// Finds the gradient of |x| in |s|. Later passes do not change it: call it again for their sum.
+/// Finds the gradient of |x| in |s|. Later passes do not change the returned tensor: call this again for the new sum.
 ///
 /// Returns: a tensor of the shape and dtype of |x|; sparse by rows and coalesced if every part of it was sparse
 /// (gw_embedding).
@@ -154,10 +155,10 @@ GW_API gw_tensor *gw_grad(gw_scope *s, const gw_tensor *x);
 /// Errors: none.
 GW_API gw_tensor *gw_grad_find(gw_scope *s, const gw_tensor *x);
 
-/// Replaces the gradient of |x| in |s| by a copy of |grad|: later passes add to it, and optimizers step by it.
+/// Replaces the gradient of |x| in |s| by a copy of |grad|, to which later passes add, and which optimizers use.
 ///
 /// grad: of the shape and dtype of |x|.
-/// Errors: INVALID if they differ.
+/// Errors: INVALID if |grad| has another shape or dtype.
 GW_API void gw_set_grad(gw_scope *s, gw_tensor *x, gw_tensor *grad);
 
 /// A leaf and its gradient, as gw_grads_get returns them.

@@ -1,8 +1,6 @@
-// For bindings of other languages: the operators as data, and counts of handles.
-//
-// A binding reads the table once and makes a function of its own language of each row; and it holds handles as long as
-// its own objects live, whatever scope made them. It calls the functions whose names end in _with
-// (docs/decisions/0013-names.md).
+// For bindings to other languages: a table of the operators, and counts on handles. A binding makes a function of its
+// own language for each row of the table. Its objects hold a count on handles, which keeps these alive when the scope
+// that made them has closed. It calls the functions whose names end in _with (docs/decisions/0013-names.md).
 //
 //     for (int i = 0; i < gw_operator_count(); i++) define_function(gw_operator_at(i));     // the binding's own
 //
@@ -12,9 +10,9 @@
 //
 //     gw_release(object->tensor);                              // when the object is collected
 //
-// Ownership: the table is static. Results belong to the scope, as everywhere; a count of gw_retain belongs to its
-// caller, until gw_release.
-// Threads: the table is read, and handles are retained and released, on any thread.
+// Ownership: the table is static. Results belong to the scope, as everywhere; the caller of gw_retain owns a count
+// until it calls gw_release.
+// Threads: any thread may read the table, and retain and release handles.
 #ifndef GRADWIRE_BINDING_H
 #define GRADWIRE_BINDING_H
 
@@ -43,10 +41,10 @@ typedef struct gw_operator_argument {
     const char *name;
     gw_argument_kind kind;
     bool optional;       ///< may be none, or be left out at the end
-    gw_value otherwise;  ///< its default; none: the operator does without
+    gw_value otherwise;  ///< the default; none: the operator needs no value
 } gw_operator_argument;
 
-/// The most arguments of an operator, and the count of results that follows from the arguments.
+/// The most arguments of an operator; and a result_count that stands for "depends on the arguments".
 enum { GW_OPERATOR_ARGUMENTS_MAX = 8, GW_OPERATOR_LIST = -1 };
 
 /// An operator, found by gw_operator_at or gw_operator_find.
@@ -54,8 +52,8 @@ typedef struct gw_operator {
     const char *name;  ///< "matmul"; every worker serves it as "gw.matmul"
     int argument_count;
     gw_operator_argument arguments[GW_OPERATOR_ARGUMENTS_MAX];
-    int result_count;   ///< GW_OPERATOR_LIST: as many as the arguments say
-    bool has_gradient;  ///< a result's gradient reaches the arguments
+    int result_count;   ///< GW_OPERATOR_LIST: depends on the arguments
+    bool has_gradient;  ///< gradients flow from results to arguments
 } gw_operator;
 
 /// Returns the number of operators.
@@ -73,7 +71,8 @@ GW_API gw_value gw_operator_call(gw_scope *s, const gw_operator *o, const gw_val
                                  int count);
 
 // ---- Counts of handles --------------------------------------------------------------------------
-// They take every handle that gw_keep takes, and NULL. gw_keep(s, h) gives a scope a count on a retained handle.
+// Both functions take every handle that gw_keep takes, and NULL. gw_keep(s, h) takes a count on a retained handle for a
+// scope.
 
 /// Takes a count on |h|, which keeps it alive beyond its scope: `Handle *gw_retain(Handle *h)`.
 ///

@@ -12,9 +12,10 @@
 //
 // The file is a safetensors file (https://github.com/huggingface/safetensors), for which other programs have readers:
 // eight bytes with the size of a JSON header, the header, the numbers. Tensors in maps and lists have their names
-// joined by dots, "model.0.weight"; numbers are tensors without dimensions; strings are in __metadata__. Their nesting
-// is there, too, under "gradwire", so that loading returns exactly the saved values, and under "gradwire.crc32c" a
-// checksum of each tensor. Files of other programs, without them, give a map of tensors by name.
+// joined by dots, "model.0.weight"; numbers are tensors without dimensions; strings are in __metadata__. __metadata__
+// also has the nesting of maps and lists, under "gradwire", so that loading returns exactly the saved values, and a
+// checksum of each tensor, under "gradwire.crc32c". A file of another program, without these, is loaded as a map of
+// tensors by name.
 //
 // Ownership: loaded values belong to the scope.
 // Threads: as the scope.
@@ -27,12 +28,12 @@
 extern "C" {
 #endif
 
-/// Writes |values| to |path|. The file holds all of them afterwards, or, if this fails, its old contents: also when the
-/// machine stops meanwhile. Values of references are fetched.
+/// Writes |values| to |path|. Afterwards the file has all values, or, if this fails or the machine stops meanwhile, its
+/// old contents. Values of references are fetched.
 ///
-/// Errors: INVALID for workers, errors and futures, for names that are no UTF-8 text, and where two names become one by
-/// joining; SYSTEM if the file cannot be written, or if the folder cannot be synced: then the new file is in place, but
-/// a stop of the machine may lose it.
+/// Errors: INVALID for workers, errors and futures, for names that are not UTF-8, and if two joined names are equal;
+/// SYSTEM if the file cannot be written, or if its folder cannot be synced: then the new file exists, but may be lost
+/// if the machine stops.
 GW_API void gw_checkpoint_save(gw_scope *s, const char *path, gw_map *values);
 
 /// Reads the file |path|.

@@ -6,53 +6,53 @@
 //     gw_future *f    = gw_all_reduce_async(s, g, x, GW_SUM);           // does not block
 //     gw_tensor *sum  = gw_tensor_of(s, gw_wait(s, f));
 //
-// Order: all members call the collectives of a group that have no key in the same order, and those of one key in the
-// same order among themselves.
+// Order: all members call the collectives of a group without a key in the same order. Collectives with a key (.key)
+// have an order of their own for each key, the same on all members.
 // Failures: a collective ends on all members with one error, and the group continues with the next one, if members
 // differ in an attribute that must agree (operation, shape, dtype, root, whether a gradient is needed), if a member
 // does not enter it before a deadline, cancels it, enters it with a failed scope, or makes a call that is refused. The
-// text names the call of each member: "mismatched collectives: ...". An error that the program never reads is the error
-// of gw_rpc_shutdown. A call succeeds on a member once all members that it exchanges values with have made the same
-// call; calls of other members are compared by the next collective of that key, or by gw_rpc_shutdown: after a mismatch
-// that a member could not see, its next call fails on all members.
-// After a failure: the n-th call of each member is one collective. Calls that fail, are refused or are cancelled count.
-// The failure also ends the calls that members have made after it in the same scope. A member that then calls in
-// another scope skips the rest of that scope, and the calls of the other members in it fail. So make the calls of one
-// step in one scope, nested alike on all members.
-// Where members nest scopes differently, and skip calls after a failure, the calls of different steps may be added with
-// status OK: nothing says then which calls were skipped. The same holds where a member leaves out a call, or makes one
-// too many, though nothing has failed: its later calls are compared with the calls of other steps, which are a MISMATCH
-// only if they differ in an attribute that must agree. A failure of that kind does not change which calls are compared.
-// Stalls: the error names the members that did not arrive and what their programs do, also where members of several
-// groups wait for each other. A line in the log reports this after 10 s and every 10 s. gw_group_history lists the last
-// collectives.
+// error names the call of each member: "mismatched collectives: ...". If the program never reads an error,
+// gw_rpc_shutdown reports it. A call succeeds on a member once all members that it exchanges values with have made the
+// same call. Calls of the other members are compared later, by the next collective with that key or by gw_rpc_shutdown:
+// if they differ, that next collective fails on all members.
+// After a failure: the n-th calls of all members belong together; a call that fails, is refused or is cancelled is
+// counted. The failure also ends the calls that members have made after it in the same scope. When a member calls next
+// in another scope, it skips the calls that it has not made in the old scope, and those calls of the other members
+// fail. So make the calls of one step in one scope, nested alike on all members. If members nest scopes differently and
+// skip calls after a failure, the library cannot detect which calls they skipped, and may combine calls of different
+// steps with status OK. The same holds without any failure if a member leaves out a call or makes one too many: its
+// later calls are combined with calls of other steps, which is a MISMATCH only if they differ in an attribute that must
+// agree. Such a MISMATCH does not correct which calls belong together.
+// Stalls: a TIMEOUT names the members that did not arrive and what their programs do, also if members of several groups
+// wait for each other. The log reports the same every 10 s of waiting. gw_group_history lists the last collectives.
 //
-// Results are new tensors: a collective that fails changes nothing. Sums are added in one order, which follows from the
-// number of members alone: the same inputs give the same bits on every member, at every size, over every transport.
-// f16 and bf16 are added in f32 and rounded once.
+// Results are new tensors: a collective that fails changes nothing. The order in which a sum is added depends on the
+// number of members alone: the same inputs give the same bits on every member, at every size, over every transport. f16
+// and bf16 are added in f32 and rounded once.
 //
-// The algorithm follows from operation, number of members and size, by a table that `gw-bench --plans` prints.
-// GW_COLLECTIVE=all_reduce:direct,broadcast:tree in the environment of all members overrides it: flat (all operations),
-// direct (all_reduce, reduce), doubling (all_reduce, barrier), halving (all_reduce), tree (reduce, broadcast, gather,
-// scatter), chain (broadcast, gather, scatter), hosts (within each host first, where all hosts have equally many
-// neighbouring ranks, a power of two: all_reduce, reduce, broadcast, all_gather, reduce_scatter).
+// The library chooses the algorithm by operation, number of members and size; `gw-bench --plans` prints the choices.
+// GW_COLLECTIVE=all_reduce:direct,broadcast:tree in the environment of all members overrides them: flat (all
+// operations), direct (all_reduce, reduce), doubling (all_reduce, barrier), halving (all_reduce), tree (reduce,
+// broadcast, gather, scatter), chain (broadcast, gather, scatter), hosts (within each host first; each host must have
+// the same number of neighbouring ranks, a power of two: all_reduce, reduce, broadcast, all_gather, reduce_scatter).
 //
-// Gradients: the blocking forms record derivatives if their input needs a gradient. Each backward is a collective, too,
-// which the pass of every member enters, in any order. So the input needs a gradient on all members or on none, else
-// MISMATCH; of gw_scatter_from the root decides. A member that does not use its result contributes zeros, once the last
-// scope that holds the result has closed. The input of a form that gives a future needs no gradient, else INVALID.
+// Gradients: the blocking functions record derivatives if their input needs a gradient. The backward of a collective is
+// a collective, too, which the backward passes of all members enter, in any order. So the input must need a gradient on
+// all members or on none, else MISMATCH; for gw_scatter_from the root decides. A member that does not use its result
+// contributes zeros as soon as the last scope that holds the result has closed. An input that needs a gradient is
+// INVALID for a function that returns a future.
 //
 // CPU only: tensors of other devices are UNSUPPORTED.
 //
 // Errors, of all of them: INVALID for arguments; LIMIT with 1,024 collectives of a group under way, or when one member
-// sends another a tensor of more than 4 GiB (a gw_all_reduce in pieces sends none so large); MISMATCH, TIMEOUT,
-// CANCELLED, DISCONNECTED, and the error of a member that entered with a failed scope. A refused call keeps its place
-// in the order of calls: it fails with that error on each member that needs this member's part. A call with a
-// key above its limit, or without a group, has no place: this member leaves it out, and the deadlines of the others
-// end theirs.
-// Blocking: gw_x(s, g, ...) blocks; gw_x_async gives a future and does not block, so inline functions call it.
-// Ownership: results belong to the scope that called, or that waits for the future. Arguments are borrowed until the
-// call returns and may be written then.
+// sends another a tensor of more than 4 GiB (gw_all_reduce sends large tensors in pieces); MISMATCH, TIMEOUT,
+// CANCELLED, DISCONNECTED, and the error of a member that entered with a failed scope. A refused call is counted as a
+// call of this member: the collective fails with the same error on each member that needs this member's contribution. A
+// call with a key above its limit, or without a group, is not counted: this member has left out a call, and the other
+// members wait until their deadline.
+// Blocking: gw_x(s, g, ...) blocks; gw_x_async returns a future and does not block, so inline functions may call it.
+// Ownership: results belong to the scope of the call, or to the scope that waits for the future. Arguments may be
+// written as soon as the call has returned.
 // Threads: as groups.
 #ifndef GRADWIRE_COLLECTIVE_H
 #define GRADWIRE_COLLECTIVE_H
@@ -64,8 +64,9 @@
 extern "C" {
 #endif
 
-/// What combines the elements of all members. Bools take BAND, BOR, BXOR, MIN and MAX only; AVG takes floating dtypes
-/// only, bit operations take none. Sums of integers wrap around, MIN and MAX give NaN if one element is NaN.
+/// The operation that combines the elements of all members. Bools can be combined by BAND, BOR, BXOR, MIN and MAX only.
+/// AVG is for floating dtypes only; BAND, BOR and BXOR are for all others. Sums of integers wrap around; MIN and MAX
+/// give NaN if one element is NaN.
 typedef enum gw_reduce_op {
     GW_SUM,
     GW_AVG,  ///< the sum divided by the number of members
@@ -78,24 +79,25 @@ typedef enum gw_reduce_op {
     GW_REDUCE_OP_COUNT
 } gw_reduce_op;
 
-/// The timeout of the group, as a timeout in milliseconds.
+/// Stands for the timeout of the group where an option is a timeout in milliseconds.
 enum { GW_GROUP_TIMEOUT = -1 };
 
-/// Options of collectives. One that the operation does not use is INVALID.
+/// Options of collectives. An option that the operation does not use is INVALID.
 typedef struct GW_BY_NAME gw_collective_options {
-    /// Collectives of one key are matched among themselves, so that members may call different keys in different
-    /// orders. 0: no key. Below 2^62 - 1; at most 65,536 keys in a group.
+    /// A collective is matched with those of the same key only, so that members may call different keys in different
+    /// orders. 0: no key. Keys are below 2^62 - 1; a group has at most 65,536 keys.
     uint64_t key GW_DEFAULT(0);
-    int64_t
-        timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: only the scope's
-    /// Of sums and means: elements are multiplied by it first. The same on all members, finite, whole for integers.
+    int64_t timeout_ms
+        GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: the scope's deadline alone
+    /// For GW_SUM and GW_AVG: each element is multiplied by it first. It is finite, the same on all members, and for
+    /// integers a whole number.
     double factor GW_DEFAULT(1);
-    /// Rows for each member, one number per member, of gw_reduce_scatter (the same on all members) and
-    /// gw_all_to_all (each member its own). NULL: equal ones.
+    /// How many rows each member gets, one number per member: for gw_reduce_scatter the same on all members, for
+    /// gw_all_to_all this member's choice. NULL: all get the same number.
     const int64_t *sizes GW_DEFAULT(NULL);
-    /// Of the forms that block and return one dense tensor: receives the result, and is returned. It has the shape and
-    /// dtype of the result, needs no gradient, and may be the input. Written only on success; never where a member
-    /// gets no result (gw_reduce elsewhere than on the root).
+    /// For blocking functions that return one dense tensor: a tensor that receives the result, and is returned. It has
+    /// the shape and dtype of the result, needs no gradient, and may be the input. It is written only on success, and
+    /// not on members without a result (those of gw_reduce other than the root).
     gw_tensor *into GW_DEFAULT(NULL);
     const char *origin GW_DEFAULT(NULL);  ///< "train.c:12"; set by the short forms of C
 } gw_collective_options;
@@ -104,12 +106,12 @@ typedef struct GW_BY_NAME gw_collective_options {
 
 /// Combines |x| of all members by |op|: every member gets the same bits.
 ///
-/// x: any shape; the same shape and dtype on all members. May be sparse by rows (gw_rows) for GW_SUM and GW_AVG.
+/// x: any shape; the same shape and dtype on all members. For GW_SUM and GW_AVG it may be sparse by rows (gw_rows).
 /// Returns: a tensor of the shape and dtype of |x|; sparse and coalesced if |x| is sparse.
-/// Gradient: of GW_SUM and GW_AVG, the all_reduce of the members' gradients by the same |op| and .factor. Another |op|
+/// Gradient: for GW_SUM and GW_AVG, the all_reduce of the members' gradients by the same |op| and .factor. Another |op|
 /// is UNSUPPORTED for an |x| that needs a gradient.
-/// Memory: an input above 128 MiB without gradient and factor is summed in pieces of 16 MiB, with some 200 MiB in
-/// addition to the result at any size. gw_all_reduce_async sums at once and takes up to 1.6 times the size.
+/// Memory: an input above 128 MiB without gradient and factor is summed in pieces of 16 MiB, which takes about 200 MiB
+/// in addition to the result at any size. gw_all_reduce_async makes no pieces and takes up to 1.6 times the size.
 /// Source: torch.distributed.all_reduce.
 GW_API gw_tensor *gw_all_reduce(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op,
                                 gw_collective_options options GW_DEFAULT({}))
@@ -129,10 +131,10 @@ GW_API GW_TYPE_OF(gw_all_reduce_async) gw_all_reduce_async_with;
 /// Combines |x| of all members by |op| on member |root| alone.
 ///
 /// x: any shape; the same shape and dtype on all members.
-/// root: a rank in the group, the same on all members.
+/// root: a rank, the same on all members.
 /// Returns: on the root a tensor like |x|; elsewhere a tensor without elements.
-/// Gradient: of GW_SUM and GW_AVG, the root's gradient times .factor on every member (divided by their number for
-/// GW_AVG). Another |op| is UNSUPPORTED for an |x| that needs a gradient.
+/// Gradient: for GW_SUM and GW_AVG, every member gets the root's gradient times .factor (for GW_AVG divided by the
+/// number of members). Another |op| is UNSUPPORTED for an |x| that needs a gradient.
 /// Source: torch.distributed.reduce.
 GW_API gw_tensor *gw_reduce(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op, int root,
                             gw_collective_options options GW_DEFAULT({})) GW_CALLS(gw_reduce_with);
@@ -150,9 +152,10 @@ GW_API GW_TYPE_OF(gw_reduce_async) gw_reduce_async_with;
 /// Copies |x| of member |root| to all members.
 ///
 /// x: on the root any shape; elsewhere NULL, or a tensor of the shape and dtype that this member expects.
-/// root: a rank in the group, the same on all members.
+/// root: a rank, the same on all members.
 /// Returns: a tensor like the root's |x|.
-/// Gradient: to the root the sum of the members' gradients; elsewhere zeros. Needs a tensor, not NULL, on all members.
+/// Gradient: the root gets the sum of the members' gradients, the others zeros. Then |x| is a tensor, not NULL, on all
+/// members.
 /// Source: torch.distributed.broadcast.
 GW_API gw_tensor *gw_broadcast(gw_scope *s, gw_group *group, gw_tensor *x, int root,
                                gw_collective_options options GW_DEFAULT({}))
@@ -171,9 +174,9 @@ GW_API GW_TYPE_OF(gw_broadcast_async) gw_broadcast_async_with;
 /// Joins |x| of all members along dimension 0, in the order of ranks.
 ///
 /// x: N F...; the number of rows N may differ, the other sizes and the dtype are the same on all members. A scalar
-/// counts as one row of one element. Sparse by rows (gw_rows) on all members or on none.
+/// counts as one row of one element. |x| is sparse by rows (gw_rows) on all members or on none.
 /// Returns: a tensor of all rows; sparse if |x| is.
-/// Gradient: the sum over the members' gradients of this member's rows (a reduce_scatter).
+/// Gradient: this member's rows of the sum of all members' gradients (a reduce_scatter).
 /// Source: torch.distributed.all_gather_into_tensor.
 GW_API gw_tensor *gw_all_gather(gw_scope *s, gw_group *group, gw_tensor *x,
                                 gw_collective_options options GW_DEFAULT({}))
@@ -192,7 +195,7 @@ GW_API GW_TYPE_OF(gw_all_gather_async) gw_all_gather_async_with;
 
 /// Gathers |x| of all members, of any shapes and dtypes.
 ///
-/// x: any shape and dtype, also different ones; without a gradient (INVALID).
+/// x: any shape and dtype, which may differ between members; INVALID if it needs a gradient.
 /// Returns: a list of tensors in the order of ranks.
 /// Source: torch.distributed.all_gather.
 GW_API gw_list *gw_all_gather_list(gw_scope *s, gw_group *group, gw_tensor *x,
@@ -213,7 +216,7 @@ GW_API GW_TYPE_OF(gw_all_gather_list_async) gw_all_gather_list_async_with;
 /// Joins |x| of all members along dimension 0 on member |root| alone.
 ///
 /// x: as of gw_all_gather.
-/// root: a rank in the group, the same on all members.
+/// root: a rank, the same on all members.
 /// Returns: on the root all rows in the order of ranks; elsewhere a tensor without elements.
 /// Gradient: this member's rows of the root's gradient (a scatter).
 /// Source: torch.distributed.gather.
@@ -233,10 +236,10 @@ GW_API GW_TYPE_OF(gw_gather_to_async) gw_gather_to_async_with;
 
 /// Sends one tensor of the root's |list| to each member.
 ///
-/// list: on the root a list of as many tensors as members, of any shapes; elsewhere NULL.
-/// root: a rank in the group, the same on all members.
+/// list: on the root a list with one tensor of any shape for each member; elsewhere NULL.
+/// root: a rank, the same on all members.
 /// Returns: the tensor at this member's rank.
-/// Gradient: to each tensor of the root's list the gradient of its member (a gather).
+/// Gradient: each tensor of the root's list gets the gradient of the member that received it (a gather).
 /// Errors: INVALID for a list of another length.
 /// Source: torch.distributed.scatter.
 GW_API gw_tensor *gw_scatter_from(gw_scope *s, gw_group *group, const gw_list *list, int root,
@@ -257,11 +260,11 @@ GW_API GW_TYPE_OF(gw_scatter_from_async) gw_scatter_from_async_with;
 /// Combines |x| of all members by |op| and gives each member its rows of the result.
 ///
 /// x: N F..., the same shape and dtype on all members; N is a multiple of the number of members, or .sizes has the
-/// rows of each member.
+/// number of rows of each member.
 /// Returns: this member's rows.
-/// Gradient: of GW_SUM and GW_AVG, the rows of all members' gradients (an all_gather) times .factor, divided by the
-/// number of members for GW_AVG. Another |op| is UNSUPPORTED for an |x| that needs a gradient.
-/// Errors: INVALID for a scalar, for rows that do not divide, and for .sizes of another sum.
+/// Gradient: for GW_SUM and GW_AVG, the rows of all members' gradients (an all_gather) times .factor, for GW_AVG
+/// divided by the number of members. Another |op| is UNSUPPORTED for an |x| that needs a gradient.
+/// Errors: INVALID for a scalar, if the members cannot get equal numbers of rows, or if .sizes do not sum up to N.
 /// Source: torch.distributed.reduce_scatter_tensor.
 GW_API gw_tensor *gw_reduce_scatter(gw_scope *s, gw_group *group, gw_tensor *x, gw_reduce_op op,
                                     gw_collective_options options GW_DEFAULT({}))
@@ -281,10 +284,10 @@ GW_API GW_TYPE_OF(gw_reduce_scatter_async) gw_reduce_scatter_async_with;
 
 /// Sends rows of |x| to each member.
 ///
-/// x: N F...; member i gets the i-th of equal parts, or as many rows as .sizes[i].
+/// x: N F...; member i gets the i-th part; all parts have as many rows, or part i has .sizes[i] rows.
 /// Returns: the rows that this member received, in the order of ranks.
-/// Gradient: the rows of the gradient return to the members that sent them (an all_to_all).
-/// Errors: INVALID for a scalar, for rows that do not divide, and for .sizes of another sum.
+/// Gradient: the gradient of each row returns to the member that sent the row (an all_to_all).
+/// Errors: INVALID for a scalar, if the members cannot get equal numbers of rows, or if .sizes do not sum up to N.
 /// Source: torch.distributed.all_to_all_single.
 GW_API gw_tensor *gw_all_to_all(gw_scope *s, gw_group *group, gw_tensor *x,
                                 gw_collective_options options GW_DEFAULT({}))
@@ -336,10 +339,10 @@ GW_API GW_TYPE_OF(gw_monitored_barrier_async) gw_monitored_barrier_async_with;
 
 // ---- Coalesced ----------------------------------------------------------------------------------
 // One operation on |count| tensors. |count|, shapes and dtypes are the same on all members, else MISMATCH, also if some
-// members give no tensors. It is one collective; of tensors of several dtypes it is one for each dtype if they are
-// added, or if they need a gradient. .sizes and .into are INVALID.
-// Memory: the tensors of a dtype are copied into one, and so are their results. While a call runs, a member has up to
-// about three times the size of |xs| and the results together.
+// members give no tensors. The operation is one collective; if the tensors are reduced or need a gradient, it is one
+// collective for each dtype. .sizes and .into are INVALID.
+// Memory: the tensors of a dtype are copied into one tensor, and so are their results. While a call runs, a member
+// needs up to about three times the size of |xs| and the results together.
 
 /// Combines each of |xs| as gw_all_reduce does.
 ///
@@ -368,8 +371,8 @@ GW_API GW_TYPE_OF(gw_all_reduce_coalesced_async) gw_all_reduce_coalesced_async_w
 
 /// Copies |xs| of member |root| to all members.
 ///
-/// xs: |count| tensors, on all members of the root's shapes and dtypes.
-/// root: a rank in the group, the same on all members.
+/// xs: |count| tensors, on all members with the shapes and dtypes of those of the root.
+/// root: a rank, the same on all members.
 /// Returns: a list of copies in the order of |xs|.
 /// Gradient: as gw_broadcast.
 /// Source: torch.distributed._broadcast_coalesced.
@@ -417,8 +420,8 @@ GW_API GW_TYPE_OF(gw_all_gather_coalesced_async) gw_all_gather_coalesced_async_w
 /// Joins each of |xs| on member |root| as gw_gather_to does.
 ///
 /// xs: |count| tensors.
-/// root: a rank in the group, the same on all members.
-/// Returns: a list of the results in the order of |xs|; elsewhere than on the root of tensors without elements.
+/// root: a rank, the same on all members.
+/// Returns: a list of the results in the order of |xs|; on members other than the root these have no elements.
 /// Gradient: as gw_gather_to.
 GW_API gw_list *gw_gather_to_coalesced(gw_scope *s, gw_group *group, gw_tensor *const *xs,
                                        int count, int root,
@@ -464,8 +467,8 @@ gw_reduce_scatter_coalesced_async(gw_scope *s, gw_group *group, gw_tensor *const
 GW_API GW_TYPE_OF(gw_reduce_scatter_coalesced_async) gw_reduce_scatter_coalesced_async_with;
 
 // ---- Values -------------------------------------------------------------------------------------
-// Collectives of anything that a call can carry. References in a value are held as those in calls are. No gradient
-// flows through tensors in a value.
+// Collectives of values of all kinds that a call can have as arguments. References in a value keep what they name
+// alive, as in calls. No gradient flows through tensors in a value.
 
 /// Gathers |x| of all members.
 ///
@@ -489,7 +492,7 @@ GW_API GW_TYPE_OF(gw_all_gather_value_async) gw_all_gather_value_async_with;
 /// Gathers |x| of all members on member |root| alone.
 ///
 /// x: any value.
-/// root: a rank in the group, the same on all members.
+/// root: a rank, the same on all members.
 /// Returns: on the root a list of the values in the order of ranks; elsewhere an empty list.
 /// Source: torch.distributed.gather_object.
 GW_API gw_list *gw_gather_value_to(gw_scope *s, gw_group *group, gw_value x, int root,
@@ -509,7 +512,7 @@ GW_API GW_TYPE_OF(gw_gather_value_to_async) gw_gather_value_to_async_with;
 /// Copies |x| of member |root| to all members.
 ///
 /// x: on the root any value; ignored elsewhere.
-/// root: a rank in the group, the same on all members.
+/// root: a rank, the same on all members.
 /// Returns: the root's value.
 /// Source: torch.distributed.broadcast_object_list.
 GW_API gw_value gw_broadcast_value(gw_scope *s, gw_group *group, gw_value x, int root,
@@ -528,8 +531,8 @@ GW_API GW_TYPE_OF(gw_broadcast_value_async) gw_broadcast_value_async_with;
 
 /// Sends one item of the root's |list| to each member.
 ///
-/// list: on the root a list of as many items as members; elsewhere NULL.
-/// root: a rank in the group, the same on all members.
+/// list: on the root a list with one item for each member; elsewhere NULL.
+/// root: a rank, the same on all members.
 /// Returns: the item at this member's rank.
 /// Errors: INVALID for a list of another length.
 /// Source: torch.distributed.scatter_object_list.
@@ -551,29 +554,29 @@ GW_API gw_future *gw_scatter_value_from_async(gw_scope *s, gw_group *group, cons
 GW_API GW_TYPE_OF(gw_scatter_value_from_async) gw_scatter_value_from_async_with;
 
 // ---- Messages -----------------------------------------------------------------------------------
-// One member sends a tensor to another one; messages are matched by sender and tag, in order. They are not counted
-// among the collectives, and pass between live members of a broken group. The receiver does not need shape or dtype.
-// No gradient flows through them.
+// One member sends a tensor to another one; messages are matched by sender and tag, in order. Messages are not counted
+// as collectives, and live members of a broken group can still exchange them. The receiver need not know shape or
+// dtype. No gradient flows through messages.
 // Failures: the n-th gw_send of a tag to a member is received by its n-th gw_recv. A call that is refused, is made in a
-// scope that has failed, is late or is cancelled keeps its place: the call of the other member fails, too. All messages
-// of a refused gw_batch are refused. So a gw_recv that was late is not repeated for the same message. Without a place
-// are calls with a rank that is out of range or a group that is not given, sends that were given up before all bytes of
-// a large tensor had arrived, and calls that find no memory: the next call takes the place then. gw_recv_any takes the
-// first message that has arrived and that no earlier gw_recv takes, also the failure of a gw_send; if it ends early it
+// scope that has failed, misses its deadline or is cancelled is counted, and the call of the other member fails, too:
+// so another gw_recv does not get the message that a late gw_recv has missed. All messages of a refused gw_batch are
+// refused. Not counted are calls with a rank out of range or without a group, sends that end before all bytes of a
+// large tensor have arrived, and calls without memory: the next call takes their number. gw_recv_any takes the first
+// message, or failure of a gw_send, that has arrived and that no earlier gw_recv takes; if gw_recv_any ends early, it
 // takes none.
 
 /// Options of messages.
 typedef struct GW_BY_NAME gw_message_options {
     int64_t tag GW_DEFAULT(0);
-    int64_t
-        timeout_ms GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: only the scope's
-    const char *origin GW_DEFAULT(NULL);          ///< "train.c:12"; set by the short forms of C
+    int64_t timeout_ms
+        GW_DEFAULT(GW_GROUP_TIMEOUT);  ///< milliseconds; GW_NO_TIMEOUT: the scope's deadline alone
+    const char *origin GW_DEFAULT(NULL);  ///< "train.c:12"; set by the short forms of C
 } gw_message_options;
 
-/// Sends |x| to member |to| and blocks until it has received it.
+/// Sends |x| to member |to| and blocks until that member has received it.
 ///
 /// x: any shape and dtype.
-/// to: a rank in the group. A gw_send to this member itself follows a gw_irecv.
+/// to: a rank in the group. A member that sends to itself calls gw_irecv before gw_send.
 /// Source: torch.distributed.send.
 GW_API void gw_send(gw_scope *s, gw_group *group, gw_tensor *x, int to,
                     gw_message_options options GW_DEFAULT({})) GW_CALLS(gw_send_with);
@@ -627,14 +630,14 @@ GW_API gw_future *gw_irecv_any(gw_scope *s, gw_group *group,
 #define gw_irecv_any(...) GW_FORM_AT_2(gw_irecv_any, gw_message_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_irecv_any) gw_irecv_any_with;
 
-/// One message of a batch: it is sent, or received.
+/// One message of gw_batch, to send or to receive.
 typedef struct gw_message {
     int peer;         ///< a rank in the group
-    gw_tensor *send;  ///< the tensor to send to |peer|; NULL: a message is received from there
+    gw_tensor *send;  ///< the tensor to send to |peer|; NULL: a message is received from |peer|
     int64_t tag;
 } gw_message;
 
-/// Starts all |messages|, then blocks until all are done, so that members may name theirs in any order.
+/// Starts all |messages|, then blocks until all are done, so that each member may list them in any order.
 ///
 ///     gw_group *g = gw_group_world(root);
 ///     int n = gw_group_size(g), me = gw_group_rank(g);
@@ -642,8 +645,8 @@ typedef struct gw_message {
 ///     gw_list *received = gw_batch(s, g, ring, 2);
 ///     gw_tensor *theirs = gw_tensor_of(s, gw_list_get(s, received, 1));
 ///
-/// messages: |count| of them, each with a tag of its own.
-/// Returns: a list in their order: the tensor of a received message, none for a sent one.
+/// messages: |count| messages; the library gives each a tag of its own.
+/// Returns: a list in the order of |messages|: the tensor of a received message, none for a sent one.
 /// Errors: INVALID, before any tensor is sent, for options with a tag.
 /// Source: torch.distributed.batch_isend_irecv.
 GW_API gw_list *gw_batch(gw_scope *s, gw_group *group, const gw_message *messages, int count,

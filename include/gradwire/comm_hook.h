@@ -5,14 +5,14 @@
 //     gw_hook_around halves = { gw_hook_power_sgd, low };              // or gw_hook_power_sgd and low themselves
 //     gw_ddp_set_hook(root, ddp, gw_hook_f16_around, &halves);         // on all members, before the first pass
 //
-// The result of a hook is the same on all members, bit for bit, however much it leaves out: replicas stay equal.
-// gw_hook_local_sgd is the exception, and averages of weights compensate for it. Where gradients are sharded
-// (gradwire/parallel.h), gw_hook_all_reduce and those of f16 and bf16 send to the owners alone, and give this member's
-// part; other hooks give whole buckets, of which it keeps its part. The hooks are those of
+// The result of a hook is the same on all members, bit for bit, even if the hook approximates gradients, so that
+// replicas stay equal. gw_hook_local_sgd is the exception, for which weights are averaged. If gradients are sharded
+// (gradwire/parallel.h), gw_hook_all_reduce and the hooks of f16 and bf16 send gradients only to the members that they
+// are assigned to; other hooks exchange whole buckets, and each member keeps its part. The hooks are those of
 // torch.distributed.algorithms.ddp_comm_hooks.
 //
 // Ownership: contexts live as long as the gw_ddp that they are set for.
-// Threads: a context belongs to one gw_ddp; it is read and written while this model's passes run.
+// Threads: a context belongs to one gw_ddp; passes of its model read and write it.
 #ifndef GRADWIRE_COMM_HOOK_H
 #define GRADWIRE_COMM_HOOK_H
 
@@ -30,25 +30,24 @@ typedef struct gw_hook_around {
     void *context;
 } gw_hook_around;
 
-/// Calls a hook with the bucket's elements rounded to f16, in buckets of f32 and f64, and widens its result.
+/// Rounds the elements of buckets of f32 and f64 to f16, calls the hook in the context, and converts its result back.
 /// Returns: a future of the result.
 /// Errors: of the hook.
 /// Source: fp16_compress_wrapper.
 GW_API gw_future *gw_hook_f16_around(gw_scope *s, gw_bucket *b, void *around);
-/// Calls a hook with the bucket's elements rounded to bf16, in buckets of f32 and f64, and widens its result.
+/// Rounds the elements of buckets of f32 and f64 to bf16, calls the hook in the context, and converts its result back.
 /// Returns: a future of the result.
 /// Errors: of the hook.
 /// Source: bf16_compress_wrapper.
 GW_API gw_future *gw_hook_bf16_around(gw_scope *s, gw_bucket *b, void *around);
 
 // ---- PowerSGD -----------------------------------------------------------------------------------
-// Matrices of low rank instead of gradients (Vogels et al. 2019). With M a parameter's gradient, its first size by the
-// rest: P is the sum of M Q, Q the mean of transposed M by the orthogonalised P, and all members take P by transposed Q
-// for M. A bucket is then sent as rank times its rows and columns. Parameters that do not become smaller by .min_rate,
-// such as biases, are sent unchanged.
-//
-// A member keeps the difference of its M and P Q of each bucket, and adds it to the next one: as much memory as
-// gradients. After the first pass buckets change; the differences are dropped then.
+// PowerSGD sends matrices of low rank instead of gradients (Vogels et al. 2019). Let M be a parameter's gradient as a
+// matrix of its first size by the product of the others. Members sum M Q to P, orthogonalise P, average M^T P to Q, and
+// use P Q^T instead of M. So rank times (rows + columns) elements are sent for M. Parameters for which this is not
+// smaller by .min_rate, such as biases, are sent unchanged. A member keeps the difference of its M and P Q^T, and adds
+// it to M in the next pass, which takes as much memory as the gradients. After the first pass buckets change, and the
+// differences are dropped.
 
 /// The context of gw_hook_power_sgd or gw_hook_batched_power_sgd, opened by gw_power_sgd_open.
 typedef struct gw_power_sgd gw_power_sgd;
@@ -56,12 +55,13 @@ typedef struct gw_power_sgd gw_power_sgd;
 /// Options of gw_power_sgd_open.
 typedef struct GW_BY_NAME gw_power_sgd_options {
     int rank GW_DEFAULT(1);          ///< at least 1
-    int64_t start GW_DEFAULT(1000);  ///< passes before that take the mean; at least 2
-    double min_rate GW_DEFAULT(2);   ///< (rows + columns) rank min_rate < rows columns, or as it is
-    bool feedback GW_DEFAULT(true);  ///< adds the part that was left out to the next pass
-    bool warm_start GW_DEFAULT(true);  ///< begins with the last Q, else with normal numbers
-    double epsilon GW_DEFAULT(0);      ///< added to the norms of columns; one of norm 0 stays 0
-    uint64_t seed GW_DEFAULT(0);       ///< of the numbers to begin with, the same on all members
+    int64_t start GW_DEFAULT(1000);  ///< the first passes, which average exactly; at least 2
+    double min_rate
+        GW_DEFAULT(2);  ///< else sent unchanged: (rows + columns) rank min_rate < rows columns
+    bool feedback GW_DEFAULT(true);    ///< adds the difference to M in the next pass
+    bool warm_start GW_DEFAULT(true);  ///< begins with the last Q, else with random numbers
+    double epsilon GW_DEFAULT(0);  ///< added to the norms of columns; a column of norm 0 stays 0
+    uint64_t seed GW_DEFAULT(0);   ///< for the first Q; the same on all members
 } gw_power_sgd_options;
 
 /// Makes the context of gw_hook_power_sgd and gw_hook_batched_power_sgd.
@@ -83,40 +83,40 @@ GW_API gw_future *gw_hook_power_sgd(gw_scope *s, gw_bucket *b, void *power_sgd);
 /// Source: batched_powerSGD_hook.
 GW_API gw_future *gw_hook_batched_power_sgd(gw_scope *s, gw_bucket *b, void *power_sgd);
 
-/// Counts of PowerSGD: elements that a member would have sent, and has sent, in passes from .start on.
+/// Counts of PowerSGD in passes from .start on: the elements that a member would have sent without it, and has sent.
 typedef struct gw_power_sgd_stats {
-    int64_t passes;  ///< all, those before .start among them
+    int64_t passes;  ///< all passes, also those before .start
     int64_t numel_before, numel_after;
 } gw_power_sgd_stats;
 
 /// Returns the counts of |p|.
 GW_API gw_power_sgd_stats gw_power_sgd_get_stats(const gw_power_sgd *p);
 
-/// Lists the state of this member: passes, differences and Q.
+/// Lists the state of this member: the count of passes, the differences and Q.
 /// Returns: a map.
 /// Errors: NO_MEMORY.
 GW_API gw_map *gw_power_sgd_state_dict(gw_scope *s, gw_power_sgd *p);
-/// Copies such a map into |p|, for the same model, options and buckets, before the first pass; what does not fit is
-/// dropped then.
+/// Copies such a map, from the same model, options and buckets, into |p| before the first pass, which drops what does
+/// not fit.
 /// Errors: INVALID for another map.
 GW_API void gw_power_sgd_load_state_dict(gw_scope *s, gw_power_sgd *p, gw_map *state);
 
 // ---- Eight bits ---------------------------------------------------------------------------------
-// Each member's elements as bytes between its least and its largest, for a bucket or for each |channel| elements of it;
-// all members gather all, and add them in the order of ranks. A quarter of the bytes of each member, which are sent to
-// all others. A NaN or an infinity makes NaN of all elements that share its bounds.
+// Each member sends its elements as bytes, scaled between the smallest and the largest element of a bucket, or of each
+// |channel| elements of it, to all others, and adds those of all members in the order of ranks. Its message is a
+// quarter as large as with f32. A NaN or an infinity makes all elements NaN that are scaled with it.
 
 /// Options of gw_hook_quantize_channel.
 typedef struct GW_BY_NAME gw_quantize_options {
-    int64_t channel GW_DEFAULT(512);  ///< elements that have bounds of their own
+    int64_t channel GW_DEFAULT(512);  ///< elements that are scaled together
 } gw_quantize_options;
 
-/// Sends a bucket as bytes, with one pair of bounds: a gw_comm_hook.
+/// Sends a bucket as bytes that are scaled for the whole bucket: a gw_comm_hook.
 /// Returns: a future of the mean.
 /// Errors: of collectives.
 /// Source: quantization_pertensor_hook.
 GW_API gw_future *gw_hook_quantize_tensor(gw_scope *s, gw_bucket *b, void *unused);
-/// Sends a bucket as bytes, with bounds for each channel: a gw_comm_hook.
+/// Sends a bucket as bytes that are scaled for each |channel| elements: a gw_comm_hook.
 ///
 /// options: a gw_quantize_options, or NULL.
 /// Returns: a future of the mean.
@@ -134,8 +134,8 @@ typedef struct gw_local_sgd {
         *near;  ///< members of the replicas' group, this one among them; NULL: nothing is exchanged
 } gw_local_sgd;
 
-/// Averages over all members up to |start| passes, and then over |near|, or not at all: a gw_comm_hook. A gw_averager of
-/// the same |warmup| (gradwire/parallel.h) keeps the replicas together.
+/// Averages over all members in the first |start| passes, and then only over |near|, or not at all: a gw_comm_hook. A
+/// gw_averager (gradwire/parallel.h) whose |warmup| is |start| averages the weights from then on.
 /// Returns: a future of the mean.
 /// Errors: of collectives.
 /// Source: post_localSGD_hook; Lin et al. 2018.

@@ -1,8 +1,8 @@
 // Data: datasets, samplers, and loaders that give batches.
 //
-// A dataset is a count and a function that gives an item; a sampler decides which items an epoch reads, and in which
-// order; a loader reads them and puts batches together, on request or ahead of it, on threads of its own. Names and
-// defaults are those of torch.utils.data.
+// A dataset is a count of items and a function that returns an item; a sampler decides which items an epoch reads, and
+// in which order; a loader reads the items and puts batches together, when they are requested, or earlier, on threads
+// of its own. Names and defaults are those of torch.utils.data.
 //
 //     gw_dataset *train = gw_tensor_dataset(root, "digits", images, labels);      // rows are items
 //     gw_data_loader *loader = gw_data_loader_open(root, train, .batch_size = 32, .shuffle = true);
@@ -35,8 +35,8 @@
 //     gw_dataset *frames = gw_dataset_open(root, "frames", 5000, frame_of, footage);
 //     gw_data_loader *ahead = gw_data_loader_open(root, frames, .batch_size = 64, .num_workers = 2);
 //
-// The batches of an epoch follow from the dataset, the seed, the epoch and the options, not from the number of threads
-// nor from the machine.
+// The batches of an epoch depend on the dataset, the seed, the epoch and the options, not on the number of threads or
+// the machine.
 //
 // Errors, of all of them: INVALID for arguments out of range; NO_MEMORY.
 // Ownership: datasets, samplers and loaders belong to the scope that made them; a loader holds a count on its dataset, a
@@ -53,27 +53,27 @@ extern "C" {
 
 // ---- Datasets -----------------------------------------------------------------------------------
 
-/// A count of items and a function that gives one, opened by gw_dataset_open or gw_tensor_dataset.
+/// A count of items and a function that returns one, opened by gw_dataset_open or gw_tensor_dataset.
 typedef struct gw_dataset gw_dataset;
 
-/// Gives item |index|: a tensor, a number, a string, or a list or map of such. It draws random numbers from |s|, which
-/// follow from the loader's seed, the epoch and the index. Nothing is recorded for backward. |s| is
-/// inside the scope of gw_data_loader_next, so that the function may make calls; on a thread of .num_workers it has
-/// neither agent nor deadline. An error of |s| becomes the loader's, as "frames[17]: ...".
+/// The function of a dataset: returns item |index|, a tensor, a number, a string, or a list or map of these. Random
+/// numbers drawn in |s| depend on the loader's seed, the epoch and |index|. Nothing is recorded for backward. |s| is
+/// inside the scope of gw_data_loader_next, so that the function may make calls; on a thread of .num_workers |s| has
+/// neither agent nor deadline. If |s| fails, the loader fails with its error, as "frames[17]: ...".
 ///
 /// Returns: the item.
 typedef gw_value gw_dataset_item(gw_scope *s, void *state, int64_t index);
 
 /// Makes a dataset of |count| items.
 ///
-/// name: for errors.
-/// state: lives as long as the dataset; several threads read it if a loader has several.
-/// Returns: the dataset.
-/// Source: torch.utils.data.Dataset.
+/// name: the name in errors.
+/// state: lives as long as the dataset; if a loader has several threads, all of them read it.
+/// Returns: the dataset. Source: torch.utils.data.Dataset.
 GW_API gw_dataset *gw_dataset_open(gw_scope *s, const char *name, int64_t count,
                                    gw_dataset_item *item, void *state);
 
-/// Makes a dataset of the rows of tensors: gw_tensor_dataset(s, name, x, ...). Item i is a list of row i of each.
+/// Makes a dataset of the rows of tensors: gw_tensor_dataset(s, name, x, ...). Item i is a list of the rows i of all
+/// tensors.
 ///
 /// tensors: written one by one in the short form; all have as many rows, and are not written while a loader reads
 /// ahead.
@@ -111,7 +111,7 @@ typedef struct gw_sampler gw_sampler;
 /// Source: torch.utils.data.SequentialSampler.
 GW_API gw_sampler *gw_sequential_sampler(gw_scope *s, gw_dataset *d);
 
-/// Makes a sampler of all items in an order that follows from seed and epoch; other numbers than PyTorch's.
+/// Makes a sampler of all items in a random order that depends on seed and epoch, and differs from PyTorch's.
 /// Returns: the sampler.
 /// Source: torch.utils.data.RandomSampler.
 GW_API gw_sampler *gw_random_sampler(gw_scope *s, gw_dataset *d, uint64_t seed);
@@ -122,12 +122,12 @@ typedef struct GW_BY_NAME gw_distributed_sampler_options {
     int64_t rank GW_DEFAULT(GW_NOT_GIVEN);          ///< required
     bool shuffle GW_DEFAULT(true);
     bool drop_last
-        GW_DEFAULT(false);  ///< cut the order short, else fill it up with items from its beginning
+        GW_DEFAULT(false);  ///< leaves out items at the end, else repeats items of the beginning
     uint64_t seed GW_DEFAULT(0);  ///< the same on all replicas
 } gw_distributed_sampler_options;
 
-/// Makes a sampler for one of several replicas: of an order that is the same on all, replica .rank has every
-/// .num_replicas-th item from its rank on; all have as many.
+/// Makes a sampler for one of several replicas: all replicas have the same order of items, of which replica .rank reads
+/// every .num_replicas-th item, beginning at .rank; all read the same number.
 /// Returns: the sampler.
 /// Source: torch.utils.data.DistributedSampler.
 GW_API gw_sampler *gw_distributed_sampler(gw_scope *s, gw_dataset *d,
@@ -152,12 +152,13 @@ GW_API gw_tensor *gw_sampler_indices(gw_scope *s, gw_sampler *sampler);
 /// A reader of a dataset in batches, opened by gw_data_loader_open.
 typedef struct gw_data_loader gw_data_loader;
 
-/// Puts the items of a batch together. May run on the loader's threads, as a dataset's function.
+/// The function that makes a batch of items. Like the function of a dataset it may run on the loader's threads.
 /// Returns: the batch.
 typedef gw_value gw_collate(gw_scope *s, void *state, gw_list *items);
 
-/// Puts items together by default: tensors are stacked in a new first dimension; ints, floats and bools become tensors
-/// of i64, f64 and bool; lists and maps are put together element by element; strings and bytes become lists.
+/// Makes a batch of items if .collate_fn is NULL: tensors are stacked along a new first dimension; ints, floats and
+/// bools become tensors of i64, f64 and bool; lists and maps are treated element by element; strings and bytes become
+/// lists.
 ///
 /// Returns: the batch.
 /// Errors: INVALID for items of different kinds or sizes, and for other kinds.
@@ -166,7 +167,7 @@ GW_API gw_value gw_default_collate(gw_scope *s, void *unused, gw_list *items);
 
 /// Options of gw_data_loader_open.
 typedef struct GW_BY_NAME gw_data_loader_options {
-    int64_t batch_size GW_DEFAULT(1);      ///< items; 0: each item as it is, torch's None
+    int64_t batch_size GW_DEFAULT(1);      ///< items; 0: single items, as torch's None
     bool shuffle GW_DEFAULT(false);        ///< not together with |sampler|
     gw_sampler *sampler GW_DEFAULT(NULL);  ///< NULL: all items, in order or shuffled
     int num_workers GW_DEFAULT(0);      ///< threads that read ahead; 0: gw_data_loader_next reads
@@ -174,7 +175,7 @@ typedef struct GW_BY_NAME gw_data_loader_options {
     gw_collate *collate_fn GW_DEFAULT(NULL);  ///< NULL: gw_default_collate
     void *collate_state GW_DEFAULT(NULL);     ///< lives as long as the loader
     bool drop_last GW_DEFAULT(false);         ///< leave out a last batch that is not full
-    /// Of the order and of items' random numbers; not given: drawn from the scope's generator.
+    /// For the order and the random numbers of items; not given: drawn from the scope's generator.
     int64_t seed GW_DEFAULT(GW_NOT_GIVEN);
 } gw_data_loader_options;
 
@@ -189,12 +190,12 @@ GW_API GW_TYPE_OF(gw_data_loader_open) gw_data_loader_open_with;
 
 /// Moves to the next batch. Blocks until it is read. A batch that failed is read again by the next call.
 ///
-/// Returns: false at the end of an epoch, after which the next call begins the next epoch; false with |s| failed.
+/// Returns: false at the end of an epoch, after which the next call begins the next epoch; false if |s| has failed.
 /// Errors: of the dataset's function and of .collate_fn, as "frames[17]: ..."; TIMEOUT at the deadline of |s|; with
 /// .num_workers WOULD_BLOCK in an inline function.
 GW_API bool gw_data_loader_next(gw_scope *s, gw_data_loader *loader);
 
-/// Returns tensor |index| of the current batch, if it is a list; of a batch that is a tensor, the tensor, index 0.
+/// Returns tensor |index| of the current batch, which is a list; if the batch is a tensor, index 0 returns it.
 /// Errors: WRONG_STATE if there is no batch.
 GW_API gw_tensor *gw_data_loader_tensor(gw_scope *s, gw_data_loader *loader, int index);
 /// Returns the current batch. Strings live until the loader moves.
@@ -204,13 +205,14 @@ GW_API gw_value gw_data_loader_batch(gw_scope *s, gw_data_loader *loader);
 GW_API int64_t gw_data_loader_count(const gw_data_loader *loader);
 /// Returns the epoch of the next batch.
 GW_API int64_t gw_data_loader_epoch(const gw_data_loader *loader);
-/// Starts epoch |epoch|, wherever the loader is.
+/// Makes epoch |epoch| begin, wherever the loader is in its epoch.
 GW_API void gw_data_loader_set_epoch(gw_scope *s, gw_data_loader *loader, int64_t epoch);
 
 /// Returns the position of the loader: items that were read ahead and not returned count as unread.
 /// Returns: a map of numbers.
 GW_API gw_map *gw_data_loader_state_dict(gw_scope *s, gw_data_loader *loader);
-/// Continues where |state| was, over a dataset and a sampler of the same counts: with the same items.
+/// Sets the loader to the position |state|, so that it continues with the same items; the dataset and the sampler must
+/// have the same counts.
 /// Errors: INVALID for another dataset or sampler; then nothing has changed.
 GW_API void gw_data_loader_load_state_dict(gw_scope *s, gw_data_loader *loader, gw_map *state);
 

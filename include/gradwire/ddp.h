@@ -1,4 +1,4 @@
-// DistributedDataParallel: one model, a replica of it on each member of a group.
+// DistributedDataParallel: training of one model that has a replica on each member of a group.
 //
 //     gw_module *model = gw_nn_linear(root, 64, 10);
 //     gw_ddp_open(root, model);                                   // one line; the rest does not change
@@ -10,27 +10,28 @@
 //         gw_scope_close_up(s);
 //     }
 //
-// Each member makes backward passes over its own batch; the gradient that a pass leaves for a parameter is the mean over
-// all members. Gradients are reduced in buckets, those of the last layers first, while the pass continues. So are those
-// of passes across workers: a part of a pass that another worker began ends when its means have arrived, and holds no
-// thread meanwhile.
+// Each member makes backward passes over its own batch; the gradient that a pass leaves for a parameter is the mean
+// over all members. Gradients are reduced in buckets, those of the last layers first, while the pass continues. This
+// holds for passes across workers, too: if another worker began the pass, the part of it on this member ends when the
+// means have arrived, and occupies no thread until then.
 //
 // A parameter that a member's pass does not use contributes zeros. A parameter that no member uses has no gradient on
-// any member (NOT_FOUND). Members pair their passes by count: each makes as many, in one order. A pass with .inputs, or
-// one that uses no parameter of the model, is not counted; a member without a batch calls gw_ddp_skip. A warning
-// reports, once, a scope that closes with means that no step, gw_clip_grad_norm, gw_grad or the like has used: most
-// often the step is in another scope.
+// any member (NOT_FOUND). The n-th passes of all members are reduced together: so all members make the same number of
+// passes, in the same order. A pass with .inputs, or one that uses no parameter of the model, is not counted; a member
+// without a batch calls gw_ddp_skip. If a scope closes and no gw_optimizer_step, gw_clip_grad_norm, gw_grad or the like
+// has used the means in it, the log warns once: most often the step was made in another scope.
 //
-// A pass that fails on one member fails on all, with the error of that member, and is counted. So does a pass whose
-// scope fails before it: with an error before the model is called, as of a batch that cannot be read, the member calls
-// the model (or gw_ddp_skip) and gw_backward in the failed scope, as in any other step. gw_module_call of the model, or
-// of a module that the model is a part of, in training and with gradients on, then reports the error by gw_backward, or
-// when the scope closes. With .shards a scope that has failed ends the step: it is reported once. A member that leaves
-// out the call of the model, too, is behind the others by a pass (gw_ddp_reform).
+// A pass that fails on one member fails on all, with the error of that member, and is counted. A pass also fails on all
+// members if its scope has failed before: a member whose scope fails before it calls the model, for example because a
+// batch cannot be read, calls the model (or gw_ddp_skip) and gw_backward in the failed scope, as in any other step. If
+// it calls the model, or a module that contains the model, in training and with gradients on, the other members get the
+// error when it calls gw_backward, or when its scope closes. With .shards a scope that has failed ends the whole step:
+// the other members get the error once. A member that does not call the model either is one pass behind the others
+// (gw_ddp_reform).
 //
 // Errors, of all of them: INVALID for arguments; the errors of collectives (gradwire/collective.h).
-// Ownership: a gw_ddp belongs to the scope that it was opened in, and holds a count on the model. Closing it ends
-// nothing on other members.
+// Ownership: a gw_ddp belongs to the scope that it was opened in, and holds a count on the model. Closing it does not
+// affect the other members.
 // Threads: as the model. Passes of several scopes are reduced one after the other.
 #ifndef GRADWIRE_DDP_H
 #define GRADWIRE_DDP_H
@@ -45,47 +46,48 @@ extern "C" {
 
 /// A model that is replicated on the members of a group, opened by gw_ddp_open.
 typedef struct gw_ddp gw_ddp;
-/// A part of the gradients of a pass, reduced by one collective; the argument of a gw_comm_hook.
+/// Some of the gradients of a pass, which one collective reduces; the argument of a gw_comm_hook.
 typedef struct gw_bucket gw_bucket;
 
-/// How buffers are handled, such as the statistics of a batch norm.
+/// How the buffers of the model, such as the statistics of a batch norm, are kept equal on all members.
 typedef enum gw_buffers {
-    GW_BUFFERS_BROADCAST,       ///< rank 0 sends its own before each forward in training
-    GW_BUFFERS_LEFT,            ///< each member has its own
-    GW_BUFFERS_WITH_GRADIENTS,  ///< rank 0 sends its own with each pass, in one of its buckets
-    GW_BUFFERS_AVERAGE          ///< as before, but floating ones become the mean over all members
+    GW_BUFFERS_BROADCAST,       ///< rank 0 sends its buffers before each forward in training
+    GW_BUFFERS_LEFT,            ///< not at all: each member keeps its own buffers
+    GW_BUFFERS_WITH_GRADIENTS,  ///< rank 0 sends its buffers in a bucket of each backward pass
+    GW_BUFFERS_AVERAGE          ///< as above, but floating buffers become the mean over all members
 } gw_buffers;
 
 /// Options of gw_ddp_open.
 typedef struct GW_BY_NAME gw_ddp_options {
     gw_group *group GW_DEFAULT(NULL);           ///< NULL: all workers of the job
     int64_t bucket_bytes GW_DEFAULT(25 << 20);  ///< bytes; the size of a bucket
-    int64_t first_bucket_bytes
-        GW_DEFAULT(1 << 20);  ///< bytes; of the first bucket of each dtype, which starts early
-    /// To be sent with gradients they need a parameter of f32 or f64, and no hook: else INVALID.
+    int64_t first_bucket_bytes GW_DEFAULT(
+        1 << 20);  ///< bytes; the size of the first bucket of each dtype: a small one starts early
+    /// Buffers can be sent with gradients only if a parameter has f32 or f64 and no gw_comm_hook is set: else INVALID.
     gw_buffers buffers GW_DEFAULT(GW_BUFFERS_BROADCAST);
-    /// Each pass uses the same parameters on this member as its first one, and skips the exchange about them. Another
-    /// one fails on all members: "fc3.weight" was unused in the first pass and is used now. Also lets buckets of a pass
-    /// that runs hooks of tensors (gw_register_hook) start before all of it has run, unless the first pass had another
-    /// one inside it.
+    /// Promises that each pass of this member uses the same parameters as its first pass, so that members do not
+    /// exchange which ones are used. A pass that uses others fails on all members: "fc3.weight" was unused in the first
+    /// pass and is used now. If tensors have hooks (gw_register_hook), buckets start before the pass has run all hooks,
+    /// unless a hook made a pass of its own during the first pass.
     bool static_graph GW_DEFAULT(false);
     bool copy_gradients
-        GW_DEFAULT(false);  ///< each has memory of its own, not a part of its bucket's
-    /// A NaN or an infinity in a contribution fails the pass on all members, with the member, the parameter and the
-    /// place.
+        GW_DEFAULT(false);  ///< each gradient has memory of its own, not a part of its bucket
+    /// If the gradients of a member have a NaN or an infinity, the pass fails on all members; the error names the
+    /// member, the parameter and the element.
     bool check_finite GW_DEFAULT(false);
-    /// Cut each batch into so many shards, a power of two that the number of members divides. Each member makes
-    /// |shards| / members passes a step, one for each of its shards in order, and the last of them gives the mean over
-    /// all shards, including the gradients that its scope has from passes that are not synchronised. The weights are
-    /// the same, bit for bit, with 1, 2, 4, ... members. A scope that has had a step adds the mean of the next one, and
-    /// only that: WRONG_STATE for passes there that are not synchronised. 0: no shards.
+    /// The number of shards that the program cuts each batch into: a power of two, and a multiple of the number of
+    /// members. Each member makes |shards| / members passes a step, one for each of its shards in order; the last pass
+    /// gives the mean over all shards, including gradients that its scope has from passes that are not synchronised.
+    /// The weights are the same, bit for bit, with 1, 2, 4, ... members. A scope in which one step was made adds the
+    /// mean of the next step to its gradients; passes there that are not synchronised are WRONG_STATE. 0: no shards.
     int shards GW_DEFAULT(0);
-    int64_t check_every GW_DEFAULT(0);  ///< passes between comparisons as by gw_ddp_check; 0: none
-    /// Names of parameters and buffers of the model that are ignored.
+    int64_t check_every
+        GW_DEFAULT(0);  ///< compare replicas as gw_ddp_check after so many passes; 0: never
+    /// Names of parameters and buffers of the model that are neither copied nor averaged.
     const char *const *ignore GW_DEFAULT(NULL);
     int ignore_count GW_DEFAULT(0);
-    /// Set on a member that has joined |group| by gw_group_join: skips the initial broadcast. gw_ddp_reform follows,
-    /// which copies the values of the other members.
+    /// Set by a member that has joined |group| by gw_group_join: gw_ddp_open then skips the initial broadcast, and the
+    /// member calls gw_ddp_reform next, which copies the values of the other members.
     bool joining GW_DEFAULT(false);
     const char *origin
         GW_DEFAULT(NULL);  ///< "train.c:12", for errors of passes; set by the short form of C
@@ -94,14 +96,14 @@ typedef struct GW_BY_NAME gw_ddp_options {
 /// Replicates |model|: copies the parameters and buffers of rank 0 to all members, and averages gradients of later
 /// passes. All members call it.
 ///
-/// model: with parameters that need a gradient: each once, in the order of gw_parameters.
+/// model: the parameters to average are those that need a gradient, each once, in the order of gw_parameters.
 /// Blocks: until all members have called it.
 /// Returns: the handle of the other functions of this header; a program may ignore it.
-/// Errors: MISMATCH, naming both sides, if the models differ in names, shapes or dtypes, or members in options other
-/// than .check_finite, .copy_gradients and .ignore; TIMEOUT, naming the members that did not arrive; INVALID for a
-/// model without such parameters, an option out of range, or an unknown name in .ignore; DUPLICATE if a parameter is in
-/// another gw_ddp; INVALID for .joining in a group that was not re-formed. A failure on one member fails on all; the next
-/// opening works.
+/// Errors: MISMATCH, naming both sides, if members have models with different names, shapes or dtypes, or differ in an
+/// option other than .check_finite, .copy_gradients and .ignore; TIMEOUT, naming the members that did not arrive;
+/// INVALID for a model in which no parameter needs a gradient, an option out of range, or an unknown name in .ignore;
+/// DUPLICATE if a parameter belongs to another gw_ddp; INVALID for .joining in a group that was not re-formed. If the
+/// call fails on one member, it fails on all; all may call it again.
 /// Source: torch.nn.parallel.DistributedDataParallel; Li et al. 2020.
 GW_API gw_ddp *gw_ddp_open(gw_scope *s, gw_module *model, gw_ddp_options options GW_DEFAULT({}))
     GW_CALLS(gw_ddp_open_with);
@@ -110,20 +112,21 @@ GW_API GW_TYPE_OF(gw_ddp_open) gw_ddp_open_with;
 
 // ---- Accumulating -------------------------------------------------------------------------------
 
-/// Turns synchronisation off: passes begun in |s|, and in scopes opened inside it later, leave gradients of this member
-/// alone. The scope given to gw_backward decides, for all workers that the pass visits. The next synchronised pass of
-/// the scope takes the mean of these gradients and its own: accumulating costs one exchange.
+/// Turns synchronisation off: passes in |s|, and in scopes opened inside |s| later, leave the gradients of this member
+/// without exchanging them. The scope given to gw_backward decides this for all workers that the pass visits. The next
+/// synchronised pass in the same scope averages the sum of these gradients and its own, so that accumulation costs one
+/// exchange.
 /// Errors: none.
 /// Source: torch.nn.parallel.DistributedDataParallel.no_sync.
 GW_API void gw_ddp_no_sync(gw_scope *s);
 
-/// Turns synchronisation on in |s|, and in scopes opened inside it later.
+/// Turns synchronisation on again in |s|, and in scopes opened inside |s| later.
 /// Errors: none.
 GW_API void gw_ddp_sync(gw_scope *s);
 
-/// Replaces a pass: this member contributes the gradients that |s| has, or zeros, and gets the means. Without a call of
-/// the model in |s| before it, it replaces one such call, too. Runs also in a scope that has failed: then the pass fails
-/// on all members.
+/// Takes part in a pass of the other members without a batch: this member contributes the gradients that |s| has, or
+/// zeros, and gets the means. If |s| has not called the model before, this replaces one call of the model, too. It also
+/// runs in a scope that has failed: then the pass fails on all members.
 /// Errors: as gw_backward of a replicated model; INVALID if |ddp| is NULL, and the other members wait.
 GW_API void gw_ddp_skip(gw_scope *s, gw_ddp *ddp);
 
@@ -140,18 +143,18 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 
 // ---- After a loss -------------------------------------------------------------------------------
 
-/// Continues in |group|, the next generation of the group that |ddp| was opened in. All its members call it, a joining
-/// one with a gw_ddp that was opened with .joining.
+/// Continues training in |group|, the next generation of the group that |ddp| was opened in. All members of |group|
+/// call it; a joining member passes a gw_ddp that it opened with .joining.
 ///
-/// All members get the parameters, the buffers and the state of |opt| of the lowest rank of those that are furthest
-/// ahead, in its steps, or in passes. A sharded optimizer continues as by gw_optimizer_reform; without it gradients are
-/// whole again on all. The state of a hook is copied, too (gw_ddp_set_hook_state). The count of passes begins again,
-/// but not that of hooks. If members may be in different calls when a loss is reported, they call gw_group_agree first,
-/// so that all re-form at the same step.
+/// The members that have made most steps of |opt| (without |opt|: most passes) are ahead; the one of lowest rank among
+/// them sends its parameters, its buffers and the state of |opt| to all. A sharded |opt| continues as by
+/// gw_optimizer_reform; without |opt| every member has whole gradients again. The state of a hook is copied, too
+/// (gw_ddp_set_hook_state). Passes are counted from 0 again, but hooks keep their counts. If members may be in
+/// different calls when the loss is reported, they call gw_group_agree first, so that all re-form at the same step.
 ///
-/// A step during which a member is lost may have succeeded on some members and failed on others. After this call all
-/// have taken it, or none: so programs count steps by gw_optimizer_steps, which is the same on all members, or without
-/// an optimizer by gw_ddp_stats.completed.
+/// A step during which a member is lost may have succeeded on some members and failed on others. After gw_ddp_reform
+/// either all members have taken that step or none has: so programs count steps by gw_optimizer_steps, which is the
+/// same on all members, or without an optimizer by gw_ddp_stats.completed.
 ///
 ///     gw_group *g = gw_group_world(root, .name = "trainers");
 ///     gw_ddp *ddp = gw_ddp_open(root, model, .group = g);
@@ -172,45 +175,48 @@ GW_API void gw_ddp_broadcast(gw_scope *s, gw_ddp *ddp);
 ///     gw_ddp *ddp = gw_ddp_open(root, model, .group = g, .joining = true);
 ///     gw_ddp_reform(root, ddp, opt, g);
 ///
-/// |group| may also be the group of |ddp|, if no member has left: that repairs replicas of which one has left out a
-/// pass. Members pair passes by count, so that a member that is behind stays behind: passes then fail with TIMEOUT and
-/// "w1 is at pass 6, 2 behind", and without a deadline they pair different steps. All members call gw_group_agree, then
-/// gw_ddp_reform. `gradwire run` ends all workers with the first one that fails, unless it has --on-failure=keep.
+/// If no member has left, |group| may also be the group that |ddp| has: this repairs replicas after one member has left
+/// out a pass. The n-th passes of all members are reduced together, so that a member that is behind stays behind:
+/// passes then fail with TIMEOUT and "w1 is at pass 6, 2 behind", and without a deadline gradients of different steps
+/// are averaged. All members call gw_group_agree, then gw_ddp_reform. `gradwire run` ends all workers when the first
+/// one fails, unless it has --on-failure=keep.
 ///
-/// opt: NULL: none, on all members.
-/// Errors: of collectives; MISMATCH, naming both sides, for different models or hooks, or an optimizer on some members
-/// only; INVALID if |group| is NULL, and the other members wait.
+/// opt: the optimizer of the model; or NULL on all members.
+/// Errors: of collectives; MISMATCH, naming both sides, if members have different models or hooks, or only some give an
+/// optimizer; INVALID if |group| is NULL, and the other members wait.
 GW_API void gw_ddp_reform(gw_scope *s, gw_ddp *ddp, gw_optimizer *opt, gw_group *group);
 
 // ---- Hooks --------------------------------------------------------------------------------------
 
-/// Replaces the gradients of a bucket. It is called on every member for each bucket, in the same order, and does not
-/// block; nothing has been divided before. It starts collectives of gw_bucket_group before it returns, as many on each
-/// member. |s| owns what it makes, and is not the scope of the pass. |b| is valid until the hook returns.
-/// gradwire/comm_hook.h has more of the library's.
+/// Computes what replaces the gradients of a bucket. The library calls the hook on every member for each bucket, in the
+/// same order; the gradients are not divided by the number of members yet. The hook does not block. It starts
+/// collectives of gw_bucket_group before it returns, the same number on each member. |s| owns the handles that the hook
+/// makes, and is not the scope of the pass. |b| is valid until the hook returns. gradwire/comm_hook.h has more hooks.
 ///
 /// Returns: a future of a tensor in the shape of gw_bucket_tensor.
 typedef gw_future *gw_comm_hook(gw_scope *s, gw_bucket *b, void *context);
 
-/// Sets the hook of |ddp|, once, before the first pass, on all members; on a joining one before gw_ddp_reform.
+/// Sets the hook of |ddp|: once, on all members, before the first pass; on a joining member before gw_ddp_reform.
 ///
 /// context: lives as long as |ddp|.
-/// Errors: WRONG_STATE after the first pass. The first pass and gw_ddp_reform are MISMATCH, naming both sides, if
-/// members have different hooks, or different options of one of the library's.
+/// Errors: WRONG_STATE after the first pass. The first pass and gw_ddp_reform fail with MISMATCH, naming both sides, if
+/// members have different hooks, or different options of a hook of the library.
 /// Source: torch.nn.parallel.DistributedDataParallel.register_comm_hook.
 GW_API void gw_ddp_set_hook(gw_scope *s, gw_ddp *ddp, gw_comm_hook *hook, void *context);
 
-/// Gives the state of a hook, on the member that is furthest ahead.
+/// Returns the state of a hook of the program; gw_ddp_reform calls it on the member whose state all others get.
 /// Returns: the state.
 typedef gw_map *gw_hook_save(gw_scope *s, void *context);
-/// Takes the state of a hook, on all members; |is_behind| on those that were behind, or join.
+/// Sets the state of a hook of the program; gw_ddp_reform calls it on all members. |is_behind| is true on members that
+/// were behind the sender of |state|, or that join.
 typedef void gw_hook_load(gw_scope *s, void *context, gw_map *state, bool is_behind);
 
-/// Sets how gw_ddp_reform copies the state of a program's hook, on all members; the hooks of the library have theirs.
+/// Sets how gw_ddp_reform copies the state of a hook of the program; all members call it. Hooks of the library need no
+/// such call.
 /// Errors: WRONG_STATE without a hook.
 GW_API void gw_ddp_set_hook_state(gw_scope *s, gw_ddp *ddp, gw_hook_save *save, gw_hook_load *load);
 
-/// Returns the number of |b| in its pass, from 0.
+/// Returns the index of |b| among the buckets of its pass, from 0.
 GW_API int gw_bucket_index(const gw_bucket *b);
 /// Returns the number of buckets of the pass.
 GW_API int gw_bucket_count(const gw_bucket *b);
@@ -218,7 +224,7 @@ GW_API int gw_bucket_count(const gw_bucket *b);
 GW_API bool gw_bucket_is_last(const gw_bucket *b);
 /// Returns the group of the members.
 GW_API gw_group *gw_bucket_group(const gw_bucket *b);
-/// Returns the gradients of |b|, flat, as a view.
+/// Returns the gradients of |b| as a view with one dimension.
 GW_API gw_tensor *gw_bucket_tensor(gw_scope *s, const gw_bucket *b);
 /// Returns the number of parameters of |b|.
 GW_API int gw_bucket_parameter_count(const gw_bucket *b);
@@ -229,7 +235,7 @@ GW_API gw_tensor *gw_bucket_parameter(gw_scope *s, const gw_bucket *b, int index
 /// Errors: INVALID when out of range.
 GW_API gw_tensor *gw_bucket_gradient(gw_scope *s, const gw_bucket *b, int index);
 
-/// Averages the gradients: a gw_comm_hook, and the default without one.
+/// Averages the gradients: a gw_comm_hook, and the default if none is set.
 /// Returns: a future of the mean.
 GW_API gw_future *gw_hook_all_reduce(gw_scope *s, gw_bucket *b, void *context);
 /// Averages the gradients rounded to f16, with half the bytes: a gw_comm_hook.
@@ -252,10 +258,10 @@ typedef struct gw_ddp_stats {
     int parameters, buckets;
     int64_t parameter_bytes;
     char dtypes[40];  ///< of parameters: "f32, bf16"
-    int64_t passes;   ///< synchronised ones, this member's parts among them
-    int64_t reduced;  ///< of these, those whose means have arrived
+    int64_t passes;   ///< synchronised passes, and parts on this member of passes that others began
+    int64_t reduced;  ///< how many of |passes| have received all their means
     int64_t
-        completed;  ///< with those of earlier generations of the group: after gw_ddp_reform the same on all members
+        completed;  ///< |reduced| and those of earlier generations: after gw_ddp_reform the same on all members
     bool rebuilt;    ///< the buckets follow the order in which gradients were ready
     bool is_static;  ///< each pass so far has used the same parameters on this member
     bool has_hook;
@@ -263,10 +269,11 @@ typedef struct gw_ddp_stats {
     gw_status error;      ///< of the last pass that failed; GW_OK: none has
     int unused;           ///< parameters that no member has used in the last pass
     int64_t
-        timed_pass;  ///< the last one that was timed: of the first 10, then every 100th; 0: none
-    /// Microseconds of that pass: from the first forward after the pass before it to its begin; from there to the last
-    /// gradient; from the start of the first bucket to the last mean; and how much of that was after the last gradient.
-    /// The rest of it was concurrent with the pass.
+        timed_pass;  ///< the last pass that was timed: the first 10 are, then every 100th; 0: none
+    /// Microseconds of |timed_pass|. forward_us: from the first forward after the previous pass to the begin of the
+    /// pass; backward_us: from there to the last gradient; communication_us: from the start of the first bucket to the
+    /// last mean; waited_us: the part of communication_us after the last gradient, the only part not concurrent with
+    /// the pass.
     double forward_us, backward_us, communication_us, waited_us;
 } gw_ddp_stats;
 

@@ -10,16 +10,17 @@
 //     gw_optimizer_step(s, opt);
 //     gw_scope_close_up(s);                                                        // releases gradients on every worker
 //
-// Gradients belong to the scope given to gw_backward, on every worker: a function that is called in that scope on
-// another worker gets them from gw_grad and gw_grads_get in its own scope. Passes in different scopes never mix.
+// Gradients belong to the scope given to gw_backward, on every worker: if that scope calls a function on another
+// worker, the function gets that worker's gradients from gw_grad and gw_grads_get in its own scope. Passes in different
+// scopes never mix.
 //
-// A pass does not wait for graphs that the loss does not use. It fails as a whole, on all workers, with one error: that
-// of a derivative of another worker, DISCONNECTED for a worker that is gone, CANCELLED, TIMEOUT at the deadline of the
-// scope, or without one, when nothing has arrived for as long as a call may take. Then no worker has its gradients, the
+// A pass does not wait for graphs that the loss does not use. If it fails, it fails on all workers with one error: that
+// of a derivative on any worker, DISCONNECTED for a worker that is gone, CANCELLED, or TIMEOUT at the deadline of the
+// scope (without a deadline, when nothing has arrived for the timeout of a call). Then no worker has its gradients, the
 // graph is as it was, and another pass may be tried. In a scope of gw_no_grad the results of calls have no history.
 //
-// Ownership: a sender keeps sent tensors until the receiver's tensors are gone, or a pass that did not retain the graph
-// has used it.
+// Ownership: a sender keeps the graph of sent tensors until the receiver has released them, or a pass without
+// .retain_graph has used it.
 // Threads: as the scope.
 #ifndef GRADWIRE_DIST_H
 #define GRADWIRE_DIST_H
@@ -31,7 +32,8 @@
 extern "C" {
 #endif
 
-/// Copies the gradient in |s| of the tensor that |parameter| names, from its owner. Blocks until it has arrived.
+/// Copies the gradient that the tensor named by |parameter| has in |s| from its owner to this worker. Blocks until it
+/// has arrived.
 ///
 /// Returns: the gradient.
 /// Errors: NOT_FOUND if no pass of |s| has reached it; of calls (gradwire/rpc.h).

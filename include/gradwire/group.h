@@ -6,14 +6,14 @@
 //     gw_worker stage[] = { gw_rpc_worker(root, "w2"), gw_rpc_worker(root, "w3") };
 //     gw_group *g = gw_group_open(root, stage, 2, .name = "stage 1");   // on w2 and w3 alone
 //
-// A group is a fixed list of members; the rank of a member is its index in the list. Opening one sends nothing, except
-// by gw_group_split and gw_group_join: members find each other by the group's name, its generation and its list, which
-// are the same on all of them. A worker that joins the job later is in no group.
+// A group is a fixed list of members; the rank of a member is its index in the list. Opening a group sends no messages,
+// except by gw_group_split and gw_group_join: a group is identified by its name, its generation and its list, which are
+// the same on all members. A worker that joins the job later is not in the groups that exist.
 //
-// A member that is lost or leaves breaks its groups: collectives under way and later ones fail on all other members at
-// once, with DISCONNECTED and its name. Every other failure ends one collective for all members, with one error, and
-// the group continues. The remaining members agree on the finished work, or continue as a new group, with joining
-// members in it:
+// When a member is lost or leaves, its groups are broken: their collectives, under way or later, fail on all other
+// members at once, with DISCONNECTED and the name of that member. Every other failure ends one collective for all
+// members, with one error, and the group continues. The remaining members agree on the finished work, or continue as a
+// new group, with joining members in it:
 //
 //     gw_group *trainers = gw_group_join(root, "trainers");   // a new worker: blocks until it is admitted
 //     gw_barrier(s, trainers);
@@ -23,29 +23,30 @@
 //     }
 //
 // Backends: "session", the default, uses the connections of calls. "mpi" is Open MPI, for programs started by its
-// mpirun: sums keep their order and bits unless .any_order lets MPI choose. It carries the collectives of one tensor of
-// each member without a key; the rest, and the order of calls, use sessions. All processes of mpirun open such groups,
-// those of one process in one order, and none of them ends before all do. A mismatch, a late member or a failure is
-// reported before MPI is called. A collective that ends later, by a deadline, gw_cancel or gw_group_fail, continues in
-// MPI without its result. MPI cannot continue after a loss: mpirun then ends all processes; an error inside MPI on one
-// member, also for lack of memory, breaks the group for all. The next generation of a group has sessions.
+// mpirun: sums are added in the same order as by "session" unless .any_order lets MPI choose. MPI runs collectives
+// without a key on one tensor per member; all others, and the comparison of calls, use the connections of calls. All
+// processes of mpirun open such groups, each process in the same order, and no process ends before all end. A mismatch,
+// a late member or a failure is reported before MPI is called. If a deadline, gw_cancel or gw_group_fail ends a
+// collective after that, MPI completes it and its result is dropped. MPI cannot continue after a loss: mpirun then ends
+// all processes; an error inside MPI on one member, also for lack of memory, breaks the group for all. The next
+// generation of a group uses "session".
 //
-// Errors, of all of them: INVALID for arguments. Opening a group in a scope that has failed, or with options that are
-// refused, is an opening, too: the group is broken on all members, with the error of this one, and the next opening of
-// that name and list is the next one on all. gw_group_split fails on all members if one of them refuses it. Where the
-// list or the name itself is refused (a rank out of range, a worker twice), the other members open a group that this
-// member does not know: the next collective of the group that gw_group_of or gw_group_blocks was called with fails on
-// all, and those of the new group block until their deadline. Open no group of that list again then; groups of
-// gw_group_split are opened again together.
-// A refused gw_group_agree or gw_group_reform sends nothing: the other members block until their deadline. Their error
-// then names this member and the call that it has not made, as it does in the first collective of a group that this
-// member has not opened. If it opens the group later, its next collective fails with the errors that it has missed, and
-// all continue together.
+// Errors, of all of them: INVALID for arguments. If a member opens a group in a scope that has failed, or with options
+// that are refused, the group is broken on all members with that error; all can then open a group of the same name and
+// list again. gw_group_split fails on all members if one of them refuses it. If the list or the name itself is refused
+// (a rank out of range, a worker twice), the other members open a group that this member does not have: its collectives
+// block until their deadline, and the next collective of the group that was given to gw_group_of or gw_group_blocks
+// fails on all. Then open no group of that list again; groups of gw_group_split can be opened again by all members
+// together.
+// If gw_group_agree or gw_group_reform is refused on this member, the other members block until their deadline; their
+// error then names this member and the call that it has not made. The same happens in the first collective of a group
+// that this member has not opened. If it opens the group later, its collectives that the others have ended fail with
+// their errors, and then all continue together.
 // Blocking: gw_group_split, gw_group_agree, gw_group_reform and gw_group_join block, and are WOULD_BLOCK in inline
 // functions. The others do not block.
-// Ownership: a group belongs to the scope that it was opened in; collectives under way hold a count.
-// Threads: any number of threads use a group. Collectives without a key have the order in which they are called, which
-// is the same on all members.
+// Ownership: a group belongs to the scope that it was opened in; collectives under way keep it alive.
+// Threads: several threads may use a group at once, if they call collectives without a key in an order that is the same
+// on all members.
 #ifndef GRADWIRE_GROUP_H
 #define GRADWIRE_GROUP_H
 
@@ -60,18 +61,18 @@ typedef struct gw_group gw_group;
 
 /// Options of opening a group.
 typedef struct GW_BY_NAME gw_group_open_options {
-    /// UTF-8 without control characters and %, at most 127 bytes. NULL: the list is its name; several groups of one
-    /// list then need one order of opening on every member.
+    /// UTF-8 without control characters and %, at most 127 bytes. NULL: the group is identified by its list alone; all
+    /// members then open several groups of one list in the same order.
     const char *name GW_DEFAULT(NULL);
-    int64_t timeout_ms
-        GW_DEFAULT(300000);  ///< milliseconds, of each collective; GW_NO_TIMEOUT: only the scope's
+    int64_t timeout_ms GW_DEFAULT(
+        300000);  ///< milliseconds, of each collective; GW_NO_TIMEOUT: the scope's deadline alone
     const char *backend GW_DEFAULT(NULL);  ///< "mpi"; NULL: "session"
-    bool any_order
-        GW_DEFAULT(false);  ///< the backend may add in its own order: bits are not promised
+    bool any_order GW_DEFAULT(
+        false);  ///< the backend may add in its own order, which may change the last bits
 } gw_group_open_options;
 
-/// Opens the group of all workers of the job, by rank. In a job of a world size these are the same for all; in an
-/// elastic job open it when gw_rpc_workers returns the same workers on all.
+/// Opens the group of all workers of the job, by rank. In an elastic job the members open it while gw_rpc_workers
+/// returns the same workers on all of them.
 ///
 /// Returns: the group.
 /// Errors: as gw_group_open.
@@ -81,14 +82,14 @@ GW_API gw_group *gw_group_world(gw_scope *s, gw_group_open_options options GW_DE
 #define gw_group_world(...) GW_FORM_1(gw_group_world, gw_group_open_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_world) gw_group_world_with;
 
-/// Opens a group of |count| workers; only its members call it. In C this is a macro: a list in place is
-/// written in parentheses, gw_group_open(s, ((gw_worker[]){ a, b }), 2).
+/// Opens a group of |count| workers; only its members call it. In C this is a macro: put a compound literal in
+/// parentheses, gw_group_open(s, ((gw_worker[]){ a, b }), 2).
 ///
 /// workers: this worker among them, each once, in the order of ranks.
 /// Returns: the group.
-/// Errors: INVALID for another list or name; DISCONNECTED if a worker is gone; DUPLICATE if a scope of this worker
-/// holds a group of that name; LIMIT with 4,096 groups open; UNSUPPORTED if gradwire was built without MPI, or finds no
-/// library of it; WRONG_STATE for "mpi" outside mpirun.
+/// Errors: INVALID for a list or name that does not fit these rules; DISCONNECTED if a worker is gone; DUPLICATE if a
+/// scope of this worker holds a group of that name; LIMIT with 4,096 groups open; UNSUPPORTED for "mpi" if gradwire was
+/// built without MPI, or finds no MPI library; WRONG_STATE for "mpi" outside mpirun.
 /// Source: torch.distributed.new_group.
 GW_API gw_group *gw_group_open(gw_scope *s, const gw_worker *workers, int count,
                                gw_group_open_options options GW_DEFAULT({}))
@@ -96,7 +97,7 @@ GW_API gw_group *gw_group_open(gw_scope *s, const gw_worker *workers, int count,
 #define gw_group_open(...) GW_FORM_3(gw_group_open, gw_group_open_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_open) gw_group_open_with;
 
-/// Opens a group of members of |group|.
+/// Opens a group of some members of |group|.
 ///
 /// ranks: |count| ranks in |group|, this member's among them.
 /// Returns: the group.
@@ -108,7 +109,8 @@ GW_API gw_group *gw_group_of(gw_scope *s, gw_group *group, const int *ranks, int
 #define gw_group_of(...) GW_FORM_4(gw_group_of, gw_group_open_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_of) gw_group_of_with;
 
-/// Opens a group of |size| neighbouring ranks of |group|: the block of this member. For groups of one host.
+/// Divides the ranks of |group| into blocks of |size| neighbouring ranks and opens a group of the block that this
+/// member is in, for example the ranks of one host.
 ///
 /// Returns: the group.
 /// Errors: as gw_group_open; INVALID unless |size| divides the size of |group|.
@@ -119,8 +121,8 @@ GW_API gw_group *gw_group_blocks(gw_scope *s, gw_group *group, int size,
 #define gw_group_blocks(...) GW_FORM_3(gw_group_blocks, gw_group_open_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_blocks) gw_group_blocks_with;
 
-/// Splits |group|: members of one color become a group, in the order of their keys, and of their ranks for equal keys.
-/// A collective of |group|.
+/// Splits |group|: the members of each color become a group, ordered by key, and by rank in |group| if keys are equal.
+/// All members of |group| call it, as a collective.
 ///
 /// color: below 0: no group.
 /// Returns: the group of this member's color; NULL for a color below 0.
@@ -135,14 +137,14 @@ GW_API GW_TYPE_OF(gw_group_split) gw_group_split_with;
 /// Returns the rank of this worker in |group|.
 GW_API int gw_group_rank(const gw_group *group);
 
-/// Returns the number of members; 1 for poison, since programs divide by it.
+/// Returns the number of members; 1 for a group whose opening failed, since programs divide by it.
 GW_API int gw_group_size(const gw_group *group);
 
 /// Returns the name of |group|.
 GW_API const char *gw_group_name(const gw_group *group);
 
-/// Lists the last 64 collectives that this member has entered, a line for each: number, operation, size, place of the
-/// call, when and how it ended, or which members it waits for. The log has them with a failure.
+/// Lists the last 64 collectives that this member has entered, one per line: number, operation, size, source line of
+/// the call, when and how it ended, or which members it waits for. The log has this list when a collective fails.
 ///
 /// Returns: text that lives as long as |s|; "" for a group that was re-formed.
 GW_API const char *gw_group_history(gw_scope *s, gw_group *group);
@@ -152,15 +154,15 @@ GW_API const char *gw_group_history(gw_scope *s, gw_group *group);
 GW_API gw_worker gw_group_worker(gw_scope *s, const gw_group *group, int rank);
 
 // ---- After a loss -------------------------------------------------------------------------------
-// All remaining members call these, in one order, also in a broken group. Each ends by the deadline of the group or of
-// the scope, whichever is first, with the same result on all members, also if more members are lost meanwhile: TIMEOUT
-// names the members that did not arrive.
+// All remaining members call these functions, in the same order; the group may be broken. Each call ends by the
+// deadline of the group or of the scope, whichever is first, with the same result on all members, also if more members
+// are lost meanwhile. TIMEOUT names the members that did not arrive.
 
-/// Ends the collectives of |group| that are under way, and lets later ones fail, on all members: for a member that
-/// cannot continue. Runs also when |s| has failed. Does not block.
+/// Makes all collectives of |group|, under way or later, fail on all members: for a member that cannot continue. It
+/// also runs if |s| has failed. Does not block.
 ///
-/// status: of an error.
-/// format: as of printf; the text of the error on all members.
+/// status: the status of the error that all members get.
+/// format: as of printf; the text of that error.
 /// Errors: INVALID for a status that is no error, or without a group.
 /// Source: MPIX_Comm_revoke.
 GW_API void gw_group_fail(gw_scope *s, gw_group *group, gw_status status, const char *format, ...)
@@ -168,38 +170,39 @@ GW_API void gw_group_fail(gw_scope *s, gw_group *group, gw_status status, const 
 
 /// What the members agree on.
 typedef struct gw_agreement {
-    uint64_t flags;      ///< the bits that all of them have given; 0 if |s| has failed
-    int missing_count;   ///< members that take part no more: lost, or in gw_rpc_shutdown
+    uint64_t flags;      ///< the bits that are set in the flags of all members; 0 if |s| has failed
+    int missing_count;   ///< members that no longer take part: lost, or in gw_rpc_shutdown
     const int *missing;  ///< their ranks in the group; lives as long as |s|
 } gw_agreement;
 
-/// Agrees with all remaining members, for example on whether all have finished what some could not. If one of them gets
-/// the result, all that live do.
+/// Agrees with all remaining members on a result, for example on whether all have finished a step. If one member gets
+/// the result, all live members get it.
 ///
-/// Blocks: until all remaining members have called it. A member that is in gw_rpc_shutdown, or has failed, is missing
-/// like a lost one; that is no error.
-/// flags: the bits of this member.
-/// Returns: the bits that all have given, and the missing members.
-/// Errors: TIMEOUT; DISCONNECTED where others re-form the group instead, because of a loss that this member may not
-/// have seen yet: they wait until it does so, too.
+/// Blocks: until all remaining members have called it. A member that has called gw_rpc_shutdown, or has failed, is
+/// listed as missing, like a lost one; that is no error.
+/// flags: the bits that this member gives.
+/// Returns: the bits that are set in the |flags| of all members, and the missing members.
+/// Errors: TIMEOUT; DISCONNECTED if other members re-form the group instead, because of a loss that this member may not
+/// have noticed yet: they wait until it calls gw_group_reform, too.
 /// Source: MPIX_Comm_agree.
 GW_API gw_agreement gw_group_agree(gw_scope *s, gw_group *group, uint64_t flags);
 
 /// Options of gw_group_reform; the same on all members.
 typedef struct GW_BY_NAME gw_reform_options {
-    int min GW_DEFAULT(1);  ///< blocks until it has so many members; admits joining ones up to it
+    int min GW_DEFAULT(
+        1);  ///< blocks until there are so many members; admits pending joiners up to this number
     bool grow GW_DEFAULT(false);  ///< admits all pending joiners
-    int64_t
-        timeout_ms GW_DEFAULT(0);  ///< milliseconds; 0: that of the group, which the new one keeps
+    int64_t timeout_ms
+        GW_DEFAULT(0);  ///< milliseconds; 0: the timeout of |group|, which the new group keeps
 } gw_reform_options;
 
 /// Opens the next generation of |group|: the remaining members in their old order, then joining members by rank. It has
-/// the name of |group|, which ends, and new numbers of collectives. `gradwire run` ends all workers with the first one
-/// that fails, unless it has --on-failure=keep.
+/// the name of |group|, which ends, and numbers its collectives anew. `gradwire run` ends all workers when the first
+/// one fails, unless it has --on-failure=keep.
 ///
-/// |s| releases |group|, if it holds it, so that a loop in one scope keeps one group: |group| remains as a handle whose
-/// collectives are WRONG_STATE until the new group is re-formed in turn.
-/// Returns: the new group; broken from the start if a member of it was lost meanwhile: re-form that one.
+/// If |s| holds |group|, |s| releases it, so that a loop in one scope keeps one group only: the handle |group| stays
+/// valid, with collectives that are WRONG_STATE, until the new group is re-formed in turn.
+/// Returns: the new group; if one of its members was lost meanwhile it is broken already: re-form it again.
 /// Errors: TIMEOUT with fewer than .min members; MISMATCH for different options.
 /// Source: MPIX_Comm_shrink.
 GW_API gw_group *gw_group_reform(gw_scope *s, gw_group *group,
@@ -216,19 +219,20 @@ typedef struct GW_BY_NAME gw_group_join_options {
         GW_DEFAULT(300000);  ///< milliseconds, of each collective of the new group
 } gw_group_join_options;
 
-/// Joins the group |name|, as a worker that has joined the job.
+/// Joins the group |name|; this worker has joined the job before.
 ///
 /// Blocks: until the members of the group re-form it and admit this worker.
 /// Returns: the new group.
-/// Errors: TIMEOUT; INVALID for a malformed name; DUPLICATE if this worker joins it already; DISCONNECTED if no member
-/// of it is left.
+/// Errors: TIMEOUT; INVALID for a malformed name; DUPLICATE if another thread of this worker is joining it;
+/// DISCONNECTED if the group has no member left.
 GW_API gw_group *gw_group_join(gw_scope *s, const char *name,
                                gw_group_join_options options GW_DEFAULT({}))
     GW_CALLS(gw_group_join_with);
 #define gw_group_join(...) GW_FORM_2(gw_group_join, gw_group_join_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_group_join) gw_group_join_with;
 
-/// Returns the number of pending joiners of |group| whose requests this member has received; others may have more.
+/// Returns the number of pending joiners of |group| whose requests this member has received; other members may have
+/// received more.
 GW_API int gw_group_pending(const gw_group *group);
 
 /// Returns how often the group was re-formed before it became |group|.

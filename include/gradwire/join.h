@@ -1,4 +1,4 @@
-// Join: members of a group with inputs for different numbers of iterations.
+// Join: data-parallel training in which members have inputs for different numbers of iterations.
 //
 //     gw_joinable parts[] = { { .ddp = gw_ddp_open(root, model) }, { .optimizer = opt } };
 //     gw_join *join = gw_join_open(root, parts, 2);
@@ -10,19 +10,21 @@
 //     }
 //     gw_join_close(root, join);                                         // blocks until no member has inputs
 //
-// Replicas wait for each other in each step, so that one with fewer inputs would block the others. A member that has
-// closed its join shadows the collectives of their iterations: it contributes zeros to the means of gradients, steps its
-// part of a sharded optimizer, and nothing to the program's own collectives (batch norm over all members, metrics). When
-// no member has inputs left, all replicas get the weights and buffers of one that was active in the last iteration.
+// Replicas wait for each other in each step, so that a member with fewer inputs would block the others. Once a member
+// has closed its join, it shadows the collectives of the others' iterations: it contributes zeros to the means of
+// gradients, and steps its part of a sharded optimizer; it does not take part in other collectives of the program
+// (batch norm over all members, metrics). When no member has inputs left, all replicas get the weights and buffers of a
+// member that was active in the last iteration.
 //
-// An iteration begins at the first joinable: at a gw_ddp's forward in training, with gradients on, which then exchanges
-// one small collective with the other members; or where the program calls gw_join_notify. Each has one synchronised pass
-// of each gw_ddp, or, by gw_ddp_no_sync, none on any member. A local optimizer that is no joinable does not step on
-// members that have closed: they get the weights, but not its state.
+// If the first joinable is a gw_ddp, an iteration begins when the program calls its model in training, with gradients
+// on; this runs one small collective in addition. Otherwise an iteration begins when the program calls gw_join_notify.
+// Each iteration has one synchronised pass of each gw_ddp, or, by gw_ddp_no_sync on all members, none. A local
+// optimizer that is not among the joinables makes no steps on members that have closed: they get the weights, but not
+// its state.
 //
-// Errors, of all of them: INVALID for arguments. An error that fails an iteration on the others fails a shadow, too, and
-// the next iteration continues. A member that fails otherwise, or closes with a scope that has failed, ends the join on
-// all members with its error; so does a member that is lost.
+// Errors, of all of them: INVALID for arguments. If an iteration fails on active members, it also fails on members that
+// shadow it, and the next iteration follows. If a member fails outside an iteration, closes its join in a scope that
+// has failed, or is lost, the join ends on all members with that error.
 // Ownership: a join belongs to the scope that it was opened in, and holds counts on its joinables.
 // Threads: as the model. One iteration at a time.
 // Source: torch.distributed.algorithms.Join.
@@ -36,67 +38,68 @@
 extern "C" {
 #endif
 
-/// A join: members run different numbers of iterations; opened by gw_join_open.
+/// A join, opened by gw_join_open.
 typedef struct gw_join gw_join;
 
-/// An iteration, the same on all members.
+/// An iteration of a join; the same values on all members.
 typedef struct gw_join_iteration {
-    int64_t number;  ///< from 1; at the end the number of the last one, 0 without one
+    int64_t number;  ///< from 1; at the end that of the last iteration, or 0 if there was none
     int members,
-        active;  ///< how many members, and how many with inputs; at the end those of the last iteration
-    int last;           ///< the highest active rank
+        active;  ///< how many members, and how many with inputs; at the end as in the last iteration
+    int last;    ///< the highest active rank
     bool synchronised;  ///< it has a pass that members reduce
 } gw_join_iteration;
 
 /// A function of a joinable, called on members that have closed, or at the end.
 typedef void gw_join_function(gw_scope *s, const gw_join_iteration *at, void *context);
 
-/// A user of collectives in each iteration: |ddp|, or |optimizer|, or functions.
+/// What uses collectives in each iteration: |ddp|, or |optimizer|, or the functions.
 typedef struct gw_joinable {
     gw_ddp *ddp;
-    gw_optimizer *optimizer;  ///< sharded, or all of it local
+    gw_optimizer *optimizer;  ///< a sharded optimizer, or one with local parameters alone
     gw_join_function *
-        shadow;  ///< on members that have closed, in each iteration, also of a failed scope; NULL: nothing
-    gw_join_function *finish;  ///< on all members, at the end; NULL: nothing
+        shadow;  ///< called in each iteration on members that have closed, also if the scope has failed; or NULL
+    gw_join_function *finish;  ///< called on all members at the end; or NULL
     void *context;
-    gw_group *group;  ///< of the functions' collectives, and of no others; NULL: they have none
+    gw_group *group;  ///< for the collectives of |shadow| and |finish| alone; NULL: they call none
 } gw_joinable;
 
 /// Options of gw_join_open.
 typedef struct GW_BY_NAME gw_join_options {
-    /// Gradients are sums divided by the number of active members; else by that of all, so that a member without inputs
-    /// counts as one with gradients of zero.
+    /// True: the sum of gradients is divided by the number of active members. False: it is divided by the number of all
+    /// members, as if members without inputs had gradients of zero.
     bool active_divisor GW_DEFAULT(false);
     /// The first member that closes ends the join for all with CANCELLED: "w0 has no more input".
     bool fail_early GW_DEFAULT(false);
-    bool off GW_DEFAULT(false);  ///< nothing happens: for inputs that are even
+    bool off GW_DEFAULT(false);  ///< the join does nothing: for equal numbers of inputs
 } gw_join_options;
 
-/// Opens a join of |count| joinables. All members call it, with as many in the same order. Shadows share a scope, in the
-/// order of |joinables|: one finds the gradients that a gw_ddp's shadow before it has left.
+/// Opens a join of |count| joinables. All members call it, with the same joinables in the same order. A member that has
+/// closed shadows them in that order, in one scope, in which an optimizer finds the gradients of the gw_ddp before it.
 ///
 /// Returns: the join.
 /// Errors: INVALID if the joinables' groups have different members, or an optimizer has parameters of other workers;
-/// WRONG_STATE for a gw_ddp that is in another join; DUPLICATE for one that is given twice; MISMATCH if members have
-/// other joinables, or differ in .active_divisor or .off. Without joinables (NULL, or a count below 1) the group is
+/// WRONG_STATE for a gw_ddp that is in another join; DUPLICATE for one that is given twice; MISMATCH if members differ
+/// in joinables, .active_divisor or .off. If a member gives no joinables (NULL, or a count below 1), its group is
 /// unknown, and the other members wait.
 GW_API gw_join *gw_join_open(gw_scope *s, const gw_joinable *joinables, int count,
                              gw_join_options options GW_DEFAULT({})) GW_CALLS(gw_join_open_with);
 #define gw_join_open(...) GW_FORM_3(gw_join_open, gw_join_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_join_open) gw_join_open_with;
 
-/// Ends the inputs of this member. Runs also in a scope that has failed.
+/// Ends the inputs of this member. It also runs in a scope that has failed.
 ///
-/// Blocks: until no member has inputs; shadows the iterations of the others meanwhile. Warns once after 1,000
-/// iterations.
+/// Blocks: until no member has inputs; meanwhile this member shadows the iterations of the others. Warns once after
+/// 1,000 such iterations.
 /// Errors: those of all functions of this header.
 GW_API void gw_join_close(gw_scope *s, gw_join *join);
 
-/// Begins an iteration of a join whose first joinable is no gw_ddp. Its pass is synchronised if |s| is.
+/// Begins an iteration of a join whose first joinable is not a gw_ddp. The iteration is synchronised unless
+/// gw_ddp_no_sync was called in |s|.
 /// Errors: INVALID for a join whose first joinable is a gw_ddp.
 GW_API void gw_join_notify(gw_scope *s, gw_join *join);
 
-/// Returns the iteration that is under way, or was the last one.
+/// Returns the iteration that is under way, or else the last one.
 GW_API gw_join_iteration gw_join_get_iteration(const gw_join *join);
 
 #ifdef __cplusplus

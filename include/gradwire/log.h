@@ -1,25 +1,27 @@
-// The log: lines for the person who runs the program.
+// The log: lines of text for the user of the program.
 //
-// Changes of workers and connections, and errors that no caller gets, are one line each. They go to stderr, with
-// "gradwire: " in front, unless the program sets another sink:
+// The library writes a line when a worker or connection is lost or changes, and for each error that no caller gets.
+// Lines go to stderr, with "gradwire: " in front, unless the program sets another sink:
 //
 //     gw_log_set_level(GW_LOG_WARNING);
 //     gw_log_set_sink(NULL, NULL);
 //
-// The environment sets the same: GW_LOG is a level, a comma and the path of a file that lines are added to, or one of
-// both: GW_LOG=warning,/var/log/job.log or GW_LOG=,job.log or GW_LOG=none. What the program sets has priority.
+// The variable GW_LOG sets a level, the path of a file to which lines are appended, or both:
+// GW_LOG=warning,/var/log/job.log or GW_LOG=,job.log or GW_LOG=none. What the program sets has priority over GW_LOG.
 //
-// GW_TRACE_ERRORS=1 logs the first error of each scope as it happens, with the file and line of the program: of the
-// remote call, or, by addr2line in a program that was built with -g, of the operation. GW_ABORT_ON_ERROR=1 ends the
-// process there, for a debugger or a core. Both are for looking at one program: some errors are expected and handled.
+// GW_TRACE_ERRORS=1 logs the first error of each scope when it happens, with the source line of the remote call that
+// failed, or, if the program was built with -g, of the operation (by addr2line). GW_ABORT_ON_ERROR=1 ends the process
+// at that point, for a debugger or a core. Both are for debugging: they also report errors that the program expects and
+// handles.
 //
-// GW_CHECK=1 is the checked mode: a mistake that is silent otherwise ends the process with an error text and a core: the
-// use of a scope after it was closed, and of a tensor that a closed scope held, a second close, two threads in one scope
-// at once, writing through a pointer of gw_data_for_write after the next operation, and gradients that an inner pass
-// leaves in the scope of a hook (gradwire/autograd.h). A checked program is a few per cent slower.
+// GW_CHECK=1 is the checked mode. It ends the process with an error text and a core for mistakes that are not detected
+// otherwise: using a scope after it was closed, using a tensor that a closed scope held, closing a scope twice, using a
+// scope in two threads at once, writing through a pointer of gw_data_for_write after the next operation, and making a
+// backward pass inside a hook whose gradients nothing reads (gradwire/autograd.h). A checked program is a few per cent
+// slower.
 //
-// Malformed values in the environment, such as GW_LOG=loud or GW_LEND=off, and names similar to one of the library's,
-// such as GW_LOGS, are a warning when the program opens its first root scope, or when they are first read.
+// The log warns of variables with malformed values, such as GW_LOG=loud or GW_LEND=off, and of names similar to those
+// of the library, such as GW_LOGS, when the program opens its first root scope, or when the library first reads them.
 //
 // Threads: both functions are called before gw_rpc_init. A sink is called on any thread, also on several at once.
 #ifndef GRADWIRE_LOG_H
@@ -36,16 +38,16 @@ typedef enum gw_log_level {
     GW_LOG_NONE = 0,
     GW_LOG_ERROR,    ///< something failed, and no caller gets the error
     GW_LOG_WARNING,  ///< a worker is lost, or a connection is refused
-    GW_LOG_INFO,     ///< which worker waits for which: the default, which is all
+    GW_LOG_INFO,     ///< also which worker waits for which; the default, with all lines
 } gw_log_level;
 
-/// Sets the least important level that is written.
+/// Sets the level up to which lines are written: |level| and more important ones.
 GW_API void gw_log_set_level(gw_log_level level);
 
 /// Sets where lines go.
 ///
-/// sink: is called with each line, without a line end, instead of stderr; NULL: stderr. The line is valid until the sink
-/// returns. The sink does not call gradwire.
+/// sink: is called with each line, without a line end, instead of writing to stderr; NULL: stderr. The line is valid
+/// until the sink returns. The sink must not call gradwire.
 GW_API void gw_log_set_sink(void (*sink)(void *context, gw_log_level level, const char *line),
                             void *context);
 

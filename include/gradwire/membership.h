@@ -10,14 +10,14 @@
 //         if (e.kind == GW_MEMBER_DIED) printf("%s is dead: %s\n", e.worker.name, e.why.text);
 //     }
 //
-// A job of a world size has the same events without JOINED. A worker that was killed is dead within a second, a silent
-// one (stopped, or cut off) within 7 s, or 31 s if nothing was ever received from it; before that it is SUSPECTED, and
-// RECOVERED if something is received again. A worker that was declared dead stays so: it gets FENCED, and may join
-// again, by gw_rpc_init on another scope. Then it is another member, with a rank of its own; a name may be used again,
-// and means its newest member.
+// A job of fixed world size has the same events except JOINED. A worker that was killed is declared dead within a
+// second; one that is silent (stopped, or cut off) within 7 s, or 31 s if nothing was ever received from it; before
+// that it is SUSPECTED, and RECOVERED if something is received again. This is never undone: a worker that was declared
+// dead gets FENCED; it may join again by gw_rpc_init on another scope, as another member with a new rank. If it uses
+// its old name again, the name stands for the new member.
 //
-// Changes have one order per worker, and not the same on all; the epoch counts joins and ends, and is equal on workers
-// that have received the same ones.
+// Workers may receive events in different orders. The epoch counts joins and ends, so that it is equal on workers that
+// have received the same ones.
 //
 // Errors, of all of them: WRONG_STATE without a job and after shutdown; FENCED if the other workers continue without
 // this one.
@@ -41,7 +41,7 @@ typedef enum gw_member_event_kind {
     GW_MEMBER_JOINED,
     GW_MEMBER_SUSPECTED,  ///< nothing was received from it for some seconds
     GW_MEMBER_RECOVERED,  ///< something was received again
-    GW_MEMBER_LEFT,       ///< by gw_rpc_leave, gw_rpc_shutdown, or its scope was closed
+    GW_MEMBER_LEFT,       ///< it called gw_rpc_leave or gw_rpc_shutdown, or closed its scope
     GW_MEMBER_DIED
 } gw_member_event_kind;
 
@@ -49,34 +49,34 @@ typedef enum gw_member_event_kind {
 typedef struct gw_member_event {
     gw_member_event_kind kind;
     gw_worker worker;
-    gw_error why;     ///< of LEFT and DIED
-    uint64_t epoch;   ///< after it
-    uint64_t missed;  ///< events before it that were dropped: the queue holds 256
+    gw_error why;     ///< the reason of LEFT and DIED
+    uint64_t epoch;   ///< after the event
+    uint64_t missed;  ///< how many earlier events were dropped: the queue holds 256
 } gw_member_event;
 
-/// Opens a queue of events from now on. A call of gw_rpc_workers after it misses no worker; a change in between is in
-/// both.
+/// Opens a queue of the events from now on. If gw_rpc_workers is called after this, no worker is missed: a change
+/// between the two calls is in the list and in the queue.
 /// Returns: the queue.
 GW_API gw_watch *gw_watch_open(gw_scope *s);
 
 /// Blocks until the next event, at most until the deadline of |s|.
 /// Returns: the event.
-/// Errors: TIMEOUT; DISCONNECTED if there can be none: in a job of a world size, once no other worker is left.
+/// Errors: TIMEOUT; DISCONNECTED if no event can follow: in a job of fixed world size, once no other worker is left.
 GW_API gw_member_event gw_watch_next(gw_scope *s, gw_watch *w);
 
 /// Returns whether gw_watch_next would not block.
 GW_API bool gw_watch_ready(gw_watch *w);
 
-/// Makes a future that fails, with DISCONNECTED and the name, as soon as one of |count| workers has died or left. It
-/// ends a collective operation of a program when a worker is lost, instead of at a deadline: a body that replies when
-/// all workers have arrived returns
+/// Makes a future that fails, with DISCONNECTED and the name, as soon as one of |count| workers has died or left. With
+/// it a wait ends when a worker is lost instead of at a deadline: a method that replies when all workers have called it
+/// returns
 ///
 ///     gw_future *either[] = { self->all_arrived, self->lost };  // gw_member_lost(own, workers, count)
 ///     gw_future *first = gw_collect_first(s, either, 2);        // what the method returns
 ///
 /// and gw_wait_any waits for futures and members together.
 ///
-/// workers: of an empty list, or of this worker alone, the future does not resolve before gw_rpc_shutdown.
+/// workers: if the list is empty, or has this worker alone, the future does not resolve before gw_rpc_shutdown.
 /// Returns: the future.
 /// Errors: NOT_FOUND for an unknown worker.
 GW_API gw_future *gw_member_lost(gw_scope *s, const gw_worker *workers, int count);

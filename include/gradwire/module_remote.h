@@ -10,17 +10,17 @@
 //     gw_module_eval(s, dec);
 //     gw_checkpoint_save(s, "dec.safetensors", gw_module_state_dict(s, dec));
 //
-// Calls of several values work there, too: gw_module_call_value, gw_nn_lstm_call with its states and so on, also of a
-// class of the program if its module is such a layer. Gradients flow through all arguments and results.
+// Calls with several values work, too: gw_module_call_value, gw_nn_lstm_call with states and so on; this includes
+// classes of the program whose module is such a layer. Gradients flow through all arguments and results.
 //
 //     gw_lstm_result r = gw_nn_lstm_call(s, there, x, .h0 = h0, .c0 = c0);
 //
-// gw_parameters and gw_module_named_parameters give a reference to each of its parameters; gw_module_state_dict copies
-// its values to this worker and gw_module_load_state_dict sends others; hooks run here, around the call. It may be a
-// part of a local module, such as a gw_nn_sequential. gw_module_child and gw_module_parameter_get do not find parts on
-// the other worker, and fail with an error that states this.
+// gw_parameters and gw_module_named_parameters return references to its parameters; gw_module_state_dict copies their
+// values to this worker, and gw_module_load_state_dict sends new ones; hooks run on this worker, before and after the
+// call. It may be a part of a local module, such as a gw_nn_sequential. gw_module_child and gw_module_parameter_get do
+// not find parts on the other worker, and fail with an error that states this.
 //
-// A class of the program is a function that makes a module of its arguments; it may have methods, which are called
+// A class of the program is a function that makes a module from its arguments; it may have methods, which are called
 // through gw_module_rref:
 //
 //     static gw_module *decoder_open(gw_scope *own, const gw_args *a) {
@@ -32,15 +32,15 @@
 //         return gw_value_of(gw_argmax(s, gw_module_call(s, self->module, gw_arg_tensor(s, a, 0)), .dim = -1));
 //     }
 //
-// Layers are called "gw.nn.linear" and so on, with the arguments of gw_nn_linear; a map of options under their names in
-// C may follow, {"bias": false, "dtype": "f64"}; the mode of "gw.nn.embedding_bag" is "mean", "sum" or "max".
-// "gw.nn.sequential" takes a list for each layer, ["linear", 4, 3].
+// Layers of the library are the classes "gw.nn.linear" and so on, with the arguments of gw_nn_linear and so on; at the
+// end a map of options by their names in C may follow, {"bias": false, "dtype": "f64"}; the mode of
+// "gw.nn.embedding_bag" is "mean", "sum" or "max". "gw.nn.sequential" takes a list for each layer, ["linear", 4, 3].
 //
-// Errors: name the worker, the class and the failed operation: "ps: decoder.forward: gw.linear: ..."; otherwise as of
-// calls (gradwire/rpc.h). The error of making a module is reported by its first use.
+// Errors: those of calls (gradwire/rpc.h); they name the worker, the class and the failed operation: "ps:
+// decoder.forward: gw.linear: ...". If making a module fails, its first use reports the error.
 // Ownership: a module belongs to the scope that made it; the object on the other worker lives as long as any reference
 // to it.
-// Threads: as the scope, one call at a time. The object has turns: several workers may use it, one call runs at a time.
+// Threads: as the scope, one call at a time. Several workers may use the object; it runs their calls one at a time.
 #ifndef GRADWIRE_MODULE_REMOTE_H
 #define GRADWIRE_MODULE_REMOTE_H
 
@@ -65,7 +65,8 @@ GW_API gw_module *gw_module_remote(gw_scope *s, gw_target to, const char *class_
 #define gw_module_remote(s, to, ...) GW_CALL(gw_module_remote, s, gw_to(to), __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_module_remote) gw_module_remote_with;
 
-/// Makes a module of a reference of gw_module_rref, on this worker or another: several workers use one module.
+/// Makes a module from a reference that gw_module_rref returned on this worker or another, so that several workers use
+/// one module.
 /// Returns: the module.
 GW_API gw_module *gw_module_from_rref(gw_scope *s, gw_rref *rref);
 
@@ -76,7 +77,7 @@ GW_API gw_rref *gw_module_rref(gw_scope *s, const gw_module *m);
 // ---- Calling ------------------------------------------------------------------------------------
 
 /// Starts gw_module_call and does not block. A local module computes before this returns. Hooks of the output run when
-/// it has arrived: in a scope of their own, on any thread, and do not block.
+/// the output has arrived, in a scope of their own, on any thread, and must not block.
 /// Returns: a future of the output.
 GW_API gw_future *gw_module_call_async(gw_scope *s, gw_module *m, gw_tensor *x);
 
@@ -90,7 +91,7 @@ GW_API GW_TYPE_OF(gw_module_call_value_async) gw_module_call_value_async_with;
 
 // ---- Classes ------------------------------------------------------------------------------------
 
-/// What |self| is in methods of a class of GW_MODULE.
+/// The type of |self| in methods of a class of GW_MODULE.
 typedef struct gw_module_object {
     gw_scope *own;
     gw_module *module;
@@ -101,8 +102,8 @@ typedef struct gw_module_object {
     uint64_t parameter_bytes;
 } gw_module_object;
 
-/// Registers the class |name|, whose objects are modules, and makes the type |name| for GW_METHOD, with a semicolon:
-/// GW_MODULE(name, open) or GW_MODULE(name, open, signature).
+/// Registers the class |name|, whose objects are modules, and defines the type |name| for GW_METHOD; ends with a
+/// semicolon: GW_MODULE(name, open) or GW_MODULE(name, open, signature).
 ///
 /// open: gw_module *open(gw_scope *own, const gw_args *a).
 #define GW_MODULE(...) GW_MODULE_FORM(__VA_ARGS__)

@@ -21,7 +21,7 @@
 //     gw_module_register_module(root, policy, "affine2", gw_nn_linear(root, 128, 2));
 //     gw_print(root, gw_module_parameter_get(root, policy, "affine1.weight"));
 //
-// Its forward may take and give several values instead, and gw_module_call_value calls it:
+// A forward may also take and return several values; then gw_module_call_value calls the module:
 //
 //     static gw_value tagger_forward(gw_scope *s, gw_module *m, const gw_args *a) {
 //         gw_tensor *indices = gw_arg_tensor(s, a, 0), *offsets = gw_arg_tensor_or_null(s, a, 1);
@@ -36,7 +36,7 @@
 // its parameters.
 //
 // Errors, of all of them: INVALID for sizes and options out of range, and for a module whose constructor failed in
-// another scope; of a call the errors of its operators, with the names of the modules; NO_MEMORY.
+// another scope; a call has the errors of its operators, with the names of the modules; NO_MEMORY.
 // Ownership: a module belongs to the scope that made it, and holds a count on its parts.
 // Threads: as the scope; one call at a time.
 #ifndef GRADWIRE_NN_H
@@ -49,14 +49,14 @@
 extern "C" {
 #endif
 
-/// Parameters and parts with a forward, made by gw_nn_linear and the like, or opened by gw_module_open.
+/// A module: a forward function with parameters and parts; made by gw_nn_linear and the like, or by gw_module_open.
 typedef struct gw_module gw_module;
 
 /// Computes the output of |m| for |x|.
 ///
-/// Returns: the output; the first one, if |m| gives a list.
+/// Returns: the output; if the forward of |m| returns a list, its first item.
 /// Gradient: to |x| and the parameters of |m|.
-/// Errors: INVALID if the forward gives no tensor.
+/// Errors: INVALID if the forward returns no tensor.
 GW_API gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x);
 
 /// Computes the output of |m| for one value or several: gw_module_call_value(s, m, x, ...).
@@ -64,7 +64,8 @@ GW_API gw_tensor *gw_module_call(gw_scope *s, gw_module *m, gw_tensor *x);
 ///     gw_value v = gw_module_call_value(s, lstm, x, h0, c0);
 ///     gw_tensor *h = gw_tensor_of(s, gw_list_get(s, gw_list_of(s, v), 1));
 ///
-/// in: in the order that the layer's entry states under "by value"; left out at the end, or gw_none(): not given.
+/// in: the inputs, in the order that the layer's entry states after "By value"; one that is not given is left out at
+/// the end, or is gw_none().
 /// Returns: a tensor or a list.
 /// Gradient: to the tensors of |in| and the parameters of |m|.
 GW_API gw_value gw_module_call_value(gw_scope *s, gw_module *m, gw_values in)
@@ -133,7 +134,7 @@ GW_API GW_TYPE_OF(gw_nn_flatten) gw_nn_flatten_with;
 /// Makes a module that calls modules one after the other: gw_nn_sequential(s, module, ...). The arguments are
 /// evaluated from left to right, so that a seed gives the same initial values with every compiler.
 ///
-/// modules: written one by one in the short form.
+/// modules: in the short form separate arguments.
 /// Returns: a module with the parts "0", "1", ....
 /// Source: torch.nn.Sequential.
 GW_API gw_module *gw_nn_sequential(gw_scope *s, gw_module *const *modules, int count)
@@ -153,7 +154,7 @@ typedef struct GW_BY_NAME gw_nn_layer_norm_options {
 
 /// Makes a layer of gw_layer_norm: gw_nn_layer_norm(s, features) over the last dimension.
 ///
-/// normalized: the sizes of the last dimensions; one number in the short form.
+/// normalized: the sizes of the last dimensions; the short form takes one number.
 /// Returns: a module with weight (ones) and bias (zeros) of these sizes.
 /// Source: torch.nn.LayerNorm.
 GW_API gw_module *gw_nn_layer_norm(gw_scope *s, gw_shape normalized,
@@ -166,10 +167,11 @@ GW_API GW_TYPE_OF(gw_nn_layer_norm) gw_nn_layer_norm_with;
 typedef struct GW_BY_NAME gw_nn_batch_norm_options {
     double momentum GW_DEFAULT(0.1);
     double eps GW_DEFAULT(1e-5);
-    bool cumulative
-        GW_DEFAULT(false);  ///< running statistics are the mean of all batches: momentum = None
-    bool affine GW_DEFAULT(true);               ///< has weight and bias
-    bool track_running_stats GW_DEFAULT(true);  ///< false: evaluation uses those of the batch, too
+    bool cumulative GW_DEFAULT(
+        false);  ///< running statistics are the mean of all batches, as with torch's momentum=None
+    bool affine GW_DEFAULT(true);  ///< has weight and bias
+    bool track_running_stats
+        GW_DEFAULT(true);  ///< false: evaluation also uses the statistics of the batch
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_batch_norm_options;
 
@@ -195,15 +197,15 @@ GW_API gw_module *gw_nn_batch_norm2d(gw_scope *s, int64_t features,
 GW_API GW_TYPE_OF(gw_nn_batch_norm2d) gw_nn_batch_norm2d_with;
 
 // ---- Convolutions, pools ------------------------------------------------------------------------
-// Pairs are for height and width; in one dimension only the first counts. C fills a pair with zeros: {1} is {1, 0}, which
-// pads the height alone, where PyTorch's padding=1 is {1, 1}.
+// A pair is for height and width; in one dimension only its first number is used. C fills a pair with zeros: {1} is {1,
+// 0}, which pads the height alone, whereas PyTorch's padding=1 is {1, 1}.
 
 /// The values beyond the edges of an input.
 typedef enum gw_padding_mode {
     GW_PAD_ZEROS = 0,
-    GW_PAD_REFLECT,    ///< the elements inside, mirrored at the edge, which is not repeated
+    GW_PAD_REFLECT,    ///< inner elements, mirrored at the edge; the edge itself is not repeated
     GW_PAD_REPLICATE,  ///< the element at the edge
-    GW_PAD_CIRCULAR    ///< the elements of the other end
+    GW_PAD_CIRCULAR    ///< the elements at the opposite edge
 } gw_padding_mode;
 
 /// Options of gw_nn_conv1d and gw_nn_conv2d.
@@ -279,13 +281,13 @@ typedef struct GW_BY_NAME gw_nn_attention_options {
     bool bias GW_DEFAULT(true);
     bool batch_first GW_DEFAULT(false);  ///< N T E in place of T N E
     int64_t kdim GW_DEFAULT(GW_NOT_GIVEN), vdim GW_DEFAULT(GW_NOT_GIVEN);  ///< not given: E
-    /// One more key and value behind those given, learnt (bias_k and bias_v) or 0; with both, the one of zeros is last.
-    /// Masks do not hide them.
+    /// Each adds a key and a value at the end: .add_bias_kv learnt ones (bias_k and bias_v), .add_zero_attn zeros,
+    /// which are last. Masks do not hide them.
     bool add_bias_kv GW_DEFAULT(false), add_zero_attn GW_DEFAULT(false);
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_attention_options;
 
-/// Makes a multi-head attention of E = |features| in |heads|. gw_module_call attends to the input itself.
+/// Makes a multi-head attention of E = |features| in |heads|. gw_module_call uses its input as query, key and value.
 ///
 /// Returns: a module with in_proj_weight: 3E E, uniform in +-sqrt(6/4E) (or, with .kdim or .vdim, q_proj_weight,
 /// k_proj_weight, v_proj_weight), in_proj_bias: 3E, zeros, bias_k and bias_v: 1 1 E, normal with deviation
@@ -298,7 +300,8 @@ GW_API gw_module *gw_nn_multihead_attention(gw_scope *s, int64_t features, int64
     (GW_DRAWS, GW_FORM_3(gw_nn_multihead_attention, gw_nn_attention_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_multihead_attention) gw_nn_multihead_attention_with;
 
-/// Options of a call of attention. Masks are of bool, where true is hidden, or of floats, which are added.
+/// Options of a call of attention. A mask is of bools, where true hides a key, or of floats, which are added to the
+/// scores.
 typedef struct GW_BY_NAME gw_attention_options {
     gw_tensor *key_padding_mask GW_DEFAULT(NULL);  ///< N S
     gw_tensor *attn_mask GW_DEFAULT(NULL);         ///< T S, or N*heads T S
@@ -309,8 +312,8 @@ typedef struct GW_BY_NAME gw_attention_options {
 /// The results of a call of attention.
 typedef struct gw_attention_result {
     gw_tensor *output;  ///< in the shape of the query
-    gw_tensor *
-        weights;  ///< N T S, or N heads T S; NULL if not needed. S counts the layer's own keys, too.
+    gw_tensor
+        *weights;  ///< N T S, or N heads T S; NULL if not needed. S includes the layer's own keys.
 } gw_attention_result;
 
 /// Calls a module of gw_nn_multihead_attention.
@@ -348,7 +351,7 @@ gw_nn_transformer_encoder_layer(gw_scope *s, int64_t features, int64_t heads,
     (GW_DRAWS, GW_FORM_3(gw_nn_transformer_encoder_layer, gw_nn_encoder_layer_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_transformer_encoder_layer) gw_nn_transformer_encoder_layer_with;
 
-/// Calls a module of gw_nn_transformer_encoder_layer with masks; without them gw_module_call does.
+/// Calls a module of gw_nn_transformer_encoder_layer with masks; without masks gw_module_call is enough.
 ///
 /// x: T N E (or N first with .batch_first).
 /// Returns: a tensor like x. By value: x, key_padding_mask, attn_mask.
@@ -364,10 +367,10 @@ GW_API GW_TYPE_OF(gw_nn_transformer_encoder_layer_call) gw_nn_transformer_encode
 /// Options of gw_nn_embedding.
 typedef struct GW_BY_NAME gw_nn_embedding_options {
     bool sparse GW_DEFAULT(false);  ///< gradients are sparse by rows (gw_rows)
-    int64_t padding_idx
-        GW_DEFAULT(GW_NOT_GIVEN);  ///< a row of zeros without gradient; from the end if negative
-    /// Rows that are looked up are shortened to this norm first, in place and without a history; 0: they are not. Of
-    /// f32 and f64 only.
+    int64_t padding_idx GW_DEFAULT(
+        GW_NOT_GIVEN);  ///< a row of zeros without gradient; a negative one counts from the end
+    /// Rows with a larger norm are scaled to this norm, in place, when they are looked up; no gradient flows through
+    /// that. 0: no row is scaled. For f32 and f64 only.
     double max_norm GW_DEFAULT(0);
     double norm_type GW_DEFAULT(2);
     gw_dtype dtype GW_DEFAULT(GW_F32);
@@ -384,7 +387,7 @@ GW_API gw_module *gw_nn_embedding(gw_scope *s, int64_t count, int64_t features,
     (GW_DRAWS, GW_FORM_3(gw_nn_embedding, gw_nn_embedding_options, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_nn_embedding) gw_nn_embedding_with;
 
-/// What a bag makes of its rows.
+/// How the rows of a bag are combined.
 typedef enum gw_embedding_bag_mode {
     GW_BAG_MEAN = 0,
     GW_BAG_SUM,
@@ -394,13 +397,15 @@ typedef enum gw_embedding_bag_mode {
 /// Options of gw_nn_embedding_bag.
 typedef struct GW_BY_NAME gw_nn_embedding_bag_options {
     gw_embedding_bag_mode mode GW_DEFAULT(GW_BAG_MEAN);
-    bool sparse GW_DEFAULT(false);                 ///< gradients are sparse by rows (gw_rows)
-    bool include_last_offset GW_DEFAULT(false);    ///< offsets end with the end of the last bag
+    bool sparse GW_DEFAULT(false);  ///< gradients are sparse by rows (gw_rows)
+    bool include_last_offset
+        GW_DEFAULT(false);  ///< offsets have one more number: the end of the last bag
     int64_t padding_idx GW_DEFAULT(GW_NOT_GIVEN);  ///< indices that are left out
     gw_dtype dtype GW_DEFAULT(GW_F32);
 } gw_nn_embedding_bag_options;
 
-/// Makes a table whose rows are looked up in bags; output: B |features| for B bags, 0 for an empty one.
+/// Makes a table whose rows are looked up and combined in bags; output: B |features| for B bags, zeros for an empty
+/// bag.
 ///
 /// Returns: a module with weight: |count| |features|, normal.
 /// Source: torch.nn.EmbeddingBag.
@@ -446,7 +451,7 @@ typedef struct GW_BY_NAME gw_nn_recurrent_options {
 } gw_nn_recurrent_options;
 
 /// Makes layers of long short-term memories.
-/// Returns: a module with the parameters weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0 and so on.
+/// Returns: the module.
 /// Source: torch.nn.LSTM.
 GW_API gw_module *gw_nn_lstm(gw_scope *s, int64_t in, int64_t hidden,
                              gw_nn_recurrent_options options GW_DEFAULT({}))
@@ -455,7 +460,7 @@ GW_API gw_module *gw_nn_lstm(gw_scope *s, int64_t in, int64_t hidden,
 GW_API GW_TYPE_OF(gw_nn_lstm) gw_nn_lstm_with;
 
 /// Makes layers of gated recurrent units.
-/// Returns: a module with the parameters weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0 and so on.
+/// Returns: the module.
 /// Source: torch.nn.GRU.
 GW_API gw_module *gw_nn_gru(gw_scope *s, int64_t in, int64_t hidden,
                             gw_nn_recurrent_options options GW_DEFAULT({}))
@@ -464,7 +469,7 @@ GW_API gw_module *gw_nn_gru(gw_scope *s, int64_t in, int64_t hidden,
 GW_API GW_TYPE_OF(gw_nn_gru) gw_nn_gru_with;
 
 /// Makes layers of recurrent networks of tanh, or relu.
-/// Returns: a module with the parameters weight_ih_l0, weight_hh_l0, bias_ih_l0, bias_hh_l0 and so on.
+/// Returns: the module.
 /// Source: torch.nn.RNN.
 GW_API gw_module *gw_nn_rnn(gw_scope *s, int64_t in, int64_t hidden,
                             gw_nn_recurrent_options options GW_DEFAULT({}))
@@ -489,7 +494,7 @@ typedef struct GW_BY_NAME gw_rnn_call_options {
     gw_tensor *h0 GW_DEFAULT(NULL);  ///< the first state; NULL: 0
     /// N, i64, each from 1 to T: the lengths of sequences that are padded to T, in any order, as by
     /// torch.nn.utils.rnn.pack_padded_sequence. Beyond its length a sequence is not read and its output is 0; its state
-    /// is that at its own end. NULL: all have T.
+    /// is the one after its last step. NULL: all have T.
     gw_tensor *lengths GW_DEFAULT(NULL);
 } gw_rnn_call_options;
 
@@ -528,22 +533,22 @@ GW_API GW_TYPE_OF(gw_nn_rnn_call) gw_nn_rnn_call_with;
 /// Computes the output of a module of gw_module_open for one tensor.
 /// Returns: the output.
 typedef gw_tensor *gw_module_forward(gw_scope *s, gw_module *m, gw_tensor *x);
-/// Computes the output of a module of gw_module_open for any values. The accessors of gradwire/args.h check what they
-/// read.
+/// Computes the output of a module of gw_module_open for any values. It reads them by the functions of gradwire/args.h,
+/// which check them.
 /// Returns: a tensor or a list.
 typedef gw_value gw_module_forward_values(gw_scope *s, gw_module *m, const gw_args *a);
 
-/// Makes a module that computes |forward|, of either kind:
+/// Makes a module with |forward|, a gw_module_forward or a gw_module_forward_values:
 /// `gw_module *gw_module_open(gw_scope *s, const char *name, forward, void *state)`.
 ///
 /// state: the result of gw_module_state, may be NULL; lives as long as the module.
 /// Returns: a module without parts.
 #define gw_module_open(s, name, forward, state) GW_MODULE_OPEN(s, name, forward, state)
-/// Makes a module of a forward of one tensor.
+/// Makes a module with a forward of one tensor.
 /// Returns: a module without parts.
 GW_API gw_module *gw_module_open_tensor(gw_scope *s, const char *name, gw_module_forward *forward,
                                         void *state);
-/// Makes a module of a forward of values.
+/// Makes a module with a forward of values.
 /// Returns: a module without parts.
 GW_API gw_module *gw_module_open_values(gw_scope *s, const char *name,
                                         gw_module_forward_values *forward, void *state);
@@ -585,9 +590,9 @@ GW_API bool gw_module_is_training(const gw_module *m);
 
 /// Lists the parameters of several modules: gw_parameters(s, module, ...).
 ///
-/// modules: written one by one in the short form.
-/// Returns: a list in the order of registration, a module's own before those of its parts, each once; references for a
-/// remote module (gradwire/module_remote.h).
+/// modules: in the short form separate arguments.
+/// Returns: a list in the order of registration, a module's own parameters before those of its parts, each once; for a
+/// remote module references (gradwire/module_remote.h).
 /// Source: torch.nn.Module.parameters.
 GW_API gw_list *gw_parameters(gw_scope *s, gw_module *const *modules, int count)
     GW_CALLS(gw_parameters_with);
@@ -600,8 +605,8 @@ GW_API gw_map *gw_module_named_parameters(gw_scope *s, gw_module *m);
 
 /// Returns the number of parameters of |m| and its parts.
 GW_API int gw_module_parameter_count(const gw_module *m);
-/// Returns the name of parameter |index|, "affine1.weight". Walks through |m| each time: a loop over all names takes
-/// the map of gw_module_named_parameters.
+/// Returns the name of parameter |index|, "affine1.weight". This walks through |m|: a loop over all names should use
+/// gw_module_named_parameters.
 /// Errors: INVALID when out of range.
 GW_API const char *gw_module_parameter_name(gw_scope *s, const gw_module *m, int index);
 /// Returns parameter |index|, borrowed from |m|.
@@ -633,7 +638,8 @@ GW_API gw_module *gw_module_child(gw_scope *s, const gw_module *m, const char *n
 
 // ---- Initial values -----------------------------------------------------------------------------
 // torch.nn.init: each writes |x|, which may be a parameter, in place, and records nothing. INVALID if |x| is not
-// floating. Fan in is the number of inputs of an output, fan out the number of outputs of an input; x: out in window....
+// floating. Fan in is the number of inputs that an output depends on, fan out the number of outputs that depend on an
+// input; x: out in window....
 //
 //     gw_init_kaiming_normal(s, gw_module_parameter_get(s, m, "weight"), 0, GW_FAN_OUT, GW_GAIN_RELU);
 
@@ -652,7 +658,7 @@ GW_API gw_tensor *gw_init_zeros(gw_scope *s, gw_tensor *x);
 /// Sets all elements to 1.
 /// Returns: |x|.
 GW_API gw_tensor *gw_init_ones(gw_scope *s, gw_tensor *x);
-/// Draws normal numbers between |a| and |b|, as if others were drawn again.
+/// Draws normal numbers, of which those outside |a| to |b| are drawn again.
 /// Returns: |x|.
 GW_API gw_tensor *gw_init_trunc_normal(gw_scope *s, gw_tensor *x, double mean, double std, double a,
                                        double b);
@@ -664,14 +670,14 @@ typedef enum gw_nonlinearity {
     GW_GAIN_TANH,
     GW_GAIN_SIGMOID,
     GW_GAIN_SELU,
-    GW_GAIN_LINEAR  ///< also of convolutions
+    GW_GAIN_LINEAR  ///< also for convolutions
 } gw_nonlinearity;
 
 /// Returns the factor that compensates |nonlinearity|; |param| is the slope of a leaky relu.
 /// Source: torch.nn.init.calculate_gain.
 GW_API double gw_calculate_gain(gw_nonlinearity nonlinearity, double param);
 
-/// Which fan counts.
+/// By which fan the numbers are scaled.
 typedef enum gw_fan_mode { GW_FAN_IN = 0, GW_FAN_OUT } gw_fan_mode;
 
 /// Draws numbers uniform in +-gain sqrt(6 / (fan in + fan out)).
@@ -682,17 +688,17 @@ GW_API gw_tensor *gw_init_xavier_uniform(gw_scope *s, gw_tensor *x, double gain)
 /// Returns: |x|.
 /// Source: Glorot, Bengio 2010.
 GW_API gw_tensor *gw_init_xavier_normal(gw_scope *s, gw_tensor *x, double gain);
-/// Draws numbers uniform in +-gain sqrt(3 / fan), by the gain of |nonlinearity| with slope |a|.
+/// Draws numbers uniform in +-gain sqrt(3 / fan); |nonlinearity| with slope |a| determines gain.
 /// Returns: |x|.
 /// Source: He et al. 2015.
 GW_API gw_tensor *gw_init_kaiming_uniform(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
                                           gw_nonlinearity nonlinearity);
-/// Draws normal numbers of deviation gain / sqrt(fan), by the gain of |nonlinearity| with slope |a|.
+/// Draws normal numbers of deviation gain / sqrt(fan); |nonlinearity| with slope |a| determines gain.
 /// Returns: |x|.
 /// Source: He et al. 2015.
 GW_API gw_tensor *gw_init_kaiming_normal(gw_scope *s, gw_tensor *x, double a, gw_fan_mode mode,
                                          gw_nonlinearity nonlinearity);
-/// Draws rows, or columns if there are fewer, that are orthogonal and |gain| long.
+/// Draws a matrix with orthogonal rows, or columns if there are fewer, of length |gain|.
 ///
 /// x: M N..., a matrix of M rows.
 /// Returns: |x|.
@@ -701,13 +707,13 @@ GW_API gw_tensor *gw_init_orthogonal(gw_scope *s, gw_tensor *x, double gain);
 /// Sets the diagonal of a matrix to 1, the rest to 0.
 /// Returns: |x|.
 GW_API gw_tensor *gw_init_eye(gw_scope *s, gw_tensor *x);
-/// Sets the middle of a convolution's window from each channel to itself to 1, in each of |groups|, so that it keeps
-/// its input.
+/// Sets a convolution's weights to 0, except for 1 in the middle of the window from each channel to itself, in each of
+/// |groups|: its output is its input.
 ///
 /// x: O I K, or O I K K, or O I K K K.
 /// Returns: |x|.
 GW_API gw_tensor *gw_init_dirac(gw_scope *s, gw_tensor *x, int64_t groups);
-/// Draws normal numbers of mean 0, and sets a part |sparsity| of each column, rounded up, to 0.
+/// Draws normal numbers of mean 0, and sets a fraction |sparsity| of each column, rounded up, to 0.
 ///
 /// x: a matrix.
 /// Returns: |x|.
@@ -718,7 +724,8 @@ GW_API gw_tensor *gw_init_sparse(gw_scope *s, gw_tensor *x, double sparsity, dou
 
 /// Lists parameters and buffers of |m| and its parts by name.
 ///
-/// Returns: a map of tensors that share their memory with the module's; gw_clone copies. Of a remote module, copies.
+/// Returns: a map of tensors that share memory with those of the module (gw_clone copies one); copies for a remote
+/// module.
 /// Source: torch.nn.Module.state_dict.
 GW_API gw_map *gw_module_state_dict(gw_scope *s, gw_module *m);
 
@@ -740,9 +747,9 @@ GW_API void gw_module_load_state_dict(gw_scope *s, gw_module *m, gw_map *state,
 GW_API GW_TYPE_OF(gw_module_load_state_dict) gw_module_load_state_dict_with;
 
 // ---- Hooks --------------------------------------------------------------------------------------
-// Each call of |m| runs them in the order of registration. Of a call of several values |x| is the first input and |y|
-// the first output; INVALID if that is no tensor. A hook may register and remove hooks of |m|: a removed hook is not
-// called any more, one that is registered is called from the next call of |m| on.
+// Each call of |m| runs its hooks in the order of registration. In a call with several values |x| is the first input
+// and |y| the first output; INVALID if that is no tensor. A hook may register and remove hooks of |m|: a removed hook
+// is not called again, a new one is called from the next call of |m| on.
 
 /// Runs before the forward.
 /// Returns: the input that replaces |x|; NULL keeps it.
@@ -773,13 +780,13 @@ GW_API void gw_module_remove_hook(gw_scope *s, gw_module *m, int hook);
 
 // ---- Categorical distributions ------------------------------------------------------------------
 
-/// A choice among C classes, a plain value.
+/// A distribution over C classes; the struct is a plain value.
 ///
 ///     gw_categorical choice = gw_categorical_from_probs(s, p);        // p: N C, or C
 ///     gw_tensor *action = gw_categorical_sample(s, choice);         // N
 ///     gw_tensor *loss = gw_neg(s, gw_mul(s, gw_categorical_log_prob(s, choice, action), reward));
 typedef struct gw_categorical {
-    gw_tensor *probs;   ///< as given; need not sum to 1
+    gw_tensor *probs;   ///< as given; they need not sum to 1
     gw_tensor *logits;  ///< their logarithms
 } gw_categorical;
 
@@ -811,7 +818,7 @@ GW_API gw_tensor *gw_categorical_entropy(gw_scope *s, gw_categorical c);
 
 // ---- Normal distributions -----------------------------------------------------------------------
 
-/// A normal distribution of each element, a plain value.
+/// A normal distribution for each element; the struct is a plain value.
 ///
 ///     gw_normal noise = gw_normal_from(s, mean, std);               // which broadcast
 ///     gw_tensor *action = gw_normal_rsample(s, noise);

@@ -1,15 +1,16 @@
 // Operators: the language of training programs.
 //
-// Bare verbs with PyTorch's names, shapes and rules; the operator torch.<name> is the source of gw_<name>, unless an
-// entry names another one. Every operator is also a function that any worker serves as "gw.<name>".
+// gw_<name> has the name, shapes and rules of torch.<name>, unless its entry names another source. Every operator is
+// also a function that any worker serves as "gw.<name>".
 //
 //     gw_tensor *h = gw_relu(s, gw_linear(s, x, weight, bias));          // x: N F, weight: O F, bias: O
 //     gw_tensor *p = gw_softmax(s, gw_mul(s, h, 0.5), -1);
 //
 // A gw_value operand is a tensor or a number. Operands broadcast and are promoted as in PyTorch. f16 and bf16 are
-// computed in f32 and rounded once, also in gradients. A negative |dim| counts from the end. Gradients are written for
-// a result y and its gradient dy; that of an operand that was broadcast is summed to its shape. An operator without a
-// line "Gradient" has none: its result needs no gradient.
+// computed in f32 and rounded once, also in gradients. A negative |dim| counts from the end. Entries write gradients
+// for a result y and its gradient dy, "dy b to a": the gradient of a is dy times b. The gradient of an operand that was
+// broadcast is summed to the shape of the operand. An operator without a line "Gradient" has none: its result needs no
+// gradient.
 //
 // Errors, of all of them: INVALID with the operator, the operands and the rule: "gw.matmul: 6x5 times 4x8: the 5
 // columns of a must be the 4 rows of b"; NO_MEMORY.
@@ -24,14 +25,14 @@
 extern "C" {
 #endif
 
-/// The value of an option that is not given, where every number has a meaning.
+/// Stands for an option that is not given, if every number is a possible value.
 #define GW_NOT_GIVEN INT64_MIN
 
 // ---- Views and shapes ---------------------------------------------------------------------------
 
 /// Gives |x| another shape: gw_reshape(s, x, 2, -1).
 ///
-/// shape: of as many elements; one size may be -1, which follows from the others.
+/// shape: has as many elements as |x|; one size may be -1 and follows from the others.
 /// Returns: a view, or a copy where a view is impossible.
 /// Gradient: dy in the shape of |x|.
 GW_API gw_tensor *gw_reshape(gw_scope *s, gw_tensor *x, gw_shape shape) GW_CALLS(gw_reshape_with);
@@ -70,12 +71,12 @@ GW_API GW_TYPE_OF(gw_permute) gw_permute_with;
 
 /// Swaps two dimensions of |x|.
 /// Returns: a view.
-/// Gradient: dy with the two swapped.
+/// Gradient: dy with the same swap.
 GW_API gw_tensor *gw_transpose(gw_scope *s, gw_tensor *x, int dim0, int dim1);
 
 /// Selects every |step|-th slice along |dim| from |start| to before |end|.
 ///
-/// start, end: a negative one counts from the end; beyond the ends it stands for the end.
+/// start, end: a negative one counts from the end; one beyond an end stands for that end.
 /// Returns: a view.
 /// Gradient: dy at the slices, 0 elsewhere.
 GW_API gw_tensor *gw_slice(gw_scope *s, gw_tensor *x, int dim, int64_t start, int64_t end,
@@ -137,16 +138,16 @@ GW_API gw_tensor *gw_to_dtype(gw_scope *s, gw_tensor *x, gw_dtype dtype);
 
 /// Joins |count| tensors along |dim|.
 ///
-/// xs: of the same sizes but along |dim|; dtypes are promoted.
+/// xs: sizes are equal except along |dim|; dtypes are promoted.
 /// Returns: a new tensor.
-/// Gradient: to each its part of dy.
+/// Gradient: each tensor gets its part of dy.
 GW_API gw_tensor *gw_cat(gw_scope *s, gw_tensor *const *xs, int count, int dim);
 
 /// Joins |count| tensors along a new dimension |dim|.
 ///
 /// xs: of one shape; dtypes are promoted.
 /// Returns: a new tensor.
-/// Gradient: to each its part of dy.
+/// Gradient: each tensor gets its part of dy.
 GW_API gw_tensor *gw_stack(gw_scope *s, gw_tensor *const *xs, int count, int dim);
 
 // ---- Arithmetic ---------------------------------------------------------------------------------
@@ -183,20 +184,20 @@ GW_API gw_tensor *gw_pow(gw_scope *s, gw_value a, gw_value b) GW_CALLS(gw_pow_wi
 GW_API GW_TYPE_OF(gw_pow) gw_pow_with;
 /// Takes the larger of |a| and |b|.
 /// Returns: the maximum; NaN if one is NaN.
-/// Gradient: dy to the larger one; half of it to each of two equal ones; with NaN dy to both.
+/// Gradient: dy to the larger one; if both are equal, half of dy to each; if one is NaN, dy to both.
 GW_API gw_tensor *gw_maximum(gw_scope *s, gw_value a, gw_value b) GW_CALLS(gw_maximum_with);
 #define gw_maximum(s, a, b) gw_maximum_with((s), gw_value_of(a), gw_value_of(b))
 GW_API GW_TYPE_OF(gw_maximum) gw_maximum_with;
 /// Takes the smaller of |a| and |b|.
 /// Returns: the minimum; NaN if one is NaN.
-/// Gradient: dy to the smaller one; half of it to each of two equal ones; with NaN dy to both.
+/// Gradient: dy to the smaller one; if both are equal, half of dy to each; if one is NaN, dy to both.
 GW_API gw_tensor *gw_minimum(gw_scope *s, gw_value a, gw_value b) GW_CALLS(gw_minimum_with);
 #define gw_minimum(s, a, b) gw_minimum_with((s), gw_value_of(a), gw_value_of(b))
 GW_API GW_TYPE_OF(gw_minimum) gw_minimum_with;
 /// Takes the remainder of the division of |a| by |b|.
 /// Returns: a - floor(a / b) b, with the sign of b.
 /// Gradient: dy to a, -dy floor(a / b) to b.
-/// Errors: INVALID for integers if b is 0 somewhere.
+/// Errors: INVALID for integers if an element of b is 0.
 GW_API gw_tensor *gw_remainder(gw_scope *s, gw_value a, gw_value b) GW_CALLS(gw_remainder_with);
 #define gw_remainder(s, a, b) gw_remainder_with((s), gw_value_of(a), gw_value_of(b))
 GW_API GW_TYPE_OF(gw_remainder) gw_remainder_with;
@@ -235,7 +236,7 @@ GW_API GW_TYPE_OF(gw_ge) gw_ge_with;
 ///
 /// condition: bool; broadcasts with both.
 /// Returns: a where |condition| is true, b elsewhere.
-/// Gradient: dy to each where it was chosen, 0 elsewhere.
+/// Gradient: each operand gets dy where it was chosen, 0 elsewhere.
 GW_API gw_tensor *gw_where(gw_scope *s, gw_tensor *condition, gw_value a, gw_value b)
     GW_CALLS(gw_where_with);
 #define gw_where(s, condition, a, b) gw_where_with((s), (condition), gw_value_of(a), gw_value_of(b))
@@ -246,7 +247,7 @@ GW_API GW_TYPE_OF(gw_where) gw_where_with;
 /// mask: bool; broadcasts with x.
 /// value: a number, or a tensor without dimensions.
 /// Returns: |value| where |mask| is true, x elsewhere, in the dtype of x.
-/// Gradient: dy to x where |mask| is false; its sum elsewhere to |value|.
+/// Gradient: dy to x where |mask| is false; to |value| the sum of dy where it is true.
 /// Source: torch.Tensor.masked_fill.
 GW_API gw_tensor *gw_masked_fill(gw_scope *s, gw_tensor *x, gw_tensor *mask, gw_value value)
     GW_CALLS(gw_masked_fill_with);
@@ -254,7 +255,7 @@ GW_API gw_tensor *gw_masked_fill(gw_scope *s, gw_tensor *x, gw_tensor *mask, gw_
 GW_API GW_TYPE_OF(gw_masked_fill) gw_masked_fill_with;
 
 // ---- Logic --------------------------------------------------------------------------------------
-// Of any dtype: NaN and every number but 0 are true.
+// Operands have any dtype: 0 is false; NaN and all other numbers are true.
 
 /// Computes "and" of |a| and |b|.
 /// Returns: bool.
@@ -346,7 +347,7 @@ GW_API gw_tensor *gw_relu(gw_scope *s, gw_tensor *x);
 /// Gradient: dy, or |negative_slope| dy where x is not above 0.
 /// Source: torch.nn.functional.leaky_relu.
 GW_API gw_tensor *gw_leaky_relu(gw_scope *s, gw_tensor *x, double negative_slope);
-/// Multiplies |x| by the normal distribution function of x, exactly, by erf.
+/// Multiplies |x| by the normal distribution function of x, computed by erf.
 /// Returns: x Phi(x).
 /// Gradient: dy (Phi(x) + x phi(x)).
 /// Source: torch.nn.functional.gelu; Hendrycks, Gimpel 2016.
@@ -357,7 +358,7 @@ GW_API gw_tensor *gw_gelu(gw_scope *s, gw_tensor *x);
 /// Source: torch.nn.functional.silu.
 GW_API gw_tensor *gw_silu(gw_scope *s, gw_tensor *x);
 /// Bounds |x| to |min| and |max|.
-/// Returns: x between the bounds; |max| where |min| is above it; NaN for NaN in x or a bound.
+/// Returns: x between the bounds; |max| if |min| is above |max|; NaN if x or a bound is NaN.
 /// Gradient: dy where x is within the bounds, else 0.
 GW_API gw_tensor *gw_clamp(gw_scope *s, gw_tensor *x, double min, double max);
 /// Computes the sine of |x|, in radians.
@@ -411,7 +412,7 @@ GW_API gw_tensor *gw_linear(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_ten
 /// Keeps the lower triangle of each matrix.
 ///
 /// x: ... M N.
-/// diagonal: the last one that is kept: 0 the main one, 1 the one above it.
+/// diagonal: the last diagonal that is kept: 0 is the main one, 1 the one above it.
 /// Returns: x there, 0 elsewhere.
 /// Gradient: dy there, 0 elsewhere.
 GW_API gw_tensor *gw_tril(gw_scope *s, gw_tensor *x, int64_t diagonal);
@@ -419,14 +420,14 @@ GW_API gw_tensor *gw_tril(gw_scope *s, gw_tensor *x, int64_t diagonal);
 /// Keeps the upper triangle of each matrix.
 ///
 /// x: ... M N.
-/// diagonal: the first one that is kept: 0 the main one, 1 the one above it.
+/// diagonal: the first diagonal that is kept: 0 is the main one, 1 the one above it.
 /// Returns: x there, 0 elsewhere.
 /// Gradient: dy there, 0 elsewhere.
 GW_API gw_tensor *gw_triu(gw_scope *s, gw_tensor *x, int64_t diagonal);
 
 // ---- Reductions ---------------------------------------------------------------------------------
 // gw_sum(s, x) reduces all dimensions to a scalar; gw_sum(s, x, .dim = -1) one, gw_sum(s, x, .dims = GW_SHAPE(0, -1))
-// several. Numbers are added in one order: the same tensor gives the same bits.
+// several. The order of additions is fixed: the same tensor gives the same bits.
 
 /// Options of reductions over any dimensions.
 typedef struct GW_BY_NAME gw_dims_options {
@@ -453,7 +454,7 @@ GW_API GW_TYPE_OF(gw_sum) gw_sum_with;
 ///
 /// x: floating.
 /// Returns: the means.
-/// Gradient: dy / n to every one of n elements.
+/// Gradient: dy / n to each of the n elements.
 GW_API gw_tensor *gw_mean(gw_scope *s, gw_tensor *x, gw_dims_options options GW_DEFAULT({}))
     GW_CALLS(gw_mean_with);
 #define gw_mean(...) GW_FORM_2(gw_mean, gw_dims_options, __VA_ARGS__)
@@ -481,8 +482,8 @@ GW_API GW_TYPE_OF(gw_std) gw_std_with;
 
 /// Finds the largest element.
 /// Returns: the maxima; NaN if one element is NaN.
-/// Gradient: dy to the first largest element; over all dimensions shared equally by the largest ones.
-/// Errors: INVALID for no elements.
+/// Gradient: dy to the first of the largest elements; if all dimensions are reduced, they share dy equally.
+/// Errors: INVALID without elements.
 GW_API gw_tensor *gw_max(gw_scope *s, gw_tensor *x, gw_dim_options options GW_DEFAULT({}))
     GW_CALLS(gw_max_with);
 #define gw_max(...) GW_FORM_2(gw_max, gw_dim_options, __VA_ARGS__)
@@ -490,24 +491,24 @@ GW_API GW_TYPE_OF(gw_max) gw_max_with;
 
 /// Finds the smallest element.
 /// Returns: the minima; NaN if one element is NaN.
-/// Gradient: dy to the first smallest element; over all dimensions shared equally by the smallest ones.
-/// Errors: INVALID for no elements.
+/// Gradient: dy to the first of the smallest elements; if all dimensions are reduced, they share dy equally.
+/// Errors: INVALID without elements.
 GW_API gw_tensor *gw_min(gw_scope *s, gw_tensor *x, gw_dim_options options GW_DEFAULT({}))
     GW_CALLS(gw_min_with);
 #define gw_min(...) GW_FORM_2(gw_min, gw_dim_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_min) gw_min_with;
 
 /// Finds the index of the first largest element.
-/// Returns: i64; over all dimensions the index counts through them.
-/// Errors: INVALID for no elements.
+/// Returns: i64; if all dimensions are reduced, an index into the flattened |x|.
+/// Errors: INVALID without elements.
 GW_API gw_tensor *gw_argmax(gw_scope *s, gw_tensor *x, gw_dim_options options GW_DEFAULT({}))
     GW_CALLS(gw_argmax_with);
 #define gw_argmax(...) GW_FORM_2(gw_argmax, gw_dim_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_argmax) gw_argmax_with;
 
 /// Finds the index of the first smallest element.
-/// Returns: i64; over all dimensions the index counts through them.
-/// Errors: INVALID for no elements.
+/// Returns: i64; if all dimensions are reduced, an index into the flattened |x|.
+/// Errors: INVALID without elements.
 GW_API gw_tensor *gw_argmin(gw_scope *s, gw_tensor *x, gw_dim_options options GW_DEFAULT({}))
     GW_CALLS(gw_argmin_with);
 #define gw_argmin(...) GW_FORM_2(gw_argmin, gw_dim_options, __VA_ARGS__)
@@ -515,8 +516,8 @@ GW_API GW_TYPE_OF(gw_argmin) gw_argmin_with;
 
 /// Finds the largest element over any dimensions.
 /// Returns: the maxima; NaN if one element is NaN.
-/// Gradient: dy shared equally by the largest elements, or by the NaN.
-/// Errors: INVALID for no elements.
+/// Gradient: the largest elements, or those that are NaN, share dy equally.
+/// Errors: INVALID without elements.
 GW_API gw_tensor *gw_amax(gw_scope *s, gw_tensor *x, gw_dims_options options GW_DEFAULT({}))
     GW_CALLS(gw_amax_with);
 #define gw_amax(...) GW_FORM_2(gw_amax, gw_dims_options, __VA_ARGS__)
@@ -524,8 +525,8 @@ GW_API GW_TYPE_OF(gw_amax) gw_amax_with;
 
 /// Finds the smallest element over any dimensions.
 /// Returns: the minima; NaN if one element is NaN.
-/// Gradient: dy shared equally by the smallest elements, or by the NaN.
-/// Errors: INVALID for no elements.
+/// Gradient: the smallest elements, or those that are NaN, share dy equally.
+/// Errors: INVALID without elements.
 GW_API gw_tensor *gw_amin(gw_scope *s, gw_tensor *x, gw_dims_options options GW_DEFAULT({}))
     GW_CALLS(gw_amin_with);
 #define gw_amin(...) GW_FORM_2(gw_amin, gw_dims_options, __VA_ARGS__)
@@ -577,7 +578,7 @@ GW_API GW_TYPE_OF(gw_all) gw_all_with;
 
 /// Computes running sums along |dim|.
 /// Returns: in the shape of x; of integers and bools i64.
-/// Gradient: the running sums of dy from the end.
+/// Gradient: the running sums of dy, added from the end.
 GW_API gw_tensor *gw_cumsum(gw_scope *s, gw_tensor *x, int dim);
 
 // ---- Probabilities and losses -------------------------------------------------------------------
@@ -585,7 +586,7 @@ GW_API gw_tensor *gw_cumsum(gw_scope *s, gw_tensor *x, int dim);
 // binary_cross_entropy_with_logits. gw_mse(s, x, target) gives the mean, gw_mse(s, x, target, .reduction =
 // GW_SUM_REDUCTION) the sum.
 
-/// What becomes of the losses of the elements.
+/// How the losses of the elements are combined.
 typedef enum gw_reduction {
     GW_MEAN = 0,
     GW_SUM_REDUCTION,
@@ -596,10 +597,11 @@ typedef enum gw_reduction {
 /// Options of losses.
 typedef struct GW_BY_NAME gw_loss_options {
     gw_reduction reduction GW_DEFAULT(GW_MEAN);
-    int64_t ignore_index GW_DEFAULT(-100);  ///< gw_nll, gw_cross_entropy: a target that is left out
-    double label_smoothing GW_DEFAULT(0);   ///< gw_cross_entropy: in [0, 1]
-    gw_tensor *weight GW_DEFAULT(NULL);     ///< gw_nll, gw_cross_entropy: C, of each class; NULL: 1
-    bool log_target GW_DEFAULT(false);      ///< gw_kl_div: the targets are logarithms, too
+    int64_t ignore_index
+        GW_DEFAULT(-100);  ///< gw_nll, gw_cross_entropy: targets of this class are left out
+    double label_smoothing GW_DEFAULT(0);  ///< gw_cross_entropy: in [0, 1]
+    gw_tensor *weight GW_DEFAULT(NULL);    ///< gw_nll, gw_cross_entropy: C, of each class; NULL: 1
+    bool log_target GW_DEFAULT(false);     ///< gw_kl_div: the targets are logarithms, too
     double beta GW_DEFAULT(1.0);  ///< gw_smooth_l1: where the parabola ends and the lines begin
 } gw_loss_options;
 
@@ -618,7 +620,7 @@ GW_API gw_tensor *gw_log_softmax(gw_scope *s, gw_tensor *x, int dim);
 /// logp: logarithms of probabilities, N C, or C, or N C and more dimensions.
 /// target: classes, i64 or i32, in the shape of |logp| without C.
 /// Returns: -logp[target]; the mean is over the targets that are not ignored (NaN if all are), weighted by .weight.
-/// Gradient: to |logp|: -dy at the targets, by weight and reduction.
+/// Gradient: to |logp| -dy at the targets, scaled for weight and reduction.
 /// Errors: INVALID for a target that is no class.
 /// Source: torch.nn.functional.nll_loss.
 GW_API gw_tensor *gw_nll(gw_scope *s, gw_tensor *logp, gw_tensor *target,
@@ -631,7 +633,7 @@ GW_API GW_TYPE_OF(gw_nll) gw_nll_with;
 /// logits: unnormalised logarithms of probabilities, in a shape as of gw_nll.
 /// target: as of gw_nll.
 /// Returns: gw_nll of gw_log_softmax(logits).
-/// Gradient: to |logits|: dy (softmax(logits) - the targets' distribution), by weight and reduction.
+/// Gradient: to |logits| dy (softmax(logits) - the targets' distribution), scaled for weight and reduction.
 /// Errors: INVALID for a target that is no class.
 GW_API gw_tensor *gw_cross_entropy(gw_scope *s, gw_tensor *logits, gw_tensor *target,
                                    gw_loss_options options GW_DEFAULT({}))
@@ -641,7 +643,7 @@ GW_API GW_TYPE_OF(gw_cross_entropy) gw_cross_entropy_with;
 
 /// Computes squared errors; |x| and |target| broadcast.
 /// Returns: (x - target)^2.
-/// Gradient: 2 dy (x - target) to x, the negative to |target|, by reduction.
+/// Gradient: 2 dy (x - target) to x, the negative of that to |target|, scaled for the reduction.
 GW_API gw_tensor *gw_mse(gw_scope *s, gw_tensor *x, gw_tensor *target,
                          gw_loss_options options GW_DEFAULT({})) GW_CALLS(gw_mse_with);
 #define gw_mse(...) GW_FORM_3(gw_mse, gw_loss_options, __VA_ARGS__)
@@ -651,7 +653,7 @@ GW_API GW_TYPE_OF(gw_mse) gw_mse_with;
 ///
 /// target: probabilities, in the shape of x.
 /// Returns: -(target ln sigmoid(x) + (1 - target) ln(1 - sigmoid(x))).
-/// Gradient: dy (sigmoid(x) - target) to x, -dy x to |target|, by reduction.
+/// Gradient: dy (sigmoid(x) - target) to x, -dy x to |target|, scaled for the reduction.
 GW_API gw_tensor *gw_bce_with_logits(gw_scope *s, gw_tensor *x, gw_tensor *target,
                                      gw_loss_options options GW_DEFAULT({}))
     GW_CALLS(gw_bce_with_logits_with);
@@ -660,7 +662,7 @@ GW_API GW_TYPE_OF(gw_bce_with_logits) gw_bce_with_logits_with;
 
 /// Computes errors that are squared near 0 and absolute beyond .beta; |x| and |target| broadcast.
 /// Returns: d^2 / (2 beta) for abs(d) < beta, else abs(d) - beta / 2, with d = x - target.
-/// Gradient: dy d / beta or dy sign(d) to x, the negative to |target|, by reduction.
+/// Gradient: dy d / beta or dy sign(d) to x, the negative of that to |target|, scaled for the reduction.
 GW_API gw_tensor *gw_smooth_l1(gw_scope *s, gw_tensor *x, gw_tensor *target,
                                gw_loss_options options GW_DEFAULT({})) GW_CALLS(gw_smooth_l1_with);
 #define gw_smooth_l1(...) GW_FORM_3(gw_smooth_l1, gw_loss_options, __VA_ARGS__)
@@ -668,16 +670,16 @@ GW_API GW_TYPE_OF(gw_smooth_l1) gw_smooth_l1_with;
 
 /// Computes absolute errors; |x| and |target| broadcast.
 /// Returns: abs(x - target).
-/// Gradient: dy sign(x - target) to x, the negative to |target|, by reduction.
+/// Gradient: dy sign(x - target) to x, the negative of that to |target|, scaled for the reduction.
 GW_API gw_tensor *gw_l1(gw_scope *s, gw_tensor *x, gw_tensor *target,
                         gw_loss_options options GW_DEFAULT({})) GW_CALLS(gw_l1_with);
 #define gw_l1(...) GW_FORM_3(gw_l1, gw_loss_options, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_l1) gw_l1_with;
 
-/// Computes the pointwise Kullback-Leibler divergence of e^x from |target|; they broadcast. That of distributions is
-/// the GW_SUM_REDUCTION or the GW_BATCH_MEAN.
+/// Computes the pointwise Kullback-Leibler divergence of e^x from |target|; both broadcast. The divergence of
+/// distributions is that with GW_SUM_REDUCTION or GW_BATCH_MEAN.
 /// Returns: target (ln target - x).
-/// Gradient: -dy target to x, and to |target|, by reduction.
+/// Gradient: to x -dy target, and to |target|, scaled for the reduction.
 /// Source: torch.nn.functional.kl_div; Kullback, Leibler 1951.
 GW_API gw_tensor *gw_kl_div(gw_scope *s, gw_tensor *x, gw_tensor *target,
                             gw_loss_options options GW_DEFAULT({})) GW_CALLS(gw_kl_div_with);
@@ -714,7 +716,7 @@ typedef struct GW_BY_NAME gw_embedding_options {
 /// weight: V F.
 /// indices: any shape, each at least 0 and below V.
 /// Returns: the shape of |indices| and F.
-/// Gradient: to |weight|: the sum of dy over the uses of each row.
+/// Gradient: each row of |weight| gets the sum of dy over its uses.
 /// Errors: INVALID for an index out of range.
 GW_API gw_tensor *gw_embedding(gw_scope *s, gw_tensor *weight, gw_tensor *indices,
                                gw_embedding_options options GW_DEFAULT({}))
@@ -734,8 +736,8 @@ GW_API gw_tensor *gw_layer_norm(gw_scope *s, gw_tensor *x, gw_shape normalized, 
 
 /// Options of gw_batch_norm.
 typedef struct GW_BY_NAME gw_batch_norm_options {
-    /// C, or NULL. In training they are updated in place: running = (1 - momentum) running + momentum value, the
-    /// variance unbiased; else |x| is normalised by them.
+    /// C, or NULL. With .training they are updated in place, running = (1 - momentum) running + momentum value, with
+    /// the unbiased variance; without it |x| is normalised by them.
     gw_tensor *running_mean GW_DEFAULT(NULL), *running_var GW_DEFAULT(NULL);
     bool training GW_DEFAULT(false);  ///< normalise by the mean and variance of |x|
     double momentum GW_DEFAULT(0.1);
@@ -763,15 +765,15 @@ GW_API GW_TYPE_OF(gw_batch_norm) gw_batch_norm_with;
 GW_API gw_tensor *gw_one_hot(gw_scope *s, gw_tensor *indices, int64_t classes);
 
 // ---- Convolutions, pools ------------------------------------------------------------------------
-// Of pairs the first number is for height, the second for width; in one dimension only the first counts. C fills a pair
-// with zeros: {1} is {1, 0}.
+// In a pair the first number is for height, the second for width; in one dimension only the first is used. C fills a
+// pair with zeros: {1} is {1, 0}.
 
 /// Options of convolutions.
 typedef struct GW_BY_NAME gw_conv_options {
     int64_t stride[2] GW_DEFAULT({ 1, 1 });
     int64_t padding[2] GW_DEFAULT({ 0, 0 });   ///< zeros around the input
     int64_t dilation[2] GW_DEFAULT({ 1, 1 });  ///< the distance of the window's elements
-    int64_t groups GW_DEFAULT(1);              ///< of channels, each with outputs of its own
+    int64_t groups GW_DEFAULT(1);              ///< groups of channels; each has its own outputs
 } gw_conv_options;
 
 /// Convolves |x| in one dimension.
@@ -803,10 +805,11 @@ typedef struct GW_BY_NAME gw_pool_options {
     int64_t kernel[2] GW_DEFAULT({ 0, 0 });                        ///< required
     int64_t stride[2] GW_DEFAULT({ GW_NOT_GIVEN, GW_NOT_GIVEN });  ///< not given: the kernel
     int64_t padding[2] GW_DEFAULT({ 0, 0 });                       ///< at most half of the kernel
-    int64_t dilation[2] GW_DEFAULT({ 1, 1 });                      ///< of maxima only
-    bool ceil_mode GW_DEFAULT(false);                   ///< the last window may exceed the end
-    bool count_include_pad GW_DEFAULT(true);            ///< of means
-    int64_t divisor_override GW_DEFAULT(GW_NOT_GIVEN);  ///< of means; not given: the window's size
+    int64_t dilation[2] GW_DEFAULT({ 1, 1 });                      ///< for gw_max_pool only
+    bool ceil_mode GW_DEFAULT(false);         ///< the last window may exceed the end
+    bool count_include_pad GW_DEFAULT(true);  ///< for gw_avg_pool
+    int64_t divisor_override
+        GW_DEFAULT(GW_NOT_GIVEN);  ///< for gw_avg_pool; not given: the window's size
 } gw_pool_options;
 
 /// Takes the largest element of each window; NaN counts as the largest.
@@ -833,7 +836,7 @@ GW_API GW_TYPE_OF(gw_max_pool2d) gw_max_pool2d_with;
 ///
 /// x: N C L, or C L.
 /// Returns: N C L', or C L'.
-/// Gradient: dy over the divisor to each element.
+/// Gradient: dy / divisor to each element.
 GW_API gw_tensor *gw_avg_pool1d(gw_scope *s, gw_tensor *x, gw_pool_options options GW_DEFAULT({}))
     GW_CALLS(gw_avg_pool1d_with);
 #define gw_avg_pool1d(...) GW_FORM_2(gw_avg_pool1d, gw_pool_options, __VA_ARGS__)
@@ -843,7 +846,7 @@ GW_API GW_TYPE_OF(gw_avg_pool1d) gw_avg_pool1d_with;
 ///
 /// x: N C H W, or C H W.
 /// Returns: N C H' W', or C H' W'.
-/// Gradient: dy over the divisor to each element.
+/// Gradient: dy / divisor to each element.
 GW_API gw_tensor *gw_avg_pool2d(gw_scope *s, gw_tensor *x, gw_pool_options options GW_DEFAULT({}))
     GW_CALLS(gw_avg_pool2d_with);
 #define gw_avg_pool2d(...) GW_FORM_2(gw_avg_pool2d, gw_pool_options, __VA_ARGS__)
@@ -853,14 +856,14 @@ GW_API GW_TYPE_OF(gw_avg_pool2d) gw_avg_pool2d_with;
 ///
 /// x: N C L, or C L.
 /// Returns: N C |length|, or C |length|.
-/// Gradient: dy over the window's size to each element.
+/// Gradient: dy / the window's size to each element.
 GW_API gw_tensor *gw_adaptive_avg_pool1d(gw_scope *s, gw_tensor *x, int64_t length);
 
 /// Averages |height| by |width| windows that together cover the input.
 ///
 /// x: N C H W, or C H W.
 /// Returns: N C |height| |width|, or C |height| |width|.
-/// Gradient: dy over the window's size to each element.
+/// Gradient: dy / the window's size to each element.
 GW_API gw_tensor *gw_adaptive_avg_pool2d(gw_scope *s, gw_tensor *x, int64_t height, int64_t width);
 
 // ---- Recurrent layers ---------------------------------------------------------------------------
@@ -875,7 +878,7 @@ typedef struct gw_recurrent_weights {
 
 /// Options of recurrent layers.
 typedef struct GW_BY_NAME gw_recurrent_options {
-    /// N (i64), the length of each sequence; beyond it the state stays. NULL: all have T.
+    /// N (i64), the length of each sequence; beyond it the state does not change. NULL: all have T.
     gw_tensor *lengths GW_DEFAULT(NULL);
     bool reverse GW_DEFAULT(false);      ///< from the end to the beginning
     bool relu GW_DEFAULT(false);         ///< of gw_rnn, in place of tanh
@@ -924,17 +927,18 @@ GW_API GW_TYPE_OF(gw_rnn) gw_rnn_with;
 
 /// Picks elements along |dim| by |index|: result[i, j] = x[index[i, j], j] for dimension 0.
 ///
-/// index: as many dimensions as x, none longer but |dim|.
+/// index: as many dimensions as x; no size is larger than in x, except along |dim|.
 /// Returns: in the shape of |index|.
-/// Gradient: to x: dy added at the picked elements.
+/// Gradient: the picked elements of x get dy.
 GW_API gw_tensor *gw_gather(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index);
 
-/// Writes elements along |dim| by |index|: result[index[i, j], j] = source[i, j] for dimension 0; the last one wins.
+/// Writes elements along |dim| by |index|: result[index[i, j], j] = source[i, j] for dimension 0; of several writes to
+/// one element the last is kept.
 ///
 /// index: as of gw_gather.
 /// source: no shorter than |index|, or a number.
 /// Returns: a changed copy of x.
-/// Gradient: dy to x where nothing was written, dy at the index to |source|.
+/// Gradient: dy to x where nothing was written; to |source| dy at the index.
 GW_API gw_tensor *gw_scatter(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index, gw_value source)
     GW_CALLS(gw_scatter_with);
 #define gw_scatter(s, x, dim, index, source)                                                       \
@@ -947,7 +951,7 @@ GW_API GW_TYPE_OF(gw_scatter) gw_scatter_with;
 /// index: as of gw_gather.
 /// source: no shorter than |index|.
 /// Returns: a changed copy of x.
-/// Gradient: dy to x, dy at the index to |source|.
+/// Gradient: dy to x; to |source| dy at the index.
 GW_API gw_tensor *gw_scatter_add(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index,
                                  gw_tensor *source);
 
@@ -955,7 +959,7 @@ GW_API gw_tensor *gw_scatter_add(gw_scope *s, gw_tensor *x, int dim, gw_tensor *
 ///
 /// index: N.
 /// Returns: x with N slices along |dim|.
-/// Gradient: to x: dy added at the picked slices.
+/// Gradient: the picked slices of x get dy.
 GW_API gw_tensor *gw_index_select(gw_scope *s, gw_tensor *x, int dim, gw_tensor *index);
 
 /// Finds the elements that are not 0.
@@ -975,7 +979,7 @@ typedef struct GW_BY_NAME gw_sort_options {
 
 /// Sorts along a dimension; equal elements keep their order, NaN counts as the largest.
 /// Returns: values and indices in the shape of x.
-/// Gradient: dy of the values back to where they were.
+/// Gradient: dy of a value to the element that it was taken from.
 GW_API gw_sorted gw_sort(gw_scope *s, gw_tensor *x, gw_sort_options options GW_DEFAULT({}))
     GW_CALLS(gw_sort_with);
 #define gw_sort(...) GW_FORM_2(gw_sort, gw_sort_options, __VA_ARGS__)
@@ -989,7 +993,7 @@ typedef struct GW_BY_NAME gw_topk_options {
 
 /// Finds the |k| largest elements along a dimension, in order.
 /// Returns: |k| values and indices along the dimension.
-/// Gradient: dy of the values back to where they were.
+/// Gradient: dy of a value to the element that it was taken from.
 /// Errors: INVALID if there are fewer.
 GW_API gw_sorted gw_topk(gw_scope *s, gw_tensor *x, int64_t k,
                          gw_topk_options options GW_DEFAULT({})) GW_CALLS(gw_topk_with);
@@ -1004,7 +1008,7 @@ typedef struct GW_BY_NAME gw_multinomial_options {
 /// Draws classes by their weights from the generator of |s|.
 ///
 /// p: C or N C, none negative, infinite or NaN, not all 0.
-/// samples: for each row; without replacement at most as many as weights above 0.
+/// samples: for each row; without replacement at most the number of weights above 0.
 /// Returns: |samples|, or N |samples|; i64.
 GW_API gw_tensor *gw_multinomial(gw_scope *s, gw_tensor *p, int64_t samples,
                                  gw_multinomial_options options GW_DEFAULT({}))
@@ -1021,13 +1025,13 @@ GW_API GW_TYPE_OF(gw_multinomial) gw_multinomial_with;
 GW_API gw_tensor *gw_bernoulli(gw_scope *s, gw_tensor *p);
 
 // ---- In place -----------------------------------------------------------------------------------
-// These write into |x|, return it, and are not served by name. Every view of |x| shows the new values; what needs the old
-// ones (a backward pass, a message being sent) keeps them.
+// These write into |x| and return it; other workers cannot call them by name. Every view of |x| has the new values; a
+// backward pass or a message that needs the old values keeps them.
 //
-// The result has the shape of x, so that only the other operand broadcasts, and a dtype of the kind of x or below
-// (float, int, bool). With gradients on, x becomes a result of what was written. INVALID for a leaf that needs a
-// gradient, and if another tensor shares the values of x and a gradient would pass through both, as with a slice of a
-// result. With gradients off (gw_no_grad) nothing is recorded, and x keeps its history.
+// The result has the shape of x, so that only the other operand broadcasts; its dtype is of the kind of x or a lower
+// kind (float, int, bool). With gradients on, x becomes the result of the operator in the graph. INVALID for a leaf
+// that needs a gradient, and if a gradient would flow through both x and another tensor that shares its values, for
+// example a slice of a result. With gradients off (gw_no_grad) nothing is recorded, and the graph of x stays as it was.
 
 /// Adds |other| to |x| in place: gw_add_(s, x, other).
 /// Returns: |x|.
@@ -1067,7 +1071,7 @@ GW_API GW_TYPE_OF(gw_fill_) gw_fill_with_;
 GW_API gw_tensor *gw_zero_(gw_scope *s, gw_tensor *x);
 /// Draws integers from |from| to below |to| into |x|, from the generator of |s|.
 ///
-/// x: of any dtype that holds them.
+/// x: of a dtype that holds these integers.
 /// Returns: |x|.
 GW_API gw_tensor *gw_random_(gw_scope *s, gw_tensor *x, int64_t from, int64_t to);
 /// Draws numbers uniform from |from| to |to| into |x|, from the generator of |s|.

@@ -11,32 +11,32 @@
 //         gw_scope_close_up(s);
 //     }
 //
-// Rules, schedules, defaults and numbers are PyTorch's.
+// Rules, schedules and defaults are PyTorch's, and so are the numbers that they compute.
 //
 // A step is all or nothing: if it fails, parameters and optimizer are as they were. For steps in which other workers
 // take part, and for .concurrent, see "Other workers".
 //
-// Other workers: parameters may be references (gradwire/ref.h), together with tensors: to leaves of other workers, or of
-// this one. Each owner keeps the state of its own, and computes its part of a step from the gradients that passes in |s|
-// have left there.
+// Other workers: parameters may also be references (gradwire/ref.h) to leaves of other workers, or of this one. Each
+// owner keeps the state of its parameters, and computes its part of a step from the gradients that passes in |s| have
+// left there.
 //
 //     gw_list *params = gw_parameters(root, head);                       // tensors, here
 //     gw_list_add(root, params, gw_remote(root, "ps", "make_weight"));   // and one on ps
 //     gw_optimizer *opt = gw_sgd(root, params, .lr = 0.05);
 //
-// A step is all or nothing there, too: every owner computes new values next to the old ones, and when all have done so
-// they replace them. If an owner is lost before that, none has changed; if one is lost later, the error names the
-// owners that are a step ahead, and the step waits for all of them, whatever the deadline of |s|. With .concurrent each
-// owner takes its step at once: for several trainers over the same parameters (HogWild, Recht et al. 2011), with one
-// call to each owner instead of two.
+// Such a step is all or nothing, too: every owner first computes new values next to the old ones; when all have done
+// so, all replace the old ones. If an owner is lost before that, no parameter has changed; if one is lost later, the
+// error names the owners that are a step ahead. The replacement does not end at the deadline of |s|: the step waits for
+// all owners. With .concurrent each owner replaces its values at once, by one call instead of two: for several trainers
+// that update the same parameters (HogWild, Recht et al. 2011).
 //
-// An owner changes parameters in the turn of the object that has returned the reference to them (by a method, or in
-// gw_local), so that no method of it reads them meanwhile; other code, such as functions, synchronises itself. The
-// thread that steps changes parameters of this worker: if others use them through an object, enter it with gw_local
-// first, and no worker may fetch them meanwhile.
+// If an object has returned the reference to a parameter (by a method, or in gw_local), its owner changes the parameter
+// in the turn of the object, so that no method of it reads the parameter meanwhile; other code, such as functions, must
+// synchronise itself. The thread that calls gw_optimizer_step changes the parameters of this worker: if others use them
+// through an object, enter it with gw_local first; no worker may fetch them meanwhile.
 //
-// The constructors, a step, clipping, state_dict and load_state_dict block until all owners have replied; a constructor
-// fails with the error of a wrong reference, which names its worker.
+// The constructors, a step, clipping, state_dict and load_state_dict block until all owners have replied; the error of
+// a constructor names the worker that has refused a reference.
 //
 // Errors, of all of them: INVALID for options out of range, and for an optimizer or scheduler whose constructor failed
 // in another scope; NO_MEMORY; with parameters of other workers the errors of calls (gradwire/rpc.h).
@@ -56,7 +56,8 @@ extern "C" {
 typedef struct gw_optimizer gw_optimizer;
 
 // ---- Rules --------------------------------------------------------------------------------------
-// .lr is the learning rate; .maximize ascends. Other |params| than an entry allows are INVALID.
+// .lr is the learning rate; with .maximize a step ascends the gradient. |params| that an entry does not allow are
+// INVALID.
 
 /// Options of gw_sgd.
 typedef struct GW_BY_NAME gw_sgd_options {
@@ -71,7 +72,8 @@ typedef struct GW_BY_NAME gw_sgd_options {
 
 /// Makes an optimizer by stochastic gradient descent with momentum.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: leaves that need a gradient, contiguous, of f32 or f64, each once; or references to such leaves ("Other
+/// workers").
 /// Returns: the optimizer.
 /// Source: torch.optim.SGD; Sutskever et al. 2013 for .nesterov.
 GW_API gw_optimizer *gw_sgd(gw_scope *s, gw_list *params, gw_sgd_options options GW_DEFAULT({}))
@@ -92,7 +94,7 @@ typedef struct GW_BY_NAME gw_adam_options {
 
 /// Makes an optimizer by Adam.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adam; Kingma, Ba 2014; .amsgrad: Reddi et al. 2018.
 GW_API gw_optimizer *gw_adam(gw_scope *s, gw_list *params, gw_adam_options options GW_DEFAULT({}))
@@ -113,7 +115,7 @@ typedef struct GW_BY_NAME gw_adamw_options {
 
 /// Makes an optimizer by Adam with decoupled weight decay.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.AdamW; Loshchilov, Hutter 2017.
 GW_API gw_optimizer *gw_adamw(gw_scope *s, gw_list *params, gw_adamw_options options GW_DEFAULT({}))
@@ -130,12 +132,12 @@ typedef struct GW_BY_NAME gw_sparse_adam_options {
     bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_sparse_adam_options;
 
-/// Makes an optimizer by Adam for gradients that are sparse by rows: rows that a gradient does not name stay, and so do
-/// their moments.
+/// Makes an optimizer by Adam for gradients that are sparse by rows: a step changes only the rows that a gradient has,
+/// and their moments.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
-/// Errors: of a step INVALID for dense gradients.
+/// Errors: gw_optimizer_step is INVALID for dense gradients.
 /// Source: torch.optim.SparseAdam.
 GW_API gw_optimizer *gw_sparse_adam(gw_scope *s, gw_list *params,
                                     gw_sparse_adam_options options GW_DEFAULT({}))
@@ -153,9 +155,10 @@ typedef struct GW_BY_NAME gw_adamax_options {
     bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_adamax_options;
 
-/// Makes an optimizer by Adam with the largest gradient in the place of squares.
+/// Makes an optimizer by Adamax: Adam that divides by a decaying maximum of gradients instead of the root of their
+/// squares.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adamax; Kingma, Ba 2014.
 GW_API gw_optimizer *gw_adamax(gw_scope *s, gw_list *params,
@@ -174,9 +177,9 @@ typedef struct GW_BY_NAME gw_adagrad_options {
     bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_adagrad_options;
 
-/// Makes an optimizer whose rates fall with the sum of squared gradients.
+/// Makes an optimizer by Adagrad: each element's rate falls with the sum of its squared gradients.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adagrad; Duchi et al. 2011.
 GW_API gw_optimizer *gw_adagrad(gw_scope *s, gw_list *params,
@@ -195,9 +198,9 @@ typedef struct GW_BY_NAME gw_adadelta_options {
     bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_adadelta_options;
 
-/// Makes an optimizer whose steps are as long as the running mean of those before.
+/// Makes an optimizer by Adadelta: each step is about as long as the running mean of the steps before.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Adadelta; Zeiler 2012.
 GW_API gw_optimizer *gw_adadelta(gw_scope *s, gw_list *params,
@@ -218,9 +221,9 @@ typedef struct GW_BY_NAME gw_rmsprop_options {
     bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_rmsprop_options;
 
-/// Makes an optimizer whose rates fall with the running mean of squared gradients.
+/// Makes an optimizer by RMSprop: each element's rate falls with the running mean of its squared gradients.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.RMSprop; Hinton 2012; .centered: Graves 2013.
 GW_API gw_optimizer *gw_rmsprop(gw_scope *s, gw_list *params,
@@ -238,9 +241,9 @@ typedef struct GW_BY_NAME gw_rprop_options {
     bool concurrent GW_DEFAULT(false);  ///< see "Other workers"
 } gw_rprop_options;
 
-/// Makes an optimizer whose steps follow the signs of gradients alone.
+/// Makes an optimizer by Rprop: a step depends on the signs of gradients, not on their size.
 ///
-/// params: leaves that need a gradient, f32 or f64, contiguous, each once; or references to such ("Other workers").
+/// params: as of gw_sgd.
 /// Returns: the optimizer.
 /// Source: torch.optim.Rprop; Riedmiller, Braun 1993.
 GW_API gw_optimizer *gw_rprop(gw_scope *s, gw_list *params, gw_rprop_options options GW_DEFAULT({}))
@@ -250,23 +253,25 @@ GW_API GW_TYPE_OF(gw_rprop) gw_rprop_with;
 
 // ---- Steps --------------------------------------------------------------------------------------
 
-/// Changes the parameters by their gradients in |s|. Parameters without gradient stay.
+/// Changes the parameters by their gradients in |s|. Parameters without a gradient do not change.
 ///
-/// Gradients that are sparse by rows (gw_rows) change only their rows with gw_adagrad, gw_sparse_adam and gw_sgd; all
-/// rows with gw_sgd that has momentum. With .weight_decay, and with other rules, they are INVALID.
-/// Errors: WRONG_STATE if no backward pass was made in |s| and gw_set_grad not called: "no backward pass was made in
-/// this scope, and scope "step 12" has gradients of these parameters". In a function that another worker calls, the
-/// passes of the caller's scope count, too. WRONG_STATE also if the passes of |s| left no gradient of any parameter and
-/// a later pass of the same thread, or of the same call of a function, left some in another scope, which no step has
-/// used. So with gw_clip_grad_norm, gw_scaler_step and gw_scaler_unscale. A step of a sharded optimizer that fails on one
-/// member fails on all; if |opt| is NULL there, the other members wait.
+/// A gradient that is sparse by rows (gw_rows) changes only its rows with gw_adagrad, gw_sparse_adam, and gw_sgd
+/// without momentum; gw_sgd with momentum changes all rows. Such gradients are INVALID with .weight_decay and with
+/// other rules.
+/// Errors: WRONG_STATE if in |s| no backward pass was made and gw_set_grad was not called: "no backward pass was made
+/// in this scope, and scope "step 12" has gradients of these parameters". In a function that another worker calls,
+/// passes in the caller's scope are enough. WRONG_STATE also if the passes in |s| left no gradient of any parameter of
+/// |opt|, but a later pass of the same thread, or of the same call of a function, left some in another scope, and no
+/// step has used them. gw_clip_grad_norm, gw_scaler_step and gw_scaler_unscale have the same errors. A step of a
+/// sharded optimizer that fails on one member fails on all; if a member gives NULL as |opt|, the others wait.
 /// Source: torch.optim.Optimizer.step.
 GW_API void gw_optimizer_step(gw_scope *s, gw_optimizer *opt);
 
-/// Scales the gradients that |s| has of |params| so that the 2-norm of all of them together is at most |max_norm|.
+/// Scales the gradients of |params| in |s| so that the 2-norm of all of them together is at most |max_norm|.
 ///
-/// Returns: the norm before.
-/// Errors: as gw_optimizer_step; INVALID for an empty list. If it fails while owners scale theirs, some gradients are scaled and some are not.
+/// Returns: the norm before scaling.
+/// Errors: as gw_optimizer_step; INVALID for an empty list. If an owner fails while it scales, some gradients are
+/// scaled and some are not.
 /// Source: torch.nn.utils.clip_grad_norm_.
 GW_API double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm);
 
@@ -274,7 +279,8 @@ GW_API double gw_clip_grad_norm(gw_scope *s, gw_list *params, double max_norm);
 GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 
 // ---- Rules of a program -------------------------------------------------------------------------
-// A rule of a program is a function over pieces of a parameter, each element on its own:
+// A program can define a rule of its own: a function that is called with pieces of a parameter and computes each
+// element independently of the others:
 //
 //     static void lion_step(const gw_rule_step *u) {                            // Lion (Chen et al. 2023)
 //         double lr = u->options[0], beta1 = u->options[1], beta2 = u->options[2], decay = u->options[3];
@@ -289,13 +295,13 @@ GW_API int64_t gw_optimizer_steps(const gw_optimizer *opt);
 //
 //     gw_optimizer *opt = gw_optimizer_open(root, "lion", weights, NULL);
 //
-// It works in parameter groups, schedules, checkpoints, and for references: each owner computes with the rule that it
-// has registered under the name; INVALID if it has none.
+// Such a rule works with parameter groups, schedules, checkpoints, and references: each owner computes with the rule
+// that it has registered under the name; INVALID if it has none.
 
 /// The most options and states of a rule.
 enum { GW_RULE_OPTIONS_MAX = 12, GW_RULE_STATES_MAX = 3 };
 
-/// A piece of a parameter, the argument of a rule's step.
+/// A piece of a parameter: the argument with which a rule's .step is called.
 typedef struct gw_rule_step {
     const double *options;  ///< in the order of the rule's
     int64_t step;           ///< of the parameter; 1 is the first
@@ -327,13 +333,13 @@ typedef struct GW_BY_NAME gw_rule {
 /// Registers |r|, which is static, before main. GW_RULE calls it.
 GW_API void gw_rule_register(gw_rule *r);
 
-/// Makes an optimizer of a rule that GW_RULE has registered.
+/// Makes an optimizer with a rule that GW_RULE has registered.
 ///
 /// params: as of gw_sgd.
 /// options: numbers by name; NULL: the defaults.
 /// Returns: the optimizer.
-/// Errors: INVALID if there is no such rule, or there are two, or it is malformed, or has no such option; for the rules
-/// of the library, which have functions.
+/// Errors: INVALID if no rule or two rules are registered as |rule|, if the rule is malformed or has no such option,
+/// and for the library's rules, which have functions of their own.
 GW_API gw_optimizer *gw_optimizer_open(gw_scope *s, const char *rule, gw_list *params,
                                        gw_map *options);
 
@@ -343,10 +349,10 @@ GW_API gw_optimizer *gw_optimizer_open(gw_scope *s, const char *rule, gw_list *p
 //     gw_optimizer *opt = gw_adamw(root, weights, .lr = 3e-4);
 //     gw_optimizer_add_parameter_group(root, opt, biases, .weight_decay = 0);
 
-/// The value of an option that is as in the first parameter group.
+/// Stands for an option that has the same value as in the first parameter group.
 #define GW_AS_FIRST (-1.7976931348623157e308)
 
-/// Options of a parameter group: those of all rules; flags are 0 or 1.
+/// Options of a parameter group, for all rules; flags are 0 or 1.
 typedef struct GW_BY_NAME gw_parameter_group_options {
     double lr GW_DEFAULT(GW_AS_FIRST);
     double weight_decay GW_DEFAULT(GW_AS_FIRST);
@@ -396,7 +402,7 @@ GW_API void gw_optimizer_set_parameter_group_lr(gw_scope *s, gw_optimizer *opt, 
 
 // ---- Saving -------------------------------------------------------------------------------------
 
-/// Lists all that the next steps depend on, without the parameters, as it is now.
+/// Copies all that the next steps depend on, except the parameters.
 ///
 /// Returns: a map of tensors, numbers and one string: "rule" is the rule's name, "steps" a count; "group.0.lr" and so
 /// on are the options of parameter groups, and "0.exp_avg" and so on, under PyTorch's names, the states of the first
@@ -406,15 +412,17 @@ GW_API gw_map *gw_optimizer_state_dict(gw_scope *s, gw_optimizer *opt);
 
 /// Copies such a map into |opt|.
 ///
-/// state: of an optimizer of the same rule over as many parameter groups and parameters. "group.0.initial_lr", where
-/// schedulers start, may be missing: schedulers of |opt| then continue from their own.
-/// Errors: INVALID for a name that is missing or unknown, and for another shape or kind; then nothing has changed.
+/// state: of an optimizer of the same rule over as many parameter groups and parameters. "group.0.initial_lr", the rate
+/// from which schedulers start, may be missing: schedulers of |opt| then keep the one that they have.
+/// Errors: INVALID if a name is missing or unknown, or a value has another shape or kind than expected; then nothing
+/// has changed.
 /// Source: torch.optim.Optimizer.load_state_dict.
 GW_API void gw_optimizer_load_state_dict(gw_scope *s, gw_optimizer *opt, gw_map *state);
 
 // ---- Schedules ----------------------------------------------------------------------------------
-// Changes of the learning rate over time. A constructor may change the rate at once; gw_scheduler_step, after the
-// optimizer's step, changes it further. Several schedules of one optimizer multiply:
+// Changes of the learning rate over time. The constructor of a scheduler may change the rate at once;
+// gw_scheduler_step, called after the optimizer's step, changes it further. Several schedules of one optimizer
+// multiply:
 //
 //     gw_scheduler *warm = gw_linear_lr(root, opt, .total_iters = 100);
 //     gw_scheduler *down = gw_exponential_lr(root, opt, .gamma = 0.999);
@@ -449,7 +457,7 @@ typedef struct GW_BY_NAME gw_multi_step_lr_options {
     double gamma GW_DEFAULT(0.1);
 } gw_multi_step_lr_options;
 
-/// Multiplies the rate by .gamma at each of the .milestones, which are copied.
+/// Multiplies the rate by .gamma at each step in .milestones; the array is copied.
 ///
 /// Returns: the scheduler.
 /// Source: torch.optim.lr_scheduler.MultiStepLR.
@@ -480,7 +488,7 @@ typedef struct GW_BY_NAME gw_cosine_annealing_lr_options {
     double eta_min GW_DEFAULT(0);
 } gw_cosine_annealing_lr_options;
 
-/// Lowers the rate along half a cosine to .eta_min in .t_max steps, and raises it again after them.
+/// Lowers the rate along half a cosine to .eta_min in .t_max steps, and then raises it again.
 ///
 /// Returns: the scheduler.
 /// Source: torch.optim.lr_scheduler.CosineAnnealingLR; Loshchilov, Hutter 2016, without restarts.
@@ -498,7 +506,8 @@ typedef struct GW_BY_NAME gw_linear_lr_options {
     int64_t total_iters GW_DEFAULT(5);
 } gw_linear_lr_options;
 
-/// Changes the rate linearly from .start_factor to .end_factor times its value in .total_iters steps: warm-up.
+/// Changes the rate linearly, in .total_iters steps, from .start_factor times to .end_factor times its value: a
+/// warm-up.
 ///
 /// Returns: the scheduler.
 /// Source: torch.optim.lr_scheduler.LinearLR.
@@ -510,22 +519,23 @@ GW_API GW_TYPE_OF(gw_linear_lr) gw_linear_lr_with;
 
 /// Options of gw_one_cycle_lr.
 typedef struct GW_BY_NAME gw_one_cycle_lr_options {
-    double max_lr GW_DEFAULT(0);           ///< required, above 0
-    int64_t total_steps GW_DEFAULT(0);     ///< required, at least 1
-    double pct_start GW_DEFAULT(0.3);      ///< the part of the steps in which the rate rises
-    bool linear GW_DEFAULT(false);         ///< false: along a cosine
-    bool cycle_momentum GW_DEFAULT(true);  ///< the momentum, or beta1, changes inversely
+    double max_lr GW_DEFAULT(0);        ///< required, above 0
+    int64_t total_steps GW_DEFAULT(0);  ///< required, at least 1
+    double pct_start GW_DEFAULT(0.3);   ///< the part of the steps in which the rate rises
+    bool linear GW_DEFAULT(false);      ///< false: along a cosine
+    bool cycle_momentum GW_DEFAULT(
+        true);  ///< momentum, or beta1, falls while the rate rises, and rises while it falls
     double base_momentum GW_DEFAULT(0.85), max_momentum GW_DEFAULT(0.95);
     double div_factor GW_DEFAULT(25);         ///< the first rate is |max_lr| / |div_factor|
     double final_div_factor GW_DEFAULT(1e4);  ///< the last rate is that / |final_div_factor|
-    bool three_phase GW_DEFAULT(false);       ///< down as fast as up, then to almost 0
+    bool three_phase GW_DEFAULT(false);  ///< the rate falls as fast as it rose, then to almost 0
 } gw_one_cycle_lr_options;
 
 /// Raises the rate to .max_lr and lowers it to almost 0, in .total_steps steps; the momentum of gw_sgd and gw_rmsprop,
-/// or beta1, changes inversely. It does not combine with other schedules.
+/// or beta1, falls while the rate rises, and rises while it falls. It cannot be combined with other schedules.
 ///
 /// Returns: the scheduler.
-/// Errors: of gw_scheduler_step WRONG_STATE after .total_steps.
+/// Errors: gw_scheduler_step is WRONG_STATE after .total_steps steps.
 /// Source: torch.optim.lr_scheduler.OneCycleLR; Smith, Topin 2017.
 GW_API gw_scheduler *gw_one_cycle_lr(gw_scope *s, gw_optimizer *opt,
                                      gw_one_cycle_lr_options options GW_DEFAULT({}))
@@ -539,13 +549,14 @@ typedef struct GW_BY_NAME gw_reduce_lr_on_plateau_options {
     double factor GW_DEFAULT(0.1);  ///< below 1
     int64_t patience GW_DEFAULT(10);
     double threshold GW_DEFAULT(1e-4);  ///< a smaller change is no improvement
-    bool absolute GW_DEFAULT(false);    ///< |threshold| is a difference, else a part of the best
-    int64_t cooldown GW_DEFAULT(0);     ///< steps after a change that are not counted
+    bool absolute
+        GW_DEFAULT(false);  ///< |threshold| is a difference, else a fraction of the best metric
+    int64_t cooldown GW_DEFAULT(0);  ///< after a change of the rate so many steps are not counted
     double min_lr GW_DEFAULT(0);
-    double eps GW_DEFAULT(1e-8);  ///< smaller changes are not made
+    double eps GW_DEFAULT(1e-8);  ///< smaller changes of the rate are not made
 } gw_reduce_lr_on_plateau_options;
 
-/// Multiplies the rate by .factor when a metric has not improved for more than .patience steps of gw_plateau_step.
+/// Multiplies the rate by .factor when the metric has not improved in more than .patience calls of gw_plateau_step.
 ///
 /// Returns: the scheduler.
 /// Source: torch.optim.lr_scheduler.ReduceLROnPlateau.
@@ -557,10 +568,10 @@ GW_API gw_scheduler *gw_reduce_lr_on_plateau(gw_scope *s, gw_optimizer *opt,
 GW_API GW_TYPE_OF(gw_reduce_lr_on_plateau) gw_reduce_lr_on_plateau_with;
 
 /// Changes the learning rate by |metric|, for a scheduler of gw_reduce_lr_on_plateau.
-/// Errors: INVALID for another scheduler.
+/// Errors: INVALID for a scheduler of another kind.
 GW_API void gw_plateau_step(gw_scope *s, gw_scheduler *scheduler, double metric);
 
-/// Lists the state of a scheduler; the rates are in its optimizer's map.
+/// Lists the state of a scheduler; the rates are in the map of gw_optimizer_state_dict.
 /// Returns: a map of numbers.
 GW_API gw_map *gw_scheduler_state_dict(gw_scope *s, gw_scheduler *scheduler);
 

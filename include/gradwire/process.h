@@ -1,8 +1,8 @@
 // Worker processes: workers of a job that this program starts.
 //
-// A worker process is this program, started again with other arguments; it joins the elastic job of this worker. Two
-// futures resolve when it has joined and when it has ended, so that gw_wait_any waits for processes, members and calls
-// together, and no program calls fork, waitpid or kill. Linux only.
+// A worker process is this program, started again with other arguments; it joins the elastic job of this worker. One
+// future resolves when it has joined, another when it has ended, so that gw_wait_any can wait for processes, members
+// and calls together, and programs need no fork, waitpid or kill. Linux only.
 //
 //     static int be_worker(const char *url, const char *name) {
 //         gw_scope *root = gw_scope_open(NULL);
@@ -24,15 +24,15 @@
 //         return gw_exit_code(gw_scope_close(root));
 //     }
 //
-// A process that ends after it was admitted and before it was connected is a dead member at once: no call waits for it.
-// A process whose worker is declared dead, such as a stopped one after 7 s (gradwire/membership.h), is killed, so that
-// gw_process_ended resolves.
+// If a process ends after the job has admitted it, but before it is connected, it is declared dead at once: no call
+// waits for it. If the worker of a process is declared dead, for example because it was stopped for 7 s
+// (gradwire/membership.h), the process is killed, so that gw_process_ended resolves.
 //
 // Ownership: a process belongs to the scope that started it. Closing that scope, or the root, kills it if it has not
 // ended: wait for gw_process_ended first, also after gw_rpc_shutdown. It is also killed when this program ends. Its
-// futures live as long as it does.
-// Threads: as the scope. Each process has a thread of the library, which waits for its end; a program that calls
-// wait(NULL) or waitpid(-1) itself takes the exit codes away.
+// futures live as long as the process handle.
+// Threads: as the scope. For each process a thread of the library waits for its end; if the program itself calls
+// wait(NULL) or waitpid(-1), the library may miss the exit code.
 #ifndef GRADWIRE_PROCESS_H
 #define GRADWIRE_PROCESS_H
 
@@ -54,12 +54,13 @@ typedef struct gw_process gw_process;
 /// Errors: INVALID for a malformed name; WRONG_STATE without a job; SYSTEM if the system has no process or thread left.
 GW_API gw_process *gw_process_start(gw_scope *s, const char *worker, const char *const *arguments);
 
-/// Returns a future of the rank of the worker, an int, which resolves when it has joined. It fails with DISCONNECTED if
-/// the process ends before: "worker1 (pid 4711) was killed by signal 9 (Killed) before it had joined".
+/// Returns a future of the rank of the worker, an int, which resolves when it has joined. The future fails with
+/// DISCONNECTED if the process ends before that: "worker1 (pid 4711) was killed by signal 9 (Killed) before it had
+/// joined".
 GW_API gw_future *gw_process_joined(gw_process *p);
 
-/// Returns a future of the exit code, an int, which resolves when the process has ended and its worker is no member any
-/// more, so that another one may have its name; 128 + n: it was killed by signal n. It does not fail while this worker
+/// Returns a future of the exit code, an int (128 + n after signal n), which resolves when the process has ended and
+/// its worker is no longer a member, so that a new worker may use its name. The future does not fail while this worker
 /// is in the job.
 GW_API gw_future *gw_process_ended(gw_process *p);
 
@@ -68,7 +69,7 @@ GW_API gw_future *gw_process_ended(gw_process *p);
 /// Threads: any.
 GW_API void gw_process_kill(gw_process *p);
 
-/// Returns the process id, also when it has ended; 0: it was never started.
+/// Returns the process id, also after the process has ended; 0 if it was never started.
 GW_API int gw_process_id(const gw_process *p);
 
 #ifdef __cplusplus

@@ -1,7 +1,8 @@
-// Scopes: where a piece of work lives.
+// Scopes: the owners of handles and errors.
 //
-// A scope owns the handles made through it, keeps the first error, has the deadline and the random generator, and an id
-// that names the gradients of its backward passes. A step of training opens one and closes it.
+// A scope owns the handles made through it, keeps the first error of operations on them, and has a deadline, a random
+// generator, and an id that names the gradients of its backward passes. A training step opens a scope and closes it at
+// its end.
 //
 //     gw_scope *root = gw_scope_open(NULL);
 //     for (int step = 0; step < 100 && gw_ok(root); step++) {
@@ -12,10 +13,10 @@
 //     }
 //     return gw_exit_code(gw_scope_close(root));
 //
-// Errors: the first one stays; later operations on a failed scope do nothing and return poison, a handle that is safe
-// to pass on. Accessors of numbers then return 0, gw_data NULL, and a tensor has no elements, so loops call gw_ok. In a
-// scope without error, poison is INVALID with the text of the error that made it; so it is when it is sent to another
-// worker.
+// Errors: a scope keeps its first error; later operations in it do nothing and return poison, a handle that is safe to
+// pass on. Of poison, accessors return 0, gw_data returns NULL, and a tensor has no elements, so loops call gw_ok. If
+// poison is used in a scope without error, or sent to another worker, that is INVALID, with the text of the error that
+// made the poison.
 // Ownership: a scope holds one count on each handle made through it; gw_keep gives another scope a second one.
 // Threads: a scope is used by one thread at a time.
 #ifndef GRADWIRE_SCOPE_H
@@ -30,22 +31,23 @@ extern "C" {
 /// A scope, opened by gw_scope_open: it owns handles, and keeps the first error of operations on them.
 typedef struct gw_scope gw_scope;
 
-/// Opens a scope inside |parent|, or a root scope if |parent| is NULL. It inherits deadline, generator and agent, and
-/// the error of a parent that has failed.
+/// Opens a scope inside |parent|, or a root scope if |parent| is NULL. It inherits the deadline, the generator, the
+/// agent and the error of |parent|.
 ///
-/// Returns: the scope, never NULL: without memory it is a failed scope.
+/// Returns: the scope, never NULL: if there is no memory, a failed scope.
 GW_API gw_scope *gw_scope_open(gw_scope *parent);
 
-/// Closes |s| and releases every handle. Does not block. The parent gets no error.
+/// Closes |s| and releases its handles. Does not block. The parent does not get the error.
 ///
-/// Children that are open are closed first: an error of theirs that the program has not read (gw_scope_error) is
-/// logged, and becomes that of |s| if it has none. The library closes the scopes that bodies open and leave open.
+/// Scopes inside |s| that are still open are closed first: if one has an error that the program has not read
+/// (gw_scope_error), the error is logged, and becomes the error of |s| if |s| has none. The library closes scopes that
+/// the body of a function has left open.
 /// Returns: the first error of |s|.
-/// Errors: WRONG_STATE for the scope that a body was given, which stays open.
+/// Errors: WRONG_STATE in the body of a function for the scope given to it, which stays open.
 GW_API GW_MUST_CHECK gw_error gw_scope_close(gw_scope *s);
 
-/// Closes |s| and hands its error, if any, to the parent, which fails if it had not. The error of a root scope is a
-/// line in the log; gw_scope_close gives a program its exit code.
+/// Closes |s|; if |s| has failed and the parent has not, the parent fails with the same error. The error of a root
+/// scope is logged; for the exit code of a program use gw_scope_close.
 /// Errors: as gw_scope_close.
 GW_API void gw_scope_close_up(gw_scope *s);
 
@@ -55,13 +57,13 @@ GW_API bool gw_ok(const gw_scope *s);
 /// Returns the first error of |s|; its status is GW_OK if there is none. Valid until the scope closes.
 GW_API const gw_error *gw_scope_error(const gw_scope *s);
 
-/// Fails |s| with a text of the caller's own, without a full stop. A body fails by this.
+/// Makes |s| fail with a text of the caller, without a full stop. In the body of a function this makes the call fail.
 ///
-/// status: GW_OK stands for GW_REMOTE; an undefined status becomes GW_INVALID.
+/// status: GW_OK becomes GW_REMOTE; an undefined status becomes GW_INVALID.
 GW_API void gw_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
 
-/// Fails |s| with an error of another scope, from gw_scope_close or gw_scope_error: with all its fields, such as the
-/// worker that was lost, and without a second line in the log.
+/// Makes |s| fail with the error of another scope, from gw_scope_close or gw_scope_error: with all fields of the error,
+/// such as the worker that was lost, and without logging it again.
 ///
 /// error: nothing happens if it is NULL or its status is GW_OK; an undefined status becomes GW_INVALID.
 GW_API void gw_scope_fail(gw_scope *s, const gw_error *error);
@@ -69,36 +71,35 @@ GW_API void gw_scope_fail(gw_scope *s, const gw_error *error);
 /// Clears the error of |s|, once the program has handled it.
 GW_API void gw_scope_clear(gw_scope *s);
 
-/// Adds a text, "step 12", to the trace of every later error of |s|.
+/// Adds a text, such as "step 12", to the trace of every later error of |s|.
 GW_API void gw_scope_label(gw_scope *s, const char *format, ...) GW_PRINTF(2, 3);
 
-/// Sets the deadline of |s| and of scopes inside it. An earlier deadline of the parent stays.
+/// Sets the deadline of |s| and of scopes inside it; if the parent has an earlier deadline, that one holds.
 ///
 /// timeout_ms: milliseconds from now; 0: no deadline of its own.
 /// Errors: INVALID if it is negative.
 GW_API void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms);
 
-/// Returns the milliseconds until the deadline, at least 0; INT64_MAX without one.
+/// Returns the milliseconds until the deadline of |s|, at least 0; INT64_MAX without one.
 GW_API int64_t gw_scope_time_left_ms(const gw_scope *s);
 
 /// Returns the id of |s|, which is sent with its calls and names its gradients; unique in the job, never 0.
 GW_API uint64_t gw_scope_id(const gw_scope *s);
 
 /// Starts a random generator of |s|, shared with the scopes opened inside it later. The same seed gives the same
-/// numbers on every machine. Functions that |s| calls on other workers draw different numbers for each call, which
-/// follow from the seed, too. Without a seed each worker draws the numbers of its rank, the same in each run.
+/// numbers on every machine. Functions that |s| calls on other workers draw different numbers in each call, which
+/// follow from the seed, too. Without gw_seed the numbers follow from the worker's rank and are the same in each run.
 ///
-/// Numbers are drawn, and calls are numbered, in the order of the program. C and C++ do not define the order in which
-/// the arguments of one call are evaluated, and gcc and clang differ: at most one of them may draw.
+/// Numbers are drawn, and calls are numbered, in the order in which the program runs. C and C++ do not define the order
+/// in which the arguments of one call are evaluated, and gcc and clang differ: at most one argument of a call may draw.
 ///
 ///     gw_tensor *a = gw_rand(s, GW_F32, 3);
 ///     gw_tensor *b = gw_rand(s, GW_F32, 3);             // not gw_sub(s, gw_rand(...), gw_rand(...))
 ///     gw_tensor *c = gw_sub(s, a, b);
 ///
 /// gw_nn_sequential evaluates its modules from left to right. For other calls gcc (with -Wall) and clang warn:
-/// "gw_draws_in_unspecified_order". They check the makers of random tensors and layers, not functions that draw inside,
-/// such as gw_module_call with a dropout; nor does the checked mode (gradwire/log.h), which does not see where a
-/// statement ends.
+/// "gw_draws_in_unspecified_order". They recognise functions that make random tensors and layers, but not others that
+/// draw, such as gw_module_call with a dropout; the checked mode (gradwire/log.h) detects neither.
 /// Errors: none.
 /// Source: Philox 4x32-10, Salmon et al. 2011.
 GW_API void gw_seed(gw_scope *s, uint64_t seed);
@@ -120,22 +121,22 @@ GW_API void *gw_alloc(gw_scope *s, size_t size_bytes);
 /// gw_scaler, gw_rref, gw_future, gw_list, gw_map, gw_group, gw_ddp, gw_join, gw_power_sgd.
 typedef struct gw_handle gw_handle;
 
-/// Gives |s| a count of its own on |h|, which then lives at least as long as |s|:
+/// Takes a count on |h| for |s|, so that |h| lives at least as long as |s|:
 /// `Handle *gw_keep(gw_scope *s, Handle *h)`.
 ///
 /// Returns: |h|, with its type.
 #define gw_keep(s, h) GW_KEEP(s, h)
 GW_API gw_handle *gw_keep_handle(gw_scope *s, gw_handle *h);
 
-/// Keeps |h| in |s|, drops the old handle of |slot|, and assigns |h| to it:
+/// Keeps |h| in |s|, releases the handle that *|slot| had, and assigns |h| to *|slot|:
 /// `void gw_set(gw_scope *s, Handle **slot, Handle *h)`.
 ///
 /// h: may be NULL.
 #define gw_set(s, slot, h) GW_SET(s, slot, h)
 GW_API gw_handle *gw_set_handle(gw_scope *s, gw_handle *old, gw_handle *h);
 
-/// Releases the count that |s| holds on |h| now, not when it closes: `void gw_drop(gw_scope *s, Handle *h)`. For long
-/// loops in one scope.
+/// Releases the count of |s| on |h| now, before |s| closes: `void gw_drop(gw_scope *s, Handle *h)`. For long loops in
+/// one scope.
 #define gw_drop(s, h) GW_DROP(s, h)
 GW_API void gw_drop_handle(gw_scope *s, gw_handle *h);
 

@@ -1,7 +1,7 @@
 // Statuses and errors.
 //
-// A status determines what its receiver can do; an error adds its cause, its origin, and what is certain about the
-// effect of a call.
+// The status of an error shows what its receiver can do; the other fields of the error have its cause, its origin, and
+// what is certain about the effect of a call.
 //
 //     gw_error e = gw_scope_close(root);
 //     if (e.status == GW_DISCONNECTED) reconnect_later();
@@ -33,21 +33,21 @@ typedef enum gw_status {
     GW_NOT_FOUND,    ///< no worker, function, class, method or key of this name
     GW_DUPLICATE,    ///< the name or rank is taken
     GW_MISMATCH,     ///< two workers disagree: world size, protocol version, types, a collective
-    GW_WRONG_STATE,  ///< not now: before init, after shutdown, a second completion
+    GW_WRONG_STATE,  ///< not possible now: before init, after shutdown, a second completion
     GW_WOULD_BLOCK,  ///< a wait inside a GW_INLINE function, or inside a gradient's hook of another worker's pass
     GW_UNSUPPORTED,  ///< exists, but not on this worker, by this caller, or of this dtype or device
     GW_LIMIT,        ///< a stated limit is reached; the text names it
 
     // Try again later, or elsewhere.
-    GW_TIMEOUT,       ///< the deadline passed first
+    GW_TIMEOUT,       ///< the deadline has passed
     GW_CANCELLED,     ///< the caller, or a thread that waits for the result, cancelled it
     GW_OVERLOADED,    ///< too many requests to this worker under way
     GW_DISCONNECTED,  ///< the worker is gone
-    GW_REF_LOST,      ///< the owner of the reference is gone, or it was deleted
+    GW_REF_LOST,      ///< the owner of the reference is gone, or has deleted the value
     GW_FENCED,        ///< the other workers continue without this one; it may join again
 
     // Look at the other side.
-    GW_REMOTE,    ///< the function ran there and failed in its own way (gw_fail)
+    GW_REMOTE,    ///< the function ran, and the program made it fail (gw_fail)
     GW_PROTOCOL,  ///< the peer sent malformed bytes
 
     // Look at the machine.
@@ -58,39 +58,39 @@ typedef enum gw_status {
     GW_STATUS_COUNT
 } gw_status;
 
-/// What is certain about the effect of the call that failed, as it was made here. If an argument of it failed (a future,
-/// a reference being made), the call itself was not delivered, whatever |function| of the error did before.
+/// What is certain about the effect of the call that failed, as it was made here. If an argument of the call failed (a
+/// future, a reference being made), the call itself was not delivered, even if |function| of the error has run.
 typedef enum gw_outcome {
-    GW_OUTCOME_NONE = 0,  ///< not a call
+    GW_OUTCOME_NONE = 0,  ///< the error is not of a call
     GW_NOT_DELIVERED,     ///< the function did not run: safe to repeat
-    GW_MAY_HAVE_RUN,      ///< this worker cannot determine it
+    GW_MAY_HAVE_RUN,      ///< this worker cannot determine whether it ran
     GW_RAN_AND_FAILED,    ///< it ran, and this is its error
 } gw_outcome;
 
-/// The identity of a collective that has ended with an error on all members of its group. Two errors of one identity
-/// report the same end. The library sets and compares it: it is equal on all members of the group in this job, and is
-/// sent with the error.
+/// The identity of a collective that has ended with an error on all members of its group. Two errors with the same
+/// identity report the end of the same collective. The library sets and compares it: it is equal on all members of the
+/// group in this job, and is sent with the error.
 typedef struct gw_abort {
-    uint64_t group;  ///< and its generation; 0: none
+    uint64_t group;  ///< the group and its generation; 0: none
     uint64_t key, number;
 } gw_abort;
 
-/// Sizes in gw_error, in bytes and items; GW_NAME_MAX is also the longest name of a worker.
+/// Sizes of members of gw_error, in bytes or items; GW_NAME_MAX is also the longest name of a worker.
 enum { GW_ERROR_TEXT_MAX = 768, GW_NAME_MAX = 127, GW_ERROR_ABORTS_MAX = 4 };
 
-/// How the worker was lost whose loss an error reports.
+/// How a worker was lost that an error reports.
 typedef enum gw_loss {
     GW_LOSS_NONE = 0,  ///< the error reports no loss
     GW_LOSS_ENDED,     ///< its process has ended
     GW_LOSS_SILENT,    ///< it was silent, or did not answer
     GW_LOSS_CUT_OFF,   ///< it had no contact with most of the others
     GW_LOSS_ALONE,     ///< all others had ended before it could query them
-    GW_LOSS_DECLARED,  ///< the others have declared it dead; of a worker that reports itself
+    GW_LOSS_DECLARED,  ///< the others have declared it dead, which it reports itself
     GW_LOSS_LEFT,      ///< it has left, is leaving, or has called gw_rpc_shutdown
     GW_LOSS_COUNT      ///< the number of kinds
 } gw_loss;
 
-/// The worker whose loss an error reports.
+/// The lost worker that an error reports.
 typedef struct gw_lost_worker {
     gw_loss how;                 ///< GW_LOSS_NONE: the error reports none, and the rest is 0
     int rank;                    ///< in the job
@@ -98,10 +98,10 @@ typedef struct gw_lost_worker {
     char name[GW_NAME_MAX + 1];  ///< its name
 } gw_lost_worker;
 
-/// The calls of one function by itself with which a text begins and which the library shortens.
+/// Repeated calls of a recursive function at the begin of a text, which the library shortens.
 typedef struct gw_trace {
     uint64_t function;     ///< a hash of its name
-    uint32_t calls;        ///< how many; 0: none
+    uint32_t calls;        ///< their number; 0: none
     uint16_t first, last;  ///< bytes in front of the second call, and of the last one
 } gw_trace;
 
@@ -109,22 +109,23 @@ typedef struct gw_trace {
 typedef struct gw_error {
     gw_status status;
     gw_outcome outcome;
-    char worker[GW_NAME_MAX + 1];    ///< where it was first decided, "" if here
+    char worker[GW_NAME_MAX + 1];    ///< where the error was made, "" if on this worker
     char function[GW_NAME_MAX + 1];  ///< the called function, "" if none
     char text[GW_ERROR_TEXT_MAX];    ///< with its error trace, "ps: gw.matmul: 6x5 times 4x8"
-    /// The ended collectives that this error reports, the last one first: one may have ended because another one had.
-    /// Errors of gw_fail have none.
+    /// The ended collectives that this error reports, the last one first: the end of one may have ended another. Errors
+    /// of gw_fail have none.
     gw_abort aborts[GW_ERROR_ABORTS_MAX];
     gw_lost_worker
-        lost;         ///< of DISCONNECTED, REF_LOST and FENCED, if identified; gw_fail sets none
+        lost;         ///< the worker that is gone, for DISCONNECTED, REF_LOST and FENCED, if known
     gw_trace trace;   ///< used by the library
-    bool is_printed;  ///< this process has printed it already, when it happened
+    bool is_printed;  ///< this process has printed the error when it happened
 } gw_error;
 
 /// Returns the name of |status| in words, "timeout".
 GW_API const char *gw_status_name(gw_status status);
 
-/// Prints |error|, if it is one, as one line to stderr, unless the library has printed it when it happened.
+/// Prints |error|, unless its status is GW_OK, as one line to stderr; does not repeat it if the library has printed it
+/// before.
 ///
 /// Returns: the exit code for main: 0 for GW_OK, else 1.
 GW_API int gw_exit_code(gw_error error);

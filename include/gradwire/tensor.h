@@ -8,8 +8,8 @@
 //     gw_tensor *y = gw_from(s, row, 4);            // copies an array of C
 //     gw_print(s, gw_add(s, x, y));
 //
-// A |shape| is written as numbers in the short forms, gw_zeros(s, GW_F32, 2, 3), and as GW_SHAPE(2, 3) for the function
-// gw_zeros_with.
+// Macros take a |shape| as numbers, gw_zeros(s, GW_F32, 2, 3); the functions behind them, such as gw_zeros_with, take
+// GW_SHAPE(2, 3).
 //
 // Errors, of all of them: INVALID for a dtype, size or argument out of range; NO_MEMORY.
 // Ownership: a tensor belongs to the scope that made it; gw_keep gives another scope a count on it.
@@ -23,7 +23,7 @@
 extern "C" {
 #endif
 
-/// What the elements of a tensor are.
+/// The type of the elements of a tensor.
 typedef enum gw_dtype {
     GW_F32 = 0,
     GW_F64,
@@ -38,7 +38,7 @@ typedef enum gw_dtype {
     GW_DTYPE_COUNT
 } gw_dtype;
 
-/// Where the elements of a tensor are.
+/// The device on which the elements of a tensor are stored.
 typedef enum gw_device { GW_CPU = 0 } gw_device;
 
 /// How the elements of a tensor are stored: all of them, or some rows (gw_rows).
@@ -53,8 +53,8 @@ typedef struct gw_shape {
     const int64_t *sizes;
 } gw_shape;
 
-/// Makes a shape of numbers: `gw_shape GW_SHAPE(sizes...)`. GW_SHAPE() is that of a scalar. Lives as long as the block
-/// it stands in.
+/// Makes a shape of numbers: `gw_shape GW_SHAPE(sizes...)`. GW_SHAPE() is that of a scalar. It lives until the end of
+/// the C block in which it is written.
 ///
 /// Returns: the shape.
 #define GW_SHAPE(...) GW_SHAPE_OF(__VA_ARGS__)
@@ -83,7 +83,7 @@ GW_API gw_tensor *gw_ones(gw_scope *s, gw_dtype dtype, gw_shape shape) GW_CALLS(
 #define gw_ones(...) GW_SIZED_2(gw_ones, __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_ones) gw_ones_with;
 
-/// Makes a tensor of zeros, under the name of torch.empty.
+/// Makes a tensor of zeros: as torch.empty, but initialised.
 ///
 /// Returns: a tensor of |shape|.
 GW_API gw_tensor *gw_empty(gw_scope *s, gw_dtype dtype, gw_shape shape) GW_CALLS(gw_zeros_with);
@@ -120,7 +120,8 @@ GW_API GW_TYPE_OF(gw_full) gw_full_with;
 /// Copies an array of C: `gw_tensor *gw_from(gw_scope *s, const T *data, sizes...)`.
 ///
 /// data: of float, double, int64_t, int32_t, int16_t, int8_t, uint8_t or bool, which decides the dtype. A variable, or
-/// in C a literal: gw_from(s, (float[]){ 1, 2 }, 2). An argument that begins with a parenthesis has the type in it.
+/// in C a literal: gw_from(s, (float[]){ 1, 2 }, 2). If |data| begins with a parenthesis, the type is the one inside
+/// it.
 /// sizes: their product is the number of elements that are read.
 /// Returns: a contiguous tensor.
 /// Source: torch.tensor.
@@ -140,7 +141,7 @@ GW_API gw_tensor *gw_randint(gw_scope *s, gw_dtype dtype, int64_t low, int64_t h
 #define gw_randint(...) (GW_DRAWS, GW_SIZED_4(gw_randint, __VA_ARGS__))
 GW_API GW_TYPE_OF(gw_randint) gw_randint_with;
 
-/// Draws a permutation of the numbers from 0 to below |n| from the generator of |s|.
+/// Draws a permutation of the numbers 0 to |n| - 1 from the generator of |s|.
 ///
 /// Returns: a tensor of |n| i64.
 /// Source: torch.randperm.
@@ -156,7 +157,7 @@ GW_API gw_tensor *gw_zeros_like(gw_scope *s, const gw_tensor *x);
 /// Returns: a tensor of the shape and dtype of |x|.
 GW_API gw_tensor *gw_ones_like(gw_scope *s, const gw_tensor *x);
 
-/// Makes a tensor of zeros, under the name of torch.empty_like.
+/// Makes a tensor of zeros: as torch.empty_like, but initialised.
 ///
 /// Returns: a tensor of the shape and dtype of |x|.
 GW_API gw_tensor *gw_empty_like(gw_scope *s, const gw_tensor *x);
@@ -180,7 +181,7 @@ GW_API gw_tensor *gw_rand_like(gw_scope *s, const gw_tensor *x);
 /// Returns: a tensor of the shape and dtype of |x|.
 GW_API gw_tensor *gw_randn_like(gw_scope *s, const gw_tensor *x);
 
-/// Makes the numbers start, start + step, ... before |end|.
+/// Makes a tensor of the numbers start, start + step, ... before |end|.
 ///
 /// Returns: a tensor of one dimension.
 /// Errors: INVALID if |step| is 0 or leads away from |end|.
@@ -189,8 +190,8 @@ GW_API gw_tensor *gw_arange(gw_scope *s, gw_dtype dtype, double start, double en
 
 /// Makes a view of the caller's memory, contiguous, without a copy.
 ///
-/// bytes: writes of the caller there are not tracked: a message or a backward pass that needs the old values may get
-/// the new ones.
+/// bytes: the library does not notice when the caller writes them: a message or a backward pass that needs the old
+/// values may then get the new ones.
 /// deleter: is called once with |context|, on any thread, when no tensor, graph or message needs the bytes; also if
 /// this fails. The thread holds no lock of the library. NULL: none.
 /// Returns: a tensor of |shape|.
@@ -199,8 +200,8 @@ GW_API gw_tensor *gw_from_blob(gw_scope *s, gw_dtype dtype, void *bytes, gw_shap
                                void (*deleter)(void *context), void *context);
 
 // ---- Reading ------------------------------------------------------------------------------------
-// NULL reads as a scalar. The result of an operator in a scope that has failed has no elements and no bytes: a program
-// that divides by a size calls gw_ok first.
+// NULL is read as a scalar. In a scope that has failed the result of an operator has no elements and no bytes: a
+// program that divides by a size calls gw_ok first.
 
 /// Returns the dtype of |x|.
 GW_API gw_dtype gw_dtype_of(const gw_tensor *x);
@@ -219,11 +220,11 @@ GW_API int64_t gw_numel(const gw_tensor *x);
 /// Returns whether the elements of |x| are stored in order without gaps.
 GW_API bool gw_is_contiguous(const gw_tensor *x);
 
-/// Returns the address of the first element, for reading; the others are at gw_stride. Valid until the tensor is
-/// written or released. NULL if |x| is sparse by rows, or on a device whose memory the CPU cannot read.
+/// Returns the address of the first element, for reading; gw_stride returns the distances of the others. Valid until
+/// the tensor is written or released. NULL if |x| is sparse by rows, or on a device whose memory the CPU cannot read.
 GW_API const void *gw_data(const gw_tensor *x);
 
-/// Prepares |x| for writing by the program: a backward pass or message that needs the old values keeps them.
+/// Prepares |x| for writing by the program; backward passes and messages that need the old values keep them.
 ///
 /// Returns: the address of the first element; NULL with |s| failed.
 /// Errors: NO_MEMORY; INVALID if |x| is sparse by rows.
@@ -232,14 +233,14 @@ GW_API void *gw_data_for_write(gw_scope *s, gw_tensor *x);
 /// Reads the one element of |x|.
 ///
 /// Returns: the element; 0 in a scope that has failed.
-/// Errors: INVALID if there are more or none.
+/// Errors: INVALID unless |x| has exactly one element.
 /// Source: torch.Tensor.item.
 GW_API double gw_item(gw_scope *s, const gw_tensor *x);
 
 /// Reads the one element of |x| as an integer.
 ///
 /// Returns: the element; 0 in a scope that has failed.
-/// Errors: INVALID if there are more or none.
+/// Errors: INVALID unless |x| has exactly one element.
 GW_API int64_t gw_item_int(gw_scope *s, const gw_tensor *x);
 
 /// Formats |x| as PyTorch does: tensor([[1., 2.]]).
@@ -251,16 +252,17 @@ GW_API const char *gw_to_text(gw_scope *s, const gw_tensor *x);
 GW_API void gw_print(gw_scope *s, const gw_tensor *x);
 
 // ---- Sparse by rows -----------------------------------------------------------------------------
-// A tensor that stores some rows; the others are 0. The gradient of an embedding is one.
+// A tensor that stores only some rows; the others are 0. The gradient of an embedding can be such a tensor.
 //
 //     gw_tensor *g = gw_rows(s, gw_from(s, ((int64_t[]){ 2, 0, 2 }), 3), values, 5);      // values: 3 F, g: 5 F
 //     gw_tensor *once = gw_coalesce(s, g);              // rows 0 and 2, the latter the sum of two
 //
-// Its values never change, also when |indices| or |values| are written later, and no gradient flows through it. gw_add
-// adds two of them, or one and a dense tensor, which gives a dense one; gw_mul and gw_div take it with a number. Every
-// other operator is INVALID. It can be sent, printed, and be a gradient.
+// Its values never change, even if |indices| or |values| are written later, and no gradient flows through it. gw_add
+// adds two such tensors, or one to a dense tensor, with a dense result; gw_mul multiplies and gw_div divides one by a
+// number. Every other operator is INVALID. It can be sent and printed, and can be a gradient.
 
-/// Makes a tensor that is sparse by rows: row indices[n] is values[n], or the sum of all values of that index.
+/// Makes a tensor that is sparse by rows: row indices[n] is values[n], or, if the index occurs several times, the sum
+/// of its values.
 ///
 /// indices: N, i64 or i32, each at least 0 and below |row_count|.
 /// values: N F..., floating.
@@ -280,7 +282,7 @@ GW_API gw_tensor *gw_rows_indices(gw_scope *s, const gw_tensor *x);
 /// Errors: INVALID if |x| is dense.
 GW_API gw_tensor *gw_rows_values(gw_scope *s, const gw_tensor *x);
 
-/// Sorts the rows by index and adds those of one index, in the order in which they stand in |x|.
+/// Sorts the rows by index, and adds rows of the same index in the order that they have in |x|.
 ///
 /// Returns: a tensor with ascending indices, each once.
 /// Errors: INVALID if |x| is dense.

@@ -1,13 +1,13 @@
 // Values: what a call can carry.
 //
-// A closed set, so that no code and no foreign type is ever sent: none, bool, int, float, string, bytes, tensor, list,
-// map, reference, future, worker, error.
+// The kinds are fixed, so that no code and no unknown type is ever sent: none, bool, int, float, string, bytes, tensor,
+// list, map, reference, future, worker, error.
 //
 //     gw_rpc_sync(s, "ps", "scale", x, 2.5, "fast");            // values of C become gw_values
 //     gw_value v = gw_value_of(3);                              // or explicitly
 //     int64_t n = gw_int_of(s, v);                              // and back, checked
 //
-// A function with a gw_value parameter takes any C value in its short form, one with gw_values takes several.
+// The short form of a function with a gw_value parameter takes any C value; that of one with gw_values takes several.
 //
 // Errors, of all of them: INVALID for a value of another kind, naming both kinds, and for an index out of range;
 // NO_MEMORY.
@@ -46,7 +46,7 @@ typedef enum gw_kind {
     GW_LIST,
     GW_MAP,
     GW_RREF,
-    GW_FUTURE,  ///< sent as a promise: the callee starts when it has resolved
+    GW_FUTURE,  ///< as an argument: the callee starts when the future has resolved
     GW_WORKER,
     GW_ERROR,
     GW_KIND_COUNT
@@ -98,8 +98,8 @@ typedef struct gw_values {
 #define GW_NO_ARGS GW_NO_VALUES
 
 #ifndef __cplusplus
-/// Makes a struct of options before the call that takes it: `type GW_OPTIONS(type, .name = value, ...)`. What is left
-/// out has its default. C only; in C++ a struct of options has its defaults by itself.
+/// Makes a struct of options for a call that takes the struct: `type GW_OPTIONS(type, .name = value, ...)`. Options
+/// that are left out have their defaults. C only; in C++ a struct of options has its defaults by itself.
 ///
 ///     gw_call_options patient = GW_OPTIONS(gw_call_options, .timeout_ms = 500000);
 ///
@@ -110,8 +110,9 @@ typedef struct gw_values {
 /// Returns the name of |kind|, "tensor".
 GW_API const char *gw_kind_name(gw_kind kind);
 
-/// Makes a value of a C value: `gw_value gw_value_of(x)`. It is one of the functions below, by the type of |x|: bool,
-/// the integer types, float, double, char *, the handles named above, gw_worker, gw_worker *, gw_error * and gw_value.
+/// Makes a value of a C value: `gw_value gw_value_of(x)`. It calls one of the functions below, by the type of |x|:
+/// bool, the integer types, float, double, char *, the handles named above, gw_worker, gw_worker *, gw_error * and
+/// gw_value.
 ///
 /// Returns: the value.
 #define gw_value_of(x) GW_VALUE_OF(x)
@@ -143,8 +144,8 @@ GW_API gw_value gw_value_of_worker(gw_worker x);
 GW_API gw_value gw_value_of_error(const gw_error *x);
 
 // ---- Back to C ----------------------------------------------------------------------------------
-// A failed one returns 0, "" or poison. An int is accepted where a float is expected, and 0 or 1 where a bool is: false
-// and true of C are ints.
+// On failure a function returns 0, "" or poison. An int is accepted where a float is expected, and 0 or 1 where a bool
+// is: false and true of C are ints.
 
 /// Returns the bool |v|.
 GW_API bool gw_bool_of(gw_scope *s, gw_value v);
@@ -166,7 +167,7 @@ GW_API gw_rref *gw_rref_of(gw_scope *s, gw_value v);
 GW_API gw_worker gw_worker_of(gw_scope *s, gw_value v);
 
 // ---- Lists and maps -----------------------------------------------------------------------------
-// They hold values and a count on what these point to.
+// Lists and maps hold values, and a count on the handles in them.
 
 /// Opens an empty list.
 /// Returns: the list.
@@ -190,7 +191,7 @@ GW_API gw_value gw_list_get(gw_scope *s, const gw_list *list, int index);
 /// Returns: the map.
 GW_API gw_map *gw_map_open(gw_scope *s);
 
-/// Puts |v| under |key|, in the place of a value of that key.
+/// Puts |v| under |key|, replacing the value that |key| had.
 ///
 /// v: any value.
 /// Errors: INVALID if |v| is the map itself or holds it; LIMIT for maps that are too deep.

@@ -47,7 +47,7 @@ static void keep_request(admission *d, const char *key, const void *value, size_
     char own_key[JOIN_KEY_MAX] = "";
     if (k && read_request(k, value, size)) join_key(own_key, "join", k->worker.incarnation);
     if (!k || strcmp(key, own_key)) {
-        log_line("%s refused %s to the group: %s", d->agent->name, key,
+        log_line("%s has not admitted %s to the elastic job: %s", d->agent->name, key,
                  k ? "a malformed join request" : "no memory, or too many join requests");
         mem_free(k);
         return;
@@ -114,7 +114,8 @@ static gw_status admit(agent *a, const join_request *k, int *out_rank, gw_error 
     // It gets the next rank, or the one that it has got already.
     char name[LIMIT_NAME_BYTES + 1];
     if (!options_complete_name(k->name, members_limit(a->membership), name))
-        return error_set(error, GW_INVALID, "\"%s\" is not a name with that rank", k->name);
+        return error_set(error, GW_INVALID, "\"%s\" does not give a valid name with the new rank",
+                         k->name);
     return members_admit(a->membership, k->worker.incarnation, name, k->addresses, out_rank, error);
 }
 
@@ -153,8 +154,8 @@ static gw_status open_store(admission *d, gw_error *error) {
         if (!status) status = store_watch(a->store, found, d, error);
         if (a->store) return status ? status : group_store_write_job_on_loop(a, error);
         if (!again)
-            log_line("%s is the coordinator of the group now; no worker can join until it has one "
-                     "of the group's addresses: %s",
+            log_line("%s is the coordinator of the elastic job now, but listens at none of its "
+                     "addresses yet, so that no worker can join: %s",
                      a->name, error->text);
         pause_until(d, env_now_ns(a->env) + STORE_AGAIN_MS * INT64_C(1000000));
     }
@@ -167,7 +168,7 @@ static void admission_main(void *arg) {
     gw_error error;
     env_enter(e);
     if (open_store(d, &error) && !d->ending)
-        log_line("%s admits no member to the group: %s", d->agent->name, error.text);
+        log_line("%s cannot admit workers to the elastic job: %s", d->agent->name, error.text);
     while (!d->ending) {
         list_node *l = list_take(&d->requests);
         if (l) {
@@ -189,19 +190,19 @@ void admission_check_on_loop(agent *a) {
     admission *d = mem_calloc(sizeof *d);
     gw_error error;
     if (!d) {
-        log_line("%s admits no member to the group: no memory for a thread", a->name);
+        log_line("%s cannot admit workers to the elastic job: no memory for a thread", a->name);
         return;
     }
     d->agent = a;
     list_init(&d->requests);
     if (env_spawn(a->env, admission_main, d, &error)) {
-        log_line("%s admits no member to the group: %s", a->name, error.text);
+        log_line("%s cannot admit workers to the elastic job: %s", a->name, error.text);
         mem_free(d);
         return;
     }
     a->admission = d;
     if (a->store && store_watch(a->store, found, d, &error))
-        log_line("%s admits no member to the group: %s", a->name, error.text);
+        log_line("%s cannot admit workers to the elastic job: %s", a->name, error.text);
 }
 
 void admission_end_on_loop(agent *a) {

@@ -152,12 +152,12 @@ agent *agent_of(gw_scope *s) {
     agent *a = s->agent;
     if (a && !is_process_fork(a->mark)) return a;
     if (a) {
-        scope_fail(
-            s, GW_WRONG_STATE,
-            "this process was forked from the one that called gw_rpc_init, which has the agent");
+        scope_fail(s, GW_WRONG_STATE,
+                   "the agent belongs to the parent of this process, which was forked: only the "
+                   "process that called gw_rpc_init can use it");
         return NULL;
     }
-    scope_fail(s, GW_WRONG_STATE, "this scope has no agent: gw_rpc_init makes one");
+    scope_fail(s, GW_WRONG_STATE, "the scope has no agent: call gw_rpc_init first");
     return NULL;
 }
 

@@ -53,9 +53,10 @@ bool awaits_is_idle_on_loop(const agent *a) {
 
 gw_status awaits_check_acts_on_loop(const agent *a, gw_error *error) {
     if (!is_leaving(a) || acts(a)) return GW_OK;
-    return error_set(error, GW_WRONG_STATE,
-                     "%s has called %s: only functions that it serves may do this", a->name,
-                     a->leaving.alone ? "gw_rpc_leave" : "gw_rpc_shutdown");
+    return error_set(
+        error, GW_WRONG_STATE,
+        "%s has called %s: after that only functions that other workers call may do this", a->name,
+        a->leaving.alone ? "gw_rpc_leave" : "gw_rpc_shutdown");
 }
 
 static bool has_called(const agent *a, uint32_t rank) {
@@ -391,7 +392,8 @@ static void caller_is_idle(agent *a, int from, const question *q) {
 static gw_status answered(agent *a, int from, reader *in, gw_error *error) {
     question q;
     gw_error why;
-    if (!take(in, &q)) return error_set(error, GW_PROTOCOL, "idle: fields that mean nothing");
+    if (!take(in, &q))
+        return error_set(error, GW_PROTOCOL, "malformed idle message: invalid fields");
     if (q.role != ROLE_MEMBER) {
         caller_is_idle(a, from, &q);
         q.role = ROLE_MEMBER;
@@ -401,7 +403,7 @@ static gw_status answered(agent *a, int from, reader *in, gw_error *error) {
     uint8_t has_failed = reader_u8(in);
     if (decode_error(in, &why, error)) return error->status;
     if (!why.status || q.about != (uint32_t)from)
-        return error_set(error, GW_PROTOCOL, "idle: fields that mean nothing");
+        return error_set(error, GW_PROTOCOL, "malformed idle message: invalid fields");
     member_is_idle(a, &q, has_failed, &why);
     return GW_OK;
 }
@@ -452,7 +454,8 @@ void awaits_check_on_loop(agent *a) {
 
 static gw_status asked(agent *a, int from, reader *in, gw_error *error) {
     question q;
-    if (!take(in, &q)) return error_set(error, GW_PROTOCOL, "await: fields that mean nothing");
+    if (!take(in, &q))
+        return error_set(error, GW_PROTOCOL, "malformed await message: invalid fields");
     if (!holds(a, &q) || !send(a, from, KIND_IDLE, &q)) keep(a, from, &q);
     return GW_OK;
 }

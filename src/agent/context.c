@@ -44,7 +44,8 @@ typedef struct body_name {
 static body_name name_of_body(const context *c) {
     body_name out;
     snprintf(out.text, sizeof out.text, "%s%s",
-             c->function ? "the GW_INLINE function " : "a function that runs after a future",
+             c->function ? "the GW_INLINE function "
+                         : "a function that a future calls (gw_then, gw_on_done)",
              c->function ? c->function : "");
     return out;
 }
@@ -75,8 +76,8 @@ void context_report_if_long(const context *c, body_start began) {
     if (c->may_wait || env_now_ns(c->agent->env) - began.now_ns < LONG_NS) return;
     int64_t took_ns = cpu_now_ns() - began.cpu_ns;
     if (took_ns < LONG_NS) return;
-    log_line("%s: %s computed for %lld ms, and other calls waited for it; GW_POOL functions may "
-             "take long",
+    log_line("%s: %s ran for %lld ms, and other calls had to wait for it: register long functions "
+             "as GW_POOL",
              c->agent->name, name_of_body(c).text, (long long)(took_ns / 1000000));
 }
 
@@ -85,10 +86,10 @@ gw_status context_check_wait(gw_scope *s, gw_error *error) {
     if (c ? c->may_wait : s->may_wait) return GW_OK;
     if (!c)
         return error_set(error, GW_WOULD_BLOCK,
-                         "a wait where threads must not, as in a gradient's hook of another "
-                         "worker's pass, or in the "
-                         "hook of a gw_ddp");
-    return error_set(error, GW_WOULD_BLOCK, "a wait inside %s; GW_POOL functions may wait",
+                         "a wait in a function that must not block, such as the hook of a gw_ddp, "
+                         "or a gw_register_hook hook in a pass of another worker");
+    return error_set(error, GW_WOULD_BLOCK,
+                     "a wait in %s, which must not block: only GW_POOL functions may",
                      name_of_body(c).text);
 }
 
@@ -288,7 +289,8 @@ static context *context_for(agent *a, gw_scope *s, gw_error *error) {
     // The scope of an object leads to the context that has its turn, too, but outlives it.
     if (c && !is_within(s, c->scope) && !(c->ending && is_within(s, c->ending))) {
         error_set(error, GW_INVALID,
-                  "gw_local in a scope of an object, which outlives the call; use the call's own");
+                  "gw_local was called with the scope of an object, which outlives the call: use "
+                  "the scope of the call");
         return NULL;
     }
     if (!c) {
@@ -333,11 +335,12 @@ gw_status context_enter(agent *a, gw_scope *s, turn *t, held_turn *h, gw_error *
         turn_begin_on_loop(h, t, c, false);
         if (!resume(a, c->scope, h, context_until_ns(a, s)) &&
             !(status = context_check_cancelled(s, error)))
-            status = t->own ? error_set(error, GW_TIMEOUT,
-                                        "the turn of an object of class %s was not granted in time",
-                                        t->class_name)
-                            : error_set(error, GW_TIMEOUT,
-                                        "the turn of a parameter was not granted in time");
+            status =
+                t->own ? error_set(error, GW_TIMEOUT,
+                                   "other calls used the object of class %s until the deadline",
+                                   t->class_name)
+                       : error_set(error, GW_TIMEOUT,
+                                   "other calls used the object of a parameter until the deadline");
     }
     env_leave(a->env);
     return status;

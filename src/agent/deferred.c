@@ -74,7 +74,7 @@ static bool is_blamed(const agent *a, const member *sender) {
 static void blame_all(timer *t) {
     agent *a = list_entry(t, agent, deferred.limit);
     gw_error error;
-    error_set(&error, GW_PROTOCOL, "a message that names a worker that is no member");
+    error_set(&error, GW_PROTOCOL, "the message names a worker that is not a member");
     for (int rank = 0; rank < a->member_count; rank++)
         if (is_blamed(a, agent_member(a, rank))) dispatch_protocol_error_on_loop(a, rank, &error);
 }

@@ -38,14 +38,14 @@ static const row engines[] = {
       .local_size = "OMPI_COMM_WORLD_LOCAL_SIZE",
       .mark = { "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid",
                 "OMPI_MCA_orte_precondition_transports" },
-      .remedy = "mpirun -x MASTER_ADDR=... names the host of rank 0" },
+      .remedy = "set it to the host of rank 0 with mpirun -x MASTER_ADDR=..." },
     { .rank = "PMI_RANK",
       .world_size = { "PMI_SIZE" },
       .local_rank = "MPI_LOCALRANKID",
       .local_size = "MPI_LOCALNRANKS",
       .peer_mark = "PMI_FD",
-      .remedy = "mpiexec -genv MASTER_ADDR ... -genv MASTER_PORT ... name the host of rank 0 and "
-                "a port of it" },
+      .remedy = "set the host of rank 0 and a port with mpiexec -genv MASTER_ADDR ... -genv "
+                "MASTER_PORT ..." },
     { .needs = "SLURM_STEP_ID",
       .rank = "SLURM_PROCID",
       .world_size = { "SLURM_STEP_NUM_TASKS", "SLURM_NTASKS" },
@@ -53,11 +53,11 @@ static const row engines[] = {
       .host_count = "SLURM_STEP_NUM_NODES",
       .mark = { "SLURM_JOB_ID", "SLURM_STEP_ID" },
       .hosts = { "SLURM_STEP_NODELIST", "SLURM_JOB_NODELIST" },
-      .remedy = "it may name the host of rank 0" },
+      .remedy = "set it to the host of rank 0" },
     { .rank = "JOB_COMPLETION_INDEX",
       .world_size = { "WORLD_SIZE" },
       .port = "29500",
-      .remedy = "the manifest names the pod of index 0 behind its headless service" },
+      .remedy = "set it in the manifest to the pod of index 0 behind its headless service" },
 };
 
 enum { ENGINES = sizeof engines / sizeof *engines };
@@ -102,8 +102,8 @@ static const row *find_engine(environment_lookup variable) {
 }
 
 static gw_status not_a_number(const char *name, const char *text, int max, gw_error *error) {
-    return error_set(error, GW_INVALID, "%s is \"%.100s\", not a number from 0 to %d", name, text,
-                     max);
+    return error_set(error, GW_INVALID, "%s is \"%.100s\", but must be a number from 0 to %d", name,
+                     text, max);
 }
 
 // ---- Rank and world size ------------------------------------------------------------------------
@@ -138,9 +138,8 @@ static bool is_inside(environment_lookup variable) {
 static gw_status compare(const setting *mine, const setting *other, gw_error *error) {
     if (mine->number == UNSET || other->number == UNSET || mine->number == other->number)
         return GW_OK;
-    return error_set(error, GW_INVALID,
-                     "%s is %d, but %s is %d: which of them is meant cannot be known; unset one",
-                     mine->name, mine->number, other->name, other->number);
+    return error_set(error, GW_INVALID, "%s is %d, but %s is %d: unset one of them", mine->name,
+                     mine->number, other->name, other->number);
 }
 
 // A value that RANK and WORLD_SIZE do not set is taken from the other launcher.
@@ -168,22 +167,21 @@ static gw_status find_settings(environment_lookup variable, setting *rank, setti
 static gw_status no_rank(environment_lookup variable, gw_error *error) {
     if (find(variable, "SLURM_PROCID"))
         return error_set(error, GW_INVALID,
-                         "RANK is not set and no rank was given; SLURM_PROCID is set, but "
-                         "SLURM_STEP_ID is not: srun starts ranks, a batch script does not");
+                         "no rank was given, and RANK is not set; SLURM_PROCID is set, but "
+                         "SLURM_STEP_ID is not: start the program by srun in the batch script");
     return error_set(error, GW_INVALID,
-                     "RANK is not set and no rank was given, nor is there a rank of another "
-                     "launcher (OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID, "
+                     "no rank was given, and neither RANK nor the variable of another launcher is "
+                     "set (OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID, "
                      "JOB_COMPLETION_INDEX); start it with: gradwire run -n 2 -- ./program");
 }
 
 static gw_status check_place(const setting *rank, const setting *world_size, gw_error *error) {
     if (world_size->number == UNSET)
-        return error_set(error, GW_INVALID,
-                         "%s is not set and no world size was given, but %s is set",
+        return error_set(error, GW_INVALID, "no world size was given, and %s is not set, but %s is",
                          world_size->name, rank->name);
     if (world_size->number < 1)
-        return error_set(error, GW_INVALID, "a world size of 0, not 1 to %d (%s)", LIMIT_WORKERS,
-                         world_size->name);
+        return error_set(error, GW_INVALID, "the world size is 0, but must be 1 to %d (%s)",
+                         LIMIT_WORKERS, world_size->name);
     if (rank->number >= world_size->number)
         return error_set(error, GW_INVALID, "rank %d of world size %d (%s, %s)", rank->number,
                          world_size->number, rank->name, world_size->name);
@@ -284,13 +282,12 @@ static gw_status set_first_host(environment_lookup variable, const row *r, envir
     out->host_from = name;
     if (!list)
         return error_set(error, GW_INVALID,
-                         "%s is not set, nor is MASTER_ADDR, which would name the host of rank 0",
-                         name);
+                         "neither %s nor MASTER_ADDR, the host of rank 0, is set", name);
     if (first_host(list, out->host, sizeof out->host)) return GW_OK;
-    return error_set(error, GW_INVALID,
-                     "%s is \"%.100s\", which begins with no host; MASTER_ADDR may name that of "
-                     "rank 0",
-                     name, list);
+    return error_set(
+        error, GW_INVALID,
+        "%s is \"%.100s\", which does not begin with a host: set MASTER_ADDR to the host of rank 0",
+        name, list);
 }
 
 // The launcher that has assigned this rank and world size, or one that has assigned equal ones.

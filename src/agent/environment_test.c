@@ -92,7 +92,8 @@ static void it_understands_open_mpi(void **state) {
 static void several_hosts_of_open_mpi_need_the_name_of_one(void **state) {
     (void)state;
     REFUSE("MASTER_ADDR is not set, and the ranks are on several hosts (OMPI_COMM_WORLD_LOCAL_SIZE "
-           "is 2, OMPI_COMM_WORLD_SIZE is 4): mpirun -x MASTER_ADDR=",
+           "is 2, OMPI_COMM_WORLD_SIZE is 4): set it to the host of rank 0 with mpirun -x "
+           "MASTER_ADDR=",
            OPEN_MPI("3", "4", "2"));
     // The port is made of the job's mark, and the same for all.
     join_options a = RESOLVE(OPEN_MPI("0", "4", "2"), "MASTER_ADDR=127.0.0.1");
@@ -115,8 +116,9 @@ static void it_understands_pmi(void **state) {
     assert_place(&b, 1, 2);
     assert_string_equal(a.master, b.master);
     assert_string_equal(a.launch, "");  // on another host it would be another one
-    REFUSE("(MPI_LOCALNRANKS is 1, PMI_SIZE is 2): mpiexec -genv MASTER_ADDR", "PMI_RANK=1",
-           "PMI_SIZE=2", "MPI_LOCALNRANKS=1", fd);
+    REFUSE("(MPI_LOCALNRANKS is 1, PMI_SIZE is 2): set the host of rank 0 and a port with mpiexec "
+           "-genv MASTER_ADDR",
+           "PMI_RANK=1", "PMI_SIZE=2", "MPI_LOCALNRANKS=1", fd);
     REFUSE("neither MASTER_ADDR nor MPI_LOCALNRANKS is set, but PMI_RANK is", "PMI_RANK=1",
            "PMI_SIZE=2", fd);
     close(ends[0]);
@@ -167,14 +169,14 @@ static void the_first_of_slurms_hosts_has_rank_0(void **state) {
     REFUSE("SLURM_STEP_NODELIST is \"node[\", which begins with no host",
            SLURM("2", "4", "2", "node["));
     REFUSE("SLURM_STEP_NODELIST is \"node[1\", which", SLURM("2", "4", "2", "node[1"));
-    REFUSE("SLURM_STEP_NODELIST is not set, nor is MASTER_ADDR", "SLURM_STEP_ID=0",
-           "SLURM_JOB_ID=17", "SLURM_PROCID=3", "SLURM_NTASKS=4");
+    REFUSE("neither SLURM_STEP_NODELIST nor MASTER_ADDR", "SLURM_STEP_ID=0", "SLURM_JOB_ID=17",
+           "SLURM_PROCID=3", "SLURM_NTASKS=4");
 }
 
 static void a_batch_script_is_no_rank(void **state) {
     (void)state;
-    REFUSE("SLURM_PROCID is set, but SLURM_STEP_ID is not: srun starts ranks", "SLURM_PROCID=0",
-           "SLURM_NTASKS=4", "SLURM_JOB_ID=17");
+    REFUSE("SLURM_PROCID is set, but SLURM_STEP_ID is not: start the program by srun",
+           "SLURM_PROCID=0", "SLURM_NTASKS=4", "SLURM_JOB_ID=17");
 }
 
 static void it_understands_indexed_jobs_of_kubernetes(void **state) {
@@ -185,9 +187,9 @@ static void it_understands_indexed_jobs_of_kubernetes(void **state) {
     o = RESOLVE("JOB_COMPLETION_INDEX=2", "WORLD_SIZE=3", "MASTER_ADDR=127.0.0.1",
                 "MASTER_PORT=1234");
     assert_string_equal(o.master, "127.0.0.1:1234");
-    REFUSE("WORLD_SIZE is not set and no world size was given, but JOB_COMPLETION_INDEX is set",
+    REFUSE("no world size was given, and WORLD_SIZE is not set, but JOB_COMPLETION_INDEX is",
            "JOB_COMPLETION_INDEX=2");
-    REFUSE("MASTER_ADDR is not set, but JOB_COMPLETION_INDEX is: the manifest names the pod",
+    REFUSE("MASTER_ADDR is not set, but JOB_COMPLETION_INDEX is: set it in the manifest to the pod",
            "JOB_COMPLETION_INDEX=2", "WORLD_SIZE=3");
 }
 
@@ -202,9 +204,9 @@ static void contradicting_variables_are_named(void **state) {
     REFUSE("rank 4 of world size 4 (OMPI_COMM_WORLD_RANK, OMPI_COMM_WORLD_SIZE)",
            OPEN_MPI("4", "4", "4"));
     REFUSE("rank 5 of world size 2 (RANK, WORLD_SIZE)", "RANK=5", "WORLD_SIZE=2");
-    REFUSE("PMI_SIZE is not set and no world size was given, but PMI_RANK is set", "PMI_RANK=1");
-    REFUSE("PMI_RANK is \"first\", not a number", "PMI_RANK=first", "PMI_SIZE=2");
-    REFUSE("a world size of 0, not 1 to 4096 (PMI_SIZE)", "PMI_RANK=0", "PMI_SIZE=0");
+    REFUSE("no world size was given, and PMI_SIZE is not set, but PMI_RANK is", "PMI_RANK=1");
+    REFUSE("PMI_RANK is \"first\", but must be a number", "PMI_RANK=first", "PMI_SIZE=2");
+    REFUSE("the world size is 0, but must be 1 to 4096 (PMI_SIZE)", "PMI_RANK=0", "PMI_SIZE=0");
     REFUSE("(OMPI_COMM_WORLD_RANK, PMI_RANK, SLURM_PROCID, JOB_COMPLETION_INDEX)", "HOME=/");
     char host[300] = "MASTER_ADDR=";
     memset(host + strlen(host), 'x', 200);

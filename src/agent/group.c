@@ -38,7 +38,7 @@ static gw_status write_job(joining *j, gw_error *error) {
                      world_size ? "begun" : "founded", join_place(j),
                      !join_is_over(j)                  ? ""
                      : strstr(j->options->path, "://") ? ", and is over"
-                                                       : ", and is over: remove the file");
+                                                       : ", and has ended: remove the file");
 }
 
 // Whether the group exists already: its members may host its store at another of its addresses.
@@ -49,7 +49,8 @@ static gw_status check_is_first(joining *j, gw_error *error) {
     if (store_open_client(e, j->options->master, env_now_ns(e) + LOOK_NS, &there, NULL))
         return GW_OK;
     store_close(there);
-    return error_set(error, GW_DUPLICATE, "a group was founded at %s already", join_place(j));
+    return error_set(error, GW_DUPLICATE, "an elastic job was created at %s already",
+                     join_place(j));
 }
 
 static gw_status claim_addresses(joining *j, gw_error *error) {
@@ -93,11 +94,12 @@ static gw_status wait_for_key(joining *j, const char *key, bool founded, bytes *
         if (status != GW_TIMEOUT || is_last || env_now_ns(e) < look_ns) return status;
         if (join_is_line_due(j, status))
             log_line("%s waits %s at %s", j->agent->name,
-                     founded ? "to be admitted to the group" : "for the founder of a group",
+                     founded ? "to be admitted to the elastic job"
+                             : "for the worker that creates the elastic job",
                      join_place(j));
         if (founded && !store_is_attended(j->store))
-            return error_set(error, GW_DISCONNECTED, "the group at %s is over: it has no member",
-                             join_place(j));
+            return error_set(error, GW_DISCONNECTED,
+                             "the elastic job at %s has ended: it has no member", join_place(j));
     }
 }
 
@@ -109,7 +111,7 @@ static gw_status check_job(joining *j, gw_error *error) {
     if (!status) status = join_read_job(j, &value, &world_size, error);
     if (!status && world_size)
         status = error_set(error, GW_WRONG_STATE,
-                           "the job at %s is closed: its %u workers were known when it began",
+                           "the job at %s cannot be joined: it has a fixed number of %u workers",
                            join_place(j), world_size);
     bytes_fini(&value);
     return status;
@@ -149,7 +151,7 @@ static gw_status read_answer(const bytes *value, answer *out, gw_error *error) {
         return error_set(error, refused, "%s", why);
     if (r.failed || refused || rank >= LIMIT_WORKERS || coordinator >= rank ||
         !options_is_name(out->name))
-        return error_set(error, GW_PROTOCOL, "the store has a malformed answer to this worker");
+        return error_set(error, GW_PROTOCOL, "the store has a malformed entry for this worker");
     out->rank = (int)rank;
     out->coordinator.rank = (int)coordinator;
     out->coordinator.name = out->name;
@@ -164,8 +166,8 @@ static gw_status wait_for_answer(joining *j, answer *out, gw_error *error) {
     gw_status status = wait_for_key(j, key, true, &value, error);
     if (status == GW_TIMEOUT)
         error_set(error, GW_TIMEOUT,
-                  "no member of the group at %s admitted this worker within %lld s", join_place(j),
-                  (long long)(j->options->join_timeout_ms + 999) / 1000);
+                  "no member of the elastic job at %s has admitted this worker within %lld s",
+                  join_place(j), (long long)(j->options->join_timeout_ms + 999) / 1000);
     if (!status) status = read_answer(&value, out, error);
     bytes_fini(&value);
     return status;
@@ -192,15 +194,17 @@ static gw_status await_members(joining *j, const answer *by, gw_error *error) {
             return error->status;
         }
         if (coordinator->lost) {
-            error_set(error, GW_DISCONNECTED, "%s, which admitted this worker, is lost: %.500s",
-                      by->name, coordinator->why->text);
+            error_set(error, GW_DISCONNECTED,
+                      "the member %s, which has admitted this worker, is lost: %.500s", by->name,
+                      coordinator->why->text);
             error->lost = coordinator->why->lost;
             return error->status;
         }
         if (!woken && !members_has_joined(a->membership))
-            return error_set(error, GW_TIMEOUT,
-                             "%s admitted this worker, and the group has not agreed to it in time",
-                             by->name);
+            return error_set(
+                error, GW_TIMEOUT,
+                "%s has admitted this worker, but the other members have not confirmed it in time",
+                by->name);
     }
     return GW_OK;
 }

@@ -26,8 +26,8 @@ static gw_status compare_job(const joining *j, const bytes *found, gw_error *err
     if (status || world_size == own) return status;
     if (!world_size)
         return error_set(error, GW_MISMATCH,
-                         "this worker has world size %u, the job is a group without one", own);
-    return error_set(error, GW_MISMATCH, "this worker has world size %u, the job has %u", own,
+                         "this worker has world size %u, but the job is elastic and has none", own);
+    return error_set(error, GW_MISMATCH, "this worker has world size %u, but the job has %u", own,
                      world_size);
 }
 
@@ -62,11 +62,11 @@ static gw_status read_member(const bytes *value, member *out, gw_error *error) {
 static gw_status report_over(const joining *j, gw_error *error) {
     if (strstr(j->options->path, "://"))
         return error_set(error, GW_DUPLICATE,
-                         "the job \"%s\" at %s is over, and forgotten there in a minute: wait, or "
-                         "set another GW_JOB_ID",
+                         "the job \"%s\" at %s has ended, and is removed from there in a minute: "
+                         "wait, or set another GW_JOB_ID",
                          j->agent->protection.job, j->options->path);
     return error_set(error, GW_DUPLICATE,
-                     "%s is the file of a job that is over: remove it, or meet in another",
+                     "%s is the file of a job that has ended: remove it, or use another file",
                      j->options->path);
 }
 
@@ -313,7 +313,7 @@ gw_status join_on_loop(agent *a, const join_options *options, gw_error *error) {
     if (status == GW_TIMEOUT) give_up_unpublished(&j, is_client);
     if (!status) status = await_all(&j, error);
     if (has_store && status == GW_DISCONNECTED && is_client && !j.is_ended_by_other) {
-        error_prefix(error, "rank 0 has ended before all had joined");
+        error_prefix(error, "rank 0 has ended before all workers had joined");
         if (options->is_launched) await_reason(a);
     }
     if (!status) status = add_all_members(a, error);

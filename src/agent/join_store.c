@@ -148,7 +148,7 @@ gw_status join_check_id(const joining *j, const bytes *value, gw_error *error) {
     reader_text(&r, theirs, sizeof theirs);
     if (r.failed || !theirs[0] || !job_id(j)[0] || strcmp(theirs, job_id(j)) == 0) return GW_OK;
     return error_set(error, GW_MISMATCH,
-                     "job \"%s\" meets at %s, and this worker is of job \"%s\": two jobs need two "
+                     "job \"%s\" uses %s, but this worker is of job \"%s\": two jobs need two "
                      "addresses or files",
                      theirs, join_place(j), job_id(j));
 }
@@ -161,15 +161,16 @@ gw_status join_read_job(const joining *j, const bytes *value, uint32_t *out_worl
     *out_world_size = reader_u32(&r);
     uint32_t version = reader_u32(&r);
     if (r.failed || version != PROTOCOL_VERSION)
-        return error_set(error, GW_MISMATCH, "this worker speaks version %d, the job version %u",
+        return error_set(error, GW_MISMATCH,
+                         "this worker uses version %d of the protocol, but the job uses version %u",
                          PROTOCOL_VERSION, version);
     bool job_is = reader_u32(&r) & JOB_INSECURE, own = j->agent->protection.insecure;
     if (!r.failed && job_is == own) return GW_OK;
     return error_set(error, GW_MISMATCH,
-                     "insecure is set %s: all workers set it (.insecure, GW_INSECURE=1, "
-                     "gradwire run --insecure), or none",
-                     own ? "by this worker, and not by the others"
-                         : "by others, and not by this one");
+                     "insecure is set %s: set it on all workers (.insecure, GW_INSECURE=1, "
+                     "gradwire run --insecure), or on none",
+                     own ? "on this worker, but not on the others"
+                         : "on other workers, but not on this one");
 }
 
 gw_status join_find_job(joining *j, uint32_t world_size, bool *out_set, bytes *out_found,

@@ -160,7 +160,7 @@ void leaving_send_all_on_loop(agent *a, leaving_kind kind) {
 
 static void give_up(agent *a) {
     gw_error error;
-    error_set(&error, GW_NO_MEMORY, "shutdown: no memory to notify the others");
+    error_set(&error, GW_NO_MEMORY, "gw_rpc_shutdown: no memory to notify the other workers");
     leaving_finish_on_loop(a, &error);
 }
 
@@ -214,7 +214,8 @@ static bool has_asked(const agent *a, int from) {
 static void out_of_own_time(timer *t) {
     agent *a = list_entry(t, agent, leaving.bound);
     gw_error error;
-    error_set(&error, GW_TIMEOUT, "shutdown: %s has not let this worker leave within %d s",
+    error_set(&error, GW_TIMEOUT,
+              "gw_rpc_shutdown: %s has not confirmed within %d s that this worker may leave",
               agent_member(a, member_table_coordinator(a))->name, OWN_BOUND_S);
     leaving_finish_on_loop(a, &error);
 }
@@ -257,7 +258,8 @@ static void leave_received(agent *a, int from, reader *r) {
     reader_text(r, missing, sizeof missing);
     if (r->failed || !has_asked(a, from)) return;
     if (!clean)
-        error_set(&error, GW_TIMEOUT, "shutdown: not everything has ended within %d s: %s", BOUND_S,
+        error_set(&error, GW_TIMEOUT,
+                  "gw_rpc_shutdown: calls and references have not ended within %d s: %s", BOUND_S,
                   missing);
     leaving_finish_on_loop(a, clean ? NULL : &error);
 }
@@ -324,7 +326,8 @@ gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *err
     leaving_handle_on_loop(a, from, (leaving_kind)m->kind, &r);
     message_release(m);
     if (!r.failed) return GW_OK;
-    return error_set(error, GW_PROTOCOL, "a message about leaving that is cut off");
+    return error_set(error, GW_PROTOCOL,
+                     "a message of gw_rpc_shutdown or gw_rpc_leave is truncated");
 }
 
 // ---- Asking -------------------------------------------------------------------------------------
@@ -340,7 +343,8 @@ static void out_of_time_alone(timer *t) {
     agent *a = list_entry(t, agent, leaving.bound);
     pending missing = find_pending(a);
     gw_error error;
-    error_set(&error, GW_TIMEOUT, "leaving: not everything has ended within %d s: this worker %s",
+    error_set(&error, GW_TIMEOUT,
+              "gw_rpc_leave: calls and references of this worker have not ended within %d s: it %s",
               BOUND_S, missing.text);
     leaving_finish_on_loop(a, &error);
 }

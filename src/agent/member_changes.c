@@ -15,7 +15,8 @@ static void joined(void *user, int rank, uint64_t incarnation, const char *name,
     if (a->fence.status || member_table_is_known(a, (uint32_t)rank)) return;
     // A worker without an entry for a member could not handle messages about it.
     if (member_table_add_peer_on_loop(a, &w, addresses, &error)) {
-        log_line("%s leaves, since it cannot add another member: %s", a->name, error.text);
+        log_line("%s leaves the job, because it cannot add another member: %s", a->name,
+                 error.text);
         agent_fence_on_loop(a, &error);
         return;
     }

@@ -109,8 +109,9 @@ static gw_status wait_for_event(gw_scope *s, gw_watch *w, gw_error *error) {
     if (!status && w->waiting)
         status = error_set(error, GW_WRONG_STATE, "gw_watch_next on two threads");
     if (!status && !w->count && !has_others(a))
-        status = error_set(error, GW_DISCONNECTED,
-                           "gw_watch_next: no other worker is left, and none can join");
+        status = error_set(
+            error, GW_DISCONNECTED,
+            "gw_watch_next: no event can follow: no other worker is left, and none can join");
     int64_t until_ns = context_deadline_ns(s);
     while (!status && !w->count) {
         if (a->phase == AGENT_LEFT) return agent_left_error(a, "a watch", error);
@@ -131,7 +132,7 @@ gw_member_event gw_watch_next(gw_scope *s, gw_watch *w) {
     if (s->error) return out;
     if (!w || w == &watch_poison) {
         scope_fail(s, GW_INVALID, "gw_watch_next: %s",
-                   w ? "a watch that could not be opened" : "the watch is NULL");
+                   w ? "the watch could not be opened" : "the watch is NULL");
         return out;
     }
     agent *a = w->agent;

@@ -111,8 +111,7 @@ static void leave_without_descriptors(members *m, int64_t now_ns) {
     if (rank < 0) return;
     gw_error why;
     error_set(&why, GW_FENCED,
-              "%s leaves the job: it could not open a connection to %s (rank %d) for %d "
-              "s: %s",
+              "%s leaves the job: it could not open a connection to %s (rank %d) within %d s: %s",
               o->name, peers_name(o->peers, rank), rank, LACKS_S, system_error_text(lack).text);
     error_set_lost(&why, GW_LOSS_CUT_OFF, o->rank, o->incarnation, o->name);
     membership_lost(m->machine, rank, false, &why, now_ns);

@@ -60,7 +60,7 @@ static bool put_attachment(void *user, encoder *e, gw_value v, gw_error *error) 
     const attachment_class *class = agent_attachment_of_kind(s->agent, v.kind);
     if (!class || class->agent_of(value_handle(v)) != s->agent) {
         error_set(error, GW_INVALID,
-                  "a %s of another agent, or of a call that failed, cannot be sent",
+                  "a %s cannot be sent if it belongs to another agent, or is of a call that failed",
                   gw_kind_name(v.kind));
         return false;
     }
@@ -363,7 +363,7 @@ static gw_status take_in_lent(const agent *a, incoming *p, gw_error *error) {
     m->segments = merged;
     m->segment_count = m->segment_capacity = count;
     if (fits) return GW_OK;
-    return error_set(error, GW_PROTOCOL, "attachments: a lent segment in no place");
+    return error_set(error, GW_PROTOCOL, "malformed attachments: a lent segment without a place");
 }
 
 // The other entries are not read; segments lent in them are released as well.
@@ -390,8 +390,8 @@ static gw_status open_incoming(agent *a, int from, message *m, uint32_t attachme
         // Each takes at least that many bytes, so that a peer cannot make this worker allocate for
         // attachments that did not arrive.
         if (table.failed || count > reader_left(&table) / ATTACHMENT_BYTES_MIN)
-            return error_set(error, GW_PROTOCOL, "attachments: %u of them in %zu bytes", count,
-                             reader_left(&table));
+            return error_set(error, GW_PROTOCOL, "malformed attachments: %u of them in %zu bytes",
+                             count, reader_left(&table));
     }
     incoming *p = mem_take(size_of(count));
     if (!p) {

@@ -88,8 +88,8 @@ static gw_status choose_places(const agent *a, const join_options *o, char out[A
     bool is_tcp = !strstr(o->master, "://");
     if (!o->goes_beyond && !is_chosen) return GW_OK;
     if (o->goes_beyond && o->protection.insecure)
-        log_line("%s: connections leave this host without encryption, since insecure is set: "
-                 "every host of the network can read and change their data",
+        log_line("%s: connections to other hosts are not encrypted, because insecure is set: every "
+                 "host of the network can read and change their data",
                  a->name);
     char toward[ADDRESS_MAX];
     snprintf(toward, sizeof toward, "%.*s", (int)strcspn(o->master, ","), o->master);
@@ -106,7 +106,7 @@ static gw_status choose_places(const agent *a, const join_options *o, char out[A
         snprintf(out, ADDRESSES_MAX, "%s%s%s", adds ? o->master : "", adds ? "," : "", chosen);
     return size < ADDRESSES_MAX
                ? GW_OK
-               : error_set(error, GW_LIMIT, "more addresses to listen at than fit");
+               : error_set(error, GW_LIMIT, "there are too many addresses to listen at");
 }
 
 static gw_status open_peers(agent *a, const join_options *o, gw_error *error) {
@@ -147,8 +147,8 @@ static gw_status protect(agent *a, gw_error *error) {
     agent_set_identity_on_loop(a);
     a->protection.meets_at_rank_0 = a->job == GW_JOB_NONE;
     if (p->insecure)
-        log_line("%s runs insecure: every host of the network may read and change the data of its "
-                 "connections beyond this host",
+        log_line("%s has set insecure: every host of the network can read and change the data of "
+                 "its connections to other hosts",
                  a->name);
     return connection_protect(a->env, &a->protection, error);
 }
@@ -238,8 +238,8 @@ void agent_open_on(gw_scope *root, env *e, bool owns_env, gw_rpc_options options
     if (start(a, &o, &options, &error)) {
         close_agent(a);
         if (error.status == GW_ADDRESS_IN_USE && atomic_load(&attached_count))
-            error_prefix(&error,
-                         "this process has called gw_rpc_init before, on a scope that is open");
+            error_prefix(&error, "this process has an agent already: gw_rpc_init was called on a "
+                                 "scope that is still open");
         scope_fail_with(root, &error);
     } else {
         attach(root, a);

@@ -65,8 +65,8 @@ static gw_status parse_number(const char *text, const char *what, long max, int 
     char *end;
     long value = strtol(text, &end, 10);
     if (!isdigit((unsigned char)text[0]) || *end || value > max)
-        return error_set(error, GW_INVALID, "%s is \"%s\", not a number from 0 to %ld", what, text,
-                         max);
+        return error_set(error, GW_INVALID, "%s is \"%s\", but must be a number from 0 to %ld",
+                         what, text, max);
     *out = (int)value;
     return GW_OK;
 }
@@ -116,8 +116,8 @@ static gw_status add_master(join_options *out, const char *host, const char *por
     }
     if (status) return status;
     if (!number && (out->job || out->world_size > 1))
-        return error_set(error, GW_INVALID, "%s is 0, which the other workers cannot find",
-                         port_what);
+        return error_set(error, GW_INVALID,
+                         "%s is 0, but must be a port that the other workers know", port_what);
     // "localhost" may have two addresses, and all workers must choose the same one.
     const char *address = strcmp(host, "localhost") ? host : "127.0.0.1";
     bool is_bare_v6 = address[0] != '[' && strchr(address, ':');
@@ -125,12 +125,13 @@ static gw_status add_master(join_options *out, const char *host, const char *por
     snprintf(text, sizeof text, is_bare_v6 ? "[%s]:%d" : "%s:%d", address, number);
     gw_error why;
     if (address_check(text, &why))
-        return error_set(error, GW_INVALID, "%s is \"%.100s\", which is no host", host_what, host);
+        return error_set(error, GW_INVALID, "%s is \"%.100s\", which is not a host", host_what,
+                         host);
     size_t size = strlen(out->master);
     if (size && !out->job)
         return error_set(error, GW_INVALID,
-                         "%s has several addresses, which only groups have: "
-                         "the workers of a job meet at rank 0",
+                         "%s has several addresses, which only an elastic job can have: the "
+                         "workers of other jobs meet at rank 0",
                          host_what);
     if (size + strlen(text) + 2 > sizeof out->master)
         return error_set(error, GW_INVALID, "%s has more than %d bytes of addresses", host_what,
@@ -223,8 +224,8 @@ static gw_status parse_redis(const char *url, char *(*variable)(const char *name
     bool is_beyond = !host_is_loopback(place.host);
     if (is_beyond && s && !s->key_count)
         return error_set(error, GW_UNSUPPORTED,
-                         "%s is not on this machine, and this worker has a certificate: what is "
-                         "written there can be sealed with a key of the job alone",
+                         "%s is not on this machine, and this worker has a certificate: values "
+                         "there can be protected only by a job key (gradwire key)",
                          url);
     if (is_beyond) status = allow_beyond(out, "the host in the URL", place.host, error);
     if (status) return status;
@@ -245,10 +246,9 @@ static gw_status parse_address(const char *base, char *(*variable)(const char *n
     }
     if (!strncmp(base, "redis://", 8)) return parse_redis(base, variable, out, error);
     if (!strncmp(base, "rediss://", 9))
-        return error_set(
-            error, GW_UNSUPPORTED,
-            "rediss:// is not supported: with a key of the job (gradwire key) all values in "
-            "redis:// are sealed");
+        return error_set(error, GW_UNSUPPORTED,
+                         "rediss:// is not supported: use redis:// with a job key (gradwire key), "
+                         "which protects all values");
     return error_set(error, GW_INVALID,
                      "init_method \"%s\" does not begin with env://, tcp://, file:// or redis://",
                      base);
@@ -289,7 +289,7 @@ static gw_status find_protection(const gw_rpc_options *given, char *(*variable)(
     if (!status) status = find_secret(given, variable, &out->secret, error);
     if (!status && out->insecure && out->secret)
         status = error_set(error, GW_INVALID,
-                           "a key is given, and insecure is set: it is one or the other");
+                           "a key is given, but insecure is set, too: use one of them");
     return status;
 }
 
@@ -300,7 +300,7 @@ static gw_status find_place(const gw_rpc_options *given, char *(*variable)(const
     if (given->world_size != UNSET) {
         if (rank != UNSET || world_size != UNSET)
             return error_set(error, GW_INVALID,
-                             "rank and world size are given twice, by options and in the URL");
+                             "rank and world size are given both by options and in the URL");
         if (given->rank == UNSET && given->world_size > 1)
             return error_set(error, GW_INVALID, "world size %d is given without a rank",
                              given->world_size);
@@ -315,7 +315,7 @@ static gw_status find_place(const gw_rpc_options *given, char *(*variable)(const
     out->is_launched = is_launched;
     if (is_launched) environment_job(variable, rank, world_size, out->launch);
     if (world_size < 1 || world_size > LIMIT_WORKERS)
-        return error_set(error, GW_INVALID, "a world size of %d, not 1 to %d", world_size,
+        return error_set(error, GW_INVALID, "the world size is %d, but must be 1 to %d", world_size,
                          LIMIT_WORKERS);
     if (rank < 0 || rank >= world_size)
         return error_set(error, GW_INVALID, "rank %d of world size %d", rank, world_size);
@@ -333,7 +333,7 @@ static gw_status find_group(const gw_rpc_options *given, char *(*variable)(const
         return error_set(error, GW_INVALID, "job is %d, not one of gw_job_kind", (int)given->job);
     if (given->job && place_is_given)
         return error_set(error, GW_INVALID,
-                         "a group gives out ranks itself: rank and world size are not given");
+                         "an elastic job assigns ranks itself: do not give rank or world size");
     if (given->job || place_is_given || !text || !*text) return GW_OK;
     if (!strcmp(text, "create")) {
         out->job = GW_JOB_CREATE;

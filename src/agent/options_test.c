@@ -71,7 +71,7 @@ static void it_takes_rank_and_world_size_from_options_or_the_url(void **state) {
 static void it_refuses_a_wrong_rank_or_world_size(void **state) {
     (void)state;
     set_environment("WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=29500", NULL);
-    refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "RANK is not set and no rank was given");
+    refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "no rank was given, and neither RANK");
     set_environment("RANK=0", "MASTER_ADDR=localhost", "MASTER_PORT=29500", NULL);
     refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "WORLD_SIZE is not set");
     set_environment("RANK=x", "WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=29500");
@@ -81,10 +81,10 @@ static void it_refuses_a_wrong_rank_or_world_size(void **state) {
     set_environment("RANK=5", "WORLD_SIZE=2", "MASTER_ADDR=localhost", "MASTER_PORT=29500");
     refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "rank 5 of world size 2");
     set_environment("RANK=0", "WORLD_SIZE=0", "MASTER_ADDR=localhost", "MASTER_PORT=29500");
-    refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "world size of 0");
+    refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "the world size is 0");
     refuse(GW_OPTIONS(gw_rpc_options, .rank = 1), GW_INVALID,
            "rank 1 is given without a world size");
-    refuse(GW_OPTIONS(gw_rpc_options, .world_size = -2), GW_INVALID, "world size of -2");
+    refuse(GW_OPTIONS(gw_rpc_options, .world_size = -2), GW_INVALID, "the world size is -2");
     refuse(GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2,
                       .init_method = "tcp://localhost:1?rank=0"),
            GW_INVALID, "given twice");
@@ -120,7 +120,7 @@ static void a_world_of_one_needs_no_address(void **state) {
     assert_string_equal(resolve(GW_OPTIONS(gw_rpc_options)).master, "127.0.0.1:29500");
     // Without a word about the world, what is missing is named.
     set_environment(NULL, NULL, NULL, NULL);
-    refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "RANK is not set and no rank was given");
+    refuse(GW_OPTIONS(gw_rpc_options), GW_INVALID, "no rank was given, and neither RANK");
 }
 
 static void it_refuses_a_wrong_address(void **state) {
@@ -131,11 +131,11 @@ static void it_refuses_a_wrong_address(void **state) {
     set_environment("MASTER_ADDR=localhost", NULL, NULL, NULL);
     refuse(o, GW_INVALID, "MASTER_PORT is not set");
     set_environment("MASTER_ADDR=localhost", "MASTER_PORT=70000", NULL, NULL);
-    refuse(o, GW_INVALID, "MASTER_PORT is \"70000\", not a number from 0 to 65535");
+    refuse(o, GW_INVALID, "MASTER_PORT is \"70000\", but must be a number from 0 to 65535");
     set_environment("MASTER_ADDR=10.0.0.1", "MASTER_PORT=29500", NULL, NULL);
     refuse(o, GW_UNSUPPORTED, "MASTER_ADDR is \"10.0.0.1\", which is not this machine");
     set_environment("MASTER_ADDR=no.such.invalid", "MASTER_PORT=29500", NULL, NULL);
-    refuse(o, GW_NOT_FOUND, "MASTER_ADDR is \"no.such.invalid\", a name without an address: ");
+    refuse(o, GW_NOT_FOUND, "MASTER_ADDR is \"no.such.invalid\", a name that does not resolve: ");
     o.init_method = "tcp://localhost";
     refuse(o, GW_INVALID, "\"tcp://localhost\" is not of the form tcp://host:port");
     o.init_method = "tcp://localhost:http";
@@ -168,7 +168,7 @@ static void it_listens_beyond_this_machine_on_request(void **state) {
     assert_string_equal(resolve(o).master, "[::1]:29500");
     assert_false(resolve(o).goes_beyond);
     set_environment("MASTER_ADDR=a b", "MASTER_PORT=29500", NULL, NULL);
-    refuse(o, GW_INVALID, "MASTER_ADDR is \"a b\", which is no host");
+    refuse(o, GW_INVALID, "MASTER_ADDR is \"a b\", which is not a host");
 }
 
 static void it_listens_at_the_given_addresses(void **state) {
@@ -293,10 +293,10 @@ static void it_accepts_a_group_instead_of_a_rank(void **state) {
     refuse(none, GW_INVALID, "GW_JOB is \"enter\", not create or join");
     const gw_rpc_options both = GW_OPTIONS(gw_rpc_options, .job = GW_JOB_JOIN, .world_size = 2,
                                            .init_method = "file:///tmp/x");
-    refuse(both, GW_INVALID, "a group gives out ranks itself");
+    refuse(both, GW_INVALID, "an elastic job assigns ranks itself");
     const gw_rpc_options portless =
         GW_OPTIONS(gw_rpc_options, .job = GW_JOB_CREATE, .init_method = "tcp://localhost:0");
-    refuse(portless, GW_INVALID, "is 0, which the other workers cannot find");
+    refuse(portless, GW_INVALID, "is 0, but must be a port that the other workers know");
 }
 
 static void a_group_may_have_several_addresses(void **state) {
@@ -314,7 +314,7 @@ static void a_group_may_have_several_addresses(void **state) {
     refuse(o, GW_INVALID, "more than 511 bytes of addresses");
     o = GW_OPTIONS(gw_rpc_options, .rank = 0, .world_size = 2,
                    .init_method = "tcp://localhost:1,localhost:2");
-    refuse(o, GW_INVALID, "several addresses, which only groups have");
+    refuse(o, GW_INVALID, "several addresses, which only an elastic job can have");
 }
 
 static void it_names_three_ways_beyond_this_machine(void **state) {
@@ -367,7 +367,7 @@ static void it_takes_the_key_of_the_job_from_a_file_or_a_descriptor(void **state
     o.key = path;
     o.insecure = true;
     set_environment(NULL, NULL, NULL, NULL);
-    refuse(o, GW_INVALID, "a key is given, and insecure is set");
+    refuse(o, GW_INVALID, "a key is given, but insecure is set");
     protection_fini(&by_file.protection);
     protection_fini(&by_option.protection);
     protection_fini(&by_descriptor.protection);

@@ -26,7 +26,8 @@ void process_fork_mark_close(process_fork_mark m) {
 }
 
 _Noreturn void process_fork_end(const char *function) {
-    log_line("%s returned in a process that it has forked: there it may only exec or _exit",
-             function);
+    log_line(
+        "%s has returned in a process that it has forked: a forked process must call exec or _exit",
+        function);
     _exit(1);
 }

@@ -32,7 +32,7 @@ static void check_drained(agent *a) {
     int rank = a->peers && !a->leaving.error.status ? peers_find_busy(a->peers) : -1;
     if (rank >= 0)
         error_set(&a->leaving.error, GW_TIMEOUT,
-                  "leaving: %s has not received all that this worker has sent within %d s",
+                  "gw_rpc_leave: %s has not received all messages of this worker within %d s",
                   agent_member(a, rank)->name, BOUND_S);
 }
 
@@ -118,8 +118,8 @@ static void leave(gw_scope *root, const way *way, int64_t timeout_ms) {
         scope_leave(root);
         // Joining may have failed, and set an error.
         if (root->agent)
-            scope_fail(root, GW_WRONG_STATE, "%s is for the scope that gw_rpc_init was given",
-                       function);
+            scope_fail(root, GW_WRONG_STATE,
+                       "%s must be called with the scope that was given to gw_rpc_init", function);
         else if (!root->error)
             scope_fail(root, GW_WRONG_STATE, "%s without gw_rpc_init", function);
         return;

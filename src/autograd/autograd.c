@@ -10,7 +10,8 @@ gw_tensor *gw_requires_grad(gw_scope *s, gw_tensor *x) {
         return tensor_poison_of(s);
     }
     if (!dtype_is_float((gw_dtype)x->dtype)) {
-        scope_fail(s, GW_INVALID, "requires_grad: only floating tensors have gradients, this is %s",
+        scope_fail(s, GW_INVALID,
+                   "requires_grad: only floating tensors have gradients, but this tensor is %s",
                    gw_dtype_name((gw_dtype)x->dtype));
         return tensor_poison_of(s);
     }
@@ -19,10 +20,9 @@ gw_tensor *gw_requires_grad(gw_scope *s, gw_tensor *x) {
         return tensor_poison_of(s);
     }
     if (x->node) {
-        scope_fail(
-            s, GW_INVALID,
-            "requires_grad: not a leaf, but the result of an operator on a tensor that needs a "
-            "gradient; it needs one already");
+        scope_fail(s, GW_INVALID,
+                   "requires_grad: the tensor is not a leaf: it is the result of an operator on a "
+                   "tensor that needs a gradient, and needs one already");
         return tensor_poison_of(s);
     }
     x->tape = &autograd_tape;

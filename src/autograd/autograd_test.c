@@ -40,7 +40,7 @@ static void results_are_no_leaves(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_requires_grad(s, gw_exp(s, gw_requires_grad(s, gw_ones(s, GW_F32))));
-    assert_fails(s, GW_INVALID, "requires_grad: not a leaf");
+    assert_fails(s, GW_INVALID, "requires_grad: the tensor is not a leaf");
 }
 
 static void nothing_is_no_leaf(void **state) {

@@ -27,17 +27,16 @@ static bool check(gw_scope *s, gw_tensor *loss, const gw_backward_options *o) {
         scope_fail_of(s, "backward", GW_INVALID, "%d inputs%s", o->input_count,
                       o->inputs ? "" : " at NULL");
     } else if (!tensor_needs_grad(loss)) {
-        fail(s, "this tensor needs no gradient, and nothing it was computed from does");
+        fail(s, "this tensor needs no gradient, and was not computed from a tensor that does");
     } else if (!o->gradient && loss->numel != 1) {
         scope_fail_of(s, "backward", GW_INVALID,
-                      "a tensor of %" PRId64
-                      " elements, which is not one number, needs a gradient to start from",
+                      "the tensor has %" PRId64 " elements, not one: give its gradient (.gradient)",
                       loss->numel);
     } else if (o->gradient && !same_shape(loss, o->gradient)) {
         scope_fail_of(s, "backward", GW_INVALID, "the gradient is %s, but the tensor is %s",
                       shape_text(o->gradient).text, shape_text(loss).text);
     } else if (o->gradient && !dtype_is_float((gw_dtype)o->gradient->dtype)) {
-        scope_fail_of(s, "backward", GW_INVALID, "the gradient is %s, but gradients are floating",
+        scope_fail_of(s, "backward", GW_INVALID, "the gradient is %s, but must be floating",
                       gw_dtype_name((gw_dtype)o->gradient->dtype));
     }
     for (int i = 0; gw_ok(s) && i < o->input_count && o->inputs; i++)
@@ -101,9 +100,9 @@ void gw_backward_roots_with(gw_scope *s, gw_tensor *const *roots, int count,
         return;
     }
     if (count < 1 || !roots) {
-        fail(s, "it is given no tensor to start from");
+        fail(s, "no loss is given");
     } else if (options.gradient) {
-        fail(s, "several tensors to start from have no gradient in common");
+        fail(s, ".gradient cannot be given for several losses");
     }
     for (int i = 0; i < count && gw_ok(s); i++) check(s, roots[i], &options);
     if (gw_ok(s)) walk(s, roots, count, options);

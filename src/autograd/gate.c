@@ -164,8 +164,8 @@ static bool check_apart(const pass *p, const gw_tensor *leaf) {
     gate *g = gate_of(leaf, &number);
     if (!g || !gate_has_answered(g, p->scope)) return true;
     scope_fail_of(p->scope, "backward", GW_WRONG_STATE,
-                  "a pass of this worker alone, in a scope that has the mean over replicas: what "
-                  "it leaves could not be distinguished from that");
+                  "a pass that is not synchronised cannot be made in a scope that has the mean "
+                  "over replicas: its gradients would be added to the mean");
     return false;
 }
 
@@ -187,8 +187,8 @@ static bool note_inside(const pass *p) {
         atomic_store_explicit(&g->has_inside, true, memory_order_relaxed);
         if (!atomic_load_explicit(&g->overlaps, memory_order_relaxed)) continue;
         scope_fail(p->scope, GW_INVALID,
-                   "static_graph: a pass inside a hook reaches a parameter, and none did in the "
-                   "first pass");
+                   "static_graph: a pass inside a hook uses a parameter of the model, but none did "
+                   "in the first pass");
         return false;
     }
     return true;

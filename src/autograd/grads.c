@@ -170,11 +170,10 @@ void grads_check_all_read(const gw_scope *s) {
     const grads *g = s->slots[SCOPE_GRADS].data;
     uint32_t unread = g && gw_ok(s) ? count_unread(g) : 0;
     if (unread)
-        check_die(
-            "a pass inside a hook left %u gradients in the scope of the outer pass that "
-            "were not read, and that are lost with it: give that pass the scope that shall have "
-            "them, or name its inputs in .inputs",
-            unread);
+        check_die("a backward pass inside a hook left %u gradients in the scope of the outer pass "
+                  "that were not read, and are lost: call gw_backward in the hook with the scope "
+                  "of the step, or set .inputs",
+                  unread);
 }
 
 static void put(grads *g, gw_tensor *leaf, gw_tensor *grad) {
@@ -279,9 +278,10 @@ gw_tensor *gw_grad(gw_scope *s, const gw_tensor *x) {
     const gate *g = gw_ok(s) && x ? gate_of(x, &leaf) : NULL;
     const char *why = "no backward pass in this scope has reached this tensor";
     if (g && g->gives_away && g->gives_away[leaf])
-        why = "other workers keep the gradient of this tensor";
+        why = "the gradient of this tensor is sharded: another member has it";
     else if (g && g->ranges && g->ranges[leaf] && g->ranges[leaf] != x)
-        why = "this worker keeps the gradient of a range of this tensor, and others the rest";
+        why = "the gradient of this tensor is sharded: this member has a range of it, other "
+              "members have the rest";
     if (gw_ok(s)) scope_fail(s, GW_NOT_FOUND, "%s", why);
     return tensor_poison_of(s);
 }
@@ -301,7 +301,7 @@ void gw_set_grad(gw_scope *s, gw_tensor *x, gw_tensor *grad) {
     if (!tensor_is_given(s, "set_grad", x) || !tensor_is_given(s, "set_grad", grad)) return;
     if (!dtype_is_float((gw_dtype)x->dtype) || grad->dtype != x->dtype || grad->dims != x->dims ||
         memcmp(grad->sizes, x->sizes, x->dims * sizeof *x->sizes) != 0) {
-        scope_fail(s, GW_INVALID, "set_grad: %s %s is no gradient of %s %s",
+        scope_fail(s, GW_INVALID, "set_grad: the gradient has %s %s, but the tensor has %s %s",
                    gw_dtype_name((gw_dtype)grad->dtype), shape_text(grad).text,
                    gw_dtype_name((gw_dtype)x->dtype), shape_text(x).text);
         return;

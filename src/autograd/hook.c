@@ -31,7 +31,7 @@ bool grad_hooks_run(gw_scope *s, const grad_hooks *h, uint16_t output, gw_tensor
         if (!gw_ok(s)) return false;
         if (!better || better == *gradient) continue;
         if (!fits(better, *gradient)) {
-            scope_fail(s, GW_INVALID, "a hook gave a gradient of another shape or dtype");
+            scope_fail(s, GW_INVALID, "a hook returned a gradient of another shape or dtype");
             return false;
         }
         handle_retain(better);

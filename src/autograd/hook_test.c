@@ -71,7 +71,7 @@ static void one_of_another_shape_fails_the_pass(void **state) {
     gw_error error = gw_scope_close(s);
     assert_int_equal(error.status, GW_INVALID);
     assert_string_equal(error.text,
-                        "backward: hook: a hook gave a gradient of another shape or dtype");
+                        "backward: hook: a hook returned a gradient of another shape or dtype");
 
     s = gw_scope_open(NULL);
     gw_register_hook(s, gw_ones(s, GW_F32, 2), twice, NULL);

@@ -7,7 +7,7 @@ late *late_open(pass *p, uint32_t tensor_count) {
     env *e = p->scope->env;
     if (!e) {
         scope_fail_of(p->scope, "backward", GW_WRONG_STATE,
-                      "this graph waits for other workers, and the scope is of none");
+                      "this graph leads to other workers, but the scope has no agent");
         return NULL;
     }
     late *l = mem_calloc(sizeof *l + tensor_count * sizeof *l->tensors);

@@ -81,7 +81,7 @@ left_text left_describe(uint32_t number) {
                  at.name);
     bool is_closed = !is_listed || at.is_closed;
     snprintf(out.text, sizeof out.text,
-             is_closed ? "gradients of these parameters were left in %s, which is closed"
+             is_closed ? "the gradients of these parameters were in %s, which is closed"
                        : "%s has gradients of these parameters",
              name);
     return out;

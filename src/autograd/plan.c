@@ -156,8 +156,8 @@ static void prune(pass *p) {
 
 static bool fail_spent(pass *p, const node *n) {
     scope_fail_of(p->scope, "backward", GW_WRONG_STATE,
-                  "a pass has been through this graph, and gw.%s no longer has the values that it "
-                  "saved; set retain_graph in the first pass",
+                  "a backward pass has already used this graph, and gw.%s has released the values "
+                  "that it saved: set .retain_graph in the first pass",
                   n->class->name(n));
     return false;
 }

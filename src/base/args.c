@@ -13,7 +13,8 @@ gw_worker gw_arg_caller(const gw_args *a) {
 gw_value gw_arg(gw_scope *s, const gw_args *a, int index) {
     if (s->error) return gw_none();
     if (index >= 0 && index < a->count) return a->values[index];
-    scope_fail_of(s, a->label, GW_INVALID, "argument %d is missing, there are %d", index, a->count);
+    scope_fail_of(s, a->label, GW_INVALID, "argument %d is missing: the call has %d arguments",
+                  index, a->count);
     return gw_none();
 }
 

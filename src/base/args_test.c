@@ -38,9 +38,9 @@ static void missing_and_mistyped_arguments_are_errors(void **state) {
     gw_arg_bool(s, &a, 0);
     assert_refused(s, "counter.add: argument 0 is int, not bool");
     gw_arg(s, &a, 2);
-    assert_refused(s, "counter.add: argument 2 is missing, there are 2");
+    assert_refused(s, "counter.add: argument 2 is missing: the call has 2 arguments");
     gw_arg(s, &a, -1);
-    assert_refused(s, "counter.add: argument -1 is missing, there are 2");
+    assert_refused(s, "counter.add: argument -1 is missing: the call has 2 arguments");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

@@ -50,7 +50,7 @@ static void read_environment(void) {
     size_t size = strcspn(text, ",");
     gw_log_level level = settings.level;
     if (size && !find_level(text, size, &level))
-        complain(text, "a level is none, error, warning or info");
+        complain(text, "a level must be none, error, warning or info");
     if (!settings.has_level) settings.level = level;
     if (!text[size] || !text[size + 1]) return;
     int fd = open(text + size + 1, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);

@@ -23,7 +23,8 @@ static void a_death_is_one_line(void **state) {
     (void)state;
     env e[2] = { 0 };
     gw_error why = make_error(GW_LOSS_ENDED, 18, "w1 (rank 1) is gone");
-    gw_error same = make_error(GW_LOSS_SILENT, 18, "group \"world\": w1 (rank 1) was silent");
+    gw_error same =
+        make_error(GW_LOSS_SILENT, 18, "group \"world\": w1 (rank 1) has sent nothing to");
     log_hook = count_line;
     lines = 0;
     logged_losses_log(&e[0], &why);

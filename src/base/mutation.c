@@ -96,7 +96,7 @@ __attribute__((constructor)) static void choose(void) {
     for (int bug = 0; bug < MUTATION_BUG_COUNT; bug++)
         if (names[bug] && strcmp(names[bug], name) == 0) mutation_now = (mutation)bug;
     if (mutation_now) return;
-    fprintf(stderr, "GW_MUTATION=%s: there is no such bug; there are", name);
+    fprintf(stderr, "GW_MUTATION=%s: there is no such mutation; there are", name);
     for (int bug = 0; bug < MUTATION_BUG_COUNT; bug++)
         if (names[bug]) fprintf(stderr, " %s", names[bug]);
     fprintf(stderr, "\n");

@@ -25,13 +25,14 @@ static gw_scope no_memory_scope = { .error = &no_memory_error, .deadline_ns = EN
 
 // The error of last resort: shared, so that failing needs no memory.
 static gw_error last_error = { .status = GW_NO_MEMORY,
-                               .text = "no memory, also not for the error's own text" };
+                               .text = "no memory, not even for the text of the error" };
 
 static scope_ids process_ids;  // of scopes without an agent
 
 // ---- The checked mode ---------------------------------------------------------------------------
 void scope_check_open(const gw_scope *s, const char *what) {
-    if (check_is_aside(s)) check_die("%s: the scope was closed before, or a scope around it", what);
+    if (check_is_aside(s))
+        check_die("%s: the scope, or a scope around it, was closed before", what);
 }
 
 void scope_check_enter(gw_scope *s) {
@@ -39,7 +40,7 @@ void scope_check_enter(gw_scope *s) {
     uintptr_t self = (uintptr_t)&place, none = 0;
     scope_check_open(s, "an operation");
     if (s->user != self && !atomic_compare_exchange_strong(&s->user, &none, self))
-        check_die("two threads are in one scope at once: each needs one of its own");
+        check_die("two threads use one scope at once: each thread needs a scope of its own");
     s->user_depth++;
 }
 
@@ -169,7 +170,7 @@ static void take_errors_of_children(gw_scope *s) {
     for (gw_scope *at = next_descendant(s, s); at; at = next_descendant(s, at)) {
         if (!at->error || at->is_error_read) continue;
         bool is_printed = log_error(
-            "%s (in a scope that was left open, and whose error the program has not read)",
+            "%s (the error of a scope that was still open, which the program has not read)",
             at->error->text);
         if (scope_own_error(at)) at->error->is_printed = is_printed;
         at->is_error_read = true;
@@ -192,7 +193,7 @@ void scope_take_back(gw_scope *s) {
 static bool is_lent(gw_scope *s) {
     if (s->is_lent)
         scope_fail(s, GW_WRONG_STATE,
-                   "the scope that a body was given is closed for it: it opens others inside");
+                   "a body must not close the scope given to it: the library closes that scope");
     return s->is_lent;
 }
 
@@ -287,7 +288,8 @@ void scope_fail_of(gw_scope *s, const char *function, gw_status status, const ch
 bool scope_check_array(gw_scope *s, const char *function, const void *items, int64_t count) {
     if (count < 0 || (count && !items))
         scope_fail_of(s, function, GW_INVALID,
-                      count < 0 ? "an array of %lld items" : "an array of %lld items is NULL",
+                      count < 0 ? "an array of %lld items"
+                                : "an array of %lld items was given as NULL",
                       (long long)count);
     return !s->error;
 }

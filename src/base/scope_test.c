@@ -203,7 +203,8 @@ static void an_error_of_a_scope_left_open_becomes_that_of_its_parent(void **stat
             if (is_own) gw_fail(s, GW_INVALID, "its own");
             gw_error e = gw_scope_close(s);
             assert_string_equal(e.text, is_own ? "its own" : "no data");
-            assert_int_equal(strncmp(logged, "no data (in a scope that was left open", 38), 0);
+            assert_int_equal(
+                strncmp(logged, "no data (the error of a scope that was still open", 38), 0);
             log_hook = NULL;
             logged[0] = '\0';
         }

@@ -56,7 +56,8 @@ void error_reached_scope(const gw_error *error) {
     if (!aborts && !is_set("GW_TRACE_ERRORS")) return;
     char place[256];
     const char *at = error_origin ? error_origin : error_place(place, sizeof place) ? place : NULL;
-    log_error("%s: %s: %s%s%s%s", aborts ? "aborting at the first error, as asked" : "error",
+    log_error("%s: %s: %s%s%s%s",
+              aborts ? "aborting at the first error, because GW_ABORT_ON_ERROR is set" : "error",
               gw_status_name(error->status), error->text, at ? " (" : "", at ? at : "",
               at ? ")" : "");
     if (aborts) abort();
@@ -92,7 +93,7 @@ void error_set_by_programv(gw_error *error, gw_status status, const char *format
     bool is_known = status == GW_OK || status_is_of_error(status);
     error_setv(error, status == GW_OK ? GW_REMOTE : is_known ? status : GW_INVALID, format, args);
     char prefix[64];
-    snprintf(prefix, sizeof prefix, "%d is no status of an error", (int)status);
+    snprintf(prefix, sizeof prefix, "%d is not the status of an error", (int)status);
     if (!is_known) error_prefix(error, prefix);
 }
 

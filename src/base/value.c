@@ -287,7 +287,7 @@ static bool may_hold(gw_scope *s, gw_value container, gw_value v) {
     bool has_failed;
     if (!walk || !contains(v, container, &has_failed)) return true;
     if (has_failed)
-        scope_fail(s, GW_NO_MEMORY, "no memory to look through a %s", gw_kind_name(v.kind));
+        scope_fail(s, GW_NO_MEMORY, "no memory to search a %s", gw_kind_name(v.kind));
     else
         scope_fail(s, GW_INVALID, "a %s cannot be put into itself", gw_kind_name(v.kind));
     return false;
@@ -300,7 +300,7 @@ static bool check_container(gw_scope *s, const char *kind, const void *container
     if (!container)
         scope_fail(s, GW_INVALID, "there is no %s", kind);
     else if (container == poison)
-        scope_fail(s, GW_INVALID, "the %s is of a scope that has failed", kind);
+        scope_fail(s, GW_INVALID, "the %s was made in a scope that has failed", kind);
     return !s->error;
 }
 
@@ -329,7 +329,7 @@ int gw_list_count(const gw_list *list) {
 gw_value gw_list_get(gw_scope *s, const gw_list *list, int index) {
     if (!check_list(s, list)) return gw_none();
     if (index >= 0 && index < list->count) return list->items[index];
-    scope_fail(s, GW_INVALID, "item %d of a list of %d", index, list->count);
+    scope_fail(s, GW_INVALID, "item %d is out of range for a list of %d items", index, list->count);
     return gw_none();
 }
 
@@ -414,7 +414,8 @@ int gw_map_count(const gw_map *map) {
 const char *gw_map_key(gw_scope *s, const gw_map *map, int index) {
     if (!check_map(s, map)) return "";
     if (index >= 0 && index < map->values.count) return map->keys[index];
-    scope_fail(s, GW_INVALID, "key %d of a map of %d", index, map->values.count);
+    scope_fail(s, GW_INVALID, "key %d is out of range for a map of %d keys", index,
+               map->values.count);
     return "";
 }
 

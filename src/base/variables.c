@@ -62,9 +62,9 @@ static bool is_number(const char *text, long max) {
 static void check_value(const variable *v, const char *text) {
     if (!*text) return;
     if (v->words && !is_among(v->words, text))
-        log_line("%s=%.100s %s: it is one of %s", v->name, text, v->otherwise, v->words);
+        log_line("%s=%.100s %s: it must be one of %s", v->name, text, v->otherwise, v->words);
     if (v->number_max && !is_number(text, v->number_max))
-        log_line("%s=%.100s %s: it is a number from 1 to %ld", v->name, text, v->otherwise,
+        log_line("%s=%.100s %s: it must be a number from 1 to %ld", v->name, text, v->otherwise,
                  v->number_max);
 }
 
@@ -77,7 +77,8 @@ static void check_name(const char *entry, size_t size) {
     name[size] = '\0';
     nearest n = nearest_to(name);
     for (int i = 0; i < VARIABLES; i++) nearest_offer(&n, variables[i].name);
-    if (n.name[0] && n.distance <= most) log_line("%s is not read: did you mean %s?", name, n.name);
+    if (n.name[0] && n.distance <= most)
+        log_line("the variable %s has no effect: did you mean %s?", name, n.name);
 }
 
 static void check(const char *entry) {

@@ -97,7 +97,8 @@ static gw_status write_request(call *c, gw_scope *s, gw_target to, const char *f
     c->through = to.rref;
     set_context(c, s);
     if (c->fixed.depth > LIMIT_DEPTH)
-        return error_set(e, GW_LIMIT, "calls made for calls, deeper than %d", LIMIT_DEPTH);
+        return error_set(e, GW_LIMIT, "functions call each other more than %d levels deep",
+                         LIMIT_DEPTH);
     if (count < 0 || count > LIMIT_ARGS)
         return error_set(e, GW_LIMIT, "%d arguments, at most %d", count, LIMIT_ARGS);
     if (count && !args) return error_set(e, GW_INVALID, "%d arguments at NULL", count);

@@ -156,7 +156,7 @@ static gw_status read_promise(agent *a, int from, reader *table, gw_handle **out
     call_peer *maker = call_peer_of(a, from);
     if (table->failed || producer >= (uint32_t)a->member_count || id_rank(id) != (uint32_t)from ||
         of_reference > 1 || id <= maker->last_promise)
-        return error_set(error, GW_PROTOCOL, "promise: fields that mean nothing");
+        return error_set(error, GW_PROTOCOL, "malformed promise message: invalid fields");
     maker->last_promise = id;
     gw_future *f = map_find(&calls_of(a)->promises, id);
     if (f) uncount_unexpected(f);
@@ -181,7 +181,7 @@ static gw_status read_promise(agent *a, int from, reader *table, gw_handle **out
         fail_lost(f, p);
     } else if (p->worker.incarnation != incarnation) {
         gw_error gone;
-        error_set(&gone, GW_DISCONNECTED, "%s: the worker that should send an argument is gone",
+        error_set(&gone, GW_DISCONNECTED, "%s: the worker that was to send an argument is gone",
                   p->name);
         fail_promise(f, &gone);
     }
@@ -212,7 +212,7 @@ static gw_status keep_unexpected(agent *a, int from, uint64_t id, uint64_t size,
                                  bool *out_fits, gw_error *error) {
     call_peer *sender = call_peer_of(a, from);
     if (sender->unexpected_count >= LIMIT_UNEXPECTED_PROMISES)
-        return error_set(error, GW_LIMIT, "%u promised values that no request has mentioned",
+        return error_set(error, GW_LIMIT, "%u values have arrived for requests that have not",
                          sender->unexpected_count);
     gw_status status = add_promise(a, id, out, error);
     if (status) return status;
@@ -228,7 +228,7 @@ static gw_status keep_unexpected(agent *a, int from, uint64_t id, uint64_t size,
 static void refuse_unexpected(gw_future *f, int from) {
     gw_error error;
     error_set(&error, GW_OVERLOADED,
-              "%s: promised values of %s arrived too long before the requests for them",
+              "%s: values from %s arrived, but the requests that need them did not follow in time",
               agent_member(f->agent, f->agent->rank)->name, agent_member(f->agent, from)->name);
     future_fail_on_loop(f, &error);
 }

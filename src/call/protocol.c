@@ -55,7 +55,8 @@ gw_status request_read(const message *m, request_header *out, gw_error *error) {
     out->origin_size = reader_u32(&r);
     out->origin = reader_take(&r, out->origin_size);
     if (out->origin_size > LIMIT_ORIGIN_BYTES)
-        return error_set(error, GW_LIMIT, "request: a site of %u bytes, at most %d",
+        return error_set(error, GW_LIMIT,
+                         "malformed request: the source line has %u bytes, at most %d are allowed",
                          out->origin_size, LIMIT_ORIGIN_BYTES);
     out->arg_count = reader_u32(&r);
     if (r.failed) return error_set(error, GW_PROTOCOL, "request: cut off");
@@ -77,7 +78,7 @@ gw_status reply_read(const message *m, reply_fixed *out, size_t *out_value_at, g
     reader r = reader_of(m->head.data, m->head.size);
     if (!take(&r, out, sizeof *out) || !reader_take(&r, out->trailer_size) ||
         out->outcome > REPLY_ERROR || !are_zero(out->zero))
-        return error_set(error, GW_PROTOCOL, "reply: a header that means nothing");
+        return error_set(error, GW_PROTOCOL, "malformed reply: invalid header");
     *out_value_at = (size_t)(r.at - m->head.data);
     return GW_OK;
 }

@@ -41,7 +41,8 @@ static gw_status no_memory(gw_error *error) {
 
 static gw_status check_name(const char *name, gw_error *error) {
     if (!name || strncmp(name, "gw.", 3)) return GW_OK;
-    return error_set(error, GW_INVALID, "\"%.140s\": names with gw. are the library's", name);
+    return error_set(error, GW_INVALID,
+                     "\"%.140s\": names that begin with gw. belong to the library", name);
 }
 
 // |owner| is "class." in errors about methods, "" else.
@@ -193,7 +194,7 @@ gw_registry *gw_registry_open(gw_scope *s) {
 static bool may_add(gw_scope *s, const gw_registry *r) {
     if (s->error) return false;
     if (!r->frozen) return true;
-    scope_fail(s, GW_WRONG_STATE, "a registry that is being served does not change any more");
+    scope_fail(s, GW_WRONG_STATE, "the registry is in use by an agent, and can no longer change");
     return false;
 }
 
@@ -339,7 +340,8 @@ static gw_status parse_word(const char *word, size_t size, signature *out, gw_er
         return error_set(error, GW_INVALID, "\"%.*s\" stands behind an optional argument",
                          (int)size, word);
     if (out->count == PARAMETERS_MAX)
-        return error_set(error, GW_LIMIT, "a signature of more than %d parameters", PARAMETERS_MAX);
+        return error_set(error, GW_LIMIT, "a signature can have at most %d parameters",
+                         PARAMETERS_MAX);
     out->kinds[out->count++] = optional ? (uint16_t)(kinds | 1 << GW_NONE) : kinds;
     if (!optional) out->required = out->count;
     return GW_OK;

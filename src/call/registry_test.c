@@ -68,7 +68,7 @@ static void it_refuses_invalid_functions(void **state) {
     gw_registry_add_function(s, r, "two words", GW_POOL, NULL, nothing);
     expect(s, GW_INVALID, "\"two words\" is not a name: 1 to 127 of A-Z a-z 0-9 _ : . -");
     gw_registry_add_function(s, r, "gw.mine", GW_POOL, NULL, nothing);
-    expect(s, GW_INVALID, "\"gw.mine\": names with gw. are the library's");
+    expect(s, GW_INVALID, "\"gw.mine\": names that begin with gw. belong to the library");
     gw_registry_add_function(s, r, "g", (gw_placement)0, NULL, nothing);
     expect(s, GW_INVALID, "g is neither GW_INLINE nor GW_POOL");
     gw_registry_add_function(s, r, "g", GW_INLINE, "int, colour", nothing);
@@ -83,7 +83,7 @@ static void it_refuses_invalid_functions(void **state) {
     expect(s, GW_DUPLICATE, "c.m is registered twice");
     r->frozen = true;
     gw_registry_add_function(s, r, "late", GW_INLINE, NULL, nothing);
-    expect(s, GW_WRONG_STATE, "a registry that is being served does not change any more");
+    expect(s, GW_WRONG_STATE, "the registry is in use by an agent, and can no longer change");
     assert_int_equal(gw_exit_code(gw_scope_close(s)), 0);
 }
 

@@ -28,7 +28,7 @@ void served_call_log_on_loop(agent *a, const gw_error *error) {
     if (c->one_way_lines >= ONE_WAY_LINES_MAX) return;
     bool is_last = ++c->one_way_lines == ONE_WAY_LINES_MAX;
     log_error("one-way call: %s%s", error->text,
-              is_last ? " (the further ones of this second are not logged)" : "");
+              is_last ? " (further errors in this second are not logged)" : "");
 }
 
 // Without a served call: only the caller is known.
@@ -146,7 +146,7 @@ static void target_made(continuation *c) {
 static void expired(timer *t) {
     served_call *s = list_entry(t, served_call, expiry);
     gw_error error;
-    error_set(&error, GW_TIMEOUT, "its arguments did not arrive within its deadline");
+    error_set(&error, GW_TIMEOUT, "its arguments did not arrive before its deadline");
     served_call_refuse_with_on_loop(s, error, true);
 }
 
@@ -239,10 +239,11 @@ static gw_status find_function(served_call *s, gw_error *error) {
     if (!s->function && !s->op) return no_function(s, error);
     const char *caller = agent_member(s->agent, s->caller)->name;
     if (s->function && !function_allows(s->function, caller))
-        return error_set(error, GW_UNSUPPORTED, "only workers called \"%s\" may call it, not %s",
+        return error_set(error, GW_UNSUPPORTED, "only workers named \"%s\" may call it, not %s",
                          s->function->callers, caller);
     if (s->function && s->function->class && !s->result_entry)
-        return error_set(error, GW_INVALID, "a class, not a function: gw_remote makes one of it");
+        return error_set(error, GW_INVALID,
+                         "it is a class, not a function: gw_remote opens an object of it");
     return GW_OK;
 }
 
@@ -305,10 +306,10 @@ static gw_status check_capacity(agent *a, int from, const request_fixed *f, uint
         return error->status;
     }
     if (p->queued_bytes && p->queued_bytes + size > c->limits.queued_bytes)
-        return error_set(error, GW_OVERLOADED, "%s: %llu bytes of calls of %s have not started",
+        return error_set(error, GW_OVERLOADED, "%s: %llu bytes of calls of %s have not started yet",
                          self, (unsigned long long)p->queued_bytes, caller);
     if (p->served_count < c->limits.calls_per_peer) return GW_OK;
-    return error_set(error, GW_OVERLOADED, "%s: %u calls of %s have not been served", self,
+    return error_set(error, GW_OVERLOADED, "%s: %u calls of %s have not been served yet", self,
                      p->served_count, caller);
 }
 
@@ -322,7 +323,8 @@ gw_status served_call_requested_on_loop(agent *a, int from, message *m, gw_error
     }
     if (map_find(&calls_of(a)->served, id_of(from, h.fixed.call))) {
         message_release(m);
-        return error_set(out_error, GW_PROTOCOL, "request: call %llu is being served already",
+        return error_set(out_error, GW_PROTOCOL,
+                         "malformed request: call %llu is being served already",
                          (unsigned long long)h.fixed.call);
     }
     uint64_t size = message_size(m) + m->fetched_bytes;
@@ -403,7 +405,7 @@ gw_status served_call_forward_on_loop(agent *a, int from, message *m, gw_error *
     uint64_t promise = reader_u64(&r);
     message_release(m);
     if (r.failed || consumer >= (uint32_t)a->member_count || id_rank(promise) != (uint64_t)from)
-        return error_set(error, GW_PROTOCOL, "forward: fields that mean nothing");
+        return error_set(error, GW_PROTOCOL, "malformed forward message: invalid fields");
     served_call *s = find_served_call(a, from, call);
     if (s) want(s, (int)consumer, promise);
     return GW_OK;

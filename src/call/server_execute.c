@@ -95,7 +95,7 @@ static gw_value run_body(served_call *s, object **out_made) {
     uint32_t count = s->header.arg_count;
     body_start began = context_body_starts(&s->context);
     if (began.now_ns >= s->deadline_ns) {
-        error_set(&error, GW_TIMEOUT, "its deadline passed before it could start");
+        error_set(&error, GW_TIMEOUT, "its deadline has passed before it could start");
         fail_before(s, &error);
         return gw_none();
     }
@@ -282,10 +282,11 @@ static void finish_returned(served_call *s) {
     result *r = s->gave_up ? NULL : future_result(s->returned);
     gw_value v = r ? result_give(r, scope) : gw_none();
     if (!r && s->context.cancelled)
-        scope_fail(scope, GW_CANCELLED, "cancelled while the future that it returned was awaited");
+        scope_fail(scope, GW_CANCELLED,
+                   "cancelled before the future that it returned had resolved");
     else if (!r)
         scope_fail(scope, GW_TIMEOUT,
-                   "the future that it returned did not resolve within its deadline");
+                   "the future that it returned did not resolve before its deadline");
     gw_error error;
     if (scope->error) explain(s, &error, scope->error);
     s->scope = scope;

@@ -323,26 +323,26 @@ typedef struct rule {
 // clang-format off
 static const rule rules[] = {
     { SERVED_ARGUMENTS, SERVED_READY,     SERVED_ORDER,     served_call_enter_queue_on_loop, "calls of one order start in the order in which they arrived (CALL-6)" },
-    { SERVED_ARGUMENTS, SERVED_BLOCKED,   SERVED_DEFERRED,  defer,                           "its reply would only be queued, too (FLOW-2)" },
+    { SERVED_ARGUMENTS, SERVED_BLOCKED,   SERVED_DEFERRED,  defer,                           "the caller does not read its replies: one more would only be queued (FLOW-2)" },
 
-    { SERVED_ORDER,     SERVED_ADMITTED,  SERVED_SCHEDULED, served_call_schedule_on_loop,    "those before it have started, or keep their order where it goes" },
+    { SERVED_ORDER,     SERVED_ADMITTED,  SERVED_SCHEDULED, served_call_schedule_on_loop,    "all calls before it have started, or are ordered by the queue that it enters" },
     { SERVED_ORDER,     SERVED_TO_OBJECT, SERVED_TURN,      served_call_take_turn_on_loop,   "methods of an object run one at a time" },
-    { SERVED_ORDER,     SERVED_BLOCKED,   SERVED_DEFERRED,  defer_admitted,                  "its caller has stopped reading since its arrival" },
+    { SERVED_ORDER,     SERVED_BLOCKED,   SERVED_DEFERRED,  defer_admitted,                  "its caller has stopped reading replies since the call arrived" },
 
-    { SERVED_TURN,      SERVED_GRANTED,   SERVED_SCHEDULED, served_call_schedule_on_loop,    "the object is its own until its body ends" },
-    { SERVED_TURN,      SERVED_BLOCKED,   SERVED_DEFERRED,  return_turn,                     "a turn is not kept from others while flow control holds it up" },
+    { SERVED_TURN,      SERVED_GRANTED,   SERVED_SCHEDULED, served_call_schedule_on_loop,    "no other method of the object runs until its body ends" },
+    { SERVED_TURN,      SERVED_BLOCKED,   SERVED_DEFERRED,  return_turn,                     "a call that flow control delays must not keep the turn of its object" },
 
-    { SERVED_SCHEDULED, SERVED_STARTED,   SERVED_RUNNING,   served_call_start_on_loop,       "its arguments do not count as queued any more" },
-    { SERVED_SCHEDULED, SERVED_BLOCKED,   SERVED_DEFERRED,  defer_admitted,                  "no body is started whose reply would only be queued" },
+    { SERVED_SCHEDULED, SERVED_STARTED,   SERVED_RUNNING,   served_call_start_on_loop,       "its arguments no longer count as queued" },
+    { SERVED_SCHEDULED, SERVED_BLOCKED,   SERVED_DEFERRED,  defer_admitted,                  "the caller does not read its replies: no body is started for it" },
 
-    { SERVED_DEFERRED,  SERVED_READY,     SERVED_ORDER,     served_call_enter_queue_on_loop, "replies have gone out; it has not been in its queue yet" },
-    { SERVED_DEFERRED,  SERVED_ADMITTED,  SERVED_SCHEDULED, served_call_schedule_on_loop,    "replies have gone out; its queue had let it go" },
-    { SERVED_DEFERRED,  SERVED_TO_OBJECT, SERVED_TURN,      served_call_take_turn_on_loop,   "replies have gone out; its queue had let it go" },
-    { SERVED_DEFERRED,  SERVED_BLOCKED,   SERVED_DEFERRED,  defer_admitted,                  "others that were deferred have filled the queue again" },
+    { SERVED_DEFERRED,  SERVED_READY,     SERVED_ORDER,     served_call_enter_queue_on_loop, "queued replies were sent; the call enters its queue for the first time" },
+    { SERVED_DEFERRED,  SERVED_ADMITTED,  SERVED_SCHEDULED, served_call_schedule_on_loop,    "queued replies were sent; the call had left its queue before" },
+    { SERVED_DEFERRED,  SERVED_TO_OBJECT, SERVED_TURN,      served_call_take_turn_on_loop,   "queued replies were sent; the call had left its queue before" },
+    { SERVED_DEFERRED,  SERVED_BLOCKED,   SERVED_DEFERRED,  defer_admitted,                  "other deferred calls have filled the queue of replies again" },
 
-    { SERVED_RUNNING,   SERVED_RETURNED,  SERVED_RESULT,    nothing,                         "the reply goes out when the future resolves; no thread is held" },
+    { SERVED_RUNNING,   SERVED_RETURNED,  SERVED_RESULT,    nothing,                         "the reply is sent when the future resolves; no thread waits for that" },
     { SERVED_RUNNING,   SERVED_REPLIED,   SERVED_ENDED,     nothing,                         "the body has returned its result" },
-    { SERVED_RESULT,    SERVED_REPLIED,   SERVED_ENDED,     nothing,                         "the future has resolved, or is awaited no longer" },
+    { SERVED_RESULT,    SERVED_REPLIED,   SERVED_ENDED,     nothing,                         "the future has resolved, or is no longer awaited" },
 
     { SERVED_ARGUMENTS, SERVED_REFUSED,   SERVED_ENDED,     stop_awaiting,                   "an argument failed, it was cancelled, or its deadline passed" },
     { SERVED_ORDER,     SERVED_REFUSED,   SERVED_ENDED,     nothing,                         "there is no such method or no memory, or it was cancelled" },

@@ -25,7 +25,7 @@ gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *
         const target_class *target = calls_of(a)->target;
         if (target->agent_of(to.rref) != a)
             return error_set(error, GW_INVALID,
-                             "the reference is of another agent, or of a call that failed");
+                             "the reference belongs to another agent, or is of a call that failed");
         *out_rank = target->owner(to.rref);
         return GW_OK;
     }
@@ -39,13 +39,15 @@ gw_status target_resolve(const agent *a, gw_target to, int *out_rank, gw_error *
     }
     if (to.workers) return error_set(error, GW_INVALID, "several workers, where one is called");
     if (to.rank == NO_RANK)
-        return error_set(error, GW_INVALID, "the worker or reference to call is NULL");
+        return error_set(error, GW_INVALID, "the worker or reference given as the target is NULL");
     if (to.rank < 0 || to.rank >= a->member_count || !agent_member(a, (int)to.rank)->known)
-        return error_set(error, GW_NOT_FOUND, "%s has no worker of rank %lld; there are %d", self,
+        return error_set(error, GW_NOT_FOUND,
+                         "%s knows no worker of rank %lld: the job has %d workers", self,
                          (long long)to.rank, a->member_count);
     if (to.is_worker && agent_member(a, (int)to.rank)->worker.incarnation != to.incarnation)
-        return error_set(error, GW_NOT_FOUND, "%s has no such worker: rank %lld is another %s",
-                         self, (long long)to.rank, agent_member(a, (int)to.rank)->name);
+        return error_set(error, GW_NOT_FOUND,
+                         "%s knows no such worker: rank %lld is another worker named %s", self,
+                         (long long)to.rank, agent_member(a, (int)to.rank)->name);
     *out_rank = (int)to.rank;
     return GW_OK;
 }

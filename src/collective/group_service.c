@@ -35,7 +35,8 @@ static void answer_with_break(agent *a, int to, const group_header *h, const gw_
 // GRP-16: messages of a generation that has ended here are answered as by a member that still has it.
 static void answer_for_ended(agent *a, int to, const group_header *h) {
     gw_error error;
-    error_set(&error, GW_WRONG_STATE, "the group was re-formed: use the new one");
+    error_set(&error, GW_WRONG_STATE,
+              "the group was re-formed: use the group that gw_group_reform returned");
     answer_with_break(a, to, h, &error);
 }
 

@@ -44,7 +44,7 @@ static gw_value join_lists(gw_scope *s, gw_list *items, int depth) {
     for (int i = 1; i < gw_list_count(items); i++) {
         int other = gw_list_count(gw_list_get(s, items, i).as.list);
         if (other == size) continue;
-        scope_fail(s, GW_INVALID, "gw_default_collate: lists of %d and of %d elements", size,
+        scope_fail(s, GW_INVALID, "gw_default_collate: one list has %d elements, another %d", size,
                    other);
         return gw_none();
     }
@@ -83,7 +83,7 @@ static bool check_kinds(gw_scope *s, gw_list *items) {
 
 static gw_value put_together(gw_scope *s, gw_list *items, int depth) {
     if (gw_ok(s) && !depth)
-        scope_fail(s, GW_LIMIT, "gw_default_collate: lists and maps nested deeper than %d",
+        scope_fail(s, GW_LIMIT, "gw_default_collate: lists and maps are nested deeper than %d",
                    LIMIT_NESTING);
     if (!gw_ok(s) || !check_kinds(s, items)) return gw_none();
     gw_kind kind = gw_list_get(s, items, 0).kind;

@@ -25,7 +25,7 @@ gw_dataset dataset_poison = { .handle = { &dataset_class, HANDLE_IMMORTAL },
 bool dataset_check(gw_scope *s, const gw_dataset *d, const char *function) {
     if (gw_ok(s) && !d) scope_fail(s, GW_INVALID, "%s: no dataset", function);
     if (gw_ok(s) && d == &dataset_poison)
-        scope_fail(s, GW_INVALID, "%s: a dataset that could not be made", function);
+        scope_fail(s, GW_INVALID, "%s: the dataset could not be made", function);
     return gw_ok(s);
 }
 
@@ -122,8 +122,8 @@ static bool take_indices(gw_scope *s, gw_dataset *d, const gw_dataset *of,
     for (int64_t i = 0; i < d->count; i++) {
         int64_t index = d->indices[i];
         if (index < 0 || index >= of->count) {
-            scope_fail(s, GW_INVALID, "gw_subset: %s: index %lld of %lld items", of->name,
-                       (long long)index, (long long)of->count);
+            scope_fail(s, GW_INVALID, "gw_subset: %s: index %lld is out of range for %lld items",
+                       of->name, (long long)index, (long long)of->count);
             return false;
         }
         if (of->whole) d->indices[i] = of->indices[index];
@@ -135,7 +135,9 @@ gw_dataset *gw_subset(gw_scope *s, gw_dataset *of, const gw_tensor *indices) {
     if (!dataset_check(s, of, "gw_subset") || !tensor_is_given(s, "gw_subset", indices))
         return &dataset_poison;
     if (tensor_is_rows(indices) || gw_dtype_of(indices) != GW_I64 || gw_dims(indices) != 1) {
-        scope_fail(s, GW_INVALID, "gw_subset: %s: the indices are not a row of i64", of->name);
+        scope_fail(s, GW_INVALID,
+                   "gw_subset: %s: the indices must be a tensor of one dimension and i64",
+                   of->name);
         return &dataset_poison;
     }
     gw_dataset *d = new_dataset(s, of->name, gw_numel(indices));

@@ -72,7 +72,7 @@ static void an_invalid_dataset_is_refused(void **state) {
     assert_refuses(gw_tensor_dataset_with(s, "rows", NULL, 0), "rows: no tensors");
     assert_refuses(
         gw_subset(s, gw_tensor_dataset(s, "rows", numbers(s, 3, 2)), gw_ones(s, GW_F32, 2)),
-        "gw_subset: rows: the indices are not a row of i64");
+        "gw_subset: rows: the indices must be a tensor of one dimension and i64");
 }
 
 static void a_dataset_that_failed_is_refused_elsewhere(void **state) {
@@ -81,7 +81,7 @@ static void a_dataset_that_failed_is_refused_elsewhere(void **state) {
     gw_dataset *d = gw_dataset_open(failed, "tens", -1, ten_times, NULL);
     assert_int_equal(gw_scope_close(failed).status, GW_INVALID);
     gw_data_loader_open(s, d);
-    assert_fails(s, GW_INVALID, "gw_data_loader_open: a dataset that could not be made");
+    assert_fails(s, GW_INVALID, "gw_data_loader_open: the dataset could not be made");
 }
 
 GW_TESTS(data_dataset, a_function_gives_items, rows_of_tensors_are_items,

@@ -39,7 +39,7 @@ static gw_data_loader loader_poison = { .handle = { &loader_class, HANDLE_IMMORT
 bool loader_check(gw_scope *s, const gw_data_loader *l, const char *function) {
     if (gw_ok(s) && !l) scope_fail(s, GW_INVALID, "%s: no loader", function);
     if (gw_ok(s) && l == &loader_poison)
-        scope_fail(s, GW_INVALID, "%s: a loader that could not be made", function);
+        scope_fail(s, GW_INVALID, "%s: the loader could not be made", function);
     return gw_ok(s);
 }
 
@@ -48,7 +48,7 @@ static const char *problem_of(const gw_dataset *d, const gw_data_loader_options 
     if (o->batch_size < 0) return "batch_size is negative";
     if (o->batch_size == 0 && o->drop_last) return "drop_last without batches";
     if (o->batch_size == 0 && o->collate_fn) return "collate_fn without batches";
-    if (o->sampler && o->shuffle) return "shuffle is the sampler's, if there is one";
+    if (o->sampler && o->shuffle) return ".shuffle cannot be set together with .sampler";
     if (o->sampler && o->sampler->total != d->count) return "the sampler is of another dataset";
     if (o->num_workers < 0) return "num_workers is negative";
     if (o->num_workers > LIMIT_LOADER_THREADS) return "num_workers is above 256";
@@ -171,7 +171,8 @@ gw_tensor *gw_data_loader_tensor(gw_scope *s, gw_data_loader *l, int index) {
     if (batch.kind == GW_LIST)
         batch = gw_list_get(s, batch.as.list, index);
     else if (index)
-        scope_fail(s, GW_INVALID, "gw_data_loader_tensor: %s: tensor %d of a batch that is %s",
+        scope_fail(s, GW_INVALID,
+                   "gw_data_loader_tensor: %s: tensor %d was requested, but the batch is %s",
                    l->dataset->name, index, gw_kind_name(batch.kind));
     gw_tensor *x = gw_ok(s) ? gw_tensor_of(s, batch) : NULL;
     return x ? x : tensor_poison_of(s);

@@ -29,11 +29,12 @@ static void check(gw_scope *s, const gw_data_loader *l, const int64_t *numbers) 
     const char *what = "gw_data_loader_load_state_dict";
     if (numbers[COUNT] != count)
         scope_fail(s, GW_INVALID,
-                   "%s: %s: the state is of %lld items in an epoch, but there are %lld", what,
+                   "%s: %s: the state is for epochs of %lld items, but the sampler has %lld", what,
                    l->dataset->name, (long long)numbers[COUNT], (long long)count);
     else if (numbers[EPOCH] < 0 || numbers[POSITION] < 0 || numbers[POSITION] > count)
-        scope_fail(s, GW_INVALID, "%s: %s: item %lld of epoch %lld", what, l->dataset->name,
-                   (long long)numbers[POSITION], (long long)numbers[EPOCH]);
+        scope_fail(s, GW_INVALID,
+                   "%s: %s: the state has position %lld in epoch %lld, which is out of range", what,
+                   l->dataset->name, (long long)numbers[POSITION], (long long)numbers[EPOCH]);
 }
 
 void gw_data_loader_load_state_dict(gw_scope *s, gw_data_loader *l, gw_map *map) {

@@ -42,7 +42,7 @@ static void invalid_state_is_refused_and_changes_nothing(void **state) {
         gw_value value;
         const char *words;
     } cases[] = {
-        { "count", gw_value_of(12), "the state is of 12 items in an epoch, but there are 11" },
+        { "count", gw_value_of(12), ": the state is for epochs of" },
         { "position", gw_value_of(12), "tens: item 12 of epoch 0" },
         { "epoch", gw_value_of(-1), "of epoch -1" },
         { "seed", gw_value_of("one"), "\"seed\" is string, not an int" },

@@ -241,8 +241,8 @@ static void options_that_make_no_sense_are_refused(void **state) {
     assert_refuses("tens: batch_size is negative", .batch_size = -1);
     assert_refuses("drop_last without batches", .batch_size = 0, .drop_last = true);
     assert_refuses("collate_fn without", .batch_size = 0, .collate_fn = gw_default_collate);
-    assert_refuses("shuffle is the sampler's", .sampler = gw_sequential_sampler(s, d),
-                   .shuffle = true);
+    assert_refuses(".shuffle cannot be set together with .sampler",
+                   .sampler = gw_sequential_sampler(s, d), .shuffle = true);
     assert_refuses("the sampler is of another dataset",
                    .sampler = gw_sequential_sampler(s, tens(s, 4)));
     assert_refuses("num_workers is negative", .num_workers = -1);

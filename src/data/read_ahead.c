@@ -180,14 +180,16 @@ static void await(gw_scope *s, read_ahead *a, const batch *b) {
         failed = left_ms < INT64_MAX ? pthread_cond_timedwait(&a->has_batch, &a->lock, &until)
                                      : pthread_cond_wait(&a->has_batch, &a->lock);
     if (b->state != AWAITING_PROGRAM)
-        scope_fail(s, GW_TIMEOUT, "gw_data_loader_next: %s: the batch was not read in time",
+        scope_fail(s, GW_TIMEOUT,
+                   "gw_data_loader_next: %s: the batch was not read within the deadline",
                    a->loader->dataset->name);
 }
 
 bool read_ahead_take(gw_scope *s, gw_data_loader *l, gw_value *out) {
     if (!s->may_wait) {
         scope_fail(s, GW_WOULD_BLOCK,
-                   "gw_data_loader_next: %s: a GW_INLINE function may not wait for threads",
+                   "gw_data_loader_next: %s: a GW_INLINE function must not wait for the threads of "
+                   "a loader",
                    l->dataset->name);
         return false;
     }

@@ -77,7 +77,8 @@ static void a_wait_ends_at_the_deadline_and_the_batch_is_not_lost(void **state) 
     gw_data_loader *l = gw_data_loader_open(root, d, .num_workers = 1);
     gw_scope_set_timeout(s, 1);
     assert_false(gw_data_loader_next(s, l));
-    assert_fails(s, GW_TIMEOUT, "gw_data_loader_next: slow: the batch was not read in time");
+    assert_fails(s, GW_TIMEOUT,
+                 "gw_data_loader_next: slow: the batch was not read within the deadline");
     sem_post(&may_read);
     assert_true(gw_data_loader_next(root, l));
     assert_numbers(root, gw_data_loader_tensor(root, l, 0), 0);
@@ -93,7 +94,8 @@ static void an_inline_function_does_not_wait_for_threads(void **state) {
     s->may_wait = false;
     assert_true(gw_data_loader_next(s, gw_data_loader_open(root, d)));
     assert_false(gw_data_loader_next(s, threads));
-    assert_fails(s, GW_WOULD_BLOCK, "a GW_INLINE function may not wait for threads");
+    assert_fails(s, GW_WOULD_BLOCK,
+                 ": a GW_INLINE function must not wait for the threads of a loader");
     assert_int_equal(gw_scope_close(root).status, GW_OK);
 }
 

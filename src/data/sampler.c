@@ -17,7 +17,7 @@ gw_sampler sampler_poison = { .handle = { &sampler_class, HANDLE_IMMORTAL }, .nu
 bool sampler_check(gw_scope *s, const gw_sampler *p, const char *function) {
     if (gw_ok(s) && !p) scope_fail(s, GW_INVALID, "%s: no sampler", function);
     if (gw_ok(s) && p == &sampler_poison)
-        scope_fail(s, GW_INVALID, "%s: a sampler that could not be made", function);
+        scope_fail(s, GW_INVALID, "%s: the sampler could not be made", function);
     return gw_ok(s);
 }
 

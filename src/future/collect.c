@@ -171,7 +171,8 @@ static bool are_usable(gw_scope *s, agent *a, const char *function, gw_future *c
     }
     for (int i = 0; i < count; i++) {
         if (fs[i] && fs[i] != &future_poison && fs[i]->agent == a) continue;
-        scope_fail(s, GW_INVALID, "future %d is of another agent, or of a call that failed", i);
+        scope_fail(s, GW_INVALID, "future %d belongs to another agent, or is of a call that failed",
+                   i);
         return false;
     }
     return true;

@@ -35,7 +35,7 @@ static void free_future(gw_future *f) {
 static void fail_abandoned(gw_future *f) {
     gw_error error;
     error_set(&error, GW_WRONG_STATE,
-              "the future can no longer be completed: its last handle was dropped");
+              "the future can no longer be completed: the last handle of the program was dropped");
     env_enter(f->agent->env);
     future_fail_on_loop(f, &error);
     env_leave(f->agent->env);
@@ -241,7 +241,7 @@ gw_status future_follow_on_loop(gw_future *out, gw_future *in, gw_error *error) 
     if (waits_for(in, out))
         return error_set(
             error, GW_INVALID,
-            "a future cannot resolve to one that waits for it, which would be for ever");
+            "a future cannot resolve to a future that waits for it: both would wait for ever");
     if (future_result(in)) {
         future_complete_on_loop(out, result_retain(future_result(in)));
         return GW_OK;

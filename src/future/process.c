@@ -83,7 +83,9 @@ static int await_end(gw_process *p, pid_t pid, char *words, size_t size) {
     pthread_mutex_unlock(&p->lock);
     int code = WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
     if (!has_ended)
-        snprintf(words, size, "has ended, and the program took its exit code by waitpid");
+        snprintf(words, size,
+                 "has ended, but its exit code is unknown, because the program itself has called "
+                 "waitpid");
     else if (WIFSIGNALED(status))
         snprintf(words, size, "was killed by signal %d (%s)", WTERMSIG(status),
                  strsignal(WTERMSIG(status)));
@@ -112,7 +114,7 @@ static void end_on_loop(gw_process *p, int code, const char *words) {
         member_table_process_ended_on_loop(a, p->rank, &error);
         if (a->phase != AGENT_LEFT && !agent_member(a, p->rank)->lost) return;
     }
-    error_set(&error, GW_DISCONNECTED, "%s (pid %d) %s before it had joined", p->worker,
+    error_set(&error, GW_DISCONNECTED, "%s (pid %d) %s before it had joined the job", p->worker,
               (int)p->pid, words);
     future_fail_on_loop(p->joined, &error);
     complete_on_loop(p->ended, code);
@@ -185,7 +187,8 @@ static void leave_agent(gw_process *p) {
     agent *a = p->agent;
     if (!agent_is_closed(a)) {
         gw_error error;
-        error_set(&error, GW_CANCELLED, "the scope of %s's process was closed", p->worker);
+        error_set(&error, GW_CANCELLED, "the scope that has started the process of %s was closed",
+                  p->worker);
         env_enter(a->env);
         list_remove(&p->link);
         if (p->joined) future_fail_on_loop(p->joined, &error);
@@ -302,8 +305,9 @@ gw_process *gw_process_start(gw_scope *s, const char *worker, const char *const 
     if (!a) return &process_poison;
     if (!worker || !options_is_name(worker) || !arguments) {
         scope_fail(s, GW_INVALID, "gw_process_start: %s",
-                   arguments ? "the worker has no name, [A-Za-z0-9_:.-], 1 to 127"
-                             : "the arguments are NULL");
+                   arguments
+                       ? "the name of the worker must have 1 to 127 characters of [A-Za-z0-9_:.-]"
+                       : "the arguments are NULL");
         return &process_poison;
     }
     gw_error error;

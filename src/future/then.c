@@ -8,7 +8,8 @@
 
 static bool is_own(gw_scope *s, const gw_future *f) {
     if (f && f != &future_poison && !f->source) return true;
-    scope_fail(s, GW_INVALID, "only futures of gw_future_open are completed by the program");
+    scope_fail(s, GW_INVALID,
+               "a program can complete only futures that it has opened by gw_future_open");
     return false;
 }
 
@@ -33,7 +34,8 @@ static void complete(gw_scope *s, gw_future *f, result *r) {
 static void follow(gw_scope *s, gw_future *f, gw_future *in) {
     gw_error error;
     if (in == &future_poison || in->agent != f->agent || in == f) {
-        error_set(&error, GW_INVALID, "a future cannot wait for this one");
+        error_set(&error, GW_INVALID,
+                  "this future cannot be completed by a future that waits for it");
         complete(s, f, result_of_error(&error));
         return;
     }
@@ -72,7 +74,7 @@ static void resolve_with(gw_scope *s, gw_future *f, gw_value v) {
     } else if (v.kind == GW_FUTURE) {
         follow(s, f, v.as.future);
     } else if (leads_to(v, f, LIMIT_NESTING, &(int){ VISITS_MAX })) {
-        error_set(&error, GW_INVALID, "a %s with this future in it cannot be its value",
+        error_set(&error, GW_INVALID, "a %s that contains this future cannot be its value",
                   gw_kind_name(v.kind));
         complete(s, f, result_of_error(&error));
     } else {
@@ -313,16 +315,18 @@ static bool is_usable(gw_scope *s, const gw_future *f) {
     if (s->error) return false;
     if (f && f != &future_poison && !is_process_fork(f->agent->mark)) return true;
     if (f && f != &future_poison) {
-        scope_fail(s, GW_WRONG_STATE, "this process was forked from the one that has the future");
+        scope_fail(s, GW_WRONG_STATE,
+                   "the future belongs to the parent of this process, which was forked");
     } else {
         scope_fail(s, GW_INVALID, "%s",
-                   f ? "a future of a call that failed in its own scope" : "the future is NULL");
+                   f ? "the future is of a call that failed in its own scope"
+                     : "the future is NULL");
     }
     return false;
 }
 
 static bool has_body(gw_scope *s, bool has) {
-    if (!has) scope_fail(s, GW_INVALID, "a future without a function to run after it");
+    if (!has) scope_fail(s, GW_INVALID, "the function to run after the future is NULL");
     return has;
 }
 

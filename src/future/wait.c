@@ -12,11 +12,12 @@ static void fail_late(gw_scope *s, const gw_future *f) {
         return;
     }
     if (f->to >= 0) {
-        error_set(&error, GW_TIMEOUT, "%s: %s: no reply within the scope's deadline",
+        error_set(&error, GW_TIMEOUT,
+                  "%s: %s: the scope's deadline has passed before the reply arrived",
                   agent_member(f->agent, f->to)->name, f->function);
         error.outcome = GW_MAY_HAVE_RUN;
     } else {
-        error_set(&error, GW_TIMEOUT, "a future did not resolve within the scope's deadline");
+        error_set(&error, GW_TIMEOUT, "the scope's deadline has passed before a future resolved");
     }
     scope_fail_with(s, &error);
 }
@@ -25,12 +26,14 @@ static bool is_usable(gw_scope *s, const gw_future *f) {
     if (s->error) return false;
     if (!f || f == &future_poison) {
         scope_fail(s, GW_INVALID,
-                   f ? "a future of a call that failed in its own scope" : "the future is NULL");
+                   f ? "the future is of a call that failed in its own scope"
+                     : "the future is NULL");
     } else if (is_process_fork(f->agent->mark)) {
-        scope_fail(s, GW_WRONG_STATE, "this process was forked from the one that has the future");
+        scope_fail(s, GW_WRONG_STATE,
+                   "the future belongs to the parent of this process, which was forked");
     } else if (context_of(s) && s->agent != f->agent) {
         // A body that waits gives up its thread slot and turns, which are those of its own agent.
-        scope_fail(s, GW_INVALID, "a future of another agent than the scope's");
+        scope_fail(s, GW_INVALID, "the future belongs to another agent than the scope");
     }
     return gw_ok(s);
 }

@@ -40,7 +40,7 @@ const char *lend_describe_on_loop(const agent *a, int rank, char out[LEND_DESCRI
     if (l->off) return describe(out, "sent: turned off here by %s", l->off);
     switch (p->state) {
     case OFFER_NONE: return describe(out, "none was sent yet");
-    case OFFER_MADE: return describe(out, "sent, until it has answered the offer");
+    case OFFER_MADE: return describe(out, "sent, until that worker has answered the offer to lend");
     case OFFER_ANSWERED: break;
     }
     return describe_ways(p, out);

@@ -78,9 +78,10 @@ static void *explain_opening(const arena_location *p, char *reason, size_t size)
     char path[32];
     snprintf(path, sizeof path, "/proc/%u", p->host.process);
     if (access(path, F_OK))
-        return reason_set(reason, size, "its memory cannot be opened: there is no %s here", path);
+        return reason_set(reason, size, "its memory cannot be opened: this system has no %s", path);
     if (process_is_of_another_user(p->host.process, &user))
-        return reason_set(reason, size, "its memory cannot be opened: user %u has it", user);
+        return reason_set(reason, size,
+                          "its memory cannot be opened: its process belongs to user %u", user);
     return reason_set(reason, size, "its memory cannot be opened: %s",
                       system_error_text(error).text);
 }
@@ -90,8 +91,8 @@ static void *explain_mapping(const arena_location *p, char *reason, size_t size)
     int error = errno;
     if (error == ENOMEM && !getrlimit(RLIMIT_AS, &limit) && limit.rlim_cur != RLIM_INFINITY)
         return reason_set(reason, size,
-                          "its memory of %llu bytes cannot be mapped: the limit of address space "
-                          "is %llu",
+                          "its memory of %llu bytes cannot be mapped: the address space of this "
+                          "process is limited to %llu bytes",
                           (unsigned long long)p->size, (unsigned long long)limit.rlim_cur);
     return reason_set(reason, size, "its memory cannot be mapped: %s",
                       system_error_text(error).text);

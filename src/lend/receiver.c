@@ -259,8 +259,10 @@ static gw_status read_offer(reader *r, offer_fields *out, gw_error *error) {
     if (r->failed || reader_left(r))
         return error_set(error, GW_PROTOCOL, "offer: malformed message");
     if (p->size > LIMIT_ARENA_BYTES)
-        return error_set(error, GW_LIMIT, "offer: an arena of %llu bytes, at most 1 TiB",
-                         (unsigned long long)p->size);
+        return error_set(
+            error, GW_LIMIT,
+            "malformed offer to lend: an arena of %llu bytes, at most 1 TiB are allowed",
+            (unsigned long long)p->size);
     return GW_OK;
 }
 
@@ -350,7 +352,8 @@ bool receiver_skip(const agent *a, reader *table) {
 static gw_status check_entry(const lent_entry *e, gw_error *error) {
     if (e->size == 0) return error_set(error, GW_PROTOCOL, "lent: segment %u is empty", e->index);
     if (e->size > LIMIT_TENSOR_BYTES)
-        return error_set(error, GW_PROTOCOL, "lent: segment %u of %llu bytes, at most 4 GiB",
+        return error_set(error, GW_PROTOCOL,
+                         "lent tensor: segment %u has %llu bytes, at most 4 GiB are allowed",
                          e->index, (unsigned long long)e->size);
     return GW_OK;
 }
@@ -365,7 +368,8 @@ static gw_status take_own(agent *a, int from, const lent_entry *e, segment *out,
         return error_set(error, GW_PROTOCOL, "lent: lease %llu is not out",
                          (unsigned long long)e->lease);
     if (!is_within(e->at, e->size, x->size))
-        return error_set(error, GW_PROTOCOL, "lent: %llu bytes at %llu of a lease of %zu",
+        return error_set(error, GW_PROTOCOL,
+                         "lent tensor: invalid place: %llu bytes at %llu of a lease of %zu bytes",
                          (unsigned long long)e->size, (unsigned long long)e->at, x->size);
     *out = (segment){ .block = block_retain(x->block),
                       .offset = x->offset + (size_t)e->at,
@@ -436,9 +440,12 @@ static gw_status take_mapped(agent *a, int from, const lent_entry *e, segment *o
     lending *l = lending_of(a);
     lend_peer *p = lend_peer_of(a, from);
     if (l->stopped) return error_set(error, GW_DISCONNECTED, "lent: %s has left", a->name);
-    if (!p->mapping) return error_set(error, GW_PROTOCOL, "lent: its arena is not mapped here");
+    if (!p->mapping)
+        return error_set(error, GW_PROTOCOL,
+                         "lent tensor: the arena of the sender is not mapped on this worker");
     if (e->at < ARENA_HEADER_BYTES || !is_within(e->at, e->size, p->mapping->size))
-        return error_set(error, GW_PROTOCOL, "lent: %llu bytes at %llu of an arena of %zu",
+        return error_set(error, GW_PROTOCOL,
+                         "lent tensor: invalid place: %llu bytes at %llu of an arena of %zu bytes",
                          (unsigned long long)e->size, (unsigned long long)e->at, p->mapping->size);
     if (p->held_count >= LIMIT_LEASES_PER_PEER)
         return error_set(error, GW_PROTOCOL, "lent: more than %d tensors", LIMIT_LEASES_PER_PEER);

@@ -32,18 +32,25 @@ typedef struct remote_read {
 
 static gw_status check(const lend_peer *p, const lent_entry *e, gw_error *error) {
     if (p->source_ended)
-        return error_set(error, GW_SYSTEM, "lent: its memory cannot be read any more");  // LEND-14
-    if (!p->source) return error_set(error, GW_PROTOCOL, "lent: its memory cannot be read here");
+        return error_set(
+            error, GW_SYSTEM,
+            "lent tensor: the memory of the sender cannot be read any more");  // LEND-14
+    if (!p->source)
+        return error_set(error, GW_PROTOCOL,
+                         "lent tensor: this worker cannot read the memory of the sender");
     if (e->size == 0) return error_set(error, GW_PROTOCOL, "lent: segment %u is empty", e->index);
     if (e->at > UINT64_MAX - e->size)
-        return error_set(error, GW_PROTOCOL, "lent: %llu bytes at %llu of its memory",
-                         (unsigned long long)e->size, (unsigned long long)e->at);
+        return error_set(
+            error, GW_PROTOCOL,
+            "lent tensor: invalid place in the memory of the sender: %llu bytes at %llu",
+            (unsigned long long)e->size, (unsigned long long)e->at);
     if (e->size > LIMIT_TENSOR_BYTES)
-        return error_set(error, GW_PROTOCOL, "lent: segment %u of %llu bytes, at most 4 GiB",
+        return error_set(error, GW_PROTOCOL,
+                         "lent tensor: segment %u has %llu bytes, at most 4 GiB are allowed",
                          e->index, (unsigned long long)e->size);
     // For one message at a time, so that a peer cannot make this worker allocate more.
     if (e->size > LIMIT_MESSAGE_BYTES - p->reads_bytes)
-        return error_set(error, GW_LIMIT, "lent: more than 8 GiB to be read for one message");
+        return error_set(error, GW_LIMIT, "lent tensors: a message needs more than 8 GiB");
     if (p->held_count >= LIMIT_LEASES_PER_PEER)
         return error_set(error, GW_PROTOCOL, "lent: more than %d tensors", LIMIT_LEASES_PER_PEER);
     return GW_OK;
@@ -207,7 +214,8 @@ gw_status remote_read_take(agent *a, int from, const lent_entry *e, block **out,
                          (unsigned long long)e->lease);
     if (x->status == GW_NO_MEMORY) return no_memory(error);
     if (x->status)
-        return error_set(error, x->status, "%s: %zu bytes were to be read: %s",
+        return error_set(error, x->status,
+                         "%s: could not read %zu bytes from the memory of the sender: %s",
                          agent_member(a, from)->name, x->size, x->reason);
     *out = x->block;
     x->block = NULL;

@@ -104,7 +104,8 @@ static void *explain_forbidden(uint32_t process, char *reason, size_t size) {
     if (!may_read_oneself())
         return reason_set(reason, size, "seccomp: process_vm_readv: Operation not permitted");
     if (process_is_of_another_user(process, &user))
-        return reason_set(reason, size, "its memory cannot be read: user %u has it", user);
+        return reason_set(reason, size, "its memory cannot be read: its process belongs to user %u",
+                          user);
     if (scope) return reason_set(reason, size, "ptrace_scope is %d", scope);
     return reason_set(reason, size, "its memory cannot be read: Operation not permitted");
 }

@@ -196,7 +196,9 @@ static void its_reason_names_the_user(void **state) {
     int child = fork();
     if (child == 0) {
         if (setresgid(65534, 65534, 65534) || setresuid(65534, 65534, 65534)) _exit(2);
-        _exit(is_refused(&host, tag, "its memory cannot be read: user 0 has it") ? 0 : 1);
+        _exit(is_refused(&host, tag, "its memory cannot be read: its process belongs to user 0")
+                  ? 0
+                  : 1);
     }
     int code = exit_code_of(child);
     process_tag_close(tag);

@@ -31,8 +31,8 @@ gw_status membership_admit(membership *ms, uint64_t incarnation, const char *nam
         return error->status = GW_FENCED;
     }
     if (!membership_is_coordinator(ms) || !ms->is_complete)
-        return error_set(error, GW_WRONG_STATE, "rank %d admits new workers, not this one",
-                         ms->lowest);
+        return error_set(error, GW_WRONG_STATE,
+                         "this worker cannot admit new workers: rank %d does", ms->lowest);
     const member *same = find_same(ms, incarnation, name);
     bool is_again = same && same->fact.incarnation == incarnation;
     if (is_again) *out_rank = same->fact.rank;
@@ -40,14 +40,14 @@ gw_status membership_admit(membership *ms, uint64_t incarnation, const char *nam
     if (is_again && !same->is_queued) return GW_OK;
     if (ms->doubt_ns || !membership_receives_from_quorum(ms, MEMBERSHIP_SUSPECT_NS, now_ns) ||
         !has_all_views(ms))
-        return error_set(error, GW_WRONG_STATE, "%s does not receive from a quorum now",
+        return error_set(error, GW_WRONG_STATE, "%s has no contact with a quorum now",
                          ms->options.name);
     if (is_again) return GW_OK;
     if (same)
         return error_set(error, GW_DUPLICATE, "the name \"%s\" is taken by rank %d", name,
                          same->fact.rank);
     if (ms->limit >= LIMIT_WORKERS)
-        return error_set(error, GW_LIMIT, "there were %d workers already, and no more ranks",
+        return error_set(error, GW_LIMIT, "the job has had %d workers, and has no more ranks",
                          LIMIT_WORKERS);
     member_fact f = { .rank = ms->limit, .incarnation = incarnation };
     snprintf(f.name, sizeof f.name, "%s", name);

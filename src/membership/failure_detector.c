@@ -39,21 +39,21 @@ typedef struct rule {
 
 // clang-format off
 static const rule rules[] = {
-    { MEMBER_UNMONITORED, MEMBER_MONITOR,   MEMBER_ALIVE,       start_monitoring, "its silence counts from here on" },
+    { MEMBER_UNMONITORED, MEMBER_MONITOR,   MEMBER_ALIVE,       start_monitoring, "its silence is counted from now on" },
     { MEMBER_UNMONITORED, MEMBER_UNMONITOR, MEMBER_UNMONITORED, nothing,          "unchanged" },
-    { MEMBER_UNMONITORED, MEMBER_RECEIVED,  MEMBER_UNMONITORED, note,             "for probes of others" },
+    { MEMBER_UNMONITORED, MEMBER_RECEIVED,  MEMBER_UNMONITORED, note,             "other members may probe it through this one" },
     { MEMBER_UNMONITORED, MEMBER_END,       MEMBER_GONE,        note_end,         "another member has detected it" },
 
     { MEMBER_ALIVE,       MEMBER_MONITOR,   MEMBER_ALIVE,       nothing,          "unchanged" },
-    { MEMBER_ALIVE,       MEMBER_UNMONITOR, MEMBER_UNMONITORED, nothing,          "the coordinator is back, or nothing is awaited any more" },
+    { MEMBER_ALIVE,       MEMBER_UNMONITOR, MEMBER_UNMONITORED, nothing,          "the coordinator is back, or this worker awaits nothing from it any more" },
     { MEMBER_ALIVE,       MEMBER_RECEIVED,  MEMBER_ALIVE,       note,             "it is alive" },
-    { MEMBER_ALIVE,       MEMBER_SILENT,    MEMBER_SUSPECTED,   nothing,          "it did not answer a heartbeat either" },
+    { MEMBER_ALIVE,       MEMBER_SILENT,    MEMBER_SUSPECTED,   nothing,          "it did not answer a heartbeat" },
     { MEMBER_ALIVE,       MEMBER_END,       MEMBER_GONE,        note_end,         "another member has detected it" },
 
     { MEMBER_SUSPECTED,   MEMBER_MONITOR,   MEMBER_SUSPECTED,   nothing,          "unchanged" },
     { MEMBER_SUSPECTED,   MEMBER_UNMONITOR, MEMBER_UNMONITORED, nothing,          "the coordinator decides" },
-    { MEMBER_SUSPECTED,   MEMBER_RECEIVED,  MEMBER_ALIVE,       note,             "it was slow, or one link is bad" },
-    { MEMBER_SUSPECTED,   MEMBER_SILENT,    MEMBER_SUSPECTED,   nothing,          "the worker that decides declares it dead" },
+    { MEMBER_SUSPECTED,   MEMBER_RECEIVED,  MEMBER_ALIVE,       note,             "it was only slow, or one link to it is bad" },
+    { MEMBER_SUSPECTED,   MEMBER_SILENT,    MEMBER_SUSPECTED,   nothing,          "the worker that monitors it will declare it dead" },
     { MEMBER_SUSPECTED,   MEMBER_END,       MEMBER_GONE,        note_end,         "it was declared dead, or another member has detected it" },
 };
 // clang-format on

@@ -97,9 +97,8 @@ static void log_bad_link(const membership *ms, member *x, const member *witness,
     int64_t silence_ns = now_ns - (x->direct_ns ? x->direct_ns : x->monitored_ns);
     if (x->is_link_logged || silence_ns < MEMBERSHIP_SUSPECT_NS) return;
     x->is_link_logged = true;
-    log_line("%s has received nothing from %s (rank %d) for %.1f s, and %s receives from it: the "
-             "link between the two is "
-             "bad",
+    log_line("%s has received nothing from %s (rank %d) for %.1f s, but %s receives from that "
+             "worker: the link between these two is bad",
              ms->options.name, x->fact.name, x->fact.rank, (double)silence_ns / 1e9,
              witness->fact.name);
 }

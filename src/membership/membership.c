@@ -38,7 +38,7 @@ static bool may_decide(const membership *ms, int64_t now_ns) {
 
 static void declare_dead(membership *ms, member *x, int64_t silence_ns, int64_t now_ns) {
     gw_error why;
-    error_set(&why, GW_DISCONNECTED, "%s (rank %d) was silent to %s for %.1f s", x->fact.name,
+    error_set(&why, GW_DISCONNECTED, "%s (rank %d) has sent nothing to %s for %.1f s", x->fact.name,
               x->fact.rank, ms->options.name, SECONDS(silence_ns));
     error_set_lost(&why, GW_LOSS_SILENT, x->fact.rank, x->fact.incarnation, x->fact.name);
     x->is_declared_here = true;
@@ -141,8 +141,8 @@ static void end_doubt_alone(membership *ms, int64_t now_ns) {
 static void fence_alone(membership *ms) {
     gw_error why;
     error_set(&why, GW_FENCED,
-              "%s has lost all others before they could confirm that it is a member; join "
-              "anew",
+              "%s has lost all other workers before they could confirm that it is a member: call "
+              "gw_rpc_init again",
               ms->options.name);
     membership_set_lost_self(ms, GW_LOSS_ALONE, &why);
     membership_fence(ms, &why);
@@ -172,11 +172,10 @@ static void check_contact(membership *ms, int64_t now_ns) {
     if (passed_ns < MEMBERSHIP_CUT_OFF_NS) return;
     if (ms->no_coordinator_ns && now_ns - ms->no_coordinator_ns < MEMBERSHIP_SUSPECT_NS) return;
     gw_error why;
-    error_set(
-        &why, GW_FENCED,
-        "%s was cut off from most of the others for %.1f s, and they continue without it; join "
-        "anew",
-        ms->options.name, SECONDS(now_ns - ms->contact_evidence_ns));
+    error_set(&why, GW_FENCED,
+              "%s was cut off from most other workers for %.1f s, and they continue without it: "
+              "call gw_rpc_init again",
+              ms->options.name, SECONDS(now_ns - ms->contact_evidence_ns));
     membership_set_lost_self(ms, GW_LOSS_CUT_OFF, &why);
     membership_fence(ms, &why);
 }

@@ -318,7 +318,7 @@ static void end_founder(uint64_t seed, void *context) {
         if (!q.nodes[i].is_fenced) continue;
         assert_int_equal(q.nodes[i].fenced_why.status, GW_DISCONNECTED);
         assert_string_equal(q.nodes[i].fenced_why.text,
-                            "w0, which admitted this worker, is lost; join anew");
+                            "w0, which admitted this worker, is lost: call gw_rpc_init again");
     }
     quorum_run(&q, at_s(60));
     for (int i = 1; i < 3; i++) up += !q.nodes[i].is_fenced;
@@ -396,9 +396,9 @@ static void its_error_explains_the_fencing(void **state) {
     quorum_run(&q, at_s(61));
     assert_true(q.nodes[2].is_fenced);
     assert_int_equal(q.nodes[2].fenced_why.status, GW_FENCED);
-    assert_non_null(strstr(q.nodes[2].fenced_why.text,
-                           "have declared this worker dead: w2 (rank 2) "
-                           "was silent to w0 for 6."));
+    assert_non_null(
+        strstr(q.nodes[2].fenced_why.text,
+               "have declared this worker dead: w2 (rank 2) has sent nothing to w0 for 6."));
     quorum_stop(&q, 0);
     quorum_run(&q, at_s(80));
     assert_true(q.nodes[1].is_fenced);

@@ -136,7 +136,9 @@ static void merge_fact(membership *ms, const member_fact *f, int64_t now_ns) {
     if (f->stage >= MEMBER_FAILED) error_set(&why, GW_DISCONNECTED, "%s", f->why);
     if (f->stage >= MEMBER_FAILED) error_set_lost(&why, f->how, f->rank, f->incarnation, f->name);
     if (f->rank == ms->options.rank && f->stage >= MEMBER_FAILED) {
-        error_set(&why, GW_FENCED, "the others have declared this worker dead: %s; join anew",
+        error_set(&why, GW_FENCED,
+                  "the other workers have declared this worker dead: %s; call gw_rpc_init on "
+                  "another scope to join again",
                   f->why);
         membership_fence(ms, &why);
         return;

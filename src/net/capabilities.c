@@ -64,12 +64,14 @@ gw_status capabilities_read(reader *r, capabilities *out, gw_error *error) {
     *out = (capabilities){ 0 };
     uint32_t count = reader_u32(r);
     if (r->failed || count > LIMIT_CAPABILITIES || reader_left(r) > sizeof out->bytes)
-        return error_set(error, GW_PROTOCOL, "a hello with %u capabilities in %zu bytes", count,
+        return error_set(error, GW_PROTOCOL,
+                         "malformed first message: %u capabilities in %zu bytes", count,
                          reader_left(r));
     pair p;
     for (uint32_t i = 0; i < count; i++)
         if (!take_pair(r, &p) || !capabilities_add(out, p.key, p.value))
-            return error_set(error, GW_PROTOCOL, "a hello whose capability %u is malformed", i);
+            return error_set(error, GW_PROTOCOL, "malformed first message: capability %u", i);
     if (reader_left(r) == 0) return GW_OK;
-    return error_set(error, GW_PROTOCOL, "a hello with %zu bytes too many", reader_left(r));
+    return error_set(error, GW_PROTOCOL, "malformed first message: %zu trailing bytes",
+                     reader_left(r));
 }

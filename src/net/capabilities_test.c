@@ -96,12 +96,12 @@ static void it_refuses_malformed_maps(void **state) {
     } cases[] = {
         { "\1\0\0", 3, "a hello with 0 capabilities in 3 bytes" },
         { "\21\0\0\0", 4, "a hello with 17 capabilities in 0 bytes" },
-        { "\1\0\0\0", 4, "a hello whose capability 0 is malformed" },
-        { "\1\0\0\0\0\0\0\0\1\0\0\0v", 13, "a hello whose capability 0 is malformed" },
-        { "\1\0\0\0\1\0\0\0\0\1\0\0\0v", 14, "a hello whose capability 0 is malformed" },
+        { "\1\0\0\0", 4, "malformed first message: capability 0" },
+        { "\1\0\0\0\0\0\0\0\1\0\0\0v", 13, "malformed first message: capability 0" },
+        { "\1\0\0\0\1\0\0\0\0\1\0\0\0v", 14, "malformed first message: capability 0" },
         { "\2\0\0\0\1\0\0\0k\0\0\0\0\1\0\0\0k\0\0\0\0", 22,
-          "a hello whose capability 1 is malformed" },
-        { "\1\0\0\0\1\0\0\0k\0\0\0\0x", 14, "a hello with 1 bytes too many" },
+          "malformed first message: capability 1" },
+        { "\1\0\0\0\1\0\0\0k\0\0\0\0x", 14, "malformed first message: 1 trailing bytes" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         capabilities c;

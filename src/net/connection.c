@@ -27,7 +27,7 @@ gw_status connection_protect(env *e, protection *p, gw_error *error) {
     uint8_t answer[HANDSHAKE_MAX];
     handshake h = { .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_PLAIN };
     snprintf(h.text, sizeof h.text,
-             "connections of this job are encrypted: all its workers need the file of its key");
+             "connections of this job are encrypted: all workers need the key file of the job");
     gw_status status = certificate_check_own(p, error);
     if (!status && p->secret) {
         tls_options options = { .env = e,
@@ -66,9 +66,11 @@ static gw_status check_identity(const connection *l, const handshake *h, gw_erro
                             is_party(&p->client, h->from_rank, h->from_incarnation) &&
                             is_party(&p->server, h->to_rank, h->to_incarnation)
                       : h->kind != HANDSHAKE_STORE || p->purpose == TLS_STORE;
-    return agrees ? GW_OK
-                  : error_set(error, GW_PROTOCOL, "its hello names another worker than its key, %s",
-                              p->client.name);
+    return agrees
+               ? GW_OK
+               : error_set(error, GW_PROTOCOL,
+                           "its first message names another worker than %s, which its key is for",
+                           p->client.name);
 }
 
 // TLS-15
@@ -125,7 +127,7 @@ static void on_received(void *user, size_t count) {
         l->on->received(l->user, l->into, count);
     } else if (l->has_handshake) {
         gw_error error;
-        error_set(&error, GW_PROTOCOL, "it sent bytes before the reply to its hello");
+        error_set(&error, GW_PROTOCOL, "it sent data before it got the reply to its first message");
         l->on->handshake(l->user, NULL, &error);
     } else {
         l->in_done += count;

@@ -119,9 +119,9 @@ static const transport *const *transports_from_environment(void) {
     const char *text = getenv("GW_TRANSPORT");
     if (!text || !*text) return all_transports;
     if (strcmp(text, "tcp") == 0) return tcp_alone;
-    log_line(
-        "GW_TRANSPORT=%s is unknown: \"tcp\" uses TCP only, without it the best transport is used",
-        text);
+    log_line("GW_TRANSPORT=%s is unknown: set \"tcp\" to use TCP only, or unset it to use the best "
+             "transport",
+             text);
     return all_transports;
 }
 

@@ -120,7 +120,8 @@ gw_status handshake_size(const uint8_t *in, size_t size, size_t *out_size, uint1
     *out_size = HANDSHAKE_PREFACE_BYTES;
     *out_version = HANDSHAKE_VERSION;
     if (memcmp(in, magic, size < sizeof magic ? size : sizeof magic) != 0)
-        return error_set(error, GW_PROTOCOL, "it begins with \"%s\", which is not gradwire",
+        return error_set(error, GW_PROTOCOL,
+                         "it sent \"%s\", which is not the protocol of gradwire",
                          quoted(in, size, text));
     if (size < HANDSHAKE_PREFACE_BYTES) return GW_OK;
     reader r = reader_of(in + sizeof magic, HANDSHAKE_PREFACE_BYTES - sizeof magic);
@@ -129,10 +130,11 @@ gw_status handshake_size(const uint8_t *in, size_t size, size_t *out_size, uint1
     uint32_t body_size = reader_u32(&r);
     *out_version = version;
     if (version != HANDSHAKE_VERSION)
-        return error_set(error, GW_MISMATCH, "it speaks version %u of the protocol, not %d",
-                         version, HANDSHAKE_VERSION);
+        return error_set(error, GW_MISMATCH, "it uses version %u of the protocol, not %d", version,
+                         HANDSHAKE_VERSION);
     if (zero != 0 || !is_size_of(kind, body_size))
-        return error_set(error, GW_PROTOCOL, "a hello of kind %u with %u bytes", kind, body_size);
+        return error_set(error, GW_PROTOCOL, "malformed first message: kind %u with %u bytes", kind,
+                         body_size);
     *out_size = HANDSHAKE_PREFACE_BYTES + body_size;
     return GW_OK;
 }

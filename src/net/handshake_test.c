@@ -67,7 +67,7 @@ static void it_refuses_other_protocols_at_once(void **state) {
     assert_int_equal(handshake_size((const uint8_t *)"G", 1, &size, &version, &error), GW_OK);
     assert_int_equal(handshake_size((const uint8_t *)"GE", 2, &size, &version, &error),
                      GW_PROTOCOL);
-    assert_string_equal(error.text, "it begins with \"GE\", which is not gradwire");
+    assert_string_equal(error.text, "it sent \"GE\", which is not the protocol of gradwire");
 }
 
 static void it_refuses_wrong_fields(void **state) {
@@ -77,14 +77,14 @@ static void it_refuses_wrong_fields(void **state) {
         uint8_t value;
         const char *text;
     } cases[] = {
-        { 10, 9, "a hello of kind 9 with 20 bytes" },
-        { 10, 0, "a hello of kind 0 with 20 bytes" },
-        { 10, HANDSHAKE_SESSION, "a hello of kind 1 with 20 bytes" },
-        { 11, 1, "a hello of kind 3 with 20 bytes" },
-        { 12, 19, "a hello of kind 3 with 19 bytes" },
-        { 13, 8, "a hello of kind 3 with 2068 bytes" },
-        { 13, 3, "a hello of kind 3 with 788 bytes" },
-        { 8, 2, "it speaks version 2 of the protocol, not 1" },
+        { 10, 9, "malformed first message: kind 9 with 20 bytes" },
+        { 10, 0, "malformed first message: kind 0 with 20 bytes" },
+        { 10, HANDSHAKE_SESSION, "malformed first message: kind 1 with 20 bytes" },
+        { 11, 1, "malformed first message: kind 3 with 20 bytes" },
+        { 12, 19, "malformed first message: kind 3 with 19 bytes" },
+        { 13, 8, "malformed first message: kind 3 with 2068 bytes" },
+        { 13, 3, "malformed first message: kind 3 with 788 bytes" },
+        { 8, 2, "it uses version 2 of the protocol, not 1" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         uint8_t raw[HANDSHAKE_MAX];

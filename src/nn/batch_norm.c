@@ -23,11 +23,11 @@ static bool check_input(gw_scope *s, const gw_module *m, const gw_tensor *x) {
     int dims = gw_dims(x);
     if (dims >= b->dims_min && dims <= b->dims_max) return true;
     if (b->dims_min == b->dims_max)
-        scope_fail(s, GW_INVALID, "gw_nn_%s: an input of %d dimensions, not %d", m->name, dims,
-                   b->dims_min);
+        scope_fail(s, GW_INVALID, "gw_nn_%s: the input has %d dimensions, but must have %d",
+                   m->name, dims, b->dims_min);
     else
-        scope_fail(s, GW_INVALID, "gw_nn_%s: an input of %d dimensions, not %d or %d", m->name,
-                   dims, b->dims_min, b->dims_max);
+        scope_fail(s, GW_INVALID, "gw_nn_%s: the input has %d dimensions, but must have %d or %d",
+                   m->name, dims, b->dims_min, b->dims_max);
     return false;
 }
 

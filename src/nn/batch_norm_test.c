@@ -79,9 +79,9 @@ static void wrong_inputs_are_refused(void **state) {
     (void)state;
     assert_refused(gw_nn_batch_norm1d_with, 0, 2, "gw_nn_batch_norm1d: 0 features");
     assert_refused(gw_nn_batch_norm1d_with, 3, 4,
-                   "gw_nn_batch_norm1d: an input of 4 dimensions, not 2 or 3");
+                   "gw_nn_batch_norm1d: the input has 4 dimensions, but must have 2 or 3");
     assert_refused(gw_nn_batch_norm2d_with, 3, 3,
-                   "gw_nn_batch_norm2d: an input of 3 dimensions, not 4");
+                   "gw_nn_batch_norm2d: the input has 3 dimensions, but must have 4");
     assert_refused(gw_nn_batch_norm2d_with, 4, 4,
                    "gw.batch_norm: weight is 4 of f32, but must be 3 of f32");
 }

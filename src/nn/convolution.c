@@ -29,8 +29,8 @@ static bool check_padding(gw_scope *s, const gw_module *m, const convolution *c,
     int64_t most = c->mode == GW_PAD_REFLECT ? size - 1 : size;
     bool is_fine = padding >= 0 && size > 0 && (c->mode == GW_PAD_REPLICATE || padding <= most);
     if (gw_ok(s) && !is_fine)
-        scope_fail(s, GW_INVALID, "gw_nn_%s: a padding of %lld for %lld numbers", m->name,
-                   (long long)padding, (long long)size);
+        scope_fail(s, GW_INVALID, "gw_nn_%s: the padding %lld is too large for %lld numbers",
+                   m->name, (long long)padding, (long long)size);
     return gw_ok(s);
 }
 
@@ -72,8 +72,10 @@ static bool check_conv(gw_scope *s, const char *name, int dims, int64_t in, int6
         scope_fail(s, GW_INVALID, "gw_nn_%s: from %lld to %lld channels", name, (long long)in,
                    (long long)out);
     else if (groups < 1 || in % groups || out % groups)
-        scope_fail(s, GW_INVALID, "gw_nn_%s: from %lld to %lld channels in %lld groups", name,
-                   (long long)in, (long long)out, (long long)groups);
+        scope_fail(
+            s, GW_INVALID,
+            "gw_nn_%s: %lld input and %lld output channels cannot be divided into %lld groups",
+            name, (long long)in, (long long)out, (long long)groups);
     else if (kernel[0] < 1 || kernel[dims - 1] < 1)
         scope_fail(s, GW_INVALID, "gw_nn_%s: a kernel of %lld", name,
                    (long long)(kernel[0] < 1 ? kernel[0] : kernel[1]));

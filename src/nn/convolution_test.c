@@ -77,7 +77,8 @@ static void paddings_that_do_not_fit_are_refused(void **state) {
     gw_module_call(
         s, gw_nn_conv1d(s, 1, 1, .kernel = { 3 }, .padding = { 4 }, .padding_mode = GW_PAD_REFLECT),
         x);
-    assert_string_equal(gw_scope_error(s)->text, "gw_nn_conv1d: a padding of 4 for 4 numbers");
+    assert_string_equal(gw_scope_error(s)->text,
+                        "gw_nn_conv1d: the padding 4 is too large for 4 numbers");
     gw_scope_clear(s);
     gw_nn_conv1d(s, 1, 1, .kernel = { 3 }, .padding_mode = (gw_padding_mode)9);
     assert_string_equal(gw_scope_close(s).text, "gw_nn_conv1d: 9 is no padding_mode");
@@ -135,7 +136,7 @@ static void convolutions_that_cannot_be_are_refused(void **state) {
     assert_refused(4, 6, GW_OPTIONS(gw_nn_conv_options, .kernel = { 3, 3 }, .groups = 4),
                    "gw_nn_conv2d: from 4 to 6 channels in 4 groups");
     assert_refused(3, 2, three,
-                   "gw.conv2d: input of 1 channels, the weight wants 3: they must be equal");
+                   "gw.conv2d: input has 1 channels, but the weight is for 3: they must be equal");
 }
 
 static void convolve_once(void *context) {

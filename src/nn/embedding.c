@@ -72,7 +72,8 @@ static bool check(gw_scope *s, gw_nn_embedding_options o) {
         scope_fail(s, GW_INVALID, "gw_nn_embedding: max_norm is %g, norm_type %g", o.max_norm,
                    o.norm_type);
     if (gw_ok(s) && o.max_norm > 0 && o.dtype != GW_F32 && o.dtype != GW_F64)
-        scope_fail(s, GW_INVALID, "gw_nn_embedding: max_norm is for f32 and f64, not %s",
+        scope_fail(s, GW_INVALID,
+                   "gw_nn_embedding: max_norm can be used with f32 and f64, not with %s",
                    gw_dtype_name(o.dtype));
     return gw_ok(s);
 }

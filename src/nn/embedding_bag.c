@@ -61,7 +61,7 @@ static bool take_offsets(gw_scope *s, const embedding_bag *e, gw_tensor *offsets
     for (int64_t i = 0; i < b->count; i++) {
         int64_t start = b->starts[i], end = start_of(b, i + 1);
         if (start < 0 || end < start || (i == 0 && start != 0)) {
-            fail(s, "offsets must begin with 0 and not descend");
+            fail(s, "offsets must begin with 0 and must not descend");
             return false;
         }
         if (end - start > b->longest) b->longest = end - start;
@@ -72,7 +72,7 @@ static bool take_offsets(gw_scope *s, const embedding_bag *e, gw_tensor *offsets
 static bool take_index(gw_scope *s, const embedding_bag *e, gw_tensor *index, gw_tensor *offsets,
                        bags *b) {
     if (gw_dims(index) != (offsets ? 1 : 2)) {
-        fail(s, "indices must be B L, or N with offsets");
+        fail(s, "indices must have the shape B L, or N if offsets are given");
         return false;
     }
     gw_tensor *flat = as_index(s, index);

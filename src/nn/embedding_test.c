@@ -120,13 +120,14 @@ static void mismatched_arguments_are_errors(void **state) {
     gw_nn_embedding_bag_call(s, m, index);
     expect_fails(s, "gw_nn_embedding_bag_call: the module is \"embedding\"");
     gw_nn_embedding_bag_call(s, bag, index);
-    expect_fails(s, "gw_nn_embedding_bag: indices must be B L, or N with offsets");
+    expect_fails(s,
+                 "gw_nn_embedding_bag: indices must have the shape B L, or N if offsets are given");
     gw_nn_embedding_bag_call(s, bag, index, .offsets = gw_from(s, ((int64_t[]){ 0, 2, 1 }), 3));
-    expect_fails(s, "gw_nn_embedding_bag: offsets must begin with 0 and not descend");
+    expect_fails(s, "gw_nn_embedding_bag: offsets must begin with 0 and must not descend");
     gw_nn_embedding_bag_call(s, bag, index, .offsets = gw_from(s, ((int64_t[]){ 1, 2 }), 2));
-    expect_fails(s, "gw_nn_embedding_bag: offsets must begin with 0 and not descend");
+    expect_fails(s, "gw_nn_embedding_bag: offsets must begin with 0 and must not descend");
     gw_nn_embedding_bag_call(s, bag, index, .offsets = gw_from(s, ((int64_t[]){ 0, 4 }), 2));
-    expect_fails(s, "gw_nn_embedding_bag: offsets must begin with 0 and not descend");
+    expect_fails(s, "gw_nn_embedding_bag: offsets must begin with 0 and must not descend");
     gw_nn_embedding_bag_call(s, bag, index, .offsets = gw_zeros(s, GW_I64, 1),
                              .per_sample_weights = gw_ones(s, GW_F32, 3));
     expect_fails(s, "gw_nn_embedding_bag: only sums take weights");
@@ -179,7 +180,7 @@ static void rows_that_are_used_are_shortened(void **state) {
     gw_nn_embedding(s, 3, 2, .max_norm = -1);
     expect_fails(s, "gw_nn_embedding: max_norm is -1, norm_type 2");
     gw_nn_embedding(s, 3, 2, .max_norm = 1, .dtype = GW_F16);
-    expect_fails(s, "gw_nn_embedding: max_norm is for f32 and f64, not f16");
+    expect_fails(s, "gw_nn_embedding: max_norm can be used with f32 and f64, not with f16");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

@@ -21,7 +21,7 @@ void init_full(gw_scope *s, gw_module *m, const char *name, gw_dtype dtype, gw_s
 int64_t init_length(gw_scope *s, const char *maker, int64_t count, int64_t size) {
     int64_t length;
     if (!__builtin_mul_overflow(count, size, &length)) return length;
-    scope_fail(s, GW_LIMIT, "%s: %lld times %lld numbers are more than a tensor can have", maker,
+    scope_fail(s, GW_LIMIT, "%s: a tensor of %lld by %lld numbers is too large", maker,
                (long long)count, (long long)size);
     return 0;
 }

@@ -66,8 +66,10 @@ static gw_tensor *forward_flatten(gw_scope *s, gw_module *m, gw_tensor *x) {
     if (f.first < 0) f.first += dims;
     if (f.last < 0) f.last += dims;
     if (f.first < 0 || f.last >= dims || f.first > f.last) {
-        scope_fail(s, GW_INVALID, "gw_nn_flatten: dimensions %d to %d of %d", f.first, f.last,
-                   dims);
+        scope_fail(
+            s, GW_INVALID,
+            "gw_nn_flatten: .start_dim %d and .end_dim %d do not fit an input of %d dimensions",
+            f.first, f.last, dims);
         return tensor_poison_of(s);
     }
     int64_t sizes[GW_DIMS_MAX];

@@ -126,7 +126,8 @@ static void flatten_joins_dimensions(void **state) {
     s = gw_scope_open(NULL);
     gw_module_call(s, gw_nn_flatten(s), gw_ones(s, GW_F32, 3));
     gw_error e = gw_scope_close(s);
-    assert_string_equal(e.text, "gw_nn_flatten: dimensions 1 to 0 of 1");
+    assert_string_equal(
+        e.text, "gw_nn_flatten: .start_dim 1 and .end_dim 0 do not fit an input of 1 dimensions");
 }
 
 static void sequential_calls_one_after_the_other(void **state) {

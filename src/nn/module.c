@@ -115,7 +115,7 @@ const char *gw_module_name(const gw_module *m) {
 bool module_is_usable(gw_scope *s, const char *where, const gw_module *m) {
     if (gw_ok(s) && !m) scope_fail(s, GW_INVALID, "%s: no module", where);
     if (gw_ok(s) && m == &module_poison)
-        scope_fail(s, GW_INVALID, "%s: a module that could not be made", where);
+        scope_fail(s, GW_INVALID, "%s: the module could not be made", where);
     return gw_ok(s);
 }
 
@@ -176,7 +176,8 @@ static void put_at_depth(gw_module *m, int depth) {
 
 static bool check_name(gw_scope *s, const gw_module *m, const char *name) {
     if (m->remote) {
-        scope_fail(s, GW_INVALID, "%s: it is on another worker, and its parts with it", m->name);
+        scope_fail(s, GW_INVALID, "%s: the module is on another worker, and so are its parts",
+                   m->name);
         return false;
     }
     if (!name || !*name || strchr(name, '.') || strlen(name) > GW_NAME_MAX) {
@@ -226,7 +227,7 @@ void gw_module_register_module(gw_scope *s, gw_module *m, const char *name, gw_m
         return;
     }
     if (!child || contains(child, m)) {
-        scope_fail(s, GW_INVALID, "%s: \"%s\" would make it a part of itself, or is no module",
+        scope_fail(s, GW_INVALID, "%s: \"%s\" is not a module, or would become a part of itself",
                    m->name, name);
         return;
     }

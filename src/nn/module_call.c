@@ -49,7 +49,7 @@ static gw_tensor *first_tensor(gw_value v) {
 static gw_tensor *values_first(gw_scope *s, const gw_module *m, gw_value v) {
     gw_tensor *y = first_tensor(v);
     if (gw_ok(s) && !y && v.kind != GW_NONE)
-        scope_fail(s, GW_INVALID, "%s: its forward gave %s, not a tensor", m->name,
+        scope_fail(s, GW_INVALID, "%s: its forward returned %s, not a tensor", m->name,
                    v.kind == GW_LIST ? "a list that begins with none" : gw_kind_name(v.kind));
     return y;
 }
@@ -118,7 +118,7 @@ static gw_value forward(gw_scope *s, gw_module *m, const typed_call *c, gw_value
 // Fails |s| unless |x|, which hooks of |m| need, is a tensor.
 static bool check_hooked(gw_scope *s, const gw_module *m, const gw_tensor *x, const char *what) {
     if (gw_ok(s) && !x)
-        scope_fail(s, GW_INVALID, "%s has hooks, and its first %s is no tensor", m->name, what);
+        scope_fail(s, GW_INVALID, "%s has hooks, but its first %s is not a tensor", m->name, what);
     return gw_ok(s);
 }
 

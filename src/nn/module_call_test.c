@@ -114,7 +114,7 @@ static void mismatched_values_are_errors(void **state) {
     gw_module_call_value(s, m, x, "three");
     assert_refused(s, "scaled: argument 1 is string, not float");
     gw_module_call_value(s, m);
-    assert_refused(s, "scaled: argument 0 is missing, there are 0");
+    assert_refused(s, "scaled: argument 0 is missing: the call has 0 arguments");
     gw_module_call_value(s, relu, x, x);
     assert_refused(s, "relu takes one tensor, not 2 values");
     gw_module_call_value(s, relu, 2);
@@ -150,11 +150,11 @@ static void hooks_get_the_first_of_each(void **state) {
     gw_tensor *x = gw_full(s, GW_F32, 4);
     assert_true(gw_item(s, gw_tensor_of(s, gw_module_call_value(s, m, x, 3))) == 17);
     gw_module_call_value(s, m, x, 3, "named");
-    assert_refused(s, "scaled has hooks, and its first output is no tensor");
+    assert_refused(s, "scaled has hooks, but its first output is not a tensor");
     gw_module_call_value(s, m, 3);
-    assert_refused(s, "scaled has hooks, and its first input is no tensor");
+    assert_refused(s, "scaled has hooks, but its first input is not a tensor");
     gw_module_call_value(s, odd, x, true);
-    assert_refused(s, "odd has hooks, and its first output is no tensor");
+    assert_refused(s, "odd has hooks, but its first output is not a tensor");
     assert_int_equal(gw_scope_close(s).status, GW_OK);
 }
 

@@ -19,7 +19,7 @@ static bool is_positive(gw_scope *s, gw_tensor *x) {
 
 static bool is_float(gw_scope *s, const char *what, const gw_tensor *x) {
     if (dtype_is_float((gw_dtype)x->dtype)) return true;
-    scope_fail(s, GW_INVALID, "gw_normal: the %s is %s, no float", what,
+    scope_fail(s, GW_INVALID, "gw_normal: the %s is %s, but must be a float", what,
                gw_dtype_name((gw_dtype)x->dtype));
     return false;
 }
@@ -32,7 +32,7 @@ gw_normal gw_normal_from(gw_scope *s, gw_tensor *loc, gw_tensor *scale) {
     bool positive = is_positive(s, scale);
     if (!gw_ok(s)) return poison_of(s);
     if (!positive) {
-        scope_fail(s, GW_INVALID, "gw_normal: a scale is not above 0");
+        scope_fail(s, GW_INVALID, "gw_normal: a scale is not above 0, as all must be");
         return poison_of(s);
     }
     return (gw_normal){ loc, scale };

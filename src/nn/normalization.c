@@ -25,7 +25,8 @@ static bool check_sizes(gw_scope *s, gw_shape shape) {
     bool ok = shape.count >= 1 && shape.count <= GW_DIMS_MAX;
     for (int i = 0; ok && i < shape.count; i++) ok = shape.sizes[i] >= 1;
     if (!ok && gw_ok(s))
-        scope_fail(s, GW_INVALID, "gw_nn_layer_norm: wants the sizes of one dimension or more");
+        scope_fail(s, GW_INVALID,
+                   "gw_nn_layer_norm: the sizes of one dimension or more must be given");
     return ok;
 }
 

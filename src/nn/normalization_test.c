@@ -40,10 +40,11 @@ static void layer_norm_requires_sizes(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_module_call(s, gw_nn_layer_norm(s, 0), gw_ones(s, GW_F32, 3));
-    assert_fails(s, GW_INVALID, "gw_nn_layer_norm: wants the sizes of one dimension or more");
+    assert_fails(s, GW_INVALID,
+                 "gw_nn_layer_norm: the sizes of one dimension or more must be given");
     s = gw_scope_open(NULL);
     gw_module_call(s, gw_nn_layer_norm(s, 4), gw_ones(s, GW_F32, 3));
-    assert_fails(s, GW_INVALID, "gw.layer_norm: 3 does not end in 4, as it must");
+    assert_fails(s, GW_INVALID, "gw.layer_norm: 3 must end in the sizes 4");
 }
 
 GW_TESTS(nn_normalization, layer_norm_starts_with_ones_and_zeros, layer_norm_may_do_without_either,

@@ -108,7 +108,7 @@ static void mismatched_arguments_are_errors(void **state) {
     gw_nn_lstm_call(s, m, x, .c0 = gw_zeros(s, GW_F64, 1, 2, 4));
     expect_fails(s, "gw.lstm: c0 is 2x4 of f64, but must be 2x4 of f32");
     gw_nn_lstm_call(s, m, x, .lengths = gw_from(s, ((int64_t[]){ 5, 6 }), 2));
-    expect_fails(s, "gw.lstm: length 6 of a sequence that has 5 steps: it must be 1 to that");
+    expect_fails(s, "gw.lstm: a length is 6, but must be 1 to 5, the number of steps");
     gw_nn_lstm_call(s, m, x, .lengths = gw_from(s, ((int64_t[]){ 5 }), 1));
     expect_fails(s, "gw.lstm: lengths are 1 of i64, but must be 2 of i64");
     gw_nn_gru_call(s, m, x);
@@ -144,8 +144,8 @@ static void sizes_that_no_tensor_has_are_refused(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_nn_lstm(s, 1, INT64_MAX / 3);
-    assert_string_equal(gw_scope_error(s)->text, "gw_nn_lstm: 4 times 3074457345618258602 numbers "
-                                                 "are more than a tensor can have");
+    assert_string_equal(gw_scope_error(s)->text,
+                        "gw_nn_lstm: a tensor of 4 by 3074457345618258602 numbers is too large");
     assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);
     gw_scope_clear(s);
     gw_nn_rnn(s, INT64_MAX, INT64_MAX, .bidirectional = true, .layers = 2);

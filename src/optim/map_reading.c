@@ -34,7 +34,7 @@ double map_reading_number(gw_scope *s, map_reading *r, const char *key) {
     if (v.kind == GW_INT) return (double)v.as.integer;
     if (v.kind == GW_FLOAT) return v.as.real;
     if (v.kind == GW_TENSOR && gw_numel(v.as.tensor) == 1) return gw_item(s, v.as.tensor);
-    scope_fail(s, GW_INVALID, "%s: \"%s\" is no number, but %s", r->what, key,
+    scope_fail(s, GW_INVALID, "%s: \"%s\" must be a number, but is %s", r->what, key,
                gw_kind_name(v.kind));
     return 0;
 }
@@ -42,7 +42,7 @@ double map_reading_number(gw_scope *s, map_reading *r, const char *key) {
 int64_t map_reading_count(gw_scope *s, map_reading *r, const char *key) {
     double count = map_reading_number(s, r, key);
     if (gw_ok(s) && !(count >= 0 && count <= 9e15 && floor(count) == count))
-        scope_fail(s, GW_INVALID, "%s: \"%s\" is %g, which is no count", r->what, key, count);
+        scope_fail(s, GW_INVALID, "%s: \"%s\" must be a count, but is %g", r->what, key, count);
     return gw_ok(s) ? (int64_t)count : 0;
 }
 

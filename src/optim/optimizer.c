@@ -42,7 +42,7 @@ static bool check_parameter(gw_scope *s, const gw_optimizer *o, int count, int n
     if (v.kind != GW_TENSOR)
         problem = "is no tensor";
     else if (x->node)
-        problem = "is no leaf, but the result of an operator";
+        problem = "is not a leaf, but the result of an operator";
     else if (x->dtype != GW_F32 && x->dtype != GW_F64)
         problem = "has a dtype other than f32 and f64";
     else if (!x->contiguous)
@@ -102,7 +102,7 @@ bool optimizer_add_part(gw_scope *s, gw_optimizer *o, gw_list *params, const int
 
 const remote_part_class *remote_parts_of(gw_scope *s) {
     if (s->remote && s->remote->optim) return s->remote->optim;
-    scope_fail(s, GW_WRONG_STATE, "this scope has no agent: gw_rpc_init makes one");
+    scope_fail(s, GW_WRONG_STATE, "the scope has no agent: call gw_rpc_init first");
     return NULL;
 }
 
@@ -184,7 +184,7 @@ gw_optimizer *optimizer_make(gw_scope *s, const rule *r, gw_list *params,
 bool optimizer_check(gw_scope *s, const gw_optimizer *o, const char *function) {
     if (gw_ok(s) && !o) scope_fail(s, GW_INVALID, "%s: no optimizer", function);
     if (gw_ok(s) && o == &optimizer_poison)
-        scope_fail(s, GW_INVALID, "%s: an optimizer that could not be made", function);
+        scope_fail(s, GW_INVALID, "%s: the optimizer could not be made", function);
     return gw_ok(s);
 }
 

@@ -20,7 +20,7 @@ typedef struct own_rule {
 
 enum { OWN_RULES_MAX = 32 };
 _Static_assert((int)GW_RULE_STATES_MAX == (int)OPTIM_STATES_MAX,
-               "a rule of one's own keeps as much");
+               "a rule of a program has as many states");
 
 // Filled by constructors, before there are threads.
 static own_rule rules[OWN_RULES_MAX];
@@ -103,7 +103,8 @@ static own_rule *find(const char *name) {
 
 void gw_rule_register(gw_rule *g) {
     if (rule_count == OWN_RULES_MAX) {
-        fprintf(stderr, "gradwire: %s is one rule too many: at most %d\n", g->name, OWN_RULES_MAX);
+        fprintf(stderr, "gradwire: GW_RULE: %s cannot be registered: at most %d rules\n", g->name,
+                OWN_RULES_MAX);
         return;
     }
     own_rule *before = find(g->name);
@@ -157,7 +158,8 @@ static const own_rule *find_good(gw_scope *s, const char *name) {
     if (problem)
         scope_fail(s, GW_INVALID, "the rule %s: %s", name, problem);
     else if (name && !r && rule_find_listed(name))
-        scope_fail(s, GW_INVALID, "gw_optimizer_open: gw_%s makes an optimizer of this rule", name);
+        scope_fail(s, GW_INVALID,
+                   "gw_optimizer_open: this rule is the library's: call gw_%s instead", name);
     else if (!r) {
         nearest n = nearest_to(name);
         for (int i = 0; i < rule_count; i++) nearest_offer(&n, rules[i].given->name);

@@ -111,7 +111,7 @@ static void mistakes_are_reported(void **state) {
     (void)state;
     assert_refused("no_such", NULL, "no rule is registered as \"no_such\"");
     assert_refused(NULL, NULL, "no rule is registered as \"\"");
-    assert_refused("adam", NULL, "gw_adam makes an optimizer of this rule");
+    assert_refused("adam", NULL, "this rule is the library's: call gw_adam instead");
     assert_refused("own_without_step", NULL, "the rule own_without_step: it has no step");
     assert_refused("own_without_rate", NULL, "its first option is not lr");
     assert_refused("own_twice", NULL, "the rule own_twice: it is registered twice");

@@ -16,20 +16,20 @@ bool row_update_check(gw_scope *s, const gw_optimizer *o, const parameter *p, co
     bool is_rows = tensor_is_rows(grad);
     *out_dense = !is_rows;
     if (!is_rows && !o->rule->takes_dense) {
-        scope_fail(s, GW_INVALID,
-                   "step of gw_%s: the gradient of parameter %d is dense, which gw_adam is for",
-                   name, p->number);
-    } else if (is_rows && !o->rule->takes_rows) {
-        scope_fail(s, GW_INVALID,
-                   "step of gw_%s: the gradient of parameter %d is sparse by rows, which gw_sgd, "
-                   "gw_adagrad and gw_sparse_adam are for",
-                   name, p->number);
-    } else if (is_rows && decay && option_get(decay, g) != 0) {
         scope_fail(
             s, GW_INVALID,
-            "step of gw_%s: weight_decay is about all rows, and the gradient of parameter %d "
-            "about some",
+            "step of gw_%s: the gradient of parameter %d is dense: use gw_adam for dense gradients",
             name, p->number);
+    } else if (is_rows && !o->rule->takes_rows) {
+        scope_fail(s, GW_INVALID,
+                   "step of gw_%s: the gradient of parameter %d is sparse by rows: use gw_sgd, "
+                   "gw_adagrad or gw_sparse_adam for it",
+                   name, p->number);
+    } else if (is_rows && decay && option_get(decay, g) != 0) {
+        scope_fail(s, GW_INVALID,
+                   "step of gw_%s: weight_decay changes all rows, and the gradient of parameter %d "
+                   "has only some: set weight_decay to 0",
+                   name, p->number);
     } else if (is_rows) {
         // A parameter with momentum changes without a gradient, too.
         const option *momentum = rule_option(o->rule, "momentum");
@@ -54,9 +54,10 @@ bool row_update_reserve(gw_scope *s, const gw_optimizer *o, parameter *p) {
         ok = state_begin(o, p, k) && (r->state[k] = block_take(size));
     }
     if (!ok)
-        scope_fail(s, GW_NO_MEMORY,
-                   "step of gw_%s: no memory for new rows of parameter %d; none has changed",
-                   o->rule->name, p->number);
+        scope_fail(
+            s, GW_NO_MEMORY,
+            "step of gw_%s: no memory for new rows of parameter %d; no parameter has changed",
+            o->rule->name, p->number);
     return ok;
 }
 
@@ -92,9 +93,10 @@ bool row_update_await(gw_scope *s, const gw_optimizer *o, parameter *p, gw_tenso
     if (p->rows) p->rows->x = block_retain(values->storage->block);
     handle_release(values);
     if (gw_ok(s) && (!p->rows || !storage_make_writable(p->x->storage)))
-        scope_fail(s, GW_NO_MEMORY,
-                   "step of gw_%s: no memory for new rows of parameter %d; none has changed",
-                   o->rule->name, p->number);
+        scope_fail(
+            s, GW_NO_MEMORY,
+            "step of gw_%s: no memory for new rows of parameter %d; no parameter has changed",
+            o->rule->name, p->number);
     return gw_ok(s);
 }
 

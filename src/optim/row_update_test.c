@@ -148,7 +148,7 @@ static void gradients_of_another_kind_are_refused(void **state) {
     table = open_table(s);
     backward(s, table);
     assert_refused(s, gw_sgd(s, list_of(s, table), .weight_decay = 0.1), table,
-                   "step of gw_sgd: weight_decay is about all rows");
+                   "step of gw_sgd: weight_decay changes all rows");
     s = gw_scope_open(NULL);
     table = open_table(s);
     gw_backward(s, gw_sum(s, table));

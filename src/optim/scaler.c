@@ -51,7 +51,7 @@ static gw_scaler scaler_poison = { .handle = { &scaler_class, HANDLE_IMMORTAL } 
 static bool check(gw_scope *s, const gw_scaler *c, const char *function) {
     if (gw_ok(s) && !c) scope_fail(s, GW_INVALID, "%s: no scaler", function);
     if (gw_ok(s) && c == &scaler_poison)
-        scope_fail(s, GW_INVALID, "%s: a scaler that could not be made", function);
+        scope_fail(s, GW_INVALID, "%s: the scaler could not be made", function);
     return gw_ok(s);
 }
 
@@ -61,11 +61,12 @@ static bool is_scale(double x) {
 }
 
 static const char *problem_of(const gw_scaler_options *o) {
-    if (!is_scale(o->init_scale)) return "init_scale is not above 0, or beyond f32";
+    if (!is_scale(o->init_scale))
+        return "init_scale must be above 0, and not exceed the range of f32";
     if (!(o->growth_factor > 1 && isfinite(o->growth_factor)))
-        return "growth_factor is not above 1";
+        return "growth_factor must be above 1";
     if (!(o->backoff_factor > 0 && o->backoff_factor < 1))
-        return "backoff_factor is not between 0 and 1";
+        return "backoff_factor must be between 0 and 1";
     if (o->growth_interval < 1) return "growth_interval is below 1";
     return NULL;
 }
@@ -234,7 +235,9 @@ void gw_scaler_update(gw_scope *s, gw_scaler *c) {
         not_finite |= k->not_finite;
     }
     if (!any) {
-        scope_fail(s, GW_WRONG_STATE, "gw_scaler_update: no optimizer was stepped or unscaled");
+        scope_fail(
+            s, GW_WRONG_STATE,
+            "gw_scaler_update: neither gw_scaler_step nor gw_scaler_unscale was called before");
         return;
     }
     if (not_finite)

@@ -181,7 +181,9 @@ static void an_update_follows_a_step(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_scaler_update(s, gw_scaler_open(s));
-    assert_fails(s, GW_WRONG_STATE, "gw_scaler_update: no optimizer was stepped or unscaled");
+    assert_fails(
+        s, GW_WRONG_STATE,
+        "gw_scaler_update: neither gw_scaler_step nor gw_scaler_unscale was called before");
 }
 
 #define assert_refuses(words, ...)                                                                 \
@@ -193,16 +195,17 @@ static void an_update_follows_a_step(void **state) {
 
 static void options_out_of_their_range_are_refused(void **state) {
     (void)state;
-    assert_refuses("gw_scaler_open: init_scale is not above 0", .init_scale = 0);
-    assert_refuses("init_scale is not above 0, or beyond f32", .init_scale = 1e39);
-    assert_refuses("growth_factor is not above 1", .growth_factor = 1);
-    assert_refuses("backoff_factor is not between", .backoff_factor = 1);
+    assert_refuses("gw_scaler_open: init_scale must be above 0", .init_scale = 0);
+    assert_refuses("init_scale must be above 0, and not exceed the range of f32",
+                   .init_scale = 1e39);
+    assert_refuses("growth_factor must be above 1", .growth_factor = 1);
+    assert_refuses("backoff_factor must be between 0 and 1", .backoff_factor = 1);
     assert_refuses("growth_interval is below 1", .growth_interval = 0);
     gw_scope *failed = gw_scope_open(NULL), *s = gw_scope_open(NULL);
     gw_scaler *c = gw_scaler_open(failed, .growth_interval = 0);
     assert_int_equal(gw_scope_close(failed).status, GW_INVALID);
     gw_scaler_update(s, c);
-    assert_fails(s, GW_INVALID, "gw_scaler_update: a scaler that could not be made");
+    assert_fails(s, GW_INVALID, "gw_scaler_update: the scaler could not be made");
 }
 
 // ---- Saving -------------------------------------------------------------------------------------
@@ -221,7 +224,8 @@ static void another_scaler_continues_from_its_state(void **state) {
     gw_map_put(s, map, "backoff_factor", 2.0);
     gw_scope *t = gw_scope_open(s);
     gw_scaler_load_state_dict(t, other, map);
-    assert_fails(t, GW_INVALID, "gw_scaler_load_state_dict: backoff_factor is not between 0 and 1");
+    assert_fails(t, GW_INVALID,
+                 "gw_scaler_load_state_dict: backoff_factor must be between 0 and 1");
     assert_float_equal(gw_scaler_get_scale(other), 16, 0);
     gw_scaler_load_state_dict(s, other, gw_map_open(s));
     assert_fails(s, GW_INVALID, "\"scale\" is missing");

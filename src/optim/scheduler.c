@@ -37,7 +37,7 @@ static void apply(gw_scheduler *c) {
 bool scheduler_check(gw_scope *s, const gw_scheduler *c, const char *function) {
     if (gw_ok(s) && !c) scope_fail(s, GW_INVALID, "%s: no scheduler", function);
     if (gw_ok(s) && c == &scheduler_poison)
-        scope_fail(s, GW_INVALID, "%s: a scheduler that could not be made", function);
+        scope_fail(s, GW_INVALID, "%s: the scheduler could not be made", function);
     return gw_ok(s);
 }
 

@@ -96,7 +96,7 @@ static block *read_state(gw_scope *s, map_reading *r, const char *key, const gw_
     bool fits = x->dtype == like->dtype && x->dims == like->dims;
     for (int i = 0; i < x->dims && fits; i++) fits = x->sizes[i] == like->sizes[i];
     if (!fits) {
-        scope_fail(s, GW_INVALID, "%s: \"%s\" is %s %s, and its parameter %s %s", r->what, key,
+        scope_fail(s, GW_INVALID, "%s: \"%s\" has %s %s, but its parameter has %s %s", r->what, key,
                    gw_dtype_name((gw_dtype)x->dtype), shape_text_of(x->dims, x->sizes).text,
                    gw_dtype_name((gw_dtype)like->dtype),
                    shape_text_of(like->dims, like->sizes).text);

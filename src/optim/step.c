@@ -111,7 +111,7 @@ static bool reserve(gw_scope *s, gw_optimizer *o, int i, gw_tensor *grad, bool i
     if (!gw_ok(s) || (!dense && !row_update_reserve(s, o, p))) return false;
     if ((!dense || take_blocks(o, p, is_apart)) && (!is_apart || take_spare(o, p))) return true;
     scope_fail(s, GW_NO_MEMORY,
-               "step of gw_%s: no memory for new values of parameter %d; none has changed",
+               "step of gw_%s: no memory for new values of parameter %d; no parameter has changed",
                o->rule->name, p->number);
     return false;
 }
@@ -185,9 +185,10 @@ bool optimizer_reserve_values(gw_scope *s, gw_optimizer *o, int i) {
     bool ok = is_replaceable(p->x) || storage_make_writable(p->x->storage);
     ok = ok && (p->new_x = take_like(p->x)) && take_spare(o, p);
     if (!ok)
-        scope_fail(s, GW_NO_MEMORY,
-                   "step of gw_%s: no memory for new values of parameter %d; none has changed",
-                   o->rule->name, p->number);
+        scope_fail(
+            s, GW_NO_MEMORY,
+            "step of gw_%s: no memory for new values of parameter %d; no parameter has changed",
+            o->rule->name, p->number);
     return ok;
 }
 
@@ -195,9 +196,10 @@ bool optimizer_reserve_rows(gw_scope *s, gw_optimizer *o, int i, gw_tensor *indi
     parameter *p = &o->parameters[i];
     if (!row_update_await(s, o, p, indices)) return false;
     if (!take_spare(o, p))
-        scope_fail(s, GW_NO_MEMORY,
-                   "step of gw_%s: no memory for new rows of parameter %d; none has changed",
-                   o->rule->name, p->number);
+        scope_fail(
+            s, GW_NO_MEMORY,
+            "step of gw_%s: no memory for new rows of parameter %d; no parameter has changed",
+            o->rule->name, p->number);
     return gw_ok(s);
 }
 

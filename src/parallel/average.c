@@ -91,11 +91,11 @@ static bool check(gw_scope *s, const gw_optimizer *o, gw_averager *a) {
         scope_fail(s, GW_WRONG_STATE, "gw_optimizer_average: the optimizer has an averager");
     else if (o->parameter_count != o->number_count)
         scope_fail(s, GW_INVALID,
-                   "gw_optimizer_average: the optimizer has other workers' parameters");
+                   "gw_optimizer_average: the optimizer has parameters of other workers");
     else if (levels < 1 || a->warmup < 0)
-        scope_fail(
-            s, GW_INVALID,
-            "gw_optimizer_average: an averager with a positive period, and no negative warmup");
+        scope_fail(s, GW_INVALID,
+                   "gw_optimizer_average: the averager must have a positive period, and no "
+                   "negative warmup");
     return gw_ok(s);
 }
 

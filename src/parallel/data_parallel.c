@@ -82,7 +82,8 @@ static void go_forward(void *context, int i) {
     slice *at = &((slices *)context)->items[i];
     gw_tensor *y = gw_module_call(at->scope, at->module, at->x);
     if (gw_ok(at->scope) && !y->dims)
-        scope_fail(at->scope, GW_INVALID, "gw_data_parallel: the module gave a scalar, no rows");
+        scope_fail(at->scope, GW_INVALID,
+                   "gw_data_parallel: the module returned a scalar, which has no rows");
     if (gw_ok(at->scope)) at->y = handle_retain(y);
     at->error = gw_scope_close(at->scope);
     at->scope = NULL;
@@ -165,7 +166,8 @@ static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
     gw_error error;
     if (gw_ok(s) && context_check_wait(s, &error)) scope_fail_with(s, &error);
     if (gw_ok(s) && !x->dims)
-        scope_fail(s, GW_INVALID, "gw_data_parallel: a scalar has no rows to be shared out");
+        scope_fail(s, GW_INVALID,
+                   "gw_data_parallel: the input is a scalar, which has no rows to divide");
     if (!gw_ok(s)) return tensor_poison_of(s);
     slices *all = slices_open(s, a, inner, x, (int)m->number);
     if (!all) return tensor_poison_of(s);
@@ -177,7 +179,7 @@ static gw_tensor *forward(gw_scope *s, gw_module *m, gw_tensor *x) {
 gw_module *gw_data_parallel(gw_scope *s, gw_module *module, int threads) {
     if (!module_is_usable(s, "gw_data_parallel", module)) return &module_poison;
     if (threads < 1 || threads > THREADS_MAX) {
-        scope_fail(s, GW_INVALID, "gw_data_parallel: %d threads, not 1 to %d", threads,
+        scope_fail(s, GW_INVALID, "gw_data_parallel: threads is %d, but must be 1 to %d", threads,
                    THREADS_MAX);
         return &module_poison;
     }

@@ -28,7 +28,7 @@ static bool check(gw_scope *s, gw_ddp *d, const gw_group *g) {
                    is_busy ? "a pass" : "a join");
     else if (d->options.shards && d->options.shards % n)
         scope_fail(s, GW_INVALID,
-                   "gw_ddp_reform: %d shards for %d members, which does not divide evenly",
+                   "gw_ddp_reform: %d shards cannot be divided equally among %d members",
                    d->options.shards, n);
     return gw_ok(s);
 }

@@ -32,7 +32,9 @@ static double count_all(gw_scope *s, gw_group *g, const gw_tensor *x) {
     int64_t all = gw_item_int(t, gw_all_reduce(t, g, gw_full(t, GW_I64, own), GW_SUM));
     gw_scope_close_up(t);
     if (gw_ok(s) && all < 2)
-        scope_fail(s, GW_INVALID, "sync batch norm: %lld values of a feature on all members",
+        scope_fail(s, GW_INVALID,
+                   "sync batch norm: all members together have %lld values of a feature, but need "
+                   "at least 2",
                    (long long)all);
     return (double)all;
 }

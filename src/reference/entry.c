@@ -9,7 +9,8 @@
 #include <string.h>
 
 gw_status no_such_reference(gw_error *error) {
-    return error_set(error, GW_REF_LOST, "there is no such reference, or no more");
+    return error_set(error, GW_REF_LOST,
+                     "the reference does not exist, or does not exist any more");
 }
 
 // ---- Life ---------------------------------------------------------------------------------------
@@ -124,7 +125,8 @@ gw_status entry_add_holder_on_loop(entry *e, uint64_t fork, int holder, gw_error
         return (intptr_t)listed == holder + 1 ? GW_OK
                                               : error_set(error, GW_PROTOCOL, "a fork of another");
     if (p->fork_count >= LIMIT_FORKS_PER_PEER)
-        return error_set(error, GW_LIMIT, "%s holds %u references to values of %s",
+        return error_set(error, GW_LIMIT,
+                         "%s has %u references to values of %s, and cannot have more",
                          agent_member(e->agent, holder)->name, p->fork_count,
                          agent_member(e->agent, e->agent->rank)->name);
     if (!map_put(&e->forks, fork, (void *)(intptr_t)(holder + 1)))
@@ -215,7 +217,7 @@ gw_status entry_accept_on_loop(agent *a, int from, uint64_t id, uint64_t fork, e
     reference_peer *maker = reference_peer_of(a, from);
     if (id_rank(id) != (uint64_t)from || id_rank(fork) != (uint64_t)from ||
         id <= maker->last_result)
-        return error_set(error, GW_PROTOCOL, "request: a result's id that means nothing");
+        return error_set(error, GW_PROTOCOL, "malformed request: the id of the result is invalid");
     maker->last_result = id;
     if (e) {
         entry_retain_on_loop(e);

@@ -29,7 +29,7 @@ typedef struct fetch {
 static void explain_object(const entry *e, gw_error *out) {
     agent *a = e->agent;
     error_set(out, GW_INVALID,
-              "%s: the reference is to a %s, an object: it has methods, and no value",
+              "%s: the reference is to a %s, an object, which has methods but no value",
               agent_member(a, a->rank)->name, e->object->class->name);
     out->outcome = GW_NOT_DELIVERED;
 }
@@ -106,7 +106,7 @@ static void expired(timer *t) {
     fetch *f = list_entry(t, fetch, expiry);
     gw_error error;
     if (!stop_waiting(f)) return;
-    error_set(&error, GW_TIMEOUT, "the value was not made within the deadline");
+    error_set(&error, GW_TIMEOUT, "the value was not computed within the deadline");
     refuse(f->agent, f, &error);
     free_on_loop(f);
 }
@@ -132,8 +132,9 @@ void fetches_lost_on_loop(agent *a, int rank) {
 static gw_status check_capacity(agent *a, int from, gw_error *error) {
     uint32_t count = reference_peer_of(a, from)->fetch_count;
     if (count < LIMIT_FETCHES_PER_PEER) return GW_OK;
-    return error_set(error, GW_OVERLOADED, "%u values that %s has requested have not been sent",
-                     count, agent_member(a, from)->name);
+    return error_set(error, GW_OVERLOADED,
+                     "%u values that %s has requested are still waiting to be sent", count,
+                     agent_member(a, from)->name);
 }
 
 static gw_status open_fetch(agent *a, const fetch *given, uint64_t id, uint64_t fork, fetch **out,
@@ -196,7 +197,7 @@ gw_status fetch_forward_received_on_loop(agent *a, int from, message *m, gw_erro
     uint64_t promise = reader_u64(&in);
     message_release(m);
     if (in.failed || consumer >= (uint32_t)a->member_count || id_rank(promise) != (uint64_t)from)
-        return error_set(error, GW_PROTOCOL, "forward value: fields that mean nothing");
+        return error_set(error, GW_PROTOCOL, "malformed forward value message: invalid fields");
     if (agent_member(a, (int)consumer)->lost) return GW_OK;
     fetch f = { .made.run = made,
                 .agent = a,
@@ -285,7 +286,7 @@ static gw_status wait_until_made(gw_scope *s, entry *e, gw_error *error) {
     if (e->made) return GW_OK;
     if ((status = context_check_cancelled(s, error))) return status;
     return error_set(error, GW_TIMEOUT,
-                     "the value of a reference was not made within the deadline");
+                     "the value of a reference was not computed within the deadline");
 }
 
 // The entry is held by the handle, which belongs to the caller's scope.
@@ -310,7 +311,7 @@ static gw_value local_value(gw_scope *s, gw_rref *r) {
         return gw_none();
     }
     if (r->entry->object) {
-        scope_fail(s, GW_INVALID, "the reference is to a %s, an object: gw_local enters it",
+        scope_fail(s, GW_INVALID, "the reference is to a %s, an object: use gw_local for it",
                    r->entry->object->class->name);
         return gw_none();
     }

@@ -33,9 +33,10 @@ static void fetch_unlisted(gw_scope *s, int rank, void *context) {
     uint64_t fork = r->fork;
     r->fork = id_of(0, 99999);
     gw_to_here(s, r);
-    expect(s, GW_REF_LOST, "w1: there is no such reference, or no more");
+    expect(s, GW_REF_LOST, "w1: the reference does not exist, or does not exist any more");
     gw_wait(s, gw_rpc_async(s, 2, "fetch_make", gw_by_value(s, r)));
-    expect(s, GW_REF_LOST, "w2: fetch_make: w1: there is no such reference, or no more");
+    expect(s, GW_REF_LOST,
+           "w2: fetch_make: w1: the reference does not exist, or does not exist any more");
     r->fork = fork;
     assert_int_equal(gw_item_int(s, gw_select(s, gw_to_here(s, r), 0, 0)), 4);
 }
@@ -51,10 +52,10 @@ static void fetch_too_much(gw_scope *s, int rank, void *context) {
     gw_rref *r = gw_remote(s, 1, "fetch_make", 4);
     gw_rpc_sync(s, 1, "fetch_count_for_caller", LIMIT_FETCHES_PER_PEER);
     gw_to_here(s, r);
-    expect(s, GW_OVERLOADED, "w1: 65536 values that w0 has requested have not been sent");
+    expect(s, GW_OVERLOADED, "w1: 65536 values that w0 has requested are still waiting to be sent");
     gw_rpc_sync(s, 2, "fetch_make", gw_by_value(s, r));
     expect(s, GW_OVERLOADED,
-           "w2: fetch_make: w1: 65536 values that w0 has requested have not been sent");
+           "w2: fetch_make: w1: 65536 values that w0 has requested are still waiting to be sent");
     gw_rpc_sync(s, 1, "fetch_count_for_caller", 0);
     assert_int_equal(gw_item_int(s, gw_select(s, gw_to_here(s, r), 0, 0)), 4);
 }

@@ -142,7 +142,7 @@ static gw_status read(agent *a, int from, reader *table, gw_handle **out, gw_err
     if (table->failed || owner >= (uint32_t)a->member_count || !id || listed > 1 ||
         (!home && (!fork || id_rank(fork) != (uint64_t)from)) ||
         (!home && listed && owner != (uint32_t)from))
-        return error_set(error, GW_PROTOCOL, "reference: fields that mean nothing");
+        return error_set(error, GW_PROTOCOL, "malformed reference message: invalid fields");
     gw_rref *r = NULL;
     gw_status status =
         home ? read_own(a, id, &r) : read_held(a, from, (int)owner, id, fork, listed, &r);
@@ -227,8 +227,8 @@ static void requested(agent *a, int from, uint64_t id, uint64_t fork) {
 static void explain_refusal(const gw_rref *r, gw_status status, gw_error *out) {
     const char *owner = agent_member(r->agent, r->owner)->name;
     if (status == GW_LIMIT) {
-        error_set(out, GW_LIMIT, "%s: this worker holds %d references to values of %s already",
-                  owner, LIMIT_FORKS_PER_PEER, owner);
+        error_set(out, GW_LIMIT, "%s: this worker has %d references to values of %s already", owner,
+                  LIMIT_FORKS_PER_PEER, owner);
     } else if (status == GW_NO_MEMORY) {
         error_set(out, GW_NO_MEMORY, "%s: no memory for a reference", owner);
     } else {
@@ -271,8 +271,7 @@ gw_status fork_received_on_loop(agent *a, int from, message *m, gw_error *error)
         y = reader_u64(&r);
     reference_kind kind = m->kind;
     message_release(m);
-    if (r.failed)
-        return error_set(error, GW_PROTOCOL, "a message about references that is cut off");
+    if (r.failed) return error_set(error, GW_PROTOCOL, "a message about references is truncated");
     switch (kind) {
     case KIND_ACCEPTED: confirm(a, from, y, GW_OK); break;
     case KIND_FORK_REQUEST: requested(a, from, x, y); break;

@@ -76,7 +76,7 @@ static void request_late(gw_scope *s, int rank, void *context) {
     env_leave(a->env);
     gw_rpc_sync(s, 1, "fork_make", 0);
     gw_to_here_value(s, late);
-    expect(s, GW_REF_LOST, "there is no such reference, or no more");
+    expect(s, GW_REF_LOST, "the reference does not exist, or does not exist any more");
     handle_release(late);
 }
 

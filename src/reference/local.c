@@ -46,7 +46,7 @@ void *gw_local_with(gw_scope *s, gw_rref *r, const char *class_name) {
     if (!rref_is_usable(s, r)) return NULL;
     gw_error error;
     if (!class_name) {
-        scope_fail(s, GW_INVALID, "gw_local without the name of a class");
+        scope_fail(s, GW_INVALID, "gw_local: the name of the class is missing");
         return NULL;
     }
     gw_status status = local_entry(s, r, &error);

@@ -44,7 +44,7 @@ static void enter(gw_scope *root, int rank, void *context) {
     assert_null(gw_local(s, gw_rref_open(s, 3), local_box));
     expect(s, GW_INVALID, "the reference is to a value, not to an object with methods");
     gw_rref_local_value(s, box);
-    expect(s, GW_INVALID, "the reference is to a local_box, an object: gw_local enters it");
+    expect(s, GW_INVALID, "the reference is to a local_box, an object: use gw_local for it");
     gw_to_here_value(s, gw_remote(s, 0, "local_never"));
     assert_int_equal(gw_scope_error(s)->status, GW_NOT_FOUND);
     gw_scope_clear(s);

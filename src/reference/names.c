@@ -91,8 +91,8 @@ static gw_status find_on_loop(agent *a, const char *name, gw_future *later, gw_r
         return error_set(error, GW_NO_MEMORY, "no memory for a reference");
     }
     if (n->is_leaving)
-        return error_set(error, GW_NOT_FOUND, "%s leaves, and has named nothing \"%.64s\"", a->name,
-                         name);
+        return error_set(error, GW_NOT_FOUND,
+                         "%s leaves the job without having named a value \"%.64s\"", a->name, name);
     if (add_waiter_on_loop(n, name, later)) return GW_OK;
     return error_set(error, GW_NO_MEMORY, "no memory for a name");
 }
@@ -162,7 +162,7 @@ static bool check_naming(gw_scope *s, gw_rref *r, const char *name) {
         scope_fail(s, GW_INVALID, "\"%.140s\" is not a name: 1 to %d of A-Z a-z 0-9 _ : . -",
                    name ? name : "", LIMIT_NAME_BYTES);
     else if (!gw_rref_is_owner(r))
-        scope_fail(s, GW_INVALID, "only %s can name its value \"%s\", not %s",
+        scope_fail(s, GW_INVALID, "only %s can give its value the name \"%s\", not %s",
                    gw_rref_owner_name(s, r), name, gw_rpc_self(s).name);
     return gw_ok(s);
 }
@@ -216,8 +216,8 @@ static void release(agent *a) {
     forget_names(n);
     for (size_t i = 0; i < n->count; i++) {
         named_waiter *w = &n->waiters[i];
-        error_set(&why, GW_NOT_FOUND, "%s leaves, and has named nothing \"%.64s\"", a->name,
-                  w->name);
+        error_set(&why, GW_NOT_FOUND, "%s leaves the job without having named a value \"%.64s\"",
+                  a->name, w->name);
         if (!gw_future_done(w->future)) future_fail_on_loop(w->future, &why);
         free_waiter_on_loop(w);
     }

@@ -137,7 +137,7 @@ static void name_wrongly(gw_scope *root, int rank, void *context) {
     gw_scope *s = gw_scope_open(root);
     gw_rref *mine = gw_rref_open(s, 1), *theirs = gw_remote(s, 1, "names_counter", 1);
     gw_rref_set_name(s, theirs, "hits");
-    assert_failed(s, GW_INVALID, "only w1 can name its value \"hits\", not w0");
+    assert_failed(s, GW_INVALID, "only w1 can give its value the name \"hits\", not w0");
     gw_rref_set_name(s, mine, "two words");
     assert_failed(s, GW_INVALID, "\"two words\" is not a name");
     gw_rref_set_name(s, mine, NULL);

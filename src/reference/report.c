@@ -76,9 +76,9 @@ int gw_references(gw_scope *s, gw_reference_info *out, int max) {
 
 static void log_reference(report *l, const gw_reference_info *info) {
     if (info->holder.rank == info->owner.rank || l->count++ >= l->max) return;
-    log_line("%s leaves while %s holds a reference to its %s%s%s, %lld ms old", info->owner.name,
-             info->holder.name, info->what, info->origin[0] ? " of " : "", info->origin,
-             (long long)info->age_ms);
+    log_line("%s leaves the job while %s still has a reference to its %s%s%s, made %lld ms ago",
+             info->owner.name, info->holder.name, info->what, info->origin[0] ? " of " : "",
+             info->origin, (long long)info->age_ms);
 }
 
 void references_report_on_loop(agent *a) {
@@ -88,6 +88,6 @@ void references_report_on_loop(agent *a) {
     report l = { .agent = a, .now_ns = env_now_ns(a->env), .add = log_reference, .max = LINES };
     list_each(n, &references_of(a)->entries) list_entry_of(&l, list_entry(n, entry, link));
     if (l.count > LINES)
-        log_line("%s leaves while others hold %d references more to values of its",
+        log_line("%s leaves the job while other workers have %d more references to its values",
                  agent_member(a, a->rank)->name, l.count - LINES);
 }

@@ -147,7 +147,8 @@ static int lines, summaries;
 
 static void count_lines(const char *line) {
     if (strstr(line, "holds a reference to its report_box of report_test.c:")) lines++;
-    if (strstr(line, " leaves while others hold 6 references more to values of its")) summaries++;
+    if (strstr(line, " leaves the job while other workers have 6 more references to its values"))
+        summaries++;
 }
 
 // 26 boxes of w1 and one of w0 that hold each other.

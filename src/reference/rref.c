@@ -83,7 +83,8 @@ gw_status rref_check(const gw_rref *r, gw_error *error) {
         return error->status;
     }
     if (r->state == FORK_RELEASED || r->leaving)
-        return error_set(error, GW_WRONG_STATE, "a reference to a value of %s after shutdown",
+        return error_set(error, GW_WRONG_STATE,
+                         "the reference is to a value of %s, and cannot be used after shutdown",
                          agent_member(r->agent, r->owner)->name);
     return GW_OK;
 }
@@ -92,7 +93,7 @@ bool rref_is_usable(gw_scope *s, const gw_rref *r) {
     if (s->error) return false;
     if (!r || !r->agent) {
         scope_fail(s, GW_INVALID, "%s",
-                   r ? "a reference of a call that failed in its own scope"
+                   r ? "the reference is of a call that failed in its own scope"
                      : "the reference is NULL");
         return false;
     }
@@ -107,7 +108,7 @@ bool rref_is_usable(gw_scope *s, const gw_rref *r) {
         agent_left_error(r->agent, "a reference", &error);
         scope_fail_with(s, &error);
     } else if (s->agent != r->agent) {
-        scope_fail(s, GW_INVALID, "a reference of another agent than the scope's");
+        scope_fail(s, GW_INVALID, "the reference belongs to another agent than the scope");
     }
     return gw_ok(s);
 }

@@ -203,9 +203,9 @@ static void it_names_both_versions(void **state) {
     put_handshake(
         &i, &(handshake){ .kind = HANDSHAKE_REFUSAL, .reason = REFUSED_VERSION, .text = "?" });
     i.reply.data[8] = 2;
-    expect_loss(&i, GW_MISMATCH,
-                "p1 (rank 1) is unreachable at 127.0.0.1:1001: it speaks version 2 of the "
-                "protocol, not 1");
+    expect_loss(
+        &i, GW_MISMATCH,
+        "p1 (rank 1) is unreachable at 127.0.0.1:1001: it uses version 2 of the protocol, not 1");
 }
 
 static void a_refusal_loses_the_peer(void **state) {
@@ -215,9 +215,13 @@ static void a_refusal_loses_the_peer(void **state) {
         gw_status status;
         const char *text;
     } cases[] = {
-        { REFUSED_UNKNOWN, GW_FENCED, "the others have declared this worker dead: so; join anew" },
+        { REFUSED_UNKNOWN, GW_FENCED,
+          "the other workers have declared this worker dead: so; call gw_rpc_init on another scope "
+          "to join again" },
         { REFUSED_ANOTHER, GW_DISCONNECTED, "p1 (rank 1) is gone: its process has ended" },
-        { REFUSED_LOST, GW_FENCED, "the others have declared this worker dead: so; join anew" },
+        { REFUSED_LOST, GW_FENCED,
+          "the other workers have declared this worker dead: so; call gw_rpc_init on another scope "
+          "to join again" },
         { REFUSED_VERSION, GW_MISMATCH, "p1 (rank 1) refused us: so" },
         { REFUSED_NO_STORE, GW_DISCONNECTED, "p1 (rank 1) refused us: so" },
     };
@@ -237,7 +241,8 @@ static void it_ends_with_a_peer_that_answers_nonsense(void **state) {
 
     i = (impostor){ .waits_for = 56 };
     put_handshake(&i, &(handshake){ .kind = HANDSHAKE_WELCOME, .connection_number = 7 });
-    expect_loss(&i, GW_PROTOCOL, "p1 (rank 1) welcomed connection 7, which was not requested");
+    expect_loss(&i, GW_PROTOCOL,
+                "p1 (rank 1) has accepted connection 7, which this worker has not requested");
 
     i = (impostor){ .waits_for = 56 };
     put_handshake(&i,
@@ -260,7 +265,7 @@ static void it_tries_again_when_a_frame_is_missing(void **state) {
     put_frame(&i, &(frame){ .type = FRAME_DATA, .number = 3, .first = true, .kind = 1 });
     victim v = meet(&i, call_peer);
     assert_int_equal(v.why.status, GW_DISCONNECTED);
-    assert_non_null(strstr(v.why.text, "did not answer at 127.0.0.1:1001 for 7 s"));
+    assert_non_null(strstr(v.why.text, "has not answered at 127.0.0.1:1001 for 7 s"));
 }
 
 // Damaged bytes are caused by the network: the session continues over another connection, if there
@@ -273,7 +278,7 @@ static void it_tries_again_when_bytes_are_damaged(void **state) {
     i.reply.data[32 + 20] ^= 1;
     victim v = meet(&i, call_peer);
     assert_int_equal(v.why.status, GW_DISCONNECTED);
-    assert_non_null(strstr(v.why.text, "did not answer at 127.0.0.1:1001 for 7 s"));
+    assert_non_null(strstr(v.why.text, "has not answered at 127.0.0.1:1001 for 7 s"));
 }
 
 static void it_does_not_wait_for_a_peer_that_never_welcomes(void **state) {
@@ -281,7 +286,7 @@ static void it_does_not_wait_for_a_peer_that_never_welcomes(void **state) {
     impostor i = { .waits_for = SIZE_MAX };
     victim v = meet(&i, call_peer);
     assert_int_equal(v.why.status, GW_DISCONNECTED);
-    assert_non_null(strstr(v.why.text, "did not answer at 127.0.0.1:1001 for 30 s"));
+    assert_non_null(strstr(v.why.text, "has not answered at 127.0.0.1:1001 for 30 s"));
 }
 
 // ---- In place of the store ----------------------------------------------------------------------
@@ -318,7 +323,8 @@ static void it_reports_a_server_that_is_no_store(void **state) {
     i = (impostor){ .waits_for = 16 };
     put_handshake(&i, &(handshake){ .kind = HANDSHAKE_STORE });
     expect_failure(&i, GW_PROTOCOL,
-                   "the store at 127.0.0.1:1001 cannot be used: it answered a hello with a hello");
+                   "the store at 127.0.0.1:1001 cannot be used: it answered the first message with "
+                   "a first message of its own");
 
     i = (impostor){ .waits_for = 16, .closes_behind = true };
     put_handshake(

@@ -59,7 +59,8 @@ static void a_hello_of_another_name_is_refused(void **state) {
     handshake answer = claim_to_be_ps("w1");
     log_hook = NULL;
     assert_int_equal(answer.kind, HANDSHAKE_REFUSAL);
-    assert_string_equal(answer.text, "rank 1 is ps, which its certificate does not name");
+    assert_string_equal(answer.text,
+                        "rank 1 is ps, but the certificate of this worker is not for it");
     doors_close_env();
 }
 

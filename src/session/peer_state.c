@@ -226,38 +226,38 @@ typedef struct rule {
 
 // clang-format off
 static const rule rules[] = {
-    { PEER_QUIET,            PEER_WANTED,    PEER_AWAITING_RETRY,   retry_now,         "connections are made when first needed; in a turn of its own, since it may fail" },
-    { PEER_QUIET,            PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer had a message to send first" },
+    { PEER_QUIET,            PEER_WANTED,    PEER_AWAITING_RETRY,   retry_now,         "a connection is opened when first needed, in a later turn, because opening it may fail" },
+    { PEER_QUIET,            PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer had a message to send and has connected" },
 
-    { PEER_AWAITING_RETRY,   PEER_RETRY_DUE, PEER_AWAITING_OPEN,    begin_round,       "the attempt, at the address that has worked last" },
-    { PEER_AWAITING_RETRY,   PEER_WANTED,    PEER_AWAITING_RETRY,   nothing,           "it is sent with the rest" },
+    { PEER_AWAITING_RETRY,   PEER_RETRY_DUE, PEER_AWAITING_OPEN,    begin_round,       "the next attempt begins at the address that has worked last" },
+    { PEER_AWAITING_RETRY,   PEER_WANTED,    PEER_AWAITING_RETRY,   nothing,           "the message is sent with the others when the peer is connected" },
     { PEER_AWAITING_RETRY,   PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer has connected first" },
 
     { PEER_AWAITING_OPEN,    PEER_OPENED,    PEER_AWAITING_WELCOME, send_handshake,    "the connecting side sends first" },
-    { PEER_AWAITING_OPEN,    PEER_WANTED,    PEER_AWAITING_OPEN,    nothing,           "it is sent with the rest" },
-    { PEER_AWAITING_OPEN,    PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "of two crossing attempts this one wins" },
+    { PEER_AWAITING_OPEN,    PEER_WANTED,    PEER_AWAITING_OPEN,    nothing,           "the message is sent with the others when the peer is connected" },
+    { PEER_AWAITING_OPEN,    PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "both connected at once: the peer's attempt wins" },
     { PEER_AWAITING_OPEN,    PEER_ELSEWHERE, PEER_AWAITING_OPEN,    connect_elsewhere, "another of its addresses may work" },
     { PEER_AWAITING_OPEN,    PEER_BROKEN,    PEER_AWAITING_RETRY,   back_off,          "no answer, but not refused either" },
 
     { PEER_AWAITING_WELCOME, PEER_WELCOMED,  PEER_CONNECTED,        begin_stream,      "this incarnation has answered" },
-    { PEER_AWAITING_WELCOME, PEER_WANTED,    PEER_AWAITING_WELCOME, nothing,           "it is sent with the rest" },
-    { PEER_AWAITING_WELCOME, PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "of two crossing attempts this one wins" },
-    { PEER_AWAITING_WELCOME, PEER_STALE,     PEER_AWAITING_RETRY,   try_larger_number, "the refusal contains the number to exceed" },
-    { PEER_AWAITING_WELCOME, PEER_CROSSED,   PEER_AWAITING_RETRY,   back_off,          "the peer's attempt arrives; ours is the fallback" },
-    { PEER_AWAITING_WELCOME, PEER_ELSEWHERE, PEER_AWAITING_OPEN,    connect_elsewhere, "another process is at this address, or it broke" },
-    { PEER_AWAITING_WELCOME, PEER_BROKEN,    PEER_AWAITING_RETRY,   back_off,          "it may not have added this worker yet, or the network failed" },
+    { PEER_AWAITING_WELCOME, PEER_WANTED,    PEER_AWAITING_WELCOME, nothing,           "the message is sent with the others when the peer is connected" },
+    { PEER_AWAITING_WELCOME, PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "both connected at once: the peer's attempt wins" },
+    { PEER_AWAITING_WELCOME, PEER_STALE,     PEER_AWAITING_RETRY,   try_larger_number, "the refusal has the connection number that the next attempt must exceed" },
+    { PEER_AWAITING_WELCOME, PEER_CROSSED,   PEER_AWAITING_RETRY,   back_off,          "the attempt of the peer wins; this side retries only if it does not arrive" },
+    { PEER_AWAITING_WELCOME, PEER_ELSEWHERE, PEER_AWAITING_OPEN,    connect_elsewhere, "another process is at this address, or the connection broke" },
+    { PEER_AWAITING_WELCOME, PEER_BROKEN,    PEER_AWAITING_RETRY,   back_off,          "the peer may not know this worker yet, or the network failed" },
 
-    { PEER_CONNECTED,        PEER_WANTED,    PEER_CONNECTED,        peers_make_dirty,  "the end of the turn sends it" },
-    { PEER_CONNECTED,        PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer has detected a break first" },
-    { PEER_CONNECTED,        PEER_BROKEN,    PEER_AWAITING_RETRY,   reconnect_at_once, "a closed connection is evidence, not proof" },
+    { PEER_CONNECTED,        PEER_WANTED,    PEER_CONNECTED,        peers_make_dirty,  "the message is sent at the end of the turn" },
+    { PEER_CONNECTED,        PEER_ACCEPTED,  PEER_CONNECTED,        begin_stream,      "the peer has noticed the break first, and has connected again" },
+    { PEER_CONNECTED,        PEER_BROKEN,    PEER_AWAITING_RETRY,   reconnect_at_once, "a closed connection does not prove that the peer has ended" },
 
-    { PEER_CONNECTED,        PEER_ENDED,     PEER_QUIET,            hang_up,           "this worker has left, and makes no connection any more" },
+    { PEER_CONNECTED,        PEER_ENDED,     PEER_QUIET,            hang_up,           "this worker has left, and opens no more connections" },
 
     { PEER_QUIET,            PEER_DEAD,      PEER_LOST,             bury,              "declared dead by membership" },
-    { PEER_AWAITING_RETRY,   PEER_DEAD,      PEER_LOST,             bury,              "the time is over, or declared dead by membership" },
-    { PEER_AWAITING_OPEN,    PEER_DEAD,      PEER_LOST,             bury,              "refused: its process has ended" },
-    { PEER_AWAITING_WELCOME, PEER_DEAD,      PEER_LOST,             bury,              "another incarnation, or it has lost this worker" },
-    { PEER_CONNECTED,        PEER_DEAD,      PEER_LOST,             bury,              "it has left, or broke the protocol" },
+    { PEER_AWAITING_RETRY,   PEER_DEAD,      PEER_LOST,             bury,              "the time to connect has passed, or membership has declared the peer dead" },
+    { PEER_AWAITING_OPEN,    PEER_DEAD,      PEER_LOST,             bury,              "the connection was refused: the process of the peer has ended" },
+    { PEER_AWAITING_WELCOME, PEER_DEAD,      PEER_LOST,             bury,              "another incarnation has answered, or the peer has lost this worker" },
+    { PEER_CONNECTED,        PEER_DEAD,      PEER_LOST,             bury,              "the peer has left, or has broken the protocol" },
 };
 // clang-format on
 
@@ -308,7 +308,7 @@ static void retry_is_due(timer *t) {
     }
     char last[GW_ERROR_TEXT_MAX];
     memcpy(last, error_kept(x->why)->text, sizeof last);
-    peer_lose(x, GW_LOSS_SILENT, "did not answer at %s for %d s%s%.300s", x->routes.text,
+    peer_lose(x, GW_LOSS_SILENT, "has not answered at %s for %d s%s%.300s", x->routes.text,
               limit_ms(x) / 1000, *last ? ": " : "", last);
 }
 
@@ -318,7 +318,8 @@ static void on_opened(void *user) {
 
 static void on_welcome(peer *x, const handshake *h) {
     if (h->connection_number != x->attempt) {
-        peer_fail(x, GW_PROTOCOL, "welcomed connection %llu, which was not requested",
+        peer_fail(x, GW_PROTOCOL,
+                  "has accepted connection %llu, which this worker has not requested",
                   (unsigned long long)h->connection_number);
         return;
     }
@@ -342,7 +343,9 @@ static void on_welcome(peer *x, const handshake *h) {
 // The peer has lost this worker. So this worker is fenced, not the peer.
 static void be_fenced(peer *x, const handshake *h) {
     gw_error error;
-    error_set(&error, GW_FENCED, "the others have declared this worker dead: %s; join anew",
+    error_set(&error, GW_FENCED,
+              "the other workers have declared this worker dead: %s; call gw_rpc_init on another "
+              "scope to join again",
               h->text);
     error_keep(&x->why, &error);
     peer_apply(x, PEER_DEAD);
@@ -413,10 +416,9 @@ static void log_one_way(const peer *x) {
     int64_t since_ns = x->gives_up_ns - LIMIT_CONNECT_MS * MS;
     int64_t passed_ns = env_now_ns(x->peers->options.env) - since_ns;
     if (x->connected_ns || x->state != PEER_AWAITING_OPEN || passed_ns < HELD_MS * MS) return;
-    log_line(
-        "%s (rank %d) has not answered at %s for %.1f s, and has connected to this worker now: "
-        "it may be that connections between the two can be opened from there alone",
-        x->name, x->rank, x->routes.text, (double)passed_ns / 1e9);
+    log_line("%s (rank %d) has not answered at %s for %.1f s, but has connected to this worker "
+             "now: perhaps only that worker can open connections between the two",
+             x->name, x->rank, x->routes.text, (double)passed_ns / 1e9);
 }
 
 void peer_accept(peer *x, connection *l, const handshake *h) {

@@ -291,7 +291,7 @@ static void it_gives_up_on_a_peer_that_never_answers(void **state) {
     run(1, (sim_options){ 0 }, 2, (void (*[])(node *)){ call_at_once, never_add }, nodes);
     assert_int_equal(nodes[0].why.status, GW_DISCONNECTED);
     assert_non_null(
-        strstr(nodes[0].why.text, "p1 (rank 1) did not answer at 127.0.0.1:1001 for 30 s"));
+        strstr(nodes[0].why.text, "p1 (rank 1) has not answered at 127.0.0.1:1001 for 30 s"));
     assert_true(nodes[0].lost_ns >= 30 * SIM_SECOND && nodes[0].lost_ns < 36 * SIM_SECOND);
 }
 
@@ -328,8 +328,8 @@ static void it_refuses_a_second_process_of_a_rank(void **state) {
     run(1, (sim_options){ 0 }, 3, (void (*[])(node *)){ talk_on, talk_on, claim_rank_1 }, nodes);
     assert_int_equal(nodes[2].why.status, GW_FENCED);
     assert_string_equal(nodes[2].why.text,
-                        "the others have declared this worker dead: rank 1 is taken by another "
-                        "process, p1; join anew");
+                        "the other workers have declared this worker dead: rank 1 is taken by "
+                        "another process, p1; call gw_rpc_init on another scope to join again");
 }
 
 // ---- Both at once -------------------------------------------------------------------------------
@@ -416,7 +416,8 @@ static void a_lost_peer_is_fenced(void **state) {
     run(1, (sim_options){ 0 }, 2, (void (*[])(node *)){ lose_on_purpose, be_lost }, nodes);
     assert_int_equal(nodes[1].why.status, GW_FENCED);
     assert_string_equal(nodes[1].why.text,
-                        "the others have declared this worker dead: p1 made no sense; join anew");
+                        "the other workers have declared this worker dead: p1 made no sense; call "
+                        "gw_rpc_init on another scope to join again");
 }
 
 static void add_wrongly(node *n) {

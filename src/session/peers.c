@@ -76,7 +76,7 @@ gw_status peers_add(peers *p, int rank, uint64_t incarnation, const char *name,
     if (rank < 0 || rank >= LIMIT_WORKERS)
         return error_set(error, GW_LIMIT, "rank %d: at most %d workers", rank, LIMIT_WORKERS);
     if (rank == p->options.rank || peer_find(p, (uint32_t)rank))
-        return error_set(error, GW_DUPLICATE, "rank %d is taken, %s cannot have it", rank, name);
+        return error_set(error, GW_DUPLICATE, "rank %d is taken: %s cannot have it", rank, name);
     peer *x = make_room_for(p, rank) ? peer_open(p, rank, incarnation, name, addresses) : NULL;
     if (!x) return error_set(error, GW_NO_MEMORY, "no memory for %s", name);
     p->by_rank[rank] = x;
@@ -265,12 +265,13 @@ const char *peers_why_not_better(const peers *p, int rank, char out[PEERS_REASON
     out[0] = '\0';
     if (!x || x->state != PEER_CONNECTED || x->over == p->stats.over) return out;
     if (!is_offered(x, best))
-        snprintf(out, PEERS_REASON_BYTES, "%s: turned off there, by GW_TRANSPORT or its addresses",
-                 best->name);
+        snprintf(out, PEERS_REASON_BYTES,
+                 "%s: turned off on that worker, by GW_TRANSPORT or its addresses", best->name);
     else
         snprintf(out, PEERS_REASON_BYTES, "%s: %.280s", best->name,
-                 x->routes.before ? error_kept(x->routes.before)->text
-                                  : "it has connected from there: its log has the reason");
+                 x->routes.before
+                     ? error_kept(x->routes.before)->text
+                     : "the other worker has opened the connection: see its log for the reason");
     return out;
 }
 

@@ -50,10 +50,10 @@ void refuse(connection *l, refusal_reason reason, uint64_t connection_number, co
 // Answers a handshake from a rank that was added.
 static void introduce(connection *l, peer *x, const handshake *h) {
     if (!connection_may_be(l, x->name)) {
-        log_line("refused a worker that claims to be rank %d (%s), without a certificate of it",
+        log_line("refused a worker that claims to be rank %d (%s), but has no certificate for that",
                  x->rank, x->name);
-        refuse(l, REFUSED_UNKNOWN, 0, "rank %d is %s, which its certificate does not name", x->rank,
-               x->name);
+        refuse(l, REFUSED_UNKNOWN, 0,
+               "rank %d is %s, but the certificate of this worker is not for it", x->rank, x->name);
         return;
     }
     if (h->from_incarnation == x->incarnation) {

@@ -174,12 +174,12 @@ static void speak_other_protocols(fixture *h) {
     static const char http[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     static const uint8_t tls[] = { 0x16, 3, 1, 2, 0, 1, 0, 1, 0xfc, 3, 3 };
     expect_closed(h, http, sizeof http - 1,
-                  "closed a connection: it begins with \"GET / HTTP/1.1\\x0d\\x0a\", which is not "
-                  "gradwire");
+                  "closed a connection: it sent \"GET / HTTP/1.1\\x0d\\x0a\", which is not the "
+                  "protocol of gradwire");
     expect_closed(
         h, tls, sizeof tls,
-        "closed a connection: it begins with "
-        "\"\\x16\\x03\\x01\\x02\\x00\\x01\\x00\\x01\\xfc\\x03\\x03\", which is not gradwire");
+        "closed a connection: it sent \"\\x16\\x03\\x01\\x02\\x00\\x01\\x00\\x01\\xfc\\x03\\x03\", "
+        "which is not the protocol of gradwire");
 }
 
 static void it_closes_connections_of_other_protocols(void **state) {
@@ -337,13 +337,12 @@ static void speak_another_version(fixture *h) {
     raw_client g;
     visit(&g, h->env, door(h), raw, size);
     until_closed(&g);
-    assert_string_equal(last_line,
-                        "closed a connection: it speaks version 9 of the protocol, not 1");
+    assert_string_equal(last_line, "closed a connection: it uses version 9 of the protocol, not 1");
     handshake answer;
     gw_error error;
     assert_int_equal(handshake_decode(g.received, g.received_size, &answer, &error), GW_OK);
     assert_int_equal(answer.reason, REFUSED_VERSION);
-    assert_string_equal(answer.text, "it speaks version 9 of the protocol, not 1");
+    assert_string_equal(answer.text, "it uses version 9 of the protocol, not 1");
 }
 
 static void a_version_refusal_names_both_versions(void **state) {
@@ -361,7 +360,7 @@ static void send_before_the_reply(fixture *h) {
                                                       .connection_number = 1 });
     raw[size] = 1;
     expect_closed(h, raw, size + 1,
-                  "closed a connection: it sent bytes before the reply to its hello");
+                  "closed a connection: it sent data before it got the reply to its first message");
     expect_closed(h, raw, handshake_encode(raw, &(handshake){ .kind = HANDSHAKE_WELCOME }),
                   "closed a connection: its first message was a reply");
 }

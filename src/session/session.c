@@ -113,7 +113,7 @@ static bool is_whole_message(const session *s) {
 static gw_status begin_message(session *s, gw_error *error) {
     const frame *f = &s->frame;
     if (s->assembly.message)
-        return error_set(error, GW_PROTOCOL, "frame %llu begins a message inside another",
+        return error_set(error, GW_PROTOCOL, "frame %llu begins a message inside another message",
                          (unsigned long long)f->number);
     if (f->has_bulk && s->bulk_in_count >= LIMIT_BULKS)
         return error_set(error, GW_LIMIT, "frame %llu: %u messages are incomplete",
@@ -160,7 +160,7 @@ static gw_status begin_bulk(session *s, gw_error *error) {
     if (f->number <= s->received) return GW_OK;
     incoming_bulk *b = find_bulk(s, f->number - f->distance);
     if (!b)
-        return error_set(error, GW_PROTOCOL, "frame %llu: bulk of no message that awaits it",
+        return error_set(error, GW_PROTOCOL, "frame %llu has data of a message that awaits none",
                          (unsigned long long)f->number);
     if (f->body_size > b->left)
         return error_set(error, GW_PROTOCOL, "frame %llu is longer than its message",
@@ -247,8 +247,9 @@ static gw_status announce(session *s, message **out, gw_error *error) {
     gw_status status = assembly_announce(&s->assembly, out, error);
     if (!status && s->assembly.bulk_bytes > LIMIT_UNSENT_BYTES - s->bulk_in_bytes) {
         message_release(*out);
-        status = error_set(error, GW_LIMIT, "frame %llu: more than 16 GiB are missing",
-                           (unsigned long long)f->number);
+        status =
+            error_set(error, GW_LIMIT, "frame %llu: more than 16 GiB of begun messages are missing",
+                      (unsigned long long)f->number);
     }
     if (status) {
         mem_free(b);
@@ -277,7 +278,7 @@ static gw_status end_data(session *s, gw_error *error) {
     message *m = NULL;
     gw_status status = GW_OK;
     if (f->body_size == 0 && !is_complete)
-        return error_set(error, GW_PROTOCOL, "frame %llu is empty, its message is not",
+        return error_set(error, GW_PROTOCOL, "frame %llu is empty, but its message is not",
                          (unsigned long long)f->number);
     if (f->first) s->began = f->number;
     if (is_complete && s->assembly.has_bulk) {

@@ -167,7 +167,8 @@ static void forget_acked(session *s) {
 gw_status session_take_ack(session *s, uint64_t ack, gw_error *error) {
     if (ack == s->acked) return GW_OK;
     if (ack < s->acked)
-        return error_set(error, GW_PROTOCOL, "frame %llu was acknowledged before, now only %llu",
+        return error_set(error, GW_PROTOCOL,
+                         "frame %llu was acknowledged before, but now only frame %llu",
                          (unsigned long long)s->acked, (unsigned long long)ack);
     if (ack > s->filled)
         return error_set(error, GW_PROTOCOL, "frame %llu acknowledged, %llu sent",

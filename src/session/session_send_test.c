@@ -405,14 +405,14 @@ static void bulk_of_no_message_loses_the_peer(void **state) {
     session_pair_open(&p, true);
     feed_frame(&p.b, (frame){ .type = FRAME_DATA, .first = true, .number = 1, .kind = 1 }, GW_OK,
                "");
-    feed_frame(&p.b, bulk, GW_PROTOCOL, "frame 2: bulk of no message that awaits it");
+    feed_frame(&p.b, bulk, GW_PROTOCOL, "frame 2 has data of a message that awaits none");
     session_pair_close(&p);
     session_pair_open(&p, true);
     feed_frame(&p.b, announcement(1), GW_OK, "");
     for (bulk.number = 2; bulk.number < 2 + FRAME / 16; bulk.number++, bulk.distance++)
         feed_frame(&p.b, bulk, GW_OK, "");
     assert_int_equal(p.b.whole_count, 1);
-    feed_frame(&p.b, bulk, GW_PROTOCOL, "frame 16386: bulk of no message that awaits it");
+    feed_frame(&p.b, bulk, GW_PROTOCOL, "frame 16386 has data of a message that awaits none");
     session_pair_close(&p);
 }
 

@@ -91,10 +91,10 @@ static void load(void) {
 static gw_status load_once(gw_error *error) {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, load);
-    return hiredis.is_loaded
-               ? GW_OK
-               : error_set(error, GW_UNSUPPORTED, "redis:// needs %s, which is not here",
-                           NAME_OF(HIREDIS_SONAME));
+    return hiredis.is_loaded ? GW_OK
+                             : error_set(error, GW_UNSUPPORTED,
+                                         "redis:// needs the library %s, which is not installed",
+                                         NAME_OF(HIREDIS_SONAME));
 }
 
 // ---- A line -------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ static gw_status take(redis_line *l, const redisReply *r, redis_answer *out, gw_
     if (r->type == REDIS_REPLY_STRING) put(&out->data, r, false);
     for (size_t i = 0; r->type == REDIS_REPLY_ARRAY && i < r->elements; i++)
         if (r->element[i]->type == REDIS_REPLY_STRING) put(&out->data, r->element[i], true);
-    return out->data.failed ? error_set(error, GW_NO_MEMORY, "no memory for what Redis has said")
+    return out->data.failed ? error_set(error, GW_NO_MEMORY, "no memory for a reply of Redis")
                             : GW_OK;
 }
 

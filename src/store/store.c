@@ -21,8 +21,9 @@ gw_status store_check_key(const char *key, gw_error *error) {
 
 gw_status store_check_value(const char *key, size_t size, gw_error *error) {
     if (size <= LIMIT_STORE_VALUE_BYTES) return GW_OK;
-    return error_set(error, GW_LIMIT, "store: a value of %zu bytes for %s, at most %d", size, key,
-                     LIMIT_STORE_VALUE_BYTES);
+    return error_set(error, GW_LIMIT,
+                     "store: a value of %zu bytes for %s, but at most %d bytes are allowed", size,
+                     key, LIMIT_STORE_VALUE_BYTES);
 }
 
 gw_status store_set_if_absent(store *st, const char *key, const void *value, size_t size,
@@ -54,7 +55,7 @@ gw_status store_watch(store *st,
                       void *user, gw_error *error) {
     if (!st->class->watch)
         return error_set(error, GW_UNSUPPORTED,
-                         "store: the store of another worker is not watched");
+                         "store: only the worker that hosts the store can watch it");
     st->found = found;
     st->found_user = user;
     return st->class->watch(st, error);
@@ -126,7 +127,7 @@ gw_status store_table_set(store_table *t, const char *key, const void *value, si
                           uint64_t token, gw_error *error) {
     size_t cost = store_entry_cost(key, size);
     if (cost > LIMIT_STORE_BYTES - t->size_bytes)
-        return error_set(error, GW_LIMIT, "store: more than %d bytes of keys and values",
+        return error_set(error, GW_LIMIT, "store: keys and values have more than %d bytes",
                          LIMIT_STORE_BYTES);
     store_entry *entry = make_entry(t, key);
     if (entry) bytes_put(&entry->value, value, size);
@@ -192,10 +193,11 @@ static gw_status decode_fields(reader *in, store_record *out, gw_error *error) {
     out->size = reader_left(in);
     out->value = reader_take(in, out->size);
     if (kind == STORE_WAIT && out->size)
-        return error_set(error, GW_PROTOCOL, "store: %zu bytes too many in a wait", out->size);
+        return error_set(error, GW_PROTOCOL, "store: malformed wait: %zu trailing bytes",
+                         out->size);
     if (out->size > LIMIT_STORE_VALUE_BYTES)
-        return error_set(error, GW_LIMIT, "store: a value of %zu bytes, at most %d", out->size,
-                         LIMIT_STORE_VALUE_BYTES);
+        return error_set(error, GW_LIMIT, "store: a value has %zu bytes, at most %d are allowed",
+                         out->size, LIMIT_STORE_VALUE_BYTES);
     if (kind == STORE_REPLY) return GW_OK;
     return out->key[0] ? GW_OK : error_set(error, GW_PROTOCOL, "store: an empty key");
 }
@@ -207,8 +209,8 @@ gw_status store_record_decode(const uint8_t *in, size_t size, store_record *out,
     uint32_t record_size = reader_u32(&r);
     if (r.failed) return GW_OK;
     if (record_size > STORE_RECORD_MAX)
-        return error_set(error, GW_LIMIT, "store: a record of %u bytes, at most %d", record_size,
-                         STORE_RECORD_MAX);
+        return error_set(error, GW_LIMIT, "store: a record has %u bytes, at most %d are allowed",
+                         record_size, STORE_RECORD_MAX);
     if (reader_left(&r) < record_size) return GW_OK;
     reader fields = reader_of(r.at, record_size);
     *out = (store_record){ 0 };

@@ -291,18 +291,18 @@ typedef struct rule {
 
 // clang-format off
 static const rule rules[] = {
-    { CLIENT_AWAITING_RETRY,   CLIENT_RETRY_DUE, CLIENT_AWAITING_OPEN,    begin_round,     "the attempt, at the address that has worked last" },
+    { CLIENT_AWAITING_RETRY,   CLIENT_RETRY_DUE, CLIENT_AWAITING_OPEN,    begin_round,     "the next attempt begins at the address that has worked last" },
     { CLIENT_AWAITING_RETRY,   CLIENT_DEAD,      CLIENT_GONE,             give_up,         "the time is over" },
     { CLIENT_AWAITING_OPEN,    CLIENT_OPENED,    CLIENT_AWAITING_WELCOME, say_handshake,   "the connecting side speaks first" },
-    { CLIENT_AWAITING_OPEN,    CLIENT_ELSEWHERE, CLIENT_AWAITING_OPEN,    connect_elsewhere, "another of its addresses may do better" },
+    { CLIENT_AWAITING_OPEN,    CLIENT_ELSEWHERE, CLIENT_AWAITING_OPEN,    connect_elsewhere, "another address of the host may work" },
     { CLIENT_AWAITING_OPEN,    CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   back_off,        "the host may start later" },
-    { CLIENT_AWAITING_OPEN,    CLIENT_DEAD,      CLIENT_GONE,             give_up,         "the host was reached before, and no process listens any more; or this process cannot open a connection" },
+    { CLIENT_AWAITING_OPEN,    CLIENT_DEAD,      CLIENT_GONE,             give_up,         "the host was reached before but no longer listens, or this process cannot open a connection" },
     { CLIENT_AWAITING_WELCOME, CLIENT_WELCOMED,  CLIENT_CONNECTED,        repeat_requests, "requests without a reply may not have arrived" },
     { CLIENT_AWAITING_WELCOME, CLIENT_ELSEWHERE, CLIENT_AWAITING_OPEN,    connect_elsewhere, "another host is at this address, or the connection broke" },
-    { CLIENT_AWAITING_WELCOME, CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   back_off,        "the network failed, or the host hosts no store yet" },
+    { CLIENT_AWAITING_WELCOME, CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   back_off,        "the network failed, or the host does not run the store yet" },
     { CLIENT_AWAITING_WELCOME, CLIENT_DEAD,      CLIENT_GONE,             give_up,         "another service listens there" },
-    { CLIENT_CONNECTED,        CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   ask_again,       "a closed connection is evidence, not proof" },
-    { CLIENT_CONNECTED,        CLIENT_DEAD,      CLIENT_GONE,             give_up,         "it breaks the protocol" },
+    { CLIENT_CONNECTED,        CLIENT_BROKEN,    CLIENT_AWAITING_RETRY,   ask_again,       "a closed connection does not prove that the peer has ended" },
+    { CLIENT_CONNECTED,        CLIENT_DEAD,      CLIENT_GONE,             give_up,         "the host breaks the protocol" },
 };
 // clang-format on
 
@@ -343,7 +343,8 @@ static void on_handshake(void *user, const handshake *h, const gw_error *bad) {
     } else if (h->kind == HANDSHAKE_REFUSAL) {
         die(c, GW_MISMATCH, "refused us", h->text);
     } else {
-        die(c, GW_PROTOCOL, "cannot be used", "it answered a hello with a hello");
+        die(c, GW_PROTOCOL, "cannot be used",
+            "it answered the first message with a first message of its own");
     }
 }
 
@@ -407,8 +408,8 @@ static gw_status ask(client *c, request *r, int64_t until_ns) {
         map_put_name(&c->left_waits, r->record.key, (void *)(uintptr_t)r->record.request);
         return error_set(r->error, GW_TIMEOUT, "store: no worker has set %s", r->record.key);
     }
-    return error_set(r->error, GW_TIMEOUT, "store: no answer from %s about %s", c->routes.text,
-                     r->record.key);
+    return error_set(r->error, GW_TIMEOUT, "store: %s has not answered a request about %s",
+                     c->routes.text, r->record.key);
 }
 
 // The reply to number 0 has no request. Without memory the host closes this client after a while, when it

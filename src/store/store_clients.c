@@ -149,10 +149,11 @@ static gw_status check_set(const client *c, store_use use, const store_record *r
         return error_set(error, GW_LIMIT, "store: %s may not set %.100s",
                          c->registration ? "a worker" : "a client that is not registered", r->key);
     if (use == STORE_REGISTERS && c->registration)
-        return error_set(error, GW_LIMIT, "store: a worker sets one key like %.100s", r->key);
+        return error_set(error, GW_LIMIT, "store: a worker may set only one key like %.100s",
+                         r->key);
     if (store_entry_cost(r->key, r->size) > LIMIT_STORE_CLIENT_BYTES - c->set_bytes)
         return error_set(error, GW_LIMIT,
-                         "store: more than %d bytes of keys and values of one worker",
+                         "store: one worker has set more than %d bytes of keys and values",
                          LIMIT_STORE_CLIENT_BYTES);
     return GW_OK;
 }
@@ -208,7 +209,7 @@ static void serve_set(client *c, const store_record *r) {
 
 static gw_status park(client *c, const store_record *r, gw_error *error) {
     if (c->parked_count >= LIMIT_STORE_WAITS)
-        return error_set(error, GW_LIMIT, "store: more than %d waits of one worker",
+        return error_set(error, GW_LIMIT, "store: one worker waits for more than %d keys",
                          LIMIT_STORE_WAITS);
     parked *w = mem_calloc(sizeof *w);
     if (!w || !store_table_wait(&c->host->table, r->key, &w->wait)) {

@@ -187,17 +187,15 @@ static void open_many(hosted *x) {
     assert_int_equal(count_closed(all, MANY), 10);
     assert_int_equal(count_closed(all, 10), 10);
     assert_int_equal(logged, 1);
-    assert_string_equal(last_line,
-                        "closed 1 connection to the store: too many clients that are not "
-                        "registered (LIMIT_STORE_NEW_CLIENTS, here 256)");
+    assert_string_equal(last_line, "closed 1 connection to the store: too many clients had not "
+                                   "registered (LIMIT_STORE_NEW_CLIENTS, here 256)");
     pass_ms(x, 4900);
     assert_int_equal(count_closed(all, MANY), 10);
     pass_ms(x, 200);
     assert_int_equal(count_closed(all, MANY), MANY);
     assert_int_equal(logged, 2);
-    assert_string_equal(last_line,
-                        "closed 1 connection to the store: clients that did not register in "
-                        "time (LIMIT_STORE_CLIENT_MS, here 5000)");
+    assert_string_equal(last_line, "closed 1 connection to the store: clients did not register in "
+                                   "time (LIMIT_STORE_CLIENT_MS, here 5000)");
     pass_ms(x, 1000000);
     assert_false(worker.is_closed);
     for (int i = 0; i < MANY; i++) close_fake(&all[i]);
@@ -344,8 +342,9 @@ static void stop_in_a_record(hosted *x) {
     assert_true(stops.is_closed && trickles.is_closed);
     pass_ms(x, 100000);
     assert_false(ends.is_closed);
-    assert_string_equal(last_line, "closed 1 connection to the store: clients that did not end a "
-                                   "record, or read no replies (LIMIT_STORE_CLIENT_MS, here 5000)");
+    assert_string_equal(last_line,
+                        "closed 1 connection to the store: clients did not end a record, or did "
+                        "not read replies (LIMIT_STORE_CLIENT_MS, here 5000)");
     bytes_fini(&encoded);
     close_fake(&stops);
     close_fake(&trickles);
@@ -400,9 +399,8 @@ static void let_replies_pile_up(hosted *x) {
     assert_true(waits.is_closed && asks.is_closed);
     assert_false(other.is_closed);
     assert_int_equal(logged, 1);
-    assert_string_equal(last_line,
-                        "closed 1 connection to the store: clients with too many replies that they "
-                        "do not read (LIMIT_STORE_UNSENT_BYTES, here 262144)");
+    assert_string_equal(last_line, "closed 1 connection to the store: clients did not read too "
+                                   "many replies (LIMIT_STORE_UNSENT_BYTES, here 262144)");
     close_fake(&waits);
     close_fake(&asks);
     close_fake(&other);

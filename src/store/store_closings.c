@@ -7,12 +7,11 @@
 static const struct {
     const char *what, *limit;
 } texts[CLOSING_COUNT] = {
-    [CLOSING_NEW_COUNT] = { "too many clients that are not registered", "LIMIT_STORE_NEW_CLIENTS" },
-    [CLOSING_NEW_TIME] = { "clients that did not register in time", "LIMIT_STORE_CLIENT_MS" },
-    [CLOSING_STUCK] = { "clients that did not end a record, or read no replies",
+    [CLOSING_NEW_COUNT] = { "too many clients had not registered", "LIMIT_STORE_NEW_CLIENTS" },
+    [CLOSING_NEW_TIME] = { "clients did not register in time", "LIMIT_STORE_CLIENT_MS" },
+    [CLOSING_STUCK] = { "clients did not end a record, or did not read replies",
                         "LIMIT_STORE_CLIENT_MS" },
-    [CLOSING_UNSENT] = { "clients with too many replies that they do not read",
-                         "LIMIT_STORE_UNSENT_BYTES" },
+    [CLOSING_UNSENT] = { "clients did not read too many replies", "LIMIT_STORE_UNSENT_BYTES" },
     [CLOSING_REGISTERED_COUNT] = { "too many registered clients", "LIMIT_WORKERS" },
 };
 

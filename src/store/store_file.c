@@ -266,8 +266,8 @@ static gw_status check_magic(file *f, gw_error *error) {
     if (n < 0) return system_failed(f, "read", error);
     f->read_to = sizeof found;
     if (memcmp(found, magic, (size_t)n) != 0)
-        return error_set(error, GW_INVALID, "%s is not a store; it is something else's file",
-                         f->path);
+        return error_set(error, GW_INVALID,
+                         "%s is not the file of a job, but a file of another kind", f->path);
     if ((size_t)n == sizeof found || write_all(f->fd, magic, sizeof found, 0)) return GW_OK;
     return system_failed(f, "write", error);
 }
@@ -278,7 +278,8 @@ static gw_status open_file(file *f, gw_error *error) {
     struct stat about;
     if (fstat(f->fd, &about)) return system_failed(f, "open", error);
     if (!S_ISREG(about.st_mode))
-        return error_set(error, GW_INVALID, "%s is not a store; it is no plain file", f->path);
+        return error_set(error, GW_INVALID, "%s is not the file of a job: it is not a regular file",
+                         f->path);
     int64_t until_ns = env_now_ns(f->store.env) + LIMIT_HANDSHAKE_MS * MS;
     gw_status status = lock(f, F_WRLCK, f->path, until_ns, error);
     if (status) return status;

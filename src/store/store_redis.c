@@ -165,7 +165,8 @@ static gw_status unwrap(const redis *r, const char *key, const void *data, size_
         mem_free(plain);
         if (!opened)
             return error_set(error, GW_MISMATCH,
-                             "%s at %s was not written with the key of this job", key, r->url);
+                             "the value %s at %s was not written with the key of this job", key,
+                             r->url);
     }
     return out->failed ? error_set(error, GW_NO_MEMORY, "no memory for %s", key) : GW_OK;
 }

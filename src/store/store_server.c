@@ -58,7 +58,8 @@ static gw_status host_wait(store *st, const char *key, int64_t until_ns, bytes *
 static gw_status host_watch(store *st, gw_error *error) {
     const map *entries = &((host *)st)->table.entries;
     // The host watches from the beginning, so that there is no order to keep.
-    return entries->count ? error_set(error, GW_WRONG_STATE, "store: watched too late") : GW_OK;
+    return entries->count ? error_set(error, GW_WRONG_STATE, "store: it was watched too late")
+                          : GW_OK;
 }
 
 static void host_close(store *st) {

@@ -185,7 +185,7 @@ static void the_store_has_a_size_limit(void **state) {
     caller client = { 0 };
     host_for(fill_up, set_one_more, &client);
     assert_int_equal(client.status, GW_LIMIT);
-    assert_string_equal(client.error.text, "store: more than 67108864 bytes of keys and values");
+    assert_string_equal(client.error.text, "store: keys and values have more than 67108864 bytes");
 }
 
 static int logged;
@@ -214,7 +214,7 @@ static const struct {
       "closed a connection to the store: store: an empty key" },
     { { 15, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 'k', 'x' },
       19,
-      "closed a connection to the store: store: 1 bytes too many in a wait" },
+      "closed a connection to the store: store: malformed wait: 1 trailing bytes" },
     { { 255, 255, 255, 255 },
       4,
       "closed a connection to the store: store: a record of 4294967295 bytes, at most 66560" },

@@ -127,9 +127,8 @@ void block_add_pin(block *b) {
 
 void block_drop_pin(block *b) {
     if (is_checked(b) && b->hash != (uint32_t)hash_bytes(b->bytes, b->size))
-        check_die(
-            "a pointer of gw_data_for_write was kept and written to after the next operation, "
-            "while a backward pass or a message relied on the values");
+        check_die("the program has written through a pointer of gw_data_for_write after the next "
+                  "operation, while a backward pass or a message needed the old values");
     // Released, so that a writer that sees no pin follows all reads of the pin's holder.
     atomic_fetch_sub_explicit(&b->pins, 1, memory_order_release);
 }

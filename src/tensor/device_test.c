@@ -284,9 +284,9 @@ static void operands_are_on_one_device(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *here = gw_ones(s, GW_F32, 2), *there = hide(s, here);
     gw_add(s, here, there);
-    assert_fails(s, GW_INVALID, "gw.add: its tensors are on devices cpu and hidden");
+    assert_fails(s, GW_INVALID, "gw.add: its operands are on the devices cpu and hidden");
     gw_cat(s, (gw_tensor *[]){ there, here }, 2, 0);
-    assert_fails(s, GW_INVALID, "gw.cat: its tensors are on devices hidden and cpu");
+    assert_fails(s, GW_INVALID, "gw.cat: its operands are on the devices hidden and cpu");
     close_scope(s);
 }
 

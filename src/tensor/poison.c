@@ -72,14 +72,14 @@ gw_tensor *tensor_poison_of(gw_scope *s) {
 
 void tensor_check_live(const gw_tensor *x) {
     if (x && check_is_aside(x))
-        check_die("an operand was dropped, or the scope that held it is closed");
+        check_die("an operand was dropped, or the scope that held the operand is closed");
 }
 
 bool tensor_check(gw_scope *s, const char *what, const gw_tensor *x) {
     if (s->error) return false;
     if (check_enabled) tensor_check_live(x);
     if (!tensor_is_poison(x)) return true;
-    scope_fail(s, GW_INVALID, "%s: a tensor of a scope that has failed: %s", what,
+    scope_fail(s, GW_INVALID, "%s: the tensor is of a scope that has failed: %s", what,
                tensor_poison_reason(x));
     return false;
 }

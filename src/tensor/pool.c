@@ -21,7 +21,7 @@
 
 enum { HEADER_BYTES = 64, ALIGNMENT = 64 };
 
-_Static_assert(sizeof(block) <= HEADER_BYTES, "a block's header stands in front of its bytes");
+_Static_assert(sizeof(block) <= HEADER_BYTES, "the header of a block is stored before its bytes");
 
 enum { LARGE = 255 };  // the class of large blocks
 

@@ -23,7 +23,8 @@ int64_t rows_find_invalid(const void *indices, int64_t n, int64_t row_count, boo
 static bool check(gw_scope *s, const gw_tensor *indices, const gw_tensor *values,
                   int64_t row_count) {
     if (tensor_is_rows(indices) || tensor_is_rows(values)) {
-        scope_fail_of(s, "gw.rows", GW_INVALID, "the parts are sparse by rows already");
+        scope_fail_of(s, "gw.rows", GW_INVALID,
+                      "indices and values must be dense, but are sparse by rows");
     } else if (indices->dtype != GW_I64 && indices->dtype != GW_I32) {
         scope_fail_of(s, "gw.rows", GW_INVALID, "indices are %s, but must be i64 or i32",
                       gw_dtype_name((gw_dtype)indices->dtype));

@@ -81,7 +81,7 @@ static bool is_shape(gw_scope *s, const char *op, int dims, const int64_t *sizes
     }
     for (int i = 0; i < dims; i++) {
         if (sizes[i] >= 0) continue;
-        fail(s, op, GW_INVALID, "a size of %lld in the shape %s, but all must be 0 or more",
+        fail(s, op, GW_INVALID, "%lld is a size in the shape %s, but all sizes must be 0 or more",
              (long long)sizes[i], shape_text_of(dims, sizes).text);
         return false;
     }
@@ -107,7 +107,7 @@ static void give(gw_tensor *x) {
 
 static bool may_be_so_large(gw_scope *s, const char *op, size_t bytes) {
     if (!s->tensor_bytes_max || bytes <= s->tensor_bytes_max) return true;
-    fail(s, op, GW_LIMIT, "a tensor of %zu bytes, where at most %llu may be made for a peer", bytes,
+    fail(s, op, GW_LIMIT, "a received tensor would have %zu bytes, at most %llu are allowed", bytes,
          (unsigned long long)s->tensor_bytes_max);
     return false;
 }
@@ -171,7 +171,7 @@ gw_tensor *tensor_view_for(gw_scope *s, const char *op, const gw_tensor *base, i
     if (!x) return no_memory_for(s, op, (gw_dtype)base->dtype, dims, sizes);
     if (!lay_out(x)) {
         give(x);
-        fail(s, op, GW_LIMIT, "a tensor of %s has more elements than can be counted",
+        fail(s, op, GW_LIMIT, "the sizes of %s give more elements than an int64_t can count",
              shape_text_of(dims, sizes).text);
         return NULL;
     }

@@ -42,7 +42,7 @@ static void a_size_must_make_sense(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     assert_true(tensor_is_poison(gw_zeros(s, GW_F32, 2, -1)));
     close_failed(s, GW_INVALID,
-                 "gw.zeros: a size of -1 in the shape 2x-1, but all must be 0 or more");
+                 "gw.zeros: -1 is a size in the shape 2x-1, but all sizes must be 0 or more");
     s = gw_scope_open(NULL);
     gw_zeros(s, GW_F32, INT64_MAX, 2);
     assert_int_equal(gw_scope_error(s)->status, GW_NO_MEMORY);
@@ -64,7 +64,7 @@ static void the_size_that_a_peer_requests_is_limited(void **state) {
     assert_true(gw_ok(inner));
     gw_ones(inner, GW_F32, 26);
     close_failed(inner, GW_LIMIT,
-                 "gw.ones: a tensor of 104 bytes, where at most 100 may be made for a peer");
+                 "gw.ones: a received tensor would have 104 bytes, at most 100 are allowed");
     gw_scope_close_up(s);
 }
 
@@ -148,7 +148,7 @@ static void external_memory_is_given_back_also_when_it_fails(void **state) {
     assert_false(gw_ok(s));
     gw_from_blob(s, GW_F32, values, GW_SHAPE(2), count_call, &calls);
     assert_int_equal(calls, 2);
-    close_failed(s, GW_INVALID, "a size of -3 in the shape 2x-3, but all must be 0 or more");
+    close_failed(s, GW_INVALID, "-3 is a size in the shape 2x-3, but all sizes must be 0 or more");
 }
 
 static void a_block_that_is_too_small_is_refused(void **state) {

@@ -201,7 +201,9 @@ static void arrive(quorum *q, const quorum_event *e) {
             lose(n, e->from, GW_DISCONNECTED, false, text);
             return;
         }
-        snprintf(text, sizeof text, "the others have declared this worker dead: %.200s; join anew",
+        snprintf(text, sizeof text,
+                 "the other workers have declared this worker dead: %.200s; call gw_rpc_init on "
+                 "another scope to join again",
                  q->nodes[e->from].why[e->to]);
         lose(n, e->from, GW_FENCED, false, text);
         return;

@@ -31,7 +31,7 @@ static int parse(const char *text, char out[ADDRESS_MAX]) {
 }
 
 static gw_status malformed(const char *text, gw_error *error) {
-    return error_set(error, GW_INVALID, "\"%.200s\" is no address: it must be host:port", text);
+    return error_set(error, GW_INVALID, "\"%.200s\" is not an address: it must be host:port", text);
 }
 
 static sim_listener *find_listener(sim *s, const char *name) {

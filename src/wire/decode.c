@@ -69,7 +69,9 @@ gw_status decode_error(reader *r, gw_error *out, gw_error *error) {
     if (r->failed) return ends_early(error, "error");
     if (!has_aborts) return error_set(error, GW_PROTOCOL, "error: malformed aborts");
     if (!has_lost) return error_set(error, GW_PROTOCOL, "error: a malformed lost worker");
-    if (!has_trace) return error_set(error, GW_PROTOCOL, "error: calls that are not in its text");
+    if (!has_trace)
+        return error_set(error, GW_PROTOCOL,
+                         "malformed error: it counts calls that are not in its text");
     if (status == GW_OK || status >= GW_STATUS_COUNT)
         return error_set(error, GW_PROTOCOL, "error: status %u", status);
     if (outcome > GW_RAN_AND_FAILED)
@@ -201,14 +203,16 @@ static gw_status decode_container(decoder *d, gw_kind kind, gw_value *out, gw_er
 
 static gw_status decode_attachment(decoder *d, gw_kind kind, gw_value *out, gw_error *error) {
     if (!d->attachment)
-        return error_set(error, GW_PROTOCOL, "value: a %s where none can be", gw_kind_name(kind));
+        return error_set(error, GW_PROTOCOL, "malformed message: a %s where none is allowed",
+                         gw_kind_name(kind));
     return d->attachment(d->user, d, kind, out, error);
 }
 
 static gw_status decode_tracked(decoder *d, gw_value *out, gw_error *error) {
     uint32_t attachment = reader_u32(&d->in), slot = reader_u32(&d->in);
     if (!d->tracked)
-        return error_set(error, GW_PROTOCOL, "value: a tracked tensor where none can be");
+        return error_set(error, GW_PROTOCOL,
+                         "malformed message: a tracked tensor where none is allowed");
     gw_status status = decode_tensor(d, out, error);
     if (status) return status;
     // Where nothing is recorded it is an ordinary tensor.
@@ -232,7 +236,8 @@ static gw_status decode_scalar(decoder *d, gw_kind kind, gw_value *out, gw_error
 
 gw_status decode_value(decoder *d, gw_value *out, gw_error *error) {
     if (d->count++ >= LIMIT_VALUES)
-        return error_set(error, GW_LIMIT, "value: more than %d in one message", LIMIT_VALUES);
+        return error_set(error, GW_LIMIT, "malformed message: it has more than %d values",
+                         LIMIT_VALUES);
     *out = (gw_value){ .kind = GW_NONE };
     uint8_t tag = reader_u8(&d->in);
     if (d->in.failed) return ends_early(error, "value");
@@ -325,13 +330,15 @@ static gw_status check_bools(const tensor_header *h, const uint8_t *numbers, gw_
     if (h->dtype != GW_BOOL8) return GW_OK;
     uint8_t all = 0;
     for (size_t i = 0; i < h->size_bytes; i++) all |= numbers[i];
-    return all <= 1 ? GW_OK : error_set(error, GW_PROTOCOL, "tensor: a bool that is not 0 or 1");
+    return all <= 1 ? GW_OK
+                    : error_set(error, GW_PROTOCOL, "malformed tensor: a bool is neither 0 nor 1");
 }
 
 static gw_status read_inline(decoder *d, tensor_header *h, block **out, gw_error *error) {
     const uint8_t *numbers = reader_take(&d->in, h->size_bytes);
     if (!numbers)
-        return error_set(error, GW_PROTOCOL, "tensor: %zu bytes of numbers, %zu left",
+        return error_set(error, GW_PROTOCOL,
+                         "malformed tensor: it needs %zu bytes, but the message has %zu left",
                          h->size_bytes, reader_left(&d->in));
     gw_status status = check_bools(h, numbers, error);
     h->numbers = numbers;
@@ -366,7 +373,8 @@ static gw_status read_segment(decoder *d, tensor_header *h, segment *out, gw_err
                          m->segment_count);
     segment g = m->segments[d->next_segment];
     if (g.size != h->size_bytes)
-        return error_set(error, GW_PROTOCOL, "tensor: %zu bytes of numbers, %zu in its segment",
+        return error_set(error, GW_PROTOCOL,
+                         "malformed tensor: it needs %zu bytes, but its segment has %zu",
                          h->size_bytes, g.size);
     bool copies = d->scope && must_copy(h, &g);
     if (copies && !copy_segment(&g))
@@ -406,14 +414,16 @@ static gw_status read_part(decoder *d, tensor_header *h, gw_tensor **out, gw_err
     gw_status status = read_header(&d->in, h, error);
     if (status) return status;
     if (h->layout != GW_STRIDED)
-        return error_set(error, GW_PROTOCOL, "tensor: a part of rows that has layout %d itself",
-                         (int)h->layout);
+        return error_set(
+            error, GW_PROTOCOL,
+            "malformed tensor: a part of a tensor that is sparse by rows has layout %d",
+            (int)h->layout);
     return read_dense(d, h, out, error);
 }
 
 static gw_status check_whole(const tensor_header *whole, gw_error *error) {
     if (whole->dtype > GW_BF16)
-        return error_set(error, GW_PROTOCOL, "tensor: rows of %s, which are not floating",
+        return error_set(error, GW_PROTOCOL, "malformed tensor: rows of %s, which is not floating",
                          gw_dtype_name(whole->dtype));
     if (whole->dims == 0) return error_set(error, GW_PROTOCOL, "tensor: rows of a scalar");
     return GW_OK;
@@ -422,12 +432,14 @@ static gw_status check_whole(const tensor_header *whole, gw_error *error) {
 static gw_status check_indices(const tensor_header *whole, const tensor_header *h, bool *ascending,
                                gw_error *error) {
     if (h->dtype != GW_I64 || h->dims != 1)
-        return error_set(error, GW_PROTOCOL, "tensor: indices of rows in %s of %d dimensions",
+        return error_set(error, GW_PROTOCOL,
+                         "malformed tensor: indices of rows are %s and have %d dimensions",
                          gw_dtype_name(h->dtype), h->dims);
     int64_t at = rows_find_invalid(h->numbers, h->sizes[0], whole->sizes[0], ascending);
     if (at == h->sizes[0]) return GW_OK;
-    return error_set(error, GW_PROTOCOL, "tensor: index %lld is none of its %lld rows",
-                     (long long)at, (long long)whole->sizes[0]);
+    return error_set(error, GW_PROTOCOL,
+                     "malformed tensor: index %lld is out of range for %lld rows", (long long)at,
+                     (long long)whole->sizes[0]);
 }
 
 static gw_status check_values(const tensor_header *whole, const tensor_header *h, int64_t count,
@@ -435,7 +447,8 @@ static gw_status check_values(const tensor_header *whole, const tensor_header *h
     size_t rest = ((size_t)whole->dims - 1) * sizeof(int64_t);
     if (h->dtype != whole->dtype || h->dims != whole->dims || h->sizes[0] != count ||
         memcmp(h->sizes + 1, whole->sizes + 1, rest) != 0)
-        return error_set(error, GW_PROTOCOL, "tensor: the values of its rows do not fit it");
+        return error_set(error, GW_PROTOCOL,
+                         "malformed tensor: the values of its rows have another shape");
     return GW_OK;
 }
 

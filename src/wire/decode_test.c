@@ -80,8 +80,8 @@ static void its_error_names_the_first_wrong_field(void **state) {
            0, 1, 0, 0, 0, 0, 0, 0, 0);
     EXPECT(GW_PROTOCOL, "error: a malformed lost worker", 12, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
            0, 0, GW_LOSS_COUNT, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0);
-    EXPECT(GW_PROTOCOL, "error: calls that are not in its text", 12, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0,
-           0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0);
+    EXPECT(GW_PROTOCOL, "malformed error: it counts calls that are not in its text", 12, 1, 0, 0, 0,
+           0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0);
     EXPECT(GW_PROTOCOL, "error: status 0", 12, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
            0, 0);
     EXPECT(GW_PROTOCOL, "error: status 99", 12, 99, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0,
@@ -110,10 +110,11 @@ static void its_error_names_the_wrong_field_of_a_tensor(void **state) {
            0, 0, 0, 1, 0, 0);
     EXPECT(GW_LIMIT, "tensor: 4611686018427387904 numbers of f64, at most 4 GiB", 6, 1, 0, 0, 1, 0,
            0, 0, 0, 0, 0, 0, 0, 64);
-    EXPECT(GW_PROTOCOL, "tensor: 8 bytes of numbers, 7 left", 6, 0, 0, 0, 1, 0, SIZE(2), 1, 2, 3, 4,
-           5, 6, 7);
+    EXPECT(GW_PROTOCOL, "malformed tensor: it needs 8 bytes, but the message has 7 left", 6, 0, 0,
+           0, 1, 0, SIZE(2), 1, 2, 3, 4, 5, 6, 7);
     EXPECT(GW_PROTOCOL, "tensor: segment 0 of 0", 6, 0, 0, 0, 1, 1, SIZE(2));
-    EXPECT(GW_PROTOCOL, "tensor: a bool that is not 0 or 1", 6, 9, 0, 0, 1, 0, SIZE(2), 1, 2);
+    EXPECT(GW_PROTOCOL, "malformed tensor: a bool is neither 0 nor 1", 6, 9, 0, 0, 1, 0, SIZE(2), 1,
+           2);
 }
 
 // A tensor of rows, bf16 5x1, and its parts.
@@ -124,32 +125,33 @@ static void its_error_names_the_wrong_field_of_a_tensor(void **state) {
 static void its_error_names_the_wrong_field_of_rows(void **state) {
     (void)state;
     EXPECT(GW_PROTOCOL, "tensor: place 1", 6, 3, 0, 1, 2, 1, SIZE(5), SIZE(1));
-    EXPECT(GW_PROTOCOL, "tensor: rows of i64, which are not floating", 6, 4, 0, 1, 1, 0, SIZE(5));
+    EXPECT(GW_PROTOCOL, "malformed tensor: rows of i64, which is not floating", 6, 4, 0, 1, 1, 0,
+           SIZE(5));
     EXPECT(GW_PROTOCOL, "tensor: rows of a scalar", 6, 3, 0, 1, 0, 0);
     EXPECT(GW_LIMIT, "tensor: 1152921504606846976 numbers of bf16, at most 4 GiB", 6, 3, 0, 1, 1, 0,
            0, 0, 0, 0, 0, 0, 0, 16);
     EXPECT(GW_PROTOCOL, "tensor: the message ends inside it", WHOLE);
-    EXPECT(GW_PROTOCOL, "tensor: a part of rows that has layout 1 itself", WHOLE, 4, 0, 1, 1, 0,
-           SIZE(1));
-    EXPECT(GW_PROTOCOL, "tensor: indices of rows in i32 of 1 dimensions", WHOLE, 5, 0, 0, 1, 0,
-           SIZE(0));
-    EXPECT(GW_PROTOCOL, "tensor: indices of rows in i64 of 0 dimensions", WHOLE, 4, 0, 0, 0, 0,
-           SIZE(0));
+    EXPECT(GW_PROTOCOL, "malformed tensor: a part of a tensor that is sparse by rows has layout 1",
+           WHOLE, 4, 0, 1, 1, 0, SIZE(1));
+    EXPECT(GW_PROTOCOL, "malformed tensor: indices of rows are i32 and have 1 dimensions", WHOLE, 5,
+           0, 0, 1, 0, SIZE(0));
+    EXPECT(GW_PROTOCOL, "malformed tensor: indices of rows are i64 and have 0 dimensions", WHOLE, 4,
+           0, 0, 0, 0, SIZE(0));
     EXPECT(GW_PROTOCOL, "tensor: index 1 is none of its 5 rows", WHOLE, INDICES(2), SIZE(4),
            SIZE(5));
     EXPECT(GW_PROTOCOL, "tensor: index 0 is none of its 5 rows", WHOLE, INDICES(1), 0, 0, 0, 0, 0,
            0, 0, 128);
     EXPECT(GW_PROTOCOL, "tensor: the message ends inside it", WHOLE, INDICES(1), SIZE(0));
-    EXPECT(GW_PROTOCOL, "tensor: the values of its rows do not fit it", WHOLE, INDICES(1), SIZE(0),
-           VALUES(2, 1), 0, 0, 0, 0);
-    EXPECT(GW_PROTOCOL, "tensor: the values of its rows do not fit it", WHOLE, INDICES(1), SIZE(0),
-           VALUES(1, 2), 0, 0, 0, 0);
-    EXPECT(GW_PROTOCOL, "tensor: the values of its rows do not fit it", WHOLE, INDICES(1), SIZE(0),
-           2, 0, 0, 2, 0, SIZE(1), SIZE(1), 0, 0);
-    EXPECT(GW_PROTOCOL, "tensor: the values of its rows do not fit it", WHOLE, INDICES(1), SIZE(0),
-           3, 0, 0, 1, 0, SIZE(1), 0, 0);
-    EXPECT(GW_PROTOCOL, "tensor: 2 bytes of numbers, 1 left", WHOLE, INDICES(1), SIZE(0),
-           VALUES(1, 1), 0);
+    EXPECT(GW_PROTOCOL, "malformed tensor: the values of its rows have another shape", WHOLE,
+           INDICES(1), SIZE(0), VALUES(2, 1), 0, 0, 0, 0);
+    EXPECT(GW_PROTOCOL, "malformed tensor: the values of its rows have another shape", WHOLE,
+           INDICES(1), SIZE(0), VALUES(1, 2), 0, 0, 0, 0);
+    EXPECT(GW_PROTOCOL, "malformed tensor: the values of its rows have another shape", WHOLE,
+           INDICES(1), SIZE(0), 2, 0, 0, 2, 0, SIZE(1), SIZE(1), 0, 0);
+    EXPECT(GW_PROTOCOL, "malformed tensor: the values of its rows have another shape", WHOLE,
+           INDICES(1), SIZE(0), 3, 0, 0, 1, 0, SIZE(1), 0, 0);
+    EXPECT(GW_PROTOCOL, "malformed tensor: it needs 2 bytes, but the message has 1 left", WHOLE,
+           INDICES(1), SIZE(0), VALUES(1, 1), 0);
 }
 
 static void it_uses_a_segment_once_and_whole(void **state) {
@@ -162,9 +164,9 @@ static void it_uses_a_segment_once_and_whole(void **state) {
         m->segment_count = m->segment_capacity = 1;
         gw_error error;
         assert_int_equal(decode(m, NULL, &error), GW_PROTOCOL);
-        assert_string_equal(error.text, size == 64
-                                            ? "tensor: segment 1 of 1"
-                                            : "tensor: 64 bytes of numbers, 60 in its segment");
+        assert_string_equal(
+            error.text, size == 64 ? "tensor: segment 1 of 1"
+                                   : "malformed tensor: it needs 64 bytes, but its segment has 60");
         message_release(m);
     }
 }
@@ -182,7 +184,7 @@ static void it_bounds_depth_and_count(void **state) {
     uint32_t count = LIMIT_VALUES;
     head[0] = 7;
     memcpy(head + 1, &count, sizeof count);
-    expect(head, size, GW_LIMIT, "value: more than 1048576 in one message");
+    expect(head, size, GW_LIMIT, "malformed message: it has more than 1048576 values");
     mem_free(head);
 }
 

@@ -43,7 +43,7 @@ static gw_status encode_string(bytes *head, gw_value v, gw_error *error) {
     if (v.size >= UINT32_MAX)
         return error_set(error, GW_LIMIT, "string: %zu bytes, less than 4 GiB allowed", v.size);
     if (memchr(v.as.string, 0, v.size))
-        return error_set(error, GW_INVALID, "string: a NUL at byte %zu; bytes may hold one",
+        return error_set(error, GW_INVALID, "string: byte %zu is a NUL: send such data as bytes",
                          strlen(v.as.string));
     bytes_put_u32(head, (uint32_t)v.size);
     bytes_put(head, v.as.string, v.size);
@@ -52,7 +52,8 @@ static gw_status encode_string(bytes *head, gw_value v, gw_error *error) {
 
 static gw_status encode_bytes(bytes *head, gw_value v, gw_error *error) {
     if (v.size >= UINT32_MAX)
-        return error_set(error, GW_LIMIT, "bytes: %zu of them, less than 4 GiB allowed", v.size);
+        return error_set(error, GW_LIMIT,
+                         "bytes: there are %zu of them, but must be less than 4 GiB", v.size);
     bytes_put_u64(head, v.size);
     bytes_put(head, v.as.bytes, v.size);
     return GW_OK;
@@ -79,7 +80,7 @@ static gw_status encode_map(encoder *e, const gw_map *map, gw_error *error) {
 
 static gw_status encode_container(encoder *e, gw_value v, gw_error *error) {
     if (v.as.list == &list_poison || v.as.map == &map_poison)
-        return error_set(error, GW_INVALID, "the %s is of a scope that has failed",
+        return error_set(error, GW_INVALID, "the %s was made in a scope that has failed",
                          gw_kind_name(v.kind));
     if (e->depth == LIMIT_NESTING)
         return error_set(error, GW_LIMIT, "value: lists and maps nested deeper than %d",
@@ -111,7 +112,8 @@ static gw_status encode_tracked(encoder *e, gw_tensor *x, gw_error *error) {
 // Checks an error that a program has filled in: the receiver would take a wrong one for a protocol error.
 static gw_status encode_error_value(bytes *head, const gw_error *x, gw_error *error) {
     if (!x || !status_is_of_error(x->status) || (unsigned)x->outcome > GW_RAN_AND_FAILED)
-        return error_set(error, GW_INVALID, "value: an error of status %d and outcome %d",
+        return error_set(error, GW_INVALID,
+                         "malformed value: an error with status %d and outcome %d",
                          x ? (int)x->status : 0, x ? (int)x->outcome : 0);
     encode_error(head, x);
     return GW_OK;
@@ -120,7 +122,7 @@ static gw_status encode_error_value(bytes *head, const gw_error *x, gw_error *er
 gw_status encode_value(encoder *e, gw_value v, gw_error *error) {
     bytes *head = &e->message->head;
     if (e->count++ >= LIMIT_VALUES)
-        return error_set(error, GW_LIMIT, "value: more than %d in one message", LIMIT_VALUES);
+        return error_set(error, GW_LIMIT, "a message has more than %d values", LIMIT_VALUES);
     if (v.kind == GW_TENSOR && e->track && tensor_needs_grad(v.as.tensor))
         return encode_tracked(e, v.as.tensor, error);
     bytes_put_u8(head, (uint8_t)v.kind);
@@ -185,9 +187,10 @@ gw_status encode_tensor(encoder *e, const gw_tensor *x, gw_error *error) {
         return status ? status : encode_tensor(e, x->values, error);
     }
     if (tensor_is_poison(x))
-        return error_set(error, GW_INVALID, "a tensor of a scope that has failed: %s",
+        return error_set(error, GW_INVALID, "the tensor is of a scope that has failed: %s",
                          tensor_poison_reason(x));
-    if (!x->storage) return error_set(error, GW_INVALID, "tensor: it has no values to send");
+    if (!x->storage)
+        return error_set(error, GW_INVALID, "tensor: the tensor has no values to send");
     size_t size_bytes = tensor_size(x);
     if (size_bytes > LIMIT_TENSOR_BYTES)
         return error_set(error, GW_LIMIT, "tensor: %zu bytes, at most 4 GiB can be sent",

@@ -248,12 +248,12 @@ static void expect_refusal(gw_value v, gw_status status, const char *text) {
 static void it_refuses_values_that_cannot_travel(void **state) {
     gw_scope *s = open_scope(state);
     expect_refusal((gw_value){ .kind = GW_STRING, .as.string = "a\0b", .size = 3 }, GW_INVALID,
-                   "string: a NUL at byte 1; bytes may hold one");
+                   "string: byte 1 is a NUL: send such data as bytes");
     expect_refusal((gw_value){ .kind = GW_RREF, .as.bytes = s }, GW_UNSUPPORTED,
                    "reference: cannot be sent here");
     expect_refusal((gw_value){ .kind = (gw_kind)99 }, GW_INVALID, "value: kind 99 does not exist");
     expect_refusal(gw_value_of_bytes("", (size_t)5 << 30), GW_LIMIT,
-                   "bytes: 5368709120 of them, less than 4 GiB allowed");
+                   "bytes: there are 5368709120 of them, but must be less than 4 GiB");
     close_scope(s);
 }
 
@@ -282,7 +282,7 @@ static void it_counts_values(void **state) {
     assert_int_equal(gw_list_count(gw_list_of(s, round_trip(s, gw_value_of(list)))),
                      LIMIT_VALUES - 1);
     gw_list_add(s, list, gw_none());
-    expect_refusal(gw_value_of(list), GW_LIMIT, "value: more than 1048576 in one message");
+    expect_refusal(gw_value_of(list), GW_LIMIT, "a message has more than 1048576 values");
     close_scope(s);
 }
 

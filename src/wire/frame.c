@@ -61,8 +61,10 @@ static gw_status check_data(const frame *f, gw_error *error) {
     if (number == 0) return error_set(error, GW_PROTOCOL, "frame: data without a number");
     if (!f->first) {
         if (has_fields_of_first(f))
-            return error_set(error, GW_PROTOCOL,
-                             "frame %llu: a message's fields, but not its first", number);
+            return error_set(
+                error, GW_PROTOCOL,
+                "frame %llu has the fields of a message's first frame, but is not the first",
+                number);
         return GW_OK;
     }
     if (f->kind == 0) return error_set(error, GW_PROTOCOL, "frame %llu: message kind 0", number);
@@ -85,7 +87,8 @@ static gw_status check_bulk(const frame *f, gw_error *error) {
 
 static gw_status check_control(const frame *f, gw_error *error) {
     if (!f->first && !f->body_size && !has_fields_of_first(f) && !f->body_check) return GW_OK;
-    return error_set(error, GW_PROTOCOL, "frame: data's fields in a frame of type %u", f->type);
+    return error_set(error, GW_PROTOCOL,
+                     "malformed frame: fields of a data frame in a frame of type %u", f->type);
 }
 
 static frame fields_of(const uint64_t words[WORDS]) {
@@ -114,11 +117,12 @@ gw_status frame_decode(const uint8_t in[FRAME_HEADER_BYTES], frame *out, gw_erro
     if (check_of(words) != words[WORDS - 1] >> 32)
         return error_set(error, GW_DISCONNECTED, "frame: damaged, its check is wrong");
     if ((words[0] >> 24 & 0xff) > 1 || (words[3] >> 8 & 0xff) > 1)
-        return error_set(error, GW_PROTOCOL, "frame: a field that must be 0 is not");
+        return error_set(error, GW_PROTOCOL, "malformed frame: a field is not 0, but must be");
     *out = fields_of(words);
     if (out->body_size > LIMIT_FRAME_BYTES)
-        return error_set(error, GW_LIMIT, "frame: a body of %u bytes, at most %d", out->body_size,
-                         LIMIT_FRAME_BYTES);
+        return error_set(error, GW_LIMIT,
+                         "malformed frame: its body has %u bytes, at most %d are allowed",
+                         out->body_size, LIMIT_FRAME_BYTES);
     switch (out->type) {
     case FRAME_DATA: return check_data(out, error);
     case FRAME_BULK: return check_bulk(out, error);

@@ -126,7 +126,7 @@ static void it_refuses_impossible_headers(void **state) {
     expect((frame){ .type = FRAME_DATA, .number = 4, .first = true }, GW_PROTOCOL,
            "frame 4: message kind 0");
     expect((frame){ .type = FRAME_DATA, .number = 4, .kind = 1 }, GW_PROTOCOL,
-           "frame 4: a message's fields, but not its first");
+           "frame 4 has the fields of a message's first frame, but is not the first");
     expect((frame){ .type = FRAME_DATA,
                     .number = 4,
                     .first = true,
@@ -134,7 +134,7 @@ static void it_refuses_impossible_headers(void **state) {
                     .segment_count = LIMIT_SEGMENTS + 1 },
            GW_LIMIT, "frame 4: 16385 segments, at most 16384");
     expect((frame){ .type = FRAME_DATA, .number = 4, .body_size = LIMIT_FRAME_BYTES + 1 }, GW_LIMIT,
-           "frame: a body of 262145 bytes, at most 262144");
+           "malformed frame: its body has 262145 bytes, at most 262144 are allowed");
     expect((frame){ .type = FRAME_DATA, .number = 4, .first = true, .kind = 1, .has_bulk = true },
            GW_PROTOCOL, "frame 4: bulk of no segments");
     expect((frame){ .type = FRAME_BULK, .number = 4, .body_size = 1, .distance = 1, .kind = 1 },
@@ -146,9 +146,9 @@ static void it_refuses_impossible_headers(void **state) {
     expect((frame){ .type = FRAME_BULK, .number = 4, .distance = 1 }, GW_PROTOCOL,
            "frame 4: bulk of no message");
     expect((frame){ .type = FRAME_ACK, .kind = 4 }, GW_PROTOCOL,
-           "frame: data's fields in a frame of type 2");
+           "malformed frame: fields of a data frame in a frame of type 2");
     expect((frame){ .type = FRAME_GOODBYE, .body_size = 4 }, GW_PROTOCOL,
-           "frame: data's fields in a frame of type 4");
+           "malformed frame: fields of a data frame in a frame of type 4");
 }
 
 GW_TESTS(wire_frame, it_decodes_what_it_encodes, its_layout_matches_the_protocol,

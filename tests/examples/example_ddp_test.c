@@ -96,7 +96,7 @@ static void they_refuse_wrong_options(void **state) {
     assert_prints(run("./ddp_survives --epochs 5"), 2, "so that new members join in time");
     assert_prints(run("./ddp_survives --losses 0 --epochs 1"), 3, "after 1 epochs");
     assert_prints(run("./ddp_digits --hook f8"), 2, "expected none or f16 or bf16");
-    assert_prints(run("./ddp_digits --shards 3"), 1, "3 shards, which is no power of two");
+    assert_prints(run("./ddp_digits --shards 3"), 1, ".shards is 3, but must be a power of two");
     assert_prints(run("./gradwire run -n 2 --no-prefix -- ./ddp_rpc"), 1,
                   "two trainers, a master, a server");
 }

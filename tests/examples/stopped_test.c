@@ -18,8 +18,8 @@ static void the_launcher_kills_a_worker_that_the_others_declare_dead(void **stat
     result r = finish(l);
     char expected[160];
     snprintf(expected, sizeof expected,
-             "gradwire: rank 3 (pid %d) is dead to the others, and is killed: worker3 (rank 3) was "
-             "silent to worker",
+             "gradwire: the other workers have declared rank 3 (pid %d) dead, so it is killed: "
+             "worker3 (rank 3) has sent nothing to worker",
              (int)pid);
     testing_note("%s", r.err);
     assert_non_null(strstr(r.err, expected));
@@ -36,7 +36,7 @@ static void with_keep_the_launcher_waits_for_the_others(void **state) {
     kill(pid, SIGSTOP);
     result r = finish(l);
     testing_note("%s", r.err);
-    assert_non_null(strstr(r.err, " is dead to the others, and is killed: worker2 (rank 2)"));
+    assert_non_null(strstr(r.err, " dead, so it is killed: worker2 (rank 2)"));
     // The server's answers fail, with the name, and so does the server.
     assert_non_null(strstr(r.err, "gradwire: rank 0 (pid "));
     assert_int_equal(r.code, 128 + 9);
@@ -95,7 +95,7 @@ static void federated_averaging_continues_without_a_stopped_client(void **state)
     char *printed = run_and_end_one("fedavg --rounds 200", "^round", "STOP", &status);
     assert_non_null(strstr(printed, " is lost: "));
     // On a busy machine other workers may detect the loss before the server does.
-    assert_true(strstr(printed, " was silent to ") ||
+    assert_true(strstr(printed, " has sent nothing to ") ||
                 strstr(printed, " has received nothing from "));
     assert_int_equal(status, 0);
 }
@@ -153,7 +153,7 @@ static void a_server_that_was_stopped_in_the_first_round_ends(void **state) {
     launched l = launch_command("exec ./fedavg --rounds 2");
     read_line(l.out_fd, "client3 joins");
     kill(l.pid, SIGSTOP);
-    read_line(l.err_fd, "gradwire: server (rank 0) was silent to client1");
+    read_line(l.err_fd, "gradwire: server (rank 0) has sent nothing to client1 for");
     kill(l.pid, SIGCONT);
     result r = finish(l);
     testing_note("%s%s", r.out, r.err);

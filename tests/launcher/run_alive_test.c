@@ -200,7 +200,8 @@ static bool names_cause(const row *r, const char *text) {
                             ? says(text, "rank %d (pid %d)", n, (int)r->ranks[n])
                             : says(text, "rank %d (host %d, pid %d)", n, n, (int)r->ranks[n]);
         if (r->signal == SIGTERM) return is_named && says(text, "was killed by signal 15");
-        bool has_not_run = says(text, "had been stopped for 7 s") || says(text, "was silent to");
+        bool has_not_run =
+            says(text, "had been stopped (SIGSTOP) for 7 s") || says(text, "has sent nothing to");
         return is_named &&
                (r->signal == SIGKILL ? says(text, "was killed by signal 9") : has_not_run);
     }

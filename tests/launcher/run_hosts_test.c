@@ -126,7 +126,7 @@ static void a_signal_ends_the_wait_for_others(void **state) {
     result r = finish(alone);
     assert_int_equal(r.code, 130);
     assert_string_equal(r.out, "");
-    assert_non_null(strstr(r.err, "SIGINT: ends before all hosts have met"));
+    assert_non_null(strstr(r.err, "SIGINT: ending before all hosts have met"));
     forget(r);
 }
 
@@ -299,7 +299,8 @@ static void a_member_declared_dead_is_ended_on_its_host(void **state) {
     both b = finish_both(l[0], l[1]);
     char expected[160];
     snprintf(expected, sizeof expected,
-             "gradwire: rank 3 (pid %d) is dead to the others, and is killed: worker3 (rank 3)",
+             "gradwire: the other workers have declared rank 3 (pid %d) dead, so it is killed: "
+             "worker3 (rank 3)",
              (int)pid);
     assert_non_null(strstr(b.of[1].err, expected));
     assert_true(b.of[0].code > 0);
@@ -384,7 +385,8 @@ static void launchers_meet_with_certificates(void **state) {
     b.of[0] = finish(l[0]);
     assert_int_equal(b.of[0].code, 128 + SIGTERM);
     assert_int_equal(b.of[1].code, 125);
-    assert_non_null(strstr(b.of[1].err, "the certificate of this worker names gradwire:*/0/host0"));
+    assert_non_null(
+        strstr(b.of[1].err, "the certificate of this worker is for gradwire:*/0/host0"));
     forget_both(b);
     remove_folder(folder);
 }

@@ -173,7 +173,7 @@ static void a_worker_with_another_key_gets_the_reason(void **state) {
     b.key = other.path;
     run_two(&a, &b);
     expect(&a.error, GW_TIMEOUT, "rank 1 of 2 did not join");
-    expect(&b.error, GW_MISMATCH, "it does not accept our key");
+    expect(&b.error, GW_MISMATCH, "it does not accept the key of this worker");
     unlink(k.path);
     unlink(other.path);
 }
@@ -186,7 +186,8 @@ static void a_worker_without_the_key_gets_the_reason(void **state) {
     b.key = NULL;
     run_two(&a, &b);
     expect(&a.error, GW_TIMEOUT, "rank 1 of 2 did not join");
-    expect(&b.error, GW_MISMATCH, "all its workers need the file of its key");
+    expect(&b.error, GW_MISMATCH,
+           "connections of this job are encrypted: all workers need the key file of the job");
     unlink(k.path);
 }
 
@@ -259,7 +260,7 @@ static void a_worker_with_the_certificate_of_another_gets_the_reason(void **stat
     b.key = second.path;
     run_two(&a, &b);
     expect(&a.error, GW_TIMEOUT, "rank 1 of 2 did not join");
-    expect(&b.error, GW_MISMATCH, "the certificate of this worker names gradwire:*/7/worker7");
+    expect(&b.error, GW_MISMATCH, "the certificate of this worker is for gradwire:*/7/worker7");
     unlink(first.path);
     unlink(second.path);
 }

@@ -123,7 +123,7 @@ static void a_rank_that_the_job_does_not_have_is_refused(void **state) {
     assert_int_equal(pthread_create(&thread, NULL, join_and_leave, &a), 0);
     join_and_leave(&b);
     assert_int_equal(b.error.status, GW_MISMATCH);
-    assert_non_null(strstr(b.error.text, "this worker has world size 3, the job has 2"));
+    assert_non_null(strstr(b.error.text, "this worker has world size 3, but the job has 2"));
     join_and_leave(&c);
     pthread_join(thread, NULL);
     testing_note("\"%s\" and \"%s\"", a.error.text, c.error.text);
@@ -391,7 +391,7 @@ static void shutdown_while_another_thread_joins_is_an_error(void **state) {
     close(ends[0]);
     while (waitpid(pid, &status, 0) < 0) assert_int_equal(errno, EINTR);
     unlink(path);
-    assert_non_null(strstr(text, "two threads are in one scope at once"));
+    assert_non_null(strstr(text, "two threads use one scope at once"));
 }
 
 GW_TESTS(join, a_signal_interrupts_joining_at_each_wait,

@@ -135,7 +135,8 @@ static gw_tensor *call_for_truths(gw_scope *root) {
     gw_tensor *x = call(s, "scribbler_truths");
     x = gw_ok(s) ? gw_keep(root, x) : NULL;
     gw_error error = gw_scope_close(s);
-    if (error.status) assert_non_null(strstr(error.text, "a bool that is not 0 or 1"));
+    if (error.status)
+        assert_non_null(strstr(error.text, "malformed tensor: a bool is neither 0 nor 1"));
     return x ? x : gw_gt(root, gw_rand(root, GW_F32, 4 * ROWS, COLUMNS), 0.5);
 }
 

@@ -388,7 +388,7 @@ static const obstacle obstacles[] = {
     { NULL, "shm; large tensors: lent, or pulled where the program has them" },
     { turn_off, "shm; large tensors: sent: turned off there by GW_LEND=0" },
     { turn_off_by_transport, "tcp; large tensors: sent: turned off there by GW_TRANSPORT=tcp; not "
-                             "shm: turned off there, by GW_TRANSPORT or its addresses" },
+                             "shm: turned off on that worker, by GW_TRANSPORT or its addresses" },
     { forbid_descriptors_of_processes,
       "shm; large tensors: lent, or pulled where the program has them" },
     { forbid_reading, "shm; large tensors: lent, or sent where the program has them: seccomp: "
@@ -397,8 +397,8 @@ static const obstacle obstacles[] = {
     { enter_pid_namespace, "; large tensors: sent: another pid namespace" },
     { leave_proc, "tcp; large tensors: sent: there is no /proc" },
     { become_another_user,
-      "tcp; large tensors: sent, not lent: its memory cannot be opened: user 0 has "
-      "it; not pulled: its memory cannot be read: user 0 has it; not shm: " },
+      "tcp; large tensors: sent, not lent: its memory cannot be opened: its process belongs to "
+      "user 0; not pulled: its memory cannot be read: its process belongs to user 0; not shm: " },
 };
 
 // Whatever prevents lending, results are right, and the log names the reason.

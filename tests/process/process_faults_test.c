@@ -173,8 +173,8 @@ static void a_forked_body_that_returns_disturbs_no_other_worker(void **state) {
         assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "fault_fork")), 1);
     gw_rpc_sync(root, 1, "fault_die", "close");
     assert_string_equal(gw_scope_error(root)->text,
-                        "worker1: fault_die: the scope that a body was given is closed for it: "
-                        "it opens others inside");
+                        "worker1: fault_die: a body must not close the scope given to it: the "
+                        "library closes that scope");
     gw_scope_clear(root);
     assert_int_equal(gw_int_of(root, gw_rpc_sync(root, 1, "fault_echo", 5)), 5);
     leave(root);
@@ -285,7 +285,7 @@ static void the_file_of_a_dead_job_is_not_joined_again(void **state) {
     gw_error error = gw_scope_close(root);
     testing_note("\"%s\"", error.text);
     assert_int_equal(error.status, GW_DUPLICATE);
-    assert_non_null(strstr(error.text, " is the file of a job that is over: remove it"));
+    assert_non_null(strstr(error.text, " is the file of a job that has ended: remove it"));
     remove_folder(folder);
 }
 
@@ -346,10 +346,10 @@ static void a_group_that_is_over_is_not_waited_for(void **state) {
     gw_error error = gw_scope_close(late);
     testing_note("\"%s\"", error.text);
     assert_int_equal(error.status, GW_DISCONNECTED);
-    assert_non_null(strstr(error.text, " is over: it has no member"));
+    assert_non_null(strstr(error.text, " has ended: it has no member"));
     gw_scope *again = gw_scope_open(NULL);
     gw_rpc_init(again, .job = GW_JOB_CREATE, .init_method = url.text);
-    assert_non_null(strstr(gw_scope_close(again).text, " already, and is over: remove the file"));
+    assert_non_null(strstr(gw_scope_close(again).text, " already, and has ended: remove the file"));
     remove_folder(folder);
 }
 

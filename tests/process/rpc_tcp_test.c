@@ -116,7 +116,7 @@ static void a_second_agent_at_an_address_gets_the_name_of_the_first(void **state
                 .init_method = "tcp://127.0.0.1:29655");
     gw_error error = gw_scope_close(second);
     assert_int_equal(error.status, GW_ADDRESS_IN_USE);
-    assert_non_null(strstr(error.text, "this process has called gw_rpc_init before"));
+    assert_non_null(strstr(error.text, "this process has an agent already"));
     gw_rpc_shutdown(first);
     assert_string_equal(gw_scope_close(first).text, "");
 }
@@ -384,7 +384,9 @@ static void it_survives_workers_that_end(void **state) {
 
 static bool has_fork_error(gw_scope *s) {
     const gw_error *e = gw_scope_error(s);
-    bool all_failed = e->status == GW_WRONG_STATE && strstr(e->text, "this process was forked");
+    bool all_failed =
+        e->status == GW_WRONG_STATE &&
+        strstr(e->text, "the future belongs to the parent of this process, which was forked");
     gw_scope_clear(s);
     return all_failed;
 }

@@ -16,10 +16,10 @@ static void an_invalid_value_is_reported_once(void **state) {
         finish(launch_command("GW_LOG=loud GW_LEND=off GW_CHECK=no GW_TRANSPORTS=tcp GW_HOME=/ "
                               "./case-argument_order"));
     assert_int_equal(r.code, 0);
-    expect_once(r.err, "GW_LOG=loud: a level is none, error, warning or info");
+    expect_once(r.err, "GW_LOG=loud: a level must be none, error, warning or info");
     expect_once(r.err, "GW_LEND=off changes nothing: it is one of 0 1 pull");
     expect_once(r.err, "GW_CHECK=no counts as 1: it is one of 0 1");
-    expect_once(r.err, "GW_TRANSPORTS is not read: did you mean GW_TRANSPORT?");
+    expect_once(r.err, "the variable GW_TRANSPORTS has no effect: did you mean GW_TRANSPORT?");
     assert_null(strstr(r.err, "GW_HOME"));
     forget(r);
 }

@@ -67,7 +67,8 @@ static void chain(gw_scope *s, int rank, void *context) {
     expect(s, GW_CANCELLED, "changed my mind");
     gw_wait(s, gw_then(s, f, wait_inside, NULL));
     expect(s, GW_WOULD_BLOCK,
-           "a wait inside a function that runs after a future; GW_POOL functions may wait");
+           "a wait in a function that a future calls (gw_then, gw_on_done), which must not block: "
+           "only GW_POOL functions may");
 }
 
 static void then_receives_the_value_of_the_future(void **state) {
@@ -91,7 +92,7 @@ static void cycles(gw_scope *s, int rank, void *context) {
     gw_map_put(s, map, "list", list);
     gw_future_set(s, f, map);
     gw_wait(s, f);
-    expect(s, GW_INVALID, "a map with this future in it cannot be its value");
+    expect(s, GW_INVALID, "a map that contains this future cannot be its value");
     // through another future
     f = gw_future_open(s);
     gw_list *of_f = gw_list_open(s), *of_g = gw_list_open(s);
@@ -100,7 +101,7 @@ static void cycles(gw_scope *s, int rank, void *context) {
     gw_future_set(s, g, of_f);
     gw_future_set(s, f, of_g);
     gw_wait(s, f);
-    expect(s, GW_INVALID, "a list with this future in it cannot be its value");
+    expect(s, GW_INVALID, "a list that contains this future cannot be its value");
     assert_int_equal(gw_wait(s, g).kind, GW_LIST);
 }
 
@@ -115,9 +116,9 @@ static void misuse(gw_scope *s, int rank, void *context) {
     gw_future *f = gw_rpc_async(s, 1, "future_echo", 1), *none[2] = { NULL };
     int count = -1;
     gw_then(s, f, NULL, NULL);
-    expect(s, GW_INVALID, "a future without a function to run after it");
+    expect(s, GW_INVALID, "the function to run after the future is NULL");
     gw_on_done(s, f, NULL, NULL);
-    expect(s, GW_INVALID, "a future without a function to run after it");
+    expect(s, GW_INVALID, "the function to run after the future is NULL");
     gw_wait_all(s, NULL, 2);
     expect(s, GW_INVALID, "gw_wait_all of 2 futures at NULL");
     gw_wait_all(s, none, -1);
@@ -135,7 +136,7 @@ static void misuse(gw_scope *s, int rank, void *context) {
     assert_true(gw_future_done(NULL));
     gw_wait(s, gw_then(s, f, close_inside, NULL));
     expect(s, GW_WRONG_STATE,
-           "the scope that a body was given is closed for it: it opens others inside");
+           "a body must not close the scope given to it: the library closes that scope");
     gw_rpc_sync_with(s, gw_to(1), "future_echo", (gw_values){ 2, NULL },
                      GW_OPTIONS(gw_call_options));
     expect(s, GW_INVALID, "2 arguments at NULL");
@@ -157,7 +158,7 @@ static void misuse(gw_scope *s, int rank, void *context) {
     assert_false(gw_rref_is_confirmed(NULL));
     gw_rref *r = gw_rref_open(s, 1);
     gw_local_with(s, r, NULL);
-    expect(s, GW_INVALID, "gw_local without the name of a class");
+    expect(s, GW_INVALID, "gw_local: the name of the class is missing");
     assert_int_equal(gw_references(s, NULL, 5), 1);
 }
 
@@ -203,10 +204,11 @@ static void complete_by_hand(gw_scope *root, int rank, void *context) {
 
     gw_future *call = gw_rpc_async(s, 1, "future_echo", 1);
     gw_future_set(s, call, 2);
-    expect(s, GW_INVALID, "only futures of gw_future_open are completed by the program");
+    expect(s, GW_INVALID,
+           "a program can complete only futures that it has opened by gw_future_open");
     gw_scope_set_timeout(s, 100);
     gw_wait(s, gw_future_open(s));
-    expect(s, GW_TIMEOUT, "a future did not resolve within the scope's deadline");
+    expect(s, GW_TIMEOUT, "the scope's deadline has passed before a future resolved");
     gw_scope_close_up(s);
 }
 
@@ -218,7 +220,7 @@ static gw_value same(gw_scope *s, gw_value v, void *context) {
 static void expect_ring(gw_scope *s, gw_future *f) {
     gw_wait(s, f);
     expect(s, GW_INVALID,
-           "a future cannot resolve to one that waits for it, which would be for ever");
+           "a future cannot resolve to a future that waits for it: both would wait for ever");
 }
 
 static void wait_in_rings(gw_scope *root, int rank, void *context) {
@@ -255,7 +257,8 @@ static void the_program_completes_a_future_once(void **state) {
 
 // ---- Futures that no handle can complete --------------------------------------------------------
 
-#define ABANDONED "the future can no longer be completed: its last handle was dropped"
+#define ABANDONED                                                                                  \
+    "the future can no longer be completed: the last handle of the program was dropped"
 
 GW_FUNCTION(future_forget, GW_INLINE) {
     return gw_value_of(gw_future_open(s));
@@ -365,7 +368,7 @@ static void wait_for_one(gw_scope *s, int rank, void *context) {
     gw_scope *brief = gw_scope_open(s);
     gw_scope_set_timeout(brief, 100);
     assert_int_equal(gw_wait_any(brief, &never, 1), -1);
-    expect(brief, GW_TIMEOUT, "a future did not resolve within the scope's deadline");
+    expect(brief, GW_TIMEOUT, "the scope's deadline has passed before a future resolved");
     assert_false(gw_future_done(never));
     assert_int_equal(gw_wait_any(s, NULL, 0), -1);
     expect(s, GW_INVALID, "gw_collect_first of 0 futures");
@@ -391,7 +394,8 @@ static void wait_for_members(gw_scope *s, int rank, void *context) {
     assert_true(gw_future_done(gw_member_lost(s, workers, 3)));
     assert_false(gw_future_done(gw_member_lost(s, workers, 2)));
     gw_future_set(s, lost, 1);
-    expect(s, GW_INVALID, "only futures of gw_future_open are completed by the program");
+    expect(s, GW_INVALID,
+           "a program can complete only futures that it has opened by gw_future_open");
     gw_member_lost(s, &(gw_worker){ .rank = 7 }, 1);
     expect(s, GW_NOT_FOUND, "no worker of rank 7");
 }

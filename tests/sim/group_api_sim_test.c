@@ -91,15 +91,21 @@ static void refuse_given(gw_scope *s, int rank, void *context) {
     gw_all_reduce(s, g, x, GW_SUM, .into = gw_ones(s, GW_F64, 2));
     expect(s, GW_INVALID, "gw_all_reduce: the result of f32 2 does not fit into f64 2");
     gw_all_reduce(s, g, x, GW_SUM, .into = leaf);
-    expect(s, GW_INVALID, "gw_all_reduce: .into needs a gradient; it can be written after");
+    expect(s, GW_INVALID,
+           "gw_all_reduce: the tensor .into needs a gradient: call gw_no_grad before, which allows "
+           "to write it");
     gw_all_reduce(s, g, leaf, GW_SUM, .into = x);
-    expect(s, GW_INVALID, "gw_all_reduce: .into for a tensor that needs a gradient: detach it");
+    expect(
+        s, GW_INVALID,
+        "gw_all_reduce: .into cannot be used if the input needs a gradient: gw_detach the input");
     gw_all_reduce_async(s, g, x, GW_SUM, .into = x);
-    expect(s, GW_INVALID, ".into is for forms that wait and give one tensor");
+    expect(s, GW_INVALID,
+           ".into can be used only with a blocking function that returns one tensor");
     gw_all_gather_list(s, g, x, .into = x);
-    expect(s, GW_INVALID, ".into is for forms that wait and give one tensor");
+    expect(s, GW_INVALID,
+           ".into can be used only with a blocking function that returns one tensor");
     gw_all_reduce(s, g, x, GW_SUM, .into = gw_expand(s, gw_ones(s, GW_F32, 1), 2));
-    expect(s, GW_INVALID, "gw_all_reduce: elements of .into lie on top of each other");
+    expect(s, GW_INVALID, "gw_all_reduce: elements of the tensor .into share memory");
     gw_tensor *sparse = gw_rows(s, gw_zeros(s, GW_I64, 1), gw_ones(s, GW_F32, 1, 2), 4);
     gw_all_reduce(s, g, x, GW_SUM, .into = sparse);
     expect(s, GW_INVALID, "gw_all_reduce: .into is sparse by rows");
@@ -149,9 +155,11 @@ static void refuse_keys(gw_scope *s, int rank, void *context) {
     gw_tensor *x = gw_ones(s, GW_F32, 2), *xs[] = { x };
     const uint64_t key = (uint64_t)1 << 62, once = UINT64_MAX;
     gw_all_reduce(s, g, x, GW_SUM, .key = key);
-    expect(s, GW_INVALID, "gw_all_reduce: key 4611686018427387904, and keys are below 2^62");
+    expect(s, GW_INVALID,
+           "gw_all_reduce: the key is 4611686018427387904, but keys must be below 2^62 - 1");
     gw_all_reduce_async(s, g, x, GW_SUM, .key = once);
-    expect(s, GW_INVALID, "gw_all_reduce: key 18446744073709551615, and keys are below 2^62");
+    expect(s, GW_INVALID,
+           "gw_all_reduce: the key is 18446744073709551615, but keys must be below 2^62 - 1");
     gw_broadcast(s, g, x, 0, .key = key);
     expect(s, GW_INVALID, "gw_broadcast: key");
     gw_all_gather(s, g, x, .key = key);
@@ -244,10 +252,12 @@ static void differ_sparse(gw_scope *s, int rank, void *context) {
     gw_all_reduce(s, g, x, rank == 1 ? GW_AVG : GW_SUM);
     expect(s, GW_MISMATCH, "w1 does all_reduce avg sparse by rows f32 9x3 (");
     gw_all_reduce(s, g, x, GW_MAX);
-    expect(s, GW_INVALID,
-           "gw_all_reduce: tensors that are sparse by rows have sums and means only");
+    expect(
+        s, GW_INVALID,
+        "gw_all_reduce: tensors that are sparse by rows can be combined by GW_SUM and GW_AVG only");
     gw_all_reduce(s, g, x, GW_SUM, .into = gw_ones(s, GW_F32, 9, 3));
-    expect(s, GW_INVALID, "gw_all_reduce: .into for a tensor that is sparse by rows");
+    expect(s, GW_INVALID,
+           "gw_all_reduce: .into cannot be used for a tensor that is sparse by rows");
     gw_reduce(s, g, x, GW_SUM, 0);
     expect(s, GW_INVALID, "gw_reduce: a tensor that is sparse by rows");
     gw_barrier(s, g);

@@ -391,7 +391,8 @@ static void start_too_many(gw_scope *s, int rank, void *context) {
     if (rank == 0) {
         gw_barrier_async(s, g);
         expect(s, GW_LIMIT,
-               "group \"world\": 1024 collectives are under way here: wait for some of them");
+               "group \"world\": 1024 collectives are under way on this worker: wait for some of "
+               "them");
         gw_send(s, g, gw_ones(s, GW_F32, 1), 1);
     }
     gw_wait_all(s, fs, LIMIT_GROUP_COLLECTIVES);
@@ -716,7 +717,8 @@ static void fail_before_the_collective(gw_scope *root, int rank, void *context) 
     if (rank == 1) gw_register_hook(s, out, refuse_gradient, NULL);
     gw_backward(s, gw_sum(s, out));
     expect(s, rank ? GW_INVALID : GW_REMOTE,
-           rank ? "gw.matmul" : "a backward pass of w1 has failed before it reached it");
+           rank ? "gw.matmul"
+                : "a backward pass of w1 has failed before it reached this collective");
     gw_error closed = gw_scope_close(s);
     assert_int_equal(closed.status, GW_OK);
     gw_barrier(root, g);
@@ -760,15 +762,18 @@ static void refuse(gw_scope *s, int rank, void *context) {
     gw_group *g = gw_group_world(s);
     gw_tensor *x = leaf(s, 2);
     gw_all_reduce_async(s, g, x, GW_SUM);
-    expect(s, GW_INVALID, "gw_all_reduce_async: a tensor that needs a gradient: detach it");
+    expect(s, GW_INVALID,
+           "gw_all_reduce_async: the tensor needs a gradient, which an asynchronous call does not "
+           "record: gw_detach it");
     gw_all_reduce(s, g, x, GW_BAND);
-    expect(s, GW_INVALID, "gw_all_reduce: numbers of f32 are not combined by band");
+    expect(s, GW_INVALID, "gw_all_reduce: f32 cannot be combined by band");
     gw_broadcast(s, g, x, 7);
     expect(s, GW_INVALID, "gw_broadcast: rank 7 of group \"world\", which has 2");
     gw_reduce_scatter(s, g, gw_ones(s, GW_F32, 3), GW_SUM);
-    expect(s, GW_INVALID, "gw_reduce_scatter: 3 rows for 2 members: give sizes");
+    expect(s, GW_INVALID,
+           "gw_reduce_scatter: 3 rows cannot be divided equally among 2 members: set .sizes");
     gw_all_to_all(s, g, gw_ones(s, GW_F32, 3), .sizes = ((int64_t[]){ 1, 1 }));
-    expect(s, GW_INVALID, "gw_all_to_all: the sizes do not sum up to 3 rows");
+    expect(s, GW_INVALID, "gw_all_to_all: .sizes do not sum up to the 3 rows of the tensor");
     gw_all_reduce(s, NULL, x, GW_SUM);
     expect(s, GW_INVALID, "gw_all_reduce: the group is NULL");
     gw_all_reduce(s, g, NULL, GW_SUM);

@@ -84,7 +84,7 @@ GW_FUNCTION(group_errors_fail_later, GW_INLINE) {
     return gw_value_of(f);
 }
 
-static const char invalid[] = "12345 is no status of an error: odd";
+static const char invalid[] = "12345 is not the status of an error: odd";
 
 static void use_invalid_statuses(gw_scope *s, int rank, void *context) {
     (void)context;
@@ -95,16 +95,16 @@ static void use_invalid_statuses(gw_scope *s, int rank, void *context) {
     gw_rpc_sync(s, rank ? "w0" : "w1", "group_errors_fail");
     expect(s, GW_INVALID, invalid);
     gw_rpc_sync(s, rank ? "w0" : "w1", "group_errors_fail_later");
-    expect(s, GW_INVALID, "-3 is no status of an error: odd");
+    expect(s, GW_INVALID, "-3 is not the status of an error: odd");
     gw_error none = { 0 }, wrong = { .status = GW_STATUS_COUNT };
     gw_rpc_sync(s, rank ? "w0" : "w1", "group_errors_fail_later", &none);
-    expect(s, GW_INVALID, "an error of status 0");
+    expect(s, GW_INVALID, "an error with status 0");
     gw_all_gather_value(s, g, gw_value_of(&wrong));
-    expect(s, GW_INVALID, "an error of status ");
+    expect(s, GW_INVALID, "an error with status ");
     gw_group_fail(s, g, (gw_status)12345, "odd");
-    expect(s, GW_INVALID, "gw_group_fail: 12345 is no status of an error");
+    expect(s, GW_INVALID, "gw_group_fail: 12345 is not the status of an error");
     gw_group_fail(s, g, GW_OK, "odd");
-    expect(s, GW_INVALID, "gw_group_fail: 0 is no status of an error");
+    expect(s, GW_INVALID, "gw_group_fail: 0 is not the status of an error");
     gw_group_fail(s, NULL, GW_INVALID, "odd");
     expect(s, GW_INVALID, "gw_group_fail: the group is NULL");
     gw_barrier(s, gw_group_world(s));
@@ -122,8 +122,9 @@ static void time_out_on_messages(gw_scope *s, int rank, void *context) {
     gw_group *g = gw_group_world(s, .name = "pair");
     if (rank == 0) {
         gw_recv(s, g, 1, .tag = 7, .timeout_ms = 100);
-        expect(s, GW_TIMEOUT,
-               "gw_recv from w1 of group \"pair\", tag 7: it has not arrived in time");
+        expect(
+            s, GW_TIMEOUT,
+            "gw_recv from w1 of group \"pair\", tag 7: the deadline has passed before it was done");
         gw_recv_any(s, g, NULL, .timeout_ms = 100);
         expect(s, GW_TIMEOUT, "gw_recv_any from any member of group \"pair\", tag 0");
         gw_send(s, g, gw_ones(s, GW_F32), 1, .timeout_ms = 100);
@@ -292,7 +293,7 @@ static void a_closed_group_is_seen_in_the_checked_mode(void **state) {
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGABRT);
     assert_non_null(
-        strstr(text, "GW_CHECK: a group was dropped, or the scope that held it is closed"));
+        strstr(text, "GW_CHECK: the group was dropped, or the scope that held it is closed"));
 }
 
 GW_TESTS(group_errors_sim, a_member_that_only_sends_gets_the_mismatch_by_its_next_call,

@@ -13,7 +13,7 @@ typedef enum form { WORLD, NAMED_WORLD, LIST, RANKS, BLOCK, SPLIT, FORMS } form;
 typedef enum refusal { FAILED_SCOPE, BAD_TIMEOUT, BAD_BACKEND, HOLDS_NAME, REFUSALS } refusal;
 
 static const char *const texts[] = { "bad batch", "a timeout of -9 ms", "nonsense",
-                                     "is open here already" };
+                                     "\" is open on this worker already" };
 
 typedef struct opened {
     uint64_t seed;
@@ -103,9 +103,10 @@ static void refuse_lists(gw_scope *root, int rank, void *context) {
         else
             gw_group_blocks(s, all, rank == who ? 3 : 2);
         assert_int_equal(gw_scope_close(s).status, rank == who ? GW_INVALID : GW_OK);
-        expect_parent_fails(root, all, rank,
-                            (const char *[]){ "w2 is twice in the group", "rank 9 of group",
-                                              "of 4 has no blocks of 3" }[i]);
+        expect_parent_fails(
+            root, all, rank,
+            (const char *[]){ "w2 is twice in the group", "rank 9 of group",
+                              "has 4 members, which cannot be divided into blocks of 3" }[i]);
     }
 }
 

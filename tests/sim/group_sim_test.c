@@ -248,9 +248,8 @@ static void a_job_of_known_size_is_closed(void **state) {
     run(s, 100);
     expect_fine(ws, 2);
     assert_int_equal(ws[2].joined.status, GW_WRONG_STATE);
-    assert_string_equal(ws[2].joined.text,
-                        "joining the group: the job at 127.0.0.1:29500 is closed: its 2 workers "
-                        "were known when it began");
+    assert_string_equal(ws[2].joined.text, "joining the group: the job at 127.0.0.1:29500 cannot "
+                                           "be joined: it has a fixed number of 2 workers");
 }
 
 // ---- Gradients ----------------------------------------------------------------------------------
@@ -524,12 +523,13 @@ static void a_worker_that_waits_for_others_to_join_logs_it_repeatedly(void **sta
         { .name = "w", .job = GW_JOB_JOIN, .play = just_shut_down },
     };
     expect_waits(group, NULL,
-                 "w waits for the founder of a group: " REFUSED "\n"
-                 "w waits for the founder of a group: " REFUSED "\n"
-                 "w waits for the founder of a group: " REFUSED "\n");
+                 "w waits for the worker that creates the elastic job: " REFUSED "\n"
+                 "w waits for the worker that creates the elastic job: " REFUSED "\n"
+                 "w waits for the worker that creates the elastic job: " REFUSED "\n");
     group[0].is_done = group[1].is_done = false;
     char expected[256];
-    snprintf(expected, sizeof expected, "w waits for the founder of a group at %s\n", path);
+    snprintf(expected, sizeof expected,
+             "w waits for the worker that creates the elastic job at %s\n", path);
     group[0].start_ms = 12000;
     expect_waits(group, url, expected);
     unlink(path);
@@ -746,7 +746,7 @@ static void a_group_at_addresses_is_founded_once(void **state) {
     assert_int_equal(ws[2].joined.status, GW_DUPLICATE);
     assert_int_equal(ws[3].joined.status, GW_DUPLICATE);
     assert_string_equal(ws[3].joined.text,
-                        "a group was founded at 127.0.0.1:29500,127.0.0.1:29501 already");
+                        "an elastic job was created at 127.0.0.1:29500,127.0.0.1:29501 already");
 }
 
 // ---- Events -------------------------------------------------------------------------------------

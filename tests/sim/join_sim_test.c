@@ -490,7 +490,7 @@ static void root_that_has_closed(gw_scope *root, int rank, void *context) {
         assert_true(add_up(root, c.group, 1) == now.members - 1);
         gw_broadcast(root, g, NULL, 0);
         expect_error(root, GW_INVALID,
-                     "w0: it has no more input, and nothing to contribute to broadcast");
+                     "w0: this member has no more input, and cannot contribute to broadcast");
         gw_barrier(root, g);
     }
     gw_join_close(root, join);
@@ -599,7 +599,8 @@ static void forget_it(gw_scope *root, int rank, void *context) {
     gw_join *join = gw_join_open(s, &part, 1);
     if (rank) {
         gw_join_notify(s, join);
-        expect_error(s, GW_WRONG_STATE, "w0: its join was given back before gw_join_close");
+        expect_error(s, GW_WRONG_STATE,
+                     "w0: the scope of the join was closed before gw_join_close");
     }
     gw_scope_close_up(s);
 }
@@ -690,12 +691,14 @@ static void be_refused(gw_scope *root, int rank, void *context) {
     expect_error(root, GW_INVALID, "begin with a forward");
     gw_scope *s = gw_scope_open(root);
     gw_backward(s, gw_sum(s, m.x[0]));  // without a forward
-    expect_error(s, GW_WRONG_STATE, "no iteration has begun for it");
+    expect_error(s, GW_WRONG_STATE, "its iteration has not begun");
     gw_scope_close_up(s);
     s = gw_scope_open(root);
     if (rank) gw_ddp_no_sync(s);
     gw_module_call(s, m.m, m.x[0]);
-    expect_error(s, GW_INVALID, "is synchronised on 1 of");
+    expect_error(s, GW_INVALID,
+                 "an iteration of a join must be synchronised on all members with input or on "
+                 "none, but is on 1 of");
     gw_scope_close_up(s);
     gw_join_close(root, join);
     gw_join_close(root, NULL);

@@ -175,11 +175,10 @@ static void it_names_pending_calls_at_the_deadline(void **state) {
         never_end, NULL);
     for (int rank = 0; rank < 3; rank++) {
         char text[200];
-        snprintf(
-            text, sizeof text,
-            "w%d: shutdown: not everything has ended within 30 s: w1 awaits 1 reply; w2 serves "
-            "1 call",
-            rank);
+        snprintf(text, sizeof text,
+                 "w%d: gw_rpc_shutdown: calls and references have not ended within 30 s: w1 awaits "
+                 "1 reply; w2 serves 1 call",
+                 rank);
         assert_string_equal(o.errors[rank].text, text);
         assert_int_equal(o.errors[rank].status, GW_TIMEOUT);
     }
@@ -198,7 +197,7 @@ static void use_after_shutdown(gw_scope *root, int rank, void *context) {
     expect(s, GW_WRONG_STATE, GW_OUTCOME_NONE, "a reference after shutdown");
     gw_rpc_shutdown(s);
     expect(s, GW_WRONG_STATE, GW_OUTCOME_NONE,
-           "gw_rpc_shutdown is for the scope that gw_rpc_init was given");
+           "gw_rpc_shutdown must be called with the scope that was given to gw_rpc_init");
     assert_true(gw_rpc_get_stats(s).messages_sent > 0);
     gw_scope_close_up(s);
 }
@@ -250,8 +249,9 @@ static void shut_down_in_bodies(gw_scope *root, int rank, void *context) {
         gw_rpc_sync(root, to, "leave_shutdown");
         assert_int_equal(gw_scope_error(root)->status, GW_WRONG_STATE);
         assert_int_equal(gw_scope_error(root)->outcome, GW_RAN_AND_FAILED);
-        assert_non_null(strstr(gw_scope_error(root)->text, "leave_shutdown: gw_rpc_shutdown is for "
-                                                           "the scope that gw_rpc_init was given"));
+        assert_non_null(strstr(gw_scope_error(root)->text,
+                               "leave_shutdown: gw_rpc_shutdown must be called "
+                               "with the scope that was given to gw_rpc_init"));
         gw_scope_clear(root);
         gw_rpc_sync(root, to, "leave_leave");
         assert_int_equal(gw_scope_error(root)->status, GW_WRONG_STATE);
@@ -399,7 +399,7 @@ static void leave_at_1_s(gw_scope *s, int rank, void *context) {
 static int named;
 
 static void count_named(const char *line) {
-    named += strstr(line, "w2 (rank 2) was silent to ") != NULL;
+    named += strstr(line, "w2 (rank 2) has sent nothing to ") != NULL;
 }
 
 // The worker is stopped before it calls gw_rpc_shutdown, afterwards, and when all have called it. It detects that when

@@ -342,7 +342,7 @@ static void expect_no_pass_anywhere(void) {
 }
 
 static void expect_timeout(gw_error e, int64_t began_ns) {
-    if (e.status != GW_TIMEOUT || !strstr(e.text, "backward: the pass did not end on w"))
+    if (e.status != GW_TIMEOUT || !strstr(e.text, "backward: the pass has not ended on w"))
         fail_msg("the error is %s, \"%s\"", gw_status_name(e.status), e.text);
     assert_in_range(sim_now_ns(now.sim) - began_ns, DEADLINE_MS * 1000000LL,
                     DEADLINE_MS * 1010000LL);

@@ -135,7 +135,7 @@ static void try_again(gw_scope *root, int rank, void *context) {
     gw_backward(hurried, loss);
     gw_error error = gw_scope_close(hurried);
     assert_int_equal(error.status, GW_TIMEOUT);
-    assert_non_null(strstr(error.text, "the pass did not end on w"));
+    assert_non_null(strstr(error.text, "the pass has not ended on w"));
     assert_true(sim_at(c->sim, sim_now_ns(c->sim) + SIM_SECOND / 5, heal, NULL));
     gw_backward(s, loss);
     assert_string_equal(gw_scope_error(s)->text, "");

@@ -340,11 +340,11 @@ static void run_failing(gw_scope *root, int rank, void *context) {
     gw_rref *box = gw_remote(s, 1, "chain_box");
     gw_rpc_sync(s, 2, "chain_first", gw_by_value(s, box));
     expect(s, GW_INVALID, GW_NOT_DELIVERED,
-           "w2: chain_first: w1: the reference is to a chain_box, an object: it has methods, and "
+           "w2: chain_first: w1: the reference is to a chain_box, an object, which has methods but "
            "no value");
     gw_wait(s, gw_by_value(s, box));
     expect(s, GW_INVALID, GW_NOT_DELIVERED,
-           "w1: the reference is to a chain_box, an object: it has methods, and no value");
+           "w1: the reference is to a chain_box, an object, which has methods but no value");
     // a reference whose creation could not be requested
     bad = gw_remote(s, "w9", "chain_load", 1, 2);
     gw_rpc_sync(s, 2, "chain_first", gw_by_value(s, bad));

@@ -368,7 +368,7 @@ static void use_objects(gw_scope *root, int rank, void *context) {
     expect(s, GW_INVALID, GW_NOT_DELIVERED, "w1: ref_box.add: argument 0 is string, not float");
     gw_rpc_sync(s, box, "spoil");
     expect(s, GW_INVALID, GW_RAN_AND_FAILED,
-           "w1: ref_box.spoil: gw.add: 2 and 3 do not broadcast: from the last dimension backward, "
+           "w1: ref_box.spoil: gw.add: 2 and 3 do not broadcast: counted from the last dimension, "
            "sizes must be equal or 1");
     assert_true(gw_float_of(s, gw_rpc_sync(s, box, "total_of")) == 6);
     gw_rref *kept = gw_remote(s, box, "add", 1.0);
@@ -378,10 +378,10 @@ static void use_objects(gw_scope *root, int rank, void *context) {
     expect(s, GW_REMOTE, GW_NOT_DELIVERED, "w1: add: w1: ref_box: less than nothing");
     gw_rpc_sync(s, 1, "ref_box", 1.0);
     expect(s, GW_INVALID, GW_NOT_DELIVERED,
-           "w1: ref_box: a class, not a function: gw_remote makes one of it");
+           "w1: ref_box: it is a class, not a function: gw_remote opens an object of it");
     gw_to_here(s, box);
     expect(s, GW_INVALID, GW_NOT_DELIVERED,
-           "w1: the reference is to a ref_box, an object: it has methods, and no value");
+           "w1: the reference is to a ref_box, an object, which has methods but no value");
     assert_true(gw_ok(s));
     gw_scope_close_up(s);
 }

@@ -334,12 +334,14 @@ static void reform_without(gw_scope *s, int rank, void *context) {
     assert_false(gw_ok(s));
     gw_scope_clear(s);
     gw_group_agree(s, g, 1);
-    expect(s, GW_WRONG_STATE, "group \"world\" was re-formed: use the new one");
+    expect(s, GW_WRONG_STATE,
+           "group \"world\" was re-formed: use the group that gw_group_reform returned");
     gw_group *third = gw_group_reform(s, next);
     assert_int_equal(gw_group_generation(third), 2);
     expect_sum(s, third);
     gw_barrier(s, next);
-    expect(s, GW_WRONG_STATE, "group \"world\": it was re-formed: use the new one");
+    expect(s, GW_WRONG_STATE,
+           "group \"world\": the group was re-formed: use the group that gw_group_reform returned");
 }
 
 static void survivors_continue_as_the_next_generation(void **state) {

@@ -294,7 +294,7 @@ static void notify(gw_scope *s, int rank, void *context) {
     for (int i = 0; i < 100; i++) gw_rpc_notify(s, 1, "many_fail");
     gw_rpc_sync(s, 1, "many_echo", 0);
     assert_int_equal(logged_count - lines, 8);
-    assert_non_null(strstr(logged, "(the further ones of this second are not logged)"));
+    assert_non_null(strstr(logged, "(further errors in this second are not logged)"));
     gw_rpc_notify(s, 1, "many_nothing");
     gw_rpc_sync(s, 1, "many_echo", 0);
     assert_true(gw_ok(s));
@@ -302,7 +302,7 @@ static void notify(gw_scope *s, int rank, void *context) {
     gw_rpc_notify(s, 5, "many_note", 1);
     expect(s, GW_NOT_FOUND, "w0 has no worker of rank 5; there are 2");
     gw_rpc_notify(s, (const char *)NULL, "many_note", 1);
-    expect(s, GW_INVALID, "the worker or reference to call is NULL");
+    expect(s, GW_INVALID, "the worker or reference given as the target is NULL");
     gw_call_options negative = GW_OPTIONS(gw_call_options, .timeout_ms = -2);
     gw_rpc_notify_with(s, gw_to(1), "many_note", GW_ARGS(1), negative);
     expect(s, GW_INVALID, "a timeout of -2 ms");
@@ -579,12 +579,14 @@ static void enter_wrongly(gw_scope *s, int rank, void *context) {
         gw_rpc_barrier(s, workers + 1, count - 1);
         expect(s, GW_INVALID, "w0 is not among the participants");
         gw_rpc_barrier(s, workers, 0);
-        expect(s, GW_INVALID, "gw_rpc_barrier: a list of 0 workers, but it takes 1 to 4096");
+        expect(s, GW_INVALID,
+               "gw_rpc_barrier: the list of workers has 0 items, but must have 1 to 4096");
         gw_rpc_sync(s, 1, "gw.barrier", 1);
         expect(s, GW_INVALID, "w1: gw.barrier: takes 5 arguments, not 1");
         uint32_t ranks[] = { 1, 2 };
         gw_rpc_sync(s, 1, "gw.barrier", gw_value_of_bytes(ranks, sizeof ranks), 1, 1, 1, -1);
-        expect(s, GW_INVALID, "w1: gw.barrier: participants or a round that cannot be");
+        expect(s, GW_INVALID,
+               "w1: gw.barrier: RPC collective: the participants or the round number are invalid");
         gw_list *alone = gw_rpc_all_gather(s, workers, 1, 5);
         assert_int_equal(gw_int_of(s, gw_list_get(s, alone, 0)), 5);
     }

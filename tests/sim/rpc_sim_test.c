@@ -204,7 +204,7 @@ static void make_mistakes(gw_scope *s, int rank, void *context) {
     expect(s, GW_INVALID, GW_RAN_AND_FAILED, "w1: sim_unchecked: argument 0 is string, not int");
     gw_rpc_sync(s, "w1", "sim_unchecked");
     expect(s, GW_INVALID, GW_RAN_AND_FAILED,
-           "w1: sim_unchecked: argument 0 is missing, there are 0");
+           "w1: sim_unchecked: argument 0 is missing: the call has 0 arguments");
     gw_rpc_sync(s, "w1", "sim_fail", "no more memory");
     expect(s, GW_REMOTE, GW_RAN_AND_FAILED, "w1: sim_fail: no more memory");
     gw_rpc_sync(s, "w1", "gw.matmul", gw_ones(s, GW_F32, 6, 5), gw_ones(s, GW_F32, 4, 8));
@@ -212,8 +212,8 @@ static void make_mistakes(gw_scope *s, int rank, void *context) {
            "w1: gw.matmul: 6x5 times 4x8: the 5 columns of a must be the 4 rows of b");
     gw_rpc_sync(s, "w1", "sim_wait_inline");
     expect(s, GW_WOULD_BLOCK, GW_RAN_AND_FAILED,
-           "w1: sim_wait_inline: a wait inside the GW_INLINE function sim_wait_inline; GW_POOL "
-           "functions may wait");
+           "w1: sim_wait_inline: a wait in the GW_INLINE function sim_wait_inline, which must not "
+           "block: only GW_POOL functions may");
     gw_scope_label(s, "step 12");
     gw_rpc_sync(s, "w1", "sim_fail", "why not");
     assert_string_equal(gw_scope_error(s)->worker, "w1");
@@ -247,11 +247,12 @@ static void call_restricted_functions(gw_scope *s, int rank, void *context) {
         if (rank == 0) assert_int_equal(answer, to);
         char words[128];
         snprintf(words, sizeof words,
-                 "%s: sim_for_w0: only workers called \"w0\" may call it, not w1", name);
+                 "%s: sim_for_w0: only workers named \"w0\" may call it, not w1", name);
         if (rank == 1) expect(s, GW_UNSUPPORTED, GW_NOT_DELIVERED, words);
         gw_to_here_value(s, gw_remote(s, name, "sim_ours"));
         assert_int_equal(gw_scope_error(s)->status, GW_UNSUPPORTED);
-        assert_non_null(strstr(gw_scope_error(s)->text, "only workers called \"trainer%d\" may"));
+        assert_non_null(
+            strstr(gw_scope_error(s)->text, "only workers named \"trainer%d\" may call it, not"));
         gw_scope_clear(s);
     }
 }
@@ -286,7 +287,7 @@ static void fail_late(gw_scope *s, int rank, void *context) {
     assert_int_equal(gw_rpc_get_stats(s).calls_made, made);
     expect(s, GW_CANCELLED, GW_OUTCOME_NONE, "enough");
     gw_wait(s, poison);
-    expect(s, GW_INVALID, GW_OUTCOME_NONE, "a future of a call that failed in its own scope");
+    expect(s, GW_INVALID, GW_OUTCOME_NONE, "the future is of a call that failed in its own scope");
 }
 
 GW_FUNCTION(sim_lost_result, GW_INLINE) {
@@ -335,7 +336,8 @@ static void nest(gw_scope *s, int rank, void *context) {
     assert_true(gw_ok(s));
     gw_rpc_sync(s, to, "sim_nest", 64);
     assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);
-    assert_non_null(strstr(gw_scope_error(s)->text, "calls made for calls, deeper than 64"));
+    assert_non_null(
+        strstr(gw_scope_error(s)->text, "functions call each other more than 64 levels deep"));
     gw_scope_clear(s);
 }
 
@@ -393,7 +395,7 @@ static void call_too_often(gw_scope *root, int rank, void *context) {
     gw_future *last = gw_rpc_async_with(s, gw_to(1), "sim_echo", GW_ARGS(1),
                                         GW_OPTIONS(gw_call_options, .timeout_ms = 50));
     gw_wait(s, last);
-    expect(s, GW_OVERLOADED, GW_NOT_DELIVERED, "w1: 65536 calls to it have not returned");
+    expect(s, GW_OVERLOADED, GW_NOT_DELIVERED, "w1: 65536 calls to this worker have not returned");
     gw_future_set(s, argument, 7);
     assert_int_equal(gw_int_of(s, gw_wait(s, first)), 7);
     gw_scope_close_up(s);

@@ -290,7 +290,9 @@ static void refuse(gw_scope *root, int rank, void *context) {
     gw_backward(s, loss_of(s, &n, batch(s, rank, 1)));
     gw_ddp_no_sync(s);
     gw_backward(s, loss_of(s, &n, batch(s, rank, 2)));
-    expect_error(s, GW_WRONG_STATE, "a pass of this worker alone, in a scope that has the mean");
+    expect_error(s, GW_WRONG_STATE,
+                 "a pass that is not synchronised cannot be made in a scope that has the mean over "
+                 "replicas: its gradients would be added to the mean");
     gw_scope_close_up(s);
     train_step(root, &n, opt, rank, 3, true);  // and it continues
     assert_true(gw_ok(root));
@@ -306,12 +308,15 @@ static void refuse(gw_scope *root, int rank, void *context) {
     open_replica(root, &third);
     gw_list_add(root, some, third.weights[0]);
     gw_optimizer_shard(root, gw_sgd(root, some), .gradients = GW_SHARDED);
-    expect_error(root, GW_INVALID, "is not the optimizer's");
+    expect_error(root, GW_INVALID,
+                 "gw_optimizer_shard: gradients cannot be sharded, because a parameter of the "
+                 "replicated model is not in the optimizer");
     gw_module *table = gw_nn_embedding(root, 20, 4, .sparse = true);
     gw_ddp_open(root, table);
     gw_optimizer_shard(root, gw_sgd(root, gw_parameters(root, table)), .gradients = GW_SHARDED,
                        .flat = true);
-    expect_error(root, GW_INVALID, "in ranges, and those of \"weight\" are sparse by rows");
+    expect_error(root, GW_INVALID,
+                 "in ranges (.flat), because those of \"weight\" are sparse by rows");
 }
 
 // A member that fails before it clips does not leave the others waiting there.

@@ -236,7 +236,7 @@ static void reform_alone(gw_scope *root, int rank, void *context) {
     gw_scope *s = gw_scope_open(root);
     gw_backward(s, weigh(s, &l, 0, rank + 1));
     gw_optimizer_step(s, l.opt);
-    expect_error(s, GW_WRONG_STATE, "gradients are shared out as before gw_optimizer_reform");
+    expect_error(s, GW_WRONG_STATE, "gradients are still sharded as before gw_optimizer_reform");
     gw_scope_close_up(s);
     gw_ddp_reform(root, ddp, l.opt, g);
     s = gw_scope_open(root);
@@ -441,10 +441,14 @@ static void refuse_hooks(gw_scope *root, int rank, void *context) {
     gw_power_sgd *low = gw_power_sgd_open(root, .start = 2), *square = gw_power_sgd_open(root);
     gw_hook_around around = { gw_hook_power_sgd, gw_power_sgd_open(root) };
     gw_local_sgd seldom = { .start = 2 };
-    refuse_hook(root, gw_hook_power_sgd, low, "PowerSGD remembers on each member");
-    refuse_hook(root, gw_hook_batched_power_sgd, square, "PowerSGD remembers on each member");
-    refuse_hook(root, gw_hook_bf16_around, &around, "PowerSGD remembers on each member");
-    refuse_hook(root, gw_hook_local_sgd, &seldom, "those of local SGD are each member's own");
+    refuse_hook(root, gw_hook_power_sgd, low,
+                "PowerSGD keeps the differences of all gradients on each member");
+    refuse_hook(root, gw_hook_batched_power_sgd, square,
+                "PowerSGD keeps the differences of all gradients on each member");
+    refuse_hook(root, gw_hook_bf16_around, &around,
+                "PowerSGD keeps the differences of all gradients on each member");
+    refuse_hook(root, gw_hook_local_sgd, &seldom,
+                "with local SGD each member has gradients of its own");
 }
 
 static void hooks_that_need_whole_gradients_are_refused(void **state) {

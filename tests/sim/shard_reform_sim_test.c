@@ -358,7 +358,7 @@ static void refuse(gw_scope *s, int rank, void *context) {
     gw_optimizer_reform(s, whole.opt, NULL);
     expect_error(s, GW_INVALID, "the group is NULL");
     gw_optimizer_reform(s, rank ? whole.opt : ranges.opt, g);
-    expect_error(s, GW_MISMATCH, "parameters are shared out");
+    expect_error(s, GW_MISMATCH, "gw_optimizer_reform: parameters are assigned");
     gw_map *other = gw_map_open(s);
     gw_map_put(s, other, "rule", "sgd");
     gw_optimizer_reform(s, whole.opt, g, .saved = rank ? other : NULL);

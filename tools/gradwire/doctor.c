@@ -65,8 +65,8 @@ static void examine(gw_scope *root) {
     const char *path = gw_rpc_path(root, gw_rpc_worker(root, 1));
     if (!gw_ok(root)) return;
     printf("workers of this host    %s\n", path);
-    printf("a call there and back   %.1f us\n", median(calls, CALLS));
-    printf("4 MB there and back     %.0f us\n", median(tensors, TENSORS));
+    printf("a call and its reply    %.1f us\n", median(calls, CALLS));
+    printf("4 MB sent and returned  %.0f us\n", median(tensors, TENSORS));
 }
 
 static int work(int rank, const char *file) {
@@ -104,11 +104,11 @@ static void print_network(void) {
     if (key && *key)
         printf("connections to them     encrypted  (GW_KEY_FILE is %s)\n", key);
     else if (insecure && strcmp(insecure, "1") == 0)
-        printf("connections to them     not encrypted  (GW_INSECURE: every host of the network can "
-               "read "
-               "and change them)\n");
+        printf("connections to them     not encrypted  (GW_INSECURE is set: every host of the "
+               "network can read and change the data)\n");
     else
-        printf("connections to them     none, without a key  (gradwire key makes one)\n");
+        printf("connections to them     none, because no key is given  (make one with gradwire "
+               "key)\n");
 }
 
 static void print_system(void) {
@@ -120,22 +120,24 @@ static void print_system(void) {
     const char *transport = getenv("GW_TRANSPORT"), *lend = getenv("GW_LEND");
     if (transport)
         printf("GW_TRANSPORT            %s%s\n", transport,
-               strcmp(transport, "tcp") == 0 ? "  (no memory is shared, lent or pulled)" : "");
+               strcmp(transport, "tcp") == 0 ? "  (workers share no memory: all tensors are sent)"
+                                             : "");
     if (lend)
         printf("GW_LEND                 %s%s\n", lend,
                strcmp(lend, "0") == 0      ? "  (large tensors are sent)"
                : strcmp(lend, "pull") == 0 ? "  (large tensors are pulled, not lent)"
                                            : "");
     if (getrlimit(RLIMIT_NOFILE, &files) == 0)
-        printf("descriptors             %llu  (2 for each worker that is reached)\n",
+        printf("descriptors             %llu  (a connection to a worker needs 2)\n",
                (unsigned long long)files.rlim_cur);
     if (getrlimit(RLIMIT_AS, &memory) == 0 && memory.rlim_cur != RLIM_INFINITY)
-        printf("address space           %llu bytes  (lending maps the others' memory)\n",
-               (unsigned long long)memory.rlim_cur);
+        printf(
+            "address space           %llu bytes  (workers on this host map each other's memory)\n",
+            (unsigned long long)memory.rlim_cur);
     print_line("huge pages to be lent", "/sys/kernel/mm/transparent_hugepage/shmem_enabled",
                "\"advise\" makes lent memory faster");
     print_line("who may read memory", "/proc/sys/kernel/yama/ptrace_scope",
-               "from 2 on no process may read another's");
+               "from 2 on no process may read the memory of another");
 }
 
 // Both in one go, so that each is there for the other.

@@ -13,10 +13,10 @@
 
 static const command commands[] = {
     { "ca", "make the CA of a job, for gradwire key --ca", ca_command },
-    { "doctor", "say how workers of this host reach each other, and why not better",
+    { "doctor", "show how workers on this host reach each other, and why not by a faster way",
       doctor_command },
     { "key", "make the key of a job or worker, for --key and GW_KEY_FILE", key_command },
-    { "run", "start the ranks of a job, on this host or several, and watch over them",
+    { "run", "start the ranks of a job, on this host or several, and stop all when one fails",
       run_command },
 };
 enum { COMMAND_COUNT = sizeof commands / sizeof commands[0] };
@@ -58,7 +58,7 @@ int main(int argc, char **argv) {
         return exit_code_after_printing(0);
     }
     if (argc < 2) {
-        fprintf(stderr, "gradwire: a subcommand is missing; see gradwire --help\n");
+        fprintf(stderr, "gradwire: the subcommand is missing; see gradwire --help\n");
     } else {
         nearest n = nearest_to(name);
         for (int i = 0; i < COMMAND_COUNT; i++) nearest_offer(&n, commands[i].name);

@@ -52,7 +52,8 @@ static bool is_under_way_backward(gw_group *g, const collective_abort *ab) {
 
 static void break_without_memory(gw_group *g) {
     gw_error none;
-    error_set(&none, GW_NO_MEMORY, "%s has no memory for an abort", group_member_name(g, g->self));
+    error_set(&none, GW_NO_MEMORY, "%s has no memory to end a collective on all members",
+              group_member_name(g, g->self));
     group_break_all_on_loop(g, &none);
 }
 

@@ -71,7 +71,8 @@ const proposal *agree_own_on_loop(const agreements *x) {
 
 void agree_no_memory_on_loop(gw_group *g) {
     gw_error error;
-    error_set(&error, GW_NO_MEMORY, "%s has no memory to agree", group_member_name(g, g->self));
+    error_set(&error, GW_NO_MEMORY, "%s has no memory for an agreement",
+              group_member_name(g, g->self));
     agree_give_up_on_loop(g, &error);
 }
 
@@ -115,7 +116,7 @@ void agree_finish_call_on_loop(agreement_call *c, decision *d, const gw_error *e
     }
     if (d && d->member_count) {
         gw_error gone;
-        error_set(&gone, GW_CANCELLED, "%s has given up re-forming it",
+        error_set(&gone, GW_CANCELLED, "%s has stopped re-forming the group",
                   group_member_name(g, g->self));
         reform_break_next_on_loop(g->agent, d, &gone);
     }
@@ -141,9 +142,11 @@ void group_end_on_loop(gw_group *g) {
 static void end_group(gw_group *g, const decision *d) {
     gw_error error;
     g->is_over = true;
-    error_set(&error, GW_WRONG_STATE, "group \"%s\" was re-formed: use the new one", d->name);
+    error_set(&error, GW_WRONG_STATE,
+              "group \"%s\" was re-formed: use the group that gw_group_reform returned", d->name);
     agree_fail_calls_on_loop(g->agreements, &error);
-    error_set(&error, GW_WRONG_STATE, "it was re-formed: use the new one");
+    error_set(&error, GW_WRONG_STATE,
+              "the group was re-formed: use the group that gw_group_reform returned");
     group_break_on_loop(g, &error);
     group_end_on_loop(g);
 }

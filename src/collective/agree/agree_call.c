@@ -44,10 +44,12 @@ static gw_status check_agrees(gw_group *g, agreement_kind what, gw_error *error)
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "an agreement", error);
     if (awaits_check_acts_on_loop(a, error)) return error->status;
     if (g->is_over)
-        return error_set(error, GW_WRONG_STATE, "group \"%s\" was re-formed: use the new one",
+        return error_set(error, GW_WRONG_STATE,
+                         "group \"%s\" was re-formed: use the group that gw_group_reform returned",
                          g->name);
     if (g->is_absent)
-        return error_set(error, GW_WRONG_STATE, "%s has given up agreeing in group \"%s\"",
+        return error_set(error, GW_WRONG_STATE,
+                         "%s has ended its part in the agreements of group \"%s\"",
                          group_member_name(g, g->self), g->name);
     agreements *x = agree_of_on_loop(g);
     if (!x) {

@@ -71,7 +71,8 @@ static survey take_survey(const gw_group *g) {
 
 static void no_memory(gw_group *g) {
     gw_error error;
-    error_set(&error, GW_NO_MEMORY, "%s has no memory to decide", group_member_name(g, g->self));
+    error_set(&error, GW_NO_MEMORY, "%s has no memory to decide an agreement",
+              group_member_name(g, g->self));
     agree_give_up_on_loop(g, &error);
 }
 
@@ -110,7 +111,7 @@ static void compose(const gw_group *g, const survey *v, gw_error *out) {
         out->lost = why->lost;
         uint32_t there = (uint32_t)(v->proposed + join_request_count_on_loop(g));
         if (!v->not_called && why->status == GW_TIMEOUT && there < v->first->min)
-            add(out, "; there are %u of at least %u members", there, v->first->min);
+            add(out, "; %u members take part, but .min is %u", there, v->first->min);
         add_missing(g, out);
         return;
     }
@@ -129,9 +130,10 @@ static int find_gone(const gw_group *g) {
 
 static void compose_for_those_that_agree(const gw_group *g, const survey *v, gw_error *out) {
     *out = (gw_error){ .status = GW_DISCONNECTED };
-    add(out, "group \"%s\": agreement %llu: %s is gone, and %s re-forms it", g->name,
-        (unsigned long long)agree_number(g->agreements), group_member_name(g, find_gone(g)),
-        group_member_name(g, v->reforms_index));
+    add(out,
+        "group \"%s\": agreement %llu: %s is gone, and %s re-forms the group instead of agreeing",
+        g->name, (unsigned long long)agree_number(g->agreements),
+        group_member_name(g, find_gone(g)), group_member_name(g, v->reforms_index));
 }
 
 static decision *decide_error(gw_group *g, const survey *v) {

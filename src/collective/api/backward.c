@@ -153,7 +153,8 @@ static gw_tensor *gradient_of_item(gw_scope *s, const collective_node *n, const 
     bool fits = gw_ok(s) && !tensor_is_rows(d) && d->dtype == x->dtype && d->dims == x->dims &&
                 memcmp(d->sizes, x->sizes, x->dims * sizeof *x->sizes) == 0;
     if (!fits)
-        scope_fail(s, GW_PROTOCOL, "the value from %s is no gradient of its item",
+        scope_fail(s, GW_PROTOCOL,
+                   "the gradient that %s has sent has another shape or dtype than the item",
                    group_member_name(n->group, i));
     return d;
 }
@@ -245,7 +246,8 @@ void backward_awaited_on_loop(gw_group *g, uint64_t key) {
     gw_error error;
     if (!n) return;
     if (n->base.planned) {
-        error_set(&error, GW_REMOTE, "a backward pass of %s has failed before it reached it",
+        error_set(&error, GW_REMOTE,
+                  "a backward pass of %s has failed before it reached this collective",
                   group_member_name(g, g->self));
         group_report_on_loop(g, key, 1, &error);
         return;
@@ -324,7 +326,8 @@ static void add_items(collective_node *n, const gw_value *items) {
 static collective_node *open_node(gw_scope *s, const record_request *r, const gw_tensor *out) {
     const gw_tensor *in = r->in;
     if (!request_has_gradient(r->operation, r->op)) {
-        scope_fail(s, GW_UNSUPPORTED, "%s: there are gradients of sums and means only: detach it",
+        scope_fail(s, GW_UNSUPPORTED,
+                   "%s: only GW_SUM and GW_AVG have gradients: gw_detach the input",
                    operation_name(r->operation));
         return NULL;
     }

@@ -21,7 +21,7 @@
 static bool check_key(gw_scope *s, const char *what, uint64_t key) {
     if (key < GROUP_KEY_OPENING || s->has_own_keys) return true;
     if (gw_ok(s))
-        scope_fail(s, GW_INVALID, "%s: key %llu, and keys are below 2^62 - 1", what,
+        scope_fail(s, GW_INVALID, "%s: the key is %llu, but keys must be below 2^62 - 1", what,
                    (unsigned long long)key);
     return false;
 }
@@ -32,7 +32,7 @@ bool request_is_usable(gw_scope *s, gw_group *g, const char *what, uint64_t key)
     if (!check_key(s, what, key)) return false;
     if (!g || g == &group_poison) {
         scope_fail(s, GW_INVALID, "%s: %s", what,
-                   g ? "a group that could not be opened" : "the group is NULL");
+                   g ? "the group could not be opened" : "the group is NULL");
         return false;
     }
     if (s->error) {
@@ -40,9 +40,10 @@ bool request_is_usable(gw_scope *s, gw_group *g, const char *what, uint64_t key)
         return false;
     }
     if (is_process_fork(g->agent->mark))
-        scope_fail(s, GW_WRONG_STATE, "this process was forked from the one that has the group");
+        scope_fail(s, GW_WRONG_STATE,
+                   "the group belongs to the parent of this process, which was forked");
     else if (s->agent != g->agent)
-        scope_fail(s, GW_INVALID, "%s: the group is of another agent than the scope", what);
+        scope_fail(s, GW_INVALID, "%s: the group belongs to another agent than the scope", what);
     return gw_ok(s);
 }
 
@@ -54,9 +55,11 @@ gw_future *request_refuse(gw_scope *s, gw_group *g, uint64_t key) {
 bool request_check_tensor(gw_scope *s, const char *what, gw_tensor *x) {
     if (!tensor_is_given(s, what, x)) return false;
     if (tensor_is_rows(x))
-        scope_fail(s, GW_INVALID, "%s: a tensor that is sparse by rows", what);
+        scope_fail(s, GW_INVALID,
+                   "%s: the tensor is sparse by rows, which this collective does not support",
+                   what);
     else if (x->device != GW_CPU)
-        scope_fail(s, GW_UNSUPPORTED, "%s: a tensor of another device than the CPU", what);
+        scope_fail(s, GW_UNSUPPORTED, "%s: the tensor is not on the CPU", what);
     return gw_ok(s);
 }
 
@@ -79,12 +82,11 @@ bool request_check_factor(gw_scope *s, const char *what, gw_reduce_op op, gw_dty
     else if (isinf(factor))
         scope_fail(s, GW_INVALID, "%s: .factor is infinite", what);
     else if (factor != 1 && op != GW_SUM && op != GW_AVG)
-        scope_fail(s, GW_INVALID, "%s: .factor is for sums and means, not for %s", what,
-                   reduce_op_name(op));
+        scope_fail(s, GW_INVALID, "%s: .factor can be used with GW_SUM and GW_AVG, not with %s",
+                   what, reduce_op_name(op));
     else if (!dtype_is_float(dtype) && !is_whole(factor))
-        scope_fail(s, GW_INVALID,
-                   "%s: a .factor of %.17g for numbers of %s, which takes whole ones", what, factor,
-                   gw_dtype_name(dtype));
+        scope_fail(s, GW_INVALID, "%s: .factor is %.17g, but must be a whole number for %s", what,
+                   factor, gw_dtype_name(dtype));
     return gw_ok(s);
 }
 
@@ -109,11 +111,14 @@ bool request_check_options(gw_scope *s, const char *what, const run_request *r) 
     if (o->timeout_ms < GW_GROUP_TIMEOUT)
         scope_fail(s, GW_INVALID, "%s: a timeout of %lld ms", what, (long long)o->timeout_ms);
     else if (o->factor != 1 && !(taken & TAKES_FACTOR))
-        scope_fail(s, GW_INVALID, "%s: .factor is for sums and means", what);
+        scope_fail(s, GW_INVALID, "%s: .factor can be used with GW_SUM and GW_AVG only", what);
     else if (o->sizes && !(taken & TAKES_SIZES))
-        scope_fail(s, GW_INVALID, "%s: .sizes is for gw_reduce_scatter and gw_all_to_all", what);
+        scope_fail(s, GW_INVALID,
+                   "%s: .sizes can be used with gw_reduce_scatter and gw_all_to_all only", what);
     else if (o->into && !(taken & TAKES_INTO))
-        scope_fail(s, GW_INVALID, "%s: .into is for forms that wait and give one tensor", what);
+        scope_fail(s, GW_INVALID,
+                   "%s: .into can be used only with a blocking function that returns one tensor",
+                   what);
     return gw_ok(s);
 }
 
@@ -135,10 +140,12 @@ static bool is_writable(gw_scope *s, const char *what, gw_tensor *into) {
     if (tensor_is_rows(into))
         scope_fail(s, GW_INVALID, "%s: .into is sparse by rows", what);
     else if (s->grad_enabled && tensor_needs_grad(into))
-        scope_fail(s, GW_INVALID, "%s: .into needs a gradient; it can be written after gw_no_grad",
+        scope_fail(s, GW_INVALID,
+                   "%s: the tensor .into needs a gradient: call gw_no_grad before, which allows to "
+                   "write it",
                    what);
     else if (lies_on_itself(into))
-        scope_fail(s, GW_INVALID, "%s: elements of .into lie on top of each other", what);
+        scope_fail(s, GW_INVALID, "%s: elements of the tensor .into share memory", what);
     return gw_ok(s);
 }
 
@@ -215,7 +222,10 @@ bool request_is_recorded(const gw_scope *s, const gw_tensor *x) {
 
 bool request_check_no_gradient(gw_scope *s, const char *what, const gw_tensor *x) {
     if (!request_is_recorded(s, x)) return true;
-    scope_fail(s, GW_INVALID, "%s_async: a tensor that needs a gradient: detach it", what);
+    scope_fail(s, GW_INVALID,
+               "%s_async: the tensor needs a gradient, which an asynchronous call does not record: "
+               "gw_detach it",
+               what);
     return false;
 }
 
@@ -226,9 +236,14 @@ static bool prepare_items(gw_scope *s, gw_group *g, const char *what, run_reques
     for (int i = 0; r->items && i < g->count; i++)
         needs = needs || request_is_recorded(s, r->items[i].as.tensor);
     if (needs && !rec)
-        scope_fail(s, GW_INVALID, "%s_async: a tensor that needs a gradient: detach it", what);
+        scope_fail(s, GW_INVALID,
+                   "%s_async: the tensor needs a gradient, which an asynchronous call does not "
+                   "record: gw_detach it",
+                   what);
     else if (needs && r->options.into)
-        scope_fail(s, GW_INVALID, "%s: .into for a tensor that needs a gradient: detach it", what);
+        scope_fail(s, GW_INVALID,
+                   "%s: .into cannot be used if the input needs a gradient: gw_detach the input",
+                   what);
     if (!rec || s->error) return gw_ok(s);
     rec->request = (record_request){
         .group = g, .operation = OPERATION_SCATTER, .root = r->signature.root, .factor = 1
@@ -267,7 +282,9 @@ static bool prepare_recording(gw_scope *s, gw_group *g, const char *what, run_re
     if (!request_is_recorded(s, r->own)) return true;
     if (!rec || rec->continues) return request_check_no_gradient(s, what, r->own);
     if (r->options.into) {
-        scope_fail(s, GW_INVALID, "%s: .into for a tensor that needs a gradient: detach it", what);
+        scope_fail(s, GW_INVALID,
+                   "%s: .into cannot be used if the input needs a gradient: gw_detach the input",
+                   what);
         return false;
     }
     operation o = (operation)r->signature.operation;
@@ -287,7 +304,9 @@ static bool prepare_into(gw_scope *s, const gw_group *g, const char *what, const
                          recording *rec) {
     if (!r->options.into) return true;
     if (!rec || rec->shapes) {
-        scope_fail(s, GW_INVALID, "%s: .into is for forms that wait and give one tensor", what);
+        scope_fail(s, GW_INVALID,
+                   "%s: .into can be used only with a blocking function that returns one tensor",
+                   what);
         return false;
     }
     if (!request_check_into(s, what, g, r)) return false;
@@ -324,7 +343,8 @@ gw_value request_wait(gw_scope *s, gw_future *f) {
     else if (context_check_cancelled(s, &error))
         scope_fail_with(s, &error);
     else
-        scope_fail(s, GW_TIMEOUT, "%s: no result within the scope's deadline", f->function);
+        scope_fail(s, GW_TIMEOUT, "%s: the scope's deadline has passed before the result arrived",
+                   f->function);
     if (!done) run_reported(f);
     gw_drop(s, f);
     return v;

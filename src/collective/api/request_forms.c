@@ -12,10 +12,10 @@ static bool check_op(gw_scope *s, const char *what, gw_reduce_op op, const gw_te
                      double factor) {
     gw_dtype dtype = (gw_dtype)x->dtype;
     if ((unsigned)op >= GW_REDUCE_OP_COUNT)
-        scope_fail(s, GW_INVALID, "%s: %d is no operation to reduce by", what, (int)op);
+        scope_fail(s, GW_INVALID, "%s: %d is not a gw_reduce_op", what, (int)op);
     else if (!combine_is_supported((combine_op)op, dtype))
-        scope_fail(s, GW_INVALID, "%s: numbers of %s are not combined by %s", what,
-                   gw_dtype_name(dtype), reduce_op_name(op));
+        scope_fail(s, GW_INVALID, "%s: %s cannot be combined by %s", what, gw_dtype_name(dtype),
+                   reduce_op_name(op));
     else
         request_check_factor(s, what, op, dtype, factor);
     return gw_ok(s);
@@ -30,7 +30,8 @@ static bool check_rows(gw_scope *s, const char *what, const gw_group *g, const g
     }
     if (!sizes) {
         if (x->sizes[0] % g->count == 0) return true;
-        scope_fail(s, GW_INVALID, "%s: %lld rows for %d members: give sizes", what,
+        scope_fail(s, GW_INVALID,
+                   "%s: %lld rows cannot be divided equally among %d members: set .sizes", what,
                    (long long)x->sizes[0], g->count);
         return false;
     }
@@ -41,7 +42,7 @@ static bool check_rows(gw_scope *s, const char *what, const gw_group *g, const g
         left -= sizes[i];
     }
     if (left)
-        scope_fail(s, GW_INVALID, "%s: the sizes do not sum up to %lld rows", what,
+        scope_fail(s, GW_INVALID, "%s: .sizes do not sum up to the %lld rows of the tensor", what,
                    (long long)x->sizes[0]);
     return gw_ok(s);
 }

@@ -11,7 +11,7 @@ static gw_tensor *write_into(gw_scope *s, const char *what, gw_tensor *into, gw_
     bool fits = into->dtype == result->dtype && into->dims == result->dims &&
                 memcmp(into->sizes, result->sizes, into->dims * sizeof *into->sizes) == 0;
     if (fits) return gw_copy_(s, into, result);
-    scope_fail(s, GW_INVALID, "%s: the result is %s %s, which does not fit into %s %s", what,
+    scope_fail(s, GW_INVALID, "%s: the result is %s %s, but the tensor .into is %s %s", what,
                gw_dtype_name((gw_dtype)result->dtype), shape_text(result).text,
                gw_dtype_name((gw_dtype)into->dtype), shape_text(into).text);
     return tensor_poison_of(s);
@@ -24,7 +24,9 @@ static gw_tensor *take_item(gw_scope *s, const char *what, const gw_list *both, 
     gw_drop(s, both);
     if (rec->into) {
         backward_record_unused(s, &rec->request, out, true);
-        scope_fail(s, GW_INVALID, "%s: .into for a tensor that needs a gradient: detach it", what);
+        scope_fail(s, GW_INVALID,
+                   "%s: .into cannot be used if the input needs a gradient: gw_detach the input",
+                   what);
     } else if (s->grad_enabled) {
         backward_record(s, &rec->request, out);
     } else {

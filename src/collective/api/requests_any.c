@@ -10,7 +10,10 @@ static gw_future *gather_list(gw_scope *s, gw_group *g, gw_tensor *x, gw_collect
     const char *what = "gw_all_gather_list";
     if (!request_is_usable(s, g, what, options.key)) return &future_poison;
     if (request_check_tensor(s, what, x) && waits && request_is_recorded(s, x))
-        scope_fail(s, GW_INVALID, "%s: no gradient flows through it: detach the tensor", what);
+        scope_fail(
+            s, GW_INVALID,
+            "%s: the tensor needs a gradient, which this collective does not support: gw_detach it",
+            what);
     if (!gw_ok(s)) return request_refuse(s, g, options.key);
     run_request r = request_of(OPERATION_ALL_GATHER, CONTENT_TENSORS, -1, options);
     r.own = x;

@@ -11,14 +11,16 @@ static bool check_rows(gw_scope *s, const char *what, content c, gw_tensor *x, g
     bool sums = c == CONTENT_ROWS_SUMMED;
     if (!tensor_is_given(s, what, x)) return false;
     if (x->values->device != GW_CPU)
-        scope_fail(s, GW_UNSUPPORTED, "%s: a tensor of another device than the CPU", what);
+        scope_fail(s, GW_UNSUPPORTED, "%s: the tensor is not on the CPU", what);
     else if (sums && op != GW_SUM && op != GW_AVG)
-        scope_fail(s, GW_INVALID, "%s: tensors that are sparse by rows have sums and means only",
+        scope_fail(s, GW_INVALID,
+                   "%s: tensors that are sparse by rows can be combined by GW_SUM and GW_AVG only",
                    what);
     else if (sums)
         request_check_factor(s, what, op, (gw_dtype)x->dtype, o.factor);
     if (gw_ok(s) && o.into)
-        scope_fail(s, GW_INVALID, "%s: .into for a tensor that is sparse by rows", what);
+        scope_fail(s, GW_INVALID, "%s: .into cannot be used for a tensor that is sparse by rows",
+                   what);
     return gw_ok(s);
 }
 

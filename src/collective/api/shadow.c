@@ -54,7 +54,8 @@ static bool can_shadow(gw_scope *s, const gw_group *g, const collective_signatur
     char what[SIGNATURE_TEXT_MAX];
     signature_text(x, NULL, "", what);
     if (is_root || unknown || is_open)
-        scope_fail(s, GW_INVALID, "it has no more input, and nothing to contribute to %s", what);
+        scope_fail(s, GW_INVALID, "this member has no more input, and cannot contribute to %s",
+                   what);
     return gw_ok(s);
 }
 

@@ -84,8 +84,8 @@ static void *serve(void *argument) {
     await_last();
     // MPI_Finalize crashes while calls that never end are pending.
     if (mpi_count_flights())
-        log_error("mpi: %d calls of groups that were broken never ended, so that this process does "
-                  "not end MPI: mpirun takes it for failed",
+        log_error("mpi: %d calls of broken groups have not ended, so this process cannot call "
+                  "MPI_Finalize, and mpirun reports it as failed",
                   mpi_count_flights());
     else if (is_ours && !why_not.status)
         mpi.Finalize();
@@ -103,10 +103,9 @@ static void stop(void) {
     if (!atomic_load(&has_loss))
         pthread_join(thread, NULL);
     else if (pthread_timedjoin_np(thread, NULL, &until))
-        log_error(
-            "mpi: it has not ended within %d s after a worker was lost, and this process ends "
-            "without it",
-            LOST_S);
+        log_error("mpi: MPI_Finalize has not returned within %d s after a worker was lost, and "
+                  "this process ends without it",
+                  LOST_S);
 }
 
 static void begin_once(void) {
@@ -132,7 +131,8 @@ static gw_status open_group(const backend_members *m, void **out, gw_error *erro
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     pthread_once(&once, begin_once);
     if (!mpi.is_loaded)
-        return error_set(error, GW_UNSUPPORTED, "backend \"mpi\" needs %s, which is not here",
+        return error_set(error, GW_UNSUPPORTED,
+                         "backend \"mpi\" needs the library %s, which is not installed",
                          MPI_LIBRARY);
     if (!getenv("OMPI_COMM_WORLD_SIZE"))
         return error_set(error, GW_WRONG_STATE,

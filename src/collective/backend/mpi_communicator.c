@@ -73,7 +73,8 @@ static gw_status begin(flight *f, MPI_Request *request, gw_error *error) {
     int n = c->count, *out = f->numbers, *out_at = out + n, *in = out + 2 * n, *in_at = in + n;
     if (x->size > INT_MAX || !lay_out(x->sizes_from, n, out, out_at) ||
         !lay_out(x->sizes_to, n, in, in_at))
-        return error_set(error, GW_LIMIT, "mpi: more than 2 GiB in one call");
+        return error_set(error, GW_LIMIT,
+                         "mpi: a collective has more than 2 GiB, the limit of one call of MPI");
     MPI_Comm comm = c->channels[x->channel];
     int size = (int)x->size, code;
     switch (x->operation) {
@@ -190,7 +191,7 @@ static gw_status make(mpi_communicator *c, const gw_error *why_not) {
     mpi.Comm_size(mpi.world, &size);
     if (rank != c->ranks[c->self])
         return error_set(&c->error, GW_WRONG_STATE,
-                         "mpi: rank %d of the job is rank %d of MPI: let mpirun assign the ranks",
+                         "mpi: rank %d of the job has rank %d in MPI: let mpirun assign the ranks",
                          c->ranks[c->self], rank);
     for (int i = 0; i < c->count; i++)
         if (c->ranks[i] >= size)

@@ -325,7 +325,7 @@ static void ranks_that_differ_from_those_of_mpi_are_refused(void **state) {
     mpi_communicator_start(c, &a.call);
     advance();
     assert_int_equal(a.error.status, GW_WRONG_STATE);
-    assert_non_null(strstr(a.error.text, "rank 4 of the job is rank 5 of MPI"));
+    assert_non_null(strstr(a.error.text, "rank 4 of the job has rank 5 in MPI"));
     assert_int_equal(fake.count, 0);
     close_communicator(c);
 }

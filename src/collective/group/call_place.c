@@ -161,7 +161,7 @@ void call_note_left_on_loop(gw_group *g, sequence *t, const collective_abort *ab
         gw_error error;
         error_set(&error, GW_LIMIT,
                   "a member has left the scope of collective %llu, which lies more than %d calls "
-                  "back on %s: re-form the group",
+                  "before the present call of %s: re-form the group",
                   (unsigned long long)ab->failed, CALL_PATHS_KEPT, group_member_name(g, g->self));
         group_break_all_on_loop(g, &error);
         return;
@@ -189,7 +189,8 @@ static bool is_in_left_scope(sequence *t, const scope_path *path) {
 void call_note_path_on_loop(gw_group *g, sequence *t, uint64_t number, const scope_path *path) {
     gw_error error;
     if (call_paths_add(&t->paths, number, path)) return;
-    error_set(&error, GW_NO_MEMORY, "%s has no memory for the scopes of a collective",
+    error_set(&error, GW_NO_MEMORY,
+              "%s has no memory to record in which scope it has called a collective",
               group_member_name(g, g->self));
     group_break_all_on_loop(g, &error);
 }

@@ -42,7 +42,7 @@ void group_free_records(gw_group *g) {
 
 void group_check_live(const gw_group *g) {
     if (check_enabled && g && check_is_aside(g))
-        check_die("a group was dropped, or the scope that held it is closed");
+        check_die("the group was dropped, or the scope that held it is closed");
 }
 
 bool group_is_given(gw_scope *s, const gw_group *g, const char *what) {
@@ -50,12 +50,13 @@ bool group_is_given(gw_scope *s, const gw_group *g, const char *what) {
     if (!g || g == &group_poison) {
         if (gw_ok(s))
             scope_fail(s, GW_INVALID, "%s: %s", what,
-                       g ? "a group that could not be opened" : "the group is NULL");
+                       g ? "the group could not be opened" : "the group is NULL");
         return false;
     }
     if (agent_is_closed(g->agent) || s->agent != g->agent) {
         if (gw_ok(s))
-            scope_fail(s, GW_INVALID, "%s: the group is of another agent than the scope", what);
+            scope_fail(s, GW_INVALID, "%s: the group belongs to another agent than the scope",
+                       what);
         return false;
     }
     return true;
@@ -64,7 +65,7 @@ bool group_is_given(gw_scope *s, const gw_group *g, const char *what) {
 bool group_is_usable(gw_scope *s, const gw_group *g) {
     group_check_live(g);
     if (gw_ok(s) && (!g || g == &group_poison))
-        scope_fail(s, GW_INVALID, g ? "a group that could not be opened" : "the group is NULL");
+        scope_fail(s, GW_INVALID, g ? "the group could not be opened" : "the group is NULL");
     return g && g != &group_poison;
 }
 
@@ -126,9 +127,10 @@ static bool may_fail(gw_scope *s, const gw_group *g, gw_status status) {
     group_check_live(g);
     if (!g || g == &group_poison)
         error_set(&error, GW_INVALID, "gw_group_fail: %s",
-                  g ? "a group that could not be opened" : "the group is NULL");
+                  g ? "the group could not be opened" : "the group is NULL");
     else if (!status_is_of_error(status))
-        error_set(&error, GW_INVALID, "gw_group_fail: %d is no status of an error", (int)status);
+        error_set(&error, GW_INVALID, "gw_group_fail: %d is not the status of an error",
+                  (int)status);
     else
         return true;
     if (s->error) log_error("%s", error.text);

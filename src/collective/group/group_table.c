@@ -105,7 +105,7 @@ static gw_status open_id(groups *x, gw_group *g, gw_error *error) {
     g->id = draw_id(x, g);
     if (!g->id) return error_set(error, GW_NO_MEMORY, "no memory for a group");
     if (!map_find(&x->groups, g->id) && !(g->has_name && is_open(x, g))) return GW_OK;
-    return error_set(error, GW_DUPLICATE, "a group \"%s\" is open here already", g->name);
+    return error_set(error, GW_DUPLICATE, "a group \"%s\" is open on this worker already", g->name);
 }
 
 // GRP-7.
@@ -177,7 +177,8 @@ gw_status groups_add_world_on_loop(gw_group *g, gw_error *out_lost, gw_error *er
     g->id = hash_u64(same ^ before);
     g->is_own = true;
     if (map_find(&x->groups, g->id))
-        return error_set(error, GW_WRONG_STATE, "another thread opens a group of all workers");
+        return error_set(error, GW_WRONG_STATE,
+                         "another thread of this worker is opening the group of all workers");
     if (!map_put(&x->opened, same, (void *)(before + 1)) || !map_put(&x->worlds, g->list, g))
         return error_set(error, GW_NO_MEMORY, "no memory for a group");
     gw_status status = groups_add_on_loop(g, out_lost, error);

@@ -14,10 +14,11 @@ gw_status unexpected_keep_on_loop(agent *a, list_node *list, int from, uint8_t k
         gw_status status = x ? GW_LIMIT : GW_NO_MEMORY;
         mem_free(x);
         incoming_close_on_loop(a, p);
-        return error_set(error, status,
-                         status == GW_LIMIT
-                             ? "too many bytes of collectives that this worker has not entered"
-                             : "no memory for a collective");
+        return error_set(
+            error, status,
+            status == GW_LIMIT
+                ? "too many bytes have arrived for collectives that this worker has not entered"
+                : "no memory for a collective");
     }
     part->unexpected_bytes += size;
     *x = (unexpected_message){

@@ -18,8 +18,8 @@ static bool check_members(gw_scope *s, agent *a, const gw_worker *workers, int c
         int rank = workers[i].rank;
         const member *m = rank >= 0 && rank < a->member_count ? agent_member(a, rank) : NULL;
         if (!m || !m->known || m->worker.incarnation != workers[i].incarnation) {
-            scope_fail(s, GW_NOT_FOUND, "a group with a worker of rank %d, which is not known here",
-                       rank);
+            scope_fail(s, GW_NOT_FOUND,
+                       "a group with a worker of rank %d, which this worker does not know", rank);
             return false;
         }
         for (int j = 0; j < i; j++) {
@@ -181,8 +181,8 @@ static gw_group *refuse_list(const gw_scope *s, gw_group *g) {
 static bool check_ranks(gw_scope *s, const gw_group *g, const int *ranks, int count) {
     bool is_given = count >= 1 && count <= g->count && ranks;
     if (!is_given && gw_ok(s))
-        scope_fail(s, GW_INVALID, "%d ranks of group \"%s\", which has %d", count, g->name,
-                   g->count);
+        scope_fail(s, GW_INVALID, "the list has %d ranks, but group \"%s\" has %d members", count,
+                   g->name, g->count);
     for (int i = 0; is_given && i < count; i++) {
         if (ranks[i] >= 0 && ranks[i] < g->count) continue;
         if (gw_ok(s))
@@ -209,8 +209,9 @@ gw_group *gw_group_blocks_with(gw_scope *s, gw_group *g, int size, gw_group_open
     if (!group_is_usable(s, g)) return &group_poison;
     if (size < 1 || g->count % size) {
         if (gw_ok(s))
-            scope_fail(s, GW_INVALID, "group \"%s\" of %d has no blocks of %d", g->name, g->count,
-                       size);
+            scope_fail(s, GW_INVALID,
+                       "group \"%s\" has %d members, which cannot be divided into blocks of %d",
+                       g->name, g->count, size);
         return refuse_list(s, g);
     }
     int *ranks = mem_alloc((size_t)size * sizeof *ranks);

@@ -12,7 +12,7 @@ static void break_if_dropped(groups *x, gw_group *g) {
         if (x->dropped[i] != g->id) continue;
         x->dropped[i] = 0;
         error_set(&error, GW_NO_MEMORY,
-                  "%s had no memory for messages that arrived before it opened the group",
+                  "%s had no memory to keep messages that arrived before it opened the group",
                   g->agent->name);
         group_break_all_on_loop(g, &error);
     }

@@ -158,7 +158,8 @@ static void compare_options(gw_scope *s, const gw_group *g, const gw_list *first
 static gw_list *words_of(gw_scope *s, const gw_group *g, const gw_list *all, int rank) {
     gw_value v = gw_list_get(s, all, rank);
     if (gw_ok(s) && v.kind != GW_LIST)
-        scope_fail(s, GW_MISMATCH, "%s has no more input, and opens nothing",
+        scope_fail(s, GW_MISMATCH,
+                   "%s has no more input (gw_join_close), and does not make this call",
                    member_name(s, g, rank));
     return gw_list_of(s, v);
 }

@@ -189,7 +189,7 @@ static result *not_received(const transfer *sent) {
     gw_error error;
     const agent *a = sent->agent;
     error_set(&error, GW_CANCELLED,
-              "%s has refused, or no longer waits for, this message of tag %lld", a->name,
+              "%s has refused the message with tag %lld, or no longer waits for it", a->name,
               (long long)sent->tag);
     return result_of_error(&error);
 }
@@ -239,7 +239,7 @@ static void note_ended(agent *a) {
 
 static result *given_up(const transfer *sent) {
     gw_error error;
-    error_set(&error, GW_CANCELLED, "%s has given up this message of tag %lld",
+    error_set(&error, GW_CANCELLED, "%s has cancelled this message with tag %lld",
               agent_member(sent->agent, sent->from)->name, (long long)sent->tag);
     return result_of_error(&error);
 }
@@ -345,9 +345,9 @@ static bool check_peer(gw_scope *s, const char *what, const gw_group *g, int ran
     if (s->error) return false;
     if (!g || g == &group_poison)
         scope_fail(s, GW_INVALID, "%s: %s", what,
-                   g ? "a group that could not be opened" : "the group is NULL");
+                   g ? "the group could not be opened" : "the group is NULL");
     else if (s->agent != g->agent)
-        scope_fail(s, GW_INVALID, "%s: the group is of another agent than the scope", what);
+        scope_fail(s, GW_INVALID, "%s: the group belongs to another agent than the scope", what);
     else if (rank < 0 || rank >= g->count)
         scope_fail(s, GW_INVALID, "%s: rank %d of group \"%s\", which has %d", what, rank, g->name,
                    g->count);
@@ -403,7 +403,8 @@ static void name_late_member(gw_scope *s, const gw_group *g, const char *what, i
     const char *name =
         member < 0 ? "any member" : agent_member(g->agent, (int)g->members[member].rank)->name;
     gw_scope_clear(s);
-    scope_fail(s, GW_TIMEOUT, "%s %s of group \"%s\", tag %lld: it has not arrived in time", what,
+    scope_fail(s, GW_TIMEOUT,
+               "%s %s of group \"%s\", tag %lld: the deadline has passed before it was done", what,
                name, g->name, (long long)tag);
 }
 
@@ -527,7 +528,9 @@ static bool check_batch(gw_scope *s, const gw_group *g, const gw_message *messag
     if (!check_peer(s, what, g, 0)) return false;
     if (options.tag)
         scope_fail(s, GW_INVALID,
-                   "%s: .tag is of gw_send and gw_recv; here each message has its own", what);
+                   "%s: .tag can be used with gw_send and gw_recv only; here the library gives "
+                   "each message a tag",
+                   what);
     else if (count < 0 || (count && !messages))
         scope_fail(s, GW_INVALID, "%s: %d messages%s", what, count, messages ? "" : " at NULL");
     for (int i = 0; gw_ok(s) && i < count; i++)

@@ -107,14 +107,14 @@ static const char *plan_of(int i) {
 static const char *read_wish(const char *text, size_t length, wishes *w,
                              char wanted[GW_NAME_MAX + 1], nearest *n) {
     const char *colon = memchr(text, ':', length);
-    if (!colon) return "is no \"operation:plan\"";
+    if (!colon) return "is not of the form \"operation:plan\"";
     size_t before = (size_t)(colon - text), behind = length - before - 1;
     int o = read_name(wanted, text, before, 0, OPERATION_COUNT, operation_of, n);
-    if (o == OPERATION_COUNT) return "names no collective";
+    if (o == OPERATION_COUNT) return "names an unknown collective";
     int kind = read_name(wanted, colon + 1, behind, PLAN_AUTO + 1, PLAN_KIND_COUNT, plan_of, n);
-    if (kind == PLAN_KIND_COUNT) return "names no plan";
+    if (kind == PLAN_KIND_COUNT) return "names an unknown plan";
     if (!plan_exists((operation)o, (plan_kind)kind))
-        return "names a plan that the collective has not";
+        return "names a plan that this collective does not have";
     w->kinds[o] = (plan_kind)kind;
     return NULL;
 }

@@ -517,10 +517,11 @@ static void the_environment_chooses(void **state) {
     text[fread(text, 1, sizeof text - 1, written)] = '\0';
     fclose(written);
     static const char *const lines[] = {
-        "\"reduce:doubling\" names a plan that the collective has not and changes nothing",
-        "\"barrier\" is no \"operation:plan\" and changes nothing",
-        "\"sum:flat\" names no collective and changes nothing",
-        "\"broadcast:fast\" names no plan and changes nothing; \"all_reduce:direct\" does\n",
+        "\"reduce:doubling\" names a plan that this collective does not have and changes nothing",
+        "\"barrier\" is not of the form \"operation:plan\" and changes nothing",
+        "\"sum:flat\" names an unknown collective and changes nothing",
+        "\"broadcast:fast\" names an unknown plan and changes nothing; \"all_reduce:direct\" "
+        "does\n",
         "\"all_reduce:direct\" does; did you mean \"all_reduce\"?",
         "\"all_reduce:direct\" does; did you mean \"tree\"?",
     };

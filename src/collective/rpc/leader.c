@@ -118,7 +118,7 @@ static void gave_up(canceller *c) {
     collective_group *m = x->round->group;
     gw_error error;
     int index = (int)(x - x->round->participants);
-    error_set(&error, GW_CANCELLED, "%s has given up", collective_name_of(m, index));
+    error_set(&error, GW_CANCELLED, "%s has cancelled its part", collective_name_of(m, index));
     fail_round(m, &error);
 }
 
@@ -145,7 +145,8 @@ static gw_status find_round(collective_group *m, collective_kind kind, uint64_t 
                          collective_name_of(m, index));
     if (number > m->over + 1 && m->current) {
         gw_error ahead;
-        error_set(&ahead, GW_MISMATCH, "%s has entered the next one", collective_name_of(m, index));
+        error_set(&ahead, GW_MISMATCH, "%s has entered the next RPC collective",
+                  collective_name_of(m, index));
         fail_round(m, &ahead);
     }
     m->over = number - 1;
@@ -159,7 +160,7 @@ static gw_status find_round(collective_group *m, collective_kind kind, uint64_t 
     }
     *out = m->current;
     if ((*out)->participants[index].future)
-        return error_set(error, GW_INVALID, "this worker is waiting there already");
+        return error_set(error, GW_INVALID, "this worker waits in the same RPC collective already");
     if ((*out)->kind == kind) return GW_OK;
     gw_error other;
     error_set(&other, GW_MISMATCH, "%s is in %s", collective_name_of(m, index), names[kind]);
@@ -191,7 +192,8 @@ static gw_status enter(agent *a, const collective_request *x, gw_future *f, resu
     round *r = NULL;
     collective_group *m = collective_group_of_on_loop(a, x->ranks, x->count);
     if (!m)
-        return error_set(error, GW_LIMIT, "collectives of more than %d groups of workers",
+        return error_set(error, GW_LIMIT,
+                         "RPC collectives among more than %d different lists of workers",
                          LIMIT_COLLECTIVE_GROUPS);
     int index = collective_index_of(m, x->caller);
     gw_status status = check_members(m, error);
@@ -226,8 +228,10 @@ static gw_status read_request(agent *a, gw_scope *s, const gw_args *args, collec
                 (i ? out->ranks[i] > out->ranks[i - 1] : out->ranks[i] == (uint32_t)a->rank);
         inside = inside || out->ranks[i] == (uint32_t)out->caller;
     }
-    return valid && inside ? GW_OK
-                           : error_set(error, GW_INVALID, "participants or a round that cannot be");
+    return valid && inside
+               ? GW_OK
+               : error_set(error, GW_INVALID,
+                           "RPC collective: the participants or the round number are invalid");
 }
 
 static result *list_all(gw_scope *s, const round *r) {

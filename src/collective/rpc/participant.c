@@ -19,7 +19,8 @@ static bool sort_ranks(gw_scope *s, agent *a, const gw_worker *workers, int coun
     bool inside = false;
     for (int i = 0; i < count; i++) {
         if (workers[i].rank < 0 || workers[i].rank >= a->member_count) {
-            scope_fail(s, GW_NOT_FOUND, "a collective with a worker of rank %d; there are %d",
+            scope_fail(s, GW_NOT_FOUND,
+                       "an RPC collective with a worker of rank %d, but the job has %d workers",
                        workers[i].rank, a->member_count);
             return false;
         }
@@ -48,7 +49,7 @@ static collective_group *enter_group(gw_scope *s, agent *a, const uint32_t *rank
     gw_status status = awaits_check_acts_on_loop(a, &error);
     if (!status && !(m = collective_group_of_on_loop(a, ranks, count)))
         error_set(&error, GW_LIMIT,
-                  "no memory for a collective, or collectives of more than %d groups",
+                  "no memory for an RPC collective, or more than %d different lists of workers",
                   LIMIT_COLLECTIVE_GROUPS);
     if (m) {
         m->inside++;
@@ -106,7 +107,7 @@ static gw_list *run_collective(gw_scope *s, const char *function, const gw_worke
         return gw_list_open(s);
     }
     if (count < 1 || count > LIMIT_WORKERS || !workers) {
-        scope_fail(s, GW_INVALID, "%s: a list of %d workers%s, but it takes 1 to %d",
+        scope_fail(s, GW_INVALID, "%s: the list of workers has %d items%s, but must have 1 to %d",
                    strcmp(function, "gw.barrier") ? "gw_rpc_all_gather" : "gw_rpc_barrier", count,
                    workers ? "" : " at NULL", LIMIT_WORKERS);
         return gw_list_open(s);

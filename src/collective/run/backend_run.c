@@ -310,7 +310,7 @@ static bool open_result(run *r, bool has) {
         uint64_t bytes;
         if (__builtin_mul_overflow(b->rows[i], row, &bytes) ||
             __builtin_add_overflow(total, b->rows[i], &total) || total > INT64_MAX) {
-            scope_fail(r->scope, GW_PROTOCOL, "more rows than a number can count");
+            scope_fail(r->scope, GW_PROTOCOL, "the number of rows is too large for an int64_t");
             return false;
         }
         b->sizes_to[i] = bytes;

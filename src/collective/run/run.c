@@ -66,7 +66,10 @@ static gw_status take_value(run *r, run_partner *m, incoming *p, const reader *i
     if (!x) {
         bool expected = m->next_receive >= 0;
         incoming_close_on_loop(r->group->agent, p);
-        if (!expected) return error_set(error, GW_PROTOCOL, "collective: a value that no plan has");
+        if (!expected)
+            return error_set(
+                error, GW_PROTOCOL,
+                "collective: malformed message: a value that the algorithm does not have");
         error_set(error, GW_NO_MEMORY, "no memory for a collective");
         if (r->state == RUN_DETACHED) {
             backend_group_down_on_loop(r->group);
@@ -149,8 +152,9 @@ static gw_status part_received(run *r, int from, incoming *p, reader *in, gw_err
     }
     if (in->failed || !m->entered || index != m->received) {
         incoming_close_on_loop(r->group->agent, p);
-        return error_set(error, GW_PROTOCOL, "collective: value %u where %u is next", index,
-                         m->received);
+        return error_set(error, GW_PROTOCOL,
+                         "collective: malformed message: value %u, but value %u was expected",
+                         index, m->received);
     }
     return take_value(r, m, p, in, error);
 }
@@ -295,7 +299,7 @@ static void detach(run *r, const gw_error *error) {
     final_leave_on_loop(g, r->sequence);
     r->sequence = NULL;
     if (g->detached_count <= RUNS_MAX) return;
-    error_set(&full, GW_TIMEOUT, "backend \"%s\" has not ended %d collectives that aborts have",
+    error_set(&full, GW_TIMEOUT, "backend \"%s\" still runs %d collectives that have failed",
               g->backend->name, RUNS_MAX);
     backend_group_down_on_loop(g);
     group_break_all_on_loop(g, &full);

@@ -140,10 +140,9 @@ static gw_value join_rows(run *r, const gw_tensor *like) {
 static gw_value join_pieces(run *r) {
     gw_value first = run_output_value(r, &r->plan.outputs[0]);
     if (r->signature.content == CONTENT_TENSORS && first.kind == GW_LIST && !r->takes_gradient)
-        scope_fail(
-            r->scope, GW_INVALID,
-            "gw_scatter_from_async: a tensor that needs a gradient: the root detaches it, or "
-            "all wait");
+        scope_fail(r->scope, GW_INVALID,
+                   "gw_scatter_from_async: a tensor needs a gradient: the root calls gw_detach on "
+                   "it, or all members call gw_scatter_from");
     bool is_whole = r->plan.output_count == 1 || r->signature.content == CONTENT_VALUES ||
                     first.kind != GW_TENSOR || !first.as.tensor->dims;
     if (is_whole) return first;

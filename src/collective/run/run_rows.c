@@ -54,7 +54,7 @@ static gw_value join(run *r) {
         indices[i] = gw_add(s, gw_rows_indices(s, x), row_count);
         values[i] = gw_rows_values(s, x);
         if (__builtin_add_overflow(row_count, x->sizes[0], &row_count))
-            scope_fail(s, GW_INVALID, "all_gather: more rows than a number can count");
+            scope_fail(s, GW_INVALID, "all_gather: the number of rows is too large for an int64_t");
     }
     if (!indices || !values || s->error) return gw_none();
     gw_tensor *all =

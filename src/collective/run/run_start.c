@@ -42,9 +42,10 @@ static uint64_t key_of(const gw_group *g, uint64_t key) {
 
 static gw_status check_count(const gw_group *g, gw_error *error) {
     if (g->run_count + g->waiting_count < LIMIT_GROUP_COLLECTIVES) return GW_OK;
-    return error_set(error, GW_LIMIT,
-                     "group \"%s\": %d collectives are under way here: wait for some of them",
-                     g->name, LIMIT_GROUP_COLLECTIVES);
+    return error_set(
+        error, GW_LIMIT,
+        "group \"%s\": %d collectives are under way on this worker: wait for some of them", g->name,
+        LIMIT_GROUP_COLLECTIVES);
 }
 
 static gw_status without_sequence(const gw_group *g, gw_error *error) {
@@ -126,10 +127,12 @@ static bool is_one(const run *r) {
 }
 
 static void break_at_limit(gw_group *g, const gw_error *error) {
-    char before[96];
+    char before[160];
     gw_error full = *error;
     full.status = GW_LIMIT;
-    snprintf(before, sizeof before, "%d calls that have failed wait here: re-form the group",
+    snprintf(before, sizeof before,
+             "the errors of %d failed calls are kept for members that have not made these calls: "
+             "re-form the group",
              FAILURES_MAX);
     error_prefix(&full, before);
     group_break_all_on_loop(g, &full);

@@ -326,7 +326,8 @@ static void read_arrival(run *r, arrival *a) {
     if (decode_arrival(r, a, &error)) {
         if (gw_ok(r->scope)) scope_fail_with(r->scope, &error);
     } else if (!value_fits(r, v->value, x)) {
-        scope_fail(r->scope, GW_PROTOCOL, "what %s sent does not match its enter",
+        scope_fail(r->scope, GW_PROTOCOL,
+                   "the data that %s has sent does not match the call that it has reported",
                    group_member_name(r->group, x->peer));
     } else {
         if (v->value.kind == GW_TENSOR && r->signature.content != CONTENT_VALUES)

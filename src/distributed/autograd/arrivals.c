@@ -35,9 +35,10 @@ static gw_status read_head(agent *a, const message *m, gradient_head *h, gw_erro
     if (status) return status;
     if (r.failed || h->initiator >= (uint32_t)a->member_count || !h->number ||
         h->flags > DISTRIBUTED_PASS_FLAGS)
-        return error_set(error, GW_PROTOCOL, "gradient: fields that mean nothing");
+        return error_set(error, GW_PROTOCOL, "malformed gradient message: invalid fields");
     if (!h->send && (h->from != (int)h->initiator || !(h->flags & DISTRIBUTED_PASS_MARKS)))
-        return error_set(error, GW_PROTOCOL, "gradient: marks that are not the initiator's");
+        return error_set(error, GW_PROTOCOL,
+                         "malformed gradient: its marks are not from the initiator");
     return GW_OK;
 }
 
@@ -63,8 +64,9 @@ static distributed_pass *distributed_pass_of(agent *a, const gradient_head *h, g
         return x;
     passes_peer *by = passes_peer_of_on_loop(a, h->from);
     if (by && by->open_count >= LIMIT_PASSES_PER_PEER) {
-        error_set(error, GW_LIMIT, "%s: %d backward passes that %s has reported are kept here",
-                  a->name, LIMIT_PASSES_PER_PEER, agent_member(a, h->from)->name);
+        error_set(error, GW_LIMIT,
+                  "%s: %d backward passes reported by %s are under way on this worker", a->name,
+                  LIMIT_PASSES_PER_PEER, agent_member(a, h->from)->name);
         return NULL;
     }
     x = by ? distributed_pass_open(a, initiator, h->number, h->scope) : NULL;
@@ -113,10 +115,11 @@ static gw_status count_unexpected(const distributed_pass *x, int from, uint64_t 
     if (!p) return error_set(error, GW_NO_MEMORY, "%s: no memory for a gradient", a->name);
     if (p->unexpected_count >= LIMIT_UNEXPECTED_GRADIENTS ||
         (p->unexpected_count && p->unexpected_bytes + size > LIMIT_UNEXPECTED_GRADIENT_BYTES))
-        return error_set(error, GW_OVERLOADED,
-                         "%s: %u gradients of %s, of %llu bytes, have arrived before their marks",
-                         a->name, p->unexpected_count, agent_member(a, from)->name,
-                         (unsigned long long)p->unexpected_bytes);
+        return error_set(
+            error, GW_OVERLOADED,
+            "%s: %u gradients of %s, of %llu bytes, have arrived before their pass was announced",
+            a->name, p->unexpected_count, agent_member(a, from)->name,
+            (unsigned long long)p->unexpected_bytes);
     p->unexpected_count++;
     p->unexpected_bytes += size;
     return GW_OK;
@@ -125,7 +128,7 @@ static gw_status count_unexpected(const distributed_pass *x, int from, uint64_t 
 static gw_status put_into_inbox(distributed_pass *x, message *m, const gradient_head *h,
                                 gw_error *error) {
     if (x->state != DISTRIBUTED_PASS_MARKING && x->received >= x->awaited)
-        return error_set(error, GW_PROTOCOL, "%s: a gradient of %s that is not awaited",
+        return error_set(error, GW_PROTOCOL, "%s: %s has sent a gradient that is not awaited",
                          x->agent->name, agent_member(x->agent, h->from)->name);
     distributed_pass_mail *mail = mem_take(sizeof *mail);
     if (!mail)
@@ -152,14 +155,15 @@ static gw_status take(distributed_pass *x, message *m, gradient_head *h, gw_erro
         (own && h->from != x->initiator && !distributed_pass_awaits(x, h->from)))
         return GW_OK;
     if (!own && !agrees(x, h))
-        return error_set(error, GW_PROTOCOL,
-                         "%s: %s has sent another scope or other marks of a pass", x->agent->name,
-                         agent_member(x->agent, h->from)->name);
+        return error_set(
+            error, GW_PROTOCOL,
+            "%s: %s has announced a pass with another scope or other marks than before",
+            x->agent->name, agent_member(x->agent, h->from)->name);
     if (x->state == DISTRIBUTED_PASS_MARKING && h->flags & DISTRIBUTED_PASS_MARKS) {
         passes_peer *by = own || x->by < 0 ? NULL : passes_peer_find_on_loop(x->agent, x->by);
         if (by && by->mark_count + h->marks.count > LIMIT_MARKS_PER_PEER)
             return error_set(error, GW_LIMIT,
-                             "%s: %llu tensors between workers, of passes that %s has reported",
+                             "%s: %llu tensors between workers are in passes reported by %s",
                              x->agent->name, (unsigned long long)by->mark_count + h->marks.count,
                              agent_member(x->agent, x->by)->name);
         if (by) by->mark_count += x->counted_marks = h->marks.count;
@@ -183,7 +187,8 @@ static void refuse(agent *a, const gradient_head *h, gw_error *error) {
     if (!error->status) {
         const passes_peer *in = passes_peer_find_on_loop(a, x.initiator);
         if (in && h->number < in->ended.settled) return;
-        error_set(error, GW_WRONG_STATE, "%s: this backward pass has been given up here", a->name);
+        error_set(error, GW_WRONG_STATE, "%s: this backward pass has been ended on this worker",
+                  a->name);
     }
     distributed_pass_abort_on_loop(&x, x.initiator, error);
 }

@@ -116,7 +116,8 @@ static void forge_gradient(gw_scope *root, int rank, void *context) {
                                  .has_marks = true,
                                  .marked = { 1 },
                                  .send = 1 });
-    expect_failure(root, loss, GW_WRONG_STATE, "w1: this backward pass has been given up here");
+    expect_failure(root, loss, GW_WRONG_STATE,
+                   "w1: this backward pass has been ended on this worker");
     expect_gradient(root, loss, x);
 }
 
@@ -136,7 +137,7 @@ static void forge_marks(gw_scope *root, int rank, void *context) {
                                  .marked = { 1, 2 },
                                  .send = 2 });
     expect_failure(root, loss, GW_PROTOCOL,
-                   "w1: w0 has sent another scope or other marks of a pass");
+                   "w1: w0 has announced a pass with another scope or other marks than before");
     expect_gradient(root, loss, x);
 }
 
@@ -181,7 +182,7 @@ static void wait_in_vain(gw_scope *root, int rank, void *context) {
     gw_tensor *x, *loss = open_loss(root, &x);
     gw_rpc_sync(root, VICTIM, "arrivals_end_all");
     expect_failure(root, loss, GW_TIMEOUT,
-                   "no message has arrived from other workers for as long as a call may take");
+                   "no message has arrived from other workers for the timeout of a call");
 }
 
 static void a_pass_waits_no_longer_than_a_call(void **state) {
@@ -248,7 +249,7 @@ static void send_unexpected(gw_scope *root, int rank, void *context) {
     count_unexpected(root, 1, 1);
     // The marks arrive in the end, and they are of another send.
     expect_abort(root, (claim){ .send = 5, .has_marks = true, .marked = { 5 } }, GW_PROTOCOL,
-                 "w1: a gradient of w2 that is not awaited");
+                 "w1: w2 has sent a gradient that is not awaited");
     count_unexpected(root, 0, LIMIT_UNEXPECTED_GRADIENTS);
 }
 
@@ -256,8 +257,9 @@ static void send_too_many_unexpected(gw_scope *root, int rank, void *context) {
     (void)context;
     if (rank != LIAR) return;
     gw_rpc_sync(root, VICTIM, "arrivals_count_unexpected", (int)LIMIT_UNEXPECTED_GRADIENTS);
-    expect_abort(root, (claim){ .send = 5 }, GW_OVERLOADED,
-                 "w1: 65536 gradients of w2, of 0 bytes, have arrived before their marks");
+    expect_abort(
+        root, (claim){ .send = 5 }, GW_OVERLOADED,
+        "w1: 65536 gradients of w2, of 0 bytes, have arrived before their pass was announced");
     count_unexpected(root, LIMIT_UNEXPECTED_GRADIENTS, 0);
 }
 

@@ -149,13 +149,12 @@ static void wait_for_more(distributed_pass *x, gw_scope *s) {
         x->waiting = NULL;
         if (woken || is_over(x)) continue;
         if (!context_check_cancelled(s, &error))
-            error_set(
-                &error, GW_TIMEOUT,
-                context_deadline_ns(s) == ENV_NEVER
-                    ? "no message has arrived from other workers for as long as a call may take, "
-                      "and %s is not done"
-                    : "the pass did not end on %s within the deadline",
-                name_of_pending(x));
+            error_set(&error, GW_TIMEOUT,
+                      context_deadline_ns(s) == ENV_NEVER
+                          ? "no message has arrived from other workers for the timeout of a call, "
+                            "and %s has not ended its part of the pass"
+                          : "the pass has not ended on %s within the deadline",
+                      name_of_pending(x));
         distributed_pass_fail_on_loop(x, &error);
     }
 }
@@ -228,10 +227,11 @@ static agent *agent_behind(const pass *p) {
 static bool check(gw_scope *s, const agent *a) {
     gw_error error = { 0 };
     if (agent_is_closed(a)) {
-        error_set(&error, GW_WRONG_STATE, "the graph leads to other workers, after shutdown");
+        error_set(&error, GW_WRONG_STATE,
+                  "the graph leads to other workers, which cannot be reached after shutdown");
     } else if (s->agent != a) {
         error_set(&error, GW_INVALID,
-                  "the graph leads to other workers, and the scope is not of the same agent");
+                  "the graph leads to other workers, but the scope belongs to another agent");
     } else {
         context_check_wait(s, &error);
     }

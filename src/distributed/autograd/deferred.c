@@ -57,7 +57,7 @@ static bool send_late(agent *a, const pass_report *w) {
     gw_error why;
     if (agent_member(a, w->to)->lost) return true;
     error_set(&why, w->status ? w->status : GW_NO_MEMORY,
-              "%s: it has given up this backward pass, and has no memory to report the reason",
+              "%s: this worker has ended the backward pass, and has no memory to report the reason",
               a->name);
     return send_report(a, w, &why);
 }
@@ -77,7 +77,8 @@ static void lose_unreported(agent *a) {
         gw_error why;
         if (!worker_set_has(&gs->unreported, rank)) continue;
         worker_set_remove(&gs->unreported, rank);
-        error_set(&why, GW_NO_MEMORY, "%s: no memory to report to it the end of a backward pass",
+        error_set(&why, GW_NO_MEMORY,
+                  "%s: no memory to report the end of a backward pass to this worker",
                   agent_member(a, rank)->name);
         if (rank != a->rank && a->peers) peers_lose(a->peers, rank, &why);
     }

@@ -101,9 +101,8 @@ static void fail_without_memory(gw_scope *s, int rank, void *context) {
     gw_rref *layer = gw_remote(s, "w1", "deferred_layer", (bool)true);
     gw_backward(s, loss_of(s, layer));
     assert_int_equal(failing_count, 0);
-    assert_string_equal(gw_scope_error(s)->text,
-                        "backward: w1: it has given up this backward pass, "
-                        "and has no memory to report the reason");
+    assert_string_equal(gw_scope_error(s)->text, "backward: w1: this worker has ended the backward "
+                                                 "pass, and has no memory to report the reason");
     assert_int_equal(gw_scope_error(s)->status, GW_LIMIT);
     gw_scope_clear(s);
 }
@@ -127,8 +126,8 @@ static void report_too_much(gw_scope *s, int rank, void *context) {
     }
     env_leave(a->env);
     gw_wait(s, gw_member_lost(s, (const gw_worker[]){ gw_rpc_worker(s, 0) }, 1));
-    assert_non_null(
-        strstr(gw_scope_error(s)->text, "no memory to report to it the end of a backward"));
+    assert_non_null(strstr(gw_scope_error(s)->text,
+                           ": no memory to report the end of a backward pass to this worker"));
     gw_scope_clear(s);
     failing_count = 0;
 }

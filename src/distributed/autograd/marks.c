@@ -62,7 +62,7 @@ gw_status marks_read(const agent *a, reader *r, uint32_t max, marks *out, gw_err
         one.send = reader_u64(r);
         if (one.rank >= (uint32_t)a->member_count || !one.send || one.slot >= LIMIT_SLOTS ||
             (i && compare(&out->items[out->count - 1], &one) >= 0))
-            return error_set(error, GW_PROTOCOL, "marks: fields that mean nothing");
+            return error_set(error, GW_PROTOCOL, "malformed marks message: invalid fields");
         if (!marks_add(out, one)) return error_set(error, GW_NO_MEMORY, "no memory for marks");
     }
     return GW_OK;

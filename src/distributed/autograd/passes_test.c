@@ -181,19 +181,20 @@ static void misuse(gw_scope *root, int rank, void *context) {
     gw_scope *s = gw_scope_open(root);
     gw_tensor *y = forward(s, layer, x);
     gw_backward(s, y);
-    expect_error(s, GW_INVALID, "backward: a tensor of 6 elements, which is not one number");
+    expect_error(s, GW_INVALID, "backward: the tensor has 6 elements, not one");
     gw_backward(s, gw_sum(s, gw_detach(s, y)));
     expect_error(s, GW_INVALID, "backward: this tensor needs no gradient");
     gw_scope *foreign = gw_scope_open(NULL);
     gw_backward(foreign, gw_sum(s, y));
-    expect_error(foreign, GW_INVALID, "and the scope is not of the same agent");
+    expect_error(foreign, GW_INVALID,
+                 "the graph leads to other workers, but the scope belongs to another agent");
     gw_scope_close_up(foreign);
     gw_rpc_sync(s, "w1", "passes_wait_inline", y);
     expect_error(s, GW_WOULD_BLOCK, "w1: passes_wait_inline: ");
     gw_backward(s, gw_sum(s, y));
     assert_true(gw_ok(s));
     gw_backward(s, gw_sum(s, y));
-    expect_error(s, GW_WRONG_STATE, "set retain_graph in the first pass");
+    expect_error(s, GW_WRONG_STATE, "set .retain_graph in the first pass");
     gw_backward(s, gw_sum(s, forward(s, layer, x)), .gradient = gw_ones(s, GW_F32, 2));
     expect_error(s, GW_INVALID, "backward: the gradient is");
     gw_scope_close_up(s);

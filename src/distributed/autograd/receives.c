@@ -69,7 +69,7 @@ static gw_status read(agent *a, int from, reader *table, gw_handle **out, gw_err
     reader_u64(table);  // the scope
     uint32_t count = reader_u32(table);
     if (table->failed || !send || !count || count > LIMIT_SLOTS || count > reader_left(table) / 5)
-        return error_set(error, GW_PROTOCOL, "graph: fields that mean nothing");
+        return error_set(error, GW_PROTOCOL, "malformed graph message: invalid fields");
     receive *r = mem_take(sizeof *r);
     if (!r) {
         receives_release_unread_on_loop(a, from, send);

@@ -77,7 +77,7 @@ static bool check_fast(distributed_pass *x, gw_scope *s) {
     if (unused_by < 0) return true;
     scope_fail_of(s, "backward", GW_INVALID,
                   "FAST mode expects a gradient of every sent tensor, but the loss does not "
-                  "use a tensor that %s sent to %s; the exact mode needs none",
+                  "use a tensor that %s sent to %s; without .fast this is no error",
                   a->name, agent_member(a, unused_by)->name);
     return false;
 }

@@ -56,7 +56,7 @@ static void find_upstream(sent *t, sent_slot *at) {
 gw_status graph_add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_error *error) {
     sent *t = (sent *)graph;
     if (t->slot_count == LIMIT_SLOTS)
-        return error_set(error, GW_LIMIT, "more than %d tensors that need a gradient in a message",
+        return error_set(error, GW_LIMIT, "a message has more than %d tensors that need a gradient",
                          LIMIT_SLOTS);
     if (!reserve_slot(t)) return no_memory(error);
     size_t size = (size_t)x->dims * sizeof(int64_t);
@@ -77,7 +77,7 @@ gw_status graph_add(gw_handle *graph, gw_tensor *x, uint32_t *out_slot, gw_error
 static bool has_room(const graphs *gs, const passes_peer *p, int to, gw_error *error) {
     if (p->send_count >= LIMIT_SENDS_PER_PEER) {
         error_set(error, GW_LIMIT,
-                  "%d messages with tensors that need a gradient are kept here for %s",
+                  "%d messages with tensors that need a gradient are kept on this worker for %s",
                   LIMIT_SENDS_PER_PEER, agent_member(gs->agent, to)->name);
     } else if (gs->sends.count >= LIMIT_SENDS) {
         error_set(error, GW_LIMIT, "%d messages with tensors that need a gradient are kept here",
@@ -197,8 +197,8 @@ int sends_lost_with_on_loop(const agent *a, uint64_t id) {
 void sends_gone_error(const agent *a, int lost, gw_error *out) {
     if (lost < 0) {
         error_set(out, GW_WRONG_STATE,
-                  "a pass has been through this graph, which continues at other workers, or one of "
-                  "them is gone; set retain_graph in the first pass");
+                  "a backward pass has already used this graph, which continues on other workers, "
+                  "or one of these is gone: set .retain_graph in the first pass");
         return;
     }
     const member *m = agent_member(a, lost);

@@ -42,7 +42,8 @@ static void use_up(gw_scope *root, int rank, void *context) {
         gw_rpc_sync(s, 0, "sends_count_for_caller", LIMIT_SENDS_PER_PEER);
         call_double(s, 0);
         expect(s, GW_LIMIT,
-               "w0: 1048576 messages with tensors that need a gradient are kept here for w1");
+               "w0: 1048576 messages with tensors that need a gradient are kept on this worker for "
+               "w1");
     }
     gw_rpc_barrier(s, gw_rpc_workers(s, &count), 3);
     if (rank == 2) {

@@ -32,7 +32,7 @@ static void wait_on_loop(pass *p, agent *a, gw_error *error) {
     p->on_answer = NULL;
     p->runner = NULL;
     if (woken || context_check_cancelled(s, error)) return;
-    error_set(error, GW_TIMEOUT, "others have not answered within the deadline");
+    error_set(error, GW_TIMEOUT, "other workers have not answered within the deadline");
 }
 
 static void wait(pass *p) {

@@ -88,11 +88,12 @@ static uint64_t header_size(checkpoint *c, const checkpoint_source *from) {
     reader r = reader_of(bytes, sizeof bytes);
     uint64_t size = reader_u64(&r), left = from->size - SIZE_BYTES;
     if (size > LIMIT_CHECKPOINT_HEADER_BYTES)
-        scope_fail(c->scope, GW_INVALID, "no checkpoint: a header of %llu bytes, more than %d",
+        scope_fail(c->scope, GW_INVALID,
+                   "not a checkpoint: its header would have %llu bytes, at most %d are allowed",
                    (unsigned long long)size, LIMIT_CHECKPOINT_HEADER_BYTES);
     else if (size > left)
         scope_fail(c->scope, GW_INVALID,
-                   "cut off: a header of %llu bytes, of which %llu are present",
+                   "truncated: the header has %llu bytes, of which %llu are present",
                    (unsigned long long)size, (unsigned long long)left);
     return size;
 }
@@ -100,7 +101,7 @@ static uint64_t header_size(checkpoint *c, const checkpoint_source *from) {
 static void check_bools(checkpoint *c, const checkpoint_entry *e, const uint8_t *at) {
     for (uint64_t i = 0; i < e->end - e->begin; i++) {
         if (at[i] <= 1) continue;
-        scope_fail(c->scope, GW_INVALID, "\"%.200s\" has the byte %d, which is no bool", e->name,
+        scope_fail(c->scope, GW_INVALID, "\"%.200s\" has the byte %d, which is not a bool", e->name,
                    at[i]);
         return;
     }

@@ -43,7 +43,7 @@ json_t *checkpoint_read_checks(checkpoint *c) {
     json_error_t error;
     json_t *out = text ? checkpoint_parse(text, strlen(text), &error) : NULL;
     if (text && !json_is_object(out))
-        scope_fail(c->scope, GW_INVALID, "its checks are no JSON object: %.200s",
+        scope_fail(c->scope, GW_INVALID, "its list of checksums is not a JSON object: %.200s",
                    out ? "something else" : error.text);
     return out;
 }
@@ -56,6 +56,6 @@ void checkpoint_compare(checkpoint *c, const json_t *checks, const checkpoint_en
     write_check(text, numbers, size);
     if (wanted && strcmp(wanted, text) != 0)
         scope_fail(c->scope, GW_INVALID,
-                   "\"%.200s\" is damaged: bytes %llu to %llu have the check %s, not %.40s",
+                   "\"%.200s\" is damaged: bytes %llu to %llu have the checksum %s, not %.40s",
                    e->name, (unsigned long long)at, (unsigned long long)(at + size), text, wanted);
 }

@@ -79,7 +79,7 @@ json_t *checkpoint_describe(const checkpoint *c) {
         if (!strcmp(name, metadata_name) || json_object_get(out, name)) {
             scope_fail(s, GW_INVALID, "two values would be called \"%.200s\"", name);
         } else if (json_object_set_new(out, name, describe_entry(&c->items[i]))) {
-            scope_fail(s, GW_INVALID, "the name \"%.200s\" is no UTF-8 text", name);
+            scope_fail(s, GW_INVALID, "the name \"%.200s\" is not UTF-8", name);
         }
     }
     return out;
@@ -88,7 +88,7 @@ json_t *checkpoint_describe(const checkpoint *c) {
 // ---- Reading ------------------------------------------------------------------------------------
 static bool wrong(checkpoint *c, const char *name) {
     scope_fail(c->scope, GW_INVALID,
-               "\"%.200s\" is no description of a tensor: dtype, shape and data_offsets", name);
+               "\"%.200s\" does not describe a tensor by dtype, shape and data_offsets", name);
     return false;
 }
 
@@ -151,10 +151,9 @@ static bool check_size(checkpoint *c, const checkpoint_entry *e, uint64_t data_s
                    gw_dtype_name(e->dtype), shape_text_of(e->shape.count, e->shape.sizes).text,
                    (unsigned long long)e->begin, (unsigned long long)e->end);
     } else if (e->end > data_size) {
-        scope_fail(
-            c->scope, GW_INVALID,
-            "cut off: \"%.200s\" ends at byte %llu of the numbers, of which %llu are present",
-            e->name, (unsigned long long)e->end, (unsigned long long)data_size);
+        scope_fail(c->scope, GW_INVALID,
+                   "truncated: \"%.200s\" ends at byte %llu of the data, of which %llu are present",
+                   e->name, (unsigned long long)e->end, (unsigned long long)data_size);
     }
     return gw_ok(c->scope);
 }
@@ -181,7 +180,7 @@ static bool read_metadata(checkpoint *c, json_t *j) {
         json_decref(c->texts);
         c->texts = json_incref(j);
     } else {
-        scope_fail(c->scope, GW_INVALID, "%s is no JSON object of texts", metadata_name);
+        scope_fail(c->scope, GW_INVALID, "%s is not a JSON object of strings", metadata_name);
     }
     return ok;
 }
@@ -209,12 +208,12 @@ static void check_offsets(checkpoint *c, uint64_t data_size) {
                        order[i - 1]->name);
         else if (order[i]->begin > at)
             scope_fail(c->scope, GW_INVALID,
-                       "no tensor has the bytes %llu to %llu before \"%.200s\"",
+                       "the bytes %llu to %llu belong to no tensor before \"%.200s\"",
                        (unsigned long long)at, (unsigned long long)order[i]->begin, order[i]->name);
         at = order[i]->end;
     }
     if (gw_ok(c->scope) && at != data_size)
-        scope_fail(c->scope, GW_INVALID, "no tensor has the last %llu bytes",
+        scope_fail(c->scope, GW_INVALID, "the last %llu bytes belong to no tensor",
                    (unsigned long long)(data_size - at));
     mem_free(order);
 }
@@ -245,7 +244,7 @@ void checkpoint_read_header(checkpoint *c, const char *text, size_t size, uint64
     json_error_t error;
     json_t *header = checkpoint_parse(text, size, &error);
     if (!json_is_object(header))
-        scope_fail(c->scope, GW_INVALID, "its header is no JSON object: %.200s",
+        scope_fail(c->scope, GW_INVALID, "its header is not a JSON object: %.200s",
                    header ? "it is something else" : error.text);
     const char *key;
     json_t *value;

@@ -201,7 +201,7 @@ static void an_unsupported_value_is_an_error(void **state) {
         { put_reserved_text, "two texts would be called \"gradwire\"" },
         { put_bad_name, "is no UTF-8 text" },
         { put_bad_text, "\"text\" is no UTF-8 text" },
-        { put_error, "\"error\" is of kind error, which no file keeps" },
+        { put_error, "\"error\" is of kind error, which a checkpoint cannot have" },
         { put_deep, "more than 32 maps and lists" },
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
@@ -233,18 +233,19 @@ typedef struct bad {
 
 static const bad bads[] = {
     { "{\"a\":" HUNDRED, 0, "nested deeper than 96 levels" },
-    { "", 0, "its header is no JSON object" },
-    { "[]", 0, "its header is no JSON object: it is something else" },
-    { "{} x", 0, "its header is no JSON object: end of file expected" },
+    { "", 0, "its header is not a JSON object" },
+    { "[]", 0, "its header is not a JSON object: it is something else" },
+    { "{} x", 0, "its header is not a JSON object: end of file expected" },
     { "{" ENTRY("a", "U8", "[]", "0", "1") "," ENTRY("a", "U8", "[]", "0", "1") "}", 1,
       "duplicate object key" },
-    { "{\"a\":3}", 0, "\"a\" is no description of a tensor" },
-    { "{\"a\":{\"dtype\":\"U8\",\"shape\":[]}}", 0, "\"a\" is no description of a tensor" },
-    { "{\"a\":{\"dtype\":8,\"shape\":[],\"data_offsets\":[0,0]}}", 0, "\"a\" is no description" },
-    { "{" ENTRY("a", "U8", "{}", "0", "1") "}", 1, "\"a\" is no description of a tensor" },
-    { "{" ENTRY("a", "U8", "[-1]", "0", "1") "}", 1, "\"a\" is no description of a tensor" },
-    { "{" ENTRY("a", "U8", "[1.0]", "0", "1") "}", 1, "\"a\" is no description of a tensor" },
-    { "{" ENTRY("a", "U8", "[1]", "0", "1,2") "}", 1, "\"a\" is no description of a tensor" },
+    { "{\"a\":3}", 0, "\"a\" does not describe a tensor" },
+    { "{\"a\":{\"dtype\":\"U8\",\"shape\":[]}}", 0, "\"a\" does not describe a tensor" },
+    { "{\"a\":{\"dtype\":8,\"shape\":[],\"data_offsets\":[0,0]}}", 0,
+      "\"a\" does not describe a tensor by dtype, shape and data_offsets" },
+    { "{" ENTRY("a", "U8", "{}", "0", "1") "}", 1, "\"a\" does not describe a tensor" },
+    { "{" ENTRY("a", "U8", "[-1]", "0", "1") "}", 1, "\"a\" does not describe a tensor" },
+    { "{" ENTRY("a", "U8", "[1.0]", "0", "1") "}", 1, "\"a\" does not describe a tensor" },
+    { "{" ENTRY("a", "U8", "[1]", "0", "1,2") "}", 1, "\"a\" does not describe a tensor" },
     { "{" ENTRY("a", "U8", "[99999999999999999999]", "0", "1") "}", 1, "too big integer" },
     { "{" ENTRY("a", "F32", "[2]", "0", "4") "}", 4,
       "\"a\" is f32 2, for which the offsets 0 to 4 are wrong" },
@@ -252,22 +253,24 @@ static const bad bads[] = {
     { "{" ENTRY("a", "F32", "[2147483648,2147483648,4]", "0", "0") "}", 0, "are wrong" },
     { "{" ENTRY("a", "F32", "[0,9223372036854775807]", "0", "0") "}", 0, "are wrong" },
     { "{" ENTRY("a", "F32", "[2]", "0", "8") "}", 7,
-      "cut off: \"a\" ends at byte 8 of the numbers, of which 7 are present" },
-    { "{" ENTRY("a", "F32", "[2]", "0", "8") "}", 10, "no tensor has the last 2 bytes" },
+      "truncated: \"a\" ends at byte 8 of the data, of which 7 are present" },
+    { "{" ENTRY("a", "F32", "[2]", "0", "8") "}", 10, "the last 2 bytes belong to no tensor" },
     { "{" ENTRY("a", "F32", "[1]", "0", "4") "," ENTRY("b", "F32", "[1]", "6", "10") "}", 10,
-      "no tensor has the bytes 4 to 6 before \"b\"" },
+      "the bytes 4 to 6 belong to no tensor before \"b\"" },
     { "{" ENTRY("a", "F32", "[1]", "3", "7") "," ENTRY("b", "F32", "[1]", "0", "4") "}", 7,
       "\"a\" overlaps with \"b\"" },
-    { "{\"__metadata__\":{\"gradwire.crc32c\":\"[]\"}}", 0, "its checks are no JSON object" },
+    { "{\"__metadata__\":{\"gradwire.crc32c\":\"[]\"}}", 0,
+      "its list of checksums is not a JSON object" },
     { "{\"__metadata__\":{\"gradwire.crc32c\":\"{\\\"a\\\":\\\"00000000\\\"}\"}," ENTRY(
           "a", "U8", "[]", "0", "1") "}",
       1, "\"a\" is damaged: bytes " },
-    { "{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ is no JSON object of texts" },
-    { "{\"__metadata__\":{\"gradwire\":\"{\"}}", 0, "its nesting is no JSON object" },
+    { "{\"__metadata__\":{\"a\":1}}", 0, "__metadata__ is not a JSON object of strings" },
+    { "{\"__metadata__\":{\"gradwire\":\"{\"}}", 0,
+      "the description of its nesting is not a JSON object" },
     { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"tensor\\\"}\"}}", 0,
       "\"a\" is declared as kind tensor, but is missing" },
     { "{\"__metadata__\":{\"gradwire\":\"{}\"}," ENTRY("a", "U8", "[]", "0", "1") "}", 1,
-      "\"a\" is not in the tree of values" },
+      "\"a\" is missing in the description of the nesting" },
     { "{\"__metadata__\":{\"gradwire\":\"{\\\"a\\\":\\\"int\\\"}\"}," ENTRY("a", "U8", "[]", "0",
                                                                             "1") "}",
       1, "\"a\" is declared as kind int, but has another shape" },
@@ -294,7 +297,7 @@ static void bools_are_checked(void **state) {
     (void)state;
     bytes b = file_of("{" ENTRY("a", "BOOL", "[2]", "0", "2") "}", 2);
     b.data[b.size - 1] = 7;
-    assert_refused_with(b, GW_INVALID, "\"a\" has the byte 7, which is no bool");
+    assert_refused_with(b, GW_INVALID, "\"a\" has the byte 7, which is not a bool");
 }
 
 static void sizes_of_headers_are_checked(void **state) {
@@ -304,7 +307,7 @@ static void sizes_of_headers_are_checked(void **state) {
     assert_refused_with(b, GW_INVALID, "4 bytes are no checkpoint");
     b = file_of("{}", 0);
     b.data[0] = 9;
-    assert_refused_with(b, GW_INVALID, "cut off: a header of 9 bytes, of which 2 are present");
+    assert_refused_with(b, GW_INVALID, "truncated: the header has 9 bytes, of which 2 are present");
     b = file_of("{}", 0);
     b.data[7] = 1;
     assert_refused_with(b, GW_INVALID, "a header of 72057594037927938 bytes, more than 100000000");

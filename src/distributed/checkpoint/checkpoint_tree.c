@@ -64,7 +64,7 @@ static json_t *flatten_map(checkpoint *c, const char *path, int depth, gw_map *m
         if (!gw_ok(s)) {
             json_decref(inner);
         } else if (json_object_set_new(out, key, inner)) {
-            scope_fail(s, GW_INVALID, "the name \"%.200s\" is no UTF-8 text", key);
+            scope_fail(s, GW_INVALID, "the name \"%.200s\" is not UTF-8", key);
         }
     }
     return out;
@@ -90,7 +90,7 @@ static json_t *flatten(checkpoint *c, const char *path, int depth, gw_value v) {
     if (v.kind == GW_RREF && gw_ok(s)) v = gw_to_here_value(s, v.as.rref);
     if (!gw_ok(s)) return NULL;
     if (depth > LIMIT_NESTING) {
-        scope_fail(s, GW_LIMIT, "\"%.200s\" lies in more than %d maps and lists", path,
+        scope_fail(s, GW_LIMIT, "\"%.200s\" is nested in more than %d maps and lists", path,
                    LIMIT_NESTING);
         return NULL;
     }
@@ -107,7 +107,7 @@ static json_t *flatten(checkpoint *c, const char *path, int depth, gw_value v) {
     case GW_LIST: return flatten_list(c, path, depth + 1, v.as.list);
     case GW_MAP: return flatten_map(c, path, depth + 1, v.as.map);
     default:
-        scope_fail(s, GW_INVALID, "\"%.200s\" is of kind %s, which no file keeps", path,
+        scope_fail(s, GW_INVALID, "\"%.200s\" is of kind %s, which a checkpoint cannot have", path,
                    gw_kind_name(v.kind));
         return NULL;
     }
@@ -217,8 +217,8 @@ static gw_list *nest_list(nester *n, const char *path, int depth, const json_t *
 static gw_value nest(nester *n, const char *path, int depth, const json_t *tree) {
     if (!gw_ok(n->scope)) return gw_none();
     if (depth > LIMIT_NESTING) {
-        scope_fail(n->scope, GW_INVALID, "\"%.200s\" lies in more than %d maps and lists", path,
-                   LIMIT_NESTING);
+        scope_fail(n->scope, GW_INVALID, "\"%.200s\" is nested in more than %d maps and lists",
+                   path, LIMIT_NESTING);
         return gw_none();
     }
     if (json_is_object(tree)) return gw_value_of_map(nest_map(n, path, depth + 1, tree));
@@ -243,7 +243,7 @@ static gw_map *nest_all(checkpoint *c, gw_scope *out, const json_t *tree) {
     n.flat = flat_map(c, c->scope, n.left);
     gw_map *values = gw_ok(c->scope) ? nest_map(&n, NULL, 1, tree) : NULL;
     if (gw_ok(c->scope) && json_object_size(n.left))
-        scope_fail(c->scope, GW_INVALID, "\"%.200s\" is not in the tree of values",
+        scope_fail(c->scope, GW_INVALID, "\"%.200s\" is missing in the description of the nesting",
                    json_object_iter_key(json_object_iter(n.left)));
     json_decref(n.left);
     return values;
@@ -256,7 +256,7 @@ gw_map *checkpoint_nest(checkpoint *c, gw_scope *out) {
     json_t *tree = checkpoint_parse(text, strlen(text), &error);
     gw_map *values = NULL;
     if (!json_is_object(tree)) {
-        scope_fail(c->scope, GW_INVALID, "its nesting is no JSON object: %s",
+        scope_fail(c->scope, GW_INVALID, "the description of its nesting is not a JSON object: %s",
                    tree ? "something else" : error.text);
     } else {
         values = nest_all(c, out, tree);

@@ -23,7 +23,8 @@ static void read_pair(gw_scope *s, const gw_args *a, const char *name, gw_value 
     }
     int count = gw_list_count(v.as.list);
     if (count < 1 || count > 2)
-        scope_fail_of(s, a->label, GW_INVALID, "\"%s\" has %d numbers, not 1 or 2", name, count);
+        scope_fail_of(s, a->label, GW_INVALID, "\"%s\" has %d numbers, but must have 1 or 2", name,
+                      count);
     for (int i = 0; gw_ok(s) && i < 2; i++)
         out[i] = gw_int_of(s, gw_list_get(s, v.as.list, i < count ? i : 0));
 }

@@ -243,7 +243,7 @@ static gw_module *open_listed(gw_scope *s, const gw_args *a, const gw_list *list
     if (gw_ok(s) && !found) {
         nearest n = nearest_to(name);
         for (const layer *l = layer_table; l->name; l++) nearest_offer(&n, l->name);
-        scope_fail_of(s, a->label, GW_NOT_FOUND, "there is no layer \"%.100s\"%s", name,
+        scope_fail_of(s, a->label, GW_NOT_FOUND, "the library has no layer \"%.100s\"%s", name,
                       nearest_words(&n));
     }
     return gw_ok(s) ? found->open(s, &inner) : &module_poison;

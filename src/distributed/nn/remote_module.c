@@ -26,7 +26,7 @@ static gw_value call_object(gw_scope *s, const gw_module *m, const char *method,
 // anything.
 static gw_tensor *output_of(gw_scope *s, const gw_module *m, const char *method, gw_value v) {
     if (gw_ok(s) && v.kind != GW_TENSOR)
-        scope_fail(s, GW_INVALID, "%s: %s.%s gave %s, not a tensor",
+        scope_fail(s, GW_INVALID, "%s: %s.%s returned %s, not a tensor",
                    gw_rref_owner_name(s, ((const remote *)m->state)->rref), m->name, method,
                    gw_kind_name(v.kind));
     return gw_ok(s) ? v.as.tensor : tensor_poison_of(s);
@@ -67,7 +67,7 @@ static gw_value check_outputs(gw_scope *s, const gw_module *m, const typed_call 
     if (!gw_ok(s) || is_fine) return v;
     const char *owner = gw_rref_owner_name(s, ((const remote *)m->state)->rref);
     if (c)
-        scope_fail(s, GW_INVALID, "%s: %s.call gave no list of %d outputs", owner, m->name,
+        scope_fail(s, GW_INVALID, "%s: %s.call did not return a list of %d outputs", owner, m->name,
                    c->outputs);
     else
         scope_fail(s, GW_INVALID, "%s: %s.call gave no output", owner, m->name);
@@ -174,7 +174,9 @@ gw_module *gw_module_from_rref(gw_scope *s, gw_rref *rref) {
 
 gw_rref *gw_module_rref(gw_scope *s, const gw_module *m) {
     if (module_is_usable(s, "gw_module_rref", m) && !m->remote)
-        scope_fail(s, GW_INVALID, "%s is here: gw_module_rref is of remote modules", m->name);
+        scope_fail(s, GW_INVALID,
+                   "the module %s is on this worker: gw_module_rref is for remote modules",
+                   m->name);
     if (gw_ok(s) && m->remote) return ((const remote *)m->state)->rref;
     return gw_rref_of(s, gw_none());
 }

@@ -357,7 +357,7 @@ static void compare_layers(gw_scope *s, int rank, void *context) {
     }
     gw_map_put(s, o, "stride", gw_list_open(s));
     gw_module_call(s, gw_module_remote(s, 1, "gw.nn.max_pool2d", o), image);
-    assert_failed(s, GW_INVALID, "\"stride\" has 0 numbers, not 1 or 2");
+    assert_failed(s, GW_INVALID, "\"stride\" has 0 numbers, but must have 1 or 2");
 }
 
 static void layers_compute_like_local_ones(void **state) {
@@ -390,7 +390,8 @@ static void go_wrong(gw_scope *root, int rank, void *context) {
     gw_module_call(s, m, x);
     assert_failed(s, GW_INVALID, "w1: gw.nn.linear.forward: gw.linear: ");
     gw_module_register_module(s, m, "part", gw_nn_relu(s));
-    assert_failed(s, GW_INVALID, "gw.nn.linear: it is on another worker, and its parts with it");
+    assert_failed(s, GW_INVALID,
+                  "gw.nn.linear: the module is on another worker, and so are its parts");
     gw_module_parameter_get(s, m, "weight");
     assert_failed(s, GW_INVALID, "the parameters of gw.nn.linear are on another worker");
     gw_module_rref(s, gw_nn_relu(s));

@@ -432,7 +432,7 @@ static void call_without_waiting(gw_scope *s, int rank, void *context) {
         }
     }
     gw_wait(s, gw_module_call_value_async(s, all[1], 3));
-    assert_failed(s, GW_INVALID, "lstm has hooks, and its first input is no tensor");
+    assert_failed(s, GW_INVALID, "lstm has hooks, but its first input is not a tensor");
 }
 
 static void calls_by_value_need_not_wait(void **state) {
@@ -497,7 +497,7 @@ static void go_wrong(gw_scope *s, int rank, void *context) {
     gw_module_call(s, odd, x);
     assert_failed(s, GW_INVALID, "w1: typed_odd.forward gave none, not a tensor");
     gw_nn_lstm_call(s, odd, x);
-    assert_failed(s, GW_INVALID, "w1: typed_odd.call gave no list of 3 outputs");
+    assert_failed(s, GW_INVALID, "w1: typed_odd.call did not return a list of 3 outputs");
 }
 
 static void errors_name_the_worker_and_the_class(void **state) {

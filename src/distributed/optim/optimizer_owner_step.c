@@ -20,7 +20,7 @@ static bool is_free(gw_scope *s, const owned_optimizer *self) {
         if (other == self || !(other->prepared || other->computes) ||
             !shares_parameter(self->optimizer, other->optimizer))
             continue;
-        scope_fail(s, GW_OVERLOADED, "another optimizer is in a step of the same parameters");
+        scope_fail(s, GW_OVERLOADED, "another optimizer is making a step of the same parameters");
         return false;
     }
     return true;
@@ -73,7 +73,7 @@ static bool begin_step(gw_scope *s, owned_optimizer *self, const gw_args *a,
     if (!turns_enter(*out, &self->turns)) return false;
     optimizers_lock(s);
     if (*out_transaction <= self->over) {
-        scope_fail(*out, GW_CANCELLED, "this transaction of a step is over");
+        scope_fail(*out, GW_CANCELLED, "this transaction of a step has ended");
     } else {
         owned_abort(self);
         self->over = *out_transaction - 1;
@@ -133,9 +133,11 @@ gw_value serve_commit(gw_scope *s, void *object, const gw_args *a) {
         self->prepared = 0;
         self->over = self->committed = transaction;
     } else if (self->is_fenced) {
-        scope_fail(t, GW_FENCED, "another owner has lost the trainer, and its step is not taken");
+        scope_fail(
+            t, GW_FENCED,
+            "the step cannot be made: another owner has lost the worker that makes the step");
     } else {
-        scope_fail(t, GW_WRONG_STATE, "no step is prepared that could be committed");
+        scope_fail(t, GW_WRONG_STATE, "no step was prepared that could be committed");
     }
     optimizers_unlock(s);
     failpoint("step_committed");

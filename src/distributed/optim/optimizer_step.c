@@ -96,7 +96,7 @@ static void step_one(gw_scope *s, gw_scope *w, gw_optimizer *o) {
         snprintf(error_text, sizeof error_text, "gw_optimizer_step: nothing has changed");
     else
         snprintf(error_text, sizeof error_text,
-                 "gw_optimizer_step: %s may be at step %lld, and this worker is at step %lld",
+                 "gw_optimizer_step: %s may be at step %lld, but this worker is at step %lld",
                  name_of(s, at), (long long)o->step_count + 1, (long long)o->step_count);
     fail_behind(s, why, error_text);
 }

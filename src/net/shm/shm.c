@@ -114,7 +114,7 @@ static void exchange(shm_stream *t, uint32_t events) {
         loop_lock_ring(t->env, &t->source);
     }
     if (t->in.is_broken || t->out.is_broken) {
-        shm_end(t, "it has written impossible values into the shared memory");
+        shm_end(t, "it has written invalid values into the shared memory");
         return;
     }
     if (t->has_ended && is_empty) {

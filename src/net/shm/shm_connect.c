@@ -78,7 +78,8 @@ static bool parse(const char *text, shm_address *out) {
 }
 
 static gw_status not_an_address(const char *text, gw_error *error) {
-    return error_set(error, GW_INVALID, "%.200s: not an address in shared memory", text);
+    return error_set(error, GW_INVALID, "%.200s: not an address of the shared-memory transport",
+                     text);
 }
 
 static gw_status shm_check(const char *text, gw_error *error) {
@@ -242,7 +243,7 @@ static gw_status shm_connect(env *e, const char *text, const stream_events *even
 static void take_connection(acceptor *a, int fd, const address *unnamed) {
     (void)unnamed;
     pid_t peer = trusted_peer(fd);
-    if (!peer) log_line("refused a connection of another user's process");
+    if (!peer) log_line("refused a connection of a process of another user");
     shm_stream *t = peer ? shm_stream_new(a->env, fd, SHM_ACCEPTED) : NULL;
     if (!t) {
         close(fd);

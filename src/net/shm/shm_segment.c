@@ -63,8 +63,10 @@ gw_status segment_map_peers(int fd, segment_map *out, gw_error *error) {
     struct stat s;
     gw_status status = GW_OK;
     if (fstat(fd, &s) || s.st_size != SEGMENT_BYTES || fcntl(fd, F_GET_SEALS) != SEALS)
-        status = error_set(error, GW_PROTOCOL,
-                           "it has sent memory that is not sealed, or not %d bytes", SEGMENT_BYTES);
+        status =
+            error_set(error, GW_PROTOCOL,
+                      "it has sent shared memory that is not sealed, or does not have %d bytes",
+                      SEGMENT_BYTES);
     else if (!map(out))
         status = error_set(error, GW_SYSTEM, "the memory of a connection: %s",
                            system_error_text(errno).text);

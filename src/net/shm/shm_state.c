@@ -73,30 +73,30 @@ typedef struct rule {
 
 // clang-format off
 static const rule rules[] = {
-    { SHM_CONNECTING,       SHM_CONNECTED,   SHM_OPEN,             begin,                "the peer has our memory, or receives it when it reads" },
+    { SHM_CONNECTING,       SHM_CONNECTED,   SHM_OPEN,             begin,                "the peer has the shared memory, or receives it with its next read" },
     { SHM_CONNECTING,       SHM_ENDED,       SHM_CLOSED,           report_unreached,     "there is no listener" },
     { SHM_CONNECTING,       SHM_CLOSED_HERE, SHM_CLOSED,           release,              "closed before it was connected" },
     { SHM_CONNECTING,       SHM_ABANDONED,   SHM_CLOSED,           release,              "its env closes" },
 
-    { SHM_ACCEPTED,         SHM_ADOPTED,     SHM_AWAITING_SEGMENT, watch,                "its events are set: it is read from now on" },
+    { SHM_ACCEPTED,         SHM_ADOPTED,     SHM_AWAITING_SEGMENT, watch,                "its user has set its events: the loop reads it from now on" },
     { SHM_ACCEPTED,         SHM_CLOSED_HERE, SHM_CLOSED,           release,              "it was not adopted" },
     { SHM_ACCEPTED,         SHM_ABANDONED,   SHM_CLOSED,           release,              "its env closes" },
 
     { SHM_AWAITING_SEGMENT, SHM_MAPPED,      SHM_OPEN,             resume,               "the memory is mapped, and cannot shrink" },
-    { SHM_AWAITING_SEGMENT, SHM_ENDED,       SHM_CLOSED,           report_end,           "it sent none, or none that can be used" },
+    { SHM_AWAITING_SEGMENT, SHM_ENDED,       SHM_CLOSED,           report_end,           "the peer has sent no shared memory, or memory that cannot be used" },
     { SHM_AWAITING_SEGMENT, SHM_CLOSED_HERE, SHM_CLOSED,           release,              "its time is over" },
     { SHM_AWAITING_SEGMENT, SHM_ABANDONED,   SHM_CLOSED,           release,              "its env closes" },
 
-    { SHM_OPEN,             SHM_TEST_CUTS,   SHM_CUT,              shut_both_directions, "the loop reports it, in a turn of its own" },
-    { SHM_OPEN,             SHM_ENDED,       SHM_CLOSED,           report_end,           "the peer has closed, and its bytes are read" },
-    { SHM_OPEN,             SHM_CLOSED_HERE, SHM_CLOSED,           release,              "sent bytes stay in the peer's mapping" },
+    { SHM_OPEN,             SHM_TEST_CUTS,   SHM_CUT,              shut_both_directions, "the loop reports the end in a later turn" },
+    { SHM_OPEN,             SHM_ENDED,       SHM_CLOSED,           report_end,           "the peer has closed, and all its bytes have been read" },
+    { SHM_OPEN,             SHM_CLOSED_HERE, SHM_CLOSED,           release,              "the peer can still read sent bytes in its mapping" },
     { SHM_OPEN,             SHM_ABANDONED,   SHM_CLOSED,           release,              "its env closes" },
 
-    { SHM_CUT,              SHM_ENDED,       SHM_CLOSED,           report_end,           "bytes in transit are lost, as when a network fails" },
-    { SHM_CUT,              SHM_CLOSED_HERE, SHM_CLOSED,           release,              "no sent bytes are in transit any more" },
+    { SHM_CUT,              SHM_ENDED,       SHM_CLOSED,           report_end,           "the test cut discards bytes in transit, as a network failure does" },
+    { SHM_CUT,              SHM_CLOSED_HERE, SHM_CLOSED,           release,              "all sent bytes have been delivered or lost" },
     { SHM_CUT,              SHM_ABANDONED,   SHM_CLOSED,           release,              "its env closes" },
 
-    { SHM_CLOSED,           SHM_CLOSED_HERE, SHM_CLOSED,           nothing,              "closed already, in one of its own events" },
+    { SHM_CLOSED,           SHM_CLOSED_HERE, SHM_CLOSED,           nothing,              "its user has closed it already, inside one of its events" },
 };
 // clang-format on
 

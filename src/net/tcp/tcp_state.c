@@ -108,29 +108,29 @@ static const rule rules[] = {
     { TCP_CONNECTING, TCP_CLOSED_HERE, TCP_CLOSED,    release,              "closed before it was connected" },
     { TCP_CONNECTING, TCP_ABANDONED,   TCP_CLOSED,    release,              "its env closes" },
 
-    { TCP_ACCEPTED,   TCP_ADOPTED,     TCP_OPEN,      watch,                "its events are set: it is read from now on" },
+    { TCP_ACCEPTED,   TCP_ADOPTED,     TCP_OPEN,      watch,                "its user has set its events: the loop reads it from now on" },
     { TCP_ACCEPTED,   TCP_CLOSED_HERE, TCP_CLOSED,    release,              "it was not adopted" },
     { TCP_ACCEPTED,   TCP_ABANDONED,   TCP_CLOSED,    release,              "its env closes" },
 
-    { TCP_OPEN,       TCP_SEND_FAILED, TCP_BREAKING,  shut_both_directions, "received bytes are read before the end is reported" },
-    { TCP_OPEN,       TCP_TEST_CUTS,   TCP_CUT,       shut_both_directions, "the loop reports it, in a turn of its own" },
+    { TCP_OPEN,       TCP_SEND_FAILED, TCP_BREAKING,  shut_both_directions, "bytes that have arrived are read before the end is reported" },
+    { TCP_OPEN,       TCP_TEST_CUTS,   TCP_CUT,       shut_both_directions, "the loop reports the end in a later turn" },
     { TCP_OPEN,       TCP_ENDED,       TCP_CLOSED,    report_end,           "the peer has closed, or the network failed" },
-    { TCP_OPEN,       TCP_CLOSED_HERE, TCP_LINGERING, linger,               "unread bytes must not make the kernel discard sent ones" },
+    { TCP_OPEN,       TCP_CLOSED_HERE, TCP_LINGERING, linger,               "if bytes are unread when it closes, the kernel discards sent bytes" },
     { TCP_OPEN,       TCP_ABANDONED,   TCP_CLOSED,    release,              "its env closes" },
 
     { TCP_BREAKING,   TCP_ENDED,       TCP_CLOSED,    report_end,           "all earlier bytes are read" },
-    { TCP_BREAKING,   TCP_CLOSED_HERE, TCP_CLOSED,    release,              "no sent bytes are in transit any more" },
+    { TCP_BREAKING,   TCP_CLOSED_HERE, TCP_CLOSED,    release,              "all sent bytes have been delivered or lost" },
     { TCP_BREAKING,   TCP_ABANDONED,   TCP_CLOSED,    release,              "its env closes" },
 
-    { TCP_CUT,        TCP_ENDED,       TCP_CLOSED,    report_cut,           "bytes in transit are lost, as when a network fails" },
-    { TCP_CUT,        TCP_CLOSED_HERE, TCP_CLOSED,    release,              "no sent bytes are in transit any more" },
+    { TCP_CUT,        TCP_ENDED,       TCP_CLOSED,    report_cut,           "the test cut discards bytes in transit, as a network failure does" },
+    { TCP_CUT,        TCP_CLOSED_HERE, TCP_CLOSED,    release,              "all sent bytes have been delivered or lost" },
     { TCP_CUT,        TCP_ABANDONED,   TCP_CLOSED,    release,              "its env closes" },
 
-    { TCP_LINGERING,  TCP_ENDED,       TCP_CLOSED,    release,              "the peer has closed too, or the time is over" },
-    { TCP_LINGERING,  TCP_CLOSED_HERE, TCP_LINGERING, nothing,              "closed already, in one of its own events" },
+    { TCP_LINGERING,  TCP_ENDED,       TCP_CLOSED,    release,              "the peer has closed, too, or the time to linger has passed" },
+    { TCP_LINGERING,  TCP_CLOSED_HERE, TCP_LINGERING, nothing,              "its user has closed it already, inside one of its events" },
     { TCP_LINGERING,  TCP_ABANDONED,   TCP_CLOSED,    release,              "its env closes" },
 
-    { TCP_CLOSED,     TCP_CLOSED_HERE, TCP_CLOSED,    nothing,              "closed already, in one of its own events" },
+    { TCP_CLOSED,     TCP_CLOSED_HERE, TCP_CLOSED,    nothing,              "its user has closed it already, inside one of its events" },
 };
 // clang-format on
 

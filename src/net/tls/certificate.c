@@ -37,12 +37,11 @@ static gw_status read_key(const char *text, const char *what, uint8_t out[SECRET
     size_t size = SECRET_PRIVATE_BYTES;
     gw_status status = GW_OK;
     if (!key) {
-        status =
-            error_set(error, GW_INVALID,
-                      "%s has no private key in it: `gradwire key --ca` makes such files", what);
+        status = error_set(error, GW_INVALID,
+                           "%s contains no private key: make it with `gradwire key --ca`", what);
     } else if (EVP_PKEY_get_id(key) != EVP_PKEY_ED25519 ||
                EVP_PKEY_get_raw_private_key(key, out, &size) != 1) {
-        status = error_set(error, GW_INVALID, "the private key in %s is not of Ed25519", what);
+        status = error_set(error, GW_INVALID, "the private key in %s is not an Ed25519 key", what);
     }
     EVP_PKEY_free(key);
     BIO_free(b);
@@ -79,21 +78,25 @@ static gw_status check(certificate *c, const uint8_t private_key[SECRET_PRIVATE_
     EVP_PKEY_free(key);
     ERR_clear_error();
     if (X509_check_ca(c->own))
-        return error_set(error, GW_INVALID,
-                         "%s is of the CA, which issues those of workers: gradwire key --ca", what);
+        return error_set(
+            error, GW_INVALID,
+            "%s is the file of the CA; workers need a file made from it by `gradwire key --ca`",
+            what);
     if (!fits)
         return error_set(error, GW_INVALID,
                          "private key and certificate in %s do not belong together", what);
     certificate_first_name(c->own, name, sizeof name);
     if (!*name)
-        return error_set(error, GW_INVALID, "the certificate in %s names no worker of gradwire",
+        return error_set(error, GW_INVALID, "the certificate in %s is not for a worker of gradwire",
                          what);
     if (!c->ca_count)
-        return error_set(error, GW_INVALID, "%s has no certificate of a CA after its own", what);
+        return error_set(error, GW_INVALID,
+                         "%s has no CA certificate after the worker's certificate", what);
     for (int i = 0; i < c->ca_count; i++)
         if (!X509_check_ca(c->cas[i]))
             return error_set(error, GW_INVALID,
-                             "certificate %d in %s is not of a CA: the worker's own must be first",
+                             "certificate %d in %s is not a CA certificate: only the first one may "
+                             "be the worker's",
                              i + 2, what);
     if (X509_cmp_current_time(X509_get0_notAfter(c->own)) < 0)
         return error_set(error, GW_INVALID, "the certificate in %s has expired", what);
@@ -194,7 +197,7 @@ gw_status certificate_check_own(const protection *self, gw_error *error) {
     certificate_first_name(c->own, name, sizeof name);
     return error_set(
         error, GW_MISMATCH,
-        "the certificate of this worker names %.200s, but it is %s, rank %d of the job "
+        "the certificate of this worker is for %.200s, but the worker is %s, rank %d of job "
         "\"%s\"",
         name, me->name, (int)me->rank, self->job);
 }

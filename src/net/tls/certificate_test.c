@@ -57,20 +57,20 @@ static void its_errors_name_the_fault(void **state) {
     make("w1=1", text);
     make("w2=2", another);
     size_t key_size = (size_t)(part(text, 1) - text);
-    refuse(ca, "the file k is of the CA");
-    refuse(part(text, 1), "the file k has no private key in it");
+    refuse(ca, "the file k is the file of the CA");
+    refuse(part(text, 1), "the file k contains no private key");
     snprintf(made, sizeof made, "%.*s", (int)key_size, text);
     refuse(made, "the file k has no certificate in it");
     snprintf(made, sizeof made, "%.*s%s", (int)key_size, text, part(another, 1));
     refuse(made, "private key and certificate in the file k do not belong together");
     snprintf(made, sizeof made, "%.*s", (int)(part(text, 2) - text), text);
-    refuse(made, "the file k has no certificate of a CA after its own");
+    refuse(made, "the file k has no CA certificate after the worker's certificate");
     snprintf(made, sizeof made, "%.*s%s", (int)(part(text, 2) - text), text, part(another, 1));
-    refuse(made, "certificate 2 in the file k is not of a CA");
+    refuse(made, "certificate 2 in the file k is not a CA certificate");
     snprintf(made, sizeof made, "%s%s%s", text, part(ca, 1), part(other_ca, 1));
     refuse(made, "the file k has certificates of more than 2 CAs");
     refuse("-----BEGIN RSA PRIVATE KEY-----\nMII=\n-----END RSA PRIVATE KEY-----\n",
-           "the file k has no private key in it");
+           "the file k contains no private key");
 }
 
 // A file that is damaged anywhere is refused, or has the same content.

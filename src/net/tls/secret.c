@@ -129,7 +129,7 @@ static bool read_digits(const char *at, uint8_t *out, size_t size) {
 gw_status secret_make_line(char out[SECRET_LINE_MAX], gw_error *error) {
     secret_key key;
     if (RAND_priv_bytes(key.bytes, sizeof key.bytes) != 1 || !make_id(&key, key.id))
-        return error_set(error, GW_SYSTEM, "there are no random bytes for a key");
+        return error_set(error, GW_SYSTEM, "the system gives no random bytes for a key");
     memcpy(out, word, WORD_BYTES);
     char *at = write_digits(out + WORD_BYTES, key.id, sizeof key.id);
     *at++ = ' ';
@@ -168,15 +168,16 @@ static gw_status read_lines(const char *text, const char *what, secret *s, gw_er
         secret_key *key = &s->keys[s->key_count];
         if (!read_line(line, size, key))
             return error_set(error, GW_INVALID,
-                             "line %d of %s is not a key of `gradwire key`, or damaged", number + 1,
-                             what);
+                             "line %d of %s is not a key made by `gradwire key`, or is damaged",
+                             number + 1, what);
         if (secret_find(s, key->id))
             return error_set(error, GW_INVALID, "%s has the same key twice", what);
         s->key_count++;
         line += next;
     }
     if (!s->key_count)
-        return error_set(error, GW_INVALID, "%s has no key in it: `gradwire key` makes one", what);
+        return error_set(error, GW_INVALID, "%s contains no key: make one with `gradwire key`",
+                         what);
     return GW_OK;
 }
 
@@ -210,12 +211,12 @@ static gw_status read_text(int fd, const char *what, char text[SECRET_TEXT_MAX],
             return error_set(error, GW_SYSTEM, "%s: %s", what, system_error_text(errno).text);
         size += (size_t)n;
         if (size == SECRET_TEXT_MAX)
-            return error_set(error, GW_INVALID, "%s is too large to be a file of keys", what);
+            return error_set(error, GW_INVALID, "%s is too large for a key file", what);
         if (n == 0) break;
     }
     text[size] = '\0';
     if (strlen(text) != size)
-        return error_set(error, GW_INVALID, "%s is not a text, as files of keys are", what);
+        return error_set(error, GW_INVALID, "%s is not a text file, as key files are", what);
     return GW_OK;
 }
 
@@ -236,7 +237,8 @@ static gw_status check_owner(int fd, const char *what, gw_error *error) {
         return error_set(error, GW_INVALID, "%s belongs to another user (%u, not %u)", what,
                          (unsigned)s.st_uid, (unsigned)geteuid());
     if (s.st_mode & 077)
-        return error_set(error, GW_INVALID, "%s is open to others (mode %04o): chmod 600 it", what,
+        return error_set(error, GW_INVALID,
+                         "%s can be read by other users (mode %04o): run chmod 600 on it", what,
                          (unsigned)s.st_mode & 07777);
     return GW_OK;
 }
@@ -249,7 +251,8 @@ gw_status secret_read_file(const char *path, char out[SECRET_TEXT_MAX], gw_error
     char what[512];
     // A key that was given in place of its path must not appear in a log.
     if (strncmp(path, word, sizeof "gradwire-key" - 1) == 0)
-        return error_set(error, GW_INVALID, "a key was given instead of the path of its file");
+        return error_set(error, GW_INVALID,
+                         "the option .key is a key, but must be the path of the key file");
     describe(path, what);
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
     if (fd < 0)

@@ -91,8 +91,8 @@ static void a_file_without_a_key_or_with_too_many_is_refused(void **state) {
     (void)state;
     char lines[3][SECRET_LINE_MAX], text[3 * SECRET_LINE_MAX];
     for (int i = 0; i < 3; i++) make_line(lines[i]);
-    refuse_text("", "has no key in it: `gradwire key` makes one");
-    refuse_text("# nothing\n\n", "has no key in it");
+    refuse_text("", "the file k contains no key: make one with `gradwire key`");
+    refuse_text("# nothing\n\n", "contains no key");
     refuse_text("password\n", "line 1 of the file k is not a key");
     snprintf(text, sizeof text, "%s%s", lines[0], lines[0]);
     refuse_text(text, "the same key twice");
@@ -114,7 +114,7 @@ static void errors_contain_nothing_of_the_key(void **state) {
         assert_null(strstr(error.text, part));
     }
     // Nor if a key is given instead of the path of its file.
-    refuse_file(line, GW_INVALID, "a key was given instead of the path of its file");
+    refuse_file(line, GW_INVALID, "the option .key is a key, but must be the path of the key file");
     assert_int_equal(secret_open_file(line, &s, &error), GW_INVALID);
     assert_null(strstr(error.text, "gradwire-key"));
 }
@@ -128,7 +128,7 @@ static void a_file_that_others_may_read_is_refused(void **state) {
     const mode_t open[] = { 0640, 0604, 0660, 0602, 0610 };
     for (size_t i = 0; i < sizeof open / sizeof *open; i++) {
         char *path = write_file(line, open[i]);
-        refuse_file(path, GW_INVALID, "is open to others");
+        refuse_file(path, GW_INVALID, "can be read by other users (mode");
         refuse_file(path, GW_INVALID, "chmod 600");
         unlink(path);
     }

@@ -72,9 +72,9 @@ static gw_status check_server(const tls_stream *t, const X509 *x, gw_error *erro
                 : certificate_names(x, t->parties.job, to))
         return GW_OK;
     certificate_first_name(x, name, sizeof name);
-    return error_set(error, GW_MISMATCH, "its certificate names %.200s, expected %s (rank %d)",
-                     name, is_host ? "the host of the store" : to->name,
-                     is_host ? 0 : (int)to->rank);
+    return error_set(error, GW_MISMATCH,
+                     "its certificate is for %.200s, but %s (rank %d) was expected", name,
+                     is_host ? "the host of the store" : to->name, is_host ? 0 : (int)to->rank);
 }
 
 // The other end receives the same alert for all failures.
@@ -199,7 +199,7 @@ gw_status tls_open(tls_options options, tls **out, gw_error *error) {
     if (!t->method || !t->context || !set_up(t->context) ||
         !set_up_authentication(t->context, options.protection->secret)) {
         tls_close(t);
-        return error_set(error, GW_SYSTEM, "OpenSSL has no TLS 1.3 with X25519 here");
+        return error_set(error, GW_SYSTEM, "this OpenSSL does not support TLS 1.3 with X25519");
     }
     *out = t;
     return GW_OK;

@@ -54,7 +54,7 @@ static void members_are_admitted(void **state) {
 static void certificates_of_other_cas_are_refused(void **state) {
     (void)state;
     const char *no_ca = "its certificate is not one of this job";
-    const char *no_taker = "it does not accept our certificate";
+    const char *no_taker = "it does not accept the certificate of this worker";
     make((visit){ .door = certified("w2=2", 2),
                   .visitor = encrypted_certified('b', "a", "w1=1", 1),
                   .door_says = no_ca,
@@ -76,8 +76,8 @@ static void a_client_must_match_its_certificate(void **state) {
     for (int i = 0; i < 4; i++)
         make((visit){ .door = certified("w2=2", 2),
                       .visitor = certified(others[i], 1),
-                      .door_says = "its certificate names gradwire:test/",
-                      .visitor_says = "it does not accept our certificate" },
+                      .door_says = "its certificate is for gradwire:test/",
+                      .visitor_says = "it does not accept the certificate of this worker" },
              false);
     make((visit){ .door = certified("w2=2", 2),
                   .visitor = certified("w3=3", 1),
@@ -93,12 +93,12 @@ static void a_server_must_match_its_certificate(void **state) {
     (void)state;
     // The worker at the address of w3 has a certificate of another worker.
     const party w3 = { .name = "w3", .rank = 3, .incarnation = 2 };
-    make(
-        (visit){ .door = certified("w2=2", 2),
-                 .visitor = certified("w1=1", 1),
-                 .to = &w3,
-                 .visitor_says = "its certificate names gradwire:test/2/w2, expected w3 (rank 3)" },
-        false);
+    make((visit){ .door = certified("w2=2", 2),
+                  .visitor = certified("w1=1", 1),
+                  .to = &w3,
+                  .visitor_says =
+                      "its certificate is for gradwire:test/2/w2, but w3 (rank 3) was expected" },
+         false);
     // Nor is every worker rank 0, which hosts the store.
     protection meets = certified("w1=1", 1);
     meets.meets_at_rank_0 = true;
@@ -124,11 +124,11 @@ static void a_client_of_another_worker_is_refused(void **state) {
     make((visit){ .door = certified("w2=2", 2),
                   .visitor = certified("w1=1", 1),
                   .to = &before,
-                  .door_says = "connects to another worker" },
+                  .door_says = "has connected to this worker, but expects" },
          false);
     make((visit){ .door = certified("w2=2", 2),
                   .visitor = certified("w2=2", 2),
-                  .door_says = "reflected to it" },
+                  .door_says = "the peer has sent this worker's own first message back" },
          false);
 }
 
@@ -138,9 +138,8 @@ static void a_worker_has_its_own_certificate_or_none(void **state) {
     protection p = certified("w2=2", 1);
     doors_open_env();
     assert_int_equal(connection_protect(doors_env, &p, &error), GW_MISMATCH);
-    assert_string_equal(error.text,
-                        "the certificate of this worker names gradwire:test/2/w2, but it "
-                        "is w1, rank 1 of the job \"test\"");
+    assert_string_equal(error.text, "the certificate of this worker is for gradwire:test/2/w2, but "
+                                    "the worker is w1, rank 1 of job \"test\"");
     protection_fini(&p);
     doors_close_env();
 }

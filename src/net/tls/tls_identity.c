@@ -99,7 +99,7 @@ gw_status tls_identity_open(const secret *s, const uint8_t *in, size_t size, tls
                             uint8_t out_psk[TLS_PSK_BYTES], gw_error *error) {
     uint8_t plain[TLS_PARTIES_MAX];
     if (size < SECRET_SEAL_BYTES || size > TLS_IDENTITY_MAX)
-        return error_set(error, GW_MISMATCH, "it has no key of a job");
+        return error_set(error, GW_MISMATCH, "it has no job key");
     const secret_key *key = secret_unseal(s, purpose, in, size, plain);
     if (!key || !tls_parties_decode(plain, size - SECRET_SEAL_BYTES, out) ||
         !tls_derive_psk(key, in + SECRET_ID_BYTES, out, out_psk))
@@ -113,16 +113,17 @@ gw_status tls_parties_check(const tls_parties *parties, const protection *self, 
     const party *me = &self->self, *to = &parties->server;
     if (has_mutation(MUTATION_IDENTITY_UNCHECKED)) return GW_OK;
     if (strcmp(parties->job, self->job) != 0)
-        return error_set(error, GW_MISMATCH, "it is of the job \"%s\", not of \"%s\"", parties->job,
-                         self->job);
+        return error_set(error, GW_MISMATCH, "it belongs to job \"%s\", not to job \"%s\"",
+                         parties->job, self->job);
     if (parties->client.incarnation == me->incarnation)
-        return error_set(error, GW_MISMATCH, "the hello of this worker was reflected to it");
+        return error_set(error, GW_MISMATCH,
+                         "the peer has sent this worker's own first message back");
     if (parties->purpose == TLS_STORE) return GW_OK;
     bool has_rank = me->rank != PARTY_RANK_UNKNOWN;  // and its name, which may contain the rank
     if (to->incarnation != me->incarnation ||
         (has_rank && (to->rank != me->rank || strcmp(to->name, me->name) != 0)))
         return error_set(error, GW_MISMATCH,
-                         "%s (rank %u) connects to another worker, %s (rank %u)",
+                         "%s (rank %u) has connected to this worker, but expects %s (rank %u)",
                          parties->client.name, parties->client.rank, to->name, to->rank);
     return GW_OK;
 }

@@ -37,7 +37,7 @@ static gw_status check_client(const tls_stream *t, gw_error *error) {
         return GW_OK;
     certificate_first_name(x, name, sizeof name);
     return error_set(error, GW_MISMATCH,
-                     "its certificate names %.200s, but it claims to be %s (rank %d)", name,
+                     "its certificate is for %.200s, but it claims to be %s (rank %d)", name,
                      from->name, (int)from->rank);
 }
 
@@ -50,7 +50,7 @@ static bool receive_parties(tls_stream *t, int *out_code) {
     if (result != 1) return false;
     gw_status status = GW_OK;
     if (!tls_parties_decode(in, size, &t->parties))
-        status = error_set(refusal, GW_MISMATCH, "it does not send which worker it is");
+        status = error_set(refusal, GW_MISMATCH, "it does not report which worker it is");
     if (!status) status = tls_parties_check(&t->parties, t->tls->protection, refusal);
     if (!status) status = check_client(t, refusal);
     return !status && SSL_write_ex(t->ssl, &welcome, 1, &wrote) == 1;

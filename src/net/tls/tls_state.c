@@ -123,29 +123,29 @@ typedef struct rule {
 // clang-format off
 static const rule rules[] = {
     { TLS_CONNECTING, TLS_CONNECTED,   TLS_SHAKING,   tls_shake,       "the client speaks first" },
-    { TLS_CONNECTING, TLS_ENDED,       TLS_CLOSED,    report_end,      "there is no listener, or the time is over" },
+    { TLS_CONNECTING, TLS_ENDED,       TLS_CLOSED,    report_end,      "there is no listener, or the time to connect has passed" },
     { TLS_CONNECTING, TLS_CLOSED_HERE, TLS_CLOSED,    drop,            "its user does not need it any more" },
 
-    { TLS_ACCEPTED,   TLS_ADOPTED,     TLS_SHAKING,   adopt_below,     "now it has events to call" },
+    { TLS_ACCEPTED,   TLS_ADOPTED,     TLS_SHAKING,   adopt_below,     "its user has set its events" },
     { TLS_ACCEPTED,   TLS_CLOSED_HERE, TLS_CLOSED,    drop,            "its user does not need it any more" },
 
-    { TLS_SHAKING,    TLS_SHAKEN,      TLS_OPEN,      report_opened,   "the other end has the key, and is the expected worker" },
+    { TLS_SHAKING,    TLS_SHAKEN,      TLS_OPEN,      report_opened,   "the peer has the key, and is the expected worker" },
     { TLS_SHAKING,    TLS_SEND_FAILED, TLS_BREAKING,  end_soon,        "its user is notified in a turn of the loop" },
     { TLS_SHAKING,    TLS_ENDED,       TLS_CLOSED,    report_end,      "an unauthenticated peer, or another worker" },
     { TLS_SHAKING,    TLS_CLOSED_HERE, TLS_CLOSED,    drop,            "its user does not need it any more" },
 
     { TLS_OPEN,       TLS_SEND_FAILED, TLS_BREAKING,  end_soon,        "its user is notified in a turn of the loop" },
-    { TLS_OPEN,       TLS_PEER_CLOSED, TLS_BREAKING,  end_later,       "the end below follows, with the reason" },
-    { TLS_OPEN,       TLS_ENDED,       TLS_CLOSED,    report_end,      "the other end has closed, or received bytes were altered" },
-    { TLS_OPEN,       TLS_CLOSED_HERE, TLS_LINGERING, begin_to_linger, "taken bytes are still to be sent" },
+    { TLS_OPEN,       TLS_PEER_CLOSED, TLS_BREAKING,  end_later,       "the stream below reports the end, with the reason" },
+    { TLS_OPEN,       TLS_ENDED,       TLS_CLOSED,    report_end,      "the peer has closed, or received bytes were altered" },
+    { TLS_OPEN,       TLS_CLOSED_HERE, TLS_LINGERING, begin_to_linger, "bytes that were accepted for sending must still be sent" },
 
     { TLS_BREAKING,   TLS_SEND_FAILED, TLS_BREAKING,  nothing,         "once is enough" },
     { TLS_BREAKING,   TLS_ENDED,       TLS_CLOSED,    report_end,      "now" },
     { TLS_BREAKING,   TLS_CLOSED_HERE, TLS_CLOSED,    drop,            "its user has been notified" },
 
     { TLS_LINGERING,  TLS_SEND_FAILED, TLS_LINGERING, nothing,         "it ends anyway" },
-    { TLS_LINGERING,  TLS_FLUSHED,     TLS_CLOSED,    drop,            "all is sent, or the time is over" },
-    { TLS_LINGERING,  TLS_ENDED,       TLS_CLOSED,    drop,            "the other end reads no more" },
+    { TLS_LINGERING,  TLS_FLUSHED,     TLS_CLOSED,    drop,            "all bytes are sent, or the time to linger has passed" },
+    { TLS_LINGERING,  TLS_ENDED,       TLS_CLOSED,    drop,            "the peer reads no more" },
 
     { TLS_CONNECTING, TLS_ABANDONED,   TLS_CLOSED,    drop,            "its worker ends, without notification" },
     { TLS_ACCEPTED,   TLS_ABANDONED,   TLS_CLOSED,    drop,            "its worker ends, without notification" },

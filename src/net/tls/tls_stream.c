@@ -67,9 +67,9 @@ static void fail_server(tls_stream *t) {
     if (refusal->status) {
         tls_end(t, GW_MISMATCH, "%s", refusal->text);
     } else if (t->parties.purpose) {
-        tls_end(t, GW_MISMATCH, "it cannot end the handshake that it has begun");
+        tls_end(t, GW_MISMATCH, "it cannot complete the TLS handshake that it has begun");
     } else {
-        tls_end(t, GW_MISMATCH, "it does not speak TLS with a key");
+        tls_end(t, GW_MISMATCH, "it does not use TLS with a job key");
     }
 }
 
@@ -82,20 +82,20 @@ static void fail_client(tls_stream *t, int code) {
         return;
     }
     if (tls_has_certificates(t)) {
-        tls_end(
-            t, status,
-            "it does not accept our certificate: it has a key or another CA, is of another job, "
-            "or is another worker");
+        tls_end(t, status,
+                "it does not accept the certificate of this worker: it has a key or another CA, "
+                "belongs to another job, or is another worker than expected");
         return;
     }
     int reason = ERR_GET_REASON(ERR_peek_error());
     bool is_alert = code == SSL_ERROR_SSL && reason > SSL_AD_REASON_OFFSET;
     bool is_certificate = reason == SSL_R_CERTIFICATE_VERIFY_FAILED;
     tls_end(t, status,
-            is_alert ? "it does not accept our key: it has another one, is of another job, or is "
-                       "another worker"
-            : is_certificate || code == SSL_ERROR_NONE ? "it does not have the key of this job"
-                                                       : "it does not speak TLS as workers do");
+            is_alert ? "it does not accept the key of this worker: it has another key, belongs to "
+                       "another job, or is another worker than expected"
+            : is_certificate || code == SSL_ERROR_NONE
+                ? "it does not have the key of this job"
+                : "it does not use TLS as workers of gradwire do");
 }
 
 static void fail_handshake(tls_stream *t, int code) {
@@ -138,7 +138,7 @@ static void answer_plain(tls_stream *t) {
     }
     struct iovec part = { t->tls->answer, t->tls->answer_size };
     stream_send(t->inner, &part, 1);
-    tls_end(t, GW_MISMATCH, "it speaks without encryption, and this worker has a key");
+    tls_end(t, GW_MISMATCH, "it does not encrypt the connection, but this worker has a key");
 }
 
 static void shake_on(tls_stream *t) {
@@ -193,7 +193,7 @@ static void read_on(tls_stream *t) {
         if (code == SSL_ERROR_ZERO_RETURN) {
             tls_apply(t, TLS_PEER_CLOSED);
         } else if (code != SSL_ERROR_NONE) {
-            tls_end(t, GW_DISCONNECTED, "received bytes are not those that the peer sent");
+            tls_end(t, GW_DISCONNECTED, "received data was changed on the way");
         }
     }
 }
@@ -248,7 +248,8 @@ static void on_closed(void *user, const gw_error *why) {
         t->tls->refusal.status = GW_OK;
         fail_client(t, SSL_ERROR_ZERO_RETURN);  // TLS-14
     } else if (t->state == TLS_SHAKING && !t->is_server) {
-        tls_end(t, why->status, "%.600s (in the handshake of TLS: it may have no key)", why->text);
+        tls_end(t, why->status, "%.600s (during the TLS handshake: the peer may have no key)",
+                why->text);
     } else {
         tls_end(t, why->status, "%s", why->text);
     }
@@ -380,7 +381,7 @@ static bool peer_has_left(const tls_stream *t) {
 static void timer_is_due(timer *due) {
     tls_stream *t = list_entry(due, tls_stream, timer);
     if (t->waits && peer_has_left(t)) {
-        tls_end(t, GW_DISCONNECTED, "it disconnected while its handshake was delayed");
+        tls_end(t, GW_DISCONNECTED, "it disconnected while this worker delayed the TLS handshake");
         return;
     }
     if (t->waits) {

@@ -194,7 +194,7 @@ static void refuse_visitor(protection self, const party *to, const char *words, 
     assert_int_equal(d.admitted, 0);
     assert_int_equal(v.opened, 0);
     if (!strstr(d.why.text, words)) fail_msg("\"%s\" should contain \"%s\"", d.why.text, words);
-    if (!strstr(v.why.text, "it does not accept our key"))
+    if (!strstr(v.why.text, "it does not accept the key of this worker"))
         fail_msg("\"%s\" should report that the key was not taken", v.why.text);
     assert_int_equal(v.why.status, GW_DISCONNECTED);
     assert_true(w.server.size <= 64);
@@ -216,12 +216,13 @@ static void all_refusals_are_alike(void **state) {
     protection guess = encrypted_worker("b", 1);
     memset(guess.secret->keys[0].id, 'a', SECRET_ID_BYTES);  // the id of the right key
     refuse_visitor(guess, NULL, "it has another key", answers[1], &sizes[1]);
-    refuse_visitor(encrypted_worker("a", 1), &other, "connects to another worker, w3 (rank 3)",
-                   answers[2], &sizes[2]);
+    refuse_visitor(encrypted_worker("a", 1), &other,
+                   "has connected to this worker, but expects w3 (rank 3)", answers[2], &sizes[2]);
     protection tuesday = encrypted_worker("a", 1);
     snprintf(tuesday.job, sizeof tuesday.job, "tuesday");
     refuse_visitor(tuesday, NULL, "it is of the job \"tuesday\"", answers[3], &sizes[3]);
-    refuse_visitor(encrypted_worker("a", 2), NULL, "reflected to it", answers[4], &sizes[4]);
+    refuse_visitor(encrypted_worker("a", 2), NULL,
+                   "the peer has sent this worker's own first message back", answers[4], &sizes[4]);
     for (int i = 1; i < 5; i++) {
         assert_int_equal(sizes[i], sizes[0]);
         assert_memory_equal(answers[i], answers[0], sizes[0]);
@@ -276,11 +277,13 @@ static void a_hello_in_plain_text_is_answered_by_a_refusal(void **state) {
     while (!v.closed && !d.admitted)
         env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
     assert_int_equal(d.admitted, 0);
-    assert_string_equal(d.why.text, "it speaks without encryption, and this worker has a key");
+    assert_string_equal(d.why.text,
+                        "it does not encrypt the connection, but this worker has a key");
     assert_int_equal(handshake_decode(v.received, v.received_size, &h, &error), GW_OK);
     assert_int_equal(h.kind, HANDSHAKE_REFUSAL);
     assert_int_equal(h.reason, REFUSED_PLAIN);
-    assert_non_null(strstr(h.text, "all its workers need the file of its key"));
+    assert_non_null(strstr(
+        h.text, "connections of this job are encrypted: all workers need the key file of the job"));
     visitor_leave(&v);
     door_close(&d);
     doors_close_env();
@@ -331,7 +334,7 @@ static void a_handshake_that_is_repeated_opens_nothing(void **state) {
     w.client.passed = 0;
     doors_until(&d.refused, 1);
     assert_int_equal(d.admitted, 1);
-    assert_string_equal(d.why.text, "it cannot end the handshake that it has begun");
+    assert_string_equal(d.why.text, "it cannot complete the TLS handshake that it has begun");
     w.client.other = &w.server;
     if (again.stream) stream_close(again.stream);
     visitor_leave(&v);
@@ -381,7 +384,8 @@ static void the_hello_must_name_the_same_workers(void **state) {
         while (!d.admitted && !d.refused)
             env_wait(doors_env, &(waiter){ 0 }, env_now_ns(doors_env) + 1000000);
         assert_int_equal(d.admitted, 0);
-        assert_string_equal(d.why.text, "its hello names another worker than its key, w1");
+        assert_string_equal(d.why.text,
+                            "its first message names another worker than w1, which its key is for");
         visitor_leave(&v);
         door_close(&d);
         doors_close_env();

@@ -13,7 +13,7 @@ enum { HOST_MAX = ADDRESS_MAX, PORT_MAX = 65535 };
 
 static gw_status malformed(const char *text, gw_error *error) {
     return error_set(error, GW_INVALID,
-                     "\"%.200s\" is no address: it must be host:port, as in 127.0.0.1:29500 or "
+                     "\"%.200s\" is not an address: it must be host:port, as in 127.0.0.1:29500 or "
                      "[::1]:29500",
                      text);
 }
@@ -161,8 +161,8 @@ gw_status host_check(const char *what, const char *host, gw_error *error) {
     int failed = getaddrinfo(bare, NULL, &hints, &found);
     if (!failed) freeaddrinfo(found);
     if (!failed || failed == EAI_MEMORY) return GW_OK;
-    return error_set(error, GW_NOT_FOUND, "%s is \"%s\", a name without an address: %s", what, host,
-                     gai_strerror(failed));
+    return error_set(error, GW_NOT_FOUND, "%s is \"%s\", a name that does not resolve: %s", what,
+                     host, gai_strerror(failed));
 }
 
 gw_status address_check(const char *text, gw_error *error) {

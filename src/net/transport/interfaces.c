@@ -116,11 +116,10 @@ static gw_status put_addresses(listing *l, const char *addresses, gw_error *erro
         }
         for (int i = 0; i < count; i++) {
             if (address_is_any(&found[i]))
-                return error_set(
-                    error, GW_INVALID,
-                    "the address to listen on (GW_ADDRESS) is %s, which others cannot connect to: "
-                    "it must be an address of this machine",
-                    item);
+                return error_set(error, GW_INVALID,
+                                 "the address to listen on (GW_ADDRESS) is %s, to which other "
+                                 "machines cannot connect: it must be an address of this machine",
+                                 item);
             l->port = address_port(&found[i]);
             put(l, &found[i]);
         }
@@ -215,15 +214,16 @@ static gw_status find_rendezvous(const places *p, rendezvous *out, gw_error *err
     const char *port = strrchr(p->toward, ':');
     out->port = port ? (int)strtol(port + 1, NULL, 10) : 0;
     if (may_resolve_later(status, p->toward)) {
-        log_line("%s does not resolve yet: listening at all addresses of this machine", p->toward);
+        log_line("%s does not resolve yet: this worker listens at all addresses of this machine",
+                 p->toward);
         out->count = 0;
         return GW_OK;
     }
     for (int i = 0; !status && i < out->count; i++)
         if (address_is_any(&out->meant[i]))
             status = error_set(error, GW_INVALID,
-                               "%s is no address that others can connect to: it must be one of the "
-                               "machine of rank 0",
+                               "%s is not an address that other machines can connect to: it must "
+                               "be an address of the machine of rank 0",
                                p->toward);
     return status;
 }

@@ -117,9 +117,8 @@ static void an_impossible_choice_is_one_error(void **state) {
                         "127.0.0.1, lo [::1], docker0 172.17.0.1, eth0 10.0.0.7, ib0 192.168.5.7, "
                         "eth0 [fd00::7], eth0 [fd00::77], eth0 [fe80::7]");
     assert_string_equal(choose_from((places){ .addresses = "0.0.0.0" }, NULL),
-                        "the address to listen on (GW_ADDRESS) is 0.0.0.0, which others cannot "
-                        "connect to: it must be an "
-                        "address of this machine");
+                        "the address to listen on (GW_ADDRESS) is 0.0.0.0, to which other machines "
+                        "cannot connect: it must be an address of this machine");
     assert_non_null(strstr(choose_from((places){ .addresses = "a b" }, NULL),
                            "the address to listen on (GW_ADDRESS): \"a b:0\" is no address"));
     assert_non_null(strstr(choose_from((places){ .addresses = "," }, NULL), "is no address"));
@@ -128,8 +127,8 @@ static void an_impossible_choice_is_one_error(void **state) {
                "the rendezvous address 10.0.0.9:29500 is not one of this machine (rank 0), "
                "which has lo 127.0.0.1"));
     assert_string_equal(choose_from((places){ .toward = "0.0.0.0:29500", .hosts = true }, NULL),
-                        "0.0.0.0:29500 is no address that others can connect to: it must be one of "
-                        "the machine of rank 0");
+                        "0.0.0.0:29500 is not an address that other machines can connect to: it "
+                        "must be an address of the machine of rank 0");
     count = 2;
     assert_string_equal(choose_from((places){ .toward = "10.0.0.1:1" }, NULL),
                         "this machine has no address that other machines can reach; GW_ADDRESS "

@@ -130,7 +130,7 @@ bool routes_begin(routes *r) {
     r->failed_count = 0;
     if (r->given_count == 0)
         error_set(&error, GW_INVALID,
-                  "no transport of this worker supports an address like \"%.200s\"", r->text);
+                  "no transport of this worker can use an address like \"%.200s\"", r->text);
     else if (!list_round(r) && !r->list)
         error_set(&error, GW_NO_MEMORY, "no memory to connect to \"%.200s\"", r->text);
     r->at = r->first;
@@ -198,7 +198,8 @@ static gw_status listen_at(opening *o, const transport *t, const char *address, 
     char bound[ADDRESS_MAX];
     listeners *l = o->out;
     if (l->count == TRANSPORTS_MAX)
-        return error_set(error, GW_LIMIT, "more than %d addresses to listen at", TRANSPORTS_MAX);
+        return error_set(error, GW_LIMIT, "there are more than %d addresses to listen at",
+                         TRANSPORTS_MAX);
     gw_status status =
         t->listen(o->env, address, o->accepted, o->user, &l->list[l->count], bound, error);
     if (status) return status;
@@ -250,7 +251,7 @@ gw_status listeners_open(env *e, const char *addresses, void (*accepted)(void *u
     for (int i = 0; !status && e->transports[i]; i++)
         status = listen_over(&o, e->transports[i], addresses, error);
     if (!status && out->count == 0 && !o.why.status)
-        status = error_set(error, GW_UNSUPPORTED, "there is no transport to listen over");
+        status = error_set(error, GW_UNSUPPORTED, "this worker has no transport that can listen");
     if (!status && out->count == 0) {
         *error = o.why;
         status = o.why.status;

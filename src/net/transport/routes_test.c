@@ -80,7 +80,7 @@ static void it_skips_unknown_schemes(void **state) {
     assert_false(routes_begin(&r));
     assert_int_equal(error_kept(r.why)->status, GW_INVALID);
     assert_string_equal(error_kept(r.why)->text,
-                        "no transport of this worker supports an address like \"moon://b\"");
+                        "no transport of this worker can use an address like \"moon://b\"");
     routes_fini(&r);
     sim_close(w.sim);
 }

@@ -139,7 +139,8 @@ static bool fits(gw_scope *s, const gw_tensor *mean, gw_dtype dtype, int64_t wan
     int64_t count = gw_numel(mean);
     if (gw_dtype_of(mean) == dtype && (count == wanted || count == all)) return true;
     scope_fail(s, GW_INVALID,
-               "the hook of a DistributedDataParallel gave %lld numbers of %s for %lld of %s",
+               "the hook of a DistributedDataParallel returned %lld numbers of %s for a bucket of "
+               "%lld numbers of %s",
                (long long)gw_numel(mean), gw_dtype_name(gw_dtype_of(mean)), (long long)wanted,
                gw_dtype_name(dtype));
     return false;
@@ -235,7 +236,7 @@ static gw_tensor *indices_of(gw_scope *s, const gw_ddp *d, gw_tensor *received, 
     for (int m = 0; all && m < d->stats.world_size; m++) {
         int64_t count = at < end ? from[at++] : -2;
         if (count < -1 || count > end - at || count > row_count - found) {
-            scope_fail(s, GW_MISMATCH, "%s contributes other rows than it has counted",
+            scope_fail(s, GW_MISMATCH, "%s has sent another number of rows than it had reported",
                        gw_group_worker(s, d->group, m).name);
             return NULL;
         }

@@ -179,13 +179,17 @@ static void be_refused(gw_scope *root, int rank, void *context) {
     open_model(root, &m);
     gw_ddp *ddp = gw_ddp_open(root, m.m, .buffers = GW_BUFFERS_AVERAGE);
     gw_ddp_set_hook(root, ddp, gw_hook_f16, NULL);
-    expect_error(root, GW_INVALID, "buffers travel with gradients, which hooks change");
+    expect_error(root, GW_INVALID,
+                 "gw_ddp_set_hook: a hook cannot be set, because buffers are sent with gradients "
+                 "(.buffers)");
     gw_module *halves = gw_module_open(root, "halves", forward, NULL);
     gw_module_register_parameter(root, halves, "w",
                                  gw_requires_grad(root, gw_full(root, GW_F16, 1, 2)));
     gw_module_register_buffer(root, halves, "b", gw_full(root, GW_F32, 1, 2));
     gw_ddp_open(root, halves, .buffers = GW_BUFFERS_WITH_GRADIENTS);
-    expect_error(root, GW_INVALID, "which the model has not");
+    expect_error(root, GW_INVALID,
+                 "gw_ddp_open: .buffers sends buffers with gradients of f32 or f64, but no "
+                 "parameter of the model has f32 or f64");
 }
 
 static void buffers_without_float_gradients_are_refused(void **state) {

@@ -38,7 +38,7 @@ static gw_ddp ddp_poison = { .gate = {
 bool ddp_is_usable(gw_scope *s, const char *what, const gw_ddp *d) {
     if (!d || d == &ddp_poison)
         scope_fail(s, GW_INVALID, "%s: %s", what,
-                   d ? "a DistributedDataParallel that could not be opened" : "ddp is NULL");
+                   d ? "the DistributedDataParallel could not be opened" : "ddp is NULL");
     return gw_ok(s);
 }
 
@@ -95,10 +95,13 @@ static void check_ignored(gw_scope *s, const gw_module *model, const gw_ddp_opti
     for (int i = 0; i < o->ignore_count && gw_ok(s); i++) {
         const char *name = o->ignore[i];
         if (!name)
-            scope_fail(s, GW_INVALID, "gw_ddp_open: name %d of the %d in ignore is NULL", i,
+            scope_fail(s, GW_INVALID, "gw_ddp_open: name %d of the %d names in .ignore is NULL", i,
                        o->ignore_count);
         else if (!gw_module_parameter_find(model, name) && !gw_module_buffer_find(model, name))
-            scope_fail(s, GW_INVALID, "gw_ddp_open: no parameter or buffer \"%s\" to ignore", name);
+            scope_fail(s, GW_INVALID,
+                       "gw_ddp_open: .ignore names \"%s\", which is not a parameter or buffer of "
+                       "the model",
+                       name);
     }
 }
 
@@ -113,7 +116,8 @@ static bool check_options(gw_scope *s, const gw_module *model, const gw_ddp_opti
     if (bucket < 1)
         scope_fail(s, GW_INVALID, "gw_ddp_open: buckets of %lld bytes", (long long)bucket);
     else if (o->shards < 0 || (o->shards & (o->shards - 1)))
-        scope_fail(s, GW_INVALID, "gw_ddp_open: %d shards, which is no power of two", o->shards);
+        scope_fail(s, GW_INVALID, "gw_ddp_open: .shards is %d, but must be a power of two",
+                   o->shards);
     else if (o->check_every < 0)
         scope_fail(s, GW_INVALID, "gw_ddp_open: a check every %lld passes",
                    (long long)o->check_every);
@@ -121,13 +125,14 @@ static bool check_options(gw_scope *s, const gw_module *model, const gw_ddp_opti
         scope_fail(s, GW_INVALID, "gw_ddp_open: %d names to ignore%s", o->ignore_count,
                    o->ignore ? "" : " at NULL");
     else if (o->joining && !o->group)
-        scope_fail(s, GW_INVALID, "gw_ddp_open: a joining member without a group");
+        scope_fail(s, GW_INVALID, "gw_ddp_open: .joining is set, but no group is given");
     else if (o->joining && !opens_alone(o))
         scope_fail(s, GW_INVALID,
-                   "gw_ddp_open: .joining is for a member that has joined the group by "
+                   "gw_ddp_open: .joining can be set only on a member that has joined the group by "
                    "gw_group_join");
     else if ((unsigned)o->buffers > GW_BUFFERS_AVERAGE)
-        scope_fail(s, GW_INVALID, "gw_ddp_open: %d is nothing to do with buffers", (int)o->buffers);
+        scope_fail(s, GW_INVALID, "gw_ddp_open: .buffers is %d, which is not a gw_buffers",
+                   (int)o->buffers);
     else
         check_ignored(s, model, o);
     return gw_ok(s);
@@ -191,7 +196,7 @@ static bool take_group(gw_scope *s, gw_ddp *d) {
     int shards = d->options.shards;
     if (gw_ok(t) && shards && shards % d->stats.world_size)
         scope_fail(t, GW_INVALID,
-                   "gw_ddp_open: %d shards for %d members, which does not divide evenly", shards,
+                   "gw_ddp_open: %d shards cannot be divided equally among %d members", shards,
                    d->stats.world_size);
     gw_scope_close_up(t);
     return gw_ok(s);
@@ -217,9 +222,9 @@ static bool make_buckets(gw_scope *s, gw_ddp *d) {
         return false;
     }
     if (buffers_ride(d) && d->layout->rider < 0) {
-        scope_fail(
-            s, GW_INVALID,
-            "gw_ddp_open: buffers travel with gradients of f32 or f64, which the model has not");
+        scope_fail(s, GW_INVALID,
+                   "gw_ddp_open: .buffers sends buffers with gradients of f32 or f64, but no "
+                   "parameter of the model has f32 or f64");
         return false;
     }
     name_dtypes(d);
@@ -290,7 +295,7 @@ static bool is_unused(gw_scope *s, gw_ddp *d) {
     env_leave(d->agent->env);
     if (is_used)
         scope_fail(s, GW_WRONG_STATE,
-                   "an optimizer is sharded before the first backward pass of the model");
+                   "an optimizer must be sharded before the first backward pass of the model");
     return !is_used;
 }
 
@@ -346,8 +351,7 @@ bool ddp_share_means(gw_scope *s, gw_ddp *d, const kept_part *parts, int part_co
 bool ddp_set_taker(gw_scope *s, gw_ddp *d, gw_handle *taker, mean_taker *mean_arrived) {
     if (!is_unused(s, d)) return false;
     if (d->taker)
-        scope_fail(s, GW_WRONG_STATE,
-                   "another optimizer steps as the gradients of the model arrive");
+        scope_fail(s, GW_WRONG_STATE, "another optimizer of this model has set .overlap already");
     if (!gw_ok(s)) return false;
     d->mean_arrived = mean_arrived;
     d->taker = handle_retain(taker);

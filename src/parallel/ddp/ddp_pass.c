@@ -82,10 +82,9 @@ bool ddp_pass_is_awaited(gw_scope *s, gw_ddp *d) {
     d->join.awaits_pass = false;
     env_leave(d->agent->env);
     if (!awaited)
-        scope_fail(
-            s, GW_WRONG_STATE,
-            "a synchronised pass over replicas in a join: no iteration has begun for it, or it "
-            "has begun as one that is not synchronised");
+        scope_fail(s, GW_WRONG_STATE,
+                   "a synchronised pass in a join: its iteration has not begun (gw_join_notify), "
+                   "or was begun in a scope that is not synchronised");
     return awaited;
 }
 

@@ -283,7 +283,7 @@ static void hook_and_wait(gw_scope *root, int rank, void *context) {
     gw_ddp_set_hook(root, ddp, wait_inside, NULL);
     gw_scope *s = gw_scope_open(root);
     gw_backward(s, use(s, &c, 0, 1));
-    expect_error(s, GW_WOULD_BLOCK, "gw_barrier: a wait where threads must not");
+    expect_error(s, GW_WOULD_BLOCK, "gw_barrier: a wait in a function that must not block");
     gw_scope_close_up(s);
 }
 
@@ -410,15 +410,17 @@ static void open_differently(gw_scope *root, int rank, void *context) {
     expect_error(root, GW_MISMATCH, "parameter 0: w0 \"weight\" f32 3x6, w1 \"weight\" f32 4x6");
     gw_module *plain = gw_nn_relu(root);
     gw_ddp_open(root, plain);
-    expect_error(root, GW_INVALID, "no parameter that wants a gradient");
+    expect_error(root, GW_INVALID, "gw_ddp_open: no parameter of the model needs a gradient");
     gw_ddp_open(root, gw_nn_linear(root, IN, OUT), .shards = 3);
-    expect_error(root, GW_INVALID, "3 shards, which is no power of two");
+    expect_error(root, GW_INVALID, ".shards is 3, but must be a power of two");
     static const char *const ignored[] = { "bias", NULL };
     gw_ddp_open(root, gw_nn_linear(root, IN, OUT), .ignore = ignored, .ignore_count = 2);
-    expect_error(root, GW_INVALID, "name 1 of the 2 in ignore is NULL");
+    expect_error(root, GW_INVALID, "name 1 of the 2 names in .ignore is NULL");
     gw_ddp_open(root, gw_nn_linear(root, IN, OUT), .ignore = &(const char *){ "bais" },
                 .ignore_count = 1);
-    expect_error(root, GW_INVALID, "gw_ddp_open: no parameter or buffer \"bais\" to ignore");
+    expect_error(
+        root, GW_INVALID,
+        "gw_ddp_open: .ignore names \"bais\", which is not a parameter or buffer of the model");
     gw_ddp_open(root, m, .ignore_count = 2);
     expect_error(root, GW_INVALID, "gw_ddp_open: 2 names to ignore at NULL");
     gw_ddp_open(root, m, .check_every = -3);
@@ -426,12 +428,13 @@ static void open_differently(gw_scope *root, int rank, void *context) {
     gw_ddp_open(root, m, .bucket_bytes = -1);
     expect_error(root, GW_INVALID, "gw_ddp_open: buckets of -1 bytes");
     gw_ddp_open(root, m, .joining = true);
-    expect_error(root, GW_INVALID, "gw_ddp_open: a joining member without a group");
+    expect_error(root, GW_INVALID, "gw_ddp_open: .joining is set, but no group is given");
     gw_module *once = gw_nn_linear(root, IN, OUT);
     gw_ddp_open(root, once);
     gw_ddp_open(root, once);
     expect_error(root, GW_DUPLICATE,
-                 "gw_ddp_open: \"weight\" is a parameter of a model that is open already");
+                 "gw_ddp_open: \"weight\" is a parameter of a model that has been opened by "
+                 "gw_ddp_open already");
 }
 
 static void models_that_differ_are_named(void **state) {

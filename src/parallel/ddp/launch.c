@@ -96,7 +96,7 @@ static gw_future *start_dense(gw_scope *s, ddp_pass *r, int index) {
     gw_future *both[] = { call_hook(s, &b), NULL };
     if (gw_ok(s) && r->has_flags) both[1] = start_flags(s, r, index);
     if (gw_ok(s) && !both[0])
-        scope_fail(s, GW_INVALID, "the hook of a DistributedDataParallel gave no future");
+        scope_fail(s, GW_INVALID, "the hook of a DistributedDataParallel returned no future");
     return r->has_flags ? gw_collect_all(s, both, 2) : both[0];
 }
 

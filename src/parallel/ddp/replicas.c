@@ -91,11 +91,12 @@ bool replicas_collect(gw_scope *s, gw_ddp *d) {
     d->buffer_names = b.names;
     d->buffer_count = b.count;
     if (!p.count)
-        scope_fail(s, GW_INVALID, "gw_ddp_open: the model has no parameter that wants a gradient");
+        scope_fail(s, GW_INVALID, "gw_ddp_open: no parameter of the model needs a gradient");
     for (int i = 0; gw_ok(s) && i < p.count; i++)
         if (gate_of(p.tensors[i], &(int){ 0 }))
             scope_fail(s, GW_DUPLICATE,
-                       "gw_ddp_open: \"%s\" is a parameter of a model that is open already",
+                       "gw_ddp_open: \"%s\" is a parameter of a model that has been opened by "
+                       "gw_ddp_open already",
                        p.names[i]);
     return gw_ok(s);
 }

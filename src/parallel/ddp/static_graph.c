@@ -29,7 +29,7 @@ bool static_follow(gw_scope *s, gw_ddp *d, const bool *reached) {
     if (changed >= 0) d->stats.is_static = false;
     env_leave(d->agent->env);
     if (changed < 0 || !d->options.static_graph) return true;
-    scope_fail(s, GW_INVALID, "static_graph: \"%s\" was %s in the first pass and is %s now",
+    scope_fail(s, GW_INVALID, "static_graph: \"%s\" was %s in the first pass, but is %s now",
                d->names[changed], reached[changed] ? "unused" : "used",
                reached[changed] ? "used" : "unused");
     return false;
@@ -42,7 +42,7 @@ bool static_check_gradient(gw_scope *s, const ddp_pass *r, int i, const gw_tenso
     env_leave(d->agent->env);
     if (is_lost && ddp_keeps(d, i))
         scope_fail(s, GW_INVALID,
-                   "static_graph: \"%s\" was without gradient in the first pass and has one now",
+                   "static_graph: \"%s\" had no gradient in the first pass, but has one now",
                    d->names[i]);
     return gw_ok(s);
 }

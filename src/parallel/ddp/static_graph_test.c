@@ -62,7 +62,7 @@ static void train(gw_scope *root, int rank, void *context) {
         walk(s, &l, rank, changes);
         if (step == 4) {
             const char *text = gw_scope_error(s)->text;
-            if (!strstr(text, "static_graph: \"r\" was unused in the first pass and is used now"))
+            if (!strstr(text, "static_graph: \"r\" was unused in the first pass, but is used now"))
                 fail_msg("%d: %s", rank, text);
             gw_scope_clear(s);
         } else {

@@ -60,8 +60,8 @@ hook_state hook_state_of(gw_comm_hook *hook, void *context) {
 static const char *keeps_whole(gw_comm_hook *hook, const void *context) {
     const gw_hook_around *around = context;
     if (hook == gw_hook_power_sgd || hook == gw_hook_batched_power_sgd)
-        return "PowerSGD remembers on each member what all gradients have lost";
-    if (hook == gw_hook_local_sgd) return "those of local SGD are each member's own";
+        return "PowerSGD keeps the differences of all gradients on each member";
+    if (hook == gw_hook_local_sgd) return "with local SGD each member has gradients of its own";
     bool is_around = hook == gw_hook_f16_around || hook == gw_hook_bf16_around;
     return is_around && around ? keeps_whole(around->hook, around->context) : NULL;
 }
@@ -81,12 +81,13 @@ static bool may_set(gw_scope *s, gw_ddp *d, gw_comm_hook *hook, void *context) {
         scope_fail(s, GW_INVALID, "gw_ddp_set_hook: a hook is a function");
     else if (buffers_ride(d))
         scope_fail(s, GW_INVALID,
-                   "gw_ddp_set_hook: buffers travel with gradients, which hooks change");
+                   "gw_ddp_set_hook: a hook cannot be set, because buffers are sent with gradients "
+                   "(.buffers)");
     else if (d->sharing && !ddp_may_share(s, keeps_whole(hook, context)))
         return false;
     else if (!d->hook && !claim(hook, context, d))
         scope_fail(s, GW_WRONG_STATE,
-                   "gw_ddp_set_hook: the gw_power_sgd remembers for another gw_ddp");
+                   "gw_ddp_set_hook: the gw_power_sgd is used by another gw_ddp");
     return gw_ok(s);
 }
 
@@ -112,7 +113,7 @@ void gw_ddp_set_hook(gw_scope *s, gw_ddp *d, gw_comm_hook *hook, void *context) 
         ddp_note_hook(d);
     else
         scope_fail(s, GW_WRONG_STATE,
-                   "gw_ddp_set_hook: a hook is set once, before the first backward pass");
+                   "gw_ddp_set_hook: a hook can be set only once, before the first backward pass");
 }
 
 void gw_ddp_set_hook_state(gw_scope *s, gw_ddp *d, gw_hook_save *save, gw_hook_load *load) {

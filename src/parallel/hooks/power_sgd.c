@@ -48,7 +48,8 @@ static bool check_options(gw_scope *s, const gw_power_sgd_options *o) {
         scope_fail(s, GW_INVALID, "gw_power_sgd_open: a rank of %d", o->rank);
     else if (o->start < 2)
         scope_fail(s, GW_INVALID,
-                   "gw_power_sgd_open: start is %lld: buckets change after the first pass",
+                   "gw_power_sgd_open: start is %lld, but must be at least 2, since buckets change "
+                   "after the first pass",
                    (long long)o->start);
     else if (!(o->min_rate > 0))
         scope_fail(s, GW_INVALID, "gw_power_sgd_open: a min_rate of %g", o->min_rate);
@@ -73,7 +74,7 @@ gw_power_sgd *gw_power_sgd_open_with(gw_scope *s, gw_power_sgd_options options) 
 bool power_sgd_is_usable(gw_scope *s, const char *function, const gw_power_sgd *p) {
     if (gw_ok(s) && (!p || p == &power_sgd_poison))
         scope_fail(s, GW_INVALID, "%s: %s", function,
-                   p ? "a gw_power_sgd that could not be opened" : "the gw_power_sgd is NULL");
+                   p ? "the gw_power_sgd could not be opened" : "the gw_power_sgd is NULL");
     return gw_ok(s);
 }
 
@@ -209,7 +210,8 @@ static bool load_item(gw_scope *s, gw_power_sgd *p, const char *key, gw_value v)
     int leaf;
     bool is_error, is_known = read_key(key, &leaf, &is_error);
     if (!is_known || v.kind != GW_TENSOR || gw_dims(v.as.tensor) != 1) {
-        scope_fail(s, GW_INVALID, "gw_power_sgd_load_state_dict: \"%s\" is none of its names", key);
+        scope_fail(s, GW_INVALID, "gw_power_sgd_load_state_dict: \"%s\" is not a name of its state",
+                   key);
         return false;
     }
     gw_tensor *x = gw_contiguous(s, gw_clone(s, v.as.tensor));

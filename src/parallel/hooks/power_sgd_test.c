@@ -270,14 +270,15 @@ static void refuse(gw_scope *root, int rank, void *context) {
     gw_map_put(root, map, "passes", 3);
     gw_map_put(root, map, "0.mistake", gw_zeros(root, GW_F32, 3));
     gw_power_sgd_load_state_dict(root, p, map);
-    expect_error(root, GW_INVALID, "\"0.mistake\" is none of its names");
+    expect_error(root, GW_INVALID, "\"0.mistake\" is not a name of its state");
     given_model m, other;
     given_open(root, &other, WEIGHTS, shapes);
     gw_ddp *first = gw_ddp_open(root, gw_nn_linear(root, 3, 2));
     gw_hook_around around = { gw_hook_power_sgd, p };
     gw_ddp_set_hook(root, first, gw_hook_power_sgd, p);
     gw_ddp_set_hook(root, gw_ddp_open(root, other.module), gw_hook_f16_around, &around);
-    expect_error(root, GW_WRONG_STATE, "the gw_power_sgd remembers for another gw_ddp");
+    expect_error(root, GW_WRONG_STATE,
+                 "gw_ddp_set_hook: the gw_power_sgd is used by another gw_ddp");
     given_open(root, &m, WEIGHTS, shapes);
     gw_ddp_set_hook(root, gw_ddp_open(root, m.module), gw_hook_power_sgd, NULL);
     gw_tensor *g[WEIGHTS];

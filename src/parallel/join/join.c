@@ -28,7 +28,9 @@ static bool check_part(gw_scope *s, const gw_joinable *p, int i) {
     bool has_functions = p->shadow || p->finish || p->context || p->group;
     if (!p->ddp + !p->optimizer + !has_functions != 2) {
         scope_fail(s, GW_INVALID,
-                   "gw_join_open: joinable %d is not one of a gw_ddp, an optimizer, functions", i);
+                   "gw_join_open: joinable %d must have exactly one of a gw_ddp, an optimizer, and "
+                   "functions",
+                   i);
     } else if (p->ddp) {
         if (ddp_is_usable(s, "gw_join_open", p->ddp) && p->ddp->join.join)
             scope_fail(s, GW_WRONG_STATE, "gw_join_open: joinable %d is in another join", i);
@@ -48,7 +50,7 @@ static void check_once(gw_scope *s, const gw_joinable *parts, int count) {
         const void *is = parts[i].ddp ? (const void *)parts[i].ddp : parts[i].optimizer;
         intptr_t before = is ? (intptr_t)map_find(&seen, (uintptr_t)is) : 0;
         if (before)
-            scope_fail(s, GW_DUPLICATE, "gw_join_open: joinables %d and %d are one %s",
+            scope_fail(s, GW_DUPLICATE, "gw_join_open: joinables %d and %d are the same %s",
                        (int)before - 1, i, parts[i].ddp ? "gw_ddp" : "optimizer");
         else if (is && !map_put(&seen, (uintptr_t)is, (void *)((intptr_t)i + 1)))
             scope_fail(s, GW_NO_MEMORY, "gw_join_open: no memory for %d joinables", count);
@@ -72,7 +74,7 @@ static void check_groups(gw_scope *s, const gw_joinable *parts, int count, const
     for (int i = 0; i < count; i++) {
         const gw_group *g = group_of_part(&parts[i]);
         if (g && g->list != first->list)
-            scope_fail(s, GW_INVALID, "gw_join_open: joinable %d is of a group with other members",
+            scope_fail(s, GW_INVALID, "gw_join_open: joinable %d has a group with other members",
                        i);
     }
 }
@@ -84,7 +86,7 @@ static void destroy(gw_handle *h) {
     gw_error ignored;
     if (!j->is_over && !agent_is_closed(j->agent)) {
         gw_scope *s = agent_scope_open(j->agent, 0, 0, ENV_NEVER);
-        scope_fail(s, GW_WRONG_STATE, "its join was given back before gw_join_close");
+        scope_fail(s, GW_WRONG_STATE, "the scope of the join was closed before gw_join_close");
         join_fail(s, j);
         ignored = gw_scope_close(s);
     }
@@ -183,7 +185,7 @@ gw_join *gw_join_open_with(gw_scope *s, const gw_joinable *joinables, int count,
 static bool is_usable(gw_scope *s, const char *what, const gw_join *j) {
     if (j && j != &join_poison) return true;
     scope_fail(s, GW_INVALID, "%s: %s", what,
-               j ? "a join that could not be opened" : "the join is NULL");
+               j ? "the join could not be opened" : "the join is NULL");
     return false;
 }
 
@@ -199,7 +201,8 @@ void gw_join_close(gw_scope *s, gw_join *j) {
 void gw_join_notify(gw_scope *s, gw_join *j) {
     if (!is_usable(s, "gw_join_notify", j) || j->options.off) return;
     if (j->parts[0].ddp)
-        scope_fail(s, GW_INVALID, "gw_join_notify: its iterations begin with a forward");
+        scope_fail(s, GW_INVALID,
+                   "gw_join_notify: iterations of this join begin when its model is called");
     else
         join_begin_iteration(s, j, !s->not_synchronised);
 }

@@ -52,7 +52,8 @@ static bool check_census(gw_scope *s, const gw_join *j, const census *c) {
                    gw_group_worker(s, j->group, c->stops).name);
     else if (c->synchronised && c->synchronised < c->active)
         scope_fail(s, GW_INVALID,
-                   "an iteration of a join is synchronised on %d of %d members with input",
+                   "an iteration of a join must be synchronised on all members with input or on "
+                   "none, but is on %d of %d",
                    c->synchronised, c->active);
     return gw_ok(s);
 }
@@ -110,7 +111,7 @@ static bool check_passes(gw_scope *s, const gw_join *j) {
     env_leave(e);
     if (missing)
         scope_fail(s, GW_WRONG_STATE,
-                   "iteration %lld of a join has had no backward pass over its replicas",
+                   "iteration %lld of a join has made no backward pass over its model",
                    (long long)j->at.number);
     return !missing;
 }
@@ -206,8 +207,9 @@ void join_shadow_active(gw_scope *s, gw_join *j) {
         counted = false;
         shadow_all(s, j);
         if (since == SKEW_WARNED_OF)
-            log_line("%s has had no input for %d iterations of a join, and others still have some",
-                     j->agent->name, SKEW_WARNED_OF);
+            log_line(
+                "%s has had no input for %d iterations of a join, but other members still have",
+                j->agent->name, SKEW_WARNED_OF);
     }
     if (gw_ok(s)) await_all(s, j);
     shadow_end(j->agent, list);

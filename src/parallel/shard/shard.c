@@ -16,8 +16,8 @@ static bool add_group(gw_scope *s, gw_optimizer *o, const optimizer_group *g, co
     (void)o, (void)g, (void)refs, (void)numbers;
     if (count)
         scope_fail(s, GW_INVALID,
-                   "gw_optimizer_add_parameter_group: a sharded optimizer has no parameters of "
-                   "other workers");
+                   "gw_optimizer_add_parameter_group: a sharded optimizer cannot have parameters "
+                   "of other workers");
     return gw_ok(s);
 }
 
@@ -49,11 +49,12 @@ static bool check(gw_scope *s, const gw_optimizer *o, gw_shard_options options) 
         scope_fail(s, GW_WRONG_STATE, "gw_optimizer_shard: the optimizer is sharded already");
     else if (o->remote)
         scope_fail(s, GW_INVALID,
-                   "gw_optimizer_shard: the optimizer has other workers' parameters");
+                   "gw_optimizer_shard: the optimizer has parameters of other workers");
     else if (o->step_count)
         scope_fail(s, GW_WRONG_STATE, "gw_optimizer_shard: the optimizer has stepped already");
     else if ((unsigned)options.gradients > GW_SHARDED)
-        scope_fail(s, GW_INVALID, "gw_optimizer_shard: %d is no choice for gradients",
+        scope_fail(s, GW_INVALID,
+                   "gw_optimizer_shard: .gradients is %d, which is neither GW_WHOLE nor GW_SHARDED",
                    (int)options.gradients);
     return gw_ok(s);
 }

@@ -160,7 +160,7 @@ bool shard_overlap(gw_scope *s, gw_optimizer *o) {
     }
     if (!known)
         scope_fail(s, GW_INVALID,
-                   "gw_optimizer_shard: no parameter is one of a model that gw_ddp_open has "
-                   "replicated, whose gradients could arrive early");
+                   "gw_optimizer_shard: .overlap needs a model that gw_ddp_open has opened, and no "
+                   "parameter is of such a model");
     return gw_ok(s);
 }

@@ -125,7 +125,7 @@ static void add_rows(gw_scope *s, const gw_optimizer *o, gw_group *g, int member
     for (int64_t i = rows->numel / COLUMNS - 1; gw_ok(s) && i >= 0; i--) {
         const int64_t *at = all + i * COLUMNS;
         if (!is_possible(o, at)) {
-            scope_fail(s, GW_MISMATCH, "gw_optimizer_reform: %s has state of other parameters",
+            scope_fail(s, GW_MISMATCH, "gw_optimizer_reform: %s has the state of other parameters",
                        gw_group_worker(s, g, member).name);
             return;
         }

@@ -125,13 +125,15 @@ bool shard_compare_parameters(gw_scope *s, const gw_group *g, const gw_optimizer
         gw_list *theirs = gw_list_of(s, gw_list_get(s, all, m));
         const char *name = gw_group_worker(s, g, m).name;
         if (gw_list_count(theirs) != o->parameter_count)
-            scope_fail(s, GW_MISMATCH, "gw_optimizer_shard: %d parameters, and %d on %s",
+            scope_fail(s, GW_MISMATCH,
+                       "gw_optimizer_shard: the optimizers have different numbers of parameters: "
+                       "%d, but %d on %s",
                        o->parameter_count, gw_list_count(theirs), name);
         for (int i = 0; i < o->parameter_count && gw_ok(s); i++) {
             const char *here = gw_string_of(s, gw_list_get(s, own, i));
             const char *there = gw_string_of(s, gw_list_get(s, theirs, i));
             if (strcmp(here, there) == 0) continue;
-            scope_fail(s, GW_MISMATCH, "gw_optimizer_shard: parameter %d is %s, and %s on %s", i,
+            scope_fail(s, GW_MISMATCH, "gw_optimizer_shard: parameter %d is %s, but %s on %s", i,
                        here, there, name);
         }
     }
@@ -196,14 +198,14 @@ static bool find_leaves(gw_scope *s, const gw_optimizer *o, const shard *x, cons
     for (int i = 0; i < count && gw_ok(s); i++) {
         if (numbers[i] < 0)
             scope_fail(s, GW_INVALID,
-                       "gw_optimizer_shard: gradients are shared out, but a parameter of the "
-                       "replicated model is not the optimizer's");
+                       "gw_optimizer_shard: gradients cannot be sharded, because a parameter of "
+                       "the replicated model is not in the optimizer");
         else if (x->is_flat && d->is_rows[i])
-            scope_fail(
-                s, GW_INVALID,
-                "gw_optimizer_shard: gradients are shared out in ranges, and those of \"%s\" "
-                "are sparse by rows",
-                d->names[i]);
+            scope_fail(s, GW_INVALID,
+                       "gw_optimizer_shard: gradients cannot be sharded in ranges (.flat), because "
+                       "those of \"%s\" "
+                       "are sparse by rows",
+                       d->names[i]);
     }
     return gw_ok(s);
 }
@@ -241,8 +243,8 @@ static bool share_gradients_of(gw_scope *s, const gw_optimizer *o, const shard *
     gw_tensor **views = gw_alloc(s, leaves * sizeof(gw_tensor *));
     if (d->group->list != x->group->list)
         scope_fail(s, GW_INVALID,
-                   "gw_optimizer_shard: gradients are shared out among the members of the model's "
-                   "group, and the optimizer has others");
+                   "gw_optimizer_shard: gradients can be sharded only in the group of the model, "
+                   "but the optimizer has another group");
     if (!gw_ok(s) || !find_leaves(s, o, x, d, numbers)) return false;
     memset(views, 0, leaves * sizeof(gw_tensor *));
     int count = list_parts(o, x, d, numbers, parts, views);
@@ -256,8 +258,8 @@ bool shard_share_gradients(gw_scope *s, const gw_optimizer *o, gw_ddp *of) {
         gw_ddp *d = ddp_of_parameter(o->parameters[i].x, &leaf);
         if (!d)
             scope_fail(s, GW_INVALID,
-                       "gw_optimizer_shard: gradients are shared out of models that gw_ddp_open "
-                       "has replicated, and parameter %d is of none",
+                       "gw_optimizer_shard: gradients can be sharded only of models that "
+                       "gw_ddp_open has opened, and parameter %d is not of such a model",
                        i);
         else if (!d->sharing && (!of || d == of))
             share_gradients_of(s, o, x, d);
@@ -270,8 +272,8 @@ bool shard_share_gradients(gw_scope *s, const gw_optimizer *o, gw_ddp *of) {
 gw_tensor *shard_cut(gw_scope *s, const gw_optimizer *o, const piece *at, gw_tensor *g) {
     if (tensor_is_rows(g))
         scope_fail(s, GW_INVALID,
-                   "step of gw_%s: the gradient of parameter %d is sparse by rows, which flat "
-                   "ranges do not cut",
+                   "step of gw_%s: the gradient of parameter %d is sparse by rows, which is not "
+                   "supported with .flat",
                    o->rule->name, o->parameters[at->parameter].number);
     if (!gw_ok(s) || g->numel == at->count)
         return gw_reshape_with(s, g, (gw_shape){ 1, &g->numel });

@@ -29,7 +29,7 @@ static int find_first(gw_scope *s, const gw_optimizer *o, gw_group *g, int64_t *
         if (at[2 * m] > at[2 * first]) first = m;
         if (at[2 * m + 1] != is_flat)
             scope_fail(s, GW_MISMATCH,
-                       "gw_optimizer_reform: parameters are shared out %s, and %s on %s",
+                       "gw_optimizer_reform: parameters are assigned %s, but %s on %s",
                        is_flat ? "in ranges" : "whole", is_flat ? "whole" : "in ranges",
                        gw_group_worker(s, g, m).name);
     }
@@ -165,10 +165,9 @@ static void log_reform(const gw_optimizer *o, const gw_group *g, const gw_optimi
     int64_t all = 0;
     for (int i = 0; i < o->parameter_count; i++) all += o->parameters[i].x->numel;
     if (r->lost && !gw_group_rank(g))
-        log_line(
-            "gw_optimizer_reform: the state of %lld of %lld numbers of parameters is gone with "
-            "the members that had it, and begins anew",
-            (long long)r->lost, (long long)all);
+        log_line("gw_optimizer_reform: the state of %lld of %lld parameter elements was lost with "
+                 "the members that had it, and is initialised again",
+                 (long long)r->lost, (long long)all);
 }
 
 void shard_reform(gw_scope *s, gw_optimizer *o, gw_group *of, gw_map *saved,

@@ -71,7 +71,7 @@ static void read_rows(gw_scope *s, gw_optimizer *o, shard *x, int owner, gw_tens
         if (p->owner != owner || !shard_is_table(o, x, p)) continue;
         int64_t count = at < left ? ((const int64_t *)gw_data(received))[at++] : -2;
         if (count < -1 || count > left - at) {
-            scope_fail(s, GW_MISMATCH, "a sharded step: %s has computed other rows",
+            scope_fail(s, GW_MISMATCH, "a sharded step: %s has sent other rows than expected",
                        gw_group_worker(s, x->group, owner).name);
             return;
         }

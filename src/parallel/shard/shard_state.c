@@ -68,7 +68,8 @@ gw_map *gw_optimizer_consolidate(gw_scope *s, gw_optimizer *o, int to) {
         return map;
     }
     if (to < 0 || to >= gw_group_size(x->group))
-        scope_fail(s, GW_INVALID, "gw_optimizer_consolidate: rank %d of a group of %d", to,
+        scope_fail(s, GW_INVALID,
+                   "gw_optimizer_consolidate: the rank is %d, but the group has %d members", to,
                    gw_group_size(x->group));
     gw_scope *t = gw_scope_open(s);
     gw_no_grad(t);

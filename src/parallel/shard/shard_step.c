@@ -144,7 +144,8 @@ static void exchange(gw_scope *s, gw_optimizer *o, shard *x, const round *r) {
         gw_tensor *received = gw_tensor_of(t, gw_list_get(t, all, owner));
         if (gw_ok(t) &&
             (received->dtype != r->dtype || received->numel != numbers_of(o, x, r, owner)))
-            scope_fail(t, GW_MISMATCH, "a sharded step: %s shares out other parameters",
+            scope_fail(t, GW_MISMATCH,
+                       "a sharded step: parameters are assigned in another way on %s",
                        gw_group_worker(t, x->group, owner).name);
         if (gw_ok(t)) stage(o, x, r, owner, received);
     }
@@ -189,11 +190,10 @@ static void check_sharing(gw_scope *s, const gw_optimizer *o, const shard *x) {
     for (int i = 0; i < o->parameter_count && x->shares_gradients && gw_ok(s); i++) {
         const gw_ddp *d = ddp_of_parameter(o->parameters[i].x, &leaf);
         if (d && d->sharing && d->sharing->group != x->group->id)
-            scope_fail(
-                s, GW_WRONG_STATE,
-                "step of gw_%s: gradients are shared out as before gw_optimizer_reform, until "
-                "gw_ddp_reform is called with the optimizer",
-                o->rule->name);
+            scope_fail(s, GW_WRONG_STATE,
+                       "step of gw_%s: gradients are still sharded as before gw_optimizer_reform: "
+                       "call gw_ddp_reform with the optimizer first",
+                       o->rule->name);
     }
 }
 

@@ -78,10 +78,10 @@ static int threads_wanted(void) {
 // If no library is named, plain loops are used without a log line.
 static void log_unusable(const char *wanted, const char *reason) {
     if (!wanted || !*wanted) return;
-    log_line(
-        "GW_BLAS=%.200s cannot be used: %.300s. Matrices are multiplied by plain loops, which are "
-        "slow. It is \"plain\", or the name of a CBLAS library such as libopenblas.so.0",
-        wanted, reason ? reason : "it was not found");
+    log_line("GW_BLAS=%.200s cannot be used: %.300s. Matrices are multiplied by the library's own "
+             "loops, which are slow; set it to \"plain\", or to a CBLAS library such as "
+             "libopenblas.so.0",
+             wanted, reason ? reason : "it was not found");
 }
 
 // OpenBLAS maps 128 MiB for each thread that multiplies, and tries again for ever where that fails: for a limit of
@@ -95,8 +95,9 @@ static bool has_room(void) {
         munmap(room, wanted);
         return true;
     }
-    log_line("OpenBLAS is left out, and products are slower: it may take %zu MiB: %s", wanted >> 20,
-             system_error_text(errno).text);
+    log_line(
+        "OpenBLAS is not used, because it may need %zu MiB of memory, and products are slower: %s",
+        wanted >> 20, system_error_text(errno).text);
     return false;
 }
 

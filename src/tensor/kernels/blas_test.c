@@ -143,7 +143,7 @@ static void without_memory_for_the_library_it_is_not_used(void **state) {
     assert_int_equal(setrlimit(RLIMIT_DATA, &data), 0);
     log_hook = keep;
     assert_string_equal(blas_description(), "plain");
-    assert_non_null(strstr(logged, "OpenBLAS is left out"));
+    assert_non_null(strstr(logged, "OpenBLAS is not used"));
     assert_non_null(strstr(logged, "ulimit -d is 524288"));
     check(blas_multiply, GW_F64, 5, 7, 3, 1, 0, false);
 }

@@ -9,38 +9,40 @@ enum { STRIP_BYTES = 1 << 19 };  // columns that stay in the second cache
 static bool check_tensors(op_call *c, int dims) {
     const gw_tensor *x = arg_tensor(c->args, 0), *w = arg_tensor(c->args, 1);
     if (!dtype_is_float((gw_dtype)x->dtype) || x->dtype != w->dtype) {
-        op_fail(c, GW_INVALID,
-                "input of %s, weight of %s, but both must be of one dtype, f32 or f64",
+        op_fail(c, GW_INVALID, "input is %s and weight %s, but both must be f32, or both f64",
                 gw_dtype_name(x->dtype), gw_dtype_name(w->dtype));
         return false;
     }
     if (w->dims != dims + 2) {
-        op_fail(c, GW_INVALID, "weight %s has %d dimensions, not %d, as it must",
-                shape_text(w).text, w->dims, dims + 2);
+        op_fail(c, GW_INVALID, "weight %s has %d dimensions, but must have %d", shape_text(w).text,
+                w->dims, dims + 2);
         return false;
     }
     if (x->dims == dims + 1 || x->dims == dims + 2) return true;
-    op_fail(c, GW_INVALID, "input %s has %d dimensions, not %d or %d, as it must",
-            shape_text(x).text, x->dims, dims + 1, dims + 2);
+    op_fail(c, GW_INVALID, "input %s has %d dimensions, but must have %d or %d", shape_text(x).text,
+            x->dims, dims + 1, dims + 2);
     return false;
 }
 
 static bool check_channels(op_call *c, int64_t channels, int64_t groups) {
     const gw_tensor *w = arg_tensor(c->args, 1);
     if (groups < 1 || w->sizes[0] % groups) {
-        op_fail(c, GW_INVALID, "%lld outputs in %lld groups, which must divide them",
+        op_fail(c, GW_INVALID,
+                "%lld outputs cannot be divided into %lld groups: the number of groups must divide "
+                "them",
                 (long long)w->sizes[0], (long long)groups);
         return false;
     }
     int64_t wanted;
     if (!__builtin_mul_overflow(w->sizes[1], groups, &wanted) && wanted == channels) return true;
     if (groups == 1)
-        op_fail(c, GW_INVALID, "input of %lld channels, the weight wants %lld: they must be equal",
+        op_fail(c, GW_INVALID,
+                "input has %lld channels, but the weight is for %lld: they must be equal",
                 (long long)channels, (long long)w->sizes[1]);
     else
         op_fail(c, GW_INVALID,
-                "input of %lld channels, the weight wants %lld in each of %lld groups, which must "
-                "make them up",
+                "input has %lld channels, but the weight is for %lld in each of %lld groups: the "
+                "input must have that many in all",
                 (long long)channels, (long long)w->sizes[1], (long long)groups);
     return false;
 }
@@ -60,7 +62,7 @@ bool conv_read(op_call *c, int dims, conv *v) {
         return false;
     for (int i = 0; i < dims; i++) {
         if (w->sizes[2 + i] >= 1 && w->sizes[2 + i] <= INT32_MAX) continue;
-        op_fail(c, GW_INVALID, "weight %s has no kernel: its sizes must be 1 or more",
+        op_fail(c, GW_INVALID, "weight %s has an empty kernel: its sizes must be 1 or more",
                 shape_text(w).text);
         return false;
     }

@@ -37,8 +37,8 @@ static const kernels *choose(void) {
 static void log_choice(const kernels *k) {
     const char *wanted = getenv("GW_KERNELS");
     if (wanted && strcmp(wanted, k->name) && (!strcmp(wanted, "avx2") || !strcmp(wanted, "avx512")))
-        log_line("GW_KERNELS=%s: this CPU has no such instructions, \"%s\" is used", wanted,
-                 k->name);
+        log_line("GW_KERNELS=%s: this CPU does not have these instructions, so \"%s\" is used",
+                 wanted, k->name);
 }
 
 const kernels *kernels_get(void) {

@@ -35,7 +35,7 @@ bool recurrent_check(op_call *c, const recurrent_form *f, int64_t out_sizes[3]) 
         return false;
     }
     if (x->dims == 3 && x->sizes[0] == 0) {
-        op_fail(c, GW_INVALID, "x is %s, a sequence without steps: there must be one or more",
+        op_fail(c, GW_INVALID, "x is %s, a sequence without steps: it must have one or more",
                 shape_text(x).text);
         return false;
     }
@@ -65,8 +65,7 @@ static bool open_arg(op_call *c, int i, gw_dtype dtype, dense *out) {
 static bool check_ends(op_call *c, const recurrent *r) {
     for (int64_t n = 0; r->lengths && n < r->batch; n++) {
         if (r->lengths[n] >= 1 && r->lengths[n] <= r->steps) continue;
-        op_fail(c, GW_INVALID,
-                "length %lld of a sequence that has %lld steps: it must be 1 to that",
+        op_fail(c, GW_INVALID, "a length is %lld, but must be 1 to %lld, the number of steps",
                 (long long)r->lengths[n], (long long)r->steps);
         return false;
     }

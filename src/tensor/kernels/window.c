@@ -13,7 +13,8 @@ bool window_read(op_call *c, int i, const char *name, int dims, int64_t least, i
     int64_t given[GW_DIMS_MAX] = { standard };
     int count = arg_is_none(c->args, i) ? 1 : arg_ints(c->args, i, given);
     if (count != 1 && count != dims) {
-        op_fail(c, GW_INVALID, "%d numbers as %s, but there must be 1 or %d", count, name, dims);
+        op_fail(c, GW_INVALID, "%d numbers were given for %s, but there must be 1 or %d", count,
+                name, dims);
         return false;
     }
     for (int k = 0; k < count; k++) {
@@ -45,8 +46,7 @@ bool window_count(op_call *c, int dims, bool ceil, window *w) {
         int64_t room = w->size[d] + 2 * w->padding[d] - reach(w, d);
         bool reaches_over = ceil && room < 0 && room > -w->stride[d];
         if (room < 0 && !reaches_over) {
-            op_fail(c, GW_INVALID,
-                    "a window of %s does not fit into %s with padding %s, as it must",
+            op_fail(c, GW_INVALID, "a window of %s must fit into %s with padding %s, but does not",
                     shape_text_of(dims, (int64_t[]){ reach(w, 0), reach(w, 1) } + 2 - dims).text,
                     shape_text_of(dims, w->size + 2 - dims).text,
                     shape_text_of(dims, w->padding + 2 - dims).text);
@@ -65,18 +65,18 @@ bool window_count(op_call *c, int dims, bool ceil, window *w) {
 bool window_pooled(op_call *c, int dims, window *w) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
+        op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
                 gw_dtype_name(x->dtype));
         return false;
     }
     if (x->dims != dims + 1 && x->dims != dims + 2) {
-        op_fail(c, GW_INVALID, "input %s has %d dimensions, not %d or %d, as it must",
+        op_fail(c, GW_INVALID, "input %s has %d dimensions, but must have %d or %d",
                 shape_text(x).text, x->dims, dims + 1, dims + 2);
         return false;
     }
     if (!window_plane(c, x, dims, w)) return false;
     if (window_plane_size(w) > 0) return true;
-    op_fail(c, GW_INVALID, "nothing to pool in planes of %s: they must have elements",
+    op_fail(c, GW_INVALID, "planes of %s have no elements to pool: they must have some",
             shape_text(x).text);
     return false;
 }
@@ -91,8 +91,7 @@ bool window_pool(op_call *c, int dims, window *w) {
         return false;
     for (int d = 0; d < 2; d++) {
         if (w->padding[d] <= w->kernel[d] / 2) continue;
-        op_fail(c, GW_INVALID,
-                "padding %lld is more than half of a kernel of %lld, but must be at most that",
+        op_fail(c, GW_INVALID, "padding is %lld, but must be at most half of the kernel of %lld",
                 (long long)w->padding[d], (long long)w->kernel[d]);
         return false;
     }

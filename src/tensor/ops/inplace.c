@@ -37,11 +37,11 @@ bool inplace_may_write(gw_scope *s, const char *name, const gw_tensor *x) {
                    name);
     } else if (s->grad_enabled && tensor_is_leaf_with_grad(x)) {
         scope_fail(s, GW_INVALID,
-                   "gw.%s: the target is a leaf that needs a gradient; it can be written after "
-                   "gw_no_grad",
+                   "gw.%s: the target is a leaf that needs a gradient: it can be written only "
+                   "after gw_no_grad",
                    name);
     } else if (overlaps(x)) {
-        scope_fail(s, GW_INVALID, "gw.%s: elements of the target lie on top of each other", name);
+        scope_fail(s, GW_INVALID, "gw.%s: elements of the target share memory", name);
     }
     return !s->error;
 }
@@ -51,8 +51,8 @@ static bool may_record(gw_scope *s, const char *name, const gw_tensor *x, const 
     if (!s->grad_enabled || (!x->node && !result->node)) return true;
     if (atomic_load_explicit(&x->storage->count, memory_order_relaxed) == 1) return true;
     scope_fail(s, GW_INVALID,
-               "gw.%s: the target shares its values with another tensor, whose gradient would not "
-               "see the change; gw_clone makes it one of its own",
+               "gw.%s: the target shares its values with another tensor, whose gradient would then "
+               "be wrong: gw_clone copies it",
                name);
     return false;
 }
@@ -69,11 +69,11 @@ static bool converts(gw_dtype from, gw_dtype to) {
 static bool fits(gw_scope *s, const char *name, const gw_tensor *x, const gw_tensor *result) {
     gw_dtype from = (gw_dtype)result->dtype, to = (gw_dtype)x->dtype;
     if (!has_shape_of(x, result))
-        scope_fail(s, GW_INVALID, "gw.%s: a result of %s does not fit into %s", name,
-                   shape_text(result).text, shape_text(x).text);
+        scope_fail(s, GW_INVALID, "gw.%s: a result of %s cannot be written into a target of %s",
+                   name, shape_text(result).text, shape_text(x).text);
     else if (!converts(from, to))
-        scope_fail(s, GW_INVALID, "gw.%s: a result of %s does not fit into %s", name,
-                   gw_dtype_name(from), gw_dtype_name(to));
+        scope_fail(s, GW_INVALID, "gw.%s: a result of %s cannot be written into a target of %s",
+                   name, gw_dtype_name(from), gw_dtype_name(to));
     return !s->error;
 }
 

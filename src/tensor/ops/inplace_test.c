@@ -60,7 +60,7 @@ static void only_the_other_operand_broadcasts(void **state) {
     gw_add_(s, x, gw_ones(s, GW_F32, 2, 3));
     expect_fails(s, "gw.add_: a result of 2x3 does not fit into 3");
     gw_add_(s, gw_expand(s, gw_zeros(s, GW_F32, 1), 3), 1);
-    expect_fails(s, "gw.add_: elements of the target lie on top of each other");
+    expect_fails(s, "gw.add_: elements of the target share memory");
     expect_values(s, x, (const double[]){ 0, 0, 0 }, 0);
     gw_scope_close_up(s);
 }
@@ -103,11 +103,11 @@ static void a_leaf_is_written_only_without_gradients(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *w = gw_requires_grad(s, gw_ones(s, GW_F32, 2));
     gw_sub_(s, w, 1);
-    expect_fails(s, "gw.sub_: the target is a leaf that needs a gradient; it can be written after "
-                    "gw_no_grad");
-    gw_normal_(s, w, 0, 1);
-    expect_fails(s, "gw.normal_: the target is a leaf that needs a gradient; it can be written "
+    expect_fails(s, "gw.sub_: the target is a leaf that needs a gradient: it can be written only "
                     "after gw_no_grad");
+    gw_normal_(s, w, 0, 1);
+    expect_fails(s, "gw.normal_: the target is a leaf that needs a gradient: it can be written "
+                    "only after gw_no_grad");
     gw_scope *plain = gw_scope_open(s);
     gw_no_grad(plain);
     gw_sub_(plain, w, 1);
@@ -189,7 +189,7 @@ static void a_view_of_a_result_is_refused(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *w = gw_requires_grad(s, gw_ones(s, GW_F32, 3));
     const char *text = "gw.add_: the target shares its values with another tensor, whose gradient "
-                       "would not see the change; gw_clone makes it one of its own";
+                       "would then be wrong: gw_clone copies it";
     gw_add_(s, gw_slice(s, gw_mul(s, w, 2), 0, 0, 2, 1), 1);
     expect_fails(s, text);
     gw_tensor *plain = gw_zeros(s, GW_F32, 3), *part = gw_select(s, plain, 0, 0);
@@ -248,11 +248,11 @@ static void an_unknown_distribution_is_an_error(void **state) {
     gw_normal_(s, x, 0, -1);
     expect_fails(s, "gw.normal_: a standard deviation of -1");
     gw_bernoulli_(s, x, 1.5);
-    expect_fails(s, "gw.bernoulli: probability 1.5 is not between 0 and 1, as it must be");
+    expect_fails(s, "gw.bernoulli: the probability 1.5 must be between 0 and 1");
     gw_random_(s, gw_zeros(s, GW_U8, 2), 0, 1000);
-    expect_fails(s, "gw.randint: u8 does not hold every integer from 0 to below 1000, as it must");
+    expect_fails(s, "gw.randint: u8 must hold every integer from 0 to below 1000, but does not");
     gw_uniform_(s, gw_zeros(s, GW_I64, 2), 0, 1);
-    expect_fails(s, "gw.rand: for floats, not i64: gw_to_dtype makes floats");
+    expect_fails(s, "gw.rand: the dtype must be a float, but is i64; gw_to_dtype converts it");
     gw_scope_close_up(s);
 }
 

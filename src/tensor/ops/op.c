@@ -36,8 +36,8 @@ static gw_tensor *poison(gw_scope *s, gw_tensor **others) {
 static bool make_from_rows(op_call *c) {
     if (tape_of(c))
         op_fail(c, GW_INVALID,
-                "no gradient flows through a tensor that is sparse by rows; gw_to_dense makes it "
-                "dense");
+                "no gradient can flow through a tensor that is sparse by rows; gw_to_dense makes "
+                "it dense");
     else
         c->op->rows(c);
     return !c->scope->error;

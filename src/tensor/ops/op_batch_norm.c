@@ -39,7 +39,7 @@ static bool check_parameter(op_call *c, int i, const char *name) {
 static void infer(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, ARG_X);
     if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
+        op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
                 gw_dtype_name((gw_dtype)x->dtype));
         return;
     }
@@ -54,13 +54,13 @@ static void infer(op_call *c) {
         return;
     bool training = is_training(c->args, ARG_TRAINING);
     if (training && x->numel == x->sizes[1]) {
-        op_fail(
-            c, GW_INVALID,
-            "one number for each channel in %s has no variance to train with: there must be more",
-            shape_text(x).text);
+        op_fail(c, GW_INVALID,
+                "%s has only one number for each channel: training must have more to compute a "
+                "variance",
+                shape_text(x).text);
     } else if (!training &&
                (!arg_tensor(c->args, ARG_MEAN) || !arg_tensor(c->args, ARG_VARIANCE))) {
-        op_fail(c, GW_INVALID, "out of training running_mean and running_var must be given");
+        op_fail(c, GW_INVALID, "without .training running_mean and running_var must be given");
     } else if (op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes)) {
         int64_t sizes[] = { 2, x->sizes[1] };
         op_output(c, dtype_compute((gw_dtype)x->dtype), 2, sizes);

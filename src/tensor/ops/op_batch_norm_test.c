@@ -86,20 +86,20 @@ static void it_refuses_invalid_arguments(void **state) {
     gw_batch_norm_with(s, gw_zeros(s, GW_F32, 3), NULL, NULL, train);
     expect_fails(s, "gw.batch_norm: input 3 has no channels: it must be N C or N C ...");
     gw_batch_norm_with(s, gw_zeros(s, GW_I64, 2, 3), NULL, NULL, train);
-    expect_fails(s,
-                 "gw.batch_norm: i64 is not a float, which it must be; gw_to_dtype makes floats");
+    expect_fails(
+        s, "gw.batch_norm: i64 is not a float dtype, but must be one; gw_to_dtype converts it");
     gw_batch_norm_with(s, x, gw_zeros(s, GW_F32, 2), NULL, train);
     expect_fails(s, "gw.batch_norm: weight is 2 of f32, but must be 3 of f32");
     gw_batch_norm_with(s, x, NULL, gw_zeros(s, GW_F64, 3), train);
     expect_fails(s, "gw.batch_norm: bias is 3 of f64, but must be 3 of f32");
     gw_batch_norm_with(s, x, NULL, NULL, eval);
-    expect_fails(s, "gw.batch_norm: out of training running_mean and running_var must be given");
+    expect_fails(s, "gw.batch_norm: without .training running_mean and running_var must be given");
     eval.running_mean = eval.running_var = gw_zeros(s, GW_I64, 3);
     gw_batch_norm_with(s, x, NULL, NULL, eval);
     expect_fails(s, "gw.batch_norm: running_mean is 3 of i64, but must be 3 of f32");
     gw_batch_norm_with(s, gw_zeros(s, GW_F32, 1, 3, 1), NULL, NULL, train);
-    expect_fails(s, "gw.batch_norm: one number for each channel in 1x3x1 has no variance to train "
-                    "with: there must be more");
+    expect_fails(s, "gw.batch_norm: 1x3x1 has only one number for each channel: training must have "
+                    "more to compute a variance");
     gw_scope_close_up(s);
 }
 

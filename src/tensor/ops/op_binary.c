@@ -33,13 +33,13 @@ static void infer_pow(op_call *c) {
     gw_dtype dtype = operands_dtype(c, 0, 1);
     gw_value power = c->args[1];
     if (dtype == GW_BOOL8) {
-        op_fail(c, GW_INVALID, "bools have no powers: the operands must be numbers");
+        op_fail(c, GW_INVALID, "bool is not supported: the operands must be numbers");
         return;
     }
     if (!dtype_is_float(dtype) && power.kind == GW_INT && power.as.integer < 0) {
         op_fail(c, GW_INVALID,
-                "integers cannot be raised to the negative power %lld: it must be 0 or more, or x "
-                "a float",
+                "integers cannot be raised to the negative power %lld: the power must be 0 or "
+                "more, or x a float",
                 (long long)power.as.integer);
         return;
     }

@@ -10,7 +10,7 @@
 static void infer(op_call *c) {
     const gw_tensor *a = arg_tensor(c->args, 0), *b = arg_tensor(c->args, 1);
     if (a->dtype != b->dtype)
-        op_fail(c, GW_INVALID, "%s and %s, but both must be of one dtype", gw_dtype_name(a->dtype),
+        op_fail(c, GW_INVALID, "%s and %s: both must have the same dtype", gw_dtype_name(a->dtype),
                 gw_dtype_name(b->dtype));
     else
         op_output(c, GW_BOOL8, 0, NULL);
@@ -74,8 +74,8 @@ static void infer_allclose(op_call *c) {
     double relative = arg_number(c->args, 2), absolute = arg_number(c->args, 3);
     int64_t sizes[GW_DIMS_MAX];
     if (!(relative >= 0 && absolute >= 0))
-        op_fail(c, GW_INVALID, "tolerances %g and %g, but both must be at least 0", relative,
-                absolute);
+        op_fail(c, GW_INVALID, "the tolerances are %g and %g, but both must be at least 0",
+                relative, absolute);
     else if (op_broadcast(c, a, b, sizes) >= 0)
         infer(c);
 }

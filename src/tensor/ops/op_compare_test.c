@@ -19,7 +19,7 @@ static void equal_wants_the_same_shape_and_values(void **state) {
     assert_true(gw_equal(s, gw_eq(s, x, x), gw_ones(s, GW_BOOL8, 3, 4)));
     assert_true(gw_ok(s));
     gw_equal(s, x, gw_zeros(s, GW_F64, 3, 4));
-    expect_fails(s, "gw.equal: f32 and f64, but both must be of one dtype");
+    expect_fails(s, "gw.equal: f32 and f64: both must have the same dtype");
     gw_scope_close_up(s);
 }
 
@@ -44,12 +44,12 @@ static void close_is_relative_to_the_second_and_absolute(void **state) {
     assert_true(gw_allclose(s, gw_ones(s, GW_F32, 2, 3), gw_ones(s, GW_F32, 3)));
     assert_true(gw_ok(s));
     gw_allclose(s, x, gw_ones(s, GW_F64, 3));
-    expect_fails(s, "gw.allclose: 2 and 3 do not broadcast: from the last dimension backward, "
-                    "sizes must be equal or 1");
+    expect_fails(s, "gw.allclose: 2 and 3 do not broadcast: counted from the last dimension, sizes "
+                    "must be equal or 1");
     gw_allclose(s, x, x, .rtol = -1, .atol = 0);
     expect_fails(s, "gw.allclose: tolerances -1 and 0, but both must be at least 0");
     gw_allclose(s, x, gw_ones(s, GW_F32, 2));
-    expect_fails(s, "gw.allclose: f64 and f32, but both must be of one dtype");
+    expect_fails(s, "gw.allclose: f64 and f32: both must have the same dtype");
     gw_scope_close_up(s);
 }
 

@@ -20,7 +20,8 @@ static bool check_bias(op_call *c) {
     if (!bias || (bias->dtype == x->dtype && bias->dims == 1 && bias->sizes[0] == w->sizes[0]))
         return true;
     op_fail(c, GW_INVALID,
-            "bias %s of %s for %lld outputs of %s: it must have a number of that dtype for each",
+            "bias is %s of %s for %lld outputs of %s: it must have one number of that dtype for "
+            "each output",
             shape_text(bias).text, gw_dtype_name(bias->dtype), (long long)w->sizes[0],
             gw_dtype_name(x->dtype));
     return false;

@@ -117,39 +117,38 @@ static void it_refuses_invalid_arguments(void **state) {
     gw_conv_options plain = GW_OPTIONS(gw_conv_options);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3, 5, 5), *w = gw_zeros(s, GW_F32, 6, 3, 3, 3);
     gw_conv2d_with(s, x, gw_zeros(s, GW_F32, 6, 4, 3, 3), NULL, plain);
-    expect_fails(s, "gw.conv2d: input of 3 channels, the weight wants 4: they must be equal");
+    expect_fails(s, "gw.conv2d: input has 3 channels, but the weight is for 4: they must be equal");
     gw_conv2d(s, x, gw_zeros(s, GW_F32, 6, 1, 3, 3), NULL, .groups = 2);
-    expect_fails(s, "gw.conv2d: input of 3 channels, the weight wants 1 in each of 2 groups, which "
-                    "must make them up");
+    expect_fails(s, "gw.conv2d: input has 3 channels, but the weight is for 1 in each of 2 groups: "
+                    "the input must have that many in all");
     gw_conv2d(s, x, w, NULL, .groups = 4);
-    expect_fails(s, "gw.conv2d: 6 outputs in 4 groups, which must divide them");
+    expect_fails(s, "gw.conv2d: 6 outputs cannot be divided into 4 groups: the number of groups "
+                    "must divide them");
     gw_conv2d(s, x, w, NULL, .groups = -1);
-    expect_fails(s, "gw.conv2d: 6 outputs in -1 groups, which must divide them");
+    expect_fails(s, "gw.conv2d: 6 outputs cannot be divided into -1 groups: the number of groups "
+                    "must divide them");
     gw_conv1d_with(s, x, w, NULL, plain);
-    expect_fails(s, "gw.conv1d: weight 6x3x3x3 has 4 dimensions, not 3, as it must");
+    expect_fails(s, "gw.conv1d: weight 6x3x3x3 has 4 dimensions, but must have 3");
     gw_conv2d_with(s, gw_zeros(s, GW_F32, 3, 3), w, NULL, plain);
-    expect_fails(s, "gw.conv2d: input 3x3 has 2 dimensions, not 3 or 4, as it must");
+    expect_fails(s, "gw.conv2d: input 3x3 has 2 dimensions, but must have 3 or 4");
     gw_conv2d_with(s, x, gw_zeros(s, GW_F64, 6, 3, 3, 3), NULL, plain);
-    expect_fails(
-        s, "gw.conv2d: input of f32, weight of f64, but both must be of one dtype, f32 or f64");
+    expect_fails(s, "gw.conv2d: input is f32 and weight f64, but both must be f32, or both f64");
     gw_conv2d_with(s, gw_zeros(s, GW_I64, 3, 5, 5), gw_zeros(s, GW_I64, 6, 3, 3, 3), NULL, plain);
-    expect_fails(
-        s, "gw.conv2d: input of i64, weight of i64, but both must be of one dtype, f32 or f64");
+    expect_fails(s, "gw.conv2d: input is i64 and weight i64, but both must be f32, or both f64");
     gw_conv2d_with(s, x, w, gw_zeros(s, GW_F32, 5), plain);
     expect_fails(s, "gw.conv2d: bias 5 of f32 for 6 outputs of f32: it must have a number of that "
                     "dtype for each");
     gw_conv2d(s, x, w, NULL, .dilation = { 3, 1 });
-    expect_fails(s,
-                 "gw.conv2d: a window of 7x3 does not fit into 5x5 with padding 0x0, as it must");
+    expect_fails(s, "gw.conv2d: a window of 7x3 must fit into 5x5 with padding 0x0, but does not");
     gw_conv1d(s, gw_zeros(s, GW_F32, 3, 2), gw_zeros(s, GW_F32, 1, 3, 5), NULL,
               .padding = { 1, 1 });
-    expect_fails(s, "gw.conv1d: a window of 5 does not fit into 2 with padding 1, as it must");
+    expect_fails(s, "gw.conv1d: a window of 5 must fit into 2 with padding 1, but does not");
     gw_conv2d(s, x, w, NULL, .stride = { -1, -1 });
     expect_fails(s, "gw.conv2d: stride is -1, but must be 1 to 2147483647");
     gw_conv2d(s, x, w, NULL, .padding = { INT64_MAX, INT64_MAX });
     expect_fails(s, "gw.conv2d: padding is 9223372036854775807, but must be 0 to 2147483647");
     gw_conv2d_with(s, x, gw_zeros(s, GW_F32, 6, 3, 0, 3), NULL, plain);
-    expect_fails(s, "gw.conv2d: weight 6x3x0x3 has no kernel: its sizes must be 1 or more");
+    expect_fails(s, "gw.conv2d: weight 6x3x0x3 has an empty kernel: its sizes must be 1 or more");
     gw_value args[] = { gw_value_of(x), gw_value_of(w), gw_none(),
                         value_of_ints(GW_SHAPE(1, 2, 3)) };
     op_run(s, op_find("conv2d"), args, 4, NULL);

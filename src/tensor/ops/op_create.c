@@ -100,14 +100,14 @@ static void infer_arange(op_call *c) {
     double start = arg_number(c->args, 1), end = arg_number(c->args, 2),
            step = arg_number(c->args, 3);
     if (arg_dtype(c->args, 0) == GW_BOOL8) {
-        op_fail(c, GW_INVALID, "not for bool: the operands must be numbers");
+        op_fail(c, GW_INVALID, "bool is not supported: the operands must be numbers");
         return;
     }
     double steps = (end - start) / step;  // NaN where a bound or the step makes no sense
     if (!(steps >= 0 && steps < 0x1p62)) {
         op_fail(c, GW_INVALID,
-                "no way from %g to %g in steps of %g: a step must not be 0, and must lead towards "
-                "the end",
+                "%g to %g cannot be divided into steps of %g: the step must not be 0, and must "
+                "lead towards the end",
                 start, end, step);
         return;
     }
@@ -152,7 +152,7 @@ static void infer_random(op_call *c) {
     if (dtype_is_float(dtype)) {
         infer_shape(c, 1);
     } else {
-        op_fail(c, GW_INVALID, "for floats, not %s: gw_to_dtype makes floats",
+        op_fail(c, GW_INVALID, "the dtype must be a float, but is %s; gw_to_dtype converts it",
                 gw_dtype_name(dtype));
     }
 }
@@ -213,7 +213,8 @@ static bool can_be_read(gw_scope *s, const char *what, gw_dtype dtype, const voi
                         gw_shape shape) {
     if (s->error || !scope_check_array(s, what, shape.sizes, shape.count)) return false;
     if ((unsigned)dtype >= GW_DTYPE_COUNT)
-        scope_fail(s, GW_INVALID, "%s: %d is no dtype, which it must be", what, (int)dtype);
+        scope_fail(s, GW_INVALID, "%s: %d is not a dtype, but must be a gw_dtype", what,
+                   (int)dtype);
     else if (!data && bytes_of(dtype, shape) > 0)
         scope_fail(s, GW_INVALID, "%s: no numbers to read", what);
     return !s->error;
@@ -235,7 +236,7 @@ gw_tensor *gw_from_blob(gw_scope *s, gw_dtype dtype, void *bytes, gw_shape shape
             gw_tensor *x = scope_own(s, tensor_over(s, dtype, shape.count, shape.sizes, b));
             return x ? x : tensor_poison_of(s);
         }
-        scope_fail(s, GW_NO_MEMORY, "no memory for a tensor over the caller's bytes");
+        scope_fail(s, GW_NO_MEMORY, "no memory for a view of the caller's bytes");
     }
     if (deleter) deleter(context);
     return tensor_poison_of(s);

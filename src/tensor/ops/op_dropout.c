@@ -20,7 +20,7 @@ static void infer(op_call *c) {
     if (!(p >= 0 && p <= 1)) {
         op_fail(c, GW_INVALID, "p is %g, but must be between 0 and 1", p);
     } else if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
+        op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
                 gw_dtype_name(x->dtype));
     } else if (is_identity(c->args)) {
         op_output_view(c, x, x->dims, x->sizes, x->strides, x->offset);

@@ -70,7 +70,8 @@ static void it_refuses_other_shares_and_integers(void **state) {
     assert_false(gw_ok(s));
     gw_scope_clear(s);
     gw_dropout(s, gw_zeros(s, GW_I64, 2), .p = 0.5);
-    expect_fails(s, "gw.dropout: i64 is not a float, which it must be; gw_to_dtype makes floats");
+    expect_fails(s,
+                 "gw.dropout: i64 is not a float dtype, but must be one; gw_to_dtype converts it");
     gw_scope_close_up(s);
 }
 

@@ -185,19 +185,19 @@ static int64_t count_classes(op_call *c, const int64_t *index, int64_t n, int64_
     int64_t needed = 0;
     for (int64_t i = 0; i < n; i++) {
         if (index[i] < 0 || index[i] >= (classes >= 0 ? classes : INT64_MAX)) {
-            op_fail(c, GW_INVALID,
-                    classes >= 0   ? "index %lld out of range for %lld classes"
-                    : index[i] < 0 ? "index %lld is negative, as none must be"
-                                   : "index %lld is no number of a class, which must fit",
-                    (long long)index[i], (long long)classes);
+            op_fail(
+                c, GW_INVALID,
+                classes >= 0 ? "index %lld out of range for %lld classes"
+                : index[i] < 0
+                    ? "the index %lld must not be negative"
+                    : "the index %lld is too large: the number of classes must fit into an int64_t",
+                (long long)index[i], (long long)classes);
             return -1;
         }
         if (index[i] >= needed) needed = index[i] + 1;
     }
     if (classes >= 0) return classes;
-    if (n == 0)
-        op_fail(c, GW_INVALID,
-                "the number of classes cannot be inferred from no indices: it must be given");
+    if (n == 0) op_fail(c, GW_INVALID, "without indices the number of classes must be given");
     return n == 0 ? -1 : needed;
 }
 
@@ -208,7 +208,8 @@ static void infer_one_hot(op_call *c) {
     int64_t classes = arg_int(c->args, 1);
     if (!check_index_dtype(c, x)) return;
     if (classes < -1 || classes == 0 || x->dims == GW_DIMS_MAX) {
-        op_fail(c, GW_INVALID, "%lld classes for %s, but there must be 1 or more",
+        op_fail(c, GW_INVALID,
+                "the number of classes is %lld for indices %s, but must be 1 or more",
                 (long long)classes, shape_text(x).text);
         return;
     }

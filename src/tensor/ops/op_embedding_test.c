@@ -107,16 +107,14 @@ static void one_hot_marks_the_class(void **state) {
     gw_one_hot(s, i, 2);
     expect_fails(s, "gw.one_hot: index 2 out of range for 2 classes");
     gw_one_hot(s, gw_neg(s, i), -1);
-    expect_fails(s, "gw.one_hot: index -2 is negative, as none must be");
+    expect_fails(s, "gw.one_hot: the index -2 must not be negative");
     gw_one_hot(s, gw_zeros(s, GW_I64, 0), -1);
-    expect_fails(
-        s,
-        "gw.one_hot: the number of classes cannot be inferred from no indices: it must be given");
+    expect_fails(s, "gw.one_hot: without indices the number of classes must be given");
     gw_one_hot(s, gw_full(s, GW_I64, INT64_MAX), -1);
-    expect_fails(s,
-                 "gw.one_hot: index 9223372036854775807 is no number of a class, which must fit");
+    expect_fails(s, "gw.one_hot: the index 9223372036854775807 is too large: the number of classes "
+                    "must fit into an int64_t");
     gw_one_hot(s, i, 0);
-    expect_fails(s, "gw.one_hot: 0 classes for 2, but there must be 1 or more");
+    expect_fails(s, "gw.one_hot: the number of classes is 0 for indices 2, but must be 1 or more");
     gw_scope_close_up(s);
 }
 

@@ -17,10 +17,9 @@ static void infer_as(op_call *c, gw_dtype dtype) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (!reduction_infer(c, dtype)) return;
     if (reduction_of(c->args).n == 0 && c->outputs[0]->numel > 0)
-        op_fail(
-            c, GW_INVALID,
-            "nothing to choose from in %s: there must be an element along the reduced dimensions",
-            shape_text(x).text);
+        op_fail(c, GW_INVALID,
+                "%s has no elements along the reduced dimensions: there must be at least one",
+                shape_text(x).text);
 }
 
 static void infer_value(op_call *c) {

@@ -14,7 +14,7 @@ static const gw_tensor *item(const op_call *c, int i) {
 static int common_dtype(op_call *c) {
     int count = c->args[0].as.list->count;
     if (count == 0) {
-        op_fail(c, GW_INVALID, "no tensors: there must be one or more");
+        op_fail(c, GW_INVALID, "no tensors are given: there must be one or more");
         return -1;
     }
     promotion p = promotion_start();
@@ -42,7 +42,7 @@ static void infer_cat(op_call *c) {
     int dim = op_dim(c, first, arg_int(c->args, 1));
     if (dim < 0) return;
     if (first->dims == 0) {
-        op_fail(c, GW_INVALID, "scalars cannot be joined; gw_stack makes a vector of them");
+        op_fail(c, GW_INVALID, "scalars cannot be joined; gw_stack joins them to a vector");
         return;
     }
     int64_t total = 0;
@@ -51,7 +51,7 @@ static void infer_cat(op_call *c) {
         if (is_nothing(x)) continue;
         if (!fits(first, x, dim)) {
             op_fail(c, GW_INVALID,
-                    "%s and %s do not fit along dimension %d: all other sizes must be equal",
+                    "%s and %s cannot be joined along dimension %d: all other sizes must be equal",
                     shape_text(first).text, shape_text(x).text, dim);
             return;
         }
@@ -70,16 +70,16 @@ static void infer_stack(op_call *c) {
     int64_t dim = arg_int(c->args, 1);
     if (dim < 0) dim += first->dims + 1;
     if (dim < 0 || dim > first->dims || first->dims == GW_DIMS_MAX) {
-        op_fail(
-            c, GW_INVALID,
-            "no dimension %lld can be added to %s: it must be one of its dimensions, or one more",
-            (long long)arg_int(c->args, 1), shape_text(first).text);
+        op_fail(c, GW_INVALID,
+                "a dimension cannot be inserted at %lld in %s: it must be the place of one of its "
+                "dimensions, or the end",
+                (long long)arg_int(c->args, 1), shape_text(first).text);
         return;
     }
     for (int i = 1; i < count; i++) {
         if (fits(first, item(c, i), -1)) continue;
-        op_fail(c, GW_INVALID, "%s and %s are not the same shape, as they must be",
-                shape_text(first).text, shape_text(item(c, i)).text);
+        op_fail(c, GW_INVALID, "%s and %s must have the same shape", shape_text(first).text,
+                shape_text(item(c, i)).text);
         return;
     }
     int64_t sizes[GW_DIMS_MAX];

@@ -29,7 +29,7 @@ static void only_floats_are_drawn(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_rand_like(s, gw_ones(s, GW_I64, 2));
-    expect_fails(s, "gw.rand: for floats, not i64: gw_to_dtype makes floats");
+    expect_fails(s, "gw.rand: the dtype must be a float, but is i64; gw_to_dtype converts it");
     assert_true(tensor_is_poison(gw_zeros_like(s, &tensor_poison)));
     expect_fails(s, "gw.zeros_like: a tensor of a scope that has failed: it was never made");
     gw_scope_close_up(s);

@@ -82,7 +82,8 @@ static void compute_logical_not(op_call *c) {
 // ---- bitwise_and, bitwise_or, bitwise_xor, bitwise_not ------------------------------------------
 static bool check_whole(op_call *c, gw_dtype dtype) {
     if (!dtype_is_float(dtype)) return true;
-    op_fail(c, GW_INVALID, "for integers and bools, not %s: gw_to_dtype makes them",
+    op_fail(c, GW_INVALID,
+            "the dtype must be an integer or bool, but is %s; gw_to_dtype converts it",
             gw_dtype_name(dtype));
     return false;
 }

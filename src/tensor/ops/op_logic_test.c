@@ -35,11 +35,15 @@ static void floats_have_no_bits(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_bitwise_or(s, gw_ones(s, GW_I64, 2), gw_ones(s, GW_F16, 2));
-    expect_fails(s, "gw.bitwise_or: for integers and bools, not f16: gw_to_dtype makes them");
+    expect_fails(
+        s,
+        "gw.bitwise_or: the dtype must be an integer or bool, but is f16; gw_to_dtype converts it");
     gw_bitwise_xor(s, gw_ones(s, GW_I64, 2), 0.5);
-    expect_fails(s, "gw.bitwise_xor: for integers and bools, not f32: gw_to_dtype makes them");
+    expect_fails(s, "gw.bitwise_xor: the dtype must be an integer or bool, but is f32; gw_to_dtype "
+                    "converts it");
     gw_bitwise_not(s, gw_ones(s, GW_F32, 2));
-    expect_fails(s, "gw.bitwise_not: for integers and bools, not f32: gw_to_dtype makes them");
+    expect_fails(s, "gw.bitwise_not: the dtype must be an integer or bool, but is f32; gw_to_dtype "
+                    "converts it");
     gw_scope_close_up(s);
 }
 

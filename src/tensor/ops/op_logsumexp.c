@@ -13,7 +13,7 @@ static void infer(op_call *c) {
     if (dtype_is_float(d))
         reduction_infer(c, d);
     else
-        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
+        op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
                 gw_dtype_name(d));
 }
 

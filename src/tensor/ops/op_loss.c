@@ -48,7 +48,7 @@ void loss_infer(op_call *c) {
     int64_t sizes[GW_DIMS_MAX];
     int dims;
     if (!dtype_is_float((gw_dtype)x->dtype) || !dtype_is_float((gw_dtype)target->dtype)) {
-        op_fail(c, GW_INVALID, "%s and %s, but both must be floats", gw_dtype_name(x->dtype),
+        op_fail(c, GW_INVALID, "%s and %s: both must be floats", gw_dtype_name(x->dtype),
                 gw_dtype_name(target->dtype));
         return;
     }
@@ -181,7 +181,7 @@ static void infer_bce(op_call *c) {
     if (x->dims == target->dims && memcmp(x->sizes, target->sizes, x->dims * sizeof(int64_t)) == 0)
         infer(c);
     else
-        op_fail(c, GW_INVALID, "logits %s and target %s, but the shapes must be equal",
+        op_fail(c, GW_INVALID, "logits are %s and target %s, but the shapes must be equal",
                 shape_text(x).text, shape_text(target).text);
 }
 

@@ -38,13 +38,15 @@ void class_infer(op_call *c, int weight) {
     const gw_tensor *weights = arg_tensor(c->args, weight);
     if (!loss_reduction_check(c, 2)) return;
     if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
+        op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
                 gw_dtype_name(x->dtype));
     } else if (!is_index(target)) {
         op_fail(c, GW_INVALID, "target is %s, but indices of classes must be i64 or i32",
                 gw_dtype_name(target->dtype));
     } else if (!shapes_fit(x, target)) {
-        op_fail(c, GW_INVALID, "%s with target %s, which must be the shape without its classes",
+        op_fail(c, GW_INVALID,
+                "the input is %s and the target %s, but the target must have the shape of the "
+                "input without its classes",
                 shape_text(x).text, shape_text(target).text);
     } else if (!weights_fit(weights, x)) {
         op_fail(c, GW_INVALID, "weight is %s %s, but must be a float for each of %lld classes",

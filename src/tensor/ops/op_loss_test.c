@@ -68,7 +68,7 @@ static void targets_broadcast_and_dtypes_are_promoted(void **state) {
     gw_tensor *t = gw_from(s, ((double[]){ 0, 4, 1 }), 3);
     expect_text(s, gw_mse(s, x, t), GW_F64, "tensor(3.1667, dtype=f64)");
     gw_mse(s, gw_zeros(s, GW_F32, 2, 3), gw_zeros(s, GW_F32, 2));
-    expect_fails(s, "gw.mse: 2x3 and 2 do not broadcast: from the last dimension backward, sizes "
+    expect_fails(s, "gw.mse: 2x3 and 2 do not broadcast: counted from the last dimension, sizes "
                     "must be equal or 1");
     gw_bce_with_logits(s, x, gw_zeros(s, GW_F32, 2));
     expect_fails(s, "gw.bce_with_logits: logits 2x1 and target 2, but the shapes must be equal");

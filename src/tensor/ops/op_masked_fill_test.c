@@ -22,7 +22,7 @@ static void a_mask_and_one_number_are_required(void **state) {
     gw_masked_fill(s, x, gw_ones(s, GW_BOOL8, 3), gw_ones(s, GW_F32, 3));
     expect_fails(s, "gw.masked_fill: the value must be a number or a scalar, not 3");
     gw_masked_fill(s, x, gw_ones(s, GW_BOOL8, 2), 0);
-    expect_fails(s, "gw.masked_fill: 2x3 and 2 do not broadcast: from the last dimension backward, "
+    expect_fails(s, "gw.masked_fill: 2x3 and 2 do not broadcast: counted from the last dimension, "
                     "sizes must be equal or 1");
     gw_scope_close_up(s);
 }

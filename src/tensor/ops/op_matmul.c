@@ -19,7 +19,7 @@ static bool check_dtypes(op_call *c, const gw_tensor *a, const gw_tensor *b) {
         return false;
     }
     if (a->dtype == b->dtype) return true;
-    op_fail(c, GW_INVALID, "%s times %s, but both must be of one dtype; gw_to_dtype changes one",
+    op_fail(c, GW_INVALID, "%s times %s: both must have the same dtype; gw_to_dtype converts one",
             gw_dtype_name(a->dtype), gw_dtype_name(b->dtype));
     return false;
 }
@@ -99,8 +99,8 @@ static void infer_matmul(op_call *c) {
         operand_shape(&right, b, false);
     }
     if (!a->dims || !b->dims) {
-        op_fail(c, GW_INVALID, "%s times %s, but both must have a dimension", shape_text(a).text,
-                shape_text(b).text);
+        op_fail(c, GW_INVALID, "%s times %s: both must have at least one dimension",
+                shape_text(a).text, shape_text(b).text);
         return;
     }
     if (left.columns != right.rows) {
@@ -246,14 +246,14 @@ static void infer_linear(op_call *c) {
     const gw_tensor *bias = arg_tensor(c->args, 2);
     if (!check_dtypes(c, x, w)) return;
     if (x->dims == 0 || w->dims != 2 || x->sizes[x->dims - 1] != w->sizes[1]) {
-        op_fail(c, GW_INVALID, "%s through weight %s, but x must be ... F and the weight O F",
+        op_fail(c, GW_INVALID, "x is %s and weight %s, but x must be ... F and the weight O F",
                 shape_text(x).text, shape_text(w).text);
         return;
     }
     if (bias && (bias->dtype != x->dtype || bias->dims != 1 || bias->sizes[0] != w->sizes[0])) {
         op_fail(c, GW_INVALID,
-                "bias %s of %s for weight %s of %s, but it must be O of the same dtype for a "
-                "weight O F",
+                "bias is %s of %s and weight %s of %s, but bias must be O, of the same dtype, for "
+                "a weight O F",
                 shape_text(bias).text, gw_dtype_name(bias->dtype), shape_text(w).text,
                 gw_dtype_name(w->dtype));
         return;

@@ -27,13 +27,13 @@ static void infer(op_call *c) {
     int64_t sizes[GW_DIMS_MAX];
     int dims = arg_ints(c->args, 1, sizes), first = x->dims - dims;
     if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
+        op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
                 gw_dtype_name(x->dtype));
         return;
     }
     if (dims == 0 || first < 0 ||
         memcmp(x->sizes + first, sizes, (size_t)dims * sizeof *sizes) != 0) {
-        op_fail(c, GW_INVALID, "%s does not end in %s, as it must", shape_text(x).text,
+        op_fail(c, GW_INVALID, "%s must end in the sizes %s", shape_text(x).text,
                 dims ? shape_text_of(dims, sizes).text : "nothing");
         return;
     }

@@ -56,18 +56,18 @@ static void it_refuses_invalid_arguments(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_zeros(s, GW_F32, 2, 3), *w = gw_zeros(s, GW_F32, 2);
     gw_layer_norm(s, x, GW_SHAPE(2), NULL, NULL, 1e-5);
-    expect_fails(s, "gw.layer_norm: 2x3 does not end in 2, as it must");
+    expect_fails(s, "gw.layer_norm: 2x3 must end in the sizes 2");
     gw_layer_norm(s, x, GW_SHAPE(1, 2, 3), NULL, NULL, 1e-5);
-    expect_fails(s, "gw.layer_norm: 2x3 does not end in 1x2x3, as it must");
+    expect_fails(s, "gw.layer_norm: 2x3 must end in the sizes 1x2x3");
     gw_layer_norm(s, x, GW_SHAPE(), NULL, NULL, 1e-5);
-    expect_fails(s, "gw.layer_norm: 2x3 does not end in nothing, as it must");
+    expect_fails(s, "gw.layer_norm: 2x3 must end in the sizes nothing");
     gw_layer_norm(s, x, GW_SHAPE(3), w, NULL, 1e-5);
     expect_fails(s, "gw.layer_norm: weight is 2 of f32, but must be 3 of f32");
     gw_layer_norm(s, x, GW_SHAPE(3), NULL, gw_zeros(s, GW_F64, 3), 1e-5);
     expect_fails(s, "gw.layer_norm: bias is 3 of f64, but must be 3 of f32");
     gw_layer_norm(s, gw_zeros(s, GW_I64, 3), GW_SHAPE(3), NULL, NULL, 1e-5);
-    expect_fails(s,
-                 "gw.layer_norm: i64 is not a float, which it must be; gw_to_dtype makes floats");
+    expect_fails(
+        s, "gw.layer_norm: i64 is not a float dtype, but must be one; gw_to_dtype converts it");
     expect_shape(s, gw_layer_norm(s, gw_zeros(s, GW_F32, 2, 0), GW_SHAPE(0), NULL, NULL, 1e-5),
                  "2x0");
     gw_scope_close_up(s);

@@ -19,8 +19,8 @@ void op_fail(op_call *c, gw_status status, const char *format, ...) {
 bool op_output_room(op_call *c, int64_t count) {
     if (count <= OP_OUTPUTS_MAX) return true;
     if (count > OP_LIST_MAX)
-        op_fail(c, GW_INVALID, "%lld results, but there must be at most %d", (long long)count,
-                OP_LIST_MAX);
+        op_fail(c, GW_INVALID, "the call has %lld results, but there must be at most %d",
+                (long long)count, OP_LIST_MAX);
     else if (!(c->outputs = mem_alloc((size_t)count * sizeof *c->outputs)))
         op_fail(c, GW_NO_MEMORY, "no memory for %lld results", (long long)count);
     if (!c->outputs) c->outputs = c->few;
@@ -46,8 +46,8 @@ gw_tensor *op_output_view(op_call *c, const gw_tensor *base, int dims, const int
 int op_dim(op_call *c, const gw_tensor *x, int64_t dim) {
     int dims = x->dims ? x->dims : 1;
     if (dim >= -dims && dim < dims) return (int)(dim < 0 ? dim + dims : dim);
-    op_fail(c, GW_INVALID, "dimension %lld of %s, but it must be -%d to %d", (long long)dim,
-            shape_text(x).text, dims, dims - 1);
+    op_fail(c, GW_INVALID, "dimension %lld was given for %s, but it must be -%d to %d",
+            (long long)dim, shape_text(x).text, dims, dims - 1);
     return -1;
 }
 
@@ -63,7 +63,7 @@ int op_broadcast_to(op_call *c, int dims, int64_t sizes[GW_DIMS_MAX], const gw_t
         int64_t a = size_back(dims, sizes, back), b = size_back(x->dims, x->sizes, back);
         if (a != b && a != 1 && b != 1) {
             op_fail(c, GW_INVALID,
-                    "%s and %s do not broadcast: from the last dimension backward, sizes must be "
+                    "%s and %s do not broadcast: counted from the last dimension, sizes must be "
                     "equal or 1",
                     shape_text_of(dims, sizes).text, shape_text(x).text);
             return -1;

@@ -91,7 +91,7 @@ static inline bool is_on_device(op_call *c, const gw_tensor *x, bool *has_device
     if (!*has_device) c->device = x->device;
     *has_device = true;
     if (x->device == c->device) return true;
-    op_fail(c, GW_INVALID, "its tensors are on devices %s and %s", device_name(c->device),
+    op_fail(c, GW_INVALID, "its operands are on the devices %s and %s", device_name(c->device),
             device_name(x->device));
     return false;
 }
@@ -121,10 +121,12 @@ static void fail_ints(op_call *c, int name_size, const char *name, gw_value v) {
 
 static void fail_dtype(op_call *c, gw_value v) {
     if (v.kind == GW_STRING)
-        op_fail(c, GW_INVALID, "\"%.40s\" is no dtype, which it must be, such as \"f32\"",
+        op_fail(c, GW_INVALID,
+                "\"%.40s\" is not a dtype: it must be the name of one, such as \"f32\"",
                 v.as.string);
     else
-        op_fail(c, GW_INVALID, "%lld is no dtype, which it must be", (long long)v.as.integer);
+        op_fail(c, GW_INVALID, "%lld is not a dtype, but must be a gw_dtype",
+                (long long)v.as.integer);
 }
 
 static void fail_misfit(op_call *c, int i, const char *name, const char *kind) {

@@ -25,7 +25,7 @@ static void infer_permute(op_call *c) {
     }
     if (count != x->dims || __builtin_popcount(seen) != count) {
         op_fail(c, GW_INVALID,
-                "%s is no order of the %d dimensions of %s, of which each must be listed once",
+                "%s is not an order of the %d dimensions of %s: each must be listed once",
                 shape_text_of(count, order).text, x->dims, shape_text(x).text);
         return;
     }

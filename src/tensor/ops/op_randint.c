@@ -27,12 +27,13 @@ static void infer_randint(op_call *c) {
     gw_dtype dtype = arg_dtype(c->args, 0);
     int64_t low = arg_int(c->args, 1), high = arg_int(c->args, 2);
     if (low >= high) {
-        op_fail(c, GW_INVALID, "no integer from %lld to below %lld: high must be above low",
+        op_fail(c, GW_INVALID,
+                "there is no integer from %lld to below %lld: high must be above low",
                 (long long)low, (long long)high);
         return;
     }
     if (!holds(dtype, low, high - 1)) {
-        op_fail(c, GW_INVALID, "%s does not hold every integer from %lld to below %lld, as it must",
+        op_fail(c, GW_INVALID, "%s must hold every integer from %lld to below %lld, but does not",
                 gw_dtype_name(dtype), (long long)low, (long long)high);
         return;
     }
@@ -81,7 +82,7 @@ gw_tensor *gw_randint_with(gw_scope *s, gw_dtype dtype, int64_t low, int64_t hig
 static void infer_randperm(op_call *c) {
     int64_t n = arg_int(c->args, 0);
     if (n < 0) {
-        op_fail(c, GW_INVALID, "no order of %lld numbers: n must be 0 or more", (long long)n);
+        op_fail(c, GW_INVALID, "n is %lld, but must be 0 or more", (long long)n);
         return;
     }
     op_output(c, GW_I64, 1, &n);

@@ -63,13 +63,13 @@ static void it_refuses_bounds_outside_the_dtype(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_randint(s, GW_U8, 0, 257, 2);
-    expect_fails(s, "gw.randint: u8 does not hold every integer from 0 to below 257, as it must");
+    expect_fails(s, "gw.randint: u8 must hold every integer from 0 to below 257, but does not");
     gw_randint(s, GW_F16, 0, 2050, 2);
-    expect_fails(s, "gw.randint: f16 does not hold every integer from 0 to below 2050, as it must");
+    expect_fails(s, "gw.randint: f16 must hold every integer from 0 to below 2050, but does not");
     gw_randint(s, GW_I64, 3, 3, 2);
     expect_fails(s, "gw.randint: no integer from 3 to below 3: high must be above low");
     gw_randperm(s, -1);
-    expect_fails(s, "gw.randperm: no order of -1 numbers: n must be 0 or more");
+    expect_fails(s, "gw.randperm: n is -1, but must be 0 or more");
     gw_scope_close_up(s);
 }
 

@@ -13,7 +13,7 @@ enum { CHUNK_BLOCKS = 256 };
 static bool check_float(op_call *c) {
     gw_dtype d = (gw_dtype)arg_tensor(c->args, 0)->dtype;
     if (dtype_is_float(d)) return true;
-    op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
+    op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
             gw_dtype_name(d));
     return false;
 }
@@ -27,7 +27,7 @@ static void infer_bernoulli(op_call *c) {
 static bool check_probabilities(op_call *c, const double *p, int64_t n) {
     for (int64_t i = 0; i < n; i++) {
         if (p[i] >= 0 && p[i] <= 1) continue;
-        op_fail(c, GW_INVALID, "probability %g is not between 0 and 1, as it must be", p[i]);
+        op_fail(c, GW_INVALID, "the probability %g must be between 0 and 1", p[i]);
         return false;
     }
     return true;
@@ -103,11 +103,12 @@ static void infer_multinomial(op_call *c) {
     }
     int64_t classes = p->sizes[p->dims - 1];
     if (samples <= 0) {
-        op_fail(c, GW_INVALID, "%lld samples, but there must be 1 or more", (long long)samples);
+        op_fail(c, GW_INVALID, "samples is %lld, but must be 1 or more", (long long)samples);
     } else if (!with_replacement(c->args) && samples > classes) {
-        op_fail(c, GW_INVALID,
-                "%lld samples of %lld without replacement, of which there must be as many",
-                (long long)samples, (long long)classes);
+        op_fail(
+            c, GW_INVALID,
+            "samples is %lld, but must be at most %lld, the number of classes, without replacement",
+            (long long)samples, (long long)classes);
     } else {
         int64_t sizes[] = { p->sizes[0], samples };
         op_output(c, GW_I64, p->dims, p->dims == 2 ? sizes : sizes + 1);
@@ -119,14 +120,14 @@ static double check_weights(op_call *c, const double *p, int64_t n) {
     double sum = 0;
     for (int64_t i = 0; i < n; i++) {
         if (!(p[i] >= 0) || p[i] == INFINITY) {
-            op_fail(c, GW_INVALID, "probability %g is negative, infinite or NaN, as none must be",
+            op_fail(c, GW_INVALID, "the probability %g must not be negative, infinite or NaN",
                     p[i]);
             return 0;
         }
         sum += p[i];
     }
     if (sum > 0 && sum < INFINITY) return sum;
-    op_fail(c, GW_INVALID, "the probabilities add up to %g, but it must be more than 0", sum);
+    op_fail(c, GW_INVALID, "the probabilities add up to %g, but must add up to more than 0", sum);
     return 0;
 }
 
@@ -236,8 +237,8 @@ static void draw_row(op_call *c, const double *p, int64_t n, double *room, int64
         draw_with_replacement(c->scope->random, p, n, sum, room, samples, out);
     } else if (count_possible(p, n) < samples) {
         op_fail(c, GW_INVALID,
-                "%lld samples of %lld with a probability above 0, without replacement, of which "
-                "there must be as many",
+                "samples is %lld, but must be at most %lld, the number of probabilities above 0, "
+                "without replacement",
                 (long long)samples, (long long)count_possible(p, n));
     } else {
         draw_without_replacement(c->scope->random, p, n, room, samples, out);

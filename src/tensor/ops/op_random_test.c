@@ -34,11 +34,12 @@ static void bernoulli_refuses_invalid_probabilities(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_bernoulli(s, gw_full(s, GW_F32, 1.5, 2));
-    expect_fails(s, "gw.bernoulli: probability 1.5 is not between 0 and 1, as it must be");
+    expect_fails(s, "gw.bernoulli: the probability 1.5 must be between 0 and 1");
     gw_bernoulli(s, gw_full(s, GW_F32, NAN, 2));
-    expect_fails(s, "gw.bernoulli: probability nan is not between 0 and 1, as it must be");
+    expect_fails(s, "gw.bernoulli: the probability nan must be between 0 and 1");
     gw_bernoulli(s, gw_ones(s, GW_I64, 2));
-    expect_fails(s, "gw.bernoulli: i64 is not a float, which it must be; gw_to_dtype makes floats");
+    expect_fails(
+        s, "gw.bernoulli: i64 is not a float dtype, but must be one; gw_to_dtype converts it");
     gw_scope_close_up(s);
 }
 
@@ -121,28 +122,27 @@ static void multinomial_refuses_invalid_weights(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *p = gw_from(s, ((float[]){ 0.5f, 0.5f, 0 }), 3);
     gw_multinomial(s, gw_neg(s, p), 1, .replacement = true);
-    expect_fails(s,
-                 "gw.multinomial: probability -0.5 is negative, infinite or NaN, as none must be");
+    expect_fails(s, "gw.multinomial: the probability -0.5 must not be negative, infinite or NaN");
     gw_multinomial(s, gw_full(s, GW_F32, INFINITY, 2), 1, .replacement = true);
-    expect_fails(s,
-                 "gw.multinomial: probability inf is negative, infinite or NaN, as none must be");
+    expect_fails(s, "gw.multinomial: the probability inf must not be negative, infinite or NaN");
     gw_multinomial(s, gw_full(s, GW_F32, NAN, 2), 1, .replacement = true);
-    expect_fails(s,
-                 "gw.multinomial: probability nan is negative, infinite or NaN, as none must be");
+    expect_fails(s, "gw.multinomial: the probability nan must not be negative, infinite or NaN");
     gw_multinomial(s, gw_zeros(s, GW_F32, 2), 1);
-    expect_fails(s, "gw.multinomial: the probabilities add up to 0, but it must be more than 0");
+    expect_fails(s,
+                 "gw.multinomial: the probabilities add up to 0, but must add up to more than 0");
     gw_multinomial(s, p, 4);
-    expect_fails(
-        s, "gw.multinomial: 4 samples of 3 without replacement, of which there must be as many");
+    expect_fails(s, "gw.multinomial: samples is 4, but must be at most 3, the number of classes, "
+                    "without replacement");
     gw_multinomial(s, p, 3);
-    expect_fails(s, "gw.multinomial: 3 samples of 2 with a probability above 0, without "
-                    "replacement, of which there must be as many");
+    expect_fails(s, "gw.multinomial: samples is 3, but must be at most 2, the number of "
+                    "probabilities above 0, without replacement");
     gw_multinomial(s, p, 0, .replacement = true);
-    expect_fails(s, "gw.multinomial: 0 samples, but there must be 1 or more");
+    expect_fails(s, "gw.multinomial: samples is 0, but must be 1 or more");
     gw_multinomial(s, gw_ones(s, GW_F32, 2, 2, 2), 1, .replacement = true);
     expect_fails(s, "gw.multinomial: probabilities are 2x2x2, but must have 1 or 2 dimensions");
     gw_multinomial(s, gw_zeros(s, GW_F32, 0), 1, .replacement = true);
-    expect_fails(s, "gw.multinomial: the probabilities add up to 0, but it must be more than 0");
+    expect_fails(s,
+                 "gw.multinomial: the probabilities add up to 0, but must add up to more than 0");
     gw_scope_close_up(s);
 }
 

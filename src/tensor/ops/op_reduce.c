@@ -19,7 +19,7 @@ static void infer_sum(op_call *c) {
 static bool infer_float(op_call *c) {
     gw_dtype d = (gw_dtype)arg_tensor(c->args, 0)->dtype;
     if (dtype_is_float(d)) return reduction_infer(c, d);
-    op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
+    op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
             gw_dtype_name(d));
     return false;
 }

@@ -102,11 +102,11 @@ static void means_and_spreads_need_floats(void **state) {
     gw_scope *s = gw_scope_open(NULL);
     gw_tensor *x = gw_ones(s, GW_I64, 2);
     gw_mean(s, x);
-    expect_fails(s, "gw.mean: i64 is not a float, which it must be; gw_to_dtype makes floats");
+    expect_fails(s, "gw.mean: i64 is not a float dtype, but must be one; gw_to_dtype converts it");
     gw_var(s, x);
-    expect_fails(s, "gw.var: i64 is not a float, which it must be; gw_to_dtype makes floats");
+    expect_fails(s, "gw.var: i64 is not a float dtype, but must be one; gw_to_dtype converts it");
     gw_std(s, gw_ones(s, GW_BOOL8, 2), .dim = 0);
-    expect_fails(s, "gw.std: bool is not a float, which it must be; gw_to_dtype makes floats");
+    expect_fails(s, "gw.std: bool is not a float dtype, but must be one; gw_to_dtype converts it");
     gw_scope_close_up(s);
 }
 

@@ -7,7 +7,7 @@
 static void infer(op_call *c) {
     gw_dtype dtype = operands_dtype(c, 0, 1);
     if (dtype == GW_BOOL8) {
-        op_fail(c, GW_INVALID, "not for bool: the operands must be numbers");
+        op_fail(c, GW_INVALID, "bool is not supported: the operands must be numbers");
         return;
     }
     c->plan.ints[0] = operands_work_dtype(c, dtype);

@@ -9,12 +9,12 @@
 static bool same_kind(op_call *c, const gw_tensor *a, const gw_tensor *b) {
     if (a->dims != b->dims || memcmp(a->sizes, b->sizes, a->dims * sizeof(int64_t)) != 0) {
         op_fail(c, GW_INVALID,
-                "%s and %s, but tensors that are sparse by rows do not broadcast: the shapes must "
+                "%s and %s: tensors that are sparse by rows do not broadcast, so the shapes must "
                 "be equal",
                 shape_text(a).text, shape_text(b).text);
     } else if (a->dtype != b->dtype) {
         op_fail(c, GW_INVALID,
-                "%s and %s, but tensors that are sparse by rows are not promoted: the dtypes must "
+                "%s and %s: tensors that are sparse by rows are not promoted, so the dtypes must "
                 "be equal",
                 gw_dtype_name((gw_dtype)a->dtype), gw_dtype_name((gw_dtype)b->dtype));
     }
@@ -25,7 +25,8 @@ void rows_add(op_call *c) {
     gw_tensor *a = arg_tensor(c->args, 0), *b = arg_tensor(c->args, 1);
     if (!a || !b)
         op_fail(c, GW_INVALID,
-                "a number and a tensor that is sparse by rows; gw_to_dense makes it dense");
+                "a number cannot be combined with a tensor that is sparse by rows; gw_to_dense "
+                "makes it dense");
     else if (same_kind(c, a, b))
         op_output_of(c, rows_plus(c->scope, a, b));
 }
@@ -51,7 +52,8 @@ void rows_scale(op_call *c) {
     bool is_div = strcmp(c->op->name, "div") == 0;
     if (!is_one_number(of_a ? b : a) || (is_div && !of_a))
         op_fail(c, GW_INVALID,
-                "%s is sparse by rows, which goes with a number only; gw_to_dense makes it dense",
+                "%s is sparse by rows, so the other operand must be a number; gw_to_dense makes it "
+                "dense",
                 of_a ? "a" : "b");
     else
         scale(c, x, gw_value_of(x->values), of_a ? b : a);

@@ -33,8 +33,9 @@ static void infer(op_call *c) {
     if (index->numel > 0 &&
         (!pick_index_fits(index, x, dim) || (source && !source_fits(source, index)))) {
         op_fail(c, GW_INVALID,
-                "index %s with source %s along dimension %d of %s, but the index must have as many "
-                "dimensions, and be no larger than source, nor than x but along that dimension",
+                "index has shape %s, source %s, dimension is %d of x with %s: all must have the "
+                "same number of dimensions, and no size of index may exceed that of source, nor, "
+                "except along the dimension, that of x",
                 shape_text(index).text, source ? shape_text(source).text : "a number", dim,
                 shape_text(x).text);
         return;

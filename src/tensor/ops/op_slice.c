@@ -23,7 +23,7 @@ static void infer_slice(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     int64_t step = arg_int(c->args, 4);
     if (x->dims == 0) {
-        op_fail(c, GW_INVALID, "a scalar has no parts: x must have a dimension");
+        op_fail(c, GW_INVALID, "x is a scalar, but must have at least one dimension");
         return;
     }
     int dim = op_dim(c, x, arg_int(c->args, 1));
@@ -78,7 +78,7 @@ static void infer_select(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     int64_t index = arg_int(c->args, 2);
     if (x->dims == 0) {
-        op_fail(c, GW_INVALID, "a scalar has no parts: x must have a dimension");
+        op_fail(c, GW_INVALID, "x is a scalar, but must have at least one dimension");
         return;
     }
     int dim = op_dim(c, x, arg_int(c->args, 1)), dims = 0;

@@ -10,7 +10,7 @@ static void infer(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     gw_dtype d = (gw_dtype)x->dtype;
     if (!dtype_is_float(d)) {
-        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
+        op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
                 gw_dtype_name(d));
         return;
     }

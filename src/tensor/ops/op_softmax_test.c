@@ -75,7 +75,8 @@ static void it_refuses_integers_and_missing_dimensions(void **state) {
     (void)state;
     gw_scope *s = gw_scope_open(NULL);
     gw_softmax(s, gw_zeros(s, GW_I64, 2), 0);
-    expect_fails(s, "gw.softmax: i64 is not a float, which it must be; gw_to_dtype makes floats");
+    expect_fails(s,
+                 "gw.softmax: i64 is not a float dtype, but must be one; gw_to_dtype converts it");
     gw_log_softmax(s, gw_zeros(s, GW_F32, 2, 3), 2);
     expect_fails(s, "gw.log_softmax: dimension 2 of 2x3, but it must be -2 to 1");
     gw_scope_close_up(s);

@@ -212,7 +212,7 @@ static void infer_topk(op_call *c) {
     if (dim < 0) return;
     int64_t n = x->dims ? x->sizes[dim] : 1;
     if (k < 0 || k > n)
-        op_fail(c, GW_INVALID, "%lld of %lld along dimension %d of %s: k must be 0 to that size",
+        op_fail(c, GW_INVALID, "k is %lld, but must be 0 to %lld, the size of dimension %d of %s",
                 (long long)k, (long long)n, dim, shape_text(x).text);
     else
         infer(c, dim, k);

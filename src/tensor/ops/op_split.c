@@ -7,7 +7,7 @@
 static int dim_to_cut(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (x->dims > 0) return op_dim(c, x, arg_int(c->args, 2));
-    op_fail(c, GW_INVALID, "a scalar has no parts: x must have a dimension");
+    op_fail(c, GW_INVALID, "x is a scalar, but must have at least one dimension");
     return -1;
 }
 
@@ -39,7 +39,7 @@ static void infer_split(op_call *c) {
     if (dim < 0) return;
     int64_t total = arg_tensor(c->args, 0)->sizes[dim], size = arg_int(c->args, 1);
     if (size < 0 || (size == 0 && total > 0)) {
-        op_fail(c, GW_INVALID, "parts of size %lld, which must be 1 or more", (long long)size);
+        op_fail(c, GW_INVALID, "the size of parts is %lld, but must be 1 or more", (long long)size);
         return;
     }
     cut_evenly(c, dim, size, total ? divided_up(total, size) : 1);
@@ -55,7 +55,7 @@ static void infer_split_with_sizes(op_call *c) {
     for (int i = 0; i < count; i++)
         fits &= sizes[i] >= 0 && !__builtin_add_overflow(start, sizes[i], &start);
     if (!fits || start != x->sizes[dim]) {
-        op_fail(c, GW_INVALID, "parts of %s do not make up dimension %d of %s, as they must",
+        op_fail(c, GW_INVALID, "the sizes %s must sum up to dimension %d of %s",
                 shape_text_of(count, sizes).text, dim, shape_text(x).text);
         return;
     }
@@ -70,7 +70,7 @@ static void infer_chunk(op_call *c) {
     if (dim < 0) return;
     int64_t total = arg_tensor(c->args, 0)->sizes[dim], count = arg_int(c->args, 1);
     if (count < 1) {
-        op_fail(c, GW_INVALID, "%lld chunks, but there must be 1 or more", (long long)count);
+        op_fail(c, GW_INVALID, "chunks is %lld, but must be 1 or more", (long long)count);
         return;
     }
     int64_t size = divided_up(total, count);

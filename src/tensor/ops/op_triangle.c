@@ -12,7 +12,7 @@ static void infer_triangle(op_call *c) {
     if (x->dims >= 2)
         op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
     else
-        op_fail(c, GW_INVALID, "%s is no matrix: it must have 2 dimensions or more",
+        op_fail(c, GW_INVALID, "%s is not a matrix: it must have 2 dimensions or more",
                 shape_text(x).text);
 }
 

@@ -15,7 +15,7 @@ static void triangles_are_their_definitions(void **state) {
     assert_true(gw_equal(s, gw_tril(s, x, INT64_MAX), x));
     assert_true(gw_equal(s, gw_triu(s, x, INT64_MIN), x));
     gw_tril(s, gw_zeros(s, GW_F32, 3), 0);
-    expect_fails(s, "gw.tril: 3 is no matrix: it must have 2 dimensions or more");
+    expect_fails(s, "gw.tril: 3 is not a matrix: it must have 2 dimensions or more");
     gw_scope_close_up(s);
 }
 

@@ -11,7 +11,7 @@
 void unary_infer_same(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (x->dtype == GW_BOOL8) {
-        op_fail(c, GW_INVALID, "not for bool: the operands must be numbers");
+        op_fail(c, GW_INVALID, "bool is not supported: the operands must be numbers");
         return;
     }
     op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
@@ -26,7 +26,7 @@ void unary_infer_promoted(op_call *c) {
 static void infer_float(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "for floats, not %s: gw_to_dtype makes floats",
+        op_fail(c, GW_INVALID, "the dtype must be a float, but is %s; gw_to_dtype converts it",
                 gw_dtype_name((gw_dtype)x->dtype));
         return;
     }
@@ -41,7 +41,7 @@ static bool is_whole(gw_value v) {
 static void infer_clamp(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (x->dtype == GW_BOOL8) {
-        op_fail(c, GW_INVALID, "not for bool: the operands must be numbers");
+        op_fail(c, GW_INVALID, "bool is not supported: the operands must be numbers");
         return;
     }
     bool whole = is_whole(c->args[1]) && is_whole(c->args[2]);

@@ -13,7 +13,7 @@ enum { DIMS_AT = 2 };
 static void infer(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
+        op_fail(c, GW_INVALID, "%s is not a float dtype, but must be one; gw_to_dtype converts it",
                 gw_dtype_name((gw_dtype)x->dtype));
         return;
     }
@@ -22,7 +22,7 @@ static void infer(op_call *c) {
     bool empty = reduction_of_at(c->args, DIMS_AT).n == 0 && c->outputs[0]->numel > 0;
     if (isnan(p) || (empty && (isinf(p) || p < 0)))
         op_fail(c, GW_INVALID,
-                "no norm %g of %s: there must be an element where p is infinite or below 0", p,
+                "p is %g and %s has no elements: there must be one if p is infinite or below 0", p,
                 shape_text(x).text);
 }
 

@@ -33,7 +33,8 @@ static bool complete(op_call *c, const gw_tensor *x, int dims, int64_t *sizes) {
     }
     if (known == x->numel) return true;
 misfit:
-    op_fail(c, GW_INVALID, "%s does not fit the shape %s, which must have as many elements",
+    op_fail(c, GW_INVALID,
+            "%s cannot get the shape %s, which must have the same number of elements",
             shape_text(x).text, shape_text_of(dims, sizes).text);
     return false;
 }
@@ -99,7 +100,8 @@ static void infer_view(op_call *c) {
     int dims = arg_ints(c->args, 1, sizes);
     if (!complete(c, x, dims, sizes)) return;
     if (!find_strides(x, dims, sizes, strides)) {
-        op_fail(c, GW_INVALID, "%s cannot be seen as %s without a copy; gw_reshape makes one",
+        op_fail(c, GW_INVALID,
+                "%s cannot get the shape %s without a copy; gw_reshape copies if it must",
                 shape_text(x).text, shape_text_of(dims, sizes).text);
         return;
     }
@@ -156,7 +158,8 @@ static void infer_expand(op_call *c) {
     }
     if (!fits) {
         op_fail(c, GW_INVALID,
-                "%s does not expand to %s: only dimensions of size 1 expand, all others must stay",
+                "%s cannot be expanded to %s: only dimensions of size 1 can be expanded, all "
+                "others must keep their size",
                 shape_text(x).text, shape_text_of(dims, sizes).text);
         return;
     }
@@ -222,10 +225,10 @@ static void infer_unsqueeze(op_call *c) {
     int64_t dim = arg_int(c->args, 1), sizes[GW_DIMS_MAX], strides[GW_DIMS_MAX];
     if (dim < 0) dim += x->dims + 1;
     if (dim < 0 || dim > x->dims || x->dims == GW_DIMS_MAX) {
-        op_fail(
-            c, GW_INVALID,
-            "no dimension %lld can be added to %s: it must be one of its dimensions, or one more",
-            (long long)arg_int(c->args, 1), shape_text(x).text);
+        op_fail(c, GW_INVALID,
+                "a dimension cannot be inserted at %lld in %s: it must be the place of one of its "
+                "dimensions, or the end",
+                (long long)arg_int(c->args, 1), shape_text(x).text);
         return;
     }
     for (int i = 0, from = 0; i <= x->dims; i++) {

@@ -35,7 +35,7 @@ void operands_output(op_call *c, gw_dtype dtype) {
     const gw_tensor *a = arg_tensor(c->args, 0), *b = arg_tensor(c->args, 1);
     const gw_tensor *x = a ? a : b;
     if (!x) {
-        op_fail(c, GW_INVALID, "one of two operands must be a tensor");
+        op_fail(c, GW_INVALID, "one of the two operands must be a tensor");
         return;
     }
     if (!a || !b || has_same_shape(a, b)) {

@@ -184,7 +184,8 @@ static void lose_host(void) {
     gw_scope *s = atomic_load(&here.meets);
     if (!s) _exit(0);
     link_message m = { .kind = LINK_LOST, .node = here.run->node_rank };
-    snprintf(m.text, sizeof m.text, "its launcher has not run for %d s", SILENT_MS / 1000);
+    snprintf(m.text, sizeof m.text, "gradwire run on that host has not run for %d s",
+             SILENT_MS / 1000);
     report(s, &m);
 }
 

@@ -34,11 +34,12 @@ static void compare(gw_scope *s, const gw_map *first, const gw_map *plan, int no
     int version = number_in(s, first, "version"), other_version = number_in(s, plan, "version");
     int ranks = number_in(s, first, "ranks"), other_ranks = number_in(s, plan, "ranks");
     if (version != other_version)
-        gw_fail(s, GW_MISMATCH, "gradwire of host 0 plans by version %d, that of host %d by %d",
+        gw_fail(s, GW_MISMATCH,
+                "host 0 has version %d of the protocol of gradwire run, host %d has version %d",
                 version, node, other_version);
     if (ranks != other_ranks)
-        gw_fail(s, GW_MISMATCH, "host 0 was started with -n %d, host %d with -n %d", ranks, node,
-                other_ranks);
+        gw_fail(s, GW_MISMATCH, "host 0 was started with -n %d, but host %d with -n %d", ranks,
+                node, other_ranks);
     if (number_in(s, first, "keep") != number_in(s, plan, "keep"))
         gw_fail(s, GW_MISMATCH, "host 0 and host %d were started with different --on-failure",
                 node);

@@ -90,7 +90,8 @@ void report_dead(job *j, const rank *r, pid_t pid, const char *why) {
         snprintf(name, sizeof name, "rank %d (pid %d)", number_of(j, r), (int)pid);
     else
         snprintf(name, sizeof name, "process %d", (int)pid);
-    sink_print(j->messages, "%s is dead to the others, and is killed: %s", name, why);
+    sink_print(j->messages, "the other workers have declared %s dead, so it is killed: %s", name,
+               why);
 }
 
 void report_stopped(job *j, const rank *r) {
@@ -105,7 +106,7 @@ void report_absent(job *j, const rank *r, int joining_count) {
 }
 
 void report_signal(job *j, int signal_number) {
-    sink_print(j->messages, "%s: stopping %d rank%s; a second one kills at once",
+    sink_print(j->messages, "%s: stopping %d rank%s; a second signal kills them at once",
                signals_name(signal_number), j->running_count, j->running_count == 1 ? "" : "s");
 }
 
@@ -120,7 +121,7 @@ void report_leftovers(job *j, int count) {
 void report_killing(job *j, int others_count) {
     if (others_count <= 0) return;
     char what[80];
-    snprintf(what, sizeof what, "did not end within %g s: killing",
+    snprintf(what, sizeof what, "did not end within %g s: killing it",
              (double)j->options.grace_ms / 1000);
     print_processes(j, others_count, what);
 }
@@ -130,11 +131,12 @@ void report_unkillable(job *j) {
         const rank *r = &j->ranks[i];
         proc p;
         if (!r->is_running || !proc_read(r->pid, &p)) continue;
-        sink_print(j->messages, "rank %d (pid %d) cannot be killed and is left (state %c)",
+        sink_print(j->messages, "rank %d (pid %d) cannot be killed and is left running (state %c)",
                    number_of(j, r), (int)r->pid, p.state);
     }
     if (j->running_count == 0 && !j->is_alone)
-        sink_print(j->messages, "processes below the ranks cannot be killed and are left");
+        sink_print(j->messages,
+                   "processes that ranks have started cannot be killed and are left running");
 }
 
 void report_lost_output(job *j, const sink *s) {

@@ -51,9 +51,9 @@ static bool complain(const char *format, const char *what) {
 }
 
 static bool take_name(wanted *w, const char *text) {
-    if (w->count == NAMES_MAX) return complain("%s is one name too many for a certificate", text);
+    if (w->count == NAMES_MAX) return complain("a certificate cannot have so many names: %s", text);
     if (certificate_name_of(text, w->job, &w->names[w->count++])) return true;
-    return complain("\"%s\" is no NAME=RANKS, such as ps=0 or trainer%%d=1-7", text);
+    return complain("\"%s\" is not of the form NAME=RANKS, such as ps=0 or trainer%%d=1-7", text);
 }
 
 static const struct option options[] = {
@@ -95,7 +95,7 @@ static bool parse(int argc, char **argv, wanted *out, int *out_code) {
             if (!take_name(out, argv[optind++])) return false;
         return true;
     }
-    return complain("--ca %s makes certificates of workers, and none is named", out->ca);
+    return complain("--ca %s makes certificates of workers, but no worker is named", out->ca);
 }
 
 static gw_status make(const wanted *w, char out[SECRET_TEXT_MAX], gw_error *error) {

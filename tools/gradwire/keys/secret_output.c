@@ -30,8 +30,8 @@ static bool write_all(const char *text) {
 int secret_print(const char *command, char *text) {
     int code = 0;
     if (!close_to_others(STDOUT_FILENO)) {
-        fprintf(stderr, "gradwire %s: the file cannot be closed to others: %s\n", command,
-                strerror(errno));
+        fprintf(stderr, "gradwire %s: the file cannot be made unreadable for other users: %s\n",
+                command, strerror(errno));
         code = EXIT_OWN_FAILURE;
     } else if (!write_all(text)) {
         fprintf(stderr, "gradwire %s: cannot write standard output: %s\n", command,

@@ -99,7 +99,7 @@ static bool parse_seconds(const char *option, const char *text, int64_t *out_ms)
 static bool parse_on_failure(const char *text, bool *out_keep) {
     *out_keep = strcmp(text, "keep") == 0;
     return *out_keep || strcmp(text, "stop") == 0 ||
-           complain("--on-failure is stop or keep, not \"%s\"", text);
+           complain("--on-failure must be stop or keep, not \"%s\"", text);
 }
 
 // ---- Several hosts ------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ static bool parse_endpoint(const char *text, run_options *out) {
     bool is_v6 = text[0] == '[';  // brackets are for before a port
     snprintf(out->rdzv_host, sizeof out->rdzv_host, "%.*s", (int)(size - 2 * is_v6), text + is_v6);
     if (strcmp(text + size, ":0") == 0)
-        return complain("--rdzv-endpoint has port 0, which the other hosts cannot find");
+        return complain("--rdzv-endpoint has port 0, but must have a port that all hosts know");
     out->rdzv_endpoint = text;
     return true;
 }
@@ -131,7 +131,7 @@ static bool check_protection(run_options *o) {
     secret *s = NULL;
     if (!o->key && file && *file) o->key = file;
     if (insecure && strcmp(insecure, "1") == 0) o->insecure = true;
-    if (o->key && o->insecure) return complain("--key and --insecure: it is one or the other");
+    if (o->key && o->insecure) return complain("--key and --insecure cannot be used together");
     if (o->key && secret_open_file(o->key, &s, &error)) return complain("--key: %s", error.text);
     secret_close(s);
     if (!o->rdzv_endpoint || o->key || o->insecure || host_is_loopback(o->rdzv_host)) return true;
@@ -146,13 +146,14 @@ static bool check_protection(run_options *o) {
 static bool check_nodes(const run_options *o, bool has_rank) {
     if (o->node_count > 1 && !has_rank) return complain("--nnodes needs --node-rank");
     if (o->node_count > 1 && !o->rdzv_endpoint)
-        return complain("--nnodes needs --rdzv-endpoint=HOST:PORT, where the hosts meet");
+        return complain(
+            "--nnodes needs --rdzv-endpoint=HOST:PORT, the address at which the hosts meet");
     if (o->node_rank >= o->node_count)
-        return complain("--node-rank=%d of --nnodes=%d: the ranks of hosts are 0 to %d",
+        return complain("--node-rank=%d is out of range for --nnodes=%d: it must be 0 to %d",
                         o->node_rank, o->node_count, o->node_count - 1);
     if (run_world_size(o) > LIMIT_WORKERS)
-        return complain("%d hosts with %d processes each are more than %d", o->node_count,
-                        o->rank_count, LIMIT_WORKERS);
+        return complain("%d hosts with %d processes each are more than the limit of %d processes",
+                        o->node_count, o->rank_count, LIMIT_WORKERS);
     return true;
 }
 
@@ -208,10 +209,12 @@ static bool take_option(int option, const char *text, run_options *out) {
 
 static bool check(run_options *out, bool has_node_rank) {
     if (!out->rank_count)
-        return complain("-n is missing: how many processes, 1 to %d", RANK_COUNT_MAX);
+        return complain("-n is missing: the number of processes on this host, 1 to %d",
+                        RANK_COUNT_MAX);
     if (!check_nodes(out, has_node_rank) || !check_protection(out)) return false;
     return !(out->no_prefix && out->log_dir) ||
-           complain("--no-prefix leaves ranks their own output, of which --log-dir sees nothing");
+           complain(
+               "--no-prefix cannot be used with --log-dir, which keeps only lines with a prefix");
 }
 
 // torchrun has both forms of its options, "--nproc_per_node" and "--nproc-per-node".

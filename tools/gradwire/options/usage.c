@@ -12,7 +12,7 @@ int usage_refuse(const char *subcommand, const char *given, const char *const *o
     nearest n = nearest_to(name);
     for (; *options; options++)
         if (strcmp(name, *options) != 0) nearest_offer(&n, *options);
-    fprintf(stderr, "gradwire %s: it takes no \"%s\"; see gradwire %s --help%s\n", subcommand,
+    fprintf(stderr, "gradwire %s: unknown argument \"%s\"; see gradwire %s --help%s\n", subcommand,
             given, subcommand, nearest_words(&n));
     return EXIT_USAGE;
 }

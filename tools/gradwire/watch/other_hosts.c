@@ -83,7 +83,7 @@ bool other_hosts_are_awaited(job *j) {
     if (!awaits_outcome(j)) nodes_send(n, LINK_DONE, n->failed_code, "");
     if (!n->has_reported_wait && clock_now_ms() >= j->alone_ms + SILENCE_MS) {
         n->has_reported_wait = true;
-        sink_print(j->messages, "all ranks of this host have ended; waits for the other hosts");
+        sink_print(j->messages, "all ranks of this host have ended; waiting for the other hosts");
     }
     if (clock_now_ms() < other_hosts_deadline_ms(j)) return true;
     link_message own = { .kind = LINK_FAILED,
@@ -122,7 +122,7 @@ bool other_hosts_meet(job *j, int *out_code) {
         if (has_met(j, out_code)) return true;
         for (signal_duty duty; (duty = signals_take(&j->signals, &signal_number)) != DUTY_NONE;) {
             if (duty != DUTY_END) continue;
-            sink_print(j->messages, "%s: ends before all hosts have met",
+            sink_print(j->messages, "%s: ending before all hosts have met",
                        signals_name(signal_number));
             *out_code = EXIT_SIGNAL + signal_number;
         }

@@ -40,7 +40,8 @@ static bool is_waited_for(const job *j, const rank *r) {
 }
 
 static void end_stopped(job *j, rank *r) {
-    snprintf(r->killed_why, sizeof r->killed_why, "it had been stopped for %d s", SILENT_MS / 1000);
+    snprintf(r->killed_why, sizeof r->killed_why, "it had been stopped (SIGSTOP) for %d s",
+             SILENT_MS / 1000);
     report_stopped(j, r);
     kill(r->pid, SIGKILL);
     r->stopped_ms = 0;
