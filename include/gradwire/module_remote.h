@@ -102,8 +102,8 @@ typedef struct gw_module_object {
     uint64_t parameter_bytes;
 } gw_module_object;
 
-/// Registers the class |name|, whose objects are modules, and defines the type |name| for GW_METHOD; ends with a
-/// semicolon: GW_MODULE(name, open) or GW_MODULE(name, open, signature).
+/// Registers the class |name|, whose objects are modules, and defines the type |name| for GW_METHOD. The forms are
+/// GW_MODULE(name, open) and GW_MODULE(name, open, signature), each ended by a semicolon.
 ///
 /// open: gw_module *open(gw_scope *own, const gw_args *a).
 #define GW_MODULE(...) GW_MODULE_FORM(__VA_ARGS__)

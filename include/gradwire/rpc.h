@@ -21,10 +21,13 @@
 // trace of workers and functions it has passed and an outcome: NOT_DELIVERED, MAY_HAVE_RUN, RAN_AND_FAILED. Every call
 // may fail with TIMEOUT when the deadline passed, NOT_FOUND for an unknown worker or function, INVALID for arguments,
 // UNSUPPORTED for a caller that is not allowed, DISCONNECTED when the worker is gone, OVERLOADED when its queue stays
-// full, WRONG_STATE before gw_rpc_init and after gw_rpc_shutdown, and the error of the function. The error of a call
-// whose future no thread waits for is not reported.
+// full, WRONG_STATE before gw_rpc_init and after gw_rpc_shutdown, and the error of the function. A call through a
+// reference is DISCONNECTED if its owner is lost while it is under way, and REF_LOST if that has happened before. The
+// error of a call whose future no thread waits for is not reported.
 // Deadlines: a call ends by the earliest of its own timeout (60 s by default), the deadline of its scope, and the
-// deadline of the call whose function makes it. A function runs at most once; the library never repeats a call.
+// deadline of the call whose function makes it. A function runs at most once; the library never repeats a call. A call
+// whose deadline passes while it is queued on the callee does not run there; its outcome is MAY_HAVE_RUN all the same,
+// since the caller cannot distinguish that from a function that runs too long.
 // Order: a worker starts the calls of one scope in the order in which they were made; a call whose arguments are not
 // ready does not delay the later ones.
 // Blocking: every call, also gw_rpc_async, blocks while 64 MiB of requests are queued for the worker, or 65,536 calls
@@ -32,7 +35,8 @@
 // gw_rpc_sync and the functions that wait are WOULD_BLOCK in an inline function.
 //
 // Ownership: futures and references belong to the scope that made the call. Arguments are borrowed until the call
-// returns, and may be written afterwards: the callee gets their old values.
+// returns, and may be written afterwards: the callee gets their old values. So does the caller of a function whose
+// result is written after its body has returned, for example the parameters of a module.
 // Threads: as the scope; any number of threads with scopes of their own may use one agent. A thread that draws random
 // numbers calls gw_seed on its scope, which gives the scope a generator of its own.
 #ifndef GRADWIRE_RPC_H
@@ -66,9 +70,10 @@ typedef struct GW_BY_NAME gw_rpc_options {
     const char *name GW_DEFAULT(NULL);
     gw_job_kind job GW_DEFAULT(
         GW_JOB_NONE);  ///< for an elastic job, for which rank and world size are not given
-    /// Set both or neither. -1: from .init_method, or from the environment: RANK and WORLD_SIZE, or the variables of
-    /// the launchers of MPI, Slurm and Kubernetes (docs/LAUNCHERS.md).
-    int rank GW_DEFAULT(-1), world_size GW_DEFAULT(-1);
+    /// The rank of this worker, set together with .world_size. -1: from .init_method, or from the environment: RANK and
+    /// WORLD_SIZE, or the variables of the launchers of MPI, Slurm and Kubernetes (docs/LAUNCHERS.md).
+    int rank GW_DEFAULT(-1);
+    int world_size GW_DEFAULT(-1);  ///< the number of workers of the job. -1: as .rank
     /// The rendezvous address. NULL: "env://" (MASTER_ADDR, MASTER_PORT, or the launcher's address; a world of one
     /// needs neither). Or "tcp://host:port" of rank 0; an elastic job may have several addresses,
     /// "tcp://host:port,host:port". Or "file:///path" of a file that does not exist yet. Or
@@ -76,9 +81,11 @@ typedef struct GW_BY_NAME gw_rpc_options {
     /// names the file with the password. "?rank=0&world_size=2" may follow. If the host is not a loopback address, this
     /// worker listens at addresses that other machines reach.
     const char *init_method GW_DEFAULT(NULL);
-    /// The addresses or network interfaces at which this worker listens: "10.0.0.7" or "10.0.0.7:29501,[fd00::7]", and
-    /// "eth0" or "eth0,ib0". NULL: GW_ADDRESS and GW_INTERFACE in the environment, or the library chooses.
-    const char *addresses GW_DEFAULT(NULL), *interfaces GW_DEFAULT(NULL);
+    /// The addresses at which this worker listens: "10.0.0.7" or "10.0.0.7:29501,[fd00::7]". NULL: GW_ADDRESS in the
+    /// environment, or the library chooses.
+    const char *addresses GW_DEFAULT(NULL);
+    /// The network interfaces at which it listens: "eth0" or "eth0,ib0". NULL: GW_INTERFACE, or the library chooses.
+    const char *interfaces GW_DEFAULT(NULL);
     int64_t timeout_ms GW_DEFAULT(60000);        ///< milliseconds, of each call
     int64_t join_timeout_ms GW_DEFAULT(300000);  ///< milliseconds, until all workers have joined
     int threads GW_DEFAULT(4);  ///< threads of the pool, which run GW_POOL functions
@@ -138,8 +145,8 @@ typedef struct GW_BY_NAME gw_rpc_shutdown_options {
 /// the others regard it as lost.
 /// Errors: TIMEOUT, naming the workers that have not called it before .timeout_ms (this worker then leaves as by
 /// gw_rpc_leave), or the functions that still run after 30 s. FENCED if the other workers continue without this one.
-/// Other workers that wait for something from this one get DISCONNECTED at once, or the error of |root|: "worker0 has
-/// failed: train.csv: no such file".
+/// Other workers that wait for something from this one get DISCONNECTED at once, or the error of |root|:
+/// "worker0 has failed: train.csv: no such file".
 /// Source: torch.distributed.rpc.shutdown.
 GW_API void gw_rpc_shutdown(gw_scope *root, gw_rpc_shutdown_options options GW_DEFAULT({}))
     GW_CALLS(gw_rpc_shutdown_with);
@@ -216,7 +223,7 @@ GW_API gw_worker gw_rpc_worker(gw_scope *s, gw_target to) GW_CALLS(gw_rpc_worker
 #define gw_rpc_worker(s, to) gw_rpc_worker_with((s), gw_to(to))
 GW_API GW_TYPE_OF(gw_rpc_worker) gw_rpc_worker_with;
 
-/// Calls |function| on |to| and blocks until it has returned: gw_rpc_sync(s, to, function, args...).
+/// Calls |function| on the worker |to| and blocks until it has returned: gw_rpc_sync(s, to, function, args...).
 ///
 /// to: a name, a rank, a gw_worker, or a reference to an object, of which |function| is a method.
 /// function: a registered name, or "gw.<operator>".
@@ -228,7 +235,7 @@ GW_API gw_value gw_rpc_sync(gw_scope *s, gw_target to, const char *function, gw_
 #define gw_rpc_sync(s, to, ...) GW_CALL(gw_rpc_sync, s, gw_to(to), __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_rpc_sync) gw_rpc_sync_with;
 
-/// Calls |function| on |to|: gw_rpc_async(s, to, function, args...).
+/// Calls |function| on the worker |to|: gw_rpc_async(s, to, function, args...).
 ///
 /// Returns: a future of the result.
 /// Gradient: as gw_rpc_sync.
@@ -238,7 +245,7 @@ GW_API gw_future *gw_rpc_async(gw_scope *s, gw_target to, const char *function, 
 #define gw_rpc_async(s, to, ...) GW_CALL(gw_rpc_async, s, gw_to(to), __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_rpc_async) gw_rpc_async_with;
 
-/// Calls |function| on |to| and leaves the result there: gw_remote(s, to, function, args...).
+/// Calls |function| on the worker |to| and leaves the result there: gw_remote(s, to, function, args...).
 ///
 /// function: may also be the name of a class: the reference then names a new object, opened with |args|.
 /// Returns: a reference to the result, which need not exist yet.
@@ -250,7 +257,7 @@ GW_API gw_rref *gw_remote(gw_scope *s, gw_target to, const char *function, gw_va
 #define gw_remote(s, to, ...) GW_CALL(gw_remote, s, gw_to(to), __VA_ARGS__)
 GW_API GW_TYPE_OF(gw_remote) gw_remote_with;
 
-/// Calls |function| on |to| without a reply: gw_rpc_notify(s, to, function, args...). It keeps its place in the order
+/// Calls |function| on the worker |to| without a reply: gw_rpc_notify(s, to, function, args...). It keeps its place in the order
 /// of the calls of the scope.
 ///
 /// Errors: those of sending; an error of the function is only logged, by |to|.

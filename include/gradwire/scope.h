@@ -76,6 +76,9 @@ GW_API void gw_scope_label(gw_scope *s, const char *format, ...) GW_PRINTF(2, 3)
 
 /// Sets the deadline of |s| and of scopes inside it; if the parent has an earlier deadline, that one holds.
 ///
+/// When it has passed, calls and waits in these scopes fail with TIMEOUT, and gw_cancelled is true. Local operators are
+/// not affected: a body whose caller has stopped waiting runs to its end unless it asks gw_cancelled.
+///
 /// timeout_ms: milliseconds from now; 0: no deadline of its own.
 /// Errors: INVALID if it is negative.
 GW_API void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms);
