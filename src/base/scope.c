@@ -218,6 +218,11 @@ gw_error gw_scope_close(gw_scope *s) {
     return error;
 }
 
+void scope_discard(gw_scope *s) {
+    gw_error ignored = gw_scope_close(s);
+    (void)ignored;
+}
+
 void gw_scope_close_up(gw_scope *s) {
     check_open(s, "gw_scope_close_up");
     if (is_lent(s)) return;

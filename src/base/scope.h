@@ -105,6 +105,9 @@ gw_error *scope_own_error(const gw_scope *s);
 void scope_lend(gw_scope *s);
 void scope_take_back(gw_scope *s);
 
+// Closes |s| and drops its error, which no program receives.
+void scope_discard(gw_scope *s);
+
 // Moves the caller's count on |handle| to |s| and returns |handle|. If |s| has no memory for it,
 // releases it, fails |s| and returns NULL.
 void *scope_own(gw_scope *s, void *handle);

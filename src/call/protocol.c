@@ -144,8 +144,7 @@ void reply_result(agent *a, int to, uint8_t kind, uint64_t id, result *r) {
     reply_send_on_loop(&sh, a, to, kind, id, filled, true);
     env_leave(a->env);
     outgoing_fini(&sh);
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_discard(s);
 }
 
 // ---- Receiving ----------------------------------------------------------------------------------

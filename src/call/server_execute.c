@@ -133,8 +133,7 @@ static void open_scope(served_call *s) {
 }
 
 static void close_scope(served_call *s) {
-    gw_error ignored = gw_scope_close(s->scope);
-    (void)ignored;
+    scope_discard(s->scope);
     s->scope = NULL;
 }
 
@@ -243,8 +242,7 @@ static served_call *reply_value(served_call *s, gw_value v, const gw_error *erro
     env_leave(a->env);
     outgoing_fini(&sh);
     if (!again) {
-        gw_error ignored = gw_scope_close(scope);
-        (void)ignored;
+        scope_discard(scope);
         return next;
     }
     send_promised(s, &forwards, v, error);

@@ -139,7 +139,6 @@ static bool find_enter_on_loop(gw_group *g, question *out) {
 }
 
 static bool enter(gw_group *g, const question *q) {
-    gw_error ignored;
     gw_scope *s = agent_scope_open(g->agent, 0, 0, ENV_NEVER);
     gw_no_grad(s);
     run_request r = { .signature = q->signature };
@@ -151,8 +150,7 @@ static bool enter(gw_group *g, const question *q) {
     if (gw_ok(s)) run_start(s, g, &r);
     bool ok = gw_ok(s);
     if (!ok) run_enter_failed(s, s, g, q->key);
-    ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_discard(s);
     return ok;
 }
 

@@ -212,6 +212,5 @@ void group_open_own_failed(gw_scope *s, gw_group *of) {
         scope_fail_with(t, &error);
         run_enter_failed(t, s, parent, GROUP_KEY_OPENING);
     }
-    gw_error ignored = gw_scope_close(t);
-    (void)ignored;
+    scope_discard(t);
 }

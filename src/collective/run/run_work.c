@@ -308,8 +308,7 @@ static gw_status decode_arrival(run *r, arrival *a, gw_error *error) {
         v->is_brief = true;
     }
     if (!brief) return status;
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_discard(s);
     return status;
 }
 

@@ -81,16 +81,14 @@ static void check_groups(gw_scope *s, const gw_joinable *parts, int count, const
 
 static void destroy(gw_handle *h) {
     gw_join *j = (gw_join *)(void *)h;
-    gw_error ignored;
     if (!j->is_over && !agent_is_closed(j->agent)) {
         gw_scope *s = agent_scope_open(j->agent, 0, 0, ENV_NEVER);
         scope_fail(s, GW_WRONG_STATE, "its join was given back before gw_join_close");
         join_fail(s, j);
-        ignored = gw_scope_close(s);
+        scope_discard(s);
     }
     detach(j);
-    ignored = gw_scope_close(j->own);
-    (void)ignored;
+    scope_discard(j->own);
     agent_release(j->agent);
     mem_free(j);
 }
