@@ -13,20 +13,12 @@
 
 enum { JOB_INSECURE = 1 };  // a flag of the key `job`
 
-static int64_t deadline_of(env *e, int64_t timeout_ms) {
-    int64_t length_ns, until_ns;
-    if (timeout_ms == GW_NO_TIMEOUT ||
-        __builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) ||
-        __builtin_add_overflow(env_now_ns(e), length_ns, &until_ns))
-        return ENV_NEVER;
-    return until_ns;
-}
-
 joining join_begin(agent *a, const join_options *options) {
+    int64_t now_ns = env_now_ns(a->env);
     return (joining){ .agent = a,
                       .options = options,
-                      .until_ns = deadline_of(a->env, options->join_timeout_ms),
-                      .line_ns = env_now_ns(a->env) + SILENCE_NS };
+                      .until_ns = deadline_after_ms(now_ns, options->join_timeout_ms),
+                      .line_ns = now_ns + SILENCE_NS };
 }
 
 const char *join_place(const joining *j) {

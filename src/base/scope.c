@@ -338,10 +338,7 @@ void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms) {
         return;
     }
     int64_t outer = s->parent ? s->parent->deadline_ns : ENV_NEVER;
-    int64_t own = ENV_NEVER, length_ns;
-    if (timeout_ms > 0 && !__builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) &&
-        __builtin_add_overflow(scope_now_ns(s), length_ns, &own))
-        own = ENV_NEVER;
+    int64_t own = deadline_after_ms(scope_now_ns(s), timeout_ms);
     s->deadline_ns = own < outer ? own : outer;
 }
 

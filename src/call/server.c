@@ -246,14 +246,6 @@ static gw_status find_function(served_call *s, gw_error *error) {
     return GW_OK;
 }
 
-static int64_t deadline_of(agent *a, uint64_t time_left_ns) {
-    int64_t deadline_ns;
-    if (!time_left_ns || time_left_ns > INT64_MAX ||
-        __builtin_add_overflow(env_now_ns(a->env), (int64_t)time_left_ns, &deadline_ns))
-        return ENV_NEVER;
-    return deadline_ns;
-}
-
 static served_call *open_served_call(agent *a, int from, const request_header *h, uint64_t size) {
     served_call *s = mem_take(sizeof *s);
     if (!s) return NULL;
@@ -265,7 +257,7 @@ static served_call *open_served_call(agent *a, int from, const request_header *h
     s->agent = a;
     s->caller = from;
     s->header = *h;
-    s->deadline_ns = deadline_of(a, h->fixed.time_left_ns);
+    s->deadline_ns = deadline_after_ns(env_now_ns(a->env), h->fixed.time_left_ns);
     list_init(&s->forwards);
     call_peer *caller = call_peer_of(a, from);
     list_append(&caller->served, &s->sibling);

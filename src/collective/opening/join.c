@@ -178,14 +178,6 @@ static gw_status check_on_loop(const agent *a, const char *name, gw_error *error
     return GW_OK;
 }
 
-static int64_t until_ns(gw_scope *s, const agent *a, int64_t timeout_ms) {
-    int64_t end_ns = context_deadline_ns(s), now_ns = env_now_ns(a->env);
-    bool is_shorter = timeout_ms && timeout_ms < (INT64_MAX - now_ns) / 1000000;
-    if (is_shorter && now_ns + timeout_ms * 1000000 < end_ns)
-        end_ns = now_ns + timeout_ms * 1000000;
-    return end_ns;
-}
-
 static int next_other(const await *w, int *at) {
     const agent *a = w->agent;
     if (*at == a->rank) ++*at;
@@ -217,7 +209,7 @@ static gw_status begin_on_loop(gw_scope *s, agent *a, join_attempt *k, gw_error 
 // GW_OK: it is admitted.
 static gw_status wait_on_loop(gw_scope *s, agent *a, join_attempt *k, int64_t timeout_ms,
                               gw_error *error) {
-    context_wait_on_loop(a, s, &k->waiter, until_ns(s, a, timeout_ms));
+    context_wait_on_loop(a, s, &k->waiter, context_deadline_within_ns(a, s, timeout_ms));
     if (k->is_released) return GW_OK;
     if (k->error.status)
         *error = k->error;

@@ -210,12 +210,8 @@ static gw_status fill_run(run *r, gw_scope *s, const run_request *x, gw_error *e
 }
 
 static int64_t deadline_of(gw_scope *s, const gw_group *g, int64_t timeout_ms) {
-    int64_t length_ms = timeout_ms == GW_GROUP_TIMEOUT ? g->timeout_ms : timeout_ms;
-    int64_t outer = context_deadline_ns(s), own = ENV_NEVER, length_ns;
-    if (length_ms && !__builtin_mul_overflow(length_ms, INT64_C(1000000), &length_ns) &&
-        __builtin_add_overflow(env_now_ns(g->agent->env), length_ns, &own))
-        own = ENV_NEVER;
-    return own < outer ? own : outer;
+    return context_deadline_within_ns(g->agent, s,
+                                      timeout_ms == GW_GROUP_TIMEOUT ? g->timeout_ms : timeout_ms);
 }
 
 static run *open_empty(gw_group *g) {
