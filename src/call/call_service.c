@@ -1,5 +1,5 @@
 // The service of calls: its functions for the agent.
-#include "call/call_service.h"
+#include "call/calls.h"
 
 #include "agent/deferred.h"
 #include "call/call.h"

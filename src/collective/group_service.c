@@ -6,7 +6,6 @@
 #include "collective/api/backward.h"
 #include "collective/backend/backend.h"
 #include "collective/group/groups_state.h"
-#include "collective/group_service.h"
 #include "collective/opening/join.h"
 #include "collective/opening/opening.h"
 #include "collective/run/run.h"

@@ -1,5 +1,5 @@
 // Values of this worker under names, and waiters for names.
-#include "reference/names.h"
+#include "reference/references.h"
 
 #include "agent/awaits.h"
 #include "agent/options.h"
@@ -9,7 +9,6 @@
 #include "call/call.h"
 #include "call/registry.h"
 #include "future/future.h"
-#include "reference/references.h"
 
 #include <stdio.h>
 #include <string.h>

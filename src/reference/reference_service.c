@@ -1,10 +1,9 @@
 // The service of references: messages, shutdown and the end; and the table through which calls use references.
-#include "reference/reference_service.h"
+#include "reference/references.h"
 
 #include "agent/deferred.h"
 #include "base/mem.h"
 #include "call/calls.h"
-#include "reference/references.h"
 
 static gw_status received(agent *a, int from, message *m, gw_error *error) {
     switch (m->kind) {

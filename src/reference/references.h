@@ -119,6 +119,8 @@ typedef struct reference_peer {
     uint64_t last_result;  // the largest id of its creating requests
 } reference_peer;
 
+extern const service reference_service;
+extern const service name_service;  // values of this worker that others find by a name: names.c
 extern const service_data reference_data;
 
 // For the service: makes and frees its state.

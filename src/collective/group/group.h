@@ -296,6 +296,11 @@ struct gw_group {
     group_peer members[];
 };
 
+// The timeout of a call in |g| that is given |timeout_ms|, which may be GW_GROUP_TIMEOUT.
+static inline int64_t group_timeout_ms(const gw_group *g, int64_t timeout_ms) {
+    return timeout_ms == GW_GROUP_TIMEOUT ? g->timeout_ms : timeout_ms;
+}
+
 // The first fields of every message.
 typedef struct group_header {
     uint64_t group, list, key, number;

@@ -44,6 +44,7 @@ typedef struct groups {
     bool departs;            // GRP-7: this worker has sent its last message
 } groups;
 
+extern const service group_service;
 extern const service_data group_data;
 groups *groups_of(const agent *a);
 groups_part *groups_part_of(const agent *a, int rank);

@@ -209,11 +209,6 @@ static gw_status fill_run(run *r, gw_scope *s, const run_request *x, gw_error *e
     return GW_OK;
 }
 
-static int64_t deadline_of(gw_scope *s, const gw_group *g, int64_t timeout_ms) {
-    return context_deadline_within_ns(g->agent, s,
-                                      timeout_ms == GW_GROUP_TIMEOUT ? g->timeout_ms : timeout_ms);
-}
-
 static run *open_empty(gw_group *g) {
     run *r = mem_calloc(sizeof *r);
     if (!r) return NULL;
@@ -253,7 +248,8 @@ run *run_open(gw_scope *s, gw_group *g, const run_request *x) {
     r->called_in = scope_path_of(s);
     const char *origin = origin_base(x->options.origin);
     memcpy(r->origin, origin, strnlen(origin, sizeof r->origin - 1));
-    r->deadline_ns = deadline_of(s, g, x->options.timeout_ms);
+    r->deadline_ns =
+        context_deadline_within_ns(g->agent, s, group_timeout_ms(g, x->options.timeout_ms));
     gw_status status = fill_run(r, s, x, &error);
     if (!status) return r;
     scope_fail_with(s, &error);
