@@ -250,6 +250,10 @@ message *agent_message_on_loop(agent *a, uint8_t kind);
 // Sends |m|, whose count it takes, to |rank|, which may be this worker.
 gw_status agent_send_on_loop(agent *a, int rank, message *m, bool flush, gw_error *error);
 
+// The same at once for a message with a head alone, which may be NULL or could not be filled without memory. False without
+// memory, unless |rank| is lost and needs no message.
+bool agent_post_on_loop(agent *a, int rank, message *m);
+
 // Why nothing can be sent to |rank| now; GW_OK if it can.
 gw_status agent_check_on_loop(agent *a, int rank, gw_error *error);
 

@@ -173,9 +173,7 @@ static bool send(agent *a, int to, uint8_t kind, const question *q) {
         reason(a, &why);
         encode_error(&m->head, &why);
     }
-    if (!m->head.failed) return agent_send_on_loop(a, to, m, true, NULL) != GW_NO_MEMORY;
-    message_release(m);
-    return false;
+    return agent_post_on_loop(a, to, m);
 }
 
 static bool is_there(const agent *a, int64_t rank) {

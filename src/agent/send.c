@@ -57,6 +57,16 @@ gw_status agent_send_on_loop(agent *a, int rank, message *m, bool flush, gw_erro
     return status;
 }
 
+bool agent_post_on_loop(agent *a, int rank, message *m) {
+    if (m && m->head.failed) {
+        message_release(m);
+        m = NULL;
+    }
+    if (!m) return false;
+    return agent_send_on_loop(a, rank, m, true, NULL) != GW_NO_MEMORY ||
+           agent_member(a, rank)->lost;
+}
+
 gw_status agent_check_on_loop(agent *a, int rank, gw_error *error) {
     const member *m = agent_member(a, rank);
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a call", error);

@@ -115,11 +115,7 @@ static void send_failure(agent *a, int to, uint8_t kind, uint64_t id, const gw_e
     reply_write(&m->head, &(reply_fixed){ .id = id, .outcome = REPLY_ERROR });
     bytes_put_u8(&m->head, GW_ERROR);
     encode_error(&m->head, error);
-    if (m->head.failed) {
-        message_release(m);
-    } else {
-        agent_send_on_loop(a, to, m, true, NULL);
-    }
+    agent_post_on_loop(a, to, m);
 }
 
 void reply_send_on_loop(outgoing *s, agent *a, int to, uint8_t kind, uint64_t id, bool filled,

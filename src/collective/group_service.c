@@ -28,7 +28,7 @@ static void answer_with_break(agent *a, int to, const group_header *h, const gw_
     if (!m) return;
     group_header_put(&m->head, &(group_header){ .group = h->group, .list = h->list });
     encode_error(&m->head, error);
-    group_send_on_loop(a, to, m);
+    agent_post_on_loop(a, to, m);
 }
 
 // GRP-16: messages of a generation that has ended here are answered as by a member that still has it.
@@ -355,7 +355,7 @@ static void depart(agent *a) {
         if (rank == a->rank || agent_member(a, rank)->lost ||
             !groups_part_of(a, rank)->shares_group)
             continue;
-        group_send_on_loop(a, rank, agent_message_on_loop(a, KIND_DEPART));
+        agent_post_on_loop(a, rank, agent_message_on_loop(a, KIND_DEPART));
     }
 }
 

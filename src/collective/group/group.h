@@ -326,10 +326,6 @@ void group_header_write(bytes *head, const gw_group *g, uint64_t key, uint64_t n
 bool group_header_read(reader *in, group_header *out);
 // A message with that header; NULL if allocation fails.
 message *group_message_on_loop(gw_group *g, uint8_t kind, uint64_t key, uint64_t number);
-// Takes |m|. False if allocation fails.
-bool group_send_on_loop(agent *a, int to, message *m);
-// A member that violates the protocol is lost.
-void group_blame_on_loop(gw_group *g, int rank, const gw_error *error);
 
 // ---- Handles (group.c) --------------------------------------------------------------------------
 

@@ -66,7 +66,7 @@ static void send_join_request(agent *a, int rank, const char *name, bool wants) 
     message *m = agent_message_on_loop(a, KIND_JOIN_REQUEST);
     if (m) bytes_put_text(&m->head, name);
     if (m) bytes_put_u8(&m->head, wants);
-    group_send_on_loop(a, rank, m);
+    agent_post_on_loop(a, rank, m);
 }
 
 static void send_all(agent *a, const char *name, bool wants) {
