@@ -113,7 +113,7 @@ static gw_status admit(agent *a, const join_request *k, int *out_rank, gw_error 
     if (a->leaving.all_asked) return error_set(error, GW_WRONG_STATE, "the group is shutting down");
     // It gets the next rank, or the one that it has got already.
     char name[LIMIT_NAME_BYTES + 1];
-    if (!options_complete_name(k->name, members_limit(a->membership), name))
+    if (!options_complete_name(k->name, membership_limit(a->membership->machine), name))
         return error_set(error, GW_INVALID, "\"%s\" is not a name with that rank", k->name);
     return members_admit(a->membership, k->worker.incarnation, name, k->addresses, out_rank, error);
 }

@@ -181,7 +181,7 @@ static gw_status await_members(joining *j, const answer *by, gw_error *error) {
     if (!status) status = member_table_add_on_loop(a, &by->coordinator, by->addresses, error);
     if (status) return status;
     members_start(a->membership);
-    while (!members_has_joined(a->membership)) {
+    while (!membership_has_joined(a->membership->machine)) {
         waiter w = { .what = "the list of members" };
         const member *coordinator = agent_member(a, by->coordinator.rank);
         a->joining = &w;
@@ -197,7 +197,7 @@ static gw_status await_members(joining *j, const answer *by, gw_error *error) {
             error->lost = coordinator->why->lost;
             return error->status;
         }
-        if (!woken && !members_has_joined(a->membership))
+        if (!woken && !membership_has_joined(a->membership->machine))
             return error_set(error, GW_TIMEOUT,
                              "%s admitted this worker, and the group has not agreed to it in time",
                              by->name);

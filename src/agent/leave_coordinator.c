@@ -142,7 +142,7 @@ void coordinator_check_asked_on_loop(agent *a) {
     if (!leaving_together(a) || l->coordinates || l->over || member_table_coordinator(a) != a->rank)
         return;
     // Members that have ended meanwhile may have continued without this worker, and not sent *ask leave*.
-    if (members_is_in_doubt(a->membership)) {
+    if (membership_is_in_doubt(a->membership->machine)) {
         leaving_set_timer(a, &l->pause, check_asked_again, 1);
         return;
     }

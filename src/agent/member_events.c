@@ -53,7 +53,7 @@ static void append(gw_watch *w, event e) {
 }
 
 void watches_notify_on_loop(agent *a, gw_member_event_kind kind, int rank) {
-    event e = { .kind = kind, .rank = rank, .epoch = members_epoch(a->membership) };
+    event e = { .kind = kind, .rank = rank, .epoch = membership_epoch(a->membership->machine) };
     list_each(l, &a->watches) append(list_entry(l, gw_watch, link), e);
 }
 
