@@ -125,7 +125,7 @@ static gw_status send_join_request(joining *j, gw_error *error) {
     bytes_put_text(&value, a->addresses);
     bytes_put_u64(&value, a->incarnation);
     join_key(key, "join", a->incarnation);
-    gw_status status = join_register(j, key, &value, &set, NULL, error);
+    gw_status status = join_set(j, key, &value, true, &set, NULL, error);
     bytes_fini(&value);
     return status;
 }

@@ -88,7 +88,7 @@ static gw_status take_rank(joining *j, gw_error *error) {
     bytes_init(&found);
     bytes_put_text(&mine, a->name);
     bool set = false;
-    gw_status status = join_register(j, key, &mine, &set, &found, error);
+    gw_status status = join_set(j, key, &mine, true, &set, &found, error);
     if (!status && set) store_attend(j->store);
     if (!status && !set && join_is_over(j)) {
         status = report_over(j, error);
@@ -132,7 +132,7 @@ static gw_status publish_as(joining *j, int rank, const char *name, const char *
     bytes_put_text(&value, text);
     bytes_put_u64(&value, incarnation);
     bool set;
-    gw_status status = join_set(j, key, &value, &set, NULL, error);
+    gw_status status = join_set(j, key, &value, false, &set, NULL, error);
     bytes_fini(&value);
     return status;
 }
@@ -284,7 +284,7 @@ static gw_status enter(joining *j, gw_error *error) {
     failpoint("join");
     if (!status) status = compare_job(j, &found, error);
     if (!status) status = take_name(j, error);
-    if (!status) status = pool_start_on_loop(&j->agent->pool, error);
+    if (!status) status = pool_add_thread_on_loop(&j->agent->pool, error);
     bool is_refused = status && status != GW_TIMEOUT && j->has_rank;
     if (is_refused) publish(j, error, NULL);
     if (!status) status = publish(j, NULL, error);

@@ -102,18 +102,11 @@ void join_key(char key[JOIN_KEY_MAX], const char *what, uint64_t incarnation) {
     snprintf(key, JOIN_KEY_MAX, "%s/%016llx", what, (unsigned long long)incarnation);
 }
 
-gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_set, bytes *out_found,
-                   gw_error *error) {
+gw_status join_set(joining *j, const char *key, const bytes *value, bool registers, bool *out_set,
+                   bytes *out_found, gw_error *error) {
     if (value->failed) return error_set(error, GW_NO_MEMORY, "no memory for joining");
-    return store_set_if_absent(j->store, key, value->data, value->size, j->until_ns, out_set,
-                               out_found, error);
-}
-
-gw_status join_register(joining *j, const char *key, const bytes *value, bool *out_set,
-                        bytes *out_found, gw_error *error) {
-    if (value->failed) return error_set(error, GW_NO_MEMORY, "no memory for joining");
-    return store_register(j->store, key, value->data, value->size, j->until_ns, out_set, out_found,
-                          error);
+    return (registers ? store_register : store_set_if_absent)(
+        j->store, key, value->data, value->size, j->until_ns, out_set, out_found, error);
 }
 
 // ---- The key `job` ------------------------------------------------------------------------------
@@ -169,7 +162,7 @@ gw_status join_find_job(joining *j, uint32_t world_size, bool *out_set, bytes *o
     bytes mine;
     bytes_init(&mine);
     write_job(j, &mine, world_size);
-    gw_status status = join_set(j, "job", &mine, out_set, out_found, error);
+    gw_status status = join_set(j, "job", &mine, false, out_set, out_found, error);
     if (!status && *out_set) {
         bytes_fini(out_found);
         *out_found = mine;

@@ -31,10 +31,6 @@ void reply_write(bytes *head, const reply_fixed *fixed) {
     bytes_put(head, fixed, sizeof *fixed);
 }
 
-void reply_amend(bytes *head, const reply_fixed *fixed) {
-    if (!head->failed) memcpy(head->data, fixed, sizeof *fixed);
-}
-
 static bool take(reader *r, void *out, size_t size) {
     const uint8_t *at = reader_take(r, size);
     if (at) memcpy(out, at, size);

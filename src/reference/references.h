@@ -94,7 +94,6 @@ typedef struct references {
     list_node entries;  // all
     int entry_count;
     bool has_unused;  // some entries are deleted once no message to this worker itself is under way
-    int closing_count;  // objects whose destructors have not returned
 
     list_node users;  // forks that this worker holds
     map pending;      // those of them that await accepted or fork ack; by fork

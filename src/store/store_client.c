@@ -420,30 +420,21 @@ static void remember_registration(client *c, store_record r) {
     if (c->registration.failed) bytes_fini(&c->registration);
 }
 
-static gw_status set(client *c, const char *key, const void *value, size_t size, int64_t until_ns,
-                     bool registers, bool *out_set, bytes *out_found, gw_error *error) {
+static gw_status client_set(store *st, const char *key, const void *value, size_t size,
+                            int64_t until_ns, bool registers, bool *out_set, bytes *out_found,
+                            gw_error *error) {
+    client *c = (client *)st;
     request r = { .record = { .kind = STORE_SET, .value = value, .size = size },
                   .waiter.what = key,
                   .out_value = out_found,
                   .error = error };
-    r.record.token = env_random_u64(c->store.env);
+    r.record.token = env_random_u64(st->env);
     snprintf(r.record.key, sizeof r.record.key, "%s", key);
     gw_status status = ask(c, &r, until_ns);
     if (status) return status;
     *out_set = r.record.outcome == STORE_WAS_SET;
     if (*out_set && registers) remember_registration(c, r.record);
     return GW_OK;
-}
-
-static gw_status client_set(store *st, const char *key, const void *value, size_t size,
-                            int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error) {
-    return set((client *)st, key, value, size, until_ns, false, out_set, out_found, error);
-}
-
-static gw_status client_set_registration(store *st, const char *key, const void *value, size_t size,
-                                         int64_t until_ns, bool *out_set, bytes *out_found,
-                                         gw_error *error) {
-    return set((client *)st, key, value, size, until_ns, true, out_set, out_found, error);
 }
 
 static gw_status client_wait(store *st, const char *key, int64_t until_ns, bytes *out,
@@ -473,7 +464,6 @@ static void client_expect_move(store *st, int64_t ms) {
 
 static const store_class client_class = {
     .set = client_set,
-    .set_registration = client_set_registration,
     .wait = client_wait,
     .expect_move = client_expect_move,
     .close = client_close,

@@ -101,7 +101,6 @@ void oracle_check_empty(agent *a) {
     const references *rs = references_of(a);
     expect_none(a, length(&rs->entries), "entries");
     expect_none(a, rs->by_id.count, "named entries");
-    expect_none(a, (size_t)rs->closing_count, "objects that close");
     expect_none(a, length(&rs->users), "references");
     expect_none(a, rs->pending.count, "pending forks");
     expect_none(a, rs->pins.count, "pins");
