@@ -130,7 +130,6 @@ static void send_handshake(peer *x) {
         .to_incarnation = x->incarnation,
         .connection_number = x->attempt,
         .received = x->session.received,
-        .can = o->can,
     };
     connection_send_handshake(x->connection, &h);
 }
@@ -332,7 +331,6 @@ static void on_welcome(peer *x, const handshake *h) {
         peer_apply(x, PEER_BROKEN);
     } else {
         x->connection_number = x->attempt;
-        x->can = h->can;
         routes_worked(&x->routes);
         error_forget(&x->why);
         peer_apply(x, PEER_WELCOMED);
@@ -452,11 +450,9 @@ void peer_accept(peer *x, connection *l, const handshake *h) {
     x->connection = l;
     x->received_count++;
     x->connection_number = h->connection_number;
-    x->can = h->can;
     connection_send_handshake(l, &(handshake){ .kind = HANDSHAKE_WELCOME,
                                                .connection_number = h->connection_number,
-                                               .received = x->session.received,
-                                               .can = x->peers->options.can });
+                                               .received = x->session.received });
     peer_apply(x, PEER_ACCEPTED);
 }
 

@@ -279,12 +279,6 @@ void peers_serve_store(peers *p, void (*take)(void *user, connection *c), void *
     p->store_user = user;
 }
 
-bool peers_agree(const peers *p, int rank, const char *key,
-                 char out_value[LIMIT_CAPABILITY_BYTES + 1]) {
-    const peer *x = peer_find(p, (uint32_t)rank);
-    return x && capabilities_agree(&p->options.can, &x->can, key, out_value);
-}
-
 // ---- Sending and receiving ----------------------------------------------------------------------
 
 #define MS ((int64_t)1000000)

@@ -46,7 +46,6 @@ typedef struct peer {
 
     // state
     peer_state state;
-    capabilities can;  // of its last handshake
     session session;
     connection *connection;      // the attempt or the connection
     uint64_t connection_number;  // the largest number known of this session
