@@ -172,7 +172,6 @@ static gw_status read_promise(agent *a, int from, reader *table, gw_handle **out
     gw_status status = f ? GW_OK : add_promise(a, id, &f, error);
     if (status) return status;
     f->producer = (int)producer;
-    f->producer_incarnation = incarnation;
     f->of_reference = of_reference;
     handle_retain(f);
     *out = &f->handle;

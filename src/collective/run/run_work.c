@@ -164,7 +164,6 @@ static bool send_some(run *r) {
 // ---- Adding -------------------------------------------------------------------------------------
 
 static void step_done(run *r, int step) {
-    r->values[step].is_there = true;
     r->steps_left--;
     for (uint32_t i = r->first_dependent[step]; i < r->first_dependent[step + 1]; i++) {
         int next = (int)r->dependents[i];
