@@ -287,6 +287,9 @@ void agent_leave_on_loop(agent *a);
 // The same for a worker that is fenced, with |why|; also in callbacks.
 void agent_fence_on_loop(agent *a, const gw_error *why);
 
+// Ends all operations with the member of rank |rank|, which is lost, with |why|.
+void agent_stop_member_on_loop(agent *a, int rank, bool left, const gw_error *why);
+
 // leave.c
 void leaving_coordinator_changed_on_loop(agent *a);
 gw_status leaving_received_on_loop(agent *a, int from, message *m, gw_error *error);  // takes |m|

@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "agent/admission.h"
 #include "agent/group_store.h"
-#include "agent/member_changes.h"
 #include "agent/member_table.h"
 
 #include <stdio.h>

@@ -6,7 +6,6 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "base/system_error.h"
-#include "agent/member_changes.h"
 #include "agent/member_table.h"
 #include "net/transport/exhausted.h"
 

@@ -1,10 +1,9 @@
-#include "agent/member_changes.h"
+// Changes of the members: agent/members.h decides; services, watches and the launcher are notified.
+#include "agent/member_table.h"
 
 #include "agent/admission.h"
 #include "agent/deferred.h"
 #include "agent/member_events.h"
-#include "agent/member_table.h"
-#include "agent/stop.h"
 #include "base/log.h"
 
 static void joined(void *user, const member_fact *member) {
@@ -29,7 +28,7 @@ static void gone(void *user, int rank, bool left, const gw_error *why) {
     agent *a = user;
     if (a->fence.status || !member_table_is_known(a, (uint32_t)rank)) return;
     if (agent_member(a, rank)->lost) return;
-    stop_member_on_loop(a, rank, left, why);
+    agent_stop_member_on_loop(a, rank, left, why);
     if (!left)
         agent_notify_launcher(
             a, membership_has_declared(a->membership->machine, rank) ? "dead" : "lost",

@@ -60,10 +60,6 @@ int membership_coordinator(const membership *ms) {
     return ms->lowest;
 }
 
-bool membership_is_known(const membership *ms, int rank) {
-    return membership_incarnation(ms, rank) != 0;
-}
-
 uint64_t membership_incarnation(const membership *ms, int rank) {
     const member *x = member_find(ms, rank);
     return x && x->fact.stage != MEMBER_UNKNOWN ? x->fact.incarnation : 0;

@@ -86,7 +86,6 @@ int64_t membership_tick(membership *ms, int64_t now_ns);  // returns when to cal
 int membership_limit(const membership *ms);  // all ranks are below
 int membership_coordinator(
     const membership *ms);  // the lowest present rank, this worker's included
-bool membership_is_known(const membership *ms, int rank);
 uint64_t membership_incarnation(const membership *ms, int rank);  // 0: unknown
 bool membership_is_gone(const membership *ms, int rank);
 bool membership_has_declared(const membership *ms, int rank);  // it dead, for its silence

@@ -157,11 +157,6 @@ void peers_expect_loss(peers *p, int rank) {
     if (x) x->is_expected_lost = true;
 }
 
-bool peers_is_lost(const peers *p, int rank) {
-    const peer *x = peer_find(p, (uint32_t)rank);
-    return x && x->state == PEER_LOST;
-}
-
 void peers_disable_timeout(peers *p) {
     p->is_patient = true;
 }

@@ -89,7 +89,6 @@ void peers_expect_loss(peers *p, int rank);
 // peers_lose.
 void peers_disable_timeout(peers *p);
 
-bool peers_is_lost(const peers *p, int rank);
 bool peers_has_left(const peers *p, int rank);  // it is lost, and has sent goodbye
 void peers_ping(peers *p, int rank);            // requests an ack if something is unacknowledged
 uint64_t peers_received_count(const peers *p, int rank);  // grows with each receive from it
