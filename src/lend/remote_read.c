@@ -49,17 +49,13 @@ static gw_status check(const lend_peer *p, const lent_entry *e, gw_error *error)
     return GW_OK;
 }
 
-static gw_status no_memory(gw_error *error) {
-    return error_set(error, GW_NO_MEMORY, "no memory for a tensor that was lent");
-}
-
 static gw_status open_read(agent *a, int from, const lent_entry *e, remote_read **out,
                            gw_error *error) {
     lend_peer *p = lend_peer_of(a, from);
     gw_status status = check(p, e, error);
     if (status) return status;
     remote_read *x = mem_calloc(sizeof *x);
-    if (!x) return no_memory(error);
+    if (!x) return receiver_no_memory(error);
     *x = (remote_read){ .agent = a, .from = from, .lease = e->lease, .at = e->at };
     x->size = (size_t)e->size;
     x->held = receiver_note(a, from, e, NULL);
@@ -74,7 +70,7 @@ forget_held:
     receiver_forget(x->held);
 free_read:
     mem_free(x);
-    return no_memory(error);
+    return receiver_no_memory(error);
 }
 
 static void free_read(remote_read *x) {
@@ -205,7 +201,7 @@ gw_status remote_read_take(agent *a, int from, const lent_entry *e, block **out,
     if (!x->is_over || x->size != e->size)
         return error_set(error, GW_PROTOCOL, "lent: lease %llu twice",
                          (unsigned long long)e->lease);
-    if (x->status == GW_NO_MEMORY) return no_memory(error);
+    if (x->status == GW_NO_MEMORY) return receiver_no_memory(error);
     if (x->status)
         return error_set(error, x->status, "%s: %zu bytes were to be read: %s",
                          agent_member(a, from)->name, x->size, x->reason);

@@ -23,10 +23,6 @@ typedef struct thread {
     void *arg;
 } thread;
 
-static os_env *of(env *e) {
-    return (os_env *)e;
-}
-
 static int64_t os_wall_ns(env *e) {
     (void)e;
     struct timespec t;
@@ -60,7 +56,7 @@ static gw_status os_spawn(env *e, void (*main)(void *arg), void *arg, gw_error *
         return error_set(error, GW_SYSTEM, "pthread_create: %s",
                          system_thread_error_text(failed).text);
     }
-    list_append(&of(e)->threads, &t->link);
+    list_append(&os_env_of(e)->threads, &t->link);
     return GW_OK;
 }
 
@@ -77,7 +73,7 @@ static void join_threads(os_env *o) {
 }
 
 static void os_close(env *e) {
-    os_env *o = of(e);
+    os_env *o = os_env_of(e);
     join_threads(o);
     standby_close(o);
     loop_abandon_all(o);
@@ -163,11 +159,11 @@ gw_status env_os_open(env **out, gw_error *error) {
 }
 
 void env_os_cut_every(env *e, int count) {
-    of(e)->cut_every = count;
+    os_env_of(e)->cut_every = count;
 }
 
 env_os_counts env_os_count(env *e) {
-    os_env *o = of(e);
+    os_env *o = os_env_of(e);
     return (env_os_counts){
         .polls = atomic_load_explicit(&o->poll_count, memory_order_relaxed),
         .sleeps = atomic_load_explicit(&o->sleep_count, memory_order_relaxed),
