@@ -3,6 +3,7 @@
 #include "call/server_queue.h"
 
 #include "base/failpoint.h"
+#include "base/machine.h"
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "call/flow_control.h"
@@ -312,13 +313,7 @@ static void leave_schedule(served_call *s) {
 
 // ---- The table ----------------------------------------------------------------------------------
 
-typedef struct rule {
-    served_call_state from;
-    served_call_event event;
-    served_call_state to;
-    void (*action)(served_call *s);
-    const char *why;
-} rule;
+typedef MACHINE_RULE(served_call_state, served_call_event, served_call *s) rule;
 
 // clang-format off
 static const rule rules[] = {
@@ -353,9 +348,8 @@ static const rule rules[] = {
 // clang-format on
 
 void served_call_apply_on_loop(served_call *s, served_call_event event) {
-    const rule *r = rules, *end = rules + sizeof rules / sizeof rules[0];
-    while (r < end && (r->from != s->state || r->event != event)) r++;
-    assert(r < end);  // all events are local
+    const rule *r = machine_find(rules, sizeof rules, sizeof *rules, s->state, event);
+    assert(r);  // all events are local
     s->state = r->to;
     r->action(s);
 }

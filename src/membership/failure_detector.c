@@ -2,6 +2,7 @@
 // monitors.
 #include "membership/membership_internal.h"
 
+#include "base/machine.h"
 #include "base/mutation.h"
 
 #include <assert.h>
@@ -29,13 +30,7 @@ static void nothing(membership *ms, member *x, int64_t now_ns) {
     (void)ms, (void)x, (void)now_ns;
 }
 
-typedef struct rule {
-    member_state from;
-    member_event event;
-    member_state to;
-    void (*action)(membership *ms, member *x, int64_t now_ns);
-    const char *why;
-} rule;
+typedef MACHINE_RULE(member_state, member_event, membership *ms, member *x, int64_t now_ns) rule;
 
 // clang-format off
 static const rule rules[] = {
@@ -59,13 +54,11 @@ static const rule rules[] = {
 // clang-format on
 
 void member_apply(membership *ms, member *x, member_event event, int64_t now_ns) {
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        if (rules[i].from != x->state || rules[i].event != event) continue;
-        x->state = rules[i].to;
-        rules[i].action(ms, x, now_ns);
-        return;
-    }
-    assert(x->state == MEMBER_GONE && event != MEMBER_END);  // MEM-1
+    const rule *r = machine_find(rules, sizeof rules, sizeof *rules, x->state, event);
+    assert(r || (x->state == MEMBER_GONE && event != MEMBER_END));  // MEM-1
+    if (!r) return;
+    x->state = r->to;
+    r->action(ms, x, now_ns);
 }
 
 // ---- Receiving ----------------------------------------------------------------------------------

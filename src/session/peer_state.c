@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/logged_losses.h"
+#include "base/machine.h"
 #include "base/mem.h"
 #include "base/status.h"
 
@@ -215,13 +216,7 @@ static void nothing(peer *x) {
 }
 
 // ---- The table ----------------------------------------------------------------------------------
-typedef struct rule {
-    peer_state from;
-    peer_event event;
-    peer_state to;
-    void (*action)(peer *x);
-    const char *why;
-} rule;
+typedef MACHINE_RULE(peer_state, peer_event, peer *x) rule;
 
 // clang-format off
 static const rule rules[] = {
@@ -260,14 +255,8 @@ static const rule rules[] = {
 };
 // clang-format on
 
-static const rule *rule_for(peer_state from, peer_event event) {
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (rules[i].from == from && rules[i].event == event) return &rules[i];
-    return NULL;
-}
-
 void peer_apply(peer *x, peer_event event) {
-    const rule *r = rule_for(x->state, event);
+    const rule *r = machine_find(rules, sizeof rules, sizeof *rules, x->state, event);
     assert(r);  // all events are local: received frames become events only where a rule exists
     x->state = r->to;
     r->action(x);

@@ -2,6 +2,7 @@
 #include "store/store_internal.h"
 
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "net/connection.h"
@@ -281,13 +282,7 @@ static void give_up(client *c) {
     c->opener = NULL;
 }
 
-typedef struct rule {
-    client_state from;
-    client_event event;
-    client_state to;
-    void (*action)(client *c);
-    const char *why;
-} rule;
+typedef MACHINE_RULE(client_state, client_event, client *c) rule;
 
 // clang-format off
 static const rule rules[] = {
@@ -307,9 +302,7 @@ static const rule rules[] = {
 // clang-format on
 
 static void apply(client *c, client_event event) {
-    const rule *r = NULL;
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (rules[i].from == c->state && rules[i].event == event) r = &rules[i];
+    const rule *r = machine_find(rules, sizeof rules, sizeof *rules, c->state, event);
     assert(r);  // all events are local
     c->state = r->to;
     r->action(c);
