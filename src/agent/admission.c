@@ -93,8 +93,7 @@ static gw_status answer(admission *d, const join_request *k, int rank, const gw_
     agent *a = d->agent;
     char key[JOIN_KEY_MAX];
     bool set;
-    bytes value;
-    bytes_init(&value);
+    bytes value = { 0 };
     bytes_put_u8(&value, refusal ? (uint8_t)refusal->status : GW_OK);
     bytes_put_text(&value, refusal ? refusal->text : "");
     bytes_put_u32(&value, (uint32_t)rank);

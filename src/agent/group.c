@@ -101,9 +101,8 @@ static gw_status wait_for_key(joining *j, const char *key, bool founded, bytes *
 }
 
 static gw_status check_job(joining *j, gw_error *error) {
-    bytes value;
+    bytes value = { 0 };
     uint32_t world_size;
-    bytes_init(&value);
     gw_status status = wait_for_key(j, "job", false, &value, error);
     if (!status) status = join_read_job(j, &value, &world_size, error);
     if (!status && world_size)
@@ -118,8 +117,7 @@ static gw_status send_join_request(joining *j, gw_error *error) {
     agent *a = j->agent;
     char key[JOIN_KEY_MAX];
     bool set;
-    bytes value;
-    bytes_init(&value);
+    bytes value = { 0 };
     bytes_put_text(&value, a->name);
     bytes_put_text(&value, a->addresses);
     bytes_put_u64(&value, a->incarnation);
@@ -157,8 +155,7 @@ static gw_status read_answer(const bytes *value, answer *out, gw_error *error) {
 
 static gw_status wait_for_answer(joining *j, answer *out, gw_error *error) {
     char key[JOIN_KEY_MAX];
-    bytes value;
-    bytes_init(&value);
+    bytes value = { 0 };
     join_key(key, "admitted", j->agent->incarnation);
     gw_status status = wait_for_key(j, key, true, &value, error);
     if (status == GW_TIMEOUT)

@@ -82,9 +82,7 @@ static gw_status take_rank(joining *j, gw_error *error) {
     agent *a = j->agent;
     char key[32], other[LIMIT_NAME_BYTES + 1];
     snprintf(key, sizeof key, "rank/%d", a->rank);
-    bytes mine, found;
-    bytes_init(&mine);
-    bytes_init(&found);
+    bytes mine = { 0 }, found = { 0 };
     bytes_put_text(&mine, a->name);
     bool set = false;
     gw_status status = join_set(j, key, &mine, true, &set, &found, error);
@@ -106,8 +104,7 @@ static gw_status take_name(joining *j, gw_error *error) {
     char key[LIMIT_NAME_BYTES + 8];
     snprintf(key, sizeof key, "name/%s", a->name);
     uint32_t rank = (uint32_t)a->rank;
-    bytes found;
-    bytes_init(&found);
+    bytes found = { 0 };
     bool set = false;
     gw_status status =
         store_set_if_absent(j->store, key, &rank, sizeof rank, j->until_ns, &set, &found, error);
@@ -125,8 +122,7 @@ static gw_status publish_as(joining *j, int rank, const char *name, const char *
                             uint64_t incarnation, gw_error *error) {
     char key[32];
     snprintf(key, sizeof key, "worker/%d", rank);
-    bytes value;
-    bytes_init(&value);
+    bytes value = { 0 };
     bytes_put_text(&value, name);
     bytes_put_text(&value, text);
     bytes_put_u64(&value, incarnation);
@@ -167,8 +163,7 @@ static void give_up(joining *j, int awaited, const gw_error *reason) {
 static gw_status wait_for_member(joining *j, int rank, int64_t until_ns, gw_error *error) {
     char key[32];
     snprintf(key, sizeof key, "worker/%d", rank);
-    bytes value;
-    bytes_init(&value);
+    bytes value = { 0 };
     gw_status status = store_wait(j->store, key, until_ns, &value, error);
     if (!status) {
         status = read_member(&value, agent_member(j->agent, rank), error);
@@ -258,8 +253,7 @@ static void give_up_unpublished(joining *j, bool is_client) {
     if (!a->interrupted && !j->has_rank) return;
     j->until_ns = env_now_ns(a->env) + GIVE_UP_NS;
     gw_error ignored;
-    bytes found;
-    bytes_init(&found);
+    bytes found = { 0 };
     bool can_say = j->store || (is_client && !join_open_store(j, false, &ignored));
     if (can_say && !j->has_rank) can_say = !enter_job(j, &found, NULL) && !take_rank(j, NULL);
     if (can_say) give_up(j, a->rank, NULL);
@@ -274,8 +268,7 @@ static void await_reason(agent *a) {
 
 // Publishes the name and addresses of this worker, or why it cannot join.
 static gw_status enter(joining *j, gw_error *error) {
-    bytes found;
-    bytes_init(&found);
+    bytes found = { 0 };
     gw_status status = enter_job(j, &found, error);
     if (!status && !has_own_rank(j, &found)) status = compare_job(j, &found, error);
     if (!status) status = take_rank(j, error);

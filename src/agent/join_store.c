@@ -159,8 +159,7 @@ gw_status join_read_job(const joining *j, const bytes *value, uint32_t *out_worl
 
 gw_status join_find_job(joining *j, uint32_t world_size, bool *out_set, bytes *out_found,
                         gw_error *error) {
-    bytes mine;
-    bytes_init(&mine);
+    bytes mine = { 0 };
     write_job(j, &mine, world_size);
     gw_status status = join_set(j, "job", &mine, false, out_set, out_found, error);
     if (!status && *out_set) {
@@ -174,8 +173,7 @@ gw_status join_find_job(joining *j, uint32_t world_size, bool *out_set, bytes *o
 
 gw_status join_set_job(joining *j, uint32_t world_size, bool *out_set, uint32_t *out_world_size,
                        gw_error *error) {
-    bytes found;
-    bytes_init(&found);
+    bytes found = { 0 };
     gw_status status = join_find_job(j, world_size, out_set, &found, error);
     if (!status) status = join_read_job(j, &found, out_world_size, error);
     bytes_fini(&found);

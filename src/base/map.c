@@ -20,10 +20,6 @@ uint64_t hash_bytes(const void *bytes, size_t size) {
     return hash_u64(h);
 }
 
-void map_init(map *m) {
-    *m = (map){ 0 };
-}
-
 void map_fini(map *m) {
     for (size_t i = 0; i < m->capacity; i++) mem_free(m->entries[i].name);
     mem_free(m->entries);

@@ -18,8 +18,8 @@ typedef struct map {
     size_t count, capacity;  // capacity is 0 or a power of two
 } map;
 
-void map_init(map *m);
-void map_fini(map *m);  // the values are the caller's
+// Leaves an empty map, which is all zero. The values are the caller's.
+void map_fini(map *m);
 
 void *map_find(const map *m, uint64_t key);
 bool map_put(map *m, uint64_t key,

@@ -264,7 +264,6 @@ static void walk_to(walk *w, gw_value v) {
 // Whether |v| is |container|, or contains it: then it could never be released. True without memory.
 static bool contains(gw_value v, gw_value container, bool *out_failed) {
     walk w = { .count = 0 };
-    map_init(&w.seen);
     walk_to(&w, v);
     bool found = false;
     while (w.count && !found) {
@@ -354,7 +353,6 @@ gw_map *map_open(void) {
     if (!m) return NULL;
     memset(m, 0, sizeof *m);
     handle_init(&m->handle, &map_class);
-    map_init(&m->index);
     return m;
 }
 

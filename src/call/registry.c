@@ -93,7 +93,6 @@ static gw_status add_class(gw_registry *r, const char *name, gw_class_options op
     }
     c->name = copy;
     c->options = options;
-    map_init(&c->methods);
     gw_status status =
         add_function(r, name, (function){ .where = GW_POOL, .class = c }, options.signature, error);
     if (status) free_class(c);
@@ -177,7 +176,6 @@ static gw_registry *open_registry(gw_error *error) {
         return NULL;
     }
     handle_init(&r->handle, &registry_class);
-    map_init(&r->functions);
     return r;
 }
 

@@ -318,7 +318,6 @@ void lender_lost_on_loop(agent *a, int rank) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&p->leases, &i));) make_orphan(l, e->value, p->process);
     map_fini(&p->leases);
-    map_init(&p->leases);
     p->lent_bytes = 0;
     process_watch_release(p->process);
     p->process = NULL;

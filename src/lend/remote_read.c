@@ -231,7 +231,6 @@ void remote_read_forget_on_loop(agent *a, int rank) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&p->reads, &i));) forget(e->value);
     map_fini(&p->reads);
-    map_init(&p->reads);
     p->reads_bytes = 0;
     forget_source(p);
 }

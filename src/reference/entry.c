@@ -24,7 +24,6 @@ entry *entry_open_on_loop(agent *a, uint64_t id) {
     e->count = 1;
     e->since_ns = env_now_ns(a->env);
     e->origin = "";
-    map_init(&e->forks);
     list_init(&e->awaiting);
     if (id && !map_put(&rs->by_id, id, e)) {
         mem_give(e, sizeof *e);

@@ -205,7 +205,6 @@ static void forget_names(names *n) {
     map_entry *e;
     for (size_t i = 0; (e = map_next(&n->entries, &i));) entry_release_on_loop(e->value);
     map_fini(&n->entries);
-    map_init(&n->entries);
 }
 
 static void release(agent *a) {

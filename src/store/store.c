@@ -83,7 +83,6 @@ bool store_pause(const store *st, const char *what, int64_t until_ns, int64_t de
 // ---- The table ----------------------------------------------------------------------------------
 void store_table_init(store_table *t) {
     *t = (store_table){ 0 };
-    map_init(&t->entries);
 }
 
 void store_table_fini(store_table *t) {

@@ -341,7 +341,7 @@ static void look(timer *t) {
     char key[LIMIT_STORE_KEY_BYTES + 1];
     pthread_mutex_lock(&r->lock);
     bytes found = r->found;
-    bytes_init(&r->found);
+    r->found = (bytes){ 0 };
     pthread_mutex_unlock(&r->lock);
     reader in = reader_of(found.data, found.size);
     while (reader_text(&in, key, sizeof key)) {

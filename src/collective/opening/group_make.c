@@ -96,8 +96,6 @@ gw_group *group_make(agent *a, const gw_worker *workers, int count, gw_group_ope
     else
         name_after_members(g);
     g->list = group_list_of(g->members, count);
-    map_init(&g->sequences);
-    map_init(&g->unvisited);
     list_init(&g->unvisited_nodes);
     g->main.next = 1;
     g->final_name = "sequence";

@@ -211,5 +211,4 @@ void sends_close(agent *a) {
     for (size_t i = 0; (e = map_next(&graphs_of(a)->sends, &i));)
         free_deferred(&((send *)e->value)->deferred_free);
     map_fini(&graphs_of(a)->sends);
-    map_init(&graphs_of(a)->sends);
 }

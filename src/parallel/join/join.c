@@ -42,8 +42,7 @@ static bool check_part(gw_scope *s, const gw_joinable *p, int i) {
 }
 
 static void check_once(gw_scope *s, const gw_joinable *parts, int count) {
-    map seen;  // by its address, the number of the joinable behind it
-    map_init(&seen);
+    map seen = { 0 };  // by its address, the number of the joinable behind it
     for (int i = 0; gw_ok(s) && i < count; i++) {
         const void *is = parts[i].ddp ? (const void *)parts[i].ddp : parts[i].optimizer;
         intptr_t before = is ? (intptr_t)map_find(&seen, (uintptr_t)is) : 0;

@@ -170,7 +170,6 @@ void gw_autocast(gw_scope *s, gw_dtype dtype) {
     a->dtype = dtype;
     a->cache = s->autocast ? s->autocast->cache : &a->own;
     pthread_mutex_init(&a->own.lock, NULL);
-    map_init(&a->own.casts);
     scope_set_slot(s, SCOPE_AUTOCAST, a, close_autocast);
     s->autocast = a;
 }
