@@ -6,7 +6,6 @@
 #include "agent/join.h"
 #include "agent/member_table.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum {

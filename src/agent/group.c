@@ -183,10 +183,7 @@ static gw_status await_members(joining *j, const answer *by, gw_error *error) {
         a->joining = &w;
         bool woken = env_wait(a->env, &w, j->until_ns);
         a->joining = NULL;
-        if (a->fence.status) {
-            *error = a->fence;
-            return error->status;
-        }
+        if (a->fence.status) return error_copy(error, &a->fence);
         if (coordinator->lost) {
             error_set(error, GW_DISCONNECTED, "%s, which admitted this worker, is lost: %.500s",
                       by->name, coordinator->why->text);

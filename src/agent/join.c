@@ -10,7 +10,6 @@
 #include "net/transport/exhausted.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 // To publish that this worker gives up.

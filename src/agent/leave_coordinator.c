@@ -4,7 +4,6 @@
 #include "agent/member_table.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { PAUSE_FIRST_MS = 5, PAUSE_MAX_MS = 500 };
 

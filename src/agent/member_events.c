@@ -3,8 +3,6 @@
 #include "base/mem.h"
 #include "agent/context.h"
 
-#include <string.h>
-
 enum { EVENTS_KEPT = 256 };
 
 typedef struct event {

@@ -8,7 +8,6 @@
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { UNSET = -1 };

@@ -4,8 +4,6 @@
 #include "base/mem.h"
 #include "base/status.h"
 
-#include <assert.h>
-
 // Calls nested to the last allowed depth still find a thread (docs/protocol/calls.md).
 enum { THREADS_FOR_NO_HOPS = 504, THREADS_PER_HOP = 8 };
 _Static_assert(THREADS_FOR_NO_HOPS + THREADS_PER_HOP * LIMIT_DEPTH <= LIMIT_THREADS,

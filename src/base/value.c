@@ -210,9 +210,8 @@ static void destroy_list(gw_handle *h) {
 const handle_class list_class = { .name = "list", .destroy = destroy_list };
 
 gw_list *list_open(void) {
-    gw_list *list = mem_take(sizeof *list);
+    gw_list *list = mem_take_zeros(sizeof *list);
     if (!list) return NULL;
-    memset(list, 0, sizeof *list);
     handle_init(&list->handle, &list_class);
     return list;
 }
@@ -349,9 +348,8 @@ static void destroy_map(gw_handle *h) {
 const handle_class map_class = { .name = "map", .destroy = destroy_map };
 
 gw_map *map_open(void) {
-    gw_map *m = mem_take(sizeof *m);
+    gw_map *m = mem_take_zeros(sizeof *m);
     if (!m) return NULL;
-    memset(m, 0, sizeof *m);
     handle_init(&m->handle, &map_class);
     return m;
 }

@@ -28,17 +28,13 @@ int64_t call_time_left_ns(gw_scope *s, gw_call_options options) {
 static gw_status put_future(call *c, gw_scope *s, gw_future *f, gw_error *error) {
     result *r = f->agent == c->agent ? future_result(f) : NULL;
     if (!r) return outgoing_put(&c->outgoing, gw_value_of_future(f), error);
-    if (result_error(r)) {
-        *error = *result_error(r);
-        return error->status;
-    }
+    if (result_error(r)) return error_copy(error, result_error(r));
     gw_scope *inner = gw_scope_open(s);
     gw_value v = result_give(r, inner);
     gw_status status = gw_ok(inner) ? outgoing_put(&c->outgoing, v, error) : GW_OK;
     gw_error failed = gw_scope_close(inner);
     if (!failed.status) return status;
-    *error = failed;
-    return failed.status;
+    return error_copy(error, &failed);
 }
 
 // An operator takes no references, but their values.

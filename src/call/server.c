@@ -247,9 +247,8 @@ static gw_status find_function(served_call *s, gw_error *error) {
 }
 
 static served_call *open_served_call(agent *a, int from, const request_header *h, uint64_t size) {
-    served_call *s = mem_take(sizeof *s);
+    served_call *s = mem_take_zeros(sizeof *s);
     if (!s) return NULL;
-    memset(s, 0, sizeof *s);
     if (!map_put(&calls_of(a)->served, id_of(from, h->fixed.call), s)) {
         mem_give(s, sizeof *s);
         return NULL;

@@ -73,10 +73,7 @@ static gw_status decode_args(served_call *s, gw_value *values, gw_error *error) 
         gw_status status = decode_value(&d, &values[i], error);
         if (status) return status;
     }
-    if (s->scope->error) {
-        *error = *s->scope->error;
-        return error->status;
-    }
+    if (s->scope->error) return error_copy(error, s->scope->error);
     return s->op
                ? GW_OK
                : signature_check(&s->function->signature, (int)s->header.arg_count, values, error);

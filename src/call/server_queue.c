@@ -10,7 +10,6 @@
 #include "call/server.h"
 
 #include <assert.h>
-#include <string.h>
 
 static uint64_t key_of(const served_call *s) {
     return hash_u64(s->header.fixed.order) + (uint64_t)s->caller;
@@ -19,9 +18,8 @@ static uint64_t key_of(const served_call *s) {
 static call_queue *find_or_make(agent *a, uint64_t key) {
     call_queue *t = map_find(&calls_of(a)->queues, key);
     if (t) return t;
-    t = mem_take(sizeof *t);
+    t = mem_take_zeros(sizeof *t);
     if (!t) return NULL;
-    memset(t, 0, sizeof *t);
     t->agent = a;
     t->key = key;
     list_init(&t->waiting);

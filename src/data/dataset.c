@@ -32,9 +32,8 @@ bool dataset_check(gw_scope *s, const gw_dataset *d, const char *function) {
 // ---- Making -------------------------------------------------------------------------------------
 // Without items; one count, NULL with |s| failed.
 static gw_dataset *new_dataset(gw_scope *s, const char *name, int64_t count) {
-    gw_dataset *d = mem_take(sizeof *d);
+    gw_dataset *d = mem_take_zeros(sizeof *d);
     if (d) {
-        memset(d, 0, sizeof *d);
         handle_init(&d->handle, &dataset_class);
         d->count = count;
         d->name = mem_strdup(name);

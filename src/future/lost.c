@@ -4,8 +4,6 @@
 #include "base/mem.h"
 #include "future/future.h"
 
-#include <string.h>
-
 // The awaited members; in |source_state|.
 typedef struct members_awaited {
     int count;

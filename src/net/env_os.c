@@ -1,7 +1,6 @@
 // The env class of the kernel: its transports, wall clock, randomness and threads. loop/ has the rest.
 #include "net/env_os.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>

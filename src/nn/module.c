@@ -42,9 +42,8 @@ gw_module module_poison = {
 
 gw_module *module_new(gw_scope *s, const char *name, gw_module_forward *forward) {
     if (!gw_ok(s)) return &module_poison;
-    gw_module *m = mem_take(sizeof *m);
+    gw_module *m = mem_take_zeros(sizeof *m);
     if (!m) goto no_memory;
-    memset(m, 0, sizeof *m);
     handle_init(&m->handle, &module_class);
     m->forward = forward;
     m->training = true;

@@ -5,8 +5,6 @@
 #include "base/mem.h"
 #include "call/call.h"
 
-#include <string.h>
-
 typedef struct by_value {
     continuation made;  // on the owner: the value
     gw_rref *rref;      // one count

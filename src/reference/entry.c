@@ -6,7 +6,6 @@
 #include "tensor/tensor.h"
 
 #include <assert.h>
-#include <string.h>
 
 gw_status no_such_reference(gw_error *error) {
     return error_set(error, GW_REF_LOST, "there is no such reference, or no more");
@@ -16,9 +15,8 @@ gw_status no_such_reference(gw_error *error) {
 
 entry *entry_open_on_loop(agent *a, uint64_t id) {
     references *rs = references_of(a);
-    entry *e = mem_take(sizeof *e);
+    entry *e = mem_take_zeros(sizeof *e);
     if (!e) return NULL;
-    memset(e, 0, sizeof *e);
     e->agent = a;
     e->id = id;
     e->count = 1;

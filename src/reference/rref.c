@@ -40,9 +40,8 @@ static const handle_class rref_class = { .name = "reference", .destroy = destroy
 gw_rref rref_poison = { .handle = { &rref_class, HANDLE_IMMORTAL }, .owner = -1, .parent = -1 };
 
 gw_rref *rref_open_on_loop(agent *a, int owner, entry *e) {
-    gw_rref *r = mem_take(sizeof *r);
+    gw_rref *r = mem_take_zeros(sizeof *r);
     if (!r) return NULL;
-    memset(r, 0, sizeof *r);
     handle_init(&r->handle, &rref_class);
     r->agent = agent_retain(a);
     r->owner = owner;
@@ -78,10 +77,7 @@ void rref_lose_on_loop(gw_rref *r) {
 }
 
 gw_status rref_check(const gw_rref *r, gw_error *error) {
-    if (r->failed) {
-        *error = *result_error(r->failed);
-        return error->status;
-    }
+    if (r->failed) return error_copy(error, result_error(r->failed));
     if (r->state == FORK_RELEASED || r->leaving)
         return error_set(error, GW_WRONG_STATE, "a reference to a value of %s after shutdown",
                          agent_member(r->agent, r->owner)->name);

@@ -4,7 +4,6 @@
 #include "base/status.h"
 #include "base/variables.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

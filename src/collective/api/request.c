@@ -11,7 +11,6 @@
 
 #include <gradwire/ops.h>
 #include <math.h>
-#include <string.h>
 
 #define GRACE_NS INT64_C(1000000000)
 

@@ -6,7 +6,6 @@
 #include "collective/opening/join.h"
 #include "collective/opening/opening.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define AGAIN_NS INT64_C(1000000000)  // until a joining member polls for the release of a decision

@@ -136,10 +136,8 @@ static gw_status check_members(const collective_group *m, gw_error *error) {
 // Finds or opens the round |number|, and ends the rounds before it.
 static gw_status find_round(collective_group *m, collective_kind kind, uint64_t number, int index,
                             round **out, gw_error *error) {
-    if (m->why && number >= m->why_first && number <= m->why_last) {
-        *error = *error_kept(m->why);
-        return error->status;
-    }
+    if (m->why && number >= m->why_first && number <= m->why_last)
+        return error_copy(error, error_kept(m->why));
     if (number <= m->over)
         return error_set(error, GW_TIMEOUT, "the others have continued without %s",
                          collective_name_of(m, index));
@@ -212,10 +210,7 @@ static gw_status read_request(agent *a, gw_scope *s, const gw_args *args, collec
     out->caller = args->caller.rank;
     int64_t called_by = gw_arg_int(s, args, 4);
     out->called_by = called_by >= 0 && called_by < LIMIT_WORKERS ? (int)called_by : -1;
-    if (s->error) {
-        *error = *s->error;
-        return error->status;
-    }
+    if (s->error) return error_copy(error, s->error);
     out->count = (int)(ranks.size / sizeof *out->ranks);
     out->ranks = ranks.as.bytes;
     bool inside = false, valid = ranks.size && ranks.size % sizeof *out->ranks == 0 &&

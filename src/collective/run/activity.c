@@ -8,7 +8,6 @@
 #include "collective/group/text.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static bool is_awaited(const gw_future *f) {
     return !future_result(f) && !list_is_empty(&f->waits);

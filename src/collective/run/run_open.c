@@ -7,7 +7,6 @@
 #include "call/protocol.h"
 #include <gradwire/ops.h>
 
-#include <stdio.h>
 #include <string.h>
 
 // ---- Tables -------------------------------------------------------------------------------------
@@ -192,10 +191,7 @@ static gw_status fill_run(run *r, gw_scope *s, const run_request *x, gw_error *e
         return error_set(error, GW_NO_MEMORY, "no memory for a collective");
     r->scope = agent_scope_open(a, 0, gw_scope_id(s), ENV_NEVER);
     if (!r->scope->error) keep_own(r, x);
-    if (r->scope->error) {
-        *error = *r->scope->error;
-        return error->status;
-    }
+    if (r->scope->error) return error_copy(error, r->scope->error);
     link_steps(r);
     link_partners(r);
     r->steps_left = r->plan.step_count;

@@ -11,8 +11,7 @@ static gw_status check_enters(gw_group *g, gw_error *error) {
     const agent *a = g->agent;
     if (g->broken.status) {
         g->break_is_known = true;
-        *error = g->broken;
-        return error->status;
+        return error_copy(error, &g->broken);
     }
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a collective", error);
     return awaits_check_acts_on_loop(a, error);

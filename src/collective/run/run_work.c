@@ -6,8 +6,6 @@
 #include "base/value.h"
 #include "tensor/combine.h"
 
-#include <string.h>
-
 // ---- Values -------------------------------------------------------------------------------------
 
 static int only_input(const run *r, const plan_step *x) {

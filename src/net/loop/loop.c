@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
