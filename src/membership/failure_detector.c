@@ -89,9 +89,9 @@ static bool is_in(const membership *ms, const member *x, bool voters) {
 // "More than half of it, or exactly half with the lowest rank."
 bool membership_is_quorum(const membership *ms, bool voters, member_test *test, int64_t within_ns,
                           int64_t now_ns) {
-    int all = 0, passed = 0, rank = 0;
+    int all = 0, passed = 0;
     bool lowest_passes = false;
-    for (member *x; (x = member_next(ms, &rank));) {
+    for (member *x = NULL; (x = member_next(ms, x));) {
         if (!is_in(ms, x, voters)) continue;
         bool passes = member_is_present(x) && test(ms, x, within_ns, now_ns);
         if (all == 0) lowest_passes = passes;
@@ -176,15 +176,13 @@ static void monitor(membership *ms, member *x, int64_t now_ns) {
 
 void membership_detect_failures(membership *ms, int64_t now_ns) {
     note_coordinator(ms, now_ns);
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) monitor(ms, x, now_ns);
+    for (member *x = NULL; (x = member_next(ms, x));) monitor(ms, x, now_ns);
 }
 
 // MEM-14: whether all lower ranks are silent, so that this worker decides in the coordinator's
 // place.
 bool membership_is_candidate(const membership *ms, int64_t now_ns) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank)) && x->fact.rank < ms->options.rank;) {
+    for (member *x = NULL; (x = member_next(ms, x)) && x->fact.rank < ms->options.rank;) {
         if (!member_is_present(x)) continue;
         if (x->state == MEMBER_UNMONITORED || now_ns - x->monitored_ns < MEMBERSHIP_PROBE_NS ||
             member_receives_from(ms, x, MEMBERSHIP_SUSPECT_NS, now_ns))

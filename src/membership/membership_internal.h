@@ -120,8 +120,8 @@ void membership_set_lost_self(const membership *ms, gw_loss how, gw_error *why);
 void membership_send_heartbeat(membership *ms, member *x);
 void membership_request_answer(membership *ms, member *x);  // by a heartbeat with that flag
 
-// for (member *x; (x = member_next(ms, &rank));)  from rank = 0
-member *member_next(const membership *ms, int *rank);
+// The member after |x|, by rank; after NULL the first; NULL at the end.
+member *member_next(const membership *ms, const member *x);
 
 static inline bool member_is_self(const membership *ms, const member *x) {
     return x->fact.rank == ms->options.rank;
