@@ -218,9 +218,9 @@ gw_error gw_scope_close(gw_scope *s) {
     return error;
 }
 
-void scope_discard(gw_scope *s) {
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+void scope_close_unread(gw_scope *s) {
+    gw_error error = gw_scope_close(s);
+    (void)error;
 }
 
 void gw_scope_close_up(gw_scope *s) {

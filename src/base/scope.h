@@ -88,6 +88,7 @@ struct gw_scope {
 
 // As gw_scope_open, but a scope opened in a failed scope has not failed: for work that must be done in any case.
 gw_scope *scope_open_regardless(gw_scope *parent);
+void scope_close_unread(gw_scope *s);  // as gw_scope_close, where no caller needs the error
 
 uint64_t scope_new_id(const gw_scope *s);  // one that no scope has
 
@@ -104,9 +105,6 @@ gw_error *scope_own_error(const gw_scope *s);
 // the error of the body.
 void scope_lend(gw_scope *s);
 void scope_take_back(gw_scope *s);
-
-// Closes |s| and drops its error, which no program receives.
-void scope_discard(gw_scope *s);
 
 // Moves the caller's count on |handle| to |s| and returns |handle|. If |s| has no memory for it,
 // releases it, fails |s| and returns NULL.

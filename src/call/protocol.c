@@ -136,7 +136,7 @@ void reply_result(agent *a, int to, uint8_t kind, uint64_t id, result *r) {
     reply_send_on_loop(&sh, a, to, kind, id, filled, true);
     env_leave(a->env);
     outgoing_fini(&sh);
-    scope_discard(s);
+    scope_close_unread(s);
 }
 
 // ---- Receiving ----------------------------------------------------------------------------------

@@ -130,7 +130,7 @@ static void open_scope(served_call *s) {
 }
 
 static void close_scope(served_call *s) {
-    scope_discard(s->scope);
+    scope_close_unread(s->scope);
     s->scope = NULL;
 }
 
@@ -239,7 +239,7 @@ static served_call *reply_value(served_call *s, gw_value v, const gw_error *erro
     env_leave(a->env);
     outgoing_fini(&sh);
     if (!again) {
-        scope_discard(scope);
+        scope_close_unread(scope);
         return next;
     }
     send_promised(s, &forwards, v, error);

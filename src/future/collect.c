@@ -60,7 +60,7 @@ static void finish(task *t) {
         env_enter(e);
         future_complete_on_loop(c->out, r);
         env_leave(e);
-        scope_discard(s);
+        scope_close_unread(s);
     }
     env_enter(e);
     c->out->makers--;

@@ -92,7 +92,7 @@ static void all_are_forward(void *context) {
     slices *x = context;
     gw_scope *t = agent_scope_open(x->agent, 0, 0, ENV_NEVER);
     gw_future_set_with(t, x->future, gw_none());
-    scope_discard(t);
+    scope_close_unread(t);
     slices_release(x);
 }
 

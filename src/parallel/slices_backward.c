@@ -116,7 +116,7 @@ static void answer(way_back *w) {
     else
         late_fail(w->late, scope_error(t));
     gw_scope_clear(t);
-    scope_discard(t);
+    scope_close_unread(t);
 }
 
 static void all_are_back(void *context) {

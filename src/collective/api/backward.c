@@ -231,7 +231,7 @@ static void answer_zeros(task *t) {
         gw_on_done(s, f, answered, n);
     else
         free_node(n);  // the group is broken, or this worker leaves: the other members are notified
-    scope_discard(s);
+    scope_close_unread(s);
 }
 
 static void take_out(gw_group *g, collective_node *n) {

@@ -150,7 +150,7 @@ static bool enter(gw_group *g, const question *q) {
     if (gw_ok(s)) run_start(s, g, &r);
     bool ok = gw_ok(s);
     if (!ok) run_enter_failed(s, s, g, q->key);
-    scope_discard(s);
+    scope_close_unread(s);
     return ok;
 }
 

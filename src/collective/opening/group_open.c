@@ -110,7 +110,7 @@ static gw_group *refuse_group(gw_scope *s, const gw_worker *workers, int count,
         refuse(a, g, scope_error(s));
         handle_release(g);
     }
-    scope_discard(t);
+    scope_close_unread(t);
     return is_known ? &group_poison : NULL;
 }
 
@@ -163,7 +163,7 @@ gw_group *gw_group_world_with(gw_scope *s, gw_group_open_options options) {
     const gw_worker *workers = t ? gw_rpc_workers(t, &count) : NULL;
     gw_group *g =
         workers && gw_ok(t) ? open_group(s, workers, count, options, "world") : &group_poison;
-    if (t && t != s) scope_discard(t);
+    if (t && t != s) scope_close_unread(t);
     return g;
 }
 

@@ -212,5 +212,5 @@ void group_open_own_failed(gw_scope *s, gw_group *of) {
         scope_fail_with(t, &error);
         run_enter_failed(t, s, parent, GROUP_KEY_OPENING);
     }
-    scope_discard(t);
+    scope_close_unread(t);
 }

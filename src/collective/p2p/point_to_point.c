@@ -80,7 +80,7 @@ static gw_future *refuse_send(gw_scope *s, const gw_group *g, int to, int64_t ta
                               { .kind = GW_ERROR, .as.error = &error } };
     gw_rpc_async_with(t, gw_to_rank(g->members[to].rank), "gw.send", (gw_values){ 4, args },
                       GW_OPTIONS(gw_call_options));
-    scope_discard(t);
+    scope_close_unread(t);
     return &future_poison;
 }
 

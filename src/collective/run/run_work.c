@@ -305,7 +305,7 @@ static gw_status decode_arrival(run *r, arrival *a, gw_error *error) {
         v->is_brief = true;
     }
     if (!brief) return status;
-    scope_discard(s);
+    scope_close_unread(s);
     return status;
 }
 

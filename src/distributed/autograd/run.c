@@ -344,6 +344,6 @@ void distributed_pass_fini(distributed_pass *x) {
     x->input_count = 0;
     marks_fini(&x->marks);
     if (!x->root) return;
-    scope_discard(x->root);
+    scope_close_unread(x->root);
     x->root = NULL;
 }

@@ -84,10 +84,10 @@ static void destroy(gw_handle *h) {
         gw_scope *s = agent_scope_open(j->agent, 0, 0, ENV_NEVER);
         scope_fail(s, GW_WRONG_STATE, "its join was given back before gw_join_close");
         join_fail(s, j);
-        scope_discard(s);
+        scope_close_unread(s);
     }
     detach(j);
-    scope_discard(j->own);
+    scope_close_unread(j->own);
     agent_release(j->agent);
     mem_free(j);
 }

@@ -116,7 +116,7 @@ static void mean_arrived(gw_handle *taker, gw_scope *s, gw_tensor *leaf, gw_tens
     gw_no_grad(t);
     while (i < x->early_count && o->parameters[i].x != leaf) i++;
     if (i < x->early_count) prepare(t, o, i, mean);
-    scope_discard(t);
+    scope_close_unread(t);
     end_early(x);
 }
 
