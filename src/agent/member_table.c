@@ -21,9 +21,8 @@ int member_table_find(agent *a, const char *name) {
 }
 
 void member_table_offer(agent *a, nearest *n) {
-    map_entry *e;
     pthread_mutex_lock(&a->names);
-    for (size_t i = 0; (e = map_next(&a->ranks, &i));) nearest_offer(n, e->name);
+    for (map_cursor e = { 0 }; map_next(&a->ranks, &e);) nearest_offer(n, e.name);
     pthread_mutex_unlock(&a->names);
 }
 

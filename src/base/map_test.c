@@ -68,8 +68,7 @@ static void it_visits_every_entry_once(void **state) {
     map m = { 0 };
     int seen[100] = { 0 };
     for (uint64_t key = 0; key < 100; key++) map_put(&m, key, &seen[key]);
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&m, &i));) ++*(int *)e->value;
+    for (map_cursor e = { 0 }; map_next(&m, &e);) ++*(int *)e.value;
     for (int i = 0; i < 100; i++) assert_int_equal(seen[i], 1);
     map_fini(&m);
 }
@@ -77,11 +76,11 @@ static void it_visits_every_entry_once(void **state) {
 static void an_empty_map_has_nothing(void **state) {
     (void)state;
     map m = { 0 };
-    size_t i = 0;
+    map_cursor e = { 0 };
     assert_null(map_find(&m, 0));
     assert_null(map_take(&m, 0));
     assert_null(map_find_name(&m, ""));
-    assert_null(map_next(&m, &i));
+    assert_false(map_next(&m, &e));
     map_fini(&m);
 }
 

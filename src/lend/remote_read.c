@@ -228,8 +228,7 @@ bool remote_read_drop(agent *a, int from, uint64_t lease) {
 
 void remote_read_forget_on_loop(agent *a, int rank) {
     lend_peer *p = lend_peer_of(a, rank);
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&p->reads, &i));) forget(e->value);
+    for (map_cursor e = { 0 }; map_next(&p->reads, &e);) forget(e.value);
     map_fini(&p->reads);
     p->reads_bytes = 0;
     forget_source(p);

@@ -202,8 +202,7 @@ static gw_status open_names(agent *a, const gw_rpc_options *options, void **stat
 }
 
 static void forget_names(names *n) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&n->entries, &i));) entry_release_on_loop(e->value);
+    for (map_cursor e = { 0 }; map_next(&n->entries, &e);) entry_release_on_loop(e.value);
     map_fini(&n->entries);
 }
 

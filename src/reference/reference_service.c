@@ -76,9 +76,8 @@ static void close_entry(entry *e) {
 }
 
 static void drop_pins(references *rs) {
-    map_entry *m;
-    for (size_t i = 0; (m = map_next(&rs->pins, &i));) {
-        pin *p = m->value;
+    for (map_cursor m = { 0 }; map_next(&rs->pins, &m);) {
+        pin *p = m.value;
         p->rref->pin_count--;
         handle_release(p->rref);
         mem_free(p);

@@ -86,9 +86,8 @@ void store_table_init(store_table *t) {
 }
 
 void store_table_fini(store_table *t) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&t->entries, &i));) {
-        store_entry *entry = e->value;
+    for (map_cursor e = { 0 }; map_next(&t->entries, &e);) {
+        store_entry *entry = e.value;
         while (list_take(&entry->waits)) continue;
         bytes_fini(&entry->value);
         mem_free(entry);

@@ -84,10 +84,9 @@ static void send_requests(client *c) {
 
 // A number is kept in place of a pointer.
 static void forget_left_wait(client *c, uint64_t number) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&c->left_waits, &i));) {
-        if ((uintptr_t)e->value != number) continue;
-        map_take_name(&c->left_waits, e->name);
+    for (map_cursor e = { 0 }; map_next(&c->left_waits, &e);) {
+        if ((uintptr_t)e.value != number) continue;
+        map_take_name(&c->left_waits, e.name);
         return;
     }
 }

@@ -177,7 +177,7 @@ void shadow_begin(agent *a, uint64_t list, bool (*is_known)(void *context, const
                   void *context) {
     gw_group *g;
     env_enter(a->env);
-    for (size_t i = 0; (g = groups_next_on_loop(a, &i));) {
+    for (map_cursor at = { 0 }; (g = groups_next_on_loop(a, &at));) {
         if (g->list != list || g->is_own || is_known(context, g)) continue;
         g->shadows = true;
         g->shadow_task.run = shadow_all;
@@ -187,17 +187,16 @@ void shadow_begin(agent *a, uint64_t list, bool (*is_known)(void *context, const
 }
 
 static void forget_aborts(gw_group *g) {
-    map_entry *e;
     g->main.missed = g->main.fails_next = false;
-    for (size_t i = 0; (e = map_next(&g->sequences, &i));) {
-        sequence *t = e->value;
+    for (map_cursor e = { 0 }; map_next(&g->sequences, &e);) {
+        sequence *t = e.value;
         t->missed = t->fails_next = false;
     }
 }
 
 static gw_group *find_shadowing_on_loop(const agent *a, uint64_t list) {
     gw_group *g;
-    for (size_t i = 0; (g = groups_next_on_loop(a, &i));)
+    for (map_cursor at = { 0 }; (g = groups_next_on_loop(a, &at));)
         if (g->list == list && g->shadows) return g;
     return NULL;
 }

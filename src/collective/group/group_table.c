@@ -231,9 +231,8 @@ void groups_remove_on_loop(gw_group *g, uint64_t released) {
     groups_remember_closed_on_loop(g->agent, was);
 }
 
-gw_group *groups_next_on_loop(const agent *a, size_t *at) {
-    map_entry *e = map_next(&groups_of(a)->groups, at);
-    return e ? e->value : NULL;
+gw_group *groups_next_on_loop(const agent *a, map_cursor *at) {
+    return map_next(&groups_of(a)->groups, at) ? at->value : NULL;
 }
 
 int group_leader_on_loop(const gw_group *g) {

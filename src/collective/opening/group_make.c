@@ -13,10 +13,9 @@
 #include <string.h>
 
 static void free_group(gw_group *g) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&g->sequences, &i));) {
-        sequence_fini(e->value);
-        mem_free(e->value);
+    for (map_cursor e = { 0 }; map_next(&g->sequences, &e);) {
+        sequence_fini(e.value);
+        mem_free(e.value);
     }
     map_fini(&g->sequences);
     backward_forget_unvisited(g);

@@ -28,13 +28,12 @@ typedef struct join_attempt {
 
 // A request that ends leaves the table, so the search begins again: considering a group twice has no effect.
 static void consider_all(const agent *a) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
-        gw_group *g = e->value;
+    for (map_cursor e = { 0 }; map_next(&groups_of(a)->groups, &e);) {
+        gw_group *g = e.value;
         bool was_over = g->is_over;
         handle_retain(g);
         agree_consider_on_loop(g);
-        if (g->is_over && !was_over) i = 0;
+        if (g->is_over && !was_over) e.index = 0;
         group_release_on_loop(g);
     }
 }

@@ -15,10 +15,9 @@
 
 // A world that has broken though no worker is lost is followed by another one, on all members.
 static gw_group *take_broken_on_loop(groups *x) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&x->worlds, &i));) {
-        gw_group *g = e->value;
-        if (g->broken.status) return map_take(&x->worlds, e->key);
+    for (map_cursor e = { 0 }; map_next(&x->worlds, &e);) {
+        gw_group *g = e.value;
+        if (g->broken.status) return map_take(&x->worlds, e.key);
     }
     return NULL;
 }
@@ -35,9 +34,8 @@ static void release_broken(agent *a) {
 
 void openings_close(agent *a) {
     groups *x = groups_of(a);
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&x->worlds, &i));)
-        handle_release(map_take(&x->worlds, e->key));
+    for (map_cursor e = { 0 }; map_next(&x->worlds, &e);)
+        handle_release(map_take(&x->worlds, e.key));
 }
 
 static gw_group *find_world(agent *a, uint64_t list) {

@@ -285,9 +285,8 @@ static const function collective_functions[] = {
 
 // A round that fails may run bodies that open other rounds, so the search begins again after each.
 static collective_group *find_open(agent *a, int rank) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(collective_groups_of(a), &i));) {
-        collective_group *m = e->value;
+    for (map_cursor e = { 0 }; map_next(collective_groups_of(a), &e);) {
+        collective_group *m = e.value;
         if (m->current && (rank < 0 || collective_index_of(m, rank) >= 0)) return m;
     }
     return NULL;
@@ -307,9 +306,8 @@ static void stop(agent *a, const gw_error *why) {
 
 // A thread of this worker is in a collective, and its request may be under way.
 static bool acts(const agent *a) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(collective_groups_of(a), &i));)
-        if (((const collective_group *)e->value)->inside) return true;
+    for (map_cursor e = { 0 }; map_next(collective_groups_of(a), &e);)
+        if (((const collective_group *)e.value)->inside) return true;
     return false;
 }
 
@@ -323,10 +321,9 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
 
 static void free_groups(void *state) {
     map *groups = state;
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(groups, &i));) {
-        error_forget(&((collective_group *)e->value)->why);
-        mem_free(e->value);
+    for (map_cursor e = { 0 }; map_next(groups, &e);) {
+        error_forget(&((collective_group *)e.value)->why);
+        mem_free(e.value);
     }
     map_fini(groups);
     mem_free(groups);

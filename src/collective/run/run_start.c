@@ -28,9 +28,8 @@ static gw_status take_final(gw_group *g, uint64_t key, gw_error *error) {
     if (!why) return GW_OK;
     *error = *why;
     if (!key_is_once(key)) return error->status;
-    map_entry *e;
     clear_missed(g, &g->main, error);
-    for (size_t i = 0; (e = map_next(&g->sequences, &i));) clear_missed(g, e->value, error);
+    for (map_cursor e = { 0 }; map_next(&g->sequences, &e);) clear_missed(g, e.value, error);
     return error->status;
 }
 

@@ -77,8 +77,7 @@ static void close(agent *a) {
 
 static void free_graphs(void *state) {
     graphs *gs = state;
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&gs->others, &i));) passes_peer_free(e->value);
+    for (map_cursor e = { 0 }; map_next(&gs->others, &e);) passes_peer_free(e.value);
     map_fini(&gs->others);
     map_fini(&gs->sends);
     mem_free(gs->lost);

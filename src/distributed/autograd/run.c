@@ -63,11 +63,10 @@ static bool take_inputs(distributed_pass *x, gw_scope *s) {
 static bool check_fast(distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     int unused_by = -1;
-    map_entry *e;
     if (!x->fast) return true;
     env_enter(a->env);
-    for (size_t i = 0; unused_by < 0 && (e = map_next(&graphs_of(a)->sends, &i));) {
-        const send *d = e->value;
+    for (map_cursor e = { 0 }; unused_by < 0 && map_next(&graphs_of(a)->sends, &e);) {
+        const send *d = e.value;
         bool used = d->sent->scope != x->scope;
         for (uint32_t k = 0; k < d->sent->slot_count && !used; k++)
             used = marks_has(&x->marks, (mark){ (uint32_t)a->rank, k, d->id });
