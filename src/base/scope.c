@@ -252,11 +252,12 @@ gw_error *scope_own_error(const gw_scope *s) {
     return is_shared ? NULL : s->error;
 }
 
-void scope_fail_with(gw_scope *s, const gw_error *error) {
+bool scope_fail_with(gw_scope *s, const gw_error *error) {
     check_open(s, "an operation");
-    if (s->error) return;
+    if (s->error) return false;
     take_on(s, error);
     error_reached_scope(s->error);
+    return false;
 }
 
 void scope_explain_error(gw_scope *s, const char *what) {
@@ -271,22 +272,23 @@ static void failv(gw_scope *s, gw_status status, const char *format, va_list arg
     scope_fail_with(s, &error);
 }
 
-void scope_fail(gw_scope *s, gw_status status, const char *format, ...) {
+bool scope_fail(gw_scope *s, gw_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
     failv(s, status, format, args);
     va_end(args);
+    return false;
 }
 
-void scope_fail_of(gw_scope *s, const char *function, gw_status status, const char *format, ...) {
-    if (s->error) return;
+bool scope_fail_of(gw_scope *s, const char *function, gw_status status, const char *format, ...) {
+    if (s->error) return false;
     va_list args;
     va_start(args, format);
     gw_error error;
     error_setv(&error, status, format, args);
     va_end(args);
     error_prefix_function(&error, function);
-    scope_fail_with(s, &error);
+    return scope_fail_with(s, &error);
 }
 
 bool scope_check_array(gw_scope *s, const char *function, const void *items, int64_t count) {

@@ -77,9 +77,8 @@ gw_value gw_value_of_error(const gw_error *x) {
 static bool is(gw_scope *s, const char *function, gw_value v, gw_kind kind) {
     if (s->error) return false;
     if (v.kind == kind) return true;
-    scope_fail(s, GW_INVALID, "%s: expected %s, got %s", function, gw_kind_name(kind),
-               gw_kind_name(v.kind));
-    return false;
+    return scope_fail(s, GW_INVALID, "%s: expected %s, got %s", function, gw_kind_name(kind),
+                      gw_kind_name(v.kind));
 }
 
 bool gw_bool_of(gw_scope *s, gw_value v) {

@@ -188,8 +188,8 @@ gw_registry *gw_registry_open(gw_scope *s) {
 static bool may_add(gw_scope *s, const gw_registry *r) {
     if (s->error) return false;
     if (!r->frozen) return true;
-    scope_fail(s, GW_WRONG_STATE, "a registry that is being served does not change any more");
-    return false;
+    return scope_fail(s, GW_WRONG_STATE,
+                      "a registry that is being served does not change any more");
 }
 
 void gw_registry_add_function(gw_scope *s, gw_registry *r, const char *name, gw_placement where,

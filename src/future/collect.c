@@ -164,14 +164,13 @@ gw_future *collect_start(gw_scope *s, agent *a, gw_future *const *fs, int count,
 // False with |s| failed.
 static bool are_usable(gw_scope *s, agent *a, const char *function, gw_future *const *fs,
                        int count) {
-    if (count < 0 || (count && !fs)) {
-        scope_fail(s, GW_INVALID, "%s of %d futures%s", function, count, fs ? "" : " at NULL");
-        return false;
-    }
+    if (count < 0 || (count && !fs))
+        return scope_fail(s, GW_INVALID, "%s of %d futures%s", function, count,
+                          fs ? "" : " at NULL");
     for (int i = 0; i < count; i++) {
         if (fs[i] && fs[i] != &future_poison && fs[i]->agent == a) continue;
-        scope_fail(s, GW_INVALID, "future %d is of another agent, or of a call that failed", i);
-        return false;
+        return scope_fail(s, GW_INVALID, "future %d is of another agent, or of a call that failed",
+                          i);
     }
     return true;
 }

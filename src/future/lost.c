@@ -49,8 +49,7 @@ static bool are_members(gw_scope *s, const agent *a, const gw_worker *workers, i
     for (int i = 0; i < count; i++) {
         int rank = workers[i].rank;
         if (rank >= 0 && rank < a->member_count && agent_member(a, rank)->known) continue;
-        scope_fail(s, GW_NOT_FOUND, "no worker of rank %d", rank);
-        return false;
+        return scope_fail(s, GW_NOT_FOUND, "no worker of rank %d", rank);
     }
     return true;
 }

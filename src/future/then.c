@@ -8,8 +8,7 @@
 
 static bool is_own(gw_scope *s, const gw_future *f) {
     if (f && f != &future_poison && !f->source) return true;
-    scope_fail(s, GW_INVALID, "only futures of gw_future_open are completed by the program");
-    return false;
+    return scope_fail(s, GW_INVALID, "only futures of gw_future_open are completed by the program");
 }
 
 // Fails because |f| is complete: with the reason of fencing, if that has completed it.

@@ -86,12 +86,10 @@ gw_status rref_check(const gw_rref *r, gw_error *error) {
 
 bool rref_is_usable(gw_scope *s, const gw_rref *r) {
     if (s->error) return false;
-    if (!r || !r->agent) {
-        scope_fail(s, GW_INVALID, "%s",
-                   r ? "a reference of a call that failed in its own scope"
-                     : "the reference is NULL");
-        return false;
-    }
+    if (!r || !r->agent)
+        return scope_fail(s, GW_INVALID, "%s",
+                          r ? "a reference of a call that failed in its own scope"
+                            : "the reference is NULL");
     gw_error error;
     bool left = agent_is_closed(r->agent);
     if (!left) {

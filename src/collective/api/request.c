@@ -29,11 +29,9 @@ bool request_is_usable(gw_scope *s, gw_group *g, const char *what, uint64_t key)
     group_check_live(g);
     awaits_note_root(s);
     if (!check_key(s, what, key)) return false;
-    if (!g || g == &group_poison) {
-        scope_fail(s, GW_INVALID, "%s: %s", what,
-                   g ? "a group that could not be opened" : "the group is NULL");
-        return false;
-    }
+    if (!g || g == &group_poison)
+        return scope_fail(s, GW_INVALID, "%s: %s", what,
+                          g ? "a group that could not be opened" : "the group is NULL");
     if (s->error) {
         run_enter_failed(s, s, g, key);
         return false;
@@ -61,9 +59,8 @@ bool request_check_tensor(gw_scope *s, const char *what, gw_tensor *x) {
 
 bool request_check_root(gw_scope *s, const char *what, const gw_group *g, int root) {
     if (root >= 0 && root < g->count) return true;
-    scope_fail(s, GW_INVALID, "%s: rank %d of group \"%s\", which has %d", what, root, g->name,
-               g->count);
-    return false;
+    return scope_fail(s, GW_INVALID, "%s: rank %d of group \"%s\", which has %d", what, root,
+                      g->name, g->count);
 }
 
 // Integers are multiplied by whole factors, which doubles represent exactly up to 2^53.
@@ -214,8 +211,7 @@ bool request_is_recorded(const gw_scope *s, const gw_tensor *x) {
 
 bool request_check_no_gradient(gw_scope *s, const char *what, const gw_tensor *x) {
     if (!request_is_recorded(s, x)) return true;
-    scope_fail(s, GW_INVALID, "%s_async: a tensor that needs a gradient: detach it", what);
-    return false;
+    return scope_fail(s, GW_INVALID, "%s_async: a tensor that needs a gradient: detach it", what);
 }
 
 // Of scatter: the root's input states whether a gradient flows back.
@@ -265,10 +261,9 @@ static bool prepare_recording(gw_scope *s, gw_group *g, const char *what, run_re
     r->signature.gradient = (uint8_t)need_of(s, r);
     if (!request_is_recorded(s, r->own)) return true;
     if (!rec || rec->continues) return request_check_no_gradient(s, what, r->own);
-    if (r->options.into) {
-        scope_fail(s, GW_INVALID, "%s: .into for a tensor that needs a gradient: detach it", what);
-        return false;
-    }
+    if (r->options.into)
+        return scope_fail(s, GW_INVALID, "%s: .into for a tensor that needs a gradient: detach it",
+                          what);
     operation o = (operation)r->signature.operation;
     rec->is_on = true;
     rec->request = (record_request){ .group = g,
@@ -285,10 +280,9 @@ static bool prepare_recording(gw_scope *s, gw_group *g, const char *what, run_re
 static bool prepare_into(gw_scope *s, const gw_group *g, const char *what, const run_request *r,
                          recording *rec) {
     if (!r->options.into) return true;
-    if (!rec || rec->shapes) {
-        scope_fail(s, GW_INVALID, "%s: .into is for forms that wait and give one tensor", what);
-        return false;
-    }
+    if (!rec || rec->shapes)
+        return scope_fail(s, GW_INVALID, "%s: .into is for forms that wait and give one tensor",
+                          what);
     if (!request_check_into(s, what, g, r)) return false;
     if (has_result(g, &r->signature)) rec->into = r->options.into;
     return true;

@@ -10,22 +10,18 @@
 
 static bool check_members(gw_scope *s, agent *a, const gw_worker *workers, int count) {
     int self = 0;
-    if (count < 1 || count > LIMIT_WORKERS || !workers) {
-        scope_fail(s, GW_INVALID, "a group of %d workers%s", count, workers ? "" : " at NULL");
-        return false;
-    }
+    if (count < 1 || count > LIMIT_WORKERS || !workers)
+        return scope_fail(s, GW_INVALID, "a group of %d workers%s", count,
+                          workers ? "" : " at NULL");
     for (int i = 0; i < count; i++) {
         int rank = workers[i].rank;
         const member *m = rank >= 0 && rank < a->member_count ? agent_member(a, rank) : NULL;
-        if (!m || !m->known || m->worker.incarnation != workers[i].incarnation) {
-            scope_fail(s, GW_NOT_FOUND, "a group with a worker of rank %d, which is not known here",
-                       rank);
-            return false;
-        }
+        if (!m || !m->known || m->worker.incarnation != workers[i].incarnation)
+            return scope_fail(s, GW_NOT_FOUND,
+                              "a group with a worker of rank %d, which is not known here", rank);
         for (int j = 0; j < i; j++) {
             if (workers[j].rank != rank) continue;
-            scope_fail(s, GW_INVALID, "%s is twice in the group", m->name);
-            return false;
+            return scope_fail(s, GW_INVALID, "%s is twice in the group", m->name);
         }
         self += rank == a->rank;
     }

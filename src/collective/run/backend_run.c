@@ -297,10 +297,8 @@ static bool open_result(run *r, bool has) {
     for (int i = 0; i < r->group->count; i++) {
         uint64_t bytes;
         if (__builtin_mul_overflow(b->rows[i], row, &bytes) ||
-            __builtin_add_overflow(total, b->rows[i], &total) || total > INT64_MAX) {
-            scope_fail(r->scope, GW_PROTOCOL, "more rows than a number can count");
-            return false;
-        }
+            __builtin_add_overflow(total, b->rows[i], &total) || total > INT64_MAX)
+            return scope_fail(r->scope, GW_PROTOCOL, "more rows than a number can count");
         b->sizes_to[i] = bytes;
     }
     b->result = open_rows(r, has ? total : 0);

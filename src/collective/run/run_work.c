@@ -140,10 +140,7 @@ static bool send_some(run *r) {
     all.items =
         g->count <= SHIPMENTS_FEW ? all.few : mem_alloc((size_t)g->count * sizeof *all.items);
     all.count = 0;
-    if (!all.items) {
-        scope_fail(r->scope, GW_NO_MEMORY, "no memory for a collective");
-        return false;
-    }
+    if (!all.items) return scope_fail(r->scope, GW_NO_MEMORY, "no memory for a collective");
     // Each member begins with its neighbour, so that not all send to one.
     for (int i = 1; i <= g->count && gw_ok(r->scope); i++) {
         int to = (g->self + i) % g->count;

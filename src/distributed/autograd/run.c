@@ -16,16 +16,14 @@
 // ---- The plan -----------------------------------------------------------------------------------
 
 bool distributed_pass_fail_memory(gw_scope *s) {
-    scope_fail_of(s, "backward", GW_NO_MEMORY, "no memory for a pass across workers");
-    return false;
+    return scope_fail_of(s, "backward", GW_NO_MEMORY, "no memory for a pass across workers");
 }
 
 static bool fail_gone(gw_scope *s, const agent *a, int lost) {
     gw_error error;
     sends_gone_error(a, lost, &error);
     error_prefix_function(&error, "backward");
-    scope_fail_with(s, &error);
-    return false;
+    return scope_fail_with(s, &error);
 }
 
 static bool is_own(const distributed_pass *x, mark m) {
@@ -74,11 +72,10 @@ static bool check_fast(distributed_pass *x, gw_scope *s) {
     }
     env_leave(a->env);
     if (unused_by < 0) return true;
-    scope_fail_of(s, "backward", GW_INVALID,
-                  "FAST mode expects a gradient of every sent tensor, but the loss does not "
-                  "use a tensor that %s sent to %s; the exact mode needs none",
-                  a->name, agent_member(a, unused_by)->name);
-    return false;
+    return scope_fail_of(s, "backward", GW_INVALID,
+                         "FAST mode expects a gradient of every sent tensor, but the loss does not "
+                         "use a tensor that %s sent to %s; the exact mode needs none",
+                         a->name, agent_member(a, unused_by)->name);
 }
 
 bool distributed_pass_plan(distributed_pass *x, gw_scope *s, gw_backward_options options) {
@@ -112,8 +109,7 @@ static distributed_pass_input *find_input(distributed_pass *x, uint64_t send, ui
 }
 
 static bool fail_unawaited(gw_scope *s) {
-    scope_fail_of(s, "backward", GW_PROTOCOL, "a gradient that is not awaited");
-    return false;
+    return scope_fail_of(s, "backward", GW_PROTOCOL, "a gradient that is not awaited");
 }
 
 static bool fits(const sent_slot *at, const gw_tensor *x) {
@@ -155,8 +151,7 @@ static bool deliver_all(distributed_pass *x, const distributed_pass_mail *mail) 
         gw_value v;
         if (decode_value(&d, &v, &error)) {
             error_prefix_function(&error, "backward");
-            scope_fail_with(x->pass->scope, &error);
-            return false;
+            return scope_fail_with(x->pass->scope, &error);
         }
         distributed_pass_input *in = find_input(x, mail->send, slot);
         if (!in || in->from != mail->peer) return fail_unawaited(x->pass->scope);

@@ -97,8 +97,7 @@ static bool take_over(gw_scope *w, gw_optimizer *o, uint64_t id, const request *
     if (owner_of) e->owner_of = owner_of;
     if (!owner_of) {
         if (e != owners_of(o)) free_owners(e);
-        scope_fail(w, GW_NO_MEMORY, "no memory");
-        return false;
+        return scope_fail(w, GW_NO_MEMORY, "no memory");
     }
     while (e->number_count < last) e->owner_of[e->number_count++] = -1;
     for (int k = 0; k < request_count; k++) {

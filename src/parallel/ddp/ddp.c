@@ -211,16 +211,12 @@ static void name_dtypes(gw_ddp *d) {
 static bool make_buckets(gw_scope *s, gw_ddp *d) {
     d->layout = layout_open(d, NULL);
     if (d->options.shards) d->shards = shards_open(d);
-    if (!d->layout || (d->options.shards && !d->shards) || !static_open(d) || !finalize_open(d)) {
-        scope_fail(s, GW_NO_MEMORY, "gw_ddp_open: no memory for its buckets");
-        return false;
-    }
-    if (buffers_ride(d) && d->layout->rider < 0) {
-        scope_fail(
+    if (!d->layout || (d->options.shards && !d->shards) || !static_open(d) || !finalize_open(d))
+        return scope_fail(s, GW_NO_MEMORY, "gw_ddp_open: no memory for its buckets");
+    if (buffers_ride(d) && d->layout->rider < 0)
+        return scope_fail(
             s, GW_INVALID,
             "gw_ddp_open: buffers travel with gradients of f32 or f64, which the model has not");
-        return false;
-    }
     name_dtypes(d);
     d->stats.parameters = d->gate.leaf_count;
     d->stats.buckets = d->layout->bucket_count;
@@ -334,8 +330,7 @@ bool ddp_share_means(gw_scope *s, gw_ddp *d, const kept_part *parts, int part_co
     if (!l || !gate_share(&d->gate, gives_away, ranges)) {
         layout_release(l);
         d->sharing = NULL;
-        scope_fail(s, GW_NO_MEMORY, "no memory for shared out gradients");
-        return false;
+        return scope_fail(s, GW_NO_MEMORY, "no memory for shared out gradients");
     }
     layout_release(d->layout);
     d->layout = l;

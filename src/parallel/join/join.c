@@ -179,9 +179,8 @@ gw_join *gw_join_open_with(gw_scope *s, const gw_joinable *joinables, int count,
 
 static bool is_usable(gw_scope *s, const char *what, const gw_join *j) {
     if (j && j != &join_poison) return true;
-    scope_fail(s, GW_INVALID, "%s: %s", what,
-               j ? "a join that could not be opened" : "the join is NULL");
-    return false;
+    return scope_fail(s, GW_INVALID, "%s: %s", what,
+                      j ? "a join that could not be opened" : "the join is NULL");
 }
 
 void gw_join_close(gw_scope *s, gw_join *j) {
