@@ -203,6 +203,8 @@ static inline member *agent_member(const agent *a, int rank) {
 // are known. False without memory.
 bool agent_add_member(agent *a, int rank);
 void agent_member_lost(member *m, const gw_error *why);
+// Why |m| is lost, with its name in front.
+gw_error agent_why_lost(const member *m);
 
 // An agent that no scope has, with one count; NULL without memory.
 agent *agent_make(const join_options *o, const service *const *services, gw_error *error);

@@ -206,8 +206,7 @@ static void ask_about(const await *w, int rank) {
 static void keep_why_lost(await *w, int rank) {
     const member *m = rank >= 0 ? agent_member(w->agent, rank) : NULL;
     if (!m || !m->known || !m->lost) return;
-    gw_error why = *m->why;
-    error_prefix_worker(&why, m->name);
+    gw_error why = agent_why_lost(m);
     why.status = GW_DISCONNECTED;
     error_keep(&w->why, &why);
 }

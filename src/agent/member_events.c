@@ -77,8 +77,7 @@ gw_watch *gw_watch_open(gw_scope *s) {
     env_enter(a->env);
     list_append(&a->watches, &w->link);
     env_leave(a->env);
-    w = scope_own(s, w);
-    return w ? w : &watch_poison;
+    return scope_own_or(s, w, &watch_poison);
 }
 
 static gw_member_event take(gw_watch *w) {

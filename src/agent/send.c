@@ -72,8 +72,7 @@ gw_status agent_check_on_loop(agent *a, int rank, gw_error *error) {
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a call", error);
     if (!m->lost) return GW_OK;
     if (!m->known) return error_set(error, GW_DISCONNECTED, "rank %d is not known here", rank);
-    *error = *m->why;
-    error_prefix_worker(error, m->name);
+    *error = agent_why_lost(m);
     return error->status;
 }
 

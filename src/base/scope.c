@@ -435,6 +435,11 @@ void *scope_own(gw_scope *s, void *handle) {
     return NULL;
 }
 
+void *scope_own_or(gw_scope *s, void *handle, void *poison) {
+    void *owned = scope_own(s, handle);
+    return owned ? owned : poison;
+}
+
 void scope_release_from(gw_scope *s, uint32_t count) {
     handles_release_from(&s->handles, count);
 }

@@ -109,6 +109,7 @@ void scope_take_back(gw_scope *s);
 // Moves the caller's count on |handle| to |s| and returns |handle|. If |s| has no memory for it,
 // releases it, fails |s| and returns NULL.
 void *scope_own(gw_scope *s, void *handle);
+void *scope_own_or(gw_scope *s, void *handle, void *poison);  // |poison| in place of NULL
 
 // Releases all handles of |s| but the first |count|: for long work in one scope.
 void scope_release_from(gw_scope *s, uint32_t count);

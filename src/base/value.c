@@ -238,8 +238,7 @@ gw_list *gw_list_open(gw_scope *s) {
     if (s->error) return &list_poison;
     gw_list *list = list_open();
     if (!list) scope_fail(s, GW_NO_MEMORY, "no memory for a list");
-    list = scope_own(s, list);
-    return list ? list : &list_poison;
+    return scope_own_or(s, list, &list_poison);
 }
 
 // A walk over containers in containers, each once, at any depth.
@@ -392,8 +391,7 @@ gw_map *gw_map_open(gw_scope *s) {
     if (s->error) return &map_poison;
     gw_map *m = map_open();
     if (!m) scope_fail(s, GW_NO_MEMORY, "no memory for a map");
-    m = scope_own(s, m);
-    return m ? m : &map_poison;
+    return scope_own_or(s, m, &map_poison);
 }
 
 void gw_map_put_with(gw_scope *s, gw_map *map, const char *key, gw_value v) {

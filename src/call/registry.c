@@ -181,8 +181,7 @@ gw_registry *gw_registry_open(gw_scope *s) {
     gw_error error;
     gw_registry *r = open_registry(&error);
     if (!r) scope_fail_with(s, &error);
-    r = scope_own(s, r);
-    return r ? r : &poison;
+    return scope_own_or(s, r, &poison);
 }
 
 static bool may_add(gw_scope *s, const gw_registry *r) {

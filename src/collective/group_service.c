@@ -255,9 +255,8 @@ static gw_group *find_to_leave(const agent *a, int rank) {
 static void break_with(agent *a, int rank) {
     take_backends_down(a, rank);
     for (gw_group *g; (g = find_with(a, rank));) {
-        gw_error error = *agent_member(a, rank)->why;
+        gw_error error = agent_why_lost(agent_member(a, rank));
         error.status = GW_DISCONNECTED;
-        error_prefix_worker(&error, agent_member(a, rank)->name);
         group_break_on_loop(g, &error);
     }
 }

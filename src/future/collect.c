@@ -157,8 +157,7 @@ gw_future *collect_start(gw_scope *s, agent *a, gw_future *const *fs, int count,
     env_enter(a->env);
     start_on_loop(c);
     env_leave(a->env);
-    out = scope_own(s, out);
-    return out ? out : &future_poison;
+    return scope_own_or(s, out, &future_poison);
 }
 
 // False with |s| failed.

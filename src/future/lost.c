@@ -18,8 +18,7 @@ static const future_source lost_source = { .free = free_awaited };
 
 static void fail_because_of(gw_future *f, int rank) {
     const member *m = agent_member(f->agent, rank);
-    gw_error error = *m->why;
-    error_prefix_worker(&error, m->name);
+    gw_error error = agent_why_lost(m);
     future_fail_on_loop(f, &error);
 }
 
@@ -99,6 +98,5 @@ gw_future *gw_member_lost(gw_scope *s, const gw_worker *workers, int count) {
     env_enter(a->env);
     start_on_loop(f);
     env_leave(a->env);
-    f = scope_own(s, f);
-    return f ? f : &future_poison;
+    return scope_own_or(s, f, &future_poison);
 }

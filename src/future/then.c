@@ -101,8 +101,7 @@ gw_future *gw_future_open(gw_scope *s) {
         scope_fail_with(s, &error);
         return &future_poison;
     }
-    f = scope_own(s, f);
-    return f ? f : &future_poison;
+    return scope_own_or(s, f, &future_poison);
 }
 
 void gw_future_set_with(gw_scope *s, gw_future *f, gw_value v) {
@@ -340,8 +339,7 @@ gw_future *gw_then(gw_scope *s, gw_future *f,
     t->context = context;
     gw_future *out = handle_retain(t->out);
     start(t, s);
-    out = scope_own(s, out);
-    return out ? out : &future_poison;
+    return scope_own_or(s, out, &future_poison);
 }
 
 void gw_on_done(gw_scope *s, gw_future *f, void (*done)(gw_scope *s, gw_future *f, void *context),

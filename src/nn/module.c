@@ -52,8 +52,7 @@ gw_module *module_new(gw_scope *s, const char *name, gw_module_forward *forward)
         destroy(&m->handle);
         goto no_memory;
     }
-    m = scope_own(s, m);
-    return m ? m : &module_poison;
+    return scope_own_or(s, m, &module_poison);
 
 no_memory:
     scope_fail(s, GW_NO_MEMORY, "no memory for the module %s", name);

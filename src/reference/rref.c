@@ -162,8 +162,7 @@ gw_rref *gw_rref_open_with(gw_scope *s, gw_value v, const char *origin) {
     env_leave(a->env);
     if (kept) result_release(kept);
     if (!r) scope_fail(s, GW_NO_MEMORY, "no memory for a reference");
-    r = scope_own(s, r);
-    return r ? r : &rref_poison;
+    return scope_own_or(s, r, &rref_poison);
 }
 
 gw_worker gw_rref_owner(gw_scope *s, const gw_rref *r) {

@@ -119,8 +119,7 @@ static gw_status check_members(const gw_group *g, bool may_have_left, gw_error *
         int rank = g->members[i].rank;
         const member *m = agent_member(g->agent, rank);
         if (!m->lost || (may_have_left && groups_has_left_on_loop(g->agent, rank))) continue;
-        *error = *m->why;
-        error_prefix_worker(error, m->name);
+        *error = agent_why_lost(m);
         return error->status;
     }
     return GW_OK;

@@ -59,8 +59,7 @@ static gw_group *find_or_open_world(gw_scope *s) {
     release_broken(a);
     gw_group *g = find_world(a, group_list_of(peers, count));
     if (!g) return group_open_world(s, a, workers, count);
-    g = scope_own(s, g);
-    return g ? g : &group_poison;
+    return scope_own_or(s, g, &group_poison);
 }
 
 static bool is_broken(gw_group *g) {

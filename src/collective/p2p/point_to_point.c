@@ -142,8 +142,7 @@ static gw_status check_source(const gw_group *g, int from, gw_error *error) {
     const agent *a = g->agent;
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a message", error);
     if (from == ANY_MEMBER || !agent_member(a, from)->lost) return GW_OK;
-    *error = *agent_member(a, from)->why;
-    error_prefix_worker(error, agent_member(a, from)->name);
+    *error = agent_why_lost(agent_member(a, from));
     return error->status;
 }
 

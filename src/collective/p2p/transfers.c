@@ -284,8 +284,7 @@ static void fail_of(list_node *list, int rank, const gw_error *why) {
 }
 
 void transfers_lost_on_loop(agent *a, int rank) {
-    gw_error error = *agent_member(a, rank)->why;
-    error_prefix_worker(&error, agent_member(a, rank)->name);
+    gw_error error = agent_why_lost(agent_member(a, rank));
     fail_of(&transfers_of(a)->sent, rank, &error);
     fail_of(&transfers_of(a)->awaited, rank, &error);
 }

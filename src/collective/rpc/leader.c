@@ -126,8 +126,7 @@ static gw_status check_members(const collective_group *m, gw_error *error) {
     for (int i = 0; i < m->count; i++) {
         const member *x = agent_member(m->agent, (int)m->members[i].rank);
         if (!x->lost) continue;
-        *error = *x->why;
-        error_prefix_worker(error, x->name);
+        *error = agent_why_lost(x);
         return error->status;
     }
     return GW_OK;
@@ -294,8 +293,7 @@ static collective_group *find_open(agent *a, int rank) {
 
 static void lost(agent *a, int rank) {
     for (collective_group *m; (m = find_open(a, rank));) {
-        gw_error error = *agent_member(a, rank)->why;
-        error_prefix_worker(&error, agent_member(a, rank)->name);
+        gw_error error = agent_why_lost(agent_member(a, rank));
         fail_round(m, &error);
     }
 }

@@ -226,6 +226,5 @@ gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request) {
         return &future_poison;
     }
     f->called_at = request->options.origin;
-    f = scope_own(s, f);
-    return f ? f : &future_poison;
+    return scope_own_or(s, f, &future_poison);
 }

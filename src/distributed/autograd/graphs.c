@@ -34,8 +34,7 @@ static void forget_sender_on_loop(distributed_pass *x, int rank) {
 
 static void lost(agent *a, int rank) {
     const member *m = agent_member(a, rank);
-    gw_error error = *m->why;
-    if (m->known) error_prefix_worker(&error, m->name);
+    gw_error error = agent_why_lost(m);
     sends_lost_on_loop(a, rank);
     receives_flush_on_loop(a);
     list_each(l, &graphs_of(a)->passes) {

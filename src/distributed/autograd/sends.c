@@ -201,8 +201,7 @@ void sends_gone_error(const agent *a, int lost, gw_error *out) {
         return;
     }
     const member *m = agent_member(a, lost);
-    *out = *m->why;
-    if (m->known) error_prefix_worker(out, m->name);
+    *out = agent_why_lost(m);
 }
 
 void sends_close(agent *a) {

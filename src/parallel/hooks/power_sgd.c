@@ -66,8 +66,7 @@ gw_power_sgd *gw_power_sgd_open_with(gw_scope *s, gw_power_sgd_options options) 
     }
     *p = (gw_power_sgd){ .options = options, .draw = draw };
     handle_init(&p->handle, &power_sgd_class);
-    p = scope_own(s, p);
-    return p ? p : &power_sgd_poison;
+    return scope_own_or(s, p, &power_sgd_poison);
 }
 
 bool power_sgd_is_usable(gw_scope *s, const char *function, const gw_power_sgd *p) {
