@@ -15,8 +15,6 @@
 // To publish that this worker gives up.
 #define GIVE_UP_NS INT64_C(1000000000)
 
-enum { LACKS_S = 5 };  // how long descriptors may lack
-
 // The world size must be the same for all.
 static gw_status compare_job(const joining *j, const bytes *found, gw_error *error) {
     uint32_t own = (uint32_t)j->agent->world_size, world_size;
@@ -190,7 +188,7 @@ static gw_status name_missing(joining *j, int from, gw_error *error) {
 
 // A worker without descriptors for the connections of the workers that it waits for would wait in vain.
 static gw_status refuses_others(gw_error *error) {
-    int lack = exhausted_for(LACKS_S);
+    int lack = exhausted_for_long();
     if (!lack) return GW_OK;
     return error_set(error, GW_SYSTEM, "connections are refused: %s", system_error_text(lack).text);
 }

@@ -7,8 +7,6 @@
 #include "base/system_error.h"
 #include "net/transport/exhausted.h"
 
-enum { LACKS_S = 5 };  // how long descriptors, or memory for connections, may lack
-
 _Static_assert((int)MEMBERS_KIND_LAST >= (int)MEMBERSHIP_CALL_BACK, "room for the last");
 
 static int64_t now_of(const members *m) {
@@ -90,7 +88,7 @@ static void check_received(members *m, int64_t now_ns) {
 static void leave_without_descriptors(members *m, int64_t now_ns) {
     const membership_options *o = &m->options.machine;
     peers *p = m->options.peers;
-    int lack = exhausted_for(LACKS_S);
+    int lack = exhausted_for_long();
     int rank = lack ? peers_find_unreachable(p, LACKS_S * (int64_t)1000000000) : -1;
     if (rank < 0) return;
     gw_error why;
