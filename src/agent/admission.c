@@ -6,7 +6,6 @@
 #include "agent/join.h"
 #include "agent/member_table.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum {
@@ -93,8 +92,7 @@ static gw_status answer(admission *d, const join_request *k, int rank, const gw_
     agent *a = d->agent;
     char key[JOIN_KEY_MAX];
     bool set;
-    bytes value;
-    bytes_init(&value);
+    bytes value = { 0 };
     bytes_put_u8(&value, refusal ? (uint8_t)refusal->status : GW_OK);
     bytes_put_text(&value, refusal ? refusal->text : "");
     bytes_put_u32(&value, (uint32_t)rank);
@@ -113,7 +111,7 @@ static gw_status admit(agent *a, const join_request *k, int *out_rank, gw_error 
     if (a->leaving.all_asked) return error_set(error, GW_WRONG_STATE, "the group is shutting down");
     // It gets the next rank, or the one that it has got already.
     char name[LIMIT_NAME_BYTES + 1];
-    if (!options_complete_name(k->name, members_limit(a->membership), name))
+    if (!options_complete_name(k->name, membership_limit(a->membership->machine), name))
         return error_set(error, GW_INVALID, "\"%s\" does not give a valid name with the new rank",
                          k->name);
     return members_admit(a->membership, k->worker.incarnation, name, k->addresses, out_rank, error);

@@ -22,6 +22,12 @@ void agent_member_lost(member *m, const gw_error *why) {
     if (!kept->status) kept->status = GW_DISCONNECTED;
 }
 
+gw_error agent_why_lost(const member *m) {
+    gw_error error = *m->why;
+    if (m->known) error_prefix_worker(&error, m->name);
+    return error;
+}
+
 static void free_member(member *m) {
     mem_free(m->addresses);
     if (m->why != &not_known && m->why != &is_gone) mem_free((gw_error *)m->why);

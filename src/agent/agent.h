@@ -203,6 +203,8 @@ static inline member *agent_member(const agent *a, int rank) {
 // are known. False without memory.
 bool agent_add_member(agent *a, int rank);
 void agent_member_lost(member *m, const gw_error *why);
+// Why |m| is lost, with its name in front.
+gw_error agent_why_lost(const member *m);
 
 // An agent that no scope has, with one count; NULL without memory.
 agent *agent_make(const join_options *o, const service *const *services, gw_error *error);
@@ -250,6 +252,10 @@ message *agent_message_on_loop(agent *a, uint8_t kind);
 // Sends |m|, whose count it takes, to |rank|, which may be this worker.
 gw_status agent_send_on_loop(agent *a, int rank, message *m, bool flush, gw_error *error);
 
+// The same at once for a message with a head alone, which may be NULL or could not be filled without memory. False without
+// memory, unless |rank| is lost and needs no message.
+bool agent_post_on_loop(agent *a, int rank, message *m);
+
 // Why nothing can be sent to |rank| now; GW_OK if it can.
 gw_status agent_check_on_loop(agent *a, int rank, gw_error *error);
 
@@ -282,6 +288,9 @@ void agent_leave_on_loop(agent *a);
 
 // The same for a worker that is fenced, with |why|; also in callbacks.
 void agent_fence_on_loop(agent *a, const gw_error *why);
+
+// Ends all operations with the member of rank |rank|, which is lost, with |why|.
+void agent_stop_member_on_loop(agent *a, int rank, bool left, const gw_error *why);
 
 // leave.c
 void leaving_coordinator_changed_on_loop(agent *a);

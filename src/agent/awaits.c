@@ -174,9 +174,7 @@ static bool send(agent *a, int to, uint8_t kind, const question *q) {
         reason(a, &why);
         encode_error(&m->head, &why);
     }
-    if (!m->head.failed) return agent_send_on_loop(a, to, m, true, NULL) != GW_NO_MEMORY;
-    message_release(m);
-    return false;
+    return agent_post_on_loop(a, to, m);
 }
 
 static bool is_there(const agent *a, int64_t rank) {
@@ -186,14 +184,18 @@ static bool is_there(const agent *a, int64_t rank) {
 
 // ---- Asking -------------------------------------------------------------------------------------
 
+static question question_of(const await *w, role role, int rank) {
+    return (question){ .role = (uint8_t)role,
+                       .id = w->question,
+                       .about = (uint32_t)rank,
+                       .waiter = (uint32_t)w->waiter,
+                       .caller = w->caller };
+}
+
 // WAIT-3: first the worker that could make the member do it, if it is not gone.
 static void ask_about(const await *w, int rank) {
     agent *a = w->agent;
-    question q = { .role = w->caller < 0 ? ROLE_PROGRAM : ROLE_CALLER,
-                   .id = w->question,
-                   .about = (uint32_t)rank,
-                   .waiter = (uint32_t)w->waiter,
-                   .caller = w->caller };
+    question q = question_of(w, w->caller < 0 ? ROLE_PROGRAM : ROLE_CALLER, rank);
     int to = w->caller < 0 ? w->waiter : w->caller;
     if (!is_there(a, to) || has_mutation(MUTATION_CALLER_NOT_QUERIED)) {
         q.role = ROLE_MEMBER;
@@ -205,8 +207,7 @@ static void ask_about(const await *w, int rank) {
 static void keep_why_lost(await *w, int rank) {
     const member *m = rank >= 0 ? agent_member(w->agent, rank) : NULL;
     if (!m || !m->known || !m->lost) return;
-    gw_error why = *m->why;
-    error_prefix_worker(&why, m->name);
+    gw_error why = agent_why_lost(m);
     why.status = GW_DISCONNECTED;
     error_keep(&w->why, &why);
 }
@@ -228,11 +229,7 @@ static void ask_next(await *w) {
 }
 
 static void ask_member(const await *w, int rank) {
-    question q = { .role = ROLE_MEMBER,
-                   .id = w->question,
-                   .about = (uint32_t)rank,
-                   .waiter = (uint32_t)w->waiter,
-                   .caller = w->caller };
+    question q = question_of(w, ROLE_MEMBER, rank);
     if (is_there(w->agent, rank)) send(w->agent, rank, KIND_AWAIT, &q);
 }
 
@@ -252,11 +249,8 @@ static void ask_next_caller(await *w) {
         return;
     }
     w->candidate = w->at++;
-    question q = { .role = w->candidate == w->waiter && w->caller < 0 ? ROLE_PROGRAM : ROLE_CALLER,
-                   .id = w->question,
-                   .about = (uint32_t)rank,
-                   .waiter = (uint32_t)w->waiter,
-                   .caller = w->caller };
+    bool is_own = w->candidate == w->waiter && w->caller < 0;
+    question q = question_of(w, is_own ? ROLE_PROGRAM : ROLE_CALLER, rank);
     send(a, w->candidate, KIND_AWAIT, &q);
 }
 

@@ -100,6 +100,12 @@ int64_t context_deadline_ns(gw_scope *s) {
     return least;
 }
 
+int64_t context_deadline_within_ns(const agent *a, gw_scope *s, int64_t timeout_ms) {
+    int64_t outer = context_deadline_ns(s);
+    int64_t own = deadline_after_ms(env_now_ns(a->env), timeout_ms);
+    return own < outer ? own : outer;
+}
+
 // ---- Cancelling ---------------------------------------------------------------------------------
 
 work *context_work_on_loop(context *c) {
@@ -312,12 +318,8 @@ static context *context_for(agent *a, gw_scope *s, gw_error *error) {
 }
 
 int64_t context_until_ns(const agent *a, gw_scope *s) {
-    int64_t until_ns = context_deadline_ns(s), usual_ns;
-    if (until_ns != ENV_NEVER || a->timeout_ms == GW_NO_TIMEOUT ||
-        __builtin_mul_overflow(a->timeout_ms, INT64_C(1000000), &usual_ns) ||
-        __builtin_add_overflow(env_now_ns(a->env), usual_ns, &usual_ns))
-        return until_ns;
-    return usual_ns;
+    int64_t until_ns = context_deadline_ns(s);
+    return until_ns != ENV_NEVER ? until_ns : deadline_after_ms(env_now_ns(a->env), a->timeout_ms);
 }
 
 gw_status context_enter(agent *a, gw_scope *s, turn *t, held_turn *h, gw_error *error) {

@@ -65,6 +65,8 @@ void context_report_if_long(const context *c, body_start began);
 // Whether a thread may wait in |s|; else fails |error| with WOULD_BLOCK.
 gw_status context_check_wait(gw_scope *s, gw_error *error);
 int64_t context_deadline_ns(gw_scope *s);  // the least of all above |s|
+// The same, but at most |timeout_ms| from now on, if that is not GW_NO_TIMEOUT.
+int64_t context_deadline_within_ns(const agent *a, gw_scope *s, int64_t timeout_ms);
 // Until when to wait in |s| from now on. As for calls, a scope without a deadline does not wait for ever.
 int64_t context_until_ns(const agent *a, gw_scope *s);
 

@@ -2,6 +2,7 @@
 
 #include "base/map.h"
 #include "base/status.h"
+#include "base/variables.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -83,12 +84,7 @@ static const char *find_first(environment_lookup variable, const char *const nam
 }
 
 static bool parse(const char *text, int max, int *out) {
-    char *end;
-    if (!text || !isdigit((unsigned char)*text)) return false;
-    unsigned long value = strtoul(text, &end, 10);
-    if (*end || value > (unsigned long)max) return false;
-    *out = (int)value;
-    return true;
+    return text && variable_number(text, max, out);
 }
 
 static bool is_there(environment_lookup variable, const row *r) {

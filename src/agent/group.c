@@ -5,7 +5,6 @@
 #include "base/log.h"
 #include "agent/admission.h"
 #include "agent/group_store.h"
-#include "agent/member_changes.h"
 #include "agent/member_table.h"
 
 #include <stdio.h>
@@ -104,9 +103,8 @@ static gw_status wait_for_key(joining *j, const char *key, bool founded, bytes *
 }
 
 static gw_status check_job(joining *j, gw_error *error) {
-    bytes value;
+    bytes value = { 0 };
     uint32_t world_size;
-    bytes_init(&value);
     gw_status status = wait_for_key(j, "job", false, &value, error);
     if (!status) status = join_read_job(j, &value, &world_size, error);
     if (!status && world_size)
@@ -121,13 +119,12 @@ static gw_status send_join_request(joining *j, gw_error *error) {
     agent *a = j->agent;
     char key[JOIN_KEY_MAX];
     bool set;
-    bytes value;
-    bytes_init(&value);
+    bytes value = { 0 };
     bytes_put_text(&value, a->name);
     bytes_put_text(&value, a->addresses);
     bytes_put_u64(&value, a->incarnation);
     join_key(key, "join", a->incarnation);
-    gw_status status = join_register(j, key, &value, &set, NULL, error);
+    gw_status status = join_set(j, key, &value, true, &set, NULL, error);
     bytes_fini(&value);
     return status;
 }
@@ -160,8 +157,7 @@ static gw_status read_answer(const bytes *value, answer *out, gw_error *error) {
 
 static gw_status wait_for_answer(joining *j, answer *out, gw_error *error) {
     char key[JOIN_KEY_MAX];
-    bytes value;
-    bytes_init(&value);
+    bytes value = { 0 };
     join_key(key, "admitted", j->agent->incarnation);
     gw_status status = wait_for_key(j, key, true, &value, error);
     if (status == GW_TIMEOUT)
@@ -183,16 +179,13 @@ static gw_status await_members(joining *j, const answer *by, gw_error *error) {
     if (!status) status = member_table_add_on_loop(a, &by->coordinator, by->addresses, error);
     if (status) return status;
     members_start(a->membership);
-    while (!members_has_joined(a->membership)) {
+    while (!membership_has_joined(a->membership->machine)) {
         waiter w = { .what = "the list of members" };
         const member *coordinator = agent_member(a, by->coordinator.rank);
         a->joining = &w;
         bool woken = env_wait(a->env, &w, j->until_ns);
         a->joining = NULL;
-        if (a->fence.status) {
-            *error = a->fence;
-            return error->status;
-        }
+        if (a->fence.status) return error_copy(error, &a->fence);
         if (coordinator->lost) {
             error_set(error, GW_DISCONNECTED,
                       "the member %s, which has admitted this worker, is lost: %.500s", by->name,
@@ -200,7 +193,7 @@ static gw_status await_members(joining *j, const answer *by, gw_error *error) {
             error->lost = coordinator->why->lost;
             return error->status;
         }
-        if (!woken && !members_has_joined(a->membership))
+        if (!woken && !membership_has_joined(a->membership->machine))
             return error_set(
                 error, GW_TIMEOUT,
                 "%s has admitted this worker, but the other members have not confirmed it in time",

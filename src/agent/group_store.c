@@ -22,8 +22,7 @@ static gw_status listen_at_one(agent *a, gw_error *error) {
             snprintf(first.text + size, sizeof first.text - size, "; %.200s", why.text);
         }
     }
-    *error = first;
-    return first.status;
+    return error_copy(error, &first);
 }
 
 // STORE-7: "in a group `join/I`".

@@ -6,18 +6,14 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "base/system_error.h"
-#include "agent/member_changes.h"
 #include "agent/member_table.h"
 #include "net/transport/exhausted.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 // To publish that this worker gives up.
 #define GIVE_UP_NS INT64_C(1000000000)
-
-enum { LACKS_S = 5 };  // how long descriptors may lack
 
 // The world size must be the same for all.
 static gw_status compare_job(const joining *j, const bytes *found, gw_error *error) {
@@ -83,12 +79,10 @@ static gw_status take_rank(joining *j, gw_error *error) {
     agent *a = j->agent;
     char key[32], other[LIMIT_NAME_BYTES + 1];
     snprintf(key, sizeof key, "rank/%d", a->rank);
-    bytes mine, found;
-    bytes_init(&mine);
-    bytes_init(&found);
+    bytes mine = { 0 }, found = { 0 };
     bytes_put_text(&mine, a->name);
     bool set = false;
-    gw_status status = join_register(j, key, &mine, &set, &found, error);
+    gw_status status = join_set(j, key, &mine, true, &set, &found, error);
     if (!status && set) store_attend(j->store);
     if (!status && !set && join_is_over(j)) {
         status = report_over(j, error);
@@ -107,8 +101,7 @@ static gw_status take_name(joining *j, gw_error *error) {
     char key[LIMIT_NAME_BYTES + 8];
     snprintf(key, sizeof key, "name/%s", a->name);
     uint32_t rank = (uint32_t)a->rank;
-    bytes found;
-    bytes_init(&found);
+    bytes found = { 0 };
     bool set = false;
     gw_status status =
         store_set_if_absent(j->store, key, &rank, sizeof rank, j->until_ns, &set, &found, error);
@@ -126,13 +119,12 @@ static gw_status publish_as(joining *j, int rank, const char *name, const char *
                             uint64_t incarnation, gw_error *error) {
     char key[32];
     snprintf(key, sizeof key, "worker/%d", rank);
-    bytes value;
-    bytes_init(&value);
+    bytes value = { 0 };
     bytes_put_text(&value, name);
     bytes_put_text(&value, text);
     bytes_put_u64(&value, incarnation);
     bool set;
-    gw_status status = join_set(j, key, &value, &set, NULL, error);
+    gw_status status = join_set(j, key, &value, false, &set, NULL, error);
     bytes_fini(&value);
     return status;
 }
@@ -168,8 +160,7 @@ static void give_up(joining *j, int awaited, const gw_error *reason) {
 static gw_status wait_for_member(joining *j, int rank, int64_t until_ns, gw_error *error) {
     char key[32];
     snprintf(key, sizeof key, "worker/%d", rank);
-    bytes value;
-    bytes_init(&value);
+    bytes value = { 0 };
     gw_status status = store_wait(j->store, key, until_ns, &value, error);
     if (!status) {
         status = read_member(&value, agent_member(j->agent, rank), error);
@@ -197,7 +188,7 @@ static gw_status name_missing(joining *j, int from, gw_error *error) {
 
 // A worker without descriptors for the connections of the workers that it waits for would wait in vain.
 static gw_status refuses_others(gw_error *error) {
-    int lack = exhausted_for(LACKS_S);
+    int lack = exhausted_for_long();
     if (!lack) return GW_OK;
     return error_set(error, GW_SYSTEM, "connections are refused: %s", system_error_text(lack).text);
 }
@@ -259,8 +250,7 @@ static void give_up_unpublished(joining *j, bool is_client) {
     if (!a->interrupted && !j->has_rank) return;
     j->until_ns = env_now_ns(a->env) + GIVE_UP_NS;
     gw_error ignored;
-    bytes found;
-    bytes_init(&found);
+    bytes found = { 0 };
     bool can_say = j->store || (is_client && !join_open_store(j, false, &ignored));
     if (can_say && !j->has_rank) can_say = !enter_job(j, &found, NULL) && !take_rank(j, NULL);
     if (can_say) give_up(j, a->rank, NULL);
@@ -275,8 +265,7 @@ static void await_reason(agent *a) {
 
 // Publishes the name and addresses of this worker, or why it cannot join.
 static gw_status enter(joining *j, gw_error *error) {
-    bytes found;
-    bytes_init(&found);
+    bytes found = { 0 };
     gw_status status = enter_job(j, &found, error);
     if (!status && !has_own_rank(j, &found)) status = compare_job(j, &found, error);
     if (!status) status = take_rank(j, error);
@@ -284,7 +273,7 @@ static gw_status enter(joining *j, gw_error *error) {
     failpoint("join");
     if (!status) status = compare_job(j, &found, error);
     if (!status) status = take_name(j, error);
-    if (!status) status = pool_start_on_loop(&j->agent->pool, error);
+    if (!status) status = pool_add_thread_on_loop(&j->agent->pool, error);
     bool is_refused = status && status != GW_TIMEOUT && j->has_rank;
     if (is_refused) publish(j, error, NULL);
     if (!status) status = publish(j, NULL, error);

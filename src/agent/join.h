@@ -33,13 +33,9 @@ int64_t join_piece_end_ns(const joining *j);
 gw_status join_open_store(joining *j, bool hosts, gw_error *error);
 
 // Sets |key| to |value| if it is absent; *out_set is whether it was, and |out_found| gets an older value. Fails if
-// |value| has failed.
-gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_set, bytes *out_found,
-                   gw_error *error);
-
-// The same for the key that registers this worker with the host of the store (STORE-7).
-gw_status join_register(joining *j, const char *key, const bytes *value, bool *out_set,
-                        bytes *out_found, gw_error *error);
+// |value| has failed. |registers|: this worker, with the host of the store (STORE-7).
+gw_status join_set(joining *j, const char *key, const bytes *value, bool registers, bool *out_set,
+                   bytes *out_found, gw_error *error);
 
 // The keys of a join request, "join", and of its answer, "admitted".
 enum { JOIN_KEY_MAX = 32 };

@@ -13,20 +13,12 @@
 
 enum { JOB_INSECURE = 1 };  // a flag of the key `job`
 
-static int64_t deadline_of(env *e, int64_t timeout_ms) {
-    int64_t length_ns, until_ns;
-    if (timeout_ms == GW_NO_TIMEOUT ||
-        __builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) ||
-        __builtin_add_overflow(env_now_ns(e), length_ns, &until_ns))
-        return ENV_NEVER;
-    return until_ns;
-}
-
 joining join_begin(agent *a, const join_options *options) {
+    int64_t now_ns = env_now_ns(a->env);
     return (joining){ .agent = a,
                       .options = options,
-                      .until_ns = deadline_of(a->env, options->join_timeout_ms),
-                      .line_ns = env_now_ns(a->env) + SILENCE_NS };
+                      .until_ns = deadline_after_ms(now_ns, options->join_timeout_ms),
+                      .line_ns = now_ns + SILENCE_NS };
 }
 
 const char *join_place(const joining *j) {
@@ -110,18 +102,11 @@ void join_key(char key[JOIN_KEY_MAX], const char *what, uint64_t incarnation) {
     snprintf(key, JOIN_KEY_MAX, "%s/%016llx", what, (unsigned long long)incarnation);
 }
 
-gw_status join_set(joining *j, const char *key, const bytes *value, bool *out_set, bytes *out_found,
-                   gw_error *error) {
+gw_status join_set(joining *j, const char *key, const bytes *value, bool registers, bool *out_set,
+                   bytes *out_found, gw_error *error) {
     if (value->failed) return error_set(error, GW_NO_MEMORY, "no memory for joining");
-    return store_set_if_absent(j->store, key, value->data, value->size, j->until_ns, out_set,
-                               out_found, error);
-}
-
-gw_status join_register(joining *j, const char *key, const bytes *value, bool *out_set,
-                        bytes *out_found, gw_error *error) {
-    if (value->failed) return error_set(error, GW_NO_MEMORY, "no memory for joining");
-    return store_register(j->store, key, value->data, value->size, j->until_ns, out_set, out_found,
-                          error);
+    return (registers ? store_register : store_set_if_absent)(
+        j->store, key, value->data, value->size, j->until_ns, out_set, out_found, error);
 }
 
 // ---- The key `job` ------------------------------------------------------------------------------
@@ -175,10 +160,9 @@ gw_status join_read_job(const joining *j, const bytes *value, uint32_t *out_worl
 
 gw_status join_find_job(joining *j, uint32_t world_size, bool *out_set, bytes *out_found,
                         gw_error *error) {
-    bytes mine;
-    bytes_init(&mine);
+    bytes mine = { 0 };
     write_job(j, &mine, world_size);
-    gw_status status = join_set(j, "job", &mine, out_set, out_found, error);
+    gw_status status = join_set(j, "job", &mine, false, out_set, out_found, error);
     if (!status && *out_set) {
         bytes_fini(out_found);
         *out_found = mine;
@@ -190,8 +174,7 @@ gw_status join_find_job(joining *j, uint32_t world_size, bool *out_set, bytes *o
 
 gw_status join_set_job(joining *j, uint32_t world_size, bool *out_set, uint32_t *out_world_size,
                        gw_error *error) {
-    bytes found;
-    bytes_init(&found);
+    bytes found = { 0 };
     gw_status status = join_find_job(j, world_size, out_set, &found, error);
     if (!status) status = join_read_job(j, &found, out_world_size, error);
     bytes_fini(&found);

@@ -125,9 +125,7 @@ static bool send(agent *a, int to, leaving_kind kind) {
     message *m = agent_message_on_loop(a, (uint8_t)kind);
     if (!m) return false;
     write_body(a, kind, &m->head);
-    if (!m->head.failed) return agent_send_on_loop(a, to, m, true, NULL) != GW_NO_MEMORY;
-    message_release(m);
-    return false;
+    return agent_post_on_loop(a, to, m);
 }
 
 static uint32_t bit_of(leaving_kind kind) {

@@ -4,7 +4,6 @@
 #include "agent/member_table.h"
 
 #include <stdio.h>
-#include <string.h>
 
 enum { PAUSE_FIRST_MS = 5, PAUSE_MAX_MS = 500 };
 
@@ -142,7 +141,7 @@ void coordinator_check_asked_on_loop(agent *a) {
     if (!leaving_together(a) || l->coordinates || l->over || member_table_coordinator(a) != a->rank)
         return;
     // Members that have ended meanwhile may have continued without this worker, and not sent *ask leave*.
-    if (members_is_in_doubt(a->membership)) {
+    if (membership_is_in_doubt(a->membership->machine)) {
         leaving_set_timer(a, &l->pause, check_asked_again, 1);
         return;
     }

@@ -1,20 +1,19 @@
-#include "agent/member_changes.h"
+// Changes of the members: agent/members.h decides; services, watches and the launcher are notified.
+#include "agent/member_table.h"
 
 #include "agent/admission.h"
 #include "agent/deferred.h"
 #include "agent/member_events.h"
-#include "agent/member_table.h"
-#include "agent/stop.h"
 #include "base/log.h"
 
-static void joined(void *user, int rank, uint64_t incarnation, const char *name,
-                   const char *addresses) {
+static void joined(void *user, const member_fact *member) {
     agent *a = user;
     gw_error error;
-    const gw_worker w = { .name = name, .rank = rank, .incarnation = incarnation };
+    int rank = member->rank;
+    const gw_worker w = { .name = member->name, .rank = rank, .incarnation = member->incarnation };
     if (a->fence.status || member_table_is_known(a, (uint32_t)rank)) return;
     // A worker without an entry for a member could not handle messages about it.
-    if (member_table_add_peer_on_loop(a, &w, addresses, &error)) {
+    if (member_table_add_peer_on_loop(a, &w, member->addresses, &error)) {
         log_line("%s leaves the job, because it cannot add another member: %s", a->name,
                  error.text);
         agent_fence_on_loop(a, &error);
@@ -30,10 +29,11 @@ static void gone(void *user, int rank, bool left, const gw_error *why) {
     agent *a = user;
     if (a->fence.status || !member_table_is_known(a, (uint32_t)rank)) return;
     if (agent_member(a, rank)->lost) return;
-    stop_member_on_loop(a, rank, left, why);
+    agent_stop_member_on_loop(a, rank, left, why);
     if (!left)
-        agent_notify_launcher(a, members_has_declared(a->membership, rank) ? "dead" : "lost",
-                              agent_member(a, rank)->worker.incarnation, why->text);
+        agent_notify_launcher(
+            a, membership_has_declared(a->membership->machine, rank) ? "dead" : "lost",
+            agent_member(a, rank)->worker.incarnation, why->text);
     leaving_lost_on_loop(a, rank);
     watches_notify_on_loop(a, left ? GW_MEMBER_LEFT : GW_MEMBER_DIED, rank);
     if (a->joining) env_wake(a->env, a->joining);
@@ -58,18 +58,17 @@ static void fenced(void *user, const gw_error *why) {
 }
 
 gw_status member_changes_open_on_loop(agent *a, bool joins, gw_error *error) {
-    members_options options = { .env = a->env,
-                                .peers = a->peers,
-                                .rank = a->rank,
-                                .incarnation = a->incarnation,
-                                .name = a->name,
-                                .addresses = agent_member(a, a->rank)->addresses,
-                                .joins = joins,
-                                .user = a,
-                                .joined = joined,
-                                .gone = gone,
-                                .suspected = suspected,
-                                .coordinator_changed = coordinator_changed,
-                                .fenced = fenced };
+    membership_options machine = { .rank = a->rank,
+                                   .incarnation = a->incarnation,
+                                   .name = a->name,
+                                   .addresses = agent_member(a, a->rank)->addresses,
+                                   .joins = joins,
+                                   .user = a,
+                                   .joined = joined,
+                                   .gone = gone,
+                                   .suspected = suspected,
+                                   .coordinator_changed = coordinator_changed,
+                                   .fenced = fenced };
+    const members_options options = { a->env, a->peers, machine };
     return members_open(options, &a->membership, error);
 }

@@ -3,8 +3,6 @@
 #include "base/mem.h"
 #include "agent/context.h"
 
-#include <string.h>
-
 enum { EVENTS_KEPT = 256 };
 
 typedef struct event {
@@ -53,7 +51,7 @@ static void append(gw_watch *w, event e) {
 }
 
 void watches_notify_on_loop(agent *a, gw_member_event_kind kind, int rank) {
-    event e = { .kind = kind, .rank = rank, .epoch = members_epoch(a->membership) };
+    event e = { .kind = kind, .rank = rank, .epoch = membership_epoch(a->membership->machine) };
     list_each(l, &a->watches) append(list_entry(l, gw_watch, link), e);
 }
 
@@ -79,8 +77,7 @@ gw_watch *gw_watch_open(gw_scope *s) {
     env_enter(a->env);
     list_append(&a->watches, &w->link);
     env_leave(a->env);
-    w = scope_own(s, w);
-    return w ? w : &watch_poison;
+    return scope_own_or(s, w, &watch_poison);
 }
 
 static gw_member_event take(gw_watch *w) {

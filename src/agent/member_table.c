@@ -21,9 +21,8 @@ int member_table_find(agent *a, const char *name) {
 }
 
 void member_table_offer(agent *a, nearest *n) {
-    map_entry *e;
     pthread_mutex_lock(&a->names);
-    for (size_t i = 0; (e = map_next(&a->ranks, &i));) nearest_offer(n, e->name);
+    for (map_cursor e = { 0 }; map_next(&a->ranks, &e);) nearest_offer(n, e.name);
     pthread_mutex_unlock(&a->names);
 }
 
@@ -32,11 +31,11 @@ bool member_table_is_known(const agent *a, uint32_t rank) {
 }
 
 int member_table_coordinator(const agent *a) {
-    return members_coordinator(a->membership);
+    return membership_coordinator(a->membership->machine);
 }
 
 void member_table_await_on_loop(agent *a, int rank, bool awaits) {
-    if (a->membership && rank != a->rank) members_await(a->membership, rank, awaits);
+    if (a->membership && rank != a->rank) membership_await(a->membership->machine, rank, awaits);
 }
 
 // A name may be used again, with a larger rank: then it means the new member.
@@ -77,7 +76,8 @@ gw_status member_table_add_on_loop(agent *a, const gw_worker *w, const char *add
     if (member_table_is_known(a, (uint32_t)w->rank)) return GW_OK;
     gw_status status = member_table_add_peer_on_loop(a, w, addresses, error);
     return status ? status
-                  : members_add(a->membership, w->rank, w->incarnation, w->name, addresses, error);
+                  : membership_add(a->membership->machine, w->rank, w->incarnation, w->name,
+                                   addresses, error);
 }
 
 // ---- Ends ---------------------------------------------------------------------------------------

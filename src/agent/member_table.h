@@ -16,7 +16,8 @@ gw_status member_table_add_on_loop(agent *a, const gw_worker *w, const char *add
 gw_status member_table_add_peer_on_loop(agent *a, const gw_worker *w, const char *addresses,
                                         gw_error *error);
 
-// Closes |membership|.
+// Opens |membership| for this worker, whose rank and addresses are known (member_changes.c); closes it.
+gw_status member_changes_open_on_loop(agent *a, bool joins, gw_error *error);
 void member_table_close_on_loop(agent *a);
 
 // Called by the sessions; |user| is the agent.

@@ -5,26 +5,9 @@
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "base/system_error.h"
-#include "membership/membership.h"
 #include "net/transport/exhausted.h"
 
-#include <assert.h>
-
-enum { LACKS_S = 5 };  // how long descriptors, or memory for connections, may lack
-
-struct members {
-    members_options options;
-    membership *machine;
-    timer tick;
-    bool is_started;
-
-    // the messages received from each peer until the last tick
-    uint64_t *received_counts;
-    int count_limit;
-};
-
-_Static_assert((int)MEMBERS_KIND_FIRST == (int)MEMBERSHIP_HEARTBEAT, "the first of its messages");
-_Static_assert((int)MEMBERS_KIND_LAST >= (int)MEMBERSHIP_CALL_BACK, "and room for the last");
+_Static_assert((int)MEMBERS_KIND_LAST >= (int)MEMBERSHIP_CALL_BACK, "room for the last");
 
 static int64_t now_of(const members *m) {
     if (has_mutation(MUTATION_WALL_CLOCK)) return env_wall_ns(m->options.env);
@@ -40,41 +23,39 @@ static void on_send(void *user, int rank, message *msg) {
 }
 
 static void on_joined(void *user, const member_fact *fact) {
-    members *m = user;
-    const members_options *o = &m->options;
-    if (o->joined) o->joined(o->user, fact->rank, fact->incarnation, fact->name, fact->addresses);
+    const membership_options *o = &((members *)user)->options.machine;
+    o->joined(o->user, fact);
 }
 
 static void on_gone(void *user, int rank, bool left, const gw_error *why) {
     members *m = user;
-    const members_options *o = &m->options;
-    if (left) peers_note_left(o->peers, rank);
-    if (!membership_was_present(m->machine, rank)) peers_expect_loss(o->peers, rank);
-    if (!has_mutation(MUTATION_NO_FENCING)) peers_lose(o->peers, rank, why);
-    if (o->gone) o->gone(o->user, rank, left, why);
+    const membership_options *o = &m->options.machine;
+    peers *p = m->options.peers;
+    if (left) peers_note_left(p, rank);
+    if (!membership_was_present(m->machine, rank)) peers_expect_loss(p, rank);
+    if (!has_mutation(MUTATION_NO_FENCING)) peers_lose(p, rank, why);
+    o->gone(o->user, rank, left, why);
 }
 
 static void on_suspected(void *user, int rank, bool is_suspected) {
-    members *m = user;
-    const members_options *o = &m->options;
-    if (o->suspected) o->suspected(o->user, rank, is_suspected);
+    const membership_options *o = &((members *)user)->options.machine;
+    o->suspected(o->user, rank, is_suspected);
 }
 
 static void on_coordinator_changed(void *user, int coordinator) {
-    members *m = user;
-    const members_options *o = &m->options;
-    if (o->coordinator_changed) o->coordinator_changed(o->user, coordinator);
+    const membership_options *o = &((members *)user)->options.machine;
+    o->coordinator_changed(o->user, coordinator);
 }
 
 // The other members ignore this worker from now on, and it ignores them.
 static void on_fenced(void *user, const gw_error *why) {
     members *m = user;
-    const members_options *o = &m->options;
-    env_set_timer(o->env, &m->tick, ENV_NEVER);
+    const membership_options *o = &m->options.machine;
+    env_set_timer(m->options.env, &m->tick, ENV_NEVER);
     log_error("%s", why->text);
-    if (o->fenced) o->fenced(o->user, why);
+    o->fenced(o->user, why);
     for (int rank = 0; rank < membership_limit(m->machine); rank++)
-        if (rank != o->rank) peers_lose(o->peers, rank, why);
+        if (rank != o->rank) peers_lose(m->options.peers, rank, why);
 }
 
 // ---- Time ---------------------------------------------------------------------------------------
@@ -105,14 +86,15 @@ static void check_received(members *m, int64_t now_ns) {
 
 // MEM-25: the other member may be in the same state, and neither would be declared dead.
 static void leave_without_descriptors(members *m, int64_t now_ns) {
-    const members_options *o = &m->options;
-    int lack = exhausted_for(LACKS_S);
-    int rank = lack ? peers_find_unreachable(o->peers, LACKS_S * (int64_t)1000000000) : -1;
+    const membership_options *o = &m->options.machine;
+    peers *p = m->options.peers;
+    int lack = exhausted_for_long();
+    int rank = lack ? peers_find_unreachable(p, LACKS_S * (int64_t)1000000000) : -1;
     if (rank < 0) return;
     gw_error why;
     error_set(&why, GW_FENCED,
               "%s leaves the job: it could not open a connection to %s (rank %d) within %d s: %s",
-              o->name, peers_name(o->peers, rank), rank, LACKS_S, system_error_text(lack).text);
+              o->name, peers_name(p, rank), rank, LACKS_S, system_error_text(lack).text);
     error_set_lost(&why, GW_LOSS_CUT_OFF, o->rank, o->incarnation, o->name);
     membership_lost(m->machine, rank, false, &why, now_ns);
 }
@@ -134,18 +116,14 @@ gw_status members_open(members_options options, members **out, gw_error *error) 
     if (!m) return error_set(error, GW_NO_MEMORY, "no memory for an agent");
     m->options = options;
     m->tick.fire = on_tick;
-    membership_options o = { .rank = options.rank,
-                             .incarnation = options.incarnation,
-                             .name = options.name,
-                             .addresses = options.addresses,
-                             .joins = options.joins,
-                             .user = m,
-                             .send = on_send,
-                             .joined = on_joined,
-                             .gone = on_gone,
-                             .suspected = on_suspected,
-                             .coordinator_changed = on_coordinator_changed,
-                             .fenced = on_fenced };
+    membership_options o = options.machine;
+    o.user = m;
+    o.send = on_send;
+    o.joined = on_joined;
+    o.gone = on_gone;
+    o.suspected = on_suspected;
+    o.coordinator_changed = on_coordinator_changed;
+    o.fenced = on_fenced;
     gw_status status = membership_open(o, &m->machine, error);
     if (status) {
         mem_free(m);
@@ -163,22 +141,11 @@ void members_close(members *m) {
     mem_free(m);
 }
 
-gw_status members_add(members *m, int rank, uint64_t incarnation, const char *name,
-                      const char *addresses, gw_error *error) {
-    assert(!m->is_started);
-    return membership_add(m->machine, rank, incarnation, name, addresses, error);
-}
-
 void members_start(members *m) {
-    m->is_started = true;
     peers_disable_timeout(m->options.peers);
     membership_start(m->machine, now_of(m));
     if (!membership_is_fenced(m->machine))
         env_set_timer(m->options.env, &m->tick, env_now_ns(m->options.env));
-}
-
-bool members_has_joined(const members *m) {
-    return membership_has_joined(m->machine);
 }
 
 gw_status members_admit(members *m, uint64_t incarnation, const char *name, const char *addresses,
@@ -196,29 +163,4 @@ gw_status members_received(members *m, int from, message *msg, gw_error *error) 
 void members_lost(members *m, int rank, const gw_error *why) {
     bool left = peers_has_left(m->options.peers, rank);
     membership_lost(m->machine, rank, left, why, now_of(m));
-}
-
-void members_await(members *m, int rank, bool awaits) {
-    membership_await(m->machine, rank, awaits);
-}
-
-// ---- What is known ------------------------------------------------------------------------------
-bool members_has_declared(const members *m, int rank) {
-    return membership_has_declared(m->machine, rank);
-}
-
-bool members_is_in_doubt(const members *m) {
-    return membership_is_in_doubt(m->machine);
-}
-
-int members_coordinator(const members *m) {
-    return membership_coordinator(m->machine);
-}
-
-int members_limit(const members *m) {
-    return membership_limit(m->machine);
-}
-
-uint64_t members_epoch(const members *m) {
-    return membership_epoch(m->machine);
 }

@@ -11,50 +11,32 @@
 #ifndef AGENT_MEMBERS_H
 #define AGENT_MEMBERS_H
 
+#include "membership/membership.h"
 #include "session/peers.h"
 
-typedef struct members members;
-
 // Kinds of messages from MEMBERS_KIND_FIRST to MEMBERS_KIND_LAST are given to members_received.
-enum { MEMBERS_KIND_FIRST = 32, MEMBERS_KIND_LAST = 39 };
+enum { MEMBERS_KIND_FIRST = MEMBERSHIP_HEARTBEAT, MEMBERS_KIND_LAST = 39 };
 
 typedef struct members_options {
     env *env;
     peers *peers;
-    int rank;  // of this worker
-    uint64_t incarnation;
-    const char *name, *addresses;
-    bool joins;  // a group that is running: it has only itself and its coordinator when it starts
-
-    void *user;
-    // Another member, before any other callback for it.
-    void (*joined)(void *user, int rank, uint64_t incarnation, const char *name,
-                   const char *addresses);
-    // Once per member, when it has left or failed. Nothing is received from it any more.
-    void (*gone)(void *user, int rank, bool left, const gw_error *why);
-    void (*suspected)(void *user, int rank,
-                      bool is_suspected);  // only for the program's information
-    void (*coordinator_changed)(void *user, int coordinator);
-    // The others continue without this worker: it has been declared dead, or is cut off from most of
-    // them. |gone| is not called any more.
-    void (*fenced)(void *user, const gw_error *why);
+    membership_options machine;  // with its own |send|
 } members_options;
+
+typedef struct members {
+    membership *machine;  // for its queries, and membership_add before the start
+
+    // the file's own
+    members_options options;
+    timer tick;
+    uint64_t *received_counts;  // the messages received from each peer until the last tick
+    int count_limit;
+} members;
 
 gw_status members_open(members_options options, members **out, gw_error *error);
 void members_close(members *m);
-
-// Adds a member that is known from the start; |joined| is not called. A worker that |joins| adds its coordinator so, and
-// gets all others, also those that are gone, by |joined|, all before members_has_joined returns true; then this worker is
-// a voter, too.
-gw_status members_add(members *m, int rank, uint64_t incarnation, const char *name,
-                      const char *addresses, gw_error *error);
 void members_start(members *m);  // watches members and sends heartbeats from now on
-bool members_has_joined(const members *m);
-
-// Coordinator only (else WRONG_STATE): assigns a rank to a new member and notifies all. WRONG_STATE as well while this
-// worker is not in contact with a quorum, or has become coordinator a moment ago: try again; DUPLICATE if a present
-// member has the name; LIMIT. The same incarnation gets the same rank. |joined| is called for it, as for any other, once
-// all are notified.
+// See membership_admit.
 gw_status members_admit(members *m, uint64_t incarnation, const char *name, const char *addresses,
                         int *out_rank, gw_error *error);
 
@@ -62,20 +44,5 @@ gw_status members_admit(members *m, uint64_t incarnation, const char *name, cons
 // lost with GW_FENCED, this worker is fenced.
 gw_status members_received(members *m, int from, message *msg, gw_error *error);  // takes |msg|
 void members_lost(members *m, int rank, const gw_error *why);
-
-// This worker awaits a reply from |rank| (or no longer): its link is watched meanwhile. Counted, so that each call may
-// use it independently.
-void members_await(members *m, int rank, bool awaits);
-
-// Whether this worker has declared |rank| dead, since it was silent.
-bool members_has_declared(const members *m, int rank);
-
-// Whether the others may have continued without this worker (MEM-20).
-bool members_is_in_doubt(const members *m);
-
-int members_limit(const members *m);        // all ranks are below
-int members_coordinator(const members *m);  // the lowest present rank, this worker's included
-uint64_t
-members_epoch(const members *m);  // joins and ends so far: grows, and is the same for equal views
 
 #endif

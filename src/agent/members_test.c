@@ -68,13 +68,17 @@ static void on_gone(void *user, int rank, bool left, const gw_error *why) {
     wake(n);
 }
 
-static void on_joined(void *user, int rank, uint64_t incarnation, const char *name,
-                      const char *addresses) {
+static void on_joined(void *user, const member_fact *x) {
     node *n = user;
     gw_error error;
-    assert_false(n->joined[rank]);
-    n->joined[rank] = true;
-    assert_int_equal(peers_add(n->peers, rank, incarnation, name, addresses, &error), GW_OK);
+    assert_false(n->joined[x->rank]);
+    n->joined[x->rank] = true;
+    assert_int_equal(peers_add(n->peers, x->rank, x->incarnation, x->name, x->addresses, &error),
+                     GW_OK);
+}
+
+static void on_suspected(void *user, int rank, bool is_suspected) {
+    (void)user, (void)rank, (void)is_suspected;
 }
 
 static void on_coordinator(void *user, int coordinator) {
@@ -107,18 +111,18 @@ static void open_node(group *g, int rank, bool joins) {
     assert_int_equal(peers_open(p, "127.0.0.1:0", &n->peers, n->addresses, &error), GW_OK);
     char name[16];
     snprintf(name, sizeof name, "w%d", rank);
-    members_options o = { .env = n->env,
-                          .peers = n->peers,
-                          .rank = rank,
-                          .incarnation = p.incarnation,
-                          .name = name,
-                          .addresses = n->addresses,
-                          .joins = joins,
-                          .user = n,
-                          .joined = on_joined,
-                          .gone = on_gone,
-                          .coordinator_changed = on_coordinator,
-                          .fenced = on_fenced };
+    membership_options machine = { .rank = rank,
+                                   .incarnation = p.incarnation,
+                                   .name = name,
+                                   .addresses = n->addresses,
+                                   .joins = joins,
+                                   .user = n,
+                                   .joined = on_joined,
+                                   .gone = on_gone,
+                                   .suspected = on_suspected,
+                                   .coordinator_changed = on_coordinator,
+                                   .fenced = on_fenced };
+    members_options o = { n->env, n->peers, machine };
     assert_int_equal(members_open(o, &n->members, &error), GW_OK);
     env_leave(n->env);
 }
@@ -131,7 +135,8 @@ static void know(node *n, int other) {
     uint64_t incarnation = 100 + (uint64_t)other;
     n->joined[other] = true;
     assert_int_equal(peers_add(n->peers, other, incarnation, name, addresses, &error), GW_OK);
-    assert_int_equal(members_add(n->members, other, incarnation, name, addresses, &error), GW_OK);
+    assert_int_equal(
+        membership_add(n->members->machine, other, incarnation, name, addresses, &error), GW_OK);
 }
 
 static void introduce(group *g, int rank) {
@@ -183,8 +188,8 @@ static void run_until(group *g, int64_t limit_ns) {
 static void expect_peace(const group *g) {
     for (int i = 0; i < g->count; i++) {
         assert_false(g->nodes[i].is_fenced);
-        assert_int_equal(members_coordinator(g->nodes[i].members), 0);
-        assert_int_equal(members_epoch(g->nodes[i].members), g->count);
+        assert_int_equal(membership_coordinator(g->nodes[i].members->machine), 0);
+        assert_int_equal(membership_epoch(g->nodes[i].members->machine), g->count);
         for (int k = 0; k < g->count; k++) assert_false(g->nodes[i].gone[k]);
     }
 }
@@ -317,7 +322,7 @@ static void join_all(uint64_t seed, void *context) {
     run_until(&g, sim_now_ns(g.sim) + 2 * SIM_SECOND);
     expect_peace(&g);
     for (int i = 0; i < 5; i++) {
-        assert_true(members_has_joined(g.nodes[i].members));
+        assert_true(membership_has_joined(g.nodes[i].members->machine));
         for (int k = 0; k < 5; k++) assert_int_equal(g.nodes[i].joined[k], i != k);
     }
     close_group(&g);
@@ -351,8 +356,9 @@ static void suffer(uint64_t seed, void *context) {
         node *n = &g.nodes[i];
         if (sim_is_ghost(n->env) || n->is_fenced) continue;
         if (first < 0) first = i;
-        assert_int_equal(members_coordinator(n->members), first);
-        assert_true(members_epoch(n->members) == members_epoch(g.nodes[first].members));
+        assert_int_equal(membership_coordinator(n->members->machine), first);
+        assert_true(membership_epoch(n->members->machine) ==
+                    membership_epoch(g.nodes[first].members->machine));
         for (int k = 0; k < 5; k++)
             if (k != i)
                 assert_int_equal(n->gone[k], sim_is_ghost(g.nodes[k].env) || g.nodes[k].is_fenced);

@@ -466,8 +466,7 @@ static gw_status decode_attachment(void *user, decoder *d, gw_kind kind, gw_valu
     if (!d->scope) return GW_OK;
     *out = p->attachments[index].class->give(p->attachments[index].handle, d->scope);
     if (!d->scope->error) return GW_OK;
-    if (error) *error = *d->scope->error;
-    return d->scope->error->status;
+    return error_copy(error, d->scope->error);
 }
 
 static gw_status decode_tracked(void *user, uint32_t attachment, uint32_t slot, gw_tensor *x,

@@ -166,7 +166,7 @@ static gw_status start_on_loop(agent *a, const join_options *o, gw_error *error)
     gw_status status = protect(a, error);
     if (!status) status = open_peers(a, o, error);
     // A worker that cannot run functions does not join; in a job of known size it publishes the reason (join.c).
-    if (!status && o->job) status = pool_start_on_loop(&a->pool, error);
+    if (!status && o->job) status = pool_add_thread_on_loop(&a->pool, error);
     if (!status) status = find_others(a, o, error);
     if (!status) a->phase = AGENT_SERVING;
     env_listen_to_launcher(a->env, NULL, NULL);

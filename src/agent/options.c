@@ -2,13 +2,12 @@
 
 #include "agent/environment.h"
 #include "base/status.h"
+#include "base/variables.h"
 #include "net/transport/interfaces.h"
 #include "store/store_redis.h"
 
-#include <ctype.h>
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { UNSET = -1 };
@@ -62,13 +61,9 @@ bool options_is_pattern(const char *pattern) {
 // |what| names the source of the text: "RANK", "rank in the URL".
 static gw_status parse_number(const char *text, const char *what, long max, int *out,
                               gw_error *error) {
-    char *end;
-    long value = strtol(text, &end, 10);
-    if (!isdigit((unsigned char)text[0]) || *end || value > max)
-        return error_set(error, GW_INVALID, "%s is \"%s\", but must be a number from 0 to %ld",
-                         what, text, max);
-    *out = (int)value;
-    return GW_OK;
+    if (variable_number(text, max, out)) return GW_OK;
+    return error_set(error, GW_INVALID, "%s is \"%s\", but must be a number from 0 to %ld", what,
+                     text, max);
 }
 
 static gw_status parse_query(const char *query, int *rank, int *world_size, gw_error *error) {

@@ -4,8 +4,6 @@
 #include "base/mem.h"
 #include "base/status.h"
 
-#include <assert.h>
-
 // Calls nested to the last allowed depth still find a thread (docs/protocol/calls.md).
 enum { THREADS_FOR_NO_HOPS = 504, THREADS_PER_HOP = 8 };
 _Static_assert(THREADS_FOR_NO_HOPS + THREADS_PER_HOP * LIMIT_DEPTH <= LIMIT_THREADS,
@@ -26,7 +24,7 @@ void pool_init(pool *p, env *e, int slots) {
     list_init(&p->errands);
 }
 
-static gw_status make_thread(pool *p, gw_error *error) {
+gw_status pool_add_thread_on_loop(pool *p, gw_error *error) {
     pool_thread *t = mem_calloc(sizeof *t);
     if (!t) return error_set(error, GW_NO_MEMORY, "no memory for a thread");
     t->pool = p;
@@ -38,10 +36,6 @@ static gw_status make_thread(pool *p, gw_error *error) {
     p->thread_count++;
     p->roused++;
     return GW_OK;
-}
-
-gw_status pool_start_on_loop(pool *p, gw_error *error) {
-    return make_thread(p, error);
 }
 
 // The thread of this turn is awake already; else the latest one has the warmest memory.
@@ -67,12 +61,12 @@ static void dispatch(pool *p) {
     while (p->roused < wanted) {
         if (!list_is_empty(&p->idle)) {
             rouse(p, pick_idle(p));
-        } else if (p->thread_count >= LIMIT_THREADS || make_thread(p, NULL)) {
+        } else if (p->thread_count >= LIMIT_THREADS || pool_add_thread_on_loop(p, NULL)) {
             return;  // the next job that ends or waits continues with the queue
         }
     }
     bool spare = !list_is_empty(&p->idle) || p->roused > wanted;
-    if (wanted > 0 && !spare && p->thread_count < LIMIT_THREADS) make_thread(p, NULL);
+    if (wanted > 0 && !spare && p->thread_count < LIMIT_THREADS) pool_add_thread_on_loop(p, NULL);
 }
 
 void pool_submit_on_loop(pool *p, pool_job *j) {

@@ -33,8 +33,8 @@ typedef struct pool {
 
 void pool_init(pool *p, env *e, int slots);
 
-// Starts the one thread that is always idle.
-gw_status pool_start_on_loop(pool *p, gw_error *error);
+// At the start: the one thread that is always idle. The pool adds others by itself.
+gw_status pool_add_thread_on_loop(pool *p, gw_error *error);
 
 void pool_submit_on_loop(pool *p, pool_job *j);
 

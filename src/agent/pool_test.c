@@ -60,7 +60,7 @@ static void run_all(void *arg) {
     waiter finished = { .what = "all jobs" };
     w->finished = &finished;
     env_enter(w->env);
-    assert_int_equal(pool_start_on_loop(&w->pool, NULL), GW_OK);
+    assert_int_equal(pool_add_thread_on_loop(&w->pool, NULL), GW_OK);
     for (int i = 0; i < JOBS; i++) {
         w->jobs[i] = (job){ .job = { .depth = 1, .taken = job_taken, .run = run_job },
                             .work = w,

@@ -16,7 +16,8 @@ void receive_message(void *user, int from, message *m) {
     } else if (is_about_members(m)) {
         if (members_received(a->membership, from, m, &error))
             dispatch_protocol_error_on_loop(a, from, &error);
-        if (a->joining && members_has_joined(a->membership)) env_wake(a->env, a->joining);
+        if (a->joining && membership_has_joined(a->membership->machine))
+            env_wake(a->env, a->joining);
     } else {
         if (send_is_counted(m)) agent_member(a, from)->received++;
         if (from != a->rank) a->messages_received++;

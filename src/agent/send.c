@@ -57,13 +57,22 @@ gw_status agent_send_on_loop(agent *a, int rank, message *m, bool flush, gw_erro
     return status;
 }
 
+bool agent_post_on_loop(agent *a, int rank, message *m) {
+    if (m && m->head.failed) {
+        message_release(m);
+        m = NULL;
+    }
+    if (!m) return false;
+    return agent_send_on_loop(a, rank, m, true, NULL) != GW_NO_MEMORY ||
+           agent_member(a, rank)->lost;
+}
+
 gw_status agent_check_on_loop(agent *a, int rank, gw_error *error) {
     const member *m = agent_member(a, rank);
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a call", error);
     if (!m->lost) return GW_OK;
     if (!m->known) return error_set(error, GW_DISCONNECTED, "rank %d is not known here", rank);
-    *error = *m->why;
-    error_prefix_worker(error, m->name);
+    *error = agent_why_lost(m);
     return error->status;
 }
 

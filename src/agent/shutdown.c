@@ -6,8 +6,6 @@
 
 #include <string.h>
 
-#define MS INT64_C(1000000)
-
 // How the program leaves.
 typedef struct way {
     const char *function;
@@ -87,8 +85,7 @@ static void wait_until_over(agent *a, gw_scope *root, const way *way, int64_t ti
     leaving *l = &a->leaving;
     waiter w = { .what = way->what };
     gw_error late = { 0 };
-    int64_t until_ns = ENV_NEVER, now_ns = env_now_ns(a->env);
-    if (timeout_ms && timeout_ms < (ENV_NEVER - now_ns) / MS) until_ns = now_ns + timeout_ms * MS;
+    int64_t until_ns = deadline_after_ms(env_now_ns(a->env), timeout_ms);
     l->waiting = &w;
     way->ask(a);
     failpoint("shutdown");

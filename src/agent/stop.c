@@ -1,4 +1,5 @@
-#include "agent/stop.h"
+// The end of operations: of those with a member that is lost, and of all when this worker leaves or is fenced.
+#include "agent/agent.h"
 
 #include "agent/admission.h"
 #include "agent/awaits.h"
@@ -8,7 +9,7 @@
 #include "agent/member_table.h"
 #include "base/logged_losses.h"
 
-void stop_member_on_loop(agent *a, int rank, bool left, const gw_error *why) {
+void agent_stop_member_on_loop(agent *a, int rank, bool left, const gw_error *why) {
     member *m = agent_member(a, rank);
     agent_member_lost(m, why);
     m->left = left;
@@ -62,7 +63,7 @@ void agent_fence_on_loop(agent *a, const gw_error *why) {
     logged_losses_forget(a->env);
     for (int rank = 0; rank < a->member_count; rank++)
         if (rank != a->rank && !agent_member(a, rank)->lost)
-            stop_member_on_loop(a, rank, false, &a->fence);
+            agent_stop_member_on_loop(a, rank, false, &a->fence);
     stop_on_loop(a, &a->fence);
     leaving_finish_on_loop(a, &a->fence);
     if (a->joining) env_wake(a->env, a->joining);

@@ -73,10 +73,8 @@ void pass_forget(pass *p) {
 bool pass_take(pass *p, gw_tensor_grad **out_pairs, int *out_count, int *out_replaces) {
     gw_tensor_grad *pairs = mem_alloc((p->target_count + count_gated(p) + 1) * sizeof *pairs);
     assert(!p->late_count);
-    if (!pairs) {
-        scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for the gradients");
-        return false;
-    }
+    if (!pairs)
+        return scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for the gradients");
     int count = collect(p, pairs);
     if (gw_ok(p->work)) {
         count += collect_answers(p, pairs + count, true);
@@ -96,10 +94,8 @@ bool pass_commit(pass *p) {
     uint32_t max =
         p->options.inputs ? (uint32_t)p->options.input_count : p->target_count + count_gated(p);
     assert(!p->late_count);
-    if (max > PAIRS_SMALL && !(pairs = mem_alloc(max * sizeof *pairs))) {
-        scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for the gradients");
-        return false;
-    }
+    if (max > PAIRS_SMALL && !(pairs = mem_alloc(max * sizeof *pairs)))
+        return scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for the gradients");
     int count = collect(p, pairs);
     bool ok = gw_ok(p->work);
     if (ok) {

@@ -163,10 +163,10 @@ static bool check_apart(const pass *p, const gw_tensor *leaf) {
     int number;
     gate *g = gate_of(leaf, &number);
     if (!g || !gate_has_answered(g, p->scope)) return true;
-    scope_fail_of(p->scope, "backward", GW_WRONG_STATE,
-                  "a pass that is not synchronised cannot be made in a scope that has the mean "
-                  "over replicas: its gradients would be added to the mean");
-    return false;
+    return scope_fail_of(
+        p->scope, "backward", GW_WRONG_STATE,
+        "a pass that is not synchronised cannot be made in a scope that has the mean "
+        "over replicas: its gradients would be added to the mean");
 }
 
 static bool check_all_apart(const pass *p) {
@@ -186,10 +186,10 @@ static bool note_inside(const pass *p) {
         if (!g) continue;
         atomic_store_explicit(&g->has_inside, true, memory_order_relaxed);
         if (!atomic_load_explicit(&g->overlaps, memory_order_relaxed)) continue;
-        scope_fail(p->scope, GW_INVALID,
-                   "static_graph: a pass inside a hook uses a parameter of the model, but none did "
-                   "in the first pass");
-        return false;
+        return scope_fail(
+            p->scope, GW_INVALID,
+            "static_graph: a pass inside a hook uses a parameter of the model, but none did "
+            "in the first pass");
     }
     return true;
 }
@@ -267,10 +267,7 @@ bool gates_pass_gradient(pass *p, gw_tensor *leaf, gw_tensor *gradient) {
 bool gates_all_arrived(pass *p) {
     for (gate_pass *at = p->gates; at; at = at->next) {
         if (at->begun && at->gate->class->all_arrived) at->gate->class->all_arrived(at, p->work);
-        if (!gw_ok(p->work)) {
-            scope_fail_with(p->scope, scope_error(p->work));
-            return false;
-        }
+        if (!gw_ok(p->work)) return scope_fail_with(p->scope, scope_error(p->work));
         scope_release_from(p->work, 0);
     }
     return true;

@@ -134,11 +134,11 @@ static uint32_t number_of(const gw_scope *s) {
 
 bool grads_check_missed(gw_scope *s, const char *function, uint32_t left) {
     if (!gw_ok(s) || !left_is_missed(left, s, number_of(s))) return gw_ok(s);
-    scope_fail(s, GW_WRONG_STATE,
-               "%s: the backward passes of this scope left no gradient of these parameters, and "
-               "%s: call it in the scope that gw_backward was given",
-               function, left_describe(left).text);
-    return false;
+    return scope_fail(
+        s, GW_WRONG_STATE,
+        "%s: the backward passes of this scope left no gradient of these parameters, and "
+        "%s: call it in the scope that gw_backward was given",
+        function, left_describe(left).text);
 }
 
 void grads_note_used(const gw_scope *s, gw_tensor *leaf) {

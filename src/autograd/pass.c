@@ -74,8 +74,7 @@ bool pass_fail_from_work(pass *p, const char *what) {
     gw_error error = *scope_error(p->work);
     error_prefix(&error, what);
     error_prefix_function(&error, "backward");
-    scope_fail_with(p->scope, &error);
-    return false;
+    return scope_fail_with(p->scope, &error);
 }
 
 bool pass_deliver(pass *p, part to, gw_tensor *gradient) {
@@ -212,8 +211,7 @@ static bool fail_from_answer(pass *p, const late *l) {
         error_prefix(&error, name);
     }
     error_prefix_function(&error, "backward");
-    scope_fail_with(p->scope, &error);
-    return false;
+    return scope_fail_with(p->scope, &error);
 }
 
 static bool take_answer(pass *p, late *l) {

@@ -6,8 +6,7 @@
 #include <string.h>
 
 static bool fail_memory(pass *p) {
-    scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for its plan");
-    return false;
+    return scope_fail_of(p->scope, "backward", GW_NO_MEMORY, "no memory for its plan");
 }
 
 // Reserves memory for |more| items in an array that begins as |small|, inside the pass.
@@ -155,11 +154,11 @@ static void prune(pass *p) {
 }
 
 static bool fail_spent(pass *p, const node *n) {
-    scope_fail_of(p->scope, "backward", GW_WRONG_STATE,
-                  "a backward pass has already used this graph, and gw.%s has released the values "
-                  "that it saved: set .retain_graph in the first pass",
-                  n->class->name(n));
-    return false;
+    return scope_fail_of(
+        p->scope, "backward", GW_WRONG_STATE,
+        "a backward pass has already used this graph, and gw.%s has released the values "
+        "that it saved: set .retain_graph in the first pass",
+        n->class->name(n));
 }
 
 // Gives each part its ordinal, in the order in which nodes run when all parts from outside

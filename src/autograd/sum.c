@@ -44,10 +44,7 @@ static bool take_turn(gw_scope *s, grad_sum *g, gw_tensor *part) {
 
 static bool put_aside(gw_scope *s, grad_sum *g, uint32_t ordinal, gw_tensor *part) {
     grad_part *p = mem_take(sizeof *p);
-    if (!p) {
-        scope_fail(s, GW_NO_MEMORY, "no memory for a gradient");
-        return false;
-    }
+    if (!p) return scope_fail(s, GW_NO_MEMORY, "no memory for a gradient");
     grad_part **at = &g->later;
     while (*at && (*at)->ordinal < ordinal) at = &(*at)->next;
     *p = (grad_part){ .next = *at, .ordinal = ordinal, .part = handle_retain(part) };

@@ -7,10 +7,6 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
                "the wire is little-endian and read in place");
 
-void bytes_init(bytes *b) {
-    *b = (bytes){ 0 };
-}
-
 void bytes_fini(bytes *b) {
     mem_free(b->data);
     *b = (bytes){ 0 };

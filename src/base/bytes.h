@@ -10,13 +10,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+// All zero: empty.
 typedef struct bytes {
     uint8_t *data;
     size_t size, capacity;
     bool failed;
 } bytes;
 
-void bytes_init(bytes *b);
 void bytes_fini(bytes *b);
 uint8_t *bytes_extend(bytes *b,
                       size_t size);  // appends |size| uninitialised bytes; NULL without memory

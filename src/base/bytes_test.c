@@ -7,8 +7,7 @@
 
 static void it_reads_the_bytes_that_were_put(void **state) {
     (void)state;
-    bytes b;
-    bytes_init(&b);
+    bytes b = { 0 };
     bytes_put_u8(&b, 0xab);
     bytes_put_u16(&b, 0xbeef);
     bytes_put_u32(&b, 0xdeadbeef);

@@ -101,6 +101,18 @@ struct env {
 static inline int64_t env_now_ns(env *e) {
     return e->class->now_ns(e);
 }
+// The time |length_ns| after |now_ns|, or |length_ms| after it. Without a length, or beyond all times: ENV_NEVER.
+static inline int64_t deadline_after_ns(int64_t now_ns, uint64_t length_ns) {
+    int64_t due_ns;
+    bool is_never = !length_ns || __builtin_add_overflow(now_ns, length_ns, &due_ns);
+    return is_never ? ENV_NEVER : due_ns;
+}
+static inline int64_t deadline_after_ms(int64_t now_ns, int64_t length_ms) {
+    uint64_t length_ns;
+    bool is_never = length_ms <= 0 || __builtin_mul_overflow(length_ms, 1000000, &length_ns);
+    return is_never ? ENV_NEVER : deadline_after_ns(now_ns, length_ns);
+}
+
 // Nanoseconds since 1970 on the wall clock: for display only, since it may step at any
 // time, by any amount.
 static inline int64_t env_wall_ns(env *e) {

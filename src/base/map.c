@@ -20,10 +20,6 @@ uint64_t hash_bytes(const void *bytes, size_t size) {
     return hash_u64(h);
 }
 
-void map_init(map *m) {
-    *m = (map){ 0 };
-}
-
 void map_fini(map *m) {
     for (size_t i = 0; i < m->capacity; i++) mem_free(m->entries[i].name);
     mem_free(m->entries);
@@ -121,10 +117,12 @@ void *map_take_name(map *m, const char *name) {
     return take(m, name_key(name), name);
 }
 
-map_entry *map_next(const map *m, size_t *i) {
-    while (*i < m->capacity) {
-        map_entry *e = &m->entries[(*i)++];
-        if (e->value) return e;
+bool map_next(const map *m, map_cursor *e) {
+    while (e->index < m->capacity) {
+        const map_entry *x = &m->entries[e->index++];
+        if (!x->value) continue;
+        *e = (map_cursor){ e->index, x->key, x->name, x->value };
+        return true;
     }
-    return NULL;
+    return false;
 }

@@ -18,8 +18,8 @@ typedef struct map {
     size_t count, capacity;  // capacity is 0 or a power of two
 } map;
 
-void map_init(map *m);
-void map_fini(map *m);  // the values are the caller's
+// Leaves an empty map, which is all zero. The values are the caller's.
+void map_fini(map *m);
 
 void *map_find(const map *m, uint64_t key);
 bool map_put(map *m, uint64_t key,
@@ -30,9 +30,17 @@ void *map_find_name(const map *m, const char *name);
 bool map_put_name(map *m, const char *name, void *value);
 void *map_take_name(map *m, const char *name);
 
-// for (size_t i = 0; (e = map_next(m, &i));)  -- no put meanwhile; after map_take of the current
-// entry, i--
-map_entry *map_next(const map *m, size_t *i);
+// An entry of a map, and where the next one is searched.
+typedef struct map_cursor {
+    size_t index;
+    uint64_t key;
+    char *name;
+    void *value;
+} map_cursor;
+
+// for (map_cursor e = { 0 }; map_next(m, &e);)  -- no put meanwhile; after map_take of the current
+// entry, e.index--
+bool map_next(const map *m, map_cursor *e);
 
 uint64_t hash_u64(uint64_t x);
 uint64_t hash_bytes(const void *bytes, size_t size);

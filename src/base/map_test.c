@@ -10,8 +10,7 @@ enum { KEYS = 64, STEPS = 20000 };
 // Any sequence of puts and takes, compared with an array.
 static void behave_like_an_array(uint64_t seed, void *context) {
     (void)context;
-    map m;
-    map_init(&m);
+    map m = { 0 };
     void *expected[KEYS] = { 0 };
     static int targets[KEYS];
     size_t count = 0;
@@ -43,8 +42,7 @@ static void it_behaves_like_an_array(void **state) {
 static void names_are_copied(void **state) {
     (void)state;
     size_t before = mem_live_count();
-    map m;
-    map_init(&m);
+    map m = { 0 };
     static int values[200];
     char name[24];
     for (int i = 0; i < 200; i++) {
@@ -67,32 +65,28 @@ static void names_are_copied(void **state) {
 
 static void it_visits_every_entry_once(void **state) {
     (void)state;
-    map m;
-    map_init(&m);
+    map m = { 0 };
     int seen[100] = { 0 };
     for (uint64_t key = 0; key < 100; key++) map_put(&m, key, &seen[key]);
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&m, &i));) ++*(int *)e->value;
+    for (map_cursor e = { 0 }; map_next(&m, &e);) ++*(int *)e.value;
     for (int i = 0; i < 100; i++) assert_int_equal(seen[i], 1);
     map_fini(&m);
 }
 
 static void an_empty_map_has_nothing(void **state) {
     (void)state;
-    map m;
-    map_init(&m);
-    size_t i = 0;
+    map m = { 0 };
+    map_cursor e = { 0 };
     assert_null(map_find(&m, 0));
     assert_null(map_take(&m, 0));
     assert_null(map_find_name(&m, ""));
-    assert_null(map_next(&m, &i));
+    assert_false(map_next(&m, &e));
     map_fini(&m);
 }
 
 static void fill_a_map(void *context) {
     (void)context;
-    map m;
-    map_init(&m);
+    map m = { 0 };
     static int value;
     char name[24];
     size_t put = 0;

@@ -161,3 +161,9 @@ void mem_give(void *p, size_t size) {
     if (p && !lay_aside(p, size)) mem_free(p);
 }
 #endif
+
+void *mem_take_zeros(size_t size) {
+    void *p = mem_take(size);
+    if (p) memset(p, 0, size);
+    return p;
+}

@@ -30,7 +30,8 @@ void *mem_realloc(void *p, size_t size);
 void mem_free(void *p);
 char *mem_strdup(const char *text);
 
-void *mem_take(size_t size);  // not zeroed; returned with mem_give and the same size
+void *mem_take(size_t size);        // not zeroed; returned with mem_give and the same size
+void *mem_take_zeros(size_t size);  // zeroed
 void mem_give(void *p, size_t size);
 
 // For other caches (the blocks of tensors): raw memory, neither counted nor made to fail.

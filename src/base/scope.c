@@ -219,6 +219,11 @@ gw_error gw_scope_close(gw_scope *s) {
     return error;
 }
 
+void scope_close_unread(gw_scope *s) {
+    gw_error error = gw_scope_close(s);
+    (void)error;
+}
+
 void gw_scope_close_up(gw_scope *s) {
     check_open(s, "gw_scope_close_up");
     if (is_lent(s)) return;
@@ -248,11 +253,12 @@ gw_error *scope_own_error(const gw_scope *s) {
     return is_shared ? NULL : s->error;
 }
 
-void scope_fail_with(gw_scope *s, const gw_error *error) {
+bool scope_fail_with(gw_scope *s, const gw_error *error) {
     check_open(s, "an operation");
-    if (s->error) return;
+    if (s->error) return false;
     take_on(s, error);
     error_reached_scope(s->error);
+    return false;
 }
 
 void scope_explain_error(gw_scope *s, const char *what) {
@@ -267,22 +273,23 @@ static void failv(gw_scope *s, gw_status status, const char *format, va_list arg
     scope_fail_with(s, &error);
 }
 
-void scope_fail(gw_scope *s, gw_status status, const char *format, ...) {
+bool scope_fail(gw_scope *s, gw_status status, const char *format, ...) {
     va_list args;
     va_start(args, format);
     failv(s, status, format, args);
     va_end(args);
+    return false;
 }
 
-void scope_fail_of(gw_scope *s, const char *function, gw_status status, const char *format, ...) {
-    if (s->error) return;
+bool scope_fail_of(gw_scope *s, const char *function, gw_status status, const char *format, ...) {
+    if (s->error) return false;
     va_list args;
     va_start(args, format);
     gw_error error;
     error_setv(&error, status, format, args);
     va_end(args);
     error_prefix_function(&error, function);
-    scope_fail_with(s, &error);
+    return scope_fail_with(s, &error);
 }
 
 bool scope_check_array(gw_scope *s, const char *function, const void *items, int64_t count) {
@@ -335,10 +342,7 @@ void gw_scope_set_timeout(gw_scope *s, int64_t timeout_ms) {
         return;
     }
     int64_t outer = s->parent ? s->parent->deadline_ns : ENV_NEVER;
-    int64_t own = ENV_NEVER, length_ns;
-    if (timeout_ms > 0 && !__builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) &&
-        __builtin_add_overflow(scope_now_ns(s), length_ns, &own))
-        own = ENV_NEVER;
+    int64_t own = deadline_after_ms(scope_now_ns(s), timeout_ms);
     s->deadline_ns = own < outer ? own : outer;
 }
 
@@ -431,6 +435,11 @@ void *scope_own(gw_scope *s, void *handle) {
     handle_release(h);
     scope_fail(s, GW_NO_MEMORY, "no memory for a handle");
     return NULL;
+}
+
+void *scope_own_or(gw_scope *s, void *handle, void *poison) {
+    void *owned = scope_own(s, handle);
+    return owned ? owned : poison;
 }
 
 void scope_release_from(gw_scope *s, uint32_t count) {

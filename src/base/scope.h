@@ -88,6 +88,7 @@ struct gw_scope {
 
 // As gw_scope_open, but a scope opened in a failed scope has not failed: for work that must be done in any case.
 gw_scope *scope_open_regardless(gw_scope *parent);
+void scope_close_unread(gw_scope *s);  // as gw_scope_close, where no caller needs the error
 
 uint64_t scope_new_id(const gw_scope *s);  // one that no scope has
 
@@ -108,18 +109,21 @@ void scope_take_back(gw_scope *s);
 // Moves the caller's count on |handle| to |s| and returns |handle|. If |s| has no memory for it,
 // releases it, fails |s| and returns NULL.
 void *scope_own(gw_scope *s, void *handle);
+void *scope_own_or(gw_scope *s, void *handle, void *poison);  // |poison| in place of NULL
 
 // Releases all handles of |s| but the first |count|: for long work in one scope.
 void scope_release_from(gw_scope *s, uint32_t count);
 
-// Fails |s|, unless it has failed already. The text gets the scope's label in front.
-void scope_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
+// Fails |s|, unless it has failed already. The text gets the scope's label in front. This and the next two return false,
+// so that checks write
+//     return scope_fail(s, GW_INVALID, "rank %d of %d", rank, world_size);
+bool scope_fail(gw_scope *s, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
 // With "|function|: " in front, unless the error of a call to another worker already has it.
-void scope_fail_of(gw_scope *s, const char *function, gw_status status, const char *format, ...)
+bool scope_fail_of(gw_scope *s, const char *function, gw_status status, const char *format, ...)
     GW_PRINTF(4, 5);
 // Whether |items| may have |count| items; else fails with INVALID.
 bool scope_check_array(gw_scope *s, const char *function, const void *items, int64_t count);
-void scope_fail_with(gw_scope *s,
+bool scope_fail_with(gw_scope *s,
                      const gw_error *error);  // an existing error, perhaps of another worker
 
 // Puts "|what|: " before the text of the latest error of |s|, for a function that can explain it better than

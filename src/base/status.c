@@ -85,6 +85,11 @@ gw_status error_setv(gw_error *error, gw_status status, const char *format, va_l
     return status;
 }
 
+gw_status error_copy(gw_error *error, const gw_error *from) {
+    if (error) *error = *from;
+    return from->status;
+}
+
 bool status_is_of_error(gw_status status) {
     return status > GW_OK && status < GW_STATUS_COUNT;
 }

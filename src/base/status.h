@@ -12,6 +12,8 @@ void error_init(gw_error *error, gw_status status);
 //     return error_set(error, GW_INVALID, "rank %d of %d", rank, world_size);
 gw_status error_set(gw_error *error, gw_status status, const char *format, ...) GW_PRINTF(3, 4);
 gw_status error_setv(gw_error *error, gw_status status, const char *format, va_list args);
+// The same with the contents of |from|.
+gw_status error_copy(gw_error *error, const gw_error *from);
 // With a status that a program has chosen: GW_OK becomes REMOTE, and an invalid status
 // becomes INVALID, since no peer would accept it.
 void error_set_by_programv(gw_error *error, gw_status status, const char *format, va_list args);

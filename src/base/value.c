@@ -77,9 +77,8 @@ gw_value gw_value_of_error(const gw_error *x) {
 static bool is(gw_scope *s, const char *function, gw_value v, gw_kind kind) {
     if (s->error) return false;
     if (v.kind == kind) return true;
-    scope_fail(s, GW_INVALID, "%s: expected %s, got %s", function, gw_kind_name(kind),
-               gw_kind_name(v.kind));
-    return false;
+    return scope_fail(s, GW_INVALID, "%s: expected %s, got %s", function, gw_kind_name(kind),
+                      gw_kind_name(v.kind));
 }
 
 bool gw_bool_of(gw_scope *s, gw_value v) {
@@ -210,9 +209,8 @@ static void destroy_list(gw_handle *h) {
 const handle_class list_class = { .name = "list", .destroy = destroy_list };
 
 gw_list *list_open(void) {
-    gw_list *list = mem_take(sizeof *list);
+    gw_list *list = mem_take_zeros(sizeof *list);
     if (!list) return NULL;
-    memset(list, 0, sizeof *list);
     handle_init(&list->handle, &list_class);
     return list;
 }
@@ -240,8 +238,7 @@ gw_list *gw_list_open(gw_scope *s) {
     if (s->error) return &list_poison;
     gw_list *list = list_open();
     if (!list) scope_fail(s, GW_NO_MEMORY, "no memory for a list");
-    list = scope_own(s, list);
-    return list ? list : &list_poison;
+    return scope_own_or(s, list, &list_poison);
 }
 
 // A walk over containers in containers, each once, at any depth.
@@ -264,7 +261,6 @@ static void walk_to(walk *w, gw_value v) {
 // Whether |v| is |container|, or contains it: then it could never be released. True without memory.
 static bool contains(gw_value v, gw_value container, bool *out_failed) {
     walk w = { .count = 0 };
-    map_init(&w.seen);
     walk_to(&w, v);
     bool found = false;
     while (w.count && !found) {
@@ -350,11 +346,9 @@ static void destroy_map(gw_handle *h) {
 const handle_class map_class = { .name = "map", .destroy = destroy_map };
 
 gw_map *map_open(void) {
-    gw_map *m = mem_take(sizeof *m);
+    gw_map *m = mem_take_zeros(sizeof *m);
     if (!m) return NULL;
-    memset(m, 0, sizeof *m);
     handle_init(&m->handle, &map_class);
-    map_init(&m->index);
     return m;
 }
 
@@ -397,8 +391,7 @@ gw_map *gw_map_open(gw_scope *s) {
     if (s->error) return &map_poison;
     gw_map *m = map_open();
     if (!m) scope_fail(s, GW_NO_MEMORY, "no memory for a map");
-    m = scope_own(s, m);
-    return m ? m : &map_poison;
+    return scope_own_or(s, m, &map_poison);
 }
 
 void gw_map_put_with(gw_scope *s, gw_map *map, const char *key, gw_value v) {

@@ -53,6 +53,14 @@ static bool is_among(const char *words, const char *text) {
     return false;
 }
 
+bool variable_number(const char *text, long max, int *out) {
+    char *end;
+    long number = strtol(text, &end, 10);
+    bool is_valid = *text >= '0' && *text <= '9' && !*end && number <= max;
+    if (is_valid) *out = (int)number;
+    return is_valid;
+}
+
 static bool is_number(const char *text, long max) {
     char *end;
     long number = strtol(text, &end, 10);

@@ -5,11 +5,16 @@
 #ifndef BASE_VARIABLES_H
 #define BASE_VARIABLES_H
 
+#include <stdbool.h>
+
 // Logs a warning for each invalid variable, once in the process, when it opens its first root
 // scope. Variables that are read later, or make gw_rpc_init fail, are reported there.
 void variables_check(void);
 
 // The same for |environment|, each time.
 void variables_check_all(char *const *environment);
+
+// Whether |text| is a number from 0 to |max|, in decimal digits alone.
+bool variable_number(const char *text, long max, int *out);
 
 #endif

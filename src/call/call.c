@@ -171,11 +171,7 @@ static void notify_callee(const gw_future *f) {
     message *m = agent_message_on_loop(f->agent, KIND_CANCEL);
     if (!m) return;
     bytes_put_u64(&m->head, f->call);
-    if (m->head.failed) {
-        message_release(m);
-    } else {
-        agent_send_on_loop(f->agent, f->to, m, true, NULL);
-    }
+    agent_post_on_loop(f->agent, f->to, m);
 }
 
 bool call_end_on_loop(gw_future *f, gw_error error) {
@@ -211,9 +207,7 @@ static bool forward_result(gw_future *f, int consumer, uint64_t promise) {
     bytes_put_u64(&m->head, f->call);
     bytes_put_u32(&m->head, (uint32_t)consumer);
     bytes_put_u64(&m->head, promise);
-    if (!m->head.failed) return agent_send_on_loop(f->agent, f->to, m, true, NULL) == GW_OK;
-    message_release(m);
-    return false;
+    return agent_send_on_loop(f->agent, f->to, m, true, NULL) == GW_OK;
 }
 
 const future_source call_source = { .cancel = call_cancel_on_loop,

@@ -47,6 +47,9 @@ gw_status call_send_on_loop(call *c);
 void call_start(call *c);
 gw_value call_sync(call *c, gw_scope *s);  // and waits
 
+// The length until |deadline_ns| in the text of an error; 0 without a deadline.
+int64_t call_length_ms(const agent *a, int64_t deadline_ns);
+
 // The time that a call with |options| has from now on, -1: without end.
 int64_t call_time_left_ns(gw_scope *s, gw_call_options options);
 

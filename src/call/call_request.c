@@ -6,21 +6,19 @@
 
 #include <stdio.h>
 
-// |out_length_ms|: the length in the text of an error.
-static int64_t deadline_of(agent *a, gw_scope *s, gw_call_options options, int64_t *out_length_ms) {
-    int64_t timeout_ms =
-        options.timeout_ms == GW_AGENT_TIMEOUT ? a->timeout_ms : options.timeout_ms;
-    int64_t now = env_now_ns(a->env), length_ns, own = ENV_NEVER;
-    if (timeout_ms > 0 && !__builtin_mul_overflow(timeout_ms, INT64_C(1000000), &length_ns) &&
-        __builtin_add_overflow(now, length_ns, &own))
-        own = ENV_NEVER;
-    int64_t outer = context_deadline_ns(s), least = own < outer ? own : outer;
-    *out_length_ms = least == ENV_NEVER || least < now ? 0 : (least - now + 999999) / 1000000;
-    return least;
+static int64_t deadline_of(agent *a, gw_scope *s, gw_call_options options) {
+    return context_deadline_within_ns(
+        a, s, options.timeout_ms == GW_AGENT_TIMEOUT ? a->timeout_ms : options.timeout_ms);
+}
+
+int64_t call_length_ms(const agent *a, int64_t deadline_ns) {
+    int64_t now_ns = env_now_ns(a->env);
+    if (deadline_ns == ENV_NEVER || deadline_ns < now_ns) return 0;
+    return (deadline_ns - now_ns + 999999) / 1000000;
 }
 
 int64_t call_time_left_ns(gw_scope *s, gw_call_options options) {
-    int64_t ignored, until_ns = deadline_of(s->agent, s, options, &ignored);
+    int64_t until_ns = deadline_of(s->agent, s, options);
     if (until_ns == ENV_NEVER) return -1;
     int64_t left_ns = until_ns - env_now_ns(((agent *)s->agent)->env);
     return left_ns > 0 ? left_ns : 0;
@@ -30,17 +28,13 @@ int64_t call_time_left_ns(gw_scope *s, gw_call_options options) {
 static gw_status put_future(call *c, gw_scope *s, gw_future *f, gw_error *error) {
     result *r = f->agent == c->agent ? future_result(f) : NULL;
     if (!r) return outgoing_put(&c->outgoing, gw_value_of_future(f), error);
-    if (result_error(r)) {
-        *error = *result_error(r);
-        return error->status;
-    }
+    if (result_error(r)) return error_copy(error, result_error(r));
     gw_scope *inner = gw_scope_open(s);
     gw_value v = result_give(r, inner);
     gw_status status = gw_ok(inner) ? outgoing_put(&c->outgoing, v, error) : GW_OK;
     gw_error failed = gw_scope_close(inner);
     if (!failed.status) return status;
-    *error = failed;
-    return failed.status;
+    return error_copy(error, &failed);
 }
 
 // An operator takes no references, but their values.
@@ -135,23 +129,23 @@ static gw_status check_options(gw_call_options options, gw_error *error) {
     return error_set(error, GW_INVALID, "a timeout of %lld ms", (long long)options.timeout_ms);
 }
 
-static gw_status open_future(call *c, const char *name, int64_t length_ms) {
+static gw_status open_future(call *c, const char *name) {
     c->future = future_open(c->agent, name);
     if (!c->future) return error_set(&c->error, GW_NO_MEMORY, "no memory for a call");
-    c->future->length_ms = length_ms;
+    c->future->length_ms = c->length_ms;
     return GW_OK;
 }
 
 void call_init_fetch(call *c, gw_scope *s, int owner) {
-    int64_t length_ms;
     *c = (call){
         .agent = s->agent, .scope = s, .function = "gw_to_here", .to = owner, .fixed.depth = 1
     };
-    c->deadline_ns = deadline_of(c->agent, s, GW_OPTIONS(gw_call_options), &length_ms);
+    c->deadline_ns = deadline_of(c->agent, s, GW_OPTIONS(gw_call_options));
+    c->length_ms = call_length_ms(c->agent, c->deadline_ns);
     context *x = context_of(s);
     c->context = x;
     c->fixed.depth = (uint8_t)((x ? x->depth : 0) + 1);
-    if (open_future(c, "gw_to_here", length_ms))
+    if (open_future(c, "gw_to_here"))
         explain(c);
     else
         c->future->once = c->future->fetches = true;
@@ -168,10 +162,9 @@ void call_init(call *c, gw_scope *s, gw_call_options options, gw_target to, cons
     gw_status status = check_name(function, &c->error);
     const char *name = c->function = status ? "" : function;
     if (!status) status = check_options(options, &c->error);
-    int64_t length_ms;
-    c->deadline_ns = deadline_of(c->agent, s, options, &length_ms);
-    c->length_ms = length_ms;
-    if (wants_reply && open_future(c, name, length_ms)) status = GW_NO_MEMORY;
+    c->deadline_ns = deadline_of(c->agent, s, options);
+    c->length_ms = call_length_ms(c->agent, c->deadline_ns);
+    if (wants_reply && open_future(c, name)) status = GW_NO_MEMORY;
     if (c->future) c->future->called_at = options.origin;
     if (!status) status = write_request(c, s, to, function, count, args);
     if (status) call_set_error(c, status);
@@ -183,7 +176,7 @@ void call_init_again(call *c, gw_scope *s, const call *from, gw_target to) {
     c->future = NULL;
     c->outgoing = (outgoing){ 0 };
     gw_status status = c->error.status;
-    if (open_future(c, c->function, c->length_ms)) status = GW_NO_MEMORY;
+    if (open_future(c, c->function)) status = GW_NO_MEMORY;
     if (!status) status = target_resolve(c->agent, to, &c->to, &c->error);
     if (!status) status = outgoing_init_again(&c->outgoing, &from->outgoing, &c->error);
     c->fixed.key = scope_call_key(s);

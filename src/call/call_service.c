@@ -1,5 +1,5 @@
 // The service of calls: its functions for the agent.
-#include "call/call_service.h"
+#include "call/calls.h"
 
 #include "agent/deferred.h"
 #include "call/call.h"
@@ -107,9 +107,8 @@ static bool is_own(const char *function) {
 
 // A call whose body has returned a future is completed by another one.
 static const served_call *find_acting(const agent *a) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&calls_of(a)->served, &i));) {
-        const served_call *s = e->value;
+    for (map_cursor e = { 0 }; map_next(&calls_of(a)->served, &e);) {
+        const served_call *s = e.value;
         if (s->state < SERVED_RESULT && !is_own(s->header.function)) return s;
     }
     return NULL;

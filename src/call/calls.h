@@ -56,6 +56,7 @@ typedef struct call_peer {
     uint64_t unexpected_bytes;  // and their sizes
 } call_peer;
 
+extern const service call_service;
 extern const service_data call_data;
 
 // For the service: makes and frees its state.

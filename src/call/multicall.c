@@ -36,10 +36,7 @@ static bool init_calls(spread *x, gw_scope *s, gw_call_options options, const gw
     for (int i = 0; i < x->count; i++)
         if (i != first) call_init_again(&x->calls[i], s, from, gw_to_worker(workers[i]));
     for (int i = 0; i < x->count; i++) {
-        if (!x->calls[i].future) {
-            scope_fail_with(s, &x->calls[i].error);
-            return false;
-        }
+        if (!x->calls[i].future) return scope_fail_with(s, &x->calls[i].error);
         x->futures[i] = handle_retain(x->calls[i].future);
     }
     return true;
@@ -48,15 +45,12 @@ static bool init_calls(spread *x, gw_scope *s, gw_call_options options, const gw
 static bool open_spread(spread *x, gw_scope *s, gw_target to) {
     *x = (spread){ .agent = s->error ? NULL : agent_of(s), .count = to.worker_count };
     if (!x->agent) return false;
-    if (to.worker_count < 0 || (to.worker_count && !to.workers)) {
-        scope_fail(s, GW_INVALID, "a call to %d workers", to.worker_count);
-        return false;
-    }
+    if (to.worker_count < 0 || (to.worker_count && !to.workers))
+        return scope_fail(s, GW_INVALID, "a call to %d workers", to.worker_count);
     x->calls = mem_calloc((size_t)(x->count + 1) * sizeof *x->calls);
     x->futures = mem_calloc((size_t)(x->count + 1) * sizeof(gw_future *));
     if (x->calls && x->futures) return true;
-    scope_fail(s, GW_NO_MEMORY, "no memory for calls");
-    return false;
+    return scope_fail(s, GW_NO_MEMORY, "no memory for calls");
 }
 
 static void send_all(spread *x) {

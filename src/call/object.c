@@ -18,8 +18,7 @@ static void part_from_turn(const object *o) {
 static void free_object(object *o) {
     if (o->turn) part_from_turn(o);
     o->own->is_lent = false;
-    gw_error ignored = gw_scope_close(o->own);
-    (void)ignored;
+    scope_close_unread(o->own);
     turn_release(o->turn);
     mem_free(o->self);
     mem_free(o);
@@ -120,8 +119,7 @@ static void run_end(object *o, bool has_place) {
     env_enter(a->env);
     turn_end_on_loop(&h);
     env_leave(a->env);
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_close_unread(s);
     turn_release(t);
     env_enter(a->env);
     calls_of(a)->body_count--;

@@ -172,7 +172,6 @@ static gw_status read_promise(agent *a, int from, reader *table, gw_handle **out
     gw_status status = f ? GW_OK : add_promise(a, id, &f, error);
     if (status) return status;
     f->producer = (int)producer;
-    f->producer_incarnation = incarnation;
     f->of_reference = of_reference;
     handle_retain(f);
     *out = &f->handle;
@@ -271,23 +270,18 @@ void promises_lost_on_loop(agent *a, int rank) {
     // position.
     for (bool found = true; found;) {
         found = false;
-        map_entry *e;
-        for (size_t i = 0; (e = map_next(&calls_of(a)->promises, &i));) {
-            if (!hangs_on(e->value, rank)) continue;
-            fail_lost(e->value, agent_member(a, rank));
+        for (map_cursor e = { 0 }; map_next(&calls_of(a)->promises, &e);) {
+            if (!hangs_on(e.value, rank)) continue;
+            fail_lost(e.value, agent_member(a, rank));
             found = true;
-            i--;
+            e.index--;
         }
     }
 }
 
 void promises_close_on_loop(agent *a, const gw_error *why) {
-    for (;;) {
-        size_t i = 0;
-        map_entry *e = map_next(&calls_of(a)->promises, &i);
-        if (!e) return;
-        fail_promise(e->value, why);
-    }
+    for (map_cursor e = { 0 }; map_next(&calls_of(a)->promises, &e); e.index = 0)
+        fail_promise(e.value, why);
 }
 
 // ---- As an attachment ---------------------------------------------------------------------------

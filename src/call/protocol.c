@@ -31,10 +31,6 @@ void reply_write(bytes *head, const reply_fixed *fixed) {
     bytes_put(head, fixed, sizeof *fixed);
 }
 
-void reply_amend(bytes *head, const reply_fixed *fixed) {
-    if (!head->failed) memcpy(head->data, fixed, sizeof *fixed);
-}
-
 static bool take(reader *r, void *out, size_t size) {
     const uint8_t *at = reader_take(r, size);
     if (at) memcpy(out, at, size);
@@ -116,11 +112,7 @@ static void send_failure(agent *a, int to, uint8_t kind, uint64_t id, const gw_e
     reply_write(&m->head, &(reply_fixed){ .id = id, .outcome = REPLY_ERROR });
     bytes_put_u8(&m->head, GW_ERROR);
     encode_error(&m->head, error);
-    if (m->head.failed) {
-        message_release(m);
-    } else {
-        agent_send_on_loop(a, to, m, true, NULL);
-    }
+    agent_post_on_loop(a, to, m);
 }
 
 void reply_send_on_loop(outgoing *s, agent *a, int to, uint8_t kind, uint64_t id, bool filled,
@@ -145,8 +137,7 @@ void reply_result(agent *a, int to, uint8_t kind, uint64_t id, result *r) {
     reply_send_on_loop(&sh, a, to, kind, id, filled, true);
     env_leave(a->env);
     outgoing_fini(&sh);
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_close_unread(s);
 }
 
 // ---- Receiving ----------------------------------------------------------------------------------

@@ -68,7 +68,6 @@ _Static_assert(sizeof(reply_fixed) == 24, "as on the wire");
 enum { REPLY_VALUE, REPLY_ERROR };
 
 void reply_write(bytes *head, const reply_fixed *fixed);
-void reply_amend(bytes *head, const reply_fixed *fixed);
 gw_status reply_read(const message *m, reply_fixed *out, size_t *out_value_at, gw_error *error);
 
 // Where |attachments_at| stands in the head.

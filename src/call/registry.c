@@ -23,8 +23,7 @@ static void free_function(function *f) {
 }
 
 static void free_functions(map *m) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(m, &i));) free_function(e->value);
+    for (map_cursor e = { 0 }; map_next(m, &e);) free_function(e.value);
     map_fini(m);
 }
 
@@ -94,7 +93,6 @@ static gw_status add_class(gw_registry *r, const char *name, gw_class_options op
     }
     c->name = copy;
     c->options = options;
-    map_init(&c->methods);
     gw_status status =
         add_function(r, name, (function){ .where = GW_POOL, .class = c }, options.signature, error);
     if (status) free_class(c);
@@ -107,9 +105,8 @@ static gw_status add_method(gw_registry *r, const char *class_name, const char *
     const function *f = map_find_name(&r->functions, class_name ? class_name : "");
     if (!f || !f->class) {
         nearest n = nearest_to(class_name);
-        map_entry *e;
-        for (size_t i = 0; (e = map_next(&r->functions, &i));)
-            if (((function *)e->value)->class) nearest_offer(&n, e->name);
+        for (map_cursor e = { 0 }; map_next(&r->functions, &e);)
+            if (((function *)e.value)->class) nearest_offer(&n, e.name);
         return error_set(error, GW_NOT_FOUND, "method %.127s: no class %.127s is registered%s",
                          name, class_name ? class_name : "", nearest_words(&n));
     }
@@ -123,8 +120,7 @@ static gw_status allow(gw_registry *r, const char *name, const char *callers, gw
     function *f = map_find_name(&r->functions, name ? name : "");
     if (!f) {
         nearest n = nearest_to(name);
-        map_entry *e;
-        for (size_t i = 0; (e = map_next(&r->functions, &i));) nearest_offer(&n, e->name);
+        for (map_cursor e = { 0 }; map_next(&r->functions, &e);) nearest_offer(&n, e.name);
         return error_set(error, GW_NOT_FOUND, "callers of %.127s: no such function is registered%s",
                          name ? name : "", nearest_words(&n));
     }
@@ -178,7 +174,6 @@ static gw_registry *open_registry(gw_error *error) {
         return NULL;
     }
     handle_init(&r->handle, &registry_class);
-    map_init(&r->functions);
     return r;
 }
 
@@ -187,15 +182,14 @@ gw_registry *gw_registry_open(gw_scope *s) {
     gw_error error;
     gw_registry *r = open_registry(&error);
     if (!r) scope_fail_with(s, &error);
-    r = scope_own(s, r);
-    return r ? r : &poison;
+    return scope_own_or(s, r, &poison);
 }
 
 static bool may_add(gw_scope *s, const gw_registry *r) {
     if (s->error) return false;
     if (!r->frozen) return true;
-    scope_fail(s, GW_WRONG_STATE, "the registry is in use by an agent, and can no longer change");
-    return false;
+    return scope_fail(s, GW_WRONG_STATE,
+                      "the registry is in use by an agent, and can no longer change");
 }
 
 void gw_registry_add_function(gw_scope *s, gw_registry *r, const char *name, gw_placement where,
@@ -272,9 +266,8 @@ const function *library_find(const service *const *services, const char *name) {
 
 void registry_offer(const gw_registry *r, const service *const *services, bool classes,
                     nearest *n) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&r->functions, &i));)
-        if (classes || !((function *)e->value)->class) nearest_offer(n, e->name);
+    for (map_cursor e = { 0 }; map_next(&r->functions, &e);)
+        if (classes || !((function *)e.value)->class) nearest_offer(n, e.name);
     if (strncmp(n->wanted, "gw.", 3)) return;
     for (; *services; services++) {
         const function *const *tables = (*services)->functions;
@@ -290,9 +283,8 @@ void registry_offer(const gw_registry *r, const service *const *services, bool c
 }
 
 void class_offer_methods(const class *c, nearest *n) {
-    map_entry *e;
     for (int i = 0; i < c->fixed_count; i++) nearest_offer(n, c->fixed_methods[i].name);
-    for (size_t i = 0; (e = map_next(&c->methods, &i));) nearest_offer(n, e->name);
+    for (map_cursor e = { 0 }; map_next(&c->methods, &e);) nearest_offer(n, e.name);
 }
 
 const op *registry_find_operator(const char *name) {

@@ -247,18 +247,9 @@ static gw_status find_function(served_call *s, gw_error *error) {
     return GW_OK;
 }
 
-static int64_t deadline_of(agent *a, uint64_t time_left_ns) {
-    int64_t deadline_ns;
-    if (!time_left_ns || time_left_ns > INT64_MAX ||
-        __builtin_add_overflow(env_now_ns(a->env), (int64_t)time_left_ns, &deadline_ns))
-        return ENV_NEVER;
-    return deadline_ns;
-}
-
 static served_call *open_served_call(agent *a, int from, const request_header *h, uint64_t size) {
-    served_call *s = mem_take(sizeof *s);
+    served_call *s = mem_take_zeros(sizeof *s);
     if (!s) return NULL;
-    memset(s, 0, sizeof *s);
     if (!map_put(&calls_of(a)->served, id_of(from, h->fixed.call), s)) {
         mem_give(s, sizeof *s);
         return NULL;
@@ -266,7 +257,7 @@ static served_call *open_served_call(agent *a, int from, const request_header *h
     s->agent = a;
     s->caller = from;
     s->header = *h;
-    s->deadline_ns = deadline_of(a, h->fixed.time_left_ns);
+    s->deadline_ns = deadline_after_ns(env_now_ns(a->env), h->fixed.time_left_ns);
     list_init(&s->forwards);
     call_peer *caller = call_peer_of(a, from);
     list_append(&caller->served, &s->sibling);

@@ -73,10 +73,7 @@ static gw_status decode_args(served_call *s, gw_value *values, gw_error *error) 
         gw_status status = decode_value(&d, &values[i], error);
         if (status) return status;
     }
-    if (s->scope->error) {
-        *error = *s->scope->error;
-        return error->status;
-    }
+    if (s->scope->error) return error_copy(error, s->scope->error);
     return s->op
                ? GW_OK
                : signature_check(&s->function->signature, (int)s->header.arg_count, values, error);
@@ -133,8 +130,7 @@ static void open_scope(served_call *s) {
 }
 
 static void close_scope(served_call *s) {
-    gw_error ignored = gw_scope_close(s->scope);
-    (void)ignored;
+    scope_close_unread(s->scope);
     s->scope = NULL;
 }
 
@@ -243,8 +239,7 @@ static served_call *reply_value(served_call *s, gw_value v, const gw_error *erro
     env_leave(a->env);
     outgoing_fini(&sh);
     if (!again) {
-        gw_error ignored = gw_scope_close(scope);
-        (void)ignored;
+        scope_close_unread(scope);
         return next;
     }
     send_promised(s, &forwards, v, error);

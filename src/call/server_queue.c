@@ -3,13 +3,13 @@
 #include "call/server_queue.h"
 
 #include "base/failpoint.h"
+#include "base/machine.h"
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "call/flow_control.h"
 #include "call/server.h"
 
 #include <assert.h>
-#include <string.h>
 
 static uint64_t key_of(const served_call *s) {
     return hash_u64(s->header.fixed.order) + (uint64_t)s->caller;
@@ -18,9 +18,8 @@ static uint64_t key_of(const served_call *s) {
 static call_queue *find_or_make(agent *a, uint64_t key) {
     call_queue *t = map_find(&calls_of(a)->queues, key);
     if (t) return t;
-    t = mem_take(sizeof *t);
+    t = mem_take_zeros(sizeof *t);
     if (!t) return NULL;
-    memset(t, 0, sizeof *t);
     t->agent = a;
     t->key = key;
     list_init(&t->waiting);
@@ -312,13 +311,7 @@ static void leave_schedule(served_call *s) {
 
 // ---- The table ----------------------------------------------------------------------------------
 
-typedef struct rule {
-    served_call_state from;
-    served_call_event event;
-    served_call_state to;
-    void (*action)(served_call *s);
-    const char *why;
-} rule;
+typedef MACHINE_RULE(served_call_state, served_call_event, served_call *s) rule;
 
 // clang-format off
 static const rule rules[] = {
@@ -353,9 +346,8 @@ static const rule rules[] = {
 // clang-format on
 
 void served_call_apply_on_loop(served_call *s, served_call_event event) {
-    const rule *r = rules, *end = rules + sizeof rules / sizeof rules[0];
-    while (r < end && (r->from != s->state || r->event != event)) r++;
-    assert(r < end);  // all events are local
+    const rule *r = machine_find(rules, sizeof rules, sizeof *rules, s->state, event);
+    assert(r);  // all events are local
     s->state = r->to;
     r->action(s);
 }

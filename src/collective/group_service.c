@@ -6,7 +6,6 @@
 #include "collective/api/backward.h"
 #include "collective/backend/backend.h"
 #include "collective/group/groups_state.h"
-#include "collective/group_service.h"
 #include "collective/opening/join.h"
 #include "collective/opening/opening.h"
 #include "collective/run/run.h"
@@ -29,7 +28,7 @@ static void answer_with_break(agent *a, int to, const group_header *h, const gw_
     if (!m) return;
     group_header_put(&m->head, &(group_header){ .group = h->group, .list = h->list });
     encode_error(&m->head, error);
-    group_send_on_loop(a, to, m);
+    agent_post_on_loop(a, to, m);
 }
 
 // GRP-16: messages of a generation that has ended here are answered as by a member that still has it.
@@ -217,9 +216,8 @@ static bool names_unknown(const agent *a, const message *m) {
 
 // The end of a group may run code that opens or closes others, so each search begins again.
 static gw_group *find_with(const agent *a, int rank) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
-        gw_group *g = e->value;
+    for (map_cursor e = { 0 }; map_next(&groups_of(a)->groups, &e);) {
+        gw_group *g = e.value;
         if (!g->broken.status && (rank < 0 || group_index_of(g, rank) >= 0)) return g;
     }
     return NULL;
@@ -227,9 +225,8 @@ static gw_group *find_with(const agent *a, int rank) {
 
 // A group that counts |rank| among the members that agree.
 static gw_group *find_agreeing(const agent *a, int rank) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
-        gw_group *g = e->value;
+    for (map_cursor e = { 0 }; map_next(&groups_of(a)->groups, &e);) {
+        gw_group *g = e.value;
         int index = g->agreements ? group_index_of(g, rank) : -1;
         if (index >= 0 && !g->agreements->is_out[index]) return g;
     }
@@ -238,18 +235,16 @@ static gw_group *find_agreeing(const agent *a, int rank) {
 
 // |rank| -1: any.
 static void take_backends_down(const agent *a, int rank) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
-        gw_group *g = e->value;
+    for (map_cursor e = { 0 }; map_next(&groups_of(a)->groups, &e);) {
+        gw_group *g = e.value;
         if (rank < 0 || group_index_of(g, rank) >= 0) backend_group_down_on_loop(g);
     }
 }
 
 // A group that counts |rank| as present; |rank| has left in order.
 static gw_group *find_to_leave(const agent *a, int rank) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
-        gw_group *g = e->value;
+    for (map_cursor e = { 0 }; map_next(&groups_of(a)->groups, &e);) {
+        gw_group *g = e.value;
         int lost = 0;
         if (g->broken.status || group_index_of(g, rank) < 0) continue;
         for (int k = 0; k < g->count; k++) lost += agent_member(a, g->members[k].rank)->lost;
@@ -261,9 +256,8 @@ static gw_group *find_to_leave(const agent *a, int rank) {
 static void break_with(agent *a, int rank) {
     take_backends_down(a, rank);
     for (gw_group *g; (g = find_with(a, rank));) {
-        gw_error error = *agent_member(a, rank)->why;
+        gw_error error = agent_why_lost(agent_member(a, rank));
         error.status = GW_DISCONNECTED;
-        error_prefix_worker(&error, agent_member(a, rank)->name);
         group_break_on_loop(g, &error);
     }
 }
@@ -290,9 +284,8 @@ static void stop(agent *a, const gw_error *why) {
     stall_stop_on_loop(a);
     take_backends_down(a, -1);
     for (gw_group *g; (g = find_with(a, -1));) group_break_on_loop(g, why);
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));)
-        agree_stop_on_loop(e->value, why);
+    for (map_cursor e = { 0 }; map_next(&groups_of(a)->groups, &e);)
+        agree_stop_on_loop(e.value, why);
     join_request_stop_on_loop(a, why);
 }
 
@@ -302,17 +295,15 @@ static void joined(agent *a, int rank) {
 
 // Runs that wait will enter.
 static bool acts(const agent *a) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));)
-        if (((const gw_group *)e->value)->waiting_count) return true;
+    for (map_cursor e = { 0 }; map_next(&groups_of(a)->groups, &e);)
+        if (((const gw_group *)e.value)->waiting_count) return true;
     return false;
 }
 
 static void list_pending(const agent *a, pending *out) {
-    map_entry *e;
     size_t count = 0, detached = 0, agreements = 0, aborts = 0;
-    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
-        const gw_group *g = e->value;
+    for (map_cursor e = { 0 }; map_next(&groups_of(a)->groups, &e);) {
+        const gw_group *g = e.value;
         list_each(l, &g->runs) count += list_entry(l, run, link)->state != RUN_OVER;
         detached += group_count_detached_on_loop(g);
         agreements += g->agreements && !list_is_empty(&g->agreements->calls);
@@ -329,9 +320,8 @@ static void list_pending(const agent *a, pending *out) {
 static bool find_missed_error(const agent *a, gw_error *out) {
     const groups *x = groups_of(a);
     const gw_error *why = x->missed_error;
-    map_entry *e;
-    for (size_t i = 0; !why && (e = map_next(&x->groups, &i));)
-        why = group_missed_error_on_loop(e->value);
+    for (map_cursor e = { 0 }; !why && map_next(&x->groups, &e);)
+        why = group_missed_error_on_loop(e.value);
     if (why) *out = *why;
     return why;
 }
@@ -357,7 +347,7 @@ static void depart(agent *a) {
         if (rank == a->rank || agent_member(a, rank)->lost ||
             !groups_part_of(a, rank)->shares_group)
             continue;
-        group_send_on_loop(a, rank, agent_message_on_loop(a, KIND_DEPART));
+        agent_post_on_loop(a, rank, agent_message_on_loop(a, KIND_DEPART));
     }
 }
 

@@ -32,9 +32,8 @@ bool dataset_check(gw_scope *s, const gw_dataset *d, const char *function) {
 // ---- Making -------------------------------------------------------------------------------------
 // Without items; one count, NULL with |s| failed.
 static gw_dataset *new_dataset(gw_scope *s, const char *name, int64_t count) {
-    gw_dataset *d = mem_take(sizeof *d);
+    gw_dataset *d = mem_take_zeros(sizeof *d);
     if (d) {
-        memset(d, 0, sizeof *d);
         handle_init(&d->handle, &dataset_class);
         d->count = count;
         d->name = mem_strdup(name);
@@ -112,20 +111,17 @@ static bool take_indices(gw_scope *s, gw_dataset *d, const gw_dataset *of,
                          const gw_tensor *indices) {
     packed p;
     d->indices = mem_alloc((size_t)(d->count + 1) * sizeof *d->indices);
-    if (!d->indices || !tensor_pack(indices, &p)) {
-        scope_fail(s, GW_NO_MEMORY, "gw_subset: %s: no memory for %lld indices", of->name,
-                   (long long)d->count);
-        return false;
-    }
+    if (!d->indices || !tensor_pack(indices, &p))
+        return scope_fail(s, GW_NO_MEMORY, "gw_subset: %s: no memory for %lld indices", of->name,
+                          (long long)d->count);
     if (d->count) memcpy(d->indices, p.bytes, (size_t)d->count * sizeof *d->indices);
     packed_release(&p);
     for (int64_t i = 0; i < d->count; i++) {
         int64_t index = d->indices[i];
-        if (index < 0 || index >= of->count) {
-            scope_fail(s, GW_INVALID, "gw_subset: %s: index %lld is out of range for %lld items",
-                       of->name, (long long)index, (long long)of->count);
-            return false;
-        }
+        if (index < 0 || index >= of->count)
+            return scope_fail(s, GW_INVALID,
+                              "gw_subset: %s: index %lld is out of range for %lld items", of->name,
+                              (long long)index, (long long)of->count);
         if (of->whole) d->indices[i] = of->indices[index];
     }
     return true;

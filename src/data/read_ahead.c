@@ -186,13 +186,12 @@ static void await(gw_scope *s, read_ahead *a, const batch *b) {
 }
 
 bool read_ahead_take(gw_scope *s, gw_data_loader *l, gw_value *out) {
-    if (!s->may_wait) {
-        scope_fail(s, GW_WOULD_BLOCK,
-                   "gw_data_loader_next: %s: a GW_INLINE function must not wait for the threads of "
-                   "a loader",
-                   l->dataset->name);
-        return false;
-    }
+    if (!s->may_wait)
+        return scope_fail(
+            s, GW_WOULD_BLOCK,
+            "gw_data_loader_next: %s: a GW_INLINE function must not wait for the threads of "
+            "a loader",
+            l->dataset->name);
     if (!l->ahead && !(l->ahead = read_ahead_open(s, l))) return false;
     read_ahead *a = l->ahead;
     pthread_mutex_lock(&a->lock);

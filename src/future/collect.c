@@ -60,8 +60,7 @@ static void finish(task *t) {
         env_enter(e);
         future_complete_on_loop(c->out, r);
         env_leave(e);
-        gw_error ignored = gw_scope_close(s);
-        (void)ignored;
+        scope_close_unread(s);
     }
     env_enter(e);
     c->out->makers--;
@@ -158,22 +157,19 @@ gw_future *collect_start(gw_scope *s, agent *a, gw_future *const *fs, int count,
     env_enter(a->env);
     start_on_loop(c);
     env_leave(a->env);
-    out = scope_own(s, out);
-    return out ? out : &future_poison;
+    return scope_own_or(s, out, &future_poison);
 }
 
 // False with |s| failed.
 static bool are_usable(gw_scope *s, agent *a, const char *function, gw_future *const *fs,
                        int count) {
-    if (count < 0 || (count && !fs)) {
-        scope_fail(s, GW_INVALID, "%s of %d futures%s", function, count, fs ? "" : " at NULL");
-        return false;
-    }
+    if (count < 0 || (count && !fs))
+        return scope_fail(s, GW_INVALID, "%s of %d futures%s", function, count,
+                          fs ? "" : " at NULL");
     for (int i = 0; i < count; i++) {
         if (fs[i] && fs[i] != &future_poison && fs[i]->agent == a) continue;
-        scope_fail(s, GW_INVALID, "future %d belongs to another agent, or is of a call that failed",
-                   i);
-        return false;
+        return scope_fail(s, GW_INVALID,
+                          "future %d belongs to another agent, or is of a call that failed", i);
     }
     return true;
 }

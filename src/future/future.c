@@ -264,9 +264,8 @@ static gw_error no_memory_error = { .status = GW_NO_MEMORY, .text = "no memory f
 static result no_memory_result = { .count = 1, .error = &no_memory_error };
 
 static result *open_result(void) {
-    result *r = mem_take(sizeof *r);
+    result *r = mem_take_zeros(sizeof *r);
     if (!r) return NULL;
-    memset(r, 0, sizeof *r);
     atomic_init(&r->count, 1);
     return r;
 }

@@ -111,9 +111,8 @@ struct gw_future {
     void (*keep)(gw_future *f);  // sends the value to them once it has resolved; NULL without any
 
     // of a promise of another worker
-    uint64_t promise;  // its id, while it is among the promises
-    int producer;      // -1: its value arrived before the request that mentions it
-    uint64_t producer_incarnation;
+    uint64_t promise;   // its id, while it is among the promises
+    int producer;       // -1: its value arrived before the request that mentions it
     bool of_reference;  // it is the value behind a reference
     int unexpected_from;  // the sender of a value that arrived before its request, and the size of that
     uint64_t unexpected_bytes;

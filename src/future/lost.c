@@ -4,8 +4,6 @@
 #include "base/mem.h"
 #include "future/future.h"
 
-#include <string.h>
-
 // The awaited members; in |source_state|.
 typedef struct members_awaited {
     int count;
@@ -20,8 +18,7 @@ static const future_source lost_source = { .free = free_awaited };
 
 static void fail_because_of(gw_future *f, int rank) {
     const member *m = agent_member(f->agent, rank);
-    gw_error error = *m->why;
-    error_prefix_worker(&error, m->name);
+    gw_error error = agent_why_lost(m);
     future_fail_on_loop(f, &error);
 }
 
@@ -51,8 +48,7 @@ static bool are_members(gw_scope *s, const agent *a, const gw_worker *workers, i
     for (int i = 0; i < count; i++) {
         int rank = workers[i].rank;
         if (rank >= 0 && rank < a->member_count && agent_member(a, rank)->known) continue;
-        scope_fail(s, GW_NOT_FOUND, "no worker of rank %d", rank);
-        return false;
+        return scope_fail(s, GW_NOT_FOUND, "no worker of rank %d", rank);
     }
     return true;
 }
@@ -102,6 +98,5 @@ gw_future *gw_member_lost(gw_scope *s, const gw_worker *workers, int count) {
     env_enter(a->env);
     start_on_loop(f);
     env_leave(a->env);
-    f = scope_own(s, f);
-    return f ? f : &future_poison;
+    return scope_own_or(s, f, &future_poison);
 }

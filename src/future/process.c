@@ -318,8 +318,7 @@ gw_process *gw_process_start(gw_scope *s, const char *worker, const char *const 
         handle_release(p);
         return &process_poison;
     }
-    p = scope_own(s, p);
-    return p ? p : &process_poison;
+    return scope_own_or(s, p, &process_poison);
 }
 
 gw_future *gw_process_joined(gw_process *p) {

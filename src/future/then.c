@@ -8,9 +8,8 @@
 
 static bool is_own(gw_scope *s, const gw_future *f) {
     if (f && f != &future_poison && !f->source) return true;
-    scope_fail(s, GW_INVALID,
-               "a program can complete only futures that it has opened by gw_future_open");
-    return false;
+    return scope_fail(s, GW_INVALID,
+                      "a program can complete only futures that it has opened by gw_future_open");
 }
 
 // Fails because |f| is complete: with the reason of fencing, if that has completed it.
@@ -104,8 +103,7 @@ gw_future *gw_future_open(gw_scope *s) {
         scope_fail_with(s, &error);
         return &future_poison;
     }
-    f = scope_own(s, f);
-    return f ? f : &future_poison;
+    return scope_own_or(s, f, &future_poison);
 }
 
 void gw_future_set_with(gw_scope *s, gw_future *f, gw_value v) {
@@ -179,8 +177,7 @@ static void stop(canceller *c) {
 
 // Closes the scope of a body; |out| has its error already.
 static void close_scope(gw_scope *s) {
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_close_unread(s);
 }
 
 static gw_future *in_of(const canceller *c, int i) {
@@ -346,8 +343,7 @@ gw_future *gw_then(gw_scope *s, gw_future *f,
     t->context = context;
     gw_future *out = handle_retain(t->out);
     start(t, s);
-    out = scope_own(s, out);
-    return out ? out : &future_poison;
+    return scope_own_or(s, out, &future_poison);
 }
 
 void gw_on_done(gw_scope *s, gw_future *f, void (*done)(gw_scope *s, gw_future *f, void *context),

@@ -42,10 +42,7 @@ static bool is_usable(gw_scope *s, const gw_future *f) {
 static bool wait_for(gw_scope *s, gw_future *f) {
     if (future_result(f)) return true;
     gw_error error;
-    if (context_check_wait(s, &error)) {
-        scope_fail_with(s, &error);
-        return false;
-    }
+    if (context_check_wait(s, &error)) return scope_fail_with(s, &error);
     scope_enter(s);
     env_enter(f->agent->env);
     bool done = future_wait_on_loop(f, s, context_deadline_ns(s));

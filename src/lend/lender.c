@@ -315,10 +315,8 @@ static void make_orphan(lending *l, lease *x, process_watch *process) {
 void lender_lost_on_loop(agent *a, int rank) {
     lending *l = lending_of(a);
     lend_peer *p = lend_peer_of(a, rank);
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&p->leases, &i));) make_orphan(l, e->value, p->process);
+    for (map_cursor e = { 0 }; map_next(&p->leases, &e);) make_orphan(l, e.value, p->process);
     map_fini(&p->leases);
-    map_init(&p->leases);
     p->lent_bytes = 0;
     process_watch_release(p->process);
     p->process = NULL;
@@ -344,8 +342,7 @@ void lender_free(lending *l) {
     agent *a = l->agent;
     for (int rank = 0; rank < a->member_count; rank++) {
         lend_peer *p = lend_peer_of(a, rank);
-        map_entry *e;
-        for (size_t i = 0; (e = map_next(&p->leases, &i));) make_orphan(l, e->value, p->process);
+        for (map_cursor e = { 0 }; map_next(&p->leases, &e);) make_orphan(l, e.value, p->process);
         map_fini(&p->leases);
         process_watch_release(p->process);
     }

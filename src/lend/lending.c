@@ -7,10 +7,8 @@
 
 static void open_peer(void *part) {
     lend_peer *p = part;
-    map_init(&p->leases);
     list_init(&p->held);
     list_init(&p->returned);
-    map_init(&p->reads);
 }
 
 const service_data lend_data = { .member_size = sizeof(lend_peer), .member_init = open_peer };

@@ -152,6 +152,7 @@ typedef struct lent_entry {
 
 bool lent_entry_take(reader *r, lent_entry *out);
 
+gw_status receiver_no_memory(gw_error *error);  // for a tensor that was lent
 held_lease *receiver_note(agent *a, int from, const lent_entry *e, mapping *m);  // NULL: no memory
 void receiver_forget(held_lease *x);  // after a failure: as if it had not been received
 void receiver_end(

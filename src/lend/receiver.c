@@ -405,7 +405,7 @@ void receiver_forget(held_lease *x) {
     free_held(x);
 }
 
-static gw_status no_memory(gw_error *error) {
+gw_status receiver_no_memory(gw_error *error) {
     return error_set(error, GW_NO_MEMORY, "no memory for a tensor that was lent");
 }
 
@@ -427,7 +427,7 @@ static gw_status copy_mapped(agent *a, int from, const lent_entry *e, segment *o
     held_lease *x = b ? receiver_note(a, from, e, NULL) : NULL;
     if (!x) {
         block_release(b);
-        return no_memory(error);
+        return receiver_no_memory(error);
     }
     block_write(b, 0, lend_peer_of(a, from)->mapping->base + e->at, (size_t)e->size);
     receiver_end(x);
@@ -449,14 +449,14 @@ static gw_status take_mapped(agent *a, int from, const lent_entry *e, segment *o
                          (unsigned long long)e->size, (unsigned long long)e->at, p->mapping->size);
     if (p->held_count >= LIMIT_LEASES_PER_PEER)
         return error_set(error, GW_PROTOCOL, "lent: more than %d tensors", LIMIT_LEASES_PER_PEER);
-    if (!renew_mapping(p)) return no_memory(error);
+    if (!renew_mapping(p)) return receiver_no_memory(error);
     if (l->is_leaving) return copy_mapped(a, from, e, out, error);
     held_lease *x = receiver_note(a, from, e, p->mapping);
-    if (!x) return no_memory(error);
+    if (!x) return receiver_no_memory(error);
     block *b = block_of_mapped(x->at, x->size, on_block_end, x);
     if (!b) {
         receiver_forget(x);
-        return no_memory(error);
+        return receiver_no_memory(error);
     }
     pthread_mutex_lock(&l->lock);
     list_append(&p->held, &x->link);
@@ -480,7 +480,7 @@ gw_status receiver_read(agent *a, int from, reader *table, gw_handle **out, gw_e
     gw_status status = check_entry(&e, error);
     if (status) return status;
     arrival *x = mem_take(sizeof *x);
-    if (!x) return no_memory(error);
+    if (!x) return receiver_no_memory(error);
     switch (e.kind) {
     case LENT_MAPPED: status = take_mapped(a, from, &e, &arrived, error); break;
     case LENT_OWN: status = take_own(a, from, &e, &arrived, error); break;

@@ -56,17 +56,13 @@ static gw_status check(const lend_peer *p, const lent_entry *e, gw_error *error)
     return GW_OK;
 }
 
-static gw_status no_memory(gw_error *error) {
-    return error_set(error, GW_NO_MEMORY, "no memory for a tensor that was lent");
-}
-
 static gw_status open_read(agent *a, int from, const lent_entry *e, remote_read **out,
                            gw_error *error) {
     lend_peer *p = lend_peer_of(a, from);
     gw_status status = check(p, e, error);
     if (status) return status;
     remote_read *x = mem_calloc(sizeof *x);
-    if (!x) return no_memory(error);
+    if (!x) return receiver_no_memory(error);
     *x = (remote_read){ .agent = a, .from = from, .lease = e->lease, .at = e->at };
     x->size = (size_t)e->size;
     x->held = receiver_note(a, from, e, NULL);
@@ -81,7 +77,7 @@ forget_held:
     receiver_forget(x->held);
 free_read:
     mem_free(x);
-    return no_memory(error);
+    return receiver_no_memory(error);
 }
 
 static void free_read(remote_read *x) {
@@ -212,7 +208,7 @@ gw_status remote_read_take(agent *a, int from, const lent_entry *e, block **out,
     if (!x->is_over || x->size != e->size)
         return error_set(error, GW_PROTOCOL, "lent: lease %llu twice",
                          (unsigned long long)e->lease);
-    if (x->status == GW_NO_MEMORY) return no_memory(error);
+    if (x->status == GW_NO_MEMORY) return receiver_no_memory(error);
     if (x->status)
         return error_set(error, x->status,
                          "%s: could not read %zu bytes from the memory of the sender: %s",
@@ -240,10 +236,8 @@ bool remote_read_drop(agent *a, int from, uint64_t lease) {
 
 void remote_read_forget_on_loop(agent *a, int rank) {
     lend_peer *p = lend_peer_of(a, rank);
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&p->reads, &i));) forget(e->value);
+    for (map_cursor e = { 0 }; map_next(&p->reads, &e);) forget(e.value);
     map_fini(&p->reads);
-    map_init(&p->reads);
     p->reads_bytes = 0;
     forget_source(p);
 }

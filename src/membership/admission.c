@@ -9,15 +9,13 @@
 // The others may have members that an earlier coordinator admitted and this one does not have. So
 // it admits no member before it has the views of all.
 static bool has_all_views(const membership *ms) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));)
+    for (member *x = NULL; (x = member_next(ms, x));)
         if (member_is_present(x) && !member_is_self(ms, x) && !x->agrees) return false;
     return true;
 }
 
 static const member *find_same(const membership *ms, uint64_t incarnation, const char *name) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
+    for (member *x = NULL; (x = member_next(ms, x));) {
         if (!member_is_present(x) && !x->is_queued) continue;
         if (x->fact.incarnation == incarnation || !strcmp(x->fact.name, name)) return x;
     }

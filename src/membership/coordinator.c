@@ -15,8 +15,7 @@ void membership_commit_view(membership *ms, int64_t now_ns) {
         !membership_is_quorum(ms, false, has_reported, 0, now_ns))
         return;
     uint64_t before = ms->digest;
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
+    for (member *x = NULL; (x = member_next(ms, x));) {
         if (x->fact.stage == MEMBER_FAILED) {
             member_advance(ms, x, MEMBER_REMOVED, x->fact.left, NULL, now_ns);
         } else if (x->fact.stage == MEMBER_JOINING &&
@@ -28,11 +27,9 @@ void membership_commit_view(membership *ms, int64_t now_ns) {
 
 // MEM-16: one addition at a time. Members that are admitted meanwhile are added together with the next.
 void membership_announce(membership *ms, int64_t now_ns) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));)
+    for (member *x = NULL; (x = member_next(ms, x));)
         if (x->fact.stage == MEMBER_JOINING && x->alive_ns) return;
-    rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
+    for (member *x = NULL; (x = member_next(ms, x));) {
         if (!x->is_queued) continue;
         member_advance(ms, x, MEMBER_JOINING, false, NULL, now_ns);
         x->known_ns = now_ns;
@@ -43,8 +40,7 @@ void membership_announce(membership *ms, int64_t now_ns) {
 void membership_request_views(membership *ms, int64_t now_ns) {
     if (!membership_is_coordinator(ms)) return;
     bool pending = membership_has_pending(ms);
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
+    for (member *x = NULL; (x = member_next(ms, x));) {
         if (!member_is_present(x) || member_is_self(ms, x)) continue;
         if (x->agrees && !(pending && x->reported != ms->digest)) continue;
         if (x->view_requested_ns && now_ns - x->view_requested_ns < AGAIN_NS) continue;

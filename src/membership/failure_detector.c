@@ -2,6 +2,7 @@
 // monitors.
 #include "membership/membership_internal.h"
 
+#include "base/machine.h"
 #include "base/mutation.h"
 
 #include <assert.h>
@@ -29,13 +30,7 @@ static void nothing(membership *ms, member *x, int64_t now_ns) {
     (void)ms, (void)x, (void)now_ns;
 }
 
-typedef struct rule {
-    member_state from;
-    member_event event;
-    member_state to;
-    void (*action)(membership *ms, member *x, int64_t now_ns);
-    const char *why;
-} rule;
+typedef MACHINE_RULE(member_state, member_event, membership *ms, member *x, int64_t now_ns) rule;
 
 // clang-format off
 static const rule rules[] = {
@@ -59,13 +54,11 @@ static const rule rules[] = {
 // clang-format on
 
 void member_apply(membership *ms, member *x, member_event event, int64_t now_ns) {
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++) {
-        if (rules[i].from != x->state || rules[i].event != event) continue;
-        x->state = rules[i].to;
-        rules[i].action(ms, x, now_ns);
-        return;
-    }
-    assert(x->state == MEMBER_GONE && event != MEMBER_END);  // MEM-1
+    const rule *r = machine_find(rules, sizeof rules, sizeof *rules, x->state, event);
+    assert(r || (x->state == MEMBER_GONE && event != MEMBER_END));  // MEM-1
+    if (!r) return;
+    x->state = r->to;
+    r->action(ms, x, now_ns);
 }
 
 // ---- Receiving ----------------------------------------------------------------------------------
@@ -96,9 +89,9 @@ static bool is_in(const membership *ms, const member *x, bool voters) {
 // "More than half of it, or exactly half with the lowest rank."
 bool membership_is_quorum(const membership *ms, bool voters, member_test *test, int64_t within_ns,
                           int64_t now_ns) {
-    int all = 0, passed = 0, rank = 0;
+    int all = 0, passed = 0;
     bool lowest_passes = false;
-    for (member *x; (x = member_next(ms, &rank));) {
+    for (member *x = NULL; (x = member_next(ms, x));) {
         if (!is_in(ms, x, voters)) continue;
         bool passes = member_is_present(x) && test(ms, x, within_ns, now_ns);
         if (all == 0) lowest_passes = passes;
@@ -183,15 +176,13 @@ static void monitor(membership *ms, member *x, int64_t now_ns) {
 
 void membership_detect_failures(membership *ms, int64_t now_ns) {
     note_coordinator(ms, now_ns);
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) monitor(ms, x, now_ns);
+    for (member *x = NULL; (x = member_next(ms, x));) monitor(ms, x, now_ns);
 }
 
 // MEM-14: whether all lower ranks are silent, so that this worker decides in the coordinator's
 // place.
 bool membership_is_candidate(const membership *ms, int64_t now_ns) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank)) && x->fact.rank < ms->options.rank;) {
+    for (member *x = NULL; (x = member_next(ms, x)) && x->fact.rank < ms->options.rank;) {
         if (!member_is_present(x)) continue;
         if (x->state == MEMBER_UNMONITORED || now_ns - x->monitored_ns < MEMBERSHIP_PROBE_NS ||
             member_receives_from(ms, x, MEMBERSHIP_SUSPECT_NS, now_ns))

@@ -6,11 +6,9 @@
 static void notify_members(membership *ms) {
     bool to_all = membership_is_coordinator(ms) || ms->spreads || ms->no_coordinator_ns;
     bool changed = false;
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) changed |= x->is_dirty;
+    for (member *x = NULL; (x = member_next(ms, x));) changed |= x->is_dirty;
     if (!changed) return;
-    rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
+    for (member *x = NULL; (x = member_next(ms, x));) {
         if (!member_is_present(x) || member_is_self(ms, x)) continue;
         bool has_it = x->fact.rank == ms->changed_by && x->reported == ms->digest;
         bool from_coordinator = ms->changed_by == ms->lowest;
@@ -18,13 +16,11 @@ static void notify_members(membership *ms) {
             membership_send_view(ms, x, x->wants_full);
         x->wants_full = false;
     }
-    rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) x->is_dirty = false;
+    for (member *x = NULL; (x = member_next(ms, x));) x->is_dirty = false;
 }
 
 static void become_coordinator(membership *ms) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
+    for (member *x = NULL; (x = member_next(ms, x));) {
         x->agrees = false;
         x->reported = 0;
         x->view_requested_ns = 0;
@@ -32,8 +28,7 @@ static void become_coordinator(membership *ms) {
 }
 
 static bool has_active(const membership *ms) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));)
+    for (member *x = NULL; (x = member_next(ms, x));)
         if (x->fact.stage == MEMBER_ACTIVE) return true;
     return false;
 }
@@ -64,8 +59,7 @@ static void change_coordinator(membership *ms, int64_t now_ns) {
 // Returns whether the user was notified of anything.
 static bool notify_user(membership *ms) {
     bool notified = false;
-    int rank = 0;
-    for (member *x; !ms->is_fenced && (x = member_next(ms, &rank));) {
+    for (member *x = NULL; !ms->is_fenced && (x = member_next(ms, x));) {
         if (x->must_notify_joined) {
             x->must_notify_joined = false;
             x->was_present = x->fact.stage < MEMBER_FAILED;

@@ -42,8 +42,8 @@ static void query_witnesses(membership *ms, member *about, bool all, int64_t now
 }
 
 static int count_received(const membership *ms, const member *about, int64_t now_ns) {
-    int count = 0, rank = 0;
-    for (member *x; (x = member_next(ms, &rank));)
+    int count = 0;
+    for (member *x = NULL; (x = member_next(ms, x));)
         count += can_be_witness(ms, x, about) &&
                  member_receives_from(ms, x, MEMBERSHIP_SUSPECT_NS, now_ns);
     return count;
@@ -77,8 +77,7 @@ static bool is_silent(const membership *ms, const member *x, int64_t now_ns) {
 void membership_probe(membership *ms, int64_t now_ns) {
     bool all =
         membership_coordinator(ms) != ms->options.rank && membership_is_candidate(ms, now_ns);
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
+    for (member *x = NULL; (x = member_next(ms, x));) {
         if (!is_silent(ms, x, now_ns)) continue;
         if (x->probe && has_ended(ms, x, now_ns)) end_round(x);
         bool is_due = now_ns - x->probe_ns >= MEMBERSHIP_PROBE_NS || (all && !x->queried_all);

@@ -12,11 +12,9 @@ member *member_self(const membership *ms) {
     return ms->by_rank[ms->options.rank];
 }
 
-member *member_next(const membership *ms, int *rank) {
-    while (*rank < ms->limit) {
-        member *x = ms->by_rank[(*rank)++];
-        if (x) return x;
-    }
+member *member_next(const membership *ms, const member *x) {
+    for (int rank = x ? x->fact.rank + 1 : 0; rank < ms->limit; rank++)
+        if (ms->by_rank[rank]) return ms->by_rank[rank];
     return NULL;
 }
 
@@ -58,10 +56,6 @@ int membership_limit(const membership *ms) {
 
 int membership_coordinator(const membership *ms) {
     return ms->lowest;
-}
-
-bool membership_is_known(const membership *ms, int rank) {
-    return membership_incarnation(ms, rank) != 0;
 }
 
 uint64_t membership_incarnation(const membership *ms, int rank) {

@@ -16,8 +16,7 @@ static bool has_answered(const membership *ms, const member *x, int64_t within_n
 
 // From members that have not answered since then. Suspected members need not answer, unless this worker is in doubt.
 static void request_answers(membership *ms, int64_t since_ns, int64_t now_ns) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
+    for (member *x = NULL; (x = member_next(ms, x));) {
         if (!member_is_present(x) || member_is_self(ms, x) || x->answered_ns > since_ns) continue;
         if (x->state == MEMBER_SUSPECTED && !ms->doubt_ns) continue;
         if (now_ns - x->view_requested_ns < MEMBERSHIP_TICK_NS) continue;
@@ -52,8 +51,7 @@ bool membership_has_declared(const membership *ms, int rank) {
 }
 
 static bool suspects_any(const membership *ms) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));)
+    for (member *x = NULL; (x = member_next(ms, x));)
         if (x->state == MEMBER_SUSPECTED) return true;
     return false;
 }
@@ -64,8 +62,7 @@ static void decide(membership *ms, int64_t now_ns) {
     if (!is_coordinator && !membership_is_candidate(ms, now_ns)) return;
     request_answers(ms, now_ns - MEMBERSHIP_FRESH_NS, now_ns);
     if (!may_decide(ms, now_ns)) return;
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
+    for (member *x = NULL; (x = member_next(ms, x));) {
         if (x->state != MEMBER_SUSPECTED || !member_is_unrefuted(ms, x, !is_coordinator)) continue;
         int64_t silence_ns = member_silence(x, x->alive_ns, now_ns);
         if (silence_ns >= MEMBERSHIP_DEAD_NS) declare_dead(ms, x, silence_ns, now_ns);
@@ -107,8 +104,7 @@ static bool is_in_contact(membership *ms, int64_t now_ns) {
 // MEM-21: no member is left that could report the decisions of those that have ended.
 static bool has_lost_all(const membership *ms) {
     bool any_failed = false;
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
+    for (member *x = NULL; (x = member_next(ms, x));) {
         if (member_is_self(ms, x)) continue;
         if (member_is_present(x)) return false;
         any_failed = any_failed || x->fact.stage == MEMBER_FAILED;
@@ -119,8 +115,7 @@ static bool has_lost_all(const membership *ms) {
 // MEM-20: all others have ended, and those that are *failed* have left in order. Each
 // took this worker for a member at its end, and no member remains that could decide otherwise.
 static bool have_all_left(const membership *ms) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
+    for (member *x = NULL; (x = member_next(ms, x));) {
         if (member_is_self(ms, x)) continue;
         if (member_is_present(x) || (x->fact.stage == MEMBER_FAILED && !x->has_left)) return false;
     }
@@ -128,10 +123,9 @@ static bool have_all_left(const membership *ms) {
 }
 
 static void end_doubt_alone(membership *ms, int64_t now_ns) {
-    int rank = 0;
     gw_error why;
     error_set(&why, GW_DISCONNECTED, "%s", "");
-    for (member *x; (x = member_next(ms, &rank));)
+    for (member *x = NULL; (x = member_next(ms, x));)
         if (x->fact.stage == MEMBER_FAILED)
             member_advance(ms, x, MEMBER_REMOVED, true, &why, now_ns);
     ms->contact_ns = now_ns;
@@ -185,8 +179,7 @@ static void announce_quorum(membership *ms, int64_t now_ns) {
                membership_receives_from_quorum(ms, MEMBERSHIP_SUSPECT_NS, now_ns);
     if (has == ms->has_quorum) return;
     ms->has_quorum = has;
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));)
+    for (member *x = NULL; (x = member_next(ms, x));)
         if (member_is_present(x) && x->fact.rank != ms->options.rank)
             membership_send_heartbeat(ms, x);
 }
@@ -203,8 +196,7 @@ static void discount_delay(membership *ms, int64_t now_ns) {
     int64_t late_ns = now_ns - ms->due_ns;
     if (late_ns <= 0) return;
     bool slept = late_ns > MEMBERSHIP_LATE_NS;
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
+    for (member *x = NULL; (x = member_next(ms, x));) {
         shift(&x->monitored_ns, slept ? now_ns : late_ns, now_ns);
         shift(&x->known_ns, late_ns, now_ns);
         shift(&x->probe_ns, late_ns, now_ns);
@@ -226,8 +218,7 @@ static void discount_delay(membership *ms, int64_t now_ns) {
 }
 
 static bool is_quiet(const membership *ms) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));)
+    for (member *x = NULL; (x = member_next(ms, x));)
         if (x->state == MEMBER_SUSPECTED || x->probe) return false;
     return !ms->no_coordinator_ns && list_is_empty(&ms->pending_probes);
 }
@@ -249,8 +240,7 @@ int64_t membership_tick(membership *ms, int64_t now_ns) {
 }
 
 static bool has_failed(const membership *ms) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));)
+    for (member *x = NULL; (x = member_next(ms, x));)
         if (x->fact.stage == MEMBER_FAILED) return true;
     return false;
 }
@@ -355,8 +345,7 @@ void membership_start(membership *ms, int64_t now_ns) {
     ms->coordinator = ms->admitted_by = ms->lowest;
     ms->has_quorum = ms->coordinator != ms->options.rank;
     ms->contact_ns = ms->contact_evidence_ns = ms->due_ns = now_ns;
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) x->known_ns = now_ns;
+    for (member *x = NULL; (x = member_next(ms, x));) x->known_ns = now_ns;
 }
 
 void membership_close(membership *ms) {

@@ -5,7 +5,7 @@
 // the functions of its options, and does no I/O. agent/members.c drives it.
 //
 //     membership_open(options, &ms, &error);
-//     membership_add(ms, &fact, now_ns, &error);          // each member known from the start
+//     membership_add(ms, 1, incarnation, "w1", addresses, &error);  // each member known from the start
 //     membership_start(ms, now_ns);
 //     membership_note_receive(ms, rank, now_ns);          // bytes have been received from |rank|
 //     due_ns = membership_tick(ms, now_ns);               // call again by then
@@ -39,23 +39,35 @@ typedef struct membership_options {
     int rank;
     uint64_t incarnation;
     const char *name, *addresses;
-    bool joins;
+    bool joins;  // a group that is running: it has only itself and its coordinator when it starts
 
     void *user;
     void (*send)(void *user, int rank, message *m);  // takes |m|
+    // Another member, before any other callback for it.
     void (*joined)(void *user, const member_fact *member);
+    // Once per member, when it has left or failed. Nothing is received from it any more.
     void (*gone)(void *user, int rank, bool left, const gw_error *why);
+    // Only for the program's information.
     void (*suspected)(void *user, int rank, bool is_suspected);
     void (*coordinator_changed)(void *user, int coordinator);
-    void (*fenced)(void *user, const gw_error *why);  // the last call
+    // The others continue without this worker: it has been declared dead, or is cut off from most of
+    // them. The last call.
+    void (*fenced)(void *user, const gw_error *why);
 } membership_options;
 
 gw_status membership_open(membership_options options, membership **out, gw_error *error);
 void membership_close(membership *ms);
 
+// Adds a member that is known from the start; |joined| is not called. A worker that |joins| adds its coordinator so, and
+// gets all others, also those that are gone, by |joined|, all before membership_has_joined returns true; then this worker
+// is a voter, too.
 gw_status membership_add(membership *ms, int rank, uint64_t incarnation, const char *name,
                          const char *addresses, gw_error *error);
 void membership_start(membership *ms, int64_t now_ns);
+// Coordinator only (else WRONG_STATE): assigns a rank to a new member and notifies all. WRONG_STATE as well while this
+// worker is not in contact with a quorum, or has become coordinator a moment ago: try again; DUPLICATE if a present
+// member has the name; LIMIT. The same incarnation gets the same rank. |joined| is called for it, as for any other, once
+// all are notified.
 gw_status membership_admit(membership *ms, uint64_t incarnation, const char *name,
                            const char *addresses, int64_t now_ns, int *out_rank, gw_error *error);
 
@@ -65,22 +77,26 @@ gw_status membership_received(membership *ms, int from, const message *m, int64_
                               gw_error *error);
 // |rank| has certainly ended. With GW_FENCED: this worker is fenced.
 void membership_lost(membership *ms, int rank, bool left, const gw_error *why, int64_t now_ns);
+// This worker awaits a reply from |rank| (or no longer): its link is watched meanwhile. Counted, so that each call may
+// use it independently.
 void membership_await(membership *ms, int rank, bool awaits);
 int64_t membership_tick(membership *ms, int64_t now_ns);  // returns when to call it next
 
 // ---- Queries ------------------------------------------------------------------------------------
 int membership_limit(const membership *ms);  // all ranks are below
-int membership_coordinator(const membership *ms);
-bool membership_is_known(const membership *ms, int rank);
+int membership_coordinator(
+    const membership *ms);  // the lowest present rank, this worker's included
 uint64_t membership_incarnation(const membership *ms, int rank);  // 0: unknown
 bool membership_is_gone(const membership *ms, int rank);
 bool membership_has_declared(const membership *ms, int rank);  // it dead, for its silence
 // Whether it was present when this worker first received it in a view.
 bool membership_was_present(const membership *ms, int rank);
 bool membership_is_fenced(const membership *ms);
-bool membership_is_in_doubt(const membership *ms);  // the others may continue without this worker
-bool membership_has_joined(const membership *ms);   // it has all members, and is active (MEM-22)
-uint64_t membership_epoch(const membership *ms);
+// Whether the others may have continued without this worker (MEM-20).
+bool membership_is_in_doubt(const membership *ms);
+bool membership_has_joined(const membership *ms);  // it has all members, and is active (MEM-22)
+uint64_t membership_epoch(
+    const membership *ms);  // joins and ends so far: grows, and is the same for equal views
 uint64_t membership_digest(const membership *ms);
 
 #endif

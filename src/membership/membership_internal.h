@@ -13,7 +13,6 @@ typedef enum member_state {
     MEMBER_ALIVE,
     MEMBER_SUSPECTED,  // silent, and no probe has refuted it yet
     MEMBER_GONE,
-    MEMBER_STATE_COUNT
 } member_state;
 
 typedef enum member_event {
@@ -22,7 +21,6 @@ typedef enum member_event {
     MEMBER_RECEIVED,
     MEMBER_SILENT,
     MEMBER_END,
-    MEMBER_EVENT_COUNT
 } member_event;
 
 typedef enum probe_outcome { NOT_PROBED, UNREFUTED_BY_SOME, UNREFUTED_BY_ALL } probe_outcome;
@@ -98,7 +96,6 @@ struct membership {
     bool must_notify_fenced;
 
     int64_t due_ns;               // of the next tick
-    int64_t tick_ns;              // the last
     int64_t contact_ns;           // when this worker last was in contact
     int64_t contact_evidence_ns;  // the evidence for that contact is no later than this
     int64_t doubt_ns;             // since when it may have been declared dead; 0: it has not
@@ -123,8 +120,8 @@ void membership_set_lost_self(const membership *ms, gw_loss how, gw_error *why);
 void membership_send_heartbeat(membership *ms, member *x);
 void membership_request_answer(membership *ms, member *x);  // by a heartbeat with that flag
 
-// for (member *x; (x = member_next(ms, &rank));)  from rank = 0
-member *member_next(const membership *ms, int *rank);
+// The member after |x|, by rank; after NULL the first; NULL at the end.
+member *member_next(const membership *ms, const member *x);
 
 static inline bool member_is_self(const membership *ms, const member *x) {
     return x->fact.rank == ms->options.rank;

@@ -2,8 +2,6 @@
 
 #include "base/limits.h"
 
-#include <string.h>
-
 enum { ALL_FLAGS = MEMBERSHIP_HAS_QUORUM | MEMBERSHIP_REQUESTS_ANSWER | MEMBERSHIP_FULL };
 
 static uint64_t mix(uint64_t x) {

@@ -10,8 +10,7 @@
 
 // ---- Stages -------------------------------------------------------------------------------------
 static void find_lowest(membership *ms) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));) {
+    for (member *x = NULL; (x = member_next(ms, x));) {
         if (!member_is_present(x)) continue;
         ms->lowest = x->fact.rank;
         return;
@@ -51,8 +50,7 @@ bool member_advance(membership *ms, member *x, member_stage stage, bool left, co
 }
 
 bool membership_has_pending(const membership *ms) {
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));)
+    for (member *x = NULL; (x = member_next(ms, x));)
         if (x->fact.stage == MEMBER_JOINING || x->fact.stage == MEMBER_FAILED) return true;
     return false;
 }
@@ -70,8 +68,7 @@ void membership_send_view(membership *ms, const member *to, bool full) {
     };
     message *m = membership_encode(&view);
     if (!m) return;  // the digests of heartbeats will differ
-    int rank = 0;
-    for (member *x; (x = member_next(ms, &rank));)
+    for (member *x = NULL; (x = member_next(ms, x));)
         if (x->fact.stage != MEMBER_UNKNOWN && (full || x->is_dirty))
             membership_add_fact(m, &x->fact);
     ms->options.send(ms->options.user, to->fact.rank, m);

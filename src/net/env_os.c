@@ -1,7 +1,6 @@
 // The env class of the kernel: its transports, wall clock, randomness and threads. loop/ has the rest.
 #include "net/env_os.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
@@ -22,10 +21,6 @@ typedef struct thread {
     void (*main)(void *arg);
     void *arg;
 } thread;
-
-static os_env *of(env *e) {
-    return (os_env *)e;
-}
 
 static int64_t os_wall_ns(env *e) {
     (void)e;
@@ -60,7 +55,7 @@ static gw_status os_spawn(env *e, void (*main)(void *arg), void *arg, gw_error *
         return error_set(error, GW_SYSTEM, "pthread_create: %s",
                          system_thread_error_text(failed).text);
     }
-    list_append(&of(e)->threads, &t->link);
+    list_append(&os_env_of(e)->threads, &t->link);
     return GW_OK;
 }
 
@@ -77,7 +72,7 @@ static void join_threads(os_env *o) {
 }
 
 static void os_close(env *e) {
-    os_env *o = of(e);
+    os_env *o = os_env_of(e);
     join_threads(o);
     standby_close(o);
     loop_abandon_all(o);
@@ -163,11 +158,11 @@ gw_status env_os_open(env **out, gw_error *error) {
 }
 
 void env_os_cut_every(env *e, int count) {
-    of(e)->cut_every = count;
+    os_env_of(e)->cut_every = count;
 }
 
 env_os_counts env_os_count(env *e) {
-    os_env *o = of(e);
+    os_env *o = os_env_of(e);
     return (env_os_counts){
         .polls = atomic_load_explicit(&o->poll_count, memory_order_relaxed),
         .sleeps = atomic_load_explicit(&o->sleep_count, memory_order_relaxed),

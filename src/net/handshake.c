@@ -37,9 +37,9 @@ static void put_u64(writer *w, uint64_t x) {
     put(w, &x, sizeof x);
 }
 
-static void put_capabilities(writer *w, const capabilities *c) {
-    put_u32(w, c->count);
-    put(w, c->bytes, c->size);
+// CONN-14: "Version 1 defines no key".
+static void put_no_capabilities(writer *w) {
+    put_u32(w, 0);
 }
 
 static void put_body(writer *w, const handshake *h) {
@@ -52,13 +52,13 @@ static void put_body(writer *w, const handshake *h) {
         put_u64(w, h->to_incarnation);
         put_u64(w, h->connection_number);
         put_u64(w, h->received);
-        put_capabilities(w, &h->can);
+        put_no_capabilities(w);
         break;
-    case HANDSHAKE_STORE: put_capabilities(w, &h->can); break;
+    case HANDSHAKE_STORE: put_no_capabilities(w); break;
     case HANDSHAKE_WELCOME:
         put_u64(w, h->connection_number);
         put_u64(w, h->received);
-        put_capabilities(w, &h->can);
+        put_no_capabilities(w);
         break;
     case HANDSHAKE_REFUSAL:
         text_size = (uint32_t)strnlen(h->text, HANDSHAKE_TEXT_MAX - 1);
@@ -149,6 +149,26 @@ static gw_status decode_refusal(reader *r, handshake *out, gw_error *error) {
     return GW_OK;
 }
 
+// CONN-14: "A receiver skips a key that it does not support."
+static gw_status skip_capabilities(reader *r, gw_error *error) {
+    char keys[LIMIT_CAPABILITIES][LIMIT_CAPABILITY_BYTES + 1], value[LIMIT_CAPABILITY_BYTES + 1];
+    uint32_t count = reader_u32(r);
+    if (r->failed || count > LIMIT_CAPABILITIES || reader_left(r) > LIMIT_CAPABILITIES_BYTES)
+        return error_set(error, GW_PROTOCOL,
+                         "malformed first message: %u capabilities in %zu bytes", count,
+                         reader_left(r));
+    for (uint32_t i = 0; i < count; i++) {
+        bool is_valid = reader_text(r, keys[i], sizeof keys[i]) && keys[i][0] &&
+                        reader_text(r, value, sizeof value);
+        for (uint32_t k = 0; k < i && is_valid; k++) is_valid = strcmp(keys[k], keys[i]) != 0;
+        if (!is_valid)
+            return error_set(error, GW_PROTOCOL, "malformed first message: capability %u", i);
+    }
+    if (reader_left(r) == 0) return GW_OK;
+    return error_set(error, GW_PROTOCOL, "malformed first message: %zu trailing bytes",
+                     reader_left(r));
+}
+
 gw_status handshake_decode(const uint8_t *in, size_t size, handshake *out, gw_error *error) {
     *out = (handshake){ .kind = (handshake_kind)in[10], .version = HANDSHAKE_VERSION };
     reader r = reader_of(in + HANDSHAKE_PREFACE_BYTES, size - HANDSHAKE_PREFACE_BYTES);
@@ -168,5 +188,5 @@ gw_status handshake_decode(const uint8_t *in, size_t size, handshake *out, gw_er
         break;
     case HANDSHAKE_REFUSAL: return decode_refusal(&r, out, error);
     }
-    return capabilities_read(&r, &out->can, error);
+    return skip_capabilities(&r, error);
 }

@@ -4,7 +4,7 @@
 #ifndef NET_HANDSHAKE_H
 #define NET_HANDSHAKE_H
 
-#include "net/capabilities.h"
+#include <gradwire/status.h>
 #include <stddef.h>
 
 #define HANDSHAKE_MAGIC "GRADWIRE"  // the first bytes, in all versions
@@ -40,8 +40,6 @@ typedef struct handshake {
     uint16_t version;
     uint64_t connection_number;  // session, welcome, refusal
     uint64_t received;           // session, welcome
-
-    capabilities can;  // session, store, welcome
 
     // session
     uint32_t from_rank, to_rank;

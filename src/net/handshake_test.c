@@ -1,7 +1,10 @@
 #include "net/handshake.h"
 
+#include "base/bytes.h"
+#include "base/limits.h"
 #include "testing/testing.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static gw_status read_back(const uint8_t *raw, size_t size, handshake *out, gw_error *error) {
@@ -46,13 +49,11 @@ static void it_decodes_what_it_encodes(void **state) {
 
 static void its_layout_matches_the_protocol(void **state) {
     (void)state;
-    static const uint8_t want[] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0,  3, 0,
-                                    30,  0,   0,   0,   7,   0,   0,   0,   0, 0,  0, 0,
-                                    8,   0,   0,   0,   0,   0,   0,   0,   1, 0,  0, 0,
-                                    1,   0,   0,   0,   'k', 1,   0,   0,   0, 'v' };
+    static const uint8_t want[] = { 'G', 'R', 'A', 'D', 'W', 'I', 'R', 'E', 1, 0, 3, 0,
+                                    20,  0,   0,   0,   7,   0,   0,   0,   0, 0, 0, 0,
+                                    8,   0,   0,   0,   0,   0,   0,   0,   0, 0, 0, 0 };
     uint8_t raw[HANDSHAKE_MAX];
     handshake welcome = { .kind = HANDSHAKE_WELCOME, .connection_number = 7, .received = 8 };
-    assert_true(capabilities_add(&welcome.can, "k", "v"));
     size_t size = handshake_encode(raw, &welcome);
     assert_int_equal(size, sizeof want);
     assert_memory_equal(raw, want, size);
@@ -115,46 +116,110 @@ static void it_refuses_malformed_refusals(void **state) {
     }
 }
 
-static void expect_capabilities(handshake *h) {
+// ---- Capabilities -------------------------------------------------------------------------------
+
+// A handshake with that map of capabilities, as a later version may send it.
+static size_t encode_with(uint8_t raw[HANDSHAKE_MAX], handshake_kind kind, const void *map,
+                          size_t map_size) {
+    size_t size = handshake_encode(raw, &(handshake){ .kind = kind, .connection_number = 1 }) - 4;
+    memcpy(raw + size, map, map_size);
+    size += map_size;
+    uint32_t body_size = (uint32_t)(size - HANDSHAKE_PREFACE_BYTES);
+    memcpy(raw + 12, &body_size, sizeof body_size);
+    return size;
+}
+
+static void put_text(bytes *map, const char *text, size_t size) {
+    bytes_put_u32(map, (uint32_t)size);
+    bytes_put(map, text, size);
+}
+
+static void it_skips_capabilities(void **state) {
+    (void)state;
+    static const handshake_kind kinds[] = { HANDSHAKE_SESSION, HANDSHAKE_STORE, HANDSHAKE_WELCOME };
+    bytes map = { 0 };
+    bytes_put_u32(&map, 2);
+    bytes_put_text(&map, "lend");
+    bytes_put_text(&map, "arena 7");
+    bytes_put_text(&map, "an unknown capability");
+    bytes_put_text(&map, "");
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+        uint8_t raw[HANDSHAKE_MAX];
+        handshake back;
+        gw_error error;
+        size_t size = encode_with(raw, kinds[i], map.data, map.size);
+        assert_int_equal(read_back(raw, size, &back, &error), GW_OK);
+        assert_int_equal(back.kind, kinds[i]);
+        // A map that is shorter or longer than the body's size.
+        assert_int_equal(handshake_decode(raw, size - 1, &back, &error), GW_PROTOCOL);
+        raw[size] = 0;
+        assert_int_equal(handshake_decode(raw, size + 1, &back, &error), GW_PROTOCOL);
+    }
+    bytes_fini(&map);
+}
+
+static gw_status read_map(const bytes *map) {
     uint8_t raw[HANDSHAKE_MAX];
     handshake back;
     gw_error error;
-    char value[LIMIT_CAPABILITY_BYTES + 1];
-    assert_true(capabilities_add(&h->can, "lend", "arena 7"));
-    assert_true(capabilities_add(&h->can, "an unknown capability", ""));
-    assert_int_equal(read_back(raw, handshake_encode(raw, h), &back, &error), GW_OK);
-    assert_int_equal(back.can.count, 2);
-    assert_true(capabilities_find(&back.can, "lend", value));
-    assert_string_equal(value, "arena 7");
-    // A map that is shorter or longer than the body's size.
-    size_t size = handshake_encode(raw, h);
-    assert_int_equal(handshake_decode(raw, size - 1, &back, &error), GW_PROTOCOL);
-    raw[size] = 0;
-    assert_int_equal(handshake_decode(raw, size + 1, &back, &error), GW_PROTOCOL);
-}
-
-static void both_sides_send_capabilities(void **state) {
-    (void)state;
-    expect_capabilities(&(handshake){ .kind = HANDSHAKE_SESSION, .connection_number = 1 });
-    expect_capabilities(&(handshake){ .kind = HANDSHAKE_STORE });
-    expect_capabilities(&(handshake){ .kind = HANDSHAKE_WELCOME, .connection_number = 1 });
+    return read_back(raw, encode_with(raw, HANDSHAKE_SESSION, map->data, map->size), &back, &error);
 }
 
 static void a_handshake_with_all_capabilities_fits(void **state) {
     (void)state;
-    handshake h = { .kind = HANDSHAKE_SESSION, .connection_number = 1 }, back;
-    char value[LIMIT_CAPABILITY_BYTES + 1];
-    memset(value, 'v', sizeof value - 1);
-    value[sizeof value - 1] = '\0';
-    for (int i = 0; i < 3; i++)
-        assert_true(capabilities_add(&h.can, (const char *[]){ "a", "b", "c" }[i], value));
-    value[LIMIT_CAPABILITIES_BYTES - h.can.size - 9] = '\0';
-    assert_true(capabilities_add(&h.can, "d", value));
-    assert_int_equal(h.can.size, LIMIT_CAPABILITIES_BYTES);
-    uint8_t raw[HANDSHAKE_MAX];
-    gw_error error;
-    assert_int_equal(read_back(raw, handshake_encode(raw, &h), &back, &error), GW_OK);
-    assert_memory_equal(back.can.bytes, h.can.bytes, h.can.size);
+    char text[LIMIT_CAPABILITY_BYTES + 1], key[8];
+    memset(text, 'v', sizeof text);
+    bytes map = { 0 };
+    bytes_put_u32(&map, 4);
+    for (int i = 0; i < 4; i++) {
+        put_text(&map, &"abcd"[i], 1);
+        put_text(&map, text,
+                 i < 3 ? LIMIT_CAPABILITY_BYTES : LIMIT_CAPABILITIES_BYTES - 3 * 136 - 9);
+    }
+    assert_int_equal(map.size, 4 + LIMIT_CAPABILITIES_BYTES);
+    assert_int_equal(read_map(&map), GW_OK);
+    bytes_fini(&map);
+    bytes_put_u32(&map, LIMIT_CAPABILITIES);
+    for (int i = 0; i < LIMIT_CAPABILITIES; i++) {
+        snprintf(key, sizeof key, "k%d", i);
+        bytes_put_text(&map, key);
+        bytes_put_text(&map, "");
+    }
+    assert_int_equal(read_map(&map), GW_OK);
+    bytes_fini(&map);
+    for (int is_value = 0; is_value < 2; is_value++) {
+        bytes_put_u32(&map, 1);
+        put_text(&map, text, is_value ? 1 : sizeof text);
+        put_text(&map, text, is_value ? sizeof text : 1);
+        assert_int_equal(read_map(&map), GW_PROTOCOL);
+        bytes_fini(&map);
+    }
+}
+
+static void it_refuses_malformed_maps(void **state) {
+    (void)state;
+    static const struct {
+        const char *raw;
+        size_t size;
+        const char *text;
+    } cases[] = {
+        { "\1\0\0", 3, "malformed first message: 0 capabilities in 3 bytes" },
+        { "\21\0\0\0", 4, "malformed first message: 17 capabilities in 0 bytes" },
+        { "\1\0\0\0", 4, "malformed first message: capability 0" },
+        { "\1\0\0\0\0\0\0\0\1\0\0\0v", 13, "malformed first message: capability 0" },
+        { "\1\0\0\0\1\0\0\0\0\1\0\0\0v", 14, "malformed first message: capability 0" },
+        { "\2\0\0\0\1\0\0\0k\0\0\0\0\1\0\0\0k\0\0\0\0", 22,
+          "malformed first message: capability 1" },
+        { "\1\0\0\0\1\0\0\0k\0\0\0\0x", 14, "malformed first message: 1 trailing bytes" },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        uint8_t raw[HANDSHAKE_MAX];
+        handshake back;
+        gw_error error;
+        size_t size = encode_with(raw, HANDSHAKE_STORE, cases[i].raw, cases[i].size);
+        assert_int_equal(handshake_decode(raw, size, &back, &error), GW_PROTOCOL);
+        assert_string_equal(error.text, cases[i].text);
+    }
 }
 
 static void it_cuts_texts_to_fit(void **state) {
@@ -169,5 +234,5 @@ static void it_cuts_texts_to_fit(void **state) {
 
 GW_TESTS(net_handshake, it_decodes_what_it_encodes, its_layout_matches_the_protocol,
          it_refuses_other_protocols_at_once, it_refuses_wrong_fields, it_refuses_malformed_refusals,
-         both_sides_send_capabilities, a_handshake_with_all_capabilities_fits,
+         it_skips_capabilities, a_handshake_with_all_capabilities_fits, it_refuses_malformed_maps,
          it_cuts_texts_to_fit);

@@ -41,9 +41,9 @@ static bool check_features(gw_scope *s, const char *name, const gw_tensor *x, in
                            int64_t features) {
     if ((gw_dims(x) == 2 || gw_dims(x) == 3) && gw_dims(x) == dims && gw_size(x, -1) == features)
         return true;
-    scope_fail(s, GW_INVALID, "gw_nn_multihead_attention: %s %s, but must be %s of %lld features",
-               name, shape_text(x).text, dims == 2 ? "T E" : "a batch", (long long)features);
-    return false;
+    return scope_fail(s, GW_INVALID,
+                      "gw_nn_multihead_attention: %s %s, but must be %s of %lld features", name,
+                      shape_text(x).text, dims == 2 ? "T E" : "a batch", (long long)features);
 }
 
 static gw_tensor *batch_first(gw_scope *s, const attention *a, gw_tensor *x) {
@@ -70,9 +70,9 @@ static bool take_inputs(gw_scope *s, const attention *a, gw_tensor *query, gw_te
     if (gw_size(in->key, 0) == in->n && gw_size(in->value, 0) == in->n &&
         gw_size(in->value, 1) == in->s)
         return true;
-    scope_fail(s, GW_INVALID, "gw_nn_multihead_attention: query %s, key %s and value %s do not fit",
-               shape_text(query).text, shape_text(key).text, shape_text(value).text);
-    return false;
+    return scope_fail(s, GW_INVALID,
+                      "gw_nn_multihead_attention: query %s, key %s and value %s do not fit",
+                      shape_text(query).text, shape_text(key).text, shape_text(value).text);
 }
 
 // ---- Projections --------------------------------------------------------------------------------

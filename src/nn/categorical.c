@@ -70,17 +70,15 @@ static bool is_batch_of(const gw_tensor *logits, const gw_tensor *value) {
 // Whether there are values, which fit to the distributions.
 static bool check_value(gw_scope *s, const gw_tensor *logits, const gw_tensor *value) {
     if (!tensor_is_given(s, "gw_categorical_log_prob", value)) return false;
-    if (value->dtype != GW_I64 && value->dtype != GW_I32) {
-        scope_fail(s, GW_INVALID, "gw_categorical_log_prob: values are %s, but must be i64 or i32",
-                   gw_dtype_name((gw_dtype)value->dtype));
-        return false;
-    }
+    if (value->dtype != GW_I64 && value->dtype != GW_I32)
+        return scope_fail(s, GW_INVALID,
+                          "gw_categorical_log_prob: values are %s, but must be i64 or i32",
+                          gw_dtype_name((gw_dtype)value->dtype));
     for (int back = 1; back <= value->dims && back < logits->dims; back++) {
         int64_t a = logits->sizes[logits->dims - 1 - back], b = value->sizes[value->dims - back];
         if (a == b || a == 1 || b == 1) continue;
-        scope_fail(s, GW_INVALID, "gw_categorical_log_prob: values %s of distributions %s",
-                   shape_text(value).text, shape_text(logits).text);
-        return false;
+        return scope_fail(s, GW_INVALID, "gw_categorical_log_prob: values %s of distributions %s",
+                          shape_text(value).text, shape_text(logits).text);
     }
     return true;
 }

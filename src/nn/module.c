@@ -42,9 +42,8 @@ gw_module module_poison = {
 
 gw_module *module_new(gw_scope *s, const char *name, gw_module_forward *forward) {
     if (!gw_ok(s)) return &module_poison;
-    gw_module *m = mem_take(sizeof *m);
+    gw_module *m = mem_take_zeros(sizeof *m);
     if (!m) goto no_memory;
-    memset(m, 0, sizeof *m);
     handle_init(&m->handle, &module_class);
     m->forward = forward;
     m->training = true;
@@ -53,8 +52,7 @@ gw_module *module_new(gw_scope *s, const char *name, gw_module_forward *forward)
         destroy(&m->handle);
         goto no_memory;
     }
-    m = scope_own(s, m);
-    return m ? m : &module_poison;
+    return scope_own_or(s, m, &module_poison);
 
 no_memory:
     scope_fail(s, GW_NO_MEMORY, "no memory for the module %s", name);
@@ -175,23 +173,17 @@ static void put_at_depth(gw_module *m, int depth) {
 }
 
 static bool check_name(gw_scope *s, const gw_module *m, const char *name) {
-    if (m->remote) {
-        scope_fail(s, GW_INVALID, "%s: the module is on another worker, and so are its parts",
-                   m->name);
-        return false;
-    }
-    if (!name || !*name || strchr(name, '.') || strlen(name) > GW_NAME_MAX) {
-        scope_fail(s, GW_INVALID,
-                   "%s: \"%.200s\" cannot name a part: 1 to %d characters without '.'", m->name,
-                   name ? name : "", GW_NAME_MAX);
-        return false;
-    }
+    if (m->remote)
+        return scope_fail(s, GW_INVALID,
+                          "%s: the module is on another worker, and so are its parts", m->name);
+    if (!name || !*name || strchr(name, '.') || strlen(name) > GW_NAME_MAX)
+        return scope_fail(s, GW_INVALID,
+                          "%s: \"%.200s\" cannot name a part: 1 to %d characters without '.'",
+                          m->name, name ? name : "", GW_NAME_MAX);
     size_t size = strlen(name);
     if (module_find_part(&m->children, name, size) ||
-        module_find_part(&m->parameters, name, size) || module_find_part(&m->buffers, name, size)) {
-        scope_fail(s, GW_DUPLICATE, "%s has a part \"%s\" already", m->name, name);
-        return false;
-    }
+        module_find_part(&m->parameters, name, size) || module_find_part(&m->buffers, name, size))
+        return scope_fail(s, GW_DUPLICATE, "%s has a part \"%s\" already", m->name, name);
     return true;
 }
 
@@ -216,8 +208,7 @@ static bool add_part(gw_scope *s, const gw_module *m, module_parts *parts, const
 free_copy:
     mem_free(copy);
 no_memory:
-    scope_fail(s, GW_NO_MEMORY, "%s: no memory for the part \"%s\"", m->name, name);
-    return false;
+    return scope_fail(s, GW_NO_MEMORY, "%s: no memory for the part \"%s\"", m->name, name);
 }
 
 void gw_module_register_module(gw_scope *s, gw_module *m, const char *name, gw_module *child) {
@@ -242,9 +233,8 @@ void gw_module_register_module(gw_scope *s, gw_module *m, const char *name, gw_m
 static bool check_tensor(gw_scope *s, const gw_module *m, const char *kind, const char *name,
                          const gw_tensor *x) {
     if (x && !tensor_is_poison(x)) return true;
-    scope_fail(s, GW_INVALID, "%s: the %s \"%s\" is %s", m->name, kind, name,
-               x ? "a tensor that could not be made" : "no tensor");
-    return false;
+    return scope_fail(s, GW_INVALID, "%s: the %s \"%s\" is %s", m->name, kind, name,
+                      x ? "a tensor that could not be made" : "no tensor");
 }
 
 void gw_module_register_parameter(gw_scope *s, gw_module *m, const char *name, gw_tensor *x) {

@@ -23,8 +23,7 @@ static bool is_callable(gw_scope *s, const typed_call *c, const gw_module *m) {
     if (!module_is_usable(s, where.text, m)) return false;
     // The owner of a remote module checks which calls it has.
     if (!c || m->remote || m->typed == c) return true;
-    scope_fail(s, GW_INVALID, "%s: the module is \"%s\"", where.text, m->name);
-    return false;
+    return scope_fail(s, GW_INVALID, "%s: the module is \"%s\"", where.text, m->name);
 }
 
 static bool check_inputs(gw_scope *s, const typed_call *c, const gw_module *m, gw_values in) {

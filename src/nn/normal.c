@@ -19,9 +19,8 @@ static bool is_positive(gw_scope *s, gw_tensor *x) {
 
 static bool is_float(gw_scope *s, const char *what, const gw_tensor *x) {
     if (dtype_is_float((gw_dtype)x->dtype)) return true;
-    scope_fail(s, GW_INVALID, "gw_normal: the %s is %s, but must be a float", what,
-               gw_dtype_name((gw_dtype)x->dtype));
-    return false;
+    return scope_fail(s, GW_INVALID, "gw_normal: the %s is %s, but must be a float", what,
+                      gw_dtype_name((gw_dtype)x->dtype));
 }
 
 gw_normal gw_normal_from(gw_scope *s, gw_tensor *loc, gw_tensor *scale) {

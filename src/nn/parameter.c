@@ -49,15 +49,13 @@ static bool reach(void *context, const module_path *at, gw_tensor *x) {
 
 static bool find_numbered(const gw_module *m, int index, numbered *out) {
     if (!gw_ok(out->scope)) return false;
-    if (!m) {
-        scope_fail(out->scope, GW_INVALID, "%s %d of no module", kind_name(out->kind), index);
-        return false;
-    }
+    if (!m)
+        return scope_fail(out->scope, GW_INVALID, "%s %d of no module", kind_name(out->kind),
+                          index);
     out->left = index;
     if (index >= 0 && !module_each_tensor(m, out->kind, NULL, reach, out)) return gw_ok(out->scope);
-    scope_fail(out->scope, GW_INVALID, "%s: %s %d of %d", m->name, kind_name(out->kind), index,
-               count_tensors(m, out->kind));
-    return false;
+    return scope_fail(out->scope, GW_INVALID, "%s: %s %d of %d", m->name, kind_name(out->kind),
+                      index, count_tensors(m, out->kind));
 }
 
 static const char *name_at(gw_scope *s, const gw_module *m, module_tensors kind, int index) {

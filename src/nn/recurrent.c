@@ -107,10 +107,9 @@ typedef struct inputs {
 
 static bool check_input(gw_scope *s, const recurrent *r, const gw_tensor *x) {
     if ((gw_dims(x) == 2 || gw_dims(x) == 3) && gw_size(x, -1) == r->in) return true;
-    scope_fail(s, GW_INVALID, "%s: x has the shape %s, but must have %s %lld, or T %lld",
-               makers[r->kind], shape_text(x).text, r->batch_first ? "N T" : "T N",
-               (long long)r->in, (long long)r->in);
-    return false;
+    return scope_fail(s, GW_INVALID, "%s: x has the shape %s, but must have %s %lld, or T %lld",
+                      makers[r->kind], shape_text(x).text, r->batch_first ? "N T" : "T N",
+                      (long long)r->in, (long long)r->in);
 }
 
 // The state to start from, zeros if none is given.

@@ -194,8 +194,7 @@ static void note_storages(gw_scope *s, const state_slots *all, map *out) {
 // Finds the new value of each slot of this worker, in memory that no commit writes to, and makes
 // the slots writable: after this, committing needs no memory.
 static void prepare(gw_scope *s, const state_slots *all, const gw_map *state, gw_tensor **sources) {
-    map written;
-    map_init(&written);
+    map written = { 0 };
     note_storages(s, all, &written);
     for (int i = 0; i < all->count && gw_ok(s); i++) {
         const state_slot *slot = &all->items[i];

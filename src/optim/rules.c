@@ -261,11 +261,9 @@ static bool override_options(gw_scope *s, const rule *r, const gw_parameter_grou
         double value = *(const double *)(const void *)((const char *)given + overrides[i].offset);
         if (value == GW_AS_FIRST) continue;
         const option *o = rule_option(r, overrides[i].name);
-        if (!o) {
-            scope_fail(s, GW_INVALID, "gw_optimizer_add_parameter_group: gw_%s has no %s", r->name,
-                       overrides[i].name);
-            return false;
-        }
+        if (!o)
+            return scope_fail(s, GW_INVALID, "gw_optimizer_add_parameter_group: gw_%s has no %s",
+                              r->name, overrides[i].name);
         option_set(o, g, value);
     }
     return true;

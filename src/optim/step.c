@@ -110,10 +110,10 @@ static bool reserve(gw_scope *s, gw_optimizer *o, int i, gw_tensor *grad, bool i
     p->grad = handle_retain(dense ? gw_to_dense(s, grad) : grad);
     if (!gw_ok(s) || (!dense && !row_update_reserve(s, o, p))) return false;
     if ((!dense || take_blocks(o, p, is_apart)) && (!is_apart || take_spare(o, p))) return true;
-    scope_fail(s, GW_NO_MEMORY,
-               "step of gw_%s: no memory for new values of parameter %d; no parameter has changed",
-               o->rule->name, p->number);
-    return false;
+    return scope_fail(
+        s, GW_NO_MEMORY,
+        "step of gw_%s: no memory for new values of parameter %d; no parameter has changed",
+        o->rule->name, p->number);
 }
 
 static void compute(const gw_optimizer *o, parameter *p) {

@@ -47,10 +47,7 @@ static int find_level(const gw_averager *a, int64_t step) {
 }
 
 bool gw_averager_step(gw_scope *s, gw_averager *a, gw_list *params) {
-    if (!a) {
-        scope_fail(s, GW_INVALID, "gw_averager_step: the averager is NULL");
-        return false;
-    }
+    if (!a) return scope_fail(s, GW_INVALID, "gw_averager_step: the averager is NULL");
     int64_t step = a->step++;
     int level = step < a->warmup ? -1 : find_level(a, step);
     if (level < 0) return false;

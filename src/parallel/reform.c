@@ -62,8 +62,7 @@ static bool enter_group(gw_scope *s, gw_ddp *d, gw_group *g, progress own) {
     layout *l = layout_open(d, NULL);
     if (!l) {
         d->sharing = shared;
-        scope_fail(s, GW_NO_MEMORY, "gw_ddp_reform: no memory for its buckets");
-        return false;
+        return scope_fail(s, GW_NO_MEMORY, "gw_ddp_reform: no memory for its buckets");
     }
     env_enter(d->agent->env);
     d->group = g;

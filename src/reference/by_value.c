@@ -5,8 +5,6 @@
 #include "base/mem.h"
 #include "call/call.h"
 
-#include <string.h>
-
 typedef struct by_value {
     continuation made;  // on the owner: the value
     gw_rref *rref;      // one count
@@ -46,30 +44,21 @@ static void await_entry(gw_future *f) {
     }
 }
 
-static int64_t deadline_of(const gw_future *f, int64_t *out_length_ms) {
-    agent *a = f->agent;
-    int64_t now = env_now_ns(a->env), outer = by_value_of(f)->deadline_ns, own = ENV_NEVER,
-            length_ns;
-    if (a->timeout_ms > 0 && !__builtin_mul_overflow(a->timeout_ms, INT64_C(1000000), &length_ns) &&
-        __builtin_add_overflow(now, length_ns, &own))
-        own = ENV_NEVER;
-    int64_t least = own < outer ? own : outer;
-    *out_length_ms = least == ENV_NEVER || least < now ? 0 : (least - now + 999999) / 1000000;
-    return least;
-}
-
 static void fetch_from_owner(gw_future *f) {
     const by_value *b = f->source_state;
-    call c = { .agent = f->agent,
+    agent *a = f->agent;
+    int64_t own_ns = deadline_after_ms(env_now_ns(a->env), a->timeout_ms);
+    call c = { .agent = a,
                .future = f,
                .to = b->rref->owner,
                .fixed.depth = b->depth,
-               .deadline_ns = deadline_of(f, &f->length_ms) };
+               .deadline_ns = own_ns < b->deadline_ns ? own_ns : b->deadline_ns };
+    f->length_ms = call_length_ms(a, c.deadline_ns);
     if (fetch_send_on_loop(&c, b->rref)) {
         if (!c.error.outcome) c.error.outcome = GW_NOT_DELIVERED;
         future_fail_on_loop(f, &c.error);
     } else if (c.deadline_ns != ENV_NEVER) {
-        env_set_timer(f->agent->env, &f->deadline, c.deadline_ns);
+        env_set_timer(a->env, &f->deadline, c.deadline_ns);
     }
     outgoing_fini(&c.outgoing);
 }

@@ -6,7 +6,6 @@
 #include "tensor/tensor.h"
 
 #include <assert.h>
-#include <string.h>
 
 gw_status no_such_reference(gw_error *error) {
     return error_set(error, GW_REF_LOST,
@@ -17,15 +16,13 @@ gw_status no_such_reference(gw_error *error) {
 
 entry *entry_open_on_loop(agent *a, uint64_t id) {
     references *rs = references_of(a);
-    entry *e = mem_take(sizeof *e);
+    entry *e = mem_take_zeros(sizeof *e);
     if (!e) return NULL;
-    memset(e, 0, sizeof *e);
     e->agent = a;
     e->id = id;
     e->count = 1;
     e->since_ns = env_now_ns(a->env);
     e->origin = "";
-    map_init(&e->forks);
     list_init(&e->awaiting);
     if (id && !map_put(&rs->by_id, id, e)) {
         mem_give(e, sizeof *e);

@@ -155,10 +155,8 @@ static gw_status open_fetch(agent *a, const fetch *given, uint64_t id, uint64_t 
 }
 
 static void expire_after(fetch *f, uint64_t time_left_ns) {
-    int64_t due_ns;
-    if (!time_left_ns || time_left_ns > INT64_MAX ||
-        __builtin_add_overflow(env_now_ns(f->agent->env), (int64_t)time_left_ns, &due_ns))
-        return;
+    int64_t due_ns = deadline_after_ns(env_now_ns(f->agent->env), time_left_ns);
+    if (due_ns == ENV_NEVER) return;
     f->expiry.fire = expired;
     env_set_timer(f->agent->env, &f->expiry, due_ns);
 }
@@ -278,10 +276,8 @@ static gw_status wait_until_made(gw_scope *s, entry *e, gw_error *error) {
     gw_status status = context_check_wait(s, error);
     if (status) return status;
     entry_wait w = { .made.run = wake, .waiter.what = "a value to be made", .env = a->env };
-    int64_t until_ns = context_deadline_ns(s), usual_ns = ENV_NEVER;
-    if (a->timeout_ms > 0) usual_ns = env_now_ns(a->env) + a->timeout_ms * 1000000;
     entry_await_on_loop(e, &w.made);
-    context_wait_on_loop(a, s, &w.waiter, until_ns < usual_ns ? until_ns : usual_ns);
+    context_wait_on_loop(a, s, &w.waiter, context_deadline_within_ns(a, s, a->timeout_ms));
     continuation_cancel_on_loop(&w.made);
     if (e->made) return GW_OK;
     if ((status = context_check_cancelled(s, error))) return status;

@@ -3,18 +3,14 @@
 
 #include "base/failpoint.h"
 
-static void send_two(agent *a, int to, reference_kind kind, uint64_t x, uint64_t y) {
-    message *m = agent_message_on_loop(a, kind);
-    if (!m) return;
-    bytes_put_u64(&m->head, x);
-    bytes_put_u64(&m->head, y);
-    agent_send_on_loop(a, to, m, false, NULL);
-}
-
 gw_status fork_request_on_loop(gw_rref *r) {
     if (!map_put(&references_of(r->agent)->pending, r->fork, r)) return GW_NO_MEMORY;
     failpoint("fork_request");
-    send_two(r->agent, r->owner, KIND_FORK_REQUEST, r->id, r->fork);
+    message *m = agent_message_on_loop(r->agent, KIND_FORK_REQUEST);
+    if (!m) return GW_OK;
+    bytes_put_u64(&m->head, r->id);
+    bytes_put_u64(&m->head, r->fork);
+    agent_send_on_loop(r->agent, r->owner, m, false, NULL);
     return GW_OK;
 }
 

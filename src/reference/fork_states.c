@@ -1,6 +1,8 @@
 // The states of a fork at its holder, as a table. docs/protocol/references.md, "States of a fork".
 #include "reference/references.h"
 
+#include "base/machine.h"
+
 #include <assert.h>
 
 // ---- Actions ------------------------------------------------------------------------------------
@@ -15,13 +17,7 @@ static void confirm(gw_rref *r) {
 
 // ---- The table ----------------------------------------------------------------------------------
 
-typedef struct rule {
-    fork_state from;
-    fork_event event;
-    fork_state to;
-    void (*action)(gw_rref *r);
-    const char *why;
-} rule;
+typedef MACHINE_RULE(fork_state, fork_event, gw_rref *r) rule;
 
 // clang-format off
 static const rule rules[] = {
@@ -47,10 +43,8 @@ static const rule rules[] = {
 // clang-format on
 
 void fork_apply_on_loop(gw_rref *r, fork_event event) {
-    const rule *x = rules, *end = rules + sizeof rules / sizeof rules[0];
-    while (x < end && (x->from != r->state || x->event != event)) x++;
-    assert(x <
-           end);  // a message of the owner becomes an event only in states that have a rule for it
+    const rule *x = machine_find(rules, sizeof rules, sizeof *rules, r->state, event);
+    assert(x);  // a message of the owner becomes an event only in states that have a rule for it
     r->state = x->to;
     x->action(r);
 }

@@ -114,7 +114,7 @@ static void put_reply(bytes *head, reader *in) {
     reply_write(head, &f);
     put_arguments(head, in, 1);
     f.attachments_at = put_attachments(head, in);
-    reply_amend(head, &f);
+    if (!head->failed) memcpy(head->data, &f, sizeof f);
 }
 
 static message *draw_message(reader *in) {

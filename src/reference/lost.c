@@ -21,24 +21,22 @@ static void lose_users(agent *a, int rank) {
 // ---- Forks that it does not accept or list any more ---------------------------------------------
 
 static void lose_pins(agent *a, int rank) {
-    map_entry *m;
-    for (size_t i = 0; (m = map_next(&references_of(a)->pins, &i));) {
-        const pin *p = m->value;
+    for (map_cursor m = { 0 }; map_next(&references_of(a)->pins, &m);) {
+        const pin *p = m.value;
         if (p->child != rank && p->rref->owner != rank) continue;
-        fork_unpin_on_loop(a, m->key);
-        i--;  // another may have moved there
+        fork_unpin_on_loop(a, m.key);
+        m.index--;  // another may have moved there
     }
 }
 
 // ---- Its forks ----------------------------------------------------------------------------------
 
 static void remove_holder(entry *e, int rank) {
-    map_entry *m;
-    for (size_t i = 0; (m = map_next(&e->forks, &i));) {
-        if ((intptr_t)m->value != rank + 1) continue;
-        map_take(&e->forks, m->key);
+    for (map_cursor m = { 0 }; map_next(&e->forks, &m);) {
+        if ((intptr_t)m.value != rank + 1) continue;
+        map_take(&e->forks, m.key);
         reference_peer_of(e->agent, rank)->fork_count--;
-        i--;  // another may have moved there
+        m.index--;  // another may have moved there
     }
 }
 

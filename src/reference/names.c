@@ -1,5 +1,5 @@
 // Values of this worker under names, and waiters for names.
-#include "reference/names.h"
+#include "reference/references.h"
 
 #include "agent/awaits.h"
 #include "agent/options.h"
@@ -9,7 +9,6 @@
 #include "call/call.h"
 #include "call/registry.h"
 #include "future/future.h"
-#include "reference/references.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -203,10 +202,8 @@ static gw_status open_names(agent *a, const gw_rpc_options *options, void **stat
 }
 
 static void forget_names(names *n) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&n->entries, &i));) entry_release_on_loop(e->value);
+    for (map_cursor e = { 0 }; map_next(&n->entries, &e);) entry_release_on_loop(e.value);
     map_fini(&n->entries);
-    map_init(&n->entries);
 }
 
 static void release(agent *a) {

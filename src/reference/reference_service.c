@@ -1,10 +1,9 @@
 // The service of references: messages, shutdown and the end; and the table through which calls use references.
-#include "reference/reference_service.h"
+#include "reference/references.h"
 
 #include "agent/deferred.h"
 #include "base/mem.h"
 #include "call/calls.h"
-#include "reference/references.h"
 
 static gw_status received(agent *a, int from, message *m, gw_error *error) {
     switch (m->kind) {
@@ -77,9 +76,8 @@ static void close_entry(entry *e) {
 }
 
 static void drop_pins(references *rs) {
-    map_entry *m;
-    for (size_t i = 0; (m = map_next(&rs->pins, &i));) {
-        pin *p = m->value;
+    for (map_cursor m = { 0 }; map_next(&rs->pins, &m);) {
+        pin *p = m.value;
         p->rref->pin_count--;
         handle_release(p->rref);
         mem_free(p);

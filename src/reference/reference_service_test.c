@@ -1,4 +1,3 @@
-#include "reference/reference_service.h"
 
 #include "reference/references.h"
 #include "testing/cluster.h"

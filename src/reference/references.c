@@ -21,8 +21,7 @@ const char *origin_keep_on_loop(references *rs, const char *origin, size_t size)
 }
 
 static void free_origins(references *rs) {
-    map_entry *m;
-    for (size_t i = 0; (m = map_next(&rs->origins, &i));) mem_free(m->value);
+    for (map_cursor m = { 0 }; map_next(&rs->origins, &m);) mem_free(m.value);
     map_fini(&rs->origins);
 }
 

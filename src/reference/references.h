@@ -94,7 +94,6 @@ typedef struct references {
     list_node entries;  // all
     int entry_count;
     bool has_unused;  // some entries are deleted once no message to this worker itself is under way
-    int closing_count;  // objects whose destructors have not returned
 
     list_node users;  // forks that this worker holds
     map pending;      // those of them that await accepted or fork ack; by fork
@@ -119,6 +118,8 @@ typedef struct reference_peer {
     uint64_t last_result;  // the largest id of its creating requests
 } reference_peer;
 
+extern const service reference_service;
+extern const service name_service;  // values of this worker that others find by a name: names.c
 extern const service_data reference_data;
 
 // For the service: makes and frees its state.

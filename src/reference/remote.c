@@ -67,6 +67,5 @@ gw_rref *gw_remote_with(gw_scope *s, gw_target to, const char *function, gw_valu
     if (open_rref(&c, s, &r) == GW_OK) send(&c, r);
     env_leave(a->env);
     call_fini(&c);
-    r = scope_own(s, r);
-    return r ? r : &rref_poison;
+    return scope_own_or(s, r, &rref_poison);
 }

@@ -33,9 +33,8 @@ static void list_entry_of(report *l, const entry *e) {
                                .age_ms = age_ms(l, e->since_ns),
                                .is_confirmed = true,
                                .is_mine = true };
-    map_entry *m;
-    for (size_t i = 0; (m = map_next(&e->forks, &i));) {
-        info.holder = agent_member(a, (int)(intptr_t)m->value - 1)->worker;
+    for (map_cursor m = { 0 }; map_next(&e->forks, &m);) {
+        info.holder = agent_member(a, (int)(intptr_t)m.value - 1)->worker;
         l->add(l, &info);
     }
     info.holder = info.owner;

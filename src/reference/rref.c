@@ -40,9 +40,8 @@ static const handle_class rref_class = { .name = "reference", .destroy = destroy
 gw_rref rref_poison = { .handle = { &rref_class, HANDLE_IMMORTAL }, .owner = -1, .parent = -1 };
 
 gw_rref *rref_open_on_loop(agent *a, int owner, entry *e) {
-    gw_rref *r = mem_take(sizeof *r);
+    gw_rref *r = mem_take_zeros(sizeof *r);
     if (!r) return NULL;
-    memset(r, 0, sizeof *r);
     handle_init(&r->handle, &rref_class);
     r->agent = agent_retain(a);
     r->owner = owner;
@@ -78,10 +77,7 @@ void rref_lose_on_loop(gw_rref *r) {
 }
 
 gw_status rref_check(const gw_rref *r, gw_error *error) {
-    if (r->failed) {
-        *error = *result_error(r->failed);
-        return error->status;
-    }
+    if (r->failed) return error_copy(error, result_error(r->failed));
     if (r->state == FORK_RELEASED || r->leaving)
         return error_set(error, GW_WRONG_STATE,
                          "the reference is to a value of %s, and cannot be used after shutdown",
@@ -91,12 +87,10 @@ gw_status rref_check(const gw_rref *r, gw_error *error) {
 
 bool rref_is_usable(gw_scope *s, const gw_rref *r) {
     if (s->error) return false;
-    if (!r || !r->agent) {
-        scope_fail(s, GW_INVALID, "%s",
-                   r ? "the reference is of a call that failed in its own scope"
-                     : "the reference is NULL");
-        return false;
-    }
+    if (!r || !r->agent)
+        return scope_fail(s, GW_INVALID, "%s",
+                          r ? "the reference is of a call that failed in its own scope"
+                            : "the reference is NULL");
     gw_error error;
     bool left = agent_is_closed(r->agent);
     if (!left) {
@@ -169,8 +163,7 @@ gw_rref *gw_rref_open_with(gw_scope *s, gw_value v, const char *origin) {
     env_leave(a->env);
     if (kept) result_release(kept);
     if (!r) scope_fail(s, GW_NO_MEMORY, "no memory for a reference");
-    r = scope_own(s, r);
-    return r ? r : &rref_poison;
+    return scope_own_or(s, r, &rref_poison);
 }
 
 gw_worker gw_rref_owner(gw_scope *s, const gw_rref *r) {

@@ -1,9 +1,9 @@
 #include "runtime/runtime.h"
 
 #include "base/log.h"
-#include "call/call_service.h"
-#include "collective/group_service.h"
-#include "collective/p2p/point_to_point.h"
+#include "call/calls.h"
+#include "collective/group/groups_state.h"
+#include "collective/p2p/transfers.h"
 #include "collective/rpc/collective.h"
 #include "distributed/autograd/graphs.h"
 #include "distributed/nn/module_object.h"
@@ -11,8 +11,7 @@
 #include "future/future.h"
 #include "lend/lend.h"
 #include "net/env_os.h"
-#include "reference/names.h"
-#include "reference/reference_service.h"
+#include "reference/references.h"
 
 // The services of every agent, in the order in which they are opened, notified and ended. A new room adds
 // its line here.

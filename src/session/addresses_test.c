@@ -1,5 +1,5 @@
 // Connecting to a peer: which of its addresses are tried, which one is kept, the error
-// when none works, and the capabilities of both ends.
+// when none works.
 #include "session/peers_internal.h"
 
 #include "base/log.h"
@@ -17,7 +17,6 @@ typedef struct node {
     uint64_t incarnation;
     const char *listens;    // "": the default address
     int64_t calls_back_ns;  // when a called node sends something itself; 0: never
-    capabilities can;
     peers *peers;
     char addresses[ADDRESSES_MAX];
     int received, lost;
@@ -61,7 +60,6 @@ static void open_node(node *n) {
     peers_options o = { .env = n->env,
                         .rank = n->rank,
                         .incarnation = n->incarnation,
-                        .can = n->can,
                         .user = n,
                         .received = on_received,
                         .lost = on_lost };
@@ -229,34 +227,6 @@ static void it_prefers_the_first_address(void **state) {
     play(&s, call_by_the_best);
 }
 
-// ---- Agreeing -----------------------------------------------------------------------------------
-static void agree(scene *s) {
-    char value[LIMIT_CAPABILITY_BYTES + 1];
-    const peers *mine = s->nodes[CALLER].peers, *theirs = s->nodes[CALLED].peers;
-    add_at(s, "called:1001");
-    assert_false(peers_agree(mine, 1, "lend", value));
-    send_and_wait(s, 10 * SIM_SECOND);
-    expect_reached(s, 0);
-    assert_true(peers_agree(mine, 1, "lend", value));
-    assert_string_equal(value, "arena 2");
-    assert_true(peers_agree(theirs, 0, "lend", value));
-    assert_string_equal(value, "arena 1");
-    // A capability that only one end has is not agreed, and does no harm.
-    assert_false(peers_agree(mine, 1, "newer", value) || peers_agree(theirs, 0, "newer", value));
-    assert_false(peers_agree(mine, 1, "older", value) || peers_agree(theirs, 0, "older", value));
-    assert_false(peers_agree(mine, 7, "lend", value));
-}
-
-static void peers_agree_on_common_capabilities(void **state) {
-    (void)state;
-    scene s = { .nodes[CALLED].listens = "called:1001" };
-    capabilities_add(&s.nodes[CALLER].can, "newer", "x");
-    capabilities_add(&s.nodes[CALLER].can, "lend", "arena 1");
-    capabilities_add(&s.nodes[CALLED].can, "lend", "arena 2");
-    capabilities_add(&s.nodes[CALLED].can, "older", "");
-    play(&s, agree);
-}
-
 // ---- One way ------------------------------------------------------------------------------------
 static void be_connected_back(scene *s) {
     sim_partition(s->sim, CALLER, OTHER, true, true);
@@ -339,5 +309,4 @@ GW_TESTS(session_addresses, it_skips_addresses_without_a_transport,
          it_tries_the_next_address_after_a_refusal, it_tries_the_next_address_after_another_process,
          it_tries_the_next_address_after_silence, it_prefers_the_first_address,
          one_direction_suffices_and_is_logged, it_finds_a_peer_that_it_cannot_connect_to,
-         peers_agree_on_common_capabilities, it_loses_a_peer_once_all_addresses_refuse,
-         it_loses_a_peer_without_a_usable_transport);
+         it_loses_a_peer_once_all_addresses_refuse, it_loses_a_peer_without_a_usable_transport);

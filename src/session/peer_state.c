@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/logged_losses.h"
+#include "base/machine.h"
 #include "base/mem.h"
 #include "base/status.h"
 
@@ -130,7 +131,6 @@ static void send_handshake(peer *x) {
         .to_incarnation = x->incarnation,
         .connection_number = x->attempt,
         .received = x->session.received,
-        .can = o->can,
     };
     connection_send_handshake(x->connection, &h);
 }
@@ -216,13 +216,7 @@ static void nothing(peer *x) {
 }
 
 // ---- The table ----------------------------------------------------------------------------------
-typedef struct rule {
-    peer_state from;
-    peer_event event;
-    peer_state to;
-    void (*action)(peer *x);
-    const char *why;
-} rule;
+typedef MACHINE_RULE(peer_state, peer_event, peer *x) rule;
 
 // clang-format off
 static const rule rules[] = {
@@ -261,14 +255,8 @@ static const rule rules[] = {
 };
 // clang-format on
 
-static const rule *rule_for(peer_state from, peer_event event) {
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (rules[i].from == from && rules[i].event == event) return &rules[i];
-    return NULL;
-}
-
 void peer_apply(peer *x, peer_event event) {
-    const rule *r = rule_for(x->state, event);
+    const rule *r = machine_find(rules, sizeof rules, sizeof *rules, x->state, event);
     assert(r);  // all events are local: received frames become events only where a rule exists
     x->state = r->to;
     r->action(x);
@@ -333,7 +321,6 @@ static void on_welcome(peer *x, const handshake *h) {
         peer_apply(x, PEER_BROKEN);
     } else {
         x->connection_number = x->attempt;
-        x->can = h->can;
         routes_worked(&x->routes);
         error_forget(&x->why);
         peer_apply(x, PEER_WELCOMED);
@@ -454,11 +441,9 @@ void peer_accept(peer *x, connection *l, const handshake *h) {
     x->connection = l;
     x->received_count++;
     x->connection_number = h->connection_number;
-    x->can = h->can;
     connection_send_handshake(l, &(handshake){ .kind = HANDSHAKE_WELCOME,
                                                .connection_number = h->connection_number,
-                                               .received = x->session.received,
-                                               .can = x->peers->options.can });
+                                               .received = x->session.received });
     peer_apply(x, PEER_ACCEPTED);
 }
 

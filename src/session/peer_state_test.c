@@ -122,7 +122,7 @@ static void call_dead_address(node *n) {
     assert_int_equal(send_one(n, 1), GW_OK);
     until_something(n);
     assert_int_equal(n->lost, 1);
-    assert_true(peers_is_lost(n->peers, 1));
+    assert_int_equal(peer_find(n->peers, 1)->state, PEER_LOST);
     assert_true(peers_is_drained(n->peers));
     assert_int_equal(send_one(n, 1), GW_DISCONNECTED);
     peers_close(n->peers);
@@ -430,7 +430,7 @@ static void add_wrongly(node *n) {
     assert_int_equal(peers_add(n->peers, 5, 2, "p6", "x:1", &error), GW_DUPLICATE);
     assert_int_equal(peers_send(n->peers, 4, message_open(1), true, &error), GW_NOT_FOUND);
     assert_int_equal(peers_send(n->peers, -1, message_open(1), true, &error), GW_NOT_FOUND);
-    assert_false(peers_is_lost(n->peers, 4));
+    assert_null(peer_find(n->peers, 4));
     peers_close(n->peers);
 }
 

@@ -157,11 +157,6 @@ void peers_expect_loss(peers *p, int rank) {
     if (x) x->is_expected_lost = true;
 }
 
-bool peers_is_lost(const peers *p, int rank) {
-    const peer *x = peer_find(p, (uint32_t)rank);
-    return x && x->state == PEER_LOST;
-}
-
 void peers_disable_timeout(peers *p) {
     p->is_patient = true;
 }
@@ -278,12 +273,6 @@ const char *peers_why_not_better(const peers *p, int rank, char out[PEERS_REASON
 void peers_serve_store(peers *p, void (*take)(void *user, connection *c), void *user) {
     p->take_store = take;
     p->store_user = user;
-}
-
-bool peers_agree(const peers *p, int rank, const char *key,
-                 char out_value[LIMIT_CAPABILITY_BYTES + 1]) {
-    const peer *x = peer_find(p, (uint32_t)rank);
-    return x && capabilities_agree(&p->options.can, &x->can, key, out_value);
 }
 
 // ---- Sending and receiving ----------------------------------------------------------------------

@@ -24,7 +24,6 @@ typedef struct peers_options {
     env *env;
     int rank;              // of this worker; -1: set later by peers_set_rank
     uint64_t incarnation;  // random, drawn once per agent, not 0
-    capabilities can;      // of this worker
     void *user;
     void (*received)(void *user, int rank, message *m);  // which may be incomplete
     void (*lost)(void *user, int rank,
@@ -90,7 +89,6 @@ void peers_expect_loss(peers *p, int rank);
 // peers_lose.
 void peers_disable_timeout(peers *p);
 
-bool peers_is_lost(const peers *p, int rank);
 bool peers_has_left(const peers *p, int rank);  // it is lost, and has sent goodbye
 void peers_ping(peers *p, int rank);            // requests an ack if something is unacknowledged
 uint64_t peers_received_count(const peers *p, int rank);  // grows with each receive from it
@@ -111,11 +109,6 @@ void peers_on_drained(
 // Passes connections whose handshake is for the store to |take|, which owns them; NULL: there is
 // no store here, the default.
 void peers_serve_store(peers *p, void (*take)(void *user, connection *c), void *user);
-
-// Whether this worker and |rank| both have the capability |key|, by their last handshake; writes
-// the value of |rank|.
-bool peers_agree(const peers *p, int rank, const char *key,
-                 char out_value[LIMIT_CAPABILITY_BYTES + 1]);
 
 peers_stats peers_get_stats(const peers *p);
 const char *peers_transport(const peers *p, int rank);  // of its connection; NULL: it has none now

@@ -18,7 +18,6 @@ typedef enum peer_state {
     PEER_AWAITING_WELCOME,  // the answer to our handshake
     PEER_CONNECTED,         // frames
     PEER_LOST,              // nothing: final
-    PEER_STATE_COUNT
 } peer_state;
 
 typedef enum peer_event {
@@ -33,7 +32,6 @@ typedef enum peer_event {
     PEER_BROKEN,    // the connection, or our attempt at one
     PEER_ENDED,     // the connection, by this worker's goodbye
     PEER_DEAD,      // no connection can be made any more
-    PEER_EVENT_COUNT
 } peer_event;
 
 typedef struct peer {
@@ -46,7 +44,6 @@ typedef struct peer {
 
     // state
     peer_state state;
-    capabilities can;  // of its last handshake
     session session;
     connection *connection;      // the attempt or the connection
     uint64_t connection_number;  // the largest number known of this session

@@ -317,10 +317,7 @@ static gw_status end_frame(session *s, gw_error *error) {
     if (damaged && !has_mutation(MUTATION_BODY_UNCHECKED))
         return error_set(error, GW_DISCONNECTED, "frame %llu was damaged in transit",
                          (unsigned long long)f->number);
-    if (s->body_error) {
-        *error = *s->body_error;
-        return error->status;
-    }
+    if (s->body_error) return error_copy(error, s->body_error);
     if (!s->bulk_in) return end_data(s, error);
     end_bulk(s);
     return GW_OK;

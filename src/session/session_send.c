@@ -61,17 +61,12 @@ static void stream_next(session *s, message *m) {
     s->next_at = seek(m, 0, m->put.stream);
 }
 
-static void forget_unbegun(session *s) {
-    map_fini(&s->unbegun);
-    map_init(&s->unbegun);
-}
-
 static bool list_unbegun(session *s) {
     for (list_node *l = s->unacked.previous; l != &s->unacked; l = l->previous) {
         message *m = message_of(l);
         if (m->id <= s->begun_id) break;
         if (map_put(&s->unbegun, m->id, m)) continue;
-        forget_unbegun(s);
+        map_fini(&s->unbegun);
         return false;
     }
     return true;
@@ -81,7 +76,7 @@ static void note_begun(session *s, uint64_t id) {
     s->begun_id = id;
     if (!s->unbegun.count) return;
     map_take(&s->unbegun, id);
-    if (!s->unbegun.count) forget_unbegun(s);
+    if (!s->unbegun.count) map_fini(&s->unbegun);
 }
 
 gw_status session_queue(session *s, message *m, gw_error *error) {
@@ -99,7 +94,7 @@ gw_status session_queue(session *s, message *m, gw_error *error) {
     s->unacked_bytes += m->size;
     s->unacked_bulk_bytes += bulk_bytes(m);
     list_append(&s->unacked, &m->link);
-    if (s->unbegun.count && !map_put(&s->unbegun, m->id, m)) forget_unbegun(s);
+    if (s->unbegun.count && !map_put(&s->unbegun, m->id, m)) map_fini(&s->unbegun);
     if (!s->next) stream_next(s, m);
     return GW_OK;
 
@@ -445,7 +440,7 @@ static void note_unsent(session *s) {
 
 void session_give_back_sending(session *s) {
     if (!s->unsent) note_unsent(s);
-    forget_unbegun(s);
+    map_fini(&s->unbegun);
     while (!list_is_empty(&s->unacked)) forget_message(s, message_of(s->unacked.next));
     s->next = s->putting = NULL;
     sent_frames_clear(&s->sent);

@@ -2,22 +2,14 @@
 #include "store/store_redis.h"
 
 #include "base/status.h"
+#include "base/variables.h"
 
-#include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 static gw_status wrong_place(const char *url, gw_error *error) {
     return error_set(error, GW_INVALID, "\"%s\" is not of the form redis://host:port/database",
                      url);
-}
-
-static bool parse_number(const char *text, long max, int *out) {
-    char *end;
-    long value = strtol(text, &end, 10);
-    *out = (int)value;
-    return isdigit((unsigned char)*text) && !*end && value <= max;
 }
 
 gw_status redis_place_of(const char *url, redis_place *out, gw_error *error) {
@@ -29,7 +21,7 @@ gw_status redis_place_of(const char *url, redis_place *out, gw_error *error) {
     if (size == 0 || size >= sizeof at || memchr(rest, '@', size)) return wrong_place(url, error);
     memcpy(at, rest, size);
     at[size] = '\0';
-    if (slash && slash[1] && !parse_number(slash + 1, DATABASES_MAX, &out->database))
+    if (slash && slash[1] && !variable_number(slash + 1, DATABASES_MAX, &out->database))
         return wrong_place(url, error);
     char *host = at, *colon = strrchr(at, ':');
     bool is_v6 = at[0] == '[';
@@ -40,7 +32,7 @@ gw_status redis_place_of(const char *url, redis_place *out, gw_error *error) {
         *end = '\0';
         host++;
     }
-    if (colon && !parse_number(colon + 1, 65535, &out->port)) return wrong_place(url, error);
+    if (colon && !variable_number(colon + 1, 65535, &out->port)) return wrong_place(url, error);
     if (colon && !is_v6) *colon = '\0';
     size_t host_size = strlen(host);
     if (!host_size || host_size >= sizeof out->host || (!is_v6 && strchr(host, ':')))

@@ -10,7 +10,7 @@ void store_close(store *st) {
     if (st) st->class->close(st);
 }
 
-gw_status store_check_key(const char *key, gw_error *error) {
+static gw_status check_key(const char *key, gw_error *error) {
     size_t size = strnlen(key, LIMIT_STORE_KEY_BYTES + 1);
     if (size == 0 || size > LIMIT_STORE_KEY_BYTES)
         return error_set(error, GW_INVALID,
@@ -19,34 +19,29 @@ gw_status store_check_key(const char *key, gw_error *error) {
     return GW_OK;
 }
 
-gw_status store_check_value(const char *key, size_t size, gw_error *error) {
-    if (size <= LIMIT_STORE_VALUE_BYTES) return GW_OK;
-    return error_set(error, GW_LIMIT,
-                     "store: a value of %zu bytes for %s, but at most %d bytes are allowed", size,
-                     key, LIMIT_STORE_VALUE_BYTES);
+static gw_status set(store *st, const char *key, const void *value, size_t size, int64_t until_ns,
+                     bool registers, bool *out_set, bytes *out_found, gw_error *error) {
+    gw_status status = check_key(key, error);
+    if (status) return status;
+    if (size > LIMIT_STORE_VALUE_BYTES)
+        return error_set(error, GW_LIMIT,
+                         "store: a value of %zu bytes for %s, but at most %d bytes are allowed",
+                         size, key, LIMIT_STORE_VALUE_BYTES);
+    return st->class->set(st, key, value, size, until_ns, registers, out_set, out_found, error);
 }
 
 gw_status store_set_if_absent(store *st, const char *key, const void *value, size_t size,
                               int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error) {
-    gw_status status = store_check_key(key, error);
-    if (!status) status = store_check_value(key, size, error);
-    return status ? status
-                  : st->class->set(st, key, value, size, until_ns, out_set, out_found, error);
+    return set(st, key, value, size, until_ns, false, out_set, out_found, error);
 }
 
 gw_status store_register(store *st, const char *key, const void *value, size_t size,
                          int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error) {
-    if (!st->class->set_registration)
-        return store_set_if_absent(st, key, value, size, until_ns, out_set, out_found, error);
-    gw_status status = store_check_key(key, error);
-    if (!status) status = store_check_value(key, size, error);
-    return status ? status
-                  : st->class->set_registration(st, key, value, size, until_ns, out_set, out_found,
-                                                error);
+    return set(st, key, value, size, until_ns, true, out_set, out_found, error);
 }
 
 gw_status store_wait(store *st, const char *key, int64_t until_ns, bytes *out, gw_error *error) {
-    gw_status status = store_check_key(key, error);
+    gw_status status = check_key(key, error);
     return status ? status : st->class->wait(st, key, until_ns, out, error);
 }
 
@@ -77,16 +72,23 @@ void store_notify(store *st, const char *key, const void *value, size_t size) {
     if (st->found) st->found(st->found_user, key, value, size);
 }
 
+bool store_pause(const store *st, const char *what, int64_t until_ns, int64_t delay_ms) {
+    int64_t now_ns = env_now_ns(st->env), due_ns = now_ns + delay_ms * INT64_C(1000000);
+    if (now_ns >= until_ns) return false;
+    waiter w = { .what = what };
+    if (due_ns > until_ns) due_ns = until_ns;
+    env_wait(st->env, &w, due_ns);
+    return env_now_ns(st->env) >= due_ns;
+}
+
 // ---- The table ----------------------------------------------------------------------------------
 void store_table_init(store_table *t) {
     *t = (store_table){ 0 };
-    map_init(&t->entries);
 }
 
 void store_table_fini(store_table *t) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&t->entries, &i));) {
-        store_entry *entry = e->value;
+    for (map_cursor e = { 0 }; map_next(&t->entries, &e);) {
+        store_entry *entry = e.value;
         while (list_take(&entry->waits)) continue;
         bytes_fini(&entry->value);
         mem_free(entry);
@@ -97,6 +99,12 @@ void store_table_fini(store_table *t) {
 const store_entry *store_table_find(const store_table *t, const char *key) {
     const store_entry *entry = map_find_name(&t->entries, key);
     return entry && entry->is_set ? entry : NULL;
+}
+
+gw_status store_give_value(const store_entry *entry, bytes *out, gw_error *error) {
+    bytes_put(out, entry->value.data, entry->value.size);
+    return out->failed ? error_set(error, GW_NO_MEMORY, "store: no memory for %s", entry->key)
+                       : GW_OK;
 }
 
 static store_entry *make_entry(store_table *t, const char *key) {

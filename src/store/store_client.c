@@ -2,6 +2,7 @@
 #include "store/store_internal.h"
 
 #include "base/log.h"
+#include "base/machine.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "net/connection.h"
@@ -83,10 +84,9 @@ static void send_requests(client *c) {
 
 // A number is kept in place of a pointer.
 static void forget_left_wait(client *c, uint64_t number) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&c->left_waits, &i));) {
-        if ((uintptr_t)e->value != number) continue;
-        map_take_name(&c->left_waits, e->name);
+    for (map_cursor e = { 0 }; map_next(&c->left_waits, &e);) {
+        if ((uintptr_t)e.value != number) continue;
+        map_take_name(&c->left_waits, e.name);
         return;
     }
 }
@@ -281,13 +281,7 @@ static void give_up(client *c) {
     c->opener = NULL;
 }
 
-typedef struct rule {
-    client_state from;
-    client_event event;
-    client_state to;
-    void (*action)(client *c);
-    const char *why;
-} rule;
+typedef MACHINE_RULE(client_state, client_event, client *c) rule;
 
 // clang-format off
 static const rule rules[] = {
@@ -307,9 +301,7 @@ static const rule rules[] = {
 // clang-format on
 
 static void apply(client *c, client_event event) {
-    const rule *r = NULL;
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (rules[i].from == c->state && rules[i].event == event) r = &rules[i];
+    const rule *r = machine_find(rules, sizeof rules, sizeof *rules, c->state, event);
     assert(r);  // all events are local
     c->state = r->to;
     r->action(c);
@@ -421,30 +413,21 @@ static void remember_registration(client *c, store_record r) {
     if (c->registration.failed) bytes_fini(&c->registration);
 }
 
-static gw_status set(client *c, const char *key, const void *value, size_t size, int64_t until_ns,
-                     bool registers, bool *out_set, bytes *out_found, gw_error *error) {
+static gw_status client_set(store *st, const char *key, const void *value, size_t size,
+                            int64_t until_ns, bool registers, bool *out_set, bytes *out_found,
+                            gw_error *error) {
+    client *c = (client *)st;
     request r = { .record = { .kind = STORE_SET, .value = value, .size = size },
                   .waiter.what = key,
                   .out_value = out_found,
                   .error = error };
-    r.record.token = env_random_u64(c->store.env);
+    r.record.token = env_random_u64(st->env);
     snprintf(r.record.key, sizeof r.record.key, "%s", key);
     gw_status status = ask(c, &r, until_ns);
     if (status) return status;
     *out_set = r.record.outcome == STORE_WAS_SET;
     if (*out_set && registers) remember_registration(c, r.record);
     return GW_OK;
-}
-
-static gw_status client_set(store *st, const char *key, const void *value, size_t size,
-                            int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error) {
-    return set((client *)st, key, value, size, until_ns, false, out_set, out_found, error);
-}
-
-static gw_status client_set_registration(store *st, const char *key, const void *value, size_t size,
-                                         int64_t until_ns, bool *out_set, bytes *out_found,
-                                         gw_error *error) {
-    return set((client *)st, key, value, size, until_ns, true, out_set, out_found, error);
 }
 
 static gw_status client_wait(store *st, const char *key, int64_t until_ns, bytes *out,
@@ -474,7 +457,6 @@ static void client_expect_move(store *st, int64_t ms) {
 
 static const store_class client_class = {
     .set = client_set,
-    .set_registration = client_set_registration,
     .wait = client_wait,
     .expect_move = client_expect_move,
     .close = client_close,

@@ -61,16 +61,11 @@ static void unlock(const file *f) {
     (void)try_lock(f, F_UNLCK);
 }
 
-// Files have no events: waits before the next read, twice as long each time. False when |until_ns| has passed.
-static bool pause_before(file *f, const char *what, int64_t until_ns, int64_t *delay_ms) {
-    int64_t now = env_now_ns(f->store.env);
-    if (now >= until_ns) return false;
-    int64_t due = now + *delay_ms * MS;
-    waiter w = { .what = what };
-    if (due > until_ns) due = until_ns;
-    env_wait(f->store.env, &w, due);
+// Waits before the next read, twice as long each time.
+static bool pause_before(const file *f, const char *what, int64_t until_ns, int64_t *delay_ms) {
+    int64_t pause_ms = *delay_ms;
     if (*delay_ms < POLL_MAX_MS) *delay_ms *= 2;
-    return env_now_ns(f->store.env) >= due;  // else a signal has interrupted it
+    return store_pause(&f->store, what, until_ns, pause_ms);
 }
 
 static gw_status lock(file *f, short type, const char *key, int64_t until_ns, gw_error *error) {
@@ -143,11 +138,6 @@ static gw_status read_new(file *f, gw_error *error) {
     return status;
 }
 
-static gw_status give_value(const file *f, const store_entry *entry, bytes *out, gw_error *error) {
-    bytes_put(out, entry->value.data, entry->value.size);
-    return out->failed ? error_set(error, GW_NO_MEMORY, "store %s: no memory", f->path) : GW_OK;
-}
-
 // ---- Writing ------------------------------------------------------------------------------------
 static bool write_all(int fd, const void *data, size_t size, off_t at) {
     const uint8_t *from = data;
@@ -187,14 +177,16 @@ static gw_status set_locked(file *f, const char *key, const void *value, size_t 
     if (status) return status;
     const store_entry *entry = store_table_find(&f->table, key);
     *out_set = !entry;
-    if (entry) return out_found ? give_value(f, entry, out_found, error) : GW_OK;
+    if (entry) return out_found ? store_give_value(entry, out_found, error) : GW_OK;
     status = append(f, key, value, size, error);
     return status ? status : read_new(f, error);
 }
 
 static gw_status file_set(store *st, const char *key, const void *value, size_t size,
-                          int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error) {
+                          int64_t until_ns, bool registers, bool *out_set, bytes *out_found,
+                          gw_error *error) {
     file *f = (file *)st;
+    (void)registers;
     gw_status status = lock(f, F_WRLCK, key, until_ns, error);
     if (status) return status;
     status = set_locked(f, key, value, size, out_set, out_found, error);
@@ -213,7 +205,7 @@ static gw_status file_wait(store *st, const char *key, int64_t until_ns, bytes *
         unlock(f);
         if (status) return status;
         const store_entry *entry = store_table_find(&f->table, key);
-        if (entry) return give_value(f, entry, out, error);
+        if (entry) return store_give_value(entry, out, error);
         if (!pause_before(f, key, until_ns, &delay_ms))
             return error_set(error, GW_TIMEOUT, "store %s: no worker has set %s", f->path, key);
     }

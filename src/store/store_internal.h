@@ -10,12 +10,9 @@
 #include "store/store.h"
 
 typedef struct store_class {
+    // |registers|: see store_register; for clients of another worker's store.
     gw_status (*set)(store *st, const char *key, const void *value, size_t size, int64_t until_ns,
-                     bool *out_set, bytes *out_found, gw_error *error);
-    // NULL: as set
-    gw_status (*set_registration)(store *st, const char *key, const void *value, size_t size,
-                                  int64_t until_ns, bool *out_set, bytes *out_found,
-                                  gw_error *error);
+                     bool registers, bool *out_set, bytes *out_found, gw_error *error);
     gw_status (*wait)(store *st, const char *key, int64_t until_ns, bytes *out, gw_error *error);
     gw_status (*watch)(store *st,
                        gw_error *error);  // the table calls store_notify; NULL: unsupported
@@ -97,7 +94,11 @@ void store_record_encode(bytes *out, const store_record *r);
 gw_status store_record_decode(const uint8_t *in, size_t size, store_record *out, size_t *out_taken,
                               gw_error *error);
 
-gw_status store_check_key(const char *key, gw_error *error);
-gw_status store_check_value(const char *key, size_t size, gw_error *error);
+// Puts the value of |entry| behind what |out| holds. NO_MEMORY.
+gw_status store_give_value(const store_entry *entry, bytes *out, gw_error *error);
+
+// A store without events waits |delay_ms| before it looks again. False if |until_ns| has passed, or a signal has
+// interrupted the wait.
+bool store_pause(const store *st, const char *what, int64_t until_ns, int64_t delay_ms);
 
 #endif

@@ -86,15 +86,6 @@ static gw_status ask_once(redis *r, const words *w, redis_answer *out, gw_error 
     return status;
 }
 
-static bool pause_before(redis *r, const char *what, int64_t until_ns, int64_t delay_ms) {
-    int64_t now = env_now_ns(r->store.env), due = now + delay_ms * MS;
-    if (now >= until_ns) return false;
-    waiter w = { .what = what };
-    if (due > until_ns) due = until_ns;
-    env_wait(r->store.env, &w, due);
-    return env_now_ns(r->store.env) >= due;  // else a signal has interrupted it
-}
-
 // It may be starting, or a connection may have broken; commands may be repeated.
 static gw_status ask(redis *r, const words *w, int64_t until_ns, redis_answer *out,
                      gw_error *error) {
@@ -103,7 +94,7 @@ static gw_status ask(redis *r, const words *w, int64_t until_ns, redis_answer *o
     gw_status status;
     if (patience_ns < until_ns) until_ns = patience_ns;
     while ((status = ask_once(r, w, out, &why)) == GW_DISCONNECTED &&
-           pause_before(r, "Redis", until_ns, POLL_MAX_MS))
+           store_pause(&r->store, "Redis", until_ns, POLL_MAX_MS))
         continue;
     if (status && error) *error = why;
     return status;
@@ -183,8 +174,10 @@ static const char set_script[] = "local found = redis.call('HGET', KEYS[1], ARGV
                                  "return ARGV[2]";
 
 static gw_status redis_set(store *st, const char *key, const void *value, size_t size,
-                           int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error) {
+                           int64_t until_ns, bool registers, bool *out_set, bytes *out_found,
+                           gw_error *error) {
     redis *r = (redis *)st;
+    (void)registers;
     uint64_t mine = env_random_u64(st->env), token;
     bytes wrapped = { 0 }, found = { 0 };
     redis_answer answer = { 0 };
@@ -219,7 +212,7 @@ static gw_status redis_wait(store *st, const char *key, int64_t until_ns, bytes 
             status = unwrap(r, key, answer.data.data, answer.data.size, &token, out, error);
         bytes_fini(&answer.data);
         if (status || is_there) return status;
-        if (!pause_before(r, key, until_ns, delay_ms))
+        if (!store_pause(st, key, until_ns, delay_ms))
             return error_set(error, GW_TIMEOUT, "store %s: no worker has set %s", r->url, key);
     }
 }
@@ -349,7 +342,7 @@ static void look(timer *t) {
     char key[LIMIT_STORE_KEY_BYTES + 1];
     pthread_mutex_lock(&r->lock);
     bytes found = r->found;
-    bytes_init(&r->found);
+    r->found = (bytes){ 0 };
     pthread_mutex_unlock(&r->lock);
     reader in = reader_of(found.data, found.size);
     while (reader_text(&in, key, sizeof key)) {

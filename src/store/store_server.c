@@ -4,20 +4,15 @@
 #include "base/mem.h"
 #include "base/status.h"
 
-static gw_status copy_value(const store_entry *entry, const char *key, bytes *out,
-                            gw_error *error) {
-    bytes_put(out, entry->value.data, entry->value.size);
-    return out->failed ? error_set(error, GW_NO_MEMORY, "store: no memory for %s", key) : GW_OK;
-}
-
 static gw_status host_set(store *st, const char *key, const void *value, size_t size,
-                          int64_t until_ns, bool *out_set, bytes *out_found, gw_error *error) {
-    (void)until_ns;
+                          int64_t until_ns, bool registers, bool *out_set, bytes *out_found,
+                          gw_error *error) {
+    (void)until_ns, (void)registers;
     store_table *t = &((host *)st)->table;
     const store_entry *entry = store_table_find(t, key);
     if (entry) {
         *out_set = false;
-        return out_found ? copy_value(entry, key, out_found, error) : GW_OK;
+        return out_found ? store_give_value(entry, out_found, error) : GW_OK;
     }
     uint64_t token = env_random_u64(st->env);
     gw_status status = store_table_set(t, key, value, size, token, error);
@@ -52,7 +47,7 @@ static gw_status host_wait(store *st, const char *key, int64_t until_ns, bytes *
         entry = store_table_find(&h->table, key);
     }
     if (!entry) return error_set(error, GW_TIMEOUT, "store: no worker has set %s", key);
-    return copy_value(entry, key, out, error);
+    return store_give_value(entry, out, error);
 }
 
 static gw_status host_watch(store *st, gw_error *error) {

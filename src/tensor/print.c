@@ -286,7 +286,6 @@ const char *gw_to_text(gw_scope *s, const gw_tensor *x) {
     gw_scope *work = gw_scope_open(s);
     printer p = { .x = on_cpu(work, x), .device = x->device };
     p.requires_grad = tensor_is_leaf_with_grad(x);
-    bytes_init(&p.text);
     print(&p);
     gw_scope_close_up(work);
     char *text = p.text.failed ? NULL : gw_alloc(s, p.text.size + 1);

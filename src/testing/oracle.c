@@ -17,12 +17,11 @@ static unsigned long long number(uint64_t x) {
 
 // "An entry's holder is a live incarnation."
 static void check_holder_set(const agent *owner, const entry *e) {
-    map_entry *m;
-    for (size_t i = 0; (m = map_next(&e->forks, &i));) {
-        int holder = (int)(intptr_t)m->value - 1;
+    for (map_cursor m = { 0 }; map_next(&e->forks, &m);) {
+        int holder = (int)(intptr_t)m.value - 1;
         if (sees_as_lost(owner, holder))
             fail_msg("worker %d lists fork %llx of %llx for worker %d, which is gone for it",
-                     owner->rank, number(m->key), number(e->id), holder);
+                     owner->rank, number(m.key), number(e->id), holder);
     }
 }
 
@@ -60,15 +59,14 @@ static bool holds(const agent *holder, uint64_t id, uint64_t fork) {
 }
 
 static void check_entry_at_rest(agent *const *agents, int owner, const entry *e) {
-    map_entry *m;
-    for (size_t i = 0; (m = map_next(&e->forks, &i));) {
-        int holder = (int)(intptr_t)m->value - 1;
+    for (map_cursor m = { 0 }; map_next(&e->forks, &m);) {
+        int holder = (int)(intptr_t)m.value - 1;
         if (!agents[holder])
             fail_msg("at rest worker %d lists fork %llx of %llx for worker %d, which has ended",
-                     owner, number(m->key), number(e->id), holder);
-        if (!holds(agents[holder], e->id, m->key))
+                     owner, number(m.key), number(e->id), holder);
+        if (!holds(agents[holder], e->id, m.key))
             fail_msg("at rest worker %d lists fork %llx of %llx, which worker %d does not hold",
-                     owner, number(m->key), number(e->id), holder);
+                     owner, number(m.key), number(e->id), holder);
     }
 }
 
@@ -101,7 +99,6 @@ void oracle_check_empty(agent *a) {
     const references *rs = references_of(a);
     expect_none(a, length(&rs->entries), "entries");
     expect_none(a, rs->by_id.count, "named entries");
-    expect_none(a, (size_t)rs->closing_count, "objects that close");
     expect_none(a, length(&rs->users), "references");
     expect_none(a, rs->pending.count, "pending forks");
     expect_none(a, rs->pins.count, "pins");

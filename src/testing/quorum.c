@@ -425,7 +425,7 @@ int quorum_check(const quorum *q) {
         assert_int_equal(membership_coordinator(b), first);
         for (int k = 0; k < q->count; k++) {
             if (!q->nodes[k].is_opened) continue;
-            bool is_present = membership_is_known(b, k) && !membership_is_gone(b, k);
+            bool is_present = membership_incarnation(b, k) && !membership_is_gone(b, k);
             if (k != i && is_present != quorum_is_up(q, k))
                 fail_msg("w%d thinks w%d is %s", i, k, quorum_is_up(q, k) ? "gone" : "there");
             if (k != i) assert_int_equal(membership_is_gone(b, k), q->nodes[i].gone[k]);

@@ -13,8 +13,7 @@ static gw_status ends_early(gw_error *error, const char *what) {
 
 // A handle could not be made: copies the error of the scope.
 static gw_status scope_has_failed(const gw_scope *s, gw_error *error) {
-    if (error) *error = *scope_error(s);
-    return scope_error(s)->status;
+    return error_copy(error, scope_error(s));
 }
 
 static gw_status take_text(reader *r, const char *what, const uint8_t **out, uint32_t *out_size,
@@ -390,8 +389,7 @@ static gw_status read_segment(decoder *d, tensor_header *h, segment *out, gw_err
 }
 
 static gw_status error_of_scope(decoder *d, gw_error *error) {
-    if (error) *error = *scope_error(d->scope);
-    return scope_error(d->scope)->status;
+    return error_copy(error, scope_error(d->scope));
 }
 
 // The data after |h|. |out| gets one count, or NULL if no tensor is to be made.

@@ -6,9 +6,8 @@
 #include <string.h>
 
 message *message_open(uint8_t kind) {
-    message *m = mem_take(sizeof *m);
+    message *m = mem_take_zeros(sizeof *m);
     if (!m) return NULL;
-    memset(m, 0, sizeof *m);
     atomic_init(&m->count, 1);
     m->kind = kind;
     return m;

@@ -53,8 +53,7 @@ static size_t fill_request(uint64_t *state, uint8_t *out) {
     f.result = likely[draw(state) % 8];
     f.result_fork = likely[draw(state) % 8];
     f.time_left_ns = likely[draw(state) % 8];
-    bytes head;
-    bytes_init(&head);
+    bytes head = { 0 };
     request_write(&head, &f, draw(state) % 2 ? "garbage_echo" : "garbage_value", NULL, 1);
     bytes_put_u8(&head, (uint8_t)(draw(state) % 13));  // a value's tag, and something behind it
     for (int i = 0; i < 12; i++) bytes_put_u32(&head, (uint32_t)draw(state) % 4);

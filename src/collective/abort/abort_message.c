@@ -6,7 +6,7 @@
 
 // If allocation fails, the other members wait until their deadlines.
 void abort_send_on_loop(gw_group *g, int rank, message *m) {
-    if (!group_send_on_loop(g->agent, rank, m))
+    if (!agent_post_on_loop(g->agent, rank, m))
         log_error("group \"%s\": no memory to notify %s that a collective has ended", g->name,
                   agent_member(g->agent, rank)->name);
 }

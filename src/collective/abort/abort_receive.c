@@ -96,5 +96,5 @@ void abort_answer_unknown_on_loop(agent *a, int to, const group_header *h) {
     bytes_put_u8(&m->head, NOT_CALLED);
     activity_read_on_loop(a, &(collective_id){ h->group, h->key, h->number }, &own);
     bytes_put_text(&m->head, own.text);
-    group_send_on_loop(a, to, m);
+    agent_post_on_loop(a, to, m);
 }

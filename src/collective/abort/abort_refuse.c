@@ -29,5 +29,5 @@ void group_refuse_closed_on_loop(agent *a, int from, int leader, const group_hea
             &m->head, &(report_about){ h->key, h->number, h->number + 1, REPORT_COLLECTIVE, 0, 0 });
     if (!leads) roster_put_none(&m->head);
     encode_error(&m->head, &error);
-    group_send_on_loop(a, leads ? from : leader, m);
+    agent_post_on_loop(a, leads ? from : leader, m);
 }

@@ -4,8 +4,6 @@
 
 #include "base/mem.h"
 
-#include <stdio.h>
-
 // ---- Kept reports -------------------------------------------------------------------------------
 
 // NULL if an abort has ended what |about| names, or if allocation failed and the group has broken.

@@ -86,7 +86,7 @@ void agree_propose_on_loop(gw_group *g) {
     }
     message *m = group_message_on_loop(g, KIND_PROPOSE, 0, agree_number(x));
     if (m) proposal_put(&m->head, agree_own_on_loop(x));
-    if (!group_send_on_loop(g->agent, g->members[leader].rank, m)) agree_no_memory_on_loop(g);
+    if (!agent_post_on_loop(g->agent, g->members[leader].rank, m)) agree_no_memory_on_loop(g);
 }
 
 // Whether the leader needs a message from this member.
@@ -156,7 +156,7 @@ static void notify_proposers(gw_group *g) {
     agreements *x = g->agreements;
     for (int i = 0; i < g->count && !x->leads; i++) {
         if (x->proposals[i].number != agree_number(x)) continue;
-        group_send_on_loop(g->agent, g->members[i].rank,
+        agent_post_on_loop(g->agent, g->members[i].rank,
                            group_message_on_loop(g, KIND_RELEASED, 0, agree_number(x)));
     }
 }
@@ -196,7 +196,7 @@ static void send_absent(gw_group *g) {
     for (int i = 0; i < g->count; i++) {
         int rank = g->members[i].rank;
         if (i == g->self || agent_member(g->agent, rank)->lost) continue;
-        group_send_on_loop(g->agent, rank, group_message_on_loop(g, KIND_ABSENT, 0, 0));
+        agent_post_on_loop(g->agent, rank, group_message_on_loop(g, KIND_ABSENT, 0, 0));
     }
 }
 

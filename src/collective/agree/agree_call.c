@@ -75,7 +75,7 @@ static int next_member(const await *w, int *at) {
 static void dismiss(await *w, int rank, const gw_error *why) {
     gw_group *g = list_entry(w, agreement_call, await)->group;
     (void)why;
-    group_send_on_loop(g->agent, rank,
+    agent_post_on_loop(g->agent, rank,
                        group_message_on_loop(g, KIND_DISMISS, 0, agree_number(g->agreements)));
 }
 

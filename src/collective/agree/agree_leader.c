@@ -162,7 +162,7 @@ static void poll(gw_group *g) {
     for (int i = 0; i < g->count; i++) {
         const proposal *p = x->is_out[i] ? NULL : proposal_of(g, i);
         if (i == g->self || x->is_out[i] || (p && p->what != AGREE_NOT_CALLED)) continue;
-        group_send_on_loop(g->agent, g->members[i].rank,
+        agent_post_on_loop(g->agent, g->members[i].rank,
                            group_message_on_loop(g, KIND_POLL, 0, agree_number(x)));
     }
     env_set_timer(g->agent->env, &x->poll, env_now_ns(g->agent->env) + AGAIN_NS);
@@ -229,7 +229,7 @@ static bool broadcast(gw_group *g, uint8_t kind, const decision *d) {
         if (skips || agent_member(a, rank)->lost) continue;
         message *m = group_message_on_loop(g, kind, 0, number);
         if (m && kind == KIND_DECIDED) decision_encode(&m->head, d);
-        all &= group_send_on_loop(a, rank, m);
+        all &= agent_post_on_loop(a, rank, m);
     }
     return all;
 }

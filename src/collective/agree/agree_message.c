@@ -12,7 +12,7 @@ void agree_answer_on_loop(agent *a, int to, uint8_t kind, const group_header *h)
     if (kind == KIND_ABSENT) answer.number = 0;
     if (kind != KIND_POLL) answer.key = 0;
     group_header_put(&m->head, &answer);
-    group_send_on_loop(a, to, m);
+    agent_post_on_loop(a, to, m);
 }
 
 void proposal_put(bytes *out, const proposal *p) {

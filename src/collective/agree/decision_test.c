@@ -19,8 +19,7 @@ static decision *sample(void) {
 }
 
 static bytes encoded(const decision *d) {
-    bytes b;
-    bytes_init(&b);
+    bytes b = { 0 };
     decision_encode(&b, d);
     assert_false(b.failed);
     return b;

@@ -64,6 +64,6 @@ void reform_break_next_on_loop(agent *a, const decision *d, const gw_error *erro
         if (!m) continue;
         group_header_put(&m->head, &broken);
         encode_error(&m->head, error);
-        group_send_on_loop(a, rank, m);
+        agent_post_on_loop(a, rank, m);
     }
 }

@@ -232,8 +232,7 @@ static void answer_zeros(task *t) {
         gw_on_done(s, f, answered, n);
     else
         free_node(n);  // the group is broken, or this worker leaves: the other members are notified
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_close_unread(s);
 }
 
 static void take_out(gw_group *g, collective_node *n) {

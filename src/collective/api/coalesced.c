@@ -30,9 +30,8 @@ typedef struct coalesced {
 static bool check_rows(gw_scope *s, const coalesced *m, const gw_tensor *x) {
     int n = m->group->count;
     if (m->operation != OPERATION_REDUCE_SCATTER || (x->dims && x->sizes[0] % n == 0)) return true;
-    scope_fail(s, GW_INVALID, "%s: %lld rows for %d members", m->what,
-               x->dims ? (long long)x->sizes[0] : 1, n);
-    return false;
+    return scope_fail(s, GW_INVALID, "%s: %lld rows for %d members", m->what,
+                      x->dims ? (long long)x->sizes[0] : 1, n);
 }
 
 static bool check(gw_scope *s, const coalesced *m) {

@@ -107,10 +107,8 @@ gw_tensor *large_sum(gw_scope *s, gw_group *g, gw_tensor *x, gw_reduce_op op,
     scope_path_begin_call(s);
     gw_scope *t = gw_scope_open(s);
     gw_tensor *into = options.into;
-    int64_t timeout_ms =
-        options.timeout_ms == GW_GROUP_TIMEOUT ? g->timeout_ms : options.timeout_ms;
     gw_no_grad(t);
-    gw_scope_set_timeout(t, timeout_ms);
+    gw_scope_set_timeout(t, group_timeout_ms(g, options.timeout_ms));
     options.into = NULL;
     whole l = { .group = g, .op = op, .options = options, .flat = gw_reshape(t, x, -1) };
     gw_tensor *sum = scope_own(

@@ -11,7 +11,6 @@
 
 #include <gradwire/ops.h>
 #include <math.h>
-#include <string.h>
 
 #define GRACE_NS INT64_C(1000000000)
 
@@ -30,11 +29,9 @@ bool request_is_usable(gw_scope *s, gw_group *g, const char *what, uint64_t key)
     group_check_live(g);
     awaits_note_root(s);
     if (!check_key(s, what, key)) return false;
-    if (!g || g == &group_poison) {
-        scope_fail(s, GW_INVALID, "%s: %s", what,
-                   g ? "the group could not be opened" : "the group is NULL");
-        return false;
-    }
+    if (!g || g == &group_poison)
+        return scope_fail(s, GW_INVALID, "%s: %s", what,
+                          g ? "the group could not be opened" : "the group is NULL");
     if (s->error) {
         run_enter_failed(s, s, g, key);
         return false;
@@ -65,9 +62,8 @@ bool request_check_tensor(gw_scope *s, const char *what, gw_tensor *x) {
 
 bool request_check_root(gw_scope *s, const char *what, const gw_group *g, int root) {
     if (root >= 0 && root < g->count) return true;
-    scope_fail(s, GW_INVALID, "%s: rank %d of group \"%s\", which has %d", what, root, g->name,
-               g->count);
-    return false;
+    return scope_fail(s, GW_INVALID, "%s: rank %d of group \"%s\", which has %d", what, root,
+                      g->name, g->count);
 }
 
 // Integers are multiplied by whole factors, which doubles represent exactly up to 2^53.
@@ -222,11 +218,11 @@ bool request_is_recorded(const gw_scope *s, const gw_tensor *x) {
 
 bool request_check_no_gradient(gw_scope *s, const char *what, const gw_tensor *x) {
     if (!request_is_recorded(s, x)) return true;
-    scope_fail(s, GW_INVALID,
-               "%s_async: the tensor needs a gradient, which an asynchronous call does not record: "
-               "gw_detach it",
-               what);
-    return false;
+    return scope_fail(
+        s, GW_INVALID,
+        "%s_async: the tensor needs a gradient, which an asynchronous call does not record: "
+        "gw_detach it",
+        what);
 }
 
 // Of scatter: the root's input states whether a gradient flows back.
@@ -281,12 +277,10 @@ static bool prepare_recording(gw_scope *s, gw_group *g, const char *what, run_re
     r->signature.gradient = (uint8_t)need_of(s, r);
     if (!request_is_recorded(s, r->own)) return true;
     if (!rec || rec->continues) return request_check_no_gradient(s, what, r->own);
-    if (r->options.into) {
-        scope_fail(s, GW_INVALID,
-                   "%s: .into cannot be used if the input needs a gradient: gw_detach the input",
-                   what);
-        return false;
-    }
+    if (r->options.into)
+        return scope_fail(
+            s, GW_INVALID,
+            "%s: .into cannot be used if the input needs a gradient: gw_detach the input", what);
     operation o = (operation)r->signature.operation;
     rec->is_on = true;
     rec->request = (record_request){ .group = g,
@@ -303,12 +297,10 @@ static bool prepare_recording(gw_scope *s, gw_group *g, const char *what, run_re
 static bool prepare_into(gw_scope *s, const gw_group *g, const char *what, const run_request *r,
                          recording *rec) {
     if (!r->options.into) return true;
-    if (!rec || rec->shapes) {
-        scope_fail(s, GW_INVALID,
-                   "%s: .into can be used only with a blocking function that returns one tensor",
-                   what);
-        return false;
-    }
+    if (!rec || rec->shapes)
+        return scope_fail(
+            s, GW_INVALID,
+            "%s: .into can be used only with a blocking function that returns one tensor", what);
     if (!request_check_into(s, what, g, r)) return false;
     if (has_result(g, &r->signature)) rec->into = r->options.into;
     return true;

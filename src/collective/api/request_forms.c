@@ -24,16 +24,12 @@ static bool check_op(gw_scope *s, const char *what, gw_reduce_op op, const gw_te
 // Rows for each member: |sizes|, or equal ones.
 static bool check_rows(gw_scope *s, const char *what, const gw_group *g, const gw_tensor *x,
                        const int64_t *sizes) {
-    if (!x->dims) {
-        scope_fail(s, GW_INVALID, "%s: a scalar has no rows", what);
-        return false;
-    }
+    if (!x->dims) return scope_fail(s, GW_INVALID, "%s: a scalar has no rows", what);
     if (!sizes) {
         if (x->sizes[0] % g->count == 0) return true;
-        scope_fail(s, GW_INVALID,
-                   "%s: %lld rows cannot be divided equally among %d members: set .sizes", what,
-                   (long long)x->sizes[0], g->count);
-        return false;
+        return scope_fail(s, GW_INVALID,
+                          "%s: %lld rows cannot be divided equally among %d members: set .sizes",
+                          what, (long long)x->sizes[0], g->count);
     }
     int64_t left = x->sizes[0];
     for (int i = 0; i < g->count; i++) {

@@ -140,7 +140,6 @@ static bool find_enter_on_loop(gw_group *g, question *out) {
 }
 
 static bool enter(gw_group *g, const question *q) {
-    gw_error ignored;
     gw_scope *s = agent_scope_open(g->agent, 0, 0, ENV_NEVER);
     gw_no_grad(s);
     run_request r = { .signature = q->signature };
@@ -152,8 +151,7 @@ static bool enter(gw_group *g, const question *q) {
     if (gw_ok(s)) run_start(s, g, &r);
     bool ok = gw_ok(s);
     if (!ok) run_enter_failed(s, s, g, q->key);
-    ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_close_unread(s);
     return ok;
 }
 
@@ -180,7 +178,7 @@ void shadow_begin(agent *a, uint64_t list, bool (*is_known)(void *context, const
                   void *context) {
     gw_group *g;
     env_enter(a->env);
-    for (size_t i = 0; (g = groups_next_on_loop(a, &i));) {
+    for (map_cursor at = { 0 }; (g = groups_next_on_loop(a, &at));) {
         if (g->list != list || g->is_own || is_known(context, g)) continue;
         g->shadows = true;
         g->shadow_task.run = shadow_all;
@@ -190,17 +188,16 @@ void shadow_begin(agent *a, uint64_t list, bool (*is_known)(void *context, const
 }
 
 static void forget_aborts(gw_group *g) {
-    map_entry *e;
     g->main.missed = g->main.fails_next = false;
-    for (size_t i = 0; (e = map_next(&g->sequences, &i));) {
-        sequence *t = e->value;
+    for (map_cursor e = { 0 }; map_next(&g->sequences, &e);) {
+        sequence *t = e.value;
         t->missed = t->fails_next = false;
     }
 }
 
 static gw_group *find_shadowing_on_loop(const agent *a, uint64_t list) {
     gw_group *g;
-    for (size_t i = 0; (g = groups_next_on_loop(a, &i));)
+    for (map_cursor at = { 0 }; (g = groups_next_on_loop(a, &at));)
         if (g->list == list && g->shadows) return g;
     return NULL;
 }

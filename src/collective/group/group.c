@@ -134,8 +134,7 @@ static bool may_fail(gw_scope *s, const gw_group *g, gw_status status) {
     else
         return true;
     if (s->error) log_error("%s", error.text);
-    scope_fail_with(s, &error);
-    return false;
+    return scope_fail_with(s, &error);
 }
 
 void gw_group_fail(gw_scope *s, gw_group *g, gw_status status, const char *format, ...) {

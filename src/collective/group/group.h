@@ -296,6 +296,11 @@ struct gw_group {
     group_peer members[];
 };
 
+// The timeout of a call in |g| that is given |timeout_ms|, which may be GW_GROUP_TIMEOUT.
+static inline int64_t group_timeout_ms(const gw_group *g, int64_t timeout_ms) {
+    return timeout_ms == GW_GROUP_TIMEOUT ? g->timeout_ms : timeout_ms;
+}
+
 // The first fields of every message.
 typedef struct group_header {
     uint64_t group, list, key, number;
@@ -321,10 +326,6 @@ void group_header_write(bytes *head, const gw_group *g, uint64_t key, uint64_t n
 bool group_header_read(reader *in, group_header *out);
 // A message with that header; NULL if allocation fails.
 message *group_message_on_loop(gw_group *g, uint8_t kind, uint64_t key, uint64_t number);
-// Takes |m|. False if allocation fails.
-bool group_send_on_loop(agent *a, int to, message *m);
-// A member that violates the protocol is lost.
-void group_blame_on_loop(gw_group *g, int rank, const gw_error *error);
 
 // ---- Handles (group.c) --------------------------------------------------------------------------
 

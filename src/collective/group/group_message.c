@@ -1,7 +1,5 @@
-// The messages of groups: their headers, and how they are sent.
+// The headers of the messages of groups.
 #include "collective/group/group.h"
-
-#include "agent/dispatch.h"
 
 void group_header_put(bytes *head, const group_header *h) {
     bytes_put_u64(head, h->group);
@@ -28,17 +26,4 @@ message *group_message_on_loop(gw_group *g, uint8_t kind, uint64_t key, uint64_t
     message *m = agent_message_on_loop(g->agent, kind);
     if (m) group_header_write(&m->head, g, key, number);
     return m;
-}
-
-bool group_send_on_loop(agent *a, int to, message *m) {
-    if (m && m->head.failed) {
-        message_release(m);
-        m = NULL;
-    }
-    if (m) agent_send_on_loop(a, to, m, true, NULL);
-    return m;
-}
-
-void group_blame_on_loop(gw_group *g, int rank, const gw_error *error) {
-    dispatch_protocol_error_on_loop(g->agent, rank, error);
 }

@@ -119,8 +119,7 @@ static gw_status check_members(const gw_group *g, bool may_have_left, gw_error *
         int rank = g->members[i].rank;
         const member *m = agent_member(g->agent, rank);
         if (!m->lost || (may_have_left && groups_has_left_on_loop(g->agent, rank))) continue;
-        *error = *m->why;
-        error_prefix_worker(error, m->name);
+        *error = agent_why_lost(m);
         return error->status;
     }
     return GW_OK;
@@ -232,9 +231,8 @@ void groups_remove_on_loop(gw_group *g, uint64_t released) {
     groups_remember_closed_on_loop(g->agent, was);
 }
 
-gw_group *groups_next_on_loop(const agent *a, size_t *at) {
-    map_entry *e = map_next(&groups_of(a)->groups, at);
-    return e ? e->value : NULL;
+gw_group *groups_next_on_loop(const agent *a, map_cursor *at) {
+    return map_next(&groups_of(a)->groups, at) ? at->value : NULL;
 }
 
 int group_leader_on_loop(const gw_group *g) {

@@ -44,6 +44,7 @@ typedef struct groups {
     bool departs;            // GRP-7: this worker has sent its last message
 } groups;
 
+extern const service group_service;
 extern const service_data group_data;
 groups *groups_of(const agent *a);
 groups_part *groups_part_of(const agent *a, int rank);
@@ -69,7 +70,7 @@ bool groups_refuse_on_loop(gw_group *g);
 void groups_remove_on_loop(gw_group *g, uint64_t released);  // see closed_group
 // Its final keys, history and queries.
 void group_free_records(gw_group *g);
-// The group after |*at|, which begins with 0; NULL at the end.
-gw_group *groups_next_on_loop(const agent *a, size_t *at);
+// As map_next; NULL at the end.
+gw_group *groups_next_on_loop(const agent *a, map_cursor *at);
 
 #endif

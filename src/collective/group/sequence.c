@@ -11,11 +11,10 @@ sequence *group_find_sequence_on_loop(gw_group *g, uint64_t key) {
 }
 
 const gw_error *group_missed_error_on_loop(const gw_group *g) {
-    map_entry *e;
     if (g->is_over || g->break_is_known) return NULL;
     if (g->main.missed && g->main.is_of_own) return error_kept(g->main.why);
-    for (size_t i = 0; (e = map_next(&g->sequences, &i));) {
-        const sequence *t = e->value;
+    for (map_cursor e = { 0 }; map_next(&g->sequences, &e);) {
+        const sequence *t = e.value;
         if (t->missed && t->is_of_own) return error_kept(t->why);
     }
     return NULL;

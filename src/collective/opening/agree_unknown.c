@@ -9,7 +9,7 @@ static void answer_not_called(agent *a, int to, const group_header *h) {
     if (!m) return;
     group_header_put(&m->head, h);
     proposal_put(&m->head, &not_called);
-    group_send_on_loop(a, to, m);
+    agent_post_on_loop(a, to, m);
 }
 
 static bool unknown_decided(agent *a, int from, const group_header *h, reader *in, bool is_closed,

@@ -13,10 +13,9 @@
 #include <string.h>
 
 static void free_group(gw_group *g) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&g->sequences, &i));) {
-        sequence_fini(e->value);
-        mem_free(e->value);
+    for (map_cursor e = { 0 }; map_next(&g->sequences, &e);) {
+        sequence_fini(e.value);
+        mem_free(e.value);
     }
     map_fini(&g->sequences);
     backward_forget_unvisited(g);
@@ -96,8 +95,6 @@ gw_group *group_make(agent *a, const gw_worker *workers, int count, gw_group_ope
     else
         name_after_members(g);
     g->list = group_list_of(g->members, count);
-    map_init(&g->sequences);
-    map_init(&g->unvisited);
     list_init(&g->unvisited_nodes);
     g->main.next = 1;
     g->final_name = "sequence";

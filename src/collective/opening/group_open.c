@@ -10,22 +10,19 @@
 
 static bool check_members(gw_scope *s, agent *a, const gw_worker *workers, int count) {
     int self = 0;
-    if (count < 1 || count > LIMIT_WORKERS || !workers) {
-        scope_fail(s, GW_INVALID, "a group of %d workers%s", count, workers ? "" : " at NULL");
-        return false;
-    }
+    if (count < 1 || count > LIMIT_WORKERS || !workers)
+        return scope_fail(s, GW_INVALID, "a group of %d workers%s", count,
+                          workers ? "" : " at NULL");
     for (int i = 0; i < count; i++) {
         int rank = workers[i].rank;
         const member *m = rank >= 0 && rank < a->member_count ? agent_member(a, rank) : NULL;
-        if (!m || !m->known || m->worker.incarnation != workers[i].incarnation) {
-            scope_fail(s, GW_NOT_FOUND,
-                       "a group with a worker of rank %d, which this worker does not know", rank);
-            return false;
-        }
+        if (!m || !m->known || m->worker.incarnation != workers[i].incarnation)
+            return scope_fail(s, GW_NOT_FOUND,
+                              "a group with a worker of rank %d, which this worker does not know",
+                              rank);
         for (int j = 0; j < i; j++) {
             if (workers[j].rank != rank) continue;
-            scope_fail(s, GW_INVALID, "%s is twice in the group", m->name);
-            return false;
+            return scope_fail(s, GW_INVALID, "%s is twice in the group", m->name);
         }
         self += rank == a->rank;
     }
@@ -110,7 +107,7 @@ static gw_group *refuse_group(gw_scope *s, const gw_worker *workers, int count,
         refuse(a, g, scope_error(s));
         handle_release(g);
     }
-    (void)!gw_scope_close(t).status;
+    scope_close_unread(t);
     return is_known ? &group_poison : NULL;
 }
 
@@ -163,7 +160,7 @@ gw_group *gw_group_world_with(gw_scope *s, gw_group_open_options options) {
     const gw_worker *workers = t ? gw_rpc_workers(t, &count) : NULL;
     gw_group *g =
         workers && gw_ok(t) ? open_group(s, workers, count, options, "world") : &group_poison;
-    if (t && t != s) (void)!gw_scope_close(t).status;
+    if (t && t != s) scope_close_unread(t);
     return g;
 }
 

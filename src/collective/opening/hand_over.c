@@ -1,4 +1,5 @@
 // What a group receives when its program opens it: the state of the pending group, and messages that arrived before.
+#include "agent/dispatch.h"
 #include "base/mem.h"
 #include "base/mutation.h"
 #include "collective/abort/abort.h"
@@ -37,7 +38,7 @@ static void take_unexpected_abort(gw_group *g, unexpected_message *x) {
     if (index >= 0 && !take_about_abort(g, index, kind, &h, &in)) {
         gw_error error;
         error_set(&error, GW_PROTOCOL, "collective: malformed fields");
-        group_blame_on_loop(g, from, &error);
+        dispatch_protocol_error_on_loop(g->agent, from, &error);
     }
     incoming_close_on_loop(g->agent, p);
 }

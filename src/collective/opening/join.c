@@ -6,7 +6,6 @@
 #include "collective/opening/join.h"
 #include "collective/opening/opening.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define AGAIN_NS INT64_C(1000000000)  // until a joining member polls for the release of a decision
@@ -29,13 +28,12 @@ typedef struct join_attempt {
 
 // A request that ends leaves the table, so the search begins again: considering a group twice has no effect.
 static void consider_all(const agent *a) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&groups_of(a)->groups, &i));) {
-        gw_group *g = e->value;
+    for (map_cursor e = { 0 }; map_next(&groups_of(a)->groups, &e);) {
+        gw_group *g = e.value;
         bool was_over = g->is_over;
         handle_retain(g);
         agree_consider_on_loop(g);
-        if (g->is_over && !was_over) i = 0;
+        if (g->is_over && !was_over) e.index = 0;
         group_release_on_loop(g);
     }
 }
@@ -66,7 +64,7 @@ static void send_join_request(agent *a, int rank, const char *name, bool wants) 
     message *m = agent_message_on_loop(a, KIND_JOIN_REQUEST);
     if (m) bytes_put_text(&m->head, name);
     if (m) bytes_put_u8(&m->head, wants);
-    group_send_on_loop(a, rank, m);
+    agent_post_on_loop(a, rank, m);
 }
 
 static void send_all(agent *a, const char *name, bool wants) {
@@ -178,14 +176,6 @@ static gw_status check_on_loop(const agent *a, const char *name, gw_error *error
     return GW_OK;
 }
 
-static int64_t until_ns(gw_scope *s, const agent *a, int64_t timeout_ms) {
-    int64_t end_ns = context_deadline_ns(s), now_ns = env_now_ns(a->env);
-    bool is_shorter = timeout_ms && timeout_ms < (INT64_MAX - now_ns) / 1000000;
-    if (is_shorter && now_ns + timeout_ms * 1000000 < end_ns)
-        end_ns = now_ns + timeout_ms * 1000000;
-    return end_ns;
-}
-
 static int next_other(const await *w, int *at) {
     const agent *a = w->agent;
     if (*at == a->rank) ++*at;
@@ -217,7 +207,7 @@ static gw_status begin_on_loop(gw_scope *s, agent *a, join_attempt *k, gw_error 
 // GW_OK: it is admitted.
 static gw_status wait_on_loop(gw_scope *s, agent *a, join_attempt *k, int64_t timeout_ms,
                               gw_error *error) {
-    context_wait_on_loop(a, s, &k->waiter, until_ns(s, a, timeout_ms));
+    context_wait_on_loop(a, s, &k->waiter, context_deadline_within_ns(a, s, timeout_ms));
     if (k->is_released) return GW_OK;
     if (k->error.status)
         *error = k->error;

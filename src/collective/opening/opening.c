@@ -15,10 +15,9 @@
 
 // A world that has broken though no worker is lost is followed by another one, on all members.
 static gw_group *take_broken_on_loop(groups *x) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&x->worlds, &i));) {
-        gw_group *g = e->value;
-        if (g->broken.status) return map_take(&x->worlds, e->key);
+    for (map_cursor e = { 0 }; map_next(&x->worlds, &e);) {
+        gw_group *g = e.value;
+        if (g->broken.status) return map_take(&x->worlds, e.key);
     }
     return NULL;
 }
@@ -35,9 +34,8 @@ static void release_broken(agent *a) {
 
 void openings_close(agent *a) {
     groups *x = groups_of(a);
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&x->worlds, &i));)
-        handle_release(map_take(&x->worlds, e->key));
+    for (map_cursor e = { 0 }; map_next(&x->worlds, &e);)
+        handle_release(map_take(&x->worlds, e.key));
 }
 
 static gw_group *find_world(agent *a, uint64_t list) {
@@ -61,8 +59,7 @@ static gw_group *find_or_open_world(gw_scope *s) {
     release_broken(a);
     gw_group *g = find_world(a, group_list_of(peers, count));
     if (!g) return group_open_world(s, a, workers, count);
-    g = scope_own(s, g);
-    return g ? g : &group_poison;
+    return scope_own_or(s, g, &group_poison);
 }
 
 static bool is_broken(gw_group *g) {
@@ -213,6 +210,5 @@ void group_open_own_failed(gw_scope *s, gw_group *of) {
         scope_fail_with(t, &error);
         run_enter_failed(t, s, parent, GROUP_KEY_OPENING);
     }
-    gw_error ignored = gw_scope_close(t);
-    (void)ignored;
+    scope_close_unread(t);
 }

@@ -122,9 +122,8 @@ void pending_group_hand_over_on_loop(gw_group *g) {
 }
 
 static gw_group *find_with(const agent *a, int rank) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&groups_of(a)->pending_groups, &i));)
-        if (group_index_of(e->value, rank) >= 0) return e->value;
+    for (map_cursor e = { 0 }; map_next(&groups_of(a)->pending_groups, &e);)
+        if (group_index_of(e.value, rank) >= 0) return e.value;
     return NULL;
 }
 
@@ -137,7 +136,6 @@ void pending_group_lost_on_loop(agent *a, int rank) {
 
 void pending_groups_close(agent *a) {
     groups *x = groups_of(a);
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&x->pending_groups, &i)); i = 0)
-        handle_release(map_take(&x->pending_groups, e->key));
+    for (map_cursor e = { 0 }; map_next(&x->pending_groups, &e); e.index = 0)
+        handle_release(map_take(&x->pending_groups, e.key));
 }

@@ -139,6 +139,12 @@ plan_value plan_slice(const plan_request *r, int j) {
     return plan_cut(r, all, j, r->member_count);
 }
 
+plan_value plan_share_of(const plan_request *r, int j) {
+    plan_value v = { .count = r->shares[j], .item = -1 };
+    for (int i = 0; i < j; i++) v.first += r->shares[i];
+    return v;
+}
+
 int plan_chunk_count(const plan_request *r, plan_value v) {
     uint64_t count = (v.count * r->element_bytes + PLAN_CHUNK_BYTES - 1) / PLAN_CHUNK_BYTES;
     return count > PLAN_CHUNKS_MAX ? PLAN_CHUNKS_MAX : count ? (int)count : 1;

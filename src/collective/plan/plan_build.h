@@ -36,6 +36,8 @@ static inline plan_value plan_whole(const plan_builder *b) {
 plan_value plan_cut(const plan_request *r, plan_value v, int j, int count);
 // The slice of member |j| of a tensor that is cut into one slice for each member.
 plan_value plan_slice(const plan_request *r, int j);
+// The rows of member |j| of those with sizes of their own.
+plan_value plan_share_of(const plan_request *r, int j);
 // |elements| rounded up to whole cache lines.
 uint64_t plan_round_to_lines(const plan_request *r, uint64_t elements);
 // The number of chunks of |v|, at most PLAN_CHUNKS_MAX, so that some are added while others are under way; 1 for an
@@ -47,6 +49,15 @@ enum { PLAN_CHUNK_BYTES = 512 << 10, PLAN_CHUNKS_MAX = 256 };
 // The member |distance| behind this one, in a circle.
 static inline int plan_behind(const plan_request *r, int distance) {
     return (r->rank + distance) % r->member_count;
+}
+
+// Counted from the root on, as along a chain: the member at |place|, and the place of |member|.
+static inline int plan_member_at(const plan_request *r, int place) {
+    return (r->root + place) % r->member_count;
+}
+
+static inline int plan_place_of(const plan_request *r, int member) {
+    return (member - r->root + r->member_count) % r->member_count;
 }
 
 // ---- Hosts, with members on several -------------------------------------------------------------

@@ -88,19 +88,13 @@ static void scatter(plan_builder *b) {
     }
 }
 
-static plan_value share_of(const plan_request *r, int member) {
-    plan_value v = { .count = r->shares[member], .item = -1 };
-    for (int i = 0; i < member; i++) v.first += r->shares[i];
-    return v;
-}
-
 static void reduce_scatter(plan_builder *b) {
     const plan_request *r = b->request;
     for (int d = 1; d < r->member_count; d++) {
         int peer = plan_behind(r, d);
-        plan_send(b, peer, INPUT_OWN, share_of(r, peer));
+        plan_send(b, peer, INPUT_OWN, plan_share_of(r, peer));
     }
-    add_all(b, share_of(r, r->rank));
+    add_all(b, plan_share_of(r, r->rank));
 }
 
 void plan_barrier(plan_builder *b) {

@@ -67,12 +67,6 @@ static void all_gather(plan_builder *b) {
     mem_free(from);
 }
 
-static plan_value share_of(const plan_request *r, int member) {
-    plan_value v = { .count = r->shares[member], .item = -1 };
-    for (int i = 0; i < member; i++) v.first += r->shares[i];
-    return v;
-}
-
 // The sum of |v| over this host, whose other members send their parts to this one.
 static int add_host(plan_builder *b, plan_value v, int *from) {
     const plan_request *r = b->request;
@@ -100,10 +94,10 @@ static void reduce_scatter(plan_builder *b) {
     for (int h = 1; h <= plan_host_count(r); h++) {
         for (int d = 1; d < r->host_size; d++) {
             int place = plan_other_place(r, d), to = plan_other_host(r, h) * r->host_size + place;
-            plan_send(b, plan_on_host(r, place), INPUT_OWN, share_of(r, to));
+            plan_send(b, plan_on_host(r, place), INPUT_OWN, plan_share_of(r, to));
         }
         int to = plan_across(r, plan_other_host(r, h));
-        plan_value share = share_of(r, to);
+        plan_value share = plan_share_of(r, to);
         int sum = add_host(b, share, from);
         share.is_partial = true;
         if (to == r->rank)
@@ -111,7 +105,7 @@ static void reduce_scatter(plan_builder *b) {
         else
             plan_send(b, to, sum, share);
     }
-    plan_value share = share_of(r, r->rank);
+    plan_value share = plan_share_of(r, r->rank);
     plan_put_out(b, add_hosts(b, share, own, from), share);
     mem_free(from);
 }

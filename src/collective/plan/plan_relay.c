@@ -5,15 +5,6 @@
 
 #include "base/mem.h"
 
-// Members are counted from the root on.
-static int member_at(const plan_request *r, int place) {
-    return (r->root + place) % r->member_count;
-}
-
-static int place_of(const plan_request *r, int member) {
-    return (member - r->root + r->member_count) % r->member_count;
-}
-
 static bool is_chain(const plan_builder *b) {
     return b->plan->kind == PLAN_CHAIN;
 }
@@ -38,7 +29,7 @@ static int place_towards(const plan_builder *b, int place, int last) {
 // Each sends its input, then the values of the members behind it, the nearest first.
 static void gather(plan_builder *b) {
     const plan_request *r = b->request;
-    int place = place_of(r, r->rank), n = r->member_count;
+    int place = plan_place_of(r, r->rank), n = r->member_count;
     int *from = mem_alloc((size_t)n * sizeof *from);
     if (!from) {
         b->is_out_of_memory = true;
@@ -47,23 +38,23 @@ static void gather(plan_builder *b) {
     from[place] = INPUT_OWN;
     for (int i = place; i < n; i += distance_behind(b, place)) {
         if (i > place)
-            from[i] = plan_receive(b, member_at(r, place_towards(b, place, i)), plan_whole(b));
-        if (place) plan_send(b, member_at(r, place_before(b, place)), from[i], plan_whole(b));
+            from[i] = plan_receive(b, plan_member_at(r, place_towards(b, place, i)), plan_whole(b));
+        if (place) plan_send(b, plan_member_at(r, place_before(b, place)), from[i], plan_whole(b));
     }
-    for (int i = 0; i < n && !place; i++) plan_put_out(b, from[place_of(r, i)], plan_whole(b));
+    for (int i = 0; i < n && !place; i++) plan_put_out(b, from[plan_place_of(r, i)], plan_whole(b));
     mem_free(from);
 }
 
 // The farthest value is sent first, so that the last one received is the receiver's own.
 static void scatter(plan_builder *b) {
     const plan_request *r = b->request;
-    int place = place_of(r, r->rank), last = INPUT_OWN, each = distance_behind(b, place);
+    int place = plan_place_of(r, r->rank), last = INPUT_OWN, each = distance_behind(b, place);
     plan_value v = plan_whole(b);
     int farthest = place + (r->member_count - 1 - place) / each * each;
     for (int i = farthest; i >= place; i -= each) {
-        if (place) last = plan_receive(b, member_at(r, place_before(b, place)), plan_whole(b));
-        if (!place) v.item = member_at(r, i);
-        if (i > place) plan_send(b, member_at(r, place_towards(b, place, i)), last, v);
+        if (place) last = plan_receive(b, plan_member_at(r, place_before(b, place)), plan_whole(b));
+        if (!place) v.item = plan_member_at(r, i);
+        if (i > place) plan_send(b, plan_member_at(r, place_towards(b, place, i)), last, v);
     }
     plan_put_out(b, last, v);
 }

@@ -126,8 +126,7 @@ static gw_status check_members(const collective_group *m, gw_error *error) {
     for (int i = 0; i < m->count; i++) {
         const member *x = agent_member(m->agent, (int)m->members[i].rank);
         if (!x->lost) continue;
-        *error = *x->why;
-        error_prefix_worker(error, x->name);
+        *error = agent_why_lost(x);
         return error->status;
     }
     return GW_OK;
@@ -136,10 +135,8 @@ static gw_status check_members(const collective_group *m, gw_error *error) {
 // Finds or opens the round |number|, and ends the rounds before it.
 static gw_status find_round(collective_group *m, collective_kind kind, uint64_t number, int index,
                             round **out, gw_error *error) {
-    if (m->why && number >= m->why_first && number <= m->why_last) {
-        *error = *error_kept(m->why);
-        return error->status;
-    }
+    if (m->why && number >= m->why_first && number <= m->why_last)
+        return error_copy(error, error_kept(m->why));
     if (number <= m->over)
         return error_set(error, GW_TIMEOUT, "the others have continued without %s",
                          collective_name_of(m, index));
@@ -214,10 +211,7 @@ static gw_status read_request(agent *a, gw_scope *s, const gw_args *args, collec
     out->caller = args->caller.rank;
     int64_t called_by = gw_arg_int(s, args, 4);
     out->called_by = called_by >= 0 && called_by < LIMIT_WORKERS ? (int)called_by : -1;
-    if (s->error) {
-        *error = *s->error;
-        return error->status;
-    }
+    if (s->error) return error_copy(error, s->error);
     out->count = (int)(ranks.size / sizeof *out->ranks);
     out->ranks = ranks.as.bytes;
     bool inside = false, valid = ranks.size && ranks.size % sizeof *out->ranks == 0 &&
@@ -294,9 +288,8 @@ static const function collective_functions[] = {
 
 // A round that fails may run bodies that open other rounds, so the search begins again after each.
 static collective_group *find_open(agent *a, int rank) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(collective_groups_of(a), &i));) {
-        collective_group *m = e->value;
+    for (map_cursor e = { 0 }; map_next(collective_groups_of(a), &e);) {
+        collective_group *m = e.value;
         if (m->current && (rank < 0 || collective_index_of(m, rank) >= 0)) return m;
     }
     return NULL;
@@ -304,8 +297,7 @@ static collective_group *find_open(agent *a, int rank) {
 
 static void lost(agent *a, int rank) {
     for (collective_group *m; (m = find_open(a, rank));) {
-        gw_error error = *agent_member(a, rank)->why;
-        error_prefix_worker(&error, agent_member(a, rank)->name);
+        gw_error error = agent_why_lost(agent_member(a, rank));
         fail_round(m, &error);
     }
 }
@@ -316,9 +308,8 @@ static void stop(agent *a, const gw_error *why) {
 
 // A thread of this worker is in a collective, and its request may be under way.
 static bool acts(const agent *a) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(collective_groups_of(a), &i));)
-        if (((const collective_group *)e->value)->inside) return true;
+    for (map_cursor e = { 0 }; map_next(collective_groups_of(a), &e);)
+        if (((const collective_group *)e.value)->inside) return true;
     return false;
 }
 
@@ -332,10 +323,9 @@ static gw_status open(agent *a, const gw_rpc_options *options, void **state, gw_
 
 static void free_groups(void *state) {
     map *groups = state;
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(groups, &i));) {
-        error_forget(&((collective_group *)e->value)->why);
-        mem_free(e->value);
+    for (map_cursor e = { 0 }; map_next(groups, &e);) {
+        error_forget(&((collective_group *)e.value)->why);
+        mem_free(e.value);
     }
     map_fini(groups);
     mem_free(groups);

@@ -18,21 +18,19 @@ static int compare(const void *x, const void *y) {
 static bool sort_ranks(gw_scope *s, agent *a, const gw_worker *workers, int count, uint32_t *out) {
     bool inside = false;
     for (int i = 0; i < count; i++) {
-        if (workers[i].rank < 0 || workers[i].rank >= a->member_count) {
-            scope_fail(s, GW_NOT_FOUND,
-                       "an RPC collective with a worker of rank %d, but the job has %d workers",
-                       workers[i].rank, a->member_count);
-            return false;
-        }
+        if (workers[i].rank < 0 || workers[i].rank >= a->member_count)
+            return scope_fail(
+                s, GW_NOT_FOUND,
+                "an RPC collective with a worker of rank %d, but the job has %d workers",
+                workers[i].rank, a->member_count);
         out[i] = (uint32_t)workers[i].rank;
         inside = inside || workers[i].rank == a->rank;
     }
     qsort(out, (size_t)count, sizeof *out, compare);
     for (int i = 1; i < count; i++) {
         if (out[i] != out[i - 1]) continue;
-        scope_fail(s, GW_INVALID, "%s is twice among the participants",
-                   agent_member(a, (int)out[i])->name);
-        return false;
+        return scope_fail(s, GW_INVALID, "%s is twice among the participants",
+                          agent_member(a, (int)out[i])->name);
     }
     if (!inside)
         scope_fail(s, GW_INVALID, "%s is not among the participants",

@@ -8,7 +8,6 @@
 #include "collective/group/text.h"
 
 #include <stdio.h>
-#include <string.h>
 
 static bool is_awaited(const gw_future *f) {
     return !future_result(f) && !list_is_empty(&f->waits);
@@ -59,7 +58,7 @@ static void put_run(const run *r, text_builder *out) {
 
 static bool find_runs(const agent *a, activity *out, text_builder *t) {
     bool found = false;
-    size_t at = 0;
+    map_cursor at = { 0 };
     for (const gw_group *g; (g = groups_next_on_loop(a, &at));) {
         list_each(l, &g->runs) {
             const run *r = list_entry(l, run, link);
@@ -75,7 +74,7 @@ static bool find_runs(const agent *a, activity *out, text_builder *t) {
 // ---- Elsewhere ----------------------------------------------------------------------------------
 
 static bool find_agreement(const agent *a, text_builder *t) {
-    size_t at = 0;
+    map_cursor at = { 0 };
     for (const gw_group *g; (g = groups_next_on_loop(a, &at));) {
         const agreement_call *c = g->agreements ? agree_first_call(g->agreements) : NULL;
         if (!c || !c->waiting) continue;
@@ -88,9 +87,8 @@ static bool find_agreement(const agent *a, text_builder *t) {
 
 static bool find_call(const agent *a, text_builder *t) {
     const calls *x = calls_of(a);
-    map_entry *e;
-    for (size_t i = 0; x && (e = map_next(&x->out, &i));) {
-        const gw_future *f = e->value;
+    for (map_cursor e = { 0 }; x && map_next(&x->out, &e);) {
+        const gw_future *f = e.value;
         if (!is_awaited(f)) continue;
         text_put(t, "waits for %s of %s", f->function[0] ? f->function : "a call",
                  agent_member(a, f->to)->name);

@@ -86,21 +86,9 @@ bool backend_run_open(run *r) {
     return true;
 }
 
-static const uint8_t *bytes_of(const gw_tensor *t) {
-    return block_lend(t->storage->block, tensor_offset(t));
-}
-
-static uint8_t *place_of(const gw_tensor *t) {
-    return block_writable(t->storage->block, tensor_offset(t));
-}
-
-static gw_tensor *open_tensor(run *r, gw_dtype dtype, int dims, const int64_t *sizes) {
-    return run_open_places(r, dtype, dims, sizes);
-}
-
 static gw_tensor *open_numbers(run *r, uint64_t count) {
     int64_t size = (int64_t)count;
-    return open_tensor(r, (gw_dtype)r->signature.dtype, 1, &size);
+    return run_open_places(r, (gw_dtype)r->signature.dtype, 1, &size);
 }
 
 // Of the shape of this member's input, with |rows| rows.
@@ -109,7 +97,7 @@ static gw_tensor *open_rows(run *r, uint64_t rows) {
     int64_t sizes[LIMIT_DIMS] = { 0 };
     if (x->dims) memcpy(sizes, x->sizes, (size_t)x->dims * sizeof *sizes);
     sizes[0] = (int64_t)rows;
-    return open_tensor(r, (gw_dtype)x->dtype, x->dims ? x->dims : 1, sizes);
+    return run_open_places(r, (gw_dtype)x->dtype, x->dims ? x->dims : 1, sizes);
 }
 
 static uint64_t row_bytes(const gw_tensor *x) {
@@ -174,7 +162,7 @@ static void send_slices(run *r) {
         b->sizes_from[i] = share_of(r, i) * size;
         b->sizes_to[i] = own * size;
     }
-    all_to_all(b, bytes_of(r->own), place_of(b->pieces));
+    all_to_all(b, run_numbers_at(r->own, 0), run_place_at(b->pieces, 0));
 }
 
 static void combine_into(run *r, gw_tensor *out, const void *const *from, int count, combine_op op,
@@ -183,7 +171,7 @@ static void combine_into(run *r, gw_tensor *out, const void *const *from, int co
                                 .dtype = (gw_dtype)r->signature.dtype,
                                 .count = count,
                                 .from = from,
-                                .out = place_of(out),
+                                .out = run_place_at(out, 0),
                                 .numbers = (uint64_t)out->numel,
                                 .factor = factor,
                                 .divisor = r->group->count });
@@ -194,7 +182,7 @@ static void add_slices(run *r, gw_tensor *out) {
     const void **from = gw_alloc(r->scope, (size_t)r->group->count * sizeof *from);
     if (!from || !out) return;
     for (int i = 0; i < r->group->count; i++)
-        from[i] = bytes_of(b->pieces) + (size_t)i * tensor_size(out);
+        from[i] = run_numbers_at(b->pieces, 0) + (size_t)i * tensor_size(out);
     combine_into(r, out, from, r->group->count, (combine_op)r->signature.op, r->signature.factor);
 }
 
@@ -206,12 +194,12 @@ static void gather_sums(run *r, operation o) {
     add_slices(r, b->sums);
     if (!gw_ok(r->scope)) return;
     b->result = has || !r->own->numel
-                    ? open_tensor(r, (gw_dtype)r->own->dtype, r->own->dims, r->own->sizes)
-                    : open_tensor(r, (gw_dtype)r->own->dtype, 1, &none);
+                    ? run_open_places(r, (gw_dtype)r->own->dtype, r->own->dims, r->own->sizes)
+                    : run_open_places(r, (gw_dtype)r->own->dtype, 1, &none);
     if (!b->result) return;
     for (int i = 0; i < r->group->count; i++)
         b->sizes_to[i] = share_of(r, i) * gw_dtype_size((gw_dtype)r->own->dtype);
-    gather(b, o, bytes_of(b->sums), tensor_size(b->sums), place_of(b->result));
+    gather(b, o, run_numbers_at(b->sums, 0), tensor_size(b->sums), run_place_at(b->result, 0));
 }
 
 // False: it is done.
@@ -238,9 +226,9 @@ static bool reduce_scatter(run *r) {
 static bool reduce_there(run *r) {
     struct backend_run *b = r->backend;
     gw_tensor *x = r->own;
-    const void *from = bytes_of(x), *sum;
+    const void *from = run_numbers_at(x, 0), *sum;
     if (b->phase == 0) {
-        b->result = open_tensor(r, (gw_dtype)x->dtype, x->dims, x->sizes);
+        b->result = run_open_places(r, (gw_dtype)x->dtype, x->dims, x->sizes);
         b->pieces = r->signature.factor == 1 ? x : open_numbers(r, (uint64_t)x->numel);
         if (!b->result || !b->pieces) return true;
         if (b->pieces != x) combine_into(r, b->pieces, &from, 1, COMBINE_SUM, r->signature.factor);
@@ -248,12 +236,12 @@ static bool reduce_there(run *r) {
         b->call = (backend_call){ .operation = OPERATION_ALL_REDUCE,
                                   .op = divides ? COMBINE_SUM : (combine_op)r->signature.op,
                                   .dtype = (gw_dtype)x->dtype,
-                                  .from = bytes_of(b->pieces),
-                                  .to = place_of(b->result),
+                                  .from = run_numbers_at(b->pieces, 0),
+                                  .to = run_place_at(b->result, 0),
                                   .size = tensor_size(x) };
         return true;
     }
-    sum = bytes_of(b->result);
+    sum = run_numbers_at(b->result, 0);
     if (r->signature.op == GW_AVG) combine_into(r, b->result, &sum, 1, COMBINE_AVG, 1);
     return false;
 }
@@ -272,7 +260,7 @@ static gw_tensor *open_from_head(run *r) {
     bool valid = b->head[0] < GW_DTYPE_COUNT && b->head[1] <= LIMIT_DIMS;
     for (uint64_t i = 0; valid && i < b->head[1]; i++)
         valid = (sizes[i] = (int64_t)b->head[2 + i]) >= 0;
-    if (valid) return open_tensor(r, (gw_dtype)b->head[0], (int)b->head[1], sizes);
+    if (valid) return run_open_places(r, (gw_dtype)b->head[0], (int)b->head[1], sizes);
     scope_fail(r->scope, GW_PROTOCOL, "broadcast: an invalid shape");
     return NULL;
 }
@@ -282,7 +270,7 @@ static bool broadcast_piece(run *r, uint64_t at) {
     struct backend_run *b = r->backend;
     uint64_t size = tensor_size(b->result), max = r->group->backend->bytes_max;
     if (at && at >= size) return false;
-    broadcast(b, place_of(b->result) + at, size - at < max ? size - at : max);
+    broadcast(b, run_place_at(b->result, 0) + at, size - at < max ? size - at : max);
     return true;
 }
 
@@ -309,10 +297,9 @@ static bool open_result(run *r, bool has) {
     for (int i = 0; i < r->group->count; i++) {
         uint64_t bytes;
         if (__builtin_mul_overflow(b->rows[i], row, &bytes) ||
-            __builtin_add_overflow(total, b->rows[i], &total) || total > INT64_MAX) {
-            scope_fail(r->scope, GW_PROTOCOL, "the number of rows is too large for an int64_t");
-            return false;
-        }
+            __builtin_add_overflow(total, b->rows[i], &total) || total > INT64_MAX)
+            return scope_fail(r->scope, GW_PROTOCOL,
+                              "the number of rows is too large for an int64_t");
         b->sizes_to[i] = bytes;
     }
     b->result = open_rows(r, has ? total : 0);
@@ -343,8 +330,8 @@ static bool gather_piece(run *r, operation o) {
     bool has = tensor_size(b->result) > 0;
     memset(b->sizes_to, 0, (size_t)r->group->count * sizeof *b->sizes_to);
     b->sizes_to[from] = size;
-    gather(b, o, bytes_of(r->own) + (from == self ? at : 0), from == self ? size : 0,
-           place_of(b->result) + (has ? to + at : 0));
+    gather(b, o, run_numbers_at(r->own, 0) + (from == self ? at : 0), from == self ? size : 0,
+           run_place_at(b->result, 0) + (has ? to + at : 0));
     return true;
 }
 
@@ -363,7 +350,7 @@ static bool gather_rows(run *r, operation o) {
         memcpy(b->member_bytes, b->sizes_to, (size_t)r->group->count * sizeof *b->sizes_to);
         b->in_pieces = !fits_one_call(r);
         if (b->in_pieces) return gather_piece(r, o);
-        gather(b, o, bytes_of(r->own), tensor_size(r->own), place_of(b->result));
+        gather(b, o, run_numbers_at(r->own, 0), tensor_size(r->own), run_place_at(b->result, 0));
         return true;
     default: return b->in_pieces && gather_piece(r, o);
     }
@@ -383,7 +370,7 @@ static bool exchange_rows(run *r) {
     case 1:
         if (!open_result(r, true)) return true;
         for (int i = 0; i < n; i++) b->sizes_from[i] = b->own_rows[i] * row_bytes(r->own);
-        all_to_all(b, bytes_of(r->own), place_of(b->result));
+        all_to_all(b, run_numbers_at(r->own, 0), run_place_at(b->result, 0));
         return true;
     default: return false;
     }

@@ -96,7 +96,6 @@ static gw_status take_value(run *r, run_partner *m, incoming *p, const reader *i
 }
 
 static void over_if_all_have_entered(run *r);
-static void end_held(gw_group *g);
 
 static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_error *error) {
     run_partner *m = &r->partners[from];
@@ -132,7 +131,7 @@ static gw_status enter_received(run *r, int from, incoming *p, reader *in, gw_er
     gw_group *g = r->group;
     bool is_held = r->held;
     over_if_all_have_entered(r);
-    if (is_held) end_held(g);
+    if (is_held) run_finalize_on_loop(g);
     return status;
 }
 
@@ -230,7 +229,7 @@ static run *find_held(const gw_group *g) {
 static void end_done(run *r, result *value);
 
 // The end of one run may start others, so each search begins again.
-static void end_held(gw_group *g) {
+void run_finalize_on_loop(gw_group *g) {
     for (run *r; (r = find_held(g));) {
         result *value = r->held;
         r->held = NULL;
@@ -238,16 +237,12 @@ static void end_held(gw_group *g) {
     }
 }
 
-void run_finalize_on_loop(gw_group *g) {
-    end_held(g);
-}
-
 static void over_if_all_have_entered(run *r) {
     gw_group *g = r->group;
     if (r->state != RUN_DONE || r->enters_missing) return;
     g->run_count--;
     leave_group(r);
-    end_held(g);
+    run_finalize_on_loop(g);
     run_admit_on_loop(g);
 }
 

@@ -48,8 +48,7 @@ typedef struct run_value {
     incoming *incoming;  // the message of |tensor| or |value|; NULL
     gw_tensor *tensor;   // in the run's scope, or |is_brief|; NULL
     gw_value value;      // of CONTENT_VALUES
-    bool is_there;
-    bool is_brief;  // one count on |tensor|, which is released once it is added
+    bool is_brief;       // one count on |tensor|, which is released once it is added
 } run_value;
 
 struct run {

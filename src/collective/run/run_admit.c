@@ -1,6 +1,7 @@
 // How a run enters its group once its sequence and the limit admit it, and how long it waits.
 #include "collective/run/backend_run.h"
 
+#include "agent/dispatch.h"
 #include "base/mutation.h"
 #include "collective/run/history.h"
 #include "collective/run/stall_report.h"
@@ -81,7 +82,7 @@ static void take_unexpected(run *r) {
         int from = x->from;
         incoming *p = unexpected_open_on_loop(g->agent, x);
         if (run_received_on_loop(r, group_index_of(g, from), p, kind, &error))
-            group_blame_on_loop(g, from, &error);
+            dispatch_protocol_error_on_loop(g->agent, from, &error);
     }
 }
 

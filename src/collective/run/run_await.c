@@ -54,9 +54,8 @@ bool run_needs_left_on_loop(const run *r) {
 
 void run_report_left_on_loop(run *r) {
     const member *m = agent_member(r->group->agent, r->group->members[find_left(r)].rank);
-    gw_error why = *m->why;
+    gw_error why = agent_why_lost(m);
     why.status = GW_DISCONNECTED;
-    error_prefix_worker(&why, m->name);
     r->has_reported = true;
     give_up(r, &why);
 }

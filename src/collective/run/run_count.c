@@ -14,8 +14,7 @@ void run_free(run *r) {
     }
     for (int i = 0; r->values && i < r->plan_steps; i++) run_let_go(r, i);
     if (r->scope) {
-        gw_error ignored = gw_scope_close(r->scope);
-        (void)ignored;
+        scope_close_unread(r->scope);
     }
     for (int i = 0; r->values && i < r->plan_steps; i++) incoming_close(r->values[i].incoming);
     mem_give(r->tables, r->tables_size);

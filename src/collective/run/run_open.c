@@ -7,7 +7,6 @@
 #include "call/protocol.h"
 #include <gradwire/ops.h>
 
-#include <stdio.h>
 #include <string.h>
 
 // ---- Tables -------------------------------------------------------------------------------------
@@ -192,10 +191,7 @@ static gw_status fill_run(run *r, gw_scope *s, const run_request *x, gw_error *e
         return error_set(error, GW_NO_MEMORY, "no memory for a collective");
     r->scope = agent_scope_open(a, 0, gw_scope_id(s), ENV_NEVER);
     if (!r->scope->error) keep_own(r, x);
-    if (r->scope->error) {
-        *error = *r->scope->error;
-        return error->status;
-    }
+    if (r->scope->error) return error_copy(error, r->scope->error);
     link_steps(r);
     link_partners(r);
     r->steps_left = r->plan.step_count;
@@ -207,15 +203,6 @@ static gw_status fill_run(run *r, gw_scope *s, const run_request *x, gw_error *e
     for (int i = 0; i < r->plan.step_count; i++)
         if (step_works(r->plan.steps[i].kind) && !r->missing[i]) r->ready[r->ready_count++] = i;
     return GW_OK;
-}
-
-static int64_t deadline_of(gw_scope *s, const gw_group *g, int64_t timeout_ms) {
-    int64_t length_ms = timeout_ms == GW_GROUP_TIMEOUT ? g->timeout_ms : timeout_ms;
-    int64_t outer = context_deadline_ns(s), own = ENV_NEVER, length_ns;
-    if (length_ms && !__builtin_mul_overflow(length_ms, INT64_C(1000000), &length_ns) &&
-        __builtin_add_overflow(env_now_ns(g->agent->env), length_ns, &own))
-        own = ENV_NEVER;
-    return own < outer ? own : outer;
 }
 
 static run *open_empty(gw_group *g) {
@@ -257,7 +244,8 @@ run *run_open(gw_scope *s, gw_group *g, const run_request *x) {
     r->called_in = scope_path_of(s);
     const char *origin = origin_base(x->options.origin);
     memcpy(r->origin, origin, strnlen(origin, sizeof r->origin - 1));
-    r->deadline_ns = deadline_of(s, g, x->options.timeout_ms);
+    r->deadline_ns =
+        context_deadline_within_ns(g->agent, s, group_timeout_ms(g, x->options.timeout_ms));
     gw_status status = fill_run(r, s, x, &error);
     if (!status) return r;
     scope_fail_with(s, &error);

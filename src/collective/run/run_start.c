@@ -11,8 +11,7 @@ static gw_status check_enters(gw_group *g, gw_error *error) {
     const agent *a = g->agent;
     if (g->broken.status) {
         g->break_is_known = true;
-        *error = g->broken;
-        return error->status;
+        return error_copy(error, &g->broken);
     }
     if (a->phase == AGENT_LEFT) return agent_left_error(a, "a collective", error);
     return awaits_check_acts_on_loop(a, error);
@@ -29,9 +28,8 @@ static gw_status take_final(gw_group *g, uint64_t key, gw_error *error) {
     if (!why) return GW_OK;
     *error = *why;
     if (!key_is_once(key)) return error->status;
-    map_entry *e;
     clear_missed(g, &g->main, error);
-    for (size_t i = 0; (e = map_next(&g->sequences, &i));) clear_missed(g, e->value, error);
+    for (map_cursor e = { 0 }; map_next(&g->sequences, &e);) clear_missed(g, e.value, error);
     return error->status;
 }
 
@@ -231,6 +229,5 @@ gw_future *run_start(gw_scope *s, gw_group *g, const run_request *request) {
         return &future_poison;
     }
     f->called_at = request->options.origin;
-    f = scope_own(s, f);
-    return f ? f : &future_poison;
+    return scope_own_or(s, f, &future_poison);
 }

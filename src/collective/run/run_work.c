@@ -6,8 +6,6 @@
 #include "base/value.h"
 #include "tensor/combine.h"
 
-#include <string.h>
-
 // ---- Values -------------------------------------------------------------------------------------
 
 static int only_input(const run *r, const plan_step *x) {
@@ -142,10 +140,7 @@ static bool send_some(run *r) {
     all.items =
         g->count <= SHIPMENTS_FEW ? all.few : mem_alloc((size_t)g->count * sizeof *all.items);
     all.count = 0;
-    if (!all.items) {
-        scope_fail(r->scope, GW_NO_MEMORY, "no memory for a collective");
-        return false;
-    }
+    if (!all.items) return scope_fail(r->scope, GW_NO_MEMORY, "no memory for a collective");
     // Each member begins with its neighbour, so that not all send to one.
     for (int i = 1; i <= g->count && gw_ok(r->scope); i++) {
         int to = (g->self + i) % g->count;
@@ -164,7 +159,6 @@ static bool send_some(run *r) {
 // ---- Adding -------------------------------------------------------------------------------------
 
 static void step_done(run *r, int step) {
-    r->values[step].is_there = true;
     r->steps_left--;
     for (uint32_t i = r->first_dependent[step]; i < r->first_dependent[step + 1]; i++) {
         int next = (int)r->dependents[i];
@@ -308,8 +302,7 @@ static gw_status decode_arrival(run *r, arrival *a, gw_error *error) {
         v->is_brief = true;
     }
     if (!brief) return status;
-    gw_error ignored = gw_scope_close(s);
-    (void)ignored;
+    scope_close_unread(s);
     return status;
 }
 

@@ -67,7 +67,7 @@ static void query(inquiry *q, int from, int to, const collective_id *about,
         bytes_put_u64(&out->head, about->key);
         bytes_put_u64(&out->head, about->number);
     }
-    q->open += group_send_on_loop(a, to, out);
+    q->open += agent_post_on_loop(a, to, out);
 }
 
 static bool is_missing(const run *r, int i) {
@@ -304,7 +304,7 @@ static void answer(agent *a, int to, uint64_t id, const collective_id *about) {
     activity_read_on_loop(a, about, &own);
     bytes_put_u64(&m->head, id);
     activity_encode(&m->head, &own);
-    group_send_on_loop(a, to, m);
+    agent_post_on_loop(a, to, m);
 }
 
 // A member that has not entered, and waits elsewhere, adds queries to the members that it waits for.

@@ -61,8 +61,7 @@ static bool check_participants(const distributed_pass *x, gw_scope *s) {
     env_leave(a->env);
     if (!error.status) return true;
     error_prefix_function(&error, "backward");
-    scope_fail_with(s, &error);
-    return false;
+    return scope_fail_with(s, &error);
 }
 
 // Notes the participants that must send done. Fails if one of them is lost.
@@ -237,8 +236,7 @@ static bool check(gw_scope *s, const agent *a) {
     }
     if (!error.status) return true;
     error_prefix_function(&error, "backward");
-    scope_fail_with(s, &error);
-    return false;
+    return scope_fail_with(s, &error);
 }
 
 // All bodies that are called in one scope of a caller have its id. A body that begins a pass takes

@@ -23,9 +23,7 @@ static bool send_report(agent *a, const pass_report *w, const gw_error *why) {
     if (w->kind == KIND_PASS_ABORT) bytes_put_u32(&m->head, (uint32_t)w->initiator);
     bytes_put_u64(&m->head, w->number);
     if (w->kind == KIND_PASS_ABORT) encode_error(&m->head, why);
-    if (!m->head.failed) return agent_send_on_loop(a, w->to, m, true, NULL) != GW_NO_MEMORY;
-    message_release(m);
-    return false;
+    return agent_post_on_loop(a, w->to, m);
 }
 
 // A worker that does not get the end of its pass would wait for it: if a report does not fit, this worker loses it
@@ -91,9 +89,7 @@ static bool send_closed(agent *a, int to, uint64_t scope) {
     if (!m) return false;
     bytes_put_u64(&m->head, scope);
     passes_put_ended_on_loop(a, a->rank, &m->head);
-    if (!m->head.failed) return agent_send_on_loop(a, to, m, true, NULL) != GW_NO_MEMORY;
-    message_release(m);
-    return false;
+    return agent_post_on_loop(a, to, m);
 }
 
 static bool notify_visited(pass_visited *v) {

@@ -73,18 +73,15 @@ typedef struct requested_marks {
 static bool fail_gone(gw_scope *s, int lost) {
     gw_error error;
     sends_gone_error(s->agent, lost, &error);
-    scope_fail_with(s, &error);
-    return false;
+    return scope_fail_with(s, &error);
 }
 
 static bool take_requested(gw_scope *s, gw_value v, requested_marks *requested) {
     agent *a = s->agent;
     size_t count = v.size / sizeof(mark);
     if (!gw_ok(s)) return false;
-    if (v.size % sizeof(mark) || count > LIMIT_PASS_MARKS) {
-        scope_fail_of(s, "gw.marks", GW_INVALID, "%zu bytes are no marks", v.size);
-        return false;
-    }
+    if (v.size % sizeof(mark) || count > LIMIT_PASS_MARKS)
+        return scope_fail_of(s, "gw.marks", GW_INVALID, "%zu bytes are no marks", v.size);
     requested->sents = gw_alloc(s, (count + 1) * sizeof(sent *));
     requested->edges = gw_alloc(s, (count + 1) * sizeof(edge));
     bool all = requested->sents && requested->edges;

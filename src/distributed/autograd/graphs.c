@@ -34,8 +34,7 @@ static void forget_sender_on_loop(distributed_pass *x, int rank) {
 
 static void lost(agent *a, int rank) {
     const member *m = agent_member(a, rank);
-    gw_error error = *m->why;
-    if (m->known) error_prefix_worker(&error, m->name);
+    gw_error error = agent_why_lost(m);
     sends_lost_on_loop(a, rank);
     receives_flush_on_loop(a);
     list_each(l, &graphs_of(a)->passes) {
@@ -77,8 +76,7 @@ static void close(agent *a) {
 
 static void free_graphs(void *state) {
     graphs *gs = state;
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&gs->others, &i));) passes_peer_free(e->value);
+    for (map_cursor e = { 0 }; map_next(&gs->others, &e);) passes_peer_free(e.value);
     map_fini(&gs->others);
     map_fini(&gs->sends);
     mem_free(gs->lost);

@@ -71,8 +71,7 @@ static bool read_answer(agent *a, gw_scope *s, gw_value v, answers *into) {
         if (!marks_has(&into->all, into->open.items[i]))
             ok = !error_set(&error, GW_PROTOCOL, "gw.marks: an open mark is missing");
     if (ok) return true;
-    scope_fail_with(s, &error);
-    return false;
+    return scope_fail_with(s, &error);
 }
 
 static bool add_answer(gw_scope *s, answers *to, const answers *one) {
@@ -134,8 +133,7 @@ static bool request_all(agent *a, gw_scope *outer, marks *found, const marks *op
     gw_error error = gw_scope_close(s);
     if (!error.status) return ok;
     error_prefix_function(&error, "backward");
-    scope_fail_with(outer, &error);
-    return false;
+    return scope_fail_with(outer, &error);
 }
 
 bool distributed_pass_find_marks(distributed_pass *x, const pass *p) {

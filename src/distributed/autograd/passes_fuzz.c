@@ -219,7 +219,7 @@ static void put_reply(gw_scope *s, message *m, reader *in) {
     reply_write(&m->head, &f);
     put_value(s, m, in, true);
     f.attachments_at = put_attachments(&m->head, in);
-    reply_amend(&m->head, &f);
+    if (!m->head.failed) memcpy(m->head.data, &f, sizeof f);
 }
 
 // A reply of gw.marks: twice a count and marks, as bytes.

@@ -122,8 +122,5 @@ void receives_release_unread_on_loop(agent *a, int from, uint64_t send) {
     if (!m) return;
     bytes_put_u32(&m->head, 1);
     bytes_put_u64(&m->head, send);
-    if (m->head.failed)
-        message_release(m);
-    else
-        agent_send_on_loop(a, from, m, true, NULL);
+    agent_post_on_loop(a, from, m);
 }

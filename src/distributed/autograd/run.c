@@ -16,16 +16,14 @@
 // ---- The plan -----------------------------------------------------------------------------------
 
 bool distributed_pass_fail_memory(gw_scope *s) {
-    scope_fail_of(s, "backward", GW_NO_MEMORY, "no memory for a pass across workers");
-    return false;
+    return scope_fail_of(s, "backward", GW_NO_MEMORY, "no memory for a pass across workers");
 }
 
 static bool fail_gone(gw_scope *s, const agent *a, int lost) {
     gw_error error;
     sends_gone_error(a, lost, &error);
     error_prefix_function(&error, "backward");
-    scope_fail_with(s, &error);
-    return false;
+    return scope_fail_with(s, &error);
 }
 
 static bool is_own(const distributed_pass *x, mark m) {
@@ -63,11 +61,10 @@ static bool take_inputs(distributed_pass *x, gw_scope *s) {
 static bool check_fast(distributed_pass *x, gw_scope *s) {
     agent *a = x->agent;
     int unused_by = -1;
-    map_entry *e;
     if (!x->fast) return true;
     env_enter(a->env);
-    for (size_t i = 0; unused_by < 0 && (e = map_next(&graphs_of(a)->sends, &i));) {
-        const send *d = e->value;
+    for (map_cursor e = { 0 }; unused_by < 0 && map_next(&graphs_of(a)->sends, &e);) {
+        const send *d = e.value;
         bool used = d->sent->scope != x->scope;
         for (uint32_t k = 0; k < d->sent->slot_count && !used; k++)
             used = marks_has(&x->marks, (mark){ (uint32_t)a->rank, k, d->id });
@@ -75,11 +72,10 @@ static bool check_fast(distributed_pass *x, gw_scope *s) {
     }
     env_leave(a->env);
     if (unused_by < 0) return true;
-    scope_fail_of(s, "backward", GW_INVALID,
-                  "FAST mode expects a gradient of every sent tensor, but the loss does not "
-                  "use a tensor that %s sent to %s; without .fast this is no error",
-                  a->name, agent_member(a, unused_by)->name);
-    return false;
+    return scope_fail_of(s, "backward", GW_INVALID,
+                         "FAST mode expects a gradient of every sent tensor, but the loss does not "
+                         "use a tensor that %s sent to %s; without .fast this is no error",
+                         a->name, agent_member(a, unused_by)->name);
 }
 
 bool distributed_pass_plan(distributed_pass *x, gw_scope *s, gw_backward_options options) {
@@ -113,8 +109,7 @@ static distributed_pass_input *find_input(distributed_pass *x, uint64_t send, ui
 }
 
 static bool fail_unawaited(gw_scope *s) {
-    scope_fail_of(s, "backward", GW_PROTOCOL, "a gradient that is not awaited");
-    return false;
+    return scope_fail_of(s, "backward", GW_PROTOCOL, "a gradient that is not awaited");
 }
 
 static bool fits(const sent_slot *at, const gw_tensor *x) {
@@ -156,8 +151,7 @@ static bool deliver_all(distributed_pass *x, const distributed_pass_mail *mail) 
         gw_value v;
         if (decode_value(&d, &v, &error)) {
             error_prefix_function(&error, "backward");
-            scope_fail_with(x->pass->scope, &error);
-            return false;
+            return scope_fail_with(x->pass->scope, &error);
         }
         distributed_pass_input *in = find_input(x, mail->send, slot);
         if (!in || in->from != mail->peer) return fail_unawaited(x->pass->scope);
@@ -344,7 +338,6 @@ void distributed_pass_fini(distributed_pass *x) {
     x->input_count = 0;
     marks_fini(&x->marks);
     if (!x->root) return;
-    gw_error ignored = gw_scope_close(x->root);
-    (void)ignored;
+    scope_close_unread(x->root);
     x->root = NULL;
 }

@@ -176,12 +176,11 @@ void sends_give_up_on_loop(agent *a, uint64_t id, int with) {
 }
 
 void sends_lost_on_loop(agent *a, int rank) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&graphs_of(a)->sends, &i));) {
-        const send *d = e->value;
+    for (map_cursor e = { 0 }; map_next(&graphs_of(a)->sends, &e);) {
+        const send *d = e.value;
         if (d->to != rank) continue;
         sends_give_up_on_loop(a, d->id, rank);
-        i--;
+        e.index--;
     }
 }
 
@@ -202,14 +201,11 @@ void sends_gone_error(const agent *a, int lost, gw_error *out) {
         return;
     }
     const member *m = agent_member(a, lost);
-    *out = *m->why;
-    if (m->known) error_prefix_worker(out, m->name);
+    *out = agent_why_lost(m);
 }
 
 void sends_close(agent *a) {
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&graphs_of(a)->sends, &i));)
-        free_deferred(&((send *)e->value)->deferred_free);
+    for (map_cursor e = { 0 }; map_next(&graphs_of(a)->sends, &e);)
+        free_deferred(&((send *)e.value)->deferred_free);
     map_fini(&graphs_of(a)->sends);
-    map_init(&graphs_of(a)->sends);
 }

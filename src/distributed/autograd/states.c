@@ -2,6 +2,7 @@
 // the loop lock held, unless a comment states otherwise.
 #include "distributed/autograd/passes.h"
 
+#include "base/machine.h"
 #include "base/mem.h"
 #include "base/mutation.h"
 
@@ -135,13 +136,7 @@ static void give_up_sends_and_drop(distributed_pass *x) {
 
 // ---- The table ----------------------------------------------------------------------------------
 
-typedef struct rule {
-    distributed_pass_state from;
-    distributed_pass_event event;
-    distributed_pass_state to;
-    void (*action)(distributed_pass *x);
-    const char *why;
-} rule;
+typedef MACHINE_RULE(distributed_pass_state, distributed_pass_event, distributed_pass *x) rule;
 
 // clang-format off
 static const rule rules[] = {
@@ -187,9 +182,7 @@ static const rule rules[] = {
 // clang-format on
 
 void distributed_pass_apply_on_loop(distributed_pass *x, distributed_pass_event event) {
-    const rule *r = NULL;
-    for (size_t i = 0; i < sizeof rules / sizeof *rules && !r; i++)
-        if (rules[i].from == x->state && rules[i].event == event) r = &rules[i];
+    const rule *r = machine_find(rules, sizeof rules, sizeof *rules, x->state, event);
     assert(r);  // a message becomes an event only in states that have a rule for it
     x->state = r->to;
     r->action(x);

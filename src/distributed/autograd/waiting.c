@@ -13,8 +13,7 @@ static bool check(gw_scope *s) {
     gw_error error;
     if (!context_check_wait(s, &error)) return true;
     error_prefix_function(&error, "backward");
-    scope_fail_with(s, &error);
-    return false;
+    return scope_fail_with(s, &error);
 }
 
 static void wake(pass *p) {

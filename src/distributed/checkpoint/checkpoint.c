@@ -34,10 +34,9 @@ static void encode_header(const checkpoint *c, bytes *out) {
 
 static bool write_numbers(const checkpoint *c, const checkpoint_entry *e, checkpoint_sink to) {
     packed numbers;
-    if (!tensor_pack(e->x, &numbers)) {
-        scope_fail(c->scope, GW_NO_MEMORY, "no memory for the numbers of \"%.200s\"", e->name);
-        return false;
-    }
+    if (!tensor_pack(e->x, &numbers))
+        return scope_fail(c->scope, GW_NO_MEMORY, "no memory for the numbers of \"%.200s\"",
+                          e->name);
     bool written = to.write(to.context, numbers.bytes, (size_t)(e->end - e->begin));
     packed_release(&numbers);
     return written;

@@ -18,9 +18,8 @@ typedef struct file {
 } file;
 
 static bool failed(gw_scope *s, const char *call) {
-    scope_fail(s, errno == ENOENT ? GW_NOT_FOUND : GW_SYSTEM, "%s: %s", call,
-               system_error_text(errno).text);
-    return false;
+    return scope_fail(s, errno == ENOENT ? GW_NOT_FOUND : GW_SYSTEM, "%s: %s", call,
+                      system_error_text(errno).text);
 }
 
 // ---- Saving -------------------------------------------------------------------------------------
@@ -66,8 +65,7 @@ static void sync_folder(gw_scope *s, const char *path) {
 static bool check_path(gw_scope *s, const char *path) {
     struct stat about;
     if (lstat(path, &about) || S_ISREG(about.st_mode) || S_ISLNK(about.st_mode)) return true;
-    scope_fail(s, GW_INVALID, "no plain file");
-    return false;
+    return scope_fail(s, GW_INVALID, "no plain file");
 }
 
 static void save(gw_scope *s, const char *path, gw_map *values) {
@@ -105,10 +103,7 @@ static bool read_file(void *context, void *out, size_t size, uint64_t at) {
         ssize_t n = pread(f->fd, to, size, (off_t)at);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return failed(f->scope, "read");
-        if (n == 0) {
-            scope_fail(f->scope, GW_INVALID, "cut off while it was read");
-            return false;
-        }
+        if (n == 0) return scope_fail(f->scope, GW_INVALID, "cut off while it was read");
         to += n;
         at += (uint64_t)n;
         size -= (size_t)n;

@@ -87,9 +87,9 @@ json_t *checkpoint_describe(const checkpoint *c) {
 
 // ---- Reading ------------------------------------------------------------------------------------
 static bool wrong(checkpoint *c, const char *name) {
-    scope_fail(c->scope, GW_INVALID,
-               "\"%.200s\" does not describe a tensor by dtype, shape and data_offsets", name);
-    return false;
+    return scope_fail(c->scope, GW_INVALID,
+                      "\"%.200s\" does not describe a tensor by dtype, shape and data_offsets",
+                      name);
 }
 
 static bool read_dtype(checkpoint *c, checkpoint_entry *e, const json_t *j) {
@@ -100,9 +100,9 @@ static bool read_dtype(checkpoint *c, checkpoint_entry *e, const json_t *j) {
         e->dtype = (gw_dtype)d;
         return true;
     }
-    scope_fail(c->scope, GW_UNSUPPORTED,
-               "\"%.200s\" is of the dtype %.40s, which is not supported here", e->name, name);
-    return false;
+    return scope_fail(c->scope, GW_UNSUPPORTED,
+                      "\"%.200s\" is of the dtype %.40s, which is not supported here", e->name,
+                      name);
 }
 
 static bool read_count(const json_t *j, uint64_t *out) {
@@ -114,11 +114,9 @@ static bool read_count(const json_t *j, uint64_t *out) {
 static bool read_shape(checkpoint *c, checkpoint_entry *e, const json_t *j) {
     size_t dims = json_array_size(j);
     if (!json_is_array(j)) return wrong(c, e->name);
-    if (dims > LIMIT_DIMS) {
-        scope_fail(c->scope, GW_INVALID, "\"%.200s\" has %zu dimensions, more than %d", e->name,
-                   dims, LIMIT_DIMS);
-        return false;
-    }
+    if (dims > LIMIT_DIMS)
+        return scope_fail(c->scope, GW_INVALID, "\"%.200s\" has %zu dimensions, more than %d",
+                          e->name, dims, LIMIT_DIMS);
     int64_t *sizes = gw_alloc(c->scope, (dims + 1) * sizeof *sizes);
     for (size_t d = 0; d < dims && sizes; d++) {
         uint64_t size;

@@ -97,8 +97,7 @@ static bool take_over(gw_scope *w, gw_optimizer *o, uint64_t id, const request *
     if (owner_of) e->owner_of = owner_of;
     if (!owner_of) {
         if (e != owners_of(o)) free_owners(e);
-        scope_fail(w, GW_NO_MEMORY, "no memory");
-        return false;
+        return scope_fail(w, GW_NO_MEMORY, "no memory");
     }
     while (e->number_count < last) e->owner_of[e->number_count++] = -1;
     for (int k = 0; k < request_count; k++) {
@@ -127,8 +126,7 @@ static void undo(gw_scope *s, const gw_optimizer *o, const request *requests, in
         gw_rpc_notify(u, requests[k].owner.object, "keep_groups", o->group_count);
         gw_scope_clear(u);  // an owner that is lost needs no message
     }
-    gw_error ignored = gw_scope_close(u);
-    (void)ignored;
+    scope_close_unread(u);
 }
 
 // An object that could not be made replies to every method with its error: removes the name of the method, which means

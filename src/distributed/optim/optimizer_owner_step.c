@@ -20,8 +20,8 @@ static bool is_free(gw_scope *s, const owned_optimizer *self) {
         if (other == self || !(other->prepared || other->computes) ||
             !shares_parameter(self->optimizer, other->optimizer))
             continue;
-        scope_fail(s, GW_OVERLOADED, "another optimizer is making a step of the same parameters");
-        return false;
+        return scope_fail(s, GW_OVERLOADED,
+                          "another optimizer is making a step of the same parameters");
     }
     return true;
 }

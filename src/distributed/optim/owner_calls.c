@@ -14,8 +14,7 @@ bool calls_may_wait(gw_scope *s, const char *what) {
     gw_error error;
     if (!gw_ok(s) || !context_check_wait(s, &error)) return gw_ok(s);
     error_prefix(&error, what);
-    scope_fail_with(s, &error);
-    return false;
+    return scope_fail_with(s, &error);
 }
 
 // ---- Options ------------------------------------------------------------------------------------

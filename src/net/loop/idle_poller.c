@@ -6,7 +6,6 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 

@@ -6,7 +6,6 @@
 #include <limits.h>
 #include <linux/futex.h>
 #include <sched.h>
-#include <string.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
 #include <sys/timerfd.h>
@@ -31,10 +30,6 @@ typedef enum spin_result {
     SPIN_FOUND,
     SPIN_DISTURBED,
 } spin_result;
-
-static os_env *of(env *e) {
-    return (os_env *)e;
-}
 
 // ---- The epoll set ------------------------------------------------------------------------------
 
@@ -105,7 +100,7 @@ static void arm(os_env *o, int64_t due_ns) {
 // The descriptor is set anew only for something earlier: a deadline is mostly armed and disarmed
 // without it.
 void loop_set_timer(env *e, timer *t, int64_t due_ns) {
-    os_env *o = of(e);
+    os_env *o = os_env_of(e);
     assert(loop_lock_held(e));
     timers_set(&o->timers, t, due_ns);
     if (timers_due_ns(&o->timers) < o->armed_ns) arm(o, timers_due_ns(&o->timers));
@@ -346,7 +341,7 @@ void loop_hand_over(os_env *o, const slot *from) {
 
 // Memory sources may have been left with bells for urgent messages only.
 void loop_expect(env *e, int change) {
-    os_env *o = of(e);
+    os_env *o = os_env_of(e);
     assert(loop_lock_held(e));
     o->expected += change;
     if (change > 0) loop_hand_over(o, NULL);
@@ -401,7 +396,7 @@ static void wait_for_something(os_env *o, slot *s, int64_t until_ns) {
 }
 
 bool loop_wait(env *e, waiter *w, int64_t until_ns) {
-    os_env *o = of(e);
+    os_env *o = os_env_of(e);
     assert(loop_lock_held(e) && o->depth == 1);
     assert(!o->turning);  // callbacks do not wait
     slot s = { .waiter = w, .thread = pthread_self() };
@@ -417,14 +412,14 @@ bool loop_wait(env *e, waiter *w, int64_t until_ns) {
 }
 
 void loop_wake(env *e, waiter *w) {
-    os_env *o = of(e);
+    os_env *o = os_env_of(e);
     assert(loop_lock_held(e));
     w->woken = true;
     if (w->parked) loop_lock_kick(o, w->parked);
 }
 
 waiter *loop_turn(env *e) {
-    os_env *o = of(e);
+    os_env *o = os_env_of(e);
     return o->turning ? o->turning->waiter : NULL;
 }
 

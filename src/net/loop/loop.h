@@ -172,6 +172,10 @@ struct os_env {
     _Atomic uint64_t poll_count, sleep_count, idle_count, kick_total, wake_total;
 };
 
+static inline os_env *os_env_of(env *e) {
+    return (os_env *)e;
+}
+
 // ---- loop_lock.c --------------------------------------------------------------------------------
 void loop_lock_enter(env *e);
 void loop_lock_leave(env *e);

@@ -6,13 +6,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-static os_env *of(env *e) {
-    return (os_env *)e;
-}
-
 bool loop_lock_held(env *e) {
     // Only this thread writes its own id there, so no order is needed.
-    return atomic_load_explicit(&of(e)->holder, memory_order_relaxed) == pthread_self();
+    return atomic_load_explicit(&os_env_of(e)->holder, memory_order_relaxed) == pthread_self();
 }
 
 void loop_lock_take(os_env *o) {
@@ -85,7 +81,7 @@ void loop_lock_kick(os_env *o, slot *s) {
 void loop_lock_defer(env *e, task *t) {
     assert(loop_lock_held(e));
     assert(!list_has(&t->link));
-    list_append(&of(e)->deferred, &t->link);
+    list_append(&os_env_of(e)->deferred, &t->link);
 }
 
 static drain *find_drain(os_env *o, pthread_t thread) {
@@ -141,7 +137,7 @@ void loop_lock_leave_tasks_to(os_env *o, pthread_t thread) {
 }
 
 void loop_lock_enter(env *e) {
-    os_env *o = of(e);
+    os_env *o = os_env_of(e);
     if (loop_lock_held(e)) {
         o->depth++;
     } else {
@@ -150,7 +146,7 @@ void loop_lock_enter(env *e) {
 }
 
 void loop_lock_leave(env *e) {
-    os_env *o = of(e);
+    os_env *o = os_env_of(e);
     assert(loop_lock_held(e) && o->depth > 0);
     if (o->depth > 1) {
         o->depth--;

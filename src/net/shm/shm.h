@@ -42,7 +42,6 @@ typedef enum shm_event {
     SHM_ENDED,        // the peer has closed, or has written invalid values; |why| is the text
     SHM_CLOSED_HERE,  // by its owner
     SHM_ABANDONED,    // its env closes
-    SHM_EVENT_COUNT
 } shm_event;
 
 typedef struct shm_stream {

@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -20,10 +19,6 @@
 #include "net/transport/acceptor.h"
 
 static const char anywhere[] = "here:any";
-
-static os_env *of(env *e) {
-    return (os_env *)e;
-}
 
 // ---- Addresses ----------------------------------------------------------------------------------
 
@@ -212,7 +207,7 @@ static void reach(shm_stream *t, const shm_address *a) {
 
 static gw_status shm_connect(env *e, const char *text, const stream_events *events, void *user,
                              stream **out, gw_error *error) {
-    os_env *o = of(e);
+    os_env *o = os_env_of(e);
     assert(loop_lock_held(e));
     shm_address a;
     int fd;
@@ -283,7 +278,7 @@ static gw_status shm_listen(env *e, const char *text, void (*accepted)(void *use
     }
     snprintf(out_bound, ADDRESS_MAX, "%016llx:%016llx", (unsigned long long)a.host,
              (unsigned long long)a.name);
-    return acceptor_open(of(e), fd, out_bound, take_connection,
+    return acceptor_open(os_env_of(e), fd, out_bound, take_connection,
                          (listener){ &shm_transport, accepted, user }, out, error);
 }
 

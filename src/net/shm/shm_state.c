@@ -3,10 +3,10 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/machine.h"
 #include "base/status.h"
 
 // ---- Actions ------------------------------------------------------------------------------------
@@ -63,13 +63,7 @@ static void nothing(shm_stream *t) {
 
 // ---- The table ----------------------------------------------------------------------------------
 
-typedef struct rule {
-    shm_state from;
-    shm_event event;
-    shm_state to;
-    void (*action)(shm_stream *t);
-    const char *why;
-} rule;
+typedef MACHINE_RULE(shm_state, shm_event, shm_stream *t) rule;
 
 // clang-format off
 static const rule rules[] = {
@@ -100,14 +94,8 @@ static const rule rules[] = {
 };
 // clang-format on
 
-static const rule *rule_for(shm_state from, shm_event event) {
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (rules[i].from == from && rules[i].event == event) return &rules[i];
-    return NULL;
-}
-
 void shm_apply(shm_stream *t, shm_event event) {
-    const rule *r = rule_for(t->state, event);
+    const rule *r = machine_find(rules, sizeof rules, sizeof *rules, t->state, event);
     assert(r);  // all events are local: no byte of a peer is one
     t->state = r->to;
     r->action(t);

@@ -31,7 +31,6 @@ typedef enum tcp_event {
     TCP_ENDED,        // by the kernel, or a time is over; |why| is the text
     TCP_CLOSED_HERE,  // by its owner
     TCP_ABANDONED,    // its env closes
-    TCP_EVENT_COUNT
 } tcp_event;
 
 typedef struct tcp_stream {

@@ -16,10 +16,6 @@
 #include "net/transport/acceptor.h"
 #include "net/tls/protection.h"
 
-static os_env *of(env *e) {
-    return (os_env *)e;
-}
-
 // Urgent bytes cannot overtake those in the kernel's buffer: it takes at most so many unsent
 // ones.
 enum { UNSENT_MAX = 32 * 1024 };
@@ -81,7 +77,7 @@ static gw_status parse_peer(const env *e, const char *text, address *out, gw_err
 
 static gw_status tcp_connect(env *e, const char *text, const stream_events *events, void *user,
                              stream **out, gw_error *error) {
-    os_env *o = of(e);
+    os_env *o = os_env_of(e);
     assert(loop_lock_held(e));
     address a;
     int fd;
@@ -167,7 +163,7 @@ static gw_status tcp_listen(env *e, const char *text, void (*accepted)(void *use
         close(fd);
         return status;
     }
-    status = acceptor_open(of(e), fd, text, take_connection,
+    status = acceptor_open(os_env_of(e), fd, text, take_connection,
                            (listener){ &tcp_transport, accepted, user }, out, error);
     if (!status) write_bound(fd, text, out_bound);
     return status;

@@ -3,9 +3,9 @@
 
 #include <assert.h>
 #include <errno.h>
-#include <string.h>
 #include <unistd.h>
 
+#include "base/machine.h"
 #include "base/status.h"
 
 #define LINGER_NS INT64_C(1000000000)
@@ -93,13 +93,7 @@ static void nothing(tcp_stream *t) {
 
 // ---- The table ----------------------------------------------------------------------------------
 
-typedef struct rule {
-    tcp_state from;
-    tcp_event event;
-    tcp_state to;
-    void (*action)(tcp_stream *t);
-    const char *why;
-} rule;
+typedef MACHINE_RULE(tcp_state, tcp_event, tcp_stream *t) rule;
 
 // clang-format off
 static const rule rules[] = {
@@ -134,14 +128,8 @@ static const rule rules[] = {
 };
 // clang-format on
 
-static const rule *rule_for(tcp_state from, tcp_event event) {
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (rules[i].from == from && rules[i].event == event) return &rules[i];
-    return NULL;
-}
-
 void tcp_apply(tcp_stream *t, tcp_event event) {
-    const rule *r = rule_for(t->state, event);
+    const rule *r = machine_find(rules, sizeof rules, sizeof *rules, t->state, event);
     assert(r);  // all events are local: no byte of a peer is one
     t->state = r->to;
     r->action(t);

@@ -50,7 +50,6 @@ typedef enum tls_state {
     TLS_BREAKING,    // the loop, to report the end
     TLS_LINGERING,   // room below for bytes that were taken
     TLS_CLOSED,      // nothing: to be freed
-    TLS_STATE_COUNT
 } tls_state;
 
 typedef enum tls_event {
@@ -63,7 +62,6 @@ typedef enum tls_event {
     TLS_PEER_CLOSED,  // by the other end's user
     TLS_FLUSHED,      // all bytes are sent, or the time for it is over
     TLS_ABANDONED,    // its worker ends
-    TLS_EVENT_COUNT
 } tls_event;
 
 typedef struct tls_stream {

@@ -4,6 +4,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "base/machine.h"
 #include "base/mem.h"
 #include "base/status.h"
 #include "net/tls/tls_internal.h"
@@ -112,13 +113,7 @@ static void nothing(tls_stream *t) {
 }
 
 // ---- The table ----------------------------------------------------------------------------------
-typedef struct rule {
-    tls_state from;
-    tls_event event;
-    tls_state to;
-    void (*action)(tls_stream *t);
-    const char *why;
-} rule;
+typedef MACHINE_RULE(tls_state, tls_event, tls_stream *t) rule;
 
 // clang-format off
 static const rule rules[] = {
@@ -157,9 +152,7 @@ static const rule rules[] = {
 // clang-format on
 
 void tls_apply(tls_stream *t, tls_event event) {
-    const rule *r = NULL;
-    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
-        if (rules[i].from == t->state && rules[i].event == event) r = &rules[i];
+    const rule *r = machine_find(rules, sizeof rules, sizeof *rules, t->state, event);
     assert(r);  // all events are local
     t->state = r->to;
     r->action(t);

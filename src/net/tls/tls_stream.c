@@ -1,6 +1,5 @@
 // The bytes of an encrypted stream, in and out.
 #include <assert.h>
-#include <limits.h>
 #include <openssl/err.h>
 #include <string.h>
 

@@ -37,9 +37,9 @@ static void note(int error) {
     last_error = error;
 }
 
-int exhausted_for(int seconds) {
+int exhausted_for_long(void) {
     int64_t now = now_s();
-    bool lasts = last_error && now - last_s <= APART_S && last_s - first_s >= seconds;
+    bool lasts = last_error && now - last_s <= APART_S && last_s - first_s >= LACKS_S;
     return lasts ? last_error : 0;
 }
 

@@ -12,7 +12,8 @@ bool exhausted_is(int error);
 // Logs at most once in a while: "a connection is refused: Too many open files (ulimit -n is 14)".
 void exhausted_log(const char *what, int error);
 
-// The errno of a lack that has been said again and again for |seconds| until now; 0: none has.
-int exhausted_for(int seconds);
+// The errno of a lack that has been logged again and again for LACKS_S until now; 0: none has.
+enum { LACKS_S = 5 };
+int exhausted_for_long(void);
 
 #endif

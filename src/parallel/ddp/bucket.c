@@ -138,12 +138,12 @@ static bool fits(gw_scope *s, const gw_tensor *mean, gw_dtype dtype, int64_t wan
     if (!gw_ok(s)) return false;
     int64_t count = gw_numel(mean);
     if (gw_dtype_of(mean) == dtype && (count == wanted || count == all)) return true;
-    scope_fail(s, GW_INVALID,
-               "the hook of a DistributedDataParallel returned %lld numbers of %s for a bucket of "
-               "%lld numbers of %s",
-               (long long)gw_numel(mean), gw_dtype_name(gw_dtype_of(mean)), (long long)wanted,
-               gw_dtype_name(dtype));
-    return false;
+    return scope_fail(
+        s, GW_INVALID,
+        "the hook of a DistributedDataParallel returned %lld numbers of %s for a bucket of "
+        "%lld numbers of %s",
+        (long long)gw_numel(mean), gw_dtype_name(gw_dtype_of(mean)), (long long)wanted,
+        gw_dtype_name(dtype));
 }
 
 static bool is_used(const ddp_pass *r, int leaf, const float *flag) {

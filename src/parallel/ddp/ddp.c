@@ -25,8 +25,7 @@ static void destroy(gw_handle *h) {
     layout_release(d->agreed.ordered);
     handle_release(d->taker);
     shards_free(d->shards);
-    gw_error ignored = gw_scope_close(d->own);
-    (void)ignored;
+    scope_close_unread(d->own);
     agent_release(d->agent);
     mem_free(d);
 }
@@ -217,16 +216,13 @@ static void name_dtypes(gw_ddp *d) {
 static bool make_buckets(gw_scope *s, gw_ddp *d) {
     d->layout = layout_open(d, NULL);
     if (d->options.shards) d->shards = shards_open(d);
-    if (!d->layout || (d->options.shards && !d->shards) || !static_open(d) || !finalize_open(d)) {
-        scope_fail(s, GW_NO_MEMORY, "gw_ddp_open: no memory for its buckets");
-        return false;
-    }
-    if (buffers_ride(d) && d->layout->rider < 0) {
-        scope_fail(s, GW_INVALID,
-                   "gw_ddp_open: .buffers sends buffers with gradients of f32 or f64, but no "
-                   "parameter of the model has f32 or f64");
-        return false;
-    }
+    if (!d->layout || (d->options.shards && !d->shards) || !static_open(d) || !finalize_open(d))
+        return scope_fail(s, GW_NO_MEMORY, "gw_ddp_open: no memory for its buckets");
+    if (buffers_ride(d) && d->layout->rider < 0)
+        return scope_fail(
+            s, GW_INVALID,
+            "gw_ddp_open: .buffers sends buffers with gradients of f32 or f64, but no "
+            "parameter of the model has f32 or f64");
     name_dtypes(d);
     d->stats.parameters = d->gate.leaf_count;
     d->stats.buckets = d->layout->bucket_count;
@@ -340,8 +336,7 @@ bool ddp_share_means(gw_scope *s, gw_ddp *d, const kept_part *parts, int part_co
     if (!l || !gate_share(&d->gate, gives_away, ranges)) {
         layout_release(l);
         d->sharing = NULL;
-        scope_fail(s, GW_NO_MEMORY, "no memory for shared out gradients");
-        return false;
+        return scope_fail(s, GW_NO_MEMORY, "no memory for shared out gradients");
     }
     layout_release(d->layout);
     d->layout = l;
@@ -394,8 +389,7 @@ static void finish_skip(ddp_pass *r) {
     gw_future *f = r->context;
     if (r->error.status) scope_fail_with(t, &r->error);
     gw_future_set_with(t, f, gw_none());
-    gw_error ignored = gw_scope_close(t);
-    (void)ignored;
+    scope_close_unread(t);
     handle_release(f);
 }
 

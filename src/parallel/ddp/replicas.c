@@ -79,10 +79,7 @@ static collecting collect(gw_ddp *d, module_tensors kind) {
 
 bool replicas_collect(gw_scope *s, gw_ddp *d) {
     collecting p = collect(d, MODULE_PARAMETERS), b = collect(d, MODULE_BUFFERS);
-    if (!gw_ok(d->own)) {
-        scope_fail_with(s, scope_error(d->own));
-        return false;
-    }
+    if (!gw_ok(d->own)) return scope_fail_with(s, scope_error(d->own));
     d->gate.leaves = p.tensors;
     d->gate.leaf_count = p.count;
     d->names = p.names;

@@ -29,10 +29,9 @@ bool static_follow(gw_scope *s, gw_ddp *d, const bool *reached) {
     if (changed >= 0) d->stats.is_static = false;
     env_leave(d->agent->env);
     if (changed < 0 || !d->options.static_graph) return true;
-    scope_fail(s, GW_INVALID, "static_graph: \"%s\" was %s in the first pass, but is %s now",
-               d->names[changed], reached[changed] ? "unused" : "used",
-               reached[changed] ? "used" : "unused");
-    return false;
+    return scope_fail(s, GW_INVALID, "static_graph: \"%s\" was %s in the first pass, but is %s now",
+                      d->names[changed], reached[changed] ? "unused" : "used",
+                      reached[changed] ? "used" : "unused");
 }
 
 bool static_check_gradient(gw_scope *s, const ddp_pass *r, int i, const gw_tensor *gradient) {

@@ -67,8 +67,7 @@ gw_power_sgd *gw_power_sgd_open_with(gw_scope *s, gw_power_sgd_options options) 
     }
     *p = (gw_power_sgd){ .options = options, .draw = draw };
     handle_init(&p->handle, &power_sgd_class);
-    p = scope_own(s, p);
-    return p ? p : &power_sgd_poison;
+    return scope_own_or(s, p, &power_sgd_poison);
 }
 
 bool power_sgd_is_usable(gw_scope *s, const char *function, const gw_power_sgd *p) {
@@ -209,11 +208,9 @@ static void grow(gw_scope *s, gw_power_sgd *p, int count) {
 static bool load_item(gw_scope *s, gw_power_sgd *p, const char *key, gw_value v) {
     int leaf;
     bool is_error, is_known = read_key(key, &leaf, &is_error);
-    if (!is_known || v.kind != GW_TENSOR || gw_dims(v.as.tensor) != 1) {
-        scope_fail(s, GW_INVALID, "gw_power_sgd_load_state_dict: \"%s\" is not a name of its state",
-                   key);
-        return false;
-    }
+    if (!is_known || v.kind != GW_TENSOR || gw_dims(v.as.tensor) != 1)
+        return scope_fail(s, GW_INVALID,
+                          "gw_power_sgd_load_state_dict: \"%s\" is not a name of its state", key);
     gw_tensor *x = gw_contiguous(s, gw_clone(s, v.as.tensor));
     if (leaf >= p->memory_count) grow(s, p, leaf + 1);
     if (!gw_ok(s)) return false;

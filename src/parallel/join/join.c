@@ -44,8 +44,7 @@ static bool check_part(gw_scope *s, const gw_joinable *p, int i) {
 }
 
 static void check_once(gw_scope *s, const gw_joinable *parts, int count) {
-    map seen;  // by its address, the number of the joinable behind it
-    map_init(&seen);
+    map seen = { 0 };  // by its address, the number of the joinable behind it
     for (int i = 0; gw_ok(s) && i < count; i++) {
         const void *is = parts[i].ddp ? (const void *)parts[i].ddp : parts[i].optimizer;
         intptr_t before = is ? (intptr_t)map_find(&seen, (uintptr_t)is) : 0;
@@ -83,16 +82,14 @@ static void check_groups(gw_scope *s, const gw_joinable *parts, int count, const
 
 static void destroy(gw_handle *h) {
     gw_join *j = (gw_join *)(void *)h;
-    gw_error ignored;
     if (!j->is_over && !agent_is_closed(j->agent)) {
         gw_scope *s = agent_scope_open(j->agent, 0, 0, ENV_NEVER);
         scope_fail(s, GW_WRONG_STATE, "the scope of the join was closed before gw_join_close");
         join_fail(s, j);
-        ignored = gw_scope_close(s);
+        scope_close_unread(s);
     }
     detach(j);
-    ignored = gw_scope_close(j->own);
-    (void)ignored;
+    scope_close_unread(j->own);
     agent_release(j->agent);
     mem_free(j);
 }
@@ -184,9 +181,8 @@ gw_join *gw_join_open_with(gw_scope *s, const gw_joinable *joinables, int count,
 
 static bool is_usable(gw_scope *s, const char *what, const gw_join *j) {
     if (j && j != &join_poison) return true;
-    scope_fail(s, GW_INVALID, "%s: %s", what,
-               j ? "the join could not be opened" : "the join is NULL");
-    return false;
+    return scope_fail(s, GW_INVALID, "%s: %s", what,
+                      j ? "the join could not be opened" : "the join is NULL");
 }
 
 void gw_join_close(gw_scope *s, gw_join *j) {

@@ -117,10 +117,7 @@ static bool check_passes(gw_scope *s, const gw_join *j) {
 }
 
 bool join_begin_iteration(gw_scope *s, gw_join *j, bool synchronised) {
-    if (j->is_over) {
-        scope_fail_with(s, &j->error);
-        return false;
-    }
+    if (j->is_over) return scope_fail_with(s, &j->error);
     check_passes(s, j);
     meet(s, j, synchronised ? ACTIVE | SYNCHRONISED : ACTIVE);
     for (int i = 0; gw_ok(s) && synchronised && i < j->count; i++)

@@ -116,8 +116,7 @@ static void mean_arrived(gw_handle *taker, gw_scope *s, gw_tensor *leaf, gw_tens
     gw_no_grad(t);
     while (i < x->early_count && o->parameters[i].x != leaf) i++;
     if (i < x->early_count) prepare(t, o, i, mean);
-    gw_error ignored = gw_scope_close(t);
-    (void)ignored;
+    scope_close_unread(t);
     end_early(x);
 }
 
@@ -148,10 +147,7 @@ bool shard_overlap(gw_scope *s, gw_optimizer *o) {
     shard *x = shard_of(o);
     int known = 0;
     x->early = mem_calloc((size_t)o->parameter_count * sizeof *x->early);
-    if (!x->early) {
-        scope_fail(s, GW_NO_MEMORY, "gw_optimizer_shard: no memory");
-        return false;
-    }
+    if (!x->early) return scope_fail(s, GW_NO_MEMORY, "gw_optimizer_shard: no memory");
     x->early_count = o->parameter_count;
     for (int i = 0, leaf; i < o->parameter_count && gw_ok(s); i++) {
         gw_ddp *d = ddp_of_parameter(o->parameters[i].x, &leaf);

@@ -54,9 +54,8 @@ static void free_casts(kept_cast *first) {
 static void close_autocast(gw_scope *s, void *data) {
     (void)s;
     for (struct autocast *a = data, *before; a; a = before) {
-        map_entry *e;
         before = a->before;
-        for (size_t i = 0; (e = map_next(&a->own.casts, &i));) free_casts(e->value);
+        for (map_cursor e = { 0 }; map_next(&a->own.casts, &e);) free_casts(e.value);
         map_fini(&a->own.casts);
         pthread_mutex_destroy(&a->own.lock);
         mem_free(a);
@@ -81,14 +80,13 @@ static gw_tensor *find_cast(gw_scope *s, cast_cache *c, const gw_tensor *x, gw_d
 // need a gradient, new ones in each step, do not pile up.
 static kept_cast *sweep(cast_cache *c) {
     kept_cast *dead = NULL;
-    map_entry *e;
-    for (size_t i = 0; (e = map_next(&c->casts, &i));) {
-        kept_cast *k = e->value;
+    for (map_cursor e = { 0 }; map_next(&c->casts, &e);) {
+        kept_cast *k = e.value;
         if (atomic_load_explicit(&k->leaf->handle.count, memory_order_acquire) > 2) continue;
-        map_take(&c->casts, e->key);
+        map_take(&c->casts, e.key);
         k->next = dead;
         dead = k;
-        i--;
+        e.index--;
     }
     c->sweep_count = 2 * c->casts.count + 64;
     return dead;
@@ -170,7 +168,6 @@ void gw_autocast(gw_scope *s, gw_dtype dtype) {
     a->dtype = dtype;
     a->cache = s->autocast ? s->autocast->cache : &a->own;
     pthread_mutex_init(&a->own.lock, NULL);
-    map_init(&a->own.casts);
     scope_set_slot(s, SCOPE_AUTOCAST, a, close_autocast);
     s->autocast = a;
 }
