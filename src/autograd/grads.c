@@ -299,8 +299,7 @@ static gw_tensor *copy_of(gw_scope *s, gw_tensor *grad) {
 
 void gw_set_grad(gw_scope *s, gw_tensor *x, gw_tensor *grad) {
     if (!tensor_is_given(s, "set_grad", x) || !tensor_is_given(s, "set_grad", grad)) return;
-    if (!dtype_is_float((gw_dtype)x->dtype) || grad->dtype != x->dtype || grad->dims != x->dims ||
-        memcmp(grad->sizes, x->sizes, x->dims * sizeof *x->sizes) != 0) {
+    if (!dtype_is_float((gw_dtype)x->dtype) || !tensor_is_like(grad, x)) {
         scope_fail(s, GW_INVALID, "set_grad: %s %s is no gradient of %s %s",
                    gw_dtype_name((gw_dtype)grad->dtype), shape_text(grad).text,
                    gw_dtype_name((gw_dtype)x->dtype), shape_text(x).text);

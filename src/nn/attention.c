@@ -135,9 +135,7 @@ static gw_tensor *show_own(gw_scope *s, const attention *a, gw_tensor *mask) {
 
 // ---- Masks --------------------------------------------------------------------------------------
 static bool has_shape(const gw_tensor *x, gw_shape shape) {
-    bool same = gw_dims(x) == shape.count;
-    for (int i = 0; same && i < shape.count; i++) same = gw_size(x, i) == shape.sizes[i];
-    return same;
+    return tensor_has_sizes(x, shape.count, shape.sizes);
 }
 
 // Where |mask| is true nothing is seen; one of floats is added.

@@ -129,8 +129,7 @@ static const char *text_of(gw_scope *s, const complaint *c) {
 
 static bool fits(gw_scope *s, const state_slot *slot, const gw_tensor *x) {
     if (!slot->here) return strcmp(slot->shape, state_shape(s, x)) == 0;
-    return !tensor_is_rows(x) && slot->here->dtype == x->dtype && slot->here->dims == x->dims &&
-           memcmp(slot->here->sizes, x->sizes, x->dims * sizeof *x->sizes) == 0;
+    return !tensor_is_rows(x) && tensor_is_like(slot->here, x);
 }
 
 static void check_slot(gw_scope *s, const state_slot *slot, gw_value v, complaint *missing,

@@ -7,6 +7,7 @@
 #include <gradwire/tensor.h>
 
 #include <assert.h>
+#include <string.h>
 
 // Note [Who may write to a block]
 //
@@ -182,6 +183,15 @@ static inline size_t tensor_size(const gw_tensor *x) {
 }
 static inline size_t tensor_offset(const gw_tensor *x) {
     return (size_t)x->offset * gw_dtype_size((gw_dtype)x->dtype);
+}
+static inline bool tensor_has_sizes(const gw_tensor *x, int dims, const int64_t *sizes) {
+    return x->dims == dims && memcmp(x->sizes, sizes, (size_t)dims * sizeof *sizes) == 0;
+}
+static inline bool tensor_has_shape_of(const gw_tensor *x, const gw_tensor *y) {
+    return tensor_has_sizes(x, y->dims, y->sizes);
+}
+static inline bool tensor_is_like(const gw_tensor *x, const gw_tensor *y) {
+    return x->dtype == y->dtype && tensor_has_shape_of(x, y);
 }
 // The first element, for kernels and code that runs on the CPU only. Others read through
 // tensor/pack.h.
