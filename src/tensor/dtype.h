@@ -9,13 +9,15 @@
 static inline bool dtype_is_float(gw_dtype d) {
     return d <= GW_BF16;
 }
-static inline bool dtype_is_int(gw_dtype d) {
-    return d >= GW_I64 && d <= GW_U8;
-}  // bool is neither
 
 // The dtype that arithmetic on |d| is done in: halves are computed in f32 and rounded once.
 static inline gw_dtype dtype_compute(gw_dtype d) {
     return d == GW_F16 || d == GW_BF16 ? GW_F32 : d;
+}
+
+// The same, with i64 for integers and bools: the types of most kernels.
+static inline gw_dtype dtype_compute_wide(gw_dtype d) {
+    return dtype_is_float(d) ? dtype_compute(d) : GW_I64;
 }
 
 // |d|, or f32 if it is not a float: the result of exp or of a true division.

@@ -10,10 +10,6 @@
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
-static int spatial_dims(const op_call *c) {
-    return c->op->name[4] - '0';
-}
-
 static bool check_bias(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *w = arg_tensor(c->args, 1);
     const gw_tensor *bias = arg_tensor(c->args, 2);
@@ -28,7 +24,7 @@ static bool check_bias(op_call *c) {
 
 static void infer(op_call *c) {
     conv v;
-    int dims = spatial_dims(c);
+    int dims = c->op->variant;
     if (!conv_read(c, dims, &v) || !check_bias(c)) return;
     const gw_tensor *x = arg_tensor(c->args, 0);
     int64_t sizes[4];
@@ -63,16 +59,15 @@ static void convolve(const conv *v, const void *x, const void *weight, const voi
 
 static void compute(op_call *c) {
     conv v;
-    const gw_tensor *bias = arg_tensor(c->args, 2);
-    if (c->outputs[0]->numel == 0 || !conv_read(c, spatial_dims(c), &v)) return;
+    if (c->outputs[0]->numel == 0 || !conv_read(c, c->op->variant, &v)) return;
     conv_plan(&v);
     dense x = { 0 }, w = { 0 }, b = { 0 };
     block *room = NULL;
     result out;
     if (dense_open(c, arg_tensor(c->args, 0), v.type, &x) &&
         dense_open(c, arg_tensor(c->args, 1), v.type, &w) &&
-        (!bias || dense_open(c, bias, v.type, &b)) && conv_open_columns(c, &v, &room) &&
-        result_open(c, 0, v.type, &out)) {
+        dense_open_optional(c, arg_tensor(c->args, 2), v.type, &b) &&
+        conv_open_columns(c, &v, &room) && result_open(c, 0, v.type, &out)) {
         convolve(&v, x.values, w.values, b.values, room ? room->bytes : NULL, out.values);
         result_close(&out);
     }
@@ -129,6 +124,7 @@ static void samples_2(op_sampler *p) {
     "x:tensor weight:tensor bias:tensor? stride:ints? padding:ints? dilation:ints? groups:int?=1"
 const op op_conv1d = {
     .name = "conv1d",
+    .variant = 1,
     .params = PARAMS,
     .cast = OP_CAST_DOWN,
     .infer = infer,
@@ -139,6 +135,7 @@ const op op_conv1d = {
 };
 const op op_conv2d = {
     .name = "conv2d",
+    .variant = 2,
     .params = PARAMS,
     .cast = OP_CAST_DOWN,
     .infer = infer,
@@ -152,7 +149,7 @@ static gw_tensor *run(gw_scope *s, const op *o, int dims, gw_tensor *x, gw_tenso
                       gw_tensor *bias, gw_conv_options options) {
     gw_value args[] = { gw_value_of(x),
                         gw_value_of(weight),
-                        bias ? gw_value_of(bias) : gw_none(),
+                        value_of_optional(bias),
                         value_of_ints((gw_shape){ dims, options.stride }),
                         value_of_ints((gw_shape){ dims, options.padding }),
                         value_of_ints((gw_shape){ dims, options.dilation }),

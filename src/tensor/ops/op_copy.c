@@ -31,7 +31,7 @@ static void infer_contiguous(op_call *c) {
     if (x->contiguous) {
         output_itself(c, x);
     } else {
-        op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
+        op_output_like(c, x);
     }
 }
 
@@ -48,15 +48,10 @@ gw_tensor *gw_contiguous(gw_scope *s, gw_tensor *x) {
     return op_run(s, &op_contiguous, (const gw_value[]){ gw_value_of(x) }, 1, NULL);
 }
 
-static void infer_clone(op_call *c) {
-    const gw_tensor *x = arg_tensor(c->args, 0);
-    op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
-}
-
 const op op_clone = {
     .name = "clone",
     .params = "x:tensor",
-    .infer = infer_clone,
+    .infer = op_infer_first,
     .compute = copy_if_new,
     .grad = grad_same,
     .samples = samples_one,

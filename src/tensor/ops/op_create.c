@@ -26,11 +26,10 @@ static void fill(op_call *c, gw_value v) {
 static void infer_filled(op_call *c) {
     infer_shape(c, 1);
 }
-static void compute_zeros(op_call *c) {
-    fill(c, gw_value_of(0));
-}
-static void compute_ones(op_call *c) {
-    fill(c, gw_value_of(1));
+
+// The variant of the row is the number.
+static void compute_filled(op_call *c) {
+    fill(c, gw_value_of(c->op->variant));
 }
 
 static void samples_filled(op_sampler *p) {
@@ -43,7 +42,8 @@ const op op_zeros = {
     .name = "zeros",
     .params = "dtype:dtype sizes:ints",
     .infer = infer_filled,
-    .compute = compute_zeros,
+    .compute = compute_filled,
+    .variant = 0,
     .samples = samples_filled,
 };
 
@@ -51,7 +51,8 @@ const op op_ones = {
     .name = "ones",
     .params = "dtype:dtype sizes:ints",
     .infer = infer_filled,
-    .compute = compute_ones,
+    .compute = compute_filled,
+    .variant = 1,
     .samples = samples_filled,
 };
 
@@ -99,10 +100,7 @@ gw_tensor *gw_full_with(gw_scope *s, gw_dtype dtype, gw_value value, gw_shape sh
 static void infer_arange(op_call *c) {
     double start = arg_number(c->args, 1), end = arg_number(c->args, 2),
            step = arg_number(c->args, 3);
-    if (arg_dtype(c->args, 0) == GW_BOOL8) {
-        op_fail(c, GW_INVALID, "not for bool: the operands must be numbers");
-        return;
-    }
+    if (!op_check_number(c, arg_dtype(c->args, 0))) return;
     double steps = (end - start) / step;  // NaN where a bound or the step makes no sense
     if (!(steps >= 0 && steps < 0x1p62)) {
         op_fail(c, GW_INVALID,

@@ -19,12 +19,11 @@ static void infer(op_call *c) {
     double p = arg_number(c->args, 1);
     if (!(p >= 0 && p <= 1)) {
         op_fail(c, GW_INVALID, "p is %g, but must be between 0 and 1", p);
-    } else if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
-                gw_dtype_name(x->dtype));
+    } else if (!op_check_float(c, (gw_dtype)x->dtype)) {
+        return;
     } else if (is_identity(c->args)) {
         op_output_view(c, x, x->dims, x->sizes, x->strides, x->offset);
-    } else if (op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes)) {
+    } else if (op_output_like(c, x)) {
         op_output(c, GW_BOOL8, x->dims, x->sizes);
     }
 }

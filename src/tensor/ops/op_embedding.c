@@ -2,22 +2,17 @@
 #include "tensor/dense.h"
 #include "tensor/dtype.h"
 #include "tensor/kernels/gradients.h"
+#include "tensor/ops/op_pick.h"
 #include "tensor/ops/op_sample.h"
 #include "tensor/ops/ops.h"
 #include "tensor/rows.h"
 #include <gradwire/ops.h>
 
-static bool check_index_dtype(op_call *c, const gw_tensor *index) {
-    if (index->dtype == GW_I64 || index->dtype == GW_I32) return true;
-    op_fail(c, GW_INVALID, "indices are %s, but must be i64 or i32", gw_dtype_name(index->dtype));
-    return false;
-}
-
 // ---- embedding ----------------------------------------------------------------------------------
 // weight: V F, indices: any shape, out: that shape and F
 static void infer_embedding(op_call *c) {
     const gw_tensor *w = arg_tensor(c->args, 0), *index = arg_tensor(c->args, 1);
-    if (!check_index_dtype(c, index)) return;
+    if (!pick_check_dtype(c, index)) return;
     if (w->dims != 2 || index->dims == GW_DIMS_MAX) {
         op_fail(c, GW_INVALID, "weight is %s, but must have 2 dimensions", shape_text(w).text);
         return;
@@ -92,7 +87,7 @@ static void compute_embedding_back(op_call *c) {
 }
 
 // Not in the table: only the derivative uses it.
-const op op_embedding_back = {
+static const op op_embedding_back = {
     .name = "embedding_backward",
     .params = "d:tensor indices:tensor rows:int padding_idx:int",
     .infer = infer_embedding_back,
@@ -206,7 +201,7 @@ static int64_t count_classes(op_call *c, const int64_t *index, int64_t n, int64_
 static void infer_one_hot(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     int64_t classes = arg_int(c->args, 1);
-    if (!check_index_dtype(c, x)) return;
+    if (!pick_check_dtype(c, x)) return;
     if (classes < -1 || classes == 0 || x->dims == GW_DIMS_MAX) {
         op_fail(c, GW_INVALID, "%lld classes for %s, but there must be 1 or more",
                 (long long)classes, shape_text(x).text);

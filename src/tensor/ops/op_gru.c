@@ -143,9 +143,9 @@ gw_tensor *gw_gru_with(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_we
                         gw_value_of(h0),
                         gw_value_of(w.weight_ih),
                         gw_value_of(w.weight_hh),
-                        recurrent_optional(w.bias_ih),
-                        recurrent_optional(w.bias_hh),
-                        recurrent_optional(options.lengths),
+                        value_of_optional(w.bias_ih),
+                        value_of_optional(w.bias_hh),
+                        value_of_optional(options.lengths),
                         gw_value_of(options.reverse) };
     return op_run(s, &op_gru, args, 8, NULL);
 }

@@ -10,12 +10,13 @@ static void infer_bool(op_call *c) {
 }
 
 // ---- isfinite, isnan, isinf ---------------------------------------------------------------------
-// |whole| is the answer for every integer.
-static void test_floats(op_call *c, loop l, bool whole) {
+// The answer for every integer is isfinite's.
+static void compute_test(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     gw_dtype as = ew_dtype((gw_dtype)x->dtype);
     if (!dtype_is_float(as)) {
-        memset((uint8_t *)tensor_bytes(c->outputs[0]), whole, (size_t)x->numel);
+        bool answer = c->op->variant == LOOP_ISFINITE;
+        memset((uint8_t *)tensor_bytes(c->outputs[0]), answer, (size_t)x->numel);
         return;
     }
     elementwise_run(&(ew_call){
@@ -24,49 +25,11 @@ static void test_floats(op_call *c, loop l, bool whole) {
         .in = { { .x = x, .as = as } },
         .in_count = 1,
         .vectors = 1,
-        .kernel = loop_for(l, as),
+        .kernel = loop_for((loop)c->op->variant, as),
     });
 }
 
-static void compute_isfinite(op_call *c) {
-    test_floats(c, LOOP_ISFINITE, true);
-}
-static void compute_isnan(op_call *c) {
-    test_floats(c, LOOP_ISNAN, false);
-}
-static void compute_isinf(op_call *c) {
-    test_floats(c, LOOP_ISINF, false);
-}
-
 // ---- logical_and, logical_or, logical_xor, logical_not ------------------------------------------
-static void infer_logical(op_call *c) {
-    c->plan.ints[0] = operands_work_dtype(c, operands_dtype(c, 0, 1));
-    operands_output(c, GW_BOOL8);
-}
-
-static void run_logical(op_call *c, loop l) {
-    gw_dtype as = (gw_dtype)c->plan.ints[0];
-    ew_call e = {
-        .out = c->outputs[0],
-        .out_as = GW_BOOL8,
-        .in_count = 2,
-        .kernel = loop_for(l, as),
-    };
-    operand_input(&e.in[0], c, 0, as);
-    operand_input(&e.in[1], c, 1, as);
-    elementwise_run(&e);
-}
-
-static void compute_logical_and(op_call *c) {
-    run_logical(c, LOOP_LOGICAL_AND);
-}
-static void compute_logical_or(op_call *c) {
-    run_logical(c, LOOP_LOGICAL_OR);
-}
-static void compute_logical_xor(op_call *c) {
-    run_logical(c, LOOP_LOGICAL_XOR);
-}
-
 static void compute_logical_not(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
     gw_dtype as = ew_dtype((gw_dtype)x->dtype);
@@ -88,44 +51,19 @@ static bool check_whole(op_call *c, gw_dtype dtype) {
 }
 
 static void infer_bitwise(op_call *c) {
-    gw_dtype dtype = operands_dtype(c, 0, 1);
-    c->plan.ints[0] = operands_work_dtype(c, dtype);
-    if (check_whole(c, dtype)) operands_output(c, dtype);
-}
-
-static void run_bitwise(op_call *c, loop l) {
-    gw_dtype as = (gw_dtype)c->plan.ints[0];
-    ew_call e = {
-        .out = c->outputs[0],
-        .out_as = as,
-        .in_count = 2,
-        .kernel = loop_for(l, as),
-    };
-    operand_input_cast(&e.in[0], c, 0, as);
-    operand_input_cast(&e.in[1], c, 1, as);
-    elementwise_run(&e);
-}
-
-static void compute_bitwise_and(op_call *c) {
-    run_bitwise(c, LOOP_BITWISE_AND);
-}
-static void compute_bitwise_or(op_call *c) {
-    run_bitwise(c, LOOP_BITWISE_OR);
-}
-static void compute_bitwise_xor(op_call *c) {
-    run_bitwise(c, LOOP_BITWISE_XOR);
+    if (check_whole(c, operands_dtype(c, 0, 1))) operands_infer(c);
 }
 
 static void infer_bitwise_not(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
-    if (check_whole(c, (gw_dtype)x->dtype)) op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
+    if (check_whole(c, (gw_dtype)x->dtype)) op_output_like(c, x);
 }
 
 static void compute_bitwise_not(op_call *c) {
     if (c->outputs[0]->dtype == GW_BOOL8) {
         compute_logical_not(c);
     } else {
-        unary_run(c, LOOP_BITWISE_NOT);
+        unary_compute(c);
     }
 }
 
@@ -158,31 +96,24 @@ static void samples_bitwise_not(op_sampler *p) {
 }
 
 // ---- Rows ---------------------------------------------------------------------------------------
-#define TEST(verb, ...)                                                                            \
-    const op op_##verb = {                                                                         \
-        .name = #verb, .params = "x:tensor", .compute = compute_##verb, __VA_ARGS__                \
-    };                                                                                             \
-    gw_tensor *gw_##verb(gw_scope *s, gw_tensor *x) {                                              \
-        return op_run(s, &op_##verb, (const gw_value[]){ gw_value_of(x) }, 1, NULL);               \
-    }
+UNARY_ROW(isfinite, .infer = infer_bool, .compute = compute_test, .variant = LOOP_ISFINITE,
+          .samples = samples_odd)
+UNARY_ROW(isnan, .infer = infer_bool, .compute = compute_test, .variant = LOOP_ISNAN,
+          .samples = samples_odd)
+UNARY_ROW(isinf, .infer = infer_bool, .compute = compute_test, .variant = LOOP_ISINF,
+          .samples = samples_odd)
+UNARY_ROW(logical_not, .infer = infer_bool, .compute = compute_logical_not, .samples = samples_odd)
+UNARY_ROW(bitwise_not, .infer = infer_bitwise_not, .compute = compute_bitwise_not,
+          .variant = LOOP_BITWISE_NOT, .samples = samples_bitwise_not)
 
-TEST(isfinite, .infer = infer_bool, .samples = samples_odd)
-TEST(isnan, .infer = infer_bool, .samples = samples_odd)
-TEST(isinf, .infer = infer_bool, .samples = samples_odd)
-TEST(logical_not, .infer = infer_bool, .samples = samples_odd)
-TEST(bitwise_not, .infer = infer_bitwise_not, .samples = samples_bitwise_not)
+#define LOGICAL                                                                                    \
+    .infer = operands_infer_bool, .compute = operands_compute_bool,                                \
+    .samples = operand_samples_with_bools
+OPERANDS_ROW(logical_and, LOGICAL, .variant = LOOP_LOGICAL_AND)
+OPERANDS_ROW(logical_or, LOGICAL, .variant = LOOP_LOGICAL_OR)
+OPERANDS_ROW(logical_xor, LOGICAL, .variant = LOOP_LOGICAL_XOR)
 
-#define PAIR(verb, ...)                                                                            \
-    const op op_##verb = {                                                                         \
-        .name = #verb, .params = "a:operand b:operand", .compute = compute_##verb, __VA_ARGS__     \
-    };                                                                                             \
-    gw_tensor *gw_##verb##_with(gw_scope *s, gw_value a, gw_value b) {                             \
-        return op_run(s, &op_##verb, (const gw_value[]){ a, b }, 2, NULL);                         \
-    }
-
-PAIR(logical_and, .infer = infer_logical, .samples = operand_samples_with_bools)
-PAIR(logical_or, .infer = infer_logical, .samples = operand_samples_with_bools)
-PAIR(logical_xor, .infer = infer_logical, .samples = operand_samples_with_bools)
-PAIR(bitwise_and, .infer = infer_bitwise, .samples = samples_whole)
-PAIR(bitwise_or, .infer = infer_bitwise, .samples = samples_whole)
-PAIR(bitwise_xor, .infer = infer_bitwise, .samples = samples_whole)
+#define BITWISE .infer = infer_bitwise, .compute = operands_compute, .samples = samples_whole
+OPERANDS_ROW(bitwise_and, BITWISE, .variant = LOOP_BITWISE_AND)
+OPERANDS_ROW(bitwise_or, BITWISE, .variant = LOOP_BITWISE_OR)
+OPERANDS_ROW(bitwise_xor, BITWISE, .variant = LOOP_BITWISE_XOR)

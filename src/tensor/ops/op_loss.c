@@ -178,7 +178,7 @@ gw_tensor *gw_mse_with(gw_scope *s, gw_tensor *x, gw_tensor *target, gw_loss_opt
 // ---- bce_with_logits ----------------------------------------------------------------------------
 static void infer_bce(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *target = arg_tensor(c->args, 1);
-    if (x->dims == target->dims && memcmp(x->sizes, target->sizes, x->dims * sizeof(int64_t)) == 0)
+    if (tensor_has_shape_of(x, target))
         infer(c);
     else
         op_fail(c, GW_INVALID, "logits %s and target %s, but the shapes must be equal",

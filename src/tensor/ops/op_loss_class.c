@@ -6,15 +6,9 @@
 #include "tensor/kernels/kernels.h"
 #include "tensor/ops/ops.h"
 
-enum { IGNORE_INDEX = -100 };  // PyTorch's default
-
 // ---- Common parts -------------------------------------------------------------------
 int class_dim(const gw_tensor *x) {
     return x->dims == 1 ? 0 : 1;
-}
-
-int64_t class_ignored(const gw_value *args, int i) {
-    return arg_int(args, i);
 }
 
 static bool shapes_fit(const gw_tensor *x, const gw_tensor *target) {
@@ -37,10 +31,8 @@ void class_infer(op_call *c, int weight) {
     const gw_tensor *x = arg_tensor(c->args, 0), *target = arg_tensor(c->args, 1);
     const gw_tensor *weights = arg_tensor(c->args, weight);
     if (!loss_reduction_check(c, 2)) return;
-    if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
-                gw_dtype_name(x->dtype));
-    } else if (!is_index(target)) {
+    if (!op_check_float(c, (gw_dtype)x->dtype)) return;
+    if (!is_index(target)) {
         op_fail(c, GW_INVALID, "target is %s, but indices of classes must be i64 or i32",
                 gw_dtype_name(target->dtype));
     } else if (!shapes_fit(x, target)) {
@@ -120,7 +112,7 @@ static int64_t inner_count(const gw_tensor *x) {
 static void compute_nll(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *t = arg_tensor(c->args, 1);
     int64_t n = t->numel, classes = x->sizes[class_dim(x)];
-    int64_t ignore = class_ignored(c->args, 3), inner = inner_count(x);
+    int64_t ignore = arg_int(c->args, 3), inner = inner_count(x);
     gw_dtype type = dtype_compute((gw_dtype)x->dtype);
     dense logp, target, weight;
     block *losses;
@@ -186,7 +178,7 @@ static void compute_nll_back(op_call *c) {
 }
 
 // Not in the table: only the derivative uses it.
-const op op_nll_back = {
+static const op op_nll_back = {
     .name = "nll_backward",
     .params = "d:tensor target:tensor sizes:ints reduction:int ignore_index:int weight:tensor?",
     .infer = infer_nll_back,
@@ -199,7 +191,7 @@ static void grad_nll(op_grad *g) {
                         g->args[1],
                         value_of_ints((gw_shape){ x->dims, x->sizes }),
                         gw_value_of((int)loss_reduction(g->args, 2)),
-                        gw_value_of(class_ignored(g->args, 3)),
+                        gw_value_of(arg_int(g->args, 3)),
                         g->args[4] };
     if (g->wanted[0]) g->d_inputs[0] = op_run(g->scope, &op_nll_back, args, 6, NULL);
 }
@@ -227,16 +219,8 @@ const op op_nll = {
     .samples = samples_nll,
 };
 
-gw_value class_weight_value(gw_loss_options options) {
-    return options.weight ? gw_value_of(options.weight) : gw_none();
-}
-
-gw_value class_ignore_value(gw_loss_options options) {
-    return gw_value_of(options.ignore_index);
-}
-
 gw_tensor *gw_nll_with(gw_scope *s, gw_tensor *logp, gw_tensor *target, gw_loss_options options) {
     gw_value args[] = { gw_value_of(logp), gw_value_of(target), gw_value_of((int)options.reduction),
-                        class_ignore_value(options), class_weight_value(options) };
+                        gw_value_of(options.ignore_index), value_of_optional(options.weight) };
     return op_run(s, &op_nll, args, 5, NULL);
 }

@@ -14,11 +14,6 @@ int class_dim(const gw_tensor *x);
 // is none.
 void class_infer(op_call *c, int weight);
 
-// The class in argument |i| that counts for nothing; and as an argument from C.
-int64_t class_ignored(const gw_value *args, int i);
-gw_value class_ignore_value(gw_loss_options options);
-gw_value class_weight_value(gw_loss_options options);
-
 // Whether every target is a class or to be ignored.
 bool class_check_targets(op_call *c, const int64_t *target, int64_t n, int64_t classes,
                          int64_t ignore);

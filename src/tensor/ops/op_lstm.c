@@ -179,7 +179,7 @@ gw_tensor *gw_lstm_with(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_tensor *c0,
                         gw_value_of(w.weight_ih),
                         gw_value_of(w.weight_hh),
                         recurrent_bias(s, w),
-                        recurrent_optional(options.lengths),
+                        value_of_optional(options.lengths),
                         gw_value_of(options.reverse) };
     gw_tensor *trace, *h = op_run(s, &op_lstm, args, 8, &trace);
     if (options.out_c)

@@ -7,12 +7,6 @@
 #include "tensor/ops/ops.h"
 #include <gradwire/ops.h>
 
-// The type a product is computed in. Small integers are multiplied as i64 and cut off at the end,
-// which wraps around just the same.
-static gw_dtype product_type(gw_dtype d) {
-    return dtype_is_float(d) ? dtype_compute(d) : GW_I64;
-}
-
 static bool check_dtypes(op_call *c, const gw_tensor *a, const gw_tensor *b) {
     if (a->dtype == GW_BOOL8 || b->dtype == GW_BOOL8) {
         op_fail(c, GW_UNSUPPORTED, "bool has no products");
@@ -157,7 +151,8 @@ static void multiply_batch(const operand *a, const operand *b, gw_dtype type, ui
 static void compute_matmul(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *y = arg_tensor(c->args, 1);
     if (c->outputs[0]->numel == 0) return;
-    gw_dtype type = product_type((gw_dtype)x->dtype);
+    // Small integers are multiplied as i64 and cut off at the end, which wraps around just the same.
+    gw_dtype type = dtype_compute_wide((gw_dtype)x->dtype);
     operand a, b;
     result out;
     if (!operand_open(c, x, true, type, &a)) return;
@@ -279,7 +274,7 @@ static bool open_rows(op_call *c, const gw_tensor *x, gw_dtype type, operand *o)
 static void compute_linear(op_call *c) {
     const gw_tensor *bias = arg_tensor(c->args, 2);
     if (c->outputs[0]->numel == 0) return;
-    gw_dtype type = product_type((gw_dtype)c->outputs[0]->dtype);
+    gw_dtype type = dtype_compute_wide((gw_dtype)c->outputs[0]->dtype);
     operand x, w;
     dense row = { 0 };
     result out;
@@ -338,6 +333,6 @@ const op op_linear = {
 };
 
 gw_tensor *gw_linear(gw_scope *s, gw_tensor *x, gw_tensor *weight, gw_tensor *bias) {
-    gw_value args[] = { gw_value_of(x), gw_value_of(weight), bias ? gw_value_of(bias) : gw_none() };
+    gw_value args[] = { gw_value_of(x), gw_value_of(weight), value_of_optional(bias) };
     return op_run(s, &op_linear, args, 3, NULL);
 }

@@ -10,18 +10,10 @@
 
 enum { CHUNK_BLOCKS = 256 };
 
-static bool check_float(op_call *c) {
-    gw_dtype d = (gw_dtype)arg_tensor(c->args, 0)->dtype;
-    if (dtype_is_float(d)) return true;
-    op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
-            gw_dtype_name(d));
-    return false;
-}
-
 // ---- bernoulli ----------------------------------------------------------------------------------
 static void infer_bernoulli(op_call *c) {
     const gw_tensor *p = arg_tensor(c->args, 0);
-    if (check_float(c)) op_output(c, (gw_dtype)p->dtype, p->dims, p->sizes);
+    if (op_check_float(c, (gw_dtype)p->dtype)) op_output_like(c, p);
 }
 
 static bool check_probabilities(op_call *c, const double *p, int64_t n) {
@@ -95,7 +87,7 @@ static bool with_replacement(const gw_value *args) {
 static void infer_multinomial(op_call *c) {
     const gw_tensor *p = arg_tensor(c->args, 0);
     int64_t samples = arg_int(c->args, 1);
-    if (!check_float(c)) return;
+    if (!op_check_float(c, (gw_dtype)p->dtype)) return;
     if (p->dims < 1 || p->dims > 2) {
         op_fail(c, GW_INVALID, "probabilities are %s, but must have 1 or 2 dimensions",
                 shape_text(p).text);

@@ -129,7 +129,7 @@ gw_tensor *gw_rnn_with(gw_scope *s, gw_tensor *x, gw_tensor *h0, gw_recurrent_we
                         gw_value_of(w.weight_ih),
                         gw_value_of(w.weight_hh),
                         recurrent_bias(s, w),
-                        recurrent_optional(options.lengths),
+                        value_of_optional(options.lengths),
                         gw_value_of(options.reverse),
                         gw_value_of(options.relu) };
     return op_run(s, &op_rnn, args, 8, NULL);

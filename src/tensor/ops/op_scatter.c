@@ -39,7 +39,7 @@ static void infer(op_call *c) {
                 shape_text(x).text);
         return;
     }
-    op_output(c, (gw_dtype)x->dtype, x->dims, x->sizes);
+    op_output_like(c, x);
 }
 
 // ---- scatter_add --------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ static void compute_scatter_add(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0), *i = arg_tensor(c->args, 2);
     const gw_tensor *s = arg_tensor(c->args, 3);
     gw_tensor *y = c->outputs[0];
-    gw_dtype type = dtype_is_float((gw_dtype)x->dtype) ? dtype_compute((gw_dtype)x->dtype) : GW_I64;
+    gw_dtype type = dtype_compute_wide((gw_dtype)x->dtype);
     int dim = pick_dim(c->args);
     int64_t n = x->dims ? x->sizes[dim] : 1, stride = y->dims ? y->strides[dim] : 0;
     dense start, index = { 0 }, source = { 0 };

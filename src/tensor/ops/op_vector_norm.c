@@ -12,11 +12,7 @@ enum { DIMS_AT = 2 };
 
 static void infer(op_call *c) {
     const gw_tensor *x = arg_tensor(c->args, 0);
-    if (!dtype_is_float((gw_dtype)x->dtype)) {
-        op_fail(c, GW_INVALID, "%s is not a float, which it must be; gw_to_dtype makes floats",
-                gw_dtype_name((gw_dtype)x->dtype));
-        return;
-    }
+    if (!op_check_float(c, (gw_dtype)x->dtype)) return;
     if (!reduction_infer_at(c, (gw_dtype)x->dtype, DIMS_AT)) return;
     double p = arg_number(c->args, 1);
     bool empty = reduction_of_at(c->args, DIMS_AT).n == 0 && c->outputs[0]->numel > 0;

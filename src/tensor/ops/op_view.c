@@ -74,11 +74,13 @@ static void infer_reshape(op_call *c) {
     int64_t sizes[GW_DIMS_MAX], strides[GW_DIMS_MAX];
     int dims = arg_ints(c->args, 1, sizes);
     if (!complete(c, x, dims, sizes)) return;
-    if (find_strides(x, dims, sizes, strides)) {
+    if (find_strides(x, dims, sizes, strides))
         op_output_view(c, x, dims, sizes, strides, x->offset);
-    } else {
+    else if (c->op == &op_reshape)
         op_output(c, (gw_dtype)x->dtype, dims, sizes);
-    }
+    else
+        op_fail(c, GW_INVALID, "%s cannot be seen as %s without a copy; gw_reshape makes one",
+                shape_text(x).text, shape_text_of(dims, sizes).text);
 }
 
 // A new output has the elements of |x| in order, in whatever shape.
@@ -91,19 +93,6 @@ static void copy_if_new(op_call *c) {
     contiguous_strides(x->dims, x->sizes, same->strides);
     copy_into_new(same, x);
     handle_release(same);
-}
-
-static void infer_view(op_call *c) {
-    const gw_tensor *x = arg_tensor(c->args, 0);
-    int64_t sizes[GW_DIMS_MAX], strides[GW_DIMS_MAX];
-    int dims = arg_ints(c->args, 1, sizes);
-    if (!complete(c, x, dims, sizes)) return;
-    if (!find_strides(x, dims, sizes, strides)) {
-        op_fail(c, GW_INVALID, "%s cannot be seen as %s without a copy; gw_reshape makes one",
-                shape_text(x).text, shape_text_of(dims, sizes).text);
-        return;
-    }
-    op_output_view(c, x, dims, sizes, strides, x->offset);
 }
 
 static void samples_reshape(op_sampler *p) {
@@ -125,7 +114,7 @@ const op op_reshape = {
 const op op_view = {
     .name = "view",
     .params = "x:tensor sizes:ints",
-    .infer = infer_view,
+    .infer = infer_reshape,
     .grad = grad_reshape,
     .samples = samples_reshape,
 };

@@ -46,6 +46,16 @@ bool reduction_infer_at(op_call *c, gw_dtype dtype, int dims_at) {
     return op_output(c, dtype, dims, sizes) != NULL;
 }
 
+void reduction_infer_float(op_call *c) {
+    gw_dtype d = (gw_dtype)arg_tensor(c->args, 0)->dtype;
+    if (op_check_float(c, d)) reduction_infer(c, d);
+}
+
+void reduction_infer_wide(op_call *c) {
+    gw_dtype d = (gw_dtype)arg_tensor(c->args, 0)->dtype;
+    reduction_infer(c, dtype_is_float(d) ? d : GW_I64);
+}
+
 static uint32_t dims_of(const gw_value *args, int dims_at) {
     const gw_tensor *x = arg_tensor(args, 0);
     int64_t given[GW_DIMS_MAX];
