@@ -103,14 +103,10 @@ void dtype_write_value(gw_dtype d, void *p, gw_value v);  // of a bool, int or f
 void dtype_convert(gw_dtype to, void *out, int64_t out_stride, gw_dtype from, const void *in,
                    int64_t in_stride, int64_t n);
 
-// The same into, and out of, contiguous ones.
+// The same into contiguous ones.
 static inline void dtype_gather(gw_dtype to, void *out, gw_dtype from, const void *in,
                                 int64_t from_stride, int64_t n) {
     dtype_convert(to, out, 1, from, in, from_stride, n);
-}
-static inline void dtype_scatter(gw_dtype to, void *out, int64_t to_stride, gw_dtype from,
-                                 const void *in, int64_t n) {
-    dtype_convert(to, out, to_stride, from, in, 1, n);
 }
 
 #endif

@@ -121,7 +121,7 @@ uint8_t *storage_writable(storage *st);
 
 struct gw_tensor {
     gw_handle handle;
-    storage *storage;  // NULL: a tensor that has shape and dtype only (see tensor_like), or rows
+    storage *storage;  // NULL: a tensor of a node that has shape and dtype only, or rows
     int64_t offset;    // in elements
     int64_t numel;
     uint8_t dtype, device, layout, dims;
@@ -213,8 +213,7 @@ gw_tensor *tensor_view(gw_scope *s, const gw_tensor *base, int dims, const int64
 gw_tensor *tensor_view_for(gw_scope *s, const char *op, const gw_tensor *base, int dims,
                            const int64_t *sizes, const int64_t *strides, int64_t offset);
 gw_tensor *tensor_over(gw_scope *s, gw_dtype dtype, int dims, const int64_t *sizes,
-                       block *b);                         // takes the count on b
-gw_tensor *tensor_like(gw_scope *s, const gw_tensor *x);  // shape and dtype only, no values
+                       block *b);  // takes the count on b
 gw_tensor *
 tensor_of_rows(gw_scope *s, int64_t row_count, gw_tensor *indices, gw_tensor *values,
                bool coalesced);  // takes the counts on both, whose storages have no other holder
