@@ -30,9 +30,7 @@ static void infer_place(op_call *c) {
 }
 
 static void find_values(gw_dtype type, const void *x, reduction r, bool largest, void *out) {
-    const kernels *k = kernels_get();
-    kernel_type t = kernel_type_of(type);
-    (largest ? k->max_rows : k->min_rows)[t](x, r.outer * r.inner, r.n, out);
+    kernels_get()->extreme_rows[kernel_type_of(type)](x, r.outer * r.inner, r.n, largest, out);
 }
 
 static int last_dim(const op_call *c, reduction r) {
@@ -44,8 +42,6 @@ static void compute_value(op_call *c) {
     reduction r = reduction_of(c->args);
     const gw_tensor *x = arg_tensor(c->args, 0);
     gw_dtype type = dtype_compute_wide((gw_dtype)x->dtype);
-    const kernels *k = kernels_get();
-    kernel_type t = kernel_type_of(type);
     if (c->outputs[0]->numel == 0) return;
     dense values;
     result out;
@@ -54,8 +50,8 @@ static void compute_value(op_call *c) {
         if (r.inner == 1)
             find_values(type, values.values, r, largest, out.values);
         else
-            (largest ? k->max_columns : k->min_columns)[t](values.values, r.outer, r.n, r.inner,
-                                                           out.values);
+            kernels_get()->extreme_columns[kernel_type_of(type)](values.values, r.outer, r.n,
+                                                                 r.inner, largest, out.values);
         result_close(&out);
     }
     dense_close(&values);
