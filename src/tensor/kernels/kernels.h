@@ -21,6 +21,7 @@ typedef enum kernel_type { KERNEL_F32, KERNEL_F64, KERNEL_I64, KERNEL_TYPE_COUNT
 
 typedef struct kernels {
     const char *name;
+    const struct loops *loops;  // for the same CPU
 
     // c = a b, or c += a b. See blas_multiply.
     void (*multiply[KERNEL_TYPE_COUNT])(int64_t m, int64_t n, int64_t k, matrix a, matrix b,
