@@ -30,14 +30,14 @@ static gw_error last_error = { .status = GW_NO_MEMORY,
 static scope_ids process_ids;  // of scopes without an agent
 
 // ---- The checked mode ---------------------------------------------------------------------------
-void scope_check_open(const gw_scope *s, const char *what) {
+static void check_is_open(const gw_scope *s, const char *what) {
     if (check_is_aside(s)) check_die("%s: the scope was closed before, or a scope around it", what);
 }
 
 void scope_check_enter(gw_scope *s) {
     static _Thread_local char place;
     uintptr_t self = (uintptr_t)&place, none = 0;
-    scope_check_open(s, "an operation");
+    check_is_open(s, "an operation");
     if (s->user != self && !atomic_compare_exchange_strong(&s->user, &none, self))
         check_die("two threads are in one scope at once: each needs one of its own");
     s->user_depth++;
@@ -48,7 +48,7 @@ void scope_check_leave(gw_scope *s) {
 }
 
 static inline void check_open(const gw_scope *s, const char *what) {
-    if (check_enabled) scope_check_open(s, what);
+    if (check_enabled) check_is_open(s, what);
 }
 
 // ---- Opening and closing ------------------------------------------------------------------------
@@ -248,7 +248,7 @@ gw_error *scope_own_error(const gw_scope *s) {
 }
 
 void scope_fail_with(gw_scope *s, const gw_error *error) {
-    check_open(s, "an operation");
+    check_is_open(s, "an operation");
     if (s->error) return;
     take_on(s, error);
     error_reached_scope(s->error);

@@ -135,7 +135,6 @@ uint64_t scope_call_key(gw_scope *s);
 void scope_seed_worker(gw_scope *s, int rank);
 
 // The checked mode. Between enter and leave no other thread may be in |s|.
-void scope_check_open(const gw_scope *s, const char *what);
 void scope_check_enter(gw_scope *s);
 void scope_check_leave(gw_scope *s);
 static inline void scope_enter(gw_scope *s) {

@@ -349,7 +349,7 @@ static void destroy_map(gw_handle *h) {
 
 const handle_class map_class = { .name = "map", .destroy = destroy_map };
 
-gw_map *map_open(void) {
+static gw_map *open_map(void) {
     gw_map *m = mem_take(sizeof *m);
     if (!m) return NULL;
     memset(m, 0, sizeof *m);
@@ -395,7 +395,7 @@ free_name:
 
 gw_map *gw_map_open(gw_scope *s) {
     if (s->error) return &map_poison;
-    gw_map *m = map_open();
+    gw_map *m = open_map();
     if (!m) scope_fail(s, GW_NO_MEMORY, "no memory for a map");
     m = scope_own(s, m);
     return m ? m : &map_poison;

@@ -33,7 +33,6 @@ extern gw_map map_poison;
 
 // Owned by no scope, with one count; NULL without memory.
 gw_list *list_open(void);
-gw_map *map_open(void);
 
 // False without memory; the container is then as before.
 bool list_add(gw_list *list, gw_value v);

@@ -189,6 +189,5 @@ typedef struct state_slots {
 
 bool state_slots_collect(state_slots *all, gw_scope *s, gw_module *m);  // false with |s| failed
 void state_slots_fini(state_slots *all);
-const char *state_shape(gw_scope *s, const gw_tensor *x);
 
 #endif

@@ -10,7 +10,7 @@
 #include <string.h>
 
 // ---- Shapes ------------------------------------------------------------------------------
-const char *state_shape(gw_scope *s, const gw_tensor *x) {
+static const char *shape_of(gw_scope *s, const gw_tensor *x) {
     return gw_format(s, "%s %s%s", gw_dtype_name(gw_dtype_of(x)), shape_text(x).text,
                      tensor_is_rows(x) ? " sparse by rows" : "");
 }
@@ -34,7 +34,7 @@ static void add_here(state_slots *all, const module_path *where, const module_pa
         module_path at = { where, parts->items[i].name };
         gw_tensor *x = parts->items[i].is.parameter;
         add_slot(all, (state_slot){ .name = module_path_text(all->scope, &at),
-                                    .shape = state_shape(all->scope, x),
+                                    .shape = shape_of(all->scope, x),
                                     .here = x });
     }
 }
@@ -128,7 +128,7 @@ static const char *text_of(gw_scope *s, const complaint *c) {
 }
 
 static bool fits(gw_scope *s, const state_slot *slot, const gw_tensor *x) {
-    if (!slot->here) return strcmp(slot->shape, state_shape(s, x)) == 0;
+    if (!slot->here) return strcmp(slot->shape, shape_of(s, x)) == 0;
     return !tensor_is_rows(x) && tensor_is_like(slot->here, x);
 }
 
@@ -142,7 +142,7 @@ static void check_slot(gw_scope *s, const state_slot *slot, gw_value v, complain
             gw_format(s, "\"%s\" is of kind %s, not a tensor", slot->name, gw_kind_name(v.kind)));
     } else if (tensor_check(s, slot->name, v.as.tensor) && !fits(s, slot, v.as.tensor)) {
         complain(different, "",
-                 gw_format(s, "\"%s\" is %s, not %s", slot->name, state_shape(s, v.as.tensor),
+                 gw_format(s, "\"%s\" is %s, not %s", slot->name, shape_of(s, v.as.tensor),
                            slot->shape));
     }
 }
